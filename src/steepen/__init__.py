@@ -1,0 +1,59 @@
+"""Gradient-regularised optimisation: descend the steeper landscape f + λ·h(∇f), guarded by f itself.
+
+Examples
+--------
+>>> import steepen as st
+>>> res = st.minimize(st.functions["rosenbrock"].at(n=2), [-1.2, 1.0])
+>>> res.success
+True
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from . import penalties, schedules, steps, switches, theory
+from ._budget import Budget
+from ._checkpoint import CheckpointError
+from ._loop import State
+from ._minimize import minimize
+from ._result import Best, Result, Status, Trace
+from .directions import BFGS, CGD, DFP, GD, Direction, Newton
+from .schedules import L
+
+if TYPE_CHECKING:
+    from . import functions
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BFGS",
+    "CGD",
+    "DFP",
+    "GD",
+    "Best",
+    "Budget",
+    "CheckpointError",
+    "Direction",
+    "L",
+    "Newton",
+    "Result",
+    "State",
+    "Status",
+    "Trace",
+    "functions",
+    "minimize",
+    "penalties",
+    "schedules",
+    "steps",
+    "switches",
+    "theory",
+]
+
+
+def __getattr__(name: str) -> object:
+    # loaded when first used, so that `import steepen` stays light
+    if name in {"functions", "plot", "scipy"}:
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,76 @@
+"""Gradients and H·v by automatic differentiation, as plain functions of arrays.
+
+Both doors map over rows, so a function written for one point serves a batch too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ._arrays import Array
+from ._optional import load
+
+Function = Callable[..., Any]
+
+
+class Derivatives(NamedTuple):
+    """The value of a function and what autodiff makes of it."""
+
+    value: Function
+    grad: Function
+    hvp: Function
+    hess: Function
+
+
+def differentiate(library: str, fun: Function, x: Array) -> Derivatives:
+    """Differentiate `fun` with `"jax"` or `"torch"` for points like `x`."""
+    return _with_jax(fun, x) if library == "jax" else _with_torch(fun, x)
+
+
+def _with_jax(fun: Function, x: Array) -> Derivatives:
+    jax = load("jax", 'jac="jax"', extra="jax")
+    grad = jax.grad(fun)
+
+    def hvp(x: Array, v: Array) -> Array:
+        return jax.jvp(grad, (x,), (v,))[1]
+
+    # JAX computes in 32 bits unless told otherwise; a float64 start asks for 64.
+    double = str(x.dtype) == "float64"
+    returns = np.asarray if isinstance(x, np.ndarray) else (lambda a: a)
+
+    def mapped(function: Function) -> Function:
+        compiled = jax.jit(jax.vmap(function) if x.ndim == 2 else function)
+
+        def call(*points: Array) -> Array:
+            with jax.enable_x64(True) if double else nullcontext():
+                return returns(compiled(*points))
+
+        return call
+
+    return Derivatives(mapped(fun), mapped(grad), mapped(hvp), mapped(jax.hessian(fun)))
+
+
+def _with_torch(fun: Function, x: Array) -> Derivatives:
+    torch = load("torch", 'jac="torch"', extra="torch")
+    grad = torch.func.grad(fun)
+
+    def hvp(x: Array, v: Array) -> Array:
+        return torch.func.jvp(grad, (x,), (v,))[1]
+
+    numpy_in = isinstance(x, np.ndarray)
+
+    def mapped(function: Function) -> Function:
+        function = torch.func.vmap(function) if x.ndim == 2 else function
+
+        def call(*points: Array) -> Array:
+            if not numpy_in:
+                return function(*points)
+            return function(*(torch.from_numpy(p) for p in points)).detach().numpy()
+
+        return call
+
+    return Derivatives(mapped(fun), mapped(grad), mapped(hvp), mapped(torch.func.hessian(fun)))

@@ -1,0 +1,54 @@
+"""`check_gradient=True`: the gradient at the start against differences of f."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._arrays import Array, Kit
+from ._budget import Budget
+from ._oracle import Oracle
+
+DIRECTIONS = 3
+
+
+def check_gradient(oracle: Oracle, x: Array, kit: Kit, budget: Budget) -> None:
+    """Compare slopes along ∇f and along random directions; raise ValueError where they differ.
+
+    The evaluations are counted like any other.
+    """
+    cost = oracle.cost_probe
+    values = 2 * DIRECTIONS * oracle.cost_value.evals + cost.evals
+    gradients = 2 * DIRECTIONS * oracle.cost_value.grads + cost.grads
+    for name, limit, needed in (
+        ("evals", budget.evals, values),
+        ("grads", budget.grads, gradients),
+    ):
+        if limit is not None and limit < needed:
+            raise ValueError(f"budget: {name}={limit} does not cover the {needed} of check_gradient")
+    g = oracle.grad(x)
+    size = kit.norm(g)
+    rng = np.random.default_rng([0, 0x57EE])
+    eps = float(kit.xp.finfo(x.dtype).eps)
+    h = eps ** (1 / 3) * np.maximum(kit.norm(x), 1.0)
+    directions = [g] + [kit.own(rng.standard_normal(tuple(x.shape))) for _ in range(DIRECTIONS - 1)]
+    for i, v in enumerate(directions):
+        length = kit.norm(v)
+        unit = kit.times(1 / np.where(length > 0, length, 1.0), v)
+        ahead = oracle.value(x + kit.times(h, unit))
+        behind = oracle.value(x - kit.times(h, unit))
+        slope = (ahead - behind) / (2 * h)
+        claimed = kit.dot(g, unit)
+        noise = eps * np.maximum(abs(ahead), abs(behind)) / h
+        off = abs(slope - claimed) > 1e3 * eps ** (1 / 2) * np.maximum(size, abs(slope)) + 10 * noise
+        if np.any(off):
+            wrong = i == 0 and np.all(slope[off] < 0 if np.ndim(off) else slope < 0)
+            why = "it has the wrong sign" if wrong else "it disagrees with differences of fun"
+            rows = f" (rows {np.flatnonzero(off).tolist()})" if np.ndim(off) else ""
+            raise ValueError(
+                f"jac: {why} at x0{rows}: along one direction it promises a slope of "
+                f"{_first(claimed, off):.6g}, and fun shows {_first(slope, off):.6g}"
+            )
+
+
+def _first(values: object, where: object) -> float:
+    return float(np.atleast_1d(np.asarray(values))[np.atleast_1d(np.asarray(where))][0])

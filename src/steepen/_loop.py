@@ -1,0 +1,387 @@
+"""The one loop: order, budget, stopping, trace. It knows no method's formulas."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ._arrays import Array, Kit, Many, Mask, Rows, Scalar
+from ._budget import Budget
+from ._oracle import Cost, Oracle
+from ._recorder import BatchRecorder, Recorder
+from ._result import Status
+from .directions._direction import Context, Direction, Memory
+from .directions.steepest import GD
+from .steps import Along, Step
+from .switches import Never, Switch
+
+NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class State:
+    """What a callback sees after a step: the new iterate, the step that led there, and the counts.
+
+    In a batch the fields have one entry for each row still running, and `rows` says which these are.
+
+    Examples
+    --------
+    >>> import steepen as st
+    >>> seen = []
+    >>> res = st.minimize(
+    ...     st.functions["booth"], [0.0, 0.0], method="gd", step=0.05, callback=lambda s: seen.append(s.fun)
+    ... )
+    >>> len(seen) == res.nit
+    True
+    """
+
+    k: int
+    x: Array
+    fun: Scalar
+    lam: Scalar
+    step: Scalar
+    penalised: Mask
+    guarded: Mask
+    nfev: Scalar
+    njev: Scalar
+    nhvp: Scalar
+    seconds: float
+    rows: Rows | None
+
+
+@dataclass(slots=True)
+class Carry:
+    """All that an iteration hands to the next; with the counts and the trace, all that a resumed run needs."""
+
+    k: int
+    x: Array
+    memory: Memory
+    on: Mask
+    best_x: Array
+    best_f: Scalar
+    best_k: Scalar
+    f: Scalar = None  # None: not evaluated yet
+    g: Array = None
+    gnorm: Scalar = NAN
+    # of the step that led here
+    before: Scalar = NAN
+    lam: Scalar = NAN
+    alpha: Scalar = NAN
+    moved: Scalar = NAN
+    penalised: Mask = False
+    guarded: Mask = False
+    # of the step about to be made
+    to_x: Array = None
+    to_f: Scalar = None
+    # what had been evaluated when x was reached
+    spent: tuple[Scalar, Scalar, Scalar] = (0, 0, 0)
+
+    def keep(self, rows: Rows, kit: Many) -> None:
+        """Go on with these rows of a batch."""
+
+        def kept(value: Any) -> Any:
+            return kit.take(value, rows) if getattr(value, "ndim", 0) else value
+
+        for name in self.__dataclass_fields__:
+            value = getattr(self, name)
+            if isinstance(value, dict):
+                kept_value: Any = {key: kept(item) for key, item in self.memory.items()}
+            elif isinstance(value, tuple):
+                kept_value = tuple(map(kept, self.spent))
+            else:
+                kept_value = kept(value)
+            setattr(self, name, kept_value)
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """When a run has converged; 0 is off."""
+
+    g: float
+    f: float = 0.0
+    x: float = 0.0
+
+
+@dataclass
+class Ended:
+    """Rows that are done: where they stood, and why."""
+
+    rows: Rows | None
+    status: Status
+    nit: int
+    x: Array
+    f: Scalar
+    g: Array
+    best_x: Array
+    best_f: Scalar
+    best_k: Scalar
+    counts: tuple[Scalar, Scalar, Scalar, Scalar]
+
+
+class Loop:
+    """Direction × step × switch, on an oracle."""
+
+    def __init__(
+        self,
+        oracle: Oracle,
+        kit: Kit,
+        direction: Direction,
+        step: Step,
+        switch: Switch,
+        budget: Budget,
+        tolerances: Tolerances,
+        recorder: Recorder | BatchRecorder | None,
+        callback: Callable[[State], object] | None,
+        watch: Callable[[Loop], object] | None,
+        x0: Array,
+    ):
+        self.oracle, self.kit, self.recorder = oracle, kit, recorder
+        self.direction, self.step, self.switch = direction, step, switch
+        self.budget, self.tolerances = budget, tolerances
+        self.callback, self.watch = callback, watch
+        self.context = Context(oracle, kit)
+        self.ended: list[Ended] = []
+        many = kit.size is not None
+        # steepest descent is what every run falls back to: a run of it alone has nothing switched on
+        steepest = isinstance(direction, GD)
+        self.carry = Carry(
+            k=0,
+            x=x0,
+            memory=direction.start(x0, kit),
+            on=np.full(kit.size, not steepest) if many else not steepest,
+            best_x=x0,
+            best_f=np.full(kit.size, np.inf) if many else np.inf,
+            best_k=0,
+        )
+        self._constant = step.constant
+        self._iters = budget.iters
+        self._timed = budget.seconds is not None
+        self._penalises = direction.penalised
+        self._switching = not isinstance(switch, Never)
+        self._small = bool(tolerances.f or tolerances.x)
+        self._limited = budget.grads is not None or budget.evals is not None
+        self.earlier = 0.0  # seconds of the runs that a checkpoint continues
+        self._began = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Wall time, earlier parts of a resumed run included."""
+        return self.earlier + time.perf_counter() - self._began
+
+    def run(self) -> None:
+        """Iterate until every row has ended."""
+        self._began = time.perf_counter()
+        try:
+            self._iterate()
+        except KeyboardInterrupt:
+            self._cut(Status.INTERRUPTED)
+        except Exception:
+            self._cut(Status.FAILED)
+            raise
+
+    def _iterate(self) -> None:
+        c, oracle, watch = self.carry, self.oracle, self.watch
+        batch = self.recorder if isinstance(self.recorder, BatchRecorder) else None
+        while True:
+            c.spent = (oracle.nfev, oracle.njev, oracle.nhvp)
+            if watch is not None:
+                watch(self)
+            if self._value(c) or self._gradient(c) or self._step(c):
+                return
+            if batch is not None:
+                batch.close()
+            c.before, c.x, c.f, c.gnorm = c.f, c.to_x, c.to_f, NAN
+            c.k += 1
+
+    # Each part ends the rows that must end there, and says whether none is left.
+
+    def _value(self, c: Carry) -> bool:
+        """Evaluate f at x_k; judge the step that led there."""
+        kit = self.kit
+        if c.f is None:
+            if self._timed and self._late():
+                return True
+            c.f = self.oracle.value(c.x)
+        better = c.f < c.best_f
+        if kit.all(better):
+            c.best_x, c.best_f, c.best_k = c.x, c.f, c.k
+        elif kit.any(better):
+            c.best_x = kit.where(better, c.x, c.best_x)
+            c.best_f = kit.pick(better, c.f, c.best_f)
+            c.best_k = kit.pick(better, c.k, c.best_k)
+        if not kit.all_finite(c.f) and self._end(~np.isfinite(c.f), Status.NONFINITE_VALUE):
+            return True
+        if c.k == 0:
+            return False
+        if self._switching:
+            c.on = kit.without(c.on, self.switch.off(c.k - 1, c.guarded, c.before, c.f))
+        if self._small and self._small_step(c):
+            return True
+        return self.callback is not None and self._called(c)
+
+    def _gradient(self, c: Carry) -> bool:
+        """Evaluate ∇f at x_k; judge the point."""
+        kit, iters = self.kit, self._iters
+        if (self._limited and self._over(self.oracle.cost_grad)) or (self._timed and self._late()):
+            return True
+        c.g = self.oracle.grad(c.x)
+        c.gnorm = kit.norm(c.g)
+        if not kit.all_finite(c.gnorm) and self._end(~np.isfinite(c.gnorm), Status.NONFINITE_GRADIENT):
+            return True
+        done = c.gnorm <= self.tolerances.g
+        if kit.any(done) and self._end(done, Status.CONVERGED):
+            return True
+        if iters is not None and c.k >= iters:
+            return self._end(c.gnorm == c.gnorm, Status.MAX_ITERATIONS)
+        if self._limited:
+            always = self.oracle.cost_value.plus(self.step.cost(self.oracle))
+            if self._over(always, self.direction.cost(self.oracle)):
+                return True
+        return self._timed and self._late()
+
+    def _step(self, c: Carry) -> bool:
+        """Take the direction, guarded: it descends f, or steepest descent takes its place. Then go along it."""
+        kit, context, x, g = self.kit, self.context, c.x, c.g
+        if kit.any(c.on):
+            if c.memory:
+                self.direction.learn(context, x, g, c.memory)
+            p, lam = self.direction.propose(context, c.k, x, g, c.on, c.memory)
+            slope = kit.dot(g, p)
+            good = kit.descends(slope)
+            c.guarded, c.penalised = kit.without(c.on, good), self._penalises and c.on & good
+            if not kit.all(used := c.on & good):
+                p, lam = kit.where(used, p, -g), kit.pick(used, lam, 0.0)
+                slope = kit.pick(used, slope, -c.gnorm * c.gnorm)
+            c.lam = lam
+        else:
+            p, slope = -g, -c.gnorm * c.gnorm
+            c.lam, c.guarded, c.penalised = 0.0, False, False
+        if self._constant is not None:
+            c.alpha, c.to_f = context.pick(self._constant), None
+        else:
+            room = np.inf if self.budget.evals is None else self.budget.evals - self.oracle.nfev
+            along = Along(c.k, x, c.f, g, p, slope, c.alpha)
+            c.alpha, c.to_f = self.step.choose(context, along, room)
+        c.to_x = x + kit.times(c.alpha, p)
+        if self.tolerances.x:
+            c.moved = c.alpha * kit.norm(p)
+        if c.to_f is not None and self._stuck(c):
+            return True
+        if self.recorder is not None:
+            self.recorder.add(
+                context.rows, c.x, c.f, c.gnorm, c.lam, c.alpha, c.penalised, c.guarded, c.spent
+            )
+        return False
+
+    # --- ends -----------------------------------------------------------------------------------
+
+    def _small_step(self, c: Carry) -> bool:
+        kit, tolerances = self.kit, self.tolerances
+        if tolerances.f:
+            scale = np.maximum(np.maximum(abs(c.before), abs(c.f)), 1.0)
+            fall = c.before - c.f
+            small = (fall >= 0) & (fall <= tolerances.f * scale)
+            if kit.any(small) and self._end(small, Status.SMALL_DECREASE):
+                return True
+        if tolerances.x:
+            small = c.moved <= tolerances.x * np.maximum(kit.norm(c.x), 1.0)
+            return kit.any(small) and self._end(small, Status.SMALL_MOVE)
+        return False
+
+    def _called(self, c: Carry) -> bool:
+        assert self.callback is not None
+        state = State(
+            c.k, self.kit.copy(c.x), c.f, c.lam, c.alpha, c.penalised, c.guarded,
+            *c.spent, self.seconds, self.context.rows,
+        )  # fmt: skip
+        try:
+            stop = self.callback(state)
+        except StopIteration:
+            stop = True
+        return stop is True and self._end(c.f == c.f, Status.CALLBACK)
+
+    def _late(self) -> bool:
+        limit = self.budget.seconds
+        if limit is None or self.seconds < limit:
+            return False
+        everyone = True if self.oracle.rows is None else np.ones(self.oracle.rows, dtype=bool)
+        return self._end(everyone, Status.MAX_SECONDS)
+
+    def _over(self, always: Cost, if_on: Cost | None = None) -> bool:
+        """End the rows whose budget does not cover a cost (`if_on`: only where the penalty is on)."""
+        kit, oracle, c = self.kit, self.oracle, self.carry
+        extra = if_on or Cost()
+        for limit, counter, base, more, status in (
+            (self.budget.grads, "njev", always.grads, extra.grads, Status.MAX_GRADIENTS),
+            (self.budget.evals, "nfev", always.evals, extra.evals, Status.MAX_EVALUATIONS),
+        ):
+            if limit is not None:
+                over = getattr(oracle, counter) + base + c.on * more > limit
+                if kit.any(over) and self._end(over, status):
+                    return True
+        return False
+
+    def _stuck(self, c: Carry) -> bool:
+        """End the rows for which the line search found no step, or no budget for one."""
+        kit, limit = self.kit, self.budget.evals
+        if limit is not None:
+            poor = (c.alpha == 0) & (self.oracle.nfev >= limit)
+            if kit.any(poor) and self._end(poor, Status.MAX_EVALUATIONS):
+                return True
+        stuck = c.alpha == 0
+        return kit.any(stuck) and self._end(stuck, Status.NO_DESCENT)
+
+    def _cut(self, status: Status) -> None:
+        """End everything at once, wherever the iteration stands."""
+        c = self.carry
+        if self.recorder is not None and self.recorder.length > c.k:
+            c.x, c.f, c.gnorm = c.to_x, c.to_f, NAN  # the step was made and recorded
+            c.k += 1
+        everyone = True if self.oracle.rows is None else np.ones(self.oracle.rows, dtype=bool)
+        self._end(everyone, status)
+
+    def _end(self, mask: Mask, status: Status) -> bool:
+        """End these rows with this status; say whether none is left."""
+        c, kit, oracle = self.carry, self.kit, self.oracle
+        counts = (oracle.nfev, oracle.njev, oracle.nhvp, oracle.nhev)
+        if isinstance(kit, Many):
+            rows, left = np.flatnonzero(mask), np.flatnonzero(~mask)
+            live = np.arange(kit.size) if self.context.rows is None else self.context.rows
+            leaving = copy(c)
+            if len(left):
+                leaving.keep(rows, kit)
+            self._close(
+                leaving,
+                live[rows],
+                status,
+                tuple(np.broadcast_to(count, len(mask))[rows] for count in counts),
+            )
+            if len(left):
+                old = c.x
+                c.keep(left, kit)
+                oracle.keep(left, old, c.x)
+                self.context.rows = live[left]
+                return False
+        else:
+            self._close(c, None, status, counts)
+        if isinstance(self.recorder, BatchRecorder):
+            self.recorder.close()
+        return True
+
+    def _close(self, c: Carry, rows: Rows | None, status: Status, counts: tuple[Any, ...]) -> None:
+        kit = self.kit
+        known = c.f is not None
+        if self.recorder is not None and known:
+            together = rows is None or len(rows) == kit.size
+            self.recorder.add(None if together else rows, c.x, c.f, c.gnorm, NAN, NAN, False, False, c.spent)
+        evaluated = isinstance(c.gnorm, np.ndarray) or c.gnorm == c.gnorm
+        x, f, g = c.x, c.f, c.g if evaluated else c.x * NAN
+        if not known or status in (Status.NONFINITE_VALUE, Status.NONFINITE_GRADIENT):
+            seen = np.isfinite(c.best_f)
+            x, f, g = kit.where(seen, c.best_x, x), kit.pick(seen, c.best_f, NAN), x * NAN
+        self.ended.append(Ended(rows, status, c.k, x, f, g, c.best_x, c.best_f, c.best_k, counts))

@@ -1,0 +1,21 @@
+"""Optional dependencies: loaded when used, named when missing."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+
+def load(module: str, needed_for: str, *, extra: str) -> Any:
+    """Import an optional dependency, or say what to install.
+
+    Examples
+    --------
+    >>> load("math", "an example", extra="none").sqrt(4.0)
+    2.0
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise ImportError(f"{needed_for} needs {package}: pip install 'steepen[{extra}]'") from error

@@ -1,0 +1,353 @@
+"""The user's function as the methods see it: f, ∇f, H·v and H, each call counted once.
+
+Every call of something of the user's adds one to the counter of what it returned: `nfev` values, `njev`
+gradients, `nhvp` products H·v, `nhev` Hessians. What is made of other calls is counted as those calls: an
+H·v by difference is a gradient, a gradient by difference is n values (and, being a gradient, one `njev`).
+In a batch every row has its own counts.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ._arrays import Array, Kit, Many, Mask, Rows, Scalar, to_numpy
+from ._autodiff import differentiate
+
+Function = Callable[..., Any]
+
+DIFFERENCES = ("2-point", "3-point", "cs")
+AUTODIFF = ("jax", "torch")
+
+
+class Cost(NamedTuple):
+    """Evaluations of f and of ∇f."""
+
+    evals: int = 0
+    grads: int = 0
+
+    def plus(self, other: Cost) -> Cost:
+        """Add two costs."""
+        return Cost(self.evals + other.evals, self.grads + other.grads)
+
+
+class Oracle:
+    """Value, gradient, H·v and Hessian of one function, counted.
+
+    `only` limits an evaluation to the rows of a batch where a mask holds; the others come back zero and
+    are not counted.
+    """
+
+    def __init__(
+        self,
+        fun: Function,
+        x0: Array,
+        kit: Kit,
+        *,
+        jac: Function | bool | str,
+        hvp: Function | None = None,
+        hess: Function | None = None,
+        args: tuple[Any, ...] = (),
+    ):
+        self._kit = kit
+        self._fun: Any = _bound(fun, args)
+        self._jac: Any = _bound(jac, args) if callable(jac) else jac
+        self._hvp = hvp and _bound(hvp, args)
+        self._hess = hess and _bound(hess, args)
+        self._combined = jac is True
+        self._memo: tuple[Array, Array] | None = None  # (x, what is known there)
+        self._n = int(x0.shape[-1])
+        self._shape = tuple(x0.shape)
+        if isinstance(jac, str) and jac in AUTODIFF:
+            ad = differentiate(jac, self._fun, x0)
+            self._fun, self._jac = ad.value, ad.grad
+            self._hvp, self._hess = self._hvp or ad.hvp, self._hess or ad.hess
+        self.hvp_source: str | None = self._first_source(x0, jac, hvp, hess)
+        self.verified = self.hvp_source != "complex step"
+        # in a batch these are plain numbers for as long as all rows have the same counts
+        self.nfev: Scalar = 0
+        self.njev: Scalar = 0
+        self.nhvp: Scalar = 0
+        self.nhev: Scalar = 0
+        self._rows = kit.size
+        # the common case, a single NumPy run with two callables, takes the short way
+        self._plain = kit.size is None and isinstance(x0, np.ndarray) and callable(self._jac)
+        self.cost_value = Cost(1, 1) if self._combined else Cost(1, 0)
+        self.cost_grad = self._cost_of_gradient(known_value=True)
+        self.cost_probe = self._cost_of_gradient(known_value=False)
+
+    @staticmethod
+    def _first_source(x0: Array, jac: Any, hvp: Any, hess: Any) -> str:
+        if hvp is not None:
+            return "hvp"
+        if hess is not None:
+            return "hess"
+        if isinstance(jac, str):
+            return jac if jac in AUTODIFF else "difference"
+        return "complex step" if jac is not True and isinstance(x0, np.ndarray) else "difference"
+
+    def _cost_of_gradient(self, known_value: bool) -> Cost:
+        if self._combined:
+            return Cost() if known_value else Cost(1, 1)
+        if not isinstance(self._jac, str):
+            return Cost(0, 1)
+        if self._jac == "2-point":
+            return Cost(self._n + (not known_value), 1)
+        return Cost(2 * self._n if self._jac == "3-point" else self._n, 1)
+
+    @property
+    def cost_hvp(self) -> Cost:
+        """What one H·v costs in values and gradients."""
+        if self.hvp_source == "difference":
+            return self.cost_probe
+        if self.hvp_source == "complex step":
+            # the first product is checked against a difference
+            return Cost(0, 1) if self.verified else Cost(0, 1).plus(self.cost_probe)
+        return Cost()
+
+    @property
+    def cost_hess(self) -> Cost:
+        """What one Hessian costs in values and gradients."""
+        if self._hess is not None:
+            return Cost()
+        return Cost(self._n * self.cost_hvp.evals, self._n * self.cost_hvp.grads + 1)
+
+    # --- evaluations -----------------------------------------------------------------------------
+
+    def value(self, x: Array, only: Mask = None) -> Scalar:
+        """Evaluate f."""
+        if self._plain:
+            self.nfev += 1
+            f = self._fun(x.copy())
+            return float(f) if isinstance(f, float) else self._scalar(f, None)
+        if self._combined:
+            f, g = self._call(self._fun, only, x)
+            self.nfev = self.nfev + _ones(only)
+            self.njev = self.njev + _ones(only)
+            self._memo = (x, self._vector(g, only, "fun's gradient"))
+            return self._scalar(f, only)
+        f = self._call(self._fun, only, x)
+        self.nfev = self.nfev + _ones(only)
+        f = self._scalar(f, only)
+        self._memo = (x, f)
+        return f
+
+    def grad(self, x: Array, only: Mask = None) -> Array:
+        """Evaluate ∇f."""
+        if self._plain:
+            self.njev += 1
+            g = self._jac(x.copy())
+            if type(g) is np.ndarray and g.shape == self._shape and g.dtype is x.dtype:
+                return g.copy()
+            return self._vector(g, None, "jac")
+        if self._combined:
+            if self._memo is None or self._memo[0] is not x:
+                self.value(x, only)
+            assert self._memo is not None
+            g, self._memo = self._memo[1], None
+            return g
+        if isinstance(self._jac, str):
+            g = self._difference_of_values(x, only)
+        else:
+            g = self._vector(self._call(self._jac, only, x), only, "jac")
+        self.njev = self.njev + _ones(only)
+        return g
+
+    def hvp(self, x: Array, v: Array, g: Array, only: Mask = None) -> Array:
+        """Evaluate H·v at x, where ∇f is g."""
+        if self._hvp is not None:
+            self.nhvp = self.nhvp + _ones(only)
+            return self._vector(self._call(self._hvp, only, x, v), only, "hvp")
+        if self._hess is not None:
+            matrix = self.hess(x, g, only)
+            return (matrix @ v[..., None])[..., 0]
+        if self.hvp_source == "complex step":
+            return self._complex_step(x, v, g, only)
+        return self._difference_of_gradients(x, v, g, only)
+
+    def change(self, x: Array, v: Array, g: Array, r: Scalar, only: Mask = None) -> Array:
+        """Evaluate r·H·v by the paper's difference ∇f(x + r·v) − ∇f(x)."""
+        change = self.grad(x + self._kit.times(r, v), only) - g
+        return change if only is None else self._kit.where(only, change, change * 0)
+
+    def _difference_of_gradients(self, x: Array, v: Array, g: Array, only: Mask) -> Array:
+        r = self.probe_length(x, v)
+        return self._kit.times(1 / r, self.change(x, v, g, r, only))
+
+    def probe_length(self, x: Array, v: Array) -> Scalar:
+        """Choose r so that r·v is about √ε of the size of x: the best a forward difference can do."""
+        dot = self._kit.dot
+        eps = float(self._kit.xp.finfo(x.dtype).eps)
+        scale = np.sqrt(np.maximum(dot(x, x), 1.0))
+        size = np.sqrt(dot(v, v))
+        r = np.sqrt(eps) * scale / np.where(size > 0, size, 1.0)
+        return float(r) if self._kit.size is None else r
+
+    def hess(self, x: Array, g: Array, only: Mask = None) -> Array:
+        """Evaluate the Hessian, by n products where it was not given."""
+        if self._hess is not None:
+            self.nhev = self.nhev + _ones(only)
+            return self._vector(self._call(self._hess, only, x), only, "hess", (self._n,))
+        eye = self._kit.xp.eye(self._n, dtype=x.dtype)
+        columns = [self.hvp(x, x * 0 + eye[i], g, only) for i in range(self._n)]
+        matrix = self._kit.xp.stack(columns, axis=-1)
+        return (matrix + self._kit.xp.moveaxis(matrix, -1, -2)) / 2
+
+    def keep(self, rows: Rows, old: Array, new: Array) -> None:
+        """Go on with these rows of the batch; `old` has become `new`."""
+        assert isinstance(self._kit, Many)
+        for name in ("nfev", "njev", "nhvp", "nhev"):
+            count = getattr(self, name)
+            if isinstance(count, np.ndarray):
+                setattr(self, name, count[rows])
+        self._rows = len(rows)
+        if self._memo is not None:
+            known = self._kit.take(self._memo[1], rows)
+            self._memo = (new, known) if self._memo[0] is old else None
+
+    # --- how the user's functions are called -----------------------------------------------------
+
+    def _call(self, function: Any, only: Mask, *vectors: Array) -> Any:
+        kit = self._kit
+        if only is not None and kit.size is not None and not only.all():
+            rows = np.flatnonzero(only)
+            return function(*(kit.take(v, rows) for v in vectors))  # pyright: ignore
+        return function(*(kit.copy(v) for v in vectors))
+
+    def _scalar(self, f: Any, only: Mask) -> Scalar:
+        if self._kit.size is None:
+            if type(f) is float:
+                return f
+            array = to_numpy(f)
+            if array.size != 1 or array.dtype.kind not in "fiu":
+                raise TypeError(
+                    f"fun: expected a real scalar, got {_describe(array)} from {type(f).__name__}"
+                )
+            return float(array.reshape(()))
+        array = to_numpy(f)
+        rows = self._row_count(only)
+        if array.shape != (rows,) or array.dtype.kind not in "fiu":
+            raise TypeError(
+                f"fun: expected one value for each of the {rows} rows of x, got {_describe(array)}; "
+                "a batch needs a function vectorised over leading axes "
+                '(or wrapped: np.vectorize(fun, signature="(n)->()"))'
+            )
+        return self._spread(np.array(array, dtype=np.float64), only)
+
+    def _vector(self, g: Any, only: Mask, name: str, tail: tuple[int, ...] = ()) -> Array:
+        rows = self._row_count(only)
+        shape = (self._n, *tail) if rows is None else (rows, self._n, *tail)
+        found = g if hasattr(g, "dtype") else np.asarray(g)
+        if tuple(found.shape) != shape:
+            raise ValueError(f"{name}: expected shape {shape}, got {_describe(found)}")
+        if getattr(found.dtype, "kind", "f") not in "fiu":
+            raise TypeError(f"{name}: expected real numbers, got {_describe(found)}")
+        return self._spread(self._kit.own(found), only)
+
+    @staticmethod
+    def _rows_of(column: Any, only: Mask) -> Any:
+        return column if only is None or column.ndim == 1 else column[only]
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows are live; None for a single run."""
+        return self._rows
+
+    def _row_count(self, only: Mask) -> int | None:
+        if self._kit.size is None:
+            return None
+        return self._rows if only is None else int(only.sum())
+
+    def _spread(self, part: Array, only: Mask) -> Array:
+        if only is None or self._kit.size is None or only.all():
+            return part
+        assert isinstance(self._kit, Many)
+        rest = self._kit.xp.zeros((int((~only).sum()), *part.shape[1:]), dtype=part.dtype)
+        pieces = [(np.flatnonzero(only), part), (np.flatnonzero(~only), rest)]
+        return self._kit.merge(pieces)
+
+    # --- derivatives made of other calls ---------------------------------------------------------
+
+    def _difference_of_values(self, x: Array, only: Mask) -> Array:
+        """Gradient by the differences that SciPy knows by the same names."""
+        kit, scheme = self._kit, self._jac
+        eps = float(kit.xp.finfo(x.dtype).eps)
+        if scheme == "2-point":
+            known = self._memo is not None and self._memo[0] is x
+            f = self._memo[1] if known and self._memo is not None else self.value(x, only)
+        point = to_numpy(x)
+        power = {"2-point": 1 / 2, "3-point": 1 / 3, "cs": 1 / 2}[str(scheme)]
+        size = eps**power * np.maximum(np.abs(point), 1.0) * np.where(point < 0, -1.0, 1.0)
+        size = (point + size) - point  # the difference that is really taken
+        parts: list[Any] = []
+        for i in range(self._n):
+            h = size[..., i]
+            if scheme == "cs":
+                h = np.abs(h) * 1e-12
+                parts.append(self._complex_value(x, i, h, only) / h)
+            elif scheme == "3-point":
+                ahead, behind = (self._shifted(x, i, s * h, only) for s in (1, -1))
+                parts.append((ahead - behind) / (2 * h))
+            else:
+                parts.append((self._shifted(x, i, h, only) - f) / h)
+        self._memo = None
+        return kit.own(np.stack(parts, axis=-1))
+
+    def _shifted(self, x: Array, i: int, h: Any, only: Mask) -> Scalar:
+        unit = np.zeros(self._n)
+        unit[i] = 1.0
+        shift = self._kit.own(np.asarray(h)[..., None] * unit)
+        return self.value(x + shift, only)
+
+    def _complex_value(self, x: Array, i: int, h: Any, only: Mask) -> Any:
+        point = to_numpy(x).astype(np.complex128)
+        point[..., i] += 1j * h
+        values = np.asarray(self._call(self._fun, only, point))
+        self.nfev = self.nfev + _ones(only)
+        if values.dtype.kind != "c":
+            raise TypeError('jac="cs": fun must return complex values for complex x; it returned real ones')
+        return self._spread(values.imag, only)
+
+    def _complex_step(self, x: Array, v: Array, g: Array, only: Mask) -> Array:
+        """Evaluate H·v as Im ∇f(x + ihv)/h.
+
+        A gradient may refuse complex points, or drop their imaginary part on the way. So the first product is
+        held against a difference, which stays the source if the two disagree.
+        """
+        size = np.abs(v).max(axis=-1, keepdims=True)
+        h = 1e-20 * np.maximum(1.0, np.abs(x).max(axis=-1, keepdims=True)) / np.where(size > 0, size, 1.0)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", np.exceptions.ComplexWarning)
+                moved = np.asarray(self._call(self._jac, only, x + 1j * h * v))
+        except (TypeError, ValueError, np.exceptions.ComplexWarning):
+            if self.verified:
+                raise
+            moved = np.empty(0)
+        self.njev = self.njev + _ones(only)
+        usable = moved.dtype.kind == "c"
+        product = self._vector(moved.imag / self._rows_of(h, only), only, "jac") if usable else None
+        if product is not None and self.verified:
+            return product
+        other = self._difference_of_gradients(x, v, g, only)
+        if product is not None:
+            tolerance = 1e-3 * max(1e-6, float(np.abs(other).max()))
+            self.verified = bool(np.abs(product - other).max() <= tolerance)
+        if not self.verified:
+            self.hvp_source = "difference"
+        return product if self.verified else other
+
+
+def _bound(function: Function, args: tuple[Any, ...]) -> Function:
+    return (lambda *vectors: function(*vectors, *args)) if args else function
+
+
+def _ones(only: Mask) -> Any:
+    return 1 if only is None or only is True or only.all() else only
+
+
+def _describe(a: Any) -> str:
+    return f"shape {tuple(a.shape)} and dtype {a.dtype}"

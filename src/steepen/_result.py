@@ -1,0 +1,295 @@
+"""What a run gives back: Result, Status and Trace."""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._arrays import Array, Scalar
+from ._files import write_whole
+from ._optional import load
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Status(enum.IntEnum):
+    """How a run ended; each outcome has one sentence.
+
+    Examples
+    --------
+    >>> Status.CONVERGED.success, Status.CONVERGED.message
+    (True, 'The gradient norm is within gtol.')
+    """
+
+    CONVERGED = 0
+    SMALL_DECREASE = 1
+    SMALL_MOVE = 2
+    MAX_ITERATIONS = 10
+    MAX_GRADIENTS = 11
+    MAX_EVALUATIONS = 12
+    MAX_SECONDS = 13
+    CALLBACK = 20
+    INTERRUPTED = 21
+    NO_DESCENT = 30
+    NONFINITE_VALUE = 31
+    NONFINITE_GRADIENT = 32
+    FAILED = 33
+
+    @property
+    def success(self) -> bool:
+        """Whether a tolerance was met."""
+        return self < Status.MAX_ITERATIONS
+
+    @property
+    def message(self) -> str:
+        """One sentence for a person."""
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    Status.CONVERGED: "The gradient norm is within gtol.",
+    Status.SMALL_DECREASE: "The last step lowered f by no more than ftol.",
+    Status.SMALL_MOVE: "The last step moved x by no more than xtol.",
+    Status.MAX_ITERATIONS: "The budget of iterations is spent.",
+    Status.MAX_GRADIENTS: "The budget of gradients does not cover another step.",
+    Status.MAX_EVALUATIONS: "The budget of function values does not cover another step.",
+    Status.MAX_SECONDS: "The time budget is spent.",
+    Status.CALLBACK: "The callback asked to stop.",
+    Status.INTERRUPTED: "The run was interrupted from the keyboard.",
+    Status.NO_DESCENT: "The line search found no lower point along the direction.",
+    Status.NONFINITE_VALUE: "f was not finite; x is the best finite point seen.",
+    Status.NONFINITE_GRADIENT: "The gradient was not finite; x is the best finite point seen.",
+    Status.FAILED: "A function of yours raised an error; this is the run up to there.",
+}
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The run, one row an iterate, in arrays of length K (of shape (K, B) for a batch).
+
+    The step size, λ and the two flags of row k describe the step taken from x_k: NaN and False in the last
+    row. The counts are what had been spent when x_k was reached, before anything was evaluated there, so
+    `njev` is the paper's cost c. A row of a batch that has ended reads NaN from there on.
+
+    Attributes
+    ----------
+    k : iteration number
+    f, gnorm : f and ‖∇f‖ at x_k (NaN where the gradient was not evaluated)
+    lam, step : λ_k and α_k
+    penalised : whether the step followed the penalty
+    guarded : whether the guard replaced the direction by −∇f
+    nfev, njev, nhvp : cumulative counts
+    x : the iterates, with `trace="x"`; else None
+
+    Examples
+    --------
+    >>> import steepen as st
+    >>> trace = st.minimize(st.functions["booth"], [0.0, 0.0], method="gd", step=0.05).trace
+    >>> len(trace), bool(trace.f[0] > trace.f[-1])
+    (131, True)
+    """
+
+    k: NDArray[np.int64]
+    f: NDArray[np.float64]
+    gnorm: NDArray[np.float64]
+    lam: NDArray[np.float64]
+    step: NDArray[np.float64]
+    penalised: NDArray[np.bool_]
+    guarded: NDArray[np.bool_]
+    nfev: NDArray[np.int64]
+    njev: NDArray[np.int64]
+    nhvp: NDArray[np.int64]
+    x: NDArray[Any] | None = None
+    length: NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.k)
+
+    def row(self, b: int) -> Trace:
+        """Give the trace of one row of a batch, as the single run would have it.
+
+        Examples
+        --------
+        >>> import numpy as np, steepen as st
+        >>> batch = st.minimize(st.functions["booth"], np.ones((3, 2)), method="gd", step=0.05)
+        >>> batch.trace.row(2).f.ndim
+        1
+        """
+        if self.length is None:
+            raise ValueError("row: this is the trace of a single run")
+        end = int(self.length[b])
+        columns = {name: column[:end, b] for name, column in self.columns() if name != "k"}
+        return Trace(k=self.k[:end], **columns)
+
+    def columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        """Go through the columns by name.
+
+        Examples
+        --------
+        >>> import steepen as st
+        >>> res = st.minimize(st.functions["booth"], [0.0, 0.0], method="gd", step=0.05)
+        >>> [name for name, _ in res.trace.columns()][:3]
+        ['k', 'f', 'gnorm']
+        """
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None and field.name != "length":
+                yield field.name, value
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Give a data frame: one row an iterate (with a column `row` first, for a batch).
+
+        Examples
+        --------
+        >>> import steepen as st
+        >>> res = st.minimize(st.functions["booth"], [0.0, 0.0], method="gd", step=0.05)
+        >>> list(res.trace.to_pandas().columns)[:3]
+        ['k', 'f', 'gnorm']
+        """
+        pandas = load("pandas", "Trace.to_pandas", extra="pandas")
+        return pandas.DataFrame(self._table())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the trace as `.csv` (one line an iterate) or `.npz` (arrays, x included).
+
+        Examples
+        --------
+        >>> import tempfile, pathlib, numpy as np, steepen as st
+        >>> res = st.minimize(st.functions["booth"], [0.0, 0.0], method="gd", step=0.05)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "trace.npz")
+        ...     res.trace.save(path)
+        ...     bool((np.load(path)["f"] == res.trace.f).all())
+        True
+        """
+        suffix = Path(path).suffix
+        if suffix not in {".csv", ".npz"}:
+            raise ValueError(f"path: expected a name ending in .csv or .npz, got {str(path)!r}")
+
+        def write(file: BinaryIO) -> None:
+            if suffix == ".npz":
+                np.savez_compressed(file, **dict(self.columns()))
+                return
+            table = self._table()
+            file.write((",".join(table) + "\n").encode())
+            for values in zip(*(column.tolist() for column in table.values()), strict=True):
+                file.write((",".join(map(_text, values)) + "\n").encode())
+
+        write_whole(path, write)
+
+    def _table(self) -> dict[str, NDArray[Any]]:
+        """Long form: a batch row after row, x spread over columns x0, x1, …"""
+        if self.length is not None:
+            parts = [self.row(b)._table() for b in range(len(self.length))]
+            rows = np.repeat(np.arange(len(parts)), self.length)
+            return {"row": rows} | {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        table = dict(self.columns())
+        x = table.pop("x", None)
+        if x is not None:
+            table |= {f"x{i}": x[:, i] for i in range(x.shape[1])}
+        return table
+
+
+def _text(value: Any) -> str:
+    return str(int(value)) if isinstance(value, bool) else repr(value)
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best finite point seen: x, f there, and the iteration; x is None if none was finite.
+
+    Examples
+    --------
+    >>> import steepen as st
+    >>> st.minimize(st.functions["booth"], [0.0, 0.0], method="gd", step=0.05).best.k
+    130
+    """
+
+    x: Array
+    fun: Scalar
+    k: Scalar
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome of `minimize`; reads like SciPy's OptimizeResult.
+
+    For a batch of B runs every field has one entry a row: `x` is (B, n), `fun`, `status` and the counts are
+    (B,), `message` is a list.
+
+    Attributes
+    ----------
+    x, fun, jac : the last iterate, f there, and ∇f there (NaN where the budget did not cover it)
+    success, status, message : whether a tolerance was met; the outcome; its sentence
+    nit : steps taken
+    nfev, njev, nhev, nhvp : evaluations of f, ∇f, H and H·v
+    best : the best finite point seen
+    hvp_source : where H·v came from: "hvp", "hess", "jax", "torch", "complex step", "difference"; None if unused
+    trace : the Trace, or None
+    method : the method's name
+    seconds : wall time of the run
+
+    Examples
+    --------
+    >>> import steepen as st
+    >>> res = st.minimize(st.functions["booth"], [0.0, 0.0], method="gd", step=0.05)
+    >>> res.success, res.nit, res.njev
+    (True, 130, 131)
+    """
+
+    x: Array
+    fun: Scalar
+    jac: Array
+    success: Any
+    status: Any
+    message: Any
+    nit: Scalar
+    nfev: Scalar
+    njev: Scalar
+    nhev: Scalar
+    nhvp: Scalar
+    best: Best
+    hvp_source: str | None
+    trace: Trace | None
+    method: str
+    seconds: float
+
+    def row(self, b: int) -> Result:
+        """Give the result of one row of a batch, as the single run would have it.
+
+        Examples
+        --------
+        >>> import numpy as np, steepen as st
+        >>> batch = st.minimize(st.functions["booth"], np.zeros((3, 2)), method="gd", step=0.05)
+        >>> batch.row(1).nit
+        130
+        """
+        if self.x.ndim != 2:
+            raise ValueError("row: this is the result of a single run")
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        for name in ("x", "jac", "message"):
+            values[name] = values[name][b]
+        for name in ("fun", "success", "nit", "nfev", "njev", "nhev", "nhvp"):
+            values[name] = values[name][b].item()
+        values["status"] = Status(int(self.status[b]))
+        values["best"] = Best(self.best.x[b], self.best.fun[b].item(), self.best.k[b].item())
+        values["trace"] = None if self.trace is None else self.trace.row(b)
+        return Result(**values)
+
+    def __repr__(self) -> str:
+        shown = [name for name in Result.__annotations__ if name not in {"best", "trace"}]
+        width = max(map(len, shown))
+        lines: list[str] = []
+        for name in shown:
+            value = getattr(self, name)
+            text = value.name if isinstance(value, Status) else str(value)
+            lines.append(f"{name:>{width}}: " + text.replace("\n", "\n" + " " * (width + 2)))
+        return "\n".join(lines)

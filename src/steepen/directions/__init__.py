@@ -1,0 +1,9 @@
+"""Directions: p_k from ∇f_k, λ_k and, for CGD, one product H·v."""
+
+from ._direction import Direction
+from .cgd import CGD
+from .newton import Newton
+from .quasi_newton import BFGS, DFP
+from .steepest import GD
+
+__all__ = ["BFGS", "CGD", "DFP", "GD", "Direction", "Newton"]

@@ -1,0 +1,74 @@
+"""What a direction is."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from .._arrays import Array, Kit, Mask, Rows, Scalar
+from .._oracle import Cost, Oracle
+from ..switches import Never, Switch
+
+Memory: TypeAlias = dict[str, Array]
+"""What a direction carries from one iteration to the next: arrays, one row for each run."""
+
+
+class Context:
+    """What a direction or a step may use while it works: the oracle, the operations, the live rows."""
+
+    def __init__(self, oracle: Oracle, kit: Kit):
+        self.oracle = oracle
+        self.kit = kit
+        self.rows: Rows | None = None  # None: all of them
+
+    def pick(self, value: Scalar) -> Scalar:
+        """Give a parameter for the live rows, where it has one value a row."""
+        if self.rows is None or getattr(value, "ndim", 0) == 0:
+            return value
+        return value[self.rows]
+
+
+class Direction:
+    """Base of all directions; a new method is one subclass with `propose`.
+
+    The loop guards what is proposed: where ∇fᵀp < 0 does not hold, it takes −∇f instead.
+
+    Examples
+    --------
+    >>> import numpy as np, steepen as st
+    >>> class Signs(st.Direction):
+    ...     def propose(self, context, k, x, g, on, memory):
+    ...         return -np.sign(g), 0.0
+    >>> st.minimize(lambda x: x @ x, [1.0, -2.0], method=Signs(), jac=lambda x: 2 * x, step=0.5).nit
+    4
+    """
+
+    name = "custom"
+    penalised = False
+    """Whether the direction follows a penalty, which a switch can end."""
+    unit = False
+    """Whether α = 1 is the step that the direction was made for."""
+
+    def prepare(self, total: int | None, rows: int | None) -> Direction:
+        """Fit schedules to a run of `total` iterations and `rows` rows, and check them."""
+        return self
+
+    def switch(self, total: int | None) -> Switch:
+        """Give the switch that belongs to the method where the user names none."""
+        return Never()
+
+    def cost(self, oracle: Oracle) -> Cost:
+        """Say what one proposal costs beyond ∇f at the point."""
+        return Cost()
+
+    def start(self, x: Array, kit: Kit) -> Memory:
+        """Give the memory of a new run."""
+        return {}
+
+    def learn(self, context: Context, x: Array, g: Array, memory: Memory) -> None:
+        """Take in the gradient at a new point; may change the memory in place. Not asked where it is empty."""
+
+    def propose(
+        self, context: Context, k: int, x: Array, g: Array, on: Mask, memory: Memory
+    ) -> tuple[Array, Scalar]:
+        """Give p_k, and the λ_k that went into it; rows where `on` is false are not used."""
+        raise NotImplementedError

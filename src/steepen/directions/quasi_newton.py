@@ -1,0 +1,101 @@
+"""BFGS and DFP: the inverse form as directions, the Hessian form as a curvature for CGD.
+
+Pairs with yᵀs ≤ 1e-10·‖y‖‖s‖ are skipped: the matrix keeps its last value and stays positive definite.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .. import _matrix
+from .._arrays import Array, Kit, Mask, Scalar
+from .._oracle import Cost, Oracle
+from ._direction import Context, Direction, Memory
+
+
+@dataclass(frozen=True)
+class Approximation:
+    """A matrix learnt from the pairs s = x₊ − x, y = ∇f₊ − ∇f; it starts at the identity."""
+
+    rule: Literal["bfgs", "dfp"]
+    inverse: bool
+
+    def start(self, x: Array, kit: Kit) -> Memory:
+        """Give the memory of a new run."""
+        return {"matrix": _matrix.identity(x, kit)}
+
+    def learn(self, context: Context, x: Array, g: Array, memory: Memory) -> None:
+        """Update the matrix by the last step."""
+        if "x" in memory:
+            s, y = x - memory["x"], g - memory["g"]
+            a, b = (s, y) if self.inverse else (y, s)
+            memory["matrix"] = _matrix.update(
+                memory["matrix"],
+                a,
+                b,
+                context.kit,
+                product_form=(self.rule == "bfgs") == self.inverse,
+            )
+        memory["x"], memory["g"] = x, g
+
+    def cost(self, oracle: Oracle) -> Cost:
+        """Say what a product costs: no evaluation at all."""
+        return Cost()
+
+    def product(
+        self, context: Context, x: Array, v: Array, g: Array, on: Mask, memory: Memory
+    ) -> tuple[Scalar, Array]:
+        """Give 1 and the product of the matrix with v."""
+        return 1.0, _matrix.apply(memory["matrix"], v, context.kit)
+
+
+class _QuasiNewton(Direction):
+    """p = −G·∇f, G the approximation of the inverse Hessian."""
+
+    unit = True
+    _inverse: Approximation
+
+    def start(self, x: Array, kit: Kit) -> Memory:
+        """Give the memory of a new run."""
+        return self._inverse.start(x, kit)
+
+    def learn(self, context: Context, x: Array, g: Array, memory: Memory) -> None:
+        """Update G by the last step."""
+        self._inverse.learn(context, x, g, memory)
+
+    def propose(
+        self, context: Context, k: int, x: Array, g: Array, on: Mask, memory: Memory
+    ) -> tuple[Array, Scalar]:
+        """Give −G·∇f."""
+        return -_matrix.apply(memory["matrix"], g, context.kit), 0.0
+
+
+@dataclass(frozen=True)
+class BFGS(_QuasiNewton):
+    """BFGS on the inverse Hessian, with a fixed step or a line search.
+
+    Examples
+    --------
+    >>> import steepen as st
+    >>> st.minimize(st.functions["rosenbrock"].at(n=2), [-1.2, 1.0], method=st.BFGS()).success
+    True
+    """
+
+    name = "bfgs"
+    _inverse = Approximation("bfgs", inverse=True)
+
+
+@dataclass(frozen=True)
+class DFP(_QuasiNewton):
+    """DFP on the inverse Hessian, with a fixed step or a line search.
+
+    Examples
+    --------
+    >>> import steepen as st
+    >>> st.minimize(st.functions["beale"], [1.0, 1.0], method=st.DFP()).success
+    True
+    """
+
+    name = "dfp"
+    _inverse = Approximation("dfp", inverse=True)

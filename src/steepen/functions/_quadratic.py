@@ -1,0 +1,93 @@
+"""Strongly convex quadratics, and the one the paper uses."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from steepen.functions._function import Function
+from steepen.functions._numerics import Array, spread, total
+
+# The paper prints no matrix; eigenvalues evenly spaced here reproduce its first-step numbers.
+_MIDDLE, _HALF_WIDTH = 9.90745113, 0.89965944
+
+
+def _times(Q: Array, x: Any) -> Any:
+    matrix = Q.astype(x.real.dtype, copy=False)
+    return matrix @ x if x.ndim < 3 else np.tensordot(matrix, x, 1)
+
+
+def _value(Q: Array, b: Array, x: Array) -> Any:
+    return total(x * (_times(Q, x) / 2 - spread(b, x[0])))
+
+
+def _grad(Q: Array, b: Array, x: Array, g: Array) -> None:
+    np.subtract(_times(Q, x), spread(b, x[0]), out=g)
+
+
+def quadratic(Q: ArrayLike, b: ArrayLike | None = None) -> Function:
+    """Return the strongly convex quadratic ½xᵀQx − bᵀx.
+
+    Parameters
+    ----------
+    Q : array_like, shape (n, n)
+        A symmetric positive definite matrix.
+    b : array_like, shape (n,), optional
+        The linear part, zero where left out.
+
+    Returns
+    -------
+    Function
+        Its bounds are a box of half-width 10 around the minimiser Q⁻¹b.
+
+    Examples
+    --------
+    >>> import steepen as st
+    >>> f = st.functions.quadratic([[2.0, 0.0], [0.0, 4.0]], b=[2.0, 4.0])
+    >>> f.minima.tolist(), f.fmin
+    ([[1.0, 1.0]], -3.0)
+    """
+    matrix: Array = np.array(Q, dtype=float)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
+        raise ValueError(f"Q: expected a square matrix, got shape {matrix.shape}")
+    n = len(matrix)
+    linear: Array = np.zeros(n) if b is None else np.array(b, dtype=float)
+    if linear.shape != (n,):
+        raise ValueError(f"b: expected shape ({n},) to match Q, got {linear.shape}")
+    if not (np.isfinite(matrix).all() and np.isfinite(linear).all()):
+        raise ValueError("Q, b: expected finite numbers, got some that are not")
+    if np.abs(matrix - matrix.T).max() > 1e-12 * np.abs(matrix).max():
+        raise ValueError("Q: expected a symmetric matrix, got one that is not")
+    matrix = (matrix + matrix.T) / 2
+    smallest = float(np.linalg.eigvalsh(matrix)[0])
+    if smallest <= 0:
+        raise ValueError(f"Q: expected a positive definite matrix, got eigenvalue {smallest:.3g}")
+    return _function(matrix, linear, np.linalg.solve(matrix, linear))
+
+
+def _function(
+    Q: Array, b: Array, minimiser: Array, resize: Callable[[int], Function] | None = None
+) -> Function:
+    return Function(
+        "quadratic",
+        "Quadratic",
+        "bowl-shaped",
+        partial(_value, Q, b),
+        partial(_grad, Q, b),
+        n=len(b),
+        bounds=np.stack([minimiser - 10, minimiser + 10], axis=-1),
+        minima=minimiser,
+        fmin=-float(b @ minimiser) / 2,
+        resize=resize,
+    )
+
+
+def _paper_at(n: int) -> Function:
+    places = np.linspace(-1, 1, n) if n > 1 else np.zeros(1)
+    matrix = np.diag(_MIDDLE + _HALF_WIDTH * places)
+    return _function(matrix, np.zeros(n), np.zeros(n), _paper_at)
+
+
+QUADRATIC = _paper_at(10)

@@ -1,0 +1,184 @@
+"""Penalties h of the gradient: the landscape walked on is f + λ·h(∇f).
+
+The gradient of h(∇f(x)) is H(x)·∇h(∇f(x)), so a penalty is no more than h and ∇h. The latter is given as
+`scale · vector`: the paper's probe is x + r·∇f although ∇h = 2∇f, and its λ carries the factor 2.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from ._arrays import Array, namespace, norm
+
+__all__ = ["L1", "L2", "Huber", "PNorm", "Penalty", "SquaredL2"]
+
+
+@runtime_checkable
+class Penalty(Protocol):
+    """What every penalty has: h, and ∇h as `scale · vector`.
+
+    Examples
+    --------
+    >>> isinstance(SquaredL2(), Penalty)
+    True
+    """
+
+    @property
+    def scale(self) -> float:
+        """The factor between `vector` and ∇h."""
+        ...
+
+    def value(self, g: Array) -> Array:
+        """Give h(g), over the last axis."""
+        ...
+
+    def vector(self, g: Array) -> Array:
+        """Give ∇h(g) / scale."""
+        ...
+
+
+@dataclass(frozen=True)
+class SquaredL2:
+    """The paper's penalty, h(g) = ‖g‖².
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> float(SquaredL2().value(np.array([3.0, 4.0])))
+    25.0
+    """
+
+    scale = 2.0
+
+    def value(self, g: Array) -> Array:
+        """Give h(g), over the last axis."""
+        return (g * g).sum(axis=-1)
+
+    def vector(self, g: Array) -> Array:
+        """Give ∇h(g) / 2, which is g itself."""
+        return g
+
+
+@dataclass(frozen=True)
+class L2:
+    """h(g) = ‖g‖: the direction of sharpness-aware minimisation, with ρ = λ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> L2().vector(np.array([3.0, 4.0]))
+    array([0.6, 0.8])
+    """
+
+    scale = 1.0
+
+    def value(self, g: Array) -> Array:
+        """Give h(g), over the last axis."""
+        return norm(g)[..., 0]
+
+    def vector(self, g: Array) -> Array:
+        """Give ∇h(g) = g/‖g‖, and 0 at g = 0."""
+        xp = namespace(g)
+        size = norm(g)
+        return g / xp.where(size > 0, size, xp.ones_like(size))
+
+
+@dataclass(frozen=True)
+class Huber:
+    """h(g) = Σ of the Huber function of gᵢ: quadratic up to `delta`, linear beyond.
+
+    Large gradients then count no more than `delta` a component, so one spike cannot throw x.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Huber(delta=1.0).vector(np.array([0.5, -7.0]))
+    array([ 0.5, -1. ])
+    """
+
+    delta: float = 1.0
+    scale = 1.0
+
+    def __post_init__(self) -> None:
+        _positive("delta", self.delta)
+
+    def value(self, g: Array) -> Array:
+        """Give h(g), over the last axis."""
+        xp = namespace(g)
+        size = xp.abs(g)
+        near = xp.clip(size, None, self.delta)
+        return (near * (size - near / 2)).sum(axis=-1)
+
+    def vector(self, g: Array) -> Array:
+        """Give ∇h(g), the components of g clipped to ±delta."""
+        return namespace(g).clip(g, -self.delta, self.delta)
+
+
+@dataclass(frozen=True)
+class L1:
+    """h(g) = Σ √(gᵢ² + ε²), the smoothed L1 norm.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> L1(eps=1e-8).vector(np.array([2.0, -3.0, 0.0]))
+    array([ 1., -1.,  0.])
+    """
+
+    eps: float = 1e-6
+    scale = 1.0
+
+    def __post_init__(self) -> None:
+        _positive("eps", self.eps)
+
+    def value(self, g: Array) -> Array:
+        """Give h(g), over the last axis."""
+        return namespace(g).sqrt(g * g + self.eps**2).sum(axis=-1)
+
+    def vector(self, g: Array) -> Array:
+        """Give ∇h(g) = gᵢ/√(gᵢ² + ε²)."""
+        return g / namespace(g).sqrt(g * g + self.eps**2)
+
+
+@dataclass(frozen=True)
+class PNorm:
+    """h(g) = ‖g‖_p for p > 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> float(PNorm(4.0).value(np.array([1.0, 1.0]))) == 2**0.25
+    True
+    """
+
+    p: float = 4.0
+    scale = 1.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.p) and self.p > 1):
+            raise ValueError(f"p: expected a finite number above 1, got {self.p!r}")
+
+    def value(self, g: Array) -> Array:
+        """Give h(g), over the last axis."""
+        size, unit = self._scaled(g)
+        return size[..., 0] * (unit**self.p).sum(axis=-1) ** (1 / self.p)
+
+    def vector(self, g: Array) -> Array:
+        """Give ∇h(g), and 0 at g = 0."""
+        xp = namespace(g)
+        _, unit = self._scaled(g)
+        total = (unit**self.p).sum(axis=-1)[..., None] ** (1 - 1 / self.p)
+        return xp.sign(g) * unit ** (self.p - 1) / xp.where(total > 0, total, xp.ones_like(total))
+
+    def _scaled(self, g: Array) -> tuple[Array, Array]:
+        """Split |g| into its largest component and the rest relative to it: no power overflows."""
+        xp = namespace(g)
+        size = xp.max(xp.abs(g), axis=-1, keepdims=True)
+        return size, xp.abs(g) / xp.where(size > 0, size, xp.ones_like(size))
+
+
+def _positive(name: str, value: float) -> None:
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"{name}: expected a positive number, got {value!r}")

@@ -1,0 +1,345 @@
+"""Values that change with the iteration: the step size α_k and the coefficient λ_k.
+
+Wherever `minimize` takes a step or a λ, it takes a number, one of these schedules, a callable of k, or an
+array with one value for each row of a batch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ._arrays import Scalar
+
+__all__ = [
+    "Auto",
+    "ByCurvature",
+    "Constant",
+    "Cosine",
+    "Custom",
+    "L",
+    "Piecewise",
+    "Schedule",
+    "ScheduleLike",
+    "Signed",
+    "Table",
+    "as_schedule",
+]
+
+
+@runtime_checkable
+class Schedule(Protocol):
+    """What every schedule has: a value at k, a length, and a way to learn the length of the run.
+
+    Examples
+    --------
+    >>> isinstance(L(0.01, 0.1), Schedule)
+    True
+    """
+
+    @property
+    def length(self) -> int | None:
+        """How many iterations the schedule covers; None for any number."""
+        ...
+
+    def fit(self, total: int | None) -> Schedule:
+        """Return the schedule for a run of `total` iterations (None: not known)."""
+        ...
+
+    def __call__(self, k: int, /) -> Scalar: ...
+
+
+ScheduleLike: TypeAlias = float | Schedule | Callable[[int], float] | ArrayLike
+
+
+class _Endless:
+    """The common case: covers any run, whatever its length."""
+
+    @property
+    def length(self) -> int | None:
+        """How many iterations the schedule covers; None for any number."""
+        return None
+
+    def fit(self, total: int | None) -> Any:
+        """Return the schedule for a run of `total` iterations (None: not known)."""
+        return self
+
+
+@dataclass(frozen=True)
+class Constant(_Endless):
+    """The same value at every k: a number, or one for each row of a batch.
+
+    Examples
+    --------
+    >>> Constant(0.4)(7)
+    0.4
+    """
+
+    value: float | NDArray[np.float64]
+
+    def __call__(self, k: int, /) -> Scalar:
+        return self.value
+
+
+@dataclass(frozen=True)
+class _Ramp:
+    """A curve from `start` to `end` in T values; T is the length of the run where it is not given."""
+
+    start: float
+    end: float
+    T: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("start", self.start), ("end", self.end)):
+            if not math.isfinite(value):
+                raise ValueError(f"{name}: expected a finite number, got {value!r}")
+        if self.T is not None and self.T < 1:
+            raise ValueError(f"T: expected at least one value, got {self.T!r}")
+
+    @property
+    def length(self) -> int | None:
+        """How many iterations the schedule covers; None until it is known."""
+        return self.T
+
+    def fit(self, total: int | None) -> Any:
+        """Return the schedule for a run of `total` iterations (None: not known)."""
+        if self.T is not None:
+            return self
+        if total is None:
+            raise ValueError(
+                f"{type(self).__name__}({self.start}, {self.end}): the run has no limit in iterations or "
+                "gradients to spread the values over; give T, or a budget"
+            )
+        return replace(self, T=total)
+
+    def _fraction(self, k: int) -> float:
+        if self.T is None:
+            raise ValueError("T: not known yet; give it, or let minimize fit the schedule to its budget")
+        return min(k / (self.T - 1), 1.0) if self.T > 1 else 0.0
+
+
+class L(_Ramp):
+    """The paper's L(a, b): T values in even steps from a to b.
+
+    Examples
+    --------
+    >>> lam = L(0.01, 0.1, T=4)
+    >>> [round(lam(k), 2) for k in range(4)]
+    [0.01, 0.04, 0.07, 0.1]
+    """
+
+    def __call__(self, k: int, /) -> float:
+        return self.start + (self.end - self.start) * self._fraction(k)
+
+
+class Cosine(_Ramp):
+    """Half a cosine from a to b: flat at both ends.
+
+    Examples
+    --------
+    >>> [round(Cosine(1.0, 0.0, T=5)(k), 3) for k in range(5)]
+    [1.0, 0.854, 0.5, 0.146, 0.0]
+    """
+
+    def __call__(self, k: int, /) -> float:
+        share = (1 - math.cos(math.pi * self._fraction(k))) / 2
+        return self.start + (self.end - self.start) * share
+
+
+@dataclass(frozen=True)
+class Piecewise(_Endless):
+    """Constant pieces: `values[i]` until k reaches `boundaries[i]`, the last value ever after.
+
+    Examples
+    --------
+    >>> lam = Piecewise([0.4, 0.1, 0.0], boundaries=[10, 20])
+    >>> lam(9), lam(10), lam(99)
+    (0.4, 0.1, 0.0)
+    """
+
+    values: Sequence[float]
+    boundaries: Sequence[int]
+
+    def __post_init__(self) -> None:
+        if len(self.values) != len(self.boundaries) + 1:
+            raise ValueError(
+                f"values: expected one more than the {len(self.boundaries)} boundaries, "
+                f"got {len(self.values)}"
+            )
+        if list(self.boundaries) != sorted(set(self.boundaries)):
+            raise ValueError(f"boundaries: expected rising numbers, got {list(self.boundaries)}")
+
+    def __call__(self, k: int, /) -> float:
+        return self.values[int(np.searchsorted(self.boundaries, k, side="right"))]
+
+
+@dataclass(frozen=True)
+class Table:
+    """One listed value for each iteration; the run may not be longer than the list.
+
+    Examples
+    --------
+    >>> Table([0.3, 0.2, 0.1])(1)
+    0.2
+    """
+
+    values: Sequence[float]
+
+    @property
+    def length(self) -> int | None:
+        """How many iterations the table covers."""
+        return len(self.values)
+
+    def fit(self, total: int | None) -> Any:
+        """Return the schedule for a run of `total` iterations (None: not known)."""
+        return self
+
+    def __call__(self, k: int, /) -> float:
+        return self.values[k]
+
+
+@dataclass(frozen=True)
+class Custom(_Endless):
+    """Any callable of k.
+
+    Examples
+    --------
+    >>> Custom(lambda k: 1 / (k + 1))(3)
+    0.25
+    """
+
+    function: Callable[[int], float]
+
+    def __call__(self, k: int, /) -> float:
+        value = self.function(k)
+        if not math.isfinite(value):
+            raise ValueError(f"{self!r}: expected a finite number at k = {k}, got {value!r}")
+        return value
+
+    def __repr__(self) -> str:
+        # no address: the text must be the same in the process that resumes a checkpoint
+        return f"Custom({getattr(self.function, '__qualname__', type(self.function).__name__)})"
+
+
+class ByCurvature:
+    """A λ that is fixed only once H·v is known, v = ∇h/scale.
+
+    Examples
+    --------
+    >>> isinstance(Signed(0.4), ByCurvature)
+    True
+    """
+
+    def at(self, lam: Scalar, along: Scalar, square: Scalar, scale: float) -> Scalar:
+        """Give λ_k from the schedule's own value, gᵀHv, ‖Hv‖² and the penalty's scale."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Signed(ByCurvature):
+    """λ with the sign of the curvature along g: the paper's negative λ where f bends down.
+
+    There gᵀHg < 0, so λ < 0 keeps gᵀp < 0 and the guard never fires.
+
+    Examples
+    --------
+    >>> Signed(0.4).at(0.4, along=-3.0, square=9.0, scale=2.0)
+    -0.4
+    """
+
+    lam: ScheduleLike
+    _inner: Schedule = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        rows = None if callable(self.lam) or np.ndim(self.lam) == 0 else len(np.asarray(self.lam))
+        object.__setattr__(self, "_inner", as_schedule(self.lam, "lam", rows))
+
+    @property
+    def length(self) -> int | None:
+        """How many iterations the schedule covers; None for any number."""
+        return self._inner.length
+
+    def fit(self, total: int | None) -> Any:
+        """Return the schedule for a run of `total` iterations (None: not known)."""
+        return Signed(self._inner.fit(total))
+
+    def __call__(self, k: int, /) -> Scalar:
+        return self._inner(k)
+
+    def at(self, lam: Scalar, along: Scalar, square: Scalar, scale: float) -> Scalar:
+        """Give λ_k from the schedule's own value and the sign of gᵀHv."""
+        return np.copysign(lam, along) if isinstance(along, np.ndarray) else math.copysign(lam, along)
+
+
+@dataclass(frozen=True)
+class Auto(_Endless, ByCurvature):
+    """The λ that needs no setting: −½·gᵀHv/(scale·‖Hv‖²), the default of the CGD methods.
+
+    With the paper's penalty the direction is then that of a memoryless BFGS step, p ∝ −(g − ½γHg) with
+    γ = gᵀHg/‖Hg‖². It is free of the scales of f and x, and gᵀp ≤ −½‖g‖², so the guard never fires. Note that
+    it is negative where f is convex: a λ > 0 makes up for a step that is too small, and a line search has none.
+
+    Examples
+    --------
+    >>> Auto().at(1.0, along=4.0, square=8.0, scale=2.0)
+    -0.125
+    """
+
+    def __call__(self, k: int, /) -> float:
+        return 1.0
+
+    def at(self, lam: Scalar, along: Scalar, square: Scalar, scale: float) -> Scalar:
+        """Give λ_k from gᵀHv and ‖Hv‖²."""
+        if isinstance(square, np.ndarray):
+            flat = square == 0
+            return np.where(flat, 0.0, -along / (2 * scale * np.where(flat, 1.0, square)))
+        return -along / (2 * scale * square) if square else 0.0
+
+
+def as_schedule(value: ScheduleLike, name: str, rows: int | None = None) -> Schedule:
+    """Turn a number, a callable or an array with one value a row into a schedule.
+
+    Parameters
+    ----------
+    value : number, Schedule, callable of k, or array
+        What the user gave.
+    name : str
+        The argument's name, for the error message.
+    rows : int, optional
+        How many rows the batch has; None for a single run.
+
+    Examples
+    --------
+    >>> as_schedule(0.4, "lam")
+    Constant(value=0.4)
+    >>> as_schedule([0.1, 0.2], "lam")
+    Traceback (most recent call last):
+    ValueError: lam: expected a number for a single run, got an array of shape (2,); ...
+    """
+    if isinstance(value, Schedule):
+        return value
+    if callable(value):
+        return Custom(value)
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"{name}: expected a number, a schedule, a callable of k, or one value a row; got {value!r}"
+        ) from None
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name}: expected finite values, got {value!r}")
+    if array.ndim == 0:
+        return Constant(float(array))
+    if rows is None:
+        raise ValueError(
+            f"{name}: expected a number for a single run, got an array of shape {array.shape}; "
+            "for one value an iteration use schedules.Table"
+        )
+    if array.shape != (rows,):
+        raise ValueError(f"{name}: expected one value for each of the {rows} rows, got shape {array.shape}")
+    return Constant(array)

@@ -1,0 +1,223 @@
+"""Step sizes α_k along a direction.
+
+A number, a schedule or a callable of k is a step by itself. `safe` and `quadratic_optimal` are the paper's
+formulas and give a number (or a schedule, for a λ that changes); `Quadratic` and `Armijo` look at f along p.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from . import theory
+from ._arrays import Array, Scalar
+from ._oracle import Cost, Oracle
+from .directions._direction import Context
+from .schedules import Constant, Custom, Schedule, ScheduleLike, as_schedule
+
+__all__ = ["Along", "Armijo", "Fixed", "Quadratic", "Step", "quadratic_optimal", "safe"]
+
+
+class Along(NamedTuple):
+    """A direction at a point, as a step rule sees it: k, x, f, ∇f, p, ∇fᵀp and the last α.
+
+    Examples
+    --------
+    >>> Along._fields
+    ('k', 'x', 'f', 'g', 'p', 'slope', 'last')
+    """
+
+    k: int
+    x: Array
+    f: Scalar
+    g: Array
+    p: Array
+    slope: Scalar
+    last: Scalar
+
+
+class Step:
+    """Base of all step rules.
+
+    Examples
+    --------
+    >>> isinstance(Armijo(), Step)
+    True
+    """
+
+    @property
+    def constant(self) -> Scalar | None:
+        """The α of every iteration, where it is always the same."""
+        return None
+
+    def prepare(self, total: int | None, rows: int | None) -> Step:
+        """Fit schedules to a run of `total` iterations and `rows` rows, and check them."""
+        return self
+
+    def cost(self, oracle: Oracle) -> Cost:
+        """Say what the choice costs beyond f at the new point."""
+        return Cost()
+
+    def choose(self, context: Context, along: Along, room: Scalar) -> tuple[Scalar, Scalar]:
+        """Give α_k (0 where there is none), and f at the new point or None if it was not evaluated.
+
+        `room` is how many values of f may be spent.
+        """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Fixed(Step):
+    """α_k from a number or a schedule, whatever f does.
+
+    Examples
+    --------
+    >>> Fixed(0.01)
+    Fixed(schedule=0.01)
+    """
+
+    schedule: ScheduleLike
+
+    @property
+    def constant(self) -> Scalar | None:
+        """The α of every iteration, where it is always the same."""
+        return self.schedule.value if isinstance(self.schedule, Constant) else None
+
+    def prepare(self, total: int | None, rows: int | None) -> Step:
+        """Fit the schedule to the run."""
+        schedule = as_schedule(self.schedule, "step", rows).fit(total)
+        if isinstance(schedule, Constant) and not np.all(schedule.value > 0):
+            raise ValueError(f"step: expected positive values, got {schedule.value!r}")
+        return Fixed(schedule)
+
+    def choose(self, context: Context, along: Along, room: Scalar) -> tuple[Scalar, Scalar]:
+        """Give the schedule's α_k."""
+        alpha = cast(Schedule, self.schedule)(along.k)  # since `prepare`
+        if not np.all(alpha > 0):
+            raise ValueError(f"step: expected positive values, got {alpha!r} at k = {along.k}")
+        return context.pick(alpha), None
+
+
+@dataclass(frozen=True)
+class Quadratic(Step):
+    """The minimiser of the quadratic model along p, α = −∇fᵀp/pᵀHp, for one H·v.
+
+    On a quadratic this is the exact line search. Where the model has no minimiser, α is `fallback`.
+
+    Examples
+    --------
+    >>> import numpy as np, steepen as st
+    >>> q = st.functions.quadratic(np.diag([1.0, 10.0]))
+    >>> st.minimize(q, [1.0, 1.0], method="bfgs", step=st.steps.Quadratic()).nit
+    2
+    """
+
+    fallback: float = 1.0
+
+    def __post_init__(self) -> None:
+        _positive("fallback", self.fallback)
+
+    def cost(self, oracle: Oracle) -> Cost:
+        """Say what one H·v costs."""
+        return oracle.cost_hvp
+
+    def choose(self, context: Context, along: Along, room: Scalar) -> tuple[Scalar, Scalar]:
+        """Give −∇fᵀp/pᵀHp."""
+        kit = context.kit
+        bend = kit.dot(along.p, context.oracle.hvp(along.x, along.p, along.g))
+        convex = bend > 0
+        return kit.pick(convex, -along.slope / kit.pick(convex, bend, 1.0), self.fallback), None
+
+
+@dataclass(frozen=True)
+class Armijo(Step):
+    """Backtracking until f falls by `c` of what the slope promises; cuts by interpolation.
+
+    The first trial is `initial`, and after that the last accepted α times `grow`, at most `longest`.
+
+    Examples
+    --------
+    >>> import steepen as st
+    >>> st.minimize(st.functions["booth"], [8.0, -8.0], method="gd", step=st.steps.Armijo()).success
+    True
+    """
+
+    initial: float = 1.0
+    c: float = 1e-4
+    grow: float = 2.0
+    longest: float = math.inf
+    trials: int = 60
+
+    def __post_init__(self) -> None:
+        _positive("initial", self.initial)
+        if not 0 < self.c < 1:
+            raise ValueError(f"c: expected a number between 0 and 1, got {self.c!r}")
+        if not self.grow >= 1:
+            raise ValueError(f"grow: expected a number, 1 or more, got {self.grow!r}")
+        if not self.longest >= self.initial:
+            raise ValueError(f"longest: expected no less than initial, got {self.longest!r}")
+        if self.trials < 1:
+            raise ValueError(f"trials: expected at least one, got {self.trials!r}")
+
+    def choose(self, context: Context, along: Along, room: Scalar) -> tuple[Scalar, Scalar]:
+        """Backtrack from the first trial."""
+        kit, oracle = context.kit, context.oracle
+        k, x, f, _, p, slope, last = along
+        t = self.initial if k == 0 else np.minimum(self.longest, self.grow * last)
+        t = t + 0.0 * slope  # a number, or one a row
+        value = f
+        accepted = slope >= 0  # none yet
+        for trial in range(self.trials):
+            todo = ~accepted & (room > trial) if kit.size else (not accepted) and room > trial
+            if not kit.any(todo):
+                break
+            found = oracle.value(x + kit.times(t, p), None if kit.size is None else todo)
+            ok = todo & (found <= f + self.c * t * slope) & np.isfinite(found)
+            value = kit.pick(ok, found, value)
+            accepted = accepted | ok
+            t = kit.pick(accepted, t, self._shorter(t, found, f, slope))
+        return kit.pick(accepted, t, 0.0), value
+
+    @staticmethod
+    def _shorter(t: Scalar, found: Scalar, f: Scalar, slope: Scalar) -> Any:
+        """Minimise the parabola through f, the slope and the trial, within [t/10, t/2]."""
+        with np.errstate(all="ignore"):
+            best = -slope * t * t / (2 * (np.float64(found) - f - t * slope))
+        return np.clip(np.where(np.isfinite(best), best, 0.0), 0.1 * t, 0.5 * t)
+
+
+def safe(L: float, lam: ScheduleLike) -> Any:
+    """Give Theorem 1's step 1/(L(1 + 2λL)²) for an L-smooth convex f.
+
+    Examples
+    --------
+    >>> safe(L=1.0, lam=0.5)
+    0.25
+    """
+    return _of_lam(lambda value: theory.safe_step(L, value), lam)
+
+
+def quadratic_optimal(l: float, L: float, lam: ScheduleLike) -> Any:  # noqa: E741
+    """Give the best constant step 2/((1+2λL)L + (1+2λl)l) on a quadratic with spectrum in [l, L].
+
+    Examples
+    --------
+    >>> quadratic_optimal(l=1.0, L=1.0, lam=0.0)
+    1.0
+    """
+    return _of_lam(lambda value: theory.quadratic_step(l, L, value), lam)
+
+
+def _of_lam(formula: Any, lam: ScheduleLike) -> Any:
+    if isinstance(lam, Schedule) or callable(lam):
+        schedule = as_schedule(lam, "lam")
+        return Custom(lambda k: float(formula(schedule(k))))
+    return formula(lam)
+
+
+def _positive(name: str, value: float) -> None:
+    if not 0 < value < float("inf"):
+        raise ValueError(f"{name}: expected a positive number, got {value!r}")

@@ -1,0 +1,141 @@
+"""When to stop paying for the penalty: from then on the run is steepest descent.
+
+A switch is asked after every step. It never evaluates f: it sees what the step has shown. Switches combine
+with `|`; Algorithm 3 of the paper is `After(b) | FirstGuard()`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ._arrays import Mask, Scalar
+
+__all__ = ["After", "AnyOf", "FirstGuard", "Never", "SmallImprovement", "Switch"]
+
+
+class Switch:
+    """Base of all switches.
+
+    Examples
+    --------
+    >>> After(3) | FirstGuard()
+    AnyOf(parts=(After(b=3), FirstGuard()))
+    """
+
+    @property
+    def last(self) -> int | None:
+        """How many penalised iterations there can be; None for any number."""
+        return None
+
+    def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar) -> Mask:
+        """Say whether the penalty ends with step k, given if the guard fired in it, and f before and after."""
+        raise NotImplementedError
+
+    def __or__(self, other: Switch) -> AnyOf:
+        return AnyOf((self, other))
+
+
+@dataclass(frozen=True)
+class Never(Switch):
+    """Keep the penalty for the whole run, as Algorithms 1 and 2 do.
+
+    Examples
+    --------
+    >>> Never().off(100, True, 1.0, 1.0)
+    False
+    """
+
+    def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar) -> Mask:
+        """Say whether the penalty ends with this step."""
+        return False
+
+
+@dataclass(frozen=True)
+class After(Switch):
+    """Off once k ≥ b, tested after the step.
+
+    This is the paper's listing, which makes b + 1 penalised iterations (k = 0 … b).
+
+    Examples
+    --------
+    >>> [After(2).off(k, False, 1.0, 1.0) for k in range(4)]
+    [False, False, True, True]
+    """
+
+    b: int
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.b, int | np.integer) and self.b >= 0):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"b: expected a whole number, 0 or more, got {self.b!r}")
+
+    @property
+    def last(self) -> int | None:
+        """How many penalised iterations there can be."""
+        return self.b + 1
+
+    def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar) -> Mask:
+        """Say whether the penalty ends with this step."""
+        return k >= self.b
+
+
+@dataclass(frozen=True)
+class FirstGuard(Switch):
+    """Off the first time the guard fires.
+
+    Examples
+    --------
+    >>> FirstGuard().off(0, True, 1.0, 1.0)
+    True
+    """
+
+    def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar) -> Mask:
+        """Say whether the penalty ends with this step."""
+        return guarded
+
+
+@dataclass(frozen=True)
+class SmallImprovement(Switch):
+    """Off when a step lowers f by no more than `rtol · |f|`.
+
+    Examples
+    --------
+    >>> SmallImprovement(0.01).off(5, False, before=100.0, after=99.5)
+    True
+    """
+
+    rtol: float = 0.01
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rtol < float("inf"):
+            raise ValueError(f"rtol: expected a number, 0 or more, got {self.rtol!r}")
+
+    def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar) -> Mask:
+        """Say whether the penalty ends with this step."""
+        return before - after <= self.rtol * abs(before)
+
+
+@dataclass(frozen=True)
+class AnyOf(Switch):
+    """Off as soon as any part is; written `a | b`.
+
+    Examples
+    --------
+    >>> (Never() | After(0)).off(0, False, 1.0, 1.0)
+    True
+    """
+
+    parts: tuple[Switch, ...]
+
+    @property
+    def last(self) -> int | None:
+        """How many penalised iterations there can be; None for any number."""
+        return min([part.last for part in self.parts if part.last is not None], default=None)
+
+    def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar) -> Mask:
+        """Say whether the penalty ends with this step."""
+        result: Mask = False
+        for part in self.parts:
+            result = result | part.off(k, guarded, before, after)
+        return result

@@ -1,0 +1,71 @@
+"""What is proved about CGD, and what an optimiser can measure of it.
+
+`rates` holds Theorem 1 and the analysis on quadratics, `curvature` the estimates of L and μ (and
+of the best λ) from H·v, `stationary` Lemma 1. The symbols are the paper's: λ is `lam`, L the
+smoothness of f, μ its PL constant, l the smallest eigenvalue of a quadratic.
+
+Examples
+--------
+A step that Theorem 1 proves safe, with L measured:
+
+>>> import numpy as np
+>>> from steepen import theory
+>>> Q = np.diag([1.0, 2.0])
+>>> L = theory.largest_curvature(lambda x, v: Q @ v, np.zeros(2)).value
+>>> round(theory.safe_step(L, lam=0.25), 12)
+0.125
+"""
+
+from steepen.theory.curvature import (
+    HVP,
+    Curvature,
+    best_lam,
+    largest_curvature,
+    ritz_values,
+    smallest_curvature,
+    smoothness,
+)
+from steepen.theory.rates import (
+    bound,
+    condition_number,
+    contraction,
+    linear_rate,
+    optimal_rate,
+    quadratic_step,
+    safe_interval,
+    safe_step,
+)
+from steepen.theory.stationary import (
+    Nature,
+    Stationarity,
+    artificial_points,
+    classify,
+    classify_gradient,
+    nature,
+    penalised_nature,
+)
+
+__all__ = [
+    "HVP",
+    "Curvature",
+    "Nature",
+    "Stationarity",
+    "artificial_points",
+    "best_lam",
+    "bound",
+    "classify",
+    "classify_gradient",
+    "condition_number",
+    "contraction",
+    "largest_curvature",
+    "linear_rate",
+    "nature",
+    "optimal_rate",
+    "penalised_nature",
+    "quadratic_step",
+    "ritz_values",
+    "safe_interval",
+    "safe_step",
+    "smallest_curvature",
+    "smoothness",
+]

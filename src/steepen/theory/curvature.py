@@ -1,0 +1,230 @@
+"""Curvature measured from H·v alone: extreme eigenvalues, and the best λ of a quadratic model."""
+
+from collections.abc import Callable
+from typing import NamedTuple, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from steepen.theory._check import Array, finite, vector
+
+__all__ = [
+    "HVP",
+    "Curvature",
+    "best_lam",
+    "largest_curvature",
+    "ritz_values",
+    "smallest_curvature",
+    "smoothness",
+]
+
+HVP = Callable[[Array, Array], ArrayLike]
+_EPS = float(np.finfo(np.float64).eps)
+
+
+class Curvature(NamedTuple):
+    """An eigenvalue estimate and what it cost.
+
+    Attributes
+    ----------
+    value
+        The estimate. It is a Rayleigh quotient: never above the largest eigenvalue of H nor below
+        the smallest, up to rounding.
+    n_hvp
+        Number of H·v used.
+    error
+        Residual norm ‖Hu − value·u‖: some eigenvalue of H lies within this distance.
+    converged
+        Whether `error` met the tolerance before the limit on H·v.
+
+    Examples
+    --------
+    >>> largest_curvature(lambda x, v: 3 * v, [0.0, 0.0]).n_hvp
+    1
+    """
+
+    value: float
+    n_hvp: int
+    error: float
+    converged: bool
+
+
+def largest_curvature(
+    hvp: HVP, x: ArrayLike, *, tol: float = 1e-6, max_hvp: int = 300, seed: int = 0
+) -> Curvature:
+    """Return the largest eigenvalue of H(x), by Lanczos iteration.
+
+    A value not converged underestimates, so a step made from it may be too long: add `error`.
+
+    Parameters
+    ----------
+    hvp
+        `hvp(x, v)` returns H(x)·v.
+    x
+        The point, of shape (n,).
+    tol
+        Stop once `error` <= tol·|value|, or is lost in rounding. The value itself is usually far
+        closer than that, its error being of the order of the square of the residual.
+    max_hvp
+        Most H·v to use. n of them always suffice; memory is n floats for each.
+    seed
+        Of the random first vector: the same seed gives the same answer.
+
+    Examples
+    --------
+    >>> Q = np.diag([1.0, 4.0, 9.0])
+    >>> found = largest_curvature(lambda x, v: Q @ v, np.zeros(3))
+    >>> round(found.value, 12), found.n_hvp, found.converged
+    (9.0, 3, True)
+    """
+    return _lanczos(hvp, x, "largest", tol, max_hvp, seed)
+
+
+def smallest_curvature(
+    hvp: HVP, x: ArrayLike, *, tol: float = 1e-6, max_hvp: int = 300, seed: int = 0
+) -> Curvature:
+    """Return the smallest (most negative) eigenvalue of H(x), by Lanczos iteration.
+
+    Arguments as in `largest_curvature`. A value not converged overestimates.
+
+    Examples
+    --------
+    >>> Q = np.diag([-2.0, 4.0, 9.0])
+    >>> round(smallest_curvature(lambda x, v: Q @ v, np.zeros(3)).value, 12)
+    -2.0
+    """
+    return _lanczos(hvp, x, "smallest", tol, max_hvp, seed)
+
+
+def smoothness(
+    hvp: HVP, points: ArrayLike, *, tol: float = 1e-6, max_hvp: int = 300, seed: int = 0
+) -> Curvature:
+    """Return the largest |eigenvalue| of H over the rows of `points`: an estimate of L.
+
+    The magnitude is taken because L-smooth means ‖H‖ <= L; on convex functions nothing changes.
+    Between the points H may be larger: only for quadratics is one point enough. `max_hvp` limits
+    each row; the result has the total `n_hvp`, and is `converged` if every row is.
+
+    Examples
+    --------
+    >>> found = smoothness(lambda x, v: 12 * x**2 * v, [[1.0], [2.0], [-3.0]])
+    >>> found.value, found.n_hvp
+    (108.0, 3)
+    """
+    rows = finite("points", points)
+    if rows.ndim != 2 or rows.size == 0:
+        raise ValueError(f"points must have shape (m, n) with m, n >= 1, got shape {rows.shape}")
+    found = [_lanczos(hvp, row, "magnitude", tol, max_hvp, seed) for row in rows]
+    top = max(found, key=lambda c: abs(c.value))
+    return Curvature(abs(top.value), sum(c.n_hvp for c in found), top.error, all(c.converged for c in found))
+
+
+def _lanczos(hvp: HVP, x: ArrayLike, which: str, tol: float, max_hvp: int, seed: int) -> Curvature:
+    """Lanczos with full reorthogonalisation.
+
+    ARPACK (SciPy's eigsh) wants n >= 2 and a non-zero H; this holds from n = 1 and for H = 0.
+    """
+    point = vector("x", x)
+    n = point.size
+    if not 0 < tol < 1:
+        raise ValueError(f"tol must lie in (0, 1), got {tol!r}")
+    if max_hvp < 1:
+        raise ValueError(f"max_hvp must be >= 1, got {max_hvp!r}")
+    basis = np.empty((min(n, max_hvp) + 1, n))
+    # The second number keeps the start apart from data drawn with the same seed: were it, say, a
+    # row of A, all of Lanczos on AᵀA would stay in the row space and never see the null space.
+    start = np.random.default_rng([seed, 1_618_033_988]).standard_normal(n)
+    basis[0] = start / np.linalg.norm(start)
+    diagonal: list[float] = []
+    off: list[float] = []
+    best = Curvature(0.0, 0, 0.0, False)
+    scale = 0.0
+    for k in range(1, len(basis)):
+        w = vector("hvp(x, v)", hvp(point, basis[k - 1]), n).copy()
+        scale = max(scale, float(np.linalg.norm(w)))
+        diagonal.append(float(basis[k - 1] @ w))
+        for _ in range(2):  # once is not enough to stay orthogonal in floating point
+            w -= basis[:k].T @ (basis[:k] @ w)
+        beta = float(np.linalg.norm(w))
+        value, weight = _extreme_pair(diagonal, off, which)
+        error = beta * abs(weight)
+        # Once the space is invariant (at k = n, or before) only rounding is left of w. A random
+        # start has a part along every eigenvector, so that space holds the wanted one.
+        best = Curvature(value, k, error, error <= max(tol * abs(value), 8 * _EPS * scale))
+        if best.converged:
+            break
+        off.append(beta)
+        basis[k] = w / beta
+    return best
+
+
+def _extreme_pair(diagonal: list[float], off: list[float], which: str) -> tuple[float, float]:
+    """Wanted eigenvalue of the tridiagonal matrix, and the last entry of its eigenvector."""
+    from scipy.linalg import eigh_tridiagonal  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+
+    last = len(diagonal) - 1
+    wanted = {"largest": [last], "smallest": [0], "magnitude": [0, last]}[which]
+    pairs: list[tuple[float, float]] = []
+    for i in wanted:
+        values, vectors = cast(
+            "tuple[Array, Array]",
+            eigh_tridiagonal(diagonal, off, select="i", select_range=(i, i)),
+        )
+        pairs.append((float(values[0]), float(vectors[-1, 0])))
+    return max(pairs, key=lambda pair: abs(pair[0]))
+
+
+def ritz_values(g: ArrayLike, Hg: ArrayLike, HHg: ArrayLike) -> Array:
+    """Return the eigenvalues of H restricted to span{g, Hg}, in increasing order.
+
+    One value where g is an eigenvector of H (to rounding), else two.
+
+    Parameters
+    ----------
+    g, Hg, HHg
+        The gradient, H·g and H·(H·g), each of shape (n,). g must not be 0.
+
+    Examples
+    --------
+    >>> H = np.diag([1.0, 3.0])
+    >>> g = np.array([1.0, 1.0])
+    >>> ritz_values(g, H @ g, H @ H @ g)
+    array([1., 3.])
+    """
+    grad = vector("g", g)
+    once, twice = vector("Hg", Hg, grad.size), vector("HHg", HHg, grad.size)
+    length = float(np.linalg.norm(grad))
+    if length == 0:
+        raise ValueError("g must not be zero: it spans no direction")
+    first = grad / length
+    a = float(first @ once) / length
+    rest = once - (first @ once) * first
+    rest -= (first @ rest) * first
+    height = float(np.linalg.norm(rest))
+    if height <= 8 * _EPS * float(np.linalg.norm(once)):
+        return np.array([a])
+    second = rest / height
+    b = height / length
+    c = float(second @ (twice - a * once)) / height
+    return np.linalg.eigvalsh(np.array([[a, b], [b, c]]))
+
+
+def best_lam(g: ArrayLike, Hg: ArrayLike, HHg: ArrayLike) -> float:
+    """Return the λ whose direction −(g + 2λHg) points at the minimum of the model on span{g, Hg}.
+
+    With Ritz values θ₁, θ₂ it is −1/(2(θ₁+θ₂)), and the step that lands on the minimum is
+    (θ₁+θ₂)/(θ₁θ₂). It is negative: the paper's λ > 0 mostly makes up for a step that is
+    too short. Where g is an eigenvector with positive curvature, every λ gives the same line
+    and the answer is 0. Where a Ritz value is <= 0 the model has no minimum, and the answer is nan.
+
+    Examples
+    --------
+    >>> H = np.diag([1.0, 3.0])
+    >>> g = np.array([1.0, 1.0])
+    >>> round(best_lam(g, H @ g, H @ H @ g), 12)
+    -0.125
+    """
+    theta = ritz_values(g, Hg, HHg)
+    if theta[0] <= 0:
+        return float("nan")
+    return 0.0 if theta.size == 1 else float(-0.5 / theta.sum())

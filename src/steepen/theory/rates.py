@@ -1,0 +1,207 @@
+"""How fast CGD converges: Theorem 1 and the paper's analysis on quadratics.
+
+All functions take numbers or arrays that broadcast, and return a float where every argument is a
+number. Along an eigenvector of curvature t, CGD sees the penalised curvature t(1 + 2λt).
+"""
+# ruff: noqa: E741 (l is the paper's symbol)
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from steepen.theory._check import Array, finite, plain
+
+__all__ = [
+    "bound",
+    "condition_number",
+    "contraction",
+    "linear_rate",
+    "optimal_rate",
+    "quadratic_step",
+    "safe_interval",
+    "safe_step",
+]
+
+
+def _positive(name: str, value: ArrayLike) -> Array:
+    array = finite(name, value)
+    if (array <= 0).any():
+        raise ValueError(f"{name} must be > 0, got {value!r}")
+    return array
+
+
+def _non_negative(name: str, value: ArrayLike) -> Array:
+    array = finite(name, value)
+    if (array < 0).any():
+        raise ValueError(f"{name} must be >= 0, got {value!r}")
+    return array
+
+
+def safe_step(L: ArrayLike, lam: ArrayLike) -> float | Array:
+    """Return 1/(L(1+2λL)²), the step of Theorem 1's linear rate.
+
+    Parameters
+    ----------
+    L
+        Smoothness of f: the largest eigenvalue of its Hessian, over all points. L > 0.
+    lam
+        Penalty λ >= 0. The theorem does not cover λ < 0.
+
+    Examples
+    --------
+    >>> safe_step(L=2.0, lam=0.25)
+    0.125
+    """
+    smooth = _positive("L", L)
+    return plain(1.0 / (smooth * (1.0 + 2.0 * _non_negative("lam", lam) * smooth) ** 2))
+
+
+def safe_interval(L: ArrayLike, lam: ArrayLike) -> tuple[float | Array, float | Array]:
+    """Return the ends of the open interval of steps that Theorem 1 proves safe.
+
+    For a convex L-smooth f and any constant step strictly between the two ends, f never rises
+    and ∇f tends to 0. For λ = 0 the upper end is sharp (2/L); for λ > 0 larger steps may also
+    converge, see `contraction`.
+
+    Examples
+    --------
+    >>> safe_interval(L=2.0, lam=0.25)
+    (0.0, 0.25)
+    """
+    upper = 2.0 * safe_step(L, lam)
+    return plain(np.zeros_like(upper)), upper
+
+
+def linear_rate(L: ArrayLike, mu: ArrayLike, lam: ArrayLike) -> float | Array:
+    """Return 1 − μ/(L(1+2λL)²), the factor by which f − f* shrinks at `safe_step`.
+
+    Parameters
+    ----------
+    L, lam
+        As in `safe_step`.
+    mu
+        Constant of the PL inequality ½‖∇f‖² >= μ(f − f*), 0 < μ <= L. The strong convexity
+        constant will do; for least squares ½‖Ax − b‖², the smallest non-zero eigenvalue of AᵀA.
+
+    Examples
+    --------
+    >>> linear_rate(L=2.0, mu=1.0, lam=0.25)
+    0.875
+    """
+    pl = _positive("mu", mu)
+    if (pl > finite("L", L)).any():
+        raise ValueError(f"mu must be <= L, got mu={mu!r} and L={L!r}")
+    return plain(1.0 - pl * safe_step(L, lam))
+
+
+def bound(k: ArrayLike, L: ArrayLike, mu: ArrayLike, lam: ArrayLike, gap0: ArrayLike) -> float | Array:
+    """Return Theorem 1's bound on f_k − f* after k iterations at `safe_step`.
+
+    Parameters
+    ----------
+    k
+        Number of iterations, >= 0.
+    L, mu, lam
+        As in `linear_rate`.
+    gap0
+        f_0 − f* at the start, >= 0.
+
+    Examples
+    --------
+    >>> bound([0, 1, 2], L=2.0, mu=1.0, lam=0.25, gap0=64.0)
+    array([64., 56., 49.])
+    """
+    iterations = _non_negative("k", k)
+    return plain(_non_negative("gap0", gap0) * linear_rate(L, mu, lam) ** iterations)
+
+
+def _penalised_range(l: ArrayLike, L: ArrayLike, lam: ArrayLike) -> tuple[Array, Array]:
+    """Least and greatest t(1+2λt) over l <= t <= L.
+
+    For λ >= 0 these are the values at l and L. For λ < 0 the parabola t(1+2λt) turns down at
+    t = −1/(4λ): where that lies inside [l, L] it is the greatest, and either end may be the least.
+    """
+    low, high, penalty = _positive("l", l), _positive("L", L), finite("lam", lam)
+    if (low > high).any():
+        raise ValueError(f"l must be <= L, got l={l!r} and L={L!r}")
+    # For λ >= 0 this puts the turning point far above L, and the top is at L as it should be.
+    turning = -0.25 / np.minimum(penalty, -np.finfo(np.float64).tiny)
+    top = np.clip(turning, low, high)
+    at_low, at_high, at_top = (t * (1.0 + 2.0 * penalty * t) for t in (low, high, top))
+    return np.minimum(at_low, at_high), at_top
+
+
+def _definite_range(l: ArrayLike, L: ArrayLike, lam: ArrayLike) -> tuple[Array, Array]:
+    least, greatest = _penalised_range(l, L, lam)
+    if (least <= 0).any():
+        raise ValueError(f"lam must keep 1 + 2*lam*L > 0, or no step contracts; got lam={lam!r} and L={L!r}")
+    return least, greatest
+
+
+def quadratic_step(l: ArrayLike, L: ArrayLike, lam: ArrayLike) -> float | Array:
+    """Return the constant step that contracts fastest on quadratics with eigenvalues in [l, L].
+
+    For λ >= 0 it is the paper's 2/((1+2λL)L + (1+2λl)l). In general it is 2 over the sum of the
+    least and the greatest t(1+2λt) for t in [l, L]; for λ < 0 the greatest may lie inside the
+    interval, at t = −1/(4λ), and then the paper's formula would be wrong.
+
+    Parameters
+    ----------
+    l, L
+        Smallest and largest eigenvalue of Q, 0 < l <= L.
+    lam
+        Penalty λ. It may be negative while 1 + 2λL > 0, so that (I + 2λQ)Q stays positive
+        definite; anything else raises ValueError.
+
+    Examples
+    --------
+    >>> quadratic_step(l=1.0, L=3.0, lam=0.5)
+    0.14285714285714285
+    """
+    least, greatest = _definite_range(l, L, lam)
+    return plain(2.0 / (least + greatest))
+
+
+def contraction(step: ArrayLike, l: ArrayLike, L: ArrayLike, lam: ArrayLike) -> float | Array:
+    """Return the factor by which ‖x − x*‖ shrinks, at worst, in one step on a quadratic.
+
+    For λ >= 0 it is max(|1 − α(1+2λl)l|, |1 − α(1+2λL)L|); for λ < 0 the turning point of
+    t(1+2λt) counts too (see `quadratic_step`). Any real λ is allowed: at 1 or more, the iteration
+    does not converge for every spectrum in [l, L].
+
+    Examples
+    --------
+    >>> contraction(step=0.125, l=1.0, L=3.0, lam=0.5)
+    0.75
+    """
+    alpha = finite("step", step)
+    least, greatest = _penalised_range(l, L, lam)
+    return plain(np.maximum(np.abs(1.0 - alpha * least), np.abs(1.0 - alpha * greatest)))
+
+
+def condition_number(l: ArrayLike, L: ArrayLike, lam: ArrayLike) -> float | Array:
+    """Return κ of (I + 2λQ)Q: the greatest over the least t(1+2λt) for t in [l, L].
+
+    For λ >= 0 it is the paper's κ(B)κ(Q) with B = I + 2λQ. There κ(B) > 1 when λ > 0 and l < L,
+    so the penalty worsens the condition (the paper's remark prints κ(B) > 0, which would not
+    suffice). A mildly negative λ improves it: at best, at λ = −1/(2(l+L)), to
+    (κ(Q)+1)²/(4κ(Q)), about a quarter of κ(Q). Domain of λ as in `quadratic_step`.
+
+    Examples
+    --------
+    >>> condition_number(l=1.0, L=3.0, lam=[0.0, 0.5, -0.125])
+    array([3. , 6. , 1.33333333])
+    """
+    least, greatest = _definite_range(l, L, lam)
+    return plain(greatest / least)
+
+
+def optimal_rate(l: ArrayLike, L: ArrayLike, lam: ArrayLike) -> float | Array:
+    """Return (κ−1)/(κ+1), the contraction at `quadratic_step`, with κ = `condition_number`.
+
+    Examples
+    --------
+    >>> optimal_rate(l=1.0, L=3.0, lam=0.0)
+    0.5
+    """
+    kappa = condition_number(l, L, lam)
+    return plain((kappa - 1.0) / (kappa + 1.0))

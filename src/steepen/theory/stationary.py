@@ -1,0 +1,243 @@
+"""What the penalty does to stationary points: Lemma 1, and maxima that turn into minima."""
+
+from collections.abc import Callable
+from enum import Enum
+from typing import cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from steepen.theory._check import Array, finite, number, vector
+from steepen.theory.curvature import HVP
+
+__all__ = [
+    "Nature",
+    "Stationarity",
+    "artificial_points",
+    "classify",
+    "classify_gradient",
+    "nature",
+    "penalised_nature",
+]
+
+
+class Stationarity(Enum):
+    """Which kind of point Lemma 1 makes of x; the value is a sentence for people.
+
+    Examples
+    --------
+    >>> Stationarity.STATIONARY.value
+    'The gradient of f is zero, so f and the penalised function are both stationary here.'
+    """
+
+    NOT_STATIONARY = "Neither f nor the penalised function is stationary here."
+    STATIONARY = "The gradient of f is zero, so f and the penalised function are both stationary here."
+    ARTIFICIAL = (
+        "Only the penalised function is stationary here: the gradient of f is an eigenvector of"
+        " its Hessian with eigenvalue -1/(2*lam). Another lam moves on."
+    )
+
+
+class Nature(Enum):
+    """What a stationary point is; the value is a sentence for people.
+
+    Examples
+    --------
+    >>> Nature.SADDLE.value
+    'A saddle: curvatures of both signs.'
+    """
+
+    MINIMUM = "A strict local minimum: every curvature is positive."
+    MAXIMUM = "A strict local maximum: every curvature is negative."
+    SADDLE = "A saddle: curvatures of both signs."
+    DEGENERATE = "Undecided: some curvature is zero and the others share one sign."
+
+
+def classify_gradient(
+    g: ArrayLike, Hg: ArrayLike, lam: float, tol: float = 1e-6, gtol: float = 1e-8
+) -> Stationarity:
+    """Classify a point from its gradient and H·g alone.
+
+    Parameters
+    ----------
+    g, Hg
+        ∇f and H·∇f at the point, each of shape (n,).
+    lam
+        Penalty λ, of either sign.
+    tol
+        Relative: ARTIFICIAL if ‖g + 2λHg‖ <= tol·‖g‖ though g is not zero.
+    gtol
+        Absolute: STATIONARY if ‖g‖ <= gtol. A gradient has no scale of its own, so this one
+        cannot be relative.
+
+    Examples
+    --------
+    >>> classify_gradient([1.0, 0.0], [-5.0, 0.0], lam=0.1).name
+    'ARTIFICIAL'
+    """
+    grad = vector("g", g)
+    along = vector("Hg", Hg, grad.size)
+    for name, value in (("tol", tol), ("gtol", gtol)):
+        if not value >= 0:
+            raise ValueError(f"{name} must be >= 0, got {value!r}")
+    size = np.linalg.norm(grad)
+    if size <= gtol:
+        return Stationarity.STATIONARY
+    if np.linalg.norm(grad + 2.0 * number("lam", lam) * along) <= tol * size:
+        return Stationarity.ARTIFICIAL
+    return Stationarity.NOT_STATIONARY
+
+
+def classify(
+    x: ArrayLike,
+    grad: Callable[[Array], ArrayLike],
+    hvp: HVP,
+    lam: float,
+    tol: float = 1e-6,
+    gtol: float = 1e-8,
+) -> Stationarity:
+    """Classify the point x, at the cost of one gradient and one H·v.
+
+    `grad(x)` returns ∇f and `hvp(x, v)` returns H(x)·v; the rest is as in `classify_gradient`.
+
+    Examples
+    --------
+    >>> saddle = np.array([1.0, -1.0])  # f = (x₁² − x₂²)/2
+    >>> classify([0.0, 3.0], lambda x: saddle * x, lambda x, v: saddle * v, lam=0.5).name
+    'ARTIFICIAL'
+    """
+    point = vector("x", x)
+    g = vector("grad(x)", grad(point), point.size)
+    return classify_gradient(g, hvp(point, g), lam, tol, gtol)
+
+
+def artificial_points(
+    df: Callable[[Array], ArrayLike],
+    d2f: Callable[[Array], ArrayLike],
+    lam: float,
+    interval: tuple[float, float],
+    *,
+    samples: int = 4001,
+    tol: float = 1e-9,
+) -> Array:
+    """Return the artificial stationary points of a function of one variable on an interval.
+
+    They are the roots of 1 + 2λf''(x) where f' is not zero, in increasing order. Roots closer
+    than two samples, and roots where 1 + 2λf'' touches 0 without crossing it, can be missed.
+
+    Parameters
+    ----------
+    df, d2f
+        f' and f'', elementwise on arrays; f'' continuous.
+    lam
+        Penalty λ, of either sign.
+    interval
+        (a, b) with a < b.
+    samples
+        Number of evenly spaced points searched for changes of sign.
+    tol
+        A root is dropped, as stationary for f itself, where |f'| <= tol times the largest |f'|
+        over the samples.
+
+    Examples
+    --------
+    >>> artificial_points(np.cos, lambda x: -np.sin(x), lam=1.0, interval=(0, 3)) / np.pi * 6
+    array([1., 5.])
+    """
+    from scipy.optimize import brentq  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+
+    ends = vector("interval", interval, 2)
+    if ends[0] >= ends[1]:
+        raise ValueError(f"interval must be (a, b) with a < b, got {interval!r}")
+    if samples < 2:
+        raise ValueError(f"samples must be >= 2, got {samples!r}")
+    penalty = number("lam", lam)
+
+    def factor(x: Array) -> Array:
+        return 1.0 + 2.0 * penalty * vector("d2f(x)", d2f(x), x.size)
+
+    def factor_at(x: float) -> float:
+        return float(factor(np.array([x]))[0])
+
+    grid = np.linspace(float(ends[0]), float(ends[1]), samples)
+    sign = np.sign(factor(grid))
+    on_grid = sign == 0
+    if (on_grid[1:] & on_grid[:-1]).any():
+        raise ValueError("1 + 2*lam*d2f vanishes on a stretch: every point there is artificial")
+    crossings = np.flatnonzero(sign[:-1] * sign[1:] < 0)
+    between = [
+        cast(float, brentq(factor_at, float(grid[i]), float(grid[i + 1]), xtol=1e-14)) for i in crossings
+    ]
+    roots = np.sort(np.concatenate([grid[on_grid], between]))
+    steepest = np.abs(vector("df(x)", df(grid), samples)).max()
+    slope = np.abs(finite("df(x)", df(roots)))
+    return roots[slope > tol * steepest]
+
+
+def nature(hess_matrix: ArrayLike, tol: float = 1e-10) -> Nature:
+    """Return what a stationary point of f is, from the Hessian of f there.
+
+    Parameters
+    ----------
+    hess_matrix
+        Symmetric, of shape (n, n); a number for a function of one variable.
+    tol
+        Curvatures within tol times the largest in magnitude count as zero.
+
+    Examples
+    --------
+    >>> nature([[2.0, 0.0], [0.0, -1.0]]).name
+    'SADDLE'
+    """
+    return _nature(_signs(_eigenvalues(hess_matrix), tol))
+
+
+def penalised_nature(H: ArrayLike, lam: float, tol: float = 1e-10) -> Nature:
+    """Return what a stationary point of f is to the penalised function f + λ‖∇f‖².
+
+    Where ∇f = 0 the third derivatives drop out and the penalised Hessian is H + 2λH², so that a
+    curvature t becomes t(1+2λt). A maximum with every t < −1/(2λ) becomes a minimum; a minimum
+    stays one for every λ >= 0.
+
+    Parameters
+    ----------
+    H
+        Hessian of f at one of its stationary points, as in `nature`.
+    lam
+        Penalty λ, of either sign.
+    tol
+        As in `nature`; also 1 + 2λt counts as zero within tol·(1 + 2|λt|).
+
+    Examples
+    --------
+    >>> penalised_nature(-4.0, lam=0.1).name, penalised_nature(-4.0, lam=0.2).name
+    ('MAXIMUM', 'MINIMUM')
+    """
+    t = _eigenvalues(H)
+    twice = 2.0 * number("lam", lam) * t
+    # Sign by sign: the products t(1+2λt) spread over twice the decades of t.
+    factor = np.where(np.abs(1.0 + twice) <= tol * (1.0 + np.abs(twice)), 0.0, 1.0 + twice)
+    return _nature(_signs(t, tol) * np.sign(factor))
+
+
+def _eigenvalues(matrix: ArrayLike) -> Array:
+    H = np.atleast_2d(finite("H", matrix))
+    if H.ndim != 2 or H.shape[0] != H.shape[1] or H.size == 0:
+        raise ValueError(f"the Hessian must be square, got shape {H.shape}")
+    if np.abs(H - H.T).max() > 1e-6 * np.abs(H).max():
+        raise ValueError("the Hessian must be symmetric, to 1e-6 of its largest entry")
+    return np.linalg.eigvalsh(0.5 * (H + H.T)).astype(np.float64)
+
+
+def _signs(t: Array, tol: float) -> Array:
+    return np.where(np.abs(t) <= tol * np.abs(t).max(), 0.0, np.sign(t))
+
+
+def _nature(signs: Array) -> Nature:
+    if (signs > 0).all():
+        return Nature.MINIMUM
+    if (signs < 0).all():
+        return Nature.MAXIMUM
+    if (signs > 0).any() and (signs < 0).any():
+        return Nature.SADDLE
+    return Nature.DEGENERATE
