@@ -23,7 +23,7 @@ from .directions import BFGS, CGD, DFP, GD, Direction, Newton
 from .schedules import L
 
 if TYPE_CHECKING:
-    from . import functions
+    from .functions import functions
 
 __version__ = "0.1.0"
 

@@ -6,7 +6,7 @@ array with one value a row. Vectors may belong to NumPy, torch or JAX; scalars a
 where the decisions are taken.
 
 Sums are taken in the same order in both, so that a row of a batch equals the run made alone to the last bit,
-as far as the user's function does. That rules out BLAS for inner products: it fuses multiply and add.
+as far as the user's function does: one by one for short rows, by the same BLAS call for long ones.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import functools
 import math
 import operator
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import array_api_compat
 import numpy as np
@@ -35,6 +35,11 @@ Rows: TypeAlias = NDArray[np.intp]
 _TINY, _HUGE = 1e-30, 1e30  # squares outside are summed again, scaled: float32 holds both
 
 
+def is_numpy(v: Any) -> bool:
+    """Say whether this is a NumPy array."""
+    return isinstance(v, np.ndarray)
+
+
 def namespace(a: Array) -> Any:
     """Give the array namespace of `a` (NumPy's own at once: it is asked for on every step)."""
     return np if type(a) is np.ndarray else array_api_compat.array_namespace(a)
@@ -48,215 +53,6 @@ def norm(v: Array) -> Array:
     return size * xp.sqrt(xp.sum(unit * unit, axis=-1, keepdims=True))
 
 
-SHORT = 8
-"""From this length on NumPy sums a row pairwise; below it, one by one."""
-
-
-def _short_dot(a: Array, b: Array) -> float:
-    """Inner product of short vectors, one by one (and faster so than any NumPy call)."""
-    return functools.reduce(operator.add, map(operator.mul, a.tolist(), b.tolist()))
-
-
-def _short_norm(v: Array) -> float:
-    """Euclidean norm of a short vector."""
-    values = v.tolist()
-    square = functools.reduce(operator.add, map(operator.mul, values, values))
-    return math.sqrt(square) if _TINY < square < _HUGE else float(norm(v)[0])
-
-
-class One:
-    """The operations of a single run: plain operators, so any array library will do."""
-
-    size = None
-
-    def __init__(self, x: Array):
-        self.xp = namespace(x)
-        self._numpy = isinstance(x, np.ndarray)
-        self._like = x
-        if self._numpy and len(x) < SHORT and x.dtype == np.float64:
-            self.dot, self.norm = _short_dot, _short_norm
-
-    any = staticmethod(bool)
-    all = staticmethod(bool)
-    all_finite = staticmethod(math.isfinite)
-
-    negate = staticmethod(operator.not_)
-
-    @staticmethod
-    def descends(slope: float) -> bool:
-        """Whether ∇fᵀp is negative, and finite."""
-        return -math.inf < slope < 0
-
-    @staticmethod
-    def without(mask: bool, off: bool) -> bool:
-        """Whether the mask still holds."""
-        return mask and not off
-
-    def copy(self, v: Array) -> Array:
-        """Copy a vector before it is handed to the user."""
-        return v.copy() if self._numpy else self.xp.asarray(v, copy=True)
-
-    def own(self, v: Array) -> Array:
-        """Copy a vector that came from the user, in the run's own dtype."""
-        if self._numpy:
-            return np.array(v, dtype=self._like.dtype)
-        return adopt(self._like, v)
-
-    def dot(self, a: Array, b: Array) -> float:
-        """Inner product."""
-        return float((a * b).sum())
-
-    def norm(self, v: Array) -> float:
-        """Euclidean norm."""
-        square = self.dot(v, v)
-        return math.sqrt(square) if _TINY < square < _HUGE else float(norm(v)[0])
-
-    @staticmethod
-    def times(s: Scalar, v: Array) -> Array:
-        """Scale a vector."""
-        return s * v
-
-    @staticmethod
-    def where(mask: bool, a: Array, b: Array) -> Array:
-        """`a` where the mask holds, else `b`; for vectors."""
-        return a if mask else b
-
-    pick = where
-    """The same for scalars."""
-
-    @staticmethod
-    def solve(matrix: Array, v: Array) -> Array:
-        """Solve a linear system; NaN where the matrix is singular."""
-        xp = namespace(v)
-        try:
-            return xp.linalg.solve(matrix, v)
-        except np.linalg.LinAlgError:
-            return v * float("nan")
-
-    @staticmethod
-    def host(v: Array) -> NDArray[Any]:
-        """Bring a vector to NumPy."""
-        return to_numpy(v)
-
-
-class Many:
-    """The operations of a batch: rows in lockstep, with masks in place of branches."""
-
-    def __init__(self, x: Array):
-        self.xp = namespace(x)
-        self.size = int(x.shape[0])
-        self._like = x
-        self._numpy = isinstance(x, np.ndarray)
-        # A batch of short rows is kept column by column: x[..., i] is then contiguous (1.4 x faster).
-        self._order = "F" if x.shape[1] < SHORT else "C"
-
-    @staticmethod
-    def any(mask: NDArray[np.bool_]) -> bool:
-        """Whether any row's mask holds."""
-        return bool(mask.any())
-
-    @staticmethod
-    def all(mask: NDArray[np.bool_]) -> bool:
-        """Whether every row's mask holds."""
-        return bool(mask.all())
-
-    @staticmethod
-    def all_finite(s: NDArray[Any]) -> bool:
-        """Whether every row's scalar is finite."""
-        return bool(np.isfinite(s).all())
-
-    negate = staticmethod(np.logical_not)
-
-    @staticmethod
-    def descends(slope: NDArray[Any]) -> NDArray[np.bool_]:
-        """Where ∇fᵀp is negative, and finite."""
-        return (slope < 0) & (slope > -np.inf)
-
-    @staticmethod
-    def without(mask: NDArray[np.bool_], off: Mask) -> NDArray[np.bool_]:
-        """Where the mask still holds."""
-        return mask & np.logical_not(off)
-
-    def copy(self, v: Array) -> Array:
-        """Copy a batch before it is handed to the user."""
-        return v.copy(order="K") if self._numpy else self.xp.asarray(v, copy=True)
-
-    def own(self, v: Array) -> Array:
-        """Copy a batch that came from the user, in the run's own dtype and layout."""
-        if self._numpy:
-            return np.array(v, dtype=self._like.dtype, order=self._order)
-        return adopt(self._like, v)
-
-    def dot(self, a: Array, b: Array) -> NDArray[Any]:
-        """Inner product of each row."""
-        return self.host((a * b).sum(axis=-1))
-
-    def norm(self, v: Array) -> NDArray[Any]:
-        """Euclidean norm of each row."""
-        square = self.dot(v, v)
-        if ((square > _TINY) & (square < _HUGE)).all():
-            return np.sqrt(square)
-        return self.host(norm(v)[..., 0])
-
-    def times(self, s: Scalar, v: Array) -> Array:
-        """Scale each row by its own scalar."""
-        return self._column(s) * v
-
-    def where(self, mask: NDArray[np.bool_], a: Array, b: Array) -> Array:
-        """Rows of `a` where the mask holds, else of `b`; for vectors."""
-        if mask.all():
-            return a
-        return self.xp.where(self._column(mask), a, b)
-
-    pick = staticmethod(np.where)
-    """The same for scalars."""
-
-    def solve(self, matrix: Array, v: Array) -> Array:
-        """Solve each row's linear system; NaN for a row whose matrix is singular."""
-        try:
-            return self.xp.linalg.solve(matrix, v[..., None])[..., 0]
-        except np.linalg.LinAlgError:  # one singular matrix spoils the batched call
-            return self.xp.stack([One.solve(m, row) for m, row in zip(matrix, v, strict=True)])
-
-    @staticmethod
-    def host(v: Array) -> NDArray[Any]:
-        """Bring scalars or a batch to NumPy."""
-        return to_numpy(v)
-
-    def take(self, v: Array, rows: Rows) -> Array:
-        """Keep these rows of a batch."""
-        if isinstance(v, np.ndarray):
-            # indexing a column-wise batch would turn it row-wise
-            return v.T[..., rows].T if v.flags.f_contiguous else v[rows]
-        return self.xp.take(v, self.xp.asarray(rows, device=v.device), axis=0)
-
-    def merge(self, pieces: Iterable[tuple[Rows, Array]]) -> Array:
-        """Put pieces of a batch together, each row in its place."""
-        rows, parts = zip(*pieces, strict=True)
-        if len(parts) == 1 and np.array_equal(rows[0], np.arange(len(rows[0]))):
-            return parts[0]
-        xp = namespace(parts[0])
-        order = np.argsort(np.concatenate(rows))
-        return self.take(xp.concat(parts, axis=0), order)
-
-    def _column(self, s: Scalar) -> Array:
-        if not isinstance(s, np.ndarray):
-            return s
-        column = s[:, None]
-        if self._numpy:
-            return column if s.dtype == bool else column.astype(self._like.dtype, copy=False)
-        dtype = None if s.dtype == bool else self._like.dtype
-        return self.xp.asarray(column, dtype=dtype, device=self._like.device)
-
-
-Kit: TypeAlias = One | Many
-
-
-def kit_for(x: Array) -> Kit:
-    """Choose the operations by the shape of the start point."""
-    return One(x) if x.ndim == 1 else Many(x)
-
-
 def adopt(like: Array, v: Array) -> Array:
     """Copy `v` into the library, dtype and device of `like`."""
     if array_api_compat.is_torch_array(v):
@@ -267,8 +63,266 @@ def adopt(like: Array, v: Array) -> Array:
 
 def to_numpy(v: Array) -> NDArray[Any]:
     """Bring an array of any library to NumPy on the host."""
-    if isinstance(v, np.ndarray):
-        return v  # pyright: ignore[reportUnknownVariableType]
+    if is_numpy(v):
+        return v
     if array_api_compat.is_torch_array(v):
         v = v.detach().cpu()
     return np.asarray(v)
+
+
+class Kit(Protocol):
+    """The operations that differ between one run and many."""
+
+    xp: Any
+    """The array namespace."""
+
+    @property
+    def size(self) -> int | None:
+        """How many rows the batch has; None for a single run."""
+        ...
+
+    def any(self, mask: Mask, /) -> bool:
+        """Say whether the mask holds for any row."""
+        ...
+
+    def all(self, mask: Mask, /) -> bool:
+        """Say whether the mask holds for every row."""
+        ...
+
+    def negate(self, mask: Mask, /) -> Mask:
+        """Turn a mask around."""
+        ...
+
+    def without(self, mask: Mask, off: Mask, /) -> Mask:
+        """Give the mask where `off` does not hold."""
+        ...
+
+    def all_finite(self, s: Scalar, /) -> bool:
+        """Say whether the scalar is finite for every row."""
+        ...
+
+    def descends(self, slope: Scalar, /) -> Mask:
+        """Say where ∇fᵀp is negative, and finite."""
+        ...
+
+    def dot(self, a: Array, b: Array, /) -> Scalar:
+        """Give the inner product."""
+        ...
+
+    def norm(self, v: Array, /) -> Scalar:
+        """Give the Euclidean norm."""
+        ...
+
+    def times(self, s: Scalar, v: Array, /) -> Array:
+        """Scale a vector by its row's scalar."""
+        ...
+
+    def where(self, mask: Mask, a: Array, b: Array, /) -> Array:
+        """Give the vector `a` where the mask holds, else `b`."""
+        ...
+
+    def pick(self, mask: Mask, a: Scalar, b: Scalar, /) -> Scalar:
+        """Give the scalar `a` where the mask holds, else `b`."""
+        ...
+
+    def solve(self, matrix: Array, v: Array, /) -> Array:
+        """Solve a linear system; NaN where the matrix is singular."""
+        ...
+
+    def copy(self, v: Array, /) -> Array:
+        """Copy a vector before it is handed to the user."""
+        ...
+
+    def own(self, v: Array, /) -> Array:
+        """Copy a vector that came from the user, in the run's own dtype and layout."""
+        ...
+
+    def take(self, v: Array, rows: Rows, /) -> Array:
+        """Keep these rows of a batch."""
+        ...
+
+    def host(self, v: Array, /) -> NDArray[Any]:
+        """Bring an array to NumPy."""
+        ...
+
+
+SHORT = 8
+"""Rows below this length are kept column by column, where each column is contiguous, and summed one by one."""
+
+
+def _short_dot(a: Array, b: Array) -> float:
+    """Inner product of short vectors, one by one (and faster so than any NumPy call)."""
+    return functools.reduce(operator.add, map(operator.mul, a.tolist(), b.tolist()))
+
+
+def _long_dot(a: Array, b: Array) -> float:
+    return float(a.dot(b))
+
+
+def _long_norm(v: Array) -> float:
+    square = float(v.dot(v))
+    return math.sqrt(square) if _TINY < square < _HUGE else float(norm(v)[0])
+
+
+def _short_norm(v: Array) -> float:
+    """Euclidean norm of a short vector."""
+    values = v.tolist()
+    square = functools.reduce(operator.add, map(operator.mul, values, values))
+    return math.sqrt(square) if _TINY < square < _HUGE else float(norm(v)[0])
+
+
+class One:
+    """A single run: plain operators, so any array library will do."""
+
+    size = None
+
+    def __init__(self, x: Array):
+        self.xp: Any = namespace(x)
+        self._numpy = is_numpy(x)
+        self._like = x
+        if self._numpy and len(x) >= SHORT:
+            self.dot, self.norm = _long_dot, _long_norm
+        elif self._numpy and x.dtype == np.float64:
+            self.dot, self.norm = _short_dot, _short_norm
+
+    any = staticmethod(bool)
+    all = staticmethod(bool)
+    negate = staticmethod(operator.not_)
+    all_finite = staticmethod(math.isfinite)
+    host = staticmethod(to_numpy)
+
+    @staticmethod
+    def without(mask: Mask, off: Mask) -> Mask:
+        return mask and not off
+
+    @staticmethod
+    def descends(slope: Scalar) -> Mask:
+        return -math.inf < slope < 0
+
+    def dot(self, a: Array, b: Array) -> Scalar:  # pyright: ignore[reportRedeclaration]
+        return float((a * b).sum())
+
+    def norm(self, v: Array) -> Scalar:  # pyright: ignore[reportRedeclaration]
+        square = self.dot(v, v)
+        return math.sqrt(square) if _TINY < square < _HUGE else float(norm(v)[0])
+
+    @staticmethod
+    def times(s: Scalar, v: Array) -> Array:
+        return s * v
+
+    @staticmethod
+    def where(mask: Mask, a: Array, b: Array) -> Array:
+        return a if mask else b
+
+    pick = where
+
+    @staticmethod
+    def solve(matrix: Array, v: Array) -> Array:
+        try:
+            return namespace(v).linalg.solve(matrix, v)
+        except (np.linalg.LinAlgError, RuntimeError):  # torch's own error is a RuntimeError
+            return v * math.nan
+
+    def copy(self, v: Array) -> Array:
+        return v.copy() if self._numpy else self.xp.asarray(v, copy=True)
+
+    def own(self, v: Array) -> Array:
+        return np.array(v, dtype=self._like.dtype) if self._numpy else adopt(self._like, v)
+
+    def take(self, v: Array, rows: Rows) -> Array:
+        raise TypeError("a single run has no rows")
+
+
+class Many:
+    """A batch: rows in lockstep, with masks in place of branches."""
+
+    def __init__(self, x: Array):
+        self.xp: Any = namespace(x)
+        self.size = int(x.shape[0])
+        self._like = x
+        self._numpy = is_numpy(x)
+        short = x.shape[1] < SHORT
+        self._order: Any = "F" if short else "C"  # column by column is 1.4 x faster where rows are short
+        if self._numpy and not short:
+            self.dot = np.vecdot
+
+    pick = staticmethod(np.where)
+    negate = staticmethod(np.logical_not)
+    host = staticmethod(to_numpy)
+
+    @staticmethod
+    def any(mask: Mask) -> bool:
+        return bool(np.any(mask))
+
+    @staticmethod
+    def all(mask: Mask) -> bool:
+        return bool(np.all(mask))
+
+    @staticmethod
+    def without(mask: Mask, off: Mask) -> Mask:
+        return mask & np.logical_not(off)
+
+    @staticmethod
+    def all_finite(s: Scalar) -> bool:
+        return bool(np.isfinite(s).all())
+
+    @staticmethod
+    def descends(slope: Scalar) -> Mask:
+        return (slope < 0) & (slope > -np.inf)
+
+    def dot(self, a: Array, b: Array) -> Scalar:  # pyright: ignore[reportRedeclaration]
+        return to_numpy((a * b).sum(axis=-1))
+
+    def norm(self, v: Array) -> Scalar:
+        square = self.dot(v, v)
+        if ((square > _TINY) & (square < _HUGE)).all():
+            return np.sqrt(square)
+        return to_numpy(norm(v)[..., 0])
+
+    def times(self, s: Scalar, v: Array) -> Array:
+        return self._column(s) * v
+
+    def where(self, mask: Mask, a: Array, b: Array) -> Array:
+        return a if mask.all() else self.xp.where(self._column(mask), a, b)
+
+    def solve(self, matrix: Array, v: Array) -> Array:
+        try:
+            return self.xp.linalg.solve(matrix, v[..., None])[..., 0]
+        except (np.linalg.LinAlgError, RuntimeError):  # one singular matrix spoils the batched call
+            return self.xp.stack([One.solve(m, row) for m, row in zip(matrix, v, strict=True)])
+
+    def copy(self, v: Array) -> Array:
+        return v.copy(order="K") if self._numpy else self.xp.asarray(v, copy=True)
+
+    def own(self, v: Array) -> Array:
+        if self._numpy:
+            return np.array(v, dtype=self._like.dtype, order=self._order)
+        return adopt(self._like, v)
+
+    def take(self, v: Array, rows: Rows) -> Array:
+        if is_numpy(v):
+            # indexing a column-wise batch would turn it row-wise
+            return v.T[..., rows].T if v.flags.f_contiguous else v[rows]
+        return self.xp.take(v, self.xp.asarray(rows, device=v.device), axis=0)
+
+    def merge(self, pieces: Iterable[tuple[Rows, Array]]) -> Array:
+        """Put pieces of a batch together, each row in its place."""
+        rows, parts = zip(*pieces, strict=True)
+        if len(parts) == 1 and np.array_equal(rows[0], np.arange(len(rows[0]))):
+            return parts[0]
+        xp = namespace(parts[0])
+        return self.take(xp.concat(parts, axis=0), np.argsort(np.concatenate(rows)))
+
+    def _column(self, s: Scalar) -> Array:
+        if not is_numpy(s):
+            return s
+        column = s[:, None]
+        if self._numpy:
+            return column if s.dtype == bool else column.astype(self._like.dtype, copy=False)
+        dtype = None if s.dtype == bool else self._like.dtype
+        return self.xp.asarray(column, dtype=dtype, device=self._like.device)
+
+
+def kit_for(x: Array) -> Kit:
+    """Choose the operations by the shape of the start point."""
+    return One(x) if x.ndim == 1 else Many(x)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._arrays import Array
+from ._arrays import Array, is_numpy
 from ._optional import load
 
 Function = Callable[..., Any]
@@ -40,14 +40,15 @@ def _with_jax(fun: Function, x: Array) -> Derivatives:
 
     # JAX computes in 32 bits unless told otherwise; a float64 start asks for 64.
     double = str(x.dtype) == "float64"
-    returns = np.asarray if isinstance(x, np.ndarray) else (lambda a: a)
+    numpy_in = is_numpy(x)
 
     def mapped(function: Function) -> Function:
         compiled = jax.jit(jax.vmap(function) if x.ndim == 2 else function)
 
         def call(*points: Array) -> Array:
             with jax.enable_x64(True) if double else nullcontext():
-                return returns(compiled(*points))
+                result = compiled(*points)
+                return np.asarray(result) if numpy_in else result
 
         return call
 
@@ -61,7 +62,7 @@ def _with_torch(fun: Function, x: Array) -> Derivatives:
     def hvp(x: Array, v: Array) -> Array:
         return torch.func.jvp(grad, (x,), (v,))[1]
 
-    numpy_in = isinstance(x, np.ndarray)
+    numpy_in = is_numpy(x)
 
     def mapped(function: Function) -> Function:
         function = torch.func.vmap(function) if x.ndim == 2 else function

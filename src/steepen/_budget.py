@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -58,6 +60,4 @@ class Budget:
 
 
 def _whole(value: object) -> bool:
-    import numbers
-
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._arrays import Array, adopt, to_numpy
+from ._arrays import Array, adopt, is_numpy, to_numpy
 from ._files import write_whole
 from ._loop import Carry, Ended, Loop
 from ._result import Status
@@ -57,7 +57,7 @@ class Checkpoint:
 
     def __init__(self, path: str | os.PathLike[str], settings: dict[str, str], x0: Array):
         self._path = Path(path)
-        digest = hashlib.sha256(np.ascontiguousarray(to_numpy(x0))).hexdigest()
+        digest = hashlib.sha256(to_numpy(x0).tobytes()).hexdigest()
         self._settings = settings | {"x0": f"{tuple(x0.shape)} {x0.dtype} {digest[:16]}"}
         self._state: Callable[[], dict[str, NDArray[Any]]] | None = None
         self._written = time.monotonic()
@@ -72,9 +72,9 @@ class Checkpoint:
         """Write the noted state, whole or not at all."""
         if self._state is None:
             return
-        arrays = self._state()
         header = json.dumps({"steepen": FORMAT, "settings": self._settings})
-        write_whole(self._path, lambda file: np.savez(file, header=np.array(header), **arrays))
+        arrays: dict[str, Any] = self._state() | {"header": np.array(header)}
+        write_whole(self._path, lambda file: np.savez(file, **arrays))
         self._written = time.monotonic()
 
     def resume(self, loop: Loop) -> bool:
@@ -84,13 +84,13 @@ class Checkpoint:
         try:
             with np.load(self._path, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
-            header = json.loads(str(arrays.pop("header")))
+            header: Any = json.loads(str(arrays.pop("header")))
         except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
             raise CheckpointError(
                 f"checkpoint: {str(self._path)!r} is not a whole steepen checkpoint ({error}); "
                 "move it away to start anew"
             ) from error
-        if not isinstance(header, dict) or header.get("steepen") != FORMAT:
+        if dict(header).get("steepen") != FORMAT:
             raise CheckpointError(
                 f"checkpoint: {str(self._path)!r} has a format this version does not read; expected {FORMAT}"
             )
@@ -138,7 +138,7 @@ def _restore(loop: Loop, arrays: dict[str, NDArray[Any]]) -> None:
 
     def vector(name: str) -> Any:
         value = arrays[name]
-        return np.array(value, order="K") if isinstance(like, np.ndarray) else adopt(like, value)
+        return np.array(value, order="K") if is_numpy(like) else adopt(like, value)
 
     fields: dict[str, Any] = {name: vector(f"c.{name}") for name in _VECTORS}
     fields |= {name: scalar(f"c.{name}") for name in _SCALARS}

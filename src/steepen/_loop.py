@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import Array, Kit, Many, Mask, Rows, Scalar
+from ._arrays import Array, Kit, Many, Mask, Rows, Scalar, is_numpy
 from ._budget import Budget
 from ._oracle import Cost, Oracle
 from ._recorder import BatchRecorder, Recorder
@@ -56,7 +56,7 @@ class State:
 
 @dataclass(slots=True)
 class Carry:
-    """All that an iteration hands to the next; with the counts and the trace, all that a resumed run needs."""
+    """What an iteration hands to the next; with counts and trace, all that a resumed run needs."""
 
     k: int
     x: Array
@@ -146,16 +146,15 @@ class Loop:
         self.callback, self.watch = callback, watch
         self.context = Context(oracle, kit)
         self.ended: list[Ended] = []
-        many = kit.size is not None
         # steepest descent is what every run falls back to: a run of it alone has nothing switched on
         steepest = isinstance(direction, GD)
         self.carry = Carry(
             k=0,
             x=x0,
             memory=direction.start(x0, kit),
-            on=np.full(kit.size, not steepest) if many else not steepest,
+            on=not steepest if kit.size is None else np.full(kit.size, not steepest),
             best_x=x0,
-            best_f=np.full(kit.size, np.inf) if many else np.inf,
+            best_f=np.inf if kit.size is None else np.full(kit.size, np.inf),
             best_k=0,
         )
         self._constant = step.constant
@@ -245,7 +244,7 @@ class Loop:
         return self._timed and self._late()
 
     def _step(self, c: Carry) -> bool:
-        """Take the direction, guarded: it descends f, or steepest descent takes its place. Then go along it."""
+        """Go along the direction where it descends f, else along −∇f: the paper's guard."""
         kit, context, x, g = self.kit, self.context, c.x, c.g
         if kit.any(c.on):
             if c.memory:
@@ -259,17 +258,17 @@ class Loop:
                 slope = kit.pick(used, slope, -c.gnorm * c.gnorm)
             c.lam = lam
         else:
-            p, slope = -g, -c.gnorm * c.gnorm
+            p, slope = None, -c.gnorm * c.gnorm  # steepest descent
             c.lam, c.guarded, c.penalised = 0.0, False, False
         if self._constant is not None:
             c.alpha, c.to_f = context.pick(self._constant), None
         else:
             room = np.inf if self.budget.evals is None else self.budget.evals - self.oracle.nfev
-            along = Along(c.k, x, c.f, g, p, slope, c.alpha)
+            along = Along(c.k, x, c.f, g, -g if p is None else p, slope, c.alpha)
             c.alpha, c.to_f = self.step.choose(context, along, room)
-        c.to_x = x + kit.times(c.alpha, p)
+        c.to_x = x - kit.times(c.alpha, g) if p is None else x + kit.times(c.alpha, p)
         if self.tolerances.x:
-            c.moved = c.alpha * kit.norm(p)
+            c.moved = c.alpha * kit.norm(g if p is None else p)
         if c.to_f is not None and self._stuck(c):
             return True
         if self.recorder is not None:
@@ -351,7 +350,8 @@ class Loop:
         counts = (oracle.nfev, oracle.njev, oracle.nhvp, oracle.nhev)
         if isinstance(kit, Many):
             rows, left = np.flatnonzero(mask), np.flatnonzero(~mask)
-            live = np.arange(kit.size) if self.context.rows is None else self.context.rows
+            live = self.context.rows
+            live = np.arange(kit.size) if live is None else live
             leaving = copy(c)
             if len(left):
                 leaving.keep(rows, kit)
@@ -379,7 +379,7 @@ class Loop:
         if self.recorder is not None and known:
             together = rows is None or len(rows) == kit.size
             self.recorder.add(None if together else rows, c.x, c.f, c.gnorm, NAN, NAN, False, False, c.spent)
-        evaluated = isinstance(c.gnorm, np.ndarray) or c.gnorm == c.gnorm
+        evaluated = is_numpy(c.gnorm) or c.gnorm == c.gnorm
         x, f, g = c.x, c.f, c.g if evaluated else c.x * NAN
         if not known or status in (Status.NONFINITE_VALUE, Status.NONFINITE_GRADIENT):
             seen = np.isfinite(c.best_f)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import Array, Kit, Scalar
+from ._arrays import Array, Kit, Scalar, is_numpy
 
 CURVATURE = 1e-10
 """A pair is skipped unless yᵀs > CURVATURE·‖y‖‖s‖: the matrix then stays positive definite."""
@@ -78,7 +78,7 @@ def _in_place(matrix: Array, a: Array, w: Array, rho: float, bw: float, product_
 
 
 def _on_blas(v: Array, kit: Kit) -> bool:
-    return kit.size is None and len(v) >= LARGE and isinstance(v, np.ndarray)
+    return kit.size is None and len(v) >= LARGE and is_numpy(v)
 
 
 def _blas(v: Array, name: str) -> Any:
@@ -92,6 +92,6 @@ def _outer(a: Array, b: Array) -> Array:
 
 
 def _cube(mask: Any, kit: Kit, like: Array) -> Array:
-    if isinstance(like, np.ndarray):
+    if is_numpy(like):
         return mask[:, None, None]
     return kit.xp.asarray(mask[:, None, None], device=like.device)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import Array, Kit, Many, kit_for, namespace
+from ._arrays import Array, Kit, Many, is_numpy, kit_for, namespace
 from ._budget import Budget
 from ._checkpoint import Checkpoint
 from ._gradient_check import check_gradient as run_gradient_check
@@ -79,15 +79,16 @@ def minimize(
     args : tuple
         Further arguments of fun, jac, hvp and hess.
     method : str or Direction
-        "gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp", or an object such as `CGD(...)`.
+        "gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp", or an object such as
+        `CGD(...)`.
     jac : callable, True, "2-point", "3-point", "cs", "jax" or "torch", optional
-        The gradient; True if fun returns (f, g). By default `fun.grad` if there is one, autodiff for torch and
-        JAX arrays, else "2-point".
+        The gradient; True if fun returns (f, g). By default `fun.grad` if there is one, autodiff for
+        torch and JAX arrays, else "2-point".
     hvp, hessp : callable, optional
         H·v as hvp(x, v, *args); two names for the same thing.
     hess : callable, optional
-        The Hessian. Where neither is given, H·v comes from autodiff, or from the complex step of the gradient,
-        or from a gradient difference; `Result.hvp_source` says which.
+        The Hessian. Where neither is given, H·v comes from autodiff, or from the complex step of the
+        gradient, or from a gradient difference; `Result.hvp_source` says which.
     step : number, schedule, callable of k, one value a row, or Step, optional
         α; by default `steps.Armijo()`.
     lam : number, schedule, callable of k, or one value a row, optional
@@ -184,7 +185,7 @@ def _start_point(x0: Any) -> Array:
             x0 = np.asarray(x0)
         except ValueError as error:
             raise ValueError(f"x0: expected an array of numbers, got {x0!r}") from error
-    if isinstance(x0, np.ndarray):
+    if is_numpy(x0):
         if x0.dtype.kind in "iu":
             x0 = x0.astype(np.float64)
         if x0.dtype not in (np.float32, np.float64):
@@ -205,7 +206,7 @@ def _is_tensor(x0: Any) -> bool:
 def _budget(budget: Budget | None, x: Array) -> Budget:
     if budget is None:
         return Budget(iters=max(1000, 200 * int(x.shape[-1])))
-    if not isinstance(budget, Budget):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(budget, Budget):
         raise TypeError(f"budget: expected a Budget such as Budget(grads=40), got {budget!r}")
     return budget
 
@@ -226,7 +227,7 @@ def _direction(
         if not isinstance(direction, CGD):
             raise ValueError(f"{next(iter(given))}: method {method!r} has no penalty")
         return replace(direction, **given)
-    if not isinstance(method, Direction):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(method, Direction):
         raise TypeError(f"method: expected a name or a Direction, got {method!r}")
     if given:
         raise ValueError(f"{next(iter(given))}: give it to the direction, {method!r}, itself")
@@ -249,7 +250,7 @@ def _switch(direction: Direction, switch: Switch | None, b: int | None, total: i
         return After(b) | FirstGuard()
     if switch is None:
         return direction.switch(total)
-    if not isinstance(switch, Switch):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(switch, Switch):
         raise TypeError(f"switch: expected a Switch such as switches.After(10), got {switch!r}")
     return switch
 
@@ -301,7 +302,7 @@ def _oracle(
         if jac not in (*DIFFERENCES, *AUTODIFF):
             names = ", ".join(map(repr, (*DIFFERENCES, *AUTODIFF)))
             raise ValueError(f"jac: expected a callable, True, or one of {names}; got {jac!r}")
-        if jac == "cs" and not isinstance(x, np.ndarray):
+        if jac == "cs" and not is_numpy(x):
             raise ValueError('jac: "cs" takes NumPy arrays only')
     elif jac is not True and not callable(jac):
         raise TypeError(f"jac: expected a callable, True, or a name such as '2-point'; got {jac!r}")
@@ -312,7 +313,7 @@ def _default_gradient(fun: Any, x: Array) -> Any:
     grad = getattr(fun, "grad", None)
     if callable(grad):
         return grad
-    if isinstance(x, np.ndarray):
+    if is_numpy(x):
         return "2-point"
     return "torch" if _is_tensor(x) else "jax"
 

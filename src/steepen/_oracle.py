@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._arrays import Array, Kit, Many, Mask, Rows, Scalar, to_numpy
+from ._arrays import Array, Kit, Many, Mask, Rows, Scalar, is_numpy, to_numpy
 from ._autodiff import differentiate
 
 Function = Callable[..., Any]
@@ -74,7 +74,7 @@ class Oracle:
         self.nhev: Scalar = 0
         self._rows = kit.size
         # the common case, a single NumPy run with two callables, takes the short way
-        self._plain = kit.size is None and isinstance(x0, np.ndarray) and callable(self._jac)
+        self._plain = kit.size is None and is_numpy(x0) and callable(self._jac)
         self.cost_value = Cost(1, 1) if self._combined else Cost(1, 0)
         self.cost_grad = self._cost_of_gradient(known_value=True)
         self.cost_probe = self._cost_of_gradient(known_value=False)
@@ -87,7 +87,7 @@ class Oracle:
             return "hess"
         if isinstance(jac, str):
             return jac if jac in AUTODIFF else "difference"
-        return "complex step" if jac is not True and isinstance(x0, np.ndarray) else "difference"
+        return "complex step" if jac is not True and is_numpy(x0) else "difference"
 
     def _cost_of_gradient(self, known_value: bool) -> Cost:
         if self._combined:
@@ -135,11 +135,11 @@ class Oracle:
         self._memo = (x, f)
         return f
 
-    def grad(self, x: Array, only: Mask = None) -> Array:
-        """Evaluate ∇f."""
+    def grad(self, x: Array, only: Mask = None, *, spare: bool = False) -> Array:
+        """Evaluate ∇f; a point that is `spare` is nobody else's, and is handed over as it is."""
         if self._plain:
             self.njev += 1
-            g = self._jac(x.copy())
+            g = self._jac(x if spare else x.copy())
             if type(g) is np.ndarray and g.shape == self._shape and g.dtype is x.dtype:
                 return g.copy()
             return self._vector(g, None, "jac")
@@ -170,7 +170,7 @@ class Oracle:
 
     def change(self, x: Array, v: Array, g: Array, r: Scalar, only: Mask = None) -> Array:
         """Evaluate r·H·v by the paper's difference ∇f(x + r·v) − ∇f(x)."""
-        change = self.grad(x + self._kit.times(r, v), only) - g
+        change = self.grad(x + self._kit.times(r, v), only, spare=True) - g
         return change if only is None else self._kit.where(only, change, change * 0)
 
     def _difference_of_gradients(self, x: Array, v: Array, g: Array, only: Mask) -> Array:
@@ -201,7 +201,7 @@ class Oracle:
         assert isinstance(self._kit, Many)
         for name in ("nfev", "njev", "nhvp", "nhev"):
             count = getattr(self, name)
-            if isinstance(count, np.ndarray):
+            if is_numpy(count):
                 setattr(self, name, count[rows])
         self._rows = len(rows)
         if self._memo is not None:
@@ -275,6 +275,7 @@ class Oracle:
         """Gradient by the differences that SciPy knows by the same names."""
         kit, scheme = self._kit, self._jac
         eps = float(kit.xp.finfo(x.dtype).eps)
+        f: Scalar = None
         if scheme == "2-point":
             known = self._memo is not None and self._memo[0] is x
             f = self._memo[1] if known and self._memo is not None else self.value(x, only)
@@ -305,7 +306,7 @@ class Oracle:
     def _complex_value(self, x: Array, i: int, h: Any, only: Mask) -> Any:
         point = to_numpy(x).astype(np.complex128)
         point[..., i] += 1j * h
-        values = np.asarray(self._call(self._fun, only, point))
+        values: Any = np.asarray(self._call(self._fun, only, point))
         self.nfev = self.nfev + _ones(only)
         if values.dtype.kind != "c":
             raise TypeError('jac="cs": fun must return complex values for complex x; it returned real ones')
@@ -322,7 +323,7 @@ class Oracle:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", np.exceptions.ComplexWarning)
-                moved = np.asarray(self._call(self._jac, only, x + 1j * h * v))
+                moved: Any = np.asarray(self._call(self._jac, only, x + 1j * h * v))
         except (TypeError, ValueError, np.exceptions.ComplexWarning):
             if self.verified:
                 raise

@@ -1,7 +1,7 @@
 """The trace while it grows.
 
-A single run packs each row into bytes, a batch has bytes for each column. A bytearray grows in place with one part
-in eight to spare, a row costs a fraction of a microsecond, and the finished bytes become arrays without a copy.
+A single run packs each row into bytes. A bytearray grows in place with one part in eight to spare, a row
+costs a fraction of a microsecond, and the finished bytes become arrays without a copy.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ COLUMNS = {
     "guarded": "?",
 }
 
-RECENT = 64
-"""How many iterates wait to be copied together."""
+BLOCK = 4096
+"""Short iterates wait to be copied together, up to so many bytes."""
 
 
 class Recorder:
@@ -37,11 +37,12 @@ class Recorder:
     def __init__(self, x: Array, kit: Kit, keep_x: bool):
         self._host = kit.host
         self._pack = struct.Struct("=" + "".join(COLUMNS.values())).pack
-        self._dtype = np.dtype([(name, code) for name, code in COLUMNS.items()])
+        self._dtype = np.dtype(list(COLUMNS.items()))
         self._rows = bytearray()
         self._shape, self._number = tuple(x.shape), self._host(x).dtype
         self._x = bytearray() if keep_x else None
         self._recent: list[Array] = []  # iterates not yet in the bytes
+        self._together = max(1, BLOCK // (self._number.itemsize * self._shape[0]))
 
     @property
     def length(self) -> int:
@@ -56,12 +57,13 @@ class Recorder:
         self._rows += self._pack(f, gnorm, lam, step, *spent, penalised, guarded)
         if self._x is not None:
             self._recent.append(x)
-            if len(self._recent) == RECENT:
+            if len(self._recent) >= self._together:
                 self._flush()
 
     def _flush(self) -> None:
         if self._x is not None and self._recent:
-            self._x += np.concatenate([self._host(x) for x in self._recent]).data
+            recent = [self._host(x) for x in self._recent]
+            self._x += (recent[0] if len(recent) == 1 else np.concatenate(recent)).data
             self._recent.clear()
 
     def state(self, length: int) -> dict[str, NDArray[Any]]:
@@ -91,7 +93,7 @@ class Recorder:
 class BatchRecorder:
     """The trace of a batch: rows that end during an iteration are put together with those that go on.
 
-    Entries are kept as they come, a number for all rows or an array; the run never changes an array it has made.
+    Entries are kept as they come, a number for all rows or an array: a run never changes an array it made.
     """
 
     def __init__(self, x: Array, kit: Kit, keep_x: bool):

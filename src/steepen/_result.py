@@ -94,7 +94,7 @@ class Trace:
     >>> import steepen as st
     >>> trace = st.minimize(st.functions["booth"], [0.0, 0.0], method="gd", step=0.05).trace
     >>> len(trace), bool(trace.f[0] > trace.f[-1])
-    (131, True)
+    (121, True)
     """
 
     k: NDArray[np.int64]
@@ -176,7 +176,8 @@ class Trace:
 
         def write(file: BinaryIO) -> None:
             if suffix == ".npz":
-                np.savez_compressed(file, **dict(self.columns()))
+                arrays: dict[str, Any] = dict(self.columns())
+                np.savez_compressed(file, **arrays)
                 return
             table = self._table()
             file.write((",".join(table) + "\n").encode())
@@ -186,7 +187,7 @@ class Trace:
         write_whole(path, write)
 
     def _table(self) -> dict[str, NDArray[Any]]:
-        """Long form: a batch row after row, x spread over columns x0, x1, …"""
+        """Give the long form: a batch row after row, x spread over columns x0, x1 and so on."""
         if self.length is not None:
             parts = [self.row(b)._table() for b in range(len(self.length))]
             rows = np.repeat(np.arange(len(parts)), self.length)
@@ -210,7 +211,7 @@ class Best:
     --------
     >>> import steepen as st
     >>> st.minimize(st.functions["booth"], [0.0, 0.0], method="gd", step=0.05).best.k
-    130
+    120
     """
 
     x: Array
@@ -232,7 +233,8 @@ class Result:
     nit : steps taken
     nfev, njev, nhev, nhvp : evaluations of f, ∇f, H and H·v
     best : the best finite point seen
-    hvp_source : where H·v came from: "hvp", "hess", "jax", "torch", "complex step", "difference"; None if unused
+    hvp_source : where H·v came from: "hvp", "hess", "jax", "torch", "complex step" or "difference";
+        None where the method needs none
     trace : the Trace, or None
     method : the method's name
     seconds : wall time of the run
@@ -242,7 +244,7 @@ class Result:
     >>> import steepen as st
     >>> res = st.minimize(st.functions["booth"], [0.0, 0.0], method="gd", step=0.05)
     >>> res.success, res.nit, res.njev
-    (True, 130, 131)
+    (True, 120, 121)
     """
 
     x: Array
@@ -270,7 +272,7 @@ class Result:
         >>> import numpy as np, steepen as st
         >>> batch = st.minimize(st.functions["booth"], np.zeros((3, 2)), method="gd", step=0.05)
         >>> batch.row(1).nit
-        130
+        120
         """
         if self.x.ndim != 2:
             raise ValueError("row: this is the result of a single run")

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._arrays import Scalar
+from ._arrays import Scalar, is_numpy
 
 __all__ = [
     "Auto",
@@ -273,7 +273,7 @@ class Signed(ByCurvature):
 
     def at(self, lam: Scalar, along: Scalar, square: Scalar, scale: float) -> Scalar:
         """Give λ_k from the schedule's own value and the sign of gᵀHv."""
-        return np.copysign(lam, along) if isinstance(along, np.ndarray) else math.copysign(lam, along)
+        return np.copysign(lam, along) if is_numpy(along) else math.copysign(lam, along)
 
 
 @dataclass(frozen=True)
@@ -281,8 +281,8 @@ class Auto(_Endless, ByCurvature):
     """The λ that needs no setting: −½·gᵀHv/(scale·‖Hv‖²), the default of the CGD methods.
 
     With the paper's penalty the direction is then that of a memoryless BFGS step, p ∝ −(g − ½γHg) with
-    γ = gᵀHg/‖Hg‖². It is free of the scales of f and x, and gᵀp ≤ −½‖g‖², so the guard never fires. Note that
-    it is negative where f is convex: a λ > 0 makes up for a step that is too small, and a line search has none.
+    γ = gᵀHg/‖Hg‖². It is free of the scales of f and x, and gᵀp ≤ −½‖g‖², so the guard never fires. It
+    is negative where f is convex: a λ > 0 makes up for a step that is too small, and a line search has none.
 
     Examples
     --------
@@ -295,7 +295,7 @@ class Auto(_Endless, ByCurvature):
 
     def at(self, lam: Scalar, along: Scalar, square: Scalar, scale: float) -> Scalar:
         """Give λ_k from gᵀHv and ‖Hv‖²."""
-        if isinstance(square, np.ndarray):
+        if is_numpy(square):
             flat = square == 0
             return np.where(flat, 0.0, -along / (2 * scale * np.where(flat, 1.0, square)))
         return -along / (2 * scale * square) if square else 0.0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -197,7 +198,7 @@ def safe(L: float, lam: ScheduleLike) -> Any:
     >>> safe(L=1.0, lam=0.5)
     0.25
     """
-    return _of_lam(lambda value: theory.safe_step(L, value), lam)
+    return _of_lam(partial(theory.safe_step, L), lam)
 
 
 def quadratic_optimal(l: float, L: float, lam: ScheduleLike) -> Any:  # noqa: E741
@@ -208,7 +209,7 @@ def quadratic_optimal(l: float, L: float, lam: ScheduleLike) -> Any:  # noqa: E7
     >>> quadratic_optimal(l=1.0, L=1.0, lam=0.0)
     1.0
     """
-    return _of_lam(lambda value: theory.quadratic_step(l, L, value), lam)
+    return _of_lam(partial(theory.quadratic_step, l, L), lam)
 
 
 def _of_lam(formula: Any, lam: ScheduleLike) -> Any:

@@ -30,7 +30,7 @@ class Switch:
         return None
 
     def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar) -> Mask:
-        """Say whether the penalty ends with step k, given if the guard fired in it, and f before and after."""
+        """Say whether the penalty ends with step k, from whether the guard fired, and f before and after."""
         raise NotImplementedError
 
     def __or__(self, other: Switch) -> AnyOf:
@@ -67,7 +67,7 @@ class After(Switch):
     b: int
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.b, int | np.integer) and self.b >= 0):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not (isinstance(self.b, int | np.integer) and self.b >= 0):
             raise ValueError(f"b: expected a whole number, 0 or more, got {self.b!r}")
 
     @property

@@ -65,7 +65,7 @@ class Direction:
         return {}
 
     def learn(self, context: Context, x: Array, g: Array, memory: Memory) -> None:
-        """Take in the gradient at a new point; may change the memory in place. Not asked where it is empty."""
+        """Take in the gradient at a new point; may change the memory, and is not asked without one."""
 
     def propose(
         self, context: Context, k: int, x: Array, g: Array, on: Mask, memory: Memory

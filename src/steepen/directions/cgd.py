@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, cast
 
 import numpy as np
@@ -110,9 +110,10 @@ class CGD(Direction):
     """
 
     lam: ScheduleLike | None = None
-    penalty: Penalty = SquaredL2()
+    penalty: Penalty = field(default_factory=SquaredL2)
     curvature: Literal["exact", "difference", "bfgs", "dfp"] = "exact"
     r: float | ArrayLike | None = None
+    _source: Curvature = field(init=False, repr=False, compare=False)
 
     penalised = True
 
@@ -125,7 +126,7 @@ class CGD(Direction):
             r = np.asarray(self.r, dtype=np.float64)
             if not (np.isfinite(r).all() and (r > 0).all()):
                 raise ValueError(f"r: expected positive numbers, got {self.r!r}")
-        if not isinstance(self.penalty, Penalty):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(self.penalty, Penalty):
             raise TypeError(f"penalty: expected a Penalty, got {self.penalty!r}")
         source: Curvature
         if self.curvature == "exact":

@@ -1,0 +1,35 @@
+# Two commands matter: `make reproduce` (the main job) and `make test`. Each does all its own set-up.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+OUT ?= out
+JOBS ?= 2
+
+.PHONY: reproduce test lint types unit bench clean
+
+reproduce: $(VENV)/.ready
+	$(BIN)/python -m steepen.paper --out $(OUT)
+
+test: lint types unit
+
+lint: $(VENV)/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.ready
+	$(BIN)/pyright
+
+unit: $(VENV)/.ready
+	$(BIN)/python -m pytest -n $(JOBS)
+
+bench: $(VENV)/.ready
+	$(BIN)/python benchmarks/core.py
+
+# one set of pinned versions, for the tests and for the paper
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) $(OUT)

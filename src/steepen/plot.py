@@ -1,0 +1,417 @@
+"""Pictures of runs: convergence, 1-D landscapes, 2-D trajectories.
+
+matplotlib is loaded when the first picture is made. Figures are plain objects, never pyplot's: no screen is
+needed and nothing stays open.
+
+Examples
+--------
+>>> import steepen as st
+>>> f = st.functions["branin"]
+>>> budget = st.Budget(grads=40)
+>>> runs = {m: st.minimize(f, [4.0, 4.0], method=m, budget=budget) for m in ("gd", "cgd-fd")}
+>>> figure = st.plot.convergence(runs, fmin=f.fmin)
+>>> [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+['gd', 'cgd-fd']
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ._files import write_whole
+from ._optional import load
+from ._result import Result, Trace
+from .penalties import Penalty, SquaredL2
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["COLOURS", "SUFFIXES", "convergence", "landscape", "overview", "save", "trajectories"]
+
+Run: TypeAlias = Result | Trace
+Floats: TypeAlias = NDArray[np.float64]
+
+COLOURS: Mapping[str, str] = {
+    "gd": "#4d4d4d",
+    "newton": "#009e73",
+    "bfgs": "#0072b2",
+    "dfp": "#56b4e9",
+    "cgd": "#e69f00",
+    "cgd-fd": "#d55e00",
+    "cgd-bfgs": "#cc79a7",
+    "cgd-dfp": "#882255",
+    "cgd-auto": "#332288",
+}
+"""The colour of each method, the same in every picture; told apart with any colour vision."""
+
+SUFFIXES = (".png", ".svg", ".pdf")
+"""The kinds of files that `save` writes."""
+
+_OTHERS = ("#117733", "#aa4499", "#999933", "#661100", "#44aa99")
+_LOW, _HIGH = (0.72, 0.80, 0.88), (0.99, 0.99, 1.0)  # the ground under a path, pale enough for any of them
+_DASHES = ("-", "--", ":", "-.")
+_AXES = {
+    "grads": ("njev", "gradient evaluations"),
+    "iters": ("k", "iterations"),
+    "evals": ("nfev", "function evaluations"),
+}
+
+
+def convergence(
+    results: Mapping[str, Run],
+    *,
+    fmin: float = 0.0,
+    x_axis: Literal["grads", "iters", "evals"] = "grads",
+    ax: Axes | None = None,
+) -> Figure:
+    """Draw f − f* on a log scale against what was spent.
+
+    A curve is level from where a point was reached to where the next one was. Of a batch it is the median over
+    the rows, with a band from the lower to the upper quartile.
+
+    Parameters
+    ----------
+    results : mapping from label to Result or Trace
+        One curve each; colours go by the method.
+    fmin : float
+        f*, the value to compare with.
+    x_axis : {"grads", "iters", "evals"}
+        What is counted on the x-axis.
+    ax : matplotlib Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    Figure
+
+    Examples
+    --------
+    >>> import steepen as st
+    >>> f = st.functions["booth"]
+    >>> res = st.minimize(f, [0.0, 0.0], method="gd", step=0.05)
+    >>> line = convergence({"gd": res}, fmin=f.fmin).axes[0].lines[0]
+    >>> bool((line.get_ydata() == res.trace.f).all())
+    True
+    """
+    if x_axis not in _AXES:
+        raise ValueError(f"x_axis: expected one of {', '.join(map(repr, _AXES))}; got {x_axis!r}")
+    column, label_x = _AXES[x_axis]
+    canvas = _canvas(ax)
+    for label, trace, style in _styled(results):
+        if trace.length is None:
+            spent, f = getattr(trace, column), trace.f
+        else:
+            spent, (low, f, high) = _quartiles(trace, column)
+            canvas.fill_between(
+                spent, low - fmin, high - fmin, step="post", color=style["color"], alpha=0.15, lw=0
+            )
+        canvas.step(spent, f - fmin, where="post", label=label, lw=1.8, **style)
+    canvas.set_yscale("log")
+    canvas.set_xlabel(label_x)
+    canvas.set_ylabel("f − f*")
+    canvas.margins(x=0.02)
+    _tidy(canvas)
+    return canvas.figure
+
+
+def landscape(
+    fun: Callable[..., Any],
+    lam: float,
+    interval: tuple[float, float],
+    *,
+    jac: Callable[..., Any] | None = None,
+    penalty: Penalty | None = None,
+    points: int = 1001,
+    ax: Axes | None = None,
+) -> Figure:
+    """Draw a function of one variable, and the steeper landscape f + λ·h(∇f) beside it.
+
+    Parameters
+    ----------
+    fun : callable
+        f of points of shape (..., 1), such as `steepen.functions["levy"].at(n=1)`.
+    lam : float
+        The coefficient λ.
+    interval : (float, float)
+        From where to where.
+    jac : callable, optional
+        The gradient; by default `fun.grad`.
+    penalty : Penalty, optional
+        h; by default the squared L2 norm.
+    points : int
+        How many points a curve has.
+    ax : matplotlib Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    Figure
+
+    Examples
+    --------
+    >>> import steepen as st
+    >>> figure = landscape(st.functions["levy"].at(n=1), 0.2, (-10.0, -5.0))
+    >>> [line.get_label() for line in figure.axes[0].lines]
+    ['f', 'f + 0.2‖∇f‖²']
+    """
+    low, high = interval
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        raise ValueError(f"interval: expected two rising finite numbers, got {interval!r}")
+    if not np.isfinite(lam):
+        raise ValueError(f"lam: expected a finite number, got {lam!r}")
+    gradient = getattr(fun, "grad", None) if jac is None else jac
+    if not callable(gradient):
+        raise TypeError("jac: expected a callable, since fun has no grad of its own")
+    x = np.linspace(low, high, points)
+    f = np.asarray(fun(x[:, None]), dtype=float)
+    g = np.asarray(gradient(x[:, None]), dtype=float)
+    if f.shape != (points,) or g.shape != (points, 1):
+        raise ValueError(
+            f"fun: expected a function of one variable, vectorised over leading axes; for {points} points its "
+            f"values have shape {f.shape} and its gradients {g.shape}"
+        )
+    h = SquaredL2() if penalty is None else penalty
+    name = "‖∇f‖²" if penalty is None else f" h(∇f), h = {penalty!r}"
+    canvas = _canvas(ax)
+    canvas.plot(x, f, color=COLOURS["gd"], ls="--", lw=1.8, label="f")
+    canvas.plot(x, f + lam * h.value(g), color=COLOURS["cgd-fd"], lw=1.8, label=f"f + {lam:g}{name}")
+    canvas.set_xlabel("x")
+    canvas.margins(x=0)
+    _tidy(canvas)
+    return canvas.figure
+
+
+def trajectories(
+    fun: Callable[..., Any],
+    results: Mapping[str, Run],
+    bounds: ArrayLike | None = None,
+    *,
+    heat: bool = False,
+    points: int = 200,
+    ax: Axes | None = None,
+) -> Figure:
+    """Draw the contours of a function of two variables and the paths of runs made with `trace="x"`.
+
+    A path starts at a dot and ends at a cross; stars are the known minimisers. The contours hold equal areas
+    between them.
+
+    Parameters
+    ----------
+    fun : callable
+        f of points of shape (..., 2), such as `steepen.functions["branin"]`.
+    results : mapping from label to Result or Trace
+        One path each (one a row, for a batch); colours go by the method.
+    bounds : array of shape (2, 2), optional
+        (low, high) of each coordinate; by default what the paths need.
+    heat : bool
+        Whether to colour the ground by ‖∇f‖ (from `fun.grad`).
+    points : int
+        How many grid points a side.
+    ax : matplotlib Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    Figure
+
+    Examples
+    --------
+    >>> import steepen as st
+    >>> f = st.functions["booth"]
+    >>> res = st.minimize(f, [0.0, 0.0], method="gd", step=0.05, trace="x")
+    >>> path = trajectories(f, {"gd": res}).axes[0].lines[0]
+    >>> bool((path.get_xydata() == res.trace.x).all())
+    True
+    """
+    paths = [(label, _paths(label, trace), style) for label, trace, style in _styled(results)]
+    box = _box(fun, [path for _, group, _ in paths for path in group]) if bounds is None else _bounds(bounds)
+    canvas = _canvas(ax)
+    _ground(canvas, fun, box, points, heat)
+    for label, group, style in paths:
+        for i, path in enumerate(group):
+            crowded = len(path) > 60 or len(group) > 20
+            canvas.plot(
+                *path.T, label=None if i else label, lw=1.0 if len(group) > 5 else 1.6,
+                marker=None if crowded else ".", ms=5, zorder=3, **style,
+            )  # fmt: skip
+            ends: dict[str, Any] = {"color": style["color"], "zorder": 4, "lw": 0, "mec": "white", "mew": 0.7}
+            canvas.plot(*path[0], marker="o", ms=7, **ends)
+            canvas.plot(*path[-1], marker="X", ms=7, **ends)
+    minima = getattr(fun, "minima", None)
+    if minima is not None:
+        canvas.plot(*np.asarray(minima).T, lw=0, marker="*", ms=16, color="white", mec="black", zorder=2.5)
+    canvas.set(xlim=box[0], ylim=box[1], xlabel="x₁", ylabel="x₂")
+    _tidy(canvas, grid=False)
+    return canvas.figure
+
+
+def overview(fun: Any, results: Mapping[str, Run]) -> Figure:
+    """Draw all there is to see of runs on a test function: convergence, and in 2-D the paths too.
+
+    Of more than five rows a batch the paths would be a tangle, and are left out.
+
+    Examples
+    --------
+    >>> import steepen as st
+    >>> f = st.functions["booth"]
+    >>> res = st.minimize(f, [0.0, 0.0], method="gd", step=0.05, trace="x")
+    >>> len(overview(f, {"gd": res}).axes)
+    2
+    """
+    traces = [_trace(run) for run in results.values()]
+    few = all(trace.length is None or len(trace.length) <= 5 for trace in traces)
+    flat = fun.n == 2 and few and all(trace.x is not None for trace in traces)
+    figure = _figure(10 if flat else 6)
+    axes = figure.subplots(1, 1 + flat, squeeze=False)[0]
+    convergence(results, fmin=fun.fmin, ax=axes[-1])
+    if flat:
+        trajectories(fun, results, ax=axes[0])
+        axes[0].get_legend().remove()  # the other panel has the same one
+    figure.suptitle(f"{fun.title}, n = {fun.n}", fontsize="medium")
+    return figure
+
+
+def save(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write a figure as `.png`, `.svg` or `.pdf`, whole or not at all; the same figure gives the same bytes.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, steepen as st
+    >>> figure = landscape(st.functions["levy"].at(n=1), 0.2, (-10.0, -5.0))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(figure, pathlib.Path(folder, "levy.png"))
+    ...     pathlib.Path(folder, "levy.png").read_bytes()[1:4]
+    b'PNG'
+    """
+    target = Path(path)
+    suffix = target.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise ValueError(f"path: expected a name ending in {', '.join(SUFFIXES)}; got {str(path)!r}")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(
+            f"path: there is no folder {str(target.parent)!r} to write {target.name!r} in"
+        )
+    dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    rc = load("matplotlib", "a picture", extra="plot").rc_context
+    with rc({"svg.hashsalt": "steepen"}):
+        write_whole(
+            target,
+            lambda file: figure.savefig(file, format=suffix[1:], dpi=150, metadata=dates.get(suffix)),
+        )
+
+
+def _figure(width: float) -> Any:
+    module = load("matplotlib.figure", "a picture", extra="plot")
+    return module.Figure(figsize=(width, 4), layout="constrained")
+
+
+def _canvas(ax: Axes | None) -> Any:
+    return _figure(6).subplots() if ax is None else ax
+
+
+def _trace(run: Run) -> Trace:
+    trace = run.trace if isinstance(run, Result) else run
+    if trace is None:
+        raise ValueError("results: a run has no trace; make it without trace=False")
+    return trace
+
+
+def _styled(results: Mapping[str, Run]) -> Iterator[tuple[str, Trace, dict[str, Any]]]:
+    """Go through the runs with their styles: the method sets the colour, its further runs other dashes.
+
+    Methods without a penalty are dashed, so that a curve under another one still shows.
+    """
+    if not results:
+        raise ValueError("results: expected at least one run, got none")
+    seen: dict[str, int] = {}
+    for label, run in results.items():
+        name = run.method if isinstance(run, Result) else label
+        known = name in COLOURS
+        key = name if known else ""
+        count = seen[key] = seen.get(key, -1) + 1
+        shift = int(known and not name.startswith("cgd"))
+        dash = _DASHES[(count + shift if known else count // len(_OTHERS)) % len(_DASHES)]
+        colour = COLOURS[name] if known else _OTHERS[count % len(_OTHERS)]
+        yield label, _trace(run), {"color": colour, "ls": dash}
+
+
+def _quartiles(trace: Trace, column: str) -> tuple[NDArray[Any], Floats]:
+    """Give the quartiles over the rows of a batch of the f reached with so much spent."""
+    assert trace.length is not None
+    rows = [trace.row(b) for b in range(len(trace.length))]
+    spent = np.unique(np.concatenate([getattr(row, column) for row in rows]))
+    if len(spent) > 500:
+        spent = np.unique(np.linspace(spent[0], spent[-1], 500).round().astype(int))
+    reached = np.array(
+        [row.f[np.searchsorted(getattr(row, column), spent, side="right") - 1] for row in rows]
+    )
+    # an f that is not finite counts as the worst; this method needs no mean of two values
+    reached[~np.isfinite(reached)] = np.inf
+    return spent, np.quantile(reached, [0.25, 0.5, 0.75], axis=0, method="inverted_cdf")
+
+
+def _paths(label: str, trace: Trace) -> list[Floats]:
+    if trace.x is None or trace.x.shape[-1] != 2:
+        raise ValueError(f'results: {label!r} has no 2-D path; make a run in two variables with trace="x"')
+    if trace.length is None:
+        return [trace.x]
+    return [trace.x[:end, b] for b, end in enumerate(trace.length)]
+
+
+def _box(fun: Any, paths: list[Floats]) -> Floats:
+    """Give room around the paths, no side under half the other, and little beyond the function's own bounds."""
+    x = np.concatenate(paths)
+    x = x[np.isfinite(x).all(axis=1)]
+    own = getattr(fun, "bounds", None)
+    if own is not None:
+        margin = 0.1 * np.diff(own)[:, 0]
+        x = np.clip(x, own[:, 0] - margin, own[:, 1] + margin)
+    low, high = x.min(axis=0), x.max(axis=0)
+    half = np.maximum(high - low, 1e-3 * np.maximum(1.0, np.abs(high))) * 0.65
+    half = np.maximum(half, half.max() / 2)
+    middle = (low + high) / 2
+    return np.stack([middle - half, middle + half], axis=1)
+
+
+def _bounds(bounds: ArrayLike) -> Floats:
+    box = np.asarray(bounds, dtype=float)
+    if box.shape != (2, 2) or not np.isfinite(box).all() or not (box[:, 0] < box[:, 1]).all():
+        raise ValueError(f"bounds: expected two rows (low, high) of finite numbers, got {bounds!r}")
+    return box
+
+
+def _ground(canvas: Any, fun: Any, box: Floats, points: int, heat: bool) -> None:
+    x, y = (np.linspace(*side, points) for side in box)
+    grid = np.stack(np.meshgrid(x, y), axis=-1)
+    with np.errstate(all="ignore"):
+        z = np.asarray(fun(grid), dtype=float)
+        if z.shape != (points, points):
+            raise ValueError(f"fun: expected values of shape {(points, points)} on a grid, got {z.shape}")
+        g = np.log10(np.linalg.norm(fun.grad(grid), axis=-1)) if heat else None
+    if g is not None:
+        colours = load("matplotlib.colors", "a picture", extra="plot")
+        pale = colours.LinearSegmentedColormap.from_list("pale", ["white", "#f3e3c3", "#cdb4db", "#a58fc6"])
+        mesh = canvas.pcolormesh(x, y, np.ma.masked_invalid(g), cmap=pale, shading="auto", rasterized=True)
+        canvas.figure.colorbar(mesh, ax=canvas, label="log₁₀ ‖∇f‖")
+    levels = np.unique(np.quantile(z[np.isfinite(z)], np.linspace(0.005, 0.995, 18)))
+    if len(levels) > 1:
+        if not heat:
+            shades = np.linspace(_LOW, _HIGH, len(levels) + 1)
+            canvas.contourf(x, y, z, levels=levels, colors=shades, extend="both").set_rasterized(True)
+        canvas.contour(x, y, z, levels=levels, colors="0.6", linewidths=0.5, linestyles="-")
+
+
+def _tidy(canvas: Any, grid: bool = True) -> None:
+    if grid:
+        canvas.grid(color="0.9", lw=0.6)
+        canvas.set_axisbelow(True)
+    for side in ("top", "right"):
+        canvas.spines[side].set_visible(False)
+    canvas.legend(frameon=not grid, framealpha=0.85)

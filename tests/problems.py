@@ -1,0 +1,505 @@
+"""Test problems: value, gradient, Hessian and H·v, written apart from `steepen.functions`.
+
+All are vectorised over leading axes, take float32, float64 and complex points, and give the same bits for a row
+of a batch as for the row alone (so x * x, never x**2, and no BLAS). Those made of arithmetic alone are `exact`:
+they do so on every machine.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = Any
+Function = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """f with its derivatives, a start, and a step with which steepest descent is stable there."""
+
+    name: str
+    f: Function
+    g: Function
+    h: Function
+    start: tuple[float, ...]
+    step: float
+    exact: bool = True
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def x0(self) -> Array:
+        return np.array(self.start)
+
+    @property
+    def n(self) -> int:
+        return len(self.start)
+
+    # the order of a sum over a row must not depend on how a batch lies in memory
+
+    def fun(self, x: Array) -> Array:
+        return self.f(np.ascontiguousarray(x))
+
+    def grad(self, x: Array) -> Array:
+        return self.g(np.ascontiguousarray(x))
+
+    def hess(self, x: Array) -> Array:
+        return self.h(np.ascontiguousarray(x))
+
+    def hvp(self, x: Array, v: Array) -> Array:
+        return times(self.hess(x), np.ascontiguousarray(v))
+
+
+def times(matrix: Array, v: Array) -> Array:
+    """Multiply, without BLAS: its sums depend on the shape."""
+    return (matrix * v[..., None, :]).sum(axis=-1)
+
+
+def vector(*entries: Array) -> Array:
+    return np.stack(np.broadcast_arrays(*entries), axis=-1)
+
+
+def matrix(*rows: tuple[Array, ...]) -> Array:
+    flat = np.broadcast_arrays(*(entry for row in rows for entry in row))
+    n = len(rows)
+    return np.stack([np.stack(flat[i * n : (i + 1) * n], axis=-1) for i in range(n)], axis=-2)
+
+
+def eye_like(x: Array) -> Array:
+    return np.eye(x.shape[-1], dtype=x.dtype) + 0 * x[..., None]
+
+
+def quadratic(name: str, Q: Array, b: Array, start: tuple[float, ...]) -> Problem:
+    """½xᵀQx − bᵀx."""
+
+    def of(a: Array, x: Array) -> Array:
+        return a.astype(x.dtype)
+
+    return Problem(
+        name,
+        lambda x: ((x * times(of(Q, x), x)).sum(axis=-1)) / 2 - (of(b, x) * x).sum(axis=-1),
+        lambda x: times(of(Q, x), x) - of(b, x),
+        lambda x: of(Q, x) + 0 * x[..., None],
+        start,
+        step=float(0.5 / np.linalg.norm(Q, 2)),
+    )
+
+
+def spd(eigenvalues: Array, seed: int) -> Array:
+    """Give a symmetric matrix with these eigenvalues, in a random basis."""
+    n = len(eigenvalues)
+    basis = np.linalg.qr(np.random.default_rng(seed).standard_normal((n, n)))[0]
+    Q = basis @ np.diag(eigenvalues) @ basis.T
+    return (Q + Q.T) / 2
+
+
+def rosenbrock(n: int, start: tuple[float, ...]) -> Problem:
+    def fun(x: Array) -> Array:
+        a, b = x[..., 1:] - x[..., :-1] * x[..., :-1], 1 - x[..., :-1]
+        return (100 * a * a + b * b).sum(axis=-1)
+
+    def grad(x: Array) -> Array:
+        head, a = x[..., :-1], x[..., 1:] - x[..., :-1] * x[..., :-1]
+        g = np.zeros_like(x)
+        g[..., :-1] = -400 * head * a - 2 * (1 - head)
+        g[..., 1:] += 200 * a
+        return g
+
+    def hess(x: Array) -> Array:
+        H = 0 * eye_like(x)
+        i = np.arange(n - 1)
+        head = x[..., :-1]
+        H[..., i, i] = 1200 * head * head - 400 * x[..., 1:] + 2
+        H[..., i + 1, i + 1] += 200
+        H[..., i, i + 1] = H[..., i + 1, i] = -400 * head
+        return H
+
+    return Problem(f"rosenbrock{n}", fun, grad, hess, start, step=2e-4)
+
+
+def _booth() -> Problem:
+    def parts(x: Array) -> tuple[Array, Array]:
+        u, v = x[..., 0], x[..., 1]
+        return u + 2 * v - 7, 2 * u + v - 5
+
+    def fun(x: Array) -> Array:
+        a, b = parts(x)
+        return a * a + b * b
+
+    def grad(x: Array) -> Array:
+        a, b = parts(x)
+        return vector(2 * a + 4 * b, 4 * a + 2 * b)
+
+    def hess(x: Array) -> Array:
+        o = 0 * x[..., 0]
+        return matrix((o + 10, o + 8), (o + 8, o + 10))
+
+    return Problem("booth", fun, grad, hess, (-3.0, 8.0), step=0.02)
+
+
+def _beale() -> Problem:
+    def parts(x: Array) -> tuple[Array, ...]:
+        u, v = x[..., 0], x[..., 1]
+        return u, v, 1.5 - u + u * v, 2.25 - u + u * v * v, 2.625 - u + u * v * v * v
+
+    def fun(x: Array) -> Array:
+        _, _, a, b, c = parts(x)
+        return a * a + b * b + c * c
+
+    def grad(x: Array) -> Array:
+        u, v, a, b, c = parts(x)
+        return vector(
+            2 * (a * (v - 1) + b * (v * v - 1) + c * (v * v * v - 1)),
+            2 * (a * u + b * 2 * u * v + c * 3 * u * v * v),
+        )
+
+    def hess(x: Array) -> Array:
+        u, v, a, b, c = parts(x)
+        p, q, s = v - 1, v * v - 1, v * v * v - 1
+        across = a + u * p + 2 * v * b + 2 * u * v * q + 3 * v * v * c + 3 * u * v * v * s
+        down = u * u + 4 * u * u * v * v + 2 * u * b + 9 * u * u * v * v * v * v + 6 * u * v * c
+        return 2 * matrix((p * p + q * q + s * s, across), (across, down))
+
+    return Problem("beale", fun, grad, hess, (1.0, 1.0), step=0.005)
+
+
+def _matyas() -> Problem:
+    Q = np.array([[0.52, -0.48], [-0.48, 0.52]])
+    return quadratic("matyas", Q, np.zeros(2), (1.4, 6.9))
+
+
+def _branin() -> Problem:
+    b, c, t = 5.1 / (4 * np.pi * np.pi), 5 / np.pi, 1 / (8 * np.pi)
+
+    def inner(x: Array) -> tuple[Array, Array, Array]:
+        u, v = x[..., 0], x[..., 1]
+        return u, v - b * u * u + c * u - 6, c - 2 * b * u
+
+    def fun(x: Array) -> Array:
+        u, a, _ = inner(x)
+        return a * a + 10 * (1 - t) * np.cos(u) + 10
+
+    def grad(x: Array) -> Array:
+        u, a, da = inner(x)
+        return vector(2 * a * da - 10 * (1 - t) * np.sin(u), 2 * a)
+
+    def hess(x: Array) -> Array:
+        u, a, da = inner(x)
+        return matrix((2 * da * da - 4 * b * a - 10 * (1 - t) * np.cos(u), 2 * da), (2 * da, 2 + 0 * u))
+
+    return Problem("branin", fun, grad, hess, (-4.751, 12.459), step=0.005, exact=False)
+
+
+def levy(n: int, start: tuple[float, ...]) -> Problem:
+    """The sum of functions of one variable: the Hessian is diagonal."""
+    pi = np.pi
+
+    def terms(x: Array, order: int) -> Array:
+        w = 1 + (x - 1) / 4
+        u = w - 1
+        # (w − 1)²(1 + m·sin²θ), θ' = s: m = 10, s = π, and in the last variable m = 1, s = 2π
+        last = np.arange(n) == n - 1
+        m, s = (np.where(last, *pair).astype(x.dtype) for pair in ((1.0, 10.0), (2 * pi, pi)))
+        angle = np.where(last, 2 * pi * w, pi * w + 1)
+        sine2, twice, cos2 = np.sin(angle) * np.sin(angle), np.sin(2 * angle), np.cos(2 * angle)
+        if order == 0:
+            first, rest = np.sin(pi * w) * np.sin(pi * w), u * u * (1 + m * sine2)
+        elif order == 1:
+            first, rest = pi * np.sin(2 * pi * w), 2 * u * (1 + m * sine2) + u * u * m * s * twice
+        else:
+            first = 2 * pi * pi * np.cos(2 * pi * w)
+            rest = 2 * (1 + m * sine2) + 4 * u * m * s * twice + u * u * m * 2 * s * s * cos2
+        return (rest + np.where(np.arange(n) == 0, first, 0 * first)) / 4**order
+
+    return Problem(
+        f"levy{n}",
+        lambda x: terms(x, 0).sum(axis=-1),
+        lambda x: terms(x, 1),
+        lambda x: terms(x, 2)[..., None] * eye_like(x),
+        start,
+        step=0.01,
+        exact=False,
+    )
+
+
+def zakharov(n: int, start: tuple[float, ...]) -> Problem:
+    def weight(x: Array) -> tuple[Array, Array]:
+        a = (np.arange(1, n + 1) / 2).astype(x.dtype)
+        return a, (a * x).sum(axis=-1)
+
+    def fun(x: Array) -> Array:
+        _, s = weight(x)
+        return (x * x).sum(axis=-1) + s * s + s * s * s * s
+
+    def grad(x: Array) -> Array:
+        a, s = weight(x)
+        return 2 * x + a * (2 * s + 4 * s * s * s)[..., None]
+
+    def hess(x: Array) -> Array:
+        a, s = weight(x)
+        return 2 * eye_like(x) + (2 + 12 * s * s)[..., None, None] * (a[:, None] * a)
+
+    return Problem(f"zakharov{n}", fun, grad, hess, start, step=1e-4)
+
+
+def _logistic() -> Problem:
+    rng = np.random.default_rng(5)
+    A = rng.standard_normal((20, 3)) * np.array([1.0, 2.0, 0.5])
+    A *= np.where(A @ [1.0, -0.5, 2.0] + rng.standard_normal(20) > 0, 1.0, -1.0)[:, None]
+    ridge = 0.05
+
+    def margin(x: Array) -> tuple[Array, Array]:
+        a = A.astype(x.dtype)
+        return a, np.ascontiguousarray((x[..., None, :] * a).sum(axis=-1))
+
+    def fun(x: Array) -> Array:
+        _, z = margin(x)
+        return np.log1p(np.exp(-z)).sum(axis=-1) / 20 + ridge * (x * x).sum(axis=-1)
+
+    def grad(x: Array) -> Array:
+        a, z = margin(x)
+        return (-1 / (1 + np.exp(z))[..., None] * a).sum(axis=-2) / 20 + 2 * ridge * x
+
+    def hess(x: Array) -> Array:
+        a, z = margin(x)
+        weight = np.exp(z) / (1 + np.exp(z)) / (1 + np.exp(z))
+        outer = a[:, :, None] * a[:, None, :]
+        return (weight[..., None, None] * outer).sum(axis=-3) / 20 + 2 * ridge * eye_like(x)
+
+    return Problem("logistic", fun, grad, hess, (2.0, 2.0, -3.0), step=0.2, exact=False)
+
+
+def _badly_scaled() -> Problem:
+    """Curvatures from 1e-4 to 1e6, tied by a product."""
+
+    def parts(x: Array) -> tuple[Array, ...]:
+        u, v = x[..., 0], x[..., 1]
+        return u, v, 1000 * u - 1, v / 100 - 1, u * v - 0.1
+
+    def fun(x: Array) -> Array:
+        _, _, a, b, c = parts(x)
+        return (a * a + b * b + c * c) / 2
+
+    def grad(x: Array) -> Array:
+        u, v, a, b, c = parts(x)
+        return vector(1000 * a + v * c, b / 100 + u * c)
+
+    def hess(x: Array) -> Array:
+        u, v, _, _, c = parts(x)
+        across = c + u * v
+        return matrix((1e6 + v * v, across), (across, 1e-4 + u * u))
+
+    return Problem("badly_scaled", fun, grad, hess, (0.01, 20.0), step=2e-7)
+
+
+def saddle(name: str, start: tuple[float, ...]) -> Problem:
+    """x² − y² + y⁴/4: a saddle at 0 between minima at (0, ±√2)."""
+
+    def fun(x: Array) -> Array:
+        u, v = x[..., 0], x[..., 1]
+        return u * u - v * v + v * v * v * v / 4
+
+    def grad(x: Array) -> Array:
+        u, v = x[..., 0], x[..., 1]
+        return vector(2 * u, -2 * v + v * v * v)
+
+    def hess(x: Array) -> Array:
+        v = x[..., 1]
+        return matrix((2 + 0 * v, 0 * v), (0 * v, -2 + 3 * v * v))
+
+    return Problem(name, fun, grad, hess, start, step=0.05)
+
+
+def _quartic() -> Problem:
+    """One variable, and no curvature at the minimum."""
+    return Problem(
+        "quartic",
+        lambda x: (x * x * x * x).sum(axis=-1),
+        lambda x: 4 * x * x * x,
+        lambda x: (12 * x * x)[..., None],
+        (1.5,),
+        step=0.01,
+    )
+
+
+def chain(n: int) -> Problem:
+    """Σ (x_{i+1} − x_i)² + x_i⁴ + x_i: strictly convex, any n."""
+
+    def fun(x: Array) -> Array:
+        d = x[..., 1:] - x[..., :-1]
+        return (d * d).sum(axis=-1) + (x * x * x * x + x).sum(axis=-1)
+
+    def grad(x: Array) -> Array:
+        d = x[..., 1:] - x[..., :-1]
+        g = 4 * x * x * x + 1
+        g[..., 1:] += 2 * d
+        g[..., :-1] -= 2 * d
+        return g
+
+    def hess(x: Array) -> Array:
+        H = (12 * x * x)[..., None] * eye_like(x)
+        i = np.arange(n - 1)
+        H[..., i, i] += 2
+        H[..., i + 1, i + 1] += 2
+        H[..., i, i + 1] = H[..., i + 1, i] = -2
+        return H
+
+    start = tuple(float(s) for s in np.linspace(-1.0, 1.5, n))
+    return Problem(f"chain{n}", fun, grad, hess, start, step=0.01)
+
+
+def drop_wave(start: tuple[float, ...]) -> Problem:
+    """−(1 + cos 12ρ)/(ρ²/2 + 2), by the derivatives along ρ = ‖x‖."""
+
+    def radial(x: Array) -> tuple[Array, ...]:
+        rho = np.sqrt((x * x).sum(axis=-1))
+        top, bottom = 1 + np.cos(12 * rho), rho * rho / 2 + 2
+        dtop, ddtop = -12 * np.sin(12 * rho), -144 * np.cos(12 * rho)
+        first = -(dtop * bottom - top * rho) / (bottom * bottom)
+        second = -(ddtop * bottom - top) / (bottom * bottom) - 2 * rho * first / bottom
+        return rho, -top / bottom, first, second
+
+    def hess(x: Array) -> Array:
+        rho, _, first, second = radial(x)
+        unit = x / rho[..., None]
+        along = unit[..., :, None] * unit[..., None, :]
+        across = (first / rho)[..., None, None]
+        return second[..., None, None] * along + across * (eye_like(x) - along)
+
+    def grad(x: Array) -> Array:
+        rho, _, first, _ = radial(x)
+        return (first / rho)[..., None] * x
+
+    return Problem("drop_wave", lambda x: radial(x)[1], grad, hess, start, step=0.002, exact=False)
+
+
+PROBLEMS = [
+    quadratic("quadratic", spd(np.array([1.0, 3.0, 8.0]), 1), np.array([1.0, -2.0, 0.5]), (4.0, -3.0, 2.0)),
+    quadratic("ill_conditioned", spd(np.geomspace(1e-2, 1e2, 6), 2), np.ones(6), (1.0, 2.0, 3.0, -3.0, -2.0, -1.0)),
+    rosenbrock(2, (-1.2, 1.0)),
+    rosenbrock(10, (-1.2, 1.0) * 5),
+    _booth(),
+    _beale(),
+    _matyas(),
+    _branin(),
+    levy(2, (-9.4186315, -5.2738909)),
+    zakharov(4, (1.0, -1.5, 2.0, 0.5)),
+    _logistic(),
+    _badly_scaled(),
+    saddle("at_saddle", (0.0, 0.0)),
+    saddle("near_saddle", (0.8, 0.01)),
+    _quartic(),
+    chain(40),
+]  # fmt: skip
+
+BY_NAME = {problem.name: problem for problem in PROBLEMS}
+
+METHODS = ("gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp")
+PENALISED = METHODS[4:]
+
+
+def derivatives(problem: Problem, method: str) -> dict[str, Any]:
+    """Give the gradient, and the second derivatives that the method uses."""
+    given: dict[str, Any] = {"jac": problem.grad}
+    if method == "newton":
+        given["hess"] = problem.hess
+    if method == "cgd":
+        given["hvp"] = problem.hvp
+    return given
+
+
+def tagged(problem: Problem) -> Problem:
+    """Add a last variable that stays where it is, at a whole number: the tag of a row."""
+
+    def off(x: Array) -> Array:
+        return x[..., -1] - np.round(x[..., -1])
+
+    def fun(x: Array) -> Array:
+        return problem.fun(x[..., :-1]) + off(x) * off(x) / 2
+
+    def grad(x: Array) -> Array:
+        return np.concatenate([problem.grad(x[..., :-1]), off(x)[..., None]], axis=-1)
+
+    def hess(x: Array) -> Array:
+        H = eye_like(x)
+        H[..., :-1, :-1] = problem.hess(x[..., :-1])
+        return H
+
+    start = (*problem.start, 0.0)
+    return Problem(f"tagged_{problem.name}", fun, grad, hess, start, problem.step, problem.exact)
+
+
+class Counting:
+    """A problem that notes its every call: of which function, for which row, at which point.
+
+    Rows are told apart by the tag of a `tagged` problem; all others count as row 0.
+    """
+
+    def __init__(self, problem: Problem):
+        self.problem = problem
+        self._tagged = problem.name.startswith("tagged")
+        self.calls: dict[str, list[tuple[int, bytes]]] = {"fun": [], "grad": [], "hvp": [], "hess": []}
+
+    def _note(self, name: str, x: Array, *more: Array) -> None:
+        for parts in zip(*(np.atleast_2d(a) for a in (x, *more)), strict=True):
+            tag = round(float(parts[0][-1].real)) if self._tagged else 0
+            self.calls[name].append((tag, b"".join(part.tobytes() for part in parts)))
+
+    def fun(self, x: Array) -> Array:
+        self._note("fun", x)
+        return self.problem.fun(x)
+
+    def grad(self, x: Array) -> Array:
+        self._note("grad", x)
+        return self.problem.grad(x)
+
+    def both(self, x: Array) -> tuple[Array, Array]:
+        return self.fun(x), self.grad(x)
+
+    def hvp(self, x: Array, v: Array) -> Array:
+        self._note("hvp", x, v)
+        return self.problem.hvp(x, v)
+
+    def hess(self, x: Array) -> Array:
+        self._note("hess", x)
+        return self.problem.hess(x)
+
+    def count(self, name: str) -> int:
+        return len(self.calls[name])
+
+    def of_rows(self, name: str, rows: int) -> list[int]:
+        """How many calls there were for each row."""
+        counts = Counter(tag for tag, _ in self.calls[name])
+        return [counts[row] for row in range(rows)]
+
+    def repeated(self) -> dict[str, int]:
+        """How many calls were for a point where the same function had been evaluated before."""
+        return {name: len(calls) - len(set(calls)) for name, calls in self.calls.items()}
+
+
+class WithDerivatives:
+    """A callable that brings its own derivatives, as `steepen.functions` do."""
+
+    def __init__(self, counting: Counting):
+        self.grad, self.hvp, self.hess, self._fun = counting.grad, counting.hvp, counting.hess, counting.fun
+
+    def __call__(self, x: Array) -> Array:
+        return self._fun(x)
+
+
+SOURCES = ("callable", "both", "2-point", "3-point", "cs", "object")
+
+
+def from_source(counting: Counting, source: str) -> tuple[Any, dict[str, Any]]:
+    """Give the function and the `jac` argument of a source of gradients."""
+    if source == "callable":
+        return counting.fun, {"jac": counting.grad}
+    if source == "both":
+        return counting.both, {"jac": True}
+    if source == "object":
+        return WithDerivatives(counting), {}
+    return counting.fun, {"jac": source}

@@ -1,0 +1,126 @@
+"""Every method on every problem."""
+
+import numpy as np
+import pytest
+
+import steepen as st
+from steepen import Status
+
+from .problems import METHODS, PENALISED, PROBLEMS, Problem, derivatives, drop_wave, levy
+
+EVERY = pytest.mark.parametrize("problem", PROBLEMS, ids=repr)
+METHOD = pytest.mark.parametrize("method", METHODS)
+
+
+@pytest.mark.parametrize("problem", [*PROBLEMS, drop_wave((0.5, 0.3)), levy(1, (-7.7,))], ids=repr)
+def test_the_problems_derivatives_agree_with_complex_steps(problem: Problem):
+    rng = np.random.default_rng(0)
+    for x in problem.x0 + 0.1 * rng.standard_normal((3, problem.n)):
+        shifted = x + 1e-30j * np.eye(problem.n)
+        grad, hess = problem.grad(x), problem.hess(x)
+        assert np.allclose(problem.fun(shifted).imag / 1e-30, grad, rtol=1e-12, atol=1e-13 * abs(grad).max())
+        assert np.allclose(problem.grad(shifted).imag / 1e-30, hess, rtol=1e-11, atol=1e-13 * abs(hess).max())
+        v = rng.standard_normal(problem.n)
+        assert np.allclose(problem.hvp(x, v), hess @ v, rtol=1e-11, atol=1e-12 * abs(hess).max())
+
+
+def check_trace(problem: Problem, method: str, res: st.Result) -> None:
+    """Check all that must hold of a run with a callable gradient, whatever its step."""
+    trace = res.trace
+    assert trace is not None
+    assert trace.x is not None
+    steps = res.nit
+    for name, column in trace.columns():
+        assert len(column) == steps + 1, name
+    assert (trace.k == np.arange(steps + 1)).all()
+
+    # the points, and what is said of them
+    assert (trace.x[0] == problem.x0).all()
+    assert (trace.x[-1] == res.x).all()
+    assert trace.f[0] == problem.fun(problem.x0)
+    assert trace.f[-1] == res.fun
+    gradients = problem.grad(trace.x)
+    assert np.allclose(trace.f, problem.fun(trace.x), rtol=1e-13, atol=1e-13)
+    assert np.allclose(trace.gnorm, np.linalg.norm(gradients, axis=-1), rtol=1e-12)
+    assert np.allclose(res.jac, gradients[-1], rtol=1e-13, atol=1e-300)
+
+    # the steps
+    moves = np.diff(trace.x, axis=0)
+    assert ((moves * gradients[:-1]).sum(axis=-1) < 0).all()
+    assert (trace.step[:-1] > 0).all()
+    assert np.isfinite(trace.lam[:-1]).all()
+    assert np.isnan(trace.step[-1])
+    assert np.isnan(trace.lam[-1])
+    assert not trace.penalised[-1]
+    assert not trace.guarded[-1]
+    assert not (trace.penalised & trace.guarded).any()
+    steepest = ~trace.penalised[:-1] if method in PENALISED else trace.guarded[:-1] | (method == "gd")
+    assert (trace.lam[:-1][steepest] == 0).all()
+    expected = -trace.step[:-1, None] * gradients[:-1]
+    scale = np.maximum(1e-300, np.abs(trace.x[:-1]).max(axis=-1, keepdims=True))
+    assert (np.abs(moves - expected)[steepest] <= 1e-14 * (scale + abs(expected))[steepest]).all()
+    if method not in PENALISED:
+        assert not trace.penalised.any()
+        assert (trace.lam[:-1] == 0).all()
+
+    # the counts
+    for name in ("nfev", "njev", "nhvp"):
+        column = getattr(trace, name)
+        assert column[0] == 0
+        assert (np.diff(column) >= 0).all()
+        assert column[-1] <= getattr(res, name)
+    probes = np.cumsum((trace.penalised | trace.guarded)[:-1])
+    per_step = {"cgd-fd": probes}.get(method, 0 * probes)
+    assert (trace.njev[1:] == np.arange(1, steps + 1) + per_step).all()
+    assert res.njev == steps + 1 + (per_step[-1] if steps else 0)
+    assert (trace.nhvp[1:] == (np.arange(1, steps + 1) if method == "cgd" else 0)).all()
+
+    # the best point
+    assert res.best.fun == trace.f.min()
+    assert res.best.k == trace.f.argmin()
+    assert (res.best.x == trace.x[res.best.k]).all()
+
+    # the end
+    assert res.status in set(Status)
+    assert res.success == (res.status < 10)
+    assert res.message == Status(res.status).message
+    assert res.method == method
+
+
+@METHOD
+@EVERY
+def test_default_step(problem: Problem, method: str):
+    res = st.minimize(
+        problem.fun, problem.x0, method=method, trace="x", budget=st.Budget(iters=150), **derivatives(problem, method)
+    )  # fmt: skip
+    check_trace(problem, method, res)
+    assert res.trace is not None
+    assert (np.diff(res.trace.f) < 0).all(), "Armijo lowers f in every step"
+    assert res.status in {Status.CONVERGED, Status.MAX_ITERATIONS}
+    assert res.success == (np.linalg.norm(problem.grad(res.x)) <= 1e-5)
+    if problem.name == "at_saddle":
+        assert res.nit == 0
+    else:
+        assert res.nit > 0
+    # Newton's method meets a saddle on the way there, and creeps past it by steepest descent
+    if method == "bfgs" or (method == "newton" and problem.name != "rosenbrock10"):
+        assert res.success
+
+
+@METHOD
+@EVERY
+def test_fixed_small_step(problem: Problem, method: str):
+    given = derivatives(problem, method)
+    if method in PENALISED:
+        given["lam"] = 0.1 * problem.step
+    res = st.minimize(
+        problem.fun, problem.x0, method=method, step=problem.step, trace="x", budget=st.Budget(iters=25), **given
+    )  # fmt: skip
+    check_trace(problem, method, res)
+    assert res.trace is not None
+    assert (np.diff(res.trace.f) <= 0).all()
+    assert (res.trace.step[:-1] == problem.step).all()
+    assert res.nit == 25 or res.success
+    assert res.nfev == res.nit + 1
+    if method in PENALISED:
+        assert (res.trace.lam[:-1][res.trace.penalised[:-1]] == 0.1 * problem.step).all()
