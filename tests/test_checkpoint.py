@@ -216,13 +216,13 @@ def test_a_source_found_wrong_stays_found_wrong(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "given_",
     [
-        {"lam": schedules.L(0.0, 0.02, T=15)},
-        {"lam": schedules.Signed(0.01), "method": "cgd"},
+        {"lam": schedules.L(0.0, 0.002, T=15)},
+        {"lam": schedules.Signed(0.001), "method": "cgd"},
         {"step": schedules.Cosine(0.004, 0.001, T=15)},
-        {"lam": lambda k: 0.01 / (k + 1)},
+        {"lam": lambda k: 0.001 / (k + 1)},
         {"step": steps.Quadratic(), "method": "cgd"},
-        {"penalty": st.penalties.L2(), "lam": 0.01},
-        {"switch": st.switches.SmallImprovement(0.3), "method": "cgd", "lam": 0.01},
+        {"penalty": st.penalties.L2(), "lam": 0.001},
+        {"switch": st.switches.SmallImprovement(0.3), "method": "cgd", "lam": 0.001},
         {"ftol": 1e-3},
         {"xtol": 1e-2},
     ],
@@ -263,7 +263,7 @@ def test_the_callback_is_not_called_again_for_old_steps(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("library", ["torch", "jax.numpy"])
-@pytest.mark.parametrize("method", ["gd", "bfgs", "cgd-fd", "cgd-bfgs"])
+@pytest.mark.parametrize("method", ["bfgs", "cgd-fd"])
 @pytest.mark.parametrize("x0", [ONE, MANY], ids=["one", "many"])
 def test_other_arrays(tmp_path: Path, library: str, method: str, x0: Any) -> None:
     xp = pytest.importorskip(library)
@@ -461,7 +461,7 @@ def test_arrays_that_are_missing_or_misshapen_are_refused(tmp_path: Path) -> Non
     ("change", "name"),
     [
         ({"method": "cgd", "b": None, "switch": None}, "method"),
-        ({"method": "gd", "b": None}, "method"),
+        ({"method": "gd", "b": None, "lam": None}, "method"),
         ({"x0": [-1.2, 1.0 + 1e-15]}, "x0"),
         ({"x0": np.array([-1.2, 1.0], dtype=np.float32)}, "x0"),
         ({"x0": MANY}, "x0"),

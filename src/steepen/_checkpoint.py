@@ -38,6 +38,7 @@ _SCALARS = (
     "moved",
     "penalised",
     "guarded",
+    "gnorm_before",
 )
 _COUNTS = ("nfev", "njev", "nhvp", "nhev")
 
@@ -108,7 +109,7 @@ class Checkpoint:
 def _snapshot(loop: Loop) -> Callable[[], dict[str, NDArray[Any]]]:
     """Note the state by reference; only the matrices, which change in place, are copied."""
     c, oracle = loop.carry, loop.oracle
-    noted: dict[str, Any] = {f"c.{name}": getattr(c, name) for name in (*_VECTORS, *_SCALARS)}
+    noted: dict[str, Any] = {f"c.{name}": getattr(c, name) for name in (*_VECTORS, *_SCALARS, "p")}
     noted |= {f"m.{name}": np.array(to_numpy(v), order="K") for name, v in c.memory.items()}
     noted |= {f"n.{name}": getattr(oracle, name) for name in _COUNTS}
     noted["k"], noted["seconds"] = c.k, loop.seconds
@@ -142,6 +143,7 @@ def _restore(loop: Loop, arrays: dict[str, NDArray[Any]]) -> None:
 
     fields: dict[str, Any] = {name: vector(f"c.{name}") for name in _VECTORS}
     fields |= {name: scalar(f"c.{name}") for name in _SCALARS}
+    fields["p"] = vector("c.p") if "c.p" in arrays else None
     memory = {name[2:]: vector(name) for name in arrays if name.startswith("m.")}
     loop.carry = Carry(k=int(arrays["k"]), memory=memory, **fields)
     for name in _COUNTS:

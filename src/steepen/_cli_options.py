@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ._budget import Budget
 from ._minimize import METHODS
 from .directions import CGD
 from .functions import Function, functions
@@ -91,6 +92,24 @@ def step_or_lam(option: str, text: str | None) -> Any:
     return value
 
 
+def check_spread(options: dict[str, Any], budget: Budget | None) -> None:
+    """Refuse a schedule that has no number of iterations to spread its values over.
+
+    Examples
+    --------
+    >>> check_spread({"lam": L(0.01, 0.1)}, Budget(seconds=1.0))
+    Traceback (most recent call last):
+    ValueError: --lam: L(a,b) and cosine(a,b) need --grads or --iters with --seconds or --evals
+    """
+    if budget is None or budget.total is not None:
+        return
+    for name, value in options.items():
+        if isinstance(value, L | Cosine):
+            raise ValueError(
+                f"--{name}: L(a,b) and cosine(a,b) need --grads or --iters with --seconds or --evals"
+            )
+
+
 def penalty(text: str | None) -> Penalty | None:
     """Read --penalty: a name, with its parameter in brackets if it has one.
 
@@ -124,7 +143,8 @@ def one_of(option: str, name: str, names: Iterable[str]) -> str:
     if name in known:
         return name
     near = difflib.get_close_matches(name.lower().replace("_", "-"), known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+    listed = f"there are {', '.join(known)}" if len(known) < 20 else "see `steepen functions`"
+    hint = f"did you mean {near[0]!r}?" if near else listed
     raise ValueError(f"{option}: {name!r} is not known; {hint}")
 
 

@@ -30,6 +30,14 @@ class Column(NamedTuple):
         """How many characters the column takes."""
         return max(map(len, (self.title, *self.cells)))
 
+    def fit(self, text: str) -> str:
+        """Fill a cell with blanks."""
+        return text.rjust(self.width) if self.right else text.ljust(self.width)
+
+
+def _width(columns: Sequence[Column]) -> int:
+    return sum(c.width + 2 for c in columns) - 2
+
 
 class Page:
     """Standard output, as wide as the terminal, or without limit where it is not one."""
@@ -48,23 +56,26 @@ class Page:
         for line in textwrap.wrap(text, min(self.width, 10**6)):
             self.line(line, style)
 
-    def table(self, columns: Sequence[Column], styles: Sequence[str] = ()) -> None:
-        """Write columns; those that do not fit follow below, beside the first one again."""
+    def table(
+        self, columns: Sequence[Column], styles: Sequence[str] = (), groups: Sequence[str] = ()
+    ) -> None:
+        """Write columns; those that do not fit follow below, beside the first one again.
+
+        `styles` and `groups` have one entry a row; where the group changes its name stands above.
+        """
         key, block, rest = columns[0], [columns[0]], list(columns[1:])
-        while rest and sum(c.width + 2 for c in block) + rest[0].width <= self.width:
+        # the second one is taken in any case, and wrapped by a terminal that has no room for it
+        while rest and (len(block) == 1 or _width([*block, rest[0]]) <= self.width):
             block.append(rest.pop(0))
-        if len(block) == 1 and rest:  # even one column is too wide: let the terminal wrap it
-            block.append(rest.pop(0))
-        rows = [[c.title for c in block], *zip(*(c.cells for c in block), strict=True)]
-        for row, style in zip(rows, ("bold", *styles, *[""] * len(rows)), strict=False):
-            cells = (
-                text.rjust(c.width) if c.right else text.ljust(c.width)
-                for c, text in zip(block, row, strict=True)
-            )
-            self.line("  ".join(cells), style)
+        self.line("  ".join(c.fit(c.title) for c in block), "bold")
+        for i in range(len(key.cells)):
+            if groups and (i == 0 or groups[i] != groups[i - 1]):
+                self.line()
+                self.line(groups[i], "bold")
+            self.line("  ".join(c.fit(c.cells[i]) for c in block), styles[i] if styles else "")
         if rest:
             self.line()
-            self.table([key, *rest], styles)
+            self.table([key, *rest], styles, groups)
 
     def pairs(self, items: Sequence[tuple[str, str]]) -> None:
         """Write names and values, one a line."""
@@ -82,7 +93,8 @@ def record(fun: Function, result: Result) -> Record:
     x = np.asarray(result.x)
     with np.errstate(all="ignore"):
         gnorm = float(np.linalg.norm(fun.grad(x)))
-    f = [] if result.trace is None else result.trace.f
+        distance = float(np.linalg.norm(fun.minima - x, axis=1).min())
+    f: list[float] = [] if result.trace is None else result.trace.f[:2].tolist()
     first = (f[0] - f[1]) / abs(f[0]) * 100 if len(f) > 1 and f[0] else math.nan
     low, high = fun.bounds.T
     return {
@@ -93,8 +105,8 @@ def record(fun: Function, result: Result) -> Record:
         "fun": float(result.fun),
         "gap": float(result.fun) - fun.fmin,
         "gnorm": gnorm,
-        "distance": float(np.linalg.norm(fun.minima - x, axis=1).min()),
-        "first_step": float(first),
+        "distance": distance,
+        "first_step": first,
         "x": x.tolist(),
         "inside": bool(((low <= x) & (x <= high)).all()),
         "nit": result.nit,
@@ -133,24 +145,27 @@ def best(summaries: Sequence[Record]) -> Record:
 def show_run(page: Page, fun: Function, x0: ArrayLike, result: Result, run: Record) -> None:
     """Write the result of one run."""
     page.note(f"{fun.title}, n = {fun.n}, {result.method} from {point(x0)}", "bold")
-    nearest = fun.minima[np.linalg.norm(fun.minima - result.x, axis=1).argmin()]
+    nearest = fun.minima[np.abs(fun.minima - result.x).sum(axis=1).argmin()]
     spent = [
         count(run["nit"], "iteration"),
         count(run["njev"], "gradient"),
         count(run["nfev"], "value"),
     ]
-    spent += [count(run[name], of) for name, of in (("nhvp", "H·v product"), ("nhev", "Hessian")) if run[name]]
+    spent += [
+        count(run[name], of) for name, of in (("nhvp", "H·v product"), ("nhev", "Hessian")) if run[name]
+    ]
     items = [
         ("f", short(run["fun"], 10)),
         ("f − f*", short(run["gap"])),
         ("‖∇f‖", short(run["gnorm"])),
         ("x", point(result.x) + ("" if run["inside"] else ", outside the bounds")),
         ("distance", f"{short(run['distance'])} to the minimiser {point(nearest)}"),
-        ("first step", f"{percent(run['first_step'])} % off f"),
         ("status", f"{words(run['status'])}: {run['message']}"),
         ("spent", ", ".join(spent)),
         ("time", duration(result.seconds)),
     ]
+    if run["nit"]:
+        items.insert(5, ("first step", f"lowered f by {percent(run['first_step'])} %"))
     if run["best"] < run["fun"]:
         items.insert(1, ("lowest f", f"{short(run['best'], 10)}, seen on the way"))
     page.pairs(items)
@@ -184,38 +199,32 @@ def show_comparison(
     page.note("* lowest f")
     outside = [item["method"] for item in summaries if not all(run["inside"] for run in item["runs"])]
     if outside:
-        page.note(f"Outside the bounds at the end, where f* need not be the minimum: {', '.join(outside)}")
+        page.note(f"Ended outside the bounds, where f* need not be the minimum: {', '.join(outside)}")
 
 
 def show_functions(page: Page, all_functions: Sequence[Function]) -> None:
     """Write all test functions: under their groups on a terminal, one whole line each elsewhere."""
-    groups = list(dict.fromkeys(f.group for f in all_functions))
-    columns = [
-        Column("name", [f.name for f in all_functions], right=False),
-        Column("title", [f.title for f in all_functions], right=False),
-        Column("group", [f.group for f in all_functions], right=False),
-        Column("n", ["any" if f.any_n else str(f.n) for f in all_functions]),
-        Column("minimum", [short(f.fmin, 6) for f in all_functions]),
-        Column("bounds", [box(f) for f in all_functions], right=False),
-    ]
+    groups = [f.group for f in all_functions]
+    columns = {
+        title: Column(title, cells, right=title in {"n", "minimum"})
+        for title, cells in {
+            "name": [f.name for f in all_functions],
+            "title": [f.title for f in all_functions],
+            "group": groups,
+            "n": ["any" if f.any_n else str(f.n) for f in all_functions],
+            "minimum": [short(f.fmin, 6) for f in all_functions],
+            "bounds": [box(f) for f in all_functions],
+        }.items()
+    }
     if not page.terminal:
-        page.table(columns)
+        page.table(list(columns.values()))
         return
-    del columns[2]
-    if sum(c.width + 2 for c in columns) > page.width + 2:
-        del columns[1]
-    widths = [c.width for c in columns]
-    for group in groups:
-        page.line(group, "bold")
-        rows = [i for i, f in enumerate(all_functions) if f.group == group]
-        for i in rows:
-            cells = [
-                c.cells[i].rjust(w) if c.right else c.cells[i].ljust(w)
-                for c, w in zip(columns, widths, strict=True)
-            ]
-            page.line("  ".join(cells))
-        page.line()
-    page.note(f"Columns: {', '.join(c.title for c in columns)}. Where n is any, the minimum is for the n that `steepen run` takes by default.")
+    del columns["group"]
+    if _width(list(columns.values())) > page.width:
+        del columns["title"]  # much like the name
+    page.table(list(columns.values()), groups=groups)
+    page.line()
+    page.note("Where n is any, the minimum is that for the default n; `steepen functions NAME` tells it.")
 
 
 def show_function(page: Page, fun: Function) -> None:
@@ -320,14 +329,13 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" + "s" * (number != 1)
 
 
-def failed(runs: Sequence[Record], limited: bool) -> list[str]:
-    """List the sentences of the runs that failed: a spent budget is one only if nobody asked for it."""
-    statuses = {Status[run["status"]] for run in runs}
-    return [
-        status.message
-        for status in sorted(statuses)
-        if status >= Status.INTERRUPTED or (not status.success and not limited)
-    ]
+def failures(runs: Sequence[Record], limited: bool) -> list[str]:
+    """Say how runs failed; a spent budget is a failure only if nobody asked for it."""
+    statuses = sorted({Status[run["status"]] for run in runs})
+    sentences = [status.message for status in statuses if status >= Status.INTERRUPTED]
+    if Status.MAX_ITERATIONS in statuses and not limited:
+        sentences.append("Not converged within the default limit; give another with --iters.")
+    return sentences
 
 
 def finite(value: Any) -> Any:

@@ -22,6 +22,12 @@ from .switches import Never, Switch
 
 NAN = float("nan")
 
+VANISHED = 1e-3
+"""A penalised direction this small against ∇f has led to an artificial stationary point."""
+
+HIDING = {s for s in Status if Status.SMALL_DECREASE <= s <= Status.MAX_SECONDS}
+"""Ends that may hide such a point."""
+
 
 @dataclass(frozen=True)
 class State:
@@ -75,6 +81,8 @@ class Carry:
     moved: Scalar = NAN
     penalised: Mask = False
     guarded: Mask = False
+    p: Array = None  # None: −∇f
+    gnorm_before: Scalar = NAN
     # of the step about to be made
     to_x: Array = None
     to_f: Scalar = None
@@ -194,7 +202,7 @@ class Loop:
                 return
             if batch is not None:
                 batch.close()
-            c.before, c.x, c.f, c.gnorm = c.f, c.to_x, c.to_f, NAN
+            c.before, c.gnorm_before, c.x, c.f, c.gnorm = c.f, c.gnorm, c.to_x, c.to_f, NAN
             c.k += 1
 
     # Each part ends the rows that must end there, and says whether none is left.
@@ -260,6 +268,7 @@ class Loop:
         else:
             p, slope = None, -c.gnorm * c.gnorm  # steepest descent
             c.lam, c.guarded, c.penalised = 0.0, False, False
+        c.p = p
         if self._constant is not None:
             c.alpha, c.to_f = context.pick(self._constant), None
         else:
@@ -344,9 +353,21 @@ class Loop:
         everyone = True if self.oracle.rows is None else np.ones(self.oracle.rows, dtype=bool)
         self._end(everyone, status)
 
+    def _vanished(self, c: Carry) -> Mask:
+        """Say where the last step followed a penalised direction that is as good as zero (Lemma 1b)."""
+        if c.p is None or not self.kit.any(c.penalised):
+            return False
+        return c.penalised & (self.kit.norm(c.p) <= VANISHED * c.gnorm_before)
+
     def _end(self, mask: Mask, status: Status) -> bool:
         """End these rows with this status; say whether none is left."""
         c, kit, oracle = self.carry, self.kit, self.oracle
+        if status in HIDING and kit.any(lost := mask & self._vanished(c)):
+            if self._end(lost, Status.ARTIFICIAL):
+                return True
+            mask = mask[~lost]
+            if not kit.any(mask):
+                return False
         counts = (oracle.nfev, oracle.njev, oracle.nhvp, oracle.nhev)
         if isinstance(kit, Many):
             rows, left = np.flatnonzero(mask), np.flatnonzero(~mask)

@@ -321,9 +321,8 @@ def _default_gradient(fun: Any, x: Array) -> Any:
 def _result(loop: Loop) -> Result:
     """Put the rows together in the order they were given."""
     kit, direction = loop.kit, loop.direction
-    used = direction.penalised or direction.name == "newton" or loop.step.cost(loop.oracle) != (0, 0)
     common: dict[str, Any] = {
-        "hvp_source": loop.oracle.hvp_source if used else None,
+        "hvp_source": direction.source(loop.oracle) or loop.step.source(loop.oracle),
         "method": direction.name,
         "seconds": loop.seconds,
     }

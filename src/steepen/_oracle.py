@@ -99,6 +99,11 @@ class Oracle:
         return Cost(2 * self._n if self._jac == "3-point" else self._n, 1)
 
     @property
+    def hess_source(self) -> str | None:
+        """Where the Hessian comes from: given, or made of products H·v."""
+        return "hess" if self._hess is not None and self.hvp_source not in AUTODIFF else self.hvp_source
+
+    @property
     def cost_hvp(self) -> Cost:
         """What one H·v costs in values and gradients."""
         if self.hvp_source == "difference":

@@ -38,6 +38,7 @@ class Status(enum.IntEnum):
     MAX_SECONDS = 13
     CALLBACK = 20
     INTERRUPTED = 21
+    ARTIFICIAL = 22
     NO_DESCENT = 30
     NONFINITE_VALUE = 31
     NONFINITE_GRADIENT = 32
@@ -64,6 +65,8 @@ _SENTENCES = {
     Status.MAX_SECONDS: "The time budget is spent.",
     Status.CALLBACK: "The callback asked to stop.",
     Status.INTERRUPTED: "The run was interrupted from the keyboard.",
+    Status.ARTIFICIAL: "x is near an artificial stationary point: the penalised direction vanishes there, "
+    "the gradient of f does not. Change lam, or end the penalty (switch).",
     Status.NO_DESCENT: "The line search found no lower point along the direction.",
     Status.NONFINITE_VALUE: "f was not finite; x is the best finite point seen.",
     Status.NONFINITE_GRADIENT: "The gradient was not finite; x is the best finite point seen.",
@@ -233,8 +236,8 @@ class Result:
     nit : steps taken
     nfev, njev, nhev, nhvp : evaluations of f, ∇f, H and H·v
     best : the best finite point seen
-    hvp_source : where H·v came from: "hvp", "hess", "jax", "torch", "complex step" or "difference";
-        None where the method needs none
+    hvp_source : where H·v came from: "hvp", "hess", "jax", "torch", "complex step", "difference", "bfgs" or
+        "dfp"; None where the method needs none
     trace : the Trace, or None
     method : the method's name
     seconds : wall time of the run

@@ -1,17 +1,17 @@
 """The command: `steepen functions`, `steepen run` and `steepen compare`.
 
-Results go to standard output; progress and errors go to standard error, an error as one line. Exit codes: 0, a
-tolerance was met or the budget that was asked for is spent; 1, a run failed; 2, wrong usage or input, or a
+Results go to standard output; progress and errors go to standard error, an error as one line. Exit codes: 0,
+a tolerance was met or the budget that was asked for is spent; 1, a run failed; 2, wrong usage or input, or a
 missing dependency.
 
 Examples
 --------
 >>> main(["functions", "booth"])
 Booth (booth), plate-shaped
-n           2
-bounds      -10..10
-minimum     0
-minimisers  (1, 3)
+n          2
+bounds     -10..10
+minimum    0
+minimiser  (1, 3)
 0
 """
 
@@ -26,7 +26,20 @@ from ._optional import load
 
 __all__ = ["main"]
 
-OPTIONS = ("x0", "step", "lam", "penalty", "r", "b", "grads", "evals", "iters", "seconds", "gtol", "checkpoint")
+OPTIONS = (
+    "x0",
+    "step",
+    "lam",
+    "penalty",
+    "r",
+    "b",
+    "grads",
+    "evals",
+    "iters",
+    "seconds",
+    "gtol",
+    "checkpoint",
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

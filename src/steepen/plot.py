@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -57,6 +57,7 @@ SUFFIXES = (".png", ".svg", ".pdf")
 _OTHERS = ("#117733", "#aa4499", "#999933", "#661100", "#44aa99")
 _LOW, _HIGH = (0.72, 0.80, 0.88), (0.99, 0.99, 1.0)  # the ground under a path, pale enough for any of them
 _DASHES = ("-", "--", ":", "-.")
+_DASH = {"gd": "--", "newton": ":", "bfgs": "-.", "dfp": (0, (3, 1, 1, 1, 1, 1))}
 _AXES = {
     "grads": ("njev", "gradient evaluations"),
     "iters": ("k", "iterations"),
@@ -73,8 +74,8 @@ def convergence(
 ) -> Figure:
     """Draw f − f* on a log scale against what was spent.
 
-    A curve is level from where a point was reached to where the next one was. Of a batch it is the median over
-    the rows, with a band from the lower to the upper quartile.
+    A curve is level from where a point was reached to where the next one was. Of a batch it is the median
+    over the rows, with a band from the lower to the upper quartile.
 
     Parameters
     ----------
@@ -112,8 +113,14 @@ def convergence(
             canvas.fill_between(
                 spent, low - fmin, high - fmin, step="post", color=style["color"], alpha=0.15, lw=0
             )
-        canvas.step(spent, f - fmin, where="post", label=label, lw=1.8, **style)
-    canvas.set_yscale("log")
+        on_top = 2.0 if style["ls"] == "-" else 2.1  # what is under a dashed curve shows through its gaps
+        canvas.step(
+            spent, f - fmin, where="post", label=label, lw=1.8, marker="o", ms=4, markevery=[-1],
+            zorder=on_top, **style,
+        )  # fmt: skip
+    if any((np.asarray(line.get_ydata()) > 0).any() for line in canvas.lines):
+        canvas.set_yscale("log")
+    canvas.xaxis.get_major_locator().set_params(integer=True)
     canvas.set_xlabel(label_x)
     canvas.set_ylabel("f − f*")
     canvas.margins(x=0.02)
@@ -174,8 +181,8 @@ def landscape(
     g = np.asarray(gradient(x[:, None]), dtype=float)
     if f.shape != (points,) or g.shape != (points, 1):
         raise ValueError(
-            f"fun: expected a function of one variable, vectorised over leading axes; for {points} points its "
-            f"values have shape {f.shape} and its gradients {g.shape}"
+            "fun: expected a function of one variable, vectorised over leading axes; "
+            f"for {points} points its values have shape {f.shape} and its gradients {g.shape}"
         )
     h = SquaredL2() if penalty is None else penalty
     name = "‖∇f‖²" if penalty is None else f" h(∇f), h = {penalty!r}"
@@ -299,12 +306,10 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
             f"path: there is no folder {str(target.parent)!r} to write {target.name!r} in"
         )
     dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-    rc = load("matplotlib", "a picture", extra="plot").rc_context
-    with rc({"svg.hashsalt": "steepen"}):
-        write_whole(
-            target,
-            lambda file: figure.savefig(file, format=suffix[1:], dpi=150, metadata=dates.get(suffix)),
-        )
+    how = {"format": suffix[1:], "dpi": 150, "metadata": dates.get(suffix)}
+    draw = cast(Any, figure).savefig
+    with load("matplotlib", "a picture", extra="plot").rc_context({"svg.hashsalt": "steepen"}):
+        write_whole(target, lambda file: draw(file, **how))
 
 
 def _figure(width: float) -> Any:
@@ -324,31 +329,27 @@ def _trace(run: Run) -> Trace:
 
 
 def _styled(results: Mapping[str, Run]) -> Iterator[tuple[str, Trace, dict[str, Any]]]:
-    """Go through the runs with their styles: the method sets the colour, its further runs other dashes.
-
-    Methods without a penalty are dashed, so that a curve under another one still shows.
-    """
+    """Go through the runs with their styles: the method sets the colour, its further runs other dashes."""
     if not results:
         raise ValueError("results: expected at least one run, got none")
     seen: dict[str, int] = {}
     for label, run in results.items():
         name = run.method if isinstance(run, Result) else label
-        known = name in COLOURS
-        key = name if known else ""
+        key = name if name in COLOURS else ""
         count = seen[key] = seen.get(key, -1) + 1
-        shift = int(known and not name.startswith("cgd"))
-        dash = _DASHES[(count + shift if known else count // len(_OTHERS)) % len(_DASHES)]
-        colour = COLOURS[name] if known else _OTHERS[count % len(_OTHERS)]
-        yield label, _trace(run), {"color": colour, "ls": dash}
+        own = _DASH.get(key, "-")
+        dashes = [own, *(dash for dash in _DASHES if dash != own)]
+        again = count if key else count // len(_OTHERS)
+        colour = COLOURS[key] if key else _OTHERS[count % len(_OTHERS)]
+        yield label, _trace(run), {"color": colour, "ls": dashes[again % len(dashes)]}
 
 
 def _quartiles(trace: Trace, column: str) -> tuple[NDArray[Any], Floats]:
     """Give the quartiles over the rows of a batch of the f reached with so much spent."""
     assert trace.length is not None
     rows = [trace.row(b) for b in range(len(trace.length))]
-    spent = np.unique(np.concatenate([getattr(row, column) for row in rows]))
-    if len(spent) > 500:
-        spent = np.unique(np.linspace(spent[0], spent[-1], 500).round().astype(int))
+    spent: NDArray[Any] = np.unique(np.concatenate([getattr(row, column) for row in rows]))
+    spent = spent[np.linspace(0, len(spent) - 1, min(len(spent), 500)).astype(int)]
     reached = np.array(
         [row.f[np.searchsorted(getattr(row, column), spent, side="right") - 1] for row in rows]
     )
@@ -366,13 +367,14 @@ def _paths(label: str, trace: Trace) -> list[Floats]:
 
 
 def _box(fun: Any, paths: list[Floats]) -> Floats:
-    """Give room around the paths, no side under half the other, and little beyond the function's own bounds."""
+    """Give room around the paths, no side under half the other, and not far beyond the function's bounds."""
     x = np.concatenate(paths)
     x = x[np.isfinite(x).all(axis=1)]
     own = getattr(fun, "bounds", None)
-    if own is not None:
-        margin = 0.1 * np.diff(own)[:, 0]
-        x = np.clip(x, own[:, 0] - margin, own[:, 1] + margin)
+    if own is not None:  # a run that flies off would leave nothing else to see
+        corners = np.concatenate([own.T, [path[0] for path in paths]])
+        low, high = corners.min(axis=0), corners.max(axis=0)
+        x = np.clip(x, low - 0.1 * (high - low), high + 0.1 * (high - low))
     low, high = x.min(axis=0), x.max(axis=0)
     half = np.maximum(high - low, 1e-3 * np.maximum(1.0, np.abs(high))) * 0.65
     half = np.maximum(half, half.max() / 2)
@@ -388,8 +390,9 @@ def _bounds(bounds: ArrayLike) -> Floats:
 
 
 def _ground(canvas: Any, fun: Any, box: Floats, points: int, heat: bool) -> None:
-    x, y = (np.linspace(*side, points) for side in box)
-    grid = np.stack(np.meshgrid(x, y), axis=-1)
+    x, y = np.linspace(box[:, 0], box[:, 1], points).T
+    grid: Floats = np.empty((points, points, 2))
+    grid[..., 0], grid[..., 1] = x, y[:, None]
     with np.errstate(all="ignore"):
         z = np.asarray(fun(grid), dtype=float)
         if z.shape != (points, points):
@@ -400,7 +403,8 @@ def _ground(canvas: Any, fun: Any, box: Floats, points: int, heat: bool) -> None
         pale = colours.LinearSegmentedColormap.from_list("pale", ["white", "#f3e3c3", "#cdb4db", "#a58fc6"])
         mesh = canvas.pcolormesh(x, y, np.ma.masked_invalid(g), cmap=pale, shading="auto", rasterized=True)
         canvas.figure.colorbar(mesh, ax=canvas, label="log₁₀ ‖∇f‖")
-    levels = np.unique(np.quantile(z[np.isfinite(z)], np.linspace(0.005, 0.995, 18)))
+    known = z[np.isfinite(z)]
+    levels = np.unique(np.quantile(known, np.linspace(0.005, 0.995, 18))) if known.size else known
     if len(levels) > 1:
         if not heat:
             shades = np.linspace(_LOW, _HIGH, len(levels) + 1)

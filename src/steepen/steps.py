@@ -62,6 +62,10 @@ class Step:
         """Say what the choice costs beyond f at the new point."""
         return Cost()
 
+    def source(self, oracle: Oracle) -> str | None:
+        """Say where H·v comes from; None where the rule needs none."""
+        return None
+
     def choose(self, context: Context, along: Along, room: Scalar) -> tuple[Scalar, Scalar]:
         """Give α_k (0 where there is none), and f at the new point or None if it was not evaluated.
 
@@ -124,6 +128,10 @@ class Quadratic(Step):
     def cost(self, oracle: Oracle) -> Cost:
         """Say what one H·v costs."""
         return oracle.cost_hvp
+
+    def source(self, oracle: Oracle) -> str | None:
+        """Say where H·v comes from."""
+        return oracle.hvp_source
 
     def choose(self, context: Context, along: Along, room: Scalar) -> tuple[Scalar, Scalar]:
         """Give −∇fᵀp/pᵀHp."""

@@ -60,6 +60,10 @@ class Direction:
         """Say what one proposal costs beyond ∇f at the point."""
         return Cost()
 
+    def source(self, oracle: Oracle) -> str | None:
+        """Say where H·v comes from; None where the method needs none."""
+        return None
+
     def start(self, x: Array, kit: Kit) -> Memory:
         """Give the memory of a new run."""
         return {}

@@ -163,6 +163,10 @@ class CGD(Direction):
         """Say what one product costs."""
         return self._source.cost(oracle)
 
+    def source(self, oracle: Oracle) -> str | None:
+        """Say where H·v comes from."""
+        return oracle.hvp_source if self.curvature == "exact" else self.curvature
+
     def start(self, x: Array, kit: Kit) -> Memory:
         """Give the memory of a new run."""
         return self._source.start(x, kit)

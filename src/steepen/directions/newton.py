@@ -30,6 +30,10 @@ class Newton(Direction):
         """Say what one Hessian costs."""
         return oracle.cost_hess
 
+    def source(self, oracle: Oracle) -> str | None:
+        """Say where H comes from."""
+        return oracle.hess_source
+
     def propose(
         self, context: Context, k: int, x: Array, g: Array, on: Mask, memory: Memory
     ) -> tuple[Array, Scalar]:

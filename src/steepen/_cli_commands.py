@@ -1,0 +1,306 @@
+"""The commands themselves. Each gives its exit code back to `steepen.cli.main`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from . import __version__, _cli_options, _cli_tables, plot
+from ._budget import Budget
+from ._files import write_whole
+from ._loop import State
+from ._minimize import METHODS, minimize
+from ._optional import load
+from ._result import Result, Status
+from .functions import functions as all_functions
+
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Gradient-regularised optimisation: descend f + λ‖∇f‖², guarded by f itself.",
+    epilog="Exit codes: 0, a tolerance was met or the budget that was asked for is spent; 1, a run failed "
+    "(no finite value or gradient, no descent, interrupted, or not converged within the default limit); "
+    "2, wrong usage or input, or a missing dependency.",
+)
+
+Name = Annotated[str, typer.Argument(metavar="FUNCTION", help="A name from `steepen functions`.")]
+Dimension = Annotated[int | None, typer.Option("--n", min=1, help="The dimension, where it is free.")]
+Start = Annotated[
+    str | None,
+    typer.Option(
+        "--x0",
+        metavar="a,b,...",
+        help="The start point. By default, or with the word random, a draw inside the bounds, "
+        "always the same for the same --seed.",
+    ),
+]
+Seed = Annotated[int, typer.Option(min=0, help="The seed of random start points.")]
+StepOption = Annotated[
+    str | None,
+    typer.Option(
+        "--step", metavar="α", help="A number, L(a,b), cosine(a,b), quadratic, or armijo (the default)."
+    ),
+]
+Lam = Annotated[
+    str | None,
+    typer.Option(
+        "--lam", metavar="λ", help="Of the cgd methods: a number, L(a,b), cosine(a,b), or auto (the default)."
+    ),
+]
+Probe = Annotated[float | None, typer.Option("--r", help="Of cgd-fd: the second gradient is at x + r∇f.")]
+Until = Annotated[int | None, typer.Option("--b", help="Of the cgd methods: the last penalised iteration.")]
+PenaltyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--penalty",
+        metavar="h",
+        help="Of the cgd methods: squared-l2 (the default), l2, l1, huber, p-norm; also huber(0.5).",
+    ),
+]
+Grads = Annotated[int | None, typer.Option(help="At most so many gradients.")]
+Evals = Annotated[int | None, typer.Option(help="At most so many values of f.")]
+Iters = Annotated[int | None, typer.Option(help="At most so many iterations.")]
+Seconds = Annotated[float | None, typer.Option(help="At most so much time.")]
+Gtol = Annotated[float | None, typer.Option(help="Converged when ‖∇f‖ is no more; 1e-5 by default.")]
+PlotFile = Annotated[Path | None, typer.Option("--plot", help="Draw the run: .png, .svg or .pdf.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print no text and no progress bar.")]
+
+
+@app.callback(invoke_without_command=True)
+def _start(  # pyright: ignore[reportUnusedFunction]
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"steepen {__version__}")
+        raise typer.Exit(0)
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(2)
+
+
+@app.command()
+def functions(
+    name: Annotated[str | None, typer.Argument(help="Tell all about this one.")] = None,
+    n: Dimension = None,
+    as_json: AsJson = False,
+) -> int:
+    """List the test functions, or tell all about one."""
+    if name is None:
+        if n is not None:
+            raise ValueError("--n: give the name of a function with it")
+        chosen = list(all_functions.values())
+    else:
+        chosen = [_cli_options.function(name, n)]
+    if as_json:
+        rows = [
+            {key: getattr(f, key) for key in ("name", "title", "group", "n", "any_n", "fmin")}
+            | {"bounds": f.bounds.tolist(), "minima": f.minima.tolist()}
+            for f in chosen
+        ]
+        _print_json(rows if name is None else rows[0])
+    elif name is None:
+        _cli_tables.show_functions(_cli_tables.Page(), chosen)
+    else:
+        _cli_tables.show_function(_cli_tables.Page(), chosen[0])
+    return 0
+
+
+@app.command()
+def run(
+    name: Name,
+    method: Annotated[str, typer.Option(help=", ".join(METHODS))] = "bfgs",
+    n: Dimension = None,
+    x0: Start = None,
+    seed: Seed = 0,
+    step: StepOption = None,
+    lam: Lam = None,
+    r: Probe = None,
+    b: Until = None,
+    penalty: PenaltyOption = None,
+    grads: Grads = None,
+    evals: Evals = None,
+    iters: Iters = None,
+    seconds: Seconds = None,
+    gtol: Gtol = None,
+    trace: Annotated[Path | None, typer.Option(help="Write the trace: .csv or .npz.")] = None,
+    plot_file: PlotFile = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Save the run there, and go on from there if the file exists.")
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> int:
+    """Minimise a test function with one method."""
+    _cli_options.one_of("--method", method, METHODS)
+    fun, start = _cli_options.problem(name, n, x0, seed)
+    options = _method_options(step, lam, r, b, penalty)
+    budget = _budget(grads, evals, iters, seconds)
+    _cli_options.check_spread(options, budget)
+    _check_files(plot_file, ("--trace", trace, (".csv", ".npz")), ("--checkpoint", checkpoint, ()))
+    with np.errstate(all="ignore"):  # what is not finite is a status
+        result = minimize(
+            fun, start, method=method, budget=budget, gtol=gtol, progress=not quiet,
+            trace="x" if fun.n <= 100 else True, checkpoint=checkpoint, **options,
+        )  # fmt: skip
+    if trace is not None and result.trace is not None:
+        result.trace.save(trace)
+    if plot_file is not None:
+        plot.save(plot.overview(fun, {result.method: result}), plot_file)
+    record = _cli_tables.record(fun, result)
+    if as_json:
+        about = {"function": fun.name, "n": fun.n, "fmin": fun.fmin, "x0": start.tolist()}
+        _print_json(about | record | {"seconds": result.seconds})
+    elif not quiet:
+        _cli_tables.show_run(_cli_tables.Page(), fun, start, result, record)
+    return _exit_code({method: [record]}, limited=budget is not None)
+
+
+@app.command()
+def compare(
+    name: Name,
+    methods: Annotated[str, typer.Option(help="Names with commas between.")] = "gd,cgd-fd,bfgs",
+    n: Dimension = None,
+    x0: Start = None,
+    seed: Seed = 0,
+    starts: Annotated[int, typer.Option(min=1, help="So many random starts, all as one batch.")] = 1,
+    step: StepOption = None,
+    lam: Lam = None,
+    r: Probe = None,
+    b: Until = None,
+    penalty: PenaltyOption = None,
+    grads: Annotated[
+        int | None, typer.Option(help="At most so many gradients; 40 if there is no limit.")
+    ] = None,
+    evals: Evals = None,
+    iters: Iters = None,
+    seconds: Seconds = None,
+    gtol: Gtol = None,
+    plot_file: PlotFile = None,
+    csv_file: Annotated[
+        Path | None, typer.Option("--csv", help="Write a line for each method and start.")
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> int:
+    """Compare methods from the same start points, each with the options that apply to it."""
+    names = _cli_options.methods(methods)
+    fun, start = _cli_options.problem(name, n, x0, seed, starts)
+    options = _method_options(step, lam, r, b, penalty)
+    budget = _budget(grads, evals, iters, seconds) or Budget(grads=40)
+    _cli_options.check_spread(options, budget)
+    _check_files(plot_file, ("--csv", csv_file, (".csv",)))
+    results: dict[str, Result] = {}
+    with _progress(names, budget, quiet) as watch, np.errstate(all="ignore"):
+        for method in names:
+            results[method] = minimize(
+                fun, start, method=method, budget=budget, gtol=gtol, callback=watch(method),
+                trace="x" if plot_file and fun.n == 2 else True, **_cli_options.applicable(method, options),
+            )  # fmt: skip
+            if np.any(results[method].status == Status.INTERRUPTED):
+                break
+    summaries = [_cli_tables.summary(fun, result) for result in results.values()]
+    best = _cli_tables.best(summaries)
+    if csv_file is not None:
+        _write_csv(csv_file, summaries)
+    if plot_file is not None:
+        plot.save(plot.overview(fun, results), plot_file)
+    limits = {key: value for key, value in vars(budget).items() if value is not None}
+    if as_json:
+        about = {"function": fun.name, "n": fun.n, "fmin": fun.fmin, "x0": start.tolist(), "budget": limits}
+        _print_json(about | {"best": best["method"], "methods": summaries})
+    elif not quiet:
+        text = ", ".join(f"{key} ≤ {value:g}" for key, value in limits.items())
+        _cli_tables.show_comparison(_cli_tables.Page(), fun, start, summaries, text)
+    return _exit_code({item["method"]: item["runs"] for item in summaries}, limited=True)
+
+
+def _method_options(
+    step: str | None, lam: str | None, r: float | None, b: int | None, penalty: str | None
+) -> dict[str, Any]:
+    return {
+        "step": _cli_options.step_or_lam("--step", step),
+        "lam": _cli_options.step_or_lam("--lam", lam),
+        "r": r,
+        "b": b,
+        "penalty": _cli_options.penalty(penalty),
+    }
+
+
+def _budget(grads: int | None, evals: int | None, iters: int | None, seconds: float | None) -> Budget | None:
+    budget = Budget(grads=grads, evals=evals, iters=iters, seconds=seconds)
+    return None if budget == Budget() else budget
+
+
+def _check_files(plot_file: Path | None, *others: tuple[str, Path | None, Sequence[str]]) -> None:
+    """Find out before the run whether its files can be written."""
+    for option, path, suffixes in (("--plot", plot_file, plot.SUFFIXES), *others):
+        _cli_options.target(option, path, suffixes)
+    if plot_file is not None:
+        load("matplotlib", "--plot", extra="plot")
+
+
+def _exit_code(runs: dict[str, list[_cli_tables.Record]], limited: bool) -> int:
+    code = 0
+    for method, records in runs.items():
+        for sentence in _cli_tables.failures(records, limited):
+            typer.echo(f"steepen: {method}: {sentence}", err=True)
+            code = 1
+    return code
+
+
+def _print_json(document: Any) -> None:
+    typer.echo(json.dumps(_cli_tables.finite(document), allow_nan=False, indent=2))
+
+
+def _write_csv(path: Path, summaries: Sequence[_cli_tables.Record]) -> None:
+    """Write a line for each run, with a start number, and x last."""
+    lines: list[_cli_tables.Record] = []
+    for item in summaries:
+        for i, run in enumerate(item["runs"]):
+            flat = {"method": item["method"], "start": i} | {k: v for k, v in run.items() if k != "x"}
+            lines.append(flat | {f"x{j}": value for j, value in enumerate(run["x"])})
+    text = io.StringIO()
+    writer = csv.DictWriter(text, lines[0], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    write_whole(path, lambda file: file.write(text.getvalue().encode()))
+
+
+@contextmanager
+def _progress(
+    names: Sequence[str], budget: Budget, quiet: bool
+) -> Iterator[Callable[[str], Callable[[State], None] | None]]:
+    """Give what makes a callback for each method; it moves a bar, if standard error is a terminal."""
+    console = Console(file=sys.stderr)
+    if quiet or not console.is_terminal:
+        yield lambda method: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=len(names))
+
+        def watch(method: str) -> Callable[[State], None]:
+            done = names.index(method)
+            bar.update(task, completed=done, description=method)
+
+            def show(state: State) -> None:
+                spent = {"grads": state.njev, "evals": state.nfev, "iters": state.k, "seconds": state.seconds}
+                limits = ((spent[key], limit) for key, limit in vars(budget).items() if limit)
+                bar.update(task, completed=done + max(float(np.max(s)) / limit for s, limit in limits))
+
+            return show
+
+        yield watch
