@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -48,7 +49,13 @@ def hvp(x: Any, v: Any) -> Any:
 
 
 def run(x0: Any = ONE, fun: Any = f, **given_: Any) -> st.Result:
-    base: dict[str, Any] = {"jac": g, "method": "cgd", "step": 0.05, "budget": st.Budget(iters=8), "gtol": 0.0}
+    base: dict[str, Any] = {
+        "jac": g,
+        "method": "cgd",
+        "step": 0.05,
+        "budget": st.Budget(iters=8),
+        "gtol": 0.0,
+    }
     options = base | given_
     if options["method"] == "cgd-fd":
         options.setdefault("r", 1e-3)  # so that the precision of the library does not choose it
@@ -253,7 +260,13 @@ def test_the_complex_step_needs_complex_values() -> None:
 
 def products(jac: Any, start: Any = ONE, **given_: Any) -> tuple[Any, Any, st.Result]:
     """Give λ·2·H·g as the run's first step shows it, the exact one, and the result."""
-    options: dict[str, Any] = {"jac": jac, "lam": 1e-3, "step": 1.0, "trace": "x", "budget": st.Budget(iters=1)}
+    options: dict[str, Any] = {
+        "jac": jac,
+        "lam": 1e-3,
+        "step": 1.0,
+        "trace": "x",
+        "budget": st.Budget(iters=1),
+    }
     result = run(start, **(options | given_))
     assert result.trace is not None
     assert result.trace.x is not None
@@ -274,7 +287,9 @@ def test_the_complex_step_is_exact_to_rounding(start: Any) -> None:
 @pytest.mark.parametrize(("scheme", "error"), [("2-point", 2e-2), ("3-point", 1e-3), ("cs", 1e-5)])
 @pytest.mark.parametrize("method", ["cgd", "cgd-fd"])
 @pytest.mark.parametrize("start", [ONE, MANY], ids=["one", "many"])
-def test_products_of_differenced_gradients_are_not_noise(scheme: str, error: float, method: str, start: Any) -> None:
+def test_products_of_differenced_gradients_are_not_noise(
+    scheme: str, error: float, method: str, start: Any
+) -> None:
     """The probe must be long enough for the error of the gradients that it compares."""
     shown, exact, result = products(scheme, start, method=st.CGD(1e-3, curvature=CURVATURE[method]), lam=None)
     assert result.hvp_source == "difference"
@@ -330,7 +345,7 @@ def test_errors_at_complex_points_that_are_not_about_complex_points_come_through
             raise ZeroDivisionError("mine")
         return g(x)
 
-    with pytest.raises(ZeroDivisionError, match="mine"):
+    with pytest.raises(ZeroDivisionError, match=r"mine"):
         run(jac=jac)
 
 
@@ -397,7 +412,7 @@ def test_a_pair_is_not_asked_again_after_a_line_search(method: str) -> None:
         return f(x), g(x)
 
     run(fun=both, jac=True, method=method, step=None)
-    assert all(a != b for a, b in zip(points, points[1:], strict=False))
+    assert all(a != b for a, b in itertools.pairwise(points))
 
 
 def test_two_points_do_not_ask_for_the_accepted_value_again() -> None:
@@ -409,7 +424,7 @@ def test_two_points_do_not_ask_for_the_accepted_value_again() -> None:
 
     result = run(fun=counted, jac="2-point", method="bfgs", step=None)
     assert len(points) == result.nfev
-    assert all(a != b for a, b in zip(points, points[1:], strict=False))
+    assert all(a != b for a, b in itertools.pairwise(points))
 
 
 @pytest.mark.parametrize("jac", ["2-point", True])
@@ -466,7 +481,8 @@ def test_args_go_through_autodiff(library: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "x0", [[1, -2, 3], (1.0, -2.0, 3.0), np.array([1, -2, 3]), np.array([1, -2, 3], dtype=np.int8), range(1, 4)]
+    "x0",
+    [[1, -2, 3], (1.0, -2.0, 3.0), np.array([1, -2, 3]), np.array([1, -2, 3], dtype=np.int8), range(1, 4)],
 )
 def test_whole_numbers_and_lists_become_float64(x0: Any) -> None:
     result = run(x0, method="gd")

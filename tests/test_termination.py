@@ -75,8 +75,9 @@ def test_the_quadratic_step_is_the_exact_line_search(n: int, seed: int):
     problem, _ = random_quadratic(n, seed)
     for method in ("gd", "cgd"):
         res = st.minimize(
-            problem.fun, problem.x0, method=method, jac=problem.grad, hvp=problem.hvp, step=st.steps.Quadratic(),
-            trace="x", budget=st.Budget(iters=6), **({"lam": 0.1} if method == "cgd" else {}),
+            problem.fun, problem.x0, method=method, jac=problem.grad, hvp=problem.hvp,
+            step=st.steps.Quadratic(), trace="x", budget=st.Budget(iters=6),
+            **({"lam": 0.1} if method == "cgd" else {}),
         )  # fmt: skip
         assert res.trace is not None
         assert res.trace.x is not None
@@ -111,7 +112,9 @@ def test_safe_step_never_raises_f_on_convex_quadratics(n: int, seed: int, lam: f
     if not flat:
         best = problem.fun(np.linalg.solve(Q, Q @ problem.x0 - problem.grad(problem.x0)))
         rate = 1 - low / (high * (1 + 2 * lam * high) ** 2)
-        assert (trace.f - best <= rate ** np.arange(len(trace)) * (trace.f[0] - best) * (1 + 1e-9) + noise).all()
+        assert (
+            trace.f - best <= rate ** np.arange(len(trace)) * (trace.f[0] - best) * (1 + 1e-9) + noise
+        ).all()
 
 
 def test_safe_step_follows_a_schedule_of_lam():

@@ -15,7 +15,7 @@ import functools
 import math
 import operator
 from collections.abc import Iterable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 import array_api_compat
 import numpy as np
@@ -118,7 +118,11 @@ class Kit(Protocol):
         ...
 
     def where(self, mask: Mask, a: Array, b: Array, /) -> Array:
-        """Give the vector `a` where the mask holds, else `b`."""
+        """Give the vector (or matrix) `a` where the mask holds, else `b`."""
+        ...
+
+    def same(self, a: Array, b: Array, /) -> Mask:
+        """Say whether two vectors are equal."""
         ...
 
     def pick(self, mask: Mask, a: Scalar, b: Scalar, /) -> Scalar:
@@ -221,6 +225,10 @@ class One:
     pick = where
 
     @staticmethod
+    def same(a: Array, b: Array) -> Mask:
+        return bool((a == b).all())
+
+    @staticmethod
     def solve(matrix: Array, v: Array) -> Array:
         try:
             return namespace(v).linalg.solve(matrix, v)
@@ -287,7 +295,16 @@ class Many:
         return self._column(s) * v
 
     def where(self, mask: Mask, a: Array, b: Array) -> Array:
-        return a if mask.all() else self.xp.where(self._column(mask), a, b)
+        if mask.all():
+            return a
+        shape = (-1,) + (1,) * (a.ndim - 1)
+        if is_numpy(a):
+            return cast(Array, np.where(mask.reshape(shape), a, b))
+        return self.xp.where(self.xp.asarray(mask.reshape(shape), device=a.device), a, b)
+
+    @staticmethod
+    def same(a: Array, b: Array) -> Mask:
+        return to_numpy((a == b).all(axis=-1))
 
     def solve(self, matrix: Array, v: Array) -> Array:
         try:
@@ -320,11 +337,10 @@ class Many:
     def _column(self, s: Scalar) -> Array:
         if not is_numpy(s):
             return s
-        column = s[:, None]
+        column, like = s[:, None], self._like
         if self._numpy:
-            return column if s.dtype == bool else column.astype(self._like.dtype, copy=False)
-        dtype = None if s.dtype == bool else self._like.dtype
-        return self.xp.asarray(column, dtype=dtype, device=self._like.device)
+            return column.astype(like.dtype, copy=False)
+        return self.xp.asarray(column, dtype=like.dtype, device=like.device)
 
 
 def kit_for(x: Array) -> Kit:

@@ -60,8 +60,13 @@ def _with_torch(fun: Function, x: Array) -> Derivatives:
     grad = torch.func.grad(fun)
 
     def hvp(x: Array, v: Array) -> Array:
-        return torch.func.jvp(grad, (x,), (v,))[1]
+        # reverse over reverse: forward mode compiles decompositions on its first use, and warns
+        def along(y: Array) -> Array:
+            return (grad(y) * v).sum()
 
+        return torch.func.grad(along)(x)
+
+    hess = torch.func.jacrev(grad)
     numpy_in = is_numpy(x)
 
     def mapped(function: Function) -> Function:
@@ -74,4 +79,4 @@ def _with_torch(fun: Function, x: Array) -> Derivatives:
 
         return call
 
-    return Derivatives(mapped(fun), mapped(grad), mapped(hvp), mapped(torch.func.hessian(fun)))
+    return Derivatives(mapped(fun), mapped(grad), mapped(hvp), mapped(hess))

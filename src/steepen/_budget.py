@@ -43,7 +43,8 @@ class Budget:
             value = getattr(self, name)
             if value is not None and not (_whole(value) and value >= least):
                 raise ValueError(f"{name}: expected a whole number, {least} or more, got {value!r}")
-        if self.seconds is not None and not 0 < self.seconds < math.inf:
+        number = isinstance(self.seconds, int | float | np.number)
+        if self.seconds is not None and not (number and 0 < self.seconds < math.inf):
             raise ValueError(f"seconds: expected a positive number, got {self.seconds!r}")
 
     @property

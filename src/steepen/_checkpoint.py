@@ -38,7 +38,7 @@ _SCALARS = (
     "moved",
     "penalised",
     "guarded",
-    "gnorm_before",
+    "p_gnorm",
 )
 _COUNTS = ("nfev", "njev", "nhvp", "nhev")
 
@@ -112,6 +112,7 @@ def _snapshot(loop: Loop) -> Callable[[], dict[str, NDArray[Any]]]:
     noted: dict[str, Any] = {f"c.{name}": getattr(c, name) for name in (*_VECTORS, *_SCALARS, "p")}
     noted |= {f"m.{name}": np.array(to_numpy(v), order="K") for name, v in c.memory.items()}
     noted |= {f"n.{name}": getattr(oracle, name) for name in _COUNTS}
+    noted |= {"o.x": oracle.memo.x, "o.value": oracle.memo.value}
     noted["k"], noted["seconds"] = c.k, loop.seconds
     noted["source"] = [str(oracle.hvp_source), str(oracle.verified)]
     if loop.context.rows is not None:
@@ -150,6 +151,12 @@ def _restore(loop: Loop, arrays: dict[str, NDArray[Any]]) -> None:
         setattr(loop.oracle, name, scalar(f"n.{name}"))
     source, verified = arrays["source"].tolist()
     loop.oracle.hvp_source, loop.oracle.verified = source, verified == "True"
+    if "o.x" in arrays:
+        memo = loop.oracle.memo
+        memo.x = vector("o.x")
+        memo.value = (
+            vector("o.value") if arrays["o.value"].shape == arrays["o.x"].shape else scalar("o.value")
+        )
     loop.earlier = float(arrays["seconds"])
     loop.context.rows = None if single else arrays.get("rows")
     i = 0

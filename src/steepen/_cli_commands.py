@@ -25,13 +25,18 @@ from ._optional import load
 from ._result import Result, Status
 from .functions import functions as all_functions
 
+EXIT_CODES = (
+    "Exit codes: 0, a tolerance was met or the budget that was asked for is spent; 1, a run failed "
+    "(no finite value or gradient, no descent, an artificial stationary point, an interrupt, or no "
+    "convergence within the default limit); "
+    "2, wrong usage or input, or a missing dependency."
+)
+
 app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     help="Gradient-regularised optimisation: descend f + λ‖∇f‖², guarded by f itself.",
-    epilog="Exit codes: 0, a tolerance was met or the budget that was asked for is spent; 1, a run failed "
-    "(no finite value or gradient, no descent, interrupted, or not converged within the default limit); "
-    "2, wrong usage or input, or a missing dependency.",
+    epilog=EXIT_CODES,
 )
 
 Name = Annotated[str, typer.Argument(metavar="FUNCTION", help="A name from `steepen functions`.")]
@@ -118,7 +123,7 @@ def functions(
     return 0
 
 
-@app.command()
+@app.command(epilog=EXIT_CODES)
 def run(
     name: Name,
     method: Annotated[str, typer.Option(help=", ".join(METHODS))] = "bfgs",
@@ -168,7 +173,7 @@ def run(
     return _exit_code({method: [record]}, limited=budget is not None)
 
 
-@app.command()
+@app.command(epilog=EXIT_CODES)
 def compare(
     name: Name,
     methods: Annotated[str, typer.Option(help="Names with commas between.")] = "gd,cgd-fd,bfgs",

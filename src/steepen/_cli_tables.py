@@ -184,10 +184,10 @@ def show_comparison(
 
     page.table(
         [
-            Column("method", [item["method"] + " *" * (item is winner) for item in summaries], right=False),
+            Column("method", [item["method"] + "*" * (item is winner) for item in summaries], right=False),
             Column("f − f*", numbers("gap")),
             Column("‖∇f‖", numbers("gnorm")),
-            Column("1st step %", [percent(item["median"]["first_step"]) for item in summaries]),
+            Column("1st %", [percent(item["median"]["first_step"]) for item in summaries]),
             Column("grads", numbers("njev", 9)),
             Column("values", numbers("nfev", 9)),
             Column("iters", numbers("nit", 9)),
@@ -196,7 +196,7 @@ def show_comparison(
         ],
         ["green" if item is winner else "" for item in summaries],
     )
-    page.note("* lowest f")
+    page.note("*: the lowest f. 1st %: by how much the first step lowered f.")
     outside = [item["method"] for item in summaries if not all(run["inside"] for run in item["runs"])]
     if outside:
         page.note(f"Ended outside the bounds, where f* need not be the minimum: {', '.join(outside)}")
@@ -297,14 +297,17 @@ def box(fun: Function) -> str:
 
 
 def words(status: str) -> str:
-    """Write a status as words.
+    """Write a status as words, as short as the titles of the columns.
 
     Examples
     --------
-    >>> words("MAX_GRADIENTS")
-    'max gradients'
+    >>> words("MAX_GRADIENTS"), words("NO_DESCENT")
+    ('max grads', 'no descent')
     """
-    return status.lower().replace("_", " ")
+    text = status.lower().replace("_", " ")
+    for long, short in (("gradients", "grads"), ("evaluations", "values"), ("iterations", "iters")):
+        text = text.replace(long, short)
+    return text
 
 
 def duration(seconds: float) -> str:

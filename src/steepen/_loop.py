@@ -82,7 +82,8 @@ class Carry:
     penalised: Mask = False
     guarded: Mask = False
     p: Array = None  # None: −∇f
-    gnorm_before: Scalar = NAN
+    p_gnorm: Scalar = NAN  # ‖∇f‖ where p was taken
+    from_x: Array = None
     # of the step about to be made
     to_x: Array = None
     to_f: Scalar = None
@@ -152,7 +153,7 @@ class Loop:
         self.direction, self.step, self.switch = direction, step, switch
         self.budget, self.tolerances = budget, tolerances
         self.callback, self.watch = callback, watch
-        self.context = Context(oracle, kit)
+        self.context = Context(oracle, kit, self._too_late)
         self.ended: list[Ended] = []
         # steepest descent is what every run falls back to: a run of it alone has nothing switched on
         steepest = isinstance(direction, GD)
@@ -202,7 +203,7 @@ class Loop:
                 return
             if batch is not None:
                 batch.close()
-            c.before, c.gnorm_before, c.x, c.f, c.gnorm = c.f, c.gnorm, c.to_x, c.to_f, NAN
+            c.from_x, c.before, c.x, c.f, c.gnorm = c.x, c.f, c.to_x, c.to_f, NAN
             c.k += 1
 
     # Each part ends the rows that must end there, and says whether none is left.
@@ -268,11 +269,11 @@ class Loop:
         else:
             p, slope = None, -c.gnorm * c.gnorm  # steepest descent
             c.lam, c.guarded, c.penalised = 0.0, False, False
-        c.p = p
+        c.p, c.p_gnorm = p, c.gnorm
         if self._constant is not None:
             c.alpha, c.to_f = context.pick(self._constant), None
         else:
-            room = np.inf if self.budget.evals is None else self.budget.evals - self.oracle.nfev
+            room = self._room()
             along = Along(c.k, x, c.f, g, -g if p is None else p, slope, c.alpha)
             c.alpha, c.to_f = self.step.choose(context, along, room)
         c.to_x = x - kit.times(c.alpha, g) if p is None else x + kit.times(c.alpha, p)
@@ -311,11 +312,13 @@ class Loop:
             stop = self.callback(state)
         except StopIteration:
             stop = True
-        return stop is True and self._end(c.f == c.f, Status.CALLBACK)
+        return stop in (True, np.True_) and self._end(c.f == c.f, Status.CALLBACK)
+
+    def _too_late(self) -> bool:
+        return self.budget.seconds is not None and self.seconds >= self.budget.seconds
 
     def _late(self) -> bool:
-        limit = self.budget.seconds
-        if limit is None or self.seconds < limit:
+        if not self._too_late():
             return False
         everyone = True if self.oracle.rows is None else np.ones(self.oracle.rows, dtype=bool)
         return self._end(everyone, Status.MAX_SECONDS)
@@ -334,21 +337,36 @@ class Loop:
                     return True
         return False
 
+    def _room(self) -> Scalar:
+        """Say how many values of f the budget still covers."""
+        cost, room = self.oracle.cost_value, np.inf
+        if self.budget.evals is not None:
+            room = self.budget.evals - self.oracle.nfev
+        if self.budget.grads is not None and cost.grads:
+            room = np.minimum(room, self.budget.grads - self.oracle.njev)
+        return room
+
     def _stuck(self, c: Carry) -> bool:
         """End the rows for which the line search found no step, or no budget for one."""
-        kit, limit = self.kit, self.budget.evals
-        if limit is not None:
-            poor = (c.alpha == 0) & (self.oracle.nfev >= limit)
-            if kit.any(poor) and self._end(poor, Status.MAX_EVALUATIONS):
-                return True
+        kit, oracle = self.kit, self.oracle
+        for limit, counter, status in (
+            (self.budget.evals, "nfev", Status.MAX_EVALUATIONS),
+            (self.budget.grads if oracle.cost_value.grads else None, "njev", Status.MAX_GRADIENTS),
+        ):
+            if limit is not None:
+                poor = (c.alpha == 0) & (getattr(oracle, counter) >= limit)
+                if kit.any(poor) and self._end(poor, status):
+                    return True
         stuck = c.alpha == 0
-        return kit.any(stuck) and self._end(stuck, Status.NO_DESCENT)
+        status = Status.MAX_SECONDS if self._too_late() else Status.NO_DESCENT
+        return kit.any(stuck) and self._end(stuck, status)
 
     def _cut(self, status: Status) -> None:
         """End everything at once, wherever the iteration stands."""
         c = self.carry
         if self.recorder is not None and self.recorder.length > c.k:
-            c.x, c.f, c.gnorm = c.to_x, c.to_f, NAN  # the step was made and recorded
+            # the step was made and recorded
+            c.from_x, c.before, c.x, c.f, c.gnorm = c.x, c.f, c.to_x, c.to_f, NAN
             c.k += 1
         everyone = True if self.oracle.rows is None else np.ones(self.oracle.rows, dtype=bool)
         self._end(everyone, status)
@@ -357,7 +375,7 @@ class Loop:
         """Say where the last step followed a penalised direction that is as good as zero (Lemma 1b)."""
         if c.p is None or not self.kit.any(c.penalised):
             return False
-        return c.penalised & (self.kit.norm(c.p) <= VANISHED * c.gnorm_before)
+        return c.penalised & (self.kit.norm(c.p) <= VANISHED * c.p_gnorm)
 
     def _end(self, mask: Mask, status: Status) -> bool:
         """End these rows with this status; say whether none is left."""
@@ -383,9 +401,8 @@ class Loop:
                 tuple(np.broadcast_to(count, len(mask))[rows] for count in counts),
             )
             if len(left):
-                old = c.x
                 c.keep(left, kit)
-                oracle.keep(left, old, c.x)
+                oracle.keep(left)
                 self.context.rows = live[left]
                 return False
         else:
@@ -395,14 +412,21 @@ class Loop:
         return True
 
     def _close(self, c: Carry, rows: Rows | None, status: Status, counts: tuple[Any, ...]) -> None:
-        kit = self.kit
-        known = c.f is not None
-        if self.recorder is not None and known:
+        kit, nit = self.kit, c.k
+        if c.f is None and nit:
+            # cut before f was known here: the run ends where the last step began
+            x, f, g, nit = c.from_x, c.before, c.g, nit - 1
+            if self.recorder is not None:
+                self.recorder.blank(rows)
+        else:
+            f = c.best_f * NAN if c.f is None else c.f
+            evaluated = is_numpy(c.gnorm) or c.gnorm == c.gnorm
+            x, g = c.x, c.g if evaluated else c.x * NAN
+        if self.recorder is not None and c.f is not None:
             together = rows is None or len(rows) == kit.size
             self.recorder.add(None if together else rows, c.x, c.f, c.gnorm, NAN, NAN, False, False, c.spent)
-        evaluated = is_numpy(c.gnorm) or c.gnorm == c.gnorm
-        x, f, g = c.x, c.f, c.g if evaluated else c.x * NAN
-        if not known or status in (Status.NONFINITE_VALUE, Status.NONFINITE_GRADIENT):
+        if status in (Status.NONFINITE_VALUE, Status.NONFINITE_GRADIENT):
             seen = np.isfinite(c.best_f)
-            x, f, g = kit.where(seen, c.best_x, x), kit.pick(seen, c.best_f, NAN), x * NAN
-        self.ended.append(Ended(rows, status, c.k, x, f, g, c.best_x, c.best_f, c.best_k, counts))
+            f = kit.pick(seen, c.best_f, f)
+            x, g = kit.where(seen, c.best_x, x), x * NAN
+        self.ended.append(Ended(rows, status, nit, x, f, g, c.best_x, c.best_f, c.best_k, counts))

@@ -52,7 +52,7 @@ def update(matrix: Array, a: Array, b: Array, kit: Kit, *, product_form: bool) -
         return matrix
     rho = kit.pick(useful, rho, 1.0)
     new = generic(matrix, a, w, rho, kit.dot(b, w), kit, product_form)
-    return new if kit.size is None else kit.xp.where(_cube(useful, kit, b), new, matrix)
+    return new if kit.size is None else kit.where(useful, new, matrix)
 
 
 def generic(
@@ -89,9 +89,3 @@ def _blas(v: Array, name: str) -> Any:
 
 def _outer(a: Array, b: Array) -> Array:
     return a[..., :, None] * b[..., None, :]
-
-
-def _cube(mask: Any, kit: Kit, like: Array) -> Array:
-    if is_numpy(like):
-        return mask[:, None, None]
-    return kit.xp.asarray(mask[:, None, None], device=like.device)

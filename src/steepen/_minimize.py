@@ -185,13 +185,12 @@ def _start_point(x0: Any) -> Array:
             x0 = np.asarray(x0)
         except ValueError as error:
             raise ValueError(f"x0: expected an array of numbers, got {x0!r}") from error
-    if is_numpy(x0):
-        if x0.dtype.kind in "iu":
-            x0 = x0.astype(np.float64)
-        if x0.dtype not in (np.float32, np.float64):
-            raise TypeError(f"x0: expected float32 or float64 numbers, got dtype {x0.dtype}")
-        if x0.ndim == 0:
-            x0 = x0[None]
+    if "int" in str(x0.dtype):
+        x0 = x0 / 1
+    if is_numpy(x0) and x0.ndim == 0:
+        x0 = x0[None]
+    if str(x0.dtype).removeprefix("torch.") not in ("float32", "float64"):
+        raise TypeError(f"x0: expected float32 or float64 numbers, got dtype {x0.dtype}")
     if x0.ndim not in (1, 2) or 0 in x0.shape:
         raise ValueError(f"x0: expected shape (n,) or (B, n), neither empty; got {tuple(x0.shape)}")
     if not bool(namespace(x0).all(namespace(x0).isfinite(x0))):

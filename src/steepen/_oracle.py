@@ -34,11 +34,39 @@ class Cost(NamedTuple):
         return Cost(self.evals + other.evals, self.grads + other.grads)
 
 
+class Memo:
+    """What is known at the last point of each row, so that nothing is evaluated twice."""
+
+    def __init__(self, kit: Kit):
+        self._kit = kit
+        self.x: Array = None
+        self.value: Any = None
+
+    def put(self, x: Array, value: Any, only: Mask) -> None:
+        """Note what was evaluated at x, for the rows in `only`."""
+        if self._kit.size is not None and only is not None and not only.all():
+            unknown = x * float("nan")
+            x = self._kit.where(only, x, unknown if self.x is None else self.x)
+            value = value if self.value is None else self._kit.where(only, value, self.value)
+        self.x, self.value = x, value
+
+    def hits(self, x: Array) -> Mask:
+        """Say where the noted point is x."""
+        if self.x is None:
+            return False if self._kit.size is None else np.zeros(len(x), dtype=bool)
+        return self._kit.same(self.x, x)
+
+    def keep(self, rows: Rows) -> None:
+        """Go on with these rows of the batch."""
+        if self.x is not None:
+            self.x, self.value = self._kit.take(self.x, rows), self._kit.take(self.value, rows)
+
+
 class Oracle:
     """Value, gradient, H·v and Hessian of one function, counted.
 
-    `only` limits an evaluation to the rows of a batch where a mask holds; the others come back zero and
-    are not counted.
+    `only` limits an evaluation to the rows of a batch where a mask holds; the others are not counted, and
+    what comes back for them means nothing.
     """
 
     def __init__(
@@ -58,7 +86,8 @@ class Oracle:
         self._hvp = hvp and _bound(hvp, args)
         self._hess = hess and _bound(hess, args)
         self._combined = jac is True
-        self._memo: tuple[Array, Array] | None = None  # (x, what is known there)
+        self.memo = Memo(kit)  # of ∇f where it comes with f, of f where ∇f is made of it
+        self._hess_memo = Memo(kit)
         self._n = int(x0.shape[-1])
         self._shape = tuple(x0.shape)
         if isinstance(jac, str) and jac in AUTODIFF:
@@ -109,16 +138,22 @@ class Oracle:
         if self.hvp_source == "difference":
             return self.cost_probe
         if self.hvp_source == "complex step":
-            # the first product is checked against a difference
-            return Cost(0, 1) if self.verified else Cost(0, 1).plus(self.cost_probe)
+            return Cost(0, 1).plus(self._cost_of_check)
         return Cost()
+
+    @property
+    def _cost_of_check(self) -> Cost:
+        """What it costs to hold the first complex step against a difference."""
+        return Cost() if self.verified else self.cost_probe
 
     @property
     def cost_hess(self) -> Cost:
         """What one Hessian costs in values and gradients."""
         if self._hess is not None:
             return Cost()
-        return Cost(self._n * self.cost_hvp.evals, self._n * self.cost_hvp.grads + 1)
+        first, n = self._cost_of_check, self._n
+        each = Cost(0, 1) if self.hvp_source == "complex step" else self.cost_hvp
+        return Cost(n * each.evals + first.evals, n * each.grads + first.grads)
 
     # --- evaluations -----------------------------------------------------------------------------
 
@@ -129,15 +164,16 @@ class Oracle:
             f = self._fun(x.copy())
             return float(f) if isinstance(f, float) else self._scalar(f, None)
         if self._combined:
-            f, g = self._call(self._fun, only, x)
+            f, g = _pair(self._call(self._fun, only, x))
             self.nfev = self.nfev + _ones(only)
             self.njev = self.njev + _ones(only)
-            self._memo = (x, self._vector(g, only, "fun's gradient"))
+            self.memo.put(x, self._vector(g, only, "fun's gradient"), only)
             return self._scalar(f, only)
         f = self._call(self._fun, only, x)
         self.nfev = self.nfev + _ones(only)
         f = self._scalar(f, only)
-        self._memo = (x, f)
+        if self._jac == "2-point":
+            self.memo.put(x, f, only)
         return f
 
     def grad(self, x: Array, only: Mask = None, *, spare: bool = False) -> Array:
@@ -149,11 +185,8 @@ class Oracle:
                 return g.copy()
             return self._vector(g, None, "jac")
         if self._combined:
-            if self._memo is None or self._memo[0] is not x:
-                self.value(x, only)
-            assert self._memo is not None
-            g, self._memo = self._memo[1], None
-            return g
+            self._know(x, only)
+            return self.memo.value if only is None else self._kit.where(only, self.memo.value, x * 0)
         if isinstance(self._jac, str):
             g = self._difference_of_values(x, only)
         else:
@@ -183,9 +216,11 @@ class Oracle:
         return self._kit.times(1 / r, self.change(x, v, g, r, only))
 
     def probe_length(self, x: Array, v: Array) -> Scalar:
-        """Choose r so that r·v is about √ε of the size of x: the best a forward difference can do."""
+        """Choose r so that r·v is about √ε of the size of x, ε the relative error of the gradient."""
         dot = self._kit.dot
         eps = float(self._kit.xp.finfo(x.dtype).eps)
+        if isinstance(self._jac, str) and self._jac != "cs":
+            eps **= 2 / 3  # the rounding that is left in a gradient made of differences
         scale = np.sqrt(np.maximum(dot(x, x), 1.0))
         size = np.sqrt(dot(v, v))
         r = np.sqrt(eps) * scale / np.where(size > 0, size, 1.0)
@@ -194,24 +229,28 @@ class Oracle:
     def hess(self, x: Array, g: Array, only: Mask = None) -> Array:
         """Evaluate the Hessian, by n products where it was not given."""
         if self._hess is not None:
-            self.nhev = self.nhev + _ones(only)
-            return self._vector(self._call(self._hess, only, x), only, "hess", (self._n,))
+            missing = self._missing(self._hess_memo, x, only)
+            if self._kit.any(missing):
+                only = None if self._kit.size is None else missing
+                self.nhev = self.nhev + _ones(only)
+                found = self._vector(self._call(self._hess, only, x), only, "hess", (self._n,))
+                self._hess_memo.put(x, found, only)
+            return self._hess_memo.value
         eye = self._kit.xp.eye(self._n, dtype=x.dtype)
         columns = [self.hvp(x, x * 0 + eye[i], g, only) for i in range(self._n)]
         matrix = self._kit.xp.stack(columns, axis=-1)
         return (matrix + self._kit.xp.moveaxis(matrix, -1, -2)) / 2
 
-    def keep(self, rows: Rows, old: Array, new: Array) -> None:
-        """Go on with these rows of the batch; `old` has become `new`."""
+    def keep(self, rows: Rows) -> None:
+        """Go on with these rows of the batch."""
         assert isinstance(self._kit, Many)
         for name in ("nfev", "njev", "nhvp", "nhev"):
             count = getattr(self, name)
             if is_numpy(count):
                 setattr(self, name, count[rows])
         self._rows = len(rows)
-        if self._memo is not None:
-            known = self._kit.take(self._memo[1], rows)
-            self._memo = (new, known) if self._memo[0] is old else None
+        self.memo.keep(rows)
+        self._hess_memo.keep(rows)
 
     # --- how the user's functions are called -----------------------------------------------------
 
@@ -274,6 +313,16 @@ class Oracle:
         pieces = [(np.flatnonzero(only), part), (np.flatnonzero(~only), rest)]
         return self._kit.merge(pieces)
 
+    def _know(self, x: Array, only: Mask) -> None:
+        """Have f and what comes with it in the memo for x."""
+        missing = self._missing(self.memo, x, only)
+        if self._kit.any(missing):
+            self.value(x, None if self._kit.size is None else missing)
+
+    def _missing(self, memo: Memo, x: Array, only: Mask) -> Mask:
+        missing = self._kit.negate(memo.hits(x))
+        return missing if only is None else missing & only
+
     # --- derivatives made of other calls ---------------------------------------------------------
 
     def _difference_of_values(self, x: Array, only: Mask) -> Array:
@@ -282,8 +331,8 @@ class Oracle:
         eps = float(kit.xp.finfo(x.dtype).eps)
         f: Scalar = None
         if scheme == "2-point":
-            known = self._memo is not None and self._memo[0] is x
-            f = self._memo[1] if known and self._memo is not None else self.value(x, only)
+            self._know(x, only)
+            f = self.memo.value
         point = to_numpy(x)
         power = {"2-point": 1 / 2, "3-point": 1 / 3, "cs": 1 / 2}[str(scheme)]
         size = eps**power * np.maximum(np.abs(point), 1.0) * np.where(point < 0, -1.0, 1.0)
@@ -299,7 +348,6 @@ class Oracle:
                 parts.append((ahead - behind) / (2 * h))
             else:
                 parts.append((self._shifted(x, i, h, only) - f) / h)
-        self._memo = None
         return kit.own(np.stack(parts, axis=-1))
 
     def _shifted(self, x: Array, i: int, h: Any, only: Mask) -> Scalar:
@@ -345,6 +393,12 @@ class Oracle:
         if not self.verified:
             self.hvp_source = "difference"
         return product if self.verified else other
+
+
+def _pair(returned: Any) -> tuple[Any, Any]:
+    if not (isinstance(returned, tuple | list) and len(returned) == 2):  # pyright: ignore
+        raise TypeError(f"fun: expected the pair (f, g), as jac=True says; got {type(returned).__name__}")
+    return returned[0], returned[1]  # pyright: ignore
 
 
 def _bound(function: Function, args: tuple[Any, ...]) -> Function:

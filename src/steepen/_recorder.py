@@ -27,6 +27,9 @@ COLUMNS = {
     "guarded": "?",
 }
 
+STEP = {"lam": np.nan, "step": np.nan, "penalised": False, "guarded": False}
+"""What describes the step taken from an iterate, and how it reads where none was."""
+
 BLOCK = 4096
 """Short iterates wait to be copied together, up to so many bytes."""
 
@@ -59,6 +62,13 @@ class Recorder:
             self._recent.append(x)
             if len(self._recent) >= self._together:
                 self._flush()
+
+    def blank(self, rows: Rows | None) -> None:
+        """Take back the step of the last iterate: it was made, but not brought to an end."""
+        if self._rows:
+            last = np.frombuffer(self._rows, self._dtype)[-1:]
+            for name, empty in STEP.items():
+                last[name] = empty
 
     def _flush(self) -> None:
         if self._x is not None and self._recent:
@@ -126,6 +136,14 @@ class BatchRecorder:
         if self._x is not None:
             x = [(rows, self._host(x)) for rows, _, x in pieces]
             self._x.append(_whole(x, self._shape, np.nan).astype(self._number, copy=False))
+
+    def blank(self, rows: Rows | None) -> None:
+        """Take back the step of the last iterate of these rows."""
+        for name, empty in STEP.items():
+            column = self._columns[name]
+            if column:
+                column[-1] = np.array(np.broadcast_to(column[-1], self._shape[:1]))
+                column[-1][... if rows is None else rows] = empty
 
     def state(self, length: int) -> dict[str, NDArray[Any]]:
         """Give the first rows as plain arrays, for a checkpoint."""

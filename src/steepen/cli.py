@@ -26,7 +26,7 @@ from ._optional import load
 
 __all__ = ["main"]
 
-OPTIONS = (
+_OPTIONS = (
     "x0",
     "step",
     "lam",
@@ -61,6 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         code = app(args=words, prog_name="steepen", standalone_mode=False)
         sys.stdout.flush()
+        if code == 130:  # typer's word for an interrupt; one during a run is a status of the run
+            raise KeyboardInterrupt
     except BrokenPipeError:  # the reader, such as `head`, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -85,7 +87,7 @@ def _fail(message: str, code: int) -> int:
 def _by_option(message: str) -> str:
     """Call an argument of the library by the option that set it."""
     name = message.partition(":")[0]
-    return f"--{message}" if name in OPTIONS else message
+    return f"--{message}" if name in _OPTIONS else message
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ COLOURS: Mapping[str, str] = {
     "cgd": "#e69f00",
     "cgd-fd": "#d55e00",
     "cgd-bfgs": "#cc79a7",
-    "cgd-dfp": "#882255",
+    "cgd-dfp": "#661100",
     "cgd-auto": "#332288",
 }
 """The colour of each method, the same in every picture; told apart with any colour vision."""
@@ -54,7 +54,7 @@ COLOURS: Mapping[str, str] = {
 SUFFIXES = (".png", ".svg", ".pdf")
 """The kinds of files that `save` writes."""
 
-_OTHERS = ("#117733", "#aa4499", "#999933", "#661100", "#44aa99")
+_OTHERS = ("#117733", "#aa4499", "#999933", "#882255", "#44aa99")
 _LOW, _HIGH = (0.72, 0.80, 0.88), (0.99, 0.99, 1.0)  # the ground under a path, pale enough for any of them
 _DASHES = ("-", "--", ":", "-.")
 _DASH = {"gd": "--", "newton": ":", "bfgs": "-.", "dfp": (0, (3, 1, 1, 1, 1, 1))}
@@ -124,6 +124,8 @@ def convergence(
     canvas.set_xlabel(label_x)
     canvas.set_ylabel("f − f*")
     canvas.margins(x=0.02)
+    if canvas.get_xlim()[1] < 1:  # no step was made
+        canvas.set_xlim(-0.02, 1)
     _tidy(canvas)
     return canvas.figure
 

@@ -253,23 +253,23 @@ class Signed(ByCurvature):
     """
 
     lam: ScheduleLike
-    _inner: Schedule = field(init=False, repr=False, compare=False)
+    inner: Schedule = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         rows = None if callable(self.lam) or np.ndim(self.lam) == 0 else len(np.asarray(self.lam))
-        object.__setattr__(self, "_inner", as_schedule(self.lam, "lam", rows))
+        object.__setattr__(self, "inner", as_schedule(self.lam, "lam", rows))
 
     @property
     def length(self) -> int | None:
         """How many iterations the schedule covers; None for any number."""
-        return self._inner.length
+        return self.inner.length
 
     def fit(self, total: int | None) -> Any:
         """Return the schedule for a run of `total` iterations (None: not known)."""
-        return Signed(self._inner.fit(total))
+        return Signed(self.inner.fit(total))
 
     def __call__(self, k: int, /) -> Scalar:
-        return self._inner(k)
+        return self.inner(k)
 
     def at(self, lam: Scalar, along: Scalar, square: Scalar, scale: float) -> Scalar:
         """Give λ_k from the schedule's own value and the sign of gᵀHv."""
@@ -322,6 +322,10 @@ def as_schedule(value: ScheduleLike, name: str, rows: int | None = None) -> Sche
     ValueError: lam: expected a number for a single run, got an array of shape (2,); ...
     """
     if isinstance(value, Schedule):
+        shape = _shape(value)
+        if shape and shape != (rows,):
+            expected = "a number" if rows is None else f"one value for each of the {rows} rows"
+            raise ValueError(f"{name}: expected {expected}, got shape {shape}")
         return value
     if callable(value):
         return Custom(value)
@@ -343,3 +347,9 @@ def as_schedule(value: ScheduleLike, name: str, rows: int | None = None) -> Sche
     if array.shape != (rows,):
         raise ValueError(f"{name}: expected one value for each of the {rows} rows, got shape {array.shape}")
     return Constant(array)
+
+
+def _shape(schedule: Schedule) -> tuple[int, ...]:
+    if isinstance(schedule, Signed):
+        return _shape(schedule.inner)
+    return np.shape(schedule.value) if isinstance(schedule, Constant) else ()

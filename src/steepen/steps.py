@@ -181,7 +181,7 @@ class Armijo(Step):
         accepted = slope >= 0  # none yet
         for trial in range(self.trials):
             todo = ~accepted & (room > trial) if kit.size else (not accepted) and room > trial
-            if not kit.any(todo):
+            if not kit.any(todo) or context.late():
                 break
             found = oracle.value(x + kit.times(t, p), None if kit.size is None else todo)
             ok = todo & (found <= f + self.c * t * slope) & np.isfinite(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 from .._arrays import Array, Kit, Mask, Rows, Scalar
@@ -15,9 +16,10 @@ Memory: TypeAlias = dict[str, Array]
 class Context:
     """What a direction or a step may use while it works: the oracle, the operations, the live rows."""
 
-    def __init__(self, oracle: Oracle, kit: Kit):
+    def __init__(self, oracle: Oracle, kit: Kit, late: Callable[[], bool]):
         self.oracle = oracle
         self.kit = kit
+        self.late = late  # whether the time budget is spent
         self.rows: Rows | None = None  # None: all of them
 
     def pick(self, value: Scalar) -> Scalar:

@@ -1,0 +1,190 @@
+"""What is kept of an item that was run: enough to write the page without running it again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from ._outcome import Claim, Table
+
+
+@dataclass(frozen=True)
+class Item:
+    """One item of the paper as `reproduce` left it in its folder.
+
+    Parameters
+    ----------
+    name, title, section : which item, in words, and where in the paper
+    fingerprint : of the code and the versions that made it
+    seconds : how long it took
+    claims, tables, notes, settings : as the item gave them, in plain Python values
+    captions : the sentence under each figure, by the figure's name
+    traces : the names of the raw traces
+
+    Examples
+    --------
+    >>> tables = {"a-t": Table(("x",), [(1,)])}
+    >>> item = Item("a", "An item", "3", "", 0.0, [], tables, {"a-f": ""}, ["a-r"], [], {})
+    >>> [path.as_posix() for path in item.files()]
+    ['figures/a-f.png', 'figures/a-f.svg', 'tables/a-t.csv', 'traces/a-r.csv']
+    """
+
+    name: str
+    title: str
+    section: str
+    fingerprint: str
+    seconds: float
+    claims: list[Claim]
+    tables: dict[str, Table]
+    captions: dict[str, str]
+    traces: list[str]
+    notes: list[str]
+    settings: dict[str, Any]
+
+    def files(self) -> list[Path]:
+        """List the item's files, from the folder down.
+
+        Examples
+        --------
+        >>> Item("a", "An item", "3", "", 0.0, [], {}, {}, [], [], {}).files()
+        []
+        """
+        figures = [Path("figures", f"{name}.{kind}") for name in self.captions for kind in ("png", "svg")]
+        tables = [Path("tables", f"{name}.csv") for name in self.tables]
+        return figures + tables + [Path("traces", f"{name}.csv") for name in self.traces]
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the record as JSON knows it.
+
+        Examples
+        --------
+        >>> item = Item("a", "An item", "3", "", 0.5, [], {}, {}, [], [], {"r": np.float64(0.1)})
+        >>> item.to_json()["settings"]
+        {'r': 0.1}
+        """
+        return plain(asdict(self))
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> Item:
+        """Read a record back; TypeError, KeyError or ValueError if it is not one.
+
+        Examples
+        --------
+        >>> item = Item("a", "An item", "3", "", 0.5, [Claim("t", "1", "1", True)], {}, {}, [], [], {})
+        >>> Item.from_json(item.to_json()) == item
+        True
+        """
+        values = dict(record)
+        values["claims"] = [Claim(**claim) for claim in values["claims"]]
+        values["tables"] = {
+            name: Table(tuple(table["columns"]), [tuple(row) for row in table["rows"]], table["caption"])
+            for name, table in values["tables"].items()
+        }
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `reproduce` gives: the folder, and the items that were asked for.
+
+    Parameters
+    ----------
+    folder : where all files are
+    items : the items asked for, in the paper's order
+    kept : the names of those that an earlier run had made
+
+    Examples
+    --------
+    >>> Report(Path("out"), [], []).holds
+    True
+    """
+
+    folder: Path
+    items: list[Item]
+    kept: list[str]
+
+    @property
+    def page(self) -> Path:
+        """The page to open.
+
+        Examples
+        --------
+        >>> Report(Path("out"), [], []).page.as_posix()
+        'out/report.html'
+        """
+        return self.folder / "report.html"
+
+    @property
+    def claims(self) -> list[Claim]:
+        """All claims of the items asked for.
+
+        Examples
+        --------
+        >>> Report(Path("out"), [], []).claims
+        []
+        """
+        return [claim for item in self.items for claim in item.claims]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every claim came out as expected.
+
+        Examples
+        --------
+        >>> claim = Claim("t", "1", "2", agrees=False)
+        >>> item = Item("a", "An item", "3", "", 0.5, [claim], {}, {}, [], [], {})
+        >>> Report(Path("out"), [item], []).holds
+        False
+        """
+        return all(claim.holds for claim in self.claims)
+
+
+def verdict(claim: Claim) -> str:
+    """Say in a word or two how a claim came out.
+
+    Examples
+    --------
+    >>> verdict(Claim("t", "1", "2", agrees=False))
+    'DIFFERS'
+    >>> verdict(Claim("t", "1", "2", agrees=False, expected=False))
+    'known slip'
+    """
+    if claim.agrees:
+        return "agrees" if claim.expected else "AGREES?"
+    return "DIFFERS" if claim.expected else "known slip"
+
+
+def tally(claims: Iterable[Claim]) -> str:
+    """Count the claims that agree.
+
+    Examples
+    --------
+    >>> tally([Claim("t", "1", "1", agrees=True)])
+    '1 of 1 claims agree'
+    """
+    verdicts = [claim.agrees for claim in claims]
+    return f"{sum(verdicts)} of {len(verdicts)} claims agree"
+
+
+def plain(value: Any) -> Any:
+    """Make a value ready for JSON, which has no arrays and no infinities.
+
+    Examples
+    --------
+    >>> plain({"x": np.array([1.0, np.inf]), 2: (True, None, 1j)})
+    {'x': [1.0, 'inf'], '2': [True, None, '1j']}
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        value = cast(Any, value).tolist()
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in cast(Mapping[Any, Any], value).items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in cast(list[Any], value)]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -1,0 +1,401 @@
+"""Explicit gradient regularisation (EGR) seen through CGD: its gain, where it goes astray, and two cures.
+
+EGR is plain descent on g = f + λ‖∇f‖². It steps over sharp minima, since a curvature h becomes h(1+2λh).
+It can also stop where f does not: at artificial stationary points (Lemma 1), and at saddles and maxima of f
+that are minima of g. CGD's guard is one cure, an early switch to f itself the other; the guard has limits,
+shown here too.
+
+Examples
+--------
+>>> import numpy as np
+>>> from steepen.paper import egr
+>>> ends = egr.SCENES["levy-1d"].ends("egr")
+>>> ends.kinds["maximum"] > 0
+True
+>>> egr.SCENES["levy-1d"].ends("guard").kinds
+{'minimum': 201}
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, NamedTuple, cast, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import theory
+from .._budget import Budget
+from .._minimize import minimize
+from .._result import Result
+from ..functions import Function, functions
+
+__all__ = [
+    "SCENES",
+    "WAYS",
+    "Ends",
+    "Minimum",
+    "Penalised",
+    "Scene",
+    "Stationary",
+    "Way",
+    "descend",
+    "kind",
+    "minimum_near",
+    "pit",
+    "stable_step",
+    "stationary_points",
+    "two_wells",
+]
+
+Floats = NDArray[np.float64]
+Way = Literal["gd", "egr", "guard", "switch-off"]
+
+WAYS: tuple[Way, ...] = get_args(Way)
+"""The ways down: GD on f; GD on g; CGD, whose guard looks at f; GD on g for b steps and then on f."""
+
+SETTLED = 1e-3
+"""Below this ‖∇f‖ a point counts as stationary; below this ‖∇g‖/‖∇f‖, as artificial."""
+
+
+@dataclass(frozen=True)
+class Penalised:
+    """g = f + λ‖∇f‖² as a function of its own, with its gradient ∇f + 2λH∇f.
+
+    Examples
+    --------
+    >>> f = functions["sphere"].at(n=1)  # g = x² + λ(2x)²
+    >>> g = Penalised(f, lam=0.5)
+    >>> float(g([1.0])), g.grad([1.0]).tolist()
+    (3.0, [6.0])
+    """
+
+    f: Function
+    lam: float
+
+    def __call__(self, x: ArrayLike) -> Any:
+        slope = self.f.grad(x)
+        return self.f(x) + self.lam * (slope * slope).sum(axis=-1)
+
+    def grad(self, x: ArrayLike) -> Floats:
+        """Give ∇f + 2λH∇f.
+
+        Examples
+        --------
+        >>> Penalised(functions["booth"], lam=0.1).grad([1.0, 3.0]).tolist()
+        [0.0, 0.0]
+        """
+        slope = self.f.grad(x)
+        return slope + 2 * self.lam * self.f.hvp(x, slope)
+
+
+def stable_step(h: float, lam: float = 0.0) -> float:
+    """Give the step beyond which descent leaves a minimum of curvature h: 2/h on f, 2/(h(1+2λh)) on g.
+
+    Examples
+    --------
+    >>> stable_step(10.0), round(stable_step(10.0, lam=0.2), 3)
+    (0.2, 0.04)
+    """
+    if not (math.isfinite(h) and h > 0):
+        raise ValueError(f"h: expected the curvature of a minimum, a positive number; got {h!r}")
+    if not (math.isfinite(lam) and lam >= 0):
+        raise ValueError(f"lam: expected a number, 0 or more; got {lam!r}")
+    return 2 / (h * (1 + 2 * lam * h))
+
+
+class Minimum(NamedTuple):
+    """A minimum of f: where, how low, and its largest curvature.
+
+    Examples
+    --------
+    >>> minimum_near(functions["sphere"].at(n=1), [0.3]).curvature
+    2.0
+    """
+
+    x: Floats
+    f: float
+    curvature: float
+
+
+def minimum_near(f: Function, x: ArrayLike) -> Minimum:
+    """Give the minimum of f that Newton's method finds from x; ValueError if it finds none.
+
+    Examples
+    --------
+    >>> minimum_near(functions["levy"].at(n=1), [-9.0]).x.round(4).tolist()
+    [-8.9573]
+    """
+    run = minimize(f, x, method="newton", step=1.0, budget=Budget(iters=50), gtol=1e-10, trace=False)
+    if not run.success or kind(f, run.x, lam=0.0) != "minimum":
+        raise ValueError(f"x: Newton's method finds no minimum of {f.name} from {x!r}")
+    return Minimum(run.x, float(run.fun), float(np.linalg.eigvalsh(f.hess(run.x))[-1]))
+
+
+# --- landscapes -----------------------------------------------------------------------------------
+
+_FLAT, _DEPTH, _WIDTH = 2.0, 1.2, 0.25
+
+
+def _wells(x: Floats) -> tuple[Any, Any]:
+    """Give the place in the wide bowl and the height of the narrow well."""
+    bowl = x.copy()
+    bowl[0] = bowl[0] - _FLAT
+    return bowl, _DEPTH * np.exp(-(x * x).sum(axis=0) / (2 * _WIDTH**2))
+
+
+def _wells_value(x: Floats) -> Any:
+    bowl, well = _wells(x)
+    return (bowl * bowl).sum(axis=0) / 2 - well
+
+
+def _wells_grad(x: Floats, g: Floats) -> None:
+    bowl, well = _wells(x)
+    np.add(bowl, well / _WIDTH**2 * x, out=g)
+
+
+def two_wells(n: int = 1) -> Function:
+    """Give a wide bowl around (2, 0, …), the better minimum, with a sharp well dug into its side near 0.
+
+    f = ½‖x − (2, 0, …)‖² − 1.2·exp(−‖x‖²/(2·0.25²)).
+
+    Examples
+    --------
+    >>> f = two_wells()
+    >>> sharp, flat = minimum_near(f, [0.1]), minimum_near(f, [2.1])
+    >>> round(sharp.curvature, 1), round(flat.curvature, 1), sharp.f > flat.f
+    (15.2, 1.0, True)
+    """
+    lowest = -_DEPTH * math.exp(-(_FLAT**2) / (2 * _WIDTH**2))
+    return Function(
+        "two-wells", "Two wells", "other", _wells_value, _wells_grad, n=n, bounds=(-2.0, 4.0),
+        minima=[_FLAT] + [0.0] * (n - 1), fmin=lowest, resize=two_wells,
+    )  # fmt: skip
+
+
+def _pit_value(x: Floats) -> Any:
+    square = (x * x).sum(axis=0)
+    return square / 10 + np.tanh(square / 2 - 2)
+
+
+def _pit_grad(x: Floats, g: Floats) -> None:
+    edge = np.tanh((x * x).sum(axis=0) / 2 - 2)
+    np.multiply(x, 0.2 + (1 - edge * edge), out=g)
+
+
+def pit(n: int = 1) -> Function:
+    """Give a bowl with a pit of radius 2 in the middle: f = ‖x‖²/10 + tanh(‖x‖²/2 − 2).
+
+    At the pit's edge ‖∇f‖ grows, so the penalty is a wall there: outside of it g has a minimum that is no
+    stationary point of f.
+
+    Examples
+    --------
+    >>> x = [2.6804251741]
+    >>> kind(pit(), x, lam=0.3)
+    'artificial'
+    """
+    return Function(
+        "pit", "Pit", "other", _pit_value, _pit_grad, n=n, bounds=(-5.0, 5.0), minima=0.0,
+        fmin=math.tanh(-2.0), resize=pit,
+    )  # fmt: skip
+
+
+# --- ways down ------------------------------------------------------------------------------------
+
+
+def descend(
+    f: Function, x0: ArrayLike, way: Way, *, lam: float, step: float, iters: int = 200, b: int = 5
+) -> Result:
+    """Go down one of the `WAYS` with a fixed step, from a start or from a batch of them.
+
+    The result is that of `minimize`: on g for "egr" (so its `fun` and trace are those of g), and of the
+    second part for "switch-off".
+
+    Examples
+    --------
+    >>> run = descend(two_wells(), [-0.8], "egr", lam=0.05, step=0.11)
+    >>> [round(float(x), 3) for x in run.x]
+    [2.0]
+    """
+    common: dict[str, Any] = {"step": step, "gtol": 1e-6, "trace": "x"}
+    if way == "guard":
+        return minimize(f, x0, method="cgd", lam=lam, budget=Budget(iters=iters), **common)
+    if way == "switch-off":
+        first = minimize(Penalised(f, lam), x0, method="gd", budget=Budget(iters=b), **common)
+        return minimize(f, first.x, method="gd", budget=Budget(iters=iters - b), **common)
+    if way not in WAYS:
+        raise ValueError(f"way: expected one of {', '.join(map(repr, WAYS))}; got {way!r}")
+    fun = f if way == "gd" else Penalised(f, lam)
+    return minimize(fun, x0, method="gd", budget=Budget(iters=iters), **common)
+
+
+def kind(f: Function, x: ArrayLike, lam: float) -> str:
+    """Say what x is: a "minimum", "maximum" or "saddle" of f, "artificial" (Lemma 1), or "unsettled".
+
+    A stationary point whose Hessian does not decide is "degenerate".
+
+    Examples
+    --------
+    >>> kind(functions["levy"].at(n=1), [1.0], lam=0.2)
+    'minimum'
+    """
+    found = theory.classify(x, f.grad, f.hvp, lam, tol=SETTLED, gtol=SETTLED)
+    if found is theory.Stationarity.STATIONARY:
+        return theory.nature(f.hess(x)).name.lower()
+    return "artificial" if found is theory.Stationarity.ARTIFICIAL else "unsettled"
+
+
+class Stationary(NamedTuple):
+    """A stationary point of g in one variable: where, f'' there, and what it is to f and to g.
+
+    To f it is a "minimum", a "maximum" or "artificial"; to g a "minimum" or a "maximum".
+
+    Examples
+    --------
+    >>> Stationary(-8.12, -25.2, "maximum", "minimum").turned
+    True
+    """
+
+    x: float
+    curvature: float
+    to_f: str
+    to_g: str
+
+    @property
+    def turned(self) -> bool:
+        """Whether it is a maximum of f and a minimum of g.
+
+        Examples
+        --------
+        >>> Stationary(1.0, 2.0, "minimum", "minimum").turned
+        False
+        """
+        return (self.to_f, self.to_g) == ("maximum", "minimum")
+
+
+def stationary_points(f: Function, lam: float, interval: tuple[float, float]) -> list[Stationary]:
+    """Give the stationary points of g on an interval, for f of one variable, in increasing order.
+
+    Examples
+    --------
+    >>> found = stationary_points(functions["levy"].at(n=1), 0.2, (-8.2, -7.0))
+    >>> [(round(point.x, 2), point.to_f, point.to_g) for point in found]
+    [(-8.12, 'maximum', 'minimum'), (-7.59, 'artificial', 'maximum')]
+    """
+    from scipy.optimize import brentq  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+
+    def slope(x: ArrayLike) -> Any:
+        return f.grad(np.asarray(x)[..., None])[..., 0]
+
+    def bend(x: ArrayLike) -> Any:
+        return f.hess(np.asarray(x)[..., None])[..., 0, 0]
+
+    found: list[Stationary] = []
+    x = np.linspace(*interval, 4001)
+    signs = np.sign(slope(x))
+    for i in np.flatnonzero(signs[:-1] * signs[1:] < 0):
+        root = cast(float, brentq(slope, x[i], x[i + 1], xtol=1e-13))
+        t = float(bend(root))
+        natures = theory.nature(t), theory.penalised_nature(t, lam)
+        found.append(Stationary(root, t, *(nature.name.lower() for nature in natures)))
+    for root in theory.artificial_points(slope, bend, lam, interval):
+        left, right = Penalised(f, lam).grad([[root - 1e-5], [root + 1e-5]])[:, 0]
+        to_g = "minimum" if left < right else "maximum"
+        found.append(Stationary(float(root), float(bend(root)), "artificial", to_g))
+    return sorted(found)
+
+
+class Ends(NamedTuple):
+    """Where runs ended: how many at which kind of point, and the mean of f over them.
+
+    Examples
+    --------
+    >>> Ends({"minimum": 3}, 0.5).kinds
+    {'minimum': 3}
+    """
+
+    kinds: dict[str, int]
+    mean: float
+
+    @property
+    def astray(self) -> int:
+        """How many did not end at a minimum of f.
+
+        Examples
+        --------
+        >>> Ends({"minimum": 3, "maximum": 2}, 0.5).astray
+        2
+        """
+        return sum(self.kinds.values()) - self.kinds.get("minimum", 0)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A landscape, the settings, and the starts that all ways share.
+
+    Examples
+    --------
+    >>> scene = SCENES["pit-2d"]
+    >>> scene.ends("egr").kinds, scene.ends("switch-off").kinds
+    ({'artificial': 40}, {'minimum': 40})
+    """
+
+    f: Function
+    lam: float
+    step: float
+    iters: int
+    b: int
+    starts: Floats
+
+    def ends(self, way: Way) -> Ends:
+        """Run one way from all the starts.
+
+        Examples
+        --------
+        >>> SCENES["pit-1d"].ends("gd").kinds
+        {'minimum': 40}
+        """
+        x: Floats = descend(
+            self.f, self.starts, way, lam=self.lam, step=self.step, iters=self.iters, b=self.b
+        ).x
+        kinds = Counter(kind(self.f, point, self.lam) for point in x)
+        return Ends(dict(kinds.most_common()), float(self.f(x).mean()))
+
+
+def _grid(low: float, high: float, count: int) -> Floats:
+    side = np.linspace(low, high, count)
+    return np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+
+
+def _rings(low: float, high: float) -> Floats:
+    radius = np.linspace(low, high, 5)[:, None]
+    turn = np.linspace(0.0, 2 * np.pi, 8, endpoint=False) + 0.1
+    return np.stack([radius * np.cos(turn), radius * np.sin(turn)], axis=-1).reshape(-1, 2)
+
+
+_on_rastrigin = partial(
+    Scene, functions["rastrigin"].at(n=2), lam=0.005, iters=1500, starts=_grid(-5.0, 5.0, 15)
+)
+_on_pit = partial(Scene, pit(), lam=0.3, iters=600, b=20, starts=np.linspace(3.0, 4.5, 40)[:, None])
+_on_round_pit = partial(Scene, pit(2), lam=0.3, iters=600, b=20, starts=_rings(3.0, 4.5))
+
+SCENES = {
+    "levy-1d": Scene(
+        functions["levy"].at(n=1), 0.075, 0.06, iters=200, b=5, starts=np.linspace(-10.0, 10.0, 201)[:, None]
+    ),
+    "rastrigin-2d": _on_rastrigin(step=0.0002, b=10),
+    "pit-1d": _on_pit(step=0.3),
+    "pit-2d": _on_round_pit(step=0.3),
+    "rastrigin-2d-long-step": _on_rastrigin(step=0.001, b=4),
+    "pit-1d-short-step": _on_pit(step=0.05),
+    "pit-2d-short-step": _on_round_pit(step=0.05),
+}
+"""Where the ways are compared; in the last three the guard is no full cure.
+
+With the long step one coordinate swings across its valley and keeps ∇fᵀp < 0 while the other climbs. With the
+short step the run creeps up to the artificial points from where ∇fᵀp < 0 still holds.
+"""

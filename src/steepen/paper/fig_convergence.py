@@ -1,0 +1,240 @@
+"""Fig. 3: f − f* against gradient evaluations, GD and CGD-FD on the six functions of Table 1."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, cast
+
+import numpy as np
+
+from .. import plot
+from .._optional import load
+from .._result import Result, Trace
+from ._outcome import Claim, Outcome, Table
+from .egr import Floats
+from .settings import EXPERIMENTS, RECOVERED, THRESHOLD, Experiment, T
+
+__all__ = ["NAME", "SECTION", "TITLE", "Panel", "panels", "run"]
+
+NAME = "fig-convergence"
+TITLE = "Fig. 3: GD and CGD-FD on the six functions of Table 1"
+SECTION = "Section 4"
+
+
+class Panel(NamedTuple):
+    """One panel: the two runs, and f − f* reached with 0, 1, …, T gradients.
+
+    Examples
+    --------
+    >>> panel = panels()["matyas"]
+    >>> round(float(panel.gd[T]), 2), round(float(panel.cgd_fd[T]), 3)
+    (3.96, 0.694)
+    """
+
+    experiment: Experiment
+    runs: dict[str, Result]
+    gd: Floats
+    cgd_fd: Floats
+
+    @property
+    def behind(self) -> list[int]:
+        """The gradient counts, from 2 on (CGD-FD's first step needs 2), at which CGD-FD is above GD.
+
+        Examples
+        --------
+        >>> panels()["branin"].behind
+        []
+        """
+        margin = 1e-9 * self.gd[0]  # two runs in one minimum differ by rounding
+        return [c for c in range(2, T + 1) if self.cgd_fd[c] > self.gd[c] + margin]
+
+    def flat(self, curve: Floats) -> int:
+        """Give the count at which nine tenths of a curve's whole fall are done.
+
+        Examples
+        --------
+        >>> panel = panels()["quadratic"]
+        >>> panel.flat(panel.cgd_fd), panel.flat(panel.gd)
+        (2, 12)
+        """
+        return int(np.argmax(curve - curve[-1] <= 0.1 * (curve[0] - curve[-1])))
+
+
+def panels() -> dict[str, Panel]:
+    """Make the runs of all six panels.
+
+    Examples
+    --------
+    >>> list(panels())[:2]
+    ['quadratic', 'rotated-hyper-ellipsoid']
+    """
+    made: dict[str, Panel] = {}
+    for name, experiment in EXPERIMENTS.items():
+        runs = {"GD": experiment.run("gd", trace="x"), "CGD-FD": experiment.run("cgd-fd", trace="x")}
+        made[name] = Panel(experiment, runs, *(_reached(run, experiment) for run in runs.values()))
+    return made
+
+
+def _reached(run: Result, experiment: Experiment) -> Floats:
+    trace = cast(Trace, run.trace)
+    rows = np.searchsorted(trace.njev, np.arange(T + 1), side="right") - 1
+    return trace.f[rows] - experiment.function.fmin
+
+
+def run() -> Outcome:
+    """Draw the six panels and hold what the paper says of each against our runs.
+
+    Examples
+    --------
+    >>> all(claim.holds for claim in run().claims)
+    True
+    """
+    made = panels()
+    counts = (0, 2, 4, 10, 20, 30, 40)
+    rows = [
+        (panel.experiment.function.title, method, *(float(curve[c]) for c in counts))
+        for panel in made.values()
+        for method, curve in (("GD", panel.gd), ("CGD-FD", panel.cgd_fd))
+    ]
+    same = (
+        f"f − f* against gradient evaluations, {T} in all. CGD-FD pays two for a step while its penalty is on "
+        f"(the first {THRESHOLD + 1} steps), then one; a curve is level until its next point is paid for."
+    )
+    return Outcome(
+        claims=_claims(made),
+        tables={
+            NAME: Table(
+                ("function", "method", *(f"{c} gradients" for c in counts)),
+                rows,
+                "f − f* reached with so many.",
+            )
+        },
+        figures={NAME: _draw(made, "linear"), f"{NAME}-log": _draw(made, "log")},
+        captions={NAME: same, f"{NAME}-log": f"The same on a log scale: {same}"},
+        traces={
+            f"{NAME}-{name}-{method.lower()}": cast(Trace, result.trace)
+            for name, panel in made.items()
+            for method, result in panel.runs.items()
+        },
+        notes=[
+            RECOVERED,
+            "On Levy CGD-FD is ahead at 2 and 3 gradients, and then behind until its penalty is off and both "
+            "sit in the same local minimum. On Matyas neither method reaches the minimum within the budget, "
+            "and on Griewank neither comes near it.",
+        ],
+        settings={
+            "gradients": T,
+            "b": THRESHOLD,
+            **{
+                name: {"lam": e.lam_text, "step": e.step, "r": "any" if e.any_r else e.r, "start": e.start}
+                for name, e in EXPERIMENTS.items()
+            },
+        },
+    )
+
+
+def _claims(made: dict[str, Panel]) -> list[Claim]:
+    claims: list[Claim] = []
+    for name in ("quadratic", "rotated-hyper-ellipsoid"):
+        p = made[name]
+        flat_fd, flat_gd = p.flat(p.cgd_fd), p.flat(p.gd)
+        claims.append(
+            Claim(
+                f"{p.experiment.function.title}: both fall fast, CGD-FD flattens earlier",
+                "earlier",
+                f"nine tenths of the fall after {flat_fd} gradients against {flat_gd}; {_ahead(p)}",
+                flat_fd < flat_gd and not p.behind,
+            )
+        )
+    levy, branin, griewank, matyas = (made[name] for name in ("levy", "branin", "griewank", "matyas"))
+    claims.append(
+        Claim(
+            "Levy: CGD-FD falls slightly faster early on",
+            "slightly faster early",
+            f"after 2 gradients {levy.cgd_fd[2]:.2f} against {levy.gd[2]:.2f}, after 3 {levy.cgd_fd[3]:.2f} "
+            f"against {levy.gd[3]:.2f}; {_ahead(levy)}; both end at {levy.cgd_fd[T]:.3f}",
+            bool((levy.cgd_fd[2:4] < levy.gd[2:4]).all()) and T not in levy.behind,
+        )
+    )
+    claims.append(
+        Claim(
+            "Branin: both converge quickly, CGD-FD slightly ahead",
+            "slightly ahead",
+            f"{_ahead(branin)}; {branin.cgd_fd[T]:.4f} against {branin.gd[T]:.4f} at {T}",
+            not branin.behind and float(branin.gd[T]) < 0.01 * float(branin.gd[0]),
+        )
+    )
+    fall_fd = cast(Trace, griewank.runs["CGD-FD"].trace).f[[0, 10]]
+    fall_gd = cast(Trace, griewank.runs["GD"].trace).f[[0, 10]]
+    fd, gd = (float(f[0] - f[1]) for f in (fall_fd, fall_gd))
+    claims += [
+        Claim(
+            "Griewank: much faster fall within the first 10 steps",
+            "much more rapid",
+            f"{fd:.3f} against {gd:.3f} in 10 steps",
+            fd > 5 * gd,
+        ),
+        Claim(
+            "Griewank: CGD-FD reaches a lower value and flattens earlier",
+            "lower, earlier",
+            f"{griewank.cgd_fd[T]:.2f} against {griewank.gd[T]:.2f} at {T}; nine tenths of the fall after "
+            f"{griewank.flat(griewank.cgd_fd)} gradients against {griewank.flat(griewank.gd)}",
+            not griewank.behind and griewank.flat(griewank.cgd_fd) < griewank.flat(griewank.gd),
+        ),
+    ]
+    sooner = int(np.argmax(matyas.cgd_fd <= matyas.gd[T]))
+    claims.append(
+        Claim(
+            "Matyas: CGD-FD gets down in fewer gradients, GD more gradually",
+            "reaches the minimum in fewer steps",
+            f"GD's value at {T} after {sooner} gradients; at {T} {matyas.cgd_fd[T]:.3f} against "
+            f"{matyas.gd[T]:.2f}, from {matyas.gd[0]:.2f}",
+            not matyas.behind and sooner < T // 4,
+        )
+    )
+    five, ten = ([_share(panel, steps) for panel in made.values()] for steps in (5, 10))
+    claims.append(
+        Claim(
+            "most of CGD-FD's decrease comes in its first few steps",
+            "most",
+            f"{min(five):.0%} (Griewank) to {max(five):.0%} in the first 5, at least {min(ten):.0%} in the first "
+            "10",
+            sum(share > 0.5 for share in five) >= 5 and min(ten) > 0.9,
+        )
+    )
+    return claims
+
+
+def _share(panel: Panel, steps: int) -> float:
+    f = cast(Trace, panel.runs["CGD-FD"].trace).f
+    return float((f[0] - f[steps]) / (f[0] - f[-1]))
+
+
+def _ahead(panel: Panel) -> str:
+    behind = panel.behind
+    if not behind:
+        return "ahead at every count from 2 on"
+    worst = float((panel.cgd_fd - panel.gd)[behind].max())
+    return f"behind from {behind[0]} to {behind[-1]}, by at most {worst:.2f} of {panel.gd[0]:.2f}"
+
+
+def _draw(made: dict[str, Panel], scale: Literal["linear", "log"]) -> Any:
+    figure = load("matplotlib.figure", "a picture", extra="plot").Figure(
+        figsize=(10, 5.6), layout="constrained"
+    )
+    ticker = load("matplotlib.ticker", "a picture", extra="plot")
+    for i, (axes, panel) in enumerate(zip(figure.subplots(2, 3).flat, made.values(), strict=True)):
+        function = panel.experiment.function
+        plot.convergence(panel.runs, fmin=function.fmin, ax=axes)
+        axes.set_yscale(scale)
+        if scale == "log" and function.name not in {"quadratic", "branin"}:
+            # within a decade or two plain numbers read better than powers
+            for axis in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+                axis(ticker.LogFormatter(labelOnlyBase=False, minor_thresholds=(2, 0.4)))
+        axes.set_title(f"{function.title}, n = {function.n}", fontsize="medium")
+        if i:
+            axes.get_legend().remove()  # the first panel has it
+        if i < 3:
+            axes.set_xlabel("")
+        if i % 3:
+            axes.set_ylabel("")
+    return figure

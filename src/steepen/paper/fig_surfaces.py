@@ -1,0 +1,149 @@
+"""Fig. 1: f₁ = x₁² + 2x₂², the steeper f₂ = f₁ + λ‖∇f₁‖², and five steps of descent on each."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from .. import plot
+from .._budget import Budget
+from .._minimize import minimize
+from .._optional import load
+from .._result import Result, Trace
+from ..functions import Function, quadratic
+from ._outcome import Claim, Outcome, Table
+from .egr import Floats, Penalised
+
+__all__ = ["LAM", "NAME", "SECTION", "START", "STEP", "STEPS", "TITLE", "f1", "f2", "run", "runs"]
+
+NAME = "fig-surfaces"
+TITLE = "Fig. 1: a function, a steeper one, and five steps on each"
+SECTION = "Section 1"
+
+LAM, STEP, STEPS = 0.4, 0.05, 5
+"""λ, α and the number of steps, as printed."""
+
+START = (4.0, 3.0)
+"""The start; the paper prints none, so this one is ours."""
+
+
+def f1() -> Function:
+    """Give x₁² + 2x₂².
+
+    Examples
+    --------
+    >>> float(f1()([1.0, 1.0]))
+    3.0
+    """
+    return quadratic(np.diag([2.0, 4.0]))
+
+
+def f2() -> Function:
+    """Give the closed form (1+4λ)x₁² + 2(1+8λ)x₂².
+
+    Examples
+    --------
+    >>> round(float(f2()([1.0, 1.0])), 12)
+    11.0
+    """
+    return quadratic(np.diag([2 * (1 + 4 * LAM), 4 * (1 + 8 * LAM)]))
+
+
+def runs() -> dict[str, Result]:
+    """Make the runs: GD on f₁, CGD on f₁, and GD on f₂, which takes the same steps as CGD.
+
+    Examples
+    --------
+    >>> {label: run.x.round(3).tolist() for label, run in runs().items()}
+    {'GD': [2.362, 0.983], 'CGD': [0.888, 0.0], 'GD on f₂': [0.888, 0.0]}
+    """
+    common: dict[str, Any] = {"step": STEP, "budget": Budget(iters=STEPS), "gtol": 0.0, "trace": "x"}
+    return {
+        "GD": minimize(f1(), START, method="gd", **common),
+        "CGD": minimize(f1(), START, method="cgd", lam=LAM, **common),
+        "GD on f₂": minimize(f2(), START, method="gd", **common),
+    }
+
+
+def run() -> Outcome:
+    """Draw the figure and hold its claims against our runs.
+
+    Examples
+    --------
+    >>> all(claim.holds for claim in run().claims)
+    True
+    """
+    made = runs()
+    gd, cgd, steep = (cast(Trace, result.trace) for result in made.values())
+    x_gd, x_cgd, x_steep = (cast(Floats, trace.x) for trace in (gd, cgd, steep))
+    far_gd, far_cgd = (np.linalg.norm(x, axis=1) for x in (x_gd, x_cgd))
+    grid = np.stack(np.meshgrid(*[np.linspace(-4.5, 4.5, 61)] * 2), axis=-1)
+    closed, penalised = f2()(grid), Penalised(f1(), LAM)(grid)
+    claims = [
+        Claim(
+            "f₂ = f₁ + λ‖∇f₁‖² in closed form",
+            "(1+4λ)x₁² + 2(1+8λ)x₂²",
+            f"the same to {np.abs(closed - penalised).max():.0e}",
+            bool(np.allclose(closed, penalised, rtol=0, atol=1e-12)),
+        ),
+        Claim("f₁ ≤ f₂ everywhere", "yes", "yes, on the whole grid", bool((f1()(grid) <= closed).all())),
+        Claim(
+            "the steps of GD on f₂ are those of CGD on f₁",
+            "the same",
+            f"the same to {np.abs(x_cgd - x_steep).max():.0e}",
+            bool(np.allclose(x_cgd, x_steep, rtol=0, atol=1e-13)),
+        ),
+        Claim(
+            "iterates on f₂ are closer to the minimum, at each of the 5 steps",
+            "much closer",
+            f"distance {far_cgd[-1]:.3f} against {far_gd[-1]:.3f} after the last",
+            bool((far_cgd[1:] < far_gd[1:]).all()),
+        ),
+        Claim(
+            "CGD's iterates have a lower gradient norm, at each of the 5 steps",
+            "lower",
+            f"‖∇f₁‖ {cgd.gnorm[-1]:.3f} against {gd.gnorm[-1]:.3f} after the last",
+            bool((cgd.gnorm[1:] < gd.gnorm[1:]).all()),
+        ),
+    ]
+    rows = [(k, *x_gd[k], gd.f[k], gd.gnorm[k], *x_cgd[k], cgd.f[k], cgd.gnorm[k]) for k in range(STEPS + 1)]
+    columns = ("k", *(f"{method} {name}" for method in ("GD", "CGD") for name in ("x₁", "x₂", "f₁", "‖∇f₁‖")))
+    return Outcome(
+        claims=claims,
+        tables={NAME: Table(columns, rows, "The two trajectories of the right panel.")},
+        figures={NAME: _draw(made)},
+        captions={
+            NAME: f"Left: f₁ = x₁² + 2x₂² and the steeper f₂ = f₁ + λ‖∇f₁‖², λ = {LAM:g}. Right: {STEPS} "
+            f"steps of descent with α = {STEP:g} from ({START[0]:g}, {START[1]:g}), on f₁ (GD) and on f₂ "
+            "(CGD), over the contours of f₁ and its gradient norm; a star marks the minimum."
+        },
+        traces={f"{NAME}-gd": gd, f"{NAME}-cgd": cgd, f"{NAME}-gd-on-f2": steep},
+        notes=[f"The paper prints no start for this figure; ({START[0]:g}, {START[1]:g}) is ours."],
+        settings={"lam": LAM, "step": STEP, "steps": STEPS, "start": START},
+    )
+
+
+def _draw(made: dict[str, Result]) -> Any:
+    figure = load("matplotlib.figure", "a picture", extra="plot").Figure(
+        figsize=(10, 4.2), layout="constrained"
+    )
+    figure.get_layout_engine().set(w_pad=0.2)
+    left, right = figure.add_gridspec(1, 2, width_ratios=[1, 1.25])
+    surfaces = figure.add_subplot(left, projection="3d", computed_zorder=False)
+    x, y = np.meshgrid(*[np.linspace(-4.0, 4.0, 41)] * 2)
+    # the steep one first and see-through: the other lies inside it
+    for f, label, method, alpha in ((f2(), "f₂, steeper", "cgd-fd", 0.4), (f1(), "f₁", "gd", 0.7)):
+        surfaces.plot_surface(
+            x, y, f(np.stack([x, y], axis=-1)), rcount=21, ccount=21, label=label, alpha=alpha, linewidth=0.3,
+            color=plot.COLOURS[method], edgecolor=plot.COLOURS[method],
+        )  # fmt: skip
+    surfaces.view_init(elev=14, azim=-62)
+    surfaces.set(xlabel="x₁", ylabel="x₂")
+    surfaces.legend(loc="upper left", frameon=False)
+    paths = figure.add_subplot(right)
+    box = [(-1.0, 4.5), (-1.0, 3.7)]
+    plot.trajectories(f1(), {label: made[label] for label in ("GD", "CGD")}, box, heat=True, ax=paths)
+    paths.legend(loc="upper left", framealpha=0.85)
+    paths.collections[0].set_clim(0.0, None)  # the shades go to the part where the paths are
+    return figure

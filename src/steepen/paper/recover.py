@@ -1,0 +1,292 @@
+"""Recover the settings that Table 1 leaves out, from the two improvements that it prints.
+
+Each row prints two numbers, the first-step improvement of GD and that of CGD-FD: two equations for two
+unknowns. For a function of two variables the unknowns are the start, for the paper's quadratic the centre and
+the half-width of an evenly spaced spectrum. Both are solved alike: the residuals on a grid, the cells in
+which both change sign, then Newton from every such cell. In more dimensions two numbers are too few, and all
+starts of small whole numbers are tried.
+
+What comes out is compatible with the paper, which is all that can be said: the true start is not in print.
+Griewank shows how little two numbers may tell: 0.01 and 0.08 have thousands of solutions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .._budget import Budget
+from .._minimize import minimize
+from ..functions import Function
+
+__all__ = ["improvement", "recover_spectrum", "recover_start", "recover_whole_start"]
+
+Floats = NDArray[np.float64]
+
+_ROWS = 2**16  # starts in one batch: few calls, little memory
+_MOST = 10**7  # whole starts to try
+_ITERATIONS = 40
+
+
+def improvement(
+    function: Function, start: ArrayLike, step: float, lam: float = 0.0, r: float | None = None
+) -> Any:
+    """Give the paper's improvement of the first step, (f₀ − f₁)/f₀ · 100.
+
+    Parameters
+    ----------
+    function : Function
+        f.
+    start : array of shape (..., n)
+        x₀, or many of them.
+    step : float
+        α.
+    lam : float
+        λ of the first step; 0 is steepest descent.
+    r : float, optional
+        The probe of CGD-FD is at x + r·∇f. None is the limit r → 0, with the exact H·∇f.
+
+    Returns
+    -------
+    float or array of shape (...)
+        NaN where f₀ is zero or a value is not finite.
+
+    Examples
+    --------
+    >>> import steepen as st
+    >>> round(improvement(st.functions["branin"], [-4.751, 12.459], step=0.01), 2)
+    37.53
+    >>> round(improvement(st.functions["branin"], [-4.751, 12.459], step=0.01, lam=0.07, r=0.2), 2)
+    87.07
+    """
+    x = np.asarray(start, dtype=float)
+    if x.shape[-1:] != (function.n,):
+        raise ValueError(f"start: expected shape (..., {function.n}), got {x.shape}")
+    penalty: dict[str, Any] = {"method": "gd"}
+    if lam != 0:
+        penalty = {"method": "cgd", "lam": lam} if r is None else {"method": "cgd-fd", "lam": lam, "r": r}
+    one_step = Budget(iters=1, grads=2 if penalty["method"] == "cgd-fd" else 1)
+    rows = x.reshape(-1, function.n)
+    parts: list[Floats] = [np.empty(0)]
+    for low in range(0, len(rows), _ROWS):
+        batch = rows[low : low + _ROWS]
+        run = minimize(function, batch, step=step, gtol=0.0, budget=one_step, trace=False, **penalty)
+        before = np.asarray(function(batch), dtype=float)
+        with np.errstate(all="ignore"):
+            parts.append(100.0 * (before - run.fun) / before)
+    percent = np.concatenate(parts).reshape(x.shape[:-1])
+    percent[~np.isfinite(percent)] = np.nan
+    return percent if percent.ndim else float(percent)
+
+
+def recover_start(
+    function: Function,
+    lam: float,
+    step: float,
+    r: float | None,
+    gd: float,
+    cgd_fd: float,
+    *,
+    bounds: ArrayLike | None = None,
+    points: int = 201,
+    within: float = 1e-10,
+) -> Floats:
+    """Find starts of a function of two variables that give both improvements.
+
+    Parameters
+    ----------
+    function : Function
+        f, with n = 2.
+    lam, step, r
+        As in `improvement`.
+    gd, cgd_fd : float
+        The improvements of GD and of CGD-FD, in percent.
+    bounds : array of shape (2, 2), optional
+        Where to look, (low, high) of each coordinate; by default the function's bounds.
+    points : int
+        Grid points a side. Starts that lie closer together than a cell can be missed.
+    within : float
+        How far either improvement may be from its number, in percent. On a homogeneous quadratic such as
+        Matyas both depend on the direction of the start alone, so that the two rounded numbers cannot be met
+        exactly; `within=0.005` asks for agreement in two decimals, and finds rays.
+
+    Returns
+    -------
+    array of shape (k, 2)
+        The starts, nearest to the middle of the bounds first; k may be 0.
+
+    Examples
+    --------
+    >>> import steepen as st
+    >>> found = recover_start(
+    ...     st.functions["branin"], 0.07, 0.01, 0.2, 37.53, 87.07, bounds=[(-5, -4), (12, 13)], points=21
+    ... )
+    >>> found.round(3)
+    array([[-4.751, 12.459]])
+    """
+    if function.n != 2:
+        raise ValueError(f"function: expected one of two variables, got n = {function.n}")
+    box = np.array(function.bounds if bounds is None else bounds, dtype=float)
+    if box.shape != (2, 2) or not (np.isfinite(box).all() and (box[:, 0] < box[:, 1]).all()):
+        raise ValueError(f"bounds: expected two rows (low, high) of finite numbers, got {bounds!r}")
+
+    def residuals(x: Floats) -> Floats:
+        pair = (improvement(function, x, step) - gd, improvement(function, x, step, lam, r) - cgd_fd)
+        return np.stack(pair, axis=-1)
+
+    return _solve(residuals, box, points, within)
+
+
+def recover_spectrum(
+    n: int, lam: float, step: float, gd: float, cgd_fd: float, *, points: int = 201, within: float = 1e-10
+) -> Floats:
+    """Find the evenly spaced spectra with which ½xᵀQx, from all ones, gives both improvements.
+
+    In the eigenbasis of Q one step multiplies the coordinate of eigenvalue t by 1 − αt(1 + 2λt), so both
+    improvements are known functions of the spectrum, for every r.
+
+    Parameters
+    ----------
+    n : int
+        Number of eigenvalues, 2 or more.
+    lam, step, gd, cgd_fd, points, within
+        As in `recover_start`; the grid is over centres up to 2/α and half-widths up to the centre.
+
+    Returns
+    -------
+    array of shape (k, 2)
+        (centre, half-width) of each spectrum found, the narrowest first.
+
+    Examples
+    --------
+    >>> recover_spectrum(10, lam=0.4, step=0.01, gd=18.89, cgd_fd=97.91).round(8)
+    array([[9.90745113, 0.89965944]])
+    """
+    if n < 2:
+        raise ValueError(f"n: expected two eigenvalues or more, got {n!r}")
+    places = np.linspace(-1.0, 1.0, n)
+
+    def residuals(u: Floats) -> Floats:
+        t = u[:, :1] * (1.0 + u[:, 1:] * places)
+
+        def percent(penalty: float) -> Floats:
+            left = 1.0 - step * t * (1.0 + 2.0 * penalty * t)
+            return 100.0 * (1.0 - (t * left * left).sum(axis=-1) / t.sum(axis=-1))
+
+        return np.stack((percent(0.0) - gd, percent(lam) - cgd_fd), axis=-1)
+
+    # the half-width as a share of the centre, so that a box holds all positive spectra
+    box = np.array([(1e-6, 2.0), (0.0, 1.0)]) / [[step], [1.0]]
+    found = _solve(residuals, box, points, within)
+    spectra = found * np.stack([np.ones(len(found)), found[:, 0]], axis=-1)
+    return spectra[np.argsort(spectra[:, 1])]
+
+
+def recover_whole_start(
+    function: Function,
+    lam: float,
+    step: float,
+    r: float | None,
+    gd: float,
+    cgd_fd: float,
+    *,
+    largest: int = 12,
+    decimals: int = 2,
+) -> Floats:
+    """Find starts of whole numbers from 0 to `largest` that give both improvements as printed.
+
+    With n > 2 the two equations leave a whole surface of starts; small whole numbers are few enough to try
+    all. The paper's rotated hyper-ellipsoid has exactly one among the 13⁵ − 1 up to 12.
+
+    Parameters
+    ----------
+    function, lam, step, r, gd, cgd_fd
+        As in `recover_start`, for any n.
+    largest : int
+        The largest coordinate to try.
+    decimals : int
+        Decimals in which the improvements must agree.
+
+    Returns
+    -------
+    array of shape (k, n)
+        The starts found, the shortest first.
+
+    Examples
+    --------
+    >>> import steepen as st
+    >>> ellipsoid = st.functions["rotated-hyper-ellipsoid"].at(n=5)
+    >>> recover_whole_start(ellipsoid, 0.5, 0.01, 0.01, 15.94, 82.76)
+    array([[12.,  5.,  1.,  5., 12.]])
+    """
+    n = function.n
+    if largest < 1 or (largest + 1) ** n > _MOST:
+        raise ValueError(f"largest: expected 1 or more, at most {_MOST} starts in all; got {largest!r}")
+    starts = np.indices((largest + 1,) * n).reshape(n, -1).T[1:].astype(float)  # without the zero vector
+    for number, penalty in ((gd, 0.0), (cgd_fd, lam)):
+        error = np.abs(improvement(function, starts, step, penalty, r) - number)
+        starts = starts[error <= 0.5 * 10.0**-decimals]
+    return starts[np.argsort((starts * starts).sum(axis=-1), kind="stable")]
+
+
+def _solve(residuals: Callable[[Floats], Floats], box: Floats, points: int, within: float) -> Floats:
+    """Find the points of a box in the plane where both residuals vanish: grid, then Newton."""
+    if points < 2:
+        raise ValueError(f"points: expected 2 or more, got {points!r}")
+    if not within > 0:
+        raise ValueError(f"within: expected a positive number, got {within!r}")
+    share = np.linspace(0.0, 1.0, points)
+    places = np.stack(np.meshgrid(share, share, indexing="ij"), axis=-1)
+    grid = box[:, 0] + np.diff(box)[:, 0] * places
+    values = residuals(grid.reshape(-1, 2)).reshape(grid.shape)
+    corners = np.stack([values[:-1, :-1], values[1:, :-1], values[:-1, 1:], values[1:, 1:]])
+    crossed = (corners.min(axis=0) <= within) & (corners.max(axis=0) >= -within)
+    cells = crossed.all(axis=-1)  # NaN counts as not crossed
+    x = (grid[:-1, :-1] + grid[1:, 1:])[cells] / 2
+    x = _newton(residuals, x, box, cell=np.diff(box)[:, 0] / (points - 1))
+    x = x[((x >= box[:, 0]) & (x <= box[:, 1])).all(axis=-1)]
+    x = x[(np.abs(residuals(x)) <= within).all(axis=-1)]
+    x = x[np.argsort(np.linalg.norm(x - box.mean(axis=1), axis=-1), kind="stable")]
+    return _distinct(x, apart=1e-7 * np.diff(box)[:, 0])
+
+
+def _newton(residuals: Callable[[Floats], Floats], x: Floats, box: Floats, cell: Floats) -> Floats:
+    """Take all points to roots at once; those that leave the box by more than a cell are dropped.
+
+    The Jacobian is by central differences. Its pseudo-inverse makes the step of a singular one a
+    Gauss–Newton step, towards the least residual.
+    """
+    shifts = 1e-6 * np.diff(box)[:, 0] * np.eye(2)
+    for _ in range(_ITERATIONS):
+        if not len(x):
+            break
+        near = np.stack([x, *(x + s for s in shifts), *(x - s for s in shifts)])
+        value, *rest = residuals(near.reshape(-1, 2)).reshape(near.shape)
+        slopes = [(rest[i] - rest[i + 2]) / (2 * shifts[i, i]) for i in range(2)]
+        jacobian = np.stack(slopes, axis=-1)
+        fine = np.isfinite(jacobian).all(axis=(1, 2)) & np.isfinite(value).all(axis=1)
+        x, value, jacobian = x[fine], value[fine], jacobian[fine]
+        move = (np.linalg.pinv(jacobian, rcond=1e-7) @ value[..., None])[..., 0]
+        # no further than two cells: beyond, the linear model says nothing
+        move /= np.maximum(1.0, np.abs(move / (2 * cell)).max(axis=-1, keepdims=True))
+        x = x - move
+        x = x[((x >= box[:, 0] - cell) & (x <= box[:, 1] + cell)).all(axis=-1)]
+        if (np.abs(move) <= 1e-15 * np.abs(box).max()).all():
+            break
+    return x
+
+
+def _distinct(x: Floats, apart: Floats) -> Floats:
+    """Keep the first of points that lie together."""
+    from scipy.spatial import KDTree  # pyright: ignore[reportMissingTypeStubs]
+
+    keep = np.ones(len(x), dtype=bool)
+    if len(x):
+        tree = KDTree(x / apart)
+        pairs = np.asarray(tree.query_pairs(1.0, p=math.inf, output_type="ndarray"), dtype=np.intp)  # pyright: ignore
+        keep[pairs[:, 1]] = False  # of a pair the first index is the smaller
+    return x[keep]

@@ -1,0 +1,284 @@
+"""The runner: every item of the paper, its files, and the page, in one folder."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import functools
+import hashlib
+import importlib
+import io
+import json
+import platform
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from .. import __version__, plot
+from .._files import write_whole
+from .._optional import load
+from ._outcome import Outcome, Table
+from ._record import Item, Report, plain
+from .report import page
+
+ITEMS: Mapping[str, str] = {
+    "fig-surfaces": "steepen.paper.fig_surfaces",
+    "lemma1": "steepen.paper.lemma1",
+    "fig-ascent": "steepen.paper.fig_ascent",
+    "theorem1": "steepen.paper.theorem1",
+    "quadratic": "steepen.paper.quadratic",
+    "table1": "steepen.paper.table1",
+    "fig-convergence": "steepen.paper.fig_convergence",
+    "fig-quasi-newton": "steepen.paper.fig_quasi_newton",
+    "fig-egr": "steepen.paper.fig_egr",
+}
+"""The items in the paper's order: a name, and the module with its NAME, TITLE, SECTION and run()."""
+
+_MADE_BY = "steepen reproduce"
+
+
+def reproduce(
+    out: str | Path,
+    only: str | Sequence[str] | None = None,
+    *,
+    force: bool = False,
+    progress: bool = False,
+) -> Report:
+    """Run the paper again and write a page about it.
+
+    In the folder are then `report.html` (the page, with the pictures inside), `results.json` (versions,
+    settings, claims, tables), `figures/` (PNG and SVG), `tables/` (CSV) and `traces/` (CSV). The page is
+    written after every item, so an interrupted run leaves one of what was done. Items that the same code with
+    the same versions has already made there are kept.
+
+    Parameters
+    ----------
+    out : path
+        The folder; it is made if it is missing.
+    only : str or sequence of str, optional
+        The items to run, from `ITEMS`; a string may name several with commas between. By default all.
+    force : bool
+        Redo what is there, and write even into a folder that holds something else.
+    progress : bool
+        Show a progress bar, if standard error is a terminal.
+
+    Returns
+    -------
+    Report
+        The items asked for, with their claims. The page shows all that is in the folder.
+
+    Examples
+    --------
+    >>> from steepen.paper import reproduce
+    >>> reproduce("out", only="fig-surface")
+    Traceback (most recent call last):
+    ValueError: only: 'fig-surface' is not known; did you mean 'fig-surfaces'?
+    """
+    names = _names(only)
+    load("matplotlib", "reproduce", extra="plot")
+    with _progress(progress, len(names)) as show:
+        folder = _folder(out, force)
+        present = _read(folder)
+        kept = [] if force else [name for name in names if name in present]
+        present = {name: item for name, item in present.items() if name in kept or name not in names}
+        _write_report(folder, present)
+        for name in names:
+            module = importlib.import_module(ITEMS[name])
+            show(module.TITLE)
+            if name not in present:
+                with _ctrl_c_stops_the_item():
+                    present[name] = _run(module, folder)
+                _write_report(folder, present)
+    return Report(folder, [present[name] for name in names], kept)
+
+
+def _names(only: str | Sequence[str] | None) -> list[str]:
+    """Check the names asked for, and put them in the paper's order."""
+    if only is None:
+        return list(ITEMS)
+    wanted = [str(name).strip() for name in (only.split(",") if isinstance(only, str) else only)]
+    for name in wanted:
+        if name not in ITEMS:
+            near = difflib.get_close_matches(name.lower().replace("_", "-"), ITEMS, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(ITEMS)}"
+            raise ValueError(f"only: {name!r} is not known; {hint}")
+    if not wanted:
+        raise ValueError("only: expected at least one name, got none")
+    return [name for name in ITEMS if name in wanted]
+
+
+def _folder(out: str | Path, force: bool) -> Path:
+    """Make the folder, or find out before any work why it cannot be used."""
+    folder = Path(out)
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"out: expected a folder, but {str(out)!r} is a file")
+    if folder.is_dir() and not force and any(folder.iterdir()) and _document(folder) is None:
+        raise ValueError(f"out: the folder {str(out)!r} holds something else; name another one, or use force")
+    try:
+        for part in ("figures", "tables", "traces"):
+            (folder / part).mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=folder / part).close()
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise ValueError(f"out: {str(out)!r} cannot be written: {reason}") from error
+    return folder
+
+
+def _document(folder: Path) -> dict[str, Any] | None:
+    """Read results.json; None if it is missing, or not by us."""
+    try:
+        document = json.loads((folder / "results.json").read_text("utf-8"))
+        return document if document["made_by"] == _MADE_BY else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _read(folder: Path) -> dict[str, Item]:
+    """Give the items in the folder that need not be run again: whole, and made by this very code."""
+    present: dict[str, Item] = {}
+    for record in (_document(folder) or {}).get("items", []):
+        try:
+            item = Item.from_json(record)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            continue
+        if (
+            item.name in ITEMS
+            and item.fingerprint == _fingerprint(ITEMS[item.name])
+            and all((folder / path).is_file() for path in item.files())
+        ):
+            present[item.name] = item
+    return present
+
+
+def _fingerprint(module: str) -> str:
+    """Tell code from other code: all of the library, the item, and the versions under them."""
+    file = importlib.import_module(module).__file__ or ""
+    return hashlib.sha256(_library() + Path(file).read_bytes() + json.dumps(_versions()).encode()).hexdigest()
+
+
+@functools.cache
+def _library() -> bytes:
+    folder = Path(plot.__file__).parent
+    return b"".join(path.read_bytes() for path in sorted(folder.rglob("*.py")))
+
+
+def _versions() -> dict[str, str]:
+    packages = {name: importlib.import_module(name).__version__ for name in ("numpy", "scipy", "matplotlib")}
+    return {"steepen": __version__, "python": platform.python_version()} | packages
+
+
+def _run(module: ModuleType, folder: Path) -> Item:
+    start = time.perf_counter()
+    try:
+        outcome: Outcome = module.run()
+    except Exception as error:  # not the caller's mistake, whatever its type says
+        raise RuntimeError(f"the item {module.NAME} failed: {error}") from error
+    tables = {
+        name: Table(table.columns, [tuple(plain(row)) for row in table.rows], table.caption)
+        for name, table in outcome.tables.items()
+    }
+    for name, figure in outcome.figures.items():
+        for kind in ("png", "svg"):
+            plot.save(figure, folder / "figures" / f"{name}.{kind}")
+    for name, table in tables.items():
+        _write_text(folder / "tables" / f"{name}.csv", _csv(table))
+    for name, trace in outcome.traces.items():
+        trace.save(folder / "traces" / f"{name}.csv")
+    return Item(
+        module.NAME,
+        module.TITLE,
+        module.SECTION,
+        _fingerprint(module.__name__),
+        round(time.perf_counter() - start, 3),
+        outcome.claims,
+        tables,
+        {name: outcome.captions.get(name, "") for name in outcome.figures},
+        list(outcome.traces),
+        outcome.notes,
+        plain(outcome.settings),
+    )
+
+
+def _write_report(folder: Path, present: Mapping[str, Item]) -> None:
+    """Write results.json and the page from the items present."""
+    items = [present[name] for name in ITEMS if name in present]
+    missing = [name for name in ITEMS if name not in present]
+    versions = _versions()
+    document = {
+        "made_by": _MADE_BY,
+        "versions": versions,
+        "missing": missing,
+        "items": [item.to_json() for item in items],
+    }
+    _write_text(folder / "results.json", json.dumps(document, allow_nan=False, indent=1, ensure_ascii=False))
+    _write_text(folder / "report.html", page(folder, items, missing, versions))
+
+
+def _write_text(path: Path, text: str) -> None:
+    write_whole(path, lambda file: file.write(text.encode()))
+
+
+def _csv(table: Table) -> str:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows([table.columns, *table.rows])
+    return text.getvalue()
+
+
+class _Stopped(BaseException):
+    """Ctrl-C by another name: `minimize` would turn a KeyboardInterrupt into a result, and the item go on."""
+
+
+@contextmanager
+def _ctrl_c_stops_the_item() -> Iterator[None]:
+    mine = threading.current_thread() is threading.main_thread()
+    if not mine or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield  # someone else has decided what Ctrl-C means
+        return
+
+    def stop(*_: object) -> None:
+        raise _Stopped
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    except _Stopped:
+        raise KeyboardInterrupt from None
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextmanager
+def _progress(wanted: bool, total: int) -> Iterator[Callable[[str], None]]:
+    """Give what moves the bar on to the next item; it does nothing where there is no terminal."""
+    if not wanted:
+        yield lambda title: None
+        return
+    rich = load("rich.progress", "progress=True", extra="cli")
+    console = load("rich.console", "progress=True", extra="cli").Console(file=sys.stderr)
+    if not console.is_terminal:
+        yield lambda title: None
+        return
+    columns = (
+        rich.BarColumn(20),
+        rich.MofNCompleteColumn(),
+        rich.TimeElapsedColumn(),
+        rich.TextColumn("{task.description}"),
+    )
+    with rich.Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=total)
+        begun = 0
+
+        def show(title: str) -> None:
+            nonlocal begun
+            bar.update(task, completed=begun, description=title)
+            begun += 1
+
+        yield show

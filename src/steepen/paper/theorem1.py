@@ -1,0 +1,296 @@
+"""Theorem 1, measured: safe steps never raise f, and f − f* stays under the linear bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import theory
+from .._budget import Budget
+from .._minimize import minimize
+from .._optional import load
+from .._result import Trace
+from ..functions import quadratic
+from ..plot import COLOURS
+from ._outcome import Claim, Outcome, Table
+
+__all__ = [
+    "NAME",
+    "SECTION",
+    "TITLE",
+    "Problem",
+    "least_squares",
+    "logistic",
+    "problems",
+    "run",
+    "strongly_convex",
+]
+
+NAME = "theorem1"
+TITLE = "Theorem 1: the safe steps and the linear rate"
+SECTION = "Section 3.1"
+
+Floats = NDArray[np.float64]
+
+TWICE_LAM_L = (0.0, 0.5, 2.0)
+"""λ is chosen by 2λL, which says how much steeper the penalty makes the steepest direction."""
+
+SHARES = (0.1, 0.5, 0.99)
+"""Steps tried, as shares of the upper end of the safe interval."""
+
+ITERATIONS = 200
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A convex f with its L and μ, and its minimum.
+
+    `L` and `mu` are measured with `steepen.theory` except where a note says that they are known.
+
+    Examples
+    --------
+    >>> strongly_convex().mu <= strongly_convex().L
+    True
+    """
+
+    title: str
+    fun: Callable[[Floats], Any]
+    grad: Callable[[Floats], Any]
+    hvp: Callable[[Floats, Floats], Any]
+    start: Floats
+    fmin: float
+    L: float
+    mu: float
+
+    def run(self, lam: float, step: float, iterations: int = ITERATIONS) -> Trace:
+        """Run CGD with the exact product and a constant step.
+
+        Examples
+        --------
+        >>> problem = strongly_convex()
+        >>> len(problem.run(0.1, 0.001, iterations=5))
+        6
+        """
+        result = minimize(
+            self.fun, self.start, method="cgd", jac=self.grad, hvp=self.hvp, lam=lam, step=step, gtol=0.0,
+            budget=Budget(iters=iterations),
+        )  # fmt: skip
+        assert result.trace is not None
+        return result.trace
+
+
+def strongly_convex(n: int = 10, seed: int = 0) -> Problem:
+    """Make a quadratic with eigenvalues from 1 to 10 in a random basis.
+
+    Examples
+    --------
+    >>> round(strongly_convex().L, 9), round(strongly_convex().mu, 9)
+    (10.0, 1.0)
+    """
+    rng = np.random.default_rng(seed)
+    basis = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    f = quadratic(basis @ np.diag(np.linspace(1.0, 10.0, n)) @ basis.T, b=rng.standard_normal(n))
+    start = rng.standard_normal(n)
+    L = theory.largest_curvature(f.hvp, start).value
+    mu = theory.smallest_curvature(f.hvp, start).value
+    return Problem("Quadratic", f, f.grad, f.hvp, start, f.fmin, L, mu)
+
+
+def least_squares(m: int = 20, n: int = 10, rank: int = 6, seed: int = 1) -> Problem:
+    """Make ½‖Ax − b‖² with a matrix of low rank: not strongly convex, but PL holds.
+
+    μ is the smallest eigenvalue of AᵀA that is not zero, that is, its smallest on the span of A's rows.
+
+    Examples
+    --------
+    >>> problem = least_squares()
+    >>> bool(problem.mu > 0)
+    True
+    """
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((m, rank)) @ rng.standard_normal((rank, n)) / np.sqrt(m)
+    b = rng.standard_normal(m)
+    start = rng.standard_normal(n)
+
+    def fun(x: Floats) -> float:
+        residual = A @ x - b
+        return float(residual @ residual) / 2
+
+    def grad(x: Floats) -> Floats:
+        return A.T @ (A @ x - b)
+
+    def hvp(x: Floats, v: Floats) -> Floats:
+        return A.T @ (A @ v)
+
+    rows = np.linalg.svd(A)[2][:rank]
+    L = theory.largest_curvature(hvp, start).value
+    mu = theory.smallest_curvature(lambda x, v: rows @ hvp(start, rows.T @ v), np.zeros(rank)).value
+    nearest = np.linalg.pinv(A) @ b
+    return Problem(f"Least squares, rank {rank} of {n}", fun, grad, hvp, start, fun(nearest), L, mu)
+
+
+def logistic(m: int = 60, n: int = 5, ridge: float = 0.1, seed: int = 2) -> Problem:
+    """Make logistic regression with a ridge, mean log(1 + exp(−yᵢaᵢᵀx)) + ½ρ‖x‖².
+
+    The logistic curvature is largest at 0, so the largest curvature there is L. μ = ρ is known.
+
+    Examples
+    --------
+    >>> logistic().mu
+    0.1
+    """
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((m, n)) * np.linspace(0.5, 2.0, n)
+    y = np.where(A @ rng.standard_normal(n) + rng.standard_normal(m) > 0, 1.0, -1.0)
+    signed = A * y[:, None]
+    start = 3.0 * rng.standard_normal(n)
+
+    def fun(x: Floats) -> float:
+        return float(np.logaddexp(0.0, -signed @ x).mean() + ridge * (x @ x) / 2)
+
+    def wrong(x: Floats) -> Floats:
+        return np.exp(-np.logaddexp(0.0, signed @ x))
+
+    def grad(x: Floats) -> Floats:
+        return -signed.T @ wrong(x) / m + ridge * x
+
+    def hvp(x: Floats, v: Floats) -> Floats:
+        p = wrong(x)
+        return signed.T @ (p * (1.0 - p) * (signed @ v)) / m + ridge * v
+
+    def hess(x: Floats) -> Floats:
+        return np.stack([hvp(x, e) for e in np.eye(n)])
+
+    L = theory.largest_curvature(hvp, np.zeros(n)).value
+    best = minimize(fun, np.zeros(n), method="newton", jac=grad, hess=hess, step=1.0, gtol=1e-14,
+                    budget=Budget(iters=20))  # fmt: skip
+    return Problem(f"Logistic regression, ridge {ridge:g}", fun, grad, hvp, start, best.fun, L, ridge)
+
+
+def problems() -> tuple[Problem, ...]:
+    """Give the three kinds of problems that the paper names.
+
+    Examples
+    --------
+    >>> len(problems())
+    3
+    """
+    return strongly_convex(), least_squares(), logistic()
+
+
+def run() -> Outcome:
+    """Run CGD at Theorem 1's step and at steps inside its interval, and hold both against it.
+
+    Examples
+    --------
+    >>> all(claim.holds for claim in run().claims)
+    True
+    """
+    outcome = Outcome(notes=list(_NOTES))
+    rows: list[tuple[Any, ...]] = []
+    cases = problems()
+    for problem in cases:
+        short = problem.title.partition(",")[0]
+        key = short.lower().replace(" ", "-")
+        closest, highest_rise, guards, last = 0.0, -np.inf, 0, 0.0
+        for product in TWICE_LAM_L:
+            lam = product / (2.0 * problem.L)
+            step = theory.safe_step(problem.L, lam)
+            trace = problem.run(lam, float(step))
+            outcome.traces[f"{NAME}-{key}-2λL={product:g}"] = trace
+            gap, limit = _gap(problem, trace), _bound(problem, trace, lam)
+            closest = max(closest, float((gap[1:] / limit[1:]).max()))
+            rate = theory.linear_rate(problem.L, problem.mu, lam)
+            rows.append((problem.title, problem.L, problem.mu, lam, step, rate, _worst_rate(gap)))
+            for share in SHARES:
+                inside = problem.run(lam, share * float(theory.safe_interval(problem.L, lam)[1]))
+                # f itself is rounded: a rise below that is none
+                rise = np.diff(inside.f) / (1e-14 * np.abs(inside.f[:-1]).max())
+                highest_rise = max(highest_rise, float(rise.max()))
+                guards += int(inside.guarded.sum())
+                last = max(last, float(inside.gnorm[-1] / inside.gnorm[0])) if share == 0.5 else last
+        outcome.claims += [
+            Claim(
+                f"{short}: f_k − f* within the linear bound, every k",
+                "f_k − f* ≤ bound",
+                f"at most {closest:.4f} × bound",
+                agrees=closest <= 1.0,
+            ),
+            Claim(
+                f"{short}: f never rises for steps inside the safe interval",
+                "nonincreasing",
+                "nonincreasing" if highest_rise <= 1.0 else "rises",
+                agrees=highest_rise <= 1.0 and guards == 0,
+            ),
+            Claim(
+                f"{short}: ∇f → 0",
+                "→ 0",
+                f"‖∇f‖ at {last:.1e} of the start's after {ITERATIONS} steps",
+                agrees=last < 0.05,
+            ),
+        ]
+    outcome.tables[NAME] = Table(
+        ("problem", "L", "μ", "λ", "α", "rate, bound", "rate, measured"),
+        rows,
+        f"CGD at α = 1/(L(1+2λL)²), {ITERATIONS} steps. The measured rate is the worst of (fₖ₊₁−f*)/(fₖ−f*).",
+    )
+    outcome.figures[NAME] = _figure(cases, outcome.traces)
+    outcome.captions[NAME] = (
+        "f − f* (solid) stays under Theorem 1's bound (dotted), without the penalty and with 2λL = 2. The "
+        "penalty's bound is the looser one: its step is nine times as short, to be safe in the worst case."
+    )
+    outcome.settings = {
+        "iterations": ITERATIONS,
+        "2λL": list(TWICE_LAM_L),
+        "shares of the interval": list(SHARES),
+    }
+    return outcome
+
+
+_NOTES = (
+    "L and μ come from steepen.theory (Lanczos on H·v): on the quadratic from one point, on least squares "
+    "with μ on the span of the rows, on logistic regression with L at 0, where the curvature is largest, and "
+    "the known μ = ρ.",
+    "For λ > 0 the interval is safe but not sharp: on a quadratic CGD converges for every α < 2/(L(1+2λL)), "
+    "1+2λL times as far.",
+)
+_FLOOR = 1e-10  # of f₀ − f*; below, the rounding of f shows
+
+
+def _gap(problem: Problem, trace: Trace) -> Floats:
+    return np.maximum(trace.f - problem.fmin, 0.0)
+
+
+def _bound(problem: Problem, trace: Trace, lam: float) -> Floats:
+    gap0 = float(trace.f[0]) - problem.fmin
+    return np.asarray(theory.bound(trace.k, problem.L, problem.mu, lam, gap0))
+
+
+def _worst_rate(gap: Floats) -> float:
+    seen = gap[gap > _FLOOR * gap[0]]
+    return float((seen[1:] / seen[:-1]).max())
+
+
+def _figure(cases: tuple[Problem, ...], traces: dict[str, Trace]) -> Any:
+    figure = load("matplotlib.figure", "a picture", extra="plot").Figure((12, 3.8), layout="constrained")
+    for problem, ax in zip(cases, figure.subplots(1, len(cases)), strict=True):
+        key = problem.title.partition(",")[0].lower().replace(" ", "-")
+        for product, colour in ((0.0, COLOURS["gd"]), (2.0, COLOURS["cgd"])):
+            trace = traces[f"{NAME}-{key}-2λL={product:g}"]
+            gap, limit = _gap(problem, trace), _bound(problem, trace, product / (2.0 * problem.L))
+            shown = gap > _FLOOR * gap[0]
+            name = "λ = 0 (GD)" if product == 0 else f"2λL = {product:g}"
+            ax.plot(trace.k[shown], gap[shown], color=colour, lw=1.8, label=f"{name}, measured")
+            ax.plot(trace.k, limit, color=colour, lw=1.8, ls=":", label=f"{name}, bound")
+        ax.set(yscale="log", title=problem.title, xlabel="iterations")
+        ax.title.set_fontsize("medium")
+        ax.grid(color="0.9", lw=0.6)
+        ax.spines[["top", "right"]].set_visible(False)
+    figure.axes[0].set_ylabel("f − f*")
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    return figure

@@ -1,0 +1,548 @@
+"""The runner: files, page, resume and bad input, on two small items; and the whole paper once."""
+
+import base64
+import csv
+import importlib
+import io
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import steepen as st
+from steepen.cli import main
+from steepen.paper import Item, Report, reproduce
+
+RUNNER = importlib.import_module("steepen.paper.reproduce")  # the name itself is the function's
+COMMAND = importlib.import_module("steepen.paper.command")
+
+FIRST = """
+import numpy as np
+from matplotlib.figure import Figure
+import steepen as st
+from steepen.paper import Claim, Outcome, Table
+
+NAME, TITLE, SECTION = "first", "A first <item> & more", "Section 1"
+CALLS = []
+
+
+def picture(k):
+    figure = Figure((2, 1))
+    figure.add_axes((0, 0, 1, 1)).plot([0, k], [0, 1])
+    return figure
+
+
+def run():
+    CALLS.append(NAME)
+    f = st.functions["booth"]
+    runs = {
+        name: st.minimize(f, [0.0, 0.0], method=name, step=0.05, trace="x", budget=st.Budget(grads=6))
+        for name in ("gd", "cgd-fd")
+    }
+    rows = [("a, \\"b\\" <c>", np.float64(1) / 3, 2, True), ("ü", np.inf, 3, None)]
+    return Outcome(
+        claims=[
+            Claim("first step of GD, %", "37.53", "37.53", True),
+            Claim(
+                "κ(B) is positive, which is a long sentence about a remark",
+                "> 0", "> 1", agrees=False, expected=False,
+            ),
+        ],
+        tables={"first-table": Table(("function", "x<y", "n", "ok"), rows, "A table")},
+        figures={"first-paths": picture(1), "first-again": picture(2)},
+        captions={"first-paths": "Paths with 'quotes' & a <tag>", "first-again": "Again"},
+        traces={f"first-{name}": run.trace for name, run in runs.items()},
+        notes=["Mind the gap."],
+        settings={"start": np.zeros(2), "α": 0.05},
+    )
+"""
+SECOND = """
+from steepen.paper import Claim, Outcome, Table
+
+NAME, TITLE, SECTION = "second", "A second item", "Section 2"
+CALLS = []
+HOOK = None
+AGREES = True
+
+
+def run():
+    CALLS.append(NAME)
+    if HOOK:
+        HOOK()
+    claims = [Claim("second", "1", "1", AGREES)]
+    return Outcome(claims=claims, tables={"second-t": Table(("k",), [(1,), (2,)])})
+"""
+
+
+@pytest.fixture
+def items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Put two small items in place of the paper's."""
+    folder = tmp_path / "modules"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+    modules: dict[str, ModuleType] = {}
+    for name, source in (("first", FIRST), ("second", SECOND)):
+        (folder / f"paper_item_{name}.py").write_text(source)
+        sys.modules.pop(f"paper_item_{name}", None)
+        modules[name] = importlib.import_module(f"paper_item_{name}")
+    table = {name: module.__name__ for name, module in modules.items()}
+    for user in (RUNNER, COMMAND):
+        monkeypatch.setattr(user, "ITEMS", table)
+
+    def calls() -> list[str]:
+        made = [name for module in modules.values() for name in module.CALLS]
+        for module in modules.values():
+            module.CALLS.clear()
+        return made
+
+    return SimpleNamespace(folder=folder, calls=calls, **modules)
+
+
+class Page(HTMLParser):
+    """What is in a page: pictures by figure, tables by id, every attribute, all text."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.pictures: dict[str, dict[str, str]] = {}
+        self.tables: dict[str, list[list[str]]] = {}
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self.open: list[str] = []
+        self.text = ""
+        self._figure = self._table = ""
+        self.feed(path.read_text("utf-8"))
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = {name: value or "" for name, value in attrs}
+        self.tags.append((tag, values))
+        if tag not in {"meta", "link", "img", "li"}:
+            self.open.append(tag)
+        if tag == "figure":
+            self._figure = values["id"]
+        if tag == "img":
+            self.pictures[self._figure] = values
+        if tag == "table":
+            self._table = values.get("id", values.get("class", ""))
+            self.tables[self._table] = []
+        if tag == "tr":
+            self.tables[self._table].append([])
+        if tag in {"td", "th"}:
+            self.tables[self._table][-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        if self.open and self.open[-1] in {"td", "th", "span"} and "table" in self.open and "tr" in self.open:
+            self.tables[self._table][-1][-1] += data
+
+
+def check_files(report: Report) -> None:
+    """Hold the folder against the items: every figure, table and trace, in its file and in the page."""
+    folder, page = report.folder, Page(report.page)
+    assert page.open == []
+    document = json.loads((folder / "results.json").read_text("utf-8"))
+    assert [Item.from_json(record) for record in document["items"]] == report.items
+    assert set(document["versions"]) == {"steepen", "python", "numpy", "scipy", "matplotlib"}
+    assert document["versions"]["numpy"] == np.__version__
+    figures = [name for item in report.items for name in item.captions]
+    tables = {name: table for item in report.items for name, table in item.tables.items()}
+    assert set(page.pictures) == set(figures)
+    for item in report.items:
+        for name, caption in item.captions.items():
+            kind, _, data = page.pictures[name]["src"].partition(";base64,")
+            svg = (folder / "figures" / f"{name}.svg").read_bytes()
+            assert (kind, base64.b64decode(data)) == ("data:image/svg+xml", svg)
+            assert svg.startswith(b"<?xml")
+            assert (folder / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+            assert page.pictures[name]["alt"] == caption
+            assert caption in page.text
+        for text in (item.title, item.section, *item.notes, *item.settings):
+            assert text in page.text
+        for name in item.traces:
+            with (folder / "traces" / f"{name}.csv").open() as file:
+                assert next(csv.reader(file))[:3] == ["k", "f", "gnorm"]
+    for name, table in tables.items():
+        assert page.tables[name][0] == list(table.columns)
+        assert len(page.tables[name]) == 1 + len(table.rows)
+        with (folder / "tables" / f"{name}.csv").open(newline="", encoding="utf-8") as file:
+            lines = list(csv.reader(file))
+        assert lines[0] == list(table.columns)
+        for line, row, shown in zip(lines[1:], table.rows, page.tables[name][1:], strict=True):
+            for text, value, seen in zip(line, row, shown, strict=True):
+                if isinstance(value, float):
+                    assert float(text) == value
+                    assert float(seen.replace("−", "-")) == pytest.approx(value, rel=1e-5)
+                else:
+                    assert text == ("" if value is None else str(value))
+                    words = {"None": "–", "True": "yes", "False": "no"}
+                    assert seen == (value if isinstance(value, str) else words.get(str(value), str(value)))
+    claims = [row for row in page.tables["claims"][1:] if len(row) == 4]
+    expected = [[c.text, c.paper, c.ours] for c in report.claims]
+    assert [row[:3] for row in claims] == expected
+    for row, claim in zip(claims, report.claims, strict=True):
+        assert ("agrees" in row[3]) == (claim.agrees and claim.expected)
+    made = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    listed = [path for item in report.items for path in item.files()]
+    assert made == sorted([Path("report.html"), Path("results.json"), *listed])
+
+
+def check_alone(page: Page) -> None:
+    """See that the page loads nothing: no script, no style sheet, no address outside it."""
+    assert not {"script", "iframe", "object", "embed", "base"} & {tag for tag, _ in page.tags}
+    for tag, attrs in page.tags:
+        for name in ("src", "srcset", "data", "poster", "style"):
+            assert attrs.get(name, "data:").startswith("data:")
+        if tag == "link":
+            assert attrs["href"] == "data:,"
+        assert "//" not in attrs.get("href", "")
+    style = page.text.partition("@media print")[0]
+    assert "url(" not in style
+    assert "@import" not in style
+
+
+def test_every_picture_and_table_is_in_its_file_and_in_the_page(items: Any, tmp_path: Path) -> None:
+    report = reproduce(tmp_path / "out")
+    check_files(report)
+    check_alone(Page(report.page))
+    assert items.calls() == ["first", "second"]
+    assert report.kept == []
+    assert report.holds
+    text = Page(report.page).text
+    assert "2 of 3 claims agree." in text
+    assert "Recovered, not published" in text
+    for slip in ("κ(B) > 1", "c + its cost ≤ T", "b + 1"):
+        assert slip in text
+
+
+def test_traces_are_the_runs(items: Any, tmp_path: Path) -> None:
+    report = reproduce(tmp_path / "out", only="first")
+    f = st.functions["booth"]
+    run = st.minimize(f, [0.0, 0.0], method="gd", step=0.05, trace="x", budget=st.Budget(grads=6))
+    with (report.folder / "traces" / "first-gd.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert run.trace is not None
+    assert [float(row["f"]) for row in rows] == run.trace.f.tolist()
+    assert [float(row["x1"]) for row in rows] == run.trace.x[:, 1].tolist()
+
+
+def test_only_and_order(items: Any, tmp_path: Path) -> None:
+    report = reproduce(tmp_path / "out", only=["second"])
+    assert items.calls() == ["second"]
+    assert "Not run: first." in Page(report.page).text
+    both = reproduce(tmp_path / "out", only=" second, first ")
+    assert [item.name for item in both.items] == ["first", "second"]
+    assert (items.calls(), both.kept) == (["first"], ["second"])
+    check_files(both)
+
+
+def test_a_second_run_redoes_nothing(items: Any, tmp_path: Path) -> None:
+    before = reproduce(tmp_path / "out")
+    stamp = (tmp_path / "out/figures/first-paths.svg").stat().st_mtime_ns
+    items.calls()
+    after = reproduce(tmp_path / "out")
+    assert items.calls() == []
+    assert after.items == before.items
+    assert after.kept == ["first", "second"]
+    assert (tmp_path / "out/figures/first-paths.svg").stat().st_mtime_ns == stamp
+
+
+def _edit(items: Any, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = items.folder / "paper_item_second.py"
+    path.write_text(path.read_text() + "# changed\n")
+
+
+def _lose_a_file(items: Any, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (out / "tables/second-t.csv").unlink()
+
+
+def _spoil_the_record(items: Any, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    document = json.loads((out / "results.json").read_text())
+    del document["items"][1]["claims"]
+    (out / "results.json").write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize("change", [_edit, _lose_a_file, _spoil_the_record])
+def test_what_is_out_of_date_is_redone(
+    change: Callable[..., None], items: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reproduce(tmp_path / "out")
+    items.calls()
+    change(items, tmp_path / "out", monkeypatch)
+    check_files(reproduce(tmp_path / "out"))
+    assert items.calls() == ["second"]
+
+
+def test_another_version_redoes_all(items: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reproduce(tmp_path / "out")
+    items.calls()
+    monkeypatch.setattr(RUNNER, "__version__", "99")
+    reproduce(tmp_path / "out")
+    assert items.calls() == ["first", "second"]
+
+
+def test_force_redoes_what_was_asked_for(items: Any, tmp_path: Path) -> None:
+    reproduce(tmp_path / "out")
+    items.calls()
+    report = reproduce(tmp_path / "out", only="second", force=True)
+    assert items.calls() == ["second"]
+    assert report.kept == []
+    assert set(Page(report.page).pictures) == {"first-paths", "first-again"}
+
+
+def _press_ctrl_c_inside_minimize() -> None:
+    """Press it where `minimize` would make a result of it."""
+    booth = st.functions["booth"]
+
+    def fun(x: Any) -> float:
+        fun.calls += 1  # type: ignore[attr-defined]
+        if fun.calls == 3:  # type: ignore[attr-defined]
+            os.kill(os.getpid(), signal.SIGINT)
+        return booth(x)
+
+    fun.calls = 0  # type: ignore[attr-defined]
+    st.minimize(fun, [0.0, 0.0], method="gd", jac=booth.grad, step=0.05)
+
+
+def _raise_ctrl_c() -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.fixture
+def usual_ctrl_c() -> Any:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("usual_ctrl_c")
+@pytest.mark.parametrize("press", [_press_ctrl_c_inside_minimize, _raise_ctrl_c])
+def test_interrupted_then_continued(press: Callable[[], None], items: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    items.second.HOOK = press
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(out)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert items.calls() == ["first", "second"]
+    document = json.loads((out / "results.json").read_text("utf-8"))
+    first = [Item.from_json(record) for record in document["items"]]
+    assert document["missing"] == ["second"]
+    check_files(Report(out, first, []))
+    items.second.HOOK = None
+    report = reproduce(out)
+    assert items.calls() == ["second"]
+    assert report.kept == ["first"]
+    check_files(report)
+
+
+@pytest.mark.usefixtures("usual_ctrl_c")
+def test_interrupted_on_the_command_line(
+    items: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items.second.HOOK = _press_ctrl_c_inside_minimize
+    assert main(["reproduce", "--out", str(tmp_path / "out")]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == (
+        f"steepen: interrupted; {tmp_path / 'out'} keeps what was done; the same command goes on from there\n"
+    )
+
+
+def test_an_item_that_fails_keeps_the_others(items: Any, tmp_path: Path) -> None:
+    def fail() -> None:
+        raise ValueError("no such thing")
+
+    items.second.HOOK = fail
+    with pytest.raises(RuntimeError, match="the item second failed: no such thing"):
+        reproduce(tmp_path / "out")
+    items.second.HOOK = None
+    assert reproduce(tmp_path / "out").kept == ["first"]
+
+
+@pytest.mark.parametrize(
+    ("only", "words"),
+    [
+        ("frist", "only: 'frist' is not known; did you mean 'first'?"),
+        ("first,SECOND", "only: 'SECOND' is not known; did you mean 'second'?"),
+        (["zzz"], "only: 'zzz' is not known; there are first, second"),
+        ("", "only: '' is not known; there are first, second"),
+        ([], "only: expected at least one name, got none"),
+    ],
+)
+def test_unknown_items(only: Any, words: str, items: Any, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)):
+        reproduce(tmp_path / "out", only=only)
+    assert items.calls() == []
+    assert not (tmp_path / "out").exists()
+
+
+def _a_file(path: Path) -> None:
+    path.write_text("mine")
+
+
+def _under_a_file(path: Path) -> None:
+    path.parent.write_text("mine")
+
+
+def _read_only(path: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may write anywhere")
+    path.mkdir(mode=0o555)
+
+
+def _not_ours(path: Path) -> None:
+    path.mkdir()
+    (path / "thesis.tex").write_text("mine")
+
+
+def _their_results(path: Path) -> None:
+    path.mkdir()
+    (path / "results.json").write_text('{"made_by": "someone"}')
+
+
+def _broken_results(path: Path) -> None:
+    path.mkdir()
+    (path / "results.json").write_text("{")
+
+
+@pytest.mark.parametrize(
+    ("prepare", "words"),
+    [
+        (_a_file, "is a file"),
+        (_under_a_file, "cannot be written: not a directory"),
+        (_read_only, "cannot be written: permission denied"),
+        (_not_ours, "holds something else"),
+        (_their_results, "holds something else"),
+        (_broken_results, "holds something else"),
+    ],
+)
+def test_folders_that_cannot_be_used(
+    prepare: Callable[[Path], None],
+    words: str,
+    items: Any,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "place" / "out"
+    if prepare is not _under_a_file:
+        out.parent.mkdir()
+    prepare(out)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(ValueError, match=f"^out: .*{words}"):
+        reproduce(out)
+    assert main(["reproduce", "--out", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("steepen: --out: ")
+    assert said.count("\n") == 1
+    assert items.calls() == []
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_force_writes_beside_what_is_there(items: Any, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/thesis.tex").write_text("mine")
+    report = reproduce(tmp_path / "out", force=True)
+    assert (tmp_path / "out/thesis.tex").read_text() == "mine"
+    assert report.page.is_file()
+    assert reproduce(tmp_path / "out").kept == ["first", "second"]  # from now on it is ours
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        ("matplotlib", "reproduce needs matplotlib: pip install 'steepen[plot]'"),
+        ("rich.progress", "progress=True needs rich: pip install 'steepen[cli]'"),
+    ],
+)
+def test_missing_dependencies(
+    module: str, words: str, items: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=re.escape(words)):
+        reproduce(tmp_path / "out", progress=True)
+    assert items.calls() == []
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("agrees", "code"), [(True, 0), (False, 1)])
+def test_exit_codes(
+    agrees: bool, code: int, items: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items.second.AGREES = agrees
+    assert main(["reproduce", "--out", str(tmp_path / "out")]) == code
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert said.out.splitlines()[-1] == f"{1 + agrees} of 3 claims agree"
+    assert main(["reproduce", "--out", str(tmp_path / "out"), "--only", "first"]) == 0
+    assert main(["reproduce", "--out", str(tmp_path / "out"), "--only", "zzz"]) == 2
+    assert capsys.readouterr().err == "steepen: --only: 'zzz' is not known; there are first, second\n"
+
+
+def test_list(items: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "--list"]) == 0
+    assert capsys.readouterr().out == "first   A first <item> & more\nsecond  A second item\n"
+    assert items.calls() == []
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_the_summary_fits_the_terminal(
+    width: int, items: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.chdir(tmp_path)
+    out, err = Terminal(), Terminal()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    assert main(["reproduce"]) == 0
+    lines = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", out.getvalue()).splitlines()
+    assert max(map(len, lines)) <= width
+    assert lines[-2:] == ["The page: out/report.html", "2 of 3 claims agree"]
+    text = " ".join(" ".join(lines).split())
+    for words in ("claim paper ours verdict", "first step of GD, % 37.53 37.53 agrees", "> 0 > 1 known slip"):
+        assert words in text
+    assert "A second item" in err.getvalue()  # the bar
+
+
+def test_piped_lines_are_whole(
+    items: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    assert main(["reproduce", "--out", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    claim = r"κ\(B\) is positive, which is a long sentence about a remark +> 0 +> 1 +known slip\n"
+    assert re.search(claim, said)
+    assert "\x1b" not in said
+    assert not re.search(r" \n", said)
+
+
+def test_the_whole_paper(paper: Report) -> None:
+    check_files(paper)
+    check_alone(Page(paper.page))
+    differing = [claim for claim in paper.claims if not claim.holds]
+    assert differing == []
+    assert [item.name for item in paper.items] == list(RUNNER.ITEMS)
+    for item in paper.items:
+        assert item.claims, item.name
+        assert item.section, item.name
+        named = [*item.tables, *item.captions, *item.traces]
+        assert all(name.startswith(item.name) for name in named)
+        assert all(item.captions.values())
+    assert sum(item.seconds for item in paper.items) < 60

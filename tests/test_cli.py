@@ -1,0 +1,589 @@
+import csv
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import steepen as st
+from steepen.cli import main
+
+COMMAND = [sys.executable, "-m", "steepen.cli"]
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self):
+        def refuse(word):
+            raise ValueError(f"{word} is not JSON")
+
+        return json.loads(self.out, parse_constant=refuse)
+
+    @property
+    def table(self):
+        """The rows of the table below the heading, by their first word."""
+        lines = self.out.splitlines()
+        titles = re.split(r" {2,}", lines[1].strip())
+        rows = [re.split(r" {2,}", line.strip()) for line in lines[2:] if "  " in line]
+        return {row[0].removesuffix("*"): dict(zip(titles, row, strict=True)) for row in rows}
+
+
+def split(word):
+    return word.split() if isinstance(word, str) else [str(word)]
+
+
+@pytest.fixture
+def cli(capsys):
+    def run(*words):
+        code = main([part for word in words for part in split(word)])
+        captured = capsys.readouterr()
+        return Done(code, captured.out, captured.err)
+
+    return run
+
+
+def in_terminal(columns, words):
+    """Run with standard output on a terminal, standard error on a pipe."""
+    parent, child = pty.openpty()
+    environment = os.environ | {"COLUMNS": str(columns), "TERM": "xterm"}
+    with subprocess.Popen(
+        [*COMMAND, *words.split()], stdout=child, stderr=subprocess.PIPE, env=environment
+    ) as process:
+        os.close(child)
+        text = read_all(parent)
+        err = process.stderr.read().decode()
+    return Done(process.returncode, text, err)
+
+
+def read_all(terminal):
+    """Read what a closed terminal still holds: at its end Linux reports an error."""
+    data = b""
+    try:
+        while chunk := os.read(terminal, 65536):
+            data += chunk
+    except OSError:
+        pass
+    os.close(terminal)
+    return data.decode().replace("\r\n", "\n")
+
+
+def plain(text):
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+# steepen functions
+
+
+def test_functions_lists_every_one(cli):
+    done = cli("functions")
+    lines = done.out.splitlines()
+    assert (done.code, done.err, len(lines)) == (0, "", 1 + len(st.functions))
+    assert re.split(r" {2,}", lines[0].strip()) == ["name", "title", "group", "n", "minimum", "bounds"]
+    for line, f in zip(lines[1:], st.functions.values(), strict=True):
+        name, title, group, n, minimum, _ = re.split(r" {2,}", line.strip())
+        assert (name, title, group) == (f.name, f.title, f.group)
+        assert n == ("any" if f.any_n else str(f.n))
+        assert float(minimum) == pytest.approx(f.fmin, rel=1e-5)
+
+
+def test_functions_as_json(cli):
+    document = cli("functions", "--json").document
+    assert [item["name"] for item in document] == list(st.functions)
+    for item in document:
+        f = st.functions[item["name"]]
+        assert item["minima"] == f.minima.tolist()
+        assert (item["fmin"], item["bounds"]) == (f.fmin, f.bounds.tolist())
+
+
+@pytest.mark.parametrize("name", ["branin", "shubert", "gramacy-lee"])
+def test_one_function_in_full_precision(cli, name):
+    f = st.functions[name]
+    out = cli("functions", name).out
+    assert out.startswith(f"{f.title} ({name}), {f.group}\n")
+    points = [
+        [float(word) for word in match.split(",")] for match in re.findall(r"\((-?\d[^()]*)\)", out) if match
+    ]
+    assert points[-len(f.minima) :] == f.minima.tolist()
+    assert repr(f.fmin) in out
+
+
+def test_one_function_in_another_dimension(cli):
+    document = cli("functions", "trid", "--n", 6, "--json").document
+    assert (document["n"], document["fmin"]) == (6, -50.0)
+    assert "minimum    -50\n" in cli("functions", "trid", "--n", 6).out
+
+
+# steepen run
+
+
+def test_run_gives_what_minimize_gives(cli):
+    done = cli(
+        "run branin --method cgd-fd --x0 -4.751,12.459 --step 0.01 --lam 0.07 --r 0.2",
+        "--b 10 --grads 40 --gtol 1e-6 --json",
+    )
+    f = st.functions["branin"]
+    res = st.minimize(
+        f, [-4.751, 12.459], method="cgd-fd", step=0.01, lam=0.07, r=0.2, b=10, gtol=1e-6,
+        budget=st.Budget(grads=40),
+    )  # fmt: skip
+    got = done.document
+    assert (done.code, done.err) == (0, "")
+    assert got["x"] == res.x.tolist()
+    assert (got["fun"], got["nit"], got["nfev"], got["njev"]) == (res.fun, res.nit, res.nfev, res.njev)
+    assert (got["status"], got["success"], got["message"]) == ("MAX_GRADIENTS", False, res.message)
+    assert got["gap"] == res.fun - f.fmin
+    assert got["gnorm"] == np.linalg.norm(f.grad(res.x))
+    assert got["distance"] == min(np.linalg.norm(res.x - m) for m in f.minima)
+    assert got["first_step"] == pytest.approx(87.07, abs=0.005)  # the paper's Table 1
+
+
+def test_run_in_words(cli):
+    done = cli("run", "booth", "--method", "gd", "--x0", "0,0", "--step", 0.05)
+    res = st.minimize(st.functions["booth"], [0.0, 0.0], method="gd", step=0.05)
+    lines = dict(re.split(r" {2,}", line, maxsplit=1) for line in done.out.splitlines()[1:])
+    assert done.out.startswith("Booth, n = 2, gd from (0, 0)\n")
+    assert float(lines["f"]) == pytest.approx(res.fun, rel=1e-9)
+    assert float(lines["‖∇f‖"]) == pytest.approx(np.linalg.norm(res.jac), rel=1e-2)
+    assert lines["status"] == "converged: The gradient norm is within gtol."
+    assert lines["spent"] == f"{res.nit} iterations, {res.njev} gradients, {res.nfev} values"
+    assert lines["distance"].endswith("to the minimiser (1, 3)")
+
+
+def test_run_tells_the_lowest_f_on_the_way_and_leaving_the_bounds(cli):
+    out = cli("run booth --method gd --x0 0,0 --step 0.13 --iters 30").out
+    assert "lowest f    74, seen on the way" in out
+    assert ", outside the bounds" in out
+
+
+@pytest.mark.parametrize("name", list(st.functions))
+def test_the_default_start_is_fixed_inside_and_no_minimiser(name):
+    from steepen._cli_options import problem
+
+    f, x0 = problem(name, None, None, seed=0)
+    again = problem(name, None, "random", seed=0)[1]
+    other = problem(name, None, None, seed=1)[1]
+    assert x0.tolist() == again.tolist() != other.tolist()
+    assert ((f.bounds[:, 0] <= x0) & (x0 <= f.bounds[:, 1])).all()
+    assert float(f(x0)) > f.fmin
+    batch = problem(name, None, None, seed=0, starts=4)[1]
+    assert batch.shape == (4, f.n)
+    assert batch[0].tolist() == x0.tolist()
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        ("--step L(0.05,0.01)", {"step": st.L(0.05, 0.01)}),
+        ("--step cosine(0.05,0.01)", {"step": st.schedules.Cosine(0.05, 0.01)}),
+        ("--step quadratic", {"step": st.steps.Quadratic()}),
+        ("--step armijo", {}),
+        ("--step auto --lam auto", {}),
+        ("--lam -0.01", {"lam": -0.01}),
+        ("--step 1e-2 --lam L(.01,1e-1)", {"step": 0.01, "lam": st.L(0.01, 0.1)}),
+        ("--penalty l2 --lam 0.1", {"penalty": st.penalties.L2(), "lam": 0.1}),
+        ("--penalty huber(0.5) --lam 0.1", {"penalty": st.penalties.Huber(0.5), "lam": 0.1}),
+        ("--penalty p-norm(3) --lam 0.1", {"penalty": st.penalties.PNorm(3.0), "lam": 0.1}),
+        ("--b 3", {"b": 3}),
+    ],
+)
+def test_options_mean_what_they_say(cli, words, options):
+    got = cli("run branin --method cgd --x0 1,2 --iters 20 --json", words).document
+    res = st.minimize(st.functions["branin"], [1.0, 2.0], method="cgd", budget=st.Budget(iters=20), **options)
+    assert (got["x"], got["nfev"], got["nhvp"]) == (res.x.tolist(), res.nfev, res.nhvp)
+
+
+def test_the_dimension_follows_the_start_point(cli):
+    assert cli("run", "levy", "--x0", "1.5,2,3", "--json").document["n"] == 3
+    assert len(cli("run", "levy", "--n", 5, "--json").document["x"]) == 5
+
+
+def test_the_trace_files(cli, tmp_path):
+    words = "run booth --method gd --x0 0,0 --step 0.05 --iters 9 --quiet --trace"
+    for suffix in ("csv", "npz"):
+        assert cli(words, tmp_path / f"t.{suffix}") == (0, "", "")
+    trace = st.minimize(
+        st.functions["booth"], [0.0, 0.0], method="gd", step=0.05, budget=st.Budget(iters=9), trace="x"
+    ).trace
+    with (tmp_path / "t.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["f"]) for row in rows] == trace.f.tolist()
+    assert [[float(row["x0"]), float(row["x1"])] for row in rows] == trace.x.tolist()
+    with np.load(tmp_path / "t.npz") as arrays:
+        assert arrays["njev"].tolist() == trace.njev.tolist()
+
+
+@pytest.mark.parametrize(
+    ("words", "suffix", "head"),
+    [("run", ".png", b"\x89PNG"), ("run", ".svg", b"<?xml"), ("compare", ".png", b"\x89PNG")],
+)
+def test_the_picture(cli, tmp_path, words, suffix, head):
+    path = tmp_path / f"picture{suffix}"
+    assert cli(words, "branin --grads 9 --quiet --plot", path) == (0, "", "")
+    assert path.read_bytes().startswith(head)
+
+
+def test_a_run_goes_on_from_its_checkpoint(cli, tmp_path):
+    words = "run rosenbrock --method gd --x0 -1.2,1 --step 0.001 --json --iters"
+    whole = cli(words, 30).document
+    part = cli(words, 12, "--checkpoint", tmp_path / "run.npz").document
+    rest = cli(words, 30, "--checkpoint", tmp_path / "run.npz").document
+    assert part["nit"] == 12
+    for document in (whole, rest):
+        del document["seconds"]
+    assert rest == whole
+
+
+# steepen compare
+
+
+@pytest.mark.parametrize(
+    ("words", "gd", "cgd_fd"),
+    [
+        # the paper's Table 1: improvement of the first step in percent
+        ("quadratic --x0 1,1,1,1,1,1,1,1,1,1 --step 0.01 --lam 0.4", "18.89", "97.91"),
+        ("rotated-hyper-ellipsoid --x0 12,5,1,5,12 --step 0.01 --lam 0.5", "15.94", "82.76"),
+        (
+            "levy --x0 -9.4186315,-5.2738909 --step 0.05 --lam L(0.01,0.1) --r 0.01 --grads 40",
+            "23.73",
+            "63.21",
+        ),
+        ("branin --x0 -4.751,12.459 --step 0.01 --lam 0.07 --r 0.2", "37.53", "87.07"),
+        ("griewank --x0 440.0436,312.7357 --step 0.01 --lam 40 --r 0.01", "0.01", "0.08"),
+        ("matyas --x0 1.4267,6.8533 --step 0.01 --lam 10", "1.83", "34.40"),
+    ],
+)
+def test_compare_prints_the_table_of_the_paper(cli, words, gd, cgd_fd):
+    done = cli("compare", words, "--methods", "gd,cgd-fd")
+    assert (done.code, done.err) == (0, "")
+    assert done.table["gd"]["1st %"] == gd
+    assert done.table["cgd-fd"]["1st %"] == cgd_fd
+
+
+def test_compare_against_minimize(cli):
+    done = cli("compare branin --x0 6,14 --methods gd,cgd,bfgs --step 0.01 --lam 0.07")
+    assert "from (6, 14), grads ≤ 40" in done.out
+    f, lowest = st.functions["branin"], {}
+    for method, lam in (("gd", None), ("cgd", 0.07), ("bfgs", None)):
+        res = st.minimize(
+            f, [6.0, 14.0], method=method, step=0.01, lam=lam, budget=st.Budget(grads=40), trace="x"
+        )
+        row = done.table[method]
+        assert float(row["f − f*"]) == pytest.approx(res.fun - f.fmin, rel=6e-3)
+        assert float(row["‖∇f‖"]) == pytest.approx(np.linalg.norm(f.grad(res.x)), rel=6e-3)
+        first = (f([6.0, 14.0]) - f(res.trace.x[1])) / f([6.0, 14.0]) * 100
+        assert row["1st %"] == f"{first:.2f}"
+        assert [int(row[title]) for title in ("grads", "values", "iters")] == [res.njev, res.nfev, res.nit]
+        assert row["status"] == ("max grads" if res.njev == 40 else "converged")
+        lowest[method] = res.fun
+    assert re.findall(r"^(\S+)\*", done.out, re.MULTILINE) == [min(lowest, key=lowest.get)]
+
+
+def test_compare_from_many_starts(cli, tmp_path):
+    path = tmp_path / "runs.csv"
+    done = cli(
+        "compare branin --methods gd,cgd-fd --step 0.01 --lam 0.05 --starts 7",
+        *("--seed", 3, "--json", "--csv", path),
+    )
+    f = st.functions["branin"]
+    starts = np.random.default_rng(3).uniform([-5, 0], [10, 15], size=(7, 2))
+    document = done.document
+    assert document["x0"] == starts.tolist()
+    assert document["budget"] == {"grads": 40}
+    with path.open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["method"], row["start"]) for row in rows] == [
+        (m, str(i)) for m in ("gd", "cgd-fd") for i in range(7)
+    ]
+    for item, lam in zip(document["methods"], (None, 0.05), strict=True):
+        singles = [
+            st.minimize(f, x0, method=item["method"], step=0.01, lam=lam, budget=st.Budget(grads=40))
+            for x0 in starts
+        ]
+        values = [res.fun for res in singles]
+        assert [run["fun"] for run in item["runs"]] == pytest.approx(values, rel=1e-9)
+        assert item["median"]["fun"] == pytest.approx(sorted(values)[3], rel=1e-9)
+        assert [run["status"] for run in item["runs"]] == [res.status.name for res in singles]
+        assert [float(row["fun"]) for row in rows if row["method"] == item["method"]] == [
+            run["fun"] for run in item["runs"]
+        ]
+    medians = {item["method"]: item["median"]["fun"] for item in document["methods"]}
+    assert document["best"] == min(medians, key=medians.get)
+
+
+def test_compare_many_starts_in_words(cli):
+    done = cli("compare branin --methods gd,bfgs --starts 9 --grads 12")
+    assert "medians over 9 random starts, grads ≤ 12" in done.out
+    assert re.fullmatch(r"[a-z ]+ \d/9", done.table["gd"]["status"])
+
+
+def test_compare_says_who_left_the_bounds(cli):
+    done = cli("compare eggholder --methods gd,newton")
+    assert done.table["newton"]["f − f*"].startswith("-")
+    assert "Ended outside the bounds, where f* need not be the minimum: newton" in done.out
+
+
+# Exit codes and errors
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "err"),
+    [
+        ("run booth", 0, ""),
+        ("run rosenbrock --method gd --iters 3", 0, ""),
+        ("run rosenbrock --method gd --evals 9", 0, ""),
+        ("run rosenbrock --method gd --grads 3", 0, ""),
+        ("run rosenbrock --method gd --step 1e-9 --gtol 0 --seconds 0.05", 0, ""),
+        ("compare booth --starts 3", 0, ""),
+        ("run rosenbrock --method gd", 1, "gd: Not converged within the default limit; give another"),
+        ("run rosenbrock --method gd --step 1", 1, "gd: f was not finite; x is the best finite point seen."),
+        ("run sphere --x0 1e200,0", 1, "bfgs: f was not finite"),
+        ("run holder-table", 1, "bfgs: The line search found no lower point along the direction."),
+        ("compare rosenbrock --methods gd,bfgs --step 1 --grads 99", 1, "gd: f was not finite"),
+        ("compare rosenbrock --methods gd --step 1 --grads 99 --starts 5", 1, "gd: f was not finite"),
+    ],
+)
+def test_exit_codes(cli, words, code, err):
+    done = cli(words, "--json")
+    assert (done.code, done.err.startswith(f"steepen: {err}" if err else "")) == (code, True)
+    assert isinstance(done.document, dict)
+    if not err:
+        assert done.err == ""
+    quiet = cli(words, "--quiet")
+    assert (quiet.code, quiet.out) == (code, "")
+
+
+def test_what_is_not_finite_is_null(cli):
+    document = cli("run", "sphere", "--x0", "1e200,0", "--json").document
+    assert (document["fun"], document["gap"], document["first_step"]) == (None, None, None)
+    assert cli("run", "sphere", "--x0", "1e200,0").code == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "err"),
+    [
+        ("run brannin", "FUNCTION: 'brannin' is not known; did you mean 'branin'?"),
+        ("run zzzzz", "FUNCTION: 'zzzzz' is not known; see `steepen functions`"),
+        ("functions levi", "FUNCTION: 'levi' is not known; did you mean 'levy'?"),
+        ("functions --n 3", "--n: give the name of a function with it"),
+        ("run branin --method cgd_fd", "--method: 'cgd_fd' is not known; did you mean 'cgd-fd'?"),
+        ("run branin --method zzz", "--method: 'zzz' is not known; there are gd, newton, bfgs"),
+        ("compare branin --methods gd,bgfs", "--methods: 'bgfs' is not known; did you mean 'bfgs'?"),
+        ("compare branin --methods gd,gd", "--methods: 'gd' is named twice"),
+        ("compare branin --methods gd,,bfgs", "--methods: '' is not known"),
+        ("compare branin --starts 0", "Invalid value for '--starts'"),
+        ("compare branin --starts 2 --x0 1,2", "--starts: draws its own start points; leave out --x0"),
+        ("compare branin --csv runs.txt", "--csv: expected a name ending in .csv, got 'runs.txt'"),
+        ("run branin --n 3", "--n: branin exists for n = 2 only, got n = 3"),
+        ("run levy --n 0", "Invalid value for '--n'"),
+        ("run branin --x0 1,2,3", "--x0: expected 2 numbers for branin, got 3"),
+        ("run levy --n 2 --x0 1,2,3", "--x0: expected 2 numbers for levy, got 3"),
+        ("run branin --x0 1,nan", "--x0: expected numbers with commas between, or random; got '1,nan'"),
+        ("run branin --x0 1,1e999", "--x0: expected numbers"),
+        ("run branin --seed -1", "Invalid value for '--seed'"),
+        ("run branin --step 0", "--step: expected positive values, got '0'"),
+        ("run branin --step -1", "--step: expected positive values, got '-1'"),
+        ("run branin --step L(0.1,0)", "--step: expected positive values, got 'L(0.1,0)'"),
+        ("run branin --step L(0.1)", "--step: expected a number, L(a,b), cosine(a,b), auto, armijo, quadra"),
+        ("run branin --step inf", "--step: expected a number"),
+        ("run branin --step 1_0", "--step: expected a number"),
+        ("run branin --step __import__('os')", "--step: expected a number"),
+        ("run branin --method cgd --lam armijo", "--lam: expected a number, L(a,b), cosine(a,b), auto; got"),
+        ("run branin --method cgd --lam L(0,1) --evals 9", "--lam: L(a,b) and cosine(a,b) need --grads or"),
+        ("run branin --lam 0.1", "--lam: method 'bfgs' has no penalty"),
+        ("run branin --b 3", "--b: method 'bfgs' has no penalty to switch off"),
+        ("run branin --method cgd --r 0.1", "--r: belongs to curvature="),
+        ("run branin --method cgd-fd --r -1", "--r: expected positive numbers, got -1.0"),
+        ("run branin --method cgd-fd --b -1", "--b: expected a whole number, 0 or more, got -1"),
+        (
+            "run branin --method cgd --penalty hubber",
+            "--penalty: 'hubber' is not known; did you mean 'huber'",
+        ),
+        ("run branin --method cgd --penalty huber(0)", "--penalty: delta: expected a positive number, got 0"),
+        ("run branin --method cgd --penalty l2(1)", "--penalty: l2 does not take 1 numbers, got 'l2(1)'"),
+        ("run branin --grads 0", "--grads: expected a whole number, 1 or more, got 0"),
+        ("run branin --grads many", "Invalid value for '--grads'"),
+        ("run branin --seconds nan", "--seconds: expected a positive number, got nan"),
+        ("run branin --gtol -1", "--gtol: expected a number, 0 or more, got -1.0"),
+        ("run branin --trace t.txt", "--trace: expected a name ending in .csv or .npz, got 't.txt'"),
+        ("run branin --trace no/such/t.csv", "--trace: there is no folder 'no/such'"),
+        ("run branin --plot p.bmp", "--plot: expected a name ending in .png or .svg or .pdf, got 'p.bmp'"),
+        ("run branin --plot no/such/p.png", "--plot: there is no folder 'no/such'"),
+        ("run branin --checkpoint no/such/c", "--checkpoint: there is no folder 'no/such'"),
+        ("run", "Missing argument 'FUNCTION'"),
+        ("run branin --colour red", "No such option: --colour"),
+        ("rum branin", "No such command 'rum'"),
+    ],
+)
+def test_errors_are_one_line_and_name_the_option(cli, words, err):
+    done = cli(words)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"steepen: {err}")
+    assert done.err.count("\n") == 1
+
+
+def test_a_foreign_checkpoint_is_left_alone(cli, tmp_path):
+    path = tmp_path / "run.npz"
+    path.write_text("not a checkpoint")
+    done = cli("run", "branin", "--checkpoint", path)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("steepen: --checkpoint: ")
+    assert path.read_text() == "not a checkpoint"
+
+
+@pytest.mark.parametrize("module", ["typer", "rich"])
+def test_a_missing_dependency_of_the_command(cli, monkeypatch, module):
+    monkeypatch.setitem(sys.modules, module, None)
+    done = cli("--help")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"steepen: the steepen command needs {module}: pip install 'steepen[cli]'\n"
+
+
+def test_a_missing_matplotlib_is_found_before_the_run(cli, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    done = cli("run", "branin", "--plot", tmp_path / "p.png")
+    assert done == (2, "", "steepen: --plot needs matplotlib: pip install 'steepen[plot]'\n")
+
+
+def test_a_bug_is_not_hidden(cli, monkeypatch):
+    from steepen import _cli_tables
+
+    monkeypatch.delattr(_cli_tables, "show_run")
+    with pytest.raises(AttributeError):
+        cli("run", "booth")
+
+
+def test_an_interrupt_between_runs(cli, monkeypatch):
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("steepen._cli_tables.show_run", interrupt)
+    assert cli("run", "booth") == (1, "", "steepen: interrupted\n")
+
+
+@pytest.fixture
+def interrupt_at_gradient_20(monkeypatch):
+    whole, calls = st.functions.Function.grad, []
+
+    def grad(self, X):
+        calls.append(None)
+        if len(calls) == 20:
+            signal.raise_signal(signal.SIGINT)
+        return whole(self, X)
+
+    monkeypatch.setattr(st.functions.Function, "grad", grad)
+
+
+@pytest.mark.usefixtures("interrupt_at_gradient_20")
+def test_an_interrupted_run_still_reports(cli):
+    done = cli("run rosenbrock --method gd --step 1e-9 --gtol 0 --json")
+    assert (done.code, done.err) == (1, "steepen: gd: The run was interrupted from the keyboard.\n")
+    assert (done.document["status"], done.document["nit"]) == ("INTERRUPTED", 19)
+
+
+@pytest.mark.usefixtures("interrupt_at_gradient_20")
+def test_an_interrupted_comparison_ends_with_what_is_there(cli):
+    done = cli("compare rosenbrock --methods bfgs,gd,cgd --gtol 0 --grads 12 --json")
+    assert done.code == 1
+    assert [item["method"] for item in done.document["methods"]] == ["bfgs", "gd"]
+    assert done.err == "steepen: gd: The run was interrupted from the keyboard.\n"
+
+
+# Help, terminals, pipes
+
+
+def test_help_and_version(cli):
+    assert cli("--version") == (0, f"steepen {st.__version__}\n", "")
+    done = cli("--help")
+    assert done.code == 0
+    for word in ("functions", "run", "compare", "Exit codes: 0"):
+        assert word in done.out
+    for command in ("functions", "run", "compare"):
+        assert cli(command, "--help").code == 0
+    assert "Exit codes" in cli("run", "--help").out
+    nothing = cli()
+    assert nothing.code == 2
+    assert "Usage: steepen" in nothing.out
+
+
+def test_help_loads_no_matplotlib():
+    code = "import sys, steepen.cli as c; c.main(['--help']); sys.exit('matplotlib' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_compare_fits_the_terminal(columns):
+    done = in_terminal(columns, "compare branin --methods gd,cgd-fd,bfgs,cgd-bfgs")
+    assert (done.code, done.err) == (0, "")
+    assert "\x1b[" in done.out  # colours
+    text = plain(done.out)
+    assert max(map(len, text.splitlines())) <= columns
+    lines = text.splitlines()[1:]
+    blocks = [i for i, line in enumerate(lines) if line.startswith("method")]
+    assert len(blocks) == {60: 2, 80: 1}[columns]
+    titles = [title for i in blocks for title in re.split(r" {2,}", lines[i])[1:]]
+    assert titles == ["f − f*", "‖∇f‖", "1st %", "grads", "values", "iters", "status", "time"]
+    for i in blocks:
+        names = [line.split()[0].rstrip("*") for line in lines[i + 1 : i + 5]]
+        assert names == ["gd", "cgd-fd", "bfgs", "cgd-bfgs"]
+
+
+@pytest.mark.parametrize("words", ["functions", "functions hartmann-6", "run hartmann-6"])
+@pytest.mark.parametrize("columns", [60, 100])
+def test_the_rest_fits_the_terminal(columns, words):
+    text = plain(in_terminal(columns, words).out)
+    assert max(map(len, text.splitlines())) <= columns
+    if words == "functions":
+        assert all(f"\n{name} " in text for name in st.functions)
+        assert ("Rotated Hyper-Ellipsoid" in text) == (columns == 100)
+        assert text.count("many local minima") == 1
+
+
+def test_a_pipe_gets_plain_whole_lines():
+    environment = os.environ | {"COLUMNS": "40", "TERM": "xterm"}
+    words = "compare hartmann-6 --methods gd,cgd-fd,bfgs,cgd-bfgs,newton"
+    done = subprocess.run([*COMMAND, *words.split()], capture_output=True, env=environment, check=True)
+    lines = done.stdout.decode().splitlines()
+    assert (done.stderr, "\x1b" in done.stdout.decode()) == (b"", False)
+    assert lines[1].split()[-1] == "time"
+    assert len([line for line in lines if line.startswith("method")]) == 1
+    assert all(line == line.rstrip() for line in lines)
+
+
+@pytest.mark.parametrize("words", ["run branin", "compare branin"])
+def test_the_progress_bar_is_on_standard_error_only(words):
+    command = [*COMMAND, *words.split(), "--json"]
+    drawn = {}
+    for extra in ((), ("--quiet",)):
+        parent, child = pty.openpty()
+        with subprocess.Popen([*command, *extra], stdout=subprocess.PIPE, stderr=child) as process:
+            os.close(child)
+            drawn[extra] = read_all(parent)
+            json.loads(process.stdout.read())
+        assert process.returncode == 0
+    assert "━" in drawn[()]
+    assert drawn[("--quiet",)] == ""
+
+
+def test_a_terminal_without_the_letters():
+    done = subprocess.run(
+        [*COMMAND, "run", "booth"], capture_output=True, env=os.environ | {"PYTHONIOENCODING": "ascii"}
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"f ? f*" in done.stdout
+
+
+def test_a_reader_that_leaves_early():
+    with subprocess.Popen([*COMMAND, "functions"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1
