@@ -528,9 +528,10 @@ def test_checkpoint_must_be_a_path(bad: Any) -> None:
     refused(TypeError, "checkpoint: expected a path", repr(bad), checkpoint=bad)
 
 
-@pytest.mark.parametrize("bad", [3, None])
-def test_args_must_be_a_tuple(bad: Any) -> None:
-    refused(TypeError, "args: expected a tuple", repr(bad), args=bad)
+def test_a_lone_argument_is_wrapped_as_in_scipy() -> None:
+    res = st.minimize(lambda x, a: a * float(x @ x), [1.0, 2.0], 3.0, jac=lambda x, a: 2 * a * x)
+    assert res.trace is not None
+    assert res.trace.f[0] == 15.0
 
 
 # --- budgets and tolerances ------------------------------------------------------------------------

@@ -130,7 +130,7 @@ def test_mistakes_in_schedules() -> None:
     with pytest.raises(ValueError, match=r"^T: not known yet"):
         schedules.L(0.0, 1.0)(0)
     for bad in (0, -3):
-        with pytest.raises(ValueError, match=rf"^T: expected at least one value, got {bad}"):
+        with pytest.raises(ValueError, match=rf"^T: expected a whole number, 1 or more, got {bad}"):
             schedules.L(0.0, 1.0, T=bad)
     with pytest.raises(ValueError, match=r"the run has no limit"):
         schedules.Cosine(0.0, 1.0).fit(None)

@@ -1,5 +1,6 @@
 """What theory promises on quadratics: finite termination, Theorem 1, the best constant step."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,6 @@ from hypothesis import strategies as hs
 
 import steepen as st
 from steepen._arrays import One
-from steepen.directions._direction import Context
 from steepen.directions.quasi_newton import Approximation
 
 from .problems import BY_NAME, Problem, quadratic, spd
@@ -61,9 +61,9 @@ def test_then_the_approximation_is_the_matrix(rule: Any, inverse: bool, n: int):
     kit: Any = One(problem.x0)
     approximation = Approximation(rule, inverse=inverse)
     memory = approximation.start(problem.x0, kit)
-    nobody: Any = None  # the approximation asks the oracle for nothing
+    context: Any = SimpleNamespace(kit=kit)  # it asks the oracle for nothing
     for x in res.trace.x:
-        approximation.learn(Context(nobody, kit), x, problem.grad(x), memory)
+        approximation.learn(context, x, problem.grad(x), memory)
     expected = np.linalg.inv(Q) if inverse else Q
     assert np.abs(memory["matrix"] - expected).max() <= 1e-5 * np.abs(expected).max()
 

@@ -49,8 +49,9 @@ def norm(v: Array) -> Array:
     """Euclidean norm over the last axis, kept as an axis, and safe from overflow."""
     xp = namespace(v)
     size = xp.max(xp.abs(v), axis=-1, keepdims=True)
-    unit = v / xp.where(size > 0, size, xp.ones_like(size))
-    return size * xp.sqrt(xp.sum(unit * unit, axis=-1, keepdims=True))
+    with np.errstate(invalid="ignore"):  # inf/inf: the norm is then NaN, and is found not to be finite
+        unit = v / xp.where(size > 0, size, xp.ones_like(size))
+        return size * xp.sqrt(xp.sum(unit * unit, axis=-1, keepdims=True))
 
 
 def adopt(like: Array, v: Array) -> Array:
@@ -117,6 +118,10 @@ class Kit(Protocol):
         """Scale a vector by its row's scalar."""
         ...
 
+    def scalar(self, s: Scalar, /) -> Scalar:
+        """Give a scalar as the run keeps it."""
+        ...
+
     def where(self, mask: Mask, a: Array, b: Array, /) -> Array:
         """Give the vector (or matrix) `a` where the mask holds, else `b`."""
         ...
@@ -164,7 +169,7 @@ def _long_dot(a: Array, b: Array) -> float:
 
 
 def _rows_dot(a: Array, b: Array) -> Scalar:
-    return np.vecdot(a, b)
+    return np.vecdot(a, b).astype(np.float64, copy=False)
 
 
 def _long_norm(v: Array) -> float:
@@ -195,6 +200,7 @@ class One:
 
     any = staticmethod(bool)
     all = staticmethod(bool)
+    scalar = staticmethod(float)
     negate = staticmethod(operator.not_)
     all_finite = staticmethod(math.isfinite)
     host = staticmethod(to_numpy)
@@ -259,6 +265,7 @@ class Many:
             self.dot = _rows_dot
 
     pick = staticmethod(np.where)
+    scalar = staticmethod(np.asarray)
     negate = staticmethod(np.logical_not)
     host = staticmethod(to_numpy)
 
@@ -283,13 +290,15 @@ class Many:
         return (slope < 0) & (slope > -np.inf)
 
     def dot(self, a: Array, b: Array) -> Scalar:  # pyright: ignore[reportRedeclaration]
-        return to_numpy((a * b).sum(axis=-1))
+        return to_numpy((a * b).sum(axis=-1)).astype(np.float64, copy=False)
 
     def norm(self, v: Array) -> Scalar:
         square = self.dot(v, v)
-        if ((square > _TINY) & (square < _HUGE)).all():
+        plain = (square > _TINY) & (square < _HUGE)
+        if plain.all():
             return np.sqrt(square)
-        return to_numpy(norm(v)[..., 0])
+        scaled = to_numpy(norm(v)[..., 0]).astype(np.float64, copy=False)
+        return np.where(plain, np.sqrt(np.where(plain, square, 1.0)), scaled)
 
     def times(self, s: Scalar, v: Array) -> Array:
         return self._column(s) * v

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-import numpy as np
+from ._check import number, whole
 
 
 @dataclass(frozen=True)
@@ -41,11 +40,10 @@ class Budget:
     def __post_init__(self) -> None:
         for name, least in (("grads", 1), ("evals", 1), ("iters", 0)):
             value = getattr(self, name)
-            if value is not None and not (_whole(value) and value >= least):
-                raise ValueError(f"{name}: expected a whole number, {least} or more, got {value!r}")
-        number = isinstance(self.seconds, int | float | np.number)
-        if self.seconds is not None and not (number and 0 < self.seconds < math.inf):
-            raise ValueError(f"seconds: expected a positive number, got {self.seconds!r}")
+            if value is not None:
+                whole(name, value, least)
+        if self.seconds is not None:
+            number("seconds", self.seconds, "a positive number", above=0)
 
     @property
     def total(self) -> int | None:
@@ -58,7 +56,3 @@ class Budget:
         """
         known = [limit for limit in (self.grads, self.iters) if limit is not None]
         return min(known) if known else None
-
-
-def _whole(value: object) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -11,14 +11,16 @@ import json
 import os
 import time
 import zipfile
+import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._arrays import Array, adopt, is_numpy, to_numpy
+from ._arrays import adopt, is_numpy, to_numpy
 from ._files import write_whole
 from ._loop import Carry, Ended, Loop
 from ._result import Status
@@ -56,10 +58,13 @@ class CheckpointError(ValueError):
 class Checkpoint:
     """Keeps the last whole state of a loop, and writes it now and then."""
 
-    def __init__(self, path: str | os.PathLike[str], settings: dict[str, str], x0: Array):
+    def __init__(self, path: str | os.PathLike[str], settings: dict[str, Any]):
+        if not isinstance(path, str | os.PathLike):
+            raise TypeError(f"checkpoint: expected a path, got {path!r}")
         self._path = Path(path)
-        digest = hashlib.sha256(to_numpy(x0).tobytes()).hexdigest()
-        self._settings = settings | {"x0": f"{tuple(x0.shape)} {x0.dtype} {digest[:16]}"}
+        if not self._path.parent.is_dir():
+            raise CheckpointError(f"checkpoint: the folder of {str(path)!r} does not exist")
+        self._settings = {name: _fingerprint(value) for name, value in settings.items()}
         self._state: Callable[[], dict[str, NDArray[Any]]] | None = None
         self._written = time.monotonic()
 
@@ -83,27 +88,54 @@ class Checkpoint:
         if not self._path.exists():
             return False
         try:
-            with np.load(self._path, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-            header: Any = json.loads(str(arrays.pop("header")))
-        except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
-            raise CheckpointError(
-                f"checkpoint: {str(self._path)!r} is not a whole steepen checkpoint ({error}); "
-                "move it away to start anew"
+            with open(self._path, "rb") as file, np.load(file, allow_pickle=False) as loaded:
+                arrays = {name: loaded[name] for name in loaded.files}
+            header = json.loads(str(arrays.pop("header")))
+            found, settings = header["steepen"], dict(header["settings"])
+        except _UNREADABLE as error:
+            raise self._error(
+                f"is not a whole steepen checkpoint ({error}); move it away to start anew"
             ) from error
-        if dict(header).get("steepen") != FORMAT:
-            raise CheckpointError(
-                f"checkpoint: {str(self._path)!r} has a format this version does not read; expected {FORMAT}"
-            )
+        if found != FORMAT:
+            raise self._error(f"has format {found!r}, and this version reads {FORMAT}")
         for name, here in self._settings.items():
-            there = header["settings"].get(name)
-            if there != here:
-                raise CheckpointError(
-                    f"checkpoint: {str(self._path)!r} belongs to another run: {name} is {there} there "
-                    f"and {here} here"
+            if settings.get(name) != here:
+                raise self._error(
+                    f"belongs to another run: {name} is {settings.get(name)} there and {here} here"
                 )
-        _restore(loop, arrays)
+        try:
+            _restore(loop, arrays)
+        except _UNREADABLE as error:
+            raise self._error(f"lacks a part of the run ({error!r})") from error
         return True
+
+    def _error(self, what: str) -> CheckpointError:
+        return CheckpointError(f"checkpoint: {str(self._path)!r} {what}")
+
+
+_UNREADABLE = (
+    ValueError, OSError, EOFError, KeyError, TypeError, AttributeError, IndexError,
+    NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+"""What reading a file that is torn, or is something else, may raise."""
+
+
+def _fingerprint(value: Any) -> str:
+    """Describe a setting in the same words in every process, arrays to the last bit."""
+    if is_numpy(value):
+        return f"array{tuple(value.shape)}:{value.dtype}:{hashlib.sha256(value.tobytes()).hexdigest()[:16]}"
+    if isinstance(value, str | int | float | bool | None):
+        return repr(value)
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(_fingerprint, cast('list[Any]', value)))}]"
+    if callable(value) and hasattr(value, "__qualname__"):
+        return value.__qualname__
+    if isinstance(value, partial):
+        return _fingerprint([value.func, *value.args])
+    if hasattr(value, "__dict__"):
+        parts = [f"{name}={_fingerprint(part)}" for name, part in vars(value).items() if name[0] != "_"]
+        return f"{type(value).__qualname__}({', '.join(parts)})"
+    return repr(value)
 
 
 def _snapshot(loop: Loop) -> Callable[[], dict[str, NDArray[Any]]]:
@@ -132,7 +164,7 @@ def _snapshot(loop: Loop) -> Callable[[], dict[str, NDArray[Any]]]:
 
 
 def _restore(loop: Loop, arrays: dict[str, NDArray[Any]]) -> None:
-    single, like = loop.kit.size is None, loop.carry.x
+    like = loop.carry.x
 
     def scalar(name: str) -> Any:
         value = arrays.get(name)
@@ -143,12 +175,19 @@ def _restore(loop: Loop, arrays: dict[str, NDArray[Any]]) -> None:
         return np.array(value, order="K") if is_numpy(like) else adopt(like, value)
 
     fields: dict[str, Any] = {name: vector(f"c.{name}") for name in _VECTORS}
+    rows = arrays.get("rows")
+    live = tuple(like.shape) if rows is None else (len(rows), like.shape[1])
+    if tuple(fields["x"].shape) != live:
+        raise ValueError(f"x has shape {tuple(fields['x'].shape)}, not {live}")
     fields |= {name: scalar(f"c.{name}") for name in _SCALARS}
     fields["p"] = vector("c.p") if "c.p" in arrays else None
     memory = {name[2:]: vector(name) for name in arrays if name.startswith("m.")}
+    if missing := set(loop.carry.memory) - set(memory):
+        raise KeyError(*missing)
     loop.carry = Carry(k=int(arrays["k"]), memory=memory, **fields)
     for name in _COUNTS:
-        setattr(loop.oracle, name, scalar(f"n.{name}"))
+        count = arrays[f"n.{name}"]
+        setattr(loop.oracle, name, count if count.ndim else int(count))
     source, verified = arrays["source"].tolist()
     loop.oracle.hvp_source, loop.oracle.verified = source, verified == "True"
     if "o.x" in arrays:
@@ -158,7 +197,9 @@ def _restore(loop: Loop, arrays: dict[str, NDArray[Any]]) -> None:
             vector("o.value") if arrays["o.value"].shape == arrays["o.x"].shape else scalar("o.value")
         )
     loop.earlier = float(arrays["seconds"])
-    loop.context.rows = None if single else arrays.get("rows")
+    loop.context.rows = rows
+    if rows is not None:
+        loop.oracle.rows = len(rows)
     i = 0
     while f"e{i}.status" in arrays:
         at = {name: scalar(f"e{i}.{name}") for name in ("rows", "nit", "f", "best_f", "best_k")}

@@ -24,6 +24,7 @@ from ._minimize import METHODS, minimize
 from ._optional import load
 from ._result import Result, Status
 from .functions import functions as all_functions
+from .paper.command import register
 
 EXIT_CODES = (
     "Exit codes: 0, a tolerance was met or the budget that was asked for is spent; 1, a run failed "
@@ -230,6 +231,9 @@ def compare(
         text = ", ".join(f"{key} ≤ {value:g}" for key, value in limits.items())
         _cli_tables.show_comparison(_cli_tables.Page(), fun, start, summaries, text)
     return _exit_code({item["method"]: item["runs"] for item in summaries}, limited=True)
+
+
+register(app)  # steepen reproduce
 
 
 def _method_options(

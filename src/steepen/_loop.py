@@ -12,6 +12,7 @@ import numpy as np
 
 from ._arrays import Array, Kit, Many, Mask, Rows, Scalar, is_numpy
 from ._budget import Budget
+from ._interrupt import Wish, held_back
 from ._oracle import Cost, Oracle
 from ._recorder import BatchRecorder, Recorder
 from ._result import Status
@@ -155,6 +156,7 @@ class Loop:
         self.callback, self.watch = callback, watch
         self.context = Context(oracle, kit, self._too_late)
         self.ended: list[Ended] = []
+        self.undone: list[Rows | None] = []  # rows whose last step came to no end
         # steepest descent is what every run falls back to: a run of it alone has nothing switched on
         steepest = isinstance(direction, GD)
         self.carry = Carry(
@@ -185,18 +187,21 @@ class Loop:
         """Iterate until every row has ended."""
         self._began = time.perf_counter()
         try:
-            self._iterate()
+            with held_back() as wish:
+                self._iterate(wish)
         except KeyboardInterrupt:
             self._cut(Status.INTERRUPTED)
         except Exception:
             self._cut(Status.FAILED)
             raise
 
-    def _iterate(self) -> None:
+    def _iterate(self, wish: Wish) -> None:
         c, oracle, watch = self.carry, self.oracle, self.watch
         batch = self.recorder if isinstance(self.recorder, BatchRecorder) else None
         while True:
             c.spent = (oracle.nfev, oracle.njev, oracle.nhvp)
+            if wish.pressed:
+                raise KeyboardInterrupt
             if watch is not None:
                 watch(self)
             if self._value(c) or self._gradient(c) or self._step(c):
@@ -215,6 +220,8 @@ class Loop:
             if self._timed and self._late():
                 return True
             c.f = self.oracle.value(c.x)
+        if not kit.all_finite(c.f) and self._end(~np.isfinite(c.f), Status.NONFINITE_VALUE):
+            return True
         better = c.f < c.best_f
         if kit.all(better):
             c.best_x, c.best_f, c.best_k = c.x, c.f, c.k
@@ -222,8 +229,6 @@ class Loop:
             c.best_x = kit.where(better, c.x, c.best_x)
             c.best_f = kit.pick(better, c.f, c.best_f)
             c.best_k = kit.pick(better, c.k, c.best_k)
-        if not kit.all_finite(c.f) and self._end(~np.isfinite(c.f), Status.NONFINITE_VALUE):
-            return True
         if c.k == 0:
             return False
         if self._switching:
@@ -304,10 +309,10 @@ class Loop:
 
     def _called(self, c: Carry) -> bool:
         assert self.callback is not None
-        state = State(
-            c.k, self.kit.copy(c.x), c.f, c.lam, c.alpha, c.penalised, c.guarded,
-            *c.spent, self.seconds, self.context.rows,
-        )  # fmt: skip
+        scalars = (c.f, c.lam, c.alpha, c.penalised, c.guarded, *c.spent)
+        copies = (np.array(s) if is_numpy(s) else s for s in scalars)
+        rows = None if self.context.rows is None else self.context.rows.copy()
+        state = State(c.k, self.kit.copy(c.x), *copies, seconds=self.seconds, rows=rows)
         try:
             stop = self.callback(state)
         except StopIteration:
@@ -364,6 +369,8 @@ class Loop:
     def _cut(self, status: Status) -> None:
         """End everything at once, wherever the iteration stands."""
         c = self.carry
+        if self.kit.size is None and self.ended:
+            return  # it had just ended by itself
         if self.recorder is not None and self.recorder.length > c.k:
             # the step was made and recorded
             c.from_x, c.before, c.x, c.f, c.gnorm = c.x, c.f, c.to_x, c.to_f, NAN
@@ -416,8 +423,7 @@ class Loop:
         if c.f is None and nit:
             # cut before f was known here: the run ends where the last step began
             x, f, g, nit = c.from_x, c.before, c.g, nit - 1
-            if self.recorder is not None:
-                self.recorder.blank(rows)
+            self.undone.append(rows)
         else:
             f = c.best_f * NAN if c.f is None else c.f
             evaluated = is_numpy(c.gnorm) or c.gnorm == c.gnorm

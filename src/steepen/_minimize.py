@@ -6,14 +6,16 @@ import difflib
 import math
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ._arrays import Array, Kit, Many, is_numpy, kit_for, namespace
 from ._budget import Budget
+from ._check import number
 from ._checkpoint import Checkpoint
 from ._gradient_check import check_gradient as run_gradient_check
 from ._loop import Ended, Loop, State, Tolerances
@@ -43,7 +45,7 @@ METHODS: dict[str, Direction] = {
 def minimize(
     fun: Callable[..., Any],
     x0: ArrayLike | Array,
-    args: tuple[Any, ...] = (),
+    args: Any = (),
     method: str | Direction = "bfgs",
     *,
     jac: Callable[..., Any] | bool | str | None = None,
@@ -132,6 +134,7 @@ def minimize(
     >>> res.njev, res.status.name
     (40, 'MAX_GRADIENTS')
     """
+    given = cast("tuple[Any, ...]", args if isinstance(args, tuple) else (args,))  # as SciPy does
     x = _start_point(x0)
     kit = kit_for(x)
     x = kit.own(x)
@@ -142,16 +145,18 @@ def minimize(
     ending = _switch(direction, switch, b, total)
     _check_lengths(direction, rule, ending, total)
     tolerances = _tolerances(x, tol, gtol, ftol, xtol)
-    if trace not in (True, False, "x"):
+    if not (isinstance(trace, bool) or (isinstance(trace, str) and trace == "x")):
         raise ValueError(f'trace: expected True, False or "x", got {trace!r}')
-    oracle = _oracle(fun, x, kit, jac, hvp, hessp, hess, args)
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback: expected a callable, got {callback!r}")
+    oracle = _oracle(fun, x, kit, jac, hvp, hessp, hess, given)
     recorder = None
     if trace:
         recorder = (Recorder if kit.size is None else BatchRecorder)(x, kit, trace == "x")
     saver = None
     if checkpoint is not None:
-        settings = {"method": repr(direction), "step": repr(rule), "switch": repr(ending)}
-        saver = Checkpoint(checkpoint, settings | {"trace": repr(trace)}, x)
+        settings = {"x0": x if is_numpy(x) else kit.host(x), "method": direction, "step": rule}
+        saver = Checkpoint(checkpoint, settings | {"switch": ending, "trace": trace})
     with progress_bar(progress, budget) as show:
         watchers = [w for w in (saver and saver.watch, show) if w is not None]
         loop = Loop(
@@ -164,13 +169,30 @@ def minimize(
         try:
             loop.run()
         except Exception as error:
-            error.partial_result = _result(loop)  # pyright: ignore[reportAttributeAccessIssue]
-            error.add_note("steepen: the run up to here is in the attribute `partial_result`")
+            with suppress(OSError):  # the user's error is the one to see
+                _save(saver, loop)
+            _attach(error, _result(loop))
             raise
-        finally:
-            if saver is not None:
-                saver.write()
+        _save(saver, loop)
     return _result(loop)
+
+
+def _save(saver: Checkpoint | None, loop: Loop) -> None:
+    try:
+        if saver is not None:
+            saver.write()
+    except OSError as error:
+        _attach(error, _result(loop))
+        raise
+
+
+def _attach(error: Exception, partial: Result) -> None:
+    try:
+        error.partial_result = partial  # pyright: ignore[reportAttributeAccessIssue]
+    except (AttributeError, TypeError):  # some exceptions take no attributes
+        error.add_note("steepen: this exception takes no attributes, so the run up to here is lost")
+    else:
+        error.add_note("steepen: the run up to here is in the attribute `partial_result`")
 
 
 def _each(watchers: list[Callable[[Loop], object]]) -> Callable[[Loop], object] | None:
@@ -180,15 +202,15 @@ def _each(watchers: list[Callable[[Loop], object]]) -> Callable[[Loop], object] 
 
 
 def _start_point(x0: Any) -> Array:
-    if not hasattr(x0, "__array_namespace__") and not _is_tensor(x0):
+    if not (_is_tensor(x0) or (hasattr(x0, "__array_namespace__") and x0.ndim)):
         try:
             x0 = np.asarray(x0)
         except ValueError as error:
             raise ValueError(f"x0: expected an array of numbers, got {x0!r}") from error
-    if "int" in str(x0.dtype):
-        x0 = x0 / 1
     if is_numpy(x0) and x0.ndim == 0:
         x0 = x0[None]
+    if "int" in str(x0.dtype):
+        x0 = x0 / 1
     if str(x0.dtype).removeprefix("torch.") not in ("float32", "float64"):
         raise TypeError(f"x0: expected float32 or float64 numbers, got dtype {x0.dtype}")
     if x0.ndim not in (1, 2) or 0 in x0.shape:
@@ -235,7 +257,7 @@ def _direction(
 
 def _step(step: ScheduleLike | Step | None, direction: Direction) -> Step:
     if step is None:
-        return Armijo(longest=1.0) if direction.unit else Armijo()
+        return Armijo(grow=math.inf, longest=1.0) if direction.unit else Armijo()
     return step if isinstance(step, Step) else Fixed(step)
 
 
@@ -276,8 +298,7 @@ def _tolerances(x: Array, tol: float | None, gtol: float | None, ftol: float, xt
     if gtol is None:
         gtol = 1e-5 if "64" in str(x.dtype) else 1e-3
     for name, value in (("gtol", gtol), ("ftol", ftol), ("xtol", xtol)):
-        if not 0 <= value < math.inf:
-            raise ValueError(f"{name}: expected a number, 0 or more, got {value!r}")
+        number(name, value, "a number, 0 or more", least=0)
     return Tolerances(float(gtol), float(ftol), float(xtol))
 
 
@@ -305,7 +326,7 @@ def _oracle(
             raise ValueError('jac: "cs" takes NumPy arrays only')
     elif jac is not True and not callable(jac):
         raise TypeError(f"jac: expected a callable, True, or a name such as '2-point'; got {jac!r}")
-    return Oracle(fun, x, kit, jac=jac, hvp=hvp, hess=hess, args=tuple(args))
+    return Oracle(fun, x, kit, jac=jac, hvp=hvp, hess=hess, args=args)
 
 
 def _default_gradient(fun: Any, x: Array) -> Any:
@@ -319,6 +340,9 @@ def _default_gradient(fun: Any, x: Array) -> Any:
 
 def _result(loop: Loop) -> Result:
     """Put the rows together in the order they were given."""
+    for rows in loop.undone:
+        if loop.recorder is not None:
+            loop.recorder.blank(rows)
     kit, direction = loop.kit, loop.direction
     common: dict[str, Any] = {
         "hvp_source": direction.source(loop.oracle) or loop.step.source(loop.oracle),

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from ._arrays import Array, Kit, Many, Mask, Rows, Scalar, is_numpy, to_numpy
+from ._arrays import Array, Kit, Many, Mask, Rows, Scalar, is_numpy, namespace, to_numpy
 from ._autodiff import differentiate
 
 Function = Callable[..., Any]
@@ -88,6 +88,7 @@ class Oracle:
         self._combined = jac is True
         self.memo = Memo(kit)  # of ∇f where it comes with f, of f where ∇f is made of it
         self._hess_memo = Memo(kit)
+        self._like = x0
         self._n = int(x0.shape[-1])
         self._shape = tuple(x0.shape)
         if isinstance(jac, str) and jac in AUTODIFF:
@@ -101,7 +102,7 @@ class Oracle:
         self.njev: Scalar = 0
         self.nhvp: Scalar = 0
         self.nhev: Scalar = 0
-        self._rows = kit.size
+        self.rows = kit.size  # how many are live; None for a single run
         # the common case, a single NumPy run with two callables, takes the short way
         self._plain = kit.size is None and is_numpy(x0) and callable(self._jac)
         self.cost_value = Cost(1, 1) if self._combined else Cost(1, 0)
@@ -201,7 +202,7 @@ class Oracle:
             return self._vector(self._call(self._hvp, only, x, v), only, "hvp")
         if self._hess is not None:
             matrix = self.hess(x, g, only)
-            return (matrix @ v[..., None])[..., 0]
+            return (matrix * v[..., None, :]).sum(axis=-1)
         if self.hvp_source == "complex step":
             return self._complex_step(x, v, g, only)
         return self._difference_of_gradients(x, v, g, only)
@@ -248,7 +249,7 @@ class Oracle:
             count = getattr(self, name)
             if is_numpy(count):
                 setattr(self, name, count[rows])
-        self._rows = len(rows)
+        self.rows = len(rows)
         self.memo.keep(rows)
         self._hess_memo.keep(rows)
 
@@ -265,13 +266,13 @@ class Oracle:
         if self._kit.size is None:
             if type(f) is float:
                 return f
-            array = to_numpy(f)
+            array = _array(f, "fun")
             if array.size != 1 or array.dtype.kind not in "fiu":
                 raise TypeError(
                     f"fun: expected a real scalar, got {_describe(array)} from {type(f).__name__}"
                 )
             return float(array.reshape(()))
-        array = to_numpy(f)
+        array = _array(f, "fun")
         rows = self._row_count(only)
         if array.shape != (rows,) or array.dtype.kind not in "fiu":
             raise TypeError(
@@ -284,7 +285,7 @@ class Oracle:
     def _vector(self, g: Any, only: Mask, name: str, tail: tuple[int, ...] = ()) -> Array:
         rows = self._row_count(only)
         shape = (self._n, *tail) if rows is None else (rows, self._n, *tail)
-        found = g if hasattr(g, "dtype") else np.asarray(g)
+        found = _array(g, name) if is_numpy(self._like) or not hasattr(g, "dtype") else g
         if tuple(found.shape) != shape:
             raise ValueError(f"{name}: expected shape {shape}, got {_describe(found)}")
         if getattr(found.dtype, "kind", "f") not in "fiu":
@@ -295,21 +296,16 @@ class Oracle:
     def _rows_of(column: Any, only: Mask) -> Any:
         return column if only is None or column.ndim == 1 else column[only]
 
-    @property
-    def rows(self) -> int | None:
-        """How many rows are live; None for a single run."""
-        return self._rows
-
     def _row_count(self, only: Mask) -> int | None:
         if self._kit.size is None:
             return None
-        return self._rows if only is None else int(only.sum())
+        return self.rows if only is None else int(only.sum())
 
     def _spread(self, part: Array, only: Mask) -> Array:
         if only is None or self._kit.size is None or only.all():
             return part
         assert isinstance(self._kit, Many)
-        rest = self._kit.xp.zeros((int((~only).sum()), *part.shape[1:]), dtype=part.dtype)
+        rest = namespace(part).zeros((int((~only).sum()), *part.shape[1:]), dtype=part.dtype)
         pieces = [(np.flatnonzero(only), part), (np.flatnonzero(~only), rest)]
         return self._kit.merge(pieces)
 
@@ -396,9 +392,10 @@ class Oracle:
 
 
 def _pair(returned: Any) -> tuple[Any, Any]:
-    if not (isinstance(returned, tuple | list) and len(returned) == 2):  # pyright: ignore
-        raise TypeError(f"fun: expected the pair (f, g), as jac=True says; got {type(returned).__name__}")
-    return returned[0], returned[1]  # pyright: ignore
+    pair = cast("tuple[Any, ...]", returned) if isinstance(returned, tuple | list) else ()
+    if len(pair) != 2:
+        raise TypeError(f"fun: expected the pair (f, g), as jac=True says; got {returned!r}")
+    return pair[0], pair[1]
 
 
 def _bound(function: Function, args: tuple[Any, ...]) -> Function:
@@ -407,6 +404,13 @@ def _bound(function: Function, args: tuple[Any, ...]) -> Function:
 
 def _ones(only: Mask) -> Any:
     return 1 if only is None or only is True or only.all() else only
+
+
+def _array(returned: Any, name: str) -> Any:
+    try:
+        return to_numpy(returned)
+    except ValueError as error:  # ragged
+        raise TypeError(f"{name}: expected an array of numbers, got {returned!r}") from error
 
 
 def _describe(a: Any) -> str:

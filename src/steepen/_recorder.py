@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._arrays import Array, Kit, Mask, Rows, Scalar
+from ._arrays import SHORT, Array, Kit, Mask, Rows, Scalar
 from ._result import Trace
 
 COLUMNS = {
@@ -57,11 +57,11 @@ class Recorder:
         penalised: Mask, guarded: Mask, spent: tuple[Scalar, Scalar, Scalar],
     ) -> None:  # fmt: skip
         """Record an iterate, and the step taken from it."""
-        self._rows += self._pack(f, gnorm, lam, step, *spent, penalised, guarded)
         if self._x is not None:
             self._recent.append(x)
             if len(self._recent) >= self._together:
                 self._flush()
+        self._rows += self._pack(f, gnorm, lam, step, *spent, penalised, guarded)
 
     def blank(self, rows: Rows | None) -> None:
         """Take back the step of the last iterate: it was made, but not brought to an end."""
@@ -110,7 +110,8 @@ class BatchRecorder:
         self._host = kit.host
         self._shape, self._number = tuple(x.shape), self._host(x).dtype
         self._columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
-        self._x: list[NDArray[Any]] | None = [] if keep_x else None
+        self._x = bytearray() if keep_x else None
+        self._order: Any = "F" if self._shape[1] < SHORT else "C"  # as the batch is kept
         self._open: list[tuple[Rows | None, tuple[Any, ...], Array]] = []
 
     @property
@@ -134,8 +135,9 @@ class BatchRecorder:
             fill = np.nan if COLUMNS[name] == "d" else 0
             column.append(_whole([(rows, entry[i]) for rows, entry, _ in pieces], self._shape[:1], fill))
         if self._x is not None:
-            x = [(rows, self._host(x)) for rows, _, x in pieces]
-            self._x.append(_whole(x, self._shape, np.nan).astype(self._number, copy=False))
+            x = _whole([(rows, self._host(x)) for rows, _, x in pieces], self._shape, np.nan)
+            x = np.asarray(x, dtype=self._number, order=self._order)
+            self._x += (x.T if self._order == "F" else x).data
 
     def blank(self, rows: Rows | None) -> None:
         """Take back the step of the last iterate of these rows."""
@@ -152,15 +154,23 @@ class BatchRecorder:
             name: _stack(column[:length], size, COLUMNS[name]) for name, column in self._columns.items()
         }
         if self._x is not None:
-            arrays["x"] = _stack(self._x[:length], self._shape, self._number)
+            arrays["x"] = self._iterates(bytes(self._x))[:length]
         return arrays
+
+    def _iterates(self, data: bytes | bytearray) -> NDArray[Any]:
+        size, n = self._shape
+        flat = np.frombuffer(data, self._number)
+        if self._order == "F":
+            return flat.reshape(-1, n, size).transpose(0, 2, 1)
+        return flat.reshape(-1, size, n)
 
     def load(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Go on from a checkpoint's arrays."""
         for name, column in self._columns.items():
             column.extend(arrays[name])
         if self._x is not None:
-            self._x.extend(arrays["x"])
+            x = arrays["x"]
+            self._x += (x.transpose(0, 2, 1) if self._order == "F" else x).tobytes()
 
     def finish(self, nit: Scalar) -> Trace:
         """Give the trace."""
@@ -168,7 +178,7 @@ class BatchRecorder:
         columns = {
             name: _stack(column, self._shape[:1], COLUMNS[name]) for name, column in self._columns.items()
         }
-        x = None if self._x is None else _stack(self._x, self._shape, self._number)
+        x = None if self._x is None else self._iterates(self._x)
         return Trace(k=np.arange(length), x=x, length=np.asarray(nit) + 1, **columns)
 
 

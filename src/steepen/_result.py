@@ -208,7 +208,7 @@ def _text(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Best:
-    """The best finite point seen: x, f there, and the iteration; x is None if none was finite.
+    """The best finite point seen: x, f there (inf if none was finite; x is then None), and the iteration.
 
     Examples
     --------
@@ -285,7 +285,8 @@ class Result:
         for name in ("fun", "success", "nit", "nfev", "njev", "nhev", "nhvp"):
             values[name] = values[name][b].item()
         values["status"] = Status(int(self.status[b]))
-        values["best"] = Best(self.best.x[b], self.best.fun[b].item(), self.best.k[b].item())
+        best_x = self.best.x[b] if np.isfinite(self.best.fun[b]) else None
+        values["best"] = Best(best_x, self.best.fun[b].item(), self.best.k[b].item())
         values["trace"] = None if self.trace is None else self.trace.row(b)
         return Result(**values)
 

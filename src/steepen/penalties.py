@@ -6,11 +6,11 @@ The gradient of h(∇f(x)) is H(x)·∇h(∇f(x)), so a penalty is no more than 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from ._arrays import Array, namespace, norm
+from ._check import number
 
 __all__ = ["L1", "L2", "Huber", "PNorm", "Penalty", "SquaredL2"]
 
@@ -102,7 +102,7 @@ class Huber:
     scale = 1.0
 
     def __post_init__(self) -> None:
-        _positive("delta", self.delta)
+        number("delta", self.delta, "a positive number", above=0)
 
     def value(self, g: Array) -> Array:
         """Give h(g), over the last axis."""
@@ -131,15 +131,19 @@ class L1:
     scale = 1.0
 
     def __post_init__(self) -> None:
-        _positive("eps", self.eps)
+        number("eps", self.eps, "a positive number", above=0)
 
     def value(self, g: Array) -> Array:
         """Give h(g), over the last axis."""
-        return namespace(g).sqrt(g * g + self.eps**2).sum(axis=-1)
+        return self._size(g).sum(axis=-1)
 
     def vector(self, g: Array) -> Array:
         """Give ∇h(g) = gᵢ/√(gᵢ² + ε²)."""
-        return g / namespace(g).sqrt(g * g + self.eps**2)
+        return g / self._size(g)
+
+    def _size(self, g: Array) -> Array:
+        xp = namespace(g)
+        return xp.hypot(g, xp.full_like(g, self.eps))
 
 
 @dataclass(frozen=True)
@@ -157,8 +161,7 @@ class PNorm:
     scale = 1.0
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.p) and self.p > 1):
-            raise ValueError(f"p: expected a finite number above 1, got {self.p!r}")
+        number("p", self.p, "a finite number above 1", above=1)
 
     def value(self, g: Array) -> Array:
         """Give h(g), over the last axis."""
@@ -177,8 +180,3 @@ class PNorm:
         xp = namespace(g)
         size = xp.max(xp.abs(g), axis=-1, keepdims=True)
         return size, xp.abs(g) / xp.where(size > 0, size, xp.ones_like(size))
-
-
-def _positive(name: str, value: float) -> None:
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"{name}: expected a positive number, got {value!r}")

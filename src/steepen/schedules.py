@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._arrays import Scalar, is_numpy
+from ._check import floats, number, whole
 
 __all__ = [
     "Auto",
@@ -23,6 +24,7 @@ __all__ = [
     "Cosine",
     "Custom",
     "L",
+    "Mapped",
     "Piecewise",
     "Schedule",
     "ScheduleLike",
@@ -82,6 +84,10 @@ class Constant(_Endless):
 
     value: float | NDArray[np.float64]
 
+    def __post_init__(self) -> None:
+        value = floats("value", self.value, "a number, or one a row")
+        object.__setattr__(self, "value", value if value.ndim else float(value))
+
     def __call__(self, k: int, /) -> Scalar:
         return self.value
 
@@ -95,11 +101,10 @@ class _Ramp:
     T: int | None = None
 
     def __post_init__(self) -> None:
-        for name, value in (("start", self.start), ("end", self.end)):
-            if not math.isfinite(value):
-                raise ValueError(f"{name}: expected a finite number, got {value!r}")
-        if self.T is not None and self.T < 1:
-            raise ValueError(f"T: expected at least one value, got {self.T!r}")
+        number("start", self.start, "a finite number", above=-math.inf)
+        number("end", self.end, "a finite number", above=-math.inf)
+        if self.T is not None:
+            whole("T", self.T, 1)
 
     @property
     def length(self) -> int | None:
@@ -166,6 +171,7 @@ class Piecewise(_Endless):
     boundaries: Sequence[int]
 
     def __post_init__(self) -> None:
+        floats("values", self.values, "numbers")
         if len(self.values) != len(self.boundaries) + 1:
             raise ValueError(
                 f"values: expected one more than the {len(self.boundaries)} boundaries, "
@@ -189,6 +195,9 @@ class Table:
     """
 
     values: Sequence[float]
+
+    def __post_init__(self) -> None:
+        floats("values", self.values, "numbers")
 
     @property
     def length(self) -> int | None:
@@ -217,13 +226,39 @@ class Custom(_Endless):
 
     def __call__(self, k: int, /) -> float:
         value = self.function(k)
-        if not math.isfinite(value):
+        if not np.all(np.isfinite(value)):
             raise ValueError(f"{self!r}: expected a finite number at k = {k}, got {value!r}")
-        return value
+        return value if np.ndim(value) else float(value)
 
     def __repr__(self) -> str:
         # no address: the text must be the same in the process that resumes a checkpoint
         return f"Custom({getattr(self.function, '__qualname__', type(self.function).__name__)})"
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A formula of another schedule, such as a step size that follows λ.
+
+    Examples
+    --------
+    >>> Mapped(lambda lam: 1 / (1 + lam), L(0.0, 1.0, T=2))(1)
+    0.5
+    """
+
+    formula: Callable[[Any], Any]
+    schedule: Schedule
+
+    @property
+    def length(self) -> int | None:
+        """How many iterations the schedule covers; None for any number."""
+        return self.schedule.length
+
+    def fit(self, total: int | None) -> Any:
+        """Return the schedule for a run of `total` iterations (None: not known)."""
+        return replace(self, schedule=self.schedule.fit(total))
+
+    def __call__(self, k: int, /) -> Scalar:
+        return self.formula(self.schedule(k))
 
 
 class ByCurvature:
@@ -329,14 +364,7 @@ def as_schedule(value: ScheduleLike, name: str, rows: int | None = None) -> Sche
         return value
     if callable(value):
         return Custom(value)
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"{name}: expected a number, a schedule, a callable of k, or one value a row; got {value!r}"
-        ) from None
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name}: expected finite values, got {value!r}")
+    array = floats(name, value, "a number, a schedule, a callable of k, or one value a row")
     if array.ndim == 0:
         return Constant(float(array))
     if rows is None:

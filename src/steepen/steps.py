@@ -15,9 +15,10 @@ import numpy as np
 
 from . import theory
 from ._arrays import Array, Scalar
+from ._check import number, whole
 from ._oracle import Cost, Oracle
 from .directions._direction import Context
-from .schedules import Constant, Custom, Schedule, ScheduleLike, as_schedule
+from .schedules import Constant, Mapped, Schedule, ScheduleLike, as_schedule
 
 __all__ = ["Along", "Armijo", "Fixed", "Quadratic", "Step", "quadratic_optimal", "safe"]
 
@@ -123,7 +124,7 @@ class Quadratic(Step):
     fallback: float = 1.0
 
     def __post_init__(self) -> None:
-        _positive("fallback", self.fallback)
+        number("fallback", self.fallback, "a positive number", above=0)
 
     def cost(self, oracle: Oracle) -> Cost:
         """Say what one H·v costs."""
@@ -145,7 +146,8 @@ class Quadratic(Step):
 class Armijo(Step):
     """Backtracking until f falls by `c` of what the slope promises; cuts by interpolation.
 
-    The first trial is `initial`, and after that the last accepted α times `grow`, at most `longest`.
+    The first trial is `initial`, and after that the last accepted α times `grow`, at most `longest`. With
+    `grow=inf` every search starts at `longest`, which is right where α = 1 is natural.
 
     Examples
     --------
@@ -161,22 +163,19 @@ class Armijo(Step):
     trials: int = 60
 
     def __post_init__(self) -> None:
-        _positive("initial", self.initial)
-        if not 0 < self.c < 1:
-            raise ValueError(f"c: expected a number between 0 and 1, got {self.c!r}")
-        if not self.grow >= 1:
-            raise ValueError(f"grow: expected a number, 1 or more, got {self.grow!r}")
-        if not self.longest >= self.initial:
-            raise ValueError(f"longest: expected no less than initial, got {self.longest!r}")
-        if self.trials < 1:
-            raise ValueError(f"trials: expected at least one, got {self.trials!r}")
+        number("initial", self.initial, "a positive number", above=0)
+        number("c", self.c, "a number between 0 and 1", above=0, below=1)
+        for name, value, least in (("grow", self.grow, 1.0), ("longest", self.longest, self.initial)):
+            if value != math.inf:
+                number(name, value, f"a number, {least:g} or more", least=least)
+        whole("trials", self.trials, 1)
 
     def choose(self, context: Context, along: Along, room: Scalar) -> tuple[Scalar, Scalar]:
         """Backtrack from the first trial."""
         kit, oracle = context.kit, context.oracle
         k, x, f, _, p, slope, last = along
         t = self.initial if k == 0 else np.minimum(self.longest, self.grow * last)
-        t = t + 0.0 * slope  # a number, or one a row
+        t = kit.scalar(t + 0.0 * slope)  # one a row
         value = f
         accepted = slope >= 0  # none yet
         for trial in range(self.trials):
@@ -187,7 +186,7 @@ class Armijo(Step):
             ok = todo & (found <= f + self.c * t * slope) & np.isfinite(found)
             value = kit.pick(ok, found, value)
             accepted = accepted | ok
-            t = kit.pick(accepted, t, self._shorter(t, found, f, slope))
+            t = kit.pick(accepted, t, kit.scalar(self._shorter(t, found, f, slope)))
         return kit.pick(accepted, t, 0.0), value
 
     @staticmethod
@@ -222,11 +221,5 @@ def quadratic_optimal(l: float, L: float, lam: ScheduleLike) -> Any:  # noqa: E7
 
 def _of_lam(formula: Any, lam: ScheduleLike) -> Any:
     if isinstance(lam, Schedule) or callable(lam):
-        schedule = as_schedule(lam, "lam")
-        return Custom(lambda k: float(formula(schedule(k))))
+        return Mapped(formula, as_schedule(lam, "lam"))
     return formula(lam)
-
-
-def _positive(name: str, value: float) -> None:
-    if not 0 < value < float("inf"):
-        raise ValueError(f"{name}: expected a positive number, got {value!r}")

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from ._arrays import Mask, Scalar
+from ._check import number, whole
 
 __all__ = ["After", "AnyOf", "FirstGuard", "Never", "SmallImprovement", "Switch"]
 
@@ -67,8 +66,7 @@ class After(Switch):
     b: int
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.b, int | np.integer) and self.b >= 0):
-            raise ValueError(f"b: expected a whole number, 0 or more, got {self.b!r}")
+        whole("b", self.b, 0)
 
     @property
     def last(self) -> int | None:
@@ -108,8 +106,7 @@ class SmallImprovement(Switch):
     rtol: float = 0.01
 
     def __post_init__(self) -> None:
-        if not 0 <= self.rtol < float("inf"):
-            raise ValueError(f"rtol: expected a number, 0 or more, got {self.rtol!r}")
+        number("rtol", self.rtol, "a number, 0 or more", least=0)
 
     def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar) -> Mask:
         """Say whether the penalty ends with this step."""

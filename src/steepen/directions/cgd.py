@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._arrays import Array, Kit, Mask, Scalar
+from .._check import floats
 from .._oracle import Cost, Oracle
 from ..penalties import Penalty, SquaredL2
 from ..schedules import Auto, ByCurvature, Schedule, ScheduleLike, as_schedule
@@ -123,8 +124,7 @@ class CGD(Direction):
         if self.r is not None:
             if self.curvature != "difference":
                 raise ValueError(f'r: belongs to curvature="difference", not to {self.curvature!r}')
-            r = np.asarray(self.r, dtype=np.float64)
-            if not (np.isfinite(r).all() and (r > 0).all()):
+            if not (floats("r", self.r, "positive numbers") > 0).all():
                 raise ValueError(f"r: expected positive numbers, got {self.r!r}")
         if not isinstance(self.penalty, Penalty):
             raise TypeError(f"penalty: expected a Penalty, got {self.penalty!r}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ._record import Report, tally, verdict
+from ._record import Item, Report, tally, verdict
 from .reproduce import ITEMS, reproduce
 
 _STYLES = {"agrees": "green", "DIFFERS": "bold red", "known slip": "yellow", "AGREES?": "bold red"}
@@ -29,10 +29,11 @@ def register(app: typer.Typer) -> None:
     >>> [command.name for command in app.registered_commands]
     ['reproduce']
     """
-    app.command("reproduce")(command)
+    codes = "0, all claims came out as expected; 1, one did not, or an interrupt; 2, wrong usage"
+    app.command("reproduce", epilog=f"Exit codes: {codes}, or a missing dependency.")(_command)
 
 
-def command(
+def _command(
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("out"),
     only: Annotated[
         str | None, typer.Option(metavar="NAME,...", help="Only these items; see --list.")
@@ -42,11 +43,7 @@ def command(
     ] = False,
     list_items: Annotated[bool, typer.Option("--list", help="List the items and stop.")] = False,
 ) -> int:
-    """Run the paper again: its table, figures and theory, and a page about them.
-
-    Exit codes: 0, all claims came out as expected; 1, one did not, or the run was interrupted; 2, wrong
-    usage.
-    """
+    """Run the paper again: its table, figures and theory, and a page about them."""
     if list_items:
         width = max(map(len, ITEMS)) + 2
         for name, module in ITEMS.items():
@@ -76,21 +73,10 @@ def show(report: Report) -> None:
     0 of 0 claims agree
     """
     console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = 10_000  # whole lines for whatever reads them
-    rows = [("claim", "paper", "ours"), *((c.text, c.paper, c.ours) for c in report.claims)]
-    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-    widths[1:] = [min(width, max(12, console.width // 4)) for width in widths[1:]]
-    widths[0] = min(widths[0], console.width - sum(widths[1:]) - len("known slip") - 6)
-    _print(console, widths, [(*rows[0], Text("verdict"))])
-    for item in report.items:
-        console.print()
-        console.print(item.title, style="bold")
-        words = map(verdict, item.claims)
-        lines = [
-            (c.text, c.paper, c.ours, Text(w, _STYLES[w])) for c, w in zip(item.claims, words, strict=True)
-        ]
-        _print(console, widths, lines)
+    if console.is_terminal:
+        _show_to_people(console, report.items)
+    else:
+        _write_lines(report.items)
     console.print()
     if report.kept:
         console.print(f"Kept from an earlier run: {', '.join(report.kept)}")
@@ -98,14 +84,34 @@ def show(report: Report) -> None:
     console.print(tally(report.claims), style="bold")
 
 
-def _print(console: Console, widths: Sequence[int], rows: Iterable[tuple[str, str, str, Text]]) -> None:
-    """Write rows, each cell on as many lines as it needs, without blanks at the end of a line."""
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
-    for width in widths:
-        table.add_column(width=width, overflow="fold")
-    table.add_column(no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    with console.capture() as text:
+def _show_to_people(console: Console, items: Sequence[Item]) -> None:
+    """Write claims beside their verdicts; both figures follow, on a line of their own if there is no room."""
+    room = console.width - len("known slip") - 2
+    for item in items:
+        table = Table.grid(padding=(0, 2, 0, 0))
+        for claim in item.claims:
+            word = verdict(claim)
+            figures = f"paper: {claim.paper}  ours: {claim.ours}"
+            fits = len(claim.text) + 2 + len(figures) <= room
+            text = Text.assemble(claim.text, "  " if fits else "\n", (figures, "dim"))
+            table.add_row(Text(word.ljust(len("known slip")), _STYLES[word]), text)
+        console.print()
+        console.print(item.title, style="bold")
         console.print(table)
-    console.file.write("".join(f"{line.rstrip()}\n" for line in text.get().splitlines()))
+
+
+def _write_lines(items: Sequence[Item]) -> None:
+    """Write one whole line a claim, in columns, for whatever reads them."""
+    rows = [(c.text, c.paper, c.ours, verdict(c)) for item in items for c in item.claims]
+    head = ("claim", "paper", "ours", "verdict")
+    widths = [max(map(len, cells)) for cells in zip(head, *rows, strict=True)]
+
+    def write(row: Sequence[str]) -> None:
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        sys.stdout.write(line.rstrip() + "\n")
+
+    write(head)
+    for item in items:
+        sys.stdout.write(f"\n{item.title}\n")
+        for claim in item.claims:
+            write((claim.text, claim.paper, claim.ours, verdict(claim)))

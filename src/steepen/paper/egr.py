@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from .. import theory
 from .._budget import Budget
 from .._minimize import minimize
-from .._result import Result
+from .._result import Result, Trace
 from ..functions import Function, functions
 
 __all__ = [
@@ -297,8 +297,9 @@ def stationary_points(f: Function, lam: float, interval: tuple[float, float]) ->
     found: list[Stationary] = []
     x = np.linspace(*interval, 4001)
     signs = np.sign(slope(x))
-    for i in np.flatnonzero(signs[:-1] * signs[1:] < 0):
-        root = cast(float, brentq(slope, x[i], x[i + 1], xtol=1e-13))
+    crossings = np.flatnonzero(signs[:-1] * signs[1:] < 0)
+    roots = [cast(float, brentq(slope, x[i], x[i + 1], xtol=1e-13)) for i in crossings]
+    for root in [*roots, *x[signs == 0].tolist()]:
         t = float(bend(root))
         natures = theory.nature(t), theory.penalised_nature(t, lam)
         found.append(Stationary(root, t, *(nature.name.lower() for nature in natures)))
@@ -310,16 +311,28 @@ def stationary_points(f: Function, lam: float, interval: tuple[float, float]) ->
 
 
 class Ends(NamedTuple):
-    """Where runs ended: how many at which kind of point, and the mean of f over them.
+    """Where runs ended: how many at which kind of point, the mean of f there, and the guarded steps.
 
     Examples
     --------
-    >>> Ends({"minimum": 3}, 0.5).kinds
-    {'minimum': 3}
+    >>> Ends({"minimum": 3, "saddle": 1}, 0.5, 0).total
+    4
     """
 
     kinds: dict[str, int]
     mean: float
+    guarded: int
+
+    @property
+    def total(self) -> int:
+        """How many runs there were.
+
+        Examples
+        --------
+        >>> Ends({"minimum": 3}, 0.5, 0).total
+        3
+        """
+        return sum(self.kinds.values())
 
     @property
     def astray(self) -> int:
@@ -327,10 +340,10 @@ class Ends(NamedTuple):
 
         Examples
         --------
-        >>> Ends({"minimum": 3, "maximum": 2}, 0.5).astray
+        >>> Ends({"minimum": 3, "maximum": 2}, 0.5, 0).astray
         2
         """
-        return sum(self.kinds.values()) - self.kinds.get("minimum", 0)
+        return self.total - self.kinds.get("minimum", 0)
 
 
 @dataclass(frozen=True)
@@ -359,11 +372,11 @@ class Scene:
         >>> SCENES["pit-1d"].ends("gd").kinds
         {'minimum': 40}
         """
-        x: Floats = descend(
-            self.f, self.starts, way, lam=self.lam, step=self.step, iters=self.iters, b=self.b
-        ).x
-        kinds = Counter(kind(self.f, point, self.lam) for point in x)
-        return Ends(dict(kinds.most_common()), float(self.f(x).mean()))
+        run = descend(self.f, self.starts, way, lam=self.lam, step=self.step, iters=self.iters, b=self.b)
+        ends = cast(Floats, run.x)
+        kinds = Counter(kind(self.f, x, self.lam) for x in ends)
+        guarded = int(cast(Trace, run.trace).guarded.sum())
+        return Ends(dict(kinds.most_common()), float(self.f(ends).mean()), guarded)
 
 
 def _grid(low: float, high: float, count: int) -> Floats:
@@ -384,6 +397,10 @@ _on_pit = partial(Scene, pit(), lam=0.3, iters=600, b=20, starts=np.linspace(3.0
 _on_round_pit = partial(Scene, pit(2), lam=0.3, iters=600, b=20, starts=_rings(3.0, 4.5))
 
 SCENES = {
+    "two-wells-1d": Scene(
+        two_wells(), 0.055, 0.1, iters=400, b=10, starts=np.linspace(-1.2, -0.1, 111)[:, None]
+    ),
+    "two-wells-2d": Scene(two_wells(2), 0.055, 0.1, iters=400, b=10, starts=_grid(-1.2, 0.6, 13)),
     "levy-1d": Scene(
         functions["levy"].at(n=1), 0.075, 0.06, iters=200, b=5, starts=np.linspace(-10.0, 10.0, 201)[:, None]
     ),

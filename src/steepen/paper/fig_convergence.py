@@ -96,8 +96,8 @@ def run() -> Outcome:
         for method, curve in (("GD", panel.gd), ("CGD-FD", panel.cgd_fd))
     ]
     same = (
-        f"f − f* against gradient evaluations, {T} in all. CGD-FD pays two for a step while its penalty is on "
-        f"(the first {THRESHOLD + 1} steps), then one; a curve is level until its next point is paid for."
+        f"f − f* against gradient evaluations, {T} in all. CGD-FD pays two for a step while its penalty is "
+        f"on (the first {THRESHOLD + 1} steps), then one; a curve is level until its next point is paid for."
     )
     return Outcome(
         claims=_claims(made),
@@ -196,8 +196,8 @@ def _claims(made: dict[str, Panel]) -> list[Claim]:
         Claim(
             "most of CGD-FD's decrease comes in its first few steps",
             "most",
-            f"{min(five):.0%} (Griewank) to {max(five):.0%} in the first 5, at least {min(ten):.0%} in the first "
-            "10",
+            f"{min(five):.0%} (Griewank) to {max(five):.0%} in the first 5, at least {min(ten):.0%} in the "
+            "first 10",
             sum(share > 0.5 for share in five) >= 5 and min(ten) > 0.9,
         )
     )

@@ -74,9 +74,9 @@ def improvement(
     parts: list[Floats] = [np.empty(0)]
     for low in range(0, len(rows), _ROWS):
         batch = rows[low : low + _ROWS]
-        run = minimize(function, batch, step=step, gtol=0.0, budget=one_step, trace=False, **penalty)
-        before = np.asarray(function(batch), dtype=float)
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):  # a value that is not finite becomes NaN
+            run = minimize(function, batch, step=step, gtol=0.0, budget=one_step, trace=False, **penalty)
+            before = np.asarray(function(batch), dtype=float)
             parts.append(100.0 * (before - run.fun) / before)
     percent = np.concatenate(parts).reshape(x.shape[:-1])
     percent[~np.isfinite(percent)] = np.nan

@@ -129,8 +129,9 @@ def least_squares(m: int = 20, n: int = 10, rank: int = 6, seed: int = 1) -> Pro
     rows = np.linalg.svd(A)[2][:rank]
     L = theory.largest_curvature(hvp, start).value
     mu = theory.smallest_curvature(lambda x, v: rows @ hvp(start, rows.T @ v), np.zeros(rank)).value
-    nearest = np.linalg.pinv(A) @ b
-    return Problem(f"Least squares, rank {rank} of {n}", fun, grad, hvp, start, fun(nearest), L, mu)
+    span = np.linalg.qr(A @ rows.T)[0]
+    left = b - span @ (span.T @ b)  # what no x can fit
+    return Problem(f"Least squares, rank {rank} of {n}", fun, grad, hvp, start, float(left @ left) / 2, L, mu)
 
 
 def logistic(m: int = 60, n: int = 5, ridge: float = 0.1, seed: int = 2) -> Problem:
@@ -201,7 +202,7 @@ def run() -> Outcome:
             lam = product / (2.0 * problem.L)
             step = theory.safe_step(problem.L, lam)
             trace = problem.run(lam, float(step))
-            outcome.traces[f"{NAME}-{key}-2λL={product:g}"] = trace
+            outcome.traces[f"{NAME}-{key}-{product:g}"] = trace
             gap, limit = _gap(problem, trace), _bound(problem, trace, lam)
             closest = max(closest, float((gap[1:] / limit[1:]).max()))
             rate = theory.linear_rate(problem.L, problem.mu, lam)
@@ -280,7 +281,7 @@ def _figure(cases: tuple[Problem, ...], traces: dict[str, Trace]) -> Any:
     for problem, ax in zip(cases, figure.subplots(1, len(cases)), strict=True):
         key = problem.title.partition(",")[0].lower().replace(" ", "-")
         for product, colour in ((0.0, COLOURS["gd"]), (2.0, COLOURS["cgd"])):
-            trace = traces[f"{NAME}-{key}-2λL={product:g}"]
+            trace = traces[f"{NAME}-{key}-{product:g}"]
             gap, limit = _gap(problem, trace), _bound(problem, trace, product / (2.0 * problem.L))
             shown = gap > _FLOOR * gap[0]
             name = "λ = 0 (GD)" if product == 0 else f"2λL = {product:g}"

@@ -1,0 +1,317 @@
+"""Fig. 5: EGR reinterpreted. Overshooting a sharp minimum; maxima of f that are minima of g."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from .. import plot
+from .._optional import load
+from .._result import Result, Trace
+from ..functions import functions
+from ._outcome import Claim, Outcome, Table
+from .egr import (
+    SCENES,
+    WAYS,
+    Ends,
+    Floats,
+    Minimum,
+    Penalised,
+    Stationary,
+    Way,
+    descend,
+    minimum_near,
+    stable_step,
+    stationary_points,
+    two_wells,
+)
+
+__all__ = ["LAM", "LEVY_LAM", "NAME", "SECTION", "START", "STEP", "TITLE", "run"]
+
+NAME = "fig-egr"
+TITLE = "Fig. 5: EGR, its gain and its traps"
+SECTION = "Section 5"
+
+LAM, STEP, START = SCENES["two-wells-1d"].lam, SCENES["two-wells-1d"].step, -0.8
+"""λ, α and the start of the left panel; the paper prints none, these are ours."""
+
+LEVY_LAM, LEVY_INTERVAL = 0.075, (-10.0, 0.0)
+"""λ and the interval of the right panel; the paper prints none, these are ours."""
+
+_WELLS = two_wells()
+_LEVY = functions["levy"].at(n=1)
+
+
+def run() -> Outcome:
+    """Draw both panels, and hold the paper's reading of EGR against our numbers.
+
+    Examples
+    --------
+    >>> all(claim.holds for claim in run().claims)
+    True
+    """
+    runs: dict[Way, Result] = {way: descend(_WELLS, [START], way, lam=LAM, step=STEP) for way in WAYS[:3]}
+    sharp, flat = minimum_near(_WELLS, [0.1]), minimum_near(_WELLS, [2.1])
+    points = stationary_points(_LEVY, LEVY_LAM, LEVY_INTERVAL)
+    ends: dict[str, dict[Way, Ends]] = {
+        name: {way: scene.ends(way) for way in WAYS} for name, scene in SCENES.items()
+    }
+    return Outcome(
+        claims=_overshoot(runs, sharp, flat, ends) + _traps(points, ends) + _cures(ends),
+        tables={
+            f"{NAME}-minima": _minima_table(),
+            f"{NAME}-ends": _ends_table(ends),
+            f"{NAME}-points": Table(
+                ("x", "f''", "to f", "to g"),
+                [tuple(point) for point in points],
+                "The stationary points of g in the right panel; those of f are among them.",
+            ),
+        },
+        figures={NAME: _draw(runs, points)},
+        captions={
+            NAME: "Left: a sharp minimum in the side of a flat one, f = ½(x − 2)² − 1.2 exp(−8x²), and "
+            f"g = f + λf'², λ = {LAM:g}. With α = {STEP:g} from {_text(START)}, GD stays in the sharp one; "
+            "CGD, which is GD on g here since its guard never fires, steps over it. Right: the Levy function "
+            f"of one variable with λ = {LEVY_LAM:g}; triangles are maxima of f that are minima of g, "
+            "diamonds stationary points of g that are none of f."
+        },
+        traces={f"{NAME}-{way}": cast(Trace, result.trace) for way, result in runs.items()},
+        notes=[
+            "The paper names neither the functions nor the settings of this figure; ours are made to show "
+            "what it describes. steepen.paper.egr has the landscapes and the runs as functions.",
+            "The guard has limits. It asks whether ∇fᵀp < 0, and on one side of an artificial point that "
+            "holds up to the point itself: with a short step CGD creeps up to it from there, and the guard "
+            "never fires. In two dimensions one coordinate can keep ∇fᵀp < 0 while the other climbs, so that "
+            "a run settles at a saddle (the Rastrigin rows with the long step). The early switch-off cures "
+            "both, if it comes before the run has settled.",
+        ],
+        settings={
+            "left": {"function": "two wells", "lam": LAM, "step": STEP, "start": START},
+            "right": {"function": "levy, n = 1", "lam": LEVY_LAM, "interval": LEVY_INTERVAL},
+            **{
+                name: {"lam": s.lam, "step": s.step, "iterations": s.iters, "b": s.b, "starts": len(s.starts)}
+                for name, s in SCENES.items()
+            },
+        },
+    )
+
+
+def _overshoot(
+    runs: dict[Way, Result], sharp: Minimum, flat: Minimum, ends: dict[str, dict[Way, Ends]]
+) -> list[Claim]:
+    gd, egr, cgd = (runs[way] for way in WAYS[:3])
+    x_gd, x_egr, x_cgd = (_path(run) for run in (gd, egr, cgd))
+    grown = [1 + 2 * LAM * minimum.curvature for minimum in (sharp, flat)]
+    sharp_f, sharp_g = stable_step(sharp.curvature), stable_step(sharp.curvature, LAM)
+    flat_g = stable_step(flat.curvature, LAM)
+    same = min(len(x_egr), len(x_cgd))  # they stop by the slopes of g and of f
+    apart = float(np.abs(x_egr[:same] - x_cgd[:same]).max())
+    means = [(of["gd"].mean, of["egr"].mean) for of in (ends["two-wells-1d"], ends["two-wells-2d"])]
+    return [
+        Claim(
+            "the penalty steepens a sharp minimum much more than a flat one",
+            "much more",
+            f"curvature {sharp.curvature:.1f} times {grown[0]:.2f}, and {flat.curvature:.1f} times "
+            f"{grown[1]:.2f}",
+            grown[0] > 2 * grown[1],
+        ),
+        Claim(
+            "so a constant step overshoots the sharp one and still converges at the flat one",
+            "overshoots; converges",
+            f"α = {STEP:g}; stable up to {sharp_f:.3f} on f but {sharp_g:.3f} on g at the sharp one, and up "
+            f"to {flat_g:.2f} on g at the flat one",
+            sharp_g < STEP < min(sharp_f, flat_g),
+        ),
+        Claim(
+            "GD gets stuck at a suboptimal point",
+            "stuck",
+            f"at x = {gd.x[0]:.3f}, f = {float(_WELLS(gd.x)):.3f}",
+            abs(float(gd.x[0] - sharp.x[0])) < 1e-3,
+        ),
+        Claim(
+            "GD on g avoids it and converges to a better minimum",
+            "better",
+            f"at x = {egr.x[0]:.3f}, f = {abs(float(_WELLS(egr.x))):.3f}",
+            abs(float(egr.x[0] - flat.x[0])) < 1e-3 and flat.f < sharp.f,
+        ),
+        Claim(
+            "CGD takes the same steps here: its guard does not fire",
+            "GD over g",
+            f"at most {apart:.0e} apart" if apart else "the same",
+            apart < 1e-9 and not cast(Trace, cgd.trace).guarded.any(),
+        ),
+        Claim(
+            "CGD explores a broader region than GD",
+            "broader",
+            f"{np.ptp(x_cgd):.2f} against {np.ptp(x_gd):.2f} wide",
+            bool(np.ptp(x_cgd) > np.ptp(x_gd)),
+        ),
+        Claim(
+            "the same from many starts (mean of f at the end, GD and EGR)",
+            "likely",
+            "; ".join(f"{a:.2f} and {abs(b):.2f} in {n}-D" for n, (a, b) in enumerate(means, start=1)),
+            all(egr_mean < 1e-3 < gd_mean for gd_mean, egr_mean in means),
+        ),
+    ]
+
+
+def _traps(points: list[Stationary], ends: dict[str, dict[Way, Ends]]) -> list[Claim]:
+    maxima = [point for point in points if point.to_f == "maximum"]
+    turned = [point for point in maxima if point.turned]
+    # what lies next to a turned maximum, on either side
+    beside = [points[i + d].to_f for i, point in enumerate(points) if point.turned for d in (-1, 1)]
+    levy, pit = ends["levy-1d"]["egr"], [ends[name]["egr"] for name in ("pit-1d", "pit-2d")]
+    flat = ends["rastrigin-2d"]["egr"]
+    return [
+        Claim(
+            "some local maxima of f turn into local minima of g",
+            "some",
+            f"{len(turned)} of {len(maxima)}: x = {', '.join(_text(round(point.x, 2)) for point in turned)}",
+            0 < len(turned) < len(maxima),
+        ),
+        Claim(
+            "artificial stationary points appear between the minima and the maxima of f",
+            "between them",
+            f"one on either side of each of the {len(turned)}",
+            beside.count("artificial") == 2 * len(turned),
+        ),
+        Claim(
+            "descent on g may converge at a local maximum of f",
+            "likely",
+            f"{levy.kinds.get('maximum', 0)} of {levy.total} starts on Levy in 1-D; on Rastrigin in 2-D "
+            f"{flat.kinds.get('maximum', 0)} of {flat.total}, and {flat.kinds.get('saddle', 0)} at saddles",
+            levy.kinds.get("maximum", 0) > 0 and flat.kinds.get("maximum", 0) > 0,
+        ),
+        Claim(
+            "descent on g may stop where ∇g = 0 but ∇f is not",
+            "fictitious minima",
+            f"at the pit's edge: {pit[0].astray} of {pit[0].total} starts in 1-D, {pit[1].astray} of "
+            f"{pit[1].total} in 2-D",
+            all(end.kinds.keys() == {"artificial"} for end in pit),
+        ),
+    ]
+
+
+def _cures(ends: dict[str, dict[Way, Ends]]) -> list[Claim]:
+    plain = ("levy-1d", "rastrigin-2d", "pit-1d", "pit-2d")
+    guard = [ends[name]["guard"] for name in plain]
+    off = [of["switch-off"] for of in ends.values()]
+    creeping = [ends[name]["guard"] for name in ("pit-1d-short-step", "pit-2d-short-step")]
+    levy = ends["levy-1d"]
+    return [
+        Claim(
+            "first cure: follow −∇g only where it descends f (the guard)",
+            "a fix",
+            f"{sum(end.astray for end in guard)} of {sum(end.total for end in guard)} runs astray, against "
+            f"{sum(ends[name]['egr'].astray for name in plain)} without",
+            all(end.astray == 0 for end in guard),
+        ),
+        Claim(
+            "second cure: use EGR for some initial steps only",
+            "a fix",
+            f"{sum(end.astray for end in off)} of {sum(end.total for end in off)} runs astray",
+            all(end.astray == 0 for end in off),
+        ),
+        Claim(
+            "with a cure, the overshooting leads to lower minima than GD (Levy in 1-D, mean of f)",
+            "better",
+            f"guard {levy['guard'].mean:.2f}, switch-off {levy['switch-off'].mean:.2f}; GD "
+            f"{levy['gd'].mean:.2f}, EGR alone {levy['egr'].mean:.2f}",
+            max(levy["guard"].mean, levy["switch-off"].mean) < levy["gd"].mean < levy["egr"].mean,
+        ),
+        Claim(
+            "the guard keeps a run from stopping at an artificial point",
+            "yes",
+            "not with a short step: "
+            f"{' and '.join(f'{end.astray} of {end.total}' for end in creeping)} runs creep up to one, with "
+            f"{sum(end.guarded for end in creeping)} guarded steps",
+            all("artificial" not in end.kinds for end in creeping),
+            expected=False,
+        ),
+    ]
+
+
+def _text(value: float) -> str:
+    return f"{value:g}".replace("-", "−")
+
+
+def _path(run: Result) -> Floats:
+    return cast(Floats, cast(Trace, run.trace).x)[:, 0]
+
+
+def _minima_table() -> Table:
+    rows: list[tuple[Any, ...]] = []
+    for n in (1, 2):
+        f = two_wells(n)
+        rest = [0.0] * (n - 1)
+        for label, near in (("sharp", 0.1), ("flat", 2.1)):
+            m = minimum_near(f, [near, *rest])
+            limits = (stable_step(m.curvature), stable_step(m.curvature, LAM))
+            rows.append((n, label, m.f, m.curvature, m.curvature * (1 + 2 * LAM * m.curvature), *limits))
+    columns = ("n", "minimum", "f", "curvature h", "h(1+2λh)", "largest step on f", "largest step on g")
+    return Table(columns, rows, f"The two minima of the left panel's function, λ = {LAM:g}.")
+
+
+def _ends_table(ends: dict[str, dict[Way, Ends]]) -> Table:
+    kinds = ("minimum", "saddle", "maximum", "artificial")
+    rows = [
+        (name, way, end.total, *(end.kinds.get(kind, 0) for kind in kinds), end.mean, end.guarded)
+        for name, of in ends.items()
+        for way, end in of.items()
+    ]
+    columns = (
+        "landscape",
+        "way",
+        "starts",
+        "minima",
+        "saddles",
+        "maxima",
+        "artificial",
+        "mean of f",
+        "guarded steps",
+    )
+    return Table(
+        columns, rows, "Where the runs end: GD on f, GD on g, CGD with its guard, EGR switched off early."
+    )
+
+
+def _draw(runs: dict[Way, Result], points: list[Stationary]) -> Any:
+    figure = load("matplotlib.figure", "a picture", extra="plot").Figure(
+        figsize=(10, 4.2), layout="constrained"
+    )
+    left, right = figure.subplots(1, 2)
+    plot.landscape(_WELLS, LAM, (-0.9, 3.0), ax=left)
+    steeper = Penalised(_WELLS, LAM)
+    _walk(left, _path(runs["gd"]), _WELLS, "gd", "GD, on f")
+    _walk(left, _path(runs["guard"]), steeper, "cgd", "CGD, on g")
+    for text, x, fun, offset in (
+        ("start", START, steeper, (30, 6)),
+        ("GD stuck", float(runs["gd"].x[0]), _WELLS, (-46, -22)),
+        ("CGD", float(runs["guard"].x[0]), _WELLS, (0, 30)),
+    ):
+        left.annotate(
+            text, (x, float(fun([x]))), offset, textcoords="offset points", ha="center", va="center",
+            arrowprops={"arrowstyle": "-", "color": "0.5", "shrinkB": 6}, zorder=6,
+        )  # fmt: skip
+    left.set_ylim(-0.35, None)
+    left.set_title("A sharp minimum, stepped over", fontsize="medium")
+    plot.landscape(_LEVY, LEVY_LAM, LEVY_INTERVAL, ax=right)
+    for label, marker, colour, chosen in (
+        ("stationary for g only", "D", "white", [p.x for p in points if p.to_f == "artificial"]),
+        ("maximum of f, minimum of g", "v", "#f0c000", [p.x for p in points if p.turned]),
+    ):
+        x = np.array(chosen)
+        y = Penalised(_LEVY, LEVY_LAM)(x[:, None])
+        right.plot(x, y, marker, color=colour, label=label, lw=0, ms=8, mec="black", zorder=5)
+    right.set_title("Maxima turned into minima", fontsize="medium")
+    for axes, lam in ((left, LAM), (right, LEVY_LAM)):
+        axes.lines[1].set_label(f"g = f + {lam:g}‖∇f‖²")
+        axes.legend(frameon=False, loc="upper right")
+    return figure
+
+
+def _walk(axes: Any, x: Floats, fun: Any, method: str, label: str) -> None:
+    y, colour = fun(x[:, None]), plot.COLOURS[method]
+    axes.plot(x, y, "o-", color=colour, mec="black", mew=0.6, ms=5.5, lw=1, label=label, zorder=3)
+    axes.plot(x[-1], y[-1], "X", color=colour, mec="black", ms=10, zorder=4)

@@ -1,0 +1,275 @@
+"""Lemma 1, checked: what is stationary for g = f + λ‖∇f‖², and whether the guard passes it."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import plot, theory
+from .._optional import load
+from .._result import Result, Trace
+from ..functions import functions
+from ._outcome import Claim, Outcome, Table
+from .egr import Penalised, Stationary, descend, kind, pit, stationary_points
+
+__all__ = ["INTERVAL", "LAM", "NAME", "SECTION", "TITLE", "run"]
+
+NAME = "lemma1"
+TITLE = "Lemma 1: artificial stationary points"
+SECTION = "Section 3"
+
+Floats = NDArray[np.float64]
+
+LAM = 0.2
+"""λ on the Levy function of one variable; with it the points named in the paper come out."""
+
+INTERVAL = (-10.0, 5.0)
+
+PIT_LAM, PIT_STEP = 0.3, 0.1
+"""λ and α on the pit, a function of two variables with a ring of artificial minima of g."""
+
+OUTSIDE, INSIDE = (3.5, 1.0), (2.0, 1.5)
+"""Starts on either side of that ring."""
+
+_LEVY = functions["levy"].at(n=1)
+_PIT = pit(2)
+
+
+def run() -> Outcome:
+    """Check the lemma on all stationary points of a function, and send runs towards artificial ones.
+
+    Examples
+    --------
+    >>> all(claim.holds for claim in run().claims)
+    True
+    """
+    outcome = Outcome()
+    points = stationary_points(_LEVY, LAM, INTERVAL)
+    outcome.claims += [*_lemma(points), *_named(points)]
+    outcome.tables[NAME] = Table(
+        ("x", "f", "f'", "f''", "g'", "to f", "to g"),
+        [
+            (p.x, float(_LEVY([p.x])), _slope(p.x), p.curvature, _penalised_slope(p.x), p.to_f, p.to_g)
+            for p in points
+        ],
+        f"Every stationary point of g on [{INTERVAL[0]:g}, {INTERVAL[1]:g}], Levy function of one variable, "
+        f"λ = {LAM:g}.",
+    )
+    _pit_outcome(outcome)
+    outcome.settings = {
+        "levy": {"lam": LAM, "interval": list(INTERVAL)},
+        "pit": {"lam": PIT_LAM, "step": PIT_STEP, "outside": list(OUTSIDE), "inside": list(INSIDE)},
+    }
+    outcome.notes = [
+        "The guard looks at the sign of ∇fᵀ∇g only. It sends a run on that starts beyond an artificial point "
+        "or steps over it, but a run that comes from the side where ∇fᵀ∇g > 0 takes ever shorter steps and "
+        "stays: minimize then ends with the status ARTIFICIAL. The cure is the paper's other one, another λ.",
+        "Another λ has artificial points of its own: on the pit half of λ goes on to its own ring and no "
+        "further. A λ below −1/(2t), t the least curvature, has none; a quarter will do.",
+        "The new points that the paper names are maxima of g, where no descent ends. On Levy those at −1.993 "
+        "and 3.993 are minima.",
+    ]
+    return outcome
+
+
+def _lemma(points: list[Stationary]) -> list[Claim]:
+    """Check the lemma itself: roots of g', found without it, against its two cases."""
+    x = np.linspace(*INTERVAL, 30_011)
+    signs = np.sign(Penalised(_LEVY, LAM).grad(x[:, None])[:, 0])
+    roots = int(np.count_nonzero(signs[:-1] * signs[1:] < 0))
+    kinds = [
+        theory.classify([p.x], _LEVY.grad, _LEVY.hvp, LAM, gtol=1e-8 * (1 + abs(p.curvature))) for p in points
+    ]
+    own, artificial = (
+        [p for p, found in zip(points, kinds, strict=True) if found is wanted]
+        for wanted in (theory.Stationarity.STATIONARY, theory.Stationarity.ARTIFICIAL)
+    )
+    off = max(abs(p.curvature + 0.5 / LAM) for p in artificial)
+    largest = max(abs(_penalised_slope(p.x)) for p in own)
+    turned = [p for p in own if p.turned]
+    maxima = [p for p in own if p.to_f == "maximum"]
+    steep = [p for p in maxima if p.curvature < -0.5 / LAM]
+    return [
+        Claim(
+            "every stationary point of f is one of g",
+            "∇g = 0",
+            f"|g'| ≤ {largest:.0e} at all {len(own)}",
+            agrees=largest <= 1e-9,
+        ),
+        Claim(
+            "every stationary point of g is (a) one of f or (b) artificial",
+            "(a) or (b)",
+            f"{roots} roots of g': {len(own)} of kind (a), {len(artificial)} of kind (b)",
+            agrees=roots == len(points) == len(own) + len(artificial),
+        ),
+        Claim(
+            "at the artificial ones ∇f is an eigenvector of H with eigenvalue −1/(2λ)",
+            f"f'' = {_text(-0.5 / LAM)}",
+            f"within {off:.0e} at all {len(artificial)}",
+            agrees=off <= 1e-9,
+        ),
+        Claim(
+            "maxima of f may become minima of g",
+            "depending on λ",
+            f"{len(turned)} of {len(maxima)}, those with f'' < −1/(2λ)",
+            agrees=len(turned) > 0 and turned == steep,
+        ),
+    ]
+
+
+def _named(points: list[Stationary]) -> list[Claim]:
+    """Check the points that the paper names."""
+    claims: list[Claim] = []
+    for printed in (-6.5, -7.6):
+        near = min(points, key=lambda p: abs(p.x - printed))
+        agrees = near.to_f == "artificial" and round(near.x, 1) == printed
+        ours = f"{near.x:.4f}".replace("-", "−")
+        claims.append(Claim(f"artificial point at x ≈ {_text(printed)}", _text(printed), ours, agrees))
+    top = min(points, key=lambda p: abs(p.x + 8.1))
+    where = -7.7
+    slopes = _slope(where), _penalised_slope(where)
+    return [
+        *claims,
+        Claim(
+            "maximum of f at x ≈ −8.1, a minimum of g",
+            "−8.1",
+            f"{top.x:.4f}".replace("-", "−"),
+            agrees=top.turned and round(top.x, 1) == -8.1,
+        ),
+        Claim(
+            "at x = −7.7 descent on g climbs f",
+            "∇fᵀ∇g < 0",
+            f"f' = {_text(slopes[0])}, g' = {_text(slopes[1])}",
+            agrees=slopes[0] * slopes[1] < 0,
+        ),
+    ]
+
+
+def _pit_outcome(outcome: Outcome) -> None:
+    """Send GD on g and CGD to the ring of artificial minima in the plane, from both sides."""
+    radius = max(p.x for p in stationary_points(pit(1), PIT_LAM, (0.5, 5.0)) if p.to_g == "minimum")
+    on_ring = radius * np.array([np.cos(0.5), np.sin(0.5)])
+    g = _PIT.grad(on_ring)
+    H = _PIT.hess(on_ring)
+    error = float(np.linalg.norm(H @ g + g / (2 * PIT_LAM)) / np.linalg.norm(g))
+    other = float(np.linalg.eigvalsh(H)[1])
+
+    runs = {
+        (side, way): descend(_PIT, start, way, lam=PIT_LAM, step=PIT_STEP, iters=1000)
+        for side, start in (("outside", OUTSIDE), ("inside", INSIDE))
+        for way in ("egr", "guard")
+    }
+    stuck = runs["outside", "guard"]
+    half, quarter = (
+        descend(_PIT, stuck.x, "guard", lam=PIT_LAM / part, step=PIT_STEP, iters=1000) for part in (2, 4)
+    )
+    for (side, way), result in runs.items():
+        outcome.traces[f"{NAME}-{side}-{way}"] = cast(Trace, result.trace)
+    outcome.traces[f"{NAME}-half-lam"] = cast(Trace, half.trace)
+    outcome.traces[f"{NAME}-quarter-lam"] = cast(Trace, quarter.trace)
+
+    halted = [runs[side, "egr"] for side in ("outside", "inside")]
+    passed = runs["inside", "guard"]
+    guards = int(cast(Trace, passed.trace).guarded.sum())
+    outcome.claims += [
+        Claim(
+            "in the plane too: ∇f an eigenvector of H with eigenvalue −1/(2λ)",
+            f"{_text(-0.5 / PIT_LAM)}",
+            f"residual {error:.0e} at ‖x‖ = {radius:.4f}; the other eigenvalue is {other:.3f}",
+            agrees=error <= 1e-9 and _kind(on_ring) == "artificial",
+        ),
+        Claim(
+            "descent on g alone stops at artificial points",
+            "∇g = 0, ∇f ≠ 0",
+            "‖∇f‖ = "
+            + ", ".join(f"{_gradient(result):.3f}" for result in halted)
+            + " at the end, both sides",
+            agrees=all(_kind(result.x) == "artificial" for result in halted),
+        ),
+        Claim(
+            "the guard keeps CGD from stopping there: start beyond the point",
+            "moves on",
+            f"{guards} guarded steps, then the minimum: ‖∇f‖ = {_gradient(passed):.0e}",
+            agrees=_kind(passed.x) == "minimum" and guards > 0,
+        ),
+        Claim(
+            "the guard keeps CGD from stopping there: start before the point",
+            "moves on",
+            f"stays, ‖∇f‖ = {_gradient(stuck):.3f}; status {stuck.status.name}",
+            agrees=_kind(stuck.x) != "artificial",
+            expected=False,
+        ),
+        Claim(
+            "another λ then descends further",
+            "descends",
+            f"f from {stuck.fun:.3f} to {half.fun:.3f} with λ/2, and to the minimum with λ/4",
+            agrees=half.fun < stuck.fun and _kind(quarter.x) == "minimum",
+        ),
+    ]
+    rows = [
+        _row({"egr": "GD on g", "guard": "CGD"}[way], side, result, PIT_LAM)
+        for (side, way), result in runs.items()
+    ]
+    rows += [
+        _row("CGD, λ/2", "where CGD stayed", half, PIT_LAM / 2),
+        _row("CGD, λ/4", "where CGD stayed", quarter, PIT_LAM / 4),
+    ]
+    outcome.tables[f"{NAME}-pit"] = Table(
+        ("method", "start", "‖x‖ at the end", "f", "‖∇f‖", "what it is"),
+        rows,
+        f"Runs on the pit in the plane, λ = {PIT_LAM:g}, α = {PIT_STEP:g}; g has a ring of artificial minima "
+        f"at ‖x‖ = {radius:.4f}. Outside is {OUTSIDE}, inside {INSIDE}.",
+    )
+    outcome.figures[NAME] = _figure(runs, radius)
+    outcome.captions[NAME] = (
+        "A pit in a bowl, f = ‖x‖²/10 + tanh(‖x‖²/2 − 2). On the dashed ring g has artificial minima. GD on "
+        "g ends on it from both sides. CGD goes on where it starts inside, and stays where it comes from "
+        "outside."
+    )
+
+
+def _figure(runs: dict[tuple[str, str], Result], radius: float) -> Any:
+    figure = load("matplotlib.figure", "a picture", extra="plot").Figure((10, 4.2), layout="constrained")
+    titles = {"egr": "GD on g", "guard": "CGD on f, guarded"}
+    for (way, title), ax in zip(titles.items(), figure.subplots(1, 2), strict=True):
+        paths = {f"from {side}": runs[side, way] for side in ("outside", "inside")}
+        plot.trajectories(_PIT, paths, [(-1.0, 4.0), (-1.0, 2.8)], ax=ax)
+        turn = np.linspace(0.0, 2 * np.pi, 300)
+        ax.plot(radius * np.cos(turn), radius * np.sin(turn), color="black", ls="--", lw=1)
+        ax.annotate(
+            "artificial minima of g", (0.0, radius), (-52, -34), textcoords="offset points",
+            arrowprops={"arrowstyle": "-", "lw": 0.8}, bbox={"fc": "white", "ec": "none", "pad": 2},
+        )  # fmt: skip
+        for label, start, shift in (("outside", OUTSIDE, (-20, 9)), ("inside", INSIDE, (-42, 3))):
+            ax.annotate(label, start, shift, textcoords="offset points")
+        ax.set_title(title, fontsize="medium")
+        ax.set_aspect("equal")
+        ax.get_legend().remove()  # the starts are named in the picture
+    return figure
+
+
+def _slope(x: float) -> float:
+    return float(_LEVY.grad([x])[0])
+
+
+def _penalised_slope(x: float) -> float:
+    return float(Penalised(_LEVY, LAM).grad([x])[0])
+
+
+def _gradient(result: Result) -> float:
+    return float(np.linalg.norm(_PIT.grad(result.x)))
+
+
+def _kind(x: Floats, lam: float = PIT_LAM) -> str:
+    return kind(_PIT, x, lam)
+
+
+def _row(method: str, start: str, result: Result, lam: float) -> tuple[Any, ...]:
+    x = result.x
+    return method, start, float(np.linalg.norm(x)), float(_PIT(x)), _gradient(result), _kind(x, lam)
+
+
+def _text(value: float) -> str:
+    return f"{value:.4g}".replace("-", "−")

@@ -1,0 +1,220 @@
+"""EGR: its landscapes, its traps and its cures against formulas and hand-written loops."""
+
+from itertools import pairwise
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import steepen as st
+from steepen.paper import egr
+
+
+def hand_written(scene, way):
+    """Descend from all the starts at once, without the library's loop."""
+    f, x, lam = scene.f, scene.starts.copy(), scene.lam
+    guarded = 0
+    for k in range(scene.iters):
+        slope = f.grad(x)
+        steep = slope + 2 * lam * np.einsum("bij,bj->bi", f.hess(x), slope)
+        if way == "gd" or (way == "switch-off" and k >= scene.b):
+            p = -slope
+        elif way == "guard":
+            descends = (slope * steep).sum(axis=1, keepdims=True) > 0
+            moving = np.linalg.norm(slope, axis=1) > 1e-6
+            guarded += int((~descends[:, 0] & moving).sum())
+            p = np.where(descends, -steep, -slope)
+        else:
+            p = -steep
+        x = x + scene.step * p
+    return x, guarded
+
+
+@pytest.mark.parametrize("way", egr.WAYS)
+@pytest.mark.parametrize("name", ["levy-1d", "pit-2d", "pit-2d-short-step", "two-wells-1d"])
+def test_ends_are_those_of_hand_written_loops(name, way):
+    scene = egr.SCENES[name]
+    run = egr.descend(
+        scene.f, scene.starts, way, lam=scene.lam, step=scene.step, iters=scene.iters, b=scene.b
+    )
+    x, guarded = hand_written(scene, way)
+    close = np.abs(run.x - x).max(axis=1) < 1e-4
+    # a run that hops between wells for long magnifies rounding; such starts are few
+    assert close.mean() > 0.97
+    assert abs(scene.ends(way).guarded - guarded) <= 0.03 * max(guarded, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "way", "kind"),
+    [
+        ("two-wells-1d", "egr", "minimum"),
+        ("levy-1d", "guard", "minimum"),
+        ("levy-1d", "switch-off", "minimum"),
+        ("rastrigin-2d", "guard", "minimum"),
+        ("rastrigin-2d", "switch-off", "minimum"),
+        ("rastrigin-2d-long-step", "switch-off", "minimum"),
+        ("pit-1d", "egr", "artificial"),
+        ("pit-2d", "egr", "artificial"),
+        ("pit-1d", "guard", "minimum"),
+        ("pit-1d-short-step", "guard", "artificial"),
+        ("pit-2d-short-step", "guard", "artificial"),
+        ("pit-2d-short-step", "switch-off", "minimum"),
+    ],
+)
+def test_all_runs_of_a_scene_end_alike(name, way, kind):
+    ends = egr.SCENES[name].ends(way)
+    assert ends.kinds == {kind: len(egr.SCENES[name].starts)}
+    assert ends.total == len(egr.SCENES[name].starts)
+    assert ends.astray == (0 if kind == "minimum" else ends.total)
+
+
+def test_egr_settles_at_maxima_and_saddles():
+    assert egr.SCENES["levy-1d"].ends("egr").kinds.keys() == {"minimum", "maximum"}
+    assert egr.SCENES["rastrigin-2d"].ends("egr").kinds.keys() == {"minimum", "maximum", "saddle"}
+
+
+def test_the_guard_can_be_blinded_by_another_coordinate():
+    ends = egr.SCENES["rastrigin-2d-long-step"].ends("guard")
+    assert ends.kinds["saddle"] > 0
+    assert "maximum" not in ends.kinds
+
+
+def test_sharp_minimum_holds_gd_and_not_egr():
+    for name in ("two-wells-1d", "two-wells-2d"):
+        scene = egr.SCENES[name]
+        assert scene.ends("egr").mean == pytest.approx(0, abs=1e-9)
+        assert scene.ends("gd").mean > 0.4
+
+
+def test_a_short_step_never_crosses_the_artificial_point():
+    """From outside, where 1 + 2λh > 0, the path falls monotonically onto the point: nothing to guard."""
+    lam, edge = 0.3, artificial_radius(0.3)
+    run = egr.descend(egr.pit(), [4.0], "guard", lam=lam, step=0.05, iters=600)
+    path = run.trace.x[:, 0]
+    assert (np.diff(path) <= 0).all()
+    assert (path > edge - 1e-9).all()
+    assert path[-1] == pytest.approx(edge, abs=1e-6)
+    assert not run.trace.guarded.any()
+    assert run.status is st.Status.ARTIFICIAL
+    longer = egr.descend(egr.pit(), [4.0], "guard", lam=lam, step=0.3, iters=600)
+    assert longer.trace.guarded.any()
+    assert longer.x[0] == pytest.approx(0, abs=1e-5)
+
+
+def artificial_radius(lam):
+    def f(x):
+        return x**2 / 10 + mp.tanh(x**2 / 2 - 2)
+
+    return float(mp.findroot(lambda x: mp.diff(f, x, 2) + 1 / (2 * lam), 2.7))
+
+
+def test_artificial_points_of_the_pit_are_a_circle():
+    radius = artificial_radius(0.3)
+    for angle in (0.0, 1.0, 4.0):
+        x = [radius * np.cos(angle), radius * np.sin(angle)]
+        assert egr.kind(egr.pit(2), x, lam=0.3) == "artificial"
+        assert np.linalg.norm(egr.Penalised(egr.pit(2), 0.3).grad(x)) < 1e-9
+    found = egr.stationary_points(egr.pit(), 0.3, (0.5, 5.0))
+    assert [(point.to_f, point.to_g) for point in found] == [
+        ("artificial", "maximum"),
+        ("artificial", "minimum"),
+    ]
+    assert found[1].x == pytest.approx(radius, abs=1e-9)
+
+
+# --- formulas -------------------------------------------------------------------------------------
+
+
+def mp_wells(*x):
+    return sum((t - (2 if i == 0 else 0)) ** 2 for i, t in enumerate(x)) / 2 - mp.mpf("1.2") * mp.exp(
+        -sum(t * t for t in x) / (2 * mp.mpf("0.25") ** 2)
+    )
+
+
+def mp_pit(*x):
+    square = sum(t * t for t in x)
+    return square / 10 + mp.tanh(square / 2 - 2)
+
+
+@pytest.mark.parametrize(("make", "truth"), [(egr.two_wells, mp_wells), (egr.pit, mp_pit)])
+@pytest.mark.parametrize("point", [(0.3,), (-1.1,), (2.5,), (0.2, -0.1), (2.2, 0.9), (1.0, -0.4, 0.3)])
+def test_landscapes_and_their_gradients(make, truth, point):
+    f = make(len(point))
+    orders = np.eye(len(point), dtype=int).tolist()
+    assert float(f(point)) == pytest.approx(float(truth(*point)), abs=1e-13)
+    expected = [float(mp.diff(truth, point, tuple(order))) for order in orders]
+    np.testing.assert_allclose(f.grad(point), expected, rtol=1e-10, atol=1e-12)
+    batch = np.array([point, point])
+    np.testing.assert_array_equal(f.grad(batch)[1], f.grad(point))
+    np.testing.assert_allclose(f.grad(f.minima), 0, atol=1e-11)
+    np.testing.assert_allclose(f(f.minima), f.fmin, rtol=1e-12)
+    assert f.at(n=4).n == 4
+
+
+@pytest.mark.parametrize("name", ["branin", "levy", "six-hump-camel"])
+def test_penalised_gradient_is_the_slope_of_its_value(name):
+    g = egr.Penalised(st.functions[name] if name != "levy" else st.functions[name].at(n=2), lam=0.3)
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-2, 2, (5, 2))
+    step = 1e-5
+    for i in range(2):
+        shift = step * np.eye(2)[i]
+        slope = (8 * (g(x + shift) - g(x - shift)) - (g(x + 2 * shift) - g(x - 2 * shift))) / (12 * step)
+        np.testing.assert_allclose(g.grad(x)[:, i], slope, rtol=1e-6, atol=1e-4)
+
+
+@pytest.mark.parametrize(("h", "lam"), [(1.0, 0.0), (1.0, 0.2), (30.0, 0.0), (30.0, 0.05)])
+def test_stable_step_divides_convergence_from_escape(h, lam):
+    f = st.functions.quadratic([[h]])
+    for factor, stays in ((0.98, True), (1.02, False)):
+        run = egr.descend(f, [1.0], "egr", lam=lam, step=factor * egr.stable_step(h, lam), iters=300)
+        assert bool(abs(run.x[0]) < 1) is stays
+
+
+def test_curvature_of_g_at_a_minimum_is_h_times_its_factor():
+    """h(1+2λh) against the second derivative of g itself."""
+    minimum = egr.minimum_near(egr.two_wells(), [0.1])
+
+    def g(x):
+        return mp_wells(x) + mp.mpf("0.055") * mp.diff(mp_wells, x) ** 2
+
+    x = mp.findroot(lambda t: mp.diff(mp_wells, t), minimum.x[0])
+    assert minimum.x[0] == pytest.approx(float(x), abs=1e-12)
+    assert minimum.f == pytest.approx(float(mp_wells(x)), abs=1e-12)
+    h = float(mp.diff(mp_wells, x, 2))
+    assert minimum.curvature == pytest.approx(h, rel=1e-10)
+    assert float(mp.diff(g, x, 2)) == pytest.approx(h * (1 + 2 * 0.055 * h), rel=1e-8)
+
+
+def test_stationary_points_of_levy_alternate_for_g():
+    found = egr.stationary_points(st.functions["levy"].at(n=1), 0.2, (-10.0, 10.0))
+    kinds = [point.to_g for point in found]
+    assert all(a != b for a, b in pairwise(kinds))
+    assert sum(point.turned for point in found) == 5
+    assert all(
+        point.curvature == pytest.approx(-2.5, abs=1e-9) for point in found if point.to_f == "artificial"
+    )
+
+
+def test_switch_off_takes_b_steps_on_g_and_the_rest_on_f():
+    f = st.functions["levy"].at(n=1)
+    x = np.array([-7.7])
+    for _ in range(3):
+        x = x - 0.004 * (f.grad(x) * (1 + 2 * 0.2 * f.hess(x)[0]))
+    run = egr.descend(f, [-7.7], "switch-off", lam=0.2, step=0.004, iters=10, b=3)
+    np.testing.assert_allclose(run.trace.x[0], x, rtol=1e-13)
+    assert run.nit == 7
+
+
+def test_wrong_arguments_say_which():
+    f = egr.pit()
+    with pytest.raises(
+        ValueError, match="way: expected one of 'gd', 'egr', 'guard', 'switch-off'; got 'sgd'"
+    ):
+        egr.descend(f, [1.0], "sgd", lam=0.1, step=0.1)
+    with pytest.raises(ValueError, match="h: expected the curvature of a minimum"):
+        egr.stable_step(-1.0)
+    with pytest.raises(ValueError, match="lam: expected a number, 0 or more"):
+        egr.stable_step(1.0, lam=-0.1)
+    with pytest.raises(ValueError, match="x: Newton's method finds no minimum of levy"):
+        egr.minimum_near(st.functions["levy"].at(n=1), [-8.120218299968963])

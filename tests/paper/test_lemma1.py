@@ -1,0 +1,114 @@
+"""Lemma 1, against the Levy function written in mpmath and the pit's closed form."""
+
+import mpmath
+import numpy as np
+import pytest
+
+import steepen as st
+from steepen.paper import lemma1
+from steepen.paper.egr import pit
+
+
+@pytest.fixture(scope="module")
+def outcome():
+    return lemma1.run()
+
+
+def levy(x):
+    w = 1 + (x - 1) / 4
+    return mpmath.sin(mpmath.pi * w) ** 2 + (w - 1) ** 2 * (1 + mpmath.sin(2 * mpmath.pi * w) ** 2)
+
+
+def penalised(x):
+    return levy(x) + mpmath.mpf("0.2") * mpmath.diff(levy, x) ** 2
+
+
+def test_claims(outcome):
+    assert all(claim.holds for claim in outcome.claims)
+    (slip,) = [claim for claim in outcome.claims if not claim.expected]
+    assert "before the point" in slip.text
+    assert not slip.agrees
+
+
+def test_every_point_against_mpmath(outcome):
+    rows = outcome.tables["lemma1"].rows
+    kinds = [row[5] for row in rows]
+    assert {kind: kinds.count(kind) for kind in kinds} == {"artificial": 11, "minimum": 6, "maximum": 5}
+    for x, f, df, d2f, _, to_f, to_g in rows:
+        first, second = (float(mpmath.diff(levy, x, n)) for n in (1, 2))
+        assert f == pytest.approx(float(levy(mpmath.mpf(x))), abs=1e-12)
+        assert (df, d2f) == pytest.approx((first, second), abs=1e-9)
+        assert float(mpmath.diff(penalised, x)) == pytest.approx(0, abs=1e-6)
+        bend = float(mpmath.diff(penalised, x, 2))
+        assert to_g == ("minimum" if bend > 0 else "maximum")
+        if to_f == "artificial":
+            assert abs(first) > 0.01
+            assert second == pytest.approx(-2.5, abs=1e-9)
+        else:
+            assert first == pytest.approx(0, abs=1e-9)
+            assert to_f == ("minimum" if second > 0 else "maximum")
+
+
+def test_the_points_the_paper_names(outcome):
+    by_place = {round(row[0], 1): row for row in outcome.tables["lemma1"].rows}
+    assert by_place[-6.5][5:] == by_place[-7.6][5:] == ("artificial", "maximum")
+    assert by_place[-8.1][5:] == ("maximum", "minimum")
+    assert float(mpmath.diff(levy, -7.7) * mpmath.diff(penalised, -7.7)) < 0
+
+
+def radial(s):
+    """First and second derivative of s²/10 + tanh(s²/2 − 2)."""
+    sech2 = 1 / np.cosh(s * s / 2 - 2) ** 2
+    return s / 5 + s * sech2, 0.2 + sech2 - 2 * s * s * sech2 * np.tanh(s * s / 2 - 2)
+
+
+def test_the_ring_in_the_plane(outcome):
+    ends = {(row[0], row[1]): row for row in outcome.tables["lemma1-pit"].rows}
+    for case, lam in (
+        (("GD on g", "outside"), 0.3),
+        (("GD on g", "inside"), 0.3),
+        (("CGD", "outside"), 0.3),
+        (("CGD, λ/2", "where CGD stayed"), 0.15),
+    ):
+        _, _, size, _, slope, kind = ends[case]
+        first, second = radial(size)
+        assert second == pytest.approx(-1 / (2 * lam), abs=1e-4)
+        assert slope == pytest.approx(first, rel=1e-6)
+        assert kind == "artificial"
+    for case in (("CGD", "inside"), ("CGD, λ/4", "where CGD stayed")):
+        assert ends[case][2] < 1e-5
+        assert ends[case][3] == pytest.approx(np.tanh(-2.0))
+        assert ends[case][5] == "minimum"
+
+
+def test_the_runs_by_hand(outcome):
+    """GD on g and CGD from both starts, in a loop on the closed form."""
+    for side, start in (("outside", lemma1.OUTSIDE), ("inside", lemma1.INSIDE)):
+        for way in ("egr", "guard"):
+            trace = outcome.traces[f"lemma1-{side}-{way}"]
+            unit = np.array(start) / np.linalg.norm(start)
+            s = np.linalg.norm(start)
+            for k, x in enumerate(trace.x[:20]):
+                assert x == pytest.approx(s * unit, abs=1e-9)
+                first, second = radial(s)
+                p = -first * (1 + 0.6 * second)
+                if way == "guard" and not first * p < 0:
+                    assert trace.guarded[k]
+                    p = -first
+                s += 0.1 * p
+
+
+def test_minimize_reports_the_artificial_end():
+    result = st.minimize(
+        pit(2), lemma1.OUTSIDE, method="cgd", lam=0.3, step=0.1, budget=st.Budget(iters=1000)
+    )
+    assert result.status is st.Status.ARTIFICIAL
+    assert not result.success
+
+
+def test_figure(outcome):
+    for ax in outcome.figures["lemma1"].axes:
+        ring = ax.lines[-1].get_xydata()
+        size = np.linalg.norm(ring, axis=1)
+        assert size == pytest.approx(size[0])
+        assert radial(size[0])[1] == pytest.approx(-1 / 0.6, abs=1e-9)

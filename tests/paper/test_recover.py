@@ -1,0 +1,156 @@
+"""Recovery of settings: the solutions solve the equations, and those used in Table 1 are among them."""
+
+import mpmath
+import numpy as np
+import pytest
+
+import steepen as st
+from steepen.paper.recover import improvement, recover_spectrum, recover_start, recover_whole_start
+from steepen.paper.settings import EXPERIMENTS
+
+GRIEWANK_PART = [(436.0, 444.0), (309.0, 317.0)]
+
+
+def by_hand(f, x, step, lam=0.0, r=None):
+    """One step from one point, written out."""
+    g = f.grad(x)
+    if lam and r is None:
+        p = -(g + 2 * lam * f.hess(x) @ g)
+    elif lam:
+        nu = 2 * lam / r
+        p = -(1 - nu) * g - nu * f.grad(x + r * g)
+    else:
+        p = -g
+    if not g @ p < 0:
+        p = -g
+    return 100 * (f(x) - f(x + step * p)) / f(x)
+
+
+@pytest.mark.parametrize(("lam", "r"), [(0.0, None), (0.05, None), (0.05, 0.1), (3.0, 0.01)])
+def test_improvement_is_the_hand_written_step(lam, r):
+    f = st.functions["levy"].at(n=3)
+    x = np.random.default_rng(0).uniform(-10, 10, (4, 5, 3))
+    got = improvement(f, x, 0.02, lam, r)
+    assert got.shape == (4, 5)
+    expected = [[by_hand(f, point, 0.02, lam, r) for point in row] for row in x]
+    assert got == pytest.approx(np.array(expected), rel=1e-9)
+    assert improvement(f, x[0, 0], 0.02, lam, r) == pytest.approx(expected[0][0], rel=1e-9)
+
+
+def test_improvement_where_f_is_zero_or_not_finite():
+    f = st.functions["sphere"].at(n=2)
+    assert np.isnan(improvement(f, [0.0, 0.0], 0.1))
+    assert np.isnan(improvement(f, [[1.0, 1.0], [1e200, 0.0]], 0.1)).tolist() == [False, True]
+    assert improvement(f, np.empty((0, 2)), 0.1).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("name", "bounds", "points", "near"),
+    [("levy", None, 201, 1e-7), ("branin", None, 201, 1e-4), ("griewank", GRIEWANK_PART, 41, 1e-4)],
+)
+def test_the_start_of_table_1_is_found(name, bounds, points, near):
+    row = EXPERIMENTS[name]
+    found = recover_start(
+        row.function, row.lam0, row.step, row.r, row.gd, row.cgd_fd, bounds=bounds, points=points
+    )
+    assert np.abs(found - row.start).max(axis=1).min() <= near
+    for x in found:
+        assert by_hand(row.function, x, row.step) == pytest.approx(row.gd, abs=1e-10)
+        assert by_hand(row.function, x, row.step, row.lam0, row.r) == pytest.approx(row.cgd_fd, abs=1e-10)
+    low, high = np.array(row.function.bounds if bounds is None else bounds).T
+    assert ((low <= found) & (found <= high)).all()
+    assert np.diff(np.linalg.norm(found - (low + high) / 2, axis=1)).min() >= -1e-9
+    apart = np.linalg.norm(found[:, None] - found, axis=2) + np.eye(len(found))
+    assert apart.min() > 1e-6
+
+
+def test_levy_has_no_start_for_a_small_r():
+    """The paper's r was not small: GD at 23.73 % leaves CGD with the exact product far below 63.21 %."""
+    row = EXPERIMENTS["levy"]
+
+    def count(r):
+        return len(recover_start(row.function, row.lam0, row.step, r, row.gd, row.cgd_fd))
+
+    assert [count(None), count(1e-4), count(1e-3)] == [0, 0, 0]
+    assert count(0.01) > 0
+    assert count(0.1) > 0
+    axis = np.linspace(-10, 10, 401)
+    x = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+    x = x[np.abs(improvement(row.function, x, row.step) - row.gd) < 0.5]
+    assert len(x) > 500
+    assert improvement(row.function, x, row.step, row.lam0).max() < 43
+
+
+def test_matyas_depends_on_the_direction_alone():
+    row = EXPERIMENTS["matyas"]
+    settings = (row.function, row.lam0, row.step, row.r, row.gd, row.cgd_fd)
+    assert len(recover_start(*settings, points=101)) == 0
+    rays = recover_start(*settings, points=101, within=0.005)
+    ratio = rays[:, 1] / rays[:, 0]
+    steep = ratio[ratio > 1]
+    assert 0 < len(steep) < len(ratio)
+    assert steep == pytest.approx(row.start[1] / row.start[0], abs=0.02)
+    assert ratio[ratio < 1] == pytest.approx(row.start[0] / row.start[1], abs=0.001)
+
+
+def test_the_spectrum_of_the_quadratic():
+    """Against a root found by mpmath, and against the matrix in use."""
+    ((centre, half_width),) = recover_spectrum(10, lam=0.4, step=0.01, gd=18.89, cgd_fd=97.91)
+
+    def residual(c, w):
+        spectrum = [c + w * (2 * mpmath.mpf(i) / 9 - 1) for i in range(10)]
+        total = sum(spectrum)
+
+        def percent(lam):
+            return 100 * (1 - sum(t * (1 - (t + 2 * lam * t * t) / 100) ** 2 for t in spectrum) / total)
+
+        return percent(0) - mpmath.mpf("18.89"), percent(mpmath.mpf("0.4")) - mpmath.mpf("97.91")
+
+    with mpmath.workdps(30):
+        exact = mpmath.findroot(residual, (10, 1))
+    assert (centre, half_width) == pytest.approx([float(value) for value in exact], abs=1e-10)
+    eigenvalues = np.linalg.eigvalsh(st.functions["quadratic"].hess(np.ones(10)))
+    expected = centre + half_width * np.linspace(-1, 1, 10)
+    assert eigenvalues == pytest.approx(expected, abs=1e-7)
+
+
+@pytest.mark.parametrize(("centre", "half_width"), [(4.0, 1.0), (20.0, 15.0)])
+def test_other_spectra_come_back(centre, half_width):
+    places = np.linspace(-1, 1, 6)
+    f = st.functions.quadratic(np.diag(centre + half_width * places))
+    gd, cgd = (by_hand(f, np.ones(6), 0.005, lam) for lam in (0.0, 0.1))
+    found = recover_spectrum(6, lam=0.1, step=0.005, gd=gd, cgd_fd=cgd)
+    assert np.abs(found - [centre, half_width]).max(axis=1).min() < 1e-7
+
+
+def test_the_whole_start_is_the_only_one():
+    row = EXPERIMENTS["rotated-hyper-ellipsoid"]
+    settings = (row.function, row.lam0, row.step, row.r, row.gd, row.cgd_fd)
+    assert recover_whole_start(*settings).tolist() == [list(row.start)]
+    assert recover_whole_start(*settings, largest=11).shape == (0, 5)
+    doubled = recover_whole_start(
+        st.functions["matyas"], 10.0, 0.01, 0.01, 1.83, 34.4, largest=60, decimals=1
+    )
+    size = np.linalg.norm(doubled, axis=1)
+    assert len(doubled) > 1
+    assert (np.diff(size) >= 0).all()
+
+
+def test_bad_input():
+    branin, settings = st.functions["branin"], (0.07, 0.01, 0.2, 37.53, 87.07)
+    with pytest.raises(ValueError, match=r"start: expected shape \(\.\.\., 2\)"):
+        improvement(branin, [1.0, 2.0, 3.0], 0.01)
+    with pytest.raises(ValueError, match="function: expected one of two variables"):
+        recover_start(st.functions["levy"].at(n=3), *settings)
+    with pytest.raises(ValueError, match="bounds: expected two rows"):
+        recover_start(branin, *settings, bounds=[(1, 0), (0, 1)])
+    with pytest.raises(ValueError, match="points: expected 2 or more"):
+        recover_start(branin, *settings, points=1)
+    with pytest.raises(ValueError, match="within: expected a positive number"):
+        recover_start(branin, *settings, within=0.0)
+    with pytest.raises(ValueError, match="n: expected two eigenvalues"):
+        recover_spectrum(1, 0.4, 0.01, 18.89, 97.91)
+    with pytest.raises(ValueError, match="largest: expected 1 or more"):
+        recover_whole_start(branin, *settings, largest=0)
+    with pytest.raises(ValueError, match="largest"):
+        recover_whole_start(st.functions["levy"].at(n=10), *settings)

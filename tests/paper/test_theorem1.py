@@ -1,0 +1,103 @@
+"""Theorem 1: the constants against eigenvalues and SciPy, the runs against loops written here."""
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime, minimize
+
+from steepen.paper import theorem1
+
+
+@pytest.fixture(scope="module")
+def outcome():
+    return theorem1.run()
+
+
+@pytest.fixture(scope="module")
+def problems():
+    return theorem1.problems()
+
+
+def hessian(problem, x):
+    return np.stack([problem.hvp(x, e) for e in np.eye(x.size)])
+
+
+def test_all_claims_hold(outcome):
+    assert len(outcome.claims) == 9
+    assert all(claim.agrees and claim.expected for claim in outcome.claims)
+
+
+def test_derivatives(problems):
+    for problem in problems:
+        x = problem.start
+        assert problem.grad(x) == pytest.approx(approx_fprime(x, problem.fun, 1e-7), abs=2e-5)
+        assert hessian(problem, x) == pytest.approx(approx_fprime(x, problem.grad, 1e-7), abs=1e-5)
+
+
+def test_constants_against_eigenvalues(problems):
+    quadratic, squares, logistic = problems
+    t = np.linalg.eigvalsh(hessian(quadratic, quadratic.start))
+    assert (quadratic.mu, quadratic.L) == pytest.approx((t[0], t[-1]), rel=1e-9)
+    t = np.linalg.eigvalsh(hessian(squares, squares.start))
+    assert np.abs(t[:4]).max() < 1e-12  # rank 6 of 10: not strongly convex
+    assert (squares.mu, squares.L) == pytest.approx((t[4], t[-1]), rel=1e-9)
+    rng = np.random.default_rng(0)
+    for x in rng.standard_normal((50, 5)) * rng.uniform(0, 5, (50, 1)):
+        t = np.linalg.eigvalsh(hessian(logistic, x))
+        assert t[-1] <= logistic.L
+        assert t[0] >= logistic.mu
+    assert np.linalg.eigvalsh(hessian(logistic, np.zeros(5)))[-1] == pytest.approx(logistic.L, rel=1e-9)
+
+
+def test_minima_against_scipy(problems):
+    for problem in problems:
+        found = minimize(problem.fun, problem.start, jac=problem.grad, method="BFGS", options={"gtol": 1e-9})
+        assert problem.fmin == pytest.approx(found.fun, abs=1e-12)
+
+
+def test_bound_by_hand(problems):
+    """The theorem itself, from eigenvalues and a loop that know nothing of steepen."""
+    for problem in problems:
+        for product in theorem1.TWICE_LAM_L:
+            lam = product / (2 * problem.L)
+            step = 1 / (problem.L * (1 + product) ** 2)
+            x, gaps = problem.start, []
+            for _ in range(60):
+                gaps.append(problem.fun(x) - problem.fmin)
+                g = problem.grad(x)
+                x = x - step * (g + 2 * lam * problem.hvp(x, g))
+            trace = problem.run(lam, step, iterations=59)
+            assert trace.f - problem.fmin == pytest.approx(np.array(gaps), rel=1e-8, abs=1e-12)
+            assert (np.array(gaps) <= gaps[0] * (1 - problem.mu * step) ** np.arange(60) + 1e-12).all()
+
+
+def test_table_by_hand(outcome, problems):
+    rows = outcome.tables["theorem1"].rows
+    assert len(rows) == 9
+    for _, L, mu, lam, step, rate, measured in rows:
+        assert step == pytest.approx(1 / (L * (1 + 2 * lam * L) ** 2))
+        assert rate == pytest.approx(1 - mu * step)
+        assert measured <= rate
+    # GD at 1/L on the quadratic: f − f* shrinks by (1 − μ/L)² in the end
+    assert rows[0][-1] == pytest.approx(0.81, abs=1e-5)
+    assert {row[0] for row in rows} == {problem.title for problem in problems}
+
+
+def test_too_long_a_step_is_caught(problems):
+    """The other side: the check of the interval can fail."""
+    quadratic = problems[0]
+    outside = quadratic.run(0.0, 2.05 / quadratic.L, iterations=300)
+    assert np.diff(outside.f).max() > 0
+
+
+def test_figure_shows_gap_and_bound(outcome, problems):
+    axes = outcome.figures["theorem1"].axes
+    assert len(axes) == 3
+    for ax, problem in zip(axes, problems, strict=True):
+        gd, bound, _, steep = ax.lines
+        first = problem.fun(problem.start) - problem.fmin
+        k = gd.get_xdata()
+        assert gd.get_ydata()[0] == pytest.approx(first)
+        assert (gd.get_ydata() <= bound.get_ydata()[: len(k)] * (1 + 1e-12)).all()
+        assert bound.get_ydata()[5] == pytest.approx(first * (1 - problem.mu / problem.L) ** 5)
+        assert steep.get_ydata()[5] == pytest.approx(first * (1 - problem.mu / problem.L / 9) ** 5)
+        assert ax.get_yscale() == "log"
