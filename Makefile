@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 OUT ?= out
 JOBS ?= 2
 
-.PHONY: reproduce test lint types unit bench clean
+.PHONY: reproduce test lint types unit browser bench clean
 
 reproduce: $(VENV)/.ready
-	$(BIN)/python -m steepen.paper --out $(OUT)
+	$(BIN)/steepen reproduce --out $(OUT)
 
 test: lint types unit
 
@@ -19,8 +19,14 @@ lint: $(VENV)/.ready
 types: $(VENV)/.ready
 	$(BIN)/pyright
 
-unit: $(VENV)/.ready
+unit: $(VENV)/.ready browser
 	$(BIN)/python -m pytest -n $(JOBS)
+
+# one test opens the report in Chromium; where it cannot be had, that test is skipped and says so
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	    apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || true
 
 bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/core.py

@@ -102,7 +102,7 @@ class Table:
 
     def __init__(self) -> None:
         self.failed = False
-        print(f"{'what':<46} {'ours':>11} {'peer':>11} {'ratio':>8}  bar")
+        print(f"{'what':<54} {'ours':>11} {'peer':>11} {'ratio':>8}  bar")
 
     def row(
         self, what: str, ours: float, peer: float, ratio: float, bar: float, unit: str, least=False
@@ -111,7 +111,7 @@ class Table:
         self.failed |= not good
         sign = ">=" if least else "<="
         mark = "" if good else "  MISSED"
-        print(f"{what:<46} {ours:>8.4g} {unit:>2} {peer:>8.4g} {unit:>2} {ratio:>8.3f}  {sign} {bar:g}{mark}")
+        print(f"{what:<54} {ours:>8.4g} {unit:>2} {peer:>8.4g} {unit:>2} {ratio:>8.3f}  {sign} {bar:g}{mark}")
 
 
 def per_iteration(table: Table, quick: bool) -> None:
@@ -122,31 +122,33 @@ def per_iteration(table: Table, quick: bool) -> None:
     ]
     rounds = 15 if quick else 60
     for name, f, g, x0, step, lam, r, bar, iters in cases:
-        common = {"jac": g, "step": step, "budget": st.Budget(iters=iters), "gtol": 0.0, "trace": "x"}
 
-        def gd(f=f, x0=x0, common=common):
-            return st.minimize(f, x0, method="gd", **common)
+        def hand(method, f=f, g=g, x0=x0, step=step, lam=lam, r=r, iters=iters):
+            if method == "gd":
+                return hand_gd(f, g, x0, step, iters)
+            return hand_cgd_fd(f, g, x0, step, lam, r, iters)
 
-        def fd(f=f, x0=x0, common=common, lam=lam, r=r, iters=iters):
-            return st.minimize(f, x0, method="cgd-fd", lam=lam, r=r, b=iters, **common)
-
-        def lbfgsb(f=f, g=g, x0=x0, iters=iters):
-            return so.minimize(
-                f, x0, jac=g, method="L-BFGS-B", options={"gtol": 0, "ftol": 0, "maxiter": iters}
+        def ours(method, trace, f=f, g=g, x0=x0, step=step, lam=lam, r=r, iters=iters):
+            more = {"lam": lam, "r": r, "b": iters} if method == "cgd-fd" else {}
+            budget = st.Budget(iters=iters)
+            return st.minimize(
+                f, x0, method=method, jac=g, step=step, budget=budget, gtol=0.0, trace=trace, **more
             )
 
-        assert fd().trace.penalised[:-1].all()
-        hand = race(gd, lambda f=f, g=g, x0=x0, s=step, k=iters: hand_gd(f, g, x0, s, k), rounds)
-        table.row(f"GD / hand-written, {name}", *scaled(hand, iters), bar, "µs")
-        hand = race(
-            fd, lambda f=f, g=g, x0=x0, s=step, a=lam, r=r, k=iters: hand_cgd_fd(f, g, x0, s, a, r, k), rounds
-        )
-        table.row(f"CGD-FD / hand-written, {name}", *scaled(hand, iters), bar, "µs")
+        def lbfgsb(f=f, g=g, x0=x0, iters=iters):
+            options = {"gtol": 0, "ftol": 0, "maxiter": iters}
+            return so.minimize(f, x0, jac=g, method="L-BFGS-B", options=options)
+
+        assert ours("cgd-fd", True).trace.penalised[:-1].all()
+        for method in ("gd", "cgd-fd"):
+            for trace, label in ((True, "traced"), ("x", "traced with x")):
+                times = race(lambda m=method, t=trace: ours(m, t), lambda m=method: hand(m), rounds)
+                table.row(f"{method} {label} / by hand, {name}", *scaled(times, iters), bar, "µs")
         steps = lbfgsb().nit
-        for label, run in (("GD", gd), ("CGD-FD", fd)):
-            ours, theirs, _ = race(run, lbfgsb, rounds)
-            ours, theirs = ours / iters * 1e6, theirs / steps * 1e6
-            table.row(f"{label} / SciPy L-BFGS-B, {name}", ours, theirs, ours / theirs, 1.0, "µs")
+        for method in ("gd", "cgd-fd"):
+            a, b, _ = race(lambda m=method: ours(m, "x"), lbfgsb, rounds)
+            a, b = a / iters * 1e6, b / steps * 1e6
+            table.row(f"{method} / SciPy L-BFGS-B, {name}", a, b, a / b, 1.0, "µs")
 
 
 def scaled(times: tuple[float, float, float], iters: int) -> tuple[float, float, float]:

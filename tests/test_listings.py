@@ -156,7 +156,7 @@ NEAR_GUARD = levy(1, (-7.7,))
 WAVE = drop_wave((0.35, 0.6))
 
 
-# --- Algorithm 1 ----------------------------------------------------------------------------------
+# --- CGD ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_algorithm_1_guard_fires_and_lets_go_again():
     assert not flags[-1]
 
 
-# --- Algorithm 2 and the preliminaries ----------------------------------------------------------
+# --- CGD-QN and the preliminaries ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["cgd-bfgs", "cgd-dfp"])
@@ -309,7 +309,7 @@ def test_the_policy_in_the_middle_of_a_run(method: str):
     same(res.trace.x, points)
 
 
-# --- Algorithm 3 ----------------------------------------------------------------------------------
+# --- CGD-FD ------------------------------------------------------------------------------------
 
 
 def agrees_with_algorithm_3(

@@ -42,9 +42,7 @@ def test_theorem_formulas_match_exact_rationals():
     assert theory.bound(3, 4.0, 2.0, 0.375, 8.0) == 8 * (31 / 32) ** 3
 
 
-@pytest.mark.parametrize(
-    ("L", "mu", "lam"), [(10.8, 9.0, 0.4), (1e-3, 1e-5, 70.0), (123.4, 0.7, 0.0)]
-)
+@pytest.mark.parametrize(("L", "mu", "lam"), [(10.8, 9.0, 0.4), (1e-3, 1e-5, 70.0), (123.4, 0.7, 0.0)])
 def test_theorem_formulas_match_mpmath(L, mu, lam):
     with mpmath.workdps(40):
         smooth = mpmath.mpf(L) * (1 + 2 * mpmath.mpf(lam) * L) ** 2
@@ -499,9 +497,7 @@ def test_levy_artificial_points_of_the_papers_figure():
     assert found == pytest.approx([-7.6, -6.5], abs=0.1)
     with mpmath.workdps(30):
         for x in found:
-            exact = mpmath.findroot(
-                lambda t: 1 + 2 * lam * mpmath.diff(lambda s: levy(s, mpmath), t, 2), x
-            )
+            exact = mpmath.findroot(lambda t: 1 + 2 * lam * mpmath.diff(lambda s: levy(s, mpmath), t, 2), x)
             assert x == pytest.approx(float(exact), abs=1e-12)
     for x in found:
         point = np.array([x])

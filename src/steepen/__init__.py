@@ -54,6 +54,6 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     # loaded when first used, so that `import steepen` stays light
-    if name in {"functions", "plot", "scipy"}:
+    if name in {"functions", "paper", "plot", "scipy"}:
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -281,7 +281,8 @@ class Loop:
             room = self._room()
             along = Along(c.k, x, c.f, g, -g if p is None else p, slope, c.alpha)
             c.alpha, c.to_f = self.step.choose(context, along, room)
-        c.to_x = x - kit.times(c.alpha, g) if p is None else x + kit.times(c.alpha, p)
+        c.to_x = kit.times(-c.alpha, g) if p is None else kit.times(c.alpha, p)
+        c.to_x += x
         if self.tolerances.x:
             c.moved = c.alpha * kit.norm(g if p is None else p)
         if c.to_f is not None and self._stuck(c):

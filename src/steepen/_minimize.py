@@ -355,7 +355,7 @@ def _result(loop: Loop) -> Result:
         nfev, njev, nhvp, nhev = end.counts
         best = Best(end.best_x if math.isfinite(end.best_f) else None, end.best_f, end.best_k)
         return Result(
-            x=end.x, fun=end.f, jac=end.g, success=status.success, status=status,
+            x=kit.copy(end.x), fun=end.f, jac=end.g, success=status.success, status=status,
             message=status.message, nit=end.nit, nfev=nfev, njev=njev, nhev=nhev, nhvp=nhvp, best=best,
             trace=loop.recorder and loop.recorder.finish(end.nit), **common,
         )  # fmt: skip

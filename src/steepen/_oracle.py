@@ -178,12 +178,12 @@ class Oracle:
         return f
 
     def grad(self, x: Array, only: Mask = None, *, spare: bool = False) -> Array:
-        """Evaluate ∇f; a point that is `spare` is nobody else's, and is handed over as it is."""
+        """Evaluate ∇f; `spare`: x is nobody else's and ∇f is used up at once, so neither is copied."""
         if self._plain:
             self.njev += 1
             g = self._jac(x if spare else x.copy())
             if type(g) is np.ndarray and g.shape == self._shape and g.dtype is x.dtype:
-                return g.copy()
+                return g if spare else g.copy()
             return self._vector(g, None, "jac")
         if self._combined:
             self._know(x, only)
@@ -209,7 +209,9 @@ class Oracle:
 
     def change(self, x: Array, v: Array, g: Array, r: Scalar, only: Mask = None) -> Array:
         """Evaluate r·H·v by the paper's difference ∇f(x + r·v) − ∇f(x)."""
-        change = self.grad(x + self._kit.times(r, v), only, spare=True) - g
+        point = self._kit.times(r, v)
+        point += x
+        change = self.grad(point, only, spare=True) - g
         return change if only is None else self._kit.where(only, change, change * 0)
 
     def _difference_of_gradients(self, x: Array, v: Array, g: Array, only: Mask) -> Array:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._arrays import SHORT, Array, Kit, Mask, Rows, Scalar
-from ._result import Trace
+from ._arrays import Array, Kit, Mask, Rows, Scalar
+from ._result import Iterates, Trace
 
 COLUMNS = {
     "f": "d",
@@ -30,9 +30,6 @@ COLUMNS = {
 STEP = {"lam": np.nan, "step": np.nan, "penalised": False, "guarded": False}
 """What describes the step taken from an iterate, and how it reads where none was."""
 
-BLOCK = 4096
-"""Short iterates wait to be copied together, up to so many bytes."""
-
 
 class Recorder:
     """The trace of a single run."""
@@ -42,10 +39,7 @@ class Recorder:
         self._pack = struct.Struct("=" + "".join(COLUMNS.values())).pack
         self._dtype = np.dtype(list(COLUMNS.items()))
         self._rows = bytearray()
-        self._shape, self._number = tuple(x.shape), self._host(x).dtype
-        self._x = bytearray() if keep_x else None
-        self._recent: list[Array] = []  # iterates not yet in the bytes
-        self._together = max(1, BLOCK // (self._number.itemsize * self._shape[0]))
+        self._x = Iterates(tuple(x.shape), self._host(x).dtype) if keep_x else None
 
     @property
     def length(self) -> int:
@@ -58,9 +52,7 @@ class Recorder:
     ) -> None:  # fmt: skip
         """Record an iterate, and the step taken from it."""
         if self._x is not None:
-            self._recent.append(x)
-            if len(self._recent) >= self._together:
-                self._flush()
+            self._x.append(x if type(x) is np.ndarray else self._host(x))
         self._rows += self._pack(f, gnorm, lam, step, *spent, penalised, guarded)
 
     def blank(self, rows: Rows | None) -> None:
@@ -70,34 +62,22 @@ class Recorder:
             for name, empty in STEP.items():
                 last[name] = empty
 
-    def _flush(self) -> None:
-        if self._x is not None and self._recent:
-            recent = [self._host(x) for x in self._recent]
-            self._x += (recent[0] if len(recent) == 1 else np.concatenate(recent)).data
-            self._recent.clear()
-
     def state(self, length: int) -> dict[str, NDArray[Any]]:
         """Give the first rows as plain arrays, for a checkpoint."""
-        self._flush()
-        arrays = {"rows": np.frombuffer(bytes(self._rows), self._dtype)[:length]}
-        if self._x is not None:
-            arrays["x"] = np.frombuffer(bytes(self._x), self._number).reshape(-1, *self._shape)[:length]
-        return {name: np.ascontiguousarray(a).view(np.uint8) for name, a in arrays.items()}
+        # a view would forbid the bytes to grow
+        rows = np.frombuffer(bytes(self._rows), self._dtype)[:length].view(np.uint8)
+        return {"rows": rows} if self._x is None else {"rows": rows, "x": self._x.array()[:length]}
 
     def load(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Go on from a checkpoint's arrays."""
         self._rows += arrays["rows"].tobytes()
         if self._x is not None:
-            self._x += arrays["x"].tobytes()
+            self._x.extend(arrays["x"])
 
     def finish(self, nit: Scalar) -> Trace:
         """Give the trace, without a copy."""
-        self._flush()
         table = np.frombuffer(self._rows, self._dtype)
-        x = None
-        if self._x is not None:
-            x = np.frombuffer(self._x, self._number).reshape(-1, *self._shape)
-        return Trace(k=np.arange(len(table)), x=x, **{name: table[name] for name in COLUMNS})
+        return Trace(k=np.arange(len(table)), iterates=self._x, **{name: table[name] for name in COLUMNS})
 
 
 class BatchRecorder:
@@ -110,8 +90,7 @@ class BatchRecorder:
         self._host = kit.host
         self._shape, self._number = tuple(x.shape), self._host(x).dtype
         self._columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
-        self._x = bytearray() if keep_x else None
-        self._order: Any = "F" if self._shape[1] < SHORT else "C"  # as the batch is kept
+        self._x = Iterates(self._shape, self._number) if keep_x else None
         self._open: list[tuple[Rows | None, tuple[Any, ...], Array]] = []
 
     @property
@@ -136,8 +115,7 @@ class BatchRecorder:
             column.append(_whole([(rows, entry[i]) for rows, entry, _ in pieces], self._shape[:1], fill))
         if self._x is not None:
             x = _whole([(rows, self._host(x)) for rows, _, x in pieces], self._shape, np.nan)
-            x = np.asarray(x, dtype=self._number, order=self._order)
-            self._x += (x.T if self._order == "F" else x).data
+            self._x.append(x.astype(self._number, copy=False))
 
     def blank(self, rows: Rows | None) -> None:
         """Take back the step of the last iterate of these rows."""
@@ -154,23 +132,15 @@ class BatchRecorder:
             name: _stack(column[:length], size, COLUMNS[name]) for name, column in self._columns.items()
         }
         if self._x is not None:
-            arrays["x"] = self._iterates(bytes(self._x))[:length]
+            arrays["x"] = self._x.array()[:length]
         return arrays
-
-    def _iterates(self, data: bytes | bytearray) -> NDArray[Any]:
-        size, n = self._shape
-        flat = np.frombuffer(data, self._number)
-        if self._order == "F":
-            return flat.reshape(-1, n, size).transpose(0, 2, 1)
-        return flat.reshape(-1, size, n)
 
     def load(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Go on from a checkpoint's arrays."""
         for name, column in self._columns.items():
             column.extend(arrays[name])
         if self._x is not None:
-            x = arrays["x"]
-            self._x += (x.transpose(0, 2, 1) if self._order == "F" else x).tobytes()
+            self._x.extend(arrays["x"])
 
     def finish(self, nit: Scalar) -> Trace:
         """Give the trace."""
@@ -178,8 +148,7 @@ class BatchRecorder:
         columns = {
             name: _stack(column, self._shape[:1], COLUMNS[name]) for name, column in self._columns.items()
         }
-        x = None if self._x is None else self._iterates(self._x)
-        return Trace(k=np.arange(length), x=x, length=np.asarray(nit) + 1, **columns)
+        return Trace(k=np.arange(length), iterates=self._x, length=np.asarray(nit) + 1, **columns)
 
 
 def _whole(pieces: list[tuple[Rows | None, Any]], shape: tuple[int, ...], fill: float) -> Any:

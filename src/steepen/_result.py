@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -74,6 +75,47 @@ _SENTENCES = {
 }
 
 
+class Iterates:
+    """The points of a run; they are put into one array when somebody asks for it.
+
+    The run never changes a point it has made, so long ones are kept as they are. Short ones are copied
+    together as they come, since an array object is larger than they are.
+    """
+
+    BLOCK = 4096
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any):
+        self._shape, self._dtype = shape, dtype
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        self._together = self.BLOCK // size if size < self.BLOCK else sys.maxsize
+        self._recent: list[NDArray[Any]] = []
+        self._blocks: list[NDArray[Any]] = []
+
+    def append(self, x: NDArray[Any]) -> None:
+        """Add a point."""
+        self._recent.append(x)
+        if len(self._recent) >= self._together:
+            self._close_block()
+
+    def extend(self, points: NDArray[Any]) -> None:
+        """Add an array of points."""
+        self._close_block()
+        self._blocks.append(points)
+
+    def array(self) -> NDArray[Any]:
+        """Give all points as one array."""
+        self._close_block()
+        if len(self._blocks) != 1:
+            empty = np.empty((0, *self._shape), dtype=self._dtype)
+            self._blocks = [np.concatenate([empty, *self._blocks])]
+        return self._blocks[0]
+
+    def _close_block(self) -> None:
+        recent, self._recent = self._recent, []
+        if recent:
+            self._blocks.append(np.stack(recent))
+
+
 @dataclass(frozen=True)
 class Trace:
     """The run, one row an iterate, in arrays of length K (of shape (K, B) for a batch).
@@ -90,7 +132,6 @@ class Trace:
     penalised : whether the step followed the penalty
     guarded : whether the guard replaced the direction by −∇f
     nfev, njev, nhvp : cumulative counts
-    x : the iterates, with `trace="x"`; else None
 
     Examples
     --------
@@ -110,8 +151,13 @@ class Trace:
     nfev: NDArray[np.int64]
     njev: NDArray[np.int64]
     nhvp: NDArray[np.int64]
-    x: NDArray[Any] | None = None
+    iterates: Iterates | None = None
     length: NDArray[np.int64] | None = None
+
+    @property
+    def x(self) -> NDArray[Any] | None:
+        """The iterates, of shape (K, n) or (K, B, n), with `trace="x"`; else None."""
+        return None if self.iterates is None else self.iterates.array()
 
     def __len__(self) -> int:
         return len(self.k)
@@ -130,7 +176,11 @@ class Trace:
             raise ValueError("row: this is the trace of a single run")
         end = int(self.length[b])
         columns = {name: column[:end, b] for name, column in self.columns() if name != "k"}
-        return Trace(k=self.k[:end], **columns)
+        iterates, x = None, columns.pop("x", None)
+        if x is not None:
+            iterates = Iterates(x.shape[1:], x.dtype)
+            iterates.extend(x)
+        return Trace(k=self.k[:end], iterates=iterates, **columns)
 
     def columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
         """Go through the columns by name.
@@ -143,9 +193,10 @@ class Trace:
         ['k', 'f', 'gnorm']
         """
         for field in fields(self):
-            value = getattr(self, field.name)
-            if value is not None and field.name != "length":
-                yield field.name, value
+            if field.name not in {"iterates", "length"}:
+                yield field.name, getattr(self, field.name)
+        if self.x is not None:
+            yield "x", self.x
 
     def to_pandas(self) -> pd.DataFrame:
         """Give a data frame: one row an iterate (with a column `row` first, for a batch).

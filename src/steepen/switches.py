@@ -1,7 +1,7 @@
 """When to stop paying for the penalty: from then on the run is steepest descent.
 
 A switch is asked after every step. It never evaluates f: it sees what the step has shown. Switches combine
-with `|`; Algorithm 3 of the paper is `After(b) | FirstGuard()`.
+with `|`; the listing of CGD-FD has `After(b) | FirstGuard()`.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class _Memoryless:
 
 @dataclass(frozen=True)
 class Exact(_Memoryless):
-    """The product itself (Algorithm 1)."""
+    """The product itself: CGD."""
 
     def cost(self, oracle: Oracle) -> Cost:
         """Say what one product costs."""
@@ -66,7 +66,7 @@ class Exact(_Memoryless):
 
 @dataclass(frozen=True)
 class Difference(_Memoryless):
-    """A gradient difference along v (Algorithm 3): one more gradient."""
+    """A gradient difference along v, for one more gradient: CGD-FD."""
 
     r: float | ArrayLike | None
 
@@ -94,8 +94,8 @@ class CGD(Direction):
     penalty : Penalty, optional
         h; by default the paper's ‖·‖².
     curvature : {"exact", "difference", "bfgs", "dfp"}
-        Where H·v comes from: the product itself (Algorithm 1), a gradient difference (Algorithm 3), or a
-        quasi-Newton approximation of H (Algorithm 2).
+        Where H·v comes from: the product itself (CGD), a gradient difference (CGD-FD), or a quasi-Newton
+        approximation of H (CGD-QN).
     r : number or one value a row, optional
         The difference probes ∇f at x + r·v, v = ∇f for the paper's penalty. By default r·v has √ε times the
         size of x.
@@ -154,7 +154,7 @@ class CGD(Direction):
         return replace(self, lam=lam, r=r)
 
     def switch(self, total: int | None) -> Switch:
-        """Give Algorithm 3's switch for the difference, with b = T/4; none for the others."""
+        """Give the switch of the CGD-FD listing for the difference, with b = T/4; none for the others."""
         if self.curvature != "difference" or total is None:
             return FirstGuard() if self.curvature == "difference" else Never()
         return After(total // 4) | FirstGuard()
@@ -187,7 +187,9 @@ class CGD(Direction):
         if isinstance(schedule, ByCurvature):
             along, square = c * kit.dot(g, u), c * c * kit.dot(u, u)
             lam = schedule.at(lam, along, square, penalty.scale)
-        return kit.times(-penalty.scale * lam * c, u) - g, lam
+        p = kit.times(-penalty.scale * lam * c, u)
+        p -= g
+        return p, lam
 
 
 NAMES = {"exact": "cgd", "difference": "cgd-fd", "bfgs": "cgd-bfgs", "dfp": "cgd-dfp"}

@@ -74,7 +74,7 @@ PANELS = {
     for panel in (
         Panel(functions["zakharov"].at(n=2), lam=0.01, step=0.1, start=(-2.0, 0.0)),
         Panel(functions["drop-wave"], lam=0.3, step=1e-4, start=(-0.5, 0.4)),
-        Panel(functions["eggholder"], lam=20.0, step=0.003, start=(-360.0, 420.0)),
+        Panel(functions["eggholder"], lam=80.0, step=3e-5, start=(440.0, 470.0)),
     )
 }
 """The panels, by the name of the function."""
@@ -126,7 +126,8 @@ def run() -> Outcome:
 _SEARCHED = (
     "Chosen, not published: the paper prints no α, λ or start for this figure. Ours came from a random "
     "search over round numbers for what the text describes, so the agreement shows that there are such "
-    "settings, not that they are the authors'."
+    "settings, not that they are the authors'. All pairs of these runs have positive curvature, so that no "
+    "update is skipped. On Drop-Wave the path is a straight line, on which the two CGD variants are one."
 )
 
 
@@ -186,7 +187,7 @@ def _claims(gaps: dict[str, Floats]) -> list[Claim]:
             "Eggholder: the CGD variants improve substantially, the plain ones remain flat",
             "substantial; flat",
             f"{fall:.0%} of f − f* gone against {moved:.1%}",
-            bool(fall > 0.4 and moved < 0.02),
+            bool(fall > 0.5 and moved < 0.02),
         ),
         Claim(
             "Eggholder: the improvement is very gradual",
@@ -197,7 +198,7 @@ def _claims(gaps: dict[str, Floats]) -> list[Claim]:
     ]
 
 
-_TICKS = {"drop-wave": (0.05, 0.1, 0.2, 0.5), "eggholder": (400, 500, 700, 1000)}
+_TICKS = {"drop-wave": (0.05, 0.1, 0.2, 0.5), "eggholder": (50, 100, 200)}
 
 
 def _draw(made: dict[str, dict[str, Result]]) -> Any:

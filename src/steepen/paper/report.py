@@ -16,10 +16,10 @@ AUTHORS = "Shikhar Saxena, Tejas Bodas and Arti Yardi"
 
 RECOVERED = (
     "Recovered, not published: for Table 1 the paper gives no start points, no probe length r and no matrix "
-    "Q. The values used here were found from its printed numbers (steepen.paper.recover does it again); others "
-    "fit as well. Chosen, not published: the start of Fig. 1, the functions of Figs. 2 and 5, and step "
-    "sizes, λ and starts of Fig. 4, each to show what the text describes. Agreement therefore shows that what "
-    "is printed can be had, not that these are the authors' settings."
+    "Q. The values used here were found from its printed numbers (steepen.paper.recover does it again); "
+    "others fit as well. Chosen, not published: the start of Fig. 1, the functions of Figs. 2 and 5, and "
+    "step sizes, λ and starts of Fig. 4, each to show what the text describes. Agreement therefore shows "
+    "that what is printed can be had, not that these are the authors' settings."
 )
 """What the reader must know of the settings."""
 
@@ -27,8 +27,8 @@ ERRATA: Sequence[tuple[str, str, str]] = (
     (
         "Section 3, the guard",
         "the check also helps to avoid stopping at artificial points",
-        "It helps on the side where −∇g climbs f. On the other side short steps creep up to the point, and the "
-        "guard never fires; another λ, or none, then leads on.",
+        "It helps on the side where −∇g climbs f. On the other side short steps creep up to the point, and "
+        "the guard never fires; another λ, or none, then leads on.",
     ),
     (
         "Section 3.1, remark",
