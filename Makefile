@@ -34,7 +34,7 @@ bench: $(VENV)/.ready
 # one set of pinned versions, for the tests and for the paper
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test]'
+	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --editable '.[test]'
 	touch $@
 
 clean:

@@ -40,7 +40,7 @@ _SCALARS = (
     "moved",
     "penalised",
     "guarded",
-    "p_gnorm",
+    "vanished",
 )
 _COUNTS = ("nfev", "njev", "nhvp", "nhev")
 
@@ -141,7 +141,7 @@ def _fingerprint(value: Any) -> str:
 def _snapshot(loop: Loop) -> Callable[[], dict[str, NDArray[Any]]]:
     """Note the state by reference; only the matrices, which change in place, are copied."""
     c, oracle = loop.carry, loop.oracle
-    noted: dict[str, Any] = {f"c.{name}": getattr(c, name) for name in (*_VECTORS, *_SCALARS, "p")}
+    noted: dict[str, Any] = {f"c.{name}": getattr(c, name) for name in (*_VECTORS, *_SCALARS)}
     noted |= {f"m.{name}": np.array(to_numpy(v), order="K") for name, v in c.memory.items()}
     noted |= {f"n.{name}": getattr(oracle, name) for name in _COUNTS}
     noted |= {"o.x": oracle.memo.x, "o.value": oracle.memo.value}
@@ -180,7 +180,6 @@ def _restore(loop: Loop, arrays: dict[str, NDArray[Any]]) -> None:
     if tuple(fields["x"].shape) != live:
         raise ValueError(f"x has shape {tuple(fields['x'].shape)}, not {live}")
     fields |= {name: scalar(f"c.{name}") for name in _SCALARS}
-    fields["p"] = vector("c.p") if "c.p" in arrays else None
     memory = {name[2:]: vector(name) for name in arrays if name.startswith("m.")}
     if missing := set(loop.carry.memory) - set(memory):
         raise KeyError(*missing)

@@ -82,9 +82,7 @@ class Carry:
     moved: Scalar = NAN
     penalised: Mask = False
     guarded: Mask = False
-    p: Array = None  # None: −∇f
-    p_gnorm: Scalar = NAN  # ‖∇f‖ where p was taken
-    from_x: Array = None
+    vanished: Mask = False
     # of the step about to be made
     to_x: Array = None
     to_f: Scalar = None
@@ -208,7 +206,7 @@ class Loop:
                 return
             if batch is not None:
                 batch.close()
-            c.from_x, c.before, c.x, c.f, c.gnorm = c.x, c.f, c.to_x, c.to_f, NAN
+            c.before, c.x, c.f, c.gnorm = c.f, c.to_x, c.to_f, NAN
             c.k += 1
 
     # Each part ends the rows that must end there, and says whether none is left.
@@ -271,10 +269,12 @@ class Loop:
                 p, lam = kit.where(used, p, -g), kit.pick(used, lam, 0.0)
                 slope = kit.pick(used, slope, -c.gnorm * c.gnorm)
             c.lam = lam
+            # a short direction has a small slope: only then is its length worth a look
+            small = slope > -VANISHED * c.gnorm * c.gnorm
+            c.vanished = kit.any(small) and c.penalised & (kit.norm(p) <= VANISHED * c.gnorm)
         else:
             p, slope = None, -c.gnorm * c.gnorm  # steepest descent
-            c.lam, c.guarded, c.penalised = 0.0, False, False
-        c.p, c.p_gnorm = p, c.gnorm
+            c.lam, c.guarded, c.penalised, c.vanished = 0.0, False, False, False
         if self._constant is not None:
             c.alpha, c.to_f = context.pick(self._constant), None
         else:
@@ -374,21 +374,15 @@ class Loop:
             return  # it had just ended by itself
         if self.recorder is not None and self.recorder.length > c.k:
             # the step was made and recorded
-            c.from_x, c.before, c.x, c.f, c.gnorm = c.x, c.f, c.to_x, c.to_f, NAN
+            c.before, c.x, c.f, c.gnorm = c.f, c.to_x, c.to_f, NAN
             c.k += 1
         everyone = True if self.oracle.rows is None else np.ones(self.oracle.rows, dtype=bool)
         self._end(everyone, status)
 
-    def _vanished(self, c: Carry) -> Mask:
-        """Say where the last step followed a penalised direction that is as good as zero (Lemma 1b)."""
-        if c.p is None or not self.kit.any(c.penalised):
-            return False
-        return c.penalised & (self.kit.norm(c.p) <= VANISHED * c.p_gnorm)
-
     def _end(self, mask: Mask, status: Status) -> bool:
         """End these rows with this status; say whether none is left."""
         c, kit, oracle = self.carry, self.kit, self.oracle
-        if status in HIDING and kit.any(lost := mask & self._vanished(c)):
+        if status in HIDING and kit.any(lost := mask & c.vanished):
             if self._end(lost, Status.ARTIFICIAL):
                 return True
             mask = mask[~lost]
@@ -420,19 +414,17 @@ class Loop:
         return True
 
     def _close(self, c: Carry, rows: Rows | None, status: Status, counts: tuple[Any, ...]) -> None:
-        kit, nit = self.kit, c.k
-        if c.f is None and nit:
-            # cut before f was known here: the run ends where the last step began
-            x, f, g, nit = c.from_x, c.before, c.g, nit - 1
+        kit, nit, known = self.kit, c.k, c.f is not None
+        if not known and nit:
+            # cut before f was known here: the last step does not count
+            nit -= 1
             self.undone.append(rows)
-        else:
-            f = c.best_f * NAN if c.f is None else c.f
-            evaluated = is_numpy(c.gnorm) or c.gnorm == c.gnorm
-            x, g = c.x, c.g if evaluated else c.x * NAN
-        if self.recorder is not None and c.f is not None:
+        evaluated = is_numpy(c.gnorm) or c.gnorm == c.gnorm
+        x, f, g = c.x, c.f if known else c.best_f * NAN, c.g if evaluated else c.x * NAN
+        if self.recorder is not None and known:
             together = rows is None or len(rows) == kit.size
             self.recorder.add(None if together else rows, c.x, c.f, c.gnorm, NAN, NAN, False, False, c.spent)
-        if status in (Status.NONFINITE_VALUE, Status.NONFINITE_GRADIENT):
+        if not known or status in (Status.NONFINITE_VALUE, Status.NONFINITE_GRADIENT):
             seen = np.isfinite(c.best_f)
             f = kit.pick(seen, c.best_f, f)
             x, g = kit.where(seen, c.best_x, x), x * NAN
