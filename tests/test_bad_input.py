@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as arrays
 
 import steepen as st
 from steepen import schedules, steps, switches
-from steepen._minimize import METHODS
+from steepen.directions import METHODS
 
 QUICK = hypothesis_settings(max_examples=40, deadline=None)
 

@@ -102,7 +102,7 @@ def test_traces_of_unknown_methods_differ():
 
 
 def test_every_method_has_its_colour():
-    from steepen._minimize import METHODS
+    from steepen.directions import METHODS
 
     assert set(METHODS) <= set(plot.COLOURS)
 

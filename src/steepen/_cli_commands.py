@@ -20,9 +20,10 @@ from . import __version__, _cli_options, _cli_tables, plot
 from ._budget import Budget
 from ._files import write_whole
 from ._loop import State
-from ._minimize import METHODS, minimize
+from ._minimize import minimize
 from ._optional import load
 from ._result import Result, Status
+from .directions import METHODS
 from .functions import functions as all_functions
 from .paper.command import register
 

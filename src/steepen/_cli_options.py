@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._budget import Budget
-from ._minimize import METHODS
-from .directions import CGD
+from .directions import CGD, METHODS
 from .functions import Function, functions
 from .penalties import L1, L2, Huber, Penalty, PNorm, SquaredL2
 from .schedules import Cosine, L

@@ -6,4 +6,16 @@ from .newton import Newton
 from .quasi_newton import BFGS, DFP
 from .steepest import GD
 
-__all__ = ["BFGS", "CGD", "DFP", "GD", "Direction", "Newton"]
+__all__ = ["BFGS", "CGD", "DFP", "GD", "METHODS", "Direction", "Newton"]
+
+METHODS: dict[str, Direction] = {
+    "gd": GD(),
+    "newton": Newton(),
+    "bfgs": BFGS(),
+    "dfp": DFP(),
+    "cgd": CGD(),
+    "cgd-fd": CGD(curvature="difference"),
+    "cgd-bfgs": CGD(curvature="bfgs"),
+    "cgd-dfp": CGD(curvature="dfp"),
+}
+"""The methods by name."""

@@ -1,0 +1,174 @@
+"""The arguments of `minimize`, checked before anything is evaluated and turned into the parts of a run."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ._arrays import Array, Kit, is_numpy, namespace
+from ._budget import Budget
+from ._check import number
+from ._loop import Tolerances
+from ._oracle import AUTODIFF, DIFFERENCES, Oracle
+from .directions import CGD, METHODS, Direction
+from .penalties import Penalty
+from .schedules import Schedule, ScheduleLike
+from .steps import Armijo, Fixed, Step
+from .switches import After, FirstGuard, Switch
+
+
+def start_point(x0: Any) -> Array:
+    """Give the start as an array of a library we know, float32 or float64, (n,) or (B, n)."""
+    if not (_is_tensor(x0) or (hasattr(x0, "__array_namespace__") and x0.ndim)):
+        try:
+            x0 = np.asarray(x0)
+        except ValueError as error:
+            raise ValueError(f"x0: expected an array of numbers, got {x0!r}") from error
+    if is_numpy(x0) and x0.ndim == 0:
+        x0 = x0[None]
+    if "int" in str(x0.dtype):
+        x0 = x0 / 1
+    if str(x0.dtype).removeprefix("torch.") not in ("float32", "float64"):
+        raise TypeError(f"x0: expected float32 or float64 numbers, got dtype {x0.dtype}")
+    if x0.ndim not in (1, 2) or 0 in x0.shape:
+        raise ValueError(f"x0: expected shape (n,) or (B, n), neither empty; got {tuple(x0.shape)}")
+    if not bool(namespace(x0).all(namespace(x0).isfinite(x0))):
+        raise ValueError(f"x0: expected finite numbers, got {x0!r}")
+    return x0
+
+
+def _is_tensor(x0: Any) -> bool:
+    return type(x0).__module__.partition(".")[0] == "torch"
+
+
+def whole_budget(budget: Budget | None, x: Array) -> Budget:
+    """Give the budget, or the default one."""
+    if budget is None:
+        return Budget(iters=max(1000, 200 * int(x.shape[-1])))
+    if not isinstance(budget, Budget):
+        raise TypeError(f"budget: expected a Budget such as Budget(grads=40), got {budget!r}")
+    return budget
+
+
+def direction_of(
+    method: str | Direction, lam: ScheduleLike | None, penalty: Penalty | None, r: ArrayLike | None
+) -> Direction:
+    """Give the direction: the one named, with its parameters, or the object itself."""
+    given = {"lam": lam, "penalty": penalty, "r": r}
+    given = {name: value for name, value in given.items() if value is not None}
+    if isinstance(method, str):
+        if method not in METHODS:
+            near = difflib.get_close_matches(method.lower().replace("_", "-"), METHODS, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(METHODS)}"
+            raise ValueError(f"method: {method!r} is not known; {hint}")
+        direction = METHODS[method]
+        if not given:
+            return direction
+        if not isinstance(direction, CGD):
+            raise ValueError(f"{next(iter(given))}: method {method!r} has no penalty")
+        return replace(direction, **given)
+    if not isinstance(method, Direction):
+        raise TypeError(f"method: expected a name or a Direction, got {method!r}")
+    if given:
+        raise ValueError(f"{next(iter(given))}: give it to the direction, {method!r}, itself")
+    return method
+
+
+def step_of(step: ScheduleLike | Step | None, direction: Direction) -> Step:
+    """Give the step rule."""
+    if step is None:
+        return Armijo(grow=math.inf, longest=1.0) if direction.unit else Armijo()
+    return step if isinstance(step, Step) else Fixed(step)
+
+
+def switch_of(direction: Direction, switch: Switch | None, b: int | None, total: int | None) -> Switch:
+    """Give the switch: the one named, the one b stands for, or the method's own."""
+    if not direction.penalised and (b is not None or switch is not None):
+        name = "b" if b is not None else "switch"
+        raise ValueError(f"{name}: method {direction.name!r} has no penalty to switch off")
+    if b is not None:
+        if switch is not None:
+            raise ValueError("b: give either b or switch, not both")
+        return After(b) | FirstGuard()
+    if switch is None:
+        return direction.switch(total)
+    if not isinstance(switch, Switch):
+        raise TypeError(f"switch: expected a Switch such as switches.After(10), got {switch!r}")
+    return switch
+
+
+def check_lengths(direction: Direction, step: Step, switch: Switch, total: int | None) -> None:
+    """Refuse a schedule that is shorter than the run may be."""
+    schedules = {"lam": getattr(direction, "lam", None), "step": getattr(step, "schedule", None)}
+    for name, schedule in schedules.items():
+        length = schedule.length if isinstance(schedule, Schedule) else None
+        if length is None:
+            continue
+        needed = total
+        if name == "lam":  # λ is asked for only while the penalty is on
+            needed = min([n for n in (total, switch.last) if n is not None], default=None)
+        if needed is None or needed > length:
+            run = "a run of any length" if needed is None else f"up to {needed} iterations"
+            raise ValueError(f"{name}: a schedule of {length} values is too short for {run}")
+
+
+def tolerances_of(x: Array, tol: float | None, gtol: float | None, ftol: float, xtol: float) -> Tolerances:
+    """Give the tolerances, with the default for the precision."""
+    if tol is not None and gtol is not None:
+        raise ValueError("tol: give either tol or gtol, not both")
+    gtol = tol if gtol is None else gtol
+    if gtol is None:
+        gtol = 1e-5 if "64" in str(x.dtype) else 1e-3
+    for name, value in (("gtol", gtol), ("ftol", ftol), ("xtol", xtol)):
+        number(name, value, "a number, 0 or more", least=0)
+    return Tolerances(float(gtol), float(ftol), float(xtol))
+
+
+def check_rest(trace: Any, callback: Any) -> None:
+    """Check what is used as it is."""
+    if not (isinstance(trace, bool) or (isinstance(trace, str) and trace == "x")):
+        raise ValueError(f'trace: expected True, False or "x", got {trace!r}')
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback: expected a callable, got {callback!r}")
+
+
+def oracle_of(
+    fun: Any, x: Array, kit: Kit, jac: Any, hvp: Any, hessp: Any, hess: Any, args: tuple[Any, ...]
+) -> Oracle:
+    """Give the oracle, with the gradient and the products from wherever they come."""
+    if not callable(fun):
+        raise TypeError(f"fun: expected a callable, got {fun!r}")
+    if hvp is not None and hessp is not None:
+        raise ValueError("hessp: give either hvp or hessp, not both")
+    hvp = hessp if hvp is None else hvp
+    for name, value in (("hvp", hvp), ("hess", hess)):
+        if value is not None and not callable(value):
+            raise TypeError(f"{name}: expected a callable, got {value!r}")
+    if jac is None or jac is False:
+        jac = _default_gradient(fun, x)
+        if callable(jac):
+            hvp = getattr(fun, "hvp", None) if hvp is None and hess is None else hvp
+            hess = getattr(fun, "hess", None) if hess is None else hess
+    elif isinstance(jac, str):
+        if jac not in (*DIFFERENCES, *AUTODIFF):
+            names = ", ".join(map(repr, (*DIFFERENCES, *AUTODIFF)))
+            raise ValueError(f"jac: expected a callable, True, or one of {names}; got {jac!r}")
+        if jac == "cs" and not is_numpy(x):
+            raise ValueError('jac: "cs" takes NumPy arrays only')
+    elif jac is not True and not callable(jac):
+        raise TypeError(f"jac: expected a callable, True, or a name such as '2-point'; got {jac!r}")
+    return Oracle(fun, x, kit, jac=jac, hvp=hvp, hess=hess, args=args)
+
+
+def _default_gradient(fun: Any, x: Array) -> Any:
+    grad = getattr(fun, "grad", None)
+    if callable(grad):
+        return grad
+    if is_numpy(x):
+        return "2-point"
+    return "torch" if _is_tensor(x) else "jax"
