@@ -654,7 +654,7 @@ def test_the_check_is_counted(dtype: Any) -> None:
     bowl = Bowl()
     result = run(bowl, x0=np.array([1.0, -2.0], dtype=dtype), check_gradient=True)
     assert result.nfev + result.njev == bowl.calls
-    assert (result.nfev, result.njev) == (4 + 6, 4 + 1)
+    assert (result.nfev, result.njev) == (4 + 6, 4)  # the gradient of the check is the first of the run
 
 
 @pytest.mark.parametrize("source", ["2-point", "3-point", "cs"])

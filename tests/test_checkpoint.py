@@ -550,3 +550,37 @@ def test_the_file_is_written_on_the_way(tmp_path: Path, monkeypatch: pytest.Monk
     run(checkpoint=path, callback=lambda s: sizes.append(path.stat().st_size))
     assert len(sizes) == 15
     assert sizes[-1] > sizes[0] > 0
+
+
+def test_another_function_is_refused_and_a_mended_one_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    run(iters=5, checkpoint=path)
+    with pytest.raises(st.CheckpointError, match=r"belongs to another function: fun is .* there"):
+        run(fun=lambda x: f(x) + 1.0, checkpoint=path)
+    same(run(fun=lambda x: f(x), checkpoint=path), run())
+
+
+def test_a_batch_goes_on_under_the_same_limits_only(tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    starts = np.array([[-1.2, 1.0], [0.98, 0.97], [2.0, -1.0]])
+    fun = st.functions["rosenbrock"]
+
+    def go(evals: int, iters: int, **given_: Any) -> st.Result:
+        budget = st.Budget(evals=evals, iters=iters)
+        return st.minimize(fun, starts, method="bfgs", budget=budget, **given_)
+
+    assert (go(20, 100, checkpoint=path).status == st.Status.MAX_EVALUATIONS).any()
+    with pytest.raises(st.CheckpointError, match=r"ended under other limits"):
+        go(400, 100, checkpoint=path)
+    path.unlink()
+    go(400, 8, checkpoint=path)
+    np.testing.assert_array_equal(go(400, 100, checkpoint=path).x, go(400, 100).x)
+
+
+def test_a_schedule_of_the_same_name_with_other_code_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    fun = st.functions["booth"]
+    common: dict[str, Any] = {"method": "cgd", "step": 0.01, "checkpoint": path}
+    st.minimize(fun, [0.0, 0.0], lam=lambda k: 0.01, budget=st.Budget(iters=3), **common)
+    with pytest.raises(st.CheckpointError, match=r"method is CGD"):
+        st.minimize(fun, [0.0, 0.0], lam=lambda k: 0.5, **common)

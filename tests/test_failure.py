@@ -734,3 +734,34 @@ def test_schedules_are_asked_once_a_step() -> None:
     asked: list[int] = []
     run(method="cgd", lam=schedules.Custom(lambda k: asked.append(k) or 0.1), budget=st.Budget(iters=5))
     assert asked == [0, 1, 2, 3, 4]
+
+
+def test_a_callback_that_returns_something_else_does_not_stop_the_run() -> None:
+    fun = st.functions["booth"]
+    plain = st.minimize(fun, [0.0, 0.0], method="gd", step=0.05)
+    for returned in (1, "x", 0.5, [True]):
+        res = st.minimize(fun, [0.0, 0.0], method="gd", step=0.05, callback=lambda s, r=returned: r)
+        assert res.nit == plain.nit
+
+
+def test_a_callback_ends_rows_of_a_batch() -> None:
+    fun, starts = st.functions["booth"], np.array([[0.0, 0.0], [5.0, 5.0], [1.0, 2.9]])
+    res = st.minimize(fun, starts, method="gd", step=0.05, callback=lambda s: s.fun < 1.0)
+    assert (res.status == st.Status.CALLBACK).all()
+    assert (res.fun < 1.0).all()
+    assert len(set(res.nit.tolist())) > 1
+    with pytest.raises(TypeError, match=r"callback: expected one bool for each row"):
+        st.minimize(fun, starts, method="gd", step=0.05, callback=lambda s: s.fun)
+
+
+def test_a_state_of_a_batch_has_one_entry_a_row() -> None:
+    shapes = set()
+
+    def look(s: st.State) -> None:
+        fields = (s.x, s.fun, s.lam, s.step, s.penalised, s.nfev, s.rows)
+        shapes.add(tuple(len(np.asarray(field)) for field in fields))
+
+    st.minimize(
+        st.functions["booth"], np.array([[0.0, 0.0], [1.0, 2.9]]), method="gd", step=0.05, callback=look
+    )
+    assert shapes == {(2,) * 7, (1,) * 7}

@@ -677,3 +677,57 @@ def test_a_trace_of_x_costs_at_most_twice_its_own_bytes(shape: tuple[int, ...], 
     peak(x0, 10, "x")  # what is loaded on first use
     own = x0.nbytes * iterations
     assert peak(x0, iterations, "x") - peak(x0, iterations, True) <= 2 * own
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        schedules.Table(np.full(60, 0.01)),
+        schedules.L(np.float64(0.01), np.float64(0.02)),
+        schedules.Cosine(np.float64(0.01), np.float64(0.02)),
+        schedules.Piecewise(np.array([0.01, 0.02]), [5]),
+    ],
+)
+@pytest.mark.parametrize("start", [np.ones(2, np.float32), np.ones((3, 2), np.float32)])
+def test_schedules_of_numpy_numbers_leave_float32_alone(schedule: Any, start: Any) -> None:
+    weights = np.array([1, 10], np.float32)
+    for name, method in (("step", "gd"), ("lam", "cgd-fd")):
+        given_ = {"step": 0.01} | {name: schedule}
+        res = st.minimize(
+            lambda x: (x * x * weights).sum(-1), start, jac=lambda x: 2 * x * weights, method=method,
+            budget=st.Budget(iters=20), **given_,
+        )  # fmt: skip
+        assert res.x.dtype == np.float32
+
+
+def test_signed_takes_one_value_a_row() -> None:
+    fun, starts = st.functions["booth"], np.array([[0.0, 0.0], [2.0, 1.0]])
+    both = st.minimize(fun, starts, method="cgd", lam=schedules.Signed([0.01, 0.02]), step=0.01)
+    for b, lam in enumerate((0.01, 0.02)):
+        one = st.minimize(fun, starts[b], method="cgd", lam=schedules.Signed(lam), step=0.01)
+        assert both.row(b).nit == one.nit
+        assert one.trace is not None
+        assert (one.trace.lam[:-1] == lam).all()
+
+
+@pytest.mark.parametrize(
+    ("bad", "text"),
+    [
+        ({"step": schedules.L(0.01, -0.01)}, "step: expected positive"),
+        ({"step": schedules.Table([0.1] * 1200 + [-0.1])}, "step: expected positive"),
+        ({"step": schedules.Auto()}, "step: .* is a schedule for lam"),
+        ({"step": lambda k: np.array([0.1, 0.2])}, "expected a finite number at k = 0"),
+        ({"step": 0.1, "lam": lambda k: None, "method": "cgd"}, "expected a finite number at k = 0"),
+        ({"method": "cgd", "penalty": st.penalties.L2}, "penalty: expected a Penalty"),
+    ],
+)
+def test_what_a_schedule_or_a_penalty_may_not_be(bad: Any, text: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=text):
+        st.minimize(st.functions["booth"], [0.0, 0.0], **({"method": "gd"} | bad))
+
+
+def test_steps_that_cannot_be() -> None:
+    with pytest.raises(ValueError, match="longest: expected a finite number"):
+        steps.Armijo(grow=float("inf"))
+    with pytest.raises(ValueError, match="lam: expected values known in advance"):
+        steps.safe(1.0, schedules.Auto())

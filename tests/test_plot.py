@@ -151,6 +151,7 @@ def quartic():
 
 def test_the_landscape_against_its_closed_form():
     lines = plot.landscape(quartic(), 0.5, (-2.0, 1.0), points=31).axes[0].lines
+    assert [line.get_color() for line in lines] == [plot.COLOURS[name] for name in ("gd", "cgd")]
     x = np.linspace(-2, 1, 31)
     assert lines[0].get_xdata() == pytest.approx(x)
     assert lines[0].get_ydata() == pytest.approx(x**4)

@@ -124,6 +124,18 @@ def test_what_the_door_does_not_take(extra, named):
         so.minimize(rosen, START, jac=rosen_der, method=steepen.scipy.bfgs, **extra)
 
 
+def test_a_callback_ends_a_run_by_stop_iteration_only():
+    res = so.minimize(rosen, START, jac=rosen_der, method=steepen.scipy.bfgs, callback=lambda xk: True)
+    assert res.success
+
+
+def test_scipys_names_of_differences_for_the_hessian():
+    res = so.minimize(rosen, START, jac=rosen_der, hess="2-point", method=steepen.scipy.newton)
+    assert res.success
+    with pytest.raises(TypeError, match="hess: expected a callable"):
+        so.minimize(rosen, START, jac=rosen_der, hess=so.BFGS(), method=steepen.scipy.gd)
+
+
 def test_unknown_option_is_named():
-    with pytest.raises(TypeError, match="stepp"):
+    with pytest.raises(TypeError, match="has no 'stepp'; did you mean 'step'"):
         so.minimize(rosen, START, jac=rosen_der, method=steepen.scipy.gd, options={"stepp": 0.1})

@@ -403,6 +403,26 @@ def test_curvature_rejects_wrong_arguments(call, says):
 # --- Lemma 1 -------------------------------------------------------------------------------------
 
 
+def test_penalised_gradient_and_curvature_against_mpmath():
+    """Derivatives of f + λf'² itself, f = sin x + x²/3; at a root of f' the curvature is that of g."""
+
+    def f(x):
+        return mpmath.sin(x) + x * x / 3
+
+    def g(x):
+        return f(x) + mpmath.mpf("0.3") * mpmath.diff(f, x) ** 2
+
+    for x in (-1.3, 0.2, 2.5):
+        first, second = (float(mpmath.diff(f, x, k)) for k in (1, 2))
+        ours = theory.penalised_gradient([first], [second * first], 0.3)
+        assert ours[0] == pytest.approx(float(mpmath.diff(g, x)), rel=1e-9)
+    root = mpmath.findroot(lambda x: mpmath.diff(f, x), -1)
+    bend = theory.penalised_curvature(float(mpmath.diff(f, root, 2)), 0.3)
+    assert bend == pytest.approx(float(mpmath.diff(g, root, 2)), rel=1e-8)
+    batch = np.ones((2, 3))
+    assert (theory.penalised_gradient(batch, 2 * batch, -0.5) == -1).all()
+
+
 def test_classify_gradient_by_construction():
     rng = np.random.default_rng(0)
     for lam in (0.2, -0.7, 3.0):
@@ -447,6 +467,8 @@ def test_classify_evaluates_one_gradient_and_one_product():
     ("call", "says"),
     [
         (lambda: theory.classify_gradient([1.0], [1.0, 2.0], 0.1), "Hg must be"),
+        (lambda: theory.penalised_gradient([1.0], [1.0, 2.0], 0.1), "Hg must have the shape of g"),
+        (lambda: theory.penalised_curvature([np.nan], 0.1), "t must be finite"),
         (lambda: theory.classify_gradient([np.nan], [1.0], 0.1), "g must be finite"),
         (lambda: theory.classify_gradient([1.0], [1.0], [0.1, 0.2]), "lam must be one number"),
         (lambda: theory.classify_gradient([1.0], [1.0], 0.1, tol=-1.0), "tol must be"),

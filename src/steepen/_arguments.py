@@ -158,8 +158,9 @@ def oracle_of(
         if jac not in (*DIFFERENCES, *AUTODIFF):
             names = ", ".join(map(repr, (*DIFFERENCES, *AUTODIFF)))
             raise ValueError(f"jac: expected a callable, True, or one of {names}; got {jac!r}")
-        if jac == "cs" and not is_numpy(x):
-            raise ValueError('jac: "cs" takes NumPy arrays only')
+        library = "numpy" if is_numpy(x) else "torch" if _is_tensor(x) else "jax"
+        if (jac == "cs" and library != "numpy") or (jac in AUTODIFF and library not in ("numpy", jac)):
+            raise ValueError(f"jac: {jac!r} does not take {library} arrays, and x0 is one")
     elif jac is not True and not callable(jac):
         raise TypeError(f"jac: expected a callable, True, or a name such as '2-point'; got {jac!r}")
     return Oracle(fun, x, kit, jac=jac, hvp=hvp, hess=hess, args=args)

@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import CodeType
 from typing import Any, cast
 
 import numpy as np
@@ -65,12 +66,13 @@ class Checkpoint:
         if not self._path.parent.is_dir():
             raise CheckpointError(f"checkpoint: the folder of {str(path)!r} does not exist")
         self._settings = {name: _fingerprint(value) for name, value in settings.items()}
+        self._limits: list[float | None] = []
         self._state: Callable[[], dict[str, NDArray[Any]]] | None = None
         self._written = time.monotonic()
 
     def watch(self, loop: Loop) -> None:
         """Note the state at the top of an iteration."""
-        self._state = _snapshot(loop)
+        self._state, self._limits = _snapshot(loop), _limits(loop)
         if time.monotonic() - self._written > SECONDS:
             self.write()
 
@@ -78,7 +80,7 @@ class Checkpoint:
         """Write the noted state, whole or not at all."""
         if self._state is None:
             return
-        header = json.dumps({"steepen": FORMAT, "settings": self._settings})
+        header = json.dumps({"steepen": FORMAT, "settings": self._settings, "limits": self._limits})
         arrays: dict[str, Any] = self._state() | {"header": np.array(header)}
         write_whole(self._path, lambda file: np.savez(file, **arrays))
         self._written = time.monotonic()
@@ -99,15 +101,35 @@ class Checkpoint:
         if found != FORMAT:
             raise self._error(f"has format {found!r}, and this version reads {FORMAT}")
         for name, here in self._settings.items():
-            if settings.get(name) != here:
-                raise self._error(
-                    f"belongs to another run: {name} is {settings.get(name)} there and {here} here"
-                )
+            there = settings.get(name)
+            if there != here:
+                hint = "; b follows the budget, so give b to extend a run" if name == "switch" else ""
+                raise self._error(f"belongs to another run: {name} is {there} there and {here} here{hint}")
+        limits = _limits(loop)
+        if "e0.status" in arrays and loop.kit.size is not None and header.get("limits") != limits:
+            there = header.get("limits")
+            raise self._error(f"holds rows that have ended under other limits: {there} there, {limits} here")
         try:
             _restore(loop, arrays)
         except _UNREADABLE as error:
             raise self._error(f"lacks a part of the run ({error!r})") from error
+        self._check_function(loop)
         return True
+
+    def _check_function(self, loop: Loop) -> None:
+        """Refuse a function that has another value at the best point; the one evaluation is not counted."""
+        c, oracle = loop.carry, loop.oracle
+        if not np.all(np.isfinite(c.best_f)):
+            return
+        counts = {name: getattr(oracle, name) for name in _COUNTS}
+        memo = (oracle.memo.x, oracle.memo.value)
+        f = oracle.value(c.best_x)
+        oracle.memo.x, oracle.memo.value = memo
+        for name, count in counts.items():
+            setattr(oracle, name, count)
+        rtol = float(np.finfo(loop.kit.host(c.x).dtype).eps) ** 0.5
+        if np.any(abs(f - c.best_f) > rtol * np.maximum(1.0, abs(c.best_f))):
+            raise self._error(f"belongs to another function: fun is {c.best_f} there at its best x, {f} here")
 
     def _error(self, what: str) -> CheckpointError:
         return CheckpointError(f"checkpoint: {str(self._path)!r} {what}")
@@ -120,6 +142,19 @@ _UNREADABLE = (
 """What reading a file that is torn, or is something else, may raise."""
 
 
+def _limits(loop: Loop) -> list[float | None]:
+    """Give the limits that may end one row of a batch before the others."""
+    budget, tolerances = loop.budget, loop.tolerances
+    return [budget.grads, budget.evals, tolerances.g, tolerances.f, tolerances.x]
+
+
+def _digest(code: CodeType) -> str:
+    """Describe what a function does, so that another one of the same name is known as such."""
+    constants = [_digest(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    text = repr((code.co_code, constants, code.co_names))
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
 def _fingerprint(value: Any) -> str:
     """Describe a setting in the same words in every process, arrays to the last bit."""
     if is_numpy(value):
@@ -129,7 +164,8 @@ def _fingerprint(value: Any) -> str:
     if isinstance(value, tuple | list):
         return f"[{', '.join(map(_fingerprint, cast('list[Any]', value)))}]"
     if callable(value) and hasattr(value, "__qualname__"):
-        return value.__qualname__
+        code = getattr(value, "__code__", None)
+        return value.__qualname__ if code is None else f"{value.__qualname__}:{_digest(code)}"
     if isinstance(value, partial):
         return _fingerprint([value.func, *value.args])
     if hasattr(value, "__dict__"):

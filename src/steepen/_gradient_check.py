@@ -11,8 +11,8 @@ from ._oracle import Oracle
 DIRECTIONS = 3
 
 
-def check_gradient(oracle: Oracle, x: Array, kit: Kit, budget: Budget) -> None:
-    """Compare slopes along ∇f and along random directions; raise ValueError where they differ.
+def check_gradient(oracle: Oracle, x: Array, kit: Kit, budget: Budget) -> Array:
+    """Compare slopes along ∇f and along random directions; give ∇f, or raise ValueError where they differ.
 
     The evaluations are counted like any other.
     """
@@ -48,6 +48,7 @@ def check_gradient(oracle: Oracle, x: Array, kit: Kit, budget: Budget) -> None:
                 f"jac: {why} at x0{rows}: along one direction it promises a slope of "
                 f"{_first(claimed, off):.6g}, and fun shows {_first(slope, off):.6g}"
             )
+    return g
 
 
 def _first(values: object, where: object) -> float:

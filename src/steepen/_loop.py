@@ -34,7 +34,8 @@ HIDING = {s for s in Status if Status.SMALL_DECREASE <= s <= Status.MAX_SECONDS}
 class State:
     """What a callback sees after a step: the new iterate, the step that led there, and the counts.
 
-    In a batch the fields have one entry for each row still running, and `rows` says which these are.
+    In a batch the fields have one entry for each row still running, and `rows` says which these are. A
+    callback that returns True ends the run; in a batch, an array of bools ends those rows.
 
     Examples
     --------
@@ -206,7 +207,7 @@ class Loop:
                 return
             if batch is not None:
                 batch.close()
-            c.before, c.x, c.f, c.gnorm = c.f, c.to_x, c.to_f, NAN
+            c.before, c.x, c.f, c.g, c.gnorm = c.f, c.to_x, c.to_f, None, NAN
             c.k += 1
 
     # Each part ends the rows that must end there, and says whether none is left.
@@ -238,9 +239,10 @@ class Loop:
     def _gradient(self, c: Carry) -> bool:
         """Evaluate ∇f at x_k; judge the point."""
         kit, iters = self.kit, self._iters
-        if (self._limited and self._over(self.oracle.cost_grad)) or (self._timed and self._late()):
-            return True
-        c.g = self.oracle.grad(c.x)
+        if c.g is None:
+            if (self._limited and self._over(self.oracle.cost_grad)) or (self._timed and self._late()):
+                return True
+            c.g = self.oracle.grad(c.x)
         c.gnorm = kit.norm(c.g)
         if not kit.all_finite(c.gnorm) and self._end(~np.isfinite(c.gnorm), Status.NONFINITE_GRADIENT):
             return True
@@ -310,15 +312,23 @@ class Loop:
 
     def _called(self, c: Carry) -> bool:
         assert self.callback is not None
-        scalars = (c.f, c.lam, c.alpha, c.penalised, c.guarded, *c.spent)
-        copies = (np.array(s) if is_numpy(s) else s for s in scalars)
-        rows = None if self.context.rows is None else self.context.rows.copy()
-        state = State(c.k, self.kit.copy(c.x), *copies, seconds=self.seconds, rows=rows)
+        scalars: Any = (c.f, c.lam, c.alpha, c.penalised, c.guarded, *c.spent)
+        rows = self.context.rows
+        if self.oracle.rows is not None:
+            scalars = [np.array(np.broadcast_to(s, self.oracle.rows)) for s in scalars]
+            rows = np.arange(self.oracle.rows) if rows is None else rows.copy()
+        state = State(c.k, self.kit.copy(c.x), *scalars, seconds=self.seconds, rows=rows)
         try:
-            stop = self.callback(state)
+            stop: Any = self.callback(state)
         except StopIteration:
             stop = True
-        return stop in (True, np.True_) and self._end(c.f == c.f, Status.CALLBACK)
+        if stop is True or stop is np.True_:
+            return self._end(c.f == c.f, Status.CALLBACK)
+        if is_numpy(stop) and self.kit.size is not None:
+            if stop.dtype != bool or stop.shape != (self.oracle.rows,):
+                raise TypeError(f"callback: expected one bool for each row, got {stop!r}")
+            return self.kit.any(stop) and self._end(stop, Status.CALLBACK)
+        return False
 
     def _too_late(self) -> bool:
         return self.budget.seconds is not None and self.seconds >= self.budget.seconds
@@ -374,7 +384,7 @@ class Loop:
             return  # it had just ended by itself
         if self.recorder is not None and self.recorder.length > c.k:
             # the step was made and recorded
-            c.before, c.x, c.f, c.gnorm = c.f, c.to_x, c.to_f, NAN
+            c.before, c.x, c.f, c.g, c.gnorm = c.f, c.to_x, c.to_f, None, NAN
             c.k += 1
         everyone = True if self.oracle.rows is None else np.ones(self.oracle.rows, dtype=bool)
         self._end(everyone, status)
@@ -419,8 +429,7 @@ class Loop:
             # cut before f was known here: the last step does not count
             nit -= 1
             self.undone.append(rows)
-        evaluated = is_numpy(c.gnorm) or c.gnorm == c.gnorm
-        x, f, g = c.x, c.f if known else c.best_f * NAN, c.g if evaluated else c.x * NAN
+        x, f, g = c.x, c.f if known else c.best_f * NAN, c.x * NAN if c.g is None else c.g
         if self.recorder is not None and known:
             together = rows is None or len(rows) == kit.size
             self.recorder.add(None if together else rows, c.x, c.f, c.gnorm, NAN, NAN, False, False, c.spent)

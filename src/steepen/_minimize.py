@@ -74,7 +74,8 @@ def minimize(
         H·v as hvp(x, v, *args); two names for the same thing.
     hess : callable, optional
         The Hessian. Where neither is given, H·v comes from autodiff, or from the complex step of the
-        gradient, or from a gradient difference; `Result.hvp_source` says which.
+        gradient, or from a gradient difference; `Result.hvp_source` says which. Only the first complex step
+        is held against a difference: give `hvp` if the gradient is not analytic (np.sign, np.abs).
     step : number, schedule, callable of k, one value a row, or Step, optional
         α; by default `steps.Armijo()`.
     lam : number, schedule, callable of k, or one value a row, optional
@@ -96,7 +97,8 @@ def minimize(
     xtol : float
         If positive, also stop when a step moves x by no more than xtol·max(‖x‖, 1).
     callback : callable, optional
-        Called with a State after every step; True, or StopIteration, ends the run.
+        Called with a State after every step; True, or StopIteration, ends the run (in a batch: an array of
+        bools, the rows where it is True).
     progress : bool
         Show a progress bar, if standard error is a terminal.
     trace : bool or "x"
@@ -136,8 +138,8 @@ def minimize(
         recorder = (Recorder if kit.size is None else BatchRecorder)(x, kit, trace == "x")
     saver = None
     if checkpoint is not None:
-        settings = {"x0": kit.host(x), "method": direction, "step": rule}
-        saver = Checkpoint(checkpoint, settings | {"switch": ending, "trace": trace})
+        settings = {"x0": kit.host(x), "method": direction, "step": rule, "switch": ending, "trace": trace}
+        saver = Checkpoint(checkpoint, settings)
     with progress_bar(progress, budget) as show:
         watchers = [w for w in (saver and saver.watch, show) if w is not None]
         loop = Loop(
@@ -146,7 +148,7 @@ def minimize(
         )  # fmt: skip
         resumed = saver is not None and saver.resume(loop)
         if check_gradient and not resumed:
-            run_gradient_check(oracle, x, kit, budget)
+            loop.carry.g = run_gradient_check(oracle, x, kit, budget)
         try:
             loop.run()
         except Exception as error:

@@ -94,7 +94,8 @@ class Oracle:
         if isinstance(jac, str) and jac in AUTODIFF:
             ad = differentiate(jac, self._fun, x0)
             self._fun, self._jac = ad.value, ad.grad
-            self._hvp, self._hess = self._hvp or ad.hvp, self._hess or ad.hess
+            self._hvp = self._hvp or (ad.hvp if self._hess is None else None)
+            self._hess = self._hess or ad.hess
         self.hvp_source: str | None = self._first_source(x0, jac, hvp, hess)
         self.verified = self.hvp_source != "complex step"
         # in a batch these are plain numbers for as long as all rows have the same counts
@@ -361,7 +362,10 @@ class Oracle:
         self.nfev = self.nfev + _ones(only)
         if values.dtype.kind != "c":
             raise TypeError('jac="cs": fun must return complex values for complex x; it returned real ones')
-        return self._spread(values.imag, only)
+        rows = self._row_count(only)
+        if values.size != (rows or 1):
+            raise TypeError(f"fun: expected {'a scalar' if rows is None else rows}, got {_describe(values)}")
+        return self._spread(values.imag.reshape(() if rows is None else (rows,)), only)
 
     def _complex_step(self, x: Array, v: Array, g: Array, only: Mask) -> Array:
         """Evaluate H·v as Im ∇f(x + ihv)/h.
@@ -375,7 +379,8 @@ class Oracle:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", np.exceptions.ComplexWarning)
                 moved: Any = np.asarray(self._call(self._jac, only, x + 1j * h * v))
-        except (TypeError, ValueError, np.exceptions.ComplexWarning):
+        except Exception:
+            # the gradient was never said to take complex points: until it has shown so, any refusal will do
             if self.verified:
                 raise
             moved = np.empty(0)

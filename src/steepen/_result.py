@@ -282,7 +282,8 @@ class Result:
 
     Attributes
     ----------
-    x, fun, jac : the last iterate, f there, and ∇f there (NaN where the budget did not cover it)
+    x, fun, jac : the last iterate, f there, and ∇f there (NaN where the budget did not cover it); the best
+        finite point where f or ∇f was not finite, or where the run was cut before f was known
     success, status, message : whether a tolerance was met; the outcome; its sentence
     nit : steps taken
     nfev, njev, nhev, nhvp : evaluations of f, ∇f, H and H·v

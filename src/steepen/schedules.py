@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._arrays import Scalar, is_numpy
-from ._check import floats, number, whole
+from ._check import floats, is_number, number, whole
 
 __all__ = [
     "Auto",
@@ -139,7 +140,7 @@ class L(_Ramp):
     """
 
     def __call__(self, k: int, /) -> float:
-        return self.start + (self.end - self.start) * self._fraction(k)
+        return float(self.start + (self.end - self.start) * self._fraction(k))
 
 
 class Cosine(_Ramp):
@@ -153,7 +154,7 @@ class Cosine(_Ramp):
 
     def __call__(self, k: int, /) -> float:
         share = (1 - math.cos(math.pi * self._fraction(k))) / 2
-        return self.start + (self.end - self.start) * share
+        return float(self.start + (self.end - self.start) * share)
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,7 @@ class Piecewise(_Endless):
             raise ValueError(f"boundaries: expected rising numbers, got {list(self.boundaries)}")
 
     def __call__(self, k: int, /) -> float:
-        return self.values[int(np.searchsorted(self.boundaries, k, side="right"))]
+        return float(self.values[int(np.searchsorted(self.boundaries, k, side="right"))])
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,7 @@ class Table:
         return self
 
     def __call__(self, k: int, /) -> float:
-        return self.values[k]
+        return float(self.values[k])
 
 
 @dataclass(frozen=True)
@@ -226,9 +227,9 @@ class Custom(_Endless):
 
     def __call__(self, k: int, /) -> float:
         value = self.function(k)
-        if not np.all(np.isfinite(value)):
+        if not (is_number(value) and math.isfinite(value)):
             raise ValueError(f"{self!r}: expected a finite number at k = {k}, got {value!r}")
-        return value if np.ndim(value) else float(value)
+        return float(value)
 
     def __repr__(self) -> str:
         # no address: the text must be the same in the process that resumes a checkpoint
@@ -258,7 +259,8 @@ class Mapped:
         return replace(self, schedule=self.schedule.fit(total))
 
     def __call__(self, k: int, /) -> Scalar:
-        return self.formula(self.schedule(k))
+        value = self.formula(self.schedule(k))
+        return value if np.ndim(value) else float(value)
 
 
 class ByCurvature:
@@ -301,7 +303,9 @@ class Signed(ByCurvature):
 
     def fit(self, total: int | None) -> Any:
         """Return the schedule for a run of `total` iterations (None: not known)."""
-        return Signed(self.inner.fit(total))
+        fitted = copy(self)
+        object.__setattr__(fitted, "inner", self.inner.fit(total))
+        return fitted
 
     def __call__(self, k: int, /) -> Scalar:
         return self.inner(k)
@@ -380,4 +384,6 @@ def as_schedule(value: ScheduleLike, name: str, rows: int | None = None) -> Sche
 def _shape(schedule: Schedule) -> tuple[int, ...]:
     if isinstance(schedule, Signed):
         return _shape(schedule.inner)
+    if isinstance(schedule, Mapped):
+        return _shape(schedule.schedule)
     return np.shape(schedule.value) if isinstance(schedule, Constant) else ()

@@ -13,6 +13,7 @@ True
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -69,6 +70,7 @@ class Method:
             raise ValueError(f"constraints: method {self.name!r} does not take constraints")
         if np.ndim(x0) != 1:
             raise ValueError("x0: SciPy's door takes one start point; for a batch call steepen.minimize")
+        _check_options(self.name, options)
         limits = {name: options.pop(option) for option, name in _LIMITS.items() if option in options}
         if limits:
             if options.get("budget") is not None:
@@ -79,6 +81,19 @@ class Method:
             progress=disp, **options,
         )  # fmt: skip
         return as_optimize_result(result)
+
+
+def _check_options(method: str, options: dict[str, Any]) -> None:
+    known = set(inspect.signature(minimize).parameters) | set(_LIMITS)
+    for name in set(options) - known:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(known))}"
+        raise TypeError(f"options: method {method!r} has no {name!r}; {hint}")
+    hess = options.get("hess")
+    if isinstance(hess, str):  # SciPy's names for differences: H·v then comes from the gradient
+        options["hess"] = None
+    elif hess is not None and not callable(hess):
+        raise TypeError(f"hess: expected a callable or the name of a difference, got {hess!r}")
 
 
 def as_optimize_result(result: Result) -> Any:
@@ -97,8 +112,12 @@ def _as_scipy_calls(callback: Callable[..., Any]) -> Callable[[State], Any]:
     """Call as SciPy does: with `intermediate_result` where the callback has that parameter, else with x."""
     parameters = set(inspect.signature(callback).parameters)
     if parameters == {"intermediate_result"}:
-        return lambda state: callback(intermediate_result=OptimizeResult(x=state.x, fun=state.fun))
-    return lambda state: callback(state.x)
+        called: Callable[[State], Any] = lambda state: callback(  # noqa: E731
+            intermediate_result=OptimizeResult(x=state.x, fun=state.fun)
+        )
+    else:
+        called = lambda state: callback(state.x)  # noqa: E731
+    return lambda state: called(state) and None  # only StopIteration ends a run, as in SciPy
 
 
 gd = Method("gd")

@@ -18,7 +18,7 @@ from ._arrays import Array, Scalar
 from ._check import number, whole
 from ._oracle import Cost, Oracle
 from .directions._direction import Context
-from .schedules import Constant, Mapped, Schedule, ScheduleLike, as_schedule
+from .schedules import ByCurvature, Constant, Cosine, L, Mapped, Schedule, ScheduleLike, as_schedule
 
 __all__ = ["Along", "Armijo", "Fixed", "Quadratic", "Step", "quadratic_optimal", "safe"]
 
@@ -95,8 +95,13 @@ class Fixed(Step):
     def prepare(self, total: int | None, rows: int | None) -> Step:
         """Fit the schedule to the run."""
         schedule = as_schedule(self.schedule, "step", rows).fit(total)
-        if isinstance(schedule, Constant) and not np.all(schedule.value > 0):
-            raise ValueError(f"step: expected positive values, got {schedule.value!r}")
+        if isinstance(schedule, ByCurvature):
+            raise ValueError(f"step: {schedule!r} is a schedule for lam")
+        known: Any = getattr(schedule, "value", getattr(schedule, "values", ()))
+        if isinstance(schedule, L | Cosine):
+            known = (schedule.start, schedule.end)
+        if not np.all(np.asarray(known) > 0):
+            raise ValueError(f"step: expected positive values, got {known!r}")
         return Fixed(schedule)
 
     def choose(self, context: Context, along: Along, room: Scalar) -> tuple[Scalar, Scalar]:
@@ -168,6 +173,8 @@ class Armijo(Step):
         for name, value, least in (("grow", self.grow, 1.0), ("longest", self.longest, self.initial)):
             if value != math.inf:
                 number(name, value, f"a number, {least:g} or more", least=least)
+        if self.grow == self.longest == math.inf:
+            raise ValueError("longest: expected a finite number where grow is infinite, got inf")
         whole("trials", self.trials, 1)
 
     def choose(self, context: Context, along: Along, room: Scalar) -> tuple[Scalar, Scalar]:
@@ -220,6 +227,8 @@ def quadratic_optimal(l: float, L: float, lam: ScheduleLike) -> Any:  # noqa: E7
 
 
 def _of_lam(formula: Any, lam: ScheduleLike) -> Any:
+    if isinstance(lam, ByCurvature):
+        raise ValueError(f"lam: expected values known in advance, got {lam!r}")
     if isinstance(lam, Schedule) or callable(lam):
         return Mapped(formula, as_schedule(lam, "lam"))
     return formula(lam)

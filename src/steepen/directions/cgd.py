@@ -126,7 +126,7 @@ class CGD(Direction):
                 raise ValueError(f'r: belongs to curvature="difference", not to {self.curvature!r}')
             if not (floats("r", self.r, "positive numbers") > 0).all():
                 raise ValueError(f"r: expected positive numbers, got {self.r!r}")
-        if not isinstance(self.penalty, Penalty):
+        if isinstance(self.penalty, type) or not isinstance(self.penalty, Penalty):
             raise TypeError(f"penalty: expected a Penalty, got {self.penalty!r}")
         source: Curvature
         if self.curvature == "exact":
