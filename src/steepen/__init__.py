@@ -24,6 +24,7 @@ from .schedules import L
 
 if TYPE_CHECKING:
     from .functions import functions
+    from .problems import problems
 
 __version__ = "0.1.0"
 
@@ -45,6 +46,7 @@ __all__ = [
     "functions",
     "minimize",
     "penalties",
+    "problems",
     "schedules",
     "steps",
     "switches",
@@ -54,6 +56,6 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     # loaded when first used, so that `import steepen` stays light
-    if name in {"functions", "paper", "plot", "scipy"}:
+    if name in {"functions", "paper", "plot", "problems", "scipy"}:
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
