@@ -190,7 +190,7 @@ def landscape(
     name = "‖∇f‖²" if penalty is None else f" h(∇f), h = {penalty!r}"
     canvas = _canvas(ax)
     canvas.plot(x, f, color=COLOURS["gd"], ls="--", lw=1.8, label="f")
-    canvas.plot(x, f + lam * h.value(g), color=COLOURS["cgd-fd"], lw=1.8, label=f"f + {lam:g}{name}")
+    canvas.plot(x, f + lam * h.value(g), color=COLOURS["cgd"], lw=1.8, label=f"f + {lam:g}{name}")
     canvas.set_xlabel("x")
     canvas.margins(x=0)
     _tidy(canvas)

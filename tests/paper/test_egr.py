@@ -212,6 +212,11 @@ def test_wrong_arguments_say_which():
         ValueError, match="way: expected one of 'gd', 'egr', 'guard', 'switch-off'; got 'sgd'"
     ):
         egr.descend(f, [1.0], "sgd", lam=0.1, step=0.1)
+    with pytest.raises(ValueError, match="b: expected 1 or more, and less than iters = 3; got 5"):
+        egr.descend(f, [1.0], "switch-off", lam=0.1, step=0.1, iters=3, b=5)
+    for make in (egr.pit, egr.two_wells):
+        with pytest.raises(ValueError, match="n: expected 1 or more, got 0"):
+            make(0)
     with pytest.raises(ValueError, match="h: expected the curvature of a minimum"):
         egr.stable_step(-1.0)
     with pytest.raises(ValueError, match="lam: expected a number, 0 or more"):

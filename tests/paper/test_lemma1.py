@@ -28,6 +28,7 @@ def test_claims(outcome):
     (slip,) = [claim for claim in outcome.claims if not claim.expected]
     assert "before the point" in slip.text
     assert not slip.agrees
+    assert slip.ours.startswith("artificial")
 
 
 def test_every_point_against_mpmath(outcome):

@@ -64,14 +64,19 @@ def test_the_start_of_table_1_is_found(name, bounds, points, near):
     assert apart.min() > 1e-6
 
 
-def test_levy_has_no_start_for_a_small_r():
-    """The paper's r was not small: GD at 23.73 % leaves CGD with the exact product far below 63.21 %."""
+def test_levy_has_no_start_in_its_box_for_a_small_r():
+    """In the function's box: GD at 23.73 % leaves CGD with the exact product far below 63.21 %."""
     row = EXPERIMENTS["levy"]
 
     def count(r):
         return len(recover_start(row.function, row.lam0, row.step, r, row.gd, row.cgd_fd))
 
     assert [count(None), count(1e-4), count(1e-3)] == [0, 0, 0]
+    start = recover_start(
+        row.function, row.lam0, row.step, None, row.gd, row.cgd_fd, bounds=[(10, 12), (-4, 0)], points=41
+    )[0]  # beyond the box
+    assert improvement(row.function, start, row.step) == pytest.approx(row.gd, abs=1e-9)
+    assert improvement(row.function, start, row.step, row.lam0) == pytest.approx(row.cgd_fd, abs=1e-9)
     assert count(0.01) > 0
     assert count(0.1) > 0
     axis = np.linspace(-10, 10, 401)

@@ -194,7 +194,7 @@ def check_files(report: Report) -> None:
     for row, claim in zip(claims, report.claims, strict=True):
         assert ("agrees" in row[3]) == (claim.agrees and claim.expected)
     made = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
-    listed = [path for item in report.items for path in item.files()]
+    listed = [Path(path) for item in report.items for path in item.files]
     assert made == sorted([Path("report.html"), Path("results.json"), *listed])
 
 
@@ -260,13 +260,13 @@ def test_a_second_run_redoes_nothing(items: Any, tmp_path: Path) -> None:
     assert (tmp_path / "out/figures/first-paths.svg").stat().st_mtime_ns == stamp
 
 
-def _edit(items: Any, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = items.folder / "paper_item_second.py"
-    path.write_text(path.read_text() + "# changed\n")
-
-
 def _lose_a_file(items: Any, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (out / "tables/second-t.csv").unlink()
+
+
+def _truncate_a_table(items: Any, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = out / "tables/second-t.csv"
+    path.write_bytes(path.read_bytes()[:-2])
 
 
 def _spoil_the_record(items: Any, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,7 +275,7 @@ def _spoil_the_record(items: Any, out: Path, monkeypatch: pytest.MonkeyPatch) ->
     (out / "results.json").write_text(json.dumps(document))
 
 
-@pytest.mark.parametrize("change", [_edit, _lose_a_file, _spoil_the_record])
+@pytest.mark.parametrize("change", [_lose_a_file, _truncate_a_table, _spoil_the_record])
 def test_what_is_out_of_date_is_redone(
     change: Callable[..., None], items: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -286,10 +286,24 @@ def test_what_is_out_of_date_is_redone(
     assert items.calls() == ["second"]
 
 
-def test_another_version_redoes_all(items: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_figure_is_made_again(items: Any, tmp_path: Path) -> None:
     reproduce(tmp_path / "out")
     items.calls()
-    monkeypatch.setattr(RUNNER, "__version__", "99")
+    path = tmp_path / "out/figures/first-paths.png"
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    check_files(reproduce(tmp_path / "out"))
+    assert items.calls() == ["first"]
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize(("part", "other"), [("__version__", "99"), ("_library", lambda: b"other code")])
+def test_another_version_or_code_redoes_all(
+    part: str, other: Any, items: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reproduce(tmp_path / "out")
+    items.calls()
+    monkeypatch.setattr(RUNNER, part, other)
     reproduce(tmp_path / "out")
     assert items.calls() == ["first", "second"]
 
@@ -349,16 +363,34 @@ def test_interrupted_then_continued(press: Callable[[], None], items: Any, tmp_p
 
 
 @pytest.mark.usefixtures("usual_ctrl_c")
+@pytest.mark.parametrize("force", [False, True])
 def test_interrupted_on_the_command_line(
-    items: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    force: bool, items: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     items.second.HOOK = _press_ctrl_c_inside_minimize
-    assert main(["reproduce", "--out", str(tmp_path / "out")]) == 1
+    assert main(["reproduce", "--out", str(tmp_path / "out"), *["--force"] * force]) == 1
     said = capsys.readouterr()
     assert said.out == ""
+    command = "the same command" + " without --force" * force
     assert said.err == (
-        f"steepen: interrupted; {tmp_path / 'out'} keeps what was done; the same command goes on from there\n"
+        f"steepen: interrupted; {tmp_path / 'out'} keeps what was done; {command} goes on from there\n"
     )
+
+
+def test_a_run_killed_at_its_start_can_be_made_again(items: Any, tmp_path: Path) -> None:
+    (tmp_path / "out/figures").mkdir(parents=True)
+    assert reproduce(tmp_path / "out").holds
+
+
+def test_a_reader_that_stops_early_is_no_failure(
+    items: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in `steepen reproduce | head -1`."""
+    theirs, ours = os.pipe()
+    os.close(theirs)
+    with open(ours, "w", encoding="utf-8") as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        assert main(["reproduce", "--out", str(tmp_path / "out")]) == 0
 
 
 def test_an_item_that_fails_keeps_the_others(items: Any, tmp_path: Path) -> None:
@@ -378,8 +410,8 @@ def test_an_item_that_fails_keeps_the_others(items: Any, tmp_path: Path) -> None
         ("frist", "only: 'frist' is not known; did you mean 'first'?"),
         ("first,SECOND", "only: 'SECOND' is not known; did you mean 'second'?"),
         (["zzz"], "only: 'zzz' is not known; there are first, second"),
-        ("", "only: '' is not known; there are first, second"),
-        ([], "only: expected at least one name, got none"),
+        ("", "only: expected at least one name, got ''"),
+        ([], "only: expected at least one name, got []"),
     ],
 )
 def test_unknown_items(only: Any, words: str, items: Any, tmp_path: Path) -> None:
@@ -446,6 +478,7 @@ def test_folders_that_cannot_be_used(
     assert main(["reproduce", "--out", str(out)]) == 2
     said = capsys.readouterr().err
     assert said.startswith("steepen: --out: ")
+    assert ("use --force" in said) == ("something else" in words)
     assert said.count("\n") == 1
     assert items.calls() == []
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

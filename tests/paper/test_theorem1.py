@@ -22,7 +22,7 @@ def hessian(problem, x):
 
 
 def test_all_claims_hold(outcome):
-    assert len(outcome.claims) == 9
+    assert len(outcome.claims) == 12
     assert all(claim.agrees and claim.expected for claim in outcome.claims)
 
 
@@ -34,7 +34,7 @@ def test_derivatives(problems):
 
 
 def test_constants_against_eigenvalues(problems):
-    quadratic, squares, logistic = problems
+    quadratic, squares, logistic, free = problems
     t = np.linalg.eigvalsh(hessian(quadratic, quadratic.start))
     assert (quadratic.mu, quadratic.L) == pytest.approx((t[0], t[-1]), rel=1e-9)
     t = np.linalg.eigvalsh(hessian(squares, squares.start))
@@ -46,6 +46,21 @@ def test_constants_against_eigenvalues(problems):
         assert t[-1] <= logistic.L
         assert t[0] >= logistic.mu
     assert np.linalg.eigvalsh(hessian(logistic, np.zeros(5)))[-1] == pytest.approx(logistic.L, rel=1e-9)
+    assert np.linalg.eigvalsh(hessian(free, np.zeros(5)))[-1] == pytest.approx(free.L, rel=1e-9)
+    assert free.mu < np.linalg.eigvalsh(hessian(free, np.zeros(5)))[0]
+
+
+def test_the_pl_inequality_without_a_ridge(problems):
+    """On points where f ≤ f₀, drawn around SciPy's minimum."""
+    free = problems[-1]
+    best = minimize(free.fun, free.start, jac=free.grad, method="BFGS", options={"gtol": 1e-9})
+    rng = np.random.default_rng(1)
+    x = best.x + rng.standard_normal((4000, 5)) * rng.uniform(0, 1.5, (4000, 1))
+    x = [point for point in x if free.fun(point) <= free.fun(free.start)]
+    assert len(x) > 100
+    ratios = [free.grad(point) @ free.grad(point) / 2 / (free.fun(point) - best.fun) for point in x]
+    assert min(ratios) >= free.mu
+    assert min(ratios) < 10 * free.mu  # and no idle one
 
 
 def test_minima_against_scipy(problems):
@@ -72,7 +87,7 @@ def test_bound_by_hand(problems):
 
 def test_table_by_hand(outcome, problems):
     rows = outcome.tables["theorem1"].rows
-    assert len(rows) == 9
+    assert len(rows) == 12
     for _, L, mu, lam, step, rate, measured in rows:
         assert step == pytest.approx(1 / (L * (1 + 2 * lam * L) ** 2))
         assert rate == pytest.approx(1 - mu * step)
@@ -91,7 +106,7 @@ def test_too_long_a_step_is_caught(problems):
 
 def test_figure_shows_gap_and_bound(outcome, problems):
     axes = outcome.figures["theorem1"].axes
-    assert len(axes) == 3
+    assert len(axes) == 4
     for ax, problem in zip(axes, problems, strict=True):
         gd, bound, _, steep = ax.lines
         first = problem.fun(problem.start) - problem.fmin

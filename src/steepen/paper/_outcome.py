@@ -8,6 +8,17 @@ from typing import Any
 from .._result import Trace
 
 
+def number(value: float, form: str = ".4g") -> str:
+    """Write a number to be read, with a minus sign that is one.
+
+    Examples
+    --------
+    >>> number(-0.125), number(1e-7, ".0e")
+    ('−0.125', '1e−07')
+    """
+    return f"{value:{form}}".replace("-", "−")
+
+
 @dataclass(frozen=True)
 class Claim:
     """One statement of the paper, its figure and ours.

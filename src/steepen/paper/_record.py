@@ -25,13 +25,12 @@ class Item:
     claims, tables, notes, settings : as the item gave them, in plain Python values
     captions : the sentence under each figure, by the figure's name
     traces : the names of the raw traces
+    files : every file of it, from the folder down, with the SHA-256 of what was written
 
     Examples
     --------
-    >>> tables = {"a-t": Table(("x",), [(1,)])}
-    >>> item = Item("a", "An item", "3", "", 0.0, [], tables, {"a-f": ""}, ["a-r"], [], {})
-    >>> [path.as_posix() for path in item.files()]
-    ['figures/a-f.png', 'figures/a-f.svg', 'tables/a-t.csv', 'traces/a-r.csv']
+    >>> Item("a", "An item", "3", "", 0.0, [], {}, {}, [], [], {}, {"tables/a-t.csv": "e3b0"}).files
+    {'tables/a-t.csv': 'e3b0'}
     """
 
     name: str
@@ -45,25 +44,14 @@ class Item:
     traces: list[str]
     notes: list[str]
     settings: dict[str, Any]
-
-    def files(self) -> list[Path]:
-        """List the item's files, from the folder down.
-
-        Examples
-        --------
-        >>> Item("a", "An item", "3", "", 0.0, [], {}, {}, [], [], {}).files()
-        []
-        """
-        figures = [Path("figures", f"{name}.{kind}") for name in self.captions for kind in ("png", "svg")]
-        tables = [Path("tables", f"{name}.csv") for name in self.tables]
-        return figures + tables + [Path("traces", f"{name}.csv") for name in self.traces]
+    files: dict[str, str]
 
     def to_json(self) -> dict[str, Any]:
         """Give the record as JSON knows it.
 
         Examples
         --------
-        >>> item = Item("a", "An item", "3", "", 0.5, [], {}, {}, [], [], {"r": np.float64(0.1)})
+        >>> item = Item("a", "An item", "3", "", 0.5, [], {}, {}, [], [], {"r": np.float64(0.1)}, {})
         >>> item.to_json()["settings"]
         {'r': 0.1}
         """
@@ -75,7 +63,7 @@ class Item:
 
         Examples
         --------
-        >>> item = Item("a", "An item", "3", "", 0.5, [Claim("t", "1", "1", True)], {}, {}, [], [], {})
+        >>> item = Item("a", "An item", "3", "", 0.5, [Claim("t", "1", "1", True)], {}, {}, [], [], {}, {})
         >>> Item.from_json(item.to_json()) == item
         True
         """
@@ -137,7 +125,7 @@ class Report:
         Examples
         --------
         >>> claim = Claim("t", "1", "2", agrees=False)
-        >>> item = Item("a", "An item", "3", "", 0.5, [claim], {}, {}, [], [], {})
+        >>> item = Item("a", "An item", "3", "", 0.5, [claim], {}, {}, [], [], {}, {})
         >>> Report(Path("out"), [item], []).holds
         False
         """

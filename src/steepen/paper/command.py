@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,12 +53,17 @@ def _command(
     try:
         report = reproduce(out, only, force=force, progress=True)
     except ValueError as error:
-        raise ValueError(f"--{error}") from error
+        raise ValueError(f"--{error}".replace("force=True", "--force")) from error
     except KeyboardInterrupt:
-        sentence = f"interrupted; {out} keeps what was done; the same command goes on from there"
+        command = "the same command without --force" if force else "the same command"
+        sentence = f"interrupted; {out} keeps what was done; {command} goes on from there"
         typer.echo(f"steepen: {sentence}", err=True)
         return 1
-    show(report)
+    try:
+        show(report)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader, such as `head`, has had enough; the page is there
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0 if report.holds else 1
 
 
@@ -73,15 +79,16 @@ def show(report: Report) -> None:
     0 of 0 claims agree
     """
     console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+    kept = [f"Kept from an earlier run: {', '.join(report.kept)}"] if report.kept else []
+    last = ["", *kept, f"The page: {report.page}", tally(report.claims)]
     if console.is_terminal:
         _show_to_people(console, report.items)
+        for line in last[:-1]:
+            console.print(line, soft_wrap=line.startswith("The page"))
+        console.print(last[-1], style="bold")
     else:
         _write_lines(report.items)
-    console.print()
-    if report.kept:
-        console.print(f"Kept from an earlier run: {', '.join(report.kept)}")
-    console.print(f"The page: {report.page}", soft_wrap=True)
-    console.print(tally(report.claims), style="bold")
+        sys.stdout.writelines(f"{line}\n" for line in last)
 
 
 def _show_to_people(console: Console, items: Sequence[Item]) -> None:

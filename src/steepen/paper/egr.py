@@ -89,7 +89,7 @@ class Penalised:
         [0.0, 0.0]
         """
         slope = self.f.grad(x)
-        return slope + 2 * self.lam * self.f.hvp(x, slope)
+        return theory.penalised_gradient(slope, self.f.hvp(x, slope), self.lam)
 
 
 def stable_step(h: float, lam: float = 0.0) -> float:
@@ -104,7 +104,7 @@ def stable_step(h: float, lam: float = 0.0) -> float:
         raise ValueError(f"h: expected the curvature of a minimum, a positive number; got {h!r}")
     if not (math.isfinite(lam) and lam >= 0):
         raise ValueError(f"lam: expected a number, 0 or more; got {lam!r}")
-    return 2 / (h * (1 + 2 * lam * h))
+    return 2 / float(theory.penalised_curvature(h, lam))
 
 
 class Minimum(NamedTuple):
@@ -140,6 +140,11 @@ def minimum_near(f: Function, x: ArrayLike) -> Minimum:
 _FLAT, _DEPTH, _WIDTH = 2.0, 1.2, 0.25
 
 
+def _at_least_one(name: str, value: int) -> None:
+    if value < 1:
+        raise ValueError(f"{name}: expected 1 or more, got {value!r}")
+
+
 def _wells(x: Floats) -> tuple[Any, Any]:
     """Give the place in the wide bowl and the height of the narrow well."""
     bowl = x.copy()
@@ -169,6 +174,7 @@ def two_wells(n: int = 1) -> Function:
     >>> round(sharp.curvature, 1), round(flat.curvature, 1), sharp.f > flat.f
     (15.2, 1.0, True)
     """
+    _at_least_one("n", n)
     lowest = -_DEPTH * math.exp(-(_FLAT**2) / (2 * _WIDTH**2))
     return Function(
         "two-wells", "Two wells", "other", _wells_value, _wells_grad, n=n, bounds=(-2.0, 4.0),
@@ -198,6 +204,7 @@ def pit(n: int = 1) -> Function:
     >>> kind(pit(), x, lam=0.3)
     'artificial'
     """
+    _at_least_one("n", n)
     return Function(
         "pit", "Pit", "other", _pit_value, _pit_grad, n=n, bounds=(-5.0, 5.0), minima=0.0,
         fmin=math.tanh(-2.0), resize=pit,
@@ -221,10 +228,13 @@ def descend(
     >>> [round(float(x), 3) for x in run.x]
     [2.0]
     """
+    _at_least_one("iters", iters)
     common: dict[str, Any] = {"step": step, "gtol": 1e-6, "trace": "x"}
     if way == "guard":
         return minimize(f, x0, method="cgd", lam=lam, budget=Budget(iters=iters), **common)
     if way == "switch-off":
+        if not 1 <= b < iters:
+            raise ValueError(f"b: expected 1 or more, and less than iters = {iters}; got {b!r}")
         first = minimize(Penalised(f, lam), x0, method="gd", budget=Budget(iters=b), **common)
         return minimize(f, first.x, method="gd", budget=Budget(iters=iters - b), **common)
     if way not in WAYS:
@@ -411,7 +421,7 @@ SCENES = {
     "pit-1d-short-step": _on_pit(step=0.05),
     "pit-2d-short-step": _on_round_pit(step=0.05),
 }
-"""Where the ways are compared; in the last three the guard is no full cure.
+"""Where the ways are compared. The first two have no traps; in the last three the guard is no full cure.
 
 With the long step one coordinate swings across its valley and keeps ∇fᵀp < 0 while the other climbs. With the
 short step the run creeps up to the artificial points from where ∇fᵀp < 0 still holds.

@@ -10,7 +10,7 @@ from .. import plot
 from .._optional import load
 from .._result import Trace
 from ..functions import functions
-from ._outcome import Claim, Outcome, Table
+from ._outcome import Claim, Outcome, Table, number
 from .egr import Penalised, Stationary, descend, stationary_points
 
 __all__ = ["INTERVAL", "LAM", "NAME", "POINT", "SECTION", "STEP", "TITLE", "run"]
@@ -55,25 +55,27 @@ def run() -> Outcome:
         Claim(
             "the local maximum at x ≈ −8.1 becomes a local minimum",
             "−8.1",
-            f"{_text(top.x)}, where f'' = {_text(top.curvature)} < −1/(2λ) = {_text(-0.5 / LAM)}",
+            f"{number(top.x)}, a {top.to_g} of g: f'' = {number(top.curvature)}, −1/(2λ) = "
+            f"{number(-0.5 / LAM)}",
             top.turned and round(top.x, 1) == -8.1,
         ),
         Claim(
             "at x = −7.7 the direction −∇g climbs f",
             "climbs",
-            f"−f' = {_text(downhill)}, −g' = {_text(penalised)}: opposite ways",
+            f"−f' = {number(downhill)}, −g' = {number(penalised)}",
             downhill * penalised < 0,
         ),
         Claim(
             "so descent on g from −7.7 is ascent on f",
             "ascent",
-            f"it ends at {_text(float(egr.x[0]))}; f rises from {start:.2f} to {end_egr:.2f}",
+            f"it ends at {number(float(egr.x[0]))}; f from {start:.2f} to {end_egr:.2f}",
             end_egr > start and abs(float(egr.x[0]) - top.x) < 1e-3,
         ),
         Claim(
             "with the guard CGD moves along −∇f there and descends",
             "descends",
-            f"the first step is guarded; it ends at {_text(float(cgd.x[0]))}, f = {end_cgd:.2f}",
+            f"guarded at k = {', '.join(map(str, np.flatnonzero(guarded.guarded)))}; it ends at "
+            f"{number(float(cgd.x[0]))}; f from {start:.2f} to {end_cgd:.2f}",
             bool(guarded.guarded[0]) and bool((np.diff(guarded.f) <= 0).all()) and end_cgd < start,
         ),
     ]
@@ -93,7 +95,7 @@ def run() -> Outcome:
         captions={
             NAME: f"The Levy function of one variable and g = f + λf'², λ = {LAM:g}. Diamonds: stationary "
             "points of g that are none of f. Triangles: maxima of f that are minima of g. Arrows: the ways "
-            f"down on f and on g at x = {_text(POINT)}, which are opposite."
+            f"down on f and on g at x = {number(POINT)}, which are opposite."
         },
         traces={f"{NAME}-egr": uphill, f"{NAME}-cgd": guarded},
         notes=[
@@ -107,11 +109,7 @@ def run() -> Outcome:
 
 def _named(text: str, printed: float, found: list[float]) -> Claim:
     nearest = min(found, key=lambda x: abs(x - printed))
-    return Claim(text, _text(printed), f"{nearest:.3f}".replace("-", "−"), round(nearest, 1) == printed)
-
-
-def _text(value: float) -> str:
-    return f"{value:.4g}".replace("-", "−")
+    return Claim(text, number(printed), number(nearest, ".3f"), round(nearest, 1) == printed)
 
 
 def _draw(points: list[Stationary]) -> Any:
@@ -127,12 +125,12 @@ def _draw(points: list[Stationary]) -> Any:
     y = g(x[:, None])
     marks: dict[str, Any] = {"lw": 0, "ms": 9, "mec": "black", "zorder": 5}
     axes.plot(x[new], y[new], marker="D", color="white", label="stationary for g only", **marks)
-    axes.plot(x[turned], y[turned], marker="v", color="#f0c000", label="maximum of f, minimum of g", **marks)
+    axes.plot(x[turned], y[turned], marker="v", color="black", label="maximum of f, minimum of g", **marks)
     for p, height in zip(points, y, strict=True):
         if p.to_f == "artificial" or p.turned:
             axes.annotate(
-                _text(round(p.x, 2)), (p.x, height), (0, -18 if p.turned else 10), textcoords="offset points",
-                ha="center", zorder=4, bbox={"fc": "white", "ec": "none", "pad": 1},
+                number(round(p.x, 2)), (p.x, height), (0, -18 if p.turned else 10), ha="center", zorder=4,
+                textcoords="offset points", bbox={"fc": "white", "ec": "none", "pad": 1},
             )  # fmt: skip
     axes.axvline(POINT, color="0.4", ls="--", lw=1)
     for fun in (_LEVY, g):
@@ -144,7 +142,12 @@ def _draw(points: list[Stationary]) -> Any:
         )  # fmt: skip
         axes.plot(POINT, at, "o", color="black", ms=5, zorder=6)
     axes.text(
-        POINT + 0.04, 0.99, f"x = {_text(POINT)}", transform=axes.get_xaxis_transform(), va="top", color="0.3"
+        POINT + 0.04,
+        0.99,
+        f"x = {number(POINT)}",
+        transform=axes.get_xaxis_transform(),
+        va="top",
+        color="0.3",
     )
     axes.lines[1].set_label(f"g = f + {LAM:g}‖∇f‖²")
     axes.set_ylim(0, 46)

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._budget import Budget
 from .._minimize import minimize
 from ..functions import Function
+from ..theory import penalised_curvature
 
 __all__ = ["improvement", "recover_spectrum", "recover_start", "recover_whole_start"]
 
@@ -174,7 +175,7 @@ def recover_spectrum(
         t = u[:, :1] * (1.0 + u[:, 1:] * places)
 
         def percent(penalty: float) -> Floats:
-            left = 1.0 - step * t * (1.0 + 2.0 * penalty * t)
+            left = 1.0 - step * np.asarray(penalised_curvature(t, penalty))
             return 100.0 * (1.0 - (t * left * left).sum(axis=-1) / t.sum(axis=-1))
 
         return np.stack((percent(0.0) - gd, percent(lam) - cgd_fd), axis=-1)

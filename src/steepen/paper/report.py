@@ -10,25 +10,35 @@ from typing import Any, cast
 
 from ._outcome import Claim, Table
 from ._record import Item, tally, verdict
+from .settings import RECOVERED
 
 PAPER = "CGD: Modifying the Loss Landscape by Gradient Regularization"
 AUTHORS = "Shikhar Saxena, Tejas Bodas and Arti Yardi"
 
-RECOVERED = (
-    "Recovered, not published: for Table 1 the paper gives no start points, no probe length r and no matrix "
-    "Q. The values used here were found from its printed numbers (steepen.paper.recover does it again); "
-    "others fit as well. Chosen, not published: the start of Fig. 1, the functions of Figs. 2 and 5, and "
-    "step sizes, λ and starts of Fig. 4, each to show what the text describes. Agreement therefore shows "
-    "that what is printed can be had, not that these are the authors' settings."
+SETTINGS = (
+    f"{RECOVERED} Chosen, not published: the start of Fig. 1, the functions of Figs. 2 and 5, and α, λ "
+    "and starts of Fig. 4, each to show what the text describes. Agreement therefore shows that what is "
+    "printed can be had, not that these are the authors' settings."
 )
 """What the reader must know of the settings."""
 
 ERRATA: Sequence[tuple[str, str, str]] = (
     (
+        "Section 3, the penalty",
+        "stationary points intact",
+        "Those of f stay stationary, but g may have more (the paper's own Lemma 1), and maxima and saddles "
+        "of f may become minima of g.",
+    ),
+    (
         "Section 3, the guard",
         "the check also helps to avoid stopping at artificial points",
         "It helps on the side where −∇g climbs f. On the other side short steps creep up to the point, and "
         "the guard never fires; another λ, or none, then leads on.",
+    ),
+    (
+        "Section 3.1, Theorem 1",
+        "f convex and L-smooth",
+        "Also bounded below, which the proof uses: on f(x) = x, ∇f does not tend to 0.",
     ),
     (
         "Section 3.1, remark",
@@ -42,6 +52,11 @@ ERRATA: Sequence[tuple[str, str, str]] = (
         "ρᵏ⁺¹: that point is k + 1 steps away from x₀. As printed it is true, and loose by one factor.",
     ),
     (
+        "Algorithm 2 (CGD-FD), ν",
+        "ν ← 2λ/r, once, before the loop",
+        "νₖ = 2λₖ/r in every iteration: Levy's λ in Table 1 is the rising schedule L(0.01, 0.1).",
+    ),
+    (
         "Algorithm 2 (CGD-FD), budget",
         "stop if c = T",
         "c grows by 2 and can jump over an odd T. Here a step is taken only if c + its cost ≤ T.",
@@ -50,6 +65,22 @@ ERRATA: Sequence[tuple[str, str, str]] = (
         "Algorithm 2 (CGD-FD), switch",
         "b penalised iterations (the text)",
         "b + 1: the listing tests k ≥ b after the step. The listing is followed here.",
+    ),
+    (
+        "Algorithm 3 (CGD-QN), update",
+        "a positive definite approximation is maintained",
+        "Only if yᵀs > 0, for which the listing has no test. Here a pair without it is left out.",
+    ),
+    (
+        "Section 5, the landscape",
+        "the minima remain the same",
+        "The minima of f do, but g may have others: artificial points, and maxima and saddles of f.",
+    ),
+    (
+        "Section 5, the guard as a cure",
+        "−∇g should be a descent direction of f",
+        "That keeps runs from the maxima of f. It does not keep them from saddles, where one coordinate can "
+        "fall while another climbs, nor from artificial points.",
     ),
 )
 """Slips of the paper: where, what is printed, and what it should read."""
@@ -74,7 +105,7 @@ def page(folder: Path, items: Sequence[Item], missing: Sequence[str], versions: 
         f"<code>steepen reproduce</code> {sum(item.seconds for item in items):.0f} seconds.</p>",
         f"<p class=tally><strong>{tally(claim for item in items for claim in item.claims)}.</strong> "
         f"{escape(_remainder(items, missing))}</p>",
-        f"<p class=note>{escape(RECOVERED)}</p>",
+        f"<p class=note>{escape(SETTINGS)}</p>",
         "<nav><h2>Contents</h2><ol>",
         "<li><a href='#claims'>The claims</a>",
         *(f"<li><a href='#{escape(item.name)}'>{escape(item.title)}</a>" for item in items),

@@ -42,6 +42,7 @@ ITEMS: Mapping[str, str] = {
 """The items in the paper's order: a name, and the module with its NAME, TITLE, SECTION and run()."""
 
 _MADE_BY = "steepen reproduce"
+_PARTS = ("figures", "tables", "traces")
 
 
 def reproduce(
@@ -103,14 +104,15 @@ def _names(only: str | Sequence[str] | None) -> list[str]:
     """Check the names asked for, and put them in the paper's order."""
     if only is None:
         return list(ITEMS)
-    wanted = [str(name).strip() for name in (only.split(",") if isinstance(only, str) else only)]
+    parts = only.split(",") if isinstance(only, str) else map(str, only)
+    wanted = [name for name in map(str.strip, parts) if name]
     for name in wanted:
         if name not in ITEMS:
             near = difflib.get_close_matches(name.lower().replace("_", "-"), ITEMS, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(ITEMS)}"
             raise ValueError(f"only: {name!r} is not known; {hint}")
     if not wanted:
-        raise ValueError("only: expected at least one name, got none")
+        raise ValueError(f"only: expected at least one name, got {only!r}")
     return [name for name in ITEMS if name in wanted]
 
 
@@ -119,10 +121,14 @@ def _folder(out: str | Path, force: bool) -> Path:
     folder = Path(out)
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"out: expected a folder, but {str(out)!r} is a file")
-    if folder.is_dir() and not force and any(folder.iterdir()) and _document(folder) is None:
-        raise ValueError(f"out: the folder {str(out)!r} holds something else; name another one, or use force")
+    # our folders may be there without a record, if a run was killed at its start
+    other = folder.is_dir() and any(path.name not in _PARTS for path in folder.rglob("*"))
+    if other and not force and _document(folder) is None:
+        raise ValueError(
+            f"out: the folder {str(out)!r} holds something else; name another one, or use force=True"
+        )
     try:
-        for part in ("figures", "tables", "traces"):
+        for part in _PARTS:
             (folder / part).mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=folder / part).close()
         tempfile.TemporaryFile(dir=folder).close()
@@ -151,17 +157,21 @@ def _read(folder: Path) -> dict[str, Item]:
             continue
         if (
             item.name in ITEMS
-            and item.fingerprint == _fingerprint(ITEMS[item.name])
-            and all((folder / path).is_file() for path in item.files())
+            and item.fingerprint == _fingerprint()
+            and all(_digest(folder / path) == digest for path, digest in item.files.items())
         ):
             present[item.name] = item
     return present
 
 
-def _fingerprint(module: str) -> str:
-    """Tell code from other code: all of the library, the item, and the versions under them."""
-    file = importlib.import_module(module).__file__ or ""
-    return hashlib.sha256(_library() + Path(file).read_bytes() + json.dumps(_versions()).encode()).hexdigest()
+def _fingerprint() -> str:
+    """Tell code from other code: all of the library, and the versions under it."""
+    return hashlib.sha256(_library() + json.dumps(_versions()).encode()).hexdigest()
+
+
+def _digest(path: Path) -> str:
+    """Give the SHA-256 of a file, to know it again; nothing if it is missing."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
 @functools.cache
@@ -185,18 +195,24 @@ def _run(module: ModuleType, folder: Path) -> Item:
         name: Table(table.columns, [tuple(plain(row)) for row in table.rows], table.caption)
         for name, table in outcome.tables.items()
     }
+    files: list[str] = []
+
+    def new(name: str) -> Path:
+        files.append(name)
+        return folder / name
+
     for name, figure in outcome.figures.items():
         for kind in ("png", "svg"):
-            plot.save(figure, folder / "figures" / f"{name}.{kind}")
+            plot.save(figure, new(f"figures/{name}.{kind}"))
     for name, table in tables.items():
-        _write_text(folder / "tables" / f"{name}.csv", _csv(table))
+        _write_text(new(f"tables/{name}.csv"), _csv(table))
     for name, trace in outcome.traces.items():
-        trace.save(folder / "traces" / f"{name}.csv")
+        trace.save(new(f"traces/{name}.csv"))
     return Item(
         module.NAME,
         module.TITLE,
         module.SECTION,
-        _fingerprint(module.__name__),
+        _fingerprint(),
         round(time.perf_counter() - start, 3),
         outcome.claims,
         tables,
@@ -204,6 +220,7 @@ def _run(module: ModuleType, folder: Path) -> Item:
         list(outcome.traces),
         outcome.notes,
         plain(outcome.settings),
+        {name: _digest(folder / name) for name in files},
     )
 
 

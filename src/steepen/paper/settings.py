@@ -25,9 +25,9 @@ THRESHOLD = T // 4
 """The paper's b: CGD-FD goes over to steepest descent after iteration b."""
 
 RECOVERED = (
-    "The start points, r and the quadratic's matrix were recovered, not published: the paper prints none of "
-    "them. They are values that give both printed improvements, and not the only ones; steepen.paper.recover "
-    "finds them."
+    "Recovered, not published: for Table 1 the paper prints no start points, no r and no matrix for the "
+    "quadratic. Ours are values that give both printed improvements, and not the only ones; "
+    "steepen.paper.recover finds them."
 )
 """The statement that goes with every number made from these settings."""
 

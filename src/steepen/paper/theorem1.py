@@ -16,7 +16,7 @@ from .._optional import load
 from .._result import Trace
 from ..functions import quadratic
 from ..plot import COLOURS
-from ._outcome import Claim, Outcome, Table
+from ._outcome import Claim, Outcome, Table, number
 
 __all__ = [
     "NAME",
@@ -44,6 +44,12 @@ SHARES = (0.1, 0.5, 0.99)
 
 ITERATIONS = 200
 
+SMALL, MOST = 1e-6, 100_000
+"""∇f → 0 is measured by the steps it takes to bring ‖∇f‖ to this share of the start's, and their limit."""
+
+RAYS = 100
+"""Directions in which the least curvature of logistic regression is looked for."""
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -66,7 +72,7 @@ class Problem:
     L: float
     mu: float
 
-    def run(self, lam: float, step: float, iterations: int = ITERATIONS) -> Trace:
+    def run(self, lam: float, step: float, iterations: int = ITERATIONS, gtol: float = 0.0) -> Trace:
         """Run CGD with the exact product and a constant step.
 
         Examples
@@ -76,7 +82,7 @@ class Problem:
         6
         """
         result = minimize(
-            self.fun, self.start, method="cgd", jac=self.grad, hvp=self.hvp, lam=lam, step=step, gtol=0.0,
+            self.fun, self.start, method="cgd", jac=self.grad, hvp=self.hvp, lam=lam, step=step, gtol=gtol,
             budget=Budget(iters=iterations),
         )  # fmt: skip
         assert result.trace is not None
@@ -135,20 +141,26 @@ def least_squares(m: int = 20, n: int = 10, rank: int = 6, seed: int = 1) -> Pro
 
 
 def logistic(m: int = 60, n: int = 5, ridge: float = 0.1, seed: int = 2) -> Problem:
-    """Make logistic regression with a ridge, mean log(1 + exp(−yᵢaᵢᵀx)) + ½ρ‖x‖².
+    """Make logistic regression, mean log(1 + exp(−yᵢaᵢᵀx)), plus ½ρ‖x‖² with ρ the ridge.
 
-    The logistic curvature is largest at 0, so the largest curvature there is L. μ = ρ is known.
+    The logistic curvature is largest at 0, so the largest curvature there is L. With a ridge μ = ρ is known.
+    Without one f is not strongly convex, but it is on the set where f ≤ f₀, which no run leaves: μ is the
+    smallest curvature found there, over rays in random directions from the minimum. The data must then not be
+    separable, or there is no minimum.
 
     Examples
     --------
     >>> logistic().mu
     0.1
+    >>> 0 < logistic(ridge=0).mu < logistic(ridge=0).L
+    True
     """
     rng = np.random.default_rng(seed)
     A = rng.standard_normal((m, n)) * np.linspace(0.5, 2.0, n)
-    y = np.where(A @ rng.standard_normal(n) + rng.standard_normal(m) > 0, 1.0, -1.0)
+    noise = 1.0 if ridge else 4.0  # far from separable
+    y = np.where(A @ rng.standard_normal(n) + noise * rng.standard_normal(m) > 0, 1.0, -1.0)
     signed = A * y[:, None]
-    start = 3.0 * rng.standard_normal(n)
+    start = 3.0 * rng.standard_normal(n) if ridge else np.zeros(n)
 
     def fun(x: Floats) -> float:
         return float(np.logaddexp(0.0, -signed @ x).mean() + ridge * (x @ x) / 2)
@@ -169,18 +181,26 @@ def logistic(m: int = 60, n: int = 5, ridge: float = 0.1, seed: int = 2) -> Prob
     L = theory.largest_curvature(hvp, np.zeros(n)).value
     best = minimize(fun, np.zeros(n), method="newton", jac=grad, hess=hess, step=1.0, gtol=1e-14,
                     budget=Budget(iters=20))  # fmt: skip
-    return Problem(f"Logistic regression, ridge {ridge:g}", fun, grad, hvp, start, best.fun, L, ridge)
+    if ridge:
+        return Problem(f"Logistic with ridge {ridge:g}", fun, grad, hvp, start, best.fun, L, ridge)
+    mu, top = L, fun(start)
+    for ray in rng.standard_normal((RAYS, n)):
+        x = best.x
+        while fun(x) <= top:
+            mu = min(mu, float(np.linalg.eigvalsh(hess(x))[0]))
+            x = x + 0.2 * ray / np.linalg.norm(ray)
+    return Problem("Logistic without ridge", fun, grad, hvp, start, best.fun, L, mu)
 
 
 def problems() -> tuple[Problem, ...]:
-    """Give the three kinds of problems that the paper names.
+    """Give a quadratic, least squares, and logistic regression with and without a ridge.
 
     Examples
     --------
     >>> len(problems())
-    3
+    4
     """
-    return strongly_convex(), least_squares(), logistic()
+    return strongly_convex(), least_squares(), logistic(), logistic(ridge=0.0)
 
 
 def run() -> Outcome:
@@ -197,7 +217,8 @@ def run() -> Outcome:
     for problem in cases:
         short = problem.title.partition(",")[0]
         key = short.lower().replace(" ", "-")
-        closest, highest_rise, guards, last = 0.0, -np.inf, 0, 0.0
+        closest, highest_rise, guards, last, longest = 0.0, -np.inf, 0, 0.0, 0
+        goal = SMALL * float(np.linalg.norm(problem.grad(problem.start)))
         for product in TWICE_LAM_L:
             lam = product / (2.0 * problem.L)
             step = theory.safe_step(problem.L, lam)
@@ -213,7 +234,8 @@ def run() -> Outcome:
                 rise = np.diff(inside.f) / (1e-14 * np.abs(inside.f[:-1]).max())
                 highest_rise = max(highest_rise, float(rise.max()))
                 guards += int(inside.guarded.sum())
-                last = max(last, float(inside.gnorm[-1] / inside.gnorm[0])) if share == 0.5 else last
+            settled = problem.run(lam, float(step), MOST, gtol=goal)
+            last, longest = max(last, float(settled.gnorm[-1] / goal)), max(longest, len(settled) - 1)
         outcome.claims += [
             Claim(
                 f"{short}: f_k − f* within the linear bound, every k",
@@ -224,14 +246,14 @@ def run() -> Outcome:
             Claim(
                 f"{short}: f never rises for steps inside the safe interval",
                 "nonincreasing",
-                "nonincreasing" if highest_rise <= 1.0 else "rises",
+                f"{'nonincreasing' if highest_rise <= 1.0 else 'rises'}; {guards} guarded steps",
                 agrees=highest_rise <= 1.0 and guards == 0,
             ),
             Claim(
                 f"{short}: ∇f → 0",
                 "→ 0",
-                f"‖∇f‖ at {last:.1e} of the start's after {ITERATIONS} steps",
-                agrees=last < 0.05,
+                f"‖∇f‖ at {number(SMALL * last, '.1e')} of the start's after {longest} steps at most",
+                agrees=last <= 1.0,
             ),
         ]
     outcome.tables[NAME] = Table(
@@ -248,14 +270,25 @@ def run() -> Outcome:
         "iterations": ITERATIONS,
         "2λL": list(TWICE_LAM_L),
         "shares of the interval": list(SHARES),
+        "quadratic": "n = 10, eigenvalues 1 to 10; default_rng(0): basis, linear term, start, all normal",
+        "least squares": "m = 20, n = 10, rank 6; default_rng(1): both factors, b, start, all normal",
+        "logistic": "m = 60, n = 5, columns scaled 0.5 to 2, labels of a normal x with normal noise, "
+        "default_rng(2); with ridge 0.1 from 3 times a normal point, without ridge from 0 with noise 4 times "
+        "as large",
+        "rays": RAYS,
     }
     return outcome
 
 
 _NOTES = (
     "L and μ come from steepen.theory (Lanczos on H·v): on the quadratic from one point, on least squares "
-    "with μ on the span of the rows, on logistic regression with L at 0, where the curvature is largest, and "
-    "the known μ = ρ.",
+    "with μ on the span of the rows, on logistic regression with L at 0, where the curvature is largest. "
+    "With a ridge ρ its μ = ρ is known. Without one μ is estimated, as the smallest curvature found where "
+    f"f ≤ f₀, on {RAYS} random rays from the minimum: an estimate from above, of a constant that is safe for "
+    "PL.",
+    "The data without a ridge have 4 times the noise, for the sake of time: with the noise of the other case "
+    "they are almost separable, μ is near 7e−5, and the slowest run takes 29 235 steps. The claims held "
+    "there too.",
     "For λ > 0 the interval is safe but not sharp: on a quadratic CGD converges for every α < 2/(L(1+2λL)), "
     "1+2λL times as far.",
 )
@@ -277,7 +310,7 @@ def _worst_rate(gap: Floats) -> float:
 
 
 def _figure(cases: tuple[Problem, ...], traces: dict[str, Trace]) -> Any:
-    figure = load("matplotlib.figure", "a picture", extra="plot").Figure((12, 3.8), layout="constrained")
+    figure = load("matplotlib.figure", "a picture", extra="plot").Figure((12, 3.6), layout="constrained")
     for problem, ax in zip(cases, figure.subplots(1, len(cases)), strict=True):
         key = problem.title.partition(",")[0].lower().replace(" ", "-")
         for product, colour in ((0.0, COLOURS["gd"]), (2.0, COLOURS["cgd"])):

@@ -42,6 +42,8 @@ from steepen.theory.stationary import (
     classify,
     classify_gradient,
     nature,
+    penalised_curvature,
+    penalised_gradient,
     penalised_nature,
 )
 
@@ -61,6 +63,8 @@ __all__ = [
     "linear_rate",
     "nature",
     "optimal_rate",
+    "penalised_curvature",
+    "penalised_gradient",
     "penalised_nature",
     "quadratic_step",
     "ritz_values",

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from steepen.theory._check import Array, finite, plain
+from steepen.theory.stationary import penalised_curvature
 
 __all__ = [
     "bound",
@@ -58,9 +59,10 @@ def safe_step(L: ArrayLike, lam: ArrayLike) -> float | Array:
 def safe_interval(L: ArrayLike, lam: ArrayLike) -> tuple[float | Array, float | Array]:
     """Return the ends of the open interval of steps that Theorem 1 proves safe.
 
-    For a convex L-smooth f and any constant step strictly between the two ends, f never rises
-    and ∇f tends to 0. For λ = 0 the upper end is sharp (2/L); for λ > 0 larger steps may also
-    converge, see `contraction`.
+    For a convex L-smooth f that is bounded below, and any constant step strictly between the two
+    ends, f never rises and ∇f tends to 0. The paper's statement leaves out the bound, which its
+    proof uses: on f(x) = x, ∇f stays 1. For λ = 0 the upper end is sharp (2/L); for λ > 0 larger
+    steps may also converge, see `contraction`.
 
     Examples
     --------
@@ -126,7 +128,7 @@ def _penalised_range(l: ArrayLike, L: ArrayLike, lam: ArrayLike) -> tuple[Array,
     # For λ >= 0 this puts the turning point far above L, and the top is at L as it should be.
     turning = -0.25 / np.minimum(penalty, -np.finfo(np.float64).tiny)
     top = np.clip(turning, low, high)
-    at_low, at_high, at_top = (t * (1.0 + 2.0 * penalty * t) for t in (low, high, top))
+    at_low, at_high, at_top = (np.asarray(penalised_curvature(t, penalty)) for t in (low, high, top))
     return np.minimum(at_low, at_high), at_top
 
 

@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from steepen.theory._check import Array, finite, number, vector
+from steepen.theory._check import Array, finite, number, plain, vector
 from steepen.theory.curvature import HVP
 
 __all__ = [
@@ -17,8 +17,38 @@ __all__ = [
     "classify",
     "classify_gradient",
     "nature",
+    "penalised_curvature",
+    "penalised_gradient",
     "penalised_nature",
 ]
+
+
+def penalised_gradient(g: ArrayLike, Hg: ArrayLike, lam: float) -> Array:
+    """Return ∇f + 2λH∇f, the gradient of f + λ‖∇f‖², from ∇f and H·∇f.
+
+    Both may be batches, of shape (..., n). What is not finite in them stays so.
+
+    Examples
+    --------
+    >>> penalised_gradient([1.0, 2.0], [3.0, -2.0], lam=0.5)
+    array([4., 0.])
+    """
+    grad, along = np.asarray(g, dtype=np.float64), np.asarray(Hg, dtype=np.float64)
+    if grad.shape != along.shape:
+        raise ValueError(f"Hg must have the shape of g, {grad.shape}, got {along.shape}")
+    return grad + 2.0 * number("lam", lam) * along
+
+
+def penalised_curvature(t: ArrayLike, lam: ArrayLike) -> float | Array:
+    """Return t(1+2λt), what the penalty makes of a curvature t where ∇f = 0.
+
+    Examples
+    --------
+    >>> penalised_curvature([10.0, 1.0, -4.0], lam=0.25)
+    array([60. ,  1.5,  4. ])
+    """
+    bend = finite("t", t)
+    return plain(bend * (1.0 + 2.0 * finite("lam", lam) * bend))
 
 
 class Stationarity(Enum):
@@ -83,7 +113,7 @@ def classify_gradient(
     size = np.linalg.norm(grad)
     if size <= gtol:
         return Stationarity.STATIONARY
-    if np.linalg.norm(grad + 2.0 * number("lam", lam) * along) <= tol * size:
+    if np.linalg.norm(penalised_gradient(grad, along, lam)) <= tol * size:
         return Stationarity.ARTIFICIAL
     return Stationarity.NOT_STATIONARY
 
@@ -196,7 +226,7 @@ def penalised_nature(H: ArrayLike, lam: float, tol: float = 1e-10) -> Nature:
     """Return what a stationary point of f is to the penalised function f + λ‖∇f‖².
 
     Where ∇f = 0 the third derivatives drop out and the penalised Hessian is H + 2λH², so that a
-    curvature t becomes t(1+2λt). A maximum with every t < −1/(2λ) becomes a minimum; a minimum
+    curvature t becomes `penalised_curvature`. A maximum with every t < −1/(2λ) becomes a minimum; a minimum
     stays one for every λ >= 0.
 
     Parameters
