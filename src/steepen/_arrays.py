@@ -122,6 +122,10 @@ class Kit(Protocol):
         """Give a scalar as the run keeps it."""
         ...
 
+    def scaled(self, s: Scalar, v: Array, /) -> Array:
+        """Scale a vector that nobody else holds, in place where the library can."""
+        ...
+
     def where(self, mask: Mask, a: Array, b: Array, /) -> Array:
         """Give the vector (or matrix) `a` where the mask holds, else `b`."""
         ...
@@ -225,6 +229,11 @@ class One:
         return s * v
 
     @staticmethod
+    def scaled(s: Scalar, v: Array) -> Array:
+        v *= s
+        return v
+
+    @staticmethod
     def where(mask: Mask, a: Array, b: Array) -> Array:
         return a if mask else b
 
@@ -302,6 +311,10 @@ class Many:
 
     def times(self, s: Scalar, v: Array) -> Array:
         return self._column(s) * v
+
+    def scaled(self, s: Scalar, v: Array) -> Array:
+        v *= self._column(s)
+        return v
 
     def where(self, mask: Mask, a: Array, b: Array) -> Array:
         if mask.all():

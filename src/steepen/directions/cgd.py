@@ -19,7 +19,7 @@ from .quasi_newton import Approximation
 
 
 class Curvature(Protocol):
-    """A source of H·v, given as c and u with H·v = c·u: a difference comes as such a pair."""
+    """A source of H·v, given as c and a fresh u with H·v = c·u: a difference comes as such a pair."""
 
     def start(self, x: Array, kit: Kit) -> Memory:
         """Give the memory of a new run."""
@@ -187,7 +187,7 @@ class CGD(Direction):
         if isinstance(schedule, ByCurvature):
             along, square = c * kit.dot(g, u), c * c * kit.dot(u, u)
             lam = schedule.at(lam, along, square, penalty.scale)
-        p = kit.times(-penalty.scale * lam * c, u)
+        p = kit.scaled(-penalty.scale * lam * c, u)
         p -= g
         return p, lam
 
