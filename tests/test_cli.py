@@ -167,7 +167,7 @@ def test_run_tells_the_lowest_f_on_the_way_and_leaving_the_bounds(cli):
 
 @pytest.mark.parametrize("name", list(st.functions))
 def test_the_default_start_is_fixed_inside_and_no_minimiser(name):
-    from steepen._cli_options import problem
+    from steepen.cli._options import problem
 
     f, x0 = problem(name, None, None, seed=0)
     again = problem(name, None, "random", seed=0)[1]
@@ -455,9 +455,9 @@ def test_a_missing_matplotlib_is_found_before_the_run(cli, monkeypatch, tmp_path
 
 
 def test_a_bug_is_not_hidden(cli, monkeypatch):
-    from steepen import _cli_tables
+    from steepen.cli import _tables
 
-    monkeypatch.delattr(_cli_tables, "show_run")
+    monkeypatch.delattr(_tables, "show_run")
     with pytest.raises(AttributeError):
         cli("run", "booth")
 
@@ -466,7 +466,7 @@ def test_an_interrupt_between_runs(cli, monkeypatch):
     def interrupt(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("steepen._cli_tables.show_run", interrupt)
+    monkeypatch.setattr("steepen.cli._tables.show_run", interrupt)
     assert cli("run", "booth") == (1, "", "steepen: interrupted\n")
 
 

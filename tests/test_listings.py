@@ -175,7 +175,7 @@ WAVE = drop_wave((0.35, 0.6))
     ],
     ids=str,
 )
-def test_algorithm_1(problem: Problem, alpha: float, lam: Any):
+def test_cgd(problem: Problem, alpha: float, lam: Any):
     T = 20
     value = coefficients(lam, T)
     paper = algorithm_1(problem, problem.x0, T, alpha, value)
@@ -192,7 +192,7 @@ def test_algorithm_1(problem: Problem, alpha: float, lam: Any):
         assert np.allclose(res.trace.lam[:-1], expected, rtol=1e-14)
 
 
-def test_algorithm_1_guard_fires_and_lets_go_again():
+def test_cgd_guard_fires_and_lets_go_again():
     """Near −7.7 the penalised direction climbs; further down it is used again: there is no switch."""
     flags = algorithm_1(NEAR_GUARD, NEAR_GUARD.x0, 20, 0.02, coefficients(0.2, 20)).refused
     assert flags[0]
@@ -217,7 +217,7 @@ def test_algorithm_1_guard_fires_and_lets_go_again():
     ],
     ids=str,
 )
-def test_algorithm_2(problem: Problem, alpha: float, lam: Any, method: str):
+def test_cgd_qn(problem: Problem, alpha: float, lam: Any, method: str):
     T = 15
     paper = algorithm_2(problem, problem.x0, T, alpha, coefficients(lam, T), method)
     assert min(paper.pairs) > 1e-8, "not a case for the listing alone"
@@ -348,18 +348,18 @@ def agrees_with_algorithm_3(
     ],
     ids=str,
 )
-def test_algorithm_3(problem: Problem, alpha: float, lam: Any, r: float, T: int):
+def test_cgd_fd(problem: Problem, alpha: float, lam: Any, r: float, T: int):
     agrees_with_algorithm_3(problem, T, alpha, lam, r)
 
 
 @pytest.mark.parametrize("b", [0, 1, 5, 39, 100])
 @pytest.mark.parametrize("T", [5, 40, 41])
-def test_algorithm_3_threshold(b: int, T: int):
+def test_cgd_fd_threshold(b: int, T: int):
     paper = agrees_with_algorithm_3(BY_NAME["logistic"], T, 0.2, 0.3, 0.05, b=b)
     assert sum(paper.used) == min(b + 1, T // 2), "the listing makes b + 1 penalised iterations"
 
 
-def test_algorithm_3_with_a_small_probe():
+def test_cgd_fd_with_a_small_probe():
     """ν = 2λ/r is then near 1e5, and as much of the precision is lost in either way of writing p."""
     agrees_with_algorithm_3(BY_NAME["quadratic"], 40, 0.01, 0.4, 1e-5, rtol=1e-7)
 
@@ -376,7 +376,7 @@ def test_algorithm_3_with_a_small_probe():
     ],
     ids=str,
 )
-def test_algorithm_3_guard(problem: Problem, alpha: float, lam: Any, T: int, r: float):
+def test_cgd_fd_guard(problem: Problem, alpha: float, lam: Any, T: int, r: float):
     paper = agrees_with_algorithm_3(problem, T, alpha, lam, r)
     if T == 40:
         assert sum(paper.refused) == 1, "the guard fires, and ends the penalty"
@@ -391,7 +391,7 @@ def test_algorithm_3_guard(problem: Problem, alpha: float, lam: Any, T: int, r: 
     r=hs.floats(0.01, 0.3),
 )
 @settings(deadline=None, max_examples=60, derandomize=True)
-def test_algorithm_3_anywhere(x: tuple[float, float], T: int, b: int, lam: float, r: float):
+def test_cgd_fd_anywhere(x: tuple[float, float], T: int, b: int, lam: float, r: float):
     saddle = BY_NAME["near_saddle"]
     start = Problem("start", saddle.f, saddle.g, saddle.h, x, saddle.step)
     assume(np.any(start.grad(start.x0)))  # a stationary start is converged, whatever the budget

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from rich.console import Console
 
-from ._result import Result, Status
-from .functions import Function
+from .._result import Result, Status
+from ..functions import Function
 
 Record = dict[str, Any]
 

@@ -16,16 +16,17 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from . import __version__, _cli_options, _cli_tables, plot
-from ._budget import Budget
-from ._files import write_whole
-from ._loop import State
-from ._minimize import minimize
-from ._optional import load
-from ._result import Result, Status
-from .directions import METHODS
-from .functions import functions as all_functions
-from .paper.command import register
+from .. import __version__, plot
+from .._budget import Budget
+from .._files import write_whole
+from .._loop import State
+from .._minimize import minimize
+from .._optional import load
+from .._result import Result, Status
+from ..directions import METHODS
+from ..functions import functions as all_functions
+from ..paper.command import register
+from . import _options, _tables
 
 EXIT_CODES = (
     "Exit codes: 0, a tolerance was met or the budget that was asked for is spent; 1, a run failed "
@@ -110,7 +111,7 @@ def functions(
             raise ValueError("--n: give the name of a function with it")
         chosen = list(all_functions.values())
     else:
-        chosen = [_cli_options.function(name, n)]
+        chosen = [_options.function(name, n)]
     if as_json:
         rows = [
             {key: getattr(f, key) for key in ("name", "title", "group", "n", "any_n", "fmin")}
@@ -119,9 +120,9 @@ def functions(
         ]
         _print_json(rows if name is None else rows[0])
     elif name is None:
-        _cli_tables.show_functions(_cli_tables.Page(), chosen)
+        _tables.show_functions(_tables.Page(), chosen)
     else:
-        _cli_tables.show_function(_cli_tables.Page(), chosen[0])
+        _tables.show_function(_tables.Page(), chosen[0])
     return 0
 
 
@@ -151,11 +152,11 @@ def run(
     quiet: Quiet = False,
 ) -> int:
     """Minimise a test function with one method."""
-    _cli_options.one_of("--method", method, METHODS)
-    fun, start = _cli_options.problem(name, n, x0, seed)
+    _options.one_of("--method", method, METHODS)
+    fun, start = _options.problem(name, n, x0, seed)
     options = _method_options(step, lam, r, b, penalty)
     budget = _budget(grads, evals, iters, seconds)
-    _cli_options.check_spread(options, budget)
+    _options.check_spread(options, budget)
     _check_files(plot_file, ("--trace", trace, (".csv", ".npz")), ("--checkpoint", checkpoint, ()))
     with np.errstate(all="ignore"):  # what is not finite is a status
         result = minimize(
@@ -166,12 +167,12 @@ def run(
         result.trace.save(trace)
     if plot_file is not None:
         plot.save(plot.overview(fun, {result.method: result}), plot_file)
-    record = _cli_tables.record(fun, result)
+    record = _tables.record(fun, result)
     if as_json:
         about = {"function": fun.name, "n": fun.n, "fmin": fun.fmin, "x0": start.tolist()}
         _print_json(about | record | {"seconds": result.seconds})
     elif not quiet:
-        _cli_tables.show_run(_cli_tables.Page(), fun, start, result, record)
+        _tables.show_run(_tables.Page(), fun, start, result, record)
     return _exit_code({method: [record]}, limited=budget is not None)
 
 
@@ -203,23 +204,23 @@ def compare(
     quiet: Quiet = False,
 ) -> int:
     """Compare methods from the same start points, each with the options that apply to it."""
-    names = _cli_options.methods(methods)
-    fun, start = _cli_options.problem(name, n, x0, seed, starts)
+    names = _options.methods(methods)
+    fun, start = _options.problem(name, n, x0, seed, starts)
     options = _method_options(step, lam, r, b, penalty)
     budget = _budget(grads, evals, iters, seconds) or Budget(grads=40)
-    _cli_options.check_spread(options, budget)
+    _options.check_spread(options, budget)
     _check_files(plot_file, ("--csv", csv_file, (".csv",)))
     results: dict[str, Result] = {}
     with _progress(names, budget, quiet) as watch, np.errstate(all="ignore"):
         for method in names:
             results[method] = minimize(
                 fun, start, method=method, budget=budget, gtol=gtol, callback=watch(method),
-                trace="x" if plot_file and fun.n == 2 else True, **_cli_options.applicable(method, options),
+                trace="x" if plot_file and fun.n == 2 else True, **_options.applicable(method, options),
             )  # fmt: skip
             if np.any(results[method].status == Status.INTERRUPTED):
                 break
-    summaries = [_cli_tables.summary(fun, result) for result in results.values()]
-    best = _cli_tables.best(summaries)
+    summaries = [_tables.summary(fun, result) for result in results.values()]
+    best = _tables.best(summaries)
     if csv_file is not None:
         _write_csv(csv_file, summaries)
     if plot_file is not None:
@@ -230,7 +231,7 @@ def compare(
         _print_json(about | {"best": best["method"], "methods": summaries})
     elif not quiet:
         text = ", ".join(f"{key} ≤ {value:g}" for key, value in limits.items())
-        _cli_tables.show_comparison(_cli_tables.Page(), fun, start, summaries, text)
+        _tables.show_comparison(_tables.Page(), fun, start, summaries, text)
     return _exit_code({item["method"]: item["runs"] for item in summaries}, limited=True)
 
 
@@ -241,11 +242,11 @@ def _method_options(
     step: str | None, lam: str | None, r: float | None, b: int | None, penalty: str | None
 ) -> dict[str, Any]:
     return {
-        "step": _cli_options.step_or_lam("--step", step),
-        "lam": _cli_options.step_or_lam("--lam", lam),
+        "step": _options.step_or_lam("--step", step),
+        "lam": _options.step_or_lam("--lam", lam),
         "r": r,
         "b": b,
-        "penalty": _cli_options.penalty(penalty),
+        "penalty": _options.penalty(penalty),
     }
 
 
@@ -257,27 +258,27 @@ def _budget(grads: int | None, evals: int | None, iters: int | None, seconds: fl
 def _check_files(plot_file: Path | None, *others: tuple[str, Path | None, Sequence[str]]) -> None:
     """Find out before the run whether its files can be written."""
     for option, path, suffixes in (("--plot", plot_file, plot.SUFFIXES), *others):
-        _cli_options.target(option, path, suffixes)
+        _options.target(option, path, suffixes)
     if plot_file is not None:
         load("matplotlib", "--plot", extra="plot")
 
 
-def _exit_code(runs: dict[str, list[_cli_tables.Record]], limited: bool) -> int:
+def _exit_code(runs: dict[str, list[_tables.Record]], limited: bool) -> int:
     code = 0
     for method, records in runs.items():
-        for sentence in _cli_tables.failures(records, limited):
+        for sentence in _tables.failures(records, limited):
             typer.echo(f"steepen: {method}: {sentence}", err=True)
             code = 1
     return code
 
 
 def _print_json(document: Any) -> None:
-    typer.echo(json.dumps(_cli_tables.finite(document), allow_nan=False, indent=2))
+    typer.echo(json.dumps(_tables.finite(document), allow_nan=False, indent=2))
 
 
-def _write_csv(path: Path, summaries: Sequence[_cli_tables.Record]) -> None:
+def _write_csv(path: Path, summaries: Sequence[_tables.Record]) -> None:
     """Write a line for each run, with a start number, and x last."""
-    lines: list[_cli_tables.Record] = []
+    lines: list[_tables.Record] = []
     for item in summaries:
         for i, run in enumerate(item["runs"]):
             flat = {"method": item["method"], "start": i} | {k: v for k, v in run.items() if k != "x"}

@@ -22,7 +22,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from ._optional import load
+from .._optional import load
 
 __all__ = ["main"]
 
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         for module in ("typer", "rich"):
             load(module, "the steepen command", extra="cli")
-        from ._cli_commands import app
+        from ._commands import app
 
         code = app(args=words, prog_name="steepen", standalone_mode=False)
         sys.stdout.flush()
@@ -88,7 +88,3 @@ def _by_option(message: str) -> str:
     """Call an argument of the library by the option that set it."""
     name = message.partition(":")[0]
     return f"--{message}" if name in _OPTIONS else message
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._budget import Budget
-from .directions import CGD, METHODS
-from .functions import Function, functions
-from .penalties import L1, L2, Huber, Penalty, PNorm, SquaredL2
-from .schedules import Cosine, L
-from .steps import Quadratic
+from .._budget import Budget
+from ..directions import CGD, METHODS
+from ..functions import Function, functions
+from ..penalties import L1, L2, Huber, Penalty, PNorm, SquaredL2
+from ..schedules import Cosine, L
+from ..steps import Quadratic
 
 PENALTIES: dict[str, Any] = {
     "squared-l2": SquaredL2,
