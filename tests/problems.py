@@ -397,8 +397,8 @@ PROBLEMS = [
 
 BY_NAME = {problem.name: problem for problem in PROBLEMS}
 
-METHODS = ("gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp")
-PENALISED = METHODS[4:]
+PENALISED = ("cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp")
+METHODS = ("gd", "newton", "bfgs", "dfp", *PENALISED, "cgd-auto")
 
 
 def derivatives(problem: Problem, method: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from scipy.optimize._numdiff import approx_derivative  # the peer whose schemes 
 import steepen as st
 from steepen import Status
 
-METHODS = ["gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp"]
+METHODS = ["gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp", "cgd-auto"]
 ONE = np.array([-1.2, 1.0, 0.3])
 MANY = np.array([[-1.2, 1.0, 0.3], [0.5, 0.4, -0.2], [1.5, 0.2, 1.0]])
 W = (1.0, 3.0, 2.0)
@@ -84,6 +84,8 @@ def test_torch_tensors_stay_tensors(method: str, start: Any, step: Any) -> None:
     )  # fmt: skip
     assert single.x.dtype == single.jac.dtype == torch.float32
     if step is not None:
+        if method == "cgd-auto":  # what rounding hides from it is more in float32
+            expected = run(start.astype(np.float32), method=method, step=step, hess=hess, trace="x")
         check(single, expected, torch.Tensor, torch.float32, 2e-3)
 
 

@@ -128,7 +128,7 @@ def test_all_together(method: str, source: str, grads: int | None, evals: int | 
 # --- line searches ------------------------------------------------------------------------------------
 
 LIMITED = {Status.MAX_GRADIENTS, Status.MAX_EVALUATIONS}
-ENDS = LIMITED | {Status.MAX_ITERATIONS, Status.NO_DESCENT, Status.CONVERGED}
+ENDS = LIMITED | {Status.MAX_ITERATIONS, Status.NO_DESCENT, Status.CONVERGED, Status.PRECISION}
 
 
 @METHOD

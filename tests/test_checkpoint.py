@@ -19,7 +19,7 @@ from hypothesis import strategies as some
 import steepen as st
 from steepen import schedules, steps
 
-METHODS = ["gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp"]
+METHODS = ["gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp", "cgd-auto"]
 ONE = np.array([-1.2, 1.0])
 MANY = np.array([[-1.2, 1.0], [0.98, 0.97], [1.0, 1.0], [2.0, -1.0]])  # one ends at once, one early
 QUICK = hypothesis_settings(

@@ -18,7 +18,7 @@ import pytest
 import steepen as st
 from steepen import Status, schedules, steps
 
-METHODS = ["gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp"]
+METHODS = ["gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp", "cgd-auto"]
 Q = np.array([1.0, 4.0])
 
 
@@ -88,7 +88,7 @@ def test_f_turning_bad_ends_the_run_at_the_best_point(bad: float, method: str, k
     given_: dict[str, Any] = {"method": method, "trace": "x", "jac": lambda x: 0.1 * g(x), "step": 0.05}
     whole = run(lambda x: float(f(x)), **given_)
     result = run(At(lambda x: float(f(x)), k, lambda x: bad), **given_)
-    assert result.status is Status.NONFINITE_VALUE
+    assert result.status is (Status.UNBOUNDED if bad == -math.inf else Status.NONFINITE_VALUE)
     assert not result.success
     assert result.nit == k
     assert whole.trace is not None
@@ -177,7 +177,8 @@ def test_one_bad_row_of_a_batch_ends_alone(what: str, bad: float, method: str, s
     given_: dict[str, Any] = {"method": method, "step": step, "gtol": 1e-3, "hess": hess}
     result = run(fun, x0, jac=jac, **given_)
     alone = run(f, x0[[0, 2]], **given_)
-    status = Status.NONFINITE_VALUE if what == "value" else Status.NONFINITE_GRADIENT
+    of_value = Status.UNBOUNDED if bad == -math.inf else Status.NONFINITE_VALUE
+    status = of_value if what == "value" else Status.NONFINITE_GRADIENT
     assert result.status[1] == status
     assert result.nit[1] == 0
     assert result.x[1].tolist() == [4.0, 1.0]
@@ -617,7 +618,7 @@ def test_every_status_has_a_sentence() -> None:
     assert len(set(sentences)) == len(Status)
     assert all(s[0].isupper() or s.startswith(("f ", "x ")) for s in sentences)
     assert all(s.endswith(".") and 15 < len(s) < 160 for s in sentences)
-    assert [s.name for s in Status if s.success] == ["CONVERGED", "SMALL_DECREASE", "SMALL_MOVE"]
+    assert [s.name for s in Status if s.success] == ["CONVERGED", "SMALL_DECREASE", "SMALL_MOVE", "PRECISION"]
 
 
 def test_the_penalty_may_lead_to_an_artificial_point() -> None:
@@ -666,7 +667,9 @@ def test_every_status_is_reached() -> None:
         run(At(f, 2, raising(KeyboardInterrupt()))),
         run(lambda x: abs(float(x[0])), [0.0], jac=lambda x: one, step=None),
         run(method="cgd", budget=st.Budget(iters=150), **CUBIC),
+        st.minimize(st.problems["misra1a-2"], st.problems["misra1a-2"].x0, gtol=0),
         run(lambda x: nan),
+        run(lambda x: -math.inf),
         run(jac=lambda x: x * nan),
         caught.value.partial_result,  # pyright: ignore
     ]

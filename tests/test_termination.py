@@ -63,7 +63,7 @@ def test_then_the_approximation_is_the_matrix(rule: Any, inverse: bool, n: int):
     memory = approximation.start(problem.x0, kit)
     context: Any = SimpleNamespace(kit=kit)  # it asks the oracle for nothing
     for x in res.trace.x:
-        approximation.learn(context, x, problem.grad(x), memory)
+        approximation.learn(context, x, problem.fun(x), problem.grad(x), memory)
     expected = np.linalg.inv(Q) if inverse else Q
     assert np.abs(memory["matrix"] - expected).max() <= 1e-5 * np.abs(expected).max()
 

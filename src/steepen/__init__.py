@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from . import penalties, schedules, steps, switches, theory
 from ._budget import Budget
+from ._carry import State
 from ._checkpoint import CheckpointError
-from ._loop import State
 from ._minimize import minimize
 from ._result import Best, Result, Status, Trace
-from .directions import BFGS, CGD, DFP, GD, Direction, Newton
+from .directions import BFGS, CGD, DFP, GD, CGDAuto, Direction, Newton
 from .schedules import L
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ __all__ = [
     "GD",
     "Best",
     "Budget",
+    "CGDAuto",
     "CheckpointError",
     "Direction",
     "L",

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import difflib
 import math
-from dataclasses import replace
-from typing import Any
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ._arrays import Array, Kit, is_numpy, namespace
+from ._box import Box
 from ._budget import Budget
+from ._carry import Tolerances
 from ._check import number
-from ._loop import Tolerances
 from ._oracle import AUTODIFF, DIFFERENCES, Oracle
-from .directions import CGD, METHODS, Direction
+from .directions import METHODS, Direction
 from .penalties import Penalty
 from .schedules import Schedule, ScheduleLike
 from .steps import Armijo, Fixed, Step
@@ -56,10 +57,14 @@ def whole_budget(budget: Budget | None, x: Array) -> Budget:
 
 
 def direction_of(
-    method: str | Direction, lam: ScheduleLike | None, penalty: Penalty | None, r: ArrayLike | None
+    method: str | Direction,
+    lam: ScheduleLike | None,
+    penalty: Penalty | None,
+    r: ArrayLike | None,
+    memory: int | None,
 ) -> Direction:
     """Give the direction: the one named, with its parameters, or the object itself."""
-    given = {"lam": lam, "penalty": penalty, "r": r}
+    given = {"lam": lam, "penalty": penalty, "r": r, "memory": memory}
     given = {name: value for name, value in given.items() if value is not None}
     if isinstance(method, str):
         if method not in METHODS:
@@ -69,9 +74,12 @@ def direction_of(
         direction = METHODS[method]
         if not given:
             return direction
-        if not isinstance(direction, CGD):
-            raise ValueError(f"{next(iter(given))}: method {method!r} has no penalty")
-        return replace(direction, **given)
+        known = {field.name for field in fields(direction)} if is_dataclass(direction) else set[str]()
+        for name in given:
+            if name not in known:
+                why = "keeps no pairs" if name == "memory" else "has no penalty"
+                raise ValueError(f"{name}: method {method!r} {why}")
+        return cast(Direction, replace(cast(Any, direction), **given))
     if not isinstance(method, Direction):
         raise TypeError(f"method: expected a name or a Direction, got {method!r}")
     if given:
@@ -138,7 +146,15 @@ def check_rest(trace: Any, callback: Any) -> None:
 
 
 def oracle_of(
-    fun: Any, x: Array, kit: Kit, jac: Any, hvp: Any, hessp: Any, hess: Any, args: tuple[Any, ...]
+    fun: Any,
+    x: Array,
+    kit: Kit,
+    jac: Any,
+    hvp: Any,
+    hessp: Any,
+    hess: Any,
+    args: tuple[Any, ...],
+    box: Box | None,
 ) -> Oracle:
     """Give the oracle, with the gradient and the products from wherever they come."""
     if not callable(fun):
@@ -163,7 +179,7 @@ def oracle_of(
             raise ValueError(f"jac: {jac!r} does not take {library} arrays, and x0 is one")
     elif jac is not True and not callable(jac):
         raise TypeError(f"jac: expected a callable, True, or a name such as '2-point'; got {jac!r}")
-    return Oracle(fun, x, kit, jac=jac, hvp=hvp, hess=hess, args=args)
+    return Oracle(fun, x, kit, jac=jac, hvp=hvp, hess=hess, args=args, box=box)
 
 
 def _default_gradient(fun: Any, x: Array) -> Any:

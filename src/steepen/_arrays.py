@@ -226,11 +226,11 @@ class One:
 
     @staticmethod
     def times(s: Scalar, v: Array) -> Array:
-        return s * v
+        return float(s) * v  # a NumPy scalar would turn float32 into float64
 
     @staticmethod
     def scaled(s: Scalar, v: Array) -> Array:
-        v *= s
+        v *= float(s)
         return v
 
     @staticmethod

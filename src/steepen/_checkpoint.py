@@ -22,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._arrays import adopt, is_numpy, to_numpy
+from ._carry import Carry, Ended
 from ._files import write_whole
-from ._loop import Carry, Ended, Loop
+from ._loop import Loop
 from ._result import Status
 
 FORMAT = 1
@@ -38,10 +39,16 @@ _SCALARS = (
     "before",
     "lam",
     "alpha",
+    "shown",
     "moved",
     "penalised",
     "guarded",
     "vanished",
+    "slope",
+    "unit",
+    "idle",
+    "leaving",
+    "known",
 )
 _COUNTS = ("nfev", "njev", "nhvp", "nhev")
 
@@ -178,6 +185,7 @@ def _snapshot(loop: Loop) -> Callable[[], dict[str, NDArray[Any]]]:
     """Note the state by reference; only the matrices, which change in place, are copied."""
     c, oracle = loop.carry, loop.oracle
     noted: dict[str, Any] = {f"c.{name}": getattr(c, name) for name in (*_VECTORS, *_SCALARS)}
+    noted["c.g"] = c.g if loop.kit.any(c.known) else None
     noted |= {f"m.{name}": np.array(to_numpy(v), order="K") for name, v in c.memory.items()}
     noted |= {f"n.{name}": getattr(oracle, name) for name in _COUNTS}
     noted |= {"o.x": oracle.memo.x, "o.value": oracle.memo.value}
@@ -211,12 +219,18 @@ def _restore(loop: Loop, arrays: dict[str, NDArray[Any]]) -> None:
         return np.array(value, order="K") if is_numpy(like) else adopt(like, value)
 
     fields: dict[str, Any] = {name: vector(f"c.{name}") for name in _VECTORS}
+    fields["g"] = vector("c.g") if "c.g" in arrays else None
     rows = arrays.get("rows")
     live = tuple(like.shape) if rows is None else (len(rows), like.shape[1])
     if tuple(fields["x"].shape) != live:
         raise ValueError(f"x has shape {tuple(fields['x'].shape)}, not {live}")
     fields |= {name: scalar(f"c.{name}") for name in _SCALARS}
-    memory = {name[2:]: vector(name) for name in arrays if name.startswith("m.")}
+    # scalars of a run live on the host, whatever library its vectors belong to
+    memory: dict[str, Any] = {
+        name[2:]: np.array(value) if value.ndim < like.ndim else vector(name)
+        for name, value in arrays.items()
+        if name.startswith("m.")
+    }
     if missing := set(loop.carry.memory) - set(memory):
         raise KeyError(*missing)
     loop.carry = Carry(k=int(arrays["k"]), memory=memory, **fields)

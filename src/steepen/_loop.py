@@ -5,131 +5,43 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ._arrays import Array, Kit, Many, Mask, Rows, Scalar, is_numpy
+from ._arrays import Array, Kit, Many, Mask, Rows, is_numpy
+from ._box import Box
 from ._budget import Budget
+from ._carry import NAN, Carry, Ended, State, Tolerances
+from ._floor import at_floor
 from ._interrupt import Wish, held_back
 from ._oracle import Cost, Oracle
 from ._recorder import BatchRecorder, Recorder
 from ._result import Status
-from .directions._direction import Context, Direction, Memory
+from .directions._direction import Context, Direction
 from .directions.steepest import GD
 from .steps import Along, Step
 from .switches import Never, Switch
 
-NAN = float("nan")
-
 VANISHED = 1e-3
 """A penalised direction this small against ∇f has led to an artificial stationary point."""
+
+IDLE = 11
+"""So many steps running without a fall of f that shows end a run."""
+
+LEVEL = 4.0
+"""A fall of no more than so many roundings of f does not show."""
 
 HIDING = {s for s in Status if Status.SMALL_DECREASE <= s <= Status.MAX_SECONDS}
 """Ends that may hide such a point."""
 
+LOST = (Status.NONFINITE_VALUE, Status.NONFINITE_GRADIENT, Status.UNBOUNDED)
+"""Ends at a point that is no use: the best one seen is given instead."""
 
-@dataclass(frozen=True)
-class State:
-    """What a callback sees after a step: the new iterate, the step that led there, and the counts.
+BOTTOM = -1e-8
+"""f is unbounded below if it falls under this part of the largest number."""
 
-    In a batch the fields have one entry for each row still running, and `rows` says which these are. A
-    callback that returns True ends the run; in a batch, an array of bools ends those rows.
-
-    Examples
-    --------
-    >>> import steepen as st
-    >>> seen = []
-    >>> res = st.minimize(
-    ...     st.functions["booth"], [0.0, 0.0], method="gd", step=0.05, callback=lambda s: seen.append(s.fun)
-    ... )
-    >>> len(seen) == res.nit
-    True
-    """
-
-    k: int
-    x: Array
-    fun: Scalar
-    lam: Scalar
-    step: Scalar
-    penalised: Mask
-    guarded: Mask
-    nfev: Scalar
-    njev: Scalar
-    nhvp: Scalar
-    seconds: float
-    rows: Rows | None
-
-
-@dataclass(slots=True)
-class Carry:
-    """What an iteration hands to the next; with counts and trace, all that a resumed run needs."""
-
-    k: int
-    x: Array
-    memory: Memory
-    on: Mask
-    best_x: Array
-    best_f: Scalar
-    best_k: Scalar
-    f: Scalar = None  # None: not evaluated yet
-    g: Array = None
-    gnorm: Scalar = NAN
-    # of the step that led here
-    before: Scalar = NAN
-    lam: Scalar = NAN
-    alpha: Scalar = NAN
-    moved: Scalar = NAN
-    penalised: Mask = False
-    guarded: Mask = False
-    vanished: Mask = False
-    # of the step about to be made
-    to_x: Array = None
-    to_f: Scalar = None
-    # what had been evaluated when x was reached
-    spent: tuple[Scalar, Scalar, Scalar] = (0, 0, 0)
-
-    def keep(self, rows: Rows, kit: Many) -> None:
-        """Go on with these rows of a batch."""
-
-        def kept(value: Any) -> Any:
-            return kit.take(value, rows) if getattr(value, "ndim", 0) else value
-
-        for name in self.__dataclass_fields__:
-            value = getattr(self, name)
-            if isinstance(value, dict):
-                kept_value: Any = {key: kept(item) for key, item in self.memory.items()}
-            elif isinstance(value, tuple):
-                kept_value = tuple(map(kept, self.spent))
-            else:
-                kept_value = kept(value)
-            setattr(self, name, kept_value)
-
-
-@dataclass(frozen=True)
-class Tolerances:
-    """When a run has converged; 0 is off."""
-
-    g: float
-    f: float = 0.0
-    x: float = 0.0
-
-
-@dataclass
-class Ended:
-    """Rows that are done: where they stood, and why."""
-
-    rows: Rows | None
-    status: Status
-    nit: int
-    x: Array
-    f: Scalar
-    g: Array
-    best_x: Array
-    best_f: Scalar
-    best_k: Scalar
-    counts: tuple[Scalar, Scalar, Scalar, Scalar]
+TINY = 1e-300
 
 
 class Loop:
@@ -148,12 +60,14 @@ class Loop:
         callback: Callable[[State], object] | None,
         watch: Callable[[Loop], object] | None,
         x0: Array,
+        box: Box | None = None,
     ):
         self.oracle, self.kit, self.recorder = oracle, kit, recorder
         self.direction, self.step, self.switch = direction, step, switch
         self.budget, self.tolerances = budget, tolerances
         self.callback, self.watch = callback, watch
-        self.context = Context(oracle, kit, self._too_late)
+        self.context = Context(oracle, kit, self._too_late, self._affords, box)
+        self.box = box
         self.ended: list[Ended] = []
         self.undone: list[Rows | None] = []  # rows whose last step came to no end
         # steepest descent is what every run falls back to: a run of it alone has nothing switched on
@@ -174,6 +88,7 @@ class Loop:
         self._switching = not isinstance(switch, Never)
         self._small = bool(tolerances.f or tolerances.x)
         self._limited = budget.grads is not None or budget.evals is not None
+        self._bottom = BOTTOM * float(kit.xp.finfo(x0.dtype).max)
         self.earlier = 0.0  # seconds of the runs that a checkpoint continues
         self._began = time.perf_counter()
 
@@ -207,8 +122,12 @@ class Loop:
                 return
             if batch is not None:
                 batch.close()
-            c.before, c.x, c.f, c.g, c.gnorm = c.f, c.to_x, c.to_f, None, NAN
-            c.k += 1
+            self._advance(c)
+
+    @staticmethod
+    def _advance(c: Carry) -> None:
+        c.before, c.x, c.f, c.g, c.gnorm, c.known = c.f, c.to_x, c.to_f, c.to_g, NAN, c.to_known
+        c.k += 1
 
     # Each part ends the rows that must end there, and says whether none is left.
 
@@ -219,6 +138,8 @@ class Loop:
             if self._timed and self._late():
                 return True
             c.f = self.oracle.value(c.x)
+        if kit.any(bottomless := c.f < self._bottom) and self._end(bottomless, Status.UNBOUNDED):
+            return True
         if not kit.all_finite(c.f) and self._end(~np.isfinite(c.f), Status.NONFINITE_VALUE):
             return True
         better = c.f < c.best_f
@@ -234,21 +155,39 @@ class Loop:
             c.on = kit.without(c.on, self.switch.off(c.k - 1, c.guarded, c.before, c.f))
         if self._small and self._small_step(c):
             return True
+        if self._constant is None:
+            shows = c.before - c.f > LEVEL * self.oracle.eps * abs(c.f)
+            c.idle = kit.pick(shows, 0, c.idle + 1)
         return self.callback is not None and self._called(c)
 
     def _gradient(self, c: Carry) -> bool:
         """Evaluate ∇f at x_k; judge the point."""
         kit, iters = self.kit, self._iters
-        if c.g is None:
+        if not kit.all(c.known):
             if (self._limited and self._over(self.oracle.cost_grad)) or (self._timed and self._late()):
                 return True
-            c.g = self.oracle.grad(c.x)
+            if kit.any(c.known):
+                c.g = kit.where(c.known, c.g, self.oracle.grad(c.x, kit.negate(c.known)))
+            else:
+                c.g = self.oracle.grad(c.x)
         c.gnorm = kit.norm(c.g)
         if not kit.all_finite(c.gnorm) and self._end(~np.isfinite(c.gnorm), Status.NONFINITE_GRADIENT):
             return True
+        if self.box is not None:
+            c.gnorm = kit.norm(self.box.measure(c.x, c.g))
         done = c.gnorm <= self.tolerances.g
-        if kit.any(done) and self._end(done, Status.CONVERGED):
-            return True
+        if kit.any(done):
+            if c.k == 0:
+                c.leaving = self.direction.leave(self.context, c.x, c.g, done, c.memory)
+                done = kit.without(done, c.leaving)
+            if kit.any(done) and self._end(done, Status.CONVERGED):
+                return True
+        if kit.any(idle := c.idle >= IDLE):
+            at_floor = self._at_floor(idle)
+            if kit.any(at_floor) and self._end(at_floor, Status.PRECISION):
+                return True
+            if kit.any(idle := c.idle >= IDLE) and self._end(idle, Status.NO_DESCENT):
+                return True
         if iters is not None and c.k >= iters:
             return self._end(c.gnorm == c.gnorm, Status.MAX_ITERATIONS)
         if self._limited:
@@ -259,39 +198,52 @@ class Loop:
 
     def _step(self, c: Carry) -> bool:
         """Go along the direction where it descends f, else along −∇f: the paper's guard."""
-        kit, context, x, g = self.kit, self.context, c.x, c.g
+        kit, context, box, x, g, size = self.kit, self.context, self.box, c.x, c.g, c.gnorm
+        if box is not None:
+            g = box.free(x, g, g)
+            size = kit.norm(g)
         if kit.any(c.on):
             if c.memory:
-                self.direction.learn(context, x, g, c.memory)
-            p, lam = self.direction.propose(context, c.k, x, g, c.on, c.memory)
+                self.direction.learn(context, x, c.f, c.g, c.memory)
+            p, lam = self.direction.propose(context, c.k, x, c.g, c.on, c.memory)
+            if box is not None:
+                p = box.inward(x, c.g, p)
             slope = kit.dot(g, p)
             good = kit.descends(slope)
+            if c.k == 0 and kit.any(c.leaving):  # there the slope is zero: any lower point will do
+                good = good | c.leaving
+                slope = kit.pick(c.leaving, np.minimum(slope, -TINY), slope)
             c.guarded, c.penalised = kit.without(c.on, good), self._penalises and c.on & good
             if not kit.all(used := c.on & good):
                 p, lam = kit.where(used, p, -g), kit.pick(used, lam, 0.0)
-                slope = kit.pick(used, slope, -c.gnorm * c.gnorm)
+                slope = kit.pick(used, slope, -size * size)
             c.lam = lam
             # a short direction has a small slope: only then is its length worth a look
-            small = slope > -VANISHED * c.gnorm * c.gnorm
-            c.vanished = kit.any(small) and c.penalised & (kit.norm(p) <= VANISHED * c.gnorm)
+            small = slope > -VANISHED * size * size
+            c.vanished = kit.any(small) and c.penalised & (kit.norm(p) <= VANISHED * size)
         else:
-            p, slope = None, -c.gnorm * c.gnorm  # steepest descent
+            p, slope = None, -size * size  # steepest descent
             c.lam, c.guarded, c.penalised, c.vanished = 0.0, False, False, False
         if self._constant is not None:
-            c.alpha, c.to_f = context.pick(self._constant), None
+            c.alpha, c.to_f, c.to_g, c.to_known = context.pick(self._constant), None, None, False
         else:
-            room = self._room()
-            along = Along(c.k, x, c.f, g, -g if p is None else p, slope, c.alpha)
-            c.alpha, c.to_f = self.step.choose(context, along, room)
+            along = Along(c.k, x, c.f, c.g, -g if p is None else p, slope, c.alpha)
+            c.slope, c.unit = slope, size if p is None else kit.norm(p)
+            c.alpha, c.to_f, c.to_g, c.to_known = self.step.choose(context, along)
         c.to_x = kit.times(-c.alpha, g) if p is None else kit.times(c.alpha, p)
         c.to_x += x
+        if box is not None:
+            c.to_x = box.project(c.to_x)
         if self.tolerances.x:
-            c.moved = c.alpha * kit.norm(g if p is None else p)
+            c.moved = c.alpha * kit.norm(g if p is None else p) if box is None else kit.norm(c.to_x - x)
         if c.to_f is not None and self._stuck(c):
             return True
+        c.shown = c.alpha
+        if p is not None:
+            c.shown, c.lam = self.direction.amounts(c.alpha, c.lam, c.memory)
         if self.recorder is not None:
             self.recorder.add(
-                context.rows, c.x, c.f, c.gnorm, c.lam, c.alpha, c.penalised, c.guarded, c.spent
+                context.rows, c.x, c.f, c.gnorm, c.lam, c.shown, c.penalised, c.guarded, c.spent
             )
         return False
 
@@ -302,17 +254,17 @@ class Loop:
         if tolerances.f:
             scale = np.maximum(np.maximum(abs(c.before), abs(c.f)), 1.0)
             fall = c.before - c.f
-            small = (fall >= 0) & (fall <= tolerances.f * scale)
+            small = (fall >= 0) & (fall <= tolerances.f * scale) & (c.alpha > 0)
             if kit.any(small) and self._end(small, Status.SMALL_DECREASE):
                 return True
         if tolerances.x:
-            small = c.moved <= tolerances.x * np.maximum(kit.norm(c.x), 1.0)
+            small = (c.moved <= tolerances.x * np.maximum(kit.norm(c.x), 1.0)) & (c.alpha > 0)
             return kit.any(small) and self._end(small, Status.SMALL_MOVE)
         return False
 
     def _called(self, c: Carry) -> bool:
         assert self.callback is not None
-        scalars: Any = (c.f, c.lam, c.alpha, c.penalised, c.guarded, *c.spent)
+        scalars: Any = (c.f, c.lam, c.shown, c.penalised, c.guarded, *c.spent)
         rows = self.context.rows
         if self.oracle.rows is not None:
             scalars = [np.array(np.broadcast_to(s, self.oracle.rows)) for s in scalars]
@@ -353,14 +305,16 @@ class Loop:
                     return True
         return False
 
-    def _room(self) -> Scalar:
-        """Say how many values of f the budget still covers."""
-        cost, room = self.oracle.cost_value, np.inf
-        if self.budget.evals is not None:
-            room = self.budget.evals - self.oracle.nfev
-        if self.budget.grads is not None and cost.grads:
-            room = np.minimum(room, self.budget.grads - self.oracle.njev)
-        return room
+    def _affords(self, cost: Cost) -> Mask:
+        """Say where the budget still covers a cost."""
+        rows, covered = self.oracle.rows, True
+        for limit, counter, more in (
+            (self.budget.evals, "nfev", cost.evals),
+            (self.budget.grads, "njev", cost.grads),
+        ):
+            if limit is not None and more:
+                covered = covered & (getattr(self.oracle, counter) + more <= limit)
+        return covered if rows is None else np.broadcast_to(covered, rows)
 
     def _stuck(self, c: Carry) -> bool:
         """End the rows for which the line search found no step, or no budget for one."""
@@ -374,8 +328,24 @@ class Loop:
                 if kit.any(poor) and self._end(poor, status):
                     return True
         stuck = c.alpha == 0
-        status = Status.MAX_SECONDS if self._too_late() else Status.NO_DESCENT
-        return kit.any(stuck) and self._end(stuck, status)
+        if not kit.any(stuck):
+            return False
+        if self._too_late():
+            return self._end(stuck, Status.MAX_SECONDS)
+        at_floor = self._at_floor(stuck)
+        if kit.any(at_floor) and self._end(at_floor, Status.PRECISION):
+            return True
+        stuck = c.alpha == 0
+        again = self.direction.recover(self.context, c.x, stuck, c.memory)
+        if kit.any(again):  # they stay where they are, for this iteration
+            other = c.g * NAN if c.to_g is None else c.to_g
+            c.to_g, c.to_known = kit.where(again, c.g, other), c.to_known | again
+        stuck = kit.without(stuck, again)
+        return kit.any(stuck) and self._end(stuck, Status.NO_DESCENT)
+
+    def _at_floor(self, mask: Mask) -> Mask:
+        c = self.carry
+        return at_floor(self.context, c.x, c.f, c.g, -c.slope, c.unit, mask)
 
     def _cut(self, status: Status) -> None:
         """End everything at once, wherever the iteration stands."""
@@ -384,8 +354,7 @@ class Loop:
             return  # it had just ended by itself
         if self.recorder is not None and self.recorder.length > c.k:
             # the step was made and recorded
-            c.before, c.x, c.f, c.g, c.gnorm = c.f, c.to_x, c.to_f, None, NAN
-            c.k += 1
+            self._advance(c)
         everyone = True if self.oracle.rows is None else np.ones(self.oracle.rows, dtype=bool)
         self._end(everyone, status)
 
@@ -433,7 +402,7 @@ class Loop:
         if self.recorder is not None and known:
             together = rows is None or len(rows) == kit.size
             self.recorder.add(None if together else rows, c.x, c.f, c.gnorm, NAN, NAN, False, False, c.spent)
-        if not known or status in (Status.NONFINITE_VALUE, Status.NONFINITE_GRADIENT):
+        if not known or status in LOST:
             seen = np.isfinite(c.best_f)
             f = kit.pick(seen, c.best_f, f)
             x, g = kit.where(seen, c.best_x, x), x * NAN

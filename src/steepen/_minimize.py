@@ -7,14 +7,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Literal, cast
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _arguments as given
 from ._arrays import Array, kit_for
+from ._box import box_of
 from ._budget import Budget
+from ._carry import State
 from ._checkpoint import Checkpoint
 from ._gradient_check import check_gradient as run_gradient_check
-from ._loop import Loop, State
+from ._loop import Loop
 from ._outcome import result_of
 from ._progress import progress_bar
 from ._recorder import BatchRecorder, Recorder
@@ -30,9 +33,10 @@ def minimize(
     fun: Callable[..., Any],
     x0: ArrayLike | Array,
     args: Any = (),
-    method: str | Direction = "bfgs",
+    method: str | Direction = "cgd-auto",
     *,
     jac: Callable[..., Any] | bool | str | None = None,
+    bounds: Any = None,
     hvp: Callable[..., Any] | None = None,
     hessp: Callable[..., Any] | None = None,
     hess: Callable[..., Any] | None = None,
@@ -41,6 +45,7 @@ def minimize(
     penalty: Penalty | None = None,
     r: ArrayLike | None = None,
     b: int | None = None,
+    memory: int | None = None,
     switch: Switch | None = None,
     budget: Budget | None = None,
     tol: float | None = None,
@@ -65,11 +70,14 @@ def minimize(
     args : tuple
         Further arguments of fun, jac, hvp and hess.
     method : str or Direction
-        "gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp", or an object such as
-        `CGD(...)`.
+        "cgd-auto", "gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp", or an object such
+        as `CGD(...)`.
     jac : callable, True, "2-point", "3-point", "cs", "jax" or "torch", optional
         The gradient; True if fun returns (f, g). By default `fun.grad` if there is one, autodiff for
         torch and JAX arrays, else "2-point".
+    bounds : sequence of (low, high), or scipy.optimize.Bounds, optional
+        Limits on the variables, None for no limit. x0 and every step are projected onto the box, and
+        ‖∇f‖ is then that of the projected gradient P(x − ∇f) − x.
     hvp, hessp : callable, optional
         H·v as hvp(x, v, *args); two names for the same thing.
     hess : callable, optional
@@ -86,6 +94,8 @@ def minimize(
         The probe of CGD-FD is at x + r·∇f; by default of length √ε relative to x.
     b : int, optional
         CGD-FD switches to steepest descent after iteration b; by default a quarter of the budget.
+    memory : int, optional
+        The most pairs that cgd-auto keeps; by default 200, fewer where n is huge.
     switch : Switch, optional
         When the penalty ends, in place of the method's own rule.
     budget : Budget, optional
@@ -123,32 +133,42 @@ def minimize(
     x = given.start_point(x0)
     kit = kit_for(x)
     x = kit.own(x)
+    box = box_of(bounds, x, kit)
+    if box is not None:
+        x = kit.own(box.project(x))
     budget = given.whole_budget(budget, x)
     total = budget.total
-    direction = given.direction_of(method, lam, penalty, r).prepare(total, kit.size)
+    direction = given.direction_of(method, lam, penalty, r, memory).prepare(total, kit.size)
     rule = given.step_of(step, direction).prepare(total, kit.size)
     ending = given.switch_of(direction, switch, b, total)
     given.check_lengths(direction, rule, ending, total)
     tolerances = given.tolerances_of(x, tol, gtol, ftol, xtol)
     given.check_rest(trace, callback)
     more = cast("tuple[Any, ...]", args if isinstance(args, tuple) else (args,))  # as SciPy does
-    oracle = given.oracle_of(fun, x, kit, jac, hvp, hessp, hess, more)
+    oracle = given.oracle_of(fun, x, kit, jac, hvp, hessp, hess, more, box)
     recorder = None
     if trace:
         recorder = (Recorder if kit.size is None else BatchRecorder)(x, kit, trace == "x")
     saver = None
     if checkpoint is not None:
-        settings = {"x0": kit.host(x), "method": direction, "step": rule, "switch": ending, "trace": trace}
+        settings: dict[str, Any] = {
+            "x0": kit.host(x),
+            "method": direction,
+            "step": rule,
+            "switch": ending,
+            "trace": trace,
+        }
+        settings["bounds"] = None if box is None else np.stack([box.low, box.high])
         saver = Checkpoint(checkpoint, settings)
     with progress_bar(progress, budget) as show:
         watchers = [w for w in (saver and saver.watch, show) if w is not None]
         loop = Loop(
             oracle, kit, direction, rule, ending, budget, tolerances, recorder, callback,
-            _each(watchers), x,
+            _each(watchers), x, box,
         )  # fmt: skip
         resumed = saver is not None and saver.resume(loop)
         if check_gradient and not resumed:
-            loop.carry.g = run_gradient_check(oracle, x, kit, budget)
+            loop.carry.g, loop.carry.known = run_gradient_check(oracle, x, kit, budget), True
         try:
             loop.run()
         except Exception as error:

@@ -16,6 +16,7 @@ import numpy as np
 
 from ._arrays import Array, Kit, Many, Mask, Rows, Scalar, is_numpy, namespace, to_numpy
 from ._autodiff import differentiate
+from ._box import Box
 
 Function = Callable[..., Any]
 
@@ -79,8 +80,9 @@ class Oracle:
         hvp: Function | None = None,
         hess: Function | None = None,
         args: tuple[Any, ...] = (),
+        box: Box | None = None,
     ):
-        self._kit = kit
+        self._kit, self._box = kit, box
         self._fun: Any = _bound(fun, args)
         self._jac: Any = _bound(jac, args) if callable(jac) else jac
         self._hvp = hvp and _bound(hvp, args)
@@ -89,6 +91,7 @@ class Oracle:
         self.memo = Memo(kit)  # of ∇f where it comes with f, of f where ∇f is made of it
         self._hess_memo = Memo(kit)
         self._like = x0
+        self.eps = float(kit.xp.finfo(x0.dtype).eps)
         self._n = int(x0.shape[-1])
         self._shape = tuple(x0.shape)
         if isinstance(jac, str) and jac in AUTODIFF:
@@ -222,7 +225,7 @@ class Oracle:
     def probe_length(self, x: Array, v: Array) -> Scalar:
         """Choose r so that r·v is about √ε of the size of x, ε the relative error of the gradient."""
         dot = self._kit.dot
-        eps = float(self._kit.xp.finfo(x.dtype).eps)
+        eps = self.eps
         if isinstance(self._jac, str) and self._jac != "cs":
             eps **= 2 / 3  # the rounding that is left in a gradient made of differences
         scale = np.sqrt(np.maximum(dot(x, x), 1.0))
@@ -327,7 +330,7 @@ class Oracle:
     def _difference_of_values(self, x: Array, only: Mask) -> Array:
         """Gradient by the differences that SciPy knows by the same names."""
         kit, scheme = self._kit, self._jac
-        eps = float(kit.xp.finfo(x.dtype).eps)
+        eps = self.eps
         f: Scalar = None
         if scheme == "2-point":
             self._know(x, only)
@@ -335,7 +338,11 @@ class Oracle:
         point = to_numpy(x)
         power = {"2-point": 1 / 2, "3-point": 1 / 3, "cs": 1 / 2}[str(scheme)]
         size = eps**power * np.maximum(np.abs(point), 1.0) * np.where(point < 0, -1.0, 1.0)
-        size = (point + size) - point  # the difference that is really taken
+        behind = size
+        if self._box is not None:
+            size, behind = self._box.differences(point, size, both=scheme == "3-point")
+        # the differences that are really taken
+        size, behind = (point + size) - point, point - (point - behind)
         parts: list[Any] = []
         for i in range(self._n):
             h = size[..., i]
@@ -343,10 +350,11 @@ class Oracle:
                 h = np.abs(h) * 1e-12
                 parts.append(self._complex_value(x, i, h, only) / h)
             elif scheme == "3-point":
-                ahead, behind = (self._shifted(x, i, s * h, only) for s in (1, -1))
-                parts.append((ahead - behind) / (2 * h))
+                back = behind[..., i]
+                ends = (self._shifted(x, i, h, only), self._shifted(x, i, -back, only))
+                parts.append(_quotient(ends[0] - ends[1], h + back))
             else:
-                parts.append((self._shifted(x, i, h, only) - f) / h)
+                parts.append(_quotient(self._shifted(x, i, h, only) - f, h))
         return kit.own(np.stack(parts, axis=-1))
 
     def _shifted(self, x: Array, i: int, h: Any, only: Mask) -> Scalar:
@@ -396,6 +404,11 @@ class Oracle:
         if not self.verified:
             self.hvp_source = "difference"
         return product if self.verified else other
+
+
+def _quotient(change: Any, h: Any) -> Any:
+    """Give a difference quotient; 0 for a variable that bounds leave no room."""
+    return change / h if np.all(h) else np.where(h == 0, 0.0, change / np.where(h == 0, 1.0, h))
 
 
 def _pair(returned: Any) -> tuple[Any, Any]:

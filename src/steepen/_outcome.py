@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ._arrays import Many
-from ._loop import Ended, Loop
+from ._carry import Ended
+from ._loop import Loop
 from ._result import Best, Result, Status
 
 

@@ -33,6 +33,7 @@ class Status(enum.IntEnum):
     CONVERGED = 0
     SMALL_DECREASE = 1
     SMALL_MOVE = 2
+    PRECISION = 3
     MAX_ITERATIONS = 10
     MAX_GRADIENTS = 11
     MAX_EVALUATIONS = 12
@@ -44,10 +45,11 @@ class Status(enum.IntEnum):
     NONFINITE_VALUE = 31
     NONFINITE_GRADIENT = 32
     FAILED = 33
+    UNBOUNDED = 34
 
     @property
     def success(self) -> bool:
-        """Whether a tolerance was met."""
+        """Whether a tolerance was met, or f is as low as the precision lets it be."""
         return self < Status.MAX_ITERATIONS
 
     @property
@@ -60,6 +62,7 @@ _SENTENCES = {
     Status.CONVERGED: "The gradient norm is within gtol.",
     Status.SMALL_DECREASE: "The last step lowered f by no more than ftol.",
     Status.SMALL_MOVE: "The last step moved x by no more than xtol.",
+    Status.PRECISION: "f cannot be lowered any more at working precision.",
     Status.MAX_ITERATIONS: "The budget of iterations is spent.",
     Status.MAX_GRADIENTS: "The budget of gradients does not cover another step.",
     Status.MAX_EVALUATIONS: "The budget of function values does not cover another step.",
@@ -71,6 +74,7 @@ _SENTENCES = {
     Status.NO_DESCENT: "The line search found no lower point along the direction.",
     Status.NONFINITE_VALUE: "f was not finite; x is the best finite point seen.",
     Status.NONFINITE_GRADIENT: "The gradient was not finite; x is the best finite point seen.",
+    Status.UNBOUNDED: "f falls without bound: it is near the lowest number; x is the best finite point seen.",
     Status.FAILED: "A function of yours raised an error; this is the run up to there.",
 }
 

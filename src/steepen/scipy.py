@@ -22,11 +22,11 @@ import numpy as np
 from scipy.optimize import OptimizeResult  # pyright: ignore[reportUnknownVariableType]
 
 from ._budget import Budget
-from ._loop import State
+from ._carry import State
 from ._minimize import minimize
 from ._result import Result
 
-__all__ = ["bfgs", "cgd", "cgd_bfgs", "cgd_dfp", "cgd_fd", "dfp", "gd", "newton"]
+__all__ = ["bfgs", "cgd", "cgd_auto", "cgd_bfgs", "cgd_dfp", "cgd_fd", "dfp", "gd", "newton"]
 
 _LIMITS = {"maxiter": "iters", "maxfun": "evals", "maxfev": "evals", "maxgrad": "grads"}
 
@@ -64,8 +64,6 @@ class Method:
         **options: Any,
     ) -> Any:
         """Minimise, as SciPy asks for it."""
-        if bounds is not None:
-            raise ValueError(f"bounds: method {self.name!r} does not take bounds")
         if constraints:
             raise ValueError(f"constraints: method {self.name!r} does not take constraints")
         if np.ndim(x0) != 1:
@@ -77,7 +75,7 @@ class Method:
                 raise ValueError("budget: give either budget or SciPy's limits, not both")
             options["budget"] = Budget(**limits)
         result = minimize(
-            fun, x0, args, self.name, callback=callback and _as_scipy_calls(callback),
+            fun, x0, args, self.name, bounds=bounds, callback=callback and _as_scipy_calls(callback),
             progress=disp, **options,
         )  # fmt: skip
         return as_optimize_result(result)
@@ -128,3 +126,4 @@ cgd = Method("cgd")
 cgd_fd = Method("cgd-fd")
 cgd_bfgs = Method("cgd-bfgs")
 cgd_dfp = Method("cgd-dfp")
+cgd_auto = Method("cgd-auto")

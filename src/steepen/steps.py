@@ -14,13 +14,20 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from . import theory
-from ._arrays import Array, Scalar
+from ._arrays import Array, Mask, Scalar
 from ._check import number, whole
 from ._oracle import Cost, Oracle
 from .directions._direction import Context
 from .schedules import ByCurvature, Constant, Cosine, L, Mapped, Schedule, ScheduleLike, as_schedule
 
-__all__ = ["Along", "Armijo", "Fixed", "Quadratic", "Step", "quadratic_optimal", "safe"]
+__all__ = ["Along", "Armijo", "Chosen", "Fixed", "Quadratic", "Step", "quadratic_optimal", "safe"]
+
+
+LEVEL = 10.0
+"""Values of f that differ by no more than so many roundings are level."""
+
+FLATTER = 0.9
+"""Among level points, a step is taken if it brings the slope down to this part."""
 
 
 class Along(NamedTuple):
@@ -39,6 +46,21 @@ class Along(NamedTuple):
     p: Array
     slope: Scalar
     last: Scalar
+
+
+class Chosen(NamedTuple):
+    """A step: α, and f and ∇f at the new point as far as they were evaluated (∇f for the rows `known`).
+
+    Examples
+    --------
+    >>> Chosen(0.5)
+    Chosen(alpha=0.5, f=None, g=None, known=False)
+    """
+
+    alpha: Scalar
+    f: Scalar = None
+    g: Array = None
+    known: Mask = False
 
 
 class Step:
@@ -67,11 +89,8 @@ class Step:
         """Say where H·v comes from; None where the rule needs none."""
         return None
 
-    def choose(self, context: Context, along: Along, room: Scalar) -> tuple[Scalar, Scalar]:
-        """Give α_k (0 where there is none), and f at the new point or None if it was not evaluated.
-
-        `room` is how many values of f may be spent.
-        """
+    def choose(self, context: Context, along: Along) -> Chosen:
+        """Give α_k, 0 where there is none, and what is known at the new point."""
         raise NotImplementedError
 
 
@@ -104,12 +123,12 @@ class Fixed(Step):
             raise ValueError(f"step: expected positive values, got {known!r}")
         return Fixed(schedule)
 
-    def choose(self, context: Context, along: Along, room: Scalar) -> tuple[Scalar, Scalar]:
+    def choose(self, context: Context, along: Along) -> Chosen:
         """Give the schedule's α_k."""
         alpha = cast(Schedule, self.schedule)(along.k)  # since `prepare`
         if not np.all(alpha > 0):
             raise ValueError(f"step: expected positive values, got {alpha!r} at k = {along.k}")
-        return context.pick(alpha), None
+        return Chosen(context.pick(alpha))
 
 
 @dataclass(frozen=True)
@@ -139,12 +158,12 @@ class Quadratic(Step):
         """Say where H·v comes from."""
         return oracle.hvp_source
 
-    def choose(self, context: Context, along: Along, room: Scalar) -> tuple[Scalar, Scalar]:
+    def choose(self, context: Context, along: Along) -> Chosen:
         """Give −∇fᵀp/pᵀHp."""
         kit = context.kit
         bend = kit.dot(along.p, context.oracle.hvp(along.x, along.p, along.g))
         convex = bend > 0
-        return kit.pick(convex, -along.slope / kit.pick(convex, bend, 1.0), self.fallback), None
+        return Chosen(kit.pick(convex, -along.slope / kit.pick(convex, bend, 1.0), self.fallback))
 
 
 @dataclass(frozen=True)
@@ -177,30 +196,57 @@ class Armijo(Step):
             raise ValueError("longest: expected a finite number where grow is infinite, got inf")
         whole("trials", self.trials, 1)
 
-    def choose(self, context: Context, along: Along, room: Scalar) -> tuple[Scalar, Scalar]:
+    def choose(self, context: Context, along: Along) -> Chosen:
         """Backtrack from the first trial."""
         kit, oracle = context.kit, context.oracle
-        k, x, f, _, p, slope, last = along
-        t = self.initial if k == 0 else np.minimum(self.longest, self.grow * last)
+        k, x, f, _, _, slope, last = along
+        known = (k > 0) & (last > 0)  # a search that found nothing begins anew
+        t = kit.pick(known, np.minimum(self.longest, self.grow * kit.pick(known, last, 1.0)), self.initial)
         t = kit.scalar(t + 0.0 * slope)  # one a row
-        value = f
-        accepted = slope >= 0  # none yet
+        accepted = seen = kit.negate(t > 0)  # none yet
+        value, g = f, None
         for trial in range(self.trials):
-            todo = ~accepted & (room > trial) if kit.size else (not accepted) and room > trial
+            point, way, fall = self._trial(context, along, t)
+            todo = kit.without(context.affords(oracle.cost_value), accepted)
+            if trial:  # a step that is lost in the rounding of x needs no value
+                todo = kit.without(todo, kit.same(point, x))
             if not kit.any(todo) or context.late():
                 break
-            found = oracle.value(x + kit.times(t, p), None if kit.size is None else todo)
-            ok = todo & (found <= f + self.c * t * slope) & np.isfinite(found)
+            found = oracle.value(point, None if kit.size is None else todo)
+            ok = todo & (found <= f + self.c * fall) & (found < f)
+            level = False
+            if not kit.all(ok):
+                level = todo & (abs(found - f) <= LEVEL * context.eps * abs(f))
+                level = kit.without(level, ok) & context.affords(oracle.cost_grad)
+            if kit.any(level):
+                # rounding hides whether f falls: judge by the slope (Hager and Zhang, 2005)
+                ahead = oracle.grad(point, None if kit.size is None else level)
+                flatter = level & (abs(kit.dot(ahead, way)) < FLATTER * abs(fall))
+                g = kit.where(flatter, ahead, ahead * math.nan if g is None else g)
+                seen, ok = seen | flatter, ok | flatter
             value = kit.pick(ok, found, value)
             accepted = accepted | ok
-            t = kit.pick(accepted, t, kit.scalar(self._shorter(t, found, f, slope)))
-        return kit.pick(accepted, t, 0.0), value
+            if kit.all(accepted):
+                break
+            t = kit.pick(accepted, t, kit.scalar(self._shorter(t, found, f, fall)))
+        return Chosen(kit.pick(accepted, t, 0.0), value, g, seen)
 
     @staticmethod
-    def _shorter(t: Scalar, found: Scalar, f: Scalar, slope: Scalar) -> Any:
+    def _trial(context: Context, along: Along, t: Scalar) -> tuple[Array, Array, Scalar]:
+        """Give the point at t, the way there, and the fall of f that the gradient promises."""
+        kit, x = context.kit, along.x
+        way = kit.times(t, along.p)
+        if context.box is None:
+            return x + way, way, t * along.slope
+        point = context.box.project(x + way)
+        way = point - x
+        return point, way, kit.dot(along.g, way)
+
+    @staticmethod
+    def _shorter(t: Scalar, found: Scalar, f: Scalar, fall: Scalar) -> Any:
         """Minimise the parabola through f, the slope and the trial, within [t/10, t/2]."""
         with np.errstate(all="ignore"):
-            best = -slope * t * t / (2 * (np.float64(found) - f - t * slope))
+            best = -fall * t / (2 * (np.float64(found) - f - fall))
         return np.clip(np.where(np.isfinite(best), best, 0.0), 0.1 * t, 0.5 * t)
 
 

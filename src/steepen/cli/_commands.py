@@ -18,8 +18,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from .. import __version__, plot
 from .._budget import Budget
+from .._carry import State
 from .._files import write_whole
-from .._loop import State
 from .._minimize import minimize
 from .._optional import load
 from .._result import Result, Status
@@ -129,7 +129,7 @@ def functions(
 @app.command(epilog=EXIT_CODES)
 def run(
     name: Name,
-    method: Annotated[str, typer.Option(help=", ".join(METHODS))] = "bfgs",
+    method: Annotated[str, typer.Option(help=", ".join(METHODS))] = "cgd-auto",
     n: Dimension = None,
     x0: Start = None,
     seed: Seed = 0,
@@ -179,7 +179,7 @@ def run(
 @app.command(epilog=EXIT_CODES)
 def compare(
     name: Name,
-    methods: Annotated[str, typer.Option(help="Names with commas between.")] = "gd,cgd-fd,bfgs",
+    methods: Annotated[str, typer.Option(help="Names with commas between.")] = "gd,cgd-fd,cgd-auto",
     n: Dimension = None,
     x0: Start = None,
     seed: Seed = 0,

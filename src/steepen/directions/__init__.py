@@ -1,12 +1,13 @@
 """Directions: p_k from ∇f_k, λ_k and, for CGD, one product H·v."""
 
 from ._direction import Direction
+from .auto import CGDAuto
 from .cgd import CGD
 from .newton import Newton
 from .quasi_newton import BFGS, DFP
 from .steepest import GD
 
-__all__ = ["BFGS", "CGD", "DFP", "GD", "METHODS", "Direction", "Newton"]
+__all__ = ["BFGS", "CGD", "DFP", "GD", "METHODS", "CGDAuto", "Direction", "Newton"]
 
 METHODS: dict[str, Direction] = {
     "gd": GD(),
@@ -17,5 +18,6 @@ METHODS: dict[str, Direction] = {
     "cgd-fd": CGD(curvature="difference"),
     "cgd-bfgs": CGD(curvature="bfgs"),
     "cgd-dfp": CGD(curvature="dfp"),
+    "cgd-auto": CGDAuto(),
 }
 """The methods by name."""

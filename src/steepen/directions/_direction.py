@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from .._arrays import Array, Kit, Mask, Rows, Scalar
+from .._box import Box
 from .._oracle import Cost, Oracle
 from ..switches import Never, Switch
 
@@ -16,11 +17,25 @@ Memory: TypeAlias = dict[str, Array]
 class Context:
     """What a direction or a step may use while it works: the oracle, the operations, the live rows."""
 
-    def __init__(self, oracle: Oracle, kit: Kit, late: Callable[[], bool]):
+    def __init__(
+        self,
+        oracle: Oracle,
+        kit: Kit,
+        late: Callable[[], bool],
+        affords: Callable[[Cost], Mask],
+        box: Box | None,
+    ):
         self.oracle = oracle
         self.kit = kit
         self.late = late  # whether the time budget is spent
+        self.affords = affords  # where the budget still covers a cost
+        self.box = box  # None: no bounds
+        self.eps = oracle.eps  # of the run's numbers
         self.rows: Rows | None = None  # None: all of them
+
+    def free(self, x: Array, g: Array, v: Array) -> Array:
+        """Give v without the variables that bounds hold at x, where ∇f is g."""
+        return v if self.box is None else self.box.free(x, g, v)
 
     def pick(self, value: Scalar) -> Scalar:
         """Give a parameter for the live rows, where it has one value a row."""
@@ -70,11 +85,26 @@ class Direction:
         """Give the memory of a new run."""
         return {}
 
-    def learn(self, context: Context, x: Array, g: Array, memory: Memory) -> None:
-        """Take in the gradient at a new point; may change the memory, and is not asked without one."""
+    def learn(self, context: Context, x: Array, f: Scalar, g: Array, memory: Memory) -> None:
+        """Take in f and ∇f at a new point; may change the memory, and is not asked without one."""
 
     def propose(
         self, context: Context, k: int, x: Array, g: Array, on: Mask, memory: Memory
     ) -> tuple[Array, Scalar]:
-        """Give p_k, and the λ_k that went into it; rows where `on` is false are not used."""
+        """Give p_k, and the λ_k that went into it; rows where `on` is false are not used.
+
+        With bounds, the loop takes out of p what would leave them.
+        """
         raise NotImplementedError
+
+    def amounts(self, alpha: Scalar, lam: Scalar, memory: Memory) -> tuple[Scalar, Scalar]:
+        """Give the α_k and λ_k that the trace shows for the step α along the last proposal."""
+        return alpha, lam
+
+    def recover(self, context: Context, x: Array, stuck: Mask, memory: Memory) -> Mask:
+        """Prepare another proposal where the search along the last found nothing; say for which rows."""
+        return False
+
+    def leave(self, context: Context, x: Array, g: Array, still: Mask, memory: Memory) -> Mask:
+        """Prepare a proposal for starts where ∇f vanishes and f can still fall; say for which rows."""
+        return False

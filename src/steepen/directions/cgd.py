@@ -25,7 +25,7 @@ class Curvature(Protocol):
         """Give the memory of a new run."""
         ...
 
-    def learn(self, context: Context, x: Array, g: Array, memory: Memory) -> None:
+    def learn(self, context: Context, x: Array, f: Scalar, g: Array, memory: Memory) -> None:
         """Take in the gradient at a new point."""
         ...
 
@@ -45,7 +45,7 @@ class _Memoryless:
         """Give the memory of a new run: none."""
         return {}
 
-    def learn(self, context: Context, x: Array, g: Array, memory: Memory) -> None:
+    def learn(self, context: Context, x: Array, f: Scalar, g: Array, memory: Memory) -> None:
         """Take in the gradient at a new point."""
 
 
@@ -171,24 +171,25 @@ class CGD(Direction):
         """Give the memory of a new run."""
         return self._source.start(x, kit)
 
-    def learn(self, context: Context, x: Array, g: Array, memory: Memory) -> None:
+    def learn(self, context: Context, x: Array, f: Scalar, g: Array, memory: Memory) -> None:
         """Take in the gradient at a new point."""
-        self._source.learn(context, x, g, memory)
+        self._source.learn(context, x, f, g, memory)
 
     def propose(
         self, context: Context, k: int, x: Array, g: Array, on: Mask, memory: Memory
     ) -> tuple[Array, Scalar]:
         """Give −(∇f + λ·H·∇h(∇f))."""
         kit, penalty = context.kit, self.penalty
-        v = penalty.vector(g)
+        v = penalty.vector(context.free(x, g, g))
         c, u = self._source.product(context, x, v, g, on, memory)
+        u = context.free(x, g, u)
         schedule = cast(Schedule, self.lam)  # since `prepare`
         lam = context.pick(schedule(k))
         if isinstance(schedule, ByCurvature):
             along, square = c * kit.dot(g, u), c * c * kit.dot(u, u)
             lam = schedule.at(lam, along, square, penalty.scale)
         p = kit.scaled(-penalty.scale * lam * c, u)
-        p -= g
+        p -= context.free(x, g, g)
         return p, lam
 
 

@@ -37,5 +37,10 @@ class Newton(Direction):
     def propose(
         self, context: Context, k: int, x: Array, g: Array, on: Mask, memory: Memory
     ) -> tuple[Array, Scalar]:
-        """Solve H·p = −∇f."""
-        return -context.kit.solve(context.oracle.hess(x, g), g), 0.0
+        """Solve H·p = −∇f, in the free variables if there are bounds."""
+        kit, matrix = context.kit, context.oracle.hess(x, g)
+        if context.box is not None:
+            free = context.free(x, g, x * 0 + 1)
+            matrix = matrix * free[..., :, None] * free[..., None, :]
+            matrix = matrix + (1 - free)[..., :, None] * kit.xp.eye(int(x.shape[-1]), dtype=x.dtype)
+        return -kit.solve(matrix, context.free(x, g, g)), 0.0

@@ -10,6 +10,7 @@ from typing import Literal
 
 from .. import _matrix
 from .._arrays import Array, Kit, Mask, Scalar
+from .._box import without
 from .._oracle import Cost, Oracle
 from ._direction import Context, Direction, Memory
 
@@ -25,7 +26,7 @@ class Approximation:
         """Give the memory of a new run."""
         return {"matrix": _matrix.identity(x, kit)}
 
-    def learn(self, context: Context, x: Array, g: Array, memory: Memory) -> None:
+    def learn(self, context: Context, x: Array, f: Scalar, g: Array, memory: Memory) -> None:
         """Update the matrix by the last step."""
         if "x" in memory:
             s, y = x - memory["x"], g - memory["g"]
@@ -60,15 +61,20 @@ class _QuasiNewton(Direction):
         """Give the memory of a new run."""
         return self._inverse.start(x, kit)
 
-    def learn(self, context: Context, x: Array, g: Array, memory: Memory) -> None:
+    def learn(self, context: Context, x: Array, f: Scalar, g: Array, memory: Memory) -> None:
         """Update G by the last step."""
-        self._inverse.learn(context, x, g, memory)
+        self._inverse.learn(context, x, f, g, memory)
 
     def propose(
         self, context: Context, k: int, x: Array, g: Array, on: Mask, memory: Memory
     ) -> tuple[Array, Scalar]:
         """Give −G·∇f."""
-        return -_matrix.apply(memory["matrix"], g, context.kit), 0.0
+        kit, matrix = context.kit, memory["matrix"]
+        if context.box is None:
+            return -_matrix.apply(matrix, g, kit), 0.0
+        held, diagonal = context.box.held(x, g), kit.xp.linalg.diagonal(matrix)
+        free = context.free(x, g, g)
+        return -without(lambda v: _matrix.apply(matrix, v, kit), free, held, diagonal, kit), 0.0
 
 
 @dataclass(frozen=True)
