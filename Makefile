@@ -30,6 +30,7 @@ browser:
 
 bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/core.py
+	$(BIN)/steepen bench --out $(OUT)/bench
 
 # one set of pinned versions, for the tests and for the paper
 $(VENV)/.ready: pyproject.toml constraints.txt

@@ -23,6 +23,7 @@ from .._files import write_whole
 from .._minimize import minimize
 from .._optional import load
 from .._result import Result, Status
+from ..bench.command import register as register_bench
 from ..directions import METHODS
 from ..functions import functions as all_functions
 from ..paper.command import register
@@ -236,6 +237,7 @@ def compare(
 
 
 register(app)  # steepen reproduce
+register_bench(app)  # steepen bench
 
 
 def _method_options(

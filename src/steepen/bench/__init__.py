@@ -1,0 +1,23 @@
+"""Evaluations that optimisers need on `steepen.problems`: ours, SciPy's, NLopt's.
+
+One evaluation is f and ∇f at one point. A problem counts as solved to an accuracy τ at the first evaluation
+with (f − f*)/(f0 − f*) ≤ τ. f* is the least value that any solver of the run reached; if that came within the
+tightest τ of `Problem.fbest`, the least known value, f* is the lesser of both. So a run needs one good solver
+at least: what nobody reached is nobody's failure.
+
+Examples
+--------
+>>> import steepen as st
+>>> from steepen import bench
+>>> problems = [st.problems["beale"], st.problems["wood"]]
+>>> results = bench.run(problems, ["BB", "L-BFGS-B"], budget=500, jobs=1)
+>>> line = results.summary()[0]
+>>> line.accuracy, line.solver, line.solved, line.problems, line.losses
+(0.001, 'BB', 2, 2, 2)
+"""
+
+from ._run import run
+from .results import Line, Results, Row
+from .solvers import SOLVERS, available
+
+__all__ = ["SOLVERS", "Line", "Results", "Row", "available", "run"]

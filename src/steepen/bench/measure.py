@@ -1,0 +1,153 @@
+"""One solver on one problem, and all of them, in parallel."""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._optional import load
+from ..problems import Problem
+from ._count import Counter
+from .solvers import LARGEST, SOLVERS
+
+__all__ = ["Run", "measure", "measure_all"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one solver did on one problem.
+
+    Parameters
+    ----------
+    problem, solver : str
+        Their names.
+    evaluations : int
+        How many were used; none if the solver was left out.
+    improvements : tuple of (int, float)
+        The number of each evaluation that found a new least f, and that f.
+    seconds : float
+        How long it took.
+    message : str
+        The solver's last words, or "budget spent".
+    failed : bool
+        Whether the solver ended by an error.
+
+    Examples
+    --------
+    >>> import steepen as st
+    >>> run = measure(st.problems["beale"], "L-BFGS-B", budget=10)
+    >>> run.evaluations, run.message, run.failed
+    (10, 'budget spent', False)
+    """
+
+    problem: str
+    solver: str
+    evaluations: int
+    improvements: tuple[tuple[int, float], ...]
+    seconds: float
+    message: str
+    failed: bool = False
+
+
+def measure(problem: Problem, solver: str, budget: int) -> Run:
+    """Run one solver on one problem, for `budget` evaluations at most.
+
+    Examples
+    --------
+    >>> import steepen as st
+    >>> measure(st.problems["beale"], "BB", budget=1000).message
+    'the gradient is zero'
+    """
+    if problem.n > LARGEST.get(solver, problem.n):
+        return Run(problem.name, solver, 0, (), 0.0, f"left out: n > {LARGEST[solver]}")
+    counter = Counter(problem, budget)
+    failed = False
+    start = time.perf_counter()
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # what is not finite is part of the game
+        try:
+            message = SOLVERS[solver](counter, problem.x0.copy())
+        except ImportError:
+            raise
+        except Exception as error:
+            # a peer may end by any error, and it is the record that should say so; `Spent` is the usual one
+            failed, message = not counter.spent, f"{type(error).__name__}: {error}"
+    seconds = time.perf_counter() - start
+    if counter.spent:
+        message = "budget spent"
+    return Run(
+        problem.name,
+        solver,
+        counter.used,
+        tuple(counter.improvements),
+        seconds,
+        " ".join(message.split()),
+        failed,
+    )
+
+
+def measure_all(
+    problems: Sequence[Problem],
+    solvers: Sequence[str],
+    budget: int,
+    *,
+    jobs: int = -1,
+    progress: bool = False,
+) -> list[Run]:
+    """Run every solver on every problem, in `jobs` processes (-1: one a core), each with one thread.
+
+    The order is that of the problems, and of the solvers within. With one job all happens in this process,
+    whose threads are left as they are.
+
+    Examples
+    --------
+    >>> import steepen as st
+    >>> runs = measure_all([st.problems["beale"]], ["BB", "CG"], budget=5, jobs=1)
+    >>> [(run.solver, run.evaluations) for run in runs]
+    [('BB', 5), ('CG', 5)]
+    """
+    joblib = load("joblib", "steepen.bench", extra="bench")
+    # the largest problems take the longest: begun first, none is left alone at the end
+    pairs = [(p, s) for p in sorted(problems, key=lambda p: -p.n) for s in solvers]
+    found: dict[tuple[str, str], Run] = {}
+    with (
+        joblib.parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1),
+        _bar(progress, len(pairs)) as show,
+    ):
+        tasks = (joblib.delayed(measure)(problem, solver, budget) for problem, solver in pairs)
+        for run in joblib.Parallel(return_as="generator_unordered")(tasks):
+            found[run.problem, run.solver] = run
+            show(f"{run.solver} on {run.problem}")
+    return [found[p.name, s] for p in problems for s in solvers]
+
+
+@contextmanager
+def _bar(wanted: bool, total: int) -> Iterator[Callable[[str], None]]:
+    """Give what moves the bar on; it does nothing where standard error is not a terminal."""
+    if not wanted:
+        yield lambda text: None
+        return
+    rich = load("rich.progress", "progress=True", extra="cli")
+    console = load("rich.console", "progress=True", extra="cli").Console(file=sys.stderr)
+    if not console.is_terminal:
+        yield lambda text: None
+        return
+    columns = (
+        rich.BarColumn(20),
+        rich.MofNCompleteColumn(),
+        rich.TimeElapsedColumn(),
+        rich.TextColumn("{task.description}"),
+    )
+    with rich.Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=total)
+
+        def show(text: str) -> None:
+            bar.update(task, advance=1, description=text)
+
+        yield show

@@ -1,0 +1,139 @@
+"""Evaluations to a target, and how to compare them: pure NumPy.
+
+A cost is the number of evaluations that a solver needed: `inf` where it did not get there within the budget,
+NaN where it was not run at all. Arrays of costs have one row a problem and one column a solver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "Score",
+    "best_value",
+    "evaluations_to",
+    "geometric_mean",
+    "over_fewest",
+    "per_unknown",
+    "profile",
+    "score",
+]
+
+Floats = NDArray[np.float64]
+
+
+def best_value(f0: float, known: float, reached: float, accuracy: float) -> float:
+    """Give the f* of a problem: the least value that any solver reached.
+
+    If that is within `accuracy` of the least value known, f* is the lesser of both. A least value that
+    nobody comes near, say one in another valley, does not count.
+
+    Examples
+    --------
+    >>> best_value(f0=10.0, known=0.0, reached=1e-9, accuracy=1e-8)
+    0.0
+    >>> best_value(f0=10.0, known=0.0, reached=2.0, accuracy=1e-8)
+    2.0
+    """
+    near = reached - known <= accuracy * (f0 - known)
+    return min(reached, known) if near else reached
+
+
+def evaluations_to(
+    improvements: Sequence[tuple[int, float]], f0: float, best: float, accuracy: float
+) -> float:
+    """Give the number of the first evaluation with (f − f*)/(f0 − f*) ≤ accuracy, or `inf`.
+
+    Examples
+    --------
+    >>> evaluations_to([(1, 10.0), (4, 1.0), (7, 0.001)], f0=10.0, best=0.0, accuracy=0.1)
+    4.0
+    """
+    # not as a quotient: f0 may be f*
+    enough = (k for k, f in improvements if f - best <= accuracy * (f0 - best))
+    return float(next(enough, np.inf))
+
+
+def per_unknown(costs: ArrayLike, n: ArrayLike) -> Floats:
+    """Give costs/(n + 1), with one n a problem: what a data profile counts.
+
+    Examples
+    --------
+    >>> per_unknown([[6.0, 30.0], [12.0, np.inf]], n=[2, 5]).tolist()
+    [[2.0, 10.0], [2.0, inf]]
+    """
+    return np.asarray(costs, dtype=float) / (np.asarray(n)[:, None] + 1)
+
+
+def over_fewest(costs: ArrayLike) -> Floats:
+    """Give costs over the least cost of the problem: what a performance profile counts.
+
+    Examples
+    --------
+    >>> over_fewest([[6.0, 30.0], [np.inf, np.inf]]).tolist()
+    [[1.0, 5.0], [inf, inf]]
+    """
+    array = np.asarray(costs, dtype=float)
+    fewest = np.fmin.reduce(array, axis=1, initial=np.inf)
+    return np.divide(array, fewest[:, None], out=np.full_like(array, np.inf), where=np.isfinite(array))
+
+
+def profile(measures: ArrayLike, at: ArrayLike) -> Floats:
+    """Give the share of problems whose measure is no more than `at`: a row for each solver.
+
+    Of `per_unknown` this is the data profile, of `over_fewest` the performance profile.
+
+    Examples
+    --------
+    >>> profile(per_unknown([[6.0, 30.0], [12.0, np.inf]], n=[2, 5]), at=[1, 2, 10]).tolist()
+    [[0.0, 1.0, 1.0], [0.0, 0.0, 0.5]]
+    >>> profile(over_fewest([[6.0, 30.0], [12.0, np.inf]]), at=[1, 5]).tolist()
+    [[1.0, 1.0], [0.0, 0.5]]
+    """
+    return (np.asarray(measures)[:, :, None] <= np.asarray(at, dtype=float)).mean(axis=0)
+
+
+def geometric_mean(costs: ArrayLike, others: ArrayLike) -> tuple[float, int]:
+    """Give the geometric mean of costs/others over the problems that both solve, and how many these are.
+
+    Examples
+    --------
+    >>> mean, both = geometric_mean([10.0, 40.0, np.inf], [20.0, 20.0, 5.0])
+    >>> round(mean, 12), both
+    (1.0, 2)
+    """
+    a, b = np.asarray(costs, dtype=float), np.asarray(others, dtype=float)
+    both = np.isfinite(a) & np.isfinite(b)
+    if not both.any():
+        return np.nan, 0
+    return float(np.exp(np.log(a[both] / b[both]).mean())), int(both.sum())
+
+
+class Score(NamedTuple):
+    """Problems won, lost and tied. Where neither is solved, or one was not run, there is no match.
+
+    Examples
+    --------
+    >>> Score(wins=3, losses=1, ties=0)
+    Score(wins=3, losses=1, ties=0)
+    """
+
+    wins: int
+    losses: int
+    ties: int
+
+
+def score(costs: ArrayLike, others: ArrayLike) -> Score:
+    """Count wins: an evaluation or more fewer, or solved where the other did not.
+
+    Examples
+    --------
+    >>> score([10.0, 20.0, np.inf, 7.0], [11.0, np.inf, np.inf, 7.0])
+    Score(wins=2, losses=0, ties=1)
+    """
+    a, b = np.asarray(costs, dtype=float), np.asarray(others, dtype=float)
+    return Score(int((a < b).sum()), int((b < a).sum()), int(((a == b) & np.isfinite(a)).sum()))

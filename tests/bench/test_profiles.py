@@ -1,0 +1,88 @@
+"""Targets, profiles and means, against tables done by hand."""
+
+import numpy as np
+import pytest
+
+from steepen.bench.profiles import (
+    best_value,
+    evaluations_to,
+    geometric_mean,
+    over_fewest,
+    per_unknown,
+    profile,
+    score,
+)
+
+INF, NAN = np.inf, np.nan
+COSTS = np.array(  # four problems, three solvers; the last one was not run on the last problem
+    [
+        [10.0, 20.0, 40.0],
+        [30.0, 15.0, INF],
+        [INF, INF, INF],
+        [8.0, 8.0, NAN],
+    ]
+)
+SIZES = np.array([1, 4, 1, 3])
+
+
+def test_data_profile():
+    # evaluations / (n + 1): [5, 10, 20], [6, 3, –], none, [2, 2, –]
+    at = [1.9, 2, 3, 5, 6, 10, 20, 1e9]
+    expected = [[0, 1, 1, 2, 3, 3, 3, 3], [0, 1, 2, 2, 2, 3, 3, 3], [0, 0, 0, 0, 0, 0, 1, 1]]
+    assert (profile(per_unknown(COSTS, SIZES), at) * 4).tolist() == expected
+
+
+def test_performance_profile():
+    # factors of the least: [1, 2, 4], [2, 1, –], none, [1, 1, –]
+    at = [0.99, 1, 1.99, 2, 4, 1e9]
+    expected = [[0, 2, 2, 3, 3, 3], [0, 2, 2, 3, 3, 3], [0, 0, 0, 0, 1, 1]]
+    with np.errstate(all="raise"):
+        assert (profile(over_fewest(COSTS), at) * 4).tolist() == expected
+
+
+def test_geometric_mean_is_over_what_both_solve():
+    mean, both = geometric_mean(COSTS[:, 0], COSTS[:, 1])
+    assert both == 3
+    assert mean == pytest.approx((0.5 * 2 * 1) ** (1 / 3))
+    mean, both = geometric_mean(COSTS[:, 2], COSTS[:, 0])
+    assert (mean, both) == (pytest.approx(4.0), 1)
+    mean, both = geometric_mean([INF, 3.0], [2.0, INF])
+    assert np.isnan(mean)
+    assert both == 0
+
+
+def test_score():
+    assert score(COSTS[:, 0], COSTS[:, 1]) == (1, 1, 1)
+    assert score(COSTS[:, 0], COSTS[:, 2]) == (2, 0, 0)
+    assert score(COSTS[:, 2], COSTS[:, 0]) == (0, 2, 0)
+    assert score([5.0, 6.0, INF], [6.0, INF, INF]) == (2, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("reached", "known", "expected"),
+    [
+        (1e-9, 0.0, 0.0),  # near the known one, which is the lesser
+        (-1e-12, 0.0, -1e-12),  # below the known one
+        (-5.0, 0.0, -5.0),  # far below
+        (1e-6, 0.0, 1e-6),  # not near
+        (3.0, 0.0, 3.0),
+    ],
+)
+def test_best_value(reached: float, known: float, expected: float):
+    assert best_value(10.0, known, reached, 1e-8) == expected
+
+
+def test_best_value_where_the_start_is_the_best():
+    assert best_value(2.0, 2.0, 2.0, 1e-8) == 2.0
+
+
+def test_evaluations_to():
+    steps = [(1, 110.0), (3, 60.0), (9, 10.09), (40, 10.0)]
+    for accuracy, expected in [(0.99, 3), (0.5, 3), (0.49, 9), (1e-3, 9), (8e-4, 40), (1e-12, 40)]:
+        assert evaluations_to(steps, 110.0, 10.0, accuracy) == expected
+    assert evaluations_to(steps, 110.0, 9.0, 1e-3) == INF
+    assert evaluations_to((), 110.0, 9.0, 1e-3) == INF
+
+
+def test_a_start_at_the_best_value_is_solved_at_once():
+    assert evaluations_to([(1, 7.0)], 7.0, 7.0, 1e-8) == 1

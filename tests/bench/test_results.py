@@ -1,0 +1,221 @@
+"""A run as a whole: f*, rows, summary, files, wrong arguments, pictures."""
+
+import csv
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import steepen as st
+from steepen.bench import Results, pictures, run
+from steepen.bench.results import Row
+from steepen.problems import Problem
+
+NAMES = ("beale", "misra1a-1", "wood")
+SOLVERS = ["BFGS-Armijo", "L-BFGS-B", "BB"]
+
+
+@pytest.fixture(scope="module")
+def results() -> Results:
+    return run([st.problems[name] for name in NAMES], SOLVERS, budget=300, jobs=1)
+
+
+def test_rows_come_in_order(results: Results):
+    assert [(row.problem, row.solver) for row in results.rows] == [(p, s) for p in NAMES for s in SOLVERS]
+    assert results.solvers == SOLVERS
+    assert results.suites == ["mgh", "nist"]
+    assert results.accuracies == (1e-3, 1e-5, 1e-8)
+    assert results.of("mgh").sizes.tolist() == [2, 4]
+
+
+def test_a_cost_is_where_a_run_alone_gets_there(results: Results):
+    """SciPy from outside: cut off at the cost it is solved, cut off one before it is not."""
+    from scipy.optimize import minimize
+
+    row = next(row for row in results.rows if (row.problem, row.solver) == ("wood", "L-BFGS-B"))
+    p = st.problems["wood"]
+    values: list[float] = []
+
+    def fun(x):
+        values.append(float(p(x)))
+        return values[-1], p.grad(x)
+
+    minimize(fun, p.x0, jac=True, method="L-BFGS-B", options={"ftol": 0, "gtol": 0, "maxcor": 10})
+    assert row.fstar == 0 <= row.f < 1e-20
+    for accuracy, cost in zip(results.accuracies, row.costs, strict=True):
+        reached = np.array(values) <= accuracy * p(p.x0)
+        assert cost == np.flatnonzero(reached)[0] + 1
+
+
+def test_fstar_is_what_was_reached_unless_the_known_one_is_near():
+    def valley(x):
+        return np.float64((x[0] ** 2 - 1) ** 2 + 0.1 * x[0]), np.array([4 * x[0] * (x[0] ** 2 - 1) + 0.1])
+
+    place = np.roots([4.0, 0.0, -4.0, 0.1]).min()  # the other valley, near −1, is lower than that near +1
+    low = float((place**2 - 1) ** 2 + 0.1 * place)
+    wrong, right = (
+        run([Problem("v", "V", "mgh", valley, [start], low)], ["L-BFGS-B"], budget=99, jobs=1).rows[0]
+        for start in (1.1, -1.1)
+    )
+    assert wrong.fstar == wrong.f > 0.09
+    assert right.fstar == min(right.f, low) < -0.1
+    assert math.isfinite(wrong.costs[-1])
+
+
+def test_summary_by_hand():
+    table = {"mgh": [(2, [10, 20, math.inf]), (20, [30, 15, 15])], "nist": [(3, [9, 9, math.nan])]}
+    rows = [
+        Row(
+            suite,
+            f"{suite}{i}",
+            n,
+            solver,
+            (cost,),
+            0.0,
+            1.0,
+            0.0,
+            0 if math.isnan(cost) else 50,
+            50,
+            0.1,
+            False,
+            "",
+        )
+        for suite, problems in table.items()
+        for i, (n, costs) in enumerate(problems)
+        for solver, cost in zip("abc", map(float, costs), strict=True)
+    ]
+    lines = {(line.group, line.solver): line for line in Results(rows, (1e-3,)).summary("b")}
+    assert list(lines)[:4] == [("mgh", "a"), ("mgh", "b"), ("mgh", "c"), ("mgh, n ≤ 10", "a")]
+    assert len(lines) == 9
+    a, c = lines["mgh", "a"], lines["mgh", "c"]
+    assert (a.solved, a.problems, a.both, a.wins, a.losses, a.ties) == (2, 2, 2, 1, 1, 0)
+    assert a.ratio == pytest.approx(1.0)
+    assert (c.solved, c.both, c.wins, c.losses, c.ties) == (1, 1, 0, 1, 1)
+    assert c.subject_ratio == pytest.approx(2.0)  # a needs 30 where c needs 15
+    small = lines["mgh, n ≤ 10", "a"]
+    assert (small.problems, small.wins, small.ratio) == (1, 1, pytest.approx(0.5))
+    assert lines["nist", "a"].ties == 1
+    left_out = lines["nist", "c"]
+    assert (left_out.solved, left_out.both, left_out.wins, left_out.losses) == (0, 0, 0, 0)
+    assert math.isnan(left_out.ratio)
+    by_c = {(line.group, line.solver): line for line in Results(rows, (1e-3,)).summary("b", subject="c")}
+    assert by_c["mgh", "a"].subject_ratio == pytest.approx(0.5)
+
+
+def test_csv_round_trip(results: Results, tmp_path):
+    results.save(tmp_path)
+    text = (tmp_path / "results.csv").read_text("utf-8")
+    assert Results.from_csv(text) == results
+    assert len(text.splitlines()) == 1 + len(NAMES) * len(SOLVERS)
+    with (tmp_path / "summary.csv").open(newline="", encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) == len(results.summary()) == 3 * 3 * len(SOLVERS)
+    assert {path.name for path in tmp_path.iterdir()} == {"results.csv", "summary.csv"}
+
+
+def test_csv_tells_what_was_not_reached_from_what_was_not_run():
+    rows = [
+        Row("mgh", "p", 2, s, (cost, 3.5e1), 1e-300, 0.1, -0.1, used, 50, 0.1, False, 'a, "b"')
+        for s, cost, used in [("a", math.inf, 50), ("b", math.nan, 0), ("c", 7.0, 9)]
+    ]
+    again = Results.from_csv(Results(rows, (1e-3, 1e-5)).to_csv())
+    assert [row.costs[0] for row in again.rows[::2]] == [math.inf, 7.0]
+    assert math.isnan(again.rows[1].costs[0])
+    assert again.rows[2] == rows[2]
+
+
+@pytest.mark.parametrize("text", ["", "a,b\n1,2\n"])
+def test_other_csv_is_refused(text: str):
+    with pytest.raises(ValueError, match="text: expected the rows of `to_csv`"):
+        Results.from_csv(text)
+
+
+P = st.problems["beale"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (([],), ValueError, "problems: expected at least one, got none"),
+        (([P], []), ValueError, "solvers: expected at least one"),
+        ((["beale"],), TypeError, "problems: expected Problem objects, got 'beale'"),
+        (([P, P],), ValueError, "problems: 'beale' is named twice"),
+        (([P], ["BB", "BB"]), ValueError, "solvers: 'BB' is named twice"),
+        (([P], ["l-bfgsb"]), ValueError, "solvers: 'l-bfgsb' is not known; did you mean 'L-BFGS-B'"),
+        (([P], ["?"]), ValueError, "solvers: '.' is not known; there are .*L-BFGS-B"),
+    ],
+)
+def test_wrong_problems_and_solvers(arguments, error, message):
+    with pytest.raises(error, match=message):
+        run(*arguments, jobs=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"budget": 0}, "budget: expected a whole number, 1 or more, got 0"),
+        ({"jobs": 0}, "jobs: expected a positive whole number, or -1"),
+        ({"accuracies": []}, "accuracies: expected at least one"),
+        ({"accuracies": [0.0]}, "accuracies: expected numbers between 0 and 1, got 0.0"),
+    ],
+)
+def test_wrong_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        run([P], ["BB"], **{"jobs": 1, **options})
+
+
+def test_wrong_reference(results: Results):
+    with pytest.raises(ValueError, match=r"reference: expected one of the solvers .*; got 'TNC'"):
+        results.summary("TNC")
+    with pytest.raises(ValueError, match=r"subject: expected one of the solvers .*; got 'TNC'"):
+        results.summary(subject="TNC")
+
+
+@pytest.mark.parametrize(
+    ("module", "problem", "solver"), [("nlopt", "beale", "NLopt-VAR2"), ("sklearn", "softmax-digits", "BB")]
+)
+def test_missing_dependencies_are_named_before_any_work(monkeypatch, module, problem, solver):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=rf"needs {module}: pip install 'steepen\[bench\]'"):
+        run([st.problems[problem]], [solver], jobs=1)
+
+
+def test_pictures_show_the_profiles(results: Results):
+    figure = pictures.profiles(results, "mgh")
+    assert len(figure.axes) == 6
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == SOLVERS
+    for column, accuracy in enumerate(results.accuracies):
+        costs = results.of("mgh").costs(accuracy)
+        for row in (0, 1):
+            for line in figure.axes[3 * row + column].lines:
+                own = costs[:, SOLVERS.index(line.get_label())]
+                assert line.get_ydata()[-1] <= np.isfinite(own).mean()
+        above = {line.get_label(): line.get_ydata()[-1] for line in figure.axes[column].lines}
+        assert above == {s: np.isfinite(costs[:, j]).mean() for j, s in enumerate(SOLVERS)}
+    with pytest.raises(ValueError, match="suite: expected one of mgh, nist; got 'large'"):
+        pictures.profiles(results, "large")
+
+
+def test_pictures_show_eight_solvers_at_most_and_tell_them_apart():
+    from steepen.bench import SOLVERS as ALL
+
+    names = pictures.shown(list(ALL), "TNC", "Newton-CG")
+    assert names[:2] == ["TNC", "Newton-CG"]
+    assert len(names) == len(set(names)) == 8
+    styles = pictures._styles(names, "TNC")
+    assert len({(style["color"], str(style["ls"])) for style in styles.values()}) == 8
+    assert len({style["color"] for style in styles.values()}) == 8
+    assert styles["TNC"]["color"] == st.plot.COLOURS["cgd-auto"]
+
+
+def test_steepen_does_not_load_it():
+    code = "import sys, steepen; print('steepen.bench' in sys.modules)"
+    light = (
+        "import sys, steepen.bench.command;"
+        "print(sorted({'joblib', 'nlopt', 'sklearn', 'matplotlib', 'scipy.optimize'} & set(sys.modules)))"
+    )
+    for program, expected in ((code, "False"), (light, "[]")):
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == expected

@@ -1,0 +1,199 @@
+"""The solvers: their budgets, their ends, and Barzilai–Borwein against its formula."""
+
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import steepen as st
+from steepen._result import Status
+from steepen.bench import SOLVERS, available
+from steepen.bench._count import Counter, Spent
+from steepen.bench.measure import measure, measure_all
+from steepen.bench.solvers import _steepen
+from steepen.directions import METHODS
+from steepen.problems import Problem
+
+every = pytest.mark.parametrize("solver", SOLVERS)
+
+
+def parabola(x):
+    scale = np.array([1.0, 3.0, 9.0])
+    return (scale * x * x).sum(0) / 2, scale * x
+
+
+def quadratic() -> Problem:
+    return Problem("parabola", "Parabola", "mgh", lambda x: parabola(x), [1.0, 1.0, 1.0], 0.0)
+
+
+@every
+@pytest.mark.parametrize("budget", [1, 2, 7, 40])
+def test_no_solver_exceeds_its_budget(solver: str, budget: int):
+    problem = st.problems["extended-rosenbrock-10"]
+    evaluated: list[int] = []
+
+    def spy(x):
+        evaluated.append(1)
+        return problem.value_and_grad(x.T)
+
+    run = measure(Problem("spy", "Spy", "mgh", spy, problem.x0, 0.0), solver, budget)
+    assert len(evaluated) == run.evaluations <= budget
+    assert not run.failed
+    if run.evaluations < budget:  # ours stop where the next step would not fit any more
+        assert run.message == Status.MAX_GRADIENTS.message
+
+
+@every
+def test_every_solver_solves_a_parabola_to_the_tightest_accuracy(solver: str):
+    run = measure(quadratic(), solver, 3000)
+    assert run.improvements[0] == (1, 6.5)
+    assert run.improvements[-1][1] <= 1e-8 * 6.5
+    assert not run.failed
+
+
+@every
+def test_no_solver_stops_at_a_tolerance_of_its_own(solver: str):
+    """From close to the minimum, where every default tolerance is met, f still falls by 1e-8."""
+    near = Problem("near", "Near", "mgh", lambda x: parabola(x), [1e-7, 1e-7, 1e-7], 0.0)
+    run = measure(near, solver, 3000)
+    assert run.improvements[-1][1] <= 1e-8 * 6.5e-14
+
+
+def test_ours_are_the_methods_of_the_library():
+    ours = {s.args[0] for s in SOLVERS.values() if isinstance(s, partial) and s.func is _steepen}
+    assert ours == set(METHODS) - {"newton"}  # which needs n gradients for its matrix
+
+
+def test_scipy_with_200_pairs_is_another_solver():
+    few, many = (measure(st.problems["watson-12"], name, 60) for name in ("L-BFGS-B", "L-BFGS-B-200"))
+    assert few.improvements != many.improvements
+    assert few.improvements[0] == many.improvements[0]
+
+
+def literal_barzilai_borwein(f: Callable, grad: Callable, x, steps: int):
+    """The formulas alone: α = sᵀs/sᵀy, and no test of f, which on this start none needs."""
+    g = grad(x)
+    alpha = min(1.0, 1 / np.linalg.norm(g))
+    values = [f(x)]
+    for _ in range(steps):
+        new = x - alpha * g
+        g_new = grad(new)
+        s, y = new - x, g_new - g
+        alpha, x, g = (s @ s) / (s @ y), new, g_new
+        values.append(f(x))
+    return values
+
+
+def test_barzilai_borwein_is_its_formula_on_a_quadratic():
+    scale = np.array([1.0, 1.5, 2.0])
+
+    def f(x):
+        return 0.5 * float(x @ (scale * x))
+
+    expected = literal_barzilai_borwein(f, lambda x: scale * x, np.ones(3), steps=15)
+    seen: list[float] = []
+
+    def evaluate(x):
+        seen.append(f(x))
+        return np.float64(seen[-1]), scale * x
+
+    run = measure(Problem("q", "Q", "mgh", evaluate, np.ones(3), 0.0), "BB", 16)
+    assert run.evaluations == 16
+    assert np.allclose(seen, expected, rtol=1e-9, atol=0)
+
+
+def test_barzilai_borwein_looks_back_ten_values():
+    """On a badly scaled quadratic f rises at times, but never above the greatest of the last ten."""
+    scale = np.array([1.0, 30.0, 1000.0])
+    accepted: list[float] = []
+    trials: list[float] = []
+
+    def evaluate(x):
+        trials.append(0.5 * float(x @ (scale * x)))
+        return np.float64(trials[-1]), scale * x
+
+    problem = Problem("q", "Q", "mgh", evaluate, np.ones(3), 0.0)
+    counter = Counter(problem, 60)
+    gradient = counter.grad
+
+    def note(x):
+        accepted.append(counter.value(x))
+        return gradient(x)
+
+    counter.grad = note  # the gradient is asked for where a step is accepted
+    with suppress(Spent):
+        SOLVERS["BB"](counter, problem.x0.copy())
+    assert len(accepted) > 20
+    assert any(b > a for a, b in pairwise(accepted))
+    for k in range(1, len(accepted)):
+        assert accepted[k] < max(accepted[max(0, k - 10) : k])
+
+
+@every
+def test_where_f_is_not_finite_nothing_is_raised(solver: str):
+    def barrier(x):
+        with np.errstate(all="ignore"):
+            value = (x - np.log(x)).sum()
+        return np.float64(value), 1 - 1 / x
+
+    run = measure(Problem("barrier", "Barrier", "mgh", barrier, [5.0, 0.01], 2.0), solver, 500)
+    assert not run.failed
+    assert np.isfinite([f for _, f in run.improvements]).all()
+    if solver == "BB" or "Armijo" in solver or solver.startswith("cgd"):
+        assert run.improvements[-1][1] < 2.1
+
+
+def test_an_error_of_the_solver_is_recorded(monkeypatch: pytest.MonkeyPatch):
+    def broken(counter, x0):
+        counter.value(x0)
+        raise ZeroDivisionError("by  \n zero")
+
+    monkeypatch.setitem(SOLVERS, "broken", broken)
+    run = measure(quadratic(), "broken", 9)
+    assert (run.failed, run.message, run.evaluations) == (True, "ZeroDivisionError: by zero", 1)
+
+
+@pytest.mark.parametrize("solver", ["GD-Armijo", "L-BFGS-B", "TNC", "NLopt-VAR2", "BB"])
+def test_ctrl_c_ends_it_all(solver: str):
+    def interrupted(x):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        measure(Problem("p", "P", "mgh", interrupted, [1.0], 0.0), solver, 9)
+
+
+def test_warnings_of_solvers_stay_inside():
+    p = st.problems["brown-badly-scaled"]
+    for solver in ("CG", "BFGS", "Newton-CG"):  # pytest makes an error of every warning
+        measure(p, solver, 300)
+
+
+def test_a_solver_is_left_out_where_n_is_too_large():
+    large = Problem("large", "Large", "mgh", lambda x: parabola(x), np.ones(1001), 0.0)
+    run = measure(large, "BFGS", 9)
+    assert (run.evaluations, run.improvements, run.message) == (0, (), "left out: n > 1000")
+
+
+def test_without_nlopt_its_solvers_are_not_available(monkeypatch: pytest.MonkeyPatch):
+    assert {name for name in SOLVERS if name.startswith("NLopt")} <= set(available())
+    monkeypatch.setattr("steepen.bench.solvers.find_spec", lambda name: None)
+    assert set(SOLVERS) - set(available()) == {"NLopt-LBFGS", "NLopt-VAR2", "NLopt-TNEWTON"}
+
+
+def test_order_and_numbers_do_not_depend_on_the_jobs():
+    problems = [st.problems[name] for name in ("beale", "wood", "helical-valley")]
+    solvers = ["L-BFGS-B", "BB", "BFGS-Armijo"]
+    one = measure_all(problems, solvers, 60, jobs=1)
+    two = measure_all(problems, solvers, 60, jobs=2)
+    assert [(r.problem, r.solver) for r in one] == [(p.name, s) for p in problems for s in solvers]
+    assert [(r.evaluations, r.improvements) for r in one] == [(r.evaluations, r.improvements) for r in two]
+
+
+def test_missing_joblib_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "joblib", None)
+    with pytest.raises(ImportError, match=r"steepen.bench needs joblib: pip install 'steepen\[bench\]'"):
+        measure_all([quadratic()], ["BB"], 9)
