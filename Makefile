@@ -29,7 +29,7 @@ browser:
 	    apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || true
 
 bench: $(VENV)/.ready
-	$(BIN)/python benchmarks/core.py
+	-$(BIN)/python benchmarks/core.py
 	$(BIN)/steepen bench --out $(OUT)/bench
 
 # one set of pinned versions, for the tests and for the paper

@@ -178,6 +178,28 @@ def quasi_newton(table: Table) -> None:
     table.row("SciPy BFGS / CGD-BFGS, Rosenbrock n=1000", a * 1e3, b * 1e3, b / a, 20.0, "ms", least=True)
 
 
+def auto(table: Table, quick: bool) -> None:
+    """Time an evaluation of f and ∇f with all that goes with it, for a cheap f."""
+    x0, evals = np.tile([-1.2, 1.0], 500), 400
+
+    def ours(memory):
+        budget = st.Budget(evals=evals)
+        return st.minimize(
+            so.rosen, x0, jac=so.rosen_der, method="cgd-auto", memory=memory, gtol=0.0, budget=budget
+        )
+
+    def theirs(memory):
+        options = {"maxcor": memory, "gtol": 0, "ftol": 0, "maxfun": evals, "maxiter": evals}
+        return so.minimize(so.rosen, x0, jac=so.rosen_der, method="L-BFGS-B", options=options)
+
+    for memory, bar, rounds in ((10, 1.0, 10 if quick else 40), (200, 2.0, 2 if quick else 5)):
+        used = ours(memory).nfev, theirs(memory).nfev
+        a, b, _ = race(lambda m=memory: ours(m), lambda m=memory: theirs(m), rounds)
+        a, b = a / used[0] * 1e6, b / used[1] * 1e6
+        name = f"cgd-auto / SciPy L-BFGS-B, an evaluation, n=1000, m={memory}"
+        table.row(name, a, b, a / b, bar, "µs")
+
+
 def batches(table: Table, quick: bool) -> None:
     rng = np.random.default_rng(0)
     x0, iters = rng.uniform([-5, 0], [10, 15], (10_000, 2)), 40
@@ -251,6 +273,7 @@ def main() -> int:
     table = Table()
     per_iteration(table, quick)
     quasi_newton(table)
+    auto(table, quick)
     batches(table, quick)
     imports(table)
     trace_memory(table)

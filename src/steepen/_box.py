@@ -22,13 +22,17 @@ class Box:
 
     def __init__(self, low: NDArray[np.float64], high: NDArray[np.float64], x: Array, kit: Kit):
         self._xp = kit.xp
+        if "32" in str(x.dtype):
+            low, high = _rounded(low, np.inf), _rounded(high, -np.inf)
         self.low, self.high = low, high
-        near = NEAR * np.maximum(1.0, abs(low)), NEAR * np.maximum(1.0, abs(high))
-        with np.errstate(invalid="ignore"):
-            inner = np.minimum(low + near[0], high), np.maximum(high - near[1], low)
-        own = [v.astype(x.dtype) if is_numpy(x) else adopt(x[..., 0, :] if x.ndim == 2 else x, v)
-               for v in (low, high, *inner)]  # fmt: skip
-        self._low, self._high, self._near_low, self._near_high = own
+        like = x if x.ndim == 1 else x[0, :]
+        with np.errstate(over="ignore", invalid="ignore"):
+            near_low = np.minimum(low + NEAR * np.maximum(1.0, abs(low)), high)
+            near_high = np.maximum(high - NEAR * np.maximum(1.0, abs(high)), low)
+            self._low, self._high, self._near_low, self._near_high = (
+                side.astype(x.dtype) if is_numpy(x) else adopt(like, side)
+                for side in (low, high, near_low, near_high)
+            )
 
     def project(self, x: Array) -> Array:
         """Give the nearest point of the box."""
@@ -58,13 +62,19 @@ class Box:
         """Give P(x − ∇f) − x, the step that −∇f makes inside the box; it vanishes at a minimum."""
         return self._xp.maximum(self._low - x, self._xp.minimum(self._high - x, -g))
 
-    def differences(self, x: NDArray[Any], h: NDArray[Any], both: bool) -> tuple[Any, Any]:
-        """Give how far to go ahead and back for a difference inside the box: h one way, or |h| both ways."""
+    def differences(
+        self, x: NDArray[Any], h: NDArray[Any], near: NDArray[Any], both: bool
+    ) -> tuple[Any, Any]:
+        """Give how far to go ahead and back for a difference inside the box.
+
+        That is |h| both ways where there is room, if `both`; else `near` one way, turned around or shortened.
+        """
         up, down = np.maximum(self.high - x, 0.0), np.maximum(x - self.low, 0.0)
-        if both:
-            return np.minimum(abs(h), up), np.minimum(abs(h), down)
-        ahead = np.where(h > 0, up >= abs(h), down < abs(h)) & ((up >= abs(h)) | (up >= down))
-        return np.where(ahead, np.minimum(abs(h), up), -np.minimum(abs(h), down)), 0 * h
+        size = abs(near)
+        ahead = np.where(near > 0, up >= size, down < size) & ((up >= size) | (up >= down))
+        one_way = np.where(ahead, np.minimum(size, up), -np.minimum(size, down))
+        room = both & (np.minimum(up, down) >= abs(h))
+        return np.where(room, abs(h), one_way), np.where(room, abs(h), 0 * h)
 
 
 def without(
@@ -103,6 +113,14 @@ def without(
     return where(held, target, whole - product(z))
 
 
+def _rounded(side: NDArray[np.float64], inwards: float) -> NDArray[np.float64]:
+    """Round bounds to what float32 can hold, none outwards."""
+    with np.errstate(over="ignore"):
+        single = side.astype(np.float32)
+        beyond = single < side if inwards > 0 else single > side
+        return np.where(beyond, np.nextafter(single, np.float32(inwards)), single).astype(np.float64)
+
+
 def box_of(bounds: Any, x: Array, kit: Kit) -> Box | None:
     """Give the box of a run; None if no variable has a limit."""
     if bounds is None:
@@ -124,7 +142,12 @@ def limits_of(bounds: Any, n: int) -> tuple[NDArray[np.float64], NDArray[np.floa
             low, high = (np.array(np.broadcast_to(side, n), dtype=float) for side in (bounds.lb, bounds.ub))
         else:
             pairs = [tuple(pair) for pair in bounds]
-            if len(pairs) != n or any(len(pair) != 2 for pair in pairs):
+            sides = [side for pair in pairs for side in pair]
+            if (
+                len(pairs) != n
+                or len(sides) != 2 * n
+                or any(np.ndim(side) or isinstance(side, str) for side in sides)
+            ):
                 raise ValueError
             low = np.array([-np.inf if side is None else side for side, _ in pairs], dtype=float)
             high = np.array([np.inf if side is None else side for _, side in pairs], dtype=float)

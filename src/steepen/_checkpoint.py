@@ -27,7 +27,7 @@ from ._files import write_whole
 from ._loop import Loop
 from ._result import Status
 
-FORMAT = 1
+FORMAT = 2
 SECONDS = 10.0
 
 _VECTORS = ("x", "best_x")

@@ -26,13 +26,16 @@ def at_floor(
     """
     kit, oracle = context.kit, context.oracle
     part = FLOOR * context.eps
-    low, near = part * abs(f), part * kit.norm(x)
+    low = part * abs(f)
+    if not oracle.exact:  # the error of its gradient moves x by more
+        part = FLOOR * context.eps**0.5
+    near = part * kit.norm(x)
     level, still = promise <= low, length <= near
     mask = mask & (level | still)
     free = context.free(x, g, g)
     with np.errstate(over="ignore"):
         scaled = x * x * free
-    for v, size, near in ((free, kit.norm(free), near), (scaled, kit.norm(x * free), part)):  # noqa: B020
+    for v, size, limit in ((free, kit.norm(free), near), (scaled, kit.norm(x * free), part)):
         mask = mask & context.affords(oracle.cost_probe)
         if not kit.any(mask):
             break
@@ -40,7 +43,7 @@ def at_floor(
         slope = kit.dot(free, v)
         bend = _bend(context, x, g, v, r, mask)
         level = level & (0.5 * slope * slope <= low * bend)
-        still = still & (slope * size <= near * bend)
+        still = still & (slope * size <= limit * bend)
         mask = mask & ((bend > 0) | (slope == 0)) & (level | still) & context.affords(oracle.cost_probe)
         if not kit.any(mask):
             break

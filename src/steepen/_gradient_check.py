@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from ._arrays import Array, Kit
+from ._box import Box
 from ._budget import Budget
 from ._oracle import Oracle
 
 DIRECTIONS = 3
 
 
-def check_gradient(oracle: Oracle, x: Array, kit: Kit, budget: Budget) -> Array:
+def check_gradient(oracle: Oracle, x: Array, kit: Kit, budget: Budget, box: Box | None) -> Array:
     """Compare slopes along ∇f and along random directions; give ∇f, or raise ValueError where they differ.
 
     The evaluations are counted like any other.
@@ -34,10 +35,12 @@ def check_gradient(oracle: Oracle, x: Array, kit: Kit, budget: Budget) -> Array:
     for i, v in enumerate(directions):
         length = kit.norm(v)
         unit = kit.times(1 / np.where(length > 0, length, 1.0), v)
-        ahead = oracle.value(x + kit.times(h, unit))
-        behind = oracle.value(x - kit.times(h, unit))
+        front, back = x + kit.times(h, unit), x - kit.times(h, unit)
+        if box is not None:
+            front, back = box.project(front), box.project(back)
+        ahead, behind = oracle.value(front), oracle.value(back)
         slope = (ahead - behind) / (2 * h)
-        claimed = kit.dot(g, unit)
+        claimed = kit.dot(g, front - back) / (2 * h)
         noise = eps * np.maximum(abs(ahead), abs(behind)) / h
         off = abs(slope - claimed) > 1e3 * eps ** (1 / 2) * np.maximum(size, abs(slope)) + 10 * noise
         if np.any(off):

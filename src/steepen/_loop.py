@@ -29,7 +29,7 @@ VANISHED = 1e-3
 IDLE = 11
 """So many steps running without a fall of f that shows end a run."""
 
-LEVEL = 4.0
+SHOWS = 4.0
 """A fall of no more than so many roundings of f does not show."""
 
 HIDING = {s for s in Status if Status.SMALL_DECREASE <= s <= Status.MAX_SECONDS}
@@ -134,7 +134,8 @@ class Loop:
     def _value(self, c: Carry) -> bool:
         """Evaluate f at x_k; judge the step that led there."""
         kit = self.kit
-        if c.f is None:
+        searched = c.f is not None
+        if not searched:
             if self._timed and self._late():
                 return True
             c.f = self.oracle.value(c.x)
@@ -155,8 +156,8 @@ class Loop:
             c.on = kit.without(c.on, self.switch.off(c.k - 1, c.guarded, c.before, c.f))
         if self._small and self._small_step(c):
             return True
-        if self._constant is None:
-            shows = c.before - c.f > LEVEL * self.oracle.eps * abs(c.f)
+        if searched:
+            shows = c.before - c.f > SHOWS * self.oracle.eps * abs(c.f)
             c.idle = kit.pick(shows, 0, c.idle + 1)
         return self.callback is not None and self._called(c)
 

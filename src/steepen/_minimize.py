@@ -77,7 +77,7 @@ def minimize(
         torch and JAX arrays, else "2-point".
     bounds : sequence of (low, high), or scipy.optimize.Bounds, optional
         Limits on the variables, None for no limit. x0 and every step are projected onto the box, and
-        ‖∇f‖ is then that of the projected gradient P(x − ∇f) − x.
+        ‖∇f‖ is then that of the projected gradient P(x − ∇f) − x, as L-BFGS-B's is.
     hvp, hessp : callable, optional
         H·v as hvp(x, v, *args); two names for the same thing.
     hess : callable, optional
@@ -168,7 +168,7 @@ def minimize(
         )  # fmt: skip
         resumed = saver is not None and saver.resume(loop)
         if check_gradient and not resumed:
-            loop.carry.g, loop.carry.known = run_gradient_check(oracle, x, kit, budget), True
+            loop.carry.g, loop.carry.known = run_gradient_check(oracle, x, kit, budget, box), True
         try:
             loop.run()
         except Exception as error:

@@ -213,20 +213,30 @@ class Oracle:
 
     def change(self, x: Array, v: Array, g: Array, r: Scalar, only: Mask = None) -> Array:
         """Evaluate r·H·v by the paper's difference ∇f(x + r·v) − ∇f(x)."""
-        point = self._kit.times(r, v)
+        kit, box = self._kit, self._box
+        point = kit.times(r, v)
         point += x
-        change = self.grad(point, only, spare=True) - g
+        if box is None:
+            change = self.grad(point, only, spare=True) - g
+        else:  # the other way where this one leaves the box, and no further than it goes
+            sign = kit.pick(kit.same(box.project(point), point), 1.0, -1.0)
+            change = kit.times(sign, self.grad(box.project(x + kit.times(sign * r, v)), only) - g)
         return change if only is None else self._kit.where(only, change, change * 0)
 
     def _difference_of_gradients(self, x: Array, v: Array, g: Array, only: Mask) -> Array:
         r = self.probe_length(x, v)
         return self._kit.times(1 / r, self.change(x, v, g, r, only))
 
+    @property
+    def exact(self) -> bool:
+        """Whether the gradient is exact, and no difference of values."""
+        return not isinstance(self._jac, str) or self._jac in ("cs", *AUTODIFF)
+
     def probe_length(self, x: Array, v: Array) -> Scalar:
         """Choose r so that r·v is about √ε of the size of x, ε the relative error of the gradient."""
         dot = self._kit.dot
         eps = self.eps
-        if isinstance(self._jac, str) and self._jac != "cs":
+        if not self.exact:
             eps **= 2 / 3  # the rounding that is left in a gradient made of differences
         scale = np.sqrt(np.maximum(dot(x, x), 1.0))
         size = np.sqrt(dot(v, v))
@@ -339,8 +349,9 @@ class Oracle:
         power = {"2-point": 1 / 2, "3-point": 1 / 3, "cs": 1 / 2}[str(scheme)]
         size = eps**power * np.maximum(np.abs(point), 1.0) * np.where(point < 0, -1.0, 1.0)
         behind = size
-        if self._box is not None:
-            size, behind = self._box.differences(point, size, both=scheme == "3-point")
+        if self._box is not None and scheme != "cs":
+            near = eps**0.5 * np.maximum(np.abs(point), 1.0) * np.sign(size)
+            size, behind = self._box.differences(point, size, near, both=scheme == "3-point")
         # the differences that are really taken
         size, behind = (point + size) - point, point - (point - behind)
         parts: list[Any] = []

@@ -68,6 +68,8 @@ class Method:
             raise ValueError(f"constraints: method {self.name!r} does not take constraints")
         if np.ndim(x0) != 1:
             raise ValueError("x0: SciPy's door takes one start point; for a batch call steepen.minimize")
+        if "maxcor" in options:  # L-BFGS-B's word for it
+            options["memory"] = options.pop("maxcor")
         _check_options(self.name, options)
         limits = {name: options.pop(option) for option, name in _LIMITS.items() if option in options}
         if limits:

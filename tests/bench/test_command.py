@@ -87,7 +87,7 @@ def test_list(capsys):
     [
         (["--suite", "cutest"], "--suite: expected names out of mgh, large, nist, learning; got 'cutest'"),
         (["--suite", ","], "--suite: expected names out of mgh, large, nist, learning; got ','"),
-        (["--solvers", "BB"], "--reference: expected one of BB; got 'L-BFGS-B'"),
+        (["--solvers", "BB", "--reference", "CG"], "--reference: expected one of BB; got 'CG'"),
         (["--solvers", "L-BFGS-B,bb"], "--solvers: 'bb' is not known; did you mean 'BB'?"),
         (["--budget", "0"], "--budget"),
         (["--jobs", "0"], "--jobs"),

@@ -66,7 +66,9 @@ def _command(
     missing = [name for name in SOLVERS if name not in names] if solvers is None else []
     if missing:
         typer.echo(f"steepen: nlopt is not installed; left out: {', '.join(missing)}", err=True)
-    if reference not in names:
+    if reference not in names and reference == "L-BFGS-B":
+        reference = names[0] if names else reference  # nobody asked for it
+    if reference not in names and set(names) <= set(SOLVERS):
         raise ValueError(f"--reference: expected one of {', '.join(names)}; got {reference!r}")
     suites = _words(suite)
     if not suites or not set(suites) <= set(_SUITES):

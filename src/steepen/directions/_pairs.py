@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, Kit, Mask, Scalar, namespace
+from .._arrays import Array, Kit, Mask, Scalar, is_numpy, namespace
 from .._box import without
 from .._matrix import CURVATURE, LARGE
 from ._direction import Memory
@@ -42,9 +42,10 @@ class Pairs:
         self._short = self._n < LARGE
 
     @property
-    def _most(self) -> int:
+    def _longest(self) -> int:
         """How many pairs the row with the most of them has."""
-        return int(np.max(self._memory["count"]))
+        count = self._memory["count"]
+        return int(count) if self._kit.size is None else int(count.max())
 
     @staticmethod
     def start(x: Array, kit: Kit) -> Memory:
@@ -68,7 +69,7 @@ class Pairs:
 
     def _product(self, v: Array) -> Array:
         kit, memory = self._kit, self._memory
-        k, gamma, diagonal = self._most, memory["gamma"], memory["D_used"]
+        k, gamma, diagonal = self._longest, memory["gamma"], memory["D_used"]
         first = kit.times(gamma, diagonal * v)
         if k == 0:
             return first
@@ -139,7 +140,7 @@ class Pairs:
 
     def _conjugated(self, s: Array, y: Array, sy: Scalar, useful: Mask) -> tuple[Array, Array]:
         kit, memory = self._kit, self._memory
-        k, conjugate = self._most, memory["conjugate"]
+        k, conjugate = self._longest, memory["conjugate"]
         if k == 0:
             return s, y
         S, Y, rho = memory["S"][..., :k, :], memory["Y"][..., :k, :], memory["rho"][..., :k]
@@ -165,10 +166,10 @@ class Pairs:
             for name, axes in AXES.items():
                 a = moved = memory[name]
                 for axis in axes:
-                    moved = _forget(moved, gone, axis)
+                    moved = _forget(moved, gone, axis, alone=kit.size is None)
                 memory[name] = kit.where(full, moved, a)
             memory["count"] = kit.pick(full, memory["count"] - gone, memory["count"])
-        k = self._most
+        k = self._longest
         if k < memory["rho"].shape[-1]:
             return
         more = min(max(8, k), most - k)
@@ -179,7 +180,7 @@ class Pairs:
     def _store(self, s: Array, y: Array, useful: Mask) -> None:
         """Put the pair in the next place of each row, with its column of R⁻¹ and of YDYᵀ."""
         kit, memory = self._kit, self._memory
-        place, k = memory["count"], self._most
+        place, k = memory["count"], self._longest
         rho = kit.dot(s, y)
         inverse = kit.pick(useful, 1 / kit.pick(useful, rho, 1.0), 0.0)
         one = memory["D"][..., :1] * 0 + 1
@@ -187,7 +188,7 @@ class Pairs:
         if k:
             column = self._dot(memory["R"][..., :k, :k], self._dot(memory["S"][..., :k, :], y))
             column = kit.times(-inverse, column)
-        column = _wider(column, memory["rho"].shape[-1] - k, -1)
+        column = self._high(column)
         column = self._at(column, place, useful, kit.times(inverse, one))
         memory["R"] = self._at(memory["R"], place, useful, column[..., :, None], -1)
         memory["S"] = self._at(memory["S"], place, useful, s[..., None, :], -2)
@@ -195,7 +196,7 @@ class Pairs:
         memory["rho"] = self._at(memory["rho"], place, useful, kit.times(rho, one))
         memory["conjugate"] = self._at(memory["conjugate"], place, useful, one)
         memory["count"], age = place + useful, memory["age"] + useful
-        k = self._most
+        k = self._longest
         Y = memory["Y"][..., :k, :]
         renew = useful & ((place < FRESH) | (age > place))
         if kit.any(renew):
@@ -210,9 +211,14 @@ class Pairs:
         memory["age"] = kit.pick(renew, 0, age)
         if not kit.all(renew):
             grown = kit.without(useful, renew)
-            column = _wider(self._dot(Y, memory["D_used"] * y), memory["rho"].shape[-1] - k, -1)
+            column = self._high(self._dot(Y, memory["D_used"] * y))
             memory["YDY"] = self._at(memory["YDY"], place, grown, column[..., :, None], -1)
             memory["YDY"] = self._at(memory["YDY"], place, grown, column[..., None, :], -2)
+
+    def _high(self, column: Array) -> Array:
+        """Give a column the height of R."""
+        whole = self._memory["rho"] * 0
+        return _put(whole, slice(0, column.shape[-1]), column)
 
     def _at(self, a: Array, place: Scalar, rows: Mask, value: Array, axis: int = -1) -> Array:
         """Write a value of width 1 into the place of each row."""
@@ -240,9 +246,18 @@ def _wider(a: Array, more: int, axis: int) -> Array:
     return xp.concat([a, xp.zeros(tuple(shape), dtype=a.dtype, device=a.device)], axis=axis)
 
 
-def _forget(a: Array, gone: int, axis: int) -> Array:
-    """Move the entries of an axis to the front by so many, with zeros behind."""
-    return _wider(a[..., gone:] if axis == -1 else a[..., gone:, :], gone, axis)
+def _forget(a: Array, gone: int, axis: int, alone: bool) -> Array:
+    """Move the entries of an axis to the front by so many, with zeros behind; in place for a single run."""
+    rest = a[..., gone:] if axis == -1 else a[..., gone:, :]
+    if not (alone and is_numpy(a)):
+        return _wider(rest, gone, axis)
+    left = rest.shape[axis]
+    front, back = (
+        (slice(0, left), slice(left, None))
+        if axis == -1
+        else ((slice(0, left), slice(None)), (slice(left, None), slice(None)))
+    )
+    return _put(_put(a, front, rest), back, 0.0)
 
 
 def _in_order(a: Array, axis: int) -> Array:

@@ -65,12 +65,13 @@ class CGDAuto(Direction):
 
     It keeps pairs of steps and gradient changes, mutually conjugate as long as one quadratic explains them,
     in a diagonal metric that follows the scales of the variables. In the trace, `lam` and `step` are the λ
-    and α of the CGD step, in the metric before it, that the step amounts to.
+    and α of the CGD step, in the metric before it, that the step amounts to; or would, without its bounds.
 
     Parameters
     ----------
     memory : int, optional
         The most pairs to keep: 2·memory·n numbers. By default 200, fewer from n = 50 000 on, and 10 at least.
+        More than 2n + 8 are never kept; they would say nothing new.
 
     Examples
     --------
@@ -116,7 +117,7 @@ class CGDAuto(Direction):
         s, y = x - memory["x"], g - memory["g"]
         length = kit.norm(s)
         moved = length > 0
-        useful = kit.negate(length == length)
+        useful = moved & False
         if kit.any(moved):
             y = self._third_order(context, s, y, length, f, g, memory)
             memory["sy"] = sy = kit.dot(s, y)
@@ -278,7 +279,7 @@ class CGDAuto(Direction):
     def _most(self, x: Array) -> int:
         n = int(x.shape[-1])
         most = min(MOST, max(10, PLACES // n)) if self.memory is None else self.memory
-        return min(most, 2 * n + 8)  # more than about 2n say nothing new
+        return min(most, 2 * n + 8)
 
     @staticmethod
     def _first(context: Context, x: Array) -> Scalar:
@@ -310,8 +311,7 @@ class CGDAuto(Direction):
             size = kit.times(1 / top, abs(x))
             size = kit.xp.where(size > 0, size, size * 0 + LEAST)
             v = size * size * g
-            length = kit.norm(v)
-            r = np.sqrt(context.eps) * top / kit.pick(length > 0, length, 1.0)
+            r = context.oracle.probe_length(x, v) * np.minimum(1.0, top)
             unscaled = kit.times(1 / memory["scale"], memory["g"])
         bend = context.oracle.change(x, v, unscaled, r, None if kit.size is None else rows)
         with quiet():
