@@ -522,3 +522,20 @@ def test_it_is_the_default() -> None:
         st.minimize(ROSEN.fun, ROSEN.x0, jac=ROSEN.grad, method="cgd-auto"),
     )
     assert st.minimize(ROSEN.fun, ROSEN.x0).method == "cgd-auto"
+
+
+def test_a_schedule_is_not_judged_as_a_search() -> None:
+    """Steps that climb for a while are the user's own choice, as a number or as a function of k."""
+    res = st.minimize(
+        lambda x: 0.5 * x @ x,
+        [1.0, 2.0],
+        jac=lambda x: x,
+        method="gd",
+        step=lambda k: 2.01 if k < 15 else 0.5,
+    )
+    assert res.status is Status.CONVERGED
+
+
+def test_differences_at_the_minimiser_are_a_success() -> None:
+    rosen = st.functions["rosenbrock"].at(n=10)
+    assert st.minimize(lambda x: float(rosen(x)), np.ones(10)).success

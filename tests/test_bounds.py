@@ -626,3 +626,25 @@ def test_a_quadratic_step_at_a_bound_trusts_its_complex_step():
     )  # fmt: skip
     assert res.hvp_source == "complex step"
     np.testing.assert_allclose(res.x, [0.0, 0.0], atol=1e-6)
+
+
+@pytest.mark.parametrize("jac", ["2-point", "3-point"])
+def test_differences_at_a_bound_find_what_lies_just_inside(jac: str):
+    res = st.minimize(lambda x: 1000 * (x[0] - 1e-6) ** 2, [0.0], jac=jac, bounds=[(0, None)])
+    assert res.x[0] == pytest.approx(1e-6, rel=1e-3)
+
+
+def test_a_complex_step_with_a_fixed_variable():
+    res = st.minimize(lambda x: ((x - 0.3) ** 2).sum(), [0.5, 0.5], jac="cs", bounds=[(5, 5), (0, 1)])
+    np.testing.assert_allclose(res.x, [5.0, 0.3])
+
+
+def test_a_way_down_beside_bounds_that_the_gradient_does_not_survive():
+    def fun(x):
+        return x[0] ** 2.5 + x[1] ** 2.5 - x[2] ** 2 + x[2] ** 4
+
+    def jac(x):
+        return np.array([2.5 * x[0] * np.sqrt(x[0]), 2.5 * x[1] * np.sqrt(x[1]), -2 * x[2] + 4 * x[2] ** 3])
+
+    res = st.minimize(fun, np.zeros(3), jac=jac, bounds=[(0, None), (0, None), (-1, 1)])
+    assert res.fun == pytest.approx(-0.25, abs=1e-6)

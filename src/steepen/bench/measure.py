@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from .._optional import load
+from .._progress import item_bar
 from ..problems import Problem
 from ._count import Counter
 from .solvers import LARGEST, SOLVERS
@@ -118,36 +117,10 @@ def measure_all(
     found: dict[tuple[str, str], Run] = {}
     with (
         joblib.parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1),
-        _bar(progress, len(pairs)) as show,
+        item_bar(progress, len(pairs)) as show,
     ):
         tasks = (joblib.delayed(measure)(problem, solver, budget) for problem, solver in pairs)
         for run in joblib.Parallel(return_as="generator_unordered")(tasks):
             found[run.problem, run.solver] = run
             show(f"{run.solver} on {run.problem}")
     return [found[p.name, s] for p in problems for s in solvers]
-
-
-@contextmanager
-def _bar(wanted: bool, total: int) -> Iterator[Callable[[str], None]]:
-    """Give what moves the bar on; it does nothing where standard error is not a terminal."""
-    if not wanted:
-        yield lambda text: None
-        return
-    rich = load("rich.progress", "progress=True", extra="cli")
-    console = load("rich.console", "progress=True", extra="cli").Console(file=sys.stderr)
-    if not console.is_terminal:
-        yield lambda text: None
-        return
-    columns = (
-        rich.BarColumn(20),
-        rich.MofNCompleteColumn(),
-        rich.TimeElapsedColumn(),
-        rich.TextColumn("{task.description}"),
-    )
-    with rich.Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=total)
-
-        def show(text: str) -> None:
-            bar.update(task, advance=1, description=text)
-
-        yield show

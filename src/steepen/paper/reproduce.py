@@ -11,11 +11,10 @@ import io
 import json
 import platform
 import signal
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -24,6 +23,7 @@ from typing import Any
 from .. import __version__, plot
 from .._files import write_whole
 from .._optional import load
+from .._progress import item_bar
 from ._outcome import Outcome, Table
 from ._record import Item, Report, plain
 from .report import page
@@ -84,7 +84,7 @@ def reproduce(
     """
     names = _names(only)
     load("matplotlib", "reproduce", extra="plot")
-    with _progress(progress, len(names)) as show:
+    with item_bar(progress, len(names)) as show:
         folder = _folder(out, force)
         present = _read(folder)
         kept = [] if force else [name for name in names if name in present]
@@ -270,32 +270,3 @@ def _ctrl_c_stops_the_item() -> Iterator[None]:
         raise KeyboardInterrupt from None
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-@contextmanager
-def _progress(wanted: bool, total: int) -> Iterator[Callable[[str], None]]:
-    """Give what moves the bar on to the next item; it does nothing where there is no terminal."""
-    if not wanted:
-        yield lambda title: None
-        return
-    rich = load("rich.progress", "progress=True", extra="cli")
-    console = load("rich.console", "progress=True", extra="cli").Console(file=sys.stderr)
-    if not console.is_terminal:
-        yield lambda title: None
-        return
-    columns = (
-        rich.BarColumn(20),
-        rich.MofNCompleteColumn(),
-        rich.TimeElapsedColumn(),
-        rich.TextColumn("{task.description}"),
-    )
-    with rich.Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=total)
-        begun = 0
-
-        def show(title: str) -> None:
-            nonlocal begun
-            bar.update(task, completed=begun, description=title)
-            begun += 1
-
-        yield show
