@@ -183,7 +183,7 @@ class Loop:
                 done = kit.without(done, c.leaving)
             if kit.any(done) and self._end(done, Status.CONVERGED):
                 return True
-        if kit.any(idle := c.idle >= IDLE):
+        if self._constant is None and kit.any(idle := c.idle >= IDLE):
             at_floor = self._at_floor(idle)
             if kit.any(at_floor) and self._end(at_floor, Status.PRECISION):
                 return True
