@@ -1,0 +1,137 @@
+"""The guard, on the device: every decision is a tensor, and the host is never made to wait."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Literal, TypeAlias, get_args
+
+import torch
+from torch import Tensor
+
+from .._check import whole
+
+__all__ = ["Guard", "OnGuard"]
+
+OnGuard: TypeAlias = Literal["fallback", "stop", "off"]
+
+
+class Guard:
+    """Takes the plain gradient where d would not descend f, ⟨g, d⟩ ≤ 0, or is not finite.
+
+    Parameters
+    ----------
+    on_guard : "fallback", "stop" or "off"
+        What a trip does: the plain gradient for that step; that, and an end of the penalty after `patience`
+        trips in a row; or nothing (d that is not finite is refused even then).
+    patience : int
+        Trips in a row that end the penalty.
+
+    Examples
+    --------
+    >>> guard = Guard("fallback", 1)
+    >>> g, u = torch.tensor([1.0, 0.0]), torch.tensor([-3.0, 0.0])   # d = g + u points uphill
+    >>> guard.judge(g.norm(), 1.0, 2 * g @ u, u.norm())
+    tensor(1.)
+    """
+
+    def __init__(self, on_guard: OnGuard, patience: int) -> None:
+        if on_guard not in get_args(OnGuard):
+            raise ValueError(f"on_guard: expected 'fallback', 'stop' or 'off', got {on_guard!r}")
+        whole("patience", patience, 1)
+        self.on_guard = on_guard
+        self.patience = patience
+        self.stopped = False
+        self.counts: Tensor | None = None  # penalised steps, trips
+        self._fine = self._trip = torch.empty(0)  # (a step, no trip) and (a step, a trip)
+        self._row: Any = None  # trips in a row, and whether they were too many
+        self._words: deque[tuple[Any, Tensor]] = deque()
+
+    def judge(self, n: Tensor, nu: Tensor | float, product: Tensor | None, difference: Tensor) -> Tensor:
+        """Give 1 where the plain gradient is to be taken: from ‖g‖, ν, 2⟨g, u⟩ and ‖u‖, where d = g + νu.
+
+        Examples
+        --------
+        >>> Guard("off", 1).judge(torch.tensor(1.0), 1.0, None, torch.tensor(torch.nan))
+        tensor(1.)
+        """
+        if self.counts is None:
+            self._start(n.device)
+        if self.on_guard == "off" or product is None:
+            fine = difference.isfinite()
+        else:
+            fine = (product * nu).addcmul_(n, n, value=2) > 0  # a NaN is not
+        verdict = torch.where(fine, self._fine, self._trip)
+        assert self.counts is not None
+        self.counts.add_(verdict)
+        return verdict[1] if self.on_guard != "stop" else self._patience(verdict[1])
+
+    def poll(self) -> bool:
+        """Say whether the penalty has ended: two steps late on a GPU, where asking sooner would be a wait.
+
+        The device stops at once, so the numbers do not depend on when the host hears of it; and every rank
+        hears of it at the same step.
+
+        Examples
+        --------
+        >>> Guard("stop", 1).poll()
+        False
+        """
+        while len(self._words) > 1 and not self.stopped:
+            event, word = self._words.popleft()
+            event.synchronize()
+            self.stopped = bool(word)
+        return self.stopped
+
+    def _start(self, device: torch.device) -> None:
+        self.counts = torch.zeros(2, device=device)
+        self._trip = torch.ones(2, device=device)
+        self._fine = torch.ones(2, device=device)
+        self._fine[1].zero_()
+        self._row = torch.zeros(2, device=device)
+
+    def _patience(self, trip: Tensor) -> Tensor:
+        row, over = self._row
+        row.add_(trip).mul_(trip)
+        torch.maximum(over, (row >= self.patience).to(over.dtype), out=over)
+        skip = torch.maximum(trip, over)
+        if not over.is_cuda:
+            self.stopped = bool(over)
+        elif not torch.cuda.is_current_stream_capturing():
+            word, event = torch.empty((), pin_memory=True), torch.cuda.Event()
+            word.copy_(over, non_blocking=True)
+            event.record()
+            self._words.append((event, word))
+        return skip
+
+    def state_dict(self) -> dict[str, Any]:
+        """Give what a resumed run needs.
+
+        Examples
+        --------
+        >>> Guard("fallback", 1).state_dict()
+        {'counts': None, 'row': None}
+        """
+        return {
+            "counts": None if self.counts is None else self.counts.clone(),
+            "row": None if self.counts is None else self._row.clone(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any], device: torch.device) -> None:
+        """Take up where a saved guard left off.
+
+        Examples
+        --------
+        >>> guard = Guard("stop", 1)
+        >>> state = {"counts": torch.tensor([4.0, 1.0]), "row": torch.tensor([1.0, 1.0])}
+        >>> guard.load_state_dict(state, torch.device("cpu"))
+        >>> guard.poll()
+        True
+        """
+        self._words.clear()
+        self.counts, self.stopped = None, False
+        if state["counts"] is not None:
+            self._start(device)
+            assert self.counts is not None
+            self.counts.copy_(state["counts"])
+            self._row.copy_(state["row"])
+            self.stopped = self.on_guard == "stop" and bool(state["row"][1])

@@ -1,0 +1,470 @@
+"""CGD around any optimizer of torch.optim."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils import clip_grad_norm_
+from torch.optim import Optimizer
+
+from .._check import number
+from ..schedules import Constant, ScheduleLike
+from ._arguments import Mode, Perturbation, check
+from ._diagnostics import Diagnostics, Seen, Writer
+from ._difference import Difference
+from ._exact import curve
+from ._family import Family
+from ._guard import Guard, OnGuard
+from ._replay import Replay
+from ._when import Phase, when
+
+__all__ = ["CGD"]
+
+Closure: TypeAlias = Callable[[], Any]
+
+
+class CGD(Optimizer):
+    """Steps of any optimizer of `torch.optim`, on the landscape f + λ‖∇f‖².
+
+    A penalised step takes two gradients: g at the weights x, g⁺ at x + s with s = c·g. The base optimizer is
+    then handed d = g + ν(g⁺ − g) in the place of g. Steps that are not penalised are the base's own.
+
+    Parameters
+    ----------
+    base : torch.optim.Optimizer
+        The optimizer to take the steps, such as `SGD` or `AdamW`, of any implementation (foreach, fused).
+    lam : number, schedule or callable of the step
+        λ. Below zero it rewards a large gradient; a parameter group may have its own `"lam"`.
+    nu : number, schedule or callable
+        The weight ν of the difference, in the place of `lam`.
+    r, rho, probe : number, schedule or callable
+        The probe's length: s = r·g, ‖s‖ = ρ, or ‖s‖ = probe·‖x‖. By default the shortest at which the
+        difference is accurate (`PROBE`, by `dtype`) and at which ν need not be cut to `nu_max`.
+    mode : "difference" or "exact"
+        Exact takes 2λ·Hg by a second backward pass; the closure must call `backward(create_graph=True)`.
+    nu_max, probe_max : float or None
+        Limits on |ν| and on ‖s‖/‖x‖, so that a large gradient cannot throw the weights.
+    phase : "full", "early" or "late"
+        Penalise all steps (the default), or only the first or last `fraction` of the `steps`.
+    fraction, steps
+        Of a phase; and the length of the training.
+    from_, until, every
+        In the place of a phase: the first step to penalise, the first not to, and the distance between two.
+    warmup : int
+        Steps at the beginning that are never penalised.
+    on_guard : "fallback", "stop" or "off"
+        Where d would not descend f, ⟨g, d⟩ ≤ 0: take g for that step; or that, and end the penalty after
+        `patience` such steps in a row; or take d all the same. A second pass that is not finite always leads
+        to g. Under momentum or Adam the guard speaks of d, not of the step.
+    patience : int
+        See `on_guard`.
+    max_norm : float, optional
+        Clip d, and g in the other steps, to this norm just before the base takes it.
+    model : Module, optional
+        The network. It is needed for `perturbation="local"`; it makes the second pass cheaper and
+        `torch.compile` quieter where there is normalisation with running statistics.
+    perturbation : "global" or "local"
+        With `DistributedDataParallel`: probe along the gradient of all ranks, or of each its own.
+    eta : float, optional
+        ASAM's η: probe along T²g, T = |x| + η, instead of g, with ‖s‖ measured as ‖s/T‖.
+    replay : bool
+        Let the second pass draw the random numbers of the first.
+    dtype : torch.dtype, optional
+        The precision of the passes, where it is not that of the parameters: `torch.bfloat16` under autocast.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from steepen.torch import CGD
+    >>> model = torch.nn.Linear(4, 1)
+    >>> opt = CGD(torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), lam=0.05)
+    >>> x, y = torch.randn(32, 4), torch.randn(32, 1)
+    >>> def closure():
+    ...     opt.zero_grad()
+    ...     loss = torch.nn.functional.mse_loss(model(x), y)
+    ...     loss.backward()
+    ...     return loss
+    >>> losses = [opt.step(closure).item() for _ in range(20)]
+    >>> losses[-1] < losses[0]
+    True
+    """
+
+    def __init__(
+        self,
+        base: Optimizer,
+        lam: ScheduleLike | None = None,
+        *,
+        nu: ScheduleLike | None = None,
+        r: ScheduleLike | None = None,
+        rho: ScheduleLike | None = None,
+        probe: ScheduleLike | None = None,
+        mode: Mode = "difference",
+        nu_max: float | None = 1.0,
+        probe_max: float | None = 0.1,
+        phase: Phase | None = None,
+        fraction: float = 0.25,
+        steps: int | None = None,
+        from_: int | None = None,
+        until: int | None = None,
+        every: int = 1,
+        warmup: int = 0,
+        on_guard: OnGuard = "fallback",
+        patience: int = 1,
+        max_norm: float | None = None,
+        model: nn.Module | None = None,
+        perturbation: Perturbation = "global",
+        eta: float | None = None,
+        replay: bool = True,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        lengths: dict[str, Any] = {"r": r, "rho": rho, "probe": probe}
+        check(base, lam, nu, lengths, mode, max_norm, model, perturbation, eta, dtype)
+        self.base = base
+        self.when = when(phase, fraction, steps, from_, until, every, warmup)
+        self.exact = mode == "exact"
+        self.family = Family.of(
+            None if steps is None else int(min(self.when.end, steps)),
+            lam=lam,
+            nu=nu,
+            **lengths,
+            nu_max=None if self.exact else nu_max,
+            probe_max=None if self.exact else probe_max,
+        )
+        self.guard = Guard(on_guard, patience)
+        self.max_norm = max_norm
+        self.k = 0
+        ddp: Any = model if isinstance(model, DistributedDataParallel) and perturbation == "local" else None
+        self._local = ddp
+        self._replay = Replay(model, rng=replay)
+        self._difference = Difference(
+            self.family, self.guard, self._replay, eta, dtype, None if ddp is None else ddp.process_group
+        )
+        self._inside = False  # a closure that we call is running
+        self._seen: Seen | None = None
+        super().__init__(base.param_groups, base.defaults)
+        self.state = base.state
+        if next(self._params(), None) is None:
+            raise ValueError("base: expected an optimizer of at least one parameter, got one of none")
+
+    # -- groups and state -------------------------------------------------------------------------------
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters, to the base too; `"lam"` (or what stands for it) may differ from the others'.
+
+        Examples
+        --------
+        >>> p, q = torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(2))
+        >>> opt = CGD(torch.optim.SGD([p], lr=0.1), lam=0.1)
+        >>> opt.add_param_group({"params": [q], "lam": 0.0})
+        >>> [group["lam"] for group in opt.param_groups]
+        [0.1, 0.0]
+        """
+        if not any(param_group is group for group in self.base.param_groups):
+            self.base.add_param_group(param_group)
+        self.param_groups = self.base.param_groups
+        for p in param_group["params"]:
+            if p.is_complex():
+                shape = tuple(p.shape)
+                raise TypeError(f"base: expected real parameters, got one of {p.dtype} and shape {shape}")
+        key, common = self.family.key, getattr(self.family, self.family.key)
+        if key in param_group:
+            number(key, param_group[key], "a finite number for the group", above=-float("inf"))
+        else:  # None: as the schedule says
+            param_group[key] = common(0) if isinstance(common, Constant) else None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Give the base's state and our own; a run that loads it goes on bit for bit.
+
+        Examples
+        --------
+        >>> p = torch.nn.Parameter(torch.ones(2))
+        >>> sorted(CGD(torch.optim.SGD([p], lr=0.1), lam=0.1).state_dict())
+        ['cgd', 'param_groups', 'state']
+        """
+        for hook in self._optimizer_state_dict_pre_hooks.values():
+            hook(self)
+        state: dict[str, Any] = dict(self.base.state_dict())
+        state["cgd"] = {**self._kind(), "k": self.k, **self.guard.state_dict()}
+        for hook in self._optimizer_state_dict_post_hooks.values():
+            state = hook(self, state) or state
+        return state
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take up a state that `state_dict` gave; that of another optimizer is refused.
+
+        Examples
+        --------
+        >>> p = torch.nn.Parameter(torch.ones(2))
+        >>> CGD(torch.optim.SGD([p]), lam=0.1).load_state_dict(torch.optim.SGD([p]).state_dict())
+        Traceback (most recent call last):
+        ValueError: state_dict: expected one of CGD, which has a 'cgd' entry; got 'param_groups', 'state'. ...
+        """
+        if self._difference.pending:
+            raise RuntimeError("load_state_dict() between probe() and step(): call restore() first")
+        for hook in self._optimizer_load_state_dict_pre_hooks.values():
+            state_dict = hook(self, state_dict) or state_dict
+        own = state_dict.get("cgd")
+        if own is None:
+            names = ", ".join(repr(name) for name in sorted(state_dict))
+            raise ValueError(
+                f"state_dict: expected one of CGD, which has a 'cgd' entry; got {names}. That of a bare "
+                "optimizer goes into .base"
+            )
+        for name, value in self._kind().items():
+            if own[name] != value:
+                raise ValueError(f"state_dict: expected {name} {value!r}, as here; got {own[name]!r}")
+        self.base.load_state_dict({name: value for name, value in state_dict.items() if name != "cgd"})
+        self._share()
+        self.k = int(own["k"])
+        self.guard.load_state_dict(own, self._device())
+        for hook in self._optimizer_load_state_dict_post_hooks.values():
+            hook(self)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Clear the gradients. Called before a first pass, it also marks the random numbers to be replayed.
+
+        After a second pass whose step was left out, as a `GradScaler` may do, it puts the weights back.
+
+        Examples
+        --------
+        >>> p = torch.nn.Parameter(torch.ones(2))
+        >>> CGD(torch.optim.SGD([p]), lam=0.1).zero_grad()
+        """
+        if not self._inside:
+            if self._difference.pending:
+                if any(p.grad is not None for p in self._params()):
+                    self.restore()
+            elif self.active and not self.exact:
+                self._replay.mark(self._device())
+        super().zero_grad(set_to_none)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__.copy()
+
+    def _kind(self) -> dict[str, Any]:
+        return {"base": type(self.base).__name__, "key": self.family.key, "exact": self.exact}
+
+    def _share(self) -> None:
+        self.param_groups, self.state = self.base.param_groups, self.base.state
+
+    def _params(self) -> Iterator[Tensor]:
+        for group in self.param_groups:
+            yield from group["params"]
+
+    def _device(self) -> torch.device:
+        return next(self._params()).device
+
+    # -- the step ---------------------------------------------------------------------------------------
+
+    @property
+    def active(self) -> bool:
+        """Whether the next step is penalised, and so takes two gradients.
+
+        Examples
+        --------
+        >>> p = torch.nn.Parameter(torch.ones(2))
+        >>> CGD(torch.optim.SGD([p]), lam=0.1, warmup=5).active
+        False
+        """
+        return (
+            self.when.covers(self.k)
+            and self.k < self.family.length
+            and not self.guard.poll()
+            and any(self._strengths())
+        )
+
+    def _strengths(self) -> list[float]:
+        """Give λ, or what stands for it, of each group at this step."""
+        key = self.family.key
+        own = [group.get(key) for group in self.param_groups]
+        if None in own:
+            value = self.family.at(key, self.k)
+            own = [value if one is None else one for one in own]
+        return cast(list[float], own)
+
+    @torch.no_grad()
+    def step(self, closure: Closure | None = None, *, scaler: Any = None) -> Any:  # pyright: ignore
+        """Take one step, and give the loss of the first pass.
+
+        Parameters
+        ----------
+        closure : callable
+            Clears the gradients, computes the loss of one batch, calls `backward` and returns the loss. It is
+            called twice in a penalised step, at other weights; all it does must be repeatable. Without one,
+            the gradients are those of a `probe()` and a second backward pass.
+        scaler : torch.amp.GradScaler, optional
+            The scaler whose scale the losses carry; it takes the step, and `update` is left to the caller.
+
+        Examples
+        --------
+        >>> p = torch.nn.Parameter(torch.tensor([1.0]))
+        >>> opt = CGD(torch.optim.SGD([p], lr=0.1), lam=0.05)
+        >>> def closure():
+        ...     opt.zero_grad()
+        ...     loss = p.square().sum()
+        ...     loss.backward()
+        ...     return loss
+        >>> opt.step(closure).item()
+        1.0
+        """
+        if self.param_groups is not self.base.param_groups:  # the base was loaded behind our back
+            self._share()
+        pending = self._difference.pending
+        active = pending or self.active
+        if not active:
+            self._difference.free()
+            if self.k == self.family.length and self.when.covers(self.k):
+                warnings.warn(f"a schedule has ended at step {self.k}: the base goes on alone", stacklevel=3)
+            if closure is not None and scaler is None and self.max_norm is None:
+                loss = self.base.step(closure)
+                self.k += 1
+                return loss
+        loss = None
+        if closure is not None:
+            if pending:
+                raise RuntimeError("step(closure) after probe(): the second gradient is due, then step()")
+            loss = self._passes(closure, scaler) if active else self._call(closure)
+        elif pending:
+            self._seen = self._difference.finish(self.param_groups)
+        elif active and self.exact:
+            self._seen = curve(self.param_groups, self._strengths(), self.guard, scaler, self)
+        elif active:
+            raise RuntimeError(
+                "step() needs a second gradient here: pass a closure, or call probe() after backward(), then "
+                "backward() once more"
+            )
+        self._take(scaler, unscaled=active)
+        self.k += 1
+        return loss
+
+    @torch.no_grad()
+    def probe(self, *, scaler: Any = None) -> bool:
+        """Move the weights to x + s, for loops that cannot pass a closure; then a second pass, then `step()`.
+
+        Parameters
+        ----------
+        scaler : torch.amp.GradScaler, optional
+            The scaler whose scale the losses carry.
+
+        Returns
+        -------
+        bool
+            Whether a second pass is wanted: False while the penalty is off, and nothing is moved.
+
+        Examples
+        --------
+        >>> p = torch.nn.Parameter(torch.ones(2))
+        >>> opt = CGD(torch.optim.SGD([p], lr=0.1), lam=0.05)
+        >>> for _ in range(3):
+        ...     opt.zero_grad()
+        ...     p.square().sum().backward()
+        ...     if opt.probe():
+        ...         p.square().sum().backward()
+        ...     opt.step()
+        """
+        if self.exact:
+            raise RuntimeError("probe() in the exact mode: call backward(create_graph=True), then step()")
+        if self._local is not None and not self._inside:
+            raise RuntimeError(
+                "probe() with perturbation='local': pass step() a closure, whose first pass is kept local"
+            )
+        if not self._difference.pending and not self.active:
+            return False
+        self._difference.probe(self.param_groups, self._strengths(), self.k, scaler, self)
+        return True
+
+    def restore(self) -> None:
+        """Put the weights back to where they were before `probe()`, bit for bit, and the first gradient too.
+
+        Examples
+        --------
+        >>> p = torch.nn.Parameter(torch.tensor([0.1]))
+        >>> opt = CGD(torch.optim.SGD([p], lr=0.1), lam=0.05)
+        >>> p.square().sum().backward()
+        >>> _ = opt.probe()
+        >>> opt.restore()
+        >>> p.item() == torch.tensor(0.1).item()
+        True
+        """
+        self._difference.restore()
+
+    def _passes(self, closure: Closure, scaler: Any) -> Any:
+        """Run the passes of a penalised step; d is then in the place of the gradient."""
+        for p in self._params():
+            p.grad = None  # so that no old gradient can pass for a new one
+        if self.exact:
+            loss = self._call(closure)
+            self._seen = curve(self.param_groups, self._strengths(), self.guard, scaler, self)
+            return loss
+        self._replay.mark(self._device())
+        if self._local is None:
+            loss = self._call(closure)
+        else:
+            with self._local.no_sync():
+                loss = self._call(closure)
+        try:
+            self._difference.probe(self.param_groups, self._strengths(), self.k, scaler, self)
+            self._call(closure)
+            self._seen = self._difference.finish(self.param_groups)
+        finally:
+            self.restore()  # nothing is left to do where all went well
+        return loss
+
+    def _call(self, closure: Closure) -> Any:
+        self._inside = True
+        try:
+            with torch.enable_grad():
+                return closure()
+        finally:
+            self._inside = False
+
+    def _take(self, scaler: Any, *, unscaled: bool) -> None:
+        if self.max_norm is not None:
+            if scaler is not None and not unscaled:
+                scaler.unscale_(self.base)
+            clip_grad_norm_(self._params(), self.max_norm, foreach=True)
+        if scaler is None:
+            self.base.step()
+        else:
+            scaler.step(self.base)
+
+    # -- what was seen ----------------------------------------------------------------------------------
+
+    @property
+    def diagnostics(self) -> Diagnostics | None:
+        """What the last penalised step was like, as tensors on the device; None before there was one.
+
+        Examples
+        --------
+        >>> p = torch.nn.Parameter(torch.tensor([2.0]))
+        >>> opt = CGD(torch.optim.SGD([p], lr=0.1), lam=0.05)
+        >>> p.square().sum().backward()
+        >>> _ = opt.probe()
+        >>> p.square().sum().backward()
+        >>> opt.step()
+        >>> round(opt.diagnostics.read()["curvature"], 3)
+        2.0
+        """
+        if self._seen is None or self.guard.counts is None:
+            return None
+        return self._seen.diagnostics(self.guard.counts, self.param_groups[0]["lr"])
+
+    def log(self, writer: Writer, step: int | None = None, prefix: str = "cgd/") -> None:
+        """Write the diagnostics to TensorBoard, or to anything else with `add_scalar`.
+
+        Examples
+        --------
+        >>> class Lines:
+        ...     def add_scalar(self, tag, scalar_value, global_step=None):
+        ...         print(tag, scalar_value, global_step)
+        >>> CGD(torch.optim.SGD([torch.nn.Parameter(torch.ones(1))]), lam=0.1).log(Lines())
+        """
+        seen = self.diagnostics
+        if seen is not None:
+            for name, value in seen.read().items():
+                writer.add_scalar(prefix + name, value, self.k if step is None else step)

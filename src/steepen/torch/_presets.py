@@ -1,0 +1,115 @@
+"""Published methods, each a setting of the one family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.optim import Optimizer
+
+from ..schedules import Mapped, ScheduleLike, as_schedule
+from ._optimizer import CGD
+
+__all__ = ["ASAM", "EGR", "FGR", "GNP", "SAM", "USAM"]
+
+_PUBLISHED: dict[str, Any] = {"on_guard": "off", "nu_max": None, "probe_max": None}
+
+
+class SAM(CGD):
+    """Sharpness-aware minimisation: the gradient at x + ρ·g/‖g‖ (Foret et al., 2021).
+
+    Its penalty is ρ‖∇f‖, to first order. Options of `CGD` are taken too; as published there is no guard.
+
+    Examples
+    --------
+    >>> import torch
+    >>> opt = SAM(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), rho=0.05)
+    >>> opt.active
+    True
+    """
+
+    def __init__(self, base: Optimizer, rho: ScheduleLike = 0.05, **options: Any) -> None:
+        super().__init__(base, nu=1.0, rho=rho, **_PUBLISHED | options)
+
+
+class USAM(CGD):
+    """Unnormalised SAM: the gradient at x + ρ·g (Andriushchenko and Flammarion, 2022); its λ is ρ/2.
+
+    Examples
+    --------
+    >>> import torch
+    >>> opt = USAM(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), rho=0.1)
+    >>> opt.active
+    True
+    """
+
+    def __init__(self, base: Optimizer, rho: ScheduleLike = 0.1, **options: Any) -> None:
+        super().__init__(base, nu=1.0, r=rho, **_PUBLISHED | options)
+
+
+class GNP(CGD):
+    """Penalising the gradient norm: (1 − α)·g + α·g⁺ with g⁺ at x + ρ·g/‖g‖ (Zhao et al., 2022).
+
+    Examples
+    --------
+    >>> import torch
+    >>> opt = GNP(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), rho=0.05, alpha=0.8)
+    >>> opt.active
+    True
+    """
+
+    def __init__(
+        self, base: Optimizer, rho: ScheduleLike = 0.05, alpha: ScheduleLike = 0.8, **options: Any
+    ) -> None:
+        super().__init__(base, nu=alpha, rho=rho, **_PUBLISHED | options)
+
+
+class ASAM(CGD):
+    """Adaptive SAM: the gradient at x + ρ·T²g/‖Tg‖, T = |x| + η (Kwon et al., 2021).
+
+    Examples
+    --------
+    >>> import torch
+    >>> opt = ASAM(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), rho=0.5)
+    >>> opt.active
+    True
+    """
+
+    def __init__(self, base: Optimizer, rho: ScheduleLike = 0.5, eta: float = 0.01, **options: Any) -> None:
+        super().__init__(base, nu=1.0, rho=rho, eta=eta, **_PUBLISHED | options)
+
+
+class FGR(CGD):
+    """Gradient regularisation by a forward difference (Karakida et al., 2023).
+
+    The direction is g + (γ/ε)(g⁺ − g), with g⁺ at x + ε·g; its penalty is (γ/2)‖∇f‖².
+
+    Examples
+    --------
+    >>> import torch
+    >>> opt = FGR(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), eps=0.05, gamma=0.1)
+    >>> opt.active
+    True
+    """
+
+    def __init__(
+        self, base: Optimizer, eps: ScheduleLike = 0.05, gamma: ScheduleLike = 0.05, **options: Any
+    ) -> None:
+        lam = Mapped(lambda value: value / 2, as_schedule(gamma, "gamma"))
+        super().__init__(base, lam=lam, r=eps, **_PUBLISHED | options)
+
+
+class EGR(CGD):
+    """Explicit gradient regularisation: g + 2λHg, with the exact Hg (Barrett and Dherin, 2021).
+
+    The closure must call `backward(create_graph=True)`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> opt = EGR(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), lam=0.01)
+    >>> opt.exact
+    True
+    """
+
+    def __init__(self, base: Optimizer, lam: ScheduleLike = 0.01, **options: Any) -> None:
+        super().__init__(base, lam=lam, mode="exact", **_PUBLISHED | options)
