@@ -82,35 +82,28 @@ class Diagnostics:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a penalised step computes anyway: ‖g‖, c, ν, 2⟨g, u⟩ and ‖u‖, where d = g + νu and u ≈ c·Hg.
+    """What a penalised step computes anyway, in one tensor: ‖g‖, c, ν, ⟨g, u⟩, and ‖g + u‖ (exact: ‖d‖).
 
-    The product is None where the guard is off.
+    Here d = g + νu, and u ≈ c·Hg.
     """
 
-    n: Tensor
-    c: Tensor | float
-    nu: Tensor | float
-    product: Tensor | None
-    size: Tensor
+    numbers: Tensor
 
-    def diagnostics(self, counts: Tensor, lr: Tensor | float) -> Diagnostics:
+    def diagnostics(self, counts: Tensor, lr: Tensor | float, *, exact: bool) -> Diagnostics:
         """Derive what is of interest, from the penalised steps and trips so far and the learning rate.
 
         Examples
         --------
-        >>> one = torch.tensor(1.0)
-        >>> Seen(one, 0.1, 1.0, 0.4 * one, 0.2 * one).diagnostics(torch.tensor([4.0, 1.0]), 0.2).curvature
+        >>> seen = Seen(torch.tensor([1.0, 0.1, 1.0, 0.2, 1.2]))
+        >>> seen.diagnostics(torch.tensor([4.0, 1.0]), 0.2, exact=False).curvature
         tensor(2.)
         """
-        n = self.n
-        c, nu = (torch.as_tensor(value, dtype=n.dtype, device=n.device) for value in (self.c, self.nu))
+        n, c, nu, along, after = self.numbers.clone().unbind()
         lam = nu * c / 2
-        along = torch.full_like(n, torch.nan) if self.product is None else self.product / 2
-        after = (n * n + 2 * along + self.size**2).clamp(min=0).sqrt()
         return Diagnostics(
             gradient_norm=n,
             curvature=along / (c * n * n),
-            cosine=(n * n + along) / (n * after),
+            cosine=(n * n + (nu * along if exact else along)) / (n * after),
             guard_rate=counts[1] / counts[0],
             lam=lam,
             lam_over_implicit=4 * lam / lr,

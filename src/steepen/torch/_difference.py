@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -11,26 +10,20 @@ from torch import Tensor
 
 from ._diagnostics import Seen
 from ._family import PROBE, Family
-from ._gradients import collect, combine, missing, scale_of, unscale
+from ._gradients import find, scale_of, spend, unscale
 from ._guard import Guard
+from ._launch import Launch
+from ._plan import Plan
 from ._replay import Replay
-from ._tensors import Bucket, copy_, div_, local, move, norm, precise, scaled, sub_, twice_product
+from ._tensors import copy_, local, mix_
 
 __all__ = ["Difference"]
 
 _dist: Any = torch.distributed  # without types
 
-
-@dataclass
-class _Second:
-    """Between the passes: what the second one is to be compared with."""
-
-    buckets: list[Bucket]
-    n: Tensor
-    c: Tensor | float
-    nu: Tensor | float
-    scaler: Any
-    sums: list[Any] = field(default_factory=list[Any])  # of the first gradient over the ranks, under way
+# The slate: the numbers of the step, on the device. First those that the family asks for, then ‖g‖, c, ν,
+# ⟨g, g⁺ − g⟩, ‖g⁺‖, and whether the guard said no.
+_N, _NU, _SKIP = 4, 6, 9
 
 
 class Difference:
@@ -63,17 +56,16 @@ class Difference:
         self.eta = eta
         self.dtype = dtype
         self.ranks = ranks
-        self._second: _Second | None = None
-        self._backup: dict[Tensor, Tensor] = {}
-
-    @property
-    def pending(self) -> bool:
-        """Whether the weights are at the probe, and a second gradient is due."""
-        return self._second is not None
+        self.pending = False  # the weights are at the probe, and a second gradient is due
+        self._plan: Plan | None = None
+        self._move: Any = None
+        self._form: Any = None
+        self._scaler: Any = None
+        self._sums: list[Any] = []  # of the first gradient over the ranks, under way
 
     def free(self) -> None:
-        """Give the memory of the backup back."""
-        self._backup.clear()
+        """Give the memory of both copies back."""
+        self._plan = self._move = self._form = None
 
     def probe(
         self,
@@ -82,35 +74,32 @@ class Difference:
         k: int,
         scaler: Any,
         optimizer: Any,
+        *,
+        fresh: bool,
     ) -> None:
-        """Keep the first gradient, and move the weights to x + s."""
+        """Keep the first gradient, and move the weights to x + s; `fresh`: it cannot be an old one."""
         if self.pending:
             raise RuntimeError("probe() twice: a second backward pass and step() are due")
-        largest = max(strengths, key=abs)
-        found = collect(groups, [strength / largest for strength in strengths])
+        params, found, weights = find(groups, strengths, fresh=fresh)
         unscale(scaler, optimizer)
-        dtype = precise(found)
-        n = norm([(bucket.g, bucket.ranks) for bucket in found], dtype)
-        if self.ranks is not None:  # one length for all ranks, along the gradient of each
-            square = n * n
-            _dist.all_reduce(square, group=self.ranks)
-            n = (square / _dist.get_world_size(self.ranks)).sqrt()
-        x = norm([(bucket.x, bucket.ranks) for bucket in found], dtype) if self.family.needs_x else None
-        length = n if self.eta is None else norm([(scaled(b, self.eta), b.ranks) for b in found], dtype)
-        c, nu = self.family.weights(k, largest, length, x, self._accurate(found))
-        for bucket in found:
-            bucket.backup = [self._kept(p, x) for p, x in zip(bucket.params, bucket.x, strict=True)]
-            copy_(bucket.backup, bucket.x)
-        self._second = _Second(found, n, c, nu, scaler)
+        plan = self._plan
+        if plan is None or not plan.fits(params, weights):
+            plan = self._prepare(params, weights)
+        self._dial(self.family.numbers(k, max(strengths, key=abs), self._accurate(plan)))
+        grads = plan.parts(found)
+        self._scaler = scaler
         try:
-            for bucket in found:
-                move(bucket, c, self.eta)
-                for p in bucket.params:
-                    p.grad = None  # the second pass makes its own, whatever zero_grad does
+            self._move(lambda: self._to_probe(plan, grads), params, found)
+        except BaseException:
+            if plan.whole:
+                plan.put_back()
+            raise
+        self.pending = plan.whole = True
+        try:
+            for p in params:
+                p.grad = None  # the second pass makes its own, whatever zero_grad does
             if self.ranks is not None:  # the mean of the first gradients, while the second pass runs
-                self._second.sums = [
-                    _dist.all_reduce(g, group=self.ranks, async_op=True) for b in found for g in b.g
-                ]
+                self._sums = [_dist.all_reduce(b.held, group=self.ranks, async_op=True) for b in plan.buckets]
             torch.clear_autocast_cache()  # it holds the weights of the first pass
             self.replay.start()
         except BaseException:
@@ -119,70 +108,143 @@ class Difference:
 
     def restore(self) -> None:
         """Put the weights back bit for bit, and the first gradient; nothing, where no probe is under way."""
-        if self._second is None:
+        if not self.pending:
             return
-        second, self._second = self._second, None
-        self._return(second)
-        for bucket in second.buckets:
-            for p, grad in zip(bucket.params, bucket.held, strict=True):
-                p.grad = grad
-
-    def finish(self, groups: Sequence[dict[str, Any]]) -> Seen:
-        """Put the weights back, and d in the place of the gradient."""
-        second = self._second
-        assert second is not None
-        params = [p for group in groups for p in group["params"]]
-        if all(p.grad is None for p in params):
-            self.restore()
-            raise RuntimeError("the second pass gave no gradient: it must call backward() on its loss")
-        self._second = None
-        self._return(second)
-        found = second.buckets + missing(second.buckets, params)
-        plus = [[_or_zero(p, g) for p, g in zip(b.params, b.g, strict=True)] for b in found]
-        if second.scaler is not None:
-            for tensors in plus:
-                div_(tensors, scale_of(second.scaler, params[0].device))
-        n, dtype = second.n, second.n.dtype
-        if self.ranks is not None:
-            for work in second.sums:
-                work.wait()
-            for bucket in found:
-                div_(bucket.g, float(_dist.get_world_size(self.ranks)))
-            n = norm([(bucket.g, bucket.ranks) for bucket in found], dtype)
-        ranks = [bucket.ranks for bucket in found]
-        after = norm(zip(plus, ranks, strict=True), dtype) if self.guard.on_guard != "off" else None
-        for bucket, tensors in zip(found, plus, strict=True):
-            sub_(tensors, bucket.g)  # before ν: the difference is small, and ν may be large
-        size = norm(zip(plus, ranks, strict=True), dtype)
-        product = None if after is None else twice_product(n, after, size)
-        return combine(found, plus, self.guard, Seen(n, second.c, second.nu, product, size))
-
-    def _return(self, second: _Second) -> None:
-        self.replay.end()
+        plan = self._end()
         with torch.no_grad():
-            for bucket in second.buckets:
-                copy_(bucket.x, bucket.backup)
-                bucket.backup = []
+            plan.put_back()
+            self._mean(plan)
+            for bucket in plan.buckets:
+                for p, g in zip(bucket.params, bucket.g, strict=True):
+                    p.grad = _like(p, g.clone())
+
+    def finish(self, groups: Sequence[dict[str, Any]], *, fresh: bool) -> Seen:
+        """Put the weights back, and d in the place of the gradient."""
+        plan = self._plan
+        assert plan is not None
+        try:
+            params: list[Tensor] = [p for group in groups for p in group["params"]]
+            if all(p.grad is None for p in params):
+                raise RuntimeError("the second pass gave no gradient: it must call backward() on its loss")
+            found = [grad if (grad := p.grad) is not None else _zeros(p) for p in plan.params]
+            plus = plan.parts(found)
+            scale = None if self._scaler is None else scale_of(self._scaler, plan.device)
+        except BaseException:
+            self.restore()
+            raise
+        self._end()
+        if self._mean(plan):
+            self._slate[_N].copy_(plan.norm("held"))
+        if scale is None:
+            self._form(lambda: self._to_direction(plan, plus, None), plan.params, found)
+        else:
+            self._to_direction(plan, plus, scale)
+        self.guard.report()
+        if not fresh:
+            spend(plan.params)
+        if len(params) > len(plan.params):
+            self._rest(params, plan, scale)
+        return Seen(self._slate[_N:_SKIP])
+
+    def _end(self) -> Plan:
+        plan = self._plan
+        assert plan is not None
+        self.pending = plan.whole = False
+        self.replay.end()
         torch.clear_autocast_cache()
+        return plan
 
-    def _kept(self, p: Tensor, x: Tensor) -> Tensor:
-        """Give the memory for a backup of x, the same from step to step."""
-        kept = self._backup.get(p)
-        if kept is None or kept.shape != x.shape or kept.dtype != x.dtype or kept.device != x.device:
-            kept = self._backup[p] = torch.empty_like(x)
-        return kept
+    def _rest(self, params: Sequence[Tensor], plan: Plan, scale: Tensor | None) -> None:
+        """Form d of parameters that only the second pass came by: their g is 0."""
+        known = set(plan.params)
+        nu, skip = self._slate[_NU], self._slate[_SKIP]
+        for p in params:
+            if p.grad is not None and p not in known:
+                grad = p.grad if scale is None else p.grad / scale
+                p.grad = torch.where(skip > 0, torch.zeros_like(grad), (grad * nu).to(grad.dtype))
 
-    def _accurate(self, found: Sequence[Bucket]) -> float:
+    def _mean(self, plan: Plan) -> bool:
+        """End the sums over the ranks, if any, in a mean of the first gradients."""
+        works, self._sums = self._sums, []
+        for work in works:
+            work.wait()
+        for bucket in plan.buckets if works else []:
+            bucket.held.div_(_dist.get_world_size(self.ranks))
+        return bool(works)
+
+    def _prepare(self, params: Sequence[Tensor], weights: Sequence[float]) -> Plan:
+        self.free()  # before room is made for another
+        plan = Plan(params, weights)
+        self._slate = torch.zeros(_SKIP + 1, dtype=plan.dtype, device=plan.device)
+        self._numbers: tuple[float, ...] = (0.0,) * _N
+        self.guard.start(plan.device)
+        self.replay.look()
+        alone = self.ranks is None and plan.plain
+        self._move, self._form = (Launch(plan.device, graph=alone) for _ in range(2))
+        self._plan = plan
+        return plan
+
+    def _dial(self, numbers: tuple[float, ...]) -> None:
+        """Bring the numbers of this step to the device, each as an argument of a kernel: without a wait."""
+        for i, (old, new) in enumerate(zip(self._numbers, numbers, strict=True)):
+            if old != new:
+                self._slate[i].fill_(new)
+        self._numbers = numbers
+
+    def _to_probe(self, plan: Plan, grads: list[list[Tensor]]) -> None:
+        """Work on fixed places only, for a graph: the plan's and the slate."""
+        plan.keep()
+        for bucket, tensors in zip(plan.buckets, grads, strict=True):
+            copy_(bucket.g, tensors)
+        n = plan.norm("held")
+        if self.ranks is not None:  # one length for all ranks, along the gradient of each
+            square = n * n
+            _dist.all_reduce(square, group=self.ranks)
+            n = (square / _dist.get_world_size(self.ranks)).sqrt()
+        x = plan.norm("kept") if self.family.needs_x else None
+        length = n if self.eta is None else plan.adapted(self.eta)
+        c, nu = self.family.weights(self._slate[:_N], length, x)
+        for bucket in plan.buckets:
+            bucket.move(c, self.eta)
+        self._slate[_N : _NU + 1].copy_(torch.stack((n, c, nu)))
+
+    def _to_direction(self, plan: Plan, plus: list[list[Tensor]], scale: Tensor | None) -> None:
+        """Work on fixed places only, for a graph: the plan's and the slate."""
+        plan.put_back()
+        for bucket, tensors in zip(plan.buckets, plus, strict=True):
+            copy_(bucket.views, tensors)
+            if scale is not None:
+                bucket.kept.div_(scale)
+        after, inner = plan.norm("kept"), plan.product()
+        n, nu = self._slate[_N], self._slate[_NU]
+        along = inner - n * n
+        skip = self.guard.judge(n, nu, along, after)
+        for bucket, tensors in zip(plan.buckets, plus, strict=True):
+            mix_(bucket.held, nu, bucket.kept, skip)
+            copy_(tensors, bucket.g)
+        self._slate[_NU + 1 :].copy_(torch.stack((along, after, skip.to(n.dtype))))
+
+    def _accurate(self, plan: Plan) -> float:
         """Give the length at which a difference is accurate in the precision of the passes."""
-        kind = found[0].x[0].device.type
         if self.dtype is not None:
             dtypes = {self.dtype}
-        elif torch.is_autocast_enabled(kind):
-            dtypes = {torch.get_autocast_dtype(kind)}
+        elif torch.is_autocast_enabled(plan.device.type):
+            dtypes = {torch.get_autocast_dtype(plan.device.type)}
         else:
-            dtypes = {bucket.x[0].dtype for bucket in found}
+            dtypes = {bucket.held.dtype for bucket in plan.buckets}
         return max(PROBE.get(dtype, PROBE[torch.bfloat16]) for dtype in dtypes)
 
 
-def _or_zero(p: Tensor, g: Tensor) -> Tensor:
-    return torch.zeros_like(g) if p.grad is None else local(p.grad)
+def _zeros(p: Tensor) -> Tensor:
+    """Give a parameter that the second pass did not come by the gradient that it has there."""
+    p.grad = torch.zeros_like(p)
+    return p.grad
+
+
+def _like(p: Tensor, part: Tensor) -> Tensor:
+    """Give this rank's part of a gradient the form of its parameter."""
+    if not hasattr(p, "to_local"):
+        return part
+    whole: Any = torch.zeros_like(p)
+    local(whole).copy_(part)
+    return whole

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from ._diagnostics import Seen
-from ._gradients import collect, combine, scale_of, unscale
+from ._gradients import find, scale_of, spend, unscale
 from ._guard import Guard
-from ._tensors import div_, norm, precise
 
 __all__ = ["curve"]
 
@@ -23,33 +22,34 @@ def curve(
 
     With a λ for each group the penalty is Σ λ_i‖g_i‖², and d = g + 2H(Λg).
     """
-    params: list[Tensor] = [p for group in groups for p in group["params"] if p.grad is not None]
-    graphs = [p.grad for p in params if p.grad is not None]
+    params, graphs, weights = find(groups, strengths)
     if not all(grad.requires_grad for grad in graphs):
         raise RuntimeError(
             "the exact mode differentiates the gradient: call backward(create_graph=True) on the loss"
         )
-    for p, grad in zip(params, graphs, strict=True):
-        p.grad = grad.detach().clone()  # nor is there a cycle any more from p to its graph and back
-    lam = max(strengths, key=abs)
-    found = collect(groups, [strength / lam for strength in strengths])
+    gradients = [grad.detach().clone() for grad in graphs]
+    for p, g in zip(params, gradients, strict=True):
+        p.grad = g  # nor is there a cycle any more from p to its graph and back
     unscale(scaler, optimizer)
-    along = {p: g * b.weight for b in found for p, g in zip(b.params, b.held, strict=True)}
+    along = [g * weight for g, weight in zip(gradients, weights, strict=True)]
     with torch.enable_grad():
-        rows = torch.autograd.grad(
-            graphs, params, [along[p] for p in params], allow_unused=True, materialize_grads=True
-        )
-    product = {p: row.detach() for p, row in zip(params, rows, strict=True)}
-    ups = [[product[p] for p in bucket.params] for bucket in found]
+        products = torch.autograd.grad(graphs, params, along, allow_unused=True, materialize_grads=True)
+    curved = [product.detach() for product in products]
     if scaler is not None:
-        for up in ups:
-            div_(up, scale_of(scaler, params[0].device))
-    dtype = precise(found)
-    n = norm([(bucket.g, ()) for bucket in found], dtype)
-    size = norm([(up, ()) for up in ups], dtype)
-    dots = [
-        (g * u).sum(dtype=dtype)
-        for b, up in zip(found, ups, strict=True)
-        for g, u in zip(b.g, up, strict=True)
-    ]
-    return combine(found, ups, guard, Seen(n, 1.0, 2 * lam, 2 * torch.stack(dots).sum(), size))
+        curved = [u / scale_of(scaler, u.device) for u in curved]
+    wide = torch.float64 if any(p.dtype == torch.float64 for p in params) else torch.float32
+
+    def product(pairs: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+        return torch.stack([(a.to(wide) * b.to(wide)).sum() for a, b in pairs]).sum()
+
+    n = product([(g, g) for g in gradients]).sqrt()
+    nu = torch.full_like(n, 2 * max(strengths, key=abs))
+    inner = product(list(zip(gradients, curved, strict=True)))
+    after = (n * n + 2 * nu * inner + nu * nu * product([(u, u) for u in curved])).clamp(min=0).sqrt()
+    guard.start(n.device)
+    skip = guard.judge(n, nu, inner, after)
+    guard.report()
+    for g, u in zip(gradients, curved, strict=True):
+        g.copy_(torch.where(skip > 0, g, g + (nu * u).to(g.dtype)))
+    spend(params)
+    return Seen(torch.stack((n, torch.ones_like(n), nu, inner, after)))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -87,38 +86,43 @@ class Family:
         all_ = (self.lam, self.nu, self.r, self.rho, self.probe)
         return min((s.length for s in all_ if s is not None and s.length is not None), default=math.inf)
 
-    def at(self, name: str, k: int) -> float:
-        """Give the value of one of the schedules at step k."""
-        return float(getattr(self, name)(k))
+    def strength(self, k: int) -> float:
+        """Give what `key` names at step k, for groups without a value of their own."""
+        return float(getattr(self, self.key)(k))
 
-    def weights(
-        self, k: int, strength: float, n: Tensor, x: Tensor | None, accurate: float
-    ) -> tuple[Any, Any]:
-        """Give c and ν at step k for gradient norm n and parameter norm x, on the device or as numbers.
+    def numbers(self, k: int, strength: float, accurate: float) -> tuple[float, float, float, float]:
+        """Give the numbers of step k: the probe's length, its least c and greatest length, and 2λ or ν.
 
         `strength` is the largest of the groups' values, in the place of the schedule's own.
         """
-        at: dict[str, float] = {
-            name: self.at(name, k) for name in ("nu", "r", "rho", "probe") if getattr(self, name) is not None
-        }
-        at[self.key] = strength
-        relative: Any = None if x is None else x / (n + _TINY)
-        if "r" in at:
-            c: Any = at["r"]
-        elif "rho" in at:
-            c = at["rho"] / (n + _TINY)
+
+        def at(name: str) -> float:
+            return strength if name == self.key else float(getattr(self, name)(k))
+
+        length = next(
+            (at(name) for name in ("r", "rho", "probe") if getattr(self, name) is not None), accurate
+        )
+        weight = at("nu") if self.lam is None else 2 * at("lam")
+        return length, abs(weight) / self.nu_max, self.probe_max, weight
+
+    def weights(self, numbers: Tensor, n: Tensor, x: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Give c and ν from those numbers, ‖g‖ and ‖x‖, all on the device."""
+        length, least, limit, weight = numbers.unbind()
+        relative = None if x is None else x / (n + _TINY)
+        if self.r is not None:
+            c = length
+        elif self.rho is not None:
+            c = length / (n + _TINY)
         else:
-            c = at.get("probe", accurate) * relative
-            if "lam" in at and "probe" not in at:  # long enough that ν need not be cut
-                c = c.clamp(min=2 * abs(at["lam"]) / self.nu_max)
-        if self.probe_max < math.inf:
-            limit = self.probe_max * relative
-            c = limit.clamp(max=c) if isinstance(c, float) else torch.minimum(c, limit)
-        if "nu" in at:
-            return c, at["nu"]
-        nu = 2 * at["lam"] / c
-        if isinstance(nu, float):
-            return c, max(-self.nu_max, min(nu, self.nu_max))
+            assert relative is not None
+            c = length * relative
+            if self.lam is not None and self.probe is None:  # long enough that ν need not be cut
+                c = torch.maximum(c, least)
+        if relative is not None and self.probe_max < math.inf:
+            c = torch.minimum(c, limit * relative)
+        if self.lam is None:
+            return c, weight
+        nu = weight / c
         return c, nu.clamp(-self.nu_max, self.nu_max) if self.nu_max < math.inf else nu
 
     @property

@@ -1,4 +1,4 @@
-"""The gradients of a pass: collected from the parameters, and refused where they are not what they seem."""
+"""The gradients of a pass: found on the parameters, and refused where they are not what they seem."""
 
 from __future__ import annotations
 
@@ -8,92 +8,69 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._diagnostics import Seen
-from ._guard import Guard
-from ._tensors import Bucket, add_, buckets, local
-
-__all__ = ["collect", "combine", "missing", "scale_of", "unscale"]
+__all__ = ["find", "scale_of", "spend", "unscale"]
 
 _SPENT = "_steepen_spent"
 
 
-def collect(groups: Sequence[dict[str, Any]], weights: Sequence[float]) -> list[Bucket]:
-    """Sort the parameters that have a gradient into buckets, by the weight of their group.
+def find(
+    groups: Sequence[dict[str, Any]], strengths: Sequence[float], *, fresh: bool = False
+) -> tuple[list[Tensor], list[Tensor], list[float]]:
+    """Give the parameters that have a gradient, these, and weights: each group's share of the largest.
+
+    `fresh` says that the gradients cannot be those of an earlier step.
 
     Examples
     --------
     >>> p = torch.nn.Parameter(torch.ones(2))
-    >>> collect([{"params": [p]}], [1.0])
+    >>> find([{"params": [p]}], [0.1])
     Traceback (most recent call last):
     RuntimeError: no parameter has a gradient: the closure, or the loop, must call backward() on the loss
     """
-    entries: list[tuple[Tensor, Tensor, float]] = []
-    devices: set[torch.device] = set()
-    for group, weight in zip(groups, weights, strict=True):
-        for p in group["params"]:
-            grad = p.grad
-            if grad is None:
-                continue
-            if grad.layout is not torch.strided:
-                raise TypeError(
-                    f"a parameter of shape {tuple(p.shape)} has a sparse gradient; CGD needs dense ones: "
-                    "for an embedding, sparse=False"
-                )
-            if getattr(grad, _SPENT, None) == grad._version:
-                raise RuntimeError(
-                    f"a parameter of shape {tuple(p.shape)} still has the gradient of the last step: call "
-                    "zero_grad(), and backward() on a new loss"
-                )
-            devices.add(grad.device)
-            entries.append((p, _own(grad), weight))
-    if not entries:
+    largest = max(strengths, key=abs)
+    params: list[Tensor] = []
+    grads: list[Tensor] = []
+    weights: list[float] = []
+    for group, strength in zip(groups, strengths, strict=True):
+        had = [p for p in group["params"] if p.grad is not None]
+        params += had
+        grads += [p.grad for p in had]
+        weights += [strength / largest] * (len(params) - len(weights))
+    if not params:
         raise RuntimeError(
             "no parameter has a gradient: the closure, or the loop, must call backward() on the loss"
         )
-    if len(devices) > 1:
-        names = ", ".join(sorted(map(str, devices)))
-        raise ValueError(
-            f"base: expected parameters on one device, got {names}; shard the model with FSDP instead"
-        )
-    return buckets(entries)
+    for grad in grads:
+        if grad.layout is not torch.strided:
+            raise TypeError(
+                f"a parameter of shape {tuple(grad.shape)} has a sparse gradient; CGD needs dense ones: for "
+                "an embedding, sparse=False"
+            )
+    for grad in () if fresh else grads:
+        if getattr(grad, _SPENT, None) == grad._version:
+            raise RuntimeError(
+                f"a parameter of shape {tuple(grad.shape)} still has the gradient of the last step: call "
+                "zero_grad(), and backward() on a new loss"
+            )
+    return params, grads, weights
 
 
-def missing(found: Sequence[Bucket], params: Sequence[Tensor]) -> list[Bucket]:
-    """Give the parameters that only the second pass reached, with a first gradient of zero.
-
-    Examples
-    --------
-    >>> p = torch.nn.Parameter(torch.ones(2))
-    >>> p.grad = torch.ones(2)
-    >>> missing([], [p])[0].g
-    [tensor([0., 0.])]
-    """
-    known = {p for bucket in found for p in bucket.params}
-    new = [(p, p.grad) for p in params if p.grad is not None and p not in known]
-    return buckets((p, torch.zeros_like(grad), 1.0) for p, grad in new)
-
-
-def combine(found: Sequence[Bucket], ups: Sequence[Sequence[Tensor]], guard: Guard, seen: Seen) -> Seen:
-    """Put d = g + νu in the place of the gradients, or leave g there where the guard says so.
+def spend(params: Sequence[Tensor]) -> None:
+    """Mark the gradients as used by a step.
 
     Examples
     --------
     >>> p = torch.nn.Parameter(torch.ones(2))
     >>> p.grad = torch.ones(2)
-    >>> one = torch.tensor(1.0)
-    >>> found = collect([{"params": [p]}], [1.0])
-    >>> _ = combine(found, [[torch.ones(2)]], Guard("off", 1), Seen(one, 1.0, 0.5, one, one))
-    >>> p.grad
-    tensor([1.5000, 1.5000])
+    >>> spend([p])
+    >>> find([{"params": [p]}], [0.1])
+    Traceback (most recent call last):
+    RuntimeError: a parameter of shape (2,) still has the gradient of the last step: call zero_grad(), ...
     """
-    skip = guard.judge(seen.n, seen.nu, seen.product, seen.size)
-    for bucket, up in zip(found, ups, strict=True):
-        fused = bucket.fused and all(g.stride() == u.stride() for g, u in zip(bucket.g, up, strict=True))
-        add_(bucket.g, seen.nu, up, fused=fused, skip=skip)
-        for p, grad in zip(bucket.params, bucket.held, strict=True):
-            p.grad = grad
+    for p in params:
+        grad = p.grad
+        if grad is not None:
             setattr(grad, _SPENT, grad._version)
-    return seen
 
 
 def unscale(scaler: Any, optimizer: Any) -> None:
@@ -111,11 +88,3 @@ def unscale(scaler: Any, optimizer: Any) -> None:
 def scale_of(scaler: Any, device: torch.device) -> Tensor:
     """Give a GradScaler's scale where it lies, on the device."""
     return scaler.scale(torch.ones((), device=device))
-
-
-def _own(grad: Tensor) -> Tensor:
-    """Copy a gradient that lives in the memory of another, such as a bucket of DDP, who will write there."""
-    part = local(grad)
-    if part.untyped_storage().nbytes() == part.numel() * part.element_size():
-        return grad
-    return grad.clone()

@@ -30,7 +30,8 @@ class Guard:
     --------
     >>> guard = Guard("fallback", 1)
     >>> g, u = torch.tensor([1.0, 0.0]), torch.tensor([-3.0, 0.0])   # d = g + u points uphill
-    >>> guard.judge(g.norm(), 1.0, 2 * g @ u, u.norm())
+    >>> guard.start(g.device)
+    >>> guard.judge(g.norm(), torch.tensor(1.0), g @ u, (g + u).norm())
     tensor(1.)
     """
 
@@ -46,24 +47,66 @@ class Guard:
         self._row: Any = None  # trips in a row, and whether they were too many
         self._words: deque[tuple[Any, Tensor]] = deque()
 
-    def judge(self, n: Tensor, nu: Tensor | float, product: Tensor | None, difference: Tensor) -> Tensor:
-        """Give 1 where the plain gradient is to be taken: from ‖g‖, ν, 2⟨g, u⟩ and ‖u‖, where d = g + νu.
+    def start(self, device: torch.device) -> None:
+        """Make room for the counts on the device, once.
 
         Examples
         --------
-        >>> Guard("off", 1).judge(torch.tensor(1.0), 1.0, None, torch.tensor(torch.nan))
+        >>> guard = Guard("fallback", 1)
+        >>> guard.start(torch.device("cpu"))
+        >>> guard.counts
+        tensor([0., 0.])
+        """
+        if self.counts is not None and self.counts.device == device:
+            return
+        self.counts = torch.zeros(2, device=device)
+        self._trip = torch.ones(2, device=device)
+        self._fine = torch.ones(2, device=device)
+        self._fine[1].zero_()
+        self._row = torch.zeros(2, device=device)
+
+    def judge(self, n: Tensor, nu: Tensor, along: Tensor, after: Tensor) -> Tensor:
+        """Give 1 where the plain gradient is to be taken: from ‖g‖, ν, ⟨g, u⟩ and ‖g + u‖, where d = g + νu.
+
+        Examples
+        --------
+        >>> guard = Guard("off", 1)
+        >>> guard.start(torch.device("cpu"))
+        >>> one = torch.tensor(1.0)
+        >>> guard.judge(one, one, one, torch.tensor(torch.nan))
         tensor(1.)
         """
-        if self.counts is None:
-            self._start(n.device)
-        if self.on_guard == "off" or product is None:
-            fine = difference.isfinite()
-        else:
-            fine = (product * nu).addcmul_(n, n, value=2) > 0  # a NaN is not
+        fine = after.isfinite()
+        if self.on_guard != "off":
+            fine &= torch.addcmul(n * n, nu, along) > 0
         verdict = torch.where(fine, self._fine, self._trip)
         assert self.counts is not None
         self.counts.add_(verdict)
-        return verdict[1] if self.on_guard != "stop" else self._patience(verdict[1])
+        trip = verdict[1]
+        if self.on_guard != "stop":
+            return trip
+        row, over = self._row
+        row.add_(trip).mul_(trip)
+        over.copy_(torch.maximum(over, (row >= self.patience).to(over.dtype)))
+        return torch.maximum(trip, over)
+
+    def report(self) -> None:
+        """Send the host word of whether the penalty has ended.
+
+        Examples
+        --------
+        >>> Guard("fallback", 1).report()
+        """
+        if self.on_guard != "stop":
+            return
+        over = self._row[1]
+        if not over.is_cuda:
+            self.stopped = bool(over)
+        elif not torch.cuda.is_current_stream_capturing():
+            word, event = torch.empty((), pin_memory=True), torch.cuda.Event()
+            word.copy_(over, non_blocking=True)
+            event.record()
+            self._words.append((event, word))
 
     def poll(self) -> bool:
         """Say whether the penalty has ended: two steps late on a GPU, where asking sooner would be a wait.
@@ -81,27 +124,6 @@ class Guard:
             event.synchronize()
             self.stopped = bool(word)
         return self.stopped
-
-    def _start(self, device: torch.device) -> None:
-        self.counts = torch.zeros(2, device=device)
-        self._trip = torch.ones(2, device=device)
-        self._fine = torch.ones(2, device=device)
-        self._fine[1].zero_()
-        self._row = torch.zeros(2, device=device)
-
-    def _patience(self, trip: Tensor) -> Tensor:
-        row, over = self._row
-        row.add_(trip).mul_(trip)
-        torch.maximum(over, (row >= self.patience).to(over.dtype), out=over)
-        skip = torch.maximum(trip, over)
-        if not over.is_cuda:
-            self.stopped = bool(over)
-        elif not torch.cuda.is_current_stream_capturing():
-            word, event = torch.empty((), pin_memory=True), torch.cuda.Event()
-            word.copy_(over, non_blocking=True)
-            event.record()
-            self._words.append((event, word))
-        return skip
 
     def state_dict(self) -> dict[str, Any]:
         """Give what a resumed run needs.
@@ -130,7 +152,7 @@ class Guard:
         self._words.clear()
         self.counts, self.stopped = None, False
         if state["counts"] is not None:
-            self._start(device)
+            self.start(device)
             assert self.counts is not None
             self.counts.copy_(state["counts"])
             self._row.copy_(state["row"])

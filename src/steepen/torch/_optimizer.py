@@ -222,6 +222,7 @@ class CGD(Optimizer):
         self._share()
         self.k = int(own["k"])
         self.guard.load_state_dict(own, self._device())
+        self._difference.free()
         for hook in self._optimizer_load_state_dict_post_hooks.values():
             hook(self)
 
@@ -283,11 +284,10 @@ class CGD(Optimizer):
         key = self.family.key
         own = [group.get(key) for group in self.param_groups]
         if None in own:
-            value = self.family.at(key, self.k)
+            value = self.family.strength(self.k)
             own = [value if one is None else one for one in own]
         return cast(list[float], own)
 
-    @torch.no_grad()
     def step(self, closure: Closure | None = None, *, scaler: Any = None) -> Any:  # pyright: ignore
         """Take one step, and give the loss of the first pass.
 
@@ -312,6 +312,14 @@ class CGD(Optimizer):
         >>> opt.step(closure).item()
         1.0
         """
+        if self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks:
+            return self._hooked_step(closure, scaler=scaler)
+        return self._step(closure, scaler=scaler)
+
+    step.hooked = True  # pyright: ignore  # for torch: no wrapper, whose record costs more than all of the above
+
+    @torch.no_grad()
+    def _step(self, closure: Closure | None = None, *, scaler: Any = None) -> Any:
         if self.param_groups is not self.base.param_groups:  # the base was loaded behind our back
             self._share()
         pending = self._difference.pending
@@ -330,7 +338,7 @@ class CGD(Optimizer):
                 raise RuntimeError("step(closure) after probe(): the second gradient is due, then step()")
             loss = self._passes(closure, scaler) if active else self._call(closure)
         elif pending:
-            self._seen = self._difference.finish(self.param_groups)
+            self._seen = self._difference.finish(self.param_groups, fresh=False)
         elif active and self.exact:
             self._seen = curve(self.param_groups, self._strengths(), self.guard, scaler, self)
         elif active:
@@ -341,6 +349,8 @@ class CGD(Optimizer):
         self._take(scaler, unscaled=active)
         self.k += 1
         return loss
+
+    _hooked_step = Optimizer.profile_hook_step(_step)
 
     @torch.no_grad()
     def probe(self, *, scaler: Any = None) -> bool:
@@ -375,7 +385,7 @@ class CGD(Optimizer):
             )
         if not self._difference.pending and not self.active:
             return False
-        self._difference.probe(self.param_groups, self._strengths(), self.k, scaler, self)
+        self._difference.probe(self.param_groups, self._strengths(), self.k, scaler, self, fresh=False)
         return True
 
     def restore(self) -> None:
@@ -408,9 +418,9 @@ class CGD(Optimizer):
             with self._local.no_sync():
                 loss = self._call(closure)
         try:
-            self._difference.probe(self.param_groups, self._strengths(), self.k, scaler, self)
+            self._difference.probe(self.param_groups, self._strengths(), self.k, scaler, self, fresh=True)
             self._call(closure)
-            self._seen = self._difference.finish(self.param_groups)
+            self._seen = self._difference.finish(self.param_groups, fresh=True)
         finally:
             self.restore()  # nothing is left to do where all went well
         return loss
@@ -452,7 +462,7 @@ class CGD(Optimizer):
         """
         if self._seen is None or self.guard.counts is None:
             return None
-        return self._seen.diagnostics(self.guard.counts, self.param_groups[0]["lr"])
+        return self._seen.diagnostics(self.guard.counts, self.param_groups[0]["lr"], exact=self.exact)
 
     def log(self, writer: Writer, step: int | None = None, prefix: str = "cgd/") -> None:
         """Write the diagnostics to TensorBoard, or to anything else with `add_scalar`.

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _NormBase as NormBase  # pyright: ignore[reportPrivateUsage]
@@ -13,6 +14,8 @@ from torch.nn.modules.instancenorm import _InstanceNorm as InstanceNorm  # pyrig
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 __all__ = ["Replay"]
+
+_WATCHED = 3  # passes in which to find out whether a network draws from Python's or NumPy's generator
 
 
 class Replay:
@@ -23,8 +26,8 @@ class Replay:
     model : Module, optional
         Whose running statistics to leave alone. Without one, they are found as the second pass runs.
     rng : bool
-        Whether to replay random numbers: those of torch, on the CPU and the parameters' device, and those
-        of Python's `random`.
+        Whether to replay random numbers: those of torch, on the CPU and the parameters' device; and those of
+        Python and NumPy, if one of the first passes is seen to draw from their global generators.
 
     Examples
     --------
@@ -41,8 +44,21 @@ class Replay:
     def __init__(self, model: nn.Module | None, *, rng: bool) -> None:
         self.model = model
         self.rng = rng
-        self._marked: list[tuple[Callable[[Any], Any], Any]] = []
+        self._norms: list[nn.Module] = []
+        self._torch: list[tuple[torch.Generator, torch.Tensor]] = []
+        self._other: tuple[Any, Any] | None = None  # states of Python's and NumPy's generators
+        self._watched = 0
         self._undo: list[Callable[[], None]] = []
+
+    def look(self) -> None:
+        """Find the model's modules with running statistics.
+
+        Examples
+        --------
+        >>> Replay(nn.BatchNorm1d(2), rng=True).look()
+        """
+        if self.model is not None:
+            self._norms = [module for module in self.model.modules() if isinstance(module, NormBase)]
 
     def mark(self, device: torch.device) -> None:
         """Remember the random numbers to come: the first pass starts here.
@@ -53,16 +69,19 @@ class Replay:
         """
         if not self.rng:
             return
-        self._marked = [(torch.set_rng_state, torch.get_rng_state()), (random.setstate, random.getstate())]
-        if device.type != "cpu":
-            if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+        generators = [torch.default_generator]
+        if device.type == "cuda":
+            if torch.cuda.is_current_stream_capturing():
                 raise RuntimeError(
                     "random numbers cannot be replayed while a CUDA graph is captured; pass replay=False "
                     "(a network without dropout loses nothing by it)"
                 )
+            generators.append(torch.cuda.default_generators[device.index or 0])
+        elif device.type != "cpu":
             kind: Any = torch.get_device_module(device)
-            state = kind.get_rng_state(device)
-            self._marked.append((lambda state: kind.set_rng_state(state, device), state))
+            generators.append(kind.default_generators[device.index or 0])
+        self._torch = [(generator, generator.get_state()) for generator in generators]
+        self._other = _states() if self._watched < _WATCHED else None
 
     def start(self) -> None:
         """Begin the second pass.
@@ -71,19 +90,28 @@ class Replay:
         --------
         >>> norm = nn.BatchNorm1d(2)
         >>> replay = Replay(norm, rng=False)
+        >>> replay.look()
         >>> replay.start()
         >>> _ = norm(torch.randn(8, 2))
         >>> replay.end()
         >>> norm.running_mean
         tensor([0., 0.])
         """
-        for put, state in self._marked:
-            put(state)
-        if self.model is not None:
-            for module in self.model.modules():
-                self._leave(module)
-        else:
+        for generator, state in self._torch:
+            generator.set_state(state)
+        if self._other is not None:
+            python, numpy = self._other
+            now = _states()
+            if python == now[0] and _same(numpy, now[1]):
+                self._watched += 1  # it may never do so; to ask takes longer than a small network
+            else:
+                self._watched = 0
+                random.setstate(python)
+                np.random.set_state(numpy)  # noqa: NPY002
+        if self.model is None:
             self._undo.append(register_module_forward_pre_hook(self._before).remove)
+        for module in self._norms:
+            self._leave(module)
 
     def end(self) -> None:
         """End the second pass.
@@ -96,16 +124,30 @@ class Replay:
             self._undo.pop()()
 
     def _before(self, module: nn.Module, _: Any) -> None:
-        self._leave(module)
+        if isinstance(module, NormBase):
+            self._leave(module)
 
-    def _leave(self, module: nn.Module) -> None:
-        if not isinstance(module, NormBase) or not module.training or not module.track_running_stats:
+    def _leave(self, module: Any) -> None:
+        """Let a module in training mode use the statistics of its batch and update none."""
+        if not module.training or not module.track_running_stats:
             return
-        # so told, a module in training mode uses the batch's statistics and updates none
-        module.track_running_stats = False
-        self._undo.append(lambda: setattr(module, "track_running_stats", True))
+        changed: dict[str, Any] = {"track_running_stats": True}
+        object.__setattr__(module, "track_running_stats", False)  # a module's own way is slow
         if isinstance(module, InstanceNorm):  # updates whatever statistics it has
-            mean, var = module.running_mean, module.running_var
+            changed |= {"running_mean": module.running_mean, "running_var": module.running_var}
             module.running_mean = module.running_var = None
-            self._undo.append(lambda: setattr(module, "running_mean", mean))
-            self._undo.append(lambda: setattr(module, "running_var", var))
+        self._undo.append(lambda: _set(module, changed))
+
+
+def _set(module: Any, values: dict[str, Any]) -> None:
+    object.__setattr__(module, "track_running_stats", values.pop("track_running_stats"))
+    for name, value in values.items():
+        setattr(module, name, value)
+
+
+def _states() -> tuple[Any, Any]:
+    return random.getstate(), np.random.get_state()  # noqa: NPY002
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a[0] == b[0] and np.array_equal(a[1], b[1]) and a[2:] == b[2:]

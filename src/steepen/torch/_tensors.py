@@ -1,49 +1,18 @@
-"""Arithmetic on lists of tensors, in few kernels and without asking the device for a number."""
+"""Arithmetic on lists of tensors and on long vectors, without asking the device for a number."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = [
-    "Bucket",
-    "add_",
-    "buckets",
-    "copy_",
-    "div_",
-    "local",
-    "move",
-    "norm",
-    "precise",
-    "scaled",
-    "sub_",
-    "twice_product",
-]
+__all__ = ["add_", "copy_", "dot", "is_dense", "local", "mix_", "norm", "shards"]
 
 _torch: Any = torch  # its operations on lists have names with an underscore, and no types
-copy_, div_, sub_ = _torch._foreach_copy_, _torch._foreach_div_, _torch._foreach_sub_
-
-
-@dataclass
-class Bucket:
-    """Parameters that one fused call can take: one dtype, one weight, sharded over the same ranks.
-
-    `g` holds the parts of the first gradient that lie on this rank, `x` those of the parameters. A tensor
-    that is not laid out like its parameter, as of a strided view, stands in a bucket of its own.
-    """
-
-    weight: float
-    ranks: tuple[Any, ...]
-    fused: bool
-    params: list[Tensor] = field(default_factory=list[Tensor])
-    held: list[Tensor] = field(default_factory=list[Tensor])
-    x: list[Tensor] = field(default_factory=list[Tensor])
-    g: list[Tensor] = field(default_factory=list[Tensor])
-    backup: list[Tensor] = field(default_factory=list[Tensor])
+copy_ = _torch._foreach_copy_
+_LONGEST = 2**30  # elements that one product of BLAS takes
 
 
 def local(tensor: Tensor) -> Tensor:
@@ -59,7 +28,13 @@ def local(tensor: Tensor) -> Tensor:
 
 
 def shards(tensor: Tensor) -> tuple[Any, ...]:
-    """Give the process groups over which a tensor is sharded; none for a plain one."""
+    """Give the process groups over which a tensor is sharded; none for a plain one.
+
+    Examples
+    --------
+    >>> shards(torch.ones(2))
+    ()
+    """
     mesh = getattr(tensor, "device_mesh", None)
     if mesh is None:
         return ()
@@ -67,128 +42,71 @@ def shards(tensor: Tensor) -> tuple[Any, ...]:
     return tuple(mesh.get_group(i) for i, placement in enumerate(placements) if placement.is_shard())
 
 
-def buckets(entries: Iterable[tuple[Tensor, Tensor, float]]) -> list[Bucket]:
-    """Sort (parameter, gradient, weight) into buckets.
+def is_dense(tensor: Tensor) -> bool:
+    """Say whether the elements lie side by side in memory, in whatever order of the axes.
 
     Examples
     --------
-    >>> p = torch.zeros(3)
-    >>> [len(bucket.x) for bucket in buckets([(p, torch.ones(3), 1.0), (p, torch.ones(3), 0.5)])]
-    [1, 1]
+    >>> is_dense(torch.ones(2, 3).T), is_dense(torch.ones(4)[::2])
+    (True, False)
     """
-    found: dict[tuple[Any, ...], Bucket] = {}
-    for p, grad, weight in entries:
-        x, g = local(p), local(grad)
-        ranks = shards(p)
-        fused = x.stride() == g.stride() and _dense(x)
-        key = (x.dtype, weight, ranks, fused)
-        bucket = found.get(key)
-        if bucket is None:
-            bucket = found[key] = Bucket(weight, ranks, fused)
-        bucket.params.append(p)
-        bucket.held.append(grad)
-        bucket.x.append(x)
-        bucket.g.append(g)
-    return list(found.values())
-
-
-def precise(found: Sequence[Bucket]) -> torch.dtype:
-    """Give the dtype for norms and factors: at least float32.
-
-    Examples
-    --------
-    >>> precise(buckets([(torch.ones(2, dtype=torch.bfloat16), torch.ones(2, dtype=torch.bfloat16), 1.0)]))
-    torch.float32
-    """
-    return torch.float64 if any(bucket.x[0].dtype == torch.float64 for bucket in found) else torch.float32
-
-
-def _dense(tensor: Tensor) -> bool:
     if tensor.is_contiguous():
         return True
-    # the axes in the order of their strides must be contiguous: true of channels_last, false of x[::2]
     axes = sorted(range(tensor.ndim), key=tensor.stride, reverse=True)
     return tensor.permute(axes).is_contiguous()
 
 
-def add_(
-    xs: Sequence[Tensor],
-    c: Tensor | float,
-    ys: Sequence[Tensor],
-    *,
-    fused: bool = True,
-    skip: Tensor | None = None,
-) -> None:
-    """Add c·y to each x, computed in float32 where x is shorter; nothing is touched where `skip` is 1.
-
-    The fused SGD step of torch is just that: it reads its factor and its flag on the device, so neither costs
-    a wait, and a skipped update does not let a NaN of y through.
+def add_(xs: list[Tensor], c: Tensor, ys: list[Tensor]) -> None:
+    """Add c·y to each x, computed in float32 where x is shorter; each y must be laid out like its x.
 
     Examples
     --------
     >>> x = [torch.ones(2)]
     >>> add_(x, torch.tensor(0.5), [torch.full((2,), 4.0)])
-    >>> add_(x, 1.0, [torch.full((2,), torch.nan)], skip=torch.ones(()))
     >>> x
     [tensor([3., 3.])]
     """
-    if not fused:
-        for x, y in zip(xs, ys, strict=True):
-            wide = torch.promote_types(x.dtype, torch.float32)
-            total = (x.to(wide) + c * y.to(wide)).to(x.dtype)
-            x.copy_(total if skip is None else torch.where(skip > 0, x, total))
-        return
-    if isinstance(c, Tensor) and c.is_cuda:
-        c = c.float()  # the kernel reads a float32
+    _sgd(xs, ys, -c)
+
+
+def mix_(x: Tensor, weight: Tensor, y: Tensor, skip: Tensor) -> None:
+    """Replace x by x + weight·(y − x), the difference formed first; nothing is touched where `skip` is 1.
+
+    A skipped update does not let a NaN of y through.
+
+    Examples
+    --------
+    >>> x, y = torch.ones(2), torch.full((2,), 3.0)
+    >>> mix_(x, torch.tensor(0.5), y, torch.tensor(0.0))
+    >>> mix_(x, torch.tensor(0.5), y * torch.nan, torch.tensor(1.0))
+    >>> x
+    tensor([2., 2.])
+    """
+    _sgd([x], [y], -weight, decay=-1.0, skip=skip)
+
+
+def _sgd(
+    xs: list[Tensor], ys: list[Tensor], lr: Tensor, decay: float = 0.0, skip: Tensor | None = None
+) -> None:
+    """Take x − lr·(y + decay·x): the fused step of torch reads its factor and its flag on the device."""
+    if lr.is_cuda:
+        lr = lr.float()  # what the kernel reads
     _torch._fused_sgd_(
-        list(xs),
-        list(ys),
+        xs,
+        ys,
         [],
-        weight_decay=0.0,
+        weight_decay=decay,
         momentum=0.0,
-        lr=c,
+        lr=lr,
         dampening=0.0,
         nesterov=False,
-        maximize=True,
+        maximize=False,
         is_first_step=False,
         found_inf=skip,
     )
 
 
-def move(bucket: Bucket, c: Tensor | float, eta: float | None) -> None:
-    """Move the parameters to x + s: s = c·g, or c·T²g with ASAM's T = |x| + η.
-
-    Examples
-    --------
-    >>> x = torch.tensor([1.0, 2.0])
-    >>> (bucket,) = buckets([(x, torch.ones(2), 1.0)])
-    >>> move(bucket, 0.5, eta=0.0)
-    >>> x
-    tensor([1.5000, 4.0000])
-    """
-    c = c if bucket.weight == 1.0 else c * bucket.weight
-    if eta is None:
-        add_(bucket.x, c, bucket.g, fused=bucket.fused)
-        return
-    for x, g in zip(bucket.x, bucket.g, strict=True):  # one at a time: no copy of all the parameters
-        x.add_(x.abs().add_(eta).square_().mul_(g).mul_(c))
-
-
-def scaled(bucket: Bucket, eta: float) -> list[Tensor]:
-    """Give the norms of T·g, T = |x| + η, a tensor at a time.
-
-    Examples
-    --------
-    >>> (bucket,) = buckets([(torch.tensor([3.0, -4.0]), torch.ones(2), 1.0)])
-    >>> scaled(bucket, eta=0.0)
-    [tensor(5.)]
-    """
-    return [
-        _torch.linalg.vector_norm(x.abs().add_(eta).mul_(g)) for x, g in zip(bucket.x, bucket.g, strict=True)
-    ]
-
-
-def norm(lists: Iterable[tuple[Sequence[Tensor], tuple[Any, ...]]], dtype: torch.dtype) -> Tensor:
+def norm(parts: Iterable[tuple[Iterable[Tensor], tuple[Any, ...]]], dtype: torch.dtype) -> Tensor:
     """Give the norm over all tensors, each list with the process groups it is sharded over.
 
     Examples
@@ -196,26 +114,50 @@ def norm(lists: Iterable[tuple[Sequence[Tensor], tuple[Any, ...]]], dtype: torch
     >>> norm([([torch.tensor([3.0]), torch.tensor([4.0])], ())], torch.float32)
     tensor(5.)
     """
-    here: list[Tensor] = []
-    spread: dict[tuple[Any, ...], list[Tensor]] = {}
-    for tensors, ranks in lists:
-        (spread.setdefault(ranks, []) if ranks else here).extend(
-            _torch._foreach_norm(list(tensors), 2, dtype=dtype)
-        )
-    for ranks, norms in spread.items():
-        square = torch.stack(norms).square().sum()
-        for group in ranks:
-            _torch.distributed.all_reduce(square, group=group)
-        here.append(square.sqrt())
-    return _torch.linalg.vector_norm(torch.stack(here)) if len(here) > 1 else here[0]
+    norms: list[Tensor] = []
+    for tensors, ranks in parts:
+        own: list[Tensor] = [_torch.linalg.vector_norm(tensor, dtype=dtype) for tensor in tensors]
+        norms += [sum_over(_length(own).square(), ranks).sqrt()] if ranks else own
+    return _length(norms)
 
 
-def twice_product(g: Tensor, plus: Tensor, difference: Tensor) -> Tensor:
-    """Give 2⟨g, u⟩ from ‖g‖, ‖g + u‖ and ‖u‖: two norms cost less than a product of many tensors.
+def dot(parts: Iterable[tuple[Tensor, Tensor, tuple[Any, ...]]], dtype: torch.dtype) -> Tensor:
+    """Give ⟨a, b⟩ over all pairs of vectors, each with the process groups it is sharded over.
 
     Examples
     --------
-    >>> twice_product(torch.tensor(1.0), torch.tensor(3.0), torch.tensor(2.0))
-    tensor(4.)
+    >>> a, b = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
+    >>> dot([(a, b, ())], torch.float32)
+    tensor(11.)
     """
-    return (plus * plus).addcmul_(g, g, value=-1).addcmul_(difference, difference, value=-1)
+    products: list[Tensor] = []
+    for a, b, ranks in parts:
+        if a.dtype == dtype:
+            starts = range(0, max(len(a), 1), _LONGEST)
+            product = _sum([torch.dot(a[i : i + _LONGEST], b[i : i + _LONGEST]) for i in starts])
+        else:  # bfloat16: its dot would be rounded to 8 bits; 2⟨a, b⟩ = ‖a‖² + ‖b‖² − ‖a − b‖²
+            sizes: list[Tensor] = [_torch.linalg.vector_norm(x, dtype=dtype).square() for x in (a, b, a - b)]
+            product = (sizes[0] + sizes[1] - sizes[2]) / 2
+        products.append(sum_over(product, ranks))
+    return _sum(products)
+
+
+def sum_over(value: Tensor, ranks: tuple[Any, ...]) -> Tensor:
+    """Add up a number over process groups, in place.
+
+    Examples
+    --------
+    >>> sum_over(torch.tensor(2.0), ())
+    tensor(2.)
+    """
+    for group in ranks:
+        _torch.distributed.all_reduce(value, group=group)
+    return value
+
+
+def _length(norms: list[Tensor]) -> Tensor:
+    return norms[0] if len(norms) == 1 else _torch.linalg.vector_norm(torch.stack(norms))
+
+
+def _sum(values: list[Tensor]) -> Tensor:
+    return values[0] if len(values) == 1 else torch.stack(values).sum()

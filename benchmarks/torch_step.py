@@ -1,0 +1,351 @@
+"""Time and memory of a training step: the base optimizer, two bare passes, SAM's peers, and ours.
+
+    python benchmarks/torch_step.py            # on a GPU: bf16, the models of the bars
+    python benchmarks/torch_step.py --quick    # small shapes, also on a CPU: does it run?
+
+Each row is a median over rounds in which all take turns, as a ratio to two bare passes (forward, backward,
+forward, backward, one step of the base) and to one step of the base.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import itertools
+import json
+import math
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from steepen.torch import CGD, SAM
+
+Closure = Callable[[], Tensor]
+Step = Callable[[], None]
+
+
+class MLP(nn.Sequential):
+    """Four million parameters in six tensors of weights."""
+
+    def __init__(self, width: int = 1024) -> None:
+        sizes = [784, width, width, width, width, 10]
+        layers: list[nn.Module] = []
+        for a, b in itertools.pairwise(sizes):
+            layers += [nn.Linear(a, b), nn.ReLU()]
+        super().__init__(*layers[:-1])
+
+
+class Block(nn.Module):
+    """Two convolutions and a way around them."""
+
+    def __init__(self, before: int, after: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(before, after, 3, stride, 1, bias=False)
+        self.norm1 = nn.BatchNorm2d(after)
+        self.conv2 = nn.Conv2d(after, after, 3, 1, 1, bias=False)
+        self.norm2 = nn.BatchNorm2d(after)
+        around = stride != 1 or before != after
+        self.around = (
+            nn.Sequential(nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after))
+            if around
+            else nn.Identity()
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        inner = self.norm2(self.conv2(F.relu(self.norm1(self.conv1(x)))))
+        return F.relu(inner + self.around(x))
+
+
+class ResNet18(nn.Sequential):
+    """The form used on 32 × 32 pictures."""
+
+    def __init__(self, width: int = 64) -> None:
+        layers: list[nn.Module] = [nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
+        before = width
+        for factor, stride in ((1, 1), (2, 2), (4, 2), (8, 2)):
+            layers += [Block(before, width * factor, stride), Block(width * factor, width * factor, 1)]
+            before = width * factor
+        super().__init__(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, 10))
+
+
+class Layer(nn.Module):
+    """One layer of the transformer."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        b, t, c = x.shape
+        q, k, v = self.qkv(self.norm1(x)).view(b, t, 3, self.heads, c // self.heads).permute(2, 0, 3, 1, 4)
+        x = x + self.out(
+            F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, t, c)
+        )
+        return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+
+class GPT2(nn.Module):
+    """GPT-2 small: 124 million parameters, the output tied to the embedding."""
+
+    def __init__(
+        self, vocabulary: int = 50257, length: int = 1024, width: int = 768, depth: int = 12
+    ) -> None:
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
+        self.layers = nn.Sequential(*(Layer(width, width // 64) for _ in range(depth)))
+        self.norm = nn.LayerNorm(width)
+        for p in self.parameters():
+            if p.ndim > 1:
+                nn.init.normal_(p, std=0.02)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.tokens(tokens) + self.places.weight[: tokens.shape[1]]
+        return F.linear(self.norm(self.layers(x)), self.tokens.weight)
+
+
+def problems(device: torch.device, quick: bool) -> dict[str, Callable[[], tuple[nn.Module, Closure]]]:
+    """Build each model with the closure of a batch."""
+
+    def closure(model: nn.Module, x: Tensor, y: Tensor) -> tuple[nn.Module, Closure]:
+        def run() -> Tensor:
+            with torch.autocast(device.type, dtype=torch.bfloat16):
+                out = model(x)
+                loss = F.cross_entropy(out.flatten(0, -2), y.flatten())
+            loss.backward()
+            return loss
+
+        return model, run
+
+    def gpt2() -> tuple[nn.Module, Closure]:
+        model = GPT2(1000, 64, 128, 2) if quick else GPT2()
+        vocabulary, length = (1000, 64) if quick else (50257, 1024)
+        tokens = torch.randint(0, vocabulary, (2 if quick else 16, length), device=device)
+        return closure(model.to(device), tokens, tokens.roll(-1, 1))
+
+    def resnet() -> tuple[nn.Module, Closure]:
+        n = 8 if quick else 512
+        x = torch.randn(n, 3, 32, 32, device=device).to(memory_format=torch.channels_last)
+        model = ResNet18(8 if quick else 64).to(device, memory_format=torch.channels_last)
+        return closure(model, x, torch.randint(0, 10, (n,), device=device))
+
+    def mlp(n: int) -> Callable[[], tuple[nn.Module, Closure]]:
+        def build() -> tuple[nn.Module, Closure]:
+            x = torch.randn(n, 784, device=device)
+            return closure(
+                MLP(64 if quick else 1024).to(device), x, torch.randint(0, 10, (n,), device=device)
+            )
+
+        return build
+
+    if quick:
+        return {"GPT-2": gpt2, "ResNet-18": resnet, "MLP": mlp(64)}
+    return {
+        "GPT-2 124M, 16 × 1024": gpt2,
+        "ResNet-18, batch 512": resnet,
+        "MLP 4M, batch 4096": mlp(4096),
+        "MLP 4M, batch 512": mlp(512),
+    }
+
+
+def sam_of_the_paper(base: torch.optim.Optimizer, closure: Closure, rho: float = 0.05) -> Step:
+    """Write SAM as its paper and the common implementations do: loops over the parameters."""
+    params = [p for group in base.param_groups for p in group["params"]]
+
+    def step() -> None:
+        base.zero_grad()
+        closure()
+        with torch.no_grad():
+            norms = [p.grad.norm(p=2) for p in params]
+            scale = rho / (torch.norm(torch.stack(norms), p=2) + 1e-12)
+            kept = [p.data.clone() for p in params]
+            for p in params:
+                p.add_(p.grad * scale)
+        base.zero_grad()
+        closure()
+        with torch.no_grad():
+            for p, x in zip(params, kept, strict=True):
+                p.data = x
+        base.step()
+
+    return step
+
+
+def methods(model: nn.Module, closure: Closure) -> dict[str, Step]:
+    """Build the steps to compare, each with an optimizer of its own on the same model."""
+
+    def sgd() -> torch.optim.Optimizer:
+        return torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9)
+
+    def ours(optimizer: CGD) -> Step:
+        def run() -> Tensor:
+            optimizer.zero_grad()
+            return closure()
+
+        return lambda: optimizer.step(run)
+
+    base = sgd()
+
+    def plain() -> None:
+        base.zero_grad()
+        closure()
+        base.step()
+
+    def through_closure() -> None:
+        def run() -> Tensor:
+            base.zero_grad()
+            return closure()
+
+        base.step(run)
+
+    def bare() -> None:
+        base.zero_grad()
+        closure()
+        base.zero_grad()
+        closure()
+        base.step()
+
+    found: dict[str, Step] = {
+        "SGD": plain,
+        "SGD, by closure": through_closure,
+        "two bare passes": bare,
+        "SAM as in its paper": sam_of_the_paper(sgd(), closure),
+        "CGD-FD": ours(CGD(sgd(), lam=0.01, model=model, dtype=torch.bfloat16)),
+        "CGD-FD, no guard": ours(CGD(sgd(), lam=0.01, model=model, dtype=torch.bfloat16, on_guard="off")),
+        "CGD-FD, model not given": ours(CGD(sgd(), lam=0.01, dtype=torch.bfloat16)),
+        "our SAM": ours(SAM(sgd(), rho=0.05, model=model)),
+        "CGD-FD off": ours(CGD(sgd(), lam=0.01, until=1, from_=0, warmup=0, model=model)),
+    }
+    peer = peers(model, closure)
+    return found | peer
+
+
+def peers(model: nn.Module, closure: Closure) -> dict[str, Step]:
+    """Use pytorch_optimizer's SAM where it can be imported."""
+    try:
+        from pytorch_optimizer import SAM as PeerSAM
+    except ImportError as error:
+        print(f"pytorch_optimizer cannot be imported here ({error}): left out")
+        return {}
+    optimizer = PeerSAM(model.parameters(), base_optimizer=torch.optim.SGD, rho=0.05, lr=1e-4, momentum=0.9)
+
+    def step() -> None:
+        closure()
+        optimizer.first_step(zero_grad=True)
+        closure()
+        optimizer.second_step(zero_grad=True)
+
+    return {"pytorch_optimizer's SAM": step}
+
+
+def clock(device: torch.device, step: Step, times: int) -> float:
+    """Give the seconds of one step, over a block of them."""
+    if device.type != "cuda":
+        start = time.perf_counter()
+        for _ in range(times):
+            step()
+        return (time.perf_counter() - start) / times
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    torch.cuda.synchronize()
+    begin.record()
+    for _ in range(times):
+        step()
+    end.record()
+    torch.cuda.synchronize()
+    return begin.elapsed_time(end) / 1e3 / times
+
+
+def measure(device: torch.device, steps: dict[str, Step], seconds: float) -> dict[str, list[float]]:
+    """Let the methods take turns in blocks; the machine is noisy, and a ratio within one round is less so."""
+    times = {}
+    for name, step in steps.items():
+        for _ in range(5):
+            step()
+        times[name] = max(1, round(0.03 / clock(device, step, 3)))
+    blocks: dict[str, list[float]] = {name: [] for name in steps}
+    names = list(steps)
+    start = time.perf_counter()
+    turn = 0
+    while time.perf_counter() - start < seconds or turn < 5:
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            blocks[name].append(clock(device, steps[name], times[name]))
+        turn += 1
+    return blocks
+
+
+def ratio(ours: list[float], theirs: list[float]) -> float:
+    """Give the median over the rounds of one time over another."""
+    return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
+
+
+def memory(device: torch.device, build: Callable[[], tuple[nn.Module, Closure]]) -> dict[str, float]:
+    """Give the peak memory of a step over that of two bare passes, in copies of the parameters."""
+    if device.type != "cuda":
+        return {}
+    peaks: dict[str, int] = {}
+    size = 0
+    for name in ("two bare passes", "CGD-FD", "CGD-FD off"):
+        model, closure = build()
+        size = sum(p.numel() * p.element_size() for p in model.parameters())
+        step = methods(model, closure)[name]
+        for _ in range(3):
+            step()
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        for _ in range(2):
+            step()
+        torch.cuda.synchronize()
+        peaks[name] = torch.cuda.max_memory_allocated()
+        del model, closure, step
+        gc.collect()
+        torch.cuda.empty_cache()
+    return {name: (peaks[name] - peaks["two bare passes"]) / size for name in ("CGD-FD", "CGD-FD off")}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="small shapes and few steps")
+    parser.add_argument("--seconds", type=float, default=20.0, help="time for each model")
+    parser.add_argument("--only", default="", help="models whose name contains this")
+    parser.add_argument("--json", type=Path, help="write the numbers here too")
+    options = parser.parse_args()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    torch.manual_seed(0)
+    torch.backends.cudnn.benchmark = True
+    where = torch.cuda.get_device_name() if device.type == "cuda" else "CPU"
+    print(f"torch {torch.__version__}, {where}, bf16 autocast")
+    results: dict[str, Any] = {}
+    for name, build in problems(device, options.quick).items():
+        if options.only not in name:
+            continue
+        model, closure = build()
+        count = sum(p.numel() for p in model.parameters())
+        seconds = measure(device, methods(model, closure), 1.0 if options.quick else options.seconds)
+        del model, closure
+        gc.collect()
+        extra = memory(device, build)
+        print(f"\n{name} ({count / 1e6:.1f}M parameters)")
+        print(f"  {'':<26}{'ms':>9}{'/ bare':>9}{'/ SGD':>9}{'memory':>9}")
+        for method, values in seconds.items():
+            base = seconds["SGD, by closure" if "off" in method else "SGD"]
+            copies = extra.get(method, math.nan)
+            shown = "" if math.isnan(copies) else f"{copies:9.2f}"
+            to_bare, to_base = ratio(values, seconds["two bare passes"]), ratio(values, base)
+            print(f"  {method:<26}{statistics.median(values) * 1e3:9.3f}{to_bare:9.3f}{to_base:9.3f}{shown}")
+        results[name] = {"seconds": seconds, "copies": extra}
+    print("\nmemory: peak over that of two bare passes, in copies of the parameters")
+    print("bars: CGD-FD / bare 1.03 (GPT-2, ResNet-18), 1.10 (MLP); off / SGD 1.01; memory 2 and 0")
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()
