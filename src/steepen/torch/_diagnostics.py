@@ -36,7 +36,8 @@ class Diagnostics:
     gradient_norm : Tensor
         ‖g‖.
     curvature : Tensor
-        gᵀHg/‖g‖², the curvature of f along the gradient.
+        gᵀHg/‖g‖², the curvature of f along the gradient; NaN where the probe is not along it (weighted
+        groups, ASAM).
     cosine : Tensor
         The cosine between g and g⁺; between g and g + 2λHg in the exact mode.
     guard_rate : Tensor
@@ -48,7 +49,7 @@ class Diagnostics:
     nu : Tensor
         The weight ν of the difference.
     probe_norm : Tensor
-        ‖s‖, the length of the probe, where no group is weighted.
+        ‖s‖, the length of the probe; NaN where it is not along g, and in the exact mode, which has none.
 
     Examples
     --------
@@ -88,13 +89,14 @@ class Seen:
     """
 
     numbers: Tensor
+    along_g: bool  # u is along H·g, and not along H times something else
 
     def diagnostics(self, counts: Tensor, lr: Tensor | float, *, exact: bool) -> Diagnostics:
         """Derive what is of interest, from the penalised steps and trips so far and the learning rate.
 
         Examples
         --------
-        >>> seen = Seen(torch.tensor([1.0, 0.1, 1.0, 0.2, 1.2]))
+        >>> seen = Seen(torch.tensor([1.0, 0.1, 1.0, 0.2, 1.2]), along_g=True)
         >>> seen.diagnostics(torch.tensor([4.0, 1.0]), 0.2, exact=False).curvature
         tensor(2.)
         """
@@ -102,11 +104,11 @@ class Seen:
         lam = nu * c / 2
         return Diagnostics(
             gradient_norm=n,
-            curvature=along / (c * n * n),
+            curvature=along / (c * n * n) if self.along_g else torch.full_like(n, torch.nan),
             cosine=(n * n + (nu * along if exact else along)) / (n * after),
             guard_rate=counts[1] / counts[0],
             lam=lam,
             lam_over_implicit=4 * lam / lr,
             nu=nu,
-            probe_norm=c * n,
+            probe_norm=c * n if self.along_g and not exact else torch.full_like(n, torch.nan),
         )

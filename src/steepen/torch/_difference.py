@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ._diagnostics import Seen
 from ._family import PROBE, Family
-from ._gradients import find, scale_of, spend, unscale
+from ._gradients import find, scale_of, unscale
 from ._guard import Guard
 from ._launch import Launch
 from ._plan import Plan
@@ -118,7 +118,7 @@ class Difference:
                 for p, g in zip(bucket.params, bucket.g, strict=True):
                     p.grad = _like(p, g.clone())
 
-    def finish(self, groups: Sequence[dict[str, Any]], *, fresh: bool) -> Seen:
+    def finish(self, groups: Sequence[dict[str, Any]]) -> Seen:
         """Put the weights back, and d in the place of the gradient."""
         plan = self._plan
         assert plan is not None
@@ -140,11 +140,9 @@ class Difference:
         else:
             self._to_direction(plan, plus, scale)
         self.guard.report()
-        if not fresh:
-            spend(plan.params)
         if len(params) > len(plan.params):
             self._rest(params, plan, scale)
-        return Seen(self._slate[_N:_SKIP])
+        return Seen(self._last, self._along_g)
 
     def _end(self) -> Plan:
         plan = self._plan
@@ -176,6 +174,8 @@ class Difference:
         self.free()  # before room is made for another
         plan = Plan(params, weights)
         self._slate = torch.zeros(_SKIP + 1, dtype=plan.dtype, device=plan.device)
+        self._last = self._slate[_N:_SKIP].clone()
+        self._along_g = self.eta is None and all(weight == 1 for weight in weights)
         self._numbers: tuple[float, ...] = (0.0,) * _N
         self.guard.start(plan.device)
         self.replay.look()
@@ -196,17 +196,21 @@ class Difference:
         plan.keep()
         for bucket, tensors in zip(plan.buckets, grads, strict=True):
             copy_(bucket.g, tensors)
-        n = plan.norm("held")
-        if self.ranks is not None:  # one length for all ranks, along the gradient of each
-            square = n * n
-            _dist.all_reduce(square, group=self.ranks)
-            n = (square / _dist.get_world_size(self.ranks)).sqrt()
+        n = self._common(plan.norm("held"))
+        length = n if self.eta is None else self._common(plan.adapted(self.eta))
         x = plan.norm("kept") if self.family.needs_x else None
-        length = n if self.eta is None else plan.adapted(self.eta)
         c, nu = self.family.weights(self._slate[:_N], length, x)
         for bucket in plan.buckets:
             bucket.move(c, self.eta)
         self._slate[_N : _NU + 1].copy_(torch.stack((n, c, nu)))
+
+    def _common(self, norm: Tensor) -> Tensor:
+        """Make ranks that probe along their own gradients agree on a length: the root of the mean square."""
+        if self.ranks is None:
+            return norm
+        square = norm * norm
+        _dist.all_reduce(square, group=self.ranks)
+        return (square / _dist.get_world_size(self.ranks)).sqrt()
 
     def _to_direction(self, plan: Plan, plus: list[list[Tensor]], scale: Tensor | None) -> None:
         """Work on fixed places only, for a graph: the plan's and the slate."""
@@ -223,6 +227,7 @@ class Difference:
             mix_(bucket.held, nu, bucket.kept, skip)
             copy_(tensors, bucket.g)
         self._slate[_NU + 1 :].copy_(torch.stack((along, after, skip.to(n.dtype))))
+        self._last.copy_(self._slate[_N:_SKIP])
 
     def _accurate(self, plan: Plan) -> float:
         """Give the length at which a difference is accurate in the precision of the passes."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ._diagnostics import Seen
-from ._gradients import find, scale_of, spend, unscale
+from ._gradients import find, scale_of, unscale
 from ._guard import Guard
 
 __all__ = ["curve"]
@@ -23,7 +23,7 @@ def curve(
     With a λ for each group the penalty is Σ λ_i‖g_i‖², and d = g + 2H(Λg).
     """
     params, graphs, weights = find(groups, strengths)
-    if not all(grad.requires_grad for grad in graphs):
+    if not any(grad.requires_grad for grad in graphs):  # that of a parameter f is linear in has none
         raise RuntimeError(
             "the exact mode differentiates the gradient: call backward(create_graph=True) on the loss"
         )
@@ -32,8 +32,15 @@ def curve(
         p.grad = g  # nor is there a cycle any more from p to its graph and back
     unscale(scaler, optimizer)
     along = [g * weight for g, weight in zip(gradients, weights, strict=True)]
+    pairs = [(graph, v) for graph, v in zip(graphs, along, strict=True) if graph.requires_grad]
     with torch.enable_grad():
-        products = torch.autograd.grad(graphs, params, along, allow_unused=True, materialize_grads=True)
+        products = torch.autograd.grad(
+            [graph for graph, _ in pairs],
+            params,
+            [v for _, v in pairs],
+            allow_unused=True,
+            materialize_grads=True,
+        )
     curved = [product.detach() for product in products]
     if scaler is not None:
         curved = [u / scale_of(scaler, u.device) for u in curved]
@@ -51,5 +58,5 @@ def curve(
     guard.report()
     for g, u in zip(gradients, curved, strict=True):
         g.copy_(torch.where(skip > 0, g, g + (nu * u).to(g.dtype)))
-    spend(params)
-    return Seen(torch.stack((n, torch.ones_like(n), nu, inner, after)))
+    along_g = all(weight == 1 for weight in weights)
+    return Seen(torch.stack((n, torch.ones_like(n), nu, inner, after)), along_g)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .._check import number
-from ..schedules import Schedule, ScheduleLike, as_schedule
+from ..schedules import ByCurvature, Constant, Schedule, ScheduleLike, as_schedule
 
 __all__ = ["PROBE", "Family"]
 
@@ -86,6 +86,11 @@ class Family:
         all_ = (self.lam, self.nu, self.r, self.rho, self.probe)
         return min((s.length for s in all_ if s is not None and s.length is not None), default=math.inf)
 
+    def reaches(self, k: int) -> bool:
+        """Say whether step k is covered by the schedules, and has a probe of some length."""
+        lengths = (self.r, self.rho, self.probe)
+        return k < self.length and all(s is None or isinstance(s, Constant) or s(k) > 0 for s in lengths)
+
     def strength(self, k: int) -> float:
         """Give what `key` names at step k, for groups without a value of their own."""
         return float(getattr(self, self.key)(k))
@@ -122,7 +127,7 @@ class Family:
             c = torch.minimum(c, limit * relative)
         if self.lam is None:
             return c, weight
-        nu = weight / c
+        nu = torch.where(c > 0, weight / c, 0.0)  # no probe, no difference
         return c, nu.clamp(-self.nu_max, self.nu_max) if self.nu_max < math.inf else nu
 
     @property
@@ -141,6 +146,10 @@ def _schedule(name: str, value: ScheduleLike, steps: int | None) -> Schedule:
         schedule = as_schedule(value, name).fit(steps)
     except ValueError as error:
         raise ValueError(f"{name}: {error} (here: steps=, the length of the training)") from error
+    if isinstance(schedule, ByCurvature):
+        raise TypeError(
+            f"{name}: expected a value for each step, got {value!r}, which waits for the curvature"
+        )
     if steps is not None and schedule.length is not None and schedule.length < steps:
         raise ValueError(
             f"{name}: the schedule covers {schedule.length} of {steps} steps; give a longer one, or until="

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["find", "scale_of", "spend", "unscale"]
+__all__ = ["find", "refuse_unscaled", "scale_of", "spend", "unscale"]
 
 _SPENT = "_steepen_spent"
 
@@ -55,7 +55,7 @@ def find(
     return params, grads, weights
 
 
-def spend(params: Sequence[Tensor]) -> None:
+def spend(params: Iterable[Tensor]) -> None:
     """Mark the gradients as used by a step.
 
     Examples
@@ -75,14 +75,18 @@ def spend(params: Sequence[Tensor]) -> None:
 
 def unscale(scaler: Any, optimizer: Any) -> None:
     """Let a GradScaler take its scale out of the gradients, and note whether they are finite."""
-    if scaler is None:
-        return
+    if scaler is not None:
+        refuse_unscaled(scaler, optimizer)
+        scaler.unscale_(optimizer.base)
+
+
+def refuse_unscaled(scaler: Any, optimizer: Any) -> None:
+    """Refuse a step whose gradients have lost their scale already: it would be taken out twice."""
     known = getattr(scaler, "_per_optimizer_states", {}).get(id(optimizer), {})
     if known.get("found_inf_per_device"):
         raise RuntimeError(
             "scaler.unscale_() has been called on this optimizer: leave that to CGD, and clip with max_norm"
         )
-    scaler.unscale_(optimizer.base)
 
 
 def scale_of(scaler: Any, device: torch.device) -> Tensor:

@@ -78,15 +78,16 @@ class Guard:
         """
         fine = after.isfinite()
         if self.on_guard != "off":
-            fine &= torch.addcmul(n * n, nu, along) > 0
+            fine &= n + nu * (along / n) > 0  # ⟨g, d⟩/‖g‖, whose parts neither overflow nor vanish
         verdict = torch.where(fine, self._fine, self._trip)
-        assert self.counts is not None
-        self.counts.add_(verdict)
         trip = verdict[1]
+        first = n.isfinite() & (n > 0)  # else there is nothing to judge: the base would get the same g
+        assert self.counts is not None
+        self.counts.add_(verdict * first)
         if self.on_guard != "stop":
             return trip
         row, over = self._row
-        row.add_(trip).mul_(trip)
+        row.copy_(torch.where(first, (row + 1) * trip, row))
         over.copy_(torch.maximum(over, (row >= self.patience).to(over.dtype)))
         return torch.maximum(trip, over)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, TypeAlias, cast
 
 import torch
@@ -19,6 +20,7 @@ from ._diagnostics import Diagnostics, Seen, Writer
 from ._difference import Difference
 from ._exact import curve
 from ._family import Family
+from ._gradients import refuse_unscaled, spend, unscale
 from ._guard import Guard, OnGuard
 from ._replay import Replay
 from ._when import Phase, when
@@ -48,7 +50,7 @@ class CGD(Optimizer):
     mode : "difference" or "exact"
         Exact takes 2λ·Hg by a second backward pass; the closure must call `backward(create_graph=True)`.
     nu_max, probe_max : float or None
-        Limits on |ν| and on ‖s‖/‖x‖, so that a large gradient cannot throw the weights.
+        Limits on the |ν| that a λ leads to and on ‖s‖/‖x‖: a large gradient cannot throw the weights.
     phase : "full", "early" or "late"
         Penalise all steps (the default), or only the first or last `fraction` of the `steps`.
     fraction, steps
@@ -146,12 +148,45 @@ class CGD(Optimizer):
         )
         self._inside = False  # a closure that we call is running
         self._seen: Seen | None = None
-        super().__init__(base.param_groups, base.defaults)
-        self.state = base.state
+        groups, state = base.param_groups, base.state
+        super().__init__(groups, base.defaults)
+        base.param_groups, base.state = groups, state  # torch has made new ones for us
         if next(self._params(), None) is None:
             raise ValueError("base: expected an optimizer of at least one parameter, got one of none")
 
-    # -- groups and state -------------------------------------------------------------------------------
+    # -- groups and state, which are the base's ---------------------------------------------------------
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The base's parameter groups.
+
+        Examples
+        --------
+        >>> p = torch.nn.Parameter(torch.ones(2))
+        >>> CGD(torch.optim.SGD([p], lr=0.1), lam=0.05).param_groups[0]["lam"]
+        0.05
+        """
+        return self.base.param_groups
+
+    @param_groups.setter
+    def param_groups(self, groups: list[dict[str, Any]]) -> None:
+        self.base.param_groups = groups
+
+    @property
+    def state(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The base's state of each parameter.
+
+        Examples
+        --------
+        >>> p = torch.nn.Parameter(torch.ones(2))
+        >>> len(CGD(torch.optim.SGD([p], lr=0.1), lam=0.05).state)
+        0
+        """
+        return self.base.state
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self.base.state = state
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters, to the base too; `"lam"` (or what stands for it) may differ from the others'.
@@ -164,18 +199,20 @@ class CGD(Optimizer):
         >>> [group["lam"] for group in opt.param_groups]
         [0.1, 0.0]
         """
-        if not any(param_group is group for group in self.base.param_groups):
-            self.base.add_param_group(param_group)
-        self.param_groups = self.base.param_groups
-        for p in param_group["params"]:
-            if p.is_complex():
+        params = param_group["params"]
+        params = param_group["params"] = [params] if isinstance(params, Tensor) else list(params)
+        for p in params:
+            if isinstance(p, Tensor) and p.is_complex():
                 shape = tuple(p.shape)
                 raise TypeError(f"base: expected real parameters, got one of {p.dtype} and shape {shape}")
         key, common = self.family.key, getattr(self.family, self.family.key)
-        if key in param_group:
-            number(key, param_group[key], "a finite number for the group", above=-float("inf"))
-        else:  # None: as the schedule says
-            param_group[key] = common(0) if isinstance(common, Constant) else None
+        own = param_group.get(key)
+        if own is not None:
+            number(key, own, "a finite number for the group", above=-float("inf"))
+        elif isinstance(common, Constant):
+            own = common(0)
+        self.base.add_param_group(param_group)
+        param_group[key] = None if own is None else float(own)  # None: as the schedule says
 
     def state_dict(self) -> dict[str, Any]:
         """Give the base's state and our own; a run that loads it goes on bit for bit.
@@ -206,6 +243,7 @@ class CGD(Optimizer):
         """
         if self._difference.pending:
             raise RuntimeError("load_state_dict() between probe() and step(): call restore() first")
+        state_dict = dict(state_dict)
         for hook in self._optimizer_load_state_dict_pre_hooks.values():
             state_dict = hook(self, state_dict) or state_dict
         own = state_dict.get("cgd")
@@ -219,7 +257,6 @@ class CGD(Optimizer):
             if own[name] != value:
                 raise ValueError(f"state_dict: expected {name} {value!r}, as here; got {own[name]!r}")
         self.base.load_state_dict({name: value for name, value in state_dict.items() if name != "cgd"})
-        self._share()
         self.k = int(own["k"])
         self.guard.load_state_dict(own, self._device())
         self._difference.free()
@@ -237,21 +274,17 @@ class CGD(Optimizer):
         >>> CGD(torch.optim.SGD([p]), lam=0.1).zero_grad()
         """
         if not self._inside:
-            if self._difference.pending:
-                if any(p.grad is not None for p in self._params()):
-                    self.restore()
-            elif self.active and not self.exact:
+            if self._difference.pending and any(p.grad is not None for p in self._params()):
+                self.restore()
+            if not self._difference.pending and self.active and not self.exact:
                 self._replay.mark(self._device())
         super().zero_grad(set_to_none)
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__.copy()
+        return {name: value for name, value in self.__dict__.items() if name != "step"}  # a scheduler's
 
     def _kind(self) -> dict[str, Any]:
         return {"base": type(self.base).__name__, "key": self.family.key, "exact": self.exact}
-
-    def _share(self) -> None:
-        self.param_groups, self.state = self.base.param_groups, self.base.state
 
     def _params(self) -> Iterator[Tensor]:
         for group in self.param_groups:
@@ -274,7 +307,7 @@ class CGD(Optimizer):
         """
         return (
             self.when.covers(self.k)
-            and self.k < self.family.length
+            and self.family.reaches(self.k)
             and not self.guard.poll()
             and any(self._strengths())
         )
@@ -320,8 +353,6 @@ class CGD(Optimizer):
 
     @torch.no_grad()
     def _step(self, closure: Closure | None = None, *, scaler: Any = None) -> Any:
-        if self.param_groups is not self.base.param_groups:  # the base was loaded behind our back
-            self._share()
         pending = self._difference.pending
         active = pending or self.active
         if not active:
@@ -330,7 +361,7 @@ class CGD(Optimizer):
                 warnings.warn(f"a schedule has ended at step {self.k}: the base goes on alone", stacklevel=3)
             if closure is not None and scaler is None and self.max_norm is None:
                 loss = self.base.step(closure)
-                self.k += 1
+                self._done(closure)
                 return loss
         loss = None
         if closure is not None:
@@ -338,7 +369,7 @@ class CGD(Optimizer):
                 raise RuntimeError("step(closure) after probe(): the second gradient is due, then step()")
             loss = self._passes(closure, scaler) if active else self._call(closure)
         elif pending:
-            self._seen = self._difference.finish(self.param_groups, fresh=False)
+            self._seen = self._difference.finish(self.param_groups)
         elif active and self.exact:
             self._seen = curve(self.param_groups, self._strengths(), self.guard, scaler, self)
         elif active:
@@ -347,7 +378,7 @@ class CGD(Optimizer):
                 "backward() once more"
             )
         self._take(scaler, unscaled=active)
-        self.k += 1
+        self._done(closure)
         return loss
 
     _hooked_step = Optimizer.profile_hook_step(_step)
@@ -420,7 +451,7 @@ class CGD(Optimizer):
         try:
             self._difference.probe(self.param_groups, self._strengths(), self.k, scaler, self, fresh=True)
             self._call(closure)
-            self._seen = self._difference.finish(self.param_groups, fresh=True)
+            self._seen = self._difference.finish(self.param_groups)
         finally:
             self.restore()  # nothing is left to do where all went well
         return loss
@@ -429,14 +460,25 @@ class CGD(Optimizer):
         self._inside = True
         try:
             with torch.enable_grad():
-                return closure()
+                if not self.exact:
+                    return closure()
+                with warnings.catch_warnings():  # torch warns of a cycle, which we break
+                    warnings.filterwarnings("ignore", "Using backward\\(\\) with create_graph=True")
+                    return closure()
         finally:
             self._inside = False
 
+    def _done(self, closure: Closure | None) -> None:
+        torch.clear_autocast_cache()  # it holds the weights before the step
+        # a loop may bring some gradients and not others; a closure brings all of them anew, or none
+        spend(self._params() if closure is None else islice(self._params(), 1))
+        self.k += 1
+
     def _take(self, scaler: Any, *, unscaled: bool) -> None:
+        refuse_unscaled(scaler, self)
         if self.max_norm is not None:
-            if scaler is not None and not unscaled:
-                scaler.unscale_(self.base)
+            if not unscaled:
+                unscale(scaler, self)
             clip_grad_norm_(self._params(), self.max_norm, foreach=True)
         if scaler is None:
             self.base.step()

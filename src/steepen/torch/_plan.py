@@ -5,7 +5,7 @@ On long vectors the arithmetic of a step is a handful of kernels, however many p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -51,6 +51,11 @@ class Bucket:
             along = g if eta is None else old.abs().add_(eta).square_().mul_(g)
             self.x[i].copy_(old + c * along)
 
+    def adapted(self, eta: float, dtype: torch.dtype) -> Iterator[Tensor]:
+        """Give T·g, a tensor at a time."""
+        for x, g in zip(self.views, self.g, strict=True):
+            yield (x.to(dtype).abs() + eta) * g.to(dtype)
+
 
 class Plan:
     """The buckets of the parameters that have a gradient; it holds as long as they stay where they are.
@@ -68,7 +73,7 @@ class Plan:
     def __init__(self, params: Sequence[Tensor], weights: Sequence[float]) -> None:
         self.ids = list(map(id, params))
         self.weights = list(weights)
-        self.dtypes = [p.dtype for p in params]
+        self.kinds = _kinds(params)
         self.whole = False  # the copy of the weights
         devices = {p.device for p in params}
         if len(devices) > 1:
@@ -90,7 +95,7 @@ class Plan:
         """Say whether these are the parameters, of the same kind and weighted the same way."""
         return (
             self.ids == list(map(id, params))
-            and self.dtypes == [p.dtype for p in params]
+            and self.kinds == _kinds(params)
             and self.device == params[0].device
             and self.weights == weights
         )
@@ -120,15 +125,20 @@ class Plan:
 
     def adapted(self, eta: float) -> Tensor:
         """Give ‖T·g‖ with ASAM's T = |x| + η."""
+        wide = self.dtype
         parts = [
-            ((x.abs().add_(eta).mul_(g) for x, g in zip(b.views, b.g, strict=True)), b.ranks)
+            ((x.to(wide).abs() + eta) * g.to(wide) for x, g in zip(b.views, b.g, strict=True))
             for b in self.buckets
         ]
-        return norm(parts, self.dtype)  # a tensor at a time
+        return norm(zip(parts, [b.ranks for b in self.buckets], strict=True), wide)  # a tensor at a time
 
     def product(self) -> Tensor:
         """Give the product of what is held with what is kept."""
         return dot([(b.held, b.kept, b.ranks) for b in self.buckets], self.dtype)
+
+
+def _kinds(params: Sequence[Tensor]) -> list[Any]:
+    return [(p.dtype, p.shape, p.stride()) for p in params]
 
 
 def _room(like: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:

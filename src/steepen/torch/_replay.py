@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+import sys
+import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -48,7 +51,7 @@ class Replay:
         self._torch: list[tuple[torch.Generator, torch.Tensor]] = []
         self._other: tuple[Any, Any] | None = None  # states of Python's and NumPy's generators
         self._watched = 0
-        self._undo: list[Callable[[], None]] = []
+        self._undo: list[Callable[[], object]] = []
 
     def look(self) -> None:
         """Find the model's modules with running statistics.
@@ -98,18 +101,22 @@ class Replay:
         tensor([0., 0.])
         """
         for generator, state in self._torch:
+            now = generator.get_state()
             generator.set_state(state)
+            self._undo.append(partial(generator.set_state, now))  # to go on as after one pass
         if self._other is not None:
-            python, numpy = self._other
-            now = _states()
-            if python == now[0] and _same(numpy, now[1]):
-                self._watched += 1  # it may never do so; to ask takes longer than a small network
+            before, after = self._other, _states()
+            if _same(before, after):
+                self._watched += 1  # it may never draw; to ask takes longer than a small network
             else:
                 self._watched = 0
-                random.setstate(python)
-                np.random.set_state(numpy)  # noqa: NPY002
+                _set_states(before)
+                self._undo.append(partial(_set_states, after))
+        self._torch, self._other = [], None  # a mark is good for one pass
         if self.model is None:
-            self._undo.append(register_module_forward_pre_hook(self._before).remove)
+            _refuse_compiled()
+            handle = register_module_forward_pre_hook(_watch(weakref.ref(self)))
+            self._undo.append(weakref.finalize(self, handle.remove))  # whichever comes first
         for module in self._norms:
             self._leave(module)
 
@@ -122,10 +129,6 @@ class Replay:
         """
         while self._undo:
             self._undo.pop()()
-
-    def _before(self, module: nn.Module, _: Any) -> None:
-        if isinstance(module, NormBase):
-            self._leave(module)
 
     def _leave(self, module: Any) -> None:
         """Let a module in training mode use the statistics of its batch and update none."""
@@ -145,9 +148,34 @@ def _set(module: Any, values: dict[str, Any]) -> None:
         setattr(module, name, value)
 
 
+def _refuse_compiled() -> None:
+    """Refuse a compiled network that is not known: its modules do not say when they run."""
+    dynamo: Any = sys.modules.get("torch._dynamo")
+    if dynamo is not None and dynamo.utils.counters["stats"]["unique_graphs"]:
+        raise RuntimeError(
+            "torch.compile is in use: give CGD the network, model=..., so that the second pass can leave its "
+            "running statistics alone"
+        )
+
+
+def _watch(replay: weakref.ref[Replay]) -> Callable[[nn.Module, Any], None]:
+    def before(module: nn.Module, _: Any) -> None:
+        owner = replay()
+        if owner is not None and isinstance(module, NormBase):
+            owner._leave(module)  # pyright: ignore[reportPrivateUsage]
+
+    return before
+
+
 def _states() -> tuple[Any, Any]:
     return random.getstate(), np.random.get_state()  # noqa: NPY002
 
 
-def _same(a: Any, b: Any) -> bool:
-    return a[0] == b[0] and np.array_equal(a[1], b[1]) and a[2:] == b[2:]
+def _set_states(states: tuple[Any, Any]) -> None:
+    random.setstate(states[0])
+    np.random.set_state(states[1])  # noqa: NPY002
+
+
+def _same(a: tuple[Any, Any], b: tuple[Any, Any]) -> bool:
+    numpy = zip(a[1], b[1], strict=True)
+    return a[0] == b[0] and all(np.array_equal(x, y) for x, y in numpy)

@@ -12,6 +12,7 @@ __all__ = ["add_", "copy_", "dot", "is_dense", "local", "mix_", "norm", "shards"
 
 _torch: Any = torch  # its operations on lists have names with an underscore, and no types
 copy_ = _torch._foreach_copy_
+_SHORT = (torch.bfloat16, torch.float16)
 _LONGEST = 2**30  # elements that one product of BLAS takes
 
 
@@ -89,15 +90,21 @@ def _sgd(
     xs: list[Tensor], ys: list[Tensor], lr: Tensor, decay: float = 0.0, skip: Tensor | None = None
 ) -> None:
     """Take x − lr·(y + decay·x): the fused step of torch reads its factor and its flag on the device."""
-    if lr.is_cuda:
-        lr = lr.float()  # what the kernel reads
+    dtype = xs[0].dtype
+    # on a CPU it leaves short numbers alone (pytorch issue 191763); on a GPU it reads a float32 factor
+    if dtype == torch.float64 if lr.is_cuda else dtype in _SHORT:
+        wide = torch.promote_types(dtype, torch.float32)
+        for x, y in zip(xs, ys, strict=True):
+            new = x.to(wide) - lr * (y.to(wide) + decay * x.to(wide))
+            x.copy_(new if skip is None else torch.where(skip > 0, x.to(wide), new))
+        return
     _torch._fused_sgd_(
         xs,
         ys,
         [],
         weight_decay=decay,
         momentum=0.0,
-        lr=lr,
+        lr=lr.float() if lr.is_cuda else lr,
         dampening=0.0,
         nesterov=False,
         maximize=False,

@@ -70,6 +70,8 @@ def when(
             raise ValueError(f"phase: expected either a phase or from_ and until, got both ({phase!r})")
         whole("from_", 0 if from_ is None else from_, 0)
         first = max(from_ or 0, warmup)
+        if steps is not None and first >= steps:
+            raise ValueError(f"from_: expected a step before the end of the training, {steps}; got {first}")
         if until is None:
             return When(first, every=every)
         whole("until", until, 0)
@@ -91,6 +93,9 @@ def when(
         raise ValueError(
             f"steps: phase={phase!r} is a part of the whole training; give the number of its steps"
         )
+    share = round(fraction * (steps - warmup if phase == "early" else steps))
+    if share == 0:
+        raise ValueError(f"fraction: {fraction} of {steps} steps is less than one")
     if phase == "early":
-        return When(warmup, warmup + round(fraction * (steps - warmup)), every)
-    return When(max(steps - round(fraction * steps), warmup), every=every)
+        return When(warmup, warmup + share, every)
+    return When(max(steps - share, warmup), every=every)
