@@ -10,12 +10,12 @@ from torch import Tensor
 
 from ._diagnostics import Seen
 from ._family import PROBE, Family
-from ._gradients import find, scale_of, unscale
+from ._gradients import find, refuse_sparse, scale_of, unscale
 from ._guard import Guard
 from ._launch import Launch
 from ._plan import Plan
 from ._replay import Replay
-from ._tensors import copy_, local, mix_
+from ._tensors import add_, copy_, local
 
 __all__ = ["Difference"]
 
@@ -60,8 +60,13 @@ class Difference:
         self._plan: Plan | None = None
         self._move: Any = None
         self._form: Any = None
-        self._scaler: Any = None
+        self.scaler: Any = None  # of the probe
         self._sums: list[Any] = []  # of the first gradient over the ranks, under way
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self.pending:
+            raise RuntimeError("a copy between probe() and step(): call restore() first")
+        return self.__dict__ | {"_plan": None, "_move": None, "_form": None}  # made anew at the next step
 
     def free(self) -> None:
         """Give the memory of both copies back."""
@@ -84,12 +89,13 @@ class Difference:
         unscale(scaler, optimizer)
         plan = self._plan
         if plan is None or not plan.fits(params, weights):
+            refuse_sparse(found)
             plan = self._prepare(params, weights)
         self._dial(self.family.numbers(k, max(strengths, key=abs), self._accurate(plan)))
         grads = plan.parts(found)
-        self._scaler = scaler
+        self.scaler = scaler
         try:
-            self._move(lambda: self._to_probe(plan, grads), params, found)
+            self._move(lambda: self._to_probe(plan, grads), found)
         except BaseException:
             if plan.whole:
                 plan.put_back()
@@ -110,9 +116,11 @@ class Difference:
         """Put the weights back bit for bit, and the first gradient; nothing, where no probe is under way."""
         if not self.pending:
             return
+        whole = self._plan is not None and self._plan.whole
         plan = self._end()
         with torch.no_grad():
-            plan.put_back()
+            if whole:
+                plan.put_back()
             self._mean(plan)
             for bucket in plan.buckets:
                 for p, g in zip(bucket.params, bucket.g, strict=True):
@@ -128,17 +136,18 @@ class Difference:
                 raise RuntimeError("the second pass gave no gradient: it must call backward() on its loss")
             found = [grad if (grad := p.grad) is not None else _zeros(p) for p in plan.params]
             plus = plan.parts(found)
-            scale = None if self._scaler is None else scale_of(self._scaler, plan.device)
+            scale = None if self.scaler is None else scale_of(self.scaler, plan.device)
+            self.replay.check()
+            if self._mean(plan):
+                self._slate[_N].copy_(plan.norm("held"))
+            if scale is None:
+                self._form(lambda: self._to_direction(plan, plus, None), found)
+            else:
+                self._to_direction(plan, plus, scale)
         except BaseException:
             self.restore()
             raise
         self._end()
-        if self._mean(plan):
-            self._slate[_N].copy_(plan.norm("held"))
-        if scale is None:
-            self._form(lambda: self._to_direction(plan, plus, None), plan.params, found)
-        else:
-            self._to_direction(plan, plus, scale)
         self.guard.report()
         if len(params) > len(plan.params):
             self._rest(params, plan, scale)
@@ -180,7 +189,7 @@ class Difference:
         self.guard.start(plan.device)
         self.replay.look()
         alone = self.ranks is None and plan.plain
-        self._move, self._form = (Launch(plan.device, graph=alone) for _ in range(2))
+        self._move, self._form = Launch.pair(plan.device, graph=alone)
         self._plan = plan
         return plan
 
@@ -215,16 +224,20 @@ class Difference:
     def _to_direction(self, plan: Plan, plus: list[list[Tensor]], scale: Tensor | None) -> None:
         """Work on fixed places only, for a graph: the plan's and the slate."""
         plan.put_back()
+        plan.whole = False  # from here on it is the second gradient's room
         for bucket, tensors in zip(plan.buckets, plus, strict=True):
             copy_(bucket.views, tensors)
             if scale is not None:
                 bucket.kept.div_(scale)
-        after, inner = plan.norm("kept"), plan.product()
-        n, nu = self._slate[_N], self._slate[_NU]
-        along = inner - n * n
+        after = plan.norm("kept")
+        for bucket in plan.buckets:
+            bucket.kept.sub_(bucket.held)  # before ν: the difference is small, and ν may be large
+        n, nu, size = self._slate[_N], self._slate[_NU], plan.norm("kept")
+        # ⟨g, u⟩ of three norms: a product of BLAS would take a work space of its own
+        along = (after * after - n * n - size * size) / 2
         skip = self.guard.judge(n, nu, along, after)
         for bucket, tensors in zip(plan.buckets, plus, strict=True):
-            mix_(bucket.held, nu, bucket.kept, skip)
+            add_([bucket.held], nu, [bucket.kept], skip)
             copy_(tensors, bucket.g)
         self._slate[_NU + 1 :].copy_(torch.stack((along, after, skip.to(n.dtype))))
         self._last.copy_(self._slate[_N:_SKIP])

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ._diagnostics import Seen
-from ._gradients import find, scale_of, unscale
+from ._gradients import find, refuse_sparse, scale_of, unscale
 from ._guard import Guard
 
 __all__ = ["curve"]
@@ -23,6 +23,7 @@ def curve(
     With a λ for each group the penalty is Σ λ_i‖g_i‖², and d = g + 2H(Λg).
     """
     params, graphs, weights = find(groups, strengths)
+    refuse_sparse(graphs)
     if not any(grad.requires_grad for grad in graphs):  # that of a parameter f is linear in has none
         raise RuntimeError(
             "the exact mode differentiates the gradient: call backward(create_graph=True) on the loss"

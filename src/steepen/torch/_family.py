@@ -142,8 +142,9 @@ def _schedule(name: str, value: ScheduleLike, steps: int | None) -> Schedule:
             number(name, value, "a positive number or a schedule", above=0)
         else:
             number(name, value, "a finite number or a schedule", above=-math.inf)
+    schedule = as_schedule(value, name)
     try:
-        schedule = as_schedule(value, name).fit(steps)
+        schedule = schedule.fit(steps)
     except ValueError as error:
         raise ValueError(f"{name}: {error} (here: steps=, the length of the training)") from error
     if isinstance(schedule, ByCurvature):

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["find", "refuse_unscaled", "scale_of", "spend", "unscale"]
+__all__ = ["find", "refuse_sparse", "refuse_unscaled", "scale_of", "spend", "unscale"]
 
 _SPENT = "_steepen_spent"
 
@@ -40,12 +40,6 @@ def find(
         raise RuntimeError(
             "no parameter has a gradient: the closure, or the loop, must call backward() on the loss"
         )
-    for grad in grads:
-        if grad.layout is not torch.strided:
-            raise TypeError(
-                f"a parameter of shape {tuple(grad.shape)} has a sparse gradient; CGD needs dense ones: for "
-                "an embedding, sparse=False"
-            )
     for grad in () if fresh else grads:
         if getattr(grad, _SPENT, None) == grad._version:
             raise RuntimeError(
@@ -53,6 +47,23 @@ def find(
                 "zero_grad(), and backward() on a new loss"
             )
     return params, grads, weights
+
+
+def refuse_sparse(grads: Iterable[Tensor]) -> None:
+    """Refuse gradients that are not dense.
+
+    Examples
+    --------
+    >>> refuse_sparse([torch.ones(2).to_sparse()])
+    Traceback (most recent call last):
+    TypeError: a parameter of shape (2,) has a sparse gradient; CGD needs dense ones: for an embedding, ...
+    """
+    for grad in grads:
+        if grad.layout is not torch.strided:
+            raise TypeError(
+                f"a parameter of shape {tuple(grad.shape)} has a sparse gradient; CGD needs dense ones: for "
+                "an embedding, sparse=False"
+            )
 
 
 def spend(params: Iterable[Tensor]) -> None:

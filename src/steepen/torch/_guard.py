@@ -126,6 +126,9 @@ class Guard:
             self.stopped = bool(word)
         return self.stopped
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_words": deque()}  # events cannot be copied, and more words will come
+
     def state_dict(self) -> dict[str, Any]:
         """Give what a resumed run needs.
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 __all__ = ["Launch"]
 
+_log = logging.getLogger("steepen")
 _MOST = 8  # graphs kept: from step to step the allocator hands out few different addresses
 
 
@@ -21,6 +24,8 @@ class Launch:
         Where the tensors are.
     graph : bool
         Whether graphs may be used at all.
+    pool
+        The memory that graphs take theirs from.
 
     Examples
     --------
@@ -31,10 +36,22 @@ class Launch:
     tensor([2., 2.])
     """
 
-    def __init__(self, device: torch.device, *, graph: bool = True) -> None:
+    def __init__(self, device: torch.device, *, graph: bool = True, pool: Any = None) -> None:
         self.graph = graph and device.type == "cuda"
+        self._pool = pool
         self._seen: set[tuple[int, ...]] = set()
         self._graphs: dict[tuple[int, ...], torch.cuda.CUDAGraph] = {}
+
+    @classmethod
+    def pair(cls, device: torch.device, *, graph: bool) -> tuple[Launch, Launch]:
+        """Make two that share the memory of what they make on the way, as they never run at once.
+
+        Examples
+        --------
+        >>> first, second = Launch.pair(torch.device("cpu"), graph=True)
+        """
+        pool: Any = torch.cuda.graph_pool_handle() if graph and device.type == "cuda" else None
+        return cls(device, graph=graph, pool=pool), cls(device, graph=graph, pool=pool)
 
     def __call__(self, function: Callable[[], object], *works_on: Sequence[Tensor]) -> None:
         """Run it, and say what tensors it works on, of those that may lie elsewhere the next time.
@@ -50,20 +67,26 @@ class Launch:
         if key in self._graphs:
             self._graphs[key].replay()
         elif key in self._seen and len(self._graphs) < _MOST:
-            self._graphs[key] = captured = _capture(function)
-            captured.replay()
+            try:
+                self._graphs[key] = captured = _capture(function, self._pool)
+            except RuntimeError as error:
+                _log.warning("no CUDA graph of the step, which is slower without: %s", error)
+                self.graph = False
+                function()
+            else:
+                captured.replay()
         else:
             if len(self._seen) < 100 * _MOST:
                 self._seen.add(key)
             function()
 
 
-def _capture(function: Callable[[], object]) -> torch.cuda.CUDAGraph:
+def _capture(function: Callable[[], object], pool: Any) -> torch.cuda.CUDAGraph:
     stream, captured = torch.cuda.Stream(), torch.cuda.CUDAGraph()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         # thread_local: another thread, such as one that pins memory, may go on meanwhile
-        captured.capture_begin(capture_error_mode="thread_local")
+        captured.capture_begin(pool=pool, capture_error_mode="thread_local")
         try:
             function()
         finally:

@@ -137,6 +137,8 @@ class CGD(Optimizer):
             nu_max=None if self.exact else nu_max,
             probe_max=None if self.exact else probe_max,
         )
+        # the groups' own values; Adadelta, for one, has a rho already
+        self.key = self.family.key if self.family.key not in base.defaults else f"cgd_{self.family.key}"
         self.guard = Guard(on_guard, patience)
         self.max_norm = max_norm
         self.k = 0
@@ -146,6 +148,7 @@ class CGD(Optimizer):
         self._difference = Difference(
             self.family, self.guard, self._replay, eta, dtype, None if ddp is None else ddp.process_group
         )
+        self._told = False  # that a schedule has ended
         self._inside = False  # a closure that we call is running
         self._seen: Seen | None = None
         groups, state = base.param_groups, base.state
@@ -157,7 +160,7 @@ class CGD(Optimizer):
     # -- groups and state, which are the base's ---------------------------------------------------------
 
     @property
-    def param_groups(self) -> list[dict[str, Any]]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def param_groups(self) -> list[dict[str, Any]]:
         """The base's parameter groups.
 
         Examples
@@ -169,11 +172,11 @@ class CGD(Optimizer):
         return self.base.param_groups
 
     @param_groups.setter
-    def param_groups(self, groups: list[dict[str, Any]]) -> None:
+    def param_groups(self, groups: list[dict[str, Any]]) -> None:  # pyright: ignore  # torch has a variable
         self.base.param_groups = groups
 
     @property
-    def state(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def state(self) -> Any:
         """The base's state of each parameter.
 
         Examples
@@ -185,7 +188,7 @@ class CGD(Optimizer):
         return self.base.state
 
     @state.setter
-    def state(self, state: Any) -> None:
+    def state(self, state: Any) -> None:  # pyright: ignore  # likewise
         self.base.state = state
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -205,10 +208,12 @@ class CGD(Optimizer):
             if isinstance(p, Tensor) and p.is_complex():
                 shape = tuple(p.shape)
                 raise TypeError(f"base: expected real parameters, got one of {p.dtype} and shape {shape}")
-        key, common = self.family.key, getattr(self.family, self.family.key)
+        key, common = self.key, getattr(self.family, self.family.key)
         own = param_group.get(key)
-        if own is not None:
+        if own is not None and self.family.key in ("lam", "nu"):
             number(key, own, "a finite number for the group", above=-float("inf"))
+        elif own is not None:
+            number(key, own, "a number for the group, 0 or more", least=0)
         elif isinstance(common, Constant):
             own = common(0)
         self.base.add_param_group(param_group)
@@ -314,8 +319,7 @@ class CGD(Optimizer):
 
     def _strengths(self) -> list[float]:
         """Give λ, or what stands for it, of each group at this step."""
-        key = self.family.key
-        own = [group.get(key) for group in self.param_groups]
+        own = [group.get(self.key) for group in self.param_groups]
         if None in own:
             value = self.family.strength(self.k)
             own = [value if one is None else one for one in own]
@@ -354,11 +358,15 @@ class CGD(Optimizer):
     @torch.no_grad()
     def _step(self, closure: Closure | None = None, *, scaler: Any = None) -> Any:
         pending = self._difference.pending
+        if pending and closure is None:
+            self._refuse_other(scaler)
         active = pending or self.active
         if not active:
             self._difference.free()
-            if self.k == self.family.length and self.when.covers(self.k):
-                warnings.warn(f"a schedule has ended at step {self.k}: the base goes on alone", stacklevel=3)
+            if not self._told and self.k >= self.family.length and self.when.covers(self.k):
+                self._told = True
+                end = int(self.family.length)
+                warnings.warn(f"a schedule has ended at step {end}: the base goes on alone", stacklevel=4)
             if closure is not None and scaler is None and self.max_norm is None:
                 loss = self.base.step(closure)
                 self._done(closure)
@@ -467,6 +475,23 @@ class CGD(Optimizer):
                     return closure()
         finally:
             self._inside = False
+
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        """For torch: after a probe, let a `GradScaler` call `step` whatever the gradients are."""
+        return self._difference.pending
+
+    def _refuse_other(self, scaler: Any) -> None:
+        """Refuse a scaler at the second gradient that was not there at the first, or calls us itself."""
+        calls = "found_inf" in self.__dict__
+        for name in ("found_inf", "grad_scale"):
+            self.__dict__.pop(name, None)
+        if calls or scaler is not self._difference.scaler:
+            self.restore()
+            raise RuntimeError(
+                "a GradScaler belongs to both halves of a step: probe(scaler=scaler), then "
+                "step(scaler=scaler), which calls scaler.step() itself"
+            )
 
     def _done(self, closure: Closure | None) -> None:
         torch.clear_autocast_cache()  # it holds the weights before the step

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._tensors import add_, copy_, dot, is_dense, local, norm, shards
+from ._tensors import add_, copy_, is_dense, local, norm, shards
 
 __all__ = ["Bucket", "Plan"]
 
@@ -73,7 +73,6 @@ class Plan:
     def __init__(self, params: Sequence[Tensor], weights: Sequence[float]) -> None:
         self.ids = list(map(id, params))
         self.weights = list(weights)
-        self.kinds = _kinds(params)
         self.whole = False  # the copy of the weights
         devices = {p.device for p in params}
         if len(devices) > 1:
@@ -90,15 +89,15 @@ class Plan:
         wide = any(p.dtype == torch.float64 for p in params)
         self.dtype = torch.float64 if wide else torch.float32  # of norms and factors
         self.plain = not any(hasattr(p, "to_local") for p in params)
+        self.layout = self._layout()
 
     def fits(self, params: Sequence[Tensor], weights: Sequence[float]) -> bool:
-        """Say whether these are the parameters, of the same kind and weighted the same way."""
-        return (
-            self.ids == list(map(id, params))
-            and self.kinds == _kinds(params)
-            and self.device == params[0].device
-            and self.weights == weights
-        )
+        """Say whether these are the parameters, where and as they were, and weighted the same way."""
+        return self.ids == list(map(id, params)) and self.layout == self._layout() and self.weights == weights
+
+    def _layout(self) -> list[Any]:
+        places = [p.data_ptr() for p in self.params] if self.plain else [p.shape for p in self.params]
+        return [places, [p.numel() for p in self.params], [p.stride() for p in self.params]]
 
     def parts(self, tensors: Sequence[Tensor]) -> list[list[Tensor]]:
         """Sort the parts of tensors that lie on this rank, one for each parameter, into the buckets."""
@@ -131,14 +130,6 @@ class Plan:
             for b in self.buckets
         ]
         return norm(zip(parts, [b.ranks for b in self.buckets], strict=True), wide)  # a tensor at a time
-
-    def product(self) -> Tensor:
-        """Give the product of what is held with what is kept."""
-        return dot([(b.held, b.kept, b.ranks) for b in self.buckets], self.dtype)
-
-
-def _kinds(params: Sequence[Tensor]) -> list[Any]:
-    return [(p.dtype, p.shape, p.stride()) for p in params]
 
 
 def _room(like: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:

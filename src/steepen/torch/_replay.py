@@ -12,13 +12,16 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.fx import GraphModule
 from torch.nn.modules.batchnorm import _NormBase as NormBase  # pyright: ignore[reportPrivateUsage]
 from torch.nn.modules.instancenorm import _InstanceNorm as InstanceNorm  # pyright: ignore[reportPrivateUsage]
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 __all__ = ["Replay"]
 
-_WATCHED = 3  # passes in which to find out whether a network draws from Python's or NumPy's generator
+# Whether a network draws from Python's or NumPy's generator is looked at in the first passes, and then now
+# and again: to ask takes longer than a small network.
+_WATCHED, _AGAIN = 3, 16
 
 
 class Replay:
@@ -30,7 +33,7 @@ class Replay:
         Whose running statistics to leave alone. Without one, they are found as the second pass runs.
     rng : bool
         Whether to replay random numbers: those of torch, on the CPU and the parameters' device; and those of
-        Python and NumPy, if one of the first passes is seen to draw from their global generators.
+        Python and NumPy, from when a pass is seen to draw from their global generators.
 
     Examples
     --------
@@ -48,10 +51,19 @@ class Replay:
         self.model = model
         self.rng = rng
         self._norms: list[nn.Module] = []
-        self._torch: list[tuple[torch.Generator, torch.Tensor]] = []
+        self._torch: list[tuple[Callable[[Any], Any], Callable[[], Any], Any]] = []
         self._other: tuple[Any, Any] | None = None  # states of Python's and NumPy's generators
-        self._watched = 0
+        self._quiet = 0  # passes since one that drew from the others
+        self._touched: list[Any] = []
+        self._seen: set[int] | None = None
+        self._hook: Callable[[nn.Module, Any], None] | None = None
         self._undo: list[Callable[[], object]] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {
+            "_hook": None,
+            "_torch": [],
+        }  # a hook knows whose it is; generators are shared
 
     def look(self) -> None:
         """Find the model's modules with running statistics.
@@ -72,19 +84,24 @@ class Replay:
         """
         if not self.rng:
             return
-        generators = [torch.default_generator]
+        sources: list[tuple[Callable[[Any], Any], Callable[[], Any]]] = []
+        cpu = torch.default_generator
+        sources.append((cpu.set_state, cpu.get_state))
         if device.type == "cuda":
             if torch.cuda.is_current_stream_capturing():
                 raise RuntimeError(
                     "random numbers cannot be replayed while a CUDA graph is captured; pass replay=False "
                     "(a network without dropout loses nothing by it)"
                 )
-            generators.append(torch.cuda.default_generators[device.index or 0])
+            there: Any = torch.cuda.default_generators[device.index or 0]
+            sources.append((there.set_offset, there.get_offset))  # cheaper than the whole state
         elif device.type != "cpu":
             kind: Any = torch.get_device_module(device)
-            generators.append(kind.default_generators[device.index or 0])
-        self._torch = [(generator, generator.get_state()) for generator in generators]
-        self._other = _states() if self._watched < _WATCHED else None
+            sources.append((partial(kind.set_rng_state, device=device), partial(kind.get_rng_state, device)))
+        self._torch = [(put, get, get()) for put, get in sources]
+        self._quiet += 1
+        watched = self._quiet <= _WATCHED or self._quiet % _AGAIN == 0
+        self._other = _states() if watched else None
 
     def start(self) -> None:
         """Begin the second pass.
@@ -100,25 +117,42 @@ class Replay:
         >>> norm.running_mean
         tensor([0., 0.])
         """
-        for generator, state in self._torch:
-            now = generator.get_state()
-            generator.set_state(state)
-            self._undo.append(partial(generator.set_state, now))  # to go on as after one pass
+        for put, get, state in self._torch:
+            self._undo.append(partial(put, get()))  # to go on as after one pass
+            put(state)
         if self._other is not None:
             before, after = self._other, _states()
-            if _same(before, after):
-                self._watched += 1  # it may never draw; to ask takes longer than a small network
-            else:
-                self._watched = 0
+            if not _same(before, after):
+                self._quiet = 0
                 _set_states(before)
                 self._undo.append(partial(_set_states, after))
         self._torch, self._other = [], None  # a mark is good for one pass
         if self.model is None:
-            _refuse_compiled()
-            handle = register_module_forward_pre_hook(_watch(weakref.ref(self)))
+            self._seen = set()
+            if self._hook is None:  # the same one every time: compiled code remembers it
+                self._hook = _watch(weakref.ref(self))
+            handle = register_module_forward_pre_hook(self._hook)
             self._undo.append(weakref.finalize(self, handle.remove))  # whichever comes first
         for module in self._norms:
             self._leave(module)
+
+    def check(self) -> None:
+        """Refuse a second pass of which nothing was seen although something is compiled.
+
+        A module says when it runs, but not from within compiled code.
+
+        Examples
+        --------
+        >>> Replay(None, rng=False).check()
+        """
+        dynamo: Any = sys.modules.get("torch._dynamo")
+        if self._seen is None or self._seen or dynamo is None:
+            return
+        if dynamo.utils.counters["stats"]["unique_graphs"]:
+            raise RuntimeError(
+                "torch.compile is in use, and hides the modules that run: give CGD the network, model=..., "
+                "so that the second pass can leave its running statistics alone"
+            )
 
     def end(self) -> None:
         """End the second pass.
@@ -127,6 +161,10 @@ class Replay:
         --------
         >>> Replay(None, rng=False).end()
         """
+        for module in self._touched:
+            object.__setattr__(module, "track_running_stats", True)
+        self._touched = []
+        self._seen = None
         while self._undo:
             self._undo.pop()()
 
@@ -134,35 +172,28 @@ class Replay:
         """Let a module in training mode use the statistics of its batch and update none."""
         if not module.training or not module.track_running_stats:
             return
-        changed: dict[str, Any] = {"track_running_stats": True}
         object.__setattr__(module, "track_running_stats", False)  # a module's own way is slow
+        self._touched.append(module)
         if isinstance(module, InstanceNorm):  # updates whatever statistics it has
-            changed |= {"running_mean": module.running_mean, "running_var": module.running_var}
-            module.running_mean = module.running_var = None
-        self._undo.append(lambda: _set(module, changed))
+            for name in ("running_mean", "running_var"):
+                self._undo.append(partial(setattr, module, name, getattr(module, name)))
+                setattr(module, name, None)
 
-
-def _set(module: Any, values: dict[str, Any]) -> None:
-    object.__setattr__(module, "track_running_stats", values.pop("track_running_stats"))
-    for name, value in values.items():
-        setattr(module, name, value)
-
-
-def _refuse_compiled() -> None:
-    """Refuse a compiled network that is not known: its modules do not say when they run."""
-    dynamo: Any = sys.modules.get("torch._dynamo")
-    if dynamo is not None and dynamo.utils.counters["stats"]["unique_graphs"]:
-        raise RuntimeError(
-            "torch.compile is in use: give CGD the network, model=..., so that the second pass can leave its "
-            "running statistics alone"
-        )
+    def _runs(self, module: nn.Module) -> None:
+        """Look at a module that is about to run, and at all in it: compiled, they would not say."""
+        if self._seen is None or id(module) in self._seen or isinstance(module, GraphModule):
+            return
+        for inner in module.modules():
+            self._seen.add(id(inner))
+            if isinstance(inner, NormBase):
+                self._leave(inner)
 
 
 def _watch(replay: weakref.ref[Replay]) -> Callable[[nn.Module, Any], None]:
     def before(module: nn.Module, _: Any) -> None:
         owner = replay()
-        if owner is not None and isinstance(module, NormBase):
-            owner._leave(module)  # pyright: ignore[reportPrivateUsage]
+        if owner is not None:
+            owner._runs(module)  # pyright: ignore[reportPrivateUsage]
 
     return before
 
