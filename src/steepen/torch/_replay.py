@@ -19,8 +19,8 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 __all__ = ["Replay"]
 
-# Whether a network draws from Python's or NumPy's generator is looked at in the first passes, and then now
-# and again: to ask takes longer than a small network.
+# In the first passes it is watched which modules run, and whether they draw from Python's or NumPy's
+# generator; the latter then now and again: to ask takes longer than a small network.
 _WATCHED, _AGAIN = 3, 16
 
 
@@ -56,24 +56,22 @@ class Replay:
         self._quiet = 0  # passes since one that drew from the others
         self._touched: list[Any] = []
         self._seen: set[int] | None = None
-        self._hook: Callable[[nn.Module, Any], None] | None = None
+        self._watched = 0
         self._undo: list[Callable[[], object]] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {
-            "_hook": None,
-            "_torch": [],
-        }  # a hook knows whose it is; generators are shared
+        return self.__dict__ | {"_torch": []}  # generators are shared, and a mark is of the moment
 
     def look(self) -> None:
-        """Find the model's modules with running statistics.
+        """Find the modules with running statistics: in the model, or anew as they run.
 
         Examples
         --------
         >>> Replay(nn.BatchNorm1d(2), rng=True).look()
         """
-        if self.model is not None:
-            self._norms = [module for module in self.model.modules() if isinstance(module, NormBase)]
+        self._watched = 0
+        everything = () if self.model is None else self.model.modules()
+        self._norms = [module for module in everything if isinstance(module, NormBase)]
 
     def mark(self, device: torch.device) -> None:
         """Remember the random numbers to come: the first pass starts here.
@@ -127,14 +125,13 @@ class Replay:
                 _set_states(before)
                 self._undo.append(partial(_set_states, after))
         self._torch, self._other = [], None  # a mark is good for one pass
-        if self.model is None:
-            self._seen = set()
-            if self._hook is None:  # the same one every time: compiled code remembers it
-                self._hook = _watch(weakref.ref(self))
-            handle = register_module_forward_pre_hook(self._hook)
-            self._undo.append(weakref.finalize(self, handle.remove))  # whichever comes first
         for module in self._norms:
             self._leave(module)
+        if self.model is None and self._watched < _WATCHED:  # a hook costs, and has code compiled anew
+            self._watched += 1
+            self._seen = set()
+            handle = register_module_forward_pre_hook(partial(_runs, weakref.ref(self)))
+            self._undo.append(weakref.finalize(self, handle.remove))  # whichever comes first
 
     def check(self) -> None:
         """Refuse a second pass of which nothing was seen although something is compiled.
@@ -179,23 +176,26 @@ class Replay:
                 self._undo.append(partial(setattr, module, name, getattr(module, name)))
                 setattr(module, name, None)
 
-    def _runs(self, module: nn.Module) -> None:
-        """Look at a module that is about to run, and at all in it: compiled, they would not say."""
+    def meet(self, module: nn.Module) -> None:
+        """Leave alone what is in a module that is about to run: compiled, its parts would not say so.
+
+        Examples
+        --------
+        >>> Replay(None, rng=False).meet(nn.BatchNorm1d(2))
+        """
         if self._seen is None or id(module) in self._seen or isinstance(module, GraphModule):
             return
         for inner in module.modules():
             self._seen.add(id(inner))
             if isinstance(inner, NormBase):
+                self._norms.append(inner)
                 self._leave(inner)
 
 
-def _watch(replay: weakref.ref[Replay]) -> Callable[[nn.Module, Any], None]:
-    def before(module: nn.Module, _: Any) -> None:
-        owner = replay()
-        if owner is not None:
-            owner._runs(module)  # pyright: ignore[reportPrivateUsage]
-
-    return before
+def _runs(replay: weakref.ref[Replay], module: nn.Module, _: Any) -> None:
+    owner = replay()
+    if owner is not None:
+        owner.meet(module)
 
 
 def _states() -> tuple[Any, Any]:
