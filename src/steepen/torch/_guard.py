@@ -120,7 +120,7 @@ class Guard:
         >>> Guard("stop", 1).poll()
         False
         """
-        while len(self._words) > 1 and not self.stopped:
+        while len(self._words) > 1 and not self.stopped and not torch.cuda.is_current_stream_capturing():
             event, word = self._words.popleft()
             event.synchronize()
             self.stopped = bool(word)

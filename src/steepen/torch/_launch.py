@@ -12,7 +12,7 @@ from torch import Tensor
 __all__ = ["Launch"]
 
 _log = logging.getLogger("steepen")
-_MOST = 8  # graphs kept: from step to step the allocator hands out few different addresses
+_MOST = 8  # graphs kept, the latest: from step to step the allocator hands out few different addresses
 
 
 class Launch:
@@ -39,8 +39,8 @@ class Launch:
     def __init__(self, device: torch.device, *, graph: bool = True, pool: Any = None) -> None:
         self.graph = graph and device.type == "cuda"
         self._pool = pool
-        self._seen: set[tuple[int, ...]] = set()
-        self._graphs: dict[tuple[int, ...], torch.cuda.CUDAGraph] = {}
+        self._seen: dict[tuple[int, ...], Any] = {}
+        self._graphs: dict[tuple[int, ...], Any] = {}
 
     @classmethod
     def pair(cls, device: torch.device, *, graph: bool) -> tuple[Launch, Launch]:
@@ -64,21 +64,23 @@ class Launch:
             function()
             return
         key = tuple([tensor.data_ptr() for tensors in works_on for tensor in tensors])
-        if key in self._graphs:
-            self._graphs[key].replay()
-        elif key in self._seen and len(self._graphs) < _MOST:
+        captured = self._graphs.pop(key, None)
+        if captured is None and key not in self._seen:
+            self._seen[key] = None
+            function()
+        else:
             try:
-                self._graphs[key] = captured = _capture(function, self._pool)
+                captured = captured or _capture(function, self._pool)
             except RuntimeError as error:
                 _log.warning("no CUDA graph of the step, which is slower without: %s", error)
                 self.graph = False
                 function()
-            else:
-                captured.replay()
-        else:
-            if len(self._seen) < 100 * _MOST:
-                self._seen.add(key)
-            function()
+                return
+            captured.replay()
+            self._graphs[key] = captured  # as the latest
+        for kept, most in ((self._graphs, _MOST), (self._seen, 100 * _MOST)):
+            if len(kept) > most:
+                del kept[next(iter(kept))]
 
 
 def _capture(function: Callable[[], object], pool: Any) -> torch.cuda.CUDAGraph:
