@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Annotated
 import typer
 
 from .._optional import load
+from ..cli._options import prepare, words
 from ..cli._tables import Column, Page, count, finite, short
 from ..problems import suite as problems_of
 from . import pictures
@@ -62,7 +62,7 @@ def _command(
         for name in SOLVERS:
             typer.echo(name)
         return 0
-    names = available() if solvers is None else _words(solvers)
+    names = available() if solvers is None else words(solvers)
     missing = [name for name in SOLVERS if name not in names] if solvers is None else []
     if missing:
         typer.echo(f"steepen: nlopt is not installed; left out: {', '.join(missing)}", err=True)
@@ -70,11 +70,11 @@ def _command(
         reference = names[0] if names else reference  # nobody asked for it
     if reference not in names and set(names) <= set(SOLVERS):
         raise ValueError(f"--reference: expected one of {', '.join(names)}; got {reference!r}")
-    suites = _words(suite)
+    suites = words(suite)
     if not suites or not set(suites) <= set(_SUITES):
         raise ValueError(f"--suite: expected names out of {', '.join(_SUITES)}; got {suite!r}")
     load("matplotlib", "steepen bench", extra="plot")
-    _prepare(out)
+    prepare(out)
     problems = [problem for name in dict.fromkeys(suites) for problem in problems_of(name)]
     try:
         results = run(problems, names, budget=budget, jobs=jobs or -1, progress=not quiet)
@@ -96,20 +96,6 @@ def _command(
         show(results, reference)
         typer.echo(f"\nThe rows, the summary and the pictures: {out}")
     return 0
-
-
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def _prepare(out: Path) -> None:
-    """Make the folder, or find out before any work why it cannot be used."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=out).close()
-    except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise ValueError(f"--out: {str(out)!r} cannot be written: {reason}") from error
 
 
 def show(results: Results, reference: str = "L-BFGS-B") -> None:

@@ -27,6 +27,7 @@ from ..bench.command import register as register_bench
 from ..directions import METHODS
 from ..functions import functions as all_functions
 from ..paper.command import register
+from ..train.command import register as register_train
 from . import _options, _tables
 
 EXIT_CODES = (
@@ -238,6 +239,7 @@ def compare(
 
 register(app)  # steepen reproduce
 register_bench(app)  # steepen bench
+register_train(app)  # steepen train
 
 
 def _method_options(

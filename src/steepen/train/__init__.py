@@ -1,0 +1,22 @@
+"""Training runs on small data: optimizers compared at equal numbers of gradients, seed by seed.
+
+A gradient is one backward pass over one minibatch. Every optimizer gets the same number of them; one that
+takes two a step makes half the steps, and its learning rate falls to zero over its own steps. Seed s gives
+every optimizer the same initial weights and the same order of minibatches.
+
+Examples
+--------
+>>> from steepen import train
+>>> settings = train.Settings.of("digits", grads=60)
+>>> results = train.run(settings, ["sgd"], seeds=2)
+>>> line = results.summary()[0]
+>>> line.optimizer, line.steps, line.gradients, line.runs, line.diverged
+('sgd', 60, 60, 2, 0)
+"""
+
+from ._run import run
+from .optimizers import OPTIMIZERS
+from .results import Line, Results, Run
+from .settings import Settings
+
+__all__ = ["OPTIMIZERS", "Line", "Results", "Run", "Settings", "run"]

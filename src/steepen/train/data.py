@@ -1,0 +1,110 @@
+"""The data: scikit-learn's digits, and MNIST-1D from its own generator; nothing is downloaded."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._optional import load
+
+__all__ = ["SIZES", "Data", "load_data", "training_size"]
+
+SIZES: dict[str, int] = {"digits": 898, "mnist1d": 4000}
+"""The data, and how many examples of each are for training."""
+
+_Arrays = tuple[NDArray[np.float32], NDArray[np.int64]]
+
+
+class Data(NamedTuple):
+    """Examples as rows of float32 tensors, classes as whole numbers from 0 to 9.
+
+    Parameters
+    ----------
+    x, y : Tensor
+        The training part.
+    x_test, y_test : Tensor
+        The part to judge by.
+
+    Examples
+    --------
+    >>> data = load_data("digits")
+    >>> data.x.shape, data.x_test.shape
+    (torch.Size([898, 64]), torch.Size([899, 64]))
+    """
+
+    x: Any
+    y: Any
+    x_test: Any
+    y_test: Any
+
+
+def training_size(name: str, validate: bool) -> int:
+    """Say how many examples there are to train on; a fifth is held out to validate.
+
+    Examples
+    --------
+    >>> training_size("mnist1d", validate=False), training_size("mnist1d", validate=True)
+    (4000, 3200)
+    """
+    return SIZES[name] * 4 // 5 if validate else SIZES[name]
+
+
+def load_data(name: str, *, validate: bool = False, device: str = "cpu") -> Data:
+    """Load the data, split in the same way every time.
+
+    Parameters
+    ----------
+    name : {"digits", "mnist1d"}
+        Which.
+    validate : bool
+        Judge by the last fifth of the training part, which is then not trained on. The test part is not
+        looked at: this is for choosing hyper-parameters.
+    device : str
+        Where to put it.
+
+    Examples
+    --------
+    >>> load_data("digits", validate=True).x_test.shape
+    torch.Size([180, 64])
+    """
+    torch = load("torch", "steepen train", extra="train")
+    x, y = _SOURCES[name]()
+    end = SIZES[name] if validate else len(x)
+    start = training_size(name, validate)
+    x = (x - x[:start].mean()) / x[:start].std()
+    parts = (x[:start], y[:start], x[start:end], y[start:end])
+    return Data(*(torch.from_numpy(part).to(device) for part in parts))
+
+
+@cache
+def _digits() -> _Arrays:
+    """Give the 1797 images in their order; the first half trains, as in scikit-learn's own example.
+
+    Unshuffled, the halves are by different writers: harder, and closer to what a test is for.
+    """
+    datasets = load("sklearn.datasets", "--data digits", extra="train")
+    x, y = datasets.load_digits(return_X_y=True)
+    return x.astype(np.float32), y.astype(np.int64)
+
+
+@cache
+def _mnist1d() -> _Arrays:
+    """Generate the 5000 signals with the package's own settings; it has shuffled them, and 4000 train."""
+    generator = load("mnist1d.data", "--data mnist1d", extra="train")
+    # it seeds the global generators; the caller's are put back
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
+    try:
+        made = generator.make_dataset()
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002
+    x, y = (np.concatenate([made[key], made[f"{key}_test"]]) for key in "xy")
+    return x.astype(np.float32), y.astype(np.int64)
+
+
+_SOURCES: dict[str, Callable[[], _Arrays]] = {"digits": _digits, "mnist1d": _mnist1d}

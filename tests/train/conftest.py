@@ -1,0 +1,24 @@
+"""What the tests of training share."""
+
+import pytest
+
+from steepen.train import Run, Settings
+
+torch = pytest.importorskip("torch")
+torch.set_num_threads(1)  # the networks are tiny
+
+
+@pytest.fixture
+def short() -> Settings:
+    """A run of a moment."""
+    return Settings.of("digits", grads=40)
+
+
+@pytest.fixture
+def made():
+    """Make a record of a run that ends so; a loss of NaN makes it diverge."""
+
+    def make(optimizer: str, seed: int, accuracy: float, loss: float = 1.0, steps: int = 4) -> Run:
+        return Run(optimizer, seed, steps, 4, (0, 2, 4), (0.1, 0.3, accuracy), (2.3, 1.5, loss))
+
+    return make

@@ -1,0 +1,194 @@
+"""One run: what it costs, what it repeats, and against a loop written out by hand."""
+
+import math
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from steepen.train import OPTIMIZERS, Run, Settings
+from steepen.train.data import load_data
+from steepen.train.models import mlp
+from steepen.train.training import EVALUATIONS, batches, check_device, train
+
+WITH_SGD = [name for name in OPTIMIZERS if name != "adamw"]
+
+
+class Passed(torch.autograd.Function):
+    """The identity; tells of every backward pass, also of one through a backward pass."""
+
+    @staticmethod
+    def forward(ctx, x, tell):
+        ctx.tell = tell
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        ctx.tell()
+        return grad, None
+
+
+class Watched(torch.nn.Module):
+    """A network that counts its backward passes and keeps what it is trained on."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+        self.passes = 0
+        self.seen: list[torch.Tensor] = []
+
+    def forward(self, x):
+        if torch.is_grad_enabled():
+            self.seen.append(x)
+        return Passed.apply(self.inner(x), self.tell)
+
+    def tell(self):
+        self.passes += 1
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> list[Watched]:
+    """The networks of the runs that follow."""
+    models: list[Watched] = []
+
+    def build(*arguments):
+        models.append(Watched(mlp(*arguments)))
+        return models[-1]
+
+    monkeypatch.setattr("steepen.train.training.mlp", build)
+    return models
+
+
+def without_time(run: Run) -> Run:
+    return replace(run, seconds=0.0)
+
+
+@pytest.mark.parametrize("name", WITH_SGD)
+@pytest.mark.parametrize("grads", [20, 21])
+def test_gradients_are_counted_honestly(watched: list[Watched], name: str, grads: int):
+    settings = Settings.of("digits", grads=grads)
+    run = train(name, 0, settings, load_data("digits"))
+    assert run.gradients == watched[0].passes
+    assert grads - 1 <= run.gradients <= grads
+    assert run.at[-1] == run.gradients
+    whole = {"sgd": 1.0, "cgd-early": 1.25, "cgd-late": 1.25, "sam-early": 1.25, "sam-late": 1.25}.get(
+        name, 2.0
+    )
+    assert run.steps == pytest.approx(grads / whole, abs=1)
+
+
+def test_every_optimizer_starts_alike_and_sees_the_same_batches(watched: list[Watched], short: Settings):
+    data = load_data("digits")
+    runs = [train(name, 3, short, data) for name in WITH_SGD]
+    assert len({(run.accuracies[0], run.losses[0]) for run in runs}) == 1
+    assert len({run.loss for run in runs}) > 5  # and yet they differ
+    for run, model in zip(runs, watched, strict=True):
+        distinct = [x for i, x in enumerate(model.seen) if i == 0 or not torch.equal(x, model.seen[i - 1])]
+        assert len(distinct) == run.steps
+        for x, y in zip(distinct, watched[0].seen, strict=False):
+            assert torch.equal(x, y)
+
+
+@pytest.mark.parametrize("name", ["sgd", "cgd", "sam-late", "cgd-exact"])
+def test_the_same_seed_gives_the_same_numbers(short: Settings, name: str):
+    data = load_data("digits")
+    first, second, other = (without_time(train(name, seed, short, data)) for seed in (1, 1, 2))
+    assert first == second
+    assert first.losses != other.losses
+
+
+@pytest.mark.parametrize("name", ["sgd", "cgd", "egr"])
+def test_the_callers_random_numbers_are_left_alone(short: Settings, name: str):
+    data = load_data("digits")
+    before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1]  # noqa: NPY002
+    train(name, 0, short, data)
+    assert torch.equal(before[0], torch.get_rng_state())
+    assert before[1] == random.getstate()
+    assert np.array_equal(before[2], np.random.get_state()[1])  # noqa: NPY002
+
+
+def test_against_a_loop_by_hand():
+    """SGD with momentum and weight decay, the schedule and the batches, written out."""
+    settings = Settings.of("digits", grads=60, batch=50, lr=0.2)
+    data = load_data("digits")
+    run = train("sgd", 5, settings, data)
+    weights = [p.detach().clone().requires_grad_() for p in mlp(64, 64, 5).parameters()]
+    speeds = [torch.zeros_like(w) for w in weights]
+
+    def scores(x):
+        a, b, c, d, e, f = weights
+        return ((x @ a.T + b).relu() @ c.T + d).relu() @ e.T + f
+
+    def loss(x, y):
+        z = scores(x)
+        return (z.logsumexp(1) - z[torch.arange(len(y)), y]).mean()
+
+    generator = torch.Generator().manual_seed(5)
+    order: list[int] = []
+    for k in range(60):
+        if len(order) < 50:  # 898 examples: what is left of a pass is left out
+            order = torch.randperm(898, generator=generator).tolist()
+        rows, order = order[:50], order[50:]
+        rate = 0.2 * ((k + 1) / 3 if k < 3 else (1 + math.cos(math.pi * (k - 3) / 57)) / 2)
+        grads = torch.autograd.grad(loss(data.x[rows], data.y[rows]), weights)
+        with torch.no_grad():
+            for w, v, g in zip(weights, speeds, grads, strict=True):
+                v.mul_(0.9).add_(g + 5e-4 * w)
+                w.sub_(rate * v)
+    with torch.no_grad():
+        assert run.loss == pytest.approx(loss(data.x_test, data.y_test).item(), rel=1e-3)
+        right = (scores(data.x_test).argmax(1) == data.y_test).double().mean().item()
+    assert run.accuracy == pytest.approx(right, abs=0.003)
+
+
+@pytest.mark.parametrize("name", ["sgd", "cgd", "cgd-late"])
+def test_the_test_part_is_looked_at_evenly(name: str):
+    settings = Settings.of("digits", grads=400)
+    run = train(name, 0, settings, load_data("digits"))
+    assert len(run.at) == len(run.accuracies) == len(run.losses) == EVALUATIONS + 1
+    assert run.at[0] == 0
+    np.testing.assert_allclose(run.at, np.linspace(0, 400, EVALUATIONS + 1), atol=1)
+    assert run.accuracy > 0.85
+
+
+def test_a_diverged_run_ends_and_says_so():
+    run = train("sgd", 0, Settings.of("digits", grads=400, lr=1e8), load_data("digits"))
+    assert run.diverged
+    assert run.gradients < 400
+    assert all(math.isfinite(loss) for loss in run.losses[:-1])
+
+
+def test_adamw():
+    run = train("adamw", 0, Settings.of("digits", base="adamw", grads=200), load_data("digits"))
+    assert run.accuracy > 0.8
+
+
+def test_batches_are_whole_passes_in_ever_new_orders():
+    rows = batches(10, 3, seed=1)
+    passes = [torch.cat([next(rows) for _ in range(3)]).tolist() for _ in range(20)]
+    assert all(len(set(one)) == 9 for one in passes)
+    assert len({tuple(one) for one in passes}) == 20
+    assert set().union(*passes) == set(range(10))
+    assert torch.equal(next(batches(10, 3, seed=1)), torch.tensor(passes[0][:3]))
+    with pytest.raises(ValueError, match="batch: expected at most the 10 examples, got 11"):
+        next(batches(10, 11, seed=1))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is one here")
+def test_no_cuda_is_said():
+    with pytest.raises(ValueError, match="device: there is no cuda here"):
+        check_device("cuda")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("name", WITH_SGD)
+def test_a_gpu_agrees_with_the_cpu(name: str):
+    ends = [
+        train(name, 0, Settings.of("digits", grads=40, device=device), load_data("digits", device=device))
+        for device in ("cpu", "cuda")
+    ]
+    assert ends[0].at == ends[1].at
+    assert ends[0].losses[0] == pytest.approx(ends[1].losses[0], rel=1e-5)
+    assert ends[0].loss == pytest.approx(ends[1].loss, rel=0.02)
