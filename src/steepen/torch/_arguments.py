@@ -55,5 +55,8 @@ def check(
     if perturbation == "local" and not wrapped:
         came = "no model" if model is None else f"a {type(model).__name__}"
         raise ValueError(f"model: perturbation='local' needs one in DistributedDataParallel, got {came}")
+    for flag in ("find_unused_parameters", "static_graph"):
+        if perturbation == "local" and getattr(model, flag, False):
+            raise ValueError(f"model: perturbation='local' does not go with {flag}=True of its DDP")
     if mode == "exact" and wrapped:
         raise ValueError("mode: DistributedDataParallel has no second derivative; use mode='difference'")

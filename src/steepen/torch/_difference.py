@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ._diagnostics import Seen
 from ._family import PROBE, Family
-from ._gradients import find, refuse_sparse, scale_of, unscale
+from ._gradients import aligned, find, refuse_sparse, scale_of, unscale
 from ._guard import Guard
 from ._launch import Launch
 from ._plan import Plan
@@ -86,7 +86,7 @@ class Difference:
         if self.pending:
             raise RuntimeError("probe() twice: a second backward pass and step() are due")
         params, found, weights = find(groups, strengths, fresh=fresh)
-        unscale(scaler, optimizer)
+        unscale(scaler, optimizer, self.ranks)
         plan = self._plan
         if plan is None or not plan.fits(params, weights):
             refuse_sparse(found)
@@ -135,6 +135,8 @@ class Difference:
             if all(p.grad is None for p in params):
                 raise RuntimeError("the second pass gave no gradient: it must call backward() on its loss")
             found = [grad if (grad := p.grad) is not None else _zeros(p) for p in plan.params]
+            if not plan.plain:
+                found = [aligned(p) for p in plan.params]
             plus = plan.parts(found)
             scale = None if self.scaler is None else scale_of(self.scaler, plan.device)
             self.replay.check()
@@ -167,8 +169,9 @@ class Difference:
         nu, skip = self._slate[_NU], self._slate[_SKIP]
         for p in params:
             if p.grad is not None and p not in known:
-                grad = p.grad if scale is None else p.grad / scale
-                p.grad = torch.where(skip > 0, torch.zeros_like(grad), (grad * nu).to(grad.dtype))
+                part = local(aligned(p))
+                new = part * nu if scale is None else part * nu / scale
+                part.copy_(torch.where(skip > 0, torch.zeros_like(new), new))
 
     def _mean(self, plan: Plan) -> bool:
         """End the sums over the ranks, if any, in a mean of the first gradients."""

@@ -24,6 +24,8 @@ def curve(
     """
     params, graphs, weights = find(groups, strengths)
     refuse_sparse(graphs)
+    if any(hasattr(p, "to_local") for p in params):
+        raise ValueError("mode: the exact mode does not go with sharded parameters; use mode='difference'")
     if not any(grad.requires_grad for grad in graphs):  # that of a parameter f is linear in has none
         raise RuntimeError(
             "the exact mode differentiates the gradient: call backward(create_graph=True) on the loss"

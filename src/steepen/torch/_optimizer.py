@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from itertools import islice
 from typing import Any, TypeAlias, cast
 
 import torch
@@ -20,7 +19,7 @@ from ._diagnostics import Diagnostics, Seen, Writer
 from ._difference import Difference
 from ._exact import curve
 from ._family import Family
-from ._gradients import refuse_unscaled, spend, unscale
+from ._gradients import LeftOver, refuse_unscaled, spend, unscale
 from ._guard import Guard, OnGuard
 from ._replay import Replay
 from ._when import Phase, when
@@ -150,6 +149,7 @@ class CGD(Optimizer):
         )
         self._told = False  # that a schedule has ended
         self._inside = False  # a closure that we call is running
+        self._cleared = False  # and has called zero_grad
         self._seen: Seen | None = None
         groups, state = base.param_groups, base.state
         super().__init__(groups, base.defaults)
@@ -208,6 +208,8 @@ class CGD(Optimizer):
             if isinstance(p, Tensor) and p.is_complex():
                 shape = tuple(p.shape)
                 raise TypeError(f"base: expected real parameters, got one of {p.dtype} and shape {shape}")
+            if hasattr(p, "_fsdp_flattened"):  # hides that it is a shard: norms would be wrong
+                raise TypeError("base: expected parameters of fully_shard, got FullyShardedDataParallel's")
         key, common = self.key, getattr(self.family, self.family.key)
         own = param_group.get(key)
         if own is not None and self.family.key in ("lam", "nu"):
@@ -283,6 +285,7 @@ class CGD(Optimizer):
                 self.restore()
             if not self._difference.pending and self.active and not self.exact:
                 self._replay.mark(self._device())
+        self._cleared = True
         super().zero_grad(set_to_none)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -444,10 +447,10 @@ class CGD(Optimizer):
 
     def _passes(self, closure: Closure, scaler: Any) -> Any:
         """Run the passes of a penalised step; d is then in the place of the gradient."""
-        for p in self._params():
-            p.grad = None  # so that no old gradient can pass for a new one
+        old = LeftOver(self._params())
         if self.exact:
             loss = self._call(closure)
+            old.refuse(self._params(), cleared=self._cleared)
             self._seen = curve(self.param_groups, self._strengths(), self.guard, scaler, self)
             return loss
         self._replay.mark(self._device())
@@ -456,16 +459,19 @@ class CGD(Optimizer):
         else:
             with self._local.no_sync():
                 loss = self._call(closure)
+        old.refuse(self._params(), cleared=self._cleared)
         try:
             self._difference.probe(self.param_groups, self._strengths(), self.k, scaler, self, fresh=True)
             self._call(closure)
             self._seen = self._difference.finish(self.param_groups)
-        finally:
-            self.restore()  # nothing is left to do where all went well
+        except BaseException:
+            self.restore()
+            spend(self._params(), one=True)  # the next step may drop it
+            raise
         return loss
 
     def _call(self, closure: Closure) -> Any:
-        self._inside = True
+        self._inside, self._cleared = True, False
         try:
             with torch.enable_grad():
                 if not self.exact:
@@ -496,7 +502,7 @@ class CGD(Optimizer):
     def _done(self, closure: Closure | None) -> None:
         torch.clear_autocast_cache()  # it holds the weights before the step
         # a loop may bring some gradients and not others; a closure brings all of them anew, or none
-        spend(self._params() if closure is None else islice(self._params(), 1))
+        spend(self._params(), one=closure is not None)
         self.k += 1
 
     def _take(self, scaler: Any, *, unscaled: bool) -> None:

@@ -39,7 +39,7 @@ def shards(tensor: Tensor) -> tuple[Any, ...]:
     if mesh is None:
         return ()
     placements: Any = getattr(tensor, "placements", ())
-    return tuple(mesh.get_group(i) for i, placement in enumerate(placements) if placement.is_shard())
+    return tuple(mesh.get_group(i) for i, placement in enumerate(placements) if not placement.is_replicate())
 
 
 def is_dense(tensor: Tensor) -> bool:
