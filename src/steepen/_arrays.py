@@ -11,7 +11,6 @@ as far as the user's function does: one by one for short rows, by the same BLAS 
 
 from __future__ import annotations
 
-import functools
 import math
 import operator
 from collections.abc import Iterable
@@ -102,10 +101,6 @@ class Kit(Protocol):
         """Say whether the scalar is finite for every row."""
         ...
 
-    def descends(self, slope: Scalar, /) -> Mask:
-        """Say where ∇fᵀp is negative, and finite."""
-        ...
-
     def dot(self, a: Array, b: Array, /) -> Scalar:
         """Give the inner product."""
         ...
@@ -165,7 +160,10 @@ SHORT = 8
 
 def _short_dot(a: Array, b: Array) -> float:
     """Inner product of short vectors, one by one (and faster so than any NumPy call)."""
-    return functools.reduce(operator.add, map(operator.mul, a.tolist(), b.tolist()))
+    total = 0.0
+    for product in map(operator.mul, a.tolist(), b.tolist()):
+        total += product
+    return total
 
 
 def _long_dot(a: Array, b: Array) -> float:
@@ -183,8 +181,9 @@ def _long_norm(v: Array) -> float:
 
 def _short_norm(v: Array) -> float:
     """Euclidean norm of a short vector."""
-    values = v.tolist()
-    square = functools.reduce(operator.add, map(operator.mul, values, values))
+    square = 0.0
+    for value in v.tolist():
+        square += value * value
     return math.sqrt(square) if _TINY < square < _HUGE else float(norm(v)[0])
 
 
@@ -201,6 +200,8 @@ class One:
             self.dot, self.norm = _long_dot, _long_norm
         elif self._numpy and x.dtype == np.float64:
             self.dot, self.norm = _short_dot, _short_norm
+        if self._numpy and x.dtype == np.float64:  # no scalar is wider
+            self.times = operator.mul
 
     any = staticmethod(bool)
     all = staticmethod(bool)
@@ -213,10 +214,6 @@ class One:
     def without(mask: Mask, off: Mask) -> Mask:
         return mask and not off
 
-    @staticmethod
-    def descends(slope: Scalar) -> Mask:
-        return -math.inf < slope < 0
-
     def dot(self, a: Array, b: Array) -> Scalar:  # pyright: ignore[reportRedeclaration]
         return float((a * b).sum())
 
@@ -224,8 +221,7 @@ class One:
         square = self.dot(v, v)
         return math.sqrt(square) if _TINY < square < _HUGE else float(norm(v)[0])
 
-    @staticmethod
-    def times(s: Scalar, v: Array) -> Array:
+    def times(self, s: Scalar, v: Array, /) -> Array:  # pyright: ignore[reportRedeclaration]
         return float(s) * v  # a NumPy scalar would turn float32 into float64
 
     @staticmethod
@@ -293,10 +289,6 @@ class Many:
     @staticmethod
     def all_finite(s: Scalar) -> bool:
         return bool(np.isfinite(s).all())
-
-    @staticmethod
-    def descends(slope: Scalar) -> Mask:
-        return (slope < 0) & (slope > -np.inf)
 
     def dot(self, a: Array, b: Array) -> Scalar:  # pyright: ignore[reportRedeclaration]
         return to_numpy((a * b).sum(axis=-1)).astype(np.float64, copy=False)

@@ -81,6 +81,12 @@ class Carry:
     # what had been evaluated when x was reached
     spent: tuple[Scalar, Scalar, Scalar] = (0, 0, 0)
 
+    def advance(self) -> None:
+        """Make the step."""
+        self.before, self.x, self.f = self.f, self.to_x, self.to_f
+        self.g, self.gnorm, self.known = self.to_g, NAN, self.to_known
+        self.k += 1
+
     def keep(self, rows: Rows, kit: Many) -> None:
         """Go on with these rows of a batch."""
 

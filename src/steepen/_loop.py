@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from copy import copy
+from dataclasses import replace
+from math import inf
 from typing import Any
 
 import numpy as np
 
-from ._arrays import Array, Kit, Many, Mask, Rows, is_numpy
+from ._arrays import Array, Kit, Many, Mask, Rows, Scalar, is_numpy
 from ._box import Box
 from ._budget import Budget
 from ._carry import NAN, Carry, Ended, State, Tolerances
@@ -82,12 +84,11 @@ class Loop:
             best_k=0,
         )
         self._constant = step.constant
-        self._iters = budget.iters
-        self._timed = budget.seconds is not None
+        self._iters = inf if budget.iters is None else budget.iters
+        self._rationed = any(limit is not None for limit in (budget.grads, budget.evals, budget.seconds))
         self._penalises = direction.penalised
         self._switching = not isinstance(switch, Never)
         self._small = bool(tolerances.f or tolerances.x)
-        self._limited = budget.grads is not None or budget.evals is not None
         self._bottom = BOTTOM * float(kit.xp.finfo(x0.dtype).max)
         self.earlier = 0.0  # seconds of the runs that a checkpoint continues
         self._began = time.perf_counter()
@@ -112,6 +113,8 @@ class Loop:
     def _iterate(self, wish: Wish) -> None:
         c, oracle, watch = self.carry, self.oracle, self.watch
         batch = self.recorder if isinstance(self.recorder, BatchRecorder) else None
+        if self._constant is not None:  # then nothing else is known of the next point, ever
+            c.alpha = self.context.pick(self._constant)
         while True:
             c.spent = (oracle.nfev, oracle.njev, oracle.nhvp)
             if wish.pressed:
@@ -122,12 +125,7 @@ class Loop:
                 return
             if batch is not None:
                 batch.close()
-            self._advance(c)
-
-    @staticmethod
-    def _advance(c: Carry) -> None:
-        c.before, c.x, c.f, c.g, c.gnorm, c.known = c.f, c.to_x, c.to_f, c.to_g, NAN, c.to_known
-        c.k += 1
+            c.advance()
 
     # Each part ends the rows that must end there, and says whether none is left.
 
@@ -136,24 +134,17 @@ class Loop:
         kit = self.kit
         searched = c.f is not None
         if not searched:
-            if self._timed and self._late():
+            if self._rationed and self._late():
                 return True
             c.f = self.oracle.value(c.x)
-        if kit.any(bottomless := c.f < self._bottom) and self._end(bottomless, Status.UNBOUNDED):
-            return True
-        if not kit.all_finite(c.f) and self._end(~np.isfinite(c.f), Status.NONFINITE_VALUE):
-            return True
-        better = c.f < c.best_f
-        if kit.all(better):
+        if kit.all((c.f < c.best_f) & (c.f >= self._bottom)):  # so f is finite, too
             c.best_x, c.best_f, c.best_k = c.x, c.f, c.k
-        elif kit.any(better):
-            c.best_x = kit.where(better, c.x, c.best_x)
-            c.best_f = kit.pick(better, c.f, c.best_f)
-            c.best_k = kit.pick(better, c.k, c.best_k)
+        elif self._not_lower(c):
+            return True
         if c.k == 0:
             return False
-        if self._switching:
-            c.on = kit.without(c.on, self.switch.off(c.k - 1, c.guarded, c.before, c.f))
+        if self._switching and kit.any(off := self.switch.off(c.k - 1, c.guarded, c.before, c.f)):
+            c.on = kit.without(c.on, off)
         if self._small and self._small_step(c):
             return True
         if searched:
@@ -163,21 +154,20 @@ class Loop:
 
     def _gradient(self, c: Carry) -> bool:
         """Evaluate ∇f at x_k; judge the point."""
-        kit, iters = self.kit, self._iters
-        if not kit.all(c.known):
-            if (self._limited and self._over(self.oracle.cost_grad)) or (self._timed and self._late()):
+        kit = self.kit
+        if c.g is None or not kit.all(c.known):
+            if self._rationed and (self._over(self.oracle.cost_grad) or self._late()):
                 return True
-            if kit.any(c.known):
-                c.g = kit.where(c.known, c.g, self.oracle.grad(c.x, kit.negate(c.known)))
-            else:
+            if c.g is None:
                 c.g = self.oracle.grad(c.x)
+            else:
+                c.g = kit.where(c.known, c.g, self.oracle.grad(c.x, kit.negate(c.known)))
         c.gnorm = kit.norm(c.g)
         if not kit.all_finite(c.gnorm) and self._end(~np.isfinite(c.gnorm), Status.NONFINITE_GRADIENT):
             return True
         if self.box is not None:
             c.gnorm = kit.norm(self.box.measure(c.x, c.g))
-        done = c.gnorm <= self.tolerances.g
-        if kit.any(done):
+        if kit.any(done := c.gnorm <= self.tolerances.g):
             if c.k == 0:
                 c.leaving = self.direction.leave(self.context, c.x, c.g, done, c.memory)
                 done = kit.without(done, c.leaving)
@@ -189,66 +179,84 @@ class Loop:
                 return True
             if kit.any(idle := c.idle >= IDLE) and self._end(idle, Status.NO_DESCENT):
                 return True
-        if iters is not None and c.k >= iters:
+        if c.k >= self._iters:
             return self._end(c.gnorm == c.gnorm, Status.MAX_ITERATIONS)
-        if self._limited:
-            always = self.oracle.cost_value.plus(self.step.cost(self.oracle))
-            if self._over(always, self.direction.cost(self.oracle)):
-                return True
-        return self._timed and self._late()
+        if not self._rationed:
+            return False
+        always = self.oracle.cost_value.plus(self.step.cost(self.oracle))
+        return self._over(always, self.direction.cost(self.oracle)) or self._late()
 
     def _step(self, c: Carry) -> bool:
         """Go along the direction where it descends f, else along −∇f: the paper's guard."""
-        kit, context, box, x, g, size = self.kit, self.context, self.box, c.x, c.g, c.gnorm
+        kit, context, box = self.kit, self.context, self.box
+        x, g, size = c.x, c.g, c.gnorm
         if box is not None:
             g = box.free(x, g, g)
             size = kit.norm(g)
         if kit.any(c.on):
             if c.memory:
                 self.direction.learn(context, x, c.f, c.g, c.memory)
-            p, lam = self.direction.propose(context, c.k, x, c.g, c.on, c.memory)
+            p, c.lam = self.direction.propose(context, c.k, x, c.g, c.on, c.memory)
             if box is not None:
                 p = box.inward(x, c.g, p)
             slope = kit.dot(g, p)
-            good = kit.descends(slope)
-            if c.k == 0 and kit.any(c.leaving):  # there the slope is zero: any lower point will do
-                good = good | c.leaving
-                slope = kit.pick(c.leaving, np.minimum(slope, -TINY), slope)
-            c.guarded, c.penalised = kit.without(c.on, good), self._penalises and c.on & good
-            if not kit.all(used := c.on & good):
-                p, lam = kit.where(used, p, -g), kit.pick(used, lam, 0.0)
-                slope = kit.pick(used, slope, -size * size)
-            c.lam = lam
-            # a short direction has a small slope: only then is its length worth a look
-            small = slope > -VANISHED * size * size
-            c.vanished = kit.any(small) and c.penalised & (kit.norm(p) <= VANISHED * size)
+            # a short direction has a small slope: where none is, p needs no closer look
+            if kit.all(c.on & (slope > -inf) & (slope < -VANISHED * size * size)):
+                c.guarded, c.penalised, c.vanished = False, self._penalises, False
+            else:
+                p, slope = self._guard(c, g, size, p, slope)
         else:
             p, slope = None, -size * size  # steepest descent
             c.lam, c.guarded, c.penalised, c.vanished = 0.0, False, False, False
-        if self._constant is not None:
-            c.alpha, c.to_f, c.to_g, c.to_known = context.pick(self._constant), None, None, False
-        else:
+        if self._constant is None:
             along = Along(c.k, x, c.f, c.g, -g if p is None else p, slope, c.alpha)
             c.slope, c.unit = slope, size if p is None else kit.norm(p)
             c.alpha, c.to_f, c.to_g, c.to_known = self.step.choose(context, along)
-        c.to_x = kit.times(-c.alpha, g) if p is None else kit.times(c.alpha, p)
-        c.to_x += x
-        if box is not None:
-            c.to_x = box.project(c.to_x)
+        to_x = kit.times(-c.alpha, g) if p is None else kit.times(c.alpha, p)
+        to_x += x
+        c.to_x = to_x if box is None else box.project(to_x)
         if self.tolerances.x:
             c.moved = c.alpha * kit.norm(g if p is None else p) if box is None else kit.norm(c.to_x - x)
         if c.to_f is not None and self._stuck(c):
             return True
-        c.shown = c.alpha
-        if p is not None:
+        if p is None:
+            c.shown = c.alpha
+        else:
             c.shown, c.lam = self.direction.amounts(c.alpha, c.lam, c.memory)
         if self.recorder is not None:
-            self.recorder.add(
-                context.rows, c.x, c.f, c.gnorm, c.lam, c.shown, c.penalised, c.guarded, c.spent
-            )
+            self.recorder.add(context.rows, c)
         return False
 
+    def _guard(self, c: Carry, g: Array, size: Scalar, p: Array, slope: Scalar) -> tuple[Array, Scalar]:
+        """Put −∇f where p does not descend f; say where p has vanished."""
+        kit = self.kit
+        good = (slope < 0) & (slope > -inf)
+        if c.k == 0 and kit.any(c.leaving):  # there the slope is zero: any lower point will do
+            good = good | c.leaving
+            slope = kit.pick(c.leaving, np.minimum(slope, -TINY), slope)
+        used = c.on & good
+        c.guarded, c.penalised = kit.without(c.on, good), self._penalises and used
+        if not kit.all(used):
+            p, c.lam = kit.where(used, p, -g), kit.pick(used, c.lam, 0.0)
+            slope = kit.pick(used, slope, -size * size)
+        c.vanished = c.penalised & (kit.norm(p) <= VANISHED * size)
+        return p, slope
+
     # --- ends -----------------------------------------------------------------------------------
+
+    def _not_lower(self, c: Carry) -> bool:
+        """End the rows whose f is no use; keep the best of the others."""
+        kit = self.kit
+        if kit.any(bottomless := c.f < self._bottom) and self._end(bottomless, Status.UNBOUNDED):
+            return True
+        if not kit.all_finite(c.f) and self._end(~np.isfinite(c.f), Status.NONFINITE_VALUE):
+            return True
+        better = c.f < c.best_f
+        if kit.any(better):
+            c.best_x = kit.where(better, c.x, c.best_x)
+            c.best_f = kit.pick(better, c.f, c.best_f)
+            c.best_k = kit.pick(better, c.k, c.best_k)
+        return False
 
     def _small_step(self, c: Carry) -> bool:
         kit, tolerances = self.kit, self.tolerances
@@ -355,7 +363,7 @@ class Loop:
             return  # it had just ended by itself
         if self.recorder is not None and self.recorder.length > c.k:
             # the step was made and recorded
-            self._advance(c)
+            c.advance()
         everyone = True if self.oracle.rows is None else np.ones(self.oracle.rows, dtype=bool)
         self._end(everyone, status)
 
@@ -402,7 +410,8 @@ class Loop:
         x, f, g = c.x, c.f if known else c.best_f * NAN, c.x * NAN if c.g is None else c.g
         if self.recorder is not None and known:
             together = rows is None or len(rows) == kit.size
-            self.recorder.add(None if together else rows, c.x, c.f, c.gnorm, NAN, NAN, False, False, c.spent)
+            last = replace(c, lam=NAN, shown=NAN, penalised=False, guarded=False)
+            self.recorder.add(None if together else rows, last)
         if not known or status in LOST:
             seen = np.isfinite(c.best_f)
             f = kit.pick(seen, c.best_f, f)

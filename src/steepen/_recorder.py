@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._arrays import Array, Kit, Mask, Rows, Scalar
+from ._arrays import Array, Kit, Rows, Scalar, is_numpy
+from ._carry import Carry
 from ._result import Iterates, Trace
 
 COLUMNS = {
@@ -39,21 +40,27 @@ class Recorder:
         self._pack = struct.Struct("=" + "".join(COLUMNS.values())).pack
         self._dtype = np.dtype(list(COLUMNS.items()))
         self._rows = bytearray()
-        self._x = Iterates(tuple(x.shape), self._host(x).dtype) if keep_x else None
+        self._numpy = is_numpy(x)
+        self._shape, self._number = tuple(x.shape), self._host(x).dtype
+        self._x = Iterates(self._shape, self._number) if keep_x else None
+        self._short = self._host(x).nbytes < Iterates.BLOCK
+        self._points = bytearray()  # short ones; long ones are kept as they are
 
     @property
     def length(self) -> int:
         """How many iterates are recorded."""
         return len(self._rows) // self._dtype.itemsize
 
-    def add(
-        self, rows: Rows | None, x: Array, f: Scalar, gnorm: Scalar, lam: Scalar, step: Scalar,
-        penalised: Mask, guarded: Mask, spent: tuple[Scalar, Scalar, Scalar],
-    ) -> None:  # fmt: skip
+    def add(self, rows: Rows | None, c: Carry) -> None:
         """Record an iterate, and the step taken from it."""
         if self._x is not None:
-            self._x.append(x if type(x) is np.ndarray else self._host(x))
-        self._rows += self._pack(f, gnorm, lam, step, *spent, penalised, guarded)
+            point = c.x if self._numpy else self._host(c.x)
+            if self._short:
+                self._points += point.tobytes()
+            else:
+                self._x.append(point)
+        nfev, njev, nhvp = c.spent  # a call with a star costs more
+        self._rows += self._pack(c.f, c.gnorm, c.lam, c.shown, nfev, njev, nhvp, c.penalised, c.guarded)
 
     def blank(self, rows: Rows | None) -> None:
         """Take back the step of the last iterate: it was made, but not brought to an end."""
@@ -66,7 +73,8 @@ class Recorder:
         """Give the first rows as plain arrays, for a checkpoint."""
         # a view would forbid the bytes to grow
         rows = np.frombuffer(bytes(self._rows), self._dtype)[:length].view(np.uint8)
-        return {"rows": rows} if self._x is None else {"rows": rows, "x": self._x.array()[:length]}
+        iterates = self._iterates()
+        return {"rows": rows} if iterates is None else {"rows": rows, "x": iterates.array()[:length]}
 
     def load(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Go on from a checkpoint's arrays."""
@@ -77,7 +85,14 @@ class Recorder:
     def finish(self, nit: Scalar) -> Trace:
         """Give the trace, without a copy."""
         table = np.frombuffer(self._rows, self._dtype)
-        return Trace(k=np.arange(len(table)), iterates=self._x, **{name: table[name] for name in COLUMNS})
+        columns = {name: table[name] for name in COLUMNS}
+        return Trace(k=np.arange(len(table)), iterates=self._iterates(), **columns)
+
+    def _iterates(self) -> Iterates | None:
+        if self._x is not None and self._points:
+            points, self._points = self._points, bytearray()
+            self._x.extend(np.frombuffer(points, self._number).reshape(-1, *self._shape))
+        return self._x
 
 
 class BatchRecorder:
@@ -98,12 +113,10 @@ class BatchRecorder:
         """How many iterates are recorded."""
         return len(self._columns["f"])
 
-    def add(
-        self, rows: Rows | None, x: Array, f: Scalar, gnorm: Scalar, lam: Scalar, step: Scalar,
-        penalised: Mask, guarded: Mask, spent: tuple[Scalar, Scalar, Scalar],
-    ) -> None:  # fmt: skip
+    def add(self, rows: Rows | None, c: Carry) -> None:
         """Record an iterate of these rows (None: of all), and the step taken from it."""
-        self._open.append((rows, (f, gnorm, lam, step, *spent, penalised, guarded), x))
+        entry = (c.f, c.gnorm, c.lam, c.shown, *c.spent, c.penalised, c.guarded)
+        self._open.append((rows, entry, c.x))
 
     def close(self) -> None:
         """End the iteration: put its rows together."""

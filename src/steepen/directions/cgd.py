@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, cast
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +12,7 @@ from .._arrays import Array, Kit, Mask, Scalar
 from .._check import floats
 from .._oracle import Cost, Oracle
 from ..penalties import Penalty, SquaredL2
-from ..schedules import Auto, ByCurvature, Schedule, ScheduleLike, as_schedule
+from ..schedules import Auto, ByCurvature, ScheduleLike, as_schedule
 from ..switches import After, FirstGuard, Never, Switch
 from ._direction import Context, Direction, Memory
 from .quasi_newton import Approximation
@@ -180,16 +180,18 @@ class CGD(Direction):
     ) -> tuple[Array, Scalar]:
         """Give −(∇f + λ·H·∇h(∇f))."""
         kit, penalty = context.kit, self.penalty
-        v = penalty.vector(context.free(x, g, g))
-        c, u = self._source.product(context, x, v, g, on, memory)
-        u = context.free(x, g, u)
-        schedule = cast(Schedule, self.lam)  # since `prepare`
+        box = context.box
+        free = g if box is None else box.free(x, g, g)
+        c, u = self._source.product(context, x, penalty.vector(free), g, on, memory)
+        if box is not None:
+            u = box.free(x, g, u)
+        schedule: Any = self.lam  # a Schedule, since `prepare`
         lam = context.pick(schedule(k))
         if isinstance(schedule, ByCurvature):
             along, square = c * kit.dot(g, u), c * c * kit.dot(u, u)
             lam = schedule.at(lam, along, square, penalty.scale)
         p = kit.scaled(-penalty.scale * lam * c, u)
-        p -= context.free(x, g, g)
+        p -= free
         return p, lam
 
 
