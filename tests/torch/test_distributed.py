@@ -612,6 +612,20 @@ def fsdp_weights_loaded_in_between(rank: int) -> None:
 
 
 @check
+def fsdp_shards_moved_in_between(rank: int) -> None:
+    """As `.cpu()` and back do: the parameters stay the same objects, their memory does not."""
+    results: list[Tensor] = []
+    for model, data in ((net(), batch()), (sharded(net()), half(rank))):
+        opt = CGD(sgd(model), lam=0.05, **SHORT)
+        train(model, opt, data, 2)
+        model._apply(lambda t: t.clone())
+        train(model, opt, data, 3)
+        assert abs(opt.diagnostics.read()["curvature"]) > 1e-3
+        results.append(flat(model))
+    close(*results)
+
+
+@check
 def fsdp_distributed_checkpoint(rank: int) -> None:
     """torch.distributed.checkpoint knows torch.optim's own entries: it gets the base; ours goes beside."""
     from torch.distributed.checkpoint import state_dict as checkpoint

@@ -102,6 +102,8 @@ class Difference:
             raise
         self.pending = plan.whole = True
         try:
+            if plan.plain:  # for autograd: a graph of the first pass is of no use in the second
+                torch.autograd.graph.increment_version(params)
             for p in params:
                 p.grad = None  # the second pass makes its own, whatever zero_grad does
             if self.ranks is not None:  # the mean of the first gradients, while the second pass runs
@@ -212,8 +214,9 @@ class Difference:
         length = n if self.eta is None else self._common(plan.adapted(self.eta))
         x = plan.norm("kept") if self.family.needs_x else None
         c, nu = self.family.weights(self._slate[:_N], length, x)
+        lost = n.isfinite().logical_not().float()  # then the second pass stays where the first was
         for bucket in plan.buckets:
-            bucket.move(c, self.eta)
+            bucket.move(c, self.eta, lost)
         self._slate[_N : _NU + 1].copy_(torch.stack((n, c, nu)))
 
     def _common(self, norm: Tensor) -> Tensor:

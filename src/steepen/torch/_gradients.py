@@ -9,7 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["LeftOver", "aligned", "find", "refuse_sparse", "refuse_unscaled", "scale_of", "spend", "unscale"]
+__all__ = [
+    "LeftOver",
+    "aligned",
+    "find",
+    "refuse_sparse",
+    "refuse_unscaled",
+    "renew",
+    "scale_of",
+    "spend",
+    "unscale",
+]
 
 _SPENT = "_steepen_spent"
 _NONE = "no parameter has a gradient: the closure, or the loop, must call backward() on the loss"
@@ -41,10 +51,10 @@ def find(
     if not params:
         raise RuntimeError(_NONE)
     for grad in () if fresh else grads:
-        if _is_spent(grad):
+        if hasattr(grad, _SPENT):  # whether or not a new one was added to it
             raise RuntimeError(
                 f"a parameter of shape {tuple(grad.shape)} still has the gradient of the last step: call "
-                "zero_grad(), and backward() on a new loss"
+                "zero_grad() of this optimizer, and backward() on a new loss"
             )
     return params, grads, weights
 
@@ -97,7 +107,7 @@ def spend(params: Iterable[Tensor], *, one: bool = False) -> None:
     >>> spend([p])
     >>> find([{"params": [p]}], [0.1])
     Traceback (most recent call last):
-    RuntimeError: a parameter of shape (2,) still has the gradient of the last step: call zero_grad(), ...
+    RuntimeError: a parameter of shape (2,) still has the gradient of the last step: call zero_grad() ...
     """
     for p in params:
         grad = p.grad
@@ -105,6 +115,23 @@ def spend(params: Iterable[Tensor], *, one: bool = False) -> None:
             setattr(grad, _SPENT, grad._version)
             if one:
                 return
+
+
+def renew(params: Iterable[Tensor]) -> None:
+    """Take the marks away again: the gradients are about to be cleared.
+
+    Examples
+    --------
+    >>> p = torch.nn.Parameter(torch.ones(2))
+    >>> p.grad = torch.ones(2)
+    >>> spend([p])
+    >>> renew([p])
+    >>> len(find([{"params": [p]}], [0.1])[0])
+    1
+    """
+    for p in params:
+        if hasattr(p.grad, _SPENT):
+            delattr(p.grad, _SPENT)
 
 
 class LeftOver:

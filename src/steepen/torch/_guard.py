@@ -104,9 +104,9 @@ class Guard:
         if not over.is_cuda:
             self.stopped = bool(over)
         elif not torch.cuda.is_current_stream_capturing():
-            word, event = torch.empty((), pin_memory=True), torch.cuda.Event()
+            word, event = torch.zeros((), pin_memory=True), torch.cuda.Event()
             word.copy_(over, non_blocking=True)
-            event.record()
+            event.record(torch.cuda.current_stream(over.device))
             self._words.append((event, word))
 
     def poll(self) -> bool:

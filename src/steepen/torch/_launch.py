@@ -38,7 +38,7 @@ class Launch:
 
     def __init__(self, device: torch.device, *, graph: bool = True, pool: Any = None) -> None:
         self.graph = graph and device.type == "cuda"
-        self._pool = pool
+        self._pool, self._device = pool, device
         self._seen: dict[tuple[int, ...], Any] = {}
         self._graphs: dict[tuple[int, ...], Any] = {}
 
@@ -60,7 +60,8 @@ class Launch:
         --------
         >>> Launch(torch.device("cpu"))(lambda: None)
         """
-        if not self.graph or torch.cuda.is_current_stream_capturing():
+        here = self.graph and self._device.index in (None, torch.cuda.current_device())
+        if not here or torch.cuda.is_current_stream_capturing():
             function()
             return
         key = tuple([tensor.data_ptr() for tensors in works_on for tensor in tensors])

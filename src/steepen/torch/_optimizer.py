@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias, cast
@@ -19,13 +20,14 @@ from ._diagnostics import Diagnostics, Seen, Writer
 from ._difference import Difference
 from ._exact import curve
 from ._family import Family
-from ._gradients import LeftOver, refuse_unscaled, spend, unscale
+from ._gradients import LeftOver, refuse_unscaled, renew, spend, unscale
 from ._guard import Guard, OnGuard
 from ._replay import Replay
 from ._when import Phase, when
 
 __all__ = ["CGD"]
 
+_COMMON = "_steepen_common"  # set on a base: the value that its groups have from us
 Closure: TypeAlias = Callable[[], Any]
 
 
@@ -147,13 +149,18 @@ class CGD(Optimizer):
         self._difference = Difference(
             self.family, self.guard, self._replay, eta, dtype, None if ddp is None else ddp.process_group
         )
+        self._loops = False  # the last step had no closure
         self._told = False  # that a schedule has ended
         self._inside = False  # a closure that we call is running
         self._cleared = False  # and has called zero_grad
         self._seen: Seen | None = None
         groups, state = base.param_groups, base.state
-        super().__init__(groups, base.defaults)
-        base.param_groups, base.state = groups, state  # torch has made new ones for us
+        try:
+            super().__init__(groups, base.defaults)
+        finally:
+            base.param_groups, base.state = groups, state  # torch has made new ones for us
+        common = getattr(self.family, self.family.key)
+        setattr(base, _COMMON, (self.key, common(0)) if isinstance(common, Constant) else None)
         if next(self._params(), None) is None:
             raise ValueError("base: expected an optimizer of at least one parameter, got one of none")
 
@@ -166,8 +173,8 @@ class CGD(Optimizer):
         Examples
         --------
         >>> p = torch.nn.Parameter(torch.ones(2))
-        >>> CGD(torch.optim.SGD([p], lr=0.1), lam=0.05).param_groups[0]["lam"]
-        0.05
+        >>> CGD(torch.optim.SGD([p], lr=0.1), lam=0.05).param_groups[0]["lr"]
+        0.1
         """
         return self.base.param_groups
 
@@ -212,6 +219,8 @@ class CGD(Optimizer):
                 raise TypeError("base: expected parameters of fully_shard, got FullyShardedDataParallel's")
         key, common = self.key, getattr(self.family, self.family.key)
         own = param_group.get(key)
+        if own is not None and self.base.__dict__.get(_COMMON) == (key, own):
+            own = None  # it was put there by a CGD that was around this base before
         if own is not None and self.family.key in ("lam", "nu"):
             number(key, own, "a finite number for the group", above=-float("inf"))
         elif own is not None:
@@ -250,12 +259,16 @@ class CGD(Optimizer):
         """
         if self._difference.pending:
             raise RuntimeError("load_state_dict() between probe() and step(): call restore() first")
-        state_dict = dict(state_dict)
+        given: Any = state_dict
+        if not isinstance(given, dict):
+            raise TypeError(f"state_dict: expected what state_dict() gave, got {given!r}")
+        state_dict = state_dict.copy()
         for hook in self._optimizer_load_state_dict_pre_hooks.values():
             state_dict = hook(self, state_dict) or state_dict
-        own = state_dict.get("cgd")
-        if own is None:
-            names = ", ".join(repr(name) for name in sorted(state_dict))
+        entry = state_dict.get("cgd")
+        own = cast(dict[str, Any], entry if isinstance(entry, dict) else {})
+        if not {"k", "counts", "row", *self._kind()} <= own.keys():
+            names = ", ".join(repr(name) for name in sorted(state_dict)) or "nothing"
             raise ValueError(
                 f"state_dict: expected one of CGD, which has a 'cgd' entry; got {names}. That of a bare "
                 "optimizer goes into .base"
@@ -286,6 +299,8 @@ class CGD(Optimizer):
             if not self._difference.pending and self.active and not self.exact:
                 self._replay.mark(self._device())
         self._cleared = True
+        if self._loops:
+            renew(self._params())
         super().zero_grad(set_to_none)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -299,7 +314,10 @@ class CGD(Optimizer):
             yield from group["params"]
 
     def _device(self) -> torch.device:
-        return next(self._params()).device
+        device = next(self._params()).device
+        if device.type == "meta":
+            raise ValueError("base: expected parameters with values, got some on the meta device")
+        return device
 
     # -- the step ---------------------------------------------------------------------------------------
 
@@ -323,6 +341,9 @@ class CGD(Optimizer):
     def _strengths(self) -> list[float]:
         """Give λ, or what stands for it, of each group at this step."""
         own = [group.get(self.key) for group in self.param_groups]
+        for one in own:
+            if one is not None and not (isinstance(one, int | float) and math.isfinite(one)):
+                raise ValueError(f"{self.key}: expected a finite number for the group, got {one!r}")
         if None in own:
             value = self.family.strength(self.k)
             own = [value if one is None else one for one in own]
@@ -365,11 +386,14 @@ class CGD(Optimizer):
             self._refuse_other(scaler)
         active = pending or self.active
         if not active:
-            self._difference.free()
+            if not self.when.pauses(self.k):
+                self._difference.free()
             if not self._told and self.k >= self.family.length and self.when.covers(self.k):
                 self._told = True
                 end = int(self.family.length)
                 warnings.warn(f"a schedule has ended at step {end}: the base goes on alone", stacklevel=4)
+            if closure is not None:
+                LeftOver(self._params())  # a closure need not clear, on or off
             if closure is not None and scaler is None and self.max_norm is None:
                 loss = self.base.step(closure)
                 self._done(closure)
@@ -503,7 +527,12 @@ class CGD(Optimizer):
         torch.clear_autocast_cache()  # it holds the weights before the step
         # a loop may bring some gradients and not others; a closure brings all of them anew, or none
         spend(self._params(), one=closure is not None)
+        self._loops = closure is None
         self.k += 1
+        if (
+            self._loops and self.active and not self.exact
+        ):  # a loop may clear in another way than by zero_grad
+            self._replay.mark(self._device())
 
     def _take(self, scaler: Any, *, unscaled: bool) -> None:
         refuse_unscaled(scaler, self)
@@ -535,7 +564,9 @@ class CGD(Optimizer):
         """
         if self._seen is None or self.guard.counts is None:
             return None
-        return self._seen.diagnostics(self.guard.counts, self.param_groups[0]["lr"], exact=self.exact)
+        lr = self.param_groups[0]["lr"]
+        lr = lr.reshape(()) if isinstance(lr, Tensor) else lr
+        return self._seen.diagnostics(self.guard.counts, lr, exact=self.exact)
 
     def log(self, writer: Writer, step: int | None = None, prefix: str = "cgd/") -> None:
         """Write the diagnostics to TensorBoard, or to anything else with `add_scalar`.

@@ -37,11 +37,11 @@ class Bucket:
         self.dense = [i for i, strange in enumerate(loose) if not strange]
         self.loose = [i for i, strange in enumerate(loose) if strange]
 
-    def move(self, c: Tensor, eta: float | None) -> None:
-        """Move the parameters to x + s: s = c·g, or c·T²g with ASAM's T = |x| + η."""
+    def move(self, c: Tensor, eta: float | None, skip: Tensor) -> None:
+        """Move the parameters to x + s: s = c·g, or c·T²g with ASAM's T = |x| + η; nowhere if `skip` is 1."""
         c = c if self.weight == 1.0 else c * self.weight
         if eta is None and self.dense:
-            add_([self.x[i] for i in self.dense], c, [self.g[i] for i in self.dense])
+            add_([self.x[i] for i in self.dense], c, [self.g[i] for i in self.dense], skip)
         for i in self.loose if eta is None else range(len(self.x)):
             # one at a time: no third copy of all the parameters
             old, g = (
@@ -49,7 +49,7 @@ class Bucket:
                 for tensor in (self.views[i], self.g[i])
             )
             along = g if eta is None else old.abs().add_(eta).square_().mul_(g)
-            self.x[i].copy_(old + c * along)
+            self.x[i].copy_(torch.where(skip > 0, old, old + c * along))
 
     def adapted(self, eta: float, dtype: torch.dtype) -> Iterator[Tensor]:
         """Give T·g, a tensor at a time."""
@@ -96,7 +96,8 @@ class Plan:
         return self.ids == list(map(id, params)) and self.layout == self._layout() and self.weights == weights
 
     def _layout(self) -> list[Any]:
-        places = [p.data_ptr() for p in self.params] if self.plain else [p.shape for p in self.params]
+        here = self.params if self.plain else [local(p) for p in self.params]
+        places = [p.data_ptr() for p in here]
         return [places, [p.numel() for p in self.params], [p.stride() for p in self.params]]
 
     def parts(self, tensors: Sequence[Tensor]) -> list[list[Tensor]]:

@@ -11,6 +11,11 @@ from ._optimizer import CGD
 
 __all__ = ["ASAM", "EGR", "FGR", "GNP", "SAM", "USAM"]
 
+
+def _half(value: float) -> float:
+    return value / 2
+
+
 _PUBLISHED: dict[str, Any] = {"on_guard": "off", "nu_max": None, "probe_max": None}
 
 
@@ -94,7 +99,7 @@ class FGR(CGD):
     def __init__(
         self, base: Optimizer, eps: ScheduleLike = 0.05, gamma: ScheduleLike = 0.05, **options: Any
     ) -> None:
-        lam = Mapped(lambda value: value / 2, as_schedule(gamma, "gamma"))
+        lam = Mapped(_half, as_schedule(gamma, "gamma"))
         super().__init__(base, lam=lam, r=eps, **_PUBLISHED | options)
 
 

@@ -7,6 +7,7 @@ import sys
 import weakref
 from collections.abc import Callable
 from functools import partial
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ __all__ = ["Replay"]
 # In the first passes it is watched which modules run, and whether they draw from Python's or NumPy's
 # generator; the latter then now and again: to ask takes longer than a small network.
 _WATCHED, _AGAIN = 3, 16
+_OPEN: weakref.WeakSet[Replay] = weakref.WeakSet()  # those in whose second pass we are
 
 
 class Replay:
@@ -97,8 +99,7 @@ class Replay:
             kind: Any = torch.get_device_module(device)
             sources.append((partial(kind.set_rng_state, device=device), partial(kind.get_rng_state, device)))
         self._torch = [(put, get, get()) for put, get in sources]
-        self._quiet += 1
-        watched = self._quiet <= _WATCHED or self._quiet % _AGAIN == 0
+        watched = self._quiet < _WATCHED or self._quiet % _AGAIN == 0
         self._other = _states() if watched else None
 
     def start(self) -> None:
@@ -115,6 +116,11 @@ class Replay:
         >>> norm.running_mean
         tensor([0., 0.])
         """
+        self._quiet += 1
+        if _OPEN:  # another optimizer, of the same loop, has turned the clock back already
+            self._torch, self._other = [], None
+        elif self._torch:
+            _OPEN.add(self)
         for put, get, state in self._torch:
             self._undo.append(partial(put, get()))  # to go on as after one pass
             put(state)
@@ -130,7 +136,7 @@ class Replay:
         if self.model is None and self._watched < _WATCHED:  # a hook costs, and has code compiled anew
             self._watched += 1
             self._seen = set()
-            handle = register_module_forward_pre_hook(partial(_runs, weakref.ref(self)))
+            handle = register_module_forward_pre_hook(partial(_runs, weakref.ref(self), get_ident()))
             self._undo.append(weakref.finalize(self, handle.remove))  # whichever comes first
 
     def check(self) -> None:
@@ -162,6 +168,7 @@ class Replay:
             object.__setattr__(module, "track_running_stats", True)
         self._touched = []
         self._seen = None
+        _OPEN.discard(self)
         while self._undo:
             self._undo.pop()()
 
@@ -192,9 +199,10 @@ class Replay:
                 self._leave(inner)
 
 
-def _runs(replay: weakref.ref[Replay], module: nn.Module, _: Any) -> None:
+def _runs(replay: weakref.ref[Replay], thread: int, module: nn.Module, _: Any) -> None:
     owner = replay()
-    if owner is not None:
+    # other threads train other networks; compiled code is not asked, as it does not know its thread
+    if owner is not None and (torch.compiler.is_compiling() or get_ident() == thread):
         owner.meet(module)
 
 

@@ -10,6 +10,7 @@ from .._check import number, whole
 
 __all__ = ["Phase", "When"]
 
+_NEAR = 16  # steps between which the memory of the copies is kept
 Phase: TypeAlias = Literal["early", "late", "full"]
 
 
@@ -36,6 +37,16 @@ class When:
         False
         """
         return self.first <= k < self.end and (k - self.first) % self.every == 0
+
+    def pauses(self, k: int) -> bool:
+        """Say whether step k lies between two penalised ones, both near.
+
+        Examples
+        --------
+        >>> When(every=3).pauses(4), When(first=9).pauses(4)
+        (True, False)
+        """
+        return self.first < k < self.end and self.every <= _NEAR and not self.covers(k)
 
 
 def when(
