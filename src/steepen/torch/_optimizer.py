@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeAlias, cast
 
 import torch
@@ -24,6 +24,7 @@ from ._gradients import LeftOver, refuse_unscaled, renew, spend, unscale
 from ._guard import Guard, OnGuard
 from ._replay import Replay
 from ._when import Phase, when
+from ._wrapper import Wrapper
 
 __all__ = ["CGD"]
 
@@ -31,7 +32,7 @@ _COMMON = "_steepen_common"  # set on a base: the value that its groups have fro
 Closure: TypeAlias = Callable[[], Any]
 
 
-class CGD(Optimizer):
+class CGD(Wrapper):
     """Steps of any optimizer of `torch.optim`, on the landscape f + λ‖∇f‖².
 
     A penalised step takes two gradients: g at the weights x, g⁺ at x + s with s = c·g. The base optimizer is
@@ -127,7 +128,6 @@ class CGD(Optimizer):
     ) -> None:
         lengths: dict[str, Any] = {"r": r, "rho": rho, "probe": probe}
         check(base, lam, nu, lengths, mode, max_norm, model, perturbation, eta, dtype)
-        self.base = base
         self.when = when(phase, fraction, steps, from_, until, every, warmup)
         self.exact = mode == "exact"
         self.family = Family.of(
@@ -154,49 +154,13 @@ class CGD(Optimizer):
         self._inside = False  # a closure that we call is running
         self._cleared = False  # and has called zero_grad
         self._seen: Seen | None = None
-        groups, state = base.param_groups, base.state
-        try:
-            super().__init__(groups, base.defaults)
-        finally:
-            base.param_groups, base.state = groups, state  # torch has made new ones for us
+        super().__init__(base)
         common = getattr(self.family, self.family.key)
         setattr(base, _COMMON, (self.key, common(0)) if isinstance(common, Constant) else None)
         if next(self._params(), None) is None:
             raise ValueError("base: expected an optimizer of at least one parameter, got one of none")
 
-    # -- groups and state, which are the base's ---------------------------------------------------------
-
-    @property
-    def param_groups(self) -> list[dict[str, Any]]:
-        """The base's parameter groups.
-
-        Examples
-        --------
-        >>> p = torch.nn.Parameter(torch.ones(2))
-        >>> CGD(torch.optim.SGD([p], lr=0.1), lam=0.05).param_groups[0]["lr"]
-        0.1
-        """
-        return self.base.param_groups
-
-    @param_groups.setter
-    def param_groups(self, groups: list[dict[str, Any]]) -> None:  # pyright: ignore  # torch has a variable
-        self.base.param_groups = groups
-
-    @property
-    def state(self) -> Any:
-        """The base's state of each parameter.
-
-        Examples
-        --------
-        >>> p = torch.nn.Parameter(torch.ones(2))
-        >>> len(CGD(torch.optim.SGD([p], lr=0.1), lam=0.05).state)
-        0
-        """
-        return self.base.state
-
-    @state.setter
-    def state(self, state: Any) -> None:  # pyright: ignore  # likewise
-        self.base.state = state
+    # -- groups and state -------------------------------------------------------------------------------
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters, to the base too; `"lam"` (or what stands for it) may differ from the others'.
@@ -230,59 +194,6 @@ class CGD(Optimizer):
         self.base.add_param_group(param_group)
         param_group[key] = None if own is None else float(own)  # None: as the schedule says
 
-    def state_dict(self) -> dict[str, Any]:
-        """Give the base's state and our own; a run that loads it goes on bit for bit.
-
-        Examples
-        --------
-        >>> p = torch.nn.Parameter(torch.ones(2))
-        >>> sorted(CGD(torch.optim.SGD([p], lr=0.1), lam=0.1).state_dict())
-        ['cgd', 'param_groups', 'state']
-        """
-        for hook in self._optimizer_state_dict_pre_hooks.values():
-            hook(self)
-        state: dict[str, Any] = dict(self.base.state_dict())
-        state["cgd"] = {**self._kind(), "k": self.k, **self.guard.state_dict()}
-        for hook in self._optimizer_state_dict_post_hooks.values():
-            state = hook(self, state) or state
-        return state
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take up a state that `state_dict` gave; that of another optimizer is refused.
-
-        Examples
-        --------
-        >>> p = torch.nn.Parameter(torch.ones(2))
-        >>> CGD(torch.optim.SGD([p]), lam=0.1).load_state_dict(torch.optim.SGD([p]).state_dict())
-        Traceback (most recent call last):
-        ValueError: state_dict: expected one of CGD, which has a 'cgd' entry; got 'param_groups', 'state'. ...
-        """
-        if self._difference.pending:
-            raise RuntimeError("load_state_dict() between probe() and step(): call restore() first")
-        given: Any = state_dict
-        if not isinstance(given, dict):
-            raise TypeError(f"state_dict: expected what state_dict() gave, got {given!r}")
-        state_dict = state_dict.copy()
-        for hook in self._optimizer_load_state_dict_pre_hooks.values():
-            state_dict = hook(self, state_dict) or state_dict
-        entry = state_dict.get("cgd")
-        own = cast(dict[str, Any], entry if isinstance(entry, dict) else {})
-        if not {"k", "counts", "row", *self._kind()} <= own.keys():
-            names = ", ".join(repr(name) for name in sorted(state_dict)) or "nothing"
-            raise ValueError(
-                f"state_dict: expected one of CGD, which has a 'cgd' entry; got {names}. That of a bare "
-                "optimizer goes into .base"
-            )
-        for name, value in self._kind().items():
-            if own[name] != value:
-                raise ValueError(f"state_dict: expected {name} {value!r}, as here; got {own[name]!r}")
-        self.base.load_state_dict({name: value for name, value in state_dict.items() if name != "cgd"})
-        self.k = int(own["k"])
-        self.guard.load_state_dict(own, self._device())
-        self._difference.free()
-        for hook in self._optimizer_load_state_dict_post_hooks.values():
-            hook(self)
-
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clear the gradients. Called before a first pass, it also marks the random numbers to be replayed.
 
@@ -303,21 +214,30 @@ class CGD(Optimizer):
             renew(self._params())
         super().zero_grad(set_to_none)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "step"}  # a scheduler's
-
     def _kind(self) -> dict[str, Any]:
         return {"base": type(self.base).__name__, "key": self.family.key, "exact": self.exact}
 
-    def _params(self) -> Iterator[Tensor]:
-        for group in self.param_groups:
-            yield from group["params"]
+    def _save(self) -> dict[str, Any]:
+        return {"k": self.k, **self.guard.state_dict()}
 
-    def _device(self) -> torch.device:
-        device = next(self._params()).device
-        if device.type == "meta":
-            raise ValueError("base: expected parameters with values, got some on the meta device")
-        return device
+    def _load(self, own: dict[str, Any]) -> None:
+        self.k = int(own["k"])
+        self.guard.load_state_dict(own, self._device())
+        self._difference.free()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take up a state that `state_dict` gave; that of another optimizer is refused.
+
+        Examples
+        --------
+        >>> p = torch.nn.Parameter(torch.ones(2))
+        >>> CGD(torch.optim.SGD([p]), lam=0.1).load_state_dict(torch.optim.SGD([p]).state_dict())
+        Traceback (most recent call last):
+        ValueError: state_dict: expected one of CGD, which has a 'cgd' entry; got 'param_groups', 'state'. ...
+        """
+        if self._difference.pending:
+            raise RuntimeError("load_state_dict() between probe() and step(): call restore() first")
+        super().load_state_dict(state_dict)
 
     # -- the step ---------------------------------------------------------------------------------------
 
