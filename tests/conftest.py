@@ -1,9 +1,16 @@
 """What all tests need."""
 
+import os
 import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+
+# The same examples every time: whether a change lands is not a matter of luck. To explore, set
+# HYPOTHESIS_PROFILE=default.
+settings.register_profile("steady", derandomize=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 
 @pytest.fixture(autouse=True, scope="session")
