@@ -94,7 +94,7 @@ def honest(res: st.Result, fun: Any, grad: Any, gtol: float, polish: bool = True
     if res.status is Status.CONVERGED:
         assert np.linalg.norm(grad(res.x)) <= gtol
     elif res.success:
-        assert res.status is Status.PRECISION
+        assert res.status in (Status.PRECISION, Status.NOISE)
         if any(res.fun == pytest.approx(end, rel=1e-6) for end in others):
             return  # a saddle, or the end of a plateau at infinity: stationary, though not a minimum
         # sums of squares of small residuals round like squares of roundings
