@@ -71,11 +71,12 @@ def at_floor(
             still = still & _within(moved, part)
         fall = 0.5 * slope * step
         level = level & _within(fall, low)
+        quiet = quiet & _within(fall, hushed)
         if metric is None and kit.any(doubt := kit.without(mask & quiet, level | still)):
             # the noise may have been another where it was measured
             here = noise_of(context, x, f, g, kit.times(-step, v), doubt)
             hushed = np.maximum(low, LOUD * np.minimum(noise, here))
-        quiet = quiet & _within(fall, hushed)
+            quiet = quiet & _within(fall, hushed)
         mask = mask & ((bend > 0) | (slope == 0)) & (quiet | still) & context.affords(oracle.cost_probe)
         if not kit.any(mask):
             break
