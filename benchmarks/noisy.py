@@ -1,8 +1,8 @@
 """Fits whose values are noisy: 48 Gaussian processes of scikit-learn, by cgd-auto and by SciPy's L-BFGS-B.
 
-The likelihood comes from a Cholesky factor, so its values are spoilt in the ninth to the fourth digit. Printed
-are the evaluations of both (f and ∇f come together), how each run ended, and how far f ends above the lower of
-the two.
+The likelihood comes from a Cholesky factor, so its values are spoilt in the ninth to the fourth digit.
+Printed are the evaluations of both (f and ∇f come together), how each run ended, and how far f ends above the
+lower of the two.
 """
 
 from __future__ import annotations
