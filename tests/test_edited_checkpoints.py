@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import random
 import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator
@@ -36,7 +37,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 THOROUGH = "STEEPEN_TEST_FUZZ" in os.environ
-"""Make every edit; the suite makes every seventh."""
+"""Make every edit there is, some ten thousand; the suite makes thirty of each kind."""
 
 
 class Case:
@@ -55,7 +56,6 @@ class Case:
         try:
             result = run(checkpoint=self.path, **self.given)
         except st.CheckpointError as error:
-            assert str(error).startswith(f"checkpoint: {str(self.path)!r} "), what
             return str(error)
         except BaseException as error:
             error.add_note(what)
@@ -131,17 +131,17 @@ def edited(arrays: Arrays) -> Iterator[tuple[str, Arrays]]:
                     new = np.asarray(edit(value))
             except (TypeError, ValueError, IndexError, OverflowError):
                 continue
-            if (new.dtype, new.shape, new.tobytes(), new.flags.fnc) != (
-                value.dtype, value.shape, value.tobytes(), value.flags.fnc,
-            ):  # fmt: skip
+            if _checkpoint._fingerprint(new) != _checkpoint._fingerprint(value):
                 yield f"{name}: {what}", arrays | {name: new}
     names = sorted(arrays)
     for one, other in zip(names, names[1:] + names[:1], strict=True):
-        yield f"{one} and {other} exchanged", arrays | {one: arrays[other], other: arrays[one]}
+        if _checkpoint._fingerprint(arrays[one]) != _checkpoint._fingerprint(arrays[other]):
+            yield f"{one} and {other} exchanged", arrays | {one: arrays[other], other: arrays[one]}
 
 
-def some_of(edits: Iterator[tuple[str, Any]], every: int = 7) -> Iterator[tuple[str, Any]]:
-    return (edit for i, edit in enumerate(edits) if THOROUGH or i % every == 0)
+def some_of(edits: Iterator[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    every = list(edits)
+    return every if THOROUGH else random.Random(0).sample(every, 30)
 
 
 # numpy warns of what some edits do: NaN made an integer
@@ -152,10 +152,14 @@ def test_an_edited_array_is_refused_by_its_name(case: Case) -> None:
     for what, arrays in some_of(edited(case.arrays)):
         message = case.refused_or_the_same(npz(**arrays), what)
         name = what.split(" ")[0].rstrip(":")
+        if name == "header":
+            continue  # a text of another byte order, say, is the same text
         assert message is not None, what
-        assert name in message or name == "header" or "exchanged" in what, (what, message)
+        assert message.startswith(f"checkpoint: {str(case.path)!r} ")
+        assert name in message or "exchanged" in what, (what, message)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # the function overflows where x is huge
 def test_a_forged_file_is_refused_or_ends_in_a_status(case: Case) -> None:
     """Fingerprints can be made anew; what does not fit the run is then found by itself."""
     parts = {name: value for name, value in case.arrays.items() if name[:2] != "m." and name != "header"}
@@ -178,24 +182,24 @@ def test_a_forged_file_is_refused_or_ends_in_a_status(case: Case) -> None:
         ("k", np.array(-1), "k is -1"),
         ("k", np.array(7), "t.f has shape (6, 4)"),
         ("seconds", np.array(np.nan), "seconds is nan"),
-        ("rows", np.array([0, 9]), "rows are missing"),
-        ("rows", np.array([3, 0]), "rows is not in order"),
-        ("rows", np.array([0, 0]), "rows is not in order"),
+        ("rows", np.array([0, 1, 9]), "rows are missing"),
+        ("rows", np.array([0, 3, 1]), "rows is not in order"),
+        ("rows", np.array([0, 1, 1]), "rows is not in order"),
         ("e0.status", np.array(99), "e0.status is 99"),
-        ("e0.nit", np.array(7), "e0.nit 7"),
+        ("e0.nit", np.array(7), "e0.nit is 7"),
         ("e0.counts", np.full((4, 1), -1), "e0.counts is negative"),
         ("n.nfev", np.array(-1), "n.nfev is negative"),
         ("c.best_k", np.array(-1), "c.best_k is not within 0 and 6"),
         ("c.best_k", np.array(7), "c.best_k is not within 0 and 6"),
-        ("c.best_f", np.array(np.nan), "c.best_f is NaN"),
-        ("c.x", np.ones(2), "c.x has shape (2,) and dtype float64, not (2, 2) and float64"),
-        ("c.x", np.ones((2, 2), dtype=np.float32), "c.x has shape (2, 2) and dtype float32"),
-        ("c.on", np.ones(2), "c.on has shape (2,) and dtype float64, not () or (2,) and bool"),
-        ("o.value", np.ones(2), "o.x and o.value"),
+        ("c.best_f", np.full(3, np.nan), "c.best_f is NaN"),
+        ("c.x", np.ones(2), "c.x has shape (2,) and dtype float64, not (3, 2) and float64"),
+        ("c.x", np.ones((3, 2), dtype=np.float32), "c.x has shape (3, 2) and dtype float32"),
+        ("c.on", np.array(True), "c.on has shape () and dtype bool, not (3,) and bool"),
+        ("o.value", np.ones(3), "one of o.x and o.value is missing"),
         ("source", np.array(["magic", "True"], dtype="<U16"), "the source of H·v is 'magic'"),
         ("source", np.array(["difference", "no"], dtype="<U16"), "verified is 'no'"),
         ("m.x", np.array(["a", "b"]), "m.x has dtype <U1"),
-        ("m.x", np.ones(3), "m.x has shape (3,)"),
+        ("m.x", np.ones(2), "m.x has shape (2,)"),
         ("extra", np.ones(3), "it has no extra"),
         ("e9.rows", np.ones(3), "it has no e9.rows"),
     ],
@@ -206,7 +210,7 @@ def test_a_state_that_does_not_fit_the_run_is_told(
     case = Case("cgd-fd, rows ended", tmp_path / "run.npz")
     message = case.refused_or_the_same(case.forged(case.arrays | {name: value}), name)
     assert message is not None
-    assert f"does not fit the run: {words}" in message or words in message, message
+    assert f"does not fit the run: {words}" in message, message
 
 
 JSON: list[Any] = [None, True, False, 0, -1, 3, 2.5, 1e300, "", "text", [], [1], {}, {"a": 1}]
@@ -229,7 +233,7 @@ def headers(header: Any) -> Iterator[tuple[str, Any]]:
 
 def test_an_edited_header_is_refused_or_harmless(case: Case) -> None:
     header = json.loads(str(case.arrays["header"]))
-    for what, new in some_of(headers(header), 11):
+    for what, new in some_of(headers(header)):
         case.refused_or_the_same(npz(**(case.arrays | {"header": np.array(json.dumps(new))})), what)
 
 
@@ -282,7 +286,6 @@ LIES = [
     claim("{'descr': '<f8', 'shape': (1,), }", b"12345678"),
     claim("[" * 5000),
     claim("-" * 9000 + "1"),
-    claim("{'descr': '<f8', 'fortran_order': False, 'shape': (1L,), }", b"12345678"),
     claim("'" * 3),
     claim("{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }", b"12345678", b"\x02\x00"),
     claim("{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }", b"12345678", b"\x09\x00"),
@@ -292,7 +295,6 @@ LIES = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore:Reading `.npy` or `.npz`")
 @pytest.mark.parametrize("lie", LIES, ids=range(len(LIES)))
 def test_a_member_that_lies_about_itself_is_refused_before_anything_is_allocated(
     tmp_path: Path, lie: bytes

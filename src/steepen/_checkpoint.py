@@ -26,6 +26,7 @@ from ._carry import Carry, Ended
 from ._files import read_arrays, write_whole
 from ._loop import Loop
 from ._result import Status
+from .directions._direction import Memory
 
 FORMAT = 3
 SECONDS = 10.0
@@ -43,6 +44,7 @@ def _kinds(record: type, *others: str) -> dict[str, str]:
 _CARRIED = _kinds(Carry, "k", "memory", "gnorm", "spent", "to_x", "to_f", "to_g", "to_known")
 _LEFT = _kinds(Ended, "rows", "status", "nit", "counts")
 _COUNTS = ("nfev", "njev", "nhvp", "nhev")
+_EACH = ("f", "best_f", "on")  # in a batch, always one value a row
 _TEXT = np.dtype("<U16")
 
 _NONE = np.empty(0)
@@ -113,7 +115,7 @@ class Checkpoint:
             raise self._error(f"belongs to another run: it has the settings {sorted(settings)}")
         try:
             _check_arrays(arrays, header.get("arrays"))
-            _restore(loop, _Saved(arrays))
+            _restore(loop, arrays)
         except _Unfit as reason:
             raise self._error(str(reason)) from None
         limits = _limits(loop)
@@ -227,8 +229,10 @@ def _check_arrays(arrays: dict[str, NDArray[Any]], fingerprints: object) -> None
 class _Saved:
     """The arrays of a file, taken out one by one as the run has them until none is left."""
 
-    def __init__(self, arrays: dict[str, NDArray[Any]]):
-        self.arrays = arrays
+    def __init__(self, arrays: dict[str, NDArray[Any]], loop: Loop):
+        self.arrays, self._kit, self._like = arrays, loop.kit, loop.carry.x
+        self._number = loop.kit.host(loop.carry.x).dtype
+        self.k = self.number("k", np.int64, 0, np.inf)
 
     def pop(self, name: str) -> NDArray[Any]:
         """Take out an array of our own, in the layout that it was written in."""
@@ -248,6 +252,12 @@ class _Saved:
             )
         return value if value.ndim else value.item()
 
+    def number(self, name: str, dtype: Any, least: float, most: float) -> Any:
+        """Take out a finite number between these."""
+        value = self.take(name, dtype, ())
+        _require(least <= value <= most and abs(value) < np.inf, f"{name} is {value}")
+        return value
+
     def rows(self, name: str, none: bool = False) -> Any:
         """Take out the numbers of some rows of a batch, in ascending order."""
         length = self.arrays[name].size if name in self.arrays else 0
@@ -255,75 +265,82 @@ class _Saved:
         _require(rows is None or (np.diff(rows) > 0).all(), f"{name} is not in order")
         return rows
 
+    def part(self, name: str, kind: str, rows: int | None, none: bool = False) -> Any:
+        """Take out a vector, or what has one value a row or, but for `_EACH`, one for all."""
+        lead = () if rows is None else (rows,)
+        if kind == "Array":
+            value = self.take(name, self._number, (*lead, int(self._like.shape[-1])), none=none)
+            return None if value is None else self._kit.own(value)
+        shapes = [lead] if name.partition(".")[2] in _EACH else [(), lead]
+        return self.take(name, _KINDS[kind], *shapes, none=none)
+
+    def record(self, prefix: str, kinds: dict[str, str], rows: int | None, *none: str) -> dict[str, Any]:
+        """Take out the fields of a Carry, or of an Ended."""
+        values = {name: self.part(prefix + name, kind, rows, name in none) for name, kind in kinds.items()}
+        best_k, best_f = np.asarray(values["best_k"]), np.asarray(values["best_f"])
+        _require((best_k >= 0) & (best_k <= self.k), f"{prefix}best_k is not within 0 and {self.k}")
+        _require(~np.isnan(best_f), f"{prefix}best_f is NaN")
+        return values
+
+    def memory(self, expected: Memory, rows: int | None) -> Memory:
+        """Take out the memory of a direction: it has what it had at the start, and maybe more."""
+        memory: Memory = {}
+        found = {name for name in self.arrays if name.startswith("m.")}
+        for name in sorted(found | {f"m.{name}" for name in expected}):
+            value = self.pop(name)
+            _require(value.dtype.kind in "biuf", f"{name} has dtype {value.dtype}")
+            _require(value.ndim == 0 or rows in (None, len(value)), f"{name} has shape {value.shape}")
+            # scalars of a run live on the host, whatever library its vectors belong to
+            host = is_numpy(self._like) or value.ndim < self._like.ndim
+            memory[name[2:]] = value if host else adopt(self._like, value)
+        return memory
+
+    def ended(self, prefix: str) -> Ended:
+        """Take out the rows that ended together."""
+        rows = self.rows(prefix + "rows")
+        status = self.number(prefix + "status", np.int64, 0, np.inf)
+        _require(status in set(Status), f"{prefix}status is {status}")
+        nit = self.number(prefix + "nit", np.int64, 0, self.k)
+        counts = self.take(prefix + "counts", np.int64, (len(_COUNTS), len(rows)))
+        _require(counts >= 0, f"{prefix}counts is negative")
+        rest = self.record(prefix, _LEFT, len(rows))
+        return Ended(rows, Status(status), nit, counts=tuple(counts), **rest)
+
 
 def _require(true: Any, what: str) -> None:
     if not np.all(true):
         raise _Unfit(f"does not fit the run: {what}")
 
 
-def _restore(loop: Loop, saved: _Saved) -> None:
+def _restore(loop: Loop, arrays: dict[str, NDArray[Any]]) -> None:
     """Bring a new loop to the saved state."""
-    oracle, kit, like, memo = loop.oracle, loop.kit, loop.carry.x, loop.oracle.memo
-    number = kit.host(like).dtype
-    k = saved.take("k", np.int64, ())
-    _require(k >= 0, f"k is {k}")
-    loop.earlier = saved.take("seconds", np.float64, ())
-    _require(0 <= loop.earlier < np.inf, f"seconds is {loop.earlier}")
+    oracle, size, saved = loop.oracle, loop.kit.size, _Saved(arrays, loop)
+    loop.earlier = saved.number("seconds", np.float64, 0, np.inf)
     loop.context.rows = live = saved.rows("rows", none=True)
-    _require(live is None or kit.size is not None, "rows is not None")
-    oracle.rows = kit.size if live is None else len(live)
-
-    def part(name: str, kind: str, rows: int | None, none: bool = False) -> Any:
-        """Take out a vector, or what has one value a row (where all are equal, one for all)."""
-        lead = () if rows is None else (rows,)
-        if kind != "Array":
-            return saved.take(name, _KINDS[kind], (), lead, none=none)
-        value = saved.take(name, number, (*lead, int(like.shape[-1])), none=none)
-        return None if value is None else kit.own(value)
-
-    def record(prefix: str, kinds: dict[str, str], rows: int | None) -> dict[str, Any]:
-        """Take out the fields of a Carry, or of an Ended."""
-        values = {name: part(prefix + name, kind, rows, name in ("f", "g")) for name, kind in kinds.items()}
-        best_k, best_f = np.asarray(values["best_k"]), np.asarray(values["best_f"])
-        _require((best_k >= 0) & (best_k <= k), f"{prefix}best_k is not within 0 and {k}")
-        _require(~np.isnan(best_f), f"{prefix}best_f is NaN")
-        return values
-
-    memory: dict[str, Any] = {}
-    for name in sorted(
-        {name for name in saved.arrays if name.startswith("m.")} | {f"m.{m}" for m in loop.carry.memory}
-    ):
-        value = saved.pop(name)
-        _require(value.dtype.kind in "biuf", f"{name} has dtype {value.dtype}")
-        _require(value.ndim == 0 or oracle.rows in (None, len(value)), f"{name} has shape {value.shape}")
-        # scalars of a run live on the host, whatever library its vectors belong to
-        memory[name[2:]] = value if is_numpy(like) or value.ndim < like.ndim else adopt(like, value)
-    loop.carry = Carry(k=k, memory=memory, **record("c.", _CARRIED, oracle.rows))
+    oracle.rows = rows = size if live is None else len(live)
+    if size is not None:
+        while f"e{len(loop.ended)}.rows" in saved.arrays:
+            loop.ended.append(saved.ended(f"e{len(loop.ended)}."))
+        pieces: list[Any] = [np.arange(size) if live is None else live, *(end.rows for end in loop.ended)]
+        _require(np.array_equal(np.sort(np.concatenate(pieces)), np.arange(size)), "rows are missing")
+    _require(live is None or size is not None, "a single run has no rows")
+    memory = saved.memory(loop.carry.memory, rows)
+    loop.carry = Carry(k=saved.k, memory=memory, **saved.record("c.", _CARRIED, rows, "f", "g"))
     for name in _COUNTS:
-        setattr(oracle, name, part(f"n.{name}", "Whole", oracle.rows))
+        setattr(oracle, name, saved.part(f"n.{name}", "Whole", rows))
         _require(np.asarray(getattr(oracle, name)) >= 0, f"n.{name} is negative")
-    memo.x = part("o.x", "Array", oracle.rows, none=True)
-    memo.value = part("o.value", "Array" if oracle.cost_value.grads else "Scalar", oracle.rows, none=True)
+    memo = oracle.memo
+    memo.x = saved.part("o.x", "Array", rows, none=True)
+    memo.value = saved.part("o.value", "Array" if oracle.cost_value.grads else "Scalar", rows, none=True)
     _require((memo.x is None) == (memo.value is None), "one of o.x and o.value is missing")
-    source, verified = saved.take("source", _TEXT, (2,))
-    _require(source in (oracle.hvp_source, "difference"), f"the source of H·v is {str(source)!r}")
-    oracle.hvp_source, oracle.verified = str(source), verified == "True"
-    while kit.size is not None and f"e{len(loop.ended)}.rows" in saved.arrays:
-        prefix = f"e{len(loop.ended)}."
-        rows = saved.rows(prefix + "rows")
-        status, nit = saved.take(prefix + "status", np.int64, ()), saved.take(prefix + "nit", np.int64, ())
-        _require(status in set(Status) and 0 <= nit <= k, f"{prefix}status is {status}, {prefix}nit {nit}")
-        counts = saved.take(prefix + "counts", np.int64, (len(_COUNTS), len(rows)))
-        _require(counts >= 0, f"{prefix}counts is negative")
-        loop.ended.append(
-            Ended(rows, Status(status), nit, counts=tuple(counts), **record(prefix, _LEFT, len(rows)))
-        )
-    if kit.size is not None:
-        pieces = [np.arange(kit.size) if live is None else live, *(end.rows for end in loop.ended)]
-        _require(np.array_equal(np.sort(np.concatenate(pieces)), np.arange(kit.size)), "rows are missing")
+    source, verified = map(str, saved.take("source", _TEXT, (2,)))
+    _require(source in (oracle.hvp_source, "difference"), f"the source of H·v is {source!r}")
+    _require(verified in ("True", "False"), f"verified is {verified!r}")
+    oracle.hvp_source, oracle.verified = source, verified == "True"
     if loop.recorder is not None:
         empty = loop.recorder.state(0)
+        lengths = {name: (saved.k, *a.shape[1:]) for name, a in empty.items()}
         loop.recorder.load(
-            {name: saved.take(f"t.{name}", a.dtype, (k, *a.shape[1:])) for name, a in empty.items()}
+            {name: saved.take(f"t.{name}", a.dtype, lengths[name]) for name, a in empty.items()}
         )
     _require(not saved.arrays, f"it has no {', '.join(sorted(saved.arrays))}")
