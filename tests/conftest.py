@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from .rounding import VARIABLE, perturb
+from .rounding import SEED, VARIABLE, perturb
 
 # The same examples every time: whether a change lands is not a matter of luck. To explore, set
 # HYPOTHESIS_PROFILE=default.
@@ -23,13 +23,12 @@ def interruptible() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-if seed := os.environ.get(VARIABLE):
-    perturb(int(seed))
+if SEED:
+    perturb()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out what holds to the last bit where last bits are perturbed."""
-    if os.environ.get(VARIABLE):
-        for item in items:
-            if item.get_closest_marker("bits"):
-                item.add_marker(pytest.mark.skip(reason=f"{VARIABLE}: holds to the last bit only"))
+    """Leave out what cannot hold where last bits are moved."""
+    for item in items:
+        if SEED and item.get_closest_marker("bits"):
+            item.add_marker(pytest.mark.skip(reason=f"{VARIABLE}: holds to the last bit only"))
