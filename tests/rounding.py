@@ -107,7 +107,7 @@ def _moved(value: Any, points: list[bytes], lead: tuple[int, ...]) -> Any:
     array = np.array(value, order="C")
     if array.dtype.kind not in "fc" or array.shape[: len(lead)] != lead:
         return value  # not what minimize asks for: it will say so itself
-    parts = array.view(array.real.dtype).reshape(len(points), -1)
+    parts = array.reshape(-1).view(array.real.dtype).reshape(len(points), -1)
     digests = b"".join(hashlib.shake_128(point).digest(parts.shape[1]) for point in points)
     way = np.frombuffer(digests, np.uint8).reshape(parts.shape) % 3
     to = np.where(way == 0, -np.inf, np.where(way == 1, np.inf, parts)).astype(parts.dtype)
