@@ -103,7 +103,9 @@ def quasi_newton(f: Problem, x0: Array, T: int, alpha: float, method: str) -> St
     return out
 
 
-def listing_of_cgd_fd(f: Problem, x0: Array, T: int, alpha: float, lam: Coefficients, r: float, b: int) -> Steps:
+def listing_of_cgd_fd(
+    f: Problem, x0: Array, T: int, alpha: float, lam: Coefficients, r: float, b: int
+) -> Steps:
     out = Steps([x0], c=[0])
     x = x0
     use_cgd = True
