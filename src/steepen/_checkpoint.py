@@ -104,7 +104,7 @@ class Checkpoint:
             raise self._error(
                 f"is not a whole steepen checkpoint ({error!r}); move it away to start anew"
             ) from error
-        if found != FORMAT or isinstance(found, bool):
+        if found != FORMAT:
             raise self._error(f"has format {found!r}, and this version reads {FORMAT}")
         for name, here in self._settings.items():
             there = settings.pop(name, None)
