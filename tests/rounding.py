@@ -113,7 +113,8 @@ def _moved(value: Any, points: list[bytes], lead: tuple[int, ...]) -> Any:
     to = np.where(way == 0, -np.inf, np.where(way == 1, np.inf, parts)).astype(parts.dtype)
     with np.errstate(all="ignore"):
         away = np.nextafter(parts, to)
-    new = np.where((parts == 0) | ~np.isfinite(away), parts, away).reshape(-1).view(array.dtype)
+    still = (parts == 0) | ~np.isfinite(parts) | ~np.isfinite(away)
+    new = np.where(still, parts, away).reshape(-1).view(array.dtype)
     new = new.reshape(array.shape)
     return new if isinstance(value, np.ndarray) else type(value)(new)
 
@@ -160,7 +161,9 @@ def main() -> int:
             check=False,
         )
         lines = ran.stdout.splitlines()
-        print(*[line for line in lines if line.startswith(("FAILED", "ERROR"))], sep="\n", flush=True)
+        for line in lines:
+            if line.startswith(("FAILED", "ERROR")):
+                print(line, flush=True)
         summary = re.sub(r" in .*", "", lines[-1]) if lines else "no output"
         table.append((ran.returncode == 0, name, summary, time.perf_counter() - began))
     for passed, name, summary, seconds in table:
