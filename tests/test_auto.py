@@ -117,7 +117,10 @@ def test_problems_end_honestly(p: Problem, gtol: float | None) -> None:
     # biggs-exp6 has a saddle with one very flat way out, boxbod a plateau that is level at working precision
     others = (*p.other_ends, *{"biggs-exp6": [0.0056556499], "boxbod-2": [9771.5]}.get(p.name, []))
     honest(res, p, p.grad, 1e-5 if gtol is None else gtol, others=others)
-    assert float(seen(p)(res.x)) == res.fun <= float(seen(p)(p.x0))
+    # to rounding: a product by BLAS may depend on where its arrays lie
+    first = float(seen(p)(p.x0))
+    assert res.fun == pytest.approx(float(seen(p)(res.x)), rel=1e-12, abs=4 * EPS * abs(first))
+    assert res.fun <= first
     if gtol is None and p.suite == "mgh":  # the gradient of meyer's function is noise at its floor
         assert res.success or res.fun <= p.fbest * (1 + 1e-9)
 
