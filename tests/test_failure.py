@@ -262,7 +262,7 @@ def test_an_exception_comes_through_with_the_partial_result(
         assert result.fun == quartic(result.x)
     counted = {"fun": result.nfev, "jac": result.njev, "hess": result.nhev, "hvp": result.nhvp}
     if what in counted:
-        assert counted[what] in (given_[what].calls, given_[what].calls - 1)
+        assert counted[what] == given_[what].calls
 
 
 @pytest.mark.parametrize("what", ["fun", "jac", "callback"])

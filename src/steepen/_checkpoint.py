@@ -126,7 +126,7 @@ class Checkpoint:
     def _check_function(self, loop: Loop) -> None:
         """Refuse a function that has another value at the best point; the one evaluation is not counted."""
         c, oracle = loop.carry, loop.oracle
-        if not np.all(np.isfinite(c.best_f)):
+        if not np.all(np.isfinite(c.best_f)) or loop.context.late():
             return
         counts = {name: getattr(oracle, name) for name in _COUNTS}
         memo = (oracle.memo.x, oracle.memo.value)

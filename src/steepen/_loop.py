@@ -17,7 +17,7 @@ from ._budget import Budget
 from ._carry import NAN, Carry, Ended, State, Tolerances
 from ._floor import at_floor
 from ._interrupt import Wish, held_back
-from ._oracle import Cost, Oracle
+from ._oracle import Cost, Oracle, OutOfTime
 from ._recorder import BatchRecorder, Recorder
 from ._result import Status
 from .directions._direction import Context, Direction
@@ -92,6 +92,8 @@ class Loop:
         self._bottom = BOTTOM * float(kit.xp.finfo(x0.dtype).max)
         self.earlier = 0.0  # seconds of the runs that a checkpoint continues
         self._began = time.perf_counter()
+        if budget.seconds is not None:
+            oracle.limit(self._too_late)
 
     @property
     def seconds(self) -> float:
@@ -100,10 +102,11 @@ class Loop:
 
     def run(self) -> None:
         """Iterate until every row has ended."""
-        self._began = time.perf_counter()
         try:
             with held_back() as wish:
                 self._iterate(wish)
+        except OutOfTime:
+            self._cut(Status.MAX_SECONDS)
         except KeyboardInterrupt:
             self._cut(Status.INTERRUPTED)
         except Exception:

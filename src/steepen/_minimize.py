@@ -18,6 +18,7 @@ from ._carry import State
 from ._checkpoint import Checkpoint
 from ._gradient_check import check_gradient as run_gradient_check
 from ._loop import Loop
+from ._oracle import OutOfTime
 from ._outcome import result_of
 from ._progress import progress_bar
 from ._recorder import BatchRecorder, Recorder
@@ -168,7 +169,8 @@ def minimize(
         )  # fmt: skip
         resumed = saver is not None and saver.resume(loop)
         if check_gradient and not resumed:
-            loop.carry.g, loop.carry.known = run_gradient_check(oracle, x, kit, budget, box), True
+            with suppress(OutOfTime):  # then the run ends as soon as it begins
+                run_gradient_check(loop.context, loop.carry, budget)
         try:
             loop.run()
         except Exception as error:

@@ -1,9 +1,9 @@
 """The user's function as the methods see it: f, ∇f, H·v and H, each call counted once.
 
-Every call of something of the user's adds one to the counter of what it returned: `nfev` values, `njev`
-gradients, `nhvp` products H·v, `nhev` Hessians. What is made of other calls is counted as those calls: an
-H·v by difference is a gradient, a gradient by difference is n values (and, being a gradient, one `njev`).
-In a batch every row has its own counts.
+Every call of something of the user's adds one to the counter of what it is for: `nfev` values, `njev`
+gradients, `nhvp` products H·v, `nhev` Hessians. It is counted as it begins, so a call that raises counts too.
+What is made of other calls is counted as those calls: an H·v by difference is a gradient, a gradient by
+difference is n values (and, being a gradient, one `njev`). In a batch every row has its own counts.
 """
 
 from __future__ import annotations
@@ -33,6 +33,10 @@ class Cost(NamedTuple):
     def plus(self, other: Cost) -> Cost:
         """Add two costs."""
         return Cost(self.evals + other.evals, self.grads + other.grads)
+
+
+class OutOfTime(Exception):
+    """The time was spent when an evaluation was about to begin; the loop makes a status of it."""
 
 
 class Memo:
@@ -109,6 +113,7 @@ class Oracle:
         self.rows = kit.size  # how many are live; None for a single run
         # the common case, a single NumPy run with two callables, takes the short way
         self._plain = kit.size is None and is_numpy(x0) and callable(self._jac)
+        self._late: Callable[[], bool] | None = None
         self.cost_value = Cost(1, 1) if self._combined else Cost(1, 0)
         self.cost_grad = self._cost_of_gradient(known_value=True)
         self.cost_probe = self._cost_of_gradient(known_value=False)
@@ -169,17 +174,18 @@ class Oracle:
             f = self._fun(x.copy())
             return float(f) if isinstance(f, float) else self._scalar(f, None)
         if self._combined:
+            self._begin(only, "nfev", "njev")
             f, g = _pair(self._call(self._fun, only, x))
-            self.nfev = self.nfev + _ones(only)
-            self.njev = self.njev + _ones(only)
             self.memo.put(x, self._vector(g, only, "fun's gradient"), only)
             return self._scalar(f, only)
-        f = self._call(self._fun, only, x)
-        self.nfev = self.nfev + _ones(only)
-        f = self._scalar(f, only)
+        f = self._value_at(x, only)
         if self._jac == "2-point":
             self.memo.put(x, f, only)
         return f
+
+    def _value_at(self, x: Array, only: Mask) -> Scalar:
+        self._begin(only, "nfev")
+        return self._scalar(self._call(self._fun, only, x), only)
 
     def grad(self, x: Array, only: Mask = None, *, spare: bool = False) -> Array:
         """Evaluate ∇f; `spare`: x is nobody else's and ∇f is used up at once, so neither is copied."""
@@ -192,17 +198,15 @@ class Oracle:
         if self._combined:
             self._know(x, only)
             return self.memo.value if only is None else self._kit.where(only, self.memo.value, x * 0)
+        self._begin(only, "njev")
         if isinstance(self._jac, str):
-            g = self._difference_of_values(x, only)
-        else:
-            g = self._vector(self._call(self._jac, only, x), only, "jac")
-        self.njev = self.njev + _ones(only)
-        return g
+            return self._difference_of_values(x, only)
+        return self._vector(self._call(self._jac, only, x), only, "jac")
 
     def hvp(self, x: Array, v: Array, g: Array, only: Mask = None) -> Array:
         """Evaluate H·v at x, where ∇f is g."""
         if self._hvp is not None:
-            self.nhvp = self.nhvp + _ones(only)
+            self._begin(only, "nhvp")
             return self._vector(self._call(self._hvp, only, x, v), only, "hvp")
         if self._hess is not None:
             matrix = self.hess(x, g, only)
@@ -249,7 +253,7 @@ class Oracle:
             missing = self._missing(self._hess_memo, x, only)
             if self._kit.any(missing):
                 only = None if self._kit.size is None else missing
-                self.nhev = self.nhev + _ones(only)
+                self._begin(only, "nhev")
                 found = self._vector(self._call(self._hess, only, x), only, "hess", (self._n,))
                 self._hess_memo.put(x, found, only)
             return self._hess_memo.value
@@ -270,6 +274,17 @@ class Oracle:
         self._hess_memo.keep(rows)
 
     # --- how the user's functions are called -----------------------------------------------------
+
+    def limit(self, late: Callable[[], bool]) -> None:
+        """From now on, raise OutOfTime in place of a call that would begin when `late` says so."""
+        self._late, self._plain = late, False
+
+    def _begin(self, only: Mask, *counters: str) -> None:
+        """Count a call that is about to be made."""
+        if self._late is not None and self._late():
+            raise OutOfTime
+        for name in counters:
+            setattr(self, name, getattr(self, name) + _ones(only))
 
     def _call(self, function: Any, only: Mask, *vectors: Array) -> Any:
         kit = self._kit
@@ -372,13 +387,13 @@ class Oracle:
         unit = np.zeros(self._n)
         unit[i] = 1.0
         shift = self._kit.own(np.asarray(h)[..., None] * unit)
-        return self.value(x + shift, only)
+        return self._value_at(x + shift, only)
 
     def _complex_value(self, x: Array, i: int, h: Any, only: Mask) -> Any:
         point = to_numpy(x).astype(np.complex128)
         point[..., i] += 1j * h
+        self._begin(only, "nfev")
         values: Any = np.asarray(self._call(self._fun, only, point))
-        self.nfev = self.nfev + _ones(only)
         if values.dtype.kind != "c":
             raise TypeError('jac="cs": fun must return complex values for complex x; it returned real ones')
         rows = self._row_count(only)
@@ -394,6 +409,7 @@ class Oracle:
         """
         size = np.abs(v).max(axis=-1, keepdims=True)
         h = 1e-20 * np.maximum(1.0, np.abs(x).max(axis=-1, keepdims=True)) / np.where(size > 0, size, 1.0)
+        self._begin(only, "njev")
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", np.exceptions.ComplexWarning)
@@ -403,7 +419,6 @@ class Oracle:
             if self.verified:
                 raise
             moved = np.empty(0)
-        self.njev = self.njev + _ones(only)
         usable = moved.dtype.kind == "c"
         product = self._vector(moved.imag / self._rows_of(h, only), only, "jac") if usable else None
         if product is not None and self.verified:
