@@ -410,7 +410,11 @@ class Loop:
             # cut before f was known here: the last step does not count
             nit -= 1
             self.undone.append(rows)
-        x, f, g = c.x, c.f if known else c.best_f * NAN, c.x * NAN if c.g is None else c.g
+        x, f, g = (
+            c.x,
+            c.f if known else c.best_f * NAN,
+            c.x * NAN if c.g is None else self.oracle.reported(c.g),
+        )
         if self.recorder is not None and known:
             together = rows is None or len(rows) == kit.size
             last = replace(c, lam=NAN, shown=NAN, penalised=False, guarded=False)

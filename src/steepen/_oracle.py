@@ -97,6 +97,8 @@ class Oracle:
         self._like = x0
         self.eps = float(kit.xp.finfo(x0.dtype).eps)
         self._n = int(x0.shape[-1])
+        # a variable that bounds fix is asked for no derivative, where that would cost evaluations
+        self._free = list(range(self._n)) if box is None else np.flatnonzero(~to_numpy(box.fixed)).tolist()
         self._shape = tuple(x0.shape)
         if isinstance(jac, str) and jac in AUTODIFF:
             ad = differentiate(jac, self._fun, x0)
@@ -133,9 +135,9 @@ class Oracle:
             return Cost() if known_value else Cost(1, 1)
         if not isinstance(self._jac, str):
             return Cost(0, 1)
-        if self._jac == "2-point":
-            return Cost(self._n + (not known_value), 1)
-        return Cost(2 * self._n if self._jac == "3-point" else self._n, 1)
+        each = 2 if self._jac == "3-point" else 1
+        base = self._jac == "2-point" and not known_value
+        return Cost(each * len(self._free) + base, 1)
 
     @property
     def hess_source(self) -> str | None:
@@ -161,7 +163,7 @@ class Oracle:
         """What one Hessian costs in values and gradients."""
         if self._hess is not None:
             return Cost()
-        first, n = self._cost_of_check, self._n
+        first, n = self._cost_of_check, len(self._free)
         each = Cost(0, 1) if self.hvp_source == "complex step" else self.cost_hvp
         return Cost(n * each.evals + first.evals, n * each.grads + first.grads)
 
@@ -202,6 +204,13 @@ class Oracle:
         if isinstance(self._jac, str):
             return self._difference_of_values(x, only)
         return self._vector(self._call(self._jac, only, x), only, "jac")
+
+    def reported(self, g: Array) -> Array:
+        """Return ∇f as the result shows it: NaN, as in SciPy, where a fixed variable had no difference."""
+        if not isinstance(self._jac, str) or len(self._free) == self._n:
+            return g
+        assert self._box is not None
+        return self._kit.xp.where(self._box.fixed, g * float("nan"), g)
 
     def hvp(self, x: Array, v: Array, g: Array, only: Mask = None) -> Array:
         """Evaluate H·v at x, where ∇f is g."""
@@ -258,7 +267,9 @@ class Oracle:
                 self._hess_memo.put(x, found, only)
             return self._hess_memo.value
         eye = self._kit.xp.eye(self._n, dtype=x.dtype)
-        columns = [self.hvp(x, x * 0 + eye[i], g, only) for i in range(self._n)]
+        columns = [x * 0] * self._n
+        for i in self._free:
+            columns[i] = self.hvp(x, x * 0 + eye[i], g, only)
         matrix = self._kit.xp.stack(columns, axis=-1)
         return (matrix + self._kit.xp.moveaxis(matrix, -1, -2)) / 2
 
@@ -369,18 +380,18 @@ class Oracle:
             size, behind = self._box.differences(point, size, near, both=scheme == "3-point")
         # the differences that are really taken
         size, behind = (point + size) - point, point - (point - behind)
-        parts: list[Any] = []
-        for i in range(self._n):
+        parts: list[Any] = [0.0 * point[..., i] for i in range(self._n)]
+        for i in self._free:
             h = size[..., i]
             if scheme == "cs":
                 h = np.abs(h) * 1e-12
-                parts.append(self._complex_value(x, i, h, only) / h)
+                parts[i] = self._complex_value(x, i, h, only) / h
             elif scheme == "3-point":
                 back = behind[..., i]
                 ends = (self._shifted(x, i, h, only), self._shifted(x, i, -back, only))
-                parts.append(_quotient(ends[0] - ends[1], h + back))
+                parts[i] = (ends[0] - ends[1]) / (h + back)
             else:
-                parts.append(_quotient(self._shifted(x, i, h, only) - f, h))
+                parts[i] = (self._shifted(x, i, h, only) - f) / h
         return kit.own(np.stack(parts, axis=-1))
 
     def _shifted(self, x: Array, i: int, h: Any, only: Mask) -> Scalar:
@@ -430,11 +441,6 @@ class Oracle:
         if not self.verified:
             self.hvp_source = "difference"
         return product if self.verified else other
-
-
-def _quotient(change: Any, h: Any) -> Any:
-    """Give a difference quotient; 0 for a variable that bounds leave no room."""
-    return change / h if np.all(h) else np.where(h == 0, 0.0, change / np.where(h == 0, 1.0, h))
 
 
 def _pair(returned: Any) -> tuple[Any, Any]:
