@@ -70,6 +70,7 @@ class Carry:
     slope: Scalar = NAN
     unit: Scalar = NAN  # the length of p
     idle: Scalar = 0  # steps since f last fell
+    error: Scalar = NAN  # of a rough gradient
     leaving: Mask = False  # from a start where the gradient vanishes
     # of the step about to be made
     to_x: Array = None
@@ -127,3 +128,4 @@ class Ended:
     best_f: Scalar
     best_k: Scalar
     counts: tuple[Scalar, Scalar, Scalar, Scalar]
+    error: Scalar = NAN

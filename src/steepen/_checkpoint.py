@@ -27,7 +27,7 @@ from ._files import write_whole
 from ._loop import Loop
 from ._result import Status
 
-FORMAT = 2
+FORMAT = 3
 SECONDS = 10.0
 
 _VECTORS = ("x", "best_x")
@@ -190,7 +190,7 @@ def _snapshot(loop: Loop) -> Callable[[], dict[str, NDArray[Any]]]:
     noted |= {f"n.{name}": getattr(oracle, name) for name in _COUNTS}
     noted |= {"o.x": oracle.memo.x, "o.value": oracle.memo.value}
     noted["k"], noted["seconds"] = c.k, loop.seconds
-    noted["source"] = [str(oracle.hvp_source), str(oracle.verified)]
+    noted["source"] = [str(oracle.hvp_source), str(oracle.verified), str(oracle.wide)]
     if loop.context.rows is not None:
         noted["rows"] = loop.context.rows
     for i, piece in enumerate(loop.ended):
@@ -237,8 +237,9 @@ def _restore(loop: Loop, arrays: dict[str, NDArray[Any]]) -> None:
     for name in _COUNTS:
         count = arrays[f"n.{name}"]
         setattr(loop.oracle, name, count if count.ndim else int(count))
-    source, verified = arrays["source"].tolist()
+    source, verified, wide = arrays["source"].tolist()
     loop.oracle.hvp_source, loop.oracle.verified = source, verified == "True"
+    loop.oracle.decide({"True": True, "False": False, "None": None}[wide])
     if "o.x" in arrays:
         memo = loop.oracle.memo
         memo.x = vector("o.x")
@@ -251,7 +252,7 @@ def _restore(loop: Loop, arrays: dict[str, NDArray[Any]]) -> None:
         loop.oracle.rows = len(rows)
     i = 0
     while f"e{i}.status" in arrays:
-        at = {name: scalar(f"e{i}.{name}") for name in ("rows", "nit", "f", "best_f", "best_k")}
+        at = {name: scalar(f"e{i}.{name}") for name in ("rows", "nit", "f", "best_f", "best_k", "error")}
         at |= {name: vector(f"e{i}.{name}") for name in ("x", "g", "best_x")}
         counts = tuple(arrays[f"e{i}.counts"])
         loop.ended.append(Ended(status=Status(int(arrays[f"e{i}.status"])), counts=counts, **at))

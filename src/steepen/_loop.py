@@ -40,6 +40,9 @@ HIDING = {s for s in Status if Status.SMALL_DECREASE <= s <= Status.MAX_SECONDS}
 LOST = (Status.NONFINITE_VALUE, Status.NONFINITE_GRADIENT, Status.UNBOUNDED)
 """Ends at a point that is no use: the best one seen is given instead."""
 
+TOLD = (Status.CONVERGED, Status.PRECISION)
+"""Ends that the gradient tells."""
+
 BOTTOM = -1e-8
 """f is unbounded below if it falls under this part of the largest number."""
 
@@ -359,6 +362,15 @@ class Loop:
         c = self.carry
         return at_floor(self.context, c.x, c.f, c.g, -c.slope, c.unit, mask)
 
+    def _rough(self, mask: Mask) -> Mask:
+        """Say for which of these rows the gradient's own error is more than gtol."""
+        kit, c = self.kit, self.carry
+        if not kit.any(mask):
+            return mask
+        error = self.oracle.error(c.x, c.f, c.g, None if kit.size is None else mask)
+        c.error = kit.norm(self.context.free(c.x, c.g, error))
+        return mask & kit.negate(c.error <= self.tolerances.g)
+
     def _cut(self, status: Status) -> None:
         """End everything at once, wherever the iteration stands."""
         c = self.carry
@@ -377,6 +389,18 @@ class Loop:
             if self._end(lost, Status.ARTIFICIAL):
                 return True
             mask = mask[~lost]
+            if not kit.any(mask):
+                return False
+        if status in TOLD and oracle.coarse:
+            poor = kit.without(mask, self._affords(oracle.cost_error))
+            if kit.any(poor):
+                if self._end(poor, Status.MAX_EVALUATIONS):
+                    return True
+                mask = mask[~poor]
+            if kit.any(rough := self._rough(mask)):
+                if self._end(rough, Status.ROUGH_GRADIENT):
+                    return True
+                mask = mask[~rough]
             if not kit.any(mask):
                 return False
         counts = (oracle.nfev, oracle.njev, oracle.nhvp, oracle.nhev)
@@ -423,4 +447,4 @@ class Loop:
             seen = np.isfinite(c.best_f)
             f = kit.pick(seen, c.best_f, f)
             x, g = kit.where(seen, c.best_x, x), x * NAN
-        self.ended.append(Ended(rows, status, nit, x, f, g, c.best_x, c.best_f, c.best_k, counts))
+        self.ended.append(Ended(rows, status, nit, x, f, g, c.best_x, c.best_f, c.best_k, counts, c.error))

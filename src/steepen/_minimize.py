@@ -67,7 +67,7 @@ def minimize(
         f(x, *args). It may be an object with `grad` (and `hvp`, `hess`), as `steepen.functions` are.
     x0 : array
         A start point (n,), or a batch (B, n) of independent runs; f must then be vectorised over leading
-        axes. Float32 stays float32; torch and JAX arrays stay what they are.
+        axes. Float32 stays float32 (but see `jac`); torch and JAX arrays stay what they are.
     args : tuple
         Further arguments of fun, jac, hvp and hess.
     method : str or Direction
@@ -75,7 +75,8 @@ def minimize(
         as `CGD(...)`.
     jac : callable, True, "2-point", "3-point", "cs", "jax" or "torch", optional
         The gradient; True if fun returns (f, g). By default `fun.grad` if there is one, autodiff for
-        torch and JAX arrays, else "2-point".
+        torch and JAX arrays, else "2-point". The differences of a float32 run are taken in float64 if fun
+        takes such points and its values have the digits.
     bounds : sequence of (low, high), or scipy.optimize.Bounds, optional
         Limits on the variables, None for no limit. x0 and every step are projected onto the box, and
         ‖∇f‖ is then that of the projected gradient P(x − ∇f) − x, as L-BFGS-B's is.

@@ -13,8 +13,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+from array_api_compat import is_jax_array
+from numpy.typing import NDArray
 
-from ._arrays import Array, Kit, Many, Mask, Rows, Scalar, is_numpy, namespace, to_numpy
+from ._arrays import Array, Kit, Many, Mask, Rows, Scalar, adopt, is_numpy, namespace, to_numpy
 from ._autodiff import differentiate
 from ._box import Box
 
@@ -22,6 +24,9 @@ Function = Callable[..., Any]
 
 DIFFERENCES = ("2-point", "3-point", "cs")
 AUTODIFF = ("jax", "torch")
+
+ODD = 1.1
+"""Differences in float64 for a float32 run go this part further: to points that float32 cannot hold."""
 
 
 class Cost(NamedTuple):
@@ -96,6 +101,8 @@ class Oracle:
         self._hess_memo = Memo(kit)
         self._like = x0
         self.eps = float(kit.xp.finfo(x0.dtype).eps)
+        # of a float32 run: whether its differences are taken in float64; None: not known yet
+        self.wide: bool | None = None if jac in ("2-point", "3-point") and _can_widen(x0) else False
         self._n = int(x0.shape[-1])
         # a variable that bounds fix is asked for no derivative, where that would cost evaluations
         self._free = list(range(self._n)) if box is None else np.flatnonzero(~to_numpy(box.fixed)).tolist()
@@ -117,8 +124,7 @@ class Oracle:
         self._plain = kit.size is None and is_numpy(x0) and callable(self._jac)
         self._late: Callable[[], bool] | None = None
         self.cost_value = Cost(1, 1) if self._combined else Cost(1, 0)
-        self.cost_grad = self._cost_of_gradient(known_value=True)
-        self.cost_probe = self._cost_of_gradient(known_value=False)
+        self.decide(self.wide)
 
     @staticmethod
     def _first_source(x0: Array, jac: Any, hvp: Any, hess: Any) -> str:
@@ -135,9 +141,21 @@ class Oracle:
             return Cost() if known_value else Cost(1, 1)
         if not isinstance(self._jac, str):
             return Cost(0, 1)
-        each = 2 if self._jac == "3-point" else 1
         base = self._jac == "2-point" and not known_value
-        return Cost(each * len(self._free) + base, 1)
+        once = self.cost_error.evals + base
+        # the first time, two values tell whether there is float64, and f is evaluated there
+        return Cost(once + (3 if self.wide is None else 0), 1)
+
+    @property
+    def cost_error(self) -> Cost:
+        """What the error of a difference gradient costs."""
+        return Cost(len(self._free) * (2 if self._jac == "3-point" else 1))
+
+    def decide(self, wide: bool | None) -> None:
+        """Say whether differences are taken in a wider precision than the run's."""
+        self.wide = wide
+        self.cost_grad = self._cost_of_gradient(known_value=True)
+        self.cost_probe = self._cost_of_gradient(known_value=False)
 
     @property
     def hess_source(self) -> str | None:
@@ -180,7 +198,7 @@ class Oracle:
             f, g = _pair(self._call(self._fun, only, x))
             self.memo.put(x, self._vector(g, only, "fun's gradient"), only)
             return self._scalar(f, only)
-        f = self._value_at(x, only)
+        f = self._value_at(_widened(x) if self.wide else x, only)
         if self._jac == "2-point":
             self.memo.put(x, f, only)
         return f
@@ -242,8 +260,13 @@ class Oracle:
 
     @property
     def exact(self) -> bool:
-        """Whether the gradient is exact, and no difference of values."""
-        return not isinstance(self._jac, str) or self._jac in ("cs", *AUTODIFF)
+        """Whether the gradient is exact at the run's precision, and no difference of values."""
+        return not isinstance(self._jac, str) or self._jac in ("cs", *AUTODIFF) or bool(self.wide)
+
+    @property
+    def coarse(self) -> bool:
+        """Whether the gradient is made of differences of float32 values."""
+        return self._jac in ("2-point", "3-point") and self.eps > np.finfo(np.float64).eps and not self.wide
 
     def probe_length(self, x: Array, v: Array) -> Scalar:
         """Choose r so that r·v is about √ε of the size of x, ε the relative error of the gradient."""
@@ -365,40 +388,91 @@ class Oracle:
 
     def _difference_of_values(self, x: Array, only: Mask) -> Array:
         """Gradient by the differences that SciPy knows by the same names."""
-        kit, scheme = self._kit, self._jac
-        eps = self.eps
         f: Scalar = None
-        if scheme == "2-point":
+        if self.wide is None:
+            self.decide(self._has_float64(x, only))
+            if self.wide:
+                self.memo = Memo(self._kit)  # of a value in float32
+        if self._jac == "2-point":
             self._know(x, only)
             f = self.memo.value
-        point = to_numpy(x)
-        power = {"2-point": 1 / 2, "3-point": 1 / 3, "cs": 1 / 2}[str(scheme)]
-        size = eps**power * np.maximum(np.abs(point), 1.0) * np.where(point < 0, -1.0, 1.0)
-        behind = size
-        if self._box is not None and scheme != "cs":
-            near = eps**0.5 * np.maximum(np.abs(point), 1.0) * np.sign(size)
-            size, behind = self._box.differences(point, size, near, both=scheme == "3-point")
-        # the differences that are really taken
-        size, behind = (point + size) - point, point - (point - behind)
-        parts: list[Any] = [0.0 * point[..., i] for i in range(self._n)]
+        x = _widened(x) if self.wide else x
+        return self._kit.own(self._differences(x, f, only, *self._lengths(x)))
+
+    def _has_float64(self, x: Array, only: Mask) -> bool:
+        """Find out whether `fun` computes in float64 if it is asked to.
+
+        It may refuse such points, cast them to float32, or compute in float32 all the same. So a point that
+        float32 cannot hold must have a value that float32 cannot hold, and not that of its neighbour.
+        """
+        wide = _widened(x)
+        point = wide + adopt(wide, self._lengths(wide)[0])
+        try:
+            f = np.asarray(self._value_at(point, only), dtype=np.float64)
+            other = self._value_at(_widened(self._kit.own(point)), only)
+        except OutOfTime:
+            raise
+        except Exception:
+            return False  # it was never said to take float64: any refusal will do
+        with np.errstate(over="ignore"):
+            longer = np.isfinite(f) & (f.astype(np.float32).astype(np.float64) != f)
+        return bool(np.any(longer & (f != other)))
+
+    def _lengths(self, x: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return how far differences at x go ahead and back; one of two points does not go back."""
+        point, both = to_numpy(x), self._jac == "3-point"
+        eps = float(np.finfo(point.dtype).eps)
+        unit = np.maximum(np.abs(point), 1.0) * np.where(point < 0, -1.0, 1.0)
+        if eps < self.eps:
+            unit = ODD * unit
+        ahead, near = eps ** (1 / 3 if both else 1 / 2) * unit, eps**0.5 * unit
+        back = ahead if both else 0 * ahead
+        if self._box is not None and self._jac != "cs":
+            ahead, back = self._box.differences(point, ahead, near, both)
+        return _taken(point, ahead), -_taken(point, -back)
+
+    def _differences(
+        self, x: Array, f: Scalar, only: Mask, ahead: NDArray[np.float64], back: NDArray[np.float64]
+    ) -> Any:
+        """Return the quotients, 0 for a variable that bounds fix."""
+        parts: list[Any] = [0.0 * ahead[..., i] for i in range(self._n)]
         for i in self._free:
-            h = size[..., i]
-            if scheme == "cs":
+            h, b = ahead[..., i], back[..., i]
+            if self._jac == "cs":
                 h = np.abs(h) * 1e-12
                 parts[i] = self._complex_value(x, i, h, only) / h
-            elif scheme == "3-point":
-                back = behind[..., i]
-                ends = (self._shifted(x, i, h, only), self._shifted(x, i, -back, only))
-                parts[i] = (ends[0] - ends[1]) / (h + back)
-            else:
-                parts[i] = (self._shifted(x, i, h, only) - f) / h
-        return kit.own(np.stack(parts, axis=-1))
+                continue
+            front = self._shifted(x, i, h, only)
+            behind = f if self._jac == "2-point" else self._shifted(x, i, -b, only)
+            parts[i] = (front - behind) / (h + b)
+        return np.stack(parts, axis=-1)
+
+    def error(self, x: Array, f: Scalar, g: Array, only: Mask = None) -> Array:
+        """Estimate the error of each difference in g: what another length changes, and the rounding of f."""
+        point = to_numpy(x)
+        ahead, back = self._lengths(x)
+        other = 0.5 * ahead  # always inside the box
+        if self._jac == "2-point":
+            turned = point - ahead
+            inside = True if self._box is None else (turned >= self._box.low) & (turned <= self._box.high)
+            other = np.where(inside, -ahead, other)
+        other = _taken(point, other)
+        again = self._differences(x, f, only, other, -_taken(point, -0.5 * back))
+        # the bias of a one-sided difference grows with its length, that of a central one with the square
+        ratio = other / ahead
+        bias = np.abs(to_numpy(g) - again) / np.abs(1 - np.where(back == 0, ratio, ratio**2))
+        rounding = self.eps * np.abs(np.asarray(f))[..., None] / np.abs(ahead + back)
+        return self._kit.own(bias + rounding)
 
     def _shifted(self, x: Array, i: int, h: Any, only: Mask) -> Scalar:
-        unit = np.zeros(self._n)
-        unit[i] = 1.0
-        shift = self._kit.own(np.asarray(h)[..., None] * unit)
-        return self._value_at(x + shift, only)
+        if is_numpy(x):
+            point = x.copy(order="K")
+            point[..., i] += h
+        else:
+            unit = np.zeros(self._n)
+            unit[i] = 1.0
+            point = x + adopt(x, np.asarray(h)[..., None] * unit)
+        return self._value_at(point, only)
 
     def _complex_value(self, x: Array, i: int, h: Any, only: Mask) -> Any:
         point = to_numpy(x).astype(np.complex128)
@@ -441,6 +515,24 @@ class Oracle:
         if not self.verified:
             self.hvp_source = "difference"
         return product if self.verified else other
+
+
+def _taken(point: NDArray[Any], h: Any) -> NDArray[np.float64]:
+    """Return the differences that are really taken, in the precision of the point."""
+    return ((point + np.asarray(h, dtype=point.dtype)) - point).astype(np.float64)
+
+
+def _can_widen(x: Array) -> bool:
+    """Say whether this is float32, in a library that has float64 at hand."""
+    if "32" not in str(x.dtype):
+        return False
+    # JAX has none unless told so, and shows it by what a Python number becomes
+    return not is_jax_array(x) or "64" in str(namespace(x).asarray(0.0).dtype)
+
+
+def _widened(x: Array) -> Array:
+    """Return a float32 array as float64; the numbers are the same."""
+    return x.astype(np.float64) if is_numpy(x) else namespace(x).astype(x, namespace(x).float64)
 
 
 def _pair(returned: Any) -> tuple[Any, Any]:

@@ -41,6 +41,7 @@ class Status(enum.IntEnum):
     CALLBACK = 20
     INTERRUPTED = 21
     ARTIFICIAL = 22
+    ROUGH_GRADIENT = 23
     NO_DESCENT = 30
     NONFINITE_VALUE = 31
     NONFINITE_GRADIENT = 32
@@ -71,6 +72,8 @@ _SENTENCES = {
     Status.INTERRUPTED: "The run was interrupted from the keyboard.",
     Status.ARTIFICIAL: "x is near an artificial stationary point: the penalised direction vanishes there, "
     "the gradient of f does not. Change lam, or end the penalty (switch).",
+    Status.ROUGH_GRADIENT: "The differences that the gradient is made of are too rough to tell "
+    "whether it is within gtol.",
     Status.NO_DESCENT: "The line search found no lower point along the direction.",
     Status.NONFINITE_VALUE: "f was not finite; x is the best finite point seen.",
     Status.NONFINITE_GRADIENT: "The gradient was not finite; x is the best finite point seen.",
