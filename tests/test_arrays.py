@@ -410,6 +410,80 @@ def test_the_complex_step_needs_complex_values() -> None:
         run(torch.ones(3), jac="cs")
 
 
+# --- what autodiff cannot follow ---------------------------------------------------------------------
+
+
+def torch_starts(shape: tuple[int, ...]) -> list[Any]:
+    torch = pytest.importorskip("torch")
+    return [(torch.ones(shape) * 1.5, {}), (np.full(shape, 1.5), {"jac": "torch"})]
+
+
+@pytest.mark.parametrize("shape", [(2,), (3, 2)], ids=["one", "many"])
+@pytest.mark.parametrize("bounds", [None, [(0, 1.5), (1.5, 4)]])
+def test_a_torch_function_whose_graph_is_cut_is_refused(shape: tuple[int, ...], bounds: Any) -> None:
+    torch = pytest.importorskip("torch")
+    cut: list[Any] = [lambda x: (x.detach() ** 2).sum(), torch.no_grad()(lambda x: x[0] - x[1])]
+    if len(shape) == 1:
+        cut.append(lambda x: torch.tensor(x[0].item() ** 2))
+    for fun in cut:
+        for x0, given_ in torch_starts(shape):
+            with pytest.raises(ValueError, match=r"^fun: its value changes with x.* the graph is cut"):
+                st.minimize(fun, x0, bounds=bounds, **given_)
+
+
+@pytest.mark.parametrize("shape", [(2,), (3, 2)], ids=["one", "many"])
+def test_a_jax_function_that_stops_the_gradient_is_refused(shape: tuple[int, ...]) -> None:
+    jax = pytest.importorskip("jax")
+    stop = jax.lax.stop_gradient
+    for fun in (lambda x: (stop(x) ** 2).sum(), jax.jit(lambda x: (stop(x) ** 2).sum())):
+        for x0, given_ in ((jax.numpy.ones(shape), {}), (np.ones(shape), {"jac": "jax"})):
+            with pytest.raises(ValueError, match=r"^fun: its value changes with x.* the graph is cut"):
+                st.minimize(fun, x0, method="gd", **given_)
+
+
+FLAT: dict[str, Any] = {
+    "a minimum": lambda xp, x: ((x - 1.5) ** 2).sum(),
+    "a constant": lambda xp, x: xp.ones(()) * 3,
+    "a kink that is a minimum": lambda xp, x: xp.maximum(x - 1.5, 0 * x).sum(),
+    "a plateau": lambda xp, x: xp.maximum(x - 9, 0 * x).sum(),
+    "flat to the third order": lambda xp, x: ((x - 1.5) ** 4).sum(),
+}
+
+
+@pytest.mark.parametrize("library", ["torch", "jax.numpy"])
+@pytest.mark.parametrize("name", FLAT)
+@pytest.mark.parametrize("shape", [(2,), (3, 2)], ids=["one", "many"])
+def test_a_start_that_is_flat_is_not_refused(name: str, library: str, shape: tuple[int, ...]) -> None:
+    xp = pytest.importorskip(library)
+    res = st.minimize(lambda x: FLAT[name](xp, x), xp.ones(shape) * 1.5, method="gd")
+    assert np.all(res.status == Status.CONVERGED)
+    assert np.all(res.nfev == 2)  # one more than f(x0), for this
+    assert np.all(np.asarray(res.x) == 1.5)
+
+
+@pytest.mark.parametrize("library", ["torch", "jax.numpy"])
+def test_only_a_flat_row_is_looked_at_and_only_within_the_budget(library: str) -> None:
+    xp = pytest.importorskip(library)
+    x0 = xp.asarray(np.array([[0.0, 0.0], [1.0, 2.0]], dtype=np.float32))
+    settings: dict[str, Any] = {"method": "gd", "step": 0.1}
+    res = st.minimize(lambda x: (x * x).sum(), x0, budget=st.Budget(iters=0), **settings)
+    assert res.nfev.tolist() == [2, 1]
+    assert res.status.tolist() == [Status.CONVERGED, Status.MAX_ITERATIONS]
+    res = st.minimize(lambda x: (x * x).sum(), x0, budget=st.Budget(evals=1), **settings)
+    assert res.nfev.tolist() == [1, 1]
+    assert not res.success.any()
+
+
+@pytest.mark.parametrize("library", ["torch", "jax"])
+def test_a_function_mapped_by_hand_is_told_that_steepen_maps(library: str) -> None:
+    mapped: Any = pytest.importorskip(library).vmap(lambda x: (x * x).sum())
+    for x0 in (np.ones((3, 2)), np.ones((3, 1))):
+        with pytest.raises(
+            TypeError, match=r"^fun: expected one value.* write fun for one point: it is mapped"
+        ):
+            st.minimize(mapped, x0, jac=library)
+
+
 # --- H·v -------------------------------------------------------------------------------------------
 
 

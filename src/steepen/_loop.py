@@ -175,6 +175,9 @@ class Loop:
             c.gnorm = kit.norm(self.box.measure(c.x, c.g))
         if kit.any(done := c.gnorm <= self.tolerances.g):
             if c.k == 0:
+                if self.oracle.differentiates and self._flat(c):
+                    return True
+                done = c.gnorm <= self.tolerances.g
                 c.leaving = self.direction.leave(self.context, c.x, c.g, done, c.memory)
                 done = kit.without(done, c.leaving)
             if kit.any(done) and self._end(done, Status.CONVERGED):
@@ -361,6 +364,19 @@ class Loop:
     def _at_floor(self, mask: Mask) -> Mask:
         c = self.carry
         return at_floor(self.context, c.x, c.f, c.g, -c.slope, c.unit, mask)
+
+    def _flat(self, c: Carry) -> bool:
+        """Look whether a start without any gradient is one, or a function that autodiff cannot follow."""
+        kit = self.kit
+        flat = kit.norm(c.g) == 0
+        poor = kit.without(flat, self._affords(self.oracle.cost_value))
+        if kit.any(poor):
+            if self._end(poor, Status.MAX_EVALUATIONS):
+                return True
+            flat = flat[~poor]
+        if kit.any(flat):
+            self.oracle.refuse_cut_graph(c.x, c.f, None if kit.size is None else flat)
+        return False
 
     def _rough(self, mask: Mask) -> Mask:
         """Say for which of these rows the gradient's own error is more than gtol."""

@@ -96,6 +96,7 @@ class Oracle:
         self._jac: Any = _bound(jac, args) if callable(jac) else jac
         self._hvp = hvp and _bound(hvp, args)
         self._hess = hess and _bound(hess, args)
+        self._look: Any = None  # at what autodiff goes by
         self._combined = jac is True
         self.memo = Memo(kit)  # of ∇f where it comes with f, of f where ∇f is made of it
         self._hess_memo = Memo(kit)
@@ -109,7 +110,7 @@ class Oracle:
         self._shape = tuple(x0.shape)
         if isinstance(jac, str) and jac in AUTODIFF:
             ad = differentiate(jac, self._fun, x0)
-            self._fun, self._jac = ad.value, ad.grad
+            self._fun, self._jac, self._look = ad.value, ad.grad, ad.look
             self._hvp = self._hvp or (ad.hvp if self._hess is None else None)
             self._hess = self._hess or ad.hess
         self.hvp_source: str | None = self._first_source(x0, jac, hvp, hess)
@@ -259,6 +260,30 @@ class Oracle:
         return self._kit.times(1 / r, self.change(x, v, g, r, only))
 
     @property
+    def differentiates(self) -> bool:
+        """Whether the gradient comes from autodiff."""
+        return self._look is not None
+
+    def refuse_cut_graph(self, x: Array, f: Scalar, only: Mask) -> None:
+        """Raise ValueError if f changes near x, where ∇f = 0, and autodiff has no way from f back to x."""
+        kit, box = self._kit, self._box
+        size = self.eps ** (1 / 3) * np.random.default_rng(0).uniform(1.0, 2.0, self._n)
+        shift = kit.own(np.maximum(np.abs(to_numpy(x)), 1.0) * size)
+        near = x + shift
+        if box is not None:  # to the other side where there is no room on this one
+            near = box.project(near)
+            near = kit.xp.where(near == x, box.project(x - shift), near)
+        self._begin(only, "nfev")
+        found, linked = self._call(self._look, only, near)
+        changed = self._scalar(found, only) != f
+        if not linked and np.any(changed if only is None else changed & only):
+            raise ValueError(
+                "fun: its value changes with x, but autodiff finds no way from it back to x, and so a zero "
+                "gradient: the graph is cut (by x.detach(), .item(), torch.no_grad(), jax.lax.stop_gradient, "
+                'or NumPy on the way); mend it, or give jac, such as "2-point"'
+            )
+
+    @property
     def exact(self) -> bool:
         """Whether the gradient is exact at the run's precision, and no difference of values."""
         return not isinstance(self._jac, str) or self._jac in ("cs", *AUTODIFF) or bool(self.wide)
@@ -342,8 +367,12 @@ class Oracle:
         if array.shape != (rows,) or array.dtype.kind not in "fiu":
             raise TypeError(
                 f"fun: expected one value for each of the {rows} rows of x, got {_describe(array)}; "
-                "a batch needs a function vectorised over leading axes "
-                '(or wrapped: np.vectorize(fun, signature="(n)->()"))'
+                + (
+                    "under autodiff, write fun for one point: it is mapped over the rows for you"
+                    if self.differentiates
+                    else "a batch needs a function vectorised over leading axes "
+                    '(or wrapped: np.vectorize(fun, signature="(n)->()"))'
+                )
             )
         return self._spread(np.array(array, dtype=np.float64), only)
 
