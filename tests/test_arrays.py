@@ -435,16 +435,16 @@ def test_a_torch_function_whose_graph_is_cut_is_refused(shape: tuple[int, ...], 
 def test_a_jax_function_that_stops_the_gradient_is_refused(shape: tuple[int, ...]) -> None:
     jax = pytest.importorskip("jax")
     stop = jax.lax.stop_gradient
-    for fun in (lambda x: (stop(x) ** 2).sum(), jax.jit(lambda x: (stop(x) ** 2).sum())):
-        for x0, given_ in ((jax.numpy.ones(shape), {}), (np.ones(shape), {"jac": "jax"})):
-            with pytest.raises(ValueError, match=r"^fun: its value changes with x.* the graph is cut"):
-                st.minimize(fun, x0, method="gd", **given_)
+    plain, compiled = lambda x: (stop(x) ** 2).sum(), jax.jit(lambda x: (stop(x) ** 2).sum())
+    for fun, x0 in ((plain, jax.numpy.ones(shape)), (compiled, np.ones(shape))):
+        with pytest.raises(ValueError, match=r"^fun: its value changes with x.* the graph is cut"):
+            st.minimize(fun, x0, method="gd", jac="jax")
 
 
 FLAT: dict[str, Any] = {
     "a minimum": lambda xp, x: ((x - 1.5) ** 2).sum(),
     "a constant": lambda xp, x: xp.ones(()) * 3,
-    "a kink that is a minimum": lambda xp, x: xp.maximum(x - 1.5, 0 * x).sum(),
+    "a kink that is a minimum": lambda xp, x: xp.where(x > 1.5, x - 1.5, 0 * x).sum(),
     "a plateau": lambda xp, x: xp.maximum(x - 9, 0 * x).sum(),
     "flat to the third order": lambda xp, x: ((x - 1.5) ** 4).sum(),
 }

@@ -67,7 +67,8 @@ def minimize(
         f(x, *args). It may be an object with `grad` (and `hvp`, `hess`), as `steepen.functions` are.
     x0 : array
         A start point (n,), or a batch (B, n) of independent runs; f must then be vectorised over leading
-        axes, or, under autodiff, be written for one point. Float32 stays float32 (but see `jac`); torch and JAX arrays stay what they are.
+        axes or, under autodiff, be written for one point. Float32 stays float32 (but see `jac`); torch and
+        JAX arrays stay what they are.
     args : tuple
         Further arguments of fun, jac, hvp and hess.
     method : str or Direction
