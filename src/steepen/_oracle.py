@@ -9,7 +9,7 @@ In a batch every row has its own counts.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from ._arrays import Array, Kit, Many, Mask, Rows, Scalar, is_numpy, namespace, to_numpy
 from ._autodiff import differentiate
 from ._box import Box
+from ._differences import Differences
 
 Function = Callable[..., Any]
 
@@ -81,8 +82,9 @@ class Oracle:
         hess: Function | None = None,
         args: tuple[Any, ...] = (),
         box: Box | None = None,
+        differences: Differences = Differences(),  # noqa: B008  it is frozen
     ):
-        self._kit, self._box = kit, box
+        self._kit, self._box, self._differences = kit, box, differences
         self._fun: Any = _bound(fun, args)
         self._jac: Any = _bound(jac, args) if callable(jac) else jac
         self._hvp = hvp and _bound(hvp, args)
@@ -205,7 +207,9 @@ class Oracle:
             self.nhvp = self.nhvp + _ones(only)
             return self._vector(self._call(self._hvp, only, x, v), only, "hvp")
         if self._hess is not None:
-            matrix = self.hess(x, g, only)
+            matrix = self._given_hess(x, only)
+            if _is_operator(matrix):
+                return self._vector(matrix @ to_numpy(v), only, "hess")
             return (matrix * v[..., None, :]).sum(axis=-1)
         if self.hvp_source == "complex step":
             return self._complex_step(x, v, g, only)
@@ -246,17 +250,30 @@ class Oracle:
     def hess(self, x: Array, g: Array, only: Mask = None) -> Array:
         """Evaluate the Hessian, by n products where it was not given."""
         if self._hess is not None:
-            missing = self._missing(self._hess_memo, x, only)
-            if self._kit.any(missing):
-                only = None if self._kit.size is None else missing
-                self.nhev = self.nhev + _ones(only)
-                found = self._vector(self._call(self._hess, only, x), only, "hess", (self._n,))
-                self._hess_memo.put(x, found, only)
-            return self._hess_memo.value
+            matrix = self._given_hess(x, only)
+            if _is_operator(matrix):
+                matrix = matrix.toarray() if hasattr(matrix, "toarray") else matrix @ np.eye(self._n)
+                return self._vector(matrix, only, "hess", (self._n,))
+            return matrix
         eye = self._kit.xp.eye(self._n, dtype=x.dtype)
         columns = [self.hvp(x, x * 0 + eye[i], g, only) for i in range(self._n)]
         matrix = self._kit.xp.stack(columns, axis=-1)
         return (matrix + self._kit.xp.moveaxis(matrix, -1, -2)) / 2
+
+    def _given_hess(self, x: Array, only: Mask) -> Any:
+        """Evaluate the Hessian that was given: an array, or in a single run what SciPy has for matrices."""
+        missing = self._missing(self._hess_memo, x, only)
+        if self._kit.any(missing):
+            only = None if self._kit.size is None else missing
+            self.nhev = self.nhev + _ones(only)
+            found = self._call(self._hess, only, x)
+            if self._kit.size is None and _is_operator(found):
+                if tuple(found.shape) != (self._n, self._n):
+                    raise ValueError(f"hess: expected shape {(self._n, self._n)}, got {_describe(found)}")
+            else:
+                found = self._vector(found, only, "hess", (self._n,))
+            self._hess_memo.put(x, found, only)
+        return self._hess_memo.value
 
     def keep(self, rows: Rows) -> None:
         """Go on with these rows of the batch."""
@@ -302,6 +319,8 @@ class Oracle:
         rows = self._row_count(only)
         shape = (self._n, *tail) if rows is None else (rows, self._n, *tail)
         found = _array(g, name) if is_numpy(self._like) or not hasattr(g, "dtype") else g
+        if rows is None and self._n == 1 and found.ndim < len(shape):  # as SciPy, a number will do
+            found = found.reshape(shape)
         if tuple(found.shape) != shape:
             raise ValueError(f"{name}: expected shape {shape}, got {_describe(found)}")
         if getattr(found.dtype, "kind", "f") not in "fiu":
@@ -339,46 +358,48 @@ class Oracle:
 
     def _difference_of_values(self, x: Array, only: Mask) -> Array:
         """Gradient by the differences that SciPy knows by the same names."""
-        kit, scheme = self._kit, self._jac
-        eps = self.eps
+        scheme, point = str(self._jac), to_numpy(x)
         f: Scalar = None
         if scheme == "2-point":
             self._know(x, only)
             f = self.memo.value
-        point = to_numpy(x)
-        power = {"2-point": 1 / 2, "3-point": 1 / 3, "cs": 1 / 2}[str(scheme)]
-        size = eps**power * np.maximum(np.abs(point), 1.0) * np.where(point < 0, -1.0, 1.0)
-        behind = size
-        if self._box is not None and scheme != "cs":
-            near = eps**0.5 * np.maximum(np.abs(point), 1.0) * np.sign(size)
-            size, behind = self._box.differences(point, size, near, both=scheme == "3-point")
-        # the differences that are really taken
-        size, behind = (point + size) - point, point - (point - behind)
-        parts: list[Any] = []
-        for i in range(self._n):
-            h = size[..., i]
-            if scheme == "cs":
-                h = np.abs(h) * 1e-12
-                parts.append(self._complex_value(x, i, h, only) / h)
-            elif scheme == "3-point":
-                back = behind[..., i]
-                ends = (self._shifted(x, i, h, only), self._shifted(x, i, -back, only))
-                parts.append(_quotient(ends[0] - ends[1], h + back))
+        size = behind = self._differences.steps(scheme, point, self.eps)
+        if scheme != "cs":
+            if self._box is not None:
+                near = self._differences.steps("2-point", point, self.eps)
+                size, behind = self._box.differences(point, size, near, both=scheme == "3-point")
+            # the differences that are really taken
+            size, behind = (point + size) - point, point - (point - behind)
+        ways = {"2-point": (size,), "3-point": (size, -behind), "cs": (1j * size,)}[scheme]
+        points = (self._shifted(x, i, way[..., i]) for i in range(self._n) for way in ways)
+        values = self._values(points, only, self._n * len(ways))
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is a status
+            if scheme == "3-point":
+                g = _quotient(values[..., ::2] - values[..., 1::2], size + behind)
             else:
-                parts.append(_quotient(self._shifted(x, i, h, only) - f, h))
-        return kit.own(np.stack(parts, axis=-1))
+                g = values / size if scheme == "cs" else _quotient(values - np.asarray(f)[..., None], size)
+        return self._kit.own(g)
 
-    def _shifted(self, x: Array, i: int, h: Any, only: Mask) -> Scalar:
-        unit = np.zeros(self._n)
-        unit[i] = 1.0
-        shift = self._kit.own(np.asarray(h)[..., None] * unit)
-        return self.value(x + shift, only)
+    def _shifted(self, x: Array, i: int, h: Any) -> Array:
+        shift = np.zeros_like(to_numpy(x), dtype=np.asarray(h).dtype)
+        shift[..., i] = h
+        return to_numpy(x) + shift if np.iscomplexobj(shift) else x + self._kit.own(shift)
 
-    def _complex_value(self, x: Array, i: int, h: Any, only: Mask) -> Any:
-        point = to_numpy(x).astype(np.complex128)
-        point[..., i] += 1j * h
-        values: Any = np.asarray(self._call(self._fun, only, point))
-        self.nfev = self.nfev + _ones(only)
+    def _values(self, points: Iterable[Array], only: Mask, count: int) -> Any:
+        """Evaluate f at the points of a difference; by the workers, if there are any, all are charged."""
+        read = self._imaginary if self._jac == "cs" else self._scalar
+        workers = self._differences.workers
+        if workers is not None:
+            self.nfev += count
+            return np.array([read(f, None) for f in workers(self._fun, points)])
+        found: list[Any] = []
+        for point in points:
+            self.nfev = self.nfev + _ones(only)
+            found.append(read(self._call(self._fun, only, point), only))
+        return np.stack(found, axis=-1)
+
+    def _imaginary(self, f: Any, only: Mask) -> Any:
+        values: Any = np.asarray(f)
         if values.dtype.kind != "c":
             raise TypeError('jac="cs": fun must return complex values for complex x; it returned real ones')
         rows = self._row_count(only)
@@ -429,8 +450,23 @@ def _pair(returned: Any) -> tuple[Any, Any]:
     return pair[0], pair[1]
 
 
+class _Bound:
+    """A function with its further arguments; unlike a lambda, worker processes can be sent it."""
+
+    def __init__(self, function: Function, args: tuple[Any, ...]):
+        self._function, self._args = function, args
+
+    def __call__(self, *vectors: Array) -> Any:
+        return self._function(*vectors, *self._args)
+
+
 def _bound(function: Function, args: tuple[Any, ...]) -> Function:
-    return (lambda *vectors: function(*vectors, *args)) if args else function
+    return _Bound(function, args) if args else function
+
+
+def _is_operator(matrix: Any) -> bool:
+    """Say whether this is a sparse matrix or a LinearOperator of SciPy's."""
+    return hasattr(matrix, "shape") and hasattr(matrix, "dot") and not hasattr(matrix, "__array__")
 
 
 def _ones(only: Mask) -> Any:
