@@ -386,6 +386,11 @@ def test_evaluations_of_workers_are_counted_where_one_raises():
     assert caught.value.partial_result.nfev == 3
 
 
+def test_workers_must_give_a_value_for_every_point():
+    with pytest.raises(ValueError, match="workers: expected 2 values for 2 points, got 1"):
+        st.minimize(rosen, START, options={"workers": lambda function, points: [1.0]})
+
+
 def test_a_batch_takes_no_workers():
     with pytest.raises(ValueError, match="workers: expected one start point"):
         st.minimize(st.functions["booth"], np.ones((3, 2)), jac="2-point", options={"workers": map})

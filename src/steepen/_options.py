@@ -58,7 +58,7 @@ def understood(
             for given in (left, explicit):
                 given.pop("tol", None)
         for one, other in ((left, found), (left, explicit), (found, explicit)):
-            for name in set(one) & set(other):
+            for name in sorted(set(one) & set(other)):
                 raise ValueError(f"options: {name!r} is given twice, by another name or as an argument")
         yield explicit | found | left
 

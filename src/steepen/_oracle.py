@@ -391,7 +391,10 @@ class Oracle:
         workers = self._differences.workers
         if workers is not None:
             self.nfev += count
-            return np.array([read(f, None) for f in workers(self._fun, points)])
+            values = [read(f, None) for f in workers(self._fun, points)]
+            if len(values) != count:
+                raise ValueError(f"workers: expected {count} values for {count} points, got {len(values)}")
+            return np.array(values)
         found: list[Any] = []
         for point in points:
             self.nfev = self.nfev + _ones(only)
