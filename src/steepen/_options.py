@@ -31,7 +31,7 @@ ARGUMENTS = (*CALL, "jac", "hess", "hessp", "bounds", "callback")
 def understood(
     options: Any, call: Callable[..., Any], arguments: Mapping[str, Any], n: int
 ) -> Iterator[dict[str, Any]]:
-    """Give the keywords of a call that says the same without `options`.
+    """Yield the keywords of a call that says the same without `options`.
 
     What is also given as an argument is refused; but the option `gtol` wins over `tol`, as in SciPy. Worker
     processes live as long as the context.
