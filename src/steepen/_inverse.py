@@ -39,7 +39,8 @@ class InverseHessian(LinearOperator):
         direction, memory, x, g = self._learnt
         kit = kit_for(x)
         memory = {name: kit.own(a) if getattr(a, "ndim", 0) else a for name, a in memory.items()}
-        inverse = direction.inverse(kit, x, g, memory)
+        with np.errstate(all="ignore"):  # what overflows is no pair
+            inverse = direction.inverse(kit, x, g, memory)
 
         def product(v: Any) -> NDArray[Any]:
             return kit.host(inverse(kit.own(np.reshape(v, -1))))

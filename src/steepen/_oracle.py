@@ -84,8 +84,10 @@ class Oracle:
         box: Box | None = None,
         differences: Differences = Differences(),  # noqa: B008  it is frozen
     ):
-        self._kit, self._box, self._differences = kit, box, differences
+        self._kit, self._box = kit, box
+        self._how = differences
         self._fun: Any = _bound(fun, args)
+        self._sent = self._fun  # to workers: as it was given, so that a process can be sent it
         self._jac: Any = _bound(jac, args) if callable(jac) else jac
         self._hvp = hvp and _bound(hvp, args)
         self._hess = hess and _bound(hess, args)
@@ -363,10 +365,10 @@ class Oracle:
         if scheme == "2-point":
             self._know(x, only)
             f = self.memo.value
-        size = behind = self._differences.steps(scheme, point, self.eps)
+        size = behind = self._how.steps(scheme, point, self.eps)
         if scheme != "cs":
             if self._box is not None:
-                near = self._differences.steps("2-point", point, self.eps)
+                near = self._how.steps("2-point", point, self.eps)
                 size, behind = self._box.differences(point, size, near, both=scheme == "3-point")
             # the differences that are really taken
             size, behind = (point + size) - point, point - (point - behind)
@@ -388,10 +390,10 @@ class Oracle:
     def _values(self, points: Iterable[Array], only: Mask, count: int) -> Any:
         """Evaluate f at the points of a difference; by the workers, if there are any, all are charged."""
         read = self._imaginary if self._jac == "cs" else self._scalar
-        workers = self._differences.workers
+        workers = self._how.workers
         if workers is not None:
             self.nfev += count
-            values = [read(f, None) for f in workers(self._fun, points)]
+            values = [read(f, None) for f in workers(self._sent, points)]
             if len(values) != count:
                 raise ValueError(f"workers: expected {count} values for {count} points, got {len(values)}")
             return np.array(values)

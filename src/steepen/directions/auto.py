@@ -218,7 +218,6 @@ class CGDAuto(Direction):
         memory["tries"] = kit.pick(stuck, tries + 1, tries)
         return scaled | careful
 
-    @quiet()
     def inverse(self, kit: Kit, x: Array, g: Array, memory: Memory) -> Callable[[Array], Array]:
         """Return v ↦ G·v, the last step included."""
         pairs, scale = Pairs(memory, kit), memory["scale"]
