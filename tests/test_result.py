@@ -44,10 +44,9 @@ def test_the_names_of_a_result_say_nothing_of_how_it_is_made():
     res = st.minimize(bowl, [3.0, 4.0], jac=bowl_der)
     assert not [name for name in res if name.startswith("_")]
     assert "_learnt" not in repr(res)
-    with pytest.raises(KeyError):
-        res["_learnt"]
-    with pytest.raises(KeyError):
-        res["row"]
+    for name in ("_learnt", "learnt", "row"):
+        with pytest.raises(KeyError):
+            res[name]
 
 
 # --- the status -----------------------------------------------------------------------------------

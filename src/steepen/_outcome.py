@@ -36,7 +36,7 @@ def result_of(loop: Loop) -> Result:
         return Result(
             x=kit.copy(end.x), fun=end.f, jac=end.g, success=status.success, status=status,
             message=status.message, nit=end.nit, nfev=nfev, njev=njev, nhev=nhev, nhvp=nhvp, best=best,
-            trace=loop.recorder and loop.recorder.finish(end.nit), _learnt=learnt, **common,
+            trace=loop.recorder and loop.recorder.finish(end.nit), learnt=learnt, **common,
         )  # fmt: skip
 
     def merged(field: Callable[[Ended], Any]) -> Any:

@@ -6,7 +6,7 @@ import enum
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import InitVar, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -338,7 +338,10 @@ class Result(Mapping[str, Any]):
     trace: Trace | None
     method: str
     seconds: float
-    _learnt: Any = None  # what `hess_inv` is made of
+    learnt: InitVar[Any] = None
+
+    def __post_init__(self, learnt: Any) -> None:
+        vars(self)["_learnt"] = learnt  # no field: it is what `hess_inv` is made of, and not for comparing
 
     def __getitem__(self, name: str) -> Any:
         if name not in _NAMES:
@@ -366,11 +369,12 @@ class Result(Mapping[str, Any]):
         >>> np.diag(st.minimize(f, [1.0, 1.0], gtol=1e-9).hess_inv.todense()).round(6)
         array([1.  , 0.25])
         """
-        if self._learnt is None:
+        learnt = vars(self)["_learnt"]
+        if learnt is None:
             return None
         from ._inverse import InverseHessian  # here, so that `import steepen` stays light
 
-        return InverseHessian(*self._learnt)
+        return InverseHessian(*learnt)
 
     def row(self, b: int) -> Result:
         """Give the result of one row of a batch, as the single run would have it.
@@ -405,4 +409,4 @@ class Result(Mapping[str, Any]):
         return "\n".join(lines)
 
 
-_NAMES = (*(field.name for field in fields(Result) if field.name != "_learnt"), "hess_inv")
+_NAMES = (*(field.name for field in fields(Result)), "hess_inv")
