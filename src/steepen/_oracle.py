@@ -517,9 +517,10 @@ class Oracle:
         other = _taken(point, other)
         again = self._differences(x, f, only, other, -_taken(point, -0.5 * back))
         # the bias of a one-sided difference grows with its length, that of a central one with the square
-        ratio = other / ahead
+        length = np.where(ahead == 0, 1.0, ahead)  # 0 where a variable is fixed, and has no error
+        ratio = other / length
         bias = np.abs(to_numpy(g) - again) / np.abs(1 - np.where(back == 0, ratio, ratio**2))
-        rounding = self.eps * np.abs(np.asarray(f))[..., None] / np.abs(ahead + back)
+        rounding = self.eps * np.abs(np.asarray(f))[..., None] / np.abs(length + back)
         return self._kit.own(bias + rounding)
 
     def _shifted(self, x: Array, i: int, h: Any) -> Array:
