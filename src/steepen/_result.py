@@ -88,6 +88,8 @@ _SENTENCES = {
     Status.INTERRUPTED: "The run was interrupted from the keyboard.",
     Status.ARTIFICIAL: "x is near an artificial stationary point: the penalised direction vanishes there, "
     "the gradient of f does not. Change lam, or end the penalty (switch).",
+    Status.ROUGH_GRADIENT: "The differences that the gradient is made of are too rough to tell "
+    "whether it is within gtol.",
     Status.NO_DESCENT: "The line search found no lower point along the direction. "
     "If the gradient may be wrong, try check_gradient=True.",
     Status.NONFINITE_VALUE: "f was not finite; x is the best finite point seen.",
