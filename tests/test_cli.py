@@ -52,6 +52,13 @@ def cli(capsys):
     return run
 
 
+def test_a_run_that_overflows_ends_with_a_sentence(cli):
+    done = cli("run branin --method cgd-fd --lam 1e10 --step 0.01")
+    assert done.code == 1
+    assert "f was not finite; x is the best finite point seen." in done.out
+    assert "Traceback" not in done.out + done.err
+
+
 def in_terminal(columns, words):
     """Run with standard output on a terminal, standard error on a pipe."""
     parent, child = pty.openpty()
