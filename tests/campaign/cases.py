@@ -14,8 +14,9 @@ from .targets import Target, targets
 
 METHODS = ("cgd-auto", "gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp")
 PENALISED = ("cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp")
+DIFFERENCES = ("2-point", "3-point")
 LARGE = 30
-"""From this n on runs are a few iterations long, so that the time goes into many runs."""
+"""From this n on runs are a few iterations long: the time goes into many runs."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Case:
     """One call of `minimize`; `derivatives` says where gradients come from.
 
     "own": fun brings grad (and H·v, H); "given": jac is a callable; "pair": jac=True; else it is the
-    difference scheme.
+    difference scheme. `more` are ftol, xtol and r.
     """
 
     number: int
@@ -36,6 +37,7 @@ class Case:
     bounds: tuple[tuple[float, float], ...] | None
     budget: tuple[tuple[str, int], ...]
     gtol: float | None
+    more: tuple[tuple[str, float], ...] = ()
 
     @property
     def limits(self) -> dict[str, int]:
@@ -54,7 +56,7 @@ class Case:
 
     @property
     def differences(self) -> bool:
-        return self.derivatives in ("2-point", "3-point")
+        return self.derivatives in DIFFERENCES
 
     def settings(self) -> dict[str, Any]:
         """Return the arguments of `minimize` that are no functions."""
@@ -64,7 +66,7 @@ class Case:
         for name in ("step", "lam", "bounds", "gtol"):
             if getattr(self, name) is not None:
                 given[name] = getattr(self, name)
-        return given
+        return given | dict(self.more)
 
     def call(self) -> str:
         """Return the run as one line of Python, after `from tests.campaign.cases import *`."""
@@ -109,7 +111,7 @@ def case(number: int) -> Case:
     rows = int(rng.integers(1, 4)) if rng.random() < 0.2 else None
     x0 = _start(target, rng, with_odds, rows)
     derivatives = with_odds({"own": 2, "given": 3, "pair": 2, "2-point": 2, "3-point": 1})
-    if large and target.n > 100 and derivatives in ("2-point", "3-point"):
+    if target.n > 100 and derivatives in DIFFERENCES:
         derivatives = "given"
     step = lam = None
     if rng.random() < 0.4:
@@ -120,6 +122,8 @@ def case(number: int) -> Case:
         lam = float(one_of(-1, 1) * 10.0 ** one_of(rng.uniform(-10, 10), rng.uniform(-3, 1)))
     bounds = _bounds(target, rng, with_odds, x0.dtype) if rng.random() < 0.25 else None
     most = one_of(0, 1, 2, 3) if large else one_of(5, 30, 100, 300)
+    if target.n > 4 and (method == "newton" or derivatives in DIFFERENCES):
+        most = min(most, 30)
     budget: dict[str, int] = {"iters": most}
     match with_odds({"iters": 4, "evals": 2, "grads": 2, "all": 1}):
         case "evals":
@@ -131,7 +135,13 @@ def case(number: int) -> Case:
         case _:
             pass
     gtol = with_odds({None: 6, 0.0: 1, 1e-12: 2, 1e-8: 1})
-    return Case(number, target, method, x0, derivatives, step, lam, bounds, tuple(budget.items()), gtol)
+    more: dict[str, float] = {}
+    if rng.random() < 0.08:
+        more[one_of("ftol", "xtol")] = one_of(1e-12, 1e-9, 1e-4)
+    if method == "cgd-fd" and rng.random() < 0.3:
+        more["r"] = float(10.0 ** rng.uniform(-12, 12))
+    limits, rest = tuple(budget.items()), tuple(more.items())
+    return Case(number, target, method, x0, derivatives, step, lam, bounds, limits, gtol, rest)
 
 
 def _start(target: Target, rng: Any, with_odds: Any, rows: int | None) -> Any:

@@ -3,8 +3,9 @@
 They get the case's function, start and derivatives, its bounds (L-BFGS-B alone takes them), its iterations as
 `maxiter` and its values as `maxfun` (L-BFGS-B alone has it); all else is SciPy's default. Their tolerance is
 1e-5 on the largest entry of the gradient, and the referee holds them to that norm. L-BFGS-B also stops where
-a step lowers f by less than 2e-9 of max(|f|, 1): that claim is false only where f falls by a further 1e-6 of
-max(|f|, 1).
+a step lowers f by less than 2e-9 of max(|f|, 1): that claim is called false only where f can fall by a
+further 1e-4 of max(|f|, 1). Its limit of values is held to it where gradients are given: SciPy's manual says
+that differences may break it.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def _run(case: Case, method: str) -> list[str]:
     except Exception:
         return ["runs", "exception"]
     said = ["runs"]
-    if most is not None and watched.calls["fun"] > most:
+    if most is not None and not case.differences and watched.calls["fun"] > most:
         said.append("overrun")
     if watched.outside:
         said.append("bounds")
@@ -69,5 +70,5 @@ def _run(case: Case, method: str) -> list[str]:
 def _claim(case: Case, method: str, found: Any) -> Claim:
     x, f = np.asarray(found.x), float(found.fun)
     if method == "L-BFGS-B" and "REDUCTION" in found.message:
-        return Claim(x, f, None, slack=1e-6 * max(abs(f), 1.0))
+        return Claim(x, f, None, slack=1e-4 * max(abs(f), 1.0))
     return Claim(x, f, 1e-5, order=np.inf)

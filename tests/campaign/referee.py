@@ -86,11 +86,9 @@ def _gradient(case: Case, claim: Claim) -> str:
 
 
 def exact_gradient(target: Target, x: Array) -> Array | None:
-    """Return ∇f to all digits of a double, or None where it cannot be had."""
-    if target.exact is not None:
-        exact = Exact(target)
-        return exact.floats(exact.gradient(exact.point(x)))
-    for g in (Floats(target).gradient(x), target.grad(x)):  # complex numbers overflow where floats do not
+    """Return ∇f to all digits of a double; as the target has it where that overflows; else None."""
+    at: Numbers = Floats(target) if target.exact is None else Exact(target)
+    for g in (at.floats(at.gradient(at.point(x))), target.grad(x)):
         if np.isfinite(g).all():
             return g
     return None
@@ -192,6 +190,9 @@ class Numbers:
         return x.astype(float)
 
     def value(self, x: Array) -> Any:
+        raise NotImplementedError
+
+    def gradient(self, x: Array) -> Array:
         raise NotImplementedError
 
     def derivatives(self, x: Array, f: Any) -> tuple[Array, Array]:
