@@ -22,6 +22,7 @@ find a claim false, and proves less where it does not.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -58,7 +59,7 @@ def judge(case: Case, claim: Claim) -> str:
     """Return "right", "own error", "unjudged", or a text that begins with "false"."""
     if not (np.isfinite(claim.fun) and np.isfinite(claim.x).all()):
         return "false: f or x is not finite"
-    with mp.workdps(DIGITS), np.errstate(all="ignore"):
+    with mp.workdps(_digits(case.target, claim.x)), np.errstate(all="ignore"):
         return _gradient(case, claim) if claim.gtol is not None else _lowest(case, claim)
 
 
@@ -79,8 +80,7 @@ def _gradient(case: Case, claim: Claim) -> str:
         error = _difference_error(case, x, exact)
     else:
         error = abs(target.grad(claim.x).astype(float) - exact)
-    error = float(np.linalg.norm(error, claim.order))
-    if size <= claim.gtol + 4 * error:
+    if size <= claim.gtol + 4 * norm(error, claim.order):
         return "own error"
     return f"false: ‖∇f‖ = {size:.3g} where gtol is {claim.gtol:g}"
 
@@ -96,7 +96,7 @@ def exact_gradient(target: Target, x: Array) -> Array | None:
 
 def _measure(case: Case, x: Array, g: Array, order: float) -> float:
     low, high = _box(case)
-    return float(np.linalg.norm(np.clip(-g, low - x, high - x), order))
+    return norm(np.clip(-g, low - x, high - x), order)
 
 
 def _difference_error(case: Case, x: Array, exact: Array) -> Array:
@@ -117,6 +117,11 @@ def _difference_error(case: Case, x: Array, exact: Array) -> Array:
                     worst = max(worst, abs(quotient - slope))
         errors.append(worst)
     return np.array(errors)
+
+
+def norm(v: Array, order: float = 2) -> float:
+    """Return ‖v‖ with no overflow or underflow on the way."""
+    return math.hypot(*v) if order == 2 else float(abs(v).max())
 
 
 # --- f cannot be lowered -----------------------------------------------------------------------------------
@@ -281,6 +286,12 @@ class Floats(Numbers):
 
     def _tilted(self, x: Array) -> Array:
         return x + 1j * np.diag(self._steps(x))
+
+
+def _digits(target: Target, x: Array) -> int:
+    """Return how many digits hold x and the steps of the differences together."""
+    smallest = float(abs(x[x != 0]).min(initial=target.unit))
+    return DIGITS + max(0, math.ceil(math.log10(target.unit) - math.log10(smallest)))
 
 
 def _moved(x: Array, i: int, h: Any) -> Array:

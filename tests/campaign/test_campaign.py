@@ -102,7 +102,12 @@ def test_the_referee_knows_the_lowest_value(name: str, x: Any, word: str):
 
 @pytest.mark.parametrize(
     ("x", "gtol", "word"),
-    [([1e-6, 0.0], 2.1e-6, "right"), ([1e-6, 0.0], 1.9e-6, "false"), ([0.0, 0.0], 0.0, "right")],
+    [
+        ([1e-6, 0.0], 2.1e-6, "right"),
+        ([1e-6, 0.0], 1.9e-6, "false"),
+        ([1e-200, 0.0], 0.0, "false"),  # its square is zero, it is not
+        ([0.0, 0.0], 0.0, "right"),
+    ],
 )
 def test_the_referee_knows_the_gradient(x: Any, gtol: float, word: str):
     assert verdict("functions:sphere", x, gtol) == word

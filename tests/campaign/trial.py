@@ -13,7 +13,7 @@ import steepen as st
 from steepen import Status
 
 from .cases import Case
-from .referee import Claim, judge
+from .referee import Claim, judge, norm
 from .watched import Watched, functions_of
 
 
@@ -78,10 +78,8 @@ def _verdict(case: Case, row: Any) -> str:
         small = 0 <= f[-2] - f[-1] <= given["ftol"] * max(abs(f[-2]), abs(f[-1]), 1.0)
         return "right" if small else "false: the last step lowered f by more than ftol"
     if row.status is Status.SMALL_MOVE:
-        limit = given["xtol"] * max(float(np.linalg.norm(x[-1])), 1.0)
-        # of the step as it was asked for: where x is rounded, float32 above all, it is a little longer
-        slack = 1e-6 + 4 * np.finfo(row.x.dtype).eps * float(np.linalg.norm(x[-1])) / limit
-        small = np.linalg.norm(x[-1] - x[-2]) <= limit * (1 + slack)
+        rounding = 4 * float(np.finfo(row.x.dtype).eps) * norm(x[-1])
+        small = norm(x[-1] - x[-2]) <= given["xtol"] * max(norm(x[-1]), 1.0) + rounding
         return "right" if small else "false: the last step moved x by more than xtol"
     gtol = case.tolerance if row.status is Status.CONVERGED else None
     return judge(case, Claim(row.x, float(row.fun), gtol))
