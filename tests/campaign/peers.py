@@ -69,6 +69,7 @@ def _run(case: Case, method: str) -> list[str]:
 
 def _claim(case: Case, method: str, found: Any) -> Claim:
     x, f = np.asarray(found.x), float(found.fun)
+    g = case.target.grad(x)
     if method == "L-BFGS-B" and "REDUCTION" in found.message:
-        return Claim(x, f, None, slack=1e-4 * max(abs(f), 1.0))
-    return Claim(x, f, 1e-5, order=np.inf)
+        return Claim(x, f, g, None, slack=1e-4 * max(abs(f), 1.0))
+    return Claim(x, f, g, 1e-5, order=np.inf)

@@ -12,7 +12,7 @@ KINDS = {
     "overrun": "budgets overrun",
     "count": "wrong counts",
     "bounds": "calls outside the bounds",
-    "value": "`fun` is not f(x)",
+    "value": "`fun` or `jac` not f or ∇f at `x`",
     "finite": "x or f not finite, though finite points were seen",
     "best": "`best` is not the best",
     "trace": "trace at odds with the result",

@@ -68,7 +68,7 @@ def test_floats_agree_with_the_formula_at_fifty_digits(target: Target):
 def verdict(name: str, x: Any, gtol: float | None = None, **changes: Any) -> str:
     target, x = targets()[name], np.array(x, dtype=float)
     one = replace(case(0), target=target, x0=x, derivatives="given", bounds=None, **changes)
-    return judge(one, Claim(x, float(target.fun(x)), gtol)).partition(":")[0]
+    return judge(one, Claim(x, float(target.fun(x)), target.grad(x), gtol)).partition(":")[0]
 
 
 LOWEST = -math.log(50) / 50  # of exp(50x) − x
@@ -118,15 +118,17 @@ def test_a_gradient_that_is_wrong_in_its_floats_is_the_functions_own_error():
     wrong = replace(sphere, grad=lambda x: 2 * x - 0.01)
     one = replace(case(0), target=wrong, derivatives="given", bounds=None)
     x = np.array([0.005, 0.005])
-    assert judge(one, Claim(x, float(wrong.fun(x)), 1e-5)) == "own error"
+    assert judge(one, Claim(x, float(wrong.fun(x)), wrong.grad(x), 1e-5)) == "own error"
 
 
 def test_the_referee_stays_inside_the_bounds():
     bounds = ((2.0, 3.0), (-1.0, 1.0))
     x = np.array([2.0, 0.0])
     one = replace(case(0), target=targets()["functions:sphere"], bounds=bounds, derivatives="given")
-    assert judge(one, Claim(x, 4.0, None)) == judge(one, Claim(x, 4.0, 1e-9)) == "right"
-    assert judge(replace(one, bounds=None), Claim(x, 4.0, None)).startswith("false")
+    lowest, converged = Claim(x, 4.0, 2 * x, None), Claim(x, 4.0, 2 * x, 1e-9)
+    assert judge(one, lowest) == judge(one, converged) == "right"
+    assert judge(replace(one, bounds=None), lowest).startswith("false")
+    assert judge(replace(one, bounds=None), converged).startswith("false")
 
 
 # --- a library that breaks its word is found out ---------------------------------------------------------
@@ -163,11 +165,12 @@ def test_an_honest_run_has_no_faults():
         ("count", lambda res: replace(res, njev=res.njev + 1)),
         ("overrun", lambda res: replace(res, nit=301)),
         ("value", lambda res: replace(res, fun=res.fun * (1 + 1e-15))),
+        ("value", lambda res: replace(res, jac=0 * res.jac)),
         ("best", lambda res: replace(res, best=replace(res.best, fun=res.fun + 1.0))),
         ("trace", lambda res: replace(res, nit=res.nit - 1)),
         ("status", lambda res: replace(res, status=st.Status.NONFINITE_VALUE, success=False)),
         ("finite", lambda res: replace(res, fun=math.nan)),
-        ("false success", lambda res: replace(res, x=np.ones(2), fun=2.0)),
+        ("false success", lambda res: replace(res, x=np.ones(2), fun=2.0, jac=np.full(2, 2.0))),
     ],
 )
 def test_a_broken_promise_is_found(monkeypatch: pytest.MonkeyPatch, kind: str, change: Any):

@@ -82,7 +82,7 @@ def _verdict(case: Case, row: Any) -> str:
         small = norm(x[-1] - x[-2]) <= given["xtol"] * max(norm(x[-1]), 1.0) + rounding
         return "right" if small else "false: the last step moved x by more than xtol"
     gtol = case.tolerance if row.status is Status.CONVERGED else None
-    return judge(case, Claim(row.x, float(row.fun), gtol))
+    return judge(case, Claim(row.x, float(row.fun), row.jac, gtol))
 
 
 def _place(error: BaseException) -> str:
@@ -126,6 +126,8 @@ def _row(case: Case, watched: Watched, row: Any) -> list[Fault]:
 
     fun, best = float(row.fun), row.best
     hold(watched.gave(row.x, fun), "value", "fun is not f(x)")
+    if not case.differences and np.isfinite(row.jac).all():
+        hold(watched.gave_gradient(row.x, row.jac), "value", "jac is not ∇f(x)")
     hold(row.success is row.status.success, "status", "success is not that of the status")
     hold(np.isfinite(row.x).all() or not np.isfinite(best.fun), "finite", "x is not finite")
     hold(np.isfinite(fun) or not np.isfinite(best.fun), "finite", "f is not finite")

@@ -17,8 +17,8 @@ class Watched:
     Attributes
     ----------
     calls : how many points each of "fun", "grad", "hvp" and "hess" was asked for
-    values : f at every point it was asked for, by the bytes of the point; rows of one batch may differ in
-        the last bit, so there may be several
+    values, gradients : what was given at every point, by the bytes of the point; rows of one batch may differ
+        in the last bit, so there may be several
     outside : whether a point was out of bounds
     bad_value, bad_gradient : whether f, or ∇f, was ever not finite
     """
@@ -28,6 +28,7 @@ class Watched:
         self._low, self._high = np.array(case.bounds).T if case.bounds else (-np.inf, np.inf)
         self.calls = {"fun": 0, "grad": 0, "hvp": 0, "hess": 0}
         self.values: dict[bytes, set[float]] = {}
+        self.gradients: dict[bytes, set[tuple[float, ...]]] = {}
         self.outside = self.bad_value = self.bad_gradient = False
 
     def fun(self, x: Array) -> Array:
@@ -36,7 +37,7 @@ class Watched:
             f = self._target.fun(x)
             self.bad_value |= not np.isfinite(f).all()
             for point, value in zip(np.atleast_2d(x), np.atleast_1d(f), strict=True):
-                self.values.setdefault(point.tobytes(), set()).add(float(value))
+                self.values.setdefault(point.tobytes(), set()).add(value.item())
             return f
 
     def grad(self, x: Array) -> Array:
@@ -44,6 +45,8 @@ class Watched:
             self._note("grad", x)
             g = self._target.grad(x)
             self.bad_gradient |= not np.isfinite(g).all()
+            for point, slope in zip(np.atleast_2d(x), np.atleast_2d(g), strict=True):
+                self.gradients.setdefault(point.tobytes(), set()).add(tuple(slope.tolist()))
             return g
 
     def pair(self, x: Array) -> tuple[Array, Array]:
@@ -61,12 +64,20 @@ class Watched:
 
     def gave(self, x: Array, f: float) -> bool:
         """Say whether f is a value that was given at x."""
-        values = self.values.get(np.ascontiguousarray(x).tobytes(), set())
+        values = self.values.get(_key(x), set())
         return f in values or (f != f and any(value != value for value in values))
+
+    def gave_gradient(self, x: Array, g: Array) -> bool:
+        """Say whether g is a gradient that was given at x."""
+        return tuple(g.tolist()) in self.gradients.get(_key(x), set())
 
     def _note(self, name: str, x: Array) -> None:
         self.calls[name] += 1 if x.ndim == 1 else len(x)
         self.outside |= bool(((x.real < self._low) | (x.real > self._high)).any())
+
+
+def _key(x: Array) -> bytes:
+    return np.ascontiguousarray(x).tobytes()
 
 
 class Own:
