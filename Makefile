@@ -34,7 +34,7 @@ bench: $(VENV)/.ready
 
 # a hundred thousand runs against the contract (docs/reliability.md); what was run before is kept in $(OUT)/campaign
 campaign: $(VENV)/.ready
-	$(BIN)/python -m tests.campaign --jobs $(JOBS) --out $(OUT)/campaign
+	$(BIN)/python -m tests.campaign --jobs $(JOBS) --out $(OUT)/campaign --page docs/reliability.md
 
 # one set of pinned versions, for the tests and for the paper
 $(VENV)/.ready: pyproject.toml constraints.txt

@@ -57,6 +57,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=100_000)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("out/campaign"))
+    parser.add_argument("--page", type=Path, help="also write the figures into this page")
     parser.add_argument("--case", type=int, help="run this one only")
     given = parser.parse_args()
     if given.case is not None:
@@ -80,7 +81,10 @@ def main() -> None:
             print(f"\r{done} of {len(waiting)} blocks", end="", flush=True)
     found = [json.loads(path.read_text()) for path in blocks]
     (given.out / "failures.md").write_text(report.failures(found))
-    print("\n" + report.table(found))
+    figures = report.table(found)
+    print("\n" + figures)
+    if given.page is not None:
+        given.page.write_text(report.insert(figures, given.page.read_text()))
 
 
 if __name__ == "__main__":

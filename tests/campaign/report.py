@@ -67,6 +67,16 @@ def failures(blocks: Blocks) -> str:
     return "\n".join(lines)
 
 
+def insert(figures: str, page: str) -> str:
+    """Return the page with the figures between its two marks."""
+    before, mark, rest = page.partition("<!-- campaign")
+    head, _, tail = rest.partition("-->")
+    _, end, after = tail.partition("<!-- /campaign -->")
+    if not end:
+        raise ValueError("page: expected the marks <!-- campaign --> and <!-- /campaign -->")
+    return f"{before}{mark}{head}-->\n{figures}\n{end}{after}"
+
+
 def total(blocks: Blocks, name: str) -> Counter[str]:
     """Return the sum of the counts of this name."""
     return sum((Counter[str](block[name]) for block in blocks), Counter[str]())

@@ -15,6 +15,7 @@ import steepen as st
 from . import trial
 from .cases import METHODS, Case, case
 from .referee import Claim, exact_gradient, judge
+from .report import insert
 from .targets import Target, targets
 
 RUNS, BLOCK = 1000, 50
@@ -60,6 +61,15 @@ def test_floats_agree_with_the_formula_at_fifty_digits(target: Target):
             size = abs(f) + float(abs(g) @ abs(x))
             assert abs(f - float(exact)) <= max(1e-12, 2 * target.noise) * size + 1e-322
             assert np.abs(g - slope).max() <= 1e-11 * np.abs(slope).max() + 1e-322
+
+
+def test_figures_go_between_the_marks_of_a_page():
+    page = "# Title\n<!-- campaign: by make -->\nold\n<!-- /campaign -->\nend\n"
+    changed = insert("new", page)
+    assert changed == "# Title\n<!-- campaign: by make -->\nnew\n<!-- /campaign -->\nend\n"
+    assert insert("new", changed) == changed
+    with pytest.raises(ValueError, match="marks"):
+        insert("new", "no marks")
 
 
 # --- the referee, where the truth is known in closed form -------------------------------------------------
