@@ -18,6 +18,7 @@ import steepen as st
 
 from ..functions.formulas import REFERENCES
 from ..problems_set.formulas import FITS, FORMULAS, One, formula_name
+from ..problems_set.regressions import regression
 
 Array = Any
 Exact = Callable[[Sequence[Any]], Any]
@@ -394,6 +395,8 @@ def _problem(p: Any) -> Target:
     if p.suite in ("mgh", "large") and p.name not in FITS and p.n <= MOST_EXACT:
         formula = FORMULAS[formula_name(p)]
         exact = lambda x: formula(One(x))  # noqa: E731
+    elif p.suite == "nist":
+        exact = regression(p.title.partition(",")[0])
     return Target(
         f"problems:{p.name}", p, p.grad, p.x0, 0.2 * np.maximum(abs(p.x0), 0.1), exact, group="problems"
     )

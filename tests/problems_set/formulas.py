@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from mpmath import atan2, cos, exp, log, pi, sin, sqrt, tan
+import mpmath as mp
+from mpmath import atan2, cos, log, pi, sin, sqrt, tan
 
 from steepen.problems import Problem, problems
 
@@ -21,6 +22,11 @@ class One(list[float]):
     def __getitem__(self, i: Any) -> Any:
         assert i >= 1
         return super().__getitem__(i - 1)
+
+
+def exp(t: Any) -> Any:
+    """Return eᵗ; what no float can hold is 0 or inf, since mpmath takes seconds for it."""
+    return mp.exp(t) if abs(t) < 1e5 else mp.mpf(0) if t < 0 else mp.inf
 
 
 def upto(last: int, first: int = 1) -> range:
