@@ -117,6 +117,10 @@ class Kit(Protocol):
         """Give a scalar as the run keeps it."""
         ...
 
+    def ratio(self, a: Scalar, b: Scalar, /) -> Scalar:
+        """Return a/b as IEEE arithmetic has it: infinite or NaN, and no error, where b is 0."""
+        ...
+
     def scaled(self, s: Scalar, v: Array, /) -> Array:
         """Scale a vector that nobody else holds, in place where the library can."""
         ...
@@ -225,6 +229,12 @@ class One:
         return float(s) * v  # a NumPy scalar would turn float32 into float64
 
     @staticmethod
+    def ratio(a: Scalar, b: Scalar) -> Scalar:
+        if b:
+            return a / b
+        return math.nan if a == 0 or a != a else math.copysign(math.inf, a) * math.copysign(1.0, b)
+
+    @staticmethod
     def scaled(s: Scalar, v: Array) -> Array:
         v *= float(s)
         return v
@@ -270,6 +280,7 @@ class Many:
             self.dot = _rows_dot
 
     pick = staticmethod(np.where)
+    ratio = staticmethod(np.divide)
     scalar = staticmethod(np.asarray)
     negate = staticmethod(np.logical_not)
     host = staticmethod(to_numpy)

@@ -71,6 +71,7 @@ class Carry:
     unit: Scalar = NAN  # the length of p
     idle: Scalar = 0  # steps since f last fell
     leaving: Mask = False  # from a start where the gradient vanishes
+    noise: Scalar = 0.0  # of f, as far as measured
     # of the step about to be made
     to_x: Array = None
     to_f: Scalar = None

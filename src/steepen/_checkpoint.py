@@ -27,7 +27,7 @@ from ._files import write_whole
 from ._loop import Loop
 from ._result import Status
 
-FORMAT = 2
+FORMAT = 3
 SECONDS = 10.0
 
 _VECTORS = ("x", "best_x")
@@ -48,6 +48,7 @@ _SCALARS = (
     "unit",
     "idle",
     "leaving",
+    "noise",
     "known",
 )
 _COUNTS = ("nfev", "njev", "nhvp", "nhev")

@@ -148,7 +148,7 @@ class Loop:
         if self._small and self._small_step(c):
             return True
         if searched:
-            shows = c.before - c.f > SHOWS * self.oracle.eps * abs(c.f)
+            shows = c.before - c.f > np.maximum(SHOWS * self.oracle.eps * abs(c.f), c.noise)
             c.idle = kit.pick(shows, 0, c.idle + 1)
         return self.callback is not None and self._called(c)
 
@@ -174,8 +174,7 @@ class Loop:
             if kit.any(done) and self._end(done, Status.CONVERGED):
                 return True
         if self._constant is None and kit.any(idle := c.idle >= IDLE):
-            at_floor = self._at_floor(idle)
-            if kit.any(at_floor) and self._end(at_floor, Status.PRECISION):
+            if self._floored(idle):
                 return True
             if kit.any(idle := c.idle >= IDLE) and self._end(idle, Status.NO_DESCENT):
                 return True
@@ -209,9 +208,9 @@ class Loop:
             p, slope = None, -size * size  # steepest descent
             c.lam, c.guarded, c.penalised, c.vanished = 0.0, False, False, False
         if self._constant is None:
-            along = Along(c.k, x, c.f, c.g, -g if p is None else p, slope, c.alpha)
+            along = Along(c.k, x, c.f, c.g, -g if p is None else p, slope, c.alpha, c.noise)
             c.slope, c.unit = slope, size if p is None else kit.norm(p)
-            c.alpha, c.to_f, c.to_g, c.to_known = self.step.choose(context, along)
+            c.alpha, c.to_f, c.to_g, c.to_known, c.noise = self.step.choose(context, along)
         to_x = kit.times(-c.alpha, g) if p is None else kit.times(c.alpha, p)
         to_x += x
         c.to_x = to_x if box is None else box.project(to_x)
@@ -341,8 +340,7 @@ class Loop:
             return False
         if self._too_late():
             return self._end(stuck, Status.MAX_SECONDS)
-        at_floor = self._at_floor(stuck)
-        if kit.any(at_floor) and self._end(at_floor, Status.PRECISION):
+        if self._floored(stuck):
             return True
         stuck = c.alpha == 0
         again = self.direction.recover(self.context, c.x, stuck, c.memory)
@@ -352,9 +350,15 @@ class Loop:
         stuck = kit.without(stuck, again)
         return kit.any(stuck) and self._end(stuck, Status.NO_DESCENT)
 
-    def _at_floor(self, mask: Mask) -> Mask:
-        c = self.carry
-        return at_floor(self.context, c.x, c.f, c.g, -c.slope, c.unit, mask)
+    def _floored(self, mask: Mask) -> bool:
+        """End the rows in which f is as low as its rounding, or its noise, lets it be."""
+        c, kit = self.carry, self.kit
+        floored, noisy = at_floor(self.context, c.x, c.f, c.g, -c.slope, c.unit, c.noise, mask)
+        if kit.any(precise := kit.without(floored, noisy)):
+            if self._end(precise, Status.PRECISION):
+                return True
+            noisy = noisy[~precise]
+        return kit.any(noisy) and self._end(noisy, Status.NOISE)
 
     def _cut(self, status: Status) -> None:
         """End everything at once, wherever the iteration stands."""

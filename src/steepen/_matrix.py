@@ -20,6 +20,9 @@ from ._arrays import Array, Kit, Scalar, is_numpy
 CURVATURE = 1e-10
 """A pair is skipped unless yᵀs > CURVATURE·‖y‖‖s‖: the matrix then stays positive definite."""
 
+LEAST, MOST = 1e-290, 1e290
+"""A pair is skipped, too, if yᵀs or the curvature of the matrix along it lies outside: it would overflow."""
+
 LARGE = 32
 """From this n on a single run is worth BLAS; below it, its arithmetic is that of a batch."""
 
@@ -43,15 +46,19 @@ def apply(matrix: Array, v: Array, kit: Kit) -> Array:
 def update(matrix: Array, a: Array, b: Array, kit: Kit, *, product_form: bool) -> Array:
     """Update M so that M·b = a; the pair is skipped, row by row, where its curvature is not positive."""
     rho = kit.dot(a, b)
-    useful = rho > CURVATURE * np.sqrt(kit.dot(a, a) * kit.dot(b, b))
+    useful = (rho > CURVATURE * kit.norm(a) * kit.norm(b)) & (rho > LEAST) & (rho < MOST)
     if not kit.any(useful):
         return matrix
     w = apply(matrix, b, kit)
-    if _on_blas(b, kit):
-        _in_place(matrix, a, w, rho, kit.dot(b, w), product_form)
+    bw = kit.dot(b, w)
+    useful = useful & (bw > LEAST) & (bw < MOST)
+    if not kit.any(useful):
         return matrix
-    rho = kit.pick(useful, rho, 1.0)
-    new = generic(matrix, a, w, rho, kit.dot(b, w), kit, product_form)
+    if _on_blas(b, kit):
+        _in_place(matrix, a, w, rho, bw, product_form)
+        return matrix
+    rho, bw = kit.pick(useful, rho, 1.0), kit.pick(useful, bw, 1.0)
+    new = generic(matrix, a, w, rho, bw, kit, product_form)
     return new if kit.size is None else kit.where(useful, new, matrix)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -149,6 +150,7 @@ def minimize(
     recorder = None
     if trace:
         recorder = (Recorder if kit.size is None else BatchRecorder)(x, kit, trace == "x")
+    watched = callback and partial(oracle.outside, callback)
     saver = None
     if checkpoint is not None:
         settings: dict[str, Any] = {
@@ -160,10 +162,11 @@ def minimize(
         }
         settings["bounds"] = None if box is None else np.stack([box.low, box.high])
         saver = Checkpoint(checkpoint, settings)
-    with progress_bar(progress, budget) as show:
+    # what overflows is judged by its value, in the loop; your own functions keep your own settings
+    with progress_bar(progress, budget) as show, np.errstate(all="ignore"):
         watchers = [w for w in (saver and saver.watch, show) if w is not None]
         loop = Loop(
-            oracle, kit, direction, rule, ending, budget, tolerances, recorder, callback,
+            oracle, kit, direction, rule, ending, budget, tolerances, recorder, watched,
             _each(watchers), x, box,
         )  # fmt: skip
         resumed = saver is not None and saver.resume(loop)

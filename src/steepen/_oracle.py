@@ -8,8 +8,10 @@ In a batch every row has its own counts.
 
 from __future__ import annotations
 
+import contextvars
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -83,10 +85,11 @@ class Oracle:
         box: Box | None = None,
     ):
         self._kit, self._box = kit, box
+        self.outside = contextvars.copy_context().run  # the run is silent about overflow; fun need not be
         self._fun: Any = _bound(fun, args)
         self._jac: Any = _bound(jac, args) if callable(jac) else jac
-        self._hvp = hvp and _bound(hvp, args)
-        self._hess = hess and _bound(hess, args)
+        self._hvp: Any = hvp and _bound(hvp, args)
+        self._hess: Any = hess and _bound(hess, args)
         self._combined = jac is True
         self.memo = Memo(kit)  # of ∇f where it comes with f, of f where ∇f is made of it
         self._hess_memo = Memo(kit)
@@ -99,6 +102,10 @@ class Oracle:
             self._fun, self._jac = ad.value, ad.grad
             self._hvp = self._hvp or (ad.hvp if self._hess is None else None)
             self._hess = self._hess or ad.hess
+        self._fun = partial(self.outside, self._fun)
+        self._jac = partial(self.outside, self._jac) if callable(self._jac) else self._jac
+        self._hvp = self._hvp and partial(self.outside, self._hvp)
+        self._hess = self._hess and partial(self.outside, self._hess)
         self.hvp_source: str | None = self._first_source(x0, jac, hvp, hess)
         self.verified = self.hvp_source != "complex step"
         # in a batch these are plain numbers for as long as all rows have the same counts
@@ -225,7 +232,7 @@ class Oracle:
 
     def _difference_of_gradients(self, x: Array, v: Array, g: Array, only: Mask) -> Array:
         r = self.probe_length(x, v)
-        return self._kit.times(1 / r, self.change(x, v, g, r, only))
+        return self._kit.times(self._kit.ratio(1.0, r), self.change(x, v, g, r, only))
 
     @property
     def exact(self) -> bool:
@@ -234,14 +241,11 @@ class Oracle:
 
     def probe_length(self, x: Array, v: Array) -> Scalar:
         """Choose r so that r·v is about √ε of the size of x, ε the relative error of the gradient."""
-        dot = self._kit.dot
-        eps = self.eps
+        kit, eps = self._kit, self.eps
         if not self.exact:
             eps **= 2 / 3  # the rounding that is left in a gradient made of differences
-        scale = np.sqrt(np.maximum(dot(x, x), 1.0))
-        size = np.sqrt(dot(v, v))
-        r = np.sqrt(eps) * scale / np.where(size > 0, size, 1.0)
-        return float(r) if self._kit.size is None else r
+        size = kit.norm(v)
+        return kit.scalar(np.sqrt(eps) * np.maximum(kit.norm(x), 1.0) / kit.pick(size > 0, size, 1.0))
 
     def hess(self, x: Array, g: Array, only: Mask = None) -> Array:
         """Evaluate the Hessian, by n products where it was not given."""

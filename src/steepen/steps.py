@@ -16,6 +16,7 @@ import numpy as np
 from . import theory
 from ._arrays import Array, Mask, Scalar
 from ._check import number, whole
+from ._noise import noise_of
 from ._oracle import Cost, Oracle
 from .directions._direction import Context
 from .schedules import ByCurvature, Constant, Cosine, L, Mapped, Schedule, ScheduleLike, as_schedule
@@ -24,19 +25,25 @@ __all__ = ["Along", "Armijo", "Chosen", "Fixed", "Quadratic", "Step", "quadratic
 
 
 LEVEL = 10.0
-"""Values of f that differ by no more than so many roundings are level."""
+"""Values of f that differ by no more than this many roundings, or this many times its noise, are level."""
 
 FLATTER = 0.9
 """Among level points, a step is taken if it brings the slope down to this part."""
 
+SUSPECT = 1e-6
+"""Values that rise by less than this part of f, where the slope promises a fall of no more, may be noise."""
+
+DOUBTS = 4
+"""After this many trials that may have been spoilt by noise, the noise is measured."""
+
 
 class Along(NamedTuple):
-    """A direction at a point, as a step rule sees it: k, x, f, ∇f, p, ∇fᵀp and the last α.
+    """A direction at a point, as a step rule sees it: k, x, f, ∇f, p, ∇fᵀp, the last α, the noise of f.
 
     Examples
     --------
     >>> Along._fields
-    ('k', 'x', 'f', 'g', 'p', 'slope', 'last')
+    ('k', 'x', 'f', 'g', 'p', 'slope', 'last', 'noise')
     """
 
     k: int
@@ -46,21 +53,23 @@ class Along(NamedTuple):
     p: Array
     slope: Scalar
     last: Scalar
+    noise: Scalar = 0.0
 
 
 class Chosen(NamedTuple):
-    """A step: α, and f and ∇f at the new point as far as they were evaluated (∇f for the rows `known`).
+    """A step: α, f and ∇f at the new point as far as evaluated (∇f for the rows `known`), the noise of f.
 
     Examples
     --------
     >>> Chosen(0.5)
-    Chosen(alpha=0.5, f=None, g=None, known=False)
+    Chosen(alpha=0.5, f=None, g=None, known=False, noise=0.0)
     """
 
     alpha: Scalar
     f: Scalar = None
     g: Array = None
     known: Mask = False
+    noise: Scalar = 0.0
 
 
 class Step:
@@ -199,29 +208,33 @@ class Armijo(Step):
     def choose(self, context: Context, along: Along) -> Chosen:
         """Backtrack from the first trial."""
         kit, oracle = context.kit, context.oracle
-        k, x, f, _, _, slope, last = along
+        k, x, f, _, _, slope, last, noise = along
         known = (k > 0) & (last > 0)  # a search that found nothing begins anew
         t = kit.pick(known, np.minimum(self.longest, self.grow * kit.pick(known, last, 1.0)), self.initial)
         t = kit.scalar(t + 0.0 * slope)  # one a row
         accepted = seen = kit.negate(t > 0)  # none yet
-        value, g = f, None
+        value, g, doubts = f, None, 0
         for trial in range(self.trials):
             point, way, fall = self._trial(context, along, t)
             todo = kit.without(context.affords(oracle.cost_value), accepted)
-            if trial:  # a step that is lost in the rounding of x needs no value
-                todo = kit.without(todo, kit.same(point, x))
+            if trial:  # a step that is lost in the rounding of x, or in the noise of f, needs no value
+                todo = kit.without(todo, kit.same(point, x)) & (noise <= LEVEL * abs(fall))
             if not kit.any(todo) or context.late():
                 break
             found = oracle.value(point, None if kit.size is None else todo)
             ok = todo & (found <= f + self.c * fall) & (found < f)
-            level = False
+            close = False
             if not kit.all(ok):
-                level = todo & (abs(found - f) <= LEVEL * context.eps * abs(f))
-                level = kit.without(level, ok) & context.affords(oracle.cost_grad)
-            if kit.any(level):
-                # rounding hides whether f falls: judge by the slope (Hager and Zhang, 2005)
-                ahead = oracle.grad(point, None if kit.size is None else level)
-                flatter = level & (abs(kit.dot(ahead, way)) < FLATTER * abs(fall))
+                rise, size = abs(found - f), abs(f)
+                close = (np.maximum(rise, abs(fall)) <= SUSPECT * size) | (rise <= LEVEL * context.eps * size)
+                close = kit.without(todo & close & context.affords(oracle.cost_grad), ok)
+            if kit.any(close):
+                doubts = doubts + close
+                ahead = oracle.grad(point, None if kit.size is None else close)
+                flatter = close & (abs(kit.dot(ahead, way)) < FLATTER * abs(fall))
+                doubt = flatter | (close & (doubts == DOUBTS))
+                noise = self._noise(context, along, way, found, noise, doubt)
+                flatter = flatter & self._level(context, along, found, noise)
                 g = kit.where(flatter, ahead, ahead * math.nan if g is None else g)
                 seen, ok = seen | flatter, ok | flatter
             value = kit.pick(ok, found, value)
@@ -229,24 +242,39 @@ class Armijo(Step):
             if kit.all(accepted):
                 break
             t = kit.pick(accepted, t, kit.scalar(self._shorter(t, found, f, fall)))
-        return Chosen(kit.pick(accepted, t, 0.0), value, g, seen)
+        return Chosen(kit.pick(accepted, t, 0.0), value, g, seen, noise)
+
+    @staticmethod
+    def _level(context: Context, along: Along, found: Scalar, noise: Scalar) -> Mask:
+        """Say whether rounding or noise hides whether f falls: then the slope decides (Hager and Zhang)."""
+        return abs(found - along.f) <= LEVEL * np.maximum(context.eps * abs(along.f), noise)
+
+    def _noise(
+        self, context: Context, along: Along, way: Array, found: Scalar, noise: Scalar, mask: Mask
+    ) -> Scalar:
+        """Measure the noise of f where values contradict slopes by more than is known of it."""
+        kit = context.kit
+        doubt = kit.without(mask, self._level(context, along, found, noise))
+        if not kit.any(doubt):
+            return noise
+        measured = noise_of(context, along.x, along.f, along.g, way, doubt)
+        return kit.pick(doubt & self._level(context, along, found, measured), measured, noise)
 
     @staticmethod
     def _trial(context: Context, along: Along, t: Scalar) -> tuple[Array, Array, Scalar]:
-        """Give the point at t, the way there, and the fall of f that the gradient promises."""
+        """Return the point at t, the way there, and the fall of f that the gradient promises."""
         kit, x = context.kit, along.x
         way = kit.times(t, along.p)
         if context.box is None:
             return x + way, way, t * along.slope
-        point = context.box.project(x + way)
+        point = context.inside(x + way)
         way = point - x
         return point, way, kit.dot(along.g, way)
 
     @staticmethod
     def _shorter(t: Scalar, found: Scalar, f: Scalar, fall: Scalar) -> Any:
         """Minimise the parabola through f, the slope and the trial, within [t/10, t/2]."""
-        with np.errstate(all="ignore"):
-            best = -fall * t / (2 * (np.float64(found) - f - fall))
+        best = -fall * t / (2 * (np.float64(found) - f - fall))
         return np.clip(np.where(np.isfinite(best), best, 0.0), 0.1 * t, 0.5 * t)
 
 

@@ -37,6 +37,10 @@ class Context:
         """Give v without the variables that bounds hold at x, where ∇f is g."""
         return v if self.box is None else self.box.free(x, g, v)
 
+    def inside(self, x: Array) -> Array:
+        """Return the nearest point that the bounds allow."""
+        return x if self.box is None else self.box.project(x)
+
     def pick(self, value: Scalar) -> Scalar:
         """Give a parameter for the live rows, where it has one value a row."""
         if self.rows is None or getattr(value, "ndim", 0) == 0:

@@ -97,11 +97,12 @@ class Pairs:
         self._make_room(most, useful)
         self._store(*self._conjugated(s, y, sy, useful), useful)
         diagonal, part = memory["D_used"], LONG / (LONG + self._n)
-        short = sy / kit.pick(useful, kit.dot(y, diagonal * y), 1.0)
-        long = kit.pick(useful, kit.dot(s, s / diagonal), 1.0) / sy
+        short = kit.ratio(sy, kit.pick(useful, kit.dot(y, diagonal * y), 1.0))
+        long = kit.ratio(kit.pick(useful, kit.dot(s, s / diagonal), 1.0), sy)
         # np.power, since ** rounds a number and an array differently
         gamma = np.power(short, 1 - part) * np.power(long, part)
-        memory["gamma"] = kit.pick(useful, gamma, memory["gamma"])
+        sound = useful & (gamma > 0) & (gamma < np.inf)
+        memory["gamma"] = kit.pick(sound, gamma, memory["gamma"])
         return useful
 
     def clear(self, rows: Mask) -> None:
@@ -133,10 +134,12 @@ class Pairs:
         kit, D = self._kit, self._memory["D"]
         old = 1 / D
         moved = s * old
-        stretch = kit.dot(y, D * y) / sy
-        share = stretch / kit.pick(useful, kit.dot(s, moved), 1.0)
+        stretch = kit.ratio(kit.dot(y, D * y), sy)
+        share = kit.ratio(stretch, kit.pick(useful, kit.dot(s, moved), 1.0))
         new = kit.times(stretch, old) + kit.times(1 / sy, y * y) - kit.times(share, moved * moved)
-        self._memory["D"] = 1 / kit.xp.where(new > 0, new, old)
+        positive = new > 0
+        learnt = 1 / kit.xp.where(positive, new, old)
+        self._memory["D"] = kit.xp.where(positive & (learnt > 0) & (learnt < np.inf), learnt, D)
 
     def _conjugated(self, s: Array, y: Array, sy: Scalar, useful: Mask) -> tuple[Array, Array]:
         kit, memory = self._kit, self._memory

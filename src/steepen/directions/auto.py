@@ -54,11 +54,6 @@ LOOKS = 20
 """So many products H·v are spent on finding a way down from a start where the gradient vanishes."""
 
 
-def quiet() -> np.errstate:
-    """Let numbers overflow without a word: what comes of it is not downhill, or not a pair."""
-    return np.errstate(over="ignore", invalid="ignore", divide="ignore")
-
-
 @dataclass(frozen=True)
 class CGDAuto(Direction):
     """CGD that needs no α, λ or r: a BFGS method whose every unit step is a CGD step.
@@ -100,7 +95,6 @@ class CGDAuto(Direction):
         step = {"factor": zero, "alpha": zero, "lam": zero}
         return Pairs.start(x, kit) | last | now | step | {"begun": 0}
 
-    @quiet()
     def learn(self, context: Context, x: Array, f: Scalar, g: Array, memory: Memory) -> None:
         """Take in the step that led to x."""
         kit = context.kit
@@ -108,7 +102,8 @@ class CGDAuto(Direction):
         if first:
             # a power of two keeps products of gradients in range, and every digit
             size = kit.norm(g)
-            memory["scale"] = 2.0 ** -np.round(np.log2(kit.pick(size > 0, size, 1.0)))
+            size = kit.pick(size > 0, np.clip(size, 1e-300, 1e300), 1.0)
+            memory["scale"] = 2.0 ** -np.round(np.log2(size))
         g = kit.times(memory["scale"], g)
         f = kit.scalar(f * memory["scale"])
         if first:
@@ -135,7 +130,6 @@ class CGDAuto(Direction):
         memory["t"] = kit.pick(known, length / kit.pick(known, memory["unit"], 1.0), 0.0)
         memory["x"], memory["f"], memory["before"], memory["g"] = x, f, memory["g"], g
 
-    @quiet()
     def propose(
         self, context: Context, k: int, x: Array, g: Array, on: Mask, memory: Memory
     ) -> tuple[Array, Scalar]:
@@ -192,11 +186,10 @@ class CGDAuto(Direction):
         """Note the α and λ of the CGD step that the unit step amounts to, for `amounts`."""
         t, omega, sy = memory["t"], -memory["slope"], memory["sy"]
         paired = t > 0
-        alpha = kit.pick(paired, 1 + t - kit.dot(memory["before"], p) / kit.pick(paired, omega, 1.0), 1.0)
+        alpha = kit.pick(paired, 1 + t - kit.ratio(kit.dot(memory["before"], p), omega), 1.0)
         memory["alpha"] = alpha
-        memory["lam"] = kit.pick(paired, -0.5 * t * t * omega / kit.pick(paired, alpha * sy, 1.0), 0.0)
+        memory["lam"] = kit.pick(paired, kit.ratio(-0.5 * t * t * omega, alpha * sy), 0.0)
 
-    @quiet()
     def amounts(self, alpha: Scalar, lam: Scalar, memory: Memory) -> tuple[Scalar, Scalar]:
         """Give the α and λ of the CGD step, from the point before, that ends where this step does."""
         t = alpha * memory["factor"]
@@ -207,13 +200,13 @@ class CGDAuto(Direction):
     def recover(self, context: Context, x: Array, stuck: Mask, memory: Memory) -> Mask:
         """After a search that found nothing, begin again: in the metric of x, and then along −∇f."""
         kit, tries = context.kit, memory["tries"]
-        careful = stuck & (tries == 1)
-        if kit.any(careful):
-            self._restart(context, careful, CAREFUL, memory)
         scaled = stuck & (tries == 0)
         if kit.any(scaled):
             scaled = self._rescale(context, x, scaled, memory)
-        memory["tries"] = kit.pick(stuck, tries + 1, tries)
+        careful = kit.without(stuck & (tries < 2), scaled)
+        if kit.any(careful):
+            self._restart(context, careful, CAREFUL, memory)
+        memory["tries"] = kit.pick(stuck, kit.pick(scaled, 1, 2), tries)
         return scaled | careful
 
     def leave(self, context: Context, x: Array, g: Array, still: Mask, memory: Memory) -> Mask:
@@ -271,7 +264,7 @@ class CGDAuto(Direction):
         """Give H·v and vᵀHv by a probe."""
         kit, oracle = context.kit, context.oracle
         r = oracle.probe_length(x, v)
-        bend = kit.times(1 / r, oracle.change(x, v, g, r, None if kit.size is None else rows))
+        bend = kit.times(kit.ratio(1.0, r), oracle.change(x, v, g, r, None if kit.size is None else rows))
         return context.free(x, g, bend), kit.dot(v, bend)
 
     # --- parts -----------------------------------------------------------------------------------
@@ -307,16 +300,14 @@ class CGDAuto(Direction):
             return rows
         top = kit.norm(x)
         top = kit.pick(top > 0, top, 1.0)
-        with quiet():
-            size = kit.times(1 / top, abs(x))
-            size = kit.xp.where(size > 0, size, size * 0 + LEAST)
-            v = size * size * g
-            r = context.oracle.probe_length(x, v) * np.minimum(1.0, top)
-            unscaled = kit.times(1 / memory["scale"], memory["g"])
+        size = kit.times(1 / top, abs(x))
+        size = kit.xp.where(size > 0, size, size * 0 + LEAST)
+        v = size * size * g
+        r = context.oracle.probe_length(x, v) * np.minimum(1.0, top)
+        unscaled = kit.times(1 / memory["scale"], memory["g"])
         bend = context.oracle.change(x, v, unscaled, r, None if kit.size is None else rows)
-        with quiet():
-            along = kit.dot(v, kit.times(memory["scale"] / r, bend))
-            slope = kit.dot(v, g)
+        along = kit.dot(v, kit.times(kit.ratio(memory["scale"], r), bend))
+        slope = kit.dot(v, g)
         rows = rows & (along > 0) & (along < np.inf)
         self._restart(context, rows, START, memory)
         for name in ("D", "D_used"):

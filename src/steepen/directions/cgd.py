@@ -80,7 +80,7 @@ class Difference(_Memoryless):
         """Give 1/r and ∇f(x + r·v) − ∇f(x)."""
         oracle = context.oracle
         r = oracle.probe_length(x, v) if self.r is None else context.pick(self.r)
-        return 1 / r, oracle.change(x, v, g, r, only=None if on is True else on)
+        return context.kit.ratio(1.0, r), oracle.change(x, v, g, r, only=None if on is True else on)
 
 
 @dataclass(frozen=True)
