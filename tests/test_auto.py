@@ -108,7 +108,7 @@ def honest(res: st.Result, fun: Any, grad: Any, gtol: float, polish: bool = True
 
 
 def ripple(fun: Any, grad: Any, x: Vector) -> float:
-    """Return by how much values near x leave the plane of the gradient: over such lengths, all of it noise."""
+    """Return by how much values near x leave the plane of the gradient: over such lengths, all is noise."""
     rng, f, g = np.random.default_rng(0), float(fun(x)), grad(x)
     steps = [1e-10 * np.abs(x) * rng.standard_normal(len(x)) for _ in range(20)]
     return max(abs(float(fun(x + s)) - f - float(g @ s)) for s in steps)

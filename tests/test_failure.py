@@ -710,6 +710,7 @@ def test_every_status_is_reached() -> None:
         run(lambda x: nan),
         run(lambda x: -math.inf),
         run(jac=lambda x: x * nan),
+        run(lambda x: 0.0, jac=lambda x: 1e300 * x, step=1e10),
         caught.value.partial_result,  # pyright: ignore
     ]
     assert {r.status for r in runs} == set(Status)

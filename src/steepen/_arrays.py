@@ -101,6 +101,10 @@ class Kit(Protocol):
         """Say whether the scalar is finite for every row."""
         ...
 
+    def finite(self, v: Array, /) -> Mask:
+        """Say whether all entries of a vector are finite."""
+        ...
+
     def dot(self, a: Array, b: Array, /) -> Scalar:
         """Give the inner product."""
         ...
@@ -245,6 +249,11 @@ class One:
 
     pick = where
 
+    def finite(self, v: Array) -> Mask:
+        if self._numpy and v.dot(v) < math.inf:  # the quick way
+            return True
+        return bool(self.xp.all(self.xp.isfinite(v)))
+
     @staticmethod
     def same(a: Array, b: Array) -> Mask:
         return bool((a == b).all())
@@ -326,6 +335,9 @@ class Many:
         if is_numpy(a):
             return cast(Array, np.where(mask.reshape(shape), a, b))
         return self.xp.where(self.xp.asarray(mask.reshape(shape), device=a.device), a, b)
+
+    def finite(self, v: Array) -> Mask:
+        return to_numpy(self.xp.all(self.xp.isfinite(v), axis=-1))
 
     @staticmethod
     def same(a: Array, b: Array) -> Mask:

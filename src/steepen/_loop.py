@@ -37,7 +37,7 @@ SHOWS = 4.0
 HIDING = {s for s in Status if Status.SMALL_DECREASE <= s <= Status.MAX_SECONDS}
 """Ends that may hide such a point."""
 
-LOST = (Status.NONFINITE_VALUE, Status.NONFINITE_GRADIENT, Status.UNBOUNDED)
+LOST = (Status.NONFINITE_VALUE, Status.NONFINITE_GRADIENT, Status.UNBOUNDED, Status.DIVERGED)
 """Ends at a point that is no use: the best one seen is given instead."""
 
 BOTTOM = -1e-8
@@ -214,6 +214,8 @@ class Loop:
         to_x = kit.times(-c.alpha, g) if p is None else kit.times(c.alpha, p)
         to_x += x
         c.to_x = to_x if box is None else box.project(to_x)
+        if not kit.all(finite := kit.finite(c.to_x)) and self._end(kit.negate(finite), Status.DIVERGED):
+            return True
         if self.tolerances.x:
             c.moved = c.alpha * kit.norm(g if p is None else p) if box is None else kit.norm(c.to_x - x)
         if c.to_f is not None and self._stuck(c):
@@ -246,16 +248,14 @@ class Loop:
     def _not_lower(self, c: Carry) -> bool:
         """End the rows whose f is no use; keep the best of the others."""
         kit = self.kit
-        if kit.any(bottomless := c.f < self._bottom) and self._end(bottomless, Status.UNBOUNDED):
-            return True
-        if not kit.all_finite(c.f) and self._end(~np.isfinite(c.f), Status.NONFINITE_VALUE):
-            return True
-        better = c.f < c.best_f
+        better = (c.f < c.best_f) & (c.f > -inf)
         if kit.any(better):
             c.best_x = kit.where(better, c.x, c.best_x)
             c.best_f = kit.pick(better, c.f, c.best_f)
             c.best_k = kit.pick(better, c.k, c.best_k)
-        return False
+        if kit.any(bottomless := c.f < self._bottom) and self._end(bottomless, Status.UNBOUNDED):
+            return True
+        return not kit.all_finite(c.f) and self._end(~np.isfinite(c.f), Status.NONFINITE_VALUE)
 
     def _small_step(self, c: Carry) -> bool:
         kit, tolerances = self.kit, self.tolerances
@@ -266,7 +266,9 @@ class Loop:
             if kit.any(small) and self._end(small, Status.SMALL_DECREASE):
                 return True
         if tolerances.x:
-            small = (c.moved <= tolerances.x * np.maximum(kit.norm(c.x), 1.0)) & (c.alpha > 0)
+            small = (
+                (c.moved <= tolerances.x * np.maximum(kit.norm(c.x), 1.0)) & (c.moved < inf) & (c.alpha > 0)
+            )
             return kit.any(small) and self._end(small, Status.SMALL_MOVE)
         return False
 

@@ -47,6 +47,7 @@ class Status(enum.IntEnum):
     NONFINITE_GRADIENT = 32
     FAILED = 33
     UNBOUNDED = 34
+    DIVERGED = 35
 
     @property
     def success(self) -> bool:
@@ -77,6 +78,7 @@ _SENTENCES = {
     Status.NONFINITE_VALUE: "f was not finite; x is the best finite point seen.",
     Status.NONFINITE_GRADIENT: "The gradient was not finite; x is the best finite point seen.",
     Status.UNBOUNDED: "f falls without bound: it is near the lowest number; x is the best finite point seen.",
+    Status.DIVERGED: "The step overflowed: x would not be finite; x is the best finite point seen.",
     Status.FAILED: "A function of yours raised an error; this is the run up to there.",
 }
 
