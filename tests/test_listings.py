@@ -29,7 +29,7 @@ class Steps:
     pairs: list[float] = field(default_factory=list)  # yᵀs / ‖y‖‖s‖
 
 
-def algorithm_1(f: Problem, x0: Array, T: int, alpha: float, lam: Coefficients) -> Steps:
+def listing_of_cgd(f: Problem, x0: Array, T: int, alpha: float, lam: Coefficients) -> Steps:
     out = Steps([x0])
     x = x0
     for k in range(T):
@@ -70,7 +70,7 @@ def cosine(s: Array, y: Array) -> float:
     return float(y @ s / (np.linalg.norm(y) * np.linalg.norm(s)))
 
 
-def algorithm_2(f: Problem, x0: Array, T: int, alpha: float, lam: Coefficients, method: str) -> Steps:
+def listing_of_cgd_qn(f: Problem, x0: Array, T: int, alpha: float, lam: Coefficients, method: str) -> Steps:
     out = Steps([x0])
     x, G = x0, np.eye(len(x0))
     for k in range(T):
@@ -103,7 +103,9 @@ def quasi_newton(f: Problem, x0: Array, T: int, alpha: float, method: str) -> St
     return out
 
 
-def algorithm_3(f: Problem, x0: Array, T: int, alpha: float, lam: Coefficients, r: float, b: int) -> Steps:
+def listing_of_cgd_fd(
+    f: Problem, x0: Array, T: int, alpha: float, lam: Coefficients, r: float, b: int
+) -> Steps:
     out = Steps([x0], c=[0])
     x = x0
     use_cgd = True
@@ -178,7 +180,7 @@ WAVE = drop_wave((0.35, 0.6))
 def test_cgd(problem: Problem, alpha: float, lam: Any):
     T = 20
     value = coefficients(lam, T)
-    paper = algorithm_1(problem, problem.x0, T, alpha, value)
+    paper = listing_of_cgd(problem, problem.x0, T, alpha, value)
     for second in ({"hess": problem.hess}, {"hvp": problem.hvp}):
         res = st.minimize(
             problem.fun, problem.x0, method="cgd", jac=problem.grad, **second, step=alpha, lam=argument(lam),
@@ -194,7 +196,7 @@ def test_cgd(problem: Problem, alpha: float, lam: Any):
 
 def test_cgd_guard_fires_and_lets_go_again():
     """Near −7.7 the penalised direction climbs; further down it is used again: there is no switch."""
-    flags = algorithm_1(NEAR_GUARD, NEAR_GUARD.x0, 20, 0.02, coefficients(0.2, 20)).refused
+    flags = listing_of_cgd(NEAR_GUARD, NEAR_GUARD.x0, 20, 0.02, coefficients(0.2, 20)).refused
     assert flags[0]
     assert not flags[-1]
 
@@ -219,7 +221,7 @@ def test_cgd_guard_fires_and_lets_go_again():
 )
 def test_cgd_qn(problem: Problem, alpha: float, lam: Any, method: str):
     T = 15
-    paper = algorithm_2(problem, problem.x0, T, alpha, coefficients(lam, T), method)
+    paper = listing_of_cgd_qn(problem, problem.x0, T, alpha, coefficients(lam, T), method)
     assert min(paper.pairs) > 1e-8, "not a case for the listing alone"
     res = st.minimize(
         problem.fun, problem.x0, method=method, jac=problem.grad, step=alpha, lam=argument(lam), gtol=0,
@@ -312,11 +314,11 @@ def test_the_policy_in_the_middle_of_a_run(method: str):
 # --- CGD-FD ------------------------------------------------------------------------------------
 
 
-def agrees_with_algorithm_3(
+def agrees_with_cgd_fd(
     problem: Problem, T: int, alpha: float, lam: Any, r: float, b: int | None = None, rtol: float = 1e-10
 ) -> Steps:
     value = coefficients(lam, T)
-    paper = algorithm_3(problem, problem.x0, T, alpha, value, r, T // 4 if b is None else b)
+    paper = listing_of_cgd_fd(problem, problem.x0, T, alpha, value, r, T // 4 if b is None else b)
     # the listing's test `c = T` can be jumped over by a step of 2: a budget cannot
     fits = int(np.sum(np.array(paper.c) <= T))
     res = st.minimize(
@@ -349,19 +351,19 @@ def agrees_with_algorithm_3(
     ids=str,
 )
 def test_cgd_fd(problem: Problem, alpha: float, lam: Any, r: float, T: int):
-    agrees_with_algorithm_3(problem, T, alpha, lam, r)
+    agrees_with_cgd_fd(problem, T, alpha, lam, r)
 
 
 @pytest.mark.parametrize("b", [0, 1, 5, 39, 100])
 @pytest.mark.parametrize("T", [5, 40, 41])
 def test_cgd_fd_threshold(b: int, T: int):
-    paper = agrees_with_algorithm_3(BY_NAME["logistic"], T, 0.2, 0.3, 0.05, b=b)
+    paper = agrees_with_cgd_fd(BY_NAME["logistic"], T, 0.2, 0.3, 0.05, b=b)
     assert sum(paper.used) == min(b + 1, T // 2), "the listing makes b + 1 penalised iterations"
 
 
 def test_cgd_fd_with_a_small_probe():
     """ν = 2λ/r is then near 1e5, and as much of the precision is lost in either way of writing p."""
-    agrees_with_algorithm_3(BY_NAME["quadratic"], 40, 0.01, 0.4, 1e-5, rtol=1e-7)
+    agrees_with_cgd_fd(BY_NAME["quadratic"], 40, 0.01, 0.4, 1e-5, rtol=1e-7)
 
 
 @pytest.mark.parametrize("r", [1e-3, 1e-2])
@@ -377,7 +379,7 @@ def test_cgd_fd_with_a_small_probe():
     ids=str,
 )
 def test_cgd_fd_guard(problem: Problem, alpha: float, lam: Any, T: int, r: float):
-    paper = agrees_with_algorithm_3(problem, T, alpha, lam, r)
+    paper = agrees_with_cgd_fd(problem, T, alpha, lam, r)
     if T == 40:
         assert sum(paper.refused) == 1, "the guard fires, and ends the penalty"
         assert not any(paper.used[paper.refused.index(True) :])
@@ -395,9 +397,9 @@ def test_cgd_fd_anywhere(x: tuple[float, float], T: int, b: int, lam: float, r: 
     saddle = BY_NAME["near_saddle"]
     start = Problem("start", saddle.f, saddle.g, saddle.h, x, saddle.step)
     assume(np.any(start.grad(start.x0)))  # a stationary start is converged, whatever the budget
-    paper = algorithm_3(start, start.x0, T, 0.01, coefficients(lam, T), r, b)
+    paper = listing_of_cgd_fd(start, start.x0, T, 0.01, coefficients(lam, T), r, b)
     assume(np.isfinite(paper.x).all() and np.abs(paper.x).max() < 10)
-    agrees_with_algorithm_3(start, T, 0.01, lam, r, b=b, rtol=1e-8)
+    agrees_with_cgd_fd(start, T, 0.01, lam, r, b=b, rtol=1e-8)
 
 
 # --- the two ways of computing an update --------------------------------------------------------------

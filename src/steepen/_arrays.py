@@ -26,6 +26,9 @@ Array: TypeAlias = Any
 Scalar: TypeAlias = Any
 """A Python number, or a NumPy array with one value a row."""
 
+Whole: TypeAlias = Any
+"""A Python int, or a NumPy array of them with one value a row."""
+
 Mask: TypeAlias = Any
 """A Python bool, or a NumPy array with one bool a row."""
 

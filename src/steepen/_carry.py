@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ._arrays import Array, Many, Mask, Rows, Scalar
+from ._arrays import Array, Many, Mask, Rows, Scalar, Whole
 from ._result import Status
 from .directions._direction import Memory
 
@@ -54,7 +54,7 @@ class Carry:
     on: Mask
     best_x: Array
     best_f: Scalar
-    best_k: Scalar
+    best_k: Whole
     f: Scalar = None  # None: not evaluated yet
     g: Array = None
     gnorm: Scalar = NAN
@@ -69,7 +69,7 @@ class Carry:
     vanished: Mask = False
     slope: Scalar = NAN
     unit: Scalar = NAN  # the length of p
-    idle: Scalar = 0  # steps since f last fell
+    idle: Whole = 0  # steps since f last fell
     leaving: Mask = False  # from a start where the gradient vanishes
     noise: Scalar = 0.0  # of f, as far as measured
     # of the step about to be made
@@ -126,5 +126,5 @@ class Ended:
     g: Array
     best_x: Array
     best_f: Scalar
-    best_k: Scalar
+    best_k: Whole
     counts: tuple[Scalar, Scalar, Scalar, Scalar]

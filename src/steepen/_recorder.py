@@ -72,7 +72,8 @@ class Recorder:
     def state(self, length: int) -> dict[str, NDArray[Any]]:
         """Give the first rows as plain arrays, for a checkpoint."""
         # a view would forbid the bytes to grow
-        rows = np.frombuffer(bytes(self._rows), self._dtype)[:length].view(np.uint8)
+        width = self._dtype.itemsize
+        rows = np.frombuffer(bytes(self._rows[: length * width]), np.uint8).reshape(-1, width)
         iterates = self._iterates()
         return {"rows": rows} if iterates is None else {"rows": rows, "x": iterates.array()[:length]}
 

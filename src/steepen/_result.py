@@ -74,7 +74,8 @@ _SENTENCES = {
     Status.INTERRUPTED: "The run was interrupted from the keyboard.",
     Status.ARTIFICIAL: "x is near an artificial stationary point: the penalised direction vanishes there, "
     "the gradient of f does not. Change lam, or end the penalty (switch).",
-    Status.NO_DESCENT: "The line search found no lower point along the direction.",
+    Status.NO_DESCENT: "The line search found no lower point along the direction. If there should be one, "
+    "the gradient may be wrong: check_gradient=True compares it with differences of f.",
     Status.NONFINITE_VALUE: "f was not finite; x is the best finite point seen.",
     Status.NONFINITE_GRADIENT: "The gradient was not finite; x is the best finite point seen.",
     Status.UNBOUNDED: "f falls without bound: it is near the lowest number; x is the best finite point seen.",

@@ -38,7 +38,7 @@ class Switch:
 
 @dataclass(frozen=True)
 class Never(Switch):
-    """Keep the penalty for the whole run, as Algorithms 1 and 2 do.
+    """Keep the penalty for the whole run, as the listings of CGD and CGD-QN do.
 
     Examples
     --------

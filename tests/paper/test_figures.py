@@ -125,7 +125,7 @@ def test_arrows_point_down_each_curve_and_opposite_ways(outcomes):
 # --- Fig. 3 ---------------------------------------------------------------------------------------
 
 
-def algorithm_3(e, T=40, b=10):
+def listing_of_cgd_fd(e, T=40, b=10):
     """Return (c, f) after every step, as in the listing with c + cost <= T for its test c = T."""
     f, grad, x = e.function, e.function.grad, np.array(e.start)
     c, use, spent, values = 0, True, [0], [f(x)]
@@ -162,7 +162,7 @@ def test_convergence_curves_are_those_of_hand_written_loops(name, figure, outcom
     scale = 1e-9 * values[0]
     assert drawn["GD"][:, 0].tolist() == list(range(41))
     np.testing.assert_allclose(drawn["GD"][:, 1], values, rtol=1e-6, atol=scale)
-    spent, values = algorithm_3(e)
+    spent, values = listing_of_cgd_fd(e)
     assert drawn["CGD-FD"][:, 0].tolist() == spent.tolist()
     np.testing.assert_allclose(drawn["CGD-FD"][:, 1], values, rtol=1e-6, atol=scale)
     assert drawn["CGD-FD"][-1, 0] == 40

@@ -64,7 +64,7 @@ BY_HAND = {
 FMIN = dict.fromkeys(BY_HAND, 0.0) | {"branin": 10 / (8 * math.pi)}
 
 
-def algorithm_3(fun, x, lam, step, r, budget, b):
+def listing_of_cgd_fd(fun, x, lam, step, r, budget, b):
     """The paper's listing; lam is one λ an iteration, or zero for GD. Gives the values and costs."""
     cost, values, costs, on, k = 0, [fun(x)[0]], [0], lam is not None, 0
     while cost + 1 + on <= budget:
@@ -106,7 +106,7 @@ def test_both_columns_by_hand(name):
     row = EXPERIMENTS[name]
     x = np.array(row.start)
     for lam, printed in ((None, row.gd), (lams(name), row.cgd_fd)):
-        f = algorithm_3(BY_HAND[name], x, lam, row.step, row.r, T, 10)[0]
+        f = listing_of_cgd_fd(BY_HAND[name], x, lam, row.step, row.r, T, 10)[0]
         assert f"{(f[0] - f[1]) / f[0] * 100:.2f}" == f"{printed:.2f}"
 
 
@@ -115,7 +115,7 @@ def test_both_columns_by_hand(name):
 def test_traces_are_those_of_the_listing(name, method):
     row = EXPERIMENTS[name]
     lam = None if method == "gd" else lams(name)
-    f, cost = algorithm_3(BY_HAND[name], np.array(row.start), lam, row.step, row.r, T, 10)
+    f, cost = listing_of_cgd_fd(BY_HAND[name], np.array(row.start), lam, row.step, row.r, T, 10)
     trace = row.run(method).trace
     assert trace.njev.tolist() == cost.tolist()
     assert trace.f == pytest.approx(f, rel=1e-7, abs=1e-10)
@@ -130,7 +130,7 @@ def test_claims_and_table(outcome):
         assert line[4] == line[5] == f"{row.gd:.2f}"
         assert line[6] == line[7] == f"{row.cgd_fd:.2f}"
         for gap, lam in zip(line[8:], (None, lams(name)), strict=True):
-            f = algorithm_3(BY_HAND[name], np.array(row.start), lam, row.step, row.r, T, 10)[0]
+            f = listing_of_cgd_fd(BY_HAND[name], np.array(row.start), lam, row.step, row.r, T, 10)[0]
             assert gap == pytest.approx(f[-1] - FMIN[name], rel=1e-6, abs=1e-10)
 
 
@@ -152,7 +152,7 @@ def test_branin_with_a_small_r_is_overtaken(outcome):
         at = np.arange(2, T + 1)
         f = []
         for lam in (None, lams("branin")):
-            values, cost = algorithm_3(branin, np.array(start), lam, 0.01, r, T, 10)
+            values, cost = listing_of_cgd_fd(branin, np.array(start), lam, 0.01, r, T, 10)
             f.append(values[np.searchsorted(cost, at, side="right") - 1])
         return at[f[0] < f[1]]
 

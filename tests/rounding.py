@@ -1,0 +1,175 @@
+"""The numerical tests as other CPUs would run them: `make test-rounding`.
+
+Another CPU differs in the last bits: BLAS sums in another order, and sin and exp are rounded otherwise. Both
+can be had here. OpenBLAS and NumPy take the kernels of other CPUs if told so, and `perturb` moves what the
+functions of the tests return by a unit in the last place, up or down as a hash of x says: the same x always
+has the same value, alone or in a batch. A test that compares with the function itself takes it as it is
+`seen`; tests that cannot hold with last bits moved are marked `bits`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import platform
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+VARIABLE = "STEEPEN_TEST_ROUNDING"
+SEED = os.environ.get(VARIABLE, "")
+
+ROLES = ("jac", "hvp", "hess")
+
+ELSEWHERE = (
+    "torch",
+    "train",
+    "bench",
+    "paper/test_reproduce.py",
+    "test_cli.py",
+    "test_plot.py",
+    "test_public.py",
+)
+"""Tests whose subject is not this library's own arithmetic in NumPy."""
+
+KERNELS = {
+    "x86_64": ("PRESCOTT", "HASWELL", "SKYLAKEX"),
+    "AMD64": ("PRESCOTT", "HASWELL", "SKYLAKEX"),
+    "aarch64": ("ARMV8", "NEOVERSEN1", "NEOVERSEV1"),
+    "arm64": ("ARMV8", "NEOVERSEN1", "NEOVERSEV1"),
+}
+
+NEEDS = {"HASWELL": "X86_V3", "SKYLAKEX": "X86_V4", "NEOVERSEV1": "SVE"}
+"""Kernels that a CPU without this feature, in NumPy's words, cannot run."""
+
+
+# --- functions of the tests, one unit in the last place off ------------------------------------------
+
+
+def seen(function: Callable[..., Any], role: str = "fun") -> Callable[..., Any]:
+    """Return a function as `minimize` sees it where it is given as fun, jac, hvp or hess."""
+    return _off(function, f"{SEED} {role}".encode()) if SEED else function
+
+
+def perturb() -> None:
+    """Have `minimize` see every NumPy function of a test one unit in the last place off, up, down, or not."""
+    from steepen._oracle import Oracle
+
+    plain = Oracle.__init__
+
+    @wraps(plain)
+    def init(self: Oracle, fun: Any, x0: Any, kit: Any, **given: Any) -> None:
+        if given["jac"] not in ("jax", "torch"):  # what is traced cannot be moved
+            fun = _both(fun) if given["jac"] is True else seen(fun)
+            given |= {role: seen(given[role], role) for role in ROLES if callable(given.get(role))}
+        plain(self, fun, x0, kit, **given)
+
+    Oracle.__init__ = init
+
+
+def _both(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return fun of `jac=True`, moved as fun and jac are where they are two functions."""
+
+    def moved(x: Any, *rest: Any) -> Any:
+        at = x.copy() if isinstance(x, np.ndarray) else x
+        pair = function(x, *rest)
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            return pair
+        return tuple(seen(lambda _, v=v: v, role)(at) for v, role in zip(pair, ("fun", "jac"), strict=True))
+
+    return moved
+
+
+def _off(function: Callable[..., Any], salt: bytes) -> Callable[..., Any]:
+    @wraps(function, updated=())
+    def moved(x: Any, *rest: Any) -> Any:
+        points = None
+        if isinstance(x, np.ndarray):  # noted before the function may change x
+            points = [salt + point.tobytes() for point in x.reshape(-1, x.shape[-1])]
+        value = function(x, *rest)
+        return value if points is None else _moved(value, points, x.shape[:-1])
+
+    return moved
+
+
+def _moved(value: Any, points: list[bytes], lead: tuple[int, ...]) -> Any:
+    """Move what belongs to these points up or down as a hash of each says."""
+    if not isinstance(value, float | np.ndarray | np.generic):
+        return value
+    array = np.array(value, order="C")
+    if array.dtype.kind not in "fc" or array.shape[: len(lead)] != lead:
+        return value  # not what minimize asks for: it will say so itself
+    parts = array.reshape(-1).view(array.real.dtype).reshape(len(points), -1)
+    digests = b"".join(hashlib.shake_128(point).digest(parts.shape[1]) for point in points)
+    way = np.frombuffer(digests, np.uint8).reshape(parts.shape) % 3
+    to = np.where(way == 0, -np.inf, np.where(way == 1, np.inf, parts)).astype(parts.dtype)
+    with np.errstate(all="ignore"):
+        away = np.nextafter(parts, to)
+    still = (parts == 0) | ~np.isfinite(parts) | ~np.isfinite(away)
+    new = np.where(still, parts, away).reshape(-1).view(array.dtype)
+    new = new.reshape(array.shape)
+    return new if isinstance(value, np.ndarray) else type(value)(new)
+
+
+# --- the settings, and a run of the tests under each -------------------------------------------------
+
+
+def settings() -> Iterator[tuple[str, dict[str, str]]]:
+    """Give a name and the environment of every setting this machine can take."""
+    from numpy._core._multiarray_umath import __cpu_dispatch__ as dispatched
+    from numpy._core._multiarray_umath import __cpu_features__ as has
+
+    for kernel in KERNELS.get(platform.machine(), ()):
+        if has.get(NEEDS.get(kernel, ""), True):
+            yield f"OpenBLAS as on {kernel}", {"OPENBLAS_CORETYPE": kernel}
+    if features := [name for name in dispatched if has[name]]:
+        yield f"NumPy without {', '.join(features)}", {"NPY_DISABLE_CPU_FEATURES": ",".join(features)}
+    yield "two threads of BLAS", {"OPENBLAS_NUM_THREADS": "2"}
+    for seed in (1, 2):
+        yield f"functions off by a last bit, seed {seed}", {VARIABLE: str(seed)}
+
+
+def main() -> int:
+    """Run the tests under each setting; say which passed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-n", "--jobs", default="2", help="processes of pytest")
+    parser.add_argument("-k", "--only", default="", help="a part of the names of the settings to run")
+    parser.add_argument("pytest", nargs="*", help="further arguments of pytest, after --")
+    given = parser.parse_args()
+    here = Path(__file__).parent
+    ignored = [f"--ignore={here / name}" for name in ELSEWHERE]
+    table: list[tuple[bool, str, str, float]] = []
+    for name, environment in settings():
+        if given.only not in name:
+            continue
+        print(f"--- {name}", flush=True)
+        began = time.perf_counter()
+        ran = subprocess.run(
+            [sys.executable, "-m", "pytest", here, *ignored, "-n", given.jobs, *given.pytest],
+            env={"OPENBLAS_NUM_THREADS": "1"} | os.environ | environment,
+            cwd=here.parent,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        lines = ran.stdout.splitlines()
+        for line in lines:
+            if line.startswith(("FAILED", "ERROR")):
+                print(line, flush=True)
+        summary = re.sub(r" in .*", "", lines[-1]) if lines else "no output"
+        table.append((ran.returncode == 0, name, summary, time.perf_counter() - began))
+    for passed, name, summary, seconds in table:
+        print(f"{'passed' if passed else 'FAILED':7} {name:60} {summary} ({seconds:.0f} s)")
+    return 0 if table and all(passed for passed, *_ in table) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
