@@ -246,10 +246,163 @@ def test_two_points_are_the_default() -> None:
     assert default.njev == 9
 
 
+# --- differences of a float32 run -------------------------------------------------------------------
+
+
+def banana(x: Any) -> Any:
+    return 100 * (x[..., 1] - x[..., 0] ** 2) ** 2 + (1 - x[..., 0]) ** 2
+
+
+def banana_gradient(x: Any) -> Any:
+    x = np.asarray(x, dtype=np.float64)
+    t = x[..., 1] - x[..., 0] ** 2
+    return np.stack([-400 * x[..., 0] * t - 2 * (1 - x[..., 0]), 200 * t], axis=-1)
+
+
+def refuses_float64(x: Any) -> Any:
+    if x.dtype != np.float32:
+        raise TypeError("expected float32")
+    return banana(x)
+
+
+FLOAT32_ALONE = {
+    "refuses float64": refuses_float64,
+    "returns float32": lambda x: banana(x).astype(np.float32),
+    "returns float32 as float64": lambda x: banana(x).astype(np.float32).astype(np.float64),
+    "casts x": lambda x: banana(x.astype(np.float32).astype(np.float64)),
+    "computes in float32": lambda x: banana(x.astype(np.float32)).astype(np.float64),
+}
+SINGLE = np.random.default_rng(0).uniform(-2, 2, (30, 2)).astype(np.float32)
+
+
+@pytest.mark.parametrize("scheme", ["2-point", "3-point"])
+@pytest.mark.parametrize("rows", [False, True], ids=["one", "many"])
+def test_differences_of_a_float32_run_are_those_of_float64(scheme: str, rows: bool) -> None:
+    """Rosenbrock's minimum is reached to the precision of x, and what is said of the gradient is true."""
+    for x0 in [SINGLE] if rows else SINGLE:
+        res = st.minimize(banana, x0, jac=scheme)
+        assert res.x.dtype == np.float32
+        assert np.all(res.success)
+        assert np.abs(res.x - 1).max() < 3e-3
+        assert np.linalg.norm(banana_gradient(res.x), axis=-1).max() < 1.1e-3
+        assert np.asarray(res.fun).dtype == np.float64
+
+
+@pytest.mark.parametrize("scheme", ["2-point", "3-point"])
+@pytest.mark.parametrize("rows", [False, True], ids=["one", "many"])
+@pytest.mark.parametrize("name", FLOAT32_ALONE)
+def test_no_success_on_a_gradient_rougher_than_gtol(name: str, rows: bool, scheme: str) -> None:
+    """Where the function has float32 alone, however it hides that."""
+    fun, rough = FLOAT32_ALONE[name], 0
+    for x0 in [SINGLE] if rows else SINGLE[:10]:
+        res = st.minimize(fun, x0, jac=scheme)
+        true = np.atleast_1d(np.linalg.norm(banana_gradient(res.x), axis=-1))
+        assert (true[np.atleast_1d(res.success)] < 2e-3).all()
+        for status, message in zip(np.atleast_1d(res.status), np.atleast_1d(res.message), strict=True):
+            if status == Status.ROUGH_GRADIENT:
+                rough += 1
+                error = float(message.rpartition("about ")[2].rstrip("."))
+                assert 1e-3 < error < 1
+    assert rough or scheme == "3-point"
+
+
+def test_the_error_of_a_rough_gradient_is_that_against_the_exact_one() -> None:
+    """½·h·H for a one-sided difference, h = √ε: known here, since f is quadratic and 0 at its minimum."""
+    curvature = np.array([1e3, 2e3], dtype=np.float32)
+    res = st.minimize(
+        lambda x: (curvature * (x - 1) ** 2).sum().astype(np.float32) / 2, np.full(2, 1.5, np.float32),
+        method="gd", step=4e-4,
+    )  # fmt: skip
+    assert res.status is Status.ROUGH_GRADIENT
+    h = float(np.finfo(np.float32).eps) ** 0.5
+    error = float(res.message.rpartition("about ")[2].rstrip("."))
+    assert error == pytest.approx(h / 2 * np.linalg.norm(curvature), rel=0.1)
+
+
+@pytest.mark.parametrize("scheme", ["2-point", "3-point"])
+def test_a_rough_gradient_that_is_good_enough_is_success(scheme: str) -> None:
+    x0 = np.array([3.0, -2.0], dtype=np.float32)
+    res = st.minimize(lambda x: ((x - 1) ** 2).sum().astype(np.float32), x0, jac=scheme, gtol=1e-2)
+    assert res.status is Status.CONVERGED
+    assert np.linalg.norm(2 * (res.x.astype(float) - 1)) < 1e-2
+
+
+@pytest.mark.parametrize("scheme", ["2-point", "3-point"])
+@pytest.mark.parametrize("fun", [banana, *FLOAT32_ALONE.values()], ids=["float64", *FLOAT32_ALONE])
+def test_trying_float64_keeps_to_the_budget_and_to_the_count(fun: Any, scheme: str) -> None:
+    calls: list[Any] = []
+
+    def counted(x: Any) -> Any:
+        calls.append(x)
+        return fun(x)
+
+    for size in (*range(1, 20), 30, 50, 51, 52, 53):
+        calls.clear()
+        res = st.minimize(counted, SINGLE[0], jac=scheme, budget=st.Budget(evals=size))
+        assert res.nfev == len(calls) <= size
+        assert not res.success
+    calls.clear()
+    res = st.minimize(counted, SINGLE[0], jac=scheme)
+    assert res.nfev == len(calls)
+
+
+@pytest.mark.parametrize("x0", [np.zeros(2), np.array([2.0, 4.0]), np.array([1.0, 0.0])], ids=str)
+@pytest.mark.parametrize("fun", [lambda x: x.sum(), lambda x: (x * x).sum(), lambda x: abs(x).sum()])
+def test_round_numbers_are_not_taken_for_float32(fun: Any, x0: Any) -> None:
+    seen: list[Any] = []
+    st.minimize(
+        lambda x: seen.append(x.dtype) or fun(x), x0.astype(np.float32), jac="2-point",
+        method="gd", step=0.01, budget=st.Budget(iters=3), gtol=0,
+    )  # fmt: skip
+    assert set(seen[1:]) == {np.dtype(np.float64)}  # after f(x0)
+
+
 def test_float32_differences_use_float32_steps() -> None:
-    result = run(ONE.astype(np.float32), jac="2-point", method="gd", budget=st.Budget(iters=0))
+    """The gradient of a function that has float32 alone is still as good as float32 lets it be."""
+    result = run(
+        ONE.astype(np.float32), lambda x: np.float32(f(x)), jac="2-point", method="gd",
+        budget=st.Budget(iters=0),
+    )  # fmt: skip
     assert result.jac.dtype == np.float32
     np.testing.assert_allclose(result.jac, g(ONE), atol=5e-3)
+
+
+@pytest.mark.parametrize("name", ["float64", "returns float32"])
+@pytest.mark.parametrize("rows", [False, True], ids=["one", "many"])
+def test_a_resumed_float32_run_differs_in_nothing(tmp_path: Any, name: str, rows: bool) -> None:
+    fun: Any = ({"float64": banana} | FLOAT32_ALONE)[name]
+    x0 = SINGLE[:5] if rows else SINGLE[0]
+    whole = st.minimize(fun, x0)
+    for cut in (0, 1, 7):
+        path = tmp_path / f"{cut}.npz"
+        st.minimize(fun, x0, budget=st.Budget(iters=cut), checkpoint=path)
+        again = st.minimize(fun, x0, checkpoint=path)
+        np.testing.assert_array_equal(again.x, whole.x)
+        np.testing.assert_array_equal(again.nfev, whole.nfev)
+        np.testing.assert_array_equal(again.status, whole.status)
+        assert again.message == whole.message
+
+
+@pytest.mark.parametrize("library", ["torch", "jax.numpy"])
+@pytest.mark.parametrize("rows", [False, True], ids=["one", "many"])
+def test_differences_of_float32_tensors_end_honestly(library: str, rows: bool) -> None:
+    """In torch they are taken in float64; JAX has none unless told so."""
+    xp = pytest.importorskip(library)
+    x0 = xp.asarray(SINGLE[:4] if rows else SINGLE[0])
+    settings: dict[str, Any] = {} if library == "torch" else {"method": "gd", "step": 1e-3, "gtol": 5.0}
+    res = st.minimize(banana, x0, jac="2-point", **settings)
+    assert "float32" in str(res.x.dtype)
+    true = np.atleast_1d(np.linalg.norm(banana_gradient(np.asarray(res.x)), axis=-1))
+    assert np.all(res.success)
+    assert (true < (1.1e-3 if library == "torch" else 5.1)).all()
+
+
+def test_a_torch_function_with_float32_weights_may_refuse_float64() -> None:
+    torch = pytest.importorskip("torch")
+    weights = torch.tensor([[2.0, 0.5], [0.5, 1.0]])
+    res = st.minimize(lambda x: x @ (weights @ x), torch.tensor([1.0, -2.0]), jac="2-point")
+    assert res.status is Status.CONVERGED
+    assert res.x.abs().max() < 1e-3
 
 
 def test_the_complex_step_needs_complex_values() -> None:
@@ -258,6 +411,80 @@ def test_the_complex_step_needs_complex_values() -> None:
     torch = pytest.importorskip("torch")
     with pytest.raises(ValueError, match="jac: 'cs' does not take torch arrays"):
         run(torch.ones(3), jac="cs")
+
+
+# --- what autodiff cannot follow ---------------------------------------------------------------------
+
+
+def torch_starts(shape: tuple[int, ...]) -> list[Any]:
+    torch = pytest.importorskip("torch")
+    return [(torch.ones(shape) * 1.5, {}), (np.full(shape, 1.5), {"jac": "torch"})]
+
+
+@pytest.mark.parametrize("shape", [(2,), (3, 2)], ids=["one", "many"])
+@pytest.mark.parametrize("bounds", [None, [(0, 1.5), (1.5, 4)]])
+def test_a_torch_function_whose_graph_is_cut_is_refused(shape: tuple[int, ...], bounds: Any) -> None:
+    torch = pytest.importorskip("torch")
+    cut: list[Any] = [lambda x: (x.detach() ** 2).sum(), torch.no_grad()(lambda x: x[0] - x[1])]
+    if len(shape) == 1:
+        cut.append(lambda x: torch.tensor(x[0].item() ** 2))
+    for fun in cut:
+        for x0, given_ in torch_starts(shape):
+            with pytest.raises(ValueError, match=r"^fun: its value changes with x.* the graph is cut"):
+                st.minimize(fun, x0, bounds=bounds, **given_)
+
+
+@pytest.mark.parametrize("shape", [(2,), (3, 2)], ids=["one", "many"])
+def test_a_jax_function_that_stops_the_gradient_is_refused(shape: tuple[int, ...]) -> None:
+    jax = pytest.importorskip("jax")
+    stop = jax.lax.stop_gradient
+    plain, compiled = lambda x: (stop(x) ** 2).sum(), jax.jit(lambda x: (stop(x) ** 2).sum())
+    for fun, x0 in ((plain, jax.numpy.ones(shape)), (compiled, np.ones(shape))):
+        with pytest.raises(ValueError, match=r"^fun: its value changes with x.* the graph is cut"):
+            st.minimize(fun, x0, method="gd", jac="jax")
+
+
+FLAT: dict[str, Any] = {
+    "a minimum": lambda xp, x: ((x - 1.5) ** 2).sum(),
+    "a constant": lambda xp, x: xp.ones(()) * 3,
+    "a kink that is a minimum": lambda xp, x: xp.where(x > 1.5, x - 1.5, 0 * x).sum(),
+    "a plateau": lambda xp, x: xp.maximum(x - 9, 0 * x).sum(),
+    "flat to the third order": lambda xp, x: ((x - 1.5) ** 4).sum(),
+}
+
+
+@pytest.mark.parametrize("library", ["torch", "jax.numpy"])
+@pytest.mark.parametrize("name", FLAT)
+@pytest.mark.parametrize("shape", [(2,), (3, 2)], ids=["one", "many"])
+def test_a_start_that_is_flat_is_not_refused(name: str, library: str, shape: tuple[int, ...]) -> None:
+    xp = pytest.importorskip(library)
+    res = st.minimize(lambda x: FLAT[name](xp, x), xp.ones(shape) * 1.5, method="gd")
+    assert np.all(res.status == Status.CONVERGED)
+    assert np.all(res.nfev == 2)  # one more than f(x0), for this
+    assert np.all(np.asarray(res.x) == 1.5)
+
+
+@pytest.mark.parametrize("library", ["torch", "jax.numpy"])
+def test_only_a_flat_row_is_looked_at_and_only_within_the_budget(library: str) -> None:
+    xp = pytest.importorskip(library)
+    x0 = xp.asarray(np.array([[0.0, 0.0], [1.0, 2.0]], dtype=np.float32))
+    settings: dict[str, Any] = {"method": "gd", "step": 0.1}
+    res = st.minimize(lambda x: (x * x).sum(), x0, budget=st.Budget(iters=0), **settings)
+    assert res.nfev.tolist() == [2, 1]
+    assert res.status.tolist() == [Status.CONVERGED, Status.MAX_ITERATIONS]
+    res = st.minimize(lambda x: (x * x).sum(), x0, budget=st.Budget(evals=1), **settings)
+    assert res.nfev.tolist() == [1, 1]
+    assert not res.success.any()
+
+
+@pytest.mark.parametrize("library", ["torch", "jax"])
+def test_a_function_mapped_by_hand_is_told_that_steepen_maps(library: str) -> None:
+    mapped: Any = pytest.importorskip(library).vmap(lambda x: (x * x).sum())
+    for x0 in (np.ones((3, 2)), np.ones((3, 1))):
+        with pytest.raises(
+            TypeError, match=r"^fun: expected one value.* write fun for one point: it is mapped"
+        ):
+            st.minimize(mapped, x0, jac=library)
 
 
 # --- H·v -------------------------------------------------------------------------------------------

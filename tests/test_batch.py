@@ -1,4 +1,4 @@
-"""A row of a batch is the run made alone, to the last bit."""
+"""A row of a batch is the run made alone: to the last bit, but for quasi-Newton matrices from n = 32 on."""
 
 from dataclasses import fields
 from typing import Any
@@ -14,7 +14,7 @@ from steepen import Budget, Status
 from .problems import BY_NAME, METHODS, PENALISED, PROBLEMS, Problem, derivatives, quadratic, saddle, spd
 
 METHOD = pytest.mark.parametrize("method", METHODS)
-# bit for bit only where the arithmetic of a single run is that of a batch: BLAS takes over at n = 32
+# quasi-Newton methods are bit for bit only below n = 32, where BLAS takes over in a single run
 EXACT = [p for p in PROBLEMS if p.exact and p.n < 32 and p.name != "at_saddle"]
 QUASI_NEWTON = {"bfgs", "dfp", "cgd-bfgs", "cgd-dfp"}
 

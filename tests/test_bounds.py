@@ -429,6 +429,106 @@ def test_all_fixed_ends_at_once(method: str, sign: float):
     np.testing.assert_array_equal(res.x, [0.5, 2.0])
 
 
+FIVE = rosenbrock(5, (0.3, -0.4, 0.5, 0.2, -0.1))
+PARTLY = [(-1, 1), (-0.4, -0.4), (-2, 2), (0.2, 0.2), (-0.1, -0.1)]
+"""Two free variables, three fixed at the start's own values."""
+
+
+def freed(x: Any) -> Any:
+    """Give the five variables of which the first and the third are x."""
+    whole = np.array(np.broadcast_to(FIVE.x0, (*np.shape(x)[:-1], 5)), dtype=np.asarray(x).dtype)
+    whole[..., [0, 2]] = x
+    return whole
+
+
+@pytest.mark.parametrize("jac", ["2-point", "3-point", "cs"])
+@pytest.mark.parametrize("rows", [None, 3])
+@METHOD
+def test_a_fixed_variable_costs_no_difference(method: str, rows: int | None, jac: str):
+    """Every gradient costs what it costs with two variables."""
+    seen: list[Any] = []
+
+    def fun(x: Any) -> Any:
+        seen.extend(np.atleast_2d(x))
+        return FIVE.fun(x)
+
+    x0 = FIVE.x0 if rows is None else FIVE.x0 + np.outer(np.arange(rows), [0.1, 0, 0.1, 0, 0])
+    given_: dict[str, Any] = {"method": method, "jac": jac, "step": 1e-3, "budget": st.Budget(iters=6)}
+    res = st.minimize(fun, x0, bounds=PARTLY, trace="x", **given_)
+    small = st.minimize(lambda x: FIVE.fun(freed(x)), x0[..., [0, 2]], **given_)
+    np.testing.assert_array_equal(res.nfev, small.nfev)
+    np.testing.assert_array_equal(res.njev, small.njev)
+    np.testing.assert_allclose(res.x[..., [0, 2]], small.x, rtol=1e-6)
+    assert np.sum(res.nfev) == len(seen)
+    assert (np.array(seen)[:, [1, 3, 4]] == FIVE.x0[[1, 3, 4]]).all()
+    assert res.trace is not None
+    assert res.trace.x is not None
+    assert res.trace.x.shape[-1] == 5
+
+
+@pytest.mark.parametrize("jac", ["2-point", FIVE.grad, True, "jax", "torch"], ids=str)
+def test_the_gradient_of_a_fixed_variable_is_reported_as_scipy_does(jac: Any):
+    """NaN where differences were not taken; a gradient that was given, or is exact, is given back whole."""
+    if jac in ("jax", "torch"):
+        pytest.importorskip(jac)
+    fun = (lambda x: (FIVE.fun(x), FIVE.grad(x))) if jac is True else FIVE.fun
+    if jac in ("jax", "torch"):
+        fun = lambda x: (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()  # noqa: E731
+    res = st.minimize(fun, FIVE.x0, jac=jac, bounds=PARTLY)
+    theirs = scipy.optimize.minimize(
+        FIVE.fun if isinstance(jac, str) else fun, FIVE.x0, method="L-BFGS-B", bounds=PARTLY,
+        jac=FIVE.grad if jac in ("jax", "torch") else jac, options={"gtol": 1e-9, "ftol": 1e-15},
+    )  # fmt: skip
+    assert res.success
+    np.testing.assert_array_equal(np.isnan(res.jac), np.isnan(theirs.jac))
+    np.testing.assert_allclose(res.jac, theirs.jac, atol=2e-4, rtol=1e-4)
+    np.testing.assert_allclose(res.x, theirs.x, atol=1e-5)
+
+
+def test_fixed_variables_take_no_part_in_a_hessian_made_of_products():
+    calls = []
+
+    def grad(x: Any) -> Any:
+        calls.append(x)
+        return np.array(FIVE.grad(x.real), dtype=float)  # no complex step: differences
+
+    res = st.minimize(FIVE.fun, FIVE.x0, jac=grad, method="newton", bounds=PARTLY, budget=st.Budget(iters=1))
+    assert res.hvp_source == "difference"
+    assert len(calls) == res.njev == 1 + 1 + 2 + 1  # ∇f, the complex step refused, two columns, ∇f
+
+
+@pytest.mark.parametrize("jac", ["2-point", "3-point", "cs"])
+@METHOD
+def test_with_all_variables_fixed_one_value_is_enough(method: str, jac: str):
+    """As in SciPy, where this is success as well."""
+    bounds = [(0.5, 0.5), (2.0, 2.0)]
+    res = st.minimize(ROSEN.fun, [5.0, 5.0], method=method, jac=jac, bounds=bounds)
+    theirs = scipy.optimize.minimize(ROSEN.fun, [5.0, 5.0], method="L-BFGS-B", bounds=bounds)
+    assert (res.success, res.nfev, res.fun) == (theirs.success, theirs.nfev, theirs.fun)
+    np.testing.assert_array_equal(res.x, theirs.x)
+
+
+@METHOD
+def test_a_checkpoint_with_fixed_variables_and_differences(tmp_path: Path, method: str):
+    given_: dict[str, Any] = {"method": method, "bounds": PARTLY, "gtol": 1e-9}
+    given_ |= {"b": 4} if method == "cgd-fd" else {}
+    whole = st.minimize(FIVE.fun, FIVE.x0, budget=st.Budget(iters=6), **given_)
+    path = tmp_path / "run.npz"
+    st.minimize(FIVE.fun, FIVE.x0, budget=st.Budget(iters=3), checkpoint=path, **given_)
+    same(st.minimize(FIVE.fun, FIVE.x0, budget=st.Budget(iters=6), checkpoint=path, **given_), whole)
+
+
+def test_equal_bounds_that_float32_cannot_hold_fix_the_variable():
+    """Rounded inwards they cross; the variable must seem to be at rest all the same."""
+    at = 1e6 + 0.1
+    x0 = np.array([at, 2.0], dtype=np.float32)
+    res = st.minimize(
+        lambda x: ((x - 1) ** 2).sum(), x0, jac=lambda x: 2 * (x - 1), bounds=[(at, at), (-5, 5)], gtol=1e-4
+    )
+    assert res.status is Status.CONVERGED
+    assert res.x[1] == pytest.approx(1.0, abs=1e-4)
+
+
 @METHOD
 def test_a_start_outside_is_projected(method: str):
     given_: dict[str, Any] = {"method": method, "bounds": CUT} | derivatives(ROSEN, method)

@@ -300,6 +300,105 @@ def test_the_trace_of_a_run_out_of_time_is_whole(clock: Clock, method: str, seco
     assert np.isnan(trace.step[-1])
 
 
+@METHOD
+@SOURCE
+@pytest.mark.parametrize("second", [True, False], ids=["second", "none"])
+@pytest.mark.parametrize("step", [0.02, None], ids=["fixed", "armijo"])
+def test_no_call_of_any_kind_begins_after_the_time(
+    clock: Clock, method: str, source: str, second: bool, step: Any
+):
+    """Differences, products made of gradients, probes and line searches are cut between two calls."""
+    given: dict[str, Any] = {} if second else {"hvp": None, "hess": None}
+    for seconds in (0.5, 1.5, 2.5, 3.5, 4.5, 6.5, 9.5, 17.5, 30.5):
+        slow = Slow(QUADRATIC, clock)
+        began = clock.now
+        res = run(slow, method, source, Budget(seconds=seconds), step=step, trace="x", **given)
+        # jac=True is one call, and this clock counts it as two
+        assert clock.now - began <= np.ceil(seconds) + (source == "both")
+        if res.status is not Status.MAX_SECONDS:  # it had ended by itself
+            continue
+        assert res.nfev == slow.count("fun")
+        if source in {"callable", "both"}:
+            assert res.njev == slow.count("grad")
+        trace = res.trace
+        assert trace is not None
+        assert trace.x is not None
+        assert len(trace) == (res.nit + 1 if slow.count("fun") else 0)
+        if len(trace):
+            assert res.fun == QUADRATIC.fun(res.x)
+            assert res.fun <= QUADRATIC.fun(QUADRATIC.x0)
+            assert (trace.x[-1] == res.x).all()
+
+
+@METHOD
+def test_no_row_of_a_batch_is_evaluated_after_the_time(clock: Clock, method: str):
+    x0 = np.array([[1.0, 1.0], [3.0, 0.5], [0.2, -0.4]])
+    for seconds in (0.5, 2.5, 4.5, 7.5, 12.5):
+        slow = Slow(BY_NAME["beale"], clock)
+        began = clock.now
+        res = st.minimize(slow.fun, x0, method=method, gtol=0, budget=Budget(seconds=seconds))
+        assert clock.now - began <= np.ceil(seconds)
+        assert (res.status == Status.MAX_SECONDS).any()
+        if slow.count("fun"):
+            assert np.allclose(res.fun, slow.problem.fun(res.x))
+
+
+@SOURCE
+@pytest.mark.parametrize("rows", [None, 2])
+def test_the_check_of_the_gradient_is_within_the_budget(source: str, rows: int | None):
+    """It is refused before any evaluation, or its sum with the run stays within the limit."""
+    for limit in ("evals", "grads"):
+        for size in range(1, 40):
+            counting = Counting(QUADRATIC)
+            fun, given = from_source(counting, source)
+            x0 = QUADRATIC.x0 if rows is None else np.stack([QUADRATIC.x0] * rows)
+            budget = Budget(iters=50, **{limit: size})
+            (values, grads), (more, further) = COSTS[source][:2]
+            needed = {"evals": 7 * values + more, "grads": 7 * grads + further}[limit]
+            if size < needed:
+                with pytest.raises(
+                    ValueError, match=rf"^budget: {limit}={size} does not cover the {needed} "
+                ):
+                    st.minimize(fun, x0, check_gradient=True, budget=budget, **given)
+                assert counting.count("fun") == counting.count("grad") == 0
+                continue
+            res = st.minimize(fun, x0, check_gradient=True, budget=budget, **given)
+            assert np.max(res.nfev if limit == "evals" else res.njev) <= size
+            assert np.sum(res.nfev) == counting.count("fun")
+            if source in {"callable", "both"}:
+                assert np.sum(res.njev) == counting.count("grad")
+
+
+@SOURCE
+def test_the_check_of_the_gradient_takes_of_the_time(clock: Clock, source: str):
+    for seconds in (0.5, 1.5, 4.5, 7.5, 10.5, 13.5):
+        slow = Slow(QUADRATIC, clock)
+        began = clock.now
+        fun, given = from_source(slow, source)
+        x0 = QUADRATIC.x0
+        budget = Budget(seconds=seconds)
+        res = st.minimize(
+            fun, x0, method="gd", step=0.02, gtol=0, check_gradient=True, budget=budget, **given
+        )
+        assert res.status is Status.MAX_SECONDS
+        assert clock.now - began <= np.ceil(seconds) + (source == "both")
+        assert res.seconds == clock.now - began
+        assert res.nfev == slow.count("fun")
+        if slow.count("fun"):
+            assert res.fun == QUADRATIC.fun(res.x)
+
+
+def test_a_run_that_is_out_of_time_is_not_evaluated_on_resuming(clock: Clock, tmp_path: Any):
+    path = tmp_path / "run.npz"
+    slow = Slow(QUADRATIC, clock)
+    run(slow, "gd", "callable", Budget(iters=5), step=0.02, checkpoint=path)
+    calls = slow.count("fun"), slow.count("grad")
+    again = run(slow, "gd", "callable", Budget(seconds=5.5), step=0.02, checkpoint=path)
+    assert again.status is Status.MAX_SECONDS
+    assert (slow.count("fun"), slow.count("grad")) == calls
+    assert again.fun == QUADRATIC.fun(again.x)
+
+
 def test_enough_time_changes_nothing(clock: Clock):
     slow = Slow(QUADRATIC, clock)
     res = run(slow, "gd", "callable", Budget(seconds=1e6, iters=7), step=0.02)

@@ -311,3 +311,47 @@ def test_rows_are_counted_one_by_one(method: str, source: str, step: str, second
             assert column[0] == 0
             assert (np.diff(column) >= 0).all()
             assert column[-1] <= getattr(res, name)[b]
+
+
+# --- calls that raise -------------------------------------------------------------------------------------
+
+
+class Refusal(Exception):
+    pass
+
+
+class Failing(Counting):
+    """Raises at the j-th call of one of its functions, after noting it."""
+
+    def __init__(self, problem: Problem, what: str, j: int):
+        super().__init__(problem)
+        self._what, self._left = what, j
+
+    def _note(self, name: str, x: Array, *more: Array) -> None:
+        super()._note(name, x, *more)
+        if name == self._what:
+            self._left -= len(np.atleast_2d(x))
+            if self._left < 0:
+                raise Refusal
+
+
+@pytest.mark.parametrize("method", ["newton", "cgd", "cgd-fd", "cgd-auto"])
+@SOURCE
+@SECOND
+@pytest.mark.parametrize("rows", [None, 2])
+def test_a_call_that_raises_is_counted(method: str, source: str, second: str | None, rows: int | None):
+    x0 = BEALE.x0 if rows is None else np.stack([BEALE.x0] * rows)
+    for what in ("fun", "grad", "hvp", "hess"):
+        for j in (0, 1, 2, 5, 11):
+            counting = Failing(BEALE, what, j)
+            try:
+                result = run(counting, x0, method, source, "armijo", second, budget=st.Budget(iters=5))
+            except Refusal as error:
+                result: Any = error.partial_result  # pyright: ignore
+            if source == "both" and what == "grad":
+                assert np.sum(result.nfev) == counting.count("fun")
+            found = {"fun": result.nfev, "grad": result.njev, "hvp": result.nhvp, "hess": result.nhev}
+            for name, count in found.items():
+                if name == "grad" and (made_of_values(source) or (source == "both" and what == "fun")):
+                    continue  # no calls of their own
+                assert np.sum(count) == counting.count(name), (what, j, name)

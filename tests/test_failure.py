@@ -264,7 +264,7 @@ def test_an_exception_comes_through_with_the_partial_result(
         assert result.fun == seen(quartic)(result.x)
     counted = {"fun": result.nfev, "jac": result.njev, "hess": result.nhev, "hvp": result.nhvp}
     if what in counted:
-        assert counted[what] in (given_[what].calls, given_[what].calls - 1)
+        assert counted[what] == given_[what].calls
 
 
 @pytest.mark.parametrize("what", ["fun", "jac", "callback"])
@@ -708,6 +708,9 @@ def test_every_status_is_reached() -> None:
         run(method="cgd", budget=st.Budget(iters=150), **CUBIC),
         st.minimize(st.problems["misra1a-2"], st.problems["misra1a-2"].x0, gtol=0),
         st.minimize(*noisy(1e-7)[:4], jac=noisy(1e-7)[4], gtol=0),
+        run(
+            lambda x: np.float32(f(x - 1)), np.ones(2, np.float32) * 2, jac="2-point", gtol=1e-5, budget=None
+        ),
         run(lambda x: nan),
         run(lambda x: -math.inf),
         run(jac=lambda x: x * nan),
@@ -715,7 +718,7 @@ def test_every_status_is_reached() -> None:
         caught.value.partial_result,  # pyright: ignore
     ]
     assert {r.status for r in runs} == set(Status)
-    assert all(r.message == r.status.message for r in runs)
+    assert all(r.message.startswith(r.status.message) for r in runs)
 
 
 # --- what is printed -------------------------------------------------------------------------------

@@ -5,8 +5,10 @@ between the two is here: a scalar of a single run is a Python number, a scalar o
 array with one value a row. Vectors may belong to NumPy, torch or JAX; scalars always live on the host,
 where the decisions are taken.
 
-Sums are taken in the same order in both, so that a row of a batch equals the run made alone to the last bit,
-as far as the user's function does: one by one for short rows, by the same BLAS call for long ones.
+Sums are taken in the same order in both: one by one for short rows, by the same BLAS call for long ones. So
+for NumPy arrays a row of a batch equals the run made alone to the last bit, where the user's functions give
+the same bits for it; but bfgs, dfp, cgd-bfgs and cgd-dfp below n = 32 only, since from there on a single run
+has its matrix on BLAS (`_matrix.LARGE`). There, and for torch and JAX, the two are equal up to rounding.
 """
 
 from __future__ import annotations

@@ -24,6 +24,8 @@ class Derivatives(NamedTuple):
     grad: Function
     hvp: Function
     hess: Function
+    look: Callable[[Array], tuple[Array, bool]]
+    """Returns f, and whether any derivative leads from it back to x."""
 
 
 def differentiate(library: str, fun: Function, x: Array) -> Derivatives:
@@ -52,7 +54,28 @@ def _with_jax(fun: Function, x: Array) -> Derivatives:
 
         return call
 
-    return Derivatives(mapped(fun), mapped(grad), mapped(hvp), mapped(jax.hessian(fun)))
+    value = mapped(fun)
+
+    def look(points: Array) -> tuple[Array, bool]:
+        with jax.enable_x64(True) if double else nullcontext():
+            linked = _reaches(jax, fun, points if x.ndim == 1 else points[0])
+        return value(points), linked
+
+    return Derivatives(value, mapped(grad), mapped(hvp), mapped(jax.hessian(fun)), look)
+
+
+def _reaches(jax: Any, fun: Function, x: Array) -> bool:
+    """Say whether a change of x goes on to the derivative of f along it, as far as JAX's own record tells."""
+
+    def along(x: Array, v: Array) -> Array:
+        return jax.jvp(fun, (x,), (v,))[1]
+
+    record = jax.make_jaxpr(along)(x, x).jaxpr
+    reached = {id(record.invars[1])}
+    for equation in record.eqns:
+        if any(id(variable) in reached for variable in equation.invars):
+            reached.update(map(id, equation.outvars))
+    return id(record.outvars[0]) in reached
 
 
 def _with_torch(fun: Function, x: Array) -> Derivatives:
@@ -79,4 +102,11 @@ def _with_torch(fun: Function, x: Array) -> Derivatives:
 
         return call
 
-    return Derivatives(mapped(fun), mapped(grad), mapped(hvp), mapped(hess))
+    def look(points: Array) -> tuple[Array, bool]:
+        point = torch.from_numpy(points) if numpy_in else points
+        with torch.enable_grad():
+            # a clone, since fun may change its argument in place, which torch forbids for a leaf
+            f = (torch.func.vmap(fun) if x.ndim == 2 else fun)(point.requires_grad_().clone())
+        return f.detach().numpy() if numpy_in else f.detach(), f.requires_grad
+
+    return Derivatives(mapped(fun), mapped(grad), mapped(hvp), mapped(hess), look)

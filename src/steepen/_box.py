@@ -24,6 +24,8 @@ class Box:
         self._xp = kit.xp
         if "32" in str(x.dtype):
             low, high = _rounded(low, np.inf), _rounded(high, -np.inf)
+            fixed = low > high  # there is no float32 between them: they are the two around a number
+            low = np.where(fixed, high, low)
         self.low, self.high = low, high
         like = x if x.ndim == 1 else x[0, :]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -33,6 +35,7 @@ class Box:
                 side.astype(x.dtype) if is_numpy(x) else adopt(like, side)
                 for side in (low, high, near_low, near_high)
             )
+        self.fixed: Array = self._low >= self._high
 
     def project(self, x: Array) -> Array:
         """Give the nearest point of the box."""
@@ -40,8 +43,7 @@ class Box:
 
     def held(self, x: Array, g: Array) -> Array:
         """Say which variables cannot move, or are at a bound that f pushes them against."""
-        fixed = self._low >= self._high
-        return fixed | ((x <= self._low) & (g > 0)) | ((x >= self._high) & (g < 0))
+        return self.fixed | ((x <= self._low) & (g > 0)) | ((x >= self._high) & (g < 0))
 
     def free(self, x: Array, g: Array, v: Array) -> Array:
         """Give v without the variables that are held."""

@@ -70,6 +70,7 @@ class Carry:
     slope: Scalar = NAN
     unit: Scalar = NAN  # the length of p
     idle: Whole = 0  # steps since f last fell
+    error: Scalar = NAN  # of a rough gradient
     leaving: Mask = False  # from a start where the gradient vanishes
     noise: Scalar = 0.0  # of f, as far as measured
     # of the step about to be made
@@ -128,3 +129,4 @@ class Ended:
     best_f: Scalar
     best_k: Whole
     counts: tuple[Scalar, Scalar, Scalar, Scalar]
+    error: Scalar = NAN

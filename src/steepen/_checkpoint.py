@@ -128,7 +128,7 @@ class Checkpoint:
     def _check_function(self, loop: Loop) -> None:
         """Refuse a function that has another value at the best point; the one evaluation is not counted."""
         c, oracle = loop.carry, loop.oracle
-        if not np.all(np.isfinite(c.best_f)):
+        if not np.all(np.isfinite(c.best_f)) or loop.context.late():
             return
         counts = {name: getattr(oracle, name) for name in _COUNTS}
         memo = (oracle.memo.x, oracle.memo.value)
@@ -191,7 +191,8 @@ def _snapshot(loop: Loop) -> Callable[[], dict[str, NDArray[Any]]]:
     noted |= {f"m.{name}": np.array(to_numpy(v), order="K") for name, v in c.memory.items()}
     noted |= {f"n.{name}": getattr(oracle, name) for name in _COUNTS}
     noted |= {"o.x": oracle.memo.x, "o.value": oracle.memo.value}
-    noted["source"] = np.array([str(oracle.hvp_source), str(oracle.verified)], dtype=_TEXT)
+    source = (oracle.hvp_source, oracle.verified, oracle.wide)
+    noted["source"] = np.array(list(map(str, source)), dtype=_TEXT)
     for i, piece in enumerate(loop.ended):
         noted |= {f"e{i}.{name}": value for name, value in vars(piece).items()}
     recorder, length = loop.recorder, c.k
@@ -333,10 +334,12 @@ def _restore(loop: Loop, arrays: dict[str, NDArray[Any]]) -> None:
     memo.x = saved.part("o.x", "Array", rows, none=True)
     memo.value = saved.part("o.value", "Array" if oracle.cost_value.grads else "Scalar", rows, none=True)
     _require((memo.x is None) == (memo.value is None), "one of o.x and o.value is missing")
-    source, verified = map(str, saved.take("source", _TEXT, (2,)))
+    source, verified, wide = map(str, saved.take("source", _TEXT, (3,)))
     _require(source in (oracle.hvp_source, "difference"), f"the source of H·v is {source!r}")
     _require(verified in ("True", "False"), f"verified is {verified!r}")
+    _require(wide in ("True", "False", "None"), f"wide is {wide!r}")
     oracle.hvp_source, oracle.verified = source, verified == "True"
+    oracle.decide({"True": True, "False": False}.get(wide))
     if loop.recorder is not None:
         empty = loop.recorder.state(0)
         lengths = {name: (saved.k, *a.shape[1:]) for name, a in empty.items()}

@@ -4,29 +4,31 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._arrays import Array, Kit
-from ._box import Box
 from ._budget import Budget
-from ._oracle import Oracle
+from ._carry import Carry
+from .directions._direction import Context
 
 DIRECTIONS = 3
 
 
-def check_gradient(oracle: Oracle, x: Array, kit: Kit, budget: Budget, box: Box | None) -> Array:
-    """Compare slopes along ∇f and along random directions; give ∇f, or raise ValueError where they differ.
+def check_gradient(context: Context, c: Carry, budget: Budget) -> None:
+    """Compare slopes along ∇f and along random directions, and raise ValueError where they differ.
 
-    The evaluations are counted like any other.
+    The evaluations are counted like any other; f and ∇f at the start are the first of the run.
     """
-    cost = oracle.cost_probe
-    values = 2 * DIRECTIONS * oracle.cost_value.evals + cost.evals
-    gradients = 2 * DIRECTIONS * oracle.cost_value.grads + cost.grads
+    oracle, kit, box, x = context.oracle, context.kit, context.box, c.x
+    value, cost = oracle.cost_value, oracle.cost_grad
+    values = (1 + 2 * DIRECTIONS) * value.evals + cost.evals
+    gradients = (1 + 2 * DIRECTIONS) * value.grads + cost.grads
     for name, limit, needed in (
         ("evals", budget.evals, values),
         ("grads", budget.grads, gradients),
     ):
         if limit is not None and limit < needed:
             raise ValueError(f"budget: {name}={limit} does not cover the {needed} of check_gradient")
-    g = oracle.grad(x)
+    c.f = oracle.value(x)
+    c.g = g = oracle.grad(x)
+    c.known = True
     size = kit.norm(g)
     rng = np.random.default_rng([0, 0x57EE])
     eps = float(kit.xp.finfo(x.dtype).eps)
@@ -51,7 +53,6 @@ def check_gradient(oracle: Oracle, x: Array, kit: Kit, budget: Budget, box: Box 
                 f"jac: {why} at x0{rows}: along one direction it promises a slope of "
                 f"{_first(claimed, off):.6g}, and fun shows {_first(slope, off):.6g}"
             )
-    return g
 
 
 def _first(values: object, where: object) -> float:

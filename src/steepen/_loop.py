@@ -17,7 +17,7 @@ from ._budget import Budget
 from ._carry import NAN, Carry, Ended, State, Tolerances
 from ._floor import at_floor
 from ._interrupt import Wish, held_back
-from ._oracle import Cost, Oracle
+from ._oracle import Cost, Oracle, OutOfTime
 from ._recorder import BatchRecorder, Recorder
 from ._result import Status
 from .directions._direction import Context, Direction
@@ -39,6 +39,9 @@ HIDING = {s for s in Status if Status.SMALL_DECREASE <= s <= Status.MAX_SECONDS}
 
 LOST = (Status.NONFINITE_VALUE, Status.NONFINITE_GRADIENT, Status.UNBOUNDED, Status.DIVERGED)
 """Ends at a point that is no use: the best one seen is given instead."""
+
+TOLD = (Status.CONVERGED, Status.PRECISION)
+"""Ends that the gradient tells."""
 
 BOTTOM = -1e-8
 """f is unbounded below if it falls under this part of the largest number."""
@@ -92,6 +95,8 @@ class Loop:
         self._bottom = BOTTOM * float(kit.xp.finfo(x0.dtype).max)
         self.earlier = 0.0  # seconds of the runs that a checkpoint continues
         self._began = time.perf_counter()
+        if budget.seconds is not None:
+            oracle.limit(self._too_late)
 
     @property
     def seconds(self) -> float:
@@ -100,10 +105,11 @@ class Loop:
 
     def run(self) -> None:
         """Iterate until every row has ended."""
-        self._began = time.perf_counter()
         try:
             with held_back() as wish:
                 self._iterate(wish)
+        except OutOfTime:
+            self._cut(Status.MAX_SECONDS)
         except KeyboardInterrupt:
             self._cut(Status.INTERRUPTED)
         except Exception:
@@ -169,6 +175,9 @@ class Loop:
             c.gnorm = kit.norm(self.box.measure(c.x, c.g))
         if kit.any(done := c.gnorm <= self.tolerances.g):
             if c.k == 0:
+                if self.oracle.differentiates and self._flat(c):
+                    return True
+                done = c.gnorm <= self.tolerances.g
                 c.leaving = self.direction.leave(self.context, c.x, c.g, done, c.memory)
                 done = kit.without(done, c.leaving)
             if kit.any(done) and self._end(done, Status.CONVERGED):
@@ -362,6 +371,28 @@ class Loop:
             noisy = noisy[~precise]
         return kit.any(noisy) and self._end(noisy, Status.NOISE)
 
+    def _flat(self, c: Carry) -> bool:
+        """Look whether a start without any gradient is one, or a function that autodiff cannot follow."""
+        kit = self.kit
+        flat = kit.norm(c.g) == 0
+        poor = kit.without(flat, self._affords(self.oracle.cost_value))
+        if kit.any(poor):
+            if self._end(poor, Status.MAX_EVALUATIONS):
+                return True
+            flat = flat[~poor]
+        if kit.any(flat):
+            self.oracle.refuse_cut_graph(c.x, c.f, None if kit.size is None else flat)
+        return False
+
+    def _rough(self, mask: Mask) -> Mask:
+        """Say for which of these rows the gradient's own error is more than gtol."""
+        kit, c = self.kit, self.carry
+        if not kit.any(mask):
+            return mask
+        error = self.oracle.error(c.x, c.f, c.g, None if kit.size is None else mask)
+        c.error = kit.norm(self.context.free(c.x, c.g, error))
+        return mask & kit.negate(c.error <= self.tolerances.g)
+
     def _cut(self, status: Status) -> None:
         """End everything at once, wherever the iteration stands."""
         c = self.carry
@@ -380,6 +411,18 @@ class Loop:
             if self._end(lost, Status.ARTIFICIAL):
                 return True
             mask = mask[~lost]
+            if not kit.any(mask):
+                return False
+        if status in TOLD and oracle.coarse:
+            poor = kit.without(mask, self._affords(oracle.cost_error))
+            if kit.any(poor):
+                if self._end(poor, Status.MAX_EVALUATIONS):
+                    return True
+                mask = mask[~poor]
+            if kit.any(rough := self._rough(mask)):
+                if self._end(rough, Status.ROUGH_GRADIENT):
+                    return True
+                mask = mask[~rough]
             if not kit.any(mask):
                 return False
         counts = (oracle.nfev, oracle.njev, oracle.nhvp, oracle.nhev)
@@ -413,7 +456,11 @@ class Loop:
             # cut before f was known here: the last step does not count
             nit -= 1
             self.undone.append(rows)
-        x, f, g = c.x, c.f if known else c.best_f * NAN, c.x * NAN if c.g is None else c.g
+        x, f, g = (
+            c.x,
+            c.f if known else c.best_f * NAN,
+            c.x * NAN if c.g is None else self.oracle.reported(c.g),
+        )
         if self.recorder is not None and known:
             together = rows is None or len(rows) == kit.size
             last = replace(c, lam=NAN, shown=NAN, penalised=False, guarded=False)
@@ -422,4 +469,4 @@ class Loop:
             seen = np.isfinite(c.best_f)
             f = kit.pick(seen, c.best_f, f)
             x, g = kit.where(seen, c.best_x, x), x * NAN
-        self.ended.append(Ended(rows, status, nit, x, f, g, c.best_x, c.best_f, c.best_k, counts))
+        self.ended.append(Ended(rows, status, nit, x, f, g, c.best_x, c.best_f, c.best_k, counts, c.error))

@@ -19,6 +19,7 @@ from ._carry import State
 from ._checkpoint import Checkpoint
 from ._gradient_check import check_gradient as run_gradient_check
 from ._loop import Loop
+from ._oracle import OutOfTime
 from ._outcome import result_of
 from ._progress import progress_bar
 from ._recorder import BatchRecorder, Recorder
@@ -67,7 +68,8 @@ def minimize(
         f(x, *args). It may be an object with `grad` (and `hvp`, `hess`), as `steepen.functions` are.
     x0 : array
         A start point (n,), or a batch (B, n) of independent runs; f must then be vectorised over leading
-        axes. Float32 stays float32; torch and JAX arrays stay what they are.
+        axes or, under autodiff, be written for one point. Float32 stays float32 (but see `jac`); torch and
+        JAX arrays stay what they are.
     args : tuple
         Further arguments of fun, jac, hvp and hess.
     method : str or Direction
@@ -75,7 +77,8 @@ def minimize(
         as `CGD(...)`.
     jac : callable, True, "2-point", "3-point", "cs", "jax" or "torch", optional
         The gradient; True if fun returns (f, g). By default `fun.grad` if there is one, autodiff for
-        torch and JAX arrays, else "2-point".
+        torch and JAX arrays, else "2-point". The differences of a float32 run are taken in float64 if fun
+        takes such points and its values have the digits.
     bounds : sequence of (low, high), or scipy.optimize.Bounds, optional
         Limits on the variables, None for no limit. x0 and every step are projected onto the box, and
         ‖∇f‖ is then that of the projected gradient P(x − ∇f) − x, as L-BFGS-B's is.
@@ -171,7 +174,8 @@ def minimize(
         )  # fmt: skip
         resumed = saver is not None and saver.resume(loop)
         if check_gradient and not resumed:
-            loop.carry.g, loop.carry.known = run_gradient_check(oracle, x, kit, budget, box), True
+            with suppress(OutOfTime):  # then the run ends as soon as it begins
+                run_gradient_check(loop.context, loop.carry, budget)
         try:
             loop.run()
         except Exception as error:

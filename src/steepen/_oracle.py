@@ -1,9 +1,9 @@
 """The user's function as the methods see it: f, ∇f, H·v and H, each call counted once.
 
-Every call of something of the user's adds one to the counter of what it returned: `nfev` values, `njev`
-gradients, `nhvp` products H·v, `nhev` Hessians. What is made of other calls is counted as those calls: an
-H·v by difference is a gradient, a gradient by difference is n values (and, being a gradient, one `njev`).
-In a batch every row has its own counts.
+Every call of something of the user's adds one to the counter of what it is for: `nfev` values, `njev`
+gradients, `nhvp` products H·v, `nhev` Hessians. It is counted as it begins, so a call that raises counts too.
+What is made of other calls is counted as those calls: an H·v by difference is a gradient, a gradient by
+difference is n values (and, being a gradient, one `njev`). In a batch every row has its own counts.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+from array_api_compat import is_jax_array
+from numpy.typing import NDArray
 
-from ._arrays import Array, Kit, Many, Mask, Rows, Scalar, is_numpy, namespace, to_numpy
+from ._arrays import Array, Kit, Many, Mask, Rows, Scalar, adopt, is_numpy, namespace, to_numpy
 from ._autodiff import differentiate
 from ._box import Box
 
@@ -24,6 +26,9 @@ Function = Callable[..., Any]
 
 DIFFERENCES = ("2-point", "3-point", "cs")
 AUTODIFF = ("jax", "torch")
+
+ODD = 1.1
+"""Differences in float64 for a float32 run go this part further: to points that float32 cannot hold."""
 
 
 class Cost(NamedTuple):
@@ -35,6 +40,10 @@ class Cost(NamedTuple):
     def plus(self, other: Cost) -> Cost:
         """Add two costs."""
         return Cost(self.evals + other.evals, self.grads + other.grads)
+
+
+class OutOfTime(Exception):
+    """The time was spent when an evaluation was about to begin; the loop makes a status of it."""
 
 
 class Memo:
@@ -90,22 +99,28 @@ class Oracle:
         self._jac: Any = _bound(jac, args) if callable(jac) else jac
         self._hvp: Any = hvp and _bound(hvp, args)
         self._hess: Any = hess and _bound(hess, args)
+        self._look: Any = None  # at what autodiff goes by
         self._combined = jac is True
         self.memo = Memo(kit)  # of ∇f where it comes with f, of f where ∇f is made of it
         self._hess_memo = Memo(kit)
         self._like = x0
         self.eps = float(kit.xp.finfo(x0.dtype).eps)
+        # of a float32 run: whether its differences are taken in float64; None: not known yet
+        self.wide: bool | None = None if jac in ("2-point", "3-point") and _can_widen(x0) else False
         self._n = int(x0.shape[-1])
+        # a variable that bounds fix is asked for no derivative, where that would cost evaluations
+        self._free = list(range(self._n)) if box is None else np.flatnonzero(~to_numpy(box.fixed)).tolist()
         self._shape = tuple(x0.shape)
         if isinstance(jac, str) and jac in AUTODIFF:
             ad = differentiate(jac, self._fun, x0)
-            self._fun, self._jac = ad.value, ad.grad
+            self._fun, self._jac, self._look = ad.value, ad.grad, ad.look
             self._hvp = self._hvp or (ad.hvp if self._hess is None else None)
             self._hess = self._hess or ad.hess
         self._fun = partial(self.outside, self._fun)
         self._jac = partial(self.outside, self._jac) if callable(self._jac) else self._jac
         self._hvp = self._hvp and partial(self.outside, self._hvp)
         self._hess = self._hess and partial(self.outside, self._hess)
+        self._look = self._look and partial(self.outside, self._look)
         self.hvp_source: str | None = self._first_source(x0, jac, hvp, hess)
         self.verified = self.hvp_source != "complex step"
         # in a batch these are plain numbers for as long as all rows have the same counts
@@ -116,9 +131,9 @@ class Oracle:
         self.rows = kit.size  # how many are live; None for a single run
         # the common case, a single NumPy run with two callables, takes the short way
         self._plain = kit.size is None and is_numpy(x0) and callable(self._jac)
+        self._late: Callable[[], bool] | None = None
         self.cost_value = Cost(1, 1) if self._combined else Cost(1, 0)
-        self.cost_grad = self._cost_of_gradient(known_value=True)
-        self.cost_probe = self._cost_of_gradient(known_value=False)
+        self.decide(self.wide)
 
     @staticmethod
     def _first_source(x0: Array, jac: Any, hvp: Any, hess: Any) -> str:
@@ -135,9 +150,21 @@ class Oracle:
             return Cost() if known_value else Cost(1, 1)
         if not isinstance(self._jac, str):
             return Cost(0, 1)
-        if self._jac == "2-point":
-            return Cost(self._n + (not known_value), 1)
-        return Cost(2 * self._n if self._jac == "3-point" else self._n, 1)
+        base = self._jac == "2-point" and not known_value
+        once = self.cost_error.evals + base
+        # the first time, two values tell whether there is float64, and f is evaluated there
+        return Cost(once + (3 if self.wide is None else 0), 1)
+
+    @property
+    def cost_error(self) -> Cost:
+        """What the error of a difference gradient costs."""
+        return Cost(len(self._free) * (2 if self._jac == "3-point" else 1))
+
+    def decide(self, wide: bool | None) -> None:
+        """Say whether differences are taken in a wider precision than the run's."""
+        self.wide = wide
+        self.cost_grad = self._cost_of_gradient(known_value=True)
+        self.cost_probe = self._cost_of_gradient(known_value=False)
 
     @property
     def hess_source(self) -> str | None:
@@ -163,7 +190,7 @@ class Oracle:
         """What one Hessian costs in values and gradients."""
         if self._hess is not None:
             return Cost()
-        first, n = self._cost_of_check, self._n
+        first, n = self._cost_of_check, len(self._free)
         each = Cost(0, 1) if self.hvp_source == "complex step" else self.cost_hvp
         return Cost(n * each.evals + first.evals, n * each.grads + first.grads)
 
@@ -176,17 +203,18 @@ class Oracle:
             f = self._fun(x.copy())
             return float(f) if isinstance(f, float) else self._scalar(f, None)
         if self._combined:
+            self._begin(only, "nfev", "njev")
             f, g = _pair(self._call(self._fun, only, x))
-            self.nfev = self.nfev + _ones(only)
-            self.njev = self.njev + _ones(only)
             self.memo.put(x, self._vector(g, only, "fun's gradient"), only)
             return self._scalar(f, only)
-        f = self._call(self._fun, only, x)
-        self.nfev = self.nfev + _ones(only)
-        f = self._scalar(f, only)
+        f = self._value_at(_widened(x) if self.wide else x, only)
         if self._jac == "2-point":
             self.memo.put(x, f, only)
         return f
+
+    def _value_at(self, x: Array, only: Mask) -> Scalar:
+        self._begin(only, "nfev")
+        return self._scalar(self._call(self._fun, only, x), only)
 
     def grad(self, x: Array, only: Mask = None, *, spare: bool = False) -> Array:
         """Evaluate ∇f; `spare`: x is nobody else's and ∇f is used up at once, so neither is copied."""
@@ -199,17 +227,22 @@ class Oracle:
         if self._combined:
             self._know(x, only)
             return self.memo.value if only is None else self._kit.where(only, self.memo.value, x * 0)
+        self._begin(only, "njev")
         if isinstance(self._jac, str):
-            g = self._difference_of_values(x, only)
-        else:
-            g = self._vector(self._call(self._jac, only, x), only, "jac")
-        self.njev = self.njev + _ones(only)
-        return g
+            return self._difference_of_values(x, only)
+        return self._vector(self._call(self._jac, only, x), only, "jac")
+
+    def reported(self, g: Array) -> Array:
+        """Return ∇f as the result shows it: NaN, as in SciPy, where a fixed variable had no difference."""
+        if not isinstance(self._jac, str) or len(self._free) == self._n:
+            return g
+        assert self._box is not None
+        return self._kit.xp.where(self._box.fixed, g * float("nan"), g)
 
     def hvp(self, x: Array, v: Array, g: Array, only: Mask = None) -> Array:
         """Evaluate H·v at x, where ∇f is g."""
         if self._hvp is not None:
-            self.nhvp = self.nhvp + _ones(only)
+            self._begin(only, "nhvp")
             return self._vector(self._call(self._hvp, only, x, v), only, "hvp")
         if self._hess is not None:
             matrix = self.hess(x, g, only)
@@ -235,9 +268,38 @@ class Oracle:
         return self._kit.times(self._kit.ratio(1.0, r), self.change(x, v, g, r, only))
 
     @property
+    def differentiates(self) -> bool:
+        """Whether the gradient comes from autodiff."""
+        return self._look is not None
+
+    def refuse_cut_graph(self, x: Array, f: Scalar, only: Mask) -> None:
+        """Raise ValueError if f changes near x, where ∇f = 0, and autodiff has no way from f back to x."""
+        kit, box = self._kit, self._box
+        size = self.eps ** (1 / 3) * np.random.default_rng(0).uniform(1.0, 2.0, self._n)
+        shift = kit.own(np.maximum(np.abs(to_numpy(x)), 1.0) * size)
+        near = x + shift
+        if box is not None:  # to the other side where there is no room on this one
+            near = box.project(near)
+            near = kit.xp.where(near == x, box.project(x - shift), near)
+        self._begin(only, "nfev")
+        found, linked = self._call(self._look, only, near)
+        changed = self._scalar(found, only) != f
+        if not linked and np.any(changed if only is None else changed & only):
+            raise ValueError(
+                "fun: its value changes with x, but autodiff finds no way from it back to x, and so a zero "
+                "gradient: the graph is cut (by x.detach(), .item(), torch.no_grad(), jax.lax.stop_gradient, "
+                'or NumPy on the way); mend it, or give jac, such as "2-point"'
+            )
+
+    @property
     def exact(self) -> bool:
-        """Whether the gradient is exact, and no difference of values."""
-        return not isinstance(self._jac, str) or self._jac in ("cs", *AUTODIFF)
+        """Whether the gradient is exact at the run's precision, and no difference of values."""
+        return not isinstance(self._jac, str) or self._jac in ("cs", *AUTODIFF) or bool(self.wide)
+
+    @property
+    def coarse(self) -> bool:
+        """Whether the gradient is made of differences of float32 values."""
+        return self._jac in ("2-point", "3-point") and self.eps > np.finfo(np.float64).eps and not self.wide
 
     def probe_length(self, x: Array, v: Array) -> Scalar:
         """Choose r so that r·v is about √ε of the size of x, ε the relative error of the gradient."""
@@ -253,12 +315,14 @@ class Oracle:
             missing = self._missing(self._hess_memo, x, only)
             if self._kit.any(missing):
                 only = None if self._kit.size is None else missing
-                self.nhev = self.nhev + _ones(only)
+                self._begin(only, "nhev")
                 found = self._vector(self._call(self._hess, only, x), only, "hess", (self._n,))
                 self._hess_memo.put(x, found, only)
             return self._hess_memo.value
         eye = self._kit.xp.eye(self._n, dtype=x.dtype)
-        columns = [self.hvp(x, x * 0 + eye[i], g, only) for i in range(self._n)]
+        columns = [x * 0] * self._n
+        for i in self._free:
+            columns[i] = self.hvp(x, x * 0 + eye[i], g, only)
         matrix = self._kit.xp.stack(columns, axis=-1)
         return (matrix + self._kit.xp.moveaxis(matrix, -1, -2)) / 2
 
@@ -274,6 +338,17 @@ class Oracle:
         self._hess_memo.keep(rows)
 
     # --- how the user's functions are called -----------------------------------------------------
+
+    def limit(self, late: Callable[[], bool]) -> None:
+        """From now on, raise OutOfTime in place of a call that would begin when `late` says so."""
+        self._late, self._plain = late, False
+
+    def _begin(self, only: Mask, *counters: str) -> None:
+        """Count a call that is about to be made."""
+        if self._late is not None and self._late():
+            raise OutOfTime
+        for name in counters:
+            setattr(self, name, getattr(self, name) + _ones(only))
 
     def _call(self, function: Any, only: Mask, *vectors: Array) -> Any:
         kit = self._kit
@@ -297,8 +372,12 @@ class Oracle:
         if array.shape != (rows,) or array.dtype.kind not in "fiu":
             raise TypeError(
                 f"fun: expected one value for each of the {rows} rows of x, got {_describe(array)}; "
-                "a batch needs a function vectorised over leading axes "
-                '(or wrapped: np.vectorize(fun, signature="(n)->()"))'
+                + (
+                    "under autodiff, write fun for one point: it is mapped over the rows for you"
+                    if self.differentiates
+                    else "a batch needs a function vectorised over leading axes "
+                    '(or wrapped: np.vectorize(fun, signature="(n)->()"))'
+                )
             )
         return self._spread(np.array(array, dtype=np.float64), only)
 
@@ -343,46 +422,97 @@ class Oracle:
 
     def _difference_of_values(self, x: Array, only: Mask) -> Array:
         """Gradient by the differences that SciPy knows by the same names."""
-        kit, scheme = self._kit, self._jac
-        eps = self.eps
         f: Scalar = None
-        if scheme == "2-point":
+        if self.wide is None:
+            self.decide(self._has_float64(x, only))
+            if self.wide:
+                self.memo = Memo(self._kit)  # of a value in float32
+        if self._jac == "2-point":
             self._know(x, only)
             f = self.memo.value
-        point = to_numpy(x)
-        power = {"2-point": 1 / 2, "3-point": 1 / 3, "cs": 1 / 2}[str(scheme)]
-        size = eps**power * np.maximum(np.abs(point), 1.0) * np.where(point < 0, -1.0, 1.0)
-        behind = size
-        if self._box is not None and scheme != "cs":
-            near = eps**0.5 * np.maximum(np.abs(point), 1.0) * np.sign(size)
-            size, behind = self._box.differences(point, size, near, both=scheme == "3-point")
-        # the differences that are really taken
-        size, behind = (point + size) - point, point - (point - behind)
-        parts: list[Any] = []
-        for i in range(self._n):
-            h = size[..., i]
-            if scheme == "cs":
+        x = _widened(x) if self.wide else x
+        return self._kit.own(self._differences(x, f, only, *self._lengths(x)))
+
+    def _has_float64(self, x: Array, only: Mask) -> bool:
+        """Find out whether `fun` computes in float64 if it is asked to.
+
+        It may refuse such points, cast them to float32, or compute in float32 all the same. So a point that
+        float32 cannot hold must have a value that float32 cannot hold, and not that of its neighbour.
+        """
+        wide = _widened(x)
+        point = wide + adopt(wide, self._lengths(wide)[0])
+        try:
+            f = np.asarray(self._value_at(point, only), dtype=np.float64)
+            other = self._value_at(_widened(self._kit.own(point)), only)
+        except OutOfTime:
+            raise
+        except Exception:
+            return False  # it was never said to take float64: any refusal will do
+        with np.errstate(over="ignore"):
+            longer = np.isfinite(f) & (f.astype(np.float32).astype(np.float64) != f)
+        return bool(np.any(longer & (f != other)))
+
+    def _lengths(self, x: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return how far differences at x go ahead and back; one of two points does not go back."""
+        point, both = to_numpy(x), self._jac == "3-point"
+        eps = float(np.finfo(point.dtype).eps)
+        unit = np.maximum(np.abs(point), 1.0) * np.where(point < 0, -1.0, 1.0)
+        if eps < self.eps:
+            unit = ODD * unit
+        ahead, near = eps ** (1 / 3 if both else 1 / 2) * unit, eps**0.5 * unit
+        back = ahead if both else 0 * ahead
+        if self._box is not None and self._jac != "cs":
+            ahead, back = self._box.differences(point, ahead, near, both)
+        return _taken(point, ahead), -_taken(point, -back)
+
+    def _differences(
+        self, x: Array, f: Scalar, only: Mask, ahead: NDArray[np.float64], back: NDArray[np.float64]
+    ) -> Any:
+        """Return the quotients, 0 for a variable that bounds fix."""
+        parts: list[Any] = [0.0 * ahead[..., i] for i in range(self._n)]
+        for i in self._free:
+            h, b = ahead[..., i], back[..., i]
+            if self._jac == "cs":
                 h = np.abs(h) * 1e-12
-                parts.append(self._complex_value(x, i, h, only) / h)
-            elif scheme == "3-point":
-                back = behind[..., i]
-                ends = (self._shifted(x, i, h, only), self._shifted(x, i, -back, only))
-                parts.append(_quotient(ends[0] - ends[1], h + back))
-            else:
-                parts.append(_quotient(self._shifted(x, i, h, only) - f, h))
-        return kit.own(np.stack(parts, axis=-1))
+                parts[i] = self._complex_value(x, i, h, only) / h
+                continue
+            front = self._shifted(x, i, h, only)
+            behind = f if self._jac == "2-point" else self._shifted(x, i, -b, only)
+            parts[i] = (front - behind) / (h + b)
+        return np.stack(parts, axis=-1)
+
+    def error(self, x: Array, f: Scalar, g: Array, only: Mask = None) -> Array:
+        """Estimate the error of each difference in g: what another length changes, and the rounding of f."""
+        point = to_numpy(x)
+        ahead, back = self._lengths(x)
+        other = 0.5 * ahead  # always inside the box
+        if self._jac == "2-point":
+            turned = point - ahead
+            inside = True if self._box is None else (turned >= self._box.low) & (turned <= self._box.high)
+            other = np.where(inside, -ahead, other)
+        other = _taken(point, other)
+        again = self._differences(x, f, only, other, -_taken(point, -0.5 * back))
+        # the bias of a one-sided difference grows with its length, that of a central one with the square
+        ratio = other / ahead
+        bias = np.abs(to_numpy(g) - again) / np.abs(1 - np.where(back == 0, ratio, ratio**2))
+        rounding = self.eps * np.abs(np.asarray(f))[..., None] / np.abs(ahead + back)
+        return self._kit.own(bias + rounding)
 
     def _shifted(self, x: Array, i: int, h: Any, only: Mask) -> Scalar:
-        unit = np.zeros(self._n)
-        unit[i] = 1.0
-        shift = self._kit.own(np.asarray(h)[..., None] * unit)
-        return self.value(x + shift, only)
+        if is_numpy(x):
+            point = x.copy(order="K")
+            point[..., i] += h
+        else:
+            unit = np.zeros(self._n)
+            unit[i] = 1.0
+            point = x + adopt(x, np.asarray(h)[..., None] * unit)
+        return self._value_at(point, only)
 
     def _complex_value(self, x: Array, i: int, h: Any, only: Mask) -> Any:
         point = to_numpy(x).astype(np.complex128)
         point[..., i] += 1j * h
+        self._begin(only, "nfev")
         values: Any = np.asarray(self._call(self._fun, only, point))
-        self.nfev = self.nfev + _ones(only)
         if values.dtype.kind != "c":
             raise TypeError('jac="cs": fun must return complex values for complex x; it returned real ones')
         rows = self._row_count(only)
@@ -398,6 +528,7 @@ class Oracle:
         """
         size = np.abs(v).max(axis=-1, keepdims=True)
         h = 1e-20 * np.maximum(1.0, np.abs(x).max(axis=-1, keepdims=True)) / np.where(size > 0, size, 1.0)
+        self._begin(only, "njev")
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", np.exceptions.ComplexWarning)
@@ -407,7 +538,6 @@ class Oracle:
             if self.verified:
                 raise
             moved = np.empty(0)
-        self.njev = self.njev + _ones(only)
         usable = moved.dtype.kind == "c"
         product = self._vector(moved.imag / self._rows_of(h, only), only, "jac") if usable else None
         if product is not None and self.verified:
@@ -421,9 +551,22 @@ class Oracle:
         return product if self.verified else other
 
 
-def _quotient(change: Any, h: Any) -> Any:
-    """Give a difference quotient; 0 for a variable that bounds leave no room."""
-    return change / h if np.all(h) else np.where(h == 0, 0.0, change / np.where(h == 0, 1.0, h))
+def _taken(point: NDArray[Any], h: Any) -> NDArray[np.float64]:
+    """Return the differences that are really taken, in the precision of the point."""
+    return ((point + np.asarray(h, dtype=point.dtype)) - point).astype(np.float64)
+
+
+def _can_widen(x: Array) -> bool:
+    """Say whether this is float32, in a library that has float64 at hand."""
+    if "32" not in str(x.dtype):
+        return False
+    # JAX has none unless told so, and shows it by what a Python number becomes
+    return not is_jax_array(x) or "64" in str(namespace(x).asarray(0.0).dtype)
+
+
+def _widened(x: Array) -> Array:
+    """Return a float32 array as float64; the numbers are the same."""
+    return x.astype(np.float64) if is_numpy(x) else namespace(x).astype(x, namespace(x).float64)
 
 
 def _pair(returned: Any) -> tuple[Any, Any]:

@@ -34,8 +34,8 @@ def result_of(loop: Loop) -> Result:
         best = Best(best_x, end.best_f, end.best_k)
         return Result(
             x=kit.copy(end.x), fun=end.f, jac=end.g, success=status.success, status=status,
-            message=status.message, nit=end.nit, nfev=nfev, njev=njev, nhev=nhev, nhvp=nhvp, best=best,
-            trace=loop.recorder and loop.recorder.finish(end.nit), **common,
+            message=_message(status, end.error), nit=end.nit, nfev=nfev, njev=njev, nhev=nhev, nhvp=nhvp,
+            best=best, trace=loop.recorder and loop.recorder.finish(end.nit), **common,
         )  # fmt: skip
 
     def merged(field: Callable[[Ended], Any]) -> Any:
@@ -46,8 +46,8 @@ def result_of(loop: Loop) -> Result:
 
     nit, status = per_row(lambda end: end.nit), per_row(lambda end: end.status)
     nfev, njev, nhvp, nhev = (merged(lambda end, i=i: end.counts[i]) for i in range(4))
-    dtype = kit.host(loop.carry.x).dtype
-    sentences = {int(s): s.message for s in Status}
+    dtype = np.float64 if loop.oracle.wide else kit.host(loop.carry.x).dtype
+    errors = merged(lambda end: np.broadcast_to(end.error, len(_rows(end))))
     best = Best(
         kit.copy(merged(lambda end: end.best_x)),
         merged(lambda end: end.best_f).astype(dtype),
@@ -56,9 +56,16 @@ def result_of(loop: Loop) -> Result:
     return Result(
         x=kit.copy(merged(lambda end: end.x)), fun=merged(lambda end: end.f).astype(dtype),
         jac=merged(lambda end: end.g), success=status < Status.MAX_ITERATIONS, status=status,
-        message=[sentences[s] for s in status.tolist()], nit=nit, nfev=nfev, njev=njev, nhev=nhev,
-        nhvp=nhvp, best=best, trace=loop.recorder and loop.recorder.finish(nit), **common,
+        message=[_message(Status(s), error) for s, error in zip(status, errors, strict=True)],
+        nit=nit, nfev=nfev, njev=njev, nhev=nhev, nhvp=nhvp, best=best,
+        trace=loop.recorder and loop.recorder.finish(nit), **common,
     )  # fmt: skip
+
+
+def _message(status: Status, error: float) -> str:
+    """Say how a run ended, with the figure that belongs to it."""
+    figure = f" Their error is about {error:.2g}." if status is Status.ROUGH_GRADIENT else ""
+    return status.message + figure
 
 
 def _rows(end: Ended) -> Any:

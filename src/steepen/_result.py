@@ -42,6 +42,7 @@ class Status(enum.IntEnum):
     CALLBACK = 20
     INTERRUPTED = 21
     ARTIFICIAL = 22
+    ROUGH_GRADIENT = 23
     NO_DESCENT = 30
     NONFINITE_VALUE = 31
     NONFINITE_GRADIENT = 32
@@ -76,6 +77,8 @@ _SENTENCES = {
     "the gradient of f does not. Change lam, or end the penalty (switch).",
     Status.NO_DESCENT: "The line search found no lower point along the direction. If there should be one, "
     "the gradient may be wrong: check_gradient=True compares it with differences of f.",
+    Status.ROUGH_GRADIENT: "The differences that the gradient is made of are too rough to tell "
+    "whether it is within gtol.",
     Status.NONFINITE_VALUE: "f was not finite; x is the best finite point seen.",
     Status.NONFINITE_GRADIENT: "The gradient was not finite; x is the best finite point seen.",
     Status.UNBOUNDED: "f falls without bound: it is near the lowest number; x is the best finite point seen.",
