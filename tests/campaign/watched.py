@@ -37,7 +37,7 @@ class Watched:
             f = self._target.fun(x)
             self.bad_value |= not np.isfinite(f).all()
             for point, value in zip(np.atleast_2d(x), np.atleast_1d(f), strict=True):
-                self.values.setdefault(point.tobytes(), set()).add(value.item())
+                self.values.setdefault(_key(point), set()).add(value.item())
             return f
 
     def grad(self, x: Array) -> Array:
@@ -46,7 +46,7 @@ class Watched:
             g = self._target.grad(x)
             self.bad_gradient |= not np.isfinite(g).all()
             for point, slope in zip(np.atleast_2d(x), np.atleast_2d(g), strict=True):
-                self.gradients.setdefault(point.tobytes(), set()).add(tuple(slope.tolist()))
+                self.gradients.setdefault(_key(point), set()).add(tuple(slope.tolist()))
             return g
 
     def pair(self, x: Array) -> tuple[Array, Array]:
@@ -63,9 +63,10 @@ class Watched:
             return self._target.second.hess(x)
 
     def gave(self, x: Array, f: float) -> bool:
-        """Say whether f is a value that was given at x."""
-        values = self.values.get(_key(x), set())
-        return f in values or (f != f and any(value != value for value in values))
+        """Say whether f is a value that was given at x, as it was or in the precision of x."""
+        given = np.array([*self.values.get(_key(x), ())])
+        given = np.concatenate([given, given.astype(x.dtype)])
+        return bool((given == f).any() or (f != f and np.isnan(given).any()))
 
     def gave_gradient(self, x: Array, g: Array) -> bool:
         """Say whether g is a gradient that was given at x."""
@@ -77,7 +78,9 @@ class Watched:
 
 
 def _key(x: Array) -> bytes:
-    return np.ascontiguousarray(x).tobytes()
+    return x.astype(
+        complex
+    ).tobytes()  # float32 runs ask at float64 points too, and complex steps at complex ones
 
 
 class Own:
