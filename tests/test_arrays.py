@@ -320,6 +320,29 @@ def test_the_error_of_a_rough_gradient_is_that_against_the_exact_one() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["2-point", "3-point"])
+@pytest.mark.parametrize("rows", [False, True], ids=["one", "many"])
+def test_a_rough_gradient_beside_bounds(scheme: str, rows: bool) -> None:
+    """Fixed variables have no error, and neither have held ones; at a bound the differences are shorter."""
+    curvature = np.array([1e3, 2e3, 2e3, 500.0], dtype=np.float32)
+    bounds = [(1, 1), (1.01, 3), (None, None), (1 - 1e-6, None)]
+    x0 = np.full((3, 4) if rows else 4, 1.5, np.float32)
+    seen: list[Any] = []
+
+    def fun(x: Any) -> Any:
+        seen.extend(np.atleast_2d(x))
+        return (curvature * (x - 1) ** 2).sum(axis=-1).astype(np.float32) / 2
+
+    res = st.minimize(fun, x0, jac=scheme, bounds=bounds, method="gd", step=4e-4, gtol=1e-2)
+    assert np.sum(res.nfev) == len(seen)
+    assert (np.array(seen)[:, 3] >= np.float32(1 - 1e-6)).all()
+    x = np.atleast_2d(res.x).astype(float)
+    low, high = np.array([1, 1.01, -np.inf, 1 - 1e-6]), np.array([1, 3, np.inf, np.inf])
+    true = np.linalg.norm(np.clip(x - curvature * (x - 1), low, high) - x, axis=-1)
+    assert (true[np.atleast_1d(res.success)] < 1.1e-2).all()
+    assert scheme == "3-point" or np.all(res.status == Status.ROUGH_GRADIENT)
+
+
+@pytest.mark.parametrize("scheme", ["2-point", "3-point"])
 def test_a_rough_gradient_that_is_good_enough_is_success(scheme: str) -> None:
     x0 = np.array([3.0, -2.0], dtype=np.float32)
     res = st.minimize(lambda x: ((x - 1) ** 2).sum().astype(np.float32), x0, jac=scheme, gtol=1e-2)

@@ -59,7 +59,7 @@ def test_the_check_can_fail():
 
 
 def test_import_is_light():
-    heavy = ["matplotlib", "jax", "torch", "pandas", "typer", "rich", "scipy.optimize"]
+    heavy = ["matplotlib", "jax", "torch", "pandas", "typer", "rich", "scipy.optimize", "scipy.sparse"]
     code = f"import sys, steepen; print(sorted(set({heavy}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -15,6 +15,7 @@ from ._box import Box
 from ._budget import Budget
 from ._carry import Tolerances
 from ._check import number
+from ._differences import Differences
 from ._oracle import AUTODIFF, DIFFERENCES, Oracle
 from .directions import METHODS, Direction
 from .penalties import Penalty
@@ -30,8 +31,8 @@ def start_point(x0: Any) -> Array:
             x0 = np.asarray(x0)
         except ValueError as error:
             raise ValueError(f"x0: expected an array of numbers, got {x0!r}") from error
-    if is_numpy(x0) and x0.ndim == 0:
-        x0 = x0[None]
+    if is_numpy(x0):
+        x0 = np.atleast_1d(x0.astype(x0.dtype.newbyteorder("="), copy=False))
     if "int" in str(x0.dtype):
         x0 = x0 / 1
     if str(x0.dtype).removeprefix("torch.") not in ("float32", "float64"):
@@ -159,6 +160,9 @@ def oracle_of(
     """Give the oracle, with the gradient and the products from wherever they come."""
     if not callable(fun):
         raise TypeError(f"fun: expected a callable, got {fun!r}")
+    differences = jac if isinstance(jac, Differences) else Differences(jac)
+    jac = differences.jac
+    differences.check(tuple(x.shape))
     if hvp is not None and hessp is not None:
         raise ValueError("hessp: give either hvp or hessp, not both")
     hvp = hessp if hvp is None else hvp
@@ -179,7 +183,7 @@ def oracle_of(
             raise ValueError(f"jac: {jac!r} does not take {library} arrays, and x0 is one")
     elif jac is not True and not callable(jac):
         raise TypeError(f"jac: expected a callable, True, or a name such as '2-point'; got {jac!r}")
-    return Oracle(fun, x, kit, jac=jac, hvp=hvp, hess=hess, args=args, box=box)
+    return Oracle(fun, x, kit, jac=jac, hvp=hvp, hess=hess, args=args, box=box, differences=differences)
 
 
 def _default_gradient(fun: Any, x: Array) -> Any:

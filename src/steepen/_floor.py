@@ -45,13 +45,17 @@ def at_floor(
     low = part * abs(f)
     if not oracle.exact:  # the error of its gradient moves x by more
         part = FLOOR * context.eps**0.5
+        mask = mask & context.affords(oracle.cost_error)
     near = part * kit.norm(x)
     hushed = np.maximum(low, LOUD * noise)
     level, quiet, still = _within(promise, low), _within(promise, hushed), _within(length, near)
     mask = mask & (quiet | still)
     loudness = kit.ratio(noise, context.eps * abs(f))
     longer = kit.pick(loudness > 1, np.minimum(np.sqrt(loudness), LONGEST / context.eps**0.5), 1.0)
-    free = context.free(x, g, g)
+    free, rough = context.free(x, g, g), 0.0
+    if not oracle.exact and kit.any(mask):  # a slope of its error may be there, unseen
+        error = oracle.error(x, f, g, None if kit.size is None else mask)
+        rough = kit.norm(context.free(x, g, error))
     top = kit.norm(x)
     sizes = kit.times(1 / kit.pick(top > 0, top, 1.0), abs(x))
     for metric in (None, sizes * sizes):
@@ -61,7 +65,7 @@ def at_floor(
         v = free if metric is None else metric * free
         size = kit.norm(v)
         v = kit.times(1 / kit.pick(size > 0, size, 1.0), v)
-        slope, r = kit.dot(free, v), longer * oracle.probe_length(x, v)
+        slope, r = kit.dot(free, v) + rough, longer * oracle.probe_length(x, v)
         bend = _bend(context, x, g, v, r, mask)
         step = kit.pick(slope == 0, 0.0, kit.ratio(slope, bend))  # to the minimum along v
         if metric is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Literal, cast
@@ -19,6 +19,7 @@ from ._carry import State
 from ._checkpoint import Checkpoint
 from ._gradient_check import check_gradient as run_gradient_check
 from ._loop import Loop
+from ._options import summary, understood
 from ._oracle import OutOfTime
 from ._outcome import result_of
 from ._progress import progress_bar
@@ -59,6 +60,7 @@ def minimize(
     trace: bool | Literal["x"] = True,
     checkpoint: str | os.PathLike[str] | None = None,
     check_gradient: bool = False,
+    options: Mapping[str, Any] | None = None,
 ) -> Result:
     """Minimise a function from a start point, or from many at once.
 
@@ -78,16 +80,17 @@ def minimize(
     jac : callable, True, "2-point", "3-point", "cs", "jax" or "torch", optional
         The gradient; True if fun returns (f, g). By default `fun.grad` if there is one, autodiff for
         torch and JAX arrays, else "2-point". The differences of a float32 run are taken in float64 if fun
-        takes such points and its values have the digits.
+        takes such points and its values have the digits. A number will do for one variable.
     bounds : sequence of (low, high), or scipy.optimize.Bounds, optional
         Limits on the variables, None for no limit. x0 and every step are projected onto the box, and
         ‖∇f‖ is then that of the projected gradient P(x − ∇f) − x, as L-BFGS-B's is.
     hvp, hessp : callable, optional
         H·v as hvp(x, v, *args); two names for the same thing.
     hess : callable, optional
-        The Hessian. Where neither is given, H·v comes from autodiff, or from the complex step of the
-        gradient, or from a gradient difference; `Result.hvp_source` says which. Only the first complex step
-        is held against a difference: give `hvp` if the gradient is not analytic (np.sign, np.abs).
+        The Hessian: an array, or in a single run a sparse matrix or a LinearOperator. Where neither it nor
+        hvp is given, H·v comes from autodiff, or from the complex step of the gradient, or from a gradient
+        difference; `Result.hvp_source` says which. Only the first complex step is held against a difference:
+        give `hvp` if the gradient is not analytic (np.sign, np.abs).
     step : number, schedule, callable of k, one value a row, or Step, optional
         α; by default `steps.Armijo()`.
     lam : number, schedule, callable of k, or one value a row, optional
@@ -121,6 +124,10 @@ def minimize(
         Save the run there, and go on from there if the file exists.
     check_gradient : bool
         First compare the gradient at x0 with differences of f, and raise if they disagree.
+    options : dict, optional
+        Settings by SciPy's names: `maxiter`, `maxfun` or `maxfev`, `maxgrad`, `gtol`, `ftol`, `xtol`,
+        `maxcor`, `maxls`, `eps`, `finite_diff_rel_step`, `workers`, `gradient`, `return_all`, `disp`, or any
+        keyword above; `steepen.scipy.Method` says what they mean.
 
     Returns
     -------
@@ -135,6 +142,12 @@ def minimize(
     (40, 'MAX_GRADIENTS')
     """
     x = given.start_point(x0)
+    if options is not None:
+        with understood(options, minimize, locals(), int(x.shape[-1])) as keywords:
+            result = minimize(fun, x, args, method, **keywords)
+        if options.get("disp"):
+            print(summary(result))  # noqa: T201  since it was asked for
+        return result
     kit = kit_for(x)
     x = kit.own(x)
     box = box_of(bounds, x, kit)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextvars
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ._arrays import Array, Kit, Many, Mask, Rows, Scalar, adopt, is_numpy, namespace, to_numpy
 from ._autodiff import differentiate
 from ._box import Box
+from ._differences import Differences, Map
 
 Function = Callable[..., Any]
 
@@ -92,10 +93,13 @@ class Oracle:
         hess: Function | None = None,
         args: tuple[Any, ...] = (),
         box: Box | None = None,
+        differences: Differences = Differences(),  # noqa: B008  it is frozen
     ):
         self._kit, self._box = kit, box
         self.outside = contextvars.copy_context().run  # the run is silent about overflow; fun need not be
+        self._how = differences
         self._fun: Any = _bound(fun, args)
+        self._sent = self._fun  # to workers: as it was given, so that a process can be sent it
         self._jac: Any = _bound(jac, args) if callable(jac) else jac
         self._hvp: Any = hvp and _bound(hvp, args)
         self._hess: Any = hess and _bound(hess, args)
@@ -245,7 +249,9 @@ class Oracle:
             self._begin(only, "nhvp")
             return self._vector(self._call(self._hvp, only, x, v), only, "hvp")
         if self._hess is not None:
-            matrix = self.hess(x, g, only)
+            matrix = self._given_hess(x, only)
+            if _is_operator(matrix):
+                return self._vector(matrix @ to_numpy(v), only, "hess")
             return (matrix * v[..., None, :]).sum(axis=-1)
         if self.hvp_source == "complex step":
             return self._complex_step(x, v, g, only)
@@ -312,19 +318,32 @@ class Oracle:
     def hess(self, x: Array, g: Array, only: Mask = None) -> Array:
         """Evaluate the Hessian, by n products where it was not given."""
         if self._hess is not None:
-            missing = self._missing(self._hess_memo, x, only)
-            if self._kit.any(missing):
-                only = None if self._kit.size is None else missing
-                self._begin(only, "nhev")
-                found = self._vector(self._call(self._hess, only, x), only, "hess", (self._n,))
-                self._hess_memo.put(x, found, only)
-            return self._hess_memo.value
+            matrix = self._given_hess(x, only)
+            if _is_operator(matrix):
+                matrix = matrix.toarray() if hasattr(matrix, "toarray") else matrix @ np.eye(self._n)
+                return self._vector(matrix, only, "hess", (self._n,))
+            return matrix
         eye = self._kit.xp.eye(self._n, dtype=x.dtype)
         columns = [x * 0] * self._n
         for i in self._free:
             columns[i] = self.hvp(x, x * 0 + eye[i], g, only)
         matrix = self._kit.xp.stack(columns, axis=-1)
         return (matrix + self._kit.xp.moveaxis(matrix, -1, -2)) / 2
+
+    def _given_hess(self, x: Array, only: Mask) -> Any:
+        """Evaluate the Hessian that was given: an array, or in a single run what SciPy has for matrices."""
+        missing = self._missing(self._hess_memo, x, only)
+        if self._kit.any(missing):
+            only = None if self._kit.size is None else missing
+            self._begin(only, "nhev")
+            found = self._call(self._hess, only, x)
+            if self._kit.size is None and _is_operator(found):
+                if tuple(found.shape) != (self._n, self._n):
+                    raise ValueError(f"hess: expected shape {(self._n, self._n)}, got {_describe(found)}")
+            else:
+                found = self._vector(found, only, "hess", (self._n,))
+            self._hess_memo.put(x, found, only)
+        return self._hess_memo.value
 
     def keep(self, rows: Rows) -> None:
         """Go on with these rows of the batch."""
@@ -343,12 +362,12 @@ class Oracle:
         """From now on, raise OutOfTime in place of a call that would begin when `late` says so."""
         self._late, self._plain = late, False
 
-    def _begin(self, only: Mask, *counters: str) -> None:
-        """Count a call that is about to be made."""
+    def _begin(self, only: Mask, *counters: str, times: int = 1) -> None:
+        """Count a call, or several, about to be made."""
         if self._late is not None and self._late():
             raise OutOfTime
         for name in counters:
-            setattr(self, name, getattr(self, name) + _ones(only))
+            setattr(self, name, getattr(self, name) + times * _ones(only))
 
     def _call(self, function: Any, only: Mask, *vectors: Array) -> Any:
         kit = self._kit
@@ -385,6 +404,8 @@ class Oracle:
         rows = self._row_count(only)
         shape = (self._n, *tail) if rows is None else (rows, self._n, *tail)
         found = _array(g, name) if is_numpy(self._like) or not hasattr(g, "dtype") else g
+        if rows is None and self._n == 1 and found.ndim < len(shape):  # as SciPy, a number will do
+            found = found.reshape(shape)
         if tuple(found.shape) != shape:
             raise ValueError(f"{name}: expected shape {shape}, got {_describe(found)}")
         if getattr(found.dtype, "kind", "f") not in "fiu":
@@ -453,33 +474,36 @@ class Oracle:
         return bool(np.any(longer & (f != other)))
 
     def _lengths(self, x: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return how far differences at x go ahead and back; one of two points does not go back."""
-        point, both = to_numpy(x), self._jac == "3-point"
+        """Return how far differences at x go ahead and back; only those of three points go back."""
+        point, scheme = to_numpy(x), str(self._jac)
         eps = float(np.finfo(point.dtype).eps)
-        unit = np.maximum(np.abs(point), 1.0) * np.where(point < 0, -1.0, 1.0)
-        if eps < self.eps:
-            unit = ODD * unit
-        ahead, near = eps ** (1 / 3 if both else 1 / 2) * unit, eps**0.5 * unit
-        back = ahead if both else 0 * ahead
-        if self._box is not None and self._jac != "cs":
-            ahead, back = self._box.differences(point, ahead, near, both)
+        odd = ODD if eps < self.eps and not self._how.asked else 1.0
+        ahead = odd * self._how.steps(scheme, point, eps)
+        back = ahead if scheme == "3-point" else 0 * ahead
+        if scheme == "cs":
+            return ahead, back
+        if self._box is not None:
+            near = odd * self._how.steps("2-point", point, eps)
+            ahead, back = self._box.differences(point, ahead, near, scheme == "3-point")
         return _taken(point, ahead), -_taken(point, -back)
 
     def _differences(
         self, x: Array, f: Scalar, only: Mask, ahead: NDArray[np.float64], back: NDArray[np.float64]
     ) -> Any:
         """Return the quotients, 0 for a variable that bounds fix."""
-        parts: list[Any] = [0.0 * ahead[..., i] for i in range(self._n)]
-        for i in self._free:
-            h, b = ahead[..., i], back[..., i]
-            if self._jac == "cs":
-                h = np.abs(h) * 1e-12
-                parts[i] = self._complex_value(x, i, h, only) / h
-                continue
-            front = self._shifted(x, i, h, only)
-            behind = f if self._jac == "2-point" else self._shifted(x, i, -b, only)
-            parts[i] = (front - behind) / (h + b)
-        return np.stack(parts, axis=-1)
+        free, scheme = self._free, str(self._jac)
+        quotients = np.zeros(ahead.shape)
+        if not free:
+            return quotients
+        ways = {"2-point": (ahead,), "3-point": (ahead, -back), "cs": (1j * ahead,)}[scheme]
+        points = (self._shifted(x, i, way[..., i]) for i in free for way in ways)
+        values = self._values(points, only, len(free) * len(ways))
+        if scheme == "3-point":
+            values = values[..., ::2] - values[..., 1::2]
+        elif scheme == "2-point":
+            values = values - np.asarray(f)[..., None]
+        quotients[..., free] = values / (ahead + back)[..., free]
+        return quotients
 
     def error(self, x: Array, f: Scalar, g: Array, only: Mask = None) -> Array:
         """Estimate the error of each difference in g: what another length changes, and the rounding of f."""
@@ -493,12 +517,18 @@ class Oracle:
         other = _taken(point, other)
         again = self._differences(x, f, only, other, -_taken(point, -0.5 * back))
         # the bias of a one-sided difference grows with its length, that of a central one with the square
-        ratio = other / ahead
+        length = np.where(ahead == 0, 1.0, ahead)  # 0 where a variable is fixed, and has no error
+        ratio = other / length
         bias = np.abs(to_numpy(g) - again) / np.abs(1 - np.where(back == 0, ratio, ratio**2))
-        rounding = self.eps * np.abs(np.asarray(f))[..., None] / np.abs(ahead + back)
+        rounding = self.eps * np.abs(np.asarray(f))[..., None] / np.abs(length + back)
         return self._kit.own(bias + rounding)
 
-    def _shifted(self, x: Array, i: int, h: Any, only: Mask) -> Scalar:
+    def _shifted(self, x: Array, i: int, h: Any) -> Array:
+        """Return x with one variable moved, by a complex number or within the bounds."""
+        if np.iscomplexobj(h):
+            point = to_numpy(x).astype(np.complex128)
+            point[..., i] += h
+            return point
         if is_numpy(x):
             point = x.copy(order="K")
             point[..., i] += h
@@ -506,13 +536,26 @@ class Oracle:
             unit = np.zeros(self._n)
             unit[i] = 1.0
             point = x + adopt(x, np.asarray(h)[..., None] * unit)
-        return self._value_at(point, only)
+        return point if self._box is None else self._box.project(point)
 
-    def _complex_value(self, x: Array, i: int, h: Any, only: Mask) -> Any:
-        point = to_numpy(x).astype(np.complex128)
-        point[..., i] += 1j * h
-        self._begin(only, "nfev")
-        values: Any = np.asarray(self._call(self._fun, only, point))
+    def _values(self, points: Iterable[Array], only: Mask, count: int) -> Any:
+        """Evaluate f at the points of a difference; by the workers, if there are any, all are charged."""
+        read = self._imaginary if self._jac == "cs" else self._scalar
+        workers = self._how.workers
+        if workers is None:
+            found: list[Any] = []
+            for point in points:
+                self._begin(only, "nfev")
+                found.append(read(self._call(self._fun, only, point), only))
+            return np.stack(found, axis=-1)
+        self._begin(only, "nfev", times=count)
+        values = [read(f, None) for f in self.outside(_mapped, workers, self._sent, list(points))]
+        if len(values) != count:
+            raise ValueError(f"workers: expected {count} values for {count} points, got {len(values)}")
+        return np.array(values)
+
+    def _imaginary(self, f: Any, only: Mask) -> Any:
+        values: Any = np.asarray(f)
         if values.dtype.kind != "c":
             raise TypeError('jac="cs": fun must return complex values for complex x; it returned real ones')
         rows = self._row_count(only)
@@ -551,6 +594,10 @@ class Oracle:
         return product if self.verified else other
 
 
+def _mapped(workers: Map, function: Function, points: list[Array]) -> list[Any]:
+    return list(workers(function, points))
+
+
 def _taken(point: NDArray[Any], h: Any) -> NDArray[np.float64]:
     """Return the differences that are really taken, in the precision of the point."""
     return ((point + np.asarray(h, dtype=point.dtype)) - point).astype(np.float64)
@@ -576,8 +623,23 @@ def _pair(returned: Any) -> tuple[Any, Any]:
     return pair[0], pair[1]
 
 
+class _Bound:
+    """A function with its further arguments; unlike a lambda, worker processes can be sent it."""
+
+    def __init__(self, function: Function, args: tuple[Any, ...]):
+        self._function, self._args = function, args
+
+    def __call__(self, *vectors: Array) -> Any:
+        return self._function(*vectors, *self._args)
+
+
 def _bound(function: Function, args: tuple[Any, ...]) -> Function:
-    return (lambda *vectors: function(*vectors, *args)) if args else function
+    return _Bound(function, args) if args else function
+
+
+def _is_operator(matrix: Any) -> bool:
+    """Say whether this is a sparse matrix or a LinearOperator of SciPy's."""
+    return hasattr(matrix, "shape") and hasattr(matrix, "dot") and not hasattr(matrix, "__array__")
 
 
 def _ones(only: Mask) -> Any:

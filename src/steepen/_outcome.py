@@ -32,10 +32,11 @@ def result_of(loop: Loop) -> Result:
         nfev, njev, nhvp, nhev = end.counts
         best_x = kit.copy(end.best_x) if math.isfinite(end.best_f) else None
         best = Best(best_x, end.best_f, end.best_k)
+        learnt = (direction, loop.carry.memory, end.x, end.g) if direction.inverts else None
         return Result(
             x=kit.copy(end.x), fun=end.f, jac=end.g, success=status.success, status=status,
             message=_message(status, end.error), nit=end.nit, nfev=nfev, njev=njev, nhev=nhev, nhvp=nhvp,
-            best=best, trace=loop.recorder and loop.recorder.finish(end.nit), **common,
+            best=best, trace=loop.recorder and loop.recorder.finish(end.nit), learnt=learnt, **common,
         )  # fmt: skip
 
     def merged(field: Callable[[Ended], Any]) -> Any:

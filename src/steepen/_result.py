@@ -5,8 +5,9 @@ from __future__ import annotations
 import enum
 import os
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import InitVar, dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -20,14 +21,20 @@ from ._optional import load
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ._inverse import InverseHessian
+
 
 class Status(enum.IntEnum):
     """How a run ended; each outcome has one sentence.
+
+    A status is a number, as in SciPy, and prints as its name.
 
     Examples
     --------
     >>> Status.CONVERGED.success, Status.CONVERGED.message
     (True, 'The gradient norm is within gtol.')
+    >>> print(Status.CONVERGED, int(Status.CONVERGED))
+    CONVERGED 0
     """
 
     CONVERGED = 0
@@ -59,6 +66,12 @@ class Status(enum.IntEnum):
     def message(self) -> str:
         """One sentence for a person."""
         return _SENTENCES[self]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __format__(self, spec: str) -> str:
+        return format(int(self) if spec.endswith("d") else self.name, spec)
 
 
 _SENTENCES = {
@@ -286,8 +299,8 @@ class Best:
 
 
 @dataclass(frozen=True)
-class Result:
-    """The outcome of `minimize`; reads like SciPy's OptimizeResult.
+class Result(Mapping[str, Any]):
+    """The outcome of `minimize`; reads like SciPy's OptimizeResult, `res["x"]` and `res.keys()` included.
 
     For a batch of B runs every field has one entry a row: `x` is (B, n), `fun`, `status` and the counts are
     (B,), `message` is a list.
@@ -305,6 +318,7 @@ class Result:
     trace : the Trace, or None
     method : the method's name
     seconds : wall time of the run
+    hess_inv : the inverse Hessian as far as the method has learnt it; see below
 
     Examples
     --------
@@ -312,6 +326,8 @@ class Result:
     >>> res = st.minimize(st.functions["booth"], [0.0, 0.0], method="gd", step=0.05)
     >>> res.success, res.nit, res.njev
     (True, 120, 121)
+    >>> res["nit"], "x" in res
+    (120, True)
     """
 
     x: Array
@@ -330,6 +346,43 @@ class Result:
     trace: Trace | None
     method: str
     seconds: float
+    learnt: InitVar[Any] = None
+
+    def __post_init__(self, learnt: Any) -> None:
+        vars(self)["_learnt"] = learnt  # no field: it is what `hess_inv` is made of, and not for comparing
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in _NAMES:
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_NAMES)
+
+    def __len__(self) -> int:
+        return len(_NAMES)
+
+    @cached_property
+    def hess_inv(self) -> InverseHessian | None:
+        """The inverse Hessian at x as the pairs of the run make it, a `LinearOperator` as L-BFGS-B's.
+
+        From cgd-auto, bfgs and dfp; None from other methods, and for a batch. It is an approximation, good
+        in the directions the run has gone and a guess in others. Bounds are not in it: it stands for the
+        Hessian of f in all variables, of which those that never moved are guesses.
+
+        Examples
+        --------
+        >>> import numpy as np, steepen as st
+        >>> f = st.functions.quadratic(np.diag([1.0, 4.0]))
+        >>> np.diag(st.minimize(f, [1.0, 1.0], gtol=1e-9).hess_inv.todense()).round(6)
+        array([1.  , 0.25])
+        """
+        learnt = vars(self)["_learnt"]
+        if learnt is None:
+            return None
+        from ._inverse import InverseHessian  # here, so that `import steepen` stays light
+
+        return InverseHessian(*learnt)
 
     def row(self, b: int) -> Result:
         """Give the result of one row of a batch, as the single run would have it.
@@ -355,11 +408,13 @@ class Result:
         return Result(**values)
 
     def __repr__(self) -> str:
-        shown = [name for name in Result.__annotations__ if name not in {"best", "trace"}]
+        shown = [name for name in _NAMES if name not in {"best", "trace", "hess_inv"}]
         width = max(map(len, shown))
         lines: list[str] = []
         for name in shown:
             value = getattr(self, name)
-            text = value.name if isinstance(value, Status) else str(value)
-            lines.append(f"{name:>{width}}: " + text.replace("\n", "\n" + " " * (width + 2)))
+            lines.append(f"{name:>{width}}: " + str(value).replace("\n", "\n" + " " * (width + 2)))
         return "\n".join(lines)
+
+
+_NAMES = (*(field.name for field in fields(Result)), "hess_inv")

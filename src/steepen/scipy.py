@@ -13,29 +13,51 @@ True
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.optimize import OptimizeResult  # pyright: ignore[reportUnknownVariableType]
+from scipy.optimize import HessianUpdateStrategy, OptimizeResult  # pyright: ignore
 
-from ._budget import Budget
 from ._carry import State
 from ._minimize import minimize
 from ._result import Result
 
-__all__ = ["bfgs", "cgd", "cgd_auto", "cgd_bfgs", "cgd_dfp", "cgd_fd", "dfp", "gd", "newton"]
-
-_LIMITS = {"maxiter": "iters", "maxfun": "evals", "maxfev": "evals", "maxgrad": "grads"}
+__all__ = ["Method", "bfgs", "cgd", "cgd_auto", "cgd_bfgs", "cgd_dfp", "cgd_fd", "dfp", "gd", "newton"]
 
 
 class Method:
     """A steepen method in the form that SciPy calls.
 
-    The options are `maxiter`, `maxfun` (or `maxfev`) and `maxgrad`, which are hard limits, and all keywords
-    of `steepen.minimize`. The result is an OptimizeResult with steepen's `trace`, `nhvp` and `best` added.
+    The result is an OptimizeResult with steepen's `trace`, `nhvp` and `best` added. A callback ends the run
+    by StopIteration, or by returning True; anything else that it returns is ignored.
+
+    **SciPy drops the name of a difference on its way to a method that is not its own**: `jac="3-point"`,
+    `"cs"` or `"jax"` arrives as None, and would be "2-point". Name it in the options:
+    `options={"gradient": "3-point"}`.
+
+    The options are all keywords of `steepen.minimize`, and SciPy's names with SciPy's meaning:
+
+    maxiter, maxfun or maxfev, maxgrad
+        Iterations, evaluations of f, gradients; hard limits. `None` is SciPy's default: 200 n iterations, any
+        number of evaluations. `inf` is no limit. Without any the limit is steepen's, max(1000, 200 n)
+        iterations.
+    tol, gtol, ftol, xtol
+        As in `steepen.minimize`; gtol wins over tol.
+    gradient
+        "2-point", "3-point", "cs", "jax" or "torch", in place of jac.
+    eps, finite_diff_rel_step
+        The absolute or the relative steps of a difference gradient, one or one a variable.
+    workers
+        A map-like callable, or a number of processes, that evaluates f for a difference gradient. All of its
+        evaluations are counted, also where one of them raises.
+    maxcor, maxls
+        The pairs that cgd-auto keeps; the trials of a line search.
+    return_all
+        Have the iterates in `allvecs`.
+    disp
+        Print a summary at the end.
 
     Examples
     --------
@@ -57,10 +79,12 @@ class Method:
         x0: Any,
         args: tuple[Any, ...] = (),
         *,
+        jac: Any = None,
+        hess: Any = None,
+        hessp: Any = None,
         bounds: Any = None,
         constraints: Any = (),
         callback: Callable[..., Any] | None = None,
-        disp: bool = False,
         **options: Any,
     ) -> Any:
         """Minimise, as SciPy asks for it."""
@@ -68,36 +92,25 @@ class Method:
             raise ValueError(f"constraints: method {self.name!r} does not take constraints")
         if np.ndim(x0) != 1:
             raise ValueError("x0: SciPy's door takes one start point; for a batch call steepen.minimize")
-        if "maxcor" in options:  # L-BFGS-B's word for it
-            options["memory"] = options.pop("maxcor")
-        _check_options(self.name, options)
-        limits = {name: options.pop(option) for option, name in _LIMITS.items() if option in options}
-        if limits:
-            if options.get("budget") is not None:
-                raise ValueError("budget: give either budget or SciPy's limits, not both")
-            options["budget"] = Budget(**limits)
+        if isinstance(hess, HessianUpdateStrategy):
+            raise TypeError(
+                f"hess: method {self.name!r} takes no HessianUpdateStrategy, got {hess!r}; "
+                "steepen.scipy.bfgs and dfp update a Hessian of their own"
+            )
+        if isinstance(hess, str):  # SciPy's names for differences: H·v then comes from the gradient
+            hess = None
         result = minimize(
-            fun, x0, args, self.name, bounds=bounds, callback=callback and _as_scipy_calls(callback),
-            progress=disp, **options,
+            fun, x0, args, self.name, jac=jac, hess=hess, hessp=hessp, bounds=bounds,
+            callback=_as_scipy_calls(callback) if callable(callback) else callback, options=options,
         )  # fmt: skip
-        return as_optimize_result(result)
-
-
-def _check_options(method: str, options: dict[str, Any]) -> None:
-    known = set(inspect.signature(minimize).parameters) | set(_LIMITS)
-    for name in set(options) - known:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(known))}"
-        raise TypeError(f"options: method {method!r} has no {name!r}; {hint}")
-    hess = options.get("hess")
-    if isinstance(hess, str):  # SciPy's names for differences: H·v then comes from the gradient
-        options["hess"] = None
-    elif hess is not None and not callable(hess):
-        raise TypeError(f"hess: expected a callable or the name of a difference, got {hess!r}")
+        found = as_optimize_result(result)
+        if options.get("return_all"):
+            found.allvecs = list(found.trace.x)
+        return found
 
 
 def as_optimize_result(result: Result) -> Any:
-    """Turn a Result into SciPy's OptimizeResult.
+    """Turn a Result into SciPy's OptimizeResult; `hess_inv` is there if the method has it.
 
     Examples
     --------
@@ -105,19 +118,17 @@ def as_optimize_result(result: Result) -> Any:
     >>> as_optimize_result(st.minimize(st.functions["booth"], [0.0, 0.0])).status
     0
     """
-    return OptimizeResult(vars(result) | {"status": int(result.status)})
+    found = OptimizeResult({**result, "status": int(result.status)})
+    if result.hess_inv is None:
+        del found.hess_inv
+    return found
 
 
 def _as_scipy_calls(callback: Callable[..., Any]) -> Callable[[State], Any]:
     """Call as SciPy does: with `intermediate_result` where the callback has that parameter, else with x."""
-    parameters = set(inspect.signature(callback).parameters)
-    if parameters == {"intermediate_result"}:
-        called: Callable[[State], Any] = lambda state: callback(  # noqa: E731
-            intermediate_result=OptimizeResult(x=state.x, fun=state.fun)
-        )
-    else:
-        called = lambda state: callback(state.x)  # noqa: E731
-    return lambda state: called(state) and None  # only StopIteration ends a run, as in SciPy
+    if set(inspect.signature(callback).parameters) == {"intermediate_result"}:
+        return lambda state: callback(intermediate_result=OptimizeResult(x=state.x, fun=state.fun))
+    return lambda state: callback(state.x)
 
 
 gd = Method("gd")

@@ -68,6 +68,8 @@ class Direction:
     """Whether the direction follows a penalty, which a switch can end."""
     unit = False
     """Whether α = 1 is the step that the direction was made for."""
+    inverts = False
+    """Whether the direction learns the inverse Hessian, and has `inverse`."""
 
     def prepare(self, total: int | None, rows: int | None) -> Direction:
         """Fit schedules to a run of `total` iterations and `rows` rows, and check them."""
@@ -112,3 +114,7 @@ class Direction:
     def leave(self, context: Context, x: Array, g: Array, still: Mask, memory: Memory) -> Mask:
         """Prepare a proposal for starts where ∇f vanishes and f can still fall; say for which rows."""
         return False
+
+    def inverse(self, kit: Kit, x: Array, g: Array, memory: Memory) -> Callable[[Array], Array]:
+        """Return v ↦ G·v, G the inverse Hessian learnt up to x, where ∇f is g; `memory` may be used up."""
+        raise NotImplementedError

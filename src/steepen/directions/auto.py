@@ -11,6 +11,7 @@ from the curvature just seen. The probe was a step too: an iteration costs one g
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,6 +82,7 @@ class CGDAuto(Direction):
 
     name = "cgd-auto"
     unit = True
+    inverts = True
 
     def __post_init__(self) -> None:
         if self.memory is not None:
@@ -208,6 +210,15 @@ class CGDAuto(Direction):
             self._restart(context, careful, CAREFUL, memory)
         memory["tries"] = kit.pick(stuck, kit.pick(scaled, 1, 2), tries)
         return scaled | careful
+
+    def inverse(self, kit: Kit, x: Array, g: Array, memory: Memory) -> Callable[[Array], Array]:
+        """Return v ↦ G·v, the last step included."""
+        pairs, scale = Pairs(memory, kit), memory["scale"]
+        if not memory["begun"]:  # the run ended where it began
+            return pairs.apply
+        s, y = x - memory["x"], kit.times(scale, g) - memory["g"]
+        pairs.add(s, y, kit.dot(s, y), kit.norm(s), self._most(x))
+        return lambda v: kit.times(scale, pairs.apply(v))  # the pairs are those of scale·f
 
     def leave(self, context: Context, x: Array, g: Array, still: Mask, memory: Memory) -> Mask:
         """Look for a way down from a start without a gradient: a direction in which f bends down.

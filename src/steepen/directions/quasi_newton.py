@@ -5,6 +5,7 @@ Pairs with yᵀs ≤ 1e-10·‖y‖‖s‖ are skipped: the matrix keeps its las
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,6 +29,10 @@ class Approximation:
 
     def learn(self, context: Context, x: Array, f: Scalar, g: Array, memory: Memory) -> None:
         """Update the matrix by the last step."""
+        self.update(context.kit, x, g, memory)
+
+    def update(self, kit: Kit, x: Array, g: Array, memory: Memory) -> None:
+        """Update the matrix by the step to x."""
         if "x" in memory:
             s, y = x - memory["x"], g - memory["g"]
             a, b = (s, y) if self.inverse else (y, s)
@@ -35,7 +40,7 @@ class Approximation:
                 memory["matrix"],
                 a,
                 b,
-                context.kit,
+                kit,
                 product_form=(self.rule == "bfgs") == self.inverse,
             )
         memory["x"], memory["g"] = x, g
@@ -55,6 +60,7 @@ class _QuasiNewton(Direction):
     """p = −G·∇f, G the approximation of the inverse Hessian."""
 
     unit = True
+    inverts = True
     _inverse: Approximation
 
     def start(self, x: Array, kit: Kit) -> Memory:
@@ -75,6 +81,11 @@ class _QuasiNewton(Direction):
         held, diagonal = context.box.held(x, g), kit.xp.linalg.diagonal(matrix)
         free = context.free(x, g, g)
         return -without(lambda v: _matrix.apply(matrix, v, kit), free, held, diagonal, kit), 0.0
+
+    def inverse(self, kit: Kit, x: Array, g: Array, memory: Memory) -> Callable[[Array], Array]:
+        """Return v ↦ G·v, the last step included."""
+        self._inverse.update(kit, x, g, memory)
+        return lambda v: _matrix.apply(memory["matrix"], v, kit)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,274 @@
+"""What comes back: a result that reads like SciPy's, a status with a name, the inverse Hessian."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import scipy.optimize as so
+from scipy.sparse.linalg import LinearOperator
+
+import steepen as st
+import steepen.scipy
+
+LEARNERS = ["cgd-auto", "bfgs", "dfp"]
+
+
+def bowl(x):
+    return ((x - 1) ** 2).sum(axis=-1)
+
+
+def bowl_der(x):
+    return 2 * (x - 1)
+
+
+# --- the mapping ----------------------------------------------------------------------------------
+
+
+def test_a_result_reads_as_an_optimize_result_does():
+    res = st.minimize(bowl, [3.0, 4.0], jac=bowl_der)
+    theirs = so.minimize(bowl, [3.0, 4.0], jac=bowl_der, method="L-BFGS-B")
+    assert set(theirs) <= set(res.keys())
+    for name in res:
+        assert name in res
+        assert res[name] is getattr(res, name)
+    assert "grad" not in res
+    assert res.get("grad", 3) == 3
+    assert dict(res)["nit"] == res.nit
+    assert len(res) == len(list(res.items()))
+    with pytest.raises(KeyError, match="grad"):
+        res["grad"]
+
+
+def test_the_names_of_a_result_say_nothing_of_how_it_is_made():
+    res = st.minimize(bowl, [3.0, 4.0], jac=bowl_der)
+    assert not [name for name in res if name.startswith("_")]
+    assert "_learnt" not in repr(res)
+    for name in ("_learnt", "learnt", "row"):
+        with pytest.raises(KeyError):
+            res[name]
+
+
+# --- the status -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", st.Status)
+def test_a_status_prints_as_its_name_and_counts_as_its_number(status, capsys):
+    print(status)  # noqa: T201
+    assert capsys.readouterr().out == f"{status.name}\n"
+    assert str(status) == f"{status}" == "{}".format(status) == "%s" % status == status.name  # noqa: UP031, UP032
+    assert f"{status:>20}" == f"{status.name:>20}"
+    assert f"{status:d}" == "%d" % status == str(int(status))  # noqa: UP031
+    assert status == int(status)
+    assert np.asarray(status).dtype.kind == "i"
+    assert pickle.loads(pickle.dumps(status)) is status
+
+
+def test_the_door_has_the_number():
+    res = so.minimize(bowl, [3.0, 4.0], jac=bowl_der, method=steepen.scipy.gd, options={"maxiter": 0})
+    assert type(res.status) is int
+    assert res.status == st.Status.MAX_ITERATIONS
+
+
+# --- the inverse Hessian --------------------------------------------------------------------------
+
+
+def linear(rng, n):
+    """Least squares: the covariance of the estimate is (XᵀX)⁻¹, for noise of variance 1."""
+    X = rng.standard_normal((200, n)) * np.exp(rng.uniform(-1, 1, n))
+    y = X @ rng.standard_normal(n) + rng.standard_normal(200)
+
+    def fun(b):
+        return 0.5 * ((X @ b - y) ** 2).sum()
+
+    return fun, lambda b: X.T @ (X @ b - y), lambda b: X.T @ X
+
+
+def logistic(rng, n):
+    """Logistic regression: the covariance is the inverse of the Hessian at the estimate."""
+    X = rng.standard_normal((200, n))
+    Z = X * np.where(X @ rng.standard_normal(n) + 2 * rng.logistic(size=200) > 0, 1.0, -1.0)[:, None]
+
+    def against(b):
+        return 0.5 * (1 - np.tanh(Z @ b / 2))
+
+    def hess(b):
+        p = against(b)
+        return Z.T @ (Z * (p * (1 - p))[:, None])
+
+    return lambda b: np.logaddexp(0, -Z @ b).sum(), lambda b: -Z.T @ against(b), hess
+
+
+@pytest.mark.parametrize("method", LEARNERS)
+@pytest.mark.parametrize(
+    ("model", "n", "within"),
+    [
+        (linear, 1, 0.01),
+        (linear, 2, 0.01),
+        (linear, 5, 0.01),
+        (linear, 40, 0.4),  # by BLAS from 32 on; a run that takes fewer steps than n has not seen them all
+        (logistic, 2, 0.1),
+        (logistic, 5, 0.1),
+        (logistic, 10, 0.2),
+    ],
+)
+def test_standard_errors_of_a_regression(method, model, n, within):
+    fun, grad, hess = model(np.random.default_rng(n), n)
+    res = st.minimize(fun, np.zeros(n), jac=grad, method=method, gtol=1e-7)
+    assert res.success
+    exact = np.sqrt(np.diag(np.linalg.inv(hess(res.x))))
+    np.testing.assert_allclose(np.sqrt(np.diag(res.hess_inv.todense())), exact, rtol=within)
+    door = getattr(steepen.scipy, method.replace("-", "_"))
+    theirs = so.minimize(fun, np.zeros(n), jac=grad, method=door, tol=1e-7)
+    np.testing.assert_array_equal(theirs.hess_inv.todense(), res.hess_inv.todense())
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_it_is_that_of_f_and_not_of_f_scaled(scale):
+    fun, grad, hess = linear(np.random.default_rng(3), 3)
+    res = st.minimize(lambda b: scale * fun(b), np.zeros(3), jac=lambda b: scale * grad(b), gtol=1e-7 * scale)
+    np.testing.assert_allclose(
+        res.hess_inv.todense(), np.linalg.inv(hess(0)) / scale, rtol=1e-3, atol=1e-6 / scale
+    )
+
+
+@pytest.mark.parametrize("method", LEARNERS)
+@pytest.mark.parametrize("n", [3, 40])
+def test_it_is_a_symmetric_positive_definite_operator(method, n):
+    fun, grad, _ = logistic(np.random.default_rng(n), n)
+    G = st.minimize(fun, np.zeros(n), jac=grad, method=method).hess_inv
+    assert isinstance(G, LinearOperator)
+    assert isinstance(so.minimize(fun, np.zeros(n), jac=grad, method="L-BFGS-B").hess_inv, LinearOperator)
+    dense, v = G.todense(), np.arange(1.0, n + 1)
+    np.testing.assert_array_equal(dense, dense.T)
+    assert np.linalg.eigvalsh(dense).min() > 0
+    for product in (G @ v, G.matvec(v), G.T @ v, G.H @ v, G.rmatvec(v), (G @ v[:, None])[:, 0], G(v)):
+        np.testing.assert_allclose(product, dense @ v, rtol=1e-9, atol=1e-9 * np.abs(dense).max())
+    np.testing.assert_array_equal(np.asarray(G), dense)
+    assert G.shape == (n, n)
+
+
+@pytest.mark.parametrize("method", LEARNERS)
+def test_reading_it_changes_nothing(method):
+    fun, grad, _ = logistic(np.random.default_rng(4), 4)
+    res = st.minimize(fun, np.zeros(4), jac=grad, method=method)
+    unread = pickle.dumps(res)
+    first = res.hess_inv.todense()
+    for other in (res, copy.deepcopy(res), pickle.loads(unread), pickle.loads(pickle.dumps(res))):
+        np.testing.assert_array_equal(other.hess_inv.todense(), first)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(res.hess_inv)).todense(), first)
+
+
+@pytest.mark.parametrize("method", LEARNERS)
+def test_a_resumed_run_has_that_of_the_whole_one(method, tmp_path):
+    fun, grad, _ = logistic(np.random.default_rng(4), 4)
+
+    def run(iters, **keywords):
+        return st.minimize(
+            fun, np.zeros(4), jac=grad, method=method, budget=st.Budget(iters=iters), gtol=0.0, **keywords
+        )
+
+    run(4, checkpoint=tmp_path / "run.npz")
+    resumed = run(8, checkpoint=tmp_path / "run.npz")
+    np.testing.assert_array_equal(resumed.hess_inv.todense(), run(8).hess_inv.todense())
+
+
+@pytest.mark.parametrize("method", LEARNERS)
+def test_a_run_that_ends_where_it_began_has_the_identity(method):
+    res = st.minimize(bowl, [1.0, 1.0], jac=bowl_der, method=method)
+    assert res.nit == 0
+    np.testing.assert_array_equal(res.hess_inv.todense(), np.eye(2))
+
+
+def test_a_run_that_was_lost_still_has_what_it_learnt():
+    def fun(x):
+        return np.nan if x[0] < 1.5 else bowl(x)
+
+    res = st.minimize(fun, [3.0, 4.0], jac=bowl_der, method="bfgs", step=0.2)
+    assert res.status == st.Status.NONFINITE_VALUE
+    assert np.isfinite(res.hess_inv.todense()).all()
+
+
+@pytest.mark.parametrize("method", ["gd", "newton", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp"])
+def test_other_methods_have_none(method):
+    assert st.minimize(bowl, [3.0, 4.0], jac=bowl_der, method=method).hess_inv is None
+    door = getattr(steepen.scipy, method.replace("-", "_"))
+    assert "hess_inv" not in so.minimize(bowl, [3.0, 4.0], jac=bowl_der, method=door)
+
+
+def test_a_batch_has_none():
+    batch = st.minimize(bowl, np.full((3, 2), 4.0), jac=bowl_der)
+    assert batch.hess_inv is None
+    assert batch.row(1).hess_inv is None
+
+
+def test_bounds_are_not_in_it():
+    H = np.array([[2.0, 1.0], [1.0, 3.0]])
+    res = st.minimize(
+        lambda x: 0.5 * x @ H @ x,
+        [3.0, 4.0],
+        jac=lambda x: H @ x,
+        bounds=[(1, None), (None, None)],
+        gtol=1e-9,
+    )
+    assert res.x[0] == 1
+    v = np.array([0.0, 1.0])
+    # along the bound the run knows the curvature: G maps the change of the gradient to the step
+    np.testing.assert_allclose(res.hess_inv @ (H @ v), v, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("library", ["torch", "jax.numpy"])
+def test_arrays_of_other_libraries_have_a_numpy_operator(library):
+    xp = pytest.importorskip(library)
+    x0 = xp.asarray(np.array([3.0, 4.0], dtype=np.float32))
+    G = st.minimize(lambda x: ((x - 1) ** 2).sum(), x0).hess_inv
+    assert isinstance(G @ np.ones(2), np.ndarray)
+    np.testing.assert_allclose(np.asarray(G) @ [-2.0, -3.0], [-1.0, -1.5], rtol=1e-3)
+
+
+# --- inputs that SciPy takes ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("as_given", [float, np.float64, np.array, lambda g: np.array([g])])
+@pytest.mark.parametrize("method", ["gd", "newton", "bfgs", "cgd-fd", "cgd-auto"])
+def test_a_gradient_of_one_variable_may_be_a_number(method, as_given):
+    door = getattr(steepen.scipy, method.replace("-", "_"))
+
+    def fun(x):
+        return (x[0] - 1) ** 2
+
+    def grad(x):
+        return as_given(2 * (x[0] - 1)) if not np.iscomplexobj(x) else 2 * (x - 1)
+
+    keywords = {"jac": grad, "hess": lambda x: as_given(2.0)}
+    for res in (
+        st.minimize(fun, [3.0], method=method, **keywords),
+        so.minimize(fun, [3.0], method=door, **keywords),
+        st.minimize(lambda x: (fun(x), grad(x)), [3.0], method=method, jac=True),
+    ):
+        assert res.success
+        np.testing.assert_allclose(res.x, [1.0], atol=1e-5)
+        assert res.jac.shape == (1,)
+
+
+def test_a_number_is_no_gradient_of_two_variables():
+    with pytest.raises(ValueError, match=r"jac: expected shape \(2,\), got shape \(\)"):
+        st.minimize(bowl, [3.0, 4.0], jac=lambda x: 1.0)
+
+
+@pytest.mark.parametrize("dtype", [">f8", "<f8", ">f4", "<f4", ">i4", "<i8"])
+def test_x0_may_have_any_byte_order(dtype):
+    x0 = np.array([3, 4], dtype=dtype)
+    own = x0.astype(x0.dtype.newbyteorder("="))
+    for call in (
+        lambda x: st.minimize(bowl, x, jac=lambda x: bowl_der(x).astype(dtype)),
+        lambda x: so.minimize(bowl, x, jac=bowl_der, method=steepen.scipy.cgd_auto),
+    ):
+        res = call(x0)
+        assert res.success
+        assert res.x.dtype == (np.float32 if dtype.endswith("f4") else np.float64)
+        assert res.x.dtype.isnative
+        if dtype.endswith("f8"):
+            np.testing.assert_array_equal(res.x, call(own).x)
+    batch = st.minimize(bowl, np.stack([x0, x0]), jac=bowl_der)
+    assert batch.success.all()
