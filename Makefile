@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 OUT ?= out
 JOBS ?= 2
 
-.PHONY: reproduce test test-rounding lint types unit browser bench clean
+.PHONY: reproduce test test-rounding lint types unit browser bench campaign clean
 
 reproduce: $(VENV)/.ready
 	$(BIN)/steepen reproduce --out $(OUT)
@@ -35,6 +35,10 @@ test-rounding: $(VENV)/.ready
 bench: $(VENV)/.ready
 	-$(BIN)/python benchmarks/core.py
 	$(BIN)/steepen bench --out $(OUT)/bench
+
+# a hundred thousand runs against the contract (docs/reliability.md); what was run before is kept in $(OUT)/campaign
+campaign: $(VENV)/.ready
+	$(BIN)/python -m tests.campaign --jobs $(JOBS) --out $(OUT)/campaign --page docs/reliability.md
 
 # one set of pinned versions, for the tests and for the paper
 $(VENV)/.ready: pyproject.toml constraints.txt

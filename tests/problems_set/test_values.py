@@ -1,6 +1,5 @@
 """Values against the formulas written a second time, and against values printed in the literature."""
 
-import re
 from typing import Any
 
 import numpy as np
@@ -8,18 +7,7 @@ import pytest
 
 from steepen.problems import Problem, problems, suite
 
-# Fits to data: their values are held to printed ones below, or to NIST's.
-FITS = {"gaussian", "meyer", "kowalik-osborne", "osborne-1", "osborne-2"}
-
-
-def stem(name: str) -> str:
-    """Return a name without the dimension at its end."""
-    short = re.sub(r"-\d+$", "", name)
-    return name if name in {"penalty-1", "penalty-2"} or f"{name}-4" in problems else short
-
-
-def formula_name(p: Problem) -> str:
-    return stem(p.name) if p.suite == "mgh" and "n =" in p.title else p.name
+from .formulas import FITS, formula_name
 
 
 def cases() -> list[Any]:

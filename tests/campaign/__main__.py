@@ -1,0 +1,91 @@
+"""Run the campaign: `make campaign`, or `python -m tests.campaign --runs 5000 --out out/campaign`.
+
+Blocks of runs are saved as they end; a campaign that was stopped goes on from there (remove the folder to
+begin anew). `--case 17` runs one case and says what came of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is loaded
+
+from . import peers, report, trial
+from .cases import case
+
+BLOCK = 500
+
+
+def run_block(first: int, last: int) -> dict[str, Any]:
+    """Run the cases of a block; return the counts and the faults."""
+    began = time.process_time()
+    statuses, verdicts = Counter[str](), Counter[str]()
+    faults: list[dict[str, Any]] = []
+    others: dict[str, Counter[str]] = {name: Counter() for name in ("steepen", *peers.METHODS)}
+    for number in range(first, last):
+        one = case(number)
+        outcome = trial.run(one)
+        statuses.update(outcome.statuses)
+        verdicts.update(verdict.partition(":")[0] for verdict in outcome.verdicts)
+        faults += [fault._asdict() | {"case": number, "call": one.call()} for fault in outcome.faults]
+        for name, said in peers.run(one).items():
+            others[name].update(said)
+        if peers.takes(one):
+            said = {fault.kind for fault in outcome.faults} | set(outcome.verdicts)
+            others["steepen"].update(["runs", *said, *["success"] * len(outcome.verdicts)])
+    seconds = time.process_time() - began
+    return {
+        "runs": last - first,
+        "statuses": statuses,
+        "verdicts": verdicts,
+        "faults": faults,
+        "peers": others,
+        "seconds": seconds,
+    }
+
+
+def main() -> None:
+    """Run what is not yet run, then write the report."""
+    parser = argparse.ArgumentParser(prog="python -m tests.campaign", description=__doc__)
+    parser.add_argument("--runs", type=int, default=100_000)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("out/campaign"))
+    parser.add_argument("--page", type=Path, help="also write the figures into this page")
+    parser.add_argument("--case", type=int, help="run this one only")
+    given = parser.parse_args()
+    if given.case is not None:
+        one = case(given.case)
+        print(one.call(), trial.run(one), peers.run(one), sep="\n")
+        return
+    given.out.mkdir(parents=True, exist_ok=True)
+    blocks = {
+        given.out / f"{first:07d}-{min(first + BLOCK, given.runs):07d}.json": (
+            first,
+            min(first + BLOCK, given.runs),
+        )
+        for first in range(0, given.runs, BLOCK)
+    }
+    with ProcessPoolExecutor(given.jobs) as pool:
+        waiting = {
+            pool.submit(run_block, *block): path for path, block in blocks.items() if not path.exists()
+        }
+        for done, future in enumerate(as_completed(waiting), 1):
+            waiting[future].write_text(json.dumps(future.result()))
+            print(f"\r{done} of {len(waiting)} blocks", end="", flush=True)
+    found = [json.loads(path.read_text()) for path in blocks]
+    (given.out / "failures.md").write_text(report.failures(found))
+    figures = report.table(found)
+    print("\n" + figures)
+    if given.page is not None:
+        given.page.write_text(report.insert(figures, given.page.read_text()))
+
+
+if __name__ == "__main__":
+    main()

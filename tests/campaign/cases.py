@@ -1,0 +1,179 @@
+"""The campaign's table: case i is the same call of `minimize` always and everywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import steepen as st
+
+from .targets import Target, targets
+
+METHODS = ("cgd-auto", "gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp")
+PENALISED = ("cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp")
+DIFFERENCES = ("2-point", "3-point")
+LARGE = 30
+"""From this n on runs are a few iterations long: the time goes into many runs."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call of `minimize`; `derivatives` says where gradients come from.
+
+    "own": fun brings grad (and H·v, H); "given": jac is a callable; "pair": jac=True; else it is the
+    difference scheme. `more` are ftol, xtol and r.
+    """
+
+    number: int
+    target: Target
+    method: str
+    x0: Any
+    derivatives: str
+    step: float | None
+    lam: float | None
+    bounds: tuple[tuple[float, float], ...] | None
+    budget: tuple[tuple[str, int], ...]
+    gtol: float | None
+    more: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def limits(self) -> dict[str, int]:
+        return dict(self.budget)
+
+    @property
+    def batch(self) -> bool:
+        return self.x0.ndim == 2
+
+    @property
+    def tolerance(self) -> float:
+        """The gtol that holds."""
+        if self.gtol is not None:
+            return self.gtol
+        return 1e-5 if self.x0.dtype == np.float64 else 1e-3
+
+    @property
+    def differences(self) -> bool:
+        return self.derivatives in DIFFERENCES
+
+    def settings(self) -> dict[str, Any]:
+        """Return the arguments of `minimize` that are no functions."""
+        given: dict[str, Any] = {"method": self.method, "budget": st.Budget(**self.limits)}
+        if self.differences:
+            given["jac"] = self.derivatives
+        for name in ("step", "lam", "bounds", "gtol"):
+            if getattr(self, name) is not None:
+                given[name] = getattr(self, name)
+        return given | dict(self.more)
+
+    def call(self) -> str:
+        """Return the run as one line of Python, after `from tests.campaign.cases import *`."""
+        own = self.target.second is not None and self.derivatives == "own"
+        functions = {"pair": "lambda x: (t.fun(x), t.grad(x))", "own": "t.second" if own else "t.fun"}
+        x0 = f"np.array({self.x0.tolist()}, np.{self.x0.dtype})" if self.target.n < LARGE else "x0"
+        given = [functions.get(self.derivatives, "t.fun"), x0]
+        if not (own or self.differences):
+            given.append("jac=True" if self.derivatives == "pair" else "jac=t.grad")
+        given += [f"{k}={v!r}" for k, v in self.settings().items() if k != "budget"]
+        given.append(f"budget=st.Budget({', '.join(f'{k}={v}' for k, v in self.budget)})")
+        text = f't = targets()["{self.target.name}"]; st.minimize({", ".join(given)})'
+        return text if self.target.n < LARGE else f"x0 = case({self.number}).x0; {text}"
+
+
+@cache
+def _groups() -> dict[str, list[Target]]:
+    groups: dict[str, list[Target]] = {}
+    for target in targets().values():
+        group = "large" if target.n >= LARGE else target.group
+        groups.setdefault(group, []).append(target)
+    return groups
+
+
+def case(number: int) -> Case:
+    """Return case i. All draws come from its number alone."""
+    rng = np.random.default_rng([2026, number])
+
+    def one_of(*choices: Any) -> Any:
+        return choices[int(rng.integers(len(choices)))]
+
+    def with_odds(odds: dict[Any, float]) -> Any:
+        keys = list(odds)
+        return keys[int(rng.choice(len(keys), p=np.array(list(odds.values())) / sum(odds.values())))]
+
+    group = with_odds({"hostile": 45, "functions": 30, "problems": 22, "large": 3})
+    target = one_of(*_groups()[group])
+    large = group == "large"
+    method = METHODS[int(rng.integers(len(METHODS)))] if rng.random() < 0.7 else "cgd-auto"
+    if large and method == "newton" and target.n > 100:
+        method = "cgd"
+    rows = int(rng.integers(1, 4)) if rng.random() < 0.2 else None
+    x0 = _start(target, rng, with_odds, rows)
+    derivatives = with_odds({"own": 2, "given": 3, "pair": 2, "2-point": 2, "3-point": 1})
+    if target.n > 100 and derivatives in DIFFERENCES:
+        derivatives = "given"
+    step = lam = None
+    if rng.random() < 0.4:
+        step = (
+            float(10.0 ** rng.uniform(-12, 12)) if rng.random() < 0.5 else one_of(1e-3, 0.01, 0.1, 1.0, 10.0)
+        )
+    if method in PENALISED and rng.random() < 0.6:
+        lam = float(one_of(-1, 1) * 10.0 ** one_of(rng.uniform(-10, 10), rng.uniform(-3, 1)))
+    bounds = _bounds(target, rng, with_odds, x0.dtype) if rng.random() < 0.25 else None
+    most = one_of(0, 1, 2, 3) if large else one_of(5, 30, 100, 300)
+    if target.n > 4 and (method == "newton" or derivatives in DIFFERENCES):
+        most = min(most, 30)
+    budget: dict[str, int] = {"iters": most}
+    match with_odds({"iters": 4, "evals": 2, "grads": 2, "all": 1}):
+        case "evals":
+            budget["evals"] = int(rng.integers(1, 3 * most + 2))
+        case "grads":
+            budget["grads"] = int(rng.integers(1, 2 * most + 2))
+        case "all":
+            budget |= {"evals": int(rng.integers(1, 40)), "grads": int(rng.integers(1, 40))}
+        case _:
+            pass
+    gtol = with_odds({None: 6, 0.0: 1, 1e-12: 2, 1e-8: 1})
+    more: dict[str, float] = {}
+    if rng.random() < 0.08:
+        more[one_of("ftol", "xtol")] = one_of(1e-12, 1e-9, 1e-4)
+    if method == "cgd-fd" and rng.random() < 0.3:
+        more["r"] = float(10.0 ** rng.uniform(-12, 12))
+    limits, rest = tuple(budget.items()), tuple(more.items())
+    return Case(number, target, method, x0, derivatives, step, lam, bounds, limits, gtol, rest)
+
+
+def _start(target: Target, rng: Any, with_odds: Any, rows: int | None) -> Any:
+    shape = (target.n,) if rows is None else (rows, target.n)
+    x0 = target.centre + target.spread * rng.uniform(-1, 1, size=shape)
+    match with_odds({"plain": 50, "near": 25, "far": 25}):
+        case "near":
+            x0 = x0 * 10.0 ** rng.uniform(-3, 3)
+        case "far":
+            with np.errstate(over="ignore"):
+                x0 = x0 * 10.0 ** rng.uniform(-300, 300)
+        case _:
+            pass
+    single = rng.random() < 0.15 and target.unit == 1.0
+    kind = np.float32 if single else np.float64
+    most = 0.1 * float(np.finfo(kind).max)
+    return np.clip(x0, -most, most).astype(kind)
+
+
+def _bounds(target: Target, rng: Any, with_odds: Any, kind: Any) -> tuple[tuple[float, float], ...]:
+    width = np.maximum(np.maximum(target.spread, abs(target.centre)), 0.1 * target.unit)
+    low = target.centre - width * rng.uniform(0, 2, size=target.n)
+    high = low + width * rng.uniform(0, 3, size=target.n)
+    match with_odds({"box": 4, "half": 2, "some equal": 2, "all equal": 0.3}):
+        case "half":
+            low[rng.random(target.n) < 0.5] = -np.inf
+            high[rng.random(target.n) < 0.5] = np.inf
+        case "some equal":
+            same = rng.random(target.n) < 0.5
+            high[same] = low[same]
+        case "all equal":
+            high = low.copy()
+        case _:
+            pass
+    return tuple((float(a), float(b)) for a, b in zip(low.astype(kind), high.astype(kind), strict=True))

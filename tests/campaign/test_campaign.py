@@ -1,0 +1,208 @@
+"""A thousand runs of the campaign, and the instruments it is made with."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import steepen as st
+
+from . import trial
+from .cases import METHODS, Case, case
+from .referee import Claim, exact_gradient, judge
+from .report import insert
+from .targets import Target, targets
+
+RUNS, BLOCK = 1000, 50
+
+
+@pytest.mark.parametrize("first", range(0, RUNS, BLOCK))
+def test_every_run_keeps_the_contract(first: int):
+    broken: list[str] = []
+    for number in range(first, first + BLOCK):
+        one = case(number)
+        broken += [f"{number}: {fault}\n    {one.call()}" for fault in trial.run(one).faults]
+    assert not broken, "\n".join(broken)
+
+
+# --- the table ---------------------------------------------------------------------------------------------
+
+
+def test_a_case_is_the_same_every_time():
+    assert case(17).call() == case(17).call() != case(18).call()
+
+
+def test_the_thousand_hold_every_method_and_most_targets():
+    cases = [case(number) for number in range(RUNS)]
+    assert {one.method for one in cases} == set(METHODS)
+    assert {one.derivatives for one in cases} == {"own", "given", "pair", "2-point", "3-point"}
+    assert {str(one.x0.dtype) for one in cases} == {"float32", "float64"}
+    assert len({one.target.name for one in cases}) > 0.8 * len(targets())
+    assert 0.1 < np.mean([one.batch for one in cases]) < 0.3
+
+
+HOSTILE = [t for t in targets().values() if t.group == "hostile"]
+
+
+@pytest.mark.parametrize("target", HOSTILE, ids=lambda t: t.name)
+def test_floats_agree_with_the_formula_at_fifty_digits(target: Target):
+    assert target.exact is not None
+    rng = np.random.default_rng(1)
+    for x in target.centre + target.spread * rng.uniform(-1, 1, size=(3, target.n)):
+        with np.errstate(all="ignore"), mp.workdps(50):
+            f, g = float(target.fun(x)), target.grad(x)
+            exact, slope = target.exact([mp.mpf(float(t)) for t in x]), exact_gradient(target, x)
+        if math.isfinite(f):
+            size = abs(f) + float(abs(g) @ abs(x))
+            assert abs(f - float(exact)) <= max(1e-12, 2 * target.noise) * size + 1e-322
+            assert np.abs(g - slope).max() <= 1e-11 * np.abs(slope).max() + 1e-322
+
+
+def test_figures_go_between_the_marks_of_a_page():
+    page = "# Title\n<!-- campaign: by make -->\nold\n<!-- /campaign -->\nend\n"
+    changed = insert("new", page)
+    assert changed == "# Title\n<!-- campaign: by make -->\nnew\n<!-- /campaign -->\nend\n"
+    assert insert("new", changed) == changed
+    with pytest.raises(ValueError, match="marks"):
+        insert("new", "no marks")
+
+
+# --- the referee, where the truth is known in closed form -------------------------------------------------
+
+
+def verdict(name: str, x: Any, gtol: float | None = None, **changes: Any) -> str:
+    target, x = targets()[name], np.array(x, dtype=float)
+    one = replace(case(0), target=target, x0=x, derivatives="given", bounds=None, **changes)
+    return judge(one, Claim(x, float(target.fun(x)), target.grad(x), gtol)).partition(":")[0]
+
+
+LOWEST = -math.log(50) / 50  # of exp(50x) − x
+
+
+@pytest.mark.parametrize(
+    ("name", "x", "word"),
+    [
+        ("exp50", [5.0], "false"),
+        ("exp50", [LOWEST], "right"),
+        ("exp50", [LOWEST + 1e-6], "right"),  # 1e-9 of f above the minimum
+        ("exp50", [LOWEST + 1e-3], "false"),
+        ("functions:rosenbrock", [1.0, 1.0 + 1e-9], "right"),
+        ("functions:rosenbrock", [1.001, 1.002], "false"),
+        ("functions:rosenbrock", [-1.2, 1.0], "false"),
+        ("problems:brown-badly-scaled", [1e6, 2e-6], "right"),
+        ("problems:brown-badly-scaled", [1e6, 0.0], "false"),
+        ("power-8", [1e-3, 0.0], "false"),  # flat, and yet not at its lowest
+        ("linear", [1.0] * 8, "false"),
+        ("kink", [1.0, 1.0], "right"),
+        ("offset", [1.0001, 1.0], "right"),  # 1e-8 above 2e10
+        ("sphere-noise1e-06", [1e-4, 1e-4], "right"),
+        ("sphere-noise1e-06", [0.1, 0.1], "false"),
+        ("problems:misra1a-1", st.problems["misra1a-1"].certified, "right"),
+        ("problems:misra1a-1", [500.0, 1e-4], "false"),
+    ],
+)
+def test_the_referee_knows_the_lowest_value(name: str, x: Any, word: str):
+    assert verdict(name, x) == word
+
+
+@pytest.mark.parametrize(
+    ("x", "gtol", "word"),
+    [
+        ([1e-6, 0.0], 2.1e-6, "right"),
+        ([1e-6, 0.0], 1.9e-6, "false"),
+        ([1e-200, 0.0], 0.0, "false"),  # its square is zero, it is not
+        ([0.0, 0.0], 0.0, "right"),
+    ],
+)
+def test_the_referee_knows_the_gradient(x: Any, gtol: float, word: str):
+    assert verdict("functions:sphere", x, gtol) == word
+
+
+def test_a_gradient_that_is_wrong_in_its_floats_is_the_functions_own_error():
+    sphere = targets()["functions:sphere"]
+    wrong = replace(sphere, grad=lambda x: 2 * x - 0.01)
+    one = replace(case(0), target=wrong, derivatives="given", bounds=None)
+    x = np.array([0.005, 0.005])
+    assert judge(one, Claim(x, float(wrong.fun(x)), wrong.grad(x), 1e-5)) == "own error"
+
+
+def test_what_differences_cannot_see_is_counted_apart():
+    target = targets()["functions:rosenbrock"]
+    one = replace(case(0), target=target, derivatives="2-point", bounds=None)
+    for move, word in ((1e-6, "own error"), (1e-3, "false")):
+        x = np.array([1.0 + move, (1.0 + move) ** 2])  # on the valley's floor: the gradient is 2·move
+        for gtol in (0.0, None):
+            assert judge(one, Claim(x, float(target.fun(x)), 0 * x, gtol)).partition(":")[0] == word
+
+
+def test_the_referee_stays_inside_the_bounds():
+    bounds = ((2.0, 3.0), (-1.0, 1.0))
+    x = np.array([2.0, 0.0])
+    one = replace(case(0), target=targets()["functions:sphere"], bounds=bounds, derivatives="given")
+    lowest, converged = Claim(x, 4.0, 2 * x, None), Claim(x, 4.0, 2 * x, 1e-9)
+    assert judge(one, lowest) == judge(one, converged) == "right"
+    assert judge(replace(one, bounds=None), lowest).startswith("false")
+    assert judge(replace(one, bounds=None), converged).startswith("false")
+
+
+# --- a library that breaks its word is found out ---------------------------------------------------------
+
+
+def plain() -> Case:
+    """Return a run on the sphere that has nothing special to it."""
+    one = replace(
+        case(0), target=targets()["functions:sphere"], x0=np.array([1.0, 2.0]), method="gd", step=0.1
+    )
+    return replace(one, derivatives="given", bounds=None, lam=None, gtol=None, budget=(("iters", 300),))
+
+
+def kinds_with(monkeypatch: pytest.MonkeyPatch, change: Any) -> set[str]:
+    honest = st.minimize
+
+    def dishonest(*args: Any, **kwargs: Any) -> Any:
+        return change(honest(*args, **kwargs))
+
+    monkeypatch.setattr(st, "minimize", dishonest)
+    return {fault.kind for fault in trial.run(plain()).faults}
+
+
+def test_an_honest_run_has_no_faults():
+    outcome = trial.run(plain())
+    assert (outcome.statuses, outcome.verdicts, outcome.faults) == (["CONVERGED"], ["right"], [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("exception", lambda res: 1 / 0),
+        ("warning", lambda res: (np.float64(1e308) * 10, res)[1]),
+        ("count", lambda res: replace(res, njev=res.njev + 1)),
+        ("overrun", lambda res: replace(res, nit=301)),
+        ("value", lambda res: replace(res, fun=res.fun * (1 + 1e-15))),
+        ("value", lambda res: replace(res, jac=0 * res.jac)),
+        ("best", lambda res: replace(res, best=replace(res.best, fun=res.fun + 1.0))),
+        ("trace", lambda res: replace(res, nit=res.nit - 1)),
+        ("status", lambda res: replace(res, status=st.Status.NONFINITE_VALUE, success=False)),
+        ("finite", lambda res: replace(res, fun=math.nan)),
+        ("false success", lambda res: replace(res, x=np.ones(2), fun=2.0, jac=np.full(2, 2.0))),
+    ],
+)
+def test_a_broken_promise_is_found(monkeypatch: pytest.MonkeyPatch, kind: str, change: Any):
+    assert kind in kinds_with(monkeypatch, change)
+
+
+def test_a_call_outside_the_bounds_is_found(monkeypatch: pytest.MonkeyPatch):
+    honest = st.minimize
+
+    def straying(fun: Any, x0: Any, **given: Any) -> Any:
+        fun(x0 - 100)
+        return honest(fun, x0, **given)
+
+    monkeypatch.setattr(st, "minimize", straying)
+    one = replace(plain(), bounds=((-5.0, 5.0), (-5.0, 5.0)))
+    assert {fault.kind for fault in trial.run(one).faults} == {"bounds", "count"}
