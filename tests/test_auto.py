@@ -231,7 +231,9 @@ def test_unbounded_below(fun: Any, grad: Any, x0: Any) -> None:
         assert not res.success
         assert res.nit < 400
         assert np.isfinite(res.x).all()
-        assert -1e-8 * np.finfo(float).max <= res.fun == res.best.fun == seen(fun)(res.x) < fun(np.array(x0))
+        assert (
+            -math.inf < res.fun == res.best.fun == res.trace.f.min() == seen(fun)(res.x) < fun(np.array(x0))
+        )
 
 
 def test_the_bottom_of_float32() -> None:
@@ -340,19 +342,24 @@ def test_one_variable() -> None:
 
 def test_a_million_variables_in_little_memory() -> None:
     code = """
-    import resource, numpy as np, steepen as st
+    import pathlib, resource, sys, numpy as np, steepen as st
     n = 10**6
     w = np.linspace(1, 100, n)
     res = st.minimize(lambda x: float((w * x) @ x) / 2, np.ones(n), jac=lambda x: w * x, method="cgd-auto",
                       memory=5, trace=False, budget=st.Budget(iters=12))
     assert res.nit == 12 and res.fun < 1e-2 * w.sum() / 2, res.fun
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    # the most memory since the program began; ru_maxrss counts what the parent had when it forked, too
+    status = pathlib.Path("/proc/self/status")
+    if status.exists():
+        print(int(status.read_text().partition("VmHWM:")[2].split()[0]) * 1024)
+    else:
+        unit = 1 if sys.platform == "darwin" else 1024
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60, check=True
     )
-    unit = 1 if sys.platform == "darwin" else 1024
-    assert int(done.stdout) * unit < 2e9
+    assert int(done.stdout) < 2e9
 
 
 # --- counts and budgets ---------------------------------------------------------------------------------

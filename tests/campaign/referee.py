@@ -14,7 +14,6 @@ false if it comes to a point where the user's own floats are lower by more than 
 - 1e-7 of |f| (1e-4 in float32);
 - Σ ½|Hᵢᵢ|(√ε·xᵢ)²: values of f fix a minimiser to √ε of its size, no better;
 - ten times the error of f at both points, in floats against fifty digits, and of the noise that was put in.
-Where gradients are differences, and the true one at x is within four times their error, it is "own error".
 
 Targets without a formula at fifty digits are judged in floats, with derivatives by complex steps. That can
 find a claim false, and proves less where it does not.
@@ -155,8 +154,6 @@ def _lowest(case: Case, claim: Claim) -> str:
         x = np.clip(at.floats(point).astype(claim.x.dtype), low, high).astype(claim.x.dtype)
         f = float(target.fun(x))
         if np.isfinite(f) and claim.fun - f > allowed + 10 * abs(float(at.value(at.point(x)) - f)):
-            if case.differences and _seen_by_differences(case, claim) <= 0:
-                return "own error"
             fall = claim.fun - f
             return f"false: f = {claim.fun:.3g} falls by {fall:.3g} or more; {allowed:.3g} is allowed"
     return "right"
