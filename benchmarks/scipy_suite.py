@@ -34,7 +34,6 @@ SWAP = {
 OPTION = "it needs an option of SciPy's BFGS or CG alone (c1, c2, xrtol, hess_inv0)"
 COUNT = "it knows the evaluations and iterates, or the first step, of SciPy's method by heart"
 WORDS = "it compares SciPy's own message or number of a status; ours are others"
-FIXED = "a variable fixed by its bounds must have the gradient NaN where differences are taken; ours is 0"
 FINITE = "it wants the last point, where f is NaN or -inf; ours is the best finite one"
 STRATEGY = "a HessianUpdateStrategy is refused, with a message"
 
@@ -49,7 +48,6 @@ CANNOT = {
     r"test_callback_stopiteration.*": WORDS,
     r"test_minimize_invalid_bounds.*": WORDS,
     r"test_all_bounds_equal.*": WORDS,
-    r"test_equal_bounds.*-kwds0-.*": FIXED,
     r"test_bfgs_(infinite|nan_return)": FINITE,
     r"test_finite_differences_hess": STRATEGY,
     r"test_hessian_update_strategy": STRATEGY,
