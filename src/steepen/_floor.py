@@ -11,6 +11,9 @@ from .directions._direction import Context
 FLOOR = 100.0
 """f is at its floor if nothing promises a fall of f, or a move of x, of more than this many roundings."""
 
+ROUGH = 30.0
+"""The same for a move of x where gradients are differences, in units of √ε."""
+
 LOUD = 10.0
 """The same for the noise of f, as far as it was measured."""
 
@@ -44,7 +47,7 @@ def at_floor(
     part = FLOOR * context.eps
     low = part * abs(f)
     if not oracle.exact:  # the error of its gradient moves x by more
-        part = FLOOR * context.eps**0.5
+        part = ROUGH * context.eps**0.5
         mask = mask & context.affords(oracle.cost_error)
     near = part * kit.norm(x)
     hushed = np.maximum(low, LOUD * noise)

@@ -120,6 +120,7 @@ def _difference_error(case: Case, x: Array, exact: Array) -> Array:
         worst = 0.0
         for power in powers:
             h = EPS[8] ** power * max(abs(x[i]), 1.0)
+            worst = max(worst, EPS[8] * abs(float(target.fun(x))) / h)  # rounding, whatever the luck
             ahead, back = x.copy(), x.copy()
             ahead[i], back[i] = min(x[i] + h, high[i]), max(x[i] - h, low[i])
             for a, b in ((ahead, x), (x, back), (ahead, back)):
