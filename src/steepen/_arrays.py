@@ -200,6 +200,10 @@ def _short_norm(v: Array) -> float:
     return math.sqrt(square) if _TINY < square < _HUGE else float(norm(v)[0])
 
 
+def _finite(v: Array) -> bool:
+    return v.dot(v) < math.inf or bool(np.isfinite(v).all())  # the first is quick, and nearly always enough
+
+
 class One:
     """A single run: plain operators, so any array library will do."""
 
@@ -209,6 +213,8 @@ class One:
         self.xp: Any = namespace(x)
         self._numpy = is_numpy(x)
         self._like = x
+        if self._numpy:
+            self.finite = _finite
         if self._numpy and len(x) >= SHORT:
             self.dot, self.norm = _long_dot, _long_norm
         elif self._numpy and x.dtype == np.float64:
@@ -254,9 +260,7 @@ class One:
 
     pick = where
 
-    def finite(self, v: Array) -> Mask:
-        if self._numpy and v.dot(v) < math.inf:  # the quick way
-            return True
+    def finite(self, v: Array) -> Mask:  # pyright: ignore[reportRedeclaration]
         return bool(self.xp.all(self.xp.isfinite(v)))
 
     @staticmethod
@@ -342,6 +346,8 @@ class Many:
         return self.xp.where(self.xp.asarray(mask.reshape(shape), device=a.device), a, b)
 
     def finite(self, v: Array) -> Mask:
+        if math.isfinite(float(v.sum())):  # quick, and nearly always enough
+            return True
         return to_numpy(self.xp.all(self.xp.isfinite(v), axis=-1))
 
     @staticmethod

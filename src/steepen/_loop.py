@@ -46,7 +46,7 @@ TOLD = (Status.CONVERGED, Status.PRECISION)
 BOTTOM = -1e-8
 """f is unbounded below if it falls under this part of the largest number."""
 
-TINY = 1e-300
+TINY, FAR = 1e-300, 1e300
 
 
 class Loop:
@@ -223,7 +223,7 @@ class Loop:
         to_x = kit.times(-c.alpha, g) if p is None else kit.times(c.alpha, p)
         to_x += x
         c.to_x = to_x if box is None else box.project(to_x)
-        if not kit.all(finite := kit.finite(c.to_x)) and self._end(kit.negate(finite), Status.DIVERGED):
+        if (p is not None or not kit.all(c.alpha * size < FAR)) and self._diverged(c):
             return True
         if self.tolerances.x:
             c.moved = c.alpha * kit.norm(g if p is None else p) if box is None else kit.norm(c.to_x - x)
@@ -280,6 +280,11 @@ class Loop:
             )
             return kit.any(small) and self._end(small, Status.SMALL_MOVE)
         return False
+
+    def _diverged(self, c: Carry) -> bool:
+        """End the rows whose next point is not finite."""
+        finite = self.kit.finite(c.to_x)
+        return not self.kit.all(finite) and self._end(self.kit.negate(finite), Status.DIVERGED)
 
     def _called(self, c: Carry) -> bool:
         assert self.callback is not None

@@ -48,7 +48,12 @@ def result_of(loop: Loop) -> Result:
     nit, status = per_row(lambda end: end.nit), per_row(lambda end: end.status)
     nfev, njev, nhvp, nhev = (merged(lambda end, i=i: end.counts[i]) for i in range(4))
     dtype = np.float64 if loop.oracle.wide else kit.host(loop.carry.x).dtype
-    errors = merged(lambda end: np.broadcast_to(end.error, len(_rows(end))))
+    sentences = {int(s): s.message for s in Status}
+    messages = [sentences[s] for s in status.tolist()]
+    if (rough := np.flatnonzero(status == Status.ROUGH_GRADIENT)).size:
+        errors = merged(lambda end: np.broadcast_to(end.error, len(_rows(end))))
+        for b in rough:
+            messages[b] = _message(Status.ROUGH_GRADIENT, errors[b])
     best = Best(
         kit.copy(merged(lambda end: end.best_x)),
         merged(lambda end: end.best_f).astype(dtype),
@@ -57,8 +62,7 @@ def result_of(loop: Loop) -> Result:
     return Result(
         x=kit.copy(merged(lambda end: end.x)), fun=merged(lambda end: end.f).astype(dtype),
         jac=merged(lambda end: end.g), success=status < Status.MAX_ITERATIONS, status=status,
-        message=[_message(Status(s), error) for s, error in zip(status, errors, strict=True)],
-        nit=nit, nfev=nfev, njev=njev, nhev=nhev, nhvp=nhvp, best=best,
+        message=messages, nit=nit, nfev=nfev, njev=njev, nhev=nhev, nhvp=nhvp, best=best,
         trace=loop.recorder and loop.recorder.finish(nit), **common,
     )  # fmt: skip
 
