@@ -65,6 +65,25 @@ class Guard:
         self._fine[1].zero_()
         self._row = torch.zeros(2, device=device)
 
+    @property
+    def over(self) -> Tensor:
+        """1 on the device once the penalty has ended."""
+        return self._row[1]
+
+    def pass_by(self, n: Tensor) -> None:
+        """Count a step that is not judged, unless its ‖g‖ is not a number.
+
+        Examples
+        --------
+        >>> guard = Guard("off", 1)
+        >>> guard.start(torch.device("cpu"))
+        >>> guard.pass_by(torch.tensor(2.0))
+        >>> guard.counts
+        tensor([1., 0.])
+        """
+        assert self.counts is not None
+        self.counts.add_(self._fine * n.isfinite())
+
     def judge(self, n: Tensor, nu: Tensor, along: Tensor, after: Tensor) -> Tensor:
         """Give 1 where the plain gradient is to be taken: from ‖g‖, ν, ⟨g, u⟩ and ‖g + u‖, where d = g + νu.
 
@@ -130,34 +149,19 @@ class Guard:
         return self.__dict__ | {"_words": deque()}  # events cannot be copied, and more words will come
 
     def state_dict(self) -> dict[str, Any]:
-        """Give what a resumed run needs.
-
-        Examples
-        --------
-        >>> Guard("fallback", 1).state_dict()
-        {'counts': None, 'row': None}
-        """
+        """Return what a resumed run needs; tensors always, as whoever saves in parts relies on their kinds."""
+        none = torch.zeros(2)
         return {
-            "counts": None if self.counts is None else self.counts.clone(),
-            "row": None if self.counts is None else self._row.clone(),
+            "counts": none if self.counts is None else self.counts.clone(),
+            "row": none.clone() if self.counts is None else self._row.clone(),
         }
 
     def load_state_dict(self, state: dict[str, Any], device: torch.device) -> None:
-        """Take up where a saved guard left off.
-
-        Examples
-        --------
-        >>> guard = Guard("stop", 1)
-        >>> state = {"counts": torch.tensor([4.0, 1.0]), "row": torch.tensor([1.0, 1.0])}
-        >>> guard.load_state_dict(state, torch.device("cpu"))
-        >>> guard.poll()
-        True
-        """
+        """Take up where a saved guard left off."""
         self._words.clear()
-        self.counts, self.stopped = None, False
-        if state["counts"] is not None:
-            self.start(device)
-            assert self.counts is not None
-            self.counts.copy_(state["counts"])
-            self._row.copy_(state["row"])
-            self.stopped = self.on_guard == "stop" and bool(state["row"][1])
+        self.counts = None
+        self.start(device)
+        assert self.counts is not None
+        self.counts.copy_(state["counts"])
+        self._row.copy_(state["row"])
+        self.stopped = self.on_guard == "stop" and bool(state["row"][1])

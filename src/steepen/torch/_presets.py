@@ -6,10 +6,11 @@ from typing import Any
 
 from torch.optim import Optimizer
 
+from .._check import number
 from ..schedules import Mapped, ScheduleLike, as_schedule
 from ._optimizer import CGD
 
-__all__ = ["ASAM", "EGR", "FGR", "GNP", "SAM", "USAM"]
+__all__ = ["ASAM", "EGR", "FGR", "GNP", "MSAM", "SAM", "USAM", "WSAM"]
 
 
 def _half(value: float) -> float:
@@ -81,6 +82,43 @@ class ASAM(CGD):
 
     def __init__(self, base: Optimizer, rho: ScheduleLike = 0.5, eta: float = 0.01, **options: Any) -> None:
         super().__init__(base, nu=1.0, rho=rho, eta=eta, **_PUBLISHED | options)
+
+
+class WSAM(CGD):
+    """Weighted SAM: (1 − 2γ)/(1 − γ)·g + γ/(1 − γ)·g⁺ with g⁺ at x + ρ·g/‖g‖ (Yue et al., 2023).
+
+    So ν = γ/(1 − γ). As published with `decouple=False`: the base is handed the sum. (Decoupled, it is
+    handed g alone.)
+
+    Examples
+    --------
+    >>> import torch
+    >>> opt = WSAM(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), rho=0.05, gamma=0.9)
+    >>> round(opt.family.strength(0), 2), round(opt.family.nu(0), 2)
+    (0.05, 9.0)
+    """
+
+    def __init__(self, base: Optimizer, rho: ScheduleLike = 0.05, gamma: float = 0.9, **options: Any) -> None:
+        number("gamma", gamma, "a number, 0 or more and below 1", least=0, below=1)
+        super().__init__(base, nu=gamma / (1 - gamma), rho=rho, **_PUBLISHED | options)
+
+
+class MSAM(CGD):
+    """Momentum SAM: the gradient at x − ρ·v/‖v‖, v the momentum buffer of the base (Becker et al., 2024).
+
+    One gradient a step. With `model` the loop is the base's own; without, a closure or `probe()` is needed.
+    Steps before the base has a buffer, and those of the `warmup`, are the base's.
+
+    Examples
+    --------
+    >>> import torch
+    >>> base = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1, momentum=0.9)
+    >>> MSAM(base, rho=0.3).active
+    False
+    """
+
+    def __init__(self, base: Optimizer, rho: ScheduleLike = 0.3, **options: Any) -> None:
+        super().__init__(base, probe="momentum", rho=rho, **_PUBLISHED | options)
 
 
 class FGR(CGD):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ._private import copy_, fused_sgd, norms
+
 __all__ = ["add_", "copy_", "is_dense", "local", "norm", "shards"]
 
-_torch: Any = torch  # its operations on lists have names with an underscore, and no types
-copy_ = _torch._foreach_copy_
+_torch: Any = torch  # its linalg and distributed have no types
 _SHORT = (torch.bfloat16, torch.float16)
+_ROW = 4096  # numbers that a CPU adds up one by one
 
 
 def local(tensor: Tensor) -> Tensor:
@@ -72,13 +74,13 @@ def add_(xs: list[Tensor], c: Tensor, ys: list[Tensor], skip: Tensor | None = No
     """
     dtype = xs[0].dtype
     # on a CPU it leaves short numbers alone (pytorch issue 191763); on a GPU it reads a float32 factor
-    if dtype == torch.float64 if c.is_cuda else dtype in _SHORT:
-        wide = torch.promote_types(dtype, torch.float32)
+    if fused_sgd is None or (dtype == torch.float64 if c.is_cuda else dtype in _SHORT):
+        wide = _wide(xs[0])
         for x, y in zip(xs, ys, strict=True):
             new = x.to(wide) + c * y.to(wide)
             x.copy_(new if skip is None else torch.where(skip > 0, x.to(wide), new))
         return
-    _torch._fused_sgd_(
+    fused_sgd(
         xs,
         ys,
         [],
@@ -93,19 +95,35 @@ def add_(xs: list[Tensor], c: Tensor, ys: list[Tensor], skip: Tensor | None = No
     )
 
 
-def norm(parts: Iterable[tuple[Iterable[Tensor], tuple[Any, ...]]], dtype: torch.dtype) -> Tensor:
-    """Give the norm over all tensors, each list with the process groups it is sharded over.
+def norm(parts: Iterable[tuple[Sequence[Tensor], tuple[Any, ...]]], dtype: torch.dtype) -> Tensor:
+    """Return the norm over all tensors, each list with the process groups it is sharded over.
+
+    A CPU adds the squares of a vector up one after another, and after millions of them float32 has forgotten
+    three digits: there it is a norm of norms of rows.
 
     Examples
     --------
     >>> norm([([torch.tensor([3.0]), torch.tensor([4.0])], ())], torch.float32)
     tensor(5.)
     """
-    norms: list[Tensor] = []
+    all_: list[Tensor] = []
     for tensors, ranks in parts:
-        own: list[Tensor] = [_torch.linalg.vector_norm(tensor, dtype=dtype) for tensor in tensors]
-        norms += [sum_over(_length(own).square(), ranks).sqrt()] if ranks else own
-    return _length(norms)
+        rows = [row for tensor in tensors for row in _rows(tensor)]
+        own = norms(rows, dtype)
+        all_ += [sum_over(_length(own).square(), ranks).sqrt()] if ranks else own
+    return _length(all_)
+
+
+def _rows(tensor: Tensor) -> list[Tensor]:
+    if tensor.is_cuda or tensor.numel() <= _ROW or not is_dense(tensor):
+        return [tensor]
+    flat = tensor.as_strided((tensor.numel(),), (1,))
+    whole = flat.numel() // _ROW * _ROW
+    return [_torch.linalg.vector_norm(flat[:whole].view(-1, _ROW), dim=1, dtype=_wide(flat)), flat[whole:]]
+
+
+def _wide(tensor: Tensor) -> torch.dtype:
+    return torch.promote_types(tensor.dtype, torch.float32)
 
 
 def sum_over(value: Tensor, ranks: tuple[Any, ...]) -> Tensor:

@@ -1,0 +1,164 @@
+"""The numbers of a step, in one record on the device, and what is told of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+__all__ = ["Diagnostics", "Numbers", "Writer", "diagnose"]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """One tensor, and a view of it for each number; all stay where they are from step to step.
+
+    Examples
+    --------
+    >>> numbers = Numbers.make(torch.float32, torch.device("cpu"))
+    >>> numbers.write(nu=torch.tensor(0.5))
+    >>> numbers.all[6]
+    tensor(0.5000)
+    """
+
+    all: Tensor
+    length: Tensor  # what the family asks for: of the probe, by r, ρ or a share of ‖x‖
+    least: Tensor  # the least c at which ν need not be cut
+    limit: Tensor  # of ‖s‖/‖x‖
+    weight: Tensor  # 2λ or ν
+    n: Tensor  # ‖g‖, or of what the probe is along
+    c: Tensor  # s = c·g
+    nu: Tensor
+    along: Tensor  # ⟨g, u⟩, where d = g + νu
+    after: Tensor  # ‖g + u‖; in the exact mode ‖d‖
+    skip: Tensor  # 1 where the guard said no
+    told: Tensor  # n to after of the last step that ended
+
+    @classmethod
+    def make(cls, dtype: torch.dtype, device: torch.device) -> Numbers:
+        """Make room for them."""
+        table = torch.zeros(10, dtype=dtype, device=device)
+        return cls(table, *table.unbind(), told=table[4:9].clone())
+
+    def write(self, **values: Tensor) -> None:
+        """Write some, in one copy where they are neighbours."""
+        names = list(self.__dataclass_fields__)[1:11]
+        first = names.index(next(iter(values)))
+        assert list(values) == names[first : first + len(values)]
+        stacked = torch.stack([value.to(self.all.dtype) for value in values.values()])
+        self.all[first : first + len(values)].copy_(stacked)
+
+    def tell(self) -> None:
+        """Keep those of this step for who may ask."""
+        self.told.copy_(self.all[4:9])
+
+
+class Writer(Protocol):
+    """What `log` writes to, such as TensorBoard's SummaryWriter.
+
+    Examples
+    --------
+    >>> class Lines:
+    ...     def add_scalar(self, tag, scalar_value, global_step=None):
+    ...         print(tag, scalar_value, global_step)
+    >>> writer: Writer = Lines()
+    """
+
+    def add_scalar(self, tag: str, scalar_value: Any, global_step: int | None = None) -> Any:
+        """Write one number."""
+        ...
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """Of the last penalised step, as tensors on the device; `read()` brings them all to the host at once.
+
+    Attributes
+    ----------
+    gradient_norm : Tensor
+        ‖g‖; with `share` of the share's gradient, with a momentum probe of the buffer.
+    curvature : Tensor
+        gᵀHg/‖g‖², the curvature of f along the gradient; NaN where it is not known: weighted groups, ASAM,
+        `share` and a momentum probe.
+    cosine : Tensor
+        The cosine between g and g⁺; between g and g + 2λHg in the exact mode. With `share` it is known where
+        `on_guard="stop"` asks for it, with a momentum probe never.
+    guard_rate : Tensor
+        The share of the penalised steps in which the guard tripped.
+    lam : Tensor
+        The λ that the step amounts to, νc/2; NaN with a momentum probe.
+    lam_over_implicit : Tensor
+        λ over lr/4, which plain gradient descent carries by itself: far below 1, the penalty does nothing.
+    nu : Tensor
+        The weight ν of the difference.
+    probe_norm : Tensor
+        ‖s‖, the length of the probe; NaN where it is not along g, and in the exact mode, which has none.
+
+    Examples
+    --------
+    >>> one = torch.tensor(1.0)
+    >>> Diagnostics(one, one, one, one, one, one, one, one).read()["curvature"]
+    1.0
+    """
+
+    gradient_norm: Tensor
+    curvature: Tensor
+    cosine: Tensor
+    guard_rate: Tensor
+    lam: Tensor
+    lam_over_implicit: Tensor
+    nu: Tensor
+    probe_norm: Tensor
+
+    def read(self) -> dict[str, float]:
+        """Return the numbers, with one wait for the device.
+
+        Examples
+        --------
+        >>> zero = torch.tensor(0.0)
+        >>> sorted(Diagnostics(zero, zero, zero, zero, zero, zero, zero, zero).read())[:2]
+        ['cosine', 'curvature']
+        """
+        names = list(self.__dataclass_fields__)
+        stacked: Any = torch.stack([getattr(self, name) for name in names])
+        return dict(zip(names, stacked.tolist(), strict=True))
+
+
+def diagnose(told: Tensor, counts: Tensor, lr: Any, kind: str, *, along_g: bool) -> Diagnostics:
+    """Derive what is of interest from the numbers of a step, the guard's counts and the learning rate.
+
+    Parameters
+    ----------
+    told : Tensor
+        ‖g‖, c, ν, ⟨g, u⟩ and ‖g + u‖ (exact: ‖d‖), where d = g + νu and u ≈ c·Hg.
+    counts : Tensor
+        Penalised steps and trips so far.
+    lr : number, Tensor or None
+        None where the base has none.
+    kind : "difference", "exact", "share" or "momentum"
+        Where the numbers are from.
+    along_g : bool
+        Whether s is along g, and not along a g that is weighted.
+
+    Examples
+    --------
+    >>> told = torch.tensor([1.0, 0.1, 1.0, 0.2, 1.2])
+    >>> diagnose(told, torch.tensor([4.0, 1.0]), 0.2, "difference", along_g=True).curvature
+    tensor(2.)
+    """
+    n, c, nu, along, after = told.clone().unbind()
+    nan = torch.full_like(n, torch.nan)
+    lam = nan if kind == "momentum" else nu * c / 2
+    lr = nan if lr is None else lr.reshape(()) if isinstance(lr, Tensor) else lr
+    return Diagnostics(
+        gradient_norm=n,
+        curvature=along / (c * n * n) if along_g and kind in ("difference", "exact") else nan,
+        cosine=(n * n + (nu * along if kind == "exact" else along)) / (n * after),
+        guard_rate=counts[1] / counts[0],
+        lam=lam,
+        lam_over_implicit=4 * lam / lr,
+        nu=nu,
+        probe_norm=c.abs() * n if along_g and kind != "exact" else nan,
+    )
