@@ -636,9 +636,9 @@ def fsdp_distributed_checkpoint(rank: int) -> None:
     for make in (lambda m: AdamW(m.parameters(), lr=0.01), sgd, lambda m: sgd(m, 0.0)):
         unbroken, first, second = (sharded(net()) for _ in range(3))
         opts = [CGD(make(m), lam=0.05, until=6) for m in (unbroken, first, second)]
-        rate = opts[1].param_groups[0]["lr"]
-        assert states.get_optimizer_state_dict(first, opts[1])["param_groups"]
-        assert (opts[1].k, opts[1].param_groups[0]["lr"]) == (0, rate)
+        rate = opts[2].param_groups[0]["lr"]
+        assert states.get_optimizer_state_dict(second, opts[2])["param_groups"]
+        assert (opts[2].k, opts[2].param_groups[0]["lr"]) == (0, rate)
         train(unbroken, opts[0], half(rank), 8)
         train(first, opts[1], half(rank), 4)
         with tempfile.TemporaryDirectory() as mine:

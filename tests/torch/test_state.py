@@ -176,7 +176,7 @@ def test_the_state_of_another_optimizer_is_refused_and_nothing_changes() -> None
     before = copy.deepcopy(run.opt.state_dict())
     with pytest.raises(
         ValueError,
-        match="state_dict: expected one of CGD, whose groups have a 'cgd' entry; got 'param_groups'",
+        match="expected one of CGD, whose groups have a 'cgd' entry; got 'param_groups'",
     ):
         run.opt.load_state_dict(run.opt.base.state_dict())
     other = Run(make=lambda g: AdamW(g, lr=0.01))

@@ -149,7 +149,7 @@ class Guard:
         return self.__dict__ | {"_words": deque()}  # events cannot be copied, and more words will come
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a resumed run needs; tensors always, as whoever saves in parts relies on their kinds."""
+        """Return what a resumed run needs: tensors always, for those who save by kind."""
         none = torch.zeros(2)
         return {
             "counts": none if self.counts is None else self.counts.clone(),

@@ -63,9 +63,8 @@ class Passes:
     def taken(self, params: Iterable[Tensor]) -> None:
         """Take note that a step has used the gradients: what is added to them would be wrong."""
         self.clear()
-        self._set_mark(
-            params, "still has the gradient of the last step: call zero_grad() of this optimizer, and"
-        )
+        why = "still has the gradient of the last step: call zero_grad() of this optimizer, and"
+        self._set_mark(params, why)
 
     def before_closure(self, params: Iterable[Tensor]) -> None:
         """Drop the gradients of the last step; others the closure must clear."""
@@ -90,7 +89,7 @@ class Passes:
                 )
 
     def _set_mark(self, params: Iterable[Tensor], why: str) -> None:
-        """Mark one: a loop that clears, clears all. (To hold it would cost memory.)"""
+        """Mark one, as a loop that clears clears all; to hold it would cost memory."""
         first = next((p.grad for p in params if p.grad is not None), None)
         if first is not None:
             self._mark, self._why = object(), why

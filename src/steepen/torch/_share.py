@@ -52,10 +52,10 @@ def _cut(part: Any, rows: int, n: int) -> Any:
     if isinstance(part, Tensor):
         return part[:rows] if part.ndim else part
     inner = _inner(part)
-    if inner is None:
-        return part
-    if not _sizes(part):  # words or numbers, perhaps one for each example
-        return cast(Any, part)[:rows] if len(inner) == n and not isinstance(part, Mapping) else part
+    if inner is None or (not _sizes(part) and (len(inner) != n or isinstance(part, Mapping))):
+        return part  # pyright: ignore
+    if not _sizes(part):  # words or numbers, one for each example
+        return part[:rows]
     cut = [_cut(one, rows, n) for one in inner]
     if isinstance(part, Mapping):
         return type(part)(zip(part, cut, strict=True))  # pyright: ignore
