@@ -14,7 +14,7 @@ __all__ = ["add_", "copy_", "is_dense", "local", "norm", "shards"]
 
 _torch: Any = torch  # its linalg and distributed have no types
 _SHORT = (torch.bfloat16, torch.float16)
-_ROW = 4096  # numbers that a CPU adds up one by one
+_ROW = 1024  # numbers that a CPU adds up one by one
 
 
 def local(tensor: Tensor) -> Tensor:
@@ -119,7 +119,8 @@ def _rows(tensor: Tensor) -> list[Tensor]:
         return [tensor]
     flat = tensor.as_strided((tensor.numel(),), (1,))
     whole = flat.numel() // _ROW * _ROW
-    return [_torch.linalg.vector_norm(flat[:whole].view(-1, _ROW), dim=1, dtype=_wide(flat)), flat[whole:]]
+    rows = _torch.linalg.vector_norm(flat[:whole].view(-1, _ROW), dim=1, dtype=_wide(flat))
+    return [_torch.linalg.vector_norm(rows, dtype=torch.float64).to(rows.dtype), flat[whole:]]
 
 
 def _wide(tensor: Tensor) -> torch.dtype:
