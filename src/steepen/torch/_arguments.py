@@ -51,16 +51,7 @@ _ELSEWHERE = {  # what others call it
 
 
 def sort(probe: Any, when: When | None, flat: dict[str, Any], *, exact: bool) -> tuple[Probe, When]:
-    """Make a `Probe` and a `When` of what was given one by one.
-
-    Examples
-    --------
-    >>> sort("momentum", None, {"rho": 0.3, "warmup": 10}, exact=False)[1]
-    When(phase=None, fraction=0.25, steps=None, from_=None, until=None, every=1, warmup=10)
-    >>> sort(None, None, {"adaptive": True}, exact=False)
-    Traceback (most recent call last):
-    TypeError: adaptive: not an option here; use ASAM(base, rho, eta=0)
-    """
+    """Make a `Probe` and a `When` of what was given one by one."""
     for name in flat:
         if name not in Flat.__annotations__:
             hint = f"; {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""

@@ -113,11 +113,6 @@ class Family:
     The length is set by one of `r` (s = r·g), `rho` (‖s‖ = ρ) and `probe` (‖s‖ = probe·‖x‖); the weight by
     `lam` (ν = 2λ/c) or `nu`. The one that `key` names may differ between parameter groups, which then weigh
     the probe: with λ_i the penalty is Σ λ_i‖g_i‖². Where g⁺ is `alone`, ν = 1 and λ is a length: r = 2λ.
-
-    Examples
-    --------
-    >>> Family.of(None, Probe(r=0.2), lam=0.1, nu=None, nu_max=1.0).key
-    'lam'
     """
 
     key: str

@@ -25,14 +25,6 @@ class Guard:
         trips in a row; or nothing (d that is not finite is refused even then).
     patience : int
         Trips in a row that end the penalty.
-
-    Examples
-    --------
-    >>> guard = Guard("fallback", 1)
-    >>> g, u = torch.tensor([1.0, 0.0]), torch.tensor([-3.0, 0.0])   # d = g + u points uphill
-    >>> guard.start(g.device)
-    >>> guard.judge(g.norm(), torch.tensor(1.0), g @ u, (g + u).norm())
-    tensor(1.)
     """
 
     def __init__(self, on_guard: OnGuard, patience: int) -> None:
@@ -48,15 +40,7 @@ class Guard:
         self._words: deque[tuple[Any, Tensor]] = deque()
 
     def start(self, device: torch.device) -> None:
-        """Make room for the counts on the device, once.
-
-        Examples
-        --------
-        >>> guard = Guard("fallback", 1)
-        >>> guard.start(torch.device("cpu"))
-        >>> guard.counts
-        tensor([0., 0.])
-        """
+        """Make room for the counts on the device, once."""
         if self.counts is not None and self.counts.device == device:
             return
         self.counts = torch.zeros(2, device=device)
@@ -71,30 +55,12 @@ class Guard:
         return self._row[1]
 
     def pass_by(self, n: Tensor) -> None:
-        """Count a step that is not judged, unless its ‖g‖ is not a number.
-
-        Examples
-        --------
-        >>> guard = Guard("off", 1)
-        >>> guard.start(torch.device("cpu"))
-        >>> guard.pass_by(torch.tensor(2.0))
-        >>> guard.counts
-        tensor([1., 0.])
-        """
+        """Count a step that is not judged, unless its ‖g‖ is not a number."""
         assert self.counts is not None
         self.counts.add_(self._fine * n.isfinite())
 
     def judge(self, n: Tensor, nu: Tensor, along: Tensor, after: Tensor) -> Tensor:
-        """Give 1 where the plain gradient is to be taken: from ‖g‖, ν, ⟨g, u⟩ and ‖g + u‖, where d = g + νu.
-
-        Examples
-        --------
-        >>> guard = Guard("off", 1)
-        >>> guard.start(torch.device("cpu"))
-        >>> one = torch.tensor(1.0)
-        >>> guard.judge(one, one, one, torch.tensor(torch.nan))
-        tensor(1.)
-        """
+        """Return 1 where g is to be taken: from ‖g‖, ν, ⟨g, u⟩ and ‖g + u‖, where d = g + νu."""
         fine = after.isfinite()
         if self.on_guard != "off":
             fine &= n + nu * (along / n) > 0  # ⟨g, d⟩/‖g‖, whose parts neither overflow nor vanish
@@ -111,12 +77,7 @@ class Guard:
         return torch.maximum(trip, over)
 
     def report(self) -> None:
-        """Send the host word of whether the penalty has ended.
-
-        Examples
-        --------
-        >>> Guard("fallback", 1).report()
-        """
+        """Send the host word of whether the penalty has ended."""
         if self.on_guard != "stop":
             return
         over = self._row[1]
@@ -133,11 +94,6 @@ class Guard:
 
         The device stops at once, so the numbers do not depend on when the host hears of it; and every rank
         hears of it at the same step.
-
-        Examples
-        --------
-        >>> Guard("stop", 1).poll()
-        False
         """
         while len(self._words) > 1 and not self.stopped and not torch.cuda.is_current_stream_capturing():
             event, word = self._words.popleft()

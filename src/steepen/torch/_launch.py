@@ -26,14 +26,6 @@ class Launch:
         Whether graphs may be used at all.
     pool
         The memory that graphs take theirs from.
-
-    Examples
-    --------
-    >>> x = torch.ones(2)
-    >>> launch = Launch(x.device)
-    >>> launch(lambda: x.add_(1), [x])
-    >>> x
-    tensor([2., 2.])
     """
 
     def __init__(self, device: torch.device, *, graph: bool = True, pool: Any = None) -> None:
@@ -44,22 +36,12 @@ class Launch:
 
     @classmethod
     def pair(cls, device: torch.device, *, graph: bool) -> tuple[Launch, Launch]:
-        """Make two that share the memory of what they make on the way, as they never run at once.
-
-        Examples
-        --------
-        >>> first, second = Launch.pair(torch.device("cpu"), graph=True)
-        """
+        """Make two that share the memory of what they make on the way, as they never run at once."""
         pool: Any = torch.cuda.graph_pool_handle() if graph and device.type == "cuda" else None
         return cls(device, graph=graph, pool=pool), cls(device, graph=graph, pool=pool)
 
     def __call__(self, function: Callable[[], object], *works_on: Sequence[Tensor]) -> None:
-        """Run it, and say what tensors it works on, of those that may lie elsewhere the next time.
-
-        Examples
-        --------
-        >>> Launch(torch.device("cpu"))(lambda: None)
-        """
+        """Run it, and say what tensors it works on, of those that may lie elsewhere the next time."""
         here = self.graph and self._device.index in (None, torch.cuda.current_device())
         if not here or torch.cuda.is_current_stream_capturing():
             function()

@@ -13,15 +13,7 @@ __all__ = ["Diagnostics", "Numbers", "Writer", "diagnose"]
 
 @dataclass(frozen=True)
 class Numbers:
-    """One tensor, and a view of it for each number; all stay where they are from step to step.
-
-    Examples
-    --------
-    >>> numbers = Numbers.make(torch.float32, torch.device("cpu"))
-    >>> numbers.write(nu=torch.tensor(0.5))
-    >>> numbers.all[6]
-    tensor(0.5000)
-    """
+    """One tensor, and a view of it for each number; all stay where they are from step to step."""
 
     all: Tensor
     length: Tensor  # what the family asks for: of the probe, by r, ρ or a share of ‖x‖
@@ -56,15 +48,7 @@ class Numbers:
 
 
 class Writer(Protocol):
-    """What `log` writes to, such as TensorBoard's SummaryWriter.
-
-    Examples
-    --------
-    >>> class Lines:
-    ...     def add_scalar(self, tag, scalar_value, global_step=None):
-    ...         print(tag, scalar_value, global_step)
-    >>> writer: Writer = Lines()
-    """
+    """What `log` writes to, such as TensorBoard's SummaryWriter."""
 
     def add_scalar(self, tag: str, scalar_value: Any, global_step: int | None = None) -> Any:
         """Write one number."""
@@ -113,40 +97,16 @@ class Diagnostics:
     probe_norm: Tensor
 
     def read(self) -> dict[str, float]:
-        """Return the numbers, with one wait for the device.
-
-        Examples
-        --------
-        >>> zero = torch.tensor(0.0)
-        >>> sorted(Diagnostics(zero, zero, zero, zero, zero, zero, zero, zero).read())[:2]
-        ['cosine', 'curvature']
-        """
+        """Return the numbers, with one wait for the device."""
         names = list(self.__dataclass_fields__)
         stacked: Any = torch.stack([getattr(self, name) for name in names])
         return dict(zip(names, stacked.tolist(), strict=True))
 
 
 def diagnose(told: Tensor, counts: Tensor, lr: Any, kind: str, *, along_g: bool) -> Diagnostics:
-    """Derive what is of interest from the numbers of a step, the guard's counts and the learning rate.
+    """Derive what is of interest from ‖g‖, c, ν, ⟨g, u⟩ and ‖g + u‖, the guard's counts and the base's lr.
 
-    Parameters
-    ----------
-    told : Tensor
-        ‖g‖, c, ν, ⟨g, u⟩ and ‖g + u‖ (exact: ‖d‖), where d = g + νu and u ≈ c·Hg.
-    counts : Tensor
-        Penalised steps and trips so far.
-    lr : number, Tensor or None
-        None where the base has none.
-    kind : "difference", "exact", "share" or "momentum"
-        Where the numbers are from.
-    along_g : bool
-        Whether s is along g, and not along a g that is weighted.
-
-    Examples
-    --------
-    >>> told = torch.tensor([1.0, 0.1, 1.0, 0.2, 1.2])
-    >>> diagnose(told, torch.tensor([4.0, 1.0]), 0.2, "difference", along_g=True).curvature
-    tensor(2.)
+    `along_g` says whether s was along g, and not along a g that is weighted.
     """
     n, c, nu, along, after = told.clone().unbind()
     nan = torch.full_like(n, torch.nan)

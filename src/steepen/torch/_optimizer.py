@@ -205,16 +205,7 @@ class CGD(Wrapper):
     # -- groups and state -------------------------------------------------------------------------------
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters, to the base too; `"lam"` (or what stands for it) and `"eta"` may be their own.
-
-        Examples
-        --------
-        >>> p, q = torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(2))
-        >>> opt = CGD(torch.optim.SGD([p], lr=0.1), lam=0.1)
-        >>> opt.add_param_group({"params": [q], "lam": 0.0})
-        >>> [group["lam"] for group in opt.param_groups]
-        [0.1, 0.0]
-        """
+        """Add parameters, to the base too; `"lam"` (or what stands for it) and `"eta"` may be their own."""
         params = param_group["params"]
         params = param_group["params"] = [params] if isinstance(params, Tensor) else list(params)
         for p in params:
@@ -254,11 +245,6 @@ class CGD(Wrapper):
         """Clear the gradients.
 
         After a second pass whose step was left out, as a `GradScaler` may do, it puts the weights back.
-
-        Examples
-        --------
-        >>> p = torch.nn.Parameter(torch.ones(2))
-        >>> CGD(torch.optim.SGD([p]), lam=0.1).zero_grad()
         """
         left_out = self._difference.stage is Stage.PROBED and self.kind != "momentum"
         if left_out and any(p.grad is not None for p in self._params()):
@@ -284,15 +270,7 @@ class CGD(Wrapper):
                     group[self.key] = None
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take up a state that `state_dict` gave; that of another optimizer is refused.
-
-        Examples
-        --------
-        >>> p = torch.nn.Parameter(torch.ones(2))
-        >>> CGD(torch.optim.SGD([p]), lam=0.1).load_state_dict(torch.optim.SGD([p]).state_dict())
-        Traceback (most recent call last):
-        ValueError: state_dict: expected one of CGD, whose groups have a 'cgd' entry; got 'param_groups', ...
-        """
+        """Take up a state that `state_dict` gave; that of another optimizer is refused."""
         if self._difference.moved:
             raise RuntimeError("load_state_dict() between probe() and step(): call restore() first")
         super().load_state_dict(state_dict)
@@ -301,14 +279,7 @@ class CGD(Wrapper):
 
     @property
     def active(self) -> bool:
-        """Whether the next step is penalised.
-
-        Examples
-        --------
-        >>> p = torch.nn.Parameter(torch.ones(2))
-        >>> CGD(torch.optim.SGD([p]), lam=0.1, warmup=5).active
-        False
-        """
+        """Whether the next step is penalised."""
         return (
             self.when.covers(self.k)
             and self.family.reaches(self.k)
@@ -337,15 +308,7 @@ class CGD(Wrapper):
 
     @property
     def share(self) -> float:
-        """The part of the batch that the next pass is to use: that of the probe, or 1.
-
-        Examples
-        --------
-        >>> p = torch.nn.Parameter(torch.ones(2))
-        >>> opt = CGD(torch.optim.SGD([p], lr=0.1), rho=0.05, share=1 / 16)
-        >>> opt.share
-        0.0625
-        """
+        """The part of the batch that the next pass is to use: that of the probe, or 1."""
         self._asked = True
         first = self._difference.stage in (Stage.READY, Stage.FIRST)
         return self.to.share if self.kind == "share" and first and self.active else 1.0
@@ -379,18 +342,6 @@ class CGD(Wrapper):
             does must be repeatable. Without one, the gradients are those of a `probe()` and a second pass.
         scaler : torch.amp.GradScaler, optional
             The scaler whose scale the losses carry; it takes the step, and `update` is left to the caller.
-
-        Examples
-        --------
-        >>> p = torch.nn.Parameter(torch.tensor([1.0]))
-        >>> opt = CGD(torch.optim.SGD([p], lr=0.1), lam=0.05)
-        >>> def closure():
-        ...     opt.zero_grad()
-        ...     loss = p.square().sum()
-        ...     loss.backward()
-        ...     return loss
-        >>> opt.step(closure).item()
-        1.0
         """
         if hooks(self, "step_pre") or hooks(self, "step_post"):
             return self._hooked_step(closure, scaler=scaler)
@@ -498,17 +449,6 @@ class CGD(Wrapper):
         -------
         bool
             Whether a second pass is wanted: False while the penalty is off, and nothing is moved.
-
-        Examples
-        --------
-        >>> p = torch.nn.Parameter(torch.ones(2))
-        >>> opt = CGD(torch.optim.SGD([p], lr=0.1), lam=0.05)
-        >>> for _ in range(3):
-        ...     opt.zero_grad()
-        ...     p.square().sum().backward()
-        ...     if opt.probe():
-        ...         p.square().sum().backward()
-        ...     opt.step()
         """
         if self.exact:
             raise RuntimeError("probe() in the exact mode: call backward(create_graph=True), then step()")
@@ -537,16 +477,6 @@ class CGD(Wrapper):
         """Put the weights back to where they were before `probe()`, bit for bit, and the first gradient too.
 
         With `share` that gradient was not kept, and is gone.
-
-        Examples
-        --------
-        >>> p = torch.nn.Parameter(torch.tensor([0.1]))
-        >>> opt = CGD(torch.optim.SGD([p], lr=0.1), lam=0.05)
-        >>> p.square().sum().backward()
-        >>> _ = opt.probe()
-        >>> opt.restore()
-        >>> p.item() == torch.tensor(0.1).item()
-        True
         """
         self._difference.restore()
 
@@ -665,34 +595,14 @@ class CGD(Wrapper):
 
     @property
     def diagnostics(self) -> Diagnostics | None:
-        """What the last penalised step was like, as tensors on the device; None before there was one.
-
-        Examples
-        --------
-        >>> p = torch.nn.Parameter(torch.tensor([2.0]))
-        >>> opt = CGD(torch.optim.SGD([p], lr=0.1), lam=0.05)
-        >>> p.square().sum().backward()
-        >>> _ = opt.probe()
-        >>> p.square().sum().backward()
-        >>> opt.step()
-        >>> round(opt.diagnostics.read()["curvature"], 3)
-        2.0
-        """
+        """What the last penalised step was like, as tensors on the device; None before there was one."""
         if self._seen is None or self.guard.counts is None:
             return None
         told, along_g = self._seen
         return diagnose(told, self.guard.counts, self.param_groups[0].get("lr"), self.kind, along_g=along_g)
 
     def log(self, writer: Writer, step: int | None = None, prefix: str = "cgd/") -> None:
-        """Write the diagnostics to TensorBoard, or to anything else with `add_scalar`.
-
-        Examples
-        --------
-        >>> class Lines:
-        ...     def add_scalar(self, tag, scalar_value, global_step=None):
-        ...         print(tag, scalar_value, global_step)
-        >>> CGD(torch.optim.SGD([torch.nn.Parameter(torch.ones(1))]), lam=0.1).log(Lines())
-        """
+        """Write the diagnostics to TensorBoard, or to anything else with `add_scalar`."""
         seen = self.diagnostics
         if seen is not None:
             for name, value in seen.read().items():

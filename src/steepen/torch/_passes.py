@@ -19,18 +19,7 @@ MOMENTA = ("momentum_buffer", "exp_avg")  # where optimizers of torch keep their
 
 
 class Passes:
-    """Counts how often gradients are added to the parameters, and knows one gradient that is old.
-
-    Examples
-    --------
-    >>> p = torch.nn.Parameter(torch.ones(2))
-    >>> passes = Passes()
-    >>> passes.watch([p])
-    >>> for _ in range(3):
-    ...     p.sum().backward()
-    >>> passes.count
-    3
-    """
+    """Counts how often gradients are added to the parameters, and knows one gradient that is old."""
 
     def __init__(self) -> None:
         self._counts: dict[int, int] = {}  # by parameter, since the gradients were cleared or taken
@@ -112,13 +101,6 @@ def find(
     """Return the parameters with a gradient, these, weights (each group's share of the largest) and η.
 
     With the `states` of an optimizer it is their momentum in the place of the gradient.
-
-    Examples
-    --------
-    >>> p = torch.nn.Parameter(torch.ones(2))
-    >>> find([{"params": [p]}], [0.1])
-    Traceback (most recent call last):
-    RuntimeError: no parameter has a gradient: the closure, or the loop, must call backward() on the loss
     """
     largest = max(strengths, key=abs)
     params: list[Tensor] = []
@@ -142,27 +124,13 @@ def find(
 
 
 def momentum(states: Any, p: Tensor) -> Tensor | None:
-    """Return the momentum of a parameter, where an optimizer has one.
-
-    Examples
-    --------
-    >>> momentum({}, torch.ones(2)) is None
-    True
-    """
+    """Return the momentum of a parameter, where an optimizer has one."""
     state = states.get(p, {})
     return next((state[name] for name in MOMENTA if state.get(name) is not None), None)
 
 
 def aligned(p: Tensor) -> Tensor:
-    """Return a gradient laid out over the ranks like its parameter: one may be a sum yet to be made.
-
-    Examples
-    --------
-    >>> p = torch.nn.Parameter(torch.ones(2))
-    >>> p.grad = torch.ones(2)
-    >>> aligned(p) is p.grad
-    True
-    """
+    """Return a gradient laid out over the ranks like its parameter: one may be a sum yet to be made."""
     grad: Any = p.grad
     placements: Any = getattr(p, "placements", None)
     if placements is not None and grad.placements != placements:
@@ -171,14 +139,7 @@ def aligned(p: Tensor) -> Tensor:
 
 
 def refuse_sparse(grads: Iterable[Tensor]) -> None:
-    """Refuse gradients that are not dense.
-
-    Examples
-    --------
-    >>> refuse_sparse([torch.ones(2).to_sparse()])
-    Traceback (most recent call last):
-    TypeError: a parameter of shape (2,) has a sparse gradient; CGD needs dense ones: for an embedding, ...
-    """
+    """Refuse gradients that are not dense."""
     for grad in grads:
         if grad.layout is not torch.strided:
             raise TypeError(

@@ -52,17 +52,7 @@ class Bucket:
 
 
 class Plan:
-    """The buckets of the parameters that have a gradient; it holds as long as they stay where they are.
-
-    Examples
-    --------
-    >>> p = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
-    >>> plan = Plan([p], [1.0], [None], copies=1)
-    >>> with torch.no_grad():
-    ...     plan.keep()
-    >>> plan.norm("kept")
-    tensor(5.)
-    """
+    """The buckets of the parameters that have a gradient; it holds as long as they stay where they are."""
 
     def __init__(
         self, params: Sequence[Tensor], weights: Sequence[float], etas: Sequence[float | None], copies: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch.optim import Optimizer
+import torch
 
 from .._check import number
 from ..schedules import Mapped, ScheduleLike, as_schedule
@@ -27,13 +27,11 @@ class SAM(CGD):
 
     Examples
     --------
-    >>> import torch
-    >>> opt = SAM(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), rho=0.05)
-    >>> opt.active
+    >>> SAM(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), rho=0.05).active
     True
     """
 
-    def __init__(self, base: Optimizer, rho: ScheduleLike = 0.05, **options: Any) -> None:
+    def __init__(self, base: torch.optim.Optimizer, rho: ScheduleLike = 0.05, **options: Any) -> None:
         super().__init__(base, nu=1.0, rho=rho, **_PUBLISHED | options)
 
 
@@ -42,13 +40,11 @@ class USAM(CGD):
 
     Examples
     --------
-    >>> import torch
-    >>> opt = USAM(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), rho=0.1)
-    >>> opt.active
+    >>> USAM(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), rho=0.1).active
     True
     """
 
-    def __init__(self, base: Optimizer, rho: ScheduleLike = 0.1, **options: Any) -> None:
+    def __init__(self, base: torch.optim.Optimizer, rho: ScheduleLike = 0.1, **options: Any) -> None:
         super().__init__(base, nu=1.0, r=rho, **_PUBLISHED | options)
 
 
@@ -57,14 +53,12 @@ class GNP(CGD):
 
     Examples
     --------
-    >>> import torch
-    >>> opt = GNP(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), rho=0.05, alpha=0.8)
-    >>> opt.active
+    >>> GNP(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), rho=0.05, alpha=0.8).active
     True
     """
 
     def __init__(
-        self, base: Optimizer, rho: ScheduleLike = 0.05, alpha: ScheduleLike = 0.8, **options: Any
+        self, base: torch.optim.Optimizer, rho: ScheduleLike = 0.05, alpha: ScheduleLike = 0.8, **options: Any
     ) -> None:
         super().__init__(base, nu=alpha, rho=rho, **_PUBLISHED | options)
 
@@ -74,13 +68,13 @@ class ASAM(CGD):
 
     Examples
     --------
-    >>> import torch
-    >>> opt = ASAM(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), rho=0.5)
-    >>> opt.active
+    >>> ASAM(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), rho=0.5).active
     True
     """
 
-    def __init__(self, base: Optimizer, rho: ScheduleLike = 0.5, eta: float = 0.01, **options: Any) -> None:
+    def __init__(
+        self, base: torch.optim.Optimizer, rho: ScheduleLike = 0.5, eta: float = 0.01, **options: Any
+    ) -> None:
         super().__init__(base, nu=1.0, rho=rho, eta=eta, **_PUBLISHED | options)
 
 
@@ -92,13 +86,14 @@ class WSAM(CGD):
 
     Examples
     --------
-    >>> import torch
     >>> opt = WSAM(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), rho=0.05, gamma=0.9)
     >>> round(opt.family.strength(0), 2), round(opt.family.nu(0), 2)
     (0.05, 9.0)
     """
 
-    def __init__(self, base: Optimizer, rho: ScheduleLike = 0.05, gamma: float = 0.9, **options: Any) -> None:
+    def __init__(
+        self, base: torch.optim.Optimizer, rho: ScheduleLike = 0.05, gamma: float = 0.9, **options: Any
+    ) -> None:
         number("gamma", gamma, "a number, 0 or more and below 1", least=0, below=1)
         super().__init__(base, nu=gamma / (1 - gamma), rho=rho, **_PUBLISHED | options)
 
@@ -111,13 +106,12 @@ class MSAM(CGD):
 
     Examples
     --------
-    >>> import torch
     >>> base = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1, momentum=0.9)
     >>> MSAM(base, rho=0.3).active
     False
     """
 
-    def __init__(self, base: Optimizer, rho: ScheduleLike = 0.3, **options: Any) -> None:
+    def __init__(self, base: torch.optim.Optimizer, rho: ScheduleLike = 0.3, **options: Any) -> None:
         super().__init__(base, probe="momentum", rho=rho, **_PUBLISHED | options)
 
 
@@ -128,14 +122,16 @@ class FGR(CGD):
 
     Examples
     --------
-    >>> import torch
-    >>> opt = FGR(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), eps=0.05, gamma=0.1)
-    >>> opt.active
+    >>> FGR(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), eps=0.05, gamma=0.1).active
     True
     """
 
     def __init__(
-        self, base: Optimizer, eps: ScheduleLike = 0.05, gamma: ScheduleLike = 0.05, **options: Any
+        self,
+        base: torch.optim.Optimizer,
+        eps: ScheduleLike = 0.05,
+        gamma: ScheduleLike = 0.05,
+        **options: Any,
     ) -> None:
         lam = Mapped(_half, as_schedule(gamma, "gamma"))
         super().__init__(base, lam=lam, r=eps, **_PUBLISHED | options)
@@ -148,11 +144,9 @@ class EGR(CGD):
 
     Examples
     --------
-    >>> import torch
-    >>> opt = EGR(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), lam=0.01)
-    >>> opt.exact
+    >>> EGR(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), lam=0.01).exact
     True
     """
 
-    def __init__(self, base: Optimizer, lam: ScheduleLike = 0.01, **options: Any) -> None:
+    def __init__(self, base: torch.optim.Optimizer, lam: ScheduleLike = 0.01, **options: Any) -> None:
         super().__init__(base, lam=lam, mode="exact", **_PUBLISHED | options)

@@ -37,15 +37,7 @@ NAMES = (
 
 
 def copy_(to: Sequence[Tensor], from_: Sequence[Tensor]) -> None:
-    """Copy a list of tensors into another, in one launch where the kinds agree.
-
-    Examples
-    --------
-    >>> x = [torch.zeros(2)]
-    >>> copy_(x, [torch.ones(2)])
-    >>> x
-    [tensor([1., 1.])]
-    """
+    """Copy a list of tensors into another, in one launch where the kinds agree."""
     if _copy is not None:
         _copy(to, from_)
         return
@@ -54,48 +46,24 @@ def copy_(to: Sequence[Tensor], from_: Sequence[Tensor]) -> None:
 
 
 def norms(tensors: Sequence[Tensor], dtype: torch.dtype) -> list[Tensor]:
-    """Return the norm of each tensor.
-
-    Examples
-    --------
-    >>> norms([torch.tensor([3.0, 4.0])], torch.float32)
-    [tensor(5.)]
-    """
+    """Return the norm of each tensor."""
     if _norm is not None and len(tensors) > 1:
         return list(_norm(tensors, 2, dtype))
     return [_torch.linalg.vector_norm(tensor, dtype=dtype) for tensor in tensors]
 
 
 def found_inf(scaler: Any, optimizer: Any) -> dict[torch.device, Tensor]:
-    """Return what a GradScaler has noted of an optimizer's gradients, by device; nothing before it looked.
-
-    Examples
-    --------
-    >>> found_inf(torch.amp.GradScaler("cpu"), None)
-    {}
-    """
+    """Return what a GradScaler has noted of an optimizer's gradients, by device; nothing before it looked."""
     known: Any = getattr(scaler, "_per_optimizer_states", {})
     return known.get(id(optimizer), {}).get("found_inf_per_device", {})
 
 
 def hooks(optimizer: Any, name: str) -> list[Any]:
-    """Return the hooks of an optimizer, by the name of what they are hooked to.
-
-    Examples
-    --------
-    >>> hooks(torch.optim.SGD([torch.ones(1)]), "step_pre")
-    []
-    """
+    """Return the hooks of an optimizer, by the name of what they are hooked to."""
     return list(getattr(optimizer, f"_optimizer_{name}_hooks", {}).values())
 
 
 def step_with_hooks(step: Any) -> Any:
-    """Wrap a step so that torch's hooks run around it.
-
-    Examples
-    --------
-    >>> callable(step_with_hooks(lambda optimizer: None))
-    True
-    """
+    """Wrap a step so that torch's hooks run around it."""
     wrap: Any = getattr(Optimizer, "profile_hook_step", None)
     return step if wrap is None else wrap(step)

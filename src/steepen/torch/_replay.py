@@ -36,17 +36,6 @@ class Replay:
         and NumPy's too.
     shared : bool
         The first pass is over a share of the batch.
-
-    Examples
-    --------
-    >>> replay = Replay(None, True, shared=False)
-    >>> replay.first(torch.device("cpu"))
-    >>> one = torch.rand(2)
-    >>> replay.second(closure=True)
-    >>> two = torch.rand(2)
-    >>> replay.end()
-    >>> torch.equal(one, two)
-    True
     """
 
     def __init__(self, model: nn.Module | None, which: Which, *, shared: bool) -> None:

@@ -18,25 +18,13 @@ _ROW = 1024  # numbers that a CPU adds up one by one
 
 
 def local(tensor: Tensor) -> Tensor:
-    """Give the part of a tensor that lies on this rank; all of it, where it is not sharded.
-
-    Examples
-    --------
-    >>> local(torch.ones(2))
-    tensor([1., 1.])
-    """
+    """Give the part of a tensor that lies on this rank; all of it, where it is not sharded."""
     # torch.distributed.tensor is heavy, and no DTensor exists before somebody has imported it
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor  # pyright: ignore
 
 
 def shards(tensor: Tensor) -> tuple[Any, ...]:
-    """Give the process groups over which a tensor is sharded; none for a plain one.
-
-    Examples
-    --------
-    >>> shards(torch.ones(2))
-    ()
-    """
+    """Give the process groups over which a tensor is sharded; none for a plain one."""
     mesh = getattr(tensor, "device_mesh", None)
     if mesh is None:
         return ()
@@ -45,13 +33,7 @@ def shards(tensor: Tensor) -> tuple[Any, ...]:
 
 
 def is_dense(tensor: Tensor) -> bool:
-    """Say whether the elements lie side by side in memory, in whatever order of the axes.
-
-    Examples
-    --------
-    >>> is_dense(torch.ones(2, 3).T), is_dense(torch.ones(4)[::2])
-    (True, False)
-    """
+    """Say whether the elements lie side by side in memory, in whatever order of the axes."""
     if tensor.is_contiguous():
         return True
     axes = sorted(range(tensor.ndim), key=tensor.stride, reverse=True)
@@ -63,14 +45,6 @@ def add_(xs: list[Tensor], c: Tensor, ys: list[Tensor], skip: Tensor | None = No
 
     The fused SGD step of torch is just that: it reads its factor and its flag on the device, so neither costs
     a wait, and a skipped update does not let a NaN of y through. Each y must be laid out like its x.
-
-    Examples
-    --------
-    >>> x = [torch.ones(2)]
-    >>> add_(x, torch.tensor(0.5), [torch.full((2,), 4.0)])
-    >>> add_(x, torch.tensor(1.0), [torch.full((2,), torch.nan)], skip=torch.tensor(1.0))
-    >>> x
-    [tensor([3., 3.])]
     """
     dtype = xs[0].dtype
     # on a CPU it leaves short numbers alone (pytorch issue 191763); on a GPU it reads a float32 factor
@@ -100,11 +74,6 @@ def norm(parts: Iterable[tuple[Sequence[Tensor], tuple[Any, ...]]], dtype: torch
 
     A CPU adds the squares of a vector up one after another, and after millions of them float32 has forgotten
     three digits: there it is a norm of norms of rows.
-
-    Examples
-    --------
-    >>> norm([([torch.tensor([3.0]), torch.tensor([4.0])], ())], torch.float32)
-    tensor(5.)
     """
     all_: list[Tensor] = []
     for tensors, ranks in parts:
@@ -128,13 +97,7 @@ def _wide(tensor: Tensor) -> torch.dtype:
 
 
 def sum_over(value: Tensor, ranks: tuple[Any, ...]) -> Tensor:
-    """Add up a number over process groups, in place.
-
-    Examples
-    --------
-    >>> sum_over(torch.tensor(2.0), ())
-    tensor(2.)
-    """
+    """Add up a number over process groups, in place."""
     for group in ranks:
         _torch.distributed.all_reduce(value, group=group)
     return value

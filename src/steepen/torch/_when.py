@@ -105,21 +105,9 @@ class When:
         return max(self.steps - share, self.warmup), math.inf
 
     def covers(self, k: int) -> bool:
-        """Say whether step k is penalised.
-
-        Examples
-        --------
-        >>> When(from_=5).covers(4)
-        False
-        """
+        """Say whether step k is penalised."""
         return self.first <= k < self.end and (k - self.first) % self.every == 0
 
     def pauses(self, k: int) -> bool:
-        """Say whether step k lies between two penalised ones, both near.
-
-        Examples
-        --------
-        >>> When(every=3).pauses(4), When(from_=9).pauses(4)
-        (True, False)
-        """
+        """Say whether step k lies between two penalised ones, both near."""
         return self.first < k < self.end and self.every <= _NEAR and not self.covers(k)
