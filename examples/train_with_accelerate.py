@@ -35,7 +35,8 @@ def main(epochs: int = 8, micro: int = 2, *, closures: bool = True) -> float:
     def passes(parts: list[tuple[Tensor, Tensor]]) -> Tensor:
         """Run the micro-batches forwards and backwards, and give the mean of their losses."""
         total = torch.zeros(())
-        for i, (images, labels) in enumerate(parts):
+        for i, part in enumerate(parts):
+            images, labels = cgd.part(part)  # all of it, unless share= is set
             last = i == len(parts) - 1  # on several processes: only then are gradients averaged
             with nullcontext() if last else accelerator.no_sync(model):
                 loss = nn.functional.cross_entropy(model(images), labels) / len(parts)

@@ -544,7 +544,7 @@ def test_statistics_are_those_of_the_first_pass_alone() -> None:
         opt = CGD(SGD(net.parameters(), lr=0.1), lam=0.05, model=net)
         take(opt, loss_of(net))
         assert same(list(once.buffers()), list(net.buffers()))
-            assert net.norm.num_batches_tracked == 1
+        assert net.norm.num_batches_tracked == 1
 
 
 # --- the guard, state and copies -------------------------------------------------------------------
