@@ -214,6 +214,7 @@ class TestLightning:
         assert torch.equal(flat(module.net), flat(model))
         assert module.first == first
 
+    @pytest.mark.filterwarnings("ignore:`training_step` returned `None`")
     def test_a_share_and_a_step_without_a_loss(self, fit: Any) -> None:
         """The module asks for its part; a training_step that returns None is a step that does nothing."""
         module = fit(1, lam=None, rho=0.1, share=0.5)
