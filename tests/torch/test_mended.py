@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 import threading
 import warnings
 from typing import Any
@@ -14,7 +16,7 @@ from torch.nn.utils.parametrizations import spectral_norm
 from torch.optim import SGD, Optimizer
 
 from steepen.schedules import Cosine, Table
-from steepen.torch import ASAM, CGD, GNP, SAM, When, _private
+from steepen.torch import ASAM, CGD, GNP, MSAM, SAM, When, _private
 from steepen.torch._tensors import norm
 
 torch.set_num_threads(1)  # the networks are tiny
@@ -148,6 +150,21 @@ def test_without_the_network_there_is_one_warning_at_the_line_of_the_user() -> N
         (warning,) = caught
         assert "CGD was not given the network, model=" in str(warning.message)
         assert warning.filename == __file__
+
+
+def test_a_copy_of_the_network_tells_nobody_and_can_be_saved_whole() -> None:
+    model = Remembering()
+    opt = MSAM(SGD(model.parameters(), lr=0.1, momentum=0.9), rho=0.5, model=model)
+    for _ in range(2):
+        opt.zero_grad()
+        model(torch.ones(2, 3)).square().mean().backward()
+        opt.step()
+    model.masks.clear()
+    before = [p.detach().clone() for p in model.parameters()]
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        twin(torch.ones(2, 3))
+        assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+        assert all(torch.equal(a, b) for a, b in zip(before, twin.parameters(), strict=True))
 
 
 # --- gradients --------------------------------------------------------------------------------------

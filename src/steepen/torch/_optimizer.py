@@ -25,14 +25,13 @@ from ._guard import Guard, OnGuard
 from ._numbers import Diagnostics, Writer, diagnose
 from ._passes import Passes, momentum, refuse_unscaled, unscale
 from ._private import hooks, step_with_hooks
-from ._replay import Replay, Which
+from ._replay import Listener, Replay, Which
 from ._share import first_of
 from ._when import When
 from ._wrapper import Wrapper
 
 __all__ = ["CGD"]
 
-_compiler: Any = torch.compiler  # without types
 _COMMON = "_steepen_common"  # set on a base: the values that its groups have from us
 _KEYS = ("lam", "nu", "r", "rho", "probe")
 _GONE = {  # what others have
@@ -183,24 +182,14 @@ class CGD(Wrapper):
         self._passes.watch(self._params())
         if self.model is None or self.exact or (self.kind == "difference" and not self._replay.which):
             return
-        me = weakref.ref(self)
-
-        @_compiler.disable
-        def forward(*_: Any) -> None:
-            if (opt := me()) is not None:
-                opt._forward(learns=torch.is_grad_enabled())
-
-        def save(*_: Any) -> None:
-            if (opt := me()) is not None and opt.kind == "momentum":
-                opt.restore()
-
         model: Any = self.model
         handles = [
-            model.register_forward_pre_hook(forward, prepend=True),  # before FSDP gathers the weights
-            model.register_state_dict_pre_hook(save),
-        ]
+            model.register_forward_pre_hook(Listener(self._forward), prepend=True)
+        ]  # before FSDP's own
+        if self.kind == "momentum":
+            handles.append(model.register_state_dict_pre_hook(Listener(self.restore)))
         for handle in handles:
-            weakref.finalize(self, handle.remove)
+            weakref.finalize(self, handle.remove).atexit = False
 
     # -- groups and state -------------------------------------------------------------------------------
 
@@ -434,7 +423,6 @@ class CGD(Wrapper):
             self._told.add(text)
             warnings.warn(text, stacklevel=level)
 
-    @torch.no_grad()
     def probe(self, *, scaler: Any = None) -> bool:
         """Move the weights to x + s, for loops that cannot pass a closure; then a second pass, then `step()`.
 
@@ -463,12 +451,13 @@ class CGD(Wrapper):
         self._probe(scaler, closure=False)
         return True
 
+    @torch.no_grad()
     def _probe(self, scaler: Any, *, closure: bool) -> None:
         if self.model is None and self.kind != "momentum":
             self._warn(
                 "CGD was not given the network, model=...: buffers such as the statistics of BatchNorm count "
                 "both passes, and a loop without a closure has other dropout masks in the second",
-                7 if closure else 5,
+                8 if closure else 5,
             )
         groups, strengths = self.param_groups, self._strengths()
         self._difference.probe(groups, strengths, self.k, scaler, self, closure=closure)
@@ -480,10 +469,9 @@ class CGD(Wrapper):
         """
         self._difference.restore()
 
-    @torch.no_grad()
-    def _forward(self, *, learns: bool) -> None:
+    def _forward(self) -> None:
         """Hear that the network is about to run; the passes of a closure are known without."""
-        stage = self._difference.stage
+        stage, learns = self._difference.stage, torch.is_grad_enabled()
         if stage in (Stage.FIRST, Stage.SECOND):
             return
         if self.kind == "momentum":

@@ -36,7 +36,7 @@ class Passes:
             if p.requires_grad and not is_lazy(p) and id(p) not in self._watched:
                 self._watched[id(p)] = hooked = cast(Any, p)  # torch has no types for it
                 handle = hooked.register_post_accumulate_grad_hook(_tick(self._counts, id(p)))
-                weakref.finalize(self, handle.remove)
+                weakref.finalize(self, handle.remove).atexit = False
 
     @property
     def count(self) -> int:

@@ -7,6 +7,7 @@ undone. A pass over a share of the batch is undone itself: the full pass finds a
 from __future__ import annotations
 
 import random
+import weakref
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal, TypeAlias
@@ -18,10 +19,28 @@ from torch.nn.parameter import is_lazy
 
 from ._private import copy_
 
-__all__ = ["Replay", "Which"]
+__all__ = ["Listener", "Replay", "Which"]
 
+_compiler: Any = torch.compiler  # without types
 Which: TypeAlias = bool | Literal["all"]
 Source: TypeAlias = tuple[Callable[[Any], Any], Callable[[], Any]]  # puts a state, and gets it
+
+
+class Listener:
+    """A hook on a network that calls a method; a copy of it, on a copy of the network, calls nobody."""
+
+    def __init__(self, method: Any = None) -> None:
+        self._method = None if method is None else weakref.WeakMethod(method)
+
+    def __reduce__(self) -> tuple[type[Listener], tuple[()]]:
+        return Listener, ()
+
+    @_compiler.disable
+    def __call__(self, *_: Any) -> None:
+        """Call it."""
+        method = None if self._method is None else self._method()
+        if method is not None:
+            method()
 
 
 class Replay:
