@@ -33,37 +33,19 @@ class Stage(Enum):
 
 
 class Difference:
-    """Moves the weights to the probe and back, and forms d.
-
-    Parameters
-    ----------
-    probe, family, guard, replay, passes
-        Where to, how far and with what weight; whether d is taken; what must not be disturbed; the counter.
-    ranks : process group, optional
-        Of ranks that each probe along their own gradient.
-    eta_key : str
-        The name of ASAM's η in the groups.
-    """
+    """Moves the weights to the probe and back, and forms d."""
 
     def __init__(
-        self,
-        probe: Probe,
-        family: Family,
-        guard: Guard,
-        replay: Replay,
-        passes: Passes,
-        ranks: Any,
-        eta_key: str,
+        self, probe: Probe, family: Family, guard: Guard, replay: Replay, passes: Passes, ranks: Any
     ) -> None:
         self.to = probe
         self.family = family
         self.guard = guard
         self.replay = replay
         self.passes = passes
-        self.ranks = ranks
-        self.eta_key = eta_key
+        self.ranks = ranks  # that each probe along their own gradient, if any
         self.stage = Stage.READY
-        self.numbers: Numbers | None = None
+        self.along_g = True  # or the probe of the last step was along a g that is weighted
         self._plan: Plan | None = None
         self._move: Any = None
         self._form: Any = None
@@ -81,31 +63,17 @@ class Difference:
         """Whether the weights are at x + s."""
         return self.stage in (Stage.PROBED, Stage.SECOND)
 
-    @property
-    def along_g(self) -> bool:
-        """Whether the probe of the last step was along the gradient, and not along a weighted one."""
-        return self._along_g
-
     def free(self) -> None:
         """Give the memory of the copies back."""
         self._plan = self._move = self._form = None
 
-    def probe(
-        self,
-        groups: Sequence[dict[str, Any]],
-        strengths: Sequence[float],
-        k: int,
-        scaler: Any,
-        optimizer: Any,
-        *,
-        closure: bool,
-    ) -> None:
+    def probe(self, optimizer: Any, strengths: Sequence[float], scaler: Any, *, closure: bool) -> None:
         """Move the weights to x + s, and keep what is needed of the first gradient."""
         if self.moved:
             raise RuntimeError("probe() twice: a second backward pass and step() are due")
         kind = self.to.kind
         states = optimizer.state if kind == "momentum" else None
-        params, found, weights, etas = find(groups, strengths, self.eta_key, states)
+        params, found, weights, etas = find(optimizer.param_groups, strengths, optimizer.eta_key, states)
         if states is None:
             self.passes.refuse_old(params)
         if kind == "difference":
@@ -114,7 +82,7 @@ class Difference:
         if plan is None or not plan.fits(params, weights, etas):
             refuse_sparse(found)
             plan = self._prepare(params, weights, etas)
-        self._dial(self.family.numbers(k, max(strengths, key=abs), self._accurate(plan)))
+        self._dial(self.family.numbers(optimizer.k, max(strengths, key=abs), self._accurate(plan)))
         grads = plan.parts(found)
         self.scaler = scaler
         scale = scale_of(scaler, plan.device) if kind == "share" and scaler is not None else None
@@ -161,12 +129,11 @@ class Difference:
                 for p, g in zip(bucket.params, bucket.g, strict=False):  # of one copy, no gradient is kept
                     p.grad = _like(p, g.clone())
 
-    def finish(self, groups: Sequence[dict[str, Any]]) -> None:
+    def finish(self, params: Sequence[Tensor]) -> None:
         """Put the weights back, and d in the place of the gradient."""
         plan = self._plan
         assert plan is not None
         try:
-            params: list[Tensor] = [p for group in groups for p in group["params"]]
             self._refuse(params)
             if self.to.alone:
                 self._form(lambda: self._put_back(plan), self._judged(plan))
@@ -178,7 +145,7 @@ class Difference:
                 plus = plan.parts(found)
                 scale = None if self.scaler is None else scale_of(self.scaler, plan.device)
                 if self._mean(plan):
-                    self._numbers.n.copy_(plan.norm("held"))
+                    self.numbers.n.copy_(plan.norm("held"))
                 if scale is None:
                     self._form(lambda: self._to_direction(plan, plus, None), found)
                 else:
@@ -215,7 +182,7 @@ class Difference:
     def _rest(self, params: Sequence[Tensor], plan: Plan, scale: Tensor | None) -> None:
         """Form d of parameters that only the second pass came by: their g is 0."""
         known = set(plan.params)
-        nu, skip = self._numbers.nu, self._numbers.skip
+        nu, skip = self.numbers.nu, self.numbers.skip
         for p in params:
             if p.grad is not None and p not in known:
                 part = local(aligned(p))
@@ -236,8 +203,8 @@ class Difference:
     ) -> Plan:
         self.free()  # before room is made for another
         plan = Plan(params, weights, etas, copies=1 if self.to.alone else 2)
-        self._numbers = self.numbers = Numbers.make(plan.dtype, plan.device)
-        self._along_g = plan.along_g
+        self.numbers = Numbers.make(plan.dtype, plan.device)
+        self.along_g = plan.along_g
         self._dialled: tuple[float, ...] = (0.0,) * 4
         self.guard.start(plan.device)
         self.passes.watch(params)
@@ -252,12 +219,12 @@ class Difference:
         """Bring the numbers of this step to the device, each as an argument of a kernel: without a wait."""
         for i, (old, new) in enumerate(zip(self._dialled, numbers, strict=True)):
             if old != new:
-                self._numbers.all[i].fill_(new)
+                self.numbers.all[i].fill_(new)
         self._dialled = numbers
 
     def _to_probe(self, plan: Plan, grads: list[list[Tensor]], scale: Tensor | None) -> None:
         """Work on fixed places only, for a graph: the plan's, the numbers' and those of the gradients."""
-        numbers = self._numbers
+        numbers = self.numbers
         plan.keep()
         if not self.to.alone:
             for bucket, tensors in zip(plan.buckets, grads, strict=True):
@@ -290,7 +257,7 @@ class Difference:
 
     def _to_direction(self, plan: Plan, plus: list[list[Tensor]], scale: Tensor | None) -> None:
         """Work on fixed places only, for a graph: the plan's and the numbers'."""
-        numbers = self._numbers
+        numbers = self.numbers
         plan.put_back()
         plan.whole = False  # from here on it is the second gradient's room
         for bucket, tensors in zip(plan.buckets, plus, strict=True):
@@ -307,7 +274,7 @@ class Difference:
         for bucket, tensors in zip(plan.buckets, plus, strict=True):
             add_([bucket.held], nu, [bucket.kept], skip)
             copy_(tensors, bucket.g)
-        numbers.write(along=along, after=after, skip=skip)
+        numbers.write(along=along, after=after, skip=skip.to(n.dtype))
         numbers.tell()
 
     def _judged(self, plan: Plan) -> list[Tensor]:
@@ -322,7 +289,7 @@ class Difference:
         Fixed places only, as above. What is left of g is s = x⁺ − x, which takes the place of the weights
         for as long as it is looked at: with a = ‖d‖/‖s‖ the cosine is ‖a·s + d‖²/(2‖d‖²) − 1.
         """
-        numbers = self._numbers
+        numbers = self.numbers
         nan = torch.full_like(numbers.n, torch.nan)
         along, after = nan, nan
         if self.guard.on_guard != "off":

@@ -205,7 +205,10 @@ class Family:
             if self.lam is not None and self.probe is None:  # long enough that ν need not be cut
                 c = torch.maximum(c, least)
         if relative is not None and self.probe_max < math.inf:
-            c = torch.clamp(c, -limit * relative, limit * relative)
+            most = limit * relative
+            c = torch.minimum(c, most)
+            if self.alone:  # where a negative λ makes a negative c
+                c = torch.maximum(c, -most)
         if self.lam is None or self.alone:
             return c, weight
         nu = torch.where(c > 0, weight / c, 0.0)  # no probe, no difference

@@ -16,23 +16,14 @@ OnGuard: TypeAlias = Literal["fallback", "stop", "off"]
 
 
 class Guard:
-    """Takes the plain gradient where d would not descend f, ⟨g, d⟩ ≤ 0, or is not finite.
-
-    Parameters
-    ----------
-    on_guard : "fallback", "stop" or "off"
-        What a trip does: the plain gradient for that step; that, and an end of the penalty after `patience`
-        trips in a row; or nothing (d that is not finite is refused even then).
-    patience : int
-        Trips in a row that end the penalty.
-    """
+    """Takes the plain gradient where d would not descend f, ⟨g, d⟩ ≤ 0, or is not finite."""
 
     def __init__(self, on_guard: OnGuard, patience: int) -> None:
         if on_guard not in get_args(OnGuard):
             raise ValueError(f"on_guard: expected 'fallback', 'stop' or 'off', got {on_guard!r}")
         whole("patience", patience, 1)
-        self.on_guard = on_guard
-        self.patience = patience
+        self.on_guard = on_guard  # after a trip: g for that step; that, and an end; or nothing
+        self.patience = patience  # trips in a row that end the penalty
         self.stopped = False
         self.counts: Tensor | None = None  # penalised steps, trips
         self._fine = self._trip = torch.empty(0)  # (a step, no trip) and (a step, a trip)

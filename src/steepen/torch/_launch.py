@@ -16,20 +16,10 @@ _MOST = 8  # graphs kept, the latest: from step to step the allocator hands out 
 
 
 class Launch:
-    """Runs a function; on a GPU as a graph, from the second time on that its tensors lie at the same places.
-
-    Parameters
-    ----------
-    device : torch.device
-        Where the tensors are.
-    graph : bool
-        Whether graphs may be used at all.
-    pool
-        The memory that graphs take theirs from.
-    """
+    """Runs a function; on a GPU as a graph, once its tensors lie where they lay before."""
 
     def __init__(self, device: torch.device, *, graph: bool = True, pool: Any = None) -> None:
-        self.graph = graph and device.type == "cuda"
+        self.graph = graph and device.type == "cuda"  # whether graphs may be used at all
         self._pool, self._device = pool, device
         self._seen: dict[tuple[int, ...], Any] = {}
         self._graphs: dict[tuple[int, ...], Any] = {}

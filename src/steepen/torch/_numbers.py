@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["Diagnostics", "Numbers", "Writer", "diagnose"]
+__all__ = ["Diagnostics", "Numbers", "diagnose"]
 
 
 @dataclass(frozen=True)
@@ -35,50 +35,32 @@ class Numbers:
         return cls(table, *table.unbind(), told=table[4:9].clone())
 
     def write(self, **values: Tensor) -> None:
-        """Write some, in one copy where they are neighbours."""
-        names = list(self.__dataclass_fields__)[1:11]
-        first = names.index(next(iter(values)))
-        assert list(values) == names[first : first + len(values)]
-        stacked = torch.stack([value.to(self.all.dtype) for value in values.values()])
-        self.all[first : first + len(values)].copy_(stacked)
+        """Write some that are neighbours, in one copy."""
+        first = _NAMES.index(next(iter(values)))
+        self.all[first : first + len(values)].copy_(torch.stack(list(values.values())))
 
     def tell(self) -> None:
         """Keep those of this step for who may ask."""
         self.told.copy_(self.all[4:9])
 
 
-class Writer(Protocol):
-    """What `log` writes to, such as TensorBoard's SummaryWriter."""
-
-    def add_scalar(self, tag: str, scalar_value: Any, global_step: int | None = None) -> Any:
-        """Write one number."""
-        ...
+_NAMES = list(Numbers.__dataclass_fields__)[1:11]  # as they lie in the tensor
 
 
 @dataclass(frozen=True)
 class Diagnostics:
     """Of the last penalised step, as tensors on the device; `read()` brings them all to the host at once.
 
-    Attributes
-    ----------
-    gradient_norm : Tensor
-        ‖g‖; with `share` of the share's gradient, with a momentum probe of the buffer.
-    curvature : Tensor
-        gᵀHg/‖g‖², the curvature of f along the gradient; NaN where it is not known: weighted groups, ASAM,
-        `share` and a momentum probe.
-    cosine : Tensor
-        The cosine between g and g⁺; between g and g + 2λHg in the exact mode. With `share` it is known where
-        `on_guard="stop"` asks for it, with a momentum probe never.
-    guard_rate : Tensor
-        The share of the penalised steps in which the guard tripped.
-    lam : Tensor
-        The λ that the step amounts to, νc/2; NaN with a momentum probe.
-    lam_over_implicit : Tensor
-        λ over lr/4, which plain gradient descent carries by itself: far below 1, the penalty does nothing.
-    nu : Tensor
-        The weight ν of the difference.
-    probe_norm : Tensor
-        ‖s‖, the length of the probe; NaN where it is not along g, and in the exact mode, which has none.
+    What is not known is NaN.
+
+    - `gradient_norm`: ‖g‖; with `share` that of the share's gradient, with a momentum probe of the buffer.
+    - `curvature`: gᵀHg/‖g‖², along the gradient; not known of weighted groups, ASAM, `share` and momentum.
+    - `cosine`: between g and g⁺, or g + 2λHg; with `share` where `on_guard="stop"` asks for it.
+    - `guard_rate`: the share of the penalised steps in which the guard tripped.
+    - `lam`: the λ that the step amounts to, νc/2; not with a momentum probe.
+    - `lam_over_implicit`: that over lr/4, which plain gradient descent has by itself.
+    - `nu`: the weight ν of the difference.
+    - `probe_norm`: ‖s‖, where s is along g; the exact mode has none.
 
     Examples
     --------

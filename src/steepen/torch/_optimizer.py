@@ -22,7 +22,7 @@ from ._difference import Difference, Stage
 from ._exact import curve
 from ._family import Family, Probe
 from ._guard import Guard, OnGuard
-from ._numbers import Diagnostics, Writer, diagnose
+from ._numbers import Diagnostics, diagnose
 from ._passes import Passes, momentum, refuse_unscaled, unscale
 from ._private import hooks, step_with_hooks
 from ._replay import Listener, Replay, Which
@@ -154,9 +154,7 @@ class CGD(Wrapper):
         self._passes = Passes()
         self._replay = Replay(model, replay, shared=self.kind == "share")
         ranks = None if self._local is None else self._local.process_group
-        self._difference = Difference(
-            self.to, self.family, self.guard, self._replay, self._passes, ranks, self.eta_key
-        )
+        self._difference = Difference(self.to, self.family, self.guard, self._replay, self._passes, ranks)
         self._told: set[str] = set()  # what was warned of
         self._asked = False  # the closure has asked for its part of the batch
         self._seen: tuple[Tensor, bool] | None = None
@@ -179,7 +177,7 @@ class CGD(Wrapper):
 
     def _listen(self) -> None:
         """Have the parameters tell of gradients, and the network of forward passes."""
-        self._passes.watch(self._params())
+        self._passes.watch(list(self._params()))
         if self.model is None or self.exact or (self.kind == "difference" and not self._replay.which):
             return
         model: Any = self.model
@@ -279,14 +277,11 @@ class CGD(Wrapper):
 
     def _strengths(self) -> list[float]:
         """Return λ, or what stands for it, of each group at this step."""
-        own = [group.get(self.key) for group in self.param_groups]
+        own: list[Any] = [group.get(self.key) for group in self.param_groups]
         for one in own:
             if one is not None and not (isinstance(one, int | float) and math.isfinite(one)):
                 raise ValueError(f"{self.key}: expected a finite number for the group, got {one!r}")
-        if None in own:
-            value = self.family.strength(self.k)
-            own = [value if one is None else one for one in own]
-        return cast(list[float], own)
+        return [self.family.strength(self.k) if one is None else one for one in own]
 
     def _has_momentum(self) -> bool:
         if any(momentum(self.state, p) is not None for p in self._params()):
@@ -459,8 +454,7 @@ class CGD(Wrapper):
                 "both passes, and a loop without a closure has other dropout masks in the second",
                 8 if closure else 5,
             )
-        groups, strengths = self.param_groups, self._strengths()
-        self._difference.probe(groups, strengths, self.k, scaler, self, closure=closure)
+        self._difference.probe(self, self._strengths(), scaler, closure=closure)
 
     def restore(self) -> None:
         """Put the weights back to where they were before `probe()`, bit for bit, and the first gradient too.
@@ -534,10 +528,8 @@ class CGD(Wrapper):
             self._difference.stage = before
 
     def _finish(self) -> None:
-        self._difference.finish(self.param_groups)
-        numbers = self._difference.numbers
-        assert numbers is not None
-        self._seen = numbers.told, self._difference.along_g
+        self._difference.finish(list(self._params()))
+        self._seen = self._difference.numbers.told, self._difference.along_g
 
     def _curve(self, scaler: Any) -> None:
         self._passes.refuse_old(self._params())
@@ -589,7 +581,7 @@ class CGD(Wrapper):
         told, along_g = self._seen
         return diagnose(told, self.guard.counts, self.param_groups[0].get("lr"), self.kind, along_g=along_g)
 
-    def log(self, writer: Writer, step: int | None = None, prefix: str = "cgd/") -> None:
+    def log(self, writer: Any, step: int | None = None, prefix: str = "cgd/") -> None:
         """Write the diagnostics to TensorBoard, or to anything else with `add_scalar`."""
         seen = self.diagnostics
         if seen is not None:

@@ -30,17 +30,18 @@ class Passes:
     def __reduce__(self) -> tuple[type[Passes], tuple[()]]:
         return Passes, ()  # a copy counts for its own parameters
 
-    def watch(self, params: Iterable[Tensor]) -> None:
-        """Count for these, too; those that take no gradient as yet are left out."""
-        for p in params:
-            if p.requires_grad and not is_lazy(p) and id(p) not in self._watched:
+    def watch(self, params: Sequence[Tensor]) -> None:
+        """Count for the first and the last of these: a hook on each would cost more than it tells."""
+        able = [p for p in params if p.requires_grad and not is_lazy(p)]
+        for p in (*able[:1], *able[-1:]):
+            if id(p) not in self._watched:
                 self._watched[id(p)] = hooked = cast(Any, p)  # torch has no types for it
                 handle = hooked.register_post_accumulate_grad_hook(_tick(self._counts, id(p)))
                 weakref.finalize(self, handle.remove).atexit = False
 
     @property
     def count(self) -> int:
-        """How many passes went backwards: the most that a parameter has seen, as some may not see all."""
+        """How many passes went backwards: the most that one of them has seen, as some may not see all."""
         return max(self._counts.values(), default=0)
 
     def clear(self, count: int = 0) -> None:
@@ -58,7 +59,7 @@ class Passes:
     def before_closure(self, params: Iterable[Tensor]) -> None:
         """Drop the gradients of the last step; others the closure must clear."""
         having = [p for p in params if p.grad is not None]
-        if any(self._is_old(p) for p in having):
+        if having and self._is_old(having[0]):
             for p in having:
                 p.grad = None  # a closure need not clear
             having = []

@@ -35,32 +35,27 @@ class Listener:
     def __reduce__(self) -> tuple[type[Listener], tuple[()]]:
         return Listener, ()
 
-    @_compiler.disable
     def __call__(self, *_: Any) -> None:
-        """Call it."""
+        """Call it, and not from within compiled code."""
+        if torch.compiler.is_compiling():
+            self._apart()
+        else:
+            self._tell()
+
+    def _tell(self) -> None:
         method = None if self._method is None else self._method()
         if method is not None:
             method()
 
+    _apart = _compiler.disable(_tell)
+
 
 class Replay:
-    """Random numbers to draw again, and buffers to put back.
-
-    Parameters
-    ----------
-    model : Module, optional
-        Whose buffers to put back.
-    which : bool or "all"
-        Which random numbers to replay: those of torch, on the CPU and the parameters' device; or Python's
-        and NumPy's too.
-    shared : bool
-        The first pass is over a share of the batch.
-    """
+    """Random numbers to draw again, and buffers to put back."""
 
     def __init__(self, model: nn.Module | None, which: Which, *, shared: bool) -> None:
-        self.model = model
-        self.which = which
-        self.shared = shared
+        self.which = which  # torch's random numbers, or "all": Python's and NumPy's too
+        self.shared = shared  # the first pass is over a share of the batch
         self._buffers = _Buffers(model)
         self.forget()
 

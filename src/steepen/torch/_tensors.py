@@ -14,7 +14,7 @@ __all__ = ["add_", "copy_", "is_dense", "local", "norm", "shards"]
 
 _torch: Any = torch  # its linalg and distributed have no types
 _SHORT = (torch.bfloat16, torch.float16)
-_ROW = 1024  # numbers that a CPU adds up one by one
+_ROW, _LONG = 1024, 1 << 16  # numbers that a CPU may add up one by one; and from where on it must not
 
 
 def local(tensor: Tensor) -> Tensor:
@@ -84,7 +84,7 @@ def norm(parts: Iterable[tuple[Sequence[Tensor], tuple[Any, ...]]], dtype: torch
 
 
 def _rows(tensor: Tensor) -> list[Tensor]:
-    if tensor.is_cuda or tensor.numel() <= _ROW or not is_dense(tensor):
+    if tensor.is_cuda or tensor.numel() < _LONG or not is_dense(tensor):
         return [tensor]
     flat = tensor.as_strided((tensor.numel(),), (1,))
     whole = flat.numel() // _ROW * _ROW

@@ -15,13 +15,7 @@ __all__ = ["Wrapper"]
 
 
 class Wrapper(Optimizer):
-    """What any optimizer around another needs; a subclass adds the step, and what it keeps itself.
-
-    Parameters
-    ----------
-    base : torch.optim.Optimizer
-        The other one. Whatever happens to its groups or its state, also behind our back, is seen here.
-    """
+    """What any optimizer around another needs; a subclass adds the step, and what it keeps itself."""
 
     def __init__(self, base: Optimizer) -> None:
         self.base = base
