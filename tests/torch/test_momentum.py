@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch._dynamo
 from torch import Tensor, nn
 from torch.amp import GradScaler
 from torch.optim import SGD, Adagrad, AdamW, Optimizer
@@ -225,3 +226,16 @@ def test_resumed_it_is_the_run_unbroken() -> None:
             torch.manual_seed(k)
             ours(model, each, "plain")
     assert same(weights(one), weights(fresh))
+
+
+def test_compiled_it_equals_eager() -> None:
+    torch._dynamo.reset()
+    eager, inner = network(), network()
+    compiled: Any = torch.compile(inner, backend="aot_eager")
+    for model, run in ((eager, eager), (inner, compiled)):
+        opt = MSAM(SGD(model.parameters(), lr=0.1, momentum=0.9), rho=0.3, model=model)
+        for k in range(4):
+            torch.manual_seed(k)
+            ours(run, opt, "plain")
+    torch.testing.assert_close(inner.state_dict(), eager.state_dict(), rtol=1e-10, atol=1e-12)
+    torch._dynamo.reset()

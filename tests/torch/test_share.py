@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch._dynamo
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
@@ -210,6 +211,50 @@ def test_an_overflow_of_the_full_pass_skips_the_step_and_one_of_the_share_does_n
     assert scaler.get_scale() == (4.0 if bad else 8.0)
     assert len(calls) == 2
     assert all(p.isfinite().all() for p in model.parameters())
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_under_autocast_to_bf16_the_weights_move_in_float32(form: str) -> None:
+    model, other = network(0.0).float(), network(0.0).float()
+    opt = CGD(SGD(model.parameters(), lr=0.1), rho=0.2, share=1 / 8, model=model)
+    x, y = X.float(), Y.float()
+
+    def loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return (model(x) - y).square().mean()
+
+    params = list(other.parameters())
+    g = torch.autograd.grad(loss(other, x[:4], y[:4]), params)
+    other.load_state_dict(network(0.0).float().state_dict())  # the small pass leaves no trace
+    n = torch.cat([s.flatten() for s in g]).norm()
+    with torch.no_grad():
+        for p, s in zip(params, g, strict=True):
+            p.add_(0.2 * s / n)
+    d = torch.autograd.grad(loss(other, x, y), params)
+    if form == "step_on":
+        opt.step_on(lambda x, y: loss(model, x, y), x, y)
+    elif form == "part":
+        opt.step(lambda: (opt.zero_grad(), loss(model, *opt.part((x, y))).backward()))
+    else:
+        loss(model, *opt.part((x, y))).backward()
+        assert opt.probe()
+        loss(model, x, y).backward()
+        opt.step()
+    torch.testing.assert_close([p.grad for p in model.parameters()], list(d), rtol=0.02, atol=2e-3)
+    torch.testing.assert_close(list(model.buffers()), list(other.buffers()), rtol=0.02, atol=2e-3)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_compiled_it_equals_eager(form: str) -> None:
+    torch._dynamo.reset()
+    eager, inner = network(0.0), network(0.0)
+    compiled: Any = torch.compile(inner, backend="aot_eager")
+    for model, run in ((eager, eager), (inner, compiled)):
+        opt = CGD(SGD(model.parameters(), lr=0.1), rho=0.2, share=1 / 8, model=model)
+        for _ in range(3):
+            ours(run, opt, form)
+    torch.testing.assert_close(inner.state_dict(), eager.state_dict(), rtol=1e-10, atol=1e-12)
+    torch._dynamo.reset()
 
 
 def test_a_share_that_is_not_finite_leaves_the_plain_step() -> None:
