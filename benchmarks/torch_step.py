@@ -242,9 +242,8 @@ def methods(model: nn.Module, run: Pass, batch: tuple[Tensor, Tensor]) -> dict[s
 
     def ours(kind: type[CGD], *, given: bool = True, graphs: bool = False, **options: Any) -> Step:
         net = copy.deepcopy(model)
-        opt, each = kind(sgd(net), model=net if given else None, **options), run
-        if graphs:
-            each = graphed(net, run, batch)
+        each = graphed(net, run, batch) if graphs else run
+        opt = kind(sgd(net), model=net if given else None, **options)
 
         def closure() -> Tensor:
             opt.zero_grad()
