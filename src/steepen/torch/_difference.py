@@ -137,26 +137,28 @@ class Difference:
             self._refuse(params)
             if self.to.alone:
                 self._form(lambda: self._put_back(plan), self._judged(plan))
-                scale = None
             else:
-                found = [grad if (grad := p.grad) is not None else _zeros(p) for p in plan.params]
-                if not plan.plain:
-                    found = [aligned(p) for p in plan.params]
-                plus = plan.parts(found)
-                scale = None if self.scaler is None else scale_of(self.scaler, plan.device)
-                if self._mean(plan):
-                    self.numbers.n.copy_(plan.norm("held"))
-                if scale is None:
-                    self._form(lambda: self._to_direction(plan, plus, None), found)
-                else:
-                    self._to_direction(plan, plus, scale)
+                self._combine(plan)
         except BaseException:
             self.restore()
             raise
         self._end()
         self.guard.report()
         if not self.to.alone and len(params) > len(plan.params):
-            self._rest(params, plan, scale)
+            self._rest(params, plan)
+
+    def _combine(self, plan: Plan) -> None:
+        """Find the second gradient, and form d of it."""
+        found = [grad if (grad := p.grad) is not None else _zeros(p) for p in plan.params]
+        if not plan.plain:
+            found = [aligned(p) for p in plan.params]
+        plus = plan.parts(found)
+        if self._mean(plan):
+            self.numbers.n.copy_(plan.norm("held"))
+        if self.scaler is None:
+            self._form(lambda: self._to_direction(plan, plus, None), found)
+        else:
+            self._to_direction(plan, plus, scale_of(self.scaler, plan.device))
 
     def _refuse(self, params: Sequence[Tensor]) -> None:
         """Refuse a second gradient that is missing, or of other data than the first."""
@@ -179,14 +181,16 @@ class Difference:
         torch.clear_autocast_cache()
         return plan
 
-    def _rest(self, params: Sequence[Tensor], plan: Plan, scale: Tensor | None) -> None:
+    def _rest(self, params: Sequence[Tensor], plan: Plan) -> None:
         """Form d of parameters that only the second pass came by: their g is 0."""
         known = set(plan.params)
         nu, skip = self.numbers.nu, self.numbers.skip
+        if self.scaler is not None:
+            nu = nu / scale_of(self.scaler, plan.device)
         for p in params:
             if p.grad is not None and p not in known:
                 part = local(aligned(p))
-                new = part * nu if scale is None else part * nu / scale
+                new = part * nu
                 part.copy_(torch.where(skip > 0, torch.zeros_like(new), new))
 
     def _mean(self, plan: Plan) -> bool:

@@ -368,7 +368,7 @@ class CGD(Wrapper):
             return self.base.step()
         active = stage is not Stage.READY or self.active
         if not active:
-            self._rest(closure)
+            self._pause(closure)
             if closure is not None and scaler is None and self.max_norm is None:
                 loss = self.base.step(closure)
                 self._done()
@@ -385,13 +385,9 @@ class CGD(Wrapper):
         elif active and self.exact:
             self._curve(scaler)
         elif active:
+            late = "before the pass" if self.kind == "momentum" else "after backward(), then backward() again"
             raise RuntimeError(
-                "step() needs a gradient at x + s here: pass a closure, or call probe() "
-                + (
-                    "before the pass"
-                    if self.kind == "momentum"
-                    else "after backward(), then backward() again"
-                )
+                f"step() needs a gradient at x + s here: pass a closure, or call probe() {late}"
             )
         self._take(scaler, unscaled=active and self.kind in ("difference", "exact"))
         self._done()
@@ -404,7 +400,7 @@ class CGD(Wrapper):
         rates = [group.get("lr") for group in self.param_groups]
         return not self.state and not self._passes.count and all(lr is not None and lr == 0 for lr in rates)
 
-    def _rest(self, closure: Closure | None) -> None:
+    def _pause(self, closure: Closure | None) -> None:
         """Prepare a step that is not penalised."""
         if not self.when.pauses(self.k):
             self._difference.free()
@@ -493,19 +489,18 @@ class CGD(Wrapper):
         self._asked = False
         with nullcontext() if self._local is None else self._local.no_sync():
             loss = self._call(closure, Stage.FIRST)
-        if self.kind == "share" and not self._asked:
-            raise RuntimeError("share: the closure must ask for its part of the batch: opt.part(batch)")
         self._passes.refuse_old(params)
         if all(p.grad is None for p in params):
-            self._replay.forget()
             return loss  # nothing went backwards: as with the base, nothing happens
+        if self.kind == "share" and not self._asked:
+            raise RuntimeError("share: the closure must ask for its part of the batch: opt.part(batch)")
         if self.exact:
             self._curve(scaler)
             return loss
         try:
             self._probe(scaler, closure=True)
             again = self._call(closure, Stage.SECOND)
-            if isinstance(loss, Tensor) and again is loss:
+            if isinstance(loss, Tensor) and loss.grad_fn is not None and again is loss:
                 raise RuntimeError(
                     "the second pass has gone backwards through the graph of the first: let the closure "
                     "compute its loss anew"
