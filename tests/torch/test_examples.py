@@ -386,6 +386,20 @@ class TestAccelerate:
                 wrapped.step()
                 wrapped.zero_grad()
 
+    def test_fewer_micro_batches_after_the_probe_than_before_are_refused(self, accelerate: Any) -> None:
+        model = net()
+        accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=2)
+        opt = cgd(model)
+        prepared, wrapped, loader = accelerator.prepare(model, opt, batches(4))
+        first, second, *_ = loader
+        for batch in (first, second):
+            with accelerator.accumulate(prepared):
+                accelerator.backward(square(prepared, batch))
+        assert opt.probe()
+        accelerator.backward(square(prepared, second))
+        with pytest.raises(RuntimeError, match="2 backward passes before the probe, and 1 after it"):
+            wrapped.step()
+
 
 # -- Transformers -----------------------------------------------------------------------------------------
 
