@@ -31,7 +31,7 @@ class Passes:
         return Passes, ()  # a copy counts for its own parameters
 
     def watch(self, params: Sequence[Tensor]) -> None:
-        """Count for the first and the last of these: a hook on each would cost more than it tells."""
+        """Count for the first and the last of these: a hook on each would tell no more."""
         able = [p for p in params if p.requires_grad and not is_lazy(p)]
         for p in (*able[:1], *able[-1:]):
             if id(p) not in self._watched:
