@@ -22,6 +22,7 @@ from ._private import copy_
 __all__ = ["Listener", "Replay", "Which"]
 
 _compiler: Any = torch.compiler  # without types
+_MOST = 4096  # forwards of one pass
 Which: TypeAlias = bool | Literal["all"]
 Source: TypeAlias = tuple[Callable[[Any], Any], Callable[[], Any]]  # puts a state, and gets it
 
@@ -93,6 +94,8 @@ class Replay:
             self._buffers.keep()
         if self.which and not self._sources:
             self._sources = _sources(device, self.which)
+        if len(self._marks) == _MOST:  # forwards that no step comes of
+            self._marks.clear()
         self._marks.append([get() for _, get in self._sources])
 
     def second(self, *, closure: bool) -> None:
