@@ -4,12 +4,15 @@
     python benchmarks/torch_step.py --quick    # small shapes, also on a CPU: does it run?
 
 Each row is a median over rounds in which all take turns, as a ratio to two bare passes (forward, backward,
-forward, backward, one step of the base) and to one step of the base.
+forward, backward, one step of the base) and to one step of the base. In the rows that say "graphs" each pass
+is one CUDA graph, as `torch.compile(mode="reduce-overhead")` makes them, and the ratio is to SGD with such a
+pass: else a pass over 32 pictures may take as long as one over 512, as the host cannot launch it faster.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import gc
 import itertools
 import json
@@ -24,10 +27,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from steepen.torch import CGD, SAM
+from steepen.torch import CGD, MSAM, SAM
 
-Closure = Callable[[], Tensor]
+Pass = Callable[[nn.Module, Tensor, Tensor], Tensor]  # forwards and backwards
+Problem = tuple[nn.Module, Pass, tuple[Tensor, Tensor]]
 Step = Callable[[], None]
+SHARE = 1 / 16
 
 
 class MLP(nn.Sequential):
@@ -112,35 +117,35 @@ class GPT2(nn.Module):
         return F.linear(self.norm(self.layers(x)), self.tokens.weight)
 
 
-def problems(device: torch.device, quick: bool) -> dict[str, Callable[[], tuple[nn.Module, Closure]]]:
-    """Build each model with the closure of a batch."""
+def problems(device: torch.device, quick: bool) -> dict[str, Callable[[], Problem]]:
+    """Build each model with a pass and a batch."""
 
-    def closure(model: nn.Module, x: Tensor, y: Tensor) -> tuple[nn.Module, Closure]:
-        def run() -> Tensor:
+    def problem(model: nn.Module, x: Tensor, y: Tensor) -> Problem:
+        def run(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
             with torch.autocast(device.type, dtype=torch.bfloat16):
                 out = model(x)
                 loss = F.cross_entropy(out.flatten(0, -2), y.flatten())
             loss.backward()
             return loss
 
-        return model, run
+        return model, run, (x, y)
 
-    def gpt2() -> tuple[nn.Module, Closure]:
+    def gpt2() -> Problem:
         model = GPT2(1000, 64, 128, 2) if quick else GPT2()
         vocabulary, length = (1000, 64) if quick else (50257, 1024)
-        tokens = torch.randint(0, vocabulary, (2 if quick else 16, length), device=device)
-        return closure(model.to(device), tokens, tokens.roll(-1, 1))
+        tokens = torch.randint(0, vocabulary, (4 if quick else 16, length), device=device)
+        return problem(model.to(device), tokens, tokens.roll(-1, 1))
 
-    def resnet() -> tuple[nn.Module, Closure]:
-        n = 8 if quick else 512
+    def resnet() -> Problem:
+        n = 16 if quick else 512
         x = torch.randn(n, 3, 32, 32, device=device).to(memory_format=torch.channels_last)
         model = ResNet18(8 if quick else 64).to(device, memory_format=torch.channels_last)
-        return closure(model, x, torch.randint(0, 10, (n,), device=device))
+        return problem(model, x, torch.randint(0, 10, (n,), device=device))
 
-    def mlp(n: int) -> Callable[[], tuple[nn.Module, Closure]]:
-        def build() -> tuple[nn.Module, Closure]:
+    def mlp(n: int) -> Callable[[], Problem]:
+        def build() -> Problem:
             x = torch.randn(n, 784, device=device)
-            return closure(
+            return problem(
                 MLP(64 if quick else 1024).to(device), x, torch.randint(0, 10, (n,), device=device)
             )
 
@@ -156,7 +161,36 @@ def problems(device: torch.device, quick: bool) -> dict[str, Callable[[], tuple[
     }
 
 
-def sam_of_the_paper(base: torch.optim.Optimizer, closure: Closure, rho: float = 0.05) -> Step:
+def graphed(model: nn.Module, run: Pass, batch: tuple[Tensor, Tensor]) -> Pass:
+    """Make CUDA graphs of the pass over the batch, and of that over its share."""
+    graphs: dict[int, tuple[Any, Tensor, list[Tensor | None]]] = {}
+    side, n = torch.cuda.Stream(), len(batch[0])
+    for size in (n, max(1, round(SHARE * n))):
+        x, y = (part[:size] for part in batch)
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                model.zero_grad()
+                run(model, x, y)
+            model.zero_grad()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            loss = run(model, x, y)
+        graphs[size] = graph, loss, [p.grad for p in model.parameters()]
+        model.zero_grad()
+
+    def replayed(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        graph, loss, grads = graphs[len(x)]
+        graph.replay()
+        for p, grad in zip(model.parameters(), grads, strict=True):
+            p.grad = grad
+        return loss
+
+    return replayed
+
+
+def sam_of_the_paper(base: torch.optim.Optimizer, closure: Callable[[], Tensor], rho: float = 0.05) -> Step:
     """Write SAM as its paper and the common implementations do: loops over the parameters."""
     params = [p for group in base.param_groups for p in group["params"]]
 
@@ -179,68 +213,80 @@ def sam_of_the_paper(base: torch.optim.Optimizer, closure: Closure, rho: float =
     return step
 
 
-def methods(model: nn.Module, closure: Closure) -> dict[str, Step]:
-    """Build the steps to compare, each with an optimizer of its own on the same model."""
+def methods(model: nn.Module, run: Pass, batch: tuple[Tensor, Tensor]) -> dict[str, Step]:
+    """Build the steps to compare, each with an optimizer of its own on its own copy of the model."""
 
-    def sgd() -> torch.optim.Optimizer:
-        return torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9)
+    def sgd(net: nn.Module) -> torch.optim.Optimizer:
+        return torch.optim.SGD(net.parameters(), lr=1e-4, momentum=0.9)
 
-    def ours(optimizer: CGD) -> Step:
-        def run() -> Tensor:
-            optimizer.zero_grad()
-            return closure()
+    def plain(passes: int = 1, *, graphs: bool = False) -> Step:
+        net = copy.deepcopy(model)
+        base, each = sgd(net), graphed(net, run, batch) if graphs else run
 
-        return lambda: optimizer.step(run)
+        def step() -> None:
+            for _ in range(passes):
+                base.zero_grad()
+                each(net, *batch)
+            base.step()
 
-    base = sgd()
+        return step
 
-    def plain() -> None:
-        base.zero_grad()
-        closure()
-        base.step()
+    def through_closure() -> Step:
+        net = copy.deepcopy(model)
+        base = sgd(net)
+        return lambda: base.step(lambda: (base.zero_grad(), run(net, *batch))[1])
 
-    def through_closure() -> None:
-        def run() -> Tensor:
-            base.zero_grad()
-            return closure()
+    def paper() -> Step:
+        net = copy.deepcopy(model)
+        return sam_of_the_paper(sgd(net), lambda: run(net, *batch))
 
-        base.step(run)
+    def ours(kind: type[CGD], *, given: bool = True, graphs: bool = False, **options: Any) -> Step:
+        net = copy.deepcopy(model)
+        each = graphed(net, run, batch) if graphs else run
+        opt = kind(sgd(net), model=net if given else None, **options)
 
-    def bare() -> None:
-        base.zero_grad()
-        closure()
-        base.zero_grad()
-        closure()
-        base.step()
+        def closure() -> Tensor:
+            opt.zero_grad()
+            return each(net, *opt.part(batch))
 
+        return lambda: opt.step(closure)
+
+    lam: dict[str, Any] = {"lam": 0.01, "dtype": torch.bfloat16}
+    share: dict[str, Any] = {"rho": 0.05, "share": SHARE}
     found: dict[str, Step] = {
-        "SGD": plain,
-        "SGD, by closure": through_closure,
-        "two bare passes": bare,
-        "SAM as in its paper": sam_of_the_paper(sgd(), closure),
-        "CGD-FD": ours(CGD(sgd(), lam=0.01, model=model, dtype=torch.bfloat16)),
-        "CGD-FD, no guard": ours(CGD(sgd(), lam=0.01, model=model, dtype=torch.bfloat16, on_guard="off")),
-        "CGD-FD, model not given": ours(CGD(sgd(), lam=0.01, dtype=torch.bfloat16)),
-        "our SAM": ours(SAM(sgd(), rho=0.05, model=model)),
-        "CGD-FD off": ours(CGD(sgd(), lam=0.01, until=1, from_=0, warmup=0, model=model)),
+        "SGD": plain(),
+        "SGD, by closure": through_closure(),
+        "two bare passes": plain(2),
+        "SAM as in its paper": paper(),
+        "CGD-FD": ours(CGD, **lam),
+        "CGD-FD, no guard": ours(CGD, on_guard="off", **lam),
+        "CGD-FD, model not given": ours(CGD, given=False, **lam),
+        "our SAM": ours(SAM, rho=0.05),
+        "CGD-FD off": ours(CGD, lam=0.01, until=1),
+        "share 1/16": ours(CGD, **share),
+        "share 1/16, stop": ours(CGD, on_guard="stop", patience=10**9, **share),
+        "momentum probe": ours(MSAM, rho=0.05),
     }
-    peer = peers(model, closure)
-    return found | peer
+    if next(model.parameters()).is_cuda:
+        found["SGD, graphs"] = plain(graphs=True)
+        found["share 1/16, graphs"] = ours(CGD, graphs=True, replay=False, **share)
+    return found | peers(model, run, batch)
 
 
-def peers(model: nn.Module, closure: Closure) -> dict[str, Step]:
+def peers(model: nn.Module, run: Pass, batch: tuple[Tensor, Tensor]) -> dict[str, Step]:
     """Use pytorch_optimizer's SAM where it can be imported."""
     try:
         from pytorch_optimizer import SAM as PeerSAM
     except ImportError as error:
         print(f"pytorch_optimizer cannot be imported here ({error}): left out")
         return {}
-    optimizer = PeerSAM(model.parameters(), base_optimizer=torch.optim.SGD, rho=0.05, lr=1e-4, momentum=0.9)
+    net = copy.deepcopy(model)
+    optimizer = PeerSAM(net.parameters(), base_optimizer=torch.optim.SGD, rho=0.05, lr=1e-4, momentum=0.9)
 
     def step() -> None:
-        closure()
+        run(net, *batch)
         optimizer.first_step(zero_grad=True)
-        closure()
+        run(net, *batch)
         optimizer.second_step(zero_grad=True)
 
     return {"pytorch_optimizer's SAM": step}
@@ -288,17 +334,20 @@ def ratio(ours: list[float], theirs: list[float]) -> float:
     return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
 
 
-def memory(device: torch.device, build: Callable[[], tuple[nn.Module, Closure]]) -> dict[str, float]:
+ROWS = ("CGD-FD", "CGD-FD off", "share 1/16", "momentum probe")  # whose memory is measured
+
+
+def memory(device: torch.device, build: Callable[[], Problem]) -> dict[str, float]:
     """Give the peak memory of a step over that of two bare passes, in copies of the parameters."""
     if device.type != "cuda":
         return {}
     peaks: dict[str, int] = {}
     size = 0
     torch.backends.cudnn.benchmark = False  # its work space differs from run to run
-    for name in ("two bare passes", "two bare passes", "CGD-FD", "CGD-FD off"):  # the first to warm up
-        model, closure = build()
+    for name in ("two bare passes", "two bare passes", *ROWS):  # the first to warm up
+        model, run, batch = build()
         size = sum(p.numel() * p.element_size() for p in model.parameters())
-        step = methods(model, closure)[name]
+        step = methods(model, run, batch)[name]
         for _ in range(3):
             step()
         torch.cuda.synchronize()
@@ -307,11 +356,11 @@ def memory(device: torch.device, build: Callable[[], tuple[nn.Module, Closure]])
             step()
         torch.cuda.synchronize()
         peaks[name] = torch.cuda.max_memory_allocated()
-        del model, closure, step
+        del model, run, batch, step
         gc.collect()
         torch.cuda.empty_cache()
     torch.backends.cudnn.benchmark = True
-    return {name: (peaks[name] - peaks["two bare passes"]) / size for name in ("CGD-FD", "CGD-FD off")}
+    return {name: (peaks[name] - peaks["two bare passes"]) / size for name in ROWS}
 
 
 def main() -> None:
@@ -330,16 +379,17 @@ def main() -> None:
     for name, build in problems(device, options.quick).items():
         if options.only not in name:
             continue
-        model, closure = build()
+        model, run, batch = build()
         count = sum(p.numel() for p in model.parameters())
-        seconds = measure(device, methods(model, closure), 1.0 if options.quick else options.seconds)
-        del model, closure
+        seconds = measure(device, methods(model, run, batch), 1.0 if options.quick else options.seconds)
+        del model, run, batch
         gc.collect()
         extra = memory(device, build)
         print(f"\n{name} ({count / 1e6:.1f}M parameters)")
         print(f"  {'':<26}{'ms':>9}{'/ bare':>9}{'/ SGD':>9}{'memory':>9}")
         for method, values in seconds.items():
-            base = seconds["SGD, by closure" if "off" in method else "SGD"]
+            name_of_base = "SGD, by closure" if "off" in method else "SGD"
+            base = seconds["SGD, graphs" if "graphs" in method else name_of_base]
             copies = extra.get(method, math.nan)
             shown = "" if math.isnan(copies) else f"{copies:9.2f}"
             to_bare, to_base = ratio(values, seconds["two bare passes"]), ratio(values, base)
@@ -347,6 +397,7 @@ def main() -> None:
         results[name] = {"seconds": seconds, "copies": extra}
     print("\nmemory: peak over that of two bare passes, in copies of the parameters")
     print("bars: CGD-FD / bare 1.03 (GPT-2, ResNet-18), 1.10 (MLP); off / SGD 1.01; memory 2 and 0")
+    print("bars: share 1/16 / SGD 1.10 (GPT-2), 1.30 (ResNet-18, graphs); memory 1")
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))
 

@@ -27,7 +27,7 @@ def main(epochs: int = 8, micro: int = 2, *, closures: bool = True) -> float:
     loader = DataLoader(TensorDataset(x[:1500], y[:1500]), batch_size=32 * micro, shuffle=True)
 
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Dropout(0.1), nn.Linear(64, 10))
-    cgd = CGD(torch.optim.AdamW(model.parameters(), lr=0.01), lam=0.01, max_norm=1.0)
+    cgd = CGD(torch.optim.AdamW(model.parameters(), lr=0.01), lam=0.01, max_norm=1.0, model=model)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(cgd, epochs * len(loader))
     # `opt` is a wrapper around `cgd`. It has step() and zero_grad(); for probe() ask `cgd` itself.
     model, opt, loader, scheduler = accelerator.prepare(model, cgd, loader, scheduler)
@@ -35,7 +35,8 @@ def main(epochs: int = 8, micro: int = 2, *, closures: bool = True) -> float:
     def passes(parts: list[tuple[Tensor, Tensor]]) -> Tensor:
         """Run the micro-batches forwards and backwards, and give the mean of their losses."""
         total = torch.zeros(())
-        for i, (images, labels) in enumerate(parts):
+        for i, part in enumerate(parts):
+            images, labels = cgd.part(part)  # all of it, unless share= is set
             last = i == len(parts) - 1  # on several processes: only then are gradients averaged
             with nullcontext() if last else accelerator.no_sync(model):
                 loss = nn.functional.cross_entropy(model(images), labels) / len(parts)

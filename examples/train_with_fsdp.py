@@ -33,7 +33,7 @@ def main(epochs: int = 8) -> float:
 
     # Nothing to set here: norms, the guard and clipping are of the whole gradient, on all processes alike.
     # Under MixedPrecisionPolicy(param_dtype=torch.bfloat16) say dtype=torch.bfloat16, for a longer probe.
-    opt = CGD(torch.optim.AdamW(model.parameters(), lr=0.01), lam=0.01, max_norm=1.0)
+    opt = CGD(torch.optim.AdamW(model.parameters(), lr=0.01), lam=0.01, max_norm=1.0, model=model)
 
     shuffle = torch.Generator().manual_seed(dist.get_rank())
     share = torch.arange(dist.get_rank(), 1500, dist.get_world_size())  # this process's images

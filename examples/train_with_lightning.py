@@ -1,4 +1,4 @@
-"""Train a LightningModule: return CGD from `configure_optimizers`, and nothing else changes.
+"""Train a LightningModule: return CGD from `configure_optimizers`, and ask it for the part of the batch.
 
 Run it with `python examples/train_with_lightning.py`.
 """
@@ -26,7 +26,7 @@ class Digits(lightning.LightningModule):
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
         """Give the loss. This runs twice in a penalised step: what it counts or logs, it does twice."""
-        x, y = batch
+        x, y = self.cgd.part(batch)  # an eighth of it in the first of these passes
         return nn.functional.cross_entropy(self.net(x), y)
 
     def optimizer_step(
@@ -44,9 +44,9 @@ class Digits(lightning.LightningModule):
         if self.trainer.accumulate_grad_batches != 1:  # the closure of a step has the last batch alone
             raise ValueError("accumulate_grad_batches: expected 1, as the second pass needs the whole batch")
         base = torch.optim.SGD(self.parameters(), lr=0.1, momentum=0.9)
-        opt = CGD(base, lam=0.01, max_norm=1.0, model=self)
-        scheduler = torch.optim.lr_scheduler.OneCycleLR(opt, max_lr=0.2, total_steps=self.steps)
-        return {"optimizer": opt, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+        self.cgd = CGD(base, rho=0.1, share=1 / 8, max_norm=1.0, model=self)
+        scheduler = torch.optim.lr_scheduler.OneCycleLR(self.cgd, max_lr=0.2, total_steps=self.steps)
+        return {"optimizer": self.cgd, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
 
 def main(epochs: int = 8) -> float:

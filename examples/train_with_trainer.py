@@ -23,14 +23,14 @@ class CGDTrainer(Trainer):
 
     def __init__(self, cgd: CGD, **options: Any) -> None:
         super().__init__(optimizers=(cgd, None), **options)
+        if self.args.max_grad_norm:  # it would clip the second gradient, before CGD takes the difference
+            raise ValueError("max_grad_norm: expected 0; clip with CGD(max_norm=...)")
         self.cgd = cgd  # self.optimizer will be Accelerate's wrapper around it
         self.parts: list[Any] = []
 
     def training_step(self, model: nn.Module, inputs: Any, *rest: Any) -> Tensor:
         """Run a micro-batch; after the last one of a step, probe and run all of them again."""
-        if not self.parts:
-            self.cgd.zero_grad()  # the Trainer clears gradients itself; this is for dropout to be replayed
-        loss = super().training_step(model, inputs, *rest)
+        loss = super().training_step(model, self.cgd.part(inputs), *rest)  # of it all, unless share= is set
         self.parts.append(inputs)
         if self.accelerator.sync_gradients:  # the last micro-batch
             if self.cgd.probe():
@@ -54,8 +54,7 @@ def main(epochs: int = 8, micro: int = 2) -> float:
     torch.manual_seed(0)
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
     model = BertForSequenceClassification(BertConfig(vocab_size=20, max_position_embeddings=8, **sizes))
-    # max_grad_norm=0, and max_norm here: the Trainer would clip the second gradient, which is no use alone.
-    cgd = CGD(torch.optim.AdamW(model.parameters(), lr=3e-3), lam=0.01, max_norm=1.0)
+    cgd = CGD(torch.optim.AdamW(model.parameters(), lr=3e-3), lam=0.01, max_norm=1.0, model=model)
     with tempfile.TemporaryDirectory() as folder:
         settings = TrainingArguments(
             folder,

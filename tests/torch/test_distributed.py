@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -26,7 +27,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.optim import SGD, AdamW
 
-from steepen.torch import ASAM, CGD, SAM
+from steepen.torch import ASAM, CGD, MSAM, SAM
 
 LIMIT = 60  # seconds until a check counts as a deadlock
 CHECKS: dict[str, Callable[[int], None]] = {}
@@ -98,6 +99,7 @@ def serve(store: str, rank: int) -> None:
         torch.set_num_threads(1)
         dist.init_process_group("gloo", init_method=store, rank=rank, world_size=2)
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "CGD was not given the network")
         # it warns of every module that ends in a Linear
         warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view")
         for line in sys.stdin:
@@ -319,11 +321,11 @@ def ddp_batchnorm(rank: int) -> None:
     """Each rank normalises by its own batch; running statistics are rank 0's, of the first passes only."""
     torch.manual_seed(0)
     start = nn.Sequential(nn.Linear(4, 3, bias=False), nn.BatchNorm1d(3), nn.Linear(3, 1)).double()
-    for perturbation, given in (("global", False), ("global", True), ("local", True)):
+    for perturbation in ("global", "local"):
         one, model = copy.deepcopy(start), copy.deepcopy(start)
         trips = literal(one, 5, square, 0.01, "r", perturbation == "local")
         wrapped = DDP(model)
-        options: dict[str, Any] = {"perturbation": perturbation, "model": wrapped if given else None}
+        options: dict[str, Any] = {"perturbation": perturbation, "model": wrapped}
         opt = CGD(sgd(model, 0), lam=0.01, **SHORT, **options)
         train(wrapped, opt, half(rank))
         assert counts(opt) == [5, trips]
@@ -383,6 +385,108 @@ def ddp_scaler(rank: int) -> None:
                 train(model, CGD(sgd(model), lam=0.05, **options), half(rank), scaler=scaler)
             close(flat(scaled), flat(plain), 1e-9)
             alike(flat(scaled))
+
+
+# -- probes of a share, and of the momentum ---------------------------------------------------------------
+
+
+def literal_share(model: nn.Module, steps: int, rho: float, *, local: bool) -> None:
+    """Train by a transcription of two ranks, each with half of its rows for the probe; plain SGD."""
+    params = list(model.parameters())
+    for _ in range(steps):
+        x0 = [p.detach().clone() for p in params]
+        halves = [half(rank) for rank in range(2)]
+        own = [list(torch.autograd.grad(square(model, x[:2], y[:2]), params)) for x, y in halves]
+        mean = [(a + b) / 2 for a, b in zip(*own, strict=True)]
+        along = own if local else [mean, mean]
+        length = (sum(float(t.square().sum()) for gs in along for t in gs) / 2) ** 0.5
+        plus: list[Any] = []
+        for (x, y), gs in zip(halves, along, strict=True):
+            for p, old, g in zip(params, x0, gs, strict=True):
+                p.data = old + rho * g / length
+            plus.append(torch.autograd.grad(square(model, x, y), params))
+        for p, old, a, b in zip(params, x0, *plus, strict=True):
+            p.data = old - 0.1 * (a + b) / 2
+
+
+def by_parts(model: nn.Module, opt: CGD, rank: int, *, loop: bool, scaler: Any = None) -> None:
+    x, y = half(rank)
+
+    def backward(batch: tuple[Tensor, Tensor]) -> None:
+        loss = square(model, *batch)
+        (loss if scaler is None else scaler.scale(loss)).backward()
+
+    for _ in range(5):
+        if not loop:
+            opt.step_on(lambda x, y: square(model, x, y), x, y, scaler=scaler)
+        else:
+            opt.zero_grad()
+            backward(opt.part((x, y)))
+            if opt.probe(scaler=scaler):
+                backward((x, y))
+            opt.step(scaler=scaler)
+        if scaler is not None:
+            scaler.update()
+
+
+@check
+def ddp_share(rank: int) -> None:
+    """The share is of every rank's own batch."""
+    for perturbation in ("global", "local"):
+        one = net()
+        literal_share(one, 5, 0.3, local=perturbation == "local")
+        for loop in (False, True) if perturbation == "global" else (False,):
+            for scaler in (None, torch.amp.GradScaler("cpu")):
+                model = DDP(net())
+                options: Any = {"rho": 0.3, "share": 0.5, "perturbation": perturbation, "model": model}
+                opt = CGD(sgd(model, 0), probe_max=None, **options) if loop else SAM(sgd(model, 0), **options)
+                by_parts(model, opt, rank, loop=loop, scaler=scaler)
+                close(flat(model), flat(one), 1e-9)
+                alike(flat(model))
+
+
+@check
+def ddp_share_with_batchnorm_and_dropout(rank: int) -> None:
+    """Ranks stay alike, and statistics and masks are those of the full passes."""
+    torch.manual_seed(0)
+    layers = (nn.Linear(4, 3, bias=False), nn.BatchNorm1d(3), nn.Dropout(0.5), nn.Linear(3, 1))
+    model = DDP(nn.Sequential(*layers).double())
+    torch.manual_seed(rank)
+    opt = CGD(sgd(model), rho=0.1, share=0.5, on_guard="stop", patience=99, model=model)
+    by_parts(model, opt, rank, loop=True)
+    alike(flat(model))
+    alike(opt.guard.counts)
+    assert int(model.module[1].num_batches_tracked) == 5
+
+
+@check
+def fsdp_share(rank: int) -> None:
+    one = net()
+    literal_share(one, 5, 0.3, local=False)
+    for loop in (False, True):
+        for on_guard in ("off", "stop"):
+            model = sharded(net())
+            given: Any = {"on_guard": on_guard, "patience": 99, "model": model}
+            opt = SAM(sgd(model, 0), rho=0.3, share=0.5, **given)
+            by_parts(model, opt, rank, loop=loop)
+            close(flat(model), flat(one), 1e-9)
+
+
+@check
+def momentum_of_both_ranks(rank: int) -> None:
+    """In the plain loop; the weights that FSDP gathers are those that were moved."""
+    for make in (sgd, lambda m: AdamW(m.parameters(), lr=0.01)):
+        results: list[Tensor] = []
+        for wrap, data in ((nn.Sequential, batch()), (DDP, half(rank)), (sharded, half(rank))):
+            model = wrap(net())
+            opt = MSAM(make(model), rho=0.3, model=model)
+            for _ in range(5):
+                opt.zero_grad()
+                square(model, *data).backward()
+                opt.step()
+            results.append(flat(model))
+        close(results[1], results[0], 1e-9)
+        close(results[2], results[0], 1e-9)
 
 
 # -- DDP, each rank's probe along its own gradient --------------------------------------------------------
@@ -627,21 +731,31 @@ def fsdp_shards_moved_in_between(rank: int) -> None:
 
 @check
 def fsdp_distributed_checkpoint(rank: int) -> None:
-    """torch.distributed.checkpoint knows torch.optim's own entries: it gets the base; ours goes beside."""
-    from torch.distributed.checkpoint import state_dict as checkpoint
+    """Through files, as for any optimizer: from a fresh one too, and with our own state in it."""
+    from torch.distributed import checkpoint
+    from torch.distributed.checkpoint import state_dict as states
 
-    unbroken, first, second = (sharded(net()) for _ in range(3))
-    opts = [CGD(AdamW(m.parameters(), lr=0.01), lam=0.05) for m in (unbroken, first, second)]
-    train(unbroken, opts[0], half(rank), 8)
-    train(first, opts[1], half(rank), 4)
-    state = checkpoint.get_optimizer_state_dict(first, opts[1].base)
-    own = opts[1].state_dict()["cgd"]
-    second.load_state_dict(first.state_dict())
-    checkpoint.set_optimizer_state_dict(second, opts[2].base, state)
-    opts[2].load_state_dict({**opts[2].base.state_dict(), "cgd": own})
-    train(second, opts[2], half(rank), 4)
-    assert torch.equal(flat(second), flat(unbroken))
-    assert opts[2].k == 8
+    for make in (lambda m: AdamW(m.parameters(), lr=0.01), sgd, lambda m: sgd(m, 0.0)):
+        unbroken, first, second = (sharded(net()) for _ in range(3))
+        opts = [CGD(make(m), lam=0.05, until=6) for m in (unbroken, first, second)]
+        rate = opts[2].param_groups[0]["lr"]
+        assert states.get_optimizer_state_dict(second, opts[2])["param_groups"]
+        assert (opts[2].k, opts[2].param_groups[0]["lr"]) == (0, rate)
+        train(unbroken, opts[0], half(rank), 8)
+        train(first, opts[1], half(rank), 4)
+        with tempfile.TemporaryDirectory() as mine:
+            folder = [mine]
+            dist.broadcast_object_list(folder)  # that of rank 0
+            saved = dict(zip(("model", "opt"), states.get_state_dict(first, opts[1]), strict=True))
+            checkpoint.save(saved, checkpoint_id=folder[0])
+            found = dict(zip(("model", "opt"), states.get_state_dict(second, opts[2]), strict=True))
+            checkpoint.load(found, checkpoint_id=folder[0])
+            dist.barrier()
+        states.set_state_dict(second, opts[2], model_state_dict=found["model"], optim_state_dict=found["opt"])
+        assert opts[2].k == 4
+        train(second, opts[2], half(rank), 4)
+        assert torch.equal(flat(second), flat(unbroken))
+        assert counts(opts[2]) == counts(opts[0]) == [6, 0]
 
 
 @check

@@ -76,7 +76,7 @@ def test_compile() -> None:
     try:
         assert load("train_with_compile").main(epochs=3, backend="aot_eager") > 0.8
         # one with running statistics and one without, for 75 steps
-        assert dynamo.utils.counters["stats"]["unique_graphs"] == 2
+        assert dynamo.utils.counters["stats"]["unique_graphs"] == 1
     finally:
         dynamo.reset()
         dynamo.utils.counters.clear()  # CGD asks them whether anything is compiled
@@ -100,7 +100,8 @@ def square(model: nn.Module, batch: Any) -> Tensor:
 
 
 def cgd(model: nn.Module, **options: Any) -> CGD:
-    return CGD(SGD(model.parameters(), lr=0.1, momentum=0.9), lam=0.05, **options)
+    base = SGD(model.parameters(), lr=0.1, momentum=0.9)
+    return CGD(base, **({"lam": 0.05, "model": model} | options))
 
 
 def loop(
@@ -148,15 +149,17 @@ class TestLightning:
         """Train a LightningModule around `net`, and give it back with its CGD and the losses it saw."""
 
         class Module(lightning.LightningModule):
-            def __init__(self, dropout: float, **options: Any) -> None:
+            def __init__(self, dropout: float, skip: bool = False, **options: Any) -> None:
                 super().__init__()
-                self.net = net(dropout)
+                self.net, self.skip = net(dropout), skip
                 self.cgd = cgd(self.net, **options)
                 self.losses: list[float] = []
                 self.first: list[float] = []
 
-            def training_step(self, batch: Any, batch_idx: int) -> Tensor:
-                loss = square(self.net, batch)
+            def training_step(self, batch: Any, batch_idx: int) -> Tensor | None:
+                loss = square(self.net, self.cgd.part(batch))
+                if self.skip:
+                    return None
                 self.losses.append(loss.item())
                 self.log("inside", loss, on_step=True, on_epoch=True)
                 return loss
@@ -165,6 +168,8 @@ class TestLightning:
                 self, epoch: int, batch_idx: int, optimizer: Any, optimizer_closure: Any
             ) -> None:
                 loss = optimizer.step(closure=optimizer_closure)
+                if loss is None:
+                    return
                 self.first.append(loss.item())
                 self.log("around", loss, on_step=True, on_epoch=True)
 
@@ -209,12 +214,25 @@ class TestLightning:
         assert torch.equal(flat(module.net), flat(model))
         assert module.first == first
 
+    @pytest.mark.filterwarnings("ignore:`training_step` returned `None`")
+    def test_a_share_and_a_step_without_a_loss(self, fit: Any) -> None:
+        """The module asks for its part; a training_step that returns None is a step that does nothing."""
+        module = fit(1, lam=None, rho=0.1, share=0.5)
+        model = net()
+        opt = cgd(model, lam=None, rho=0.1, share=0.5)
+        scheduler = torch.optim.lr_scheduler.ExponentialLR(opt, 0.9)
+        for batch in batches():
+            opt.step_on(lambda x, y: square(model, (x, y)), *batch)
+            scheduler.step()
+        assert torch.equal(flat(module.net), flat(model))
+        assert fit(1, skip=True).cgd.k == 4
+
     def test_resume(self, fit: Any, tmp_path: Path) -> None:
         path = tmp_path / "half.ckpt"
         unbroken = fit(4, until=10)
         fit(2, {"save": path}, until=10)
         resumed = fit(4, {"ckpt_path": path}, until=10)
-        assert torch.load(path)["optimizer_states"][0]["cgd"]["k"] == 8
+        assert torch.load(path)["optimizer_states"][0]["param_groups"][0]["cgd"]["k"] == 8
         assert resumed.cgd.k == 16
         assert len(resumed.losses) == 8 + 2  # two more penalised steps
         assert torch.equal(flat(resumed.net), flat(unbroken.net))
@@ -326,7 +344,7 @@ class TestAccelerate:
         torch.manual_seed(1)
         loop(plain, cgd(plain), 2)
         torch.testing.assert_close(flat(model), flat(plain), rtol=1e-12, atol=1e-12)
-        assert wrapped.state_dict()["cgd"]["k"] == 8
+        assert wrapped.state_dict()["param_groups"][0]["cgd"]["k"] == 8
 
     def test_accumulate(self, accelerate: Any) -> None:
         """Its own accumulation: probe after the last micro-batch, and run all of them again."""
@@ -368,6 +386,20 @@ class TestAccelerate:
                 wrapped.step()
                 wrapped.zero_grad()
 
+    def test_fewer_micro_batches_after_the_probe_than_before_are_refused(self, accelerate: Any) -> None:
+        model = net()
+        accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=2)
+        opt = cgd(model)
+        prepared, wrapped, loader = accelerator.prepare(model, opt, batches(4))
+        first, second, *_ = loader
+        for batch in (first, second):
+            with accelerator.accumulate(prepared):
+                accelerator.backward(square(prepared, batch))
+        assert opt.probe()
+        accelerator.backward(square(prepared, second))
+        with pytest.raises(RuntimeError, match="2 backward passes before the probe, and 1 after it"):
+            wrapped.step()
+
 
 # -- Transformers -----------------------------------------------------------------------------------------
 
@@ -381,7 +413,13 @@ class TestTrainer:
     def train(self, example: Any, tmp_path: Path) -> Callable[..., Any]:
         """Train a small network, in float64 and without dropout unless told, and give the trainer."""
 
-        def train(micro: int = 1, dropout: float = 0.0, resume: str | None = None, **settings: Any) -> Any:
+        def train(
+            micro: int = 1,
+            dropout: float = 0.0,
+            resume: str | None = None,
+            cgd_options: Any = (),
+            **settings: Any,
+        ) -> Any:
             torch.manual_seed(0)
             sizes = {
                 "hidden_size": 8,
@@ -396,15 +434,14 @@ class TestTrainer:
                 tmp_path,
                 per_device_train_batch_size=16 // micro,
                 gradient_accumulation_steps=micro,
-                max_grad_norm=0,
                 use_cpu=True,
                 report_to="none",
                 disable_tqdm=True,
-                **{"num_train_epochs": 2, "save_strategy": "no", **settings},
+                **{"max_grad_norm": 0, "num_train_epochs": 2, "save_strategy": "no", **settings},
             )
             data = example.sequences(64, 0)
             trainer = example.CGDTrainer(
-                cgd(model, max_norm=1.0), model=model, args=arguments, train_dataset=data
+                cgd(model, max_norm=1.0, **dict(cgd_options)), model=model, args=arguments, train_dataset=data
             )
             trainer.train(resume_from_checkpoint=resume)
             return trainer
@@ -413,6 +450,15 @@ class TestTrainer:
 
     def test_example(self, example: Any) -> None:
         assert example.main(epochs=6) > 0.8
+
+    def test_clipping_by_the_trainer_is_refused(self, train: Any) -> None:
+        with pytest.raises(ValueError, match="max_grad_norm: expected 0; clip with CGD"):
+            train(max_grad_norm=1.0)
+
+    def test_a_share_of_every_micro_batch(self, train: Any) -> None:
+        trainer = train(micro=2, cgd_options={"lam": None, "rho": 0.1, "share": 0.5})
+        assert trainer.cgd.k == 8
+        assert trainer.cgd.diagnostics.read()["probe_norm"] == pytest.approx(0.1)
 
     def test_micro_batches(self, train: Any) -> None:
         """Two halves give what the whole gives, in both passes."""

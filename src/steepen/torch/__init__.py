@@ -20,9 +20,24 @@ from .._optional import load
 
 load("torch", "steepen.torch", extra="torch")
 
-from ._diagnostics import Diagnostics  # noqa: E402
-from ._family import PROBE  # noqa: E402
+from ._family import PROBE, Probe  # noqa: E402
+from ._numbers import Diagnostics  # noqa: E402
 from ._optimizer import CGD  # noqa: E402
-from ._presets import ASAM, EGR, FGR, GNP, SAM, USAM  # noqa: E402
+from ._presets import ASAM, EGR, FGR, GNP, MSAM, SAM, USAM, WSAM  # noqa: E402
+from ._when import When  # noqa: E402
 
-__all__ = ["ASAM", "CGD", "EGR", "FGR", "GNP", "PROBE", "SAM", "USAM", "Diagnostics"]
+__all__ = [
+    "ASAM",
+    "CGD",
+    "EGR",
+    "FGR",
+    "GNP",
+    "MSAM",
+    "PROBE",
+    "SAM",
+    "USAM",
+    "WSAM",
+    "Diagnostics",
+    "Probe",
+    "When",
+]

@@ -1,8 +1,9 @@
-"""What `CGD` refuses before any work."""
+"""What `CGD` is told: sorted into a `Probe` and a `When`, and refused where it does not fit."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias, get_args
+from dataclasses import fields
+from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
 import torch
 from torch import nn
@@ -10,53 +11,125 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import LBFGS, Optimizer
 
 from .._check import number
+from ..schedules import ScheduleLike
+from ._family import Perturbation, Probe
+from ._replay import Which
+from ._when import Phase, When
 
-__all__ = ["Mode", "Perturbation", "check"]
+__all__ = ["Flat", "Mode", "check", "sort"]
 
 Mode: TypeAlias = Literal["difference", "exact"]
-Perturbation: TypeAlias = Literal["global", "local"]
+
+
+class Flat(TypedDict, total=False):
+    """What may be said without a `Probe` and a `When`: their fields, by name."""
+
+    r: ScheduleLike | None
+    rho: ScheduleLike | None
+    share: float
+    eta: float | None
+    probe_max: float | None
+    perturbation: Perturbation
+    dtype: torch.dtype | None
+    phase: Phase | None
+    fraction: float
+    steps: int | None
+    from_: int | None
+    until: int | None
+    every: int
+    warmup: int
+
+
+_WHEN = {field.name for field in fields(When) if field.init}
+_ELSEWHERE = {  # what others call it
+    "adaptive": "use ASAM(base, rho, eta=0)",
+    "base_optimizer": "pass an instance as the first argument, SAM(SGD(params, lr=0.1), rho=0.05)",
+    "lr": "it belongs to the base, SGD(params, lr=0.1)",
+    "momentum": "it belongs to the base, SGD(params, lr=0.1, momentum=0.9)",
+    "weight_decay": "it belongs to the base",
+}
+
+
+def sort(probe: Any, when: When | None, flat: dict[str, Any], *, exact: bool) -> tuple[Probe, When]:
+    """Make a `Probe` and a `When` of what was given one by one."""
+    for name in flat:
+        if name not in Flat.__annotations__:
+            hint = f"; {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+            raise TypeError(f"{name}: not an option here{hint}")
+    times = {name: value for name, value in flat.items() if name in _WHEN}
+    places: dict[str, Any] = {name: value for name, value in flat.items() if name not in _WHEN}
+    given: object = when
+    if given is not None and not isinstance(given, When):
+        raise TypeError(f"when: expected a When, got {given!r}")
+    for whole, parts in ((when, times), (probe, places)):
+        if parts and isinstance(whole, When | Probe):
+            name = type(whole).__name__
+            raise ValueError(
+                f"{next(iter(parts))}: it belongs into {name.lower()}={name}(...), which is given"
+            )
+    if isinstance(probe, str):
+        if probe != "momentum":
+            raise TypeError(f"probe: expected a length, 'momentum' or a Probe, got {probe!r}")
+        places["along"] = probe
+    elif not isinstance(probe, Probe):
+        places["relative"] = probe
+    if exact:
+        places = {"probe_max": None} | places
+    where = probe if isinstance(probe, Probe) else Probe(**places)
+    return where, When(**times) if when is None else when
 
 
 def check(
     base: object,
     lam: object,
     nu: object,
-    lengths: dict[str, Any],
+    probe: Probe,
     mode: str,
+    on_guard: str,
     max_norm: float | None,
     model: object,
-    perturbation: str,
-    eta: float | None,
-    dtype: object,
+    replay: Which,
 ) -> None:
     """Refuse what does not fit, by the argument's name."""
     if not isinstance(base, Optimizer):
-        raise TypeError(f"base: expected an instance of an optimizer of torch.optim, got {base!r}")
+        raise TypeError(
+            f"base: expected an instance of an optimizer of torch.optim, got {base!r}; such as "
+            "SGD(params, lr=0.1)"
+        )
     if isinstance(base, LBFGS) or hasattr(base, "base"):
         raise TypeError(f"base: expected an optimizer of one gradient a step, got {type(base).__name__}")
     if mode not in get_args(Mode):
         raise ValueError(f"mode: expected 'difference' or 'exact', got {mode!r}")
     if mode == "exact":
-        given = [name for name, value in {"nu": nu, "eta": eta, **lengths}.items() if value is not None]
+        numbers = {"nu": nu, "eta": probe.eta, **probe.lengths}
+        given = [name for name, value in numbers.items() if value is not None]
+        given += ["share" if probe.kind == "share" else "probe"] * probe.alone
         if lam is None or given:
             name = given[0] if given else "lam"
             raise ValueError(f"{name}: the exact mode has no probe and is set by lam alone")
     if max_norm is not None:
         number("max_norm", max_norm, "a positive number", above=0)
-    if eta is not None:
-        number("eta", eta, "a number, 0 or more", least=0)
-    if dtype is not None and not isinstance(dtype, torch.dtype):
-        raise TypeError(f"dtype: expected a torch.dtype, got {dtype!r}")
     if model is not None and not isinstance(model, nn.Module):
         raise TypeError(f"model: expected a torch.nn.Module, got {model!r}")
-    if perturbation not in get_args(Perturbation):
-        raise ValueError(f"perturbation: expected 'global' or 'local', got {perturbation!r}")
+    if replay not in (True, False, "all"):
+        raise ValueError(f"replay: expected True, False or 'all', got {replay!r}")
+    if probe.kind == "share" and on_guard == "fallback":
+        raise ValueError(
+            "on_guard: with share= there is no gradient of the whole batch to fall back to; expected 'stop' "
+            "or 'off'"
+        )
+    if probe.kind == "momentum":
+        if on_guard != "off":
+            raise ValueError(f"on_guard: a probe along the momentum is not judged; got {on_guard!r}")
+        if all(group.get("momentum", 1) == 0 for group in base.param_groups):
+            name = type(base).__name__
+            raise ValueError(f"base: probe='momentum' needs a base with momentum, got {name} with momentum=0")
     wrapped = isinstance(model, DistributedDataParallel)
-    if perturbation == "local" and not wrapped:
+    if probe.perturbation == "local" and not wrapped:
         came = "no model" if model is None else f"a {type(model).__name__}"
         raise ValueError(f"model: perturbation='local' needs one in DistributedDataParallel, got {came}")
     for flag in ("find_unused_parameters", "static_graph"):
-        if perturbation == "local" and getattr(model, flag, False):
+        if probe.perturbation == "local" and getattr(model, flag, False):
             raise ValueError(f"model: perturbation='local' does not go with {flag}=True of its DDP")
     if mode == "exact" and wrapped:
         raise ValueError("mode: DistributedDataParallel has no second derivative; use mode='difference'")

@@ -1,178 +1,196 @@
-"""The difference mode: d = g + ν(g⁺ − g), with g⁺ at x + s."""
+"""The passes of a step: the weights to x + s and back, and d = g + ν(g⁺ − g) in the place of the gradient."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ._diagnostics import Seen
-from ._family import PROBE, Family
-from ._gradients import aligned, find, refuse_sparse, scale_of, unscale
+from ._family import PROBE, Family, Probe
 from ._guard import Guard
 from ._launch import Launch
+from ._numbers import Numbers
+from ._passes import Passes, aligned, find, refuse_sparse, scale_of, unscale
 from ._plan import Plan
 from ._replay import Replay
 from ._tensors import add_, copy_, local
 
-__all__ = ["Difference"]
+__all__ = ["Difference", "Stage"]
 
 _dist: Any = torch.distributed  # without types
 
-# The slate: the numbers of the step, on the device. First those that the family asks for, then ‖g‖, c, ν,
-# ⟨g, g⁺ − g⟩, ‖g⁺‖, and whether the guard said no.
-_N, _NU, _SKIP = 4, 6, 9
+
+class Stage(Enum):
+    """Where a step stands."""
+
+    READY = "the weights are at x: between two steps, or in the first pass of a loop"
+    FIRST = "the first pass of a closure is running"
+    PROBED = "the weights are at x + s, and a gradient is due there"
+    SECOND = "the second pass of a closure is running, at x + s"
 
 
 class Difference:
-    """Moves the weights to the probe and back, and forms d.
-
-    Parameters
-    ----------
-    family, guard, replay
-        How far and with what weight; whether d is taken; what the second pass must see again.
-    eta : float, optional
-        ASAM's η.
-    dtype : torch.dtype, optional
-        The precision of the passes.
-    ranks : process group, optional
-        Of ranks that each probe along their own gradient.
-    """
+    """Moves the weights to the probe and back, and forms d."""
 
     def __init__(
-        self,
-        family: Family,
-        guard: Guard,
-        replay: Replay,
-        eta: float | None,
-        dtype: torch.dtype | None,
-        ranks: Any,
+        self, probe: Probe, family: Family, guard: Guard, replay: Replay, passes: Passes, ranks: Any
     ) -> None:
+        self.to = probe
         self.family = family
         self.guard = guard
         self.replay = replay
-        self.eta = eta
-        self.dtype = dtype
-        self.ranks = ranks
-        self.pending = False  # the weights are at the probe, and a second gradient is due
+        self.passes = passes
+        self.ranks = ranks  # that each probe along their own gradient, if any
+        self.stage = Stage.READY
+        self.along_g = True  # or the probe of the last step was along a g that is weighted
         self._plan: Plan | None = None
         self._move: Any = None
         self._form: Any = None
         self.scaler: Any = None  # of the probe
+        self._count = 0  # backward passes before the probe
         self._sums: list[Any] = []  # of the first gradient over the ranks, under way
 
     def __getstate__(self) -> dict[str, Any]:
-        if self.pending:
+        if self.moved:
             raise RuntimeError("a copy between probe() and step(): call restore() first")
         return self.__dict__ | {"_plan": None, "_move": None, "_form": None}  # made anew at the next step
 
+    @property
+    def moved(self) -> bool:
+        """Whether the weights are at x + s."""
+        return self.stage in (Stage.PROBED, Stage.SECOND)
+
     def free(self) -> None:
-        """Give the memory of both copies back."""
+        """Give the memory of the copies back."""
         self._plan = self._move = self._form = None
 
-    def probe(
-        self,
-        groups: Sequence[dict[str, Any]],
-        strengths: Sequence[float],
-        k: int,
-        scaler: Any,
-        optimizer: Any,
-        *,
-        fresh: bool,
-    ) -> None:
-        """Keep the first gradient, and move the weights to x + s; `fresh`: it cannot be an old one."""
-        if self.pending:
+    def probe(self, optimizer: Any, strengths: Sequence[float], scaler: Any, *, closure: bool) -> None:
+        """Move the weights to x + s, and keep what is needed of the first gradient."""
+        if self.moved:
             raise RuntimeError("probe() twice: a second backward pass and step() are due")
-        params, found, weights = find(groups, strengths, fresh=fresh)
-        unscale(scaler, optimizer, self.ranks)
+        kind = self.to.kind
+        states = optimizer.state if kind == "momentum" else None
+        params, found, weights, etas = find(optimizer.param_groups, strengths, optimizer.eta_key, states)
+        if states is None:
+            self.passes.refuse_old(params)
+        if kind == "difference":
+            unscale(scaler, optimizer, self.ranks)
         plan = self._plan
-        if plan is None or not plan.fits(params, weights):
+        if plan is None or not plan.fits(params, weights, etas):
             refuse_sparse(found)
-            plan = self._prepare(params, weights)
-        self._dial(self.family.numbers(k, max(strengths, key=abs), self._accurate(plan)))
+            plan = self._prepare(params, weights, etas)
+        self._dial(self.family.numbers(optimizer.k, max(strengths, key=abs), self._accurate(plan)))
         grads = plan.parts(found)
         self.scaler = scaler
+        scale = scale_of(scaler, plan.device) if kind == "share" and scaler is not None else None
         try:
-            self._move(lambda: self._to_probe(plan, grads), found)
+            if scale is None:
+                self._move(lambda: self._to_probe(plan, grads, None), found)
+            else:
+                self._to_probe(plan, grads, scale)
         except BaseException:
             if plan.whole:
                 plan.put_back()
             raise
-        self.pending = plan.whole = True
+        self.stage, plan.whole = Stage.PROBED, True
         try:
             if plan.plain:  # for autograd: a graph of the first pass is of no use in the second
                 torch.autograd.graph.increment_version(params)
+            torch.clear_autocast_cache()  # it holds the weights of the first pass
+            if kind == "momentum":
+                return
             for p in params:
                 p.grad = None  # the second pass makes its own, whatever zero_grad does
-            if self.ranks is not None:  # the mean of the first gradients, while the second pass runs
+            if self.ranks is not None and kind == "difference":  # while the second pass runs
                 self._sums = [_dist.all_reduce(b.held, group=self.ranks, async_op=True) for b in plan.buckets]
-            torch.clear_autocast_cache()  # it holds the weights of the first pass
-            self.replay.start()
+            self._count = self.passes.count
+            self.passes.clear()
+            self.replay.second(closure=closure)
         except BaseException:
             self.restore()
             raise
 
     def restore(self) -> None:
         """Put the weights back bit for bit, and the first gradient; nothing, where no probe is under way."""
-        if not self.pending:
+        if not self.moved:
             return
         whole = self._plan is not None and self._plan.whole
         plan = self._end()
+        if self.to.kind == "difference":
+            self.passes.clear(self._count)
         with torch.no_grad():
             if whole:
                 plan.put_back()
             self._mean(plan)
             for bucket in plan.buckets:
-                for p, g in zip(bucket.params, bucket.g, strict=True):
+                for p, g in zip(bucket.params, bucket.g, strict=False):  # of one copy, no gradient is kept
                     p.grad = _like(p, g.clone())
 
-    def finish(self, groups: Sequence[dict[str, Any]]) -> Seen:
+    def finish(self, params: Sequence[Tensor]) -> None:
         """Put the weights back, and d in the place of the gradient."""
         plan = self._plan
         assert plan is not None
         try:
-            params: list[Tensor] = [p for group in groups for p in group["params"]]
-            if all(p.grad is None for p in params):
-                raise RuntimeError("the second pass gave no gradient: it must call backward() on its loss")
-            found = [grad if (grad := p.grad) is not None else _zeros(p) for p in plan.params]
-            if not plan.plain:
-                found = [aligned(p) for p in plan.params]
-            plus = plan.parts(found)
-            scale = None if self.scaler is None else scale_of(self.scaler, plan.device)
-            self.replay.check()
-            if self._mean(plan):
-                self._slate[_N].copy_(plan.norm("held"))
-            if scale is None:
-                self._form(lambda: self._to_direction(plan, plus, None), found)
+            self._refuse(params)
+            if self.to.alone:
+                self._form(lambda: self._put_back(plan), self._judged(plan))
             else:
-                self._to_direction(plan, plus, scale)
+                self._combine(plan)
         except BaseException:
             self.restore()
             raise
         self._end()
         self.guard.report()
-        if len(params) > len(plan.params):
-            self._rest(params, plan, scale)
-        return Seen(self._last, self._along_g)
+        if not self.to.alone and len(params) > len(plan.params):
+            self._rest(params, plan)
+
+    def _combine(self, plan: Plan) -> None:
+        """Find the second gradient, and form d of it."""
+        found = [grad if (grad := p.grad) is not None else _zeros(p) for p in plan.params]
+        if not plan.plain:
+            found = [aligned(p) for p in plan.params]
+        plus = plan.parts(found)
+        if self._mean(plan):
+            self.numbers.n.copy_(plan.norm("held"))
+        if self.scaler is None:
+            self._form(lambda: self._to_direction(plan, plus, None), found)
+        else:
+            self._to_direction(plan, plus, scale_of(self.scaler, plan.device))
+
+    def _refuse(self, params: Sequence[Tensor]) -> None:
+        """Refuse a second gradient that is missing, or of other data than the first."""
+        if self.to.kind == "momentum":
+            return
+        if all(p.grad is None for p in params):
+            raise RuntimeError("the second pass gave no gradient: it must call backward() on its loss")
+        before, after = self._count, self.passes.count
+        if before != after and before and after:  # none: gradients that were put there by hand
+            raise RuntimeError(
+                f"{before} backward passes before the probe, and {after} after it: both gradients must be of "
+                "the same micro-batches"
+            )
 
     def _end(self) -> Plan:
         plan = self._plan
         assert plan is not None
-        self.pending = plan.whole = False
+        self.stage, plan.whole = Stage.READY, False
         self.replay.end()
         torch.clear_autocast_cache()
         return plan
 
-    def _rest(self, params: Sequence[Tensor], plan: Plan, scale: Tensor | None) -> None:
+    def _rest(self, params: Sequence[Tensor], plan: Plan) -> None:
         """Form d of parameters that only the second pass came by: their g is 0."""
         known = set(plan.params)
-        nu, skip = self._slate[_NU], self._slate[_SKIP]
+        nu, skip = self.numbers.nu, self.numbers.skip
+        if self.scaler is not None:
+            nu = nu / scale_of(self.scaler, plan.device)
         for p in params:
             if p.grad is not None and p not in known:
                 part = local(aligned(p))
-                new = part * nu if scale is None else part * nu / scale
+                new = part * nu
                 part.copy_(torch.where(skip > 0, torch.zeros_like(new), new))
 
     def _mean(self, plan: Plan) -> bool:
@@ -184,15 +202,18 @@ class Difference:
             bucket.held.div_(_dist.get_world_size(self.ranks))
         return bool(works)
 
-    def _prepare(self, params: Sequence[Tensor], weights: Sequence[float]) -> Plan:
+    def _prepare(
+        self, params: Sequence[Tensor], weights: Sequence[float], etas: Sequence[float | None]
+    ) -> Plan:
         self.free()  # before room is made for another
-        plan = Plan(params, weights)
-        self._slate = torch.zeros(_SKIP + 1, dtype=plan.dtype, device=plan.device)
-        self._last = self._slate[_N:_SKIP].clone()
-        self._along_g = self.eta is None and all(weight == 1 for weight in weights)
-        self._numbers: tuple[float, ...] = (0.0,) * _N
+        plan = Plan(params, weights, etas, copies=1 if self.to.alone else 2)
+        self.numbers = Numbers.make(plan.dtype, plan.device)
+        self.along_g = plan.along_g
+        self._dialled: tuple[float, ...] = (0.0,) * 4
         self.guard.start(plan.device)
-        self.replay.look()
+        self.passes.watch(params)
+        if not self.replay.shared:
+            self.replay.look()
         alone = self.ranks is None and plan.plain
         self._move, self._form = Launch.pair(plan.device, graph=alone)
         self._plan = plan
@@ -200,27 +221,38 @@ class Difference:
 
     def _dial(self, numbers: tuple[float, ...]) -> None:
         """Bring the numbers of this step to the device, each as an argument of a kernel: without a wait."""
-        for i, (old, new) in enumerate(zip(self._numbers, numbers, strict=True)):
+        for i, (old, new) in enumerate(zip(self._dialled, numbers, strict=True)):
             if old != new:
-                self._slate[i].fill_(new)
-        self._numbers = numbers
+                self.numbers.all[i].fill_(new)
+        self._dialled = numbers
 
-    def _to_probe(self, plan: Plan, grads: list[list[Tensor]]) -> None:
-        """Work on fixed places only, for a graph: the plan's and the slate."""
+    def _to_probe(self, plan: Plan, grads: list[list[Tensor]], scale: Tensor | None) -> None:
+        """Work on fixed places only, for a graph: the plan's, the numbers' and those of the gradients."""
+        numbers = self.numbers
         plan.keep()
-        for bucket, tensors in zip(plan.buckets, grads, strict=True):
-            copy_(bucket.g, tensors)
-        n = self._common(plan.norm("held"))
-        length = n if self.eta is None else self._common(plan.adapted(self.eta))
+        if not self.to.alone:
+            for bucket, tensors in zip(plan.buckets, grads, strict=True):
+                copy_(bucket.g, tensors)
+            grads = [bucket.g for bucket in plan.buckets]
+        n = self._common(plan.norm_of(grads) if self.to.alone else plan.norm("held"), scale)
+        length = self._common(plan.adapted(grads), scale) if plan.adapts else n
         x = plan.norm("kept") if self.family.needs_x else None
-        c, nu = self.family.weights(self._slate[:_N], length, x)
-        lost = n.isfinite().logical_not().float()  # then the second pass stays where the first was
-        for bucket in plan.buckets:
-            bucket.move(c, self.eta, lost)
-        self._slate[_N : _NU + 1].copy_(torch.stack((n, c, nu)))
+        asked = (numbers.length, numbers.least, numbers.limit, numbers.weight)
+        c, nu = self.family.weights(*asked, length, x)
+        if self.to.kind == "momentum":
+            c = -c  # the way the momentum is going
+        # where the gradient is not finite, or the guard has ended all this, the pass stays where it is
+        lost = n.isfinite().logical_not().float()
+        if self.to.alone:
+            lost = torch.maximum(lost, self.guard.over)
+        factor = c if scale is None else c / scale
+        for bucket, tensors in zip(plan.buckets, grads, strict=True):
+            bucket.move(factor, tensors, lost)
+        numbers.write(n=n, c=c, nu=nu)
 
-    def _common(self, norm: Tensor) -> Tensor:
+    def _common(self, norm: Tensor, scale: Tensor | None) -> Tensor:
         """Make ranks that probe along their own gradients agree on a length: the root of the mean square."""
+        norm = norm if scale is None else norm / scale
         if self.ranks is None:
             return norm
         square = norm * norm
@@ -228,7 +260,8 @@ class Difference:
         return (square / _dist.get_world_size(self.ranks)).sqrt()
 
     def _to_direction(self, plan: Plan, plus: list[list[Tensor]], scale: Tensor | None) -> None:
-        """Work on fixed places only, for a graph: the plan's and the slate."""
+        """Work on fixed places only, for a graph: the plan's and the numbers'."""
+        numbers = self.numbers
         plan.put_back()
         plan.whole = False  # from here on it is the second gradient's room
         for bucket, tensors in zip(plan.buckets, plus, strict=True):
@@ -238,24 +271,61 @@ class Difference:
         after = plan.norm("kept")
         for bucket in plan.buckets:
             bucket.kept.sub_(bucket.held)  # before ν: the difference is small, and ν may be large
-        n, nu, size = self._slate[_N], self._slate[_NU], plan.norm("kept")
+        n, nu, size = numbers.n, numbers.nu, plan.norm("kept")
         # ⟨g, u⟩ of three norms: a product of BLAS would take a work space of its own
         along = (after * after - n * n - size * size) / 2
         skip = self.guard.judge(n, nu, along, after)
         for bucket, tensors in zip(plan.buckets, plus, strict=True):
             add_([bucket.held], nu, [bucket.kept], skip)
             copy_(tensors, bucket.g)
-        self._slate[_NU + 1 :].copy_(torch.stack((along, after, skip.to(n.dtype))))
-        self._last.copy_(self._slate[_N:_SKIP])
+        numbers.write(along=along, after=after, skip=skip.to(n.dtype))
+        numbers.tell()
+
+    def _judged(self, plan: Plan) -> list[Tensor]:
+        """Return the gradients at x + s, where the guard is to look at them."""
+        if self.guard.on_guard == "off":
+            return []
+        return [aligned(p) if p.grad is not None else _zeros(p) for p in plan.params]
+
+    def _put_back(self, plan: Plan) -> None:
+        """Where g⁺ is d: put the weights back, and let the guard look at ⟨g, d⟩ on the way.
+
+        Fixed places only, as above. What is left of g is s = x⁺ − x, which takes the place of the weights
+        for as long as it is looked at: with a = ‖d‖/‖s‖ the cosine is ‖a·s + d‖²/(2‖d‖²) − 1.
+        """
+        numbers = self.numbers
+        nan = torch.full_like(numbers.n, torch.nan)
+        along, after = nan, nan
+        if self.guard.on_guard != "off":
+            grads = plan.parts([p.grad for p in plan.params])  # pyright: ignore
+            after = plan.norm_of(grads)
+            for bucket in plan.buckets:
+                for x, old in zip(bucket.x, bucket.views, strict=True):
+                    x.sub_(old)
+            s = plan.norm_of([bucket.x for bucket in plan.buckets])
+            for bucket, tensors in zip(plan.buckets, grads, strict=True):
+                for x, d in zip(bucket.x, tensors, strict=True):
+                    x.mul_((after / s).to(x.dtype)).add_(d)
+            both = plan.norm_of([bucket.x for bucket in plan.buckets])
+            cosine = torch.where(s > 0, both * both / (2 * after * after) - 1, 1.0)
+            if self.scaler is not None:
+                after = after / scale_of(self.scaler, plan.device)
+            along = numbers.n * (after * cosine * numbers.c.sign() - numbers.n)
+            self.guard.judge(numbers.n, numbers.nu, along, after)
+        else:
+            self.guard.pass_by(numbers.n)
+        plan.put_back()
+        numbers.write(along=along, after=after)
+        numbers.tell()
 
     def _accurate(self, plan: Plan) -> float:
-        """Give the length at which a difference is accurate in the precision of the passes."""
-        if self.dtype is not None:
-            dtypes = {self.dtype}
+        """Return the length at which a difference is accurate in the precision of the passes."""
+        if self.to.dtype is not None:
+            dtypes = {self.to.dtype}
         elif torch.is_autocast_enabled(plan.device.type):
             dtypes = {torch.get_autocast_dtype(plan.device.type)}
         else:
-            dtypes = {bucket.held.dtype for bucket in plan.buckets}
+            dtypes = {bucket.kept.dtype for bucket in plan.buckets}
         return max(PROBE.get(dtype, PROBE[torch.bfloat16]) for dtype in dtypes)
 
 

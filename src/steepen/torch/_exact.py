@@ -8,21 +8,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._diagnostics import Seen
-from ._gradients import find, refuse_sparse, scale_of, unscale
 from ._guard import Guard
+from ._passes import find, refuse_sparse, scale_of, unscale
 
 __all__ = ["curve"]
 
 
 def curve(
     groups: Sequence[dict[str, Any]], strengths: Sequence[float], guard: Guard, scaler: Any, optimizer: Any
-) -> Seen:
-    """Put d in the place of the gradient, which must carry its graph.
+) -> tuple[Tensor, bool]:
+    """Put d in the place of the gradient, which must carry its graph; return the numbers to be told.
 
     With a λ for each group the penalty is Σ λ_i‖g_i‖², and d = g + 2H(Λg).
     """
-    params, graphs, weights = find(groups, strengths)
+    params, graphs, weights, _ = find(groups, strengths)
     refuse_sparse(graphs)
     if any(hasattr(p, "to_local") for p in params):
         raise ValueError("mode: the exact mode does not go with sharded parameters; use mode='difference'")
@@ -61,5 +60,4 @@ def curve(
     guard.report()
     for g, u in zip(gradients, curved, strict=True):
         g.copy_(torch.where(skip > 0, g, g + (nu * u).to(g.dtype)))
-    along_g = all(weight == 1 for weight in weights)
-    return Seen(torch.stack((n, torch.ones_like(n), nu, inner, after)), along_g)
+    return torch.stack((n, torch.ones_like(n), nu, inner, after)), all(weight == 1 for weight in weights)

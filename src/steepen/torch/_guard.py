@@ -16,31 +16,14 @@ OnGuard: TypeAlias = Literal["fallback", "stop", "off"]
 
 
 class Guard:
-    """Takes the plain gradient where d would not descend f, ⟨g, d⟩ ≤ 0, or is not finite.
-
-    Parameters
-    ----------
-    on_guard : "fallback", "stop" or "off"
-        What a trip does: the plain gradient for that step; that, and an end of the penalty after `patience`
-        trips in a row; or nothing (d that is not finite is refused even then).
-    patience : int
-        Trips in a row that end the penalty.
-
-    Examples
-    --------
-    >>> guard = Guard("fallback", 1)
-    >>> g, u = torch.tensor([1.0, 0.0]), torch.tensor([-3.0, 0.0])   # d = g + u points uphill
-    >>> guard.start(g.device)
-    >>> guard.judge(g.norm(), torch.tensor(1.0), g @ u, (g + u).norm())
-    tensor(1.)
-    """
+    """Takes the plain gradient where d would not descend f, ⟨g, d⟩ ≤ 0, or is not finite."""
 
     def __init__(self, on_guard: OnGuard, patience: int) -> None:
         if on_guard not in get_args(OnGuard):
             raise ValueError(f"on_guard: expected 'fallback', 'stop' or 'off', got {on_guard!r}")
         whole("patience", patience, 1)
-        self.on_guard = on_guard
-        self.patience = patience
+        self.on_guard = on_guard  # after a trip: g for that step; that, and an end; or nothing
+        self.patience = patience  # trips in a row that end the penalty
         self.stopped = False
         self.counts: Tensor | None = None  # penalised steps, trips
         self._fine = self._trip = torch.empty(0)  # (a step, no trip) and (a step, a trip)
@@ -48,15 +31,7 @@ class Guard:
         self._words: deque[tuple[Any, Tensor]] = deque()
 
     def start(self, device: torch.device) -> None:
-        """Make room for the counts on the device, once.
-
-        Examples
-        --------
-        >>> guard = Guard("fallback", 1)
-        >>> guard.start(torch.device("cpu"))
-        >>> guard.counts
-        tensor([0., 0.])
-        """
+        """Make room for the counts on the device, once."""
         if self.counts is not None and self.counts.device == device:
             return
         self.counts = torch.zeros(2, device=device)
@@ -65,17 +40,18 @@ class Guard:
         self._fine[1].zero_()
         self._row = torch.zeros(2, device=device)
 
-    def judge(self, n: Tensor, nu: Tensor, along: Tensor, after: Tensor) -> Tensor:
-        """Give 1 where the plain gradient is to be taken: from ‖g‖, ν, ⟨g, u⟩ and ‖g + u‖, where d = g + νu.
+    @property
+    def over(self) -> Tensor:
+        """1 on the device once the penalty has ended."""
+        return self._row[1]
 
-        Examples
-        --------
-        >>> guard = Guard("off", 1)
-        >>> guard.start(torch.device("cpu"))
-        >>> one = torch.tensor(1.0)
-        >>> guard.judge(one, one, one, torch.tensor(torch.nan))
-        tensor(1.)
-        """
+    def pass_by(self, n: Tensor) -> None:
+        """Count a step that is not judged, unless its ‖g‖ is not a number."""
+        assert self.counts is not None
+        self.counts.add_(self._fine * n.isfinite())
+
+    def judge(self, n: Tensor, nu: Tensor, along: Tensor, after: Tensor) -> Tensor:
+        """Return 1 where g is to be taken: from ‖g‖, ν, ⟨g, u⟩ and ‖g + u‖, where d = g + νu."""
         fine = after.isfinite()
         if self.on_guard != "off":
             fine &= n + nu * (along / n) > 0  # ⟨g, d⟩/‖g‖, whose parts neither overflow nor vanish
@@ -92,12 +68,7 @@ class Guard:
         return torch.maximum(trip, over)
 
     def report(self) -> None:
-        """Send the host word of whether the penalty has ended.
-
-        Examples
-        --------
-        >>> Guard("fallback", 1).report()
-        """
+        """Send the host word of whether the penalty has ended."""
         if self.on_guard != "stop":
             return
         over = self._row[1]
@@ -114,11 +85,6 @@ class Guard:
 
         The device stops at once, so the numbers do not depend on when the host hears of it; and every rank
         hears of it at the same step.
-
-        Examples
-        --------
-        >>> Guard("stop", 1).poll()
-        False
         """
         while len(self._words) > 1 and not self.stopped and not torch.cuda.is_current_stream_capturing():
             event, word = self._words.popleft()
@@ -130,34 +96,19 @@ class Guard:
         return self.__dict__ | {"_words": deque()}  # events cannot be copied, and more words will come
 
     def state_dict(self) -> dict[str, Any]:
-        """Give what a resumed run needs.
-
-        Examples
-        --------
-        >>> Guard("fallback", 1).state_dict()
-        {'counts': None, 'row': None}
-        """
+        """Return what a resumed run needs: tensors always, for those who save by kind."""
+        none = torch.zeros(2)
         return {
-            "counts": None if self.counts is None else self.counts.clone(),
-            "row": None if self.counts is None else self._row.clone(),
+            "counts": none if self.counts is None else self.counts.clone(),
+            "row": none.clone() if self.counts is None else self._row.clone(),
         }
 
     def load_state_dict(self, state: dict[str, Any], device: torch.device) -> None:
-        """Take up where a saved guard left off.
-
-        Examples
-        --------
-        >>> guard = Guard("stop", 1)
-        >>> state = {"counts": torch.tensor([4.0, 1.0]), "row": torch.tensor([1.0, 1.0])}
-        >>> guard.load_state_dict(state, torch.device("cpu"))
-        >>> guard.poll()
-        True
-        """
+        """Take up where a saved guard left off."""
         self._words.clear()
-        self.counts, self.stopped = None, False
-        if state["counts"] is not None:
-            self.start(device)
-            assert self.counts is not None
-            self.counts.copy_(state["counts"])
-            self._row.copy_(state["row"])
-            self.stopped = self.on_guard == "stop" and bool(state["row"][1])
+        self.counts = None
+        self.start(device)
+        assert self.counts is not None
+        self.counts.copy_(state["counts"])
+        self._row.copy_(state["row"])
+        self.stopped = self.on_guard == "stop" and bool(state["row"][1])

@@ -16,50 +16,22 @@ _MOST = 8  # graphs kept, the latest: from step to step the allocator hands out 
 
 
 class Launch:
-    """Runs a function; on a GPU as a graph, from the second time on that its tensors lie at the same places.
-
-    Parameters
-    ----------
-    device : torch.device
-        Where the tensors are.
-    graph : bool
-        Whether graphs may be used at all.
-    pool
-        The memory that graphs take theirs from.
-
-    Examples
-    --------
-    >>> x = torch.ones(2)
-    >>> launch = Launch(x.device)
-    >>> launch(lambda: x.add_(1), [x])
-    >>> x
-    tensor([2., 2.])
-    """
+    """Runs a function; on a GPU as a graph, once its tensors lie where they lay before."""
 
     def __init__(self, device: torch.device, *, graph: bool = True, pool: Any = None) -> None:
-        self.graph = graph and device.type == "cuda"
+        self.graph = graph and device.type == "cuda"  # whether graphs may be used at all
         self._pool, self._device = pool, device
         self._seen: dict[tuple[int, ...], Any] = {}
         self._graphs: dict[tuple[int, ...], Any] = {}
 
     @classmethod
     def pair(cls, device: torch.device, *, graph: bool) -> tuple[Launch, Launch]:
-        """Make two that share the memory of what they make on the way, as they never run at once.
-
-        Examples
-        --------
-        >>> first, second = Launch.pair(torch.device("cpu"), graph=True)
-        """
+        """Make two that share the memory of what they make on the way, as they never run at once."""
         pool: Any = torch.cuda.graph_pool_handle() if graph and device.type == "cuda" else None
         return cls(device, graph=graph, pool=pool), cls(device, graph=graph, pool=pool)
 
     def __call__(self, function: Callable[[], object], *works_on: Sequence[Tensor]) -> None:
-        """Run it, and say what tensors it works on, of those that may lie elsewhere the next time.
-
-        Examples
-        --------
-        >>> Launch(torch.device("cpu"))(lambda: None)
-        """
+        """Run it, and say what tensors it works on, of those that may lie elsewhere the next time."""
         here = self.graph and self._device.index in (None, torch.cuda.current_device())
         if not here or torch.cuda.is_current_stream_capturing():
             function()

@@ -1,11 +1,12 @@
-"""Where the gradients and the weights of a step are kept: two long vectors for each kind of parameter.
+"""Where the weights and the gradient of a step are kept: a long vector of each for a kind of parameter.
 
 On long vectors the arithmetic of a step is a handful of kernels, however many parameters there are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 import torch
@@ -17,83 +18,71 @@ __all__ = ["Bucket", "Plan"]
 
 
 class Bucket:
-    """Parameters of one dtype and one weight, sharded over the same ranks, with room for two copies.
+    """Parameters of one dtype, weight and η, sharded over the same ranks, with room for one or two copies.
 
-    `held` is for the first gradient; `kept` for the weights and then for the second gradient. Both are one
-    vector each, with views laid out like the parameters.
+    `kept` is for the weights, and then for the second gradient; `held` for the first gradient, where that is
+    needed again. Both are one vector each, with views laid out like the parameters.
     """
 
-    def __init__(
-        self, params: list[Tensor], places: list[int], weight: float, ranks: tuple[Any, ...]
-    ) -> None:
+    def __init__(self, params: list[Tensor], places: list[int], kind: tuple[Any, ...], copies: int) -> None:
         self.params = params
         self.places = places  # among all the parameters
-        self.weight = weight
-        self.ranks = ranks
+        _, self.weight, self.eta, self.ranks = kind
         self.x = [local(p) for p in params]
-        self.held, self.g = _room(self.x)
         self.kept, self.views = _room(self.x)
-        loose = [not is_dense(x) for x in self.x]  # a strided view of something: not for a fused kernel
-        self.dense = [i for i, strange in enumerate(loose) if not strange]
-        self.loose = [i for i, strange in enumerate(loose) if strange]
+        self.held, self.g = _room(self.x) if copies == 2 else (self.kept[:0], [])
+        self.dense = [is_dense(x) for x in self.x]  # else a strided view of something
 
-    def move(self, c: Tensor, eta: float | None, skip: Tensor) -> None:
+    def move(self, c: Tensor, grads: list[Tensor], skip: Tensor) -> None:
         """Move the parameters to x + s: s = c·g, or c·T²g with ASAM's T = |x| + η; nowhere if `skip` is 1."""
         c = c if self.weight == 1.0 else c * self.weight
-        if eta is None and self.dense:
-            add_([self.x[i] for i in self.dense], c, [self.g[i] for i in self.dense], skip)
-        for i in self.loose if eta is None else range(len(self.x)):
-            # one at a time: no third copy of all the parameters
-            old, g = (
-                tensor.to(torch.promote_types(tensor.dtype, torch.float32))
-                for tensor in (self.views[i], self.g[i])
-            )
-            along = g if eta is None else old.abs().add_(eta).square_().mul_(g)
-            self.x[i].copy_(torch.where(skip > 0, old, old + c * along))
-
-    def adapted(self, eta: float, dtype: torch.dtype) -> Iterator[Tensor]:
-        """Give T·g, a tensor at a time."""
-        for x, g in zip(self.views, self.g, strict=True):
-            yield (x.to(dtype).abs() + eta) * g.to(dtype)
+        fits = [
+            self.eta is None and dense and x.stride() == g.stride() and x.dtype == g.dtype  # to be fused
+            for dense, x, g in zip(self.dense, self.x, grads, strict=True)
+        ]
+        if any(fits):
+            add_(list(compress(self.x, fits)), c, list(compress(grads, fits)), skip)
+        for x, old, g in compress(zip(self.x, self.views, grads, strict=True), [not fit for fit in fits]):
+            # one at a time: no further copy of all the parameters
+            wide = torch.promote_types(x.dtype, torch.float32)
+            before, along = old.to(wide), g.to(wide)
+            if self.eta is not None:
+                along = before.abs().add_(self.eta).square_().mul_(along)
+            x.copy_(torch.where(skip > 0, before, before + c * along))
 
 
 class Plan:
-    """The buckets of the parameters that have a gradient; it holds as long as they stay where they are.
+    """The buckets of the parameters that have a gradient; it holds as long as they stay where they are."""
 
-    Examples
-    --------
-    >>> p = torch.nn.Parameter(torch.tensor([3.0, 4.0]))
-    >>> plan = Plan([p], [1.0])
-    >>> with torch.no_grad():
-    ...     plan.keep()
-    >>> plan.norm("kept")
-    tensor(5.)
-    """
-
-    def __init__(self, params: Sequence[Tensor], weights: Sequence[float]) -> None:
+    def __init__(
+        self, params: Sequence[Tensor], weights: Sequence[float], etas: Sequence[float | None], copies: int
+    ) -> None:
         self.ids = list(map(id, params))
-        self.weights = list(weights)
+        self.settings = [*weights, *etas]
         self.whole = False  # the copy of the weights
         devices = {p.device for p in params}
         if len(devices) > 1:
             names = ", ".join(sorted(map(str, devices)))
             raise ValueError(f"base: expected parameters on one device, got {names}; shard the model instead")
         kinds: dict[tuple[Any, ...], list[int]] = {}
-        for i, (p, weight) in enumerate(zip(params, weights, strict=True)):
-            kinds.setdefault((p.dtype, weight, shards(p)), []).append(i)
+        for i, (p, weight, eta) in enumerate(zip(params, weights, etas, strict=True)):
+            kinds.setdefault((p.dtype, weight, eta, shards(p)), []).append(i)
         self.buckets = [
-            Bucket([params[i] for i in places], places, kind[1], kind[2]) for kind, places in kinds.items()
+            Bucket([params[i] for i in places], places, kind, copies) for kind, places in kinds.items()
         ]
         self.params = list(params)
+        self.adapts = any(eta is not None for eta in etas)
+        self.along_g = not self.adapts and all(weight == 1 for weight in weights)
         self.device = params[0].device
         wide = any(p.dtype == torch.float64 for p in params)
         self.dtype = torch.float64 if wide else torch.float32  # of norms and factors
         self.plain = not any(hasattr(p, "to_local") for p in params)
         self.layout = self._layout()
 
-    def fits(self, params: Sequence[Tensor], weights: Sequence[float]) -> bool:
-        """Say whether these are the parameters, where and as they were, and weighted the same way."""
-        return self.ids == list(map(id, params)) and self.layout == self._layout() and self.weights == weights
+    def fits(self, params: Sequence[Tensor], weights: Sequence[float], etas: Sequence[float | None]) -> bool:
+        """Say whether these are the parameters, where and as they were, and set the same way."""
+        same = self.ids == list(map(id, params)) and self.settings == [*weights, *etas]
+        return same and self.layout == self._layout()
 
     def _layout(self) -> list[Any]:
         here = self.params if self.plain else [local(p) for p in self.params]
@@ -120,17 +109,26 @@ class Plan:
             copy_(bucket.x, bucket.views)
 
     def norm(self, which: str) -> Tensor:
-        """Give the norm of all that is "held" or "kept"."""
+        """Return the norm of all that is "held" or "kept"."""
         return norm([([getattr(b, which)], b.ranks) for b in self.buckets], self.dtype)
 
-    def adapted(self, eta: float) -> Tensor:
-        """Give ‖T·g‖ with ASAM's T = |x| + η."""
+    def norm_of(self, tensors: Sequence[Sequence[Tensor]]) -> Tensor:
+        """Return the norm of tensors sorted by `parts`."""
+        return norm([(ts, b.ranks) for b, ts in zip(self.buckets, tensors, strict=True)], self.dtype)
+
+    def adapted(self, grads: Sequence[Sequence[Tensor]]) -> Tensor:
+        """Return ‖T·g‖ with ASAM's T = |x| + η, and T = 1 where there is no η."""
         wide = self.dtype
-        parts = [
-            ((x.to(wide).abs() + eta) * g.to(wide) for x, g in zip(b.views, b.g, strict=True))
-            for b in self.buckets
+
+        def size(bucket: Bucket, x: Tensor, g: Tensor) -> Tensor:  # a tensor at a time: each is a copy
+            one = g if bucket.eta is None else (x.to(wide).abs() + bucket.eta) * g.to(wide)
+            return norm([([one], ())], wide)
+
+        sizes = [
+            [size(b, x, g) for x, g in zip(b.views, gs, strict=True)]
+            for b, gs in zip(self.buckets, grads, strict=True)
         ]
-        return norm(zip(parts, [b.ranks for b in self.buckets], strict=True), wide)  # a tensor at a time
+        return self.norm_of(sizes)
 
 
 def _room(like: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:

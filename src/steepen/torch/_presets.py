@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch.optim import Optimizer
+import torch
 
+from .._check import number
 from ..schedules import Mapped, ScheduleLike, as_schedule
 from ._optimizer import CGD
 
-__all__ = ["ASAM", "EGR", "FGR", "GNP", "SAM", "USAM"]
+__all__ = ["ASAM", "EGR", "FGR", "GNP", "MSAM", "SAM", "USAM", "WSAM"]
 
 
 def _half(value: float) -> float:
@@ -26,13 +27,11 @@ class SAM(CGD):
 
     Examples
     --------
-    >>> import torch
-    >>> opt = SAM(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), rho=0.05)
-    >>> opt.active
+    >>> SAM(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), rho=0.05).active
     True
     """
 
-    def __init__(self, base: Optimizer, rho: ScheduleLike = 0.05, **options: Any) -> None:
+    def __init__(self, base: torch.optim.Optimizer, rho: ScheduleLike = 0.05, **options: Any) -> None:
         super().__init__(base, nu=1.0, rho=rho, **_PUBLISHED | options)
 
 
@@ -41,13 +40,11 @@ class USAM(CGD):
 
     Examples
     --------
-    >>> import torch
-    >>> opt = USAM(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), rho=0.1)
-    >>> opt.active
+    >>> USAM(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), rho=0.1).active
     True
     """
 
-    def __init__(self, base: Optimizer, rho: ScheduleLike = 0.1, **options: Any) -> None:
+    def __init__(self, base: torch.optim.Optimizer, rho: ScheduleLike = 0.1, **options: Any) -> None:
         super().__init__(base, nu=1.0, r=rho, **_PUBLISHED | options)
 
 
@@ -56,14 +53,12 @@ class GNP(CGD):
 
     Examples
     --------
-    >>> import torch
-    >>> opt = GNP(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), rho=0.05, alpha=0.8)
-    >>> opt.active
+    >>> GNP(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), rho=0.05, alpha=0.8).active
     True
     """
 
     def __init__(
-        self, base: Optimizer, rho: ScheduleLike = 0.05, alpha: ScheduleLike = 0.8, **options: Any
+        self, base: torch.optim.Optimizer, rho: ScheduleLike = 0.05, alpha: ScheduleLike = 0.8, **options: Any
     ) -> None:
         super().__init__(base, nu=alpha, rho=rho, **_PUBLISHED | options)
 
@@ -73,14 +68,51 @@ class ASAM(CGD):
 
     Examples
     --------
-    >>> import torch
-    >>> opt = ASAM(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), rho=0.5)
-    >>> opt.active
+    >>> ASAM(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), rho=0.5).active
     True
     """
 
-    def __init__(self, base: Optimizer, rho: ScheduleLike = 0.5, eta: float = 0.01, **options: Any) -> None:
+    def __init__(
+        self, base: torch.optim.Optimizer, rho: ScheduleLike = 0.5, eta: float = 0.01, **options: Any
+    ) -> None:
         super().__init__(base, nu=1.0, rho=rho, eta=eta, **_PUBLISHED | options)
+
+
+class WSAM(CGD):
+    """Weighted SAM: (1 − 2γ)/(1 − γ)·g + γ/(1 − γ)·g⁺ with g⁺ at x + ρ·g/‖g‖ (Yue et al., 2023).
+
+    So ν = γ/(1 − γ). As published with `decouple=False`: the base is handed the sum. (Decoupled, it is
+    handed g alone.)
+
+    Examples
+    --------
+    >>> opt = WSAM(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), rho=0.05, gamma=0.9)
+    >>> round(opt.family.strength(0), 2), round(opt.family.nu(0), 2)
+    (0.05, 9.0)
+    """
+
+    def __init__(
+        self, base: torch.optim.Optimizer, rho: ScheduleLike = 0.05, gamma: float = 0.9, **options: Any
+    ) -> None:
+        number("gamma", gamma, "a number, 0 or more and below 1", least=0, below=1)
+        super().__init__(base, nu=gamma / (1 - gamma), rho=rho, **_PUBLISHED | options)
+
+
+class MSAM(CGD):
+    """Momentum SAM: the gradient at x − ρ·v/‖v‖, v the momentum buffer of the base (Becker et al., 2024).
+
+    One gradient a step. With `model` the loop is the base's own; without, a closure or `probe()` is needed.
+    Steps before the base has a buffer, and those of the `warmup`, are the base's.
+
+    Examples
+    --------
+    >>> base = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1, momentum=0.9)
+    >>> MSAM(base, rho=0.3).active
+    False
+    """
+
+    def __init__(self, base: torch.optim.Optimizer, rho: ScheduleLike = 0.3, **options: Any) -> None:
+        super().__init__(base, probe="momentum", rho=rho, **_PUBLISHED | options)
 
 
 class FGR(CGD):
@@ -90,14 +122,16 @@ class FGR(CGD):
 
     Examples
     --------
-    >>> import torch
-    >>> opt = FGR(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), eps=0.05, gamma=0.1)
-    >>> opt.active
+    >>> FGR(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), eps=0.05, gamma=0.1).active
     True
     """
 
     def __init__(
-        self, base: Optimizer, eps: ScheduleLike = 0.05, gamma: ScheduleLike = 0.05, **options: Any
+        self,
+        base: torch.optim.Optimizer,
+        eps: ScheduleLike = 0.05,
+        gamma: ScheduleLike = 0.05,
+        **options: Any,
     ) -> None:
         lam = Mapped(_half, as_schedule(gamma, "gamma"))
         super().__init__(base, lam=lam, r=eps, **_PUBLISHED | options)
@@ -110,11 +144,9 @@ class EGR(CGD):
 
     Examples
     --------
-    >>> import torch
-    >>> opt = EGR(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), lam=0.01)
-    >>> opt.exact
+    >>> EGR(torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1), lam=0.01).exact
     True
     """
 
-    def __init__(self, base: Optimizer, lam: ScheduleLike = 0.01, **options: Any) -> None:
+    def __init__(self, base: torch.optim.Optimizer, lam: ScheduleLike = 0.01, **options: Any) -> None:
         super().__init__(base, lam=lam, mode="exact", **_PUBLISHED | options)

@@ -1,220 +1,182 @@
-"""The second pass sees the network of the first: the same random numbers, and statistics left alone."""
+"""What a probe must not disturb: the random numbers and the buffers of the network.
+
+Of two passes over the same batch, the second draws the numbers of the first, and its updates of buffers are
+undone. A pass over a share of the batch is undone itself: the full pass finds all as it would without one.
+"""
 
 from __future__ import annotations
 
 import random
-import sys
 import weakref
 from collections.abc import Callable
 from functools import partial
-from threading import get_ident
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
-from torch import nn
-from torch.fx import GraphModule
-from torch.nn.modules.batchnorm import _NormBase as NormBase  # pyright: ignore[reportPrivateUsage]
-from torch.nn.modules.instancenorm import _InstanceNorm as InstanceNorm  # pyright: ignore[reportPrivateUsage]
-from torch.nn.modules.module import register_module_forward_pre_hook
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
-__all__ = ["Replay"]
+from ._private import copy_
 
-# In the first passes it is watched which modules run, and whether they draw from Python's or NumPy's
-# generator; the latter then now and again: to ask takes longer than a small network.
-_WATCHED, _AGAIN = 3, 16
-_OPEN: weakref.WeakSet[Replay] = weakref.WeakSet()  # those in whose second pass we are
+__all__ = ["Listener", "Replay", "Which"]
+
+_compiler: Any = torch.compiler  # without types
+_MOST = 4096  # forwards of one pass
+Which: TypeAlias = bool | Literal["all"]
+Source: TypeAlias = tuple[Callable[[Any], Any], Callable[[], Any]]  # puts a state, and gets it
+
+
+class Listener:
+    """A hook on a network that calls a method; a copy of it, on a copy of the network, calls nobody."""
+
+    def __init__(self, method: Any = None) -> None:
+        self._method = None if method is None else weakref.WeakMethod(method)
+
+    def __reduce__(self) -> tuple[type[Listener], tuple[()]]:
+        return Listener, ()
+
+    def __call__(self, *_: Any) -> None:
+        """Call it, and not from within compiled code."""
+        if torch.compiler.is_compiling():
+            self._apart()
+        else:
+            self._tell()
+
+    def _tell(self) -> None:
+        method = None if self._method is None else self._method()
+        if method is not None:
+            method()
+
+    _apart = _compiler.disable(_tell)
 
 
 class Replay:
-    """What must be put back before, and left alone during, the second pass.
+    """Random numbers to draw again, and buffers to put back."""
 
-    Parameters
-    ----------
-    model : Module, optional
-        Whose running statistics to leave alone. Without one, they are found as the second pass runs.
-    rng : bool
-        Whether to replay random numbers: those of torch, on the CPU and the parameters' device; and those of
-        Python and NumPy, from when a pass is seen to draw from their global generators.
-
-    Examples
-    --------
-    >>> replay = Replay(None, rng=True)
-    >>> replay.mark(torch.device("cpu"))
-    >>> first = torch.rand(2)
-    >>> replay.start()
-    >>> second = torch.rand(2)
-    >>> replay.end()
-    >>> torch.equal(first, second)
-    True
-    """
-
-    def __init__(self, model: nn.Module | None, *, rng: bool) -> None:
-        self.model = model
-        self.rng = rng
-        self._norms: list[nn.Module] = []
-        self._torch: list[tuple[Callable[[Any], Any], Callable[[], Any], Any]] = []
-        self._other: tuple[Any, Any] | None = None  # states of Python's and NumPy's generators
-        self._quiet = 0  # passes since one that drew from the others
-        self._touched: list[Any] = []
-        self._seen: set[int] | None = None
-        self._watched = 0
-        self._undo: list[Callable[[], object]] = []
+    def __init__(self, model: nn.Module | None, which: Which, *, shared: bool) -> None:
+        self.which = which  # torch's random numbers, or "all": Python's and NumPy's too
+        self.shared = shared  # the first pass is over a share of the batch
+        self._buffers = _Buffers(model)
+        self.forget()
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_torch": []}  # generators are shared, and a mark is of the moment
+        return self.__dict__ | {"_sources": [], "_marks": [], "_after": None}  # of the moment
+
+    def forget(self) -> None:
+        """Drop all marks: no pass has begun."""
+        self._sources: list[Source] = []
+        self._marks: list[list[Any]] = []  # the states where the first pass, or each forward of it, began
+        self._again = 0  # forwards of the second pass
+        self._after: list[Any] | None = None  # the states after the first pass; not None in the second
 
     def look(self) -> None:
-        """Find the modules with running statistics: in the model, or anew as they run.
+        """Find the buffers of the model anew."""
+        self._buffers.look()
 
-        Examples
-        --------
-        >>> Replay(nn.BatchNorm1d(2), rng=True).look()
-        """
-        self._watched = 0
-        everything = () if self.model is None else self.model.modules()
-        self._norms = [module for module in everything if isinstance(module, NormBase)]
+    def first(self, device: torch.device) -> None:
+        """Begin the first pass, of a closure; the second then begins at the same mark."""
+        self.forget()
+        self._mark(device)
 
-    def mark(self, device: torch.device) -> None:
-        """Remember the random numbers to come: the first pass starts here.
-
-        Examples
-        --------
-        >>> Replay(None, rng=False).mark(torch.device("cpu"))
-        """
-        if not self.rng:
+    def forward(self, device: torch.device) -> None:
+        """Begin a forward of the model, in a loop. The i-th of the second pass draws as that of the first."""
+        if self._after is None:
+            self._mark(device)
             return
-        sources: list[tuple[Callable[[Any], Any], Callable[[], Any]]] = []
-        cpu = torch.default_generator
-        sources.append((cpu.set_state, cpu.get_state))
-        if device.type == "cuda":
-            if torch.cuda.is_current_stream_capturing():
-                raise RuntimeError(
-                    "random numbers cannot be replayed while a CUDA graph is captured; pass replay=False "
-                    "(a network without dropout loses nothing by it)"
-                )
-            there: Any = torch.cuda.default_generators[device.index or 0]
-            sources.append((there.set_offset, there.get_offset))  # cheaper than the whole state
-        elif device.type != "cpu":
-            kind: Any = torch.get_device_module(device)
-            sources.append((partial(kind.set_rng_state, device=device), partial(kind.get_rng_state, device)))
-        self._torch = [(put, get, get()) for put, get in sources]
-        watched = self._quiet < _WATCHED or self._quiet % _AGAIN == 0
-        self._other = _states() if watched else None
+        # but of shares only the first: what comes next goes on from there, as it would without a probe
+        if self._again < (1 if self.shared else len(self._marks)):
+            self._put(self._marks[self._again])
+        self._again += 1
 
-    def start(self) -> None:
-        """Begin the second pass.
+    def _mark(self, device: torch.device) -> None:
+        if self.shared and not self._marks:
+            self._buffers.keep()
+        if self.which and not self._sources:
+            self._sources = _sources(device, self.which)
+        if len(self._marks) == _MOST:  # forwards that no step comes of
+            self._marks.clear()
+        self._marks.append([get() for _, get in self._sources])
 
-        Examples
-        --------
-        >>> norm = nn.BatchNorm1d(2)
-        >>> replay = Replay(norm, rng=False)
-        >>> replay.look()
-        >>> replay.start()
-        >>> _ = norm(torch.randn(8, 2))
-        >>> replay.end()
-        >>> norm.running_mean
-        tensor([0., 0.])
-        """
-        self._quiet += 1
-        if _OPEN:  # another optimizer, of the same loop, has turned the clock back already
-            self._torch, self._other = [], None
-        elif self._torch:
-            _OPEN.add(self)
-        for put, get, state in self._torch:
-            self._undo.append(partial(put, get()))  # to go on as after one pass
-            put(state)
-        if self._other is not None:
-            before, after = self._other, _states()
-            if not _same(before, after):
-                self._quiet = 0
-                _set_states(before)
-                self._undo.append(partial(_set_states, after))
-        self._torch, self._other = [], None  # a mark is good for one pass
-        for module in self._norms:
-            self._leave(module)
-        if self.model is None and self._watched < _WATCHED:  # a hook costs, and has code compiled anew
-            self._watched += 1
-            self._seen = set()
-            handle = register_module_forward_pre_hook(partial(_runs, weakref.ref(self), get_ident()))
-            self._undo.append(weakref.finalize(self, handle.remove))  # whichever comes first
-
-    def check(self) -> None:
-        """Refuse a second pass of which nothing was seen although something is compiled.
-
-        A module says when it runs, but not from within compiled code.
-
-        Examples
-        --------
-        >>> Replay(None, rng=False).check()
-        """
-        dynamo: Any = sys.modules.get("torch._dynamo")
-        if self._seen is None or self._seen or dynamo is None:
-            return
-        if dynamo.utils.counters["stats"]["unique_graphs"]:
-            raise RuntimeError(
-                "torch.compile is in use, and hides the modules that run: give CGD the network, model=..., "
-                "so that the second pass can leave its running statistics alone"
-            )
+    def second(self, *, closure: bool) -> None:
+        """Begin the second pass: that of a closure at the mark, that of a loop when its forwards come."""
+        self._after = [get() for _, get in self._sources]
+        if closure:
+            self._put(self._marks[0])
+        if not self.shared:
+            self._buffers.keep()
+        elif self._marks:
+            self._buffers.put_back()
 
     def end(self) -> None:
-        """End the second pass.
+        """End the second pass, or leave it."""
+        after, self._after, self._again = self._after, None, 0
+        if after is not None and not self.shared:
+            self._put(after)
+            self._buffers.put_back()
 
-        Examples
-        --------
-        >>> Replay(None, rng=False).end()
-        """
-        for module in self._touched:
-            object.__setattr__(module, "track_running_stats", True)
-        self._touched = []
-        self._seen = None
-        _OPEN.discard(self)
-        while self._undo:
-            self._undo.pop()()
+    def _put(self, states: list[Any]) -> None:
+        for (put, _), state in zip(self._sources, states, strict=True):
+            put(state)
 
-    def _leave(self, module: Any) -> None:
-        """Let a module in training mode use the statistics of its batch and update none."""
-        if not module.training or not module.track_running_stats:
+
+class _Buffers:
+    """All buffers of a network, with room for a copy of each."""
+
+    def __init__(self, model: nn.Module | None) -> None:
+        self.model = model
+        self._places: list[tuple[dict[str, Any], str]] | None = None
+        self._kept: list[tuple[list[Tensor], list[Tensor]]] = []  # originals and copies, by dtype and device
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"model": self.model, "_places": None, "_kept": []}
+
+    def look(self) -> None:
+        self._places, self._kept = None, []
+
+    @torch.no_grad()
+    def keep(self) -> None:
+        if self._places is None:
+            modules: Any = () if self.model is None else self.model.modules()
+            names = [(m._buffers, name) for m in modules for name in m._buffers]
+            self._places = [(d, name) for d, name in names if d[name] is not None and not is_lazy(d[name])]
+        here = [d[name] for d, name in self._places]
+        known = [one for originals, _ in self._kept for one in originals]
+        if len(here) != len(known) or set(map(id, here)) != set(map(id, known)):
+            kinds: dict[Any, list[Tensor]] = {}
+            for one in dict.fromkeys(here):
+                kinds.setdefault((one.dtype, one.device), []).append(one)
+            self._kept = [(ones, [torch.empty_like(one) for one in ones]) for ones in kinds.values()]
+            self._owners = [(d, name, d[name]) for d, name in self._places]
+        for originals, copies in self._kept:
+            copy_(copies, originals)
+
+    @torch.no_grad()
+    def put_back(self) -> None:
+        if not self._kept:
             return
-        object.__setattr__(module, "track_running_stats", False)  # a module's own way is slow
-        self._touched.append(module)
-        if isinstance(module, InstanceNorm):  # updates whatever statistics it has
-            for name in ("running_mean", "running_var"):
-                self._undo.append(partial(setattr, module, name, getattr(module, name)))
-                setattr(module, name, None)
-
-    def meet(self, module: nn.Module) -> None:
-        """Leave alone what is in a module that is about to run: compiled, its parts would not say so.
-
-        Examples
-        --------
-        >>> Replay(None, rng=False).meet(nn.BatchNorm1d(2))
-        """
-        if self._seen is None or id(module) in self._seen or isinstance(module, GraphModule):
-            return
-        for inner in module.modules():
-            self._seen.add(id(inner))
-            if isinstance(inner, NormBase):
-                self._norms.append(inner)
-                self._leave(inner)
+        for d, name, original in self._owners:
+            if d.get(name) is not original:  # a forward pass that makes a new one each time
+                d[name] = original
+        for originals, copies in self._kept:
+            copy_(originals, copies)
 
 
-def _runs(replay: weakref.ref[Replay], thread: int, module: nn.Module, _: Any) -> None:
-    owner = replay()
-    # other threads train other networks; compiled code is not asked, as it does not know its thread
-    if owner is not None and (torch.compiler.is_compiling() or get_ident() == thread):
-        owner.meet(module)
-
-
-def _states() -> tuple[Any, Any]:
-    return random.getstate(), np.random.get_state()  # noqa: NPY002
-
-
-def _set_states(states: tuple[Any, Any]) -> None:
-    random.setstate(states[0])
-    np.random.set_state(states[1])  # noqa: NPY002
-
-
-def _same(a: tuple[Any, Any], b: tuple[Any, Any]) -> bool:
-    numpy = zip(a[1], b[1], strict=True)
-    return a[0] == b[0] and all(np.array_equal(x, y) for x, y in numpy)
+def _sources(device: torch.device, which: bool | str) -> list[Source]:
+    cpu = torch.default_generator
+    found: list[Source] = [(cpu.set_state, cpu.get_state)]
+    if device.type == "cuda":
+        if torch.cuda.is_current_stream_capturing():
+            raise RuntimeError(
+                "random numbers cannot be replayed while a CUDA graph is captured; pass replay=False "
+                "(a network without dropout loses nothing by it)"
+            )
+        there: Any = torch.cuda.default_generators[device.index or 0]
+        found.append((there.set_offset, there.get_offset))  # cheaper than the whole state
+    elif device.type != "cpu":
+        kind: Any = torch.get_device_module(device)
+        found.append((partial(kind.set_rng_state, device=device), partial(kind.get_rng_state, device)))
+    if which == "all":
+        found.append((random.setstate, random.getstate))
+        found.append((np.random.set_state, np.random.get_state))
+    return found

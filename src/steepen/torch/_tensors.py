@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ._private import copy_, fused_sgd, norms
+
 __all__ = ["add_", "copy_", "is_dense", "local", "norm", "shards"]
 
-_torch: Any = torch  # its operations on lists have names with an underscore, and no types
-copy_ = _torch._foreach_copy_
+_torch: Any = torch  # its linalg and distributed have no types
 _SHORT = (torch.bfloat16, torch.float16)
+_ROW, _LONG = 1024, 1 << 16  # numbers that a CPU may add up one by one; and from where on it must not
 
 
 def local(tensor: Tensor) -> Tensor:
-    """Give the part of a tensor that lies on this rank; all of it, where it is not sharded.
-
-    Examples
-    --------
-    >>> local(torch.ones(2))
-    tensor([1., 1.])
-    """
+    """Give the part of a tensor that lies on this rank; all of it, where it is not sharded."""
     # torch.distributed.tensor is heavy, and no DTensor exists before somebody has imported it
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor  # pyright: ignore
 
 
 def shards(tensor: Tensor) -> tuple[Any, ...]:
-    """Give the process groups over which a tensor is sharded; none for a plain one.
-
-    Examples
-    --------
-    >>> shards(torch.ones(2))
-    ()
-    """
+    """Give the process groups over which a tensor is sharded; none for a plain one."""
     mesh = getattr(tensor, "device_mesh", None)
     if mesh is None:
         return ()
@@ -43,13 +33,7 @@ def shards(tensor: Tensor) -> tuple[Any, ...]:
 
 
 def is_dense(tensor: Tensor) -> bool:
-    """Say whether the elements lie side by side in memory, in whatever order of the axes.
-
-    Examples
-    --------
-    >>> is_dense(torch.ones(2, 3).T), is_dense(torch.ones(4)[::2])
-    (True, False)
-    """
+    """Say whether the elements lie side by side in memory, in whatever order of the axes."""
     if tensor.is_contiguous():
         return True
     axes = sorted(range(tensor.ndim), key=tensor.stride, reverse=True)
@@ -61,24 +45,16 @@ def add_(xs: list[Tensor], c: Tensor, ys: list[Tensor], skip: Tensor | None = No
 
     The fused SGD step of torch is just that: it reads its factor and its flag on the device, so neither costs
     a wait, and a skipped update does not let a NaN of y through. Each y must be laid out like its x.
-
-    Examples
-    --------
-    >>> x = [torch.ones(2)]
-    >>> add_(x, torch.tensor(0.5), [torch.full((2,), 4.0)])
-    >>> add_(x, torch.tensor(1.0), [torch.full((2,), torch.nan)], skip=torch.tensor(1.0))
-    >>> x
-    [tensor([3., 3.])]
     """
     dtype = xs[0].dtype
     # on a CPU it leaves short numbers alone (pytorch issue 191763); on a GPU it reads a float32 factor
-    if dtype == torch.float64 if c.is_cuda else dtype in _SHORT:
-        wide = torch.promote_types(dtype, torch.float32)
+    if fused_sgd is None or (dtype == torch.float64 if c.is_cuda else dtype in _SHORT):
+        wide = _wide(xs[0])
         for x, y in zip(xs, ys, strict=True):
             new = x.to(wide) + c * y.to(wide)
             x.copy_(new if skip is None else torch.where(skip > 0, x.to(wide), new))
         return
-    _torch._fused_sgd_(
+    fused_sgd(
         xs,
         ys,
         [],
@@ -93,29 +69,35 @@ def add_(xs: list[Tensor], c: Tensor, ys: list[Tensor], skip: Tensor | None = No
     )
 
 
-def norm(parts: Iterable[tuple[Iterable[Tensor], tuple[Any, ...]]], dtype: torch.dtype) -> Tensor:
-    """Give the norm over all tensors, each list with the process groups it is sharded over.
+def norm(parts: Iterable[tuple[Sequence[Tensor], tuple[Any, ...]]], dtype: torch.dtype) -> Tensor:
+    """Return the norm over all tensors, each list with the process groups it is sharded over.
 
-    Examples
-    --------
-    >>> norm([([torch.tensor([3.0]), torch.tensor([4.0])], ())], torch.float32)
-    tensor(5.)
+    A CPU adds the squares of a vector up one after another, and after millions of them float32 has forgotten
+    three digits: there it is a norm of norms of rows.
     """
-    norms: list[Tensor] = []
+    all_: list[Tensor] = []
     for tensors, ranks in parts:
-        own: list[Tensor] = [_torch.linalg.vector_norm(tensor, dtype=dtype) for tensor in tensors]
-        norms += [sum_over(_length(own).square(), ranks).sqrt()] if ranks else own
-    return _length(norms)
+        rows = [row for tensor in tensors for row in _rows(tensor)]
+        own = norms(rows, dtype)
+        all_ += [sum_over(_length(own).square(), ranks).sqrt()] if ranks else own
+    return _length(all_)
+
+
+def _rows(tensor: Tensor) -> list[Tensor]:
+    if tensor.is_cuda or tensor.numel() < _LONG or not is_dense(tensor):
+        return [tensor]
+    flat = tensor.as_strided((tensor.numel(),), (1,))
+    whole = flat.numel() // _ROW * _ROW
+    rows = _torch.linalg.vector_norm(flat[:whole].view(-1, _ROW), dim=1, dtype=_wide(flat))
+    return [_torch.linalg.vector_norm(rows, dtype=torch.float64).to(rows.dtype), flat[whole:]]
+
+
+def _wide(tensor: Tensor) -> torch.dtype:
+    return torch.promote_types(tensor.dtype, torch.float32)
 
 
 def sum_over(value: Tensor, ranks: tuple[Any, ...]) -> Tensor:
-    """Add up a number over process groups, in place.
-
-    Examples
-    --------
-    >>> sum_over(torch.tensor(2.0), ())
-    tensor(2.)
-    """
+    """Add up a number over process groups, in place."""
     for group in ranks:
         _torch.distributed.all_reduce(value, group=group)
     return value

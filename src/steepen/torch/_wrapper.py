@@ -9,17 +9,13 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from ._private import hooks
+
 __all__ = ["Wrapper"]
 
 
 class Wrapper(Optimizer):
-    """What any optimizer around another needs; a subclass adds the step, and what it keeps itself.
-
-    Parameters
-    ----------
-    base : torch.optim.Optimizer
-        The other one. Whatever happens to its groups or its state, also behind our back, is seen here.
-    """
+    """What any optimizer around another needs; a subclass adds the step, and what it keeps itself."""
 
     def __init__(self, base: Optimizer) -> None:
         self.base = base
@@ -60,12 +56,16 @@ class Wrapper(Optimizer):
         self.base.state = state
 
     def state_dict(self) -> dict[str, Any]:
-        """Give the base's state and our own; a run that loads it goes on bit for bit."""
-        for hook in self._optimizer_state_dict_pre_hooks.values():
+        """Return the base's state, with our own in its groups; a run that loads it goes on bit for bit.
+
+        In the groups, as what saves the states of sharded models looks nowhere else.
+        """
+        for hook in hooks(self, "state_dict_pre"):
             hook(self)
         state: dict[str, Any] = dict(self.base.state_dict())
-        state["cgd"] = self._kind() | self._save()
-        for hook in self._optimizer_state_dict_post_hooks.values():
+        own = self._kind() | self._save()
+        state["param_groups"] = [{**group, "cgd": own} for group in state["param_groups"]]
+        for hook in hooks(self, "state_dict_post"):
             state = hook(self, state) or state
         return state
 
@@ -75,22 +75,24 @@ class Wrapper(Optimizer):
         if not isinstance(given, dict):
             raise TypeError(f"state_dict: expected what state_dict() gave, got {given!r}")
         state_dict = state_dict.copy()
-        for hook in self._optimizer_load_state_dict_pre_hooks.values():
+        for hook in hooks(self, "load_state_dict_pre"):
             state_dict = hook(self, state_dict) or state_dict
-        entry = state_dict.get("cgd")
+        groups: list[dict[str, Any]] = state_dict.get("param_groups", [])
+        entry = groups[0].get("cgd") if groups else None
         own = cast(dict[str, Any], entry if isinstance(entry, dict) else {})
         if not (self._kind() | self._save()).keys() <= own.keys():
             names = ", ".join(repr(name) for name in sorted(state_dict)) or "nothing"
             raise ValueError(
-                f"state_dict: expected one of CGD, which has a 'cgd' entry; got {names}. That of a bare "
-                "optimizer goes into .base"
+                f"state_dict: expected one of CGD, whose groups have a 'cgd' entry; got {names}. That of a "
+                "bare optimizer goes into .base"
             )
         for name, value in self._kind().items():
             if own[name] != value:
                 raise ValueError(f"state_dict: expected {name} {value!r}, as here; got {own[name]!r}")
-        self.base.load_state_dict({name: value for name, value in state_dict.items() if name != "cgd"})
+        bare = [{name: value for name, value in group.items() if name != "cgd"} for group in groups]
+        self.base.load_state_dict({**state_dict, "param_groups": bare})
         self._load(own)
-        for hook in self._optimizer_load_state_dict_post_hooks.values():
+        for hook in hooks(self, "load_state_dict_post"):
             hook(self)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -143,10 +143,10 @@ def steps_within(name: str, settings: Settings) -> int:
     kind, grads = OPTIMIZERS[name], settings.grads
     if not kind.door:
         return grads
-    from ..torch._when import when
+    from ..torch._when import When
 
     def cost(steps: int) -> int:
-        penalised = when(kind.phase, settings.fraction, steps, None, None, 1, 0)
+        penalised = When(kind.phase, settings.fraction, steps)
         return steps + sum(map(penalised.covers, range(steps)))
 
     share = 1.0 if kind.phase == "full" else settings.fraction
