@@ -50,9 +50,9 @@ def main(epochs: int = 8) -> float:
         accuracy = (net(x[1500:]).argmax(1) == y[1500:]).float().mean().item()
     if dist.get_rank() == 0:  # the others have the same weights
         print(f"{dist.get_world_size()} processes, accuracy {accuracy:.3f}")
-    dist.destroy_process_group()
     return accuracy
 
 
 if __name__ == "__main__":
     main()
+    dist.destroy_process_group()  # after the model has gone: one that outlives it may hang at the end
