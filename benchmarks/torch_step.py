@@ -20,6 +20,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -213,8 +214,8 @@ def sam_of_the_paper(base: torch.optim.Optimizer, closure: Callable[[], Tensor],
     return step
 
 
-def methods(model: nn.Module, run: Pass, batch: tuple[Tensor, Tensor]) -> dict[str, Step]:
-    """Build the steps to compare, each with an optimizer of its own on its own copy of the model."""
+def methods(model: nn.Module, run: Pass, batch: tuple[Tensor, Tensor]) -> dict[str, Callable[[], Step]]:
+    """Return what builds the steps to compare, each with an optimizer of its own on a copy of the model."""
 
     def sgd(net: nn.Module) -> torch.optim.Optimizer:
         return torch.optim.SGD(net.parameters(), lr=1e-4, momentum=0.9)
@@ -253,43 +254,47 @@ def methods(model: nn.Module, run: Pass, batch: tuple[Tensor, Tensor]) -> dict[s
 
     lam: dict[str, Any] = {"lam": 0.01, "dtype": torch.bfloat16}
     share: dict[str, Any] = {"rho": 0.05, "share": SHARE}
-    found: dict[str, Step] = {
-        "SGD": plain(),
-        "SGD, by closure": through_closure(),
-        "two bare passes": plain(2),
-        "SAM as in its paper": paper(),
-        "CGD-FD": ours(CGD, **lam),
-        "CGD-FD, no guard": ours(CGD, on_guard="off", **lam),
-        "CGD-FD, model not given": ours(CGD, given=False, **lam),
-        "our SAM": ours(SAM, rho=0.05),
-        "CGD-FD off": ours(CGD, lam=0.01, until=1),
-        "share 1/16": ours(CGD, **share),
-        "share 1/16, stop": ours(CGD, on_guard="stop", patience=10**9, **share),
-        "momentum probe": ours(MSAM, rho=0.05),
+    found: dict[str, Callable[[], Step]] = {
+        "SGD": plain,
+        "SGD, by closure": through_closure,
+        "two bare passes": partial(plain, 2),
+        "SAM as in its paper": paper,
+        "CGD-FD": partial(ours, CGD, **lam),
+        "CGD-FD, no guard": partial(ours, CGD, on_guard="off", **lam),
+        "CGD-FD, model not given": partial(ours, CGD, given=False, **lam),
+        "our SAM": partial(ours, SAM, rho=0.05),
+        "CGD-FD off": partial(ours, CGD, lam=0.01, until=1),
+        "share 1/16": partial(ours, CGD, **share),
+        "share 1/16, stop": partial(ours, CGD, on_guard="stop", patience=10**9, **share),
+        "momentum probe": partial(ours, MSAM, rho=0.05),
     }
     if next(model.parameters()).is_cuda:
-        found["SGD, graphs"] = plain(graphs=True)
-        found["share 1/16, graphs"] = ours(CGD, graphs=True, replay=False, **share)
+        found["SGD, graphs"] = partial(plain, graphs=True)
+        found["share 1/16, graphs"] = partial(ours, CGD, graphs=True, replay=False, **share)
     return found | peers(model, run, batch)
 
 
-def peers(model: nn.Module, run: Pass, batch: tuple[Tensor, Tensor]) -> dict[str, Step]:
+def peers(model: nn.Module, run: Pass, batch: tuple[Tensor, Tensor]) -> dict[str, Callable[[], Step]]:
     """Use pytorch_optimizer's SAM where it can be imported."""
     try:
         from pytorch_optimizer import SAM as PeerSAM
     except ImportError as error:
         print(f"pytorch_optimizer cannot be imported here ({error}): left out")
         return {}
-    net = copy.deepcopy(model)
-    optimizer = PeerSAM(net.parameters(), base_optimizer=torch.optim.SGD, rho=0.05, lr=1e-4, momentum=0.9)
 
-    def step() -> None:
-        run(net, *batch)
-        optimizer.first_step(zero_grad=True)
-        run(net, *batch)
-        optimizer.second_step(zero_grad=True)
+    def build() -> Step:
+        net = copy.deepcopy(model)
+        optimizer = PeerSAM(net.parameters(), base_optimizer=torch.optim.SGD, rho=0.05, lr=1e-4, momentum=0.9)
 
-    return {"pytorch_optimizer's SAM": step}
+        def step() -> None:
+            run(net, *batch)
+            optimizer.first_step(zero_grad=True)
+            run(net, *batch)
+            optimizer.second_step(zero_grad=True)
+
+        return step
+
+    return {"pytorch_optimizer's SAM": build}
 
 
 def clock(device: torch.device, step: Step, times: int) -> float:
@@ -315,7 +320,8 @@ def measure(device: torch.device, steps: dict[str, Step], seconds: float) -> dic
     for name, step in steps.items():
         for _ in range(5):
             step()
-        times[name] = max(3, round(0.1 / clock(device, step, 3)))
+        # enough for the host to get ahead of the device, as it does in a training
+        times[name] = max(10, round(0.1 / clock(device, step, 3)))
     blocks: dict[str, list[float]] = {name: [] for name in steps}
     names = list(steps)
     start = time.perf_counter()
@@ -347,7 +353,7 @@ def memory(device: torch.device, build: Callable[[], Problem]) -> dict[str, floa
     for name in ("two bare passes", "two bare passes", *ROWS):  # the first to warm up
         model, run, batch = build()
         size = sum(p.numel() * p.element_size() for p in model.parameters())
-        step = methods(model, run, batch)[name]
+        step = methods(model, run, batch)[name]()
         for _ in range(3):
             step()
         torch.cuda.synchronize()
@@ -381,8 +387,9 @@ def main() -> None:
             continue
         model, run, batch = build()
         count = sum(p.numel() for p in model.parameters())
-        seconds = measure(device, methods(model, run, batch), 1.0 if options.quick else options.seconds)
-        del model, run, batch
+        steps = {method: make() for method, make in methods(model, run, batch).items()}
+        seconds = measure(device, steps, 1.0 if options.quick else options.seconds)
+        del model, run, batch, steps
         gc.collect()
         extra = memory(device, build)
         print(f"\n{name} ({count / 1e6:.1f}M parameters)")

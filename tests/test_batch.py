@@ -293,10 +293,23 @@ def test_line_search_masks():
 # --- whatever the rows ------------------------------------------------------------------------------------
 
 
+def sums_alike() -> bool:
+    """Say whether BLAS sums a vector alike wherever it lies in memory; its oldest kernels for x86 do not."""
+    rng = np.random.default_rng(0)
+    for n in range(8, 13):
+        a = rng.standard_normal((50, n))
+        if any(row.copy().dot(row.copy()) != one for row, one in zip(a, np.vecdot(a, a), strict=True)):
+            return False
+    return True
+
+
+LONGEST = 12 if sums_alike() else 7  # shorter rows are summed one by one
+
+
 @given(
     seed=hs.integers(0, 1000),
     rows=hs.integers(1, 6),
-    n=hs.integers(1, 12),
+    n=hs.integers(1, LONGEST),
     method=hs.sampled_from(METHODS),
     fixed=hs.booleans(),
     dtype=hs.sampled_from([np.float32, np.float64]),

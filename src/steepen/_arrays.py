@@ -7,8 +7,9 @@ where the decisions are taken.
 
 Sums are taken in the same order in both: one by one for short rows, by the same BLAS call for long ones. So
 for NumPy arrays a row of a batch equals the run made alone to the last bit, where the user's functions give
-the same bits for it; but bfgs, dfp, cgd-bfgs and cgd-dfp below n = 32 only, since from there on a single run
-has its matrix on BLAS (`_matrix.LARGE`). There, and for torch and JAX, the two are equal up to rounding.
+the same bits for it and BLAS sums alike wherever a vector lies; but bfgs, dfp, cgd-bfgs and cgd-dfp below
+n = 32 only, since from there on a single run has its matrix on BLAS (`_matrix.LARGE`). There, and for torch
+and JAX, the two are equal up to rounding.
 """
 
 from __future__ import annotations

@@ -77,6 +77,8 @@ def main() -> None:
             pool.submit(run_block, *block): path for path, block in blocks.items() if not path.exists()
         }
         for done, future in enumerate(as_completed(waiting), 1):
+            if future.exception() is not None:
+                pool.shutdown(wait=False, cancel_futures=True)
             waiting[future].write_text(json.dumps(future.result()))
             print(f"\r{done} of {len(waiting)} blocks", end="", flush=True)
     found = [json.loads(path.read_text()) for path in blocks]

@@ -269,7 +269,7 @@ class Exact(Numbers):
             return 0 * b
         try:
             return np.array(list(mp.lu_solve(mp.matrix(A.tolist()), mp.matrix(b.tolist()))))
-        except ZeroDivisionError:  # singular
+        except (ZeroDivisionError, TypeError):  # singular; or so near to it that mpmath finds no pivot
             return 0 * b
 
     def _steps(self, x: Array) -> list[Any]:

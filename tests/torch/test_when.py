@@ -241,3 +241,32 @@ def test_a_copy_of_the_optimizer_keeps_its_place() -> None:
     for ours, theirs in zip(train(model, opt, 4, 3), train(twin_model, twin, 4, 3), strict=True):
         assert torch.equal(ours, theirs)
     assert opt.k == twin.k == 7
+
+
+def test_after_the_last_penalised_step_nothing_listens() -> None:
+    """Hooks cost more than all else in a step that is off; a state of before brings them back."""
+    net = torch.nn.Linear(3, 1)
+    x = torch.ones(4, 3)
+    opt = CGD(torch.optim.SGD(net.parameters(), lr=0.1), lam=0.1, until=2, model=net)
+    early = copy.deepcopy(opt.state_dict())
+
+    def closure() -> torch.Tensor:
+        opt.zero_grad()
+        loss = net(x).square().mean()
+        loss.backward()
+        return loss
+
+    def hooks() -> int:
+        return len(net._forward_pre_hooks) + sum(
+            len(p._post_accumulate_grad_hooks or ()) for p in net.parameters()
+        )
+
+    before = hooks()
+    assert before == 3
+    for _ in range(3):
+        opt.step(closure)
+    assert hooks() == 0
+    opt.load_state_dict(early)
+    assert hooks() == before
+    opt.step(closure)
+    assert opt.diagnostics is not None

@@ -155,6 +155,7 @@ class CGD(Wrapper):
         self._replay = Replay(model, replay, shared=self.kind == "share")
         ranks = None if self._local is None else self._local.process_group
         self._difference = Difference(self.to, self.family, self.guard, self._replay, self._passes, ranks)
+        self._heard: list[Any] = []  # what removes the hooks on the network
         self._told: set[str] = set()  # what was warned of
         self._asked = False  # the closure has asked for its part of the batch
         self._seen: tuple[Tensor, bool] | None = None
@@ -171,12 +172,16 @@ class CGD(Wrapper):
             raise AttributeError(f"{name}: here it is {_GONE[name]}")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"_heard": []}
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._listen()
 
     def _listen(self) -> None:
         """Have the parameters tell of gradients, and the network of forward passes."""
+        self._ignore()
         self._passes.watch(list(self._params()))
         if self.model is None or self.exact or (self.kind == "difference" and not self._replay.which):
             return
@@ -187,7 +192,16 @@ class CGD(Wrapper):
         if self.kind == "momentum":
             handles.append(model.register_state_dict_pre_hook(Listener(self.restore)))
         for handle in handles:
-            weakref.finalize(self, handle.remove).atexit = False
+            remove = weakref.finalize(self, handle.remove)
+            remove.atexit = False
+            self._heard.append(remove)
+
+    def _ignore(self) -> None:
+        """Listen no more, since no step is penalised from here on."""
+        for remove in self._heard:
+            remove()
+        self._heard.clear()
+        self._passes.ignore()
 
     # -- groups and state -------------------------------------------------------------------------------
 
@@ -251,6 +265,7 @@ class CGD(Wrapper):
         self.k = int(own["k"])
         self.guard.load_state_dict(own, self._device())
         self._difference.free()
+        self._listen()
         if not isinstance(getattr(self.family, self.family.key), Constant):
             for group in self.param_groups:  # what was the common value then is the schedule's now
                 if own["common"] is not None and group.get(self.key) == own["common"]:
@@ -404,6 +419,8 @@ class CGD(Wrapper):
         """Prepare a step that is not penalised."""
         if not self.when.pauses(self.k):
             self._difference.free()
+        if self.k >= self.when.end:
+            self._ignore()
         if self.k >= self.family.length and self.when.covers(self.k):
             self._warn(f"a schedule has ended at step {int(self.family.length)}: the base goes on alone", 6)
         if closure is not None:

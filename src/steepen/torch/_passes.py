@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,7 +23,7 @@ class Passes:
 
     def __init__(self) -> None:
         self._counts: dict[int, int] = {}  # by parameter, since the gradients were cleared or taken
-        self._watched: dict[int, Tensor] = {}
+        self._watched: dict[int, tuple[Tensor, Any]] = {}  # and what removes the hook
         self._mark: object = None  # on a gradient that nothing may be added to
         self._why = ""
 
@@ -35,9 +35,17 @@ class Passes:
         able = [p for p in params if p.requires_grad and not is_lazy(p)]
         for p in (*able[:1], *able[-1:]):
             if id(p) not in self._watched:
-                self._watched[id(p)] = hooked = cast(Any, p)  # torch has no types for it
+                hooked: Any = p  # torch has no types for it
                 handle = hooked.register_post_accumulate_grad_hook(_tick(self._counts, id(p)))
-                weakref.finalize(self, handle.remove).atexit = False
+                remove = weakref.finalize(self, handle.remove)
+                remove.atexit = False
+                self._watched[id(p)] = p, remove
+
+    def ignore(self) -> None:
+        """Count no more: a hook costs a step more than all else here."""
+        for _, remove in self._watched.values():
+            remove()
+        self._watched.clear()
 
     @property
     def count(self) -> int:
