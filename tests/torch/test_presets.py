@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, AdamW, Optimizer, RMSprop
 
-from steepen.torch import ASAM, CGD, EGR, FGR, GNP, SAM, USAM
+from steepen.torch import ASAM, CGD, EGR, FGR, GNP, SAM, USAM, WSAM
 
 pytestmark = [
     # the exact mode asks for such a backward pass; torch.func.jvp calls what torch itself deprecates
@@ -79,6 +79,12 @@ def gnp(xs: Tensors, rho: float, alpha: float) -> list[Tensor]:
     return [(1 - alpha) * gi + alpha * ai for gi, ai in zip(g, away, strict=True)]
 
 
+def wsam(xs: Tensors, rho: float, gamma: float) -> list[Tensor]:
+    g, away = gradient(xs), sam(xs, rho)
+    pairs = zip(g, away, strict=True)
+    return [(1 - 2 * gamma) / (1 - gamma) * gi + gamma / (1 - gamma) * ai for gi, ai in pairs]
+
+
 def asam(xs: Tensors, rho: float, eta: float) -> list[Tensor]:
     g = gradient(xs)
     T = [x.abs() + eta for x in xs]
@@ -132,6 +138,8 @@ METHODS: dict[str, tuple[Callable[[Optimizer], CGD], Callable[[Tensors], list[Te
     "sam as it comes": (SAM, lambda xs: sam(xs, 0.05)),
     "usam": (lambda base: USAM(base, rho=0.2), lambda xs: usam(xs, 0.2)),
     "gnp": (lambda base: GNP(base, rho=0.3, alpha=0.6), lambda xs: gnp(xs, 0.3, 0.6)),
+    "wsam": (lambda base: WSAM(base, rho=0.1, gamma=0.7), lambda xs: wsam(xs, 0.1, 0.7)),
+    "asam as davda54 has it": (lambda base: ASAM(base, rho=0.7, eta=0), lambda xs: asam(xs, 0.7, 0.0)),
     "asam": (lambda base: ASAM(base, rho=0.7, eta=0.05), lambda xs: asam(xs, 0.7, 0.05)),
     "asam as it comes": (ASAM, lambda xs: asam(xs, 0.5, 0.01)),
     "fgr": (lambda base: FGR(base, eps=0.1, gamma=0.25), lambda xs: fgr(xs, 0.1, 0.25)),
