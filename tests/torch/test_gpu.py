@@ -11,6 +11,7 @@ import io
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import torch
@@ -250,9 +251,15 @@ def test_random_numbers_are_not_replayed_in_a_graph_and_one_is_told() -> None:
 # --- shares and momentum ---------------------------------------------------------------------------
 
 
+@cache
+def kept(seed: int) -> tuple[Tensor, Tensor]:
+    """Return a batch that nobody changes: to bring one to the device is a wait."""
+    return batch(seed)
+
+
 def parts(net: Net, opt: CGD, form: str, seed: int = 0, scaler: Any = None) -> None:
     """Take a step with a share of the batch, in one of the three styles; or with a momentum probe."""
-    x, y = batch(seed)
+    x, y = kept(seed)
     loss = lambda x, y: (net(x) - y).square().mean()  # noqa: E731
     scaled = lambda x, y: loss(x, y) if scaler is None else scaler.scale(loss(x, y))  # noqa: E731
     if form == "step_on":
@@ -436,7 +443,7 @@ def test_under_bf16_autocast_the_second_pass_sees_the_moved_weights() -> None:
             for p, slope in zip(params, g, strict=True):
                 p.add_(0.5 * slope)
         plus = torch.autograd.grad(loss(literal), params)
-        opt = CGD(SGD(net.parameters(), lr=0.0), nu=1.0, r=0.5, probe_max=None, on_guard="off")
+        opt = CGD(SGD(net.parameters(), lr=0.0), nu=1.0, r=0.5, probe_max=None, on_guard="off", model=net)
         before = [p.detach().clone() for p in net.parameters()]
         with torch.autocast(DEVICE, dtype=torch.bfloat16, enabled=outer):
             take(opt, lambda net=net, loss=loss: loss(net))
@@ -563,7 +570,8 @@ def broken(net: Net) -> Callable[[], Tensor]:
 
 def test_a_stop_holds_on_the_device_at_once_and_the_host_hears_of_it_soon() -> None:
     net, plain = Net(drop=0.0), Net(drop=0.0)
-    opt = CGD(SGD(net.parameters(), lr=0.1, momentum=0.9), lam=0.05, on_guard="stop", patience=1)
+    base = SGD(net.parameters(), lr=0.1, momentum=0.9)
+    opt = CGD(base, lam=0.05, on_guard="stop", patience=1, model=net)
     base = SGD(plain.parameters(), lr=0.1, momentum=0.9)
     for step in range(6):
         take(opt, broken(net) if step == 0 else loss_of(net))
