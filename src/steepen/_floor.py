@@ -14,6 +14,9 @@ FLOOR = 100.0
 ROUGH = 30.0
 """The same for a move of x where gradients are differences, in units of √ε."""
 
+SLIGHT = 1e-8
+"""Beside such a small move, the fall of f that is promised must be within this part of |f|."""
+
 LOUD = 10.0
 """The same for the noise of f, as far as it was measured."""
 
@@ -78,6 +81,8 @@ def at_floor(
             still = still & _within(moved, part)
         fall = 0.5 * slope * step
         level = level & _within(fall, low)
+        if not oracle.exact:  # a small move of x is then no proof by itself
+            still = still & (_within(fall, SLIGHT * abs(f)) | (f == 0))
         quiet = quiet & _within(fall, hushed)
         if metric is None and kit.any(doubt := kit.without(mask & quiet, level | still)):
             # the noise may have been another where it was measured
