@@ -62,7 +62,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[Watched]:
 
 
 def without_time(run: Run) -> Run:
-    return replace(run, seconds=0.0)
+    return replace(run, seconds=0.0, times=())
 
 
 @pytest.mark.parametrize("name", WITH_SGD)

@@ -31,16 +31,18 @@ class Run:
     ----------
     optimizer, seed
         Which.
-    steps, gradients : int
-        How many steps it took, and how many gradients they cost.
-    at : tuple of int
+    steps, gradients : int, float
+        How many steps it took, and how many gradients of a minibatch they cost; a probe counts by its examples.
+    at : tuple of float
         The gradients spent at each look at the test part, from 0 on.
     accuracies, losses : tuple of float
         What was seen there: the share that is right, and the mean loss.
     strength : float
         Its λ or ρ; 0 for the base alone.
     seconds : float
-        How long it took.
+        How long the training took; the looks at the test part are not counted.
+    times : tuple of float
+        The seconds at each look.
 
     Examples
     --------
@@ -52,12 +54,13 @@ class Run:
     optimizer: str
     seed: int
     steps: int
-    gradients: int
-    at: tuple[int, ...]
+    gradients: float
+    at: tuple[float, ...]
     accuracies: tuple[float, ...]
     losses: tuple[float, ...]
     strength: float = 0.0
     seconds: float = 0.0
+    times: tuple[float, ...] = ()
 
     @property
     def accuracy(self) -> float:
@@ -248,6 +251,6 @@ def _record(run: Run) -> dict[str, Any]:
 
 
 def _run(record: dict[str, Any]) -> Run:
-    curve: dict[str, Any] = {name: tuple(record[name]) for name in ("at", "accuracies")}
+    curve: dict[str, Any] = {name: tuple(record.get(name, ())) for name in ("at", "accuracies", "times")}
     curve["losses"] = tuple(math.nan if value is None else value for value in record["losses"])
     return Run(**record | curve)
