@@ -171,7 +171,7 @@ def _perceptron(data: Data) -> nn.Module:
 small = partial(Spec, batch=100, seeds=5, sharp=1000, sharp_seeds=5)
 resnet = partial(
     Spec, network=lambda data: models.ResNet18(classes(data)), batch=512, epochs=30, tuning=10, lr=(0.2, 0.4),
-    decay=(5e-4, 1e-3), seeds=3, nesterov=True, gpu=True, crops=True, sharp=2000,
+    decay=(5e-4, 1e-3), seeds=3, nesterov=True, gpu=True, crops=True, sharp=500,
 )  # fmt: skip
 adamw = partial(
     Spec, epochs=30, tuning=10, seeds=3, base="adamw", gpu=True, strengths=TRANSFORMER, sharp=1000

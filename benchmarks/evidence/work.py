@@ -38,6 +38,7 @@ ORDER = [  # what is most wanted first
     *((task, CORE) for task, spec in SPECS.items() if not spec.gpu),
     *((task, REST) for task, spec in SPECS.items() if not spec.gpu),
 ]  # fmt: skip
+SHARP = ("base", "auto", "share16-late", "sam-late", "sam")  # whose flatness is measured on the GPU
 POINTS = 10  # looks at the test part in a run
 
 
@@ -132,7 +133,7 @@ def do(job: Job, trial: int, bench: Bench) -> dict[str, Any]:
     spec = bench.spec
     values = Choice(*trials(spec, LIKE.get(job.method, job.method))[trial])
     begun, sharp = time.perf_counter(), {}
-    look = job.stage == "final" and job.seed < spec.sharp_seeds
+    look = job.stage == "final" and job.seed < spec.sharp_seeds and (job.method in SHARP or not spec.gpu)
     run = fit(
         bench.at(job.stage), job.method, KINDS[job.method], values, seed=job.seed + 1000 * (job.stage == "trial"),
         grads=bench.grads(job.stage, job.method), evaluations=POINTS if job.stage == "final" else 1,

@@ -17,7 +17,7 @@ from .. import __version__
 from .._files import write_whole
 from .settings import Settings
 
-__all__ = ["FILE", "Line", "Results", "Run", "mean_and_error"]
+__all__ = ["FILE", "Line", "Results", "Run", "mean_and_error", "summarise"]
 
 FILE = "results.json"
 """The name of the file that keeps the runs."""
@@ -85,7 +85,7 @@ class Line(NamedTuple):
     ----------
     optimizer, strength
         Which, and with which λ or ρ.
-    steps, gradients : int
+    steps, gradients : int, float
         Of one run, the longest.
     runs, diverged : int
         How many runs there are, and how many of them diverged.
@@ -93,6 +93,10 @@ class Line(NamedTuple):
         The mean and its standard error; NaN where there are too few runs for it.
     difference, difference_se : float
         The accuracy less that of the first optimizer, paired by seed.
+    loss_difference, loss_difference_se : float
+        The loss less that of the first optimizer, paired by seed.
+    seconds : float
+        The mean time of the training.
 
     Examples
     --------
@@ -105,7 +109,7 @@ class Line(NamedTuple):
     optimizer: str
     strength: float
     steps: int
-    gradients: int
+    gradients: float
     runs: int
     diverged: int
     accuracy: float
@@ -114,6 +118,9 @@ class Line(NamedTuple):
     loss_se: float
     difference: float
     difference_se: float
+    loss_difference: float
+    loss_difference_se: float
+    seconds: float
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
@@ -130,6 +137,37 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
     mean = float(np.mean(values)) if count else math.nan
     error = float(np.std(values, ddof=1)) / math.sqrt(count) if count > 1 else math.nan
     return mean, error
+
+
+def summarise(runs: Sequence[Run]) -> list[Line]:
+    """Return one line for each optimizer, compared with the first.
+
+    Examples
+    --------
+    >>> runs = [Run(name, 0, 2, 2, (0, 2), (0.1, 0.5), (2.3, 1.2)) for name in ("sgd", "sam")]
+    >>> [line.optimizer for line in summarise(runs)]
+    ['sgd', 'sam']
+    """
+    names = list(dict.fromkeys(run.optimizer for run in runs))
+    first = {run.seed: run for run in runs if run.optimizer == names[0] and not run.diverged}
+    lines: list[Line] = []
+    for name in names:
+        own = [run for run in runs if run.optimizer == name]
+        fine = [run for run in own if not run.diverged]
+        pairs = [(run, first[run.seed]) for run in fine if run.seed in first]
+        lines.append(
+            Line(
+                name, own[0].strength,
+                max(run.steps for run in own), max(run.gradients for run in own),
+                len(own), len(own) - len(fine),
+                *mean_and_error([run.accuracy for run in fine]),
+                *mean_and_error([run.loss for run in fine]),
+                *mean_and_error([run.accuracy - base.accuracy for run, base in pairs]),
+                *mean_and_error([run.loss - base.loss for run, base in pairs]),
+                mean_and_error([run.seconds for run in fine])[0],
+            )
+        )  # fmt: skip
+    return lines
 
 
 @dataclass(frozen=True)
@@ -173,27 +211,7 @@ class Results:
 
     def summary(self) -> list[Line]:
         """Give one line for each optimizer, compared with the first."""
-        lines: list[Line] = []
-        first = {
-            run.seed: run.accuracy
-            for run in self.runs
-            if run.optimizer == self.optimizers[0] and not run.diverged
-        }
-        for name in self.optimizers:
-            runs = self.of(name)
-            fine = [run for run in runs if not run.diverged]
-            gaps = [run.accuracy - first[run.seed] for run in fine if run.seed in first]
-            lines.append(
-                Line(
-                    name, runs[0].strength,
-                    max(run.steps for run in runs), max(run.gradients for run in runs),
-                    len(runs), len(runs) - len(fine),
-                    *mean_and_error([run.accuracy for run in fine]),
-                    *mean_and_error([run.loss for run in fine]),
-                    *mean_and_error(gaps),
-                )
-            )  # fmt: skip
-        return lines
+        return summarise(self.runs)
 
     def differences(self, other: Results) -> list[str]:
         """Say in words which settings and versions of the other differ from those here.
