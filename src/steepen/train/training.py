@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .._optional import load
+from .._tools.optional import load
 from .data import Data
 from .models import mlp
 from .optimizers import DECAY, OPTIMIZERS, Kind, base_of, learning_rate, steps_of, strength_of, wrap
