@@ -12,8 +12,8 @@ from torch import Tensor, nn
 class Captured:
     """The passes of one network, whose weights are then changed in place only.
 
-    The compiled forward and backward pass over n examples is captured once; a pass is then a copy of the batch
-    and a replay. The ε of label smoothing is a number on the device, so that one graph serves all runs.
+    The compiled forward and backward pass over n examples is captured once; a pass is then a copy of the
+    batch and a replay. The ε of label smoothing is a number on the device: one graph serves all runs.
     """
 
     def __init__(

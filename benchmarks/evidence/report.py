@@ -1,7 +1,7 @@
 """Turn the runs into tables and the picture of the README.
 
-    python report.py [runs.jsonl]                  # the tables, as Markdown
-    python report.py --picture ../../docs/cifar100.svg
+python report.py [runs.jsonl]                  # the tables, as Markdown
+python report.py --picture ../../docs/cifar100.svg
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ def cell(values: Sequence[float], form: str) -> str:
     return f"{mean:{form}}" + (f" ± {error:{form.removeprefix('+')}}" if math.isfinite(error) else "")
 
 
-def gaps(row: dict[int, dict[str, Any]], base: dict[int, dict[str, Any]], key: str, scale: float) -> list[float]:
+def gaps(
+    row: dict[int, dict[str, Any]], base: dict[int, dict[str, Any]], key: str, scale: float
+) -> list[float]:
     """Return the differences to the base, seed by seed."""
     return [scale * (row[seed][key] - base[seed][key]) for seed in row if seed in base]
 
 
 def speed(done: Records, task: str, method: str, steps: float) -> str:
     """Return the seconds of a run over those of the base, by the steps timed alone on the device."""
-    times = {
-        name: done.get(Job(task, LIKE.get(name, name), "timing", -1, 0)) for name in (method, "base")
-    }
+    times = {name: done.get(Job(task, LIKE.get(name, name), "timing", -1, 0)) for name in (method, "base")}
     base, own = times["base"], times[method]
     if base is None or own is None:
         return "–"
@@ -77,7 +77,9 @@ def rows(done: Records, task: str) -> list[list[str]]:
     for method in NAMES:
         row = finals(done, task, method)
         row = {seed: record for seed, record in row.items() if record["loss"] is not None}
-        failed = [job for job, record in done.items() if job[:3] == (task, method, "final") and "error" in record]
+        failed = [
+            job for job, record in done.items() if job[:3] == (task, method, "final") and "error" in record
+        ]
         if not row:
             if failed:
                 table.append([_name(method, spec), *["failed"] + [""] * 8])
@@ -88,7 +90,8 @@ def rows(done: Records, task: str) -> list[list[str]]:
         sharp = [r["sharpness"]["largest"] for r in row.values() if "largest" in r.get("sharpness", {})]
         table.append([
             _name(method, spec), f"{first['lr']:g}, {first['decay']:g}, {knob}", str(len(row)),
-            cell([100 * r["accuracy"] for r in row.values()], ".2f"), cell([r["loss"] for r in row.values()], ".3f"),
+            cell([100 * r["accuracy"] for r in row.values()], ".2f"),
+            cell([r["loss"] for r in row.values()], ".3f"),
             "–" if method == "base" else cell(gaps(row, base, "accuracy", 100), "+.2f"),
             "–" if method == "base" else cell(gaps(row, base, "loss", 1), "+.3f"),
             f"{first['epochs']:.1f}", timed, cell(sharp, ".3g"),
@@ -115,8 +118,8 @@ def tables(done: Records) -> str:
         trials = len(spec.lr) ** 2
         seeds = f" of {spec.tuning_seeds} seeds" if spec.tuning_seeds > 1 else ""
         parts.append(
-            f"### {task}\n\n{trials} trials{seeds} of {spec.tuning:.3g} gradient-epochs for every row; then runs of "
-            f"{spec.epochs:.3g}.\n"
+            f"### {task}\n\n{trials} trials{seeds} of {spec.tuning:.3g} gradient-epochs for every row; "
+            f"then runs of {spec.epochs:.3g}.\n"
         )
         lines = [HEAD, ["---"] * len(HEAD), *table]
         parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n")
@@ -139,7 +142,11 @@ def picture(done: Records, task: str, path: Path) -> None:
     }
     figure = Figure(figsize=(9.0, 3.8), layout="constrained")
     for ax, key, scale, label in zip(
-        figure.subplots(1, 2), ("losses", "accuracies"), (1, 100), ("test loss", "test accuracy, %"), strict=True
+        figure.subplots(1, 2),
+        ("losses", "accuracies"),
+        (1, 100),
+        ("test loss", "test accuracy, %"),
+        strict=True,
     ):
         ends: list[float] = []
         for method, (name, colour, dash) in shown.items():
@@ -147,10 +154,15 @@ def picture(done: Records, task: str, path: Path) -> None:
             if not row:
                 continue
             at = [one * spec.batch / 50000 for one in row[0]["at"]]
-            points = [mean_and_error([scale * v for v in values]) for values in zip(*(r[key] for r in row), strict=True)]
+            points = [
+                mean_and_error([scale * v for v in values])
+                for values in zip(*(r[key] for r in row), strict=True)
+            ]
             mean, error = zip(*points, strict=True)
             bars = [0 if math.isnan(e) else e for e in error]
-            ax.errorbar(at, mean, bars, label=f"{name}: {mean[-1]:.4g}", color=colour, ls=dash, lw=1.6, capsize=2)
+            ax.errorbar(
+                at, mean, bars, label=f"{name}: {mean[-1]:.4g}", color=colour, ls=dash, lw=1.6, capsize=2
+            )
             ends += mean[-3:]
         span = max(ends) - min(ends) if ends else 1.0
         if ends and key == "losses":

@@ -21,6 +21,7 @@ from steepen.train.folders import read_cifar
 from steepen.train.models import mlp
 from steepen.train.optimizers import OPTIMIZERS, Kind
 from steepen.train.training import Task
+from steepen.train.tuning import Choice, held_out, square
 
 SPLIT = 0.1  # of the training data is held out while lr, weight decay and strength are chosen
 LINE = 128  # characters
@@ -28,7 +29,7 @@ LINE = 128  # characters
 
 @dataclass(frozen=True)
 class Spec:
-    """One task. Every method has the same trials: lr × decay × its strength in a Latin square of `levels`²."""
+    """One task. With k values of lr, decay and strength every method has the same k² trials."""
 
     load: Callable[[Path], Data]
     file: str  # that it is read from, in the folder
@@ -80,8 +81,9 @@ def fashion(folder: Path) -> Data:
     return shuffled(arrays(*(part.reshape(len(part), -1) if part.ndim == 3 else part for part in parts)))
 
 
-def few(data: Data, examples: int) -> Data:
-    return data._replace(x=data.x[:examples], y=data.y[:examples])
+def fashion4k(folder: Path) -> Data:
+    data = fashion(folder)
+    return data._replace(x=data.x[:4000], y=data.y[:4000])
 
 
 @cache
@@ -92,7 +94,7 @@ def mnist1d(folder: Path) -> Data:
 
 @cache
 def text(folder: Path) -> Data:
-    """Cut the sources of Python's standard library into lines of 128 characters; every tenth file is the test."""
+    """Cut the sources of Python's library into lines of 128 characters; every tenth file is for the test."""
     files = (folder / "text.txt").read_text("ascii").split("\f\n")
     train, test = "".join(f for i, f in enumerate(files) if i % 10), "".join(files[::10])
     alphabet = {c: i for i, c in enumerate(sorted(set(train + test)))}
@@ -168,64 +170,82 @@ def _perceptron(data: Data) -> nn.Module:
     return mlp(data.x.shape[1], 100, int(torch.initial_seed() % 2**31))
 
 
+def _signals(_: Data) -> nn.Module:
+    return models.Conv1d()
+
+
+def _pictures(_: Data) -> nn.Module:
+    return models.Conv2d()
+
+
 small = partial(Spec, batch=100, seeds=5, sharp=1000, sharp_seeds=5)
-resnet = partial(
-    Spec, network=lambda data: models.ResNet18(classes(data)), batch=512, epochs=30, tuning=10, lr=(0.2, 0.4),
-    decay=(5e-4, 1e-3), seeds=3, nesterov=True, gpu=True, crops=True, sharp=500,
-)  # fmt: skip
-adamw = partial(
-    Spec, epochs=30, tuning=10, seeds=3, base="adamw", gpu=True, strengths=TRANSFORMER, sharp=1000
+overfits = partial(small, epochs=100, tuning=100, decay=(1e-3, 3e-3, 1e-2))
+underfits = partial(
+    small, epochs=20 / 3, tuning=20 / 3, lr=(0.03, 0.1, 0.2), decay=(1e-4, 5e-4, 2e-3), strengths=FASHION
 )
+resnet = partial(
+    Spec,
+    network=lambda data: models.ResNet18(classes(data)),
+    batch=512,
+    epochs=30,
+    tuning=10,
+    lr=(0.2, 0.4),
+    decay=(5e-4, 1e-3),
+    seeds=3,
+    nesterov=True,
+    gpu=True,
+    crops=True,
+    sharp=500,
+)
+adamw = partial(Spec, epochs=30, tuning=10, seeds=3, base="adamw", gpu=True, strengths=TRANSFORMER, sharp=300)
 
 SPECS: dict[str, Spec] = {
     "cifar100-resnet": resnet(
-        partial(cifar, "cifar100"), "cifar100.npz",
+        partial(cifar, "cifar100"),
+        "cifar100.npz",
         strengths=RESNET | _same("sam-late share4-late", (0.2, 0.4)) | _same("share16-late", (0.4, 0.8)),
     ),
-    "mnist1d-mlp": small(
-        mnist1d, "mnist1d.npz", _perceptron, epochs=100, tuning=100, lr=(0.1, 0.2, 0.4), decay=(1e-3, 3e-3, 1e-2),
-        strengths=MNIST1D, tuning_seeds=3,
+    "mnist1d-mlp": overfits(
+        mnist1d, "mnist1d.npz", _perceptron, lr=(0.1, 0.2, 0.4), strengths=MNIST1D, tuning_seeds=3
     ),
-    "mnist1d-cnn": small(
-        mnist1d, "mnist1d.npz", lambda data: models.Conv1d(), epochs=100, tuning=100, lr=(0.05, 0.1, 0.2),
-        decay=(1e-3, 3e-3, 1e-2), strengths=MNIST1D,
+    "mnist1d-cnn": overfits(mnist1d, "mnist1d.npz", _signals, lr=(0.05, 0.1, 0.2), strengths=MNIST1D),
+    "fashion4k-mlp": overfits(fashion4k, "fashion.npz", _perceptron, lr=(0.03, 0.1, 0.2), strengths=FASHION),
+    "fashion4k-cnn": overfits(
+        fashion4k, "fashion.npz", _pictures, lr=(0.03, 0.1, 0.2), strengths=FASHION, tuning=50
     ),
-    "fashion4k-mlp": small(
-        lambda folder: few(fashion(folder), 4000), "fashion.npz", _perceptron, epochs=100, tuning=100, lr=(0.03, 0.1, 0.2),
-        decay=(1e-3, 3e-3, 1e-2), strengths=FASHION,
-    ),
-    "fashion4k-cnn": small(
-        lambda folder: few(fashion(folder), 4000), "fashion.npz", lambda data: models.Conv2d(), epochs=100, tuning=50,
-        lr=(0.03, 0.1, 0.2), decay=(1e-3, 3e-3, 1e-2), strengths=FASHION,
-    ),
-    "fashion-mlp": small(
-        fashion, "fashion.npz", _perceptron, epochs=20 / 3, tuning=20 / 3, lr=(0.03, 0.1, 0.2), decay=(1e-4, 5e-4, 2e-3),
-        strengths=FASHION,
-    ),
-    "fashion-cnn": small(
-        fashion, "fashion.npz", lambda data: models.Conv2d(), epochs=20 / 3, tuning=10 / 3, lr=(0.03, 0.1, 0.2),
-        decay=(1e-4, 5e-4, 2e-3), strengths=FASHION,
-    ),
+    "fashion-mlp": underfits(fashion, "fashion.npz", _perceptron),
+    "fashion-cnn": underfits(fashion, "fashion.npz", _pictures, tuning=10 / 3),
     "cifar10-resnet": resnet(
-        partial(cifar, "cifar10"), "cifar10.npz",
+        partial(cifar, "cifar10"),
+        "cifar10.npz",
         strengths=RESNET | _same("sam-late", (0.1, 0.2)) | _same("share4-late share16-late", (0.2, 0.4)),
     ),
     "cifar100-vit": adamw(
-        partial(cifar, "cifar100"), "cifar100.npz", lambda data: models.ViT(classes(data)), batch=512, lr=(5e-4, 1e-3),
-        decay=(0.02, 0.1), crops=True,
+        partial(cifar, "cifar100"),
+        "cifar100.npz",
+        lambda data: models.ViT(classes(data)),
+        batch=512,
+        lr=(5e-4, 1e-3),
+        decay=(0.02, 0.1),
+        crops=True,
     ),
     "characters": adamw(
-        text, "text.txt", lambda data: models.Characters(classes(data), LINE), batch=128, lr=(1e-3, 2e-3),
-        decay=(0.1, 0.5), by_loss=True,
+        text,
+        "text.txt",
+        lambda data: models.Characters(classes(data), LINE),
+        batch=128,
+        lr=(1e-3, 2e-3),
+        decay=(0.1, 0.5),
+        by_loss=True,
     ),
-}  # fmt: skip
+}
 """The tasks, the most wanted first."""
 
 
 def third(_: float) -> dict[str, Any]:
-    from steepen.torch import Auto
+    from steepen.torch import ByGap
 
-    return {"strength": Auto(part=1 / 3)}
+    return {"strength": ByGap(part=1 / 3)}
 
 
 KINDS: dict[str, Kind] = {
@@ -240,7 +260,7 @@ KINDS: dict[str, Kind] = {
     },
     "auto-third": replace(OPTIMIZERS["auto"], options=third),
 }  # fmt: skip
-"""The methods, the most wanted first. base-long has a tenth more gradients: about as many seconds as share16-late."""
+"""The methods. base-long has a tenth more gradients: about as many seconds as share16-late."""
 LONGER = {"base-long": 1.1}
 LIKE = {"base-long": "base"}  # whose choice it takes, without trials of its own
 
@@ -250,18 +270,9 @@ def strengths(spec: Spec, method: str) -> tuple[float, ...]:
     return spec.strengths.get(method, (0.0,) * len(spec.lr))
 
 
-def trials(spec: Spec, method: str) -> list[tuple[float, float, float]]:
-    """Return lr, decay and strength of each trial: every pair of levels of any two of them comes once."""
-    levels, ladder = len(spec.lr), strengths(spec, method)
-    return [
-        (spec.lr[i], spec.decay[j], ladder[(i + j) % levels]) for i in range(levels) for j in range(levels)
-    ]
-
-
-def held_out(data: Data) -> Data:
-    """Judge by the last tenth of the training part."""
-    cut = len(data.x) - round(SPLIT * len(data.x))
-    return Data(data.x[:cut], data.y[:cut], data.x[cut:], data.y[cut:])
+def trials(spec: Spec, method: str) -> list[Choice]:
+    """Return lr, decay and strength of each trial."""
+    return square(spec.lr, spec.decay, strengths(spec, method))
 
 
 def smoothed(scores: Tensor, y: Tensor, smoothing: Any = 0.0) -> Tensor:
@@ -327,7 +338,7 @@ class Bench:
 
     def at(self, stage: str) -> Task:
         """Return the task to be judged by the test part, or by what is held out of the training part."""
-        return self.task if stage == "final" else replace(self.task, data=held_out(self.data))
+        return self.task if stage == "final" else replace(self.task, data=held_out(self.data, SPLIT))
 
     def grads(self, stage: str, method: str) -> float:
         """Return the minibatch gradients of a run."""

@@ -1,14 +1,15 @@
 """Make the runs of the evidence: a queue in a file, worked off by as many processes as there is room for.
 
-    python work.py prepare --data DIR                                # MNIST-1D and the text; pictures are yours to put there
-    python work.py estimate                                          # the jobs, and about how long they take
+    python work.py prepare --data DIR          # MNIST-1D and the text; pictures are yours to put there
+    python work.py estimate                    # the jobs, and about how long they take
     python work.py start --data DIR --out runs.jsonl --gpu 2 --cpu 12 --seconds 1500     # in the background
     python work.py status --out runs.jsonl
-    python work.py timing --data DIR --out runs.jsonl --device cuda --only cifar100-resnet      # alone on the device
+    python work.py timing --data DIR --out runs.jsonl --device cuda --only cifar100-resnet     # by itself
     python work.py worker --data DIR --out runs.jsonl --device cpu --only mnist1d        # one, here and now
 
-Every run is a line of JSON, written as it ends; a job that has a line is not done again. So it can be killed and
-started again at any time. Trials come before the runs that they choose lr, weight decay and strength for.
+DIR holds cifar10.npz and cifar100.npz (x_train, y_train, x_test, y_test) or the binary versions, and
+fashion.npz likewise. Every run is a line of JSON, written as it ends; a job that has a line is not done
+again. So it can be killed and started again at any time. Trials come before the runs that they choose for.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tasks import KINDS, LIKE, LONGER, SPECS, Bench, Spec, prepare, trials
+
+from steepen.train.tuning import best
 
 CORE = ("base", "auto", "share16-late", "sam-late", "sam", "ema", "base-long")
 REST = tuple(method for method in KINDS if method not in CORE)
@@ -100,8 +103,7 @@ def choice(spec: Spec, task: str, method: str, done: dict[Job, dict[str, Any]]) 
             return None
         own = [_score(spec, record) for record in records if record is not None]
         scores.append(sum(own) / len(own))
-    best = max(range(len(scores)), key=scores.__getitem__)
-    return best if math.isfinite(scores[best]) else None
+    return best(scores)
 
 
 def _score(spec: Spec, record: dict[str, Any]) -> float:
@@ -128,17 +130,22 @@ def claim(folder: Path, job: Job) -> bool:
 
 def do(job: Job, trial: int, bench: Bench) -> dict[str, Any]:
     """Make one run."""
-    from steepen.train.training import Choice, fit
+    from steepen.train.training import fit
 
     spec = bench.spec
-    values = Choice(*trials(spec, LIKE.get(job.method, job.method))[trial])
+    values = trials(spec, LIKE.get(job.method, job.method))[trial]
     begun, sharp = time.perf_counter(), {}
     look = job.stage == "final" and job.seed < spec.sharp_seeds and (job.method in SHARP or not spec.gpu)
     run = fit(
-        bench.at(job.stage), job.method, KINDS[job.method], values, seed=job.seed + 1000 * (job.stage == "trial"),
-        grads=bench.grads(job.stage, job.method), evaluations=POINTS if job.stage == "final" else 1,
+        bench.at(job.stage),
+        job.method,
+        KINDS[job.method],
+        values,
+        seed=job.seed + 1000 * (job.stage == "trial"),
+        grads=bench.grads(job.stage, job.method),
+        evaluations=POINTS if job.stage == "final" else 1,
         watch=(lambda model: sharp.update(sharpness(model, bench))) if look else None,
-    )  # fmt: skip
+    )
     record: dict[str, Any] = {
         **job._asdict(), "lr": values.lr, "decay": values.decay, "strength": values.strength,
         "steps": run.steps, "epochs": round(run.gradients * spec.batch / len(bench.at(job.stage).data.x), 3),
@@ -171,17 +178,14 @@ def sharpness(model: Any, bench: Bench) -> dict[str, Any]:
     model.eval()
     try:
         found = measure(
-            model, lambda net, x, y: plain(net(x.float() if x.is_floating_point() else x), y), [(x, y)]
+            model, plain, (x.float() if x.is_floating_point() else x, y), tol=0.02, most=30, draws=8
         )
-        return {
-            name: short(float(getattr(found, name)))
-            for name in ("largest", "trace", "loss", "rise")
-            if hasattr(found, name)
-        }
-    except Exception as error:
+    except Exception as error:  # a run is not lost for it
         return {"error": f"{type(error).__name__}: {error}"[:200]}
     finally:
         model.train(training)
+    names = ("largest", "largest_error", "trace", "trace_error", "rise")
+    return {name: short(float(getattr(found, name))) for name in names}
 
 
 def worker(data: Path, out: Path, device: str, until: float, only: str, toy: bool) -> None:
@@ -252,7 +256,8 @@ def smoke(name: str, device: str, seconds: float) -> None:
             times += 20
         each = 1e3 * (time.perf_counter() - clock) / times
         print(
-            f"{name}: {size} examples {each:.2f} ms; loss {loss:.4f}, eager {float(eager):.4f}; gradients within {far:.3f}",
+            f"{name}: {size} examples {each:.2f} ms; loss {loss:.4f}, eager {float(eager):.4f}; "
+            f"gradients within {far:.3f}",
             flush=True,
         )
     for method in KINDS:
@@ -276,7 +281,7 @@ def timing(data: Path, out: Path, name: str, device: str, toy: bool) -> None:
     """Time the steps of every method, with nothing else on the device: half of the steps have a probe."""
     import torch
 
-    from steepen.train.training import Choice, fit
+    from steepen.train.training import fit
 
     torch.backends.cudnn.benchmark = True
     bench = Bench(name, data, device, toy)
@@ -284,7 +289,7 @@ def timing(data: Path, out: Path, name: str, device: str, toy: bool) -> None:
     for method, kind in KINDS.items():
         if method in LIKE:
             continue
-        values = Choice(*trials(bench.spec, method)[0])
+        values = trials(bench.spec, method)[0]
         try:
             fit(bench.at("final"), method, kind, values, seed=0, grads=8, evaluations=1)  # to warm up
             run = fit(bench.at("final"), method, kind, values, seed=0, grads=steps, evaluations=1)

@@ -1,4 +1,4 @@
-"""CIFAR from a folder of the user's: the binary version as distributed, or one .npz; nothing is downloaded."""
+"""CIFAR from a folder of the user's: the binary version as distributed, or .npz; nothing is downloaded."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Kind:
     fraction : float, optional
         The share of the steps of a phase, if it has its own.
     share : float
-        The part of the batch that the probe is taken from: what a penalised step costs beside its one gradient.
+        The part of the batch that the probe is taken from; a penalised step costs as much more.
     auto : bool
         Whether it finds strength and phase itself, by a few examples kept from training.
     ladder : tuple of float
@@ -211,8 +211,8 @@ def check_names(names: Sequence[str], base: str) -> None:
 def steps_of(kind: Kind, grads: float, batch: int, fraction: float) -> int:
     """Return the most steps that so many gradients allow, by the phases of `steepen.torch`.
 
-    A gradient is one pass over a batch; a probe counts by its examples. A kind that finds its phase itself may
-    need all of the gradients for steps without a probe.
+    A gradient is one pass over a batch; a probe counts by its examples. A kind that finds its phase itself
+    may spend all of the gradients on steps without a probe.
 
     Examples
     --------
@@ -254,6 +254,7 @@ def base_of(name: str) -> Callable[[Any, float, float], Any]:
 
     Examples
     --------
+    >>> import torch
     >>> base_of("adamw")([torch.nn.Parameter(torch.ones(2))], 0.1, 0.01).defaults["weight_decay"]
     0.01
     """
@@ -279,6 +280,7 @@ def wrap(
 
     Examples
     --------
+    >>> import torch
     >>> model = torch.nn.Linear(2, 1)
     >>> base = torch.optim.SGD(model.parameters(), lr=0.1)
     >>> wrap(OPTIMIZERS["sam-late"], base, 0.1, 100, 0.25, model).when.first

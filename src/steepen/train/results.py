@@ -17,7 +17,7 @@ from .. import __version__
 from .._tools.files import write_whole
 from .settings import Settings
 
-__all__ = ["FILE", "Line", "Results", "Run", "mean_and_error", "summarise"]
+__all__ = ["FILE", "Line", "Results", "Run", "mean_and_error", "record_of", "run_of", "summarise"]
 
 FILE = "results.json"
 """The name of the file that keeps the runs."""
@@ -32,7 +32,7 @@ class Run:
     optimizer, seed
         Which.
     steps, gradients : int, float
-        How many steps it took, and how many gradients of a minibatch they cost; a probe counts by its examples.
+        How many steps it took, and how many gradients they cost; a probe counts by its examples.
     at : tuple of float
         The gradients spent at each look at the test part, from 0 on.
     accuracies, losses : tuple of float
@@ -235,7 +235,7 @@ class Results:
         """Write it as JSON, a line for each run; null for what is not finite."""
         head = {"settings": asdict(self.settings), "versions": self.versions}
         text = json.dumps(head, indent=1, allow_nan=False).removesuffix("\n}")
-        runs = ",\n".join(f"  {json.dumps(_record(run), allow_nan=False)}" for run in self.runs)
+        runs = ",\n".join(f"  {json.dumps(record_of(run), allow_nan=False)}" for run in self.runs)
         return f'{text},\n "runs": [\n{runs}\n ]\n}}\n'
 
     @classmethod
@@ -251,7 +251,7 @@ class Results:
         """
         try:
             document = json.loads(text)
-            runs = [_run(record) for record in document["runs"]]
+            runs = [run_of(record) for record in document["runs"]]
             return cls(Settings(**document["settings"]), runs, dict(document["versions"]))
         except (ValueError, TypeError, KeyError) as error:
             raise ValueError(
@@ -264,11 +264,31 @@ class Results:
         write_whole(Path(folder, FILE), lambda file: file.write(text))
 
 
-def _record(run: Run) -> dict[str, Any]:
-    return asdict(run) | {"losses": [value if math.isfinite(value) else None for value in run.losses]}
+def record_of(run: Run) -> dict[str, Any]:
+    """Return a run as JSON has it: null for what is not finite.
+
+    Examples
+    --------
+    >>> record_of(Run("sgd", 0, 2, 2, (0, 2), (0.1, 0.5), (2.3, math.nan)))["losses"]
+    [2.3, None]
+    """
+    curves = {
+        name: [value if math.isfinite(value) else None for value in getattr(run, name)]
+        for name in ("accuracies", "losses")
+    }
+    return asdict(run) | curves
 
 
-def _run(record: dict[str, Any]) -> Run:
-    curve: dict[str, Any] = {name: tuple(record.get(name, ())) for name in ("at", "accuracies", "times")}
-    curve["losses"] = tuple(math.nan if value is None else value for value in record["losses"])
+def run_of(record: dict[str, Any]) -> Run:
+    """Return the run that `record_of` wrote.
+
+    Examples
+    --------
+    >>> run = Run("sgd", 0, 2, 2, (0, 2), (0.1, 0.5), (2.3, 1.2))
+    >>> run_of(record_of(run)) == run
+    True
+    """
+    curve: dict[str, Any] = {name: tuple(record.get(name, ())) for name in ("at", "times")}
+    for name in ("accuracies", "losses"):
+        curve[name] = tuple(math.nan if value is None else value for value in record[name])
     return Run(**record | curve)

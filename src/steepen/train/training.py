@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from .._tools.optional import load
 from .data import Data
@@ -15,8 +15,9 @@ from .models import mlp
 from .optimizers import DECAY, OPTIMIZERS, Kind, base_of, learning_rate, steps_of, strength_of, wrap
 from .results import Run
 from .settings import Settings
+from .tuning import Choice
 
-__all__ = ["EVALUATIONS", "Choice", "Task", "batches", "check_device", "fit", "judge", "train"]
+__all__ = ["EVALUATIONS", "Task", "batches", "check_device", "fit", "judge", "train"]
 
 EVALUATIONS = 40
 """How often the test part is looked at on the way, evenly in gradients."""
@@ -24,20 +25,6 @@ EVALUATIONS = 40
 _HIDDEN = {"digits": 64, "mnist1d": 100}
 _GAUGE = 0.02  # the part of the training data that a rule is given to watch
 _CHUNK = 2000  # examples that are judged at once
-
-
-class Choice(NamedTuple):
-    """What is chosen on held-out data: the learning rate, the weight decay, and λ, ρ or the like.
-
-    Examples
-    --------
-    >>> Choice(0.1, 5e-4, 0.2).lr
-    0.1
-    """
-
-    lr: float
-    decay: float
-    strength: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -124,8 +111,8 @@ def fit(
     """Train one network within a budget of gradients, and judge it on the way and at the end.
 
     The weights, the order of the minibatches and their augmentation depend on the seed alone, not on the
-    optimizer. A gradient is a pass over a minibatch; the probe's pass counts by its examples. A run whose test
-    loss is not finite any more ends there.
+    optimizer. A gradient is a pass over a minibatch; the probe's pass counts by its examples. A run whose
+    test loss is not finite any more ends there.
 
     Parameters
     ----------
@@ -143,6 +130,15 @@ def fit(
         How often to look at the test part, evenly in gradients.
     watch : callable, optional
         Is shown the network after the last look.
+
+    Examples
+    --------
+    >>> from steepen.train.data import load_data
+    >>> from torch.nn.functional import cross_entropy
+    >>> task = Task(lambda seed: mlp(64, 8, seed), cross_entropy, load_data("digits"), 32, base_of("sgd"))
+    >>> run = fit(task, "share4", OPTIMIZERS["share4"], Choice(0.1, 5e-4, 0.1), seed=0, grads=20)
+    >>> run.steps, run.gradients
+    (16, 20)
     """
     torch = load("torch", "steepen train", extra="train")
     data, gauge = _apart(task.data) if kind.auto else (task.data, task.data)
@@ -294,10 +290,10 @@ def check_device(device: str) -> None:
     --------
     >>> check_device("abacus")
     Traceback (most recent call last):
-    ValueError: device: expected cpu or cuda, got 'abacus'
+    ValueError: device: expected cpu, cuda or mps, got 'abacus'
     """
-    if device not in ("cpu", "cuda"):
-        raise ValueError(f"device: expected cpu or cuda, got {device!r}")
+    if device not in ("cpu", "cuda", "mps"):
+        raise ValueError(f"device: expected cpu, cuda or mps, got {device!r}")
     torch = load("torch", "steepen train", extra="train")
-    if device == "cuda" and not torch.cuda.is_available():
-        raise ValueError("device: there is no cuda here; expected cpu")
+    if device != "cpu" and not getattr(torch, device).is_available():
+        raise ValueError(f"device: there is no {device} here; expected cpu")
