@@ -1,4 +1,4 @@
-"""The networks of the evidence: small convolutions, ResNet-18, a small ViT, and a character transformer."""
+"""The networks of the evidence beside ResNet-18: small convolutions, a small ViT, a character transformer."""
 
 from __future__ import annotations
 
@@ -30,36 +30,6 @@ class Conv2d(nn.Sequential):
             nn.Conv2d(width, 2 * width, 3, 2, 1), nn.ReLU(),
             nn.Flatten(), nn.Linear(98 * width, 100), nn.ReLU(), nn.Linear(100, classes),
         )  # fmt: skip
-
-
-class Block(nn.Module):
-    """Two convolutions and a way around them."""
-
-    def __init__(self, before: int, after: int, stride: int) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(before, after, 3, stride, 1, bias=False)
-        self.norm1 = nn.BatchNorm2d(after)
-        self.conv2 = nn.Conv2d(after, after, 3, 1, 1, bias=False)
-        self.norm2 = nn.BatchNorm2d(after)
-        same = stride == 1 and before == after
-        convolution = nn.Conv2d(before, after, 1, stride, bias=False)
-        self.around = nn.Identity() if same else nn.Sequential(convolution, nn.BatchNorm2d(after))
-
-    def forward(self, x: Tensor) -> Tensor:
-        inner = self.norm2(self.conv2(F.relu(self.norm1(self.conv1(x)))))
-        return F.relu(inner + self.around(x))
-
-
-class ResNet18(nn.Sequential):
-    """The form used on 32 × 32 pictures."""
-
-    def __init__(self, classes: int, width: int = 64) -> None:
-        layers: list[nn.Module] = [nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
-        before = width
-        for factor, stride in ((1, 1), (2, 2), (4, 2), (8, 2)):
-            layers += [Block(before, width * factor, stride), Block(width * factor, width * factor, 1)]
-            before = width * factor
-        super().__init__(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, classes))
 
 
 class Layer(nn.Module):

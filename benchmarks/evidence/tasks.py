@@ -20,6 +20,7 @@ from steepen.train.data import Data, load_data
 from steepen.train.folders import read_cifar
 from steepen.train.models import mlp
 from steepen.train.optimizers import OPTIMIZERS, Kind
+from steepen.train.resnet import ResNet18, crops_and_flips
 from steepen.train.training import Task
 from steepen.train.tuning import Choice, held_out, square
 
@@ -185,7 +186,7 @@ underfits = partial(
 )
 resnet = partial(
     Spec,
-    network=lambda data: models.ResNet18(classes(data)),
+    network=lambda data: ResNet18(classes(data)),
     batch=512,
     epochs=30,
     tuning=10,
@@ -286,18 +287,6 @@ def plain(scores: Tensor, y: Tensor, label_smoothing: float = 0.0) -> Tensor:
     return F.cross_entropy(scores.flatten(0, -2), y.flatten(), label_smoothing=label_smoothing)
 
 
-def crops_and_flips(x: Tensor, generator: torch.Generator) -> Tensor:
-    """Move each picture by up to 4 pixels, and mirror half of them."""
-    n, device = len(x), x.device
-    places = torch.randint(0, 9, (2, n, 1), generator=generator, device=device)
-    mirrored = torch.rand(n, 1, generator=generator, device=device) < 0.5
-    along = torch.arange(32, device=device)
-    rows = (places[0] + along)[:, :, None]
-    columns = (places[1] + torch.where(mirrored, 31 - along, along))[:, None, :]
-    padded = F.pad(x, (4, 4, 4, 4))
-    return padded[torch.arange(n, device=device)[:, None, None], :, rows, columns].permute(0, 3, 1, 2)
-
-
 class Bench:
     """A task on a device: one network and its passes for all runs, its weights drawn anew for each."""
 
@@ -357,8 +346,8 @@ def _base(spec: Spec, fused: bool, params: Any, lr: float, decay: float) -> torc
 
 
 TOYS: dict[str, Callable[[Data], nn.Module]] = {
-    "cifar10-resnet": lambda data: models.ResNet18(classes(data), 8),
-    "cifar100-resnet": lambda data: models.ResNet18(classes(data), 8),
+    "cifar10-resnet": lambda data: ResNet18(classes(data), 8),
+    "cifar100-resnet": lambda data: ResNet18(classes(data), 8),
     "cifar100-vit": lambda data: models.ViT(classes(data), 16, 2, 2),
     "characters": lambda data: models.Characters(classes(data), LINE, 16, 2, 2),
 }

@@ -22,6 +22,7 @@ def run(
     *,
     seeds: int = 5,
     out: str | os.PathLike[str] | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> Results:
     """Train with each optimizer and each seed, or take the run from the folder if it is there.
@@ -37,6 +38,8 @@ def run(
     out : path, optional
         A folder that is there. Its `results.json` is written after each run. Runs that it has are not made
         again; one of other settings or other versions is refused.
+    data_dir : path, optional
+        The folder that CIFAR is in.
     progress : bool
         Show a progress bar, if standard error is a terminal.
 
@@ -61,7 +64,9 @@ def run(
     missing = [(name, seed) for seed in range(seeds) for name in optimizers if (name, seed) not in have]
     with item_bar(progress and bool(missing), len(missing)) as show:
         data = (
-            load_data(settings.data, validate=settings.validate, device=settings.device) if missing else None
+            load_data(settings.data, validate=settings.validate, device=settings.device, folder=data_dir)
+            if missing
+            else None
         )
         for name, seed in missing:
             show(f"{name}, seed {seed}")

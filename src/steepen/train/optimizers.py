@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from .._tools.check import one_of
 from .._tools.optional import load
+from .folders import CIFAR
 from .settings import BASES, Settings
 
 __all__ = [
@@ -146,6 +147,10 @@ OPTIMIZERS: dict[str, Kind] = {
 # default lr of SGD. On digits (5 seeds for cgd and sam, 3 for the others) a standard error is 0.5 points, and
 # neighbours are hardly told apart. On mnist1d (3 seeds) two or three times the λ or ρ ruins runs, or makes
 # them diverge (egr). Exact and short probes bear less λ than long ones.
+_CIFAR = {
+    "cgd": 0.05, "egr": 0.05, "fgr": 0.05, "sam": 0.1, "asam": 0.5, "share": 0.4, "msam": 0.1, "ema": 0.995,
+    "smooth": 0.1, "auto": 0.0,
+}  # fmt: skip
 _STRENGTHS: dict[str, dict[str, float]] = {
     "digits": {
         "cgd": 0.05,  # (0.005, 0.02, 0.05, 0.1, 0.2)
@@ -171,6 +176,7 @@ _STRENGTHS: dict[str, dict[str, float]] = {
         "smooth": 0.1,
         "auto": 0.0,
     },
+    **dict.fromkeys(CIFAR, _CIFAR),
 }
 
 

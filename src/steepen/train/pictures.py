@@ -109,8 +109,9 @@ def _band(runs: Sequence[Run], what: str = "accuracies") -> tuple[Any, Any, Any]
     if not runs:
         return np.empty(0), np.empty(0), np.empty(0)
     at = np.array(runs[0].at, dtype=float)
-    values = [np.interp(at, run.at, getattr(run, what)) for run in runs]
-    mean, error = np.array([mean_and_error(column.tolist()) for column in np.array(values).T]).T
+    rows: list[Any] = [np.interp(at, run.at, getattr(run, what)) for run in runs]
+    values: Any = np.array(rows)
+    mean, error = np.array([mean_and_error(column.tolist()) for column in values.T]).T
     scale = 100 if what == "accuracies" else 1
     return at, scale * mean, scale * np.nan_to_num(error)
 

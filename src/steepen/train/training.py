@@ -11,7 +11,8 @@ from typing import Any
 
 from .._tools.optional import load
 from .data import Data
-from .models import mlp
+from .folders import CIFAR
+from .models import mlp, resnet18
 from .optimizers import DECAY, OPTIMIZERS, Kind, base_of, learning_rate, steps_of, strength_of, wrap
 from .results import Run
 from .settings import Settings
@@ -243,15 +244,32 @@ def train(name: str, seed: int, settings: Settings, data: Data) -> Run:
     """
     torch = load("torch", "steepen train", extra="train")
 
-    def network(seed: int) -> Any:
-        return mlp(data.x.shape[1], _HIDDEN[settings.data], seed).to(data.x.device)
+    pictures = settings.data in CIFAR
 
-    loss = torch.nn.functional.cross_entropy
-    task = Task(network, loss, data, settings.batch, base_of(settings.base))
+    def network(seed: int) -> Any:
+        classes = CIFAR[settings.data].classes if pictures else 10
+        made = resnet18(classes, seed) if pictures else mlp(data.x.shape[1], _HIDDEN[settings.data], seed)
+        return made.to(data.x.device)
+
+    task = Task(
+        network,
+        torch.nn.functional.cross_entropy,
+        data,
+        settings.batch,
+        base_of(settings.base),
+        _moved if pictures else None,
+        torch.bfloat16 if pictures and settings.device == "cuda" else None,
+    )
     choice = Choice(settings.lr, DECAY[settings.base], strength_of(name, settings))
     return fit(
         task, name, OPTIMIZERS[name], choice, seed=seed, grads=settings.grads, fraction=settings.fraction
     )
+
+
+def _moved(x: Any, generator: Any) -> Any:
+    from .resnet import crops_and_flips
+
+    return crops_and_flips(x, generator)
 
 
 def judge(model: Any, data: Data, task: Task | None = None) -> tuple[float, float]:
