@@ -18,7 +18,8 @@ from steepen.train import OPTIMIZERS, Results, _run
 @pytest.fixture
 def no_pictures(monkeypatch: pytest.MonkeyPatch):
     """They take long, and one test draws them."""
-    monkeypatch.setattr("steepen.train.pictures.save", lambda *arguments: [])
+    for name in ("save", "save_curves"):
+        monkeypatch.setattr(f"steepen.train.pictures.{name}", lambda *arguments: [])
 
 
 def train(out: Path, *words: str) -> int:
@@ -28,7 +29,13 @@ def train(out: Path, *words: str) -> int:
 def test_writes_everything_and_prints_the_table(tmp_path: Path, capsys):
     out = tmp_path / "deep" / "folder"
     assert train(out, "--optimizer", "sgd, cgd,sam-late") == 0
-    assert sorted(path.name for path in out.iterdir()) == ["accuracy.png", "accuracy.svg", "results.json"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "accuracy.png",
+        "accuracy.svg",
+        "curves.png",
+        "curves.svg",
+        "results.json",
+    ]
     captured = capsys.readouterr()
     assert captured.err == ""
     lines = Results.from_json((out / "results.json").read_text("utf-8")).chosen(

@@ -229,7 +229,7 @@ def _data(train: Any, test: Any, device: str) -> Data:
         pair: list[Any]
         if type(given) in (tuple, list) and len(given) == 2:
             pair = [torch.as_tensor(part) for part in given]
-        elif hasattr(given, "__getitem__") and hasattr(given, "__len__"):
+        elif hasattr(given, "__getitem__") and hasattr(given, "__len__") and not hasattr(given, "dtype"):
             rows: list[Any] = [given[i] for i in range(len(given))]
             pair = [torch.stack([torch.as_tensor(row[i]) for row in rows]) for i in (0, 1)]
         else:

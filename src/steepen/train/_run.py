@@ -10,6 +10,7 @@ from pathlib import Path
 from .._run.progress import item_bar
 from .._tools.check import whole
 from .data import load_data
+from .folders import CIFAR, find_cifar
 from .optimizers import check_names, steps_within
 from .results import FILE, Results
 from .settings import Settings
@@ -58,7 +59,7 @@ def run(
     >>> second.runs[0] == first.runs[0], len(second.runs)
     (True, 2)
     """
-    results = check(settings, optimizers, seeds, out)
+    results = check(settings, optimizers, seeds, out, data_dir)
     have = {(one.optimizer, one.seed) for one in results.runs}
     # seed by seed, so that an interrupt leaves pairs
     missing = [(name, seed) for seed in range(seeds) for name in optimizers if (name, seed) not in have]
@@ -78,9 +79,17 @@ def run(
 
 
 def check(
-    settings: Settings, optimizers: Sequence[str], seeds: int, out: str | os.PathLike[str] | None
+    settings: Settings,
+    optimizers: Sequence[str],
+    seeds: int,
+    out: str | os.PathLike[str] | None,
+    data_dir: str | os.PathLike[str] | None = None,
 ) -> Results:
     """Find out before any work what cannot be done; give what the folder holds already."""
+    if settings.data in CIFAR:
+        find_cifar(settings.data, data_dir)
+    elif data_dir is not None:
+        raise ValueError(f"data-dir: {settings.data} is made here, and read from no folder")
     check_names(optimizers, settings.base)
     whole("seeds", seeds, 1)
     check_device(settings.device)

@@ -185,11 +185,10 @@ def kept(
         for name, value in settings.items()
         if there.get(name) != value
     ]
-    other += [
-        f"{one.method} tried with {tuple(one.choice)}, not {tuple(squares[one.method][one.trial])}"
-        for one in trials
-        if one.method in squares and one.choice not in squares[one.method]
-    ]
+    for one in trials:
+        if one.method in squares and one.choice not in squares[one.method][one.trial :][:1]:
+            other.append(f"{one.method} tried with lr, weight decay and strength {tuple(one.choice)}")
+            break
     if other:
         raise ValueError(
             f"out: {str(path)!r} holds runs with {'; '.join(other)}. Give another folder for these"

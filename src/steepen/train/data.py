@@ -118,8 +118,6 @@ def _mnist1d() -> _Arrays:
 
 def _cifar(name: str, folder: str | os.PathLike[str] | None) -> _Arrays:
     """Read the pictures; the training part in one random order, as files may be sorted by class."""
-    if folder is None:
-        raise ValueError(f"data-dir: {name} is not downloaded; expected the folder that holds it")
     parts = read_cifar(name, folder)
     if (len(parts.x), len(parts.x_test)) != (SIZES[name], 10_000):
         raise ValueError(

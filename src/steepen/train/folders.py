@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CIFAR", "Pictures", "read_cifar"]
+__all__ = ["CIFAR", "Pictures", "find_cifar", "read_cifar"]
 
 _PIXELS = 3 * 32 * 32
 
@@ -52,7 +52,7 @@ class Pictures(NamedTuple):
     y_test: NDArray[np.int64]
 
 
-def read_cifar(name: str, folder: str | os.PathLike[str]) -> Pictures:
+def read_cifar(name: str, folder: str | os.PathLike[str] | None) -> Pictures:
     """Read CIFAR-10 or CIFAR-100 from a folder.
 
     Parameters
@@ -76,14 +76,32 @@ def read_cifar(name: str, folder: str | os.PathLike[str]) -> Pictures:
     Traceback (most recent call last):
     ValueError: data-dir: there is no folder 'nowhere'
     """
+    found, form = find_cifar(name, folder), CIFAR[name]
+    return _from_binary(found, form) if found.is_dir() else _from_arrays(found, form.classes)
+
+
+def find_cifar(name: str, folder: str | os.PathLike[str] | None) -> Path:
+    """Return the .npz in a folder, or the folder in it that holds all files of the binary version.
+
+    Examples
+    --------
+    >>> find_cifar("cifar10", None)
+    Traceback (most recent call last):
+    ValueError: data-dir: cifar10 is not downloaded; expected the folder that holds it
+    """
+    if folder is None:
+        raise ValueError(f"data-dir: {name} is not downloaded; expected the folder that holds it")
     root, form = Path(folder), CIFAR[name]
     if not root.is_dir():
         raise ValueError(f"data-dir: there is no folder {str(folder)!r}")
     if (root / f"{name}.npz").exists():
-        return _from_arrays(root / f"{name}.npz", form.classes)
+        return root / f"{name}.npz"
     for place in (root, root / form.inner):
-        if any((place / file).exists() for file in form.names):
-            return _from_binary(place, form)
+        missing = [file for file in form.names if not (place / file).exists()]
+        if not missing:
+            return place
+        if len(missing) < len(form.names):
+            raise ValueError(f"data-dir: {str(place)!r} lacks {', '.join(missing)}")
     expected = f"{name}.npz, or {', '.join(form.names)} (the binary version)"
     if any(root.glob("**/data_batch_1")) or any(root.glob("**/train")):
         expected += "; the Python version is a pickle, which can run any code, and is not read"
@@ -92,9 +110,6 @@ def read_cifar(name: str, folder: str | os.PathLike[str]) -> Pictures:
 
 
 def _from_binary(place: Path, form: _Format) -> Pictures:
-    missing = [file for file in form.names if not (place / file).exists()]
-    if missing:
-        raise ValueError(f"data-dir: {str(place)!r} lacks {', '.join(missing)}")
     parts = [_records(place / file, form) for file in form.names]
     x, y = (np.concatenate([part[i] for part in parts[:-1]]) for i in (0, 1))
     return Pictures(x, y, *parts[-1])
@@ -124,7 +139,7 @@ def _classes(path: Path, labels: NDArray[Any], classes: int) -> NDArray[np.int64
 
 def _from_arrays(path: Path, classes: int) -> Pictures:
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             parts = [arrays[key] for key in ("x_train", "y_train", "x_test", "y_test")]
     except Exception as error:  # a zip file can be wrong in many ways
         raise ValueError(
