@@ -24,6 +24,7 @@ from ._family import PROBE, Probe  # noqa: E402
 from ._numbers import Diagnostics  # noqa: E402
 from ._optimizer import CGD  # noqa: E402
 from ._presets import ASAM, EGR, FGR, GNP, MSAM, SAM, USAM, WSAM  # noqa: E402
+from ._sharpness import Sharpness, sharpness  # noqa: E402
 from ._when import When  # noqa: E402
 
 __all__ = [
@@ -39,5 +40,7 @@ __all__ = [
     "WSAM",
     "Diagnostics",
     "Probe",
+    "Sharpness",
     "When",
+    "sharpness",
 ]
