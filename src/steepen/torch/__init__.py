@@ -20,6 +20,7 @@ from .._optional import load
 
 load("torch", "steepen.torch", extra="torch")
 
+from ._auto import ByGap  # noqa: E402
 from ._family import PROBE, Probe  # noqa: E402
 from ._numbers import Diagnostics  # noqa: E402
 from ._optimizer import CGD  # noqa: E402
@@ -38,6 +39,7 @@ __all__ = [
     "SAM",
     "USAM",
     "WSAM",
+    "ByGap",
     "Diagnostics",
     "Probe",
     "Sharpness",

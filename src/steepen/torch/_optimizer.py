@@ -17,7 +17,8 @@ from torch.optim import Optimizer
 
 from .._check import number
 from ..schedules import Constant, ScheduleLike
-from ._arguments import Flat, Mode, check, sort
+from ._arguments import Flat, Mode, Strength, check, rule_of, sort
+from ._auto import START, Gauge, Steering, is_loss, judging, ranks_of
 from ._difference import Difference, Stage
 from ._exact import curve
 from ._family import Family, Probe
@@ -33,6 +34,7 @@ from ._wrapper import Wrapper
 __all__ = ["CGD"]
 
 _COMMON = "_steepen_common"  # set on a base: the values that its groups have from us
+_SILENT = 2000  # steps without a report, after which there is a warning
 _KEYS = ("lam", "nu", "r", "rho", "probe")
 _GONE = {  # what others have
     "first_step": "probe(), after the first backward pass",
@@ -53,6 +55,12 @@ class CGD(Wrapper):
     ----------
     base : torch.optim.Optimizer
         The optimizer to take the steps, such as `SGD` or `AdamW`, of any implementation (foreach, fused).
+    strength : "auto" or ByGap
+        Let the probe, from a sixteenth of the batch, raise the loss by a part of the generalisation gap: the
+        default where none of `lam`, `nu`, `r`, `rho` and `probe` is given. It needs a `gauge` or `report`.
+    gauge : callable
+        Returns the mean loss on held-out data. It is called after every hundredth step, without gradients
+        and with `model` in eval mode.
     lam : number, schedule or callable of the step
         λ. Below zero it rewards a large gradient; a parameter group may have its own `"lam"`.
     nu : number, schedule or callable
@@ -116,6 +124,8 @@ class CGD(Wrapper):
         base: Optimizer,
         lam: ScheduleLike | None = None,
         *,
+        strength: Strength = None,
+        gauge: Gauge | None = None,
         nu: ScheduleLike | None = None,
         nu_max: float | None = 1.0,
         probe: Probe | ScheduleLike | Literal["momentum"] | None = None,
@@ -129,10 +139,16 @@ class CGD(Wrapper):
         **flat: Unpack[Flat],
     ) -> None:
         self.exact = mode == "exact"
-        self.to, self.when = sort(probe, when, cast(dict[str, Any], flat), exact=self.exact)
+        given = {**flat, "lam": lam, "nu": nu, "mode": mode}
+        rule = rule_of(strength, gauge, probe, given)
+        self.to, self.when = sort(
+            probe, when, cast(dict[str, Any], flat), exact=self.exact, auto=rule is not None
+        )
         self.kind = "exact" if self.exact else self.to.kind
         on_guard = on_guard or ("off" if self.to.alone else "fallback")
         check(base, lam, nu, self.to, mode, on_guard, max_norm, model, replay)
+        if rule is not None:
+            nu = 1.0
         steps = self.when.steps
         self.family = Family.of(
             None if steps is None else int(min(self.when.end, steps)),
@@ -154,7 +170,11 @@ class CGD(Wrapper):
         self._passes = Passes()
         self._replay = Replay(model, replay, shared=self.kind == "share")
         ranks = None if self._local is None else self._local.process_group
-        self._difference = Difference(self.to, self.family, self.guard, self._replay, self._passes, ranks)
+        most = (self.to.probe_max or math.inf) / START
+        self._steering = None if rule is None else Steering(rule, gauge, steps, most)
+        self._difference = Difference(
+            self.to, self.family, self.guard, self._replay, self._passes, ranks, self._steering
+        )
         self._heard: list[Any] = []  # what removes the hooks on the network
         self._told: set[str] = set()  # what was warned of
         self._asked = False  # the closure has asked for its part of the batch
@@ -255,15 +275,20 @@ class CGD(Wrapper):
         super().zero_grad(set_to_none)
 
     def _kind(self) -> dict[str, Any]:
-        return {"base": type(self.base).__name__, "key": self.family.key, "exact": self.exact}
+        key = self.family.key if self._steering is None else "auto"
+        return {"base": type(self.base).__name__, "key": key, "exact": self.exact}
 
     def _save(self) -> dict[str, Any]:
         common = getattr(self.base, _COMMON, {}).get(self.key)
-        return {"k": self.k, "common": common, **self.guard.state_dict()}
+        steering = {} if self._steering is None else self._steering.state_dict()
+        return {"k": self.k, "common": common, **self.guard.state_dict(), **steering}
 
     def _load(self, own: dict[str, Any]) -> None:
         self.k = int(own["k"])
         self.guard.load_state_dict(own, self._device())
+        if self._steering is not None:
+            self._steering.start(self._device())
+            self._steering.load_state_dict(own)
         self._difference.free()
         self._listen()
         if not isinstance(getattr(self.family, self.family.key), Constant):
@@ -287,6 +312,7 @@ class CGD(Wrapper):
             and self.family.reaches(self.k)
             and not self.guard.poll()
             and any(self._strengths())
+            and (self._steering is None or self._steering.wants(self.k))
             and (self.kind != "momentum" or self._has_momentum())
         )
 
@@ -386,7 +412,7 @@ class CGD(Wrapper):
             self._pause(closure)
             if closure is not None and scaler is None and self.max_norm is None:
                 loss = self.base.step(closure)
-                self._done()
+                self._done(loss)
                 return loss
         if closure is not None:
             if stage is not Stage.READY:
@@ -405,7 +431,7 @@ class CGD(Wrapper):
                 f"step() needs a gradient at x + s here: pass a closure, or call probe() {late}"
             )
         self._take(scaler, unscaled=active and self.kind in ("difference", "exact"))
-        self._done()
+        self._done(loss)
         return loss
 
     _hooked_step = step_with_hooks(_step)
@@ -566,11 +592,70 @@ class CGD(Wrapper):
                 "step(scaler=scaler), which calls scaler.step() itself"
             )
 
-    def _done(self) -> None:
+    def _done(self, loss: object) -> None:
         torch.clear_autocast_cache()  # it holds the weights before the step
         self._passes.taken(self._params())
         self._replay.forget()
         self.k += 1
+        if self._steering is not None:
+            self._steer(self._steering, loss)
+
+    def _steer(self, steering: Steering, loss: object) -> None:
+        """Take note of the loss, and read the gauge when it is time."""
+        steering.start(self._device())
+        steering.saw(loss)
+        if steering.gauge is not None and self.k % steering.rule.every == 0:
+            with judging(self.model):
+                held_out = steering.gauge()
+            self.report(held_out)
+        if self.k == _SILENT and not steering.told:
+            self._warn(
+                f"strength='auto' has heard of no loss on held-out data in {_SILENT} steps, and the base "
+                "goes on alone: give gauge=, or call report()",
+                6,
+            )
+
+    def report(self, held_out: Any, training: Any = None) -> None:
+        """Tell the loss on held-out data, between two steps; `strength="auto"` sets the probe by it.
+
+        It takes two steps to be heard. With several processes each must call it, with a loss of its own or
+        with the same; the mean counts.
+
+        Parameters
+        ----------
+        held_out : number or tensor
+            The mean loss on data that is not trained on, with `model` in eval mode.
+        training : number or tensor, optional
+            The mean loss on training data; by default a running mean of what closures, or `step_on`, have
+            returned. Loops without a closure must give it.
+
+        Examples
+        --------
+        >>> model = torch.nn.Linear(2, 1)
+        >>> opt = CGD(torch.optim.SGD(model.parameters(), lr=0.1), model=model)
+        >>> loss = opt.step_on(lambda x: model(x).square().mean(), torch.ones(32, 2))
+        >>> opt.report(held_out=float(loss) + 0.3)
+        """
+        if self._steering is None:
+            raise RuntimeError(f"report() with {self.key}=: only strength='auto' makes use of it")
+        if self._difference.moved:
+            raise RuntimeError("report() between probe() and step(): call it after the step")
+        for name, value in (("held_out", held_out), ("training", training)):
+            if not (is_loss(value) or (name == "training" and value is None)):
+                raise TypeError(f"{name}: expected a mean loss, one number; got {value!r}")
+        if training is None and not self._steering.saw_loss:
+            raise ValueError(
+                "training: expected the mean loss on training data, as no closure has returned one"
+            )
+        self._steering.start(self._device())
+        ranks = ranks_of(self.model, next(self._params()))
+        with torch.no_grad():
+            self._steering.report(held_out, training, self.k, ranks)
+
+    @property
+    def gap(self) -> float:
+        """The generalisation gap as `strength="auto"` has heard of it; NaN before a report, or without."""
+        return math.nan if self._steering is None else self._steering.gap
 
     def _take(self, scaler: Any, *, unscaled: bool) -> None:
         refuse_unscaled(scaler, self)
