@@ -5,8 +5,8 @@
 
 A perceptron with two hidden layers of 100 under SGD with momentum 0.9, 4 000 gradients of batches of 100, the
 probe (1/16 of the batch) counted; 200 training examples (or 2 %) are kept aside for the rules that need them.
-All seeds run at once, each with its own weights, order and strength. It is apart from `steepen.torch`, so that
-a rule can be tried in a line of `target` or `measure`.
+All seeds run at once, each with its own weights, order and strength. It is apart from `steepen.torch`, so
+that a rule can be tried in a line of `target` or `measure`.
 """
 
 from __future__ import annotations

@@ -676,7 +676,9 @@ class CGD(Wrapper):
         if self._seen is None or self.guard.counts is None:
             return None
         told, along_g = self._seen
-        return diagnose(told, self.guard.counts, self.param_groups[0].get("lr"), self.kind, along_g=along_g)
+        rise = None if self._steering is None else self._steering.rise
+        lr = self.param_groups[0].get("lr")
+        return diagnose(told, self.guard.counts, lr, self.kind, rise, along_g=along_g)
 
     def log(self, writer: Any, step: int | None = None, prefix: str = "cgd/") -> None:
         """Write the diagnostics to TensorBoard, or to anything else with `add_scalar`."""
