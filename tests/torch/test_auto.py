@@ -109,7 +109,7 @@ def test_the_length_is_calm_under_noise_as_large_as_the_rise(name: str) -> None:
 
 def test_a_step_changes_the_length_by_two_per_cent_at_most() -> None:
     gains, _ = simulate(lambda c: 1e6 * c, 0.1, 50)
-    ratios = torch.tensor([1.0, *gains]).log().diff()
+    ratios = torch.tensor([1.0, *gains], dtype=torch.float64).log().diff()
     assert (ratios.abs() <= 0.02 * (1 + 1e-6)).all()
     assert ratios[0] == pytest.approx(-0.02)
 
@@ -221,7 +221,7 @@ def test_the_step_is_the_rule_as_it_is_written(form: str, scale: float | None, p
     same(model, theirs.model)
     assert 10 < sum(active) < 50
     assert opt.diagnostics.read()["rise"] == pytest.approx(theirs.rise, rel=1e-4)
-    assert opt.gap == pytest.approx(theirs.heard[-1][1] if theirs.heard[-1][0] <= 60 else theirs.heard[-2][1])
+    assert opt.gap == pytest.approx([gap for at, gap in theirs.heard if at <= 59][-1], abs=1e-6)
 
 
 def test_with_the_number_of_steps_the_part_rises_from_zero_to_a_half() -> None:
@@ -235,7 +235,7 @@ def test_with_the_number_of_steps_the_part_rises_from_zero_to_a_half() -> None:
         torch.manual_seed(k)
         theirs.part = lambda k: 0.5 * min(k / 39, 1)
         theirs.step()
-        if k == 3:
+        if k == 1:
             theirs.report(theirs.loss + 0.4)
             opt.report(theirs.loss + 0.4, theirs.loss)
     same(model, theirs.model)
@@ -276,10 +276,10 @@ def test_without_a_gap_it_is_the_base() -> None:
 
 
 def test_the_floor_is_the_least_rise_that_is_worth_a_probe() -> None:
-    for floor, expected in ((0.1, True), (0.11, False), (0.0, True)):
+    for floor, expected in ((0.12, True), (0.13, False), (0.0, True)):
         model = network()
         opt = CGD(sgd(model), strength=ByGap(part=0.25, floor=floor), share=1 / 4, model=model)
-        opt.report(1.4, 1.0)
+        opt.report(1.5, 1.0)
         for _ in range(2):
             assert not opt.active  # it takes two steps to be heard
             take(model, opt)
@@ -323,6 +323,7 @@ def test_an_overflow_of_a_pass_leaves_the_rule_as_it_was() -> None:
     opt.report(2.0, 0.0)
     for _ in range(5):
         take(model, opt, scaler=scaler)
+        scaler.update()
     before = opt.state_dict()["param_groups"][0]["cgd"]["steering"][:2]
     handle = model[4].bias.register_hook(lambda grad: grad * torch.inf)
     take(model, opt, scaler=scaler)
@@ -519,6 +520,7 @@ def test_reports_that_cannot_be_used_are_refused() -> None:
     opt.report(2.0, 1.0)
     take(model, opt)
     take(model, opt)
+    opt.zero_grad()
     mse(model, *opt.part((X, Y))).backward()
     opt.probe()
     with pytest.raises(RuntimeError, match=r"report\(\) between probe\(\) and step\(\)"):

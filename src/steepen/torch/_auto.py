@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from .._check import is_number, number, whole
+from .._tools.check import is_number, number, whole
 from ..schedules import L, Schedule, ScheduleLike
 from ._family import schedule_of
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parallel import DistributedDataParallel
 
-from .._check import number, whole
+from .._tools.check import number, whole
 from ._exact import curvature
 from ._replay import Buffers, sources
 from ._share import sizes
