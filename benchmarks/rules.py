@@ -91,11 +91,11 @@ class Rule:
             return zero
         if self.name == "rho":
             return zero + (t >= (self.numbers[1] if len(self.numbers) > 1 else 0)).float()
+        part = self.numbers[0] * t if self.name.endswith("rising") else self.numbers[0]
         if self.name.startswith("gap"):
-            part = self.numbers[0] * t if self.name.endswith("rising") else self.numbers[0]
             return part * self.gap
-        if self.name == "fall":  # of the training loss since the end of the first epoch
-            return self.numbers[0] * (self.first - self.means.get("train", zero)).nan_to_num(0)
+        if self.name.startswith("fall"):  # of the training loss since the end of the first epoch
+            return part * (self.first - self.means.get("train", zero)).nan_to_num(0)
         if self.name == "noise":  # Takeuchi: gap = tr(C·H⁻¹)/n, with the curvature along g_b for H
             return self.numbers[0] * self.means.get("takeuchi", zero + 1)
         return zero + self.numbers[0]  # cosine, ratio, curve: a constant
@@ -109,7 +109,7 @@ class Rule:
             noise = (gb * gb - gd).clamp(min=0) / (1 / SHARE - 1 / BATCH)
             noise, curve = self.mean("noise", noise), self.mean("curve", curve)
             self.means["takeuchi"] = noise / (self.examples * curve)
-        if "slope" in self.name or self.name in ("fall", "noise"):
+        if "slope" in self.name or self.name.startswith(("fall", "noise")):
             return slope / 2
         if self.name == "ratio":
             return d / gb
@@ -130,7 +130,7 @@ class Rule:
 def run(text: str, data: tuple[Tensor, Tensor, Tensor, Tensor], seeds: int, lr: float, decay: float) -> Any:
     x, y, xt, yt = data
     name = text.split(":")[0]
-    aside = 0 if name in ("sgd", "rho", "fall", "noise", "ratio", "cosine", "relative", "smooth") else 1
+    aside = int(name.startswith("gap"))
     aside *= 200 if len(x) <= 4000 else len(x) // 50
     smooth = float(text.split(":")[1]) if name == "smooth" else 0.0
     n = len(x) - aside

@@ -166,8 +166,8 @@ class Steering:
         self._send(k + _LATE if self._word is None else self._word[0])
 
     def _number(self, value: Any) -> Tensor:
-        if not isinstance(value, Tensor):
-            return torch.full_like(self._loss, value)
+        if not isinstance(value, Tensor) or value.device.type == "cpu":
+            return torch.full_like(self._loss, float(value))  # to copy it to a GPU would be a wait
         return value.detach().reshape(()).to(self._loss)
 
     def _send(self, due: int) -> None:
