@@ -220,7 +220,7 @@ def test_the_step_is_the_rule_as_it_is_written(form: str, scale: float | None, p
         assert loss.isfinite()
     same(model, theirs.model)
     assert 10 < sum(active) < 50
-    assert opt.diagnostics.read()["rise"] == pytest.approx(theirs.rise, rel=1e-4)
+    assert opt.rise.item() == pytest.approx(theirs.rise, rel=1e-4)
     assert opt.gap == pytest.approx([gap for at, gap in theirs.heard if at <= 59][-1], abs=1e-6)
 
 
@@ -539,3 +539,18 @@ def test_a_closure_that_returns_no_loss_must_report_one() -> None:
     with pytest.raises(ValueError, match="as no closure has returned one"):
         opt.report(1.0)
     opt.report(1.0, 0.5)
+
+
+def test_gap_and_rise_are_logged() -> None:
+    class Lines(dict[str, float]):
+        def add_scalar(self, tag: str, value: float, step: int) -> None:
+            self[tag] = value
+
+    model, lines = network(), Lines()
+    opt = CGD(sgd(model), share=1 / 4, model=model)
+    opt.report(2.0, 1.0)
+    for _ in range(3):
+        take(model, opt)
+    opt.log(lines)
+    assert (lines["cgd/gap"], lines["cgd/rise"]) == (1.0, opt.rise.item())
+    assert lines["cgd/probe_norm"] > 0

@@ -495,7 +495,7 @@ def the_rule_on_both_ranks(rank: int) -> None:
         mine = CGD(sgd(model), share=0.5, model=model if wrap is DDP else None)
         assert reported(model, mine, 0.5 + rank, *half(rank)) == expected
         close(flat(model), flat(one), 1e-6)
-        close(mine.diagnostics.rise.double(), opt.diagnostics.rise.double(), 1e-4)
+        close(mine.rise.double(), opt.rise.double(), 1e-4)
 
 
 @check
@@ -505,7 +505,7 @@ def the_rule_where_ranks_probe_along_their_own(rank: int) -> None:
     active = reported(model, opt, 0.5 + rank, *half(rank))
     assert 5 < sum(active) < 25
     alike(flat(model))
-    alike(opt.diagnostics.rise)
+    alike(opt.rise)
     alike(torch.tensor(active))
 
 

@@ -354,8 +354,7 @@ def test_the_rule_on_the_device_equals_that_on_the_cpu() -> None:
             opt.step_on(lambda x, y, net=net: (net(x) - y).square().mean(), x, y)
             if k % 7 == 6:
                 opt.report(1.5 if k < 45 else 0.0)
-        assert opt.diagnostics is not None
-        runs.append((active, [one.cpu() for one in state(net)], opt.diagnostics.read()["rise"]))
+        runs.append((active, [one.cpu() for one in state(net)], opt.rise.item()))
     (here, mine, rise), (there, theirs, other) = runs
     assert here == there
     assert 20 < sum(here) < 55

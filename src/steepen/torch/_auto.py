@@ -54,6 +54,7 @@ class ByGap:
 
     Examples
     --------
+    >>> from steepen.torch import CGD
     >>> model = torch.nn.Linear(4, 1)
     >>> opt = CGD(torch.optim.SGD(model.parameters(), lr=0.1), strength=ByGap(part=0.5), model=model)
     >>> opt.active  # not before a gap is known
@@ -166,9 +167,10 @@ class Steering:
         self._send(k + _LATE if self._word is None else self._word[0])
 
     def _number(self, value: Any) -> Tensor:
+        value = value.detach() if isinstance(value, Tensor) else value
         if not isinstance(value, Tensor) or value.device.type == "cpu":
             return torch.full_like(self._loss, float(value))  # to copy it to a GPU would be a wait
-        return value.detach().reshape(()).to(self._loss)
+        return value.reshape(()).to(self._loss)
 
     def _send(self, due: int) -> None:
         """Send the gap to the host."""

@@ -61,12 +61,11 @@ class Diagnostics:
     - `lam_over_implicit`: that over lr/4, which plain gradient descent has by itself.
     - `nu`: the weight ν of the difference.
     - `probe_norm`: ‖s‖, where s is along g; the exact mode has none.
-    - `rise`: ⟨s, g⁺⟩/2, by which the probe raises the loss, a running mean; with `strength="auto"`.
 
     Examples
     --------
     >>> one = torch.tensor(1.0)
-    >>> Diagnostics(one, one, one, one, one, one, one, one, one).read()["curvature"]
+    >>> Diagnostics(one, one, one, one, one, one, one, one).read()["curvature"]
     1.0
     """
 
@@ -78,7 +77,6 @@ class Diagnostics:
     lam_over_implicit: Tensor
     nu: Tensor
     probe_norm: Tensor
-    rise: Tensor
 
     def read(self) -> dict[str, float]:
         """Return the numbers, with one wait for the device."""
@@ -87,9 +85,7 @@ class Diagnostics:
         return dict(zip(names, stacked.tolist(), strict=True))
 
 
-def diagnose(
-    told: Tensor, counts: Tensor, lr: Any, kind: str, rise: Tensor | None, *, along_g: bool
-) -> Diagnostics:
+def diagnose(told: Tensor, counts: Tensor, lr: Any, kind: str, *, along_g: bool) -> Diagnostics:
     """Derive what is of interest from ‖g‖, c, ν, ⟨g, u⟩ and ‖g + u‖, the guard's counts and the base's lr.
 
     `along_g` says whether s was along g, and not along a g that is weighted.
@@ -107,5 +103,4 @@ def diagnose(
         lam_over_implicit=4 * lam / lr,
         nu=nu,
         probe_norm=c.abs() * n if along_g and kind != "exact" else nan,
-        rise=nan if rise is None else rise.to(n.dtype, copy=True),
     )
