@@ -1,7 +1,7 @@
 """Rules that set the strength of a probe by themselves, beside fixed strengths; prints a table.
 
-    python benchmarks/rules.py mnist1d --seeds 8 --rules sgd rho:0.6 gap:0.33 ...
-    python benchmarks/rules.py fashion:4000 --data fashion.npz ...
+    python benchmarks/rules.py mnist1d --lr 0.3 --seeds 8
+    python benchmarks/rules.py fashion:4000 --data fashion.npz --seeds 4 --rules sgd gap-slope-rising:0.5
 
 A perceptron with two hidden layers of 100 under SGD with momentum 0.9, 4 000 gradients of batches of 100, the
 probe (1/16 of the batch) counted; 200 training examples (or 2 %) are kept aside for the rules that need them.
@@ -22,6 +22,15 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 GRADS, BATCH, SHARE, FLOOR = 4000, 100, 6, 0.02
+RULES = [
+    "sgd", "smooth:0.1",  # label smoothing
+    "rho:0.2", "rho:0.6",  # fixed
+    "gap:0.333",  # a third of the gap, the rise as f_B(x + s) − f_b(x)
+    "gap-slope:0.333", "gap-slope:0.6", "gap-slope-rising:0.5", "gap-slope-rising:1",  # the rise as ⟨s, d⟩/2
+    "fall:0.1", "fall-rising:0.2",  # of the training loss, since the first epoch
+    "noise:1",  # Takeuchi's estimate of the gap
+    "cosine:0.5", "relative:0.5",  # 1 − cos(g_b, d); the rise over the training loss
+]  # fmt: skip
 
 
 def load(name: str, path: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -48,12 +57,12 @@ def weights(inputs: int, seeds: int) -> list[Tensor]:
 
 
 def losses(ws: list[Tensor], x: Tensor, y: Tensor, smooth: float = 0.0) -> tuple[Tensor, Tensor]:
-    """Return the mean loss and the accuracy of each network on its own batch."""
+    """Return the loss of each example, and the accuracy, of each network on its own batch."""
     for i in (0, 2, 4):
         x = torch.baddbmm(ws[i + 1], x, ws[i])
         x = x.relu() if i < 4 else x
     each = cross_entropy(x.flatten(0, 1), y.flatten(), reduction="none", label_smoothing=smooth)
-    return each.view(y.shape).mean(1), (x.argmax(2) == y).float().mean(1)
+    return each.view(y.shape), (x.argmax(2) == y).float().mean(1)
 
 
 def inner(a: Any, b: Any) -> Tensor:
@@ -98,21 +107,18 @@ class Rule:
             return part * (self.first - self.means.get("train", zero)).nan_to_num(0)
         if self.name == "noise":  # Takeuchi: gap = tr(C·H⁻¹)/n, with the curvature along g_b for H
             return self.numbers[0] * self.means.get("takeuchi", zero + 1)
-        return zero + self.numbers[0]  # cosine, ratio, curve: a constant
+        return zero + self.numbers[0]  # cosine, relative: a constant
 
-    def measure(self, fb: Tensor, fplus: Tensor, gb: Tensor, d: Tensor, gd: Tensor) -> Tensor:
-        """From the losses f_b(x) and f_B(x + s), ‖g_b‖, ‖d‖ and ⟨g_b, d⟩."""
+    def measure(self, fb: Tensor, fplus: Tensor, own: Tensor, gb: Tensor, d: Tensor, gd: Tensor) -> Tensor:
+        """From the losses f_b(x), f_B(x + s) and f_b(x + s), ‖g_b‖, ‖d‖ and ⟨g_b, d⟩."""
         slope = self.rho * gd / gb  # ⟨s, d⟩
-        # ⟨g_b, g_B⟩ = ‖g‖² + tr(C)/B and ‖g_b‖² = ‖g‖² + tr(C)/b, as b is a part of B
-        if self.name == "noise":
-            curve = (2 * (slope - (fplus - fb)) / self.rho**2).clamp(min=1e-6)
-            noise = (gb * gb - gd).clamp(min=0) / (1 / SHARE - 1 / BATCH)
-            noise, curve = self.mean("noise", noise), self.mean("curve", curve)
-            self.means["takeuchi"] = noise / (self.examples * curve)
+        curve = (2 * (own - fb - self.rho * gb) / self.rho**2).clamp(min=1e-6)
+        # ‖g_b‖² = ‖g‖² + tr(C)/b, and ⟨g_b, g_B⟩ = ‖g‖² + tr(C)/B, as b is a part of B
+        noise = (gb * gb - gd + self.rho * gb * curve).clamp(min=0) / (1 / SHARE - 1 / BATCH)
+        noise, curve = self.mean("noise", noise), self.mean("curve", curve)
+        self.means["takeuchi"] = noise / (self.examples * curve)
         if "slope" in self.name or self.name.startswith(("fall", "noise")):
             return slope / 2
-        if self.name == "ratio":
-            return d / gb
         if self.name == "cosine":
             return 1 - gd / (gb * d)
         if self.name == "relative":
@@ -130,8 +136,7 @@ class Rule:
 def run(text: str, data: tuple[Tensor, Tensor, Tensor, Tensor], seeds: int, lr: float, decay: float) -> Any:
     x, y, xt, yt = data
     name = text.split(":")[0]
-    aside = int(name.startswith("gap"))
-    aside *= 200 if len(x) <= 4000 else len(x) // 50
+    aside = (200 if len(x) <= 4000 else len(x) // 50) * name.startswith("gap")
     smooth = float(text.split(":")[1]) if name == "smooth" else 0.0
     n = len(x) - aside
     ws = weights(x.shape[1], seeds)
@@ -154,16 +159,16 @@ def run(text: str, data: tuple[Tensor, Tensor, Tensor, Tensor], seeds: int, lr: 
             if epoch:
                 with torch.no_grad():
                     xs, ys = (x[gauge], y[gauge]) if aside else (x[rows[:, :1]], y[rows[:, :1]])
-                    rule.report(losses(ws, xs, ys)[0])
+                    rule.report(losses(ws, xs, ys)[0].mean(1))
                 now = rule.gap, rule.rho, rule.means.get("measure", rule.rho), rule.means["train"]
                 history.append([one.mean().item() for one in now])
         at = rows[:, place * BATCH : (place + 1) * BATCH]
         xb, yb = x[at], y[at]
         target = rule.target(t)
-        on = target >= (0 if name in ("rho", "cosine", "ratio") else FLOOR)
+        on = target >= (0 if name in ("rho", "cosine", "noise") else FLOOR)
         on &= target > 0
         if on.any():
-            fb, _ = losses(ws, xb[:, :SHARE], yb[:, :SHARE])
+            fb = losses(ws, xb[:, :SHARE], yb[:, :SHARE])[0].mean(1)
             gb = torch.autograd.grad(fb.sum(), ws)
             size = inner(gb, gb).sqrt()
             rule.mean("train", fb.detach())
@@ -172,15 +177,16 @@ def run(text: str, data: tuple[Tensor, Tensor, Tensor, Tensor], seeds: int, lr: 
             with torch.no_grad():
                 for w, g in zip(ws, gb, strict=True):
                     w.add_(c * g)
-            fplus, _ = losses(ws, xb, yb)
+            each, _ = losses(ws, xb, yb)
+            fplus, own = each.mean(1), each[:, :SHARE].mean(1).detach()
             d = torch.autograd.grad(fplus.sum(), ws)
             with torch.no_grad():
                 for w, o in zip(ws, old, strict=True):
                     w.copy_(o)
-                measured = rule.measure(fb, fplus, size, inner(d, d).sqrt(), inner(gb, d))
+                measured = rule.measure(fb, fplus, own, size, inner(d, d).sqrt(), inner(gb, d))
                 rule.steer(measured, target, on)
         else:
-            f, _ = losses(ws, xb, yb, smooth)
+            f = losses(ws, xb, yb, smooth)[0].mean(1)
             d = torch.autograd.grad(f.sum(), ws)
             rule.mean("train", f.detach())
         rise = (spent / (0.05 * GRADS)).clamp(max=1)
@@ -199,7 +205,8 @@ def run(text: str, data: tuple[Tensor, Tensor, Tensor, Tensor], seeds: int, lr: 
             losses(ws, xs.expand(seeds, -1, -1), ys.expand(seeds, -1))
             for xs, ys in zip(xt[None].split(2000, 1), yt[None].split(2000, 1), strict=True)
         ]
-    loss, accuracy = (torch.stack(one).mean(0) for one in zip(*parts, strict=True))
+    loss = torch.cat([each for each, _ in parts], 1).mean(1)
+    accuracy = torch.stack([right for _, right in parts]).mean(0)
     return accuracy * 100, loss, (probed / step), rule.rho, history
 
 
@@ -211,7 +218,7 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=0.1)
     parser.add_argument("--decay", type=float, default=1e-3)
     parser.add_argument("--history", action="store_true")
-    parser.add_argument("--rules", nargs="+", default=["sgd", "rho:0.6", "gap:0.333", "gap-slope:0.333"])
+    parser.add_argument("--rules", nargs="+", default=RULES)
     given = parser.parse_args()
     torch.set_num_threads(1)
     data, base = load(given.task, given.data), None
