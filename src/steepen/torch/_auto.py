@@ -54,7 +54,7 @@ class ByGap:
 
     Examples
     --------
-    >>> from steepen.torch import CGD
+    >>> from steepen.torch import CGD, ByGap
     >>> model = torch.nn.Linear(4, 1)
     >>> opt = CGD(torch.optim.SGD(model.parameters(), lr=0.1), strength=ByGap(part=0.5), model=model)
     >>> opt.active  # not before a gap is known
@@ -98,7 +98,7 @@ class Steering:
         self.saw_loss = False
         self.most = most  # of the gain
         self._word: tuple[int, Any, Tensor] | None = None  # when it is due, and the gap on its way
-        self._bind(torch.tensor([1.0, *[math.nan] * 4]))
+        self._bind(torch.tensor([1.0, math.nan, 0.0, math.nan, math.nan]))
 
     def start(self, device: torch.device) -> None:
         """Have the numbers on the device where the steps are."""
@@ -152,8 +152,9 @@ class Steering:
         """Take note of the loss at x that a closure has returned."""
         if not is_loss(loss):
             return  # a report will ask for it
+        change = (self._number(loss) - self._loss).nan_to_num(0.0, 0.0, 0.0)  # every step: few kernels
+        self._loss.add_(change, alpha=_NEW if self.saw_loss else 1.0)
         self.saw_loss = True
-        self._loss.copy_(_mean(self._loss, self._number(loss), _NEW))
 
     def report(self, held_out: object, training: object, k: int, ranks: Sequence[Any]) -> None:
         """Take note of a loss on held-out data, between the steps k − 1 and k."""
@@ -168,9 +169,9 @@ class Steering:
 
     def _number(self, value: Any) -> Tensor:
         value = value.detach() if isinstance(value, Tensor) else value
-        if not isinstance(value, Tensor) or value.device.type == "cpu":
-            return torch.full_like(self._loss, float(value))  # to copy it to a GPU would be a wait
-        return value.reshape(()).to(self._loss)
+        if isinstance(value, Tensor) and value.device == self._loss.device:
+            return value.reshape(()).to(self._loss.dtype)
+        return torch.full_like(self._loss, float(value))  # to copy it from a CPU would be a wait
 
     def _send(self, due: int) -> None:
         """Send the gap to the host."""
@@ -196,15 +197,15 @@ class Steering:
     def state_dict(self) -> dict[str, Any]:
         """Return what a resumed run needs: tensors always, for those who save by kind."""
         due = -1 if self._word is None else self._word[0]
-        return {"steering": self._table.clone(), "heard": torch.tensor([self.gap, due], dtype=torch.float64)}
+        heard = torch.tensor([self.gap, due, self.saw_loss], dtype=torch.float64)
+        return {"steering": self._table.clone(), "heard": heard}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take up where a saved one left off."""
         self._table.copy_(state["steering"])
         self._dialled = math.nan
-        self.saw_loss = not bool(self._loss.isnan())
-        self.gap, due = state["heard"].tolist()
-        self._word = None
+        self.gap, due, saw_loss = state["heard"].tolist()
+        self.saw_loss, self._word = bool(saw_loss), None
         if due >= 0:
             self._send(int(due))
 
