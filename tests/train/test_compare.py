@@ -83,6 +83,28 @@ def test_one_value_of_each_needs_no_trial():
     assert {one.strength for one in found.runs if one.optimizer == "sam"} == {0.07}
 
 
+def test_data_sorted_by_class_are_held_out_at_random():
+    order = Y[:160].argsort()
+    sorted_ = X[:160][order], Y[:160][order]
+    seen: list[torch.Tensor] = []
+
+    def loss(scores, y):
+        if not torch.is_grad_enabled() and len(y) == 16:
+            seen.append(y)  # a tenth of 160
+        return F.cross_entropy(scores, y)
+
+    options = {"methods": [], "budget": 1, "seeds": 1, "lr": (0.1, 0.2), "weight_decay": 0.0, "batch": 20}
+    compare(network, loss, sorted_, TEST, **options)
+    assert all(0 < y.float().mean() < 1 for y in seen)
+    assert seen
+
+
+def test_single_values_with_other_ones_in_the_file_are_refused(tmp_path: Path):
+    run(tmp_path, lr=0.1, weight_decay=1e-3)
+    with pytest.raises(ValueError, match="base with lr, weight decay and strength"):
+        run(tmp_path, lr=0.2, weight_decay=1e-3)
+
+
 def test_differences_are_paired_by_seed():
     found = run(seeds=3)
     of = {name: [one for one in found.runs if one.optimizer == name] for name in found.methods}
@@ -124,6 +146,7 @@ def test_goes_on_from_its_file_and_makes_nothing_twice(tmp_path: Path, monkeypat
         ({"batch": 8}, "batch 16, not 8"),
         ({"lr": (0.05, 0.3)}, r"base tried with lr, weight decay and strength \(0.2, 0.0001, 0.0\)"),
         ({"validation": 0.2}, "validation 0.1, not 0.2"),
+        ({"lr": 0.05, "weight_decay": 1e-4}, "trials 4, not 1"),
         ({"strengths": {"sam": (0.5, 0.6)}}, "sam tried with"),
     ],
 )
@@ -203,6 +226,12 @@ def nan_loss(scores, y):
         ({"weight_decay": (1, 2, 3)}, ValueError, "weight_decay: expected 2 values, as many as of lr"),
         ({"strengths": {"gnp": 1}}, ValueError, "strengths: 'gnp' is not one of the methods"),
         ({"batch": 1000}, ValueError, "batch: expected at most the 144 examples to train on, got 1000"),
+        ({"batch": 144, "methods": ["auto"]}, ValueError, "batch: expected at most the 130 examples"),
+        (
+            {"batch": 80, "methods": ["sam-late"], "budget": 1},
+            ValueError,
+            "fraction: 0.25 of . steps is less",
+        ),
         ({"seeds": 0}, ValueError, "seeds: "),
         ({"validation": 1}, ValueError, "validation: "),
         ({"device": "tpu"}, ValueError, "device: expected cpu, cuda or mps, got 'tpu'"),

@@ -17,10 +17,10 @@ from .._tools.check import number, one_of, whole
 from .._tools.optional import load
 from .comparison import Comparison, Trial, kept
 from .data import Data
-from .optimizers import OPTIMIZERS, Kind, base_of
+from .optimizers import FRACTION, OPTIMIZERS, Kind, base_of, steps_of
 from .results import Run
 from .settings import BASES
-from .training import Task, check_device, fit
+from .training import Task, check_device, fit, gauge_size
 from .tuning import Choice, best, held_out, square
 
 __all__ = ["compare"]
@@ -63,7 +63,7 @@ def compare(
     loss : callable
         The mean loss of the network's output and the targets, such as `torch.nn.functional.cross_entropy`.
     train, test : pair of tensors or arrays, or a dataset
-        Examples and targets; a dataset of `torch.utils.data` is read into memory. In random order.
+        Examples and targets, in any order; a dataset of `torch.utils.data` is read into memory.
     base : "sgd", "adamw" or callable
         The optimizer that takes the steps; a callable gets parameters, lr and weight decay.
     methods : sequence of str
@@ -79,7 +79,7 @@ def compare(
     batch : int
         The examples in a minibatch.
     validation : float
-        The part of the training data that is held out for the trials: its last examples.
+        The part of the training data, at random, that is held out for the trials.
     tuning : float, optional
         The budget of a trial; by default that of a run.
     augment : callable, optional
@@ -123,8 +123,12 @@ def compare(
     for name, value in (("budget", budget), ("tuning", tuning)):
         number(name, value, "a number of passes over the training data, 1 or more", least=1)
     small = held_out(data, validation) if len(squares["base"]) > 1 else data
-    if batch > len(small.x):
-        raise ValueError(f"batch: expected at most the {len(small.x)} examples to train on, got {batch}")
+    kinds = [_kind(name) for name in names]
+    room = len(small.x) - any(kind.auto for kind in kinds) * gauge_size(len(small.x))
+    if batch > room:
+        raise ValueError(f"batch: expected at most the {room} examples to train on, got {batch}")
+    for kind in kinds:
+        steps_of(kind, tuning * len(small.x) / batch, batch, FRACTION)  # refuses a phase of less than a step
     build = base_of(base) if isinstance(base, str) else base
     task = Task(_maker(make_model, device), loss, data, batch, build, augment, autocast)
     _try(task, names)
@@ -132,6 +136,7 @@ def compare(
         "base": base if isinstance(base, str) else getattr(base, "__name__", "given"),
         "budget": budget, "tuning": tuning, "batch": batch, "validation": validation, "device": device,
         "autocast": None if autocast is None else str(autocast), "data": _checksum(data),
+        "trials": len(squares["base"]),
         "steepen": __version__, "torch": str(torch.__version__),
     }  # fmt: skip
     found = kept(settings, names, squares, out)
@@ -241,7 +246,8 @@ def _data(train: Any, test: Any, device: str) -> Data:
                 f"{name}: expected as many targets as examples, got {len(pair[1])} and {len(pair[0])}"
             )
         parts += [part.to(device) for part in pair]
-    return Data(*parts)
+    order = torch.randperm(len(parts[0]), generator=torch.Generator().manual_seed(0)).to(device)
+    return Data(parts[0][order], parts[1][order], *parts[2:])  # what is held out must not be one class
 
 
 def _maker(make_model: Callable[[], Any], device: str) -> Callable[[int], Any]:

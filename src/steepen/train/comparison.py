@@ -185,6 +185,9 @@ def kept(
         for name, value in settings.items()
         if there.get(name) != value
     ]
+    for name, choice in choices.items():
+        if name in squares and choice not in squares[name]:
+            other.append(f"{name} with lr, weight decay and strength {tuple(choice)}")
     for one in trials:
         if one.method in squares and one.choice not in squares[one.method][one.trial :][:1]:
             other.append(f"{one.method} tried with lr, weight decay and strength {tuple(one.choice)}")

@@ -13,6 +13,8 @@ from .folders import CIFAR
 from .settings import BASES, Settings
 
 __all__ = [
+    "DECAY",
+    "FRACTION",
     "OPTIMIZERS",
     "Kind",
     "base_of",
@@ -25,6 +27,8 @@ __all__ = [
     "wrap",
 ]
 
+FRACTION = 0.25
+"""The part of the steps that is penalised early or late, where nothing else is said."""
 _WARMUP = 0.05  # the share of the steps over which the learning rate rises
 
 

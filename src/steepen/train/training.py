@@ -13,12 +13,12 @@ from .._tools.optional import load
 from .data import Data
 from .folders import CIFAR
 from .models import mlp, resnet18
-from .optimizers import DECAY, OPTIMIZERS, Kind, base_of, learning_rate, steps_of, strength_of, wrap
+from .optimizers import DECAY, FRACTION, OPTIMIZERS, Kind, base_of, learning_rate, steps_of, strength_of, wrap
 from .results import Run
 from .settings import Settings
 from .tuning import Choice
 
-__all__ = ["EVALUATIONS", "Task", "batches", "check_device", "fit", "judge", "train"]
+__all__ = ["EVALUATIONS", "Task", "batches", "check_device", "fit", "gauge_size", "judge", "train"]
 
 EVALUATIONS = 40
 """How often the test part is looked at on the way, evenly in gradients."""
@@ -105,7 +105,7 @@ def fit(
     *,
     seed: int,
     grads: float,
-    fraction: float = 0.25,
+    fraction: float = FRACTION,
     evaluations: int = EVALUATIONS,
     watch: Callable[[Any], None] | None = None,
 ) -> Run:
@@ -219,9 +219,20 @@ def _gradients(examples: int, batch: int) -> float:
     return examples // batch if examples % batch == 0 else examples / batch
 
 
+def gauge_size(examples: int) -> int:
+    """Return how many of the training examples a rule is given to watch: 2 %, or 200, and at most a tenth.
+
+    Examples
+    --------
+    >>> [gauge_size(n) for n in (500, 4000, 50_000)]
+    [50, 200, 1000]
+    """
+    return min(max(200, round(_GAUGE * examples)), examples // 10)
+
+
 def _apart(data: Data) -> tuple[Data, Data]:
     """Take the last examples of the training part out, for a rule to watch."""
-    rows = min(max(200, round(_GAUGE * len(data.x))), len(data.x) // 10)
+    rows = gauge_size(len(data.x))
     kept = data._replace(x=data.x[:-rows], y=data.y[:-rows])
     return kept, data._replace(x_test=data.x[-rows:], y_test=data.y[-rows:])
 
