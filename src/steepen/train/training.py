@@ -238,9 +238,12 @@ def _apart(data: Data) -> tuple[Data, Data]:
 
 
 def _average(model: Any, decay: float) -> Any:
-    """Return a running mean of the weights and of the buffers."""
+    """Return a running mean of the weights; its buffers are the network's.
+
+    A mean of BatchNorm's statistics too would keep those of the first steps for long, which are far off.
+    """
     means = load("torch.optim.swa_utils", "steepen train", extra="train")
-    return means.AveragedModel(model, multi_avg_fn=means.get_ema_multi_avg_fn(decay), use_buffers=True)
+    return means.AveragedModel(model, multi_avg_fn=means.get_ema_multi_avg_fn(decay))
 
 
 def train(name: str, seed: int, settings: Settings, data: Data) -> Run:
