@@ -85,9 +85,9 @@ def at_floor(
             slope = size * kit.dot(left, y)
             if deep == 0:
                 slope = slope + rough
-            else:  # more is left than the errors of the gradient and of a probe
-                slope = kit.pick((slope > rough) & (square > least), slope, 0.0)
-            mask = mask & context.affords(oracle.cost_probe)
+            else:  # nothing is left beyond the errors of the gradient and of a probe
+                slope = kit.pick((slope <= rough) | (square <= least), 0.0, slope)
+            mask = mask & context.affords(oracle.cost_probe) & (slope >= 0)
             if not kit.any(mask & (slope > 0)):
                 break
             v = metric * y
