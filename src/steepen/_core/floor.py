@@ -83,10 +83,9 @@ def at_floor(
             before = square
             y = _unit(kit, kit.norm(metric * way), way)
             slope = size * kit.dot(left, y)
-            if deep == 0:
-                slope = slope + rough
-            else:  # nothing is left beyond the errors of the gradient and of a probe
-                slope = kit.pick((slope <= rough) | (square <= least), 0.0, slope)
+            # later, what is within the errors of the gradient and of a probe is nothing
+            seen = kit.pick((slope <= rough) | (square <= least), 0.0, slope)
+            slope = seen if deep else slope + rough
             mask = mask & context.affords(oracle.cost_probe) & (slope >= 0)
             if not kit.any(mask & (slope > 0)):
                 break
