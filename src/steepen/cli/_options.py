@@ -32,12 +32,12 @@ _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _CALL = re.compile(rf"\s*([A-Za-z][\w-]*)\s*(?:\(\s*({_NUMBER}(?:\s*,\s*{_NUMBER})*)\s*\))?\s*")
 
 
-def number(text: str) -> float | None:
+def parsed(text: str) -> float | None:
     """Read a finite number; None if the text is not one.
 
     Examples
     --------
-    >>> number("1e-3"), number("nan"), number("1_0")
+    >>> parsed("1e-3"), parsed("nan"), parsed("1_0")
     (0.001, None, None)
     """
     value = float(text) if re.fullmatch(_NUMBER, text.strip()) else None
@@ -70,7 +70,7 @@ def step_or_lam(option: str, text: str | None) -> Any:
     if text is None:
         return None
     step = option == "--step"
-    value: Any = number(text)
+    value: Any = parsed(text)
     if value is None:
         match call(text):
             case ("auto", ()):
@@ -168,7 +168,7 @@ def function(name: str, n: int | None) -> Function:
     >>> function("levy", 3)
     Function('levy', n=3, any_n=True, fmin=0)
     """
-    found = functions[one_of("FUNCTION", name, functions)]
+    found = functions[one_of("FUNCTION", name, functions, "see `steepen functions`")]
     if n is None:
         return found
     try:
@@ -193,7 +193,7 @@ def problem(
         return fun, draws if starts > 1 else draws[0]
     if starts > 1:
         raise ValueError("--starts: draws its own start points; leave out --x0")
-    values = [number(word) for word in x0.split(",")]
+    values = [parsed(word) for word in x0.split(",")]
     if None in values:
         raise ValueError(f"--x0: expected numbers with commas between, or random; got {x0!r}")
     point = np.array(values, dtype=float)

@@ -14,7 +14,7 @@ Examples
 
 from __future__ import annotations
 
-from ._outcome import Claim, Outcome, Table
+from ._claims import Claim, Outcome, Table
 from ._record import Item, Report
 from .reproduce import ITEMS, reproduce
 

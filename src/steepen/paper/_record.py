@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ._outcome import Claim, Table
+from ._claims import Claim, Table
 
 
 @dataclass(frozen=True)

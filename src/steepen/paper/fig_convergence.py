@@ -9,9 +9,9 @@ import numpy as np
 from .. import plot
 from .._core.result import Result, Trace
 from .._tools.optional import load
-from ._outcome import Claim, Outcome, Table
+from ._claims import Claim, Outcome, Table
 from .egr import Floats
-from .settings import EXPERIMENTS, RECOVERED, THRESHOLD, Experiment, T
+from .experiments import EXPERIMENTS, RECOVERED, THRESHOLD, Experiment, T
 
 __all__ = ["NAME", "SECTION", "TITLE", "Panel", "panels", "run"]
 

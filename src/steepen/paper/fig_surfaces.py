@@ -12,7 +12,7 @@ from .._minimize import minimize
 from .._oracle.budget import Budget
 from .._tools.optional import load
 from ..functions import Function, quadratic
-from ._outcome import Claim, Outcome, Table, number
+from ._claims import Claim, Outcome, Table, readable
 from .egr import Floats, Penalised
 
 __all__ = ["LAM", "NAME", "SECTION", "START", "STEP", "STEPS", "TITLE", "f1", "f2", "run", "runs"]
@@ -85,14 +85,14 @@ def run() -> Outcome:
         Claim(
             "f₂ = f₁ + λ‖∇f₁‖² in closed form",
             "(1+4λ)x₁² + 2(1+8λ)x₂²",
-            f"the same to {number(np.abs(closed - penalised).max(), '.0e')}",
+            f"the same to {readable(np.abs(closed - penalised).max(), '.0e')}",
             bool(np.allclose(closed, penalised, rtol=0, atol=1e-12)),
         ),
-        Claim("f₁ ≤ f₂ everywhere", "yes", f"f₂ − f₁ ≥ {number(least)} on a grid", least >= 0),
+        Claim("f₁ ≤ f₂ everywhere", "yes", f"f₂ − f₁ ≥ {readable(least)} on a grid", least >= 0),
         Claim(
             "the steps of GD on f₂ are those of CGD on f₁",
             "the same",
-            f"the same to {number(np.abs(x_cgd - x_steep).max(), '.0e')}",
+            f"the same to {readable(np.abs(x_cgd - x_steep).max(), '.0e')}",
             bool(np.allclose(x_cgd, x_steep, rtol=0, atol=1e-13)),
         ),
         Claim(

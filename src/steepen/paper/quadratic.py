@@ -15,7 +15,7 @@ from .._tools.optional import load
 from ..functions import Function
 from ..functions import quadratic as quadratic_function
 from ..plot import COLOURS
-from ._outcome import Claim, Outcome, Table, number
+from ._claims import Claim, Outcome, Table, readable
 
 __all__ = ["NAME", "SECTION", "TITLE", "best_lam", "measured_rate", "run"]
 
@@ -118,19 +118,19 @@ def run() -> Outcome:
         Claim(
             "α = 2/((1+2λL)L + (1+2λl)l) is the best constant step",
             "both ends contract alike",
-            f"{OFF:.0%} to either side changes the rate by {number(slower, '+.4f')} or more",
+            f"{OFF:.0%} to either side changes the rate by {readable(slower, '+.4f')} or more",
             agrees=slower > 0,
         ),
         Claim(
             "‖e_{k+1}‖ ≤ ((κ−1)/(κ+1))·‖e_k‖ at that step, every k",
             "≤",
-            f"largest excess {number(max(above, 0.0), '.1g')}",
+            f"largest excess {readable(max(above, 0.0), '.1g')}",
             agrees=above <= 1e-7,
         ),
         Claim(
             "the rate is (κ−1)/(κ+1) with κ = κ(B)κ(Q)",
             "attained",
-            f"measured within {number(off, '.1g')}",
+            f"measured within {readable(off, '.1g')}",
             agrees=off <= 1e-6,
         ),
         Claim(
@@ -152,7 +152,7 @@ def run() -> Outcome:
     outcome.notes = [
         "Erratum: the remark says κ(B) > 0, which holds for every condition number; the conclusion needs "
         "κ(B) > 1, true for λ > 0 and l < L.",
-        f"With the best α for each λ, the best λ is negative: −1/(2(l+L)) = {number(best)} brings κ from "
+        f"With the best α for each λ, the best λ is negative: −1/(2(l+L)) = {readable(best)} brings κ from "
         f"{kappa_q:g} to (κ(Q)+1)²/(4κ(Q)) = {kappas[best]:.4g} and the rate from {gd:.4f} to {ours:.4f}. "
         f"One such step, a gradient and an H·v, does what {np.log(ours) / np.log(gd):.2f} steps of GD do.",
         f"λ > 0 makes up for an α that is too short: at α = {SHORT_STEP:g} the rate falls from "

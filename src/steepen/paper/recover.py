@@ -228,8 +228,8 @@ def recover_whole_start(
     if largest < 1 or (largest + 1) ** n > _MOST:
         raise ValueError(f"largest: expected 1 or more, at most {_MOST} starts in all; got {largest!r}")
     starts = np.indices((largest + 1,) * n).reshape(n, -1).T[1:].astype(float)  # without the zero vector
-    for number, penalty in ((gd, 0.0), (cgd_fd, lam)):
-        error = np.abs(improvement(function, starts, step, penalty, r) - number)
+    for printed, penalty in ((gd, 0.0), (cgd_fd, lam)):
+        error = np.abs(improvement(function, starts, step, penalty, r) - printed)
         starts = starts[error <= 0.5 * 10.0**-decimals]
     return starts[np.argsort((starts * starts).sum(axis=-1), kind="stable")]
 

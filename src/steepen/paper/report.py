@@ -8,9 +8,9 @@ from html import escape
 from pathlib import Path
 from typing import Any, cast
 
-from ._outcome import Claim, Table
+from ._claims import Claim, Table
 from ._record import Item, tally, verdict
-from .settings import RECOVERED
+from .experiments import RECOVERED
 
 PAPER = "CGD: Modifying the Loss Landscape by Gradient Regularization"
 AUTHORS = "Shikhar Saxena, Tejas Bodas and Arti Yardi"

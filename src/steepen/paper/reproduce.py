@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import functools
 import hashlib
 import importlib
@@ -22,9 +21,10 @@ from typing import Any
 
 from .. import __version__, plot
 from .._run.progress import item_bar
+from .._tools.check import one_of
 from .._tools.files import write_whole
 from .._tools.optional import load
-from ._outcome import Outcome, Table
+from ._claims import Outcome, Table
 from ._record import Item, Report, plain
 from .report import page
 
@@ -107,10 +107,7 @@ def _names(only: str | Sequence[str] | None) -> list[str]:
     parts = only.split(",") if isinstance(only, str) else map(str, only)
     wanted = [name for name in map(str.strip, parts) if name]
     for name in wanted:
-        if name not in ITEMS:
-            near = difflib.get_close_matches(name.lower().replace("_", "-"), ITEMS, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(ITEMS)}"
-            raise ValueError(f"only: {name!r} is not known; {hint}")
+        one_of("only", name, ITEMS)
     if not wanted:
         raise ValueError(f"only: expected at least one name, got {only!r}")
     return [name for name in ITEMS if name in wanted]

@@ -16,7 +16,7 @@ from .._oracle.budget import Budget
 from .._tools.optional import load
 from ..functions import quadratic
 from ..plot import COLOURS
-from ._outcome import Claim, Outcome, Table, number
+from ._claims import Claim, Outcome, Table, readable
 
 __all__ = [
     "NAME",
@@ -252,7 +252,7 @@ def run() -> Outcome:
             Claim(
                 f"{short}: ∇f → 0",
                 "→ 0",
-                f"‖∇f‖ at {number(SMALL * last, '.1e')} of the start's after {longest} steps at most",
+                f"‖∇f‖ at {readable(SMALL * last, '.1e')} of the start's after {longest} steps at most",
                 agrees=last <= 1.0,
             ),
         ]

@@ -8,12 +8,12 @@ from typing import Any
 from .._core.result import Trace
 
 
-def number(value: float, form: str = ".4g") -> str:
+def readable(value: float, form: str = ".4g") -> str:
     """Write a number to be read, with a minus sign that is one.
 
     Examples
     --------
-    >>> number(-0.125), number(1e-7, ".0e")
+    >>> readable(-0.125), readable(1e-7, ".0e")
     ('−0.125', '1e−07')
     """
     return f"{value:{form}}".replace("-", "−")
