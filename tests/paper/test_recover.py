@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import steepen as st
-from steepen.paper.recover import improvement, recover_spectrum, recover_start, recover_whole_start
 from steepen.paper.experiments import EXPERIMENTS
+from steepen.paper.recover import improvement, recover_spectrum, recover_start, recover_whole_start
 
 GRIEWANK_PART = [(436.0, 444.0), (309.0, 317.0)]
 

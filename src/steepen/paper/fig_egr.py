@@ -81,8 +81,8 @@ def run() -> Outcome:
             NAME: "Left: a sharp minimum in the side of a flat one, f = ½(x − 2)² − 1.2 exp(−8x²), and "
             f"g = f + λf'², λ = {LAM:g}. With α = {STEP:g} from {readable(START)}, GD stays in the sharp "
             "one; CGD, which is GD on g here since its guard never fires, steps over it. Right: the Levy "
-            f"function of one variable with λ = {LEVY_LAM:g}; triangles are maxima of f that are minima of g, "
-            "diamonds stationary points of g that are none of f."
+            f"function of one variable with λ = {LEVY_LAM:g}; triangles are maxima of f that are minima of "
+            "g, diamonds stationary points of g that are none of f."
         },
         traces={f"{NAME}-{way}": cast(Trace, result.trace) for way, result in runs.items()},
         notes=[
