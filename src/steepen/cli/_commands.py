@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,10 +24,9 @@ from .._tools.files import write_whole
 from .._tools.optional import load
 from ..directions import METHODS
 from ..functions import functions as all_functions
-from . import _options, _tables
-from .bench import register as register_bench
-from .reproduce import register
-from .train import register as register_train
+from . import _options, _tables, bench, reproduce, train
+from ._options import AsJson, Quiet
+from ._tables import print_json
 
 EXIT_CODES = (
     "Exit codes: 0, a tolerance was met or the budget that was asked for is spent; 1, a run failed "
@@ -84,8 +82,6 @@ Iters = Annotated[int | None, typer.Option(help="At most so many iterations.")]
 Seconds = Annotated[float | None, typer.Option(help="At most so much time.")]
 Gtol = Annotated[float | None, typer.Option(help="Converged when ‖∇f‖ is no more; 1e-5 by default.")]
 PlotFile = Annotated[Path | None, typer.Option("--plot", help="Draw the run: .png, .svg or .pdf.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print no text and no progress bar.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -120,7 +116,7 @@ def functions(
             | {"bounds": f.bounds.tolist(), "minima": f.minima.tolist()}
             for f in chosen
         ]
-        _print_json(rows if name is None else rows[0])
+        print_json(rows if name is None else rows[0])
     elif name is None:
         _tables.show_functions(_tables.Page(), chosen)
     else:
@@ -172,7 +168,7 @@ def run(
     record = _tables.record(fun, result)
     if as_json:
         about = {"function": fun.name, "n": fun.n, "fmin": fun.fmin, "x0": start.tolist()}
-        _print_json(about | record | {"seconds": result.seconds})
+        print_json(about | record | {"seconds": result.seconds})
     elif not quiet:
         _tables.show_run(_tables.Page(), fun, start, result, record)
     return _exit_code({method: [record]}, limited=budget is not None)
@@ -230,16 +226,15 @@ def compare(
     limits = {key: value for key, value in vars(budget).items() if value is not None}
     if as_json:
         about = {"function": fun.name, "n": fun.n, "fmin": fun.fmin, "x0": start.tolist(), "budget": limits}
-        _print_json(about | {"best": best["method"], "methods": summaries})
+        print_json(about | {"best": best["method"], "methods": summaries})
     elif not quiet:
         text = ", ".join(f"{key} ≤ {value:g}" for key, value in limits.items())
         _tables.show_comparison(_tables.Page(), fun, start, summaries, text)
     return _exit_code({item["method"]: item["runs"] for item in summaries}, limited=True)
 
 
-register(app)  # steepen reproduce
-register_bench(app)  # steepen bench
-register_train(app)  # steepen train
+for _name, _module in {"reproduce": reproduce, "bench": bench, "train": train}.items():
+    app.command(_name, epilog=f"Exit codes: {_module.EXIT_CODES}.")(_module.command)
 
 
 def _method_options(
@@ -274,10 +269,6 @@ def _exit_code(runs: dict[str, list[_tables.Record]], limited: bool) -> int:
             typer.echo(f"steepen: {method}: {sentence}", err=True)
             code = 1
     return code
-
-
-def _print_json(document: Any) -> None:
-    typer.echo(json.dumps(_tables.finite(document), allow_nan=False, indent=2))
 
 
 def _write_csv(path: Path, summaries: Sequence[_tables.Record]) -> None:

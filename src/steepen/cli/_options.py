@@ -7,9 +7,10 @@ import re
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 from numpy.typing import NDArray
 
 from .._oracle.budget import Budget
@@ -27,6 +28,9 @@ PENALTIES: dict[str, Any] = {
     "huber": Huber,
     "p-norm": PNorm,
 }
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print no text and no progress bar.")]
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _CALL = re.compile(rf"\s*([A-Za-z][\w-]*)\s*(?:\(\s*({_NUMBER}(?:\s*,\s*{_NUMBER})*)\s*\))?\s*")

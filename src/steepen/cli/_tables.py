@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import textwrap
 from collections import Counter
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import typer
 from numpy.typing import ArrayLike
 from rich.console import Console
 
@@ -341,18 +343,16 @@ def failures(runs: Sequence[Record], limited: bool) -> list[str]:
     return sentences
 
 
-def finite(value: Any) -> Any:
-    """Make a document ready for JSON: null for what is not a finite number.
+def print_json(document: Any) -> None:
+    """Print a document: null for what is not a finite number, and ASCII, which every terminal can show."""
+    typer.echo(json.dumps(_finite(document), allow_nan=False, indent=2))
 
-    Examples
-    --------
-    >>> finite({"f": float("nan"), "x": [1.0, float("inf")]})
-    {'f': None, 'x': [1.0, None]}
-    """
+
+def _finite(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
+        return {key: _finite(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, list):
-        return [finite(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+        return [_finite(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -20,21 +20,13 @@ from ..paper.reproduce import ITEMS, reproduce
 _STYLES = {"agrees": "green", "DIFFERS": "bold red", "known slip": "yellow", "AGREES?": "bold red"}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to an application.
-
-    Examples
-    --------
-    >>> app = typer.Typer()
-    >>> register(app)
-    >>> [command.name for command in app.registered_commands]
-    ['reproduce']
-    """
-    codes = "0, all claims came out as expected; 1, one did not, or an interrupt; 2, wrong usage"
-    app.command("reproduce", epilog=f"Exit codes: {codes}, or a missing dependency.")(_command)
+EXIT_CODES = (
+    "0, all claims came out as expected; 1, one did not, or an interrupt; "
+    "2, wrong usage, or a missing dependency"
+)
 
 
-def _command(
+def command(
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("out"),
     only: Annotated[
         str | None, typer.Option(metavar="NAME,...", help="Only these items; see --list.")
