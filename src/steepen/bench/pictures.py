@@ -138,10 +138,7 @@ def _styles(names: Sequence[str], subject: str) -> dict[str, dict[str, Any]]:
 
 
 def save(
-    results: Results,
-    folder: str | os.PathLike[str],
-    reference: str = "L-BFGS-B",
-    subject: str | None = None,
+    results: Results, folder: str | os.PathLike[str], reference: str = "L-BFGS-B", subject: str | None = None
 ) -> list[Path]:
     """Write the picture of each suite into a folder that is there, as PNG and SVG.
 

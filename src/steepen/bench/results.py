@@ -140,29 +140,11 @@ class Results:
         return list(dict.fromkeys(row.suite for row in self.rows))
 
     def of(self, suite: str, most: float = math.inf) -> Results:
-        """Give the part of it on the problems of a suite with n ≤ most.
-
-        Examples
-        --------
-        >>> import steepen as st
-        >>> from steepen import bench
-        >>> results = bench.run([st.problems["beale"], st.problems["misra1a-1"]], ["BB"], budget=9, jobs=1)
-        >>> [row.problem for row in results.of("nist").rows]
-        ['misra1a-1']
-        """
+        """Give the part of it on the problems of a suite with n ≤ most."""
         return Results([r for r in self.rows if r.suite == suite and r.n <= most], self.accuracies)
 
     def costs(self, accuracy: float) -> NDArray[np.float64]:
-        """Give the evaluations to an accuracy: a row for each problem, a column for each solver.
-
-        Examples
-        --------
-        >>> import steepen as st
-        >>> from steepen import bench
-        >>> results = bench.run([st.problems["beale"]], ["BB", "L-BFGS-B"], budget=3, jobs=1)
-        >>> results.costs(1e-8).shape
-        (1, 2)
-        """
+        """Give the evaluations to an accuracy: a row for each problem, a column for each solver."""
         place = self.accuracies.index(accuracy)
         flat = np.array([row.costs[place] for row in self.rows])
         return flat.reshape(-1, len(self.solvers))
@@ -231,16 +213,7 @@ class Results:
 
     @classmethod
     def from_csv(cls, text: str) -> Results:
-        """Read what `to_csv` wrote.
-
-        Examples
-        --------
-        >>> import steepen as st
-        >>> from steepen import bench
-        >>> results = bench.run([st.problems["beale"]], ["BB"], budget=3, jobs=1)
-        >>> Results.from_csv(results.to_csv()) == results
-        True
-        """
+        """Read what `to_csv` wrote."""
         table = list(csv.DictReader(io.StringIO(text, newline="")))
         names = [name for name in table[0] if name.startswith("to ")] if table else []
         if not names or not {*_HEAD, *_TAIL} <= set(table[0]):
@@ -262,18 +235,7 @@ class Results:
     def save(
         self, folder: str | os.PathLike[str], reference: str = "L-BFGS-B", subject: str | None = None
     ) -> None:
-        """Write `results.csv` and `summary.csv` into a folder that is there.
-
-        Examples
-        --------
-        >>> import tempfile, steepen as st
-        >>> from steepen import bench
-        >>> results = bench.run([st.problems["beale"]], ["BB"], budget=3, jobs=1)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     results.save(folder, reference="BB")
-        ...     sorted(path.name for path in Path(folder).iterdir())
-        ['results.csv', 'summary.csv']
-        """
+        """Write `results.csv` and `summary.csv` into a folder that is there."""
         lines = [["" if cell != cell else cell for cell in line] for line in self.summary(reference, subject)]
         for name, text in (("results", self.to_csv()), ("summary", _csv([Line._fields, *lines]))):
             write_whole(Path(folder, f"{name}.csv"), lambda file, text=text: file.write(text.encode()))

@@ -21,13 +21,7 @@ from ..penalties import L1, L2, Huber, Penalty, PNorm, SquaredL2
 from ..schedules import Cosine, L
 from ..steps import Quadratic
 
-PENALTIES: dict[str, Any] = {
-    "squared-l2": SquaredL2,
-    "l2": L2,
-    "l1": L1,
-    "huber": Huber,
-    "p-norm": PNorm,
-}
+PENALTIES: dict[str, Any] = {"squared-l2": SquaredL2, "l2": L2, "l1": L1, "huber": Huber, "p-norm": PNorm}
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print no text and no progress bar.")]
@@ -49,13 +43,7 @@ def parsed(text: str) -> float | None:
 
 
 def call(text: str) -> tuple[str, tuple[float, ...]]:
-    """Read a name with numbers, such as L(0.01, 0.1); without a name if it is not one.
-
-    Examples
-    --------
-    >>> call("L(0.01, 0.1)"), call("huber"), call("L(a, b)")
-    (('l', (0.01, 0.1)), ('huber', ()), ('', ()))
-    """
+    """Read a name with numbers, such as L(0.01, 0.1); without a name if it is not one."""
     match = _CALL.fullmatch(text)
     if match is None:
         return "", ()
@@ -64,13 +52,7 @@ def call(text: str) -> tuple[str, tuple[float, ...]]:
 
 
 def step_or_lam(option: str, text: str | None) -> Any:
-    """Read --step or --lam; None stands for the library's own choice.
-
-    Examples
-    --------
-    >>> step_or_lam("--lam", "L(0.01,0.1)")
-    L(start=0.01, end=0.1, T=None)
-    """
+    """Read --step or --lam; None stands for the library's own choice."""
     if text is None:
         return None
     step = option == "--step"
@@ -97,14 +79,7 @@ def step_or_lam(option: str, text: str | None) -> Any:
 
 
 def check_spread(options: dict[str, Any], budget: Budget | None) -> None:
-    """Refuse a schedule that has no number of iterations to spread its values over.
-
-    Examples
-    --------
-    >>> check_spread({"lam": L(0.01, 0.1)}, Budget(seconds=1.0))
-    Traceback (most recent call last):
-    ValueError: --lam: L(a,b) and cosine(a,b) need --grads or --iters with --seconds or --evals
-    """
+    """Refuse a schedule that has no number of iterations to spread its values over."""
     if budget is None or budget.total is not None:
         return
     for name, value in options.items():
@@ -115,13 +90,7 @@ def check_spread(options: dict[str, Any], budget: Budget | None) -> None:
 
 
 def penalty(text: str | None) -> Penalty | None:
-    """Read --penalty: a name, with its parameter in brackets if it has one.
-
-    Examples
-    --------
-    >>> penalty("huber(0.5)")
-    Huber(delta=0.5)
-    """
+    """Read --penalty: a name, with its parameter in brackets if it has one."""
     if text is None:
         return None
     name, numbers = call(text)
@@ -135,13 +104,7 @@ def penalty(text: str | None) -> Penalty | None:
 
 
 def methods(text: str) -> list[str]:
-    """Read --methods: names with commas between.
-
-    Examples
-    --------
-    >>> methods("gd, cgd-fd")
-    ['gd', 'cgd-fd']
-    """
+    """Read --methods: names with commas between."""
     names = [one_of("--methods", name.strip(), METHODS) for name in text.split(",")]
     for i, name in enumerate(names):
         if name in names[:i]:
@@ -150,13 +113,7 @@ def methods(text: str) -> list[str]:
 
 
 def applicable(method: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what the method has no use for: λ where there is no penalty, r where there is no probe.
-
-    Examples
-    --------
-    >>> applicable("gd", {"step": 0.1, "lam": 0.4, "r": 0.01})
-    {'step': 0.1}
-    """
+    """Leave out what the method has no use for: λ where there is no penalty, r where there is no probe."""
     direction = METHODS[method]
     useless = set[str]() if direction.penalised else {"lam", "penalty", "b"}
     if not (isinstance(direction, CGD) and direction.curvature == "difference"):
@@ -165,13 +122,7 @@ def applicable(method: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def function(name: str, n: int | None) -> Function:
-    """Look a test function up, in the dimension asked for.
-
-    Examples
-    --------
-    >>> function("levy", 3)
-    Function('levy', n=3, any_n=True, fmin=0)
-    """
+    """Look a test function up, in the dimension asked for."""
     found = functions[one_of("FUNCTION", name, functions, "see `steepen functions`")]
     if n is None:
         return found
@@ -184,13 +135,7 @@ def function(name: str, n: int | None) -> Function:
 def problem(
     name: str, n: int | None, x0: str | None, seed: int, starts: int = 1
 ) -> tuple[Function, NDArray[np.float64]]:
-    """Give the function and where to start: the point, or points drawn evenly inside the bounds.
-
-    Examples
-    --------
-    >>> problem("levy", None, "1,2,3", seed=0)
-    (Function('levy', n=3, any_n=True, fmin=0), array([1., 2., 3.]))
-    """
+    """Give the function and where to start: the point, or points drawn evenly inside the bounds."""
     if x0 is None or x0.strip() == "random":
         fun = function(name, n)
         draws = np.random.default_rng(seed).uniform(*fun.bounds.T, size=(starts, fun.n))
@@ -209,14 +154,7 @@ def problem(
 
 
 def target(option: str, path: Path | None, suffixes: Iterable[str] = ()) -> Path | None:
-    """Check, before anything is run, that a file can be written there.
-
-    Examples
-    --------
-    >>> target("--plot", Path("run.bmp"), [".png", ".svg"])
-    Traceback (most recent call last):
-    ValueError: --plot: expected a name ending in .png or .svg, got 'run.bmp'
-    """
+    """Check, before anything is run, that a file can be written there."""
     if path is None:
         return None
     endings = list(suffixes)
@@ -230,13 +168,7 @@ def target(option: str, path: Path | None, suffixes: Iterable[str] = ()) -> Path
 
 
 def words(text: str) -> list[str]:
-    """Take a list apart at its commas.
-
-    Examples
-    --------
-    >>> words("gd, cgd,")
-    ['gd', 'cgd']
-    """
+    """Take a list apart at its commas."""
     return [word.strip() for word in text.split(",") if word.strip()]
 
 

@@ -148,11 +148,7 @@ def show_run(page: Page, fun: Function, x0: ArrayLike, result: Result, run: Reco
     """Write the result of one run."""
     page.note(f"{fun.title}, n = {fun.n}, {result.method} from {point(x0)}", "bold")
     nearest = fun.minima[np.abs(fun.minima - result.x).sum(axis=1).argmin()]
-    spent = [
-        count(run["nit"], "iteration"),
-        count(run["njev"], "gradient"),
-        count(run["nfev"], "value"),
-    ]
+    spent = [count(run["nit"], "iteration"), count(run["njev"], "gradient"), count(run["nfev"], "value")]
     spent += [
         count(run[name], of) for name, of in (("nhvp", "H·v product"), ("nhev", "Hessian")) if run[name]
     ]
@@ -286,14 +282,7 @@ def point(x: ArrayLike, digits: int = 6) -> str:
 
 
 def box(fun: Function) -> str:
-    """Write the bounds: once if all coordinates have the same.
-
-    Examples
-    --------
-    >>> from steepen.functions import functions
-    >>> box(functions["branin"]), box(functions["levy"])
-    ('-5..10 × 0..15', '-10..10')
-    """
+    """Write the bounds: once if all coordinates have the same."""
     sides = [f"{low:g}..{high:g}" for low, high in fun.bounds.tolist()]
     return sides[0] if len(set(sides)) == 1 else " × ".join(sides)
 
@@ -313,24 +302,12 @@ def words(status: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Write a time.
-
-    Examples
-    --------
-    >>> duration(0.01234), duration(75.0)
-    ('12.3 ms', '75 s')
-    """
+    """Write a time."""
     return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
 
 
 def count(number: int, noun: str) -> str:
-    """Write a number of things.
-
-    Examples
-    --------
-    >>> count(1, "gradient"), count(2, "gradient")
-    ('1 gradient', '2 gradients')
-    """
+    """Write a number of things."""
     return f"{number} {noun}" + "s" * (number != 1)
 
 

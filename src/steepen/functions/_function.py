@@ -89,14 +89,7 @@ class Function:
 
     @property
     def any_n(self) -> bool:
-        """Whether the function exists in other dimensions, to be had from `at`.
-
-        Examples
-        --------
-        >>> import steepen as st
-        >>> [st.functions[name].any_n for name in ("levy", "branin")]
-        [True, False]
-        """
+        """Whether the function exists in other dimensions, to be had from `at`."""
         return self._resize is not None
 
     def at(self, n: int) -> Function:
@@ -118,14 +111,7 @@ class Function:
         return self._resize(n)
 
     def __call__(self, X: ArrayLike) -> Any:
-        """Return the values at X of shape (..., n): shape (...), a scalar for one point.
-
-        Examples
-        --------
-        >>> import steepen as st
-        >>> float(st.functions["booth"]([1.0, 3.0]))
-        0.0
-        """
+        """Return the values at X of shape (..., n): shape (...), a scalar for one point."""
         x = self._points(X, "X")
         return self._value(x.T).T
 
@@ -211,14 +197,7 @@ def scalable(
     fmin_per_coordinate: float = 0.0,
     n: int = 2,
 ) -> Function:
-    """Return a function of any n whose one minimiser has equal coordinates.
-
-    Examples
-    --------
-    >>> import steepen as st
-    >>> st.functions["schwefel"].at(n=3).minima.round(4).tolist()
-    [[420.9687, 420.9687, 420.9687]]
-    """
+    """Return a function of any n whose one minimiser has equal coordinates."""
     return Function(
         name,
         title,

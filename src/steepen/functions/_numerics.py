@@ -34,13 +34,7 @@ def absolute(t: Any) -> Any:
 
 
 def nonzero(t: Any) -> Any:
-    """Return t with ones in place of zeros, to divide by what vanishes only at a kink.
-
-    Examples
-    --------
-    >>> nonzero(np.array([0.0, 0.5])).tolist()
-    [1.0, 0.5]
-    """
+    """Return t with ones in place of zeros, to divide by what vanishes only at a kink."""
     return t + (t == 0)
 
 
@@ -57,11 +51,5 @@ def spread(values: Array, coordinate: Any) -> Array:
 
 
 def indices(x: Array) -> Array:
-    """Return 1, ..., n, shaped to multiply the coordinates of x.
-
-    Examples
-    --------
-    >>> indices(np.zeros((3, 5))).tolist()
-    [[1.0], [2.0], [3.0]]
-    """
+    """Return 1, ..., n, shaped to multiply the coordinates of x."""
     return spread(np.arange(1.0, len(x) + 1), x[0])

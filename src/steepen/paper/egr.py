@@ -81,13 +81,7 @@ class Penalised:
         return self.f(x) + self.lam * (slope * slope).sum(axis=-1)
 
     def grad(self, x: ArrayLike) -> Floats:
-        """Give ∇f + 2λH∇f.
-
-        Examples
-        --------
-        >>> Penalised(functions["booth"], lam=0.1).grad([1.0, 3.0]).tolist()
-        [0.0, 0.0]
-        """
+        """Give ∇f + 2λH∇f."""
         slope = self.f.grad(x)
         return theory.penalised_gradient(slope, self.f.hvp(x, slope), self.lam)
 
@@ -277,13 +271,7 @@ class Stationary(NamedTuple):
 
     @property
     def turned(self) -> bool:
-        """Whether it is a maximum of f and a minimum of g.
-
-        Examples
-        --------
-        >>> Stationary(1.0, 2.0, "minimum", "minimum").turned
-        False
-        """
+        """Whether it is a maximum of f and a minimum of g."""
         return (self.to_f, self.to_g) == ("maximum", "minimum")
 
 
@@ -335,24 +323,12 @@ class Ends(NamedTuple):
 
     @property
     def total(self) -> int:
-        """How many runs there were.
-
-        Examples
-        --------
-        >>> Ends({"minimum": 3}, 0.5, 0).total
-        3
-        """
+        """How many runs there were."""
         return sum(self.kinds.values())
 
     @property
     def astray(self) -> int:
-        """How many did not end at a minimum of f.
-
-        Examples
-        --------
-        >>> Ends({"minimum": 3, "maximum": 2}, 0.5, 0).astray
-        2
-        """
+        """How many did not end at a minimum of f."""
         return self.total - self.kinds.get("minimum", 0)
 
 
@@ -375,13 +351,7 @@ class Scene:
     starts: Floats
 
     def ends(self, way: Way) -> Ends:
-        """Run one way from all the starts.
-
-        Examples
-        --------
-        >>> SCENES["pit-1d"].ends("gd").kinds
-        {'minimum': 40}
-        """
+        """Run one way from all the starts."""
         run = descend(self.f, self.starts, way, lam=self.lam, step=self.step, iters=self.iters, b=self.b)
         ends = cast(Floats, run.x)
         kinds = Counter(kind(self.f, x, self.lam) for x in ends)

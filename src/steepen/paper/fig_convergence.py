@@ -37,25 +37,12 @@ class Panel(NamedTuple):
 
     @property
     def behind(self) -> list[int]:
-        """The gradient counts, from 2 on (CGD-FD's first step needs 2), at which CGD-FD is above GD.
-
-        Examples
-        --------
-        >>> panels()["branin"].behind
-        []
-        """
+        """The gradient counts, from 2 on (CGD-FD's first step needs 2), at which CGD-FD is above GD."""
         margin = 1e-9 * self.gd[0]  # two runs in one minimum differ by rounding
         return [c for c in range(2, T + 1) if self.cgd_fd[c] > self.gd[c] + margin]
 
     def flat(self, curve: Floats) -> int:
-        """Give the count at which nine tenths of a curve's whole fall are done.
-
-        Examples
-        --------
-        >>> panel = panels()["quadratic"]
-        >>> panel.flat(panel.cgd_fd), panel.flat(panel.gd)
-        (2, 12)
-        """
+        """Give the count at which nine tenths of a curve's whole fall are done."""
         return int(np.argmax(curve - curve[-1] <= 0.1 * (curve[0] - curve[-1])))
 
 

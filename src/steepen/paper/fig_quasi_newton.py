@@ -49,13 +49,7 @@ class Panel:
         return f"{self.function.title}: α = {readable(self.step)}, λ = {readable(self.lam)}, from ({start})."
 
     def runs(self) -> dict[str, Result]:
-        """Make the four runs.
-
-        Examples
-        --------
-        >>> [run.nit for run in PANELS["eggholder"].runs().values()]
-        [40, 40, 40, 40]
-        """
+        """Make the four runs."""
         made: dict[str, Result] = {}
         for label, method in METHODS.items():
             penalty: dict[str, Any] = {"lam": self.lam} if method.startswith("cgd") else {}

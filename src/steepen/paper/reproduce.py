@@ -46,11 +46,7 @@ _PARTS = ("figures", "tables", "traces")
 
 
 def reproduce(
-    out: str | Path,
-    only: str | Sequence[str] | None = None,
-    *,
-    force: bool = False,
-    progress: bool = False,
+    out: str | Path, only: str | Sequence[str] | None = None, *, force: bool = False, progress: bool = False
 ) -> Report:
     """Run the paper again and write a page about it.
 

@@ -73,14 +73,7 @@ class Problem:
     mu: float
 
     def run(self, lam: float, step: float, iterations: int = ITERATIONS, gtol: float = 0.0) -> Trace:
-        """Run CGD with the exact product and a constant step.
-
-        Examples
-        --------
-        >>> problem = strongly_convex()
-        >>> len(problem.run(0.1, 0.001, iterations=5))
-        6
-        """
+        """Run CGD with the exact product and a constant step."""
         result = minimize(
             self.fun, self.start, method="cgd", jac=self.grad, hvp=self.hvp, lam=lam, step=step, gtol=gtol,
             budget=Budget(iters=iterations),

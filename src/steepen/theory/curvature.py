@@ -167,8 +167,7 @@ def _extreme_pair(diagonal: list[float], off: list[float], which: str) -> tuple[
     pairs: list[tuple[float, float]] = []
     for i in wanted:
         values, vectors = cast(
-            "tuple[Array, Array]",
-            eigh_tridiagonal(diagonal, off, select="i", select_range=(i, i)),
+            "tuple[Array, Array]", eigh_tridiagonal(diagonal, off, select="i", select_range=(i, i))
         )
         pairs.append((float(values[0]), float(vectors[-1, 0])))
     return max(pairs, key=lambda pair: abs(pair[0]))
