@@ -63,6 +63,15 @@ def floats(name: str, value: Any, expected: str) -> NDArray[np.float64]:
     return array.astype(np.float64)
 
 
+def rectangle(name: str, value: Any) -> NDArray[np.float64]:
+    """Return two rows (low, high) of finite numbers: a part of the plane."""
+    expected = "two rows (low, high) of finite numbers"
+    box = floats(name, value, expected)
+    if box.shape != (2, 2) or not (box[:, 0] < box[:, 1]).all():
+        raise ValueError(f"{name}: expected {expected}, got {value!r}")
+    return box
+
+
 def one_of(argument: str, name: str, names: Iterable[str], listed: str | None = None) -> str:
     """Return the name if it is one of these; else say which was meant, or what there is.
 

@@ -29,6 +29,16 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object
         raise
 
 
+def make_folder(argument: str, path: Path) -> None:
+    """Make a folder, or say before any work why nothing can be written there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path).close()
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise ValueError(f"{argument}: {str(path)!r} cannot be written: {reason}") from error
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import plot
-from .._tools.optional import load
 from .profiles import over_fewest, per_unknown, profile
 from .results import Results
 
@@ -74,8 +73,7 @@ def profiles(results: Results, suite: str, reference: str = "L-BFGS-B", subject:
     names = shown(solvers, *(name for name in (subject, reference) if name in solvers))
     styles = _styles(names, subject)
     columns = len(part.accuracies)
-    module = load("matplotlib.figure", "a picture", extra="plot")
-    figure = module.Figure(figsize=(3.2 * columns + 1.8, 6.2), layout="constrained")
+    figure = plot.blank(3.2 * columns + 1.8, 6.2)
     axes = figure.subplots(2, columns, sharex="row", sharey=True, squeeze=False)
     budget = part.rows[0].budget
     ends = (budget / (int(part.sizes.min()) + 1), _WIDEST)
@@ -106,10 +104,7 @@ def _label(axes: Any, solvers: int) -> None:
     for ax in axes.flat:
         ax.set_xscale("log")
         ax.set_ylim(-0.02, 1.02)
-        ax.grid(color="0.9", lw=0.6)
-        ax.set_axisbelow(True)
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
+        plot.tidy(ax)
     axes[1, 0].set_xlim(0.95, _WIDEST * 1.05)
     axes[1, 0].set_xticks([1, 2, 5, 10, 30, 100])
     axes[1, 0].minorticks_off()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -170,13 +169,3 @@ def target(option: str, path: Path | None, suffixes: Iterable[str] = ()) -> Path
 def words(text: str) -> list[str]:
     """Take a list apart at its commas."""
     return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def prepare(out: Path) -> None:
-    """Make the folder, or find out before any work why it cannot be used."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=out).close()
-    except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise ValueError(f"--out: {str(out)!r} cannot be written: {reason}") from error

@@ -9,13 +9,14 @@ from typing import Annotated
 
 import typer
 
+from .._tools.files import make_folder
 from .._tools.optional import load
 from ..bench import pictures
 from ..bench._run import BUDGET, run
 from ..bench.results import Line, Results
 from ..bench.solvers import SOLVERS, available
 from ..problems import suite as problems_of
-from ._options import AsJson, Quiet, prepare, words
+from ._options import AsJson, Quiet, words
 from ._tables import Column, Page, count, print_json, short
 
 __all__ = ["show"]
@@ -62,7 +63,7 @@ def command(
     if not suites or not set(suites) <= set(_SUITES):
         raise ValueError(f"--suite: expected names out of {', '.join(_SUITES)}; got {suite!r}")
     load("matplotlib", "steepen bench", extra="plot")
-    prepare(out)
+    make_folder("--out", out)
     problems = [problem for name in dict.fromkeys(suites) for problem in problems_of(name)]
     try:
         results = run(problems, names, budget=budget, jobs=jobs or -1, progress=not quiet)

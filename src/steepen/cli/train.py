@@ -11,13 +11,14 @@ from typing import Annotated
 
 import typer
 
+from .._tools.files import make_folder
 from .._tools.optional import load
 from ..train import pictures
 from ..train._run import check, kept, run
 from ..train.optimizers import OPTIMIZERS
 from ..train.results import Line, Results
 from ..train.settings import Settings
-from ._options import AsJson, Quiet, prepare, words
+from ._options import AsJson, Quiet, words
 from ._tables import Column, Page, count, print_json
 
 __all__ = ["show"]
@@ -86,7 +87,7 @@ def command(
         check(settings, names, seeds, folder)
     except ValueError as error:
         raise ValueError(f"--{error}") from error
-    prepare(folder)
+    make_folder("--out", folder)
     try:
         with _one_thread():
             results = run(settings, names, seeds=seeds, out=folder, progress=not quiet)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from steepen.functions._numerics import Array
+from steepen.functions._numerics import Array, points
 
 Value = Callable[[Array], Any]
 Gradient = Callable[[Array, Array], None]
@@ -112,7 +112,7 @@ class Function:
 
     def __call__(self, X: ArrayLike) -> Any:
         """Return the values at X of shape (..., n): shape (...), a scalar for one point."""
-        x = self._points(X, "X")
+        x = points("X", X, self.name, self.n)
         return self._value(x.T).T
 
     def grad(self, X: ArrayLike) -> Array:
@@ -124,7 +124,7 @@ class Function:
         >>> st.functions["sphere"].grad([3.0, -1.0]).tolist()
         [6.0, -2.0]
         """
-        x = self._points(X, "X")
+        x = points("X", X, self.name, self.n)
         g = np.empty_like(x)
         self._grad(x.T, g.T)
         return g
@@ -138,7 +138,7 @@ class Function:
         >>> st.functions["rosenbrock"].hvp([1.0, 1.0], [1.0, 0.0]).tolist()
         [802.0, -400.0]
         """
-        x, v = self._points(X, "X"), self._points(V, "V")
+        x, v = points("X", X, self.name, self.n), points("V", V, self.name, self.n)
         for argument, array in (("X", x), ("V", v)):
             if array.dtype.kind == "c":
                 raise TypeError(f"{argument}: {self.name} has second derivatives at real points only")
@@ -157,23 +157,9 @@ class Function:
         >>> st.functions["rosenbrock"].hess([1.0, 1.0]).tolist()
         [[802.0, -400.0], [-400.0, 200.0]]
         """
-        x = self._points(X, "X")
+        x = points("X", X, self.name, self.n)
         rows = self.hvp(x[..., None, :], np.eye(self.n))
         return (rows + rows.swapaxes(-1, -2)) / 2
-
-    def _points(self, X: ArrayLike, argument: str) -> Array:
-        x: Array = np.asarray(X)
-        kind = x.dtype.kind
-        if kind not in "fc":
-            if kind not in "biu":
-                raise TypeError(f"{argument}: expected numbers, got an array of {x.dtype}")
-            x = x.astype(float)
-        if x.shape[-1:] != (self.n,):
-            raise ValueError(
-                f"{argument}: {self.name} expects points with n = {self.n} coordinates, "
-                f"shape (..., {self.n}), got shape {x.shape}"
-            )
-        return x
 
     def __repr__(self) -> str:
         any_n = ", any_n=True" if self.any_n else ""

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[Any]
 
@@ -53,3 +53,16 @@ def spread(values: Array, coordinate: Any) -> Array:
 def indices(x: Array) -> Array:
     """Return 1, ..., n, shaped to multiply the coordinates of x."""
     return spread(np.arange(1.0, len(x) + 1), x[0])
+
+
+def points(argument: str, X: ArrayLike, name: str, n: int) -> Array:
+    """Return points of n coordinates as floats or complex numbers; `name` is whose points they are."""
+    x: Array = np.asarray(X)
+    if x.dtype.kind not in "fcbiu":
+        raise TypeError(f"{argument}: expected numbers, got an array of {x.dtype}")
+    if x.shape[-1:] != (n,):
+        raise ValueError(
+            f"{argument}: {name} expects points with n = {n} coordinates, "
+            f"shape (..., {n}), got shape {x.shape}"
+        )
+    return x if x.dtype.kind in "fc" else x.astype(float)

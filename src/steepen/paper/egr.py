@@ -31,6 +31,7 @@ from .. import theory
 from .._core.result import Result, Trace
 from .._minimize import minimize
 from .._oracle.budget import Budget
+from .._tools.check import number, one_of, whole
 from ..functions import Function, functions
 
 __all__ = [
@@ -94,10 +95,8 @@ def stable_step(h: float, lam: float = 0.0) -> float:
     >>> stable_step(10.0), round(stable_step(10.0, lam=0.2), 3)
     (0.2, 0.04)
     """
-    if not (math.isfinite(h) and h > 0):
-        raise ValueError(f"h: expected the curvature of a minimum, a positive number; got {h!r}")
-    if not (math.isfinite(lam) and lam >= 0):
-        raise ValueError(f"lam: expected a number, 0 or more; got {lam!r}")
+    number("h", h, "the curvature of a minimum, a positive number", above=0)
+    number("lam", lam, "a number, 0 or more", least=0)
     return 2 / float(theory.penalised_curvature(h, lam))
 
 
@@ -134,11 +133,6 @@ def minimum_near(f: Function, x: ArrayLike) -> Minimum:
 _FLAT, _DEPTH, _WIDTH = 2.0, 1.2, 0.25
 
 
-def _at_least_one(name: str, value: int) -> None:
-    if value < 1:
-        raise ValueError(f"{name}: expected 1 or more, got {value!r}")
-
-
 def _wells(x: Floats) -> tuple[Any, Any]:
     """Give the place in the wide bowl and the height of the narrow well."""
     bowl = x.copy()
@@ -168,7 +162,7 @@ def two_wells(n: int = 1) -> Function:
     >>> round(sharp.curvature, 1), round(flat.curvature, 1), sharp.f > flat.f
     (15.2, 1.0, True)
     """
-    _at_least_one("n", n)
+    whole("n", n, 1)
     lowest = -_DEPTH * math.exp(-(_FLAT**2) / (2 * _WIDTH**2))
     return Function(
         "two-wells", "Two wells", "other", _wells_value, _wells_grad, n=n, bounds=(-2.0, 4.0),
@@ -198,7 +192,7 @@ def pit(n: int = 1) -> Function:
     >>> kind(pit(), x, lam=0.3)
     'artificial'
     """
-    _at_least_one("n", n)
+    whole("n", n, 1)
     return Function(
         "pit", "Pit", "other", _pit_value, _pit_grad, n=n, bounds=(-5.0, 5.0), minima=0.0,
         fmin=math.tanh(-2.0), resize=pit,
@@ -222,7 +216,7 @@ def descend(
     >>> [round(float(x), 3) for x in run.x]
     [2.0]
     """
-    _at_least_one("iters", iters)
+    whole("iters", iters, 1)
     common: dict[str, Any] = {"step": step, "gtol": 1e-6, "trace": "x"}
     if way == "guard":
         return minimize(f, x0, method="cgd", lam=lam, budget=Budget(iters=iters), **common)
@@ -231,9 +225,7 @@ def descend(
             raise ValueError(f"b: expected 1 or more, and less than iters = {iters}; got {b!r}")
         first = minimize(Penalised(f, lam), x0, method="gd", budget=Budget(iters=b), **common)
         return minimize(f, first.x, method="gd", budget=Budget(iters=iters - b), **common)
-    if way not in WAYS:
-        raise ValueError(f"way: expected one of {', '.join(map(repr, WAYS))}; got {way!r}")
-    fun = f if way == "gd" else Penalised(f, lam)
+    fun = f if one_of("way", way, WAYS) == "gd" else Penalised(f, lam)
     return minimize(fun, x0, method="gd", budget=Budget(iters=iters), **common)
 
 

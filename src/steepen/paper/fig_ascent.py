@@ -8,7 +8,6 @@ import numpy as np
 
 from .. import plot
 from .._core.result import Trace
-from .._tools.optional import load
 from ..functions import functions
 from ._claims import Claim, Outcome, Table, readable
 from .egr import Penalised, Stationary, descend, stationary_points
@@ -113,9 +112,7 @@ def _named(text: str, printed: float, found: list[float]) -> Claim:
 
 
 def _draw(points: list[Stationary]) -> Any:
-    figure = load("matplotlib.figure", "a picture", extra="plot").Figure(
-        figsize=(8, 4.6), layout="constrained"
-    )
+    figure = plot.blank(8, 4.6)
     axes = figure.subplots()
     plot.landscape(_LEVY, LAM, INTERVAL, ax=axes)
     g = Penalised(_LEVY, LAM)

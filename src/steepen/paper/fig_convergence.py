@@ -207,9 +207,7 @@ def _ahead(panel: Panel) -> str:
 
 
 def _draw(made: dict[str, Panel], scale: Literal["linear", "log"]) -> Any:
-    figure = load("matplotlib.figure", "a picture", extra="plot").Figure(
-        figsize=(10, 5.6), layout="constrained"
-    )
+    figure = plot.blank(10, 5.6)
     ticker = load("matplotlib.ticker", "a picture", extra="plot")
     for i, (axes, panel) in enumerate(zip(figure.subplots(2, 3).flat, made.values(), strict=True)):
         function = panel.experiment.function

@@ -9,7 +9,6 @@ import numpy as np
 
 from .. import plot, theory
 from .._core.result import Result, Trace
-from .._tools.optional import load
 from ..functions import functions
 from ._claims import Claim, Outcome, Table, readable
 from .egr import (
@@ -306,9 +305,7 @@ def _ends_table(ends: dict[str, dict[Way, Ends]]) -> Table:
 
 
 def _draw(runs: dict[Way, Result], points: list[Stationary]) -> Any:
-    figure = load("matplotlib.figure", "a picture", extra="plot").Figure(
-        figsize=(10, 4.2), layout="constrained"
-    )
+    figure = plot.blank(10, 4.2)
     left, right = figure.subplots(1, 2)
     plot.landscape(_WELLS, LAM, (-0.9, 3.0), ax=left)
     steeper = Penalised(_WELLS, LAM)

@@ -11,7 +11,6 @@ from .. import plot
 from .._core.result import Result, Trace
 from .._minimize import minimize
 from .._oracle.budget import Budget
-from .._tools.optional import load
 from ..functions import Function, functions
 from ._claims import Claim, Outcome, Table, readable
 from .egr import Floats
@@ -204,9 +203,7 @@ _TICKS = {"drop-wave": (0.05, 0.1, 0.2, 0.5), "eggholder": (50, 100, 200)}
 
 
 def _draw(made: dict[str, dict[str, Result]]) -> Any:
-    figure = load("matplotlib.figure", "a picture", extra="plot").Figure(
-        figsize=(10, 3.6), layout="constrained"
-    )
+    figure = plot.blank(10, 3.6)
     for i, (axes, (name, runs)) in enumerate(zip(figure.subplots(1, 3), made.items(), strict=True)):
         function = PANELS[name].function
         plot.convergence(runs, fmin=function.fmin, x_axis="iters", ax=axes)

@@ -10,7 +10,6 @@ from .. import plot
 from .._core.result import Result, Trace
 from .._minimize import minimize
 from .._oracle.budget import Budget
-from .._tools.optional import load
 from ..functions import Function, quadratic
 from ._claims import Claim, Outcome, Table, readable
 from .egr import Floats, Penalised
@@ -126,9 +125,7 @@ def run() -> Outcome:
 
 
 def _draw(made: dict[str, Result]) -> Any:
-    figure = load("matplotlib.figure", "a picture", extra="plot").Figure(
-        figsize=(10, 4.2), layout="constrained"
-    )
+    figure = plot.blank(10, 4.2)
     figure.get_layout_engine().set(w_pad=0.2)
     left, right = figure.add_gridspec(1, 2, width_ratios=[1, 1.25])
     surfaces = figure.add_subplot(left, projection="3d", computed_zorder=False)

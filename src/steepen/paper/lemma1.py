@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from .. import plot, theory
 from .._core.result import Result, Trace
-from .._tools.optional import load
 from ..functions import functions
 from ._claims import Claim, Outcome, Table, readable
 from .egr import Penalised, Stationary, descend, kind, pit, stationary_points
@@ -202,7 +201,7 @@ def _pit_outcome(outcome: Outcome) -> None:
 
 
 def _figure(runs: dict[tuple[str, str], Result], radius: float) -> Any:
-    figure = load("matplotlib.figure", "a picture", extra="plot").Figure((10, 4.2), layout="constrained")
+    figure = plot.blank(10, 4.2)
     titles = {"egr": "GD on g", "guard": "CGD on f, guarded"}
     for (way, title), ax in zip(titles.items(), figure.subplots(1, 2), strict=True):
         paths = {f"from {side}": runs[side, way] for side in ("outside", "inside")}

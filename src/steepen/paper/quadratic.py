@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import theory
+from .. import plot, theory
 from .._core.result import Trace
 from .._minimize import minimize
 from .._oracle.budget import Budget
-from .._tools.optional import load
 from ..functions import Function
 from ..functions import quadratic as quadratic_function
-from ..plot import COLOURS
 from ._claims import Claim, Outcome, Table, readable
 
 __all__ = ["NAME", "SECTION", "TITLE", "best_lam", "measured_rate", "run"]
@@ -194,16 +192,16 @@ def _problem() -> tuple[Function, Floats]:
 
 
 def _figure(measured: list[tuple[float, float]]) -> Any:
-    figure = load("matplotlib.figure", "a picture", extra="plot").Figure((11, 4), layout="constrained")
+    figure = plot.blank(11, 4)
     left, right = figure.subplots(1, 2)
     low, high = SMALLEST, LARGEST
     # beyond −1/(2L) the largest eigenvalue is climbed
     lam = np.sort([*np.linspace(-0.4999 / high, 0.3, 600), best_lam()])
     gd = float(theory.optimal_rate(low, high, 0.0))
-    left.plot(lam, theory.optimal_rate(low, high, lam), color=COLOURS["cgd"], label="CGD, (κ−1)/(κ+1)")
+    left.plot(lam, theory.optimal_rate(low, high, lam), color=plot.COLOURS["cgd"], label="CGD, (κ−1)/(κ+1)")
     inside = np.array([pair for pair in measured if pair[0] <= 0.3])
-    left.plot(*inside.T, "o", color=COLOURS["cgd"], mec="black", label="CGD, measured")
-    left.axhline(gd, color=COLOURS["gd"], ls="--", lw=1.2, label="GD with its best α")
+    left.plot(*inside.T, "o", color=plot.COLOURS["cgd"], mec="black", label="CGD, measured")
+    left.axhline(gd, color=plot.COLOURS["gd"], ls="--", lw=1.2, label="GD with its best α")
     left.axvline(0.0, color="0.7", lw=0.8, zorder=0)
     left.annotate(
         "best λ = −1/(2(l+L))",
@@ -218,20 +216,18 @@ def _figure(measured: list[tuple[float, float]]) -> Any:
     some = np.linspace(0.0, 0.9, 7)
     wide = np.linspace(0.0, 0.96, 400)
     right.plot(
-        wide, theory.contraction(SHORT_STEP, low, high, wide), color=COLOURS["cgd"], label="CGD, formula"
+        wide, theory.contraction(SHORT_STEP, low, high, wide), color=plot.COLOURS["cgd"], label="CGD, formula"
     )
     right.plot(
-        some, [measured_rate(value, SHORT_STEP)[0] for value in some], "o", color=COLOURS["cgd"], mec="black",
-        label="CGD, measured",
+        some, [measured_rate(value, SHORT_STEP)[0] for value in some], "o", color=plot.COLOURS["cgd"],
+        mec="black", label="CGD, measured",
     )  # fmt: skip
-    right.axhline(1 - SHORT_STEP * low, color=COLOURS["gd"], ls="--", lw=1.2, label="GD with the same α")
+    right.axhline(1 - SHORT_STEP * low, color=plot.COLOURS["gd"], ls="--", lw=1.2, label="GD with the same α")
     right.axhline(1.0, color="black", lw=0.8)
     right.set_title(f"α = {SHORT_STEP:g} for every λ", fontsize="medium")
     for ax in (left, right):
         ax.set(xlabel="λ", ylabel="‖eₖ₊₁‖ / ‖eₖ‖")
-        ax.grid(color="0.9", lw=0.6)
-        ax.set_axisbelow(True)
-        ax.spines[["top", "right"]].set_visible(False)
+        plot.tidy(ax)
     left.legend(frameon=False, loc="lower right")
     right.legend(frameon=False, loc="lower left")
     return figure

@@ -10,7 +10,6 @@ import io
 import json
 import platform
 import signal
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +21,7 @@ from typing import Any
 from .. import __version__, plot
 from .._run.progress import item_bar
 from .._tools.check import one_of
-from .._tools.files import write_whole
+from .._tools.files import make_folder, write_whole
 from .._tools.optional import load
 from ._claims import Outcome, Table
 from ._record import Item, Report, plain
@@ -120,14 +119,8 @@ def _folder(out: str | Path, force: bool) -> Path:
         raise ValueError(
             f"out: the folder {str(out)!r} holds something else; name another one, or use force=True"
         )
-    try:
-        for part in _PARTS:
-            (folder / part).mkdir(parents=True, exist_ok=True)
-            tempfile.TemporaryFile(dir=folder / part).close()
-        tempfile.TemporaryFile(dir=folder).close()
-    except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise ValueError(f"out: {str(out)!r} cannot be written: {reason}") from error
+    for part in ("", *_PARTS):
+        make_folder("out", folder / part)
     return folder
 
 

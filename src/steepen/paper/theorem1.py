@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import theory
+from .. import plot, theory
 from .._core.result import Trace
 from .._minimize import minimize
 from .._oracle.budget import Budget
-from .._tools.optional import load
 from ..functions import quadratic
-from ..plot import COLOURS
 from ._claims import Claim, Outcome, Table, readable
 
 __all__ = [
@@ -303,10 +301,10 @@ def _worst_rate(gap: Floats) -> float:
 
 
 def _figure(cases: tuple[Problem, ...], traces: dict[str, Trace]) -> Any:
-    figure = load("matplotlib.figure", "a picture", extra="plot").Figure((12, 3.6), layout="constrained")
+    figure = plot.blank(12, 3.6)
     for problem, ax in zip(cases, figure.subplots(1, len(cases)), strict=True):
         key = problem.title.partition(",")[0].lower().replace(" ", "-")
-        for product, colour in ((0.0, COLOURS["gd"]), (2.0, COLOURS["cgd"])):
+        for product, colour in ((0.0, plot.COLOURS["gd"]), (2.0, plot.COLOURS["cgd"])):
             trace = traces[f"{NAME}-{key}-{product:g}"]
             gap, limit = _gap(problem, trace), _bound(problem, trace, product / (2.0 * problem.L))
             shown = gap > _FLOOR * gap[0]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from steepen.functions._numerics import Array
+from steepen.functions._numerics import Array, points
 
 Evaluate = Callable[[Array], tuple[Any, Array]]
 Residuals = Callable[[Array], tuple[Array, Array]]
@@ -86,18 +86,10 @@ class Problem:
         >>> float(value), grad.tolist()
         (0.0, [0.0, 0.0])
         """
-        x: Array = np.asarray(X)
-        if x.dtype.kind not in "fcbiu":
-            raise TypeError(f"X: expected numbers, got an array of {x.dtype}")
-        if x.shape[-1:] != (self.n,):
-            raise ValueError(
-                f"X: {self.name} expects points with n = {self.n} coordinates, "
-                f"shape (..., {self.n}), got shape {x.shape}"
-            )
-        answer = x.dtype if x.dtype.kind in "fc" else np.dtype(float)
+        x = points("X", X, self.name, self.n)
         with np.errstate(all="ignore"):
             value, grad = self._evaluate(x.T.astype(np.result_type(x, float), copy=False))
-            return value.T.astype(answer, copy=False), grad.T.astype(answer, copy=False)
+            return value.T.astype(x.dtype, copy=False), grad.T.astype(x.dtype, copy=False)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, n={self.n}, fbest={self.fbest:.6g})"

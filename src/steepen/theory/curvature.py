@@ -6,6 +6,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from steepen._tools.check import number, whole
 from steepen.theory._check import Array, finite, vector
 
 __all__ = [
@@ -126,10 +127,8 @@ def _lanczos(hvp: HVP, x: ArrayLike, which: str, tol: float, max_hvp: int, seed:
     """
     point = vector("x", x)
     n = point.size
-    if not 0 < tol < 1:
-        raise ValueError(f"tol: expected a number in (0, 1), got {tol!r}")
-    if max_hvp < 1:
-        raise ValueError(f"max_hvp: expected 1 or more, got {max_hvp!r}")
+    number("tol", tol, "a number between 0 and 1", above=0, below=1)
+    whole("max_hvp", max_hvp, 1)
     basis = np.empty((min(n, max_hvp) + 1, n))
     # The second number keeps the start apart from data drawn with the same seed: were it, say, a
     # row of A, all of Lanczos on AᵀA would stay in the row space and never see the null space.

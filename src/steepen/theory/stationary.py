@@ -7,6 +7,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from steepen._tools.check import number, whole
 from steepen.theory._check import Array, finite, plain, scalar, vector
 from steepen.theory.curvature import HVP
 
@@ -108,8 +109,7 @@ def classify_gradient(
     grad = vector("g", g)
     along = vector("Hg", Hg, grad.size)
     for name, value in (("tol", tol), ("gtol", gtol)):
-        if not value >= 0:
-            raise ValueError(f"{name}: expected 0 or more, got {value!r}")
+        number(name, value, "a number, 0 or more", least=0)
     size = np.linalg.norm(grad)
     if size <= gtol:
         return Stationarity.STATIONARY
@@ -179,8 +179,7 @@ def artificial_points(
     ends = vector("interval", interval, 2)
     if ends[0] >= ends[1]:
         raise ValueError(f"interval: expected (a, b) with a < b, got {interval!r}")
-    if samples < 2:
-        raise ValueError(f"samples: expected 2 or more, got {samples!r}")
+    whole("samples", samples, 2)
     penalty = scalar("lam", lam)
 
     def factor(x: Array) -> Array:
