@@ -347,7 +347,7 @@ def _styled(results: Mapping[str, Run]) -> Iterator[tuple[str, Trace, dict[str, 
 
 
 def _quartiles(trace: Trace, column: str) -> tuple[NDArray[Any], Floats]:
-    """Give the quartiles over the rows of a batch of the f reached with so much spent."""
+    """Return the quartiles over the rows of a batch of the f reached with so much spent."""
     assert trace.length is not None
     rows = [trace.row(b) for b in range(len(trace.length))]
     spent: NDArray[Any] = np.unique(np.concatenate([getattr(row, column) for row in rows]))
@@ -369,7 +369,7 @@ def _paths(label: str, trace: Trace) -> list[Floats]:
 
 
 def _box(fun: Any, paths: list[Floats]) -> Floats:
-    """Give room around the paths, no side under half the other, and not far beyond the function's bounds."""
+    """Return a box around the paths: no side under half the other, none far beyond the function's bounds."""
     x = np.concatenate(paths)
     x = x[np.isfinite(x).all(axis=1)]
     own = getattr(fun, "bounds", None)

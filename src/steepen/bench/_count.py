@@ -57,12 +57,12 @@ class Counter:
         self._g: Any = None
 
     def value(self, x: Array) -> Any:
-        """Give f."""
+        """Return f."""
         self._visit(x)
         return self._f
 
     def grad(self, x: Array) -> Array:
-        """Give ∇f, an array of the caller's own."""
+        """Return ∇f, an array of the caller's own."""
         self._visit(x)
         return self._g.copy()
 

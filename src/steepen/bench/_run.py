@@ -96,7 +96,7 @@ def _check(problems: Sequence[Any], solvers: Sequence[Any]) -> None:
 
 
 def _rows(problem: Problem, runs: Sequence[Run], budget: int, accuracies: tuple[float, ...]) -> list[Row]:
-    """Give the rows of one problem, all with the same f*."""
+    """Return the rows of one problem, all with the same f*."""
     f0 = float(problem(problem.x0))
     lowest = [run.improvements[-1][1] if run.improvements else f0 for run in runs]
     fstar = best_value(f0, problem.fbest, min(lowest), accuracies[-1])

@@ -95,7 +95,7 @@ def profiles(results: Results, suite: str, reference: str = "L-BFGS-B", subject:
 
 
 def _steps(measures: NDArray[np.float64], end: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Give the corners of one solver's profile, from 0 (off a log axis) to the end."""
+    """Return the corners of one solver's profile, from 0 (off a log axis) to the end."""
     at = np.concatenate([[0.0], np.unique(measures[measures <= end]), [end]])
     return at, profile(measures, at)[0]
 
@@ -117,7 +117,7 @@ def _label(axes: Any, solvers: int) -> None:
 
 
 def _styles(names: Sequence[str], subject: str) -> dict[str, dict[str, Any]]:
-    """Give each its own colour and dashes; the subject has the colour of cgd-auto, and a thicker line."""
+    """Return each its own colour and dashes; the subject has the colour of cgd-auto, and a thicker line."""
     styles: dict[str, dict[str, Any]] = {}
     more = 0
     for name in names:

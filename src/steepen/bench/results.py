@@ -140,11 +140,11 @@ class Results:
         return list(dict.fromkeys(row.suite for row in self.rows))
 
     def of(self, suite: str, most: float = math.inf) -> Results:
-        """Give the part of it on the problems of a suite with n ≤ most."""
+        """Return the part of it on the problems of a suite with n ≤ most."""
         return Results([r for r in self.rows if r.suite == suite and r.n <= most], self.accuracies)
 
     def costs(self, accuracy: float) -> NDArray[np.float64]:
-        """Give the evaluations to an accuracy: a row for each problem, a column for each solver."""
+        """Return the evaluations to an accuracy: a row for each problem, a column for each solver."""
         place = self.accuracies.index(accuracy)
         flat = np.array([row.costs[place] for row in self.rows])
         return flat.reshape(-1, len(self.solvers))

@@ -155,7 +155,7 @@ LARGEST: dict[str, int] = {
 
 
 def available() -> list[str]:
-    """Give the solvers that can run here: all, or all but NLopt's where it is not installed.
+    """Return the solvers that can run here: all, or all but NLopt's where it is not installed.
 
     Examples
     --------

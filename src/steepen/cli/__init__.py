@@ -43,7 +43,7 @@ _OPTIONS = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command with these words (by default those of the process), and give its exit code.
+    """Run the command with these words (by default those of the process), and return its exit code.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The commands themselves. Each gives its exit code back to `steepen.cli.main`."""
+"""The commands themselves. Each returns its exit code to `steepen.cli.main`."""
 
 from __future__ import annotations
 
@@ -289,7 +289,7 @@ def _write_csv(path: Path, summaries: Sequence[_tables.Record]) -> None:
 def _progress(
     names: Sequence[str], budget: Budget, quiet: bool
 ) -> Iterator[Callable[[str], Callable[[State], None] | None]]:
-    """Give what makes a callback for each method; it moves a bar, if standard error is a terminal."""
+    """Return what makes a callback for each method; it moves a bar, if standard error is a terminal."""
     console = Console(file=sys.stderr)
     if quiet or not console.is_terminal:
         yield lambda method: None

@@ -134,7 +134,7 @@ def function(name: str, n: int | None) -> Function:
 def problem(
     name: str, n: int | None, x0: str | None, seed: int, starts: int = 1
 ) -> tuple[Function, NDArray[np.float64]]:
-    """Give the function and where to start: the point, or points drawn evenly inside the bounds."""
+    """Return the function and where to start: the point, or points drawn evenly inside the bounds."""
     if x0 is None or x0.strip() == "random":
         fun = function(name, n)
         draws = np.random.default_rng(seed).uniform(*fun.bounds.T, size=(starts, fun.n))

@@ -135,7 +135,7 @@ def summary(fun: Function, result: Result) -> Record:
 
 
 def best(summaries: Sequence[Record]) -> Record:
-    """Give the method with the lowest f, and of these the one with the fewest gradients."""
+    """Return the method with the lowest f, and of these the one with the fewest gradients."""
 
     def rank(item: Record) -> tuple[float, float]:
         gap = item["median"]["gap"]

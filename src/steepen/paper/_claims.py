@@ -1,4 +1,4 @@
-"""What one item of the paper gives: claims held against ours, tables, figures and raw traces."""
+"""What one item of the paper yields: claims beside our numbers, tables, figures and raw traces."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Table:
 
 @dataclass
 class Outcome:
-    """All that an item gives; every name in it starts with the item's name.
+    """Everything an item yields; every name in it starts with the name of the item.
 
     `figures` maps a name to a matplotlib Figure and `captions` to the sentence under it.
 

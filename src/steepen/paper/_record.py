@@ -47,7 +47,7 @@ class Item:
     files: dict[str, str]
 
     def to_json(self) -> dict[str, Any]:
-        """Give the record as JSON knows it."""
+        """Return the record as JSON knows it."""
         return plain(asdict(self))
 
     @classmethod
@@ -64,7 +64,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Report:
-    """What `reproduce` gives: the folder, and the items that were asked for.
+    """What `reproduce` returns: the folder, and the items that were asked for.
 
     Parameters
     ----------

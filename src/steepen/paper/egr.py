@@ -82,13 +82,13 @@ class Penalised:
         return self.f(x) + self.lam * (slope * slope).sum(axis=-1)
 
     def grad(self, x: ArrayLike) -> Floats:
-        """Give ∇f + 2λH∇f."""
+        """Return ∇f + 2λH∇f."""
         slope = self.f.grad(x)
         return theory.penalised_gradient(slope, self.f.hvp(x, slope), self.lam)
 
 
 def stable_step(h: float, lam: float = 0.0) -> float:
-    """Give the step beyond which descent leaves a minimum of curvature h: 2/h on f, 2/(h(1+2λh)) on g.
+    """Return the step beyond which descent leaves a minimum of curvature h: 2/h on f, 2/(h(1+2λh)) on g.
 
     Examples
     --------
@@ -115,7 +115,7 @@ class Minimum(NamedTuple):
 
 
 def minimum_near(f: Function, x: ArrayLike) -> Minimum:
-    """Give the minimum of f that Newton's method finds from x; ValueError if it finds none.
+    """Return the minimum of f that Newton's method finds from x; ValueError if it finds none.
 
     Examples
     --------
@@ -134,7 +134,7 @@ _FLAT, _DEPTH, _WIDTH = 2.0, 1.2, 0.25
 
 
 def _wells(x: Floats) -> tuple[Any, Any]:
-    """Give the place in the wide bowl and the height of the narrow well."""
+    """Return the place in the wide bowl and the height of the narrow well."""
     bowl = x.copy()
     bowl[0] = bowl[0] - _FLAT
     return bowl, _DEPTH * np.exp(-(x * x).sum(axis=0) / (2 * _WIDTH**2))
@@ -151,7 +151,7 @@ def _wells_grad(x: Floats, g: Floats) -> None:
 
 
 def two_wells(n: int = 1) -> Function:
-    """Give a wide bowl around (2, 0, …), the better minimum, with a sharp well dug into its side near 0.
+    """Return a wide bowl around (2, 0, …), the better minimum, with a sharp well dug into its side near 0.
 
     f = ½‖x − (2, 0, …)‖² − 1.2·exp(−‖x‖²/(2·0.25²)).
 
@@ -181,7 +181,7 @@ def _pit_grad(x: Floats, g: Floats) -> None:
 
 
 def pit(n: int = 1) -> Function:
-    """Give a bowl with a pit of radius 2 in the middle: f = ‖x‖²/10 + tanh(‖x‖²/2 − 2).
+    """Return a bowl with a pit of radius 2 in the middle: f = ‖x‖²/10 + tanh(‖x‖²/2 − 2).
 
     At the pit's edge ‖∇f‖ grows, so the penalty is a wall there: outside of it g has a minimum that is no
     stationary point of f.
@@ -268,7 +268,7 @@ class Stationary(NamedTuple):
 
 
 def stationary_points(f: Function, lam: float, interval: tuple[float, float]) -> list[Stationary]:
-    """Give the stationary points of g on an interval, for f of one variable, in increasing order.
+    """Return the stationary points of g on an interval, for f of one variable, in increasing order.
 
     Examples
     --------

@@ -75,7 +75,7 @@ class Experiment:
 
     @property
     def lam_text(self) -> str:
-        """Give λ as the paper prints it."""
+        """Return λ as the paper prints it."""
         return f"L({self.lam.start:g}, {self.lam.end:g})" if isinstance(self.lam, L) else f"{self.lam:g}"
 
     def run(self, method: Literal["gd", "cgd-fd"], trace: Literal[True, "x"] = True) -> Result:

@@ -28,7 +28,7 @@ START = (4.0, 3.0)
 
 
 def f1() -> Function:
-    """Give x₁² + 2x₂².
+    """Return x₁² + 2x₂².
 
     Examples
     --------
@@ -39,7 +39,7 @@ def f1() -> Function:
 
 
 def f2() -> Function:
-    """Give the closed form (1+4λ)x₁² + 2(1+8λ)x₂².
+    """Return the closed form (1+4λ)x₁² + 2(1+8λ)x₂².
 
     Examples
     --------

@@ -38,7 +38,7 @@ SHORT_STEP = 0.01
 
 
 def best_lam() -> float:
-    """Give the λ with the smallest condition number, −1/(2(l + L)).
+    """Return the λ with the smallest condition number, −1/(2(l + L)).
 
     Examples
     --------

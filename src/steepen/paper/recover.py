@@ -37,7 +37,7 @@ _ITERATIONS = 40
 def improvement(
     function: Function, start: ArrayLike, step: float, lam: float = 0.0, r: float | None = None
 ) -> Any:
-    """Give the paper's improvement of the first step, (f₀ − f₁)/f₀ · 100.
+    """Return the paper's improvement of the first step, (f₀ − f₁)/f₀ · 100.
 
     Parameters
     ----------

@@ -134,7 +134,7 @@ def _document(folder: Path) -> dict[str, Any] | None:
 
 
 def _read(folder: Path) -> dict[str, Item]:
-    """Give the items in the folder that need not be run again: whole, and made by this very code."""
+    """Return the items in the folder that need not be run again: whole, and made by this very code."""
     present: dict[str, Item] = {}
     for record in (_document(folder) or {}).get("items", []):
         try:
@@ -156,7 +156,7 @@ def _fingerprint() -> str:
 
 
 def _digest(path: Path) -> str:
-    """Give the SHA-256 of a file, to know it again; nothing if it is missing."""
+    """Return the SHA-256 of a file, to know it again; nothing if it is missing."""
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 

@@ -92,7 +92,7 @@ _NOTES = (
 
 
 def _first_step(trace: Trace) -> float:
-    """Give the paper's improvement, in percent."""
+    """Return the paper's improvement, in percent."""
     return float((trace.f[0] - trace.f[1]) / trace.f[0] * 100)
 
 

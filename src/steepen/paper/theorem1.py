@@ -184,7 +184,7 @@ def logistic(m: int = 60, n: int = 5, ridge: float = 0.1, seed: int = 2) -> Prob
 
 
 def problems() -> tuple[Problem, ...]:
-    """Give a quadratic, least squares, and logistic regression with and without a ridge.
+    """Return a quadratic, least squares, and logistic regression with and without a ridge.
 
     Examples
     --------
