@@ -394,7 +394,7 @@ class Loop:
         kit, c = self.kit, self.carry
         if not kit.any(mask):
             return mask
-        error = self.oracle.error(c.x, c.f, c.g, None if kit.size is None else mask)
+        error = self.oracle.error(c.x, c.f, c.g, c.noise, None if kit.size is None else mask)
         c.error = kit.norm(self.context.free(c.x, c.g, error))
         return mask & kit.negate(c.error <= self.tolerances.g)
 
