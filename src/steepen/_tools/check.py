@@ -1,4 +1,4 @@
-"""Checks of arguments: which one, what was expected, what came."""
+"""Checks of arguments. Every error says which argument, what was expected and what came."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def number(
     above: float = -math.inf,
     below: float = math.inf,
 ) -> None:
-    """Refuse what is not a number in [least, below) and (above, below).
+    """Refuse what is not a finite number with least ≤ value < below and value > above.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def whole(name: str, value: Any, least: int) -> None:
 
 
 def floats(name: str, value: Any, expected: str) -> NDArray[np.float64]:
-    """Turn numbers into float64, or refuse what is not finite and real."""
+    """Return numbers as float64, or refuse what is not finite and real."""
     try:
         array = np.asarray(value)
     except ValueError:  # ragged
@@ -64,7 +64,7 @@ def floats(name: str, value: Any, expected: str) -> NDArray[np.float64]:
 
 
 def rectangle(name: str, value: Any) -> NDArray[np.float64]:
-    """Return two rows (low, high) of finite numbers: a part of the plane."""
+    """Return a box in the plane: two rows (low, high) of finite numbers."""
     expected = "two rows (low, high) of finite numbers"
     box = floats(name, value, expected)
     if box.shape != (2, 2) or not (box[:, 0] < box[:, 1]).all():
@@ -73,7 +73,7 @@ def rectangle(name: str, value: Any) -> NDArray[np.float64]:
 
 
 def one_of(argument: str, name: str, names: Iterable[str], listed: str | None = None) -> str:
-    """Return the name if it is one of these; else say which was meant, or what there is.
+    """Return the name if it is one of these; otherwise suggest the one that was meant.
 
     Examples
     --------

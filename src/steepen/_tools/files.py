@@ -1,4 +1,4 @@
-"""Files are written whole or not at all, and read without trusting what they say of themselves."""
+"""Files are written whole or not at all, and read without trusting what they claim."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def _umask() -> int:
 
 
 def read_arrays(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
-    """Read the arrays of a file that `np.savez` wrote; anything else is an exception of whatever kind.
+    """Read the arrays of a file that `np.savez` wrote; anything else raises an exception of some kind.
 
-    What the file claims is held against its size before anything is allocated: members are stored as they
-    are, as `savez` does, so together they cannot be larger than the file.
+    What the file claims is checked against its size before anything is allocated: `savez` stores members
+    uncompressed, so together they cannot be larger than the file.
     """
     arrays: dict[str, NDArray[Any]] = {}
     with zipfile.ZipFile(path) as archive:

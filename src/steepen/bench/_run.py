@@ -1,4 +1,4 @@
-"""`run`: every solver on every problem, and what they needed."""
+"""`run`: every solver on every problem, and the evaluations that each needed."""
 
 from __future__ import annotations
 

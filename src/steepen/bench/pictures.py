@@ -38,7 +38,7 @@ _WIDEST = 100.0
 
 
 def shown(solvers: Sequence[str], *wanted: str) -> list[str]:
-    """Choose at most eight solvers, as many as a picture bears; first of all those wanted.
+    """Return at most eight solvers, as many as a picture can show; those wanted come first.
 
     Examples
     --------
@@ -52,9 +52,9 @@ def shown(solvers: Sequence[str], *wanted: str) -> list[str]:
 def profiles(results: Results, suite: str, reference: str = "L-BFGS-B", subject: str | None = None) -> Figure:
     """Draw a suite: data profiles above, performance profiles below, a column for each accuracy.
 
-    A data profile tells which share of the problems is solved within so many evaluations for each unknown
-    and one more. A performance profile tells which share is solved within so many times the evaluations of
-    the solver that needs the fewest, of all in the run. Both end in the share solved at all.
+    A data profile shows the share of problems solved within so many times n + 1 evaluations. A performance
+    profile shows the share solved within so many times the evaluations of the best solver of the run. Both
+    end at the share solved at all.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def _label(axes: Any, solvers: int) -> None:
 
 
 def _styles(names: Sequence[str], subject: str) -> dict[str, dict[str, Any]]:
-    """Return each its own colour and dashes; the subject has the colour of cgd-auto, and a thicker line."""
+    """Return colour and dashes for each; the subject gets the colour of cgd-auto and a thicker line."""
     styles: dict[str, dict[str, Any]] = {}
     more = 0
     for name in names:
@@ -135,7 +135,7 @@ def _styles(names: Sequence[str], subject: str) -> dict[str, dict[str, Any]]:
 def save(
     results: Results, folder: str | os.PathLike[str], reference: str = "L-BFGS-B", subject: str | None = None
 ) -> list[Path]:
-    """Write the picture of each suite into a folder that is there, as PNG and SVG.
+    """Write the picture of each suite into an existing folder, as PNG and SVG.
 
     Examples
     --------

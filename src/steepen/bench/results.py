@@ -1,4 +1,4 @@
-"""What comes out of a run: a row for each solver on each problem, and their summary."""
+"""The results of a run: a row for each solver on each problem, and a summary."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Row:
     costs : tuple of float
         The evaluations to each accuracy: `inf` where it was not reached, NaN where the solver was left out.
     f, f0, fstar : float
-        The least value found, that at the start, and the f* of the problem in this run.
+        The lowest value found, the value at the start, and f* of the problem in this run.
     evaluations, budget : int
-        How many were used, and how many there were.
+        How many were used, and how many were allowed.
     seconds, failed, message
-        How long it took, whether it ended by an error, and the last words.
+        How long it took, whether it ended with an exception, and the solver's message.
 
     Examples
     --------
@@ -108,7 +108,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Results:
-    """All rows of a run, in the order of the problems, and of the solvers within.
+    """All rows of a run, ordered by problem and then by solver.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class Results:
         return list(dict.fromkeys(row.suite for row in self.rows))
 
     def of(self, suite: str, most: float = math.inf) -> Results:
-        """Return the part of it on the problems of a suite with n ≤ most."""
+        """Return the rows for the problems of one suite with n ≤ most."""
         return Results([r for r in self.rows if r.suite == suite and r.n <= most], self.accuracies)
 
     def costs(self, accuracy: float) -> NDArray[np.float64]:
@@ -235,7 +235,7 @@ class Results:
     def save(
         self, folder: str | os.PathLike[str], reference: str = "L-BFGS-B", subject: str | None = None
     ) -> None:
-        """Write `results.csv` and `summary.csv` into a folder that is there."""
+        """Write `results.csv` and `summary.csv` into an existing folder."""
         lines = [["" if cell != cell else cell for cell in line] for line in self.summary(reference, subject)]
         for name, text in (("results", self.to_csv()), ("summary", _csv([Line._fields, *lines]))):
             write_whole(Path(folder, f"{name}.csv"), lambda file, text=text: file.write(text.encode()))

@@ -76,11 +76,11 @@ PenaltyOption = Annotated[
         help="Of the cgd methods: squared-l2 (the default), l2, l1, huber, p-norm; also huber(0.5).",
     ),
 ]
-Grads = Annotated[int | None, typer.Option(help="At most so many gradients.")]
-Evals = Annotated[int | None, typer.Option(help="At most so many values of f.")]
-Iters = Annotated[int | None, typer.Option(help="At most so many iterations.")]
-Seconds = Annotated[float | None, typer.Option(help="At most so much time.")]
-Gtol = Annotated[float | None, typer.Option(help="Converged when ‖∇f‖ is no more; 1e-5 by default.")]
+Grads = Annotated[int | None, typer.Option(help="At most this many gradients.")]
+Evals = Annotated[int | None, typer.Option(help="At most this many values of f.")]
+Iters = Annotated[int | None, typer.Option(help="At most this many iterations.")]
+Seconds = Annotated[float | None, typer.Option(help="At most this much time.")]
+Gtol = Annotated[float | None, typer.Option(help="Converged once ‖∇f‖ is at most this; 1e-5 by default.")]
 PlotFile = Annotated[Path | None, typer.Option("--plot", help="Draw the run: .png, .svg or .pdf.")]
 
 
@@ -99,11 +99,11 @@ def _start(  # pyright: ignore[reportUnusedFunction]
 
 @app.command()
 def functions(
-    name: Annotated[str | None, typer.Argument(help="Tell all about this one.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Describe this one.")] = None,
     n: Dimension = None,
     as_json: AsJson = False,
 ) -> int:
-    """List the test functions, or tell all about one."""
+    """List the test functions, or describe one."""
     if name is None:
         if n is not None:
             raise ValueError("--n: give the name of a function with it")
@@ -177,18 +177,18 @@ def run(
 @app.command(epilog=EXIT_CODES)
 def compare(
     name: Name,
-    methods: Annotated[str, typer.Option(help="Names with commas between.")] = "gd,cgd-fd,cgd-auto",
+    methods: Annotated[str, typer.Option(help="Names, separated by commas.")] = "gd,cgd-fd,cgd-auto",
     n: Dimension = None,
     x0: Start = None,
     seed: Seed = 0,
-    starts: Annotated[int, typer.Option(min=1, help="So many random starts, all as one batch.")] = 1,
+    starts: Annotated[int, typer.Option(min=1, help="This many random starts, as one batch.")] = 1,
     step: StepOption = None,
     lam: Lam = None,
     r: Probe = None,
     b: Until = None,
     penalty: PenaltyOption = None,
     grads: Annotated[
-        int | None, typer.Option(help="At most so many gradients; 40 if there is no limit.")
+        int | None, typer.Option(help="At most this many gradients; 40 if no limit is given.")
     ] = None,
     evals: Evals = None,
     iters: Iters = None,
@@ -255,7 +255,7 @@ def _budget(grads: int | None, evals: int | None, iters: int | None, seconds: fl
 
 
 def _check_files(plot_file: Path | None, *others: tuple[str, Path | None, Sequence[str]]) -> None:
-    """Find out before the run whether its files can be written."""
+    """Check before the run that its files can be written."""
     for option, path, suffixes in (("--plot", plot_file, plot.SUFFIXES), *others):
         _options.target(option, path, suffixes)
     if plot_file is not None:
@@ -272,7 +272,7 @@ def _exit_code(runs: dict[str, list[_tables.Record]], limited: bool) -> int:
 
 
 def _write_csv(path: Path, summaries: Sequence[_tables.Record]) -> None:
-    """Write a line for each run, with a start number, and x last."""
+    """Write a line for each run, with the number of its start, and x last."""
     lines: list[_tables.Record] = []
     for item in summaries:
         for i, run in enumerate(item["runs"]):
@@ -289,7 +289,7 @@ def _write_csv(path: Path, summaries: Sequence[_tables.Record]) -> None:
 def _progress(
     names: Sequence[str], budget: Budget, quiet: bool
 ) -> Iterator[Callable[[str], Callable[[State], None] | None]]:
-    """Return what makes a callback for each method; it moves a bar, if standard error is a terminal."""
+    """Yield a function that returns the callback for a method: it moves a bar, if stderr is a terminal."""
     console = Console(file=sys.stderr)
     if quiet or not console.is_terminal:
         yield lambda method: None

@@ -1,4 +1,4 @@
-"""What the words on the command line mean: strict, by hand, with the option's name in every error."""
+"""Parse what is written on the command line, strictly, with the option's name in every error."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def parsed(text: str) -> float | None:
 
 
 def call(text: str) -> tuple[str, tuple[float, ...]]:
-    """Read a name with numbers, such as L(0.01, 0.1); without a name if it is not one."""
+    """Read a name with numbers, such as L(0.01, 0.1); the name is empty if that fails."""
     match = _CALL.fullmatch(text)
     if match is None:
         return "", ()
@@ -78,7 +78,7 @@ def step_or_lam(option: str, text: str | None) -> Any:
 
 
 def check_spread(options: dict[str, Any], budget: Budget | None) -> None:
-    """Refuse a schedule that has no number of iterations to spread its values over."""
+    """Refuse a schedule if there is no number of iterations to spread its values over."""
     if budget is None or budget.total is not None:
         return
     for name, value in options.items():
@@ -103,7 +103,7 @@ def penalty(text: str | None) -> Penalty | None:
 
 
 def methods(text: str) -> list[str]:
-    """Read --methods: names with commas between."""
+    """Read --methods: names separated by commas."""
     names = [one_of("--methods", name.strip(), METHODS) for name in text.split(",")]
     for i, name in enumerate(names):
         if name in names[:i]:
@@ -112,7 +112,7 @@ def methods(text: str) -> list[str]:
 
 
 def applicable(method: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what the method has no use for: λ where there is no penalty, r where there is no probe."""
+    """Leave out what the method does not use: λ without a penalty, r without a probe."""
     direction = METHODS[method]
     useless = set[str]() if direction.penalised else {"lam", "penalty", "b"}
     if not (isinstance(direction, CGD) and direction.curvature == "difference"):
@@ -121,7 +121,7 @@ def applicable(method: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def function(name: str, n: int | None) -> Function:
-    """Look a test function up, in the dimension asked for."""
+    """Return a test function, in the dimension asked for."""
     found = functions[one_of("FUNCTION", name, functions, "see `steepen functions`")]
     if n is None:
         return found
@@ -134,7 +134,7 @@ def function(name: str, n: int | None) -> Function:
 def problem(
     name: str, n: int | None, x0: str | None, seed: int, starts: int = 1
 ) -> tuple[Function, NDArray[np.float64]]:
-    """Return the function and where to start: the point, or points drawn evenly inside the bounds."""
+    """Return the function and its start: the point given, or points drawn uniformly inside the bounds."""
     if x0 is None or x0.strip() == "random":
         fun = function(name, n)
         draws = np.random.default_rng(seed).uniform(*fun.bounds.T, size=(starts, fun.n))
@@ -167,5 +167,5 @@ def target(option: str, path: Path | None, suffixes: Iterable[str] = ()) -> Path
 
 
 def words(text: str) -> list[str]:
-    """Take a list apart at its commas."""
+    """Split a list at its commas."""
     return [word.strip() for word in text.split(",") if word.strip()]

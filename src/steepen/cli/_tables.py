@@ -21,7 +21,7 @@ Record = dict[str, Any]
 
 
 class Column(NamedTuple):
-    """One column of a table: numbers stand to the right, words to the left."""
+    """One column of a table: numbers are aligned to the right, words to the left."""
 
     title: str
     cells: Sequence[str]
@@ -33,7 +33,7 @@ class Column(NamedTuple):
         return max(map(len, (self.title, *self.cells)))
 
     def fit(self, text: str) -> str:
-        """Fill a cell with blanks."""
+        """Pad a cell to the width of the column."""
         return text.rjust(self.width) if self.right else text.ljust(self.width)
 
 
@@ -42,7 +42,7 @@ def _width(columns: Sequence[Column]) -> int:
 
 
 class Page:
-    """Standard output, as wide as the terminal, or without limit where it is not one."""
+    """Standard output: as wide as the terminal, or of unlimited width if it is not one."""
 
     def __init__(self) -> None:
         self._console = Console(highlight=False, markup=False, emoji=False)
@@ -61,9 +61,9 @@ class Page:
     def table(
         self, columns: Sequence[Column], styles: Sequence[str] = (), groups: Sequence[str] = ()
     ) -> None:
-        """Write columns; those that do not fit follow below, beside the first one again.
+        """Write columns; those that do not fit follow below, beside the first one repeated.
 
-        `styles` and `groups` have one entry a row; where the group changes its name stands above.
+        `styles` and `groups` have one entry per row; the name of a group is written above its first row.
         """
         key, block, rest = columns[0], [columns[0]], list(columns[1:])
         # the second one is taken in any case, and wrapped by a terminal that has no room for it
@@ -80,7 +80,7 @@ class Page:
             self.table([key, *rest], styles, groups)
 
     def pairs(self, items: Sequence[tuple[str, str]]) -> None:
-        """Write names and values, one a line."""
+        """Write names and values, one per line."""
         indent = max(len(name) for name, _ in items) + 2
         for name, value in items:
             room = max(self.width - indent, 20)
@@ -91,7 +91,7 @@ class Page:
 
 
 def record(fun: Function, result: Result) -> Record:
-    """Put together what is reported of a single run; ∇f at the end is evaluated here, and counted nowhere."""
+    """Return what is reported of a single run; ∇f at its end is evaluated here and not counted."""
     x = np.asarray(result.x)
     with np.errstate(all="ignore"):
         gnorm = float(np.linalg.norm(fun.grad(x)))
@@ -124,7 +124,7 @@ MEDIANS = ("fun", "gap", "gnorm", "distance", "first_step", "nit", "nfev", "njev
 
 
 def summary(fun: Function, result: Result) -> Record:
-    """Put together what `compare` reports of a method: medians over its starts, and each run."""
+    """Return what `compare` reports of a method: medians over its starts, and each run."""
     batch = np.ndim(result.status) > 0
     rows = [result.row(b) for b in range(len(result.status))] if batch else [result]
     runs = [record(fun, row) for row in rows]
@@ -135,7 +135,7 @@ def summary(fun: Function, result: Result) -> Record:
 
 
 def best(summaries: Sequence[Record]) -> Record:
-    """Return the method with the lowest f, and of these the one with the fewest gradients."""
+    """Return the method with the lowest f; in a tie, the one with the fewest gradients."""
 
     def rank(item: Record) -> tuple[float, float]:
         gap = item["median"]["gap"]
@@ -172,7 +172,7 @@ def show_run(page: Page, fun: Function, x0: ArrayLike, result: Result, run: Reco
 def show_comparison(
     page: Page, fun: Function, x0: np.ndarray[Any, Any], summaries: Sequence[Record], limits: str
 ) -> None:
-    """Write one row a method, the best marked."""
+    """Write one row per method, with the best marked."""
     start = f"from {point(x0)}" if x0.ndim == 1 else f"medians over {len(x0)} random starts"
     page.note(f"{fun.title}, n = {fun.n}, {start}, {limits}", "bold")
     winner = best(summaries)
@@ -226,7 +226,7 @@ def show_functions(page: Page, all_functions: Sequence[Function]) -> None:
 
 
 def show_function(page: Page, fun: Function) -> None:
-    """Write all about one test function."""
+    """Describe one test function."""
     page.line(f"{fun.title} ({fun.name}), {fun.group}", "bold")
     minimisers = [point(x, 17) for x in fun.minima]
     page.pairs(
@@ -241,7 +241,7 @@ def show_function(page: Page, fun: Function) -> None:
 
 
 def short(value: float, digits: int = 3) -> str:
-    """Write a number to so many digits; a dash where there is none.
+    """Write a number to this many digits; a dash stands for NaN.
 
     Examples
     --------
@@ -312,7 +312,7 @@ def count(number: int, noun: str) -> str:
 
 
 def failures(runs: Sequence[Record], limited: bool) -> list[str]:
-    """Say how runs failed; a spent budget is a failure only if nobody asked for it."""
+    """Return how runs failed; a spent budget is a failure only if nobody set it."""
     statuses = sorted({Status[run["status"]] for run in runs})
     sentences = [status.message for status in statuses if status >= Status.INTERRUPTED]
     if Status.MAX_ITERATIONS in statuses and not limited:

@@ -84,7 +84,7 @@ def show(report: Report) -> None:
 
 
 def _show_to_people(console: Console, items: Sequence[Item]) -> None:
-    """Write claims beside their verdicts; both figures follow, on a line of their own if there is no room."""
+    """Write each claim beside its verdict; both figures follow, on a line of their own if they do not fit."""
     room = console.width - len("known slip") - 2
     for item in items:
         table = Table.grid(padding=(0, 2, 0, 0))
@@ -100,7 +100,7 @@ def _show_to_people(console: Console, items: Sequence[Item]) -> None:
 
 
 def _write_lines(items: Sequence[Item]) -> None:
-    """Write one whole line a claim, in columns, for whatever reads them."""
+    """Write one line per claim, in columns, for other programs to read."""
     rows = [(c.text, c.paper, c.ours, verdict(c)) for item in items for c in item.claims]
     head = ("claim", "paper", "ours", "verdict")
     widths = [max(map(len, cells)) for cells in zip(head, *rows, strict=True)]

@@ -9,7 +9,7 @@ from .._core.result import Trace
 
 
 def readable(value: float, form: str = ".4g") -> str:
-    """Write a number to be read, with a minus sign that is one.
+    """Write a number for a reader, with a proper minus sign.
 
     Examples
     --------

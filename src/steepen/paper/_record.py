@@ -1,4 +1,4 @@
-"""What is kept of an item that was run: enough to write the page without running it again."""
+"""The record of an item that was run: enough to write the page without running it again."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _LEVY = functions["levy"].at(n=1)
 
 
 def run() -> Outcome:
-    """Draw the figure and hold its claims against our numbers.
+    """Draw the figure and compare its claims with our numbers.
 
     Examples
     --------

@@ -42,7 +42,7 @@ class Panel(NamedTuple):
         return [c for c in range(2, T + 1) if self.cgd_fd[c] > self.gd[c] + margin]
 
     def flat(self, curve: Floats) -> int:
-        """Return the count at which nine tenths of a curve's whole fall are done."""
+        """Return the count at which nine tenths of a curve's total decrease are done."""
         return int(np.argmax(curve - curve[-1] <= 0.1 * (curve[0] - curve[-1])))
 
 
@@ -68,7 +68,7 @@ def _reached(run: Result, experiment: Experiment) -> Floats:
 
 
 def run() -> Outcome:
-    """Draw the six panels and hold what the paper says of each against our runs.
+    """Draw the six panels and compare what the paper says of each with our runs.
 
     Examples
     --------

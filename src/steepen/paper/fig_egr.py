@@ -50,7 +50,7 @@ _LEVY = functions["levy"].at(n=1)
 
 
 def run() -> Outcome:
-    """Draw both panels, and hold the paper's reading of EGR against our numbers.
+    """Draw both panels, and compare the paper's reading of EGR with our numbers.
 
     Examples
     --------

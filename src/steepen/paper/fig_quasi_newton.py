@@ -71,7 +71,7 @@ PANELS = {
 
 
 def run() -> Outcome:
-    """Draw the three panels and hold what the paper says of each against our runs.
+    """Draw the three panels and compare what the paper says of each with our runs.
 
     Examples
     --------

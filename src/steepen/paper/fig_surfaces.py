@@ -66,7 +66,7 @@ def runs() -> dict[str, Result]:
 
 
 def run() -> Outcome:
-    """Draw the figure and hold its claims against our runs.
+    """Draw the figure and compare its claims with our runs.
 
     Examples
     --------

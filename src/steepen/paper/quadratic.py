@@ -56,7 +56,7 @@ def measured_rate(lam: float, step: float, iterations: int = 400) -> tuple[float
     lam, step : float
         λ and α.
     iterations : int
-        Most steps to take; the run is over when the error is 1e-8 of the first.
+        The most steps to take; the run ends when the error is 1e-8 of the first.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def measured_rate(lam: float, step: float, iterations: int = 400) -> tuple[float
 
 
 def run() -> Outcome:
-    """Measure the rate of CGD on a quadratic for several λ, and hold it against the formulas.
+    """Measure the rate of CGD on a quadratic for several λ, and compare it with the formulas.
 
     Examples
     --------

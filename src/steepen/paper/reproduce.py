@@ -49,19 +49,19 @@ def reproduce(
 ) -> Report:
     """Run the paper again and write a page about it.
 
-    In the folder are then `report.html` (the page, with the pictures inside), `results.json` (versions,
+    The folder then holds `report.html` (the page, with the pictures inside), `results.json` (versions,
     settings, claims, tables), `figures/` (PNG and SVG), `tables/` (CSV) and `traces/` (CSV). The page is
-    written after every item, so an interrupted run leaves one of what was done. Items that the same code with
-    the same versions has already made there are kept.
+    written after every item, so an interrupted run leaves a page of what was done. Items that the same code
+    and versions have already made in this folder are kept.
 
     Parameters
     ----------
     out : path
-        The folder; it is made if it is missing.
+        The folder; it is created if missing.
     only : str or sequence of str, optional
-        The items to run, from `ITEMS`; a string may name several with commas between. By default all.
+        The items to run, from `ITEMS`; a string may name several, separated by commas. By default all.
     force : bool
-        Redo what is there, and write even into a folder that holds something else.
+        Redo existing items, and write even into a folder that holds something else.
     progress : bool
         Show a progress bar, if standard error is a terminal.
 
@@ -109,7 +109,7 @@ def _names(only: str | Sequence[str] | None) -> list[str]:
 
 
 def _folder(out: str | Path, force: bool) -> Path:
-    """Make the folder, or find out before any work why it cannot be used."""
+    """Create the folder, or find out before any work why it cannot be used."""
     folder = Path(out)
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"out: expected a folder, but {str(out)!r} is a file")
@@ -125,7 +125,7 @@ def _folder(out: str | Path, force: bool) -> Path:
 
 
 def _document(folder: Path) -> dict[str, Any] | None:
-    """Read results.json; None if it is missing, or not by us."""
+    """Return results.json; None if it is missing or not ours."""
     try:
         document = json.loads((folder / "results.json").read_text("utf-8"))
         return document if document["made_by"] == _MADE_BY else None
@@ -134,7 +134,7 @@ def _document(folder: Path) -> dict[str, Any] | None:
 
 
 def _read(folder: Path) -> dict[str, Item]:
-    """Return the items in the folder that need not be run again: whole, and made by this very code."""
+    """Return the items in the folder that need not be run again: complete, and made by the same code."""
     present: dict[str, Item] = {}
     for record in (_document(folder) or {}).get("items", []):
         try:
@@ -151,12 +151,12 @@ def _read(folder: Path) -> dict[str, Item]:
 
 
 def _fingerprint() -> str:
-    """Tell code from other code: all of the library, and the versions under it."""
+    """Return a hash of the library's code and of the versions it runs on."""
     return hashlib.sha256(_library() + json.dumps(_versions()).encode()).hexdigest()
 
 
 def _digest(path: Path) -> str:
-    """Return the SHA-256 of a file, to know it again; nothing if it is missing."""
+    """Return the SHA-256 of a file; an empty string if it is missing."""
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
@@ -236,7 +236,7 @@ def _csv(table: Table) -> str:
 
 
 class _Stopped(BaseException):
-    """Ctrl-C by another name: `minimize` would turn a KeyboardInterrupt into a result, and the item go on."""
+    """Means Ctrl-C: `minimize` would turn a KeyboardInterrupt into a result, and the item would go on."""
 
 
 @contextmanager

@@ -125,7 +125,7 @@ def _spectrum() -> str:
 
 
 def _recoveries() -> Iterator[tuple[Any, ...]]:
-    """Recover every setting, as a reader would."""
+    """Recover every setting from the printed numbers, as a reader would."""
 
     def line(
         row: Experiment, unknown: str, where: str, r: str, found: Floats, ours: Floats | None

@@ -195,7 +195,7 @@ def problems() -> tuple[Problem, ...]:
 
 
 def run() -> Outcome:
-    """Run CGD at Theorem 1's step and at steps inside its interval, and hold both against it.
+    """Run CGD at Theorem 1's step and at steps inside its interval, and check the theorem on both.
 
     Examples
     --------
