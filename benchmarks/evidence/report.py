@@ -82,7 +82,7 @@ def rows(done: Records, task: str) -> list[list[str]]:
         ]
         if not row:
             if failed:
-                table.append([_name(method, spec), *["failed"] + [""] * 8])
+                table.append([_name(method, spec), *["failed"] + [""] * 7])
             continue
         first = next(iter(row.values()))
         knob = f"{first['strength']:g}" if first["strength"] else "–"
@@ -94,7 +94,7 @@ def rows(done: Records, task: str) -> list[list[str]]:
             cell([r["loss"] for r in row.values()], ".3f"),
             "–" if method == "base" else cell(gaps(row, base, "accuracy", 100), "+.2f"),
             "–" if method == "base" else cell(gaps(row, base, "loss", 1), "+.3f"),
-            f"{first['epochs']:.1f}", timed, cell(sharp, ".3g"),
+            timed, cell(sharp, ".3g"),
         ])  # fmt: skip
     return table
 
@@ -105,24 +105,54 @@ def _name(method: str, spec: Any) -> str:
 
 HEAD = [
     "", "lr, weight decay, strength", "seeds", "accuracy %", "test loss", "accuracy less the base's",
-    "loss less the base's", "gradient-epochs", "seconds", "sharpness",
+    "loss less the base's", "seconds over the base's", "largest eigenvalue",
 ]  # fmt: skip
+TITLES = {
+    "cifar100-resnet": "CIFAR-100, ResNet-18",
+    "cifar10-resnet": "CIFAR-10, ResNet-18",
+    "cifar100-vit": "CIFAR-100, a small ViT under AdamW",
+    "characters": "Characters, a small transformer under AdamW",
+    "mnist1d-mlp": "MNIST-1D, perceptron",
+    "mnist1d-cnn": "MNIST-1D, convolutions",
+    "fashion4k-mlp": "Fashion-MNIST, 4 000 examples, perceptron",
+    "fashion4k-cnn": "Fashion-MNIST, 4 000 examples, convolutions",
+    "fashion-mlp": "Fashion-MNIST, 60 000 examples, perceptron",
+    "fashion-cnn": "Fashion-MNIST, 60 000 examples, convolutions",
+}
+SHORT = ("base", "sam", "sam-late", "share16-late", "auto")
+
+
+def markdown(lines: list[list[str]]) -> str:
+    return "\n".join(f"| {' | '.join(line)} |" for line in [lines[0], ["---"] * len(lines[0]), *lines[1:]])
+
+
+def overview(done: Records) -> str:
+    """Return one line a task: accuracy and test loss of the rows that matter most."""
+    lines = [["", "base", "SAM throughout", "SAM, last quarter", "share 1/16, last half", "automatic"]]
+    for task, title in TITLES.items():
+        if not finals(done, task, "base"):
+            continue
+        line = [title]
+        for method in SHORT:
+            row = [r for r in finals(done, task, method).values() if r["loss"] is not None]
+            accuracy, loss = (mean_and_error([r[key] for r in row])[0] for key in ("accuracy", "loss"))
+            line.append(f"{100 * accuracy:.2f} / {loss:.3f}" if row else "–")
+        lines.append(line)
+    return markdown(lines)
 
 
 def tables(done: Records) -> str:
     parts: list[str] = []
-    for task, spec in SPECS.items():
-        table = rows(done, task)
+    for task, title in TITLES.items():
+        spec, table = SPECS[task], rows(done, task)
         if not table:
             continue
         trials = len(spec.lr) ** 2
-        seeds = f" of {spec.tuning_seeds} seeds" if spec.tuning_seeds > 1 else ""
+        seeds = f" with {spec.tuning_seeds} seeds" if spec.tuning_seeds > 1 else ""
         parts.append(
-            f"### {task}\n\n{trials} trials{seeds} of {spec.tuning:.3g} gradient-epochs for every row; "
-            f"then runs of {spec.epochs:.3g}.\n"
+            f"### {title}\n`{task}`: {trials} trials{seeds} of {spec.tuning:.3g} gradient-epochs for every row, "
+            f"then runs of {spec.epochs:.3g}.\n\n{markdown([HEAD, *table])}\n"
         )
-        lines = [HEAD, ["---"] * len(HEAD), *table]
-        parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n")
     return "\n".join(parts)
 
 
@@ -194,13 +224,14 @@ def main() -> None:
     parser.add_argument("runs", type=Path, nargs="?", default=Path(__file__).with_name("runs.jsonl"))
     parser.add_argument("--picture", type=Path)
     parser.add_argument("--task", default="cifar100-resnet")
+    parser.add_argument("--overview", action="store_true", help="one line a task")
     parser.add_argument("--chosen", action="store_true", help="the best trials so far")
     given = parser.parse_args()
     done = read(given.runs)
     if given.picture:
         picture(done, given.task, given.picture)
     else:
-        print(chosen(done) if given.chosen else tables(done))
+        print((chosen if given.chosen else overview if given.overview else tables)(done))
 
 
 if __name__ == "__main__":
