@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-GRADS, BATCH, SHARE, FLOOR = 4000, 100, 6, 0.02
+GRADS, BATCH, FLOOR = 4000, 100, 0.02
 RULES = [
     "sgd", "smooth:0.1",  # label smoothing
     "rho:0.2", "rho:0.6",  # fixed
@@ -72,10 +72,10 @@ def inner(a: Any, b: Any) -> Tensor:
 class Rule:
     """What a rule knows; all are one number a seed."""
 
-    def __init__(self, text: str, seeds: int, examples: int) -> None:
+    def __init__(self, text: str, seeds: int, examples: int, share: int) -> None:
         self.name, *numbers = text.split(":")
         self.numbers = [float(one) for one in numbers]
-        self.examples = examples
+        self.examples, self.share = examples, share
         self.rho = torch.full((seeds,), self.numbers[0] if self.name == "rho" else 0.05)
         self.gap = torch.zeros(seeds)
         self.reports = 0
@@ -114,7 +114,7 @@ class Rule:
         slope = self.rho * gd / gb  # ⟨s, d⟩
         curve = (2 * (own - fb - self.rho * gb) / self.rho**2).clamp(min=1e-6)
         # ‖g_b‖² = ‖g‖² + tr(C)/b, and ⟨g_b, g_B⟩ = ‖g‖² + tr(C)/B, as b is a part of B
-        noise = (gb * gb - gd + self.rho * gb * curve).clamp(min=0) / (1 / SHARE - 1 / BATCH)
+        noise = (gb * gb - gd + self.rho * gb * curve).clamp(min=0) / (1 / self.share - 1 / BATCH)
         noise, curve = self.mean("noise", noise), self.mean("curve", curve)
         self.means["takeuchi"] = noise / (self.examples * curve)
         if "slope" in self.name or self.name.startswith(("fall", "noise")):
@@ -133,7 +133,7 @@ class Rule:
         self.rho = (self.rho * (0.02 * move).exp()).clamp(1e-4, 10)
 
 
-def run(text: str, data: tuple[Tensor, Tensor, Tensor, Tensor], seeds: int, lr: float, decay: float) -> Any:
+def run(text: str, data: Any, seeds: int, lr: float, decay: float, share: int) -> Any:
     x, y, xt, yt = data
     name = text.split(":")[0]
     aside = (200 if len(x) <= 4000 else len(x) // 50) * name.startswith("gap")
@@ -141,7 +141,7 @@ def run(text: str, data: tuple[Tensor, Tensor, Tensor, Tensor], seeds: int, lr: 
     n = len(x) - aside
     ws = weights(x.shape[1], seeds)
     buffers = [torch.zeros_like(w) for w in ws]
-    rule = Rule(text, seeds, n)
+    rule = Rule(text, seeds, n, share)
     draws = [torch.Generator().manual_seed(1000 + s) for s in range(seeds)]
     held = torch.stack([torch.randperm(len(x), generator=g) for g in draws])
     gauge, rows = held[:, :aside], held[:, aside:]
@@ -168,7 +168,7 @@ def run(text: str, data: tuple[Tensor, Tensor, Tensor, Tensor], seeds: int, lr: 
         on = target >= (0 if name in ("rho", "cosine", "noise") else FLOOR)
         on &= target > 0
         if on.any():
-            fb = losses(ws, xb[:, :SHARE], yb[:, :SHARE])[0].mean(1)
+            fb = losses(ws, xb[:, :share], yb[:, :share])[0].mean(1)
             gb = torch.autograd.grad(fb.sum(), ws)
             size = inner(gb, gb).sqrt()
             rule.mean("train", fb.detach())
@@ -178,7 +178,7 @@ def run(text: str, data: tuple[Tensor, Tensor, Tensor, Tensor], seeds: int, lr: 
                 for w, g in zip(ws, gb, strict=True):
                     w.add_(c * g)
             each, _ = losses(ws, xb, yb)
-            fplus, own = each.mean(1), each[:, :SHARE].mean(1).detach()
+            fplus, own = each.mean(1), each[:, :share].mean(1).detach()
             d = torch.autograd.grad(fplus.sum(), ws)
             with torch.no_grad():
                 for w, o in zip(ws, old, strict=True):
@@ -197,7 +197,7 @@ def run(text: str, data: tuple[Tensor, Tensor, Tensor, Tensor], seeds: int, lr: 
                 b.mul_(0.9).add_(g + decay * w)
                 w.sub_(rate * b)
         live = (t < 1).float()
-        spent += live * (1 + on.float() * SHARE / BATCH)
+        spent += live * (1 + on.float() * share / BATCH)
         probed += live * on.float()
         step += 1
     with torch.no_grad():
@@ -217,15 +217,16 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--lr", type=float, default=0.1)
     parser.add_argument("--decay", type=float, default=1e-3)
+    parser.add_argument("--share", type=int, default=6, help="examples of the probe, of a batch of 100")
     parser.add_argument("--history", action="store_true")
     parser.add_argument("--rules", nargs="+", default=RULES)
     given = parser.parse_args()
     torch.set_num_threads(1)
     data, base = load(given.task, given.data), None
-    print(f"{given.task}, {given.seeds} seeds, lr {given.lr}, weight decay {given.decay}", flush=True)
+    print(f"{given.task}, {given.seeds} seeds, {given.lr=}, {given.decay=}, {given.share=}", flush=True)
     for text in given.rules:
         begun = time.perf_counter()
-        accuracy, loss, on, rho, history = run(text, data, given.seeds, given.lr, given.decay)
+        accuracy, loss, on, rho, history = run(text, data, given.seeds, given.lr, given.decay, given.share)
         base = base or (accuracy, loss)
 
         def paired(one: Tensor, other: Tensor, digits: int) -> str:

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.amp import GradScaler
 from torch.optim import SGD, AdamW
@@ -107,11 +109,19 @@ def test_the_length_is_calm_under_noise_as_large_as_the_rise(name: str) -> None:
     assert settled.log().mean().abs() < 0.1
 
 
-def test_a_step_changes_the_length_by_two_per_cent_at_most() -> None:
-    gains, _ = simulate(lambda c: 1e6 * c, 0.1, 50)
-    ratios = torch.tensor([1.0, *gains], dtype=torch.float64).log().diff()
-    assert (ratios.abs() <= 0.02 * (1 + 1e-6)).all()
-    assert ratios[0] == pytest.approx(-0.02)
+FINITE = st.floats(-1e6, 1e6)
+
+
+@given(gain=st.floats(1e-3, 1e3), mean=FINITE | st.just(math.nan), rise=FINITE, target=st.floats(1e-3, 1e3))
+def test_the_length_goes_towards_the_target_by_two_per_cent_at_most(
+    gain: float, mean: float, rise: float, target: float
+) -> None:
+    numbers = (torch.tensor(one, dtype=torch.float64) for one in (gain, mean, rise, target))
+    new, seen = (one.item() for one in steered(*numbers))
+    assert abs(math.log(new / gain)) <= 0.02 * (1 + 1e-9)
+    assert (new >= gain) == (seen <= target) or new == gain
+    low, high = sorted((rise, rise if math.isnan(mean) else mean))
+    assert low - 1e-9 * abs(low) <= seen <= high + 1e-9 * abs(high)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])

@@ -53,12 +53,14 @@ _ELSEWHERE = {  # what others call it
 
 
 def rule_of(strength: object, gauge: object, probe: object, given: dict[str, Any]) -> ByGap | None:
-    """Return the rule that sets the strength, or None where that is `given`; it is the default."""
+    """Return the rule that sets the strength, which is the default; None where a strength is given."""
     named = [name for name in ("lam", "nu", "r", "rho") if given.get(name) is not None]
-    named += ["probe"] * (probe is not None and not isinstance(probe, Probe))
-    named += ["probe"] * (isinstance(probe, Probe) and (bool(probe.lengths) or probe.along == "momentum"))
-    named += ["mode"] * (given["mode"] == "exact")
-    if strength is not None and not (strength == "auto" or isinstance(strength, ByGap)):
+    open_ = isinstance(probe, Probe) and not probe.lengths and probe.along == "gradient"
+    if probe is not None and not open_:
+        named.append("probe")
+    if given["mode"] == "exact":
+        named.append("mode")
+    if not (strength is None or strength == "auto" or isinstance(strength, ByGap)):
         raise TypeError(
             f"strength: expected 'auto' or a ByGap, got {strength!r}; a number is lam=, rho= or probe="
         )
@@ -68,9 +70,7 @@ def rule_of(strength: object, gauge: object, probe: object, given: dict[str, Any
         raise ValueError(f"gauge: it is read where strength='auto', and here {named[0]}= is given")
     if gauge is not None and not callable(gauge):
         raise TypeError(f"gauge: expected a callable that returns the loss on held-out data, got {gauge!r}")
-    if named:
-        return None
-    return strength if isinstance(strength, ByGap) else ByGap()
+    return None if named else strength if isinstance(strength, ByGap) else ByGap()
 
 
 def sort(

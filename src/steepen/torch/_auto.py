@@ -15,6 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 from .._tools.check import is_number, number, whole
 from ..schedules import L, Schedule, ScheduleLike
 from ._family import schedule_of
+from ._launch import Word
 
 __all__ = ["SHARE", "START", "ByGap", "Gauge", "Steering", "is_loss", "judging", "ranks_of", "steered"]
 
@@ -97,7 +98,7 @@ class Steering:
         self.gap = math.nan  # as the host has heard
         self.saw_loss = False
         self.most = most  # of the gain
-        self._word: tuple[int, Any, Tensor] | None = None  # when it is due, and the gap on its way
+        self._word: tuple[int, Word] | None = None  # when it is due, and the gap on its way
         self._bind(torch.tensor([1.0, math.nan, 0.0, math.nan, math.nan]))
 
     def start(self, device: torch.device) -> None:
@@ -121,10 +122,7 @@ class Steering:
     def target(self, k: int) -> float:
         """Return the rise that step k is to have; NaN before a gap is known."""
         if self._word is not None and k >= self._word[0]:
-            _, event, word = self._word
-            if event is not None:
-                event.synchronize()
-            self._word, self.gap = None, float(word)
+            self._word, self.gap = None, self._word[1].read()
         last = self.part.length
         return float(self.part(k if last is None else min(k, last - 1))) * self.gap
 
@@ -165,23 +163,13 @@ class Steering:
             _dist.all_reduce(both, group=group)
             both /= _dist.get_world_size(group)
         self._gap.copy_(_mean(self._gap, both[0] - both[1], 1 - _OLD))
-        self._send(k + _LATE if self._word is None else self._word[0])
+        self._word = k + _LATE if self._word is None else self._word[0], Word(self._gap)
 
     def _number(self, value: Any) -> Tensor:
         value = value.detach() if isinstance(value, Tensor) else value
         if isinstance(value, Tensor) and value.device == self._loss.device:
             return value.reshape(()).to(self._loss.dtype)
         return torch.full_like(self._loss, float(value))  # to copy it from a CPU would be a wait
-
-    def _send(self, due: int) -> None:
-        """Send the gap to the host."""
-        if not self._gap.is_cuda:
-            self._word = due, None, self._gap.clone()
-            return
-        word, event = torch.zeros((), pin_memory=True), torch.cuda.Event()
-        word.copy_(self._gap, non_blocking=True)
-        event.record(torch.cuda.current_stream(self._gap.device))
-        self._word = due, event, word
 
     # -- kept -------------------------------------------------------------------------------------------
 
@@ -205,9 +193,8 @@ class Steering:
         self._table.copy_(state["steering"])
         self._dialled = math.nan
         self.gap, due, saw_loss = state["heard"].tolist()
-        self.saw_loss, self._word = bool(saw_loss), None
-        if due >= 0:
-            self._send(int(due))
+        self.saw_loss = bool(saw_loss)
+        self._word = (int(due), Word(self._gap)) if due >= 0 else None
 
 
 def is_loss(value: object) -> bool:

@@ -138,14 +138,12 @@ class CGD(Steps):
         self.kind = "exact" if self.exact else self.to.kind
         on_guard = on_guard or ("off" if self.to.alone else "fallback")
         check(base, lam, nu, self.to, mode, on_guard, max_norm, model, replay)
-        if rule is not None:
-            nu = 1.0
         steps = self.when.steps
         self.family = Family.of(
             None if steps is None else int(min(self.when.end, steps)),
             self.to,
             lam=lam,
-            nu=nu,
+            nu=nu if rule is None else 1.0,
             nu_max=None if self.exact else nu_max,
         )
         # the groups' own values; Adadelta, for one, has a rho already
