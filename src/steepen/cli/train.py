@@ -151,7 +151,7 @@ def _compared(
         raise ValueError(f"--{error}") from error
     task |= {} if names is None else {"methods": names}
     task |= {} if seeds is None else {"seeds": seeds}
-    prepare(folder)
+    make_folder("--out", folder)
     try:
         found = compare(**task, device=device, out=folder, progress=not quiet)
     except KeyboardInterrupt:
@@ -162,7 +162,7 @@ def _compared(
     if as_json:
         rows = [line._asdict() for line in found.summary()]
         document = {"settings": found.settings, "summary": rows, "failures": found.failures}
-        typer.echo(json.dumps(finite(document), allow_nan=False, indent=2, ensure_ascii=False))
+        print_json(document)
     elif not quiet:
         typer.echo(str(found))
         trials = len(found.trials) // len(found.methods)
