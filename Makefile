@@ -4,28 +4,36 @@ VENV := .venv
 BIN := $(VENV)/bin
 OUT ?= out
 JOBS ?= 2
+# Python compiles what is imported anyway; to compile all of it first takes longer than the paper
+INSTALL = $(PYTHON) -m venv $(VENV) && \
+  PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --no-compile --editable
 
 .PHONY: reproduce test test-rounding lint types unit browser bench campaign clean
 
-reproduce: $(VENV)/.ready
-	$(BIN)/steepen reproduce --out $(OUT)
+reproduce: $(VENV)/.paper
+	@echo "== The paper again, into $(OUT): half a minute on one core"
+	@$(BIN)/steepen reproduce --out $(OUT)
 
 test: lint types unit
+	@echo "== All passed"
 
 lint: $(VENV)/.ready
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	@echo "== Lint and format: ruff"
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
 
 types: $(VENV)/.ready
-	$(BIN)/pyright
+	@echo "== Types: pyright, strict"
+	@$(BIN)/pyright
 
 unit: $(VENV)/.ready browser
-	$(BIN)/python -m pytest -n $(JOBS)
+	@echo "== Tests and examples: pytest in $(JOBS) processes, some minutes"
+	@$(BIN)/python -m pytest -n $(JOBS)
 
 # one test opens the report in Chromium; where it cannot be had, that test is skipped and says so
 browser:
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
-	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "== Installing Chromium for one test" && \
 	    apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || true
 
 # the numerical tests with the last bits of other CPUs; not part of `test`
@@ -40,11 +48,16 @@ bench: $(VENV)/.ready
 campaign: $(VENV)/.ready
 	$(BIN)/python -m tests.campaign --jobs $(JOBS) --out $(OUT)/campaign --page docs/reliability.md
 
-# one set of pinned versions, for the tests and for the paper
+# one environment, one set of pinned versions: the paper needs little of it, the tests all
+$(VENV)/.paper: pyproject.toml constraints.txt
+	@echo "== Installing what the paper needs into $(VENV)"
+	@$(INSTALL) '.[cli,plot]'
+	@touch $@
+
 $(VENV)/.ready: pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --editable '.[test]'
-	touch $@
+	@echo "== Installing all that the tests need into $(VENV): torch and JAX among it, so a minute or more"
+	@$(INSTALL) '.[test]'
+	@touch $(VENV)/.paper $@
 
 clean:
 	rm -rf $(VENV) $(OUT)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, cast
@@ -16,7 +15,7 @@ from ._core.carry import Tolerances
 from ._oracle.budget import Budget
 from ._oracle.differences import Differences
 from ._oracle.oracle import AUTODIFF, DIFFERENCES, Oracle
-from ._tools.check import number
+from ._tools.check import number, one_of
 from .directions import METHODS, Direction
 from .penalties import Penalty
 from .schedules import Schedule, ScheduleLike
@@ -68,11 +67,7 @@ def direction_of(
     given = {"lam": lam, "penalty": penalty, "r": r, "memory": memory}
     given = {name: value for name, value in given.items() if value is not None}
     if isinstance(method, str):
-        if method not in METHODS:
-            near = difflib.get_close_matches(method.lower().replace("_", "-"), METHODS, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(METHODS)}"
-            raise ValueError(f"method: {method!r} is not known; {hint}")
-        direction = METHODS[method]
+        direction = METHODS[one_of("method", method, METHODS)]
         if not given:
             return direction
         known = {field.name for field in fields(direction)} if is_dataclass(direction) else set[str]()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import math
 from collections import Counter
@@ -17,7 +16,7 @@ from ._arguments import direction_of, step_of
 from ._core.result import Result, Status
 from ._oracle.budget import Budget
 from ._oracle.differences import Differences, Map, mapping_of, steps_of
-from ._tools.check import number, whole
+from ._tools.check import meant, number, whole
 
 LIMITS = {"maxiter": "iters", "maxfun": "evals", "maxfev": "evals", "maxgrad": "grads"}
 OTHERS = ("eps", "finite_diff_rel_step", "workers", "gradient", "maxcor", "maxls", "return_all", "disp")
@@ -70,9 +69,7 @@ def _checked(options: Any, ours: set[str]) -> dict[str, Any]:
     known = sorted(ours.union(LIMITS, OTHERS))
     for name in given:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
-            raise TypeError(f"options: steepen has no {name!r}; {hint}")
+            raise TypeError(f"options: steepen has no {name!r}; {meant(name, known)}")
     return given
 
 

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._core.result import Result, Trace
+from ._tools.check import number, one_of, rectangle
 from ._tools.files import write_whole
 from ._tools.optional import load
 from .penalties import Penalty, SquaredL2
@@ -101,9 +102,7 @@ def convergence(
     >>> bool((line.get_ydata() == res.trace.f).all())
     True
     """
-    if x_axis not in _AXES:
-        raise ValueError(f"x_axis: expected one of {', '.join(map(repr, _AXES))}; got {x_axis!r}")
-    column, label_x = _AXES[x_axis]
+    column, label_x = _AXES[one_of("x_axis", x_axis, _AXES)]
     canvas = _canvas(ax)
     for label, trace, style in _styled(results):
         if trace.length is None:
@@ -173,8 +172,7 @@ def landscape(
     low, high = interval
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
         raise ValueError(f"interval: expected two rising finite numbers, got {interval!r}")
-    if not np.isfinite(lam):
-        raise ValueError(f"lam: expected a finite number, got {lam!r}")
+    number("lam", lam, "a finite number")
     gradient = getattr(fun, "grad", None) if jac is None else jac
     if not callable(gradient):
         raise TypeError("jac: expected a callable, since fun has no grad of its own")
@@ -240,7 +238,8 @@ def trajectories(
     True
     """
     paths = [(label, _paths(label, trace), style) for label, trace, style in _styled(results)]
-    box = _box(fun, [path for _, group, _ in paths for path in group]) if bounds is None else _bounds(bounds)
+    every = [path for _, group, _ in paths for path in group]
+    box = _box(fun, every) if bounds is None else rectangle("bounds", bounds)
     canvas = _canvas(ax)
     _ground(canvas, fun, box, points, heat)
     for label, group, style in paths:
@@ -277,7 +276,7 @@ def overview(fun: Any, results: Mapping[str, Run]) -> Figure:
     traces = [_trace(run) for run in results.values()]
     few = all(trace.length is None or len(trace.length) <= 5 for trace in traces)
     flat = fun.n == 2 and few and all(trace.x is not None for trace in traces)
-    figure = _figure(10 if flat else 6)
+    figure = blank(10 if flat else 6)
     axes = figure.subplots(1, 1 + flat, squeeze=False)[0]
     convergence(results, fmin=fun.fmin, ax=axes[-1])
     if flat:
@@ -314,13 +313,14 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
         write_whole(target, lambda file: draw(file, **how))
 
 
-def _figure(width: float) -> Any:
+def blank(width: float, height: float = 4) -> Any:
+    """Return an empty figure, so wide and so high in inches."""
     module = load("matplotlib.figure", "a picture", extra="plot")
-    return module.Figure(figsize=(width, 4), layout="constrained")
+    return module.Figure(figsize=(width, height), layout="constrained")
 
 
 def _canvas(ax: Axes | None) -> Any:
-    return _figure(6).subplots() if ax is None else ax
+    return blank(6).subplots() if ax is None else ax
 
 
 def _trace(run: Run) -> Trace:
@@ -347,7 +347,7 @@ def _styled(results: Mapping[str, Run]) -> Iterator[tuple[str, Trace, dict[str, 
 
 
 def _quartiles(trace: Trace, column: str) -> tuple[NDArray[Any], Floats]:
-    """Give the quartiles over the rows of a batch of the f reached with so much spent."""
+    """Return the quartiles over the rows of a batch of the f reached with so much spent."""
     assert trace.length is not None
     rows = [trace.row(b) for b in range(len(trace.length))]
     spent: NDArray[Any] = np.unique(np.concatenate([getattr(row, column) for row in rows]))
@@ -369,7 +369,7 @@ def _paths(label: str, trace: Trace) -> list[Floats]:
 
 
 def _box(fun: Any, paths: list[Floats]) -> Floats:
-    """Give room around the paths, no side under half the other, and not far beyond the function's bounds."""
+    """Return a box around the paths: no side under half the other, none far beyond the function's bounds."""
     x = np.concatenate(paths)
     x = x[np.isfinite(x).all(axis=1)]
     own = getattr(fun, "bounds", None)
@@ -382,13 +382,6 @@ def _box(fun: Any, paths: list[Floats]) -> Floats:
     half = np.maximum(half, half.max() / 2)
     middle = (low + high) / 2
     return np.stack([middle - half, middle + half], axis=1)
-
-
-def _bounds(bounds: ArrayLike) -> Floats:
-    box = np.asarray(bounds, dtype=float)
-    if box.shape != (2, 2) or not np.isfinite(box).all() or not (box[:, 0] < box[:, 1]).all():
-        raise ValueError(f"bounds: expected two rows (low, high) of finite numbers, got {bounds!r}")
-    return box
 
 
 def _ground(canvas: Any, fun: Any, box: Floats, points: int, heat: bool) -> None:
@@ -415,9 +408,13 @@ def _ground(canvas: Any, fun: Any, box: Floats, points: int, heat: bool) -> None
 
 
 def _tidy(canvas: Any, grid: bool = True) -> None:
+    tidy(canvas, grid)
+    canvas.legend(frameon=not grid, framealpha=0.85)
+
+
+def tidy(canvas: Any, grid: bool = True) -> None:
+    """Take away what a reader does not need, and lay a pale grid under the rest."""
     if grid:
         canvas.grid(color="0.9", lw=0.6)
         canvas.set_axisbelow(True)
-    for side in ("top", "right"):
-        canvas.spines[side].set_visible(False)
-    canvas.legend(frameon=not grid, framealpha=0.85)
+    canvas.spines[["top", "right"]].set_visible(False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from typing import Any
 
@@ -34,7 +35,7 @@ def table(blocks: Blocks) -> str:
     lines += [
         "",
         f"Of {verdicts.total()} successes: {_listed(verdicts)}.",
-        f"Statuses: {_listed(statuses)}.",
+        textwrap.fill(f"Statuses: {_listed(statuses)}.", 120),
         "",
     ]
     names = list(blocks[0]["peers"])

@@ -20,7 +20,7 @@ class Watched:
     values, gradients : what was given at every point, by the bytes of the point; rows of one batch may differ
         in the last bit, so there may be several
     outside : whether a point was out of bounds
-    bad_value, bad_gradient : whether f, or ∇f, was ever not finite
+    bad_value, bad_gradient : whether f, or ‖∇f‖ in the run's precision, was ever not finite
     """
 
     def __init__(self, case: Case):
@@ -44,7 +44,9 @@ class Watched:
         with np.errstate(all="ignore"):
             self._note("grad", x)
             g = self._target.grad(x)
-            self.bad_gradient |= not np.isfinite(g).all()
+            top = np.abs(g).max(axis=-1, keepdims=True)
+            size = top[..., 0] * np.linalg.norm(g / np.where(top > 0, top, 1), axis=-1)
+            self.bad_gradient |= not np.isfinite(size.astype(g.dtype)).all()
             for point, slope in zip(np.atleast_2d(x), np.atleast_2d(g), strict=True):
                 self.gradients.setdefault(_key(point), set()).add(tuple(slope.tolist()))
             return g

@@ -9,7 +9,7 @@ import pytest
 
 import steepen as st
 from steepen.paper import fig_ascent, fig_convergence, fig_egr, fig_quasi_newton, fig_surfaces
-from steepen.paper.settings import EXPERIMENTS
+from steepen.paper.experiments import EXPERIMENTS
 
 MODULES = (fig_surfaces, fig_ascent, fig_convergence, fig_quasi_newton, fig_egr)
 

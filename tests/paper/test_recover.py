@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import steepen as st
+from steepen.paper.experiments import EXPERIMENTS
 from steepen.paper.recover import improvement, recover_spectrum, recover_start, recover_whole_start
-from steepen.paper.settings import EXPERIMENTS
 
 GRIEWANK_PART = [(436.0, 444.0), (309.0, 317.0)]
 
@@ -149,11 +149,11 @@ def test_bad_input():
         recover_start(st.functions["levy"].at(n=3), *settings)
     with pytest.raises(ValueError, match="bounds: expected two rows"):
         recover_start(branin, *settings, bounds=[(1, 0), (0, 1)])
-    with pytest.raises(ValueError, match="points: expected 2 or more"):
+    with pytest.raises(ValueError, match="points: expected a whole number, 2 or more"):
         recover_start(branin, *settings, points=1)
     with pytest.raises(ValueError, match="within: expected a positive number"):
         recover_start(branin, *settings, within=0.0)
-    with pytest.raises(ValueError, match="n: expected two eigenvalues"):
+    with pytest.raises(ValueError, match="n: expected a whole number, 2 or more"):
         recover_spectrum(1, 0.4, 0.01, 18.89, 97.91)
     with pytest.raises(ValueError, match="largest: expected 1 or more"):
         recover_whole_start(branin, *settings, largest=0)

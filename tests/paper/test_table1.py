@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import approx_fprime
 
 from steepen.paper import table1
-from steepen.paper.settings import EXPERIMENTS, T
+from steepen.paper.experiments import EXPERIMENTS, T
 
 
 def quadratic(x):

@@ -83,11 +83,10 @@ def at_floor(
             before = square
             y = _unit(kit, kit.norm(metric * way), way)
             slope = size * kit.dot(left, y)
-            if deep == 0:
-                slope = slope + rough
-            else:  # more is left than the errors of the gradient and of a probe
-                slope = kit.pick((slope > rough) & (square > least), slope, 0.0)
-            mask = mask & context.affords(oracle.cost_probe)
+            # later, what is within the errors of the gradient and of a probe is nothing
+            seen = kit.pick((slope <= rough) | (square <= least), 0.0, slope)
+            slope = seen if deep else slope + rough
+            mask = mask & context.affords(oracle.cost_probe) & (slope >= 0)
             if not kit.any(mask & (slope > 0)):
                 break
             v = metric * y

@@ -93,7 +93,7 @@ _SENTENCES = {
     Status.NO_DESCENT: "The line search found no lower point along the direction. "
     "If the gradient may be wrong, try check_gradient=True.",
     Status.NONFINITE_VALUE: "f was not finite; x is the best finite point seen.",
-    Status.NONFINITE_GRADIENT: "The gradient was not finite; x is the best finite point seen.",
+    Status.NONFINITE_GRADIENT: "The gradient, or its norm, was not finite; x is the best finite point seen.",
     Status.UNBOUNDED: "f falls without bound: it is near the lowest number; x is the best finite point seen.",
     Status.DIVERGED: "The step overflowed: x would not be finite; x is the best finite point seen.",
     Status.FAILED: "A function of yours raised an error; this is the run up to there.",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import TypeVar
+
+from .check import meant
 
 T = TypeVar("T")
 
@@ -29,8 +30,7 @@ class Catalogue(ModuleType, Mapping[str, T]):
     def __getitem__(self, name: str) -> T:
         if name in self._BY_NAME:
             return self._BY_NAME[name]
-        near = difflib.get_close_matches(str(name), self._BY_NAME, cutoff=0.4)
-        hint = f"the nearest names are {', '.join(near)}" if near else "no name is near it"
+        hint = meant(name, list(self._BY_NAME), "no name is near it")
         raise KeyError(f"no {self._KIND} is called {name!r}; {hint}")
 
     def __iter__(self) -> Iterator[str]:

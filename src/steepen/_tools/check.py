@@ -1,10 +1,10 @@
-"""Checks of arguments: which one, what was expected, what came."""
+"""Checks of arguments. Every error says which argument, what was expected and what came."""
 
 from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ def number(
     above: float = -math.inf,
     below: float = math.inf,
 ) -> None:
-    """Refuse what is not a number in [least, below) and (above, below).
+    """Refuse what is not a finite number with least ≤ value < below and value > above.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def whole(name: str, value: Any, least: int) -> None:
 
 
 def floats(name: str, value: Any, expected: str) -> NDArray[np.float64]:
-    """Turn numbers into float64, or refuse what is not finite and real."""
+    """Return numbers as float64, or refuse what is not finite and real."""
     try:
         array = np.asarray(value)
     except ValueError:  # ragged
@@ -63,8 +63,17 @@ def floats(name: str, value: Any, expected: str) -> NDArray[np.float64]:
     return array.astype(np.float64)
 
 
-def one_of(option: str, name: str, names: Iterable[str]) -> str:
-    """Check a name, or suggest the nearest.
+def rectangle(name: str, value: Any) -> NDArray[np.float64]:
+    """Return a box in the plane: two rows (low, high) of finite numbers."""
+    expected = "two rows (low, high) of finite numbers"
+    box = floats(name, value, expected)
+    if box.shape != (2, 2) or not (box[:, 0] < box[:, 1]).all():
+        raise ValueError(f"{name}: expected {expected}, got {value!r}")
+    return box
+
+
+def one_of(argument: str, name: str, names: Iterable[str], listed: str | None = None) -> str:
+    """Return the name if it is one of these; otherwise suggest the one that was meant.
 
     Examples
     --------
@@ -73,9 +82,17 @@ def one_of(option: str, name: str, names: Iterable[str]) -> str:
     ValueError: --method: 'cgd_fd' is not known; did you mean 'cgd-fd'?
     """
     known = list(names)
-    if name in known:
-        return name
-    near = difflib.get_close_matches(name.lower().replace("_", "-"), known, n=1)
-    listed = f"there are {', '.join(known)}" if len(known) < 20 else "see `steepen functions`"
-    hint = f"did you mean {near[0]!r}?" if near else listed
-    raise ValueError(f"{option}: {name!r} is not known; {hint}")
+    if name not in known:
+        raise ValueError(f"{argument}: {name!r} is not known; {meant(name, known, listed)}")
+    return name
+
+
+def meant(name: object, known: Sequence[str], listed: str | None = None) -> str:
+    """Return the question "did you mean …?", or, where no name is near, `listed`: by default all names."""
+    folded = {_fold(one): one for one in known}
+    near = difflib.get_close_matches(_fold(str(name)), folded, n=1)
+    return f"did you mean {folded[near[0]]!r}?" if near else listed or f"there are {', '.join(known)}"
+
+
+def _fold(name: str) -> str:
+    return name.lower().replace("_", "-")

@@ -1,4 +1,4 @@
-"""Files are written whole or not at all, and read without trusting what they say of themselves."""
+"""Files are written whole or not at all, and read without trusting what they claim."""
 
 from __future__ import annotations
 
@@ -29,6 +29,16 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object
         raise
 
 
+def make_folder(argument: str, path: Path) -> None:
+    """Make a folder, or say before any work why nothing can be written there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path).close()
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise ValueError(f"{argument}: {str(path)!r} cannot be written: {reason}") from error
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
@@ -36,10 +46,10 @@ def _umask() -> int:
 
 
 def read_arrays(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
-    """Read the arrays of a file that `np.savez` wrote; anything else is an exception of whatever kind.
+    """Read the arrays of a file that `np.savez` wrote; anything else raises an exception of some kind.
 
-    What the file claims is held against its size before anything is allocated: members are stored as they
-    are, as `savez` does, so together they cannot be larger than the file.
+    What the file claims is checked against its size before anything is allocated: `savez` stores members
+    uncompressed, so together they cannot be larger than the file.
     """
     arrays: dict[str, NDArray[Any]] = {}
     with zipfile.ZipFile(path) as archive:

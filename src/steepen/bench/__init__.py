@@ -1,9 +1,9 @@
 """Evaluations that optimisers need on `steepen.problems`: ours, SciPy's, NLopt's.
 
 One evaluation is f and ∇f at one point. A problem counts as solved to an accuracy τ at the first evaluation
-with (f − f*)/(f0 − f*) ≤ τ. f* is the least value that any solver of the run reached; if that came within the
-tightest τ of `Problem.fbest`, the least known value, f* is the lesser of both. So a run needs one good solver
-at least: what nobody reached is nobody's failure.
+with (f − f*)/(f0 − f*) ≤ τ. f* is the lowest value that any solver of the run reached; if that is within
+the tightest τ of `Problem.fbest`, the lowest known value, f* is the lower of the two. A run therefore
+needs at least one good solver: a value that no solver reached is not held against any of them.
 
 Examples
 --------

@@ -11,25 +11,25 @@ from ..problems import Problem
 
 
 class Spent(Exception):
-    """The budget is spent: the way out of a solver that would go on."""
+    """Raised once the budget is spent, to stop a solver that would go on."""
 
 
 class Counter:
-    """A problem behind a counter: f and ∇f at one point are one evaluation, however they are asked for.
+    """Count evaluations of a problem: f and ∇f at one point are one, however they are requested.
 
-    Only the last point is remembered. A value alone counts one, and the gradient at that very point nothing
-    more. A complex point, where an exact H·v comes from, counts like any other. Once the budget is spent
-    nothing new is evaluated: every further request raises `Spent`.
+    Only the last point is remembered: a value costs one evaluation, and the gradient at the same point
+    nothing more. A complex point, which gives an exact H·v, counts like any other. Once the budget is spent,
+    every request for something new raises `Spent`.
 
     Attributes
     ----------
     used : int
         How many evaluations were made.
     spent : bool
-        Whether more were asked for than the budget has.
+        Whether more were requested than the budget allows.
     improvements : list of (int, float)
-        The number of each evaluation that found a new least f, and that f. Points count that a solver only
-        probed for their gradient.
+        The number of each evaluation that found a new lowest f, and that f. Points that a solver only probed
+        for their gradient count too.
 
     Examples
     --------
@@ -57,12 +57,12 @@ class Counter:
         self._g: Any = None
 
     def value(self, x: Array) -> Any:
-        """Give f."""
+        """Return f."""
         self._visit(x)
         return self._f
 
     def grad(self, x: Array) -> Array:
-        """Give ∇f, an array of the caller's own."""
+        """Return ∇f, as an array that the caller may change."""
         self._visit(x)
         return self._g.copy()
 

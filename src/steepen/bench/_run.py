@@ -1,13 +1,12 @@
-"""`run`: every solver on every problem, and what they needed."""
+"""`run`: every solver on every problem, and the evaluations that each needed."""
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Sequence
 from typing import Any
 
-from .._tools.check import number, whole
+from .._tools.check import number, one_of, whole
 from .._tools.optional import load
 from ..problems import Problem
 from ..problems import problems as all_problems
@@ -89,11 +88,7 @@ def _check(problems: Sequence[Any], solvers: Sequence[Any]) -> None:
         if not isinstance(problem, Problem):
             raise TypeError(f"problems: expected Problem objects, got {problem!r}")
     for solver in solvers:
-        if solver not in SOLVERS:
-            by_small = {name.lower(): name for name in SOLVERS}
-            near = difflib.get_close_matches(str(solver).lower(), by_small, n=1)
-            hint = f"did you mean {by_small[near[0]]!r}?" if near else f"there are {', '.join(SOLVERS)}"
-            raise ValueError(f"solvers: {solver!r} is not known; {hint}")
+        one_of("solvers", solver, SOLVERS)
     for name, keys in (("problems", [p.name for p in problems]), ("solvers", list(solvers))):
         twice = [key for i, key in enumerate(keys) if key in keys[:i]]
         if twice:
@@ -101,7 +96,7 @@ def _check(problems: Sequence[Any], solvers: Sequence[Any]) -> None:
 
 
 def _rows(problem: Problem, runs: Sequence[Run], budget: int, accuracies: tuple[float, ...]) -> list[Row]:
-    """Give the rows of one problem, all with the same f*."""
+    """Return the rows of one problem, all with the same f*."""
     f0 = float(problem(problem.x0))
     lowest = [run.improvements[-1][1] if run.improvements else f0 for run in runs]
     fstar = best_value(f0, problem.fbest, min(lowest), accuracies[-1])

@@ -1,4 +1,4 @@
-"""One solver on one problem, and all of them, in parallel."""
+"""Run one solver on one problem, or all of them in parallel."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Run:
     evaluations : int
         How many were used; none if the solver was left out.
     improvements : tuple of (int, float)
-        The number of each evaluation that found a new least f, and that f.
+        The number of each evaluation that found a new lowest f, and that f.
     seconds : float
         How long it took.
     message : str
-        The solver's last words, or "budget spent".
+        The solver's own message, or "budget spent".
     failed : bool
-        Whether the solver ended by an error.
+        Whether the solver ended with an exception.
 
     Examples
     --------
@@ -99,10 +99,10 @@ def measure_all(
     jobs: int = -1,
     progress: bool = False,
 ) -> list[Run]:
-    """Run every solver on every problem, in `jobs` processes (-1: one a core), each with one thread.
+    """Run every solver on every problem, in `jobs` processes (-1: one per core), each with one thread.
 
-    The order is that of the problems, and of the solvers within. With one job all happens in this process,
-    whose threads are left as they are.
+    The order is that of the problems, and within a problem that of the solvers. With one job everything runs
+    in this process, whose threads are left alone.
 
     Examples
     --------

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import plot
-from .._tools.optional import load
 from .profiles import over_fewest, per_unknown, profile
 from .results import Results
 
@@ -39,7 +38,7 @@ _WIDEST = 100.0
 
 
 def shown(solvers: Sequence[str], *wanted: str) -> list[str]:
-    """Choose at most eight solvers, as many as a picture bears; first of all those wanted.
+    """Return at most eight solvers, as many as a picture can show; those wanted come first.
 
     Examples
     --------
@@ -53,9 +52,9 @@ def shown(solvers: Sequence[str], *wanted: str) -> list[str]:
 def profiles(results: Results, suite: str, reference: str = "L-BFGS-B", subject: str | None = None) -> Figure:
     """Draw a suite: data profiles above, performance profiles below, a column for each accuracy.
 
-    A data profile tells which share of the problems is solved within so many evaluations for each unknown
-    and one more. A performance profile tells which share is solved within so many times the evaluations of
-    the solver that needs the fewest, of all in the run. Both end in the share solved at all.
+    A data profile shows the share of problems solved within so many times n + 1 evaluations. A performance
+    profile shows the share solved within so many times the evaluations of the best solver of the run. Both
+    end at the share solved at all.
 
     Examples
     --------
@@ -74,8 +73,7 @@ def profiles(results: Results, suite: str, reference: str = "L-BFGS-B", subject:
     names = shown(solvers, *(name for name in (subject, reference) if name in solvers))
     styles = _styles(names, subject)
     columns = len(part.accuracies)
-    module = load("matplotlib.figure", "a picture", extra="plot")
-    figure = module.Figure(figsize=(3.2 * columns + 1.8, 6.2), layout="constrained")
+    figure = plot.blank(3.2 * columns + 1.8, 6.2)
     axes = figure.subplots(2, columns, sharex="row", sharey=True, squeeze=False)
     budget = part.rows[0].budget
     ends = (budget / (int(part.sizes.min()) + 1), _WIDEST)
@@ -97,7 +95,7 @@ def profiles(results: Results, suite: str, reference: str = "L-BFGS-B", subject:
 
 
 def _steps(measures: NDArray[np.float64], end: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Give the corners of one solver's profile, from 0 (off a log axis) to the end."""
+    """Return the corners of one solver's profile, from 0 (off a log axis) to the end."""
     at = np.concatenate([[0.0], np.unique(measures[measures <= end]), [end]])
     return at, profile(measures, at)[0]
 
@@ -106,10 +104,7 @@ def _label(axes: Any, solvers: int) -> None:
     for ax in axes.flat:
         ax.set_xscale("log")
         ax.set_ylim(-0.02, 1.02)
-        ax.grid(color="0.9", lw=0.6)
-        ax.set_axisbelow(True)
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
+        plot.tidy(ax)
     axes[1, 0].set_xlim(0.95, _WIDEST * 1.05)
     axes[1, 0].set_xticks([1, 2, 5, 10, 30, 100])
     axes[1, 0].minorticks_off()
@@ -122,7 +117,7 @@ def _label(axes: Any, solvers: int) -> None:
 
 
 def _styles(names: Sequence[str], subject: str) -> dict[str, dict[str, Any]]:
-    """Give each its own colour and dashes; the subject has the colour of cgd-auto, and a thicker line."""
+    """Return colour and dashes for each; the subject gets the colour of cgd-auto and a thicker line."""
     styles: dict[str, dict[str, Any]] = {}
     more = 0
     for name in names:
@@ -138,12 +133,9 @@ def _styles(names: Sequence[str], subject: str) -> dict[str, dict[str, Any]]:
 
 
 def save(
-    results: Results,
-    folder: str | os.PathLike[str],
-    reference: str = "L-BFGS-B",
-    subject: str | None = None,
+    results: Results, folder: str | os.PathLike[str], reference: str = "L-BFGS-B", subject: str | None = None
 ) -> list[Path]:
-    """Write the picture of each suite into a folder that is there, as PNG and SVG.
+    """Write the picture of each suite into an existing folder, as PNG and SVG.
 
     Examples
     --------

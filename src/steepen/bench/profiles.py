@@ -1,7 +1,7 @@
-"""Evaluations to a target, and how to compare them: pure NumPy.
+"""How many evaluations a target takes, and how solvers compare: pure NumPy.
 
 A cost is the number of evaluations that a solver needed: `inf` where it did not get there within the budget,
-NaN where it was not run at all. Arrays of costs have one row a problem and one column a solver.
+NaN where it was not run at all. Arrays of costs have one row per problem and one column per solver.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Floats = NDArray[np.float64]
 
 
 def best_value(f0: float, known: float, reached: float, accuracy: float) -> float:
-    """Give the f* of a problem: the least value that any solver reached.
+    """Return f* of a problem: the lowest value that any solver reached.
 
-    If that is within `accuracy` of the least value known, f* is the lesser of both. A least value that
-    nobody comes near, say one in another valley, does not count.
+    If that is within `accuracy` of the lowest value known, f* is the lower of the two. A known value that no
+    solver comes near, say one in another valley, does not count.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def best_value(f0: float, known: float, reached: float, accuracy: float) -> floa
 def evaluations_to(
     improvements: Sequence[tuple[int, float]], f0: float, best: float, accuracy: float
 ) -> float:
-    """Give the number of the first evaluation with (f − f*)/(f0 − f*) ≤ accuracy, or `inf`.
+    """Return the number of the first evaluation with (f − f*)/(f0 − f*) ≤ accuracy, or `inf`.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def evaluations_to(
 
 
 def per_unknown(costs: ArrayLike, n: ArrayLike) -> Floats:
-    """Give costs/(n + 1), with one n a problem: what a data profile counts.
+    """Return costs/(n + 1), with one n per problem: what a data profile counts.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def per_unknown(costs: ArrayLike, n: ArrayLike) -> Floats:
 
 
 def over_fewest(costs: ArrayLike) -> Floats:
-    """Give costs over the least cost of the problem: what a performance profile counts.
+    """Return costs over the least cost of the problem: what a performance profile counts.
 
     Examples
     --------
@@ -83,9 +83,9 @@ def over_fewest(costs: ArrayLike) -> Floats:
 
 
 def profile(measures: ArrayLike, at: ArrayLike) -> Floats:
-    """Give the share of problems whose measure is no more than `at`: a row for each solver.
+    """Return the share of problems whose measure is no more than `at`: a row for each solver.
 
-    Of `per_unknown` this is the data profile, of `over_fewest` the performance profile.
+    Applied to `per_unknown` this is the data profile, applied to `over_fewest` the performance profile.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def profile(measures: ArrayLike, at: ArrayLike) -> Floats:
 
 
 def geometric_mean(costs: ArrayLike, others: ArrayLike) -> tuple[float, int]:
-    """Give the geometric mean of costs/others over the problems that both solve, and how many these are.
+    """Return the geometric mean of costs/others over the problems that both solve, and their number.
 
     Examples
     --------
@@ -128,7 +128,7 @@ class Score(NamedTuple):
 
 
 def score(costs: ArrayLike, others: ArrayLike) -> Score:
-    """Count wins: an evaluation or more fewer, or solved where the other did not.
+    """Count wins: fewer evaluations, or solved where the other did not.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What comes out of a run: a row for each solver on each problem, and their summary."""
+"""The results of a run: a row for each solver on each problem, and a summary."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Row:
     costs : tuple of float
         The evaluations to each accuracy: `inf` where it was not reached, NaN where the solver was left out.
     f, f0, fstar : float
-        The least value found, that at the start, and the f* of the problem in this run.
+        The lowest value found, the value at the start, and f* of the problem in this run.
     evaluations, budget : int
-        How many were used, and how many there were.
+        How many were used, and how many were allowed.
     seconds, failed, message
-        How long it took, whether it ended by an error, and the last words.
+        How long it took, whether it ended with an exception, and the solver's message.
 
     Examples
     --------
@@ -108,7 +108,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Results:
-    """All rows of a run, in the order of the problems, and of the solvers within.
+    """All rows of a run, ordered by problem and then by solver.
 
     Parameters
     ----------
@@ -140,29 +140,11 @@ class Results:
         return list(dict.fromkeys(row.suite for row in self.rows))
 
     def of(self, suite: str, most: float = math.inf) -> Results:
-        """Give the part of it on the problems of a suite with n ≤ most.
-
-        Examples
-        --------
-        >>> import steepen as st
-        >>> from steepen import bench
-        >>> results = bench.run([st.problems["beale"], st.problems["misra1a-1"]], ["BB"], budget=9, jobs=1)
-        >>> [row.problem for row in results.of("nist").rows]
-        ['misra1a-1']
-        """
+        """Return the rows for the problems of one suite with n ≤ most."""
         return Results([r for r in self.rows if r.suite == suite and r.n <= most], self.accuracies)
 
     def costs(self, accuracy: float) -> NDArray[np.float64]:
-        """Give the evaluations to an accuracy: a row for each problem, a column for each solver.
-
-        Examples
-        --------
-        >>> import steepen as st
-        >>> from steepen import bench
-        >>> results = bench.run([st.problems["beale"]], ["BB", "L-BFGS-B"], budget=3, jobs=1)
-        >>> results.costs(1e-8).shape
-        (1, 2)
-        """
+        """Return the evaluations to an accuracy: a row for each problem, a column for each solver."""
         place = self.accuracies.index(accuracy)
         flat = np.array([row.costs[place] for row in self.rows])
         return flat.reshape(-1, len(self.solvers))
@@ -231,16 +213,7 @@ class Results:
 
     @classmethod
     def from_csv(cls, text: str) -> Results:
-        """Read what `to_csv` wrote.
-
-        Examples
-        --------
-        >>> import steepen as st
-        >>> from steepen import bench
-        >>> results = bench.run([st.problems["beale"]], ["BB"], budget=3, jobs=1)
-        >>> Results.from_csv(results.to_csv()) == results
-        True
-        """
+        """Read what `to_csv` wrote."""
         table = list(csv.DictReader(io.StringIO(text, newline="")))
         names = [name for name in table[0] if name.startswith("to ")] if table else []
         if not names or not {*_HEAD, *_TAIL} <= set(table[0]):
@@ -262,18 +235,7 @@ class Results:
     def save(
         self, folder: str | os.PathLike[str], reference: str = "L-BFGS-B", subject: str | None = None
     ) -> None:
-        """Write `results.csv` and `summary.csv` into a folder that is there.
-
-        Examples
-        --------
-        >>> import tempfile, steepen as st
-        >>> from steepen import bench
-        >>> results = bench.run([st.problems["beale"]], ["BB"], budget=3, jobs=1)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     results.save(folder, reference="BB")
-        ...     sorted(path.name for path in Path(folder).iterdir())
-        ['results.csv', 'summary.csv']
-        """
+        """Write `results.csv` and `summary.csv` into an existing folder."""
         lines = [["" if cell != cell else cell for cell in line] for line in self.summary(reference, subject)]
         for name, text in (("results", self.to_csv()), ("summary", _csv([Line._fields, *lines]))):
             write_whole(Path(folder, f"{name}.csv"), lambda file, text=text: file.write(text.encode()))

@@ -1,10 +1,10 @@
 """The solvers by name: steepen's methods and their peers.
 
-A solver takes a `Counter` and a start point, and gives its last words. Tolerances are as tight as they go, so
-that none stops by a choice of its own before the tightest accuracy: it goes on until it finds no descent any
-more, or the budget is spent. What is not finite is passed on to all of them as it is. steepen's and BB then
-try a shorter step. The peers do what they do: NLopt halves its first step, −∇f, about ten times and then
-gives up, which ends its runs on badly scaled problems; SciPy's Newton-CG ends where it meets a NaN.
+A solver takes a `Counter` and a start point, and returns its closing message. Tolerances are as tight as they
+go, so that no solver stops before the tightest accuracy by choice: it goes on until it finds no descent or
+the budget is spent. Values that are not finite are passed on to all solvers. Ours and BB then try a shorter
+step. Among the peers, NLopt halves its first step, −∇f, about ten times and then gives up, which ends its
+runs on badly scaled problems, and SciPy's Newton-CG stops when it meets a NaN.
 
 Examples
 --------
@@ -54,7 +54,7 @@ _NLOPT_ENDS = ("success", "value reached", "ftol reached", "xtol reached", "eval
 
 
 def _steepen(method: str, counter: Counter, x0: Array) -> str:
-    """Run a method of ours with its defaults; its `b`, where it has one, goes by the budget."""
+    """Run one of our methods with its defaults; `b`, if it has one, follows from the budget."""
     result = minimize(
         counter.value, x0, method=method, jac=counter.grad, gtol=0.0, trace=False,
         budget=Budget(grads=counter.budget),
@@ -98,9 +98,9 @@ def _nlopt(algorithm: str, counter: Counter, x0: Array) -> str:
 def _barzilai_borwein(counter: Counter, x0: Array) -> str:
     """Minimise by Raydan's global Barzilai–Borwein method: steps sᵀs/sᵀy along −∇f.
 
-    A step is accepted if f falls below the greatest of the last ten values by 1e-4 of what the slope
-    promises, and else cut by interpolation. The first one has length 1 at most. One that is not between
-    1e-10 and 1e10, as after sᵀy ≤ 0, is replaced by 1/‖∇f‖ within [1, 1e5].
+    A step is accepted if f falls below the largest of the last ten values by 1e-4 of what the slope promises;
+    otherwise it is cut by interpolation. The first step has length 1 at most. A step outside [1e-10, 1e10],
+    as after sᵀy ≤ 0, is replaced by 1/‖∇f‖, clipped to [1, 1e5].
     """
     x, f, g = x0, counter.value(x0), counter.grad(x0)
     recent = deque([f], maxlen=10)
@@ -155,7 +155,7 @@ LARGEST: dict[str, int] = {
 
 
 def available() -> list[str]:
-    """Give the solvers that can run here: all, or all but NLopt's where it is not installed.
+    """Return the solvers that can run here: all of them, or all but NLopt's if it is not installed.
 
     Examples
     --------

@@ -43,7 +43,7 @@ _OPTIONS = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command with these words (by default those of the process), and give its exit code.
+    """Run the command with these arguments (by default those of the process) and return its exit code.
 
     Examples
     --------
@@ -85,6 +85,6 @@ def _fail(message: str, code: int) -> int:
 
 
 def _by_option(message: str) -> str:
-    """Call an argument of the library by the option that set it."""
+    """Replace the name of an argument by that of the option that set it."""
     name = message.partition(":")[0]
     return f"--{message}" if name in _OPTIONS else message

@@ -1,10 +1,9 @@
-"""The commands themselves. Each gives its exit code back to `steepen.cli.main`."""
+"""The commands themselves. Each returns its exit code to `steepen.cli.main`."""
 
 from __future__ import annotations
 
 import csv
 import io
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,10 +24,9 @@ from .._tools.files import write_whole
 from .._tools.optional import load
 from ..directions import METHODS
 from ..functions import functions as all_functions
-from . import _options, _tables
-from .bench import register as register_bench
-from .reproduce import register
-from .train import register as register_train
+from . import _options, _tables, bench, reproduce, train
+from ._options import AsJson, Quiet
+from ._tables import print_json
 
 EXIT_CODES = (
     "Exit codes: 0, a tolerance was met or the budget that was asked for is spent; 1, a run failed "
@@ -78,14 +76,12 @@ PenaltyOption = Annotated[
         help="Of the cgd methods: squared-l2 (the default), l2, l1, huber, p-norm; also huber(0.5).",
     ),
 ]
-Grads = Annotated[int | None, typer.Option(help="At most so many gradients.")]
-Evals = Annotated[int | None, typer.Option(help="At most so many values of f.")]
-Iters = Annotated[int | None, typer.Option(help="At most so many iterations.")]
-Seconds = Annotated[float | None, typer.Option(help="At most so much time.")]
-Gtol = Annotated[float | None, typer.Option(help="Converged when ‖∇f‖ is no more; 1e-5 by default.")]
+Grads = Annotated[int | None, typer.Option(help="At most this many gradients.")]
+Evals = Annotated[int | None, typer.Option(help="At most this many values of f.")]
+Iters = Annotated[int | None, typer.Option(help="At most this many iterations.")]
+Seconds = Annotated[float | None, typer.Option(help="At most this much time.")]
+Gtol = Annotated[float | None, typer.Option(help="Converged once ‖∇f‖ is at most this; 1e-5 by default.")]
 PlotFile = Annotated[Path | None, typer.Option("--plot", help="Draw the run: .png, .svg or .pdf.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print no text and no progress bar.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -103,11 +99,11 @@ def _start(  # pyright: ignore[reportUnusedFunction]
 
 @app.command()
 def functions(
-    name: Annotated[str | None, typer.Argument(help="Tell all about this one.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Describe this one.")] = None,
     n: Dimension = None,
     as_json: AsJson = False,
 ) -> int:
-    """List the test functions, or tell all about one."""
+    """List the test functions, or describe one."""
     if name is None:
         if n is not None:
             raise ValueError("--n: give the name of a function with it")
@@ -120,7 +116,7 @@ def functions(
             | {"bounds": f.bounds.tolist(), "minima": f.minima.tolist()}
             for f in chosen
         ]
-        _print_json(rows if name is None else rows[0])
+        print_json(rows if name is None else rows[0])
     elif name is None:
         _tables.show_functions(_tables.Page(), chosen)
     else:
@@ -172,7 +168,7 @@ def run(
     record = _tables.record(fun, result)
     if as_json:
         about = {"function": fun.name, "n": fun.n, "fmin": fun.fmin, "x0": start.tolist()}
-        _print_json(about | record | {"seconds": result.seconds})
+        print_json(about | record | {"seconds": result.seconds})
     elif not quiet:
         _tables.show_run(_tables.Page(), fun, start, result, record)
     return _exit_code({method: [record]}, limited=budget is not None)
@@ -181,18 +177,18 @@ def run(
 @app.command(epilog=EXIT_CODES)
 def compare(
     name: Name,
-    methods: Annotated[str, typer.Option(help="Names with commas between.")] = "gd,cgd-fd,cgd-auto",
+    methods: Annotated[str, typer.Option(help="Names, separated by commas.")] = "gd,cgd-fd,cgd-auto",
     n: Dimension = None,
     x0: Start = None,
     seed: Seed = 0,
-    starts: Annotated[int, typer.Option(min=1, help="So many random starts, all as one batch.")] = 1,
+    starts: Annotated[int, typer.Option(min=1, help="This many random starts, as one batch.")] = 1,
     step: StepOption = None,
     lam: Lam = None,
     r: Probe = None,
     b: Until = None,
     penalty: PenaltyOption = None,
     grads: Annotated[
-        int | None, typer.Option(help="At most so many gradients; 40 if there is no limit.")
+        int | None, typer.Option(help="At most this many gradients; 40 if no limit is given.")
     ] = None,
     evals: Evals = None,
     iters: Iters = None,
@@ -230,16 +226,15 @@ def compare(
     limits = {key: value for key, value in vars(budget).items() if value is not None}
     if as_json:
         about = {"function": fun.name, "n": fun.n, "fmin": fun.fmin, "x0": start.tolist(), "budget": limits}
-        _print_json(about | {"best": best["method"], "methods": summaries})
+        print_json(about | {"best": best["method"], "methods": summaries})
     elif not quiet:
         text = ", ".join(f"{key} ≤ {value:g}" for key, value in limits.items())
         _tables.show_comparison(_tables.Page(), fun, start, summaries, text)
     return _exit_code({item["method"]: item["runs"] for item in summaries}, limited=True)
 
 
-register(app)  # steepen reproduce
-register_bench(app)  # steepen bench
-register_train(app)  # steepen train
+for _name, _module in {"reproduce": reproduce, "bench": bench, "train": train}.items():
+    app.command(_name, epilog=f"Exit codes: {_module.EXIT_CODES}.")(_module.command)
 
 
 def _method_options(
@@ -260,7 +255,7 @@ def _budget(grads: int | None, evals: int | None, iters: int | None, seconds: fl
 
 
 def _check_files(plot_file: Path | None, *others: tuple[str, Path | None, Sequence[str]]) -> None:
-    """Find out before the run whether its files can be written."""
+    """Check before the run that its files can be written."""
     for option, path, suffixes in (("--plot", plot_file, plot.SUFFIXES), *others):
         _options.target(option, path, suffixes)
     if plot_file is not None:
@@ -276,12 +271,8 @@ def _exit_code(runs: dict[str, list[_tables.Record]], limited: bool) -> int:
     return code
 
 
-def _print_json(document: Any) -> None:
-    typer.echo(json.dumps(_tables.finite(document), allow_nan=False, indent=2))
-
-
 def _write_csv(path: Path, summaries: Sequence[_tables.Record]) -> None:
-    """Write a line for each run, with a start number, and x last."""
+    """Write a line for each run, with the number of its start, and x last."""
     lines: list[_tables.Record] = []
     for item in summaries:
         for i, run in enumerate(item["runs"]):
@@ -298,7 +289,7 @@ def _write_csv(path: Path, summaries: Sequence[_tables.Record]) -> None:
 def _progress(
     names: Sequence[str], budget: Budget, quiet: bool
 ) -> Iterator[Callable[[str], Callable[[State], None] | None]]:
-    """Give what makes a callback for each method; it moves a bar, if standard error is a terminal."""
+    """Yield a function that returns the callback for a method: it moves a bar, if stderr is a terminal."""
     console = Console(file=sys.stderr)
     if quiet or not console.is_terminal:
         yield lambda method: None

@@ -1,15 +1,15 @@
-"""What the words on the command line mean: strict, by hand, with the option's name in every error."""
+"""Parse what is written on the command line, strictly, with the option's name in every error."""
 
 from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 from numpy.typing import NDArray
 
 from .._oracle.budget import Budget
@@ -20,24 +20,21 @@ from ..penalties import L1, L2, Huber, Penalty, PNorm, SquaredL2
 from ..schedules import Cosine, L
 from ..steps import Quadratic
 
-PENALTIES: dict[str, Any] = {
-    "squared-l2": SquaredL2,
-    "l2": L2,
-    "l1": L1,
-    "huber": Huber,
-    "p-norm": PNorm,
-}
+PENALTIES: dict[str, Any] = {"squared-l2": SquaredL2, "l2": L2, "l1": L1, "huber": Huber, "p-norm": PNorm}
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print no text and no progress bar.")]
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _CALL = re.compile(rf"\s*([A-Za-z][\w-]*)\s*(?:\(\s*({_NUMBER}(?:\s*,\s*{_NUMBER})*)\s*\))?\s*")
 
 
-def number(text: str) -> float | None:
+def parsed(text: str) -> float | None:
     """Read a finite number; None if the text is not one.
 
     Examples
     --------
-    >>> number("1e-3"), number("nan"), number("1_0")
+    >>> parsed("1e-3"), parsed("nan"), parsed("1_0")
     (0.001, None, None)
     """
     value = float(text) if re.fullmatch(_NUMBER, text.strip()) else None
@@ -45,13 +42,7 @@ def number(text: str) -> float | None:
 
 
 def call(text: str) -> tuple[str, tuple[float, ...]]:
-    """Read a name with numbers, such as L(0.01, 0.1); without a name if it is not one.
-
-    Examples
-    --------
-    >>> call("L(0.01, 0.1)"), call("huber"), call("L(a, b)")
-    (('l', (0.01, 0.1)), ('huber', ()), ('', ()))
-    """
+    """Read a name with numbers, such as L(0.01, 0.1); the name is empty if that fails."""
     match = _CALL.fullmatch(text)
     if match is None:
         return "", ()
@@ -60,17 +51,11 @@ def call(text: str) -> tuple[str, tuple[float, ...]]:
 
 
 def step_or_lam(option: str, text: str | None) -> Any:
-    """Read --step or --lam; None stands for the library's own choice.
-
-    Examples
-    --------
-    >>> step_or_lam("--lam", "L(0.01,0.1)")
-    L(start=0.01, end=0.1, T=None)
-    """
+    """Read --step or --lam; None stands for the library's own choice."""
     if text is None:
         return None
     step = option == "--step"
-    value: Any = number(text)
+    value: Any = parsed(text)
     if value is None:
         match call(text):
             case ("auto", ()):
@@ -93,14 +78,7 @@ def step_or_lam(option: str, text: str | None) -> Any:
 
 
 def check_spread(options: dict[str, Any], budget: Budget | None) -> None:
-    """Refuse a schedule that has no number of iterations to spread its values over.
-
-    Examples
-    --------
-    >>> check_spread({"lam": L(0.01, 0.1)}, Budget(seconds=1.0))
-    Traceback (most recent call last):
-    ValueError: --lam: L(a,b) and cosine(a,b) need --grads or --iters with --seconds or --evals
-    """
+    """Refuse a schedule if there is no number of iterations to spread its values over."""
     if budget is None or budget.total is not None:
         return
     for name, value in options.items():
@@ -111,13 +89,7 @@ def check_spread(options: dict[str, Any], budget: Budget | None) -> None:
 
 
 def penalty(text: str | None) -> Penalty | None:
-    """Read --penalty: a name, with its parameter in brackets if it has one.
-
-    Examples
-    --------
-    >>> penalty("huber(0.5)")
-    Huber(delta=0.5)
-    """
+    """Read --penalty: a name, with its parameter in brackets if it has one."""
     if text is None:
         return None
     name, numbers = call(text)
@@ -131,13 +103,7 @@ def penalty(text: str | None) -> Penalty | None:
 
 
 def methods(text: str) -> list[str]:
-    """Read --methods: names with commas between.
-
-    Examples
-    --------
-    >>> methods("gd, cgd-fd")
-    ['gd', 'cgd-fd']
-    """
+    """Read --methods: names separated by commas."""
     names = [one_of("--methods", name.strip(), METHODS) for name in text.split(",")]
     for i, name in enumerate(names):
         if name in names[:i]:
@@ -146,13 +112,7 @@ def methods(text: str) -> list[str]:
 
 
 def applicable(method: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what the method has no use for: λ where there is no penalty, r where there is no probe.
-
-    Examples
-    --------
-    >>> applicable("gd", {"step": 0.1, "lam": 0.4, "r": 0.01})
-    {'step': 0.1}
-    """
+    """Leave out what the method does not use: λ without a penalty, r without a probe."""
     direction = METHODS[method]
     useless = set[str]() if direction.penalised else {"lam", "penalty", "b"}
     if not (isinstance(direction, CGD) and direction.curvature == "difference"):
@@ -161,14 +121,8 @@ def applicable(method: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def function(name: str, n: int | None) -> Function:
-    """Look a test function up, in the dimension asked for.
-
-    Examples
-    --------
-    >>> function("levy", 3)
-    Function('levy', n=3, any_n=True, fmin=0)
-    """
-    found = functions[one_of("FUNCTION", name, functions)]
+    """Return a test function, in the dimension asked for."""
+    found = functions[one_of("FUNCTION", name, functions, "see `steepen functions`")]
     if n is None:
         return found
     try:
@@ -180,20 +134,14 @@ def function(name: str, n: int | None) -> Function:
 def problem(
     name: str, n: int | None, x0: str | None, seed: int, starts: int = 1
 ) -> tuple[Function, NDArray[np.float64]]:
-    """Give the function and where to start: the point, or points drawn evenly inside the bounds.
-
-    Examples
-    --------
-    >>> problem("levy", None, "1,2,3", seed=0)
-    (Function('levy', n=3, any_n=True, fmin=0), array([1., 2., 3.]))
-    """
+    """Return the function and its start: the point given, or points drawn uniformly inside the bounds."""
     if x0 is None or x0.strip() == "random":
         fun = function(name, n)
         draws = np.random.default_rng(seed).uniform(*fun.bounds.T, size=(starts, fun.n))
         return fun, draws if starts > 1 else draws[0]
     if starts > 1:
         raise ValueError("--starts: draws its own start points; leave out --x0")
-    values = [number(word) for word in x0.split(",")]
+    values = [parsed(word) for word in x0.split(",")]
     if None in values:
         raise ValueError(f"--x0: expected numbers with commas between, or random; got {x0!r}")
     point = np.array(values, dtype=float)
@@ -205,14 +153,7 @@ def problem(
 
 
 def target(option: str, path: Path | None, suffixes: Iterable[str] = ()) -> Path | None:
-    """Check, before anything is run, that a file can be written there.
-
-    Examples
-    --------
-    >>> target("--plot", Path("run.bmp"), [".png", ".svg"])
-    Traceback (most recent call last):
-    ValueError: --plot: expected a name ending in .png or .svg, got 'run.bmp'
-    """
+    """Check, before anything is run, that a file can be written there."""
     if path is None:
         return None
     endings = list(suffixes)
@@ -226,21 +167,5 @@ def target(option: str, path: Path | None, suffixes: Iterable[str] = ()) -> Path
 
 
 def words(text: str) -> list[str]:
-    """Take a list apart at its commas.
-
-    Examples
-    --------
-    >>> words("gd, cgd,")
-    ['gd', 'cgd']
-    """
+    """Split a list at its commas."""
     return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def prepare(out: Path) -> None:
-    """Make the folder, or find out before any work why it cannot be used."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=out).close()
-    except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise ValueError(f"--out: {str(out)!r} cannot be written: {reason}") from error

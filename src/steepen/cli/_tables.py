@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import textwrap
 from collections import Counter
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import typer
 from numpy.typing import ArrayLike
 from rich.console import Console
 
@@ -19,7 +21,7 @@ Record = dict[str, Any]
 
 
 class Column(NamedTuple):
-    """One column of a table: numbers stand to the right, words to the left."""
+    """One column of a table: numbers are aligned to the right, words to the left."""
 
     title: str
     cells: Sequence[str]
@@ -31,7 +33,7 @@ class Column(NamedTuple):
         return max(map(len, (self.title, *self.cells)))
 
     def fit(self, text: str) -> str:
-        """Fill a cell with blanks."""
+        """Pad a cell to the width of the column."""
         return text.rjust(self.width) if self.right else text.ljust(self.width)
 
 
@@ -40,7 +42,7 @@ def _width(columns: Sequence[Column]) -> int:
 
 
 class Page:
-    """Standard output, as wide as the terminal, or without limit where it is not one."""
+    """Standard output: as wide as the terminal, or of unlimited width if it is not one."""
 
     def __init__(self) -> None:
         self._console = Console(highlight=False, markup=False, emoji=False)
@@ -59,9 +61,9 @@ class Page:
     def table(
         self, columns: Sequence[Column], styles: Sequence[str] = (), groups: Sequence[str] = ()
     ) -> None:
-        """Write columns; those that do not fit follow below, beside the first one again.
+        """Write columns; those that do not fit follow below, beside the first one repeated.
 
-        `styles` and `groups` have one entry a row; where the group changes its name stands above.
+        `styles` and `groups` have one entry per row; the name of a group is written above its first row.
         """
         key, block, rest = columns[0], [columns[0]], list(columns[1:])
         # the second one is taken in any case, and wrapped by a terminal that has no room for it
@@ -78,7 +80,7 @@ class Page:
             self.table([key, *rest], styles, groups)
 
     def pairs(self, items: Sequence[tuple[str, str]]) -> None:
-        """Write names and values, one a line."""
+        """Write names and values, one per line."""
         indent = max(len(name) for name, _ in items) + 2
         for name, value in items:
             room = max(self.width - indent, 20)
@@ -89,7 +91,7 @@ class Page:
 
 
 def record(fun: Function, result: Result) -> Record:
-    """Put together what is reported of a single run; ∇f at the end is evaluated here, and counted nowhere."""
+    """Return what is reported of a single run; ∇f at its end is evaluated here and not counted."""
     x = np.asarray(result.x)
     with np.errstate(all="ignore"):
         gnorm = float(np.linalg.norm(fun.grad(x)))
@@ -122,7 +124,7 @@ MEDIANS = ("fun", "gap", "gnorm", "distance", "first_step", "nit", "nfev", "njev
 
 
 def summary(fun: Function, result: Result) -> Record:
-    """Put together what `compare` reports of a method: medians over its starts, and each run."""
+    """Return what `compare` reports of a method: medians over its starts, and each run."""
     batch = np.ndim(result.status) > 0
     rows = [result.row(b) for b in range(len(result.status))] if batch else [result]
     runs = [record(fun, row) for row in rows]
@@ -133,7 +135,7 @@ def summary(fun: Function, result: Result) -> Record:
 
 
 def best(summaries: Sequence[Record]) -> Record:
-    """Give the method with the lowest f, and of these the one with the fewest gradients."""
+    """Return the method with the lowest f; in a tie, the one with the fewest gradients."""
 
     def rank(item: Record) -> tuple[float, float]:
         gap = item["median"]["gap"]
@@ -146,11 +148,7 @@ def show_run(page: Page, fun: Function, x0: ArrayLike, result: Result, run: Reco
     """Write the result of one run."""
     page.note(f"{fun.title}, n = {fun.n}, {result.method} from {point(x0)}", "bold")
     nearest = fun.minima[np.abs(fun.minima - result.x).sum(axis=1).argmin()]
-    spent = [
-        count(run["nit"], "iteration"),
-        count(run["njev"], "gradient"),
-        count(run["nfev"], "value"),
-    ]
+    spent = [count(run["nit"], "iteration"), count(run["njev"], "gradient"), count(run["nfev"], "value")]
     spent += [
         count(run[name], of) for name, of in (("nhvp", "H·v product"), ("nhev", "Hessian")) if run[name]
     ]
@@ -174,7 +172,7 @@ def show_run(page: Page, fun: Function, x0: ArrayLike, result: Result, run: Reco
 def show_comparison(
     page: Page, fun: Function, x0: np.ndarray[Any, Any], summaries: Sequence[Record], limits: str
 ) -> None:
-    """Write one row a method, the best marked."""
+    """Write one row per method, with the best marked."""
     start = f"from {point(x0)}" if x0.ndim == 1 else f"medians over {len(x0)} random starts"
     page.note(f"{fun.title}, n = {fun.n}, {start}, {limits}", "bold")
     winner = best(summaries)
@@ -228,7 +226,7 @@ def show_functions(page: Page, all_functions: Sequence[Function]) -> None:
 
 
 def show_function(page: Page, fun: Function) -> None:
-    """Write all about one test function."""
+    """Describe one test function."""
     page.line(f"{fun.title} ({fun.name}), {fun.group}", "bold")
     minimisers = [point(x, 17) for x in fun.minima]
     page.pairs(
@@ -243,7 +241,7 @@ def show_function(page: Page, fun: Function) -> None:
 
 
 def short(value: float, digits: int = 3) -> str:
-    """Write a number to so many digits; a dash where there is none.
+    """Write a number to this many digits; a dash stands for NaN.
 
     Examples
     --------
@@ -284,14 +282,7 @@ def point(x: ArrayLike, digits: int = 6) -> str:
 
 
 def box(fun: Function) -> str:
-    """Write the bounds: once if all coordinates have the same.
-
-    Examples
-    --------
-    >>> from steepen.functions import functions
-    >>> box(functions["branin"]), box(functions["levy"])
-    ('-5..10 × 0..15', '-10..10')
-    """
+    """Write the bounds: once if all coordinates have the same."""
     sides = [f"{low:g}..{high:g}" for low, high in fun.bounds.tolist()]
     return sides[0] if len(set(sides)) == 1 else " × ".join(sides)
 
@@ -311,29 +302,17 @@ def words(status: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Write a time.
-
-    Examples
-    --------
-    >>> duration(0.01234), duration(75.0)
-    ('12.3 ms', '75 s')
-    """
+    """Write a time."""
     return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
 
 
 def count(number: int, noun: str) -> str:
-    """Write a number of things.
-
-    Examples
-    --------
-    >>> count(1, "gradient"), count(2, "gradient")
-    ('1 gradient', '2 gradients')
-    """
+    """Write a number of things."""
     return f"{number} {noun}" + "s" * (number != 1)
 
 
 def failures(runs: Sequence[Record], limited: bool) -> list[str]:
-    """Say how runs failed; a spent budget is a failure only if nobody asked for it."""
+    """Return how runs failed; a spent budget is a failure only if nobody set it."""
     statuses = sorted({Status[run["status"]] for run in runs})
     sentences = [status.message for status in statuses if status >= Status.INTERRUPTED]
     if Status.MAX_ITERATIONS in statuses and not limited:
@@ -341,18 +320,16 @@ def failures(runs: Sequence[Record], limited: bool) -> list[str]:
     return sentences
 
 
-def finite(value: Any) -> Any:
-    """Make a document ready for JSON: null for what is not a finite number.
+def print_json(document: Any) -> None:
+    """Print a document: null for what is not a finite number, and ASCII, which every terminal can show."""
+    typer.echo(json.dumps(_finite(document), allow_nan=False, indent=2))
 
-    Examples
-    --------
-    >>> finite({"f": float("nan"), "x": [1.0, float("inf")]})
-    {'f': None, 'x': [1.0, None]}
-    """
+
+def _finite(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
+        return {key: _finite(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, list):
-        return [finite(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+        return [_finite(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

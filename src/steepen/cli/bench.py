@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -10,35 +9,25 @@ from typing import Annotated
 
 import typer
 
+from .._tools.files import make_folder
 from .._tools.optional import load
 from ..bench import pictures
 from ..bench._run import BUDGET, run
 from ..bench.results import Line, Results
 from ..bench.solvers import SOLVERS, available
 from ..problems import suite as problems_of
-from ._options import prepare, words
-from ._tables import Column, Page, count, finite, short
+from ._options import AsJson, Quiet, words
+from ._tables import Column, Page, count, print_json, short
 
-__all__ = ["register", "show"]
+__all__ = ["show"]
 
 _SUITES = ("mgh", "large", "nist", "learning")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to an application.
-
-    Examples
-    --------
-    >>> app = typer.Typer()
-    >>> register(app)
-    >>> [command.name for command in app.registered_commands]
-    ['bench']
-    """
-    codes = "0, the run is complete; 1, an interrupt; 2, wrong usage, or a missing dependency"
-    app.command("bench", epilog=f"Exit codes: {codes}.")(_command)
+EXIT_CODES = "0, the run is complete; 1, an interrupt; 2, wrong usage, or a missing dependency"
 
 
-def _command(
+def command(
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("out/bench"),
     suite: Annotated[str, typer.Option(metavar="NAME,...", help="Which problems.")] = ",".join(_SUITES),
     solvers: Annotated[
@@ -50,8 +39,8 @@ def _command(
         int | None, typer.Option(min=1, help="How many processes; by default one a core.")
     ] = None,
     list_solvers: Annotated[bool, typer.Option("--list", help="List the solvers and stop.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no text and no progress bar.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> int:
     """Count the evaluations that solvers need on the test problems; f with its gradient counts one.
 
@@ -74,7 +63,7 @@ def _command(
     if not suites or not set(suites) <= set(_SUITES):
         raise ValueError(f"--suite: expected names out of {', '.join(_SUITES)}; got {suite!r}")
     load("matplotlib", "steepen bench", extra="plot")
-    prepare(out)
+    make_folder("--out", out)
     problems = [problem for name in dict.fromkeys(suites) for problem in problems_of(name)]
     try:
         results = run(problems, names, budget=budget, jobs=jobs or -1, progress=not quiet)
@@ -91,7 +80,7 @@ def _command(
     if as_json:
         about = {"budget": budget, "reference": reference, "subject": names[0], "out": str(out)}
         document = about | {"summary": [line._asdict() for line in lines]}
-        typer.echo(json.dumps(finite(document), allow_nan=False, indent=2, ensure_ascii=False))
+        print_json(document)
     elif not quiet:
         show(results, reference)
         typer.echo(f"\nThe rows, the summary and the pictures: {out}")

@@ -20,21 +20,13 @@ from ..paper.reproduce import ITEMS, reproduce
 _STYLES = {"agrees": "green", "DIFFERS": "bold red", "known slip": "yellow", "AGREES?": "bold red"}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to an application.
-
-    Examples
-    --------
-    >>> app = typer.Typer()
-    >>> register(app)
-    >>> [command.name for command in app.registered_commands]
-    ['reproduce']
-    """
-    codes = "0, all claims came out as expected; 1, one did not, or an interrupt; 2, wrong usage"
-    app.command("reproduce", epilog=f"Exit codes: {codes}, or a missing dependency.")(_command)
+EXIT_CODES = (
+    "0, all claims came out as expected; 1, one did not, or an interrupt; "
+    "2, wrong usage, or a missing dependency"
+)
 
 
-def _command(
+def command(
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("out"),
     only: Annotated[
         str | None, typer.Option(metavar="NAME,...", help="Only these items; see --list.")
@@ -92,7 +84,7 @@ def show(report: Report) -> None:
 
 
 def _show_to_people(console: Console, items: Sequence[Item]) -> None:
-    """Write claims beside their verdicts; both figures follow, on a line of their own if there is no room."""
+    """Write each claim beside its verdict; both figures follow, on a line of their own if they do not fit."""
     room = console.width - len("known slip") - 2
     for item in items:
         table = Table.grid(padding=(0, 2, 0, 0))
@@ -108,7 +100,7 @@ def _show_to_people(console: Console, items: Sequence[Item]) -> None:
 
 
 def _write_lines(items: Sequence[Item]) -> None:
-    """Write one whole line a claim, in columns, for whatever reads them."""
+    """Write one line per claim, in columns, for other programs to read."""
     rows = [(c.text, c.paper, c.ours, verdict(c)) for item in items for c in item.claims]
     head = ("claim", "paper", "ours", "verdict")
     widths = [max(map(len, cells)) for cells in zip(head, *rows, strict=True)]

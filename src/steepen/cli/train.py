@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,33 +11,23 @@ from typing import Annotated
 
 import typer
 
+from .._tools.files import make_folder
 from .._tools.optional import load
 from ..train import pictures
 from ..train._run import check, kept, run
 from ..train.optimizers import OPTIMIZERS
 from ..train.results import Line, Results
 from ..train.settings import Settings
-from ._options import prepare, words
-from ._tables import Column, Page, count, finite
+from ._options import AsJson, Quiet, words
+from ._tables import Column, Page, count, print_json
 
-__all__ = ["register", "show"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to an application.
-
-    Examples
-    --------
-    >>> app = typer.Typer()
-    >>> register(app)
-    >>> [command.name for command in app.registered_commands]
-    ['train']
-    """
-    codes = "0, all runs are there; 1, an interrupt; 2, wrong usage, or a missing dependency"
-    app.command("train", epilog=f"Exit codes: {codes}.")(_command)
+__all__ = ["show"]
 
 
-def _command(
+EXIT_CODES = "0, all runs are there; 1, an interrupt; 2, wrong usage, or a missing dependency"
+
+
+def command(
     data: Annotated[str, typer.Option(help="digits or mnist1d.")] = "digits",
     optimizer: Annotated[
         str | None,
@@ -73,8 +62,8 @@ def _command(
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     out: Annotated[Path | None, typer.Option(help="The folder to write; out/train/DATA by default.")] = None,
     list_optimizers: Annotated[bool, typer.Option("--list", help="List the optimizers and stop.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print no text and no progress bar.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> int:
     """Train a small network with several optimizers, all with the same number of gradients.
 
@@ -98,7 +87,7 @@ def _command(
         check(settings, names, seeds, folder)
     except ValueError as error:
         raise ValueError(f"--{error}") from error
-    prepare(folder)
+    make_folder("--out", folder)
     try:
         with _one_thread():
             results = run(settings, names, seeds=seeds, out=folder, progress=not quiet)
@@ -111,7 +100,7 @@ def _command(
     if as_json:
         lines = [line._asdict() for line in results.summary()]
         document = {"settings": asdict(settings), "seeds": seeds, "out": str(folder), "summary": lines}
-        typer.echo(json.dumps(finite(document), allow_nan=False, indent=2, ensure_ascii=False))
+        print_json(document)
     elif not quiet:
         show(results)
         typer.echo(f"\nThe runs and the picture: {folder}")

@@ -18,14 +18,7 @@ import sys
 from typing import cast
 
 from steepen._tools.catalogue import Catalogue
-from steepen.functions import (
-    bowl_shaped,
-    many_local_minima,
-    other,
-    plate_shaped,
-    steep,
-    valley_shaped,
-)
+from steepen.functions import bowl_shaped, many_local_minima, other, plate_shaped, steep, valley_shaped
 from steepen.functions._function import Function
 from steepen.functions._quadratic import QUADRATIC, quadratic
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from steepen.functions._numerics import Array
+from steepen.functions._numerics import Array, points
 
 Value = Callable[[Array], Any]
 Gradient = Callable[[Array, Array], None]
@@ -89,14 +89,7 @@ class Function:
 
     @property
     def any_n(self) -> bool:
-        """Whether the function exists in other dimensions, to be had from `at`.
-
-        Examples
-        --------
-        >>> import steepen as st
-        >>> [st.functions[name].any_n for name in ("levy", "branin")]
-        [True, False]
-        """
+        """Whether the function exists in other dimensions, to be had from `at`."""
         return self._resize is not None
 
     def at(self, n: int) -> Function:
@@ -118,15 +111,8 @@ class Function:
         return self._resize(n)
 
     def __call__(self, X: ArrayLike) -> Any:
-        """Return the values at X of shape (..., n): shape (...), a scalar for one point.
-
-        Examples
-        --------
-        >>> import steepen as st
-        >>> float(st.functions["booth"]([1.0, 3.0]))
-        0.0
-        """
-        x = self._points(X, "X")
+        """Return the values at X of shape (..., n): shape (...), a scalar for one point."""
+        x = points("X", X, self.name, self.n)
         return self._value(x.T).T
 
     def grad(self, X: ArrayLike) -> Array:
@@ -138,7 +124,7 @@ class Function:
         >>> st.functions["sphere"].grad([3.0, -1.0]).tolist()
         [6.0, -2.0]
         """
-        x = self._points(X, "X")
+        x = points("X", X, self.name, self.n)
         g = np.empty_like(x)
         self._grad(x.T, g.T)
         return g
@@ -152,7 +138,7 @@ class Function:
         >>> st.functions["rosenbrock"].hvp([1.0, 1.0], [1.0, 0.0]).tolist()
         [802.0, -400.0]
         """
-        x, v = self._points(X, "X"), self._points(V, "V")
+        x, v = points("X", X, self.name, self.n), points("V", V, self.name, self.n)
         for argument, array in (("X", x), ("V", v)):
             if array.dtype.kind == "c":
                 raise TypeError(f"{argument}: {self.name} has second derivatives at real points only")
@@ -171,23 +157,9 @@ class Function:
         >>> st.functions["rosenbrock"].hess([1.0, 1.0]).tolist()
         [[802.0, -400.0], [-400.0, 200.0]]
         """
-        x = self._points(X, "X")
+        x = points("X", X, self.name, self.n)
         rows = self.hvp(x[..., None, :], np.eye(self.n))
         return (rows + rows.swapaxes(-1, -2)) / 2
-
-    def _points(self, X: ArrayLike, argument: str) -> Array:
-        x: Array = np.asarray(X)
-        kind = x.dtype.kind
-        if kind not in "fc":
-            if kind not in "biu":
-                raise TypeError(f"{argument}: expected numbers, got an array of {x.dtype}")
-            x = x.astype(float)
-        if x.shape[-1:] != (self.n,):
-            raise ValueError(
-                f"{argument}: {self.name} expects points with n = {self.n} coordinates, "
-                f"shape (..., {self.n}), got shape {x.shape}"
-            )
-        return x
 
     def __repr__(self) -> str:
         any_n = ", any_n=True" if self.any_n else ""
@@ -211,14 +183,7 @@ def scalable(
     fmin_per_coordinate: float = 0.0,
     n: int = 2,
 ) -> Function:
-    """Return a function of any n whose one minimiser has equal coordinates.
-
-    Examples
-    --------
-    >>> import steepen as st
-    >>> st.functions["schwefel"].at(n=3).minima.round(4).tolist()
-    [[420.9687, 420.9687, 420.9687]]
-    """
+    """Return a function of any n whose one minimiser has equal coordinates."""
     return Function(
         name,
         title,

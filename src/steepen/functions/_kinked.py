@@ -97,58 +97,25 @@ def _schwefel_grad(x: Array, g: Array) -> None:
 
 
 BUKIN_6 = Function(
-    "bukin-6",
-    "Bukin N. 6",
-    GROUP,
-    _bukin_6,
-    _bukin_6_grad,
-    n=2,
-    bounds=[(-15, -5), (-3, 3)],
-    minima=(-10, 1),
-    fmin=0.0,
-)
+    "bukin-6", "Bukin N. 6", GROUP, _bukin_6, _bukin_6_grad, n=2, bounds=[(-15, -5), (-3, 3)],
+    minima=(-10, 1), fmin=0.0,
+)  # fmt: skip
 _CROSS = 1.3494066171539108
 CROSS_IN_TRAY = Function(
-    "cross-in-tray",
-    "Cross-in-Tray",
-    GROUP,
-    _cross_in_tray,
-    _cross_in_tray_grad,
-    n=2,
-    bounds=(-10, 10),
-    minima=[(a, b) for a in (_CROSS, -_CROSS) for b in (_CROSS, -_CROSS)],
-    fmin=-2.0626118708227369,
-)
+    "cross-in-tray", "Cross-in-Tray", GROUP, _cross_in_tray, _cross_in_tray_grad, n=2, bounds=(-10, 10),
+    minima=[(a, b) for a in (_CROSS, -_CROSS) for b in (_CROSS, -_CROSS)], fmin=-2.0626118708227369,
+)  # fmt: skip
 EGGHOLDER = Function(
-    "eggholder",
-    "Eggholder",
-    GROUP,
-    _eggholder,
-    _eggholder_grad,
-    n=2,
-    bounds=(-512, 512),
-    minima=(512, 404.23180511375781),
-    fmin=-959.64066272085080,
-)
+    "eggholder", "Eggholder", GROUP, _eggholder, _eggholder_grad, n=2, bounds=(-512, 512),
+    minima=(512, 404.23180511375781), fmin=-959.64066272085080,
+)  # fmt: skip
 _HOLDER_1, _HOLDER_2 = 8.0550234757365634, 9.6645900192412729
 HOLDER_TABLE = Function(
-    "holder-table",
-    "Holder Table",
-    GROUP,
-    _holder_table,
-    _holder_table_grad,
-    n=2,
-    bounds=(-10, 10),
+    "holder-table", "Holder Table", GROUP, _holder_table, _holder_table_grad, n=2, bounds=(-10, 10),
     minima=[(a, b) for a in (_HOLDER_1, -_HOLDER_1) for b in (_HOLDER_2, -_HOLDER_2)],
     fmin=-19.208502567886732,
-)
+)  # fmt: skip
 SCHWEFEL = scalable(
-    "schwefel",
-    "Schwefel",
-    GROUP,
-    _schwefel,
-    _schwefel_grad,
-    bounds=(-500, 500),
-    coordinate=420.96874635998203,
-    fmin_per_coordinate=1.2727566293725214e-05,
-)
+    "schwefel", "Schwefel", GROUP, _schwefel, _schwefel_grad, bounds=(-500, 500),
+    coordinate=420.96874635998203, fmin_per_coordinate=1.2727566293725214e-05,
+)  # fmt: skip

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[Any]
 
@@ -34,13 +34,7 @@ def absolute(t: Any) -> Any:
 
 
 def nonzero(t: Any) -> Any:
-    """Return t with ones in place of zeros, to divide by what vanishes only at a kink.
-
-    Examples
-    --------
-    >>> nonzero(np.array([0.0, 0.5])).tolist()
-    [1.0, 0.5]
-    """
+    """Return t with ones in place of zeros, to divide by what vanishes only at a kink."""
     return t + (t == 0)
 
 
@@ -57,11 +51,18 @@ def spread(values: Array, coordinate: Any) -> Array:
 
 
 def indices(x: Array) -> Array:
-    """Return 1, ..., n, shaped to multiply the coordinates of x.
-
-    Examples
-    --------
-    >>> indices(np.zeros((3, 5))).tolist()
-    [[1.0], [2.0], [3.0]]
-    """
+    """Return 1, ..., n, shaped to multiply the coordinates of x."""
     return spread(np.arange(1.0, len(x) + 1), x[0])
+
+
+def points(argument: str, X: ArrayLike, name: str, n: int) -> Array:
+    """Return points of n coordinates as floats or complex numbers; `name` is whose points they are."""
+    x: Array = np.asarray(X)
+    if x.dtype.kind not in "fcbiu":
+        raise TypeError(f"{argument}: expected numbers, got an array of {x.dtype}")
+    if x.shape[-1:] != (n,):
+        raise ValueError(
+            f"{argument}: {name} expects points with n = {n} coordinates, "
+            f"shape (..., {n}), got shape {x.shape}"
+        )
+    return x if x.dtype.kind in "fc" else x.astype(float)

@@ -108,26 +108,9 @@ def _michalewicz_at(n: int) -> Function:
 
 FUNCTIONS = (
     Function(
-        "dejong-5",
-        "De Jong N. 5",
-        GROUP,
-        _dejong_5,
-        _dejong_5_grad,
-        n=2,
-        bounds=(-65.536, 65.536),
-        minima=(-31.978334835656970, -31.978334837300795),
-        fmin=0.99800383779445026,
+        "dejong-5", "De Jong N. 5", GROUP, _dejong_5, _dejong_5_grad, n=2, bounds=(-65.536, 65.536),
+        minima=(-31.978334835656970, -31.978334837300795), fmin=0.99800383779445026,
     ),
-    Function(
-        "easom",
-        "Easom",
-        GROUP,
-        _easom,
-        _easom_grad,
-        n=2,
-        bounds=(-100, 100),
-        minima=pi,
-        fmin=-1.0,
-    ),
+    Function("easom", "Easom", GROUP, _easom, _easom_grad, n=2, bounds=(-100, 100), minima=pi, fmin=-1.0),
     _michalewicz_at(2),
-)
+)  # fmt: skip

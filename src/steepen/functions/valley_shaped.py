@@ -106,30 +106,15 @@ def _rosenbrock_at(n: int) -> Function:
 
 FUNCTIONS = (
     Function(
-        "three-hump-camel",
-        "Three-Hump Camel",
-        GROUP,
-        _three_hump_camel,
-        _three_hump_camel_grad,
-        n=2,
-        bounds=(-5, 5),
-        minima=0.0,
-        fmin=0.0,
+        "three-hump-camel", "Three-Hump Camel", GROUP, _three_hump_camel, _three_hump_camel_grad, n=2,
+        bounds=(-5, 5), minima=0.0, fmin=0.0,
     ),
     Function(
-        "six-hump-camel",
-        "Six-Hump Camel",
-        GROUP,
-        _six_hump_camel,
-        _six_hump_camel_grad,
-        n=2,
+        "six-hump-camel", "Six-Hump Camel", GROUP, _six_hump_camel, _six_hump_camel_grad, n=2,
         bounds=[(-3, 3), (-2, 2)],
-        minima=[
-            (0.089842013100318062, -0.71265640302073963),
-            (-0.089842013100318062, 0.71265640302073963),
-        ],
+        minima=[(0.089842013100318062, -0.71265640302073963), (-0.089842013100318062, 0.71265640302073963)],
         fmin=-1.0316284534898774,
     ),
     _dixon_price_at(2),
     _rosenbrock_at(2),
-)
+)  # fmt: skip

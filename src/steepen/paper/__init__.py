@@ -1,4 +1,4 @@
-"""The paper, run again: its table, its figures and its theory, each held against what is printed.
+"""The paper, run again: its table, figures and theory, each compared with what is printed.
 
 `reproduce` runs it all and writes a page; `steepen reproduce` is the same from the command line. Every item
 is a module here with a `run()` of its own; `steepen.paper.egr` holds the experiments on explicit gradient
@@ -14,7 +14,7 @@ Examples
 
 from __future__ import annotations
 
-from ._outcome import Claim, Outcome, Table
+from ._claims import Claim, Outcome, Table
 from ._record import Item, Report
 from .reproduce import ITEMS, reproduce
 

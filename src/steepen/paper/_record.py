@@ -1,4 +1,4 @@
-"""What is kept of an item that was run: enough to write the page without running it again."""
+"""The record of an item that was run: enough to write the page without running it again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ._outcome import Claim, Table
+from ._claims import Claim, Table
 
 
 @dataclass(frozen=True)
@@ -47,26 +47,12 @@ class Item:
     files: dict[str, str]
 
     def to_json(self) -> dict[str, Any]:
-        """Give the record as JSON knows it.
-
-        Examples
-        --------
-        >>> item = Item("a", "An item", "3", "", 0.5, [], {}, {}, [], [], {"r": np.float64(0.1)}, {})
-        >>> item.to_json()["settings"]
-        {'r': 0.1}
-        """
+        """Return the record as JSON knows it."""
         return plain(asdict(self))
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Item:
-        """Read a record back; TypeError, KeyError or ValueError if it is not one.
-
-        Examples
-        --------
-        >>> item = Item("a", "An item", "3", "", 0.5, [Claim("t", "1", "1", True)], {}, {}, [], [], {}, {})
-        >>> Item.from_json(item.to_json()) == item
-        True
-        """
+        """Read a record back; TypeError, KeyError or ValueError if it is not one."""
         values = dict(record)
         values["claims"] = [Claim(**claim) for claim in values["claims"]]
         values["tables"] = {
@@ -78,7 +64,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Report:
-    """What `reproduce` gives: the folder, and the items that were asked for.
+    """What `reproduce` returns: the folder, and the items that were asked for.
 
     Parameters
     ----------
@@ -98,37 +84,17 @@ class Report:
 
     @property
     def page(self) -> Path:
-        """The page to open.
-
-        Examples
-        --------
-        >>> Report(Path("out"), [], []).page.as_posix()
-        'out/report.html'
-        """
+        """The page to open."""
         return self.folder / "report.html"
 
     @property
     def claims(self) -> list[Claim]:
-        """All claims of the items asked for.
-
-        Examples
-        --------
-        >>> Report(Path("out"), [], []).claims
-        []
-        """
+        """All claims of the items asked for."""
         return [claim for item in self.items for claim in item.claims]
 
     @property
     def holds(self) -> bool:
-        """Whether every claim came out as expected.
-
-        Examples
-        --------
-        >>> claim = Claim("t", "1", "2", agrees=False)
-        >>> item = Item("a", "An item", "3", "", 0.5, [claim], {}, {}, [], [], {}, {})
-        >>> Report(Path("out"), [item], []).holds
-        False
-        """
+        """Whether every claim came out as expected."""
         return all(claim.holds for claim in self.claims)
 
 
@@ -148,13 +114,7 @@ def verdict(claim: Claim) -> str:
 
 
 def tally(claims: Iterable[Claim]) -> str:
-    """Count the claims that agree.
-
-    Examples
-    --------
-    >>> tally([Claim("t", "1", "1", agrees=True)])
-    '1 of 1 claims agree'
-    """
+    """Count the claims that agree."""
     verdicts = [claim.agrees for claim in claims]
     return f"{sum(verdicts)} of {len(verdicts)} claims agree"
 

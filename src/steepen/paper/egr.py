@@ -31,6 +31,7 @@ from .. import theory
 from .._core.result import Result, Trace
 from .._minimize import minimize
 from .._oracle.budget import Budget
+from .._tools.check import number, one_of, whole
 from ..functions import Function, functions
 
 __all__ = [
@@ -81,29 +82,21 @@ class Penalised:
         return self.f(x) + self.lam * (slope * slope).sum(axis=-1)
 
     def grad(self, x: ArrayLike) -> Floats:
-        """Give ∇f + 2λH∇f.
-
-        Examples
-        --------
-        >>> Penalised(functions["booth"], lam=0.1).grad([1.0, 3.0]).tolist()
-        [0.0, 0.0]
-        """
+        """Return ∇f + 2λH∇f."""
         slope = self.f.grad(x)
         return theory.penalised_gradient(slope, self.f.hvp(x, slope), self.lam)
 
 
 def stable_step(h: float, lam: float = 0.0) -> float:
-    """Give the step beyond which descent leaves a minimum of curvature h: 2/h on f, 2/(h(1+2λh)) on g.
+    """Return the step beyond which descent leaves a minimum of curvature h: 2/h on f, 2/(h(1+2λh)) on g.
 
     Examples
     --------
     >>> stable_step(10.0), round(stable_step(10.0, lam=0.2), 3)
     (0.2, 0.04)
     """
-    if not (math.isfinite(h) and h > 0):
-        raise ValueError(f"h: expected the curvature of a minimum, a positive number; got {h!r}")
-    if not (math.isfinite(lam) and lam >= 0):
-        raise ValueError(f"lam: expected a number, 0 or more; got {lam!r}")
+    number("h", h, "the curvature of a minimum, a positive number", above=0)
+    number("lam", lam, "a number, 0 or more", least=0)
     return 2 / float(theory.penalised_curvature(h, lam))
 
 
@@ -122,7 +115,7 @@ class Minimum(NamedTuple):
 
 
 def minimum_near(f: Function, x: ArrayLike) -> Minimum:
-    """Give the minimum of f that Newton's method finds from x; ValueError if it finds none.
+    """Return the minimum of f that Newton's method finds from x; ValueError if it finds none.
 
     Examples
     --------
@@ -140,13 +133,8 @@ def minimum_near(f: Function, x: ArrayLike) -> Minimum:
 _FLAT, _DEPTH, _WIDTH = 2.0, 1.2, 0.25
 
 
-def _at_least_one(name: str, value: int) -> None:
-    if value < 1:
-        raise ValueError(f"{name}: expected 1 or more, got {value!r}")
-
-
 def _wells(x: Floats) -> tuple[Any, Any]:
-    """Give the place in the wide bowl and the height of the narrow well."""
+    """Return the place in the wide bowl and the height of the narrow well."""
     bowl = x.copy()
     bowl[0] = bowl[0] - _FLAT
     return bowl, _DEPTH * np.exp(-(x * x).sum(axis=0) / (2 * _WIDTH**2))
@@ -163,7 +151,7 @@ def _wells_grad(x: Floats, g: Floats) -> None:
 
 
 def two_wells(n: int = 1) -> Function:
-    """Give a wide bowl around (2, 0, …), the better minimum, with a sharp well dug into its side near 0.
+    """Return a wide bowl around (2, 0, …), the better minimum, with a sharp well dug into its side near 0.
 
     f = ½‖x − (2, 0, …)‖² − 1.2·exp(−‖x‖²/(2·0.25²)).
 
@@ -174,7 +162,7 @@ def two_wells(n: int = 1) -> Function:
     >>> round(sharp.curvature, 1), round(flat.curvature, 1), sharp.f > flat.f
     (15.2, 1.0, True)
     """
-    _at_least_one("n", n)
+    whole("n", n, 1)
     lowest = -_DEPTH * math.exp(-(_FLAT**2) / (2 * _WIDTH**2))
     return Function(
         "two-wells", "Two wells", "other", _wells_value, _wells_grad, n=n, bounds=(-2.0, 4.0),
@@ -193,7 +181,7 @@ def _pit_grad(x: Floats, g: Floats) -> None:
 
 
 def pit(n: int = 1) -> Function:
-    """Give a bowl with a pit of radius 2 in the middle: f = ‖x‖²/10 + tanh(‖x‖²/2 − 2).
+    """Return a bowl with a pit of radius 2 in the middle: f = ‖x‖²/10 + tanh(‖x‖²/2 − 2).
 
     At the pit's edge ‖∇f‖ grows, so the penalty is a wall there: outside of it g has a minimum that is no
     stationary point of f.
@@ -204,7 +192,7 @@ def pit(n: int = 1) -> Function:
     >>> kind(pit(), x, lam=0.3)
     'artificial'
     """
-    _at_least_one("n", n)
+    whole("n", n, 1)
     return Function(
         "pit", "Pit", "other", _pit_value, _pit_grad, n=n, bounds=(-5.0, 5.0), minima=0.0,
         fmin=math.tanh(-2.0), resize=pit,
@@ -228,7 +216,7 @@ def descend(
     >>> [round(float(x), 3) for x in run.x]
     [2.0]
     """
-    _at_least_one("iters", iters)
+    whole("iters", iters, 1)
     common: dict[str, Any] = {"step": step, "gtol": 1e-6, "trace": "x"}
     if way == "guard":
         return minimize(f, x0, method="cgd", lam=lam, budget=Budget(iters=iters), **common)
@@ -237,9 +225,7 @@ def descend(
             raise ValueError(f"b: expected 1 or more, and less than iters = {iters}; got {b!r}")
         first = minimize(Penalised(f, lam), x0, method="gd", budget=Budget(iters=b), **common)
         return minimize(f, first.x, method="gd", budget=Budget(iters=iters - b), **common)
-    if way not in WAYS:
-        raise ValueError(f"way: expected one of {', '.join(map(repr, WAYS))}; got {way!r}")
-    fun = f if way == "gd" else Penalised(f, lam)
+    fun = f if one_of("way", way, WAYS) == "gd" else Penalised(f, lam)
     return minimize(fun, x0, method="gd", budget=Budget(iters=iters), **common)
 
 
@@ -277,18 +263,12 @@ class Stationary(NamedTuple):
 
     @property
     def turned(self) -> bool:
-        """Whether it is a maximum of f and a minimum of g.
-
-        Examples
-        --------
-        >>> Stationary(1.0, 2.0, "minimum", "minimum").turned
-        False
-        """
+        """Whether it is a maximum of f and a minimum of g."""
         return (self.to_f, self.to_g) == ("maximum", "minimum")
 
 
 def stationary_points(f: Function, lam: float, interval: tuple[float, float]) -> list[Stationary]:
-    """Give the stationary points of g on an interval, for f of one variable, in increasing order.
+    """Return the stationary points of g on an interval, for f of one variable, in increasing order.
 
     Examples
     --------
@@ -335,24 +315,12 @@ class Ends(NamedTuple):
 
     @property
     def total(self) -> int:
-        """How many runs there were.
-
-        Examples
-        --------
-        >>> Ends({"minimum": 3}, 0.5, 0).total
-        3
-        """
+        """How many runs there were."""
         return sum(self.kinds.values())
 
     @property
     def astray(self) -> int:
-        """How many did not end at a minimum of f.
-
-        Examples
-        --------
-        >>> Ends({"minimum": 3, "maximum": 2}, 0.5, 0).astray
-        2
-        """
+        """How many did not end at a minimum of f."""
         return self.total - self.kinds.get("minimum", 0)
 
 
@@ -375,13 +343,7 @@ class Scene:
     starts: Floats
 
     def ends(self, way: Way) -> Ends:
-        """Run one way from all the starts.
-
-        Examples
-        --------
-        >>> SCENES["pit-1d"].ends("gd").kinds
-        {'minimum': 40}
-        """
+        """Run one way from all the starts."""
         run = descend(self.f, self.starts, way, lam=self.lam, step=self.step, iters=self.iters, b=self.b)
         ends = cast(Floats, run.x)
         kinds = Counter(kind(self.f, x, self.lam) for x in ends)

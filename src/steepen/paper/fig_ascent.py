@@ -8,9 +8,8 @@ import numpy as np
 
 from .. import plot
 from .._core.result import Trace
-from .._tools.optional import load
 from ..functions import functions
-from ._outcome import Claim, Outcome, Table, number
+from ._claims import Claim, Outcome, Table, readable
 from .egr import Penalised, Stationary, descend, stationary_points
 
 __all__ = ["INTERVAL", "LAM", "NAME", "POINT", "SECTION", "STEP", "TITLE", "run"]
@@ -35,7 +34,7 @@ _LEVY = functions["levy"].at(n=1)
 
 
 def run() -> Outcome:
-    """Draw the figure and hold its claims against our numbers.
+    """Draw the figure and compare its claims with our numbers.
 
     Examples
     --------
@@ -55,27 +54,27 @@ def run() -> Outcome:
         Claim(
             "the local maximum at x ≈ −8.1 becomes a local minimum",
             "−8.1",
-            f"{number(top.x)}, a {top.to_g} of g: f'' = {number(top.curvature)}, −1/(2λ) = "
-            f"{number(-0.5 / LAM)}",
+            f"{readable(top.x)}, a {top.to_g} of g: f'' = {readable(top.curvature)}, −1/(2λ) = "
+            f"{readable(-0.5 / LAM)}",
             top.turned and round(top.x, 1) == -8.1,
         ),
         Claim(
             "at x = −7.7 the direction −∇g climbs f",
             "climbs",
-            f"−f' = {number(downhill)}, −g' = {number(penalised)}",
+            f"−f' = {readable(downhill)}, −g' = {readable(penalised)}",
             downhill * penalised < 0,
         ),
         Claim(
             "so descent on g from −7.7 is ascent on f",
             "ascent",
-            f"it ends at {number(float(egr.x[0]))}; f from {start:.2f} to {end_egr:.2f}",
+            f"it ends at {readable(float(egr.x[0]))}; f from {start:.2f} to {end_egr:.2f}",
             end_egr > start and abs(float(egr.x[0]) - top.x) < 1e-3,
         ),
         Claim(
             "with the guard CGD moves along −∇f there and descends",
             "descends",
             f"guarded at k = {', '.join(map(str, np.flatnonzero(guarded.guarded)))}; it ends at "
-            f"{number(float(cgd.x[0]))}; f from {start:.2f} to {end_cgd:.2f}",
+            f"{readable(float(cgd.x[0]))}; f from {start:.2f} to {end_cgd:.2f}",
             bool(guarded.guarded[0]) and bool((np.diff(guarded.f) <= 0).all()) and end_cgd < start,
         ),
     ]
@@ -95,7 +94,7 @@ def run() -> Outcome:
         captions={
             NAME: f"The Levy function of one variable and g = f + λf'², λ = {LAM:g}. Diamonds: stationary "
             "points of g that are none of f. Triangles: maxima of f that are minima of g. Arrows: the ways "
-            f"down on f and on g at x = {number(POINT)}, which are opposite."
+            f"down on f and on g at x = {readable(POINT)}, which are opposite."
         },
         traces={f"{NAME}-egr": uphill, f"{NAME}-cgd": guarded},
         notes=[
@@ -109,13 +108,11 @@ def run() -> Outcome:
 
 def _named(text: str, printed: float, found: list[float]) -> Claim:
     nearest = min(found, key=lambda x: abs(x - printed))
-    return Claim(text, number(printed), number(nearest, ".3f"), round(nearest, 1) == printed)
+    return Claim(text, readable(printed), readable(nearest, ".3f"), round(nearest, 1) == printed)
 
 
 def _draw(points: list[Stationary]) -> Any:
-    figure = load("matplotlib.figure", "a picture", extra="plot").Figure(
-        figsize=(8, 4.6), layout="constrained"
-    )
+    figure = plot.blank(8, 4.6)
     axes = figure.subplots()
     plot.landscape(_LEVY, LAM, INTERVAL, ax=axes)
     g = Penalised(_LEVY, LAM)
@@ -129,7 +126,7 @@ def _draw(points: list[Stationary]) -> Any:
     for p, height in zip(points, y, strict=True):
         if p.to_f == "artificial" or p.turned:
             axes.annotate(
-                number(round(p.x, 2)), (p.x, height), (0, -18 if p.turned else 10), ha="center", zorder=4,
+                readable(round(p.x, 2)), (p.x, height), (0, -18 if p.turned else 10), ha="center", zorder=4,
                 textcoords="offset points", bbox={"fc": "white", "ec": "none", "pad": 1},
             )  # fmt: skip
     axes.axvline(POINT, color="0.4", ls="--", lw=1)
@@ -144,7 +141,7 @@ def _draw(points: list[Stationary]) -> Any:
     axes.text(
         POINT + 0.04,
         0.99,
-        f"x = {number(POINT)}",
+        f"x = {readable(POINT)}",
         transform=axes.get_xaxis_transform(),
         va="top",
         color="0.3",

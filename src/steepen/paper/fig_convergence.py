@@ -9,9 +9,9 @@ import numpy as np
 from .. import plot
 from .._core.result import Result, Trace
 from .._tools.optional import load
-from ._outcome import Claim, Outcome, Table
+from ._claims import Claim, Outcome, Table
 from .egr import Floats
-from .settings import EXPERIMENTS, RECOVERED, THRESHOLD, Experiment, T
+from .experiments import EXPERIMENTS, RECOVERED, THRESHOLD, Experiment, T
 
 __all__ = ["NAME", "SECTION", "TITLE", "Panel", "panels", "run"]
 
@@ -37,25 +37,12 @@ class Panel(NamedTuple):
 
     @property
     def behind(self) -> list[int]:
-        """The gradient counts, from 2 on (CGD-FD's first step needs 2), at which CGD-FD is above GD.
-
-        Examples
-        --------
-        >>> panels()["branin"].behind
-        []
-        """
+        """The gradient counts, from 2 on (CGD-FD's first step needs 2), at which CGD-FD is above GD."""
         margin = 1e-9 * self.gd[0]  # two runs in one minimum differ by rounding
         return [c for c in range(2, T + 1) if self.cgd_fd[c] > self.gd[c] + margin]
 
     def flat(self, curve: Floats) -> int:
-        """Give the count at which nine tenths of a curve's whole fall are done.
-
-        Examples
-        --------
-        >>> panel = panels()["quadratic"]
-        >>> panel.flat(panel.cgd_fd), panel.flat(panel.gd)
-        (2, 12)
-        """
+        """Return the count at which nine tenths of a curve's total decrease are done."""
         return int(np.argmax(curve - curve[-1] <= 0.1 * (curve[0] - curve[-1])))
 
 
@@ -81,7 +68,7 @@ def _reached(run: Result, experiment: Experiment) -> Floats:
 
 
 def run() -> Outcome:
-    """Draw the six panels and hold what the paper says of each against our runs.
+    """Draw the six panels and compare what the paper says of each with our runs.
 
     Examples
     --------
@@ -220,9 +207,7 @@ def _ahead(panel: Panel) -> str:
 
 
 def _draw(made: dict[str, Panel], scale: Literal["linear", "log"]) -> Any:
-    figure = load("matplotlib.figure", "a picture", extra="plot").Figure(
-        figsize=(10, 5.6), layout="constrained"
-    )
+    figure = plot.blank(10, 5.6)
     ticker = load("matplotlib.ticker", "a picture", extra="plot")
     for i, (axes, panel) in enumerate(zip(figure.subplots(2, 3).flat, made.values(), strict=True)):
         function = panel.experiment.function

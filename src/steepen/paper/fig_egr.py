@@ -9,9 +9,8 @@ import numpy as np
 
 from .. import plot, theory
 from .._core.result import Result, Trace
-from .._tools.optional import load
 from ..functions import functions
-from ._outcome import Claim, Outcome, Table, number
+from ._claims import Claim, Outcome, Table, readable
 from .egr import (
     SCENES,
     WAYS,
@@ -51,7 +50,7 @@ _LEVY = functions["levy"].at(n=1)
 
 
 def run() -> Outcome:
-    """Draw both panels, and hold the paper's reading of EGR against our numbers.
+    """Draw both panels, and compare the paper's reading of EGR with our numbers.
 
     Examples
     --------
@@ -79,10 +78,10 @@ def run() -> Outcome:
         figures={NAME: _draw(runs, points)},
         captions={
             NAME: "Left: a sharp minimum in the side of a flat one, f = ½(x − 2)² − 1.2 exp(−8x²), and "
-            f"g = f + λf'², λ = {LAM:g}. With α = {STEP:g} from {number(START)}, GD stays in the sharp one; "
-            "CGD, which is GD on g here since its guard never fires, steps over it. Right: the Levy function "
-            f"of one variable with λ = {LEVY_LAM:g}; triangles are maxima of f that are minima of g, "
-            "diamonds stationary points of g that are none of f."
+            f"g = f + λf'², λ = {LAM:g}. With α = {STEP:g} from {readable(START)}, GD stays in the sharp "
+            "one; CGD, which is GD on g here since its guard never fires, steps over it. Right: the Levy "
+            f"function of one variable with λ = {LEVY_LAM:g}; triangles are maxima of f that are minima of "
+            "g, diamonds stationary points of g that are none of f."
         },
         traces={f"{NAME}-{way}": cast(Trace, result.trace) for way, result in runs.items()},
         notes=[
@@ -157,7 +156,7 @@ def _overshoot(
         Claim(
             "CGD takes the same steps here: its guard does not fire",
             "GD over g",
-            f"at most {number(apart, '.0e')} apart; {guarded} guarded steps",
+            f"at most {readable(apart, '.0e')} apart; {guarded} guarded steps",
             apart < 1e-9 and guarded == 0,
         ),
         Claim(
@@ -186,7 +185,7 @@ def _traps(points: list[Stationary], ends: dict[str, dict[Way, Ends]]) -> list[C
         Claim(
             "some local maxima of f turn into local minima of g",
             "some",
-            f"{len(turned)} of {len(maxima)}: x = {', '.join(number(round(point.x, 2)) for point in turned)}",
+            f"{len(turned)} of {len(maxima)}: x = {', '.join(readable(round(p.x, 2)) for p in turned)}",
             0 < len(turned) < len(maxima),
         ),
         Claim(
@@ -306,9 +305,7 @@ def _ends_table(ends: dict[str, dict[Way, Ends]]) -> Table:
 
 
 def _draw(runs: dict[Way, Result], points: list[Stationary]) -> Any:
-    figure = load("matplotlib.figure", "a picture", extra="plot").Figure(
-        figsize=(10, 4.2), layout="constrained"
-    )
+    figure = plot.blank(10, 4.2)
     left, right = figure.subplots(1, 2)
     plot.landscape(_WELLS, LAM, (-0.9, 3.0), ax=left)
     steeper = Penalised(_WELLS, LAM)

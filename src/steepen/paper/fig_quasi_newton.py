@@ -11,11 +11,10 @@ from .. import plot
 from .._core.result import Result, Trace
 from .._minimize import minimize
 from .._oracle.budget import Budget
-from .._tools.optional import load
 from ..functions import Function, functions
-from ._outcome import Claim, Outcome, Table, number
+from ._claims import Claim, Outcome, Table, readable
 from .egr import Floats
-from .settings import T
+from .experiments import T
 
 __all__ = ["METHODS", "NAME", "PANELS", "SECTION", "TITLE", "Panel", "run"]
 
@@ -45,17 +44,11 @@ class Panel:
     start: tuple[float, ...]
 
     def __str__(self) -> str:
-        start = ", ".join(map(number, self.start))
-        return f"{self.function.title}: α = {number(self.step)}, λ = {number(self.lam)}, from ({start})."
+        start = ", ".join(map(readable, self.start))
+        return f"{self.function.title}: α = {readable(self.step)}, λ = {readable(self.lam)}, from ({start})."
 
     def runs(self) -> dict[str, Result]:
-        """Make the four runs.
-
-        Examples
-        --------
-        >>> [run.nit for run in PANELS["eggholder"].runs().values()]
-        [40, 40, 40, 40]
-        """
+        """Make the four runs."""
         made: dict[str, Result] = {}
         for label, method in METHODS.items():
             penalty: dict[str, Any] = {"lam": self.lam} if method.startswith("cgd") else {}
@@ -78,7 +71,7 @@ PANELS = {
 
 
 def run() -> Outcome:
-    """Draw the three panels and hold what the paper says of each against our runs.
+    """Draw the three panels and compare what the paper says of each with our runs.
 
     Examples
     --------
@@ -140,8 +133,8 @@ def _why_flat() -> str:
     """Say what the fixed step does to plain BFGS, with the value that its own line search would reach."""
     parts: list[str] = []
     for panel in PANELS.values():
-        free = minimize(panel.function, panel.start, method="bfgs", budget=Budget(iters=T), trace=False)
-        parts.append(f"{panel.function.title} {number(free.fun - panel.function.fmin, '.3g')}")
+        searched = minimize(panel.function, panel.start, method="bfgs", budget=Budget(iters=T), trace=False)
+        parts.append(f"{panel.function.title} {readable(searched.fun - panel.function.fmin, '.3g')}")
     return (
         "A fixed step α takes only that fraction of a quasi-Newton step, which is why plain BFGS and DFP are "
         f"so slow here. With a line search, from the same starts, BFGS reaches f − f* of {', '.join(parts)} "
@@ -154,7 +147,7 @@ def _claims(gaps: dict[str, Floats]) -> list[Claim]:
         Claim(
             f"{PANELS[name].function.title}: CGD-BFGS and CGD-DFP coincide",
             "coincide",
-            f"at most {number(np.abs(bfgs - dfp).max() / bfgs[0], '.1g')} of the first value apart",
+            f"at most {readable(np.abs(bfgs - dfp).max() / bfgs[0], '.1g')} of the first value apart",
             bool(np.abs(bfgs - dfp).max() < 0.01 * bfgs[0]),
         )
         for name, (_, _, bfgs, dfp) in gaps.items()
@@ -180,8 +173,8 @@ def _claims(gaps: dict[str, Floats]) -> list[Claim]:
         Claim(
             "Zakharov: then the CGD variants fall more, and converge faster",
             "faster",
-            f"below at every step from {below} on; {number(fast_z[T], '.1e')} against "
-            f"{number(slow_z[T], '.1e')} at {T}",
+            f"below at every step from {below} on; {readable(fast_z[T], '.1e')} against "
+            f"{readable(slow_z[T], '.1e')} at {T}",
             bool(below <= 3 and fast_z[T] < 0.1 * slow_z[T]),
         ),
         Claim(
@@ -210,9 +203,7 @@ _TICKS = {"drop-wave": (0.05, 0.1, 0.2, 0.5), "eggholder": (50, 100, 200)}
 
 
 def _draw(made: dict[str, dict[str, Result]]) -> Any:
-    figure = load("matplotlib.figure", "a picture", extra="plot").Figure(
-        figsize=(10, 3.6), layout="constrained"
-    )
+    figure = plot.blank(10, 3.6)
     for i, (axes, (name, runs)) in enumerate(zip(figure.subplots(1, 3), made.items(), strict=True)):
         function = PANELS[name].function
         plot.convergence(runs, fmin=function.fmin, x_axis="iters", ax=axes)

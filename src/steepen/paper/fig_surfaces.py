@@ -10,9 +10,8 @@ from .. import plot
 from .._core.result import Result, Trace
 from .._minimize import minimize
 from .._oracle.budget import Budget
-from .._tools.optional import load
 from ..functions import Function, quadratic
-from ._outcome import Claim, Outcome, Table, number
+from ._claims import Claim, Outcome, Table, readable
 from .egr import Floats, Penalised
 
 __all__ = ["LAM", "NAME", "SECTION", "START", "STEP", "STEPS", "TITLE", "f1", "f2", "run", "runs"]
@@ -29,7 +28,7 @@ START = (4.0, 3.0)
 
 
 def f1() -> Function:
-    """Give x₁² + 2x₂².
+    """Return x₁² + 2x₂².
 
     Examples
     --------
@@ -40,7 +39,7 @@ def f1() -> Function:
 
 
 def f2() -> Function:
-    """Give the closed form (1+4λ)x₁² + 2(1+8λ)x₂².
+    """Return the closed form (1+4λ)x₁² + 2(1+8λ)x₂².
 
     Examples
     --------
@@ -67,7 +66,7 @@ def runs() -> dict[str, Result]:
 
 
 def run() -> Outcome:
-    """Draw the figure and hold its claims against our runs.
+    """Draw the figure and compare its claims with our runs.
 
     Examples
     --------
@@ -85,14 +84,14 @@ def run() -> Outcome:
         Claim(
             "f₂ = f₁ + λ‖∇f₁‖² in closed form",
             "(1+4λ)x₁² + 2(1+8λ)x₂²",
-            f"the same to {number(np.abs(closed - penalised).max(), '.0e')}",
+            f"the same to {readable(np.abs(closed - penalised).max(), '.0e')}",
             bool(np.allclose(closed, penalised, rtol=0, atol=1e-12)),
         ),
-        Claim("f₁ ≤ f₂ everywhere", "yes", f"f₂ − f₁ ≥ {number(least)} on a grid", least >= 0),
+        Claim("f₁ ≤ f₂ everywhere", "yes", f"f₂ − f₁ ≥ {readable(least)} on a grid", least >= 0),
         Claim(
             "the steps of GD on f₂ are those of CGD on f₁",
             "the same",
-            f"the same to {number(np.abs(x_cgd - x_steep).max(), '.0e')}",
+            f"the same to {readable(np.abs(x_cgd - x_steep).max(), '.0e')}",
             bool(np.allclose(x_cgd, x_steep, rtol=0, atol=1e-13)),
         ),
         Claim(
@@ -126,9 +125,7 @@ def run() -> Outcome:
 
 
 def _draw(made: dict[str, Result]) -> Any:
-    figure = load("matplotlib.figure", "a picture", extra="plot").Figure(
-        figsize=(10, 4.2), layout="constrained"
-    )
+    figure = plot.blank(10, 4.2)
     figure.get_layout_engine().set(w_pad=0.2)
     left, right = figure.add_gridspec(1, 2, width_ratios=[1, 1.25])
     surfaces = figure.add_subplot(left, projection="3d", computed_zorder=False)

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from .. import plot, theory
 from .._core.result import Result, Trace
-from .._tools.optional import load
 from ..functions import functions
-from ._outcome import Claim, Outcome, Table, number
+from ._claims import Claim, Outcome, Table, readable
 from .egr import Penalised, Stationary, descend, kind, pit, stationary_points
 
 __all__ = ["INTERVAL", "LAM", "NAME", "SECTION", "TITLE", "run"]
@@ -95,7 +94,7 @@ def _lemma(points: list[Stationary]) -> list[Claim]:
         Claim(
             "every stationary point of f is one of g",
             "∇g = 0",
-            f"|g'| ≤ {number(largest, '.0e')} at all {len(own)}",
+            f"|g'| ≤ {readable(largest, '.0e')} at all {len(own)}",
             agrees=largest <= 1e-9,
         ),
         Claim(
@@ -106,8 +105,8 @@ def _lemma(points: list[Stationary]) -> list[Claim]:
         ),
         Claim(
             "at the artificial ones ∇f is an eigenvector of H with eigenvalue −1/(2λ)",
-            f"f'' = {number(-0.5 / LAM)}",
-            f"within {number(off, '.0e')} at all {len(artificial)}",
+            f"f'' = {readable(-0.5 / LAM)}",
+            f"within {readable(off, '.0e')} at all {len(artificial)}",
             agrees=off <= 1e-9,
         ),
         Claim(
@@ -148,8 +147,8 @@ def _pit_outcome(outcome: Outcome) -> None:
     outcome.claims += [
         Claim(
             "in the plane too: ∇f an eigenvector of H with eigenvalue −1/(2λ)",
-            number(-0.5 / PIT_LAM),
-            f"residual {number(error, '.0e')} at ‖x‖ = {radius:.4f}; the other eigenvalue is {other:.3f}",
+            readable(-0.5 / PIT_LAM),
+            f"residual {readable(error, '.0e')} at ‖x‖ = {radius:.4f}; the other eigenvalue is {other:.3f}",
             agrees=error <= 1e-9 and _kind(on_ring) == "artificial",
         ),
         Claim(
@@ -174,8 +173,8 @@ def _pit_outcome(outcome: Outcome) -> None:
         Claim(
             "another λ then descends further",
             "descends",
-            f"f = {number(stuck.fun)}; with λ/2 {number(half.fun)}, {_kind(half.x, PIT_LAM / 2)}; with λ/4 "
-            f"{number(quarter.fun)}, {_kind(quarter.x, PIT_LAM / 4)}",
+            f"f = {readable(stuck.fun)}; with λ/2 {readable(half.fun)}, {_kind(half.x, PIT_LAM / 2)}; with "
+            f"λ/4 {readable(quarter.fun)}, {_kind(quarter.x, PIT_LAM / 4)}",
             agrees=half.fun < stuck.fun and _kind(quarter.x) == "minimum",
         ),
     ]
@@ -202,7 +201,7 @@ def _pit_outcome(outcome: Outcome) -> None:
 
 
 def _figure(runs: dict[tuple[str, str], Result], radius: float) -> Any:
-    figure = load("matplotlib.figure", "a picture", extra="plot").Figure((10, 4.2), layout="constrained")
+    figure = plot.blank(10, 4.2)
     titles = {"egr": "GD on g", "guard": "CGD on f, guarded"}
     for (way, title), ax in zip(titles.items(), figure.subplots(1, 2), strict=True):
         paths = {f"from {side}": runs[side, way] for side in ("outside", "inside")}
@@ -240,7 +239,7 @@ def _kind(x: Floats, lam: float = PIT_LAM) -> str:
 
 
 def _end(result: Result) -> str:
-    return f"{_kind(result.x)}, ‖∇f‖ = {number(_gradient(result), '.2g')}"
+    return f"{_kind(result.x)}, ‖∇f‖ = {readable(_gradient(result), '.2g')}"
 
 
 def _row(method: str, start: str, result: Result, lam: float) -> tuple[Any, ...]:

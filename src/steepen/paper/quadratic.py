@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import theory
+from .. import plot, theory
 from .._core.result import Trace
 from .._minimize import minimize
 from .._oracle.budget import Budget
-from .._tools.optional import load
 from ..functions import Function
 from ..functions import quadratic as quadratic_function
-from ..plot import COLOURS
-from ._outcome import Claim, Outcome, Table, number
+from ._claims import Claim, Outcome, Table, readable
 
 __all__ = ["NAME", "SECTION", "TITLE", "best_lam", "measured_rate", "run"]
 
@@ -40,7 +38,7 @@ SHORT_STEP = 0.01
 
 
 def best_lam() -> float:
-    """Give the λ with the smallest condition number, −1/(2(l + L)).
+    """Return the λ with the smallest condition number, −1/(2(l + L)).
 
     Examples
     --------
@@ -58,7 +56,7 @@ def measured_rate(lam: float, step: float, iterations: int = 400) -> tuple[float
     lam, step : float
         λ and α.
     iterations : int
-        Most steps to take; the run is over when the error is 1e-8 of the first.
+        The most steps to take; the run ends when the error is 1e-8 of the first.
 
     Returns
     -------
@@ -89,7 +87,7 @@ def measured_rate(lam: float, step: float, iterations: int = 400) -> tuple[float
 
 
 def run() -> Outcome:
-    """Measure the rate of CGD on a quadratic for several λ, and hold it against the formulas.
+    """Measure the rate of CGD on a quadratic for several λ, and compare it with the formulas.
 
     Examples
     --------
@@ -118,19 +116,19 @@ def run() -> Outcome:
         Claim(
             "α = 2/((1+2λL)L + (1+2λl)l) is the best constant step",
             "both ends contract alike",
-            f"{OFF:.0%} to either side changes the rate by {number(slower, '+.4f')} or more",
+            f"{OFF:.0%} to either side changes the rate by {readable(slower, '+.4f')} or more",
             agrees=slower > 0,
         ),
         Claim(
             "‖e_{k+1}‖ ≤ ((κ−1)/(κ+1))·‖e_k‖ at that step, every k",
             "≤",
-            f"largest excess {number(max(above, 0.0), '.1g')}",
+            f"largest excess {readable(max(above, 0.0), '.1g')}",
             agrees=above <= 1e-7,
         ),
         Claim(
             "the rate is (κ−1)/(κ+1) with κ = κ(B)κ(Q)",
             "attained",
-            f"measured within {number(off, '.1g')}",
+            f"measured within {readable(off, '.1g')}",
             agrees=off <= 1e-6,
         ),
         Claim(
@@ -152,7 +150,7 @@ def run() -> Outcome:
     outcome.notes = [
         "Erratum: the remark says κ(B) > 0, which holds for every condition number; the conclusion needs "
         "κ(B) > 1, true for λ > 0 and l < L.",
-        f"With the best α for each λ, the best λ is negative: −1/(2(l+L)) = {number(best)} brings κ from "
+        f"With the best α for each λ, the best λ is negative: −1/(2(l+L)) = {readable(best)} brings κ from "
         f"{kappa_q:g} to (κ(Q)+1)²/(4κ(Q)) = {kappas[best]:.4g} and the rate from {gd:.4f} to {ours:.4f}. "
         f"One such step, a gradient and an H·v, does what {np.log(ours) / np.log(gd):.2f} steps of GD do.",
         f"λ > 0 makes up for an α that is too short: at α = {SHORT_STEP:g} the rate falls from "
@@ -194,16 +192,16 @@ def _problem() -> tuple[Function, Floats]:
 
 
 def _figure(measured: list[tuple[float, float]]) -> Any:
-    figure = load("matplotlib.figure", "a picture", extra="plot").Figure((11, 4), layout="constrained")
+    figure = plot.blank(11, 4)
     left, right = figure.subplots(1, 2)
     low, high = SMALLEST, LARGEST
     # beyond −1/(2L) the largest eigenvalue is climbed
     lam = np.sort([*np.linspace(-0.4999 / high, 0.3, 600), best_lam()])
     gd = float(theory.optimal_rate(low, high, 0.0))
-    left.plot(lam, theory.optimal_rate(low, high, lam), color=COLOURS["cgd"], label="CGD, (κ−1)/(κ+1)")
+    left.plot(lam, theory.optimal_rate(low, high, lam), color=plot.COLOURS["cgd"], label="CGD, (κ−1)/(κ+1)")
     inside = np.array([pair for pair in measured if pair[0] <= 0.3])
-    left.plot(*inside.T, "o", color=COLOURS["cgd"], mec="black", label="CGD, measured")
-    left.axhline(gd, color=COLOURS["gd"], ls="--", lw=1.2, label="GD with its best α")
+    left.plot(*inside.T, "o", color=plot.COLOURS["cgd"], mec="black", label="CGD, measured")
+    left.axhline(gd, color=plot.COLOURS["gd"], ls="--", lw=1.2, label="GD with its best α")
     left.axvline(0.0, color="0.7", lw=0.8, zorder=0)
     left.annotate(
         "best λ = −1/(2(l+L))",
@@ -218,20 +216,18 @@ def _figure(measured: list[tuple[float, float]]) -> Any:
     some = np.linspace(0.0, 0.9, 7)
     wide = np.linspace(0.0, 0.96, 400)
     right.plot(
-        wide, theory.contraction(SHORT_STEP, low, high, wide), color=COLOURS["cgd"], label="CGD, formula"
+        wide, theory.contraction(SHORT_STEP, low, high, wide), color=plot.COLOURS["cgd"], label="CGD, formula"
     )
     right.plot(
-        some, [measured_rate(value, SHORT_STEP)[0] for value in some], "o", color=COLOURS["cgd"], mec="black",
-        label="CGD, measured",
+        some, [measured_rate(value, SHORT_STEP)[0] for value in some], "o", color=plot.COLOURS["cgd"],
+        mec="black", label="CGD, measured",
     )  # fmt: skip
-    right.axhline(1 - SHORT_STEP * low, color=COLOURS["gd"], ls="--", lw=1.2, label="GD with the same α")
+    right.axhline(1 - SHORT_STEP * low, color=plot.COLOURS["gd"], ls="--", lw=1.2, label="GD with the same α")
     right.axhline(1.0, color="black", lw=0.8)
     right.set_title(f"α = {SHORT_STEP:g} for every λ", fontsize="medium")
     for ax in (left, right):
         ax.set(xlabel="λ", ylabel="‖eₖ₊₁‖ / ‖eₖ‖")
-        ax.grid(color="0.9", lw=0.6)
-        ax.set_axisbelow(True)
-        ax.spines[["top", "right"]].set_visible(False)
+        plot.tidy(ax)
     left.legend(frameon=False, loc="lower right")
     right.legend(frameon=False, loc="lower left")
     return figure

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._minimize import minimize
 from .._oracle.budget import Budget
+from .._tools.check import number, rectangle, whole
 from ..functions import Function
 from ..theory import penalised_curvature
 
@@ -36,7 +37,7 @@ _ITERATIONS = 40
 def improvement(
     function: Function, start: ArrayLike, step: float, lam: float = 0.0, r: float | None = None
 ) -> Any:
-    """Give the paper's improvement of the first step, (f₀ − f₁)/f₀ · 100.
+    """Return the paper's improvement of the first step, (f₀ − f₁)/f₀ · 100.
 
     Parameters
     ----------
@@ -131,9 +132,7 @@ def recover_start(
     """
     if function.n != 2:
         raise ValueError(f"function: expected one of two variables, got n = {function.n}")
-    box = np.array(function.bounds if bounds is None else bounds, dtype=float)
-    if box.shape != (2, 2) or not (np.isfinite(box).all() and (box[:, 0] < box[:, 1]).all()):
-        raise ValueError(f"bounds: expected two rows (low, high) of finite numbers, got {bounds!r}")
+    box = rectangle("bounds", function.bounds if bounds is None else bounds)
 
     def residuals(x: Floats) -> Floats:
         pair = (improvement(function, x, step) - gd, improvement(function, x, step, lam, r) - cgd_fd)
@@ -167,8 +166,7 @@ def recover_spectrum(
     >>> recover_spectrum(10, lam=0.4, step=0.01, gd=18.89, cgd_fd=97.91).round(8)
     array([[9.90745113, 0.89965944]])
     """
-    if n < 2:
-        raise ValueError(f"n: expected two eigenvalues or more, got {n!r}")
+    whole("n", n, 2)
     places = np.linspace(-1.0, 1.0, n)
 
     def residuals(u: Floats) -> Floats:
@@ -228,18 +226,16 @@ def recover_whole_start(
     if largest < 1 or (largest + 1) ** n > _MOST:
         raise ValueError(f"largest: expected 1 or more, at most {_MOST} starts in all; got {largest!r}")
     starts = np.indices((largest + 1,) * n).reshape(n, -1).T[1:].astype(float)  # without the zero vector
-    for number, penalty in ((gd, 0.0), (cgd_fd, lam)):
-        error = np.abs(improvement(function, starts, step, penalty, r) - number)
+    for printed, penalty in ((gd, 0.0), (cgd_fd, lam)):
+        error = np.abs(improvement(function, starts, step, penalty, r) - printed)
         starts = starts[error <= 0.5 * 10.0**-decimals]
     return starts[np.argsort((starts * starts).sum(axis=-1), kind="stable")]
 
 
 def _solve(residuals: Callable[[Floats], Floats], box: Floats, points: int, within: float) -> Floats:
     """Find the points of a box in the plane where both residuals vanish: grid, then Newton."""
-    if points < 2:
-        raise ValueError(f"points: expected 2 or more, got {points!r}")
-    if not within > 0:
-        raise ValueError(f"within: expected a positive number, got {within!r}")
+    whole("points", points, 2)
+    number("within", within, "a positive number", above=0)
     share = np.linspace(0.0, 1.0, points)
     places = np.stack(np.meshgrid(share, share, indexing="ij"), axis=-1)
     grid = box[:, 0] + np.diff(box)[:, 0] * places

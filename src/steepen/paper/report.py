@@ -1,4 +1,4 @@
-"""The page: one HTML file with the pictures inside it, no script, nothing to load."""
+"""The page: one self-contained HTML file, with the pictures inside and no script."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from html import escape
 from pathlib import Path
 from typing import Any, cast
 
-from ._outcome import Claim, Table
+from ._claims import Claim, Table
 from ._record import Item, tally, verdict
-from .settings import RECOVERED
+from .experiments import RECOVERED
 
 PAPER = "CGD: Modifying the Loss Landscape by Gradient Regularization"
 AUTHORS = "Shikhar Saxena, Tejas Bodas and Arti Yardi"
@@ -177,7 +177,7 @@ def _section(folder: Path, item: Item) -> str:
 
 
 def _settings(settings: Mapping[str, Any]) -> str:
-    """Write names and values, to the last digit; what is a group of groups is written one by one."""
+    """Write names and values, to the last digit; a group of groups is written group by group."""
     rows: list[str] = []
     for name, value in settings.items():
         if isinstance(value, Mapping) and all(
@@ -209,7 +209,7 @@ def _table(name: str, table: Table) -> str:
 
 
 def _grid(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Write the head and the body of a table; a column of numbers stands to the right."""
+    """Write the head and the body of a table; columns of numbers are aligned to the right."""
     kinds = [" class=number" * all(map(_is_number, cells)) for _, *cells in zip(columns, *rows, strict=True)]
     head = "".join(f"<th scope=col{kind}>{escape(c)}</th>" for c, kind in zip(columns, kinds, strict=True))
     body = [
@@ -224,7 +224,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _text(value: Any, digits: int = 5) -> str:
-    """Write a value to be read: so many digits of a number, and what is inside a list or a mapping."""
+    """Write a value for a reader: a number to this many digits, a list or a mapping item by item."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import functools
 import hashlib
 import importlib
@@ -11,7 +10,6 @@ import io
 import json
 import platform
 import signal
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,9 +20,10 @@ from typing import Any
 
 from .. import __version__, plot
 from .._run.progress import item_bar
-from .._tools.files import write_whole
+from .._tools.check import one_of
+from .._tools.files import make_folder, write_whole
 from .._tools.optional import load
-from ._outcome import Outcome, Table
+from ._claims import Outcome, Table
 from ._record import Item, Report, plain
 from .report import page
 
@@ -46,27 +45,23 @@ _PARTS = ("figures", "tables", "traces")
 
 
 def reproduce(
-    out: str | Path,
-    only: str | Sequence[str] | None = None,
-    *,
-    force: bool = False,
-    progress: bool = False,
+    out: str | Path, only: str | Sequence[str] | None = None, *, force: bool = False, progress: bool = False
 ) -> Report:
     """Run the paper again and write a page about it.
 
-    In the folder are then `report.html` (the page, with the pictures inside), `results.json` (versions,
+    The folder then holds `report.html` (the page, with the pictures inside), `results.json` (versions,
     settings, claims, tables), `figures/` (PNG and SVG), `tables/` (CSV) and `traces/` (CSV). The page is
-    written after every item, so an interrupted run leaves one of what was done. Items that the same code with
-    the same versions has already made there are kept.
+    written after every item, so an interrupted run leaves a page of what was done. Items that the same code
+    and versions have already made in this folder are kept.
 
     Parameters
     ----------
     out : path
-        The folder; it is made if it is missing.
+        The folder; it is created if missing.
     only : str or sequence of str, optional
-        The items to run, from `ITEMS`; a string may name several with commas between. By default all.
+        The items to run, from `ITEMS`; a string may name several, separated by commas. By default all.
     force : bool
-        Redo what is there, and write even into a folder that holds something else.
+        Redo existing items, and write even into a folder that holds something else.
     progress : bool
         Show a progress bar, if standard error is a terminal.
 
@@ -107,17 +102,14 @@ def _names(only: str | Sequence[str] | None) -> list[str]:
     parts = only.split(",") if isinstance(only, str) else map(str, only)
     wanted = [name for name in map(str.strip, parts) if name]
     for name in wanted:
-        if name not in ITEMS:
-            near = difflib.get_close_matches(name.lower().replace("_", "-"), ITEMS, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(ITEMS)}"
-            raise ValueError(f"only: {name!r} is not known; {hint}")
+        one_of("only", name, ITEMS)
     if not wanted:
         raise ValueError(f"only: expected at least one name, got {only!r}")
     return [name for name in ITEMS if name in wanted]
 
 
 def _folder(out: str | Path, force: bool) -> Path:
-    """Make the folder, or find out before any work why it cannot be used."""
+    """Create the folder, or find out before any work why it cannot be used."""
     folder = Path(out)
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"out: expected a folder, but {str(out)!r} is a file")
@@ -127,19 +119,13 @@ def _folder(out: str | Path, force: bool) -> Path:
         raise ValueError(
             f"out: the folder {str(out)!r} holds something else; name another one, or use force=True"
         )
-    try:
-        for part in _PARTS:
-            (folder / part).mkdir(parents=True, exist_ok=True)
-            tempfile.TemporaryFile(dir=folder / part).close()
-        tempfile.TemporaryFile(dir=folder).close()
-    except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise ValueError(f"out: {str(out)!r} cannot be written: {reason}") from error
+    for part in ("", *_PARTS):
+        make_folder("out", folder / part)
     return folder
 
 
 def _document(folder: Path) -> dict[str, Any] | None:
-    """Read results.json; None if it is missing, or not by us."""
+    """Return results.json; None if it is missing or not ours."""
     try:
         document = json.loads((folder / "results.json").read_text("utf-8"))
         return document if document["made_by"] == _MADE_BY else None
@@ -148,7 +134,7 @@ def _document(folder: Path) -> dict[str, Any] | None:
 
 
 def _read(folder: Path) -> dict[str, Item]:
-    """Give the items in the folder that need not be run again: whole, and made by this very code."""
+    """Return the items in the folder that need not be run again: complete, and made by the same code."""
     present: dict[str, Item] = {}
     for record in (_document(folder) or {}).get("items", []):
         try:
@@ -165,12 +151,12 @@ def _read(folder: Path) -> dict[str, Item]:
 
 
 def _fingerprint() -> str:
-    """Tell code from other code: all of the library, and the versions under it."""
+    """Return a hash of the library's code and of the versions it runs on."""
     return hashlib.sha256(_library() + json.dumps(_versions()).encode()).hexdigest()
 
 
 def _digest(path: Path) -> str:
-    """Give the SHA-256 of a file, to know it again; nothing if it is missing."""
+    """Return the SHA-256 of a file; an empty string if it is missing."""
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
@@ -250,7 +236,7 @@ def _csv(table: Table) -> str:
 
 
 class _Stopped(BaseException):
-    """Ctrl-C by another name: `minimize` would turn a KeyboardInterrupt into a result, and the item go on."""
+    """Means Ctrl-C: `minimize` would turn a KeyboardInterrupt into a result, and the item would go on."""
 
 
 @contextmanager

@@ -8,10 +8,9 @@ from typing import Any, Literal
 import numpy as np
 
 from .._core.result import Trace
-from . import settings
-from ._outcome import Claim, Outcome, Table, number
+from ._claims import Claim, Outcome, Table, readable
+from .experiments import EXPERIMENTS, RECOVERED, THRESHOLD, Experiment, T
 from .recover import Floats, recover_spectrum, recover_start, recover_whole_start
-from .settings import EXPERIMENTS, THRESHOLD, Experiment, T
 
 __all__ = ["NAME", "SECTION", "TITLE", "run"]
 
@@ -31,7 +30,7 @@ def run() -> Outcome:
     >>> len(outcome.claims), all(claim.agrees for claim in outcome.claims)
     (12, True)
     """
-    outcome = Outcome(notes=[settings.RECOVERED, *_NOTES])
+    outcome = Outcome(notes=[RECOVERED, *_NOTES])
     rows: list[tuple[Any, ...]] = []
     for row in EXPERIMENTS.values():
         ours: list[str] = []
@@ -93,7 +92,7 @@ _NOTES = (
 
 
 def _first_step(trace: Trace) -> float:
-    """Give the paper's improvement, in percent."""
+    """Return the paper's improvement, in percent."""
     return float((trace.f[0] - trace.f[1]) / trace.f[0] * 100)
 
 
@@ -126,7 +125,7 @@ def _spectrum() -> str:
 
 
 def _recoveries() -> Iterator[tuple[Any, ...]]:
-    """Recover every setting, as a reader would."""
+    """Recover every setting from the printed numbers, as a reader would."""
 
     def line(
         row: Experiment, unknown: str, where: str, r: str, found: Floats, ours: Floats | None
@@ -169,7 +168,7 @@ def _recoveries() -> Iterator[tuple[Any, ...]]:
             within=within,
         )
         box = row.function.bounds if bounds is None else bounds
-        where = " × ".join(f"[{number(low)}, {number(high)}]" for low, high in box)
+        where = " × ".join(f"[{readable(low)}, {readable(high)}]" for low, high in box)
         where += ", two decimals" if within == 0.005 else ""
         ours = np.array(row.start) if r == row.r and len(found) else None
         yield line(row, "start", where, "→ 0" if r is None else f"{r:g}", found, ours)

@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import theory
+from .. import plot, theory
 from .._core.result import Trace
 from .._minimize import minimize
 from .._oracle.budget import Budget
-from .._tools.optional import load
 from ..functions import quadratic
-from ..plot import COLOURS
-from ._outcome import Claim, Outcome, Table, number
+from ._claims import Claim, Outcome, Table, readable
 
 __all__ = [
     "NAME",
@@ -73,14 +71,7 @@ class Problem:
     mu: float
 
     def run(self, lam: float, step: float, iterations: int = ITERATIONS, gtol: float = 0.0) -> Trace:
-        """Run CGD with the exact product and a constant step.
-
-        Examples
-        --------
-        >>> problem = strongly_convex()
-        >>> len(problem.run(0.1, 0.001, iterations=5))
-        6
-        """
+        """Run CGD with the exact product and a constant step."""
         result = minimize(
             self.fun, self.start, method="cgd", jac=self.grad, hvp=self.hvp, lam=lam, step=step, gtol=gtol,
             budget=Budget(iters=iterations),
@@ -193,7 +184,7 @@ def logistic(m: int = 60, n: int = 5, ridge: float = 0.1, seed: int = 2) -> Prob
 
 
 def problems() -> tuple[Problem, ...]:
-    """Give a quadratic, least squares, and logistic regression with and without a ridge.
+    """Return a quadratic, least squares, and logistic regression with and without a ridge.
 
     Examples
     --------
@@ -204,7 +195,7 @@ def problems() -> tuple[Problem, ...]:
 
 
 def run() -> Outcome:
-    """Run CGD at Theorem 1's step and at steps inside its interval, and hold both against it.
+    """Run CGD at Theorem 1's step and at steps inside its interval, and check the theorem on both.
 
     Examples
     --------
@@ -252,7 +243,7 @@ def run() -> Outcome:
             Claim(
                 f"{short}: ∇f → 0",
                 "→ 0",
-                f"‖∇f‖ at {number(SMALL * last, '.1e')} of the start's after {longest} steps at most",
+                f"‖∇f‖ at {readable(SMALL * last, '.1e')} of the start's after {longest} steps at most",
                 agrees=last <= 1.0,
             ),
         ]
@@ -310,10 +301,10 @@ def _worst_rate(gap: Floats) -> float:
 
 
 def _figure(cases: tuple[Problem, ...], traces: dict[str, Trace]) -> Any:
-    figure = load("matplotlib.figure", "a picture", extra="plot").Figure((12, 3.6), layout="constrained")
+    figure = plot.blank(12, 3.6)
     for problem, ax in zip(cases, figure.subplots(1, len(cases)), strict=True):
         key = problem.title.partition(",")[0].lower().replace(" ", "-")
-        for product, colour in ((0.0, COLOURS["gd"]), (2.0, COLOURS["cgd"])):
+        for product, colour in ((0.0, plot.COLOURS["gd"]), (2.0, plot.COLOURS["cgd"])):
             trace = traces[f"{NAME}-{key}-{product:g}"]
             gap, limit = _gap(problem, trace), _bound(problem, trace, product / (2.0 * problem.L))
             shown = gap > _FLOOR * gap[0]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from steepen.functions._numerics import Array
+from steepen.functions._numerics import Array, points
 
 Evaluate = Callable[[Array], tuple[Any, Array]]
 Residuals = Callable[[Array], tuple[Array, Array]]
@@ -69,25 +69,11 @@ class Problem:
         self._evaluate = evaluate
 
     def __call__(self, X: ArrayLike) -> Any:
-        """Return the values at X of shape (..., n): shape (...), a scalar for one point.
-
-        Examples
-        --------
-        >>> import steepen as st
-        >>> float(st.problems["wood"]([-3.0, -1.0, -3.0, -1.0]))
-        19192.0
-        """
+        """Return the values at X of shape (..., n): shape (...), a scalar for one point."""
         return self.value_and_grad(X)[0]
 
     def grad(self, X: ArrayLike) -> Array:
-        """Return the gradients at X, in its shape.
-
-        Examples
-        --------
-        >>> import steepen as st
-        >>> st.problems["rosenbrock"].grad([-1.2, 1.0]).round(6).tolist()
-        [-215.6, -88.0]
-        """
+        """Return the gradients at X, in its shape."""
         return self.value_and_grad(X)[1]
 
     def value_and_grad(self, X: ArrayLike) -> tuple[Any, Array]:
@@ -100,18 +86,10 @@ class Problem:
         >>> float(value), grad.tolist()
         (0.0, [0.0, 0.0])
         """
-        x: Array = np.asarray(X)
-        if x.dtype.kind not in "fcbiu":
-            raise TypeError(f"X: expected numbers, got an array of {x.dtype}")
-        if x.shape[-1:] != (self.n,):
-            raise ValueError(
-                f"X: {self.name} expects points with n = {self.n} coordinates, "
-                f"shape (..., {self.n}), got shape {x.shape}"
-            )
-        answer = x.dtype if x.dtype.kind in "fc" else np.dtype(float)
+        x = points("X", X, self.name, self.n)
         with np.errstate(all="ignore"):
             value, grad = self._evaluate(x.T.astype(np.result_type(x, float), copy=False))
-            return value.T.astype(answer, copy=False), grad.T.astype(answer, copy=False)
+            return value.T.astype(x.dtype, copy=False), grad.T.astype(x.dtype, copy=False)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, n={self.n}, fbest={self.fbest:.6g})"
@@ -151,15 +129,7 @@ def _sum_of_squares(residuals: Residuals, x: Array) -> tuple[Any, Array]:
 
 
 def sum_of_squares(residuals: Residuals) -> Evaluate:
-    """Return Σ rᵢ² and its gradient 2Jᵀr, for a function giving r and J at one point.
-
-    Examples
-    --------
-    >>> evaluate = sum_of_squares(lambda x: (x - 1, np.eye(2)))
-    >>> value, grad = evaluate(np.array([3.0, 1.0]))
-    >>> float(value), grad.tolist()
-    (4.0, [4.0, 0.0])
-    """
+    """Return Σ rᵢ² and its gradient 2Jᵀr, for a function giving r and J at one point."""
     return one_by_one(partial(_sum_of_squares, residuals))
 
 

@@ -108,15 +108,11 @@ _DEEP_ENDS = (0.10222069431859, 0.10223314413280, 0.10247222538703, 0.1031669250
 # first two problems are convex, and on the third all of nine starts ended at one value.
 PROBLEMS = (
     Problem(
-        "logistic-breast-cancer",
-        "Logistic regression, breast cancer",
-        "learning",
-        one_by_one(partial(_logistic, "breast_cancer", 1e-3)),
-        np.zeros(31),
-        0.05982947188180511,
+        "logistic-breast-cancer", "Logistic regression, breast cancer", "learning",
+        one_by_one(partial(_logistic, "breast_cancer", 1e-3)), np.zeros(31), 0.05982947188180511,
     ),
     _trained("softmax-digits", "digits", (64, 10), 1e-4, 0.08865838482330743),
     _trained("mlp-breast-cancer", "breast_cancer", (30, 16, 2), 1e-2, 0.08142227887445659),
     _trained("mlp-digits", "digits", (64, 16, 10), 1e-3, 0.1352463963583646, *_ENDS),
     _trained("mlp-digits-deep", "digits", (64, 32, 16, 10), 1e-3, 0.10211208642840419, *_DEEP_ENDS),
-)
+)  # fmt: skip

@@ -158,7 +158,7 @@ def _from_nist(number: int, name: str, title: str, dataset: str) -> Problem:
 # Values that are no closed forms: long BFGS and trust-region runs, then Newton steps in extended precision.
 PROBLEMS = (
     _fixed(
-        2, "freudenstein-roth", "Freudenstein-Roth", _freudenstein_roth, [0.5, -2], 0.0, 48.98425367924002
+        2, "freudenstein-roth", "Freudenstein-Roth", _freudenstein_roth, [0.5, -2], 0.0, 48.98425367924002,
     ),
     _fixed(3, "powell-badly-scaled", "Powell badly scaled", _powell_badly_scaled, [0, 1], 0.0),
     _fixed(4, "brown-badly-scaled", "Brown badly scaled", _brown_badly_scaled, [1, 1], 0.0),
@@ -176,11 +176,7 @@ PROBLEMS = (
     _from_nist(17, "osborne-1", "Osborne 1", "MGH17"),
     _fixed(18, "biggs-exp6", "Biggs EXP6", _biggs_exp6, [1, 2, 1, 1, 1, 1], 0.0, 5.655649925499949e-3),
     _fixed(
-        19,
-        "osborne-2",
-        "Osborne 2",
-        _osborne_2,
-        [1.3, 0.65, 0.65, 0.7, 0.6, 3, 5, 7, 2, 4.5, 5.5],
+        19, "osborne-2", "Osborne 2", _osborne_2, [1.3, 0.65, 0.65, 0.7, 0.6, 3, 5, 7, 2, 4.5, 5.5],
         4.0137736293547758e-2,
     ),
-)
+)  # fmt: skip

@@ -211,13 +211,7 @@ def _sized(
     evaluate, others = sum_of_squares(residuals), others or {}
     return [
         Problem(
-            f"{name}-{n}",
-            f"{title} ({number}), n = {n}",
-            SUITE,
-            evaluate,
-            start(n),
-            fbest,
-            others.get(n, ()),
+            f"{name}-{n}", f"{title} ({number}), n = {n}", SUITE, evaluate, start(n), fbest, others.get(n, ())
         )
         for n, fbest in best.items()
     ]
@@ -226,108 +220,63 @@ def _sized(
 PROBLEMS = (
     Problem("rosenbrock", "Rosenbrock (1)", SUITE, sum_of_squares(_rosenbrock), [-1.2, 1], 0.0),
     Problem(
-        "powell-singular", "Powell singular (13)", SUITE, sum_of_squares(_powell_singular), [3, -1, 0, 1], 0.0
+        "powell-singular", "Powell singular (13)", SUITE, sum_of_squares(_powell_singular), [3, -1, 0, 1],
+        0.0,
     ),
     *_sized(
-        20,
-        "watson",
-        "Watson",
-        _watson,
-        np.zeros,
+        20, "watson", "Watson", _watson, np.zeros,
         {6: 2.2876700535524287e-3, 9: 1.3997601380987212e-6, 12: 4.72238110729170e-10},
     ),
     *_sized(
-        21,
-        "extended-rosenbrock",
-        "Extended Rosenbrock",
-        _rosenbrock,
-        _repeated(-1.2, 1),
+        21, "extended-rosenbrock", "Extended Rosenbrock", _rosenbrock, _repeated(-1.2, 1),
         {10: 0, 100: 0, 500: 0},
     ),
     *_sized(
-        22,
-        "extended-powell",
-        "Extended Powell singular",
-        _powell_singular,
-        _repeated(3, -1, 0, 1),
+        22, "extended-powell", "Extended Powell singular", _powell_singular, _repeated(3, -1, 0, 1),
         {12: 0, 100: 0, 500: 0},
     ),
     *_sized(
-        23,
-        "penalty-1",
-        "Penalty I",
-        _penalty_1,
-        _count,
+        23, "penalty-1", "Penalty I", _penalty_1, _count,
         {4: 2.249977500899937e-5, 10: 7.08765146709037e-5, 100: 9.024909768042964e-4},
     ),
     *_sized(
-        24,
-        "penalty-2",
-        "Penalty II",
-        _penalty_2,
-        _repeated(0.5),
+        24, "penalty-2", "Penalty II", _penalty_2, _repeated(0.5),
         {4: 9.376293007355446e-6, 10: 2.93660537456746e-4},
     ),
     *_sized(
-        25,
-        "variably-dimensioned",
-        "Variably dimensioned",
-        _variably_dimensioned,
-        _falling,
+        25, "variably-dimensioned", "Variably dimensioned", _variably_dimensioned, _falling,
         {10: 0, 50: 0, 100: 0},
     ),
     *_sized(
-        26,
-        "trigonometric",
-        "Trigonometric",
-        _trigonometric,
-        _level,
-        {10: 0, 50: 0, 100: 0},
+        26, "trigonometric", "Trigonometric", _trigonometric, _level, {10: 0, 50: 0, 100: 0},
         {10: (2.795056121879e-5,), 50: (5.451715701609e-6,), 100: (6.040600222589e-8, 1.840962542528e-6)},
     ),
     *_sized(
-        27, "brown-almost-linear", "Brown almost-linear", _brown_almost_linear, _repeated(0.5), {10: 0, 40: 0}
+        27, "brown-almost-linear", "Brown almost-linear", _brown_almost_linear, _repeated(0.5),
+        {10: 0, 40: 0},
     ),
     *_sized(28, "boundary-value", "Discrete boundary value", _boundary_value, _arch, {10: 0, 50: 0, 100: 0}),
     *_sized(
-        29, "integral-equation", "Discrete integral equation", _integral_equation, _arch, {10: 0, 100: 0}
+        29, "integral-equation", "Discrete integral equation", _integral_equation, _arch, {10: 0, 100: 0},
     ),
     *_sized(
-        30,
-        "broyden-tridiagonal",
-        "Broyden tridiagonal",
-        _broyden_tridiagonal,
-        _repeated(-1),
-        {10: 0, 100: 0, 500: 0},
-        {100: (1.723272933410,)},
+        30, "broyden-tridiagonal", "Broyden tridiagonal", _broyden_tridiagonal, _repeated(-1),
+        {10: 0, 100: 0, 500: 0}, {100: (1.723272933410,)},
     ),
     *_sized(
-        31,
-        "broyden-banded",
-        "Broyden banded",
-        _broyden_banded,
-        _repeated(-1),
-        {10: 0, 100: 0, 500: 0},
+        31, "broyden-banded", "Broyden banded", _broyden_banded, _repeated(-1), {10: 0, 100: 0, 500: 0},
         {10: (3.057278432426,), 100: (3.076218201482,), 500: (3.076218201482, 15.2734283)},
     ),
     *_sized(32, "linear-full-rank", "Linear, full rank", _linear_full_rank, _repeated(1), {10: 10, 100: 100}),
     # m(m - 1)/(2(2m + 1)) and (m² + 3m - 6)/(2(2m - 3)) with m = 20
     *_sized(33, "linear-rank-1", "Linear, rank 1", _linear_rank_1, _repeated(1), {10: 380 / 82}),
     *_sized(
-        34,
-        "linear-rank-1-zeros",
-        "Linear, rank 1 with zero rows and columns",
-        _linear_rank_1_zeros,
-        _repeated(1),
-        {10: 454 / 74},
+        34, "linear-rank-1-zeros", "Linear, rank 1 with zero rows and columns", _linear_rank_1_zeros,
+        _repeated(1), {10: 454 / 74},
     ),
     *_sized(
-        35,
-        "chebyquad",
-        "Chebyquad",
-        _chebyquad,
-        _ramp,
+        35, "chebyquad", "Chebyquad", _chebyquad, _ramp,
         {8: 3.51687372567793e-3, 10: 4.77271369637535e-3, 20: 4.572955186867851e-3},
         {10: (6.503954800882e-3,)},
     ),
-)
+)  # fmt: skip

@@ -6,6 +6,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from steepen._tools.check import number, whole
 from steepen.theory._check import Array, finite, vector
 
 __all__ = [
@@ -113,7 +114,7 @@ def smoothness(
     """
     rows = finite("points", points)
     if rows.ndim != 2 or rows.size == 0:
-        raise ValueError(f"points must have shape (m, n) with m, n >= 1, got shape {rows.shape}")
+        raise ValueError(f"points: expected shape (m, n) with m, n >= 1, got shape {rows.shape}")
     found = [_lanczos(hvp, row, "magnitude", tol, max_hvp, seed) for row in rows]
     top = max(found, key=lambda c: abs(c.value))
     return Curvature(abs(top.value), sum(c.n_hvp for c in found), top.error, all(c.converged for c in found))
@@ -126,10 +127,8 @@ def _lanczos(hvp: HVP, x: ArrayLike, which: str, tol: float, max_hvp: int, seed:
     """
     point = vector("x", x)
     n = point.size
-    if not 0 < tol < 1:
-        raise ValueError(f"tol must lie in (0, 1), got {tol!r}")
-    if max_hvp < 1:
-        raise ValueError(f"max_hvp must be >= 1, got {max_hvp!r}")
+    number("tol", tol, "a number between 0 and 1", above=0, below=1)
+    whole("max_hvp", max_hvp, 1)
     basis = np.empty((min(n, max_hvp) + 1, n))
     # The second number keeps the start apart from data drawn with the same seed: were it, say, a
     # row of A, all of Lanczos on AᵀA would stay in the row space and never see the null space.
@@ -167,8 +166,7 @@ def _extreme_pair(diagonal: list[float], off: list[float], which: str) -> tuple[
     pairs: list[tuple[float, float]] = []
     for i in wanted:
         values, vectors = cast(
-            "tuple[Array, Array]",
-            eigh_tridiagonal(diagonal, off, select="i", select_range=(i, i)),
+            "tuple[Array, Array]", eigh_tridiagonal(diagonal, off, select="i", select_range=(i, i))
         )
         pairs.append((float(values[0]), float(vectors[-1, 0])))
     return max(pairs, key=lambda pair: abs(pair[0]))
@@ -195,7 +193,7 @@ def ritz_values(g: ArrayLike, Hg: ArrayLike, HHg: ArrayLike) -> Array:
     once, twice = vector("Hg", Hg, grad.size), vector("HHg", HHg, grad.size)
     length = float(np.linalg.norm(grad))
     if length == 0:
-        raise ValueError("g must not be zero: it spans no direction")
+        raise ValueError("g: expected a gradient that is not zero, since it must span a direction")
     first = grad / length
     a = float(first @ once) / length
     rest = once - (first @ once) * first

@@ -26,14 +26,14 @@ __all__ = [
 def _positive(name: str, value: ArrayLike) -> Array:
     array = finite(name, value)
     if (array <= 0).any():
-        raise ValueError(f"{name} must be > 0, got {value!r}")
+        raise ValueError(f"{name}: expected numbers above 0, got {value!r}")
     return array
 
 
 def _non_negative(name: str, value: ArrayLike) -> Array:
     array = finite(name, value)
     if (array < 0).any():
-        raise ValueError(f"{name} must be >= 0, got {value!r}")
+        raise ValueError(f"{name}: expected 0 or more, got {value!r}")
     return array
 
 
@@ -91,7 +91,7 @@ def linear_rate(L: ArrayLike, mu: ArrayLike, lam: ArrayLike) -> float | Array:
     """
     pl = _positive("mu", mu)
     if (pl > finite("L", L)).any():
-        raise ValueError(f"mu must be <= L, got mu={mu!r} and L={L!r}")
+        raise ValueError(f"mu: expected no more than L, got mu={mu!r} and L={L!r}")
     return plain(1.0 - pl * safe_step(L, lam))
 
 
@@ -124,7 +124,7 @@ def _penalised_range(l: ArrayLike, L: ArrayLike, lam: ArrayLike) -> tuple[Array,
     """
     low, high, penalty = _positive("l", l), _positive("L", L), finite("lam", lam)
     if (low > high).any():
-        raise ValueError(f"l must be <= L, got l={l!r} and L={L!r}")
+        raise ValueError(f"l: expected no more than L, got l={l!r} and L={L!r}")
     # For λ >= 0 this puts the turning point far above L, and the top is at L as it should be.
     turning = -0.25 / np.minimum(penalty, -np.finfo(np.float64).tiny)
     top = np.clip(turning, low, high)
@@ -135,7 +135,7 @@ def _penalised_range(l: ArrayLike, L: ArrayLike, lam: ArrayLike) -> tuple[Array,
 def _definite_range(l: ArrayLike, L: ArrayLike, lam: ArrayLike) -> tuple[Array, Array]:
     least, greatest = _penalised_range(l, L, lam)
     if (least <= 0).any():
-        raise ValueError(f"lam must keep 1 + 2*lam*L > 0, or no step contracts; got lam={lam!r} and L={L!r}")
+        raise ValueError(f"lam: expected 1 + 2*lam*L > 0, or no step contracts; got lam={lam!r} and L={L!r}")
     return least, greatest
 
 

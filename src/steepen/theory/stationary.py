@@ -7,7 +7,8 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from steepen.theory._check import Array, finite, number, plain, vector
+from steepen._tools.check import number, whole
+from steepen.theory._check import Array, finite, plain, scalar, vector
 from steepen.theory.curvature import HVP
 
 __all__ = [
@@ -35,8 +36,8 @@ def penalised_gradient(g: ArrayLike, Hg: ArrayLike, lam: float) -> Array:
     """
     grad, along = np.asarray(g, dtype=np.float64), np.asarray(Hg, dtype=np.float64)
     if grad.shape != along.shape:
-        raise ValueError(f"Hg must have the shape of g, {grad.shape}, got {along.shape}")
-    return grad + 2.0 * number("lam", lam) * along
+        raise ValueError(f"Hg: expected the shape of g, {grad.shape}, got {along.shape}")
+    return grad + 2.0 * scalar("lam", lam) * along
 
 
 def penalised_curvature(t: ArrayLike, lam: ArrayLike) -> float | Array:
@@ -108,8 +109,7 @@ def classify_gradient(
     grad = vector("g", g)
     along = vector("Hg", Hg, grad.size)
     for name, value in (("tol", tol), ("gtol", gtol)):
-        if not value >= 0:
-            raise ValueError(f"{name} must be >= 0, got {value!r}")
+        number(name, value, "a number, 0 or more", least=0)
     size = np.linalg.norm(grad)
     if size <= gtol:
         return Stationarity.STATIONARY
@@ -178,10 +178,9 @@ def artificial_points(
 
     ends = vector("interval", interval, 2)
     if ends[0] >= ends[1]:
-        raise ValueError(f"interval must be (a, b) with a < b, got {interval!r}")
-    if samples < 2:
-        raise ValueError(f"samples must be >= 2, got {samples!r}")
-    penalty = number("lam", lam)
+        raise ValueError(f"interval: expected (a, b) with a < b, got {interval!r}")
+    whole("samples", samples, 2)
+    penalty = scalar("lam", lam)
 
     def factor(x: Array) -> Array:
         return 1.0 + 2.0 * penalty * vector("d2f(x)", d2f(x), x.size)
@@ -193,7 +192,7 @@ def artificial_points(
     sign = np.sign(factor(grid))
     on_grid = sign == 0
     if (on_grid[1:] & on_grid[:-1]).any():
-        raise ValueError("1 + 2*lam*d2f vanishes on a stretch: every point there is artificial")
+        raise ValueError("d2f: 1 + 2*lam*d2f vanishes on a stretch, where every point is artificial")
     crossings = np.flatnonzero(sign[:-1] * sign[1:] < 0)
     between = [
         cast(float, brentq(factor_at, float(grid[i]), float(grid[i + 1]), xtol=1e-14)) for i in crossings
@@ -244,7 +243,7 @@ def penalised_nature(H: ArrayLike, lam: float, tol: float = 1e-10) -> Nature:
     ('MAXIMUM', 'MINIMUM')
     """
     t = _eigenvalues(H)
-    twice = 2.0 * number("lam", lam) * t
+    twice = 2.0 * scalar("lam", lam) * t
     # Sign by sign: the products t(1+2λt) spread over twice the decades of t.
     factor = np.where(np.abs(1.0 + twice) <= tol * (1.0 + np.abs(twice)), 0.0, 1.0 + twice)
     return _nature(_signs(t, tol) * np.sign(factor))
@@ -253,9 +252,9 @@ def penalised_nature(H: ArrayLike, lam: float, tol: float = 1e-10) -> Nature:
 def _eigenvalues(matrix: ArrayLike) -> Array:
     H = np.atleast_2d(finite("H", matrix))
     if H.ndim != 2 or H.shape[0] != H.shape[1] or H.size == 0:
-        raise ValueError(f"the Hessian must be square, got shape {H.shape}")
+        raise ValueError(f"H: expected a square matrix, got shape {H.shape}")
     if np.abs(H - H.T).max() > 1e-6 * np.abs(H).max():
-        raise ValueError("the Hessian must be symmetric, to 1e-6 of its largest entry")
+        raise ValueError("H: expected a symmetric matrix, to 1e-6 of its largest entry")
     return np.linalg.eigvalsh(0.5 * (H + H.T)).astype(np.float64)
 
 

@@ -70,34 +70,16 @@ class Experiment:
 
     @property
     def lam0(self) -> float:
-        """The λ of the first step.
-
-        Examples
-        --------
-        >>> EXPERIMENTS["levy"].lam0
-        0.01
-        """
+        """The λ of the first step."""
         return self.lam.start if isinstance(self.lam, L) else self.lam
 
     @property
     def lam_text(self) -> str:
-        """Give λ as the paper prints it.
-
-        Examples
-        --------
-        >>> EXPERIMENTS["levy"].lam_text, EXPERIMENTS["matyas"].lam_text
-        ('L(0.01, 0.1)', '10')
-        """
+        """Return λ as the paper prints it."""
         return f"L({self.lam.start:g}, {self.lam.end:g})" if isinstance(self.lam, L) else f"{self.lam:g}"
 
     def run(self, method: Literal["gd", "cgd-fd"], trace: Literal[True, "x"] = True) -> Result:
-        """Make the paper's run: T gradients, whatever the gradient norm.
-
-        Examples
-        --------
-        >>> EXPERIMENTS["matyas"].run("cgd-fd").njev
-        40
-        """
+        """Make the paper's run: T gradients, whatever the gradient norm."""
         penalty: dict[str, Any] = {}
         if method == "cgd-fd":
             penalty = {"lam": self.lam, "r": self.r, "b": THRESHOLD}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from steepen.paper.settings import EXPERIMENTS, RECOVERED, THRESHOLD, T
+from steepen.paper.experiments import EXPERIMENTS, RECOVERED, THRESHOLD, T
 
 PRINTED = {  # copied by hand from Table 1: n, first λ, α, GD, CGD-FD
     "quadratic": (10, 0.4, 0.01, 18.89, 97.91),

@@ -1,4 +1,4 @@
-"""What one item of the paper gives: claims held against ours, tables, figures and raw traces."""
+"""What one item of the paper yields: claims beside our numbers, tables, figures and raw traces."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from .._core.result import Trace
 
 
-def number(value: float, form: str = ".4g") -> str:
-    """Write a number to be read, with a minus sign that is one.
+def readable(value: float, form: str = ".4g") -> str:
+    """Write a number for a reader, with a proper minus sign.
 
     Examples
     --------
-    >>> number(-0.125), number(1e-7, ".0e")
+    >>> readable(-0.125), readable(1e-7, ".0e")
     ('−0.125', '1e−07')
     """
     return f"{value:{form}}".replace("-", "−")
@@ -44,13 +44,7 @@ class Claim:
 
     @property
     def holds(self) -> bool:
-        """Whether this is what we expect: agreement, or a slip that is known.
-
-        Examples
-        --------
-        >>> Claim("κ(B) > 0 gives κ > κ(Q)", "> 0", "> 1", agrees=False, expected=False).holds
-        True
-        """
+        """Whether this is what we expect: agreement, or a slip that is known."""
         return self.agrees == self.expected
 
 
@@ -71,7 +65,7 @@ class Table:
 
 @dataclass
 class Outcome:
-    """All that an item gives; every name in it starts with the item's name.
+    """Everything an item yields; every name in it starts with the name of the item.
 
     `figures` maps a name to a matplotlib Figure and `captions` to the sentence under it.
 
