@@ -314,7 +314,7 @@ class Difference:
         """Where g⁺ is d: put the weights back; on the way the guard looks at ⟨g, d⟩, the steering at ⟨s, d⟩.
 
         Fixed places only, as above. What is left of g is s = x⁺ − x, which takes the place of the weights
-        for as long as it is looked at: with a = ‖d‖/‖s‖ the cosine is ‖a·s + d‖²/(2‖d‖²) − 1.
+        for as long as it is looked at: with a = ‖s‖/‖d‖ the cosine is ‖s + a·d‖²/(2‖s‖²) − 1.
         """
         numbers = self.numbers
         nan = torch.full_like(numbers.n, torch.nan)
@@ -323,14 +323,12 @@ class Difference:
             grads = plan.parts([p.grad for p in plan.params])  # pyright: ignore
             after = plan.norm_of(grads)
             for bucket in plan.buckets:
-                for x, old in zip(bucket.x, bucket.views, strict=True):
-                    x.sub_(old)
+                bucket.add(torch.full_like(after, -1), bucket.views)
             s = plan.norm_of([bucket.x for bucket in plan.buckets])
             for bucket, tensors in zip(plan.buckets, grads, strict=True):
-                for x, d in zip(bucket.x, tensors, strict=True):
-                    x.mul_((after / s).to(x.dtype)).add_(d)
+                bucket.add(s / after, tensors)
             both = plan.norm_of([bucket.x for bucket in plan.buckets])
-            cosine = torch.where(s > 0, both * both / (2 * after * after) - 1, 1.0)
+            cosine = torch.where(s > 0, both * both / (2 * s * s) - 1, 1.0)
             if self.scaler is not None:
                 after = after / scale_of(self.scaler, plan.device)
             along = numbers.n * (after * cosine * numbers.c.sign() - numbers.n)
