@@ -6,7 +6,7 @@ import pytest
 import steepen as st
 from steepen import Status
 
-from .problems import METHODS, PENALISED, PROBLEMS, Problem, derivatives, drop_wave, levy
+from .objectives import METHODS, PENALISED, PROBLEMS, Problem, derivatives, drop_wave, levy
 from .rounding import seen
 
 EVERY = pytest.mark.parametrize("problem", PROBLEMS, ids=repr)

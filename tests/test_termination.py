@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 
 import steepen as st
-from steepen._arrays import One
+from steepen._core.arrays import One
 from steepen.directions.quasi_newton import Approximation
 
-from .problems import BY_NAME, Problem, quadratic, spd
+from .objectives import BY_NAME, Problem, quadratic, spd
 
 SEEDS = hs.integers(0, 10_000)
 SEVERAL = settings(deadline=None, max_examples=40, derandomize=True)

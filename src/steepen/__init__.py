@@ -14,11 +14,11 @@ import importlib
 from typing import TYPE_CHECKING
 
 from . import penalties, schedules, steps, switches, theory
-from ._budget import Budget
-from ._carry import State
-from ._checkpoint import CheckpointError
+from ._core.carry import State
+from ._core.result import Best, Result, Status, Trace
 from ._minimize import minimize
-from ._result import Best, Result, Status, Trace
+from ._oracle.budget import Budget
+from ._run.checkpoint import CheckpointError
 from .directions import BFGS, CGD, DFP, GD, CGDAuto, Direction, Newton
 from .schedules import L
 

@@ -10,13 +10,13 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import Array, Kit, is_numpy, namespace
-from ._box import Box
-from ._budget import Budget
-from ._carry import Tolerances
-from ._check import number
-from ._differences import Differences
-from ._oracle import AUTODIFF, DIFFERENCES, Oracle
+from ._core.arrays import Array, Kit, is_numpy, namespace
+from ._core.box import Box
+from ._core.carry import Tolerances
+from ._oracle.budget import Budget
+from ._oracle.differences import Differences
+from ._oracle.oracle import AUTODIFF, DIFFERENCES, Oracle
+from ._tools.check import number
 from .directions import METHODS, Direction
 from .penalties import Penalty
 from .schedules import Schedule, ScheduleLike

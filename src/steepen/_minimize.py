@@ -12,19 +12,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _arguments as given
-from ._arrays import Array, kit_for
-from ._box import box_of
-from ._budget import Budget
-from ._carry import State
-from ._checkpoint import Checkpoint
-from ._gradient_check import check_gradient as run_gradient_check
-from ._loop import Loop
+from ._core.arrays import Array, kit_for
+from ._core.box import box_of
+from ._core.carry import State
+from ._core.result import Result
 from ._options import summary, understood
-from ._oracle import OutOfTime
-from ._outcome import result_of
-from ._progress import progress_bar
-from ._recorder import BatchRecorder, Recorder
-from ._result import Result
+from ._oracle.budget import Budget
+from ._oracle.gradient_check import check_gradient as run_gradient_check
+from ._oracle.oracle import OutOfTime
+from ._run.checkpoint import Checkpoint
+from ._run.loop import Loop
+from ._run.outcome import result_of
+from ._run.progress import progress_bar
+from ._run.recorder import BatchRecorder, Recorder
 from .directions import Direction
 from .penalties import Penalty
 from .schedules import ScheduleLike

@@ -14,10 +14,10 @@ from typing import Any, cast
 import numpy as np
 
 from ._arguments import direction_of, step_of
-from ._budget import Budget
-from ._check import number, whole
-from ._differences import Differences, Map, mapping_of, steps_of
-from ._result import Result, Status
+from ._core.result import Result, Status
+from ._oracle.budget import Budget
+from ._oracle.differences import Differences, Map, mapping_of, steps_of
+from ._tools.check import number, whole
 
 LIMITS = {"maxiter": "iters", "maxfun": "evals", "maxfev": "evals", "maxgrad": "grads"}
 OTHERS = ("eps", "finite_diff_rel_step", "workers", "gradient", "maxcor", "maxls", "return_all", "disp")

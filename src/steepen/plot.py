@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._files import write_whole
-from ._optional import load
-from ._result import Result, Trace
+from ._core.result import Result, Trace
+from ._tools.files import write_whole
+from ._tools.optional import load
 from .penalties import Penalty, SquaredL2
 
 if TYPE_CHECKING:

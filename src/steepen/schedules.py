@@ -15,8 +15,8 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._arrays import Scalar, is_numpy
-from ._check import floats, is_number, number, whole
+from ._core.arrays import Scalar, is_numpy
+from ._tools.check import floats, is_number, number, whole
 
 __all__ = [
     "Auto",

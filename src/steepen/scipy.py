@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import HessianUpdateStrategy, OptimizeResult  # pyright: ignore
 
-from ._carry import State
+from ._core.carry import State
+from ._core.result import Result
 from ._minimize import minimize
-from ._result import Result
 
 __all__ = ["Method", "bfgs", "cgd", "cgd_auto", "cgd_bfgs", "cgd_dfp", "cgd_fd", "dfp", "gd", "newton"]
 

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from . import theory
-from ._arrays import Array, Mask, Scalar
-from ._check import number, whole
-from ._noise import noise_of
-from ._oracle import Cost, Oracle
+from ._core.arrays import Array, Mask, Scalar
+from ._core.noise import noise_of
+from ._oracle.oracle import Cost, Oracle
+from ._tools.check import number, whole
 from .directions._direction import Context
 from .schedules import ByCurvature, Constant, Cosine, L, Mapped, Schedule, ScheduleLike, as_schedule
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ._arrays import Mask, Scalar
-from ._check import number, whole
+from ._core.arrays import Mask, Scalar
+from ._tools.check import number, whole
 
 __all__ = ["After", "AnyOf", "FirstGuard", "Never", "SmallImprovement", "Switch"]
 

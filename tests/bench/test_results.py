@@ -213,7 +213,7 @@ def test_pictures_show_eight_solvers_at_most_and_tell_them_apart():
 def test_steepen_does_not_load_it():
     code = "import sys, steepen; print('steepen.bench' in sys.modules)"
     light = (
-        "import sys, steepen.bench.command;"
+        "import sys, steepen.cli.bench;"
         "print(sorted({'joblib', 'nlopt', 'sklearn', 'matplotlib', 'scipy.optimize'} & set(sys.modules)))"
     )
     for program, expected in ((code, "False"), (light, "[]")):

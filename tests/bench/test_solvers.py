@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import steepen as st
-from steepen._result import Status
+from steepen._core.result import Status
 from steepen.bench import SOLVERS, available
 from steepen.bench._count import Counter, Spent
 from steepen.bench.measure import measure, measure_all

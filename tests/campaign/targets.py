@@ -17,8 +17,8 @@ import numpy as np
 import steepen as st
 
 from ..functions.formulas import REFERENCES
-from ..problems_set.formulas import FITS, FORMULAS, One, formula_name
-from ..problems_set.regressions import regression
+from ..problems.formulas import FITS, FORMULAS, One, formula_name
+from ..problems.regressions import regression
 
 Array = Any
 Exact = Callable[[Sequence[Any]], Any]

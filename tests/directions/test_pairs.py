@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from steepen._arrays import kit_for
+from steepen._core.arrays import kit_for
 from steepen.directions._pairs import Pairs
 
 ROUGH = {np.float64: 1e-9, np.float32: 2e-2}

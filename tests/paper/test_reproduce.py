@@ -24,7 +24,7 @@ from steepen.paper import Item, Report, reproduce
 
 RUNNER = importlib.import_module("steepen.paper.reproduce")  # the name itself is the function's
 REPORT = importlib.import_module("steepen.paper.report")
-COMMAND = importlib.import_module("steepen.paper.command")
+COMMAND = importlib.import_module("steepen.cli.reproduce")
 
 FIRST = """
 import numpy as np

@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from .._check import number, whole
-from .._optional import load
+from .._tools.check import number, whole
+from .._tools.optional import load
 from ..problems import Problem
 from ..problems import problems as all_problems
 from .measure import Run, measure_all

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._optional import load
-from .._progress import item_bar
+from .._run.progress import item_bar
+from .._tools.optional import load
 from ..problems import Problem
 from ._count import Counter
 from .solvers import LARGEST, SOLVERS

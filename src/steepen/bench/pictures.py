@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import plot
-from .._optional import load
+from .._tools.optional import load
 from .profiles import over_fewest, per_unknown, profile
 from .results import Results
 

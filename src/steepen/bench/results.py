@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._files import write_whole
+from .._tools.files import write_whole
 from .profiles import geometric_mean, score
 
 __all__ = ["Line", "Results", "Row"]

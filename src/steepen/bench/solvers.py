@@ -28,10 +28,10 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from .._budget import Budget
+from .._core.result import Status
 from .._minimize import minimize
-from .._optional import load
-from .._result import Status
+from .._oracle.budget import Budget
+from .._tools.optional import load
 from ..functions._numerics import Array
 from ._count import Counter
 

@@ -22,7 +22,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from .._optional import load
+from .._tools.optional import load
 
 __all__ = ["main"]
 

@@ -17,18 +17,18 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from .. import __version__, plot
-from .._budget import Budget
-from .._carry import State
-from .._files import write_whole
+from .._core.carry import State
+from .._core.result import Result, Status
 from .._minimize import minimize
-from .._optional import load
-from .._result import Result, Status
-from ..bench.command import register as register_bench
+from .._oracle.budget import Budget
+from .._tools.files import write_whole
+from .._tools.optional import load
 from ..directions import METHODS
 from ..functions import functions as all_functions
-from ..paper.command import register
-from ..train.command import register as register_train
 from . import _options, _tables
+from .bench import register as register_bench
+from .reproduce import register
+from .train import register as register_train
 
 EXIT_CODES = (
     "Exit codes: 0, a tolerance was met or the budget that was asked for is spent; 1, a run failed "

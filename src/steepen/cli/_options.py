@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import tempfile
@@ -13,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._budget import Budget
+from .._oracle.budget import Budget
+from .._tools.check import one_of
 from ..directions import CGD, METHODS
 from ..functions import Function, functions
 from ..penalties import L1, L2, Huber, Penalty, PNorm, SquaredL2
@@ -128,24 +128,6 @@ def penalty(text: str | None) -> Penalty | None:
         raise ValueError(f"--penalty: {name} does not take {len(numbers)} numbers, got {text!r}") from None
     except ValueError as error:
         raise ValueError(f"--penalty: {error}") from None
-
-
-def one_of(option: str, name: str, names: Iterable[str]) -> str:
-    """Check a name, or suggest the nearest.
-
-    Examples
-    --------
-    >>> one_of("--method", "cgd_fd", ["gd", "cgd-fd"])
-    Traceback (most recent call last):
-    ValueError: --method: 'cgd_fd' is not known; did you mean 'cgd-fd'?
-    """
-    known = list(names)
-    if name in known:
-        return name
-    near = difflib.get_close_matches(name.lower().replace("_", "-"), known, n=1)
-    listed = f"there are {', '.join(known)}" if len(known) < 20 else "see `steepen functions`"
-    hint = f"did you mean {near[0]!r}?" if near else listed
-    raise ValueError(f"{option}: {name!r} is not known; {hint}")
 
 
 def methods(text: str) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from rich.console import Console
 
-from .._result import Result, Status
+from .._core.result import Result, Status
 from ..functions import Function
 
 Record = dict[str, Any]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from .._arrays import Array, Kit, Mask, Rows, Scalar
-from .._box import Box
-from .._oracle import Cost, Oracle
+from .._core.arrays import Array, Kit, Mask, Rows, Scalar
+from .._core.box import Box
+from .._oracle.oracle import Cost, Oracle
 from ..switches import Never, Switch
 
 Memory: TypeAlias = dict[str, Array]

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array, Kit, Mask, Scalar, is_numpy, namespace
-from .._box import without
-from .._matrix import CURVATURE, LARGE
+from .._core.arrays import Array, Kit, Mask, Scalar, is_numpy, namespace
+from .._core.box import without
+from .._core.matrix import CURVATURE, LARGE
 from ._direction import Memory
 
 ASYMMETRY = 0.03

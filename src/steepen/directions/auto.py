@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._arrays import Array, Kit, Mask, Scalar
-from .._check import whole
+from .._core.arrays import Array, Kit, Mask, Scalar
+from .._tools.check import whole
 from ._direction import Context, Direction, Memory
 from ._pairs import Pairs
 

@@ -8,9 +8,9 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._arrays import Array, Kit, Mask, Scalar
-from .._check import floats
-from .._oracle import Cost, Oracle
+from .._core.arrays import Array, Kit, Mask, Scalar
+from .._oracle.oracle import Cost, Oracle
+from .._tools.check import floats
 from ..penalties import Penalty, SquaredL2
 from ..schedules import Auto, ByCurvature, ScheduleLike, as_schedule
 from ..switches import After, FirstGuard, Never, Switch

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .._arrays import Array, Mask, Scalar
-from .._oracle import Cost, Oracle
+from .._core.arrays import Array, Mask, Scalar
+from .._oracle.oracle import Cost, Oracle
 from ._direction import Context, Direction, Memory
 
 

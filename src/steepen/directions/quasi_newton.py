@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from .. import _matrix
-from .._arrays import Array, Kit, Mask, Scalar
-from .._box import without
-from .._oracle import Cost, Oracle
+from .._core import matrix as _matrix
+from .._core.arrays import Array, Kit, Mask, Scalar
+from .._core.box import without
+from .._oracle.oracle import Cost, Oracle
 from ._direction import Context, Direction, Memory
 
 

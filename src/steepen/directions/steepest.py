@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .._arrays import Array, Mask, Scalar
+from .._core.arrays import Array, Mask, Scalar
 from ._direction import Context, Direction, Memory
 
 

@@ -17,7 +17,7 @@ Examples
 import sys
 from typing import cast
 
-from steepen._catalogue import Catalogue
+from steepen._tools.catalogue import Catalogue
 from steepen.functions import (
     bowl_shaped,
     many_local_minima,

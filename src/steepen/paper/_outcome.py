@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._result import Trace
+from .._core.result import Trace
 
 
 def number(value: float, form: str = ".4g") -> str:

@@ -28,9 +28,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import theory
-from .._budget import Budget
+from .._core.result import Result, Trace
 from .._minimize import minimize
-from .._result import Result, Trace
+from .._oracle.budget import Budget
 from ..functions import Function, functions
 
 __all__ = [

@@ -7,8 +7,8 @@ from typing import Any, cast
 import numpy as np
 
 from .. import plot
-from .._optional import load
-from .._result import Trace
+from .._core.result import Trace
+from .._tools.optional import load
 from ..functions import functions
 from ._outcome import Claim, Outcome, Table, number
 from .egr import Penalised, Stationary, descend, stationary_points

@@ -7,8 +7,8 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 
 from .. import plot
-from .._optional import load
-from .._result import Result, Trace
+from .._core.result import Result, Trace
+from .._tools.optional import load
 from ._outcome import Claim, Outcome, Table
 from .egr import Floats
 from .settings import EXPERIMENTS, RECOVERED, THRESHOLD, Experiment, T

@@ -8,8 +8,8 @@ from typing import Any, cast
 import numpy as np
 
 from .. import plot, theory
-from .._optional import load
-from .._result import Result, Trace
+from .._core.result import Result, Trace
+from .._tools.optional import load
 from ..functions import functions
 from ._outcome import Claim, Outcome, Table, number
 from .egr import (

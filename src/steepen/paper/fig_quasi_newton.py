@@ -8,10 +8,10 @@ from typing import Any, cast
 import numpy as np
 
 from .. import plot
-from .._budget import Budget
+from .._core.result import Result, Trace
 from .._minimize import minimize
-from .._optional import load
-from .._result import Result, Trace
+from .._oracle.budget import Budget
+from .._tools.optional import load
 from ..functions import Function, functions
 from ._outcome import Claim, Outcome, Table, number
 from .egr import Floats

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import plot, theory
-from .._optional import load
-from .._result import Result, Trace
+from .._core.result import Result, Trace
+from .._tools.optional import load
 from ..functions import functions
 from ._outcome import Claim, Outcome, Table, number
 from .egr import Penalised, Stationary, descend, kind, pit, stationary_points

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import theory
-from .._budget import Budget
+from .._core.result import Trace
 from .._minimize import minimize
-from .._optional import load
-from .._result import Trace
+from .._oracle.budget import Budget
+from .._tools.optional import load
 from ..functions import Function
 from ..functions import quadratic as quadratic_function
 from ..plot import COLOURS

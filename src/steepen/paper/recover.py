@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._budget import Budget
 from .._minimize import minimize
+from .._oracle.budget import Budget
 from ..functions import Function
 from ..theory import penalised_curvature
 

@@ -21,9 +21,9 @@ from types import ModuleType
 from typing import Any
 
 from .. import __version__, plot
-from .._files import write_whole
-from .._optional import load
-from .._progress import item_bar
+from .._run.progress import item_bar
+from .._tools.files import write_whole
+from .._tools.optional import load
 from ._outcome import Outcome, Table
 from ._record import Item, Report, plain
 from .report import page

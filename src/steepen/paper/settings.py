@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .._budget import Budget
+from .._core.result import Result
 from .._minimize import minimize
-from .._result import Result
+from .._oracle.budget import Budget
 from ..functions import Function, functions
 from ..schedules import L
 

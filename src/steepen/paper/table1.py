@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .._result import Trace
+from .._core.result import Trace
 from . import settings
 from ._outcome import Claim, Outcome, Table, number
 from .recover import Floats, recover_spectrum, recover_start, recover_whole_start

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import theory
-from .._budget import Budget
+from .._core.result import Trace
 from .._minimize import minimize
-from .._optional import load
-from .._result import Trace
+from .._oracle.budget import Budget
+from .._tools.optional import load
 from ..functions import quadratic
 from ..plot import COLOURS
 from ._outcome import Claim, Outcome, Table, number

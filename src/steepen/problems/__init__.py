@@ -19,7 +19,7 @@ Examples
 import sys
 from typing import cast
 
-from steepen._catalogue import Catalogue
+from steepen._tools.catalogue import Catalogue
 from steepen.problems import large, learning, mgh, mgh_sized, nist
 from steepen.problems._problem import Problem
 from steepen.problems.nist import Regression

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from steepen._optional import load
+from steepen._tools.optional import load
 from steepen.functions._numerics import Array, absolute
 from steepen.problems._problem import Problem, one_by_one
 

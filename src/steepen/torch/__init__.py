@@ -16,7 +16,7 @@ Examples
 
 from __future__ import annotations
 
-from .._optional import load
+from .._tools.optional import load
 
 load("torch", "steepen.torch", extra="torch")
 

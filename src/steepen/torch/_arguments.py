@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import LBFGS, Optimizer
 
-from .._check import number
+from .._tools.check import number
 from ..schedules import ScheduleLike
 from ._family import Perturbation, Probe
 from ._replay import Which

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias, get_args
 import torch
 from torch import Tensor
 
-from .._check import number
+from .._tools.check import number
 from ..schedules import ByCurvature, Constant, Schedule, ScheduleLike, as_schedule
 
 __all__ = ["PROBE", "Along", "Family", "Perturbation", "Probe"]

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import torch
 from torch import Tensor
 
-from .._check import whole
+from .._tools.check import whole
 
 __all__ = ["Guard", "OnGuard"]
 

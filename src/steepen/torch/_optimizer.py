@@ -15,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 
-from .._check import number
+from .._tools.check import number
 from ..schedules import Constant, ScheduleLike
 from ._arguments import Flat, Mode, check, sort
 from ._difference import Difference, Stage

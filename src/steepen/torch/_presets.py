@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from .._check import number
+from .._tools.check import number
 from ..schedules import Mapped, ScheduleLike, as_schedule
 from ._optimizer import CGD
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
-from .._check import number, whole
+from .._tools.check import number, whole
 
 __all__ = ["Phase", "When"]
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from .._check import whole
-from .._progress import item_bar
+from .._run.progress import item_bar
+from .._tools.check import whole
 from .data import load_data
 from .optimizers import check_names, steps_within
 from .results import FILE, Results

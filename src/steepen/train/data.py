@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._optional import load
+from .._tools.optional import load
 
 __all__ = ["SIZES", "Data", "load_data", "training_size"]
 

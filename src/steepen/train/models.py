@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._optional import load
+from .._tools.optional import load
 
 __all__ = ["mlp"]
 

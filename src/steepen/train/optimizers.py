@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .._optional import load
-from ..cli._options import one_of
+from .._tools.check import one_of
+from .._tools.optional import load
 from .settings import BASES, Settings
 
 __all__ = ["OPTIMIZERS", "Kind", "check_names", "learning_rate", "make", "steps_within", "strength_of"]

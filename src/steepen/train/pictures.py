@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import plot
-from .._optional import load
+from .._tools.optional import load
 from .results import Results, Run, mean_and_error
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import __version__
-from .._files import write_whole
+from .._tools.files import write_whole
 from .settings import Settings
 
 __all__ = ["FILE", "Line", "Results", "Run", "mean_and_error"]

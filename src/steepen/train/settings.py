@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from .._check import number, whole
+from .._tools.check import number, whole
 from .data import SIZES, training_size
 
 __all__ = ["BASES", "Settings"]

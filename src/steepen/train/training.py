@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from .._optional import load
+from .._tools.optional import load
 from .data import Data
 from .models import mlp
 from .optimizers import learning_rate, make, steps_within, strength_of

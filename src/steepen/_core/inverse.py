@@ -1,0 +1,70 @@
+"""The inverse Hessian that a run has learnt, as a linear operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator
+
+from .arrays import Array, kit_for, to_numpy
+
+if TYPE_CHECKING:
+    from ..directions._direction import Direction, Memory
+
+
+class InverseHessian(LinearOperator):
+    """G ≈ H⁻¹ as `scipy.sparse.linalg.LinearOperator`; nothing is computed before the first product.
+
+    It takes and gives NumPy arrays, whatever library the run's own belong to, and can be pickled.
+
+    Examples
+    --------
+    >>> import numpy as np, steepen as st
+    >>> G = st.minimize(st.functions.quadratic(np.diag([1.0, 4.0])), [1.0, 1.0], gtol=1e-9).hess_inv
+    >>> (G @ np.array([1.0, 1.0])).round(6)
+    array([1.  , 0.25])
+    """
+
+    def __init__(self, direction: Direction, memory: Memory, x: Array, g: Array):
+        n = int(x.shape[-1])
+        super().__init__(dtype=to_numpy(x).dtype, shape=(n, n))
+        self._learnt = (direction, memory, x, g)
+
+    @cached_property
+    def _product(self) -> Callable[[Any], NDArray[Any]]:
+        direction, memory, x, g = self._learnt
+        kit = kit_for(x)
+        memory = {name: kit.own(a) if getattr(a, "ndim", 0) else a for name, a in memory.items()}
+        with np.errstate(all="ignore"):  # what overflows is no pair
+            inverse = direction.inverse(kit, x, g, memory)
+
+        def product(v: Any) -> NDArray[Any]:
+            return kit.host(inverse(kit.own(np.reshape(v, -1))))
+
+        return product
+
+    def _matvec(self, x: Any) -> Any:
+        return self._product(x)
+
+    def _transpose(self) -> Any:  # G is symmetric
+        return self
+
+    def _adjoint(self) -> Any:
+        return self
+
+    def todense(self) -> NDArray[Any]:
+        """Return the matrix, symmetric to the last bit."""
+        matrix = np.array([self._product(unit) for unit in np.eye(int(self._learnt[2].shape[-1]))])
+        return (matrix + matrix.T) / 2
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError("copy: a new array has to be made of this operator")
+        return self.todense().astype(self.dtype if dtype is None else dtype)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_product"}

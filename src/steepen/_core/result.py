@@ -1,0 +1,420 @@
+"""What a run gives back: Result, Status and Trace."""
+
+from __future__ import annotations
+
+import enum
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import InitVar, dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._tools.files import write_whole
+from .._tools.optional import load
+from .arrays import Array, Scalar
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .inverse import InverseHessian
+
+
+class Status(enum.IntEnum):
+    """How a run ended; each outcome has one sentence.
+
+    A status is a number, as in SciPy, and prints as its name.
+
+    Examples
+    --------
+    >>> Status.CONVERGED.success, Status.CONVERGED.message
+    (True, 'The gradient norm is within gtol.')
+    >>> print(Status.CONVERGED, int(Status.CONVERGED))
+    CONVERGED 0
+    """
+
+    CONVERGED = 0
+    SMALL_DECREASE = 1
+    SMALL_MOVE = 2
+    PRECISION = 3
+    NOISE = 4
+    MAX_ITERATIONS = 10
+    MAX_GRADIENTS = 11
+    MAX_EVALUATIONS = 12
+    MAX_SECONDS = 13
+    CALLBACK = 20
+    INTERRUPTED = 21
+    ARTIFICIAL = 22
+    ROUGH_GRADIENT = 23
+    NO_DESCENT = 30
+    NONFINITE_VALUE = 31
+    NONFINITE_GRADIENT = 32
+    FAILED = 33
+    UNBOUNDED = 34
+    DIVERGED = 35
+
+    @property
+    def success(self) -> bool:
+        """Whether a tolerance was met, or f is as low as the precision lets it be."""
+        return self < Status.MAX_ITERATIONS
+
+    @property
+    def message(self) -> str:
+        """One sentence for a person."""
+        return _SENTENCES[self]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __format__(self, spec: str) -> str:
+        return format(int(self) if spec.endswith("d") else self.name, spec)
+
+
+_SENTENCES = {
+    Status.CONVERGED: "The gradient norm is within gtol.",
+    Status.SMALL_DECREASE: "The last step lowered f by no more than ftol.",
+    Status.SMALL_MOVE: "The last step moved x by no more than xtol.",
+    Status.PRECISION: "f cannot be lowered any more at working precision.",
+    Status.NOISE: "f cannot be lowered by more than the noise that its own values show.",
+    Status.MAX_ITERATIONS: "The budget of iterations is spent.",
+    Status.MAX_GRADIENTS: "The budget of gradients does not cover another step.",
+    Status.MAX_EVALUATIONS: "The budget of function values does not cover another step.",
+    Status.MAX_SECONDS: "The time budget is spent.",
+    Status.CALLBACK: "The callback asked to stop.",
+    Status.INTERRUPTED: "The run was interrupted from the keyboard.",
+    Status.ARTIFICIAL: "x is near an artificial stationary point: the penalised direction vanishes there, "
+    "the gradient of f does not. Change lam, or end the penalty (switch).",
+    Status.ROUGH_GRADIENT: "The differences that the gradient is made of are too rough to tell "
+    "whether it is within gtol.",
+    Status.NO_DESCENT: "The line search found no lower point along the direction. "
+    "If the gradient may be wrong, try check_gradient=True.",
+    Status.NONFINITE_VALUE: "f was not finite; x is the best finite point seen.",
+    Status.NONFINITE_GRADIENT: "The gradient was not finite; x is the best finite point seen.",
+    Status.UNBOUNDED: "f falls without bound: it is near the lowest number; x is the best finite point seen.",
+    Status.DIVERGED: "The step overflowed: x would not be finite; x is the best finite point seen.",
+    Status.FAILED: "A function of yours raised an error; this is the run up to there.",
+}
+
+
+class Iterates:
+    """The points of a run; they are put into one array when somebody asks for it.
+
+    The run never changes a point it has made, so long ones are kept as they are. Short ones are copied
+    together as they come, since an array object is larger than they are.
+    """
+
+    BLOCK = 4096
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any):
+        self._shape, self._dtype = shape, dtype
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        self._together = self.BLOCK // size if size < self.BLOCK else sys.maxsize
+        self._recent: list[NDArray[Any]] = []
+        self._blocks: list[NDArray[Any]] = []
+
+    def append(self, x: NDArray[Any]) -> None:
+        """Add a point."""
+        self._recent.append(x)
+        if len(self._recent) >= self._together:
+            self._close_block()
+
+    def extend(self, points: NDArray[Any]) -> None:
+        """Add an array of points."""
+        self._close_block()
+        self._blocks.append(points)
+
+    def array(self) -> NDArray[Any]:
+        """Give all points as one array."""
+        self._close_block()
+        if len(self._blocks) != 1:
+            empty = np.empty((0, *self._shape), dtype=self._dtype)
+            self._blocks = [np.concatenate([empty, *self._blocks])]
+        return self._blocks[0]
+
+    def _close_block(self) -> None:
+        recent, self._recent = self._recent, []
+        if recent:
+            self._blocks.append(np.stack(recent))
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The run, one row an iterate, in arrays of length K (of shape (K, B) for a batch).
+
+    The step size, λ and the two flags of row k describe the step taken from x_k: NaN and False in the last
+    row. The counts are what had been spent when x_k was reached, before anything was evaluated there, so
+    `njev` is the paper's cost c. A row of a batch that has ended reads NaN from there on.
+
+    Attributes
+    ----------
+    k : iteration number
+    f, gnorm : f and ‖∇f‖ at x_k (NaN where the gradient was not evaluated)
+    lam, step : λ_k and α_k
+    penalised : whether the step followed the penalty
+    guarded : whether the guard replaced the direction by −∇f
+    nfev, njev, nhvp : cumulative counts
+
+    Examples
+    --------
+    >>> import steepen as st
+    >>> trace = st.minimize(st.functions["booth"], [0.0, 0.0], method="gd", step=0.05).trace
+    >>> len(trace), bool(trace.f[0] > trace.f[-1])
+    (121, True)
+    """
+
+    k: NDArray[np.int64]
+    f: NDArray[np.float64]
+    gnorm: NDArray[np.float64]
+    lam: NDArray[np.float64]
+    step: NDArray[np.float64]
+    penalised: NDArray[np.bool_]
+    guarded: NDArray[np.bool_]
+    nfev: NDArray[np.int64]
+    njev: NDArray[np.int64]
+    nhvp: NDArray[np.int64]
+    iterates: Iterates | None = None
+    length: NDArray[np.int64] | None = None
+
+    @property
+    def x(self) -> NDArray[Any] | None:
+        """The iterates, of shape (K, n) or (K, B, n), with `trace="x"`; else None."""
+        return None if self.iterates is None else self.iterates.array()
+
+    def __len__(self) -> int:
+        return len(self.k)
+
+    def row(self, b: int) -> Trace:
+        """Give the trace of one row of a batch, as the single run would have it.
+
+        Examples
+        --------
+        >>> import numpy as np, steepen as st
+        >>> batch = st.minimize(st.functions["booth"], np.ones((3, 2)), method="gd", step=0.05)
+        >>> batch.trace.row(2).f.ndim
+        1
+        """
+        if self.length is None:
+            raise ValueError("row: this is the trace of a single run")
+        end = int(self.length[b])
+        columns = {name: column[:end, b] for name, column in self.columns() if name != "k"}
+        iterates, x = None, columns.pop("x", None)
+        if x is not None:
+            iterates = Iterates(x.shape[1:], x.dtype)
+            iterates.extend(x)
+        return Trace(k=self.k[:end], iterates=iterates, **columns)
+
+    def columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        """Go through the columns by name.
+
+        Examples
+        --------
+        >>> import steepen as st
+        >>> res = st.minimize(st.functions["booth"], [0.0, 0.0], method="gd", step=0.05)
+        >>> [name for name, _ in res.trace.columns()][:3]
+        ['k', 'f', 'gnorm']
+        """
+        for field in fields(self):
+            if field.name not in {"iterates", "length"}:
+                yield field.name, getattr(self, field.name)
+        if self.x is not None:
+            yield "x", self.x
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Give a data frame: one row an iterate (with a column `row` first, for a batch).
+
+        Examples
+        --------
+        >>> import steepen as st
+        >>> res = st.minimize(st.functions["booth"], [0.0, 0.0], method="gd", step=0.05)
+        >>> list(res.trace.to_pandas().columns)[:3]
+        ['k', 'f', 'gnorm']
+        """
+        pandas = load("pandas", "Trace.to_pandas", extra="pandas")
+        return pandas.DataFrame(self._table())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the trace as `.csv` (one line an iterate) or `.npz` (arrays, x included).
+
+        Examples
+        --------
+        >>> import tempfile, pathlib, numpy as np, steepen as st
+        >>> res = st.minimize(st.functions["booth"], [0.0, 0.0], method="gd", step=0.05)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "trace.npz")
+        ...     res.trace.save(path)
+        ...     bool((np.load(path)["f"] == res.trace.f).all())
+        True
+        """
+        suffix = Path(path).suffix
+        if suffix not in {".csv", ".npz"}:
+            raise ValueError(f"path: expected a name ending in .csv or .npz, got {str(path)!r}")
+
+        def write(file: BinaryIO) -> None:
+            if suffix == ".npz":
+                arrays: dict[str, Any] = dict(self.columns())
+                np.savez_compressed(file, **arrays)
+                return
+            table = self._table()
+            file.write((",".join(table) + "\n").encode())
+            for values in zip(*(column.tolist() for column in table.values()), strict=True):
+                file.write((",".join(map(_text, values)) + "\n").encode())
+
+        write_whole(path, write)
+
+    def _table(self) -> dict[str, NDArray[Any]]:
+        """Give the long form: a batch row after row, x spread over columns x0, x1 and so on."""
+        if self.length is not None:
+            parts = [self.row(b)._table() for b in range(len(self.length))]
+            rows = np.repeat(np.arange(len(parts)), self.length)
+            return {"row": rows} | {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        table = dict(self.columns())
+        x = table.pop("x", None)
+        if x is not None:
+            table |= {f"x{i}": x[:, i] for i in range(x.shape[1])}
+        return table
+
+
+def _text(value: Any) -> str:
+    return str(int(value)) if isinstance(value, bool) else repr(value)
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best finite point seen: x, f there (inf if none was finite; x is then None), and the iteration.
+
+    Examples
+    --------
+    >>> import steepen as st
+    >>> st.minimize(st.functions["booth"], [0.0, 0.0], method="gd", step=0.05).best.k
+    120
+    """
+
+    x: Array
+    fun: Scalar
+    k: Scalar
+
+
+@dataclass(frozen=True)
+class Result(Mapping[str, Any]):
+    """The outcome of `minimize`; reads like SciPy's OptimizeResult, `res["x"]` and `res.keys()` included.
+
+    For a batch of B runs every field has one entry a row: `x` is (B, n), `fun`, `status` and the counts are
+    (B,), `message` is a list.
+
+    Attributes
+    ----------
+    x, fun, jac : the last iterate, f there, and ∇f there (NaN where the budget did not cover it); the best
+        finite point where f or ∇f was not finite, or where the run was cut before f was known
+    success, status, message : whether a tolerance was met; the outcome; its sentence
+    nit : steps taken
+    nfev, njev, nhev, nhvp : evaluations of f, ∇f, H and H·v
+    best : the best finite point seen
+    hvp_source : where H·v came from: "hvp", "hess", "jax", "torch", "complex step", "difference", "bfgs" or
+        "dfp"; None where the method needs none
+    trace : the Trace, or None
+    method : the method's name
+    seconds : wall time of the run
+    hess_inv : the inverse Hessian as far as the method has learnt it; see below
+
+    Examples
+    --------
+    >>> import steepen as st
+    >>> res = st.minimize(st.functions["booth"], [0.0, 0.0], method="gd", step=0.05)
+    >>> res.success, res.nit, res.njev
+    (True, 120, 121)
+    >>> res["nit"], "x" in res
+    (120, True)
+    """
+
+    x: Array
+    fun: Scalar
+    jac: Array
+    success: Any
+    status: Any
+    message: Any
+    nit: Scalar
+    nfev: Scalar
+    njev: Scalar
+    nhev: Scalar
+    nhvp: Scalar
+    best: Best
+    hvp_source: str | None
+    trace: Trace | None
+    method: str
+    seconds: float
+    learnt: InitVar[Any] = None
+
+    def __post_init__(self, learnt: Any) -> None:
+        vars(self)["_learnt"] = learnt  # no field: it is what `hess_inv` is made of, and not for comparing
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in _NAMES:
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_NAMES)
+
+    def __len__(self) -> int:
+        return len(_NAMES)
+
+    @cached_property
+    def hess_inv(self) -> InverseHessian | None:
+        """The inverse Hessian at x as the pairs of the run make it, a `LinearOperator` as L-BFGS-B's.
+
+        From cgd-auto, bfgs and dfp; None from other methods, and for a batch. It is an approximation, good
+        in the directions the run has gone and a guess in others. Bounds are not in it: it stands for the
+        Hessian of f in all variables, of which those that never moved are guesses.
+
+        Examples
+        --------
+        >>> import numpy as np, steepen as st
+        >>> f = st.functions.quadratic(np.diag([1.0, 4.0]))
+        >>> np.diag(st.minimize(f, [1.0, 1.0], gtol=1e-9).hess_inv.todense()).round(6)
+        array([1.  , 0.25])
+        """
+        learnt = vars(self)["_learnt"]
+        if learnt is None:
+            return None
+        from .inverse import InverseHessian  # here, so that `import steepen` stays light
+
+        return InverseHessian(*learnt)
+
+    def row(self, b: int) -> Result:
+        """Give the result of one row of a batch, as the single run would have it.
+
+        Examples
+        --------
+        >>> import numpy as np, steepen as st
+        >>> batch = st.minimize(st.functions["booth"], np.zeros((3, 2)), method="gd", step=0.05)
+        >>> batch.row(1).nit
+        120
+        """
+        if self.x.ndim != 2:
+            raise ValueError("row: this is the result of a single run")
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        for name in ("x", "jac", "message"):
+            values[name] = values[name][b]
+        for name in ("fun", "success", "nit", "nfev", "njev", "nhev", "nhvp"):
+            values[name] = values[name][b].item()
+        values["status"] = Status(int(self.status[b]))
+        best_x = self.best.x[b] if np.isfinite(self.best.fun[b]) else None
+        values["best"] = Best(best_x, self.best.fun[b].item(), self.best.k[b].item())
+        values["trace"] = None if self.trace is None else self.trace.row(b)
+        return Result(**values)
+
+    def __repr__(self) -> str:
+        shown = [name for name in _NAMES if name not in {"best", "trace", "hess_inv"}]
+        width = max(map(len, shown))
+        lines: list[str] = []
+        for name in shown:
+            value = getattr(self, name)
+            lines.append(f"{name:>{width}}: " + str(value).replace("\n", "\n" + " " * (width + 2)))
+        return "\n".join(lines)
+
+
+_NAMES = (*(field.name for field in fields(Result)), "hess_inv")

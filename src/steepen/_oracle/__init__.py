@@ -1,0 +1,1 @@
+"""f, ∇f and H·v of the user's function, from every source, each call counted and limited."""

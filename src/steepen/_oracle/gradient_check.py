@@ -1,0 +1,63 @@
+"""`check_gradient=True`: the gradient at the start against differences of f."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._core.carry import Carry
+from .budget import Budget
+
+if TYPE_CHECKING:
+    from ..directions._direction import Context
+
+DIRECTIONS = 3
+
+
+def check_gradient(context: Context, c: Carry, budget: Budget) -> None:
+    """Compare slopes along ∇f and along random directions, and raise ValueError where they differ.
+
+    The evaluations are counted like any other; f and ∇f at the start are the first of the run.
+    """
+    oracle, kit, box, x = context.oracle, context.kit, context.box, c.x
+    value, cost = oracle.cost_value, oracle.cost_grad
+    values = (1 + 2 * DIRECTIONS) * value.evals + cost.evals
+    gradients = (1 + 2 * DIRECTIONS) * value.grads + cost.grads
+    for name, limit, needed in (
+        ("evals", budget.evals, values),
+        ("grads", budget.grads, gradients),
+    ):
+        if limit is not None and limit < needed:
+            raise ValueError(f"budget: {name}={limit} does not cover the {needed} of check_gradient")
+    c.f = oracle.value(x)
+    c.g = g = oracle.grad(x)
+    c.known = True
+    size = kit.norm(g)
+    rng = np.random.default_rng([0, 0x57EE])
+    eps = float(kit.xp.finfo(x.dtype).eps)
+    h = eps ** (1 / 3) * np.maximum(kit.norm(x), 1.0)
+    directions = [g] + [kit.own(rng.standard_normal(tuple(x.shape))) for _ in range(DIRECTIONS - 1)]
+    for i, v in enumerate(directions):
+        length = kit.norm(v)
+        unit = kit.times(1 / np.where(length > 0, length, 1.0), v)
+        front, back = x + kit.times(h, unit), x - kit.times(h, unit)
+        if box is not None:
+            front, back = box.project(front), box.project(back)
+        ahead, behind = oracle.value(front), oracle.value(back)
+        slope = (ahead - behind) / (2 * h)
+        claimed = kit.dot(g, front - back) / (2 * h)
+        noise = eps * np.maximum(abs(ahead), abs(behind)) / h
+        off = abs(slope - claimed) > 1e3 * eps ** (1 / 2) * np.maximum(size, abs(slope)) + 10 * noise
+        if np.any(off):
+            wrong = i == 0 and np.all(slope[off] < 0 if np.ndim(off) else slope < 0)
+            why = "it has the wrong sign" if wrong else "it disagrees with differences of fun"
+            rows = f" (rows {np.flatnonzero(off).tolist()})" if np.ndim(off) else ""
+            raise ValueError(
+                f"jac: {why} at x0{rows}: along one direction it promises a slope of "
+                f"{_first(claimed, off):.6g}, and fun shows {_first(slope, off):.6g}"
+            )
+
+
+def _first(values: object, where: object) -> float:
+    return float(np.atleast_1d(np.asarray(values))[np.atleast_1d(np.asarray(where))][0])

@@ -1,0 +1,1 @@
+"""The eager driver: the loop, and what records, saves, shows and ends a run."""

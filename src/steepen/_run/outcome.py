@@ -1,0 +1,78 @@
+"""From the rows that have ended to a Result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .._core.arrays import Many
+from .._core.carry import Ended
+from .._core.result import Best, Result, Status
+from .loop import Loop
+
+
+def result_of(loop: Loop) -> Result:
+    """Put the rows together in the order they were given."""
+    for rows in loop.undone:
+        if loop.recorder is not None:
+            loop.recorder.blank(rows)
+    kit, direction = loop.kit, loop.direction
+    common: dict[str, Any] = {
+        "hvp_source": direction.source(loop.oracle) or loop.step.source(loop.oracle),
+        "method": direction.name,
+        "seconds": loop.seconds,
+    }
+    # x is copied: the trace keeps the iterates themselves
+    if not isinstance(kit, Many):
+        (end,) = loop.ended
+        status = end.status
+        nfev, njev, nhvp, nhev = end.counts
+        best_x = kit.copy(end.best_x) if math.isfinite(end.best_f) else None
+        best = Best(best_x, end.best_f, end.best_k)
+        learnt = (direction, loop.carry.memory, end.x, end.g) if direction.inverts else None
+        return Result(
+            x=kit.copy(end.x), fun=end.f, jac=end.g, success=status.success, status=status,
+            message=_message(status, end.error), nit=end.nit, nfev=nfev, njev=njev, nhev=nhev, nhvp=nhvp,
+            best=best, trace=loop.recorder and loop.recorder.finish(end.nit), learnt=learnt, **common,
+        )  # fmt: skip
+
+    def merged(field: Callable[[Ended], Any]) -> Any:
+        return kit.merge((_rows(end), field(end)) for end in loop.ended)
+
+    def per_row(value: Callable[[Ended], int]) -> Any:
+        return merged(lambda end: np.full(len(_rows(end)), value(end)))
+
+    nit, status = per_row(lambda end: end.nit), per_row(lambda end: end.status)
+    nfev, njev, nhvp, nhev = (merged(lambda end, i=i: end.counts[i]) for i in range(4))
+    dtype = np.float64 if loop.oracle.wide else kit.host(loop.carry.x).dtype
+    sentences = {int(s): s.message for s in Status}
+    messages = [sentences[s] for s in status.tolist()]
+    if (rough := np.flatnonzero(status == Status.ROUGH_GRADIENT)).size:
+        errors = merged(lambda end: np.broadcast_to(end.error, len(_rows(end))))
+        for b in rough:
+            messages[b] = _message(Status.ROUGH_GRADIENT, errors[b])
+    best = Best(
+        kit.copy(merged(lambda end: end.best_x)),
+        merged(lambda end: end.best_f).astype(dtype),
+        merged(lambda end: np.broadcast_to(end.best_k, len(_rows(end)))),
+    )
+    return Result(
+        x=kit.copy(merged(lambda end: end.x)), fun=merged(lambda end: end.f).astype(dtype),
+        jac=merged(lambda end: end.g), success=status < Status.MAX_ITERATIONS, status=status,
+        message=messages, nit=nit, nfev=nfev, njev=njev, nhev=nhev, nhvp=nhvp, best=best,
+        trace=loop.recorder and loop.recorder.finish(nit), **common,
+    )  # fmt: skip
+
+
+def _message(status: Status, error: float) -> str:
+    """Say how a run ended, with the figure that belongs to it."""
+    figure = f" Their error is about {error:.2g}." if status is Status.ROUGH_GRADIENT else ""
+    return status.message + figure
+
+
+def _rows(end: Ended) -> Any:
+    assert end.rows is not None
+    return end.rows

@@ -1,0 +1,169 @@
+"""The command `steepen bench`."""
+
+import csv
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import steepen as st
+from steepen.bench import SOLVERS, Results
+from steepen.cli import main
+
+FEW = ["beale", "wood", "extended-rosenbrock-100"]
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch):
+    """A few problems stand for the whole suite."""
+    chosen = {"mgh": [st.problems[name] for name in FEW], "nist": [st.problems["misra1a-1"]]}
+    monkeypatch.setattr("steepen.cli.bench.problems_of", lambda name: chosen.get(name, []))
+
+
+@pytest.fixture
+def no_pictures(monkeypatch: pytest.MonkeyPatch):
+    """They take long, and one test draws them."""
+    monkeypatch.setattr("steepen.bench.pictures.save", lambda *arguments: [])
+
+
+def bench(out: Path, *words: str) -> int:
+    return main(["bench", "--out", str(out), "--jobs", "1", "--budget", "200", *words])
+
+
+def test_writes_everything_and_prints_the_summary(tmp_path: Path, capsys):
+    out = tmp_path / "deep" / "folder"
+    assert bench(out, "--suite", "mgh,nist", "--solvers", "BFGS-Armijo, L-BFGS-B,BB") == 0
+    names = ["mgh.png", "mgh.svg", "nist.png", "nist.svg", "results.csv", "summary.csv"]
+    assert sorted(path.name for path in out.iterdir()) == names
+    results = Results.from_csv((out / "results.csv").read_text("utf-8"))
+    assert [row.problem for row in results.of("mgh").rows[::3]] == FEW
+    assert {row.budget for row in results.rows} == {200}
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    groups = re.findall(r"^(\S.*) \((\d+)\) +1e-3: solved", captured.out, re.MULTILINE)
+    assert groups == [("mgh", "3"), ("mgh, n ≤ 10", "2"), ("nist", "1")]
+    line = next(line for line in results.summary() if line.solver == "BB" and line.accuracy == 1e-5)
+    first = re.search(r"^BB +(.*)$", captured.out, re.MULTILINE)
+    assert first is not None
+    cells = first[1].split()
+    assert len(cells) == 12
+    assert cells[4] == str(line.solved)
+    assert cells[6] == f"{line.wins}/{line.losses}/{line.ties}"
+    assert str(out) in captured.out
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_json(tmp_path: Path, capsys):
+    assert bench(tmp_path, "--suite", "nist", "--solvers", "BB,CG", "--reference", "CG", "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["subject"], document["reference"], document["budget"]) == ("BB", "CG", 200)
+    assert len(document["summary"]) == 6
+    with (tmp_path / "summary.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for line, row in zip(document["summary"], rows, strict=True):
+        assert {key: "" if value is None else str(value) for key, value in line.items()} == row
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_quiet(tmp_path: Path, capsys):
+    assert bench(tmp_path, "--suite", "nist", "--solvers", "L-BFGS-B", "--quiet") == 0
+    captured = capsys.readouterr()
+    assert captured.out == captured.err == ""
+    assert (tmp_path / "results.csv").is_file()
+
+
+def test_list(capsys):
+    assert main(["bench", "--list"]) == 0
+    assert capsys.readouterr().out.split() == list(SOLVERS)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--suite", "cutest"], "--suite: expected names out of mgh, large, nist, learning; got 'cutest'"),
+        (["--suite", ","], "--suite: expected names out of mgh, large, nist, learning; got ','"),
+        (["--solvers", "BB", "--reference", "CG"], "--reference: expected one of BB; got 'CG'"),
+        (["--solvers", "L-BFGS-B,bb"], "--solvers: 'bb' is not known; did you mean 'BB'?"),
+        (["--budget", "0"], "--budget"),
+        (["--jobs", "0"], "--jobs"),
+    ],
+)
+def test_wrong_usage(tmp_path: Path, capsys, words, message):
+    assert bench(tmp_path, *words) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_is_found_out_at_once(tmp_path: Path, capsys):
+    (tmp_path / "file").touch()
+    assert bench(tmp_path / "file", "--solvers", "L-BFGS-B") == 2
+    assert "--out: " in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_without_nlopt_it_says_what_is_left_out(tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("steepen.bench.solvers.find_spec", lambda name: None)
+    assert bench(tmp_path, "--suite", "nist", "--budget", "20") == 0
+    captured = capsys.readouterr()
+    sentence = "steepen: nlopt is not installed; left out: NLopt-LBFGS, NLopt-VAR2, NLopt-TNEWTON\n"
+    assert captured.err == sentence
+    assert "NLopt" not in captured.out
+    assert "L-BFGS-B-200" in captured.out
+
+
+def test_without_nlopt_its_solvers_are_an_error_if_named(tmp_path: Path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "nlopt", None)
+    assert bench(tmp_path, "--suite", "nist", "--solvers", "NLopt-VAR2,L-BFGS-B") == 2
+    assert "the solver NLopt-VAR2 needs nlopt: pip install 'steepen[bench]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("module", ["joblib", "matplotlib"])
+def test_missing_dependencies_are_named(tmp_path: Path, capsys, monkeypatch, module: str):
+    monkeypatch.setitem(sys.modules, module, None)
+    assert bench(tmp_path, "--suite", "nist", "--solvers", "L-BFGS-B") == 2
+    assert f"needs {module}: pip install 'steepen[" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_errors_of_solvers_are_told(tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
+    def broken(counter, x0):
+        raise ZeroDivisionError("what")
+
+    monkeypatch.setitem(SOLVERS, "BB", broken)
+    assert bench(tmp_path, "--suite", "nist", "--solvers", "L-BFGS-B,BB") == 0
+    assert "1 run ended by an error of the solver (BB)" in capsys.readouterr().err
+    assert "ZeroDivisionError: what" in (tmp_path / "results.csv").read_text("utf-8")
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_fits_the_terminal(columns: int):
+    program = (
+        "import steepen as st; from steepen import bench; from steepen.cli.bench import show;"
+        "p = [st.problems['beale'], st.problems['misra1a-1']];"
+        "show(bench.run(p, ['BFGS-Armijo', 'L-BFGS-B'], budget=30, jobs=1))"
+    )
+    parent, child = pty.openpty()
+    environment = os.environ | {"COLUMNS": str(columns), "TERM": "xterm", "NO_COLOR": "1"}
+    with subprocess.Popen([sys.executable, "-c", program], stdout=child, env=environment) as process:
+        os.close(child)
+        data = b""
+        try:
+            while chunk := os.read(parent, 65536):
+                data += chunk
+        except OSError:  # how Linux tells the end
+            pass
+    os.close(parent)
+    assert process.returncode == 0
+    lines = re.sub(r"\x1b\[[\d;]*m", "", data.decode()).splitlines()
+    assert max(map(len, lines)) <= columns
+    titles = [line for line in lines if "1e-3: solved" in line]
+    assert len(titles) == 3
+    assert ("1e-8: solved" in titles[0]) == (columns == 200)

@@ -1,0 +1,763 @@
+"""Bounds on the variables, held against L-BFGS-B and the conditions of Karush, Kuhn and Tucker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.optimize
+from hypothesis import given, settings
+from hypothesis import strategies as some
+from scipy.optimize import Bounds
+
+import steepen as st
+import steepen.scipy
+from steepen import Status, schedules, steps
+from steepen._core.arrays import kit_for
+from steepen._core.box import Box, limits_of, without
+
+from ..objectives import BY_NAME, METHODS, Problem, derivatives, quadratic, rosenbrock, saddle, spd
+from ..rounding import seen
+from ..run.test_checkpoint import same
+
+METHOD = pytest.mark.parametrize("method", METHODS)
+ROSEN = rosenbrock(2, (-1.2, 1.0))
+CUT = [(-1.5, 0.8), (-1.0, 2.0)]
+"""The minimum of Rosenbrock's function in this box is (0.8, 0.64)."""
+STARTS = np.array([[-1.2, 1.0], [0.5, 0.5], [2.0, 2.0], [-1.5, -1.5]])
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    name: str
+    problem: Problem
+    low: Any
+    high: Any
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def bounds(self) -> Bounds:
+        return Bounds(self.low, self.high)
+
+
+def random_quadratic(n: int, condition: float, seed: int) -> Case:
+    """A convex quadratic whose box holds some variables and leaves others free."""
+    rng = np.random.default_rng(seed)
+    Q, centre = spd(np.geomspace(1.0, condition, n), seed), rng.standard_normal(n)
+    problem = quadratic(f"quadratic{n}", Q, Q @ centre, tuple(rng.uniform(-2.0, 2.0, n)))
+    side = rng.integers(0, 3, n)  # cut off from below, from above, or not at all
+    low = np.where(side == 0, centre + rng.uniform(0.1, 0.5, n), centre - 3)
+    high = np.where(side == 1, centre - rng.uniform(0.1, 0.5, n), centre + 3)
+    return Case(problem.name, problem, low, high)
+
+
+def around(name: str, down: float, up: float) -> Case:
+    problem = BY_NAME[name]
+    return Case(f"{name}±", problem, problem.x0 - down, problem.x0 + up)
+
+
+def cut(n: int, high: float) -> Case:
+    problem = rosenbrock(n, (-1.2, 1.0) * (n // 2))
+    return Case(
+        f"{problem.name}<{high}", problem, np.full(n, -1.5), np.where(np.arange(n) % 3 == 0, high, 2.0)
+    )
+
+
+ONE_MINIMUM = [
+    random_quadratic(3, 1e1, 0), random_quadratic(6, 1e2, 1), random_quadratic(10, 1e2, 2),
+    random_quadratic(20, 1e2, 3), random_quadratic(40, 1e2, 4),
+    cut(2, 0.5), cut(2, 0.8), around("booth", 2.0, 3.0), around("matyas", 2.0, 3.0),
+    around("zakharov4", 2.0, 3.0), around("zakharov4", 0.5, 0.4), around("logistic", 2.0, 3.0),
+    around("chain40", 0.5, 0.4), around("chain40", 2.0, 3.0), around("quadratic", 2.0, 3.0),
+]  # fmt: skip
+OTHERS = [
+    random_quadratic(12, 1e3, 5), cut(10, 0.5), cut(10, 0.8), around("beale", 2.0, 3.0),
+    around("branin", 2.0, 3.0), around("levy2", 2.0, 3.0), around("rosenbrock10", 0.5, 0.4),
+]  # fmt: skip
+
+
+def kkt(g: Any, x: Any, low: Any, high: Any) -> float:
+    """The largest violation of: ∇f is zero inside, not negative at low, not positive at high."""
+    wrong = np.abs(g)
+    wrong = np.where(x == low, np.maximum(-g, 0.0), wrong)
+    wrong = np.where(x == high, np.maximum(g, 0.0), wrong)
+    return float(np.where(low == high, 0.0, wrong).max())
+
+
+def inside(x: Any, low: Any, high: Any) -> bool:
+    return bool(((x >= low) & (x <= high)).all())
+
+
+def lbfgsb(case: Case, x: Any, gtol: float) -> Any:
+    p, options = case.problem, {"gtol": gtol, "ftol": 0.0, "maxiter": 20_000, "maxfun": 100_000}
+    return scipy.optimize.minimize(
+        p.fun, x, jac=p.grad, method="L-BFGS-B", bounds=case.bounds, options=options
+    )  # fmt: skip
+
+
+@cache
+def reference(case: Case) -> tuple[Any, float, int]:
+    """Give L-BFGS-B's polished minimum, and how many evaluations it took to ‖P∇f‖ ≤ 1e-6."""
+    first = lbfgsb(case, case.problem.x0, 1e-6)
+    x = lbfgsb(case, first.x, 1e-13).x
+    return x, float(case.problem.fun(x)), first.nfev
+
+
+def honest(res: st.Result, case: Case) -> None:
+    """Hold a success against what it promises: ∇f within gtol, or an f that nothing lowers visibly."""
+    if res.status is Status.CONVERGED:
+        assert kkt(res.jac, res.x, case.low, case.high) <= 1e-6
+    elif res.success:
+        assert res.status is Status.PRECISION
+        lowest = min(lbfgsb(case, res.x, 1e-13).fun, res.fun)
+        assert res.fun - lowest <= 100 * np.finfo(float).eps * abs(res.fun)
+
+
+def run(case: Case, method: str, **options: Any) -> st.Result:
+    given_ = {"bounds": case.bounds, "gtol": 1e-6} | derivatives(case.problem, method) | options
+    return st.minimize(case.problem.fun, case.problem.x0, method=method, **given_)
+
+
+# --- against L-BFGS-B --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", ONE_MINIMUM, ids=repr)
+@METHOD
+def test_the_minimum_is_that_of_lbfgsb(case: Case, method: str):
+    x, f, _ = reference(case)
+    res = run(case, method, budget=st.Budget(iters=3000))
+    assert res.success, res.status
+    honest(res, case)
+    assert res.fun == pytest.approx(f, rel=1e-10, abs=1e-10)
+    np.testing.assert_allclose(res.x, x, atol=2e-6 if res.status is Status.CONVERGED else 2e-5)
+    assert inside(res.x, case.low, case.high)
+    np.testing.assert_allclose(res.jac, seen(case.problem.grad, "jac")(res.x), rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("case", OTHERS, ids=repr)
+@METHOD
+def test_what_converged_is_a_kkt_point(case: Case, method: str):
+    res = run(case, method, budget=st.Budget(iters=1500))
+    assert inside(res.x, case.low, case.high)
+    honest(res, case)
+    assert res.success or method not in {"bfgs", "newton", "cgd-auto"}
+    assert res.fun < case.problem.fun(np.clip(case.problem.x0, case.low, case.high))
+
+
+def test_cgd_auto_needs_about_what_lbfgsb_needs():
+    cases = ONE_MINIMUM + OTHERS
+    theirs = {case.name: reference(case)[2] for case in cases}
+    ours = {case.name: run(case, "cgd-auto").nfev for case in cases}
+    assert sum(ours.values()) <= 1.5 * sum(theirs.values())
+    assert {name for name, count in ours.items() if count > 2 * theirs[name] + 15} == set()
+
+
+SUITE = [
+    "beale", "helical-valley", "bard", "wood", "kowalik-osborne", "biggs-exp6", "penalty-1-10",
+    "variably-dimensioned-10", "trigonometric-10", "broyden-tridiagonal-10", "extended-powell-12",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SUITE)
+@pytest.mark.parametrize("method", ["bfgs", "cgd-auto"])
+def test_the_problems_in_boxes_around_their_starts(name: str, method: str):
+    p = st.problems[name]
+    low, high = p.x0 - 0.3 * np.maximum(1, abs(p.x0)), p.x0 + 0.2 * np.maximum(1, abs(p.x0))
+    res = st.minimize(p, p.x0, method=method, bounds=Bounds(low, high))
+    theirs = scipy.optimize.minimize(
+        p, p.x0, jac=p.grad, method="L-BFGS-B", bounds=Bounds(low, high), options={"ftol": 0.0, "gtol": 1e-8}
+    )
+    assert res.success or res.status == Status.PRECISION
+    assert inside(res.x, low, high)
+    assert kkt(p.grad(res.x), res.x, low, high) <= 1e-5 * (1 + np.linalg.norm(p.grad(p.x0)))
+    assert res.fun <= theirs.fun + 1e-6 * max(1.0, abs(theirs.fun))
+
+
+FUNCTIONS = [
+    "ackley", "griewank", "levy", "rastrigin", "mccormick", "trid", "six-hump-camel", "dixon-price",
+    "michalewicz", "colville", "goldstein-price", "hartmann-6", "styblinski-tang", "branin",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@METHOD
+def test_the_functions_within_their_bounds(name: str, method: str):
+    f = st.functions[name]
+    low, high = np.asarray(f.bounds, dtype=float).T
+    for share in (0.13, 1.0):
+        start = low + share * (high - low)
+        res = st.minimize(f, start, method=method, bounds=f.bounds, budget=st.Budget(iters=200))
+        assert inside(res.x, low, high)
+        assert res.fun <= seen(f)(start)
+        if res.status == Status.CONVERGED:
+            assert kkt(f.grad(res.x), res.x, low, high) <= 1e-5
+        elif method == "cgd-auto":
+            assert res.status == Status.PRECISION
+
+
+# --- every point lies in the box ---------------------------------------------------------------------
+
+FIXED_STEPS = {
+    "constant": 2e-4,
+    "schedule": schedules.L(1e-4, 3e-4, T=40),
+    "callable": lambda k: 1e-3 / (k + 1),
+}
+STEPS = FIXED_STEPS | {"armijo": None, "quadratic": steps.Quadratic()}
+
+
+class Recorded:
+    """A function that keeps the points it was asked for."""
+
+    def __init__(self, function: Any):
+        self.function, self.points = function, list[Any]()
+
+    def __call__(self, x: Any, *more: Any) -> Any:
+        self.points.extend(np.array(x).reshape(-1, np.shape(x)[-1]))
+        return self.function(x, *more)
+
+
+@pytest.mark.parametrize("step", STEPS, ids=str)
+@pytest.mark.parametrize("x0", [STARTS[0], STARTS], ids=["one", "many"])
+@METHOD
+def test_no_point_leaves_the_box(method: str, step: str, x0: Any):
+    low, high = limits_of(CUT, 2)
+    fun, second = Recorded(ROSEN.fun), Recorded(ROSEN.hess)
+    jac, hvp = Recorded(ROSEN.grad), Recorded(ROSEN.hvp)
+    given_: dict[str, Any] = {"newton": {"hess": second}, "cgd-fd": {}}.get(method, {"hvp": hvp})
+    res = st.minimize(
+        fun, x0, method=method, bounds=CUT, step=STEPS[step], budget=st.Budget(iters=40), jac=jac, trace="x",
+        **given_,
+    )  # fmt: skip
+    assert res.trace is not None
+    assert inside(res.trace.x[np.isfinite(res.trace.x).all(axis=-1)], low, high)
+    assert all(inside(x, low, high) for x in fun.points + hvp.points + second.points)
+    probes = method == "cgd-fd" or (method == "newton" and step == "quadratic")
+    reach = 1e-6 if probes else 0.0  # a difference of gradients probes √ε away
+    assert all(inside(x, low - reach, high + reach) for x in jac.points)
+    # the counts are exact
+    assert np.sum(res.nfev) == len(fun.points)
+    assert np.sum(res.njev) == len(jac.points)
+    assert np.sum(res.nhvp) == len(hvp.points)
+    assert np.sum(res.nhev) == len(second.points)
+
+
+@pytest.mark.parametrize(
+    "bounds", [CUT, [(-1.2, 0.8), (1.0, 1.0)], [(-1.2, -1.2 + 1e-9), (-1.0, 2.0)]], ids=str
+)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("method", ["gd", "bfgs", "cgd-auto"])
+def test_differences_of_values_stay_in_the_box(method: str, dtype: Any, bounds: Any):
+    low, high = (side.astype(dtype) for side in limits_of(bounds, 2))
+    fun = Recorded(ROSEN.fun)
+    budget = st.Budget(iters=60)
+    res = st.minimize(fun, ROSEN.x0.astype(dtype), method=method, bounds=bounds, jac="2-point", budget=budget)
+    assert all(inside(x, low, high) for x in fun.points)
+    assert res.nfev == len(fun.points)
+
+
+@METHOD
+def test_fixed_steps_are_those_of_the_projected_method(method: str):
+    """Projected steepest descent is three lines; every method takes its first steps so where it is alone."""
+    low, high = limits_of(CUT, 2)
+    res = st.minimize(
+        ROSEN.fun, STARTS[2], method=method, bounds=CUT, step=2e-4, lam=None, trace="x",
+        budget=st.Budget(iters=30), **derivatives(ROSEN, method),
+    )  # fmt: skip
+    assert res.trace is not None
+    x = np.clip(STARTS[2], low, high)
+    np.testing.assert_array_equal(res.trace.x[0], x)
+    if method == "gd":
+        for found in res.trace.x:
+            np.testing.assert_allclose(found, x, rtol=1e-14)
+            x = np.clip(x - 2e-4 * ROSEN.grad(x), low, high)
+    for point, norm in zip(res.trace.x, res.trace.gnorm, strict=True):
+        expected = np.linalg.norm(np.clip(point - ROSEN.grad(point), low, high) - point)
+        assert norm == pytest.approx(expected, rel=1e-12)
+
+
+# --- batches, libraries, precision --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", STEPS, ids=str)
+@METHOD
+def test_rows_are_single_runs(method: str, step: str):
+    given_: dict[str, Any] = {"bounds": CUT, "step": STEPS[step], "method": method, "hvp": ROSEN.hvp}
+    # cgd-auto keeps the bits of a row as long as all pairs fit into the first places of its memory
+    given_ |= {"budget": st.Budget(iters=8 if method == "cgd-auto" else 40)} | derivatives(ROSEN, method)
+    many = st.minimize(ROSEN.fun, STARTS, **given_)
+    for i, start in enumerate(STARTS):
+        one = st.minimize(ROSEN.fun, start, **given_)
+        np.testing.assert_array_equal(many.x[i], one.x)
+        for name in ("fun", "status", "nfev", "njev", "nhvp", "nhev"):
+            assert getattr(many, name)[i] == getattr(one, name), name
+
+
+ELSEWHERE = [("torch", method) for method in METHODS] + [
+    ("jax", m) for m in ("gd", "bfgs", "cgd", "cgd-auto")
+]
+
+
+@pytest.mark.parametrize(("library", "method"), ELSEWHERE)
+@pytest.mark.parametrize("x0", [STARTS[0], STARTS], ids=["one", "many"])
+def test_other_libraries(library: str, x0: Any, method: str):
+    """Booth's function below u = 0.8 has its minimum at (0.8, 3.16): there ∂f/∂v = 10v + 8u − 38 = 0."""
+    module: Any = pytest.importorskip(library)
+    if library == "jax":
+        import jax.numpy as module
+    start = module.asarray(x0, dtype=module.float32)
+
+    def fun(x: Any) -> Any:
+        a, b = x[..., 0] + 2 * x[..., 1] - 7, 2 * x[..., 0] + x[..., 1] - 5
+        return a * a + b * b
+
+    bounds = [(-1.5, 0.8), (-1, 4)]
+    res = st.minimize(fun, start, method=method, bounds=bounds, budget=st.Budget(iters=25))
+    assert type(res.x) is type(start)
+    assert res.x.dtype == start.dtype
+    found = np.asarray(res.x)
+    assert inside(found, *(side.astype(np.float32) for side in limits_of(bounds, 2)))
+    np.testing.assert_allclose(found, np.broadcast_to([0.8, 3.16], found.shape), atol=2e-3)
+
+
+@METHOD
+def test_float32_stays_in_the_box_of_float32(method: str):
+    bounds = [(-1.5, 0.7), (-0.3, 0.1)]  # 0.7 and 0.1 are no float32
+    low, high = limits_of(bounds, 2)  # to the user's own numbers, which float32 must not pass
+    p, fun = BY_NAME["booth"], Recorded(BY_NAME["booth"].fun)
+    res = st.minimize(fun, p.x0.astype(np.float32), method=method, bounds=bounds, **derivatives(p, method))
+    assert res.success
+    assert res.x.dtype == np.float32
+    assert all(x.dtype == np.float32 and inside(x, low, high) for x in fun.points)
+    nearest = high.astype(np.float32)
+    below = np.nextafter(nearest, np.float32(-1))
+    np.testing.assert_array_equal(res.x, np.where(nearest.astype(float) > high, below, nearest))
+
+
+# --- budgets, checkpoints ----------------------------------------------------------------------------
+
+
+@METHOD
+def test_budgets_are_hard(method: str):
+    for limit in range(1, 14):
+        fun, jac = Recorded(ROSEN.fun), Recorded(ROSEN.grad)
+        given_ = derivatives(ROSEN, method) | {"bounds": CUT, "jac": jac, "gtol": 1e-9}
+        st.minimize(fun, ROSEN.x0, method=method, budget=st.Budget(evals=limit), **given_)
+        assert len(fun.points) <= limit
+        jac.points.clear()
+        st.minimize(fun, ROSEN.x0, method=method, budget=st.Budget(grads=limit), **given_)
+        assert len(jac.points) <= limit
+
+
+@pytest.mark.parametrize("x0", [STARTS[0], STARTS], ids=["one", "many"])
+@pytest.mark.parametrize("step", [None, 2e-4], ids=["armijo", "fixed"])
+@METHOD
+def test_a_resumed_run_is_the_unbroken_one(tmp_path: Path, method: str, step: Any, x0: Any):
+    given_: dict[str, Any] = {"method": method, "step": step, "bounds": CUT, "trace": "x"}
+    given_ |= derivatives(ROSEN, method) | ({"b": 6} if method == "cgd-fd" else {})
+    whole = st.minimize(ROSEN.fun, x0, budget=st.Budget(iters=20), **given_)
+    for cut_at in (0, 1, 13):
+        path = tmp_path / f"{cut_at}.npz"
+        st.minimize(ROSEN.fun, x0, budget=st.Budget(iters=cut_at), checkpoint=path, **given_)
+        same(st.minimize(ROSEN.fun, x0, budget=st.Budget(iters=20), checkpoint=path, **given_), whole)
+
+
+WIDER = [(-1.5, 0.9), (-1.0, 2.0)]
+
+
+@pytest.mark.parametrize(("first", "then"), [(CUT, WIDER), (CUT, None), (None, CUT)])
+def test_other_bounds_are_another_run(tmp_path: Path, first: Any, then: Any):
+    """The start lies in all the boxes: the bounds alone tell the runs apart."""
+    path, budget = tmp_path / "run.npz", st.Budget(iters=3)
+    st.minimize(ROSEN.fun, ROSEN.x0, jac=ROSEN.grad, bounds=first, checkpoint=path, budget=budget)
+    with pytest.raises(ValueError, match="bounds"):
+        st.minimize(ROSEN.fun, ROSEN.x0, jac=ROSEN.grad, bounds=then, checkpoint=path, budget=budget)
+
+
+# --- forms -------------------------------------------------------------------------------------------
+
+INF = np.inf
+SAME = [
+    ([(None, 0.8), (-1, None)], [(-INF, 0.8), (-1, INF)]),
+    (Bounds([-INF, -1], [0.8, INF]), [(-INF, 0.8), (-1, INF)]),
+    (np.array([[-INF, 0.8], [-1, INF]]), [(-INF, 0.8), (-1, INF)]),
+    (Bounds(-1.5, [0.8, 2.0]), [(-1.5, 0.8), (-1.5, 2.0)]),
+    (Bounds(-1.5, 0.5), [(-1.5, 0.5)] * 2),
+    (Bounds(), [(-INF, INF)] * 2),
+    (((-1, 0.8), (-1, 2)), [(-1.0, 0.8), (-1.0, 2.0)]),
+    (iter([(-1, 0.8), [-1, 2]]), [(-1.0, 0.8), (-1.0, 2.0)]),
+]
+
+
+@pytest.mark.parametrize(("form", "plain"), SAME)
+def test_forms(form: Any, plain: Any):
+    a = st.minimize(ROSEN.fun, ROSEN.x0, jac=ROSEN.grad, bounds=form)
+    same(a, st.minimize(ROSEN.fun, ROSEN.x0, jac=ROSEN.grad, bounds=plain))
+
+
+@pytest.mark.parametrize("x0", [STARTS[0], STARTS], ids=["one", "many"])
+@METHOD
+def test_infinite_bounds_are_no_bounds(method: str, x0: Any):
+    given_: dict[str, Any] = {"method": method, "budget": st.Budget(iters=25)} | derivatives(ROSEN, method)
+    free = st.minimize(ROSEN.fun, x0, **given_)
+    same(st.minimize(ROSEN.fun, x0, bounds=[(None, None)] * 2, **given_), free)
+
+
+@METHOD
+def test_a_fixed_variable_is_as_good_as_none(method: str):
+    """With the first variable at a, the second has its minimum at a²."""
+    res = run(Case("fixed", ROSEN, np.array([-0.7, -1.0]), np.array([-0.7, 2.0])), method)
+    assert res.success
+    assert res.x[0] == -0.7
+    assert res.x[1] == pytest.approx(0.49, abs=1e-6)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@METHOD
+def test_all_fixed_ends_at_once(method: str, sign: float):
+    p = ROSEN
+    res = st.minimize(
+        lambda x: sign * p.fun(x), [5.0, 5.0], method=method, bounds=[(0.5, 0.5), (2.0, 2.0)],
+        jac=lambda x: sign * p.grad(x), hess=lambda x: sign * p.hess(x),
+    )  # fmt: skip
+    assert (res.status, res.nit, res.nfev, res.njev) == (Status.CONVERGED, 0, 1, 1)
+    np.testing.assert_array_equal(res.x, [0.5, 2.0])
+
+
+FIVE = rosenbrock(5, (0.3, -0.4, 0.5, 0.2, -0.1))
+PARTLY = [(-1, 1), (-0.4, -0.4), (-2, 2), (0.2, 0.2), (-0.1, -0.1)]
+"""Two free variables, three fixed at the start's own values."""
+
+
+def freed(x: Any) -> Any:
+    """Give the five variables of which the first and the third are x."""
+    whole = np.array(np.broadcast_to(FIVE.x0, (*np.shape(x)[:-1], 5)), dtype=np.asarray(x).dtype)
+    whole[..., [0, 2]] = x
+    return whole
+
+
+@pytest.mark.bits  # the functions of five and of two variables would be moved differently
+@pytest.mark.parametrize("jac", ["2-point", "3-point", "cs"])
+@pytest.mark.parametrize("rows", [None, 3])
+@METHOD
+def test_a_fixed_variable_costs_no_difference(method: str, rows: int | None, jac: str):
+    """Every gradient costs what it costs with two variables."""
+    asked: list[Any] = []
+
+    def fun(x: Any) -> Any:
+        asked.extend(np.atleast_2d(x))
+        return FIVE.fun(x)
+
+    x0 = FIVE.x0 if rows is None else FIVE.x0 + np.outer(np.arange(rows), [0.1, 0, 0.1, 0, 0])
+    given_: dict[str, Any] = {"method": method, "jac": jac, "step": 1e-3, "budget": st.Budget(iters=6)}
+    res = st.minimize(fun, x0, bounds=PARTLY, trace="x", **given_)
+    small = st.minimize(lambda x: FIVE.fun(freed(x)), x0[..., [0, 2]], **given_)
+    np.testing.assert_array_equal(res.nfev, small.nfev)
+    np.testing.assert_array_equal(res.njev, small.njev)
+    np.testing.assert_allclose(res.x[..., [0, 2]], small.x, rtol=1e-6)
+    assert np.sum(res.nfev) == len(asked)
+    assert (np.array(asked)[:, [1, 3, 4]] == FIVE.x0[[1, 3, 4]]).all()
+    assert res.trace is not None
+    assert res.trace.x is not None
+    assert res.trace.x.shape[-1] == 5
+
+
+@pytest.mark.parametrize("jac", ["2-point", FIVE.grad, True, "jax", "torch"], ids=str)
+def test_the_gradient_of_a_fixed_variable_is_reported_as_scipy_does(jac: Any):
+    """NaN where differences were not taken; a gradient that was given, or is exact, is given back whole."""
+    if jac in ("jax", "torch"):
+        pytest.importorskip(jac)
+    fun = (lambda x: (FIVE.fun(x), FIVE.grad(x))) if jac is True else FIVE.fun
+    if jac in ("jax", "torch"):
+        fun = lambda x: (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()  # noqa: E731
+    res = st.minimize(fun, FIVE.x0, jac=jac, bounds=PARTLY)
+    theirs = scipy.optimize.minimize(
+        FIVE.fun if isinstance(jac, str) else fun, FIVE.x0, method="L-BFGS-B", bounds=PARTLY,
+        jac=FIVE.grad if jac in ("jax", "torch") else jac, options={"gtol": 1e-9, "ftol": 1e-15},
+    )  # fmt: skip
+    assert res.success
+    np.testing.assert_array_equal(np.isnan(res.jac), np.isnan(theirs.jac))
+    np.testing.assert_allclose(res.jac, theirs.jac, atol=2e-4, rtol=1e-4)
+    np.testing.assert_allclose(res.x, theirs.x, atol=1e-5)
+
+
+def test_fixed_variables_take_no_part_in_a_hessian_made_of_products():
+    calls = []
+
+    def grad(x: Any) -> Any:
+        calls.append(x)
+        return np.array(FIVE.grad(x.real), dtype=float)  # no complex step: differences
+
+    res = st.minimize(FIVE.fun, FIVE.x0, jac=grad, method="newton", bounds=PARTLY, budget=st.Budget(iters=1))
+    assert res.hvp_source == "difference"
+    assert len(calls) == res.njev == 1 + 1 + 2 + 1  # ∇f, the complex step refused, two columns, ∇f
+
+
+@pytest.mark.parametrize("jac", ["2-point", "3-point", "cs"])
+@METHOD
+def test_with_all_variables_fixed_one_value_is_enough(method: str, jac: str):
+    """As in SciPy, where this is success as well."""
+    bounds = [(0.5, 0.5), (2.0, 2.0)]
+    res = st.minimize(ROSEN.fun, [5.0, 5.0], method=method, jac=jac, bounds=bounds)
+    theirs = scipy.optimize.minimize(seen(ROSEN.fun), [5.0, 5.0], method="L-BFGS-B", bounds=bounds)
+    assert (res.success, res.nfev, res.fun) == (theirs.success, theirs.nfev, theirs.fun)
+    np.testing.assert_array_equal(res.x, theirs.x)
+
+
+@METHOD
+def test_a_checkpoint_with_fixed_variables_and_differences(tmp_path: Path, method: str):
+    given_: dict[str, Any] = {"method": method, "bounds": PARTLY, "gtol": 1e-9}
+    given_ |= {"b": 4} if method == "cgd-fd" else {}
+    whole = st.minimize(FIVE.fun, FIVE.x0, budget=st.Budget(iters=6), **given_)
+    path = tmp_path / "run.npz"
+    st.minimize(FIVE.fun, FIVE.x0, budget=st.Budget(iters=3), checkpoint=path, **given_)
+    same(st.minimize(FIVE.fun, FIVE.x0, budget=st.Budget(iters=6), checkpoint=path, **given_), whole)
+
+
+def test_equal_bounds_that_float32_cannot_hold_fix_the_variable():
+    """Rounded inwards they cross; the variable must seem to be at rest all the same."""
+    at = 1e6 + 0.1
+    x0 = np.array([at, 2.0], dtype=np.float32)
+    res = st.minimize(
+        lambda x: ((x - 1) ** 2).sum(), x0, jac=lambda x: 2 * (x - 1), bounds=[(at, at), (-5, 5)], gtol=1e-4
+    )
+    assert res.status is Status.CONVERGED
+    assert res.x[1] == pytest.approx(1.0, abs=1e-4)
+
+
+@METHOD
+def test_a_start_outside_is_projected(method: str):
+    given_: dict[str, Any] = {"method": method, "bounds": CUT} | derivatives(ROSEN, method)
+    same(
+        st.minimize(ROSEN.fun, [7.0, -9.0], **given_),
+        st.minimize(ROSEN.fun, [0.8, -1.0], **given_),
+    )
+
+
+@METHOD
+def test_a_start_at_a_vertex_leaves_it(method: str):
+    case = Case("vertex", BY_NAME["booth"], np.array([-3.0, -3.0]), np.array([5.0, 2.0]))
+    for start in ([-3.0, -3.0], [5.0, 2.0], [-3.0, 2.0], [5.0, -3.0]):
+        res = st.minimize(
+            case.problem.fun, start, method=method, bounds=case.bounds, **derivatives(case.problem, method)
+        )
+        # on the edge v = 2 the function is (u − 3)² + (2u − 3)²
+        np.testing.assert_allclose(res.x, [1.8, 2.0], atol=1e-5)
+
+
+@METHOD
+def test_scipys_door(method: str):
+    door = getattr(steepen.scipy, method.replace("-", "_"))
+    budget = {"maxiter": 30}
+    theirs = scipy.optimize.minimize(
+        ROSEN.fun, ROSEN.x0, jac=ROSEN.grad, hess=ROSEN.hess, method=door, bounds=CUT, options=budget
+    )
+    ours = st.minimize(
+        ROSEN.fun, ROSEN.x0, jac=ROSEN.grad, hess=ROSEN.hess, method=method, bounds=CUT,
+        budget=st.Budget(iters=30),
+    )  # fmt: skip
+    np.testing.assert_array_equal(theirs.x, ours.x)
+    assert (theirs.nfev, theirs.njev, theirs.fun) == (ours.nfev, ours.njev, ours.fun)
+
+
+# --- errors ------------------------------------------------------------------------------------------
+
+NAN = float("nan")
+WRONG = [
+    [(0, 1)], [(0, 1)] * 3, [], (), 0.0, True, "ab", ["ab", "cd"], [(0, 1), None], [(0, 1), (0, 1, 2)],
+    [(0, 1), 2], [(1, 0), (0, 1)], [(0, 1), (NAN, 1)], [(0, NAN), (0, 1)], [(INF, INF), (0, 1)],
+    [(-INF, -INF), (0, 1)], np.zeros((2, 3)), np.zeros((3, 2)), np.zeros(2), np.zeros((4, 2, 2)),
+    [(0, 1j), (0, 1)], [("a", "b"), (0, 1)], Bounds([0, 0, 0], [1, 1, 1]), {"low": 0}, 1j,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("x0", [STARTS[0], STARTS], ids=["one", "many"])
+@pytest.mark.parametrize("bounds", WRONG, ids=str)
+def test_wrong_bounds(bounds: Any, x0: Any):
+    fun = Recorded(ROSEN.fun)
+    with pytest.raises((ValueError, TypeError), match=r"^bounds: expected"):
+        st.minimize(fun, x0, jac=ROSEN.grad, bounds=bounds)
+    assert not fun.points
+
+
+def test_the_error_names_the_variable():
+    with pytest.raises(ValueError, match=r"got \(2, 1\) for variable 1"):
+        st.minimize(ROSEN.fun, ROSEN.x0, jac=ROSEN.grad, bounds=[(0, 1), (2, 1)])
+
+
+# --- properties --------------------------------------------------------------------------------------
+
+QUICK = settings(max_examples=60, deadline=None)
+SIDE = some.one_of(some.none(), some.floats(-100, 100))
+
+
+def box_of(low: Any, high: Any) -> Box:
+    x = np.zeros(len(low))
+    return Box(low, high, x, kit_for(x))
+
+
+@QUICK
+@given(some.lists(some.tuples(SIDE, SIDE), min_size=1, max_size=6), some.integers(0, 2**32 - 1))
+def test_projection(pairs: list[Any], seed: int):
+    pairs = [(b, a) if None not in (a, b) and a > b else (a, b) for a, b in pairs]
+    low, high = limits_of(pairs, len(pairs))
+    again = limits_of([(low[i] if low[i] > -INF else None, high[i]) for i in range(len(low))], len(low))
+    np.testing.assert_array_equal(again, (low, high))
+    np.testing.assert_array_equal(limits_of(Bounds(low, high), len(low)), (low, high))
+    rng, box = np.random.default_rng(seed), box_of(low, high)
+    x = 200 * rng.standard_normal(len(low))
+    inner = box.project(x)
+    assert inside(inner, low, high)
+    np.testing.assert_array_equal(inner, np.clip(x, low, high))
+    np.testing.assert_array_equal(box.project(inner), inner)
+    # P(x) is the nearest point: no other point of the box is nearer
+    other = np.clip(200 * rng.standard_normal(len(low)), low, high)
+    assert np.linalg.norm(inner - x) <= np.linalg.norm(other - x)
+
+
+@QUICK
+@given(some.lists(some.tuples(*[some.integers(-2, 2)] * 4), min_size=1, max_size=5))
+def test_the_measure_vanishes_at_kkt_points_alone(rows: list[Any]):
+    a, b, x, g = np.array(rows, dtype=float).T
+    low, high = np.minimum(a, b), np.maximum(a, b)
+    x, box = np.clip(x, low, high), box_of(low, high)
+    assert (np.linalg.norm(box.measure(x, g)) == 0) == (kkt(g, x, low, high) == 0)
+    held = box.held(x, g)
+    assert not (held & (g == 0) & (low < high)).any()
+    assert not (held & (x > low) & (x < high)).any()
+    np.testing.assert_array_equal(box.free(x, g, g)[held], 0.0)
+    p = box.inward(x, g, -g)
+    assert inside(x + 1e-3 * p, low, high)
+
+
+@QUICK
+@given(some.integers(1, 9), some.integers(0, 2**32 - 1), some.floats(0, 4))
+def test_without_inverts_the_free_block(n: int, seed: int, digits: float):
+    rng = np.random.default_rng(seed)
+    G, held = spd(np.geomspace(1.0, 10**digits, n), seed), rng.random(n) < 0.5
+    v = np.where(held, 0.0, rng.standard_normal(n))
+    found = without(lambda u: G @ u, v, held, np.diag(G), kit_for(v))
+    expected, free = np.zeros(n), ~held
+    expected[free] = np.linalg.solve(np.linalg.inv(G)[np.ix_(free, free)], v[free])
+    size = max(1e-300, float(np.abs(G @ v).max()))
+    np.testing.assert_allclose(found, expected, atol=1e-4 * size)
+    np.testing.assert_array_equal(found[held], 0.0)
+    assert v @ found > 0 or not v.any()
+
+
+# --- trouble -----------------------------------------------------------------------------------------
+
+
+@METHOD
+def test_f_that_is_undefined_outside(method: str):
+    """3·Σx − Σlog x in [0.5, 2] × [0.1, 5]: the minimum is at (0.5, 1/3)."""
+
+    def fun(x: Any) -> float:
+        assert (x > 0).all()
+        return float((3 * x - np.log(x)).sum())
+
+    res = st.minimize(
+        fun, [0.5, 0.1], method=method, jac=lambda x: 3 - 1 / x, hess=lambda x: np.diag(1 / (x * x)),
+        bounds=[(0.5, 2), (0.1, 5)],
+    )  # fmt: skip
+    assert res.success
+    np.testing.assert_allclose(res.x, [0.5, 1 / 3], atol=1e-5)
+
+
+@METHOD
+def test_f_that_is_unbounded_outside(method: str):
+    res = st.minimize(
+        lambda x: float(-x[0] * x[0] * x[0] + x[1] * x[1]), [0.1, 0.5], method=method,
+        jac=lambda x: np.array([-3 * x[0] * x[0], 2 * x[1]]), hess=lambda x: np.diag([-6 * x[0], 2.0]),
+        bounds=[(-1, 2), (-1, 1)],
+    )  # fmt: skip
+    assert res.success
+    np.testing.assert_allclose(res.x, [2.0, 0.0], atol=1e-5)
+
+
+SADDLES = [
+    ([(-1, 1), (-1, 1.2)], {1.2, -1.0}),  # the minima at ±√2 are cut off on both sides
+    ([(-1, 1), (0, 2)], {2**0.5}),  # the start is on the bound: one way only
+    ([(-1, 1), (-2, 0)], {-(2**0.5)}),
+    ([(-1, 1), (0, 0)], {0.0}),  # there is no way down
+]
+
+
+@pytest.mark.parametrize(("bounds", "ends"), SADDLES)
+def test_a_start_at_a_saddle(bounds: Any, ends: set[float]):
+    p = saddle("saddle", (0.0, 0.0))
+    res = st.minimize(p.fun, p.x0, jac=p.grad, bounds=bounds)
+    assert res.status == Status.CONVERGED
+    assert min(abs(res.x[1] - end) for end in ends) <= 1e-5
+    assert abs(res.x[0]) <= 1e-5
+
+
+@METHOD
+def test_a_vertex_that_f_leaves_upwards_is_a_minimum(method: str):
+    """10u − u² + v² bends down in u, but u is held at 0 by a slope of 10."""
+    res = st.minimize(
+        lambda x: float(10 * x[0] - x[0] * x[0] + x[1] * x[1]), [0.0, 0.0], method=method,
+        jac=lambda x: np.array([10 - 2 * x[0], 2 * x[1]]), hess=lambda x: np.diag([-2.0, 2.0]),
+        bounds=[(0, 1), (-1, 1)],
+    )  # fmt: skip
+    assert (res.status, res.nit) == (Status.CONVERGED, 0)
+    np.testing.assert_array_equal(res.x, [0.0, 0.0])
+
+
+@pytest.mark.parametrize("slope", [NAN, INF, -INF])
+@METHOD
+def test_a_gradient_that_is_not_finite_at_a_bound(method: str, slope: float):
+    """A status, never a warning or an error; +inf at the lower bound may count as held there."""
+    res = st.minimize(
+        lambda x: float(x[0] + (x[1] - 1) * (x[1] - 1)), [0.0, 0.0], method=method,
+        jac=lambda x: np.array([slope if x[0] <= 0 else 1.0, 2 * (x[1] - 1)]), bounds=[(0, 1), (0, 3)],
+    )  # fmt: skip
+    held = slope == INF and res.status == Status.CONVERGED and abs(res.x[1] - 1) <= 1e-5
+    assert held or res.status == Status.NONFINITE_GRADIENT
+    assert np.isfinite(res.fun)
+
+
+def test_the_norm_does_not_cancel():
+    """At x = 1e12 a slope of 1e-6 is far below the rounding of x, and far above gtol."""
+    p: dict[str, Any] = {"jac": lambda x: np.array([1e-6]), "gtol": 1e-9, "budget": st.Budget(iters=0)}
+    res = st.minimize(lambda x: 1e-6 * float(x[0]), [1e12], bounds=[(0, None)], **p)
+    assert res.status == Status.MAX_ITERATIONS
+    assert res.trace is not None
+    assert res.trace.gnorm[0] == pytest.approx(1e-6)
+
+
+def test_a_quadratic_step_at_a_bound_trusts_its_complex_step():
+    H = np.array([[2.0, 0.5], [0.5, 3.0]])
+    res = st.minimize(
+        lambda x: float(x @ H @ x / 2 + 5 * x[0]), [0.0, 2.0], method="gd", step=steps.Quadratic(),
+        jac=lambda x: H @ x + np.array([5.0, 0.0]), bounds=[(0, 1), (-3, 3)],
+    )  # fmt: skip
+    assert res.hvp_source == "complex step"
+    np.testing.assert_allclose(res.x, [0.0, 0.0], atol=1e-6)
+
+
+@pytest.mark.parametrize("jac", ["2-point", "3-point"])
+def test_differences_at_a_bound_find_what_lies_just_inside(jac: str):
+    res = st.minimize(lambda x: 1000 * (x[0] - 1e-6) ** 2, [0.0], jac=jac, bounds=[(0, None)])
+    assert res.x[0] == pytest.approx(1e-6, rel=1e-3)
+
+
+def test_a_complex_step_with_a_fixed_variable():
+    res = st.minimize(lambda x: ((x - 0.3) ** 2).sum(), [0.5, 0.5], jac="cs", bounds=[(5, 5), (0, 1)])
+    np.testing.assert_allclose(res.x, [5.0, 0.3])
+
+
+def test_a_way_down_beside_bounds_that_the_gradient_does_not_survive():
+    def fun(x):
+        return x[0] ** 2.5 + x[1] ** 2.5 - x[2] ** 2 + x[2] ** 4
+
+    def jac(x):
+        return np.array([2.5 * x[0] * np.sqrt(x[0]), 2.5 * x[1] * np.sqrt(x[1]), -2 * x[2] + 4 * x[2] ** 3])
+
+    res = st.minimize(fun, np.zeros(3), jac=jac, bounds=[(0, None), (0, None), (-1, 1)])
+    assert res.fun == pytest.approx(-0.25, abs=1e-6)

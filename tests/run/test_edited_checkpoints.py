@@ -1,0 +1,356 @@
+"""A checkpoint that somebody edited is refused in words, or goes on as if nobody had."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import tracemalloc
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import steepen as st
+from steepen._core.carry import Carry, Ended
+from steepen._run import checkpoint as _checkpoint
+
+from .test_checkpoint import MANY, ONE, f, g, npz, run, same
+
+Arrays = dict[str, np.ndarray]
+
+CASES: dict[str, dict[str, Any]] = {
+    "cgd-fd": {"trace": "x"},
+    "cgd-fd, rows ended": {"x0": MANY, "trace": "x"},
+    "cgd-auto": {"method": "cgd-auto", "step": None},
+    "cgd-auto, rows ended": {"method": "cgd-auto", "step": None, "x0": MANY},
+    "bfgs": {"method": "bfgs", "x0": ONE.astype(np.float32)},
+    "bfgs, rows ended": {"method": "bfgs", "step": None, "x0": MANY, "trace": False},
+    "cgd, complex step": {"method": "cgd", "lam": 0.01},
+    "2-point": {"method": "gd", "step": None, "jac": "2-point"},
+    "f and g together": {"method": "gd", "fun": lambda x: (f(x), g(x)), "jac": True, "x0": MANY},
+}
+
+THOROUGH = "STEEPEN_TEST_FUZZ" in os.environ
+"""Make every edit there is, some ten thousand; the suite makes thirty of each kind."""
+
+
+class Case:
+    """A real checkpoint, and how the run ends that was not cut."""
+
+    def __init__(self, name: str, path: Path):
+        self.given, self.path = CASES[name], path
+        run(iters=6, checkpoint=path, **self.given)
+        with np.load(path) as file:
+            self.arrays: Arrays = {key: file[key] for key in file.files}
+        self.whole = run(**self.given)
+
+    def refused_or_the_same(self, data: bytes, what: str) -> str | None:
+        """Go on from a file; give the words in which it was refused."""
+        self.path.write_bytes(data)
+        try:
+            result = run(checkpoint=self.path, **self.given)
+        except st.CheckpointError as error:
+            return str(error)
+        except BaseException as error:
+            error.add_note(what)
+            raise
+        same(result, self.whole)
+        return None
+
+    def forged(self, arrays: Arrays) -> bytes:
+        """Make a file whose fingerprints are those of its arrays, whatever these are."""
+        header = json.loads(str(self.arrays["header"]))
+        rest = {name: value for name, value in arrays.items() if name != "header"}
+        header["arrays"] = {name: _checkpoint._fingerprint(value) for name, value in rest.items()}
+        return npz(header=np.array(json.dumps(header)), **rest)
+
+
+@pytest.fixture(params=CASES)
+def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
+    return Case(request.param, tmp_path / "run.npz")
+
+
+def filled(number: Any) -> Callable[[np.ndarray], Any]:
+    return lambda a: np.full_like(a, number)
+
+
+EDITS: dict[str, Callable[[np.ndarray], Any]] = {
+    "float32": lambda a: a.astype(np.float32),
+    "float64": lambda a: a.astype(np.float64),
+    "int64": lambda a: a.astype(np.int64),
+    "int8": lambda a: a.astype(np.int8),
+    "bool": lambda a: a.astype(bool),
+    "complex": lambda a: a.astype(complex),
+    "text": lambda a: a.astype(str),
+    "dates": lambda a: a.astype(np.int64).astype("M8[s]"),
+    "records": lambda a: np.zeros(a.shape, dtype=[("a", "f8"), ("b", "i4")]),
+    "byte order": lambda a: a.astype(a.dtype.newbyteorder()),
+    "layout": lambda a: np.asfortranarray(a) if a.flags.c_contiguous else np.ascontiguousarray(a),
+    "rank + 1": lambda a: a[None],
+    "rank + 1 behind": lambda a: a[..., None],
+    "rank - 1": lambda a: a[0],
+    "flat": lambda a: a.reshape(-1),
+    "a number": lambda a: a.reshape(-1)[0],
+    "empty": lambda a: a[:0],
+    "nothing": lambda a: np.empty(0),
+    "shorter": lambda a: a[:-1],
+    "shorter behind": lambda a: a[..., :-1],
+    "longer": lambda a: np.concatenate([a, a[-1:]]),
+    "turned": lambda a: a.T,
+    "backwards": lambda a: a[::-1],
+    "one more": lambda a: a + np.ones((), a.dtype),
+    "one less": lambda a: a - np.ones((), a.dtype),
+    "a last bit": lambda a: np.nextafter(a, np.inf, dtype=a.dtype),
+    "negative": lambda a: -1 - abs(a),
+    "turned off": lambda a: ~a,
+    "zero": filled(0),
+    "one": filled(1),
+    "nan": filled(np.nan),
+    "inf": filled(np.inf),
+    "huge": filled(2**62),
+    "beyond": filled(1e300),
+}
+
+
+def edited(arrays: Arrays) -> Iterator[tuple[str, Arrays]]:
+    """Give every edit of every array that can be made, and changes it."""
+    for name, value in arrays.items():
+        rest = {key: a for key, a in arrays.items() if key != name}
+        yield f"{name} dropped", rest
+        yield f"{name} renamed", rest | {name + "x": value}
+        yield f"{name} doubled", arrays | {name + "x": value}
+        for what, edit in EDITS.items():
+            try:
+                with np.errstate(all="ignore"):
+                    new = np.asarray(edit(value))
+            except (TypeError, ValueError, IndexError, OverflowError):
+                continue
+            if _checkpoint._fingerprint(new) != _checkpoint._fingerprint(value):
+                yield f"{name}: {what}", arrays | {name: new}
+    names = sorted(arrays)
+    for one, other in zip(names, names[1:] + names[:1], strict=True):
+        if _checkpoint._fingerprint(arrays[one]) != _checkpoint._fingerprint(arrays[other]):
+            yield f"{one} and {other} exchanged", arrays | {one: arrays[other], other: arrays[one]}
+
+
+def some_of(edits: Iterator[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    every = list(edits)
+    return every if THOROUGH else random.Random(0).sample(every, 30)
+
+
+# numpy warns of what some edits do: NaN made an integer
+pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")
+
+
+def test_an_edited_array_is_refused_by_its_name(case: Case) -> None:
+    for what, arrays in some_of(edited(case.arrays)):
+        message = case.refused_or_the_same(npz(**arrays), what)
+        name = what.split(" ")[0].rstrip(":")
+        if name == "header":
+            continue  # a text of another byte order, say, is the same text
+        assert message is not None, what
+        assert message.startswith(f"checkpoint: {str(case.path)!r} ")
+        assert name in message or "exchanged" in what, (what, message)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # the function overflows where x is huge
+def test_a_forged_file_is_refused_or_ends_in_a_status(case: Case) -> None:
+    """Fingerprints can be made anew; what does not fit the run is then found by itself."""
+    parts = {name: value for name, value in case.arrays.items() if name[:2] != "m." and name != "header"}
+    kept = {name: value for name, value in case.arrays.items() if name not in parts}
+    for what, arrays in some_of(edited(parts)):
+        case.path.write_bytes(case.forged(kept | arrays))
+        try:
+            result = run(checkpoint=case.path, **case.given)
+        except st.CheckpointError:
+            continue
+        except BaseException as error:
+            error.add_note(what)
+            raise
+        assert np.all(np.isin(result.status, list(st.Status))), what
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("k", np.array(-1), "k is -1"),
+        ("k", np.array(7), "t.f has shape (6, 4)"),
+        ("seconds", np.array(np.nan), "seconds is nan"),
+        ("rows", np.array([0, 1, 9]), "rows are missing"),
+        ("rows", np.array([0, 3, 1]), "rows is not in order"),
+        ("rows", np.array([0, 1, 1]), "rows is not in order"),
+        ("e0.status", np.array(99), "e0.status is 99"),
+        ("e0.nit", np.array(7), "e0.nit is 7"),
+        ("e0.counts", np.full((4, 1), -1), "e0.counts is negative"),
+        ("n.nfev", np.array(-1), "n.nfev is negative"),
+        ("c.best_k", np.array(-1), "c.best_k is not within 0 and 6"),
+        ("c.best_k", np.array(7), "c.best_k is not within 0 and 6"),
+        ("c.best_f", np.full(3, np.nan), "c.best_f is NaN"),
+        ("c.x", np.ones(2), "c.x has shape (2,) and dtype float64, not (3, 2) and float64"),
+        ("c.x", np.ones((3, 2), dtype=np.float32), "c.x has shape (3, 2) and dtype float32"),
+        ("c.on", np.array(True), "c.on has shape () and dtype bool, not (3,) and bool"),
+        ("o.value", np.ones(3), "one of o.x and o.value is missing"),
+        ("source", np.array(["magic", "True", "False"], dtype="<U16"), "the source of H·v is 'magic'"),
+        ("source", np.array(["difference", "no", "False"], dtype="<U16"), "verified is 'no'"),
+        ("source", np.array(["difference", "True", "no"], dtype="<U16"), "wide is 'no'"),
+        ("m.x", np.array(["a", "b"]), "m.x has dtype <U1"),
+        ("m.x", np.ones(2), "m.x has shape (2,)"),
+        ("extra", np.ones(3), "it has no extra"),
+        ("e9.rows", np.ones(3), "it has no e9.rows"),
+    ],
+)
+def test_a_state_that_does_not_fit_the_run_is_told(
+    tmp_path: Path, name: str, value: np.ndarray, words: str
+) -> None:
+    case = Case("cgd-fd, rows ended", tmp_path / "run.npz")
+    message = case.refused_or_the_same(case.forged(case.arrays | {name: value}), name)
+    assert message is not None
+    assert f"does not fit the run: {words}" in message, message
+
+
+JSON: list[Any] = [None, True, False, 0, -1, 3, 2.5, 1e300, "", "text", [], [1], {}, {"a": 1}]
+
+
+def headers(header: Any) -> Iterator[tuple[str, Any]]:
+    """Give the header with every key gone, renamed, and turned into every kind of JSON; at every depth."""
+    for value in JSON:
+        yield f"everything is {value!r}", value
+    for key, value in header.items():
+        rest = {name: part for name, part in header.items() if name != key}
+        yield f"{key} dropped", rest
+        yield f"{key} renamed", rest | {key + "x": value}
+        for other in JSON:
+            if other != value or type(other) is not type(value):
+                yield f"{key} is {other!r}", header | {key: other}
+        if isinstance(value, dict):
+            yield from ((f"{key}: {what}", header | {key: new}) for what, new in headers(value))
+
+
+def test_an_edited_header_is_refused_or_harmless(case: Case) -> None:
+    header = json.loads(str(case.arrays["header"]))
+    for what, new in some_of(headers(header)):
+        case.refused_or_the_same(npz(**(case.arrays | {"header": np.array(json.dumps(new))})), what)
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, "{" * 1000, '{"a":' * 1000, "1" * 10_000, "NaN", '"\\ud800"']
+)
+def test_a_header_that_is_no_json_is_refused(tmp_path: Path, text: str) -> None:
+    case = Case("cgd-fd", tmp_path / "run.npz")
+    message = case.refused_or_the_same(npz(**(case.arrays | {"header": np.array(text)})), text[:9])
+    assert message is not None
+    assert "is not a whole steepen checkpoint" in message
+
+
+# --- files whose zip is right, and whose members lie -----------------------------------------------
+
+
+def members(data: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def archive_of(parts: list[tuple[str, bytes]], compression: int = zipfile.ZIP_STORED) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", compression) as archive:
+        for name, data in parts:
+            archive.writestr(name, data)
+    return file.getvalue()
+
+
+def claim(text: str, data: bytes = b"", version: bytes = b"\x01\x00") -> bytes:
+    """Make a member whose header says this of itself."""
+    header = text.encode("latin1") + b"\n"
+    return b"\x93NUMPY" + version + len(header).to_bytes(2, "little") + header + data
+
+
+LIES = [
+    claim("{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,), }", b"12345678"),
+    claim("{'descr': '<f8', 'fortran_order': False, 'shape': (1000000, 1000000), }"),
+    claim("{'descr': '<U2000000000', 'fortran_order': False, 'shape': (1000,), }"),
+    claim("{'descr': '<f8', 'fortran_order': False, 'shape': (-1,), }", b"12345678"),
+    claim("{'descr': '<f8', 'fortran_order': False, 'shape': (-1, -1), }", b"12345678"),
+    claim("{'descr': '<f8', 'fortran_order': False, 'shape': (0, 4611686018427387904, 16), }"),
+    claim("{'descr': '<f8', 'fortran_order': False, 'shape': (True,), }", b"12345678"),
+    claim("{'descr': '<f8', 'fortran_order': False, 'shape': (1.0,), }", b"12345678"),
+    claim("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", b"\x80\x04K\x01."),
+    claim("{'descr': '|V0', 'fortran_order': False, 'shape': (5,), }"),
+    claim("{'descr': '<U0', 'fortran_order': False, 'shape': (5,), }"),
+    claim("{'descr': 'nonsense', 'fortran_order': False, 'shape': (1,), }", b"12345678"),
+    claim("{'descr': '<f8', 'fortran_order': 3, 'shape': (1,), }", b"12345678"),
+    claim("{'descr': '<f8', 'shape': (1,), }", b"12345678"),
+    claim("[" * 5000),
+    claim("-" * 9000 + "1"),
+    claim("'" * 3),
+    claim("{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }", b"12345678", b"\x02\x00"),
+    claim("{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }", b"12345678", b"\x09\x00"),
+    b"\x93NUMPY\x01\x00\xff\xff",
+    b"\x93NUMPY",
+    b"",
+]
+
+
+@pytest.mark.parametrize("lie", LIES, ids=range(len(LIES)))
+def test_a_member_that_lies_about_itself_is_refused_before_anything_is_allocated(
+    tmp_path: Path, lie: bytes
+) -> None:
+    case = Case("cgd-fd", tmp_path / "run.npz")
+    parts = members(npz(**case.arrays))
+    for name in ("c.x.npy", "header.npy"):
+        data = archive_of(list((parts | {name: lie}).items()))
+        tracemalloc.start()
+        message = case.refused_or_the_same(data, name)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert message is not None
+        assert "is not a whole steepen checkpoint" in message
+        assert peak < 5e6
+
+
+def test_a_zip_that_unfolds_is_refused_before_it_does(tmp_path: Path) -> None:
+    case = Case("cgd-fd", tmp_path / "run.npz")
+    bomb = claim("{'descr': '|u1', 'fortran_order': False, 'shape': (30000000,), }", bytes(30_000_000))
+    parts = [*members(npz(**case.arrays)).items(), ("bomb.npy", bomb)]
+    data = archive_of(parts, zipfile.ZIP_DEFLATED)
+    assert len(data) < 1e5
+    tracemalloc.start()
+    message = case.refused_or_the_same(data, "bomb")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert message is not None
+    assert "larger than the file" in message
+    assert peak < 5e6
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name:UserWarning")
+def test_members_that_savez_does_not_write_are_refused(tmp_path: Path) -> None:
+    case = Case("cgd-fd", tmp_path / "run.npz")
+    parts = list(members(npz(**case.arrays)).items())
+    for what, data in {
+        "twice": archive_of([*parts, parts[0]]),
+        "packed": archive_of(parts, zipfile.ZIP_DEFLATED),
+        "a text": archive_of([*parts, ("readme.txt", b"hello")]),
+        "a longer member": archive_of([(name, data + b"1234") for name, data in parts]),
+        "a shorter member": archive_of([(name, data[:-1]) for name, data in parts]),
+    }.items():
+        message = case.refused_or_the_same(data, what)
+        assert message is not None, what
+        assert "is not a whole steepen checkpoint" in message
+
+
+# --- nothing can be forgotten ----------------------------------------------------------------------
+
+
+def test_every_field_of_a_carry_is_saved_or_made_anew() -> None:
+    saved = {"k", "memory", *_checkpoint._CARRIED}
+    within = {"gnorm", "spent", "to_x", "to_f", "to_g", "to_known"}
+    assert saved | within == {field.name for field in fields(Carry)}
+    assert {*_checkpoint._LEFT, "rows", "status", "nit", "counts"} == {field.name for field in fields(Ended)}
+    kinds = {*_checkpoint._CARRIED.values(), *_checkpoint._LEFT.values()}
+    assert kinds <= {"Array", *_checkpoint._KINDS}

@@ -1,0 +1,98 @@
+"""Imports go one way: no module imports from a layer above its own, not even inside a function."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import steepen
+
+HOME = Path(steepen.__file__).parent
+
+LAYERS = (
+    ("_tools",),
+    ("_core", "theory", "functions", "problems"),
+    ("_oracle",),
+    ("penalties", "schedules", "switches"),
+    ("directions",),
+    ("steps",),
+    ("_run",),
+    ("_arguments", "_options", "_minimize"),
+    ("",),  # steepen itself: the public names
+    ("plot", "scipy", "torch"),
+    ("paper", "bench", "train"),
+    ("cli",),
+)
+"""From the bottom to the top. Layers name files and folders directly below steepen."""
+
+HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
+
+
+def modules() -> dict[str, Path]:
+    """Return every module, named from below steepen: `_core.arrays`, `paper`, and "" for steepen itself."""
+    found: dict[str, Path] = {}
+    for path in sorted(HOME.rglob("*.py")):
+        parts = path.relative_to(HOME).with_suffix("").parts
+        found[".".join(part for part in parts if part != "__init__")] = path
+    return found
+
+
+MODULES = modules()
+
+
+def imported(name: str, source: str, *, package: bool) -> Iterator[str]:
+    """Yield the modules of steepen that a source imports when it runs; those for types alone run nothing."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):  # what `if TYPE_CHECKING:` holds is dropped before it is walked
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            node.body = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            targets = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = ["steepen", *filter(None, name.split("."))]
+                parts = parts[: len(parts) - node.level + package]
+                base = ".".join([*parts, *filter(None, [base])])
+            targets = [f"{base}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for target in targets:
+            if target.split(".")[0] == "steepen":
+                inner = target.split(".")[1:]
+                while ".".join(inner) not in MODULES:  # a name in a module, and not a module
+                    inner.pop()
+                yield ".".join(inner)
+
+
+def test_every_module_has_a_layer():
+    assert {name.split(".")[0] for name in MODULES} == set(HEIGHT)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_nothing_imports_upwards(name):
+    path, room = MODULES[name], name.split(".")[0]
+    package = path.name == "__init__.py"
+    for target in imported(name, path.read_text("utf-8"), package=package):
+        there = target.split(".")[0]
+        assert HEIGHT[there] <= HEIGHT[room], f"{name} imports {target}, which is above it"
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "package", "found"),
+    [
+        ("_core.arrays", "from ..directions import GD", False, ["directions"]),
+        ("_core.arrays", "def f():\n    from .._run.loop import Loop", False, ["_run.loop"]),
+        ("_core", "from .arrays import Kit", True, ["_core.arrays"]),
+        ("paper.egr", "from .. import plot, __version__", False, ["plot", ""]),
+        ("paper.egr", "import steepen.cli.bench", False, ["cli.bench"]),
+        ("paper.egr", "if TYPE_CHECKING:\n    from ..cli import main", False, []),
+        ("", "from . import theory\nimport numpy", True, ["theory"]),
+    ],
+)
+def test_the_check_sees_every_form_of_import(name, source, package, found):
+    assert list(imported(name, source, package=package)) == found
