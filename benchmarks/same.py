@@ -79,10 +79,10 @@ def runs() -> Iterator[tuple[str, Callable[[], Any]]]:
         yield run(f"{name}/one", f, starts[0], **more)
         yield run(f"{name}/many", f, starts, **more)
 
-    for name, method, (kind, step) in itertools.product(
-        STARTS, METHODS, (("armijo", None), ("fixed", 1e-3))
-    ):
-        yield from alone_and_batch(f"{name}/{method}/{kind}", function(name), STARTS[name], method=method, step=step)
+    for name, method, (kind, step) in itertools.product(STARTS, METHODS, (("armijo", None), ("fixed", 1e-3))):
+        yield from alone_and_batch(
+            f"{name}/{method}/{kind}", function(name), STARTS[name], method=method, step=step
+        )
     lams = {
         "constant": 0.05,
         "L": schedules.L(0.01, 0.1),
@@ -95,10 +95,18 @@ def runs() -> Iterator[tuple[str, Callable[[], Any]]]:
         "negative": -0.02,
     }
     for (lam_name, lam), method, name, (kind, step) in itertools.product(
-        lams.items(), PENALISED, ("branin", "levy"), (("armijo", None), ("fixed", schedules.Cosine(2e-3, 1e-4)))
+        lams.items(),
+        PENALISED,
+        ("branin", "levy"),
+        (("armijo", None), ("fixed", schedules.Cosine(2e-3, 1e-4))),
     ):
         yield from alone_and_batch(
-            f"lam/{lam_name}/{method}/{name}/{kind}", function(name), STARTS[name], method=method, lam=lam, step=step
+            f"lam/{lam_name}/{method}/{name}/{kind}",
+            function(name),
+            STARTS[name],
+            method=method,
+            lam=lam,
+            step=step,
         )
     yield run("lam/rows", function("branin"), STARTS["branin"], method="cgd", lam=[0.1, 0.0, -0.1], step=0.01)
     yield run("r/rows", function("branin"), STARTS["branin"], method="cgd-fd", r=[0.1, 0.2, 0.3], step=0.01)
@@ -113,43 +121,70 @@ def runs() -> Iterator[tuple[str, Callable[[], Any]]]:
     )  # fmt: skip
     for off, method, lam in itertools.product(offs, PENALISED, (0.05, 5.0)):
         yield from alone_and_batch(
-            f"switch/{off}/{method}/{lam}", function("levy"), STARTS["levy"], method=method, lam=lam, switch=off, step=1e-2
+            f"switch/{off}/{method}/{lam}",
+            function("levy"),
+            STARTS["levy"],
+            method=method,
+            lam=lam,
+            switch=off,
+            step=1e-2,
         )
     rules = {
         "quadratic": steps.Quadratic(), "armijo-c": steps.Armijo(c=0.3, trials=7),
         "mapped": steps.safe(L=50.0, lam=schedules.L(0.01, 0.1, T=500)), "initial": steps.Armijo(initial=0.01, grow=3.0),
     }  # fmt: skip
     for (rule_name, rule), method in itertools.product(rules.items(), METHODS):
-        yield from alone_and_batch(f"step/{rule_name}/{method}", function("beale"), STARTS["beale"], method=method, step=rule)
+        yield from alone_and_batch(
+            f"step/{rule_name}/{method}", function("beale"), STARTS["beale"], method=method, step=rule
+        )
     for method, (kind, step), name in itertools.product(
         METHODS, (("armijo", None), ("fixed", 1e-3)), ("branin", "goldstein-price", "colville")
     ):
         n = len(STARTS[name][0])
         bounds = [(-1.0, 2.5)] * (n - 1) + [(0.5, None)]
         yield from alone_and_batch(
-            f"bounds/{method}/{kind}/{name}", function(name), STARTS[name], method=method, step=step, bounds=bounds
+            f"bounds/{method}/{kind}/{name}",
+            function(name),
+            STARTS[name],
+            method=method,
+            step=step,
+            bounds=bounds,
         )
     for method, (kind, step) in itertools.product(METHODS, (("armijo", None), ("fixed", 1e-3))):
         x0 = np.array(STARTS["beale"], dtype=np.float32)
-        yield from alone_and_batch(f"float32/{method}/{kind}", function("beale"), x0, method=method, step=step)
-    for method, ends in itertools.product(METHODS, ({"ftol": 1e-4}, {"xtol": 1e-3}, {"gtol": 1e-2}, {"gtol": 0.0})):
-        yield from alone_and_batch(f"ends/{method}/{ends}", function("levy"), STARTS["levy"], method=method, **ends)
+        yield from alone_and_batch(
+            f"float32/{method}/{kind}", function("beale"), x0, method=method, step=step
+        )
+    for method, ends in itertools.product(
+        METHODS, ({"ftol": 1e-4}, {"xtol": 1e-3}, {"gtol": 1e-2}, {"gtol": 0.0})
+    ):
+        yield from alone_and_batch(
+            f"ends/{method}/{ends}", function("levy"), STARTS["levy"], method=method, **ends
+        )
     for method, budget in itertools.product(
         METHODS, (st.Budget(grads=9), st.Budget(evals=12), st.Budget(iters=3), st.Budget(evals=31, grads=17))
     ):
-        yield from alone_and_batch(f"budget/{method}/{budget}", function("branin"), STARTS["branin"], method=method, budget=budget)
+        yield from alone_and_batch(
+            f"budget/{method}/{budget}", function("branin"), STARTS["branin"], method=method, budget=budget
+        )
     for jac, method in itertools.product(("2-point", "3-point", "cs"), METHODS):
         if jac == "cs" and method in ("newton", "cgd"):
             continue
-        yield from alone_and_batch(f"differences/{jac}/{method}", rosen, STARTS["rosenbrock"], method=method, jac=jac)
+        yield from alone_and_batch(
+            f"differences/{jac}/{method}", rosen, STARTS["rosenbrock"], method=method, jac=jac
+        )
     for dtype, jac in itertools.product((np.float32, np.float64), ("2-point", "3-point")):
         x0 = np.array(STARTS["rosenbrock"], dtype=dtype)
         yield from alone_and_batch(f"differences/{np.dtype(dtype)}/{jac}", rosen, x0, jac=jac)
-        yield from alone_and_batch(f"differences/bounds/{np.dtype(dtype)}/{jac}", rosen, x0, jac=jac, bounds=[(-1, 0.5), (0, 2)])
+        yield from alone_and_batch(
+            f"differences/bounds/{np.dtype(dtype)}/{jac}", rosen, x0, jac=jac, bounds=[(-1, 0.5), (0, 2)]
+        )
     for noise in (1e-12, 1e-9, 1e-6):
         noisy = lambda x, a=noise: rosen(x) * (1 + a * np.sin(1e9 * x.sum(axis=-1)))  # noqa: E731
         for method in ("cgd-auto", "bfgs", "gd"):
-            yield from alone_and_batch(f"noise/{noise}/{method}", noisy, STARTS["rosenbrock"], jac=rosen_grad, method=method)
+            yield from alone_and_batch(
+                f"noise/{noise}/{method}", noisy, STARTS["rosenbrock"], jac=rosen_grad, method=method
+            )
     long = st.Budget(iters=400)
     for n, memory in itertools.product((2, 20, 200), (None, 5, 10, 200)):
         f, g, x0 = chain(n)
@@ -157,28 +192,47 @@ def runs() -> Iterator[tuple[str, Callable[[], Any]]]:
         f, g, x0 = chain(n, 5)
         yield run(f"auto/{n}/{memory}/many", f, x0, jac=g, memory=memory, budget=st.Budget(iters=150))
         x32 = x0.astype(np.float32)
-        yield from alone_and_batch(f"auto/{n}/{memory}/float32", f, x32, jac=g, memory=memory, budget=st.Budget(iters=80))
+        yield from alone_and_batch(
+            f"auto/{n}/{memory}/float32", f, x32, jac=g, memory=memory, budget=st.Budget(iters=80)
+        )
         box = [(-1.0, 0.8)] * n
-        yield from alone_and_batch(f"auto/{n}/{memory}/bounds", f, x0, jac=g, memory=memory, bounds=box, budget=st.Budget(iters=80))
+        yield from alone_and_batch(
+            f"auto/{n}/{memory}/bounds", f, x0, jac=g, memory=memory, bounds=box, budget=st.Budget(iters=80)
+        )
     for n, method in itertools.product((20, 40), METHODS):
         f, g, x0 = chain(n, 3)
         yield from alone_and_batch(f"chain/{n}/{method}", f, x0, jac=g, method=method)
     saddle, slope = (lambda x: x[..., 0] ** 2 - x[..., 1] ** 2 + x[..., 1] ** 4), None
     slope = lambda x: np.stack([2 * x[..., 0], -2 * x[..., 1] + 4 * x[..., 1] ** 3], axis=-1)  # noqa: E731
     for method in ("cgd-auto", "gd", "bfgs"):
-        yield from alone_and_batch(f"saddle/{method}", saddle, [[0.0, 0.0], [1.0, 0.0], [0.0, 0.3]], jac=slope, method=method)
-    yield from alone_and_batch("saddle/bounds", saddle, [[0.0, 0.0], [1.0, 0.0]], jac=slope, bounds=[(-1, 1), (-0.5, 0.4)])
+        yield from alone_and_batch(
+            f"saddle/{method}", saddle, [[0.0, 0.0], [1.0, 0.0], [0.0, 0.3]], jac=slope, method=method
+        )
+    yield from alone_and_batch(
+        "saddle/bounds", saddle, [[0.0, 0.0], [1.0, 0.0]], jac=slope, bounds=[(-1, 1), (-0.5, 0.4)]
+    )
     for name, f, g in BROKEN:
         for method, step in itertools.product(("cgd-auto", "gd", "cgd", "bfgs"), (None, 0.3)):
-            yield from alone_and_batch(f"broken/{name}/{method}/{step}", f, [[0.7, 0.2], [-0.5, 2.0], [3.0, 3.0]], jac=g, method=method, step=step)
+            yield from alone_and_batch(
+                f"broken/{name}/{method}/{step}",
+                f,
+                [[0.7, 0.2], [-0.5, 2.0], [3.0, 3.0]],
+                jac=g,
+                method=method,
+                step=step,
+            )
     pair = lambda x: (rosen(x), rosen_grad(x))  # noqa: E731
     for method in METHODS:
         yield from alone_and_batch(f"jac=True/{method}", pair, STARTS["rosenbrock"], jac=True, method=method)
     stop = lambda s: s.k >= 5 if s.rows is None else (s.fun < 1.0)  # noqa: E731
     for method in ("cgd-auto", "gd"):
-        yield from alone_and_batch(f"callback/{method}", rosen, STARTS["rosenbrock"], jac=rosen_grad, method=method, callback=stop)
+        yield from alone_and_batch(
+            f"callback/{method}", rosen, STARTS["rosenbrock"], jac=rosen_grad, method=method, callback=stop
+        )
     yield from elsewhere(run)
-    for method, rows, name in itertools.product(("cgd-auto", "cgd-fd", "bfgs", "gd"), (None, 3), ("rosenbrock", "branin")):
+    for method, rows, name in itertools.product(
+        ("cgd-auto", "cgd-fd", "bfgs", "gd"), (None, 3), ("rosenbrock", "branin")
+    ):
         yield f"resumed/{method}/{rows}/{name}", lambda m=method, r=rows, f=name: resumed(m, r, f)
 
 
@@ -266,7 +320,9 @@ def mark(part: Any) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=("record", "compare"))
     parser.add_argument("file", type=Path)
     parser.add_argument("--only", default="", help="runs whose name contains this")

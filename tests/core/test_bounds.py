@@ -13,12 +13,12 @@ import scipy.optimize
 from hypothesis import given, settings
 from hypothesis import strategies as some
 from scipy.optimize import Bounds
+from steepen._core.box import Box, limits_of, without
 
 import steepen as st
 import steepen.scipy
 from steepen import Status, schedules, steps
 from steepen._core.arrays import kit_for
-from steepen._core.box import Box, limits_of, without
 
 from ..objectives import BY_NAME, METHODS, Problem, derivatives, quadratic, rosenbrock, saddle, spd
 from ..rounding import seen

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from steepen._core.carry import Carry, Ended
 
 import steepen as st
-from steepen._core.carry import Carry, Ended
 from steepen._run import checkpoint as _checkpoint
 
 from .test_checkpoint import MANY, ONE, f, g, npz, run, same

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import numpy as np
+from math import inf
 
 from .arrays import Array, Mask, Scalar
+from .context import Context
 from .noise import noise_of
-
-if TYPE_CHECKING:
-    from ..directions._direction import Context
 
 FLOOR = 100.0
 """f is at its floor if nothing promises a fall of f, or a move of x, of more than this many roundings."""
@@ -57,15 +53,15 @@ def at_floor(
         part = ROUGH * context.eps**0.5
         mask = mask & context.affords(oracle.cost_error)
     near = part * kit.norm(x)
-    hushed = np.maximum(low, LOUD * noise)
+    hushed = kit.num.maximum(low, LOUD * noise)
     level, quiet, still = _within(promise, low), _within(promise, hushed), _within(length, near)
     mask = mask & (quiet | still)
     loudness = kit.ratio(noise, context.eps * abs(f))
-    longer = kit.pick(loudness > 1, np.minimum(np.sqrt(loudness), LONGEST / context.eps**0.5), 1.0)
-    free, rough = context.free(x, g, g), 0.0
+    longer = kit.pick(loudness > 1, kit.num.minimum(kit.num.sqrt(loudness), LONGEST / context.eps**0.5), 1.0)
+    free, rough = context.space.free(x, g, g), 0.0
     if not oracle.exact and kit.any(mask):  # a slope of its error may be there, unseen
-        error = oracle.error(x, f, g, None if kit.size is None else mask)
-        rough = kit.norm(context.free(x, g, error))
+        error = oracle.error(x, f, g, mask)
+        rough = kit.norm(context.space.free(x, g, error))
     top = kit.norm(x)
     sizes = kit.times(1 / kit.pick(top > 0, top, 1.0), abs(x))
     for metric in (None, sizes * sizes):
@@ -91,7 +87,7 @@ def at_floor(
         if metric is None and kit.any(doubt := kit.without(mask & quiet, level | still)):
             # the noise may have been another where it was measured
             here = noise_of(context, x, f, g, kit.times(-step, v), doubt)
-            hushed = np.maximum(low, LOUD * np.minimum(noise, here))
+            hushed = kit.num.maximum(low, LOUD * kit.num.minimum(noise, here))
             quiet = quiet & _within(fall, hushed)
         mask = mask & ((bend > 0) | (slope == 0)) & (quiet | still) & context.affords(oracle.cost_probe)
         if not kit.any(mask):
@@ -102,9 +98,9 @@ def at_floor(
 
 def _within(value: Scalar, limit: Scalar) -> Mask:
     """Say whether a value is no more than a limit, both being numbers: never by inf ≤ inf, nor by NaN."""
-    return (value <= limit) & (limit < np.inf)
+    return (value <= limit) & (limit < inf)
 
 
 def _bend(context: Context, x: Array, g: Array, v: Array, r: Scalar, mask: Mask) -> Scalar:
     kit, oracle = context.kit, context.oracle
-    return kit.ratio(kit.dot(v, oracle.change(x, v, g, r, None if kit.size is None else mask)), r)
+    return kit.ratio(kit.dot(v, oracle.change(x, v, g, r, mask)), r)

@@ -12,39 +12,30 @@ import contextvars
 import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 from array_api_compat import is_jax_array
 from numpy.typing import NDArray
 
-from .._core.arrays import Array, Kit, Many, Mask, Rows, Scalar, adopt, is_numpy, namespace, to_numpy
-from .._core.box import Box
+from .._core.arrays import Array, Mask, Rows, Scalar, adopt, is_numpy, namespace, to_numpy
+from .._core.kits import Kit, Many
+from .._core.saved import Saved, require
+from .._core.space import Space
 from .autodiff import differentiate
 from .differences import Differences, Map
+from .ledger import Cost, Ledger, OutOfTime
+from .probes import Probing
 
 Function = Callable[..., Any]
 
 DIFFERENCES = ("2-point", "3-point", "cs")
 AUTODIFF = ("jax", "torch")
 
+TEXT = np.dtype("<U16")
+
 ODD = 1.1
 """Differences in float64 for a float32 run go this part further: to points that float32 cannot hold."""
-
-
-class Cost(NamedTuple):
-    """Evaluations of f and of ∇f."""
-
-    evals: int = 0
-    grads: int = 0
-
-    def plus(self, other: Cost) -> Cost:
-        """Add two costs."""
-        return Cost(self.evals + other.evals, self.grads + other.grads)
-
-
-class OutOfTime(Exception):
-    """The time was spent when an evaluation was about to begin; the loop makes a status of it."""
 
 
 class Memo:
@@ -75,7 +66,7 @@ class Memo:
             self.x, self.value = self._kit.take(self.x, rows), self._kit.take(self.value, rows)
 
 
-class Oracle:
+class Oracle(Probing):
     """Value, gradient, H·v and Hessian of one function, counted.
 
     `only` limits an evaluation to the rows of a batch where a mask holds; the others are not counted, and
@@ -92,10 +83,12 @@ class Oracle:
         hvp: Function | None = None,
         hess: Function | None = None,
         args: tuple[Any, ...] = (),
-        box: Box | None = None,
+        space: Space | None = None,
+        ledger: Ledger | None = None,
         differences: Differences = Differences(),  # noqa: B008  it is frozen
     ):
-        self._kit, self._box = kit, box
+        super().__init__(kit, space, float(kit.xp.finfo(x0.dtype).eps))
+        self.ledger = Ledger(kit) if ledger is None else ledger
         self.outside = contextvars.copy_context().run  # the run is silent about overflow; fun need not be
         self._how = differences
         self._fun: Any = _bound(fun, args)
@@ -108,12 +101,11 @@ class Oracle:
         self.memo = Memo(kit)  # of ∇f where it comes with f, of f where ∇f is made of it
         self._hess_memo = Memo(kit)
         self._like = x0
-        self.eps = float(kit.xp.finfo(x0.dtype).eps)
         # of a float32 run: whether its differences are taken in float64; None: not known yet
         self.wide: bool | None = None if jac in ("2-point", "3-point") and _can_widen(x0) else False
         self._n = int(x0.shape[-1])
         # a variable that bounds fix is asked for no derivative, where that would cost evaluations
-        self._free = list(range(self._n)) if box is None else np.flatnonzero(~to_numpy(box.fixed)).tolist()
+        self._free = np.flatnonzero(~to_numpy(self._space.fixed(x0))).tolist()
         self._shape = tuple(x0.shape)
         if isinstance(jac, str) and jac in AUTODIFF:
             ad = differentiate(jac, self._fun, x0)
@@ -127,15 +119,8 @@ class Oracle:
         self._look = self._look and partial(self.outside, self._look)
         self.hvp_source: str | None = self._first_source(x0, jac, hvp, hess)
         self.verified = self.hvp_source != "complex step"
-        # in a batch these are plain numbers for as long as all rows have the same counts
-        self.nfev: Scalar = 0
-        self.njev: Scalar = 0
-        self.nhvp: Scalar = 0
-        self.nhev: Scalar = 0
-        self.rows = kit.size  # how many are live; None for a single run
-        # the common case, a single NumPy run with two callables, takes the short way
-        self._plain = kit.size is None and is_numpy(x0) and callable(self._jac)
-        self._late: Callable[[], bool] | None = None
+        # the common case, a single NumPy run with two callables and no time limit, takes the short way
+        self._plain = kit.size is None and is_numpy(x0) and callable(self._jac) and not self.ledger.timed
         self.cost_value = Cost(1, 1) if self._combined else Cost(1, 0)
         self.decide(self.wide)
 
@@ -203,11 +188,11 @@ class Oracle:
     def value(self, x: Array, only: Mask = None) -> Scalar:
         """Evaluate f."""
         if self._plain:
-            self.nfev += 1
+            self.ledger.nfev += 1
             f = self._fun(x.copy())
             return float(f) if isinstance(f, float) else self._scalar(f, None)
         if self._combined:
-            self._begin(only, "nfev", "njev")
+            self.ledger.charge(only, "nfev", "njev")
             f, g = _pair(self._call(self._fun, only, x))
             self.memo.put(x, self._vector(g, only, "fun's gradient"), only)
             return self._scalar(f, only)
@@ -217,13 +202,13 @@ class Oracle:
         return f
 
     def _value_at(self, x: Array, only: Mask) -> Scalar:
-        self._begin(only, "nfev")
+        self.ledger.charge(only, "nfev")
         return self._scalar(self._call(self._fun, only, x), only)
 
     def grad(self, x: Array, only: Mask = None, *, spare: bool = False) -> Array:
         """Evaluate ∇f; `spare`: x is nobody else's and ∇f is used up at once, so neither is copied."""
         if self._plain:
-            self.njev += 1
+            self.ledger.njev += 1
             g = self._jac(x if spare else x.copy())
             if type(g) is np.ndarray and g.shape == self._shape and g.dtype is x.dtype:
                 return g if spare else g.copy()
@@ -231,7 +216,7 @@ class Oracle:
         if self._combined:
             self._know(x, only)
             return self.memo.value if only is None else self._kit.where(only, self.memo.value, x * 0)
-        self._begin(only, "njev")
+        self.ledger.charge(only, "njev")
         if isinstance(self._jac, str):
             return self._difference_of_values(x, only)
         return self._vector(self._call(self._jac, only, x), only, "jac")
@@ -240,13 +225,12 @@ class Oracle:
         """Return ∇f as the result shows it: NaN, as in SciPy, where a fixed variable had no difference."""
         if not isinstance(self._jac, str) or len(self._free) == self._n:
             return g
-        assert self._box is not None
-        return self._kit.xp.where(self._box.fixed, g * float("nan"), g)
+        return self._kit.xp.where(self._space.fixed(g), g * float("nan"), g)
 
     def hvp(self, x: Array, v: Array, g: Array, only: Mask = None) -> Array:
         """Evaluate H·v at x, where ∇f is g."""
         if self._hvp is not None:
-            self._begin(only, "nhvp")
+            self.ledger.charge(only, "nhvp")
             return self._vector(self._call(self._hvp, only, x, v), only, "hvp")
         if self._hess is not None:
             matrix = self._given_hess(x, only)
@@ -256,18 +240,6 @@ class Oracle:
         if self.hvp_source == "complex step":
             return self._complex_step(x, v, g, only)
         return self._difference_of_gradients(x, v, g, only)
-
-    def change(self, x: Array, v: Array, g: Array, r: Scalar, only: Mask = None) -> Array:
-        """Evaluate r·H·v by the paper's difference ∇f(x + r·v) − ∇f(x)."""
-        kit, box = self._kit, self._box
-        point = kit.times(r, v)
-        point += x
-        if box is None:
-            change = self.grad(point, only, spare=True) - g
-        else:  # the other way where this one leaves the box, and no further than it goes
-            sign = kit.pick(kit.same(box.project(point), point), 1.0, -1.0)
-            change = kit.times(sign, self.grad(box.project(x + kit.times(sign * r, v)), only) - g)
-        return change if only is None else self._kit.where(only, change, change * 0)
 
     def _difference_of_gradients(self, x: Array, v: Array, g: Array, only: Mask) -> Array:
         r = self.probe_length(x, v)
@@ -280,14 +252,12 @@ class Oracle:
 
     def refuse_cut_graph(self, x: Array, f: Scalar, only: Mask) -> None:
         """Raise ValueError if f changes near x, where ∇f = 0, and autodiff has no way from f back to x."""
-        kit, box = self._kit, self._box
+        kit, space = self._kit, self._space
         size = self.eps ** (1 / 3) * np.random.default_rng(0).uniform(1.0, 2.0, self._n)
         shift = kit.own(np.maximum(np.abs(to_numpy(x)), 1.0) * size)
-        near = x + shift
-        if box is not None:  # to the other side where there is no room on this one
-            near = box.project(near)
-            near = kit.xp.where(near == x, box.project(x - shift), near)
-        self._begin(only, "nfev")
+        near = space.project(x + shift)  # to the other side where there is no room on this one
+        near = kit.xp.where(near == x, space.project(x - shift), near)
+        self.ledger.charge(only, "nfev")
         found, linked = self._call(self._look, only, near)
         changed = self._scalar(found, only) != f
         if not linked and np.any(changed if only is None else changed & only):
@@ -306,14 +276,6 @@ class Oracle:
     def coarse(self) -> bool:
         """Whether the gradient is made of differences of float32 values."""
         return self._jac in ("2-point", "3-point") and self.eps > np.finfo(np.float64).eps and not self.wide
-
-    def probe_length(self, x: Array, v: Array) -> Scalar:
-        """Choose r so that r·v is about √ε of the size of x, ε the relative error of the gradient."""
-        kit, eps = self._kit, self.eps
-        if not self.exact:
-            eps **= 2 / 3  # the rounding that is left in a gradient made of differences
-        size = kit.norm(v)
-        return kit.scalar(np.sqrt(eps) * np.maximum(kit.norm(x), 1.0) / kit.pick(size > 0, size, 1.0))
 
     def hess(self, x: Array, g: Array, only: Mask = None) -> Array:
         """Evaluate the Hessian, by n products where it was not given."""
@@ -335,7 +297,7 @@ class Oracle:
         missing = self._missing(self._hess_memo, x, only)
         if self._kit.any(missing):
             only = None if self._kit.size is None else missing
-            self._begin(only, "nhev")
+            self.ledger.charge(only, "nhev")
             found = self._call(self._hess, only, x)
             if self._kit.size is None and _is_operator(found):
                 if tuple(found.shape) != (self._n, self._n):
@@ -347,27 +309,29 @@ class Oracle:
 
     def keep(self, rows: Rows) -> None:
         """Go on with these rows of the batch."""
-        assert isinstance(self._kit, Many)
-        for name in ("nfev", "njev", "nhvp", "nhev"):
-            count = getattr(self, name)
-            if is_numpy(count):
-                setattr(self, name, count[rows])
-        self.rows = len(rows)
+        self.ledger.keep(rows)
         self.memo.keep(rows)
         self._hess_memo.keep(rows)
 
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint holds: the last value or gradient, and what was found out about H·v and f."""
+        source = np.array([str(self.hvp_source), str(self.verified), str(self.wide)], dtype=TEXT)
+        return {"x": self.memo.x, "value": self.memo.value, "source": source}
+
+    def load(self, saved: Saved, name: str) -> None:
+        """Go on from a checkpoint."""
+        memo, kind = self.memo, "Array" if self._combined else "Scalar"
+        memo.x = saved.value(f"{name}.x", "Array", saved.live, none=True)
+        memo.value = saved.value(f"{name}.value", kind, saved.live, none=True)
+        require((memo.x is None) == (memo.value is None), f"one of {name}.x and {name}.value is missing")
+        source, verified, wide = map(str, saved.take(f"{name}.source", TEXT, (3,)))
+        require(source in (self.hvp_source, "difference"), f"the source of H·v is {source!r}")
+        require(verified in ("True", "False"), f"verified is {verified!r}")
+        require(wide in ("True", "False", "None"), f"wide is {wide!r}")
+        self.hvp_source, self.verified = source, verified == "True"
+        self.decide({"True": True, "False": False}.get(wide))
+
     # --- how the user's functions are called -----------------------------------------------------
-
-    def limit(self, late: Callable[[], bool]) -> None:
-        """From now on, raise OutOfTime in place of a call that would begin when `late` says so."""
-        self._late, self._plain = late, False
-
-    def _begin(self, only: Mask, *counters: str, times: int = 1) -> None:
-        """Count a call, or several, about to be made."""
-        if self._late is not None and self._late():
-            raise OutOfTime
-        for name in counters:
-            setattr(self, name, getattr(self, name) + times * _ones(only))
 
     def _call(self, function: Any, only: Mask, *vectors: Array) -> Any:
         kit = self._kit
@@ -419,7 +383,7 @@ class Oracle:
     def _row_count(self, only: Mask) -> int | None:
         if self._kit.size is None:
             return None
-        return self.rows if only is None else int(only.sum())
+        return self.ledger.rows if only is None else int(only.sum())
 
     def _spread(self, part: Array, only: Mask) -> Array:
         if only is None or self._kit.size is None or only.all():
@@ -482,9 +446,8 @@ class Oracle:
         back = ahead if scheme == "3-point" else 0 * ahead
         if scheme == "cs":
             return ahead, back
-        if self._box is not None:
-            near = odd * self._how.steps("2-point", point, eps)
-            ahead, back = self._box.differences(point, ahead, near, scheme == "3-point")
+        near = odd * self._how.steps("2-point", point, eps)
+        ahead, back = self._space.differences(point, ahead, near, scheme == "3-point")
         return _taken(point, ahead), -_taken(point, -back)
 
     def _differences(
@@ -512,8 +475,7 @@ class Oracle:
         other = 0.5 * ahead  # always inside the box
         if self._jac == "2-point":
             turned = point - ahead
-            inside = True if self._box is None else (turned >= self._box.low) & (turned <= self._box.high)
-            other = np.where(inside, -ahead, other)
+            other = np.where(self._space.contains(turned), -ahead, other)
         other = _taken(point, other)
         again = self._differences(x, f, only, other, -_taken(point, -0.5 * back))
         # the bias of a one-sided difference grows with its length, that of a central one with the square
@@ -536,7 +498,7 @@ class Oracle:
             unit = np.zeros(self._n)
             unit[i] = 1.0
             point = x + adopt(x, np.asarray(h)[..., None] * unit)
-        return point if self._box is None else self._box.project(point)
+        return self._space.project(point)
 
     def _values(self, points: Iterable[Array], only: Mask, count: int) -> Any:
         """Evaluate f at the points of a difference; by the workers, if there are any, all are charged."""
@@ -545,10 +507,10 @@ class Oracle:
         if workers is None:
             found: list[Any] = []
             for point in points:
-                self._begin(only, "nfev")
+                self.ledger.charge(only, "nfev")
                 found.append(read(self._call(self._fun, only, point), only))
             return np.stack(found, axis=-1)
-        self._begin(only, "nfev", times=count)
+        self.ledger.charge(only, "nfev", times=count)
         values = [read(f, None) for f in self.outside(_mapped, workers, self._sent, list(points))]
         if len(values) != count:
             raise ValueError(f"workers: expected {count} values for {count} points, got {len(values)}")
@@ -571,7 +533,7 @@ class Oracle:
         """
         size = np.abs(v).max(axis=-1, keepdims=True)
         h = 1e-20 * np.maximum(1.0, np.abs(x).max(axis=-1, keepdims=True)) / np.where(size > 0, size, 1.0)
-        self._begin(only, "njev")
+        self.ledger.charge(only, "njev")
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", np.exceptions.ComplexWarning)
@@ -640,10 +602,6 @@ def _bound(function: Function, args: tuple[Any, ...]) -> Function:
 def _is_operator(matrix: Any) -> bool:
     """Say whether this is a sparse matrix or a LinearOperator of SciPy's."""
     return hasattr(matrix, "shape") and hasattr(matrix, "dot") and not hasattr(matrix, "__array__")
-
-
-def _ones(only: Mask) -> Any:
-    return 1 if only is None or only is True or only.all() else only
 
 
 def _array(returned: Any, name: str) -> Any:
