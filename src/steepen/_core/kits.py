@@ -26,7 +26,7 @@ from typing import Any, Protocol, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Array, Mask, Rows, Scalar, Whole, adopt, is_numpy, namespace, norm, to_numpy
+from .arrays import Array, Mask, Rows, Scalar, Whole, adopt, device, is_numpy, namespace, norm, to_numpy
 
 SHORT = 8
 """Rows below this length are kept column by column, each column contiguous, and summed one by one."""
@@ -74,10 +74,9 @@ class One:
         """Return the mask where `off` does not hold."""
         return mask and not off
 
-    @staticmethod
-    def some(entries: Array) -> bool:
-        """Return whether any entry of an array of bools may hold."""
-        return bool(cast(Any, entries).any())
+    def some(self, entries: Array) -> Mask:
+        """Return for which rows any entry of an array of bools holds."""
+        return bool(entries.any())
 
     # --- scalars -------------------------------------------------------------------------------------
 
@@ -177,7 +176,7 @@ class One:
 
     def put(self, a: Array, place: Whole, value: Any, rows: Mask) -> Array:
         """Return `a` with a value in one place of these rows; `a` is nobody else's, and may be used up."""
-        here = (self.xp.arange(a.shape[0], device=a.device) == place) & rows
+        here = (self.xp.arange(a.shape[0], device=device(a)) == place) & rows
         return self.xp.where(here if a.ndim == 1 else here[:, None], value, a)
 
     def fill(self, a: Array, value: Array) -> Array:
@@ -320,15 +319,18 @@ class Many(One):
         mask = np.reshape(mask, (-1,) + (1,) * (a.ndim - 1))
         if is_numpy(a):
             return cast(Array, np.where(mask, cast(Any, a), cast(Any, b)))
-        return self.xp.where(self.xp.asarray(mask, device=a.device), a, b)
+        return self.xp.where(self.xp.asarray(mask, device=device(a)), a, b)
 
     def finite(self, v: Any) -> Mask:
         if math.isfinite(float(v.sum())):  # quick, and nearly always enough
             return True
         return cast(Array, to_numpy(self.xp.all(self.xp.isfinite(v), axis=-1)))
 
+    def some(self, entries: Array) -> Mask:
+        return to_numpy(entries.any(axis=-1))
+
     def same(self, a: Array, b: Array) -> Mask:
-        return cast(Array, to_numpy(cast(Any, a == b).all(axis=-1)))
+        return to_numpy((a == b).all(axis=-1))
 
     def solve(self, matrix: Array, v: Array) -> Array:
         try:
@@ -348,14 +350,14 @@ class Many(One):
 
     def put(self, a: Array, place: Any, value: Any, rows: Any) -> Array:
         here = np.arange(a.shape[1]) == np.where(rows, place, -1)[:, None]
-        here = self.xp.asarray(here if a.ndim == 2 else here[:, :, None], device=a.device)
+        here = self.xp.asarray(here if a.ndim == 2 else here[:, :, None], device=device(a))
         return self.xp.where(here, value[:, None, :] if np.ndim(value) == 2 else self._column(value), a)
 
     def take(self, v: Any, rows: Rows) -> Array:
         if is_numpy(v):
             # indexing a column-wise batch would turn it row-wise
             return v.T[..., rows].T if v.flags.f_contiguous else v[rows]
-        return self.xp.take(v, self.xp.asarray(rows, device=v.device), axis=0)
+        return self.xp.take(v, self.xp.asarray(rows, device=device(v)), axis=0)
 
     def merge(self, pieces: Iterable[tuple[Rows, Array]]) -> Array:
         """Return the pieces of a batch put together, each row in its place."""
@@ -368,7 +370,7 @@ class Many(One):
         """Return a scalar as a column, in the dtype of the vectors."""
         if not is_numpy(s):
             return s
-        return self.xp.asarray(s[:, None], dtype=self._like.dtype, device=self._like.device)
+        return self.xp.asarray(s[:, None], dtype=self._like.dtype, device=device(self._like))
 
 
 class NumPyMany(Many):
@@ -409,7 +411,6 @@ class Traced(One):
 
     any = staticmethod(lambda mask: True)
     all = staticmethod(lambda mask: False)
-    some = staticmethod(lambda entries: True)
     all_finite = staticmethod(lambda s: False)
 
     def negate(self, mask: Mask) -> Mask:
@@ -445,6 +446,9 @@ class Traced(One):
         return self.num.asarray(s, dtype=v.dtype) * v
 
     scaled = times
+
+    def some(self, entries: Array) -> Mask:
+        return entries.any()
 
     def finite(self, v: Array) -> Mask:
         return self.num.isfinite(v).all()

@@ -183,22 +183,22 @@ class Box(Everywhere):
         The other variables are then chosen for where those really end: a path that bends at a bound would
         take them elsewhere.
         """
-        kit, held, free = self._kit, self.held(x, g), self.free(x, g, g)
-        p = -without(product, free, held, diagonal, kit)
-        slope = kit.dot(free, p)
-        out, ends = self.within(x, p)
-        more = out
-        for _ in range(CORNERS):
-            if not kit.some(more):
-                break
-            target = -self._xp.where(out, ends, self._xp.zeros_like(p))
-            shorter = -without(product, free, held | out, diagonal, kit, target)
-            falls = kit.dot(free, shorter)
-            better = falls < 0
-            p, slope = kit.where(better, shorter, p), kit.pick(better, falls, slope)
+        kit, where = self._kit, self._xp.where
+        held, free = self.held(x, g), self.free(x, g, g)
+        none = self._xp.zeros_like(free)
+
+        def bent(s: _Bent) -> _Bent:
+            p = -without(product, free, held | s.out, diagonal, kit, -where(s.out, s.ends, none))
+            slope = kit.dot(free, p)
+            better = s.first | (slope < 0)
+            p, slope = kit.where(better, p, s.p), kit.pick(better, slope, s.slope)
             more, reach = self.within(x, p)
-            ends, out = self._xp.where(out, ends, reach), out | more
-        return p, slope
+            return _Bent(p, slope, s.out | more, where(s.out, s.ends, reach), s.first & False, kit.some(more))
+
+        every = kit.some(free == free)
+        start = _Bent(none, kit.dot(none, none), none > 0, none, every, every)
+        end = kit.repeat(bent, start, 1 + CORNERS)
+        return end.p, end.slope
 
     def differences(
         self, x: NDArray[Any], h: NDArray[Any], near: NDArray[Any], both: bool
@@ -213,6 +213,16 @@ class Box(Everywhere):
         one_way = np.where(ahead, np.minimum(size, up), -np.minimum(size, down))
         room = both & (np.minimum(up, down) >= abs(h))
         return np.where(room, abs(h), one_way), np.where(room, abs(h), 0 * h)
+
+
+class _Bent(NamedTuple):
+    p: Array
+    slope: Scalar
+    out: Array
+    """Which variables leave, and `ends`, where the box stops them."""
+    ends: Array
+    first: Mask
+    open: Mask
 
 
 class _Pull(NamedTuple):
@@ -237,7 +247,7 @@ def without(
     found by conjugate gradients, eased by the diagonal of G.
     """
     whole = product(v)
-    if not kit.some(held):
+    if not kit.any(kit.some(held)):
         return whole
     where, none = kit.xp.where, kit.xp.zeros_like(whole)
     target = none if target is None else target

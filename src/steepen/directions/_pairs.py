@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._core.arrays import Array, Mask, Scalar, Whole
+from .._core.arrays import Array, Mask, Scalar, Whole, device
 from .._core.kits import Kit
 from .._core.matrix import CURVATURE
 
@@ -60,7 +60,7 @@ class Pairs(NamedTuple):
         n, rows = int(x.shape[-1]), tuple(x.shape[:-1])
 
         def zeros(*shape: int) -> Array:
-            return kit.xp.zeros((*rows, *shape), dtype=x.dtype, device=x.device)
+            return kit.xp.zeros((*rows, *shape), dtype=x.dtype, device=device(x))
 
         zero, m = kit.norm(x) * 0, capacity
         none = 0 if kit.size is None else np.zeros(kit.size, dtype=np.int64)

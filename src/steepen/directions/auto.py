@@ -87,6 +87,14 @@ class Learnt(NamedTuple):
     lam: Scalar
 
 
+class _Aim(NamedTuple):
+    memory: Learnt
+    p: Array
+    slope: Scalar
+    length: Scalar
+    open: Mask
+
+
 @dataclass(frozen=True)
 class CGDAuto(Direction):
     """CGD that needs no α, λ or r: a BFGS method whose every unit step is a CGD step.
@@ -161,18 +169,21 @@ class CGDAuto(Direction):
     ) -> Proposal:
         """Return −G·∇f, longer where f bent down, and not much longer than any step before."""
         kit, num, x, g = context.kit, context.kit.num, point.x, memory.g
-        p, slope = self._downhill(context, x, memory)
-        length = kit.norm(p)
-        steep = DOWNHILL * context.eps * kit.norm(context.space.free(x, g, g)) * length
-        lost = kit.negate(slope < -steep)
-        if kit.any(lost):
-            memory = self._restart(context, lost, START, memory)
-            p, slope = self._downhill(context, x, memory)
+        size = DOWNHILL * context.eps * kit.norm(context.space.free(x, g, g))
+
+        def aim(s: _Aim) -> _Aim:
+            pairs = s.memory.pairs
+            product, diagonal = partial(pairs.product, kit), partial(pairs.diagonal, kit)
+            p, slope = context.space.downhill(product, diagonal, x, g)
             length = kit.norm(p)
-        # the α and λ of the CGD step, from the point before, that the unit step amounts to
-        paired, omega = memory.t > 0, -memory.slope
-        alpha = kit.pick(paired, 1 + memory.t - kit.ratio(kit.dot(memory.before, p), omega), 1.0)
-        shown = kit.pick(paired, kit.ratio(-0.5 * memory.t * memory.t * omega, alpha * memory.sy), 0.0)
+            lost = kit.negate(slope < -size * length)  # then the metric has lost its meaning
+            again = self._restart(context, lost, START, s.memory) if kit.any(lost) else s.memory
+            return _Aim(again, p, slope, length, lost)
+
+        aimed = kit.repeat(aim, _Aim(memory, g, memory.slope, memory.unit, memory.scale > 0), 2)
+        p, slope, length = aimed.p, aimed.slope, aimed.length
+        memory = aimed.memory
+        alpha, shown = self._amount(kit, p, memory)
         room = kit.pick(memory.longest > 0, GROWTH * memory.longest, np.inf)
         factor = num.minimum(memory.boost, room / kit.pick(length > 0, length, 1.0))
         memory = memory._replace(slope=slope, unit=length, alpha=alpha, lam=shown, factor=factor)
@@ -183,10 +194,11 @@ class CGDAuto(Direction):
         return Proposal(p, 0.0, memory, leaving)
 
     @staticmethod
-    def _downhill(context: Context, x: Array, memory: Learnt) -> tuple[Array, Scalar]:
-        """Return −G·∇f and its slope, for the free variables if there are bounds."""
-        kit, pairs = context.kit, memory.pairs
-        return context.space.downhill(partial(pairs.product, kit), partial(pairs.diagonal, kit), x, memory.g)
+    def _amount(kit: Kit, p: Array, memory: Learnt) -> tuple[Scalar, Scalar]:
+        """Return the α and λ of the CGD step, from the point before, that the unit step p amounts to."""
+        t, omega = memory.t, -memory.slope
+        alpha = kit.pick(t > 0, 1 + t - kit.ratio(kit.dot(memory.before, p), omega), 1.0)
+        return alpha, kit.pick(t > 0, kit.ratio(-0.5 * t * t * omega, alpha * memory.sy), 0.0)
 
     def amounts(self, alpha: Scalar, lam: Scalar, memory: Learnt) -> tuple[Scalar, Scalar]:
         """Return the α and λ of the CGD step, from the point before, that ends where this step does."""
