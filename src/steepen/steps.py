@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from . import theory
-from ._core.arrays import Array, Mask, Scalar, Whole
+from ._core.arrays import Array, Mask, MaybeArray, MaybeScalar, Scalar, Whole
 from ._core.context import Context
 from ._core.kits import Kit
 from ._core.noise import noise_of
@@ -68,8 +68,8 @@ class Chosen(NamedTuple):
     """
 
     alpha: Scalar
-    f: Scalar = None
-    g: Array = None
+    f: MaybeScalar = None
+    g: MaybeArray = None
     known: Mask = False
     noise: Scalar = 0.0
 

@@ -29,7 +29,7 @@ class Switch:
         return None
 
     def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar) -> Mask:
-        """Return whether the penalty ends with step k, from whether the guard fired, and f before and after."""
+        """Return whether the penalty ends with step k, by whether the guard fired and f before and after."""
         raise NotImplementedError
 
     def __or__(self, other: Switch) -> AnyOf:

@@ -8,7 +8,6 @@ import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
 
-
 Array: TypeAlias = NDArray[Any]
 """A vector `(n,)`, a batch `(B, n)`, or a matrix for each row.
 
@@ -21,8 +20,14 @@ Scalar: TypeAlias = float | NDArray[np.float64]
 Whole: TypeAlias = int | NDArray[np.int64]
 """The same for whole numbers."""
 
-Mask: TypeAlias = bool | NDArray[np.bool_]
+Mask: TypeAlias = bool | np.bool_ | NDArray[np.bool_]
 """The same for what holds or does not."""
+
+MaybeArray: TypeAlias = Any
+"""An Array, or None where it is not known."""
+
+MaybeScalar: TypeAlias = Any
+"""A Scalar, or None where it is not known."""
 
 Rows: TypeAlias = NDArray[np.intp]
 

@@ -3,17 +3,17 @@
 Directions, steps and the loop are written once. A *kit* has what differs between the three kinds of run:
 
     One      vectors `(n,)`;   a scalar is a Python number
-    Many     batches `(B, n)`; a scalar is a NumPy array with one value a row, and masks take the place of branches
+    Many     batches `(B, n)`; a scalar is a NumPy array with one value a row; masks in place of branches
     Traced   vectors `(n,)` of JAX under `jit`, with `vmap` for batches; a scalar is an array of no dimension
 
 `any(mask)` means "may hold" and `all(mask)` "surely holds". The first two kits answer truly, the traced one
-True and False: `if kit.any(mask)` is a shortcut around work that would change nothing where the mask is False.
+True and False: `if kit.any(mask)` is a shortcut around work that changes nothing where the mask is False.
 
-Sums of a row are taken in the same order alone and in a batch: one by one for short rows, by the same BLAS call
-for long ones. So for NumPy arrays a row of a batch equals the run made alone to the last bit, where the user's
-functions give the same bits for it and BLAS sums alike wherever a vector lies; but bfgs, dfp, cgd-bfgs and
-cgd-dfp below n = 32 only, since from there on a single run has its matrix on BLAS. There, and for torch and
-JAX, the two are equal up to rounding.
+Sums of a row are taken in the same order alone and in a batch: one by one for short rows, by the same BLAS
+call for long ones. So for NumPy arrays a row of a batch equals the run made alone to the last bit, where the
+user's functions give the same bits for it and BLAS sums alike wherever a vector lies; but bfgs, dfp, cgd-bfgs
+and cgd-dfp below n = 32 only, since from there on a single run has its matrix on BLAS. There, and for torch
+and JAX, the two are equal up to rounding.
 """
 
 from __future__ import annotations
@@ -106,12 +106,12 @@ class One:
 
     def dot(self, a: Array, b: Array) -> Any:
         """Return the inner product."""
-        return float(cast(Any, a * b).sum())
+        return float((a * b).sum())
 
     def norm(self, v: Array) -> Any:
         """Return the Euclidean norm."""
         square = self.dot(v, v)
-        return math.sqrt(square) if _TINY < square < _HUGE else float(cast(Any, norm(v)[0]))
+        return math.sqrt(square) if _TINY < square < _HUGE else float(norm(v)[0])
 
     def times(self, s: Scalar, v: Array) -> Array:
         """Return a vector times the scalar of its row."""
@@ -132,7 +132,7 @@ class One:
 
     def same(self, a: Array, b: Array) -> Mask:
         """Return whether two vectors are equal."""
-        return bool(cast(Any, a == b).all())
+        return bool((a == b).all())
 
     # --- matrices ------------------------------------------------------------------------------------
 
@@ -149,7 +149,7 @@ class One:
 
     def product(self, matrix: Array, v: Array) -> Array:
         """Return M·v for a symmetric matrix."""
-        return cast(Any, matrix * v[..., None, :]).sum(axis=-1)
+        return (matrix * v[..., None, :]).sum(axis=-1)
 
     def rank_one(self, matrix: Array, c: Scalar, a: Array) -> Array:
         """Return M + c·a aᵀ; M is nobody else's, and may be used up."""
@@ -234,17 +234,20 @@ class NumPyOne(One):
         super().__init__(x)
         double = x.dtype == np.float64
         # functions without a self are quicker to call
-        if len(cast(Any, x)) >= SHORT:
+        if len(x) >= SHORT:
             self.dot, self.norm = _long_dot, _long_norm
         elif double:
             self.dot, self.norm = _short_dot, _short_norm
         if double:  # no scalar is wider
-            self.times = operator.mul
+            self.times = operator.mul  # pyright: ignore[reportAttributeAccessIssue]  its names of arguments
 
-    finite = staticmethod(lambda v: v.dot(v) < math.inf or bool(np.isfinite(v).all()))  # the first is quick
+    def finite(self, v: Array) -> Mask:
+        return v.dot(v) < math.inf or bool(
+            np.isfinite(v).all()
+        )  # the first is quick, and nearly always enough
 
     def identity(self, x: Array) -> Array:
-        return super().identity(x) if self._ordered else cast(Any, super().identity(x)).copy(order="F")
+        return super().identity(x) if self._ordered else super().identity(x).copy(order="F")
 
     def product(self, matrix: Array, v: Array) -> Array:
         return super().product(matrix, v) if self._ordered else _blas(v, "symv")(1.0, matrix, v, lower=1)
@@ -262,14 +265,14 @@ class NumPyOne(One):
 
     def put(self, a: Array, place: Whole, value: Any, rows: Mask) -> Array:
         if rows:
-            cast(Any, a)[place] = value
+            a[place] = value
         return a
 
     def copy(self, v: Array) -> Array:
-        return cast(Any, v).copy()
+        return v.copy()
 
     def own(self, v: Any) -> Array:
-        return cast(Array, np.array(v, dtype=self._like.dtype))
+        return np.array(v, dtype=self._like.dtype)
 
 
 class Many(One):
@@ -279,13 +282,22 @@ class Many(One):
         super().__init__(x)
         self.size = int(x.shape[0])
 
-    pick = staticmethod(np.where)
-    ratio = staticmethod(np.divide)
-    scalar = staticmethod(np.asarray)
-    negate = staticmethod(np.logical_not)
-    any = staticmethod(lambda mask: bool(np.any(mask)))
-    all = staticmethod(lambda mask: bool(np.all(mask)))
-    all_finite = staticmethod(lambda s: bool(np.isfinite(s).all()))
+    pick: Callable[..., Any] = staticmethod(np.where)
+    ratio: Callable[..., Any] = staticmethod(np.divide)
+    scalar: Callable[[Any], Any] = staticmethod(np.asarray)
+    negate: Callable[[Any], Any] = staticmethod(np.logical_not)
+
+    @staticmethod
+    def any(mask: Any) -> bool:
+        return bool(np.any(mask))
+
+    @staticmethod
+    def all(mask: Any) -> bool:
+        return bool(np.all(mask))
+
+    @staticmethod
+    def all_finite(s: Any) -> bool:
+        return bool(np.isfinite(s).all())
 
     @staticmethod
     def without(mask: Mask, off: Mask) -> Mask:
@@ -296,7 +308,7 @@ class Many(One):
         return min(int(count.max()), capacity)
 
     def dot(self, a: Array, b: Array) -> Any:
-        return to_numpy(cast(Any, a * b).sum(axis=-1)).astype(np.float64, copy=False)
+        return to_numpy((a * b).sum(axis=-1)).astype(np.float64, copy=False)
 
     def norm(self, v: Array) -> Any:
         square = self.dot(v, v)
@@ -318,13 +330,13 @@ class Many(One):
             return a
         mask = np.reshape(mask, (-1,) + (1,) * (a.ndim - 1))
         if is_numpy(a):
-            return cast(Array, np.where(mask, cast(Any, a), cast(Any, b)))
+            return np.where(mask, a, b)
         return self.xp.where(self.xp.asarray(mask, device=device(a)), a, b)
 
     def finite(self, v: Any) -> Mask:
         if math.isfinite(float(v.sum())):  # quick, and nearly always enough
             return True
-        return cast(Array, to_numpy(self.xp.all(self.xp.isfinite(v), axis=-1)))
+        return to_numpy(self.xp.all(self.xp.isfinite(v), axis=-1))
 
     def some(self, entries: Array) -> Mask:
         return to_numpy(entries.any(axis=-1))
@@ -349,7 +361,7 @@ class Many(One):
         return super().mix(c, A) if self._ordered else (c[..., None, :] @ A)[..., 0, :]
 
     def put(self, a: Array, place: Any, value: Any, rows: Any) -> Array:
-        here = np.arange(a.shape[1]) == np.where(rows, place, -1)[:, None]
+        here: Any = np.arange(a.shape[1]) == np.where(rows, place, -1)[:, None]
         here = self.xp.asarray(here if a.ndim == 2 else here[:, :, None], device=device(a))
         return self.xp.where(here, value[:, None, :] if np.ndim(value) == 2 else self._column(value), a)
 
@@ -392,7 +404,7 @@ class NumPyMany(Many):
         return v.copy(order="K")
 
     def own(self, v: Any) -> Array:
-        return cast(Array, np.array(v, dtype=self._like.dtype, order=self._order))
+        return np.array(v, dtype=self._like.dtype, order=self._order)
 
     def _column(self, s: Any) -> Any:
         return s[:, None].astype(self._like.dtype, copy=False) if is_numpy(s) else s
@@ -402,40 +414,49 @@ class Traced(One):
     """A run that JAX traces: nothing is known, so no shortcut is taken and no branch depends on a value."""
 
     def __init__(self, x: Array):
-        import jax  # here, so that `import steepen` stays light
-
         super().__init__(x)
-        self.num = self.xp = jax.numpy
-        self._while = jax.lax.while_loop
+        self.num = self.xp = _jax().numpy
         self._ordered = False
 
-    any = staticmethod(lambda mask: True)
-    all = staticmethod(lambda mask: False)
-    all_finite = staticmethod(lambda s: False)
+    @staticmethod
+    def any(mask: Any) -> bool:
+        return True
 
-    def negate(self, mask: Mask) -> Mask:
-        return self.num.logical_not(mask)
+    @staticmethod
+    def all(mask: Any) -> bool:
+        return False
 
-    def without(self, mask: Mask, off: Mask) -> Mask:
-        return mask & self.num.logical_not(off)
+    all_finite = all
 
-    def scalar(self, s: Any) -> Scalar:
-        return self.num.asarray(s, dtype=float)
+    @staticmethod
+    def negate(mask: Any) -> Any:
+        return _jax().numpy.logical_not(mask)
 
-    def pick(self, mask: Mask, a: Any, b: Any) -> Any:
-        return self.num.where(mask, a, b)
+    @staticmethod
+    def without(mask: Any, off: Any) -> Any:
+        return mask & _jax().numpy.logical_not(off)
 
-    where = pick
+    @staticmethod
+    def scalar(s: Any) -> Any:
+        return _jax().numpy.asarray(s, dtype=float)
 
-    def ratio(self, a: Any, b: Any) -> Any:
-        return self.num.divide(a, b)
+    @staticmethod
+    def pick(mask: Any, a: Any, b: Any) -> Any:
+        return _jax().numpy.where(mask, a, b)
+
+    @staticmethod
+    def ratio(a: Any, b: Any) -> Any:
+        return _jax().numpy.divide(a, b)
+
+    def where(self, mask: Mask, a: Array, b: Array) -> Array:
+        return self.xp.where(mask, a, b)
 
     @staticmethod
     def used(count: Whole, capacity: int) -> int:
         return capacity
 
     def dot(self, a: Array, b: Array) -> Any:
-        return self.scalar(cast(Any, a * b).sum())
+        return self.scalar((a * b).sum())
 
     def norm(self, v: Array) -> Any:
         square = self.dot(v, v)
@@ -454,7 +475,7 @@ class Traced(One):
         return self.num.isfinite(v).all()
 
     def same(self, a: Array, b: Array) -> Mask:
-        return cast(Any, a == b).all()
+        return (a == b).all()
 
     def put(self, a: Array, place: Whole, value: Any, rows: Mask) -> Array:
         return super().put(a, place, self.num.asarray(value, dtype=a.dtype), rows)
@@ -463,7 +484,13 @@ class Traced(One):
         def more(turn: Any) -> Any:
             return (turn[0] < most) & turn[1].open
 
-        return self._while(more, lambda turn: (turn[0] + 1, body(turn[1])), (0, state))[1]
+        return _jax().lax.while_loop(more, lambda turn: (turn[0] + 1, body(turn[1])), (0, state))[1]
+
+
+def _jax() -> Any:
+    import jax  # here, so that `import steepen` stays light
+
+    return jax
 
 
 def _short_dot(a: Any, b: Any) -> float:
@@ -478,7 +505,7 @@ def _short_norm(v: Any) -> float:
     square = 0.0
     for value in v.tolist():
         square += value * value
-    return math.sqrt(square) if _TINY < square < _HUGE else float(cast(Any, norm(v)[0]))
+    return math.sqrt(square) if _TINY < square < _HUGE else float(norm(v)[0])
 
 
 def _long_dot(a: Any, b: Any) -> float:
@@ -487,7 +514,7 @@ def _long_dot(a: Any, b: Any) -> float:
 
 def _long_norm(v: Any) -> float:
     square = float(v.dot(v))
-    return math.sqrt(square) if _TINY < square < _HUGE else float(cast(Any, norm(v)[0]))
+    return math.sqrt(square) if _TINY < square < _HUGE else float(norm(v)[0])
 
 
 def _rows_dot(a: Any, b: Any) -> Any:

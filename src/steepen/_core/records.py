@@ -1,12 +1,12 @@
-"""What a run hands from one iteration to the next: where it is, how it came there, and the best it has seen."""
+"""What a run hands on from one iteration to the next: where it is, how it came there, the best so far."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from .arrays import Array, Mask, Rows, Scalar, Whole
+from .arrays import Array, Mask, MaybeArray, MaybeScalar, Rows, Scalar, Whole
 
 NAN = float("nan")
 
@@ -48,8 +48,8 @@ class Point:
     """A point, and what is known there; None is not evaluated yet."""
 
     x: Array
-    f: Scalar = None  # pyright: ignore[reportAssignmentType]
-    g: Array = None  # pyright: ignore[reportAssignmentType]
+    f: MaybeScalar = None
+    g: MaybeArray = None
     known: Mask = False
     """For which rows g has been evaluated."""
     size: Scalar = NAN
@@ -107,11 +107,11 @@ class Carry:
     on: Mask
     """Where the direction is followed, and not steepest descent."""
     memory: Any
+    ahead: Point
+    """The next point."""
     move: Move = field(default_factory=Move)
     idle: Whole = 0
     """How many steps f has not fallen for."""
-    ahead: Point = None  # pyright: ignore[reportAssignmentType]
-    """The next point."""
     spent: tuple[Whole, ...] = (0, 0, 0)
     """The values, gradients and products that had been evaluated when the point was reached."""
 
@@ -148,10 +148,10 @@ def each(function: Callable[[Any], Any], record: Any) -> Any:
     Best(x=array([1.]), f=0.0, k=0)
     """
     if isinstance(record, tuple):
-        parts = [each(function, part) for part in record]
-        return type(record)(*parts) if hasattr(record, "_fields") else tuple(parts)
+        parts = [each(function, part) for part in cast("tuple[Any, ...]", record)]
+        return cast(Any, record)._make(parts) if hasattr(cast(Any, record), "_fields") else tuple(parts)
     if isinstance(record, dict):
-        return {name: each(function, part) for name, part in record.items()}
+        return {name: each(function, part) for name, part in cast("dict[str, Any]", record).items()}
     if is_dataclass(record):
         return type(record)(*[each(function, getattr(record, part.name)) for part in fields(record)])
     return function(record) if getattr(record, "ndim", 0) else record

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from .arrays import Array, adopt, is_numpy, to_numpy
 from .kits import Kit
 
-KINDS: dict[str, Any] = {"Scalar": np.float64, "Whole": np.int64, "Mask": np.bool_, "int": np.int64}
+KINDS: dict[str, Any] = {
+    "Scalar": np.float64, "MaybeScalar": np.float64, "Whole": np.int64, "int": np.int64, "Mask": np.bool_,
+}  # fmt: skip
 """The dtype of what is annotated so in a record; an Array keeps its own."""
 
 NONE = np.empty(0)
@@ -39,7 +41,9 @@ def parts(record: Any) -> Iterator[tuple[str, str, Any]]:
     elif is_dataclass(record):
         yield from ((field.name, str(field.type), getattr(record, field.name)) for field in fields(record))
     else:
-        kinds = getattr(type(record), "__annotations__", {})  # of an empty tuple: none
+        kinds: dict[str, Any] = getattr(
+            type(cast(Any, record)), "__annotations__", {}
+        )  # of an empty tuple: none
         yield from ((name, kind.__forward_arg__, getattr(record, name)) for name, kind in kinds.items())
 
 
@@ -101,10 +105,10 @@ class Saved:
         require(rows is None or (np.diff(rows) > 0).all(), f"{name} is not in order")
         return rows
 
-    def value(self, name: str, kind: str, rows: int | None, like: Any = None, none: bool = False) -> Any:
+    def value(self, name: str, kind: str, rows: int | None, like: Any = None) -> Any:
         """Return a vector (or what has the shape of `like`), or what has one value a row or one for all."""
-        lead = () if rows is None else (rows,)
-        if kind == "Array":
+        lead, none = () if rows is None else (rows,), kind.startswith("Maybe")
+        if kind.endswith("Array"):
             like = self._like if like is None else like
             shape = (*lead, *like.shape[len(lead) :])
             value = self.take(name, to_numpy(like).dtype, shape, none=none)
@@ -112,17 +116,17 @@ class Saved:
         shapes = [lead] if name.endswith(EACH) else [(), lead]
         return self.take(name, KINDS[kind], *shapes, none=none)
 
-    def record(self, name: str, like: Any, rows: int | None, *none: str) -> Any:
-        """Return a record such as this one; the parts that are named may be None."""
+    def record(self, name: str, like: Any, rows: int | None) -> Any:
+        """Return a record such as this one."""
         if isinstance(like, dict):
             return self._free(name, cast("dict[str, Any]", like), rows)
         found: dict[str, Any] = {}
         for part, kind, value in parts(like):
             inner = f"{name}.{part}"
             if is_record(value):
-                found[part] = self.record(inner, value, rows, *none)
+                found[part] = self.record(inner, value, rows)
             else:
-                found[part] = self.value(inner, kind, rows, value, part in none)
+                found[part] = self.value(inner, kind, rows, value)
         return type(like)(**found) if found else like
 
     def _free(self, name: str, like: dict[str, Any], rows: int | None) -> dict[str, Any]:

@@ -12,13 +12,13 @@ import contextvars
 import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from array_api_compat import is_jax_array
 from numpy.typing import NDArray
 
-from .._core.arrays import Array, Mask, Rows, Scalar, adopt, is_numpy, namespace, to_numpy
+from .._core.arrays import Array, Mask, MaybeArray, Rows, Scalar, adopt, is_numpy, namespace, to_numpy
 from .._core.kits import Kit, Many
 from .._core.saved import Saved, require
 from .._core.space import Space
@@ -28,6 +28,9 @@ from .ledger import Cost, Ledger, OutOfTime
 from .probes import Probing
 
 Function = Callable[..., Any]
+
+Only: TypeAlias = Any
+"""The rows of a batch that an evaluation is for, as a mask; None for all."""
 
 DIFFERENCES = ("2-point", "3-point", "cs")
 AUTODIFF = ("jax", "torch")
@@ -43,10 +46,10 @@ class Memo:
 
     def __init__(self, kit: Kit):
         self._kit = kit
-        self.x: Array = None
+        self.x: MaybeArray = None
         self.value: Any = None
 
-    def put(self, x: Array, value: Any, only: Mask) -> None:
+    def put(self, x: Array, value: Any, only: Only) -> None:
         """Note what was evaluated at x, for the rows in `only`."""
         if self._kit.size is not None and only is not None and not only.all():
             unknown = x * float("nan")
@@ -185,7 +188,7 @@ class Oracle(Probing):
 
     # --- evaluations -----------------------------------------------------------------------------
 
-    def value(self, x: Array, only: Mask = None) -> Scalar:
+    def value(self, x: Array, only: Only = None) -> Scalar:
         """Evaluate f."""
         if self._plain:
             self.ledger.nfev += 1
@@ -201,11 +204,11 @@ class Oracle(Probing):
             self.memo.put(x, f, only)
         return f
 
-    def _value_at(self, x: Array, only: Mask) -> Scalar:
+    def _value_at(self, x: Array, only: Only) -> Scalar:
         self.ledger.charge(only, "nfev")
         return self._scalar(self._call(self._fun, only, x), only)
 
-    def grad(self, x: Array, only: Mask = None, *, spare: bool = False) -> Array:
+    def grad(self, x: Array, only: Only = None, *, spare: bool = False) -> Array:
         """Evaluate ∇f; `spare`: x is nobody else's and ∇f is used up at once, so neither is copied."""
         if self._plain:
             self.ledger.njev += 1
@@ -227,7 +230,7 @@ class Oracle(Probing):
             return g
         return self._kit.xp.where(self._space.fixed(g), g * float("nan"), g)
 
-    def hvp(self, x: Array, v: Array, g: Array, only: Mask = None) -> Array:
+    def hvp(self, x: Array, v: Array, g: Array, only: Only = None) -> Array:
         """Evaluate H·v at x, where ∇f is g."""
         if self._hvp is not None:
             self.ledger.charge(only, "nhvp")
@@ -241,7 +244,7 @@ class Oracle(Probing):
             return self._complex_step(x, v, g, only)
         return self._difference_of_gradients(x, v, g, only)
 
-    def _difference_of_gradients(self, x: Array, v: Array, g: Array, only: Mask) -> Array:
+    def _difference_of_gradients(self, x: Array, v: Array, g: Array, only: Only) -> Array:
         r = self.probe_length(x, v)
         return self._kit.times(self._kit.ratio(1.0, r), self.change(x, v, g, r, only))
 
@@ -250,7 +253,7 @@ class Oracle(Probing):
         """Whether the gradient comes from autodiff."""
         return self._look is not None
 
-    def refuse_cut_graph(self, x: Array, f: Scalar, only: Mask) -> None:
+    def refuse_cut_graph(self, x: Array, f: Scalar, only: Only) -> None:
         """Raise ValueError if f changes near x, where ∇f = 0, and autodiff has no way from f back to x."""
         kit, space = self._kit, self._space
         size = self.eps ** (1 / 3) * np.random.default_rng(0).uniform(1.0, 2.0, self._n)
@@ -277,7 +280,7 @@ class Oracle(Probing):
         """Whether the gradient is made of differences of float32 values."""
         return self._jac in ("2-point", "3-point") and self.eps > np.finfo(np.float64).eps and not self.wide
 
-    def hess(self, x: Array, g: Array, only: Mask = None) -> Array:
+    def hess(self, x: Array, g: Array, only: Only = None) -> Array:
         """Evaluate the Hessian, by n products where it was not given."""
         if self._hess is not None:
             matrix = self._given_hess(x, only)
@@ -292,7 +295,7 @@ class Oracle(Probing):
         matrix = self._kit.xp.stack(columns, axis=-1)
         return (matrix + self._kit.xp.moveaxis(matrix, -1, -2)) / 2
 
-    def _given_hess(self, x: Array, only: Mask) -> Any:
+    def _given_hess(self, x: Array, only: Only) -> Any:
         """Evaluate the Hessian that was given: an array, or in a single run what SciPy has for matrices."""
         missing = self._missing(self._hess_memo, x, only)
         if self._kit.any(missing):
@@ -314,15 +317,15 @@ class Oracle(Probing):
         self._hess_memo.keep(rows)
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint holds: the last value or gradient, and what was found out about H·v and f."""
+        """Return what a checkpoint holds: the last value or gradient, and what was found out about f."""
         source = np.array([str(self.hvp_source), str(self.verified), str(self.wide)], dtype=TEXT)
         return {"x": self.memo.x, "value": self.memo.value, "source": source}
 
     def load(self, saved: Saved, name: str) -> None:
         """Go on from a checkpoint."""
-        memo, kind = self.memo, "Array" if self._combined else "Scalar"
-        memo.x = saved.value(f"{name}.x", "Array", saved.live, none=True)
-        memo.value = saved.value(f"{name}.value", kind, saved.live, none=True)
+        memo, kind = self.memo, "MaybeArray" if self._combined else "MaybeScalar"
+        memo.x = saved.value(f"{name}.x", "MaybeArray", saved.live)
+        memo.value = saved.value(f"{name}.value", kind, saved.live)
         require((memo.x is None) == (memo.value is None), f"one of {name}.x and {name}.value is missing")
         source, verified, wide = map(str, saved.take(f"{name}.source", TEXT, (3,)))
         require(source in (self.hvp_source, "difference"), f"the source of H·v is {source!r}")
@@ -333,14 +336,14 @@ class Oracle(Probing):
 
     # --- how the user's functions are called -----------------------------------------------------
 
-    def _call(self, function: Any, only: Mask, *vectors: Array) -> Any:
+    def _call(self, function: Any, only: Only, *vectors: Array) -> Any:
         kit = self._kit
         if only is not None and kit.size is not None and not only.all():
             rows = np.flatnonzero(only)
             return function(*(kit.take(v, rows) for v in vectors))  # pyright: ignore
         return function(*(kit.copy(v) for v in vectors))
 
-    def _scalar(self, f: Any, only: Mask) -> Scalar:
+    def _scalar(self, f: Any, only: Only) -> Scalar:
         if self._kit.size is None:
             if type(f) is float:
                 return f
@@ -364,7 +367,7 @@ class Oracle(Probing):
             )
         return self._spread(np.array(array, dtype=np.float64), only)
 
-    def _vector(self, g: Any, only: Mask, name: str, tail: tuple[int, ...] = ()) -> Array:
+    def _vector(self, g: Any, only: Only, name: str, tail: tuple[int, ...] = ()) -> Array:
         rows = self._row_count(only)
         shape = (self._n, *tail) if rows is None else (rows, self._n, *tail)
         found = _array(g, name) if is_numpy(self._like) or not hasattr(g, "dtype") else g
@@ -377,15 +380,15 @@ class Oracle(Probing):
         return self._spread(self._kit.own(found), only)
 
     @staticmethod
-    def _rows_of(column: Any, only: Mask) -> Any:
+    def _rows_of(column: Any, only: Only) -> Any:
         return column if only is None or column.ndim == 1 else column[only]
 
-    def _row_count(self, only: Mask) -> int | None:
+    def _row_count(self, only: Only) -> int | None:
         if self._kit.size is None:
             return None
         return self.ledger.rows if only is None else int(only.sum())
 
-    def _spread(self, part: Array, only: Mask) -> Array:
+    def _spread(self, part: Array, only: Only) -> Array:
         if only is None or self._kit.size is None or only.all():
             return part
         assert isinstance(self._kit, Many)
@@ -393,21 +396,21 @@ class Oracle(Probing):
         pieces = [(np.flatnonzero(only), part), (np.flatnonzero(~only), rest)]
         return self._kit.merge(pieces)
 
-    def _know(self, x: Array, only: Mask) -> None:
+    def _know(self, x: Array, only: Only) -> None:
         """Have f and what comes with it in the memo for x."""
         missing = self._missing(self.memo, x, only)
         if self._kit.any(missing):
             self.value(x, None if self._kit.size is None else missing)
 
-    def _missing(self, memo: Memo, x: Array, only: Mask) -> Mask:
+    def _missing(self, memo: Memo, x: Array, only: Only) -> Mask:
         missing = self._kit.negate(memo.hits(x))
         return missing if only is None else missing & only
 
     # --- derivatives made of other calls ---------------------------------------------------------
 
-    def _difference_of_values(self, x: Array, only: Mask) -> Array:
+    def _difference_of_values(self, x: Array, only: Only) -> Array:
         """Gradient by the differences that SciPy knows by the same names."""
-        f: Scalar = None
+        f: Any = None
         if self.wide is None:
             self.decide(self._has_float64(x, only))
             if self.wide:
@@ -418,7 +421,7 @@ class Oracle(Probing):
         x = _widened(x) if self.wide else x
         return self._kit.own(self._differences(x, f, only, *self._lengths(x)))
 
-    def _has_float64(self, x: Array, only: Mask) -> bool:
+    def _has_float64(self, x: Array, only: Only) -> bool:
         """Find out whether `fun` computes in float64 if it is asked to.
 
         It may refuse such points, cast them to float32, or compute in float32 all the same. So a point that
@@ -451,7 +454,7 @@ class Oracle(Probing):
         return _taken(point, ahead), -_taken(point, -back)
 
     def _differences(
-        self, x: Array, f: Scalar, only: Mask, ahead: NDArray[np.float64], back: NDArray[np.float64]
+        self, x: Array, f: Scalar, only: Only, ahead: NDArray[np.float64], back: NDArray[np.float64]
     ) -> Any:
         """Return the quotients, 0 for a variable that bounds fix."""
         free, scheme = self._free, str(self._jac)
@@ -468,7 +471,7 @@ class Oracle(Probing):
         quotients[..., free] = values / (ahead + back)[..., free]
         return quotients
 
-    def error(self, x: Array, f: Scalar, g: Array, only: Mask = None) -> Array:
+    def error(self, x: Array, f: Scalar, g: Array, only: Only = None) -> Array:
         """Estimate the error of each difference in g: what another length changes, and the rounding of f."""
         point = to_numpy(x)
         ahead, back = self._lengths(x)
@@ -500,7 +503,7 @@ class Oracle(Probing):
             point = x + adopt(x, np.asarray(h)[..., None] * unit)
         return self._space.project(point)
 
-    def _values(self, points: Iterable[Array], only: Mask, count: int) -> Any:
+    def _values(self, points: Iterable[Array], only: Only, count: int) -> Any:
         """Evaluate f at the points of a difference; by the workers, if there are any, all are charged."""
         read = self._imaginary if self._jac == "cs" else self._scalar
         workers = self._how.workers
@@ -516,7 +519,7 @@ class Oracle(Probing):
             raise ValueError(f"workers: expected {count} values for {count} points, got {len(values)}")
         return np.array(values)
 
-    def _imaginary(self, f: Any, only: Mask) -> Any:
+    def _imaginary(self, f: Any, only: Only) -> Any:
         values: Any = np.asarray(f)
         if values.dtype.kind != "c":
             raise TypeError('jac="cs": fun must return complex values for complex x; it returned real ones')
@@ -525,7 +528,7 @@ class Oracle(Probing):
             raise TypeError(f"fun: expected {'a scalar' if rows is None else rows}, got {_describe(values)}")
         return self._spread(values.imag.reshape(() if rows is None else (rows,)), only)
 
-    def _complex_step(self, x: Array, v: Array, g: Array, only: Mask) -> Array:
+    def _complex_step(self, x: Array, v: Array, g: Array, only: Only) -> Array:
         """Evaluate H·v as Im ∇f(x + ihv)/h.
 
         A gradient may refuse complex points, or drop their imaginary part on the way. So the first product is
@@ -553,7 +556,7 @@ class Oracle(Probing):
             self.verified = bool(np.abs(product - other).max() <= rough * max(1e-6, np.abs(other).max()))
         if not self.verified:
             self.hvp_source = "difference"
-        return product if self.verified else other
+        return product if product is not None and self.verified else other
 
 
 def _mapped(workers: Map, function: Function, points: list[Array]) -> list[Any]:

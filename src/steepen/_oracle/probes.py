@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._core.arrays import Array, Mask, Scalar
+from .._core.arrays import Array, Scalar
 from .._core.kits import Kit
 from .._core.space import Everywhere, Space
 
@@ -22,7 +22,7 @@ class Probing:
         """Whether the gradient is exact at the run's precision, and no difference of values."""
         return True
 
-    def grad(self, x: Array, only: Mask | None = None, *, spare: bool = False) -> Any:
+    def grad(self, x: Array, only: Any = None, *, spare: bool = False) -> Any:
         """Evaluate ∇f; `spare`: x is nobody else's and ∇f is used up at once, so neither is copied."""
         raise NotImplementedError
 
@@ -34,7 +34,7 @@ class Probing:
         most = kit.num.maximum(kit.norm(x), 1.0)
         return kit.scalar(kit.num.sqrt(eps) * most / kit.pick(size > 0, size, 1.0))
 
-    def change(self, x: Array, v: Array, g: Array, r: Scalar, only: Mask | None = None) -> Array:
+    def change(self, x: Array, v: Array, g: Array, r: Scalar, only: Any = None) -> Array:
         """Evaluate r·H·v by the paper's difference ∇f(x + r·v) − ∇f(x)."""
         kit, space = self._kit, self._space
         point = kit.times(r, v)

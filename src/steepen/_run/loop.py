@@ -68,9 +68,8 @@ class Loop:
         memory = direction.start(self.kit, x0)
         # steepest descent is what every run falls back to: a run of it alone has nothing switched on
         best = Best(x0, self._everyone(inf))
-        self.carry = Carry(
-            0, Point(x0), best, self._everyone(not direction.steepest), memory, ahead=Point(x0)
-        )
+        on = self._everyone(not direction.steepest)
+        self.carry = Carry(0, Point(x0), best, on, memory, Point(x0))
         self._constant = step.constant
         self._iters = inf if self.ledger.budget.iters is None else self.ledger.budget.iters
         self._judged = bool(tolerances.f or tolerances.x)
@@ -189,8 +188,7 @@ class Loop:
             move.slope, move.length = slope, size if p is None else kit.norm(p)
             move.alpha, ahead.f, ahead.g, ahead.known, move.noise = self.step.choose(context, along)
         else:
-            ahead.f = ahead.g = None  # pyright: ignore[reportAttributeAccessIssue]
-            ahead.known = False
+            ahead.f, ahead.g, ahead.known = None, None, False
         to = kit.times(-move.alpha, g) if p is None else kit.times(move.alpha, p)
         to += x
         ahead.x = space.project(to)
@@ -309,11 +307,9 @@ class Loop:
                 self.ended.append(self._load_ended(saved, f"{name}.ended.{len(self.ended)}"))
             rows: list[Any] = [np.arange(size) if live is None else live, *(end.rows for end in self.ended)]
             require(np.array_equal(np.sort(np.concatenate(rows)), np.arange(size)), "rows are missing")
-        c.on, c.idle = (
-            saved.value(f"{name}.{part}", kind, saved.live)
-            for part, kind in (("on", "Mask"), ("idle", "Whole"))
-        )
-        c.point = saved.record(f"{name}.point", c.point, saved.live, "f", "g")
+        c.on = saved.value(f"{name}.on", "Mask", saved.live)
+        c.idle = saved.value(f"{name}.idle", "Whole", saved.live)
+        c.point = saved.record(f"{name}.point", c.point, saved.live)
         c.move = saved.record(f"{name}.move", c.move, saved.live)
         c.best = self._load_best(saved, f"{name}.best", saved.live)
         c.memory = saved.record(f"{name}.memory", c.memory, saved.live)
@@ -376,12 +372,12 @@ class Loop:
         if kit.size is None:
             self._close(c, None, code, counts, error)
             self._leave()
-        code = np.broadcast_to(code, self.ledger.rows)
-        rows, left = np.flatnonzero(code != RUNNING), np.flatnonzero(code == RUNNING)
+        codes: Any = np.broadcast_to(code, (self.ledger.rows or 0,))
+        rows, left = np.flatnonzero(codes != RUNNING), np.flatnonzero(codes == RUNNING)
         if not len(rows):
             return
         live = np.arange(kit.size) if context.rows is None else context.rows
-        whole = [np.broadcast_to(part, len(code))[rows] for part in (code, error, *counts)]
+        whole = [np.broadcast_to(part, len(codes))[rows] for part in (codes, error, *counts)]
         leaving = each(lambda a: kit.take(a, rows), c) if len(left) else c
         self._close(leaving, live[rows], whole[0], Counts(*whole[2:]), whole[1])
         if not len(left):

@@ -66,7 +66,7 @@ def result_of(loop: Loop) -> Result:
     )  # fmt: skip
 
 
-def _message(status: Status, error: float) -> str:
+def _message(status: Status, error: Any) -> str:
     """Say how a run ended, with the figure that belongs to it."""
     figure = f" Their error is about {error:.2g}." if status is Status.ROUGH_GRADIENT else ""
     return status.message + figure

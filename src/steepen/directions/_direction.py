@@ -35,9 +35,9 @@ class Direction:
 
     The guard looks at what is proposed: where ∇fᵀp < 0 does not hold, the run takes −∇f instead.
 
-    Directions are pure: they take a memory and return a new one, and branch on no value. Their lines then serve
-    a single run, a batch and a program that JAX traces. One with `propose(self, context, k, x, g, on, memory)`,
-    which returns p and λ and may change its memory, a dict, is understood as well.
+    Directions are pure: they take a memory and return a new one, and branch on no value. Their lines then
+    serve a single run, a batch and a program that JAX traces. One with `propose(self, context, k, x, g, on,
+    memory)`, which returns p and λ and may change its memory, a dict, is understood as well.
 
     Examples
     --------
@@ -119,24 +119,22 @@ class Mutable(Direction):
     def __init__(self, inner: Any):
         self.inner = inner
         self.name, self.penalised, self.unit = inner.name, inner.penalised, inner.unit
-        self.switch, self.cost, self.source, self.amounts = (
-            inner.switch,
-            inner.cost,
-            inner.source,
-            inner.amounts,
-        )
-        if type(inner).inverse is not Direction.inverse:
-            self.inverts, self.inverse = inner.inverts, inner.inverse
+        self.inverts, self.inverse = inner.inverts, inner.inverse
+        self.switch, self.cost, self.source = inner.switch, inner.cost, inner.source
+        self.amounts = inner.amounts
+
+    def _has(self, name: str) -> bool:
+        """Return whether the direction has its own form of a method."""
+        return getattr(self.inner.__class__, name) is not getattr(Direction, name)
 
     def prepare(self, total: int | None, rows: int | None) -> Direction:
         return Mutable(self.inner.prepare(total, rows))
 
     def start(self, kit: Kit, x: Array) -> Memory:
-        own = type(self.inner).start is not Direction.start
-        return dict(self.inner.start(x, kit)) if own else {}
+        return dict(self.inner.start(x, kit)) if self._has("start") else {}
 
     def learn(self, context: Context, point: Point, memory: Memory) -> Memory:
-        if type(self.inner).learn is not Direction.learn:
+        if self._has("learn"):
             self.inner.learn(context, point.x, point.f, point.g, memory)
         return memory
 
@@ -147,14 +145,12 @@ class Mutable(Direction):
         return Proposal(p, lam, memory)
 
     def recover(self, context: Context, point: Point, stuck: Mask, memory: Memory) -> tuple[Memory, Mask]:
-        if type(self.inner).recover is Direction.recover:
-            return memory, False
-        return memory, self.inner.recover(context, point.x, stuck, memory)
+        again = self._has("recover") and self.inner.recover(context, point.x, stuck, memory)
+        return memory, again
 
     def leave(self, context: Context, point: Point, still: Mask, memory: Memory) -> tuple[Memory, Mask]:
-        if type(self.inner).leave is Direction.leave:
-            return memory, False
-        return memory, self.inner.leave(context, point.x, point.g, still, memory)
+        leaving = self._has("leave") and self.inner.leave(context, point.x, point.g, still, memory)
+        return memory, leaving
 
 
 def pure(direction: Direction) -> Direction:

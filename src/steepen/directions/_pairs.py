@@ -4,10 +4,10 @@ BFGS over the pairs in the rows of S and Y, from the matrix γD with D diagonal,
 
     G·v = γDv + Sᵀw − γDYᵀu,   u = R⁻¹Sv,   w = R⁻ᵀ((diag R + γYDYᵀ)u − γYDv),
 
-R the part of SYᵀ in which s is no younger than y. R⁻¹ is kept, and gets a column with each pair, so everything is
-a product with a matrix. The places are a ring: the newest pair overwrites the oldest, whose row of R⁻¹ becomes
-zero, and nothing moves. R is triangular in the order of age alone, and no formula depends on the order of places.
-Places that are not in use hold zeros in R⁻¹ and change nothing.
+R the part of SYᵀ in which s is no younger than y. R⁻¹ is kept, and gets a column with each pair, so that all
+is products with matrices. The places are a ring: the newest pair overwrites the oldest, whose row of R⁻¹
+becomes zero, and nothing moves. In the order of age R is triangular; no formula depends on the order of
+places. Places that are not in use hold zeros in R⁻¹, and change nothing.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Pairs(NamedTuple):
     D: Array
     D_used: Array
     gamma: Scalar
-    count: Whole
+    count: Whole  # pyright: ignore[reportIncompatibleMethodOverride]  nobody counts in this tuple
     """How many pairs were taken in, also those that are forgotten."""
     age: Whole
     """How many of them since `D_used` was renewed."""
@@ -137,7 +137,7 @@ class Pairs(NamedTuple):
         return where(positive & (learnt > 0) & (learnt < np.inf), learnt, D)
 
     def _forgotten(self, kit: Kit, useful: Mask) -> Pairs:
-        """Forget the oldest pair where there is no place left: the inverse of a corner of R is that of R⁻¹."""
+        """Forget the oldest pair where no place is left: the inverse of a corner of R is a corner of R⁻¹."""
         full, place = useful & (self.count >= self.capacity), self.count % self.capacity
         if not kit.any(full):
             return self
@@ -147,7 +147,7 @@ class Pairs(NamedTuple):
     def _conjugated(
         self, kit: Kit, s: Array, y: Array, sy: Scalar, useful: Mask
     ) -> tuple[Pairs, Array, Array]:
-        """Return the pair without its parts along those that agree with it; let those go where nothing is left."""
+        """Return the pair without its parts along those that agree; let these go where nothing is left."""
         k = kit.used(self.count, self.capacity)
         if k == 0:
             return self, s, y
@@ -188,16 +188,16 @@ class Pairs(NamedTuple):
         age = self.age + useful
         renew = useful & ((held < FRESH) | (age > held))
         k = kit.used(pairs.count, capacity)
-        Y, YDY, D_used = pairs.Y[..., :k, :], self.YDY, self.D_used
+        Y, square, D_used = pairs.Y[..., :k, :], self.YDY, self.D_used
         if kit.any(renew):
             D_used = kit.where(renew, self.D, D_used)
-            square = kit.gram(Y * D_used[..., None, :], Y)
-            YDY = kit.fill(YDY, kit.where(renew, square, YDY[..., :k, :k]))
+            new = kit.gram(Y * D_used[..., None, :], Y)
+            square = kit.fill(square, kit.where(renew, new, square[..., :k, :k]))
         if not kit.all(renew):
             grown = kit.without(useful, renew)
             column = kit.fill(self.rho * 0, kit.dots(Y, D_used * y))
-            YDY = kit.put(_put_column(kit, YDY, place, column, grown), place, column, grown)
-        return pairs._replace(YDY=YDY, D_used=D_used, age=kit.pick(renew, 0, age))
+            square = kit.put(_put_column(kit, square, place, column, grown), place, column, grown)
+        return pairs._replace(YDY=square, D_used=D_used, age=kit.pick(renew, 0, age))
 
 
 def _put_column(kit: Kit, a: Array, place: Whole, column: Array, rows: Mask) -> Array:

@@ -130,10 +130,10 @@ class CGDAuto(Direction):
 
     def start(self, kit: Kit, x: Array) -> Learnt:
         """Return the memory of a new run: nothing is known until the first gradient."""
-        zero = kit.norm(x) * 0
+        zero, none = kit.norm(x) * 0, 0 if kit.size is None else np.zeros(kit.size, dtype=np.int64)
         return Learnt(
-            Pairs.start(kit, x, self._capacity(x)), 0, zero, x, zero, x, x, zero, zero, zero, zero, zero + 1, zero,
-            zero, zero, x * 0, zero, zero, zero,
+            Pairs.start(kit, x, self._capacity(x)), 0, zero, x, zero, x, x, zero, zero, zero, zero, zero + 1,
+            zero, none, none, x * 0, zero, zero, zero,
         )  # fmt: skip
 
     def learn(self, context: Context, point: Point, memory: Learnt) -> Learnt:
@@ -253,7 +253,7 @@ class CGDAuto(Direction):
                 T[..., i, j] = T[..., j, i] = np.where(todo, kit.dot(u, v), 0.0)
             values, vectors = np.linalg.eigh(T[..., : i + 1, : i + 1])
             down = todo & (values[..., 0] < -FLAT * np.abs(values).max(axis=-1))
-            best = sum(kit.times(vectors[..., j, 0], u) for j, u in enumerate(basis))
+            best: Any = sum(kit.times(vectors[..., j, 0], u) for j, u in enumerate(basis))
             found, way = found | down, kit.where(down, best, way)
         v = way
         v = kit.times(kit.pick(kit.dot(g, v) > 0, -1.0, 1.0), v)
