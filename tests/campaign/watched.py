@@ -78,9 +78,8 @@ class Watched:
 
 
 def _key(x: Array) -> bytes:
-    return x.astype(
-        complex
-    ).tobytes()  # float32 runs ask at float64 points too, and complex steps at complex ones
+    """Return what names a point; some are of float64 in a float32 run, some are complex, and −0 is 0."""
+    return (x.astype(complex) + 0.0).tobytes()
 
 
 class Own:

@@ -471,8 +471,8 @@ class Oracle(Probing):
         quotients[..., free] = values / (ahead + back)[..., free]
         return quotients
 
-    def error(self, x: Array, f: Scalar, g: Array, only: Only = None) -> Array:
-        """Estimate the error of each difference in g: what another length changes, and the rounding of f."""
+    def error(self, x: Array, f: Scalar, g: Array, noise: Scalar, only: Only = None) -> Array:
+        """Estimate the error of each difference in g: what another length changes, and the noise of f."""
         point = to_numpy(x)
         ahead, back = self._lengths(x)
         other = 0.5 * ahead  # always inside the box
@@ -485,8 +485,8 @@ class Oracle(Probing):
         length = np.where(ahead == 0, 1.0, ahead)  # 0 where a variable is fixed, and has no error
         ratio = other / length
         bias = np.abs(to_numpy(g) - again) / np.abs(1 - np.where(back == 0, ratio, ratio**2))
-        rounding = self.eps * np.abs(np.asarray(f))[..., None] / np.abs(length + back)
-        return self._kit.own(bias + rounding)
+        blur = np.asarray(np.maximum(self.eps * abs(f), noise))[..., None] / np.abs(length + back)
+        return self._kit.own(bias + blur)
 
     def _shifted(self, x: Array, i: int, h: Any) -> Array:
         """Return x with one variable moved, by a complex number or within the bounds."""

@@ -402,7 +402,7 @@ class Loop:
             code = self._unhidden(c, kit.pick(poor, Status.MAX_EVALUATIONS, code))
             if kit.any(told := kit.without(told, poor)):
                 x, g = c.point.x, c.point.g
-                error = kit.norm(self.space.free(x, g, oracle.error(x, c.point.f, g, told)))
+                error = kit.norm(self.space.free(x, g, oracle.error(x, c.point.f, g, c.move.noise, told)))
                 rough = kit.without(told, error <= self.tolerances.g)
                 code = kit.pick(rough, Status.ROUGH_GRADIENT, code)
         return code, error
