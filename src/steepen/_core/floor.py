@@ -80,10 +80,9 @@ def at_floor(
             before = square
             y = _unit(kit, kit.norm(metric * way), way)
             slope = size * kit.dot(left, y)
-            if deep == 0:
-                slope = slope + rough
-            else:  # more is left than the errors of the gradient and of a probe
-                slope = kit.pick((slope > rough) & (square > least), slope, 0.0)
+            # later ones count where more is left than the errors of the gradient and of a probe
+            clear = (slope > rough) & (square > least)
+            slope = slope + rough if deep == 0 else kit.pick(clear, slope, 0.0)
             mask = mask & context.affords(oracle.cost_probe)
             if not kit.any(mask & (slope > 0)):
                 break
