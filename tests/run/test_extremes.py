@@ -107,8 +107,8 @@ def test_a_row_that_diverges_leaves_the_others_to_their_xtol() -> None:
 
     def run(x0: Any) -> st.Result:
         return st.minimize(
-            lambda x: (np.clip(x, -1e100, 1e100) ** 2).sum(-1) / 1e200, x0, method="bfgs", step=1.0, xtol=1e-9,
-            jac=lambda x: np.where(abs(x) > 1e300, -x, x * 1e-3), budget=Budget(iters=5),
+            lambda x: (np.clip(x, -1e100, 1e100) ** 2).sum(-1) / 1e200, x0, method="bfgs", step=1.0,
+            xtol=1e-9, jac=lambda x: np.where(abs(x) > 1e300, -x, x * 1e-3), budget=Budget(iters=5),
         )  # fmt: skip
 
     together = run(starts)

@@ -42,7 +42,8 @@ def parts(record: Any) -> Iterator[tuple[str, str, Any]]:
         yield from ((field.name, str(field.type), getattr(record, field.name)) for field in fields(record))
     else:
         kinds: dict[str, Any] = getattr(cast(Any, record), "__annotations__", {})  # an empty tuple has none
-        yield from ((name, kind.__forward_arg__, getattr(record, name)) for name, kind in kinds.items())
+        for name, kind in kinds.items():
+            yield name, getattr(kind, "__forward_arg__", ""), getattr(record, name)
 
 
 def is_record(value: Any) -> bool:
@@ -104,7 +105,12 @@ class Saved:
         return rows
 
     def value(self, name: str, kind: str, rows: int | None, like: Any = None) -> Any:
-        """Return a vector (or what has the shape of `like`), or what has one value a row or one for all."""
+        """Return a vector (or what has the shape of `like`), or what has one value a row or one for all.
+
+        What has no kind that is known belongs to a direction of the user's own, and need only be numbers.
+        """
+        if kind.removeprefix("Maybe") not in ("Array", *KINDS):
+            return self._numbers(name, rows)
         lead, none = () if rows is None else (rows,), kind.startswith("Maybe")
         if kind.endswith("Array"):
             like = self._like if like is None else like
@@ -129,12 +135,13 @@ class Saved:
 
     def _free(self, name: str, like: dict[str, Any], rows: int | None) -> dict[str, Any]:
         """Return what a direction keeps in a dict: what it had at the start, and maybe more."""
-        found, memory = {key for key in self.arrays if key.startswith(f"{name}.")}, dict[str, Any]()
-        for key in sorted(found | {f"{name}.{part}" for part in like}):
-            value = self.pop(key)
-            require(value.dtype.kind in "biuf", f"{key} has dtype {value.dtype}")
-            require(value.ndim == 0 or rows in (None, len(value)), f"{key} has shape {value.shape}")
-            # scalars of a run live on the host, whatever library its vectors belong to
-            host = is_numpy(self._like) or value.ndim < self._like.ndim
-            memory[key.removeprefix(f"{name}.")] = value if host else adopt(self._like, value)
-        return memory
+        found = {key for key in self.arrays if key.startswith(f"{name}.")}
+        keys = sorted(found | {f"{name}.{part}" for part in like})
+        return {key.removeprefix(f"{name}."): self._numbers(key, rows) for key in keys}
+
+    def _numbers(self, name: str, rows: int | None) -> Any:
+        value = self.pop(name)
+        require(value.dtype.kind in "biuf", f"{name} has dtype {value.dtype}")
+        require(value.ndim == 0 or rows in (None, len(value)), f"{name} has shape {value.shape}")
+        # scalars of a run live on the host, whatever library its vectors belong to
+        return value if is_numpy(self._like) or value.ndim < self._like.ndim else adopt(self._like, value)
