@@ -25,7 +25,8 @@ LONGEST = 1e-3
 """Noise makes probes longer, up to this part of the size of x."""
 
 KINK = 3.0
-"""A curvature this many times that of a probe ten times as long is that of a kink."""
+"""A curvature this many times that of a probe ten times as long is that of a kink; with probes that noise has
+made longer, one this many times smaller shows that they are too long."""
 
 DEEP = 5
 """The most directions that are asked in each metric."""
@@ -68,7 +69,9 @@ def at_floor(
         certain = kit.xp.where(abs(g) > error, g, 0.0 * g)  # only these can be held by a bound
         rough = kit.norm(context.space.free(x, certain, error))
     rounding = context.eps * abs(f)
-    louder = kit.pick(noise > rounding, kit.num.sqrt(kit.ratio(noise, rounding)), 1.0)
+    loud = noise > rounding
+    longest = LONGEST / context.eps**0.5
+    stretch = kit.pick(loud, kit.num.minimum(kit.num.sqrt(kit.ratio(noise, rounding)), longest), 1.0)
     size = kit.norm(free)
     unit = _unit(kit, size, free)
     for metric in (1.0, _unit(kit, top, abs(x))):
@@ -87,8 +90,7 @@ def at_floor(
             if not kit.any(mask & (slope > 0)):
                 break
             v = metric * y
-            usual = oracle.probe_length(x, v)
-            r = kit.num.maximum(usual, kit.num.minimum(louder * usual, LONGEST * top))
+            r = stretch * oracle.probe_length(x, v)
             change = context.space.free(x, g, _change(context, x, g, v, r, mask))
             bend = kit.dot(v, change)
             step = kit.pick(slope > 0, kit.ratio(slope, bend), 0.0)
@@ -108,7 +110,7 @@ def at_floor(
                 if not kit.any(mask):
                     break
                 longer = kit.dot(v, _change(context, x, g, v, 10 * r, mask))
-                mask = mask & _within(bend, KINK * longer)
+                mask = kit.without(mask & _within(bend, KINK * longer), loud & (longer > KINK * bend))
             left = left - kit.times(kit.pick(slope > 0, kit.ratio(step, size), 0.0), metric * change)
     return mask, kit.without(mask, level | still)
 
