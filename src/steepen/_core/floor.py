@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from math import inf
 
-import numpy as np
-
-from .arrays import Array, Kit, Mask, Scalar
+from .arrays import Array, Mask, Scalar
+from .context import Context
+from .kits import Kit
 from .noise import noise_of
-
-if TYPE_CHECKING:
-    from ..directions._direction import Context
 
 FLOOR = 30.0
 """f is at its floor if nothing promises a fall of f, or a move of x, of more than this many roundings."""
@@ -44,7 +41,7 @@ def at_floor(
     noise: Scalar,
     mask: Mask,
 ) -> tuple[Mask, Mask]:
-    """Say for which of these rows nothing promises a fall of f, or a move of x, that would show.
+    """Return for which of these rows nothing promises a fall of f, or a move of x, that would show.
 
     The second mask says for which of them it is the noise of f, and not rounding, that would hide a fall.
 
@@ -59,19 +56,19 @@ def at_floor(
     low = part * abs(f)
     if not oracle.exact:  # the error of its gradient moves x by more, and hides more
         part = ROUGH * context.eps**0.5
-        low = np.maximum(low, SLIGHT * abs(f))
+        low = kit.num.maximum(low, SLIGHT * abs(f))
         mask = mask & context.affords(oracle.cost_error)
     top = kit.norm(x)
-    hushed = np.maximum(low, LOUD * noise)
+    hushed = kit.num.maximum(low, LOUD * noise)
     level, quiet, still = _within(promise, low), _within(promise, hushed), _within(length, part * top)
     mask = mask & (quiet | still)
-    free, rough = context.free(x, g, g), 0.0
+    free, rough = context.space.free(x, g, g), 0.0
     if not oracle.exact and kit.any(mask):  # a slope of its error may be there, unseen
-        error = oracle.error(x, f, g, noise, None if kit.size is None else mask)
+        error = oracle.error(x, f, g, noise, mask)
         certain = kit.xp.where(abs(g) > error, g, 0.0 * g)  # only these can be held by a bound
-        rough = kit.norm(context.free(x, certain, error))
+        rough = kit.norm(context.space.free(x, certain, error))
     rounding = context.eps * abs(f)
-    louder = kit.pick(noise > rounding, np.sqrt(kit.ratio(noise, rounding)), 1.0)
+    louder = kit.pick(noise > rounding, kit.num.sqrt(kit.ratio(noise, rounding)), 1.0)
     size = kit.norm(free)
     unit = _unit(kit, size, free)
     for metric in (1.0, _unit(kit, top, abs(x))):
@@ -91,8 +88,8 @@ def at_floor(
                 break
             v = metric * y
             usual = oracle.probe_length(x, v)
-            r = np.maximum(usual, np.minimum(louder * usual, LONGEST * top))
-            change = context.free(x, g, _change(context, x, g, v, r, mask))
+            r = kit.num.maximum(usual, kit.num.minimum(louder * usual, LONGEST * top))
+            change = context.space.free(x, g, _change(context, x, g, v, r, mask))
             bend = kit.dot(v, change)
             step = kit.pick(slope > 0, kit.ratio(slope, bend), 0.0)
             to, fall = to + kit.times(step, y), fall + 0.5 * slope * step
@@ -103,7 +100,7 @@ def at_floor(
             if deep == 0 and kit.any(doubt := kit.without(mask & quiet, level | still)):
                 # the noise may have been another where it was measured
                 here = noise_of(context, x, f, g, kit.times(-step, v), doubt)
-                hushed = np.maximum(low, LOUD * np.minimum(noise, here))
+                hushed = kit.num.maximum(low, LOUD * kit.num.minimum(noise, here))
                 quiet = quiet & _within(fall, hushed)
             mask = mask & ((bend > kit.ratio(rough, r)) | (slope == 0)) & (quiet | still)
             if deep == 0:
@@ -121,13 +118,11 @@ def _unit(kit: Kit, size: Scalar, v: Array) -> Array:
 
 
 def _within(value: Scalar, limit: Scalar) -> Mask:
-    """Say whether a value is no more than a limit, both being numbers: never by inf ≤ inf, nor by NaN."""
-    return (value <= limit) & (limit < np.inf)
+    """Return whether a value is no more than a limit, both being numbers: never by inf ≤ inf, nor by NaN."""
+    return (value <= limit) & (limit < inf)
 
 
 def _change(context: Context, x: Array, g: Array, v: Array, r: Scalar, mask: Mask) -> Array:
     """Return H·v, by a difference of length r."""
     kit = context.kit
-    return kit.scaled(
-        kit.ratio(1.0, r), context.oracle.change(x, v, g, r, None if kit.size is None else mask)
-    )
+    return kit.scaled(kit.ratio(1.0, r), context.oracle.change(x, v, g, r, mask))
