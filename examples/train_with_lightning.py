@@ -1,4 +1,4 @@
-"""Train a LightningModule: return CGD from `configure_optimizers`, and ask it for the part of the batch.
+"""Train a LightningModule: CGD is asked for the part of the batch, and told the loss of the validation.
 
 Run it with `python examples/train_with_lightning.py`.
 """
@@ -26,8 +26,14 @@ class Digits(lightning.LightningModule):
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
         """Give the loss. This runs twice in a penalised step: what it counts or logs, it does twice."""
-        x, y = self.cgd.part(batch)  # an eighth of it in the first of these passes
+        x, y = self.cgd.part(batch)  # a sixteenth of it in the first of these passes
         return nn.functional.cross_entropy(self.net(x), y)
+
+    def validation_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:
+        """Tell CGD the loss on held-out images, which sets the strength of the penalty."""
+        x, y = batch
+        if not self.trainer.sanity_checking:
+            self.cgd.report(nn.functional.cross_entropy(self.net(x), y))
 
     def optimizer_step(
         self, epoch: int, batch_idx: int, optimizer: Any, optimizer_closure: Any = None
@@ -44,7 +50,7 @@ class Digits(lightning.LightningModule):
         if self.trainer.accumulate_grad_batches != 1:  # the closure of a step has the last batch alone
             raise ValueError("accumulate_grad_batches: expected 1, as the second pass needs the whole batch")
         base = torch.optim.SGD(self.parameters(), lr=0.1, momentum=0.9)
-        self.cgd = CGD(base, rho=0.1, share=1 / 8, max_norm=1.0, model=self)
+        self.cgd = CGD(base, steps=self.steps, max_norm=1.0, model=self)
         scheduler = torch.optim.lr_scheduler.OneCycleLR(self.cgd, max_lr=0.2, total_steps=self.steps)
         return {"optimizer": self.cgd, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
@@ -54,12 +60,13 @@ def main(epochs: int = 8) -> float:
     torch.manual_seed(0)
     pixels, digits = load_digits(return_X_y=True)
     x, y = torch.tensor(pixels, dtype=torch.float32) / 16, torch.tensor(digits)
-    loader = DataLoader(TensorDataset(x[:1500], y[:1500]), batch_size=64, shuffle=True)
+    loader = DataLoader(TensorDataset(x[:1300], y[:1300]), batch_size=64, shuffle=True)
+    validation = DataLoader(TensorDataset(x[1300:1500], y[1300:1500]), batch_size=200)
 
     model = Digits(epochs * len(loader))
     quiet = {"logger": False, "enable_checkpointing": False, "enable_model_summary": False}
     trainer = lightning.Trainer(max_epochs=epochs, accelerator="cpu", **quiet)
-    trainer.fit(model, loader)
+    trainer.fit(model, loader, validation)
 
     model.eval()
     with torch.no_grad():

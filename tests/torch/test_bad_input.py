@@ -88,7 +88,7 @@ def test_complex_parameters(dtype: torch.dtype) -> None:
 def test_a_base_refused_is_left_as_it_was() -> None:
     base = sgd()
     groups = copy.deepcopy(base.param_groups)
-    for options in ({"lam": "x"}, {"lam": 0.1, "rho": -1.0}, {"lam": 0.1, "phase": "early"}, {}):
+    for options in ({"lam": "x"}, {"lam": 0.1, "rho": -1.0}, {"lam": 0.1, "phase": "early"}, {"share": 1.0}):
         with pytest.raises((TypeError, ValueError)):
             CGD(base, **options)
     assert base.param_groups[0].keys() == groups[0].keys()
@@ -164,7 +164,7 @@ def test_a_wrong_schedule_is_named_once() -> None:
 
 
 def test_values_that_do_not_go_together() -> None:
-    refused(ValueError, "lam", "not both")
+    refused(ValueError, "lam", "not both", rho=0.1)
     refused(ValueError, "lam", "not both", lam=0.1, nu=0.5)
     refused(ValueError, "rho", "already set by r", lam=0.1, r=0.1, rho=0.1)
     refused(ValueError, "probe", "already set by rho", lam=0.1, rho=0.1, probe=0.1)

@@ -472,6 +472,43 @@ def fsdp_share(rank: int) -> None:
             close(flat(model), flat(one), 1e-9)
 
 
+def reported(model: nn.Module, opt: CGD, held_out: float, *data: Tensor) -> list[bool]:
+    """Train with a report after every third step, and say which steps were penalised."""
+    active: list[bool] = []
+    for k in range(30):
+        active.append(opt.active)
+        opt.step_on(lambda x, y: square(model, x, y), *data)
+        if k % 3 == 2:
+            opt.report(held_out * (1 - k / 25))  # on, and off in the end
+    return active
+
+
+@check
+def the_rule_on_both_ranks(rank: int) -> None:
+    """Each tells its own losses; all act on the mean, as one process on the joined batch does."""
+    joined = [t[[0, 1, 4, 5, 2, 3, 6, 7]] for t in batch()]  # its first half are both ranks' shares
+    one = net()
+    expected = reported(one, opt := CGD(sgd(one), share=0.5, model=one), 1.0, *joined)
+    assert 5 < sum(expected) < 25
+    for wrap in (DDP, sharded):
+        model = wrap(net())
+        mine = CGD(sgd(model), share=0.5, model=model if wrap is DDP else None)
+        assert reported(model, mine, 0.5 + rank, *half(rank)) == expected
+        close(flat(model), flat(one), 1e-6)
+        close(mine.rise.double(), opt.rise.double(), 1e-4)
+
+
+@check
+def the_rule_where_ranks_probe_along_their_own(rank: int) -> None:
+    model = DDP(net())
+    opt = CGD(sgd(model), share=0.5, perturbation="local", model=model)
+    active = reported(model, opt, 0.5 + rank, *half(rank))
+    assert 5 < sum(active) < 25
+    alike(flat(model))
+    alike(opt.rise)
+    alike(torch.tensor(active))
+
+
 @check
 def momentum_of_both_ranks(rank: int) -> None:
     """In the plain loop; the weights that FSDP gathers are those that were moved."""

@@ -260,6 +260,7 @@ class TestLightning:
         with pytest.raises(RuntimeError, match="accumulat"):
             fit(1, {"accumulate_grad_batches": 2})
 
+    @pytest.mark.filterwarnings("ignore:You defined a `validation_step`")
     def test_accumulation_is_refused_by_the_example(self, lightning: Any) -> None:
         quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
         quiet["enable_checkpointing"] = False

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.amp import GradScaler
 from torch.optim import SGD, AdamW, Optimizer
 
-from steepen.torch import ASAM, CGD, MSAM, SAM
+from steepen.torch import ASAM, CGD, MSAM, SAM, ByGap, Sharpness, sharpness
 
 try:
     import pytest
@@ -320,6 +320,79 @@ def test_a_share_on_the_device_equals_the_step_written_out() -> None:
                         p.grad = s
                 base.step()
             torch.testing.assert_close(state(net), state(plain), rtol=1e-4, atol=1e-5)
+
+
+def test_the_rule_never_waits_for_the_device_nor_does_a_report_or_the_gauge() -> None:
+    for form in ("closure", "step_on", "loop"):
+        for gauge in (True, False):
+            net, (x, y) = Net(), kept(1)
+            rule = ByGap(every=2 if gauge else 100)
+            read = lambda net=net, x=x, y=y: (net(x) - y).square().mean() + 1  # noqa: E731
+            opt = CGD(BASES["sgd"](net.parameters()), strength=rule, gauge=read, share=0.25, model=net)
+            one = torch.ones((), device=DEVICE)
+            opt.report(1.0, 0.5)
+            opt._steering.saw(one)  # a closure of `parts` returns no loss
+            for _ in range(4):
+                parts(net, opt, form)
+            with no_waits():
+                for k in range(8):
+                    if not gauge:
+                        opt.report(2 * one if k % 2 else 2.0, one if k % 3 else None)
+                    assert opt.active
+                    parts(net, opt, form)
+
+
+def test_the_rule_on_the_device_equals_that_on_the_cpu() -> None:
+    runs: list[tuple[list[bool], list[Tensor], float]] = []
+    for device in ("cpu", DEVICE):
+        net = Net(drop=0.0).to(device)
+        opt = CGD(SGD(net.parameters(), lr=0.05, momentum=0.9), share=0.25, steps=60, model=net)
+        active: list[bool] = []
+        for k in range(60):
+            x, y = (one.to(device) for one in kept(k % 4))
+            active.append(opt.active)
+            opt.step_on(lambda x, y, net=net: (net(x) - y).square().mean(), x, y)
+            if k % 7 == 6:
+                opt.report(1.5 if k < 45 else 0.0)
+        runs.append((active, [one.cpu() for one in state(net)], opt.rise.item()))
+    (here, mine, rise), (there, theirs, other) = runs
+    assert here == there
+    assert 20 < sum(here) < 55
+    torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-4)
+    assert abs(rise - other) < 1e-3 * abs(rise)
+
+
+def test_sharpness_on_the_device_equals_that_on_the_cpu() -> None:
+    found: list[Sharpness] = []
+    for device in ("cpu", DEVICE):
+        net = Net(drop=0.0).to(device).eval()
+        found.append(sharpness(net, nn.MSELoss(), [kept(0), kept(1)], tol=1e-4))  # it moves the batches
+    one, two = found
+    assert abs(one.largest - two.largest) < 1e-3 * one.largest
+    assert abs(one.trace - two.trace) < 3 * (one.trace_error + two.trace_error)  # of other random numbers
+    assert abs(one.rise - two.rise) < 1e-3 * one.rise
+
+
+def test_sharpness_of_attention_and_of_recurrent_layers_on_the_device() -> None:
+    class Both(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.lstm, self.attend = (
+                nn.LSTM(4, 8, batch_first=True),
+                nn.MultiheadAttention(8, 2, batch_first=True),
+            )
+
+        def forward(self, x: Tensor) -> Tensor:
+            hidden, _ = self.lstm(x)
+            return self.attend(hidden, hidden, hidden, need_weights=False)[0]
+
+    x, y = torch.randn(2, 16, 5, 8, generator=torch.Generator().manual_seed(0))
+    one, two = (
+        sharpness(Both().to(device).eval(), nn.MSELoss(), (x[..., :4], y), tol=1e-4)
+        for device in ("cpu", DEVICE)
+    )
+    assert abs(one.largest - two.largest) < 1e-3 * one.largest
 
 
 def test_a_momentum_probe_on_the_device_equals_the_step_written_out() -> None:

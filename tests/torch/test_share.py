@@ -342,7 +342,7 @@ def test_diagnostics_tell_what_is_known() -> None:
         ({"rho": 0.1, "share": "1/16"}, "share"),
         ({"rho": 0.1, "nu": 0.5, "share": 0.5}, "nu"),
         ({"lam": 0.1, "r": 0.1, "share": 0.5}, "lam"),
-        ({"share": 0.5}, "lam"),
+        ({"lam": 0.1, "rho": 0.1, "share": 0.5}, "lam"),
         ({"rho": 0.1, "share": 0.5, "on_guard": "fallback"}, "on_guard"),
         ({"lam": 0.1, "share": 0.5, "mode": "exact"}, "share"),
         ({"rho": 0.1, "probe": Probe(share=0.5)}, "rho"),

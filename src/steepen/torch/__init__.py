@@ -20,10 +20,12 @@ from .._tools.optional import load
 
 load("torch", "steepen.torch", extra="torch")
 
+from ._auto import ByGap  # noqa: E402
 from ._family import PROBE, Probe  # noqa: E402
 from ._numbers import Diagnostics  # noqa: E402
 from ._optimizer import CGD  # noqa: E402
 from ._presets import ASAM, EGR, FGR, GNP, MSAM, SAM, USAM, WSAM  # noqa: E402
+from ._sharpness import Sharpness, sharpness  # noqa: E402
 from ._when import When  # noqa: E402
 
 __all__ = [
@@ -37,7 +39,10 @@ __all__ = [
     "SAM",
     "USAM",
     "WSAM",
+    "ByGap",
     "Diagnostics",
     "Probe",
+    "Sharpness",
     "When",
+    "sharpness",
 ]

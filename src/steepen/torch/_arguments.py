@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
 import torch
@@ -12,13 +12,15 @@ from torch.optim import LBFGS, Optimizer
 
 from .._tools.check import number
 from ..schedules import ScheduleLike
+from ._auto import SHARE, START, ByGap
 from ._family import Perturbation, Probe
 from ._replay import Which
 from ._when import Phase, When
 
-__all__ = ["Flat", "Mode", "check", "sort"]
+__all__ = ["Flat", "Mode", "Strength", "check", "rule_of", "sort"]
 
 Mode: TypeAlias = Literal["difference", "exact"]
+Strength: TypeAlias = Literal["auto"] | ByGap | None
 
 
 class Flat(TypedDict, total=False):
@@ -50,7 +52,30 @@ _ELSEWHERE = {  # what others call it
 }
 
 
-def sort(probe: Any, when: When | None, flat: dict[str, Any], *, exact: bool) -> tuple[Probe, When]:
+def rule_of(strength: object, gauge: object, probe: object, given: dict[str, Any]) -> ByGap | None:
+    """Return the rule that sets the strength, which is the default; None where a strength is given."""
+    named = [name for name in ("lam", "nu", "r", "rho") if given.get(name) is not None]
+    open_ = isinstance(probe, Probe) and not probe.lengths and probe.along == "gradient"
+    if probe is not None and not open_:
+        named.append("probe")
+    if given["mode"] == "exact":
+        named.append("mode")
+    if not (strength is None or strength == "auto" or isinstance(strength, ByGap)):
+        raise TypeError(
+            f"strength: expected 'auto' or a ByGap, got {strength!r}; a number is lam=, rho= or probe="
+        )
+    if strength is not None and named:
+        raise ValueError(f"{named[0]}: strength={strength!r} sets the probe by itself; give one of them")
+    if gauge is not None and named:
+        raise ValueError(f"gauge: it is read where strength='auto', and here {named[0]}= is given")
+    if gauge is not None and not callable(gauge):
+        raise TypeError(f"gauge: expected a callable that returns the loss on held-out data, got {gauge!r}")
+    return None if named else strength if isinstance(strength, ByGap) else ByGap()
+
+
+def sort(
+    probe: Any, when: When | None, flat: dict[str, Any], *, exact: bool, auto: bool
+) -> tuple[Probe, When]:
     """Make a `Probe` and a `When` of what was given one by one."""
     for name in flat:
         if name not in Flat.__annotations__:
@@ -75,7 +100,13 @@ def sort(probe: Any, when: When | None, flat: dict[str, Any], *, exact: bool) ->
         places["relative"] = probe
     if exact:
         places = {"probe_max": None} | places
+    if auto:
+        places = {"share": SHARE} | places | {"relative": START}
     where = probe if isinstance(probe, Probe) else Probe(**places)
+    if auto and isinstance(probe, Probe):
+        where = replace(probe, relative=START)
+    if auto and where.kind != "share":
+        raise ValueError("share: strength='auto' takes the probe from a part of the batch; expected below 1")
     return where, When(**times) if when is None else when
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ._auto import Steering
 from ._family import PROBE, Family, Probe
 from ._guard import Guard
 from ._launch import Launch
@@ -36,7 +37,14 @@ class Difference:
     """Moves the weights to the probe and back, and forms d."""
 
     def __init__(
-        self, probe: Probe, family: Family, guard: Guard, replay: Replay, passes: Passes, ranks: Any
+        self,
+        probe: Probe,
+        family: Family,
+        guard: Guard,
+        replay: Replay,
+        passes: Passes,
+        ranks: Any,
+        steering: Steering | None,
     ) -> None:
         self.to = probe
         self.family = family
@@ -44,6 +52,7 @@ class Difference:
         self.replay = replay
         self.passes = passes
         self.ranks = ranks  # that each probe along their own gradient, if any
+        self.steering = steering
         self.stage = Stage.READY
         self.along_g = True  # or the probe of the last step was along a g that is weighted
         self._plan: Plan | None = None
@@ -83,6 +92,8 @@ class Difference:
             refuse_sparse(found)
             plan = self._prepare(params, weights, etas)
         self._dial(self.family.numbers(optimizer.k, max(strengths, key=abs), self._accurate(plan)))
+        if self.steering is not None:
+            self.steering.dial(optimizer.k)
         grads = plan.parts(found)
         self.scaler = scaler
         scale = scale_of(scaler, plan.device) if kind == "share" and scaler is not None else None
@@ -211,6 +222,8 @@ class Difference:
         self.along_g = plan.along_g
         self._dialled: tuple[float, ...] = (0.0,) * 4
         self.guard.start(plan.device)
+        if self.steering is not None:
+            self.steering.start(plan.device)
         self.passes.watch(params)
         if not self.replay.shared:
             self.replay.look()
@@ -237,8 +250,8 @@ class Difference:
         n = self._common(plan.norm_of(grads) if self.to.alone else plan.norm("held"), scale)
         length = self._common(plan.adapted(grads), scale) if plan.adapts else n
         x = plan.norm("kept") if self.family.needs_x else None
-        asked = (numbers.length, numbers.least, numbers.limit, numbers.weight)
-        c, nu = self.family.weights(*asked, length, x)
+        asked = numbers.length if self.steering is None else numbers.length * self.steering.gain
+        c, nu = self.family.weights(asked, numbers.least, numbers.limit, numbers.weight, length, x)
         if self.to.kind == "momentum":
             c = -c  # the way the momentum is going
         # where the gradient is not finite, or the guard has ended all this, the pass stays where it is
@@ -255,9 +268,14 @@ class Difference:
         norm = norm if scale is None else norm / scale
         if self.ranks is None:
             return norm
-        square = norm * norm
-        _dist.all_reduce(square, group=self.ranks)
-        return (square / _dist.get_world_size(self.ranks)).sqrt()
+        return self._mean_of(norm * norm).sqrt()
+
+    def _mean_of(self, value: Tensor) -> Tensor:
+        """Return the mean of a number over the ranks that each probe along their own gradient."""
+        if self.ranks is None:
+            return value
+        _dist.all_reduce(value, group=self.ranks)
+        return value / _dist.get_world_size(self.ranks)
 
     def _to_direction(self, plan: Plan, plus: list[list[Tensor]], scale: Tensor | None) -> None:
         """Work on fixed places only, for a graph: the plan's and the numbers'."""
@@ -283,37 +301,43 @@ class Difference:
 
     def _judged(self, plan: Plan) -> list[Tensor]:
         """Return the gradients at x + s, where the guard is to look at them."""
-        if self.guard.on_guard == "off":
+        if not self._looks:
             return []
         return [aligned(p) if p.grad is not None else _zeros(p) for p in plan.params]
 
+    @property
+    def _looks(self) -> bool:
+        """Whether ⟨g, d⟩ or ⟨s, d⟩ is asked for, where g⁺ is d."""
+        return self.guard.on_guard != "off" or self.steering is not None
+
     def _put_back(self, plan: Plan) -> None:
-        """Where g⁺ is d: put the weights back, and let the guard look at ⟨g, d⟩ on the way.
+        """Where g⁺ is d: put the weights back; on the way the guard looks at ⟨g, d⟩, the steering at ⟨s, d⟩.
 
         Fixed places only, as above. What is left of g is s = x⁺ − x, which takes the place of the weights
-        for as long as it is looked at: with a = ‖d‖/‖s‖ the cosine is ‖a·s + d‖²/(2‖d‖²) − 1.
+        for as long as it is looked at: with a = ‖s‖/‖d‖ the cosine is ‖s + a·d‖²/(2‖s‖²) − 1.
         """
         numbers = self.numbers
         nan = torch.full_like(numbers.n, torch.nan)
         along, after = nan, nan
-        if self.guard.on_guard != "off":
+        if self._looks:
             grads = plan.parts([p.grad for p in plan.params])  # pyright: ignore
             after = plan.norm_of(grads)
             for bucket in plan.buckets:
-                for x, old in zip(bucket.x, bucket.views, strict=True):
-                    x.sub_(old)
+                bucket.add(torch.full_like(after, -1), bucket.views)
             s = plan.norm_of([bucket.x for bucket in plan.buckets])
             for bucket, tensors in zip(plan.buckets, grads, strict=True):
-                for x, d in zip(bucket.x, tensors, strict=True):
-                    x.mul_((after / s).to(x.dtype)).add_(d)
+                bucket.add(s / after, tensors)
             both = plan.norm_of([bucket.x for bucket in plan.buckets])
-            cosine = torch.where(s > 0, both * both / (2 * after * after) - 1, 1.0)
+            cosine = torch.where(s > 0, both * both / (2 * s * s) - 1, 1.0)
             if self.scaler is not None:
                 after = after / scale_of(self.scaler, plan.device)
             along = numbers.n * (after * cosine * numbers.c.sign() - numbers.n)
-            self.guard.judge(numbers.n, numbers.nu, along, after)
-        else:
+            if self.steering is not None:  # to second order f(x + s) − f(x), up to half of ⟨s, ∇f(x)⟩
+                self.steering.steer(self._mean_of(torch.where(s > 0, after * s * cosine / 2, torch.nan)))
+        if self.guard.on_guard == "off":
             self.guard.pass_by(numbers.n)
+        else:
+            self.guard.judge(numbers.n, numbers.nu, along, after)
         plan.put_back()
         numbers.write(along=along, after=after)
         numbers.tell()

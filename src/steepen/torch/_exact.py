@@ -11,7 +11,7 @@ from torch import Tensor
 from ._guard import Guard
 from ._passes import find, refuse_sparse, scale_of, unscale
 
-__all__ = ["curve"]
+__all__ = ["curvature", "curve"]
 
 
 def curve(
@@ -34,16 +34,7 @@ def curve(
         p.grad = g  # nor is there a cycle any more from p to its graph and back
     unscale(scaler, optimizer)
     along = [g * weight for g, weight in zip(gradients, weights, strict=True)]
-    pairs = [(graph, v) for graph, v in zip(graphs, along, strict=True) if graph.requires_grad]
-    with torch.enable_grad():
-        products = torch.autograd.grad(
-            [graph for graph, _ in pairs],
-            params,
-            [v for _, v in pairs],
-            allow_unused=True,
-            materialize_grads=True,
-        )
-    curved = [product.detach() for product in products]
+    curved = curvature(graphs, params, along)
     if scaler is not None:
         curved = [u / scale_of(scaler, u.device) for u in curved]
     wide = torch.float64 if any(p.dtype == torch.float64 for p in params) else torch.float32
@@ -61,3 +52,19 @@ def curve(
     for g, u in zip(gradients, curved, strict=True):
         g.copy_(torch.where(skip > 0, g, g + (nu * u).to(g.dtype)))
     return torch.stack((n, torch.ones_like(n), nu, inner, after)), all(weight == 1 for weight in weights)
+
+
+def curvature(graphs: Sequence[Tensor], params: Sequence[Tensor], along: Sequence[Tensor]) -> list[Tensor]:
+    """Return H·v from gradients that carry their graph; of a parameter that f is linear in there is none."""
+    pairs = [(graph, v) for graph, v in zip(graphs, along, strict=True) if graph.requires_grad]
+    if not pairs:
+        return [torch.zeros_like(p) for p in params]
+    with torch.enable_grad():
+        found = torch.autograd.grad(
+            [graph for graph, _ in pairs],
+            params,
+            [v for _, v in pairs],
+            allow_unused=True,
+            materialize_grads=True,
+        )
+    return [product.detach() for product in found]

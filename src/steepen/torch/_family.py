@@ -15,7 +15,7 @@ from torch import Tensor
 from .._tools.check import number
 from ..schedules import ByCurvature, Constant, Schedule, ScheduleLike, as_schedule
 
-__all__ = ["PROBE", "Along", "Family", "Perturbation", "Probe"]
+__all__ = ["PROBE", "Along", "Family", "Perturbation", "Probe", "schedule_of"]
 
 PROBE: dict[torch.dtype, float] = {
     torch.float64: 1e-6,
@@ -150,7 +150,7 @@ class Family:
             number("nu_max", nu_max, "a positive number, or None for no limit", above=0)
         given = {"lam": lam, "nu": nu, "r": None, "rho": None, "probe": None, **lengths}
         known = {
-            name: None if value is None else _schedule(name, value, steps) for name, value in given.items()
+            name: None if value is None else schedule_of(name, value, steps) for name, value in given.items()
         }
         key = "lam" if lam is not None else next(iter(lengths), "nu")
         most = probe.probe_max or math.inf
@@ -221,7 +221,8 @@ class Family:
         return self.probe_max < math.inf or by_x
 
 
-def _schedule(name: str, value: ScheduleLike, steps: int | None) -> Schedule:
+def schedule_of(name: str, value: ScheduleLike, steps: int | None) -> Schedule:
+    """Return a schedule of what was given, which must cover so many steps, where that is known."""
     if not callable(value):
         if name not in ("lam", "nu"):  # these may be negative: descend f − |λ|‖∇f‖²
             number(name, value, "a positive number or a schedule", above=0)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from .._tools.check import whole
+from ._launch import Word
 
 __all__ = ["Guard", "OnGuard"]
 
@@ -28,7 +29,7 @@ class Guard:
         self.counts: Tensor | None = None  # penalised steps, trips
         self._fine = self._trip = torch.empty(0)  # (a step, no trip) and (a step, a trip)
         self._row: Any = None  # trips in a row, and whether they were too many
-        self._words: deque[tuple[Any, Tensor]] = deque()
+        self._words: deque[Word] = deque()
 
     def start(self, device: torch.device) -> None:
         """Make room for the counts on the device, once."""
@@ -75,10 +76,7 @@ class Guard:
         if not over.is_cuda:
             self.stopped = bool(over)
         elif not torch.cuda.is_current_stream_capturing():
-            word, event = torch.zeros((), pin_memory=True), torch.cuda.Event()
-            word.copy_(over, non_blocking=True)
-            event.record(torch.cuda.current_stream(over.device))
-            self._words.append((event, word))
+            self._words.append(Word(over))
 
     def poll(self) -> bool:
         """Say whether the penalty has ended: two steps late on a GPU, where asking sooner would be a wait.
@@ -87,9 +85,7 @@ class Guard:
         hears of it at the same step.
         """
         while len(self._words) > 1 and not self.stopped and not torch.cuda.is_current_stream_capturing():
-            event, word = self._words.popleft()
-            event.synchronize()
-            self.stopped = bool(word)
+            self.stopped = bool(self._words.popleft().read())
         return self.stopped
 
     def __getstate__(self) -> dict[str, Any]:

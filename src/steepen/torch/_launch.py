@@ -1,4 +1,4 @@
-"""Many small kernels in one launch: a CUDA graph of arithmetic whose tensors stay where they are."""
+"""Many small kernels in one launch, a CUDA graph of them; and a number that comes back without a wait."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["Launch"]
+__all__ = ["Launch", "Word"]
 
 _log = logging.getLogger("steepen")
 _MOST = 8  # graphs kept, the latest: from step to step the allocator hands out few different addresses
@@ -68,3 +68,23 @@ def _capture(function: Callable[[], object], pool: Any) -> torch.cuda.CUDAGraph:
             captured.capture_end()
     torch.cuda.current_stream().wait_stream(stream)
     return captured
+
+
+class Word:
+    """A number on its way from the device to the host; to read it a step or two later is no wait."""
+
+    def __init__(self, number: Tensor) -> None:
+        self._event: Any = None
+        if not number.is_cuda:
+            self._number = number.clone()
+            return
+        self._number = torch.zeros((), dtype=number.dtype, pin_memory=True)
+        self._number.copy_(number, non_blocking=True)
+        self._event = torch.cuda.Event()
+        self._event.record(torch.cuda.current_stream(number.device))
+
+    def read(self) -> float:
+        """Return the number."""
+        if self._event is not None:
+            self._event.synchronize()
+        return float(self._number)

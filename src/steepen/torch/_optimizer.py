@@ -3,46 +3,39 @@
 from __future__ import annotations
 
 import math
-import warnings
-import weakref
-from collections.abc import Callable
-from contextlib import nullcontext
-from typing import Any, Literal, TypeAlias, Unpack, cast
+from typing import Any, Literal, Unpack, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 
 from .._tools.check import number
 from ..schedules import Constant, ScheduleLike
-from ._arguments import Flat, Mode, check, sort
+from ._arguments import Flat, Mode, Strength, check, rule_of, sort
+from ._auto import START, Gauge, Steering, is_loss, judging, ranks_of
 from ._difference import Difference, Stage
-from ._exact import curve
 from ._family import Family, Probe
 from ._guard import Guard, OnGuard
 from ._numbers import Diagnostics, diagnose
-from ._passes import Passes, momentum, refuse_unscaled, unscale
-from ._private import hooks, step_with_hooks
-from ._replay import Listener, Replay, Which
-from ._share import first_of
+from ._passes import Passes
+from ._replay import Replay, Which
+from ._steps import Steps
 from ._when import When
-from ._wrapper import Wrapper
 
 __all__ = ["CGD"]
 
 _COMMON = "_steepen_common"  # set on a base: the values that its groups have from us
+_SILENT = 2000  # steps without a report, after which there is a warning
 _KEYS = ("lam", "nu", "r", "rho", "probe")
 _GONE = {  # what others have
     "first_step": "probe(), after the first backward pass",
     "second_step": "step(), after the second backward pass; then zero_grad()",
     "base_optimizer": "base",
 }
-Closure: TypeAlias = Callable[[], Any]
 
 
-class CGD(Wrapper):
+class CGD(Steps):
     """Steps of any optimizer of `torch.optim`, on the landscape f + λ‖∇f‖².
 
     A penalised step takes two gradients: g at the weights x, g⁺ at x + s with s = c·g. The base optimizer is
@@ -53,6 +46,12 @@ class CGD(Wrapper):
     ----------
     base : torch.optim.Optimizer
         The optimizer to take the steps, such as `SGD` or `AdamW`, of any implementation (foreach, fused).
+    strength : "auto" or ByGap
+        Let the probe, from a sixteenth of the batch, raise the loss by a part of the generalisation gap: the
+        default where none of `lam`, `nu`, `r`, `rho` and `probe` is given. It needs a `gauge` or `report`.
+    gauge : callable
+        Returns the mean loss on held-out data. It is called after every hundredth step, without gradients
+        and with `model` in eval mode.
     lam : number, schedule or callable of the step
         λ. Below zero it rewards a large gradient; a parameter group may have its own `"lam"`.
     nu : number, schedule or callable
@@ -116,6 +115,8 @@ class CGD(Wrapper):
         base: Optimizer,
         lam: ScheduleLike | None = None,
         *,
+        strength: Strength = None,
+        gauge: Gauge | None = None,
         nu: ScheduleLike | None = None,
         nu_max: float | None = 1.0,
         probe: Probe | ScheduleLike | Literal["momentum"] | None = None,
@@ -129,7 +130,11 @@ class CGD(Wrapper):
         **flat: Unpack[Flat],
     ) -> None:
         self.exact = mode == "exact"
-        self.to, self.when = sort(probe, when, cast(dict[str, Any], flat), exact=self.exact)
+        given = {**flat, "lam": lam, "nu": nu, "mode": mode}
+        rule = rule_of(strength, gauge, probe, given)
+        self.to, self.when = sort(
+            probe, when, cast(dict[str, Any], flat), exact=self.exact, auto=rule is not None
+        )
         self.kind = "exact" if self.exact else self.to.kind
         on_guard = on_guard or ("off" if self.to.alone else "fallback")
         check(base, lam, nu, self.to, mode, on_guard, max_norm, model, replay)
@@ -138,7 +143,7 @@ class CGD(Wrapper):
             None if steps is None else int(min(self.when.end, steps)),
             self.to,
             lam=lam,
-            nu=nu,
+            nu=nu if rule is None else 1.0,
             nu_max=None if self.exact else nu_max,
         )
         # the groups' own values; Adadelta, for one, has a rho already
@@ -154,11 +159,12 @@ class CGD(Wrapper):
         self._passes = Passes()
         self._replay = Replay(model, replay, shared=self.kind == "share")
         ranks = None if self._local is None else self._local.process_group
-        self._difference = Difference(self.to, self.family, self.guard, self._replay, self._passes, ranks)
-        self._heard: list[Any] = []  # what removes the hooks on the network
-        self._told: set[str] = set()  # what was warned of
-        self._asked = False  # the closure has asked for its part of the batch
-        self._seen: tuple[Tensor, bool] | None = None
+        most = (self.to.probe_max or math.inf) / START
+        self._steering = None if rule is None else Steering(rule, gauge, steps, most)
+        self._difference = Difference(
+            self.to, self.family, self.guard, self._replay, self._passes, ranks, self._steering
+        )
+        self._heard, self._told, self._asked, self._seen = [], set(), False, None
         super().__init__(base)
         common = getattr(self.family, self.family.key)
         ours = {self.key: common(0) if isinstance(common, Constant) else None, self.eta_key: self.to.eta}
@@ -178,30 +184,6 @@ class CGD(Wrapper):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._listen()
-
-    def _listen(self) -> None:
-        """Have the parameters tell of gradients, and the network of forward passes."""
-        self._ignore()
-        self._passes.watch(list(self._params()))
-        if self.model is None or self.exact or (self.kind == "difference" and not self._replay.which):
-            return
-        model: Any = self.model
-        handles = [
-            model.register_forward_pre_hook(Listener(self._forward), prepend=True)
-        ]  # before FSDP's own
-        if self.kind == "momentum":
-            handles.append(model.register_state_dict_pre_hook(Listener(self.restore)))
-        for handle in handles:
-            remove = weakref.finalize(self, handle.remove)
-            remove.atexit = False
-            self._heard.append(remove)
-
-    def _ignore(self) -> None:
-        """Listen no more, since no step is penalised from here on."""
-        for remove in self._heard:
-            remove()
-        self._heard.clear()
-        self._passes.ignore()
 
     # -- groups and state -------------------------------------------------------------------------------
 
@@ -255,15 +237,20 @@ class CGD(Wrapper):
         super().zero_grad(set_to_none)
 
     def _kind(self) -> dict[str, Any]:
-        return {"base": type(self.base).__name__, "key": self.family.key, "exact": self.exact}
+        key = self.family.key if self._steering is None else "auto"
+        return {"base": type(self.base).__name__, "key": key, "exact": self.exact}
 
     def _save(self) -> dict[str, Any]:
         common = getattr(self.base, _COMMON, {}).get(self.key)
-        return {"k": self.k, "common": common, **self.guard.state_dict()}
+        steering = {} if self._steering is None else self._steering.state_dict()
+        return {"k": self.k, "common": common, **self.guard.state_dict(), **steering}
 
     def _load(self, own: dict[str, Any]) -> None:
         self.k = int(own["k"])
         self.guard.load_state_dict(own, self._device())
+        if self._steering is not None:
+            self._steering.start(self._device())
+            self._steering.load_state_dict(own)
         self._difference.free()
         self._listen()
         if not isinstance(getattr(self.family, self.family.key), Constant):
@@ -277,311 +264,69 @@ class CGD(Wrapper):
             raise RuntimeError("load_state_dict() between probe() and step(): call restore() first")
         super().load_state_dict(state_dict)
 
-    # -- the step ---------------------------------------------------------------------------------------
+    # -- the gap ----------------------------------------------------------------------------------------
 
-    @property
-    def active(self) -> bool:
-        """Whether the next step is penalised."""
-        return (
-            self.when.covers(self.k)
-            and self.family.reaches(self.k)
-            and not self.guard.poll()
-            and any(self._strengths())
-            and (self.kind != "momentum" or self._has_momentum())
-        )
+    def _steer(self, steering: Steering, loss: object) -> None:
+        """Take note of the loss, and read the gauge when it is time."""
+        steering.start(self._device())
+        steering.saw(loss)
+        if steering.gauge is not None and self.k % steering.rule.every == 0:
+            with judging(self.model):
+                held_out = steering.gauge()
+            self.report(held_out)
+        if self.k == _SILENT and not steering.told:
+            self._warn(
+                f"strength='auto' has heard of no loss on held-out data in {_SILENT} steps, and the base "
+                "goes on alone: give gauge=, or call report()",
+                7,
+            )
 
-    def _strengths(self) -> list[float]:
-        """Return λ, or what stands for it, of each group at this step."""
-        own: list[Any] = [group.get(self.key) for group in self.param_groups]
-        for one in own:
-            if one is not None and not (isinstance(one, int | float) and math.isfinite(one)):
-                raise ValueError(f"{self.key}: expected a finite number for the group, got {one!r}")
-        return [self.family.strength(self.k) if one is None else one for one in own]
+    def report(self, held_out: Any, training: Any = None) -> None:
+        """Tell the loss on held-out data, between two steps; `strength="auto"` sets the probe by it.
 
-    def _has_momentum(self) -> bool:
-        if any(momentum(self.state, p) is not None for p in self._params()):
-            return True
-        if self.state:
-            raise ValueError(f"base: probe='momentum' finds no momentum buffer in {type(self.base).__name__}")
-        return False  # before the first step
-
-    @property
-    def share(self) -> float:
-        """The part of the batch that the next pass is to use: that of the probe, or 1."""
-        self._asked = True
-        first = self._difference.stage in (Stage.READY, Stage.FIRST)
-        return self.to.share if self.kind == "share" and first and self.active else 1.0
-
-    def part(self, batch: Any) -> Any:
-        """Return the part of a batch that the next pass is to use: its first examples, or all of them.
+        It takes two steps to be heard. With several processes each must call it, with a loss of its own or
+        with the same; the mean counts.
 
         Parameters
         ----------
-        batch : tensor, tuple, list or dict of tensors, or of these
-            Of n examples, max(1, round(share·n)) are taken, along the first axis of every tensor.
-
-        Examples
-        --------
-        >>> p = torch.nn.Parameter(torch.ones(2))
-        >>> opt = CGD(torch.optim.SGD([p], lr=0.1), rho=0.05, share=1 / 4)
-        >>> opt.part((torch.arange(8), {"y": torch.arange(8)}))
-        (tensor([0, 1]), {'y': tensor([0, 1])})
-        """
-        share = self.share
-        return batch if share == 1 else first_of(batch, share)
-
-    def step(self, closure: Closure | None = None, *, scaler: Any = None) -> Any:  # pyright: ignore
-        """Take one step, and return the loss of the first pass.
-
-        Parameters
-        ----------
-        closure : callable
-            Clears the gradients, computes the loss of one batch (with `share`, of its `part`), calls
-            `backward` and returns the loss. It is called twice in a penalised step, at other weights; all it
-            does must be repeatable. Without one, the gradients are those of a `probe()` and a second pass.
-        scaler : torch.amp.GradScaler, optional
-            The scaler whose scale the losses carry; it takes the step, and `update` is left to the caller.
-        """
-        if hooks(self, "step_pre") or hooks(self, "step_post"):
-            return self._hooked_step(closure, scaler=scaler)
-        return self._step(closure, scaler=scaler)
-
-    step.hooked = True  # pyright: ignore  # for torch: no wrapper, whose record costs more than all of the above
-
-    def step_on(self, loss_of: Callable[..., Tensor], *batch: Any, scaler: Any = None) -> Tensor:
-        """Take one step on a batch: clear, cut it, go forwards and backwards, as often as is needed.
-
-        Parameters
-        ----------
-        loss_of : callable
-            Returns the mean loss of a batch, or of a part of one.
-        *batch
-            What it is called with; with `share`, cut as `part` does.
-        scaler : torch.amp.GradScaler, optional
-            As for `step`; the loss is scaled here.
+        held_out : number or tensor
+            The mean loss on data that is not trained on, with `model` in eval mode.
+        training : number or tensor, optional
+            The mean loss on training data; by default a running mean of what closures, or `step_on`, have
+            returned. Loops without a closure must give it.
 
         Examples
         --------
         >>> model = torch.nn.Linear(2, 1)
-        >>> opt = CGD(torch.optim.SGD(model.parameters(), lr=0.1), rho=0.05, share=1 / 4, model=model)
-        >>> loss = opt.step_on(lambda x: model(x).square().mean(), torch.ones(8, 2))
+        >>> opt = CGD(torch.optim.SGD(model.parameters(), lr=0.1), model=model)
+        >>> loss = opt.step_on(lambda x: model(x).square().mean(), torch.ones(32, 2))
+        >>> opt.report(loss + 0.3)
         """
-
-        def closure() -> Tensor:
-            self.zero_grad()
-            loss = loss_of(*self.part(batch))
-            scaled: Any = loss if scaler is None else scaler.scale(loss)
-            scaled.backward(create_graph=self.exact and self.active)
-            return loss
-
-        return self.step(closure, scaler=scaler)
-
-    @torch.no_grad()
-    def _step(self, closure: Closure | None = None, *, scaler: Any = None) -> Any:
-        stage, loss = self._difference.stage, None
-        if stage is Stage.READY and closure is None and self._makes_room():
-            return self.base.step()
-        active = stage is not Stage.READY or self.active
-        if not active:
-            self._pause(closure)
-            if closure is not None and scaler is None and self.max_norm is None:
-                loss = self.base.step(closure)
-                self._done()
-                return loss
-        if closure is not None:
-            if stage is not Stage.READY:
-                if self.kind != "momentum":
-                    raise RuntimeError("step(closure) after probe(): the second gradient is due, then step()")
-                self.restore()
-            loss = self._both(closure, scaler) if active else self._call(closure, Stage.READY)
-        elif stage is not Stage.READY:
-            self._refuse_other(scaler)
-            self._finish()
-        elif active and self.exact:
-            self._curve(scaler)
-        elif active:
-            late = "before the pass" if self.kind == "momentum" else "after backward(), then backward() again"
-            raise RuntimeError(
-                f"step() needs a gradient at x + s here: pass a closure, or call probe() {late}"
+        if self._steering is None:
+            raise RuntimeError(f"report() with {self.key}=: only strength='auto' makes use of it")
+        if self._difference.moved:
+            raise RuntimeError("report() between probe() and step(): call it after the step")
+        for name, value in (("held_out", held_out), ("training", training)):
+            if not (is_loss(value) or (name == "training" and value is None)):
+                raise TypeError(f"{name}: expected a mean loss, one number; got {value!r}")
+        if training is None and not self._steering.saw_loss:
+            raise ValueError(
+                "training: expected the mean loss on training data, as no closure has returned one"
             )
-        self._take(scaler, unscaled=active and self.kind in ("difference", "exact"))
-        self._done()
-        return loss
-
-    _hooked_step = step_with_hooks(_step)
-
-    def _makes_room(self) -> bool:
-        """Whether this is torch.distributed.checkpoint: it has a base make its state by an empty step."""
-        rates = [group.get("lr") for group in self.param_groups]
-        return not self.state and not self._passes.count and all(lr is not None and lr == 0 for lr in rates)
-
-    def _pause(self, closure: Closure | None) -> None:
-        """Prepare a step that is not penalised."""
-        if not self.when.pauses(self.k):
-            self._difference.free()
-        if self.k >= self.when.end:
-            self._ignore()
-        if self.k >= self.family.length and self.when.covers(self.k):
-            self._warn(f"a schedule has ended at step {int(self.family.length)}: the base goes on alone", 6)
-        if closure is not None:
-            self._passes.before_closure(self._params())  # a closure need not clear, on or off
-
-    def _warn(self, text: str, level: int) -> None:
-        if text not in self._told:
-            self._told.add(text)
-            warnings.warn(text, stacklevel=level)
-
-    def probe(self, *, scaler: Any = None) -> bool:
-        """Move the weights to x + s, for loops that cannot pass a closure; then a second pass, then `step()`.
-
-        A probe along the momentum comes before the only pass; with `model` it is made by itself.
-
-        Parameters
-        ----------
-        scaler : torch.amp.GradScaler, optional
-            The scaler whose scale the losses carry.
-
-        Returns
-        -------
-        bool
-            Whether a second pass is wanted: False while the penalty is off, and nothing is moved.
-        """
-        if self.exact:
-            raise RuntimeError("probe() in the exact mode: call backward(create_graph=True), then step()")
-        if self._local is not None:
-            raise RuntimeError(
-                "probe() with perturbation='local': pass step() a closure, whose first pass is kept local"
-            )
-        if self._difference.moved and self.kind == "momentum":
-            return True
-        if not self._difference.moved and not self.active:
-            return False
-        self._probe(scaler, closure=False)
-        return True
-
-    @torch.no_grad()
-    def _probe(self, scaler: Any, *, closure: bool) -> None:
-        if self.model is None and self.kind != "momentum":
-            self._warn(
-                "CGD was not given the network, model=...: buffers such as the statistics of BatchNorm count "
-                "both passes, and a loop without a closure has other dropout masks in the second",
-                8 if closure else 5,
-            )
-        self._difference.probe(self, self._strengths(), scaler, closure=closure)
-
-    def restore(self) -> None:
-        """Put the weights back to where they were before `probe()`, bit for bit, and the first gradient too.
-
-        With `share` that gradient was not kept, and is gone.
-        """
-        self._difference.restore()
-
-    def _forward(self) -> None:
-        """Hear that the network is about to run; the passes of a closure are known without."""
-        stage, learns = self._difference.stage, torch.is_grad_enabled()
-        if stage in (Stage.FIRST, Stage.SECOND):
-            return
-        if self.kind == "momentum":
-            if not (learns and cast(nn.Module, self.model).training):
-                self.restore()
-            elif stage is Stage.READY and self.active:
-                self._probe(None, closure=False)
-        elif learns and (stage is Stage.PROBED or self.active):
-            self._replay.forward(self._device())
-
-    def _both(self, closure: Closure, scaler: Any) -> Any:
-        """Run the passes of a penalised step; d is then in the place of the gradient."""
-        params = list(self._params())
-        self._passes.before_closure(params)
-        if self.kind == "momentum":
-            self._probe(scaler, closure=True)
-            try:
-                loss = self._call(closure, Stage.SECOND)
-                self._finish()
-            finally:
-                self.restore()
-            return loss
-        if not self.exact:
-            self._replay.first(self._device())
-        self._asked = False
-        with nullcontext() if self._local is None else self._local.no_sync():
-            loss = self._call(closure, Stage.FIRST)
-        self._passes.refuse_old(params)
-        if all(p.grad is None for p in params):
-            return loss  # nothing went backwards: as with the base, nothing happens
-        if self.kind == "share" and not self._asked:
-            raise RuntimeError("share: the closure must ask for its part of the batch: opt.part(batch)")
-        if self.exact:
-            self._curve(scaler)
-            return loss
-        try:
-            self._probe(scaler, closure=True)
-            again = self._call(closure, Stage.SECOND)
-            if isinstance(loss, Tensor) and loss.grad_fn is not None and again is loss:
-                raise RuntimeError(
-                    "the second pass has gone backwards through the graph of the first: let the closure "
-                    "compute its loss anew"
-                )
-            self._finish()
-        except BaseException:
-            self.restore()
-            self._passes.taken(params)  # the next step may drop it
-            raise
-        return loss
-
-    def _call(self, closure: Closure, stage: Stage) -> Any:
-        before, self._difference.stage = self._difference.stage, stage
-        try:
-            with torch.enable_grad(), warnings.catch_warnings() if self.exact else nullcontext():
-                if self.exact:  # torch warns of a cycle, which we break
-                    warnings.filterwarnings("ignore", "Using backward\\(\\) with create_graph=True")
-                return closure()
-        finally:
-            self._difference.stage = before
-
-    def _finish(self) -> None:
-        self._difference.finish(list(self._params()))
-        self._seen = self._difference.numbers.told, self._difference.along_g
-
-    def _curve(self, scaler: Any) -> None:
-        self._passes.refuse_old(self._params())
-        self._seen = curve(self.param_groups, self._strengths(), self.guard, scaler, self)
+        self._steering.start(self._device())
+        ranks = ranks_of(self.model, next(self._params()))
+        with torch.no_grad():
+            self._steering.report(held_out, training, self.k, ranks)
 
     @property
-    def _step_supports_amp_scaling(self) -> bool:
-        """For torch: after a probe, let a `GradScaler` call `step` whatever the gradients are."""
-        return self._difference.moved and self.kind != "momentum"
+    def gap(self) -> float:
+        """The generalisation gap as `strength="auto"` has heard of it; NaN before a report, or without."""
+        return math.nan if self._steering is None else self._steering.gap
 
-    def _refuse_other(self, scaler: Any) -> None:
-        """Refuse a scaler at the second gradient that was not there at the first, or calls us itself."""
-        if self.kind == "momentum":
-            return
-        calls = "found_inf" in self.__dict__
-        for name in ("found_inf", "grad_scale"):
-            self.__dict__.pop(name, None)
-        if calls or scaler is not self._difference.scaler:
-            self.restore()
-            raise RuntimeError(
-                "a GradScaler belongs to both halves of a step: probe(scaler=scaler), then "
-                "step(scaler=scaler), which calls scaler.step() itself"
-            )
-
-    def _done(self) -> None:
-        torch.clear_autocast_cache()  # it holds the weights before the step
-        self._passes.taken(self._params())
-        self._replay.forget()
-        self.k += 1
-
-    def _take(self, scaler: Any, *, unscaled: bool) -> None:
-        refuse_unscaled(scaler, self)
-        if self.max_norm is not None:
-            if not unscaled:
-                unscale(scaler, self)
-            clip_grad_norm_(self._params(), self.max_norm, foreach=True)
-        if scaler is None:
-            self.base.step()
-        else:
-            scaler.step(self.base)
+    @property
+    def rise(self) -> Tensor:
+        """How much the probe raises the loss, a running mean on the device; NaN before, or without, a gap."""
+        return torch.tensor(math.nan) if self._steering is None else self._steering.rise.clone()
 
     # -- what was seen ----------------------------------------------------------------------------------
 
@@ -594,8 +339,10 @@ class CGD(Wrapper):
         return diagnose(told, self.guard.counts, self.param_groups[0].get("lr"), self.kind, along_g=along_g)
 
     def log(self, writer: Any, step: int | None = None, prefix: str = "cgd/") -> None:
-        """Write the diagnostics to TensorBoard, or to anything else with `add_scalar`."""
+        """Write the diagnostics, and `gap` and `rise`, to TensorBoard or anything else with `add_scalar`."""
         seen = self.diagnostics
-        if seen is not None:
-            for name, value in seen.read().items():
-                writer.add_scalar(prefix + name, value, self.k if step is None else step)
+        told = {} if seen is None else seen.read()
+        if self._steering is not None:
+            told |= {"gap": self.gap, "rise": float(self.rise)}
+        for name, value in told.items():
+            writer.add_scalar(prefix + name, value, self.k if step is None else step)

@@ -33,21 +33,30 @@ class Bucket:
         self.held, self.g = _room(self.x) if copies == 2 else (self.kept[:0], [])
         self.dense = [is_dense(x) for x in self.x]  # else a strided view of something
 
+    def add(self, c: Tensor, ys: Sequence[Tensor], skip: Tensor | None = None) -> None:
+        """Add c·y to the parameters; nothing where `skip` is 1."""
+        fits = [
+            dense and x.stride() == y.stride() and x.dtype == y.dtype  # to be fused
+            for dense, x, y in zip(self.dense, self.x, ys, strict=True)
+        ]
+        if any(fits):
+            add_(list(compress(self.x, fits)), c, list(compress(ys, fits)), skip)
+        for x, y in compress(zip(self.x, ys, strict=True), [not fit for fit in fits]):
+            # one at a time: no further copy of all the parameters
+            wide = torch.promote_types(x.dtype, torch.float32)
+            new = x.to(wide) + c * y.to(wide)
+            x.copy_(new if skip is None else torch.where(skip > 0, x.to(wide), new))
+
     def move(self, c: Tensor, grads: list[Tensor], skip: Tensor) -> None:
         """Move the parameters to x + s: s = c·g, or c·T²g with ASAM's T = |x| + η; nowhere if `skip` is 1."""
         c = c if self.weight == 1.0 else c * self.weight
-        fits = [
-            self.eta is None and dense and x.stride() == g.stride() and x.dtype == g.dtype  # to be fused
-            for dense, x, g in zip(self.dense, self.x, grads, strict=True)
-        ]
-        if any(fits):
-            add_(list(compress(self.x, fits)), c, list(compress(grads, fits)), skip)
-        for x, old, g in compress(zip(self.x, self.views, grads, strict=True), [not fit for fit in fits]):
-            # one at a time: no further copy of all the parameters
+        if self.eta is None:
+            self.add(c, grads, skip)
+            return
+        for x, g in zip(self.x, grads, strict=True):
             wide = torch.promote_types(x.dtype, torch.float32)
-            before, along = old.to(wide), g.to(wide)
-            if self.eta is not None:
-                along = before.abs().add_(self.eta).square_().mul_(along)
+            before = x.to(wide)
+            along = before.abs().add_(self.eta).square_().mul_(g.to(wide))
             x.copy_(torch.where(skip > 0, before, before + c * along))
 
 

@@ -19,7 +19,7 @@ from torch.nn.parameter import is_lazy
 
 from ._private import copy_
 
-__all__ = ["Listener", "Replay", "Which"]
+__all__ = ["Buffers", "Listener", "Replay", "Which", "sources"]
 
 _compiler: Any = torch.compiler  # without types
 _MOST = 4096  # forwards of one pass
@@ -57,7 +57,7 @@ class Replay:
     def __init__(self, model: nn.Module | None, which: Which, *, shared: bool) -> None:
         self.which = which  # torch's random numbers, or "all": Python's and NumPy's too
         self.shared = shared  # the first pass is over a share of the batch
-        self._buffers = _Buffers(model)
+        self._buffers = Buffers(model)
         self.forget()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class Replay:
         if self.shared and not self._marks:
             self._buffers.keep()
         if self.which and not self._sources:
-            self._sources = _sources(device, self.which)
+            self._sources = sources(device, self.which)
         if len(self._marks) == _MOST:  # forwards that no step comes of
             self._marks.clear()
         self._marks.append([get() for _, get in self._sources])
@@ -120,7 +120,7 @@ class Replay:
             put(state)
 
 
-class _Buffers:
+class Buffers:
     """All buffers of a network, with room for a copy of each."""
 
     def __init__(self, model: nn.Module | None) -> None:
@@ -132,10 +132,12 @@ class _Buffers:
         return {"model": self.model, "_places": None, "_kept": []}
 
     def look(self) -> None:
+        """Find them anew."""
         self._places, self._kept = None, []
 
     @torch.no_grad()
     def keep(self) -> None:
+        """Copy them."""
         if self._places is None:
             modules: Any = () if self.model is None else self.model.modules()
             names = [(m._buffers, name) for m in modules for name in m._buffers]
@@ -153,6 +155,7 @@ class _Buffers:
 
     @torch.no_grad()
     def put_back(self) -> None:
+        """Give them the values of the copies."""
         if not self._kept:
             return
         for d, name, original in self._owners:
@@ -162,7 +165,8 @@ class _Buffers:
             copy_(originals, copies)
 
 
-def _sources(device: torch.device, which: bool | str) -> list[Source]:
+def sources(device: torch.device, which: bool | str) -> list[Source]:
+    """Return what puts and gets the state of each generator that a pass on the device may draw from."""
     cpu = torch.default_generator
     found: list[Source] = [(cpu.set_state, cpu.get_state)]
     if device.type == "cuda":

@@ -80,15 +80,15 @@ class Wrapper(Optimizer):
         groups: list[dict[str, Any]] = state_dict.get("param_groups", [])
         entry = groups[0].get("cgd") if groups else None
         own = cast(dict[str, Any], entry if isinstance(entry, dict) else {})
+        for name, value in self._kind().items():
+            if name in own and own[name] != value:
+                raise ValueError(f"state_dict: expected {name} {value!r}, as here; got {own[name]!r}")
         if not (self._kind() | self._save()).keys() <= own.keys():
             names = ", ".join(repr(name) for name in sorted(state_dict)) or "nothing"
             raise ValueError(
                 f"state_dict: expected one of CGD, whose groups have a 'cgd' entry; got {names}. That of a "
                 "bare optimizer goes into .base"
             )
-        for name, value in self._kind().items():
-            if own[name] != value:
-                raise ValueError(f"state_dict: expected {name} {value!r}, as here; got {own[name]!r}")
         bare = [{name: value for name, value in group.items() if name != "cgd"} for group in groups]
         self.base.load_state_dict({**state_dict, "param_groups": bare})
         self._load(own)
