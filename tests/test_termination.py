@@ -1,6 +1,5 @@
 """What theory promises on quadratics: finite termination, Theorem 1, the best constant step."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 
 import steepen as st
-from steepen._core.arrays import One
+from steepen._core.kits import kit_for
 from steepen.directions.quasi_newton import Approximation
 
 from .objectives import BY_NAME, Problem, quadratic, spd
@@ -58,14 +57,13 @@ def test_then_the_approximation_is_the_matrix(rule: Any, inverse: bool, n: int):
     assert res.nit == n
     assert res.trace is not None
     assert res.trace.x is not None
-    kit: Any = One(problem.x0)
+    kit = kit_for(problem.x0)
     approximation = Approximation(rule, inverse=inverse)
-    memory = approximation.start(problem.x0, kit)
-    context: Any = SimpleNamespace(kit=kit)  # it asks the oracle for nothing
+    memory = approximation.start(kit, problem.x0)
     for x in res.trace.x:
-        approximation.learn(context, x, problem.fun(x), problem.grad(x), memory)
+        memory = approximation.learn(kit, x, problem.grad(x), memory)
     expected = np.linalg.inv(Q) if inverse else Q
-    assert np.abs(memory["matrix"] - expected).max() <= 1e-5 * np.abs(expected).max()
+    assert np.abs(memory.matrix - expected).max() <= 1e-5 * np.abs(expected).max()
 
 
 @given(n=hs.integers(2, 12), seed=SEEDS)

@@ -14,7 +14,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from . import penalties, schedules, steps, switches, theory
-from ._core.carry import State
+from ._core.records import State
 from ._core.result import Best, Result, Status, Trace
 from ._minimize import minimize
 from ._oracle.budget import Budget

@@ -9,14 +9,17 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._core.arrays import Array, Kit, is_numpy, namespace
-from ._core.box import Box
-from ._core.carry import Tolerances
+from ._core.arrays import Array, is_numpy, namespace
+from ._core.judge import BOTTOM, Tolerances
+from ._core.kits import Kit
+from ._core.space import Space
 from ._oracle.budget import Budget
 from ._oracle.differences import Differences
+from ._oracle.ledger import Ledger
 from ._oracle.oracle import AUTODIFF, DIFFERENCES, Oracle
 from ._tools.check import number, one_of
 from .directions import METHODS, Direction
+from .directions._direction import pure
 from .penalties import Penalty
 from .schedules import Schedule, ScheduleLike
 from .steps import Armijo, Fixed, Step
@@ -24,7 +27,7 @@ from .switches import After, FirstGuard, Switch
 
 
 def start_point(x0: Any) -> Array:
-    """Give the start as an array of a library we know, float32 or float64, (n,) or (B, n)."""
+    """Return the start as an array of a library we know, float32 or float64, (n,) or (B, n)."""
     if not (_is_tensor(x0) or (hasattr(x0, "__array_namespace__") and x0.ndim)):
         try:
             x0 = np.asarray(x0)
@@ -48,7 +51,7 @@ def _is_tensor(x0: Any) -> bool:
 
 
 def whole_budget(budget: Budget | None, x: Array) -> Budget:
-    """Give the budget, or the default one."""
+    """Return the budget, or the default one."""
     if budget is None:
         return Budget(iters=max(1000, 200 * int(x.shape[-1])))
     if not isinstance(budget, Budget):
@@ -63,7 +66,7 @@ def direction_of(
     r: ArrayLike | None,
     memory: int | None,
 ) -> Direction:
-    """Give the direction: the one named, with its parameters, or the object itself."""
+    """Return the direction: the one named, with its parameters, or the object itself."""
     given = {"lam": lam, "penalty": penalty, "r": r, "memory": memory}
     given = {name: value for name, value in given.items() if value is not None}
     if isinstance(method, str):
@@ -80,18 +83,18 @@ def direction_of(
         raise TypeError(f"method: expected a name or a Direction, got {method!r}")
     if given:
         raise ValueError(f"{next(iter(given))}: give it to the direction, {method!r}, itself")
-    return method
+    return pure(method)
 
 
 def step_of(step: ScheduleLike | Step | None, direction: Direction) -> Step:
-    """Give the step rule."""
+    """Return the step rule."""
     if step is None:
         return Armijo(grow=math.inf, longest=1.0) if direction.unit else Armijo()
     return step if isinstance(step, Step) else Fixed(step)
 
 
 def switch_of(direction: Direction, switch: Switch | None, b: int | None, total: int | None) -> Switch:
-    """Give the switch: the one named, the one b stands for, or the method's own."""
+    """Return the switch: the one named, the one b stands for, or the method's own."""
     if not direction.penalised and (b is not None or switch is not None):
         name = "b" if b is not None else "switch"
         raise ValueError(f"{name}: method {direction.name!r} has no penalty to switch off")
@@ -122,7 +125,7 @@ def check_lengths(direction: Direction, step: Step, switch: Switch, total: int |
 
 
 def tolerances_of(x: Array, tol: float | None, gtol: float | None, ftol: float, xtol: float) -> Tolerances:
-    """Give the tolerances, with the default for the precision."""
+    """Return the tolerances, with the default for the precision."""
     if tol is not None and gtol is not None:
         raise ValueError("tol: give either tol or gtol, not both")
     gtol = tol if gtol is None else gtol
@@ -130,7 +133,8 @@ def tolerances_of(x: Array, tol: float | None, gtol: float | None, ftol: float, 
         gtol = 1e-5 if "64" in str(x.dtype) else 1e-3
     for name, value in (("gtol", gtol), ("ftol", ftol), ("xtol", xtol)):
         number(name, value, "a number, 0 or more", least=0)
-    return Tolerances(float(gtol), float(ftol), float(xtol))
+    bottom = BOTTOM * float(namespace(x).finfo(x.dtype).max)
+    return Tolerances(float(gtol), float(ftol), float(xtol), bottom)
 
 
 def check_rest(trace: Any, callback: Any) -> None:
@@ -150,9 +154,10 @@ def oracle_of(
     hessp: Any,
     hess: Any,
     args: tuple[Any, ...],
-    box: Box | None,
+    space: Space,
+    ledger: Ledger,
 ) -> Oracle:
-    """Give the oracle, with the gradient and the products from wherever they come."""
+    """Return the oracle, with the gradient and the products from wherever they come."""
     if not callable(fun):
         raise TypeError(f"fun: expected a callable, got {fun!r}")
     differences = jac if isinstance(jac, Differences) else Differences(jac)
@@ -178,7 +183,18 @@ def oracle_of(
             raise ValueError(f"jac: {jac!r} does not take {library} arrays, and x0 is one")
     elif jac is not True and not callable(jac):
         raise TypeError(f"jac: expected a callable, True, or a name such as '2-point'; got {jac!r}")
-    return Oracle(fun, x, kit, jac=jac, hvp=hvp, hess=hess, args=args, box=box, differences=differences)
+    return Oracle(
+        fun,
+        x,
+        kit,
+        jac=jac,
+        hvp=hvp,
+        hess=hess,
+        args=args,
+        space=space,
+        ledger=ledger,
+        differences=differences,
+    )
 
 
 def _default_gradient(fun: Any, x: Array) -> Any:

@@ -12,14 +12,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _arguments as given
-from ._core.arrays import Array, kit_for
-from ._core.box import box_of
-from ._core.carry import State
+from ._core.arrays import Array
+from ._core.context import Context
+from ._core.kits import kit_for
+from ._core.records import State
 from ._core.result import Result
+from ._core.space import space_of
 from ._options import summary, understood
 from ._oracle.budget import Budget
 from ._oracle.gradient_check import check_gradient as run_gradient_check
-from ._oracle.oracle import OutOfTime
+from ._oracle.ledger import Ledger, OutOfTime
 from ._run.checkpoint import Checkpoint
 from ._run.loop import Loop
 from ._run.outcome import result_of
@@ -150,9 +152,8 @@ def minimize(
         return result
     kit = kit_for(x)
     x = kit.own(x)
-    box = box_of(bounds, x, kit)
-    if box is not None:
-        x = kit.own(box.project(x))
+    space = space_of(bounds, x, kit)
+    x = kit.own(space.project(x))
     budget = given.whole_budget(budget, x)
     total = budget.total
     direction = given.direction_of(method, lam, penalty, r, memory).prepare(total, kit.size)
@@ -162,7 +163,7 @@ def minimize(
     tolerances = given.tolerances_of(x, tol, gtol, ftol, xtol)
     given.check_rest(trace, callback)
     more = cast("tuple[Any, ...]", args if isinstance(args, tuple) else (args,))  # as SciPy does
-    oracle = given.oracle_of(fun, x, kit, jac, hvp, hessp, hess, more, box)
+    oracle = given.oracle_of(fun, x, kit, jac, hvp, hessp, hess, more, space, Ledger(kit, budget))
     recorder = None
     if trace:
         recorder = (Recorder if kit.size is None else BatchRecorder)(x, kit, trace == "x")
@@ -176,19 +177,19 @@ def minimize(
             "switch": ending,
             "trace": trace,
         }
-        settings["bounds"] = None if box is None else np.stack([box.low, box.high])
+        settings["bounds"] = space.limits
         saver = Checkpoint(checkpoint, settings)
     # what overflows is judged by its value, in the loop; your own functions keep your own settings
     with progress_bar(progress, budget) as show, np.errstate(all="ignore"):
         watchers = [w for w in (saver and saver.watch, show) if w is not None]
+        context = Context(oracle, kit, space)
         loop = Loop(
-            oracle, kit, direction, rule, ending, budget, tolerances, recorder, watched,
-            _each(watchers), x, box,
+            context, direction, rule, ending, tolerances, recorder, watched, _each(watchers), x
         )  # fmt: skip
         resumed = saver is not None and saver.resume(loop)
         if check_gradient and not resumed:
             with suppress(OutOfTime):  # then the run ends as soon as it begins
-                run_gradient_check(loop.context, loop.carry, budget)
+                run_gradient_check(context, loop.carry.point)
         try:
             loop.run()
         except Exception as error:

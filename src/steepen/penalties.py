@@ -31,11 +31,11 @@ class Penalty(Protocol):
         ...
 
     def value(self, g: Array) -> Array:
-        """Give h(g), over the last axis."""
+        """Return h(g), over the last axis."""
         ...
 
     def vector(self, g: Array) -> Array:
-        """Give ∇h(g) / scale."""
+        """Return ∇h(g) / scale."""
         ...
 
 
@@ -53,11 +53,11 @@ class SquaredL2:
     scale = 2.0
 
     def value(self, g: Array) -> Array:
-        """Give h(g), over the last axis."""
+        """Return h(g), over the last axis."""
         return (g * g).sum(axis=-1)
 
     def vector(self, g: Array) -> Array:
-        """Give ∇h(g) / 2, which is g itself."""
+        """Return ∇h(g) / 2, which is g itself."""
         return g
 
 
@@ -75,11 +75,11 @@ class L2:
     scale = 1.0
 
     def value(self, g: Array) -> Array:
-        """Give h(g), over the last axis."""
+        """Return h(g), over the last axis."""
         return norm(g)[..., 0]
 
     def vector(self, g: Array) -> Array:
-        """Give ∇h(g) = g/‖g‖, and 0 at g = 0."""
+        """Return ∇h(g) = g/‖g‖, and 0 at g = 0."""
         xp = namespace(g)
         size = norm(g)
         return g / xp.where(size > 0, size, xp.ones_like(size))
@@ -105,14 +105,14 @@ class Huber:
         number("delta", self.delta, "a positive number", above=0)
 
     def value(self, g: Array) -> Array:
-        """Give h(g), over the last axis."""
+        """Return h(g), over the last axis."""
         xp = namespace(g)
         size = xp.abs(g)
         near = xp.clip(size, None, self.delta)
         return (near * (size - near / 2)).sum(axis=-1)
 
     def vector(self, g: Array) -> Array:
-        """Give ∇h(g), the components of g clipped to ±delta."""
+        """Return ∇h(g), the components of g clipped to ±delta."""
         return namespace(g).clip(g, -self.delta, self.delta)
 
 
@@ -134,11 +134,11 @@ class L1:
         number("eps", self.eps, "a positive number", above=0)
 
     def value(self, g: Array) -> Array:
-        """Give h(g), over the last axis."""
+        """Return h(g), over the last axis."""
         return self._size(g).sum(axis=-1)
 
     def vector(self, g: Array) -> Array:
-        """Give ∇h(g) = gᵢ/√(gᵢ² + ε²)."""
+        """Return ∇h(g) = gᵢ/√(gᵢ² + ε²)."""
         return g / self._size(g)
 
     def _size(self, g: Array) -> Array:
@@ -164,12 +164,12 @@ class PNorm:
         number("p", self.p, "a finite number above 1", above=1)
 
     def value(self, g: Array) -> Array:
-        """Give h(g), over the last axis."""
+        """Return h(g), over the last axis."""
         size, unit = self._scaled(g)
         return size[..., 0] * (unit**self.p).sum(axis=-1) ** (1 / self.p)
 
     def vector(self, g: Array) -> Array:
-        """Give ∇h(g), and 0 at g = 0."""
+        """Return ∇h(g), and 0 at g = 0."""
         xp = namespace(g)
         _, unit = self._scaled(g)
         total = (unit**self.p).sum(axis=-1)[..., None] ** (1 - 1 / self.p)

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._core.arrays import Scalar, is_numpy
+from ._core.arrays import Scalar, namespace
 from ._tools.check import floats, is_number, number, whole
 
 __all__ = [
@@ -123,10 +123,11 @@ class _Ramp:
             )
         return replace(self, T=total)
 
-    def _fraction(self, k: int) -> float:
+    def _fraction(self, k: int) -> Any:
         if self.T is None:
             raise ValueError("T: not known yet; give it, or let minimize fit the schedule to its budget")
-        return min(k / (self.T - 1), 1.0) if self.T > 1 else 0.0
+        share = k / (self.T - 1) if self.T > 1 else 0.0
+        return min(share, 1.0) if isinstance(k, int) else namespace(k).minimum(share, 1.0)
 
 
 class L(_Ramp):
@@ -140,7 +141,7 @@ class L(_Ramp):
     """
 
     def __call__(self, k: int, /) -> float:
-        return float(self.start + (self.end - self.start) * self._fraction(k))
+        return _number(k, self.start + (self.end - self.start) * self._fraction(k))
 
 
 class Cosine(_Ramp):
@@ -153,8 +154,9 @@ class Cosine(_Ramp):
     """
 
     def __call__(self, k: int, /) -> float:
-        share = (1 - math.cos(math.pi * self._fraction(k))) / 2
-        return float(self.start + (self.end - self.start) * share)
+        cos = math.cos if isinstance(k, int) else namespace(k).cos
+        share = (1 - cos(math.pi * self._fraction(k))) / 2
+        return _number(k, self.start + (self.end - self.start) * share)
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,10 @@ class Piecewise(_Endless):
             raise ValueError(f"boundaries: expected rising numbers, got {list(self.boundaries)}")
 
     def __call__(self, k: int, /) -> float:
-        return float(self.values[int(np.searchsorted(self.boundaries, k, side="right"))])
+        xp = namespace(k)
+        return _number(
+            k, xp.asarray(self.values)[xp.searchsorted(xp.asarray(self.boundaries), k, side="right")]
+        )
 
 
 @dataclass(frozen=True)
@@ -210,7 +215,7 @@ class Table:
         return self
 
     def __call__(self, k: int, /) -> float:
-        return float(self.values[k])
+        return _number(k, (self.values if isinstance(k, int) else namespace(k).asarray(self.values))[k])
 
 
 @dataclass(frozen=True)
@@ -227,9 +232,9 @@ class Custom(_Endless):
 
     def __call__(self, k: int, /) -> float:
         value = self.function(k)
-        if not (is_number(value) and math.isfinite(value)):
+        if isinstance(k, int) and not (is_number(value) and math.isfinite(value)):
             raise ValueError(f"{self!r}: expected a finite number at k = {k}, got {value!r}")
-        return float(value)
+        return _number(k, value)
 
     def __repr__(self) -> str:
         # no address: the text must be the same in the process that resumes a checkpoint
@@ -260,7 +265,7 @@ class Mapped:
 
     def __call__(self, k: int, /) -> Scalar:
         value = self.formula(self.schedule(k))
-        return value if np.ndim(value) else float(value)
+        return value if np.ndim(value) else _number(k, value)
 
 
 class ByCurvature:
@@ -273,7 +278,7 @@ class ByCurvature:
     """
 
     def at(self, lam: Scalar, along: Scalar, square: Scalar, scale: float) -> Scalar:
-        """Give λ_k from the schedule's own value, gᵀHv, ‖Hv‖² and the penalty's scale."""
+        """Return λ_k from the schedule's own value, gᵀHv, ‖Hv‖² and the penalty's scale."""
         raise NotImplementedError
 
 
@@ -311,8 +316,8 @@ class Signed(ByCurvature):
         return self.inner(k)
 
     def at(self, lam: Scalar, along: Scalar, square: Scalar, scale: float) -> Scalar:
-        """Give λ_k from the schedule's own value and the sign of gᵀHv."""
-        return np.copysign(lam, along) if is_numpy(along) else math.copysign(lam, along)
+        """Return λ_k from the schedule's own value and the sign of gᵀHv."""
+        return namespace(along).copysign(lam, along)
 
 
 @dataclass(frozen=True)
@@ -333,11 +338,8 @@ class Auto(_Endless, ByCurvature):
         return 1.0
 
     def at(self, lam: Scalar, along: Scalar, square: Scalar, scale: float) -> Scalar:
-        """Give λ_k from gᵀHv and ‖Hv‖²."""
-        if is_numpy(square):
-            flat = square == 0
-            return np.where(flat, 0.0, -along / (2 * scale * np.where(flat, 1.0, square)))
-        return -along / (2 * scale * square) if square else 0.0
+        """Return λ_k from gᵀHv and ‖Hv‖²."""
+        return -along / (2 * scale * (square + (square == 0))) * (square != 0)
 
 
 def as_schedule(value: ScheduleLike, name: str, rows: int | None = None) -> Schedule:
@@ -379,6 +381,11 @@ def as_schedule(value: ScheduleLike, name: str, rows: int | None = None) -> Sche
     if array.shape != (rows,):
         raise ValueError(f"{name}: expected one value for each of the {rows} rows, got shape {array.shape}")
     return Constant(array)
+
+
+def _number(k: int, value: Any) -> Any:
+    """Return the value at k as a Python number; as it is where k is traced, and so the value."""
+    return float(value) if isinstance(k, int) else value
 
 
 def _shape(schedule: Schedule) -> tuple[int, ...]:

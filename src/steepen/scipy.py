@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import HessianUpdateStrategy, OptimizeResult  # pyright: ignore
 
-from ._core.carry import State
+from ._core.records import State
 from ._core.result import Result
 from ._minimize import minimize
 

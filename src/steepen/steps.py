@@ -14,11 +14,13 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from . import theory
-from ._core.arrays import Array, Mask, Scalar
+from ._core.arrays import Array, Mask, MaybeArray, MaybeScalar, Scalar, Whole
+from ._core.context import Context
+from ._core.kits import Kit
 from ._core.noise import noise_of
-from ._oracle.oracle import Cost, Oracle
+from ._oracle.ledger import Cost
+from ._oracle.oracle import Oracle
 from ._tools.check import number, whole
-from .directions._direction import Context
 from .schedules import ByCurvature, Constant, Cosine, L, Mapped, Schedule, ScheduleLike, as_schedule
 
 __all__ = ["Along", "Armijo", "Chosen", "Fixed", "Quadratic", "Step", "quadratic_optimal", "safe"]
@@ -66,10 +68,24 @@ class Chosen(NamedTuple):
     """
 
     alpha: Scalar
-    f: Scalar = None
-    g: Array = None
+    f: MaybeScalar = None
+    g: MaybeArray = None
     known: Mask = False
     noise: Scalar = 0.0
+
+
+class _Search(NamedTuple):
+    """A line search as it stands: how many trials there were, the next α, what is known at the last one."""
+
+    trial: Whole
+    t: Scalar
+    f: Scalar
+    g: Array
+    noise: Scalar
+    doubts: Whole
+    known: Mask
+    accepted: Mask
+    open: Mask
 
 
 class Step:
@@ -91,15 +107,15 @@ class Step:
         return self
 
     def cost(self, oracle: Oracle) -> Cost:
-        """Say what the choice costs beyond f at the new point."""
+        """Return what the choice costs beyond f at the new point."""
         return Cost()
 
     def source(self, oracle: Oracle) -> str | None:
-        """Say where H·v comes from; None where the rule needs none."""
+        """Return where H·v comes from; None where the rule needs none."""
         return None
 
     def choose(self, context: Context, along: Along) -> Chosen:
-        """Give α_k, 0 where there is none, and what is known at the new point."""
+        """Return α_k, 0 where there is none, and what is known at the new point."""
         raise NotImplementedError
 
 
@@ -133,11 +149,11 @@ class Fixed(Step):
         return Fixed(schedule)
 
     def choose(self, context: Context, along: Along) -> Chosen:
-        """Give the schedule's α_k."""
+        """Return the schedule's α_k."""
         alpha = cast(Schedule, self.schedule)(along.k)  # since `prepare`
-        if not np.all(alpha > 0):
+        if isinstance(along.k, int) and not np.all(alpha > 0):  # what is traced has no value yet
             raise ValueError(f"step: expected positive values, got {alpha!r} at k = {along.k}")
-        return Chosen(context.pick(alpha))
+        return Chosen(context.live(alpha))
 
 
 @dataclass(frozen=True)
@@ -160,15 +176,15 @@ class Quadratic(Step):
         number("fallback", self.fallback, "a positive number", above=0)
 
     def cost(self, oracle: Oracle) -> Cost:
-        """Say what one H·v costs."""
+        """Return what one H·v costs."""
         return oracle.cost_hvp
 
     def source(self, oracle: Oracle) -> str | None:
-        """Say where H·v comes from."""
+        """Return where H·v comes from."""
         return oracle.hvp_source
 
     def choose(self, context: Context, along: Along) -> Chosen:
-        """Give −∇fᵀp/pᵀHp."""
+        """Return −∇fᵀp/pᵀHp."""
         kit = context.kit
         bend = kit.dot(along.p, context.oracle.hvp(along.x, along.p, along.g))
         convex = bend > 0
@@ -207,79 +223,76 @@ class Armijo(Step):
 
     def choose(self, context: Context, along: Along) -> Chosen:
         """Backtrack from the first trial."""
-        kit, oracle = context.kit, context.oracle
-        k, x, f, _, _, slope, last, noise = along
-        known = (k > 0) & (last > 0)  # a search that found nothing begins anew
-        t = kit.pick(known, np.minimum(self.longest, self.grow * kit.pick(known, last, 1.0)), self.initial)
-        t = kit.scalar(t + 0.0 * slope)  # one a row
-        accepted = seen = kit.negate(t > 0)  # none yet
-        value, g, doubts = f, None, 0
-        for trial in range(self.trials):
-            point, way, fall = self._trial(context, along, t)
-            todo = kit.without(context.affords(oracle.cost_value), accepted)
-            if trial:  # a step that is lost in the rounding of x, or in the noise of f, needs no value
-                todo = kit.without(todo, kit.same(point, x)) & (noise <= LEVEL * abs(fall))
-            if not kit.any(todo) or context.late():
-                break
-            found = oracle.value(point, None if kit.size is None else todo)
-            ok = todo & (found <= f + self.c * fall) & (found < f)
-            close = False
-            if not kit.all(ok):
-                rise, size = abs(found - f), abs(f)
-                close = (np.maximum(rise, abs(fall)) <= SUSPECT * size) | (rise <= LEVEL * context.eps * size)
-                close = kit.without(todo & close & context.affords(oracle.cost_grad), ok)
+        kit = context.kit
+        known = (along.k > 0) & (along.last > 0)  # a search that found nothing begins anew
+        longer = kit.num.minimum(self.longest, self.grow * kit.pick(known, along.last, 1.0))
+        t = kit.scalar(kit.pick(known, longer, self.initial) + 0.0 * along.slope)  # one a row
+        none = kit.negate(t > 0)
+        start = _Search(0, t, along.f, along.g, along.noise, 0 * none, none, none, t > 0)
+        end = kit.repeat(partial(self._trial, context, along), start, self.trials)
+        return Chosen(kit.pick(end.accepted, end.t, 0.0), end.f, end.g, end.known, end.noise)
+
+    def _trial(self, context: Context, along: Along, s: _Search) -> _Search:
+        """Evaluate f at α = t, and accept it or cut t."""
+        kit, oracle, f = context.kit, context.oracle, along.f
+        point, way, fall = context.space.trial(along.x, along.g, along.p, s.t, along.slope)
+        todo = s.open & context.affords(oracle.cost_value)
+        if kit.any(later := s.trial > 0):
+            # a step that is lost in the rounding of x, or in the noise of f, needs no value
+            lost = kit.same(point, along.x) | kit.negate(s.noise <= LEVEL * abs(fall))
+            todo = kit.without(todo, later & lost)
+        if not kit.any(todo) or context.late():
+            return s._replace(open=todo & False)
+        found = oracle.value(point, todo)
+        ok = todo & (found <= f + self.c * fall) & (found < f)
+        if not kit.all(ok):
+            rise, size = abs(found - f), abs(f)
+            close = kit.num.maximum(rise, abs(fall)) <= SUSPECT * size
+            close = todo & (close | (rise <= LEVEL * context.eps * size)) & context.affords(oracle.cost_grad)
+            close = kit.without(close, ok)
             if kit.any(close):
-                doubts = doubts + close
-                ahead = oracle.grad(point, None if kit.size is None else close)
-                flatter = close & (abs(kit.dot(ahead, way)) < FLATTER * abs(fall))
-                doubt = flatter | (close & (doubts == DOUBTS))
-                noise = self._noise(context, along, way, found, noise, doubt)
-                flatter = flatter & self._level(context, along, found, noise)
-                g = kit.where(flatter, ahead, ahead * math.nan if g is None else g)
-                seen, ok = seen | flatter, ok | flatter
-            value = kit.pick(ok, found, value)
-            accepted = accepted | ok
-            if kit.all(accepted):
-                break
-            t = kit.pick(accepted, t, kit.scalar(self._shorter(t, found, f, fall)))
-        return Chosen(kit.pick(accepted, t, 0.0), value, g, seen, noise)
+                s, flatter = self._by_slope(context, along, s, point, way, fall, found, close)
+                ok = ok | flatter
+        accepted = s.accepted | ok
+        t = s.t if kit.all(accepted) else kit.pick(accepted, s.t, self._shorter(kit, s.t, found, f, fall))
+        value = kit.pick(ok, found, s.f)
+        return s._replace(trial=s.trial + 1, t=t, f=value, accepted=accepted, open=kit.without(todo, ok))
+
+    def _by_slope(
+        self, context: Context, along: Along, s: _Search, point: Array, way: Array, fall: Scalar,
+        found: Scalar, close: Mask,
+    ) -> tuple[_Search, Mask]:  # fmt: skip
+        """Judge trials by their slope where rounding or noise may hide whether f falls (Hager and Zhang)."""
+        kit = context.kit
+        doubts = s.doubts + close
+        ahead = context.oracle.grad(point, close)
+        flatter = close & (abs(kit.dot(ahead, way)) < FLATTER * abs(fall))
+        noise, doubt = s.noise, flatter | (close & (doubts == DOUBTS))
+        # it is measured where values contradict slopes by more than is known of it
+        doubt = kit.without(doubt, self._level(context, along, found, noise))
+        if kit.any(doubt):
+            measured = noise_of(context, along.x, along.f, along.g, way, doubt)
+            noise = kit.pick(doubt & self._level(context, along, found, measured), measured, noise)
+        flatter = flatter & self._level(context, along, found, noise)
+        g, known = kit.where(flatter, ahead, s.g), s.known | flatter
+        return s._replace(g=g, known=known, noise=noise, doubts=doubts), flatter
 
     @staticmethod
     def _level(context: Context, along: Along, found: Scalar, noise: Scalar) -> Mask:
-        """Say whether rounding or noise hides whether f falls: then the slope decides (Hager and Zhang)."""
-        return abs(found - along.f) <= LEVEL * np.maximum(context.eps * abs(along.f), noise)
-
-    def _noise(
-        self, context: Context, along: Along, way: Array, found: Scalar, noise: Scalar, mask: Mask
-    ) -> Scalar:
-        """Measure the noise of f where values contradict slopes by more than is known of it."""
-        kit = context.kit
-        doubt = kit.without(mask, self._level(context, along, found, noise))
-        if not kit.any(doubt):
-            return noise
-        measured = noise_of(context, along.x, along.f, along.g, way, doubt)
-        return kit.pick(doubt & self._level(context, along, found, measured), measured, noise)
+        """Return whether two values of f differ by no more than its rounding or its noise explains."""
+        maximum = context.kit.num.maximum
+        return abs(found - along.f) <= LEVEL * maximum(context.eps * abs(along.f), noise)
 
     @staticmethod
-    def _trial(context: Context, along: Along, t: Scalar) -> tuple[Array, Array, Scalar]:
-        """Return the point at t, the way there, and the fall of f that the gradient promises."""
-        kit, x = context.kit, along.x
-        way = kit.times(t, along.p)
-        if context.box is None:
-            return x + way, way, t * along.slope
-        point = context.inside(x + way)
-        way = point - x
-        return point, way, kit.dot(along.g, way)
-
-    @staticmethod
-    def _shorter(t: Scalar, found: Scalar, f: Scalar, fall: Scalar) -> Any:
-        """Minimise the parabola through f, the slope and the trial, within [t/10, t/2]."""
-        best = -fall * t / (2 * (np.float64(found) - f - fall))
-        return np.clip(np.where(np.isfinite(best), best, 0.0), 0.1 * t, 0.5 * t)
+    def _shorter(kit: Kit, t: Scalar, found: Scalar, f: Scalar, fall: Scalar) -> Scalar:
+        """Return the minimiser of the parabola through f, the slope and the trial, within [t/10, t/2]."""
+        num = kit.num
+        best = kit.ratio(-fall * t, 2 * (found - f - fall))
+        return kit.scalar(num.clip(num.where(num.isfinite(best), best, 0.0), 0.1 * t, 0.5 * t))
 
 
 def safe(L: float, lam: ScheduleLike) -> Any:
-    """Give Theorem 1's step 1/(L(1 + 2λL)²) for an L-smooth convex f.
+    """Return Theorem 1's step 1/(L(1 + 2λL)²) for an L-smooth convex f.
 
     Examples
     --------
@@ -290,7 +303,7 @@ def safe(L: float, lam: ScheduleLike) -> Any:
 
 
 def quadratic_optimal(l: float, L: float, lam: ScheduleLike) -> Any:  # noqa: E741
-    """Give the best constant step 2/((1+2λL)L + (1+2λl)l) on a quadratic with spectrum in [l, L].
+    """Return the best constant step 2/((1+2λL)L + (1+2λl)l) on a quadratic with spectrum in [l, L].
 
     Examples
     --------

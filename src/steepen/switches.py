@@ -29,7 +29,7 @@ class Switch:
         return None
 
     def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar) -> Mask:
-        """Say whether the penalty ends with step k, from whether the guard fired, and f before and after."""
+        """Return whether the penalty ends with step k, by whether the guard fired and f before and after."""
         raise NotImplementedError
 
     def __or__(self, other: Switch) -> AnyOf:
@@ -47,7 +47,7 @@ class Never(Switch):
     """
 
     def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar) -> Mask:
-        """Say whether the penalty ends with this step."""
+        """Return whether the penalty ends with this step."""
         return False
 
 
@@ -74,7 +74,7 @@ class After(Switch):
         return self.b + 1
 
     def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar) -> Mask:
-        """Say whether the penalty ends with this step."""
+        """Return whether the penalty ends with this step."""
         return k >= self.b
 
 
@@ -89,7 +89,7 @@ class FirstGuard(Switch):
     """
 
     def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar) -> Mask:
-        """Say whether the penalty ends with this step."""
+        """Return whether the penalty ends with this step."""
         return guarded
 
 
@@ -109,7 +109,7 @@ class SmallImprovement(Switch):
         number("rtol", self.rtol, "a number, 0 or more", least=0)
 
     def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar) -> Mask:
-        """Say whether the penalty ends with this step."""
+        """Return whether the penalty ends with this step."""
         return before - after <= self.rtol * abs(before)
 
 
@@ -131,7 +131,7 @@ class AnyOf(Switch):
         return min([part.last for part in self.parts if part.last is not None], default=None)
 
     def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar) -> Mask:
-        """Say whether the penalty ends with this step."""
+        """Return whether the penalty ends with this step."""
         result: Mask = False
         for part in self.parts:
             result = result | part.off(k, guarded, before, after)

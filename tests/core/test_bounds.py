@@ -17,8 +17,8 @@ from scipy.optimize import Bounds
 import steepen as st
 import steepen.scipy
 from steepen import Status, schedules, steps
-from steepen._core.arrays import kit_for
-from steepen._core.box import Box, limits_of, without
+from steepen._core.kits import kit_for
+from steepen._core.space import Box, limits_of, without
 
 from ..objectives import BY_NAME, METHODS, Problem, derivatives, quadratic, rosenbrock, saddle, spd
 from ..rounding import seen
@@ -641,7 +641,7 @@ def test_without_inverts_the_free_block(n: int, seed: int, digits: float):
     rng = np.random.default_rng(seed)
     G, held = spd(np.geomspace(1.0, 10**digits, n), seed), rng.random(n) < 0.5
     v = np.where(held, 0.0, rng.standard_normal(n))
-    found = without(lambda u: G @ u, v, held, np.diag(G), kit_for(v))
+    found = without(lambda u: G @ u, v, held, lambda: np.diag(G), kit_for(v))
     expected, free = np.zeros(n), ~held
     expected[free] = np.linalg.solve(np.linalg.inv(G)[np.ix_(free, free)], v[free])
     size = max(1e-300, float(np.abs(G @ v).max()))

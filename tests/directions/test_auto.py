@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from scipy import optimize
 
 import steepen as st
 from steepen import Budget, Status
-from steepen._core.arrays import kit_for
+from steepen._core.kits import kit_for
 from steepen.problems import Problem, suite
 
 from ..objectives import BY_NAME, quadratic, spd
@@ -46,8 +47,8 @@ def test_the_bfgs_step_is_a_cgd_step_from_the_point_before(n: int, t: float, t2:
     ends = x + s + t2 * p
 
     direction = st.CGDAuto()
-    memory: dict[str, Any] = {"t": t, "slope": -g @ G @ g, "sy": s @ y, "before": g, "factor": 1.0}
-    direction._amount(kit_for(x), p, memory)
+    memory: Any = SimpleNamespace(t=t, slope=-g @ G @ g, sy=s @ y, before=g, factor=1.0)
+    memory.alpha, memory.lam = direction._amount(kit_for(x), p, memory)
     alpha, lam = direction.amounts(t2, 0.0, memory)
     cgd = x - alpha * (G @ g + 2 * lam * (G @ Hbar @ G @ g))
     assert np.allclose(cgd, ends, rtol=1e-9, atol=1e-9 * np.abs(ends - x).max())

@@ -11,7 +11,7 @@ from hypothesis import strategies as hs
 
 import steepen as st
 from steepen._core import matrix as _matrix
-from steepen._core.arrays import Many, One
+from steepen._core.kits import kit_for
 
 from ..objectives import BY_NAME, Array, Problem, drop_wave, levy, quadratic, spd
 
@@ -415,8 +415,8 @@ def test_updates_agree_with_the_product_forms(method: str, dtype: Any, n: int):
     product_form = method in {"bfgs", "cgd-dfp"}
     naive = np.eye(n)
     x = rng.standard_normal(n).astype(dtype)
-    one, many = One(x), Many(np.stack([x, x]))
-    fast, rows = _matrix.identity(x, one), _matrix.identity(np.stack([x, x]), many)
+    one, many = kit_for(x), kit_for(np.stack([x, x]))
+    fast, rows = one.identity(x), many.identity(np.stack([x, x]))
     for _ in range(8):
         s = rng.standard_normal(n).astype(dtype)
         y = (Q @ s).astype(dtype)
@@ -425,13 +425,13 @@ def test_updates_agree_with_the_product_forms(method: str, dtype: Any, n: int):
         fast = _matrix.update(fast, a, b, one, product_form=product_form)
         rows = _matrix.update(rows, np.stack([a, a]), np.stack([b, b]), many, product_form=product_form)
         v = rng.standard_normal(n).astype(dtype)
-        products = [naive @ v, _matrix.apply(fast, v, one), *_matrix.apply(rows, np.stack([v, v]), many)]
+        products = [naive @ v, one.product(fast, v), *many.product(rows, np.stack([v, v]))]
         tolerance = (2e-4 if dtype == np.float32 else 1e-12) * np.abs(products[0]).max()
         for product in products[1:]:
             assert product.dtype == dtype
             assert np.abs(product - products[0]).max() <= tolerance
         # the secant equation: the new matrix maps b to a
-        assert np.abs(_matrix.apply(fast, b, one) - a).max() <= tolerance * max(1.0, float(np.abs(a).max()))
+        assert np.abs(one.product(fast, b) - a).max() <= tolerance * max(1.0, float(np.abs(a).max()))
 
 
 @pytest.mark.parametrize("method", sorted(UPDATES))

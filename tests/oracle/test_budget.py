@@ -259,7 +259,7 @@ class Slow(Counting):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr("steepen._run.loop.time", SimpleNamespace(perf_counter=clock.perf_counter))
+    monkeypatch.setattr("steepen._oracle.ledger.time", SimpleNamespace(perf_counter=clock.perf_counter))
     return clock
 
 

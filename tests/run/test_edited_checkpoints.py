@@ -17,8 +17,10 @@ import numpy as np
 import pytest
 
 import steepen as st
-from steepen._core.carry import Carry, Ended
+from steepen._core.records import Best, Carry, Ended, Move, Point
 from steepen._run import checkpoint as _checkpoint
+from steepen.directions._pairs import Pairs
+from steepen.directions.auto import Learnt
 
 from .test_checkpoint import MANY, ONE, f, g, npz, run, same
 
@@ -162,7 +164,11 @@ def test_an_edited_array_is_refused_by_its_name(case: Case) -> None:
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # the function overflows where x is huge
 def test_a_forged_file_is_refused_or_ends_in_a_status(case: Case) -> None:
     """Fingerprints can be made anew; what does not fit the run is then found by itself."""
-    parts = {name: value for name, value in case.arrays.items() if name[:2] != "m." and name != "header"}
+    parts = {
+        name: value
+        for name, value in case.arrays.items()
+        if not name.startswith("run.memory.") and name != "header"
+    }
     kept = {name: value for name, value in case.arrays.items() if name not in parts}
     for what, arrays in some_of(edited(parts)):
         case.path.write_bytes(case.forged(kept | arrays))
@@ -179,30 +185,28 @@ def test_a_forged_file_is_refused_or_ends_in_a_status(case: Case) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("k", np.array(-1), "k is -1"),
-        ("k", np.array(7), "t.f has shape (6, 4)"),
-        ("seconds", np.array(np.nan), "seconds is nan"),
-        ("rows", np.array([0, 1, 9]), "rows are missing"),
-        ("rows", np.array([0, 3, 1]), "rows is not in order"),
-        ("rows", np.array([0, 1, 1]), "rows is not in order"),
-        ("e0.status", np.array(99), "e0.status is 99"),
-        ("e0.nit", np.array(7), "e0.nit is 7"),
-        ("e0.counts", np.full((4, 1), -1), "e0.counts is negative"),
-        ("n.nfev", np.array(-1), "n.nfev is negative"),
-        ("c.best_k", np.array(-1), "c.best_k is not within 0 and 6"),
-        ("c.best_k", np.array(7), "c.best_k is not within 0 and 6"),
-        ("c.best_f", np.full(3, np.nan), "c.best_f is NaN"),
-        ("c.x", np.ones(2), "c.x has shape (2,) and dtype float64, not (3, 2) and float64"),
-        ("c.x", np.ones((3, 2), dtype=np.float32), "c.x has shape (3, 2) and dtype float32"),
-        ("c.on", np.array(True), "c.on has shape () and dtype bool, not (3,) and bool"),
-        ("o.value", np.ones(3), "one of o.x and o.value is missing"),
-        ("source", np.array(["magic", "True", "False"], dtype="<U16"), "the source of H·v is 'magic'"),
-        ("source", np.array(["difference", "no", "False"], dtype="<U16"), "verified is 'no'"),
-        ("source", np.array(["difference", "True", "no"], dtype="<U16"), "wide is 'no'"),
-        ("m.x", np.array(["a", "b"]), "m.x has dtype <U1"),
-        ("m.x", np.ones(2), "m.x has shape (2,)"),
+        ("run.k", np.array(-1), "run.k is -1"),
+        ("run.k", np.array(7), "trace.f has shape (6, 4)"),
+        ("ledger.seconds", np.array(np.nan), "ledger.seconds is nan"),
+        ("run.rows", np.array([0, 1, 9]), "rows are missing"),
+        ("run.rows", np.array([0, 3, 1]), "run.rows is not in order"),
+        ("run.rows", np.array([0, 1, 1]), "run.rows is not in order"),
+        ("run.ended.0.status", np.array([99]), "run.ended.0.status is [99]"),
+        ("run.ended.0.nit", np.array(7), "run.ended.0.nit is 7"),
+        ("run.ended.0.counts.njev", np.full(1, -1), "run.ended.0.counts is negative"),
+        ("ledger.counts.nfev", np.array(-1), "ledger.counts.nfev is negative"),
+        ("run.best.k", np.array(-1), "run.best.k is not within 0 and 6"),
+        ("run.best.k", np.array(7), "run.best.k is not within 0 and 6"),
+        ("run.best.f", np.full(3, np.nan), "run.best.f is NaN"),
+        ("run.point.x", np.ones(2), "run.point.x has shape (2,) and dtype float64, not (3, 2) and float64"),
+        ("run.point.x", np.ones((3, 2), dtype=np.float32), "run.point.x has shape (3, 2) and dtype float32"),
+        ("run.on", np.array(True), "run.on has shape () and dtype bool, not (3,) and bool"),
+        ("oracle.value", np.ones(3), "one of oracle.x and oracle.value is missing"),
+        ("oracle.source", np.array(["magic", "True", "False"], dtype="<U16"), "the source of H·v is 'magic'"),
+        ("oracle.source", np.array(["difference", "no", "False"], dtype="<U16"), "verified is 'no'"),
+        ("oracle.source", np.array(["difference", "True", "no"], dtype="<U16"), "wide is 'no'"),
         ("extra", np.ones(3), "it has no extra"),
-        ("e9.rows", np.ones(3), "it has no e9.rows"),
+        ("run.ended.9.rows", np.ones(3), "it has no run.ended.9.rows"),
     ],
 )
 def test_a_state_that_does_not_fit_the_run_is_told(
@@ -302,7 +306,7 @@ def test_a_member_that_lies_about_itself_is_refused_before_anything_is_allocated
 ) -> None:
     case = Case("cgd-fd", tmp_path / "run.npz")
     parts = members(npz(**case.arrays))
-    for name in ("c.x.npy", "header.npy"):
+    for name in ("run.point.x.npy", "header.npy"):
         data = archive_of(list((parts | {name: lie}).items()))
         tracemalloc.start()
         message = case.refused_or_the_same(data, name)
@@ -347,10 +351,15 @@ def test_members_that_savez_does_not_write_are_refused(tmp_path: Path) -> None:
 # --- nothing can be forgotten ----------------------------------------------------------------------
 
 
-def test_every_field_of_a_carry_is_saved_or_made_anew() -> None:
-    saved = {"k", "memory", *_checkpoint._CARRIED}
-    within = {"gnorm", "spent", "to_x", "to_f", "to_g", "to_known"}
-    assert saved | within == {field.name for field in fields(Carry)}
-    assert {*_checkpoint._LEFT, "rows", "status", "nit", "counts"} == {field.name for field in fields(Ended)}
-    kinds = {*_checkpoint._CARRIED.values(), *_checkpoint._LEFT.values()}
-    assert kinds <= {"Array", *_checkpoint._KINDS}
+def test_every_field_of_what_is_carried_is_saved_or_made_anew(tmp_path: Path) -> None:
+    case = Case("cgd-auto, rows ended", tmp_path / "run.npz")
+    saved = {name.split(".")[1] for name in case.arrays if name.startswith("run.")}
+    assert saved == {field.name for field in fields(Carry)} - {"ahead", "spent"} | {"rows", "ended"}
+    for record, name in ((Point, "point"), (Move, "move"), (Best, "best"), (Ended, "ended.0")):
+        parts = {
+            rest.split(".")[0] for part in case.arrays if (rest := part.removeprefix(f"run.{name}.")) != part
+        }
+        assert parts == {field.name for field in fields(record)}
+    memory = {name.removeprefix("run.memory.") for name in case.arrays if name.startswith("run.memory.")}
+    expected = set(Learnt._fields) - {"pairs"} | {f"pairs.{field}" for field in Pairs._fields}
+    assert memory == expected

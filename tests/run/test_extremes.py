@@ -102,6 +102,23 @@ def test_a_minimum_at_infinity_is_not_reached_in_one_step(
 # --- no error of ours --------------------------------------------------------------------------------
 
 
+def test_a_row_that_diverges_leaves_the_others_to_their_xtol() -> None:
+    starts = np.array([[1e308, 1e308], [1.0, 2.0], [3.0, 2.0]])
+
+    def run(x0: Any) -> st.Result:
+        return st.minimize(
+            lambda x: (np.clip(x, -1e100, 1e100) ** 2).sum(-1) / 1e200, x0, method="bfgs", step=1.0,
+            xtol=1e-9, jac=lambda x: np.where(abs(x) > 1e300, -x, x * 1e-3), budget=Budget(iters=5),
+        )  # fmt: skip
+
+    together = run(starts)
+    assert together.status[0] == Status.DIVERGED
+    for row, x0 in enumerate(starts):
+        alone = run(x0)
+        assert together.status[row] == alone.status
+        np.testing.assert_array_equal(together.x[row], alone.x)
+
+
 def test_a_step_from_far_out_divides_by_nothing() -> None:
     problem = st.problems["nelson-1"]
     res = st.minimize(silent(problem), 80 * problem.x0, jac=silent(problem.grad))

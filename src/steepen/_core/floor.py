@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from math import inf
 
-import numpy as np
-
-from .arrays import Array, Kit, Mask, Scalar
+from .arrays import Array, Mask, Scalar
+from .context import Context
+from .kits import Kit
 from .noise import noise_of
-
-if TYPE_CHECKING:
-    from ..directions._direction import Context
 
 FLOOR = 30.0
 """f is at its floor if nothing promises a fall of f, or a move of x, of more than this many roundings."""
@@ -28,7 +25,8 @@ LONGEST = 1e-3
 """Noise makes probes longer, up to this part of the size of x."""
 
 KINK = 3.0
-"""A curvature this many times that of a probe ten times as long is that of a kink."""
+"""A curvature this many times that of a probe ten times as long is that of a kink; with probes that noise has
+made longer, one this many times smaller shows that they are too long."""
 
 DEEP = 5
 """The most directions that are asked in each metric."""
@@ -44,7 +42,7 @@ def at_floor(
     noise: Scalar,
     mask: Mask,
 ) -> tuple[Mask, Mask]:
-    """Say for which of these rows nothing promises a fall of f, or a move of x, that would show.
+    """Return for which of these rows nothing promises a fall of f, or a move of x, that would show.
 
     The second mask says for which of them it is the noise of f, and not rounding, that would hide a fall.
 
@@ -59,19 +57,21 @@ def at_floor(
     low = part * abs(f)
     if not oracle.exact:  # the error of its gradient moves x by more, and hides more
         part = ROUGH * context.eps**0.5
-        low = np.maximum(low, SLIGHT * abs(f))
+        low = kit.num.maximum(low, SLIGHT * abs(f))
         mask = mask & context.affords(oracle.cost_error)
     top = kit.norm(x)
-    hushed = np.maximum(low, LOUD * noise)
+    hushed = kit.num.maximum(low, LOUD * noise)
     level, quiet, still = _within(promise, low), _within(promise, hushed), _within(length, part * top)
     mask = mask & (quiet | still)
-    free, rough = context.free(x, g, g), 0.0
+    free, rough = context.space.free(x, g, g), 0.0
     if not oracle.exact and kit.any(mask):  # a slope of its error may be there, unseen
-        error = oracle.error(x, f, g, noise, None if kit.size is None else mask)
+        error = oracle.error(x, f, g, noise, mask)
         certain = kit.xp.where(abs(g) > error, g, 0.0 * g)  # only these can be held by a bound
-        rough = kit.norm(context.free(x, certain, error))
+        rough = kit.norm(context.space.free(x, certain, error))
     rounding = context.eps * abs(f)
-    louder = kit.pick(noise > rounding, np.sqrt(kit.ratio(noise, rounding)), 1.0)
+    loud = noise > rounding
+    longest = LONGEST / context.eps**0.5
+    stretch = kit.pick(loud, kit.num.minimum(kit.num.sqrt(kit.ratio(noise, rounding)), longest), 1.0)
     size = kit.norm(free)
     unit = _unit(kit, size, free)
     for metric in (1.0, _unit(kit, top, abs(x))):
@@ -90,9 +90,8 @@ def at_floor(
             if not kit.any(mask & (slope > 0)):
                 break
             v = metric * y
-            usual = oracle.probe_length(x, v)
-            r = np.maximum(usual, np.minimum(louder * usual, LONGEST * top))
-            change = context.free(x, g, _change(context, x, g, v, r, mask))
+            r = stretch * oracle.probe_length(x, v)
+            change = context.space.free(x, g, _change(context, x, g, v, r, mask))
             bend = kit.dot(v, change)
             step = kit.pick(slope > 0, kit.ratio(slope, bend), 0.0)
             to, fall = to + kit.times(step, y), fall + 0.5 * slope * step
@@ -103,7 +102,7 @@ def at_floor(
             if deep == 0 and kit.any(doubt := kit.without(mask & quiet, level | still)):
                 # the noise may have been another where it was measured
                 here = noise_of(context, x, f, g, kit.times(-step, v), doubt)
-                hushed = np.maximum(low, LOUD * np.minimum(noise, here))
+                hushed = kit.num.maximum(low, LOUD * kit.num.minimum(noise, here))
                 quiet = quiet & _within(fall, hushed)
             mask = mask & ((bend > kit.ratio(rough, r)) | (slope == 0)) & (quiet | still)
             if deep == 0:
@@ -111,7 +110,7 @@ def at_floor(
                 if not kit.any(mask):
                     break
                 longer = kit.dot(v, _change(context, x, g, v, 10 * r, mask))
-                mask = mask & _within(bend, KINK * longer)
+                mask = kit.without(mask & _within(bend, KINK * longer), loud & (longer > KINK * bend))
             left = left - kit.times(kit.pick(slope > 0, kit.ratio(step, size), 0.0), metric * change)
     return mask, kit.without(mask, level | still)
 
@@ -121,13 +120,11 @@ def _unit(kit: Kit, size: Scalar, v: Array) -> Array:
 
 
 def _within(value: Scalar, limit: Scalar) -> Mask:
-    """Say whether a value is no more than a limit, both being numbers: never by inf ≤ inf, nor by NaN."""
-    return (value <= limit) & (limit < np.inf)
+    """Return whether a value is no more than a limit, both being numbers: never by inf ≤ inf, nor by NaN."""
+    return (value <= limit) & (limit < inf)
 
 
 def _change(context: Context, x: Array, g: Array, v: Array, r: Scalar, mask: Mask) -> Array:
     """Return H·v, by a difference of length r."""
     kit = context.kit
-    return kit.scaled(
-        kit.ratio(1.0, r), context.oracle.change(x, v, g, r, None if kit.size is None else mask)
-    )
+    return kit.scaled(kit.ratio(1.0, r), context.oracle.change(x, v, g, r, mask))

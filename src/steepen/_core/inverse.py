@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
-from .arrays import Array, kit_for, to_numpy
+from .arrays import Array, to_numpy
+from .kits import kit_for
+from .records import each
 
 if TYPE_CHECKING:
     from ..directions._direction import Direction, Memory
@@ -38,7 +40,7 @@ class InverseHessian(LinearOperator):
     def _product(self) -> Callable[[Any], NDArray[Any]]:
         direction, memory, x, g = self._learnt
         kit = kit_for(x)
-        memory = {name: kit.own(a) if getattr(a, "ndim", 0) else a for name, a in memory.items()}
+        memory = each(kit.own, memory)
         with np.errstate(all="ignore"):  # what overflows is no pair
             inverse = direction.inverse(kit, x, g, memory)
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import numpy as np
+from math import inf
 
 from .arrays import Array, Mask, Scalar
-
-if TYPE_CHECKING:
-    from ..directions._direction import Context
+from .context import Context
 
 NEAR = 0.1
 """The values are taken at this part of the step in doubt: what bends f there is a hundredth of it."""
@@ -27,10 +23,10 @@ def noise_of(context: Context, x: Array, f: Scalar, g: Array, way: Array, mask: 
     mask = mask & context.affords(oracle.cost_value.plus(oracle.cost_value))
     if not kit.any(mask) or context.late():
         return none
-    ahead, found = NEAR * way, none + np.inf
+    ahead, found = NEAR * way, none + inf
     for part in (ahead, -0.5 * ahead):
-        point = context.inside(x + part)
-        point = kit.where(kit.same(point, x), context.inside(x + 0.5 * ahead), point)
-        value = oracle.value(point, None if kit.size is None else mask)
-        found = np.minimum(found, abs(value - f - kit.dot(g, point - x)))
-    return kit.pick(mask & (found < np.inf), found, none)
+        point = context.space.project(x + part)
+        point = kit.where(kit.same(point, x), context.space.project(x + 0.5 * ahead), point)
+        value = oracle.value(point, mask)
+        found = kit.num.minimum(found, abs(value - f - kit.dot(g, point - x)))
+    return kit.pick(mask & (found < inf), found, none)

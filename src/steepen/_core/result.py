@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from .._tools.files import write_whole
 from .._tools.optional import load
-from .arrays import Array, Scalar
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -293,9 +292,9 @@ class Best:
     120
     """
 
-    x: Array
-    fun: Scalar
-    k: Scalar
+    x: Any
+    fun: Any
+    k: Any
 
 
 @dataclass(frozen=True)
@@ -330,17 +329,17 @@ class Result(Mapping[str, Any]):
     (120, True)
     """
 
-    x: Array
-    fun: Scalar
-    jac: Array
+    x: Any
+    fun: Any
+    jac: Any
     success: Any
     status: Any
     message: Any
-    nit: Scalar
-    nfev: Scalar
-    njev: Scalar
-    nhev: Scalar
-    nhvp: Scalar
+    nit: Any
+    nfev: Any
+    njev: Any
+    nhev: Any
+    nhvp: Any
     best: Best
     hvp_source: str | None
     trace: Trace | None

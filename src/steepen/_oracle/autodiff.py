@@ -103,7 +103,7 @@ def _with_torch(fun: Function, x: Array) -> Derivatives:
         return call
 
     def look(points: Array) -> tuple[Array, bool]:
-        point = torch.from_numpy(points) if numpy_in else points
+        point: Any = torch.from_numpy(points) if numpy_in else points
         with torch.enable_grad():
             # a clone, since fun may change its argument in place, which torch forbids for a leaf
             f = (torch.func.vmap(fun) if x.ndim == 2 else fun)(point.requires_grad_().clone())

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from .._core.carry import Carry
-from .budget import Budget
-
-if TYPE_CHECKING:
-    from ..directions._direction import Context
+from .._core.context import Context
+from .._core.records import Point
 
 DIRECTIONS = 3
 
 
-def check_gradient(context: Context, c: Carry, budget: Budget) -> None:
+def check_gradient(context: Context, point: Point) -> None:
     """Compare slopes along ∇f and along random directions, and raise ValueError where they differ.
 
     The evaluations are counted like any other; f and ∇f at the start are the first of the run.
     """
-    oracle, kit, box, x = context.oracle, context.kit, context.box, c.x
+    oracle, kit, project, x = context.oracle, context.kit, context.space.project, point.x
+    budget = context.ledger.budget
     value, cost = oracle.cost_value, oracle.cost_grad
     values = (1 + 2 * DIRECTIONS) * value.evals + cost.evals
     gradients = (1 + 2 * DIRECTIONS) * value.grads + cost.grads
@@ -30,9 +26,9 @@ def check_gradient(context: Context, c: Carry, budget: Budget) -> None:
     ):
         if limit is not None and limit < needed:
             raise ValueError(f"budget: {name}={limit} does not cover the {needed} of check_gradient")
-    c.f = oracle.value(x)
-    c.g = g = oracle.grad(x)
-    c.known = True
+    point.f = oracle.value(x)
+    point.g = g = oracle.grad(x)
+    point.known = True
     size = kit.norm(g)
     rng = np.random.default_rng([0, 0x57EE])
     eps = float(kit.xp.finfo(x.dtype).eps)
@@ -41,9 +37,7 @@ def check_gradient(context: Context, c: Carry, budget: Budget) -> None:
     for i, v in enumerate(directions):
         length = kit.norm(v)
         unit = kit.times(1 / np.where(length > 0, length, 1.0), v)
-        front, back = x + kit.times(h, unit), x - kit.times(h, unit)
-        if box is not None:
-            front, back = box.project(front), box.project(back)
+        front, back = project(x + kit.times(h, unit)), project(x - kit.times(h, unit))
         ahead, behind = oracle.value(front), oracle.value(back)
         slope = (ahead - behind) / (2 * h)
         claimed = kit.dot(g, front - back) / (2 * h)

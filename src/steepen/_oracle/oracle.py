@@ -12,39 +12,33 @@ import contextvars
 import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from array_api_compat import is_jax_array
 from numpy.typing import NDArray
 
-from .._core.arrays import Array, Kit, Many, Mask, Rows, Scalar, adopt, is_numpy, namespace, to_numpy
-from .._core.box import Box
+from .._core.arrays import Array, Mask, MaybeArray, Rows, Scalar, adopt, is_numpy, namespace, to_numpy
+from .._core.kits import Kit, Many
+from .._core.saved import Saved, require
+from .._core.space import Space
 from .autodiff import differentiate
 from .differences import Differences, Map
+from .ledger import Cost, Ledger, OutOfTime
+from .probes import Probing
 
 Function = Callable[..., Any]
+
+Only: TypeAlias = Any
+"""The rows of a batch that an evaluation is for, as a mask; None for all."""
 
 DIFFERENCES = ("2-point", "3-point", "cs")
 AUTODIFF = ("jax", "torch")
 
+TEXT = np.dtype("<U16")
+
 ODD = 1.1
 """Differences in float64 for a float32 run go this part further: to points that float32 cannot hold."""
-
-
-class Cost(NamedTuple):
-    """Evaluations of f and of ∇f."""
-
-    evals: int = 0
-    grads: int = 0
-
-    def plus(self, other: Cost) -> Cost:
-        """Add two costs."""
-        return Cost(self.evals + other.evals, self.grads + other.grads)
-
-
-class OutOfTime(Exception):
-    """The time was spent when an evaluation was about to begin; the loop makes a status of it."""
 
 
 class Memo:
@@ -52,10 +46,10 @@ class Memo:
 
     def __init__(self, kit: Kit):
         self._kit = kit
-        self.x: Array = None
+        self.x: MaybeArray = None
         self.value: Any = None
 
-    def put(self, x: Array, value: Any, only: Mask) -> None:
+    def put(self, x: Array, value: Any, only: Only) -> None:
         """Note what was evaluated at x, for the rows in `only`."""
         if self._kit.size is not None and only is not None and not only.all():
             unknown = x * float("nan")
@@ -75,7 +69,7 @@ class Memo:
             self.x, self.value = self._kit.take(self.x, rows), self._kit.take(self.value, rows)
 
 
-class Oracle:
+class Oracle(Probing):
     """Value, gradient, H·v and Hessian of one function, counted.
 
     `only` limits an evaluation to the rows of a batch where a mask holds; the others are not counted, and
@@ -92,10 +86,12 @@ class Oracle:
         hvp: Function | None = None,
         hess: Function | None = None,
         args: tuple[Any, ...] = (),
-        box: Box | None = None,
+        space: Space | None = None,
+        ledger: Ledger | None = None,
         differences: Differences = Differences(),  # noqa: B008  it is frozen
     ):
-        self._kit, self._box = kit, box
+        super().__init__(kit, space, float(kit.xp.finfo(x0.dtype).eps))
+        self.ledger = Ledger(kit) if ledger is None else ledger
         self.outside = contextvars.copy_context().run  # the run is silent about overflow; fun need not be
         self._how = differences
         self._fun: Any = _bound(fun, args)
@@ -108,12 +104,11 @@ class Oracle:
         self.memo = Memo(kit)  # of ∇f where it comes with f, of f where ∇f is made of it
         self._hess_memo = Memo(kit)
         self._like = x0
-        self.eps = float(kit.xp.finfo(x0.dtype).eps)
         # of a float32 run: whether its differences are taken in float64; None: not known yet
         self.wide: bool | None = None if jac in ("2-point", "3-point") and _can_widen(x0) else False
         self._n = int(x0.shape[-1])
         # a variable that bounds fix is asked for no derivative, where that would cost evaluations
-        self._free = list(range(self._n)) if box is None else np.flatnonzero(~to_numpy(box.fixed)).tolist()
+        self._free = np.flatnonzero(~to_numpy(self._space.fixed(x0))).tolist()
         self._shape = tuple(x0.shape)
         if isinstance(jac, str) and jac in AUTODIFF:
             ad = differentiate(jac, self._fun, x0)
@@ -127,15 +122,8 @@ class Oracle:
         self._look = self._look and partial(self.outside, self._look)
         self.hvp_source: str | None = self._first_source(x0, jac, hvp, hess)
         self.verified = self.hvp_source != "complex step"
-        # in a batch these are plain numbers for as long as all rows have the same counts
-        self.nfev: Scalar = 0
-        self.njev: Scalar = 0
-        self.nhvp: Scalar = 0
-        self.nhev: Scalar = 0
-        self.rows = kit.size  # how many are live; None for a single run
-        # the common case, a single NumPy run with two callables, takes the short way
-        self._plain = kit.size is None and is_numpy(x0) and callable(self._jac)
-        self._late: Callable[[], bool] | None = None
+        # the common case, a single NumPy run with two callables and no time limit, takes the short way
+        self._plain = kit.size is None and is_numpy(x0) and callable(self._jac) and not self.ledger.timed
         self.cost_value = Cost(1, 1) if self._combined else Cost(1, 0)
         self.decide(self.wide)
 
@@ -200,14 +188,14 @@ class Oracle:
 
     # --- evaluations -----------------------------------------------------------------------------
 
-    def value(self, x: Array, only: Mask = None) -> Scalar:
+    def value(self, x: Array, only: Only = None) -> Scalar:
         """Evaluate f."""
         if self._plain:
-            self.nfev += 1
+            self.ledger.nfev += 1
             f = self._fun(x.copy())
             return float(f) if isinstance(f, float) else self._scalar(f, None)
         if self._combined:
-            self._begin(only, "nfev", "njev")
+            self.ledger.charge(only, "nfev", "njev")
             f, g = _pair(self._call(self._fun, only, x))
             self.memo.put(x, self._vector(g, only, "fun's gradient"), only)
             return self._scalar(f, only)
@@ -216,14 +204,14 @@ class Oracle:
             self.memo.put(x, f, only)
         return f
 
-    def _value_at(self, x: Array, only: Mask) -> Scalar:
-        self._begin(only, "nfev")
+    def _value_at(self, x: Array, only: Only) -> Scalar:
+        self.ledger.charge(only, "nfev")
         return self._scalar(self._call(self._fun, only, x), only)
 
-    def grad(self, x: Array, only: Mask = None, *, spare: bool = False) -> Array:
+    def grad(self, x: Array, only: Only = None, *, spare: bool = False) -> Array:
         """Evaluate ∇f; `spare`: x is nobody else's and ∇f is used up at once, so neither is copied."""
         if self._plain:
-            self.njev += 1
+            self.ledger.njev += 1
             g = self._jac(x if spare else x.copy())
             if type(g) is np.ndarray and g.shape == self._shape and g.dtype is x.dtype:
                 return g if spare else g.copy()
@@ -231,7 +219,7 @@ class Oracle:
         if self._combined:
             self._know(x, only)
             return self.memo.value if only is None else self._kit.where(only, self.memo.value, x * 0)
-        self._begin(only, "njev")
+        self.ledger.charge(only, "njev")
         if isinstance(self._jac, str):
             return self._difference_of_values(x, only)
         return self._vector(self._call(self._jac, only, x), only, "jac")
@@ -240,13 +228,12 @@ class Oracle:
         """Return ∇f as the result shows it: NaN, as in SciPy, where a fixed variable had no difference."""
         if not isinstance(self._jac, str) or len(self._free) == self._n:
             return g
-        assert self._box is not None
-        return self._kit.xp.where(self._box.fixed, g * float("nan"), g)
+        return self._kit.xp.where(self._space.fixed(g), g * float("nan"), g)
 
-    def hvp(self, x: Array, v: Array, g: Array, only: Mask = None) -> Array:
+    def hvp(self, x: Array, v: Array, g: Array, only: Only = None) -> Array:
         """Evaluate H·v at x, where ∇f is g."""
         if self._hvp is not None:
-            self._begin(only, "nhvp")
+            self.ledger.charge(only, "nhvp")
             return self._vector(self._call(self._hvp, only, x, v), only, "hvp")
         if self._hess is not None:
             matrix = self._given_hess(x, only)
@@ -257,19 +244,7 @@ class Oracle:
             return self._complex_step(x, v, g, only)
         return self._difference_of_gradients(x, v, g, only)
 
-    def change(self, x: Array, v: Array, g: Array, r: Scalar, only: Mask = None) -> Array:
-        """Evaluate r·H·v by the paper's difference ∇f(x + r·v) − ∇f(x)."""
-        kit, box = self._kit, self._box
-        point = kit.times(r, v)
-        point += x
-        if box is None:
-            change = self.grad(point, only, spare=True) - g
-        else:  # the other way where this one leaves the box, and no further than it goes
-            sign = kit.pick(kit.same(box.project(point), point), 1.0, -1.0)
-            change = kit.times(sign, self.grad(box.project(x + kit.times(sign * r, v)), only) - g)
-        return change if only is None else self._kit.where(only, change, change * 0)
-
-    def _difference_of_gradients(self, x: Array, v: Array, g: Array, only: Mask) -> Array:
+    def _difference_of_gradients(self, x: Array, v: Array, g: Array, only: Only) -> Array:
         r = self.probe_length(x, v)
         return self._kit.times(self._kit.ratio(1.0, r), self.change(x, v, g, r, only))
 
@@ -278,16 +253,14 @@ class Oracle:
         """Whether the gradient comes from autodiff."""
         return self._look is not None
 
-    def refuse_cut_graph(self, x: Array, f: Scalar, only: Mask) -> None:
+    def refuse_cut_graph(self, x: Array, f: Scalar, only: Only) -> None:
         """Raise ValueError if f changes near x, where ∇f = 0, and autodiff has no way from f back to x."""
-        kit, box = self._kit, self._box
+        kit, space = self._kit, self._space
         size = self.eps ** (1 / 3) * np.random.default_rng(0).uniform(1.0, 2.0, self._n)
         shift = kit.own(np.maximum(np.abs(to_numpy(x)), 1.0) * size)
-        near = x + shift
-        if box is not None:  # to the other side where there is no room on this one
-            near = box.project(near)
-            near = kit.xp.where(near == x, box.project(x - shift), near)
-        self._begin(only, "nfev")
+        near = space.project(x + shift)  # to the other side where there is no room on this one
+        near = kit.xp.where(near == x, space.project(x - shift), near)
+        self.ledger.charge(only, "nfev")
         found, linked = self._call(self._look, only, near)
         changed = self._scalar(found, only) != f
         if not linked and np.any(changed if only is None else changed & only):
@@ -307,15 +280,7 @@ class Oracle:
         """Whether the gradient is made of differences of float32 values."""
         return self._jac in ("2-point", "3-point") and self.eps > np.finfo(np.float64).eps and not self.wide
 
-    def probe_length(self, x: Array, v: Array) -> Scalar:
-        """Choose r so that r·v is about √ε of the size of x, ε the relative error of the gradient."""
-        kit, eps = self._kit, self.eps
-        if not self.exact:
-            eps **= 2 / 3  # the rounding that is left in a gradient made of differences
-        size = kit.norm(v)
-        return kit.scalar(np.sqrt(eps) * np.maximum(kit.norm(x), 1.0) / kit.pick(size > 0, size, 1.0))
-
-    def hess(self, x: Array, g: Array, only: Mask = None) -> Array:
+    def hess(self, x: Array, g: Array, only: Only = None) -> Array:
         """Evaluate the Hessian, by n products where it was not given."""
         if self._hess is not None:
             matrix = self._given_hess(x, only)
@@ -330,12 +295,12 @@ class Oracle:
         matrix = self._kit.xp.stack(columns, axis=-1)
         return (matrix + self._kit.xp.moveaxis(matrix, -1, -2)) / 2
 
-    def _given_hess(self, x: Array, only: Mask) -> Any:
+    def _given_hess(self, x: Array, only: Only) -> Any:
         """Evaluate the Hessian that was given: an array, or in a single run what SciPy has for matrices."""
         missing = self._missing(self._hess_memo, x, only)
         if self._kit.any(missing):
             only = None if self._kit.size is None else missing
-            self._begin(only, "nhev")
+            self.ledger.charge(only, "nhev")
             found = self._call(self._hess, only, x)
             if self._kit.size is None and _is_operator(found):
                 if tuple(found.shape) != (self._n, self._n):
@@ -347,36 +312,38 @@ class Oracle:
 
     def keep(self, rows: Rows) -> None:
         """Go on with these rows of the batch."""
-        assert isinstance(self._kit, Many)
-        for name in ("nfev", "njev", "nhvp", "nhev"):
-            count = getattr(self, name)
-            if is_numpy(count):
-                setattr(self, name, count[rows])
-        self.rows = len(rows)
+        self.ledger.keep(rows)
         self.memo.keep(rows)
         self._hess_memo.keep(rows)
 
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint holds: the last value or gradient, and what was found out about f."""
+        source = np.array([str(self.hvp_source), str(self.verified), str(self.wide)], dtype=TEXT)
+        return {"x": self.memo.x, "value": self.memo.value, "source": source}
+
+    def load(self, saved: Saved, name: str) -> None:
+        """Go on from a checkpoint."""
+        memo, kind = self.memo, "MaybeArray" if self._combined else "MaybeScalar"
+        memo.x = saved.value(f"{name}.x", "MaybeArray", saved.live)
+        memo.value = saved.value(f"{name}.value", kind, saved.live)
+        require((memo.x is None) == (memo.value is None), f"one of {name}.x and {name}.value is missing")
+        source, verified, wide = map(str, saved.take(f"{name}.source", TEXT, (3,)))
+        require(source in (self.hvp_source, "difference"), f"the source of H·v is {source!r}")
+        require(verified in ("True", "False"), f"verified is {verified!r}")
+        require(wide in ("True", "False", "None"), f"wide is {wide!r}")
+        self.hvp_source, self.verified = source, verified == "True"
+        self.decide({"True": True, "False": False}.get(wide))
+
     # --- how the user's functions are called -----------------------------------------------------
 
-    def limit(self, late: Callable[[], bool]) -> None:
-        """From now on, raise OutOfTime in place of a call that would begin when `late` says so."""
-        self._late, self._plain = late, False
-
-    def _begin(self, only: Mask, *counters: str, times: int = 1) -> None:
-        """Count a call, or several, about to be made."""
-        if self._late is not None and self._late():
-            raise OutOfTime
-        for name in counters:
-            setattr(self, name, getattr(self, name) + times * _ones(only))
-
-    def _call(self, function: Any, only: Mask, *vectors: Array) -> Any:
+    def _call(self, function: Any, only: Only, *vectors: Array) -> Any:
         kit = self._kit
         if only is not None and kit.size is not None and not only.all():
             rows = np.flatnonzero(only)
             return function(*(kit.take(v, rows) for v in vectors))  # pyright: ignore
         return function(*(kit.copy(v) for v in vectors))
 
-    def _scalar(self, f: Any, only: Mask) -> Scalar:
+    def _scalar(self, f: Any, only: Only) -> Scalar:
         if self._kit.size is None:
             if type(f) is float:
                 return f
@@ -400,7 +367,7 @@ class Oracle:
             )
         return self._spread(np.array(array, dtype=np.float64), only)
 
-    def _vector(self, g: Any, only: Mask, name: str, tail: tuple[int, ...] = ()) -> Array:
+    def _vector(self, g: Any, only: Only, name: str, tail: tuple[int, ...] = ()) -> Array:
         rows = self._row_count(only)
         shape = (self._n, *tail) if rows is None else (rows, self._n, *tail)
         found = _array(g, name) if is_numpy(self._like) or not hasattr(g, "dtype") else g
@@ -413,15 +380,15 @@ class Oracle:
         return self._spread(self._kit.own(found), only)
 
     @staticmethod
-    def _rows_of(column: Any, only: Mask) -> Any:
+    def _rows_of(column: Any, only: Only) -> Any:
         return column if only is None or column.ndim == 1 else column[only]
 
-    def _row_count(self, only: Mask) -> int | None:
+    def _row_count(self, only: Only) -> int | None:
         if self._kit.size is None:
             return None
-        return self.rows if only is None else int(only.sum())
+        return self.ledger.rows if only is None else int(only.sum())
 
-    def _spread(self, part: Array, only: Mask) -> Array:
+    def _spread(self, part: Array, only: Only) -> Array:
         if only is None or self._kit.size is None or only.all():
             return part
         assert isinstance(self._kit, Many)
@@ -429,21 +396,21 @@ class Oracle:
         pieces = [(np.flatnonzero(only), part), (np.flatnonzero(~only), rest)]
         return self._kit.merge(pieces)
 
-    def _know(self, x: Array, only: Mask) -> None:
+    def _know(self, x: Array, only: Only) -> None:
         """Have f and what comes with it in the memo for x."""
         missing = self._missing(self.memo, x, only)
         if self._kit.any(missing):
             self.value(x, None if self._kit.size is None else missing)
 
-    def _missing(self, memo: Memo, x: Array, only: Mask) -> Mask:
+    def _missing(self, memo: Memo, x: Array, only: Only) -> Mask:
         missing = self._kit.negate(memo.hits(x))
         return missing if only is None else missing & only
 
     # --- derivatives made of other calls ---------------------------------------------------------
 
-    def _difference_of_values(self, x: Array, only: Mask) -> Array:
+    def _difference_of_values(self, x: Array, only: Only) -> Array:
         """Gradient by the differences that SciPy knows by the same names."""
-        f: Scalar = None
+        f: Any = None
         if self.wide is None:
             self.decide(self._has_float64(x, only))
             if self.wide:
@@ -454,7 +421,7 @@ class Oracle:
         x = _widened(x) if self.wide else x
         return self._kit.own(self._differences(x, f, only, *self._lengths(x)))
 
-    def _has_float64(self, x: Array, only: Mask) -> bool:
+    def _has_float64(self, x: Array, only: Only) -> bool:
         """Find out whether `fun` computes in float64 if it is asked to.
 
         It may refuse such points, cast them to float32, or compute in float32 all the same. So a point that
@@ -482,13 +449,12 @@ class Oracle:
         back = ahead if scheme == "3-point" else 0 * ahead
         if scheme == "cs":
             return ahead, back
-        if self._box is not None:
-            near = odd * self._how.steps("2-point", point, eps)
-            ahead, back = self._box.differences(point, ahead, near, scheme == "3-point")
+        near = odd * self._how.steps("2-point", point, eps)
+        ahead, back = self._space.differences(point, ahead, near, scheme == "3-point")
         return _taken(point, ahead), -_taken(point, -back)
 
     def _differences(
-        self, x: Array, f: Scalar, only: Mask, ahead: NDArray[np.float64], back: NDArray[np.float64]
+        self, x: Array, f: Scalar, only: Only, ahead: NDArray[np.float64], back: NDArray[np.float64]
     ) -> Any:
         """Return the quotients, 0 for a variable that bounds fix."""
         free, scheme = self._free, str(self._jac)
@@ -505,15 +471,14 @@ class Oracle:
         quotients[..., free] = values / (ahead + back)[..., free]
         return quotients
 
-    def error(self, x: Array, f: Scalar, g: Array, noise: Scalar, only: Mask = None) -> Array:
+    def error(self, x: Array, f: Scalar, g: Array, noise: Scalar, only: Only = None) -> Array:
         """Estimate the error of each difference in g: what another length changes, and the noise of f."""
         point = to_numpy(x)
         ahead, back = self._lengths(x)
         other = 0.5 * ahead  # always inside the box
         if self._jac == "2-point":
             turned = point - ahead
-            inside = True if self._box is None else (turned >= self._box.low) & (turned <= self._box.high)
-            other = np.where(inside, -ahead, other)
+            other = np.where(self._space.contains(turned), -ahead, other)
         other = _taken(point, other)
         again = self._differences(x, f, only, other, -_taken(point, -0.5 * back))
         # the bias of a one-sided difference grows with its length, that of a central one with the square
@@ -536,25 +501,25 @@ class Oracle:
             unit = np.zeros(self._n)
             unit[i] = 1.0
             point = x + adopt(x, np.asarray(h)[..., None] * unit)
-        return point if self._box is None else self._box.project(point)
+        return self._space.project(point)
 
-    def _values(self, points: Iterable[Array], only: Mask, count: int) -> Any:
+    def _values(self, points: Iterable[Array], only: Only, count: int) -> Any:
         """Evaluate f at the points of a difference; by the workers, if there are any, all are charged."""
         read = self._imaginary if self._jac == "cs" else self._scalar
         workers = self._how.workers
         if workers is None:
             found: list[Any] = []
             for point in points:
-                self._begin(only, "nfev")
+                self.ledger.charge(only, "nfev")
                 found.append(read(self._call(self._fun, only, point), only))
             return np.stack(found, axis=-1)
-        self._begin(only, "nfev", times=count)
+        self.ledger.charge(only, "nfev", times=count)
         values = [read(f, None) for f in self.outside(_mapped, workers, self._sent, list(points))]
         if len(values) != count:
             raise ValueError(f"workers: expected {count} values for {count} points, got {len(values)}")
         return np.array(values)
 
-    def _imaginary(self, f: Any, only: Mask) -> Any:
+    def _imaginary(self, f: Any, only: Only) -> Any:
         values: Any = np.asarray(f)
         if values.dtype.kind != "c":
             raise TypeError('jac="cs": fun must return complex values for complex x; it returned real ones')
@@ -563,7 +528,7 @@ class Oracle:
             raise TypeError(f"fun: expected {'a scalar' if rows is None else rows}, got {_describe(values)}")
         return self._spread(values.imag.reshape(() if rows is None else (rows,)), only)
 
-    def _complex_step(self, x: Array, v: Array, g: Array, only: Mask) -> Array:
+    def _complex_step(self, x: Array, v: Array, g: Array, only: Only) -> Array:
         """Evaluate H·v as Im ∇f(x + ihv)/h.
 
         A gradient may refuse complex points, or drop their imaginary part on the way. So the first product is
@@ -571,7 +536,7 @@ class Oracle:
         """
         size = np.abs(v).max(axis=-1, keepdims=True)
         h = 1e-20 * np.maximum(1.0, np.abs(x).max(axis=-1, keepdims=True)) / np.where(size > 0, size, 1.0)
-        self._begin(only, "njev")
+        self.ledger.charge(only, "njev")
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", np.exceptions.ComplexWarning)
@@ -591,7 +556,7 @@ class Oracle:
             self.verified = bool(np.abs(product - other).max() <= rough * max(1e-6, np.abs(other).max()))
         if not self.verified:
             self.hvp_source = "difference"
-        return product if self.verified else other
+        return product if product is not None and self.verified else other
 
 
 def _mapped(workers: Map, function: Function, points: list[Array]) -> list[Any]:
@@ -640,10 +605,6 @@ def _bound(function: Function, args: tuple[Any, ...]) -> Function:
 def _is_operator(matrix: Any) -> bool:
     """Say whether this is a sparse matrix or a LinearOperator of SciPy's."""
     return hasattr(matrix, "shape") and hasattr(matrix, "dot") and not hasattr(matrix, "__array__")
-
-
-def _ones(only: Mask) -> Any:
-    return 1 if only is None or only is True or only.all() else only
 
 
 def _array(returned: Any, name: str) -> Any:

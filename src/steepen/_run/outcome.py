@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .._core.arrays import Many
-from .._core.carry import Ended
+from .._core.kits import Many
+from .._core.records import Ended
 from .._core.result import Best, Result, Status
 from .loop import Loop
 
@@ -23,15 +23,14 @@ def result_of(loop: Loop) -> Result:
     common: dict[str, Any] = {
         "hvp_source": direction.source(loop.oracle) or loop.step.source(loop.oracle),
         "method": direction.name,
-        "seconds": loop.seconds,
+        "seconds": loop.ledger.seconds,
     }
     # x is copied: the trace keeps the iterates themselves
     if not isinstance(kit, Many):
         (end,) = loop.ended
-        status = end.status
+        status, lowest = Status(end.status), end.best
         nfev, njev, nhvp, nhev = end.counts
-        best_x = kit.copy(end.best_x) if math.isfinite(end.best_f) else None
-        best = Best(best_x, end.best_f, end.best_k)
+        best = Best(kit.copy(lowest.x) if math.isfinite(lowest.f) else None, lowest.f, lowest.k)
         learnt = (direction, loop.carry.memory, end.x, end.g) if direction.inverts else None
         return Result(
             x=kit.copy(end.x), fun=end.f, jac=end.g, success=status.success, status=status,
@@ -45,9 +44,9 @@ def result_of(loop: Loop) -> Result:
     def per_row(value: Callable[[Ended], int]) -> Any:
         return merged(lambda end: np.full(len(_rows(end)), value(end)))
 
-    nit, status = per_row(lambda end: end.nit), per_row(lambda end: end.status)
+    nit, status = per_row(lambda end: end.nit), merged(lambda end: end.status)
     nfev, njev, nhvp, nhev = (merged(lambda end, i=i: end.counts[i]) for i in range(4))
-    dtype = np.float64 if loop.oracle.wide else kit.host(loop.carry.x).dtype
+    dtype = np.float64 if loop.oracle.wide else kit.host(loop.carry.point.x).dtype
     sentences = {int(s): s.message for s in Status}
     messages = [sentences[s] for s in status.tolist()]
     if (rough := np.flatnonzero(status == Status.ROUGH_GRADIENT)).size:
@@ -55,9 +54,9 @@ def result_of(loop: Loop) -> Result:
         for b in rough:
             messages[b] = _message(Status.ROUGH_GRADIENT, errors[b])
     best = Best(
-        kit.copy(merged(lambda end: end.best_x)),
-        merged(lambda end: end.best_f).astype(dtype),
-        merged(lambda end: np.broadcast_to(end.best_k, len(_rows(end)))),
+        kit.copy(merged(lambda end: end.best.x)),
+        merged(lambda end: end.best.f).astype(dtype),
+        merged(lambda end: np.broadcast_to(end.best.k, len(_rows(end)))),
     )
     return Result(
         x=kit.copy(merged(lambda end: end.x)), fun=merged(lambda end: end.f).astype(dtype),
@@ -67,7 +66,7 @@ def result_of(loop: Loop) -> Result:
     )  # fmt: skip
 
 
-def _message(status: Status, error: float) -> str:
+def _message(status: Status, error: Any) -> str:
     """Say how a run ended, with the figure that belongs to it."""
     figure = f" Their error is about {error:.2g}." if status is Status.ROUGH_GRADIENT else ""
     return status.message + figure

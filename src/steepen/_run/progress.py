@@ -38,8 +38,8 @@ def progress_bar(wanted: bool, budget: Budget) -> Iterator[Callable[[Loop], obje
 
         def show(loop: Loop) -> None:
             c = loop.carry
-            spent = {"gradients": loop.oracle.njev, "values": loop.oracle.nfev}.get(unit, c.k)
-            lowest = float(np.min(c.best_f))
+            spent = {"gradients": loop.ledger.njev, "values": loop.ledger.nfev}.get(unit, c.k)
+            lowest = float(np.min(c.best.f))
             bar.update(task, completed=int(np.max(spent)), description=f"{unit}, f = {lowest:.6g}")
 
         yield show

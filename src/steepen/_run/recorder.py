@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.arrays import Array, Kit, Rows, Scalar, is_numpy
-from .._core.carry import Carry
+from .._core.arrays import Array, Rows, Whole, is_numpy
+from .._core.kits import Kit
+from .._core.records import Carry
 from .._core.result import Iterates, Trace
+from .._core.saved import Saved
 
 COLUMNS = {
     "f": "d",
@@ -53,14 +55,20 @@ class Recorder:
 
     def add(self, rows: Rows | None, c: Carry) -> None:
         """Record an iterate, and the step taken from it."""
+        point, move = c.point, c.move
         if self._x is not None:
-            point = c.x if self._numpy else self._host(c.x)
+            x: Any = point.x if self._numpy else self._host(point.x)
             if self._short:
-                self._points += point.tobytes()
+                self._points += x.tobytes()
             else:
-                self._x.append(point)
+                self._x.append(x)
         nfev, njev, nhvp = c.spent  # a call with a star costs more
-        self._rows += self._pack(c.f, c.gnorm, c.lam, c.shown, nfev, njev, nhvp, c.penalised, c.guarded)
+        self._rows += self._pack(
+            point.f, point.gnorm, move.lam, move.shown, nfev, njev, nhvp, move.penalised, move.guarded
+        )
+
+    def close(self) -> None:
+        """End the iteration: there is nothing to put together."""
 
     def blank(self, rows: Rows | None) -> None:
         """Take back the step of the last iterate: it was made, but not brought to an end."""
@@ -70,21 +78,22 @@ class Recorder:
                 last[name] = empty
 
     def state(self, length: int) -> dict[str, NDArray[Any]]:
-        """Give the first rows as plain arrays, for a checkpoint."""
+        """Return the first rows as plain arrays, for a checkpoint."""
         # a view would forbid the bytes to grow
         width = self._dtype.itemsize
         rows = np.frombuffer(bytes(self._rows[: length * width]), np.uint8).reshape(-1, width)
         iterates = self._iterates()
         return {"rows": rows} if iterates is None else {"rows": rows, "x": iterates.array()[:length]}
 
-    def load(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Go on from a checkpoint's arrays."""
+    def load(self, saved: Saved, name: str) -> None:
+        """Go on from a checkpoint."""
+        arrays = _loaded(saved, name, self.state(0))
         self._rows += arrays["rows"].tobytes()
         if self._x is not None:
             self._x.extend(arrays["x"])
 
-    def finish(self, nit: Scalar) -> Trace:
-        """Give the trace, without a copy."""
+    def finish(self, nit: Whole) -> Trace:
+        """Return the trace, without a copy."""
         table = np.frombuffer(self._rows, self._dtype)
         columns = {name: table[name] for name in COLUMNS}
         return Trace(k=np.arange(len(table)), iterates=self._iterates(), **columns)
@@ -116,8 +125,9 @@ class BatchRecorder:
 
     def add(self, rows: Rows | None, c: Carry) -> None:
         """Record an iterate of these rows (None: of all), and the step taken from it."""
-        entry = (c.f, c.gnorm, c.lam, c.shown, *c.spent, c.penalised, c.guarded)
-        self._open.append((rows, entry, c.x))
+        point, move = c.point, c.move
+        entry = (point.f, point.gnorm, move.lam, move.shown, *c.spent, move.penalised, move.guarded)
+        self._open.append((rows, entry, point.x))
 
     def close(self) -> None:
         """End the iteration: put its rows together."""
@@ -140,7 +150,7 @@ class BatchRecorder:
                 column[-1][... if rows is None else rows] = empty
 
     def state(self, length: int) -> dict[str, NDArray[Any]]:
-        """Give the first rows as plain arrays, for a checkpoint."""
+        """Return the first rows as plain arrays, for a checkpoint."""
         size = self._shape[:1]
         arrays = {
             name: _stack(column[:length], size, COLUMNS[name]) for name, column in self._columns.items()
@@ -149,20 +159,26 @@ class BatchRecorder:
             arrays["x"] = self._x.array()[:length]
         return arrays
 
-    def load(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Go on from a checkpoint's arrays."""
+    def load(self, saved: Saved, name: str) -> None:
+        """Go on from a checkpoint."""
+        arrays = _loaded(saved, name, self.state(0))
         for name, column in self._columns.items():
             column.extend(arrays[name])
         if self._x is not None:
             self._x.extend(arrays["x"])
 
-    def finish(self, nit: Scalar) -> Trace:
-        """Give the trace."""
+    def finish(self, nit: Whole) -> Trace:
+        """Return the trace."""
         length = self.length
         columns = {
             name: _stack(column, self._shape[:1], COLUMNS[name]) for name, column in self._columns.items()
         }
         return Trace(k=np.arange(length), iterates=self._x, length=np.asarray(nit) + 1, **columns)
+
+
+def _loaded(saved: Saved, name: str, empty: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return the columns of a trace: of these dtypes, and as long as the run."""
+    return {part: saved.take(f"{name}.{part}", a.dtype, (saved.k, *a.shape[1:])) for part, a in empty.items()}
 
 
 def _whole(pieces: list[tuple[Rows | None, Any]], shape: tuple[int, ...], fill: float) -> Any:

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from .. import __version__, plot
-from .._core.carry import State
+from .._core.records import State
 from .._core.result import Result, Status
 from .._minimize import minimize
 from .._oracle.budget import Budget

@@ -2,56 +2,42 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from .._core.arrays import Array, Kit, Mask, Rows, Scalar
-from .._core.box import Box
-from .._oracle.oracle import Cost, Oracle
+from .._core.arrays import Array, Mask, Scalar
+from .._core.context import Context
+from .._core.kits import Kit
+from .._core.records import Point
+from .._oracle.ledger import Cost
+from .._oracle.oracle import Oracle
 from ..switches import Never, Switch
 
-Memory: TypeAlias = dict[str, Array]
-"""What a direction carries from one iteration to the next: arrays, one row for each run."""
+Memory: TypeAlias = Any
+"""What a direction carries from one iteration to the next: a NamedTuple of arrays of fixed shape."""
 
 
-class Context:
-    """What a direction or a step may use while it works: the oracle, the operations, the live rows."""
+class Proposal(NamedTuple):
+    """A direction p, the λ that went into it, and the memory from then on.
 
-    def __init__(
-        self,
-        oracle: Oracle,
-        kit: Kit,
-        late: Callable[[], bool],
-        affords: Callable[[Cost], Mask],
-        box: Box | None,
-    ):
-        self.oracle = oracle
-        self.kit = kit
-        self.late = late  # whether the time budget is spent
-        self.affords = affords  # where the budget still covers a cost
-        self.box = box  # None: no bounds
-        self.eps = oracle.eps  # of the run's numbers
-        self.rows: Rows | None = None  # None: all of them
+    Where `trusted`, p is taken although ∇f vanishes there and ∇fᵀp says nothing.
+    """
 
-    def free(self, x: Array, g: Array, v: Array) -> Array:
-        """Give v without the variables that bounds hold at x, where ∇f is g."""
-        return v if self.box is None else self.box.free(x, g, v)
-
-    def inside(self, x: Array) -> Array:
-        """Return the nearest point that the bounds allow."""
-        return x if self.box is None else self.box.project(x)
-
-    def pick(self, value: Scalar) -> Scalar:
-        """Give a parameter for the live rows, where it has one value a row."""
-        if self.rows is None or getattr(value, "ndim", 0) == 0:
-            return value
-        return value[self.rows]
+    p: Array
+    lam: Scalar
+    memory: Memory = ()
+    trusted: Mask = False
 
 
 class Direction:
     """Base of all directions; a new method is one subclass with `propose`.
 
-    The loop guards what is proposed: where ∇fᵀp < 0 does not hold, it takes −∇f instead.
+    The guard looks at what is proposed: where ∇fᵀp < 0 does not hold, the run takes −∇f instead.
+
+    Directions are pure: they take a memory and return a new one, and branch on no value. Their lines then
+    serve a single run, a batch and a program that JAX traces. One with `propose(self, context, k, x, g, on,
+    memory)`, which returns p and λ and may change its memory, a dict, is understood as well.
 
     Examples
     --------
@@ -70,51 +56,104 @@ class Direction:
     """Whether α = 1 is the step that the direction was made for."""
     inverts = False
     """Whether the direction learns the inverse Hessian, and has `inverse`."""
+    steepest = False
+    """Whether the direction is −∇f itself, which every run falls back to."""
 
     def prepare(self, total: int | None, rows: int | None) -> Direction:
         """Fit schedules to a run of `total` iterations and `rows` rows, and check them."""
         return self
 
     def switch(self, total: int | None) -> Switch:
-        """Give the switch that belongs to the method where the user names none."""
+        """Return the switch that belongs to the method where the user names none."""
         return Never()
 
     def cost(self, oracle: Oracle) -> Cost:
-        """Say what one proposal costs beyond ∇f at the point."""
+        """Return what one proposal costs beyond ∇f at the point."""
         return Cost()
 
     def source(self, oracle: Oracle) -> str | None:
-        """Say where H·v comes from; None where the method needs none."""
+        """Return where H·v comes from; None where the method needs none."""
         return None
 
-    def start(self, x: Array, kit: Kit) -> Memory:
-        """Give the memory of a new run."""
-        return {}
+    def coefficient(self, k: int) -> Scalar:
+        """Return the value of λ's schedule at k; 0 where the method has none."""
+        return 0.0
 
-    def learn(self, context: Context, x: Array, f: Scalar, g: Array, memory: Memory) -> None:
-        """Take in f and ∇f at a new point; may change the memory, and is not asked without one."""
+    def start(self, kit: Kit, x: Array) -> Memory:
+        """Return the memory of a new run."""
+        return ()
+
+    def learn(self, context: Context, point: Point, memory: Memory) -> Memory:
+        """Return the memory with f and ∇f at a new point taken in; not asked of a direction without one."""
+        return memory
 
     def propose(
-        self, context: Context, k: int, x: Array, g: Array, on: Mask, memory: Memory
-    ) -> tuple[Array, Scalar]:
-        """Give p_k, and the λ_k that went into it; rows where `on` is false are not used.
+        self, context: Context, k: int, point: Point, lam: Scalar, on: Mask, memory: Memory
+    ) -> Proposal:
+        """Return p_k, made with this value of λ's schedule; rows where `on` is false are not used.
 
         With bounds, the loop takes out of p what would leave them.
         """
         raise NotImplementedError
 
     def amounts(self, alpha: Scalar, lam: Scalar, memory: Memory) -> tuple[Scalar, Scalar]:
-        """Give the α_k and λ_k that the trace shows for the step α along the last proposal."""
+        """Return the α_k and λ_k that the trace shows for the step α along the last proposal."""
         return alpha, lam
 
-    def recover(self, context: Context, x: Array, stuck: Mask, memory: Memory) -> Mask:
-        """Prepare another proposal where the search along the last found nothing; say for which rows."""
-        return False
+    def recover(self, context: Context, point: Point, stuck: Mask, memory: Memory) -> tuple[Memory, Mask]:
+        """Prepare another proposal where the search along the last found nothing; return for which rows."""
+        return memory, False
 
-    def leave(self, context: Context, x: Array, g: Array, still: Mask, memory: Memory) -> Mask:
-        """Prepare a proposal for starts where ∇f vanishes and f can still fall; say for which rows."""
-        return False
+    def leave(self, context: Context, point: Point, still: Mask, memory: Memory) -> tuple[Memory, Mask]:
+        """Prepare a proposal for starts where ∇f vanishes and f can still fall; return for which rows."""
+        return memory, False
 
     def inverse(self, kit: Kit, x: Array, g: Array, memory: Memory) -> Callable[[Array], Array]:
         """Return v ↦ G·v, G the inverse Hessian learnt up to x, where ∇f is g; `memory` may be used up."""
         raise NotImplementedError
+
+
+class Mutable(Direction):
+    """A direction that takes x and g, and changes a dict in place, as the loop sees it."""
+
+    def __init__(self, inner: Any):
+        self.inner = inner
+        self.name, self.penalised, self.unit = inner.name, inner.penalised, inner.unit
+        self.inverts, self.inverse = inner.inverts, inner.inverse
+        self.switch, self.cost, self.source = inner.switch, inner.cost, inner.source
+        self.amounts = inner.amounts
+
+    def _has(self, name: str) -> bool:
+        """Return whether the direction has its own form of a method."""
+        return getattr(self.inner.__class__, name) is not getattr(Direction, name)
+
+    def prepare(self, total: int | None, rows: int | None) -> Direction:
+        return Mutable(self.inner.prepare(total, rows))
+
+    def start(self, kit: Kit, x: Array) -> Memory:
+        return dict(self.inner.start(x, kit)) if self._has("start") else {}
+
+    def learn(self, context: Context, point: Point, memory: Memory) -> Memory:
+        if self._has("learn"):
+            self.inner.learn(context, point.x, point.f, point.g, memory)
+        return memory
+
+    def propose(
+        self, context: Context, k: int, point: Point, lam: Scalar, on: Mask, memory: Memory
+    ) -> Proposal:
+        p, lam = self.inner.propose(context, k, point.x, point.g, on, memory)
+        return Proposal(p, lam, memory)
+
+    def recover(self, context: Context, point: Point, stuck: Mask, memory: Memory) -> tuple[Memory, Mask]:
+        again = self._has("recover") and self.inner.recover(context, point.x, stuck, memory)
+        return memory, again
+
+    def leave(self, context: Context, point: Point, still: Mask, memory: Memory) -> tuple[Memory, Mask]:
+        leaving = self._has("leave") and self.inner.leave(context, point.x, point.g, still, memory)
+        return memory, leaving
+
+
+def pure(direction: Direction) -> Direction:
+    """Return the direction itself, or one of the form that takes x and g as the loop asks it."""
+    takes = inspect.signature(direction.propose).parameters
+    return direction if "point" in takes else Mutable(direction)

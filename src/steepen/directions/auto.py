@@ -13,12 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.arrays import Array, Kit, Mask, Scalar
+from .._core.arrays import Array, Mask, Scalar, Whole
+from .._core.context import Context
+from .._core.kits import Kit
+from .._core.records import Point
 from .._tools.check import whole
-from ._direction import Context, Direction, Memory
+from ._direction import Direction, Proposal
 from ._pairs import Pairs
 
 MOST, PLACES = 200, 10_000_000
@@ -48,11 +53,46 @@ DOWNHILL = 50.0
 FLAT = 1e-6
 """A curvature counts as negative from this part of ‖Hv‖ on; less may be rounding."""
 
-CORNERS = 3
-"""How often a step is made again because more variables would leave their bounds."""
-
 LOOKS = 20
 """So many products H·v are spent on finding a way down from a start where the gradient vanishes."""
+
+
+class Learnt(NamedTuple):
+    """What cgd-auto knows; gradients and values are those of scale·f."""
+
+    pairs: Pairs
+    begun: Whole
+    scale: Scalar
+    x: Array
+    """Of the last point: x, f, ∇f, and ∇f of the one before."""
+    f: Scalar
+    g: Array
+    before: Array
+    slope: Scalar
+    """Of the last step: ∇fᵀp and ‖p‖ of the unit step, the part of it that was made, sᵀy."""
+    unit: Scalar
+    t: Scalar
+    sy: Scalar
+    boost: Scalar
+    """Of the next step: its factor where f bends down, the longest before it, searches that found nothing."""
+    longest: Scalar
+    tries: Whole
+    paired: Whole
+    """How many steps have given a pair."""
+    way: Array
+    """Down from a start without a gradient."""
+    factor: Scalar
+    """Of the CGD step that it amounts to: its length beside the unit step, α and λ."""
+    alpha: Scalar
+    lam: Scalar
+
+
+class _Aim(NamedTuple):
+    memory: Learnt
+    p: Array
+    slope: Scalar
+    length: Scalar
+    open: Mask
 
 
 @dataclass(frozen=True)
@@ -88,150 +128,118 @@ class CGDAuto(Direction):
         if self.memory is not None:
             whole("memory", self.memory, 1)
 
-    def start(self, x: Array, kit: Kit) -> Memory:
-        """Give the memory of a new run: nothing is known until the first gradient."""
-        zero = kit.norm(x) * 0
-        # of the last point: x, f, ∇f; of the last step: its length, ∇fᵀp and ‖p‖ of the unit step, sᵀy
-        last = {"x": x, "f": zero, "g": x, "before": x, "slope": zero, "unit": zero, "t": zero, "sy": zero}
-        now = {"boost": zero + 1, "longest": zero, "tries": zero, "paired": zero, "scale": zero, "way": x * 0}
-        step = {"factor": zero, "alpha": zero, "lam": zero}
-        return Pairs.start(x, kit) | last | now | step | {"begun": 0}
+    def start(self, kit: Kit, x: Array) -> Learnt:
+        """Return the memory of a new run: nothing is known until the first gradient."""
+        zero, none = kit.norm(x) * 0, 0 if kit.size is None else np.zeros(kit.size, dtype=np.int64)
+        return Learnt(
+            Pairs.start(kit, x, self._capacity(x)), 0, zero, x, zero, x, x, zero, zero, zero, zero, zero + 1,
+            zero, none, none, x * 0, zero, zero, zero,
+        )  # fmt: skip
 
-    def learn(self, context: Context, x: Array, f: Scalar, g: Array, memory: Memory) -> None:
-        """Take in the step that led to x."""
-        kit = context.kit
-        first = not memory["begun"]
-        if first:
-            # a power of two keeps products of gradients in range, and every digit
-            size = kit.norm(g)
-            size = kit.pick(size > 0, np.clip(size, 1e-300, 1e300), 1.0)
-            memory["scale"] = 2.0 ** -np.round(np.log2(size))
-        g = kit.times(memory["scale"], g)
-        f = kit.scalar(f * memory["scale"])
-        if first:
-            memory["begun"], memory["x"], memory["g"] = 1, x, g
-            self._restart(context, memory["scale"] > 0, START, memory)
-        s, y = x - memory["x"], g - memory["g"]
+    def learn(self, context: Context, point: Point, memory: Learnt) -> Learnt:
+        """Return the memory with the step that led to x taken in."""
+        kit, x = context.kit, point.x
+        if kit.any(memory.begun == 0):
+            memory = self._begin(context, point, memory)
+        g, f = kit.times(memory.scale, point.g), kit.scalar(point.f * memory.scale)
+        s, y = x - memory.x, g - memory.g
         length = kit.norm(s)
         moved = length > 0
         useful = moved & False
         if kit.any(moved):
             y = self._third_order(context, s, y, length, f, g, memory)
-            memory["sy"] = sy = kit.dot(s, y)
-            faint = (memory["paired"] == 0) & (sy > 0) & (sy < -FAINT * kit.dot(memory["g"], s))
-            useful = Pairs(memory, kit).add(s, y, kit.pick(faint, 0.0, sy), length, self._most(x))
-            boost = memory["boost"]
+            sy = kit.dot(s, y)
+            faint = (memory.paired == 0) & (sy > 0) & (sy < -FAINT * kit.dot(memory.g, s))
+            pairs, useful = memory.pairs.add(kit, s, y, kit.pick(faint, 0.0, sy), length)
+            boost = memory.boost
             if not kit.all(useful):
                 bolder = boost * kit.pick(faint, GROWTH, kit.pick(boost < BOLD, BOOST, BOLD))
                 boost = kit.pick(moved & ((sy <= 0) | faint), bolder, boost)
-            memory["boost"], memory["paired"] = kit.pick(useful, 1.0, boost), memory["paired"] + useful
-            memory["longest"] = np.maximum(memory["longest"], length)
-            memory["tries"] = kit.pick(useful, 0, memory["tries"])
+            memory = memory._replace(
+                pairs=pairs, sy=sy, boost=kit.pick(useful, 1.0, boost), paired=memory.paired + useful,
+                longest=kit.num.maximum(memory.longest, length), tries=kit.pick(useful, 0, memory.tries),
+            )  # fmt: skip
         # without a new pair the step to come is a plain one in the same metric
-        known = useful & (memory["unit"] > 0)
-        memory["t"] = kit.pick(known, length / kit.pick(known, memory["unit"], 1.0), 0.0)
-        memory["x"], memory["f"], memory["before"], memory["g"] = x, f, memory["g"], g
+        known = useful & (memory.unit > 0)
+        t = kit.pick(known, length / kit.pick(known, memory.unit, 1.0), 0.0)
+        return memory._replace(x=x, f=f, g=g, before=memory.g, t=t)
 
     def propose(
-        self, context: Context, k: int, x: Array, g: Array, on: Mask, memory: Memory
-    ) -> tuple[Array, Scalar]:
-        """Give −G·∇f, longer where f bent down, and not much longer than any step before."""
-        kit, g = context.kit, memory["g"]
-        p, slope = self._downhill(context, x, g, memory)
-        length = kit.norm(p)
-        lost = kit.negate(slope < -DOWNHILL * context.eps * kit.norm(context.free(x, g, g)) * length)
-        if kit.any(lost):
-            self._restart(context, lost, START, memory)
-            p, slope = self._downhill(context, x, g, memory)
+        self, context: Context, k: int, point: Point, lam: Scalar, on: Mask, memory: Learnt
+    ) -> Proposal:
+        """Return −G·∇f, longer where f bent down, and not much longer than any step before."""
+        kit, num, x, g = context.kit, context.kit.num, point.x, memory.g
+        size = DOWNHILL * context.eps * kit.norm(context.space.free(x, g, g))
+
+        def aim(s: _Aim) -> _Aim:
+            pairs = s.memory.pairs
+            product, diagonal = partial(pairs.product, kit), partial(pairs.diagonal, kit)
+            p, slope = context.space.downhill(product, diagonal, x, g)
             length = kit.norm(p)
-        self._amount(kit, p, memory)
-        memory["slope"], memory["unit"] = slope, length
-        room = kit.pick(memory["longest"] > 0, GROWTH * memory["longest"], np.inf)
-        memory["factor"] = np.minimum(memory["boost"], room / kit.pick(length > 0, length, 1.0))
-        p = kit.scaled(memory["factor"], p)
-        if k == 0 and kit.any(leaving := kit.norm(memory["way"]) > 0):
-            p = kit.where(leaving, kit.times(self._first(context, x), memory["way"]), p)
-        return p, 0.0
+            lost = kit.negate(slope < -size * length)  # then the metric has lost its meaning
+            again = self._restart(context, lost, START, s.memory) if kit.any(lost) else s.memory
+            return _Aim(again, p, slope, length, lost)
+
+        aimed = kit.repeat(aim, _Aim(memory, g, memory.slope, memory.unit, memory.scale > 0), 2)
+        p, slope, length = aimed.p, aimed.slope, aimed.length
+        memory = aimed.memory
+        alpha, shown = self._amount(kit, p, memory)
+        room = kit.pick(memory.longest > 0, GROWTH * memory.longest, np.inf)
+        factor = num.minimum(memory.boost, room / kit.pick(length > 0, length, 1.0))
+        memory = memory._replace(slope=slope, unit=length, alpha=alpha, lam=shown, factor=factor)
+        p, leaving = kit.scaled(factor, p), False
+        if kit.any(k == 0):
+            leaving = (k == 0) & (kit.norm(memory.way) > 0)
+            p = kit.where(leaving, kit.times(self._first(context, x), memory.way), p)
+        return Proposal(p, 0.0, memory, leaving)
 
     @staticmethod
-    def _downhill(context: Context, x: Array, g: Array, memory: Memory) -> tuple[Array, Scalar]:
-        """Give −G·∇f and its slope. With bounds, what they hold stays, and what would leave goes to them.
+    def _amount(kit: Kit, p: Array, memory: Learnt) -> tuple[Scalar, Scalar]:
+        """Return the α and λ of the CGD step, from the point before, that the unit step p amounts to."""
+        t, omega = memory.t, -memory.slope
+        alpha = kit.pick(t > 0, 1 + t - kit.ratio(kit.dot(memory.before, p), omega), 1.0)
+        return alpha, kit.pick(t > 0, kit.ratio(-0.5 * t * t * omega, alpha * memory.sy), 0.0)
 
-        The other variables are then chosen for where those really end: a path that bends at a bound would
-        take them elsewhere.
-        """
-        kit, box = context.kit, context.box
-        pairs = Pairs(memory, kit)
-        if box is None:
-            p = -pairs.apply(g)
-            return p, kit.dot(g, p)
-        held: Array = box.held(x, g)
-        free = box.free(x, g, g)
-        p = -pairs.apply(free, held)
-        slope = kit.dot(free, p)
-        out: Array
-        out, ends = box.within(x, p)
-        for _ in range(CORNERS):
-            if not bool(out.any()):
-                break
-            shorter = -pairs.apply(free, held | out, -kit.xp.where(out, ends, kit.xp.zeros_like(p)))
-            falls = kit.dot(free, shorter)
-            better = falls < 0
-            p, slope = kit.where(better, shorter, p), kit.pick(better, falls, slope)
-            more, reach = box.within(x, p)
-            ends, out = kit.xp.where(out, ends, reach), out | more
-            if not bool(more.any()):
-                break
-        return p, slope
+    def amounts(self, alpha: Scalar, lam: Scalar, memory: Learnt) -> tuple[Scalar, Scalar]:
+        """Return the α and λ of the CGD step, from the point before, that ends where this step does."""
+        t = alpha * memory.factor
+        whole_step = t * memory.alpha
+        both = whole_step + (1 - t) * memory.t
+        return both, whole_step * memory.lam / (both + (both == 0))
 
-    def _amount(self, kit: Kit, p: Array, memory: Memory) -> None:
-        """Note the α and λ of the CGD step that the unit step amounts to, for `amounts`."""
-        t, omega, sy = memory["t"], -memory["slope"], memory["sy"]
-        paired = t > 0
-        alpha = kit.pick(paired, 1 + t - kit.ratio(kit.dot(memory["before"], p), omega), 1.0)
-        memory["alpha"] = alpha
-        memory["lam"] = kit.pick(paired, kit.ratio(-0.5 * t * t * omega, alpha * sy), 0.0)
-
-    def amounts(self, alpha: Scalar, lam: Scalar, memory: Memory) -> tuple[Scalar, Scalar]:
-        """Give the α and λ of the CGD step, from the point before, that ends where this step does."""
-        t = alpha * memory["factor"]
-        whole_step = t * memory["alpha"]
-        both = whole_step + (1 - t) * memory["t"]
-        return both, whole_step * memory["lam"] / np.where(both == 0, 1.0, both)
-
-    def recover(self, context: Context, x: Array, stuck: Mask, memory: Memory) -> Mask:
+    def recover(self, context: Context, point: Point, stuck: Mask, memory: Learnt) -> tuple[Learnt, Mask]:
         """After a search that found nothing, begin again: in the metric of x, and then along −∇f."""
-        kit, tries = context.kit, memory["tries"]
+        kit, tries = context.kit, memory.tries
         scaled = stuck & (tries == 0)
         if kit.any(scaled):
-            scaled = self._rescale(context, x, scaled, memory)
+            memory, scaled = self._rescale(context, point.x, scaled, memory)
         careful = kit.without(stuck & (tries < 2), scaled)
         if kit.any(careful):
-            self._restart(context, careful, CAREFUL, memory)
-        memory["tries"] = kit.pick(stuck, kit.pick(scaled, 1, 2), tries)
-        return scaled | careful
+            memory = self._restart(context, careful, CAREFUL, memory)
+        tries = kit.pick(stuck, kit.pick(scaled, 1, 2), tries)
+        return memory._replace(tries=tries), scaled | careful
 
-    def inverse(self, kit: Kit, x: Array, g: Array, memory: Memory) -> Callable[[Array], Array]:
+    def inverse(self, kit: Kit, x: Array, g: Array, memory: Learnt) -> Callable[[Array], Array]:
         """Return v ↦ G·v, the last step included."""
-        pairs, scale = Pairs(memory, kit), memory["scale"]
-        if not memory["begun"]:  # the run ended where it began
-            return pairs.apply
-        s, y = x - memory["x"], kit.times(scale, g) - memory["g"]
-        pairs.add(s, y, kit.dot(s, y), kit.norm(s), self._most(x))
-        return lambda v: kit.times(scale, pairs.apply(v))  # the pairs are those of scale·f
+        scale, pairs = memory.scale, memory.pairs
+        if not memory.begun:  # the run ended where it began
+            return partial(pairs.product, kit)
+        s, y = x - memory.x, kit.times(scale, g) - memory.g
+        pairs, _ = pairs.add(kit, s, y, kit.dot(s, y), kit.norm(s))
+        return lambda v: kit.times(scale, pairs.product(kit, v))  # the pairs are those of scale·f
 
-    def leave(self, context: Context, x: Array, g: Array, still: Mask, memory: Memory) -> Mask:
+    def leave(self, context: Context, point: Point, still: Mask, memory: Learnt) -> tuple[Learnt, Mask]:
         """Look for a way down from a start without a gradient: a direction in which f bends down.
 
         Lanczos' method leads to the most negative curvature, for one gradient an iteration.
         """
-        kit = context.kit
+        kit, x, g = context.kit, point.x, point.g
         v = kit.own(x * 0 + kit.own(np.random.default_rng(0).standard_normal(int(x.shape[-1]))))
         found, way = kit.negate(still == still), v
         basis: list[Array] = []
         T = np.zeros((*np.shape(kit.norm(x)), LOOKS, LOOKS))
         for i in range(LOOKS):
-            v = context.free(x, g, v)
+            v = context.space.free(x, g, v)
             for u in basis + basis:  # twice, against rounding
                 v = v - kit.times(kit.dot(u, v), u)
             size = kit.norm(v)
@@ -245,22 +253,20 @@ class CGDAuto(Direction):
                 T[..., i, j] = T[..., j, i] = np.where(todo, kit.dot(u, v), 0.0)
             values, vectors = np.linalg.eigh(T[..., : i + 1, : i + 1])
             down = todo & (values[..., 0] < -FLAT * np.abs(values).max(axis=-1))
-            best = sum(kit.times(vectors[..., j, 0], u) for j, u in enumerate(basis))
+            best: Any = sum(kit.times(vectors[..., j, 0], u) for j, u in enumerate(basis))
             found, way = found | down, kit.where(down, best, way)
         v = way
         v = kit.times(kit.pick(kit.dot(g, v) > 0, -1.0, 1.0), v)
-        if context.box is not None and kit.any(found):
+        if context.space.bounded and kit.any(found):
             v, found = self._into_the_box(context, x, g, v, found)
-        memory["way"] = kit.where(found, v, kit.xp.zeros_like(v))
-        return found
+        return memory._replace(way=kit.where(found, v, kit.xp.zeros_like(v))), found
 
     def _into_the_box(
         self, context: Context, x: Array, g: Array, v: Array, found: Mask
     ) -> tuple[Array, Mask]:
         """Take what is left of v or of −v inside the box, and see whether f still bends down there."""
-        kit, box = context.kit, context.box
-        assert box is not None
-        ahead, back = box.measure(x, -v), box.measure(x, v)
+        kit, measure = context.kit, context.space.measure
+        ahead, back = measure(x, -v), measure(x, v)
         v = kit.where(kit.norm(ahead) >= kit.norm(back), ahead, back)
         found = found & (kit.norm(v) > 0) & context.affords(context.oracle.cost_probe)
         if not kit.any(found):
@@ -272,63 +278,81 @@ class CGDAuto(Direction):
 
     @staticmethod
     def _bend(context: Context, x: Array, g: Array, v: Array, rows: Mask) -> tuple[Array, Scalar]:
-        """Give H·v and vᵀHv by a probe."""
+        """Return H·v and vᵀHv by a probe."""
         kit, oracle = context.kit, context.oracle
         r = oracle.probe_length(x, v)
-        bend = kit.times(kit.ratio(1.0, r), oracle.change(x, v, g, r, None if kit.size is None else rows))
-        return context.free(x, g, bend), kit.dot(v, bend)
+        bend = kit.times(kit.ratio(1.0, r), oracle.change(x, v, g, r, rows))
+        return context.space.free(x, g, bend), kit.dot(v, bend)
 
-    # --- parts -----------------------------------------------------------------------------------
+    # --- parts -----------------------------------------------------------------------------------------
 
-    def _most(self, x: Array) -> int:
+    def _capacity(self, x: Array) -> int:
         n = int(x.shape[-1])
         most = min(MOST, max(10, PLACES // n)) if self.memory is None else self.memory
         return min(most, 2 * n + 8)
 
     @staticmethod
     def _first(context: Context, x: Array) -> Scalar:
-        """Give the length of a first trial: 1, but not lost in the rounding of x."""
-        return np.maximum(1.0, np.sqrt(context.eps) * context.kit.norm(x))
+        """Return the length of a first trial: 1, but not lost in the rounding of x."""
+        return context.kit.num.maximum(1.0, context.eps**0.5 * context.kit.norm(x))
 
-    def _restart(self, context: Context, rows: Mask, length: float, memory: Memory) -> None:
+    def _begin(self, context: Context, point: Point, memory: Learnt) -> Learnt:
+        """Return the memory at the first gradient, which sets the scale of f."""
+        kit, first = context.kit, memory.begun == 0
+        # a power of two keeps products of gradients in range, and every digit
+        size = kit.norm(point.g)
+        size = kit.pick(size > 0, kit.num.clip(size, 1e-300, 1e300), 1.0)
+        scale = kit.pick(first, 2.0 ** -kit.num.round(kit.num.log2(size)), memory.scale)
+        x, g = kit.where(first, point.x, memory.x), kit.where(first, kit.times(scale, point.g), memory.g)
+        memory = memory._replace(begun=memory.begun * 0 + 1, scale=scale, x=x, g=g)
+        return self._restart(context, first & (scale > 0), START, memory)
+
+    def _restart(self, context: Context, rows: Mask, length: float, memory: Learnt) -> Learnt:
         """Forget all that was learnt in these rows, and let their next trial be along −∇f."""
-        kit, x = context.kit, memory["x"]
-        g = context.free(x, memory["g"], memory["g"])
-        Pairs(memory, kit).clear(rows)
-        size = kit.norm(g)
+        kit, x = context.kit, memory.x
+        size = kit.norm(context.space.free(x, memory.g, memory.g))
         gamma = length * self._first(context, x) / kit.pick(size > 0, size, 1.0)
-        for name, value in (("gamma", gamma), ("longest", 0.0), ("boost", 1.0), ("t", 0.0), ("paired", 0)):
-            memory[name] = kit.pick(rows, value, memory[name])
+        pairs = memory.pairs.clear(kit, rows)
+        return memory._replace(
+            pairs=pairs._replace(gamma=kit.pick(rows, gamma, pairs.gamma)),
+            longest=kit.pick(rows, 0.0, memory.longest),
+            boost=kit.pick(rows, 1.0, memory.boost),
+            t=kit.pick(rows, 0.0, memory.t),
+            paired=kit.pick(rows, 0, memory.paired),
+        )
 
-    def _rescale(self, context: Context, x: Array, rows: Mask, memory: Memory) -> Mask:
+    def _rescale(self, context: Context, x: Array, rows: Mask, memory: Learnt) -> tuple[Learnt, Mask]:
         """Begin again with D the squared sizes of the variables; a CGD probe gives the length of the step.
 
         The pairs may know the stiff variables alone, and hold the others still. Sizes are a guess at scales.
         """
-        kit, g = context.kit, context.free(x, memory["g"], memory["g"])
-        rows = rows & (kit.norm(g) > 0) & context.affords(context.oracle.cost_probe)
+        kit, oracle, g = context.kit, context.oracle, context.space.free(x, memory.g, memory.g)
+        rows = rows & (kit.norm(g) > 0) & context.affords(oracle.cost_probe)
         if not kit.any(rows):
-            return rows
+            return memory, rows
         top = kit.norm(x)
         top = kit.pick(top > 0, top, 1.0)
         size = kit.times(1 / top, abs(x))
         size = kit.xp.where(size > 0, size, size * 0 + LEAST)
         v = size * size * g
-        r = context.oracle.probe_length(x, v) * np.minimum(1.0, top)
-        unscaled = kit.times(1 / memory["scale"], memory["g"])
-        bend = context.oracle.change(x, v, unscaled, r, None if kit.size is None else rows)
-        along = kit.dot(v, kit.times(kit.ratio(memory["scale"], r), bend))
+        r = oracle.probe_length(x, v) * kit.num.minimum(1.0, top)
+        unscaled = kit.times(1 / memory.scale, memory.g)
+        bend = oracle.change(x, v, unscaled, r, rows)
+        along = kit.dot(v, kit.times(kit.ratio(memory.scale, r), bend))
         slope = kit.dot(v, g)
         rows = rows & (along > 0) & (along < np.inf)
-        self._restart(context, rows, START, memory)
-        for name in ("D", "D_used"):
-            memory[name] = kit.where(rows, size * size, memory[name])
-        memory["gamma"] = kit.pick(rows, slope / kit.pick(rows, along, 1.0), memory["gamma"])
-        return rows
+        memory = self._restart(context, rows, START, memory)
+        pairs, metric = memory.pairs, size * size
+        pairs = pairs._replace(
+            D=kit.where(rows, metric, pairs.D),
+            D_used=kit.where(rows, metric, pairs.D_used),
+            gamma=kit.pick(rows, slope / kit.pick(rows, along, 1.0), pairs.gamma),
+        )
+        return memory._replace(pairs=pairs), rows
 
     @staticmethod
     def _third_order(
-        context: Context, s: Array, y: Array, length: Scalar, f: Scalar, g: Array, memory: Memory
+        context: Context, s: Array, y: Array, length: Scalar, f: Scalar, g: Array, memory: Learnt
     ) -> Array:
         """Correct y for the third derivative along s, which the values of f give away.
 
@@ -336,7 +360,7 @@ class CGDAuto(Direction):
         the mean over the step (Zhang, Deng and Chen, 1999).
         """
         kit = context.kit
-        third = 6 * (memory["f"] - f) + 3 * kit.dot(memory["g"] + g, s)
+        third = 6 * (memory.f - f) + 3 * kit.dot(memory.g + g, s)
         sy = kit.dot(s, y)
         sound = (sy > NOISE * context.eps * abs(f)) & (abs(third) < sy)
         share = kit.pick(sound, third, 0.0) / kit.pick(sound, length, 1.0)

@@ -3,50 +3,55 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._core.arrays import Array, Kit, Mask, Scalar
-from .._oracle.oracle import Cost, Oracle
+from .._core.arrays import Array, Mask, Scalar
+from .._core.context import Context
+from .._core.kits import Kit
+from .._core.records import Point
+from .._oracle.ledger import Cost
+from .._oracle.oracle import Oracle
 from .._tools.check import floats
 from ..penalties import Penalty, SquaredL2
-from ..schedules import Auto, ByCurvature, ScheduleLike, as_schedule
+from ..schedules import Auto, ByCurvature, Schedule, ScheduleLike, as_schedule
 from ..switches import After, FirstGuard, Never, Switch
-from ._direction import Context, Direction, Memory
+from ._direction import Direction, Memory, Proposal
 from .quasi_newton import Approximation
 
 
 class Curvature(Protocol):
     """A source of H·v, given as c and a fresh u with H·v = c·u: a difference comes as such a pair."""
 
-    def start(self, x: Array, kit: Kit) -> Memory:
-        """Give the memory of a new run."""
+    def start(self, kit: Kit, x: Array) -> Memory:
+        """Return the memory of a new run."""
         ...
 
-    def learn(self, context: Context, x: Array, f: Scalar, g: Array, memory: Memory) -> None:
-        """Take in the gradient at a new point."""
+    def learn(self, kit: Kit, x: Array, g: Array, memory: Memory) -> Memory:
+        """Return the memory with the gradient at a new point taken in."""
         ...
 
     def cost(self, oracle: Oracle) -> Cost:
-        """Say what one product costs."""
+        """Return what one product costs."""
         ...
 
     def product(
-        self, context: Context, x: Array, v: Array, g: Array, on: Mask, memory: Memory
+        self, context: Context, point: Point, v: Array, on: Mask, memory: Memory
     ) -> tuple[Scalar, Array]:
-        """Give c and u."""
+        """Return c and u."""
         ...
 
 
 class _Memoryless:
-    def start(self, x: Array, kit: Kit) -> Memory:
-        """Give the memory of a new run: none."""
-        return {}
+    def start(self, kit: Kit, x: Array) -> Memory:
+        """Return the memory of a new run: none."""
+        return ()
 
-    def learn(self, context: Context, x: Array, f: Scalar, g: Array, memory: Memory) -> None:
-        """Take in the gradient at a new point."""
+    def learn(self, kit: Kit, x: Array, g: Array, memory: Memory) -> Memory:
+        """Return the memory: none."""
+        return memory
 
 
 @dataclass(frozen=True)
@@ -54,14 +59,14 @@ class Exact(_Memoryless):
     """The product itself: CGD."""
 
     def cost(self, oracle: Oracle) -> Cost:
-        """Say what one product costs."""
+        """Return what one product costs."""
         return oracle.cost_hvp
 
     def product(
-        self, context: Context, x: Array, v: Array, g: Array, on: Mask, memory: Memory
+        self, context: Context, point: Point, v: Array, on: Mask, memory: Memory
     ) -> tuple[Scalar, Array]:
-        """Give 1 and H·v."""
-        return 1.0, context.oracle.hvp(x, v, g, only=None if on is True else on)
+        """Return 1 and H·v."""
+        return 1.0, context.oracle.hvp(point.x, v, point.g, on)
 
 
 @dataclass(frozen=True)
@@ -71,16 +76,16 @@ class Difference(_Memoryless):
     r: float | ArrayLike | None
 
     def cost(self, oracle: Oracle) -> Cost:
-        """Say what one product costs."""
+        """Return what one product costs."""
         return oracle.cost_probe
 
     def product(
-        self, context: Context, x: Array, v: Array, g: Array, on: Mask, memory: Memory
+        self, context: Context, point: Point, v: Array, on: Mask, memory: Memory
     ) -> tuple[Scalar, Array]:
-        """Give 1/r and ∇f(x + r·v) − ∇f(x)."""
-        oracle = context.oracle
-        r = oracle.probe_length(x, v) if self.r is None else context.pick(self.r)
-        return context.kit.ratio(1.0, r), oracle.change(x, v, g, r, only=None if on is True else on)
+        """Return 1/r and ∇f(x + r·v) − ∇f(x)."""
+        oracle, x = context.oracle, point.x
+        r = oracle.probe_length(x, v) if self.r is None else context.live(self.r)
+        return context.kit.ratio(1.0, r), oracle.change(x, v, point.g, r, on)
 
 
 @dataclass(frozen=True)
@@ -154,45 +159,44 @@ class CGD(Direction):
         return replace(self, lam=lam, r=r)
 
     def switch(self, total: int | None) -> Switch:
-        """Give the switch of the CGD-FD listing for the difference, with b = T/4; none for the others."""
+        """Return the switch of the CGD-FD listing for the difference, with b = T/4; none for the others."""
         if self.curvature != "difference" or total is None:
             return FirstGuard() if self.curvature == "difference" else Never()
         return After(total // 4) | FirstGuard()
 
     def cost(self, oracle: Oracle) -> Cost:
-        """Say what one product costs."""
+        """Return what one product costs."""
         return self._source.cost(oracle)
 
     def source(self, oracle: Oracle) -> str | None:
-        """Say where H·v comes from."""
+        """Return where H·v comes from."""
         return oracle.hvp_source if self.curvature == "exact" else self.curvature
 
-    def start(self, x: Array, kit: Kit) -> Memory:
-        """Give the memory of a new run."""
-        return self._source.start(x, kit)
+    def coefficient(self, k: int) -> Scalar:
+        """Return the value of λ's schedule at k."""
+        return cast(Schedule, self.lam)(k)  # since `prepare`
 
-    def learn(self, context: Context, x: Array, f: Scalar, g: Array, memory: Memory) -> None:
-        """Take in the gradient at a new point."""
-        self._source.learn(context, x, f, g, memory)
+    def start(self, kit: Kit, x: Array) -> Memory:
+        """Return the memory of a new run."""
+        return self._source.start(kit, x)
+
+    def learn(self, context: Context, point: Point, memory: Memory) -> Memory:
+        """Return the memory with the gradient at a new point taken in."""
+        return self._source.learn(context.kit, point.x, point.g, memory)
 
     def propose(
-        self, context: Context, k: int, x: Array, g: Array, on: Mask, memory: Memory
-    ) -> tuple[Array, Scalar]:
-        """Give −(∇f + λ·H·∇h(∇f))."""
-        kit, penalty = context.kit, self.penalty
-        box = context.box
-        free = g if box is None else box.free(x, g, g)
-        c, u = self._source.product(context, x, penalty.vector(free), g, on, memory)
-        if box is not None:
-            u = box.free(x, g, u)
-        schedule: Any = self.lam  # a Schedule, since `prepare`
-        lam = context.pick(schedule(k))
-        if isinstance(schedule, ByCurvature):
-            along, square = c * kit.dot(g, u), c * c * kit.dot(u, u)
-            lam = schedule.at(lam, along, square, penalty.scale)
+        self, context: Context, k: int, point: Point, lam: Scalar, on: Mask, memory: Memory
+    ) -> Proposal:
+        """Return −(∇f + λ·H·∇h(∇f))."""
+        kit, space, penalty, x, g = context.kit, context.space, self.penalty, point.x, point.g
+        free = space.free(x, g, g)
+        c, u = self._source.product(context, point, penalty.vector(free), on, memory)
+        u = space.free(x, g, u)
+        if isinstance(self.lam, ByCurvature):
+            lam = self.lam.at(lam, c * kit.dot(g, u), c * c * kit.dot(u, u), penalty.scale)
         p = kit.scaled(-penalty.scale * lam * c, u)
         p -= free
-        return p, lam
+        return Proposal(p, lam, memory)
 
 
 NAMES = {"exact": "cgd", "difference": "cgd-fd", "bfgs": "cgd-bfgs", "dfp": "cgd-dfp"}

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .._core.arrays import Array, Mask, Scalar
-from .._oracle.oracle import Cost, Oracle
-from ._direction import Context, Direction, Memory
+from .._core.arrays import Mask, Scalar
+from .._core.context import Context
+from .._core.records import Point
+from .._oracle.ledger import Cost
+from .._oracle.oracle import Oracle
+from ._direction import Direction, Memory, Proposal
 
 
 @dataclass(frozen=True)
@@ -27,20 +30,17 @@ class Newton(Direction):
     unit = True
 
     def cost(self, oracle: Oracle) -> Cost:
-        """Say what one Hessian costs."""
+        """Return what one Hessian costs."""
         return oracle.cost_hess
 
     def source(self, oracle: Oracle) -> str | None:
-        """Say where H comes from."""
+        """Return where H comes from."""
         return oracle.hess_source
 
     def propose(
-        self, context: Context, k: int, x: Array, g: Array, on: Mask, memory: Memory
-    ) -> tuple[Array, Scalar]:
-        """Solve H·p = −∇f, in the free variables if there are bounds."""
-        kit, matrix = context.kit, context.oracle.hess(x, g)
-        if context.box is not None:
-            free = context.free(x, g, x * 0 + 1)
-            matrix = matrix * free[..., :, None] * free[..., None, :]
-            matrix = matrix + (1 - free)[..., :, None] * kit.xp.eye(int(x.shape[-1]), dtype=x.dtype)
-        return -kit.solve(matrix, context.free(x, g, g)), 0.0
+        self, context: Context, k: int, point: Point, lam: Scalar, on: Mask, memory: Memory
+    ) -> Proposal:
+        """Return the solution of H·p = −∇f, in the free variables if there are bounds."""
+        space, x, g = context.space, point.x, point.g
+        matrix = space.restrict(context.oracle.hess(x, g), x, g)
+        return Proposal(-context.kit.solve(matrix, space.free(x, g, g)), 0.0)

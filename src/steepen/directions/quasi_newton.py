@@ -7,13 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from .._core import matrix as _matrix
-from .._core.arrays import Array, Kit, Mask, Scalar
-from .._core.box import without
-from .._oracle.oracle import Cost, Oracle
-from ._direction import Context, Direction, Memory
+from .._core import matrix
+from .._core.arrays import Array, Mask, Scalar
+from .._core.context import Context
+from .._core.kits import Kit
+from .._core.records import Point
+from .._oracle.ledger import Cost
+from .._oracle.oracle import Oracle
+from ._direction import Direction, Proposal
+
+
+class Learnt(NamedTuple):
+    """The matrix, and the point up to which it was learnt."""
+
+    matrix: Array
+    x: Array
+    g: Array
 
 
 @dataclass(frozen=True)
@@ -23,37 +34,26 @@ class Approximation:
     rule: Literal["bfgs", "dfp"]
     inverse: bool
 
-    def start(self, x: Array, kit: Kit) -> Memory:
-        """Give the memory of a new run."""
-        return {"matrix": _matrix.identity(x, kit)}
+    def start(self, kit: Kit, x: Array) -> Learnt:
+        """Return the memory of a new run; a first step from x to x is no pair."""
+        return Learnt(kit.identity(x), x, x)
 
-    def learn(self, context: Context, x: Array, f: Scalar, g: Array, memory: Memory) -> None:
-        """Update the matrix by the last step."""
-        self.update(context.kit, x, g, memory)
-
-    def update(self, kit: Kit, x: Array, g: Array, memory: Memory) -> None:
-        """Update the matrix by the step to x."""
-        if "x" in memory:
-            s, y = x - memory["x"], g - memory["g"]
-            a, b = (s, y) if self.inverse else (y, s)
-            memory["matrix"] = _matrix.update(
-                memory["matrix"],
-                a,
-                b,
-                kit,
-                product_form=(self.rule == "bfgs") == self.inverse,
-            )
-        memory["x"], memory["g"] = x, g
+    def learn(self, kit: Kit, x: Array, g: Array, memory: Learnt) -> Learnt:
+        """Return the memory updated by the step to x."""
+        s, y = x - memory.x, g - memory.g
+        a, b = (s, y) if self.inverse else (y, s)
+        product_form = (self.rule == "bfgs") == self.inverse
+        return Learnt(matrix.update(memory.matrix, a, b, kit, product_form=product_form), x, g)
 
     def cost(self, oracle: Oracle) -> Cost:
-        """Say what a product costs: no evaluation at all."""
+        """Return what a product costs: no evaluation at all."""
         return Cost()
 
     def product(
-        self, context: Context, x: Array, v: Array, g: Array, on: Mask, memory: Memory
+        self, context: Context, point: Point, v: Array, on: Mask, memory: Learnt
     ) -> tuple[Scalar, Array]:
-        """Give 1 and the product of the matrix with v."""
-        return 1.0, _matrix.apply(memory["matrix"], v, context.kit)
+        """Return 1 and the product of the matrix with v."""
+        return 1.0, context.kit.product(memory.matrix, v)
 
 
 class _QuasiNewton(Direction):
@@ -63,29 +63,28 @@ class _QuasiNewton(Direction):
     inverts = True
     _inverse: Approximation
 
-    def start(self, x: Array, kit: Kit) -> Memory:
-        """Give the memory of a new run."""
-        return self._inverse.start(x, kit)
+    def start(self, kit: Kit, x: Array) -> Learnt:
+        """Return the memory of a new run."""
+        return self._inverse.start(kit, x)
 
-    def learn(self, context: Context, x: Array, f: Scalar, g: Array, memory: Memory) -> None:
-        """Update G by the last step."""
-        self._inverse.learn(context, x, f, g, memory)
+    def learn(self, context: Context, point: Point, memory: Learnt) -> Learnt:
+        """Return the memory with G updated by the last step."""
+        return self._inverse.learn(context.kit, point.x, point.g, memory)
 
     def propose(
-        self, context: Context, k: int, x: Array, g: Array, on: Mask, memory: Memory
-    ) -> tuple[Array, Scalar]:
-        """Give −G·∇f."""
-        kit, matrix = context.kit, memory["matrix"]
-        if context.box is None:
-            return -_matrix.apply(matrix, g, kit), 0.0
-        held, diagonal = context.box.held(x, g), kit.xp.linalg.diagonal(matrix)
-        free = context.free(x, g, g)
-        return -without(lambda v: _matrix.apply(matrix, v, kit), free, held, diagonal, kit), 0.0
+        self, context: Context, k: int, point: Point, lam: Scalar, on: Mask, memory: Learnt
+    ) -> Proposal:
+        """Return −G·∇f."""
+        kit, G = context.kit, memory.matrix
+        step = context.space.solve(
+            lambda v: kit.product(G, v), lambda: kit.xp.linalg.diagonal(G), point.x, point.g
+        )
+        return Proposal(-step, 0.0, memory)
 
-    def inverse(self, kit: Kit, x: Array, g: Array, memory: Memory) -> Callable[[Array], Array]:
+    def inverse(self, kit: Kit, x: Array, g: Array, memory: Learnt) -> Callable[[Array], Array]:
         """Return v ↦ G·v, the last step included."""
-        self._inverse.update(kit, x, g, memory)
-        return lambda v: _matrix.apply(memory["matrix"], v, kit)
+        G = self._inverse.learn(kit, x, g, memory).matrix
+        return lambda v: kit.product(G, v)
 
 
 @dataclass(frozen=True)

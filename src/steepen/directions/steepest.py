@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .._core.arrays import Array, Mask, Scalar
-from ._direction import Context, Direction, Memory
+from .._core.arrays import Mask, Scalar
+from .._core.context import Context
+from .._core.records import Point
+from ._direction import Direction, Memory, Proposal
 
 
 @dataclass(frozen=True)
@@ -21,9 +23,10 @@ class GD(Direction):
     """
 
     name = "gd"
+    steepest = True
 
     def propose(
-        self, context: Context, k: int, x: Array, g: Array, on: Mask, memory: Memory
-    ) -> tuple[Array, Scalar]:
-        """Give −∇f."""
-        return -g, 0.0
+        self, context: Context, k: int, point: Point, lam: Scalar, on: Mask, memory: Memory
+    ) -> Proposal:
+        """Return −∇f."""
+        return Proposal(-point.g, 0.0)

@@ -1,0 +1,157 @@
+"""What a run hands on from one iteration to the next: where it is, how it came there, the best so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, NamedTuple, cast
+
+from .arrays import Array, Mask, MaybeArray, MaybeScalar, Rows, Scalar, Whole
+
+NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class State:
+    """What a callback sees after a step: the new iterate, the step that led there, and the counts.
+
+    In a batch the fields have one entry for each row still running, and `rows` says which these are. A
+    callback that returns True ends the run; in a batch, an array of bools ends those rows.
+
+    Examples
+    --------
+    >>> import steepen as st
+    >>> seen = []
+    >>> res = st.minimize(
+    ...     st.functions["booth"], [0.0, 0.0], method="gd", step=0.05, callback=lambda s: seen.append(s.fun)
+    ... )
+    >>> len(seen) == res.nit
+    True
+    """
+
+    k: int
+    x: Array
+    fun: Scalar
+    lam: Scalar
+    step: Scalar
+    penalised: Mask
+    guarded: Mask
+    nfev: Scalar
+    njev: Scalar
+    nhvp: Scalar
+    seconds: float
+    rows: Rows | None
+
+
+@dataclass(slots=True)
+class Point:
+    """A point, and what is known there; None is not evaluated yet."""
+
+    x: Array
+    f: MaybeScalar = None
+    g: MaybeArray = None
+    known: Mask = False
+    """For which rows g has been evaluated."""
+    size: Scalar = NAN
+    """‖∇f‖."""
+    gnorm: Scalar = NAN
+    """The norm that vanishes at a minimum: ‖∇f‖, or with bounds that of the projected gradient."""
+
+
+@dataclass(slots=True)
+class Move:
+    """The step that led to a point, or that is about to be made from it."""
+
+    before: Scalar = NAN
+    """f where it began."""
+    alpha: Scalar = NAN
+    lam: Scalar = NAN
+    shown: Scalar = NAN
+    """α as trace and callback see it."""
+    moved: Scalar = NAN
+    slope: Scalar = NAN
+    length: Scalar = NAN
+    """‖p‖."""
+    penalised: Mask = False
+    guarded: Mask = False
+    vanished: Mask = False
+    noise: Scalar = 0.0
+    """The noise of f, as far as measured."""
+
+
+@dataclass(slots=True)
+class Best:
+    """The lowest point so far."""
+
+    x: Array
+    f: Scalar
+    k: Whole = 0
+
+
+class Counts(NamedTuple):
+    """How many values, gradients, products H·v and Hessians were evaluated."""
+
+    nfev: Whole = 0
+    njev: Whole = 0
+    nhvp: Whole = 0
+    nhev: Whole = 0
+
+
+@dataclass(slots=True)
+class Carry:
+    """All that an iteration hands to the next."""
+
+    k: int
+    point: Point
+    best: Best
+    on: Mask
+    """Where the direction is followed, and not steepest descent."""
+    memory: Any
+    ahead: Point
+    """The next point."""
+    move: Move = field(default_factory=Move)
+    idle: Whole = 0
+    """How many steps f has not fallen for."""
+    spent: tuple[Whole, ...] = (0, 0, 0)
+    """The values, gradients and products that had been evaluated when the point was reached."""
+
+    def advance(self) -> None:
+        """Make the step."""
+        self.move.before = self.point.f
+        self.point, self.ahead = self.ahead, self.point
+        self.point.gnorm = NAN
+        self.k += 1
+
+
+@dataclass
+class Ended:
+    """Rows that are done: where they stood, and why."""
+
+    rows: Rows | None
+    status: Whole
+    nit: int
+    x: Array
+    f: Scalar
+    g: Array
+    best: Best
+    counts: Counts
+    error: Scalar = NAN
+
+
+def each(function: Callable[[Any], Any], record: Any) -> Any:
+    """Return a record with a function applied to each of its arrays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> each(lambda a: a[:1], Best(np.array([1.0, 2.0]), 0.0))
+    Best(x=array([1.]), f=0.0, k=0)
+    """
+    if isinstance(record, tuple):
+        parts = [each(function, part) for part in cast("tuple[Any, ...]", record)]
+        return cast(Any, record)._make(parts) if hasattr(cast(Any, record), "_fields") else tuple(parts)
+    if isinstance(record, dict):
+        return {name: each(function, part) for name, part in cast("dict[str, Any]", record).items()}
+    if is_dataclass(record):
+        return type(record)(*[each(function, getattr(record, part.name)) for part in fields(record)])
+    return function(record) if getattr(record, "ndim", 0) else record

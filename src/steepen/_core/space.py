@@ -1,0 +1,323 @@
+"""Where x may be: everywhere, or in a box. Points and gradients are projected, and no step leaves the box."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .arrays import Array, Mask, Scalar, adopt, is_numpy
+from .kits import Kit
+
+Product: TypeAlias = Callable[[Array], Array]
+"""v ↦ G·v."""
+
+PULLS, PULLED = 30, 1e-12
+"""The iterations, and the square of the accuracy, with which held variables are kept still."""
+
+NEAR = 1e-8
+"""A variable this near to its bound, relative to the bound's size, is taken to be there."""
+
+CORNERS = 3
+"""How often a step is made again because more variables would leave their bounds."""
+
+
+class Everywhere:
+    """The whole space: nothing is held, and nothing is projected."""
+
+    bounded = False
+    limits: NDArray[np.float64] | None = None
+    """The lowest and the highest x; None where there are none."""
+
+    def __init__(self, kit: Kit):
+        self._kit, self._xp = kit, kit.xp
+
+    def fixed(self, x: Array) -> Array:
+        """Return which variables can never move."""
+        return self._xp.zeros(x.shape[-1:], dtype=bool)
+
+    def contains(self, x: NDArray[Any]) -> Any:
+        """Return which variables of a point lie in the space."""
+        return True
+
+    def differences(
+        self, x: NDArray[Any], h: NDArray[Any], near: NDArray[Any], both: bool
+    ) -> tuple[Any, Any]:
+        """Return how far to go ahead and back for a difference at x: h, and h if `both`."""
+        return h, h if both else 0 * h
+
+    def project(self, x: Array) -> Array:
+        """Return the nearest point of the space."""
+        return x
+
+    def free(self, x: Array, g: Array, v: Array) -> Array:
+        """Return v without the variables that are held at x, where ∇f is g."""
+        return v
+
+    def inward(self, x: Array, g: Array, p: Array) -> Array:
+        """Return p without the variables that are held, or that p alone would push out of the space."""
+        return p
+
+    def measure(self, x: Array, g: Array) -> Array:
+        """Return P(x − ∇f) − x, the step that −∇f makes inside the space; it vanishes at a minimum."""
+        return -g
+
+    def descent(self, x: Array, g: Array, size: Scalar) -> tuple[Array, Scalar]:
+        """Return the free part of ∇f and its norm, `size` being that of ∇f."""
+        return g, size
+
+    def residual(self, x: Array, g: Array, size: Scalar) -> Scalar:
+        """Return the norm that vanishes at a minimum, `size` being that of ∇f."""
+        return size
+
+    def restrict(self, matrix: Array, x: Array, g: Array) -> Array:
+        """Return a Hessian as the free variables see it, the identity for those held."""
+        return matrix
+
+    def trial(self, x: Array, g: Array, p: Array, t: Scalar, slope: Scalar) -> tuple[Array, Array, Scalar]:
+        """Return the point at t along p, the way there, and the fall of f that the gradient promises."""
+        way = self._kit.times(t, p)
+        return x + way, way, t * slope
+
+    def moved(self, x: Array, to: Array, p: Array, t: Scalar) -> Scalar:
+        """Return the length of the step t along p, which led to a point."""
+        return t * self._kit.norm(p)
+
+    def solve(self, product: Product, diagonal: Callable[[], Array], x: Array, g: Array) -> Array:
+        """Return G·∇f of the free variables, G the inverse of the free block of an inverse Hessian."""
+        return product(g)
+
+    def downhill(
+        self, product: Product, diagonal: Callable[[], Array], x: Array, g: Array
+    ) -> tuple[Array, Scalar]:
+        """Return −G·∇f and its slope; what bounds hold stays, and what would leave goes to them."""
+        p = -product(g)
+        return p, self._kit.dot(g, p)
+
+
+class Box(Everywhere):
+    """The box low ≤ x ≤ high, for every row of a batch the same."""
+
+    bounded = True
+
+    def __init__(self, low: NDArray[np.float64], high: NDArray[np.float64], x: Array, kit: Kit):
+        super().__init__(kit)
+        if "32" in str(x.dtype):
+            low, high = _rounded(low, np.inf), _rounded(high, -np.inf)
+            fixed = low > high  # there is no float32 between them: they are the two around a number
+            low = np.where(fixed, high, low)
+        self.low, self.high = low, high
+        self.limits = np.stack([low, high])
+        like = x if x.ndim == 1 else x[0, :]
+        with np.errstate(over="ignore", invalid="ignore"):
+            near_low = np.minimum(low + NEAR * np.maximum(1.0, abs(low)), high)
+            near_high = np.maximum(high - NEAR * np.maximum(1.0, abs(high)), low)
+            self._low, self._high, self._near_low, self._near_high = (
+                side.astype(x.dtype) if is_numpy(x) else adopt(like, side)
+                for side in (low, high, near_low, near_high)
+            )
+        self._fixed: Array = self._low >= self._high
+
+    def fixed(self, x: Array) -> Array:
+        return self._fixed
+
+    def contains(self, x: NDArray[Any]) -> Any:
+        return (x >= self.low) & (x <= self.high)
+
+    def project(self, x: Array) -> Array:
+        """Return the nearest point of the box."""
+        return self._xp.minimum(self._xp.maximum(x, self._low), self._high)
+
+    def held(self, x: Array, g: Array) -> Array:
+        """Return which variables cannot move, or are at a bound that f pushes them against."""
+        return self._fixed | ((x <= self._low) & (g > 0)) | ((x >= self._high) & (g < 0))
+
+    def free(self, x: Array, g: Array, v: Array) -> Array:
+        """Return v without the variables that are held."""
+        return self._xp.where(self.held(x, g), self._xp.zeros_like(v), v)
+
+    def inward(self, x: Array, g: Array, p: Array) -> Array:
+        """Return p without the variables that are held, or that p alone would push out of the box."""
+        down = (x <= self._near_low) & (p < 0) & (g <= 0)
+        up = (x >= self._near_high) & (p > 0) & (g >= 0)
+        return self._xp.where(self.held(x, g) | down | up, self._xp.zeros_like(p), p)
+
+    def within(self, x: Array, p: Array) -> tuple[Array, Array]:
+        """Return which variables p would take out of the box, and how far they may go."""
+        low, high = self._low - x, self._high - x
+        return (p < low) | (p > high), self._xp.minimum(self._xp.maximum(p, low), high)
+
+    def measure(self, x: Array, g: Array) -> Array:
+        return self._xp.maximum(self._low - x, self._xp.minimum(self._high - x, -g))
+
+    def descent(self, x: Array, g: Array, size: Scalar) -> tuple[Array, Scalar]:
+        g = self.free(x, g, g)
+        return g, self._kit.norm(g)
+
+    def residual(self, x: Array, g: Array, size: Scalar) -> Scalar:
+        return self._kit.norm(self.measure(x, g))
+
+    def restrict(self, matrix: Array, x: Array, g: Array) -> Array:
+        free = self.free(x, g, x * 0 + 1)
+        matrix = matrix * free[..., :, None] * free[..., None, :]
+        return matrix + (1 - free)[..., :, None] * self._xp.eye(int(x.shape[-1]), dtype=x.dtype)
+
+    def trial(self, x: Array, g: Array, p: Array, t: Scalar, slope: Scalar) -> tuple[Array, Array, Scalar]:
+        point = self.project(x + self._kit.times(t, p))
+        way = point - x
+        return point, way, self._kit.dot(g, way)
+
+    def moved(self, x: Array, to: Array, p: Array, t: Scalar) -> Scalar:
+        return self._kit.norm(to - x)
+
+    def solve(self, product: Product, diagonal: Callable[[], Array], x: Array, g: Array) -> Array:
+        return without(product, self.free(x, g, g), self.held(x, g), diagonal, self._kit)
+
+    def downhill(
+        self, product: Product, diagonal: Callable[[], Array], x: Array, g: Array
+    ) -> tuple[Array, Scalar]:
+        """Return −G·∇f and its slope; what is held stays, and what would leave the box goes to its side.
+
+        The other variables are then chosen for where those really end: a path that bends at a bound would
+        take them elsewhere.
+        """
+        kit, where = self._kit, self._xp.where
+        held, free = self.held(x, g), self.free(x, g, g)
+        none = self._xp.zeros_like(free)
+
+        def bent(s: _Bent) -> _Bent:
+            p = -without(product, free, held | s.out, diagonal, kit, -where(s.out, s.ends, none))
+            slope = kit.dot(free, p)
+            better = s.first | (slope < 0)
+            p, slope = kit.where(better, p, s.p), kit.pick(better, slope, s.slope)
+            more, reach = self.within(x, p)
+            return _Bent(p, slope, s.out | more, where(s.out, s.ends, reach), s.first & False, kit.some(more))
+
+        every = kit.some(free == free)
+        start = _Bent(none, kit.dot(none, none), none > 0, none, every, every)
+        end = kit.repeat(bent, start, 1 + CORNERS)
+        return end.p, end.slope
+
+    def differences(
+        self, x: NDArray[Any], h: NDArray[Any], near: NDArray[Any], both: bool
+    ) -> tuple[Any, Any]:
+        """Return how far to go ahead and back for a difference.
+
+        That is |h| both ways where there is room, if `both`; else `near` one way, turned around or shortened.
+        """
+        up, down = np.maximum(self.high - x, 0.0), np.maximum(x - self.low, 0.0)
+        size = abs(near)
+        ahead = np.where(near > 0, up >= size, down < size) & ((up >= size) | (up >= down))
+        one_way = np.where(ahead, np.minimum(size, up), -np.minimum(size, down))
+        room = both & (np.minimum(up, down) >= abs(h))
+        return np.where(room, abs(h), one_way), np.where(room, abs(h), 0 * h)
+
+
+class _Bent(NamedTuple):
+    p: Array
+    slope: Scalar
+    out: Array
+    """Which variables leave, and `ends`, where the box stops them."""
+    ends: Array
+    first: Mask
+    open: Mask
+
+
+class _Pull(NamedTuple):
+    z: Array
+    rest: Array
+    step: Array
+    now: Scalar
+    open: Mask
+
+
+def without(
+    product: Product,
+    v: Array,
+    held: Array,
+    diagonal: Callable[[], Array],
+    kit: Kit,
+    target: Array | None = None,
+) -> Array:
+    """Return the product of v with the matrix G made for the free variables alone: (G⁻¹ without the held)⁻¹.
+
+    That is G·(v − z), with z in the held variables such that they get nothing, or what `target` says; z is
+    found by conjugate gradients, eased by the diagonal of G.
+    """
+    whole = product(v)
+    if not kit.any(kit.some(held)):
+        return whole
+    where, none = kit.xp.where, kit.xp.zeros_like(whole)
+    target = none if target is None else target
+    ease, rest = where(held, 1 / diagonal(), none), where(held, whole - target, none)
+    first = kit.dot(rest, ease * rest)
+
+    def pull(s: _Pull) -> _Pull:
+        moved = where(held, product(s.step), none)
+        bend = kit.dot(s.step, moved)
+        t = kit.pick(s.open & (bend > 0), s.now / kit.pick(bend > 0, bend, 1.0), 0.0)
+        rest = s.rest - kit.times(t, moved)
+        eased = ease * rest
+        after = kit.dot(rest, eased)
+        step = eased + kit.times(after / kit.pick(s.now > 0, s.now, 1.0), s.step)
+        return _Pull(s.z + kit.times(t, s.step), rest, step, after, after > PULLED * first)
+
+    start = _Pull(none, rest, ease * rest, first, first > PULLED * first)
+    return where(held, target, whole - product(kit.repeat(pull, start, PULLS).z))
+
+
+def _rounded(side: NDArray[np.float64], inwards: float) -> NDArray[np.float64]:
+    """Round bounds to what float32 can hold, none outwards."""
+    with np.errstate(over="ignore"):
+        single = side.astype(np.float32)
+        beyond = single < side if inwards > 0 else single > side
+        return np.where(beyond, np.nextafter(single, np.float32(inwards)), single).astype(np.float64)
+
+
+def space_of(bounds: Any, x: Array, kit: Kit) -> Space:
+    """Return the space of a run: a box, if any variable has a limit."""
+    if bounds is not None:
+        low, high = limits_of(bounds, int(x.shape[-1]))
+        if np.isfinite(low).any() or np.isfinite(high).any():
+            return Box(low, high, x, kit)
+    return Everywhere(kit)
+
+
+def limits_of(bounds: Any, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Read bounds as SciPy does: a Bounds object, or a pair (low, high) for each variable, None for no limit.
+
+    Examples
+    --------
+    >>> limits_of([(0, None), (-1, 1)], 2)
+    (array([ 0., -1.]), array([inf,  1.]))
+    """
+    try:
+        if hasattr(bounds, "lb") and hasattr(bounds, "ub"):
+            low, high = (np.array(np.broadcast_to(side, n), dtype=float) for side in (bounds.lb, bounds.ub))
+        else:
+            pairs = [tuple(pair) for pair in bounds]
+            sides = [side for pair in pairs for side in pair]
+            if (
+                len(pairs) != n
+                or len(sides) != 2 * n
+                or any(np.ndim(side) or isinstance(side, str) for side in sides)
+            ):
+                raise ValueError
+            low = np.array([-np.inf if side is None else side for side, _ in pairs], dtype=float)
+            high = np.array([np.inf if side is None else side for _, side in pairs], dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"bounds: expected {n} pairs (low, high), or scipy.optimize.Bounds; got {bounds!r}"
+        ) from None
+    if not (low <= high).all() or (low == np.inf).any() or (high == -np.inf).any():
+        wrong = int(np.argmin((low <= high) & (low < np.inf) & (high > -np.inf)))
+        raise ValueError(
+            f"bounds: expected low <= high, got ({low[wrong]:g}, {high[wrong]:g}) for variable {wrong}"
+        )
+    return low, high
+
+
+Space = Everywhere
+"""Where x may be."""

@@ -1,0 +1,93 @@
+"""A direction of the user's own: pure, or of the form that takes x and g and changes a dict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import steepen as st
+from steepen.directions._direction import Proposal
+
+STARTS = np.array([[-1.2, 1.0], [0.5, 2.0], [1.0, 1.0]])
+F = st.functions["rosenbrock"].at(n=2)
+
+
+class Older(st.Direction):
+    """Momentum that turns its last gradient, as one wrote it before directions were pure."""
+
+    unit = True
+
+    def start(self, x: Any, kit: Any) -> Any:
+        return {"v": 0 * x, "learnt": 0}
+
+    def learn(self, context: Any, x: Any, f: Any, g: Any, memory: Any) -> None:
+        memory["learnt"] = memory["learnt"] + 1
+
+    def propose(self, context: Any, k: int, x: Any, g: Any, on: Any, memory: Any) -> Any:
+        assert memory["learnt"] == k + 1
+        memory["v"] = 0.5 * memory["v"] - g
+        memory["last"] = g
+        return memory["v"], 0.0
+
+
+class Moment(NamedTuple):
+    v: Any
+    learnt: Any
+
+
+class Newer(st.Direction):
+    unit = True
+
+    def start(self, kit: Any, x: Any) -> Moment:
+        return Moment(0 * x, 0)
+
+    def learn(self, context: Any, point: Any, memory: Moment) -> Moment:
+        return memory._replace(learnt=memory.learnt + 1)
+
+    def propose(self, context: Any, k: int, point: Any, lam: Any, on: Any, memory: Moment) -> Proposal:
+        memory = memory._replace(v=0.5 * memory.v - point.g)
+        return Proposal(memory.v, 0.0, memory)
+
+
+def run(x0: Any, method: Any, iters: int = 25, **more: Any) -> st.Result:
+    return st.minimize(F, x0, method=method, budget=st.Budget(iters=iters), trace="x", **more)
+
+
+@pytest.mark.parametrize("step", [None, 1e-3])
+@pytest.mark.parametrize("x0", [STARTS[0], STARTS], ids=["one", "many"])
+def test_both_forms_make_the_same_run(x0: Any, step: Any) -> None:
+    older, newer = run(x0, Older(), step=step), run(x0, Newer(), step=step)
+    assert older.trace is not None
+    assert newer.trace is not None
+    for (name, a), (_, b) in zip(older.trace.columns(), newer.trace.columns(), strict=True):
+        np.testing.assert_array_equal(a, b, err_msg=name)
+    np.testing.assert_array_equal(older.status, newer.status)
+
+
+@pytest.mark.parametrize("method", [Older(), Newer()], ids=["older", "newer"])
+@pytest.mark.parametrize("x0", [STARTS[0], STARTS], ids=["one", "many"])
+def test_both_forms_are_resumed(tmp_path: Path, method: Any, x0: Any) -> None:
+    path = tmp_path / "run.npz"
+    run(x0, method, 7, checkpoint=path)
+    resumed, whole = run(x0, method, checkpoint=path), run(x0, method)
+    np.testing.assert_array_equal(resumed.x, whole.x)
+    np.testing.assert_array_equal(resumed.nfev, whole.nfev)
+
+
+def test_recover_of_the_older_form_is_asked() -> None:
+    asked: list[Any] = []
+
+    class Up(st.Direction):
+        def recover(self, context: Any, x: Any, stuck: Any, memory: Any) -> Any:
+            asked.append(x)
+            return False
+
+        def propose(self, context: Any, k: int, x: Any, g: Any, on: Any, memory: Any) -> Any:
+            return -g, 0.0
+
+    result = st.minimize(lambda x: x @ x, [1.0, 2.0], method=Up(), jac=lambda x: -2 * x)  # a wrong sign
+    assert result.status is st.Status.NO_DESCENT
+    assert len(asked) == 1
