@@ -334,7 +334,8 @@ class Loop:
         )
         best = self._load_best(saved, f"{name}.best", n)
         counts = saved.record(f"{name}.counts", Counts(), n)
-        require(np.concatenate(counts) >= 0, f"{name}.counts is negative")
+        whole = all(np.shape(count) == (n,) and np.all(np.asarray(count) >= 0) for count in counts)
+        require(whole, f"{name}.counts are not {n} numbers, none of them negative")
         return Ended(rows, status, nit, x, f, g, best, counts, error)
 
     # --- ends ------------------------------------------------------------------------------------------
