@@ -334,8 +334,8 @@ class Loop:
         )
         best = self._load_best(saved, f"{name}.best", n)
         counts = saved.record(f"{name}.counts", Counts(), n)
-        whole = all(np.shape(count) == (n,) and np.all(np.asarray(count) >= 0) for count in counts)
-        require(whole, f"{name}.counts are not {n} numbers, none of them negative")
+        require(all(np.shape(count) == (n,) for count in counts), f"{name}.counts are not one a row")
+        require(np.concatenate(counts) >= 0, f"{name}.counts is negative")
         return Ended(rows, status, nit, x, f, g, best, counts, error)
 
     # --- ends ------------------------------------------------------------------------------------------
