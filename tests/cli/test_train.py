@@ -18,7 +18,8 @@ from steepen.train import OPTIMIZERS, Results, _run
 @pytest.fixture
 def no_pictures(monkeypatch: pytest.MonkeyPatch):
     """They take long, and one test draws them."""
-    monkeypatch.setattr("steepen.train.pictures.save", lambda *arguments: [])
+    for name in ("save", "save_curves"):
+        monkeypatch.setattr(f"steepen.train.pictures.{name}", lambda *arguments: [])
 
 
 def train(out: Path, *words: str) -> int:
@@ -28,7 +29,13 @@ def train(out: Path, *words: str) -> int:
 def test_writes_everything_and_prints_the_table(tmp_path: Path, capsys):
     out = tmp_path / "deep" / "folder"
     assert train(out, "--optimizer", "sgd, cgd,sam-late") == 0
-    assert sorted(path.name for path in out.iterdir()) == ["accuracy.png", "accuracy.svg", "results.json"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "accuracy.png",
+        "accuracy.svg",
+        "curves.png",
+        "curves.svg",
+        "results.json",
+    ]
     captured = capsys.readouterr()
     assert captured.err == ""
     lines = Results.from_json((out / "results.json").read_text("utf-8")).chosen(
@@ -85,7 +92,7 @@ def test_list(capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--data", "mnist"], "--data: expected one of digits, mnist1d; got 'mnist'"),
+        (["--data", "mnist"], "--data: expected one of digits, mnist1d, cifar10, cifar100; got 'mnist'"),
         (["--optimizer", "sgd,cdg"], "--optimizer: 'cdg' is not known; did you mean 'cgd'?"),
         (["--optimizer", ","], "--optimizer: expected at least one name"),
         (["--optimizer", "cgd,cgd"], "--optimizer: 'cgd' is named twice"),
@@ -96,8 +103,11 @@ def test_list(capsys):
         (["--lam", "0"], "--lam: expected a positive number"),
         (["--rho", "nan"], "--rho: expected a positive number"),
         (["--fraction", "2"], "--fraction: expected a share"),
-        (["--fraction", "0.001"], "--fraction: 0.001 of "),
-        (["--device", "abacus"], "--device: expected cpu or cuda, got 'abacus'"),
+        (["--fraction", "0.001", "--optimizer", "cgd-early"], "--fraction: 0.001 of "),
+        (["--data", "cifar10"], "--data-dir: cifar10 is not downloaded; expected the folder that holds it"),
+        (["--data", "cifar10", "--data-dir", "nowhere"], "--data-dir: there is no folder 'nowhere'"),
+        (["--data-dir", "."], "--data-dir: digits is made here, and read from no folder"),
+        (["--device", "abacus"], "--device: expected cpu, cuda or mps, got 'abacus'"),
         (["--grads", "1"], "--grads"),
         (["--seeds", "0"], "--seeds"),
         (["--lr", "fast"], "--lr"),
@@ -210,3 +220,62 @@ def test_fits_the_terminal(columns: int, loss, blocks: int):
     assert len(titles) == blocks
     assert "accuracy" in titles[0]
     assert ("diverged" in titles[0]) == (loss == "nan")
+
+
+SCRIPT = """
+import torch
+from torch.nn.functional import cross_entropy as loss
+
+x = torch.randn(240, 4, generator=torch.Generator().manual_seed(0))
+y = (x[:, 0] > 0).long()
+train, test = (x[:160], y[:160]), (x[160:], y[160:])
+budget, batch, lr, weight_decay, methods, seeds = 2, 16, (0.05, 0.2), (1e-4, 1e-3), ["sam"], 2
+
+
+def make_model():
+    return torch.nn.Linear(4, 2)
+"""
+
+
+def test_a_script_is_compared_and_gone_on_from(tmp_path: Path, capsys):
+    script = tmp_path / "task.py"
+    script.write_text(SCRIPT)
+    out = tmp_path / "out"
+    assert main(["train", "--script", str(script), "--out", str(out)]) == 0
+    assert sorted(path.name for path in out.iterdir()) == ["comparison.json", "curves.png", "curves.svg"]
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert [line.split()[0] for line in captured.out.splitlines()[:3]] == ["method", "base", "sam"]
+    assert "Each was chosen from 4 trials on held-out data." in captured.out
+    words = ["train", "--script", str(script), "--out", str(out), "--optimizer", "sam,share4", "--json"]
+    assert main(words) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [line["optimizer"] for line in document["summary"]] == ["base", "sam", "share4"]
+    script.write_text(SCRIPT.replace("budget, batch", "batch, budget"))
+    assert main(words) == 2
+    assert "holds runs with budget 2, not 16" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "message"),
+    [
+        ("loss = 1", [], "lacks make_model, train, test"),
+        (None, [], "--script: there is no file"),
+        (SCRIPT, ["--lr", "0.1"], "--lr: with --script this is for the script to say; got 0.1"),
+        (
+            SCRIPT.replace("batch", "batch, validation", 1).replace("16,", "16, 2,"),
+            [],
+            "validation: expected a",
+        ),
+        (SCRIPT + "\nbudget = 0.1", [], "budget: expected a number of passes"),
+        (SCRIPT + "\nloss = lambda a, b: a.sum() * float('nan')", [], "loss: expected a finite number"),
+    ],
+)
+def test_a_wrong_script(tmp_path: Path, capsys, text: str | None, words: list[str], message: str):
+    script = tmp_path / "task.py"
+    if text is not None:
+        script.write_text(text)
+    assert main(["train", "--script", str(script), "--out", str(tmp_path / "out"), *words]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert message in captured.err

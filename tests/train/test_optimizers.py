@@ -7,16 +7,33 @@ import pytest
 from steepen.train import OPTIMIZERS, Settings
 from steepen.train.data import SIZES
 from steepen.train.models import mlp
-from steepen.train.optimizers import check_names, learning_rate, make, steps_within, strength_of
+from steepen.train.optimizers import check_names, learning_rate, make, steps_of, steps_within, strength_of
 from steepen.train.settings import BASES
 
 NAMED = (
     "sgd sam usam gnp asam fgr egr cgd cgd-early cgd-late sam-early sam-late cgd-exact".split()  # noqa: SIM905
 )
+CHEAP = "ema smooth share4 share4-late share16 share16-late msam auto".split()  # noqa: SIM905
 
 
 def test_all_names_are_there():
-    assert set(NAMED) | {"adamw"} == set(OPTIMIZERS)
+    assert set(NAMED) | {"adamw"} | set(CHEAP) == set(OPTIMIZERS)
+
+
+@pytest.mark.parametrize("grads", [4, 40, 999, 1000.5])
+@pytest.mark.parametrize("batch", [1, 7, 32, 100])
+@pytest.mark.parametrize("name", ["share4", "share4-late", "share16", "share16-late", "msam", "sam-late"])
+def test_a_share_costs_its_examples(name: str, grads: float, batch: int):
+    """The most steps n with n·batch + (penalised steps)·(examples of the probe) within the budget."""
+    kind = OPTIMIZERS[name]
+    probe = 0 if name == "msam" else batch if name == "sam-late" else max(1, round(kind.share * batch))
+    part = 1 if kind.phase == "full" else 0.25 if name == "sam-late" else 0.5
+
+    def cost(steps: int) -> int:
+        return steps * batch + round(part * steps) * probe
+
+    most = max(steps for steps in range(1, int(grads) + 1) if cost(steps) <= grads * batch)
+    assert steps_of(kind, grads, batch, 0.25) == most
 
 
 @pytest.mark.parametrize("grads", [2, 3, 7, 40, 41, 999, 1000])
@@ -84,7 +101,7 @@ def test_weights_follow_from_lam_and_rho():
 def test_every_optimizer_has_a_default(data: str):
     settings = Settings.of(data)
     for name in OPTIMIZERS:
-        assert (strength_of(name, settings) > 0) == (name not in BASES)
+        assert (strength_of(name, settings) > 0) == (name not in (*BASES, "auto"))
     assert strength_of("cgd-late", settings) == strength_of("cgd", settings)
     assert strength_of("sam-early", settings) == strength_of("sam", settings)
 

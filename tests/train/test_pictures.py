@@ -8,8 +8,8 @@ import pytest
 from matplotlib.colors import to_rgb
 from scipy import stats
 
-from steepen.train import OPTIMIZERS, Results, Settings
-from steepen.train.pictures import _COLOURS, accuracy, save
+from steepen.train import OPTIMIZERS, Results, Run, Settings
+from steepen.train.pictures import _COLOURS, accuracy, curves, save
 
 
 def test_line_and_band_are_mean_and_error(made, short: Settings):
@@ -57,3 +57,27 @@ def test_files(tmp_path: Path, made, short: Settings):
     assert [path.name for path in paths] == ["accuracy.png", "accuracy.svg"]
     assert paths[0].read_bytes().startswith(b"\x89PNG")
     assert "<svg" in paths[1].read_text("utf-8")
+
+
+def test_loss_and_accuracy_are_drawn_against_gradients_and_seconds():
+    def made(name: str, seed: int, end: float) -> Run:
+        losses, times = (2.3, 1.5, 1.0 + seed), (0.0, 1.0, 3.0 + seed)
+        return Run(name, seed, 4, 4, (0, 2, 4), (0.1, 0.3, end), losses, times=times)
+
+    runs = [made(name, seed, end) for name, end in (("sgd", 0.5), ("auto", 0.7)) for seed in (0, 2)]
+    axes = curves(runs, "a title").axes
+    assert [ax.get_xlabel() for ax in axes] == ["gradient evaluations", "seconds of training"] * 2
+    of = [{line.get_label().split()[0]: line.get_xydata() for line in ax.get_lines()} for ax in axes]
+    np.testing.assert_allclose(of[0]["auto"], [[0, 10], [2, 30], [4, 70]])
+    np.testing.assert_allclose(of[1]["auto"], [[0, 10], [1, 30], [4, 70]])
+    np.testing.assert_allclose(of[2]["sgd"], [[0, 2.3], [2, 1.5], [4, 2.0]])
+    np.testing.assert_allclose(of[3]["sgd"], [[0, 2.3], [1, 1.5], [4, 2.0]])
+
+
+def test_runs_that_spend_other_gradients_are_read_off_at_those_of_the_first():
+    runs = [
+        Run("auto", 0, 4, 4, (0, 4), (0.0, 0.8), (2.0, 1.0), times=(0.0, 1.0)),
+        Run("auto", 1, 4, 4, (0, 2, 6), (0.0, 0.2, 0.6), (2.0, 1.5, 1.0), times=(0.0, 1.0, 2.0)),
+    ]
+    line = curves(runs).axes[0].get_lines()[0]
+    np.testing.assert_allclose(line.get_xydata(), [[0, 0], [4, 60]])

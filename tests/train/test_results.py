@@ -118,7 +118,7 @@ def test_other_versions_are_refused(tmp_path: Path, made, short: Settings):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"data": "mnist"}, "data: expected one of digits, mnist1d; got 'mnist'"),
+        ({"data": "mnist"}, "data: expected one of digits, mnist1d, cifar10, cifar100; got 'mnist'"),
         ({"base": "adam"}, "base: expected one of sgd, adamw; got 'adam'"),
         ({"grads": 1}, "grads: expected a whole number, 2 or more"),
         ({"batch": 899}, "batch: expected at most the 898 examples of digits"),

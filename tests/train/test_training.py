@@ -3,6 +3,7 @@
 import math
 import random
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,9 +12,16 @@ import torch
 from steepen.train import OPTIMIZERS, Run, Settings
 from steepen.train.data import load_data
 from steepen.train.models import mlp
-from steepen.train.training import EVALUATIONS, batches, check_device, train
+from steepen.train.optimizers import base_of
+from steepen.train.training import EVALUATIONS, Task, batches, check_device, fit, judge, train
+from steepen.train.tuning import Choice
 
-WITH_SGD = [name for name in OPTIMIZERS if name != "adamw"]
+WITH_SGD = [name for name in OPTIMIZERS if name not in ("adamw", "auto")]
+COST = {  # gradients a step, over a run
+    **dict.fromkeys(("sgd", "ema", "smooth", "msam"), 1.0),
+    **dict.fromkeys(("cgd-early", "cgd-late", "sam-early", "sam-late", "share4"), 1.25),
+    "share4-late": 1.125, "share16": 1.0625, "share16-late": 1.03125,
+}  # fmt: skip
 
 
 class Passed(torch.autograd.Function):
@@ -31,21 +39,21 @@ class Passed(torch.autograd.Function):
 
 
 class Watched(torch.nn.Module):
-    """A network that counts its backward passes and keeps what it is trained on."""
+    """A network that counts the examples of its backward passes and keeps what it is trained on."""
 
     def __init__(self, inner):
         super().__init__()
         self.inner = inner
-        self.passes = 0
+        self.examples = 0
         self.seen: list[torch.Tensor] = []
 
     def forward(self, x):
         if torch.is_grad_enabled():
             self.seen.append(x)
-        return Passed.apply(self.inner(x), self.tell)
+        return Passed.apply(self.inner(x), partial(self.tell, len(x)))
 
-    def tell(self):
-        self.passes += 1
+    def tell(self, examples):
+        self.examples += examples
 
 
 @pytest.fixture
@@ -62,7 +70,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[Watched]:
 
 
 def without_time(run: Run) -> Run:
-    return replace(run, seconds=0.0)
+    return replace(run, seconds=0.0, times=())
 
 
 @pytest.mark.parametrize("name", WITH_SGD)
@@ -70,13 +78,10 @@ def without_time(run: Run) -> Run:
 def test_gradients_are_counted_honestly(watched: list[Watched], name: str, grads: int):
     settings = Settings.of("digits", grads=grads)
     run = train(name, 0, settings, load_data("digits"))
-    assert run.gradients == watched[0].passes
-    assert grads - 1 <= run.gradients <= grads
+    assert run.gradients == watched[0].examples / settings.batch
+    assert grads - 1.25 <= run.gradients <= grads
     assert run.at[-1] == run.gradients
-    whole = {"sgd": 1.0, "cgd-early": 1.25, "cgd-late": 1.25, "sam-early": 1.25, "sam-late": 1.25}.get(
-        name, 2.0
-    )
-    assert run.steps == pytest.approx(grads / whole, abs=1)
+    assert run.steps == pytest.approx(grads / COST.get(name, 2.0), abs=1)
 
 
 def test_every_optimizer_starts_alike_and_sees_the_same_batches(watched: list[Watched], short: Settings):
@@ -85,7 +90,8 @@ def test_every_optimizer_starts_alike_and_sees_the_same_batches(watched: list[Wa
     assert len({(run.accuracies[0], run.losses[0]) for run in runs}) == 1
     assert len({run.loss for run in runs}) > 5  # and yet they differ
     for run, model in zip(runs, watched, strict=True):
-        distinct = [x for i, x in enumerate(model.seen) if i == 0 or not torch.equal(x, model.seen[i - 1])]
+        full = [x for x in model.seen if len(x) == short.batch]  # not the probes from a share
+        distinct = [x for i, x in enumerate(full) if i == 0 or not torch.equal(x, full[i - 1])]
         assert len(distinct) == run.steps
         for x, y in zip(distinct, watched[0].seen, strict=False):
             assert torch.equal(x, y)
@@ -174,6 +180,94 @@ def test_batches_are_whole_passes_in_ever_new_orders():
     assert torch.equal(next(batches(10, 3, seed=1)), torch.tensor(passes[0][:3]))
     with pytest.raises(ValueError, match="batch: expected at most the 10 examples, got 11"):
         next(batches(10, 11, seed=1))
+
+
+def normed(seed: int) -> torch.nn.Module:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        layers = torch.nn.Linear(64, 32), torch.nn.BatchNorm1d(32), torch.nn.ReLU(), torch.nn.Linear(32, 10)
+        return torch.nn.Sequential(*layers)
+
+
+class Static:
+    """A pass as a CUDA graph makes it: loss and gradients in the same tensors every time, and no hook."""
+
+    def __init__(self) -> None:
+        self.kept: dict[int, tuple[torch.Tensor, list[torch.Tensor]]] = {}
+
+    def __call__(self, model, x, y, smoothing):
+        params = {name: p.detach().requires_grad_() for name, p in model.named_parameters()}
+        scores = torch.func.functional_call(model, params | dict(model.named_buffers()), (x,))
+        loss = torch.nn.functional.cross_entropy(scores, y, label_smoothing=smoothing)
+        grads = torch.autograd.grad(loss, list(params.values()))
+        kept_loss, kept = self.kept.setdefault(len(x), (loss.detach(), [g.clone() for g in grads]))
+        kept_loss.copy_(loss.detach())
+        for p, to, g in zip(model.parameters(), kept, grads, strict=True):
+            p.grad = to.copy_(g)
+        return kept_loss
+
+
+@pytest.mark.parametrize(
+    "name", ["sgd", "ema", "smooth", "sam-late", "cgd-early", "share4", "share16-late", "msam", "auto"]
+)
+def test_a_pass_made_elsewhere_trains_alike(name: str):
+    loss = torch.nn.functional.cross_entropy
+    task = Task(normed, loss, load_data("digits"), 32, base_of("sgd"))
+    choice = Choice(0.1, 5e-4, 0.9 if name == "ema" else 0.1)
+    ends = [
+        fit(one, name, OPTIMIZERS[name], choice, seed=1, grads=30).losses
+        for one in (task, replace(task, backward=Static()))
+    ]
+    assert ends[0] == pytest.approx(ends[1], rel=1e-4)
+
+
+def test_a_mean_of_the_weights_is_judged_in_their_place():
+    """The weights by m ← βm + (1 − β)x, from the first on; BatchNorm's statistics are the network's."""
+    data, beta, states = load_data("digits"), 0.8, []
+
+    class Kept(torch.optim.SGD):
+        def step(self, closure=None):
+            loss = super().step(closure)
+            states.append({k: v.clone().double() for k, v in model.state_dict().items()})
+            return loss
+
+    model = normed(0)
+    task = Task(
+        lambda seed: model, torch.nn.functional.cross_entropy, data, 32,
+        lambda params, lr, decay: Kept(params, lr=lr, momentum=0.9, weight_decay=decay),
+    )  # fmt: skip
+    run = fit(task, "ema", OPTIMIZERS["ema"], Choice(0.1, 5e-4, beta), seed=0, grads=10)
+    mean, weights = states[0], dict(model.named_parameters())
+    for state in states[1:]:
+        mean = {k: beta * mean[k] + (1 - beta) * state[k] if k in weights else state[k] for k in mean}
+    other = normed(1)
+    other.load_state_dict({k: v.to(other.state_dict()[k].dtype) for k, v in mean.items()})
+    assert run.loss == pytest.approx(judge(other, data)[1], rel=1e-4)
+    assert run.loss != pytest.approx(judge(model, data)[1], rel=1e-2)
+
+
+def test_labels_are_smoothed_in_training_and_not_in_the_test():
+    data = load_data("digits")
+    seen = []
+
+    def loss(scores, y, label_smoothing=0.0):
+        seen.append((len(y), label_smoothing))
+        return torch.nn.functional.cross_entropy(scores, y, label_smoothing=label_smoothing)
+
+    task = Task(normed, loss, data, 32, base_of("sgd"))
+    fit(task, "smooth", OPTIMIZERS["smooth"], Choice(0.1, 0.0, 0.2), seed=0, grads=3)
+    assert {one for one in seen if one[0] == 32} == {(32, 0.2)}
+    assert {one for one in seen if one[0] != 32} == {(899, 0.0)}
+
+
+def test_the_rule_watches_examples_that_it_does_not_train_on(watched: list[Watched], short: Settings):
+    data = load_data("digits")
+    run = train("auto", 0, short, data)
+    gauge = {tuple(row) for row in data.x[-89:].tolist()}  # a tenth of 898: 2 % would be few
+    trained = {tuple(row) for x in watched[0].seen for row in x.tolist()}
+    assert not gauge & trained
+    assert run.gradients <= short.grads
+    assert run.gradients == watched[0].examples / short.batch
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is one here")

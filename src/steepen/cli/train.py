@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -13,10 +13,11 @@ import typer
 
 from .._tools.files import make_folder
 from .._tools.optional import load
-from ..train import pictures
+from ..train import compare, pictures
 from ..train._run import check, kept, run
 from ..train.optimizers import OPTIMIZERS
 from ..train.results import Line, Results
+from ..train.script import read_script
 from ..train.settings import Settings
 from ._options import AsJson, Quiet, words
 from ._tables import Column, Page, count, print_json
@@ -28,16 +29,29 @@ EXIT_CODES = "0, all runs are there; 1, an interrupt; 2, wrong usage, or a missi
 
 
 def command(
-    data: Annotated[str, typer.Option(help="digits or mnist1d.")] = "digits",
+    data: Annotated[str, typer.Option(help="digits, mnist1d, cifar10 or cifar100.")] = "digits",
+    data_dir: Annotated[
+        Path | None, typer.Option(help="The folder that CIFAR is in: the binary version, or one .npz.")
+    ] = None,
+    script: Annotated[
+        Path | None,
+        typer.Option(
+            help="A Python file with a task of yours: make_model, loss, train, test, and what else "
+            "steepen.train.compare takes. lr, weight decay and strengths are then chosen on held-out data."
+        ),
+    ] = None,
     optimizer: Annotated[
         str | None,
         typer.Option(
             metavar="NAME,...",
-            help="Which optimizers, see --list; by default the base, sam, cgd, cgd-early and cgd-late. "
+            help="Which optimizers, see --list; by default the base, sam, cgd, share16 and auto. "
             "The others are compared with the first.",
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of each, with seeds 0, 1, 2 and so on.")] = 5,
+    seeds: Annotated[
+        int | None,
+        typer.Option(min=1, help="Runs of each, with seeds 0, 1, 2 and so on; 5, or what the script says."),
+    ] = None,
     grads: Annotated[
         int | None, typer.Option(min=2, help="Minibatch gradients for each run; 2000 or 4000 by default.")
     ] = None,
@@ -59,7 +73,7 @@ def command(
             "--validate", help="Judge by a fifth of the training part, held out: for choosing lr, λ and ρ."
         ),
     ] = False,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
     out: Annotated[Path | None, typer.Option(help="The folder to write; out/train/DATA by default.")] = None,
     list_optimizers: Annotated[bool, typer.Option("--list", help="List the optimizers and stop.")] = False,
     as_json: AsJson = False,
@@ -68,42 +82,93 @@ def command(
     """Train a small network with several optimizers, all with the same number of gradients.
 
     Seed by seed they start from the same weights and see the same minibatches. The folder then holds
-    results.json and a picture. The same command again makes only the runs that are missing.
+    results.json and pictures. The same command again makes only the runs that are missing.
     """
     if list_optimizers:
         width = max(map(len, OPTIMIZERS)) + 2
         for name, kind in OPTIMIZERS.items():
             typer.echo(name.ljust(width) + kind.about)
         return 0
-    names = [base, "sam", "cgd", "cgd-early", "cgd-late"] if optimizer is None else words(optimizer)
-    folder = Path("out", "train", data) if out is None else out
     for module in ("torch", "matplotlib"):
         load(module, "steepen train", extra="train")
+    names = None if optimizer is None else words(optimizer)
+    if script is not None:
+        mine = {"data-dir": data_dir, "grads": grads, "batch": batch, "lr": lr, "lam": lam, "rho": rho}
+        _refuse_beside_script(mine)
+        return _compared(script, names, seeds, device, out, as_json=as_json, quiet=quiet)
+    names = [base, "sam", "cgd", "share16", "auto"] if names is None else names
+    folder, seeds = Path("out", "train", data) if out is None else out, 5 if seeds is None else seeds
     try:
         settings = Settings.of(
             data, grads=grads, batch=batch, base=base, lr=lr, lam=lam, rho=rho,
             fraction=fraction, device=device, validate=validate,
         )  # fmt: skip
-        check(settings, names, seeds, folder)
+        check(settings, names, seeds, folder, data_dir)
     except ValueError as error:
         raise ValueError(f"--{error}") from error
     make_folder("--out", folder)
     try:
         with _one_thread():
-            results = run(settings, names, seeds=seeds, out=folder, progress=not quiet)
+            results = run(settings, names, seeds=seeds, out=folder, data_dir=data_dir, progress=not quiet)
     except KeyboardInterrupt:
         finished = len(kept(settings, folder).chosen(names, range(seeds)).runs)
         sentence = f"interrupted; {folder} keeps {finished} of {count(len(names) * seeds, 'run')}"
         typer.echo(f"steepen: {sentence}; the same command goes on from there", err=True)
         return 1
     pictures.save(results, folder)
+    pictures.save_curves(results.runs, folder, f"{data}, base {base}")
     if as_json:
         lines = [line._asdict() for line in results.summary()]
         document = {"settings": asdict(settings), "seeds": seeds, "out": str(folder), "summary": lines}
         print_json(document)
     elif not quiet:
         show(results)
-        typer.echo(f"\nThe runs and the picture: {folder}")
+        typer.echo(f"\nThe runs and the pictures: {folder}")
+    return 0
+
+
+def _refuse_beside_script(options: Mapping[str, object]) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(f"--{name}: with --script this is for the script to say; got {value}")
+
+
+def _compared(
+    script: Path,
+    names: list[str] | None,
+    seeds: int | None,
+    device: str,
+    out: Path | None,
+    *,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Compare the optimizers on a task of the user's."""
+    folder = Path("out", "train", script.stem) if out is None else out
+    try:
+        task = read_script(script)
+    except ValueError as error:
+        raise ValueError(f"--{error}") from error
+    task |= {} if names is None else {"methods": names}
+    task |= {} if seeds is None else {"seeds": seeds}
+    make_folder("--out", folder)
+    try:
+        found = compare(**task, device=device, out=folder, progress=not quiet)
+    except KeyboardInterrupt:
+        typer.echo(f"steepen: interrupted; the same command goes on from what {folder} keeps", err=True)
+        return 1
+    if found.runs:
+        pictures.save_curves(found.runs, folder, script.stem)
+    if as_json:
+        rows = [line._asdict() for line in found.summary()]
+        document = {"settings": found.settings, "summary": rows, "failures": found.failures}
+        print_json(document)
+    elif not quiet:
+        typer.echo(str(found))
+        trials = len(found.trials) // len(found.methods)
+        chosen = f"Each was chosen from {count(trials, 'trial')} on held-out data."
+        typer.echo(f"\n±: the standard error over seeds. {chosen}")
+        typer.echo(f"The runs and the pictures: {folder}")
     return 0
 
 
@@ -150,7 +215,7 @@ def show(results: Results) -> None:
         Column("optimizer", [line.optimizer for line in lines], right=False),
         Column("", [_penalty(line) for line in lines], right=False),
         Column("steps", [str(line.steps) for line in lines]),
-        Column("grads", [str(line.gradients) for line in lines]),
+        Column("grads", [f"{line.gradients:.10g}" for line in lines]),
         Column("accuracy %", [_cell(100 * line.accuracy, 100 * line.accuracy_se, ".2f") for line in lines]),
         Column("loss", [_cell(line.loss, line.loss_se, ".3f") for line in lines]),
     ]

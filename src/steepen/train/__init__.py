@@ -14,9 +14,11 @@ Examples
 ('sgd', 60, 60, 2, 0)
 """
 
+from ._compare import compare
 from ._run import run
+from .comparison import Comparison
 from .optimizers import OPTIMIZERS
 from .results import Line, Results, Run
 from .settings import Settings
 
-__all__ = ["OPTIMIZERS", "Line", "Results", "Run", "Settings", "run"]
+__all__ = ["OPTIMIZERS", "Comparison", "Line", "Results", "Run", "Settings", "compare", "run"]

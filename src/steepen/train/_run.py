@@ -10,6 +10,7 @@ from pathlib import Path
 from .._run.progress import item_bar
 from .._tools.check import whole
 from .data import load_data
+from .folders import CIFAR, find_cifar
 from .optimizers import check_names, steps_within
 from .results import FILE, Results
 from .settings import Settings
@@ -22,6 +23,7 @@ def run(
     *,
     seeds: int = 5,
     out: str | os.PathLike[str] | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> Results:
     """Train with each optimizer and each seed, or take the run from the folder if it is there.
@@ -37,6 +39,8 @@ def run(
     out : path, optional
         A folder that is there. Its `results.json` is written after each run. Runs that it has are not made
         again; one of other settings or other versions is refused.
+    data_dir : path, optional
+        The folder that CIFAR is in.
     progress : bool
         Show a progress bar, if standard error is a terminal.
 
@@ -55,13 +59,15 @@ def run(
     >>> second.runs[0] == first.runs[0], len(second.runs)
     (True, 2)
     """
-    results = check(settings, optimizers, seeds, out)
+    results = check(settings, optimizers, seeds, out, data_dir)
     have = {(one.optimizer, one.seed) for one in results.runs}
     # seed by seed, so that an interrupt leaves pairs
     missing = [(name, seed) for seed in range(seeds) for name in optimizers if (name, seed) not in have]
     with item_bar(progress and bool(missing), len(missing)) as show:
         data = (
-            load_data(settings.data, validate=settings.validate, device=settings.device) if missing else None
+            load_data(settings.data, validate=settings.validate, device=settings.device, folder=data_dir)
+            if missing
+            else None
         )
         for name, seed in missing:
             show(f"{name}, seed {seed}")
@@ -73,9 +79,17 @@ def run(
 
 
 def check(
-    settings: Settings, optimizers: Sequence[str], seeds: int, out: str | os.PathLike[str] | None
+    settings: Settings,
+    optimizers: Sequence[str],
+    seeds: int,
+    out: str | os.PathLike[str] | None,
+    data_dir: str | os.PathLike[str] | None = None,
 ) -> Results:
     """Find out before any work what cannot be done; give what the folder holds already."""
+    if settings.data in CIFAR:
+        find_cifar(settings.data, data_dir)
+    elif data_dir is not None:
+        raise ValueError(f"data-dir: {settings.data} is made here, and read from no folder")
     check_names(optimizers, settings.base)
     whole("seeds", seeds, 1)
     check_device(settings.device)

@@ -1,7 +1,11 @@
-"""The data: scikit-learn's digits, and MNIST-1D from its own generator; nothing is downloaded."""
+"""The data: scikit-learn's digits, MNIST-1D from its own generator, CIFAR from a folder of the user's.
+
+Nothing is downloaded.
+"""
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from functools import cache
@@ -11,17 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._tools.optional import load
+from .folders import CIFAR, read_cifar
 
 __all__ = ["SIZES", "Data", "load_data", "training_size"]
 
-SIZES: dict[str, int] = {"digits": 898, "mnist1d": 4000}
+SIZES: dict[str, int] = {"digits": 898, "mnist1d": 4000, "cifar10": 50_000, "cifar100": 50_000}
 """The data, and how many examples of each are for training."""
 
 _Arrays = tuple[NDArray[np.float32], NDArray[np.int64]]
 
 
 class Data(NamedTuple):
-    """Examples as rows of float32 tensors, classes as whole numbers from 0 to 9.
+    """Examples as float32 tensors, by rows, and their classes as whole numbers from 0 on.
 
     Parameters
     ----------
@@ -54,18 +59,22 @@ def training_size(name: str, validate: bool) -> int:
     return SIZES[name] * 4 // 5 if validate else SIZES[name]
 
 
-def load_data(name: str, *, validate: bool = False, device: str = "cpu") -> Data:
+def load_data(
+    name: str, *, validate: bool = False, device: str = "cpu", folder: str | os.PathLike[str] | None = None
+) -> Data:
     """Load the data, split in the same way every time.
 
     Parameters
     ----------
-    name : {"digits", "mnist1d"}
+    name : {"digits", "mnist1d", "cifar10", "cifar100"}
         Which.
     validate : bool
         Judge by the last fifth of the training part, which is then not trained on. The test part is not
         looked at: this is for choosing hyper-parameters.
     device : str
         Where to put it.
+    folder : path
+        For CIFAR: where the files are, see `read_cifar`.
 
     Examples
     --------
@@ -73,7 +82,7 @@ def load_data(name: str, *, validate: bool = False, device: str = "cpu") -> Data
     torch.Size([180, 64])
     """
     torch = load("torch", "steepen train", extra="train")
-    x, y = _SOURCES[name]()
+    x, y = _cifar(name, folder) if name in CIFAR else _SOURCES[name]()
     end = SIZES[name] if validate else len(x)
     start = training_size(name, validate)
     x = (x - x[:start].mean()) / x[:start].std()
@@ -105,6 +114,19 @@ def _mnist1d() -> _Arrays:
         np.random.set_state(numpy)  # noqa: NPY002
     x, y = (np.concatenate([made[key], made[f"{key}_test"]]) for key in "xy")
     return x.astype(np.float32), y.astype(np.int64)
+
+
+def _cifar(name: str, folder: str | os.PathLike[str] | None) -> _Arrays:
+    """Read the pictures; the training part in one random order, as files may be sorted by class."""
+    parts = read_cifar(name, folder)
+    if (len(parts.x), len(parts.x_test)) != (SIZES[name], 10_000):
+        raise ValueError(
+            f"data-dir: expected {SIZES[name]} pictures to train on and 10000 to test, got {len(parts.x)} "
+            f"and {len(parts.x_test)}"
+        )
+    order = np.random.default_rng(0).permutation(len(parts.x))
+    x = np.concatenate([parts.x[order], parts.x_test]).astype(np.float32)
+    return x, np.concatenate([parts.y[order], parts.y_test])
 
 
 _SOURCES: dict[str, Callable[[], _Arrays]] = {"digits": _digits, "mnist1d": _mnist1d}

@@ -1,4 +1,4 @@
-"""The network: two hidden layers, and the same weights for the same seed."""
+"""The networks: two hidden layers, or ResNet-18; the same weights for the same seed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from .._tools.optional import load
 
-__all__ = ["mlp"]
+__all__ = ["mlp", "resnet18"]
 
 
 def mlp(inputs: int, hidden: int, seed: int, classes: int = 10) -> Any:
@@ -33,3 +33,19 @@ def mlp(inputs: int, hidden: int, seed: int, classes: int = 10) -> Any:
             nn.ReLU(),
             nn.Linear(hidden, classes),
         )
+
+
+def resnet18(classes: int, seed: int, width: int = 64) -> Any:
+    """Build ResNet-18 for pictures of 32 × 32; its weights are drawn from the seed alone.
+
+    Examples
+    --------
+    >>> sum(p.numel() for p in resnet18(10, seed=0).parameters())
+    11173962
+    """
+    torch = load("torch", "steepen train", extra="train")
+    from .resnet import ResNet18
+
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        return ResNet18(classes, width)

@@ -1,4 +1,4 @@
-"""The picture of a comparison: test accuracy against gradients."""
+"""The pictures of a comparison: test accuracy and test loss against gradients and seconds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .results import Results, Run, mean_and_error
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["accuracy", "save"]
+__all__ = ["accuracy", "curves", "save", "save_curves"]
 
 _COLOURS: Mapping[str, str] = {
     "sgd": plot.COLOURS["gd"],
@@ -33,6 +33,14 @@ _COLOURS: Mapping[str, str] = {
     "sam-early": "#56b4e9",
     "sam-late": "#332288",
     "cgd-exact": "#882255",
+    "ema": "#4ce61a",
+    "smooth": "#e61ae6",
+    "share4": "#80e699",
+    "share4-late": "#cce64c",
+    "share16": "#6633e6",
+    "share16-late": "#1ae6cc",
+    "msam": "#e61a33",
+    "auto": "#66b266",
 }
 _SETTLED = 0.15  # the share of the budget after which every curve is in the picture
 
@@ -92,13 +100,78 @@ def accuracy(results: Results) -> Figure:
     return figure
 
 
-def _band(runs: Sequence[Run]) -> tuple[Any, Any, Any]:
-    """Give the gradients spent, the mean in percent, and its standard error there (0 for a single run)."""
+def _band(runs: Sequence[Run], what: str = "accuracies") -> tuple[Any, Any, Any]:
+    """Return the gradients spent, the mean (of accuracies in percent), and its standard error there.
+
+    The error is 0 for a single run. A rule that decides for itself spends other gradients in every run: these
+    are read off at those of the first.
+    """
     if not runs:
         return np.empty(0), np.empty(0), np.empty(0)
-    points = [mean_and_error(values) for values in zip(*(run.accuracies for run in runs), strict=True)]
-    mean, error = 100 * np.array(points).T
-    return np.array(runs[0].at), mean, np.nan_to_num(error)
+    at = np.array(runs[0].at, dtype=float)
+    rows: list[Any] = [np.interp(at, run.at, getattr(run, what)) for run in runs]
+    values: Any = np.array(rows)
+    mean, error = np.array([mean_and_error(column.tolist()) for column in values.T]).T
+    scale = 100 if what == "accuracies" else 1
+    return at, scale * mean, scale * np.nan_to_num(error)
+
+
+def curves(runs: Sequence[Run], title: str = "") -> Figure:
+    """Draw accuracy and loss on the test part, against gradients and against seconds of training.
+
+    Lines are means over seeds, bands one standard error; runs that diverged are left out.
+
+    Examples
+    --------
+    >>> from steepen import train
+    >>> results = train.run(train.Settings.of("digits", grads=20), ["sgd", "share4"], seeds=2)
+    >>> [ax.get_ylabel() for ax in curves(results.runs).axes]
+    ['test accuracy, %', 'test accuracy, %', 'test loss', 'test loss']
+    """
+    figure = load("matplotlib.figure", "a picture", extra="plot").Figure(
+        figsize=(9.0, 6.4), layout="constrained"
+    )
+    axes: Any = figure.subplots(2, 2, sharey="row")
+    names = list(dict.fromkeys(run.optimizer for run in runs))
+    for row, (what, label) in enumerate((("accuracies", "test accuracy, %"), ("losses", "test loss"))):
+        ends: list[float] = []
+        for name in names:
+            fine = [run for run in runs if run.optimizer == name and not run.diverged]
+            if not fine or np.isnan(getattr(fine[0], what)).all():
+                continue
+            at, mean, error = _band(fine, what)
+            seconds = _band(fine, "times")[1]
+            colour = _COLOURS.get(name, plot.COLOURS["gd"])
+            for ax, x in zip(axes[row], (at, seconds), strict=True):
+                ax.plot(x, mean, label=f"{name}  {mean[-1]:.4g}", color=colour, ls=_dash(name), lw=1.8)
+                ax.fill_between(x, mean - error, mean + error, color=colour, alpha=0.15, lw=0)
+            ends += mean[at >= 2 * _SETTLED * at[-1]].tolist()
+        for ax, unit in zip(axes[row], ("gradient evaluations", "seconds of training"), strict=True):
+            ax.set_xlabel(unit)
+            ax.set_ylabel(label)
+            ax.grid(color="0.9", lw=0.6)
+            ax.set_axisbelow(True)
+            if ends:
+                margin = 0.06 * max(max(ends) - min(ends), 1e-3)
+                ax.set_ylim(min(ends) - margin, max(ends) + margin)
+        if ends:
+            axes[row][0].legend(frameon=False, fontsize="small", title="at the end")
+    figure.suptitle(title, fontsize="medium")
+    return figure
+
+
+def save_curves(runs: Sequence[Run], folder: str | os.PathLike[str], title: str = "") -> list[Path]:
+    """Write the four curves into a folder that is there, as PNG and SVG.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> runs = [Run("sgd", 0, 2, 2, (0, 2), (0.1, 0.5), (2.3, 1.2), times=(0, 1))]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [path.name for path in save_curves(runs, folder)]
+    ['curves.png', 'curves.svg']
+    """
+    return _write(curves(runs, title), folder, "curves")
 
 
 def _dash(name: str) -> str:
@@ -118,8 +191,11 @@ def save(results: Results, folder: str | os.PathLike[str]) -> list[Path]:
     ...     [path.name for path in save(results, folder)]
     ['accuracy.png', 'accuracy.svg']
     """
-    figure = accuracy(results)
-    paths = [Path(folder, f"accuracy.{kind}") for kind in ("png", "svg")]
+    return _write(accuracy(results), folder, "accuracy")
+
+
+def _write(figure: Figure, folder: str | os.PathLike[str], name: str) -> list[Path]:
+    paths = [Path(folder, f"{name}.{kind}") for kind in ("png", "svg")]
     for path in paths:
         plot.save(figure, path)
     return paths

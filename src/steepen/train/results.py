@@ -17,7 +17,7 @@ from .. import __version__
 from .._tools.files import write_whole
 from .settings import Settings
 
-__all__ = ["FILE", "Line", "Results", "Run", "mean_and_error"]
+__all__ = ["FILE", "Line", "Results", "Run", "mean_and_error", "record_of", "run_of", "summarise"]
 
 FILE = "results.json"
 """The name of the file that keeps the runs."""
@@ -31,16 +31,18 @@ class Run:
     ----------
     optimizer, seed
         Which.
-    steps, gradients : int
-        How many steps it took, and how many gradients they cost.
-    at : tuple of int
+    steps, gradients : int, float
+        How many steps it took, and how many gradients they cost; a probe counts by its examples.
+    at : tuple of float
         The gradients spent at each look at the test part, from 0 on.
     accuracies, losses : tuple of float
         What was seen there: the share that is right, and the mean loss.
     strength : float
         Its λ or ρ; 0 for the base alone.
     seconds : float
-        How long it took.
+        How long the training took; the looks at the test part are not counted.
+    times : tuple of float
+        The seconds at each look.
 
     Examples
     --------
@@ -52,12 +54,13 @@ class Run:
     optimizer: str
     seed: int
     steps: int
-    gradients: int
-    at: tuple[int, ...]
+    gradients: float
+    at: tuple[float, ...]
     accuracies: tuple[float, ...]
     losses: tuple[float, ...]
     strength: float = 0.0
     seconds: float = 0.0
+    times: tuple[float, ...] = ()
 
     @property
     def accuracy(self) -> float:
@@ -82,7 +85,7 @@ class Line(NamedTuple):
     ----------
     optimizer, strength
         Which, and with which λ or ρ.
-    steps, gradients : int
+    steps, gradients : int, float
         Of one run, the longest.
     runs, diverged : int
         How many runs there are, and how many of them diverged.
@@ -90,6 +93,10 @@ class Line(NamedTuple):
         The mean and its standard error; NaN where there are too few runs for it.
     difference, difference_se : float
         The accuracy less that of the first optimizer, paired by seed.
+    loss_difference, loss_difference_se : float
+        The loss less that of the first optimizer, paired by seed.
+    seconds : float
+        The mean time of the training.
 
     Examples
     --------
@@ -102,7 +109,7 @@ class Line(NamedTuple):
     optimizer: str
     strength: float
     steps: int
-    gradients: int
+    gradients: float
     runs: int
     diverged: int
     accuracy: float
@@ -111,6 +118,9 @@ class Line(NamedTuple):
     loss_se: float
     difference: float
     difference_se: float
+    loss_difference: float
+    loss_difference_se: float
+    seconds: float
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
@@ -127,6 +137,37 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
     mean = float(np.mean(values)) if count else math.nan
     error = float(np.std(values, ddof=1)) / math.sqrt(count) if count > 1 else math.nan
     return mean, error
+
+
+def summarise(runs: Sequence[Run]) -> list[Line]:
+    """Return one line for each optimizer, compared with the first.
+
+    Examples
+    --------
+    >>> runs = [Run(name, 0, 2, 2, (0, 2), (0.1, 0.5), (2.3, 1.2)) for name in ("sgd", "sam")]
+    >>> [line.optimizer for line in summarise(runs)]
+    ['sgd', 'sam']
+    """
+    names = list(dict.fromkeys(run.optimizer for run in runs))
+    first = {run.seed: run for run in runs if run.optimizer == names[0] and not run.diverged}
+    lines: list[Line] = []
+    for name in names:
+        own = [run for run in runs if run.optimizer == name]
+        fine = [run for run in own if not run.diverged]
+        pairs = [(run, first[run.seed]) for run in fine if run.seed in first]
+        lines.append(
+            Line(
+                name, own[0].strength,
+                max(run.steps for run in own), max(run.gradients for run in own),
+                len(own), len(own) - len(fine),
+                *mean_and_error([run.accuracy for run in fine]),
+                *mean_and_error([run.loss for run in fine]),
+                *mean_and_error([run.accuracy - base.accuracy for run, base in pairs]),
+                *mean_and_error([run.loss - base.loss for run, base in pairs]),
+                mean_and_error([run.seconds for run in fine])[0],
+            )
+        )  # fmt: skip
+    return lines
 
 
 @dataclass(frozen=True)
@@ -170,27 +211,7 @@ class Results:
 
     def summary(self) -> list[Line]:
         """Give one line for each optimizer, compared with the first."""
-        lines: list[Line] = []
-        first = {
-            run.seed: run.accuracy
-            for run in self.runs
-            if run.optimizer == self.optimizers[0] and not run.diverged
-        }
-        for name in self.optimizers:
-            runs = self.of(name)
-            fine = [run for run in runs if not run.diverged]
-            gaps = [run.accuracy - first[run.seed] for run in fine if run.seed in first]
-            lines.append(
-                Line(
-                    name, runs[0].strength,
-                    max(run.steps for run in runs), max(run.gradients for run in runs),
-                    len(runs), len(runs) - len(fine),
-                    *mean_and_error([run.accuracy for run in fine]),
-                    *mean_and_error([run.loss for run in fine]),
-                    *mean_and_error(gaps),
-                )
-            )  # fmt: skip
-        return lines
+        return summarise(self.runs)
 
     def differences(self, other: Results) -> list[str]:
         """Say in words which settings and versions of the other differ from those here.
@@ -214,7 +235,7 @@ class Results:
         """Write it as JSON, a line for each run; null for what is not finite."""
         head = {"settings": asdict(self.settings), "versions": self.versions}
         text = json.dumps(head, indent=1, allow_nan=False).removesuffix("\n}")
-        runs = ",\n".join(f"  {json.dumps(_record(run), allow_nan=False)}" for run in self.runs)
+        runs = ",\n".join(f"  {json.dumps(record_of(run), allow_nan=False)}" for run in self.runs)
         return f'{text},\n "runs": [\n{runs}\n ]\n}}\n'
 
     @classmethod
@@ -230,7 +251,7 @@ class Results:
         """
         try:
             document = json.loads(text)
-            runs = [_run(record) for record in document["runs"]]
+            runs = [run_of(record) for record in document["runs"]]
             return cls(Settings(**document["settings"]), runs, dict(document["versions"]))
         except (ValueError, TypeError, KeyError) as error:
             raise ValueError(
@@ -243,11 +264,31 @@ class Results:
         write_whole(Path(folder, FILE), lambda file: file.write(text))
 
 
-def _record(run: Run) -> dict[str, Any]:
-    return asdict(run) | {"losses": [value if math.isfinite(value) else None for value in run.losses]}
+def record_of(run: Run) -> dict[str, Any]:
+    """Return a run as JSON has it: null for what is not finite.
+
+    Examples
+    --------
+    >>> record_of(Run("sgd", 0, 2, 2, (0, 2), (0.1, 0.5), (2.3, math.nan)))["losses"]
+    [2.3, None]
+    """
+    curves = {
+        name: [value if math.isfinite(value) else None for value in getattr(run, name)]
+        for name in ("accuracies", "losses")
+    }
+    return asdict(run) | curves
 
 
-def _run(record: dict[str, Any]) -> Run:
-    curve: dict[str, Any] = {name: tuple(record[name]) for name in ("at", "accuracies")}
-    curve["losses"] = tuple(math.nan if value is None else value for value in record["losses"])
+def run_of(record: dict[str, Any]) -> Run:
+    """Return the run that `record_of` wrote.
+
+    Examples
+    --------
+    >>> run = Run("sgd", 0, 2, 2, (0, 2), (0.1, 0.5), (2.3, 1.2))
+    >>> run_of(record_of(run)) == run
+    True
+    """
+    curve: dict[str, Any] = {name: tuple(record.get(name, ())) for name in ("at", "times")}
+    for name in ("accuracies", "losses"):
+        curve[name] = tuple(math.nan if value is None else value for value in record[name])
     return Run(**record | curve)

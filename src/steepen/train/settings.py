@@ -8,6 +8,7 @@ from typing import Any
 
 from .._tools.check import number, whole
 from .data import SIZES, training_size
+from .folders import CIFAR
 
 __all__ = ["BASES", "Settings"]
 
@@ -27,6 +28,8 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
         "batch": 100,
         "lr": {"sgd": 0.3, "adamw": 0.03},  # (0.1, 0.2, 0.3, 0.5), (0.001, 0.003, 0.01, 0.03, 0.1)
     },
+    # 30 passes over the data; the usual lr for such batches
+    **{name: {"grads": 2910, "batch": 512, "lr": {"sgd": 0.4, "adamw": 0.001}} for name in CIFAR},
 }
 
 
@@ -36,8 +39,8 @@ class Settings:
 
     Parameters
     ----------
-    data : {"digits", "mnist1d"}
-        What to train on.
+    data : {"digits", "mnist1d", "cifar10", "cifar100"}
+        What to train on: an MLP, or ResNet-18 on CIFAR.
     grads : int
         The minibatch gradients for each run: a hard limit.
     batch : int
@@ -52,7 +55,7 @@ class Settings:
     fraction : float
         The share of the steps that is penalised by the optimizers named early and late.
     device : str
-        "cpu" or "cuda".
+        "cpu", "cuda" or "mps".
     validate : bool
         Judge by a fifth of the training part, held out, in the place of the test part.
 

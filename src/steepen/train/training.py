@@ -4,26 +4,80 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 from .._tools.optional import load
 from .data import Data
-from .models import mlp
-from .optimizers import learning_rate, make, steps_within, strength_of
+from .folders import CIFAR
+from .models import mlp, resnet18
+from .optimizers import DECAY, FRACTION, OPTIMIZERS, Kind, base_of, learning_rate, steps_of, strength_of, wrap
 from .results import Run
 from .settings import Settings
+from .tuning import Choice
 
-__all__ = ["EVALUATIONS", "batches", "check_device", "judge", "train"]
+__all__ = ["EVALUATIONS", "Task", "batches", "check_device", "fit", "gauge_size", "judge", "train"]
 
 EVALUATIONS = 40
 """How often the test part is looked at on the way, evenly in gradients."""
 
 _HIDDEN = {"digits": 64, "mnist1d": 100}
+_GAUGE = 0.02  # the part of the training data that a rule is given to watch
+_CHUNK = 2000  # examples that are judged at once
 
 
-def batches(examples: int, batch: int, seed: int) -> Iterator[Any]:
+@dataclass(frozen=True)
+class Task:
+    """What is trained, and how it is judged.
+
+    Parameters
+    ----------
+    make : callable
+        Returns a new network in training mode, whose weights follow from the seed it is given.
+    loss : callable
+        The mean loss of the network's output and the targets.
+    data : Data
+        The examples, on the network's device.
+    batch : int
+        The examples in a minibatch.
+    base : callable
+        Returns the optimizer that takes the steps, from parameters, lr and weight decay.
+    augment : callable, optional
+        Changes the examples of a minibatch at random, by the generator it is given.
+    autocast : torch.dtype, optional
+        The precision of the passes.
+    backward : callable, optional
+        In the place of a forward and backward pass: takes the network, examples, targets and the ε of label
+        smoothing, leaves the gradients on the parameters, returns the loss. For passes that are captured.
+
+    Examples
+    --------
+    >>> from steepen.train.data import load_data
+    >>> from torch.nn.functional import cross_entropy
+    >>> task = Task(lambda seed: mlp(64, 8, seed), cross_entropy, load_data("digits"), 32, base_of("sgd"))
+    >>> fit(task, "sam", OPTIMIZERS["sam"], Choice(0.1, 5e-4, 0.1), seed=0, grads=20).steps
+    10
+    """
+
+    make: Callable[[int], Any]
+    loss: Callable[..., Any]
+    data: Data
+    batch: int
+    base: Callable[[Any, float, float], Any]
+    augment: Callable[[Any, Any], Any] | None = None
+    autocast: Any = None
+    backward: Callable[[Any, Any, Any, float], Any] | None = None
+
+    def forward(self, model: Any, x: Any) -> Any:
+        """Run the network in the precision of the passes."""
+        torch = load("torch", "steepen train", extra="train")
+        with nullcontext() if self.autocast is None else torch.autocast(x.device.type, self.autocast):
+            return model(x)
+
+
+def batches(examples: int, batch: int, seed: int, device: Any = "cpu") -> Iterator[Any]:
     """Give rows for minibatches without end: every pass a new order, what does not fill a batch left out.
 
     Examples
@@ -38,16 +92,162 @@ def batches(examples: int, batch: int, seed: int) -> Iterator[Any]:
         raise ValueError(f"batch: expected at most the {examples} examples, got {batch}")
     generator = torch.Generator().manual_seed(seed)
     while True:
-        order = torch.randperm(examples, generator=generator)
+        order = torch.randperm(examples, generator=generator).to(device)
         for start in range(0, examples - batch + 1, batch):
             yield order[start : start + batch]
 
 
-def train(name: str, seed: int, settings: Settings, data: Data) -> Run:
-    """Train one network, and judge it on the way and at the end.
+def fit(
+    task: Task,
+    name: str,
+    kind: Kind,
+    choice: Choice,
+    *,
+    seed: int,
+    grads: float,
+    fraction: float = FRACTION,
+    evaluations: int = EVALUATIONS,
+    watch: Callable[[Any], None] | None = None,
+) -> Run:
+    """Train one network within a budget of gradients, and judge it on the way and at the end.
 
-    The weights and the order of the minibatches depend on the seed alone, not on the optimizer. A run whose
+    The weights, the order of the minibatches and their augmentation depend on the seed alone, not on the
+    optimizer. A gradient is a pass over a minibatch; the probe's pass counts by its examples. A run whose
     test loss is not finite any more ends there.
+
+    Parameters
+    ----------
+    task : Task
+        What to train.
+    name, kind, choice
+        How; the name is for the record.
+    seed : int
+        Of the weights, the batches and the augmentation.
+    grads : float
+        The gradients to spend at most.
+    fraction : float
+        The part of the steps that is penalised by a kind with a phase and no fraction of its own.
+    evaluations : int
+        How often to look at the test part, evenly in gradients.
+    watch : callable, optional
+        Is shown the network after the last look.
+
+    Examples
+    --------
+    >>> from steepen.train.data import load_data
+    >>> from torch.nn.functional import cross_entropy
+    >>> task = Task(lambda seed: mlp(64, 8, seed), cross_entropy, load_data("digits"), 32, base_of("sgd"))
+    >>> run = fit(task, "share4", OPTIMIZERS["share4"], Choice(0.1, 5e-4, 0.1), seed=0, grads=20)
+    >>> run.steps, run.gradients
+    (16, 20)
+    """
+    torch = load("torch", "steepen train", extra="train")
+    data, gauge = _apart(task.data) if kind.auto else (task.data, task.data)
+    batch, device = task.batch, data.x.device
+    steps, most = steps_of(kind, grads, batch, fraction), round(grads * batch)
+    model = task.make(seed)
+    options: dict[str, Any] = {} if task.backward is None else {"replay": False}
+    if kind.symbol == "λ" and task.autocast is not None:
+        options["dtype"] = task.autocast
+    if kind.auto:
+        options["gauge"] = lambda: judge(model, gauge, task)[1]
+    base = task.base(model.parameters(), choice.lr, choice.decay)
+    optimizer = wrap(kind, base, choice.strength, steps, fraction, model, **options if kind.door else {})
+    average = _average(model, choice.strength) if kind.symbol == "β" else None
+    judged = model if average is None else average.module
+    smoothing = choice.strength if kind.symbol == "ε" else 0.0
+    exact, part = getattr(optimizer, "exact", False), getattr(optimizer, "part", None)
+    random = torch.Generator(device).manual_seed(seed)
+    taken = spent = 0  # steps, and examples that went through a pass
+    curve = [(0, 0.0, *judge(judged, data, task))]
+    clock, trained = time.perf_counter(), 0.0
+
+    def rate(_: int) -> float:
+        return learning_rate(spent / batch, grads) if kind.auto else learning_rate(taken, steps)
+
+    def look() -> None:
+        nonlocal clock, trained
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        trained += time.perf_counter() - clock
+        curve.append((spent, trained, *judge(judged, data, task)))
+        clock = time.perf_counter()
+
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
+    for rows in batches(len(data.x), batch, seed, device):
+        active = bool(kind.door) and optimizer.active
+        if taken == steps or spent + batch + active * kind.cost(batch) > most:
+            break
+        x, y = data.x[rows], data.y[rows]
+        if task.augment is not None:
+            x = task.augment(x, random)
+        twice = exact and active
+
+        def closure(x: Any = x, y: Any = y, twice: bool = twice) -> Any:
+            nonlocal spent
+            optimizer.zero_grad()
+            if part is not None:
+                x, y = part((x, y))
+            spent += len(x) * (1 + twice)  # the optimizer goes backward through the backward pass
+            if task.backward is not None:
+                return task.backward(model, x, y, smoothing)
+            smoothed = {"label_smoothing": smoothing} if smoothing else {}
+            loss = task.loss(task.forward(model, x), y, **smoothed)
+            loss.backward(create_graph=twice)
+            return loss
+
+        optimizer.step(closure)
+        taken += 1
+        scheduler.step()
+        if average is not None:
+            average.update_parameters(model)
+        if spent * evaluations // most > curve[-1][0] * evaluations // most:
+            look()
+            if not math.isfinite(curve[-1][3]):
+                break
+    if spent > curve[-1][0]:
+        look()
+    if watch is not None:
+        watch(judged)
+    at, times, accuracies, losses = zip(*curve, strict=True)
+    counts = tuple(_gradients(examples, batch) for examples in at)
+    return Run(name, seed, taken, counts[-1], counts, accuracies, losses, choice.strength, trained, times)
+
+
+def _gradients(examples: int, batch: int) -> float:
+    """Return examples as gradients of minibatches: a whole number where it is one."""
+    return examples // batch if examples % batch == 0 else examples / batch
+
+
+def gauge_size(examples: int) -> int:
+    """Return how many of the training examples a rule is given to watch: 2 %, or 200, and at most a tenth.
+
+    Examples
+    --------
+    >>> [gauge_size(n) for n in (500, 4000, 50_000)]
+    [50, 200, 1000]
+    """
+    return min(max(200, round(_GAUGE * examples)), examples // 10)
+
+
+def _apart(data: Data) -> tuple[Data, Data]:
+    """Take the last examples of the training part out, for a rule to watch."""
+    rows = gauge_size(len(data.x))
+    kept = data._replace(x=data.x[:-rows], y=data.y[:-rows])
+    return kept, data._replace(x_test=data.x[-rows:], y_test=data.y[-rows:])
+
+
+def _average(model: Any, decay: float) -> Any:
+    """Return a running mean of the weights; its buffers are the network's.
+
+    A mean of BatchNorm's statistics too would keep those of the first steps for long, which are far off.
+    """
+    means = load("torch.optim.swa_utils", "steepen train", extra="train")
+    return means.AveragedModel(model, multi_avg_fn=means.get_ema_multi_avg_fn(decay))
+
+
+def train(name: str, seed: int, settings: Settings, data: Data) -> Run:
+    """Train the network that belongs to the settings, and judge it on the way and at the end.
 
     Examples
     --------
@@ -57,45 +257,39 @@ def train(name: str, seed: int, settings: Settings, data: Data) -> Run:
     (100, 100, False, True)
     """
     torch = load("torch", "steepen train", extra="train")
-    loss_of = torch.nn.functional.cross_entropy
-    begun = time.perf_counter()
-    steps = steps_within(name, settings)
-    model = mlp(data.x.shape[1], _HIDDEN[settings.data], seed).to(data.x.device)
-    optimizer = make(name, settings, steps, model)
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, partial(learning_rate, steps=steps))
-    exact = getattr(optimizer, "exact", False)
-    order = batches(len(data.x), settings.batch, seed)
-    gradients = taken = 0
-    curve = [(0, *judge(model, data))]
 
-    def part(spent: int) -> int:
-        return spent * EVALUATIONS // settings.grads
+    pictures = settings.data in CIFAR
 
-    for taken, rows in zip(range(1, steps + 1), order, strict=False):
-        x, y = data.x[rows], data.y[rows]
-        twice = exact and optimizer.active
+    def network(seed: int) -> Any:
+        classes = CIFAR[settings.data].classes if pictures else 10
+        made = resnet18(classes, seed) if pictures else mlp(data.x.shape[1], _HIDDEN[settings.data], seed)
+        return made.to(data.x.device)
 
-        def closure(x: Any = x, y: Any = y, twice: bool = twice) -> Any:
-            nonlocal gradients
-            optimizer.zero_grad()
-            loss = loss_of(model(x), y)
-            loss.backward(create_graph=twice)
-            gradients += 1 + twice  # the optimizer goes backward through the backward pass
-            return loss
-
-        optimizer.step(closure)
-        scheduler.step()
-        if part(gradients) > part(curve[-1][0]) or taken == steps:
-            curve.append((gradients, *judge(model, data)))
-            if not math.isfinite(curve[-1][2]):
-                break
-    at, accuracy, loss = zip(*curve, strict=True)
-    strength, seconds = strength_of(name, settings), time.perf_counter() - begun
-    return Run(name, seed, taken, gradients, at, accuracy, loss, strength, seconds)
+    task = Task(
+        network,
+        torch.nn.functional.cross_entropy,
+        data,
+        settings.batch,
+        base_of(settings.base),
+        _moved if pictures else None,
+        torch.bfloat16 if pictures and settings.device == "cuda" else None,
+    )
+    choice = Choice(settings.lr, DECAY[settings.base], strength_of(name, settings))
+    return fit(
+        task, name, OPTIMIZERS[name], choice, seed=seed, grads=settings.grads, fraction=settings.fraction
+    )
 
 
-def judge(model: Any, data: Data) -> tuple[float, float]:
-    """Give the accuracy, as a share, and the mean loss on the test part.
+def _moved(x: Any, generator: Any) -> Any:
+    from .resnet import crops_and_flips
+
+    return crops_and_flips(x, generator)
+
+
+def judge(model: Any, data: Data, task: Task | None = None) -> tuple[float, float]:
+    """Return the accuracy, as a share, and the mean loss on the test part, by default the cross-entropy.
+
+    The accuracy is NaN where the targets are no classes.
 
     Examples
     --------
@@ -105,11 +299,20 @@ def judge(model: Any, data: Data) -> tuple[float, float]:
     (True, True)
     """
     torch = load("torch", "steepen train", extra="train")
+    loss_of = torch.nn.functional.cross_entropy if task is None else task.loss
+    training, examples = model.training, len(data.x_test)
+    right, targets, loss = 0, 0, 0.0
+    model.eval()
     with torch.no_grad():
-        scores = model(data.x_test)
-        loss = torch.nn.functional.cross_entropy(scores, data.y_test)
-        right = int((scores.argmax(dim=1) == data.y_test).sum())
-    return right / len(scores), float(loss)
+        for start in range(0, examples, _CHUNK):
+            x, y = data.x_test[start : start + _CHUNK], data.y_test[start : start + _CHUNK]
+            scores = (model(x) if task is None else task.forward(model, x)).float()
+            loss = loss + loss_of(scores, y) * (len(x) / examples)
+            if not y.is_floating_point() and scores.ndim == y.ndim + 1:
+                right = right + (scores.argmax(dim=-1) == y).sum()
+                targets += y.numel()
+    model.train(training)
+    return float(right) / targets if targets else math.nan, float(loss)
 
 
 def check_device(device: str) -> None:
@@ -119,10 +322,10 @@ def check_device(device: str) -> None:
     --------
     >>> check_device("abacus")
     Traceback (most recent call last):
-    ValueError: device: expected cpu or cuda, got 'abacus'
+    ValueError: device: expected cpu, cuda or mps, got 'abacus'
     """
-    if device not in ("cpu", "cuda"):
-        raise ValueError(f"device: expected cpu or cuda, got {device!r}")
+    if device not in ("cpu", "cuda", "mps"):
+        raise ValueError(f"device: expected cpu, cuda or mps, got {device!r}")
     torch = load("torch", "steepen train", extra="train")
-    if device == "cuda" and not torch.cuda.is_available():
-        raise ValueError("device: there is no cuda here; expected cpu")
+    if device != "cpu" and not getattr(torch, device).is_available():
+        raise ValueError(f"device: there is no {device} here; expected cpu")

@@ -1,0 +1,240 @@
+"""Turn the runs into tables and the picture of the README.
+
+python report.py [runs.jsonl]                  # the tables, as Markdown
+python report.py --picture ../../docs/cifar100.svg
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tasks import KINDS, LIKE, SPECS
+from work import Job, choice, read
+
+from steepen.train.results import mean_and_error
+
+NAMES = {
+    "base": "{base}",
+    "base-long": "{base}, a tenth more gradients",
+    "ema": "{base} + EMA",
+    "smooth": "{base} + label smoothing",
+    "sam": "SAM throughout",
+    "sam-late": "SAM, last quarter",
+    "cgd-early": "CGD-FD, first quarter (the paper)",
+    "share4": "share 1/4 throughout",
+    "share4-late": "share 1/4, last half",
+    "share16": "share 1/16 throughout",
+    "share16-late": "share 1/16, last half",
+    "msam": "momentum probe",
+    "auto": "automatic",
+    "auto-third": "automatic, a third of the gap",
+}
+SPOILT = {("cifar100-resnet", "ema")}  # it averaged the statistics of BatchNorm too, from the first step on
+Records = dict[Job, dict[str, Any]]
+
+
+def finals(done: Records, task: str, method: str) -> dict[int, dict[str, Any]]:
+    """Return the runs of a row by their seeds."""
+    return {
+        job.seed: record
+        for job, record in done.items()
+        if (job.task, job.method, job.stage) == (task, method, "final") and "error" not in record
+    }
+
+
+def cell(values: Sequence[float], form: str) -> str:
+    mean, error = mean_and_error(values)
+    if math.isnan(mean):
+        return "–"
+    return f"{mean:{form}}" + (f" ± {error:{form.removeprefix('+')}}" if math.isfinite(error) else "")
+
+
+def gaps(
+    row: dict[int, dict[str, Any]], base: dict[int, dict[str, Any]], key: str, scale: float
+) -> list[float]:
+    """Return the differences to the base, seed by seed."""
+    return [scale * (row[seed][key] - base[seed][key]) for seed in row if seed in base]
+
+
+def speed(done: Records, task: str, method: str, steps: float) -> str:
+    """Return the seconds of a run over those of the base, by the steps timed alone on the device."""
+    times = {name: done.get(Job(task, LIKE.get(name, name), "timing", -1, 0)) for name in (method, "base")}
+    base, own = times["base"], times[method]
+    if base is None or own is None:
+        return "–"
+    whole = finals(done, task, "base")
+    ratio = own["seconds"] / own["steps"] * steps / (base["seconds"] / base["steps"])
+    return f"{ratio / next(iter(whole.values()))['steps']:.2f}" if whole else "–"
+
+
+def rows(done: Records, task: str) -> list[list[str]]:
+    spec = SPECS[task]
+    base = finals(done, task, "base")
+    table: list[list[str]] = []
+    for method in NAMES:
+        row = finals(done, task, method)
+        row = {seed: record for seed, record in row.items() if record["loss"] is not None}
+        failed = [
+            job for job, record in done.items() if job[:3] == (task, method, "final") and "error" in record
+        ]
+        if not row:
+            if failed:
+                table.append([_name(method, spec), *["failed"] + [""] * 7])
+            continue
+        first = next(iter(row.values()))
+        knob = f"{first['strength']:g}" if first["strength"] else "–"
+        timed = speed(done, task, method, first["steps"])
+        sharp = [r["sharpness"]["largest"] for r in row.values() if "largest" in r.get("sharpness", {})]
+        table.append([
+            _name(method, spec) + " (spoilt)" * ((task, method) in SPOILT),
+            f"{first['lr']:g}, {first['decay']:g}, {knob}", str(len(row)),
+            cell([100 * r["accuracy"] for r in row.values()], ".2f"),
+            cell([r["loss"] for r in row.values()], ".3f"),
+            "–" if method == "base" else cell(gaps(row, base, "accuracy", 100), "+.2f"),
+            "–" if method == "base" else cell(gaps(row, base, "loss", 1), "+.3f"),
+            timed, cell(sharp, ".3g"),
+        ])  # fmt: skip
+    return table
+
+
+def _name(method: str, spec: Any) -> str:
+    return NAMES[method].format(base={"sgd": "SGD", "adamw": "AdamW"}[spec.base])
+
+
+HEAD = [
+    "", "lr, weight decay, strength", "seeds", "accuracy %", "test loss", "accuracy less the base's",
+    "loss less the base's", "seconds over the base's", "largest eigenvalue",
+]  # fmt: skip
+TITLES = {
+    "cifar100-resnet": "CIFAR-100, ResNet-18",
+    "cifar10-resnet": "CIFAR-10, ResNet-18",
+    "cifar100-vit": "CIFAR-100, a small ViT under AdamW",
+    "characters": "Characters, a small transformer under AdamW",
+    "mnist1d-mlp": "MNIST-1D, perceptron",
+    "mnist1d-cnn": "MNIST-1D, convolutions",
+    "fashion4k-mlp": "Fashion-MNIST, 4 000 examples, perceptron",
+    "fashion4k-cnn": "Fashion-MNIST, 4 000 examples, convolutions",
+    "fashion-mlp": "Fashion-MNIST, 60 000 examples, perceptron",
+    "fashion-cnn": "Fashion-MNIST, 60 000 examples, convolutions",
+}
+SHORT = ("base", "sam", "sam-late", "share16-late", "auto")
+
+
+def markdown(lines: list[list[str]]) -> str:
+    return "\n".join(f"| {' | '.join(line)} |" for line in [lines[0], ["---"] * len(lines[0]), *lines[1:]])
+
+
+def overview(done: Records) -> str:
+    """Return one line a task: accuracy and test loss of the rows that matter most."""
+    lines = [["", "base", "SAM throughout", "SAM, last quarter", "share 1/16, last half", "automatic"]]
+    for task, title in TITLES.items():
+        if not finals(done, task, "base"):
+            continue
+        line = [title]
+        for method in SHORT:
+            row = [r for r in finals(done, task, method).values() if r["loss"] is not None]
+            accuracy, loss = (mean_and_error([r[key] for r in row])[0] for key in ("accuracy", "loss"))
+            line.append(f"{100 * accuracy:.2f} / {loss:.3f}" if row else "–")
+        lines.append(line)
+    return markdown(lines)
+
+
+def tables(done: Records) -> str:
+    parts: list[str] = []
+    for task, title in TITLES.items():
+        spec, table = SPECS[task], rows(done, task)
+        if not table:
+            continue
+        trials = len(spec.lr) ** 2
+        seeds = f" with {spec.tuning_seeds} seeds" if spec.tuning_seeds > 1 else ""
+        head = f"`{task}`: {trials} trials{seeds} of {spec.tuning:.3g} gradient-epochs for every row"
+        columns = [column for column in zip(HEAD, *table, strict=True) if set(column[1:]) - {"–", ""}]
+        lines = [list(line) for line in zip(*columns, strict=True)]
+        parts.append(f"### {title}\n{head}, then runs of {spec.epochs:.3g}.\n\n{markdown(lines)}\n")
+    return "\n".join(parts)
+
+
+def picture(done: Records, task: str, path: Path) -> None:
+    """Draw test loss and accuracy against gradients: the mean over seeds, bars of one standard error."""
+    from matplotlib.figure import Figure
+
+    from steepen import plot
+
+    spec = SPECS[task]
+    shown = {
+        "base": ("SGD", plot.COLOURS["gd"], "-"),
+        "sam": ("SAM throughout", "#56b4e9", "--"),
+        "sam-late": ("SAM, last quarter", "#0072b2", "-"),
+        "share16-late": ("share 1/16, last half", plot.COLOURS["cgd-fd"], "-"),
+        "auto": ("automatic", plot.COLOURS["cgd"], "-"),
+    }
+    figure = Figure(figsize=(9.0, 3.8), layout="constrained")
+    for ax, key, scale, label in zip(
+        figure.subplots(1, 2),
+        ("losses", "accuracies"),
+        (1, 100),
+        ("test loss", "test accuracy, %"),
+        strict=True,
+    ):
+        ends: list[float] = []
+        for method, (name, colour, dash) in shown.items():
+            row = [r for r in finals(done, task, method).values() if r["loss"] is not None]
+            if not row:
+                continue
+            at = [one * spec.batch / 50000 for one in row[0]["at"]]
+            points = [
+                mean_and_error([scale * v for v in values])
+                for values in zip(*(r[key] for r in row), strict=True)
+            ]
+            mean, error = zip(*points, strict=True)
+            bars = [0 if math.isnan(e) else e for e in error]
+            ax.errorbar(
+                at, mean, bars, label=f"{name}: {mean[-1]:.4g}", color=colour, ls=dash, lw=1.6, capsize=2
+            )
+            ends += mean[-3:]
+        span = max(ends) - min(ends) if ends else 1.0
+        if ends and key == "losses":
+            ax.set_ylim(min(ends) - 0.1 * span, max(ends) + 1.5 * span)
+        elif ends:
+            ax.set_ylim(min(ends) - 1.0 * span, max(ends) + 0.15 * span)
+        ax.set_xlabel("gradient-epochs, those of the probe counted")
+        ax.set_ylabel(label)
+        ax.grid(color="0.9", lw=0.6)
+        for side in ("top", "right"):
+            ax.spines[side].set_visible(False)
+        ax.legend(frameon=False, fontsize="small", title="at the end")
+    plot.save(figure, path)
+
+
+def chosen(done: Records) -> str:
+    """Say which trial was best, for those who look at a campaign that is under way."""
+    lines = [
+        f"{task} {method}: trial {best}"
+        for task, spec in SPECS.items()
+        for method in KINDS
+        if method not in LIKE and (best := choice(spec, task, method, done)) is not None
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("runs", type=Path, nargs="?", default=Path(__file__).with_name("runs.jsonl"))
+    parser.add_argument("--picture", type=Path)
+    parser.add_argument("--task", default="cifar100-resnet")
+    parser.add_argument("--overview", action="store_true", help="one line a task")
+    parser.add_argument("--chosen", action="store_true", help="the best trials so far")
+    given = parser.parse_args()
+    done = read(given.runs)
+    if given.picture:
+        picture(done, given.task, given.picture)
+    else:
+        print((chosen if given.chosen else overview if given.overview else tables)(done))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,281 @@
+"""`compare`: equal budgets, equal trials, a choice that never sees the test part, going on from a file."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch.nn import functional as F
+
+from steepen.train import Comparison, compare
+from steepen.train import _compare as module
+
+GENERATOR = torch.Generator().manual_seed(0)
+X = torch.randn(240, 4, generator=GENERATOR)
+Y = (X[:, 0] * X[:, 1] > 0).long()
+TRAIN, TEST = (X[:160], Y[:160]), (X[160:], Y[160:])
+
+
+def network() -> torch.nn.Module:
+    return torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
+
+
+def run(out: Path | None = None, **options) -> Comparison:
+    given = {
+        "methods": ["sam", "share4-late"], "budget": 2, "seeds": 2, "lr": (0.05, 0.2),
+        "weight_decay": (1e-4, 1e-3), "batch": 16,
+    }  # fmt: skip
+    return compare(network, F.cross_entropy, TRAIN, TEST, out=out, **given | options)
+
+
+def without_time(found: Comparison) -> str:
+    rows = found.rows()
+    return "\n".join(" ".join(row[:-1]) for row in rows)
+
+
+def test_every_method_has_as_many_trials_and_gradients():
+    found = run()
+    assert [line.optimizer for line in found.summary()] == ["base", "sam", "share4-late"]
+    for name in found.methods:
+        assert sum(trial.method == name for trial in found.trials) == 4
+        runs = [one for one in found.runs if one.optimizer == name]
+        assert [one.seed for one in runs] == [0, 1]
+        for one in runs:
+            assert 20 - 2 < one.gradients <= 20  # 2 passes over 160 examples in batches of 16
+    steps = {one.optimizer: one.steps for one in found.runs}
+    assert steps["base"] == 20
+    assert steps["sam"] == 10
+    assert steps["share4-late"] == 17  # 17 + 8 · 4/16 = 19, 18 + 9/4 > 20
+
+
+def test_the_choice_never_sees_the_test_part():
+    """With other test data the trials and the choices are the same."""
+    other = (-TEST[0], 1 - TEST[1])
+    options = {"methods": ["sam"], "budget": 2, "seeds": 1, "lr": (0.05, 0.2), "weight_decay": (0, 1e-3)}
+    one, two = (compare(network, F.cross_entropy, TRAIN, test, batch=16, **options) for test in (TEST, other))
+    assert one.trials == two.trials
+    assert one.choices == two.choices
+    assert one.runs[0].losses != two.runs[0].losses
+
+
+def test_the_best_trial_is_chosen_by_accuracy_and_by_loss_where_there_are_no_classes():
+    found = run()
+    for name, choice in found.choices.items():
+        own = [trial for trial in found.trials if trial.method == name]
+        assert max(own, key=lambda trial: trial.accuracy).choice == choice
+    targets = X[:, :1] ** 2
+    found = compare(
+        lambda: torch.nn.Linear(4, 1), F.mse_loss, (X[:160], targets[:160]), (X[160:], targets[160:]),
+        methods=[], budget=2, seeds=1, lr=(0.01, 0.3), weight_decay=(0, 1), batch=16,
+    )  # fmt: skip
+    assert min(found.trials, key=lambda trial: trial.loss).choice == found.choices["base"]
+    assert math.isnan(found.runs[0].accuracy)
+    assert found.rows()[1][4] == "–"
+
+
+def test_one_value_of_each_needs_no_trial():
+    found = run(lr=0.1, weight_decay=1e-3, strengths={"sam": 0.07})
+    assert found.trials == []
+    assert found.choices["sam"] == (0.1, 1e-3, 0.07)
+    assert {one.strength for one in found.runs if one.optimizer == "sam"} == {0.07}
+
+
+def test_data_sorted_by_class_are_held_out_at_random():
+    order = Y[:160].argsort()
+    sorted_ = X[:160][order], Y[:160][order]
+    seen: list[torch.Tensor] = []
+
+    def loss(scores, y):
+        if not torch.is_grad_enabled() and len(y) == 16:
+            seen.append(y)  # a tenth of 160
+        return F.cross_entropy(scores, y)
+
+    options = {"methods": [], "budget": 1, "seeds": 1, "lr": (0.1, 0.2), "weight_decay": 0.0, "batch": 20}
+    compare(network, loss, sorted_, TEST, **options)
+    assert all(0 < y.float().mean() < 1 for y in seen)
+    assert seen
+
+
+def test_single_values_with_other_ones_in_the_file_are_refused(tmp_path: Path):
+    run(tmp_path, lr=0.1, weight_decay=1e-3)
+    with pytest.raises(ValueError, match="base with lr, weight decay and strength"):
+        run(tmp_path, lr=0.2, weight_decay=1e-3)
+
+
+def test_differences_are_paired_by_seed():
+    found = run(seeds=3)
+    of = {name: [one for one in found.runs if one.optimizer == name] for name in found.methods}
+    line = found.summary()[1]
+    gaps = np.subtract([one.loss for one in of["sam"]], [one.loss for one in of["base"]])
+    assert line.loss_difference == pytest.approx(gaps.mean())
+    assert line.loss_difference_se == pytest.approx(stats.sem(gaps))
+
+
+def test_goes_on_from_its_file_and_makes_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    whole = run()
+    real, calls = module.fit, 0
+
+    def broken(*arguments, **options):
+        nonlocal calls
+        calls += 1
+        if calls == 8:
+            raise KeyboardInterrupt
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(module, "fit", broken)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path)
+    second = run(tmp_path)
+    assert calls == 8 + 12 + 6 - 7
+    assert without_time(second) == without_time(whole)
+    calls = 8
+    assert without_time(run(tmp_path)) == without_time(whole)
+    assert calls == 8
+    more = run(tmp_path, methods=["sam", "share4-late", "msam"], seeds=3)
+    assert calls == 8 + 4 + 4 * 3 - 3 * 2
+    assert [one.optimizer for one in more.summary()] == ["base", "sam", "share4-late", "msam"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"budget": 3}, "budget 2, not 3"),
+        ({"batch": 8}, "batch 16, not 8"),
+        ({"lr": (0.05, 0.3)}, r"base tried with lr, weight decay and strength \(0.2, 0.0001, 0.0\)"),
+        ({"validation": 0.2}, "validation 0.1, not 0.2"),
+        ({"lr": 0.05, "weight_decay": 1e-4}, "trials 4, not 1"),
+        ({"strengths": {"sam": (0.5, 0.6)}}, "sam tried with"),
+    ],
+)
+def test_a_file_of_other_settings_is_refused_and_left_alone(tmp_path: Path, change, message: str):
+    run(tmp_path)
+    before = (tmp_path / "comparison.json").read_bytes()
+    with pytest.raises(ValueError, match=f"out: .*{message}"):
+        run(tmp_path, **change)
+    assert (tmp_path / "comparison.json").read_bytes() == before
+
+
+def test_a_file_of_other_data_or_of_something_else_is_refused(tmp_path: Path):
+    run(tmp_path)
+    with pytest.raises(ValueError, match=r"out: .*data 160\+80:"):
+        compare(
+            network, F.cross_entropy, TEST, TRAIN, methods=["sam"], budget=2, lr=0.1, weight_decay=0,
+            batch=16, out=tmp_path,
+        )  # fmt: skip
+    (tmp_path / "comparison.json").write_text("[]")
+    with pytest.raises(ValueError, match="is not a file of results"):
+        run(tmp_path)
+    with pytest.raises(ValueError, match="out: there is no folder"):
+        run(tmp_path / "nowhere")
+
+
+def test_the_file_is_plain_json(tmp_path: Path):
+    run(tmp_path, lr=(0.1, 1e30), methods=[])
+    text = (tmp_path / "comparison.json").read_text("utf-8")
+    document = json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
+    assert None in [loss for *_, loss in document["trials"]]  # lr 1e30 diverges
+
+
+def test_memory_that_runs_out_in_one_method_marks_its_row(monkeypatch: pytest.MonkeyPatch):
+    real = module.fit
+
+    def short(task, name, *arguments, **options):
+        if name == "sam":
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        return real(task, name, *arguments, **options)
+
+    monkeypatch.setattr(module, "fit", short)
+    found = run()
+    assert found.failures == {"sam": "out of memory"}
+    assert [line.optimizer for line in found.summary()] == ["base", "share4-late"]
+    assert next(row for row in found.rows() if row[0] == "sam")[4] == "out of memory"
+
+
+def test_a_method_whose_trials_all_diverge_has_a_row_that_says_so():
+    found = run(lr=(1e30, 1e35))
+    assert set(found.failures.values()) == {"every trial diverged"}
+    assert found.runs == []
+    assert "every trial diverged" in str(found)
+
+
+def nan_loss(scores, y):
+    return F.cross_entropy(scores, y) * math.nan
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"loss": nan_loss}, ValueError, "loss: expected a finite number at the initial weights, got nan"),
+        ({"loss": lambda a, b: 1.0}, TypeError, "loss: expected a tensor of one number, got 1.0"),
+        (
+            {"budget": 0.5},
+            ValueError,
+            "budget: expected a number of passes over the training data, 1 or more",
+        ),
+        ({"tuning": 0}, ValueError, "tuning: expected"),
+        ({"methods": "sam"}, TypeError, "methods: expected a list of names, got 'sam'"),
+        ({"methods": ["samm"]}, ValueError, "methods: 'samm' is not known; did you mean 'sam'"),
+        ({"methods": ["adamw"]}, ValueError, "methods: 'adamw' is a base; say base='adamw'"),
+        ({"methods": ["sam", "sam"]}, ValueError, "methods: expected each once"),
+        ({"base": "adam"}, ValueError, "base: 'adam' is not known"),
+        ({"base": 3}, TypeError, "base: expected 'sgd', 'adamw' or a callable, got 3"),
+        ({"lr": (0.1, -1)}, ValueError, "lr: expected positive numbers, got -1"),
+        ({"weight_decay": (1, 2, 3)}, ValueError, "weight_decay: expected 2 values, as many as of lr"),
+        ({"strengths": {"gnp": 1}}, ValueError, "strengths: 'gnp' is not one of the methods"),
+        ({"batch": 1000}, ValueError, "batch: expected at most the 144 examples to train on, got 1000"),
+        ({"batch": 144, "methods": ["auto"]}, ValueError, "batch: expected at most the 130 examples"),
+        (
+            {"batch": 80, "methods": ["sam-late"], "budget": 1},
+            ValueError,
+            "fraction: 0.25 of . steps is less",
+        ),
+        ({"seeds": 0}, ValueError, "seeds: "),
+        ({"validation": 1}, ValueError, "validation: "),
+        ({"device": "tpu"}, ValueError, "device: expected cpu, cuda or mps, got 'tpu'"),
+        ({"train": X}, TypeError, "train: expected examples and targets, or a dataset"),
+        ({"test": (X, Y[:5])}, ValueError, "test: expected as many targets as examples, got 5 and 240"),
+        ({"make_model": lambda: 3}, TypeError, "make_model: expected to be given a torch.nn.Module, got int"),
+        ({"methods": ["smooth"], "loss": lambda s, y: F.cross_entropy(s, y)}, ValueError, "'smooth' needs a"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_any_training(monkeypatch, options, error, message: str):
+    monkeypatch.setattr(module, "fit", lambda *_, **__: pytest.fail("it trained"))
+    given = {
+        "make_model": network, "loss": F.cross_entropy, "train": TRAIN, "test": TEST, "methods": ["sam"],
+        "lr": (0.1, 0.2), "weight_decay": 0.0, "batch": 16,
+    }  # fmt: skip
+    given |= options
+    with pytest.raises(error, match=message):
+        compare(given.pop("make_model"), given.pop("loss"), given.pop("train"), given.pop("test"), **given)
+
+
+def test_datasets_and_arrays_are_taken_as_tensors_are():
+    sets = [torch.utils.data.TensorDataset(*part) for part in (TRAIN, TEST)]
+    arrays = [tuple(one.numpy() for one in part) for part in (TRAIN, TEST)]
+    options = {"methods": [], "budget": 1, "seeds": 1, "lr": 0.1, "weight_decay": 0.0, "batch": 16}
+    ends = [
+        compare(network, F.cross_entropy, *both, **options).runs[0].losses
+        for both in ((TRAIN, TEST), sets, arrays)
+    ]
+    assert ends[0] == ends[1] == ends[2]
+
+
+def test_the_callers_random_numbers_are_left_alone():
+    before = torch.get_rng_state()
+    run(seeds=1, methods=["sam"])
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_a_base_of_the_users_is_called_with_what_was_chosen():
+    seen: set[tuple[float, float]] = set()
+
+    def base(params, lr, weight_decay):
+        seen.add((lr, weight_decay))
+        return torch.optim.RMSprop(params, lr=lr, weight_decay=weight_decay)
+
+    found = run(base=base, methods=[])
+    assert seen == {(a, b) for a in (0.05, 0.2) for b in (1e-4, 1e-3)}
+    assert found.settings["base"] == "base"
