@@ -256,7 +256,8 @@ class Armijo(Step):
         accepted = s.accepted | ok
         t = s.t if kit.all(accepted) else kit.pick(accepted, s.t, self._shorter(kit, s.t, found, f, fall))
         value = kit.pick(ok, found, s.f)
-        return s._replace(trial=s.trial + 1, t=t, f=value, accepted=accepted, open=kit.without(todo, ok))
+        open = kit.without(todo, ok)
+        return _Search(s.trial + 1, t, value, s.g, s.noise, s.doubts, s.known, accepted, open)
 
     def _by_slope(
         self, context: Context, along: Along, s: _Search, point: Array, way: Array, fall: Scalar,
