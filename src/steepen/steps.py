@@ -227,7 +227,7 @@ class Armijo(Step):
         known = (along.k > 0) & (along.last > 0)  # a search that found nothing begins anew
         longer = kit.num.minimum(self.longest, self.grow * kit.pick(known, along.last, 1.0))
         t = kit.scalar(kit.pick(known, longer, self.initial) + 0.0 * along.slope)  # one a row
-        none = kit.negate(t > 0)
+        none: Any = kit.negate(t > 0)
         start = _Search(0, t, along.f, along.g, along.noise, 0 * none, none, none, t > 0)
         end = kit.repeat(partial(self._trial, context, along), start, self.trials)
         return Chosen(kit.pick(end.accepted, end.t, 0.0), end.f, end.g, end.known, end.noise)

@@ -104,22 +104,23 @@ class Pairs(NamedTuple):
             s, y = kit.where(useful, s, s * 0), kit.where(useful, y, y * 0)
         capacity, k = self.capacity, kit.used(self.count, self.capacity)
         place, full = self.count % capacity, useful & (self.count >= capacity)
-        D, R, conjugate = self._diagonal(kit, s, y, sy, useful), self.R, self.conjugate
+        D, inverted, conjugate = self._diagonal(kit, s, y, sy, useful), self.R, self.conjugate
         if kit.any(full):  # the inverse of a corner of R is a corner of R⁻¹
-            R, conjugate = kit.put(R, place, 0.0, full), kit.put(conjugate, place, 0.0, full)
+            inverted = kit.put(inverted, place, 0.0, full)
+            conjugate = kit.put(conjugate, place, 0.0, full)
         s1, y1, rho, column = s, y, sy, self.rho * 0
         if k:
             s1, y1, rho, agree = self._conjugated(kit, k, s, y, sy, useful, conjugate[..., :k])
             conjugate = kit.fill(conjugate, agree)
         inverse = kit.pick(useful, 1 / kit.pick(useful, rho, 1.0), 0.0)
         if k:
-            known = kit.dots(R[..., :k, :k], kit.dots(self.S[..., :k, :], y1))
+            known = kit.dots(inverted[..., :k, :k], kit.dots(self.S[..., :k, :], y1))
             column = kit.fill(column, kit.times(-inverse, known))
         column = kit.put(column, place, inverse, useful)
         Y = kit.put(self.Y, place, y1, useful)
         YDY, D_used, age = self._metric(kit, Y, D, y1, place, useful)
         pairs = Pairs(
-            kit.put(self.S, place, s1, useful), Y, _put_column(kit, R, place, column, useful), YDY,
+            kit.put(self.S, place, s1, useful), Y, _put_column(kit, inverted, place, column, useful), YDY,
             kit.put(self.rho, place, rho, useful), kit.put(conjugate, place, 1.0, useful),
             D, D_used, self._gamma(kit, s, y, sy, D_used, useful), self.count + useful, age,
         )  # fmt: skip
@@ -175,13 +176,13 @@ class Pairs(NamedTuple):
         held = kit.pick(self.count < self.capacity, self.count, self.capacity)
         renew = useful & ((held < FRESH) | (age > held))
         k = kit.used(self.count + useful, self.capacity)
-        Y = Y[..., :k, :]
+        changes = Y[..., :k, :]
         if kit.any(renew):
             used = kit.where(renew, D, used)
-            new = kit.gram(Y * used[..., None, :], Y)
+            new = kit.gram(changes * used[..., None, :], changes)
             square = kit.fill(square, kit.where(renew, new, square[..., :k, :k]))
         if not kit.all(renew):
-            grown, column = kit.without(useful, renew), kit.fill(self.rho * 0, kit.dots(Y, used * y))
+            grown, column = kit.without(useful, renew), kit.fill(self.rho * 0, kit.dots(changes, used * y))
             square = kit.put(_put_column(kit, square, place, column, grown), place, column, grown)
         return square, used, kit.pick(renew, 0, age)
 
