@@ -227,7 +227,7 @@ class Armijo(Step):
         known = (along.k > 0) & (along.last > 0)  # a search that found nothing begins anew
         longer = kit.num.minimum(self.longest, self.grow * kit.pick(known, along.last, 1.0))
         t = kit.scalar(kit.pick(known, longer, self.initial) + 0.0 * along.slope)  # one a row
-        none = kit.negate(t > 0)
+        none: Any = kit.negate(t > 0)
         start = _Search(0, t, along.f, along.g, along.noise, 0 * none, none, none, t > 0)
         end = kit.repeat(partial(self._trial, context, along), start, self.trials)
         return Chosen(kit.pick(end.accepted, end.t, 0.0), end.f, end.g, end.known, end.noise)
@@ -256,7 +256,8 @@ class Armijo(Step):
         accepted = s.accepted | ok
         t = s.t if kit.all(accepted) else kit.pick(accepted, s.t, self._shorter(kit, s.t, found, f, fall))
         value = kit.pick(ok, found, s.f)
-        return s._replace(trial=s.trial + 1, t=t, f=value, accepted=accepted, open=kit.without(todo, ok))
+        open = kit.without(todo, ok)
+        return _Search(s.trial + 1, t, value, s.g, s.noise, s.doubts, s.known, accepted, open)
 
     def _by_slope(
         self, context: Context, along: Along, s: _Search, point: Array, way: Array, fall: Scalar,

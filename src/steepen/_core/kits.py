@@ -98,9 +98,9 @@ class One:
         return math.nan if a == 0 or a != a else math.copysign(math.inf, a) * math.copysign(1.0, b)
 
     @staticmethod
-    def used(count: Whole, capacity: int) -> int:
+    def used(count: Any, capacity: int) -> int:
         """Return how many places of a memory can be in use where `count` were filled."""
-        return min(int(cast(int, count)), capacity)
+        return min(int(count), capacity)
 
     # --- vectors -------------------------------------------------------------------------------------
 
@@ -361,7 +361,7 @@ class Many(One):
         return super().mix(c, A) if self._ordered else (c[..., None, :] @ A)[..., 0, :]
 
     def put(self, a: Array, place: Any, value: Any, rows: Any) -> Array:
-        here: Any = np.arange(a.shape[1]) == np.where(rows, place, -1)[:, None]
+        here = cast(Any, np.arange(a.shape[1]) == np.where(rows, place, -1)[:, None])
         here = self.xp.asarray(here if a.ndim == 2 else here[:, :, None], device=device(a))
         return self.xp.where(here, value[:, None, :] if np.ndim(value) == 2 else self._column(value), a)
 
@@ -481,10 +481,13 @@ class Traced(One):
         return super().put(a, place, self.num.asarray(value, dtype=a.dtype), rows)
 
     def repeat(self, body: Callable[[S], S], state: S, most: int) -> S:
-        def more(turn: Any) -> Any:
+        def more(turn: tuple[Any, S]) -> Any:
             return (turn[0] < most) & turn[1].open
 
-        return _jax().lax.while_loop(more, lambda turn: (turn[0] + 1, body(turn[1])), (0, state))[1]
+        def again(turn: tuple[Any, S]) -> tuple[Any, S]:
+            return turn[0] + 1, body(turn[1])
+
+        return _jax().lax.while_loop(more, again, (0, state))[1]
 
 
 def _jax() -> Any:

@@ -41,7 +41,7 @@ def parts(record: Any) -> Iterator[tuple[str, str, Any]]:
     elif is_dataclass(record):
         yield from ((field.name, str(field.type), getattr(record, field.name)) for field in fields(record))
     else:
-        kinds: dict[str, Any] = getattr(cast(Any, record), "__annotations__", {})  # an empty tuple has none
+        kinds: dict[str, Any] = getattr(record, "__annotations__", {})  # an empty tuple has none
         for name, kind in kinds.items():
             yield name, getattr(kind, "__forward_arg__", ""), getattr(record, name)
 

@@ -334,6 +334,7 @@ class Loop:
         )
         best = self._load_best(saved, f"{name}.best", n)
         counts = saved.record(f"{name}.counts", Counts(), n)
+        require(all(np.shape(count) == (n,) for count in counts), f"{name}.counts are not one a row")
         require(np.concatenate(counts) >= 0, f"{name}.counts is negative")
         return Ended(rows, status, nit, x, f, g, best, counts, error)
 

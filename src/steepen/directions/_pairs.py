@@ -102,16 +102,29 @@ class Pairs(NamedTuple):
         if not kit.all(useful):
             sy = kit.pick(useful, sy, 1.0)
             s, y = kit.where(useful, s, s * 0), kit.where(useful, y, y * 0)
-        pairs = self._replace(D=self._diagonal(kit, s, y, sy, useful))._forgotten(kit, useful)
-        pairs, s1, y1 = pairs._conjugated(kit, s, y, sy, useful)
-        pairs = pairs._stored(kit, s1, y1, useful)
-        diagonal, part = pairs.D_used, LONG / (LONG + int(s.shape[-1]))
-        short = kit.ratio(sy, kit.pick(useful, kit.dot(y, diagonal * y), 1.0))
-        long = kit.ratio(kit.pick(useful, kit.dot(s, s / diagonal), 1.0), sy)
-        # power, since ** rounds a number and an array differently
-        gamma = kit.num.power(short, 1 - part) * kit.num.power(long, part)
-        sound = useful & (gamma > 0) & (gamma < np.inf)
-        return pairs._replace(gamma=kit.pick(sound, gamma, self.gamma)), useful
+        capacity, k = self.capacity, kit.used(self.count, self.capacity)
+        place, full = self.count % capacity, useful & (self.count >= capacity)
+        D, inverted, conjugate = self._diagonal(kit, s, y, sy, useful), self.R, self.conjugate
+        if kit.any(full):  # the inverse of a corner of R is a corner of R⁻¹
+            inverted = kit.put(inverted, place, 0.0, full)
+            conjugate = kit.put(conjugate, place, 0.0, full)
+        s1, y1, rho, column = s, y, sy, self.rho * 0
+        if k:
+            s1, y1, rho, agree = self._conjugated(kit, k, s, y, sy, useful, conjugate[..., :k])
+            conjugate = kit.fill(conjugate, agree)
+        inverse = kit.pick(useful, 1 / kit.pick(useful, rho, 1.0), 0.0)
+        if k:
+            known = kit.dots(inverted[..., :k, :k], kit.dots(self.S[..., :k, :], y1))
+            column = kit.fill(column, kit.times(-inverse, known))
+        column = kit.put(column, place, inverse, useful)
+        Y = kit.put(self.Y, place, y1, useful)
+        YDY, D_used, age = self._metric(kit, Y, D, y1, place, useful)
+        pairs = Pairs(
+            kit.put(self.S, place, s1, useful), Y, _put_column(kit, inverted, place, column, useful), YDY,
+            kit.put(self.rho, place, rho, useful), kit.put(conjugate, place, 1.0, useful),
+            D, D_used, self._gamma(kit, s, y, sy, D_used, useful), self.count + useful, age,
+        )  # fmt: skip
+        return pairs, useful
 
     def clear(self, kit: Kit, rows: Mask) -> Pairs:
         """Forget all that was learnt in these rows; without R⁻¹, S and Y mean nothing."""
@@ -136,24 +149,14 @@ class Pairs(NamedTuple):
         learnt = 1 / where(positive, new, old)
         return where(positive & (learnt > 0) & (learnt < np.inf), learnt, D)
 
-    def _forgotten(self, kit: Kit, useful: Mask) -> Pairs:
-        """Forget the oldest pair where no place is left: the inverse of a corner of R is a corner of R⁻¹."""
-        full, place = useful & (self.count >= self.capacity), self.count % self.capacity
-        if not kit.any(full):
-            return self
-        R, conjugate = kit.put(self.R, place, 0.0, full), kit.put(self.conjugate, place, 0.0, full)
-        return self._replace(R=R, conjugate=conjugate)
-
     def _conjugated(
-        self, kit: Kit, s: Array, y: Array, sy: Scalar, useful: Mask
-    ) -> tuple[Pairs, Array, Array]:
-        """Return the pair without its parts along those that agree; let these go where nothing is left."""
-        k = kit.used(self.count, self.capacity)
-        if k == 0:
-            return self, s, y
-        S, Y, rho, conjugate = (
-            self.S[..., :k, :], self.Y[..., :k, :], self.rho[..., :k], self.conjugate[..., :k]
-        )  # fmt: skip
+        self, kit: Kit, k: int, s: Array, y: Array, sy: Scalar, useful: Mask, conjugate: Array
+    ) -> tuple[Array, Array, Scalar, Array]:
+        """Return the pair without its parts along those that agree, its sᵀy, and which are conjugate to it.
+
+        Where nothing is left of it, the pair stays as it is, and the others are let go.
+        """
+        S, Y, rho = self.S[..., :k, :], self.Y[..., :k, :], self.rho[..., :k]
         inverse = 1 / (rho + (rho == 0))
         with_s, with_y = kit.dots(Y, s), kit.dots(S, y)
         apart = (with_s - with_y) ** 2 * inverse
@@ -163,41 +166,34 @@ class Pairs(NamedTuple):
         rest = kit.dot(s1, y1)
         enough = (rest > INDEPENDENT * sy) & (rest > CURVATURE * kit.norm(s1) * kit.norm(y1))
         agree = kit.where(useful, kit.where(enough, agree, agree * 0), conjugate)
-        pairs = self._replace(conjugate=kit.fill(self.conjugate, agree))
-        return pairs, kit.where(enough, s1, s), kit.where(enough, y1, y)
+        return kit.where(enough, s1, s), kit.where(enough, y1, y), kit.pick(enough, rest, sy), agree
 
-    def _stored(self, kit: Kit, s: Array, y: Array, useful: Mask) -> Pairs:
-        """Put the pair in its place, with its column of R⁻¹ and of YDYᵀ."""
-        capacity, rho = self.capacity, kit.dot(s, y)
-        place, k = self.count % capacity, kit.used(self.count, capacity)
-        inverse = kit.pick(useful, 1 / kit.pick(useful, rho, 1.0), 0.0)
-        column = self.rho * 0
-        if k:
-            known = kit.dots(self.R[..., :k, :k], kit.dots(self.S[..., :k, :], y))
-            column = kit.fill(column, kit.times(-inverse, known))
-        column = kit.put(column, place, inverse, useful)
-        held = kit.pick(self.count < capacity, self.count, capacity)
-        pairs = self._replace(
-            S=kit.put(self.S, place, s, useful),
-            Y=kit.put(self.Y, place, y, useful),
-            R=_put_column(kit, self.R, place, column, useful),
-            rho=kit.put(self.rho, place, rho, useful),
-            conjugate=kit.put(self.conjugate, place, 1.0, useful),
-            count=self.count + useful,
-        )
-        age = self.age + useful
+    def _metric(
+        self, kit: Kit, Y: Array, D: Array, y: Array, place: Whole, useful: Mask
+    ) -> tuple[Array, Array, Whole]:
+        """Return YDYᵀ with the new y, the D in it, and how many pairs ago that was renewed."""
+        age, square, used = self.age + useful, self.YDY, self.D_used
+        held = kit.pick(self.count < self.capacity, self.count, self.capacity)
         renew = useful & ((held < FRESH) | (age > held))
-        k = kit.used(pairs.count, capacity)
-        Y, square, D_used = pairs.Y[..., :k, :], self.YDY, self.D_used
+        k = kit.used(self.count + useful, self.capacity)
+        changes = Y[..., :k, :]
         if kit.any(renew):
-            D_used = kit.where(renew, self.D, D_used)
-            new = kit.gram(Y * D_used[..., None, :], Y)
+            used = kit.where(renew, D, used)
+            new = kit.gram(changes * used[..., None, :], changes)
             square = kit.fill(square, kit.where(renew, new, square[..., :k, :k]))
         if not kit.all(renew):
-            grown = kit.without(useful, renew)
-            column = kit.fill(self.rho * 0, kit.dots(Y, D_used * y))
+            grown, column = kit.without(useful, renew), kit.fill(self.rho * 0, kit.dots(changes, used * y))
             square = kit.put(_put_column(kit, square, place, column, grown), place, column, grown)
-        return pairs._replace(YDY=square, D_used=D_used, age=kit.pick(renew, 0, age))
+        return square, used, kit.pick(renew, 0, age)
+
+    def _gamma(self, kit: Kit, s: Array, y: Array, sy: Scalar, D: Array, useful: Mask) -> Scalar:
+        """Return γ between the short ratio sᵀy/yᵀDy and the long one sᵀD⁻¹s/sᵀy."""
+        part = LONG / (LONG + int(s.shape[-1]))
+        short = kit.ratio(sy, kit.pick(useful, kit.dot(y, D * y), 1.0))
+        long = kit.ratio(kit.pick(useful, kit.dot(s, s / D), 1.0), sy)
+        # power, since ** rounds a number and an array differently
+        gamma = kit.num.power(short, 1 - part) * kit.num.power(long, part)
+        return kit.pick(useful & (gamma > 0) & (gamma < np.inf), gamma, self.gamma)
 
 
 def _put_column(kit: Kit, a: Array, place: Whole, column: Array, rows: Mask) -> Array:

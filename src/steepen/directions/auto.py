@@ -145,24 +145,23 @@ class CGDAuto(Direction):
         s, y = x - memory.x, g - memory.g
         length = kit.norm(s)
         moved = length > 0
-        useful = moved & False
+        useful, pairs, sy, boost = moved & False, memory.pairs, memory.sy, memory.boost
         if kit.any(moved):
             y = self._third_order(context, s, y, length, f, g, memory)
             sy = kit.dot(s, y)
             faint = (memory.paired == 0) & (sy > 0) & (sy < -FAINT * kit.dot(memory.g, s))
-            pairs, useful = memory.pairs.add(kit, s, y, kit.pick(faint, 0.0, sy), length)
-            boost = memory.boost
+            pairs, useful = pairs.add(kit, s, y, kit.pick(faint, 0.0, sy), length)
             if not kit.all(useful):
                 bolder = boost * kit.pick(faint, GROWTH, kit.pick(boost < BOLD, BOOST, BOLD))
                 boost = kit.pick(moved & ((sy <= 0) | faint), bolder, boost)
-            memory = memory._replace(
-                pairs=pairs, sy=sy, boost=kit.pick(useful, 1.0, boost), paired=memory.paired + useful,
-                longest=kit.num.maximum(memory.longest, length), tries=kit.pick(useful, 0, memory.tries),
-            )  # fmt: skip
         # without a new pair the step to come is a plain one in the same metric
         known = useful & (memory.unit > 0)
-        t = kit.pick(known, length / kit.pick(known, memory.unit, 1.0), 0.0)
-        return memory._replace(x=x, f=f, g=g, before=memory.g, t=t)
+        return memory._replace(
+            pairs=pairs, x=x, f=f, g=g, before=memory.g, sy=sy, boost=kit.pick(useful, 1.0, boost),
+            t=kit.pick(known, length / kit.pick(known, memory.unit, 1.0), 0.0),
+            longest=kit.num.maximum(memory.longest, length),
+            tries=kit.pick(useful, 0, memory.tries), paired=memory.paired + useful,
+        )  # fmt: skip
 
     def propose(
         self, context: Context, k: int, point: Point, lam: Scalar, on: Mask, memory: Learnt
