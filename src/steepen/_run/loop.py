@@ -72,7 +72,10 @@ class Loop:
         self.carry = Carry(0, Point(x0), best, on, memory, Point(x0))
         self._constant = step.constant
         self._iters = inf if self.ledger.budget.iters is None else self.ledger.budget.iters
-        self._judged = bool(tolerances.f or tolerances.x)
+        # these are asked for in every iteration
+        self._judged, self._bottom = bool(tolerances.f or tolerances.x), tolerances.bottom
+        self._limited, self._penalised = self.ledger.limited, direction.penalised
+        self._close: Callable[[], None] | None = getattr(recorder, "close", None)  # of a batch
 
     def run(self) -> None:
         """Iterate until every row has ended."""
@@ -90,7 +93,7 @@ class Loop:
             raise
 
     def _iterate(self, c: Carry, wish: Wish) -> None:
-        ledger, watch, recorder = self.ledger, self.watch, self.recorder
+        ledger, watch, close = self.ledger, self.watch, self._close
         if self._constant is not None:  # then nothing else is known of the next point, ever
             c.move.alpha = self.context.live(self._constant)
         while True:
@@ -102,8 +105,8 @@ class Loop:
             self._arrive(c)
             self._stand(c)
             self._step(c)
-            if recorder is not None:
-                recorder.close()
+            if close is not None:
+                close()
             c.advance()
 
     # --- an iteration ----------------------------------------------------------------------------------
@@ -113,11 +116,11 @@ class Loop:
         kit, point, best = self.kit, c.point, c.best
         searched = point.f is not None
         if not searched:
-            if self.ledger.limited:
+            if self._limited:
                 self._in_time()
             point.f = self.oracle.value(point.x)
         f = point.f
-        if kit.all((f < best.f) & (f >= self.tolerances.bottom)):  # so f is finite, too
+        if kit.all((f < best.f) & (f >= self._bottom)):  # so f is finite, too
             best.x, best.f, best.k = point.x, f, c.k
             if self._judged:
                 self._end(judge_step(kit, point, c.move, self.tolerances))
@@ -128,7 +131,7 @@ class Loop:
             self._end(judge_step(kit, point, c.move, self.tolerances))
         if c.k == 0:
             return
-        if self.direction.penalised:
+        if self._penalised:
             c.on = kit.without(c.on, self.switch.off(c.k - 1, c.move.guarded, c.move.before, c.point.f))
         if searched:
             f = c.point.f
@@ -139,9 +142,9 @@ class Loop:
 
     def _stand(self, c: Carry) -> None:
         """Evaluate ∇f; judge the point, and whether the budget has a step left."""
-        kit, oracle, ledger, point = self.kit, self.oracle, self.ledger, c.point
+        kit, oracle, point = self.kit, self.oracle, c.point
         if point.g is None or not kit.all(point.known):
-            if ledger.limited:
+            if self._limited:
                 self._covered(oracle.cost_grad)
                 self._in_time()
                 point = c.point
@@ -160,7 +163,7 @@ class Loop:
             self._end(kit.pick(c.idle >= IDLE, Status.NO_DESCENT, RUNNING))
         if c.k >= self._iters:
             self._end(self._everyone(Status.MAX_ITERATIONS))
-        if ledger.limited:
+        if self._limited:
             self._covered(oracle.cost_value.plus(self.step.cost(oracle)), self.direction.cost(oracle))
             self._in_time()
 
@@ -178,8 +181,7 @@ class Loop:
             p = space.inward(x, point.g, p)
             p, slope, used, move.guarded, vanished = guarded(kit, c.on, g, size, p, trusted)
             move.lam = lam if used is True else kit.pick(used, lam, 0.0)
-            penalised = self.direction.penalised
-            move.penalised, move.vanished = penalised and used, penalised and vanished
+            move.penalised, move.vanished = self._penalised and used, self._penalised and vanished
         else:
             move.lam, move.guarded, move.penalised, move.vanished = 0.0, False, False, False
         ahead = c.ahead
@@ -371,7 +373,7 @@ class Loop:
         code, error = self._honest(c, code)
         counts = self.ledger.counts
         if kit.size is None:
-            self._close(c, None, code, counts, error)
+            self._put_away(c, None, code, counts, error)
             self._leave()
         codes: Any = np.broadcast_to(code, (self.ledger.rows or 0,))
         rows, left = np.flatnonzero(codes != RUNNING), np.flatnonzero(codes == RUNNING)
@@ -380,7 +382,7 @@ class Loop:
         live = np.arange(kit.size) if context.rows is None else context.rows
         whole = [np.broadcast_to(part, len(codes))[rows] for part in (codes, error, *counts)]
         leaving = each(lambda a: kit.take(a, rows), c) if len(left) else c
-        self._close(leaving, live[rows], whole[0], Counts(*whole[2:]), whole[1])
+        self._put_away(leaving, live[rows], whole[0], Counts(*whole[2:]), whole[1])
         if not len(left):
             self._leave()
         staying = each(lambda a: kit.take(a, left), c)
@@ -390,8 +392,8 @@ class Loop:
         context.rows = live[left]
 
     def _leave(self) -> NoReturn:
-        if self.recorder is not None:
-            self.recorder.close()
+        if self._close is not None:
+            self._close()
         raise Over
 
     def _honest(self, c: Carry, code: Whole) -> tuple[Whole, Scalar]:
@@ -413,7 +415,7 @@ class Loop:
         hidden = (code >= Status.SMALL_DECREASE) & (code <= Status.MAX_SECONDS) & c.move.vanished
         return self.kit.pick(hidden, Status.ARTIFICIAL, code) if self.kit.any(hidden) else code
 
-    def _close(self, c: Carry, rows: Rows | None, code: Any, counts: Counts, error: Scalar) -> None:
+    def _put_away(self, c: Carry, rows: Rows | None, code: Any, counts: Counts, error: Scalar) -> None:
         kit, point, nit, evaluated = self.kit, c.point, c.k, c.point.f is not None
         if not evaluated and nit:
             # cut before f was known here: the last step does not count

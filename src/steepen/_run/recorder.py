@@ -67,9 +67,6 @@ class Recorder:
             point.f, point.gnorm, move.lam, move.shown, nfev, njev, nhvp, move.penalised, move.guarded
         )
 
-    def close(self) -> None:
-        """End the iteration: there is nothing to put together."""
-
     def blank(self, rows: Rows | None) -> None:
         """Take back the step of the last iterate: it was made, but not brought to an end."""
         if self._rows:
