@@ -290,7 +290,7 @@ class Signed(ByCurvature):
 
     Examples
     --------
-    >>> Signed(0.4).at(0.4, along=-3.0, square=9.0, scale=2.0)
+    >>> float(Signed(0.4).at(0.4, along=-3.0, square=9.0, scale=2.0))
     -0.4
     """
 
