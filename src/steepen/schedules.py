@@ -317,7 +317,8 @@ class Signed(ByCurvature):
 
     def at(self, lam: Scalar, along: Scalar, square: Scalar, scale: float) -> Scalar:
         """Return λ_k from the schedule's own value and the sign of gᵀHv."""
-        return namespace(along).copysign(lam, along)
+        signed = namespace(along).copysign(lam, along)
+        return float(signed) if isinstance(along, float) else signed
 
 
 @dataclass(frozen=True)
