@@ -178,6 +178,7 @@ def test_fun_must_give_a_real_scalar(value: Any, came: str, method: str) -> None
 @pytest.mark.parametrize(
     "value", [1.0, 1, np.float64(1), np.float32(1), np.ones(()), np.ones(1), np.ones((1, 1)), np.int64(1)]
 )
+@pytest.mark.bits  # the value itself is looked at
 def test_fun_may_give_a_scalar_in_any_form(value: Any) -> None:
     assert run(Bowl(), fun=lambda x: value).fun == 1.0
 

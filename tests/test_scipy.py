@@ -148,6 +148,7 @@ def test_a_callback_that_returns_true_ends_the_run(yes):
 
 @pytest.mark.parametrize("method", BOTH)
 @pytest.mark.parametrize("form", ["x", "intermediate_result"])
+@pytest.mark.bits  # the value itself is looked at
 def test_stop_iteration_ends_a_run_where_as_many_iterations_would(method, form):
     calls = []
 
@@ -338,6 +339,7 @@ def test_the_option_gradient_brings_it_back(scheme):
 
 
 @pytest.mark.parametrize(("workers", "scheme"), [*((map, scheme) for scheme in SCHEMES), (2, "3-point")])
+@pytest.mark.bits  # a function that is moved cannot be sent to another process
 def test_workers_change_neither_the_run_nor_its_counts(workers, scheme):
     fun = rosen if workers is map else so.rosen  # processes have to find it by its name
 

@@ -22,6 +22,7 @@ RUNS, BLOCK = 1000, 50
 
 
 @pytest.mark.parametrize("first", range(0, RUNS, BLOCK))
+@pytest.mark.bits  # its account holds the functions themselves
 def test_every_run_keeps_the_contract(first: int):
     broken: list[str] = []
     for number in range(first, first + BLOCK):
@@ -45,6 +46,7 @@ ONCE_FALSE = (
 
 
 @pytest.mark.parametrize("number", ONCE_FALSE)
+@pytest.mark.bits  # its account holds the functions themselves
 def test_no_success_is_claimed_where_one_was_false(number: int):
     assert not trial.run(case(number)).faults
 
@@ -193,6 +195,7 @@ def kinds_with(monkeypatch: pytest.MonkeyPatch, change: Any) -> set[str]:
     return {fault.kind for fault in trial.run(plain()).faults}
 
 
+@pytest.mark.bits  # its account holds the functions themselves
 def test_an_honest_run_has_no_faults():
     outcome = trial.run(plain())
     assert (outcome.statuses, outcome.verdicts, outcome.faults) == (["CONVERGED"], ["right"], [])
@@ -218,6 +221,7 @@ def test_a_broken_promise_is_found(monkeypatch: pytest.MonkeyPatch, kind: str, c
     assert kind in kinds_with(monkeypatch, change)
 
 
+@pytest.mark.bits  # its account holds the functions themselves
 def test_a_call_outside_the_bounds_is_found(monkeypatch: pytest.MonkeyPatch):
     honest = st.minimize
 

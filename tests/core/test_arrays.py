@@ -146,6 +146,7 @@ def test_a_tensor_that_wants_a_gradient_is_taken_as_a_point() -> None:
     np.testing.assert_allclose(result.x.numpy(), run(method="gd").x, rtol=1e-13)
 
 
+@pytest.mark.bits  # what another library returns is not moved
 def test_a_gradient_may_come_from_another_library() -> None:
     torch = pytest.importorskip("torch")
     mixed = run(jac=lambda x: torch.stack(parts(torch.from_numpy(x)), -1), method="gd")
@@ -291,6 +292,7 @@ def test_differences_of_a_float32_run_are_those_of_float64(scheme: str, rows: bo
 @pytest.mark.parametrize("scheme", ["2-point", "3-point"])
 @pytest.mark.parametrize("rows", [False, True], ids=["one", "many"])
 @pytest.mark.parametrize("name", FLOAT32_ALONE)
+@pytest.mark.bits  # float32 moved by a bit of float64 looks like float64
 def test_no_success_on_a_gradient_rougher_than_gtol(name: str, rows: bool, scheme: str) -> None:
     """Where the function has float32 alone, however it hides that."""
     fun, rough = FLOAT32_ALONE[name], 0
@@ -352,6 +354,7 @@ def test_a_rough_gradient_that_is_good_enough_is_success(scheme: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["2-point", "3-point"])
 @pytest.mark.parametrize("fun", [banana, *FLOAT32_ALONE.values()], ids=["float64", *FLOAT32_ALONE])
+@pytest.mark.bits  # float32 moved by a bit of float64 looks like float64
 def test_trying_float64_keeps_to_the_budget_and_to_the_count(fun: Any, scheme: str) -> None:
     calls: list[Any] = []
 

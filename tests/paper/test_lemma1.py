@@ -23,6 +23,7 @@ def penalised(x):
     return levy(x) + mpmath.mpf("0.2") * mpmath.diff(levy, x) ** 2
 
 
+@pytest.mark.bits  # at the ring p vanishes, and its last bit says whether the guard fires
 def test_claims(outcome):
     assert all(claim.holds for claim in outcome.claims)
     (slip,) = [claim for claim in outcome.claims if not claim.expected]
@@ -63,6 +64,7 @@ def radial(s):
     return s / 5 + s * sech2, 0.2 + sech2 - 2 * s * s * sech2 * np.tanh(s * s / 2 - 2)
 
 
+@pytest.mark.bits  # at the ring p vanishes, and its last bit says whether the guard fires
 def test_the_ring_in_the_plane(outcome):
     ends = {(row[0], row[1]): row for row in outcome.tables["lemma1-pit"].rows}
     for case, lam in (
@@ -99,6 +101,7 @@ def test_the_runs_by_hand(outcome):
                 s += 0.1 * p
 
 
+@pytest.mark.bits  # at the ring p vanishes, and its last bit says whether the guard fires
 def test_minimize_reports_the_artificial_end():
     result = st.minimize(
         pit(2), lemma1.OUTSIDE, method="cgd", lam=0.3, step=0.1, budget=st.Budget(iters=1000)

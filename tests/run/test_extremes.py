@@ -167,6 +167,7 @@ def test_functions_from_anywhere_with_any_setting_raise_and_warn_nothing(
     assert np.all(np.isfinite(res.fun) | ~np.asarray(res.success))
 
 
+@pytest.mark.bits  # the sum itself is looked at
 def test_a_linear_function_falls_without_a_warning() -> None:
     res = st.minimize(lambda x: float(x.sum()), np.ones(8), jac=lambda x: np.ones(8))
     assert res.status is Status.UNBOUNDED
