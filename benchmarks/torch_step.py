@@ -29,6 +29,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from steepen.torch import CGD, MSAM, SAM
+from steepen.train.resnet import ResNet18
 
 Pass = Callable[[nn.Module, Tensor, Tensor], Tensor]  # forwards and backwards
 Problem = tuple[nn.Module, Pass, tuple[Tensor, Tensor]]
@@ -45,39 +46,6 @@ class MLP(nn.Sequential):
         for a, b in itertools.pairwise(sizes):
             layers += [nn.Linear(a, b), nn.ReLU()]
         super().__init__(*layers[:-1])
-
-
-class Block(nn.Module):
-    """Two convolutions and a way around them."""
-
-    def __init__(self, before: int, after: int, stride: int) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(before, after, 3, stride, 1, bias=False)
-        self.norm1 = nn.BatchNorm2d(after)
-        self.conv2 = nn.Conv2d(after, after, 3, 1, 1, bias=False)
-        self.norm2 = nn.BatchNorm2d(after)
-        around = stride != 1 or before != after
-        self.around = (
-            nn.Sequential(nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after))
-            if around
-            else nn.Identity()
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        inner = self.norm2(self.conv2(F.relu(self.norm1(self.conv1(x)))))
-        return F.relu(inner + self.around(x))
-
-
-class ResNet18(nn.Sequential):
-    """The form used on 32 × 32 pictures."""
-
-    def __init__(self, width: int = 64) -> None:
-        layers: list[nn.Module] = [nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
-        before = width
-        for factor, stride in ((1, 1), (2, 2), (4, 2), (8, 2)):
-            layers += [Block(before, width * factor, stride), Block(width * factor, width * factor, 1)]
-            before = width * factor
-        super().__init__(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, 10))
 
 
 class Layer(nn.Module):
@@ -140,7 +108,7 @@ def problems(device: torch.device, quick: bool) -> dict[str, Callable[[], Proble
     def resnet() -> Problem:
         n = 16 if quick else 512
         x = torch.randn(n, 3, 32, 32, device=device).to(memory_format=torch.channels_last)
-        model = ResNet18(8 if quick else 64).to(device, memory_format=torch.channels_last)
+        model = ResNet18(10, 8 if quick else 64).to(device, memory_format=torch.channels_last)
         return problem(model, x, torch.randint(0, 10, (n,), device=device))
 
     def mlp(n: int) -> Callable[[], Problem]:

@@ -12,27 +12,11 @@ from torch.optim import SGD, AdamW, Optimizer
 
 from steepen.torch import CGD
 
+from .test_bad_input import descend
+
 torch.set_num_threads(1)  # the networks are tiny
 
 FORMS = ["closure", "probe"]
-
-
-def descend(opt: CGD, loss: Callable[[], Tensor], form: str = "closure") -> None:
-    """Take one step on a loss."""
-
-    def closure() -> Tensor:
-        opt.zero_grad()
-        value = loss()
-        value.backward()
-        return value
-
-    if form == "closure":
-        opt.step(closure)
-        return
-    closure()
-    if opt.probe():
-        loss().backward()
-    opt.step()
 
 
 def by_hand(
