@@ -39,8 +39,8 @@ CORE = ("base", "auto", "share16-late", "sam-late", "sam", "ema", "base-long")
 REST = tuple(method for method in KINDS if method not in CORE)
 ORDER = [  # what is most wanted first
     ("cifar100-resnet", CORE), ("cifar100-vit", ("base", "auto", "share16-late", "sam-late")),
-    ("cifar10-resnet", CORE), ("cifar100-resnet", REST), ("characters", CORE), ("cifar10-resnet", REST),
-    ("cifar100-vit", tuple(KINDS)), ("characters", REST),
+    ("cifar10-resnet", CORE), ("characters", CORE), ("cifar100-resnet", REST), ("cifar100-vit", tuple(KINDS)),
+    ("characters", REST), ("cifar10-resnet", REST),
     *((task, CORE) for task, spec in SPECS.items() if not spec.gpu),
     *((task, REST) for task, spec in SPECS.items() if not spec.gpu),
 ]  # fmt: skip
