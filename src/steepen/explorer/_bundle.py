@@ -11,15 +11,15 @@ _EXPORT = re.compile(r"^export (?=(?:const|class|function) (\w+))", re.MULTILINE
 
 def read(name: str) -> str:
     """Return one of the page's files."""
-    return (files(__package__) / "page" / name).read_text("utf-8")
+    return (files("steepen.explorer") / "page" / name).read_text("utf-8")
 
 
 def bundle(entry: str) -> str:
-    """Return a module and all that it imports, each in a scope of its own, in the order of their imports.
+    r"""Return a module and all that it imports, each in a scope of its own, in the order of their imports.
 
     Examples
     --------
-    >>> print(bundle("penalties").partition("\\n")[0])
+    >>> print(bundle("penalties").partition("\n")[0])
     const vectors_js = (() => {
     """
     done: dict[str, str] = {}

@@ -1,14 +1,12 @@
 """The formulas of `steepen.functions` in JavaScript, from the one source there is: the Python that they are.
 
-A formula is run once, on symbols. What it does to them is noted on a tape: a straight line of operations, which
-is differentiated forwards where H·v is wanted, and written out as JavaScript.
+A formula is run once, on symbols. What it does to them is noted on a tape: a straight line of operations,
+which is differentiated forwards where H·v is wanted, and written out as JavaScript.
 """
 
 from __future__ import annotations
 
-import math
-import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -27,31 +25,32 @@ class Term:
 
 
 Operand: TypeAlias = "Term | float"
+Operands: TypeAlias = "tuple[Operand, ...]"
 
-_OPERATIONS: dict[Any, tuple[str, Callable[..., float]]] = {
-    np.add: ("{} + {}", operator.add),
-    np.subtract: ("{} - {}", operator.sub),
-    np.multiply: ("{} * {}", operator.mul),
-    np.divide: ("{} / {}", operator.truediv),
-    np.negative: ("-{}", operator.neg),
-    np.power: ("pow({}, {})", operator.pow),
-    np.sqrt: ("sqrt({})", math.sqrt),
-    np.sin: ("sin({})", math.sin),
-    np.cos: ("cos({})", math.cos),
-    np.exp: ("exp({})", math.exp),
-    np.expm1: ("expm1({})", math.expm1),
-    np.sign: ("sign({})", lambda a: math.copysign(1.0, a) if a else 0.0),
-    np.equal: ("+({} === {})", lambda a, b: float(a == b)),
+_OPERATIONS: dict[Any, str] = {
+    np.add: "{} + {}",
+    np.subtract: "{} - {}",
+    np.multiply: "{} * {}",
+    np.divide: "{} / {}",
+    np.negative: "-{}",
+    np.power: "pow({}, {})",
+    np.sqrt: "sqrt({})",
+    np.sin: "sin({})",
+    np.cos: "cos({})",
+    np.exp: "exp({})",
+    np.expm1: "expm1({})",
+    np.sign: "sign({})",
+    np.equal: "+({} === {})",
 }
-"""What a formula may do: how it is written in JavaScript, and what it makes of numbers."""
+"""What a formula may do, and how it is written in JavaScript."""
 
 
 class Tape:
     """Operations in the order in which they are done; none stands there twice."""
 
     def __init__(self) -> None:
-        self._lines: list[tuple[Any, tuple[Operand, ...]]] = []
-        self._known: dict[tuple[Any, tuple[Operand, ...]], Term] = {}
+        self._lines: list[tuple[Any, Operands]] = []
+        self._known: dict[tuple[Any, Operands], Term] = {}
 
     def given(self, name: str) -> Term:
         """Return a symbol for what is called so in JavaScript."""
@@ -77,17 +76,17 @@ class Tape:
         if operation not in _OPERATIONS:
             raise NotImplementedError(f"{operation!r} is not among what is written in JavaScript")
         if not any(isinstance(a, Term) for a in operands):
-            return _OPERATIONS[operation][1](*operands)
+            return float(operation(*operands))
         return self._noted(operation, operands)
 
-    def _noted(self, operation: Any, operands: tuple[Operand, ...]) -> Term:
+    def _noted(self, operation: Any, operands: Operands) -> Term:
         line = (operation, operands)
         if line not in self._known:
             self._known[line] = Term(len(self._lines))
             self._lines.append(line)
         return self._known[line]
 
-    def derivatives(self, of: Iterable[Operand], along: dict[Term, Operand]) -> list[Operand]:
+    def derivatives(self, of: Iterable[Operand], along: dict[Operand, Operand]) -> list[Operand]:
         """Return the derivatives of these results where the symbols change as `along` says."""
         slopes: dict[Operand, Operand] = dict(along)
         for place, (operation, operands) in enumerate(list(self._lines)):
@@ -96,7 +95,8 @@ class Tape:
                 slopes[term] = self._slope(operation, operands, [slopes.get(a, 0.0) for a in operands], term)
         return [slopes.get(a, 0.0) for a in of]
 
-    def _slope(self, operation: Any, operands: tuple[Operand, ...], d: list[Operand], result: Term) -> Operand:
+    def _slope(self, operation: Any, operands: Operands, d: list[Operand], result: Term) -> Operand:
+        """Return the derivative of an operation, d being those of its operands."""
         note, a = self.note, operands[0]
         match operation:
             case np.add | np.subtract:
@@ -147,7 +147,7 @@ class Tape:
                 names[Term(place)] = operation
             else:
                 names[Term(place)] = f"t{place}"
-                lines.append(f"t{place} = {_OPERATIONS[operation][0].format(*map(written, operands))}")
+                lines.append(f"t{place} = {_OPERATIONS[operation].format(*map(written, operands))}")
         declared = f"const {', '.join(lines)}; " if lines else ""
         return f"{declared}return {form.format(', '.join(map(written, results)))};"
 
@@ -190,8 +190,9 @@ class Symbols(NDArrayOperatorsMixin):
 
     def __array_function__(self, function: Any, types: Any, inputs: Any, keywords: Any) -> Any:
         if function in (np.ones_like, np.zeros_like, np.empty_like):
-            fill = float(function is np.ones_like)
-            return Symbols(self._tape, np.full(inputs[0].shape, fill, dtype=object))
+            filled = np.empty(inputs[0].shape, dtype=object)
+            filled[...] = float(function is np.ones_like)
+            return Symbols(self._tape, filled)
         if function is np.cumprod:
             out, running = keywords["out"], 1.0
             for i, row in enumerate(inputs[0].values):

@@ -63,6 +63,8 @@ def explore(
     """
     entries = dict(_catalogue())
     if isinstance(fun, str):
+        if fun in functions and fun not in entries:
+            raise ValueError(f"fun: expected a function of one or two variables, got {functions[fun]!r}")
         first = one_of("fun", fun, entries)
         if bounds is not None:
             entries[first] |= {"bounds": _box(bounds, entries[first]["n"]).tolist()}
@@ -78,7 +80,7 @@ def explore(
     script = (
         f"{bundle('app')}const {{ pow, sqrt, sin, cos, exp, expm1, sign }} = Math;\n"
         f"const functions = {{\n{listed}\n}};\n"
-        "window.steepen = { functions, minimize: run_js.minimize }; // for the console\n"
+        "window.steepen = { functions, ...run_js, ...artificial_js }; // for the console\n"
         f"app_js.start(functions, {_literal(first)});"
     )
     parts = {"style": read("style.css"), "version": __version__, "script": script}
@@ -99,8 +101,10 @@ def _catalogue() -> Iterator[tuple[str, dict[str, Any]]]:
                     small = fun.at(n)
                 except ValueError:  # there are functions that need at least two, or four
                     continue
-                native = ending and fun.n != n
-                yield name + ending if native else name, _known(small, fun.group)
+                entry = _known(small, fun.group)
+                if n != fun.n and n == 1:
+                    name, entry["title"] = name + ending, f"{fun.title}, one variable"
+                yield name, entry
 
 
 def _known(fun: Function, group: str) -> dict[str, Any]:
@@ -126,10 +130,15 @@ def _given(fun: Any, bounds: ArrayLike | None, samples: int) -> dict[str, Any]:
     box = _box(bounds, None)
     whole("samples", samples, 4)
     return {
-        "title": getattr(fun, "__name__", type(fun).__name__).strip("<>"), "group": "given", "n": len(box),
+        "title": _title(fun), "group": "given", "n": len(box),
         "bounds": box.tolist(), "minima": [], "fmin": None, "samples": samples ** len(box),
         "sampled": sampled(fun, box, samples),
     }  # fmt: skip
+
+
+def _title(fun: Any) -> str:
+    name = getattr(fun, "__name__", "<lambda>")
+    return "your function" if name == "<lambda>" else name
 
 
 def _box(bounds: ArrayLike, n: int | None) -> Floats:

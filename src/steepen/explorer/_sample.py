@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,16 +20,17 @@ def sampled(fun: Callable[[Floats], Any], box: Floats, samples: int) -> dict[str
     >>> spline["knots"]
     [[0.0, 0.0, 0.0, 0.0, 0.5, 1.0, 1.0, 1.0, 1.0]]
     """
-    from scipy.interpolate import make_interp_spline  # here, so that `import steepen` stays light
+    import scipy.interpolate  # here, so that `import steepen` stays light
 
-    sides = [np.linspace(low, high, samples) for low, high in box]
+    interpolated = cast("Callable[..., Any]", vars(scipy.interpolate)["make_interp_spline"])
+    sides: list[Floats] = [np.linspace(low, high, samples) for low, high in box]
     values = np.empty([samples] * len(sides))
     for place in np.ndindex(values.shape):
-        x = np.array([side[i] for side, i in zip(sides, place, strict=True)])
+        x: Floats = np.array([side[i] for side, i in zip(sides, place, strict=True)])
         values[place] = _value(fun(x.copy()), x)
     knots: list[list[float]] = []
     for axis, side in enumerate(sides):
-        spline: Any = make_interp_spline(side, values, k=3, axis=axis)
+        spline = interpolated(side, values, k=3, axis=axis)
         knots.append(spline.t.tolist())
         values = np.moveaxis(spline.c, 0, axis)
     return {"knots": knots, "coefficients": values.ravel().tolist()}

@@ -93,7 +93,7 @@ class Function:
         return self._resize is not None
 
     @property
-    def formulas(self) -> tuple[Value, Gradient]:
+    def formulas(self) -> tuple[Callable[..., Any], Callable[..., None]]:
         """The `value` and `grad` that it was made of: they take coordinates first, and check nothing."""
         return self._value, self._grad
 

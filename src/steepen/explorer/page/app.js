@@ -104,7 +104,7 @@ export function start(functions, first) {
     if (toHash(settings) !== location.hash) history.replaceState(null, "", toHash(settings));
     const { lam, start } = settings;
     byId("landscape").ariaLabel =
-      `${fun().title}: f + λh with λ = ${readable(lam)}, the start at ${start.map((x) => readable(x)).join(", ")}, ` +
+      `${fun().title}: f + λ${penalty().label} with λ = ${readable(lam)}, the start at ${start.map((x) => readable(x)).join(", ")}, ` +
       `${points().length} artificial stationary points`;
     const told = runs.map((one) => `${NAMES[one.method]} ${gapText(shown(one).at(-1).f)}`);
     byId("news").textContent = `λ ${readable(lam)}, after ${settings.at} gradients ${byId("gap").textContent}: ${told.join(", ")}`;
@@ -115,7 +115,7 @@ export function start(functions, first) {
     const { left, top, right, bottom } = plot.box;
     plot.context.imageSmoothingQuality = "high";
     plot.context.drawImage(painter().paint(settings.lam, dark.matches ? "dark" : "light"), left, top, right - left, bottom - top);
-    plot.axes({ grid: false });
+    plot.axes({ grid: false, x: "x₁", y: "x₂" });
     plot.clip(() => {
       for (const x of fun().minima) plot.mark("plus", x, 6, paint.ink, paint.halo);
       for (const x of points()) plot.mark("diamond", x, 6, paint.artificial, paint.halo);
@@ -131,7 +131,7 @@ export function start(functions, first) {
     const pad = 0.08 * (most - least), count = f.length;
     const xs = Array.from({ length: count }, (_, i) => low + ((i + 0.5) / count) * (high - low));
     const plot = new Plot(byId("landscape"), [low, high], [least - pad, most + 6 * pad], paint);
-    plot.axes();
+    plot.axes({ x: "x" });
     plot.clip(() => {
       drawLifted(plot, paint, xs, f, h, lam);
       for (const [x] of fun().minima) plot.mark("plus", [x, fun().fmin], 6, paint.ink, paint.halo);
@@ -159,7 +159,7 @@ export function start(functions, first) {
   function drawRuns(plot, paint, place) {
     for (const one of runs) {
       const rows = shown(one), places = rows.map(place), colour = paint[one.method];
-      plot.path(places, paint.halo, 4.5);
+      plot.path(places, paint.halo, 4);
       plot.path(places, colour, 2, DASHES[one.method]);
       places.forEach((at, i) => {
         const last = i === places.length - 1;
@@ -185,7 +185,7 @@ export function start(functions, first) {
       if (mark) plot.mark("plus", mark, 6, paint.ink, paint.halo);
       plot.mark("circle", [0, fun().value(settings.start)], 5, paint.ink, paint.halo);
     });
-    byId("slice").ariaLabel = `f and f + λh on a line through the start; λ = ${readable(settings.lam)}`;
+    byId("slice").ariaLabel = `f and f + λ${penalty().label} on a line through the start; λ = ${readable(settings.lam)}`;
   }
 
   const floor = () => fun().fmin ?? Math.min(landscape().least, ...runs.flatMap((one) => one.trace.map((row) => row.f)).filter(Number.isFinite));
@@ -197,7 +197,7 @@ export function start(functions, first) {
     const seen = lines.flat().map(([, gap]) => gap).filter((gap) => gap > 0 && gap < Infinity);
     const top = Math.max(1e-9, ...seen), bottom = Math.max(Math.min(...seen, top) / 2, 1e-9 * top);
     const plot = new Plot(byId("chart"), [0, grads], [bottom, Math.max(2 * top, 10 * bottom)], paint, { left: 58, log: true });
-    plot.axes();
+    plot.axes({ x: "gradients", y: byId("gap").textContent });
     plot.clip(() => {
       plot.path([[at, bottom], [at, 4 * top]], paint.faint, 1, [3, 3]);
       lines.forEach((line, i) => {
@@ -238,7 +238,8 @@ export function start(functions, first) {
     document.body.classList.toggle("one", fun().n === 1);
     byId("cut").hidden = fun().n === 1;
     byId("sampled").hidden = !fun().sampled;
-    byId("samples").textContent = fun().samples ?? "";
+    byId("samples").textContent = fun().samples?.toLocaleString("en") ?? "";
+    for (const place of document.querySelectorAll(".h")) place.textContent = penalty().label;
     byId("towards").textContent = fun().minima.length ? "nearest minimum" : "way down";
     byId("gap").textContent = fun().fmin === null ? "f − lowest" : "f − f*";
     byId("function").value = settings.function;

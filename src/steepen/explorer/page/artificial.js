@@ -1,5 +1,6 @@
 // Artificial stationary points: where ∇f + λ·H·∇h(∇f) = 0 and ∇f is not.
 
+import { penalties } from "./penalties.js";
 import { norm, plus, times } from "./vectors.js";
 
 const CELLS = { 1: 2000, 2: 90 }, MOST = 60, NEWTON = 12, TOLERANCE = 1e-9, STEEP = 1e-6;
@@ -8,13 +9,13 @@ export class Artificial {
   constructor(fun, penalty, box) {
     const cells = CELLS[fun.n], side = cells + 1, rows = fun.n === 1 ? 1 : side;
     Object.assign(this, { fun, penalty, box, side, rows, steepest: 0 });
-    this.g = [];
-    this.bent = [];
-    for (let row = 0; row < rows; row++) {
-      for (let column = 0; column < side; column++) {
+    this.g = new Float64Array(side * rows * fun.n);
+    this.bent = new Float64Array(side * rows * fun.n);
+    for (let row = 0, at = 0; row < rows; row++) {
+      for (let column = 0; column < side; column++, at += fun.n) {
         const x = this.point(column, row), g = fun.grad(x);
-        this.g.push(g);
-        this.bent.push(times(penalty.scale, fun.hvp(x, penalty.vector(g))));
+        this.g.set(g, at);
+        this.bent.set(times(penalty.scale, fun.hvp(x, penalty.vector(g))), at);
         const size = norm(g);
         if (size < Infinity) this.steepest = Math.max(this.steepest, size);
       }
@@ -33,22 +34,30 @@ export class Artificial {
 
   // The points for a λ: Newton's method from the cells in which every component changes sign.
   points(lam) {
-    const { fun, side, rows, g, bent } = this, found = [];
-    if (lam === 0) return found;
-    const corners = fun.n === 1 ? [0, 1] : [0, 1, side, side + 1];
-    for (let row = 0; row < Math.max(rows - 1, 1); row++) {
-      for (let column = 0; column < side - 1; column++) {
-        const first = row * side + column;
-        const changes = g[first].every((_, i) => {
-          const values = corners.map((c) => g[first + c][i] + lam * bent[first + c][i]);
-          return Math.min(...values) <= 0 && Math.max(...values) >= 0;
-        });
-        const x = changes && this.refined(this.point(column + 0.5, row + 0.5), lam);
+    const { side, rows } = this, found = [];
+    for (let row = 0; row < Math.max(rows - 1, 1) && lam !== 0; row++) {
+      for (let column = 0; column < side - 1 && found.length < MOST; column++) {
+        if (!this.changes(row * side + column, lam)) continue;
+        const x = this.refined(this.point(column + 0.5, row + 0.5), lam);
         if (x && !found.some((other) => this.near(x, other, 1e-3))) found.push(x);
-        if (found.length === MOST) return found;
       }
     }
     return found;
+  }
+
+  // whether every component of the penalised direction has both signs at the corners of a cell
+  changes(first, lam) {
+    const { g, bent, side } = this, { n } = this.fun;
+    for (let i = 0; i < n; i++) {
+      let low = false, high = false;
+      for (let corner = 0; corner < 2 * n; corner++) {
+        const at = (first + (corner & 1) + (corner >> 1) * side) * n + i, value = g[at] + lam * bent[at];
+        low ||= value <= 0;
+        high ||= value >= 0;
+      }
+      if (!(low && high)) return false;
+    }
+    return true;
   }
 
   near(x, other, part) {
@@ -76,6 +85,9 @@ export class Artificial {
     return null;
   }
 }
+
+export const artificialPoints = (fun, lam, penalty = "squared-l2") =>
+  new Artificial(fun, penalties[penalty], fun.bounds).points(lam);
 
 // J[i] holds the derivatives by x[i]
 function solved([[a, c], [b, d]], [p, q]) {

@@ -31,12 +31,12 @@ const SUPER = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "�
 export function ticks(low, high, most) {
   const rough = (high - low) / most, power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].find((c) => c * power >= rough) * power, found = [];
-  for (let i = Math.ceil(low / step); i * step <= high * (1 + 1e-12); i++) found.push(Number((i * step).toPrecision(12)));
+  for (let i = Math.ceil(low / step); i <= Math.floor(high / step + 1e-9); i++) found.push(Number((i * step).toPrecision(12)));
   return found;
 }
 
 export class Plot {
-  constructor(canvas, x, y, colours, { left = 46, bottom = 22, top = 8, right = 10, log = false } = {}) {
+  constructor(canvas, x, y, colours, { left = 46, bottom = 22, top = 8, right = 16, log = false } = {}) {
     Object.assign(this, sized(canvas), { xs: x, ys: y, colours, log });
     this.box = { left, top, right: this.width - right, bottom: this.height - bottom };
     if (log) this.ys = y.map(Math.log10);
@@ -62,7 +62,7 @@ export class Plot {
     return low + ((bottom - pixel) / (bottom - top)) * (high - low);
   }
 
-  axes({ grid = true } = {}) {
+  axes({ grid = true, x = "", y = "" } = {}) {
     const { context: c, box, colours } = this;
     c.fillStyle = colours.faint;
     c.strokeStyle = colours.rule;
@@ -78,8 +78,24 @@ export class Plot {
     for (const value of this.log ? rows.filter(Number.isInteger) : rows) {
       const at = this.y(this.log ? 10 ** value : value);
       c.fillText(this.log ? readable(10 ** value, 2) : readable(value), box.left - 6, at);
-      if (grid) this.path([[this.xs[0], this.log ? 10 ** value : value], [this.xs[1], this.log ? 10 ** value : value]], colours.rule, 1);
+      if (grid) {
+        c.beginPath();
+        c.moveTo(box.left, at);
+        c.lineTo(box.right, at);
+        c.stroke();
+      }
     }
+    this.text(x, "right", box.right - 4, "bottom", box.bottom - 3);
+    if (grid) this.text(y, "right", box.right - 4, "top", box.top + 2);
+    else this.text(y, "left", box.left + 4, "top", box.top + 2);
+  }
+
+  text(words, align, x, baseline, y) {
+    const { context: c, colours } = this;
+    Object.assign(c, { textAlign: align, textBaseline: baseline, lineWidth: 3, lineJoin: "round" });
+    Object.assign(c, { strokeStyle: colours.halo, fillStyle: colours.ink });
+    c.strokeText(words, x, y);
+    c.fillText(words, x, y);
   }
 
   clip(draw) {
@@ -113,10 +129,10 @@ export class Plot {
     c.translate(this.x(x), this.y(y));
     c.beginPath();
     shapes[shape](c, size);
-    Object.assign(c, { lineWidth: 3.5, strokeStyle: halo, lineJoin: "round", lineCap: "round" });
+    Object.assign(c, { lineWidth: Math.min(3.5, size / 1.6), strokeStyle: halo, lineJoin: "round", lineCap: "round" });
     c.stroke();
-    if (shape in open) Object.assign(c, { lineWidth: 1.8, strokeStyle: colour }), c.stroke();
-    else (c.fillStyle = colour), c.fill();
+    Object.assign(c, { lineWidth: 1.8, strokeStyle: colour, fillStyle: colour });
+    c[OPEN.has(shape) ? "stroke" : "fill"]();
     c.restore();
   }
 }
@@ -128,9 +144,14 @@ const polygon = (c, size, count, turn) => {
   }
   c.closePath();
 };
-const lines = (c, ...ends) => ends.forEach(([a, b, x, y]) => (c.moveTo(a, b), c.lineTo(x, y)));
+const lines = (c, ...ends) => {
+  for (const [a, b, x, y] of ends) {
+    c.moveTo(a, b);
+    c.lineTo(x, y);
+  }
+};
 
-const open = { ring: 1, diamond: 1, cross: 1, plus: 1 };
+const OPEN = new Set(["ring", "diamond", "cross", "plus"]);
 const shapes = {
   circle: (c, s) => c.arc(0, 0, s, 0, 7),
   square: (c, s) => polygon(c, s * 1.2, 4, Math.PI / 4),

@@ -13,13 +13,13 @@ export const penalties = {
     vector: (g) => times(1 / (norm(g) || 1), g),
   },
   l1: {
-    label: "‖∇f‖₁, smoothed",
+    label: "‖∇f‖₁",
     scale: 1,
     value: (g) => g.reduce((sum, gi) => sum + Math.hypot(gi, SMOOTH), 0),
     vector: (g) => g.map((gi) => gi / Math.hypot(gi, SMOOTH)),
   },
   huber: {
-    label: "Huber, δ = 1",
+    label: "Huber(∇f)",
     scale: 1,
     value: (g) => g.reduce((sum, gi) => {
       const size = Math.abs(gi), near = Math.min(size, DELTA);

@@ -43,7 +43,7 @@ export function fromHash(functions, hash, fallback) {
   const numbers = (key) => (given.get(key) ?? "").split(",").map(number(-Infinity));
   const start = numbers("start"), sides = numbers("box");
   if (start.length === settings.start.length && !start.includes(undefined)) settings.start = start;
-  const box = start.map((_, i) => sides.slice(2 * i, 2 * i + 2));
+  const box = settings.start.map((_, i) => sides.slice(2 * i, 2 * i + 2));
   if (sides.length === 2 * settings.start.length && box.every(([low, high]) => low < high)) settings.box = box;
   for (const [key, read] of Object.entries(readers)) {
     const value = given.has(key) ? read(given.get(key)) : undefined;
