@@ -46,10 +46,9 @@ def opened(browser: Any, file: Path, settings: str = "function=branin", **contex
     page.troubles = []
     page.on("pageerror", lambda error: page.troubles.append(str(error)))
     page.on("console", lambda message: page.troubles.append(message.text))
-    page.on("request", lambda request: request.url == page.url or page.troubles.append(request.url))
+    page.on("request", lambda request: request.url == file.as_uri() or page.troubles.append(request.url))
     page.goto(f"{file.as_uri()}#{settings}")
     page.wait_for_function("document.getElementById('news').textContent !== ''")
-    page.troubles = [trouble for trouble in page.troubles if trouble != f"{file.as_uri()}#{settings}"]
     return page
 
 
@@ -102,7 +101,7 @@ CASES = {  # start, α, λ, r: runs in which no rounding decides, so that they a
     "mccormick": ([3.0, -2.0], 0.05, 0.05, 0.01),
     "drop-wave": ([0.9, 0.4], 0.005, 0.001, 0.01),
     "zakharov": ([1.0, 2.0], 0.002, 0.002, 0.001),
-    "rastrigin": ([0.3, -0.3], 0.001, 0.0005, 0.001),
+    "rastrigin": ([0.3, -0.2], 0.001, 0.0005, 0.001),
     "trid": ([-3.0, 2.5], 0.05, 0.1, 0.1),
     "bohachevsky-1": ([0.3, 0.2], 0.005, 0.002, 0.001),
     "schwefel": ([390.0, 440.0], 0.5, 0.5, 0.1),
@@ -137,9 +136,11 @@ def held(page: Any, key: str, fun: Any, x0: Any, method: str, grads: int, **sett
     for name, scale in (("x", max(1.0, np.abs(trace.x).max())), ("f", max(1.0, np.abs(trace.f).max()))):
         found = np.array([row[name] for row in rows], dtype=float)
         np.testing.assert_allclose(found, getattr(trace, name), rtol=0, atol=1e-10 * scale, err_msg=case)
-    for name in ("lam", "step"):  # of cgd-auto, quotients of differences
+    far = trace.gnorm > 1e-3 * trace.gnorm[0]  # near the end searched steps are quotients of roundings
+    for name in ("lam", "step"):
         found = np.array([row[name] for row in rows], dtype=float)
-        np.testing.assert_allclose(found, getattr(trace, name), rtol=1e-5, atol=1e-12, err_msg=case)
+        wanted = getattr(trace, name)
+        np.testing.assert_allclose(found[far], wanted[far], rtol=1e-6, atol=1e-12, err_msg=case)
     return theirs
 
 
@@ -152,9 +153,8 @@ def test_every_method_walks_as_in_python(page, key):
         probe = {"r": r} if method == "cgd-fd" else {}
         held(page, key, fun, start, method, 20, **penalty, **probe)  # with the line search
         if method != "cgd-auto":
-            held(
-                page, key, fun, start, method, 20, step=0.1 if method == "bfgs" else step, **penalty, **probe
-            )
+            alpha = 0.1 if method == "bfgs" else step
+            held(page, key, fun, start, method, 20, step=alpha, **penalty, **probe)
 
 
 @pytest.mark.parametrize("key", ["branin", "griewank", "levy", "matyas"])
@@ -169,44 +169,30 @@ def test_the_runs_of_the_paper_are_the_papers(page, key):
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_every_penalty_is_the_librarys(page, penalty):
     fun, start = st.functions["branin"], [-4.0, 6.0]
-    for method in ("cgd", "cgd-fd"):
-        held(page, "branin", fun, start, method, 20, step=0.005, lam=0.03, penalty=penalty)
+    held(page, "branin", fun, start, "cgd", 20, step=0.005, lam=0.03, penalty=penalty)
+    held(page, "branin", fun, start, "cgd-fd", 20, step=0.005, lam=0.03, penalty=penalty, r=0.05)
 
 
 def test_guard_and_switch_off_come_where_the_library_has_them(page):
     levy = st.functions["levy"].at(1)
     res = held(page, "levy-1d", levy, [-7.7], "cgd-fd", 40, step=0.005, lam=0.2, r=0.01)
     assert res.trace.guarded[0]
-    held(
-        page,
-        "branin",
-        st.functions["branin"],
-        [-4.751, 12.459],
-        "cgd-fd",
-        40,
-        step=0.01,
-        lam=0.07,
-        r=0.2,
-        b=3,
-    )
+    row = EXPERIMENTS["branin"]
+    held(page, "branin", row.function, row.start, "cgd-fd", 40, step=0.01, lam=0.07, r=0.2, b=3)
 
 
 def test_an_artificial_stationary_point_ends_a_run_as_such(page):
     levy = st.functions["levy"].at(1)
     (x, *_) = artificial_points(levy_slope, levy_bend, 0.2, (-8, -6))
-    res = held(page, "levy-1d", levy, [x], "cgd", 10, step=0.001, lam=0.2)
-    assert res.status is st.Status.ARTIFICIAL
+    # on one side of it the penalised direction still descends f, by next to nothing; on the other it climbs
+    ends = [held(page, "levy-1d", levy, [x + side], "cgd", 1, step=0.001, lam=0.2) for side in (-1e-5, 1e-5)]
+    assert {res.status.name for res in ends} == {"ARTIFICIAL", "MAX_GRADIENTS"}
 
 
 def test_a_start_without_a_gradient_is_left_where_f_bends_down(page):
-    fun = st.functions["easom"]
-    held(page, "easom", fun, [60.0, -70.0], "cgd-auto", 20)  # it is flat there
-    saddle = page.evaluate(
-        "steepen.minimize(steepen.functions['three-hump-camel'], [0, 0], 'cgd-auto', { grads: 40 })"
-    )
-    assert saddle["status"] == "CONVERGED"  # a minimum
-    camel = st.functions["six-hump-camel"]
-    theirs = st.minimize(camel, [0.0, 0.0], budget=st.Budget(grads=40))
+    held(page, "easom", st.functions["easom"], [60.0, -70.0], "cgd-auto", 20)  # it is flat there
+    held(page, "sphere", st.functions["sphere"], [0.0, 0.0], "cgd-auto", 20)  # this is the minimum
+    theirs = st.minimize(st.functions["six-hump-camel"], [0.0, 0.0], budget=st.Budget(grads=40))
     ours = page.evaluate(
         "steepen.minimize(steepen.functions['six-hump-camel'], [0, 0], 'cgd-auto', { grads: 40 })"
     )
@@ -251,10 +237,9 @@ def spline(made: dict[str, Any]) -> Any:
 
 def test_a_function_that_was_sampled_is_walked_on_as_its_spline(page):
     fun = spline(sampled(mine, BOX, 21))
-    for method in METHODS:
-        penalty = {"lam": 0.05} if method in ("cgd", "cgd-fd") else {}
-        step = {} if method in ("bfgs", "cgd-auto") else {"step": 0.03}
-        res = held(page, "yours", fun, [-1.5, 1.0], method, 20, **step, **penalty)
+    settings = ({"step": 0.03}, {"step": 0.03, "lam": 0.05}, {"step": 0.03, "lam": 0.05, "r": 0.05}, {}, {})
+    for method, chosen in zip(METHODS, settings, strict=True):
+        res = held(page, "yours", fun, [-1.5, 1.0], method, 20, **chosen)
         assert abs(fun(res.x) - mine(res.x)) < 1e-3
     res = held(page, "yours", fun, [-1.9, 1.9], "gd", 20, step=1.0)
     assert res.status is st.Status.NONFINITE_VALUE
@@ -336,9 +321,7 @@ def test_the_address_line_carries_the_settings(browser, file):
 
 
 def test_nonsense_in_the_address_line_is_left_out(browser, file):
-    nonsense = (
-        "function=__proto__&lam=x&step=-1&r=0&b=-2&grads=1e9&start=1,2,3&box=3,1,0,0&methods=sgd&penalty=no"
-    )
+    nonsense = "function=__proto__&lam=x&step=-1&r=0&b=-2&grads=1e9&start=1,2,3&box=3,1,0,0&penalty=no"
     page = opened(browser, file, nonsense)
     assert "function=yours" in page.url
     assert "lam=x" not in page.url
@@ -379,7 +362,8 @@ def test_the_race_ends_where_the_budget_does(browser, file):
 def test_a_drag_of_lambda_recombines_and_does_not_evaluate_the_grid_again(page):
     calls = page.evaluate(
         """async () => {
-          const f = steepen.functions.branin, slide = document.getElementById("lam-slide"), { value, grad } = f;
+          const slide = document.getElementById("lam-slide"), f = steepen.functions.branin;
+          const { value, grad } = f;
           let calls = 0;
           f.value = (x) => (calls++, value(x));
           f.grad = (x) => (calls++, grad(x));

@@ -57,7 +57,7 @@ def never(x):
     ("arguments", "message"),
     [
         ({"fun": "branim"}, "fun: 'branim' is not known; did you mean 'branin'"),
-        ({"fun": "hartmann-3"}, "fun: expected a function of one or two variables, got Function('hartmann-3'"),
+        ({"fun": "hartmann-3"}, "fun: expected a function of one or two variables, got Function"),
         ({"fun": st.functions["shekel"]}, "fun: expected a function of one or two variables"),
         ({"fun": 3}, "fun: expected a name, a Function or a callable, got 3"),
         ({"fun": never}, "bounds: expected the box in which to sample fun, got None"),
@@ -66,7 +66,7 @@ def never(x):
         ({"fun": never, "bounds": [(0, np.inf)]}, "bounds: expected one or two rows"),
         ({"fun": never, "bounds": "box"}, "bounds: expected one or two rows"),
         ({"fun": "booth", "bounds": [(0, 1)]}, "bounds: expected 2 rows (low, high)"),
-        ({"fun": never, "bounds": [(0, 1)], "samples": 3}, "samples: expected a whole number, 4 or more, got 3"),
+        ({"fun": never, "bounds": [(0, 1)], "samples": 3}, "samples: expected a whole number, 4 or more"),
     ],
 )  # fmt: skip
 def test_wrong_arguments_are_refused_before_anything_is_evaluated(arguments, message, tmp_path):
