@@ -201,6 +201,21 @@ def test_a_start_without_a_gradient_is_left_where_f_bends_down(page):
     np.testing.assert_allclose(np.abs(end), np.abs(theirs.x), atol=1e-7)  # either of two opposite ways
 
 
+@pytest.mark.parametrize("key", ["branin", "levy-13", "mccormick", "gramacy-lee"])
+@pytest.mark.parametrize("method", ["bfgs", "cgd-auto"])
+def test_a_run_without_a_tolerance_ends_at_the_floor_of_f(page, key, method):
+    start, *_ = CASES[key]
+    theirs = st.minimize(st.functions[key], start, method=method, gtol=0.0, budget=st.Budget(grads=200))
+    ours = page.evaluate(
+        "([key, x, method]) => steepen.minimize(steepen.functions[key], x, method, { grads: 200, gtol: 0 })",
+        [key, start, method],
+    )
+    assert theirs.success
+    assert ours["status"] in ("PRECISION", "CONVERGED")
+    np.testing.assert_allclose(ours["trace"][-1]["x"], theirs.x, rtol=1e-6)
+    assert ours["oracle"]["njev"] < theirs.njev + 30
+
+
 def test_a_race_counts_every_product_as_a_gradient(page):
     for method in METHODS:
         for grads in (1, 2, 7, 40):

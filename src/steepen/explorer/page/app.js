@@ -31,13 +31,14 @@ export function start(functions, first) {
   for (const fun of Object.values(functions)) if (fun.sampled) Object.assign(fun, spline(fun.sampled));
   let settings = fromHash(functions, location.hash, first);
   let made = {}, runs = [], waiting = false, calm, playing = null;
-  const dark = matchMedia("(prefers-color-scheme: dark)"), still = matchMedia("(prefers-reduced-motion: reduce)");
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const still = matchMedia("(prefers-reduced-motion: reduce)");
   const fun = () => functions[settings.function];
 
   function change(patch) {
+    const at = patch.at ?? patch.grads ?? settings.at; // a new budget is shown whole
     settings = { ...settings, ...patch };
-    settings.b = Math.min(settings.b, settings.grads);
-    settings.at = "grads" in patch ? settings.grads : clip(settings.at, 0, settings.grads);
+    settings.at = clip(at, 0, settings.grads);
     if (!waiting) requestAnimationFrame(render);
     waiting = true;
   }
@@ -61,7 +62,8 @@ export function start(functions, first) {
   const painter = () => once("painter", surface(), () => new Painter(landscape()));
   const artificial = () => once("artificial", surface(), () => new Artificial(fun(), penalty(), box()));
   const points = () => once("points", `${surface()} ${settings.lam}`, () => artificial().points(settings.lam));
-  const slice = () => once("slice", `${surface()} ${settings.start}`, () => sliced(fun(), penalty(), settings.start));
+  const slice = () =>
+    once("slice", `${surface()} ${settings.start}`, () => sliced(fun(), penalty(), settings.start));
 
   function run() {
     const { start, grads, lam, r, b } = settings;
@@ -102,19 +104,19 @@ export function start(functions, first) {
   // what can wait until nothing moves
   function settle() {
     if (toHash(settings) !== location.hash) history.replaceState(null, "", toHash(settings));
-    const { lam, start } = settings;
+    const lam = readable(settings.lam), from = settings.start.map((x) => readable(x)).join(", ");
     byId("landscape").ariaLabel =
-      `${fun().title}: f + λ${penalty().label} with λ = ${readable(lam)}, the start at ${start.map((x) => readable(x)).join(", ")}, ` +
+      `${fun().title}: f + λ${penalty().label} with λ = ${lam}, the start at ${from}, ` +
       `${points().length} artificial stationary points`;
-    const told = runs.map((one) => `${NAMES[one.method]} ${gapText(shown(one).at(-1).f)}`);
-    byId("news").textContent = `λ ${readable(lam)}, after ${settings.at} gradients ${byId("gap").textContent}: ${told.join(", ")}`;
+    const told = runs.map((one) => `${NAMES[one.method]} ${gapText(shown(one).at(-1).f)}`).join(", ");
+    byId("news").textContent = `λ ${lam}, after ${settings.at} gradients ${byId("gap").textContent}: ${told}`;
   }
 
   function drawLandscape(paint) {
     const plot = new Plot(byId("landscape"), ...box(), paint, { left: 42 });
     const { left, top, right, bottom } = plot.box;
-    plot.context.imageSmoothingQuality = "high";
-    plot.context.drawImage(painter().paint(settings.lam, dark.matches ? "dark" : "light"), left, top, right - left, bottom - top);
+    const image = painter().paint(settings.lam, dark.matches ? "dark" : "light");
+    plot.context.drawImage(image, left, top, right - left, bottom - top);
     plot.axes({ grid: false, x: "x₁", y: "x₂" });
     plot.clip(() => {
       for (const x of fun().minima) plot.mark("plus", x, 6, paint.ink, paint.halo);
@@ -177,7 +179,8 @@ export function start(functions, first) {
     i > 0 && trace[i - 1].penalised && !trace[i].penalised && !trace[i].guarded && !Number.isNaN(trace[i].step);
 
   function drawSlice(paint) {
-    const { ts, f, h, mark } = slice(), low = Math.min(...f), high = Math.max(...f), pad = 0.08 * (high - low || 1);
+    const { ts, f, h, mark } = slice(), low = Math.min(...f), high = Math.max(...f);
+    const pad = 0.08 * (high - low || 1);
     const plot = new Plot(byId("slice"), [ts[0], ts.at(-1)], [low - pad, high + 5 * pad], paint);
     plot.axes();
     plot.clip(() => {
@@ -188,15 +191,20 @@ export function start(functions, first) {
     byId("slice").ariaLabel = `f and f + λ${penalty().label} on a line through the start; λ = ${readable(settings.lam)}`;
   }
 
-  const floor = () => fun().fmin ?? Math.min(landscape().least, ...runs.flatMap((one) => one.trace.map((row) => row.f)).filter(Number.isFinite));
+  // f*, or the lowest value seen where it is not known
+  const floor = () => {
+    const seen = runs.flatMap((one) => one.trace.map((row) => row.f)).filter(Number.isFinite);
+    return fun().fmin ?? Math.min(landscape().least, ...seen);
+  };
   const gapText = (f) => readable(Math.max(0, f - floor()));
 
   function drawRace(paint) {
     const { grads, at } = settings, zero = floor();
     const lines = runs.map(({ trace }) => trace.map((row) => [spent(row), row.f - zero]));
     const seen = lines.flat().map(([, gap]) => gap).filter((gap) => gap > 0 && gap < Infinity);
-    const top = Math.max(1e-9, ...seen), bottom = Math.max(Math.min(...seen, top) / 2, 1e-9 * top);
-    const plot = new Plot(byId("chart"), [0, grads], [bottom, Math.max(2 * top, 10 * bottom)], paint, { left: 58, log: true });
+    const top = seen.length ? Math.max(...seen) : 1, bottom = Math.max(Math.min(...seen, top) / 2, 1e-9 * top);
+    const heights = [bottom, Math.max(2 * top, 10 * bottom)];
+    const plot = new Plot(byId("chart"), [0, grads], heights, paint, { left: 58, log: true });
     plot.axes({ x: "gradients", y: byId("gap").textContent });
     plot.clip(() => {
       plot.path([[at, bottom], [at, 4 * top]], paint.faint, 1, [3, 3]);
@@ -212,7 +220,7 @@ export function start(functions, first) {
         });
       });
     });
-    byId("chart").ariaLabel = `${byId("gap").textContent} against gradients, on a logarithmic scale; the table below has the values`;
+    byId("chart").ariaLabel = `${byId("gap").textContent} against gradients; the values are in the table below`;
   }
 
   // --- controls -------------------------------------------------------------------------------------------------
@@ -222,14 +230,20 @@ export function start(functions, first) {
   const dials = {
     lam: () => {
       const most = 4 * base().lam;
-      return { from: (place) => Number((most * (place / 1000) ** 2).toPrecision(3)), to: (value) => 1000 * Math.sqrt(Math.max(value, 0) / most) };
+      return {
+        from: (place) => Number((most * (place / 1000) ** 2).toPrecision(3)),
+        to: (value) => 1000 * Math.sqrt(Math.max(value, 0) / most),
+      };
     },
     step: () => logarithmic(base().step / 100, base().step * 100),
     r: () => {
       const scale = logarithmic(1e-6, 10);
-      return { from: (place) => (place > 0 ? scale.from(place) : null), to: (value) => (value === null ? 0 : scale.to(value)) };
+      return {
+        from: (place) => (place > 0 ? scale.from(place) : null),
+        to: (value) => (value === null ? 0 : scale.to(value)),
+      };
     },
-    b: () => identity,
+    b: () => ({ from: Number, to: (value) => value ?? Math.floor(settings.grads / 4) }),
     grads: () => identity,
     at: () => identity,
   };
@@ -251,8 +265,9 @@ export function start(functions, first) {
     byId("at-slide").max = byId("b-slide").max = settings.grads;
     for (const box of byId("methods").querySelectorAll("input")) box.checked = settings.methods.includes(box.value);
     for (const [name, dial] of Object.entries(dials)) {
-      byId(`${name}-slide`).value = dial().to(settings[name]);
-      byId(`${name}-slide`).ariaValueText = name === "at" ? `${settings.at} gradients` : String(settings[name] ?? "automatic");
+      const slide = byId(`${name}-slide`);
+      slide.value = dial().to(settings[name]);
+      slide.ariaValueText = String(settings[name] ?? "automatic");
       if (name !== "at" && document.activeElement !== byId(name)) byId(name).value = settings[name] ?? "auto";
     }
     if (byId("starts").children.length !== 2 * fun().n) makeStarts();
@@ -267,7 +282,7 @@ export function start(functions, first) {
       ...runs.map((one) => {
         const row = shown(one).at(-1), done = row === one.trace.at(-1);
         const line = document.createElement("tr"), name = document.createElement("th");
-        const { nfev, njev, nhvp } = done ? one.oracle : row;
+        const { njev, nhvp } = done ? one.oracle : row;
         const grads = nhvp ? `${njev} + ${nhvp} H·v` : `${njev}`;
         Object.assign(name, { scope: "row", textContent: NAMES[one.method] });
         name.style.color = `var(--${one.method})`;
@@ -290,7 +305,8 @@ export function start(functions, first) {
       const name = settings.start.length === 1 ? "Start x" : `Start x${"₁₂"[i]}`;
       const label = Object.assign(document.createElement("label"), { htmlFor: `x${i}`, textContent: name });
       const field = Object.assign(document.createElement("input"), { id: `x${i}`, inputMode: "decimal" });
-      entered(field, (value) => Number.isFinite(value), (value) => change({ start: settings.start.map((x, j) => (i === j ? value : x)) }));
+      const moved = (value) => settings.start.map((x, j) => (i === j ? value : x));
+      entered(field, Number.isFinite, (value) => change({ start: moved(value) }));
       return [label, field];
     });
     byId("starts").replaceChildren(...parts);
@@ -314,12 +330,13 @@ export function start(functions, first) {
     lam: (value) => value !== null && Number.isFinite(value),
     step: (value) => value > 0 && value < Infinity,
     r: (value) => value === null || (value > 0 && value < Infinity),
-    b: (value) => Number.isInteger(value) && value >= 0 && value !== null,
+    b: (value) => value === null || (Number.isInteger(value) && value >= 0),
     grads: (value) => Number.isInteger(value) && value >= 1 && value <= 1000,
   };
 
   function listen() {
-    const groups = Map.groupBy(Object.entries(functions), ([, one]) => (one.n === 1 ? "one variable" : one.group));
+    const groupOf = ([, one]) => (one.n === 1 && one.group !== "given" ? "one variable" : one.group);
+    const groups = Map.groupBy(Object.entries(functions), groupOf);
     for (const [label, members] of groups) {
       const group = Object.assign(document.createElement("optgroup"), { label });
       group.append(...members.map(([name, one]) => new Option(one.title, name)));
@@ -329,7 +346,8 @@ export function start(functions, first) {
     for (const method of METHODS) {
       const label = document.createElement("label"), swatch = document.createElement("i");
       swatch.style.background = `var(--${method})`;
-      label.append(Object.assign(document.createElement("input"), { type: "checkbox", value: method }), swatch, NAMES[method]);
+      const box = Object.assign(document.createElement("input"), { type: "checkbox", value: method });
+      label.append(box, swatch, NAMES[method]);
       byId("methods").append(label);
     }
     byId("legend").innerHTML =
@@ -337,8 +355,8 @@ export function start(functions, first) {
       "<span>× <b>guard</b></span><span>○ <b>penalty switched off</b></span>";
 
     byId("function").addEventListener("change", (event) => {
-      const { methods, grads, b } = settings;
-      change({ ...initial(functions, event.target.value), methods, grads, b, at: grads });
+      const { methods, grads, search, penalty } = settings;
+      change({ ...initial(functions, event.target.value), methods, grads, search, penalty, at: grads });
     });
     byId("penalty").addEventListener("change", (event) => change({ penalty: event.target.value }));
     byId("search").addEventListener("change", (event) => change({ search: event.target.checked }));

@@ -11,7 +11,7 @@ export function initial(functions, name) {
   const fun = functions[name], paper = fun.paper ?? suggested(fun);
   const start = paper.start ?? fun.bounds.map(([low, high], i) => low + (i ? 0.8 : 0.15) * (high - low));
   return {
-    function: name, start, lam: paper.lam, step: paper.step, r: paper.r ?? null, b: GRADS / 4, grads: GRADS,
+    function: name, start, lam: paper.lam, step: paper.step, r: paper.r ?? null, b: null, grads: GRADS,
     penalty: "squared-l2", search: false, methods: SHOWN, at: GRADS, box: null,
   };
 }
@@ -28,7 +28,7 @@ const readers = {
   lam: number(-Infinity),
   step: positive,
   r: (text) => (text === "auto" ? null : positive(text)),
-  b: number(0, MOST, true),
+  b: (text) => (text === "auto" ? null : number(0, MOST, true)(text)),
   grads: number(1, MOST, true),
   at: number(0, MOST, true),
   penalty: (text) => (text in penalties ? text : undefined),
@@ -54,8 +54,9 @@ export function fromHash(functions, hash, fallback) {
 }
 
 export function toHash(settings) {
-  const { function: name, start, r, search, methods, box, ...rest } = settings;
-  const given = { function: name, start, r: r ?? "auto", search: search ? "armijo" : "fixed", methods, ...rest };
+  const { function: name, start, r, b, search, methods, box, ...rest } = settings;
+  const given = { function: name, start, ...rest, r: r ?? "auto", b: b ?? "auto", methods };
+  given.search = search ? "armijo" : "fixed";
   if (box) given.box = box;
   return `#${Object.entries(given).map(([key, value]) => `${key}=${value}`).join("&")}`;
 }
