@@ -30,13 +30,14 @@ const logarithmic = (low, high) => ({
 export function start(functions, first) {
   for (const fun of Object.values(functions)) if (fun.sampled) Object.assign(fun, spline(fun.sampled));
   let settings = fromHash(functions, location.hash, first);
-  let made = {}, runs = [], waiting = false, calm, playing = null;
+  let made = {}, runs = [], waiting = false, calm, playing = null, typing = null;
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const still = matchMedia("(prefers-reduced-motion: reduce)");
   const fun = () => functions[settings.function];
 
   function change(patch) {
     const at = patch.at ?? patch.grads ?? settings.at; // a new budget is shown whole
+    if (patch.function) typing = null;
     settings = { ...settings, ...patch };
     settings.at = clip(at, 0, settings.grads);
     if (!waiting) requestAnimationFrame(render);
@@ -89,13 +90,13 @@ export function start(functions, first) {
     waiting = false;
     runs = run();
     const paint = once("colours", dark.matches, colours);
+    showControls(); // first, since it decides how large the pictures are
     if (fun().n === 1) drawCurve(paint);
     else {
       drawLandscape(paint);
       drawSlice(paint);
     }
     drawRace(paint);
-    showControls();
     showTable();
     clearTimeout(calm);
     calm = setTimeout(settle, PAUSE);
@@ -188,7 +189,8 @@ export function start(functions, first) {
       if (mark) plot.mark("plus", mark, 6, paint.ink, paint.halo);
       plot.mark("circle", [0, fun().value(settings.start)], 5, paint.ink, paint.halo);
     });
-    byId("slice").ariaLabel = `f and f + λ${penalty().label} on a line through the start; λ = ${readable(settings.lam)}`;
+    const lam = readable(settings.lam);
+    byId("slice").ariaLabel = `f and f + λ${penalty().label} on a line through the start; λ = ${lam}`;
   }
 
   // f*, or the lowest value seen where it is not known
@@ -196,7 +198,8 @@ export function start(functions, first) {
     const seen = runs.flatMap((one) => one.trace.map((row) => row.f)).filter(Number.isFinite);
     return fun().fmin ?? Math.min(landscape().least, ...seen);
   };
-  const gapText = (f) => readable(Math.max(0, f - floor()));
+  // what is within the rounding of f* is none
+  const gapText = (f) => readable(Math.abs(f - floor()) > 1e-13 * Math.abs(floor()) ? f - floor() : 0);
 
   function drawRace(paint) {
     const { grads, at } = settings, zero = floor();
@@ -268,12 +271,12 @@ export function start(functions, first) {
       const slide = byId(`${name}-slide`);
       slide.value = dial().to(settings[name]);
       slide.ariaValueText = String(settings[name] ?? "automatic");
-      if (name !== "at" && document.activeElement !== byId(name)) byId(name).value = settings[name] ?? "auto";
+      if (name !== "at" && typing !== byId(name)) byId(name).value = settings[name] ?? "auto";
     }
     if (byId("starts").children.length !== 2 * fun().n) makeStarts();
     settings.start.forEach((x, i) => {
       const field = byId(`x${i}`);
-      if (document.activeElement !== field) field.value = Number(x.toPrecision(6));
+      if (typing !== field) field.value = Number(x.toPrecision(6));
     });
   }
 
@@ -317,11 +320,12 @@ export function start(functions, first) {
     field.addEventListener("input", () => {
       const text = field.value.trim().replace("−", "-"), value = text === "auto" ? null : Number(text || NaN);
       field.ariaInvalid = String(!fits(value));
+      typing = field;
       if (fits(value)) take(value);
     });
     field.addEventListener("change", () => {
       field.ariaInvalid = "false";
-      field.blur();
+      typing = null;
       change({});
     });
   }
@@ -351,7 +355,8 @@ export function start(functions, first) {
       byId("methods").append(label);
     }
     byId("legend").innerHTML =
-      "<span>● <b>start</b></span><span>+ <b>minimum of f</b></span><span>◇ <b>artificial stationary point</b></span>" +
+      "<span>● <b>start</b></span><span>+ <b>minimum of f</b></span>" +
+      "<span>◇ <b>artificial stationary point</b></span>" +
       "<span>× <b>guard</b></span><span>○ <b>penalty switched off</b></span>";
 
     byId("function").addEventListener("change", (event) => {
