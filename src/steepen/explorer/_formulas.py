@@ -222,8 +222,8 @@ def javascript(function: Function) -> dict[str, str]:
     Examples
     --------
     >>> import steepen as st
-    >>> javascript(st.functions["matyas"])["value"]
-    'const t2 = x[0] * x[0], ...; return ...;'
+    >>> javascript(st.functions["sphere"].at(n=1))["grad"]
+    'const t2 = x[0] * 2.0; return [t2];'
     """
     tape, n = Tape(), function.n
     x = [tape.given(f"x[{i}]") for i in range(n)]
