@@ -336,7 +336,9 @@ def test_the_address_line_carries_the_settings(browser, file):
 
 
 def test_nonsense_in_the_address_line_is_left_out(browser, file):
-    nonsense = "function=__proto__&lam=x&step=-1&r=0&b=-2&grads=1e9&start=1,2,3&box=3,1,0,0&penalty=no"
+    nonsense = (
+        "function=__proto__&lam=x&step=-1&r=0&b=-2&grads=1e9&start=1,2,3&box=3,1,0,0&penalty=no&methods=sgd"
+    )
     page = opened(browser, file, nonsense)
     assert "function=yours" in page.url
     assert "lam=x" not in page.url

@@ -107,6 +107,30 @@ def test_an_operation_that_javascript_is_not_written_for_is_refused():
         np.arctan(symbol)
 
 
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [
+        (lambda x: np.arctan(x[0]), "arctan"),
+        (lambda x: np.where(x[0] == 0, x[0], 1.0), "where"),
+        (lambda x: x[0] if x[0] == 0 else -x[0], "a branch on x"),
+    ],
+)
+def test_a_function_whose_formulas_cannot_be_written_is_refused(value, word, tmp_path):
+    def grad(x, g):
+        g[...] = 0
+
+    fun = st.functions.Function("odd", "Odd", "mine", value, grad, n=1, bounds=(-1, 1), minima=0.0, fmin=0.0)
+    with pytest.raises(ValueError, match=f"fun: there is no JavaScript for .*{word}.*; have it sampled"):
+        st.explore(fun, out=tmp_path / "page.html")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_evaluated(tmp_path):
+    for out in (tmp_path, tmp_path / "nowhere" / "page.html"):
+        with pytest.raises(ValueError, match="out: expected a file in a folder that is there, got"):
+            st.explore(never, [(0, 1)], out=out)
+
+
 def test_no_operation_stands_twice():
     body = javascript(st.functions["branin"])["hvp"]
     right = [line.partition(" = ")[2] for line in body.removeprefix("const ").split(", t")]
