@@ -1,6 +1,7 @@
 """`explore` writes one whole file that asks for nothing else, or refuses before it evaluates anything."""
 
 import re
+from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -129,6 +130,20 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_evaluated(t
     for out in (tmp_path, tmp_path / "nowhere" / "page.html"):
         with pytest.raises(ValueError, match="out: expected a file in a folder that is there, got"):
             st.explore(never, [(0, 1)], out=out)
+
+
+def test_what_a_module_imports_is_exported_there_and_used_here():
+    folder = files("steepen.explorer") / "page"
+    sources = {file.name: file.read_text("utf-8") for file in folder.iterdir() if file.name.endswith(".js")}
+    seen = 0
+    for name, source in sources.items():
+        for names, other in re.findall(r'^import \{([^}]*)\} from "\./(.*)";$', source, re.MULTILINE):
+            for imported in (word.strip() for word in names.split(",")):
+                declared = rf"^export (const|class|function) {imported}\b"
+                assert re.search(declared, sources[other], re.MULTILINE), f"{name}: {imported}"
+                assert len(re.findall(rf"\b{imported}\b", source)) > 1, f"{name} does not use {imported}"
+                seen += 1
+    assert seen > 40
 
 
 def test_no_operation_stands_twice():

@@ -8,7 +8,7 @@ import { METHODS, fromHash, initial, toHash } from "./settings.js";
 import { spline } from "./spline.js";
 import { clip, norm } from "./vectors.js";
 
-const RACE = 4000, PAUSE = 300; // milliseconds
+const RACE = 4000, GROWTH = 1600, PAUSE = 300; // milliseconds
 const NAMES = { gd: "GD", cgd: "CGD", "cgd-fd": "CGD-FD", bfgs: "BFGS", "cgd-auto": "cgd-auto" };
 const STATES = {
   CONVERGED: "converged", PRECISION: "as low as rounding lets f be", NOISE: "as low as its noise lets f be",
@@ -272,6 +272,17 @@ export function start(functions, first) {
     return (playing = null);
   }
 
+  // λ rises from 0 to where it is set, so that the first thing seen is what it does; any other λ ends it
+  function grow(lam) {
+    const begun = performance.now();
+    const frame = (now) => {
+      const part = clip((now - begun) / GROWTH, 0, 1), next = part < 1 ? Number((lam * part).toPrecision(3)) : lam;
+      change({ lam: next });
+      if (part < 1) requestAnimationFrame((then) => settings.lam === next && frame(then));
+    };
+    frame(begun);
+  }
+
   async function copy() {
     settle();
     try {
@@ -284,5 +295,6 @@ export function start(functions, first) {
   }
 
   listen();
-  change({});
+  if (location.hash || still.matches) change({});
+  else grow(settings.lam);
 }
