@@ -142,7 +142,8 @@ def _why_flat() -> str:
     parts: list[str] = []
     for panel in PANELS.values():
         searched = minimize(panel.function, panel.start, method="bfgs", budget=Budget(iters=T), trace=False)
-        parts.append(f"{panel.function.title} {readable(searched.fun - panel.function.fmin, '.3g')}")
+        gap = searched.fun - panel.function.fmin
+        parts.append(f"{panel.function.title} {readable(gap if gap > ROUNDING else 0, '.3g')}")
     return (
         "A fixed step α takes only that fraction of a quasi-Newton step, which is why plain BFGS and DFP are "
         f"so slow here. With a line search, from the same starts, BFGS reaches f − f* of {', '.join(parts)} "
@@ -209,6 +210,9 @@ def _claims(gaps: dict[str, Floats]) -> list[Claim]:
 
 _STYLES = (("o", 0, 4.5, "-"), ("D", 5, 1.4, "--"), ("s", 2, 4.5, "-"), ("^", 7, 1.4, "--"))
 """Of the four methods: the marker, where it first stands, the width of the line, and its dashes."""
+
+ROUNDING = 1e-13
+"""An f − f* that is no larger is what rounding leaves of 0."""
 
 _TICKS = {"drop-wave": (0.05, 0.1, 0.2, 0.5), "eggholder": (50, 100, 200)}
 

@@ -187,7 +187,8 @@ def _run(module: ModuleType, folder: Path) -> Item:
         files.append(name)
         return folder / name
 
-    with load("matplotlib", "reproduce", extra="plot").rc_context({"svg.fonttype": "none"}):  # half the size
+    letters = {"svg.fonttype": "none", "font.sans-serif": ["DejaVu Sans"]}  # as text: half the size
+    with load("matplotlib", "reproduce", extra="plot").rc_context(letters):
         for name, figure in outcome.figures.items():
             for kind in ("png", "svg"):
                 plot.save(figure, new(f"figures/{name}.{kind}"))
