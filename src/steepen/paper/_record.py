@@ -103,24 +103,43 @@ class Report:
 
 
 def verdict(claim: Claim) -> str:
-    """Say in a word or two how a claim came out.
+    """Say in a word how a claim came out; in capitals if it should have come out otherwise.
 
     Examples
     --------
     >>> verdict(Claim("t", "1", "2", agrees=False))
     'DIFFERS'
-    >>> verdict(Claim("t", "1", "2", agrees=False, expected=False))
-    'known slip'
+    >>> verdict(Claim("t", "1", "2", agrees=False, known="limit"))
+    'limit'
     """
     if claim.agrees:
-        return "agrees" if claim.expected else "AGREES?"
-    return "DIFFERS" if claim.expected else "known slip"
+        return "agrees" if claim.known is None else "AGREES?"
+    return claim.known or "DIFFERS"
 
 
 def tally(claims: Iterable[Claim]) -> str:
-    """Count the claims that agree."""
-    verdicts = [claim.agrees for claim in claims]
-    return f"{sum(verdicts)} of {len(verdicts)} claims agree"
+    """Count the claims that agree, those that rest on settings of ours apart.
+
+    Examples
+    --------
+    >>> tally([Claim("t", "1", "1", agrees=True), Claim("u", "1", "1", agrees=True, basis="recovered")])
+    '1 of 1 claims agree; 1 of 1 with settings that we had to recover'
+    """
+    groups: dict[str, list[bool]] = {basis: [] for basis in _BASES}
+    for claim in claims:
+        groups[claim.basis].append(claim.agrees)
+    return "; ".join(
+        f"{sum(agree)} of {len(agree)} {_BASES[basis]}"
+        for basis, agree in groups.items()
+        if agree or basis == "printed"
+    )
+
+
+_BASES = {
+    "printed": "claims agree",
+    "recovered": "with settings that we had to recover",
+    "chosen": "with settings that we chose",
+}
 
 
 def plain(value: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from .. import plot
 from .._core.result import Trace
 from ..functions import functions
-from ._claims import Claim, Outcome, Table, readable
+from ._claims import Claim, Outcome, Table, readable, resting_on
 from .egr import Penalised, Stationary, descend, stationary_points
 
 __all__ = ["INTERVAL", "LAM", "NAME", "POINT", "SECTION", "STEP", "TITLE", "run"]
@@ -90,7 +90,7 @@ def run() -> Outcome:
         (p.x, float(_LEVY([p.x])), float(_LEVY.grad([p.x])[0]), p.curvature, p.to_f, p.to_g) for p in points
     ]
     return Outcome(
-        claims=claims,
+        claims=resting_on("recovered", claims),
         tables={
             NAME: Table(
                 ("x", "f", "f'", "f''", "to f", "to g"),

@@ -9,7 +9,7 @@ import numpy as np
 from .. import plot
 from .._core.result import Result, Trace
 from .._tools.optional import load
-from ._claims import Claim, Outcome, Table
+from ._claims import Claim, Outcome, Table, resting_on
 from .egr import Floats
 from .experiments import EXPERIMENTS, RECOVERED, THRESHOLD, Experiment, T
 
@@ -95,7 +95,7 @@ def run() -> Outcome:
         "next point is paid for."
     )
     return Outcome(
-        claims=_claims(made),
+        claims=resting_on("recovered", _claims(made)),
         tables={
             NAME: Table(
                 ("function", "method", *(f"{c} gradients" for c in counts)),

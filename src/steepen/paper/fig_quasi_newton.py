@@ -12,7 +12,7 @@ from .._core.result import Result, Trace
 from .._minimize import minimize
 from .._oracle.budget import Budget
 from ..functions import Function, functions
-from ._claims import Claim, Outcome, Table, readable
+from ._claims import Claim, Outcome, Table, readable, resting_on
 from .egr import Floats
 from .experiments import T
 
@@ -96,7 +96,7 @@ def run() -> Outcome:
         for method, curve in zip(METHODS, curves, strict=True)
     ]
     return Outcome(
-        claims=_claims(gaps),
+        claims=resting_on("chosen", _claims(gaps)),
         tables={NAME: Table(("function", "method", *(f"k = {k}" for k in counts)), rows, "f − f* at xₖ.")},
         figures={NAME: _draw(made)},
         captions={

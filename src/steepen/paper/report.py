@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from ._claims import Claim, Table
 from ._record import Item, tally, verdict
+from .errata import ERRATA
 from .experiments import RECOVERED
 
 PAPER = "CGD: Modifying the Loss Landscape by Gradient Regularization"
@@ -22,69 +23,6 @@ SETTINGS = (
     "printed can be had, not that these are the authors' settings."
 )
 """What the reader must know of the settings."""
-
-ERRATA: Sequence[tuple[str, str, str]] = (
-    (
-        "Section 3, the penalty",
-        "stationary points intact",
-        "Those of f stay stationary, but g may have more (the paper's own Lemma 1), and maxima and saddles "
-        "of f may become minima of g.",
-    ),
-    (
-        "Section 3, the guard",
-        "the check also helps to avoid stopping at artificial points",
-        "It helps on the side where −∇g climbs f. On the other side short steps creep up to the point, and "
-        "the guard never fires; another λ, or none, then leads on.",
-    ),
-    (
-        "Section 3.1, Theorem 1",
-        "f convex and L-smooth",
-        "Also bounded below, which the proof uses: on f(x) = x, ∇f does not tend to 0.",
-    ),
-    (
-        "Section 3.1, remark",
-        "κ(B) > 0, hence κ > κ(Q)",
-        "κ(B) > 1: a factor that is only positive need not raise κ. It holds for λ > 0 whenever Q has two "
-        "different eigenvalues.",
-    ),
-    (
-        "Section 3.1, error bound",
-        "‖xₖ₊₁ − x*‖ ≤ ρᵏ ‖x₀ − x*‖",
-        "ρᵏ⁺¹: that point is k + 1 steps away from x₀. As printed it is true, and loose by one factor.",
-    ),
-    (
-        "Algorithm 2 (CGD-FD), ν",
-        "ν ← 2λ/r, once, before the loop",
-        "νₖ = 2λₖ/r in every iteration: Levy's λ in Table 1 is the rising schedule L(0.01, 0.1).",
-    ),
-    (
-        "Algorithm 2 (CGD-FD), budget",
-        "stop if c = T",
-        "c grows by 2 and can jump over an odd T. Here a step is taken only if c + its cost ≤ T.",
-    ),
-    (
-        "Algorithm 2 (CGD-FD), switch",
-        "b penalised iterations (the text)",
-        "b + 1: the listing tests k ≥ b after the step. The listing is followed here.",
-    ),
-    (
-        "Algorithm 3 (CGD-QN), update",
-        "a positive definite approximation is maintained",
-        "Only if yᵀs > 0, for which the listing has no test. Here a pair without it is left out.",
-    ),
-    (
-        "Section 5, the landscape",
-        "the minima remain the same",
-        "The minima of f do, but g may have others: artificial points, and maxima and saddles of f.",
-    ),
-    (
-        "Section 5, the guard as a cure",
-        "−∇g should be a descent direction of f",
-        "That keeps runs from the maxima of f. It does not keep them from saddles, where one coordinate can "
-        "fall while another climbs, nor from artificial points.",
-    ),
-)
-"""Slips of the paper: where, what is printed, and what it should read."""
 
 NARROW = "-narrow"
 """How the picture of a figure for narrow screens is named."""
@@ -119,7 +57,7 @@ TRAINING = (
 """The finding on training: in short, at length, the document it is quoted from, and the command behind it."""
 
 _CSS = Path(__file__).with_name("page.css").read_text("utf-8")
-_MARKS = {"agrees": "✓", "DIFFERS": "✗", "known slip": "≠", "AGREES?": "?"}
+_MARKS = {"agrees": "✓", "DIFFERS": "✗", "limit": "≠", "inconsistent": "≠", "AGREES?": "?"}
 _ZERO = 1e-13  # in a table, what is smaller is what rounding has left of 0
 
 
@@ -192,8 +130,10 @@ def _findings(
 def _remainder(items: Sequence[Item], missing: Sequence[str]) -> str:
     verdicts = [verdict(claim) for item in items for claim in item.claims]
     sentences: list[str] = []
-    if slips := verdicts.count("known slip"):
-        sentences.append(f"{slips} do{'es' * (slips == 1)} not because the paper has a slip there.")
+    if limits := verdicts.count("limit"):
+        sentences.append(f"{limits} do{'es' * (limits == 1)} not: a limit that we found.")
+    if torn := verdicts.count("inconsistent"):
+        sentences.append(f"{torn} cannot: what is printed contradicts itself there.")
     if failures := verdicts.count("DIFFERS") + verdicts.count("AGREES?"):
         sentences.append(f"{failures} came out otherwise than expected.")
     if missing:
@@ -283,8 +223,8 @@ def _shorter(svg: str) -> str:
 
     Examples
     --------
-    >>> _shorter('<svg><!-- a --><g id="a">\\n <path id="b" d="M 1.234567 0.015625"/><use href="#b"/></g></svg>')
-    '<svg><g> <path id="b" d="M 1.23 0.015625"/><use href="#b"/></g></svg>'
+    >>> _shorter('<g id="a"><!-- a --><path id="b" d="M 1.234567 0.015625"/><use href="#b"/></g>')
+    '<g><path id="b" d="M 1.23 0.015625"/><use href="#b"/></g>'
     """
     used = set(re.findall(r"#([\w.-]+)", svg))
     svg = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
