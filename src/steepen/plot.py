@@ -333,7 +333,7 @@ def narrow(figure: Any) -> None:
     """
     panels = [axes for axes in figure.axes if axes.get_subplotspec() is not None]
     columns = 2 if len(panels) > 3 else 1
-    rows = -(-len(panels) // columns)
+    rows = max(1, -(-len(panels) // columns))
     grid = figure.add_gridspec(rows, columns)
     for i, axes in enumerate(panels):
         axes.set_subplotspec(grid[divmod(i, columns)])

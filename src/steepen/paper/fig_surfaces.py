@@ -85,6 +85,7 @@ def run() -> Outcome:
     made = runs()
     gd, cgd, steep = (cast(Trace, result.trace) for result in made.values())
     x_gd, x_cgd, x_steep = (cast(Floats, trace.x) for trace in (gd, cgd, steep))
+    far_gd, far_cgd = (float(np.linalg.norm(x[-1])) for x in (x_gd, x_cgd))
     ratios = _ratios()
     most = ratios.max(axis=(0, 2)).tolist()
     grid = np.stack(np.meshgrid(*[np.linspace(-4.5, 4.5, 61)] * 2), axis=-1)
@@ -130,10 +131,9 @@ def run() -> Outcome:
         },
         traces={f"{NAME}-gd": gd, f"{NAME}-cgd": cgd, f"{NAME}-gd-on-f2": steep},
         found=[
-            f"After {STEPS} steps CGD is {far_cgd[-1]:.2f} from the minimum and GD {far_gd[-1]:.2f}. On a "
-            f"quadratic this is all that the penalty does: it multiplies each slope, here by {1 + 4 * LAM:g} "
-            f"along x₁ and by {1 + 8 * LAM:g} along x₂, as a larger α would, and more where f₁ is steeper "
-            "already."
+            f"After {STEPS} steps from ({START[0]:g}, {START[1]:g}) CGD is {far_cgd:.2f} from the minimum "
+            f"and GD {far_gd:.2f}. On a quadratic longer steps are all that the penalty brings: here they "
+            f"are {1 + 4 * LAM:g} times as long along x₁ and {1 + 8 * LAM:g} times along x₂."
         ],
         notes=[f"The paper prints no start for this figure; ({START[0]:g}, {START[1]:g}) is ours."],
         settings={"lam": LAM, "step": STEP, "steps": STEPS, "start": START},

@@ -31,17 +31,17 @@ OPENING = "fig-surfaces-cut"
 """The figure that the page opens with."""
 
 LEAD = (
-    "To minimise a function f, «CGD» (constrained gradient descent) walks down f + λ‖∇f‖² instead: f plus λ "
-    "times its squared slope, which is no higher than f at f's minima and steeper all around them. That "
-    "helps when the step size α is too small for f, because every step gets longer; once α is well chosen, "
-    "plain gradient descent («GD») does as well or better, and has no second gradient to pay for."
+    "«CGD» (constrained gradient descent) minimises a function f by walking down a steeper one that keeps "
+    "its minima: f + λ‖∇f‖², which is f plus λ times the square of its slope. Steeper means longer steps, "
+    "so it helps when the step size α is too small for f; with a well-chosen α plain gradient descent "
+    "(«GD») is as good or better, and cheaper."
 )
 """What CGD does and when it helps, for a reader who has not seen the paper."""
 
 FINDINGS = (
     ("The printed numbers come back.", "table1"),
     ("λ > 0 stands in for a larger α.", "quadratic"),
-    ("The guard does not catch everything.", "fig-egr"),
+    ("The safeguard does not catch everything.", "fig-egr"),
 )
 """The findings at the top of the page: each in a few words, and the item whose first finding says more."""
 
