@@ -654,12 +654,13 @@ def test_terms_are_defined_where_they_first_stand(term: str, paper: Report) -> N
 
 
 def test_minus_signs_are_no_hyphens_and_zero_is_zero(paper: Report) -> None:
-    text = Page(paper.page).text.partition("</style>")[2] or Page(paper.page).text
-    shown = re.sub(
-        r"[\w-]*\.(csv|json|md|py)|Raw traces: .*", "", text.rpartition("section { margin-top: 2rem; } }")[2]
-    )
+    body = re.sub(r"<(style|p class=files)>.*?</", "", paper.page.read_text("utf-8"), flags=re.DOTALL)
+    shown = re.sub(r"<[^>]*>", " ", body)
     assert re.findall(r".{20}(?<![\w.)])-\d.{9}", shown) == []
     assert re.findall(r".{20}e−(?:1[4-9]|[2-9]\d).{9}", shown) == []
+    for path in paper.folder.glob("figures/*.svg"):
+        texts = [text for _, text in drawn(path.read_text("utf-8"))]
+        assert [text for text in texts if re.search(r"(?:^|\W|\de)-\d", text)] == [], path.name
 
 
 def test_the_finding_on_training_is_quoted_from_the_document(paper: Report) -> None:

@@ -243,7 +243,7 @@ def _draw(made: dict[str, Panel], scale: Literal["linear", "log"]) -> Any:
                 textcoords="offset points", color="0.3", fontsize="small",
             )  # fmt: skip
     figure.supxlabel("gradient evaluations", fontsize="medium")
-    figure.supylabel("f − f*", fontsize="medium")
+    figure.supylabel(f"f − f*{', log scale' * (scale == 'log')}", fontsize="medium")
     return figure
 
 

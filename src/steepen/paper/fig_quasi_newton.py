@@ -226,10 +226,8 @@ def _draw(made: dict[str, dict[str, Result]]) -> Any:
         for line, (marker, first, width, dashes) in zip(axes.lines, _STYLES, strict=True):
             line.set(marker=marker, markevery=(first, 10), markersize=6, linewidth=width, linestyle=dashes)
             line.set(markeredgecolor="white", markeredgewidth=0.6)
-        axes.set_title(
-            f"{function.title}, n = {function.n}\nλ = {PANELS[name].lam:g}, α = {PANELS[name].step:g}",
-            fontsize="medium",
-        )
+        settings = f"λ = {readable(PANELS[name].lam)}, α = {readable(PANELS[name].step)}"
+        axes.set_title(f"{function.title}, n = {function.n}\n{settings}", fontsize="medium")
         axes.set(xlabel="", ylabel="")
         axes.legend(frameon=False, handlelength=4)  # anew, for the styles
         if i:
@@ -238,5 +236,5 @@ def _draw(made: dict[str, dict[str, Result]]) -> Any:
             axes.set_yticks(_TICKS[name], labels=[f"{tick:g}" for tick in _TICKS[name]])
             axes.minorticks_off()
     figure.supxlabel("iterations", fontsize="medium")
-    figure.supylabel("f − f*", fontsize="medium")
+    figure.supylabel("f − f*, log scale", fontsize="medium")
     return figure
