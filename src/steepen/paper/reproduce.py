@@ -31,6 +31,7 @@ ITEMS: Mapping[str, str] = {
     "fig-surfaces": "steepen.paper.fig_surfaces",
     "lemma1": "steepen.paper.lemma1",
     "fig-ascent": "steepen.paper.fig_ascent",
+    "algorithms": "steepen.paper.algorithms",
     "theorem1": "steepen.paper.theorem1",
     "quadratic": "steepen.paper.quadratic",
     "table1": "steepen.paper.table1",

@@ -179,7 +179,7 @@ def _recoveries() -> Iterator[tuple[Any, ...]]:
     def line(
         row: Experiment, unknown: str, where: str, r: str, found: Floats, ours: Floats | None
     ) -> tuple[Any, ...]:
-        near = None if ours is None else float(np.abs(found - ours).max(axis=-1).min())
+        near = None if ours is None or not len(found) else float(np.abs(found - ours).max(axis=-1).min())
         return row.function.title, unknown, where, r, len(found), near
 
     row = EXPERIMENTS["quadratic"]
