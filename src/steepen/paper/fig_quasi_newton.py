@@ -22,7 +22,7 @@ NAME = "fig-quasi-newton"
 TITLE = "Fig. 4: BFGS, DFP and their CGD variants"
 SECTION = "Section 4"
 SAYS = (
-    "«CGD-QN» takes the Hessian that the penalty needs from the updates of a quasi-Newton method, BFGS or "
+    "CGD-QN takes the Hessian that the penalty needs from the updates of a quasi-Newton method, BFGS or "
     "DFP, and so needs one gradient a step. It falls faster than BFGS and DFP on three functions, and its "
     "two variants coincide."
 )
