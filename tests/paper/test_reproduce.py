@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import sys
+import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -25,6 +26,7 @@ from steepen.paper._record import tally
 from steepen.paper.errata import ERRATA
 
 RUNNER = importlib.import_module("steepen.paper.reproduce")  # the name itself is the function's
+REPORT = importlib.import_module("steepen.paper.report")
 COMMAND = importlib.import_module("steepen.cli.reproduce")
 
 FIRST = """
@@ -34,6 +36,7 @@ import steepen as st
 from steepen.paper import Claim, Outcome, Table
 
 NAME, TITLE, SECTION = "first", "A first <item> & more", "Section 1"
+SAYS, MATTERS = "A < B & C.", "It is the «key» to it."
 CALLS = []
 
 
@@ -63,6 +66,7 @@ def run():
         figures={"first-paths": picture(1), "first-again": picture(2)},
         captions={"first-paths": "Paths with 'quotes' & a <tag>", "first-again": "Again"},
         traces={f"first-{name}": run.trace for name, run in runs.items()},
+        found=["We saw <it>.", "And more."],
         notes=["Mind the gap."],
         settings={"start": np.zeros(2), "α": 0.05, "all": {"booth": {"r": -0.1234567890123}}},
     )
@@ -71,6 +75,7 @@ SECOND = """
 from steepen.paper import Claim, Outcome, Table
 
 NAME, TITLE, SECTION = "second", "A second item", "Section 2"
+SAYS, MATTERS = "D.", "E."
 CALLS = []
 HOOK = None
 AGREES = True
@@ -126,12 +131,12 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = {name: value or "" for name, value in attrs}
         self.tags.append((tag, values))
-        if tag not in {"meta", "link", "img", "li"}:
+        if tag not in {"meta", "link", "img", "source", "li"}:
             self.open.append(tag)
         if tag == "figure":
             self._figure = values["id"]
-        if tag == "img":
-            self.pictures[self._figure] = values
+        if tag in {"source", "img"}:
+            self.pictures.setdefault(self._figure, {}).update(values)
         if tag == "table":
             self._table = values.get("id", values.get("class", ""))
             self.tables[self._table] = []
@@ -149,6 +154,15 @@ class Page(HTMLParser):
             self.tables[self._table][-1][-1] += data
 
 
+def drawn(svg: str) -> list[tuple[str, str]]:
+    """Return what a picture shows: every element that is drawn, with its text."""
+    return [
+        (element.tag, (element.text or "").strip())
+        for element in ET.fromstring(svg).iter()
+        if "svg" in element.tag and "metadata" not in element.tag
+    ]
+
+
 def check_files(report: Report) -> None:
     """Hold the folder against the items: every figure, table and trace, in its file and in the page."""
     folder, page = report.folder, Page(report.page)
@@ -162,15 +176,16 @@ def check_files(report: Report) -> None:
     assert set(page.pictures) == set(figures)
     for item in report.items:
         for name, caption in item.captions.items():
-            kind, _, data = page.pictures[name]["src"].partition(";base64,")
-            svg = (folder / "figures" / f"{name}.svg").read_bytes()
-            assert (kind, base64.b64decode(data)) == ("data:image/svg+xml", svg)
-            assert svg.startswith(b"<?xml")
+            for place, file in (("src", name), ("srcset", f"{name}-narrow")):
+                kind, _, data = page.pictures[name][place].partition(";base64,")
+                assert kind == "data:image/svg+xml"
+                svg = (folder / "figures" / f"{file}.svg").read_text("utf-8")
+                assert drawn(base64.b64decode(data).decode()) == drawn(svg)
             assert (folder / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
             assert page.pictures[name]["alt"] == caption
             assert caption in page.text
-        for text in (item.title, item.section, *item.notes):
-            assert text in page.text
+        for text in (item.title, item.section, item.says, item.matters, *item.found, *item.notes):
+            assert re.sub("[«»]", "", text) in page.text
         for name in item.traces:
             with (folder / "traces" / f"{name}.csv").open() as file:
                 assert next(csv.reader(file))[:3] == ["k", "f", "gnorm"]
@@ -184,7 +199,7 @@ def check_files(report: Report) -> None:
             for text, value, seen in zip(line, row, shown, strict=True):
                 if isinstance(value, float):
                     assert float(text) == value
-                    assert float(seen.replace("−", "-")) == pytest.approx(value, rel=1e-4)
+                    assert float(seen.replace("−", "-")) == pytest.approx(value, rel=1e-4, abs=1e-13)
                 else:
                     assert text == ("" if value is None else str(value))
                     words = {"None": "–", "True": "yes", "False": "no"}
@@ -585,6 +600,86 @@ def test_the_whole_paper(paper: Report) -> None:
         named = [*item.tables, *item.captions, *item.traces]
         assert all(name.startswith(item.name) for name in named)
         assert all(item.captions.values())
+
+
+# --- the page tells ---------------------------------------------------------------------------------
+
+
+def test_every_item_says_what_why_and_what_was_found(paper: Report) -> None:
+    for item in paper.items:
+        for text in (item.says, item.matters, *item.found):
+            assert re.search(r"\w.*[.)]$", text), (item.name, text)
+        assert item.found, item.name
+        assert item.captions or item.tables, item.name
+
+
+def test_an_item_without_prose_is_refused(
+    items: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(items.second, "SAYS")
+    with pytest.raises(AttributeError, match="SAYS"):
+        reproduce(tmp_path / "out")
+
+
+def test_the_page_opens_with_two_sentences_a_picture_and_the_findings(paper: Report) -> None:
+    page = Page(paper.page)
+    order = [
+        attrs.get("id") or attrs.get("class") for tag, attrs in page.tags if tag in {"p", "figure", "section"}
+    ]
+    assert order[1:4] == ["lead", "fig-surfaces-cut", "findings"]
+    assert order.count("fig-surfaces-cut") == 1
+    assert len(re.findall(r"[.](?= [A-Z]|$)", REPORT.LEAD)) == 2
+    sections = [attrs["id"] for tag, attrs in page.tags if tag == "section"]
+    assert sections == ["findings", *RUNNER.ITEMS, "errata", "claims", "versions"]
+    found = {item.name: item.found[0] for item in paper.items}
+    for short, name in REPORT.FINDINGS:
+        assert short in page.text
+        assert page.text.count(re.sub("[«»]", "", found[name])) == 2  # there, and in its section
+
+
+def test_the_claims_are_folded(paper: Report) -> None:
+    text = paper.page.read_text("utf-8")
+    assert "<details open" not in text
+    assert text.rindex("<details>", 0, text.index("<table class=claims>")) > text.index("id=claims")
+
+
+@pytest.mark.parametrize("term", ["CGD", "GD", "CGD-FD", "CGD-QN", "EGR", "guard", "artificial point"])
+def test_terms_are_defined_where_they_first_stand(term: str, paper: Report) -> None:
+    body = paper.page.read_text("utf-8").partition("<p class=lead>")[2]
+    shown = re.sub(r"</?dfn>", lambda tag: "\x01" if tag[0] == "<dfn>" else "\x02", body)
+    shown = re.sub(r"<[^>]*>", " ", shown)
+    first = re.search(rf"(?<![\w-]){term}(?![\w-])", shown)
+    assert first is not None
+    assert shown[first.start() - 1] + shown[first.end()] == "\x01\x02", shown[first.start() - 50 :][:100]
+
+
+def test_minus_signs_are_no_hyphens_and_zero_is_zero(paper: Report) -> None:
+    body = re.sub(r"<(style|p class=files)>.*?</", "", paper.page.read_text("utf-8"), flags=re.DOTALL)
+    shown = re.sub(r"<[^>]*>", " ", body)
+    assert re.findall(r".{20}(?<![\w.)])-\d.{9}", shown) == []
+    assert re.findall(r".{20}e−(?:1[4-9]|[2-9]\d).{9}", shown) == []
+    for path in paper.folder.glob("figures/*.svg"):
+        texts = [text for _, text in drawn(path.read_text("utf-8"))]
+        assert [text for text in texts if re.search(r"(?:^|\W|\de)-\d", text)] == [], path.name
+
+
+def test_the_finding_on_training_is_quoted_from_the_document(paper: Report) -> None:
+    _, words, document, command = REPORT.TRAINING
+    source = (Path(__file__).parents[2] / document).read_text("utf-8")
+    numbers = re.findall(r"\d+\.\d+", words)
+    assert len(numbers) >= 6
+    assert [number for number in numbers if number not in source] == []
+    assert command in " ".join(source.split())
+    rows = re.findall(r"\| CGD-FD, first quarter \(the paper\) \|.*", source)
+    losses = sum("−" in row.split("|")[6] for row in rows)
+    assert f"on {losses} of the {len(rows)} tasks" in words
+
+
+def test_the_explorer_is_linked_where_it_is(items: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert "explore.html" not in reproduce(out).page.read_text("utf-8")
+    (out / "explore.html").write_text("an explorer")
+    assert "href='explore.html'" in reproduce(out).page.read_text("utf-8")
 
 
 def test_the_docs_tell_what_the_run_gives(paper: Report) -> None:

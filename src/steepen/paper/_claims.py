@@ -14,10 +14,11 @@ def readable(value: float, form: str = ".4g") -> str:
 
     Examples
     --------
-    >>> readable(-0.125), readable(1e-7, ".0e")
-    ('−0.125', '1e−07')
+    >>> readable(-0.125), readable(1e-7, ".0e"), readable(0.0, ".0e")
+    ('−0.125', '1e−07', '0')
     """
-    return f"{value:{form}}".replace("-", "−")
+    text = f"{value:{form}}".replace("-", "−")
+    return "0" if value == 0 and "e" in text else text
 
 
 Basis = Literal["printed", "recovered", "chosen"]
@@ -86,7 +87,9 @@ class Table:
 class Outcome:
     """Everything an item yields; every name in it starts with the name of the item.
 
-    `figures` maps a name to a matplotlib Figure and `captions` to the sentence under it.
+    `figures` maps a name to a matplotlib Figure and `captions` to the sentence under it. `found` is what the
+    page says that we found, the most important first; `notes` are for who looks closer. In both, «guillemets»
+    are around a term where it is defined.
 
     Examples
     --------
@@ -99,5 +102,6 @@ class Outcome:
     figures: dict[str, Any] = field(default_factory=dict[str, Any])
     captions: dict[str, str] = field(default_factory=dict[str, str])
     traces: dict[str, Trace] = field(default_factory=dict[str, Trace])
+    found: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
     settings: dict[str, Any] = field(default_factory=dict[str, Any])

@@ -20,28 +20,32 @@ class Item:
     Parameters
     ----------
     name, title, section : which item, in words, and where in the paper
+    says, matters : what the paper says there, and why it matters, in a sentence or two each
     fingerprint : of the code and the versions that made it
     seconds : how long it took
-    claims, tables, notes, settings : as the item gave them, in plain Python values
+    claims, tables, found, notes, settings : as the item gave them, in plain Python values
     captions : the sentence under each figure, by the figure's name
     traces : the names of the raw traces
     files : every file of it, from the folder down, with the SHA-256 of what was written
 
     Examples
     --------
-    >>> Item("a", "An item", "3", "", 0.0, [], {}, {}, [], [], {}, {"tables/a-t.csv": "e3b0"}).files
-    {'tables/a-t.csv': 'e3b0'}
+    >>> Item("a", "An item", "3", "It is so.", "It helps.", "", 0.0, [], {}, {}, [], [], [], {}, {}).title
+    'An item'
     """
 
     name: str
     title: str
     section: str
+    says: str
+    matters: str
     fingerprint: str
     seconds: float
     claims: list[Claim]
     tables: dict[str, Table]
     captions: dict[str, str]
     traces: list[str]
+    found: list[str]
     notes: list[str]
     settings: dict[str, Any]
     files: dict[str, str]

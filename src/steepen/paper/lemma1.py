@@ -18,6 +18,14 @@ __all__ = ["INTERVAL", "LAM", "NAME", "SECTION", "TITLE", "run"]
 NAME = "lemma1"
 TITLE = "Lemma 1: artificial stationary points"
 SECTION = "Section 3"
+SAYS = (
+    "Every point where f is level is also one where g = f + λ‖∇f‖² is level. But g can be level at other "
+    "points too, where ∇f is an eigenvector of f's Hessian with eigenvalue −1/(2λ): the artificial points."
+)
+MATTERS = (
+    "A descent on g may stop at an artificial point, halfway down f. The paper's guard is meant to prevent "
+    "it: where the step along −∇g would not lead downhill on f, CGD takes the step along −∇f instead."
+)
 
 Floats = NDArray[np.float64]
 
@@ -47,24 +55,32 @@ def run() -> Outcome:
     outcome = Outcome()
     points = stationary_points(_LEVY, LAM, INTERVAL)
     outcome.claims += _lemma(points)
+    own = sum(point.to_f != "artificial" for point in points)
+    outcome.found = [
+        f"On Levy's function of one variable, between {readable(INTERVAL[0])} and {readable(INTERVAL[1])}, g "
+        f"has {len(points)} level points for λ = {LAM:g}: {own} are f's own, and {len(points) - own} are "
+        "artificial."
+    ]
     outcome.tables[NAME] = Table(
         ("x", "f", "f'", "f''", "g'", "to f", "to g"),
         [
             (p.x, float(_LEVY([p.x])), _slope(p.x), p.curvature, _penalised_slope(p.x), p.to_f, p.to_g)
             for p in points
         ],
-        f"Every stationary point of g on [{INTERVAL[0]:g}, {INTERVAL[1]:g}], Levy function of one variable, "
-        f"λ = {LAM:g}.",
+        f"Every stationary point of g on [{readable(INTERVAL[0])}, {readable(INTERVAL[1])}], Levy function "
+        f"of one variable, λ = {LAM:g}.",
     )
     _pit_outcome(outcome)
     outcome.settings = {
         "levy": {"lam": LAM, "interval": list(INTERVAL)},
         "pit": {"lam": PIT_LAM, "step": PIT_STEP, "outside": list(OUTSIDE), "inside": list(INSIDE)},
     }
-    outcome.notes = [
+    outcome.found.append(
         "The guard looks at the sign of ∇fᵀ∇g only. It sends a run on that starts beyond an artificial point "
         "or steps over it, but a run that comes from the side where ∇fᵀ∇g > 0 takes ever shorter steps and "
-        "stays: minimize then ends with the status ARTIFICIAL. The cure is the paper's other one, another λ.",
+        "stays: minimize then ends with the status ARTIFICIAL. The cure is the paper's other one, another λ."
+    )
+    outcome.notes = [
         "Another λ has artificial points of its own: on the pit half of λ goes on to its own ring and no "
         "further. A λ below −1/(2t), t the least curvature, has none; a quarter will do.",
         "The new points that the paper names are maxima of g, where no descent ends. On Levy those at −1.993 "
@@ -181,9 +197,9 @@ def _figure(runs: dict[tuple[str, str], Result], radius: float) -> Any:
     titles = {"egr": "GD on g", "guard": "CGD on f, guarded"}
     for (way, title), ax in zip(titles.items(), figure.subplots(1, 2), strict=True):
         paths = {f"from {side}": runs[side, way] for side in ("outside", "inside")}
-        plot.trajectories(_PIT, paths, [(-1.0, 4.0), (-1.0, 2.8)], ax=ax)
+        plot.trajectories(_PIT, paths, [(-1.0, 4.0), (-1.0, 2.8)], points=100, ax=ax)
         for line in [line for line in ax.lines if line.get_label() in paths]:
-            line.set_marker(".")  # also on a long path: its steps get shorter
+            line.set(marker=".", markevery=slice(0, 60))  # also on a long path: its steps get shorter
         turn = np.linspace(0.0, 2 * np.pi, 300)
         ax.plot(radius * np.cos(turn), radius * np.sin(turn), color="black", ls="--", lw=1)
         ax.annotate(
@@ -192,7 +208,7 @@ def _figure(runs: dict[tuple[str, str], Result], radius: float) -> Any:
         )  # fmt: skip
         for label, start, shift in (("outside", OUTSIDE, (-20, 9)), ("inside", INSIDE, (-42, 3))):
             ax.annotate(label, start, shift, textcoords="offset points")
-        ax.set_title(title, fontsize="medium")
+        ax.set_title(f"{title}: λ = {PIT_LAM:g}, α = {PIT_STEP:g}", fontsize="medium")
         ax.set_aspect("equal")
         ax.get_legend().remove()  # the starts are named in the picture
     return figure
