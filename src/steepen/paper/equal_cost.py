@@ -27,8 +27,8 @@ SAYS = (
     "after b steps, CGD-FD may also go over to steepest descent after a good-enough drop of f."
 )
 MATTERS = (
-    "A step of CGD-FD costs two gradients, and both methods were run at one α. What is left of the lead when "
-    "GD gets as many gradients, and an α of its own?"
+    "A step of CGD-FD costs two gradients, and both methods were run at one α. So we ask what is left of the "
+    "lead when GD gets as many gradients, and an α of its own."
 )
 
 STEPS = np.geomspace(0.1, 1000.0, 401)

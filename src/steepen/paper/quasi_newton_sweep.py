@@ -152,7 +152,6 @@ def run() -> Outcome:
             "step": RANGES["step"],
             "lam": RANGES["lam"],
             "start": "the function's box",
-            "again": "steepen.paper.quasi_newton_sweep.search(function, trials, seed)",
         },
     )
 
