@@ -23,8 +23,9 @@ NAME = "algorithms"
 TITLE = "Algorithms 1 to 3: our runs are the paper's listings"
 SECTION = "Sections 3 and 4"
 SAYS = (
-    "Three listings say what a step of CGD, of CGD-FD and of «CGD-QN» is. The last takes the Hessian that the "
-    "penalty needs from the updates of a quasi-Newton method, BFGS or DFP, and so pays one gradient a step."
+    "Three listings say what a step of CGD, of CGD-FD and of «CGD-QN» is. The last takes the Hessian that "
+    "the penalty needs from the updates of a quasi-Newton method, BFGS or DFP, and so pays one gradient a "
+    "step."
 )
 MATTERS = (
     "All that follows is about these methods only if our code is them. So each is run beside its listing, "
