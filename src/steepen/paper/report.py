@@ -179,7 +179,7 @@ def _section(folder: Path, item: Item) -> str:
         links = ", ".join(f"<a href='traces/{escape(name)}.csv'>{escape(name)}</a>" for name in item.traces)
         more.append(f"<p class=files>Raw traces: {links}</p>")
     parts = [
-        f"<section id='{escape(item.name)}'><p class=where>{escape(item.section)}</p>",
+        f"<section id='{escape(item.name)}'><p class=where>{escape(item.section)} of the paper</p>",
         f"<h2>{escape(item.title)}</h2>",
         f"<p><b>The paper says.</b> {_prose(item.says)}</p>",
         f"<p><b>Why it matters.</b> {_prose(item.matters)}</p>",
