@@ -36,8 +36,15 @@ ITEMS: Mapping[str, str] = {
     "quadratic": "steepen.paper.quadratic",
     "table1": "steepen.paper.table1",
     "fig-convergence": "steepen.paper.fig_convergence",
+    "equal-cost": "steepen.paper.equal_cost",
+    "lam-schedules": "steepen.paper.lam_schedules",
     "fig-quasi-newton": "steepen.paper.fig_quasi_newton",
+    "fig-quasi-newton-sweep": "steepen.paper.quasi_newton_sweep",
     "fig-egr": "steepen.paper.fig_egr",
+    "artificial-points": "steepen.paper.artificial_points",
+    "flat-minima": "steepen.paper.flat_minima",
+    "other-penalties": "steepen.paper.other_penalties",
+    "negative-lam": "steepen.paper.negative_lam",
 }
 """The items in the paper's order: a name, and its module (NAME, TITLE, SECTION, SAYS, MATTERS, run())."""
 
