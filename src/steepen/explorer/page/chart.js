@@ -19,7 +19,7 @@ export function readable(value, digits = 4) {
   if (!Number.isFinite(value)) return "–";
   const size = Math.abs(value);
   let text = Number(value.toPrecision(digits)).toString();
-  if (size >= 1e6 || size < 1e-3) {
+  if (size >= 1e5 || size < 1e-3) {
     const [mantissa, power] = value.toExponential(digits - 2).split("e");
     const ten = `10${[...String(Number(power))].map((c) => SUPER[c]).join("")}`;
     text = Number(mantissa) === 1 ? ten : `${Number(mantissa)}·${ten}`;
@@ -31,7 +31,8 @@ const SUPER = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "�
 export function ticks(low, high, most) {
   const rough = (high - low) / most, power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].find((c) => c * power >= rough) * power, found = [];
-  for (let i = Math.ceil(low / step); i <= Math.floor(high / step + 1e-9); i++) found.push(Number((i * step).toPrecision(12)));
+  const last = Math.floor(high / step + 1e-9);
+  for (let i = Math.ceil(low / step - 1e-9); i <= last; i++) found.push(Number((i * step).toPrecision(12)));
   return found;
 }
 
@@ -129,7 +130,8 @@ export class Plot {
     c.translate(this.x(x), this.y(y));
     c.beginPath();
     shapes[shape](c, size);
-    Object.assign(c, { lineWidth: Math.min(3.5, size / 1.6), strokeStyle: halo, lineJoin: "round", lineCap: "round" });
+    Object.assign(c, { lineWidth: Math.min(3.5, size / 1.6), strokeStyle: halo });
+    Object.assign(c, { lineJoin: "round", lineCap: "round" });
     c.stroke();
     Object.assign(c, { lineWidth: 1.8, strokeStyle: colour, fillStyle: colour });
     c[OPEN.has(shape) ? "stroke" : "fill"]();

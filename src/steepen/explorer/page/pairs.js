@@ -33,7 +33,7 @@ export class Pairs {
     return minus(plus(first, mix(mix(w, R), S)), times(gamma, scaled(D, mix(u, Y))));
   }
 
-  // Takes in a pair, with sᵀy and ‖s‖, made conjugate to those that agree with it; returns whether it is of use.
+  // Takes in a pair, with sᵀy and ‖s‖, made conjugate to those that agree; returns whether it is of use.
   add(s, y, sy, length) {
     if (!(sy > CURVATURE * length * norm(y))) return false;
     const { S, Y, R, rho, conjugate } = this, place = this.count % this.capacity;

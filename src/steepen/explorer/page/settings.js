@@ -1,17 +1,57 @@
 // What is set on the page, and the address line that carries it.
 
-import { suggested } from "./landscape.js";
 import { penalties } from "./penalties.js";
+import { dot, minus, norm, times } from "./vectors.js";
 
 export const METHODS = ["gd", "cgd", "cgd-fd", "bfgs", "cgd-auto"];
-const SHOWN = ["gd", "cgd-fd", "cgd-auto"], GRADS = 40, MOST = 1000;
+const SHOWN = ["gd", "cgd-fd", "cgd-auto"], GRADS = 40, MOST = 1000, FLAT = 1e-3;
+
+// 1, 2 or 5 times a power of ten
+function nice(value) {
+  const power = 10 ** Math.floor(Math.log10(value)), digit = value / power;
+  return Number(((digit < 1.5 ? 1 : digit < 3.5 ? 2 : digit < 7.5 ? 5 : 10) * power).toPrecision(1));
+}
+
+// How low GD comes with a step, as long as f falls.
+function descended(fun, start, step) {
+  let x = start, f = fun.value(x);
+  for (let k = 0; k < GRADS; k++) {
+    x = minus(x, times(step, fun.grad(x)));
+    const next = fun.value(x);
+    if (!(next <= f)) return Infinity;
+    f = next;
+  }
+  return f;
+}
+
+// A start where the paper has none: in a corner of the box, or nearer to a minimum where f is flat there.
+function corner({ bounds, minima, grad }) {
+  const at = (parts) => bounds.map(([low, high], i) => low + parts[i] * (high - low));
+  const starts = [[0.15, 0.8], [0.3, 0.65], [0.4, 0.45]].map(at);
+  if (minima.length) starts.push(bounds.map(([low, high], i) => minima[0][i] + 0.007 * (high - low)));
+  const steep = starts.map((x) => norm(grad(x))), most = Math.max(...steep);
+  return starts[Math.max(0, steep.findIndex((size) => size >= FLAT * most))];
+}
+
+// α and λ where the paper has none: a fifth of the best step of GD, and the λ that makes up for it, or half of
+// what makes artificial points where f bends down.
+function suggested(fun, start) {
+  let best = 1, lowest = Infinity;
+  for (let k = -24; k <= 12; k++) {
+    const step = nice(10 ** (k / 3)), f = descended(fun, start, step);
+    if (f < lowest) [best, lowest] = [step, f];
+  }
+  const g = fun.grad(start), bend = dot(g, fun.hvp(start, g)) / dot(g, g);
+  const lam = bend > 0 ? 2 / bend : -0.25 / bend;
+  return { step: nice(best / 5), lam: lam > 0 && lam < Infinity ? nice(lam) : 0.1 };
+}
 
 // The settings that a function starts with: the paper's, or such as suit it.
 export function initial(functions, name) {
-  const fun = functions[name], paper = fun.paper ?? suggested(fun);
-  const start = paper.start ?? fun.bounds.map(([low, high], i) => low + (i ? 0.8 : 0.15) * (high - low));
+  const fun = functions[name], start = fun.paper?.start ?? corner(fun);
+  const { lam, step, r = null } = fun.paper ?? suggested(fun, start);
   return {
-    function: name, start, lam: paper.lam, step: paper.step, r: paper.r ?? null, b: null, grads: GRADS,
+    function: name, start, lam, step, r, b: null, grads: GRADS,
     penalty: "squared-l2", search: false, methods: SHOWN, at: GRADS, box: null,
   };
 }

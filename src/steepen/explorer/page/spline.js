@@ -21,7 +21,8 @@ class Basis {
     for (let d = 1; d <= DEGREE; d++) {
       const next = [], steeper = [], bent = [];
       for (let j = 0; j <= d; j++) {
-        const k = i - d + j, left = j > 0 ? 1 / (t[k + d] - t[k]) : 0, right = j < d ? 1 / (t[k + d + 1] - t[k + 1]) : 0;
+        const k = i - d + j;
+        const left = j > 0 ? 1 / (t[k + d] - t[k]) : 0, right = j < d ? 1 / (t[k + d + 1] - t[k + 1]) : 0;
         const of = (terms) => left * (terms[j - 1] ?? 0) - right * (terms[j] ?? 0);
         next.push((u - t[k]) * left * (below[j - 1] ?? 0) + (t[k + d + 1] - u) * right * (below[j] ?? 0));
         steeper.push(d * of(below));
