@@ -169,8 +169,12 @@ def _claim(claim: Claim) -> str:
 
 
 def _section(folder: Path, item: Item) -> str:
+    tables = [_table(name, table) for name, table in item.tables.items()]
+    shown = [_figure(folder, name, text) for name, text in item.captions.items() if name != OPENING]
+    if not shown:  # then a table has to show it
+        shown, tables = tables[:1], tables[1:]
     more = [
-        *(_table(name, table) for name, table in item.tables.items()),
+        *tables,
         *(f"<p>{_prose(note)}</p>" for note in item.notes),
     ]
     if item.settings:
@@ -183,7 +187,7 @@ def _section(folder: Path, item: Item) -> str:
         f"<h2>{escape(item.title)}</h2>",
         f"<p><b>The paper says.</b> {_prose(item.says)}</p>",
         f"<p><b>Why it matters.</b> {_prose(item.matters)}</p>",
-        *(_figure(folder, name, text) for name, text in item.captions.items() if name != OPENING),
+        *shown,
         "<h3>What we found</h3>",
         *(f"<p>{_prose(sentence)}</p>" for sentence in item.found),
         f"<details><summary>Tables, settings and files</summary>{''.join(more)}</details>" if more else "",
