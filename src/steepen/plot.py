@@ -59,7 +59,7 @@ _OTHERS = ("#117733", "#aa4499", "#999933", "#882255", "#44aa99")
 _LOW, _HIGH = (0.72, 0.80, 0.88), (0.99, 0.99, 1.0)  # the ground under a path, pale enough for any of them
 _DASHES = ("-", "--", ":", "-.")
 _DASH = {"gd": "--", "newton": ":", "bfgs": "-.", "dfp": (0, (3, 1, 1, 1, 1, 1)), "cgd-dfp": (0, (2, 2))}
-_PHONE = 4.8  # inches: with the letters of a wide figure, as large as the text around them
+_PHONE = 4.4  # inches: with the letters of a wide figure, as large as the text around them
 _AXES = {
     "grads": ("njev", "gradient evaluations"),
     "iters": ("k", "iterations"),
@@ -329,7 +329,7 @@ def narrow(figure: Any) -> None:
     >>> _ = figure.subplots(1, 3)
     >>> narrow(figure)
     >>> [axes.get_subplotspec().rowspan.start for axes in figure.axes], float(figure.get_figwidth())
-    ([0, 1, 2], 4.8)
+    ([0, 1, 2], 4.4)
     """
     panels = [axes for axes in figure.axes if axes.get_subplotspec() is not None]
     columns = 2 if len(panels) > 3 else 1
@@ -337,11 +337,33 @@ def narrow(figure: Any) -> None:
     grid = figure.add_gridspec(rows, columns)
     for i, axes in enumerate(panels):
         axes.set_subplotspec(grid[divmod(i, columns)])
-    for legend in list(figure.legends):
-        handles, labels = legend.legend_handles, [text.get_text() for text in legend.get_texts()]
-        legend.remove()
-        figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
+        if columns > 1:
+            axes.title.set_fontsize("small")
+    if figure.legends:
+        figure.legends[0].remove()
+        legend_above(figure, columns=2)
+    if panels:
+        figure.set_layout_engine("constrained")
     figure.set_size_inches(_PHONE, rows * (3.3 if columns == 1 else 2.3))
+
+
+def legend_above(figure: Any, columns: int = 4) -> None:
+    """Put the legend of the first panel above all of them, where it hides no curve.
+
+    Examples
+    --------
+    >>> figure = blank(4)
+    >>> for axes in figure.subplots(1, 2):
+    ...     line = axes.plot([0, 1], label="f")
+    >>> legend_above(figure)
+    >>> [text.get_text() for text in figure.legends[0].get_texts()]
+    ['f']
+    """
+    for axes in figure.axes:
+        if axes.get_legend() is not None:
+            axes.get_legend().remove()
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns, frameon=False)
 
 
 def say_start(axes: Any) -> None:

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from .. import plot
 from .._core.result import Result, Trace
 from .._minimize import minimize
 from .._oracle.budget import Budget
@@ -62,6 +63,11 @@ def run() -> Outcome:
                 rows,
                 "Our iterates against the listing's; the difference is a share of the way from the start.",
             )
+        },
+        figures={NAME: _draw()},
+        captions={
+            NAME: f"CGD on the Levy function of two variables, {T} steps: ours (dots) and the listing's "
+            "(rings). Triangles are steps along −∇f, because −∇g would have led uphill."
         },
         found=[
             f"In {len(rows)} pairs of runs, {sum(row[2] for row in rows)} steps in all, ours and the "
@@ -121,6 +127,22 @@ def _cgd(rows: list[tuple[Any, ...]]) -> Claim:
     return _claim(
         "Algorithm 1 (CGD), every iterate", [apart], f"; the check fails in {fired} steps", agrees=fired > 0
     )
+
+
+def _draw() -> Any:
+    levy = functions["levy"].at(n=2)
+    made = _on_levy("cgd", budget=Budget(iters=T))
+    ours, guarded = cast(Floats, cast(Trace, made.trace).x), cast(Trace, made.trace).guarded
+    listed = listings.cgd(levy.grad, levy.hess, START, T, STEP, LAM)
+    figure = plot.blank(8, 4.2)
+    axes = figure.subplots()
+    plot.trajectories(levy, {"CGD, ours": made}, points=100, ax=axes)
+    axes.plot(*listed.T, "o", mfc="none", mec="black", ms=9, lw=0, label="the listing's", zorder=5)
+    stopped = ours[:-1][guarded[: len(ours) - 1]]
+    axes.plot(*stopped.T, "^", color="black", ms=5, lw=0, label="the guard steps in", zorder=6)
+    axes.set_title(f"Levy, n = 2: λ = {LAM:g}, α = {STEP:g}", fontsize="medium")
+    plot.legend_above(figure)
+    return figure
 
 
 def _lams(row: Experiment) -> list[float]:

@@ -163,6 +163,5 @@ def _draw(points: list[Stationary]) -> Any:
     axes.set_title(f"Levy, n = 1: λ = {LAM:g}", fontsize="medium")
     axes.lines[1].set_label(f"g = f + {LAM:g}‖∇f‖²")
     axes.set_ylim(0, 46)
-    axes.get_legend().remove()
-    figure.legend(loc="outside lower center", ncols=4, frameon=False)  # in the panel it would hide a curve
+    plot.legend_above(figure)
     return figure

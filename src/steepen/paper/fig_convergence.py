@@ -106,7 +106,10 @@ def run() -> Outcome:
             )
         },
         figures={NAME: _draw(made, "linear"), f"{NAME}-log": _draw(made, "log")},
-        captions={NAME: same, f"{NAME}-log": f"The same on a log scale: {same}"},
+        captions={
+            NAME: same,
+            f"{NAME}-log": "The same on a log scale, where a steady rate is a straight line.",
+        },
         traces={
             f"{NAME}-{name}-{method.lower()}": cast(Trace, result.trace)
             for name, panel in made.items()
@@ -242,7 +245,7 @@ def _ahead(panel: Panel) -> str:
 def _draw(made: dict[str, Panel], scale: Literal["linear", "log"]) -> Any:
     figure = plot.blank(10, 5.6)
     ticker = load("matplotlib.ticker", "a picture", extra="plot")
-    for i, (axes, panel) in enumerate(zip(figure.subplots(2, 3).flat, made.values(), strict=True)):
+    for axes, panel in zip(figure.subplots(2, 3).flat, made.values(), strict=True):
         function = panel.experiment.function
         plot.convergence(panel.runs, fmin=function.fmin, ax=axes)
         axes.set_yscale(scale)
@@ -252,22 +255,15 @@ def _draw(made: dict[str, Panel], scale: Literal["linear", "log"]) -> Any:
                 axis(ticker.LogFormatter(labelOnlyBase=False, minor_thresholds=(2, 0.4)))
         elif scale == "linear" and panel.cgd_fd[T] < 0.9 * panel.gd[0]:
             axes.set_ylim(bottom=0)
-        off = _switched_off(panel)
-        axes.axvline(off, color="0.3", ls=":", lw=1.2)
+        axes.axvline(_switched_off(panel), color="0.3", ls=":", lw=1.2, label="penalty off")
         settings = f"λ = {panel.experiment.lam_text}, α = {panel.experiment.step:g}"
-        axes.set_title(f"{function.title}, n = {function.n}\n{settings}", fontsize="medium")
+        axes.set_title(f"{function.title}\n{settings}", fontsize="medium")
         axes.set(xlabel="", ylabel="")
         if scale == "linear" and axes.get_ylim()[0] > 0:
             plot.say_start(axes)
-        if i:
-            axes.get_legend().remove()  # the first panel has it
-        else:
-            axes.annotate(
-                "penalty off", (off, 0.5), (4, 0), xycoords=axes.get_xaxis_transform(),
-                textcoords="offset points", color="0.3", fontsize="small",
-            )  # fmt: skip
     figure.supxlabel("gradient evaluations", fontsize="medium")
     figure.supylabel(f"f − f*{', log scale' * (scale == 'log')}", fontsize="medium")
+    plot.legend_above(figure)
     return figure
 
 

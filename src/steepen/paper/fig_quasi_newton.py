@@ -220,7 +220,7 @@ _TICKS = {"drop-wave": (0.05, 0.1, 0.2, 0.5), "eggholder": (50, 100, 200)}
 
 def _draw(made: dict[str, dict[str, Result]]) -> Any:
     figure = plot.blank(10, 3.6)
-    for i, (axes, (name, runs)) in enumerate(zip(figure.subplots(1, 3), made.items(), strict=True)):
+    for axes, (name, runs) in zip(figure.subplots(1, 3), made.items(), strict=True):
         function = PANELS[name].function
         plot.convergence(runs, fmin=function.fmin, x_axis="iters", ax=axes)
         # where two lie on each other, one is a band and the other a line over it; markers take turns
@@ -228,14 +228,12 @@ def _draw(made: dict[str, dict[str, Result]]) -> Any:
             line.set(marker=marker, markevery=(first, 10), markersize=6, linewidth=width, linestyle=dashes)
             line.set(markeredgecolor="white", markeredgewidth=0.6)
         settings = f"λ = {readable(PANELS[name].lam)}, α = {readable(PANELS[name].step)}"
-        axes.set_title(f"{function.title}, n = {function.n}\n{settings}", fontsize="medium")
+        axes.set_title(f"{function.title}\n{settings}", fontsize="medium")
         axes.set(xlabel="", ylabel="")
-        axes.legend(frameon=False, handlelength=4)  # anew, for the styles
-        if i:
-            axes.get_legend().remove()
         if name in _TICKS:
             axes.set_yticks(_TICKS[name], labels=[f"{tick:g}" for tick in _TICKS[name]])
             axes.minorticks_off()
     figure.supxlabel("iterations", fontsize="medium")
     figure.supylabel("f − f*, log scale", fontsize="medium")
+    plot.legend_above(figure)
     return figure

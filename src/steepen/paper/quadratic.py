@@ -200,10 +200,10 @@ def _figure(measured: list[tuple[float, float]]) -> Any:
     # beyond −1/(2L) the largest eigenvalue is climbed
     lam = np.sort([*np.linspace(-0.4999 / high, 0.3, 600), best_lam()])
     gd = float(theory.optimal_rate(low, high, 0.0))
-    left.plot(lam, theory.optimal_rate(low, high, lam), color=plot.COLOURS["cgd"], label="CGD, (κ−1)/(κ+1)")
+    left.plot(lam, theory.optimal_rate(low, high, lam), color=plot.COLOURS["cgd"], label="CGD, formula")
     inside = np.array([pair for pair in measured if pair[0] <= 0.3])
     left.plot(*inside.T, "o", color=plot.COLOURS["cgd"], mec="black", label="CGD, measured")
-    left.axhline(gd, color=plot.COLOURS["gd"], ls="--", lw=1.2, label="GD with its best α")
+    left.axhline(gd, color=plot.COLOURS["gd"], ls="--", lw=1.2, label="GD")
     left.axvline(0.0, color="0.7", lw=0.8, zorder=0)
     left.annotate(
         "best λ = −1/(2(l+L))",
@@ -224,13 +224,12 @@ def _figure(measured: list[tuple[float, float]]) -> Any:
         some, [measured_rate(value, SHORT_STEP)[0] for value in some], "o", color=plot.COLOURS["cgd"],
         mec="black", label="CGD, measured",
     )  # fmt: skip
-    right.axhline(1 - SHORT_STEP * low, color=plot.COLOURS["gd"], ls="--", lw=1.2, label="GD with the same α")
+    right.axhline(1 - SHORT_STEP * low, color=plot.COLOURS["gd"], ls="--", lw=1.2, label="GD")
     right.axhline(1.0, color="black", lw=0.8)
     right.set_title(f"α = {SHORT_STEP:g} for every λ", fontsize="medium")
     for ax in (left, right):
         ax.set(xlabel="λ", ylabel="‖eₖ₊₁‖ / ‖eₖ‖")
         plot.tidy(ax)
         plot.say_start(ax)
-    left.legend(frameon=False, loc="lower right")
-    right.legend(frameon=False, loc="lower left")
+    plot.legend_above(figure)
     return figure

@@ -25,7 +25,7 @@ from .._tools.files import make_folder, write_whole
 from .._tools.optional import load
 from ._claims import Outcome, Table
 from ._record import Item, Report, plain
-from .report import NARROW, page
+from .report import EXPLORER, NARROW, page
 
 ITEMS: Mapping[str, str] = {
     "fig-surfaces": "steepen.paper.fig_surfaces",
@@ -57,10 +57,10 @@ def reproduce(
 ) -> Report:
     """Run the paper again and write a page about it.
 
-    The folder then holds `report.html` (the page, with the pictures inside), `results.json` (versions,
-    settings, claims, tables), `figures/` (PNG and SVG), `tables/` (CSV) and `traces/` (CSV). The page is
-    written after every item, so an interrupted run leaves a page of what was done. Items that the same code
-    and versions have already made in this folder are kept.
+    The folder then holds `report.html` (the page, with the pictures inside), `explore.html` (the explorer),
+    `results.json` (versions, settings, claims, tables), `figures/` (PNG and SVG), `tables/` (CSV) and
+    `traces/` (CSV). The page is written after every item, so an interrupted run leaves a page of what was
+    done. Items that the same code and versions have already made in this folder are kept.
 
     Parameters
     ----------
@@ -92,14 +92,15 @@ def reproduce(
         present = _read(folder)
         kept = [] if force else [name for name in names if name in present]
         present = {name: item for name, item in present.items() if name in kept or name not in names}
-        _write_report(folder, present)
+        _write_report(folder, present)  # from here on the folder is ours
+        _write_explorer(folder)
         for name in names:
             module = importlib.import_module(ITEMS[name])
             show(module.TITLE)
             if name not in present:
                 with _ctrl_c_stops_the_item():
                     present[name] = _run(module, folder)
-                _write_report(folder, present)
+            _write_report(folder, present)
     return Report(folder, [present[name] for name in names], kept)
 
 
@@ -198,8 +199,9 @@ def _run(module: ModuleType, folder: Path) -> Item:
     letters = {"svg.fonttype": "none", "font.sans-serif": ["DejaVu Sans"]}  # as text: half the size
     with load("matplotlib", "reproduce", extra="plot").rc_context(letters):
         for name, figure in outcome.figures.items():
-            for kind in ("png", "svg"):
-                plot.save(figure, new(f"figures/{name}.{kind}"))
+            plot.save(figure, new(f"figures/{name}.png"))
+            figure.set_layout_engine("none")  # it is laid out; to do it again would take half of the time
+            plot.save(figure, new(f"figures/{name}.svg"))
             plot.narrow(figure)
             plot.save(figure, new(f"figures/{name}{NARROW}.svg"))
     for name, table in tables.items():
@@ -223,6 +225,12 @@ def _run(module: ModuleType, folder: Path) -> Item:
         plain(outcome.settings),
         {name: _digest(folder / name) for name in files},
     )
+
+
+def _write_explorer(folder: Path) -> None:
+    from .. import explore  # when it is needed: the explorer starts from the paper's experiments
+
+    explore(out=folder / EXPLORER)
 
 
 def _write_report(folder: Path, present: Mapping[str, Item]) -> None:

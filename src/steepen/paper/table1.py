@@ -125,7 +125,15 @@ def _draw(first: dict[str, list[float]]) -> Any:
         printed = [(row.gd, row.cgd_fd)[i] for row in EXPERIMENTS.values()]
         ours = [steps[i] for steps in first.values()]
         axes.plot(ours, range(len(ours)), label=f"{method.upper()}, ours", ms=6, zorder=3, **style)
-        axes.plot(printed, range(len(ours)), label="as printed", ms=12, mfc="none", zorder=3, **style)
+        axes.plot(
+            printed,
+            range(len(ours)),
+            label=f"{method.upper()}, printed",
+            ms=12,
+            mfc="none",
+            zorder=3,
+            **style,
+        )
     for y, steps in enumerate(first.values()):
         axes.plot(steps, [y, y], color="0.75", lw=2, zorder=2)
     axes.set_yticks(
@@ -136,7 +144,7 @@ def _draw(first: dict[str, list[float]]) -> Any:
     axes.set(xlabel="f lowered by the first step, %", xlim=(-4, 104))
     axes.invert_yaxis()
     plot.tidy(axes)
-    axes.legend(frameon=True, fontsize="small")
+    plot.legend_above(figure)
     return figure
 
 

@@ -332,6 +332,5 @@ def _figure(cases: tuple[Problem, ...], traces: dict[str, Trace]) -> Any:
         ax.grid(color="0.9", lw=0.6)
         ax.spines[["top", "right"]].set_visible(False)
     figure.supylabel("f − f*, log scale", fontsize="medium")
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    plot.legend_above(figure)
     return figure
