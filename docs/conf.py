@@ -15,7 +15,7 @@ author = "The steepen developers"
 project_copyright = author
 version = release = installed("steepen").partition("+")[0]
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build"]
 language = "en"
 
