@@ -71,7 +71,7 @@ def stay_on_the_site(app: Sphinx, name: str, content: list[str]) -> None:
 
 
 def escape(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
-    """Let |x| and f* stand as they are: docstrings are read with `help` too, and are hardly reStructuredText."""
+    """Let |x| and f* stand as they are: docstrings are read with `help` too."""
     for i, line in enumerate(lines):
         if ">>>" not in line and not line.lstrip().startswith("*"):
             parts = line.split("`")

@@ -60,9 +60,8 @@ def broken(pages: dict[Path, Page]) -> Iterator[str]:
             if url.scheme or url.netloc:
                 continue
             target = (path.parent / unquote(url.path)).resolve() if url.path else path
-            if not target.is_file():
-                yield f"{path.name}: {link}"
-            elif url.fragment and target in pages and unquote(url.fragment) not in pages[target].anchors:
+            known = pages[target].anchors if target in pages else {unquote(url.fragment)}
+            if not target.is_file() or (url.fragment and unquote(url.fragment) not in known):
                 yield f"{path.name}: {link}"
 
 
@@ -162,7 +161,9 @@ def test_dark_and_light_follow_the_system(tab):
     for scheme in ("light", "dark"):
         tab.emulate_media(color_scheme=scheme)
         tab.goto((SITE / "index.html").resolve().as_uri())
-        red, green, blue = re.findall(r"\d+", tab.evaluate("getComputedStyle(document.body).backgroundColor"))[:3]
+        red, green, blue = re.findall(
+            r"\d+", tab.evaluate("getComputedStyle(document.body).backgroundColor")
+        )[:3]
         grounds.append(int(red) + int(green) + int(blue))
     assert grounds[0] > 700
     assert grounds[1] < 150
