@@ -44,6 +44,7 @@ docs: $(VENV)/.docs browser
 	@echo "== The report"
 	@$(BIN)/steepen reproduce --out $(OUT)/paper >/dev/null
 	@echo "== The site, into $(OUT)/site"
+	@rm -rf $(OUT)/site
 	@$(BIN)/sphinx-build -qW --keep-going -b html docs $(OUT)/site
 	@cp $(OUT)/paper/report.html $(OUT)/site/report.html
 	@echo "== A look at it"

@@ -7,8 +7,10 @@ import re
 from importlib.metadata import version as installed
 
 from docutils import nodes
+from numpy.typing import ArrayLike
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
+from sphinx.util.typing import stringify_annotation
 
 project = "steepen"
 author = "The steepen developers"
@@ -79,6 +81,30 @@ def escape(app: Sphinx, what: str, name: str, obj: object, options: object, line
             lines[i] = "`".join(parts)
 
 
+def name_arrays(
+    app: Sphinx,
+    what: str,
+    name: str,
+    obj: object,
+    options: object,
+    signature: str | None,
+    returns: str | None,
+) -> tuple[str | None, str | None]:
+    """Write ArrayLike and NDArray for what NumPy means by them."""
+    array = r"~numpy\.ndarray\[tuple\[~typing\.Any, \.\.\.\], ~numpy\.dtype\[([^]]+)\]\]"
+    spelt = stringify_annotation(ArrayLike, "smart")
+
+    def short(text: str | None) -> str | None:
+        return text and re.sub(array, r"NDArray[\1]", text.replace(spelt, "ArrayLike"))
+
+    return short(signature), short(returns)
+
+
+def skip_fields(app: Sphinx, what: str, name: str, obj: object, skip: bool, options: object) -> bool | None:
+    """Leave out the fields of a NamedTuple: its docstring has them, and theirs says "alias for field 3"."""
+    return True if (obj.__doc__ or "").startswith("Alias for field") else None
+
+
 def link_whole_names(app: Sphinx, doctree: nodes.document) -> None:
     """Let a word in the type of an argument ("a function of k") be no link to any attribute of that name."""
     for reference in doctree.findall(pending_xref):
@@ -89,4 +115,6 @@ def setup(app: Sphinx) -> None:
     """Connect the changes above."""
     app.connect("source-read", stay_on_the_site)
     app.connect("autodoc-process-docstring", escape, priority=400)  # before napoleon
+    app.connect("autodoc-process-signature", name_arrays)
+    app.connect("autodoc-skip-member", skip_fields)
     app.connect("doctree-read", link_whole_names)

@@ -13,6 +13,8 @@ from urllib.parse import unquote
 
 import pytest
 
+from .test_public import NAMES
+
 yaml = pytest.importorskip("yaml")
 
 ROOT = Path(__file__).parent.parent
@@ -54,6 +56,27 @@ def test_links_between_the_pages_lead_somewhere(page):
 def test_a_broken_link_is_found():
     text = "[a](missing.md) [b](README.md#install) [c](README.md#no-such) `[d](missing.md)` [e](https://f.g)"
     assert list(broken(ROOT / "planted.md", text)) == ["missing.md", "README.md#no-such"]
+
+
+REFERENCE = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs" / "api").glob("*.md")))
+
+
+def placed(name: str) -> bool:
+    """Return whether the reference asks for a public name, or for all of its module."""
+    module = name.rpartition(".")[0]
+    return any(
+        re.search(rf"^\.\. auto\w+:: {re.escape(asked)}$", REFERENCE, re.M) for asked in (name, module)
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_public_name_has_its_place_in_the_reference(name):
+    assert placed(name), f"docs/api has no page for {name}"
+
+
+def test_a_name_without_a_place_is_found():
+    assert placed("steepen.penalties.Huber")
+    assert not placed("steepen.penalties_of.mine")
 
 
 SNIPPETS = re.findall(
