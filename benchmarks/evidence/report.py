@@ -1,6 +1,7 @@
 """Turn the runs into tables and the picture of the README.
 
 python report.py [runs.jsonl]                  # the tables, as Markdown
+python report.py --pages ../..                 # into docs/when.md and README.md, between their marks
 python report.py --picture ../../docs/cifar100.svg
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -33,7 +35,7 @@ NAMES = {
     "auto": "automatic",
     "auto-third": "automatic, a third of the gap",
 }
-SPOILT = {("cifar100-resnet", "ema")}  # it averaged the statistics of BatchNorm too, from the first step on
+TIMED = {"cifar10-resnet": "cifar100-resnet"}  # the same network, timed once
 Records = dict[Job, dict[str, Any]]
 
 
@@ -50,7 +52,8 @@ def cell(values: Sequence[float], form: str) -> str:
     mean, error = mean_and_error(values)
     if math.isnan(mean):
         return "–"
-    return f"{mean:{form}}" + (f" ± {error:{form.removeprefix('+')}}" if math.isfinite(error) else "")
+    text = f"{mean:{form}}" + (f" ± {error:{form.removeprefix('+')}}" if math.isfinite(error) else "")
+    return text.replace("-", "−")
 
 
 def gaps(
@@ -62,7 +65,8 @@ def gaps(
 
 def speed(done: Records, task: str, method: str, steps: float) -> str:
     """Return the seconds of a run over those of the base, by the steps timed alone on the device."""
-    times = {name: done.get(Job(task, LIKE.get(name, name), "timing", -1, 0)) for name in (method, "base")}
+    at = TIMED.get(task, task)
+    times = {name: done.get(Job(at, LIKE.get(name, name), "timing", -1, 0)) for name in (method, "base")}
     base, own = times["base"], times[method]
     if base is None or own is None:
         return "–"
@@ -90,7 +94,7 @@ def rows(done: Records, task: str) -> list[list[str]]:
         timed = speed(done, task, method, first["steps"])
         sharp = [r["sharpness"]["largest"] for r in row.values() if "largest" in r.get("sharpness", {})]
         table.append([
-            _name(method, spec) + " (spoilt)" * ((task, method) in SPOILT),
+            _name(method, spec),
             f"{first['lr']:g}, {first['decay']:g}, {knob}", str(len(row)),
             cell([100 * r["accuracy"] for r in row.values()], ".2f"),
             cell([r["loss"] for r in row.values()], ".3f"),
@@ -125,7 +129,9 @@ SHORT = ("base", "sam", "sam-late", "share16-late", "auto")
 
 
 def markdown(lines: list[list[str]]) -> str:
-    return "\n".join(f"| {' | '.join(line)} |" for line in [lines[0], ["---"] * len(lines[0]), *lines[1:]])
+    rule = "|---" * len(lines[0]) + "|"
+    rows = [f"| {' | '.join(line)} |" for line in lines]
+    return "\n".join([rows[0], rule, *rows[1:]])
 
 
 def overview(done: Records) -> str:
@@ -210,6 +216,49 @@ def picture(done: Records, task: str, path: Path) -> None:
     plot.save(figure, path)
 
 
+README = ("base", "ema", "sam-late", "share16-late", "auto")
+HERO = ("cifar100-resnet", "cifar10-resnet", "cifar100-vit", "characters")
+
+
+def summary(done: Records) -> str:
+    """Return the table of the README: the tasks on the GPU."""
+    shown = "CIFAR-100, ResNet-18", "CIFAR-10, ResNet-18", "CIFAR-100, ViT", "characters, transformer"
+    names = {
+        "base": "the base: SGD, AdamW",
+        "ema": "base + EMA",
+        "sam-late": "SAM, last quarter",
+        "share16-late": "a share of 1/16, last half",
+        "auto": "no strength set: `CGD(base, gauge=..., steps=...)`",
+    }
+    lines = [["accuracy % / test loss", *shown]]
+    for method in README:
+        line = [names[method]]
+        for task in HERO:
+            row = [r for r in finals(done, task, method).values() if r["loss"] is not None]
+            accuracy, loss = (
+                cell([100 * r["accuracy"] for r in row], ".2f"),
+                cell([r["loss"] for r in row], ".3f"),
+            )
+            line.append(f"{accuracy} / {loss}" if row else "–")
+        lines.append(line)
+    return markdown(lines)
+
+
+PARTS = {"overview": overview, "tables": tables, "summary": summary}
+
+
+def inserted(page: str, done: Records) -> str:
+    """Return a page with the tables written anew between `<!-- NAME: ... -->` and `<!-- /NAME -->`."""
+    for name, part in PARTS.items():
+        page = re.sub(
+            rf"(<!-- {name}: .*?-->\n).*?(<!-- /{name} -->)",
+            lambda mark, part=part: f"{mark[1]}{part(done).strip()}\n{mark[2]}",
+            page,
+            flags=re.DOTALL,
+        )
+    return page
+
+
 def chosen(done: Records) -> str:
     """Say which trial was best, for those who look at a campaign that is under way."""
     lines = [
@@ -225,6 +274,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("runs", type=Path, nargs="?", default=Path(__file__).with_name("runs.jsonl"))
     parser.add_argument("--picture", type=Path)
+    parser.add_argument("--pages", type=Path, help="the folder of README.md")
     parser.add_argument("--task", default="cifar100-resnet")
     parser.add_argument("--overview", action="store_true", help="one line a task")
     parser.add_argument("--chosen", action="store_true", help="the best trials so far")
@@ -232,6 +282,10 @@ def main() -> None:
     done = read(given.runs)
     if given.picture:
         picture(done, given.task, given.picture)
+    elif given.pages:
+        for name in ("README.md", "docs/when.md"):
+            path = given.pages / name
+            path.write_text(inserted(path.read_text("utf-8"), done), "utf-8")
     else:
         print((chosen if given.chosen else overview if given.overview else tables)(done))
 

@@ -55,6 +55,7 @@ def main() -> None:
     """Run what is not yet run, then write the report."""
     parser = argparse.ArgumentParser(prog="python -m tests.campaign", description=__doc__)
     parser.add_argument("--runs", type=int, default=100_000)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first case")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("out/campaign"))
     parser.add_argument("--page", type=Path, help="also write the figures into this page")
@@ -65,12 +66,10 @@ def main() -> None:
         print(one.call(), trial.run(one), peers.run(one), sep="\n")
         return
     given.out.mkdir(parents=True, exist_ok=True)
+    last = given.first + given.runs
     blocks = {
-        given.out / f"{first:07d}-{min(first + BLOCK, given.runs):07d}.json": (
-            first,
-            min(first + BLOCK, given.runs),
-        )
-        for first in range(0, given.runs, BLOCK)
+        given.out / f"{first:07d}-{min(first + BLOCK, last):07d}.json": (first, min(first + BLOCK, last))
+        for first in range(given.first, last, BLOCK)
     }
     with ProcessPoolExecutor(given.jobs) as pool:
         waiting = {

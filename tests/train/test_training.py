@@ -222,8 +222,8 @@ def test_a_pass_made_elsewhere_trains_alike(name: str):
 
 
 def test_a_mean_of_the_weights_is_judged_in_their_place():
-    """The weights by m ← βm + (1 − β)x, from the first on; BatchNorm's statistics are the network's."""
-    data, beta, states = load_data("digits"), 0.8, []
+    """The weights and BatchNorm's statistics: the mean of all, then m ← βm + (1 − β)x."""
+    data, states = load_data("digits"), []
 
     class Kept(torch.optim.SGD):
         def step(self, closure=None):
@@ -236,10 +236,11 @@ def test_a_mean_of_the_weights_is_judged_in_their_place():
         lambda seed: model, torch.nn.functional.cross_entropy, data, 32,
         lambda params, lr, decay: Kept(params, lr=lr, momentum=0.9, weight_decay=decay),
     )  # fmt: skip
-    run = fit(task, "ema", OPTIMIZERS["ema"], Choice(0.1, 5e-4, beta), seed=0, grads=10)
-    mean, weights = states[0], dict(model.named_parameters())
-    for state in states[1:]:
-        mean = {k: beta * mean[k] + (1 - beta) * state[k] if k in weights else state[k] for k in mean}
+    run = fit(task, "ema", OPTIMIZERS["ema"], Choice(0.1, 5e-4, 0.8), seed=0, grads=10)
+    mean = states[0]
+    for n, state in enumerate(states[1:], 1):
+        beta = 0.8 if n >= 4 else n / (n + 1)
+        mean = {k: v if "tracked" in k else beta * mean[k] + (1 - beta) * v for k, v in state.items()}
     other = normed(1)
     other.load_state_dict({k: v.to(other.state_dict()[k].dtype) for k, v in mean.items()})
     assert run.loss == pytest.approx(judge(other, data)[1], rel=1e-4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -238,12 +239,19 @@ def _apart(data: Data) -> tuple[Data, Data]:
 
 
 def _average(model: Any, decay: float) -> Any:
-    """Return a running mean of the weights; its buffers are the network's.
+    """Return a running mean of the weights and of BatchNorm's statistics.
 
-    A mean of BatchNorm's statistics too would keep those of the first steps for long, which are far off.
+    It is the mean of all steps until those outweigh β: so the first weights, far off, do not stay in it.
     """
     means = load("torch.optim.swa_utils", "steepen train", extra="train")
-    return means.AveragedModel(model, multi_avg_fn=means.get_ema_multi_avg_fn(decay))
+    taken: Counter[Any] = Counter()  # steps, by dtype: torch averages these apart, and its own count waits
+
+    def update(averages: Any, current: Any, count: Any) -> None:
+        taken[averages[0].dtype] += 1
+        n = taken[averages[0].dtype]
+        means.get_ema_multi_avg_fn(min(decay, n / (n + 1)))(averages, current, count)
+
+    return means.AveragedModel(model, multi_avg_fn=update, use_buffers=True)
 
 
 def train(name: str, seed: int, settings: Settings, data: Data) -> Run:
