@@ -24,6 +24,7 @@ LAYERS = (
     ("",),  # steepen itself: the public names
     ("plot", "scipy", "torch"),
     ("paper", "bench", "train"),
+    ("explorer",),
     ("cli",),
 )
 """From the bottom to the top. Layers name files and folders directly below steepen."""

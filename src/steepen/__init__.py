@@ -23,6 +23,7 @@ from .directions import BFGS, CGD, DFP, GD, CGDAuto, Direction, Newton
 from .schedules import L
 
 if TYPE_CHECKING:
+    from .explorer import explore
     from .functions import functions
     from .problems import problems
 
@@ -44,6 +45,7 @@ __all__ = [
     "State",
     "Status",
     "Trace",
+    "explore",
     "functions",
     "minimize",
     "penalties",
@@ -61,6 +63,8 @@ def __getattr__(name: str) -> object:
         return importlib.import_module(f".{name}", __name__)
     if name == "__version__":
         return _version()
+    if name == "explore":
+        return importlib.import_module(".explorer", __name__).explore
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

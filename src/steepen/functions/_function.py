@@ -92,6 +92,11 @@ class Function:
         """Whether the function exists in other dimensions, to be had from `at`."""
         return self._resize is not None
 
+    @property
+    def formulas(self) -> tuple[Callable[..., Any], Callable[..., None]]:
+        """The `value` and `grad` that it was made of: they take coordinates first, and check nothing."""
+        return self._value, self._grad
+
     def at(self, n: int) -> Function:
         """Return the function in dimension n.
 

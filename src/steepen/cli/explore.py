@@ -1,0 +1,34 @@
+"""The command `steepen explore`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..explorer import explore
+from . import _options
+
+EXIT_CODES = "0, the page is written; 2, wrong usage, or a missing dependency"
+
+
+def command(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="FUNCTION",
+            help="The function to begin with, of one or two variables: a name from `steepen functions`, "
+            "with -1d after it for the form in one variable.",
+        ),
+    ] = "branin",
+    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("explore.html"),
+) -> int:
+    """Write a page in which to drag λ, choose a start, and watch the methods walk."""
+    _options.target("--out", out, [".html"])
+    try:
+        page = explore(name, out=out)
+    except ValueError as error:
+        raise ValueError(str(error).replace("fun:", "FUNCTION:", 1)) from error
+    typer.echo(f"The page: {page}")
+    return 0

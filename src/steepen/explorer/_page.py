@@ -1,0 +1,165 @@
+"""The page: the test functions, or one of the user's, put into the files of `page/`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .. import __version__
+from .._tools.check import floats, one_of, whole
+from .._tools.files import write_whole
+from ..functions import Function, functions
+from ..paper.experiments import EXPERIMENTS
+from ._bundle import bundle, read
+from ._formulas import javascript
+from ._sample import Floats, sampled
+
+YOURS = "yours"
+"""The page's name for a function that was given to it."""
+
+
+def explore(
+    fun: str | Function | Callable[[Floats], Any] = "branin",
+    bounds: ArrayLike | None = None,
+    *,
+    out: str | os.PathLike[str] = "explore.html",
+    samples: int = 101,
+) -> Path:
+    """Write the explorer, one HTML file that needs no network, and return its path.
+
+    The page shows f + λ‖∇f‖² growing out of f as λ is dragged, and GD, CGD, CGD-FD, BFGS and cgd-auto walking
+    from the start that is clicked, with their gradients counted.
+
+    Parameters
+    ----------
+    fun : str, Function or callable
+        The function to begin with. A name from `steepen.functions`, with "-1d" after it for the form in one
+        variable; a Function of one or two variables; or any f(x), x of shape (n,), which is sampled in the
+        box: what the page walks on is then the cubic spline through its values.
+    bounds : one or two rows (low, high), optional
+        The box to look at. By default that of the function; one of yours has none, and needs it.
+    out : path
+        The file to write; it is written whole or not at all.
+    samples : int
+        How many values a function of yours is asked for in each variable.
+
+    Returns
+    -------
+    Path
+
+    Examples
+    --------
+    >>> import tempfile, steepen as st
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = st.explore(lambda x: x[0] ** 4 + x[1] ** 2, [(-1, 1), (-2, 2)], out=f"{folder}/mine.html")
+    ...     page.name
+    'mine.html'
+    """
+    entries = dict(_catalogue())
+    if isinstance(fun, str):
+        if fun in functions and fun not in entries:
+            raise ValueError(f"fun: expected a function of one or two variables, got {functions[fun]!r}")
+        first = one_of("fun", fun, entries)
+        if bounds is not None:
+            entries[first] |= {"bounds": _box(bounds, entries[first]["n"]).tolist()}
+    elif isinstance(fun, Function):
+        first = YOURS
+        entries = {first: _known(fun, "given")} | entries
+        if bounds is not None:
+            entries[first] |= {"bounds": _box(bounds, fun.n).tolist()}
+    else:
+        first = YOURS
+        entries = {first: _given(fun, bounds, samples)} | entries
+    listed = ",\n".join(f"{_literal(name)}: {_entry(entry)}" for name, entry in entries.items())
+    script = (
+        f"{bundle('app')}const {{ pow, sqrt, sin, cos, exp, expm1, sign }} = Math;\n"
+        f"const functions = {{\n{listed}\n}};\n"
+        "window.steepen = { functions, ...run_js, ...artificial_js }; // for the console\n"
+        f"app_js.start(functions, {_literal(first)});"
+    )
+    parts = {"style": read("style.css"), "version": __version__, "script": script}
+    page = read("index.html")
+    for name, text in parts.items():
+        page = page.replace(f"{{{{{name}}}}}", text)
+    path = Path(out)
+    write_whole(path, lambda file: file.write(page.encode()))
+    return path
+
+
+def _catalogue() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield every test function that exists in two variables, and then those that exist in one."""
+    for n, ending in ((2, ""), (1, "-1d")):
+        for name, fun in functions.items():
+            if fun.n == n or fun.any_n:
+                try:
+                    small = fun.at(n)
+                except ValueError:  # there are functions that need at least two, or four
+                    continue
+                entry = _known(small, fun.group)
+                if n != fun.n and n == 1:
+                    name, entry["title"] = name + ending, f"{fun.title}, one variable"
+                yield name, entry
+
+
+def _known(fun: Function, group: str) -> dict[str, Any]:
+    if fun.n > 2:
+        raise ValueError(f"fun: expected a function of one or two variables, got {fun!r}")
+    entry: dict[str, Any] = {
+        "title": fun.title, "group": group, "n": fun.n, "bounds": fun.bounds.tolist(),
+        "minima": fun.minima.tolist(), "fmin": fun.fmin, "bodies": javascript(fun),
+    }  # fmt: skip
+    experiment = EXPERIMENTS.get(fun.name)
+    if experiment is not None and experiment.function.n == fun.n:
+        entry["paper"] = {
+            "start": experiment.start, "lam": experiment.lam0, "step": experiment.step, "r": experiment.r
+        }  # fmt: skip
+    return entry
+
+
+def _given(fun: Any, bounds: ArrayLike | None, samples: int) -> dict[str, Any]:
+    if not callable(fun):
+        raise TypeError(f"fun: expected a name, a Function or a callable, got {fun!r}")
+    if bounds is None:
+        raise ValueError("bounds: expected the box in which to sample fun, got None")
+    box = _box(bounds, None)
+    whole("samples", samples, 4)
+    return {
+        "title": _title(fun), "group": "given", "n": len(box),
+        "bounds": box.tolist(), "minima": [], "fmin": None, "samples": samples ** len(box),
+        "sampled": sampled(fun, box, samples),
+    }  # fmt: skip
+
+
+def _title(fun: Any) -> str:
+    name = getattr(fun, "__name__", "<lambda>")
+    return "your function" if name == "<lambda>" else name
+
+
+def _box(bounds: ArrayLike, n: int | None) -> Floats:
+    expected = f"{'one or two rows' if n is None else f'{n} row' + 's' * (n > 1)} (low, high) with low < high"
+    box = floats("bounds", bounds, expected)
+    if box.ndim != 2 or box.shape[1] != 2 or len(box) not in ((1, 2) if n is None else (n,)):
+        raise ValueError(f"bounds: expected {expected}, got {bounds!r}")
+    if not np.all(box[:, 0] < box[:, 1]):
+        raise ValueError(f"bounds: expected {expected}, got {bounds!r}")
+    return box
+
+
+def _entry(entry: dict[str, Any]) -> str:
+    """Return a function as a JavaScript object: what is known of it, and its formulas as methods."""
+    about = dict(entry)
+    bodies = about.pop("bodies", {})
+    takes = {"value": "x", "grad": "x", "hvp": "x, v"}
+    methods = "".join(f", {name}({takes[name]}) {{ {body} }}" for name, body in bodies.items())
+    return f"{{ ...{_literal(about)}{methods} }}"
+
+
+def _literal(value: Any) -> str:
+    """Return JSON that can stand in a script."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")

@@ -1,0 +1,167 @@
+// Drawing: a plot area with axes on a canvas, lines and marks.
+
+const FONT = "12px system-ui, sans-serif";
+
+export function sized(canvas) {
+  const ratio = window.devicePixelRatio || 1, { clientWidth: width, clientHeight: height } = canvas;
+  const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
+  if (canvas.width !== w || canvas.height !== h) Object.assign(canvas, { width: w, height: h });
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, height);
+  context.font = FONT;
+  return { context, width, height };
+}
+
+// numbers as people write them, with a minus sign
+export function readable(value, digits = 4) {
+  if (value === 0) return "0";
+  if (!Number.isFinite(value)) return "–";
+  const size = Math.abs(value);
+  let text = Number(value.toPrecision(digits)).toString();
+  if (size >= 1e5 || size < 1e-3) {
+    const [mantissa, power] = value.toExponential(digits - 2).split("e");
+    const ten = `10${[...String(Number(power))].map((c) => SUPER[c]).join("")}`;
+    text = Number(mantissa) === 1 ? ten : `${Number(mantissa)}·${ten}`;
+  }
+  return text.replace("-", "−");
+}
+const SUPER = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
+
+export function ticks(low, high, most) {
+  const rough = (high - low) / most, power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].find((c) => c * power >= rough) * power, found = [];
+  const last = Math.floor(high / step + 1e-9);
+  for (let i = Math.ceil(low / step - 1e-9); i <= last; i++) found.push(Number((i * step).toPrecision(12)));
+  return found;
+}
+
+export class Plot {
+  constructor(canvas, x, y, colours, { left = 46, bottom = 22, top = 8, right = 16, log = false } = {}) {
+    Object.assign(this, sized(canvas), { xs: x, ys: y, colours, log });
+    this.box = { left, top, right: this.width - right, bottom: this.height - bottom };
+    if (log) this.ys = y.map(Math.log10);
+  }
+
+  x(value) {
+    const { left, right } = this.box, [low, high] = this.xs;
+    return left + ((value - low) / (high - low)) * (right - left);
+  }
+
+  y(value) {
+    const { top, bottom } = this.box, [low, high] = this.ys;
+    return bottom - (((this.log ? Math.log10(value) : value) - low) / (high - low)) * (bottom - top);
+  }
+
+  unx(pixel) {
+    const { left, right } = this.box, [low, high] = this.xs;
+    return low + ((pixel - left) / (right - left)) * (high - low);
+  }
+
+  uny(pixel) {
+    const { top, bottom } = this.box, [low, high] = this.ys;
+    return low + ((bottom - pixel) / (bottom - top)) * (high - low);
+  }
+
+  axes({ grid = true, x = "", y = "" } = {}) {
+    const { context: c, box, colours } = this;
+    c.fillStyle = colours.faint;
+    c.strokeStyle = colours.rule;
+    c.lineWidth = 1;
+    c.textAlign = "center";
+    c.textBaseline = "top";
+    for (const value of ticks(...this.xs, Math.max(2, (box.right - box.left) / 70))) {
+      c.fillText(readable(value), this.x(value), box.bottom + 6);
+    }
+    c.textAlign = "right";
+    c.textBaseline = "middle";
+    const rows = ticks(...this.ys, Math.max(2, (box.bottom - box.top) / 34));
+    for (const value of this.log ? rows.filter(Number.isInteger) : rows) {
+      const at = this.y(this.log ? 10 ** value : value);
+      c.fillText(this.log ? readable(10 ** value, 2) : readable(value), box.left - 6, at);
+      if (grid) {
+        c.beginPath();
+        c.moveTo(box.left, at);
+        c.lineTo(box.right, at);
+        c.stroke();
+      }
+    }
+    this.text(x, "right", box.right - 4, "bottom", box.bottom - 3);
+    if (grid) this.text(y, "right", box.right - 4, "top", box.top + 2);
+    else this.text(y, "left", box.left + 4, "top", box.top + 2);
+  }
+
+  text(words, align, x, baseline, y) {
+    const { context: c, colours } = this;
+    Object.assign(c, { textAlign: align, textBaseline: baseline, lineWidth: 3, lineJoin: "round" });
+    Object.assign(c, { strokeStyle: colours.halo, fillStyle: colours.ink });
+    c.strokeText(words, x, y);
+    c.fillText(words, x, y);
+  }
+
+  clip(draw) {
+    const { context: c, box } = this;
+    c.save();
+    c.beginPath();
+    c.rect(box.left, box.top, box.right - box.left, box.bottom - box.top);
+    c.clip();
+    draw();
+    c.restore();
+  }
+
+  trace(points) {
+    const { context: c } = this;
+    c.beginPath();
+    points.forEach(([x, y], i) => c[i ? "lineTo" : "moveTo"](this.x(x), this.y(y)));
+  }
+
+  path(points, colour, width, dash = []) {
+    const { context: c } = this;
+    this.trace(points);
+    Object.assign(c, { strokeStyle: colour, lineWidth: width, lineJoin: "round", lineCap: "round" });
+    c.setLineDash(dash);
+    c.stroke();
+    c.setLineDash([]);
+  }
+
+  mark(shape, [x, y], size, colour, halo) {
+    const { context: c } = this;
+    c.save();
+    c.translate(this.x(x), this.y(y));
+    c.beginPath();
+    shapes[shape](c, size);
+    Object.assign(c, { lineWidth: Math.min(3.5, size / 1.6), strokeStyle: halo });
+    Object.assign(c, { lineJoin: "round", lineCap: "round" });
+    c.stroke();
+    Object.assign(c, { lineWidth: 1.8, strokeStyle: colour, fillStyle: colour });
+    c[OPEN.has(shape) ? "stroke" : "fill"]();
+    c.restore();
+  }
+}
+
+const polygon = (c, size, count, turn) => {
+  for (let i = 0; i < count; i++) {
+    const angle = turn + (2 * Math.PI * i) / count;
+    c[i ? "lineTo" : "moveTo"](size * Math.cos(angle), size * Math.sin(angle));
+  }
+  c.closePath();
+};
+const lines = (c, ...ends) => {
+  for (const [a, b, x, y] of ends) {
+    c.moveTo(a, b);
+    c.lineTo(x, y);
+  }
+};
+
+const OPEN = new Set(["ring", "diamond", "cross", "plus"]);
+const shapes = {
+  circle: (c, s) => c.arc(0, 0, s, 0, 7),
+  square: (c, s) => polygon(c, s * 1.2, 4, Math.PI / 4),
+  triangle: (c, s) => polygon(c, s * 1.3, 3, -Math.PI / 2),
+  rhombus: (c, s) => polygon(c, s * 1.3, 4, 0),
+  hexagon: (c, s) => polygon(c, s * 1.15, 6, 0),
+  ring: (c, s) => c.arc(0, 0, s, 0, 7),
+  diamond: (c, s) => polygon(c, s, 4, 0),
+  cross: (c, s) => lines(c, [-s, -s, s, s], [-s, s, s, -s]),
+  plus: (c, s) => lines(c, [-s, 0, s, 0], [0, -s, 0, s]),
+};

@@ -1,0 +1,134 @@
+"""`explore` writes one whole file that asks for nothing else, or refuses before it evaluates anything."""
+
+import re
+
+import numpy as np
+import pytest
+
+import steepen as st
+from steepen.cli import main
+from steepen.explorer._formulas import Symbols, Tape, javascript
+from steepen.explorer._sample import sampled
+
+
+def test_the_page_asks_for_no_other_file(tmp_path):
+    page = st.explore(out=tmp_path / "page.html").read_text("utf-8")
+    assert not re.search(r"""(?:src|href|url)\s*[=(]\s*["']?|\bimport\b|\bfetch\b|https?:""", page)
+    assert not re.search(r"\{\{\w+\}\}", page)  # a place that nothing was put into
+
+
+def test_every_function_of_one_or_two_variables_is_there(tmp_path):
+    page = st.explore(out=tmp_path / "page.html").read_text("utf-8")
+    for name, fun in st.functions.items():
+        for n, key in ((1, name if fun.n == 1 else f"{name}-1d"), (2, name)):
+            try:
+                fun.at(n)
+            except ValueError:
+                assert f'\n"{key}": {{' not in page or fun.n == 1
+            else:
+                assert f'\n"{key}": {{' in page
+
+
+def test_the_function_asked_for_comes_first(tmp_path):
+    assert 'start(functions, "matyas");' in st.explore("matyas", out=tmp_path / "a.html").read_text("utf-8")
+    given = st.functions.quadratic([[2.0, 0.0], [0.0, 1.0]])
+    assert 'start(functions, "yours");' in st.explore(given, out=tmp_path / "b.html").read_text("utf-8")
+
+
+def test_bounds_change_the_box_of_a_known_function(tmp_path):
+    page = st.explore("booth", [(0, 2), (1, 4)], out=tmp_path / "page.html").read_text("utf-8")
+    assert '"title": "Booth", "group": "plate-shaped", "n": 2, "bounds": [[0.0, 2.0], [1.0, 4.0]]' in page
+
+
+def test_a_name_cannot_end_the_script(tmp_path):
+    def fun(x):
+        return x @ x
+
+    fun.__name__ = "</script><b>"
+    page = st.explore(fun, [(-1, 1)], out=tmp_path / "page.html", samples=4).read_text("utf-8")
+    assert page.count("</script>") == 1
+
+
+def never(x):
+    raise AssertionError("fun was evaluated")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"fun": "branim"}, "fun: 'branim' is not known; did you mean 'branin'"),
+        ({"fun": "hartmann-3"}, "fun: expected a function of one or two variables, got Function"),
+        ({"fun": st.functions["shekel"]}, "fun: expected a function of one or two variables"),
+        ({"fun": 3}, "fun: expected a name, a Function or a callable, got 3"),
+        ({"fun": never}, "bounds: expected the box in which to sample fun, got None"),
+        ({"fun": never, "bounds": [(0, 1)] * 3}, "bounds: expected one or two rows (low, high)"),
+        ({"fun": never, "bounds": [(1, 0)]}, "bounds: expected one or two rows (low, high) with low < high"),
+        ({"fun": never, "bounds": [(0, np.inf)]}, "bounds: expected one or two rows"),
+        ({"fun": never, "bounds": "box"}, "bounds: expected one or two rows"),
+        ({"fun": "booth", "bounds": [(0, 1)]}, "bounds: expected 2 rows (low, high)"),
+        ({"fun": never, "bounds": [(0, 1)], "samples": 3}, "samples: expected a whole number, 4 or more"),
+    ],
+)  # fmt: skip
+def test_wrong_arguments_are_refused_before_anything_is_evaluated(arguments, message, tmp_path):
+    with pytest.raises((TypeError, ValueError), match=re.escape(message)):
+        st.explore(**arguments, out=tmp_path / "page.html")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("fun", "error", "message"),
+    [
+        (lambda x: np.nan, ValueError, "fun: expected finite values in the box, got nan at x = [0.0]"),
+        (lambda x: [1.0, 2.0], TypeError, "fun: expected a number, got [1.0, 2.0] at x = [0.0]"),
+        (lambda x: "1", TypeError, "fun: expected a number, got '1' at x = [0.0]"),
+    ],
+)
+def test_values_that_are_none_are_refused_and_nothing_is_written(fun, error, message, tmp_path):
+    with pytest.raises(error, match=re.escape(message)):
+        st.explore(fun, [(0, 1)], out=tmp_path / "page.html")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_spline_goes_through_its_samples():
+    from scipy.interpolate import BSpline
+
+    box = np.array([[-1.0, 2.0], [0.0, 3.0]])
+    made = sampled(lambda x: np.sin(x[0]) * np.exp(-x[1]), box, 9)
+    (t, u), c = made["knots"], np.reshape(made["coefficients"], (9, 9))
+    a, b = np.linspace(-1, 2, 9), np.linspace(0, 3, 9)
+    values = BSpline(u, BSpline(t, c, 3)(a).T, 3)(b).T
+    np.testing.assert_allclose(values, np.outer(np.sin(a), np.exp(-b)), atol=1e-14)
+
+
+def test_an_operation_that_javascript_is_not_written_for_is_refused():
+    tape = Tape()
+    symbol = Symbols(tape, np.array([tape.given("x[0]")], dtype=object))
+    with pytest.raises(NotImplementedError, match="arctan"):
+        np.arctan(symbol)
+
+
+def test_no_operation_stands_twice():
+    body = javascript(st.functions["branin"])["hvp"]
+    right = [line.partition(" = ")[2] for line in body.removeprefix("const ").split(", t")]
+    assert len(set(right)) == len(right)
+
+
+def test_the_command_writes_the_page(tmp_path, capsys):
+    assert main(["explore", "levy-1d", "--out", str(tmp_path / "levy.html")]) == 0
+    assert capsys.readouterr().out.strip() == f"The page: {tmp_path / 'levy.html'}"
+    assert 'start(functions, "levy-1d");' in (tmp_path / "levy.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["levi"], "steepen: FUNCTION: 'levi' is not known; did you mean 'levy'?"),
+        (["--out", "page.txt"], "steepen: --out: expected a name ending in .html, got 'page.txt'"),
+        (["--out", "nowhere/page.html"], "steepen: --out: there is no folder 'nowhere'"),
+    ],
+)
+def test_the_command_says_in_one_line_what_is_wrong(words, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["explore", *words]) == 2
+    assert capsys.readouterr().err.strip() == message
+    assert not list(tmp_path.iterdir())
