@@ -297,7 +297,7 @@ def test_one_value_a_row_must_fit_the_rows(name: str, method: str) -> None:
     refused(ValueError, f"{name}: expected a number", "shape (2,)", **{name: [0.1, 0.2]}, method=method)
 
 
-@pytest.mark.parametrize("wrap", [schedules.Constant, schedules.Signed])
+@pytest.mark.parametrize("wrap", [schedules.Constant, schedules.Signed, schedules.Perturbed])
 def test_one_value_a_row_inside_a_schedule_must_fit_too(wrap: Any) -> None:
     rows = wrap(np.array([0.1, 0.2, 0.3]))
     refused(ValueError, "lam: expected", "(3,)", lam=rows, method="cgd", x0=np.ones((2, 2)))
@@ -725,9 +725,11 @@ def test_garbage_works_or_is_refused_by_name(name: str, value: Any) -> None:
         (lambda v: steps.Armijo(trials=v), "trials"),
         (lambda v: steps.Quadratic(fallback=v), "fallback"),
         (lambda v: switches.SmallImprovement(v), "rtol"),
+        (lambda v: switches.GoodDrop(v), "share"),
         (lambda v: schedules.L(v, 1.0), "start"),
         (lambda v: schedules.Cosine(0.0, v), "end"),
         (lambda v: schedules.L(0.0, 1.0, T=v), "T"),
+        (lambda v: schedules.Perturbed(0.1, v), "factor"),
         (lambda v: st.penalties.Huber(v), "delta"),
         (lambda v: st.penalties.L1(v), "eps"),
         (lambda v: st.penalties.PNorm(v), "p"),

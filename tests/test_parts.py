@@ -324,6 +324,68 @@ def test_the_direction_is_the_gradient_of_the_penalised_function(penalty: Any) -
     np.testing.assert_allclose(trace.x[0] - trace.x[1], expected, rtol=1e-7)
 
 
+# --- Lemma 1's remedy --------------------------------------------------------------------------------
+
+
+def pit(x: Any) -> Any:
+    square = (x * x).sum(axis=-1)
+    return square / 10 + np.tanh(square / 2 - 2)
+
+
+def pit_gradient(x: Any) -> Any:
+    edge = np.tanh((x * x).sum(axis=-1, keepdims=True) / 2 - 2)
+    return x * (0.2 + 1 - edge * edge)
+
+
+PIT: dict[str, Any] = {
+    "fun": pit,
+    "jac": pit_gradient,
+    "step": 0.1,
+    "budget": st.Budget(iters=1000),
+}
+
+
+@pytest.mark.parametrize("method", ["cgd", "cgd-fd"])
+@pytest.mark.parametrize("factor", [0.0, 0.25, 0.5, 0.9])
+def test_another_lam_leaves_the_artificial_points_of_the_pit(method: str, factor: float) -> None:
+    """At radius 2.68 there is a ring of them for λ = 0.3; the minimum is at 0."""
+    given_ = {"method": method, "switch": switches.Never(), **PIT}
+    for x0 in ([3.5], [3.5, 1.0], [1.0, 2.0, 3.0]):
+        start = np.array(x0)
+        stays = st.minimize(x0=start, lam=0.3, **given_ | {"budget": st.Budget(iters=35)})
+        assert np.linalg.norm(stays.x) == pytest.approx(2.6804, abs=0.01)
+        leaves = st.minimize(x0=start, lam=schedules.Perturbed(0.3, factor), **given_)
+        assert leaves.success
+        assert np.linalg.norm(leaves.x) < 1e-4
+
+
+def test_another_lam_is_used_nowhere_else() -> None:
+    start = np.array([3.5, 1.0])
+    plain, remedied = (
+        st.minimize(x0=start, lam=lam, method="cgd", trace="x", **PIT).trace
+        for lam in (0.3, schedules.Perturbed(0.3))
+    )
+    assert plain is not None
+    assert remedied is not None
+    used = remedied.lam[:-1]
+    assert set(used.tolist()) == {0.0, 0.15, 0.3}  # 0 where the guard has fired
+    first = int(np.argmax(used == 0.15))
+    assert np.array_equal(plain.f[:first], remedied.f[:first])
+    slope, bent = (float(np.linalg.norm(v)) for v in (remedied.x[first], pit_gradient(remedied.x[first])))  # type: ignore[index]
+    assert slope == pytest.approx(2.68, abs=0.01)
+    assert bent > 0.5
+
+
+def test_each_row_has_its_own_remedy() -> None:
+    starts = np.array([[3.5, 1.0], [2.0, 1.5], [0.5, 0.1]])
+    lam = schedules.Perturbed([0.3, 0.3, 0.2])
+    both = st.minimize(x0=starts, lam=lam, method="cgd", **PIT)
+    for row, (start, one) in enumerate(zip(starts, (0.3, 0.3, 0.2), strict=True)):
+        alone = st.minimize(x0=start, lam=schedules.Perturbed(one), method="cgd", **PIT)
+        assert alone.nit == both.nit[row]
+        np.testing.assert_allclose(both.x[row], alone.x, atol=1e-12)
+
+
 # --- switches --------------------------------------------------------------------------------------
 
 
@@ -369,6 +431,19 @@ def test_small_improvement() -> None:
     assert counts == {0.0: 12, 0.9: 1}
 
 
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.9, 0.999, 5.0])
+def test_good_drop_is_measured_from_the_start(share: float) -> None:
+    trace = traced(lam=0.05, switch=switches.GoodDrop(share), budget=st.Budget(iters=40))
+    enough = np.flatnonzero((trace.f[0] - trace.f) / abs(trace.f[0]) >= share)
+    assert int(trace.penalised.sum()) == (enough[0] if len(enough) else 40)
+
+
+def test_good_drop_where_f_is_negative() -> None:
+    """|f₀| is the measure: from −½ to −1 f falls by once that."""
+    assert switches.GoodDrop(1.0).off(0, False, before=-0.5, after=-1.0, first=-0.5)
+    assert not switches.GoodDrop(1.0).off(0, False, before=-0.5, after=-0.9, first=-0.5)
+
+
 def well(x: Any) -> Any:
     return (x**4 / 4 - x**2 / 2).sum(axis=-1)
 
@@ -401,6 +476,7 @@ def test_each_row_of_a_batch_has_its_own_switch() -> None:
     for switch in (
         switches.FirstGuard(),
         switches.SmallImprovement(0.02),
+        switches.GoodDrop(0.3),
         switches.After(2) | switches.FirstGuard(),
     ):
         batch = traced(x0, lam=0.6, switch=switch, **WELL)
@@ -412,7 +488,7 @@ def test_each_row_of_a_batch_has_its_own_switch() -> None:
 
 def test_a_switch_of_ones_own() -> None:
     class Below(switches.Switch):
-        def off(self, k: int, guarded: Any, before: Any, after: Any) -> Any:
+        def off(self, k: int, guarded: Any, before: Any, after: Any, first: Any) -> Any:
             return after < 3.0
 
     trace = traced(lam=0.05, switch=Below())

@@ -96,7 +96,8 @@ def minimize(
     step : number, schedule, callable of k, one value a row, or Step, optional
         α; by default `steps.Armijo()`.
     lam : number, schedule, callable of k, or one value a row, optional
-        λ of the CGD methods; by default `schedules.Auto()`.
+        λ of the CGD methods; by default `schedules.Auto()`. `schedules.Perturbed(lam)` takes another λ where
+        an artificial stationary point would hold the run.
     penalty : Penalty, optional
         h of the CGD methods; by default the squared L2 norm.
     r : number or one value a row, optional

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._core.arrays import Scalar, namespace
+from ._core.guard import VANISHED
 from ._tools.check import floats, is_number, number, whole
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Custom",
     "L",
     "Mapped",
+    "Perturbed",
     "Piecewise",
     "Schedule",
     "ScheduleLike",
@@ -283,16 +285,8 @@ class ByCurvature:
 
 
 @dataclass(frozen=True)
-class Signed(ByCurvature):
-    """λ with the sign of the curvature along g: the paper's negative λ where f bends down.
-
-    There gᵀHg < 0, so λ < 0 keeps gᵀp < 0 and the guard never fires.
-
-    Examples
-    --------
-    >>> float(Signed(0.4).at(0.4, along=-3.0, square=9.0, scale=2.0))
-    -0.4
-    """
+class _Following(ByCurvature):
+    """A schedule of λ that the curvature changes."""
 
     lam: ScheduleLike
     inner: Schedule = field(init=False, repr=False, compare=False)
@@ -315,10 +309,62 @@ class Signed(ByCurvature):
     def __call__(self, k: int, /) -> Scalar:
         return self.inner(k)
 
+
+@dataclass(frozen=True)
+class Signed(_Following):
+    """λ with the sign of the curvature along g: the paper's negative λ where f bends down.
+
+    There gᵀHg < 0, so λ < 0 keeps gᵀp < 0 and the guard never fires.
+
+    Examples
+    --------
+    >>> float(Signed(0.4).at(0.4, along=-3.0, square=9.0, scale=2.0))
+    -0.4
+    """
+
     def at(self, lam: Scalar, along: Scalar, square: Scalar, scale: float) -> Scalar:
         """Return λ_k from the schedule's own value and the sign of gᵀHv."""
         signed = namespace(along).copysign(lam, along)
         return float(signed) if isinstance(along, float) else signed
+
+
+@dataclass(frozen=True)
+class Perturbed(_Following):
+    """Lemma 1's remedy: λ, but `factor · λ` for a step where the direction all but vanishes.
+
+    At an artificial stationary point Hv = −g/(scale·λ): p is zero, the guard has nothing to object to, and
+    the run would stay. With another λ it goes on downhill, and once past the point the guard sees to it that
+    it does not return. p vanishes only if λ·scale·‖Hv‖² = −gᵀHv, which is what is looked at.
+
+    Parameters
+    ----------
+    lam : number, schedule, callable of k, or one value a row
+        λ.
+    factor : float
+        The other λ, as a multiple of this one, 0 or more and less than 1.
+
+    Examples
+    --------
+    >>> Perturbed(0.25).at(0.25, along=-2.0, square=4.0, scale=2.0)  # Hg = −2g
+    0.125
+    >>> Perturbed(0.25).at(0.25, along=-2.0, square=9.0, scale=2.0)
+    0.25
+    """
+
+    factor: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        number("factor", self.factor, "a number, 0 or more and less than 1", least=0, below=1)
+
+    def at(self, lam: Scalar, along: Scalar, square: Scalar, scale: float) -> Scalar:
+        """Return λ_k, or another one where gᵀHv and ‖Hv‖² say that p vanishes."""
+        vanishing = abs(along + scale * lam * square) <= _NEAR * abs(along)
+        other: Any = 1.0 - (1.0 - self.factor) * (vanishing & (along != 0))
+        return lam * other
+
+
+_NEAR = 2 * VANISHED  # so that it acts before the loop takes note
 
 
 @dataclass(frozen=True)
@@ -390,7 +436,7 @@ def _number(k: int, value: Any) -> Any:
 
 
 def _shape(schedule: Schedule) -> tuple[int, ...]:
-    if isinstance(schedule, Signed):
+    if isinstance(schedule, _Following):
         return _shape(schedule.inner)
     if isinstance(schedule, Mapped):
         return _shape(schedule.schedule)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ._core.arrays import Mask, Scalar
 from ._tools.check import number, whole
 
-__all__ = ["After", "AnyOf", "FirstGuard", "Never", "SmallImprovement", "Switch"]
+__all__ = ["After", "AnyOf", "FirstGuard", "GoodDrop", "Never", "SmallImprovement", "Switch"]
 
 
 class Switch:
@@ -28,8 +28,11 @@ class Switch:
         """How many penalised iterations there can be; None for any number."""
         return None
 
-    def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar) -> Mask:
-        """Return whether the penalty ends with step k, by whether the guard fired and f before and after."""
+    def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar, first: Scalar) -> Mask:
+        """Return whether the penalty ends with step k, by what it has shown.
+
+        That is whether the guard fired, f before and after the step, and f at the start of the run.
+        """
         raise NotImplementedError
 
     def __or__(self, other: Switch) -> AnyOf:
@@ -42,11 +45,11 @@ class Never(Switch):
 
     Examples
     --------
-    >>> Never().off(100, True, 1.0, 1.0)
+    >>> Never().off(100, True, before=1.0, after=1.0, first=1.0)
     False
     """
 
-    def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar) -> Mask:
+    def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar, first: Scalar) -> Mask:
         """Return whether the penalty ends with this step."""
         return False
 
@@ -59,7 +62,7 @@ class After(Switch):
 
     Examples
     --------
-    >>> [After(2).off(k, False, 1.0, 1.0) for k in range(4)]
+    >>> [After(2).off(k, False, before=1.0, after=1.0, first=1.0) for k in range(4)]
     [False, False, True, True]
     """
 
@@ -73,7 +76,7 @@ class After(Switch):
         """How many penalised iterations there can be."""
         return self.b + 1
 
-    def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar) -> Mask:
+    def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar, first: Scalar) -> Mask:
         """Return whether the penalty ends with this step."""
         return k >= self.b
 
@@ -84,11 +87,11 @@ class FirstGuard(Switch):
 
     Examples
     --------
-    >>> FirstGuard().off(0, True, 1.0, 1.0)
+    >>> FirstGuard().off(0, True, before=1.0, after=1.0, first=1.0)
     True
     """
 
-    def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar) -> Mask:
+    def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar, first: Scalar) -> Mask:
         """Return whether the penalty ends with this step."""
         return guarded
 
@@ -99,7 +102,7 @@ class SmallImprovement(Switch):
 
     Examples
     --------
-    >>> SmallImprovement(0.01).off(5, False, before=100.0, after=99.5)
+    >>> SmallImprovement(0.01).off(5, False, before=100.0, after=99.5, first=150.0)
     True
     """
 
@@ -108,9 +111,32 @@ class SmallImprovement(Switch):
     def __post_init__(self) -> None:
         number("rtol", self.rtol, "a number, 0 or more", least=0)
 
-    def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar) -> Mask:
+    def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar, first: Scalar) -> Mask:
         """Return whether the penalty ends with this step."""
         return before - after <= self.rtol * abs(before)
+
+
+@dataclass(frozen=True)
+class GoodDrop(Switch):
+    """Off once f has fallen by `share · |f₀|` or more since the start: the paper's good-enough drop.
+
+    The share is the paper's improvement, (f₀ − f)/f₀, over the whole run. It may be above 1 where f goes
+    below zero.
+
+    Examples
+    --------
+    >>> [GoodDrop(0.5).off(k, False, before=60.0, after=f, first=100.0) for k, f in enumerate((51.0, 50.0))]
+    [False, True]
+    """
+
+    share: float = 0.5
+
+    def __post_init__(self) -> None:
+        number("share", self.share, "a positive number", above=0)
+
+    def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar, first: Scalar) -> Mask:
+        """Return whether the penalty ends with this step."""
+        return first - after >= self.share * abs(first)
 
 
 @dataclass(frozen=True)
@@ -119,7 +145,7 @@ class AnyOf(Switch):
 
     Examples
     --------
-    >>> (Never() | After(0)).off(0, False, 1.0, 1.0)
+    >>> (Never() | After(0)).off(0, False, before=1.0, after=1.0, first=1.0)
     True
     """
 
@@ -130,9 +156,9 @@ class AnyOf(Switch):
         """How many penalised iterations there can be; None for any number."""
         return min([part.last for part in self.parts if part.last is not None], default=None)
 
-    def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar) -> Mask:
+    def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar, first: Scalar) -> Mask:
         """Return whether the penalty ends with this step."""
         result: Mask = False
         for part in self.parts:
-            result = result | part.off(k, guarded, before, after)
+            result = result | part.off(k, guarded, before, after, first)
         return result

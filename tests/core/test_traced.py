@@ -95,7 +95,7 @@ def scanned(x0: Any, direction: Any, step: Any, switch: Any, bounds: Any = None,
         alpha, found, _, _, noise = step.choose(context, along)
         to = space.project(x + kit.times(alpha, p))
         found = oracle.value(to) if found is None else found
-        on = kit.without(on, switch.off(k, fired, value, found))
+        on = kit.without(on, switch.off(k, fired, value, found, f(x0)))
         shown, lam = direction.amounts(alpha, kit.pick(used, lam, 0.0), memory)
         after = (to, found, g(to), on, kit.scalar(alpha), kit.scalar(noise), memory)
         return after, (to, found, shown, lam, fired)
@@ -176,6 +176,7 @@ SCHEDULES = (
     schedules.Custom(lambda k: 0.01 / (k + 1)),
     schedules.Mapped(lambda lam: lam / 2, schedules.L(0.001, 0.01, ITERS)),
     schedules.Signed(schedules.L(0.001, 0.01, ITERS)),
+    schedules.Perturbed(schedules.L(0.001, 0.01, ITERS)),
     schedules.Auto(),
 )
 
@@ -187,10 +188,12 @@ def test_every_schedule_traces(schedule: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "schedule", [schedules.Signed(0.1), schedules.Auto()], ids=lambda s: type(s).__name__
+    "schedule",
+    [schedules.Signed(0.1), schedules.Perturbed(0.1, 0.25), schedules.Auto()],
+    ids=lambda s: type(s).__name__,
 )
 def test_a_schedule_that_follows_the_curvature_traces(schedule: Any) -> None:
-    along, square = np.array([2.0, -3.0, 0.0, 1e-200]), np.array([4.0, 9.0, 0.0, 0.0])
+    along, square = np.array([2.0, -3.0, 0.0, 1e-200, -2.0]), np.array([4.0, 9.0, 0.0, 0.0, 10.0])
     found = jax.jit(jax.vmap(lambda a, s: schedule.at(0.1, a, s, 2.0)))(along, square)
     expected = [schedule.at(0.1, a, s, 2.0) for a, s in zip(along.tolist(), square.tolist(), strict=True)]
     np.testing.assert_allclose(found, expected, rtol=1e-15)
@@ -201,12 +204,14 @@ def test_a_schedule_that_follows_the_curvature_traces(schedule: Any) -> None:
     "switch",
     [
         switches.Never(), switches.After(2), switches.FirstGuard(), switches.SmallImprovement(0.05),
+        switches.GoodDrop(0.6),
         switches.After(3) | switches.SmallImprovement(0.01) | switches.FirstGuard(),
     ],
     ids=str,
 )  # fmt: skip
 def test_every_switch_traces(switch: Any) -> None:
     seen = ([0, 1, 2, 3], [False, True, False, False], [1.0, 1.0, -1.0, 1.0], [0.5, 0.5, -1.02, 0.999])
+    seen = (*seen, [2.0, 1.0, 1.0, 1.0])
     off = jax.vmap(lambda *step: jnp.asarray(switch.off(*step)))
     found = jax.jit(off)(*map(jnp.asarray, seen))
     assert found.tolist() == [bool(switch.off(*step)) for step in zip(*seen, strict=True)]

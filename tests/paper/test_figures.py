@@ -40,6 +40,8 @@ def test_every_outcome_is_whole(module, outcomes):
         assert 7 <= figure.get_figwidth() <= 10
         for axes in figure.axes:
             assert axes.get_title() or axes.get_xlabel() or axes.get_ylabel()
+            if axes.get_yscale() == "linear" and axes.get_ylim()[0] > 0 and axes.get_label() != "<colorbar>":
+                assert f"axis starts at {axes.get_ylim()[0]:.4g}" in axes.get_ylabel()
 
 
 # --- Fig. 1 ---------------------------------------------------------------------------------------
@@ -168,6 +170,18 @@ def test_convergence_curves_are_those_of_hand_written_loops(name, figure, outcom
     assert drawn["CGD-FD"][-1, 0] == 40
 
 
+@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("figure", ["fig-convergence", "fig-convergence-log"])
+def test_lam_alpha_and_the_end_of_the_penalty_are_marked(name, figure, outcomes):
+    axes = outcomes["fig-convergence"].figures[figure].axes[list(EXPERIMENTS).index(name)]
+    e = EXPERIMENTS[name]
+    assert f"λ = {e.lam_text}, α = {e.step:g}" in axes.get_title()
+    spent, _ = listing_of_cgd_fd(e)
+    last = max(after for before, after in pairwise(spent) if after - before == 2)
+    (mark,) = [line for line in axes.lines if line.get_linestyle() == ":"]
+    assert list(mark.get_xdata()) == [last, last]
+
+
 @pytest.mark.parametrize(
     ("name", "cgd_fd", "gd"),
     [
@@ -227,6 +241,20 @@ def test_quasi_newton_curves_are_those_of_hand_written_loops(name, outcomes):
         # on Drop-Wave the plain methods leave a straight line by rounding, which grows
         loose = name == "drop-wave" and not method.startswith("cgd")
         np.testing.assert_allclose(drawn[label][:, 1], expected, rtol=2e-3 if loose else 1e-6)
+
+
+def test_curves_that_coincide_are_told_apart_without_colour(outcomes):
+    for axes in outcomes["fig-quasi-newton"].figures["fig-quasi-newton"].axes:
+        drawn = {line.get_label(): line for line in axes.lines}
+        assert "λ = " in axes.get_title()
+        assert "α = " in axes.get_title()
+        for pair in (("BFGS", "DFP"), ("CGD-BFGS", "CGD-DFP")):
+            one, other = (drawn[label] for label in pair)
+            assert one.get_linestyle() != other.get_linestyle()
+            assert one.get_linewidth() > 2 * other.get_linewidth()  # so that both are seen
+            assert one.get_marker() != other.get_marker()
+            places = [set(range(*line.get_markevery()[:1], 41, 10)) for line in (one, other)]
+            assert not places[0] & places[1]
 
 
 @pytest.mark.parametrize("name", fig_quasi_newton.PANELS)

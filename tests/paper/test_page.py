@@ -174,14 +174,54 @@ def test_the_page_opens_alone_and_without_error(paper: Report, browser: Browser)
     assert browser.value(broken) == 0
 
 
-@pytest.mark.parametrize("width", [360, 1200])
-def test_the_page_fits_the_screen(width: int, paper: Report, browser: Browser) -> None:
-    browser.call(
-        "Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False
-    )
-    browser.visit(paper.page)
-    assert browser.value("document.documentElement.scrollWidth") <= width
+@pytest.fixture
+def screen(browser: Browser) -> Iterator[Callable[[int], None]]:
+    """Set the width of the screen; it is taken back in the end."""
+
+    def set_width(width: int) -> None:
+        browser.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False
+        )
+
+    yield set_width
     browser.call("Emulation.clearDeviceMetricsOverride")
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_the_first_picture_is_on_the_first_screen(
+    width: int, paper: Report, browser: Browser, screen: Callable[[int], None]
+) -> None:
+    screen(width)
+    browser.visit(paper.page)
+    assert browser.value("document.querySelector('figure img').getBoundingClientRect().bottom") <= 900
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_letters_in_pictures_are_readable(
+    width: int, paper: Report, browser: Browser, screen: Callable[[int], None]
+) -> None:
+    """They are ten points in the file, and small ones eight; a pixel is three quarters of a point."""
+    screen(width)
+    browser.visit(paper.page)
+    script = """Promise.all([...document.images].map(i => i.decode()
+        .then(() => [i.closest('figure').id, 10 / 0.75 * i.clientWidth / i.naturalWidth])))"""
+    sizes = dict(browser.value(script))
+    assert min(sizes.values()) >= 9.5, sizes
+    assert max(sizes.values()) <= 24, sizes
+
+
+def test_the_page_is_small(paper: Report) -> None:
+    assert paper.page.stat().st_size < 3_000_000
+
+
+@pytest.mark.parametrize("width", [360, 1200])
+def test_the_page_fits_the_screen(
+    width: int, paper: Report, browser: Browser, screen: Callable[[int], None]
+) -> None:
+    screen(width)
+    browser.visit(paper.page)
+    browser.value("document.querySelectorAll('details').forEach(part => part.open = true)")
+    assert browser.value("document.documentElement.scrollWidth") <= width
 
 
 # the contrast of WCAG, for the text, the links and the verdicts against the ground
@@ -192,7 +232,7 @@ CONTRAST = """(() => {
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
   const ground = light(getComputedStyle(document.documentElement).backgroundColor);
-  const texts = [...document.querySelectorAll('p, a, td, th, dt, dd, figcaption, h1, h2')];
+  const texts = [...document.querySelectorAll('p, a, b, li, td, th, dt, dd, summary, figcaption, h1, h2')];
   return Math.min(...texts.map(text => {
     const ink = light(getComputedStyle(text).color);
     return (Math.max(ink, ground) + 0.05) / (Math.min(ink, ground) + 0.05);

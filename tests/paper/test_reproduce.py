@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import sys
+import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -21,6 +22,8 @@ import pytest
 import steepen as st
 from steepen.cli import main
 from steepen.paper import Item, Report, reproduce
+from steepen.paper._record import tally
+from steepen.paper.errata import ERRATA
 
 RUNNER = importlib.import_module("steepen.paper.reproduce")  # the name itself is the function's
 REPORT = importlib.import_module("steepen.paper.report")
@@ -33,6 +36,7 @@ import steepen as st
 from steepen.paper import Claim, Outcome, Table
 
 NAME, TITLE, SECTION = "first", "A first <item> & more", "Section 1"
+SAYS, MATTERS = "A < B & C.", "It is the «key» to it."
 CALLS = []
 
 
@@ -55,13 +59,14 @@ def run():
             Claim("first step of GD, %", "37.53", "37.53", True),
             Claim(
                 "κ(B) is positive, which is a long sentence about a remark",
-                "> 0", "> 1", agrees=False, expected=False,
+                "> 0", "> 1", agrees=False, known="limit",
             ),
         ],
         tables={"first-table": Table(("function", "x<y", "n", "ok"), rows, "A table")},
         figures={"first-paths": picture(1), "first-again": picture(2)},
         captions={"first-paths": "Paths with 'quotes' & a <tag>", "first-again": "Again"},
         traces={f"first-{name}": run.trace for name, run in runs.items()},
+        found=["We saw <it>.", "And more."],
         notes=["Mind the gap."],
         settings={"start": np.zeros(2), "α": 0.05, "all": {"booth": {"r": -0.1234567890123}}},
     )
@@ -70,6 +75,7 @@ SECOND = """
 from steepen.paper import Claim, Outcome, Table
 
 NAME, TITLE, SECTION = "second", "A second item", "Section 2"
+SAYS, MATTERS = "D.", "E."
 CALLS = []
 HOOK = None
 AGREES = True
@@ -125,12 +131,12 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = {name: value or "" for name, value in attrs}
         self.tags.append((tag, values))
-        if tag not in {"meta", "link", "img", "li"}:
+        if tag not in {"meta", "link", "img", "source", "li"}:
             self.open.append(tag)
         if tag == "figure":
             self._figure = values["id"]
-        if tag == "img":
-            self.pictures[self._figure] = values
+        if tag in {"source", "img"}:
+            self.pictures.setdefault(self._figure, {}).update(values)
         if tag == "table":
             self._table = values.get("id", values.get("class", ""))
             self.tables[self._table] = []
@@ -148,6 +154,15 @@ class Page(HTMLParser):
             self.tables[self._table][-1][-1] += data
 
 
+def drawn(svg: str) -> list[tuple[str, str]]:
+    """Return what a picture shows: every element that is drawn, with its text."""
+    return [
+        (element.tag, (element.text or "").strip())
+        for element in ET.fromstring(svg).iter()
+        if "svg" in element.tag and "metadata" not in element.tag
+    ]
+
+
 def check_files(report: Report) -> None:
     """Hold the folder against the items: every figure, table and trace, in its file and in the page."""
     folder, page = report.folder, Page(report.page)
@@ -161,15 +176,16 @@ def check_files(report: Report) -> None:
     assert set(page.pictures) == set(figures)
     for item in report.items:
         for name, caption in item.captions.items():
-            kind, _, data = page.pictures[name]["src"].partition(";base64,")
-            svg = (folder / "figures" / f"{name}.svg").read_bytes()
-            assert (kind, base64.b64decode(data)) == ("data:image/svg+xml", svg)
-            assert svg.startswith(b"<?xml")
+            for place, file in (("src", name), ("srcset", f"{name}-narrow")):
+                kind, _, data = page.pictures[name][place].partition(";base64,")
+                assert kind == "data:image/svg+xml"
+                svg = (folder / "figures" / f"{file}.svg").read_text("utf-8")
+                assert drawn(base64.b64decode(data).decode()) == drawn(svg)
             assert (folder / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
             assert page.pictures[name]["alt"] == caption
             assert caption in page.text
-        for text in (item.title, item.section, *item.notes):
-            assert text in page.text
+        for text in (item.title, item.section, item.says, item.matters, *item.found, *item.notes):
+            assert re.sub("[«»]", "", text) in page.text
         for name in item.traces:
             with (folder / "traces" / f"{name}.csv").open() as file:
                 assert next(csv.reader(file))[:3] == ["k", "f", "gnorm"]
@@ -183,7 +199,7 @@ def check_files(report: Report) -> None:
             for text, value, seen in zip(line, row, shown, strict=True):
                 if isinstance(value, float):
                     assert float(text) == value
-                    assert float(seen.replace("−", "-")) == pytest.approx(value, rel=1e-4)
+                    assert float(seen.replace("−", "-")) == pytest.approx(value, rel=1e-4, abs=1e-13)
                 else:
                     assert text == ("" if value is None else str(value))
                     words = {"None": "–", "True": "yes", "False": "no"}
@@ -192,7 +208,7 @@ def check_files(report: Report) -> None:
     expected = [[c.text, c.paper, c.ours] for c in report.claims]
     assert [row[:3] for row in claims] == expected
     for row, claim in zip(claims, report.claims, strict=True):
-        assert ("agrees" in row[3]) == (claim.agrees and claim.expected)
+        assert ("agrees" in row[3]) == (claim.agrees and claim.known is None)
     made = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     listed = [Path(path) for item in report.items for path in item.files]
     assert made == sorted([Path("report.html"), Path("results.json"), *listed])
@@ -554,7 +570,7 @@ def test_the_summary_fits_the_terminal(
     text = " ".join(" ".join(lines).split())
     for words in (
         "agrees first step of GD, % paper: 37.53 ours: 37.53",
-        "known slip κ(B) is positive, which is a long sentence about a remark paper: > 0 ours: > 1",
+        "limit κ(B) is positive, which is a long sentence about a remark paper: > 0 ours: > 1",
     ):
         assert words in text
     assert "A second item" in err.getvalue()  # the bar
@@ -566,7 +582,7 @@ def test_piped_lines_are_whole(
     monkeypatch.setenv("COLUMNS", "40")
     assert main(["reproduce", "--out", str(tmp_path / "out")]) == 0
     said = capsys.readouterr().out
-    claim = r"κ\(B\) is positive, which is a long sentence about a remark +> 0 +> 1 +known slip\n"
+    claim = r"κ\(B\) is positive, which is a long sentence about a remark +> 0 +> 1 +limit\n"
     assert re.search(claim, said)
     assert "\x1b" not in said
     assert not re.search(r" \n", said)
@@ -586,6 +602,86 @@ def test_the_whole_paper(paper: Report) -> None:
         assert all(item.captions.values())
 
 
+# --- the page tells ---------------------------------------------------------------------------------
+
+
+def test_every_item_says_what_why_and_what_was_found(paper: Report) -> None:
+    for item in paper.items:
+        for text in (item.says, item.matters, *item.found):
+            assert re.search(r"\w.*[.)]$", text), (item.name, text)
+        assert item.found, item.name
+        assert item.captions, item.name
+
+
+def test_an_item_without_prose_is_refused(
+    items: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(items.second, "SAYS")
+    with pytest.raises(AttributeError, match="SAYS"):
+        reproduce(tmp_path / "out")
+
+
+def test_the_page_opens_with_two_sentences_a_picture_and_the_findings(paper: Report) -> None:
+    page = Page(paper.page)
+    order = [
+        attrs.get("id") or attrs.get("class") for tag, attrs in page.tags if tag in {"p", "figure", "section"}
+    ]
+    assert order[1:4] == ["lead", "fig-surfaces-cut", "findings"]
+    assert order.count("fig-surfaces-cut") == 1
+    assert len(re.findall(r"[.](?= [A-Z]|$)", REPORT.LEAD)) == 2
+    sections = [attrs["id"] for tag, attrs in page.tags if tag == "section"]
+    assert sections == ["findings", *RUNNER.ITEMS, "errata", "claims", "versions"]
+    found = {item.name: item.found[0] for item in paper.items}
+    for short, name in REPORT.FINDINGS:
+        assert short in page.text
+        assert page.text.count(re.sub("[«»]", "", found[name])) == 2  # there, and in its section
+
+
+def test_the_claims_are_folded(paper: Report) -> None:
+    text = paper.page.read_text("utf-8")
+    assert "<details open" not in text
+    assert text.rindex("<details>", 0, text.index("<table class=claims>")) > text.index("id=claims")
+
+
+@pytest.mark.parametrize("term", ["CGD", "GD", "CGD-FD", "CGD-QN", "EGR", "guard", "artificial point"])
+def test_terms_are_defined_where_they_first_stand(term: str, paper: Report) -> None:
+    body = paper.page.read_text("utf-8").partition("<p class=lead>")[2]
+    shown = re.sub(r"</?dfn>", lambda tag: "\x01" if tag[0] == "<dfn>" else "\x02", body)
+    shown = re.sub(r"<[^>]*>", " ", shown)
+    first = re.search(rf"(?<![\w-]){term}(?![\w-])", shown)
+    assert first is not None
+    assert shown[first.start() - 1] + shown[first.end()] == "\x01\x02", shown[first.start() - 50 :][:100]
+
+
+def test_minus_signs_are_no_hyphens_and_zero_is_zero(paper: Report) -> None:
+    body = re.sub(r"<(style|p class=files)>.*?</", "", paper.page.read_text("utf-8"), flags=re.DOTALL)
+    shown = re.sub(r"<[^>]*>", " ", body)
+    assert re.findall(r".{20}(?<![\w.)])-\d.{9}", shown) == []
+    assert re.findall(r".{20}e−(?:1[4-9]|[2-9]\d).{9}", shown) == []
+    for path in paper.folder.glob("figures/*.svg"):
+        texts = [text for _, text in drawn(path.read_text("utf-8"))]
+        assert [text for text in texts if re.search(r"(?:^|\W|\de)-\d", text)] == [], path.name
+
+
+def test_the_finding_on_training_is_quoted_from_the_document(paper: Report) -> None:
+    _, words, document, command = REPORT.TRAINING
+    source = (Path(__file__).parents[2] / document).read_text("utf-8")
+    numbers = re.findall(r"\d+\.\d+", words)
+    assert len(numbers) >= 6
+    assert [number for number in numbers if number not in source] == []
+    assert command in " ".join(source.split())
+    rows = re.findall(r"\| CGD-FD, first quarter \(the paper\) \|.*", source)
+    losses = sum("−" in row.split("|")[6] for row in rows)
+    assert f"on {losses} of the {len(rows)} tasks" in words
+
+
+def test_the_explorer_is_linked_where_it_is(items: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert "explore.html" not in reproduce(out).page.read_text("utf-8")
+    (out / "explore.html").write_text("an explorer")
+    assert "href='explore.html'" in reproduce(out).page.read_text("utf-8")
+
+
 def test_the_docs_tell_what_the_run_gives(paper: Report) -> None:
     text = (Path(__file__).parents[2] / "docs" / "paper.md").read_text("utf-8")
     tables = re.findall(r"\| claim \| paper \| ours \|\n\|---\|---\|---\|\n((?:\|.*\|\n)+)", text)
@@ -594,8 +690,8 @@ def test_the_docs_tell_what_the_run_gives(paper: Report) -> None:
     claims = [[claim.text, claim.paper, claim.ours] for claim in paper.claims]
     assert len(told) >= 50
     assert [row for row in told if row not in claims] == []
-    assert f"**{sum(claim.agrees for claim in paper.claims)} of {len(claims)} claims agree.**" in text
+    assert f"**{tally(paper.claims)}.**" in text.replace("\n", " ")
     for name in RUNNER.ITEMS:
         assert re.search(rf"`steepen reproduce --only {name}`", text), name
-    for where, _, _ in REPORT.ERRATA:
-        assert f"| {where.rpartition(',')[0] if 'Algorithm' in where else where} |" in text
+    listed = text.partition("| where | printed | should read |\n|---|---|---|\n")[2].splitlines()
+    assert [tuple(row[2:-2].replace("\\*", "*").split(" | ")) for row in listed] == list(ERRATA)

@@ -217,11 +217,13 @@ def test_a_source_found_wrong_stays_found_wrong(tmp_path: Path) -> None:
     [
         {"lam": schedules.L(0.0, 0.002, T=15)},
         {"lam": schedules.Signed(0.001), "method": "cgd"},
+        {"lam": schedules.Perturbed(0.001), "method": "cgd"},
         {"step": schedules.Cosine(0.004, 0.001, T=15)},
         {"lam": lambda k: 0.001 / (k + 1)},
         {"step": steps.Quadratic(), "method": "cgd"},
         {"penalty": st.penalties.L2(), "lam": 0.001},
         {"switch": st.switches.SmallImprovement(0.3), "method": "cgd", "lam": 0.001},
+        {"switch": st.switches.GoodDrop(0.3), "method": "cgd", "lam": 0.001},
         {"ftol": 1e-3},
         {"xtol": 1e-2},
     ],
@@ -290,7 +292,7 @@ def test_there_is_no_pickle_inside(tmp_path: Path) -> None:
             for name in file.files:
                 assert not file[name].dtype.hasobject
             header = json.loads(str(file["header"]))
-        assert header["steepen"] == 4
+        assert header["steepen"] == 5
         assert "cgd" in header["settings"]["method"].lower()
 
 
@@ -442,7 +444,7 @@ def test_a_pickle_is_not_opened(tmp_path: Path) -> None:
 def test_another_format_is_named(tmp_path: Path) -> None:
     path = tmp_path / "later.npz"
     path.write_bytes(npz(header=np.array(json.dumps({"steepen": 99, "settings": {}}))))
-    refused(path, "format 99", "reads 4")
+    refused(path, "format 99", "reads 5")
 
 
 def test_a_checkpoint_that_lacks_anything_is_refused(tmp_path: Path) -> None:

@@ -110,6 +110,8 @@ class Carry:
     ahead: Point
     """The next point."""
     move: Move = field(default_factory=Move)
+    first: Scalar = NAN
+    """f at the start."""
     idle: Whole = 0
     """How many steps f has not fallen for."""
     spent: tuple[Whole, ...] = (0, 0, 0)

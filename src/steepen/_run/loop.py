@@ -130,9 +130,11 @@ class Loop:
             best.k = kit.pick(better, c.k, best.k)
             self._end(judge_step(kit, point, c.move, self.tolerances))
         if c.k == 0:
+            c.first = c.point.f
             return
         if self._penalised:
-            c.on = kit.without(c.on, self.switch.off(c.k - 1, c.move.guarded, c.move.before, c.point.f))
+            off = self.switch.off(c.k - 1, c.move.guarded, c.move.before, c.point.f, c.first)
+            c.on = kit.without(c.on, off)
         if searched:
             f = c.point.f
             least = np.maximum(SHOWS * self.context.eps * abs(f), c.move.noise)
@@ -291,7 +293,7 @@ class Loop:
         c, kit = self.carry, self.kit
         point = replace(c.point, g=c.point.g if kit.any(c.point.known) else None)
         return {
-            "k": c.k, "rows": self.context.rows, "on": c.on, "idle": c.idle,
+            "k": c.k, "rows": self.context.rows, "on": c.on, "idle": c.idle, "first": c.first,
             "point": point, "best": replace(c.best), "move": replace(c.move),
             "memory": each(lambda a: np.array(kit.host(a), order="K"), c.memory),  # these change in place
             "ended": {str(i): piece for i, piece in enumerate(self.ended)},
@@ -311,6 +313,7 @@ class Loop:
             require(np.array_equal(np.sort(np.concatenate(rows)), np.arange(size)), "rows are missing")
         c.on = saved.value(f"{name}.on", "Mask", saved.live)
         c.idle = saved.value(f"{name}.idle", "Whole", saved.live)
+        c.first = saved.value(f"{name}.first", "Scalar", saved.live)
         c.point = saved.record(f"{name}.point", c.point, saved.live)
         c.move = saved.record(f"{name}.move", c.move, saved.live)
         c.best = self._load_best(saved, f"{name}.best", saved.live)

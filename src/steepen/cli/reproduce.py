@@ -17,7 +17,14 @@ from rich.text import Text
 from ..paper._record import Item, Report, tally, verdict
 from ..paper.reproduce import ITEMS, reproduce
 
-_STYLES = {"agrees": "green", "DIFFERS": "bold red", "known slip": "yellow", "AGREES?": "bold red"}
+_STYLES = {
+    "agrees": "green",
+    "DIFFERS": "bold red",
+    "limit": "yellow",
+    "inconsistent": "yellow",
+    "AGREES?": "bold red",
+}
+_WIDEST = max(map(len, _STYLES))
 
 
 EXIT_CODES = (
@@ -85,7 +92,7 @@ def show(report: Report) -> None:
 
 def _show_to_people(console: Console, items: Sequence[Item]) -> None:
     """Write each claim beside its verdict; both figures follow, on a line of their own if they do not fit."""
-    room = console.width - len("known slip") - 2
+    room = console.width - _WIDEST - 2
     for item in items:
         table = Table.grid(padding=(0, 2, 0, 0))
         for claim in item.claims:
@@ -93,7 +100,7 @@ def _show_to_people(console: Console, items: Sequence[Item]) -> None:
             figures = f"paper: {claim.paper}  ours: {claim.ours}"
             fits = len(claim.text) + 2 + len(figures) <= room
             text = Text.assemble(claim.text, "  " if fits else "\n", (figures, "dim"))
-            table.add_row(Text(word.ljust(len("known slip")), _STYLES[word]), text)
+            table.add_row(Text(word.ljust(_WIDEST), _STYLES[word]), text)
         console.print()
         console.print(item.title, style="bold")
         console.print(table)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from .._core.result import Trace
 
@@ -13,10 +14,15 @@ def readable(value: float, form: str = ".4g") -> str:
 
     Examples
     --------
-    >>> readable(-0.125), readable(1e-7, ".0e")
-    ('−0.125', '1e−07')
+    >>> readable(-0.125), readable(1e-7, ".0e"), readable(0.0, ".0e")
+    ('−0.125', '1e−07', '0')
     """
-    return f"{value:{form}}".replace("-", "−")
+    text = f"{value:{form}}".replace("-", "−")
+    return "0" if value == 0 and "e" in text else text
+
+
+Basis = Literal["printed", "recovered", "chosen"]
+Known = Literal["limit", "inconsistent"]
 
 
 @dataclass(frozen=True)
@@ -28,11 +34,13 @@ class Claim:
     text : what is claimed, in a few words
     paper, ours : both figures, as they are to be read
     agrees : whether they agree
-    expected : whether they should; False for a known slip of the paper, which is shown but fails nothing
+    basis : what the comparison rests on: what the paper prints (or a statement about all functions),
+        settings "recovered" from its numbers, or settings "chosen" by us to show what it describes
+    known : why they are known not to agree: a "limit" that we found, or "inconsistent" printed numbers
 
     Examples
     --------
-    >>> Claim("Branin, first step of GD, %", "37.53", "37.53", agrees=True).holds
+    >>> Claim("Branin, first step of GD, %", "37.53", "37.53", agrees=True, basis="recovered").holds
     True
     """
 
@@ -40,12 +48,24 @@ class Claim:
     paper: str
     ours: str
     agrees: bool
-    expected: bool = True
+    basis: Basis = "printed"
+    known: Known | None = None
 
     @property
     def holds(self) -> bool:
-        """Whether this is what we expect: agreement, or a slip that is known."""
-        return self.agrees == self.expected
+        """Whether this is what we expect: agreement, or a disagreement that is known."""
+        return self.agrees == (self.known is None)
+
+
+def resting_on(basis: Basis, claims: Iterable[Claim]) -> list[Claim]:
+    """Return the claims with this basis.
+
+    Examples
+    --------
+    >>> [claim.basis for claim in resting_on("chosen", [Claim("t", "1", "1", agrees=True)])]
+    ['chosen']
+    """
+    return [replace(claim, basis=basis) for claim in claims]
 
 
 @dataclass(frozen=True)
@@ -67,7 +87,9 @@ class Table:
 class Outcome:
     """Everything an item yields; every name in it starts with the name of the item.
 
-    `figures` maps a name to a matplotlib Figure and `captions` to the sentence under it.
+    `figures` maps a name to a matplotlib Figure and `captions` to the sentence under it. `found` is what the
+    page says that we found, the most important first; `notes` are for who looks closer. In both, «guillemets»
+    are around a term where it is defined.
 
     Examples
     --------
@@ -80,5 +102,6 @@ class Outcome:
     figures: dict[str, Any] = field(default_factory=dict[str, Any])
     captions: dict[str, str] = field(default_factory=dict[str, str])
     traces: dict[str, Trace] = field(default_factory=dict[str, Trace])
+    found: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
     settings: dict[str, Any] = field(default_factory=dict[str, Any])

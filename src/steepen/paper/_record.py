@@ -20,28 +20,32 @@ class Item:
     Parameters
     ----------
     name, title, section : which item, in words, and where in the paper
+    says, matters : what the paper says there, and why it matters, in a sentence or two each
     fingerprint : of the code and the versions that made it
     seconds : how long it took
-    claims, tables, notes, settings : as the item gave them, in plain Python values
+    claims, tables, found, notes, settings : as the item gave them, in plain Python values
     captions : the sentence under each figure, by the figure's name
     traces : the names of the raw traces
     files : every file of it, from the folder down, with the SHA-256 of what was written
 
     Examples
     --------
-    >>> Item("a", "An item", "3", "", 0.0, [], {}, {}, [], [], {}, {"tables/a-t.csv": "e3b0"}).files
-    {'tables/a-t.csv': 'e3b0'}
+    >>> Item("a", "An item", "3", "It is so.", "It helps.", "", 0.0, [], {}, {}, [], [], [], {}, {}).title
+    'An item'
     """
 
     name: str
     title: str
     section: str
+    says: str
+    matters: str
     fingerprint: str
     seconds: float
     claims: list[Claim]
     tables: dict[str, Table]
     captions: dict[str, str]
     traces: list[str]
+    found: list[str]
     notes: list[str]
     settings: dict[str, Any]
     files: dict[str, str]
@@ -99,24 +103,43 @@ class Report:
 
 
 def verdict(claim: Claim) -> str:
-    """Say in a word or two how a claim came out.
+    """Say in a word how a claim came out; in capitals if it should have come out otherwise.
 
     Examples
     --------
     >>> verdict(Claim("t", "1", "2", agrees=False))
     'DIFFERS'
-    >>> verdict(Claim("t", "1", "2", agrees=False, expected=False))
-    'known slip'
+    >>> verdict(Claim("t", "1", "2", agrees=False, known="limit"))
+    'limit'
     """
     if claim.agrees:
-        return "agrees" if claim.expected else "AGREES?"
-    return "DIFFERS" if claim.expected else "known slip"
+        return "agrees" if claim.known is None else "AGREES?"
+    return claim.known or "DIFFERS"
 
 
 def tally(claims: Iterable[Claim]) -> str:
-    """Count the claims that agree."""
-    verdicts = [claim.agrees for claim in claims]
-    return f"{sum(verdicts)} of {len(verdicts)} claims agree"
+    """Count the claims that agree, those that rest on settings of ours apart.
+
+    Examples
+    --------
+    >>> tally([Claim("t", "1", "1", agrees=True), Claim("u", "1", "1", agrees=True, basis="recovered")])
+    '1 of 1 claims agree; 1 of 1 with settings that we had to recover'
+    """
+    groups: dict[str, list[bool]] = {basis: [] for basis in _BASES}
+    for claim in claims:
+        groups[claim.basis].append(claim.agrees)
+    return "; ".join(
+        f"{sum(agree)} of {len(agree)} {_BASES[basis]}"
+        for basis, agree in groups.items()
+        if agree or basis == "printed"
+    )
+
+
+_BASES = {
+    "printed": "claims agree",
+    "recovered": "with settings that we had to recover",
+    "chosen": "with settings that we chose",
+}
 
 
 def plain(value: Any) -> Any:

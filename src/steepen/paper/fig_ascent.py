@@ -9,7 +9,7 @@ import numpy as np
 from .. import plot
 from .._core.result import Trace
 from ..functions import functions
-from ._claims import Claim, Outcome, Table, readable
+from ._claims import Claim, Outcome, Table, readable, resting_on
 from .egr import Penalised, Stationary, descend, stationary_points
 
 __all__ = ["INTERVAL", "LAM", "NAME", "POINT", "SECTION", "STEP", "TITLE", "run"]
@@ -17,6 +17,14 @@ __all__ = ["INTERVAL", "LAM", "NAME", "POINT", "SECTION", "STEP", "TITLE", "run"
 NAME = "fig-ascent"
 TITLE = "Fig. 2: new stationary points, and a maximum turned minimum"
 SECTION = "Section 3"
+SAYS = (
+    "On a function of one variable the penalty makes new level points at x ≈ −6.5 and −7.6 and turns the "
+    "maximum at −8.1 into a minimum, so that at −7.7 the way down on g is the way up on f."
+)
+MATTERS = (
+    "Descent on a steeper landscape is not always descent on f. It is why CGD has a guard, and why «EGR» "
+    "(explicit gradient regularisation), which trains networks with the same penalty and no guard, can climb."
+)
 
 LAM = 0.2
 """λ; the paper prints none, and this one gives the points that it names."""
@@ -82,7 +90,7 @@ def run() -> Outcome:
         (p.x, float(_LEVY([p.x])), float(_LEVY.grad([p.x])[0]), p.curvature, p.to_f, p.to_g) for p in points
     ]
     return Outcome(
-        claims=claims,
+        claims=resting_on("recovered", claims),
         tables={
             NAME: Table(
                 ("x", "f", "f'", "f''", "to f", "to g"),
@@ -97,6 +105,12 @@ def run() -> Outcome:
             f"down on f and on g at x = {readable(POINT)}, which are opposite."
         },
         traces={f"{NAME}-egr": uphill, f"{NAME}-cgd": guarded},
+        found=[
+            f"At {readable(POINT)} the two ways down are opposite. Descent on g ends on the hill at "
+            f"{readable(float(egr.x[0]))}, with f up from {start:.2f} to {end_egr:.2f}. With the guard, "
+            f"which fires in the first {int(guarded.guarded.sum())} steps, CGD ends in the valley at "
+            f"{readable(float(cgd.x[0]))}, with f down to {end_cgd:.2f}."
+        ],
         notes=[
             "The paper names neither the function nor λ. The Levy function of one variable with λ = 0.2 has "
             "all three points that it names. On the interval drawn here there are more of either kind; all "
@@ -146,7 +160,8 @@ def _draw(points: list[Stationary]) -> Any:
         va="top",
         color="0.3",
     )
+    axes.set_title(f"Levy, n = 1: λ = {LAM:g}", fontsize="medium")
     axes.lines[1].set_label(f"g = f + {LAM:g}‖∇f‖²")
     axes.set_ylim(0, 46)
-    axes.legend(loc="upper right", frameon=True)
+    plot.legend_above(figure)
     return figure

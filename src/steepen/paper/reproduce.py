@@ -25,12 +25,13 @@ from .._tools.files import make_folder, write_whole
 from .._tools.optional import load
 from ._claims import Outcome, Table
 from ._record import Item, Report, plain
-from .report import page
+from .report import NARROW, page
 
 ITEMS: Mapping[str, str] = {
     "fig-surfaces": "steepen.paper.fig_surfaces",
     "lemma1": "steepen.paper.lemma1",
     "fig-ascent": "steepen.paper.fig_ascent",
+    "algorithms": "steepen.paper.algorithms",
     "theorem1": "steepen.paper.theorem1",
     "quadratic": "steepen.paper.quadratic",
     "table1": "steepen.paper.table1",
@@ -38,7 +39,7 @@ ITEMS: Mapping[str, str] = {
     "fig-quasi-newton": "steepen.paper.fig_quasi_newton",
     "fig-egr": "steepen.paper.fig_egr",
 }
-"""The items in the paper's order: a name, and the module with its NAME, TITLE, SECTION and run()."""
+"""The items in the paper's order: a name, and its module (NAME, TITLE, SECTION, SAYS, MATTERS, run())."""
 
 _MADE_BY = "steepen reproduce"
 _PARTS = ("figures", "tables", "traces")
@@ -187,9 +188,13 @@ def _run(module: ModuleType, folder: Path) -> Item:
         files.append(name)
         return folder / name
 
-    for name, figure in outcome.figures.items():
-        for kind in ("png", "svg"):
-            plot.save(figure, new(f"figures/{name}.{kind}"))
+    letters = {"svg.fonttype": "none", "font.sans-serif": ["DejaVu Sans"]}  # as text: half the size
+    with load("matplotlib", "reproduce", extra="plot").rc_context(letters):
+        for name, figure in outcome.figures.items():
+            for kind in ("png", "svg"):
+                plot.save(figure, new(f"figures/{name}.{kind}"))
+            plot.narrow(figure)
+            plot.save(figure, new(f"figures/{name}{NARROW}.svg"))
     for name, table in tables.items():
         _write_text(new(f"tables/{name}.csv"), _csv(table))
     for name, trace in outcome.traces.items():
@@ -198,12 +203,15 @@ def _run(module: ModuleType, folder: Path) -> Item:
         module.NAME,
         module.TITLE,
         module.SECTION,
+        module.SAYS,
+        module.MATTERS,
         _fingerprint(),
         round(time.perf_counter() - start, 3),
         outcome.claims,
         tables,
         {name: outcome.captions.get(name, "") for name in outcome.figures},
         list(outcome.traces),
+        outcome.found,
         outcome.notes,
         plain(outcome.settings),
         {name: _digest(folder / name) for name in files},

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from .. import plot
 from .._core.result import Trace
 from ._claims import Claim, Outcome, Table, readable
 from .experiments import EXPERIMENTS, RECOVERED, THRESHOLD, Experiment, T
@@ -17,6 +18,14 @@ __all__ = ["NAME", "SECTION", "TITLE", "run"]
 NAME = "table1"
 TITLE = "Table 1: first-step improvement of GD and CGD-FD"
 SECTION = "Section 4"
+SAYS = (
+    "With a fixed α and a λ for each function, the first step of CGD-FD lowers six test functions by far "
+    "more than the first step of GD: 97.91 % against 18.89 % on a quadratic, for example."
+)
+MATTERS = (
+    "These twelve percentages are the only numbers that the paper prints about its runs. Whoever gets them "
+    "back has the method, and the settings that the paper leaves out, or some as good."
+)
 
 METHODS: tuple[Literal["gd", "cgd-fd"], ...] = ("gd", "cgd-fd")
 
@@ -32,6 +41,7 @@ def run() -> Outcome:
     """
     outcome = Outcome(notes=[RECOVERED, *_NOTES])
     rows: list[tuple[Any, ...]] = []
+    first: dict[str, list[float]] = {}
     for row in EXPERIMENTS.values():
         ours: list[str] = []
         gaps: list[float] = []
@@ -39,13 +49,29 @@ def run() -> Outcome:
             trace = row.run(method).trace
             assert trace is not None
             ours.append(f"{_first_step(trace):.2f}")
+            first.setdefault(row.function.name, []).append(_first_step(trace))
             gaps.append(float(trace.f[-1]) - row.function.fmin)
             text = f"{row.function.title}, first step of {method.upper()}, %"
-            outcome.claims.append(Claim(text, f"{paper:.2f}", ours[-1], agrees=ours[-1] == f"{paper:.2f}"))
+            outcome.claims.append(
+                Claim(text, f"{paper:.2f}", ours[-1], ours[-1] == f"{paper:.2f}", "recovered")
+            )
         rows.append(
             (row.function.title, row.function.n, row.lam_text, row.step, f"{row.gd:.2f}", ours[0],
              f"{row.cgd_fd:.2f}", ours[1], *gaps)
         )  # fmt: skip
+    agree = sum(claim.agrees for claim in outcome.claims)
+    branin = EXPERIMENTS["branin"]
+    outcome.found = [
+        f"{agree} of the {len(outcome.claims)} percentages in the paper's table agree with ours in both "
+        f"decimals. So on Branin's function the first step of GD lowers f by {branin.gd:.0f} %, and that of "
+        "«CGD-FD», which finds the slope of the penalty from a second gradient a little uphill, by "
+        f"{branin.cgd_fd:.0f} %. The paper does not print the start points; we recovered some that fit."
+    ]
+    outcome.figures[NAME] = _draw(first)
+    outcome.captions[NAME] = (
+        "How much the first step lowers f, in percent of f₀: GD and CGD-FD, ours (filled) and as printed "
+        "(rings). CGD-FD pays two gradients for its step, GD one."
+    )
     outcome.tables[NAME] = Table(
         ("Test function", "n", "λ", "α", "GD, paper", "GD, ours", "CGD-FD, paper", "CGD-FD, ours",
          f"f − f* at {T}, GD", f"f − f* at {T}, CGD-FD"),
@@ -91,6 +117,37 @@ _NOTES = (
 )
 
 
+def _draw(first: dict[str, list[float]]) -> Any:
+    figure = plot.blank(8, 3.6)
+    axes = figure.subplots()
+    for i, (method, marker) in enumerate(zip(METHODS, "so", strict=True)):
+        style: dict[str, Any] = {"color": plot.COLOURS[method], "marker": marker, "lw": 0}
+        printed = [(row.gd, row.cgd_fd)[i] for row in EXPERIMENTS.values()]
+        ours = [steps[i] for steps in first.values()]
+        axes.plot(ours, range(len(ours)), label=f"{method.upper()}, ours", ms=6, zorder=3, **style)
+        axes.plot(
+            printed,
+            range(len(ours)),
+            label=f"{method.upper()}, printed",
+            ms=12,
+            mfc="none",
+            zorder=3,
+            **style,
+        )
+    for y, steps in enumerate(first.values()):
+        axes.plot(steps, [y, y], color="0.75", lw=2, zorder=2)
+    axes.set_yticks(
+        range(len(first)),
+        [f"{e.function.title}\nλ = {e.lam_text}, α = {e.step:g}" for e in EXPERIMENTS.values()],
+        fontsize="small",
+    )
+    axes.set(xlabel="f lowered by the first step, %", xlim=(-4, 104))
+    axes.invert_yaxis()
+    plot.tidy(axes)
+    plot.legend_above(figure)
+    return figure
+
+
 def _first_step(trace: Trace) -> float:
     """Return the paper's improvement, in percent."""
     return float((trace.f[0] - trace.f[1]) / trace.f[0] * 100)
@@ -102,7 +159,7 @@ def _setting(row: Experiment) -> dict[str, Any]:
 
 
 def _point(start: tuple[float, ...]) -> str:
-    return "all ones" if set(start) == {1.0} else "(" + ", ".join(f"{x:.10g}" for x in start) + ")"
+    return "all ones" if set(start) == {1.0} else f"({', '.join(readable(x, '.10g') for x in start)})"
 
 
 def _r(row: Experiment) -> str:
@@ -130,7 +187,7 @@ def _recoveries() -> Iterator[tuple[Any, ...]]:
     def line(
         row: Experiment, unknown: str, where: str, r: str, found: Floats, ours: Floats | None
     ) -> tuple[Any, ...]:
-        near = None if ours is None else float(np.abs(found - ours).max(axis=-1).min())
+        near = None if ours is None or not len(found) else float(np.abs(found - ours).max(axis=-1).min())
         return row.function.title, unknown, where, r, len(found), near
 
     row = EXPERIMENTS["quadratic"]

@@ -1,0 +1,141 @@
+"""The paper's listings, transcribed line by line: referees for our runs, without a line of the library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Update", "bfgs", "cgd", "cgd_fd", "cgd_qn", "dfp", "linear", "quasi_newton"]
+
+Floats = NDArray[np.float64]
+Gradient = Callable[[Floats], Floats]
+Update = Callable[[Floats, Floats, Floats], Floats]
+
+
+def linear(a: float, b: float, T: int) -> list[float]:
+    """Return the paper's L(a, b): T values from a to b in even steps.
+
+    Examples
+    --------
+    >>> linear(0.0, 1.0, 5)
+    [0.0, 0.25, 0.5, 0.75, 1.0]
+    """
+    return [a + (b - a) * k / (T - 1) for k in range(T)]
+
+
+def cgd(
+    grad: Gradient, hess: Callable[[Floats], Floats], x: ArrayLike, T: int, alpha: float, lam: float
+) -> Floats:
+    """Return the iterates of Algorithm 1.
+
+    Examples
+    --------
+    >>> cgd(lambda x: 2 * x, lambda x: 2 * np.eye(1), [1.0], T=2, alpha=0.1, lam=0.5).round(3).tolist()
+    [[1.0], [0.4], [0.16]]
+    """
+    xs = [np.asarray(x, dtype=float)]
+    for k in range(T):
+        g = grad(xs[k])
+        p = -(np.eye(len(g)) + 2 * lam * hess(xs[k])) @ g
+        xs.append(xs[k] + alpha * p if g @ p < 0 else xs[k] - alpha * g)
+    return np.array(xs)
+
+
+def cgd_fd(
+    grad: Gradient, x: ArrayLike, T: int, alpha: float, lam: list[float], r: float, b: int
+) -> tuple[Floats, list[int]]:
+    """Return the iterates of Algorithm 2 and the count c at each; λₖ stands for its λ.
+
+    Examples
+    --------
+    >>> xs, c = cgd_fd(lambda x: 2 * x, [1.0], T=4, alpha=0.1, lam=[0.5] * 4, r=0.1, b=0)
+    >>> xs.round(3).tolist(), c
+    ([[1.0], [0.4], [0.32], [0.256]], [0, 2, 3, 4])
+    """
+    xs, cs = [np.asarray(x, dtype=float)], [0]
+    use_cgd = True
+    for k in range(T):
+        if cs[k] == T:
+            break
+        g = grad(xs[k])
+        if use_cgd:
+            nu = 2 * lam[k] / r
+            p = -(1 - nu) * g - nu * grad(xs[k] + r * g)
+            cs.append(cs[k] + 2)
+            if g @ p < 0:
+                xs.append(xs[k] + alpha * p)
+            else:
+                xs.append(xs[k] - alpha * g)
+                use_cgd = False
+        else:
+            xs.append(xs[k] - alpha * g)
+            cs.append(cs[k] + 1)
+        if k >= b:
+            use_cgd = False
+    return np.array(xs), cs
+
+
+def dfp(M: Floats, s: Floats, y: Floats) -> Floats:
+    """Return DFP's Hessian approximation after a pair; with s and y exchanged, BFGS's inverse one.
+
+    Examples
+    --------
+    >>> dfp(np.eye(1), np.array([1.0]), np.array([2.0])).tolist()
+    [[2.0]]
+    """
+    eye, rho = np.eye(len(s)), y @ s
+    return (eye - np.outer(y, s) / rho) @ M @ (eye - np.outer(s, y) / rho) + np.outer(y, y) / rho
+
+
+def bfgs(M: Floats, s: Floats, y: Floats) -> Floats:
+    """Return BFGS's Hessian approximation after a pair; with s and y exchanged, DFP's inverse one.
+
+    Examples
+    --------
+    >>> bfgs(np.eye(1), np.array([1.0]), np.array([2.0])).tolist()
+    [[2.0]]
+    """
+    return M + np.outer(y, y) / (y @ s) - np.outer(M @ s, s @ M) / (s @ M @ s)
+
+
+def cgd_qn(grad: Gradient, x: ArrayLike, T: int, alpha: float, lam: float, update: Update) -> Floats:
+    """Return the iterates of Algorithm 3, with `bfgs` or `dfp`.
+
+    Examples
+    --------
+    >>> cgd_qn(lambda x: 2 * x, [1.0], T=2, alpha=0.1, lam=0.5, update=bfgs).round(3).tolist()
+    [[1.0], [0.6], [0.24]]
+    """
+    xs = [np.asarray(x, dtype=float)]
+    matrix = np.eye(len(xs[0]))
+    for k in range(T):
+        g = grad(xs[k])
+        p = -(np.eye(len(g)) + 2 * lam * matrix) @ g
+        xs.append(xs[k] + alpha * p if g @ p < 0 else xs[k] - alpha * g)
+        matrix = update(matrix, xs[k + 1] - xs[k], grad(xs[k + 1]) - g)
+    return np.array(xs)
+
+
+def quasi_newton(
+    grad: Gradient, x: ArrayLike, T: int, alpha: float, method: Literal["bfgs", "dfp"]
+) -> Floats:
+    """Return the iterates of BFGS or DFP as the paper's preliminaries have them.
+
+    Examples
+    --------
+    >>> quasi_newton(lambda x: 2 * x, [1.0], T=2, alpha=0.5, method="dfp").tolist()
+    [[1.0], [0.0], [0.0]]
+    """
+    xs = [np.asarray(x, dtype=float)]
+    matrix = np.eye(len(xs[0]))
+    update = {"bfgs": dfp, "dfp": bfgs}[method]
+    for k in range(T):
+        g = grad(xs[k])
+        if not g.any():
+            return np.array([*xs, *[xs[k]] * (T - k)])
+        xs.append(xs[k] - alpha * matrix @ g)
+        matrix = update(matrix, grad(xs[k + 1]) - g, xs[k + 1] - xs[k])
+    return np.array(xs)
