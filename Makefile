@@ -46,7 +46,8 @@ docs: $(VENV)/.docs browser
 	@echo "== The site, into $(OUT)/site"
 	@rm -rf $(OUT)/site
 	@$(BIN)/sphinx-build -qW --keep-going -b html docs $(OUT)/site
-	@cp $(OUT)/paper/report.html $(OUT)/site/report.html
+	@cp -R $(OUT)/paper $(OUT)/site/paper
+	@$(BIN)/steepen explore --out $(OUT)/site/explorer.html
 	@echo "== A look at it"
 	@$(BIN)/python -m pytest tests/site.py
 

@@ -24,6 +24,7 @@ language = "en"
 # pages: the same files that GitHub shows
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
+myst_url_schemes = {"http": None, "https": None, "site": "{{path}}"}  # what is only there on the site
 suppress_warnings = ["myst.header"]  # a page may begin below its title, where another one includes it
 
 # tutorials: notebooks in Markdown, run at every build; an error in one ends the build
