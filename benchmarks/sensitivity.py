@@ -27,7 +27,6 @@ ACCURACIES = (1e-5, 1e-8)
 VARIANTS = {
     ("_pairs", "ASYMMETRY"): (0.01, 0.1),
     ("_pairs", "INDEPENDENT"): (1e-5, 1e-2),
-    ("_pairs", "FRESH"): (8, 128),
     ("_pairs", "LONG"): (10.0, 100.0),
     ("auto", "MOST"): (20, 1000),
     ("auto", "GROWTH"): (4.0, 100.0),

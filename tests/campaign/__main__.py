@@ -23,14 +23,18 @@ from .cases import case
 BLOCK = 500
 
 
-def run_block(first: int, last: int) -> dict[str, Any]:
-    """Run the cases of a block; return the counts and the faults."""
+def run_block(first: int, last: int, method: str | None = None) -> dict[str, Any]:
+    """Run the cases of a block, or those of one method; return the counts and the faults."""
     began = time.process_time()
     statuses, verdicts = Counter[str](), Counter[str]()
     faults: list[dict[str, Any]] = []
     others: dict[str, Counter[str]] = {name: Counter() for name in ("steepen", *peers.METHODS)}
+    runs = 0
     for number in range(first, last):
         one = case(number)
+        if method not in (None, one.method):
+            continue
+        runs += 1
         outcome = trial.run(one)
         statuses.update(outcome.statuses)
         verdicts.update(verdict.partition(":")[0] for verdict in outcome.verdicts)
@@ -42,7 +46,7 @@ def run_block(first: int, last: int) -> dict[str, Any]:
             others["steepen"].update(["runs", *said, *["success"] * len(outcome.verdicts)])
     seconds = time.process_time() - began
     return {
-        "runs": last - first,
+        "runs": runs,
         "statuses": statuses,
         "verdicts": verdicts,
         "faults": faults,
@@ -59,6 +63,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("out/campaign"))
     parser.add_argument("--page", type=Path, help="also write the figures into this page")
+    parser.add_argument("--method", help="the cases of this method only")
     parser.add_argument("--case", type=int, help="run this one only")
     given = parser.parse_args()
     if given.case is not None:
@@ -73,7 +78,9 @@ def main() -> None:
     }
     with ProcessPoolExecutor(given.jobs) as pool:
         waiting = {
-            pool.submit(run_block, *block): path for path, block in blocks.items() if not path.exists()
+            pool.submit(run_block, *block, given.method): path
+            for path, block in blocks.items()
+            if not path.exists()
         }
         for done, future in enumerate(as_completed(waiting), 1):
             if future.exception() is not None:

@@ -31,7 +31,7 @@ def dense(pairs: Pairs, row: int | None = None) -> Any:
         return value if row is None else value[row]
 
     count, capacity = int(own("count")), pairs.capacity
-    G = float(own("gamma")) * np.diag(own("D_used"))
+    G = float(own("gamma")) * np.diag(own("D"))
     for i in range(max(0, count - capacity), count):
         G = bfgs(G, own("S")[i % capacity], own("Y")[i % capacity])
     return G
@@ -231,5 +231,5 @@ def test_forgetting_rows_of_a_batch() -> None:
     y = s @ H
     pairs, _ = add(pairs, kit, s, y)
     G = matrix(pairs, n, x)
-    expected = bfgs(pairs.gamma[1] * np.diag(pairs.D_used[1]), s[1], y[1])
+    expected = bfgs(pairs.gamma[1] * np.diag(pairs.D[1]), s[1], y[1])
     assert np.allclose(G[1], expected, rtol=1e-9, atol=1e-10)

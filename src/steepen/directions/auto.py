@@ -147,9 +147,10 @@ class CGDAuto(Direction):
         moved = length > 0
         useful, pairs, sy, boost = moved & False, memory.pairs, memory.sy, memory.boost
         if kit.any(moved):
-            y = self._third_order(context, s, y, length, f, g, memory)
-            sy = kit.dot(s, y)
-            faint = (memory.paired == 0) & (sy > 0) & (sy < -FAINT * kit.dot(memory.g, s))
+            y, sy = self._third_order(context, s, y, length, f, g, memory)
+            faint = (memory.paired == 0) & (sy > 0)
+            if kit.any(faint):
+                faint = faint & (sy < -FAINT * kit.dot(memory.g, s))
             pairs, useful = pairs.add(kit, s, y, kit.pick(faint, 0.0, sy), length)
             if not kit.all(useful):
                 bolder = boost * kit.pick(faint, GROWTH, kit.pick(boost < BOLD, BOOST, BOLD))
@@ -344,7 +345,6 @@ class CGDAuto(Direction):
         pairs, metric = memory.pairs, size * size
         pairs = pairs._replace(
             D=kit.where(rows, metric, pairs.D),
-            D_used=kit.where(rows, metric, pairs.D_used),
             gamma=kit.pick(rows, slope / kit.pick(rows, along, 1.0), pairs.gamma),
         )
         return memory._replace(pairs=pairs), rows
@@ -352,15 +352,18 @@ class CGDAuto(Direction):
     @staticmethod
     def _third_order(
         context: Context, s: Array, y: Array, length: Scalar, f: Scalar, g: Array, memory: Learnt
-    ) -> Array:
-        """Correct y for the third derivative along s, which the values of f give away.
+    ) -> tuple[Array, Scalar]:
+        """Return y corrected for the third derivative along s, which the values of f give away, and sᵀy.
 
         With the cubic through both values and slopes, sᵀy becomes the curvature at the new point and not
         the mean over the step (Zhang, Deng and Chen, 1999).
         """
         kit = context.kit
-        third = 6 * (memory.f - f) + 3 * kit.dot(memory.g + g, s)
         sy = kit.dot(s, y)
+        third = 6 * (memory.f - f) + 3 * kit.dot(memory.g + g, s)
         sound = (sy > NOISE * context.eps * abs(f)) & (abs(third) < sy)
-        share = kit.pick(sound, third, 0.0) / kit.pick(sound, length, 1.0)
-        return y + kit.times(share / kit.pick(sound, length, 1.0), s) if kit.any(sound) else y
+        if not kit.any(sound):
+            return y, sy
+        third = kit.pick(sound, third, 0.0)
+        share = third / kit.pick(sound, length, 1.0)
+        return y + kit.times(share / kit.pick(sound, length, 1.0), s), sy + third
