@@ -30,8 +30,11 @@ START = np.random.default_rng(1).uniform(0.5, 1.5, (2, N))
 
 @pytest.fixture(autouse=True)
 def double() -> Iterator[None]:
+    """Trace in float64; to optimise the programs would take longer than to run them as they are."""
+    jax.config.update("jax_disable_most_optimizations", True)
     with jax.enable_x64(True):
         yield
+    jax.config.update("jax_disable_most_optimizations", False)
 
 
 # ¼Σ(Ax)⁴ has its minimum at 0, without curvature: no method is done in sixty steps, and f shows no floor.
