@@ -303,6 +303,17 @@ def test_it_begins_with_the_papers_branin(page):
     assert [row.split("\t")[:3] for row in rows[:2]] == [["GD", "40", "0.06953"], ["CGD-FD", "40", "0.05576"]]
 
 
+def test_without_settings_lambda_rises_to_where_it_is_set(browser, file):
+    page = opened(browser, file, "")
+    page.wait_for_function("location.hash !== ''")
+    wanted = opened(browser, file, "function=yours")
+    assert page.url == wanted.url
+    assert page.input_value("#lam") == wanted.input_value("#lam") != "0"
+    for one in (page, wanted):
+        assert one.troubles == []
+        one.context.close()
+
+
 def test_every_control_has_a_name(page):
     nameless = page.evaluate(
         """() => [...document.querySelectorAll("input, select, button, canvas")].filter(
@@ -336,7 +347,9 @@ def test_the_address_line_carries_the_settings(browser, file):
 
 
 def test_nonsense_in_the_address_line_is_left_out(browser, file):
-    nonsense = "function=__proto__&lam=x&step=-1&r=0&b=-2&grads=1e9&start=1,2,3&box=3,1,0,0&penalty=no"
+    nonsense = (
+        "function=__proto__&lam=x&step=-1&r=0&b=-2&grads=1e9&start=1,2,3&box=3,1,0,0&penalty=no&methods=sgd"
+    )
     page = opened(browser, file, nonsense)
     assert "function=yours" in page.url
     assert "lam=x" not in page.url

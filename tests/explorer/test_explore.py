@@ -1,6 +1,7 @@
 """`explore` writes one whole file that asks for nothing else, or refuses before it evaluates anything."""
 
 import re
+from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -105,6 +106,44 @@ def test_an_operation_that_javascript_is_not_written_for_is_refused():
     symbol = Symbols(tape, np.array([tape.given("x[0]")], dtype=object))
     with pytest.raises(NotImplementedError, match="arctan"):
         np.arctan(symbol)
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [
+        (lambda x: np.arctan(x[0]), "arctan"),
+        (lambda x: np.where(x[0] == 0, x[0], 1.0), "where"),
+        (lambda x: x[0] if x[0] == 0 else -x[0], "a branch on x"),
+    ],
+)
+def test_a_function_whose_formulas_cannot_be_written_is_refused(value, word, tmp_path):
+    def grad(x, g):
+        g[...] = 0
+
+    fun = st.functions.Function("odd", "Odd", "mine", value, grad, n=1, bounds=(-1, 1), minima=0.0, fmin=0.0)
+    with pytest.raises(ValueError, match=f"fun: there is no JavaScript for .*{word}.*; have it sampled"):
+        st.explore(fun, out=tmp_path / "page.html")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_evaluated(tmp_path):
+    for out in (tmp_path, tmp_path / "nowhere" / "page.html"):
+        with pytest.raises(ValueError, match="out: expected a file in a folder that is there, got"):
+            st.explore(never, [(0, 1)], out=out)
+
+
+def test_what_a_module_imports_is_exported_there_and_used_here():
+    folder = files("steepen.explorer") / "page"
+    sources = {file.name: file.read_text("utf-8") for file in folder.iterdir() if file.name.endswith(".js")}
+    seen = 0
+    for name, source in sources.items():
+        for names, other in re.findall(r'^import \{([^}]*)\} from "\./(.*)";$', source, re.MULTILINE):
+            for imported in (word.strip() for word in names.split(",")):
+                declared = rf"^export (const|class|function) {imported}\b"
+                assert re.search(declared, sources[other], re.MULTILINE), f"{name}: {imported}"
+                assert len(re.findall(rf"\b{imported}\b", source)) > 1, f"{name} does not use {imported}"
+                seen += 1
+    assert seen > 40
 
 
 def test_no_operation_stands_twice():

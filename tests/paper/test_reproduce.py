@@ -211,7 +211,8 @@ def check_files(report: Report) -> None:
         assert ("agrees" in row[3]) == (claim.agrees and claim.known is None)
     made = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     listed = [Path(path) for item in report.items for path in item.files]
-    assert made == sorted([Path("report.html"), Path("results.json"), *listed])
+    whole = (Path("report.html"), Path("explore.html"), Path("results.json"))
+    assert made == sorted([*whole, *listed])
 
 
 def check_alone(page: Page) -> None:
@@ -626,7 +627,7 @@ def test_the_page_opens_with_two_sentences_a_picture_and_the_findings(paper: Rep
     order = [
         attrs.get("id") or attrs.get("class") for tag, attrs in page.tags if tag in {"p", "figure", "section"}
     ]
-    assert order[1:4] == ["lead", "fig-surfaces-cut", "findings"]
+    assert order[1:5] == ["lead", "fig-surfaces-cut", "door", "findings"]
     assert order.count("fig-surfaces-cut") == 1
     assert len(re.findall(r"[.](?= [A-Z]|$)", REPORT.LEAD)) == 2
     sections = [attrs["id"] for tag, attrs in page.tags if tag == "section"]
@@ -675,11 +676,11 @@ def test_the_finding_on_training_is_quoted_from_the_document(paper: Report) -> N
     assert f"on {losses} of the {len(rows)} tasks" in words
 
 
-def test_the_explorer_is_linked_where_it_is(items: Any, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    assert "explore.html" not in reproduce(out).page.read_text("utf-8")
-    (out / "explore.html").write_text("an explorer")
-    assert "href='explore.html'" in reproduce(out).page.read_text("utf-8")
+def test_the_explorer_is_linked_where_it_is(paper: Report, tmp_path: Path) -> None:
+    link = "href='explore.html'"
+    assert link in paper.page.read_text("utf-8")
+    assert (paper.folder / "explore.html").read_text("utf-8").startswith("<!doctype html>")
+    assert link not in REPORT.page(tmp_path, [], [], {"steepen": "0"})
 
 
 def test_the_docs_tell_what_the_run_gives(paper: Report) -> None:

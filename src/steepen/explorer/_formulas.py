@@ -74,7 +74,7 @@ class Tape:
             case _:
                 pass
         if operation not in _OPERATIONS:
-            raise NotImplementedError(f"{operation!r} is not among what is written in JavaScript")
+            raise NotImplementedError(f"there is no JavaScript for {operation!r}")
         if not any(isinstance(a, Term) for a in operands):
             return float(operation(*operands))
         return self._noted(operation, operands)
@@ -111,7 +111,7 @@ class Tape:
             case np.power:
                 n = operands[1]
                 if isinstance(n, Term):
-                    raise NotImplementedError("a power whose exponent depends on x")
+                    raise NotImplementedError("there is no derivative of a power whose exponent depends on x")
                 factor = note(np.multiply, n, note(np.power, a, n - 1))
             case np.sqrt:
                 factor = note(np.divide, 0.5, result)
@@ -199,7 +199,10 @@ class Symbols(NDArrayOperatorsMixin):
                 running = self._each(np.multiply, running, row)
                 out[i] = running
             return out
-        return NotImplemented
+        raise NotImplementedError(f"there is no JavaScript for {function!r}")
+
+    def __bool__(self) -> bool:
+        raise NotImplementedError("there is no JavaScript for a branch on x")
 
     def _each(self, operation: Any, *arrays: Any) -> NDArray[Any]:
         arrays = np.broadcast_arrays(*[np.asarray(a, dtype=object) for a in arrays])

@@ -61,6 +61,9 @@ def explore(
     ...     page.name
     'mine.html'
     """
+    path = Path(out)
+    if path.is_dir() or not path.parent.is_dir():
+        raise ValueError(f"out: expected a file in a folder that is there, got {str(path)!r}")
     entries = dict(_catalogue())
     if isinstance(fun, str):
         if fun in functions and fun not in entries:
@@ -70,7 +73,12 @@ def explore(
             entries[first] |= {"bounds": _box(bounds, entries[first]["n"]).tolist()}
     elif isinstance(fun, Function):
         first = YOURS
-        entries = {first: _known(fun, "given")} | entries
+        try:
+            entries = {first: _known(fun, "given")} | entries
+        except NotImplementedError as error:
+            raise ValueError(
+                f"fun: {error}, so the page cannot have its formulas; have it sampled, as a plain callable"
+            ) from error
         if bounds is not None:
             entries[first] |= {"bounds": _box(bounds, fun.n).tolist()}
     else:
@@ -87,23 +95,21 @@ def explore(
     page = read("index.html")
     for name, text in parts.items():
         page = page.replace(f"{{{{{name}}}}}", text)
-    path = Path(out)
     write_whole(path, lambda file: file.write(page.encode()))
     return path
 
 
 def _catalogue() -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield every test function that exists in two variables, and then those that exist in one."""
-    for n, ending in ((2, ""), (1, "-1d")):
+    for n in (2, 1):
         for name, fun in functions.items():
-            if fun.n == n or fun.any_n:
-                try:
-                    small = fun.at(n)
-                except ValueError:  # there are functions that need at least two, or four
-                    continue
-                entry = _known(small, fun.group)
-                if n != fun.n and n == 1:
-                    name, entry["title"] = name + ending, f"{fun.title}, one variable"
+            try:
+                entry = _known(fun.at(n), fun.group)
+            except ValueError:  # it does not exist for this n
+                continue
+            if n == 1 and fun.n != 1:
+                yield f"{name}-1d", entry | {"title": f"{fun.title}, one variable"}
+            else:
                 yield name, entry
 
 

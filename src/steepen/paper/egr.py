@@ -47,6 +47,7 @@ __all__ = [
     "kind",
     "minimum_near",
     "pit",
+    "pits",
     "stable_step",
     "stationary_points",
     "two_wells",
@@ -199,6 +200,30 @@ def pit(n: int = 1) -> Function:
     )  # fmt: skip
 
 
+def _pits_value(x: Floats) -> Any:
+    return (x * x / 10 + np.tanh(x * x / 2 - 2)).sum(axis=0)
+
+
+def _pits_grad(x: Floats, g: Floats) -> None:
+    edge = np.tanh(x * x / 2 - 2)
+    np.multiply(x, 0.2 + (1 - edge * edge), out=g)
+
+
+def pits(n: int = 2) -> Function:
+    """Return the pit of one variable, summed over n of them: each can be caught by itself.
+
+    Examples
+    --------
+    >>> kind(pits(2), [2.6804251741, 0.0], lam=0.3)
+    'artificial'
+    """
+    whole("n", n, 1)
+    return Function(
+        "pits", "Pits", "other", _pits_value, _pits_grad, n=n, bounds=(-5.0, 5.0), minima=0.0,
+        fmin=n * math.tanh(-2.0), resize=pits,
+    )  # fmt: skip
+
+
 # --- ways down ------------------------------------------------------------------------------------
 
 
@@ -301,7 +326,9 @@ def stationary_points(f: Function, lam: float, interval: tuple[float, float]) ->
 
 
 class Ends(NamedTuple):
-    """Where runs ended: how many at which kind of point, the mean of f there, and the guarded steps.
+    """Where runs ended: how many at which kind of point, the mean of f there, guarded steps, and the cost.
+
+    The cost is in gradients, the mean of the runs; a product H·v counts as one.
 
     Examples
     --------
@@ -312,6 +339,7 @@ class Ends(NamedTuple):
     kinds: dict[str, int]
     mean: float
     guarded: int
+    cost: float = 0.0
 
     @property
     def total(self) -> int:
@@ -348,7 +376,9 @@ class Scene:
         ends = cast(Floats, run.x)
         kinds = Counter(kind(self.f, x, self.lam) for x in ends)
         guarded = int(cast(Trace, run.trace).guarded.sum())
-        return Ends(dict(kinds.most_common()), float(self.f(ends).mean()), guarded)
+        each = np.asarray(run.njev) * (2 if way == "egr" else 1) + np.asarray(run.nhvp)
+        cost = float(each.mean()) + (2 * self.b if way == "switch-off" else 0)
+        return Ends(dict(kinds.most_common()), float(self.f(ends).mean()), guarded, cost)
 
 
 def _grid(low: float, high: float, count: int) -> Floats:

@@ -106,7 +106,10 @@ def run() -> Outcome:
             )
         },
         figures={NAME: _draw(made, "linear"), f"{NAME}-log": _draw(made, "log")},
-        captions={NAME: same, f"{NAME}-log": f"The same on a log scale: {same}"},
+        captions={
+            NAME: same,
+            f"{NAME}-log": "The same on a log scale, where a steady rate is a straight line.",
+        },
         traces={
             f"{NAME}-{name}-{method.lower()}": cast(Trace, result.trace)
             for name, panel in made.items()

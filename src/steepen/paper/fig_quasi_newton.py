@@ -113,7 +113,7 @@ def run() -> Outcome:
         notes=[_SEARCHED],
         settings={
             "iterations": T,
-            "search": "random, over round numbers; ranges and trials not recorded",
+            "search": "random, over round numbers, not recorded; fig-quasi-newton-sweep is one that is",
             **{
                 name: {"lam": panel.lam, "step": panel.step, "start": panel.start}
                 for name, panel in PANELS.items()
@@ -128,9 +128,10 @@ def _digits(name: str, value: float) -> float:
 
 _SEARCHED = (
     "Chosen, not published: the paper prints no α, λ or start for this figure. Ours came from a random "
-    "search over round numbers for what the text describes, whose ranges and trials were not recorded; so "
-    "the agreement shows that there are such settings, not that they are the authors', nor how common they "
-    "are. All pairs of these runs have positive curvature, so that no update is skipped. On Drop-Wave the "
+    "search over round numbers for what the text describes, which was not recorded; so the agreement shows "
+    "that there are such settings, not that they are the authors'. How common they are is what the next "
+    "item says, with a search that is. All pairs of these runs have positive curvature, so that no update "
+    "is skipped. On Drop-Wave the "
     "CGD variants go along a straight line, on which the two are one. Plain BFGS and DFP leave that line by "
     "rounding alone, which grows: from about step 10 on only three digits of theirs mean anything, and the "
     "table prints no more."

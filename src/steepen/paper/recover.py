@@ -25,7 +25,7 @@ from .._tools.check import number, rectangle, whole
 from ..functions import Function
 from ..theory import penalised_curvature
 
-__all__ = ["improvement", "recover_spectrum", "recover_start", "recover_whole_start"]
+__all__ = ["improvement", "recover_spectrum", "recover_start", "recover_whole_start", "roots_in_the_plane"]
 
 Floats = NDArray[np.float64]
 
@@ -138,7 +138,7 @@ def recover_start(
         pair = (improvement(function, x, step) - gd, improvement(function, x, step, lam, r) - cgd_fd)
         return np.stack(pair, axis=-1)
 
-    return _solve(residuals, box, points, within)
+    return roots_in_the_plane(residuals, box, points, within)
 
 
 def recover_spectrum(
@@ -180,7 +180,7 @@ def recover_spectrum(
 
     # the half-width as a share of the centre, so that a box holds all positive spectra
     box = np.array([(1e-6, 2.0), (0.0, 1.0)]) / [[step], [1.0]]
-    found = _solve(residuals, box, points, within)
+    found = roots_in_the_plane(residuals, box, points, within)
     spectra = found * np.stack([np.ones(len(found)), found[:, 0]], axis=-1)
     return spectra[np.argsort(spectra[:, 1])]
 
@@ -232,8 +232,17 @@ def recover_whole_start(
     return starts[np.argsort((starts * starts).sum(axis=-1), kind="stable")]
 
 
-def _solve(residuals: Callable[[Floats], Floats], box: Floats, points: int, within: float) -> Floats:
-    """Find the points of a box in the plane where both residuals vanish: grid, then Newton."""
+def roots_in_the_plane(
+    residuals: Callable[[Floats], Floats], box: Floats, points: int = 201, within: float = 1e-10
+) -> Floats:
+    """Find the points of a box in the plane where both residuals vanish: grid, then Newton.
+
+    Examples
+    --------
+    >>> box = np.array([(0.5, 2.0), (0.5, 2.0)])
+    >>> roots_in_the_plane(lambda x: x * x - [1.0, 2.25], box, points=11).round(6)
+    array([[1. , 1.5]])
+    """
     whole("points", points, 2)
     number("within", within, "a positive number", above=0)
     share = np.linspace(0.0, 1.0, points)

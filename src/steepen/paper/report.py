@@ -27,6 +27,9 @@ SETTINGS = (
 NARROW = "-narrow"
 """How the picture of a figure for narrow screens is named."""
 
+EXPLORER = "explore.html"
+"""The explorer, a page of its own beside this one."""
+
 OPENING = "fig-surfaces-cut"
 """The figure that the page opens with."""
 
@@ -58,6 +61,7 @@ TRAINING = (
 """The finding on training: in short, at length, the document it is quoted from, and the command behind it."""
 
 _CSS = Path(__file__).with_name("page.css").read_text("utf-8")
+_DOOR = f"<p class=door><a href='{EXPLORER}'>Drag λ yourself</a>, and watch the methods walk.</p>"
 _MARKS = {"agrees": "✓", "DIFFERS": "✗", "limit": "≠", "inconsistent": "≠", "AGREES?": "?"}
 _ZERO = 1e-13  # in a table, what is smaller is what rounding has left of 0
 
@@ -76,8 +80,9 @@ def page(folder: Path, items: Sequence[Item], missing: Sequence[str], versions: 
         "<h1>CGD: walk down a steeper landscape</h1>",
         f"<p class=lead>{_prose(LEAD)}</p>",
         *(_figure(folder, OPENING, item.captions[OPENING]) for item in items if OPENING in item.captions),
+        *([_DOOR] if (folder / EXPLORER).is_file() else []),
         "</header>",
-        _findings(folder, items, missing, versions),
+        _findings(items, missing, versions),
         "<nav><h2>The paper, piece by piece</h2><ol>",
         *(f"<li><a href='#{escape(item.name)}'>{escape(item.title)}</a>" for item in items),
         "<li><a href='#errata'>Slips found in the paper</a>",
@@ -103,9 +108,7 @@ def _prose(text: str) -> str:
     return re.sub("«(.+?)»", r"<dfn>\1</dfn>", escape(text))
 
 
-def _findings(
-    folder: Path, items: Sequence[Item], missing: Sequence[str], versions: Mapping[str, str]
-) -> str:
+def _findings(items: Sequence[Item], missing: Sequence[str], versions: Mapping[str, str]) -> str:
     found = {item.name: item.found[0] for item in items if item.found}
     rows = [
         f"<li><strong>{_prose(short)}</strong> {_prose(found[name])} <a href='#{escape(name)}'>More</a>"
@@ -117,10 +120,8 @@ def _findings(
         f"<li><strong>{_prose(short)}</strong> {_prose(words)} (From {document}; made by "
         f"<code>{command}</code>.)"
     )
-    explorer = "<p class=door><a href='explore.html'>Turn λ yourself, in the explorer</a></p>"
     return (
         f"<section id=findings><h2>What we found</h2><ol class=findings>{''.join(rows)}</ol>"
-        f"{explorer if (folder / 'explore.html').is_file() else ''}"
         f"<p><strong>{tally(claim for item in items for claim in item.claims)}.</strong> "
         f"{escape(_remainder(items, missing))} <a href='#claims'>All of them</a> are at the end. It took "
         f"<code>steepen reproduce</code> {sum(item.seconds for item in items):.0f} seconds, with steepen "
@@ -178,7 +179,7 @@ def _section(folder: Path, item: Item) -> str:
         links = ", ".join(f"<a href='traces/{escape(name)}.csv'>{escape(name)}</a>" for name in item.traces)
         more.append(f"<p class=files>Raw traces: {links}</p>")
     parts = [
-        f"<section id='{escape(item.name)}'><p class=where>{escape(item.section)}</p>",
+        f"<section id='{escape(item.name)}'><p class=where>{escape(item.section)} of the paper</p>",
         f"<h2>{escape(item.title)}</h2>",
         f"<p><b>The paper says.</b> {_prose(item.says)}</p>",
         f"<p><b>Why it matters.</b> {_prose(item.matters)}</p>",

@@ -25,7 +25,7 @@ from .._tools.files import make_folder, write_whole
 from .._tools.optional import load
 from ._claims import Outcome, Table
 from ._record import Item, Report, plain
-from .report import NARROW, page
+from .report import EXPLORER, NARROW, page
 
 ITEMS: Mapping[str, str] = {
     "fig-surfaces": "steepen.paper.fig_surfaces",
@@ -36,8 +36,15 @@ ITEMS: Mapping[str, str] = {
     "quadratic": "steepen.paper.quadratic",
     "table1": "steepen.paper.table1",
     "fig-convergence": "steepen.paper.fig_convergence",
+    "equal-cost": "steepen.paper.equal_cost",
+    "lam-schedules": "steepen.paper.lam_schedules",
     "fig-quasi-newton": "steepen.paper.fig_quasi_newton",
+    "fig-quasi-newton-sweep": "steepen.paper.quasi_newton_sweep",
     "fig-egr": "steepen.paper.fig_egr",
+    "artificial-points": "steepen.paper.artificial_points",
+    "flat-minima": "steepen.paper.flat_minima",
+    "other-penalties": "steepen.paper.other_penalties",
+    "negative-lam": "steepen.paper.negative_lam",
 }
 """The items in the paper's order: a name, and its module (NAME, TITLE, SECTION, SAYS, MATTERS, run())."""
 
@@ -50,10 +57,10 @@ def reproduce(
 ) -> Report:
     """Run the paper again and write a page about it.
 
-    The folder then holds `report.html` (the page, with the pictures inside), `results.json` (versions,
-    settings, claims, tables), `figures/` (PNG and SVG), `tables/` (CSV) and `traces/` (CSV). The page is
-    written after every item, so an interrupted run leaves a page of what was done. Items that the same code
-    and versions have already made in this folder are kept.
+    The folder then holds `report.html` (the page, with the pictures inside), `explore.html` (the explorer),
+    `results.json` (versions, settings, claims, tables), `figures/` (PNG and SVG), `tables/` (CSV) and
+    `traces/` (CSV). The page is written after every item, so an interrupted run leaves a page of what was
+    done. Items that the same code and versions have already made in this folder are kept.
 
     Parameters
     ----------
@@ -85,14 +92,15 @@ def reproduce(
         present = _read(folder)
         kept = [] if force else [name for name in names if name in present]
         present = {name: item for name, item in present.items() if name in kept or name not in names}
-        _write_report(folder, present)
+        _write_report(folder, present)  # from here on the folder is ours
+        _write_explorer(folder)
         for name in names:
             module = importlib.import_module(ITEMS[name])
             show(module.TITLE)
             if name not in present:
                 with _ctrl_c_stops_the_item():
                     present[name] = _run(module, folder)
-                _write_report(folder, present)
+            _write_report(folder, present)
     return Report(folder, [present[name] for name in names], kept)
 
 
@@ -216,6 +224,12 @@ def _run(module: ModuleType, folder: Path) -> Item:
         plain(outcome.settings),
         {name: _digest(folder / name) for name in files},
     )
+
+
+def _write_explorer(folder: Path) -> None:
+    from .. import explore  # when it is needed: the explorer starts from the paper's experiments
+
+    explore(out=folder / EXPLORER)
 
 
 def _write_report(folder: Path, present: Mapping[str, Item]) -> None:

@@ -1,6 +1,6 @@
 // The directions of steepen.directions but cgd-auto: p from ∇f, λ and, for CGD, one product H·v.
 
-import { dot, minus, norm, plus, times } from "./vectors.js";
+import { dot, minus, norm, times } from "./vectors.js";
 
 const CURVATURE = 1e-10;
 

@@ -25,6 +25,6 @@ export class Landscape {
     this.most = at(1);
     // levels are dense where f is low: those of log(1 + (f − least)/scale)
     this.scale = Math.max((at(0.5) - this.least) / 20, EPS * Math.abs(this.least), Number.MIN_VALUE);
-    this.depth = Math.log1p((this.most - this.least) / this.scale);
+    this.depth = Math.log1p((this.most - this.least) / this.scale) || 1;
   }
 }

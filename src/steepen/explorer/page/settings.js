@@ -30,7 +30,7 @@ function corner({ bounds, minima, grad }) {
   const starts = [[0.15, 0.8], [0.3, 0.65], [0.4, 0.45]].map(at);
   if (minima.length) starts.push(bounds.map(([low, high], i) => minima[0][i] + 0.007 * (high - low)));
   const steep = starts.map((x) => norm(grad(x))), most = Math.max(...steep);
-  return starts[steep.findIndex((size) => size >= FLAT * most)];
+  return starts[Math.max(0, steep.findIndex((size) => size >= FLAT * most))];
 }
 
 // α and λ where the paper has none: a fifth of the best step of GD, and the λ that makes up for it, or half of
