@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from .. import plot
 from .._minimize import minimize
 from .._oracle.budget import Budget
 from ..schedules import L
@@ -119,11 +118,6 @@ def run() -> Outcome:
                 "for each start and schedule. Better: lower by 1 % or more.",
             )
         },
-        figures={NAME: _draw(wins)},
-        captions={
-            NAME: f"From how many of {STARTS} random starts a rising λ ends lower than a constant one by 1 % "
-            "or more, and from how many the other way round; each with its best λ."
-        },
         found=[
             "A constant λ does well on convex functions, as the paper says. On "
             f"{len(preferred) or 'none'} of the three others is a rising λ better more often than a constant "
@@ -147,18 +141,3 @@ def _wins(of: dict[str, Floats]) -> tuple[int, int]:
         int((rising < (1 - MARGIN) * constant).sum()),
         int((constant < (1 - MARGIN) * rising).sum()),
     )
-
-
-def _draw(wins: dict[str, tuple[int, int]]) -> Any:
-    figure = plot.blank(8, 3.4)
-    axes = figure.subplots()
-    places = np.arange(len(wins))[::-1]
-    for i, (label, colour) in enumerate((("rising better", "#d55e00"), ("constant better", "#0072b2"))):
-        axes.barh(
-            places + 0.2 - 0.4 * i, [pair[i] for pair in wins.values()], 0.38, color=colour, label=label
-        )
-    axes.set_yticks(places, labels=[f"{_title(n)}{', convex' * (n in CONVEX)}" for n in wins])
-    axes.set(xlabel=f"starts, of {STARTS}", xlim=(0, STARTS))
-    figure.legend(frameon=False, loc="outside upper right", ncols=2)
-    plot.tidy(axes)
-    return figure

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import plot
 from .._core.result import Trace
 from .._minimize import minimize
 from .._oracle.budget import Budget
@@ -124,11 +123,6 @@ def run() -> Outcome:
                 f"α = {STEP:g}/L: at what share of them f falls further.",
             )
         },
-        figures={NAME: _draw(rows)},
-        captions={
-            NAME: "At what share of the points a step with −λ lowers f further than two steps of GD, which "
-            "cost the same, against |λ|L. One line a function."
-        },
         found=[
             "It does help, at all but a few points and on every function; the guard has nothing to do, since "
             "∇fᵀp = −∇fᵀ(I + 2λH)∇f is negative for every λ < 0 where H is.",
@@ -144,17 +138,3 @@ def run() -> Outcome:
             "points": f"the first {POINTS} of {100 * POINTS} with H negative definite, default_rng({SEED})",
         },
     )  # fmt: skip
-
-
-def _draw(rows: list[tuple[Any, ...]]) -> Any:
-    figure = plot.blank(7, 3.8)
-    axes = figure.subplots()
-    for f, marker in zip(FUNCTIONS, "osDv^<>", strict=True):
-        mine = [row for row in rows if row[0] == f.title]
-        axes.plot([row[1] for row in mine], [100 * row[4] for row in mine], marker=marker, label=f.title)
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(SIZES, labels=[f"{size:g}" for size in SIZES])
-    axes.set(xlabel="|λ|L", ylabel="points, %", ylim=(-3, 103))
-    axes.legend(frameon=False, loc="upper left", fontsize="small")
-    plot.tidy(axes)
-    return figure

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
-from .. import plot
 from .._core.result import Trace
 from .._minimize import minimize
 from .._oracle.budget import Budget
@@ -127,11 +126,6 @@ def run() -> Outcome:
                 f"The largest of the last steps of {HOVER} on the quadratic of Table 1, penalty always on.",
             ),
         },
-        figures={NAME: _draw(made)},
-        captions={
-            NAME: f"f − f* after {T} gradients with the best λ for each penalty, over that of GD with the "
-            "same α: below 1 the penalty helps. Log scale, cut off at 1e−6."
-        },
         found=[
             f"With the best λ for each, the square is the lowest on {squared} of the {len(made)} functions. "
             "No penalty is best everywhere.",
@@ -145,22 +139,3 @@ def run() -> Outcome:
 
 
 _SMOOTH, _KINKED = ("‖∇f‖²", "Huber"), ("‖∇f‖", "‖∇f‖₁", "‖∇f‖₃")
-
-
-def _draw(made: dict[str, list[tuple[float, float]]]) -> Any:
-    figure = plot.blank(9, 3.8)
-    axes = figure.subplots()
-    width = 0.8 / len(PENALTIES)
-    places = np.arange(len(made))
-    shades = ("#0072b2", "#56b4e9", "#d55e00", "#e69f00", "#cc79a7")
-    for i, (name, shade) in enumerate(zip(PENALTIES, shades, strict=True)):
-        gd = [float(row.run("gd").fun) - row.function.fmin for row in EXPERIMENTS.values()]
-        ratio = [max(of[i][0] / base, 1e-6) for of, base in zip(made.values(), gd, strict=True)]
-        axes.bar(places + (i - 2) * width, np.array(ratio) - 1, width, bottom=1, color=shade, label=name)
-    axes.set_yscale("log")
-    axes.axhline(1.0, color="black", lw=0.8)
-    axes.set_xticks(places, labels=[row.function.title.replace(" ", "\n") for row in EXPERIMENTS.values()])
-    axes.set_ylabel("f − f*, over GD's")
-    figure.legend(frameon=False, loc="outside upper right", ncols=5)
-    plot.tidy(axes)
-    return figure

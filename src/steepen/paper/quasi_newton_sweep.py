@@ -31,7 +31,7 @@ MATTERS = (
     "here: ranges, seed and number of trials, and how often it succeeds."
 )
 
-SEED, TRIALS = 0, 2000
+SEED, TRIALS = 0, 1000
 RANGES = {"step": (1e-5, 1.0), "lam": (1e-3, 100.0)}
 """α and λ are drawn evenly on a log scale, the start evenly from the function's box."""
 
