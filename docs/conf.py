@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 import re
 from importlib.metadata import version as installed
 
@@ -73,6 +75,29 @@ def stay_on_the_site(app: Sphinx, name: str, content: list[str]) -> None:
         content[0] = content[0].replace(f"]({file}", f"]({page}")
 
 
+SECTION = """
+## {0}
+
+```{{eval-rst}}
+.. automodule:: {0}
+```
+"""
+
+
+def add_modules(app: Sphinx, name: str, content: list[str]) -> None:
+    """Give the public modules of a package their sections on its page, if they have names that it has not."""
+    folder, _, package = name.rpartition("/")
+    if folder != "api" or package in {"index", "steepen"}:
+        return
+    home = importlib.import_module(f"steepen.{package}")
+    for found in pkgutil.iter_modules(getattr(home, "__path__", ())):
+        module = f"steepen.{package}.{found.name}"
+        if not found.name.startswith("_"):
+            names = getattr(importlib.import_module(module), "__all__", ())
+            if not set(names) <= set(home.__all__):
+                content[0] += SECTION.format(module)
+
+
 def escape(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
     """Let |x| and f* stand as they are: docstrings are read with `help` too."""
     for i, line in enumerate(lines):
@@ -115,6 +140,7 @@ def link_whole_names(app: Sphinx, doctree: nodes.document) -> None:
 def setup(app: Sphinx) -> None:
     """Connect the changes above."""
     app.connect("source-read", stay_on_the_site)
+    app.connect("source-read", add_modules)
     app.connect("autodoc-process-docstring", escape, priority=400)  # before napoleon
     app.connect("autodoc-process-signature", name_arrays)
     app.connect("autodoc-skip-member", skip_fields)
