@@ -33,7 +33,7 @@ suppress_warnings = ["myst.header"]  # a page may begin below its title, where a
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
-nb_execution_timeout = 60
+nb_execution_timeout = 300
 nb_merge_streams = True
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
