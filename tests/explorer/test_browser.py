@@ -43,6 +43,7 @@ def file(tmp_path_factory) -> Path:
 def opened(browser: Any, file: Path, settings: str = "function=branin", **context: Any) -> Any:
     """Open the page with these settings; it must log no error and ask for nothing but itself."""
     page = browser.new_context(**context).new_page()
+    page.set_default_timeout(120_000)  # a busy machine is slow, and not wrong
     page.troubles = []
     page.on("pageerror", lambda error: page.troubles.append(str(error)))
     page.on("console", lambda message: page.troubles.append(message.text))

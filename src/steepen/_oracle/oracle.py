@@ -108,7 +108,7 @@ class Oracle(Probing):
         self.wide: bool | None = None if jac in ("2-point", "3-point") and _can_widen(x0) else False
         self._n = int(x0.shape[-1])
         # a variable that bounds fix is asked for no derivative, where that would cost evaluations
-        self._free = np.flatnonzero(~to_numpy(self._space.fixed(x0))).tolist()
+        self._unfixed = np.flatnonzero(~to_numpy(self._space.fixed(x0))).tolist()
         self._shape = tuple(x0.shape)
         if isinstance(jac, str) and jac in AUTODIFF:
             ad = differentiate(jac, self._fun, x0)
@@ -150,7 +150,7 @@ class Oracle(Probing):
     @property
     def cost_error(self) -> Cost:
         """What the error of a difference gradient costs."""
-        return Cost(len(self._free) * (2 if self._jac == "3-point" else 1))
+        return Cost(len(self._unfixed) * (2 if self._jac == "3-point" else 1))
 
     def decide(self, wide: bool | None) -> None:
         """Say whether differences are taken in a wider precision than the run's."""
@@ -182,7 +182,7 @@ class Oracle(Probing):
         """What one Hessian costs in values and gradients."""
         if self._hess is not None:
             return Cost()
-        first, n = self._cost_of_check, len(self._free)
+        first, n = self._cost_of_check, len(self._unfixed)
         each = Cost(0, 1) if self.hvp_source == "complex step" else self.cost_hvp
         return Cost(n * each.evals + first.evals, n * each.grads + first.grads)
 
@@ -226,7 +226,7 @@ class Oracle(Probing):
 
     def reported(self, g: Array) -> Array:
         """Return ∇f as the result shows it: NaN, as in SciPy, where a fixed variable had no difference."""
-        if not isinstance(self._jac, str) or len(self._free) == self._n:
+        if not isinstance(self._jac, str) or len(self._unfixed) == self._n:
             return g
         return self._kit.xp.where(self._space.fixed(g), g * float("nan"), g)
 
@@ -290,7 +290,7 @@ class Oracle(Probing):
             return matrix
         eye = self._kit.xp.eye(self._n, dtype=x.dtype)
         columns = [x * 0] * self._n
-        for i in self._free:
+        for i in self._unfixed:
             columns[i] = self.hvp(x, x * 0 + eye[i], g, only)
         matrix = self._kit.xp.stack(columns, axis=-1)
         return (matrix + self._kit.xp.moveaxis(matrix, -1, -2)) / 2
@@ -457,7 +457,7 @@ class Oracle(Probing):
         self, x: Array, f: Scalar, only: Only, ahead: NDArray[np.float64], back: NDArray[np.float64]
     ) -> Any:
         """Return the quotients, 0 for a variable that bounds fix."""
-        free, scheme = self._free, str(self._jac)
+        free, scheme = self._unfixed, str(self._jac)
         quotients = np.zeros(ahead.shape)
         if not free:
             return quotients

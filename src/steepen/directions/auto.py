@@ -70,7 +70,7 @@ class Learnt(NamedTuple):
     before: Array
     slope: Scalar
     """Of the last step: ∇fᵀp and ‖p‖ of the unit step, the part of it that was made, sᵀy."""
-    unit: Scalar
+    length: Scalar
     t: Scalar
     sy: Scalar
     boost: Scalar
@@ -156,10 +156,10 @@ class CGDAuto(Direction):
                 bolder = boost * kit.pick(faint, GROWTH, kit.pick(boost < BOLD, BOOST, BOLD))
                 boost = kit.pick(moved & ((sy <= 0) | faint), bolder, boost)
         # without a new pair the step to come is a plain one in the same metric
-        known = useful & (memory.unit > 0)
+        known = useful & (memory.length > 0)
         return memory._replace(
             pairs=pairs, x=x, f=f, g=g, before=memory.g, sy=sy, boost=kit.pick(useful, 1.0, boost),
-            t=kit.pick(known, length / kit.pick(known, memory.unit, 1.0), 0.0),
+            t=kit.pick(known, length / kit.pick(known, memory.length, 1.0), 0.0),
             longest=kit.num.maximum(memory.longest, length),
             tries=kit.pick(useful, 0, memory.tries), paired=memory.paired + useful,
         )  # fmt: skip
@@ -180,13 +180,13 @@ class CGDAuto(Direction):
             again = self._restart(context, lost, START, s.memory) if kit.any(lost) else s.memory
             return _Aim(again, p, slope, length, lost)
 
-        aimed = kit.repeat(aim, _Aim(memory, g, memory.slope, memory.unit, memory.scale > 0), 2)
+        aimed = kit.repeat(aim, _Aim(memory, g, memory.slope, memory.length, memory.scale > 0), 2)
         p, slope, length = aimed.p, aimed.slope, aimed.length
         memory = aimed.memory
         alpha, shown = self._amount(kit, p, memory)
         room = kit.pick(memory.longest > 0, GROWTH * memory.longest, np.inf)
         factor = num.minimum(memory.boost, room / kit.pick(length > 0, length, 1.0))
-        memory = memory._replace(slope=slope, unit=length, alpha=alpha, lam=shown, factor=factor)
+        memory = memory._replace(slope=slope, length=length, alpha=alpha, lam=shown, factor=factor)
         p, leaving = kit.scaled(factor, p), False
         if kit.any(k == 0):
             leaving = (k == 0) & (kit.norm(memory.way) > 0)

@@ -72,7 +72,7 @@ class Difference:
         """Whether the weights are at x + s."""
         return self.stage in (Stage.PROBED, Stage.SECOND)
 
-    def free(self) -> None:
+    def release(self) -> None:
         """Give the memory of the copies back."""
         self._plan = self._move = self._form = None
 
@@ -216,7 +216,7 @@ class Difference:
     def _prepare(
         self, params: Sequence[Tensor], weights: Sequence[float], etas: Sequence[float | None]
     ) -> Plan:
-        self.free()  # before room is made for another
+        self.release()  # before room is made for another
         plan = Plan(params, weights, etas, copies=1 if self.to.alone else 2)
         self.numbers = Numbers.make(plan.dtype, plan.device)
         self.along_g = plan.along_g

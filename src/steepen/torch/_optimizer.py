@@ -251,7 +251,7 @@ class CGD(Steps):
         if self._steering is not None:
             self._steering.start(self._device())
             self._steering.load_state_dict(own)
-        self._difference.free()
+        self._difference.release()
         self._listen()
         if not isinstance(getattr(self.family, self.family.key), Constant):
             for group in self.param_groups:  # what was the common value then is the schedule's now

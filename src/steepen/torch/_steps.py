@@ -196,7 +196,7 @@ class Steps(Wrapper):
     def _pause(self, closure: Closure | None) -> None:
         """Prepare a step that is not penalised."""
         if not self.when.pauses(self.k):
-            self._difference.free()
+            self._difference.release()
         if self.k >= self.when.end:
             self._ignore()
         if self.k >= self.family.length and self.when.covers(self.k):

@@ -1,4 +1,4 @@
-"""Faults that were found in use, each with what it should have been."""
+"""Pitfalls of training loops and of torch itself, each with what should come of it."""
 
 from __future__ import annotations
 
