@@ -342,6 +342,7 @@ def narrow(figure: Any) -> None:
     if figure.legends:
         figure.legends[0].remove()
         legend_above(figure, columns=2)
+    figure.set_layout_engine("constrained")
     figure.set_size_inches(_PHONE, rows * (3.3 if columns == 1 else 2.3))
 
 

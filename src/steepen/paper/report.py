@@ -43,7 +43,7 @@ LEAD = (
 
 FINDINGS = (
     ("The printed numbers come back.", "table1"),
-    ("λ > 0 stands in for a larger α.", "quadratic"),
+    ("λ > 0 stands in for a larger α.", "equal-cost"),
     ("The safeguard does not catch everything.", "fig-egr"),
 )
 """The findings at the top of the page: each in a few words, and the item whose first finding says more."""
