@@ -1,4 +1,5 @@
-# Two commands matter: `make reproduce` (the main job) and `make test`. Each does all its own set-up.
+# Two commands matter: `make reproduce` (the main job) and `make test`. `make docs` builds the site, `make dist` what is
+# published. Each does all its own set-up.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,7 +9,7 @@ JOBS ?= 2
 INSTALL = $(PYTHON) -m venv $(VENV) && \
   PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --no-compile --editable
 
-.PHONY: reproduce test test-rounding lint types unit browser bench campaign clean
+.PHONY: reproduce test test-rounding lint types unit browser docs dist bench campaign clean
 
 reproduce: $(VENV)/.paper
 	@echo "== The paper again, into $(OUT): half a minute on one core"
@@ -36,6 +37,24 @@ browser:
 	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "== Installing Chromium for one test" && \
 	    apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || true
 
+# every example, the paper's report, the site with warnings as errors, and a look at it in Chromium
+docs: $(VENV)/.docs browser
+	@echo "== Examples: doctest"
+	@$(BIN)/python -m pytest -n $(JOBS) src docs
+	@echo "== The report"
+	@$(BIN)/steepen reproduce --out $(OUT)/paper >/dev/null
+	@echo "== The site, into $(OUT)/site"
+	@rm -rf $(OUT)/site
+	@$(BIN)/sphinx-build -qW --keep-going -b html docs $(OUT)/site
+	@cp -R $(OUT)/paper $(OUT)/site/paper
+	@$(BIN)/steepen explore --out $(OUT)/site/explorer.html
+	@echo "== A look at it"
+	@$(BIN)/python -m pytest tests/site.py
+
+# wheel and sdist, and a look at them from an empty environment
+dist: $(VENV)/.dist
+	@$(BIN)/python -m pytest --noconftest tests/dist.py
+
 # the numerical tests with the last bits of other CPUs; not part of `test`
 test-rounding: $(VENV)/.ready
 	$(BIN)/python tests/rounding.py -n $(JOBS)
@@ -58,6 +77,16 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@echo "== Installing all that the tests need into $(VENV): torch and JAX among it, so a minute or more"
 	@$(INSTALL) '.[test]'
 	@touch $(VENV)/.paper $@
+
+$(VENV)/.docs: pyproject.toml constraints.txt
+	@echo "== Installing all that the site needs into $(VENV)"
+	@$(INSTALL) '.[docs]'
+	@touch $(VENV)/.paper $(VENV)/.ready $@
+
+$(VENV)/.dist: pyproject.toml constraints.txt
+	@echo "== Installing what a release needs into $(VENV)"
+	@$(INSTALL) '.[dist]'
+	@touch $@
 
 clean:
 	rm -rf $(VENV) $(OUT)

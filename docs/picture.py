@@ -1,11 +1,16 @@
-"""Make the picture of the README: `python docs/picture.py`."""
+"""Draw the pictures of the README and of the start page: `python docs/picture.py`."""
 
 from pathlib import Path
 
+import numpy as np
+from matplotlib.figure import Figure
+
 import steepen as st
 
+HERE = Path(__file__).parent
 
-def main() -> None:
+
+def branin() -> Figure:
     """Run GD and CGD-FD on Branin with the settings of Table 1, and draw both."""
     f = st.functions["branin"]
     start, settings = [-4.751, 12.459], {"step": 0.01, "budget": st.Budget(grads=40), "trace": "x"}
@@ -13,7 +18,44 @@ def main() -> None:
         "gd": st.minimize(f, start, method="gd", **settings),
         "cgd-fd": st.minimize(f, start, method="cgd-fd", lam=0.07, r=0.2, **settings),
     }
-    st.plot.save(st.plot.overview(f, runs), Path(__file__).with_name("branin.svg"))
+    return st.plot.overview(f, runs)
+
+
+def steeper() -> Figure:
+    """Draw f = x²/2, the steeper landscape above it, and what six gradients reach on each."""
+
+    def f(x):
+        return (x**2).sum(-1) / 2
+
+    lam, step, start = 2.0, 0.1, 3.0
+    settings = {"jac": lambda x: x, "step": step, "budget": st.Budget(grads=6), "trace": "x", "gtol": 0}
+    gd = st.minimize(f, [start], method="gd", **settings).trace
+    cgd = st.minimize(f, [start], method="cgd-fd", lam=lam, r=0.1, b=3, **settings).trace
+
+    figure = Figure(figsize=(7.2, 3.9), layout="constrained")
+    ax = figure.subplots()
+    grey, orange = st.plot.COLOURS["gd"], st.plot.COLOURS["cgd-fd"]
+    x = np.linspace(-1.35, 3.3, 400)
+    ax.plot(x, x**2 / 2, color=grey, lw=2.5)
+    ax.plot(x, x**2 / 2 + lam * x**2, color=orange, lw=2.5)
+    for trace, colour, height in ((gd, grey, 1 / 2), (cgd, orange, 1 / 2 + lam)):
+        at = trace.x[:, 0]
+        ax.plot(at, height * at**2, "o", color=colour, ms=9, mec="white", zorder=3)
+    ax.text(2.25, 1.3, "f", color=grey, fontsize=17, va="top", fontweight="bold")
+    ax.text(0.75, 11.5, "f + λ‖∇f‖²", color=orange, fontsize=17, fontweight="bold", ha="left")
+    ax.set_xticks([0, 1, 2, 3])
+    ax.set_yticks([])
+    ax.set_ylim(-1, 25)
+    ax.set_xlabel("x", fontsize=14)
+    ax.tick_params(labelsize=14)
+    ax.spines[["left", "right", "top"]].set_visible(False)
+    return figure
+
+
+def main() -> None:
+    """Write both beside this file."""
+    for picture in (branin, steeper):
+        st.plot.save(picture(), HERE / f"{picture.__name__}.svg")
 
 
 if __name__ == "__main__":

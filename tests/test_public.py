@@ -1,6 +1,7 @@
 """Every public name has a docstring with an example; the doctests run with the rest of the tests."""
 
 import importlib
+import importlib.metadata
 import inspect
 import pkgutil
 import subprocess
@@ -56,6 +57,18 @@ def test_the_check_can_fail():
 
     assert ">>>" not in (inspect.getdoc(bare) or "")
     assert len(NAMES) > 60
+
+
+def test_the_version_is_the_installed_one():
+    assert steepen.__version__ == importlib.metadata.version("steepen")
+
+
+def test_a_copy_that_was_never_installed_has_no_version(monkeypatch):
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    assert steepen.__version__ == "0+unknown"
 
 
 def test_import_is_light():

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .functions import functions
     from .problems import problems
 
-__version__ = "0.1.0"
+    __version__: str
 
 __all__ = [
     "BFGS",
@@ -61,6 +61,17 @@ def __getattr__(name: str) -> object:
     # loaded when first used, so that `import steepen` stays light
     if name in {"functions", "paper", "plot", "problems", "scipy"}:
         return importlib.import_module(f".{name}", __name__)
+    if name == "__version__":
+        return _version()
     if name == "explore":
         return importlib.import_module(".explorer", __name__).explore
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _version() -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version(__name__)
+    except metadata.PackageNotFoundError:  # on the path, but never installed
+        return "0+unknown"

@@ -1,0 +1,147 @@
+"""The site: `make docs` builds it into out/site, with warnings as errors and without a network."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import re
+from importlib.metadata import version as installed
+
+from docutils import nodes
+from numpy.typing import ArrayLike
+from sphinx.addnodes import pending_xref
+from sphinx.application import Sphinx
+from sphinx.util.typing import stringify_annotation
+
+project = "steepen"
+author = "The steepen developers"
+project_copyright = author
+version = release = installed("steepen").partition("+")[0]
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["_build"]
+language = "en"
+
+# pages: the same files that GitHub shows
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 4
+myst_url_schemes = {"http": None, "https": None, "site": "{{path}}"}  # what is only there on the site
+suppress_warnings = ["myst.header"]  # a page may begin below its title, where another one includes it
+
+# tutorials: notebooks in Markdown, run at every build; an error in one ends the build
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_show_tb = True
+nb_execution_timeout = 300
+nb_merge_streams = True
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
+# the reference: signatures and types as they are annotated
+default_role = "code"
+autodoc_default_options = {"members": True, "imported-members": True}
+autodoc_member_order = "groupwise"
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+maximum_signature_line_length = 80
+napoleon_google_docstring = False
+napoleon_use_ivar = True
+python_use_unqualified_type_names = True
+
+html_theme = "furo"
+html_title = "steepen"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_extra_path = ["llms.txt"]
+html_sourcelink_suffix = ""  # _sources/guide.md, as llms.txt has it
+html_show_search_summary = False  # a page opened from the disk may not read its neighbours
+html_theme_options = {
+    "navigation_with_keys": True,
+    "light_css_variables": {"color-brand-primary": "#332288", "color-brand-content": "#0b5fa5"},
+    "dark_css_variables": {"color-brand-primary": "#b9acff", "color-brand-content": "#7cc0ff"},
+}
+
+ELSEWHERE = {
+    "../CHANGELOG.md": "changelog.md",
+    "../CONTRIBUTING.md": "contributing.md",
+    "../examples/README.md": "examples.md",
+}
+"""Files outside of this folder, by the page that includes them."""
+
+
+def stay_on_the_site(app: Sphinx, name: str, content: list[str]) -> None:
+    """Let a link to a file of the repository lead to its page, where it has one."""
+    for file, page in ELSEWHERE.items():
+        content[0] = content[0].replace(f"]({file}", f"]({page}")
+
+
+SECTION = """
+## {0}
+
+```{{eval-rst}}
+.. automodule:: {0}
+```
+"""
+
+
+def add_modules(app: Sphinx, name: str, content: list[str]) -> None:
+    """Give the public modules of a package their sections on its page, if they have names that it has not."""
+    folder, _, package = name.rpartition("/")
+    if folder != "api" or package in {"index", "steepen"}:
+        return
+    home = importlib.import_module(f"steepen.{package}")
+    for found in pkgutil.iter_modules(getattr(home, "__path__", ())):
+        module = f"steepen.{package}.{found.name}"
+        if not found.name.startswith("_"):
+            names = getattr(importlib.import_module(module), "__all__", ())
+            if not set(names) <= set(home.__all__):
+                content[0] += SECTION.format(module)
+
+
+def escape(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """Let |x| and f* stand as they are: docstrings are read with `help` too."""
+    for i, line in enumerate(lines):
+        if ">>>" not in line and not line.lstrip().startswith("*"):
+            parts = line.split("`")
+            parts[::2] = [re.sub(r"[|*]", r"\\\g<0>", part) for part in parts[::2]]
+            lines[i] = "`".join(parts)
+
+
+def name_arrays(
+    app: Sphinx,
+    what: str,
+    name: str,
+    obj: object,
+    options: object,
+    signature: str | None,
+    returns: str | None,
+) -> tuple[str | None, str | None]:
+    """Write ArrayLike and NDArray for what NumPy means by them."""
+    array = r"~numpy\.ndarray\[tuple\[~typing\.Any, \.\.\.\], ~numpy\.dtype\[([^]]+)\]\]"
+    spelt = stringify_annotation(ArrayLike, "smart")
+
+    def short(text: str | None) -> str | None:
+        return text and re.sub(array, r"NDArray[\1]", text.replace(spelt, "ArrayLike"))
+
+    return short(signature), short(returns)
+
+
+def skip_fields(app: Sphinx, what: str, name: str, obj: object, skip: bool, options: object) -> bool | None:
+    """Leave out the fields of a NamedTuple: its docstring has them, and theirs says "alias for field 3"."""
+    return True if (obj.__doc__ or "").startswith("Alias for field") else None
+
+
+def link_whole_names(app: Sphinx, doctree: nodes.document) -> None:
+    """Let a word in the type of an argument ("a function of k") be no link to any attribute of that name."""
+    for reference in doctree.findall(pending_xref):
+        reference.attributes.pop("refspecific", None)
+
+
+def setup(app: Sphinx) -> None:
+    """Connect the changes above."""
+    app.connect("source-read", stay_on_the_site)
+    app.connect("source-read", add_modules)
+    app.connect("autodoc-process-docstring", escape, priority=400)  # before napoleon
+    app.connect("autodoc-process-signature", name_arrays)
+    app.connect("autodoc-skip-member", skip_fields)
+    app.connect("doctree-read", link_whole_names)

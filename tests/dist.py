@@ -1,0 +1,180 @@
+"""What is published: the version, the metadata, and the wheel in an empty environment.
+
+Not part of `make test`: run by `make dist`, which leaves the wheel and the sdist in dist/.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DIST = ROOT / "dist"
+GIT = ("git", "-c", "user.name=nobody", "-c", "user.email=nobody@example.com")
+
+
+def run(*words: str | Path, cwd: Path = ROOT, **env: str) -> str:
+    """Run a command, and return what it writes; where it fails, the test does, and shows both streams."""
+    done = subprocess.run(
+        [str(word) for word in words],
+        cwd=cwd,
+        env=os.environ | env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip()
+
+
+def version_of(tree: Path, **env: str) -> str:
+    return run(sys.executable, "-m", "hatchling", "version", cwd=tree, **env)
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A repository with one commit and no tag."""
+    home = tmp_path / "tree"
+    shutil.copytree(ROOT / "src", home / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE", ".gitignore"):
+        shutil.copy(ROOT / name, home)
+    run("git", "init", "--quiet", cwd=home)
+    run(*GIT, "add", ".", cwd=home)
+    run(*GIT, "commit", "--quiet", "--message", "all", cwd=home)
+    return home
+
+
+def test_a_tag_is_the_version(tree):
+    run("git", "tag", "v1.2.3", cwd=tree)
+    assert version_of(tree) == "1.2.3"
+
+
+def test_after_a_tag_the_version_is_on_its_way_to_the_next(tree):
+    run("git", "tag", "v1.2.3", cwd=tree)
+    run(*GIT, "commit", "--quiet", "--allow-empty", "--message", "more", cwd=tree)
+    assert version_of(tree).startswith("1.2.4.dev1+g")
+
+
+def test_a_clone_without_tags_has_a_version_below_the_first(tree):
+    assert version_of(tree).startswith("0.1.")
+    assert ".dev" in version_of(tree)
+
+
+def test_a_tree_without_git_has_one_too(tree):
+    shutil.rmtree(tree / ".git")
+    assert version_of(tree) == "0.1.0.dev0"
+
+
+def test_an_editable_install_needs_no_git(tree, tmp_path):
+    shutil.rmtree(tree / ".git")
+    python = empty_environment(tmp_path / "env")
+    run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--editable", tree)
+    code = "import importlib.metadata as m; print(m.version('steepen'))"
+    assert run(python, "-c", code, cwd=tmp_path) == "0.1.0.dev0"
+
+
+def empty_environment(where: Path) -> Path:
+    """Make a virtual environment, and return its Python."""
+    venv.create(where, with_pip=True)
+    return where / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+@pytest.fixture(scope="module")
+def built():
+    """Build the sdist, and the wheel from the sdist."""
+    shutil.rmtree(DIST, ignore_errors=True)
+    run(sys.executable, "-m", "build", "--outdir", DIST)
+    (wheel,), (sdist,) = DIST.glob("*.whl"), DIST.glob("*.tar.gz")
+    return wheel, sdist
+
+
+def test_the_metadata_pass_the_check_of_twine(built):
+    assert "PASSED" in run(sys.executable, "-m", "twine", "check", "--strict", *built)
+
+
+def test_wheel_and_sdist_have_the_version_of_the_tree(built):
+    wheel, sdist = built
+    assert wheel.name.split("-")[1] == sdist.name.removesuffix(".tar.gz").split("-")[1] == version_of(ROOT)
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(built):
+    names = zipfile.ZipFile(built[0]).namelist()
+    source = {
+        path.relative_to(ROOT / "src").as_posix()
+        for path in (ROOT / "src").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert {name for name in names if ".dist-info/" not in name} == source
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_the_sdist_holds_what_its_tests_need_and_is_small(built):
+    with tarfile.open(built[1]) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {
+        "Makefile",
+        "constraints.txt",
+        "tests/conftest.py",
+        "docs/conf.py",
+        ".github/workflows/tests.yml",
+    } <= names
+    assert built[1].stat().st_size < 2_000_000
+
+
+SMOKE = """
+import sys
+import steepen as st
+
+assert not st.__file__.startswith({root!r}), st.__file__
+res = st.minimize(st.functions["rosenbrock"], [-1.2, 1.0])
+assert res.success, res
+assert st.minimize(lambda x: x @ x, [1.0, 2.0], method="cgd-fd", lam=0.1).success
+assert not {{"matplotlib", "torch", "jax"}} & set(sys.modules)
+try:
+    import steepen.torch
+except ImportError as error:
+    assert "steepen[torch]" in str(error), error
+else:
+    raise AssertionError("there is a torch in an empty environment")
+print(st.__version__)
+"""
+
+
+def test_the_wheel_works_in_an_empty_environment(built, tmp_path):
+    wheel = built[0]
+    python = empty_environment(tmp_path / "env")
+    run(python, "-m", "pip", "install", "--quiet", wheel)
+    code = SMOKE.format(root=str(ROOT))
+    version = run(python, "-c", code, cwd=tmp_path, PYTHONPATH="")
+    assert version == wheel.name.split("-")[1]
+
+    run(python, "-m", "pip", "install", "--quiet", f"{wheel}[cli,plot]")
+    command = python.with_name("steepen.exe" if os.name == "nt" else "steepen")
+    assert run(command, "--version", cwd=tmp_path, PYTHONPATH="") == f"steepen {version}"
+    assert "converged" in run(command, "run", "booth", cwd=tmp_path, PYTHONPATH="").lower()
+    run(command, "reproduce", "--only", "lemma1", "--out", "paper", cwd=tmp_path, PYTHONPATH="")
+    assert (tmp_path / "paper" / "report.html").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("schema", "files"),
+    [
+        ("vendor.github-workflows", ".github/workflows/*.yml"),
+        ("vendor.dependabot", ".github/dependabot.yml"),
+        ("vendor.github-issue-forms", ".github/ISSUE_TEMPLATE/[!c]*.yml"),
+        ("vendor.github-issue-config", ".github/ISSUE_TEMPLATE/config.yml"),
+        ("vendor.citation-file-format", "CITATION.cff"),
+    ],
+)
+def test_what_github_reads_has_the_form_that_it_reads(schema, files):
+    found = sorted(ROOT.glob(files))
+    assert found
+    run(sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *found)

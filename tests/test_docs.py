@@ -1,0 +1,141 @@
+"""What stands beside the code: links that lead somewhere, snippets that run, sound workflows."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from .test_public import NAMES
+
+yaml = pytest.importorskip("yaml")
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = (".", "docs", "docs/api", "docs/tutorials", "examples", "benchmarks/evidence")
+PAGES = sorted(path for folder in FOLDERS for path in (ROOT / folder).glob("*.md"))
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def prose(text: str) -> str:
+    """Return a page without its code."""
+    return re.sub(r"^```.*?^```$|`[^`\n]*`", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(text: str) -> set[str]:
+    """Return the anchors that GitHub makes of the headings of a page."""
+    titles = re.findall(
+        r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE
+    )
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def broken(page: Path, text: str) -> Iterator[str]:
+    """Yield the links of a page that lead to no file of the repository, or to no heading of it."""
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose(text)):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = page.parent / unquote(path) if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target.read_text(encoding="utf-8"))):
+            yield link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_the_pages_lead_somewhere(page):
+    assert list(broken(page, page.read_text(encoding="utf-8"))) == []
+
+
+def test_a_broken_link_is_found():
+    text = "[a](missing.md) [b](README.md#install) [c](README.md#no-such) `[d](missing.md)` [e](https://f.g)"
+    assert list(broken(ROOT / "planted.md", text)) == ["missing.md", "README.md#no-such"]
+
+
+REFERENCE = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs" / "api").glob("*.md")))
+
+
+def placed(name: str) -> bool:
+    """Return whether the reference asks for a public name, or for the package that it is in.
+
+    The build adds the modules of a package to its page; the names of steepen itself are asked for one by one.
+    """
+    home = name.split(".")[:-1][:2]
+    asked = name if home == ["steepen"] else ".".join(home)
+    return re.search(rf"^\.\. auto\w+:: {re.escape(asked)}$", REFERENCE, re.MULTILINE) is not None
+
+
+def test_every_public_name_has_its_place_in_the_reference():
+    known = {id(value) for name, value in NAMES.items() if placed(name)}
+    assert [name for name, value in NAMES.items() if id(value) not in known] == []
+
+
+def test_a_name_without_a_place_is_found():
+    assert placed("steepen.minimize")
+    assert placed("steepen.train.data.load_data")
+    assert not placed("steepen.maximize")
+    assert not placed("steepen.trains.data.load_data")
+
+
+SNIPPETS = re.findall(
+    r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.DOTALL | re.MULTILINE
+)
+
+
+def test_the_readme_has_three_snippets():
+    assert len(SNIPPETS) == 3
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(0, r"\[[\d. ]+\] CONVERGED \d+\n"), (1, ""), (2, "40 MAX_GRADIENTS\n")]
+)
+def test_a_snippet_of_the_readme_runs_as_it_is(number, said, capsys):
+    exec(compile(SNIPPETS[number], f"README.md, snippet {number + 1}", "exec"), {})
+    assert re.fullmatch(said, capsys.readouterr().out)
+
+
+def test_zizmor_finds_nothing_in_the_workflows():
+    zizmor = Path(sys.executable).with_name("zizmor.exe" if os.name == "nt" else "zizmor")
+    words = [zizmor, "--offline", "--no-progress", "--strict-collection", ROOT / ".github"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_action_is_pinned_by_its_commit_and_names_its_version():
+    uses = [line for path in WORKFLOWS for line in path.read_text("utf-8").splitlines() if "uses:" in line]
+    assert len(uses) > 10
+    pinned = re.compile(r" +(- )?uses: (\S+/\S+@[0-9a-f]{40}  # v\d+\.\d+\.\d+|\$/\S+)")
+    assert [line for line in uses if not pinned.fullmatch(line)] == []
+
+
+def test_the_tests_run_wherever_the_library_is_said_to():
+    matrix = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text("utf-8"))["jobs"]["everywhere"][
+        "strategy"
+    ]
+    said = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)]
+    assert matrix["matrix"]["python"] == said == ["3.11", "3.12", "3.13", "3.14"]
+    assert [name.split("-")[0] for name in matrix["matrix"]["os"]] == ["ubuntu", "ubuntu", "macos", "windows"]
+    assert matrix["matrix"]["os"][1].endswith("-arm")
+
+
+def test_the_conda_recipe_needs_what_the_project_needs():
+    recipe = yaml.safe_load((ROOT / "conda/recipe.yaml").read_text("utf-8"))
+    python, *needed = (line.replace(" ", "") for line in recipe["requirements"]["run"])
+    assert python == "python" + PROJECT["requires-python"]
+    assert needed == PROJECT["dependencies"]
+    extras = {
+        line
+        for name in ("plot", "cli", "pandas", "jax", "torch")
+        for line in PROJECT["optional-dependencies"][name]
+    }
+    theirs = {line.replace(" ", "") for line in recipe["requirements"]["run_constraints"]}
+    assert theirs == {
+        line.replace("matplotlib", "matplotlib-base").replace("torch", "pytorch") for line in extras
+    }
+    assert recipe["build"]["python"]["entry_points"] == [f"{k} = {v}" for k, v in PROJECT["scripts"].items()]
