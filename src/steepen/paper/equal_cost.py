@@ -251,7 +251,7 @@ def _drop_claim(made: dict[str, Panel], drops: dict[str, list[tuple[int, float]]
 
 def _draw(made: dict[str, Panel], tuned: dict[str, dict[str, Tuned]]) -> Any:
     figure = plot.blank(10, 5.6)
-    for i, (axes, (name, panel)) in enumerate(zip(figure.subplots(2, 3).flat, made.items(), strict=True)):
+    for axes, (name, panel) in zip(figure.subplots(2, 3).flat, made.items(), strict=True):
         function, best = panel.experiment.function, tuned[name]["gd"]
         runs = {**panel.runs, "GD, best α": best.run}
         plot.convergence(runs, fmin=function.fmin, ax=axes)
@@ -261,13 +261,12 @@ def _draw(made: dict[str, Panel], tuned: dict[str, dict[str, Tuned]]) -> Any:
             axes.set_ylim(bottom=0.5 * floor)
         else:  # on Griewank nobody gets far
             axes.set_yscale("linear")
-        steps = f"α = {panel.experiment.step:g}, best {readable(best.step, '.2g')}"
-        axes.set_title(f"{function.title}, n = {function.n}\n{steps}", fontsize="medium")
+        steps = f"n = {function.n}, α = {panel.experiment.step:g}, best {readable(best.step, '.2g')}"
+        axes.set_title(f"{function.title}\n{steps}", fontsize="medium")
         axes.set(xlabel="", ylabel="")
         if axes.get_yscale() == "linear":
             plot.say_start(axes)
-        if i:
-            axes.get_legend().remove()
+    plot.legend_above(figure)
     figure.supxlabel("gradient evaluations", fontsize="medium")
     figure.supylabel("f − f*, log scale", fontsize="medium")
     return figure
