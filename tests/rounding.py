@@ -94,7 +94,7 @@ def _off(function: Callable[..., Any], salt: bytes) -> Callable[..., Any]:
     def moved(x: Any, *rest: Any) -> Any:
         points = None
         if isinstance(x, np.ndarray):  # noted before the function may change x
-            points = [salt + point.tobytes() for point in x.reshape(-1, x.shape[-1])]
+            points = [salt + point.tobytes() for point in x.reshape(-1, x.shape[-1]) + 0.0]  # -0 is 0
         value = function(x, *rest)
         return value if points is None else _moved(value, points, x.shape[:-1])
 

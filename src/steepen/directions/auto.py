@@ -147,7 +147,8 @@ class CGDAuto(Direction):
         moved = length > 0
         useful, pairs, sy, boost = moved & False, memory.pairs, memory.sy, memory.boost
         if kit.any(moved):
-            y, sy = self._third_order(context, s, y, length, f, g, memory)
+            y = self._third_order(context, s, y, length, f, g, memory)
+            sy = kit.dot(s, y)
             faint = (memory.paired == 0) & (sy > 0)
             if kit.any(faint):
                 faint = faint & (sy < -FAINT * kit.dot(memory.g, s))
@@ -352,8 +353,8 @@ class CGDAuto(Direction):
     @staticmethod
     def _third_order(
         context: Context, s: Array, y: Array, length: Scalar, f: Scalar, g: Array, memory: Learnt
-    ) -> tuple[Array, Scalar]:
-        """Return y corrected for the third derivative along s, which the values of f give away, and sᵀy.
+    ) -> Array:
+        """Return y corrected for the third derivative along s, which the values of f give away.
 
         With the cubic through both values and slopes, sᵀy becomes the curvature at the new point and not
         the mean over the step (Zhang, Deng and Chen, 1999).
@@ -363,7 +364,6 @@ class CGDAuto(Direction):
         third = 6 * (memory.f - f) + 3 * kit.dot(memory.g + g, s)
         sound = (sy > NOISE * context.eps * abs(f)) & (abs(third) < sy)
         if not kit.any(sound):
-            return y, sy
-        third = kit.pick(sound, third, 0.0)
-        share = third / kit.pick(sound, length, 1.0)
-        return y + kit.times(share / kit.pick(sound, length, 1.0), s), sy + third
+            return y
+        share = kit.pick(sound, third, 0.0) / kit.pick(sound, length, 1.0)
+        return y + kit.times(share / kit.pick(sound, length, 1.0), s)
