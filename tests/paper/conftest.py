@@ -19,5 +19,5 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> Report:
         fcntl.flock(lock, fcntl.LOCK_EX)
         began = time.process_time()
         report = reproduce(shared / "paper")
-        assert time.process_time() - began < 120  # of one core, and a slow one; 35 to 50 on ours
+        assert time.process_time() - began < 60  # of one core: whatever else the machine is doing
         return report
