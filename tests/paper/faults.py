@@ -21,7 +21,7 @@ def _scale(patch: pytest.MonkeyPatch) -> None:
 
 def _no_guard(patch: pytest.MonkeyPatch) -> None:
     def unguarded(kit: Any, on: Any, g: Any, size: Any, p: Any, trusted: Any = False) -> Guarded:
-        return Guarded(kit.where(on, p, -g), kit.dot(g, p), on, False, False)
+        return kit.where(on, p, -g), kit.dot(g, p), on, False, False
 
     patch.setattr(loop, "guarded", unguarded)
 

@@ -292,7 +292,7 @@ def test_there_is_no_pickle_inside(tmp_path: Path) -> None:
             for name in file.files:
                 assert not file[name].dtype.hasobject
             header = json.loads(str(file["header"]))
-        assert header["steepen"] == 5
+        assert header["steepen"] == 6
         assert "cgd" in header["settings"]["method"].lower()
 
 
@@ -444,7 +444,7 @@ def test_a_pickle_is_not_opened(tmp_path: Path) -> None:
 def test_another_format_is_named(tmp_path: Path) -> None:
     path = tmp_path / "later.npz"
     path.write_bytes(npz(header=np.array(json.dumps({"steepen": 99, "settings": {}}))))
-    refused(path, "format 99", "reads 5")
+    refused(path, "format 99", "reads 6")
 
 
 def test_a_checkpoint_that_lacks_anything_is_refused(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import NamedTuple
+from typing import TypeAlias
 
 from .arrays import Array, Mask, Scalar
 from .kits import Kit
@@ -14,15 +14,8 @@ VANISHED = 1e-3
 TINY = 1e-300
 
 
-class Guarded(NamedTuple):
-    """A direction that descends f: p, ∇fᵀp, where it is the one proposed, and where the guard has fired."""
-
-    p: Array
-    slope: Scalar
-    used: Mask
-    fired: Mask
-    vanished: Mask
-    """Where p is next to nothing beside ∇f."""
+Guarded: TypeAlias = tuple[Array, Scalar, Mask, Mask, Mask]
+"""p, which descends f; ∇fᵀp; where p is the one proposed, the guard has fired, p is tiny beside ∇f."""
 
 
 def guarded(kit: Kit, on: Mask, g: Array, size: Scalar, p: Array, trusted: Mask = False) -> Guarded:
@@ -34,11 +27,11 @@ def guarded(kit: Kit, on: Mask, g: Array, size: Scalar, p: Array, trusted: Mask 
     slope = kit.dot(g, p)
     # a short direction has a small slope: where none is, p needs no closer look
     if kit.all(on & (slope > -inf) & (slope < -VANISHED * size * size)):
-        return Guarded(p, slope, True, False, False)
+        return p, slope, True, False, False
     good = ((slope < 0) & (slope > -inf)) | trusted
     if kit.any(trusted):
         slope = kit.pick(trusted, kit.num.minimum(slope, -TINY), slope)
     used = on & good
     if not kit.all(used):
         p, slope = kit.where(used, p, -g), kit.pick(used, slope, -size * size)
-    return Guarded(p, slope, used, kit.without(on, good), used & (kit.norm(p) <= VANISHED * size))
+    return p, slope, used, kit.without(on, good), used & (kit.norm(p) <= VANISHED * size)

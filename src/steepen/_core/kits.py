@@ -26,6 +26,7 @@ from typing import Any, Protocol, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from . import numbers
 from .arrays import Array, Mask, Rows, Scalar, Whole, adopt, device, is_numpy, namespace, norm, to_numpy
 
 SHORT = 8
@@ -52,7 +53,7 @@ class One:
 
     size: int | None = None
     """How many rows the batch has; None for a single run."""
-    num: Any = np
+    num: Any = numbers
     """The namespace of functions of scalars."""
 
     def __init__(self, x: Array):
@@ -181,7 +182,8 @@ class One:
 
     def fill(self, a: Array, value: Array) -> Array:
         """Return `a` with the first of its entries replaced; `a` is nobody else's, and may be used up."""
-        return _set(a, tuple(slice(0, length) for length in value.shape), value)
+        whole = a.shape == value.shape
+        return value if whole else _set(a, tuple(slice(0, length) for length in value.shape), value)
 
     # --- repetition ----------------------------------------------------------------------------------
 
@@ -240,11 +242,8 @@ class NumPyOne(One):
             self.dot, self.norm = _short_dot, _short_norm
         if double:  # no scalar is wider
             self.times = operator.mul  # pyright: ignore[reportAttributeAccessIssue]  its names of arguments
-
-    def finite(self, v: Array) -> Mask:
-        return v.dot(v) < math.inf or bool(
-            np.isfinite(v).all()
-        )  # the first is quick, and nearly always enough
+            self.scaled = _scaled
+        self.finite = _finite
 
     def identity(self, x: Array) -> Array:
         return super().identity(x) if self._ordered else super().identity(x).copy(order="F")
@@ -263,6 +262,12 @@ class NumPyOne(One):
             return super().rank_two(matrix, c, a, b)
         return _blas(a, "syr2")(c, a, b, lower=1, a=matrix, overwrite_a=1)
 
+    def dots(self, A: Array, v: Array) -> Array:
+        return super().dots(A, v) if self._ordered else A.dot(v)
+
+    def mix(self, c: Array, A: Array) -> Array:
+        return super().mix(c, A) if self._ordered else c.dot(A)
+
     def put(self, a: Array, place: Whole, value: Any, rows: Mask) -> Array:
         if rows:
             a[place] = value
@@ -277,6 +282,8 @@ class NumPyOne(One):
 
 class Many(One):
     """A batch: rows in lockstep, with masks in place of branches."""
+
+    num = np
 
     def __init__(self, x: Array):
         super().__init__(x)
@@ -509,6 +516,15 @@ def _short_norm(v: Any) -> float:
     for value in v.tolist():
         square += value * value
     return math.sqrt(square) if _TINY < square < _HUGE else float(norm(v)[0])
+
+
+def _scaled(s: Any, v: Any) -> Any:
+    v *= s
+    return v
+
+
+def _finite(v: Any) -> bool:
+    return v.dot(v) < math.inf or bool(np.isfinite(v).all())  # the first is quick, and nearly always enough
 
 
 def _long_dot(a: Any, b: Any) -> float:

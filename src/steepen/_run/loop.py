@@ -134,10 +134,11 @@ class Loop:
             return
         if self._penalised:
             off = self.switch.off(c.k - 1, c.move.guarded, c.move.before, c.point.f, c.first)
-            c.on = kit.without(c.on, off)
+            if kit.any(off):
+                c.on = kit.without(c.on, off)
         if searched:
             f = c.point.f
-            least = np.maximum(SHOWS * self.context.eps * abs(f), c.move.noise)
+            least = kit.num.maximum(SHOWS * self.context.eps * abs(f), c.move.noise)
             c.idle = kit.pick(c.move.before - f > least, 0, c.idle + 1)
         if self.callback is not None:
             self._call_back(c)

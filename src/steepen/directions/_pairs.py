@@ -1,8 +1,9 @@
 """The pairs (s, y) of past steps and gradient changes, and the inverse Hessian G that they make.
 
-BFGS over the pairs in the rows of S and Y, from the matrix γD with D diagonal, is
+Pairs are kept in the rows of S and Y, scaled so that sᵀy = 1. BFGS over them, from the matrix γD with D
+diagonal, is
 
-    G = (I − SᵀR⁻ᵀY)·γD·(I − YᵀR⁻¹S) + SᵀR⁻ᵀ·diag(R)·R⁻¹S,
+    G = (I − SᵀR⁻ᵀY)·γD·(I − YᵀR⁻¹S) + SᵀR⁻ᵀ·R⁻¹S,
 
 R the part of SYᵀ in which s is no younger than y. R⁻¹ is kept, and gets a column with each pair, so that all
 is products with matrices, and D may change whenever it likes. The places are a ring: the newest pair
@@ -37,11 +38,11 @@ class Pairs(NamedTuple):
     Y: Array
     R: Array
     """R⁻¹."""
-    rho: Array
-    """The sᵀy of each pair, the diagonal of R."""
     conjugate: Array
     """1 for the pairs that are mutually conjugate, else 0."""
     D: Array
+    E: Array
+    """1/D."""
     gamma: Scalar
     count: Whole  # pyright: ignore[reportIncompatibleMethodOverride]  nobody counts in this tuple
     """How many pairs were taken in, also those that are forgotten."""
@@ -54,14 +55,14 @@ class Pairs(NamedTuple):
         def zeros(*shape: int) -> Array:
             return kit.xp.zeros((*rows, *shape), dtype=x.dtype, device=device(x))
 
-        zero, m = kit.norm(x) * 0, capacity
+        one, m, ones = kit.norm(x) * 0 + 1, capacity, zeros(n) + 1
         none = 0 if kit.size is None else np.zeros(kit.size, dtype=np.int64)
-        return Pairs(zeros(m, n), zeros(m, n), zeros(m, m), zeros(m), zeros(m), zeros(n) + 1, zero + 1, none)
+        return Pairs(zeros(m, n), zeros(m, n), zeros(m, m), zeros(m), ones, ones, one, none)
 
     @property
     def capacity(self) -> int:
         """How many pairs are kept."""
-        return int(self.rho.shape[-1])
+        return int(self.conjugate.shape[-1])
 
     def diagonal(self, kit: Kit) -> Array:
         """Return the diagonal of the matrix that the pairs began with."""
@@ -74,8 +75,8 @@ class Pairs(NamedTuple):
             return kit.times(self.gamma, self.D * v)
         S, Y, R = self.S[..., :k, :], self.Y[..., :k, :], self.R[..., :k, :k]
         u = kit.dots(R, kit.dots(S, v))
-        plain = kit.times(self.gamma, self.D * (v - kit.mix(u, Y)))
-        return plain + kit.mix(kit.mix(self.rho[..., :k] * u - kit.dots(Y, plain), R), S)
+        plain = kit.scaled(self.gamma, self.D * (v - kit.mix(u, Y)))
+        return plain + kit.mix(kit.mix(u - kit.dots(Y, plain), R), S)
 
     def add(self, kit: Kit, s: Array, y: Array, sy: Scalar, length: Scalar) -> tuple[Pairs, Mask]:
         """Take in a pair, with sᵀy and ‖s‖, and return for which rows it was of use.
@@ -91,46 +92,60 @@ class Pairs(NamedTuple):
             s, y = kit.where(useful, s, s * 0), kit.where(useful, y, y * 0)
         capacity, k = self.capacity, kit.used(self.count, self.capacity)
         place, full = self.count % capacity, useful & (self.count >= capacity)
-        D, inverted, conjugate = self._diagonal(kit, s, y, sy, useful), self.R, self.conjugate
+        D, E, gamma = self._metric(kit, s, y, sy, useful)
+        inverted, conjugate, column = self.R, self.conjugate, self.conjugate * 0
         if kit.any(full):  # the inverse of a corner of R is a corner of R⁻¹
             inverted = kit.put(inverted, place, 0.0, full)
             conjugate = kit.put(conjugate, place, 0.0, full)
-        s1, y1, rho, column = s, y, sy, self.rho * 0
         if k:
-            s1, y1, rho, agree = self._conjugated(kit, k, s, y, sy, useful, conjugate[..., :k])
+            s, y, sy, agree = self._conjugated(kit, k, s, y, sy, useful, conjugate[..., :k])
             conjugate = kit.fill(conjugate, agree)
-        inverse = kit.pick(useful, 1 / kit.pick(useful, rho, 1.0), 0.0)
+        unit = 1 / kit.num.sqrt(kit.pick(useful, sy, 1.0))
+        s, y = kit.times(unit, s), kit.times(unit, y)
         if k:
-            known = kit.dots(inverted[..., :k, :k], kit.dots(self.S[..., :k, :], y1))
-            column = kit.fill(column, kit.times(-inverse, known))
-        column = kit.put(column, place, inverse, useful)
+            known = kit.dots(inverted[..., :k, :k], kit.dots(self.S[..., :k, :], y))
+            column = kit.fill(column, -known)
+        column = kit.put(column, place, 1.0, useful)
         columns = kit.put(inverted.swapaxes(-1, -2), place, column, useful)
         pairs = Pairs(
-            kit.put(self.S, place, s1, useful), kit.put(self.Y, place, y1, useful), columns.swapaxes(-1, -2),
-            kit.put(self.rho, place, rho, useful), kit.put(conjugate, place, 1.0, useful),
-            D, self._gamma(kit, s, y, sy, D, useful), self.count + useful,
+            kit.put(self.S, place, s, useful), kit.put(self.Y, place, y, useful), columns.swapaxes(-1, -2),
+            kit.put(conjugate, place, 1.0, useful), D, E, gamma, self.count + useful,
         )  # fmt: skip
         return pairs, useful
 
-    def clear(self, kit: Kit, rows: Mask) -> Pairs:
+    def clear(self, kit: Kit, rows: Mask, diagonal: Array | None = None) -> Pairs:
         """Forget all that was learnt in these rows; without R⁻¹, S and Y mean nothing."""
-        parts = {name: getattr(self, name) for name in ("R", "rho", "conjugate")}
-        zeros = {name: kit.where(rows, kit.xp.zeros_like(a), a) for name, a in parts.items()}
-        D = kit.where(rows, kit.xp.ones_like(self.D), self.D)
-        return self._replace(D=D, count=kit.pick(rows, 0, self.count), **zeros)
+        metric: Array = kit.xp.ones_like(self.D) if diagonal is None else diagonal
+        return self._replace(
+            R=kit.where(rows, kit.xp.zeros_like(self.R), self.R),
+            conjugate=kit.where(rows, kit.xp.zeros_like(self.conjugate), self.conjugate),
+            D=kit.where(rows, metric, self.D), E=kit.where(rows, 1 / metric, self.E),
+            count=kit.pick(rows, 0, self.count),
+        )  # fmt: skip
 
     # --- parts -----------------------------------------------------------------------------------------
 
-    def _diagonal(self, kit: Kit, s: Array, y: Array, sy: Scalar, useful: Mask) -> Array:
-        """Return D updated by the diagonal of the BFGS formula (Gilbert and Lemaréchal, 1989)."""
-        D, old = self.D, 1 / self.D
-        moved = s * old
-        stretch = kit.ratio(kit.dot(y, D * y), sy)
+    def _metric(self, kit: Kit, s: Array, y: Array, sy: Scalar, useful: Mask) -> tuple[Array, Array, Scalar]:
+        """Return D, 1/D and γ with a pair taken in.
+
+        D is updated by the diagonal of the BFGS formula (Gilbert and Lemaréchal, 1989); γ lies between the
+        short ratio sᵀy/yᵀDy and the long one sᵀD⁻¹s/sᵀy.
+        """
+        moved = s * self.E
+        stretch = kit.ratio(kit.dot(y, self.D * y), sy)
         share = kit.ratio(stretch, kit.pick(useful, kit.dot(s, moved), 1.0))
-        new = kit.times(stretch, old) + kit.times(1 / sy, y * y) - kit.times(share, moved * moved)
-        positive = new > 0
-        learnt = 1 / kit.xp.where(positive, new, old)
-        return kit.xp.where(positive & (learnt > 0) & (learnt < np.inf), learnt, D)
+        # it is negative by rounding alone
+        rest = abs(kit.times(stretch, self.E) - kit.scaled(share, moved * moved))
+        new = kit.where(useful, rest + kit.scaled(1 / sy, y * y), self.E)
+        inverse = 1 / new
+        learnt = kit.finite(inverse + new)
+        D, E = kit.where(learnt, inverse, self.D), kit.where(learnt, new, self.E)
+        part = LONG / (LONG + int(s.shape[-1]))
+        short = kit.ratio(sy, kit.pick(useful, kit.dot(y, D * y), 1.0))
+        long = kit.ratio(kit.pick(useful, kit.dot(s, E * s), 1.0), sy)
+        # power, since ** rounds a number and an array differently
+        gamma = short * kit.num.power(kit.ratio(long, short), part)
+        return D, E, kit.pick(useful & (gamma > 0) & (gamma < np.inf), gamma, self.gamma)
 
     def _conjugated(
         self, kit: Kit, k: int, s: Array, y: Array, sy: Scalar, useful: Mask, conjugate: Array
@@ -139,23 +154,15 @@ class Pairs(NamedTuple):
 
         Where nothing is left of it, the pair stays as it is, and the others are let go.
         """
-        S, Y, rho = self.S[..., :k, :], self.Y[..., :k, :], self.rho[..., :k]
-        inverse = 1 / (rho + (rho == 0))
+        S, Y = self.S[..., :k, :], self.Y[..., :k, :]
         with_s, with_y = kit.dots(Y, s), kit.dots(S, y)
-        apart = (with_s - with_y) ** 2 * inverse
-        agree = conjugate * (kit.times(kit.ratio(1.0, sy), apart) <= ASYMMETRY**2)
-        c = (with_s + with_y) / 2 * inverse * agree
+        apart = with_s - with_y
+        agree = conjugate * (kit.times(1 / sy, apart * apart) <= ASYMMETRY**2)
+        c = 0.5 * agree * (with_s + with_y)
         s1, y1 = s - kit.mix(c, S), y - kit.mix(c, Y)
         rest = kit.dot(s1, y1)
         enough = (rest > INDEPENDENT * sy) & (rest > CURVATURE * kit.norm(s1) * kit.norm(y1))
-        agree = kit.where(useful, kit.where(enough, agree, agree * 0), conjugate)
-        return kit.where(enough, s1, s), kit.where(enough, y1, y), kit.pick(enough, rest, sy), agree
-
-    def _gamma(self, kit: Kit, s: Array, y: Array, sy: Scalar, D: Array, useful: Mask) -> Scalar:
-        """Return γ between the short ratio sᵀy/yᵀDy and the long one sᵀD⁻¹s/sᵀy."""
-        part = LONG / (LONG + int(s.shape[-1]))
-        short = kit.ratio(sy, kit.pick(useful, kit.dot(y, D * y), 1.0))
-        long = kit.ratio(kit.pick(useful, kit.dot(s, s / D), 1.0), sy)
-        # power, since ** rounds a number and an array differently
-        gamma = kit.num.power(short, 1 - part) * kit.num.power(long, part)
-        return kit.pick(useful & (gamma > 0) & (gamma < np.inf), gamma, self.gamma)
+        if not kit.all(enough):
+            s1, y1, rest = kit.where(enough, s1, s), kit.where(enough, y1, y), kit.pick(enough, rest, sy)
+            agree = kit.where(useful, kit.where(enough, agree, agree * 0), conjugate)
+        return s1, y1, rest, agree

@@ -170,14 +170,15 @@ class CGDAuto(Direction):
     ) -> Proposal:
         """Return −G·∇f, longer where f bent down, and not much longer than any step before."""
         kit, num, x, g = context.kit, context.kit.num, point.x, memory.g
-        size = DOWNHILL * context.eps * kit.norm(context.space.free(x, g, g))
+        _, size = context.space.descent(x, point.g, point.size)
+        least = DOWNHILL * context.eps * memory.scale * size
 
         def aim(s: _Aim) -> _Aim:
             pairs = s.memory.pairs
             product, diagonal = partial(pairs.product, kit), partial(pairs.diagonal, kit)
             p, slope = context.space.downhill(product, diagonal, x, g)
             length = kit.norm(p)
-            lost = kit.negate(slope < -size * length)  # then the metric has lost its meaning
+            lost = kit.negate(slope < -least * length)  # then the metric has lost its meaning
             again = self._restart(context, lost, START, s.memory) if kit.any(lost) else s.memory
             return _Aim(again, p, slope, length, lost)
 
@@ -188,7 +189,9 @@ class CGDAuto(Direction):
         room = kit.pick(memory.longest > 0, GROWTH * memory.longest, np.inf)
         factor = num.minimum(memory.boost, room / kit.pick(length > 0, length, 1.0))
         memory = memory._replace(slope=slope, length=length, alpha=alpha, lam=shown, factor=factor)
-        p, leaving = kit.scaled(factor, p), False
+        leaving = False
+        if kit.any(factor != 1.0):
+            p = kit.scaled(factor, p)
         if kit.any(k == 0):
             leaving = (k == 0) & (kit.norm(memory.way) > 0)
             p = kit.where(leaving, kit.times(self._first(context, x), memory.way), p)
@@ -343,12 +346,9 @@ class CGDAuto(Direction):
         slope = kit.dot(v, g)
         rows = rows & (along > 0) & (along < np.inf)
         memory = self._restart(context, rows, START, memory)
-        pairs, metric = memory.pairs, size * size
-        pairs = pairs._replace(
-            D=kit.where(rows, metric, pairs.D),
-            gamma=kit.pick(rows, slope / kit.pick(rows, along, 1.0), pairs.gamma),
-        )
-        return memory._replace(pairs=pairs), rows
+        pairs = memory.pairs.clear(kit, rows, size * size)
+        gamma = kit.pick(rows, slope / kit.pick(rows, along, 1.0), pairs.gamma)
+        return memory._replace(pairs=pairs._replace(gamma=gamma)), rows
 
     @staticmethod
     def _third_order(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, cast
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +17,7 @@ from .._oracle.ledger import Cost
 from .._oracle.oracle import Oracle
 from .._tools.check import floats
 from ..penalties import Penalty, SquaredL2
-from ..schedules import Auto, ByCurvature, Schedule, ScheduleLike, as_schedule
+from ..schedules import Auto, ByCurvature, ScheduleLike, as_schedule
 from ..switches import After, FirstGuard, Never, Switch
 from ._direction import Direction, Memory, Proposal
 from .quasi_newton import Approximation
@@ -120,6 +121,7 @@ class CGD(Direction):
     curvature: Literal["exact", "difference", "bfgs", "dfp"] = "exact"
     r: float | ArrayLike | None = None
     _source: Curvature = field(init=False, repr=False, compare=False)
+    _at: Callable[..., Scalar] | None = field(init=False, repr=False, compare=False)  # λ by curvature
 
     penalised = True
 
@@ -141,6 +143,7 @@ class CGD(Direction):
         else:
             source = Approximation(self.curvature, inverse=False)
         object.__setattr__(self, "_source", source)
+        object.__setattr__(self, "_at", self.lam.at if isinstance(self.lam, ByCurvature) else None)
 
     @property
     def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -174,7 +177,8 @@ class CGD(Direction):
 
     def coefficient(self, k: int) -> Scalar:
         """Return the value of λ's schedule at k."""
-        return cast(Schedule, self.lam)(k)  # since `prepare`
+        lam: Any = self.lam  # a schedule, since `prepare`
+        return lam(k)
 
     def start(self, kit: Kit, x: Array) -> Memory:
         """Return the memory of a new run."""
@@ -192,8 +196,8 @@ class CGD(Direction):
         free = space.free(x, g, g)
         c, u = self._source.product(context, point, penalty.vector(free), on, memory)
         u = space.free(x, g, u)
-        if isinstance(self.lam, ByCurvature):
-            lam = self.lam.at(lam, c * kit.dot(g, u), c * c * kit.dot(u, u), penalty.scale)
+        if self._at is not None:
+            lam = self._at(lam, c * kit.dot(g, u), c * c * kit.dot(u, u), penalty.scale)
         p = kit.scaled(-penalty.scale * lam * c, u)
         p -= free
         return Proposal(p, lam, memory)
