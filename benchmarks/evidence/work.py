@@ -36,7 +36,7 @@ from tasks import KINDS, LIKE, LONGER, SPECS, Bench, Spec, prepare, trials
 from steepen.train.tuning import best
 
 CORE = ("base", "auto", "share16-late", "sam-late", "sam", "ema", "base-long")
-THIRD = "auto-third"  # behind "auto" on the small tasks, and therefore not run on the GPU
+THIRD = "auto-third"  # behind "auto" in test loss on the small tasks, and therefore not run on the GPU
 REST = tuple(method for method in KINDS if method not in (*CORE, THIRD))
 ORDER = [  # what is most wanted first
     ("cifar100-resnet", CORE), ("cifar100-vit", ("base", "auto", "share16-late", "sam-late")),
