@@ -47,8 +47,8 @@ def test_the_bfgs_step_is_a_cgd_step_from_the_point_before(n: int, t: float, t2:
     ends = x + s + t2 * p
 
     direction = st.CGDAuto()
-    memory: Any = SimpleNamespace(t=t, slope=-g @ G @ g, sy=s @ y, before=g, factor=1.0)
-    memory.alpha, memory.lam = direction._amount(kit_for(x), p, memory)
+    memory: Any = SimpleNamespace(t=t, slope=-g @ G @ g, sy=s @ y, factor=1.0)
+    memory.alpha, memory.lam = direction._amount(kit_for(x), g @ p, memory)
     alpha, lam = direction.amounts(t2, 0.0, memory)
     cgd = x - alpha * (G @ g + 2 * lam * (G @ Hbar @ G @ g))
     assert np.allclose(cgd, ends, rtol=1e-9, atol=1e-9 * np.abs(ends - x).max())

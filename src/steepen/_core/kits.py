@@ -109,10 +109,17 @@ class One:
         """Return the inner product."""
         return float((a * b).sum())
 
+    def inner(self, *pairs: tuple[Array, Array]) -> Any:
+        """Return the inner products of several pairs; a device is waited for once."""
+        return self.xp.stack([(a * b).sum() for a, b in pairs]).tolist()
+
     def norm(self, v: Array) -> Any:
         """Return the Euclidean norm."""
-        square = self.dot(v, v)
-        return math.sqrt(square) if _TINY < square < _HUGE else float(norm(v)[0])
+        return self.root(self.dot(v, v), v)
+
+    def root(self, square: Any, v: Array) -> Any:
+        """Return the Euclidean norm of a vector whose inner product with itself is known."""
+        return _root(square, v)
 
     def times(self, s: Scalar, v: Array) -> Array:
         """Return a vector times the scalar of its row."""
@@ -243,7 +250,11 @@ class NumPyOne(One):
         if double:  # no scalar is wider
             self.times = operator.mul  # pyright: ignore[reportAttributeAccessIssue]  its names of arguments
             self.scaled = _scaled
-        self.finite = _finite
+        self.finite, self.root = _finite, _root
+
+    def inner(self, *pairs: tuple[Array, Array]) -> Any:
+        dot = self.dot
+        return [dot(a, b) for a, b in pairs]
 
     def identity(self, x: Array) -> Array:
         return super().identity(x) if self._ordered else super().identity(x).copy(order="F")
@@ -317,8 +328,12 @@ class Many(One):
     def dot(self, a: Array, b: Array) -> Any:
         return to_numpy((a * b).sum(axis=-1)).astype(np.float64, copy=False)
 
-    def norm(self, v: Array) -> Any:
-        square = self.dot(v, v)
+    def inner(self, *pairs: tuple[Array, Array]) -> Any:
+        return [
+            *to_numpy(self.xp.stack([(a * b).sum(axis=-1) for a, b in pairs])).astype(np.float64, copy=False)
+        ]
+
+    def root(self, square: Any, v: Array) -> Any:
         plain = (square > _TINY) & (square < _HUGE)
         if plain.all():
             return np.sqrt(square)
@@ -402,6 +417,9 @@ class NumPyMany(Many):
         if not short:
             self.dot = _rows_dot
 
+    def inner(self, *pairs: tuple[Array, Array]) -> Any:
+        return [self.dot(a, b) for a, b in pairs]
+
     def put(self, a: Any, place: Any, value: Any, rows: Any) -> Array:
         rows = np.flatnonzero(rows)
         a[rows, place[rows]] = value[rows] if np.ndim(value) else value
@@ -465,8 +483,10 @@ class Traced(One):
     def dot(self, a: Array, b: Array) -> Any:
         return self.scalar((a * b).sum())
 
-    def norm(self, v: Array) -> Any:
-        square = self.dot(v, v)
+    def inner(self, *pairs: tuple[Array, Array]) -> Any:
+        return [self.dot(a, b) for a, b in pairs]
+
+    def root(self, square: Any, v: Array) -> Any:
         plain = (square > _TINY) & (square < _HUGE)
         return self.pick(plain, self.num.sqrt(self.pick(plain, square, 1.0)), self.scalar(norm(v)[0]))
 
@@ -511,11 +531,15 @@ def _short_dot(a: Any, b: Any) -> float:
     return total
 
 
+def _root(square: float, v: Any) -> float:
+    return math.sqrt(square) if _TINY < square < _HUGE else float(norm(v)[0])
+
+
 def _short_norm(v: Any) -> float:
     square = 0.0
     for value in v.tolist():
         square += value * value
-    return math.sqrt(square) if _TINY < square < _HUGE else float(norm(v)[0])
+    return _root(square, v)
 
 
 def _scaled(s: Any, v: Any) -> Any:

@@ -89,12 +89,9 @@ class Everywhere:
         """Return G·∇f of the free variables, G the inverse of the free block of an inverse Hessian."""
         return product(g)
 
-    def downhill(
-        self, product: Product, diagonal: Callable[[], Array], x: Array, g: Array
-    ) -> tuple[Array, Scalar]:
-        """Return −G·∇f and its slope; what bounds hold stays, and what would leave goes to them."""
-        p = -product(g)
-        return p, self._kit.dot(g, p)
+    def downhill(self, product: Product, diagonal: Callable[[], Array], x: Array, g: Array) -> Array:
+        """Return −G·∇f; what bounds hold stays, and what would leave goes to them."""
+        return -product(g)
 
 
 class Box(Everywhere):
@@ -175,10 +172,8 @@ class Box(Everywhere):
     def solve(self, product: Product, diagonal: Callable[[], Array], x: Array, g: Array) -> Array:
         return without(product, self.free(x, g, g), self.held(x, g), diagonal, self._kit)
 
-    def downhill(
-        self, product: Product, diagonal: Callable[[], Array], x: Array, g: Array
-    ) -> tuple[Array, Scalar]:
-        """Return −G·∇f and its slope; what is held stays, and what would leave the box goes to its side.
+    def downhill(self, product: Product, diagonal: Callable[[], Array], x: Array, g: Array) -> Array:
+        """Return −G·∇f; what is held stays, and what would leave the box goes to its side.
 
         The other variables are then chosen for where those really end: a path that bends at a bound would
         take them elsewhere.
@@ -191,14 +186,12 @@ class Box(Everywhere):
             p = -without(product, free, held | s.out, diagonal, kit, -where(s.out, s.ends, none))
             slope = kit.dot(free, p)
             better = s.first | (slope < 0)
-            p, slope = kit.where(better, p, s.p), kit.pick(better, slope, s.slope)
+            p = kit.where(better, p, s.p)
             more, reach = self.within(x, p)
-            return _Bent(p, slope, s.out | more, where(s.out, s.ends, reach), s.first & False, kit.some(more))
+            return _Bent(p, s.out | more, where(s.out, s.ends, reach), s.first & False, kit.some(more))
 
         every = kit.some(free == free)
-        start = _Bent(none, kit.dot(none, none), none > 0, none, every, every)
-        end = kit.repeat(bent, start, 1 + CORNERS)
-        return end.p, end.slope
+        return kit.repeat(bent, _Bent(none, none > 0, none, every, every), 1 + CORNERS).p
 
     def differences(
         self, x: NDArray[Any], h: NDArray[Any], near: NDArray[Any], both: bool
@@ -217,7 +210,6 @@ class Box(Everywhere):
 
 class _Bent(NamedTuple):
     p: Array
-    slope: Scalar
     out: Array
     """Which variables leave, and `ends`, where the box stops them."""
     ends: Array

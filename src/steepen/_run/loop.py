@@ -34,7 +34,8 @@ SHOWS = 4.0
 LOST = (Status.NONFINITE_VALUE, Status.NONFINITE_GRADIENT, Status.UNBOUNDED, Status.DIVERGED)
 """Ends at a point that is no use: the best one seen is given instead."""
 
-FAR = 1e300
+FAR = 1e-8
+"""A step that is shorter than this part of the largest number cannot make x overflow."""
 
 
 class Over(Exception):
@@ -71,6 +72,7 @@ class Loop:
         on = self._everyone(not direction.steepest)
         self.carry = Carry(0, Point(x0), best, on, memory, Point(x0))
         self._constant = step.constant
+        self._far = FAR * float(self.kit.xp.finfo(x0.dtype).max)
         self._iters = inf if self.ledger.budget.iters is None else self.ledger.budget.iters
         # these are asked for in every iteration
         self._judged, self._bottom = bool(tolerances.f or tolerances.x), tolerances.bottom
@@ -192,14 +194,16 @@ class Loop:
             along = Along(c.k, x, point.f, point.g, -g if p is None else p, slope, move.alpha, move.noise)
             move.slope, move.length = slope, size if p is None else kit.norm(p)
             move.alpha, ahead.f, ahead.g, ahead.known, move.noise = self.step.choose(context, along)
+            reach = move.length
         else:
             ahead.f, ahead.g, ahead.known = None, None, False
+            reach = size if p is None else inf
         to = kit.times(-move.alpha, g) if p is None else kit.times(move.alpha, p)
         to += x
         ahead.x = space.project(to)
         if self.tolerances.x:
             move.moved = space.moved(x, ahead.x, g if p is None else p, move.alpha)
-        if p is not None or not kit.all(move.alpha * size < FAR):
+        if not kit.all(move.alpha * reach < self._far):
             finite = kit.finite(ahead.x)
             if not kit.all(finite):
                 self._end(kit.pick(finite, RUNNING, Status.DIVERGED))

@@ -132,8 +132,9 @@ class Pairs(NamedTuple):
         short ratio sᵀy/yᵀDy and the long one sᵀD⁻¹s/sᵀy.
         """
         moved = s * self.E
-        stretch = kit.ratio(kit.dot(y, self.D * y), sy)
-        share = kit.ratio(stretch, kit.pick(useful, kit.dot(s, moved), 1.0))
+        short, long = kit.inner((y, self.D * y), (s, moved))
+        stretch = kit.ratio(short, sy)
+        share = kit.ratio(stretch, kit.pick(useful, long, 1.0))
         # it is negative by rounding alone
         rest = abs(kit.times(stretch, self.E) - kit.scaled(share, moved * moved))
         new = kit.where(useful, rest + kit.scaled(1 / sy, y * y), self.E)
@@ -141,10 +142,10 @@ class Pairs(NamedTuple):
         learnt = kit.finite(inverse + new)
         D, E = kit.where(learnt, inverse, self.D), kit.where(learnt, new, self.E)
         part = LONG / (LONG + int(s.shape[-1]))
-        short = kit.ratio(sy, kit.pick(useful, kit.dot(y, D * y), 1.0))
-        long = kit.ratio(kit.pick(useful, kit.dot(s, E * s), 1.0), sy)
-        # power, since ** rounds a number and an array differently
-        gamma = short * kit.num.power(kit.ratio(long, short), part)
+        short, long = kit.inner((y, D * y), (s, E * s))
+        ratio = kit.ratio(sy, kit.pick(useful, short, 1.0))
+        longer = kit.ratio(kit.ratio(kit.pick(useful, long, 1.0), sy), ratio)
+        gamma = ratio * kit.num.power(longer, part)  # ** rounds a number and an array differently
         return D, E, kit.pick(useful & (gamma > 0) & (gamma < np.inf), gamma, self.gamma)
 
     def _conjugated(
@@ -160,8 +161,8 @@ class Pairs(NamedTuple):
         agree = conjugate * (kit.times(1 / sy, apart * apart) <= ASYMMETRY**2)
         c = 0.5 * agree * (with_s + with_y)
         s1, y1 = s - kit.mix(c, S), y - kit.mix(c, Y)
-        rest = kit.dot(s1, y1)
-        enough = (rest > INDEPENDENT * sy) & (rest > CURVATURE * kit.norm(s1) * kit.norm(y1))
+        rest, along, across = kit.inner((s1, y1), (s1, s1), (y1, y1))
+        enough = (rest > INDEPENDENT * sy) & (rest > CURVATURE * kit.root(along, s1) * kit.root(across, y1))
         if not kit.all(enough):
             s1, y1, rest = kit.where(enough, s1, s), kit.where(enough, y1, y), kit.pick(enough, rest, sy)
             agree = kit.where(useful, kit.where(enough, agree, agree * 0), conjugate)

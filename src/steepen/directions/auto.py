@@ -92,6 +92,8 @@ class _Aim(NamedTuple):
     p: Array
     slope: Scalar
     length: Scalar
+    past: Scalar
+    """The slope along p at the point before."""
     open: Mask
 
 
@@ -143,11 +145,12 @@ class CGDAuto(Direction):
             memory = self._begin(context, point, memory)
         g, f = kit.times(memory.scale, point.g), kit.scalar(point.f * memory.scale)
         s, y = x - memory.x, g - memory.g
-        length = kit.norm(s)
+        square, sy, slopes = kit.inner((s, s), (s, y), (memory.g + g, s))
+        length = kit.root(square, s)
         moved = length > 0
-        useful, pairs, sy, boost = moved & False, memory.pairs, memory.sy, memory.boost
+        useful, pairs, boost = moved & False, memory.pairs, memory.boost
         if kit.any(moved):
-            y = self._third_order(context, s, y, length, f, g, memory)
+            y = self._third_order(context, s, y, length, sy, 6 * (memory.f - f) + 3 * slopes, f)
             sy = kit.dot(s, y)
             faint = (memory.paired == 0) & (sy > 0)
             if kit.any(faint):
@@ -176,16 +179,17 @@ class CGDAuto(Direction):
         def aim(s: _Aim) -> _Aim:
             pairs = s.memory.pairs
             product, diagonal = partial(pairs.product, kit), partial(pairs.diagonal, kit)
-            p, slope = context.space.downhill(product, diagonal, x, g)
-            length = kit.norm(p)
+            p = context.space.downhill(product, diagonal, x, g)
+            slope, square, past = kit.inner((g, p), (p, p), (memory.before, p))
+            length = kit.root(square, p)
             lost = kit.negate(slope < -least * length)  # then the metric has lost its meaning
             again = self._restart(context, lost, START, s.memory) if kit.any(lost) else s.memory
-            return _Aim(again, p, slope, length, lost)
+            return _Aim(again, p, slope, length, past, lost)
 
-        aimed = kit.repeat(aim, _Aim(memory, g, memory.slope, memory.length, memory.scale > 0), 2)
-        p, slope, length = aimed.p, aimed.slope, aimed.length
-        memory = aimed.memory
-        alpha, shown = self._amount(kit, p, memory)
+        zero = memory.scale * 0.0
+        aimed = kit.repeat(aim, _Aim(memory, g, zero, zero, zero, memory.scale > 0), 2)
+        memory, p, slope, length, past, _ = aimed
+        alpha, shown = self._amount(kit, past, memory)
         room = kit.pick(memory.longest > 0, GROWTH * memory.longest, np.inf)
         factor = num.minimum(memory.boost, room / kit.pick(length > 0, length, 1.0))
         memory = memory._replace(slope=slope, length=length, alpha=alpha, lam=shown, factor=factor)
@@ -198,10 +202,10 @@ class CGDAuto(Direction):
         return Proposal(p, 0.0, memory, leaving)
 
     @staticmethod
-    def _amount(kit: Kit, p: Array, memory: Learnt) -> tuple[Scalar, Scalar]:
-        """Return the α and λ of the CGD step, from the point before, that the unit step p amounts to."""
+    def _amount(kit: Kit, past: Scalar, memory: Learnt) -> tuple[Scalar, Scalar]:
+        """Return the α and λ of the CGD step, from the point before, that the unit step amounts to."""
         t, omega = memory.t, -memory.slope
-        alpha = kit.pick(t > 0, 1 + t - kit.ratio(kit.dot(memory.before, p), omega), 1.0)
+        alpha = kit.pick(t > 0, 1 + t - kit.ratio(past, omega), 1.0)
         return alpha, kit.pick(t > 0, kit.ratio(-0.5 * t * t * omega, alpha * memory.sy), 0.0)
 
     def amounts(self, alpha: Scalar, lam: Scalar, memory: Learnt) -> tuple[Scalar, Scalar]:
@@ -352,7 +356,7 @@ class CGDAuto(Direction):
 
     @staticmethod
     def _third_order(
-        context: Context, s: Array, y: Array, length: Scalar, f: Scalar, g: Array, memory: Learnt
+        context: Context, s: Array, y: Array, length: Scalar, sy: Scalar, third: Scalar, f: Scalar
     ) -> Array:
         """Return y corrected for the third derivative along s, which the values of f give away.
 
@@ -360,8 +364,6 @@ class CGDAuto(Direction):
         the mean over the step (Zhang, Deng and Chen, 1999).
         """
         kit = context.kit
-        sy = kit.dot(s, y)
-        third = 6 * (memory.f - f) + 3 * kit.dot(memory.g + g, s)
         sound = (sy > NOISE * context.eps * abs(f)) & (abs(third) < sy)
         if not kit.any(sound):
             return y
