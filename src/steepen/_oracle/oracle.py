@@ -8,68 +8,30 @@ difference is n values (and, being a gradient, one `njev`). In a batch every row
 
 from __future__ import annotations
 
-import contextvars
 import warnings
-from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, TypeAlias, cast
+from typing import Any
 
 import numpy as np
-from array_api_compat import is_jax_array
-from numpy.typing import NDArray
 
-from .._core.arrays import Array, Mask, MaybeArray, Rows, Scalar, adopt, is_numpy, namespace, to_numpy
-from .._core.kits import Kit, Many
+from .._core.arrays import Array, Mask, Rows, Scalar, is_numpy, to_numpy
+from .._core.kits import Kit
 from .._core.saved import Saved, require
 from .._core.space import Space
 from .autodiff import differentiate
-from .differences import Differences, Map
-from .ledger import Cost, Ledger, OutOfTime
-from .probes import Probing
-
-Function = Callable[..., Any]
-
-Only: TypeAlias = Any
-"""The rows of a batch that an evaluation is for, as a mask; None for all."""
+from .calls import Function, Only, bound, describe, pair
+from .differences import Differences
+from .ledger import Cost, Ledger
+from .memo import Memo
+from .values import Differencing, widened
 
 DIFFERENCES = ("2-point", "3-point", "cs")
 AUTODIFF = ("jax", "torch")
 
 TEXT = np.dtype("<U16")
 
-ODD = 1.1
-"""Differences in float64 for a float32 run go this part further: to points that float32 cannot hold."""
 
-
-class Memo:
-    """What is known at the last point of each row, so that nothing is evaluated twice."""
-
-    def __init__(self, kit: Kit):
-        self._kit = kit
-        self.x: MaybeArray = None
-        self.value: Any = None
-
-    def put(self, x: Array, value: Any, only: Only) -> None:
-        """Note what was evaluated at x, for the rows in `only`."""
-        if self._kit.size is not None and only is not None and not only.all():
-            unknown = x * float("nan")
-            x = self._kit.where(only, x, unknown if self.x is None else self.x)
-            value = value if self.value is None else self._kit.where(only, value, self.value)
-        self.x, self.value = x, value
-
-    def hits(self, x: Array) -> Mask:
-        """Say where the noted point is x."""
-        if self.x is None:
-            return False if self._kit.size is None else np.zeros(len(x), dtype=bool)
-        return self._kit.same(self.x, x)
-
-    def keep(self, rows: Rows) -> None:
-        """Go on with these rows of the batch."""
-        if self.x is not None:
-            self.x, self.value = self._kit.take(self.x, rows), self._kit.take(self.value, rows)
-
-
-class Oracle(Probing):
+class Oracle(Differencing):
     """Value, gradient, H·v and Hessian of one function, counted.
 
     `only` limits an evaluation to the rows of a batch where a mask holds; the others are not counted, and
@@ -90,26 +52,14 @@ class Oracle(Probing):
         ledger: Ledger | None = None,
         differences: Differences = Differences(),  # noqa: B008  it is frozen
     ):
-        super().__init__(kit, space, float(kit.xp.finfo(x0.dtype).eps))
-        self.ledger = Ledger(kit) if ledger is None else ledger
-        self.outside = contextvars.copy_context().run  # the run is silent about overflow; fun need not be
-        self._how = differences
-        self._fun: Any = _bound(fun, args)
-        self._sent = self._fun  # to workers: as it was given, so that a process can be sent it
-        self._jac: Any = _bound(jac, args) if callable(jac) else jac
-        self._hvp: Any = hvp and _bound(hvp, args)
-        self._hess: Any = hess and _bound(hess, args)
+        given = bound(jac, args) if callable(jac) else jac
+        super().__init__(bound(fun, args), given, x0, kit, space, ledger, differences)
+        self._hvp: Any = hvp and bound(hvp, args)
+        self._hess: Any = hess and bound(hess, args)
         self._look: Any = None  # at what autodiff goes by
         self._combined = jac is True
         self.memo = Memo(kit)  # of ∇f where it comes with f, of f where ∇f is made of it
         self._hess_memo = Memo(kit)
-        self._like = x0
-        # of a float32 run: whether its differences are taken in float64; None: not known yet
-        self.wide: bool | None = None if jac in ("2-point", "3-point") and _can_widen(x0) else False
-        self._n = int(x0.shape[-1])
-        # a variable that bounds fix is asked for no derivative, where that would cost evaluations
-        self._unfixed = np.flatnonzero(~to_numpy(self._space.fixed(x0))).tolist()
-        self._shape = tuple(x0.shape)
         if isinstance(jac, str) and jac in AUTODIFF:
             ad = differentiate(jac, self._fun, x0)
             self._fun, self._jac, self._look = ad.value, ad.grad, ad.look
@@ -196,17 +146,13 @@ class Oracle(Probing):
             return float(f) if isinstance(f, float) else self._scalar(f, None)
         if self._combined:
             self.ledger.charge(only, "nfev", "njev")
-            f, g = _pair(self._call(self._fun, only, x))
+            f, g = pair(self._call(self._fun, only, x))
             self.memo.put(x, self._vector(g, only, "fun's gradient"), only)
             return self._scalar(f, only)
-        f = self._value_at(_widened(x) if self.wide else x, only)
+        f = self._value_at(widened(x) if self.wide else x, only)
         if self._jac == "2-point":
             self.memo.put(x, f, only)
         return f
-
-    def _value_at(self, x: Array, only: Only) -> Scalar:
-        self.ledger.charge(only, "nfev")
-        return self._scalar(self._call(self._fun, only, x), only)
 
     def grad(self, x: Array, only: Only = None, *, spare: bool = False) -> Array:
         """Evaluate ∇f; `spare`: x is nobody else's and ∇f is used up at once, so neither is copied."""
@@ -221,7 +167,7 @@ class Oracle(Probing):
             return self.memo.value if only is None else self._kit.where(only, self.memo.value, x * 0)
         self.ledger.charge(only, "njev")
         if isinstance(self._jac, str):
-            return self._difference_of_values(x, only)
+            return self._by_values(x, only)
         return self._vector(self._call(self._jac, only, x), only, "jac")
 
     def reported(self, g: Array) -> Array:
@@ -304,7 +250,7 @@ class Oracle(Probing):
             found = self._call(self._hess, only, x)
             if self._kit.size is None and _is_operator(found):
                 if tuple(found.shape) != (self._n, self._n):
-                    raise ValueError(f"hess: expected shape {(self._n, self._n)}, got {_describe(found)}")
+                    raise ValueError(f"hess: expected shape {(self._n, self._n)}, got {describe(found)}")
             else:
                 found = self._vector(found, only, "hess", (self._n,))
             self._hess_memo.put(x, found, only)
@@ -334,68 +280,6 @@ class Oracle(Probing):
         self.hvp_source, self.verified = source, verified == "True"
         self.decide({"True": True, "False": False}.get(wide))
 
-    # --- how the user's functions are called -----------------------------------------------------
-
-    def _call(self, function: Any, only: Only, *vectors: Array) -> Any:
-        kit = self._kit
-        if only is not None and kit.size is not None and not only.all():
-            rows = np.flatnonzero(only)
-            return function(*(kit.take(v, rows) for v in vectors))  # pyright: ignore
-        return function(*(kit.copy(v) for v in vectors))
-
-    def _scalar(self, f: Any, only: Only) -> Scalar:
-        if self._kit.size is None:
-            if type(f) is float:
-                return f
-            array = _array(f, "fun")
-            if array.size != 1 or array.dtype.kind not in "fiu":
-                raise TypeError(
-                    f"fun: expected a real scalar, got {_describe(array)} from {type(f).__name__}"
-                )
-            return float(array.reshape(()))
-        array = _array(f, "fun")
-        rows = self._row_count(only)
-        if array.shape != (rows,) or array.dtype.kind not in "fiu":
-            raise TypeError(
-                f"fun: expected one value for each of the {rows} rows of x, got {_describe(array)}; "
-                + (
-                    "under autodiff, write fun for one point: it is mapped over the rows for you"
-                    if self.differentiates
-                    else "a batch needs a function vectorised over leading axes "
-                    '(or wrapped: np.vectorize(fun, signature="(n)->()"))'
-                )
-            )
-        return self._spread(np.array(array, dtype=np.float64), only)
-
-    def _vector(self, g: Any, only: Only, name: str, tail: tuple[int, ...] = ()) -> Array:
-        rows = self._row_count(only)
-        shape = (self._n, *tail) if rows is None else (rows, self._n, *tail)
-        found = _array(g, name) if is_numpy(self._like) or not hasattr(g, "dtype") else g
-        if rows is None and self._n == 1 and found.ndim < len(shape):  # as SciPy, a number will do
-            found = found.reshape(shape)
-        if tuple(found.shape) != shape:
-            raise ValueError(f"{name}: expected shape {shape}, got {_describe(found)}")
-        if getattr(found.dtype, "kind", "f") not in "fiu":
-            raise TypeError(f"{name}: expected real numbers, got {_describe(found)}")
-        return self._spread(self._kit.own(found), only)
-
-    @staticmethod
-    def _rows_of(column: Any, only: Only) -> Any:
-        return column if only is None or column.ndim == 1 else column[only]
-
-    def _row_count(self, only: Only) -> int | None:
-        if self._kit.size is None:
-            return None
-        return self.ledger.rows if only is None else int(only.sum())
-
-    def _spread(self, part: Array, only: Only) -> Array:
-        if only is None or self._kit.size is None or only.all():
-            return part
-        assert isinstance(self._kit, Many)
-        rest = namespace(part).zeros((int((~only).sum()), *part.shape[1:]), dtype=part.dtype)
-        pieces = [(np.flatnonzero(only), part), (np.flatnonzero(~only), rest)]
-        return self._kit.merge(pieces)
-
     def _know(self, x: Array, only: Only) -> None:
         """Have f and what comes with it in the memo for x."""
         missing = self._missing(self.memo, x, only)
@@ -408,125 +292,14 @@ class Oracle(Probing):
 
     # --- derivatives made of other calls ---------------------------------------------------------
 
-    def _difference_of_values(self, x: Array, only: Only) -> Array:
-        """Gradient by the differences that SciPy knows by the same names."""
-        f: Any = None
+    def _by_values(self, x: Array, only: Only) -> Array:
         if self.wide is None:
             self.decide(self._has_float64(x, only))
             if self.wide:
                 self.memo = Memo(self._kit)  # of a value in float32
         if self._jac == "2-point":
             self._know(x, only)
-            f = self.memo.value
-        x = _widened(x) if self.wide else x
-        return self._kit.own(self._differences(x, f, only, *self._lengths(x)))
-
-    def _has_float64(self, x: Array, only: Only) -> bool:
-        """Find out whether `fun` computes in float64 if it is asked to.
-
-        It may refuse such points, cast them to float32, or compute in float32 all the same. So a point that
-        float32 cannot hold must have a value that float32 cannot hold, and not that of its neighbour.
-        """
-        wide = _widened(x)
-        point = wide + adopt(wide, self._lengths(wide)[0])
-        try:
-            f = np.asarray(self._value_at(point, only), dtype=np.float64)
-            other = self._value_at(_widened(self._kit.own(point)), only)
-        except OutOfTime:
-            raise
-        except Exception:
-            return False  # it was never said to take float64: any refusal will do
-        with np.errstate(over="ignore"):
-            longer = np.isfinite(f) & (f.astype(np.float32).astype(np.float64) != f)
-        return bool(np.any(longer & (f != other)))
-
-    def _lengths(self, x: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return how far differences at x go ahead and back; only those of three points go back."""
-        point, scheme = to_numpy(x), str(self._jac)
-        eps = float(np.finfo(point.dtype).eps)
-        odd = ODD if eps < self.eps and not self._how.asked else 1.0
-        ahead = odd * self._how.steps(scheme, point, eps)
-        back = ahead if scheme == "3-point" else 0 * ahead
-        if scheme == "cs":
-            return ahead, back
-        near = odd * self._how.steps("2-point", point, eps)
-        ahead, back = self._space.differences(point, ahead, near, scheme == "3-point")
-        return _taken(point, ahead), -_taken(point, -back)
-
-    def _differences(
-        self, x: Array, f: Scalar, only: Only, ahead: NDArray[np.float64], back: NDArray[np.float64]
-    ) -> Any:
-        """Return the quotients, 0 for a variable that bounds fix."""
-        free, scheme = self._unfixed, str(self._jac)
-        quotients = np.zeros(ahead.shape)
-        if not free:
-            return quotients
-        ways = {"2-point": (ahead,), "3-point": (ahead, -back), "cs": (1j * ahead,)}[scheme]
-        points = (self._shifted(x, i, way[..., i]) for i in free for way in ways)
-        values = self._values(points, only, len(free) * len(ways))
-        if scheme == "3-point":
-            values = values[..., ::2] - values[..., 1::2]
-        elif scheme == "2-point":
-            values = values - np.asarray(f)[..., None]
-        quotients[..., free] = values / (ahead + back)[..., free]
-        return quotients
-
-    def error(self, x: Array, f: Scalar, g: Array, noise: Scalar, only: Only = None) -> Array:
-        """Estimate the error of each difference in g: what another length changes, and the noise of f."""
-        point = to_numpy(x)
-        ahead, back = self._lengths(x)
-        other = 0.5 * ahead  # always inside the box
-        if self._jac == "2-point":
-            turned = point - ahead
-            other = np.where(self._space.contains(turned), -ahead, other)
-        other = _taken(point, other)
-        again = self._differences(x, f, only, other, -_taken(point, -0.5 * back))
-        # the bias of a one-sided difference grows with its length, that of a central one with the square
-        length = np.where(ahead == 0, 1.0, ahead)  # 0 where a variable is fixed, and has no error
-        ratio = other / length
-        bias = np.abs(to_numpy(g) - again) / np.abs(1 - np.where(back == 0, ratio, ratio**2))
-        blur = np.asarray(np.maximum(self.eps * abs(f), noise))[..., None] / np.abs(length + back)
-        return self._kit.own(bias + blur)
-
-    def _shifted(self, x: Array, i: int, h: Any) -> Array:
-        """Return x with one variable moved, by a complex number or within the bounds."""
-        if np.iscomplexobj(h):
-            point = to_numpy(x).astype(np.complex128)
-            point[..., i] += h
-            return point
-        if is_numpy(x):
-            point = x.copy(order="K")
-            point[..., i] += h
-        else:
-            unit = np.zeros(self._n)
-            unit[i] = 1.0
-            point = x + adopt(x, np.asarray(h)[..., None] * unit)
-        return self._space.project(point)
-
-    def _values(self, points: Iterable[Array], only: Only, count: int) -> Any:
-        """Evaluate f at the points of a difference; by the workers, if there are any, all are charged."""
-        read = self._imaginary if self._jac == "cs" else self._scalar
-        workers = self._how.workers
-        if workers is None:
-            found: list[Any] = []
-            for point in points:
-                self.ledger.charge(only, "nfev")
-                found.append(read(self._call(self._fun, only, point), only))
-            return np.stack(found, axis=-1)
-        self.ledger.charge(only, "nfev", times=count)
-        values = [read(f, None) for f in self.outside(_mapped, workers, self._sent, list(points))]
-        if len(values) != count:
-            raise ValueError(f"workers: expected {count} values for {count} points, got {len(values)}")
-        return np.array(values)
-
-    def _imaginary(self, f: Any, only: Only) -> Any:
-        values: Any = np.asarray(f)
-        if values.dtype.kind != "c":
-            raise TypeError('jac="cs": fun must return complex values for complex x; it returned real ones')
-        rows = self._row_count(only)
-        if values.size != (rows or 1):
-            raise TypeError(f"fun: expected {'a scalar' if rows is None else rows}, got {_describe(values)}")
-        return self._spread(values.imag.reshape(() if rows is None else (rows,)), only)
+        return self._difference_of_values(x, self.memo.value, only)
 
     def _complex_step(self, x: Array, v: Array, g: Array, only: Only) -> Array:
         """Evaluate H·v as Im ∇f(x + ihv)/h.
@@ -559,60 +332,6 @@ class Oracle(Probing):
         return product if product is not None and self.verified else other
 
 
-def _mapped(workers: Map, function: Function, points: list[Array]) -> list[Any]:
-    return list(workers(function, points))
-
-
-def _taken(point: NDArray[Any], h: Any) -> NDArray[np.float64]:
-    """Return the differences that are really taken, in the precision of the point."""
-    return ((point + np.asarray(h, dtype=point.dtype)) - point).astype(np.float64)
-
-
-def _can_widen(x: Array) -> bool:
-    """Say whether this is float32, in a library that has float64 at hand."""
-    if "32" not in str(x.dtype):
-        return False
-    # JAX has none unless told so, and shows it by what a Python number becomes
-    return not is_jax_array(x) or "64" in str(namespace(x).asarray(0.0).dtype)
-
-
-def _widened(x: Array) -> Array:
-    """Return a float32 array as float64; the numbers are the same."""
-    return x.astype(np.float64) if is_numpy(x) else namespace(x).astype(x, namespace(x).float64)
-
-
-def _pair(returned: Any) -> tuple[Any, Any]:
-    pair = cast("tuple[Any, ...]", returned) if isinstance(returned, tuple | list) else ()
-    if len(pair) != 2:
-        raise TypeError(f"fun: expected the pair (f, g), as jac=True says; got {returned!r}")
-    return pair[0], pair[1]
-
-
-class _Bound:
-    """A function with its further arguments; unlike a lambda, worker processes can be sent it."""
-
-    def __init__(self, function: Function, args: tuple[Any, ...]):
-        self._function, self._args = function, args
-
-    def __call__(self, *vectors: Array) -> Any:
-        return self._function(*vectors, *self._args)
-
-
-def _bound(function: Function, args: tuple[Any, ...]) -> Function:
-    return _Bound(function, args) if args else function
-
-
 def _is_operator(matrix: Any) -> bool:
     """Say whether this is a sparse matrix or a LinearOperator of SciPy's."""
     return hasattr(matrix, "shape") and hasattr(matrix, "dot") and not hasattr(matrix, "__array__")
-
-
-def _array(returned: Any, name: str) -> Any:
-    try:
-        return to_numpy(returned)
-    except ValueError as error:  # ragged
-        raise TypeError(f"{name}: expected an array of numbers, got {returned!r}") from error
-
-
-def _describe(a: Any) -> str:
-    return f"shape {tuple(a.shape)} and dtype {a.dtype}"

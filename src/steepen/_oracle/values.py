@@ -1,0 +1,176 @@
+"""Gradients made of differences of values, by the schemes that SciPy knows by the same names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from array_api_compat import is_jax_array
+from numpy.typing import NDArray
+
+from .._core.arrays import Array, Scalar, adopt, is_numpy, namespace, to_numpy
+from .._core.kits import Kit
+from .._core.space import Space
+from .calls import Calling, Function, Only, describe
+from .differences import Differences, Map
+from .ledger import Ledger, OutOfTime
+
+ODD = 1.1
+"""Differences in float64 for a float32 run go this part further: to points that float32 cannot hold."""
+
+
+class Differencing(Calling):
+    """Values, and the differences that they make."""
+
+    def __init__(
+        self, fun: Function, jac: Any, x0: Array, kit: Kit, space: Space | None, ledger: Ledger | None,
+        differences: Differences,
+    ):  # fmt: skip
+        super().__init__(x0, kit, space, ledger)
+        self._fun: Any = fun
+        self._sent = fun  # to workers: as it was given, so that a process can be sent it
+        self._jac: Any = jac
+        self._how = differences
+        # of a float32 run: whether its differences are taken in float64; None: not known yet
+        self.wide: bool | None = None if jac in ("2-point", "3-point") and _can_widen(x0) else False
+        # a variable that bounds fix is asked for no derivative, where that would cost evaluations
+        self._unfixed = np.flatnonzero(~to_numpy(self._space.fixed(x0))).tolist()
+
+    def _value_at(self, x: Array, only: Only) -> Scalar:
+        self.ledger.charge(only, "nfev")
+        return self._scalar(self._call(self._fun, only, x), only)
+
+    def _difference_of_values(self, x: Array, f: Scalar, only: Only) -> Array:
+        """Return the gradient; f is the value at x, where the scheme needs it."""
+        x = widened(x) if self.wide else x
+        return self._kit.own(self._differences(x, f, only, *self._lengths(x)))
+
+    def _has_float64(self, x: Array, only: Only) -> bool:
+        """Find out whether `fun` computes in float64 if it is asked to.
+
+        It may refuse such points, cast them to float32, or compute in float32 all the same. So a point that
+        float32 cannot hold must have a value that float32 cannot hold, and not that of its neighbour.
+        """
+        wide = widened(x)
+        point = wide + adopt(wide, self._lengths(wide)[0])
+        try:
+            f = np.asarray(self._value_at(point, only), dtype=np.float64)
+            other = self._value_at(widened(self._kit.own(point)), only)
+        except OutOfTime:
+            raise
+        except Exception:
+            return False  # it was never said to take float64: any refusal will do
+        with np.errstate(over="ignore"):
+            longer = np.isfinite(f) & (f.astype(np.float32).astype(np.float64) != f)
+        return bool(np.any(longer & (f != other)))
+
+    def _lengths(self, x: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return how far differences at x go ahead and back; only those of three points go back."""
+        point, scheme = to_numpy(x), str(self._jac)
+        eps = float(np.finfo(point.dtype).eps)
+        odd = ODD if eps < self.eps and not self._how.asked else 1.0
+        ahead = odd * self._how.steps(scheme, point, eps)
+        back = ahead if scheme == "3-point" else 0 * ahead
+        if scheme == "cs":
+            return ahead, back
+        near = odd * self._how.steps("2-point", point, eps)
+        ahead, back = self._space.differences(point, ahead, near, scheme == "3-point")
+        return _taken(point, ahead), -_taken(point, -back)
+
+    def _differences(
+        self, x: Array, f: Scalar, only: Only, ahead: NDArray[np.float64], back: NDArray[np.float64]
+    ) -> Any:
+        """Return the quotients, 0 for a variable that bounds fix."""
+        free, scheme = self._unfixed, str(self._jac)
+        quotients = np.zeros(ahead.shape)
+        if not free:
+            return quotients
+        ways = {"2-point": (ahead,), "3-point": (ahead, -back), "cs": (1j * ahead,)}[scheme]
+        points = (self._shifted(x, i, way[..., i]) for i in free for way in ways)
+        values = self._values(points, only, len(free) * len(ways))
+        if scheme == "3-point":
+            values = values[..., ::2] - values[..., 1::2]
+        elif scheme == "2-point":
+            values = values - np.asarray(f)[..., None]
+        quotients[..., free] = values / (ahead + back)[..., free]
+        return quotients
+
+    def error(self, x: Array, f: Scalar, g: Array, noise: Scalar, only: Only = None) -> Array:
+        """Estimate the error of each difference in g: what another length changes, and the noise of f."""
+        point = to_numpy(x)
+        ahead, back = self._lengths(x)
+        other = 0.5 * ahead  # always inside the box
+        if self._jac == "2-point":
+            turned = point - ahead
+            other = np.where(self._space.contains(turned), -ahead, other)
+        other = _taken(point, other)
+        again = self._differences(x, f, only, other, -_taken(point, -0.5 * back))
+        # the bias of a one-sided difference grows with its length, that of a central one with the square
+        length = np.where(ahead == 0, 1.0, ahead)  # 0 where a variable is fixed, and has no error
+        ratio = other / length
+        bias = np.abs(to_numpy(g) - again) / np.abs(1 - np.where(back == 0, ratio, ratio**2))
+        blur = np.asarray(np.maximum(self.eps * abs(f), noise))[..., None] / np.abs(length + back)
+        return self._kit.own(bias + blur)
+
+    def _shifted(self, x: Array, i: int, h: Any) -> Array:
+        """Return x with one variable moved, by a complex number or within the bounds."""
+        if np.iscomplexobj(h):
+            point = to_numpy(x).astype(np.complex128)
+            point[..., i] += h
+            return point
+        if is_numpy(x):
+            point = x.copy(order="K")
+            point[..., i] += h
+        else:
+            unit = np.zeros(self._n)
+            unit[i] = 1.0
+            point = x + adopt(x, np.asarray(h)[..., None] * unit)
+        return self._space.project(point)
+
+    def _values(self, points: Iterable[Array], only: Only, count: int) -> Any:
+        """Evaluate f at the points of a difference; by the workers, if there are any, all are charged."""
+        read = self._imaginary if self._jac == "cs" else self._scalar
+        workers = self._how.workers
+        if workers is None:
+            found: list[Any] = []
+            for point in points:
+                self.ledger.charge(only, "nfev")
+                found.append(read(self._call(self._fun, only, point), only))
+            return np.stack(found, axis=-1)
+        self.ledger.charge(only, "nfev", times=count)
+        values = [read(f, None) for f in self.outside(_mapped, workers, self._sent, list(points))]
+        if len(values) != count:
+            raise ValueError(f"workers: expected {count} values for {count} points, got {len(values)}")
+        return np.array(values)
+
+    def _imaginary(self, f: Any, only: Only) -> Any:
+        values: Any = np.asarray(f)
+        if values.dtype.kind != "c":
+            raise TypeError('jac="cs": fun must return complex values for complex x; it returned real ones')
+        rows = self._row_count(only)
+        if values.size != (rows or 1):
+            raise TypeError(f"fun: expected {'a scalar' if rows is None else rows}, got {describe(values)}")
+        return self._spread(values.imag.reshape(() if rows is None else (rows,)), only)
+
+
+def _mapped(workers: Map, function: Function, points: list[Array]) -> list[Any]:
+    return list(workers(function, points))
+
+
+def _taken(point: NDArray[Any], h: Any) -> NDArray[np.float64]:
+    """Return the differences that are really taken, in the precision of the point."""
+    return ((point + np.asarray(h, dtype=point.dtype)) - point).astype(np.float64)
+
+
+def _can_widen(x: Array) -> bool:
+    """Say whether this is float32, in a library that has float64 at hand."""
+    if "32" not in str(x.dtype):
+        return False
+    # JAX has none unless told so, and shows it by what a Python number becomes
+    return not is_jax_array(x) or "64" in str(namespace(x).asarray(0.0).dtype)
+
+
+def widened(x: Array) -> Array:
+    """Return a float32 array as float64; the numbers are the same."""
+    return x.astype(np.float64) if is_numpy(x) else namespace(x).astype(x, namespace(x).float64)
