@@ -172,13 +172,9 @@ def minimize(
     saver = None
     if checkpoint is not None:
         settings: dict[str, Any] = {
-            "x0": kit.host(x),
-            "method": direction,
-            "step": rule,
-            "switch": ending,
-            "trace": trace,
-        }
-        settings["bounds"] = space.limits
+            "x0": kit.host(x), "method": direction, "step": rule, "switch": ending, "trace": trace,
+            "bounds": space.limits,
+        }  # fmt: skip
         saver = Checkpoint(checkpoint, settings)
     # what overflows is judged by its value, in the loop; your own functions keep your own settings
     with progress_bar(progress, budget) as show, np.errstate(all="ignore"):
