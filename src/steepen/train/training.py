@@ -147,13 +147,7 @@ def fit(
     batch, device = task.batch, data.x.device
     steps, most = steps_of(kind, grads, batch, fraction), round(grads * batch)
     model = task.make(seed)
-    options: dict[str, Any] = {} if task.backward is None else {"replay": False}
-    if kind.symbol == "λ" and task.autocast is not None:
-        options["dtype"] = task.autocast
-    if kind.auto:
-        options["gauge"] = lambda: judge(model, gauge, task)[1]
-    base = task.base(model.parameters(), choice.lr, choice.decay)
-    optimizer = wrap(kind, base, choice.strength, steps, fraction, model, **options if kind.door else {})
+    optimizer = _optimizer(task, kind, choice, model, gauge, steps, fraction)
     average = _average(model, choice.strength) if kind.symbol == "β" else None
     judged = model if average is None else average.module
     smoothing = choice.strength if kind.symbol == "ε" else 0.0
@@ -213,6 +207,19 @@ def fit(
     at, times, accuracies, losses = zip(*curve, strict=True)
     counts = tuple(_gradients(examples, batch) for examples in at)
     return Run(name, seed, taken, counts[-1], counts, accuracies, losses, choice.strength, trained, times)
+
+
+def _optimizer(
+    task: Task, kind: Kind, choice: Choice, model: Any, gauge: Data, steps: int, fraction: float
+) -> Any:
+    """Return the optimizer of a kind around the base of the task."""
+    options: dict[str, Any] = {} if task.backward is None else {"replay": False}
+    if kind.symbol == "λ" and task.autocast is not None:
+        options["dtype"] = task.autocast
+    if kind.auto:
+        options["gauge"] = lambda: judge(model, gauge, task)[1]
+    base = task.base(model.parameters(), choice.lr, choice.decay)
+    return wrap(kind, base, choice.strength, steps, fraction, model, **options if kind.door else {})
 
 
 def _gradients(examples: int, batch: int) -> float:

@@ -212,7 +212,7 @@ class NumPyOne(One):
         double = x.dtype == np.float64
         # functions without a self are quicker to call
         if len(x) >= SHORT:
-            self.dot, self.norm = _long_dot, _long_norm
+            self.dot, self.norm, self.inner = _long_dot, _long_norm, _long_inner
         elif double:
             self.dot, self.norm = _short_dot, _short_norm
         if double:  # no scalar is wider
@@ -308,8 +308,11 @@ def _long_dot(a: Any, b: Any) -> float:
 
 
 def _long_norm(v: Any) -> float:
-    square = float(v.dot(v))
-    return math.sqrt(square) if TINY < square < HUGE else float(norm(v)[0])
+    return _root(float(v.dot(v)), v)
+
+
+def _long_inner(*pairs: tuple[Any, Any]) -> list[float]:
+    return [float(a.dot(b)) for a, b in pairs]
 
 
 def _blas(v: Any, name: str) -> Any:
