@@ -160,12 +160,6 @@ class One:
         """Return Aᵀ·c; zeros, and the other rows of a batch, change nothing."""
         return _in_order(c[..., :, None] * A, -2) if self._ordered else c @ A
 
-    def gram(self, A: Array, B: Array) -> Array:
-        """Return A·Bᵀ; zeros, and the other rows of a batch, change nothing."""
-        if self._ordered:
-            return _in_order(A[..., :, None, :] * B[..., None, :, :], -1)
-        return A @ B.swapaxes(-1, -2)
-
     def put(self, a: Array, place: Whole, value: Any, rows: Mask) -> Array:
         """Return `a` with a value in one place of these rows; `a` is nobody else's, and may be used up."""
         here = (self.xp.arange(a.shape[0], device=device(a)) == place) & rows
