@@ -133,7 +133,7 @@ export class Auto {
     const along = dot(v, times(scale / r, oracle.change(x, v, times(1 / scale, g), r)));
     if (!(along > 0 && along < Infinity)) return false;
     this.restart(START);
-    this.pairs.D = metric;
+    this.pairs.clear(metric);
     this.pairs.gamma = dot(v, g) / along;
     return true;
   }
