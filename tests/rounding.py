@@ -34,6 +34,7 @@ ELSEWHERE = (
     "train",
     "bench",
     "paper/test_reproduce.py",
+    "paper/test_page.py",
     "cli",
     "test_plot.py",
     "test_layers.py",
@@ -57,7 +58,7 @@ NEEDS = {"HASWELL": "X86_V3", "SKYLAKEX": "X86_V4", "NEOVERSEV1": "SVE"}
 
 def seen(function: Callable[..., Any], role: str = "fun") -> Callable[..., Any]:
     """Return a function as `minimize` sees it where it is given as fun, jac, hvp or hess."""
-    return _off(function, f"{SEED} {role}".encode()) if SEED else function
+    return off(function, f"{SEED} {role}") if SEED else function
 
 
 def perturb() -> None:
@@ -89,7 +90,10 @@ def _both(function: Callable[..., Any]) -> Callable[..., Any]:
     return moved
 
 
-def _off(function: Callable[..., Any], salt: bytes) -> Callable[..., Any]:
+def off(function: Callable[..., Any], seed: str) -> Callable[..., Any]:
+    """Return a function with last bits moved; the seed says how."""
+    salt = seed.encode()
+
     @wraps(function, updated=())
     def moved(x: Any, *rest: Any) -> Any:
         points = None

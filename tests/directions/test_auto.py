@@ -23,7 +23,7 @@ from steepen._core.kits import kit_for
 from steepen.problems import Problem, suite
 
 from ..objectives import BY_NAME, quadratic, spd
-from ..rounding import seen
+from ..rounding import off, seen
 
 EPS = float(np.finfo(float).eps)
 Vector = Any
@@ -485,6 +485,17 @@ def test_a_row_is_the_run_alone(name: str, gtol: float) -> None:
     batch = st.minimize(rows(p.fun), x0, **given)
     for b in range(6):
         equal(batch.row(b), st.minimize(p.fun, x0[b], **given))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_row_at_its_floor_pays_for_its_own_probes_alone(seed: int) -> None:
+    """Last bits decide at the floor, so that rows of one batch are asked more or less."""
+    p, kinds = BY_NAME["near_saddle"], ("fun", "jac")
+    fun, grad = (off(one, f"{seed} {kind}") for one, kind in zip((p.fun, p.grad), kinds, strict=True))
+    x0 = p.x0 + np.random.default_rng(0).standard_normal((6, p.n))
+    batch = st.minimize(fun, x0, jac=grad, gtol=0.0)
+    for b in range(6):
+        equal(batch.row(b), st.minimize(fun, x0[b], jac=grad, gtol=0.0))
 
 
 def test_float32_stays_float32() -> None:

@@ -74,7 +74,13 @@ def at_floor(
     stretch = kit.pick(loud, kit.num.minimum(kit.num.sqrt(kit.ratio(noise, rounding)), longest), 1.0)
     size = kit.norm(free)
     unit = _unit(kit, size, free)
+
+    def unless(held: Mask, fine: Mask) -> Mask:
+        """Return a mask without the rows that are being asked and do badly."""
+        return kit.without(held, kit.without(asked, fine))
+
     for metric in (1.0, _unit(kit, top, abs(x))):
+        asked = mask
         left, way, before = metric * unit, 0.0 * x, 0.0  # in y = x/metric
         to, fall, least = 0.0 * x, 0.0, context.eps * kit.dot(left, left)
         for deep in range(DEEP):
@@ -86,32 +92,37 @@ def at_floor(
             # later, what is within the errors of the gradient and of a probe is nothing
             seen = kit.pick((slope <= rough) | (square <= least), 0.0, slope)
             slope = seen if deep else slope + rough
-            mask = mask & context.affords(oracle.cost_probe) & (slope >= 0)
-            if not kit.any(mask & (slope > 0)):
+            mask = unless(mask, context.affords(oracle.cost_probe) & (slope >= 0))
+            asked = asked & mask & (slope > 0)
+            if not kit.any(asked):
                 break
             v = metric * y
             r = stretch * oracle.probe_length(x, v)
-            change = context.space.free(x, g, _change(context, x, g, v, r, mask))
+            change = context.space.free(x, g, _change(context, x, g, v, r, asked))
             bend = kit.dot(v, change)
-            step = kit.pick(slope > 0, kit.ratio(slope, bend), 0.0)
+            step = kit.pick(asked, kit.ratio(slope, bend), 0.0)
             to, fall = to + kit.times(step, y), fall + 0.5 * slope * step
-            still = still & _within(kit.norm(to), part * top)
+            still = unless(still, _within(kit.norm(to), part * top))
             if not oracle.exact:  # a small move of x is then no proof by itself
-                still = still & (f == 0)
-            level, quiet = level & _within(fall, low), quiet & _within(fall, hushed)
-            if deep == 0 and kit.any(doubt := kit.without(mask & quiet, level | still)):
+                still = unless(still, f == 0)
+            level, quiet = unless(level, _within(fall, low)), unless(quiet, _within(fall, hushed))
+            if deep == 0 and kit.any(doubt := kit.without(asked & quiet, level | still)):
                 # the noise may have been another where it was measured
                 here = noise_of(context, x, f, g, kit.times(-step, v), doubt)
-                hushed = kit.num.maximum(low, LOUD * kit.num.minimum(noise, here))
-                quiet = quiet & _within(fall, hushed)
-            mask = mask & ((bend > kit.ratio(rough, r)) | (slope == 0)) & (quiet | still)
+                lower = kit.num.maximum(low, LOUD * kit.num.minimum(noise, here))
+                hushed = kit.pick(doubt, lower, hushed)
+                quiet = unless(quiet, _within(fall, hushed))
+            mask = unless(mask, (bend > kit.ratio(rough, r)) & (quiet | still))
             if deep == 0:
-                mask = mask & context.affords(oracle.cost_probe)
-                if not kit.any(mask):
+                mask = unless(mask, context.affords(oracle.cost_probe))
+                asked = asked & mask
+                if not kit.any(asked):
                     break
-                longer = kit.dot(v, _change(context, x, g, v, 10 * r, mask))
-                mask = kit.without(mask & _within(bend, KINK * longer), loud & (longer > KINK * bend))
-            left = left - kit.times(kit.pick(slope > 0, kit.ratio(step, size), 0.0), metric * change)
+                longer = kit.dot(v, _change(context, x, g, v, 10 * r, asked))
+                kink = loud & (longer > KINK * bend)
+                mask = unless(mask, kit.without(_within(bend, KINK * longer), kink))
+            asked = asked & mask
+            left = left - kit.times(kit.pick(asked, kit.ratio(step, size), 0.0), metric * change)
     return mask, kit.without(mask, level | still)
 
 
