@@ -121,6 +121,23 @@ def test_a_row_that_diverges_leaves_the_others_to_their_xtol() -> None:
         np.testing.assert_array_equal(together.x[row], alone.x)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("rows", [None, 2])
+def test_x_overflows_in_the_range_of_its_own_precision(dtype: Any, rows: int | None) -> None:
+    """A step of 10³⁹ is nothing to float64, and out of range for float32: nobody is asked about such an x."""
+    asked: list[bool] = []
+
+    def fun(x: Any) -> Any:
+        asked.append(bool(np.isfinite(x).all()))
+        return np.asarray(x.sum(axis=-1), dtype=float)
+
+    x0 = np.ones((3,) if rows is None else (rows, 3), dtype=dtype)
+    res = st.minimize(fun, x0, jac=np.ones_like, method="gd", step=1e39, budget=Budget(iters=3))
+    expected = Status.DIVERGED if dtype == np.float32 else Status.MAX_ITERATIONS
+    assert np.all(res.status == expected)
+    assert all(asked)
+
+
 def test_a_step_from_far_out_divides_by_nothing() -> None:
     problem = st.problems["nelson-1"]
     res = st.minimize(silent(problem), 80 * problem.x0, jac=silent(problem.grad))

@@ -76,7 +76,7 @@ def at_floor(
     unit = _unit(kit, size, free)
 
     def unless(held: Mask, fine: Mask) -> Mask:
-        """Return a mask without the rows that are being asked and do badly."""
+        """Return a mask without the rows that are being asked and are not fine."""
         return kit.without(held, kit.without(asked, fine))
 
     for metric in (1.0, _unit(kit, top, abs(x))):

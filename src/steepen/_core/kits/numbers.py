@@ -1,4 +1,4 @@
-"""The functions of scalars that formulas use, for Python's numbers: as NumPy's, which cost a microsecond."""
+"""The functions of scalars that formulas use, for Python's numbers: a call of NumPy's costs a microsecond."""
 
 from __future__ import annotations
 
