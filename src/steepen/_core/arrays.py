@@ -49,6 +49,11 @@ def device(a: Any) -> Any:
     return getattr(a, "device", None)
 
 
+def identity(x: Array) -> Array:
+    """Return the identity matrix for vectors such as x, where they are."""
+    return namespace(x).eye(int(x.shape[-1]), dtype=x.dtype, device=device(x))
+
+
 def norm(v: Array) -> Array:
     """Return the Euclidean norm over the last axis, kept as an axis, and safe from overflow."""
     xp = namespace(v)

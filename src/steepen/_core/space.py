@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Array, Mask, Scalar, adopt, is_numpy
+from .arrays import Array, Mask, Scalar, adopt, device, identity, is_numpy
 from .kits import Kit
 
 Product: TypeAlias = Callable[[Array], Array]
@@ -36,7 +36,7 @@ class Everywhere:
 
     def fixed(self, x: Array) -> Array:
         """Return which variables can never move."""
-        return self._xp.zeros(x.shape[-1:], dtype=bool)
+        return self._xp.zeros(x.shape[-1:], dtype=bool, device=device(x))
 
     def contains(self, x: NDArray[Any]) -> Any:
         """Return which variables of a point lie in the space."""
@@ -159,7 +159,7 @@ class Box(Everywhere):
     def restrict(self, matrix: Array, x: Array, g: Array) -> Array:
         free = self.free(x, g, x * 0 + 1)
         matrix = matrix * free[..., :, None] * free[..., None, :]
-        return matrix + (1 - free)[..., :, None] * self._xp.eye(int(x.shape[-1]), dtype=x.dtype)
+        return matrix + (1 - free)[..., :, None] * identity(x)
 
     def trial(self, x: Array, g: Array, p: Array, t: Scalar, slope: Scalar) -> tuple[Array, Array, Scalar]:
         point = self.project(x + self._kit.times(t, p))

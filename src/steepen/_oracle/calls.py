@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from .._core.arrays import Array, Scalar, is_numpy, namespace, to_numpy
+from .._core.arrays import Array, Scalar, device, is_numpy, namespace, to_numpy
 from .._core.kits import Kit, Many
 from .._core.space import Space
 from .ledger import Ledger
@@ -86,7 +86,8 @@ class Calling(Probing):
         if only is None or self._kit.size is None or only.all():
             return part
         assert isinstance(self._kit, Many)
-        rest = namespace(part).zeros((int((~only).sum()), *part.shape[1:]), dtype=part.dtype)
+        shape = int((~only).sum()), *part.shape[1:]
+        rest = namespace(part).zeros(shape, dtype=part.dtype, device=device(part))
         pieces = [(np.flatnonzero(only), part), (np.flatnonzero(~only), rest)]
         return self._kit.merge(pieces)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.arrays import Array, Mask, Rows, Scalar, is_numpy, to_numpy
+from .._core.arrays import Array, Mask, Rows, Scalar, identity, is_numpy, to_numpy
 from .._core.kits import Kit
 from .._core.saved import Saved, require
 from .._core.space import Space
@@ -234,7 +234,7 @@ class Oracle(Differencing):
                 matrix = matrix.toarray() if hasattr(matrix, "toarray") else matrix @ np.eye(self._n)
                 return self._vector(matrix, only, "hess", (self._n,))
             return matrix
-        eye = self._kit.xp.eye(self._n, dtype=x.dtype)
+        eye = identity(x)
         columns = [x * 0] * self._n
         for i in self._unfixed:
             columns[i] = self.hvp(x, x * 0 + eye[i], g, only)

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays import Array, Mask, Rows, Scalar, Whole, adopt, device, namespace, norm, to_numpy
+from ..arrays import Array, Mask, Rows, Scalar, Whole, adopt, device, identity, namespace, norm, to_numpy
 from . import numbers
 
 SHORT = 8
@@ -137,7 +137,7 @@ class One:
 
     def identity(self, x: Array) -> Array:
         """Return the identity matrix for vectors such as x."""
-        return self.xp.eye(int(x.shape[-1]), dtype=x.dtype)
+        return identity(x)
 
     def product(self, matrix: Array, v: Array) -> Array:
         """Return M·v for a symmetric matrix."""

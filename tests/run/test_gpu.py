@@ -1,0 +1,61 @@
+"""Runs on a GPU's arrays are those on a CPU's.
+
+The tests are plain functions without fixtures, so that a machine without pytest can run them in a loop.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+import steepen as st
+
+try:
+    import pytest
+except ImportError:
+    pytestmark: Any = []
+else:
+    pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+DEVICE = "cuda"
+METHODS = ("gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp", "cgd-auto")
+
+
+def bowl(x: Any) -> Any:
+    """A valley that is bent a little: every method gets down, and none is chaotic."""
+    return (x**2 * torch.arange(1, x.shape[-1] + 1, device=x.device)).sum(-1) + 0.1 * (x[..., 0] ** 4)
+
+
+def both(x0: Any, **given: Any) -> tuple[Any, Any]:
+    return tuple(
+        st.minimize(bowl, x0.to(device), jac="torch", budget=st.Budget(grads=60), **given)
+        for device in (DEVICE, "cpu")
+    )
+
+
+def close(there: Any, here: Any) -> None:
+    assert there.x.device.type == DEVICE
+    torch.testing.assert_close(there.x.cpu(), here.x, rtol=1e-7, atol=1e-7)
+
+
+def test_every_method_ends_where_it_does_on_a_cpu() -> None:
+    x0 = torch.linspace(0.5, 1.5, 6, dtype=torch.float64)
+    for method in METHODS:
+        there, here = both(x0, method=method)
+        close(there, here)
+        assert there.status == here.status, method
+
+
+def test_a_batch_ends_where_it_does_on_a_cpu() -> None:
+    x0 = torch.rand(200, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) + 0.5
+    for method in METHODS:
+        there, here = both(x0, method=method)
+        close(there, here)
+
+
+def test_bounds_hold_on_a_gpu() -> None:
+    x0 = torch.linspace(0.5, 1.5, 6, dtype=torch.float64)
+    there, here = both(x0, bounds=[(0.25, 2.0)] * 6)
+    close(there, here)
+    assert bool((there.x >= 0.25).all())
