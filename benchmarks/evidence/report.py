@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tasks import KINDS, LIKE, SPECS
+from tasks import KINDS, LIKE, LONGER, SPECS
 from work import Job, choice, read
 
 from steepen.train.results import mean_and_error
@@ -22,6 +22,7 @@ from steepen.train.results import mean_and_error
 NAMES = {
     "base": "{base}",
     "base-long": "{base}, a tenth more gradients",
+    "base-longer": "{base}, a quarter more gradients",
     "ema": "{base} + EMA",
     "smooth": "{base} + label smoothing",
     "sam": "SAM throughout",
@@ -33,9 +34,10 @@ NAMES = {
     "share16-late": "share 1/16, last half",
     "msam": "momentum probe",
     "auto": "automatic",
+    "auto-base": "automatic, settings of the base",
     "auto-third": "automatic, a third of the gap",
 }
-TIMED = {"cifar10-resnet": "cifar100-resnet"}  # the same network, timed once
+TIMED = {"cifar10-resnet": "cifar100-resnet"}  # the same network; but the rule may probe at other times
 Records = dict[Job, dict[str, Any]]
 
 
@@ -65,9 +67,9 @@ def gaps(
 
 def speed(done: Records, task: str, method: str, steps: float) -> str:
     """Return the seconds of a run over those of the base, by the steps timed alone on the device."""
-    at = TIMED.get(task, task)
-    times = {name: done.get(Job(at, LIKE.get(name, name), "timing", -1, 0)) for name in (method, "base")}
-    base, own = times["base"], times[method]
+    at = task if KINDS[method].auto else TIMED.get(task, task)
+    as_timed = "base" if method in LONGER else method
+    base, own = (done.get(Job(at, name, "timing", -1, 0)) for name in ("base", as_timed))
     if base is None or own is None:
         return "–"
     whole = finals(done, task, "base")
@@ -125,7 +127,14 @@ TITLES = {
     "fashion-mlp": "Fashion-MNIST, 60 000 examples, perceptron",
     "fashion-cnn": "Fashion-MNIST, 60 000 examples, convolutions",
 }
-SHORT = ("base", "sam", "sam-late", "share16-late", "auto")
+SHORT = {
+    "base": "base",
+    "sam": "SAM throughout",
+    "sam-late": "SAM, last quarter",
+    "share16-late": "share 1/16, last half",
+    "auto": "automatic",
+    "auto-base": "automatic, settings of the base",
+}
 
 
 def markdown(lines: list[list[str]]) -> str:
@@ -136,7 +145,7 @@ def markdown(lines: list[list[str]]) -> str:
 
 def overview(done: Records) -> str:
     """Return one line a task: accuracy and test loss of the rows that matter most."""
-    lines = [["", "base", "SAM throughout", "SAM, last quarter", "share 1/16, last half", "automatic"]]
+    lines = [["", *SHORT.values()]]
     for task, title in TITLES.items():
         if not finals(done, task, "base"):
             continue
@@ -177,6 +186,7 @@ def picture(done: Records, task: str, path: Path) -> None:
         "sam-late": ("SAM, last quarter", "#0072b2", "-"),
         "share16-late": ("share 1/16, last half", plot.COLOURS["cgd-fd"], "-"),
         "auto": ("automatic", plot.COLOURS["cgd"], "-"),
+        "auto-base": ("automatic, SGD's settings", plot.COLOURS["cgd"], ":"),
     }
     figure = Figure(figsize=(9.0, 3.8), layout="constrained")
     for ax, key, scale, label in zip(
@@ -216,7 +226,6 @@ def picture(done: Records, task: str, path: Path) -> None:
     plot.save(figure, path)
 
 
-README = ("base", "ema", "sam-late", "share16-late", "auto")
 HERO = ("cifar100-resnet", "cifar10-resnet", "cifar100-vit", "characters")
 
 
@@ -229,10 +238,11 @@ def summary(done: Records) -> str:
         "sam-late": "SAM, last quarter",
         "share16-late": "a share of 1/16, last half",
         "auto": "no strength set: `CGD(base, gauge=..., steps=...)`",
+        "auto-base": "the same around the tuned base, no trials of its own",
     }
     lines = [["accuracy % / test loss", *shown]]
-    for method in README:
-        line = [names[method]]
+    for method, name in names.items():
+        line = [name]
         for task in HERO:
             row = [r for r in finals(done, task, method).values() if r["loss"] is not None]
             accuracy, loss = (

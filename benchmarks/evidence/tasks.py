@@ -42,6 +42,7 @@ class Spec:
     decay: tuple[float, ...]
     strengths: Mapping[str, tuple[float, ...]]
     seeds: int
+    close: int = 0  # seeds of the rows that are nearest to each other, if more
     tuning_seeds: int = 1
     base: str = "sgd"
     nesterov: bool = False
@@ -219,6 +220,7 @@ SPECS: dict[str, Spec] = {
     "cifar10-resnet": resnet(
         partial(cifar, "cifar10"),
         "cifar10.npz",
+        close=8,
         strengths=RESNET | _same("sam-late", (0.1, 0.2)) | _same("share4-late share16-late", (0.2, 0.4)),
     ),
     "cifar100-vit": adamw(
@@ -228,6 +230,7 @@ SPECS: dict[str, Spec] = {
         batch=512,
         lr=(5e-4, 1e-3),
         decay=(0.02, 0.1),
+        close=8,
         crops=True,
     ),
     "characters": adamw(
@@ -252,6 +255,7 @@ def third(_: float) -> dict[str, Any]:
 KINDS: dict[str, Kind] = {
     "base": OPTIMIZERS["sgd"],
     "base-long": OPTIMIZERS["sgd"],
+    "base-longer": OPTIMIZERS["sgd"],
     **{
         name: OPTIMIZERS[name]
         for name in (
@@ -259,11 +263,17 @@ KINDS: dict[str, Kind] = {
             "cgd-early", "msam",
         )
     },
+    "auto-base": OPTIMIZERS["auto"],
     "auto-third": replace(OPTIMIZERS["auto"], options=third),
 }  # fmt: skip
-"""The methods. base-long has a tenth more gradients: about as many seconds as share16-late."""
-LONGER = {"base-long": 1.1}
-LIKE = {"base-long": "base"}  # whose choice it takes, without trials of its own
+"""The methods. base-long has a tenth more gradients: about as many seconds as share16-late. base-longer has a
+quarter more: no fewer seconds than auto.
+
+auto-base is the rule around the base as the base's own trials left it: what a user has who adds it to a
+network that trains well already. What it gains or loses cannot come from another lr or weight decay.
+"""
+LONGER = {"base-long": 1.1, "base-longer": 1.25}
+LIKE = {**dict.fromkeys(LONGER, "base"), "auto-base": "base"}  # whose choice is taken, without trials
 
 
 def strengths(spec: Spec, method: str) -> tuple[float, ...]:

@@ -35,17 +35,19 @@ from tasks import KINDS, LIKE, LONGER, SPECS, Bench, Spec, prepare, trials
 
 from steepen.train.tuning import best
 
-CORE = ("base", "auto", "share16-late", "sam-late", "sam", "ema", "base-long")
+CORE = ("base", "auto", "share16-late", "sam-late", "sam", "ema", "base-long", "auto-base")
+CLOSE = ("base", "auto-base", "share16-late", "auto", "base-long", "sam-late")  # that more seeds tell apart
 THIRD = "auto-third"  # behind "auto" in test loss on the small tasks, and therefore not run on the GPU
-REST = tuple(method for method in KINDS if method not in (*CORE, THIRD))
+REST = tuple(method for method in KINDS if method not in (*CORE, "base-longer", THIRD))
 ORDER = [  # what is most wanted first
     ("cifar100-resnet", CORE), ("cifar100-vit", ("base", "auto", "share16-late", "sam-late")),
     ("cifar10-resnet", CORE), ("characters", CORE), ("cifar100-resnet", REST), ("cifar100-vit", CORE + REST),
     ("characters", REST), ("cifar10-resnet", REST),
+    *((task, ("base-longer",)) for task, spec in SPECS.items() if spec.gpu),  # where seconds are measured
     *((task, CORE) for task, spec in SPECS.items() if not spec.gpu),
     *((task, (*REST, THIRD)) for task, spec in SPECS.items() if not spec.gpu),
 ]  # fmt: skip
-SHARP = ("base", "auto", "share16-late", "sam-late", "sam")  # whose flatness is measured on the GPU
+SHARP = ("base", "auto", "auto-base", "share16-late", "sam-late", "sam")  # measured on the GPU
 POINTS = 10  # looks at the test part in a run
 
 
@@ -76,6 +78,9 @@ def jobs() -> Iterator[Job]:
             if job not in seen:
                 seen.add(job)
                 yield job
+    for task, spec in SPECS.items():
+        for seed in range(spec.seeds, spec.close):
+            yield from (Job(task, method, "final", -1, seed) for method in CLOSE)
 
 
 def read(path: Path) -> dict[Job, dict[str, Any]]:
@@ -282,18 +287,20 @@ def smoke(name: str, device: str, seconds: float) -> None:
 
 
 def timing(data: Path, out: Path, name: str, device: str, toy: bool) -> None:
-    """Time the steps of every method, alone on the device; not of the rule, which probes when it likes."""
+    """Time 200 steps of every method, alone on the device; of the rule a whole run, since it probes late."""
     import torch
 
     from steepen.train.training import fit
 
     torch.backends.cudnn.benchmark = True
     bench = Bench(name, data, device, toy)
-    steps = 8 if toy else 200
+    done = read(out)
     for method, kind in KINDS.items():
-        if method in LIKE or kind.auto:
+        if method in (*LONGER, THIRD):
             continue
-        values = trials(bench.spec, method)[0]
+        like = LIKE.get(method, method)
+        values = trials(bench.spec, like)[choice(bench.spec, name, like, done) or 0]
+        steps = bench.grads("final", method) if kind.auto else 8 if toy else 200
         try:
             fit(bench.at("final"), method, kind, values, seed=0, grads=8, evaluations=1)  # to warm up
             run = fit(bench.at("final"), method, kind, values, seed=0, grads=steps, evaluations=1)

@@ -1,5 +1,7 @@
-"""The tables of the evidence are those of the runs that are kept."""
+"""The tables of the evidence are those of the runs that are kept, and so are the figures in the text."""
 
+import itertools
+import re
 import sys
 from pathlib import Path
 
@@ -37,6 +39,51 @@ def test_another_result_makes_another_table(report, runs):
     moved = runs | {job: runs[job] | {"accuracy": runs[job]["accuracy"] + 0.01}}
     for part in (report.summary, report.overview, report.tables):
         assert part(moved) != part(runs)
+
+
+@pytest.mark.parametrize("page", ["docs/when.md", "docs/training.md"])
+def test_every_difference_in_the_text_is_one_of_two_rows(report, runs, page):
+    lines = (ROOT / page).read_text("utf-8").splitlines()
+    text = " ".join(line.strip() for line in lines if not line.startswith(("|", "#")))
+    quoted = re.findall(r"([\d]*)\.(\d+) ± \d*\.(\d+)", text)
+    assert quoted
+    known = set()
+    for task, (row, other) in itertools.product(report.SPECS, itertools.combinations(report.NAMES, 2)):
+        ends = [report.finals(runs, task, method) for method in (row, other)]
+        for key, scale in (("accuracy", 100), ("loss", 1)):
+            mean, error = report.mean_and_error(report.gaps(*ends, key, scale))
+            known |= {(f"{abs(mean):.{n}f}", f"{error:.{n}f}") for n in (2, 3)}
+    for whole, mean, error in quoted:
+        assert (f"{whole or 0}.{mean}", f"0.{error}") in known
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/when.md"])
+def test_the_cost_in_seconds_is_that_of_the_tables(report, runs, page):
+    text = " ".join((ROOT / page).read_text("utf-8").split())
+    for methods in (("auto", "auto-base"), ("share16-late",)):
+        tables = [report.rows(runs, task) for task in report.HERO]
+        names = {report.NAMES[method] for method in methods}
+        found = [float(line[7]) for table in tables for line in table if line[0] in names and line[7] != "–"]
+        assert f"{100 * (min(found) - 1):.0f} to {100 * (max(found) - 1):.0f} %" in text
+
+
+def test_the_rule_on_a_tuned_base_has_the_settings_of_the_base(report, runs):
+    for task in report.SPECS:
+        rows = [report.finals(runs, task, method) for method in ("base", "auto-base")]
+        settings = [{(r["lr"], r["decay"]) for r in row.values()} for row in rows]
+        assert settings[0] == settings[1]
+        assert len(settings[0]) == 1
+
+
+def test_seconds_are_those_of_the_steps_a_run_makes(report):
+    def timed(method, steps, seconds):
+        return report.Job("cifar100-resnet", method, "timing", -1, 0), {"steps": steps, "seconds": seconds}
+
+    runs = dict([timed("base", 200, 2.0), timed("auto", 900, 10.8)])
+    runs[report.Job("cifar100-resnet", "base", "final", -1, 0)] = {"steps": 1000}
+    assert report.speed(runs, "cifar100-resnet", "auto", 900) == "1.08"
+    assert report.speed(runs, "cifar100-resnet", "base-long", 1100) == "1.10"
+    assert report.speed(runs, "cifar10-resnet", "auto", 900) == "–"  # it may probe at other times there
 
 
 def test_differences_are_paired_by_seed_and_have_a_standard_error(report):
