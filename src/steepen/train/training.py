@@ -217,7 +217,7 @@ def _optimizer(
     if kind.symbol == "λ" and task.autocast is not None:
         options["dtype"] = task.autocast
     if kind.auto:
-        options["gauge"] = lambda: judge(model, gauge, task)[1]
+        options["gauge"] = lambda: _judged(model, gauge, task)[0]  # on the device: nobody waits for it
     base = task.base(model.parameters(), choice.lr, choice.decay)
     return wrap(kind, base, choice.strength, steps, fraction, model, **options if kind.door else {})
 
@@ -313,6 +313,12 @@ def judge(model: Any, data: Data, task: Task | None = None) -> tuple[float, floa
     >>> accuracy < 0.3, 2 < loss < 3
     (True, True)
     """
+    loss, right, targets = _judged(model, data, task)
+    return float(right) / targets if targets else math.nan, float(loss)
+
+
+def _judged(model: Any, data: Data, task: Task | None) -> tuple[Any, Any, int]:
+    """Return the loss and how many targets are met, where the network is; and how many there are."""
     torch = load("torch", "steepen train", extra="train")
     loss_of = torch.nn.functional.cross_entropy if task is None else task.loss
     training, examples = model.training, len(data.x_test)
@@ -327,7 +333,7 @@ def judge(model: Any, data: Data, task: Task | None = None) -> tuple[float, floa
                 right = right + (scores.argmax(dim=-1) == y).sum()
                 targets += y.numel()
     model.train(training)
-    return float(right) / targets if targets else math.nan, float(loss)
+    return loss, right, targets
 
 
 def check_device(device: str) -> None:
