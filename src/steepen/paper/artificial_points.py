@@ -73,70 +73,32 @@ def run() -> Outcome:
     >>> ends(2, "CGD, another λ")
     {'minimum': 100}
     """
-    claims: list[Claim] = []
-    rows: list[tuple[Any, ...]] = []
-    for f, lam, side in PLANE:
-        box = np.array([side, side]) if side else f.bounds
-        found = roots_in_the_plane(_slope_by_values(f, lam), box, within=1e-4)
-        kinds = Counter(kind(f, x, lam) for x in found)
-        residual = max((_residual(f, lam, x) for x in found if kind(f, x, lam) == "artificial"), default=0.0)
-        own = sum(kinds[name] for name in ("minimum", "maximum", "saddle"))
-        rows.append((f.title, lam, len(found), own, kinds["artificial"], residual))
+    plane = [_in_the_plane(f, lam, side) for f, lam, side in PLANE]
     separable, lam, side = PLANE[0]
     line = stationary_points(separable.at(n=1), lam, side or (-5.0, 5.0))
-    s, a = (sum((p.to_f == "artificial") == new for p in line) for new in (False, True))
-    claims += [
-        Claim(
-            "in the plane too, every stationary point of g is (a) one of f or (b) artificial",
-            "(a) or (b)",
-            "; ".join(f"{name}: {both} are {own} and {new}" for name, _, both, own, new, _ in rows),
-            all(own + new == both > 0 and new > 0 and off < 1e-5 for _, _, both, own, new, off in rows),
-        ),
-    ]
+    own, new = (sum((p.to_f == "artificial") == artificial for p in line) for artificial in (False, True))
+    share = {n: 1 - (own / (own + new)) ** n for n in DIMENSIONS}
     made = {n: {way: ends(n, way) for way in WAYS} for n in DIMENSIONS}
     last = DIMENSIONS[-1]
     astray = {way: [STARTS - made[n][way].get("minimum", 0) for n in DIMENSIONS] for way in WAYS}
-    claims += resting_on(
-        "chosen",
-        [
-            Claim(
-                f"the check helps to avoid stopping at artificial points, n = 1 to {last}",
-                "helps",
-                f"{astray['CGD'][0]} of {STARTS} runs do not get to a minimum for n = 1, {astray['CGD'][-1]} "
-                f"for n = {last}; on g alone {astray['EGR'][0]} and {astray['EGR'][-1]}",
-                astray["CGD"][-1] < STARTS / 2,
-                known="limit",
-            ),
-            Claim(
-                "a perturbed λ then descends further, to a minimum",
-                "descends further",
-                f"{sum(astray['CGD, another λ'])} of {STARTS * len(DIMENSIONS)} runs do not get to one",
-                sum(astray["CGD, another λ"]) == 0,
-            ),
-        ],
-    )
     return Outcome(
-        claims=claims,
+        claims=_claims(plane, astray),
         tables={
             f"{NAME}-plane": Table(
                 ("function", "λ", "stationary points of g", "of f", "artificial", "‖Hg + g/(2λ)‖/‖g‖ there"),
-                rows,
+                plane,
                 "Found from values of g alone, by a grid and Newton's method, without the lemma.",
             ),
             f"{NAME}-many": Table(
                 ("n", "stationary points of f", "artificial", "share"),
-                [(n, s**n, (s + a) ** n - s**n, 1 - (s / (s + a)) ** n) for n in DIMENSIONS],
-                f"{separable.title} is a sum over its variables. With {s} stationary points of f and {a} "
-                f"artificial ones in each, there are ({s} + {a})ⁿ − {s}ⁿ artificial ones in n dimensions.",
+                [(n, own**n, (own + new) ** n - own**n, share[n]) for n in DIMENSIONS],
+                f"{separable.title} is a sum over its variables. With {own} stationary points of f and {new} "
+                f"artificial ones in each, there are ({own} + {new})ⁿ − {own}ⁿ artificial ones in n "
+                "dimensions.",
             ),
             NAME: Table(
                 ("n", "way", "minimum", "artificial", "other"),
-                [
-                    (n, way, found.get("minimum", 0), found.get("artificial", 0),
-                     STARTS - found.get("minimum", 0) - found.get("artificial", 0))
-                    for n in DIMENSIONS
-                    for way, found in made[n].items()
-                ],
+                [(n, way, *_counts(found)) for n in DIMENSIONS for way, found in made[n].items()],
                 f"Where {STARTS} runs from random starts end, on a sum of pits.",
             ),
         },
@@ -154,14 +116,60 @@ def run() -> Outcome:
             "direction vanishes (steepen.schedules.Perturbed) every run comes to a minimum, in every "
             "dimension.",
             "Artificial points soon outnumber the others: of the stationary points of g on Styblinski–Tang, "
-            f"{1 - (s / (s + a)) ** 2:.0%} are artificial in the plane and {1 - (s / (s + a)) ** last:.2%} "
-            f"for n = {last}.",
+            f"{share[2]:.0%} are artificial in the plane and {share[last]:.2%} for n = {last}.",
         ],
         settings={
             "pits": {"lam": LAM, "step": STEP, "starts": STARTS, "iterations": ITERATIONS},
             "plane": {f.name: {"lam": lam, "box": side or "its own"} for f, lam, side in PLANE},
         },
-    )  # fmt: skip
+    )
+
+
+def _in_the_plane(f: Function, lam: float, side: tuple[float, float] | None) -> tuple[Any, ...]:
+    """Return a row: stationary points of g, those of f, artificial ones, and how far off the lemma is."""
+    box = np.array([side, side]) if side else f.bounds
+    found = roots_in_the_plane(_slope_by_values(f, lam), box, within=1e-4)
+    kinds = Counter(kind(f, x, lam) for x in found)
+    residual = max((_residual(f, lam, x) for x in found if kind(f, x, lam) == "artificial"), default=0.0)
+    own = sum(kinds[name] for name in ("minimum", "maximum", "saddle"))
+    return f.title, lam, len(found), own, kinds["artificial"], residual
+
+
+def _counts(found: dict[str, int]) -> tuple[int, int, int]:
+    minimum, artificial = found.get("minimum", 0), found.get("artificial", 0)
+    return minimum, artificial, STARTS - minimum - artificial
+
+
+def _claims(plane: list[tuple[Any, ...]], astray: dict[str, list[int]]) -> list[Claim]:
+    last = DIMENSIONS[-1]
+    return [
+        Claim(
+            "in the plane too, every stationary point of g is (a) one of f or (b) artificial",
+            "(a) or (b)",
+            "; ".join(f"{name}: {both} are {own} and {new}" for name, _, both, own, new, _ in plane),
+            all(own + new == both > 0 and new > 0 and off < 1e-5 for _, _, both, own, new, off in plane),
+        ),
+        *resting_on(
+            "chosen",
+            [
+                Claim(
+                    f"the check helps to avoid stopping at artificial points, n = 1 to {last}",
+                    "helps",
+                    f"{astray['CGD'][0]} of {STARTS} runs do not get to a minimum for n = 1, "
+                    f"{astray['CGD'][-1]} for n = {last}; on g alone {astray['EGR'][0]} and "
+                    f"{astray['EGR'][-1]}",
+                    astray["CGD"][-1] < STARTS / 2,
+                    known="limit",
+                ),
+                Claim(
+                    "a perturbed λ then descends further, to a minimum",
+                    "descends further",
+                    f"{sum(astray['CGD, another λ'])} of {STARTS * len(DIMENSIONS)} runs do not get to one",
+                    sum(astray["CGD, another λ"]) == 0,
+                ),
+            ],
+        ),
+    ]
 
 
 def _slope_by_values(f: Function, lam: float) -> Any:
