@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -144,18 +144,27 @@ def markdown(lines: list[list[str]]) -> str:
 
 
 def overview(done: Records) -> str:
-    """Return one line a task: accuracy and test loss of the rows that matter most."""
+    """Return one line a task: accuracy and test loss of the rows that matter most, the best in bold."""
     lines = [["", *SHORT.values()]]
     for task, title in TITLES.items():
-        if not finals(done, task, "base"):
+        rows = [[r for r in finals(done, task, method).values() if r["loss"] is not None] for method in SHORT]
+        if not rows[0]:
             continue
-        line = [title]
-        for method in SHORT:
-            row = [r for r in finals(done, task, method).values() if r["loss"] is not None]
-            accuracy, loss = (mean_and_error([r[key] for r in row])[0] for key in ("accuracy", "loss"))
-            line.append(f"{100 * accuracy:.2f} / {loss:.3f}" if row else "–")
-        lines.append(line)
+        right = [mean_and_error([r["accuracy"] for r in row])[0] for row in rows]
+        losses = [mean_and_error([r["loss"] for r in row])[0] for row in rows]
+        pairs = zip(
+            _emphasised([f"{100 * one:.2f}" for one in right], max),
+            _emphasised([f"{one:.3f}" for one in losses], min),
+            strict=True,
+        )
+        cells = ["\N{NO-BREAK SPACE}/\N{NO-BREAK SPACE}".join(pair) for pair in pairs]
+        lines.append([title, *(cell if row else "–" for cell, row in zip(cells, rows, strict=True))])
     return markdown(lines)
+
+
+def _emphasised(values: list[str], best: Callable[..., str]) -> list[str]:
+    wanted = best((v for v in values if v != "nan"), key=float)
+    return [f"**{v}**" if v == wanted else v for v in values]
 
 
 def tables(done: Records) -> str:
