@@ -35,6 +35,7 @@ NAMES = {
     "msam": "momentum probe",
     "auto": "automatic",
     "auto-base": "automatic, settings of the base",
+    "auto-second": "the same, every second step",
     "auto-third": "automatic, a third of the gap",
 }
 TIMED = {"cifar10-resnet": "cifar100-resnet"}  # the same network; but the rule may probe at other times

@@ -252,6 +252,10 @@ def third(_: float) -> dict[str, Any]:
     return {"strength": ByGap(part=1 / 3)}
 
 
+def every_second(_: float) -> dict[str, Any]:
+    return {"every": 2}
+
+
 KINDS: dict[str, Kind] = {
     "base": OPTIMIZERS["sgd"],
     "base-long": OPTIMIZERS["sgd"],
@@ -264,6 +268,7 @@ KINDS: dict[str, Kind] = {
         )
     },
     "auto-base": OPTIMIZERS["auto"],
+    "auto-second": replace(OPTIMIZERS["auto"], options=every_second),
     "auto-third": replace(OPTIMIZERS["auto"], options=third),
 }  # fmt: skip
 """The methods. base-long has a tenth more gradients: about as many seconds as share16-late. base-longer has a
@@ -271,9 +276,10 @@ quarter more: no fewer seconds than auto.
 
 auto-base is the rule around the base as the base's own trials left it: what a user has who adds it to a
 network that trains well already. What it gains or loses cannot come from another lr or weight decay.
+auto-second is the same with a probe in every second step at most.
 """
 LONGER = {"base-long": 1.1, "base-longer": 1.25}
-LIKE = {**dict.fromkeys(LONGER, "base"), "auto-base": "base"}  # whose choice is taken, without trials
+LIKE = dict.fromkeys((*LONGER, "auto-base", "auto-second"), "base")  # whose choice is taken, without trials
 
 
 def strengths(spec: Spec, method: str) -> tuple[float, ...]:

@@ -37,15 +37,15 @@ from steepen.train.tuning import best
 
 CORE = ("base", "auto", "share16-late", "sam-late", "sam", "ema", "base-long", "auto-base")
 CLOSE = ("base", "auto-base", "share16-late", "auto", "base-long", "sam-late")  # that more seeds tell apart
-THIRD = "auto-third"  # behind "auto" in test loss on the small tasks, and therefore not run on the GPU
-REST = tuple(method for method in KINDS if method not in (*CORE, "base-longer", THIRD))
+SMALL = ("auto-third", "auto-second")  # run on the small tasks only, so far
+REST = tuple(method for method in KINDS if method not in (*CORE, "base-longer", *SMALL))
 ORDER = [  # what is most wanted first
     ("cifar100-resnet", CORE), ("cifar100-vit", ("base", "auto", "share16-late", "sam-late")),
     ("cifar10-resnet", CORE), ("characters", CORE), ("cifar100-resnet", REST), ("cifar100-vit", CORE + REST),
     ("characters", REST), ("cifar10-resnet", REST),
     *((task, ("base-longer",)) for task, spec in SPECS.items() if spec.gpu),  # where seconds are measured
     *((task, CORE) for task, spec in SPECS.items() if not spec.gpu),
-    *((task, (*REST, THIRD)) for task, spec in SPECS.items() if not spec.gpu),
+    *((task, (*REST, *SMALL)) for task, spec in SPECS.items() if not spec.gpu),
 ]  # fmt: skip
 SHARP = ("base", "auto", "auto-base", "share16-late", "sam-late", "sam")  # measured on the GPU
 POINTS = 10  # looks at the test part in a run
@@ -296,7 +296,7 @@ def timing(data: Path, out: Path, name: str, device: str, toy: bool) -> None:
     bench = Bench(name, data, device, toy)
     done = read(out)
     for method, kind in KINDS.items():
-        if method in (*LONGER, THIRD):
+        if method in (*LONGER, *SMALL):
             continue
         like = LIKE.get(method, method)
         values = trials(bench.spec, like)[choice(bench.spec, name, like, done) or 0]
