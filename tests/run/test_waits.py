@@ -17,7 +17,7 @@ CASES: dict[str, tuple[float, dict[str, Any]]] = {
     "gd": (2, {"method": "gd", "step": 1e-3}),  # f and ‖∇f‖
     "cgd-fd": (4, {"method": st.CGD(1e-4, curvature="difference", r=1e-4), "step": 1e-3}),  # ∇fᵀp, finite x
     "line search": (4.2, {"method": "gd", "step": st.steps.Armijo(initial=1e-3)}),  # f at times twice
-    "cgd-auto": (13.2, {}),  # 21 if every inner product were waited for
+    "cgd-auto": (13.2, {"memory": 5}),  # 21 if every inner product were waited for
 }
 
 
