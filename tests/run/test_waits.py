@@ -53,3 +53,28 @@ def test_waits_in_an_iteration(library: str, case: str, monkeypatch: pytest.Monk
         return count
 
     assert (waits(50) - waits(20)) / 30 <= most
+
+
+def test_jax_compiles_for_few_numbers_of_pairs() -> None:
+    """Each new shape costs tenths of a second: a hundred pairs must not be a hundred shapes."""
+    jax = pytest.importorskip("jax")
+    x0 = jax.numpy.asarray(np.tile([-1.2, 1.0], 50).astype(np.float32))
+    compiled = 0
+
+    def heard(event: str, seconds: float, **_: Any) -> None:
+        nonlocal compiled
+        compiled += event.endswith("backend_compile_duration")
+
+    def run(iters: int) -> int:
+        before = compiled
+        assert st.minimize(rosenbrock, x0, gtol=0.0, budget=st.Budget(iters=iters)).nit == iters
+        return compiled - before
+
+    jax.monitoring.register_event_duration_secs_listener(heard)
+    try:
+        jax.clear_caches()
+        first = run(20)
+        assert first > 50  # so they are counted
+        assert run(32) < first / 4  # at most 32 pairs both times
+    finally:
+        jax.monitoring.unregister_event_duration_listener(heard)

@@ -43,8 +43,8 @@ class Many(One):
         return mask & np.logical_not(off)
 
     @staticmethod
-    def used(count: Any, capacity: int) -> int:
-        return min(int(count.max()), capacity)
+    def most(count: Any) -> int:
+        return int(count.max())
 
     def dot(self, a: Array, b: Array) -> Any:
         return to_numpy((a * b).sum(axis=-1)).astype(np.float64, copy=False)

@@ -44,6 +44,7 @@ class One:
         self.xp = namespace(x)
         self._like = x
         self._ordered = int(x.shape[-1]) < LARGE
+        self._compiles = hasattr(x, "at")  # JAX, for every new shape
 
     # --- masks ---------------------------------------------------------------------------------------
 
@@ -82,10 +83,17 @@ class One:
             return a / b
         return math.nan if a == 0 or a != a else math.copysign(math.inf, a) * math.copysign(1.0, b)
 
-    @staticmethod
-    def used(count: Any, capacity: int) -> int:
-        """Return how many places of a memory can be in use where `count` were filled."""
-        return min(int(count), capacity)
+    def used(self, count: Any, capacity: int) -> int:
+        """Return how many places of a memory to look at where `count` were filled; the others hold zeros.
+
+        A library that compiles for every shape is asked for powers of two, and so for few.
+        """
+        filled = self.most(count)
+        looked = 1 << (filled - 1).bit_length() if filled and self._compiles else filled
+        return min(looked, capacity)
+
+    most: Callable[[Whole], int] = staticmethod(int)  # pyright: ignore[reportAssignmentType]
+    """Return the largest value of a whole number."""
 
     # --- vectors -------------------------------------------------------------------------------------
 
@@ -200,6 +208,8 @@ class One:
 
 class NumPyOne(One):
     """A single run on NumPy arrays: the same, with what is fastest there, in place where it can be."""
+
+    used: Callable[[Any, int], int] = staticmethod(min)  # pyright: ignore[reportIncompatibleMethodOverride]
 
     def __init__(self, x: Array):
         super().__init__(x)

@@ -50,8 +50,7 @@ class Traced(One):
     def where(self, mask: Mask, a: Array, b: Array) -> Array:
         return self.xp.where(mask, a, b)
 
-    @staticmethod
-    def used(count: Whole, capacity: int) -> int:
+    def used(self, count: Whole, capacity: int) -> int:
         return capacity
 
     def dot(self, a: Array, b: Array) -> Any:
