@@ -287,7 +287,7 @@ def smoke(name: str, device: str, seconds: float) -> None:
 
 
 def timing(data: Path, out: Path, name: str, device: str, toy: bool) -> None:
-    """Time 200 steps of every method, alone on the device; of the rule a whole run, since it probes late."""
+    """Time 200 steps of every method, alone on the device; the rule decides when to probe: a whole run."""
     import torch
 
     from steepen.train.training import fit

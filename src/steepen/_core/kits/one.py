@@ -84,16 +84,16 @@ class One:
         return math.nan if a == 0 or a != a else math.copysign(math.inf, a) * math.copysign(1.0, b)
 
     def used(self, count: Any, capacity: int) -> int:
-        """Return how many places of a memory to look at where `count` were filled; the others hold zeros.
+        """Return how many places of a memory to look at where `count` were filled; empty ones change nothing.
 
-        A library that compiles for every shape is asked for powers of two, and so for few.
+        For a library that compiles for every shape it is a power of two, so that there are few shapes.
         """
         filled = self.most(count)
         looked = 1 << (filled - 1).bit_length() if filled and self._compiles else filled
         return min(looked, capacity)
 
     most: Callable[[Whole], int] = staticmethod(int)  # pyright: ignore[reportAssignmentType]
-    """Return the largest value of a whole number."""
+    """Return a whole number of the run; of a batch, that of the row where it is largest."""
 
     # --- vectors -------------------------------------------------------------------------------------
 
