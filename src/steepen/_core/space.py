@@ -20,6 +20,9 @@ PULLS, PULLED = 30, 1e-12
 NEAR = 1e-8
 """A variable this near to its bound, relative to the bound's size, is taken to be there."""
 
+PART = 1e-2
+"""In a box narrower than a difference, the difference is this part of the room."""
+
 CORNERS = 3
 """How often a step is made again because more variables would leave their bounds."""
 
@@ -198,14 +201,17 @@ class Box(Everywhere):
     ) -> tuple[Any, Any]:
         """Return how far to go ahead and back for a difference.
 
-        That is |h| both ways where there is room, if `both`; else `near` one way, turned around or shortened.
+        That is |h| both ways where there is room, if `both`; else `near` one way, turned around if need be.
+        In a box too narrow for either it is a part of the room: f may bend within the whole of it.
         """
         up, down = np.maximum(self.high - x, 0.0), np.maximum(x - self.low, 0.0)
-        size = abs(near)
-        ahead = np.where(near > 0, up >= size, down < size) & ((up >= size) | (up >= down))
-        one_way = np.where(ahead, np.minimum(size, up), -np.minimum(size, down))
-        room = both & (np.minimum(up, down) >= abs(h))
-        return np.where(room, abs(h), one_way), np.where(room, abs(h), 0 * h)
+        most, size, h = np.maximum(up, down), abs(near), abs(h)
+        narrow = most < size
+        size = np.where(narrow, np.minimum(np.maximum(PART * most, np.spacing(abs(x))), most), size)
+        h = np.where(narrow, size, h)
+        ahead = ((near > 0) & (up >= size)) | ((down < size) & (up >= down))
+        room = both & (np.minimum(up, down) >= h)
+        return np.where(room, h, np.where(ahead, size, -size)), np.where(room, h, 0.0)
 
 
 class _Bent(NamedTuple):

@@ -16,6 +16,7 @@ import numpy as np
 
 from .._core.arrays import Array, Mask, Rows, Scalar, identity, is_numpy, to_numpy
 from .._core.kits import Kit
+from .._core.records import each
 from .._core.saved import Saved, require
 from .._core.space import Space
 from .autodiff import differentiate
@@ -23,7 +24,7 @@ from .calls import Function, Only, bound, describe, pair
 from .differences import Differences
 from .ledger import Cost, Ledger
 from .memo import Memo
-from .values import Differencing, widened
+from .values import COARSEST, Differencing, widened
 
 DIFFERENCES = ("2-point", "3-point", "cs")
 AUTODIFF = ("jax", "torch")
@@ -222,9 +223,10 @@ class Oracle(Differencing):
         return not isinstance(self._jac, str) or self._jac in ("cs", *AUTODIFF) or bool(self.wide)
 
     @property
-    def coarse(self) -> bool:
-        """Whether the gradient is made of differences of float32 values."""
-        return self._jac in ("2-point", "3-point") and self.eps > np.finfo(np.float64).eps and not self.wide
+    def coarse(self) -> Mask:
+        """Whether the gradient is made of differences of values with fewer digits than float64 has."""
+        single = self.eps > np.finfo(np.float64).eps and not self.wide
+        return (self._jac in ("2-point", "3-point") and single) | (self.grain > 0)
 
     def hess(self, x: Array, g: Array, only: Only = None) -> Array:
         """Evaluate the Hessian, by n products where it was not given."""
@@ -260,12 +262,13 @@ class Oracle(Differencing):
         """Go on with these rows of the batch."""
         self.ledger.keep(rows)
         self.memo.keep(rows)
+        self.grain = each(lambda grain: grain[rows], self.grain)
         self._hess_memo.keep(rows)
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint holds: the last value or gradient, and what was found out about f."""
         source = np.array([str(self.hvp_source), str(self.verified), str(self.wide)], dtype=TEXT)
-        return {"x": self.memo.x, "value": self.memo.value, "source": source}
+        return {"x": self.memo.x, "value": self.memo.value, "source": source, "grain": self.grain}
 
     def load(self, saved: Saved, name: str) -> None:
         """Go on from a checkpoint."""
@@ -279,6 +282,11 @@ class Oracle(Differencing):
         require(wide in ("True", "False", "None"), f"wide is {wide!r}")
         self.hvp_source, self.verified = source, verified == "True"
         self.decide({"True": True, "False": False}.get(wide))
+        self.grain = saved.value(f"{name}.grain", "Scalar", saved.live)
+        require(
+            (np.asarray(self.grain) >= 0) & (np.asarray(self.grain) <= COARSEST),
+            f"{name}.grain is {self.grain}",
+        )
 
     def _know(self, x: Array, only: Only) -> None:
         """Have f and what comes with it in the memo for x."""

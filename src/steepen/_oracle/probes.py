@@ -16,6 +16,7 @@ class Probing:
         self._kit = kit
         self._space = Everywhere(kit) if space is None else space
         self.eps = eps  # of the run's numbers
+        self.grain: Scalar = 0.0  # of the values of f, relative to them, where it was found to be coarser
 
     @property
     def exact(self) -> bool:
@@ -29,7 +30,8 @@ class Probing:
     def probe_length(self, x: Array, v: Array) -> Scalar:
         """Return r for which r·v is about √ε of the size of x, ε the relative error of the gradient."""
         kit = self._kit
-        eps = self.eps if self.exact else self.eps ** (2 / 3)  # the rounding left in one made of differences
+        eps = kit.num.maximum(self.eps, self.grain)
+        eps = eps if self.exact else eps ** (2 / 3)  # the rounding left in one made of differences
         size = kit.norm(v)
         most = kit.num.maximum(kit.norm(x), 1.0)
         return kit.scalar(kit.num.sqrt(eps) * most / kit.pick(size > 0, size, 1.0))

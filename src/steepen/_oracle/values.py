@@ -9,12 +9,21 @@ import numpy as np
 from array_api_compat import is_jax_array
 from numpy.typing import NDArray
 
-from .._core.arrays import Array, Scalar, adopt, is_numpy, namespace, to_numpy
+from .._core.arrays import Array, Mask, Scalar, adopt, is_numpy, namespace, to_numpy
 from .._core.kits import Kit
 from .._core.space import Space
 from .calls import Calling, Function, Only, describe
 from .differences import Differences, Map
-from .ledger import Ledger, OutOfTime
+from .ledger import Cost, Ledger, OutOfTime
+
+LADDER = {"2-point": 8, "3-point": 5}
+"""How often a difference that was exactly 0 is taken ten times as long, up to about the size of x."""
+
+SMOOTH = 1e3
+"""A smooth f that has not changed at all changes by fewer roundings than this over ten times the way."""
+
+COARSEST = 1e-3
+"""f is never taken to be coarser than this."""
 
 ODD = 1.1
 """Differences in float64 for a float32 run go this part further: to points that float32 cannot hold."""
@@ -68,8 +77,9 @@ class Differencing(Calling):
     def _lengths(self, x: Array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return how far differences at x go ahead and back; only those of three points go back."""
         point, scheme = to_numpy(x), str(self._jac)
-        eps = float(np.finfo(point.dtype).eps)
+        eps: Any = float(np.finfo(point.dtype).eps)
         odd = ODD if eps < self.eps and not self._how.asked else 1.0
+        eps = np.maximum(eps, self.grain)[..., None]
         ahead = odd * self._how.steps(scheme, point, eps)
         back = ahead if scheme == "3-point" else 0 * ahead
         if scheme == "cs":
@@ -105,13 +115,64 @@ class Differencing(Calling):
             turned = point - ahead
             other = np.where(self._space.contains(turned), -ahead, other)
         other = _taken(point, other)
+        other = np.where(other == 0, ahead, other)  # there is no float between: the blur below says enough
         again = self._differences(x, f, only, other, -_taken(point, -0.5 * back))
         # the bias of a one-sided difference grows with its length, that of a central one with the square
         length = np.where(ahead == 0, 1.0, ahead)  # 0 where a variable is fixed, and has no error
         ratio = other / length
-        bias = np.abs(to_numpy(g) - again) / np.abs(1 - np.where(back == 0, ratio, ratio**2))
-        blur = np.asarray(np.maximum(self.eps * abs(f), noise))[..., None] / np.abs(length + back)
-        return self._kit.own(bias + blur)
+        part = np.abs(1 - np.where(back == 0, ratio, ratio**2))
+        bias = np.abs(to_numpy(g) - again) / np.where(part == 0, 1.0, part)
+        least = np.maximum(np.maximum(self.eps * abs(f), self.grain * self._scale(f)), noise)
+        return self._kit.own(bias + np.asarray(least)[..., None] / np.abs(length + back))
+
+    def _scale(self, f: Scalar) -> Scalar:
+        """Return what the grain of f is relative to."""
+        return self._kit.pick(f == 0, 1.0, abs(f))
+
+    @property
+    def cost_look(self) -> Cost:
+        """What `look_closer` costs at most, with the gradient that follows it."""
+        scheme = str(self._jac)
+        return Cost(2 + LADDER[scheme] + (2 if scheme == "3-point" else 1) * len(self._unfixed), 1)
+
+    def doubtful(self, x: Array, g: Array) -> Mask:
+        """Return where a difference is exactly 0: f may be level there, or have few digits."""
+        searched = self._jac in LADDER and self.eps <= np.finfo(np.float64).eps
+        return self._kit.some((g == 0) & ~self._space.fixed(x)) & searched
+
+    def look_closer(self, x: Array, f: Scalar, g: Array, gtol: float, only: Mask) -> Mask:
+        """Find out where f has too few digits to show a slope, and return where that is news.
+
+        The variables whose difference was exactly 0 are moved together, by steps that grow until f changes:
+        a smooth f then by rounding or a slope within gtol, one that was rounded to fewer digits by a jump,
+        which tells how many. The differences are longer from then on. A smooth f may also be equal at both
+        ends of a difference and lower between them; where a shorter step shows this, the slope must exceed
+        what f bends. The steps are uneven, so that slopes do not cancel.
+        """
+        kit, scheme, point = self._kit, str(self._jac), to_numpy(x)
+        still = (to_numpy(g) == 0) & ~to_numpy(self._space.fixed(x))
+        first = self._how.steps(scheme, point, self.eps) * np.random.default_rng(0).uniform(1, 2, self._n)
+        seeking, before, scale = only, self.grain, self._scale(f)
+        bent: Mask = False
+        for rung in range(1 + LADDER[scheme]):
+            h = (10.0**rung if rung else 0.5) * first
+            ways = self._space.differences(point, h, h, True)
+            ahead, back = (adopt(x, np.where(still, way, 0.0)) for way in ways)
+            up = self._value_at(self._space.project(x + ahead), _rows(seeking)) - f
+            if rung == 0:
+                bent = seeking & (up != 0)
+                continue
+            down = 0.0 * up
+            if kit.any(bent):
+                down = kit.pick(bent, self._value_at(self._space.project(x - back), _rows(bent)) - f, down)
+            moved = seeking & ((up != 0) | bent)
+            found = moved & (abs(up - down) > SMOOTH * self.eps * scale)
+            found = found & (abs(up - down) > gtol * kit.norm(ahead) + abs(kit.pick(bent, up + down, 0.0)))
+            self.grain = kit.pick(found, kit.num.minimum(abs(up - down) / scale, COARSEST), self.grain)
+            seeking, bent = kit.without(seeking, moved), bent & False
+            if not kit.any(seeking):
+                break
+        return kit.without(self.grain > 0, before > 0)
 
     def _shifted(self, x: Array, i: int, h: Any) -> Array:
         """Return x with one variable moved, by a complex number or within the bounds."""
@@ -152,6 +213,10 @@ class Differencing(Calling):
         if values.size != (rows or 1):
             raise TypeError(f"fun: expected {'a scalar' if rows is None else rows}, got {describe(values)}")
         return self._spread(values.imag.reshape(() if rows is None else (rows,)), only)
+
+
+def _rows(mask: Mask) -> Only:
+    return None if mask is True else mask
 
 
 def _mapped(workers: Map, function: Function, points: list[Array]) -> list[Any]:

@@ -220,6 +220,7 @@ class Loop:
 
     def _judge_gradient(self, c: Carry) -> None:
         """End the rows whose gradient is within gtol, or is not finite; look twice at a start without one."""
+        self._look_closer(c)
         if c.k == 0:
             self._end(self._broken_gradient(c))
             if self.oracle.differentiates:
@@ -229,6 +230,20 @@ class Loop:
             self._end(self.kit.pick(self.kit.without(still, leaving), Status.CONVERGED, RUNNING))
         else:
             self._end(judge_gradient(self.kit, c.point, self.tolerances))
+
+    def _look_closer(self, c: Carry) -> None:
+        """Where a difference is exactly 0, find out whether f has the digits to show a slope."""
+        kit, oracle, gtol = self.kit, self.oracle, self.tolerances.g
+        small = c.point.gnorm <= gtol
+        if not kit.any(doubt := small & oracle.doubtful(c.point.x, c.point.g)):
+            return
+        self._end(kit.pick(doubt, self.ledger.over(oracle.cost_look, Cost(), False), RUNNING))
+        point = c.point
+        doubt = (point.gnorm <= gtol) & oracle.doubtful(point.x, point.g)
+        if kit.any(doubt) and kit.any(coarse := oracle.look_closer(point.x, point.f, point.g, gtol, doubt)):
+            point.g = kit.where(coarse, oracle.grad(point.x, coarse), point.g)
+            point.size = kit.norm(point.g)
+            point.gnorm = self.space.residual(point.x, point.g, point.size)
 
     def _broken_gradient(self, c: Carry) -> Whole:
         return self.kit.pick(np.isfinite(c.point.size), RUNNING, Status.NONFINITE_GRADIENT)
@@ -408,7 +423,8 @@ class Loop:
         """Return the codes as they may be told, and the error of a gradient that is too rough for them."""
         kit, oracle = self.kit, self.oracle
         code, error = self._unhidden(c, code), NAN
-        if oracle.coarse and kit.any(told := (code == Status.CONVERGED) | (code == Status.PRECISION)):
+        told = ((code == Status.CONVERGED) | (code == Status.PRECISION)) & oracle.coarse
+        if kit.any(told):
             poor = kit.without(told, self.context.affords(oracle.cost_error))
             code = self._unhidden(c, kit.pick(poor, Status.MAX_EVALUATIONS, code))
             if kit.any(told := kit.without(told, poor)):
