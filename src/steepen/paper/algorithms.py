@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -29,8 +30,8 @@ SAYS = (
     "step."
 )
 MATTERS = (
-    "All that follows is about these methods only if our code is them. So each is run beside its listing, "
-    "copied out line by line."
+    "All that follows is about these methods only if our code implements them. So each is run beside its "
+    "listing, copied out line by line."
 )
 
 START, LAM, STEP, R = (9.94, 9.62), 0.05, 0.02, 0.01
@@ -53,7 +54,12 @@ def run() -> Outcome:
     """
     rows: list[tuple[Any, ...]] = []
     claims = [_cgd(rows), _cgd_fd(rows), _first_b(), _henceforth(rows), _rising()]
-    claims += [_quasi_newton(rows, "CGD-BFGS", "CGD-DFP"), _quasi_newton(rows, "BFGS", "DFP")]
+    claims += [
+        _quasi_newton(rows, "CGD-BFGS", "CGD-DFP"),
+        _quasi_newton(rows, "BFGS", "DFP"),
+        _positive(rows),
+    ]
+    claims.append(_functions())
     largest = max((row[-1] for row in rows if isinstance(row[-1], float)), default=0.0)
     return Outcome(
         claims=claims,
@@ -163,12 +169,12 @@ def _cgd_fd(rows: list[tuple[Any, ...]]) -> Claim:
 
 
 def _first_b() -> Claim:
-    """Compare how the budget is spent with what T and b imply, whatever the function."""
+    """Compare how the budget is spent with what T and b imply, whatever the function; b is the default."""
     steps, penalised = b + 1 + T - 2 * (b + 1), b + 1
     found = {
         (len(trace) - 1, int(trace.penalised.sum()))
         for row in EXPERIMENTS.values()
-        for trace in [cast(Trace, row.run("cgd-fd").trace)]
+        for trace in [cast(Trace, row.run("cgd-fd", b=None).trace)]
     }
     return Claim(
         f"T = {T} and b = T/4 buy {steps} steps, {penalised} of them with the penalty",
@@ -220,9 +226,69 @@ def _quasi_newton(rows: list[tuple[Any, ...]], *labels: str) -> Claim:
     return _claim(text, apart, f" on {', '.join(panel.function.title for panel in panels)}")
 
 
+UPDATES = {"CGD-BFGS": listings.bfgs, "CGD-DFP": listings.dfp}
+
+BENT = Panel(functions["styblinski-tang"], lam=0.02, step=0.01, start=(0.5, -0.2))
+"""A run of CGD-QN that meets pairs without yᵀs > 0."""
+
+
+def _positive(rows: list[tuple[Any, ...]]) -> Claim:
+    """Run Algorithm 3 where f bends down, beside the listing with such pairs left out."""
+    apart: list[float] = []
+    grad, start = BENT.function.grad, BENT.start
+    made = BENT.runs()
+    for label, update in UPDATES.items():
+        xs = listings.cgd_qn(grad, start, T, BENT.step, BENT.lam, listings.kept(update))
+        apart.append(_apart(made[label], xs))
+        rows.append(_row(label, f"{BENT.function.title}, bent down", made[label], apart[-1]))
+    xs = listings.cgd_qn(grad, start, T, BENT.step, BENT.lam, listings.kept(listings.bfgs))
+    least: dict[str, float] = {}
+    for name, update in (("left out", listings.kept(listings.bfgs)), ("taken", listings.bfgs)):
+        matrix, lowest = np.eye(len(start)), np.inf
+        for x, after in pairwise(xs):
+            matrix = update(matrix, after - x, grad(after) - grad(x))
+            lowest = min(lowest, float(np.linalg.eigvalsh(matrix)[0]))
+        least[name] = lowest
+    same = max(apart) <= SAME
+    return Claim(
+        "Algorithm 3 keeps its approximation positive definite, pairs without yᵀs > 0 left out",
+        "maintained",
+        f"{'every iterate the same' if same else 'the iterates differ'}; least eigenvalue "
+        f"{readable(least['left out'], '.2g')}, and {readable(least['taken'], '.2g')} if they are taken",
+        same and least["taken"] < 0 < least["left out"],
+        "chosen",
+    )
+
+
+def _functions() -> Claim:
+    """Hold the named functions against their formulas: values, gradients and the published minimum."""
+    wrong: list[str] = []
+    rng = np.random.default_rng(0)
+    used = {row.function.name: row.function for row in EXPERIMENTS.values()}
+    used |= {panel.function.name: panel.function for panel in PANELS.values()}
+    for name, (formula, best, lowest) in listings.FUNCTIONS.items():
+        f = used[name]
+        low, high = f.bounds.T
+        x = rng.uniform(low, high, (50, f.n))
+        values = np.array([formula(row) for row in x])
+        size = np.abs(values).max()
+        steps = 1e-6 * np.abs(f.bounds).max() * np.eye(f.n)
+        slopes = [[(formula(p + h) - formula(p - h)) / (2 * h.max()) for h in steps] for p in x]
+        same = np.abs(f(x) - values).max() <= 1e-12 * size
+        same = same and np.abs(f.grad(x) - slopes).max() <= 1e-5 * np.abs(slopes).max()
+        at = max(abs(f.fmin - lowest), abs(float(f(best)) - lowest))
+        if not (same and at <= 1e-4):
+            wrong.append(f.title)
+    return Claim(
+        f"the {len(listings.FUNCTIONS)} named test functions: values, gradients and minima",
+        "the library's",
+        f"other on {', '.join(wrong)}" if wrong else "the same as the library's formulas",
+        not wrong,
+    )
+
+
 def _listed(panel: Panel, label: str) -> Floats:
     grad = panel.function.grad
     if label.startswith("CGD"):
-        update = listings.bfgs if label == "CGD-BFGS" else listings.dfp
-        return listings.cgd_qn(grad, panel.start, T, panel.step, panel.lam, update)
+        return listings.cgd_qn(grad, panel.start, T, panel.step, panel.lam, UPDATES[label])
     return listings.quasi_newton(grad, panel.start, T, panel.step, "bfgs" if label == "BFGS" else "dfp")

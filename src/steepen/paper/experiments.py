@@ -78,11 +78,13 @@ class Experiment:
         """Return λ as the paper prints it."""
         return f"L({self.lam.start:g}, {self.lam.end:g})" if isinstance(self.lam, L) else f"{self.lam:g}"
 
-    def run(self, method: Literal["gd", "cgd-fd"], trace: Literal[True, "x"] = True) -> Result:
-        """Make the paper's run: T gradients, whatever the gradient norm."""
+    def run(
+        self, method: Literal["gd", "cgd-fd"], trace: Literal[True, "x"] = True, b: int | None = THRESHOLD
+    ) -> Result:
+        """Make the paper's run: T gradients, whatever the gradient norm; None is the library's own b."""
         penalty: dict[str, Any] = {}
         if method == "cgd-fd":
-            penalty = {"lam": self.lam, "r": self.r, "b": THRESHOLD}
+            penalty = {"lam": self.lam, "r": self.r, "b": b}
         budget = Budget(grads=T)
         return minimize(
             self.function, self.start, method=method, step=self.step, budget=budget, gtol=0.0, trace=trace,

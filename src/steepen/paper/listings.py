@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Update", "bfgs", "cgd", "cgd_fd", "cgd_qn", "dfp", "linear", "quasi_newton"]
+__all__ = [
+    "FUNCTIONS",
+    "Update",
+    "bfgs",
+    "cgd",
+    "cgd_fd",
+    "cgd_qn",
+    "dfp",
+    "kept",
+    "linear",
+    "quasi_newton",
+    "theorem1",
+]
 
 Floats = NDArray[np.float64]
 Gradient = Callable[[Floats], Floats]
@@ -139,3 +152,78 @@ def quasi_newton(
         xs.append(xs[k] - alpha * matrix @ g)
         matrix = update(matrix, grad(xs[k + 1]) - g, xs[k + 1] - xs[k])
     return np.array(xs)
+
+
+def kept(update: Update) -> Update:
+    """Return an update that leaves out a pair without yᵀs > 0, for which Algorithm 3 has no test.
+
+    Examples
+    --------
+    >>> kept(bfgs)(np.eye(1), np.array([1.0]), np.array([-2.0])).tolist()
+    [[1.0]]
+    """
+    return lambda M, s, y: update(M, s, y) if y @ s > 1e-10 * math.sqrt((y @ y) * (s @ s)) else M
+
+
+def theorem1(L: float, mu: float, lam: float) -> tuple[float, float, float]:
+    """Return Theorem 1's three expressions: the end of the interval, the step, and the rate.
+
+    Examples
+    --------
+    >>> theorem1(L=1.0, mu=0.5, lam=0.5)
+    (0.5, 0.25, 0.875)
+    """
+    end, step = 2 / (L * (1 + 2 * lam * L) ** 2), 1 / (L * (1 + 2 * lam * L) ** 2)
+    return end, step, 1 - mu / (L * (1 + 2 * lam * L) ** 2)
+
+
+# --- the named test functions, from the library that the paper cites ----------------------------------
+
+
+def _hyper_ellipsoid(x: Floats) -> float:
+    return sum(x[j] ** 2 for i in range(len(x)) for j in range(i + 1))
+
+
+def _levy(x: Floats) -> float:
+    w = [1 + (t - 1) / 4 for t in x]
+    middle = sum((t - 1) ** 2 * (1 + 10 * math.sin(math.pi * t + 1) ** 2) for t in w[:-1])
+    last = (w[-1] - 1) ** 2 * (1 + math.sin(2 * math.pi * w[-1]) ** 2)
+    return math.sin(math.pi * w[0]) ** 2 + middle + last
+
+
+def _branin(x: Floats) -> float:
+    inner = x[1] - 5.1 / (4 * math.pi**2) * x[0] ** 2 + 5 / math.pi * x[0] - 6
+    return inner**2 + 10 * (1 - 1 / (8 * math.pi)) * math.cos(x[0]) + 10
+
+
+def _griewank(x: Floats) -> float:
+    cosines = math.prod(math.cos(t / math.sqrt(i)) for i, t in enumerate(x, start=1))
+    return sum(t**2 for t in x) / 4000 - cosines + 1
+
+
+def _zakharov(x: Floats) -> float:
+    inner = sum(0.5 * i * t for i, t in enumerate(x, start=1))
+    return sum(t**2 for t in x) + inner**2 + inner**4
+
+
+def _drop_wave(x: Floats) -> float:
+    square = x[0] ** 2 + x[1] ** 2
+    return -(1 + math.cos(12 * math.sqrt(square))) / (0.5 * square + 2)
+
+
+def _eggholder(x: Floats) -> float:
+    first = -(x[1] + 47) * math.sin(math.sqrt(abs(x[1] + x[0] / 2 + 47)))
+    return first - x[0] * math.sin(math.sqrt(abs(x[0] - (x[1] + 47))))
+
+
+FUNCTIONS: Mapping[str, tuple[Callable[[Floats], float], tuple[float, ...], float]] = {
+    "rotated-hyper-ellipsoid": (_hyper_ellipsoid, (0.0,) * 5, 0.0),
+    "levy": (_levy, (1.0, 1.0), 0.0),
+    "branin": (_branin, (math.pi, 2.275), 0.397887),
+    "griewank": (_griewank, (0.0, 0.0), 0.0),
+    "matyas": (lambda x: 0.26 * (x[0] ** 2 + x[1] ** 2) - 0.48 * x[0] * x[1], (0.0, 0.0), 0.0),
+    "zakharov": (_zakharov, (0.0, 0.0), 0.0),
+    "drop-wave": (_drop_wave, (0.0, 0.0), -1.0),
+    "eggholder": (_eggholder, (512.0, 404.2319), -959.6407),
+}
+"""The named functions of Table 1 and Fig. 4: formula, minimiser and minimum as in the library cited."""

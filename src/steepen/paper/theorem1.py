@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from .._minimize import minimize
 from .._oracle.budget import Budget
 from ..functions import quadratic
 from ._claims import Claim, Outcome, Table, readable
+from .listings import theorem1
 
 __all__ = [
     "NAME",
@@ -208,9 +209,10 @@ def run() -> Outcome:
     >>> all(claim.holds for claim in run().claims)
     True
     """
-    outcome = Outcome(notes=list(_NOTES))
+    outcome = Outcome(claims=[_as_printed()], notes=list(_NOTES))
     rows: list[tuple[Any, ...]] = []
     cases = problems()
+    outcome.claims.append(_sharp(cases[0]))
     slower = 0
     for problem in cases:
         short = problem.title.partition(",")[0]
@@ -285,6 +287,39 @@ def run() -> Outcome:
         "rays": RAYS,
     }
     return outcome
+
+
+def _as_printed() -> Claim:
+    """Hold the library's interval, step and rate against the printed expressions."""
+    apart = 0.0
+    for L in (0.3, 1.0, 20.0):
+        for lam in (0.0, 0.02, 0.5, 3.0):
+            mu = 0.4 * L
+            ours = (theory.safe_interval(L, lam)[1], theory.safe_step(L, lam), theory.linear_rate(L, mu, lam))
+            ratios = np.array(ours, dtype=float) / theorem1(L, mu, lam)
+            apart = max(apart, float(np.abs(ratios - 1).max()))
+    return Claim(
+        "the end of the safe interval, the step and the rate of steepen.theory",
+        "2/(L(1+2λL)²), half of it, 1 − μ/(L(1+2λL)²)",
+        "the same" if apart <= 1e-12 else f"up to {apart:.0%} off",
+        apart <= 1e-12,
+    )
+
+
+def _sharp(problem: Problem) -> Claim:
+    """Run GD on a quadratic just inside and just outside of the interval, from its steepest direction."""
+    end = float(theory.safe_interval(problem.L, 0.0)[1])
+    H = np.stack([problem.hvp(problem.start, e) for e in np.eye(len(problem.start))])
+    lowest: Floats = problem.start - np.linalg.solve(H, problem.grad(problem.start))
+    steepest = replace(problem, start=lowest + np.linalg.eigh(H)[1][:, -1])
+    inside, outside = (steepest.run(0.0, share * end, 5).f for share in (0.99, 1.01))
+    falls, rises = bool((np.diff(inside) < 0).all()), bool((np.diff(outside) > 0).all())
+    return Claim(
+        f"without a penalty the interval cannot be longer ({problem.title.lower()}, steepest direction)",
+        "0 < α < 2/L",
+        f"at 0.99 of its end f {'falls' if falls else 'rises'}, at 1.01 it {'rises' if rises else 'falls'}",
+        falls and rises,
+    )
 
 
 _NOTES = (
