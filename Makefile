@@ -12,7 +12,7 @@ INSTALL = $(PYTHON) -m venv $(VENV) && \
 .PHONY: reproduce test test-rounding lint types unit browser docs dist bench campaign clean
 
 reproduce: $(VENV)/.paper
-	@echo "== The paper again, into $(OUT): half a minute on one core"
+	@echo "== The paper again, into $(OUT): about a minute on one core"
 	@$(BIN)/steepen reproduce --out $(OUT)
 
 test: lint types unit

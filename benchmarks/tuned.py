@@ -1,7 +1,7 @@
 """Run the study of tuned settings again, and write the tables that `steepen reproduce --only tuned` reads.
 
-    python benchmarks/tuned.py                    # goes on where an earlier run stopped
-    python benchmarks/tuned.py --folder again     # all of it, into a folder of its own
+python benchmarks/tuned.py                    # goes on where an earlier run stopped
+python benchmarks/tuned.py --folder again     # all of it, into a folder of its own
 """
 
 import argparse
@@ -33,24 +33,24 @@ def add(path: Path, rows: Iterable[Sequence[Any]]) -> None:
 
 def main() -> None:
     """Tune what is not tuned yet, and judge what is not judged yet, function by function."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the tables are")
     folder: Path = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
     settings, results, why = (folder / f"tuned_{name}.csv" for name in ("settings", "results", "why"))
-    judged = {tuple(row[:2]) for row in read(why, study.WHY)}
-    read(results, study.RESULTS)
+    judged = {tuple(row[:5]) for row in read(results, study.RESULTS)}
+    explained = {tuple(row[:2]) for row in read(why, study.WHY)}
     began = time.process_time()
     for problem in sorted(study.problems(), key=lambda problem: problem.function.n):
         name, n = problem.function.name, str(problem.function.n)
         done = {tuple(row[:4]) for row in read(settings, study.SETTINGS)}
         add(settings, study.settings_of(problem, done))
-        if (name, n) not in judged:
-            tuned = {
-                (row[0], row[1], row[2], row[3]): study.Setting(*map(float, row[4:]))
-                for row in read(settings, study.SETTINGS)
-            }
-            add(results, list(study.judge(problem, tuned)))
+        rows = read(settings, study.SETTINGS)
+        tuned = {tuple(row[:4]): study.Setting(*map(float, row[4:])) for row in rows}
+        add(results, study.judge(problem, tuned, judged))
+        if (name, n) not in explained:
             add(why, [(name, n, *study.why(problem, tuned[name, n, "100", "gd"]))])
         print(f"{problem.key}: done after {time.process_time() - began:.0f} s of one core", flush=True)
 

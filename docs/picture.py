@@ -1,4 +1,4 @@
-"""Draw the pictures of the README and of the start page: `python docs/picture.py`."""
+"""Draw the pictures of the README, of the start page and of the study: `python docs/picture.py`."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import steepen as st
+from steepen.paper import tuned
 
 HERE = Path(__file__).parent
 
@@ -53,9 +54,10 @@ def steeper() -> Figure:
 
 
 def main() -> None:
-    """Write both beside this file."""
-    for picture in (branin, steeper):
-        st.plot.save(picture(), HERE / f"{picture.__name__}.svg")
+    """Write all beside this file."""
+    pictures = {"branin": branin, "steeper": steeper, "tuned": tuned.bars, "tuned-maps": tuned.maps}
+    for name, draw in pictures.items():
+        st.plot.save(draw(), HERE / f"{name}.svg")
 
 
 if __name__ == "__main__":

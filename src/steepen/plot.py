@@ -344,7 +344,8 @@ def narrow(figure: Any) -> None:
         legend_above(figure, columns=2)
     if panels:
         figure.set_layout_engine("constrained")
-    figure.set_size_inches(_PHONE, rows * (3.3 if columns == 1 else 2.3))
+    tall = figure.get_figheight() if len(panels) == 1 and figure.get_figheight() > 5 else 0
+    figure.set_size_inches(_PHONE, max(tall, rows * (3.3 if columns == 1 else 2.3)))
 
 
 def legend_above(figure: Any, columns: int = 4) -> None:

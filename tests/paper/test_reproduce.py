@@ -205,7 +205,7 @@ def check_files(report: Report) -> None:
                     words = {"None": "–", "True": "yes", "False": "no"}
                     assert seen == (value if isinstance(value, str) else words.get(str(value), str(value)))
     claims = [row for row in page.tables["claims"][1:] if len(row) == 4]
-    expected = [[c.text, c.paper, c.ours] for c in report.claims]
+    expected = [[c.text, c.said, c.ours] for c in report.claims]
     assert [row[:3] for row in claims] == expected
     for row, claim in zip(claims, report.claims, strict=True):
         assert ("agrees" in row[3]) == (claim.agrees and claim.known is None)
@@ -631,7 +631,9 @@ def test_the_page_opens_with_two_sentences_a_picture_and_the_findings(paper: Rep
     assert order.count("fig-surfaces-cut") == 1
     assert len(re.findall(r"[.](?= [A-Z]|$)", REPORT.LEAD)) == 2
     sections = [attrs["id"] for tag, attrs in page.tags if tag == "section"]
-    assert sections == ["findings", *RUNNER.ITEMS, "errata", "claims", "versions"]
+    story = [name for part in REPORT.PARTS for name in (*part.items, *part.minor)]
+    assert sorted(story) == sorted(RUNNER.ITEMS)
+    assert sections == ["findings", *story, "errata", "claims", "versions"]
     found = {item.name: item.found[0] for item in paper.items}
     for short, name in REPORT.FINDINGS:
         assert short in page.text
@@ -688,7 +690,7 @@ def test_the_docs_tell_what_the_run_gives(paper: Report) -> None:
     tables = re.findall(r"\| claim \| paper \| ours \|\n\|---\|---\|---\|\n((?:\|.*\|\n)+)", text)
     rows = [line for table in tables for line in table.splitlines()]
     told = [re.sub(r"\\([*|])", r"\1", row)[2:-2].split(" | ") for row in rows]
-    claims = [[claim.text, claim.paper, claim.ours] for claim in paper.claims]
+    claims = [[claim.text, claim.said, claim.ours] for claim in paper.claims]
     assert len(told) >= 50
     assert [row for row in told if row not in claims] == []
     assert f"**{tally(paper.claims)}.**" in text.replace("\n", " ")
@@ -696,3 +698,23 @@ def test_the_docs_tell_what_the_run_gives(paper: Report) -> None:
         assert re.search(rf"`steepen reproduce --only {name}`", text), name
     listed = text.partition("| where | printed | should read |\n|---|---|---|\n")[2].splitlines()
     assert [tuple(row[2:-2].replace("\\*", "*").split(" | ")) for row in listed] == list(ERRATA)
+
+
+def test_what_only_an_alternative_text_says_is_marked(paper: Report) -> None:
+    """The panels of Figs. 3 and 4, and the region of Fig. 5, are described in no other place."""
+    marked = {claim.text.partition(":")[0] for claim in paper.claims if claim.basis == "alt text"}
+    assert marked == {
+        "Quadratic", "Rotated Hyper-Ellipsoid", "Levy", "Branin", "Griewank", "Matyas", "Drop-Wave",
+        "Eggholder", "CGD explores a broader region than GD",
+    }  # fmt: skip
+    page = Page(paper.page)
+    cells = [row[1] for row in page.tables["claims"][1:] if len(row) == 4]
+    assert sum(cell.endswith("(alt text)") for cell in cells) == 9
+    assert all(claim.known is None for claim in paper.claims if claim.basis == "alt text")
+    assert not any("Fig" in where for where, _, _ in ERRATA)
+
+
+def test_the_first_picture_says_what_its_steps_cost(paper: Report) -> None:
+    (caption,) = (item.captions[REPORT.OPENING] for item in paper.items if REPORT.OPENING in item.captions)
+    x = 4 * 0.9**10  # ten steps of GD on x², for the price of CGD's five
+    assert f"for the price of these 5, gradient descent makes 10 and gets to {x:.2f}" in caption

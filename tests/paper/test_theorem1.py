@@ -22,7 +22,7 @@ def hessian(problem, x):
 
 
 def test_all_claims_hold(outcome):
-    assert len(outcome.claims) == 12
+    assert len(outcome.claims) == 14
     assert all(claim.agrees and claim.known is None for claim in outcome.claims)
 
 

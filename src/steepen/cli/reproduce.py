@@ -21,7 +21,6 @@ _STYLES = {
     "agrees": "green",
     "DIFFERS": "bold red",
     "limit": "yellow",
-    "inconsistent": "yellow",
     "AGREES?": "bold red",
 }
 _WIDEST = max(map(len, _STYLES))
@@ -97,7 +96,7 @@ def _show_to_people(console: Console, items: Sequence[Item]) -> None:
         table = Table.grid(padding=(0, 2, 0, 0))
         for claim in item.claims:
             word = verdict(claim)
-            figures = f"paper: {claim.paper}  ours: {claim.ours}"
+            figures = f"paper: {claim.said}  ours: {claim.ours}"
             fits = len(claim.text) + 2 + len(figures) <= room
             text = Text.assemble(claim.text, "  " if fits else "\n", (figures, "dim"))
             table.add_row(Text(word.ljust(_WIDEST), _STYLES[word]), text)
@@ -108,7 +107,7 @@ def _show_to_people(console: Console, items: Sequence[Item]) -> None:
 
 def _write_lines(items: Sequence[Item]) -> None:
     """Write one line per claim, in columns, for other programs to read."""
-    rows = [(c.text, c.paper, c.ours, verdict(c)) for item in items for c in item.claims]
+    rows = [(c.text, c.said, c.ours, verdict(c)) for item in items for c in item.claims]
     head = ("claim", "paper", "ours", "verdict")
     widths = [max(map(len, cells)) for cells in zip(head, *rows, strict=True)]
 
@@ -120,4 +119,4 @@ def _write_lines(items: Sequence[Item]) -> None:
     for item in items:
         sys.stdout.write(f"\n{item.title}\n")
         for claim in item.claims:
-            write((claim.text, claim.paper, claim.ours, verdict(claim)))
+            write((claim.text, claim.said, claim.ours, verdict(claim)))

@@ -21,8 +21,8 @@ def readable(value: float, form: str = ".4g") -> str:
     return "0" if value == 0 and "e" in text else text
 
 
-Basis = Literal["printed", "recovered", "chosen"]
-Known = Literal["limit", "inconsistent"]
+Basis = Literal["printed", "recovered", "chosen", "alt text"]
+Known = Literal["limit"]
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,9 @@ class Claim:
     paper, ours : both figures, as they are to be read
     agrees : whether they agree
     basis : what the comparison rests on: what the paper prints (or a statement about all functions),
-        settings "recovered" from its numbers, or settings "chosen" by us to show what it describes
-    known : why they are known not to agree: a "limit" that we found, or "inconsistent" printed numbers
+        settings "recovered" from its numbers, or settings "chosen" by us to show what it describes; or only
+        the "alt text" of a figure in the paper's source, which is not printed
+    known : why they are known not to agree: a "limit" that we found
 
     Examples
     --------
@@ -56,16 +57,21 @@ class Claim:
         """Whether this is what we expect: agreement, or a disagreement that is known."""
         return self.agrees == (self.known is None)
 
+    @property
+    def said(self) -> str:
+        """The paper's figure, marked if it stands in the alternative text of a figure alone."""
+        return f"{self.paper} (alt text)" if self.basis == "alt text" else self.paper
+
 
 def resting_on(basis: Basis, claims: Iterable[Claim]) -> list[Claim]:
-    """Return the claims with this basis.
+    """Return the claims with this basis, but for those that an alternative text alone makes.
 
     Examples
     --------
     >>> [claim.basis for claim in resting_on("chosen", [Claim("t", "1", "1", agrees=True)])]
     ['chosen']
     """
-    return [replace(claim, basis=basis) for claim in claims]
+    return [claim if claim.basis == "alt text" else replace(claim, basis=basis) for claim in claims]
 
 
 @dataclass(frozen=True)

@@ -139,6 +139,7 @@ _BASES = {
     "printed": "claims agree",
     "recovered": "with settings that we had to recover",
     "chosen": "with settings that we chose",
+    "alt text": "that only a figure's alternative text makes",
 }
 
 

@@ -140,7 +140,7 @@ def run() -> Outcome:
             f"Give GD the α that suits it, and after {T} gradients it is lower than CGD-FD on "
             f"{len(made) - len(ahead)} of the {len(made)} functions: what λ > 0 brought was a longer step. "
             "If CGD-FD gets its own best α too, it is the lower one on "
-            f"{', '.join(_titles(lower)) or 'none'}.",
+            f"{', '.join(_titles(lower)) or 'none'}; but this is one start each, and an α chosen for it.",
             "The gain of the first step is real at equal cost as well: two steps of GD at the same α gain "
             f"less than one of CGD-FD on {gains} of the {len(made)}. The gradient norms are "
             f"{claims[1].ours}.",

@@ -30,6 +30,11 @@ ERRATA: Sequence[tuple[str, str, str]] = (
         "lower bound.",
     ),
     (
+        "Section 3.1, quadratics",
+        "l(1+2λl)I ⪯ BₖQ ⪯ L(1+2λL)I ⇔ l(1+2λl) ≤ ‖BₖQ‖ ≤ L(1+2λL)",
+        "⇒ only: diag(0, 1) has a norm between ½ and 1, and is not ⪰ ½I. The proof needs no more than that.",
+    ),
+    (
         "Section 3.1, error bound",
         "‖xₖ₊₁ − x*‖ ≤ ρᵏ ‖x₀ − x*‖",
         "ρᵏ⁺¹: that point is k + 1 steps away from x₀. As printed it is true, and loose by one factor.",
@@ -72,14 +77,13 @@ ERRATA: Sequence[tuple[str, str, str]] = (
         "Only if yᵀs > 0, for which the listing has no test. Here a pair without it is left out.",
     ),
     (
-        "Section 4, Fig. 3, Matyas",
-        "CGD-FD reaches the minimum",
-        "Not with Table 1's numbers: they fix the direction of the start, and from there 8.6 % of f₀ is left "
-        "after 40 gradients, however far away the start is.",
+        "Section 5, cost of EGR",
+        "it requires hessian evaluation for each mini-batch",
+        "H·∇f is enough: one product, for about the cost of a gradient, or the difference of Section 3.2.",
     ),
     (
         "Section 5, the landscape",
-        "the minima remain the same",
+        "the minima remain same",
         "The minima of f do, but g may have others: artificial points, and maxima and saddles of f.",
     ),
 )

@@ -21,9 +21,10 @@ NAME = "fig-convergence"
 TITLE = "Fig. 3: GD and CGD-FD on the six functions of Table 1"
 SECTION = "Section 4"
 SAYS = (
-    "Counted in gradients, of which a step of CGD-FD takes two, CGD-FD is ahead of GD on all six functions, "
-    "and most of what it gains it gains in its first steps. So it uses the penalty only for the first b "
-    "steps, a quarter of the budget, and then goes on as GD."
+    "The figure counts gradients, of which a step of CGD-FD takes two. Most of the decrease comes in the "
+    "first few steps, on Griewank in the first ten; so the penalty is used only for the first b steps, a "
+    "quarter of the budget. What is said of the single panels stands in the alternative texts of the figures "
+    "in the paper's source, which are not printed; claims that rest on them alone are marked."
 )
 MATTERS = "A method that takes two gradients for a step must be compared at equal gradients, not equal steps."
 
@@ -97,7 +98,7 @@ def run() -> Outcome:
         "next point is paid for."
     )
     return Outcome(
-        claims=[*resting_on("recovered", _claims(made)), _minimum_of_matyas()],
+        claims=resting_on("recovered", _claims(made)),
         tables={
             NAME: Table(
                 ("function", "method", *(f"{c} gradients" for c in counts)),
@@ -119,10 +120,11 @@ def run() -> Outcome:
             f"CGD-FD is ahead at every count from 2 to {T} gradients on {ahead} of the {len(made)} "
             "functions. On Levy CGD-FD is ahead at 2 and 3 gradients, and then behind until its penalty is "
             "off and both sit in the same local minimum. On Griewank neither method comes near the minimum.",
-            "On Matyas what is printed contradicts itself. Matyas is a quadratic form, so the two "
-            "improvements of Table 1 fix the direction of the start, and with it the part of f₀ in the flat "
-            "direction, where a step takes off less than a thousandth. No start, near or far, with these "
-            "numbers comes to the minimum within the budget.",
+            "The alternative text of Matyas's panel says that CGD-FD reaches the minimum. Matyas is a "
+            "quadratic form, so the two improvements of Table 1 fix the direction of the start, and with "
+            "it the part of f₀ in the flat direction, where a penalised step shortens x by less than a "
+            f"thousandth. {_left_on_matyas():.1%} of f₀ or more is left after {T} gradients, however far "
+            "away the start is.",
         ],
         notes=[RECOVERED],
         settings={
@@ -147,6 +149,7 @@ def _claims(made: dict[str, Panel]) -> list[Claim]:
                 "earlier",
                 f"nine tenths of the fall after {flat_fd} gradients against {flat_gd}; {_ahead(p)}",
                 flat_fd < flat_gd and not p.behind,
+                "alt text",
             )
         )
     levy, branin, griewank, matyas = (made[name] for name in ("levy", "branin", "griewank", "matyas"))
@@ -157,6 +160,7 @@ def _claims(made: dict[str, Panel]) -> list[Claim]:
             f"after 2 gradients {levy.cgd_fd[2]:.2f} against {levy.gd[2]:.2f}, after 3 {levy.cgd_fd[3]:.2f} "
             f"against {levy.gd[3]:.2f}; {_ahead(levy)}; both end at {levy.cgd_fd[T]:.3f}",
             bool((levy.cgd_fd[2:4] < levy.gd[2:4]).all()) and T not in levy.behind,
+            "alt text",
         )
     )
     claims.append(
@@ -165,6 +169,7 @@ def _claims(made: dict[str, Panel]) -> list[Claim]:
             "slightly ahead",
             f"{_ahead(branin)}; {branin.cgd_fd[T]:.4f} against {branin.gd[T]:.4f} at {T}",
             not branin.behind and float(branin.gd[T]) < 0.01 * float(branin.gd[0]),
+            "alt text",
         )
     )
     steps = [cast(Trace, griewank.runs[method].trace).f for method in ("CGD-FD", "GD")]
@@ -184,6 +189,7 @@ def _claims(made: dict[str, Panel]) -> list[Claim]:
             f"{griewank.cgd_fd[T]:.2f} against {griewank.gd[T]:.2f} at {T}; nine tenths of the fall after "
             f"{griewank.flat(griewank.cgd_fd)} gradients against {griewank.flat(griewank.gd)}",
             not griewank.behind and griewank.flat(griewank.cgd_fd) < griewank.flat(griewank.gd),
+            "alt text",
         ),
     ]
     sooner = int(np.argmax(matyas.cgd_fd <= matyas.gd[T]))
@@ -194,6 +200,7 @@ def _claims(made: dict[str, Panel]) -> list[Claim]:
             f"GD's value at {T} after {sooner} gradients; at {T} {matyas.cgd_fd[T]:.3f} against "
             f"{matyas.gd[T]:.2f}, from {matyas.gd[0]:.2f}",
             not matyas.behind and sooner < T // 4,
+            "alt text",
         )
     )
     five, ten = ([_share(panel, steps) for panel in made.values()] for steps in (5, 10))
@@ -210,8 +217,8 @@ def _claims(made: dict[str, Panel]) -> list[Claim]:
     return claims
 
 
-def _minimum_of_matyas() -> Claim:
-    """Run CGD-FD from every direction that gives both printed numbers; the distance does not matter.
+def _left_on_matyas() -> float:
+    """Return the least share of f₀ that is left, of all starts that give both printed numbers.
 
     Matyas is a quadratic form, so both improvements, and the share of f₀ that is left, depend on the
     direction of the start alone.
@@ -221,12 +228,9 @@ def _minimum_of_matyas() -> Claim:
     starts = np.stack([np.cos(turn), np.sin(turn)], axis=-1)
     for printed, lam in ((row.gd, 0.0), (row.cgd_fd, row.lam0)):
         starts = starts[np.abs(improvement(row.function, starts, row.step, lam, row.r) - printed) <= 0.005]
-    text = f"Matyas: CGD-FD reaches the minimum within {T} gradients"
-    if not len(starts):
-        return Claim(text, "reaches it", "no start gives Table 1's two numbers", agrees=False)
-    left = np.asarray(replace(row, start=starts).run("cgd-fd").fun) / row.function(starts)
-    ours = f"{left.min():.1%} of f₀ or more is left, from every start that gives Table 1's two numbers"
-    return Claim(text, "reaches it", ours, bool(left.min() < 0.01), known="inconsistent")
+    if not len(starts):  # then the two numbers are not those of this function
+        return float("nan")
+    return float((np.asarray(replace(row, start=starts).run("cgd-fd").fun) / row.function(starts)).min())
 
 
 def _share(panel: Panel, steps: int) -> float:

@@ -179,6 +179,7 @@ def _overshoot(
             "broader",
             f"{np.ptp(x_cgd):.2f} against {np.ptp(x_gd):.2f} wide",
             bool(np.ptp(x_cgd) > np.ptp(x_gd)),
+            "alt text",
         ),
         Claim(
             "the same from many starts (mean of f at the end, GD and EGR)",

@@ -193,12 +193,14 @@ def _claims(gaps: dict[str, Floats]) -> list[Claim]:
             f"the plain methods' last value after {lag} steps; {fast_d[T]:.3f} against {slow_d[T]:.3f} at "
             f"{T}, from {slow_d[0]:.3f}",
             bool(lag <= T // 4 and fast_d[T] < 0.5 * slow_d[T] and slow_d[T] > 0.95 * slow_d[0]),
+            "alt text",
         ),
         Claim(
             "Eggholder: the CGD variants get far down, the plain ones hardly move",
             "substantial; flat",
             f"{fall:.0%} of f − f* gone against {moved:.1%}",
             bool(fall > 0.5 and moved < 0.02),
+            "alt text",
         ),
         Claim(
             "Eggholder: little by little",

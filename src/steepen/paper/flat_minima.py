@@ -160,10 +160,10 @@ def run() -> Outcome:
             "sharper one (to the left), for CGD and for GD with a step longer by 1 + 2λL."
         },
         found=[
-            f"Yes, though mostly the minimum is the same: in {cgd.same} of {cgd.minima} runs. Where it is "
-            f"another, CGD's is flatter {cgd.flatter} times and sharper {cgd.sharper} times. It is not only "
-            f"the longer step: GD with α(1 + 2λL) has {longer.flatter} flatter and {longer.sharper} sharper "
-            "ones. A sharp minimum, h > L, makes CGD's step longer still.",
+            f"Yes, though usually both reach the same minimum: in {cgd.same} of {cgd.minima} runs. Where it "
+            f"is another, CGD's is flatter {cgd.flatter} times and sharper {cgd.sharper} times. It is not "
+            f"only the longer step: GD with α(1 + 2λL) has {longer.flatter} flatter and {longer.sharper} "
+            "sharper ones. A sharp minimum, h > L, makes CGD's step longer still.",
             f"Flatter is not lower: f is lower in {cgd.lower} of CGD's runs and higher in {cgd.higher}.",
         ],
         settings={

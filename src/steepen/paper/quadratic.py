@@ -26,7 +26,7 @@ SAYS = (
 )
 MATTERS = (
     "It tells apart the two things that λ does: it makes steps longer, which a larger α does for nothing, "
-    "and it stretches the valley, which nobody wants."
+    "and it stretches the valley, which only hurts."
 )
 
 Floats = NDArray[np.float64]

@@ -37,6 +37,7 @@ ITEMS: Mapping[str, str] = {
     "table1": "steepen.paper.table1",
     "fig-convergence": "steepen.paper.fig_convergence",
     "equal-cost": "steepen.paper.equal_cost",
+    "tuned": "steepen.paper.tuned",
     "lam-schedules": "steepen.paper.lam_schedules",
     "fig-quasi-newton": "steepen.paper.fig_quasi_newton",
     "fig-quasi-newton-sweep": "steepen.paper.quasi_newton_sweep",
@@ -172,7 +173,8 @@ def _digest(path: Path) -> str:
 @functools.cache
 def _library() -> bytes:
     folder = Path(plot.__file__).parent
-    return b"".join(path.read_bytes() for path in sorted(folder.rglob("*.py")))
+    files = sorted([*folder.rglob("*.py"), *folder.rglob("*.csv")])
+    return b"".join(path.read_bytes() for path in files)
 
 
 def _versions() -> dict[str, str]:

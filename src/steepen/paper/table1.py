@@ -23,8 +23,8 @@ SAYS = (
     "more than the first step of GD: 97.91 % against 18.89 % on a quadratic, for example."
 )
 MATTERS = (
-    "These twelve percentages are the only numbers that the paper prints about its runs. Whoever gets them "
-    "back has the method, and the settings that the paper leaves out, or some as good."
+    "These twelve percentages are the only numbers that the paper prints about its runs. Matching them means "
+    "that the method is right, and so are the settings that the paper leaves out, or some as good."
 )
 
 METHODS: tuple[Literal["gd", "cgd-fd"], ...] = ("gd", "cgd-fd")

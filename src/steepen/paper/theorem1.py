@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -310,7 +310,7 @@ def _sharp(problem: Problem) -> Claim:
     """Run GD on a quadratic just inside and just outside of the interval, from its steepest direction."""
     end = float(theory.safe_interval(problem.L, 0.0)[1])
     H = np.stack([problem.hvp(problem.start, e) for e in np.eye(len(problem.start))])
-    lowest: Floats = problem.start - np.linalg.solve(H, problem.grad(problem.start))
+    lowest = cast(Floats, problem.start - np.linalg.solve(H, problem.grad(problem.start)))
     steepest = replace(problem, start=lowest + np.linalg.eigh(H)[1][:, -1])
     inside, outside = (steepest.run(0.0, share * end, 5).f for share in (0.99, 1.01))
     falls, rises = bool((np.diff(inside) < 0).all()), bool((np.diff(outside) > 0).all())

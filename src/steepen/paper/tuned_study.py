@@ -20,7 +20,32 @@ from .._minimize import minimize
 from .._oracle.budget import Budget
 from ..functions import functions
 
-__all__ = ["BUDGETS", "FAMILIES", "Problem", "Setting", "left", "problems", "tune"]
+__all__ = [
+    "BOXED",
+    "BUDGETS",
+    "FAMILIES",
+    "HAPPENED",
+    "JUDGED",
+    "PAIRS",
+    "RESULTS",
+    "SETTINGS",
+    "STAGES",
+    "TUNING",
+    "WHY",
+    "Ends",
+    "Family",
+    "Problem",
+    "Setting",
+    "compare",
+    "happened",
+    "judge",
+    "left",
+    "problems",
+    "settings_of",
+    "spread",
+    "tune",
+    "why",
+]
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -40,8 +65,8 @@ BOXED = ("eggholder", "forrester", "gramacy-lee", "holder-table", "mccormick", "
 LEVEL = 1e-6
 """Two ends are level if they differ by no more than this part of the fall."""
 
-DECADES = {"step": (-6.0, 1.0), "lam": (-2.0, 3.0), "r": (-3.0, 1.0)}
-"""The ranges, in powers of ten: α in units of (size of the box)/(usual slope), |λ| and r in units of α."""
+DECADES = {"step": (-6.0, 1.0), "lam": (-2.0, 3.0), "r": (-3.0, 1.0), "first": (0.0, 3.0)}
+"""The ranges in powers of ten: α in units of (size of the box)/(usual slope); |λ|, r and the first α in α."""
 
 
 @dataclass(frozen=True)
@@ -59,22 +84,31 @@ class Family:
     sign: int = 1
     shares: tuple[float, ...] = ()  # b as a share of the budget; the first is the paper's
     tuned_at: tuple[int, ...] = BUDGETS
+    largest: float = np.inf  # n
 
 
 FAMILIES: Mapping[str, Family] = {
     "gd": Family("gd"),
     "cgd-fd": Family("cgd-fd", ("step", "lam", "r"), 1, (0.25, 0.05, 1.0)),
     "cgd-fd-negative": Family("cgd-fd", ("step", "lam", "r"), -1, (0.25, 0.05, 1.0)),
-    "bfgs": Family("bfgs", tuned_at=(40, 100)),
-    "cgd-bfgs": Family("cgd-bfgs", ("step", "lam"), tuned_at=(40, 100)),
+    "gd-two": Family("gd", ("step", "first"), 1, (0.25, 0.05, 0.5), (40, 100), 6),
+    "bfgs": Family("bfgs", tuned_at=(40, 100), largest=6),
+    "cgd-bfgs": Family("cgd-bfgs", ("step", "lam"), tuned_at=(40, 100), largest=6),
     "cgd-auto": Family("cgd-auto", tuned_at=()),
 }
-"""GD, CGD-FD with λ > 0 and with λ < 0, BFGS and CGD-BFGS, all with a constant α; cgd-auto has no settings.
+"""GD, CGD-FD with λ > 0 and with λ < 0, BFGS and CGD-BFGS, all with a constant α; GD with a longer α for its
+first b steps, as a control; and cgd-auto, which has no settings.
 
-The quasi-Newton methods take for the last budget the settings of the one before.
+Methods that are not tuned for the last budget take the settings of the one before.
 """
 
-PAIRS = (("gd", "cgd-fd"), ("gd", "cgd-fd-negative"), ("bfgs", "cgd-bfgs"), ("gd", "cgd-auto"))
+PAIRS = (
+    ("gd", "cgd-fd"),
+    ("gd", "cgd-fd-negative"),
+    ("gd-two", "cgd-fd"),
+    ("bfgs", "cgd-bfgs"),
+    ("gd", "cgd-auto"),
+)
 """What is compared: the plain method, and the one with a penalty."""
 
 HAPPENED = ("diverged", "plateau", "basin", "faster")
@@ -83,7 +117,7 @@ it is on its way to the same minimum, or to one as low, and behind."""
 
 
 class Setting(NamedTuple):
-    """The settings of a method: α, λ, r and b; what the method does not have is NaN.
+    """The settings of a method: α, λ, r, b, and an α for the first b steps; NaN is what it does not have.
 
     Examples
     --------
@@ -94,7 +128,13 @@ class Setting(NamedTuple):
     step: Any = np.nan
     lam: Any = np.nan
     r: Any = np.nan
-    b: float = np.nan
+    b: Any = np.nan
+    first: Any = np.nan
+
+    @property
+    def small(self) -> bool:
+        """Whether next to nothing is left of the penalty: |λ| below α/10, or at most three steps of it."""
+        return bool(abs(self.lam) < 0.1 * self.step or self.b < 3)
 
     def keywords(self, method: str) -> dict[str, Any]:
         """Return them as `minimize` takes them."""
@@ -106,6 +146,25 @@ class Setting(NamedTuple):
         if method == "cgd-fd":
             given |= {"r": self.r, "b": int(self.b)}
         return given
+
+
+class Ends(NamedTuple):
+    """Where the runs of one method ended, and f there: infinity where a run overflowed.
+
+    Examples
+    --------
+    >>> problem = Problem(functions["sphere"].at(2))
+    >>> bool(problem.ends("gd", Setting(0.25), problem.judged, 40).f.max() < 1e-20)
+    True
+    >>> bool(problem.ends("gd", Setting(1e9), problem.judged, 40).f.min() < np.inf)
+    False
+    """
+
+    x: Floats
+    f: Floats
+
+
+OVERFLOWED = (Status.NONFINITE_VALUE, Status.NONFINITE_GRADIENT, Status.UNBOUNDED, Status.DIVERGED)
 
 
 class Problem:
@@ -184,6 +243,17 @@ class Problem:
             **more,
         )
 
+    def ends(self, family: str, setting: Setting, starts: Floats, grads: int, gtol: float = 0.0) -> Ends:
+        """Run a method from all starts and return where it ends, as the listings do: at the last point."""
+        over = np.full(len(starts), False)
+        if family == "gd-two":
+            made = self.run("gd", Setting(setting.first), starts, int(setting.b))
+            over = np.isin(made.status, OVERFLOWED)
+            starts, grads = np.asarray(made.x), grads - int(setting.b)
+        made = self.run(family, setting, starts, grads, gtol=gtol)
+        over |= np.isin(made.status, OVERFLOWED)
+        return Ends(np.asarray(made.x), np.where(over, np.inf, np.asarray(made.fun, dtype=float)))
+
     def settle(self, x: Floats) -> Floats:
         """Return the value of the minimum that a descent with a line search reaches from each point."""
         made = self.run("cgd-auto", Setting(), x, 60, gtol=1e-4 * self.slope)
@@ -229,21 +299,6 @@ def left(f: Any, first: Any, lowest: float) -> Floats:
     return np.clip((f - lowest) / np.maximum(first - lowest, 1e-300), LEVEL, 1.0)
 
 
-def last_values(made: Result) -> Floats:
-    """Return f at the last point of every run, as the paper's listings do; infinity where a run overflowed.
-
-    Examples
-    --------
-    >>> problem = Problem(functions["sphere"].at(2))
-    >>> np.isinf(last_values(problem.run("gd", Setting(1e9), problem.judged, 40))).all()
-    np.True_
-    """
-    return np.where(np.isin(made.status, OVERFLOWED), np.inf, np.asarray(made.fun, dtype=float))
-
-
-OVERFLOWED = (Status.NONFINITE_VALUE, Status.NONFINITE_GRADIENT, Status.UNBOUNDED, Status.DIVERGED)
-
-
 def tune(problem: Problem, family: str, grads: int, stages: Sequence[int] = STAGES) -> Setting:
     """Return the best settings of a method: most digits of f − f* gained, on average over the tuning starts.
 
@@ -253,7 +308,7 @@ def tune(problem: Problem, family: str, grads: int, stages: Sequence[int] = STAG
     Examples
     --------
     >>> problem = Problem(functions["sphere"].at(2))
-    >>> 0.45 < tune(problem, "gd", 40).step < 0.55
+    >>> 0.49 < tune(problem, "gd", 1).step < 0.51
     True
     """
     of = FAMILIES[family]
@@ -290,24 +345,25 @@ def _setting(problem: Problem, of: Family, logs: Mapping[str, Floats], share: fl
     step = problem.unit * 10 ** logs["step"]
     lam = of.sign * step * 10 ** logs["lam"] if "lam" in of.free else np.nan
     r = step * 10 ** logs["r"] if "r" in of.free else np.nan
-    return Setting(step, lam, r, float(int(share * grads)) if of.shares else np.nan)
+    first = step * 10 ** logs["first"] if "first" in of.free else np.nan
+    return Setting(step, lam, r, float(int(share * grads)) if of.shares else np.nan, first)
 
 
 def _scores(problem: Problem, family: str, setting: Setting, grads: int) -> Floats:
     """Return the mean log of what is left, for each trial; all runs of all trials are one batch."""
     starts = problem.tuning
     trials = len(setting.step)
-    step, lam, r = (np.repeat(v, len(starts)) if np.ndim(v) else v for v in setting[:3])
-    rows = Setting(step, lam, r, setting.b)
+    rows = Setting(*(np.repeat(v, len(starts)) if np.ndim(v) else v for v in setting))
     # to go on below this changes no score
-    made = problem.run(family, rows, np.tile(starts, (trials, 1)), grads, gtol=1e-10 * problem.slope)
-    ends = last_values(made).reshape(trials, len(starts))
-    return np.log10(left(ends, problem.fun(starts), problem.function.fmin)).mean(axis=1)
+    ends = problem.ends(family, rows, np.tile(starts, (trials, 1)), grads, gtol=1e-10 * problem.slope)
+    return np.log10(
+        left(ends.f.reshape(trials, len(starts)), problem.fun(starts), problem.function.fmin)
+    ).mean(axis=1)
 
 
 Row = tuple[Any, ...]
 
-SETTINGS = ("function", "n", "gradients", "method", "step", "lam", "r", "b")
+SETTINGS = ("function", "n", "gradients", "method", *Setting._fields)
 """The columns of the stored settings."""
 
 
@@ -322,36 +378,10 @@ def settings_of(problem: Problem, done: Collection[tuple[str, ...]] = ()) -> Ite
     [('sphere', '2', '40', 'gd')]
     """
     for family, of in FAMILIES.items():
-        for grads in of.tuned_at:
+        for grads in of.tuned_at if problem.function.n <= of.largest else ():
             key = (problem.function.name, str(problem.function.n), str(grads), family)
             if key not in done:
                 yield *key, *(f"{value:.6g}" for value in tune(problem, family, grads))
-
-
-class Ends(NamedTuple):
-    """Where the runs of one method ended, and f there: infinity where a run overflowed.
-
-    Examples
-    --------
-    >>> problem = Problem(functions["sphere"].at(2))
-    >>> bool(ends_of(problem, "gd", Setting(0.25), 40).f.max() < 1e-20)
-    True
-    """
-
-    x: Floats
-    f: Floats
-
-
-def ends_of(problem: Problem, family: str, setting: Setting, grads: int) -> Ends:
-    """Run a method with these settings from the judged starts.
-
-    Examples
-    --------
-    >>> ends_of(Problem(functions["booth"]), "cgd-auto", Setting(), 40).x.shape
-    (200, 2)
-    """
-    made = problem.run(family, setting, problem.judged, grads)
-    return Ends(np.asarray(made.x), last_values(made))
 
 
 RESULTS = (
@@ -370,7 +400,7 @@ def compare(problem: Problem, plain: Ends, penalised: Ends) -> Row:
     Examples
     --------
     >>> problem = Problem(functions["sphere"].at(2))
-    >>> slow, fast = (ends_of(problem, "gd", Setting(step), 40) for step in (0.01, 0.4))
+    >>> slow, fast = (problem.ends("gd", Setting(step), problem.judged, 40) for step in (0.01, 0.4))
     >>> compare(problem, slow, fast)[:4]
     (200, 0, '1', '1')
     """
@@ -396,28 +426,33 @@ RESAMPLED = 1000
 
 
 def _limits(values: Any) -> tuple[float, float]:
-    low, high = np.quantile(values, (0.025, 0.975))
+    low, high = np.quantile(values, (0.025, 0.975), method="inverted_cdf")  # no mean of two infinities
     return float(low), float(high)
 
 
-def judge(problem: Problem, tuned: Mapping[tuple[str, str, str, str], Setting]) -> Iterator[Row]:
-    """Run every method from the judged starts with the settings tuned for it; yield rows for the results.
+def judge(
+    problem: Problem, tuned: Mapping[tuple[str, ...], Setting], done: Collection[tuple[str, ...]] = ()
+) -> Iterator[Row]:
+    """Run the methods from the judged starts with the settings tuned for them; yield rows for the results.
 
     Examples
     --------
-    >>> tuned = {("sphere", "2", str(t), m): Setting(0.1, 0.1, 0.1, 5) for m in FAMILIES for t in BUDGETS}
+    >>> tuned = {("sphere", "2", str(t), m): Setting(0.1, 0.1, 0.1, 5, 1) for m in FAMILIES for t in BUDGETS}
     >>> next(judge(Problem(functions["sphere"].at(2)), tuned))[:5]
     ('sphere', '2', '40', 'gd', 'cgd-fd')
     """
     name, n = problem.function.name, str(problem.function.n)
     for grads in BUDGETS:
-        ends: dict[str, Ends] = {}
-        for family, of in FAMILIES.items():
-            at = min(grads, max(of.tuned_at, default=grads))
-            setting = tuned[name, n, str(at), family] if of.tuned_at else Setting()
-            ends[family] = ends_of(problem, family, setting, grads)
+        made: dict[str, Ends] = {}
         for plain, penalised in PAIRS:
-            yield name, n, str(grads), plain, penalised, *compare(problem, ends[plain], ends[penalised])
+            key = (name, n, str(grads), plain, penalised)
+            if key in done or problem.function.n > min(FAMILIES[m].largest for m in (plain, penalised)):
+                continue
+            for method in {plain, penalised} - made.keys():
+                at = min(grads, max(FAMILIES[method].tuned_at, default=grads))
+                setting = tuned.get((name, n, str(at), method), Setting())  # cgd-auto has none
+                made[method] = problem.ends(method, setting, problem.judged, grads)
+            yield *key, *compare(problem, made[plain], made[penalised])
 
 
 def happened(problem: Problem, winner: Ends, loser: Ends, rows: Bools) -> list[str]:
@@ -426,7 +461,8 @@ def happened(problem: Problem, winner: Ends, loser: Ends, rows: Bools) -> list[s
     Examples
     --------
     >>> problem = Problem(functions["sphere"].at(2))
-    >>> slow, fast, wild = (ends_of(problem, "gd", Setting(step), 40) for step in (0.01, 0.4, 1.1))
+    >>> settings = (Setting(step) for step in (0.01, 0.4, 1.1))
+    >>> slow, fast, wild = (problem.ends("gd", setting, problem.judged, 40) for setting in settings)
     >>> set(happened(problem, fast, slow, np.full(200, True)))
     {'faster'}
     >>> set(happened(problem, fast, wild, np.full(200, True)))

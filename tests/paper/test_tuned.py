@@ -1,0 +1,282 @@
+"""The study of tuned settings: fair, not upset by bad functions, and quoted rightly by the pages."""
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import steepen as st
+from steepen.paper import tuned
+from steepen.paper import tuned_study as study
+from steepen.paper.tuned_study import BUDGETS, FAMILIES, HAPPENED, JUDGED, PAIRS, Problem, Setting
+
+ROOT = Path(__file__).parents[2]
+
+
+# --- the method ---------------------------------------------------------------------------------------
+
+
+def test_starts_that_are_tuned_on_are_not_judged_on() -> None:
+    problem = Problem(st.functions["branin"])
+    assert problem.tuning.shape == (study.TUNING, 2)
+    assert problem.judged.shape == (JUDGED, 2)
+    assert not (problem.tuning[:, None] == problem.judged).all(axis=-1).any()
+
+
+@pytest.mark.parametrize("family", [name for name, of in FAMILIES.items() if of.tuned_at])
+def test_every_method_has_the_same_trials_starts_and_gradients(
+    family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem, seen = Problem(st.functions["booth"]), []
+    right = Problem.ends
+
+    def watched(self: Problem, name: str, setting: Setting, starts: Any, grads: int, **more: Any) -> Any:
+        seen.append((len(starts), grads))
+        return right(self, name, setting, starts, grads, **more)
+
+    monkeypatch.setattr(Problem, "ends", watched)
+    study.tune(problem, family, 20)
+    assert sum(rows for rows, _ in seen) == sum(study.STAGES) * study.TUNING
+    assert {grads for _, grads in seen} == {20}
+
+
+@pytest.mark.parametrize("family", ["gd", "cgd-fd", "cgd-fd-negative", "gd-two"])
+def test_no_method_takes_more_gradients_than_its_budget(family: str) -> None:
+    problem = Problem(st.functions["booth"])
+    calls = []
+    problem.function = SimpleNamespace(
+        grad=lambda x: (calls.append(len(x)), st.functions["booth"].grad(x))[1]
+    )
+    problem.fun = st.functions["booth"].__call__  # type: ignore[method-assign]
+    problem.ends(family, Setting(0.01, 0.01, 0.001, 3.0, 0.02), problem.judged, 11)
+    assert sum(calls) <= 11 * JUDGED
+
+
+def test_gd_finds_the_best_step_of_a_quadratic() -> None:
+    """Of a quadratic the run is known in closed form, so that every α can be tried."""
+    booth, grads = st.functions["booth"], 12
+    problem = Problem(booth)
+    curvatures, axes = np.linalg.eigh(booth.hess([0.0, 0.0]))
+    far = (problem.tuning - booth.minima[0]) @ axes
+    steps = np.linspace(0.001, 0.12, 5000)[:, None, None]
+    gaps = (curvatures * (far * (1 - steps * curvatures) ** grads) ** 2 / 2).sum(axis=-1)
+    scores = np.log10(study.left(gaps, booth(problem.tuning), 0.0)).mean(axis=1)
+    assert study.tune(problem, "gd", grads).step == pytest.approx(steps[scores.argmin()].item(), rel=0.02)
+
+
+def test_trials_fill_the_range() -> None:
+    points = study.spread(64, 2)
+    cells = {tuple(cell) for cell in (points * 4).astype(int)}
+    assert len(cells) == 16
+    assert points.min() >= 0
+    assert points.max() <= 1
+
+
+# --- functions that misbehave -----------------------------------------------------------------------------
+
+
+def _spoilt(where: float, how: str) -> Any:
+    """Make a bowl that raises, or is NaN, to the right of x₁ = where."""
+
+    def check(x: Any, values: Any) -> Any:
+        bad = np.asarray(x)[..., 0] > where
+        if how == "raises" and bad.any():
+            raise ArithmeticError("no such point")
+        return np.where(bad if np.ndim(values) == np.ndim(bad) else bad[..., None], np.nan, values)
+
+    class Bowl:
+        name, n, fmin, bounds = "bowl", 2, 0.0, np.array([[-1.0, 1.0], [-1.0, 1.0]])
+
+        def __call__(self, x: Any) -> Any:
+            return check(x, (np.asarray(x) ** 2).sum(axis=-1))
+
+        def grad(self, x: Any) -> Any:
+            return check(x, 2 * np.asarray(x))
+
+    return Bowl()
+
+
+@pytest.mark.parametrize("how", ["raises", "is NaN"])
+def test_a_start_where_the_function_fails_is_replaced(how: str) -> None:
+    problem = Problem(_spoilt(0.5, how), tuning=10, judged=20)
+    assert problem.refused > 0
+    assert (problem.judged[:, 0] <= 0.5).all()
+    assert len(problem.tuning) == 10
+    assert len(problem.judged) == 20
+
+
+@pytest.mark.parametrize("how", ["raises", "is NaN"])
+def test_a_point_where_the_function_fails_ends_its_own_run_alone(how: str) -> None:
+    problem = Problem(_spoilt(0.5, how), tuning=10, judged=40)
+    ends = problem.ends("gd", Setting(0.9), problem.judged, 30)  # it swings from side to side
+    crossing = problem.judged[:, 0] < -0.5 / 0.8
+    assert np.isinf(ends.f[crossing]).all()
+    assert (ends.f[~crossing] < 1e-4).all()
+    assert study.tune(problem, "gd", 1).step == pytest.approx(0.5, rel=0.01)
+
+
+def test_a_function_that_fails_everywhere_is_refused() -> None:
+    with pytest.raises(ValueError, match="bowl-2 has no finite value"):
+        Problem(_spoilt(-9.0, "raises"), tuning=2, judged=3)
+
+
+# --- what happened ------------------------------------------------------------------------------------------
+
+
+def test_wins_are_counted_start_by_start() -> None:
+    problem = Problem(st.functions["sphere"].at(2))
+    a, b = (problem.ends("gd", Setting(step), problem.judged, 5) for step in (0.1, 0.2))
+    b.f[:50] = a.f[:50] * (1 + 1e-9)  # level
+    b.f[50:70] = np.inf
+    won, lost, low, high, *rest = study.compare(problem, a, b)
+    assert (won, lost) == (130, 20)
+    assert float(low) < (130 - 20) / 200 < float(high)
+    assert float(rest[0]) == pytest.approx(np.median(a.f), rel=1e-3)
+    assert rest[-8:] == [0, 0, 0, 130, 20, 0, 0, 0] or list(rest[-8:]) == [0, 0, 0, 130, 20, 0, 0, 0]
+
+
+def test_each_kind_of_loss_has_its_word() -> None:
+    problem = Problem(st.functions["levy"].at(2))
+    best = np.tile(problem.function.minima[0], (JUDGED, 1))
+    winner = study.Ends(best, problem.fun(best))
+    still = study.Ends(problem.judged, problem.fun(problem.judged))
+    wild = study.Ends(problem.judged, np.full(JUDGED, np.inf))
+    other = np.tile([-6.95, 1.0], (JUDGED, 1))  # in another minimum's basin
+    near = best + 0.05
+    rows = problem.fun(problem.judged) > problem.fun(other) + 1
+
+    def words(loser: study.Ends) -> set[str]:
+        return set(study.happened(problem, winner, loser, rows))
+
+    assert words(wild) == {"diverged"}
+    assert words(still) == {"plateau"}
+    assert words(study.Ends(other, problem.fun(other))) == {"basin"}
+    assert words(study.Ends(near, problem.fun(near))) == {"faster"}
+
+
+def test_functions_are_kept_in_their_box_where_f_is_lower_outside() -> None:
+    rng = np.random.default_rng(0)
+    for name, f in st.functions.items():
+        low, high = f.bounds.T
+        x = (low + high) / 2 + (high - low) / 2 * rng.uniform(-10, 10, (200_000, f.n))
+        with np.errstate(all="ignore"):
+            values = f(x)
+        lower = bool((values < f.fmin - 1e-6 * max(1, abs(f.fmin))).any())
+        assert lower == (name in study.BOXED), name
+
+
+# --- what is stored -----------------------------------------------------------------------------------------
+
+
+def test_the_tables_are_whole_and_small() -> None:
+    paths = sorted(tuned.FOLDER.glob("tuned_*.csv"))
+    assert [path.name for path in paths] == ["tuned_results.csv", "tuned_settings.csv", "tuned_why.csv"]
+    assert sum(path.stat().st_size for path in paths) < 1_000_000
+    every = [(problem.function.name, problem.function.n) for problem in study.problems()]
+    assert {name for name, _ in every} == set(st.functions)
+    assert set(tuned.reasons()) == set(every)
+    wanted = {
+        (name, n, grads, *pair)
+        for name, n in every
+        for grads in BUDGETS
+        for pair in PAIRS
+        if n <= min(FAMILIES[method].largest for method in pair)
+    }
+    stored = [(row.function, row.n, row.gradients, row.plain, row.penalised) for row in tuned.results()]
+    assert len(stored) == len(set(stored))
+    assert set(stored) == wanted
+    assert set(tuned.settings()) == {
+        (name, n, grads, method)
+        for name, n in every
+        for method, of in FAMILIES.items()
+        for grads in of.tuned_at
+        if n <= of.largest
+    }
+
+
+def test_rows_add_up() -> None:
+    for row in tuned.results():
+        assert row.low <= row.net <= row.high, row
+        assert [sum(counts) for counts in row.happened] == [row.won, row.lost], row
+        for low, high in ((row.plain_median[1:]), (row.penalised_median[1:])):
+            assert 0 <= low <= high
+        assert row.verdict in {-1, 0, 1}
+    signs = {"cgd-fd": 1, "cgd-fd-negative": -1, "cgd-bfgs": 1}
+    for (*_, method), setting in tuned.settings().items():
+        assert setting.step > 0
+        assert np.sign(setting.lam) == signs.get(method, np.sign(np.nan)) or method not in signs
+
+
+def test_limits_are_those_of_the_resampled_starts() -> None:
+    row = next(row for row in tuned.of("gd", "cgd-fd", 40) if row.function == "rosenbrock")
+    signs = np.repeat([1.0, -1.0, 0.0], [row.won, row.lost, JUDGED - row.won - row.lost])
+    means = np.random.default_rng(5).choice(signs, (4000, JUDGED)).mean(axis=1)
+    assert np.quantile(means, (0.025, 0.975)) == pytest.approx((row.low, row.high), abs=0.02)
+
+
+# --- what the pages say ------------------------------------------------------------------------------------
+
+
+def _text(path: str) -> str:
+    return " ".join((ROOT / path).read_text("utf-8").replace("\\*", "*").split())
+
+
+@pytest.fixture(scope="module")
+def outcome() -> Any:
+    return tuned.run()
+
+
+def test_the_page_of_the_study_says_what_was_found(outcome: Any) -> None:
+    text = _text("docs/tuned.md")
+    for sentence in outcome.found:
+        assert sentence in text
+    for row in outcome.tables["tuned"].rows:
+        assert "| " + " | ".join(map(str, row)) + " |" in text, row
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/llms.txt"])
+def test_the_lead_of_every_page_follows_from_the_table(page: str) -> None:
+    counts = {grads: tuned._counts(tuned.of("gd", "cgd-fd", grads)) for grads in BUDGETS}
+    (a, b, c), (d, e, f) = ([counts[grads][i] for grads in BUDGETS] for i in (0, 1))
+    text = _text(page)
+    assert f"ahead on {a}, {b} and {c} of {sum(counts[40])} functions" in text
+    assert f"behind on {d}, {e} and {f}" in text
+    assert all(behind > ahead for ahead, behind, _ in counts.values())  # "on more functions", says the report
+
+
+def test_readme_counts_what_happened() -> None:
+    won, lost = (tuned._happened(tuned.of("gd", "cgd-fd", tuned.SHOWN), side) for side in (0, 1))
+    slower, basin = HAPPENED.index("faster"), HAPPENED.index("basin")
+    text = _text("README.md")
+    assert f"loses {lost[slower]} starts and wins {won[slower]}" in text
+    assert f"wins {won[basin]} and loses {lost[basin]}" in text
+    assert lost[slower] > won[slower]
+    assert won[basin] > lost[basin]
+
+
+def test_cgd_auto_is_ahead_of_tuned_gd_far_more_often_than_behind() -> None:
+    for grads in BUDGETS:
+        ahead, behind, _ = tuned._counts(tuned.of("gd", "cgd-auto", grads))
+        assert ahead > 2 * behind
+
+
+def test_evaluations_are_those_of_the_tables() -> None:
+    table = _text("docs/methods.md")
+    ratios = re.search(r"SciPy L-BFGS-B, m = 10 \| ([\d.]+) / ([\d.]+) / ([\d.]+)", table)
+    regressions = re.search(r"SciPy BFGS \|[^|]*\|[^|]*\| \*\*([\d.]+) / ([\d.]+) / ([\d.]+)", table)
+    assert ratios is not None
+    assert regressions is not None
+    low, *_, high = sorted(ratios.groups(), key=float)
+    more = sorted({round(100 * (float(ratio) - 1)) for ratio in regressions.groups()})
+    text = _text("README.md")
+    assert f"{low} to {high} of L-BFGS-B's evaluations" in text
+    assert f"{more[0]} to {more[-1]} % more than BFGS" in text
+    speed = (ROOT / "docs/speed.md").read_text("utf-8")
+    ours = re.search(r"an evaluation, n=1000, m=200 +([\d.]+) µs", speed)
+    theirs = re.search(r"an evaluation, n=1000, m=10 +[\d.]+ µs +([\d.]+) µs", speed)
+    assert ours is not None
+    assert theirs is not None
+    assert f"200 pairs and ten, {float(ours[1]) / float(theirs[1]):.1f} times" in table
