@@ -94,7 +94,7 @@ LEAD = (
     "«CGD» (constrained gradient descent) minimises a function f by walking down a steeper one that keeps "
     "its minima: f + λ‖∇f‖², which is f plus λ times the square of its slope. Steeper means longer steps, "
     "so it helps a gradient descent («GD») whose step size α is too short; against one that is tuned it is "
-    "behind on more functions than it is ahead."
+    "behind on more problems than it is ahead."
 )
 """What CGD does and when it helps, for a reader who has not seen the paper."""
 
