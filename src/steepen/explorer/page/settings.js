@@ -40,7 +40,7 @@ function best(fun, start) {
 function begun(fun) {
   const parts = fun.n === 1 ? LINE.map((part) => [part]) : PLANE, walks = [];
   const starts = parts.map((part) => fun.bounds.map(([low, high], i) => low + part[i] * (high - low)));
-  if (fun.minima.length) starts.push(fun.bounds.map(([low, high], i) => fun.minima[0][i] + 0.007 * (high - low)));
+  if (fun.minima.length) starts.push(fun.bounds.map(([low, high], i) => fun.minima[0][i] + 0.004 * (high - low)));
   for (const start of starts.map((x) => x.map((value) => Number(value.toPrecision(4))))) {
     const f = fun.value(start), size = norm(fun.grad(start));
     const walk = size > 0 && size < Infinity && Number.isFinite(f) ? best(fun, start) : null;
