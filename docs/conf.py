@@ -55,8 +55,8 @@ html_css_files = ["site.css"]
 templates_path = ["_templates"]
 html_sidebars = {
     "**": [
-        "sidebar/brand.html", "sidebar/search.html", "sidebar/scroll-start.html", "sidebar/navigation.html",
-        "sidebar/beside.html", "sidebar/scroll-end.html",
+        "sidebar/brand.html", "sidebar/search.html", "sidebar/scroll-start.html", "sidebar/beside.html",
+        "sidebar/navigation.html", "sidebar/scroll-end.html",
     ]
 }  # fmt: skip
 html_extra_path = ["llms.txt"]
@@ -151,12 +151,17 @@ NUMBER = re.compile(r"[-+−–±×·/≈<>≤≥~%().,:\d\s⁰¹²³⁴⁵⁶�
 def mark_cells(app: Sphinx, doctree: nodes.document) -> None:
     """Mark the cells of a table that hold numbers, and the names in it: neither may be broken."""
     for entry in doctree.findall(nodes.entry):
-        text = entry.astext().strip()
-        if text and len(text) < 30 and NUMBER.fullmatch(text):
+        words = entry.astext().strip()
+        if words and len(words) < 30 and NUMBER.fullmatch(words):
             entry["classes"].append("number")
         for name in entry.findall(nodes.literal):
             if " " not in name.astext():
                 name["classes"].append("name")
+        for text in list(entry.findall(nodes.Text)):
+            if not isinstance(text.parent, nodes.literal):  # GPT-2 and 3e-3 stay whole ...
+                whole = re.sub(r"\S*\d\S*", lambda word: word[0].replace("-", "\u2011"), str(text))
+                whole = re.sub(r"(?<=\d) (?=\d{3}\b)", "\u00a0", whole)  # as do 60 000
+                text.parent.replace(text, nodes.Text(whole))
 
 
 def offer_notebook(app: Sphinx, name: str, content: list[str]) -> None:

@@ -152,7 +152,7 @@ SPLIT = r"""() => {
     const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), range = document.createRange();
     while (walker.nextNode()) {
       const { data } = walker.currentNode;
-      for (const { 0: word, index } of data.matchAll(/[^\s–—]+/g)) {
+      for (const { 0: word, index } of data.matchAll(/(?:\d+\s(?=\d{3}\b))*[^\s–—]+/g)) {
         // a line may end with the hyphen or the slash of a word, and never within a number
         const whole = [Object.assign([word], { index: 0 })];
         for (const part of /\d/.test(word) ? whole : word.matchAll(/[^-/]+/g)) {

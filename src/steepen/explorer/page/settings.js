@@ -36,23 +36,23 @@ function best(fun, start) {
   return tried.filter(Boolean).toSorted((a, b) => a.f - b.f)[0] ?? null;
 }
 
-// A start where the paper has none: one from which GD comes far, in f and in x.
+// A start where the paper has none: one from which GD comes far, in f and in x, with a part of its best step.
 function begun(fun) {
   const parts = fun.n === 1 ? LINE.map((part) => [part]) : PLANE, walks = [];
   const starts = parts.map((part) => fun.bounds.map(([low, high], i) => low + part[i] * (high - low)));
-  if (fun.minima.length) starts.push(fun.bounds.map(([low, high], i) => fun.minima[0][i] + 0.004 * (high - low)));
+  if (fun.minima.length) starts.push(fun.bounds.map(([low, high], i) => fun.minima[0][i] + 0.003 * (1 + i) * (high - low)));
   for (const start of starts.map((x) => x.map((value) => Number(value.toPrecision(4))))) {
     const f = fun.value(start), size = norm(fun.grad(start));
     const walk = size > 0 && size < Infinity && Number.isFinite(f) ? best(fun, start) : null;
-    if (walk) walks.push({ ...walk, start, from: f });
+    if (walk) walks.push({ ...descended(fun, start, nice(PARTS[0] * walk.step)), step: walk.step, start, from: f });
   }
-  const floor = Math.min(fun.fmin ?? Infinity, ...walks.map((walk) => walk.f));
-  for (const walk of walks) {
+  const floor = Math.min(fun.fmin ?? Infinity, ...walks.map((walk) => walk.f ?? Infinity));
+  for (const walk of walks.filter(({ x }) => x)) {
     const moved = Math.max(...fun.bounds.map(([low, high], i) => Math.abs(walk.x[i] - walk.start[i]) / (high - low)));
     walk.worth = Math.min((walk.from - walk.f) / (walk.from - floor) || 0, 4 * moved);
   }
   const middle = fun.bounds.map(([low, high]) => (low + high) / 2);
-  return walks.toSorted((a, b) => b.worth - a.worth)[0] ?? { start: middle, step: 0.05 };
+  return walks.toSorted((a, b) => (b.worth ?? 0) - (a.worth ?? 0))[0] ?? { start: middle, step: 0.05 };
 }
 
 // α and λ where the paper has none. α is a part of the best step of GD, since it is there that λ helps; the next
