@@ -47,7 +47,7 @@ docs: $(VENV)/.docs browser
 	@rm -rf $(OUT)/site
 	@$(BIN)/sphinx-build -qW --keep-going -b html docs $(OUT)/site
 	@cp -R $(OUT)/paper $(OUT)/site/paper
-	@$(BIN)/steepen explore --out $(OUT)/site/explorer.html
+	@$(BIN)/steepen explore --home . --out $(OUT)/site/explorer.html
 	@echo "== A look at it"
 	@$(BIN)/python -m pytest tests/site.py
 

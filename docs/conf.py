@@ -52,6 +52,13 @@ html_theme = "furo"
 html_title = "steepen"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+templates_path = ["_templates"]
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html", "sidebar/search.html", "sidebar/scroll-start.html", "sidebar/beside.html",
+        "sidebar/navigation.html", "sidebar/scroll-end.html",
+    ]
+}  # fmt: skip
 html_extra_path = ["llms.txt"]
 html_sourcelink_suffix = ""  # _sources/guide.md, as llms.txt has it
 html_show_search_summary = False  # a page opened from the disk may not read its neighbours
@@ -137,6 +144,34 @@ def link_whole_names(app: Sphinx, doctree: nodes.document) -> None:
         reference.attributes.pop("refspecific", None)
 
 
+NUMBER = re.compile(r"[-+−–±×·/≈<>≤≥~%().,:\d\s⁰¹²³⁴⁵⁶⁷⁸⁹⁻]*(\b(s|ms|µs|min|MB|GB|kB)\b)?")
+"""What a cell is that must stay on one line."""
+
+
+def mark_cells(app: Sphinx, doctree: nodes.document) -> None:
+    """Mark the cells of a table that hold numbers, and the names in it: neither may be broken."""
+    for entry in doctree.findall(nodes.entry):
+        words = entry.astext().strip()
+        if words and len(words) < 30 and NUMBER.fullmatch(words):
+            entry["classes"].append("number")
+        for name in entry.findall(nodes.literal):
+            if " " not in name.astext():
+                name["classes"].append("name")
+        for text in list(entry.findall(nodes.Text)):
+            if not isinstance(text.parent, nodes.literal):  # GPT-2 and 3e-3 stay whole ...
+                whole = re.sub(r"\S*\d\S*", lambda word: word[0].replace("-", "\u2011"), str(text))
+                whole = re.sub(r"(?<=\d) (?=\d{3}\b)", "\u00a0", whole)  # as do 60 000
+                text.parent.replace(text, nodes.Text(whole))
+
+
+def offer_notebook(app: Sphinx, name: str, content: list[str]) -> None:
+    """Let each tutorial be downloaded as the notebook that it is."""
+    folder, _, page = name.rpartition("/")
+    if folder == "tutorials" and page != "index":
+        line = f"{{nb-download}}`{page}.ipynb`: this page as a notebook, to run and change."
+        content[0] = re.sub(r"^(# .*\n)", rf"\1\n{line}\n", content[0], count=1, flags=re.MULTILINE)
+
+
 def setup(app: Sphinx) -> None:
     """Connect the changes above."""
     app.connect("source-read", stay_on_the_site)
@@ -145,3 +180,5 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-signature", name_arrays)
     app.connect("autodoc-skip-member", skip_fields)
     app.connect("doctree-read", link_whole_names)
+    app.connect("doctree-read", mark_cells)
+    app.connect("source-read", offer_notebook)

@@ -6,6 +6,7 @@ Not part of `make test`: run by `make docs`, or as `pytest tests/site.py` once o
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import re
 import shutil
@@ -145,15 +146,88 @@ def test_the_picture_and_a_door_are_on_the_first_screen(tab):
             assert box["y"] + box["height"] < height, f"{part} at {width} px"
 
 
-def test_no_page_scrolls_sideways_on_a_phone(tab, pages):
-    tab.set_viewport_size({"width": 390, "height": 844})
-    wide = []
+SPLIT = r"""() => {
+  const found = [], tops = (range) => [...range.getClientRects()].map((box) => Math.round(box.top));
+  for (const cell of document.querySelectorAll("article td, article th")) {
+    const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), range = document.createRange();
+    while (walker.nextNode()) {
+      const { data } = walker.currentNode;
+      for (const { 0: word, index } of data.matchAll(/(?:\d+\s(?=\d{3}\b))*[^\s–—]+/g)) {
+        // a line may end with the hyphen or the slash of a word, and never within a number
+        const whole = [Object.assign([word], { index: 0 })];
+        for (const part of /\d/.test(word) ? whole : word.matchAll(/[^-/]+/g)) {
+          range.setStart(walker.currentNode, index + part.index);
+          range.setEnd(walker.currentNode, index + part.index + part[0].length);
+          if (new Set(tops(range)).size > 1) found.push(part[0]);
+        }
+      }
+    }
+  }
+  return found;
+}"""
+"""The words and the numbers in tables that stand on more than one line."""
+
+
+def test_no_table_splits_a_word_or_a_number_and_no_page_scrolls_sideways(tab, pages):
+    """At the widths of a phone and of a screen, light and dark."""
+    wrong = []
     for path in pages:
-        if path.name != "report.html":  # tests/paper looks at that one
-            tab.goto(path.as_uri(), wait_until="domcontentloaded")
-            if tab.evaluate("document.documentElement.scrollWidth") > 390:
-                wide.append(path.name)
-    assert wide == []
+        if path.name == "report.html":  # tests/paper looks at that one
+            continue
+        tab.goto(path.as_uri(), wait_until="domcontentloaded")
+        for width, scheme in ((390, "light"), (390, "dark"), (1300, "light"), (1300, "dark")):
+            tab.set_viewport_size({"width": width, "height": 844})
+            tab.emulate_media(color_scheme=scheme)
+            if tab.evaluate("document.documentElement.scrollWidth") > width:
+                wrong.append(f"{path.name} scrolls at {width} px")
+            wrong += [f"{path.name} at {width} px: {word}" for word in tab.evaluate(SPLIT)]
+    assert wrong == []
+
+
+def test_a_split_word_is_found(tab):
+    """So that the test above can fail."""
+    tab.set_content(
+        "<article><table><td style='width:1px;overflow-wrap:anywhere'>0.948 share</table></article>"
+    )
+    assert tab.evaluate(SPLIT) == ["0.948", "share"]
+
+
+def test_the_first_column_of_a_wide_table_stays(tab):
+    tab.set_viewport_size({"width": 390, "height": 844})
+    tab.goto((SITE / "compare.html").resolve().as_uri())
+    box = tab.locator(".table-wrapper").first
+    assert box.evaluate("e => e.scrollWidth > e.clientWidth")
+    before = box.locator("tbody td").first.bounding_box()["x"]
+    box.evaluate("e => (e.scrollLeft = 200)")
+    assert box.locator("tbody td").first.bounding_box()["x"] == pytest.approx(before, abs=2)
+
+
+def test_the_report_and_the_explorer_are_one_click_away_and_lead_back(tab, pages):
+    for path in pages:
+        if path.parent.name not in ("paper", "_static") and path.name != "explorer.html":
+            assert [link for link in pages[path].links if link.endswith("explorer.html")], path.name
+            assert [link for link in pages[path].links if link.endswith("paper/report.html")], path.name
+    links = pages[SITE.resolve() / "explorer.html"].links
+    assert "./index.html" in links
+    assert "./paper/report.html" in links
+
+
+def test_each_tutorial_can_be_downloaded_as_a_notebook(pages):
+    for path in (SITE / "tutorials").glob("*.html"):
+        if path.name != "index.html":
+            (link,) = {link for link in pages[path.resolve()].links if link.endswith(".ipynb")}
+            cells = json.loads((path.parent / link).read_text(encoding="utf-8"))["cells"]
+            assert sum(cell["cell_type"] == "code" for cell in cells) > 3, path.name
+
+
+@pytest.mark.parametrize("name", ["landscape", "starts"])
+def test_pictures_of_tutorials_say_what_they_show(name):
+    text = (SITE / "tutorials" / f"{name}.html").read_text(encoding="utf-8")
+    pictures = re.findall(
+        r"<img[^>]*alt=\"([^\"]*)\"", text.partition("<article")[2].partition("</article>")[0]
+    )
+    assert pictures
+    assert all(len(words.split()) > 3 for words in pictures), pictures
 
 
 def test_dark_and_light_follow_the_system(tab):

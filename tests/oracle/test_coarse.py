@@ -123,17 +123,23 @@ def test_no_success_that_rests_on_rounding(name: str, method: str, scheme: str) 
     scale=some.floats(0.01, 100),
     x0=some.lists(some.floats(-30, 30), min_size=1, max_size=4),
     scheme=some.sampled_from(["2-point", "3-point"]),
+    method=some.sampled_from(["cgd-auto", "gd"]),
+    box=some.sampled_from([None, (-1.0, 40.0), (0.5, 1.0), (-50.0, 0.0)]),
 )
-def test_significant_digits(digits: int, offset: float, scale: float, x0: Any, scheme: str) -> None:
+def test_significant_digits(
+    digits: int, offset: float, scale: float, x0: Any, scheme: str, method: str, box: Any
+) -> None:
     """However many digits f has: a slope is left only where it moves no digit over a tenth of x's size."""
     curvature = scale * np.arange(1, len(x0) + 1)
 
     def fun(x: Any) -> float:
         return float(f"{offset + 0.5 * (curvature * (x - 1) ** 2).sum():.{digits}g}")
 
-    res = st.minimize(fun, x0, jac=scheme)
+    bounds = None if box is None else [box] * len(x0)
+    res = st.minimize(fun, x0, jac=scheme, method=method, bounds=bounds, budget=st.Budget(iters=200))
     reach, last = 0.1 * np.maximum(1, np.abs(res.x)), 10.0 ** (1 - digits) * abs(res.fun)
-    true = np.abs(curvature * (res.x - 1))
+    slope = curvature * (res.x - 1)
+    true = np.abs(slope if box is None else np.clip(res.x - slope, *box) - res.x)
     assert not res.success or (true < 1e-4 * max(1.0, scale)).all() or (true * reach < 2 * last).all()
 
 
@@ -173,7 +179,9 @@ def test_a_checkpoint_keeps_the_grain(tmp_path: Any) -> None:
 def test_a_smooth_function_that_is_level_is_no_coarse_one(method: str, scheme: str) -> None:
     """At a minimum to the last bit, far from 0; where nothing depends on x, or not on one variable."""
     for fun in (lambda x: bowl(x) + 7, lambda x: 5.0, lambda x: (x[0] - 1) ** 4 + 1):
-        assert st.minimize(fun, [1.0, 1.0], method=method, jac=scheme).status is Status.CONVERGED
+        for bounds in (None, [(1, 3), (-3, 1)]):
+            res = st.minimize(fun, [1.0, 1.0], method=method, jac=scheme, bounds=bounds)
+            assert res.status is Status.CONVERGED
     res = st.minimize(lambda x: (x[0] - 2) ** 2 + 3, [1.0, 1.0], method=method, jac=scheme)
     assert res.success
     assert res.x == pytest.approx([2, 1], abs=1e-5)

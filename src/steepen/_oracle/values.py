@@ -16,7 +16,7 @@ from .calls import Calling, Function, Only, describe
 from .differences import Differences, Map
 from .ledger import Cost, Ledger, OutOfTime
 
-LADDER = {"2-point": 8, "3-point": 5}
+LADDER = 8
 """How often a difference that was exactly 0 is taken ten times as long, up to about the size of x."""
 
 SMOOTH = 1e3
@@ -133,11 +133,11 @@ class Differencing(Calling):
     def cost_look(self) -> Cost:
         """What `look_closer` costs at most, with the gradient that follows it."""
         scheme = str(self._jac)
-        return Cost(2 + LADDER[scheme] + (2 if scheme == "3-point" else 1) * len(self._unfixed), 1)
+        return Cost(2 + LADDER + (2 if scheme == "3-point" else 1) * len(self._unfixed), 1)
 
     def doubtful(self, x: Array, g: Array) -> Mask:
         """Return where a difference is exactly 0: f may be level there, or have few digits."""
-        searched = self._jac in LADDER and self.eps <= np.finfo(np.float64).eps
+        searched = self._jac in ("2-point", "3-point") and self.eps <= np.finfo(np.float64).eps
         return self._kit.some((g == 0) & ~self._space.fixed(x)) & searched
 
     def look_closer(self, x: Array, f: Scalar, g: Array, gtol: float, only: Mask) -> Mask:
@@ -149,25 +149,28 @@ class Differencing(Calling):
         ends of a difference and lower between them; where a shorter step shows this, the slope must exceed
         what f bends. The steps are uneven, so that slopes do not cancel.
         """
-        kit, scheme, point = self._kit, str(self._jac), to_numpy(x)
+        kit, point = self._kit, to_numpy(x)
         still = (to_numpy(g) == 0) & ~to_numpy(self._space.fixed(x))
-        first = self._how.steps(scheme, point, self.eps) * np.random.default_rng(0).uniform(1, 2, self._n)
+        way = np.where(still, self._lengths(x)[0], 0.0) * np.random.default_rng(0).uniform(1, 2, self._n)
         seeking, before, scale = only, self.grain, self._scale(f)
         bent: Mask = False
-        for rung in range(1 + LADDER[scheme]):
-            h = (10.0**rung if rung else 0.5) * first
-            ways = self._space.differences(point, h, h, True)
-            ahead, back = (adopt(x, np.where(still, way, 0.0)) for way in ways)
-            up = self._value_at(self._space.project(x + ahead), _rows(seeking)) - f
-            if rung == 0:
+        for longer in (0.5, *10.0 ** np.arange(1, 1 + LADDER)):
+            if np.all(longer * np.abs(way) > 2 * np.maximum(1.0, np.abs(point))):
+                break
+            step = adopt(x, longer * way)
+            there = self._space.project(x + step)
+            up = self._value_at(there, _rows(seeking)) - f
+            if longer < 1:
                 bent = seeking & (up != 0)
                 continue
             down = 0.0 * up
             if kit.any(bent):
-                down = kit.pick(bent, self._value_at(self._space.project(x - back), _rows(bent)) - f, down)
+                behind = self._value_at(self._space.project(x - step), _rows(bent)) - f
+                down = kit.pick(bent, behind, down)
+            bend = kit.pick(down == 0, 0.0, abs(up + down))  # 0 where a bound leaves no room behind
             moved = seeking & ((up != 0) | bent)
             found = moved & (abs(up - down) > SMOOTH * self.eps * scale)
-            found = found & (abs(up - down) > gtol * kit.norm(ahead) + abs(kit.pick(bent, up + down, 0.0)))
+            found = found & (abs(up - down) > gtol * kit.norm(there - x) + bend)
             self.grain = kit.pick(found, kit.num.minimum(abs(up - down) / scale, COARSEST), self.grain)
             seeking, bent = kit.without(seeking, moved), bent & False
             if not kit.any(seeking):

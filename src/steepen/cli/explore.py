@@ -23,11 +23,15 @@ def command(
         ),
     ] = "branin",
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("explore.html"),
+    home: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Where the documentation lies, for links to it."),
+    ] = None,
 ) -> int:
     """Write a page in which to drag λ, choose a start, and watch the methods walk."""
     _options.target("--out", out, [".html"])
     try:
-        page = explore(name, out=out)
+        page = explore(name, out=out, home=home)
     except ValueError as error:
         raise ValueError(str(error).replace("fun:", "FUNCTION:", 1)) from error
     typer.echo(f"The page: {page}")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import html
 import json
 import os
 from collections.abc import Callable, Iterator
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +24,13 @@ from ._bundle import bundle, read
 from ._formulas import javascript
 from ._sample import Floats, sampled
 
+GRADIENTS = 40
+"""The budget of the race of tuned settings."""
+
+LINKS = """<nav>
+  <a href="{0}/index.html">Documentation</a> <a href="{0}/paper/report.html">The paper again</a>
+  </nav>"""
+
 YOURS = "yours"
 """The page's name for a function that was given to it."""
 
@@ -30,6 +41,7 @@ def explore(
     *,
     out: str | os.PathLike[str] = "explore.html",
     samples: int = 101,
+    home: str | None = None,
 ) -> Path:
     """Write the explorer, one HTML file that needs no network, and return its path.
 
@@ -47,7 +59,9 @@ def explore(
     out : path
         The file to write; it is written whole or not at all.
     samples : int
-        How many values a function of yours is asked for in each variable.
+        At how many points in each variable your function is sampled.
+    home : str, optional
+        Where the documentation lies, from the page: it then links there, and to the report of the paper.
 
     Returns
     -------
@@ -88,10 +102,12 @@ def explore(
     script = (
         f"{bundle('app')}const {{ pow, sqrt, sin, cos, exp, expm1, sign }} = Math;\n"
         f"const functions = {{\n{listed}\n}};\n"
-        "window.steepen = { functions, ...run_js, ...artificial_js }; // for the console\n"
+        "const modules = [run_js, artificial_js, settings_js, scene_js, expression_js];\n"
+        "window.steepen = Object.assign({ functions }, ...modules); // for the console\n"
         f"app_js.start(functions, {_literal(first)});"
     )
-    parts = {"style": read("style.css"), "version": __version__, "script": script}
+    links = "" if home is None else LINKS.format(html.escape(home.rstrip("/") or "."))
+    parts = {"style": read("style.css"), "version": __version__, "links": links, "script": script}
     page = read("index.html")
     for name, text in parts.items():
         page = page.replace(f"{{{{{name}}}}}", text)
@@ -120,12 +136,28 @@ def _known(fun: Function, group: str) -> dict[str, Any]:
         "title": fun.title, "group": group, "n": fun.n, "bounds": fun.bounds.tolist(),
         "minima": fun.minima.tolist(), "fmin": fun.fmin, "bodies": javascript(fun),
     }  # fmt: skip
+    if tuned := _tuned().get((fun.name, fun.n)):
+        entry["tuned"] = tuned
     experiment = EXPERIMENTS.get(fun.name)
     if experiment is not None and experiment.function.n == fun.n:
         entry["paper"] = {
             "start": experiment.start, "lam": experiment.lam0, "step": experiment.step, "r": experiment.r
         }  # fmt: skip
     return entry
+
+
+@cache
+def _tuned() -> dict[tuple[str, int], dict[str, Any]]:
+    """Return the settings that the study of tuned settings chose for a race of GD and CGD-FD."""
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    table = files("steepen.paper") / "tuned_settings.csv"
+    text = table.read_text("utf-8") if table.is_file() else ""
+    for row in csv.DictReader(text.splitlines()):
+        if int(row["gradients"]) == GRADIENTS and row["method"] in ("gd", "cgd-fd"):
+            numbers = {name: float(row[name]) for name in ("step", "lam", "r", "b")}
+            known = {name: value for name, value in numbers.items() if np.isfinite(value)}
+            found.setdefault((row["function"], int(row["n"])), {"grads": GRADIENTS})[row["method"]] = known
+    return {name: methods for name, methods in found.items() if {"gd", "cgd-fd"} <= methods.keys()}
 
 
 def _given(fun: Any, bounds: ArrayLike | None, samples: int) -> dict[str, Any]:

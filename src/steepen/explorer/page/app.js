@@ -4,11 +4,11 @@ import { readable } from "./chart.js";
 import { penalties } from "./penalties.js";
 import { drawCurve, drawLandscape, drawRace, drawSlice } from "./pictures.js";
 import { Scene } from "./scene.js";
-import { METHODS, fromHash, initial, toHash } from "./settings.js";
+import { METHODS, enter, fromHash, initial, race, toHash } from "./settings.js";
 import { spline } from "./spline.js";
 import { clip, norm } from "./vectors.js";
 
-const RACE = 4000, GROWTH = 1600, PAUSE = 300; // milliseconds
+const RACE = 4000, GROWTH = 1600, PAUSE = 300, TYPING = 200; // milliseconds
 const NAMES = { gd: "GD", cgd: "CGD", "cgd-fd": "CGD-FD", bfgs: "BFGS", "cgd-auto": "cgd-auto" };
 const STATES = {
   CONVERGED: "converged", PRECISION: "as low as rounding lets f be", NOISE: "as low as its noise lets f be",
@@ -27,7 +27,7 @@ const logarithmic = (low, high) => ({
 export function start(functions, first) {
   for (const fun of Object.values(functions)) if (fun.sampled) Object.assign(fun, spline(fun.sampled));
   let settings = fromHash(functions, location.hash, first);
-  let waiting = false, calm, playing = null, typing = null, plot = null;
+  let waiting = false, calm, typed, playing = null, typing = null, plot = null;
   const scene = new Scene(functions);
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const still = matchMedia("(prefers-reduced-motion: reduce)");
@@ -35,8 +35,9 @@ export function start(functions, first) {
 
   function change(patch) {
     const at = patch.at ?? patch.grads ?? settings.at; // a new budget is shown whole
-    if (patch.function) typing = null;
-    settings = { ...settings, ...patch };
+    if (patch.function && patch.function !== "typed") typing = null;
+    const mine = ["lam", "step", "r", "b", "search", "penalty", "function"].some((name) => name in patch);
+    settings = { ...settings, ...(mine ? { tuned: false } : {}), ...patch };
     settings.at = clip(at, 0, settings.grads);
     if (!waiting) requestAnimationFrame(render);
     waiting = true;
@@ -58,8 +59,9 @@ export function start(functions, first) {
       plot = drawLandscape(byId("landscape"), scene, paint);
       drawSlice(byId("slice"), scene, paint);
     }
-    drawRace(byId("chart"), scene, paint, byId("gap").textContent);
+    byId("off").hidden = drawRace(byId("chart"), scene, paint, byId("gap").textContent) === 0;
     showTable();
+    byId("said").textContent = compared();
     clearTimeout(calm);
     calm = setTimeout(settle, PAUSE);
   }
@@ -101,6 +103,8 @@ export function start(functions, first) {
     at: () => identity,
   };
 
+  const shown = (name) => (settings.tuned && ["step", "r", "b"].includes(name) ? "tuned" : (settings[name] ?? "auto"));
+
   function showControls() {
     document.body.classList.toggle("one", fun().n === 1);
     byId("cut").hidden = fun().n === 1;
@@ -108,11 +112,14 @@ export function start(functions, first) {
     byId("samples").textContent = fun().samples?.toLocaleString("en") ?? "";
     for (const place of document.querySelectorAll(".h")) place.textContent = scene.penalty.label;
     byId("towards").textContent = fun().minima.length ? "nearest minimum" : "way down";
-    byId("gap").textContent = fun().fmin === null ? "f − lowest" : "f − f*";
+    byId("gap").textContent = scene.known ? "f − f*" : "f";
+    byId("tuned").disabled = !fun().tuned;
+    byId("tuned").title = fun().tuned ? "" : "The study has no settings for this function";
+    showTyped();
     byId("function").value = settings.function;
     byId("penalty").value = settings.penalty;
     byId("search").checked = settings.search;
-    byId("zoom").ariaPressed = String(settings.box !== null);
+    byId("zoom").textContent = settings.box ? "Whole map" : "Zoom to the walk";
     byId("step").disabled = byId("step-slide").disabled = settings.search;
     byId("at").textContent = `${settings.at} of ${settings.grads}`;
     byId("at-slide").max = byId("b-slide").max = settings.grads;
@@ -121,13 +128,44 @@ export function start(functions, first) {
       const slide = byId(`${name}-slide`);
       slide.value = dial().to(settings[name]);
       slide.ariaValueText = String(settings[name] ?? "automatic");
-      if (name !== "at" && typing !== byId(name)) byId(name).value = settings[name] ?? "auto";
+      if (name !== "at" && typing !== byId(name)) byId(name).value = shown(name);
     }
     if (byId("starts").children.length !== 2 * fun().n) makeStarts();
     settings.start.forEach((x, i) => {
       const field = byId(`x${i}`);
       if (typing !== field) field.value = Number(x.toPrecision(6));
     });
+  }
+
+  function showTyped() {
+    if (typing !== byId("expr")) byId("expr").value = settings.expr;
+    for (const [i, name] of ["from", "to"].entries()) if (typing !== byId(name)) byId(name).value = settings.map[i];
+    byId("expr").ariaInvalid = String(settings.error !== "");
+    byId("wrong").textContent = settings.error;
+  }
+
+  // what the race says about CGD, in a sentence
+  function compared() {
+    const [plain, steep] = ["gd", "cgd-fd"].map((method) => scene.runs.find((one) => one.method === method));
+    if (!plain || !steep) return "";
+    const [a, b] = [plain, steep].map((one) => scene.shown(one).at(-1).f), { tuned } = fun();
+    const least = 0.01 * (scene.known ? scene.gap(Math.max(a, b)) : Math.abs(fun().value(settings.start) - Math.min(a, b)));
+    const lower = a - b > least || Number.isNaN(a), higher = b - a > least || Number.isNaN(b);
+    const first = lower ? "CGD-FD is lower" : higher ? "GD is lower" : "GD and CGD-FD are level";
+    if (settings.tuned) {
+      const { step, lam } = tuned["cgd-fd"];
+      return `${first} from this start, each with the settings that were best on other starts: GD with α = ` +
+        `${readable(tuned.gd.step, 3)}, CGD-FD with α = ${readable(step, 3)} and λ = ${readable(lam, 3)}.`;
+    }
+    if (lower) {
+      const more = tuned ? " Race the tuned settings to see each at its best." : "";
+      return `${first} here. λ makes up for a step that is short for GD.${more}`;
+    }
+    if (higher) {
+      return `${first} here. CGD-FD pays two gradients for a step while its penalty is on, and with this α and λ ` +
+        "they do not pay.";
+    }
+    return `${first} here.`;
   }
 
   function showTable() {
@@ -190,7 +228,7 @@ export function start(functions, first) {
 
   function listen() {
     const groupOf = ([, one]) => (one.n === 1 && one.group !== "given" ? "one variable" : one.group);
-    const groups = Map.groupBy(Object.entries(functions), groupOf);
+    const groups = Map.groupBy(Object.entries(functions).filter(([name]) => name !== "typed"), groupOf);
     for (const [label, members] of groups) {
       const group = Object.assign(document.createElement("optgroup"), { label });
       group.append(...members.map(([name, one]) => new Option(one.title, name)));
@@ -222,8 +260,20 @@ export function start(functions, first) {
       if (name in fits) entered(byId(name), fits[name], (value) => change({ [name]: value }));
     }
     byId("controls").addEventListener("submit", (event) => event.preventDefault());
-    byId("zoom").addEventListener("click", () => change({ box: settings.box ? null : scene.walked }));
-    byId("reset").addEventListener("click", () => change(initial(functions, settings.function)));
+    byId("zoom").addEventListener("click", () => change({ box: settings.box ? null : undefined }));
+    for (const name of ["expr", "from", "to"]) {
+      byId(name).addEventListener("input", () => {
+        typing = byId(name);
+        clearTimeout(typed);
+        typed = setTimeout(take, TYPING);
+      });
+      byId(name).addEventListener("change", () => (typing = null));
+    }
+    byId("tuned").addEventListener("click", () => {
+      change(race(fun()));
+      play();
+    });
+    byId("reset").addEventListener("click", () => change({ ...initial(functions, settings.function) }));
     byId("copy").addEventListener("click", copy);
     byId("play").addEventListener("click", () => (playing ? pause() : play()));
     byId("landscape").addEventListener("pointerdown", (event) => {
@@ -232,9 +282,29 @@ export function start(functions, first) {
     });
     byId("landscape").addEventListener("pointermove", (event) => event.buttons && drag(event));
     byId("field").addEventListener("keydown", walk);
-    addEventListener("hashchange", () => change(fromHash(functions, location.hash, first)));
+    addEventListener("hashchange", () => {
+      change(fromHash(functions, location.hash, first));
+      if (functions.typed) offer("typed");
+    });
     addEventListener("resize", () => change({}));
     dark.addEventListener("change", () => change({}));
+  }
+
+  // what was typed: taken where it is a function, with a sentence below the field where it is not
+  function take() {
+    const expr = byId("expr").value, map = ["from", "to"].map((name) => Number(byId(name).value.replace("−", "-") || NaN));
+    const fits = map[0] < map[1] && map.every(Number.isFinite);
+    const error = !expr.trim() ? "" : fits ? enter(functions, expr, map) : "The map needs two numbers, the smaller first.";
+    if (error || !expr.trim()) return change({ error, expr: error ? expr : settings.expr });
+    offer("typed");
+    const { methods, grads } = settings;
+    change({ ...initial(functions, "typed"), methods, grads, at: grads, expr, map, error });
+  }
+
+  // a function that was typed is one of the list, from then on
+  function offer(name) {
+    const known = [...byId("function").options].some((option) => option.value === name);
+    if (!known) byId("function").prepend(new Option("typed below", name));
   }
 
   function drag(event) {
@@ -295,6 +365,8 @@ export function start(functions, first) {
   }
 
   listen();
+  if (functions.typed) offer("typed");
+  scene.set(settings); // zooms to the walk, as it will be
   if (location.hash || still.matches) change({});
   else grow(settings.lam);
 }

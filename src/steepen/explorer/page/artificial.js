@@ -32,17 +32,34 @@ export class Artificial {
     return plus(g, times(penalty.scale * lam, fun.hvp(x, penalty.vector(g))));
   }
 
-  // The points for a λ: Newton's method from the cells in which every component changes sign.
-  points(lam) {
+  // The points for a λ that are wanted: Newton's method from the cells in which every component changes sign.
+  points(lam, wanted = () => true) {
     const { side, rows } = this, found = [];
     for (let row = 0; row < Math.max(rows - 1, 1) && lam !== 0; row++) {
       for (let column = 0; column < side - 1 && found.length < MOST; column++) {
         if (!this.changes(row * side + column, lam)) continue;
         const x = this.refined(this.point(column + 0.5, row + 0.5), lam);
-        if (x && !found.some((other) => this.near(x, other, 1e-3))) found.push(x);
+        if (x && !found.some((other) => this.near(x, other, 1e-3)) && wanted(x)) found.push(x);
       }
     }
     return found;
+  }
+
+  // Those of them in which a descent on f + λh can end: its minima, and no maxima or saddles.
+  ends(lam) {
+    return this.points(lam, (x) => {
+      const J = this.slopes(x, lam);
+      return this.fun.n === 1 ? J[0][0] > 0 : J[0][0] > 0 && J[0][0] * J[1][1] > J[0][1] * J[1][0];
+    });
+  }
+
+  // the derivatives of the penalised direction by each variable
+  slopes(x, lam) {
+    return this.box.map(([low, high], i) => {
+      const h = 1e-6 * (high - low), shift = this.box.map((_, j) => (i === j ? h : 0));
+      const ahead = this.direction(plus(x, shift), lam), back = this.direction(plus(x, times(-1, shift)), lam);
+      return ahead.map((value, j) => (value - back[j]) / (2 * h));
+    });
   }
 
   // whether every component of the penalised direction has both signs at the corners of a cell
@@ -69,12 +86,7 @@ export class Artificial {
     const { fun } = this, wide = this.box.map(([low, high]) => high - low);
     let x = start;
     for (let turn = 0; turn < NEWTON; turn++) {
-      const p = this.direction(x, lam);
-      const J = wide.map((width, i) => {
-        const h = 1e-6 * width, shift = wide.map((_, j) => (i === j ? h : 0));
-        const ahead = this.direction(plus(x, shift), lam), back = this.direction(plus(x, times(-1, shift)), lam);
-        return ahead.map((value, j) => (value - back[j]) / (2 * h));
-      });
+      const p = this.direction(x, lam), J = this.slopes(x, lam);
       const step = fun.n === 1 ? [p[0] / J[0][0]] : solved(J, p);
       x = plus(x, times(-1, step));
       if (!this.near(x, start, 2 / (this.side - 1))) return null;

@@ -153,7 +153,7 @@ const lines = (c, ...ends) => {
   }
 };
 
-const OPEN = new Set(["ring", "diamond", "cross", "plus"]);
+const OPEN = new Set(["ring", "diamond", "cross", "plus", "up", "down"]);
 const shapes = {
   circle: (c, s) => c.arc(0, 0, s, 0, 7),
   square: (c, s) => polygon(c, s * 1.2, 4, Math.PI / 4),
@@ -163,5 +163,7 @@ const shapes = {
   ring: (c, s) => c.arc(0, 0, s, 0, 7),
   diamond: (c, s) => polygon(c, s, 4, 0),
   cross: (c, s) => lines(c, [-s, -s, s, s], [-s, s, s, -s]),
+  up: (c, s) => lines(c, [0, 2, -s, s + 2], [0, 2, s, s + 2], [0, 2, 0, 2 * s]),
+  down: (c, s) => lines(c, [0, -2, -s, -s - 2], [0, -2, s, -s - 2], [0, -2, 0, -2 * s]),
   plus: (c, s) => lines(c, [-s, 0, s, 0], [0, -s, 0, s]),
 };

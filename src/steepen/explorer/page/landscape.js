@@ -20,7 +20,7 @@ export class Landscape {
       }
     }
     const known = this.f.filter(Number.isFinite).sort();
-    const at = (part) => known[Math.floor(part * (known.length - 1))];
+    const at = (part) => known[Math.floor(part * (known.length - 1))] ?? 0; // 0 where f has no value at all
     this.least = Math.min(fun.fmin ?? Infinity, at(0));
     this.most = at(1);
     // levels are dense where f is low: those of log(1 + (f − least)/scale)

@@ -9,6 +9,7 @@ const LOW_TO_HIGH = {
   dark: ["#123049", "#1f4f6e", "#3b7389", "#5f8d8c", "#7f9180", "#96855f", "#9a6a45", "#8a4a38", "#6a2d2d"],
 };
 const LINE = { light: 0, dark: 255 };
+const NOWHERE = { light: 0xffe6e4e4, dark: 0xff26211e }; // where f has no value
 
 const channels = (colour) => [1, 3, 5].map((i) => parseInt(colour.slice(i, i + 2), 16));
 
@@ -47,7 +48,7 @@ export class Painter {
     const table = tables[theme], bands = BANDS / depth;
     for (let i = 0; i < heights.length; i++) {
       const above = (f[i] + lam * h[i] - least) / scale;
-      heights[i] = bands * (above > 0 ? Math.log(1 + above) : 0);
+      heights[i] = bands * (above <= 0 ? 0 : above < Infinity ? Math.log(1 + above) : NaN);
     }
     const shade = (SHADES - 1) / (BEYOND * BANDS);
     for (let row = 0, i = 0; row < rows; row++) {
@@ -56,6 +57,10 @@ export class Painter {
         const height = heights[i], right = column + 1 < columns ? 1 : -1;
         const slope = Math.max(Math.abs(heights[i + right] - height), Math.abs(heights[i + down] - height));
         const apart = Math.abs(height - Math.round(height));
+        if (Number.isNaN(height)) {
+          pixels[i] = NOWHERE[theme];
+          continue;
+        }
         let strength = 0;
         if (apart < slope && slope < 1) strength = STRENGTHS * (1 - apart / slope) * (1 - slope) + 0.5;
         pixels[i] = table[(strength | 0) * SHADES + Math.min(SHADES - 1, (height * shade) | 0)];

@@ -42,7 +42,8 @@ export function drawCurve(canvas, scene, paint) {
 }
 
 export function drawSlice(canvas, scene, paint) {
-  const { ts, f, h, mark } = scene.slice, low = Math.min(...f), high = Math.max(...f);
+  const { ts, f, h, mark } = scene.slice, known = f.filter(Number.isFinite);
+  const low = Math.min(...known, known.length ? Infinity : 0), high = Math.max(...known, low);
   const { start, lam } = scene.settings, pad = 0.08 * (high - low || 1);
   const plot = new Plot(canvas, [ts[0], ts.at(-1)], [low - pad, high + 5 * pad], paint);
   plot.axes();
@@ -55,25 +56,28 @@ export function drawSlice(canvas, scene, paint) {
 }
 
 export function drawRace(canvas, scene, paint, label) {
-  const { runs, floor } = scene, { grads, at } = scene.settings;
-  const lines = runs.map(({ trace }) => trace.map((row) => [spent(row), row.f - floor]));
-  const seen = lines.flat().map(([, gap]) => gap).filter((gap) => gap > 0 && gap < Infinity);
-  const top = seen.length ? Math.max(...seen) : 1, bottom = Math.max(Math.min(...seen, top) / 2, 1e-9 * top);
-  const heights = [bottom, Math.max(2 * top, 10 * bottom)];
-  const plot = new Plot(canvas, [0, grads], heights, paint, { left: 58, log: true });
+  const { runs, heights, known } = scene, { grads, at } = scene.settings, [low, high] = heights;
+  const plot = new Plot(canvas, [0, grads], heights, paint, { left: 58, log: known });
+  let off = 0;
   plot.axes({ x: "gradients", y: label });
   plot.clip(() => {
-    plot.path([[at, heights[0]], [at, heights[1]]], paint.faint, 1, [3, 3]);
-    runs.forEach((one, i) => {
-      const colour = paint[one.method], finite = lines[i].filter(([, gap]) => Number.isFinite(gap));
-      const line = finite.map(([x, gap]) => [x, Math.max(gap, bottom)]);
-      plot.path(line, colour, 2, DASHES[one.method]);
-      const here = line.findLast(([x]) => x <= at);
+    plot.path([[at, low], [at, high]], paint.faint, 1, [3, 3]);
+    for (const one of runs) {
+      const gaps = one.trace.map((row) => [spent(row), scene.gap(row.f)]), colour = paint[one.method];
+      // the line ends where it leaves the picture; at f* it stays at the bottom
+      const gone = gaps.findIndex(([, gap]) => !(gap <= high) || (!known && gap < low));
+      const drawn = gaps.slice(0, gone < 0 ? undefined : gone + 1).map(([x, gap]) => [x, gap < low ? low : gap < high ? gap : high]);
+      plot.path(drawn, colour, 2, DASHES[one.method]);
+      const here = drawn.findLast(([x]) => x <= at);
       if (here) plot.mark(SHAPES[one.method], here, 4.5, colour, paint.card);
-      markEvents(plot, one, line, paint, paint.card, 4, 6);
-    });
+      markEvents(plot, one, drawn, paint, paint.card, 4, 6);
+      if (gone < 0) continue;
+      off++;
+      plot.mark(drawn.at(-1)[1] === high ? "up" : "down", drawn.at(-1), 7, colour, paint.card);
+    }
   });
   canvas.ariaLabel = `${label} against gradients; the values are in the table below`;
+  return off;
 }
 
 // f as a line, f + λh above it, and what lies between

@@ -7,6 +7,7 @@ import { penalties } from "./penalties.js";
 import { minimize } from "./run.js";
 import { clip, dot, minus, norm, plus, times } from "./vectors.js";
 
+const BEYOND = 30; // the race shows no more than this many times the gap of the start
 const COLUMNS = 400, ROWS = 300, CURVE = 800, SLICE = 300;
 
 // the gradients that had been spent when an iterate was reached; a product counts as one
@@ -26,12 +27,15 @@ export class Scene {
     this.settings = settings;
     this.fun = this.functions[settings.function];
     this.penalty = penalties[penalty];
-    this.box = settings.box ?? this.fun.bounds;
-    this.surface = `${settings.function} ${penalty} ${settings.box}`;
+    this.name = settings.function === "typed" ? `${settings.expr} on ${settings.map}` : settings.function;
     this.runs = settings.methods.map((method) => {
       const step = search || method === "bfgs" || method === "cgd-auto" ? null : settings.step;
-      return minimize(this.fun, start, method, { step, lam, r, b, grads, penalty, price: 1 });
+      const own = settings.tuned ? this.fun.tuned?.[method] : {}; // each method has its own
+      return minimize(this.fun, start, method, { step, lam, r, b, grads, penalty, price: 1, ...own });
     });
+    if (settings.box === undefined) settings.box = this.walked;
+    this.box = settings.box ?? this.fun.bounds;
+    this.surface = `${this.name} ${penalty} ${settings.box}`;
   }
 
   // `key` is all that the thing depends on
@@ -52,7 +56,7 @@ export class Scene {
   get artificial() {
     const { surface, settings } = this;
     const finder = this.once("finder", surface, () => new Artificial(this.fun, this.penalty, this.box));
-    return this.once("artificial", `${surface} ${settings.lam}`, () => finder.points(settings.lam));
+    return this.once("artificial", `${surface} ${settings.lam}`, () => finder.ends(settings.lam));
   }
 
   get slice() {
@@ -64,16 +68,36 @@ export class Scene {
     return trace.filter((row) => spent(row) <= this.settings.at);
   }
 
-  // f*, or the lowest value seen where it is not known
-  get floor() {
-    const seen = this.runs.flatMap((one) => one.trace.map((row) => row.f)).filter(Number.isFinite);
-    return this.fun.fmin ?? Math.min(this.landscape.least, ...seen);
+  // the lowest value that the runs have seen
+  get lowest() {
+    return Math.min(...this.runs.flatMap((one) => one.trace.map((row) => row.f)).filter(Number.isFinite));
   }
 
-  // f above the floor; what is within the rounding of f* is nothing
+  // whether f* is known; beyond its box a function may fall lower
+  get known() {
+    const { fmin } = this.fun;
+    return fmin !== null && !(this.lowest < fmin - 1e-9 * Math.max(1, Math.abs(fmin)));
+  }
+
+  // f above f*, of which what is within rounding is nothing; f alone where f* is not known
   gap(f) {
-    const { floor } = this;
-    return Math.abs(f - floor) > 1e-13 * Math.abs(floor) ? f - floor : 0;
+    const { fmin } = this.fun;
+    if (!this.known) return f;
+    return Math.abs(f - fmin) > 1e-13 * Math.abs(fmin) ? f - fmin : 0;
+  }
+
+  // the heights of the race: one that diverges must not hide the others
+  get heights() {
+    const { least, most } = this.landscape, from = this.gap(this.fun.value(this.settings.start));
+    const seen = this.runs.flatMap((one) => one.trace.map((row) => this.gap(row.f))).filter(Number.isFinite);
+    if (!this.known) {
+      const low = Math.max(Math.min(from, ...seen), 2 * least - most), pad = 0.1 * (from - low) || 1;
+      return [low - pad, from + 3 * pad];
+    }
+    const above = seen.filter((gap) => gap > 0), highest = Math.max(...above, Number.MIN_VALUE);
+    const top = from > 0 ? Math.min(highest, BEYOND * from) : highest;
+    const bottom = Math.max(Math.min(...above, top) / 2, 1e-9 * top);
+    return [bottom, Math.max(2 * top, 10 * bottom)];
   }
 
   // f and h on the line through the start and the nearest minimum, or down the gradient where none is known
@@ -97,13 +121,17 @@ export class Scene {
     return { ts, f: points.map((x) => fun.value(x)), h: points.map((x) => penalty.value(fun.grad(x))), mark };
   }
 
-  // the box around the paths, inside that of the function
+  // the box around the paths, inside that of the function; none of its sides is much shorter than the others
   get walked() {
-    const seen = [this.settings.start, ...this.runs.flatMap((one) => this.shown(one).map((row) => row.x))];
-    return this.fun.bounds.map(([low, high], i) => {
-      const xs = seen.map((x) => clip(x[i], low, high)), [least, most] = [Math.min(...xs), Math.max(...xs)];
-      const pad = Math.max(0.2 * (most - least), 0.005 * (high - low));
-      return [Math.max(low, least - pad), Math.min(high, most + pad)].map((x) => Number(x.toPrecision(4)));
+    const { bounds } = this.fun, walked = this.runs.flatMap((one) => one.trace.map((row) => row.x));
+    const inside = (x) => x.every((value, i) => value >= bounds[i][0] && value <= bounds[i][1]);
+    const seen = [this.settings.start.map((x, i) => clip(x, ...bounds[i])), ...walked.filter(inside)];
+    const spans = bounds.map((_, i) => [Math.min(...seen.map((x) => x[i])), Math.max(...seen.map((x) => x[i]))]);
+    const part = Math.max(0.01, ...spans.map(([a, b], i) => (0.4 * (b - a)) / (bounds[i][1] - bounds[i][0])));
+    return spans.map(([least, most], i) => {
+      const [low, high] = bounds[i], side = Math.max(1.4 * (most - least), part * (high - low));
+      const from = clip((least + most - side) / 2, low, Math.max(low, high - side));
+      return [from, Math.min(high, from + side)].map((x) => Number(x.toPrecision(5)));
     });
   }
 }

@@ -1,0 +1,54 @@
+"""The recipes of docs/recipes.md, run where their packages are installed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+TEXT = (Path(__file__).parent.parent / "docs" / "recipes.md").read_text(encoding="utf-8")
+RECIPES = dict(re.findall(r"^## (\S+)\n.*?```python\n(.*?)```", TEXT, re.MULTILINE | re.DOTALL))
+PACKAGES = {"scikit-learn": "sklearn", "basinhopping": "scipy"}
+
+
+def run(name: str) -> dict[str, object]:
+    """Run a recipe, and return what it has made."""
+    package = PACKAGES.get(name, name)
+    pytest.importorskip(package, reason=f"{package} is not installed; the tests ask for light packages only")
+    made: dict[str, object] = {}
+    exec(compile(RECIPES[name], f"docs/recipes.md, {name}", "exec"), made)
+    return made
+
+
+def test_every_recipe_is_run():
+    assert sorted(RECIPES) == ["basinhopping", "lmfit", "optimagic", "scikit-learn", "statsmodels"]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_statsmodels():
+    made = run("statsmodels")
+    newton = made["sm"].Logit(made["y"], made["X"]).fit(disp=False)
+    np.testing.assert_allclose(made["fit"].params, newton.params, rtol=1e-4)
+
+
+def test_scikit_learn():
+    made = run("scikit-learn")
+    kernel = made["RBF"]() + made["WhiteKernel"](0.1)
+    theirs = made["GaussianProcessRegressor"](kernel).fit(made["X"], made["y"])
+    ours = made["model"]
+    assert ours.log_marginal_likelihood_value_ > theirs.log_marginal_likelihood_value_ - 1e-4
+
+
+def test_lmfit():
+    made = run("lmfit")
+    assert {name: round(p.value, 1) for name, p in made["out"].params.items()} == {"a": 3.0, "k": 1.2}
+
+
+def test_basinhopping():
+    assert run("basinhopping")["res"].fun < 1e-10
+
+
+def test_optimagic():
+    np.testing.assert_allclose(run("optimagic")["res"].params, 1.0, atol=1e-4)
