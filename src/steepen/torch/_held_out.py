@@ -1,0 +1,79 @@
+"""The mean loss on held-out data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from .._tools.check import is_number
+from ._cut import examples
+from ._trace import judging
+
+__all__ = ["HeldOut"]
+
+
+class HeldOut:
+    """Reads the mean loss on held-out data, with the network in eval mode and without a trace.
+
+    Examples
+    --------
+    >>> model = nn.Linear(1, 1, bias=False)
+    >>> held_out = HeldOut(model, torch.ones(4, 1), lambda x: (model(x) * 0 + 2).mean())
+    >>> held_out.read().item(), held_out.examples
+    (2.0, 4)
+    """
+
+    def __init__(self, model: nn.Module, data: Any, loss: Callable[..., Tensor] | None) -> None:
+        if loss is not None and not callable(loss):
+            raise TypeError(f"loss: expected a callable that returns the mean loss of a batch; got {loss!r}")
+        if callable(data) and loss is not None:
+            raise TypeError("loss: held_out is a callable, which returns the loss itself; leave loss out")
+        self.model, self.data, self.loss = model, data, loss
+        self.examples = 0  # of the last reading; 0 of a callable
+        self.by_sum = False  # whether the loss is a sum over the batch
+
+    def read(self) -> Tensor:
+        """Return the mean loss over all examples."""
+        with judging(self.model):
+            return _number(self.data()) if callable(self.data) else self._mean()
+
+    def _mean(self) -> Tensor:
+        if self.loss is None:
+            raise TypeError(
+                "loss: held_out is data, so a loss is needed: step_on has one; for other loops give loss=, "
+                "or a callable as held_out"
+            )
+        total, count = torch.zeros(()), 0
+        for batch in _batches(self.data):
+            n = examples(batch)
+            value = _number(self.loss(*batch) if isinstance(batch, tuple | list) else self.loss(batch))
+            total = total.to(value) + value * (1 if self.by_sum else n)
+            count += n
+        if count == 0:
+            raise ValueError("held_out: expected at least one example, got none")
+        self.examples = count
+        return total / count
+
+
+def _batches(data: Any) -> Iterable[Any]:
+    """Return the batches: a batch is a tensor, a dict, or a tuple or list with a tensor in it."""
+    one = isinstance(data, Tensor | Mapping)
+    if isinstance(data, tuple | list):
+        one = any(isinstance(part, Tensor) for part in cast(list[Any], data))
+    if one:
+        return [data]
+    if not isinstance(data, Iterable):
+        raise TypeError(f"held_out: expected a callable, a batch, or an iterable of batches; got {data!r}")
+    return cast(Iterable[Any], data)
+
+
+def _number(value: Any) -> Tensor:
+    if isinstance(value, Tensor) and value.numel() == 1:
+        return value.detach().reshape(()).float()
+    if is_number(value) and not math.isnan(value):
+        return torch.tensor(float(value))
+    raise ValueError(f"held_out: expected the mean loss, one number; got {value!r}")

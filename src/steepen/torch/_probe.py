@@ -1,0 +1,570 @@
+"""One step and three loops: an optimizer that takes its gradient at x + s, around any of `torch.optim`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Container, Iterator, Sequence
+from enum import Enum
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
+from torch.optim import LBFGS, Optimizer
+
+from .._tools.check import number
+from ._cut import examples, first_of
+from ._report import Report
+from ._tensors import add_, copy_, local, norm
+from ._trace import buffers_of, random_of
+
+__all__ = ["Probe", "Turn"]
+
+_IDLE = 16  # steps without a probe after which its memory is given back
+_KEY = "steepen"  # of our own numbers in a state
+
+
+class Turn(Enum):
+    """Where a step stands."""
+
+    BETWEEN = "between two steps"
+    PROBE = "a pass at x, for the probe"
+    BATCH = "the passes over the batch, at x + s where there is a probe"
+    DUE = "all passes are made, and step() is due"
+
+
+class Probe(Optimizer):
+    """What all optimizers with a probe share: `CGD`, `SAM`, `GapSAM` and those of `steepen.torch.paper`.
+
+    A step with a probe makes two passes. The first, over the batch or a share of it, gives g at the weights
+    x; the second, over the batch, gives g⁺ at x + s with s = c·g. The weights are put back bit for bit, and
+    the base takes its step with g⁺, or with g + ν(g⁺ − g). Other steps are the base's own. Step 0 always makes
+    both passes, so that what can go wrong does so there.
+
+    A subclass says how long the probe is (`_reach`), and may say which steps have one (`_wants`).
+    """
+
+    looks = True  # whether a pass at x comes before the pass over the batch
+    spare = True  # whether the direction of the probe may be overwritten
+
+    def __init__(
+        self,
+        base: Optimizer,
+        model: nn.Module,
+        *,
+        share: float = 1.0,
+        when: Container[int] | None = None,
+        max_norm: float | None = None,
+    ) -> None:
+        _check(type(self).__name__, base, model)
+        number("share", share, "a part of the batch, above 0 and at most 1", above=0, below=1 + 1e-12)
+        if max_norm is not None:
+            number("max_norm", max_norm, "a positive number, or None", above=0)
+        if when is not None and not hasattr(when, "__contains__"):
+            raise TypeError(f"when: expected the steps with a probe, such as range(500, 1000); got {when!r}")
+        self.base, self.model = base, model
+        self.share, self.when, self.max_norm = float(share), when, max_norm
+        self.k = self.probed = 0  # steps taken, and those of them with a probe
+        self.gradients = 0.0  # passes over a batch, the probe's counted by their examples
+        self._clear()
+        self._said: set[str] = set()
+        self._room: dict[str, list[Tensor]] = {}
+        self._idle = 0
+        groups, state = base.param_groups, base.state
+        super().__init__(groups, base.defaults)
+        base.param_groups, base.state = groups, state  # torch has made new ones for us
+        device = self.device
+        self._last = torch.full((2,), torch.nan, device=device)  # ‖g‖ and ‖s‖ of the last probe
+        ups = {bool(group.get("maximize", False)) for group in groups}
+        if len(ups) > 1:
+            raise ValueError("base: expected one `maximize` for all groups, got True and False")
+        self._up = -1.0 if ups == {True} else 1.0
+
+    def _clear(self) -> None:
+        self._turn = Turn.BETWEEN
+        self._told: dict[Turn, list[Tensor]] = {Turn.PROBE: [], Turn.BATCH: []}
+        self._rows: dict[Turn, int] = {Turn.PROBE: 0, Turn.BATCH: 0}
+        self._micro = 1
+        self._scaler: Any = None
+        self._moved: list[Tensor] = []  # the parameters that are at x + s
+        self._nu: Tensor | None = None
+        self._undo: list[Callable[[], None]] = []
+
+    # -- what a subclass says ---------------------------------------------------------------------------
+
+    def _wants(self, k: int) -> bool:
+        """Say whether step k has a probe."""
+        return self.when is None or k in self.when
+
+    def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
+        """Return c, and ν where the step needs it, from ‖g‖ and what computes ‖x‖."""
+        raise NotImplementedError
+
+    def _movable(self) -> list[Tensor]:
+        """Return the parameters that the probe moves."""
+        return self._with_gradient("the probe's pass")
+
+    def _ascent(self, params: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
+        """Return the direction to probe along, and its length."""
+        grads = _grads(params)
+        return grads, norm(grads)
+
+    def _combine(self, params: Sequence[Tensor], nu: Tensor) -> None:
+        """Put d in the place of g⁺, where the step needs both gradients."""
+        raise NotImplementedError
+
+    def _begin(self) -> None:
+        """Do what is due before the passes of a step."""
+
+    def _learn(self) -> None:
+        """Take note of what the passes of a step have told."""
+
+    def _backward(self, loss: Tensor) -> None:
+        """Go backwards from the loss that `step_on` has computed."""
+        loss.backward()
+
+    # -- three loops ------------------------------------------------------------------------------------
+
+    def step_on(self, loss_of: Callable[..., Tensor], *batch: Any, scaler: Any = None) -> Tensor:
+        """Take one step on a batch: clear, cut, go forwards and backwards as often as needed.
+
+        Parameters
+        ----------
+        loss_of : callable
+            Returns the mean loss of a batch, or of a part of one.
+        *batch
+            What it is called with.
+        scaler : torch.amp.GradScaler, optional
+            Scales the loss and takes the step; `update` is left to you.
+
+        Returns
+        -------
+        Tensor
+            The loss at the weights before the step: of the batch, or of the probe's share of it.
+        """
+        losses: list[Tensor] = []
+        for part in self.passes(batch, scaler=scaler):
+            loss = loss_of(*part)
+            _refuse_vector(loss)
+            self._backward(loss if scaler is None else scaler.scale(loss))
+            self.saw(loss)
+            losses.append(loss.detach())
+        if scaler is None:
+            self.step()
+        else:
+            if self.max_norm is not None:
+                scaler.unscale_(self)
+            scaler.step(self)
+        return losses[0]
+
+    def passes(self, *batches: Any, scaler: Any = None) -> Iterator[Any]:
+        """Yield what to go forwards and backwards on, for a loop that owns the backward pass.
+
+        For each part: compute the loss, go backwards, tell it with `saw(loss)`; after the loop call `step()`.
+        First comes the probe's part, if this step has a probe, then the batch. Several batches are
+        micro-batches: divide their losses by their number, as always; the probe's share is taken from the
+        first of them. Gradients are cleared for you, and the weights are at x again when the loop ends.
+
+        Parameters
+        ----------
+        *batches
+            The batch, or the micro-batches of one step.
+        scaler : torch.amp.GradScaler, optional
+            The scaler whose scale the losses carry.
+
+        Examples
+        --------
+        >>> from steepen.torch import SAM
+        >>> model = torch.nn.Linear(2, 1)
+        >>> opt = SAM(torch.optim.SGD(model.parameters(), lr=0.1), model, rho=0.05, share=1 / 4)
+        >>> for x in opt.passes(torch.ones(8, 2)):
+        ...     loss = model(x).square().mean()
+        ...     loss.backward()
+        ...     opt.saw(loss)
+        >>> opt.step()
+        """
+        if not batches:
+            raise TypeError("passes: expected a batch, or the micro-batches of a step; got none")
+        total = sum(map(examples, batches)) if self.share < 1 else 0
+        firsts = batches[:1] if self.share < 1 else batches
+        for i, turn in self._turns(len(firsts), len(batches), scaler):
+            if turn is Turn.PROBE and self.share < 1:
+                yield self._cut(firsts[i], total)
+            else:
+                self._rows[turn] += total
+                yield batches[i]
+
+    def step(self, closure: Callable[[], Any] | None = None, *, scaler: Any = None) -> Any:  # pyright: ignore
+        """Take the step that `passes` has prepared, or all of one with a closure.
+
+        Parameters
+        ----------
+        closure : callable, optional
+            Computes the loss of one batch, calls `backward` and returns the loss; with a share it asks for
+            the part of the batch to use, `opt.part(batch)`. It is called once or twice.
+        scaler : torch.amp.GradScaler, optional
+            Scales the loss in the closure; it takes the step, and `update` is left to you.
+
+        Returns
+        -------
+        The loss of the closure at the weights before the step.
+        """
+        loss = None
+        if self._turn is Turn.BETWEEN:
+            if closure is None:
+                raise RuntimeError(
+                    "step(): no gradient has been taken through this optimizer. Use step_on(loss_of, *batch), "
+                    "step(closure), or `for part in opt.passes(batch): ...` before step(); for a distributed "
+                    "checkpoint save the state of opt.base, and opt.own beside it"
+                )
+            for i, turn in self._turns(1, 1, scaler):
+                told = self._call(closure, turn)
+                loss = told if i == 0 and loss is None else loss
+        elif closure is not None:  # of a library that runs the last pass, or nothing, inside step()
+            with torch.enable_grad():
+                loss = closure()
+        if self._turn is Turn.BATCH:
+            self._scaler = None  # a library that runs the last pass itself has unscaled by now
+            self._land()
+        if scaler is None:
+            return self._take(loss)
+        if self.max_norm is not None:
+            scaler.unscale_(self)
+        scaler.step(self)
+        return loss
+
+    def _call(self, closure: Callable[[], Any], turn: Turn) -> Any:
+        before = self._rows[turn]
+        with torch.enable_grad():
+            loss = closure()
+        if turn is Turn.PROBE and self.share < 1 and self._rows[turn] == before:
+            self._fail("step: the closure must ask for its part of the batch: x, y = opt.part((x, y))")
+        if loss is not None:
+            self.saw(loss)
+        return loss
+
+    def _take(self, loss: Any) -> Any:
+        if self.max_norm is not None:
+            clip_grad_norm_(self._params(), self.max_norm)
+        self._learn()
+        self.gradients += self._cost
+        self.probed += self._had_probe
+        self.k += 1
+        self._clear()
+        self.base.step()
+        return loss
+
+    def part(self, batch: Any) -> Any:
+        """Return what a closure is to use of a batch in this pass: the probe's share, or all of it.
+
+        Examples
+        --------
+        >>> from steepen.torch import SAM
+        >>> model = torch.nn.Linear(2, 1)
+        >>> opt = SAM(torch.optim.SGD(model.parameters(), lr=0.1), model, rho=0.05, share=1 / 4)
+        >>> sizes = []
+        >>> def closure():
+        ...     x = opt.part(torch.ones(8, 2))
+        ...     sizes.append(len(x))
+        ...     loss = model(x).square().mean()
+        ...     loss.backward()
+        ...     return loss
+        >>> loss = opt.step(closure)
+        >>> sizes
+        [2, 8]
+        """
+        if self.share == 1 or self._turn is Turn.BETWEEN:
+            return batch
+        n = examples(batch)
+        if self._turn is Turn.PROBE:
+            return self._cut(batch, n)
+        self._rows[self._turn] += n
+        return batch
+
+    def saw(self, loss: Any) -> None:
+        """Tell the loss of a pass: what was given to `backward`, before a scaler's scale."""
+        _refuse_vector(loss)
+        if self._turn in self._told:
+            self._told[self._turn].append(loss.detach())
+
+    # -- one step ---------------------------------------------------------------------------------------
+
+    def _turns(self, firsts: int, batches: int, scaler: Any) -> Iterator[tuple[int, Turn]]:
+        """Go through the passes of a step: for each, its place among its kind, and what it is."""
+        if self._turn is not Turn.BETWEEN and scaler is None and self._scaler is None:
+            raise RuntimeError("passes() before step(): the step of the last passes is due")
+        self.restore()
+        self._clear()
+        self._scaler, self._micro = scaler, batches
+        probe = self.k == 0 or self._wants(self.k)
+        self._had_probe = probe and self._wants(self.k)
+        self._begin()
+        if not probe:
+            self._idle += 1
+            if self._idle == _IDLE:
+                self._room = {}
+        try:
+            self.zero_grad()
+            if probe:
+                self._idle = 0
+                self._before_probe()
+                self._turn = Turn.PROBE
+                for i in range(firsts if self.looks else 0):
+                    yield i, Turn.PROBE
+                self._climb()
+            self._turn = Turn.BATCH
+            for i in range(batches):
+                yield i, Turn.BATCH
+            if self._turn is Turn.BATCH:
+                self._land()
+        finally:
+            if self._turn is not Turn.DUE:
+                self.restore()
+                self._turn = Turn.BETWEEN
+
+    def _before_probe(self) -> None:
+        """Remember what the first pass may change, so that a step leaves the trace of one pass.
+
+        Both passes draw the same random numbers. Buffers are those of the pass over the batch at x, if there
+        is one; else, where the probe has a share, of the pass over the batch.
+        """
+        self._undo = [random_of(self.device)] if self.looks else []
+        if self.share < 1:
+            self._undo.append(buffers_of(self.model))
+
+    @torch.no_grad()
+    def _climb(self) -> None:
+        """Move the weights to x + s."""
+        params = self._movable()
+        for undo in self._undo:
+            undo()
+        self._undo = [buffers_of(self.model)] if self.looks and self.share == 1 else []
+        if not params:
+            return
+        along, n = self._ascent(params)
+        unit = self._unit() if self.looks else 1.0
+        c, nu = self._reach(n / unit, lambda: norm(params))
+        c = torch.where(c.isfinite(), self._up * c, 0.0)
+        self._last.copy_(torch.stack((n / unit, c.abs() * n / unit)))
+        if self._had_probe:
+            x = local(params)
+            copy_(self._memory("x", x), x)
+            self._moved, self._nu = params, nu
+            if nu is not None:
+                grads = local(_grads(params))
+                copy_(self._memory("g", grads), grads)
+            add_(x, c / unit, local(along), spare=self.spare and nu is None)
+        if self.looks:
+            for p in params:
+                p.grad = None
+        torch.clear_autocast_cache()  # it holds the weights before the move
+
+    @torch.no_grad()
+    def _land(self) -> None:
+        """Put the weights back, and the direction of the step in the place of the gradient."""
+        params, nu = self._moved, self._nu
+        self.restore()
+        self._with_gradient("the pass over the batch")
+        if nu is not None:
+            self._combine(params, nu)
+        self._turn = Turn.DUE
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """Put the weights back bit for bit; nothing, where no probe is under way."""
+        if self._moved:
+            copy_(local(self._moved), self._room["x"])
+            torch.clear_autocast_cache()
+        self._moved = []
+        for undo in self._undo:
+            undo()
+        self._undo = []
+
+    def _with_gradient(self, what: str) -> list[Tensor]:
+        params = [p for p in self._params() if p.grad is not None]
+        if not params:
+            self._fail(f"{what} gave no gradient: call backward() on its loss")
+        sparse = next((p for p in params if p.grad is not None and p.grad.is_sparse), None)
+        if sparse is not None:
+            self._fail(
+                f"base: expected dense gradients, got a sparse one of shape {tuple(sparse.shape)}; make the "
+                "embedding with sparse=False"
+            )
+        return params
+
+    def _memory(self, name: str, like: list[Tensor]) -> list[Tensor]:
+        """Return room for a copy of tensors, that of the last step if it fits."""
+        room = self._room.get(name, [])
+        if [(t.shape, t.dtype, t.device) for t in room] != [(t.shape, t.dtype, t.device) for t in like]:
+            room = self._room[name] = [torch.empty_like(t) for t in like]
+        return room
+
+    def _unit(self) -> Any:
+        """Return what the gradient of the probe's pass is to be divided by: the scale of its loss."""
+        return 1.0 if self._scaler is None else self._scaler.scale(torch.ones((), device=self.device))
+
+    def _cut(self, batch: Any, total: int) -> Any:
+        n, wanted = examples(batch), round(self.share * total)
+        rows = min(max(wanted, 2), n)  # BatchNorm needs two
+        if wanted < 2 and n > 2:
+            self._warn(f"share: {self.share:g} of {total} examples is {wanted}; the probe takes {rows}")
+        self._rows[Turn.PROBE] += rows
+        return first_of(batch, rows)
+
+    @property
+    def _cost(self) -> float:
+        """The passes of this step, in passes over its batch."""
+        if not self.looks or not (self._had_probe or self.k == 0):
+            return 1.0
+        return 2.0 if self.share == 1 else 1.0 + self._rows[Turn.PROBE] / self._rows[Turn.BATCH]
+
+    # -- groups, state, words ---------------------------------------------------------------------------
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        """The base's parameter groups."""
+        return self.base.param_groups
+
+    @param_groups.setter
+    def param_groups(self, groups: list[dict[str, Any]]) -> None:  # pyright: ignore  # torch has a variable
+        self.base.param_groups = groups
+
+    @property
+    def state(self) -> Any:
+        """The base's state of each parameter."""
+        return self.base.state
+
+    @state.setter
+    def state(self, state: Any) -> None:  # pyright: ignore  # likewise
+        self.base.state = state
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters to the base."""
+        self.base.add_param_group(param_group)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Clear the gradients."""
+        self.base.zero_grad(set_to_none)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self._params()).device
+
+    def _params(self) -> Iterator[Tensor]:
+        for group in self.param_groups:
+            yield from group["params"]
+
+    @property
+    def own(self) -> Own:
+        """Our own numbers, with `state_dict` and `load_state_dict`: for distributed checkpoints."""
+        return Own(self)
+
+    def _numbers(self) -> Tensor:
+        return torch.tensor([self.k, self.probed, self.gradients], dtype=torch.float64)
+
+    def _set_numbers(self, numbers: Tensor) -> None:
+        k, probed, self.gradients = numbers[:3].tolist()
+        self.k, self.probed = int(k), int(probed)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the base's state with our own numbers beside it."""
+        return {**self.base.state_dict(), _KEY: self.own.state_dict()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take up a state that `state_dict` returned; a run goes on bit for bit."""
+        if _KEY not in state_dict:
+            old = any("cgd" in group for group in state_dict.get("param_groups", []))
+            raise ValueError(
+                "state_dict: expected one of this class, with an entry 'steepen'; got "
+                + ("the layout of steepen 0.1, which is not read any more" if old else "another one")
+                + ". The state of the bare optimizer goes into .base, our own numbers into .own"
+            )
+        self.restore()
+        self._clear()
+        self.own.load_state_dict(state_dict[_KEY])
+        self.base.load_state_dict({name: part for name, part in state_dict.items() if name != _KEY})
+
+    def __deepcopy__(self, memo: Any) -> NoReturn:
+        raise TypeError(
+            f"a copy of {type(self).__name__} would move the old network: make a new one and load_state_dict()"
+        )
+
+    def report(self) -> Report:
+        """Return what the probe did so far; printed, it is a table. This waits for the device."""
+        n, length = self._last.tolist()
+        return Report(steps=self.k, probed=self.probed, gradients=self.gradients, gradient=n, length=length)
+
+    def _warn(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            warnings.warn(text, stacklevel=_level())
+
+    def _fail(self, text: str) -> NoReturn:
+        self.restore()
+        self._turn = Turn.BETWEEN
+        raise RuntimeError(text)
+
+
+class Own:
+    """What an optimizer of ours knows beside its base, to be saved by whatever saves by `state_dict`."""
+
+    def __init__(self, optimizer: Any) -> None:
+        self._optimizer = optimizer
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the numbers, and whose they are."""
+        return {"kind": type(self._optimizer).__name__, "numbers": self._optimizer._numbers()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take them up."""
+        kind, numbers = type(self._optimizer).__name__, self._optimizer._numbers()
+        if state_dict.get("kind") != kind or state_dict["numbers"].shape != numbers.shape:
+            raise ValueError(f"state_dict: expected that of {kind}, got that of {state_dict.get('kind')!r}")
+        self._optimizer._set_numbers(state_dict["numbers"])
+
+
+def _check(name: str, base: Any, model: Any) -> None:
+    """Refuse what cannot be wrapped, and the calls of other libraries."""
+    if not isinstance(base, Optimizer):
+        raise TypeError(
+            f"base: expected an instance of an optimizer of torch.optim, got {base!r}; "
+            f"{name}(params, SGD, lr=0.1) is {name}(SGD(params, lr=0.1), model) here"
+        )
+    if isinstance(base, LBFGS | Probe):
+        raise TypeError(
+            f"base: {type(base).__name__} makes passes of its own; expected one such as SGD or AdamW"
+        )
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model: expected the network, a torch.nn.Module; got {model!r}")
+    params = [p for group in base.param_groups for p in group["params"]]
+    if not params:
+        raise ValueError("base: expected an optimizer of at least one parameter, got one of none")
+    for p in params:
+        if p.is_complex() or p.is_meta or hasattr(p, "_fsdp_flattened"):
+            kind = (
+                "FullyShardedDataParallel's (use fully_shard)" if hasattr(p, "_fsdp_flattened") else p.dtype
+            )
+            kind = "one on the meta device" if p.is_meta else kind
+            raise TypeError(f"base: expected real parameters with values, got {kind}")
+
+
+def _grads(params: Sequence[Tensor]) -> list[Tensor]:
+    return [p.grad for p in params if p.grad is not None]
+
+
+def _refuse_vector(loss: Any) -> None:
+    if not isinstance(loss, Tensor) or loss.numel() != 1:
+        came = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else repr(loss)
+        raise ValueError(f"loss: expected one number in a tensor, the mean over the batch; got {came}")
+
+
+def _level() -> int:
+    """Return how far up the caller outside of this package is, for warnings."""
+    import inspect
+
+    frames = inspect.stack(context=0)
+    for level, frame in enumerate(frames):
+        if "/steepen/torch/" not in frame.filename.replace("\\", "/") and level > 0:
+            return level
+    return 2

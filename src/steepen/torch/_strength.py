@@ -1,0 +1,38 @@
+"""A λ or ρ as a function of the step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from .._tools.check import number
+from ..schedules import ByCurvature, ScheduleLike, as_schedule
+
+__all__ = ["strength_of"]
+
+
+def strength_of(name: str, value: ScheduleLike, *, least: float = -math.inf) -> Callable[[int], float]:
+    """Return the strength by the step; a schedule that has ended keeps its last value.
+
+    Examples
+    --------
+    >>> strength_of("rho", 0.05, least=0)(10)
+    0.05
+    >>> strength_of("rho", -1, least=0)
+    Traceback (most recent call last):
+    ValueError: rho: expected a number, 0 or more, a schedule, or a callable of the step, got -1
+    """
+    if isinstance(value, int | float):
+        what = "a finite number" if least < 0 else "a number, 0 or more"
+        number(name, value, f"{what}, a schedule, or a callable of the step", least=least)
+    schedule = as_schedule(value, name)
+    if isinstance(schedule, ByCurvature):
+        raise ValueError(f"{name}: a schedule by the curvature needs the Hessian, which is not known here")
+    last = schedule.length
+
+    def at(k: int) -> float:
+        strength = float(schedule(k if last is None else min(k, last - 1)))
+        number(name, strength, f"a finite number at step {k}", least=least)
+        return strength
+
+    return at

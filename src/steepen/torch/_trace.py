@@ -1,0 +1,57 @@
+"""What a pass leaves behind beside its gradient: random numbers drawn, buffers changed, the mode of modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+__all__ = ["buffers_of", "judging", "random_of"]
+
+Undo = Callable[[], None]
+
+
+def random_of(device: torch.device) -> Undo:
+    """Remember torch's random state, of the CPU and of the device; return what puts it back."""
+    there: Any = None if device.type in ("cpu", "meta") else torch.get_device_module(device)
+    here = torch.get_rng_state()
+    state = None if there is None else there.get_rng_state(device)
+
+    def undo() -> None:
+        torch.set_rng_state(here)
+        if there is not None:
+            there.set_rng_state(state, device)
+
+    return undo
+
+
+@torch.no_grad()
+def buffers_of(model: nn.Module) -> Undo:
+    """Remember the buffers of a network, such as BatchNorm's statistics; return what puts them back."""
+    kept = [(buffer, buffer.clone()) for buffer in model.buffers()]
+
+    @torch.no_grad()
+    def undo() -> None:
+        for buffer, before in kept:
+            buffer.copy_(before)
+
+    return undo
+
+
+@contextmanager
+def judging(model: nn.Module) -> Iterator[None]:
+    """Have every module in eval mode, without gradients, and leave no trace."""
+    modes = [(module, module.training) for module in model.modules()]
+    parameter = next(model.parameters(), None)
+    undo = random_of(torch.device("cpu") if parameter is None else parameter.device)
+    try:
+        model.eval()
+        with torch.no_grad():
+            yield
+    finally:
+        for module, training in modes:
+            module.training = training
+        undo()
