@@ -22,12 +22,13 @@ __all__ = ["GapSAM"]
 _dist: Any = torch.distributed  # without types
 _READINGS = 50  # of held-out data, over the run
 _LEAST = 20  # steps of a run
-_NEW, _NEW_HELD_OUT, _NEW_GRADIENT = 0.03, 0.5, 0.1  # the weight of a new value in running means
+_NEW, _NEW_HELD_OUT, _NEW_GRADIENT = 0.03, 0.5, 0.1  # the weight of a new value in running means, at least
 _RATE, _FALL = 0.03, 4.0  # how fast the gain is learnt: at most so much up a probe, and times this down
 _GAIN = (0.02, 100.0)
 _LONGEST = 0.1  # of ‖x‖
 _NAMES = (
-    "training", "held_out", "rise", "rise_square", "target", "length", "bound", "gain", "square", "readings", "bad",
+    "training", "held_out", "rise", "rise_square", "target", "length", "bound", "gain", "square", "last",
+    "readings", "bad",
 )  # fmt: skip
 
 
@@ -97,6 +98,7 @@ class GapSAM(Probe):
         for name, value in {"gain": 1.0, "bound": 0.0, "readings": 0.0, "bad": 0.0}.items():
             table[_NAMES.index(name)] = value
         self._table = table
+        self._new = max(_NEW, 10 / steps)  # a short run has no time for long means
         self._by_sum = False
         self._post = Post()
 
@@ -179,9 +181,9 @@ class GapSAM(Probe):
         self._mean("square", n * n, _NEW_GRADIENT)
         typical = torch.maximum(n, self._of("square").sqrt())
         length, most = self._of("gain") * self._target / typical, _LONGEST * x()
-        self._mean("bound", (length > most).float(), _NEW)
+        self._mean("bound", (length > most).float(), self._new)
         length = length.minimum(most)
-        self._mean("length", length, _NEW)
+        self._mean("length", length, self._new)
         return length / n, None
 
     @torch.no_grad()
@@ -189,26 +191,31 @@ class GapSAM(Probe):
         first, batch = self._told[Turn.PROBE], self._told[Turn.BATCH]
         if not batch or (self._had_probe and not first):
             raise RuntimeError("passes: tell the loss of each pass, opt.saw(loss), after its backward()")
-        after = before = torch.stack(batch).sum()
-        if first:
-            before = torch.stack(first).sum() * (self._micro if self.share < 1 else 1)
-            if self.k == 0 and self.share < 1:
-                self._find_reduction(float(before), float(after))
-        turn = Turn.PROBE if first else Turn.BATCH
-        before, after = self._over_ranks(
-            torch.stack((before / self._counted(turn), after / self._counted(Turn.BATCH))).to(self._table)
-        )
-        if self._had_probe:
-            self._steer(self._up * (after - before))
-        self._mean("training", before, _NEW)
+        if self.k == 0 and self.share < 1:
+            self._find_reduction(float(self._sum(first)) * self._micro, float(self._sum(batch)))
+        loss = self._over_ranks(self._sum(batch) / self._counted(Turn.BATCH))
+        if self.k == 0 or not self._had_probe:  # at x
+            self._mean("training", loss, self._new)
+            self._of("last").copy_(loss)
+            return
+        if self.every == 1:  # no step has the loss of the batch at x: that of the share must do
+            parts = self._micro if self.share < 1 else 1
+            before = self._over_ranks(self._sum(first) * parts / self._counted(Turn.PROBE))
+            self._steer(self._up * (loss - before))
+            self._mean("training", before, self._new)
+        else:
+            self._steer(self._up * (loss - self._of("last")))
+
+    def _sum(self, losses: list[Tensor]) -> Tensor:
+        return torch.stack(losses).sum().to(self._table)
 
     def _steer(self, rise: Tensor) -> None:
         """Learn the gain from the rise of one probe; what is below the noise of the rises teaches nothing."""
-        self._mean("rise", rise, _NEW)
-        self._mean("rise_square", rise * rise, _NEW)
-        self._mean("target", self._target, _NEW)
+        self._mean("rise", rise, self._new)
+        self._mean("rise_square", rise * rise, self._new)
+        self._mean("target", self._target, self._new)
         seen, target, gain = self._of("rise"), self._of("target"), self._of("gain")
-        error = (_NEW / 2 * (self._of("rise_square") - seen * seen).clamp(min=0)).sqrt()
+        error = (self._new / 2 * (self._of("rise_square") - seen * seen).clamp(min=0)).sqrt()
         move = ((target - seen) / target.maximum(3 * error)).clamp(-_FALL, 1).nan_to_num(0.0)
         gain.copy_((gain * (_RATE * move).exp()).clamp(*_GAIN))
 
