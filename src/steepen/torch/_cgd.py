@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ..schedules import ScheduleLike
-from ._probe import Probe
+from ._probe import Probe, grads_of
 from ._report import Report
 from ._strength import strength_of
-from ._tensors import add_, local, norm, sub_
+from ._tensors import local, norm, sub_
 
-__all__ = ["CGD", "ACCURATE", "Weighted"]
+__all__ = ["ACCURATE", "CGD", "Weighted"]
 
 ACCURATE: dict[torch.dtype, float] = {
     torch.float64: 1e-6,
@@ -43,7 +43,7 @@ class Weighted(Probe):
         *,
         guard: bool,
         when: Container[int] | None,
-        max_norm: float | None,
+        max_norm: float | None = None,
     ) -> None:
         super().__init__(base, model, when=when, max_norm=max_norm)
         self.guard = guard
@@ -58,7 +58,7 @@ class Weighted(Probe):
         for p in params:
             if p.grad is None:
                 p.grad = torch.zeros_like(p)
-        grads = [p.grad for p in params if p.grad is not None]
+        grads = grads_of(params)
         after = norm(grads)
         plus, g = local(grads), self._room["g"]
         sub_(plus, g)  # before ν: the difference is small, and ν may be large
@@ -74,11 +74,13 @@ class Weighted(Probe):
             if p.grad is not None and p not in known:
                 p.grad.mul_(nu)
 
-    def _numbers(self) -> Tensor:
-        return torch.cat((super()._numbers(), self._tripped.cpu().double().view(1)))
+    def numbers(self) -> Tensor:
+        """Return what a resumed run needs beside the base's state."""
+        return torch.cat((super().numbers(), self._tripped.cpu().double().view(1)))
 
-    def _set_numbers(self, numbers: Tensor) -> None:
-        super()._set_numbers(numbers)
+    def set_numbers(self, numbers: Tensor) -> None:
+        """Take up what `numbers` returned."""
+        super().set_numbers(numbers)
         self._tripped.fill_(float(numbers[3]))
 
     def report(self) -> Report:

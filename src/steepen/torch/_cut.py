@@ -55,7 +55,8 @@ def _rows(part: Any) -> list[int]:
     if isinstance(part, PackedSequence) or (isinstance(part, Tensor) and _is_ragged(part)):
         raise TypeError(f"batch: cannot cut a ragged {type(part).__name__}; {_ADVICE}")
     if isinstance(part, Tensor | np.ndarray):
-        return [part.shape[0]] if part.ndim else []
+        shape: tuple[int, ...] = cast(Any, part).shape
+        return list(shape[:1])
     inner = _inner(part)
     return [] if inner is None else [rows for one in inner.values() for rows in _rows(one)]
 
@@ -77,7 +78,8 @@ def _inner(part: Any) -> dict[Any, Any] | None:
 
 def _cut(part: Any, rows: int, n: int) -> Any:
     if isinstance(part, Tensor | np.ndarray):
-        return part[:rows] if part.ndim else part
+        array = cast(Any, part)
+        return array[:rows] if array.ndim else array
     inner = _inner(part)
     if inner is None:
         return part
@@ -89,7 +91,7 @@ def _cut(part: Any, rows: int, n: int) -> Any:
 
 def _builder(part: Any) -> Callable[[dict[Any, Any]], Any]:
     """Return what makes a container of the same type."""
-    kind: Any = type(part)
+    kind = cast(Any, type(part))
     if isinstance(part, Mapping):
         return kind
     if isinstance(part, list | tuple):

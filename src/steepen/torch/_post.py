@@ -41,4 +41,4 @@ class Post:
         """Return what was sent last; None where nothing was, or it is still on its way."""
         if self._numbers is None or (self._event is not None and not self._event.query()):
             return None
-        return self._numbers.tolist()
+        return [float(one) for one in self._numbers]

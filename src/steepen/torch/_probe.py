@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
-from torch.optim import LBFGS, Optimizer
+from torch.optim import Optimizer
 
 from .._tools.check import number
 from ._cut import examples, first_of
 from ._report import Report
 from ._tensors import add_, copy_, local, norm
 from ._trace import buffers_of, random_of
+from ._wrapper import Wrapper
 
-__all__ = ["Probe", "Turn"]
+__all__ = ["Probe", "Turn", "grads_of"]
 
 _IDLE = 16  # steps without a probe after which its memory is given back
-_KEY = "steepen"  # of our own numbers in a state
 
 
 class Turn(Enum):
@@ -33,13 +33,13 @@ class Turn(Enum):
     DUE = "all passes are made, and step() is due"
 
 
-class Probe(Optimizer):
+class Probe(Wrapper):
     """What all optimizers with a probe share: `CGD`, `SAM`, `GapSAM` and those of `steepen.torch.paper`.
 
     A step with a probe makes two passes. The first, over the batch or a share of it, gives g at the weights
     x; the second, over the batch, gives g⁺ at x + s with s = c·g. The weights are put back bit for bit, and
-    the base takes its step with g⁺, or with g + ν(g⁺ − g). Other steps are the base's own. Step 0 always makes
-    both passes, so that what can go wrong does so there.
+    the base takes its step with g⁺, or with g + ν(g⁺ − g). Other steps are the base's own. Step 0 always
+    makes both passes, so that what can go wrong does so there.
 
     A subclass says how long the probe is (`_reach`), and may say which steps have one (`_wants`).
     """
@@ -56,29 +56,17 @@ class Probe(Optimizer):
         when: Container[int] | None = None,
         max_norm: float | None = None,
     ) -> None:
-        _check(type(self).__name__, base, model)
+        super().__init__(base, model)
         number("share", share, "a part of the batch, above 0 and at most 1", above=0, below=1 + 1e-12)
         if max_norm is not None:
             number("max_norm", max_norm, "a positive number, or None", above=0)
         if when is not None and not hasattr(when, "__contains__"):
             raise TypeError(f"when: expected the steps with a probe, such as range(500, 1000); got {when!r}")
-        self.base, self.model = base, model
         self.share, self.when, self.max_norm = float(share), when, max_norm
-        self.k = self.probed = 0  # steps taken, and those of them with a probe
-        self.gradients = 0.0  # passes over a batch, the probe's counted by their examples
-        self._clear()
-        self._said: set[str] = set()
-        self._room: dict[str, list[Tensor]] = {}
+        self._room: dict[str, list[Tensor]] = {}  # copies of the weights and of g
         self._idle = 0
-        groups, state = base.param_groups, base.state
-        super().__init__(groups, base.defaults)
-        base.param_groups, base.state = groups, state  # torch has made new ones for us
-        device = self.device
-        self._last = torch.full((2,), torch.nan, device=device)  # ‖g‖ and ‖s‖ of the last probe
-        ups = {bool(group.get("maximize", False)) for group in groups}
-        if len(ups) > 1:
-            raise ValueError("base: expected one `maximize` for all groups, got True and False")
-        self._up = -1.0 if ups == {True} else 1.0
+        self._last = torch.full((2,), torch.nan, device=self.device)  # ‖g‖ and ‖s‖ of the last probe
+        self._clear()
 
     def _clear(self) -> None:
         self._turn = Turn.BETWEEN
@@ -102,11 +90,20 @@ class Probe(Optimizer):
 
     def _movable(self) -> list[Tensor]:
         """Return the parameters that the probe moves."""
-        return self._with_gradient("the probe's pass")
+        params = [p for p in self._params() if p.grad is not None]
+        if not params:
+            self._fail("the probe's pass gave no gradient: call backward() on its loss")
+        sparse = next((p for p in params if p.grad is not None and p.grad.is_sparse), None)
+        if sparse is not None:
+            self._fail(
+                f"base: expected dense gradients, got a sparse one of shape {tuple(sparse.shape)}; make the "
+                "embedding with sparse=False"
+            )
+        return params
 
     def _ascent(self, params: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
         """Return the direction to probe along, and its length."""
-        grads = _grads(params)
+        grads = grads_of(params)
         return grads, norm(grads)
 
     def _combine(self, params: Sequence[Tensor], nu: Tensor) -> None:
@@ -121,7 +118,7 @@ class Probe(Optimizer):
 
     def _backward(self, loss: Tensor) -> None:
         """Go backwards from the loss that `step_on` has computed."""
-        loss.backward()
+        loss.backward()  # pyright: ignore[reportUnknownMemberType]
 
     # -- three loops ------------------------------------------------------------------------------------
 
@@ -142,20 +139,14 @@ class Probe(Optimizer):
         Tensor
             The loss at the weights before the step: of the batch, or of the probe's share of it.
         """
-        losses: list[Tensor] = []
         for part in self.passes(batch, scaler=scaler):
             loss = loss_of(*part)
             _refuse_vector(loss)
             self._backward(loss if scaler is None else scaler.scale(loss))
             self.saw(loss)
-            losses.append(loss.detach())
-        if scaler is None:
-            self.step()
-        else:
-            if self.max_norm is not None:
-                scaler.unscale_(self)
-            scaler.step(self)
-        return losses[0]
+        told = (self._told[Turn.PROBE] or self._told[Turn.BATCH])[0]
+        self.step(scaler=scaler)
+        return told
 
     def passes(self, *batches: Any, scaler: Any = None) -> Iterator[Any]:
         """Yield what to go forwards and backwards on, for a loop that owns the backward pass.
@@ -185,13 +176,13 @@ class Probe(Optimizer):
         """
         if not batches:
             raise TypeError("passes: expected a batch, or the micro-batches of a step; got none")
-        total = sum(map(examples, batches)) if self.share < 1 else 0
-        firsts = batches[:1] if self.share < 1 else batches
-        for i, turn in self._turns(len(firsts), len(batches), scaler):
+        counts = [examples(batch) for batch in batches] if self.share < 1 else [0] * len(batches)
+        firsts = len(batches) if self.share == 1 else 1
+        for i, turn in self._turns(firsts, len(batches), scaler):
             if turn is Turn.PROBE and self.share < 1:
-                yield self._cut(firsts[i], total)
+                yield self._cut(batches[i], sum(counts))
             else:
-                self._rows[turn] += total
+                self._rows[turn] += counts[i]
                 yield batches[i]
 
     def step(self, closure: Callable[[], Any] | None = None, *, scaler: Any = None) -> Any:  # pyright: ignore
@@ -213,13 +204,13 @@ class Probe(Optimizer):
         if self._turn is Turn.BETWEEN:
             if closure is None:
                 raise RuntimeError(
-                    "step(): no gradient has been taken through this optimizer. Use step_on(loss_of, *batch), "
+                    "step(): no gradient was taken through this optimizer. Use step_on(loss_of, *batch), "
                     "step(closure), or `for part in opt.passes(batch): ...` before step(); for a distributed "
                     "checkpoint save the state of opt.base, and opt.own beside it"
                 )
-            for i, turn in self._turns(1, 1, scaler):
+            for _, turn in self._turns(1, 1, scaler):
                 told = self._call(closure, turn)
-                loss = told if i == 0 and loss is None else loss
+                loss = told if loss is None else loss
         elif closure is not None:  # of a library that runs the last pass, or nothing, inside step()
             with torch.enable_grad():
                 loss = closure()
@@ -285,7 +276,7 @@ class Probe(Optimizer):
         """Tell the loss of a pass: what was given to `backward`, before a scaler's scale."""
         _refuse_vector(loss)
         if self._turn in self._told:
-            self._told[self._turn].append(loss.detach())
+            self._told[self._turn].append(loss.detach().clone())  # a graph may write over it in the next pass
 
     # -- one step ---------------------------------------------------------------------------------------
 
@@ -351,7 +342,7 @@ class Probe(Optimizer):
             copy_(self._memory("x", x), x)
             self._moved, self._nu = params, nu
             if nu is not None:
-                grads = local(_grads(params))
+                grads = local(grads_of(params))
                 copy_(self._memory("g", grads), grads)
             add_(x, c / unit, local(along), spare=self.spare and nu is None)
         if self.looks:
@@ -364,7 +355,8 @@ class Probe(Optimizer):
         """Put the weights back, and the direction of the step in the place of the gradient."""
         params, nu = self._moved, self._nu
         self.restore()
-        self._with_gradient("the pass over the batch")
+        if all(p.grad is None for p in self._params()):
+            self._fail("the pass over the batch gave no gradient: call backward() on its loss")
         if nu is not None:
             self._combine(params, nu)
         self._turn = Turn.DUE
@@ -380,18 +372,6 @@ class Probe(Optimizer):
             undo()
         self._undo = []
 
-    def _with_gradient(self, what: str) -> list[Tensor]:
-        params = [p for p in self._params() if p.grad is not None]
-        if not params:
-            self._fail(f"{what} gave no gradient: call backward() on its loss")
-        sparse = next((p for p in params if p.grad is not None and p.grad.is_sparse), None)
-        if sparse is not None:
-            self._fail(
-                f"base: expected dense gradients, got a sparse one of shape {tuple(sparse.shape)}; make the "
-                "embedding with sparse=False"
-            )
-        return params
-
     def _memory(self, name: str, like: list[Tensor]) -> list[Tensor]:
         """Return room for a copy of tensors, that of the last step if it fits."""
         room = self._room.get(name, [])
@@ -400,8 +380,9 @@ class Probe(Optimizer):
         return room
 
     def _unit(self) -> Any:
-        """Return what the gradient of the probe's pass is to be divided by: the scale of its loss."""
-        return 1.0 if self._scaler is None else self._scaler.scale(torch.ones((), device=self.device))
+        """Return the scale that the loss of the probe's pass carried."""
+        scale = 1.0 if self._scaler is None else self._scaler.scale(torch.ones((), device=self.device))
+        return scale / self._micro if self.share < 1 else scale  # one of the micro-batches
 
     def _cut(self, batch: Any, total: int) -> Any:
         n, wanted = examples(batch), round(self.share * total)
@@ -418,87 +399,15 @@ class Probe(Optimizer):
             return 1.0
         return 2.0 if self.share == 1 else 1.0 + self._rows[Turn.PROBE] / self._rows[Turn.BATCH]
 
-    # -- groups, state, words ---------------------------------------------------------------------------
-
-    @property
-    def param_groups(self) -> list[dict[str, Any]]:
-        """The base's parameter groups."""
-        return self.base.param_groups
-
-    @param_groups.setter
-    def param_groups(self, groups: list[dict[str, Any]]) -> None:  # pyright: ignore  # torch has a variable
-        self.base.param_groups = groups
-
-    @property
-    def state(self) -> Any:
-        """The base's state of each parameter."""
-        return self.base.state
-
-    @state.setter
-    def state(self, state: Any) -> None:  # pyright: ignore  # likewise
-        self.base.state = state
-
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters to the base."""
-        self.base.add_param_group(param_group)
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Clear the gradients."""
-        self.base.zero_grad(set_to_none)
-
-    @property
-    def device(self) -> torch.device:
-        """Where the weights are."""
-        return next(self._params()).device
-
-    def _params(self) -> Iterator[Tensor]:
-        for group in self.param_groups:
-            yield from group["params"]
-
-    @property
-    def own(self) -> Own:
-        """Our own numbers, with `state_dict` and `load_state_dict`: for distributed checkpoints."""
-        return Own(self)
-
-    def _numbers(self) -> Tensor:
-        return torch.tensor([self.k, self.probed, self.gradients], dtype=torch.float64)
-
-    def _set_numbers(self, numbers: Tensor) -> None:
-        k, probed, self.gradients = numbers[:3].tolist()
-        self.k, self.probed = int(k), int(probed)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the base's state with our own numbers beside it."""
-        return {**self.base.state_dict(), _KEY: self.own.state_dict()}
-
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take up a state that `state_dict` returned; a run goes on bit for bit."""
-        if _KEY not in state_dict:
-            old = any("cgd" in group for group in state_dict.get("param_groups", []))
-            raise ValueError(
-                "state_dict: expected one of this class, with an entry 'steepen'; got "
-                + ("the layout of steepen 0.1, which is not read any more" if old else "another one")
-                + ". The state of the bare optimizer goes into .base, our own numbers into .own"
-            )
         self.restore()
         self._clear()
-        self.own.load_state_dict(state_dict[_KEY])
-        self.base.load_state_dict({name: part for name, part in state_dict.items() if name != _KEY})
-
-    def __deepcopy__(self, memo: Any) -> NoReturn:
-        raise TypeError(
-            f"a copy of {type(self).__name__} would move the old network: make a new one and load_state_dict()"
-        )
+        super().load_state_dict(state_dict)
 
     def report(self) -> Report:
         """Return what the probe did so far; printed, it is a table. This waits for the device."""
-        n, length = self._last.tolist()
-        return Report(steps=self.k, probed=self.probed, gradients=self.gradients, gradient=n, length=length)
-
-    def _warn(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
-            warnings.warn(text, stacklevel=_level())
+        return replace(super().report(), gradient=float(self._last[0]), length=float(self._last[1]))
 
     def _fail(self, text: str) -> NoReturn:
         self.restore()
@@ -506,50 +415,8 @@ class Probe(Optimizer):
         raise RuntimeError(text)
 
 
-class Own:
-    """What an optimizer of ours knows beside its base, to be saved by whatever saves by `state_dict`."""
-
-    def __init__(self, optimizer: Any) -> None:
-        self._optimizer = optimizer
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the numbers, and whose they are."""
-        return {"kind": type(self._optimizer).__name__, "numbers": self._optimizer._numbers()}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take them up."""
-        kind, numbers = type(self._optimizer).__name__, self._optimizer._numbers()
-        if state_dict.get("kind") != kind or state_dict["numbers"].shape != numbers.shape:
-            raise ValueError(f"state_dict: expected that of {kind}, got that of {state_dict.get('kind')!r}")
-        self._optimizer._set_numbers(state_dict["numbers"])
-
-
-def _check(name: str, base: Any, model: Any) -> None:
-    """Refuse what cannot be wrapped, and the calls of other libraries."""
-    if not isinstance(base, Optimizer):
-        raise TypeError(
-            f"base: expected an instance of an optimizer of torch.optim, got {base!r}; "
-            f"{name}(params, SGD, lr=0.1) is {name}(SGD(params, lr=0.1), model) here"
-        )
-    if isinstance(base, LBFGS | Probe):
-        raise TypeError(
-            f"base: {type(base).__name__} makes passes of its own; expected one such as SGD or AdamW"
-        )
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"model: expected the network, a torch.nn.Module; got {model!r}")
-    params = [p for group in base.param_groups for p in group["params"]]
-    if not params:
-        raise ValueError("base: expected an optimizer of at least one parameter, got one of none")
-    for p in params:
-        if p.is_complex() or p.is_meta or hasattr(p, "_fsdp_flattened"):
-            kind = (
-                "FullyShardedDataParallel's (use fully_shard)" if hasattr(p, "_fsdp_flattened") else p.dtype
-            )
-            kind = "one on the meta device" if p.is_meta else kind
-            raise TypeError(f"base: expected real parameters with values, got {kind}")
-
-
-def _grads(params: Sequence[Tensor]) -> list[Tensor]:
+def grads_of(params: Sequence[Tensor]) -> list[Tensor]:
+    """Return the gradients of parameters that have one."""
     return [p.grad for p in params if p.grad is not None]
 
 
@@ -557,14 +424,3 @@ def _refuse_vector(loss: Any) -> None:
     if not isinstance(loss, Tensor) or loss.numel() != 1:
         came = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else repr(loss)
         raise ValueError(f"loss: expected one number in a tensor, the mean over the batch; got {came}")
-
-
-def _level() -> int:
-    """Return how far up the caller outside of this package is, for warnings."""
-    import inspect
-
-    frames = inspect.stack(context=0)
-    for level, frame in enumerate(frames):
-        if "/steepen/torch/" not in frame.filename.replace("\\", "/") and level > 0:
-            return level
-    return 2

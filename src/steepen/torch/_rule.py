@@ -65,13 +65,15 @@ class GapSAM(Probe):
 
     Examples
     --------
-    >>> model = nn.Linear(20, 2)
-    >>> x, y = torch.randn(64, 20), torch.arange(64) % 2
-    >>> held_out = torch.randn(64, 20), torch.arange(64) % 2
-    >>> opt = GapSAM(torch.optim.AdamW(model.parameters(), lr=1e-3), model, held_out, steps=100)
+    >>> _ = torch.manual_seed(0)
+    >>> model = nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 2))
+    >>> x, held = torch.randn(512, 20), torch.randn(200, 20)
+    >>> y, held_y = ((part[:, 0] + torch.randn(len(part))).gt(0).long() for part in (x, held))
+    >>> opt = GapSAM(torch.optim.AdamW(model.parameters(), lr=1e-2), model, (held, held_y), 100)
     >>> for _ in range(100):
-    ...     loss = opt.step_on(lambda x, y: nn.functional.cross_entropy(model(x), y), x, y)
-    >>> opt.report().probed, opt.report().length > 0
+    ...     rows = torch.randint(512, (64,))
+    ...     loss = opt.step_on(lambda x, y: nn.functional.cross_entropy(model(x), y), x[rows], y[rows])
+    >>> opt.report().probed, opt.report().length > 0.01
     (50, True)
     """
 
@@ -99,7 +101,7 @@ class GapSAM(Probe):
             table[_NAMES.index(name)] = value
         self._table = table
         self._new = max(_NEW, 10 / steps)  # a short run has no time for long means
-        self._by_sum = False
+        self._by_sum = self._halfway = False
         self._post = Post()
 
     # -- what is told -----------------------------------------------------------------------------------
@@ -120,12 +122,12 @@ class GapSAM(Probe):
         >>> opt.saw_held_out(0.7)
         """
         if isinstance(loss, Tensor) and loss.numel() == 1:
-            loss = loss.detach().reshape(()).to(self._table)
+            value = loss.detach().reshape(()).to(self._table)
         elif is_number(loss):
-            loss = torch.full_like(self._table[0], loss)
+            value = torch.full_like(self._table[0], float(loss))
         else:
             raise ValueError(f"loss: expected the mean loss on held-out data, one number; got {loss!r}")
-        value = self._over_ranks(loss)
+        value = self._over_ranks(value)
         self._mean("held_out", value, _NEW_HELD_OUT)
         self._of("readings").add_(1)
         self._of("bad").add_(value.isfinite().logical_not())
@@ -153,15 +155,16 @@ class GapSAM(Probe):
             self._warn("held_out: a loss that is not finite was passed over")
         if now["bound"] > 0.5:
             self._warn(f"the probe is cut to its limit, {_LONGEST:g} of the weights' norm, in most steps")
-        if self.k >= self.steps // 2 and not now["readings"]:
+        if self.k < self.steps // 2 or self._halfway:
+            return
+        self._halfway = True
+        losses = f"held-out loss {now['held_out']:.4g}, training loss {now['training']:.4g}"
+        if not now["readings"]:
             self._warn(
                 "held_out: no loss was told in half of the run: call saw_held_out(), or give held_out="
             )
-        elif self.k >= self.steps // 2 and not now["length"] > 0:
-            self._warn(
-                f"no gap in half of the run, so no probe: held-out loss {now['held_out']:.4g}, "
-                f"training loss {now['training']:.4g}"
-            )
+        elif not now["length"] > 0:
+            self._warn(f"no gap in half of the run, so no probe: {losses}")
 
     # -- the rule ---------------------------------------------------------------------------------------
 
@@ -190,7 +193,7 @@ class GapSAM(Probe):
     def _learn(self) -> None:
         first, batch = self._told[Turn.PROBE], self._told[Turn.BATCH]
         if not batch or (self._had_probe and not first):
-            raise RuntimeError("passes: tell the loss of each pass, opt.saw(loss), after its backward()")
+            self._fail("passes: tell the loss of each pass, opt.saw(loss), after its backward()")
         if self.k == 0 and self.share < 1:
             self._find_reduction(float(self._sum(first)) * self._micro, float(self._sum(batch)))
         loss = self._over_ranks(self._sum(batch) / self._counted(Turn.BATCH))
@@ -220,14 +223,14 @@ class GapSAM(Probe):
         gain.copy_((gain * (_RATE * move).exp()).clamp(*_GAIN))
 
     def _find_reduction(self, share: float, batch: float) -> None:
-        """Find out whether the loss is a mean over the batch or a sum, by its values on a share and on all."""
+        """Find out whether the loss is a mean or a sum, by its values on a share and on the batch."""
         part = self._rows[Turn.PROBE] / self._rows[Turn.BATCH]
         if part > 0.5 or share * batch <= 0 or share / batch > math.sqrt(part):
             return
         if self.held_out is None or callable(self.held_out.data):
             raise ValueError(
                 f"loss: {share:.4g} on {self._rows[Turn.PROBE]} examples and {batch:.4g} on "
-                f"{self._rows[Turn.BATCH]} look like a sum; train with the mean, or give held-out data with loss="
+                f"{self._rows[Turn.BATCH]} look like a sum; train with the mean, or give held_out as data"
             )
         self._by_sum = self.held_out.by_sum = True
         self._of("held_out").fill_(math.nan)
@@ -259,12 +262,14 @@ class GapSAM(Probe):
         mean = torch.where(old.isnan(), new, old.lerp(new.to(old), weight))
         old.copy_(torch.where(new.isfinite(), mean, old))
 
-    def _numbers(self) -> Tensor:
+    def numbers(self) -> Tensor:
+        """Return what a resumed run needs beside the base's state."""
         own = torch.cat((self._table.cpu().double(), torch.tensor([float(self._by_sum)]).double()))
-        return torch.cat((super()._numbers(), own))
+        return torch.cat((super().numbers(), own))
 
-    def _set_numbers(self, numbers: Tensor) -> None:
-        super()._set_numbers(numbers)
+    def set_numbers(self, numbers: Tensor) -> None:
+        """Take up what `numbers` returned."""
+        super().set_numbers(numbers)
         self._table.copy_(numbers[3:-1])
         self._by_sum = bool(numbers[-1])
         if self.held_out is not None:
@@ -272,7 +277,6 @@ class GapSAM(Probe):
 
     def report(self) -> Report:
         """Return what the probe did so far; printed, it is a table. This waits for the device."""
-        now = dict(zip(_NAMES, self._table.tolist(), strict=True))
         names = ("training", "held_out", "rise", "target", "length", "bound")
-        found: dict[str, float] = {name: now[name] for name in names}
+        found = {name: float(self._of(name)) for name in names}
         return replace(super().report(), gap=float(self._gap), **found)

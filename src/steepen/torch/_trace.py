@@ -1,4 +1,4 @@
-"""What a pass leaves behind beside its gradient: random numbers drawn, buffers changed, the mode of modules."""
+"""What a pass leaves behind beside its gradient: random numbers drawn, buffers changed, modes set."""
 
 from __future__ import annotations
 

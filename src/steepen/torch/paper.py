@@ -17,14 +17,15 @@ from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn import Module
 from torch.optim import Optimizer
 
 from .._tools.check import number
-from ..schedules import ScheduleLike
+from ..schedules import ScheduleLike as Value
 from ._cgd import Weighted
 from ._curvature import curvature
-from ._probe import Probe, Turn
+from ._probe import Probe, Turn, grads_of
 from ._strength import strength_of
 from ._tensors import norm
 
@@ -47,15 +48,14 @@ class CGDFD(Weighted):
     def __init__(
         self,
         base: Optimizer,
-        model: nn.Module,
-        lam: ScheduleLike,
-        r: ScheduleLike,
+        model: Module,
+        lam: Value,
+        r: Value,
         *,
         guard: bool = True,
         when: When = None,
-        max_norm: float | None = None,
     ) -> None:
-        super().__init__(base, model, guard=guard, when=when, max_norm=max_norm)
+        super().__init__(base, model, guard=guard, when=when)
         self.lam, self.r = strength_of("lam", lam), strength_of("r", r, least=0)
 
     def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
@@ -75,14 +75,13 @@ class FGR(CGDFD):
     def __init__(
         self,
         base: Optimizer,
-        model: nn.Module,
+        model: Module,
         eps: float = 0.05,
         gamma: float = 0.05,
         *,
         when: When = None,
-        max_norm: float | None = None,
     ) -> None:
-        super().__init__(base, model, gamma / 2, eps, guard=False, when=when, max_norm=max_norm)
+        super().__init__(base, model, gamma / 2, eps, guard=False, when=when)
 
 
 class GNP(Weighted):
@@ -97,14 +96,13 @@ class GNP(Weighted):
     def __init__(
         self,
         base: Optimizer,
-        model: nn.Module,
-        rho: ScheduleLike = 0.05,
-        alpha: ScheduleLike = 0.8,
+        model: Module,
+        rho: Value = 0.05,
+        alpha: Value = 0.8,
         *,
         when: When = None,
-        max_norm: float | None = None,
     ) -> None:
-        super().__init__(base, model, guard=False, when=when, max_norm=max_norm)
+        super().__init__(base, model, guard=False, when=when)
         self.rho, self.alpha = strength_of("rho", rho, least=0), strength_of("alpha", alpha)
 
     def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
@@ -123,15 +121,14 @@ class WSAM(GNP):
     def __init__(
         self,
         base: Optimizer,
-        model: nn.Module,
-        rho: ScheduleLike = 0.05,
+        model: Module,
+        rho: Value = 0.05,
         gamma: float = 0.9,
         *,
         when: When = None,
-        max_norm: float | None = None,
     ) -> None:
         number("gamma", gamma, "a number, 0 or more and below 1", least=0, below=1)
-        super().__init__(base, model, rho, gamma / (1 - gamma), when=when, max_norm=max_norm)
+        super().__init__(base, model, rho, gamma / (1 - gamma), when=when)
 
 
 class USAM(Probe):
@@ -143,16 +140,8 @@ class USAM(Probe):
     >>> opt = USAM(torch.optim.SGD(model.parameters(), lr=0.1), model, rho=0.1)
     """
 
-    def __init__(
-        self,
-        base: Optimizer,
-        model: nn.Module,
-        rho: ScheduleLike = 0.1,
-        *,
-        when: When = None,
-        max_norm: float | None = None,
-    ) -> None:
-        super().__init__(base, model, when=when, max_norm=max_norm)
+    def __init__(self, base: Optimizer, model: Module, rho: Value = 0.1, *, when: When = None) -> None:
+        super().__init__(base, model, when=when)
         self.rho = strength_of("rho", rho, least=0)
 
     def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
@@ -171,20 +160,19 @@ class ASAM(Probe):
     def __init__(
         self,
         base: Optimizer,
-        model: nn.Module,
-        rho: ScheduleLike = 0.5,
+        model: Module,
+        rho: Value = 0.5,
         eta: float = 0.01,
         *,
         when: When = None,
-        max_norm: float | None = None,
     ) -> None:
-        super().__init__(base, model, when=when, max_norm=max_norm)
+        super().__init__(base, model, when=when)
         number("eta", eta, "a number, 0 or more", least=0)
         self.rho, self.eta = strength_of("rho", rho, least=0), eta
 
     def _ascent(self, params: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
         scales = [p.abs() + self.eta for p in params]
-        scaled = [t * p.grad for t, p in zip(scales, params, strict=True)]
+        scaled = [t * g for t, g in zip(scales, grads_of(params), strict=True)]
         return [t * one for t, one in zip(scales, scaled, strict=True)], norm(scaled)
 
     def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
@@ -204,16 +192,8 @@ class MSAM(Probe):
 
     looks = spare = False
 
-    def __init__(
-        self,
-        base: Optimizer,
-        model: nn.Module,
-        rho: ScheduleLike = 0.3,
-        *,
-        when: When = None,
-        max_norm: float | None = None,
-    ) -> None:
-        super().__init__(base, model, when=when, max_norm=max_norm)
+    def __init__(self, base: Optimizer, model: Module, rho: Value = 0.3, *, when: When = None) -> None:
+        super().__init__(base, model, when=when)
         if not any(base.defaults.get(name) for name in ("momentum", "betas", "beta1")):
             raise ValueError(f"base: expected an optimizer with momentum, got {type(base).__name__} without")
         self.rho = strength_of("rho", rho, least=0)
@@ -252,14 +232,13 @@ class ExactCGD(Probe):
     def __init__(
         self,
         base: Optimizer,
-        model: nn.Module,
-        lam: ScheduleLike,
+        model: Module,
+        lam: Value,
         *,
         guard: bool = True,
         when: When = None,
-        max_norm: float | None = None,
     ) -> None:
-        super().__init__(base, model, when=when, max_norm=max_norm)
+        super().__init__(base, model, when=when)
         if any(hasattr(p, "to_local") for p in self._params()):
             raise TypeError("base: exact products do not go with sharded parameters; use CGD")
         self.lam, self.guard = strength_of("lam", lam), guard
@@ -269,29 +248,28 @@ class ExactCGD(Probe):
 
     def _backward(self, loss: Tensor) -> None:
         params = [p for p in self._params() if p.requires_grad]
-        graph = self._had_probe
-        grads = torch.autograd.grad(loss, params, create_graph=graph, allow_unused=True)
-        for p, grad in zip(params, grads, strict=True):
+        found: Any = torch.autograd.grad(loss, params, create_graph=self._had_probe, allow_unused=True)
+        for p, grad in zip(params, found, strict=True):
             p.grad = grad if p.grad is None or grad is None else p.grad + grad
 
     def _land(self) -> None:
         if not self._had_probe:
             super()._land()
             return
-        params = self._with_gradient("the pass over the batch")
-        graphs = [p.grad for p in params if p.grad is not None]
+        params = super()._movable()
+        graphs = grads_of(params)
         if not any(graph.requires_grad for graph in graphs):
             self._fail("exact products need the gradient's graph: call backward(create_graph=True)")
         with torch.no_grad():
             g = [graph.detach().clone() for graph in graphs]
-            unit = 1.0 if self._scaler is None else self._scaler.scale(torch.ones_like(g[0].view(-1)[0]))
-            curved = curvature(graphs, params, [one / unit for one in g])
-            lam = torch.full_like(norm(g), 2 * self.lam(self.k))
+            n = norm(g)
+            curved = curvature(graphs, params, [one / self._unit() for one in g])
+            nu = torch.full_like(n, 2 * self.lam(self.k))
             if self.guard:
-                inner = sum(((a * b).sum() for a, b in zip(g, curved, strict=True)), torch.zeros_like(lam))
-                lam = torch.where(norm(g) ** 2 + lam * inner > 0, lam, 0.0)
+                along = torch.stack([(a * b).sum() for a, b in zip(g, curved, strict=True)]).sum()
+                nu = torch.where(n * n + nu * along > 0, nu, 0.0)
             for p, one, u in zip(params, g, curved, strict=True):
-                p.grad = one + (lam * u).to(one.dtype)
+                p.grad = one + (nu * u).to(one.dtype)
         self._turn = Turn.DUE
 
     @property
@@ -308,13 +286,5 @@ class EGR(ExactCGD):
     >>> opt = EGR(torch.optim.SGD(model.parameters(), lr=0.1), model, lam=0.01)
     """
 
-    def __init__(
-        self,
-        base: Optimizer,
-        model: nn.Module,
-        lam: ScheduleLike = 0.01,
-        *,
-        when: When = None,
-        max_norm: float | None = None,
-    ) -> None:
-        super().__init__(base, model, lam, guard=False, when=when, max_norm=max_norm)
+    def __init__(self, base: Optimizer, model: Module, lam: Value = 0.01, *, when: When = None) -> None:
+        super().__init__(base, model, lam, guard=False, when=when)
