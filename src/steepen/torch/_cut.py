@@ -1,4 +1,4 @@
-"""The first examples of a batch, in the form in which it came."""
+"""Some examples of a batch, in the form in which it came."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
-__all__ = ["examples", "first_of"]
+__all__ = ["examples", "rows_of"]
 
 _ADVICE = "pass a tensor, or a tuple, list, dict or dataclass of tensors of as many rows each"
 
@@ -36,19 +36,19 @@ def examples(batch: Any) -> int:
     return found.pop()
 
 
-def first_of(batch: Any, rows: int) -> Any:
-    """Return the first rows of every tensor and array of a batch.
+def rows_of(batch: Any, start: int, stop: int) -> Any:
+    """Return these rows of every tensor and array of a batch.
 
     Tuples, lists, dicts and dataclasses are walked through. A list with one entry an example that is no
     tensor, such as a word, is cut too; everything else is handed on as it is.
 
     Examples
     --------
-    >>> first_of((torch.arange(4), ["a", "b", "c", "d"], "all"), 2)
+    >>> rows_of((torch.arange(4), ["a", "b", "c", "d"], "all"), 0, 2)
     (tensor([0, 1]), ['a', 'b'], 'all')
     """
     n = examples(batch)
-    return batch if rows >= n else _cut(batch, rows, n)
+    return batch if (start, stop) == (0, n) else _cut(batch, slice(start, stop), n)
 
 
 def _rows(part: Any) -> list[int]:
@@ -76,16 +76,16 @@ def _inner(part: Any) -> dict[Any, Any] | None:
     return None
 
 
-def _cut(part: Any, rows: int, n: int) -> Any:
+def _cut(part: Any, rows: slice, n: int) -> Any:
     if isinstance(part, Tensor | np.ndarray):
         array = cast(Any, part)
-        return array[:rows] if array.ndim else array
+        return array[rows] if array.ndim else array
     inner = _inner(part)
     if inner is None:
         return part
     if isinstance(part, list) and not _rows(part):
         words = cast(list[Any], part)
-        return words[:rows] if len(words) == n else words
+        return words[rows] if len(words) == n else words
     return _builder(part)({name: _cut(one, rows, n) for name, one in inner.items()})
 
 

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from .._tools.check import is_number
-from ._cut import examples
+from ._cut import examples, rows_of
 from ._trace import judging
 
-__all__ = ["HeldOut"]
+__all__ = ["HeldOut", "is_sum"]
 
 
 class HeldOut:
@@ -57,6 +57,23 @@ class HeldOut:
             raise ValueError("held_out: expected at least one example, got none")
         self.examples = count
         return total / count
+
+
+def is_sum(model: nn.Module, loss: Callable[..., Tensor], batch: tuple[Any, ...]) -> bool:
+    """Find out whether a loss is a sum over the batch, and not a mean: by its two halves and the whole.
+
+    Examples
+    --------
+    >>> [is_sum(nn.Identity(), loss, (torch.arange(4.0),)) for loss in (torch.sum, torch.mean)]
+    [True, False]
+    """
+    half = examples(batch) // 2
+    if not half:
+        return False
+    with judging(model):
+        parts = [rows_of(batch, *rows) for rows in ((0, half), (half, 2 * half), (0, 2 * half))]
+        first, second, both = (float(_number(loss(*part))) for part in parts)
+    return abs(first + second - both) < abs((first + second) / 2 - both)
 
 
 def _batches(data: Any) -> Iterable[Any]:

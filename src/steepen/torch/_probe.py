@@ -13,7 +13,7 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 
 from .._tools.check import number
-from ._cut import examples, first_of
+from ._cut import examples, rows_of
 from ._report import Report
 from ._tensors import add_, copy_, local, norm
 from ._trace import buffers_of, random_of
@@ -65,7 +65,7 @@ class Probe(Wrapper):
         self.share, self.when, self.max_norm = float(share), when, max_norm
         self._room: dict[str, list[Tensor]] = {}  # copies of the weights and of g
         self._idle = 0
-        self._last = torch.full((2,), torch.nan, device=self.device)  # ‖g‖ and ‖s‖ of the last probe
+        self._length = torch.tensor(torch.nan, device=self.device)  # of the last probe
         self._clear()
 
     def _clear(self) -> None:
@@ -336,7 +336,7 @@ class Probe(Wrapper):
         unit = self._unit() if self.looks else 1.0
         c, nu = self._reach(n / unit, lambda: norm(params))
         c = torch.where(c.isfinite(), self._up * c, 0.0)
-        self._last.copy_(torch.stack((n / unit, c.abs() * n / unit)))
+        self._length.copy_(c.abs() * n / unit)
         if self._had_probe:
             x = local(params)
             copy_(self._memory("x", x), x)
@@ -390,7 +390,7 @@ class Probe(Wrapper):
         if wanted < 2 and n > 2:
             self._warn(f"share: {self.share:g} of {total} examples is {wanted}; the probe takes {rows}")
         self._rows[Turn.PROBE] += rows
-        return first_of(batch, rows)
+        return rows_of(batch, 0, rows)
 
     @property
     def _cost(self) -> float:
@@ -407,7 +407,7 @@ class Probe(Wrapper):
 
     def report(self) -> Report:
         """Return what the probe did so far; printed, it is a table. This waits for the device."""
-        return replace(super().report(), gradient=float(self._last[0]), length=float(self._last[1]))
+        return replace(super().report(), length=float(self._length))
 
     def _fail(self, text: str) -> NoReturn:
         self.restore()

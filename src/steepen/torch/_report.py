@@ -11,12 +11,10 @@ _NAMES = {
     "steps": "steps taken",
     "probed": "of these with a probe",
     "gradients": "passes over a batch",
-    "gradient": "gradient norm at the last probe",
-    "length": "length of the last probe",
+    "length": "length of the probe",
     "tripped": "steps the guard turned back",
     "held_out": "held-out loss",
     "training": "training loss",
-    "gap": "gap between them",
     "target": "rise aimed at",
     "rise": "rise over the batch",
     "bound": "part of the probes cut to the limit",
@@ -27,9 +25,9 @@ _NAMES = {
 class Report:
     """What the probe did so far; NaN for what does not apply, and before the first probe.
 
-    Printed, it is a table. `gradients` counts passes over a batch, the probe's by their examples, and a
-    reading of held-out data as the third of a pass that it costs. `held_out`, `training`, `gap`, `target`,
-    `rise` and `bound` are running means of `GapSAM`; `tripped` is of `CGD`.
+    Printed, it is a table. `gradients` counts passes over a batch, the probe's by their examples; readings of
+    held-out data, which go forwards only, are not counted. `held_out`, `training`, `target`, `rise` and
+    `bound` are running means of `GapSAM`; `tripped` is of `CGD`.
 
     Examples
     --------
@@ -37,21 +35,24 @@ class Report:
     steps taken                        100
     of these with a probe               50
     passes over a batch              103.1
-    length of the last probe          0.25
+    length of the probe               0.25
     """
 
     steps: int = 0
     probed: int = 0
     gradients: float = 0.0
-    gradient: float = math.nan
     length: float = math.nan
     tripped: float = math.nan
     held_out: float = math.nan
     training: float = math.nan
-    gap: float = math.nan
     target: float = math.nan
     rise: float = math.nan
     bound: float = math.nan
+
+    @property
+    def gap(self) -> float:
+        """The gap between held-out and training loss."""
+        return self.held_out - self.training
 
     def __str__(self) -> str:
         rows = [(_NAMES[field.name], getattr(self, field.name)) for field in fields(self)]

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from .._tools.check import is_number, number, whole
-from ._held_out import HeldOut
+from ._held_out import HeldOut, is_sum
 from ._post import Post
 from ._probe import Probe, Turn
 from ._report import Report
@@ -107,9 +107,18 @@ class GapSAM(Probe):
     # -- what is told -----------------------------------------------------------------------------------
 
     def step_on(self, loss_of: Callable[..., Tensor], *batch: Any, scaler: Any = None) -> Tensor:
-        """Take one step on a batch, as `Probe.step_on` does; `loss_of` serves for held-out data too."""
+        """Take one step on a batch, as `Probe.step_on` does; `loss_of` serves for held-out data too.
+
+        Here the loss may be a sum over the batch, which is found out at step 0; in other loops it is a mean.
+        """
         if self.held_out is not None and self.held_out.loss is None and not callable(self.held_out.data):
             self.held_out.loss = loss_of
+        if self.k == 0 and is_sum(self.model, loss_of, batch):
+            if self.held_out is None or callable(self.held_out.data):
+                raise ValueError(
+                    "loss_of: expected the mean over the batch, got a sum; or give held_out as data"
+                )
+            self._by_sum = self.held_out.by_sum = True
         return super().step_on(loss_of, *batch, scaler=scaler)
 
     def saw_held_out(self, loss: Any) -> None:
@@ -194,8 +203,6 @@ class GapSAM(Probe):
         first, batch = self._told[Turn.PROBE], self._told[Turn.BATCH]
         if not batch or (self._had_probe and not first):
             self._fail("passes: tell the loss of each pass, opt.saw(loss), after its backward()")
-        if self.k == 0 and self.share < 1:
-            self._find_reduction(float(self._sum(first)) * self._micro, float(self._sum(batch)))
         loss = self._over_ranks(self._sum(batch) / self._counted(Turn.BATCH))
         if self.k == 0 or not self._had_probe:  # at x
             self._mean("training", loss, self._new)
@@ -221,20 +228,6 @@ class GapSAM(Probe):
         error = (self._new / 2 * (self._of("rise_square") - seen * seen).clamp(min=0)).sqrt()
         move = ((target - seen) / target.maximum(3 * error)).clamp(-_FALL, 1).nan_to_num(0.0)
         gain.copy_((gain * (_RATE * move).exp()).clamp(*_GAIN))
-
-    def _find_reduction(self, share: float, batch: float) -> None:
-        """Find out whether the loss is a mean or a sum, by its values on a share and on the batch."""
-        part = self._rows[Turn.PROBE] / self._rows[Turn.BATCH]
-        if part > 0.5 or share * batch <= 0 or share / batch > math.sqrt(part):
-            return
-        if self.held_out is None or callable(self.held_out.data):
-            raise ValueError(
-                f"loss: {share:.4g} on {self._rows[Turn.PROBE]} examples and {batch:.4g} on "
-                f"{self._rows[Turn.BATCH]} look like a sum; train with the mean, or give held_out as data"
-            )
-        self._by_sum = self.held_out.by_sum = True
-        self._of("held_out").fill_(math.nan)
-        self.saw_held_out(self.held_out.read())
 
     def _counted(self, turn: Turn) -> int:
         """Return what a loss is to be divided by: the examples, where it is a sum."""
@@ -279,4 +272,4 @@ class GapSAM(Probe):
         """Return what the probe did so far; printed, it is a table. This waits for the device."""
         names = ("training", "held_out", "rise", "target", "length", "bound")
         found = {name: float(self._of(name)) for name in names}
-        return replace(super().report(), gap=float(self._gap), **found)
+        return replace(super().report(), **found)
