@@ -1,10 +1,12 @@
-"""Short runs on little data, as in fine-tuning: is the rule ever worse than the base, and is a run destroyed?
+"""Short runs on little data, as in fine-tuning, with the rule and without.
+
+Is the rule ever worse than the base, and is a run destroyed?
 
     python benchmarks/short_runs.py --jobs 2            # 100 pairs of runs, and a longer case with six seeds
     python benchmarks/short_runs.py --quick             # four pairs: does it run?
 
-A BERT of one layer learns which of two marks comes first in a sequence: 64 to 512 sequences, none or a fifth of
-the labels wrong, AdamW with a constant learning rate of 1e-4 to 3e-3, batches of 16, 150 to 1 200 steps; 25
+A BERT of one layer learns which of two marks comes first in a sequence: 64 to 512 sequences, none or a fifth
+of the labels wrong, AdamW with a constant learning rate of 1e-4 to 3e-3, batches of 16, 150 to 1 200 steps; 25
 settings drawn once, four seeds each. Base and rule train on the same data; the rule is given as many held-out
 sequences as an eighth of that, at least 32. Both are judged by the loss on 2 000 new sequences with as many
 wrong labels, and by the accuracy on 2 000 with right ones. A run is destroyed if its training loss ends above
