@@ -206,7 +206,7 @@ class MSAM(Probe):
         return buffers, norm(buffers)
 
     def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
-        return -self.rho(self.k) / n, None  # the way the momentum is going
+        return -self._up * self.rho(self.k) / n, None  # the way the momentum is going, whichever that is
 
     def _buffer(self, p: Tensor) -> Tensor | None:
         state: dict[str, Any] = self.state.get(p, {})
@@ -264,7 +264,7 @@ class ExactCGD(Probe):
             g = [graph.detach().clone() for graph in graphs]
             n = norm(g)
             curved = curvature(graphs, params, [one / self._unit() for one in g])
-            nu = torch.full_like(n, 2 * self.lam(self.k))
+            nu = torch.full_like(n, 2 * self._up * self.lam(self.k))
             if self.guard:
                 along = torch.stack([(a * b).sum() for a, b in zip(g, curved, strict=True)]).sum()
                 nu = torch.where(n * n + nu * along > 0, nu, 0.0)
