@@ -134,7 +134,7 @@ def test_the_rule_sees_the_mean_over_micro_batches() -> None:
         opt = GapSAM(
             SGD(model.parameters(), lr=0.1),
             model,
-            lambda model=model: mse(model, X, Y) + 0.2,
+            lambda model=model: mse(model, X, Y) + 0.6,
             steps=20,
             share=1 / 4,
         )
