@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, hessian
 
-from steepen.torch import CGD, Sharpness, sharpness
+from steepen.torch import SAM, Sharpness, sharpness
 
 torch.set_num_threads(1)  # the networks are tiny
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script")  # torch.func, when first used
@@ -260,7 +260,7 @@ def test_a_run_of_cgd_does_not_notice() -> None:
     def run(look: bool) -> list[Tensor]:
         torch.manual_seed(0)
         model = network(nn.BatchNorm1d(5), nn.Dropout(0.5)).train()
-        opt = CGD(torch.optim.SGD(model.parameters(), lr=0.1), rho=0.1, share=1 / 4, model=model)
+        opt = SAM(torch.optim.SGD(model.parameters(), lr=0.1), model, rho=0.1, share=1 / 4)
         for _ in range(4):
             opt.step_on(lambda x, y: mse(model(x), y), X, Y)
             if look:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, cast
 
 import torch
@@ -32,6 +31,8 @@ class HeldOut:
             raise TypeError(f"loss: expected a callable that returns the mean loss of a batch; got {loss!r}")
         if callable(data) and loss is not None:
             raise TypeError("loss: held_out is a callable, which returns the loss itself; leave loss out")
+        if isinstance(data, Iterator):
+            raise TypeError(f"held_out: expected data that can be read again, such as a list; got {data!r}")
         self.model, self.data, self.loss = model, data, loss
         self.examples = 0  # of the last reading; 0 of a callable
         self.by_sum = False  # whether the loss is a sum over the batch
@@ -47,11 +48,15 @@ class HeldOut:
                 "loss: held_out is data, so a loss is needed: step_on has one; for other loops give loss=, "
                 "or a callable as held_out"
             )
-        total, count = torch.zeros(()), 0
+        total: Any = 0.0
+        count = 0
         for batch in _batches(self.data):
             n = examples(batch)
-            value = _number(self.loss(*batch) if isinstance(batch, tuple | list) else self.loss(batch))
-            total = total.to(value) + value * (1 if self.by_sum else n)
+            try:
+                value = _number(self.loss(*batch) if isinstance(batch, tuple | list) else self.loss(batch))
+            except RuntimeError as error:  # another device, shape or type than the network's
+                raise RuntimeError(f"held_out: its loss could not be taken: {error}") from error
+            total = total + value * (1 if self.by_sum else n)
             count += n
         if count == 0:
             raise ValueError("held_out: expected at least one example, got none")
@@ -91,6 +96,6 @@ def _batches(data: Any) -> Iterable[Any]:
 def _number(value: Any) -> Tensor:
     if isinstance(value, Tensor) and value.numel() == 1:
         return value.detach().reshape(()).float()
-    if is_number(value) and not math.isnan(value):
+    if is_number(value):
         return torch.tensor(float(value))
     raise ValueError(f"held_out: expected the mean loss, one number; got {value!r}")

@@ -214,6 +214,8 @@ class Probe(Wrapper):
         elif closure is not None:  # of a library that runs the last pass, or nothing, inside step()
             with torch.enable_grad():
                 loss = closure()
+        if self._turn is Turn.PROBE:
+            self._fail("step(): the passes over the batch are still to come; call step() after the loop")
         if self._turn is Turn.BATCH:
             self._scaler = None  # a library that runs the last pass itself has unscaled by now
             self._land()
@@ -222,6 +224,7 @@ class Probe(Wrapper):
         if self.max_norm is not None:
             scaler.unscale_(self)
         scaler.step(self)
+        self._clear()  # the scaler may have skipped the step
         return loss
 
     def _call(self, closure: Callable[[], Any], turn: Turn) -> Any:
@@ -276,6 +279,10 @@ class Probe(Wrapper):
         """Tell the loss of a pass: what was given to `backward`, before a scaler's scale."""
         _refuse_vector(loss)
         if self._turn in self._told:
+            if len(self._told[self._turn]) == (
+                self._micro if self.share == 1 or self._turn is Turn.BATCH else 1
+            ):
+                self._fail("saw: expected one loss a pass, got two; a step is by one loss, such as the sum")
             self._told[self._turn].append(loss.detach().clone())  # a graph may write over it in the next pass
 
     # -- one step ---------------------------------------------------------------------------------------

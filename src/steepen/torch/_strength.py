@@ -11,7 +11,9 @@ from ..schedules import ByCurvature, ScheduleLike, as_schedule
 __all__ = ["strength_of"]
 
 
-def strength_of(name: str, value: ScheduleLike, *, least: float = -math.inf) -> Callable[[int], float]:
+def strength_of(
+    name: str, value: ScheduleLike, *, least: float = -math.inf, above: float = -math.inf
+) -> Callable[[int], float]:
     """Return the strength by the step; a schedule that has ended keeps its last value.
 
     Examples
@@ -23,8 +25,10 @@ def strength_of(name: str, value: ScheduleLike, *, least: float = -math.inf) -> 
     ValueError: rho: expected a number, 0 or more, a schedule, or a callable of the step, got -1
     """
     if isinstance(value, int | float):
-        what = "a finite number" if least < 0 else "a number, 0 or more"
-        number(name, value, f"{what}, a schedule, or a callable of the step", least=least)
+        what = (
+            "a number, 0 or more" if least == 0 else "a positive number" if above == 0 else "a finite number"
+        )
+        number(name, value, f"{what}, a schedule, or a callable of the step", least=least, above=above)
     schedule = as_schedule(value, name)
     if isinstance(schedule, ByCurvature):
         raise ValueError(f"{name}: a schedule by the curvature needs the Hessian, which is not known here")
@@ -32,7 +36,7 @@ def strength_of(name: str, value: ScheduleLike, *, least: float = -math.inf) -> 
 
     def at(k: int) -> float:
         strength = float(schedule(k if last is None else min(k, last - 1)))
-        number(name, strength, f"a finite number at step {k}", least=least)
+        number(name, strength, f"a finite number at step {k}", least=least, above=above)
         return strength
 
     return at

@@ -31,12 +31,18 @@ def random_of(device: torch.device) -> Undo:
 @torch.no_grad()
 def buffers_of(model: nn.Module) -> Undo:
     """Remember the buffers of a network, such as BatchNorm's statistics; return what puts them back."""
-    kept = [(buffer, buffer.clone()) for buffer in model.buffers()]
+    kept = [
+        (module, name, buffer, buffer.clone())
+        for module in model.modules()
+        for name, buffer in module.named_buffers(recurse=False)
+    ]
 
     @torch.no_grad()
     def undo() -> None:
-        for buffer, before in kept:
+        for module, name, buffer, before in kept:
             buffer.copy_(before)
+            if getattr(module, name) is not buffer:  # a pass may put a new one in its place
+                setattr(module, name, buffer)
 
     return undo
 
@@ -46,7 +52,7 @@ def judging(model: nn.Module) -> Iterator[None]:
     """Have every module in eval mode, without gradients, and leave no trace."""
     modes = [(module, module.training) for module in model.modules()]
     parameter = next(model.parameters(), None)
-    undo = random_of(torch.device("cpu") if parameter is None else parameter.device)
+    undo = random_of(torch.device("cpu") if parameter is None else parameter.device), buffers_of(model)
     try:
         model.eval()
         with torch.no_grad():
@@ -54,4 +60,5 @@ def judging(model: nn.Module) -> Iterator[None]:
     finally:
         for module, training in modes:
             module.training = training
-        undo()
+        for one in undo:
+            one()

@@ -31,6 +31,7 @@ from ._tensors import norm
 
 __all__ = ["ASAM", "CGDFD", "EGR", "FGR", "GNP", "MSAM", "USAM", "WSAM", "ExactCGD"]
 
+_dist: Any = torch.distributed  # without types
 When = Container[int] | None
 
 
@@ -56,7 +57,7 @@ class CGDFD(Weighted):
         when: When = None,
     ) -> None:
         super().__init__(base, model, guard=guard, when=when)
-        self.lam, self.r = strength_of("lam", lam), strength_of("r", r, least=0)
+        self.lam, self.r = strength_of("lam", lam), strength_of("r", r, above=0)
 
     def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
         r = torch.full_like(n, self.r(self.k))
@@ -206,7 +207,7 @@ class MSAM(Probe):
         return buffers, norm(buffers)
 
     def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
-        return -self.rho(self.k) / n, None  # the way the momentum is going
+        return -self._up * self.rho(self.k) / n, None  # the way the momentum is going, whichever that is
 
     def _buffer(self, p: Tensor) -> Tensor | None:
         state: dict[str, Any] = self.state.get(p, {})
@@ -239,8 +240,10 @@ class ExactCGD(Probe):
         when: When = None,
     ) -> None:
         super().__init__(base, model, when=when)
-        if any(hasattr(p, "to_local") for p in self._params()):
-            raise TypeError("base: exact products do not go with sharded parameters; use CGD")
+        if _dist.is_available() and _dist.is_initialized() and _dist.get_world_size() > 1:
+            raise RuntimeError(
+                f"{type(self).__name__}: exact products are of one process; use CGD for several"
+            )
         self.lam, self.guard = strength_of("lam", lam), guard
 
     def _movable(self) -> list[Tensor]:
@@ -264,7 +267,7 @@ class ExactCGD(Probe):
             g = [graph.detach().clone() for graph in graphs]
             n = norm(g)
             curved = curvature(graphs, params, [one / self._unit() for one in g])
-            nu = torch.full_like(n, 2 * self.lam(self.k))
+            nu = torch.full_like(n, 2 * self._up * self.lam(self.k))
             if self.guard:
                 along = torch.stack([(a * b).sum() for a, b in zip(g, curved, strict=True)]).sum()
                 nu = torch.where(n * n + nu * along > 0, nu, 0.0)
