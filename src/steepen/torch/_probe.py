@@ -174,6 +174,7 @@ class Probe(Wrapper):
         ...     opt.saw(loss)
         >>> opt.step()
         """
+        self = getattr(self, "_optimizer", self)  # Lightning's wrapper has our methods, but not our state
         if not batches:
             raise TypeError("passes: expected a batch, or the micro-batches of a step; got none")
         counts = [examples(batch) for batch in batches] if self.share < 1 else [0] * len(batches)
