@@ -160,7 +160,8 @@ class Probing(_Callback):
         for batch, batch_idx in again:
             with _unsynced(trainer) if batch_idx + 1 < done else nullcontext():
                 self._run(trainer, pl_module, batch, batch_idx, each)
-        for _ in self._passes:
+            next(self._passes, None)
+        for _ in self._passes:  # those that a loader of unknown length has not brought
             pass
         self._passes, self._micros = iter(()), []
 
