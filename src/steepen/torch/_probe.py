@@ -174,6 +174,7 @@ class Probe(Wrapper):
         ...     opt.saw(loss)
         >>> opt.step()
         """
+        self = getattr(self, "_optimizer", self)  # Lightning's wrapper has our methods, but not our state
         if not batches:
             raise TypeError("passes: expected a batch, or the micro-batches of a step; got none")
         counts = [examples(batch) for batch in batches] if self.share < 1 else [0] * len(batches)
@@ -294,6 +295,7 @@ class Probe(Wrapper):
         self.restore()
         self._clear()
         self._scaler, self._micro = scaler, batches
+        self._follow()
         probe = self.k == 0 or self._wants(self.k)
         self._had_probe = probe and self._wants(self.k)
         self._begin()
@@ -319,6 +321,13 @@ class Probe(Wrapper):
             if self._turn is not Turn.DUE:
                 self.restore()
                 self._turn = Turn.BETWEEN
+
+    def _follow(self) -> None:
+        """Have our own numbers where the weights are: the network may have been moved since."""
+        if self._last.device != self.device:
+            for name, value in list(vars(self).items()):
+                if isinstance(value, Tensor):
+                    setattr(self, name, value.to(self.device))
 
     def _before_probe(self) -> None:
         """Remember what the first pass may change, so that a step leaves the trace of one pass.

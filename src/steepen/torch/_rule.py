@@ -130,6 +130,7 @@ class GapSAM(Probe):
         >>> opt = GapSAM(torch.optim.SGD(model.parameters(), lr=0.1), model, None, steps=100)
         >>> opt.saw_held_out(0.7)
         """
+        self._follow()
         if isinstance(loss, Tensor) and loss.numel() == 1:
             value = loss.detach().reshape(()).to(self._table)
         elif is_number(loss):
