@@ -350,12 +350,12 @@ def measure(device: torch.device, steps: dict[str, Step], seconds: float) -> dic
         for _ in range(5):
             step()
         # enough for the host to get ahead of the device, as it does in a training
-        times[name] = max(10, round(0.1 / clock(device, step, 3)))
+        times[name] = max(5, round(0.1 / clock(device, step, 3)))
     blocks: dict[str, list[float]] = {name: [] for name in steps}
     names = list(steps)
     start = time.perf_counter()
     turn = 0
-    while time.perf_counter() - start < seconds or turn < 5:
+    while time.perf_counter() - start < seconds or turn < 3:
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
             for _ in range(3):  # not timed: memory is still where the one before has left it
                 steps[name]()
