@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+
+from ._tensors import copy_
 
 __all__ = ["buffers_of", "judging", "random_of"]
 
@@ -31,16 +33,19 @@ def random_of(device: torch.device) -> Undo:
 @torch.no_grad()
 def buffers_of(model: nn.Module) -> Undo:
     """Remember the buffers of a network, such as BatchNorm's statistics; return what puts them back."""
-    kept = [
-        (module, name, buffer, buffer.clone())
-        for module in model.modules()
-        for name, buffer in module.named_buffers(recurse=False)
-    ]
+    places = [(m, name, b) for m in model.modules() for name, b in m.named_buffers(recurse=False)]
+    kinds: dict[torch.dtype, list[Tensor]] = {}  # a list of one kind is copied in one launch
+    for _, _, buffer in places:
+        kinds.setdefault(buffer.dtype, []).append(buffer)
+    kept = [(buffers, [torch.empty_like(one) for one in buffers]) for buffers in kinds.values()]
+    for buffers, room in kept:
+        copy_(room, buffers)
 
     @torch.no_grad()
     def undo() -> None:
-        for module, name, buffer, before in kept:
-            buffer.copy_(before)
+        for buffers, room in kept:
+            copy_(buffers, room)
+        for module, name, buffer in places:
             if getattr(module, name) is not buffer:  # a pass may put a new one in its place
                 setattr(module, name, buffer)
 
