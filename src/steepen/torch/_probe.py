@@ -324,7 +324,7 @@ class Probe(Wrapper):
 
     def _follow(self) -> None:
         """Have our own numbers where the weights are: the network may have been moved since."""
-        if self._last.device != self.device:
+        if self._length.device != self.device:
             for name, value in list(vars(self).items()):
                 if isinstance(value, Tensor):
                     setattr(self, name, value.to(self.device))
