@@ -20,7 +20,7 @@ from .data import Data
 from .optimizers import FRACTION, OPTIMIZERS, Kind, base_of, steps_of
 from .results import Run
 from .settings import BASES
-from .training import Task, check_device, fit, gauge_size
+from .training import Task, check_device, fit, last_rows
 from .tuning import Choice, best, held_out, square
 
 __all__ = ["compare"]
@@ -36,7 +36,7 @@ def compare(
     test: Any,
     *,
     base: str | Callable[[Any, float, float], Any] = "sgd",
-    methods: Sequence[str] = ("sam", "share16-late", "auto"),
+    methods: Sequence[str] = ("sam", "share16-late", "gap"),
     budget: float = 10.0,
     seeds: int = 3,
     lr: float | Sequence[float] | None = None,
@@ -124,7 +124,7 @@ def compare(
         number(name, value, "a number of passes over the training data, 1 or more", least=1)
     small = held_out(data, validation) if len(squares["base"]) > 1 else data
     kinds = [_kind(name) for name in names]
-    room = len(small.x) - any(kind.auto for kind in kinds) * gauge_size(len(small.x))
+    room = len(small.x) - any(kind.by_gap for kind in kinds) * len(last_rows(len(small.x)))
     if batch > room:
         raise ValueError(f"batch: expected at most the {room} examples to train on, got {batch}")
     for kind in kinds:

@@ -11,7 +11,7 @@ from .._run.progress import item_bar
 from .._tools.check import whole
 from .data import load_data
 from .folders import CIFAR, find_cifar
-from .optimizers import check_names, steps_within
+from .optimizers import OPTIMIZERS, check_names, steps_of
 from .results import FILE, Results
 from .settings import Settings
 from .training import check_device, train
@@ -94,7 +94,7 @@ def check(
     whole("seeds", seeds, 1)
     check_device(settings.device)
     for name in optimizers:
-        steps_within(name, settings)  # refuses a fraction of less than one step
+        steps_of(OPTIMIZERS[name], settings.grads, settings.batch, settings.fraction)  # refuses a fraction of less than one step
     return kept(settings, out)
 
 

@@ -43,6 +43,10 @@ class Run:
         How long the training took; the looks at the test part are not counted.
     times : tuple of float
         The seconds at each look.
+    probed : int
+        The steps with a probe.
+    held_out : tuple of float
+        The mean loss on held-out data at each look; empty if there are none.
 
     Examples
     --------
@@ -61,6 +65,8 @@ class Run:
     strength: float = 0.0
     seconds: float = 0.0
     times: tuple[float, ...] = ()
+    probed: int = 0
+    held_out: tuple[float, ...] = ()
 
     @property
     def accuracy(self) -> float:
@@ -288,7 +294,7 @@ def run_of(record: dict[str, Any]) -> Run:
     >>> run_of(record_of(run)) == run
     True
     """
-    curve: dict[str, Any] = {name: tuple(record.get(name, ())) for name in ("at", "times")}
+    curve: dict[str, Any] = {name: tuple(record.get(name, ())) for name in ("at", "times", "held_out")}
     for name in ("accuracies", "losses"):
         curve[name] = tuple(math.nan if value is None else value for value in record[name])
     return Run(**record | curve)

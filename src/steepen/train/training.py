@@ -13,19 +13,17 @@ from typing import Any
 from .._tools.optional import load
 from .data import Data
 from .folders import CIFAR
-from .models import mlp, resnet18
 from .optimizers import DECAY, FRACTION, OPTIMIZERS, Kind, base_of, learning_rate, steps_of, strength_of, wrap
 from .results import Run
 from .settings import Settings
 from .tuning import Choice
 
-__all__ = ["EVALUATIONS", "Task", "batches", "check_device", "fit", "gauge_size", "judge", "train"]
+__all__ = ["EVALUATIONS", "Task", "batches", "check_device", "fit", "judge", "last_rows", "train"]
 
 EVALUATIONS = 40
 """How often the test part is looked at on the way, evenly in gradients."""
 
 _HIDDEN = {"digits": 64, "mnist1d": 100}
-_GAUGE = 0.02  # the part of the training data that a rule is given to watch
 _CHUNK = 2000  # examples that are judged at once
 
 
@@ -52,10 +50,14 @@ class Task:
     backward : callable, optional
         In the place of a forward and backward pass: takes the network, examples, targets and the ε of label
         smoothing, leaves the gradients on the parameters, returns the loss. For passes that are captured.
+    held_out : rows, optional
+        Training examples that are not trained on but watched: for early stopping, and for GapSAM, which by
+        default has `last_rows`.
 
     Examples
     --------
     >>> from steepen.train.data import load_data
+    >>> from steepen.train.models import mlp
     >>> from torch.nn.functional import cross_entropy
     >>> task = Task(lambda seed: mlp(64, 8, seed), cross_entropy, load_data("digits"), 32, base_of("sgd"))
     >>> fit(task, "sam", OPTIMIZERS["sam"], Choice(0.1, 5e-4, 0.1), seed=0, grads=20).steps
@@ -70,6 +72,7 @@ class Task:
     augment: Callable[[Any, Any], Any] | None = None
     autocast: Any = None
     backward: Callable[[Any, Any, Any, float], Any] | None = None
+    held_out: Any = None
 
     def forward(self, model: Any, x: Any) -> Any:
         """Run the network in the precision of the passes."""
@@ -79,7 +82,7 @@ class Task:
 
 
 def batches(examples: int, batch: int, seed: int, device: Any = "cpu") -> Iterator[Any]:
-    """Give rows for minibatches without end: every pass a new order, what does not fill a batch left out.
+    """Yield rows for minibatches without end: every pass a new order, what does not fill a batch left out.
 
     Examples
     --------
@@ -127,7 +130,7 @@ def fit(
     grads : float
         The gradients to spend at most.
     fraction : float
-        The part of the steps that is penalised by a kind with a phase and no fraction of its own.
+        The part of the steps with a probe of a kind named early or late.
     evaluations : int
         How often to look at the test part, evenly in gradients.
     watch : callable, optional
@@ -136,62 +139,73 @@ def fit(
     Examples
     --------
     >>> from steepen.train.data import load_data
+    >>> from steepen.train.models import mlp
     >>> from torch.nn.functional import cross_entropy
     >>> task = Task(lambda seed: mlp(64, 8, seed), cross_entropy, load_data("digits"), 32, base_of("sgd"))
     >>> run = fit(task, "share4", OPTIMIZERS["share4"], Choice(0.1, 5e-4, 0.1), seed=0, grads=20)
-    >>> run.steps, run.gradients
-    (16, 20)
+    >>> run.steps, run.probed, run.gradients
+    (16, 16, 20)
     """
     torch = load("torch", "steepen train", extra="train")
-    data, gauge = _apart(task.data) if kind.auto else (task.data, task.data)
-    batch, device = task.batch, data.x.device
+    data, batch, device = task.data, task.batch, task.data.x.device
+    watched = last_rows(len(data.x)) if kind.by_gap and task.held_out is None else task.held_out
+    rows, apart = _apart(data, watched)
     steps, most = steps_of(kind, grads, batch, fraction), round(grads * batch)
     model = task.make(seed)
-    optimizer = _optimizer(task, kind, choice, model, gauge, steps, fraction)
+    optimizer = _optimizer(task, kind, choice, model, apart, steps, fraction)
     average = _average(model, choice.strength) if kind.symbol == "β" else None
     judged = model if average is None else average.module
     smoothing = choice.strength if kind.symbol == "ε" else 0.0
-    exact, part = getattr(optimizer, "exact", False), getattr(optimizer, "part", None)
+    smoothed = {"label_smoothing": smoothing} if smoothing else {}
+    passes = 2 if kind.door in _EXACT else 1
     random = torch.Generator(device).manual_seed(seed)
     taken = spent = 0  # steps, and examples that went through a pass
-    curve = [(0, 0.0, *judge(judged, data, task))]
-    clock, trained = time.perf_counter(), 0.0
 
-    def rate(_: int) -> float:
-        return learning_rate(spent / batch, grads) if kind.auto else learning_rate(taken, steps)
+    def figures() -> tuple[float, ...]:
+        return (*judge(judged, data, task), *(() if apart is None else judge(judged, apart, task)[1:]))
+
+    curve = [(0, 0.0, *figures())]
+    clock, trained = time.perf_counter(), 0.0
 
     def look() -> None:
         nonlocal clock, trained
         if device.type == "cuda":
             torch.cuda.synchronize()
         trained += time.perf_counter() - clock
-        curve.append((spent, trained, *judge(judged, data, task)))
+        curve.append((spent, trained, *figures()))
         clock = time.perf_counter()
 
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
-    for rows in batches(len(data.x), batch, seed, device):
-        active = bool(kind.door) and optimizer.active
-        if taken == steps or spent + batch + active * kind.cost(batch) > most:
+    def loss_of(x: Any, y: Any) -> Any:
+        nonlocal spent
+        spent += passes * len(x)
+        return task.loss(task.forward(model, x), y, **smoothed)
+
+    def backward(x: Any, y: Any) -> Any:
+        nonlocal spent
+        if task.backward is None:
+            loss = loss_of(x, y)
+            loss.backward()
+            return loss
+        spent += len(x)
+        return task.backward(model, x, y, smoothing)
+
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: learning_rate(taken, steps))
+    for picked in batches(len(rows), batch, seed, device):
+        if taken == steps:
             break
-        x, y = data.x[rows], data.y[rows]
+        x, y = data.x[rows[picked]], data.y[rows[picked]]
         if task.augment is not None:
             x = task.augment(x, random)
-        twice = exact and active
-
-        def closure(x: Any = x, y: Any = y, twice: bool = twice) -> Any:
-            nonlocal spent
+        if not kind.door:
             optimizer.zero_grad()
-            if part is not None:
-                x, y = part((x, y))
-            spent += len(x) * (1 + twice)  # the optimizer goes backward through the backward pass
-            if task.backward is not None:
-                return task.backward(model, x, y, smoothing)
-            smoothed = {"label_smoothing": smoothing} if smoothing else {}
-            loss = task.loss(task.forward(model, x), y, **smoothed)
-            loss.backward(create_graph=twice)
-            return loss
-
-        optimizer.step(closure)
+            backward(x, y)
+            optimizer.step()
+        elif task.backward is None:
+            optimizer.step_on(loss_of, x, y)
+        else:
+            for part in optimizer.passes((x, y)):
+                optimizer.saw(backward(*part))
+            optimizer.step()
         taken += 1
         scheduler.step()
         if average is not None:
@@ -204,22 +218,28 @@ def fit(
         look()
     if watch is not None:
         watch(judged)
-    at, times, accuracies, losses = zip(*curve, strict=True)
+    at, times, accuracies, losses, *held_out = zip(*curve, strict=True)
     counts = tuple(_gradients(examples, batch) for examples in at)
-    return Run(name, seed, taken, counts[-1], counts, accuracies, losses, choice.strength, trained, times)
+    return Run(
+        name, seed, taken, counts[-1], counts, accuracies, losses, choice.strength, trained, times,
+        getattr(optimizer, "probed", 0), *held_out,
+    )  # fmt: skip
+
+
+_EXACT = ("paper.ExactCGD", "paper.EGR")  # which go backwards through the backward pass
 
 
 def _optimizer(
-    task: Task, kind: Kind, choice: Choice, model: Any, gauge: Data, steps: int, fraction: float
+    task: Task, kind: Kind, choice: Choice, model: Any, apart: Data | None, steps: int, fraction: float
 ) -> Any:
     """Return the optimizer of a kind around the base of the task."""
-    options: dict[str, Any] = {} if task.backward is None else {"replay": False}
-    if kind.symbol == "λ" and task.autocast is not None:
+    options: dict[str, Any] = {}
+    if kind.door == "CGD" and task.autocast is not None:
         options["dtype"] = task.autocast
-    if kind.auto:
-        options["gauge"] = lambda: _judged(model, gauge, task)[0]  # on the device: nobody waits for it
+    if kind.by_gap and apart is not None:
+        options["held_out"] = lambda: _judged(model, apart, task)[0]  # on the device: nobody waits for it
     base = task.base(model.parameters(), choice.lr, choice.decay)
-    return wrap(kind, base, choice.strength, steps, fraction, model, **options if kind.door else {})
+    return wrap(kind, base, model, choice.strength, steps, fraction, **options)
 
 
 def _gradients(examples: int, batch: int) -> float:
@@ -227,22 +247,25 @@ def _gradients(examples: int, batch: int) -> float:
     return examples // batch if examples % batch == 0 else examples / batch
 
 
-def gauge_size(examples: int) -> int:
-    """Return how many of the training examples a rule is given to watch: 2 %, or 200, and at most a tenth.
+def last_rows(examples: int) -> range:
+    """Return the rows that GapSAM is given to watch: the last 2 %, or 200, and at most a tenth.
 
     Examples
     --------
-    >>> [gauge_size(n) for n in (500, 4000, 50_000)]
+    >>> [len(last_rows(n)) for n in (500, 4000, 50_000)]
     [50, 200, 1000]
     """
-    return min(max(200, round(_GAUGE * examples)), examples // 10)
+    return range(examples - min(max(200, round(0.02 * examples)), examples // 10), examples)
 
 
-def _apart(data: Data) -> tuple[Data, Data]:
-    """Take the last examples of the training part out, for a rule to watch."""
-    rows = gauge_size(len(data.x))
-    kept = data._replace(x=data.x[:-rows], y=data.y[:-rows])
-    return kept, data._replace(x_test=data.x[-rows:], y_test=data.y[-rows:])
+def _apart(data: Data, held_out: Any) -> tuple[Any, Data | None]:
+    """Return the rows to train on, and the others in the place of the test part."""
+    torch = load("torch", "steepen train", extra="train")
+    every = torch.arange(len(data.x), device=data.x.device)
+    if held_out is None:
+        return every, None
+    rows = torch.as_tensor(held_out, device=data.x.device)
+    return every[~torch.isin(every, rows)], data._replace(x_test=data.x[rows], y_test=data.y[rows])
 
 
 def _average(model: Any, decay: float) -> Any:
@@ -272,6 +295,7 @@ def train(name: str, seed: int, settings: Settings, data: Data) -> Run:
     (100, 100, False, True)
     """
     torch = load("torch", "steepen train", extra="train")
+    from .models import crops_and_flips, mlp, resnet18
 
     pictures = settings.data in CIFAR
 
@@ -286,19 +310,13 @@ def train(name: str, seed: int, settings: Settings, data: Data) -> Run:
         data,
         settings.batch,
         base_of(settings.base),
-        _moved if pictures else None,
+        crops_and_flips if pictures else None,
         torch.bfloat16 if pictures and settings.device == "cuda" else None,
     )
     choice = Choice(settings.lr, DECAY[settings.base], strength_of(name, settings))
     return fit(
         task, name, OPTIMIZERS[name], choice, seed=seed, grads=settings.grads, fraction=settings.fraction
     )
-
-
-def _moved(x: Any, generator: Any) -> Any:
-    from .resnet import crops_and_flips
-
-    return crops_and_flips(x, generator)
 
 
 def judge(model: Any, data: Data, task: Task | None = None) -> tuple[float, float]:
@@ -309,6 +327,7 @@ def judge(model: Any, data: Data, task: Task | None = None) -> tuple[float, floa
     Examples
     --------
     >>> from steepen.train.data import load_data
+    >>> from steepen.train.models import mlp
     >>> accuracy, loss = judge(mlp(64, 64, seed=0), load_data("digits"))
     >>> accuracy < 0.3, 2 < loss < 3
     (True, True)
