@@ -227,7 +227,7 @@ class GapSAM(Probe):
         self._mean("target", self._target, self._new)
         seen, target, gain = self._of("rise"), self._of("target"), self._of("gain")
         error = (self._new / 2 * (self._of("rise_square") - seen * seen).clamp(min=0)).sqrt()
-        move = ((target - seen) / target.maximum(3 * error)).clamp(-_FALL, 1).nan_to_num(0.0)
+        move = ((target - seen) / target.maximum(error)).clamp(-_FALL, 1).nan_to_num(0.0)
         gain.copy_((gain * (_RATE * move).exp()).clamp(*_GAIN))
 
     def _counted(self, turn: Turn) -> int:
