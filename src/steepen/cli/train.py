@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+import runpy
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from .._tools.files import make_folder
 from .._tools.optional import load
-from ..train import compare, pictures
-from ..train._run import check, kept, run
+from ..train import Comparison, compare, pictures
+from ..train._run import check, run
 from ..train.optimizers import OPTIMIZERS
-from ..train.results import Line, Results
-from ..train.script import read_script
+from ..train.results import Line
 from ..train.settings import Settings
 from ._options import AsJson, Quiet, words
 from ._tables import Column, Page, count, print_json
@@ -44,7 +45,7 @@ def command(
         str | None,
         typer.Option(
             metavar="NAME,...",
-            help="Which optimizers, see --list; by default the base, sam, cgd, share16 and auto. "
+            help="Which optimizers, see --list; by default the base, sam, cgd, share16 and gap. "
             "The others are compared with the first.",
         ),
     ] = None,
@@ -96,7 +97,7 @@ def command(
         mine = {"data-dir": data_dir, "grads": grads, "batch": batch, "lr": lr, "lam": lam, "rho": rho}
         _refuse_beside_script(mine)
         return _compared(script, names, seeds, device, out, as_json=as_json, quiet=quiet)
-    names = [base, "sam", "cgd", "share16", "auto"] if names is None else names
+    names = [base, "sam", "cgd", "share16", "gap"] if names is None else names
     folder, seeds = Path("out", "train", data) if out is None else out, 5 if seeds is None else seeds
     try:
         settings = Settings.of(
@@ -109,20 +110,19 @@ def command(
     make_folder("--out", folder)
     try:
         with _one_thread():
-            results = run(settings, names, seeds=seeds, out=folder, data_dir=data_dir, progress=not quiet)
+            found = run(settings, names, seeds=seeds, out=folder, data_dir=data_dir, progress=not quiet)
     except KeyboardInterrupt:
-        finished = len(kept(settings, folder).chosen(names, range(seeds)).runs)
+        finished = len(check(settings, names, seeds, folder, data_dir).only(seeds).runs)
         sentence = f"interrupted; {folder} keeps {finished} of {count(len(names) * seeds, 'run')}"
         typer.echo(f"steepen: {sentence}; the same command goes on from there", err=True)
         return 1
-    pictures.save(results, folder)
-    pictures.save_curves(results.runs, folder, f"{data}, base {base}")
+    pictures.save_curves(found.runs, folder, f"{data}, base {base}")
     if as_json:
-        lines = [line._asdict() for line in results.summary()]
+        lines = [line._asdict() for line in found.summary()]
         document = {"settings": asdict(settings), "seeds": seeds, "out": str(folder), "summary": lines}
         print_json(document)
     elif not quiet:
-        show(results)
+        show(found)
         typer.echo(f"\nThe runs and the pictures: {folder}")
     return 0
 
@@ -145,10 +145,7 @@ def _compared(
 ) -> int:
     """Compare the optimizers on a task of the user's."""
     folder = Path("out", "train", script.stem) if out is None else out
-    try:
-        task = read_script(script)
-    except ValueError as error:
-        raise ValueError(f"--{error}") from error
+    task = _read(script)
     task |= {} if names is None else {"methods": names}
     task |= {} if seeds is None else {"seeds": seeds}
     make_folder("--out", folder)
@@ -172,6 +169,18 @@ def _compared(
     return 0
 
 
+def _read(script: Path) -> dict[str, Any]:
+    """Run a Python file, and return those of its names that `compare` takes."""
+    if not script.is_file():
+        raise ValueError(f"--script: there is no file {str(script)!r}")
+    names = runpy.run_path(str(script))
+    missing = [name for name in ("make_model", "loss", "train", "test") if name not in names]
+    if missing:
+        raise ValueError(f"--script: {str(script)!r} lacks {', '.join(missing)}")
+    known = set(inspect.signature(compare).parameters) - {"out", "progress", "device"}
+    return {name: value for name, value in names.items() if name in known}
+
+
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """Let torch use one thread: networks as small as these are only slowed down by more."""
@@ -184,7 +193,7 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def show(results: Results) -> None:
+def show(found: Comparison) -> None:
     """Write the settings, and a row for each optimizer.
 
     Examples
@@ -192,7 +201,7 @@ def show(results: Results) -> None:
     >>> from steepen.train.results import Run
     >>> ends = [("sgd", 0, 0.5), ("sgd", 1, 0.6), ("sam", 0, 0.55), ("sam", 1, 0.64)]
     >>> runs = [Run(name, seed, 9, 9, (0, 9), (0.1, end), (2.3, 1.2), 0.2) for name, seed, end in ends]
-    >>> show(Results(Settings.of("digits", grads=9), runs))
+    >>> show(Comparison(asdict(Settings.of("digits", grads=9)), ["sgd", "sam"], runs=runs))
     digits: 9 gradients each, batch 32, base sgd with lr 0.1, 2 seeds
     <BLANKLINE>
     optimizer         steps  grads    accuracy %           loss        vs sgd
@@ -201,14 +210,14 @@ def show(results: Results) -> None:
     <BLANKLINE>
     On the test part. ±: the standard error over seeds. vs sgd: the accuracy less that of sgd, seed by seed.
     """
-    page, settings, lines = Page(), results.settings, results.summary()
-    part, first = "validation" if settings.validate else "test", lines[0].optimizer
-    seeds = len({run.seed for run in results.runs})
-    phased = any(OPTIMIZERS[line.optimizer].phase != "full" for line in lines)
-    fraction = f", fraction {settings.fraction:g}" * phased
+    page, settings, lines = Page(), found.settings, found.summary()
+    part, first = "validation" if settings["validate"] else "test", lines[0].optimizer
+    seeds = len({run.seed for run in found.runs})
+    phased = any(OPTIMIZERS[line.optimizer].phase in ("early", "late") for line in lines)
+    fraction = f", fraction {settings['fraction']:g}" * phased
     page.note(
-        f"{settings.data}: {settings.grads} gradients each, batch {settings.batch}, base {settings.base} "
-        f"with lr {settings.lr:g}{fraction}, {count(seeds, 'seed')}",
+        f"{settings['data']}: {settings['grads']} gradients each, batch {settings['batch']}, base "
+        f"{settings['base']} with lr {settings['lr']:g}{fraction}, {count(seeds, 'seed')}",
         "bold",
     )
     columns = [

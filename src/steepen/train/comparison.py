@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,25 +14,19 @@ from .._tools.files import write_whole
 from .results import Line, Run, record_of, run_of, summarise
 from .tuning import Choice
 
-__all__ = ["FILE", "Comparison", "Trial", "kept"]
+__all__ = ["Comparison"]
 
-FILE = "comparison.json"
+FILE = "results.json"
 """The name of the file that keeps a comparison."""
 
 _HEAD = (
-    "method", "lr", "weight decay", "strength", "accuracy %", "loss", "accuracy vs base", "loss vs base",
-    "gradients", "seconds",
+    "method", "lr", "weight decay", "strength", "probed steps", "accuracy %", "loss", "accuracy vs base",
+    "loss vs base", "stopped early: accuracy %", "loss", "gradients", "seconds",
 )  # fmt: skip
 
 
 class Trial(NamedTuple):
-    """One try of a method on held-out data.
-
-    Examples
-    --------
-    >>> Trial("sam", 0, 0.1, 1e-3, 0.05, 0.9, 0.3).choice
-    Choice(lr=0.1, decay=0.001, strength=0.05)
-    """
+    """One try of a method on held-out data."""
 
     method: str
     trial: int
@@ -55,14 +49,14 @@ class Trial(NamedTuple):
 
 @dataclass
 class Comparison:
-    """What `compare` found.
+    """What `compare` or `run` found.
 
     Parameters
     ----------
     settings : dict
         What all methods shared.
     methods : sequence of str
-        The rows, the base first.
+        The rows; the others are compared with the first.
     trials : list of Trial
         The tries on held-out data.
     runs : list of Run
@@ -76,8 +70,8 @@ class Comparison:
     --------
     >>> run = Run("base", 0, 2, 2, (0, 2), (0.1, 0.5), (2.3, 1.2))
     >>> print(Comparison({}, ["base"], [], [run]))
-    method  lr  weight decay  strength  accuracy %   loss  accuracy vs base  loss vs base  gradients  seconds
-    base     –             –         –       50.00  1.200                 –             –          2      0.0
+    method  lr  weight decay  strength  probed steps  accuracy %   loss  accuracy vs base  loss vs base ...
+    base     –             –         –        0 of 2       50.00  1.200                 –             – ...
     """
 
     settings: dict[str, Any]
@@ -87,8 +81,19 @@ class Comparison:
     choices: dict[str, Choice] = field(default_factory=dict[str, Choice])
     failures: dict[str, str] = field(default_factory=dict[str, str])
 
+    def missing(self, seeds: int) -> list[tuple[str, int]]:
+        """Return the runs that are not there, seed by seed, so that an interrupt leaves pairs."""
+        have = {(run.optimizer, run.seed) for run in self.runs}
+        every = [(name, seed) for seed in range(seeds) for name in self.methods]
+        return [one for one in every if one not in have]
+
+    def only(self, seeds: int) -> Comparison:
+        """Return it without the runs of other methods and seeds that its file holds."""
+        runs = [run for run in self.runs if run.optimizer in self.methods and run.seed < seeds]
+        return replace(self, runs=runs)
+
     def summary(self) -> list[Line]:
-        """Return one line for each method with runs, compared with the base."""
+        """Return one line for each method with runs, compared with the first."""
         order = {name: i for i, name in enumerate(self.methods)}
         return summarise(
             sorted((run for run in self.runs if run.optimizer in order), key=lambda run: order[run.optimizer])
@@ -102,15 +107,17 @@ class Comparison:
             chosen, line = self.choices.get(name), lines.get(name)
             values = ["–"] * 3 if chosen is None else [f"{value:g}" if value else "–" for value in chosen]
             if line is None:
-                rows.append([name, *values, self.failures.get(name, "no run"), *[""] * 5])
+                rows.append([name, *values, self.failures.get(name, "no run"), *[""] * 8])
                 continue
             base = name == self.methods[0]
             rows.append([
-                name, *values,
+                name, *values, f"{line.probed} of {line.steps}",
                 _cell(100 * line.accuracy, 100 * line.accuracy_se, ".2f"),
                 _cell(line.loss, line.loss_se, ".3f"),
                 "–" if base else _cell(100 * line.difference, 100 * line.difference_se, "+.2f"),
                 "–" if base else _cell(line.loss_difference, line.loss_difference_se, "+.3f"),
+                _cell(100 * line.stopped_accuracy, 100 * line.stopped_accuracy_se, ".2f"),
+                _cell(line.stopped_loss, line.stopped_loss_se, ".3f"),
                 f"{line.gradients:.0f}", f"{line.seconds:.1f}",
             ])  # fmt: skip
         return rows
@@ -129,8 +136,10 @@ class Comparison:
         ]
         return "\n".join(line.rstrip() for line in lines)
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write `comparison.json` into a folder that is there."""
+    def save(self, folder: str | os.PathLike[str] | None) -> None:
+        """Write `results.json` into a folder that is there."""
+        if folder is None:
+            return
         document = {
             "settings": self.settings,
             "trials": [[_finite(value) for value in trial] for trial in self.trials],
@@ -152,6 +161,13 @@ def _cell(mean: float, error: float, form: str) -> str:
     return f"{mean:{form}}" if math.isnan(error) else f"{mean:{form}} ± {error:{form.removeprefix('+')}}"
 
 
+def _same(one: Any, other: Any) -> bool:
+    """Compare settings; a loss may differ in its last digits where a GPU adds in another order."""
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-4)
+    return one == other
+
+
 def _trial(values: list[Any]) -> Trial:
     method, index, *numbers = values
     return Trial(method, index, *(math.nan if value is None else value for value in numbers))
@@ -160,13 +176,7 @@ def _trial(values: list[Any]) -> Trial:
 def kept(
     settings: dict[str, Any], names: Sequence[str], squares: Mapping[str, list[Choice]], out: Any
 ) -> Comparison:
-    """Return what the folder holds; ValueError if that was made in another way.
-
-    Examples
-    --------
-    >>> kept({}, ["base"], {}, None).runs
-    []
-    """
+    """Return what the folder holds; ValueError if that was made in another way."""
     path = None if out is None else Path(out, FILE)
     if path is not None and not path.parent.is_dir():
         raise ValueError(f"out: there is no folder {str(out)!r}")
@@ -183,7 +193,7 @@ def kept(
     other = [
         f"{name} {there.get(name)}, not {value}"
         for name, value in settings.items()
-        if there.get(name) != value
+        if not _same(there.get(name), value)
     ]
     for name, choice in choices.items():
         if name in squares and choice not in squares[name]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from .._tools.optional import load
 from .folders import CIFAR, read_cifar
 
-__all__ = ["SIZES", "Data", "load_data", "training_size"]
+__all__ = ["Data", "load_data"]
 
 SIZES: dict[str, int] = {"digits": 898, "mnist1d": 4000, "cifar10": 50_000, "cifar100": 50_000}
 """The data, and how many examples of each are for training."""
@@ -49,18 +49,12 @@ class Data(NamedTuple):
 
 
 def training_size(name: str, validate: bool) -> int:
-    """Say how many examples there are to train on; a fifth is held out to validate.
-
-    Examples
-    --------
-    >>> training_size("mnist1d", validate=False), training_size("mnist1d", validate=True)
-    (4000, 3200)
-    """
+    """Return how many examples there are to train on; a fifth is held out to validate."""
     return SIZES[name] * 4 // 5 if validate else SIZES[name]
 
 
 def load_data(
-    name: str, *, validate: bool = False, device: str = "cpu", folder: str | os.PathLike[str] | None = None
+    name: str, validate: bool = False, device: str = "cpu", folder: str | os.PathLike[str] | None = None
 ) -> Data:
     """Load the data, split in the same way every time.
 
@@ -92,7 +86,7 @@ def load_data(
 
 @cache
 def _digits() -> _Arrays:
-    """Give the 1797 images in their order; the first half trains, as in scikit-learn's own example.
+    """Return the 1797 images in their order; the first half trains, as in scikit-learn's own example.
 
     Unshuffled, the halves are by different writers: harder, and closer to what a test is for.
     """

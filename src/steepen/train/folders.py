@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CIFAR", "Pictures", "find_cifar", "read_cifar"]
+__all__ = ["read_cifar"]
 
 _PIXELS = 3 * 32 * 32
 
@@ -38,13 +38,7 @@ CIFAR: dict[str, _Format] = {
 
 
 class Pictures(NamedTuple):
-    """Pictures as uint8 of shape (n, 3, 32, 32), and their classes.
-
-    Examples
-    --------
-    >>> Pictures(*4 * [np.zeros(0)])._fields
-    ('x', 'y', 'x_test', 'y_test')
-    """
+    """Pictures as uint8 of shape (n, 3, 32, 32), and their classes."""
 
     x: NDArray[np.uint8]
     y: NDArray[np.int64]
@@ -81,14 +75,7 @@ def read_cifar(name: str, folder: str | os.PathLike[str] | None) -> Pictures:
 
 
 def find_cifar(name: str, folder: str | os.PathLike[str] | None) -> Path:
-    """Return the .npz in a folder, or the folder in it that holds all files of the binary version.
-
-    Examples
-    --------
-    >>> find_cifar("cifar10", None)
-    Traceback (most recent call last):
-    ValueError: data-dir: cifar10 is not downloaded; expected the folder that holds it
-    """
+    """Return the .npz in a folder, or the folder in it that holds all files of the binary version."""
     if folder is None:
         raise ValueError(f"data-dir: {name} is not downloaded; expected the folder that holds it")
     root, form = Path(folder), CIFAR[name]

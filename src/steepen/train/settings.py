@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +9,7 @@ from .._tools.check import number, whole
 from .data import SIZES, training_size
 from .folders import CIFAR
 
-__all__ = ["BASES", "Settings"]
+__all__ = ["Settings"]
 
 BASES = ("sgd", "adamw")
 """The optimizers that take the steps."""
@@ -78,21 +77,8 @@ class Settings:
     validate: bool = False
 
     @classmethod
-    def of(
-        cls,
-        data: str = "digits",
-        *,
-        grads: int | None = None,
-        batch: int | None = None,
-        base: str = "sgd",
-        lr: float | None = None,
-        lam: float | None = None,
-        rho: float | None = None,
-        fraction: float = 0.25,
-        device: str = "cpu",
-        validate: bool = False,
-    ) -> Settings:
-        """Take the default of the data for what is None, and check the rest.
+    def of(cls, data: str = "digits", *, base: str = "sgd", **given: Any) -> Settings:
+        """Take the default of the data for what is not said or None, and check the rest.
 
         Examples
         --------
@@ -101,15 +87,9 @@ class Settings:
         ValueError: lr: expected a positive number, got -1
         """
         _known(data, base)
-        default = _DEFAULTS[data]
-        return cls(
-            data,
-            default["grads"] if grads is None else grads,
-            default["batch"] if batch is None else batch,
-            base,
-            default["lr"][base] if lr is None else lr,
-            lam, rho, fraction, device, validate,
-        )  # fmt: skip
+        default = _DEFAULTS[data] | {"lr": _DEFAULTS[data]["lr"][base]}
+        said = {name: value for name, value in given.items() if value is not None}
+        return cls(data, base=base, **default | said)
 
     def __post_init__(self) -> None:
         _known(self.data, self.base)
@@ -122,8 +102,7 @@ class Settings:
             value = getattr(self, name)
             if value is not None:
                 number(name, value, "a positive number", above=0)
-        most_below = math.nextafter(1, 2)
-        number("fraction", self.fraction, "a share above 0 and at most 1", above=0, below=most_below)
+        number("fraction", self.fraction, "a share above 0 and at most 1", above=0, below=1 + 1e-12)
 
 
 def _known(data: str, base: str) -> None:
