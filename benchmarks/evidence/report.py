@@ -17,7 +17,7 @@ from typing import Any
 from tasks import HISTORY, KINDS, LIKE, LONGER, SPECS
 from work import Job, choice, read
 
-from steepen.train.results import mean_and_error
+from steepen.train.results import Mean
 
 NAMES = {
     "base": "{base}",
@@ -53,7 +53,7 @@ def finals(done: Records, task: str, method: str) -> dict[int, dict[str, Any]]:
 
 
 def cell(values: Sequence[float], form: str) -> str:
-    mean, error = mean_and_error(values)
+    mean, error = Mean.of(values)
     if math.isnan(mean):
         return "–"
     text = f"{mean:{form}}" + (f" ± {error:{form.removeprefix('+')}}" if math.isfinite(error) else "")
@@ -152,8 +152,8 @@ def overview(done: Records) -> str:
         rows = [[r for r in finals(done, task, method).values() if r["loss"] is not None] for method in SHORT]
         if not rows[0]:
             continue
-        right = [mean_and_error([r["accuracy"] for r in row])[0] for row in rows]
-        losses = [mean_and_error([r["loss"] for r in row])[0] for row in rows]
+        right = [Mean.of([r["accuracy"] for r in row])[0] for row in rows]
+        losses = [Mean.of([r["loss"] for r in row])[0] for row in rows]
         pairs = zip(
             _emphasised([f"{100 * one:.2f}" for one in right], max),
             _emphasised([f"{one:.3f}" for one in losses], min),
@@ -213,8 +213,7 @@ def picture(done: Records, task: str, path: Path) -> None:
                 continue
             at = [one * spec.batch / 50000 for one in row[0]["at"]]
             points = [
-                mean_and_error([scale * v for v in values])
-                for values in zip(*(r[key] for r in row), strict=True)
+                Mean.of([scale * v for v in values]) for values in zip(*(r[key] for r in row), strict=True)
             ]
             mean, error = zip(*points, strict=True)
             bars = [0 if math.isnan(e) else e for e in error]

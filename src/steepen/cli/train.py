@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 import runpy
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -162,9 +161,9 @@ def _compared(
         print_json(document)
     elif not quiet:
         typer.echo(str(found))
-        trials = len(found.trials) // len(found.methods)
-        chosen = f"Each was chosen from {count(trials, 'trial')} on held-out data."
+        chosen = f"Each was chosen from {count(found.settings['trials'], 'trial')} on held-out data."
         typer.echo(f"\n±: the standard error over seeds. {chosen}")
+        typer.echo("Stopped early: where the loss on held-out data was lowest on the way.")
         typer.echo(f"The runs and the pictures: {folder}")
     return 0
 
@@ -225,14 +224,14 @@ def show(found: Comparison) -> None:
         Column("", [_penalty(line) for line in lines], right=False),
         Column("steps", [str(line.steps) for line in lines]),
         Column("grads", [f"{line.gradients:.10g}" for line in lines]),
-        Column("accuracy %", [_cell(100 * line.accuracy, 100 * line.accuracy_se, ".2f") for line in lines]),
-        Column("loss", [_cell(line.loss, line.loss_se, ".3f") for line in lines]),
+        Column("accuracy %", [line.accuracy.text(".2f", 100) for line in lines]),
+        Column("loss", [line.loss.text(".3f") for line in lines]),
     ]
     note = f"On the {part} part. ±: the standard error over seeds. "
     if any(line.diverged for line in lines):
         columns.append(Column("diverged", [f"{line.diverged}/{line.runs}" for line in lines]))
         note += "The means are over the runs that did not diverge. "
-    gaps = [_cell(100 * line.difference, 100 * line.difference_se, "+.2f") for line in lines[1:]]
+    gaps = [line.difference.text("+.2f", 100) for line in lines[1:]]
     columns.append(Column(f"vs {first}", ["–", *gaps]))
     page.line()
     page.table(columns)
@@ -243,11 +242,3 @@ def show(found: Comparison) -> None:
 def _penalty(line: Line) -> str:
     symbol = OPTIMIZERS[line.optimizer].symbol
     return f"{symbol} {line.strength:g}" if symbol else ""
-
-
-def _cell(mean: float, error: float, form: str) -> str:
-    """Write a mean with its standard error, as far as there are any."""
-    if math.isnan(mean):
-        return "–"
-    text = f"{mean:{form}}"
-    return text if math.isnan(error) else f"{text} ± {error:{form.removeprefix('+')}}"

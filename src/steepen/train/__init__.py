@@ -18,7 +18,7 @@ from ._compare import compare
 from ._run import run
 from .comparison import Comparison
 from .optimizers import OPTIMIZERS
-from .results import Line, Run
+from .results import Line, Mean, Run
 from .settings import Settings
 
-__all__ = ["OPTIMIZERS", "Comparison", "Line", "Run", "Settings", "compare", "run"]
+__all__ = ["OPTIMIZERS", "Comparison", "Line", "Mean", "Run", "Settings", "compare", "run"]

@@ -137,13 +137,16 @@ def compare(
     found = kept(settings, names, squares, out)
     judged = data._replace(x_test=data.x[held_out.start :], y_test=data.y[held_out.start :])
     trial = replace(task, data=judged)
-    tries = _missing_trials(found, squares)
+    have = {(one.method, one.choice) for one in found.trials}
+    tries = [(name, one) for name, square in squares.items() for one in square if len(square) > 1]
+    tries = [one for one in dict.fromkeys(tries) if one not in have]
     with item_bar(progress, len(tries) + len(found.missing(seeds))) as show:
-        for name, index in tries:
-            show(f"{name}, trial {index + 1}")
-            run = _attempt(found, trial, name, squares[name][index], _TRIAL, tuning * passes)
+        for name, choice in tries:
+            show(f"{name}, lr {choice.lr:g}, weight decay {choice.decay:g}")
+            run = _attempt(found, trial, name, choice, _TRIAL, tuning * passes)
             if run is not None:
-                found.trials.append(Trial(name, index, *squares[name][index], run.accuracy, run.loss))
+                score = -run.loss if math.isnan(run.accuracy) else run.accuracy
+                found.trials.append(Trial(name, choice, math.nan if run.diverged else score))
             found.save(out)
         _choose(found, squares)
         for name, seed in found.missing(seeds):
@@ -208,12 +211,6 @@ def _values(name: str, given: Any, count: int | None = None, *, zero: bool = Fal
     return values
 
 
-def _missing_trials(found: Comparison, squares: Mapping[str, list[Choice]]) -> list[tuple[str, int]]:
-    have = {(trial.method, trial.trial) for trial in found.trials}
-    every = [(name, index) for name in squares for index in range(len(squares[name]))]
-    return [one for one in every if one not in have and len(squares[one[0]]) > 1]
-
-
 def _attempt(found: Comparison, task: Task, name: str, choice: Choice, seed: int, grads: float) -> Run | None:
     """Train once; a method for which there is not enough memory is marked, and the others go on."""
     torch = load("torch", "compare", extra="train")
@@ -231,8 +228,8 @@ def _attempt(found: Comparison, task: Task, name: str, choice: Choice, seed: int
 def _choose(found: Comparison, squares: Mapping[str, list[Choice]]) -> None:
     """Take the best trial of each method."""
     for name, trials in squares.items():
-        own = [trial for trial in found.trials if trial.method == name]
-        index = best([trial.score if math.isfinite(trial.loss) else math.nan for trial in own])
+        own = [one for one in found.trials if one.method == name]
+        index = best([one.score for one in own])
         if len(trials) == 1:
             found.choices[name] = trials[0]
         elif index is not None:

@@ -26,25 +26,11 @@ _HEAD = (
 
 
 class Trial(NamedTuple):
-    """One try of a method on held-out data."""
+    """One try of a method, and its score on held-out data; NaN if it diverged."""
 
     method: str
-    trial: int
-    lr: float
-    decay: float
-    strength: float
-    accuracy: float
-    loss: float
-
-    @property
-    def choice(self) -> Choice:
-        """The values that were tried."""
-        return Choice(self.lr, self.decay, self.strength)
-
-    @property
-    def score(self) -> float:
-        """The accuracy; where there are no classes, the loss with its sign turned."""
-        return -self.loss if math.isnan(self.accuracy) else self.accuracy
+    choice: Choice
+    score: float
 
 
 @dataclass
@@ -109,15 +95,12 @@ class Comparison:
             if line is None:
                 rows.append([name, *values, self.failures.get(name, "no run"), *[""] * 8])
                 continue
-            base = name == self.methods[0]
+            gaps = line.difference.text("+.2f", 100), line.loss_difference.text("+.3f")
             rows.append([
                 name, *values, f"{line.probed} of {line.steps}",
-                _cell(100 * line.accuracy, 100 * line.accuracy_se, ".2f"),
-                _cell(line.loss, line.loss_se, ".3f"),
-                "–" if base else _cell(100 * line.difference, 100 * line.difference_se, "+.2f"),
-                "–" if base else _cell(line.loss_difference, line.loss_difference_se, "+.3f"),
-                _cell(100 * line.stopped_accuracy, 100 * line.stopped_accuracy_se, ".2f"),
-                _cell(line.stopped_loss, line.stopped_loss_se, ".3f"),
+                line.accuracy.text(".2f", 100), line.loss.text(".3f"),
+                *(("–", "–") if name == self.methods[0] else gaps),
+                line.stopped_accuracy.text(".2f", 100), line.stopped_loss.text(".3f"),
                 f"{line.gradients:.0f}", f"{line.seconds:.1f}",
             ])  # fmt: skip
         return rows
@@ -125,16 +108,8 @@ class Comparison:
     def __str__(self) -> str:
         rows = self.rows()
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join(
-                [
-                    row[0].ljust(widths[0]),
-                    *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True)),
-                ]
-            )
-            for row in rows
-        ]
-        return "\n".join(line.rstrip() for line in lines)
+        form = "  ".join([f"{{:<{widths[0]}}}", *(f"{{:>{width}}}" for width in widths[1:])])
+        return "\n".join(form.format(*row).rstrip() for row in rows)
 
     def save(self, folder: str | os.PathLike[str] | None) -> None:
         """Write `results.json` into a folder that is there."""
@@ -142,7 +117,7 @@ class Comparison:
             return
         document = {
             "settings": self.settings,
-            "trials": [[_finite(value) for value in trial] for trial in self.trials],
+            "trials": [(name, choice, None if math.isnan(one) else one) for name, choice, one in self.trials],
             "runs": [record_of(run) for run in self.runs],
             "choices": self.choices,
             "failures": self.failures,
@@ -151,26 +126,11 @@ class Comparison:
         write_whole(Path(folder, FILE), lambda file: file.write(text))
 
 
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _cell(mean: float, error: float, form: str) -> str:
-    if math.isnan(mean):
-        return "–"
-    return f"{mean:{form}}" if math.isnan(error) else f"{mean:{form}} ± {error:{form.removeprefix('+')}}"
-
-
 def _same(one: Any, other: Any) -> bool:
     """Compare settings; a loss may differ in its last digits where a GPU adds in another order."""
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, rel_tol=1e-4)
     return one == other
-
-
-def _trial(values: list[Any]) -> Trial:
-    method, index, *numbers = values
-    return Trial(method, index, *(math.nan if value is None else value for value in numbers))
 
 
 def kept(
@@ -185,7 +145,10 @@ def kept(
     try:
         document = json.loads(path.read_text("utf-8"))
         there = document["settings"]
-        trials = [_trial(one) for one in document["trials"]]
+        trials = [
+            Trial(name, Choice(*values), math.nan if score is None else score)
+            for name, values, score in document["trials"]
+        ]
         runs = [run_of(record) for record in document["runs"]]
         choices = {name: Choice(*values) for name, values in document["choices"].items()}
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -195,12 +158,9 @@ def kept(
         for name, value in settings.items()
         if not _same(there.get(name), value)
     ]
-    for name, choice in choices.items():
-        if name in squares and choice not in squares[name]:
+    for name, choice in [*choices.items(), *((one.method, one.choice) for one in trials)]:
+        if choice not in squares.get(name, [choice]):
             other.append(f"{name} with lr, weight decay and strength {tuple(choice)}")
-    for one in trials:
-        if one.method in squares and one.choice not in squares[one.method][one.trial :][:1]:
-            other.append(f"{one.method} tried with lr, weight decay and strength {tuple(one.choice)}")
             break
     if other:
         raise ValueError(

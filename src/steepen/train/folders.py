@@ -19,20 +19,15 @@ class _Format(NamedTuple):
 
     classes: int
     inner: str  # the folder in its archive
-    train: tuple[str, ...]
-    test: str
+    names: tuple[str, ...]  # the files, the last one for the test
     labels: int  # bytes of labels before the picture; the last one is the class
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (*self.train, self.test)
 
 
 CIFAR: dict[str, _Format] = {
     "cifar10": _Format(
-        10, "cifar-10-batches-bin", tuple(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin", 1
+        10, "cifar-10-batches-bin", (*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"), 1
     ),
-    "cifar100": _Format(100, "cifar-100-binary", ("train.bin",), "test.bin", 2),
+    "cifar100": _Format(100, "cifar-100-binary", ("train.bin", "test.bin"), 2),
 }
 """The sets, and the files of their binary versions."""
 
@@ -56,13 +51,8 @@ def read_cifar(name: str, folder: str | os.PathLike[str] | None) -> Pictures:
     folder : path
         It holds the files of the binary version, or the folder in which its archive puts them; or
         `cifar10.npz` (`cifar100.npz`) with the arrays x_train, y_train, x_test and y_test, pictures as uint8
-        of shape (n, 32, 32, 3) or (n, 3, 32, 32).
-
-    Raises
-    ------
-    ValueError
-        If the folder is missing or holds something else, and for files that are cut short. The Python version
-        of CIFAR is a pickle, which can run any code, and is not read.
+        of shape (n, 32, 32, 3) or (n, 3, 32, 32). The Python version is a pickle, which can run any code, and
+        is not read.
 
     Examples
     --------
@@ -89,9 +79,7 @@ def find_cifar(name: str, folder: str | os.PathLike[str] | None) -> Path:
             return place
         if len(missing) < len(form.names):
             raise ValueError(f"data-dir: {str(place)!r} lacks {', '.join(missing)}")
-    expected = f"{name}.npz, or {', '.join(form.names)} (the binary version)"
-    if any(root.glob("**/data_batch_1")) or any(root.glob("**/train")):
-        expected += "; the Python version is a pickle, which can run any code, and is not read"
+    expected = f"{name}.npz, or {', '.join(form.names)} (the binary version; the Python version is not read)"
     found = ", ".join(sorted(path.name for path in root.iterdir())[:5]) or "nothing"
     raise ValueError(f"data-dir: expected {expected}; {str(folder)!r} holds {found}")
 
@@ -103,17 +91,15 @@ def _from_binary(place: Path, form: _Format) -> Pictures:
 
 
 def _records(path: Path, form: _Format) -> tuple[Any, Any]:
-    raw = np.frombuffer(path.read_bytes(), np.uint8)
-    width = form.labels + _PIXELS
+    raw, width = np.frombuffer(path.read_bytes(), np.uint8), form.labels + _PIXELS
     if not len(raw) or len(raw) % width:
         raise ValueError(
             f"data-dir: {str(path)!r} is cut short or something else: expected records of {width} bytes, got "
             f"{len(raw)} bytes"
         )
     rows = raw.reshape(-1, width)
-    return rows[:, form.labels :].reshape(-1, 3, 32, 32), _classes(
-        path, rows[:, form.labels - 1], form.classes
-    )
+    pictures = rows[:, form.labels :].reshape(-1, 3, 32, 32)
+    return pictures, _classes(path, rows[:, form.labels - 1], form.classes)
 
 
 def _classes(path: Path, labels: NDArray[Any], classes: int) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import plot
 from .._tools.optional import load
-from .results import Run, mean_and_error
+from .results import Mean, Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,7 +40,7 @@ def _band(runs: Sequence[Run], what: str = "accuracies") -> tuple[Any, Any, Any]
     at = np.array(runs[0].at, dtype=float)
     rows: list[Any] = [np.interp(at, run.at, getattr(run, what)) for run in runs]
     values: Any = np.array(rows)
-    mean, error = np.array([mean_and_error(column.tolist()) for column in values.T]).T
+    mean, error = np.array([Mean.of(column.tolist()) for column in values.T]).T
     scale = 100 if what == "accuracies" else 1
     return at, scale * mean, scale * np.nan_to_num(error)
 

@@ -9,9 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Line", "Run"]
-
-_CURVES = ("accuracies", "losses", "held_out")
+__all__ = ["Line", "Mean", "Run"]
 
 
 @dataclass(frozen=True)
@@ -30,10 +28,8 @@ class Run:
         What was seen there: the share that is right, and the mean loss.
     strength : float
         Its λ or ρ; 0 for the base alone.
-    seconds : float
-        How long the training took; the looks at the test part are not counted.
-    times : tuple of float
-        The seconds at each look.
+    seconds, times : float, tuple of float
+        How long the training took, and had taken at each look; the looks themselves are not counted.
     probed : int
         The steps with a probe.
     held_out : tuple of float
@@ -70,14 +66,43 @@ class Run:
         return self.losses[-1]
 
     @property
+    def diverged(self) -> bool:
+        """Whether that loss is no finite number; the run ended there."""
+        return not math.isfinite(self.loss)
+
+    @property
     def stop(self) -> int | None:
         """The look at which the loss on held-out data was lowest: where early stopping ends."""
         return int(np.nanargmin(self.held_out)) if np.isfinite(self.held_out).any() else None
 
-    @property
-    def diverged(self) -> bool:
-        """Whether that loss is no finite number; the run ended there."""
-        return not math.isfinite(self.loss)
+
+class Mean(NamedTuple):
+    """A mean with its standard error, s/√n; NaN where there are no values, or one.
+
+    Examples
+    --------
+    >>> Mean.of([1.0, 2.0, 3.0])
+    Mean(value=2.0, error=0.5773502691896258)
+    >>> Mean.of([0.5, 0.6]).text(".2f", 100), Mean.of([0.5]).text("+.1f"), Mean.of([]).text(".1f")
+    ('55.00 ± 5.00', '+0.5', '–')
+    """
+
+    value: float
+    error: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Mean:
+        """Take the mean of values."""
+        n = len(values)
+        error = float(np.std(values, ddof=1)) / math.sqrt(n) if n > 1 else math.nan
+        return cls(float(np.mean(values)) if n else math.nan, error)
+
+    def text(self, form: str, scale: float = 1.0) -> str:
+        """Write it, times a scale; a dash for NaN."""
+        if math.isnan(self.value):
+            return "–"
+        error = "" if math.isnan(self.error) else f" ± {scale * self.error:{form.removeprefix('+')}}"
+        return f"{scale * self.value:{form}}{error}"
 
 
 class Line(NamedTuple):
@@ -91,14 +116,12 @@ class Line(NamedTuple):
         Of one run, the longest.
     runs, diverged : int
         How many runs there are, and how many of them diverged.
-    accuracy, accuracy_se, loss, loss_se : float
-        The mean and its standard error; NaN where there are too few runs for it.
-    stopped_accuracy, stopped_accuracy_se, stopped_loss, stopped_loss_se : float
-        The same where the loss on held-out data was lowest: with early stopping.
-    difference, difference_se : float
-        The accuracy less that of the first optimizer, paired by seed.
-    loss_difference, loss_difference_se : float
-        The loss less that of the first optimizer, paired by seed.
+    accuracy, loss : Mean
+        At the end.
+    stopped_accuracy, stopped_loss : Mean
+        Where the loss on held-out data was lowest: with early stopping.
+    difference, loss_difference : Mean
+        Accuracy and loss at the end less those of the first optimizer, paired by seed.
     seconds : float
         The mean time of the training.
 
@@ -106,7 +129,7 @@ class Line(NamedTuple):
     --------
     >>> ends = {"sgd": 0.5, "sam": 0.75}
     >>> runs = [Run(name, 0, 2, 2, (0, 2), (0.1, end), (2.3, 1.2)) for name, end in ends.items()]
-    >>> summarise(runs)[1].difference
+    >>> summarise(runs)[1].difference.value
     0.25
     """
 
@@ -117,27 +140,13 @@ class Line(NamedTuple):
     gradients: float
     runs: int
     diverged: int
-    accuracy: float
-    accuracy_se: float
-    loss: float
-    loss_se: float
-    stopped_accuracy: float
-    stopped_accuracy_se: float
-    stopped_loss: float
-    stopped_loss_se: float
-    difference: float
-    difference_se: float
-    loss_difference: float
-    loss_difference_se: float
+    accuracy: Mean
+    loss: Mean
+    stopped_accuracy: Mean
+    stopped_loss: Mean
+    difference: Mean
+    loss_difference: Mean
     seconds: float
-
-
-def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
-    """Return the mean and its standard error, s/√n; NaN where there are no values, or one."""
-    count = len(values)
-    mean = float(np.mean(values)) if count else math.nan
-    error = float(np.std(values, ddof=1)) / math.sqrt(count) if count > 1 else math.nan
-    return mean, error
 
 
 def summarise(runs: Sequence[Run]) -> list[Line]:
@@ -152,17 +161,14 @@ def summarise(runs: Sequence[Run]) -> list[Line]:
         pairs = [(run, first[run.seed]) for run in fine if run.seed in first]
         lines.append(
             Line(
-                name, own[0].strength,
-                max(run.steps for run in own), max(run.probed for run in own),
-                max(run.gradients for run in own),
-                len(own), len(own) - len(fine),
-                *mean_and_error([run.accuracy for run in fine]),
-                *mean_and_error([run.loss for run in fine]),
-                *mean_and_error([run.accuracies[stop] for run, stop in stops]),
-                *mean_and_error([run.losses[stop] for run, stop in stops]),
-                *mean_and_error([run.accuracy - base.accuracy for run, base in pairs]),
-                *mean_and_error([run.loss - base.loss for run, base in pairs]),
-                mean_and_error([run.seconds for run in fine])[0],
+                name, own[0].strength, max(run.steps for run in own), max(run.probed for run in own),
+                max(run.gradients for run in own), len(own), len(own) - len(fine),
+                Mean.of([run.accuracy for run in fine]), Mean.of([run.loss for run in fine]),
+                Mean.of([run.accuracies[stop] for run, stop in stops]),
+                Mean.of([run.losses[stop] for run, stop in stops]),
+                Mean.of([run.accuracy - base.accuracy for run, base in pairs]),
+                Mean.of([run.loss - base.loss for run, base in pairs]),
+                Mean.of([run.seconds for run in fine]).value,
             )
         )  # fmt: skip
     return lines
@@ -170,15 +176,15 @@ def summarise(runs: Sequence[Run]) -> list[Line]:
 
 def record_of(run: Run) -> dict[str, Any]:
     """Return a run as JSON has it: null for what is not finite."""
-    curves = {
-        name: [value if math.isfinite(value) else None for value in getattr(run, name)] for name in _CURVES
+    return {
+        name: [one if math.isfinite(one) else None for one in value] if isinstance(value, tuple) else value
+        for name, value in asdict(run).items()
     }
-    return asdict(run) | curves
 
 
 def run_of(record: dict[str, Any]) -> Run:
     """Return the run that `record_of` wrote."""
-    curve: dict[str, Any] = {name: tuple(record.get(name, ())) for name in ("at", "times")}
-    for name in _CURVES:
-        curve[name] = tuple(math.nan if value is None else value for value in record[name])
-    return Run(**record | curve)
+    return Run(**{
+        name: tuple(math.nan if one is None else one for one in value) if isinstance(value, list) else value
+        for name, value in record.items()
+    })  # fmt: skip
