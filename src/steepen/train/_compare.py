@@ -49,7 +49,8 @@ def compare(
 
     A part of the training data is held out, and lr, weight decay and strength of each method are chosen by
     it; then every method trains with the same seeds and is judged by the test part, at the end and where
-    the loss on held-out data was lowest on the way. GapSAM reads its gap from it, too.
+    the loss on held-out data was lowest on the way. GapSAM reads its gap from it, too. Print what is returned
+    for the table.
 
     Parameters
     ----------
@@ -91,11 +92,6 @@ def compare(
         setting are others.
     progress : bool
         Show a progress bar, if standard error is a terminal.
-
-    Returns
-    -------
-    Comparison
-        Print it for the table.
 
     Examples
     --------
@@ -184,17 +180,23 @@ def _squares(
 ) -> dict[str, list[Choice]]:
     """Return the trials of each method."""
     rates = _values("lr", rates_of(base) if lr is None else lr)
-    decays = _values("weight_decay", decays_of(base) if decay is None else decay, len(rates), zero=True)
+    decays = _some(decays_of(base), len(rates)) if decay is None else decay
+    decays = _values("weight_decay", decays, len(rates), zero=True)
     for name in strengths:
         if name not in names:
             raise ValueError(f"strengths: {name!r} is not one of the methods, {', '.join(names)}")
     found: dict[str, list[Choice]] = {}
     for name in names:
         kind, count = _kind(name), len(rates)
-        middle = {1: kind.ladder[1:2], 2: kind.ladder[:2]}.get(count, kind.ladder)
-        own = _values("strengths", strengths.get(name, middle), count) if kind.symbol else (0.0,) * count
+        ladder = strengths.get(name, _some(kind.ladder, count))
+        own = _values("strengths", ladder, count) if kind.symbol else (0.0,) * count
         found[name] = square(rates, decays, own)
     return found
+
+
+def _some(three: Sequence[float], count: int) -> Sequence[float]:
+    """Return so many of three values: the middle one, the lower two, or all."""
+    return {1: three[1:2], 2: three[:2]}.get(count, three)
 
 
 def _values(name: str, given: Any, count: int | None = None, *, zero: bool = False) -> tuple[float, ...]:

@@ -88,11 +88,10 @@ def read_data(train: Any, test: Any, device: str) -> Data:
 def maker(make_model: Callable[[], Any], device: str) -> Callable[[int], Any]:
     """Return what builds the network with weights that follow from a seed."""
     torch = load("torch", "compare", extra="train")
+    from .models import seeded
 
     def make(seed: int) -> Any:
-        with torch.random.fork_rng(devices=[]):  # built on the CPU, so that the device makes no difference
-            torch.default_generator.manual_seed(seed)
-            model = make_model()
+        model = seeded(make_model, seed)
         if not isinstance(model, torch.nn.Module):
             raise TypeError(f"make_model: expected to be given a torch.nn.Module, got {type(model).__name__}")
         return model.to(device).train()

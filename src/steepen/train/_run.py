@@ -46,11 +46,6 @@ def run(
     progress : bool
         Show a progress bar, if standard error is a terminal.
 
-    Returns
-    -------
-    Comparison
-        The runs asked for.
-
     Examples
     --------
     >>> import tempfile

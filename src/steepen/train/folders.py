@@ -32,17 +32,17 @@ CIFAR: dict[str, _Format] = {
 """The sets, and the files of their binary versions."""
 
 
-class Pictures(NamedTuple):
-    """Pictures as uint8 of shape (n, 3, 32, 32), and their classes."""
+class Data(NamedTuple):
+    """Examples and their classes: the training part, and the part to judge by."""
 
-    x: NDArray[np.uint8]
-    y: NDArray[np.int64]
-    x_test: NDArray[np.uint8]
-    y_test: NDArray[np.int64]
+    x: Any
+    y: Any
+    x_test: Any
+    y_test: Any
 
 
-def read_cifar(name: str, folder: str | os.PathLike[str] | None) -> Pictures:
-    """Read CIFAR-10 or CIFAR-100 from a folder.
+def read_cifar(name: str, folder: str | os.PathLike[str] | None) -> Data:
+    """Read CIFAR-10 or CIFAR-100 from a folder: uint8 of shape (n, 3, 32, 32), and classes.
 
     Parameters
     ----------
@@ -84,10 +84,10 @@ def find_cifar(name: str, folder: str | os.PathLike[str] | None) -> Path:
     raise ValueError(f"data-dir: expected {expected}; {str(folder)!r} holds {found}")
 
 
-def _from_binary(place: Path, form: _Format) -> Pictures:
+def _from_binary(place: Path, form: _Format) -> Data:
     parts = [_records(place / file, form) for file in form.names]
     x, y = (np.concatenate([part[i] for part in parts[:-1]]) for i in (0, 1))
-    return Pictures(x, y, *parts[-1])
+    return Data(x, y, *parts[-1])
 
 
 def _records(path: Path, form: _Format) -> tuple[Any, Any]:
@@ -110,7 +110,7 @@ def _classes(path: Path, labels: NDArray[Any], classes: int) -> NDArray[np.int64
     return labels.astype(np.int64)
 
 
-def _from_arrays(path: Path, classes: int) -> Pictures:
+def _from_arrays(path: Path, classes: int) -> Data:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             parts = [arrays[key] for key in ("x_train", "y_train", "x_test", "y_test")]
@@ -127,4 +127,4 @@ def _from_arrays(path: Path, classes: int) -> Pictures:
                 f"{x.dtype} of shape {x.shape} and {y.shape}"
             )
         pictures += [x if x.shape[1] == 3 else x.transpose(0, 3, 1, 2), _classes(path, y, classes)]
-    return Pictures(*pictures)
+    return Data(*pictures)

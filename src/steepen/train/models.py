@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,11 +12,8 @@ from torch.nn import functional as F
 __all__ = ["ResNet18", "mlp"]
 
 
-_Network = TypeVar("_Network", bound=nn.Module)
-
-
-def _seeded(make: Callable[[], _Network], seed: int) -> _Network:
-    """Draw the weights from the seed alone; torch's own generator is left as it was."""
+def seeded(make: Callable[[], Any], seed: int) -> Any:
+    """Draw weights from the seed alone; torch's own generator is left as it was."""
     with torch.random.fork_rng(devices=[]):  # built on the CPU, so that the device makes no difference
         torch.default_generator.manual_seed(seed)  # torch.manual_seed would reach the GPUs too
         return make()
@@ -39,12 +36,7 @@ def mlp(inputs: int, hidden: int, seed: int, classes: int = 10) -> nn.Sequential
         first, second, last = (nn.Linear(*size) for size in sizes)
         return nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), last)
 
-    return _seeded(make, seed)
-
-
-def resnet18(classes: int, seed: int, width: int = 64) -> ResNet18:
-    """Build ResNet-18 for pictures of 32 × 32; its weights are drawn from the seed alone."""
-    return _seeded(lambda: ResNet18(classes, width), seed)
+    return seeded(make, seed)
 
 
 class _Block(nn.Module):

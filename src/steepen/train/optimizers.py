@@ -6,12 +6,13 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from typing import Any, Literal
 
 from .._tools.check import one_of
 from .._tools.optional import load
-from .folders import CIFAR
+from .data import SIZES
 from .settings import BASES, Settings
 
 __all__ = ["OPTIMIZERS", "Kind"]
@@ -38,39 +39,20 @@ _PHASES: dict[str, Callable[[int, float], range]] = {
 class Kind:
     """One way to train.
 
-    Parameters
-    ----------
-    door : str
-        The class in `steepen.torch`; empty for the base alone.
-    about : str
-        Its penalty, in a few words.
-    symbol : {"λ", "ρ", "β", "ε", ""}
-        What its strength is called.
-    like : str
-        The optimizer whose default strength it has.
-    options : callable
-        What the class is given for a strength.
-    phase : str
-        Which steps have a probe.
-    share : float
-        The part of the batch that the probe is taken from; 0 if it needs no pass.
-    ladder : tuple of float
-        Three strengths to choose from where nothing is known.
-
     Examples
     --------
     >>> OPTIMIZERS["usam"].options(0.1), OPTIMIZERS["sam-late"].when(100, 0.25)
     ({'rho': 0.2}, range(75, 100))
     """
 
-    door: str
-    about: str
-    symbol: Literal["λ", "ρ", "β", "ε", ""]
-    like: str
-    options: Callable[[float], dict[str, Any]]
-    phase: str = "all"
-    share: float = 1.0
-    ladder: tuple[float, ...] = (0.02, 0.1, 0.4)
+    door: str  # the class in `steepen.torch`; empty for the base alone
+    about: str  # its penalty, in a few words
+    symbol: Literal["λ", "ρ", "β", "ε", ""]  # what its strength is called
+    like: str  # the optimizer whose default strength it has
+    options: Callable[[float], dict[str, Any]]  # what the class is given for a strength
+    phase: str = "all"  # which steps have a probe
+    share: float = 1.0  # the part of the batch that the probe is taken from; 0 if it needs no pass
+    ladder: tuple[float, ...] = (0.02, 0.1, 0.4)  # strengths to choose from where nothing is known
 
     @property
     def by_gap(self) -> bool:
@@ -103,9 +85,8 @@ def _share(part: int, late: bool = False) -> Kind:
         return {"rho": rho, "share": 1 / part}
 
     about = f"ρ‖∇f‖, probe from 1/{part} of the batch, {'in the last half' if late else 'throughout'}"
-    return Kind(
-        "SAM", about, "ρ", "share", options, "last half" if late else "all", 1 / part, (0.1, 0.3, 1.0)
-    )
+    phase = "last half" if late else "all"
+    return Kind("SAM", about, "ρ", "share", options, phase, 1 / part, (0.1, 0.3, 1.0))
 
 
 OPTIMIZERS: dict[str, Kind] = {
@@ -140,50 +121,30 @@ OPTIMIZERS: dict[str, Kind] = {
 }  # fmt: skip
 """The optimizers by name. Each has at most one strength; 0.8 is the share in GNP's paper."""
 
-# The best accuracy with --validate, so without a look at the test part, on the grids in brackets, with the
-# default lr of SGD. On digits (5 seeds for cgd and sam, 3 for the others) a standard error is 0.5 points, and
-# neighbours are hardly told apart. On mnist1d (3 seeds) two or three times the λ or ρ ruins runs, or makes
-# them diverge (egr). Exact and short probes bear less λ than long ones. On CIFAR: those of CIFAR-100 in
-# benchmarks/evidence, and the usual ones for what was not run there.
-_STRENGTHS: dict[str, dict[str, float]] = {
-    "digits": {
-        "cgd": 0.05,  # (0.005, 0.02, 0.05, 0.1, 0.2)
-        "egr": 0.005,  # (0.002, 0.005, 0.01, 0.02)
-        "fgr": 0.005,  # (0.005, 0.01, 0.05)
-        "sam": 0.2,  # (0.02, 0.05, 0.1, 0.2, 0.4)
-        "asam": 0.5,  # (0.2, 0.5, 1, 2)
-        "share": 0.2,  # as sam
-        "msam": 0.3,  # as published
-        "ema": 0.99,
-        "smooth": 0.1,
-    },
-    "mnist1d": {
-        "cgd": 0.5,  # (0.05, 0.1, 0.2, 0.5, 1)
-        "egr": 0.2,  # (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-        "fgr": 0.1,  # (0.02, 0.05, 0.1, 0.2)
-        "sam": 0.4,  # (0.1, 0.2, 0.4, 0.8)
-        "asam": 0.4,  # (0.4, 1, 2)
-        "share": 0.6,  # with the lr here between the best of benchmarks/evidence, (0.2, 0.4, 0.8)
-        "msam": 1.0,  # (0.3, 1, 3) there: 3 was best, and ruins runs of other networks
-        "ema": 0.99,
-        "smooth": 0.1,
-    },
-    **{
-        name: {
-            "cgd": 0.05, "egr": 0.05, "fgr": 0.05, "sam": 0.1, "asam": 0.5, "share": 0.4, "msam": 0.1,
-            "ema": 0.995, "smooth": 0.1,
-        }
-        for name in CIFAR
-    },
-}  # fmt: skip
+# On digits, mnist1d and CIFAR. The best accuracy with --validate, so without a look at the test part, on the
+# grids in brackets, with the default lr of SGD. On digits (5 seeds for cgd and sam, 3 for the others) a
+# standard error is 0.5 points, and neighbours are hardly told apart. On mnist1d (3 seeds) two or three times
+# the λ or ρ ruins runs, or makes them diverge (egr). Exact and short probes bear less λ than long ones. On
+# CIFAR: those of CIFAR-100 in benchmarks/evidence, and the usual ones for what was not run there.
+_STRENGTHS: dict[str, tuple[float, float, float]] = {
+    "cgd": (0.05, 0.5, 0.05),  # (0.005, 0.02, 0.05, 0.1, 0.2), (0.05, 0.1, 0.2, 0.5, 1)
+    "egr": (0.005, 0.2, 0.05),  # (0.002, 0.005, 0.01, 0.02), (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+    "fgr": (0.005, 0.1, 0.05),  # (0.005, 0.01, 0.05), (0.02, 0.05, 0.1, 0.2)
+    "sam": (0.2, 0.4, 0.1),  # (0.02, 0.05, 0.1, 0.2, 0.4), (0.1, 0.2, 0.4, 0.8)
+    "asam": (0.5, 0.4, 0.5),  # (0.2, 0.5, 1, 2), (0.4, 1, 2)
+    "share": (0.2, 0.6, 0.4),  # as sam; between the best of benchmarks/evidence with the lr here
+    "msam": (0.3, 1.0, 0.1),  # as published; (0.3, 1, 3), and 3 was best, and ruins runs of other networks
+    "ema": (0.99, 0.99, 0.995),
+    "smooth": (0.1, 0.1, 0.1),
+}
 
 
 def strength_of(name: str, settings: Settings) -> float:
     """Return the strength of an optimizer: that of the settings, or its own default; 0 if it has none."""
     kind = OPTIMIZERS[name]
     given = {"λ": settings.lam, "ρ": settings.rho}.get(kind.symbol)
-    default = _STRENGTHS[settings.data].get(kind.like, 0.0)
-    return default if given is None else given
+    default = _STRENGTHS.get(kind.like, (0.0, 0.0, 0.0))
+    return default[min(list(SIZES).index(settings.data), 2)] if given is None else given
 
 
 def check_names(names: Sequence[str], base: str) -> None:
@@ -220,14 +181,8 @@ def steps_of(kind: Kind, grads: float, batch: int, fraction: float = FRACTION) -
 def base_of(name: str) -> Callable[[Any, float, float], Any]:
     """Return what builds a base by its name, from parameters, lr and weight decay: SGD has momentum 0.9."""
     optim = load("torch.optim", "steepen train", extra="train")
-
-    def sgd(params: Any, lr: float, decay: float) -> Any:
-        return optim.SGD(params, lr=lr, momentum=0.9, weight_decay=decay)
-
-    def adamw(params: Any, lr: float, decay: float) -> Any:
-        return optim.AdamW(params, lr=lr, weight_decay=decay)
-
-    return {"sgd": sgd, "adamw": adamw}[name]
+    kind: Any = {"sgd": partial(optim.SGD, momentum=0.9), "adamw": optim.AdamW}[name]
+    return lambda params, lr, decay: kind(params, lr=lr, weight_decay=decay)
 
 
 DECAY: dict[str, float] = {"sgd": 5e-4, "adamw": 0.01}

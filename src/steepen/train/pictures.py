@@ -35,8 +35,6 @@ def _band(runs: Sequence[Run], what: str = "accuracies") -> tuple[Any, Any, Any]
     The error is 0 for a single run. Where runs were looked at after other numbers of gradients, their curves
     are read off at those of the first.
     """
-    if not runs:
-        return np.empty(0), np.empty(0), np.empty(0)
     at = np.array(runs[0].at, dtype=float)
     rows: list[Any] = [np.interp(at, run.at, getattr(run, what)) for run in runs]
     values: Any = np.array(rows)
@@ -64,8 +62,9 @@ def curves(runs: Sequence[Run], title: str = "") -> Figure:
             at, mean, error = _band(fine, what)
             seconds = _band(fine, "times")[1]
             colour = _COLOURS.get(name, plot.COLOURS["gd"])
+            dash = {"early": "--", "late": ":"}.get(name.rpartition("-")[2], "-")
             for ax, x in zip(axes[row], (at, seconds), strict=True):
-                ax.plot(x, mean, label=f"{name}  {mean[-1]:.4g}", color=colour, ls=_dash(name), lw=1.8)
+                ax.plot(x, mean, label=f"{name}  {mean[-1]:.4g}", color=colour, ls=dash, lw=1.8)
                 ax.fill_between(x, mean - error, mean + error, color=colour, alpha=0.15, lw=0)
             ends += mean[at >= 2 * _SETTLED * at[-1]].tolist()
         for ax, unit in zip(axes[row], ("gradient evaluations", "seconds of training"), strict=True):
@@ -97,8 +96,3 @@ def save_curves(runs: Sequence[Run], folder: str | os.PathLike[str], title: str 
     for path in paths:
         plot.save(figure, path)
     return paths
-
-
-def _dash(name: str) -> str:
-    """Tell the phases apart by their dashes too."""
-    return "--" if name.endswith("early") else ":" if name.endswith("late") else "-"
