@@ -33,7 +33,7 @@ from torch.nn import functional as F
 
 from steepen.torch import CGD, SAM, GapSAM, Probe
 from steepen.torch.paper import MSAM
-from steepen.train.resnet import ResNet18
+from steepen.train.models import ResNet18
 
 Pass = Callable[[nn.Module, Tensor, Tensor], Tensor]  # forwards and backwards
 Problem = tuple[nn.Module, Pass, tuple[Tensor, Tensor]]

@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tasks import KINDS, LIKE, LONGER, SPECS
+from tasks import HISTORY, KINDS, LIKE, LONGER, SPECS
 from work import Job, choice, read
 
-from steepen.train.results import mean_and_error
+from steepen.train.results import Mean
 
 NAMES = {
     "base": "{base}",
@@ -33,12 +33,13 @@ NAMES = {
     "share16": "share 1/16 throughout",
     "share16-late": "share 1/16, last half",
     "msam": "momentum probe",
+    "gap": "GapSAM, settings of the base",
     "auto": "automatic",
     "auto-base": "automatic, settings of the base",
     "auto-second": "the same, every second step",
     "auto-third": "automatic, a third of the gap",
 }
-TIMED = {"cifar10-resnet": "cifar100-resnet"}  # the same network; but the rule may probe at other times
+TIMED = {"cifar10-resnet": "cifar100-resnet"}  # the same network
 Records = dict[Job, dict[str, Any]]
 
 
@@ -52,7 +53,7 @@ def finals(done: Records, task: str, method: str) -> dict[int, dict[str, Any]]:
 
 
 def cell(values: Sequence[float], form: str) -> str:
-    mean, error = mean_and_error(values)
+    mean, error = Mean.of(values)
     if math.isnan(mean):
         return "–"
     text = f"{mean:{form}}" + (f" ± {error:{form.removeprefix('+')}}" if math.isfinite(error) else "")
@@ -68,7 +69,7 @@ def gaps(
 
 def speed(done: Records, task: str, method: str, steps: float) -> str:
     """Return the seconds of a run over those of the base, by the steps timed alone on the device."""
-    at = task if KINDS[method].auto else TIMED.get(task, task)
+    at = task if method in HISTORY else TIMED.get(task, task)  # the old rule probed when it saw fit
     as_timed = "base" if method in LONGER else method
     base, own = (done.get(Job(at, name, "timing", -1, 0)) for name in ("base", as_timed))
     if base is None or own is None:
@@ -90,7 +91,7 @@ def rows(done: Records, task: str) -> list[list[str]]:
         ]
         if not row:
             if failed:
-                table.append([_name(method, spec), *["failed"] + [""] * 7])
+                table.append([_name(method, spec), *["failed"] + [""] * 8])
             continue
         first = next(iter(row.values()))
         knob = f"{first['strength']:g}" if first["strength"] else "–"
@@ -104,6 +105,7 @@ def rows(done: Records, task: str) -> list[list[str]]:
             "–" if method == "base" else cell(gaps(row, base, "accuracy", 100), "+.2f"),
             "–" if method == "base" else cell(gaps(row, base, "loss", 1), "+.3f"),
             timed, cell(sharp, ".3g"),
+            cell([min(r["losses"]) for r in row.values() if "losses" in r], ".3f"),
         ])  # fmt: skip
     return table
 
@@ -114,7 +116,7 @@ def _name(method: str, spec: Any) -> str:
 
 HEAD = [
     "", "lr, weight decay, strength", "seeds", "accuracy %", "test loss", "accuracy less the base's",
-    "loss less the base's", "seconds over the base's", "largest eigenvalue",
+    "loss less the base's", "seconds over the base's", "largest eigenvalue", "lowest test loss on the way",
 ]  # fmt: skip
 TITLES = {
     "cifar100-resnet": "CIFAR-100, ResNet-18",
@@ -133,8 +135,7 @@ SHORT = {
     "sam": "SAM throughout",
     "sam-late": "SAM, last quarter",
     "share16-late": "share 1/16, last half",
-    "auto": "automatic",
-    "auto-base": "automatic, settings of the base",
+    "gap": "GapSAM, settings of the base",
 }
 
 
@@ -151,8 +152,8 @@ def overview(done: Records) -> str:
         rows = [[r for r in finals(done, task, method).values() if r["loss"] is not None] for method in SHORT]
         if not rows[0]:
             continue
-        right = [mean_and_error([r["accuracy"] for r in row])[0] for row in rows]
-        losses = [mean_and_error([r["loss"] for r in row])[0] for row in rows]
+        right = [Mean.of([r["accuracy"] for r in row])[0] for row in rows]
+        losses = [Mean.of([r["loss"] for r in row])[0] for row in rows]
         pairs = zip(
             _emphasised([f"{100 * one:.2f}" for one in right], max),
             _emphasised([f"{one:.3f}" for one in losses], min),
@@ -195,8 +196,7 @@ def picture(done: Records, task: str, path: Path) -> None:
         "sam": ("SAM throughout", "#56b4e9", "--"),
         "sam-late": ("SAM, last quarter", "#0072b2", "-"),
         "share16-late": ("share 1/16, last half", plot.COLOURS["cgd-fd"], "-"),
-        "auto": ("automatic", plot.COLOURS["cgd"], "-"),
-        "auto-base": ("automatic, SGD's settings", plot.COLOURS["cgd"], ":"),
+        "gap": ("GapSAM, SGD's settings", plot.COLOURS["cgd"], "-"),
     }
     figure = Figure(figsize=(9.0, 3.8), layout="constrained")
     for ax, key, scale, label in zip(
@@ -213,8 +213,7 @@ def picture(done: Records, task: str, path: Path) -> None:
                 continue
             at = [one * spec.batch / 50000 for one in row[0]["at"]]
             points = [
-                mean_and_error([scale * v for v in values])
-                for values in zip(*(r[key] for r in row), strict=True)
+                Mean.of([scale * v for v in values]) for values in zip(*(r[key] for r in row), strict=True)
             ]
             mean, error = zip(*points, strict=True)
             bars = [0 if math.isnan(e) else e for e in error]
@@ -247,8 +246,7 @@ def summary(done: Records) -> str:
         "ema": "base + EMA",
         "sam-late": "SAM, last quarter",
         "share16-late": "a share of 1/16, last half",
-        "auto": "no strength set: `CGD(base, gauge=..., steps=...)`",
-        "auto-base": "the same around the tuned base, no trials of its own",
+        "gap": "no strength set, no trials: `GapSAM(base, model, held_out, steps)`",
     }
     lines = [["accuracy % / test loss", *shown]]
     for method, name in names.items():

@@ -21,7 +21,7 @@ from steepen.train.folders import read_cifar
 from steepen.train.models import ResNet18, crops_and_flips, mlp
 from steepen.train.optimizers import OPTIMIZERS, Kind
 from steepen.train.training import Task
-from steepen.train.tuning import Choice, held_out, square
+from steepen.train.tuning import Choice, square
 
 SPLIT = 0.1  # of the training data is held out while lr, weight decay and strength are chosen
 LINE = 128  # characters
@@ -316,6 +316,12 @@ def smoothed(scores: Tensor, y: Tensor, smoothing: Any = 0.0) -> Tensor:
 
 def plain(scores: Tensor, y: Tensor, label_smoothing: float = 0.0) -> Tensor:
     return F.cross_entropy(scores.flatten(0, -2), y.flatten(), label_smoothing=label_smoothing)
+
+
+def held_out(data: Data, part: float) -> Data:
+    """Return the training part without its last examples, to be judged by these."""
+    cut = len(data.x) - round(part * len(data.x))
+    return Data(data.x[:cut], data.y[:cut], data.x[cut:], data.y[cut:])
 
 
 class Bench:

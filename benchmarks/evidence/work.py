@@ -144,7 +144,12 @@ def do(job: Job, trial: int, bench: Bench) -> dict[str, Any]:
     spec = bench.spec
     values = trials(spec, LIKE.get(job.method, job.method))[trial]
     begun, sharp = time.perf_counter(), {}
-    look = not bench.toy and job.stage == "final" and job.seed < spec.sharp_seeds and (job.method in SHARP or not spec.gpu)
+    look = (
+        not bench.toy
+        and job.stage == "final"
+        and job.seed < spec.sharp_seeds
+        and (job.method in SHARP or not spec.gpu)
+    )
     run = fit(
         bench.at(job.stage, job.method),
         job.method,
@@ -157,7 +162,8 @@ def do(job: Job, trial: int, bench: Bench) -> dict[str, Any]:
     )
     record: dict[str, Any] = {
         **job._asdict(), "lr": values.lr, "decay": values.decay, "strength": values.strength,
-        "steps": run.steps, "probed": run.probed, "epochs": round(run.gradients * spec.batch / len(bench.at(job.stage).data.x), 3),
+        "steps": run.steps, "probed": run.probed,
+        "epochs": round(run.gradients * spec.batch / len(bench.at(job.stage).data.x), 3),
         "accuracy": short(run.accuracy), "loss": short(run.loss), "seconds": round(run.seconds, 3),
         "all_seconds": round(time.perf_counter() - begun, 1),
     }  # fmt: skip
@@ -165,7 +171,8 @@ def do(job: Job, trial: int, bench: Bench) -> dict[str, Any]:
         record |= {
             "at": [short(one, 2) for one in run.at], "accuracies": [short(one, 4) for one in run.accuracies],
             "losses": [short(one, 4) for one in run.losses],
-            "held_out": [short(one, 4) for one in run.held_out], "times": [short(one, 2) for one in run.times],
+            "held_out": [short(one, 4) for one in run.held_out],
+            "times": [short(one, 2) for one in run.times],
         }  # fmt: skip
     return record | ({"sharpness": sharp} if sharp else {})
 
@@ -296,7 +303,7 @@ def smoke(name: str, device: str, seconds: float, methods: Sequence[str]) -> Non
 
 
 def timing(data: Path, out: Path, name: str, device: str, methods: Sequence[str], toy: bool) -> None:
-    """Time the methods, alone on the device: a whole run of the base and of GapSAM, 200 steps of the others."""
+    """Time the methods, alone on the device: whole runs of the base and GapSAM, 200 steps of the others."""
     import torch
 
     from steepen.train.training import fit
@@ -405,7 +412,9 @@ def main() -> None:
     parser.add_argument("--only", default="", help="tasks whose name contains this")
     parser.add_argument("--fresh", action="store_true", help="nobody is at work: try again what has failed")
     parser.add_argument("--toy", action="store_true", help="200 examples and small networks: does it run?")
-    parser.add_argument("--method", default="", help="methods by name, such as gap,base-longer; all by default")
+    parser.add_argument(
+        "--method", default="", help="methods by name, such as gap,base-longer; all by default"
+    )
     given = parser.parse_args()
     methods = [name for name in given.method.split(",") if name]
     if not set(methods) <= set(KINDS):

@@ -1,22 +1,19 @@
-"""The networks: two hidden layers, or ResNet-18, and the usual crops and flips; importing this imports torch."""
+"""The networks, two hidden layers or ResNet-18, and crops and flips; importing this imports torch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-__all__ = ["ResNet18", "crops_and_flips", "mlp", "resnet18"]
+__all__ = ["ResNet18", "mlp"]
 
 
-_Network = TypeVar("_Network", bound=nn.Module)
-
-
-def _seeded(make: Callable[[], _Network], seed: int) -> _Network:
-    """Draw the weights from the seed alone; torch's own generator is left as it was."""
+def seeded(make: Callable[[], Any], seed: int) -> Any:
+    """Draw weights from the seed alone; torch's own generator is left as it was."""
     with torch.random.fork_rng(devices=[]):  # built on the CPU, so that the device makes no difference
         torch.default_generator.manual_seed(seed)  # torch.manual_seed would reach the GPUs too
         return make()
@@ -39,18 +36,7 @@ def mlp(inputs: int, hidden: int, seed: int, classes: int = 10) -> nn.Sequential
         first, second, last = (nn.Linear(*size) for size in sizes)
         return nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), last)
 
-    return _seeded(make, seed)
-
-
-def resnet18(classes: int, seed: int, width: int = 64) -> ResNet18:
-    """Build ResNet-18 for pictures of 32 × 32; its weights are drawn from the seed alone.
-
-    Examples
-    --------
-    >>> sum(p.numel() for p in resnet18(10, seed=0).parameters())
-    11173962
-    """
-    return _seeded(lambda: ResNet18(classes, width), seed)
+    return seeded(make, seed)
 
 
 class _Block(nn.Module):
@@ -90,15 +76,7 @@ class ResNet18(nn.Sequential):
 
 
 def crops_and_flips(x: Tensor, generator: torch.Generator) -> Tensor:
-    """Move each picture by up to 4 pixels, and mirror half of them.
-
-    Examples
-    --------
-    >>> x = torch.ones(5, 3, 32, 32)
-    >>> moved = crops_and_flips(x, torch.Generator().manual_seed(0))
-    >>> moved.shape, bool((moved.mean((1, 2, 3)) >= (28 / 32) ** 2).all())
-    (torch.Size([5, 3, 32, 32]), True)
-    """
+    """Move each picture by up to 4 pixels, and mirror half of them."""
     n, device = len(x), x.device
     places = torch.randint(0, 9, (2, n, 1), generator=generator, device=device)
     mirrored = torch.rand(n, 1, generator=generator, device=device) < 0.5

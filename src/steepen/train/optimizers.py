@@ -6,18 +6,16 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from typing import Any, Literal
 
 from .._tools.check import one_of
 from .._tools.optional import load
-from .folders import CIFAR
+from .data import SIZES
 from .settings import BASES, Settings
 
-__all__ = [
-    "DECAY", "FRACTION", "OPTIMIZERS", "Kind", "base_of", "check_names", "learning_rate", "steps_of",
-    "strength_of", "wrap",
-]  # fmt: skip
+__all__ = ["OPTIMIZERS", "Kind"]
 
 FRACTION = 0.25
 """The part of the steps with a probe of optimizers named early and late, where nothing else is said."""
@@ -25,52 +23,21 @@ _WARMUP = 0.05  # the share of the steps over which the learning rate rises
 _LEAST = 20  # steps that GapSAM needs
 
 
-def _all(steps: int, _: float) -> range:
-    return range(steps)
-
-
-def _early(steps: int, fraction: float) -> range:
-    return range(round(fraction * steps))
-
-
-def _late(steps: int, fraction: float) -> range:
-    return range(steps - round(fraction * steps), steps)
-
-
-def _last_half(steps: int, _: float) -> range:
-    return _late(steps, 0.5)
-
-
-def _every_second(steps: int, _: float) -> range:
-    return range(0, steps, 2)
-
-
-def _warm(steps: int, _: float) -> range:
-    return range(round(_WARMUP * steps), steps)  # a long probe along a young momentum destroys runs
+_PHASES: dict[str, Callable[[int, float], range]] = {
+    "all": lambda steps, _: range(steps),
+    "early": lambda steps, fraction: range(round(fraction * steps)),
+    "late": lambda steps, fraction: range(steps - round(fraction * steps), steps),
+    "last half": lambda steps, _: range(steps - round(0.5 * steps), steps),
+    "every second": lambda steps, _: range(0, steps, 2),
+    "warm": lambda steps, _: range(
+        round(_WARMUP * steps), steps
+    ),  # a young momentum and a long probe destroy
+}
 
 
 @dataclass(frozen=True)
 class Kind:
     """One way to train.
-
-    Parameters
-    ----------
-    door : str
-        The class in `steepen.torch`; empty for the base alone.
-    about : str
-        Its penalty, in a few words.
-    symbol : {"λ", "ρ", "β", "ε", ""}
-        What its strength is called.
-    like : str
-        The optimizer whose default strength it has.
-    options : callable
-        What the class is given for a strength.
-    when : callable
-        The steps with a probe, from the number of steps and the fraction of those named early and late.
-    share : float
-        The part of the batch that the probe is taken from; 0 if it needs no pass.
-    ladder : tuple of float
-        Three strengths to choose from where nothing is known.
 
     Examples
     --------
@@ -78,24 +45,23 @@ class Kind:
     ({'rho': 0.2}, range(75, 100))
     """
 
-    door: str
-    about: str
-    symbol: Literal["λ", "ρ", "β", "ε", ""]
-    like: str
-    options: Callable[[float], dict[str, Any]]
-    when: Callable[[int, float], range] = _all
-    share: float = 1.0
-    ladder: tuple[float, ...] = (0.02, 0.1, 0.4)
+    door: str  # the class in `steepen.torch`; empty for the base alone
+    about: str  # its penalty, in a few words
+    symbol: Literal["λ", "ρ", "β", "ε", ""]  # what its strength is called
+    like: str  # the optimizer whose default strength it has
+    options: Callable[[float], dict[str, Any]]  # what the class is given for a strength
+    phase: str = "all"  # which steps have a probe
+    share: float = 1.0  # the part of the batch that the probe is taken from; 0 if it needs no pass
+    ladder: tuple[float, ...] = (0.02, 0.1, 0.4)  # strengths to choose from where nothing is known
 
     @property
     def by_gap(self) -> bool:
         """Whether it sets its own strength, by examples kept from training."""
         return self.door == "GapSAM"
 
-    @property
-    def phased(self) -> bool:
-        """Whether the fraction matters."""
-        return self.when in (_early, _late)
+    def when(self, steps: int, fraction: float) -> range:
+        """Return the steps with a probe; the fraction is of optimizers named early and late."""
+        return _PHASES[self.phase](steps, fraction)
 
     def cost(self, batch: int) -> int:
         """Return the examples of the probe's pass, of a batch of so many."""
@@ -119,7 +85,8 @@ def _share(part: int, late: bool = False) -> Kind:
         return {"rho": rho, "share": 1 / part}
 
     about = f"ρ‖∇f‖, probe from 1/{part} of the batch, {'in the last half' if late else 'throughout'}"
-    return Kind("SAM", about, "ρ", "share", options, _last_half if late else _all, 1 / part, (0.1, 0.3, 1.0))
+    phase = "last half" if late else "all"
+    return Kind("SAM", about, "ρ", "share", options, phase, 1 / part, (0.1, 0.3, 1.0))
 
 
 OPTIMIZERS: dict[str, Kind] = {
@@ -129,18 +96,18 @@ OPTIMIZERS: dict[str, Kind] = {
     ),
     "smooth": Kind("", "no penalty; labels smoothed by ε", "ε", "smooth", _none, ladder=(0.03, 0.1, 0.2)),
     "sam": Kind("SAM", "ρ‖∇f‖", "ρ", "sam", _rho),
-    "sam-early": Kind("SAM", "sam in the first --fraction of the steps", "ρ", "sam", _rho, _early),
-    "sam-late": Kind("SAM", "sam in the last --fraction of the steps", "ρ", "sam", _rho, _late),
+    "sam-early": Kind("SAM", "sam in the first --fraction of the steps", "ρ", "sam", _rho, "early"),
+    "sam-late": Kind("SAM", "sam in the last --fraction of the steps", "ρ", "sam", _rho, "late"),
     "share4": _share(4),
     "share4-late": _share(4, late=True),
     "share16": _share(16),
     "share16-late": _share(16, late=True),
     "gap": Kind(
-        "GapSAM", "a probe in every second step, its length by the gap", "", "", _none, _every_second, 1 / 16
+        "GapSAM", "a probe in every second step, its length by the gap", "", "", _none, "every second", 1 / 16
     ),
     "cgd": Kind("CGD", "λ‖∇f‖², probe 2λ∇f or longer, guarded", "λ", "cgd", _lam),
-    "cgd-early": Kind("CGD", "cgd in the first --fraction of the steps", "λ", "cgd", _lam, _early),
-    "cgd-late": Kind("CGD", "cgd in the last --fraction of the steps", "λ", "cgd", _lam, _late),
+    "cgd-early": Kind("CGD", "cgd in the first --fraction of the steps", "λ", "cgd", _lam, "early"),
+    "cgd-late": Kind("CGD", "cgd in the last --fraction of the steps", "λ", "cgd", _lam, "late"),
     "cgd-exact": Kind("paper.ExactCGD", "λ‖∇f‖², exact H·v, guarded", "λ", "egr", _lam),
     "egr": Kind("paper.EGR", "λ‖∇f‖², exact H·v, no guard", "λ", "egr", _lam),
     "fgr": Kind("paper.FGR", "λ‖∇f‖², probe 0.05∇f", "λ", "fgr", lambda lam: {"eps": 0.05, "gamma": 2 * lam}),
@@ -148,73 +115,40 @@ OPTIMIZERS: dict[str, Kind] = {
     "gnp": Kind("paper.GNP", "0.8·ρ‖∇f‖", "ρ", "sam", lambda rho: {"rho": rho, "alpha": 0.8}),
     "asam": Kind("paper.ASAM", "ρ‖T∇f‖ with T = |x| + 0.01", "ρ", "asam", _rho),
     "msam": Kind(
-        "paper.MSAM", "probe along the momentum, one gradient a step", "ρ", "msam", _rho, _warm, 0.0,
+        "paper.MSAM", "probe along the momentum, one gradient a step", "ρ", "msam", _rho, "warm", 0.0,
         (0.1, 0.3, 1.0),
     ),
 }  # fmt: skip
 """The optimizers by name. Each has at most one strength; 0.8 is the share in GNP's paper."""
 
-# The best accuracy with --validate, so without a look at the test part, on the grids in brackets, with the
-# default lr of SGD. On digits (5 seeds for cgd and sam, 3 for the others) a standard error is 0.5 points, and
-# neighbours are hardly told apart. On mnist1d (3 seeds) two or three times the λ or ρ ruins runs, or makes
-# them diverge (egr). Exact and short probes bear less λ than long ones. On CIFAR: those of CIFAR-100 in
-# benchmarks/evidence, and the usual ones for what was not run there.
-_STRENGTHS: dict[str, dict[str, float]] = {
-    "digits": {
-        "cgd": 0.05,  # (0.005, 0.02, 0.05, 0.1, 0.2)
-        "egr": 0.005,  # (0.002, 0.005, 0.01, 0.02)
-        "fgr": 0.005,  # (0.005, 0.01, 0.05)
-        "sam": 0.2,  # (0.02, 0.05, 0.1, 0.2, 0.4)
-        "asam": 0.5,  # (0.2, 0.5, 1, 2)
-        "share": 0.2,  # as sam
-        "msam": 0.3,  # as published
-        "ema": 0.99,
-        "smooth": 0.1,
-    },
-    "mnist1d": {
-        "cgd": 0.5,  # (0.05, 0.1, 0.2, 0.5, 1)
-        "egr": 0.2,  # (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-        "fgr": 0.1,  # (0.02, 0.05, 0.1, 0.2)
-        "sam": 0.4,  # (0.1, 0.2, 0.4, 0.8)
-        "asam": 0.4,  # (0.4, 1, 2)
-        "share": 0.6,  # with the lr here between the best of benchmarks/evidence, (0.2, 0.4, 0.8)
-        "msam": 1.0,  # (0.3, 1, 3) there: 3 was best, and ruins runs of other networks
-        "ema": 0.99,
-        "smooth": 0.1,
-    },
-    **dict.fromkeys(
-        CIFAR,
-        {
-            "cgd": 0.05, "egr": 0.05, "fgr": 0.05, "sam": 0.1, "asam": 0.5, "share": 0.4, "msam": 0.1,
-            "ema": 0.995, "smooth": 0.1,
-        },
-    ),
-}  # fmt: skip
+# On digits, mnist1d and CIFAR. The best accuracy with --validate, so without a look at the test part, on the
+# grids in brackets, with the default lr of SGD. On digits (5 seeds for cgd and sam, 3 for the others) a
+# standard error is 0.5 points, and neighbours are hardly told apart. On mnist1d (3 seeds) two or three times
+# the λ or ρ ruins runs, or makes them diverge (egr). Exact and short probes bear less λ than long ones. On
+# CIFAR: those of CIFAR-100 in benchmarks/evidence, and the usual ones for what was not run there.
+_STRENGTHS: dict[str, tuple[float, float, float]] = {
+    "cgd": (0.05, 0.5, 0.05),  # (0.005, 0.02, 0.05, 0.1, 0.2), (0.05, 0.1, 0.2, 0.5, 1)
+    "egr": (0.005, 0.2, 0.05),  # (0.002, 0.005, 0.01, 0.02), (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+    "fgr": (0.005, 0.1, 0.05),  # (0.005, 0.01, 0.05), (0.02, 0.05, 0.1, 0.2)
+    "sam": (0.2, 0.4, 0.1),  # (0.02, 0.05, 0.1, 0.2, 0.4), (0.1, 0.2, 0.4, 0.8)
+    "asam": (0.5, 0.4, 0.5),  # (0.2, 0.5, 1, 2), (0.4, 1, 2)
+    "share": (0.2, 0.6, 0.4),  # as sam; between the best of benchmarks/evidence with the lr here
+    "msam": (0.3, 1.0, 0.1),  # as published; (0.3, 1, 3), and 3 was best, and ruins runs of other networks
+    "ema": (0.99, 0.99, 0.995),
+    "smooth": (0.1, 0.1, 0.1),
+}
 
 
 def strength_of(name: str, settings: Settings) -> float:
-    """Return the strength of an optimizer: that of the settings, or its own default; 0 if it has none.
-
-    Examples
-    --------
-    >>> strength_of("sam", Settings.of("mnist1d")), strength_of("sam-late", Settings.of("mnist1d", rho=0.1))
-    (0.4, 0.1)
-    """
+    """Return the strength of an optimizer: that of the settings, or its own default; 0 if it has none."""
     kind = OPTIMIZERS[name]
     given = {"λ": settings.lam, "ρ": settings.rho}.get(kind.symbol)
-    default = _STRENGTHS[settings.data].get(kind.like, 0.0)
-    return default if given is None else given
+    default = _STRENGTHS.get(kind.like, (0.0, 0.0, 0.0))
+    return default[min(list(SIZES).index(settings.data), 2)] if given is None else given
 
 
 def check_names(names: Sequence[str], base: str) -> None:
-    """Refuse names that are not known, come twice, or mean another base.
-
-    Examples
-    --------
-    >>> check_names(["sgd", "cgd_late"], "sgd")
-    Traceback (most recent call last):
-    ValueError: optimizer: 'cgd_late' is not known; did you mean 'cgd-late'?
-    """
+    """Refuse names that are not known, come twice, or mean another base."""
     if not names:
         raise ValueError("optimizer: expected at least one name, got none")
     for i, name in enumerate(names):
@@ -230,11 +164,6 @@ def steps_of(kind: Kind, grads: float, batch: int, fraction: float = FRACTION) -
 
     A gradient is one pass over a batch; a probe counts by its examples. Step 0 of an optimizer with a probe
     makes its pass in any case.
-
-    Examples
-    --------
-    >>> steps_of(OPTIMIZERS["sam"], 100, 32), steps_of(OPTIMIZERS["share4-late"], 90, 32)
-    (50, 79)
     """
 
     def cost(steps: int) -> int:
@@ -250,23 +179,10 @@ def steps_of(kind: Kind, grads: float, batch: int, fraction: float = FRACTION) -
 
 
 def base_of(name: str) -> Callable[[Any, float, float], Any]:
-    """Return what builds a base by its name, from parameters, lr and weight decay: SGD has momentum 0.9.
-
-    Examples
-    --------
-    >>> import torch
-    >>> base_of("adamw")([torch.nn.Parameter(torch.ones(2))], 0.1, 0.01).defaults["weight_decay"]
-    0.01
-    """
+    """Return what builds a base by its name, from parameters, lr and weight decay: SGD has momentum 0.9."""
     optim = load("torch.optim", "steepen train", extra="train")
-
-    def sgd(params: Any, lr: float, decay: float) -> Any:
-        return optim.SGD(params, lr=lr, momentum=0.9, weight_decay=decay)
-
-    def adamw(params: Any, lr: float, decay: float) -> Any:
-        return optim.AdamW(params, lr=lr, weight_decay=decay)
-
-    return {"sgd": sgd, "adamw": adamw}[name]
+    kind: Any = {"sgd": partial(optim.SGD, momentum=0.9), "adamw": optim.AdamW}[name]
+    return lambda params, lr, decay: kind(params, lr=lr, weight_decay=decay)
 
 
 DECAY: dict[str, float] = {"sgd": 5e-4, "adamw": 0.01}
@@ -276,16 +192,7 @@ DECAY: dict[str, float] = {"sgd": 5e-4, "adamw": 0.01}
 def wrap(
     kind: Kind, base: Any, model: Any, strength: float, steps: int, fraction: float, **options: Any
 ) -> Any:
-    """Put an optimizer of `steepen.torch` around the base; the base itself where a kind has none.
-
-    Examples
-    --------
-    >>> import torch
-    >>> model = torch.nn.Linear(2, 1)
-    >>> base = torch.optim.SGD(model.parameters(), lr=0.1)
-    >>> wrap(OPTIMIZERS["sam-late"], base, model, 0.1, 100, 0.25).when
-    range(75, 100)
-    """
+    """Put an optimizer of `steepen.torch` around the base; the base itself where a kind has none."""
     if not kind.door:
         return base
     from .. import torch as doors
@@ -295,13 +202,7 @@ def wrap(
 
 
 def learning_rate(step: float, steps: float) -> float:
-    """Return the share of the highest learning rate: up in the first twentieth, then a cosine down to zero.
-
-    Examples
-    --------
-    >>> [round(learning_rate(k, 100), 3) for k in (0, 4, 5, 52, 99)]
-    [0.2, 1.0, 1.0, 0.508, 0.0]
-    """
+    """Return the part of the highest learning rate: up in the first twentieth, then a cosine to zero."""
     rise = max(1, round(_WARMUP * steps))
     if step < rise:
         return (step + 1) / rise

@@ -18,7 +18,7 @@ from .results import Run
 from .settings import Settings
 from .tuning import Choice
 
-__all__ = ["EVALUATIONS", "Task", "batches", "check_device", "fit", "judge", "last_rows", "train"]
+__all__ = ["Task", "fit"]
 
 EVALUATIONS = 40
 """How often the test part is looked at on the way, evenly in gradients."""
@@ -31,29 +31,6 @@ _CHUNK = 2000  # examples that are judged at once
 class Task:
     """What is trained, and how it is judged.
 
-    Parameters
-    ----------
-    make : callable
-        Returns a new network in training mode, whose weights follow from the seed it is given.
-    loss : callable
-        The mean loss of the network's output and the targets.
-    data : Data
-        The examples, on the network's device.
-    batch : int
-        The examples in a minibatch.
-    base : callable
-        Returns the optimizer that takes the steps, from parameters, lr and weight decay.
-    augment : callable, optional
-        Changes the examples of a minibatch at random, by the generator it is given.
-    autocast : torch.dtype, optional
-        The precision of the passes.
-    backward : callable, optional
-        In the place of a forward and backward pass: takes the network, examples, targets and the ε of label
-        smoothing, leaves the gradients on the parameters, returns the loss. For passes that are captured.
-    held_out : rows, optional
-        Training examples that are not trained on but watched: for early stopping, and for GapSAM, which by
-        default has `last_rows`.
-
     Examples
     --------
     >>> from steepen.train.data import load_data
@@ -64,15 +41,19 @@ class Task:
     10
     """
 
-    make: Callable[[int], Any]
-    loss: Callable[..., Any]
+    make: Callable[[int], Any]  # a new network in training mode, its weights from the seed
+    loss: Callable[..., Any]  # the mean loss of the network's output and the targets
     data: Data
     batch: int
-    base: Callable[[Any, float, float], Any]
-    augment: Callable[[Any, Any], Any] | None = None
-    autocast: Any = None
+    base: Callable[[Any, float, float], Any]  # the optimizer of parameters, lr and weight decay
+    augment: Callable[[Any, Any], Any] | None = None  # changes examples by the generator it is given
+    autocast: Any = None  # the precision of the passes
     backward: Callable[[Any, Any, Any, float], Any] | None = None
+    """In the place of a forward and backward pass, for those that are captured: takes the network, examples,
+    targets and the ε of label smoothing, leaves the gradients on the parameters, returns the loss."""
     held_out: Any = None
+    """Rows of the training part that are not trained on but watched: for early stopping, and for GapSAM,
+    which by default has `last_rows`."""
 
     def forward(self, model: Any, x: Any) -> Any:
         """Run the network in the precision of the passes."""
@@ -82,15 +63,7 @@ class Task:
 
 
 def batches(examples: int, batch: int, seed: int, device: Any = "cpu") -> Iterator[Any]:
-    """Yield rows for minibatches without end: every pass a new order, what does not fill a batch left out.
-
-    Examples
-    --------
-    >>> rows = batches(10, 4, seed=0)
-    >>> first, second = next(rows), next(rows)
-    >>> len(set(first.tolist()) | set(second.tolist()))
-    8
-    """
+    """Yield rows for minibatches without end: every pass a new order, what does not fill a batch left out."""
     torch = load("torch", "steepen train", extra="train")
     if batch > examples:
         raise ValueError(f"batch: expected at most the {examples} examples, got {batch}")
@@ -119,22 +92,9 @@ def fit(
     optimizer. A gradient is a pass over a minibatch; the probe's pass counts by its examples. A run whose
     test loss is not finite any more ends there.
 
-    Parameters
-    ----------
-    task : Task
-        What to train.
-    name, kind, choice
-        How; the name is for the record.
-    seed : int
-        Of the weights, the batches and the augmentation.
-    grads : float
-        The gradients to spend at most.
-    fraction : float
-        The part of the steps with a probe of a kind named early or late.
-    evaluations : int
-        How often to look at the test part, evenly in gradients.
-    watch : callable, optional
-        Is shown the network after the last look.
+    `kind` and `choice` say how, `name` is for the record. `fraction` is the part of the steps with a probe of
+    kinds named early or late. The test part is looked at so many times, evenly in gradients; `watch` is shown
+    the network after the last look.
 
     Examples
     --------
@@ -152,12 +112,16 @@ def fit(
     rows, apart = _apart(data, watched)
     steps, most = steps_of(kind, grads, batch, fraction), round(grads * batch)
     model = task.make(seed)
-    optimizer = _optimizer(task, kind, choice, model, apart, steps, fraction)
+    options: dict[str, Any] = {"dtype": task.autocast} if kind.door == "CGD" else {}
+    if kind.by_gap:
+        options["held_out"] = lambda: _judged(model, apart, task)[0]  # on the device: nobody waits for it
+    base = task.base(model.parameters(), choice.lr, choice.decay)
+    optimizer = wrap(kind, base, model, choice.strength, steps, fraction, **options)
     average = _average(model, choice.strength) if kind.symbol == "β" else None
     judged = model if average is None else average.module
     smoothing = choice.strength if kind.symbol == "ε" else 0.0
     smoothed = {"label_smoothing": smoothing} if smoothing else {}
-    passes = 2 if kind.door in _EXACT else 1
+    passes = 2 if kind.like == "egr" else 1  # exact products go backwards through the backward pass
     random = torch.Generator(device).manual_seed(seed)
     taken = spent = 0  # steps, and examples that went through a pass
 
@@ -177,7 +141,7 @@ def fit(
 
     def loss_of(x: Any, y: Any) -> Any:
         nonlocal spent
-        spent += passes * len(x)
+        spent += passes * len(x) * torch.is_grad_enabled()  # GapSAM has a look without, at step 0
         return task.loss(task.forward(model, x), y, **smoothed)
 
     def backward(x: Any, y: Any) -> Any:
@@ -219,42 +183,15 @@ def fit(
     if watch is not None:
         watch(judged)
     at, times, accuracies, losses, *held_out = zip(*curve, strict=True)
-    counts = tuple(_gradients(examples, batch) for examples in at)
+    counts = tuple(n // batch if n % batch == 0 else n / batch for n in at)
     return Run(
         name, seed, taken, counts[-1], counts, accuracies, losses, choice.strength, trained, times,
         getattr(optimizer, "probed", 0), *held_out,
     )  # fmt: skip
 
 
-_EXACT = ("paper.ExactCGD", "paper.EGR")  # which go backwards through the backward pass
-
-
-def _optimizer(
-    task: Task, kind: Kind, choice: Choice, model: Any, apart: Data | None, steps: int, fraction: float
-) -> Any:
-    """Return the optimizer of a kind around the base of the task."""
-    options: dict[str, Any] = {}
-    if kind.door == "CGD" and task.autocast is not None:
-        options["dtype"] = task.autocast
-    if kind.by_gap and apart is not None:
-        options["held_out"] = lambda: _judged(model, apart, task)[0]  # on the device: nobody waits for it
-    base = task.base(model.parameters(), choice.lr, choice.decay)
-    return wrap(kind, base, model, choice.strength, steps, fraction, **options)
-
-
-def _gradients(examples: int, batch: int) -> float:
-    """Return examples as gradients of minibatches: a whole number where it is one."""
-    return examples // batch if examples % batch == 0 else examples / batch
-
-
 def last_rows(examples: int) -> range:
-    """Return the rows that GapSAM is given to watch: the last 2 %, or 200, and at most a tenth.
-
-    Examples
-    --------
-    >>> [len(last_rows(n)) for n in (500, 4000, 50_000)]
-    [50, 200, 1000]
-    """
+    """Return the rows that GapSAM is given to watch: the last 2 %, or 200, and at most a tenth."""
     return range(examples - min(max(200, round(0.02 * examples)), examples // 10), examples)
 
 
@@ -285,69 +222,46 @@ def _average(model: Any, decay: float) -> Any:
 
 
 def train(name: str, seed: int, settings: Settings, data: Data) -> Run:
-    """Train the network that belongs to the settings, and judge it on the way and at the end.
-
-    Examples
-    --------
-    >>> from steepen.train.data import load_data
-    >>> run = train("sgd", 0, Settings.of("digits", grads=100), load_data("digits"))
-    >>> run.steps, run.gradients, run.diverged, run.accuracy > 0.5
-    (100, 100, False, True)
-    """
+    """Train the network that belongs to the settings, and judge it on the way and at the end."""
     torch = load("torch", "steepen train", extra="train")
-    from .models import crops_and_flips, mlp, resnet18
+    from .models import ResNet18, crops_and_flips, mlp, seeded
 
     pictures = settings.data in CIFAR
 
     def network(seed: int) -> Any:
-        classes = CIFAR[settings.data].classes if pictures else 10
-        made = resnet18(classes, seed) if pictures else mlp(data.x.shape[1], _HIDDEN[settings.data], seed)
+        if pictures:
+            made = seeded(lambda: ResNet18(CIFAR[settings.data].classes), seed)
+        else:
+            made = mlp(data.x.shape[1], _HIDDEN[settings.data], seed)
         return made.to(data.x.device)
 
     task = Task(
-        network,
-        torch.nn.functional.cross_entropy,
-        data,
-        settings.batch,
-        base_of(settings.base),
+        network, torch.nn.functional.cross_entropy, data, settings.batch, base_of(settings.base),
         crops_and_flips if pictures else None,
         torch.bfloat16 if pictures and settings.device == "cuda" else None,
-    )
+    )  # fmt: skip
     choice = Choice(settings.lr, DECAY[settings.base], strength_of(name, settings))
-    return fit(
-        task, name, OPTIMIZERS[name], choice, seed=seed, grads=settings.grads, fraction=settings.fraction
-    )
+    kind, fraction = OPTIMIZERS[name], settings.fraction
+    return fit(task, name, kind, choice, seed=seed, grads=settings.grads, fraction=fraction)
 
 
-def judge(model: Any, data: Data, task: Task | None = None) -> tuple[float, float]:
-    """Return the accuracy, as a share, and the mean loss on the test part, by default the cross-entropy.
-
-    The accuracy is NaN where the targets are no classes.
-
-    Examples
-    --------
-    >>> from steepen.train.data import load_data
-    >>> from steepen.train.models import mlp
-    >>> accuracy, loss = judge(mlp(64, 64, seed=0), load_data("digits"))
-    >>> accuracy < 0.3, 2 < loss < 3
-    (True, True)
-    """
+def judge(model: Any, data: Data, task: Task) -> tuple[float, float]:
+    """Return the accuracy (NaN where targets are no classes) and the mean loss on the test part."""
     loss, right, targets = _judged(model, data, task)
     return float(right) / targets if targets else math.nan, float(loss)
 
 
-def _judged(model: Any, data: Data, task: Task | None) -> tuple[Any, Any, int]:
+def _judged(model: Any, data: Any, task: Task) -> tuple[Any, Any, int]:
     """Return the loss and how many targets are met, where the network is; and how many there are."""
     torch = load("torch", "steepen train", extra="train")
-    loss_of = torch.nn.functional.cross_entropy if task is None else task.loss
     training, examples = model.training, len(data.x_test)
     right, targets, loss = 0, 0, 0.0
     model.eval()
     with torch.no_grad():
         for start in range(0, examples, _CHUNK):
             x, y = data.x_test[start : start + _CHUNK], data.y_test[start : start + _CHUNK]
-            scores = (model(x) if task is None else task.forward(model, x)).float()
-            loss = loss + loss_of(scores, y) * (len(x) / examples)
+            scores = task.forward(model, x).float()
+            loss = loss + task.loss(scores, y) * (len(x) / examples)
             if not y.is_floating_point() and scores.ndim == y.ndim + 1:
                 right = right + (scores.argmax(dim=-1) == y).sum()
                 targets += y.numel()
@@ -356,14 +270,7 @@ def _judged(model: Any, data: Data, task: Task | None) -> tuple[Any, Any, int]:
 
 
 def check_device(device: str) -> None:
-    """Refuse a device that is not here.
-
-    Examples
-    --------
-    >>> check_device("abacus")
-    Traceback (most recent call last):
-    ValueError: device: expected cpu, cuda or mps, got 'abacus'
-    """
+    """Refuse a device that is not here."""
     if device not in ("cpu", "cuda", "mps"):
         raise ValueError(f"device: expected cpu, cuda or mps, got {device!r}")
     torch = load("torch", "steepen train", extra="train")
