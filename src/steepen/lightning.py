@@ -25,7 +25,7 @@ _Callback: Any = type("_Callback", tuple(host.Callback for host in _hosts), {})
 import torch  # noqa: E402
 from torch import Tensor  # noqa: E402
 
-from .torch._door import checked, is_told  # noqa: E402
+from ._door import checked, is_told  # noqa: E402
 from .torch._probe import Turn  # noqa: E402
 
 __all__ = ["Probing"]
@@ -92,11 +92,13 @@ class Probing(_Callback):
         if trainer.strategy.handles_gradient_accumulation:
             raise ValueError("strategy: DeepSpeed takes gradients and steps its own way; use ddp or fsdp2")
         if "dataloader_iter" in inspect.signature(pl_module.training_step).parameters:
-            raise ValueError("training_step: expected one that is given its batch, got one of dataloader_iter")
+            raise ValueError(
+                "training_step: expected one that is given its batch, got one of dataloader_iter"
+            )
         opt = checked(trainer.optimizers[0], "configure_optimizers", str(trainer.precision))
         if is_told(opt) and self.monitor is None:
             warnings.warn(
-                "monitor: GapSAM has no held-out data, and is told no loss here; say Probing(monitor='val_loss')",
+                "monitor: GapSAM has no held-out data and is told no loss; say Probing(monitor='val_loss')",
                 stacklevel=2,
             )
 
@@ -168,7 +170,9 @@ class Probing(_Callback):
     def _run(self, trainer: Any, module: Any, batch: Any, batch_idx: int, parts: int) -> None:
         """Go forwards and backwards over a batch, as Lightning does."""
         opt: Any = trainer.optimizers[0]
-        given = (batch, batch_idx) if len(inspect.signature(module.training_step).parameters) > 1 else (batch,)
+        given = (
+            (batch, batch_idx) if len(inspect.signature(module.training_step).parameters) > 1 else (batch,)
+        )
         self._ours = True
         try:
             with _unlogged(module):

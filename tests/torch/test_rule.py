@@ -80,7 +80,7 @@ class Rule:
         square = self.mean("rise_square", rise * rise, self.new)
         target = self.mean("target", self.target(), self.new)
         error = math.sqrt(self.new / 2 * max(square - seen * seen, 0.0))
-        scale = max(target, 3 * error)
+        scale = max(target, error)
         move = max(-4.0, min((target - seen) / scale, 1.0)) if scale > 0 else 0.0
         self.gain = min(max(self.gain * math.exp(0.03 * move), 0.02), 100.0)
 

@@ -11,24 +11,11 @@ __all__ = ["curvature"]
 
 
 def curvature(graphs: Sequence[Tensor], params: Sequence[Tensor], along: Sequence[Tensor]) -> list[Tensor]:
-    """Return H·v from gradients that carry their graph; where f is linear in a parameter, there is none.
-
-    Examples
-    --------
-    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
-    >>> graphs = torch.autograd.grad((x**3).sum(), [x], create_graph=True)
-    >>> curvature(graphs, [x], [torch.ones(2)])
-    [tensor([ 6., 12.])]
-    """
+    """Return H·v from gradients that carry their graph; where f is linear in a parameter, there is none."""
     pairs = [(graph, v) for graph, v in zip(graphs, along, strict=True) if graph.requires_grad]
     if not pairs:
         return [torch.zeros_like(p) for p in params]
     with torch.enable_grad():
-        found = torch.autograd.grad(
-            [graph for graph, _ in pairs],
-            params,
-            [v for _, v in pairs],
-            allow_unused=True,
-            materialize_grads=True,
-        )
+        of, with_ = [graph for graph, _ in pairs], [v for _, v in pairs]
+        found = torch.autograd.grad(of, params, with_, allow_unused=True, materialize_grads=True)
     return [product.detach() for product in found]

@@ -17,16 +17,7 @@ _ADVICE = "pass a tensor, or a tuple, list, dict or dataclass of tensors of as m
 
 
 def examples(batch: Any) -> int:
-    """Return how many examples a batch has: the rows of its tensors and arrays.
-
-    Examples
-    --------
-    >>> examples((torch.zeros(8, 3), {"y": torch.zeros(8)}))
-    8
-    >>> examples("words")
-    Traceback (most recent call last):
-    TypeError: batch: found no tensor in a str; pass a tensor, or a tuple, list, dict or dataclass of ...
-    """
+    """Return how many examples a batch has: the rows of its tensors and arrays."""
     found = set(_rows(batch))
     if not found:
         raise TypeError(f"batch: found no tensor in a {type(batch).__name__}; {_ADVICE}")
@@ -41,11 +32,6 @@ def rows_of(batch: Any, start: int, stop: int) -> Any:
 
     Tuples, lists, dicts and dataclasses are walked through. A list with one entry an example that is no
     tensor, such as a word, is cut too; everything else is handed on as it is.
-
-    Examples
-    --------
-    >>> rows_of((torch.arange(4), ["a", "b", "c", "d"], "all"), 0, 2)
-    (tensor([0, 1]), ['a', 'b'], 'all')
     """
     n = examples(batch)
     return batch if (start, stop) == (0, n) else _cut(batch, slice(start, stop), n)

@@ -16,15 +16,7 @@ __all__ = ["HeldOut", "is_sum"]
 
 
 class HeldOut:
-    """Reads the mean loss on held-out data, with the network in eval mode and without a trace.
-
-    Examples
-    --------
-    >>> model = nn.Linear(1, 1, bias=False)
-    >>> held_out = HeldOut(model, torch.ones(4, 1), lambda x: (model(x) * 0 + 2).mean())
-    >>> held_out.read().item(), held_out.examples
-    (2.0, 4)
-    """
+    """Reads the mean loss on held-out data, with the network in eval mode and without a trace."""
 
     def __init__(self, model: nn.Module, data: Any, loss: Callable[..., Tensor] | None) -> None:
         if loss is not None and not callable(loss):
@@ -34,7 +26,6 @@ class HeldOut:
         if isinstance(data, Iterator):
             raise TypeError(f"held_out: expected data that can be read again, such as a list; got {data!r}")
         self.model, self.data, self.loss = model, data, loss
-        self.examples = 0  # of the last reading; 0 of a callable
         self.by_sum = False  # whether the loss is a sum over the batch
 
     def read(self) -> Tensor:
@@ -48,8 +39,7 @@ class HeldOut:
                 "loss: held_out is data, so a loss is needed: step_on has one; for other loops give loss=, "
                 "or a callable as held_out"
             )
-        total: Any = 0.0
-        count = 0
+        total, count = cast(Any, 0.0), 0
         for batch in _batches(self.data):
             n = examples(batch)
             try:
@@ -60,18 +50,11 @@ class HeldOut:
             count += n
         if count == 0:
             raise ValueError("held_out: expected at least one example, got none")
-        self.examples = count
         return total / count
 
 
 def is_sum(model: nn.Module, loss: Callable[..., Tensor], batch: tuple[Any, ...]) -> bool:
-    """Find out whether a loss is a sum over the batch, and not a mean: by its two halves and the whole.
-
-    Examples
-    --------
-    >>> [is_sum(nn.Identity(), loss, (torch.arange(4.0),)) for loss in (torch.sum, torch.mean)]
-    [True, False]
-    """
+    """Find out whether a loss is a sum over the batch, and not a mean: by its two halves and the whole."""
     half = examples(batch) // 2
     if not half:
         return False

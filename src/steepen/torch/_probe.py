@@ -125,19 +125,9 @@ class Probe(Wrapper):
     def step_on(self, loss_of: Callable[..., Tensor], *batch: Any, scaler: Any = None) -> Tensor:
         """Take one step on a batch: clear, cut, go forwards and backwards as often as needed.
 
-        Parameters
-        ----------
-        loss_of : callable
-            Returns the mean loss of a batch, or of a part of one.
-        *batch
-            What it is called with.
-        scaler : torch.amp.GradScaler, optional
-            Scales the loss and takes the step; `update` is left to you.
-
-        Returns
-        -------
-        Tensor
-            The loss at the weights before the step: of the batch, or of the probe's share of it.
+        `loss_of(*batch)` returns the mean loss of a batch, or of a part of one. A `scaler` scales it and
+        takes the step; `update` is left to you. Returns the loss at the weights before the step: of the
+        batch, or of the probe's share of it.
         """
         for part in self.passes(batch, scaler=scaler):
             loss = loss_of(*part)
@@ -154,14 +144,8 @@ class Probe(Wrapper):
         For each part: compute the loss, go backwards, tell it with `saw(loss)`; after the loop call `step()`.
         First comes the probe's part, if this step has a probe, then the batch. Several batches are
         micro-batches: divide their losses by their number, as always; the probe's share is taken from the
-        first of them. Gradients are cleared for you, and the weights are at x again when the loop ends.
-
-        Parameters
-        ----------
-        *batches
-            The batch, or the micro-batches of one step.
-        scaler : torch.amp.GradScaler, optional
-            The scaler whose scale the losses carry.
+        first of them. Gradients are cleared for you, and the weights are at x again when the loop ends. If
+        the losses carry the scale of a `GradScaler`, pass it.
 
         Examples
         --------
@@ -189,17 +173,10 @@ class Probe(Wrapper):
     def step(self, closure: Callable[[], Any] | None = None, *, scaler: Any = None) -> Any:  # pyright: ignore
         """Take the step that `passes` has prepared, or all of one with a closure.
 
-        Parameters
-        ----------
-        closure : callable, optional
-            Computes the loss of one batch, calls `backward` and returns the loss; with a share it asks for
-            the part of the batch to use, `opt.part(batch)`. It is called once or twice.
-        scaler : torch.amp.GradScaler, optional
-            Scales the loss in the closure; it takes the step, and `update` is left to you.
-
-        Returns
-        -------
-        The loss of the closure at the weights before the step.
+        The closure computes the loss of one batch, calls `backward` and returns the loss; with a share it
+        asks for the part of the batch to use, `opt.part(batch)`. It is called once or twice. Where it scales
+        its loss, pass the `scaler`, which takes the step; `update` is left to you. Returns the loss at the
+        weights before the step.
         """
         loss = None
         if self._turn is Turn.BETWEEN:
@@ -280,9 +257,8 @@ class Probe(Wrapper):
         """Tell the loss of a pass: what was given to `backward`, before a scaler's scale."""
         _refuse_vector(loss)
         if self._turn in self._told:
-            if len(self._told[self._turn]) == (
-                self._micro if self.share == 1 or self._turn is Turn.BATCH else 1
-            ):
+            most = self._micro if self.share == 1 or self._turn is Turn.BATCH else 1
+            if len(self._told[self._turn]) == most:
                 self._fail("saw: expected one loss a pass, got two; a step is by one loss, such as the sum")
             self._told[self._turn].append(loss.detach().clone())  # a graph may write over it in the next pass
 
@@ -299,14 +275,12 @@ class Probe(Wrapper):
         probe = self.k == 0 or self._wants(self.k)
         self._had_probe = probe and self._wants(self.k)
         self._begin()
-        if not probe:
-            self._idle += 1
-            if self._idle == _IDLE:
-                self._room = {}
+        self._idle = 0 if probe else self._idle + 1
+        if self._idle == _IDLE:
+            self._room = {}
         try:
             self.zero_grad()
             if probe:
-                self._idle = 0
                 self._before_probe()
                 self._turn = Turn.PROBE
                 for i in range(firsts if self.looks else 0):
@@ -330,11 +304,7 @@ class Probe(Wrapper):
                     setattr(self, name, value.to(self.device))
 
     def _before_probe(self) -> None:
-        """Remember what the first pass may change, so that a step leaves the trace of one pass.
-
-        Both passes draw the same random numbers. Buffers are those of the pass over the batch at x, if there
-        is one; else, where the probe has a share, of the pass over the batch.
-        """
+        """Remember what the probe's pass may change: a step leaves the trace of one pass over the batch."""
         self._undo = [random_of(self.device)] if self.looks else []
         if self.share < 1:
             self._undo.append(buffers_of(self.model))
@@ -360,7 +330,7 @@ class Probe(Wrapper):
             if nu is not None:
                 grads = local(grads_of(params))
                 copy_(self._memory("g", grads), grads)
-            add_(x, c / unit, local(along), spare=self.spare and nu is None)
+            add_(x, c / unit, local(along), spare=self.spare)
         if self.looks:
             for p in params:
                 p.grad = None

@@ -13,7 +13,6 @@ from torch.optim import Optimizer
 
 from .._tools.check import is_number, number, whole
 from ._held_out import HeldOut, is_sum
-from ._post import Post
 from ._probe import Probe, Turn
 from ._report import Report
 
@@ -102,7 +101,9 @@ class GapSAM(Probe):
         self._table = table
         self._new = max(_NEW, 10 / steps)  # a short run has no time for long means
         self._by_sum = self._halfway = False
-        self._post = Post()
+        self._sent: tuple[Tensor, Any] | None = (
+            None  # numbers on their way to the host, and when they are there
+        )
 
     # -- what is told -----------------------------------------------------------------------------------
 
@@ -149,18 +150,26 @@ class GapSAM(Probe):
                 self.saw_held_out(self.held_out.read())
                 if self.k == 0 and not bool(self._of("held_out").isfinite()):
                     raise ValueError("held_out: expected a finite loss, got one that is not")
-            self._post.send(self._table)
+            self._send()
         if self.k == self.steps:
             self._warn(
                 f"steps: the run goes on after its {self.steps} steps; the part stays at {self.strength:g}"
             )
 
+    def _send(self) -> None:
+        """Send the numbers to the host without a wait; they are looked at in the next reading."""
+        there = torch.empty_like(self._table, device="cpu", pin_memory=self._table.is_cuda)
+        event: Any = torch.cuda.Event() if self._table.is_cuda else None
+        there.copy_(self._table, non_blocking=True)
+        if event is not None:
+            event.record()
+        self._sent = there, event
+
     def _look_at_numbers(self) -> None:
         """Say once what is amiss, by the numbers that were sent at the last reading."""
-        numbers = self._post.come()
-        if numbers is None:
+        if self._sent is None or (self._sent[1] is not None and not self._sent[1].query()):
             return
-        now = dict(zip(_NAMES, numbers, strict=True))
+        now = dict(zip(_NAMES, map(float, self._sent[0]), strict=True))
         if now["bad"]:
             self._warn("held_out: a loss that is not finite was passed over")
         if now["bound"] > 0.5:

@@ -14,20 +14,9 @@ __all__ = ["strength_of"]
 def strength_of(
     name: str, value: ScheduleLike, *, least: float = -math.inf, above: float = -math.inf
 ) -> Callable[[int], float]:
-    """Return the strength by the step; a schedule that has ended keeps its last value.
-
-    Examples
-    --------
-    >>> strength_of("rho", 0.05, least=0)(10)
-    0.05
-    >>> strength_of("rho", -1, least=0)
-    Traceback (most recent call last):
-    ValueError: rho: expected a number, 0 or more, a schedule, or a callable of the step, got -1
-    """
+    """Return the strength by the step; a schedule that has ended keeps its last value."""
+    what = "a number, 0 or more" if least == 0 else "a positive number" if above == 0 else "a finite number"
     if isinstance(value, int | float):
-        what = (
-            "a number, 0 or more" if least == 0 else "a positive number" if above == 0 else "a finite number"
-        )
         number(name, value, f"{what}, a schedule, or a callable of the step", least=least, above=above)
     schedule = as_schedule(value, name)
     if isinstance(schedule, ByCurvature):

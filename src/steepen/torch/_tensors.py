@@ -19,16 +19,8 @@ def local(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def norm(tensors: Sequence[Tensor]) -> Tensor:
-    """Return the norm over all tensors, in float32 at least; over all ranks where they are sharded.
-
-    Examples
-    --------
-    >>> norm([torch.tensor([3.0]), torch.tensor([[4.0]])])
-    tensor(5.)
-    """
-    kinds = [
-        [tensor for tensor in tensors if hasattr(tensor, "to_local") is sharded] for sharded in (False, True)
-    ]
+    """Return the norm over all tensors, in float32 at least; over all ranks where they are sharded."""
+    kinds = [[t for t in tensors if hasattr(t, "to_local") is sharded] for sharded in (False, True)]
     return _length([_total(kind) for kind in kinds if kind])
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from ._cgd import ACCURATE, CGD
-from ._probe import Probe
-from ._rule import GapSAM
+from .torch._cgd import ACCURATE, CGD
+from .torch._probe import Probe
+from .torch._rule import GapSAM
 
 __all__ = ["checked", "is_told"]
 
