@@ -50,7 +50,7 @@ def guarded(g: Tensors, d: list[Tensor]) -> list[Tensor]:
     return d if sum((gi * di).sum().item() for gi, di in zip(g, d, strict=True)) > 0 else list(g)
 
 
-# --- the formulas, as published ----------------------------------------------------------------------------
+# --- the formulas, as published ----------------------------------------------------------------------
 
 
 def sam(xs: Tensors, rho: float, rows: int = 16) -> list[Tensor]:
@@ -220,9 +220,7 @@ def test_msam_probes_along_the_momentum(base: str, maximize: bool) -> None:
 def test_maximising_f_is_minimising_minus_f(method: str) -> None:
     ours, formula = METHODS[method]
     task = Task(ours, lambda ps: SGD(ps, lr=0.05, momentum=0.9))
-    task.opt = ours(
-        SGD([p for p in task.model.parameters()], lr=0.05, momentum=0.9, maximize=True), task.model
-    )
+    task.opt = ours(SGD(list(task.model.parameters()), lr=0.05, momentum=0.9, maximize=True), task.model)
     for k in range(3):
         task.literal(formula(task.theirs, k))
         task.opt.step_on(lambda x, y: -mse(task.model, x, y), X, Y)

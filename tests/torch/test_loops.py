@@ -63,7 +63,7 @@ def test_the_passes_are_what_they_are_said_to_be() -> None:
     assert sizes == [[4, 16], [4, 16], [16]]  # step 0 always looks, so that what can fail does so there
 
 
-# --- micro-batches -------------------------------------------------------------------------------------------
+# --- micro-batches -----------------------------------------------------------------------------------
 
 
 def micro(opt: Probe, model: nn.Module, parts: int, scaler: Any = None) -> list[int]:
@@ -145,7 +145,7 @@ def test_the_rule_sees_the_mean_over_micro_batches() -> None:
         assert getattr(reports[1], name) == pytest.approx(getattr(reports[0], name), rel=1e-4), name
 
 
-# --- clipping ----------------------------------------------------------------------------------------------
+# --- clipping ----------------------------------------------------------------------------------------
 
 
 def test_clipping_between_the_passes_and_the_step_is_max_norm() -> None:
@@ -172,7 +172,7 @@ def test_clipping_between_the_passes_and_the_step_is_max_norm() -> None:
     torch.testing.assert_close(results[0], weights(literal), rtol=1e-9, atol=1e-11)
 
 
-# --- scalers -------------------------------------------------------------------------------------------------
+# --- scalers -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("loop", LOOPS)
@@ -235,7 +235,7 @@ def test_with_a_scaler_max_norm_is_of_the_gradient_unscaled() -> None:
         torch.testing.assert_close(weights(model), weights(plain), rtol=1e-7, atol=1e-9)
 
 
-# --- autocast ------------------------------------------------------------------------------------------------
+# --- autocast ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("loop", LOOPS)
@@ -270,7 +270,7 @@ def test_cgd_under_autocast_probes_as_far_as_bf16_needs() -> None:
     assert opt.report().length == pytest.approx(1e-2 * norm, rel=1e-3)
 
 
-# --- Accelerate ----------------------------------------------------------------------------------------------
+# --- Accelerate --------------------------------------------------------------------------------------
 
 
 def accelerator(**options: Any) -> Any:

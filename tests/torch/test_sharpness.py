@@ -40,7 +40,7 @@ def whole(model: nn.Module, x: Tensor = X, y: Tensor = Y) -> Tensor:
     return hessian(loss)(flat)
 
 
-# --- the numbers -----------------------------------------------------------------------------------
+# --- the numbers -------------------------------------------------------------------------------------
 
 
 def test_the_largest_eigenvalue_is_that_of_the_whole_hessian() -> None:
@@ -138,7 +138,7 @@ def test_the_same_call_gives_the_same_numbers() -> None:
     assert sharpness(model, mse, BATCHES, seed=1).trace != sharpness(model, mse, BATCHES).trace
 
 
-# --- networks as they are --------------------------------------------------------------------------
+# --- networks as they are ----------------------------------------------------------------------------
 
 
 def test_frozen_parameters_are_left_out() -> None:
@@ -277,7 +277,7 @@ def test_the_record_reads_well() -> None:
     assert "±" in text
 
 
-# --- refused ---------------------------------------------------------------------------------------
+# --- refused -----------------------------------------------------------------------------------------
 
 REFUSED: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "model": ((lambda x: x, mse, BATCHES), {}, "model: expected a torch.nn.Module"),

@@ -40,7 +40,7 @@ class Failing(nn.Module):
         return out
 
 
-# --- weights -------------------------------------------------------------------------------------------------
+# --- weights -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("call", [0, 1])
@@ -122,10 +122,11 @@ def test_step_in_the_middle_of_the_loop_is_refused() -> None:
     model = Net()
     opt = make("share", model)
     before = weights(model)
+    passes = opt.passes((X, Y))
+    mse(model, *next(passes)).backward()  # pyright: ignore
     with pytest.raises(RuntimeError, match=r"step\(\).*after the loop"):
-        for part in opt.passes((X, Y)):
-            mse(model, *part).backward()
-            opt.step()
+        opt.step()
+    del passes
     assert same(weights(model), before)
     LOOPS["passes"](opt, model)
 
@@ -142,7 +143,7 @@ def test_weights_come_back_to_the_bit(name: str) -> None:
         assert same(weights(model), before)
 
 
-# --- buffers -------------------------------------------------------------------------------------------------
+# --- buffers -----------------------------------------------------------------------------------------
 
 
 class Counting(nn.Module):
@@ -180,7 +181,7 @@ def test_statistics_of_batchnorm(name: str) -> None:
     for p, q in zip(bare.parameters(), model.parameters(), strict=True):
         assert torch.equal(p, q)
     if name == "share":
-        g = torch.autograd.grad(mse(bare, X[:4], Y[:4]), [p for p in bare.parameters()], allow_unused=True)
+        g = torch.autograd.grad(mse(bare, X[:4], Y[:4]), list(bare.parameters()), allow_unused=True)
         n = sum(one.square().sum() for one in g if one is not None) ** 0.5
         bare.norm.reset_running_stats()  # pyright: ignore
         with torch.no_grad():
@@ -193,7 +194,7 @@ def test_statistics_of_batchnorm(name: str) -> None:
         torch.testing.assert_close(one, two, rtol=1e-12, atol=1e-13)
 
 
-# --- random numbers ------------------------------------------------------------------------------------------
+# --- random numbers ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("loop", LOOPS)
@@ -238,7 +239,7 @@ def test_dropout_has_one_mask_in_a_step() -> None:
     assert not torch.equal(masks[0], masks[2])
 
 
-# --- the network ---------------------------------------------------------------------------------------------
+# --- the network -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["SAM", "share", "CGD", "GapSAM"])
@@ -289,7 +290,7 @@ def test_compiled_in_one_graph_it_equals_eager(name: str) -> None:
     torch._dynamo.reset()
 
 
-# --- memory and others ---------------------------------------------------------------------------------------
+# --- memory and others -------------------------------------------------------------------------------
 
 
 def copies(opt: Probe) -> int:

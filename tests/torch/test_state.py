@@ -1,0 +1,157 @@
+"""A run resumed is the run unbroken, bit for bit; schedulers around ours and around the base."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.optim.lr_scheduler import CosineAnnealingLR, LRScheduler, OneCycleLR, SequentialLR
+
+from steepen.torch import GapSAM, Probe
+
+from .nets import ALL, LOOPS, Net, X, Y, make, mse, same, state
+
+pytestmark = pytest.mark.filterwarnings("ignore:Using backward.. with create_graph=True")
+
+
+def through_a_file(thing: Any) -> Any:
+    """Save and load as users do: no class of ours is in the file."""
+    file = io.BytesIO()
+    torch.save(thing, file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
+
+
+def data(k: int) -> Any:
+    order = torch.randperm(16, generator=torch.Generator().manual_seed(k))
+    return X[order], Y[order]
+
+
+def whole(opt: Probe) -> Any:
+    return opt.state_dict(), opt.load_state_dict
+
+
+WAYS: dict[str, Callable[[Probe, Probe], None]] = {
+    "state_dict": lambda old, new: new.load_state_dict(through_a_file(old.state_dict())),
+    "base and own": lambda old, new: (
+        new.base.load_state_dict(through_a_file(old.base.state_dict())),
+        new.own.load_state_dict(through_a_file(old.own.state_dict())),
+    )[0],
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("at", [1, 5])
+@pytest.mark.parametrize("name", ALL)
+def test_a_run_resumed_is_the_run_unbroken(name: str, at: int, way: str) -> None:
+    base = "adamw" if name in ("GapSAM", "MSAM") else "momentum"
+    model = Net(dropout=0.2, norm=True)
+    opt = make(name, model, base)
+    torch.manual_seed(3)
+    for k in range(at):
+        LOOPS["step_on"](opt, model, *data(k))
+    other = Net(dropout=0.2, norm=True)
+    other.load_state_dict(model.state_dict())
+    resumed = make(name, other, base)
+    WAYS[way](opt, resumed)
+    random = torch.get_rng_state()
+    for k in range(at, at + 5):
+        LOOPS["step_on"](opt, model, *data(k))
+    torch.set_rng_state(random)
+    for k in range(at, at + 5):
+        LOOPS["step_on"](resumed, other, *data(k))
+    assert same(state(model), state(other))
+    assert str(opt.report()) == str(resumed.report())
+    if name == "GapSAM":
+        assert opt.report().length > 0
+
+
+def test_a_resumed_rule_goes_on_with_a_sum() -> None:
+    """That the loss is a sum was found out at step 0, which a resumed run does not see."""
+    runs: list[Any] = []
+    for stop in (None, 4):
+        model = Net()
+        opt = GapSAM(torch.optim.SGD(model.parameters(), lr=1e-3), model, (X, Y + 1), 30, share=1 / 4)
+        for k in range(10):
+            if k == stop:
+                again = GapSAM(
+                    torch.optim.SGD(model.parameters(), lr=1e-3), model, (X, Y + 1), 30, share=1 / 4
+                )
+                again.load_state_dict(through_a_file(opt.state_dict()))
+                opt = again
+            opt.step_on(lambda x, y, model=model: (model(x) - y).square().sum(), *data(k))
+        runs.append((state(model), str(opt.report())))
+    assert same(runs[0][0], runs[1][0])
+    assert runs[0][1] == runs[1][1]
+
+
+def test_a_state_loaded_in_the_middle_of_a_step_puts_the_weights_back() -> None:
+    model = Net()
+    opt = make("SAM", model)
+    LOOPS["step_on"](opt, model)
+    saved, before = through_a_file(opt.state_dict()), state(model)
+    passes = opt.passes((X, Y))
+    mse(model, *next(passes)).backward()  # pyright: ignore
+    next(passes)  # pyright: ignore
+    assert not same(state(model), before)
+    opt.load_state_dict(saved)
+    assert same(state(model), before)
+    del passes
+    LOOPS["step_on"](opt, model)
+    assert opt.report().steps == 2
+
+
+SCHEDULERS: dict[str, Callable[[Any], LRScheduler]] = {
+    "cosine": lambda opt: CosineAnnealingLR(opt, 10),
+    "one cycle": lambda opt: OneCycleLR(opt, 0.1, total_steps=20),
+    "sequence": lambda opt: SequentialLR(
+        opt,
+        [torch.optim.lr_scheduler.LinearLR(opt, 0.1, total_iters=2), CosineAnnealingLR(opt, 8)],
+        milestones=[2],
+    ),
+}
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_schedulers_around_ours_and_around_the_base(scheduler: str) -> None:
+    runs: list[Any] = []
+    for around in ("ours", "base"):
+        model = Net()
+        opt = make("share", model)
+        schedule = SCHEDULERS[scheduler](opt if around == "ours" else opt.base)
+        rates: list[float] = []
+        for k in range(6):
+            LOOPS["passes" if k % 2 else "closure"](opt, model)
+            schedule.step()
+            rates.append(opt.param_groups[0]["lr"])
+        runs.append((rates, state(model)))
+        other = Net()
+        other.load_state_dict(model.state_dict())
+        resumed = make("share", other)
+        again = SCHEDULERS[scheduler](resumed if around == "ours" else resumed.base)
+        resumed.load_state_dict(through_a_file(opt.state_dict()))
+        again.load_state_dict(through_a_file(schedule.state_dict()))
+        for one, plan, net in ((opt, schedule, model), (resumed, again, other)):
+            for _ in range(3):
+                LOOPS["step_on"](one, net)
+                plan.step()
+        assert same(state(model), state(other))
+    assert runs[0][0] == runs[1][0]
+    assert len(set(runs[0][0])) == 6
+    assert same(runs[0][1], runs[1][1])
+
+
+def test_the_state_is_the_base_s_with_a_few_numbers_beside_it() -> None:
+    model = Net()
+    opt = make("CGD", model, "adamw")
+    LOOPS["step_on"](opt, model)
+    saved = opt.state_dict()
+    assert saved.keys() == {"state", "param_groups", "steepen"}
+    assert saved["steepen"]["kind"] == "CGD"
+    assert opt.state is opt.base.state
+    assert opt.param_groups is opt.base.param_groups
+    bare = torch.optim.AdamW(Net().parameters())
+    bare.load_state_dict({key: saved[key] for key in ("state", "param_groups")})  # the base's, as it is
