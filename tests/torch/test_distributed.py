@@ -37,7 +37,7 @@ from torch.optim import SGD, AdamW
 from steepen.torch import CGD, SAM, GapSAM, Probe
 from steepen.torch.paper import ASAM, MSAM, ExactCGD
 
-LIMIT = 60  # seconds until a check counts as a deadlock
+LIMIT = 300  # seconds until a check counts as a deadlock; starting takes most of it on a busy machine
 CHECKS: dict[str, Callable[[int], None]] = {}
 
 
