@@ -168,7 +168,7 @@ def trained(loss_of: Callable[..., Tensor], lr: float, start: float = 1.0) -> An
     model = nn.Linear(3, 2, bias=False).double()
     with torch.no_grad():
         model.weight.mul_(start)
-    opt = GapSAM(SGD(model.parameters(), lr=lr), model, (HELD, HELD_Y), STEPS, share=1 / 4, strength=0.2)
+    opt = GapSAM(SGD(model.parameters(), lr=lr), model, (HELD, HELD_Y), STEPS, share=1 / 4, strength=0.1)
     lengths: list[float] = []
     for k in range(STEPS - 5):
         opt.step_on(lambda x, y: loss_of(model(x), y), *data(k))
