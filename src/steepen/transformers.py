@@ -109,7 +109,7 @@ class ProbeTrainer(_host.Trainer):
             )
         if is_told(self.probe) and (self.args.eval_strategy == "no" or isinstance(self.eval_dataset, dict)):
             warnings.warn(
-                "held_out: GapSAM has none, and is told no loss here: set eval_strategy, with one eval_dataset",
+                "held_out: GapSAM has none, and is told no loss: set eval_strategy, with one eval_dataset",
                 stacklevel=2,
             )
 
@@ -160,7 +160,9 @@ class ProbeTrainer(_host.Trainer):
 class _Hooks(_host.TrainerCallback):
     """The moments of a run that the Trainer has no method for."""
 
-    def __init__(self, look: Callable[[], None], begin: Callable[[], None], leave: Callable[[], None]) -> None:
+    def __init__(
+        self, look: Callable[[], None], begin: Callable[[], None], leave: Callable[[], None]
+    ) -> None:
         self._look, self._begin, self._leave = look, begin, leave
 
     def on_train_begin(self, *_: Any, **__: Any) -> None:
