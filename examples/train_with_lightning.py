@@ -45,8 +45,8 @@ def main(epochs: int = 8) -> tuple[GapSAM, float]:
     torch.manual_seed(0)
     pixels, digits = load_digits(return_X_y=True)
     x, y = torch.tensor(pixels, dtype=torch.float32) / 16, torch.tensor(digits)
-    loader = DataLoader(TensorDataset(x[:1300], y[:1300]), batch_size=32, shuffle=True)
-    validation = DataLoader(TensorDataset(x[1300:1500], y[1300:1500]), batch_size=200)
+    loader = DataLoader(TensorDataset(x[:1280], y[:1280]), batch_size=32, shuffle=True)
+    validation = DataLoader(TensorDataset(x[1280:1500], y[1280:1500]), batch_size=220)
     model = Digits()
     trainer = lightning.Trainer(
         max_epochs=epochs,
