@@ -17,9 +17,10 @@ from typing import Any, cast
 
 from ._tools.optional import load
 
-_names = [name for name in ("pytorch_lightning", "lightning.pytorch") if importlib.util.find_spec(name[:9])]
-_hosts = [load(name, "steepen.lightning", extra="lightning") for name in _names or ["pytorch_lightning"]]
-# one library under two names, and each has its own Callback: ours is both
+# one library under two names, each with its own Callback: ours is that of every one that is there
+_names = {"lightning": "lightning.pytorch", "pytorch_lightning": "pytorch_lightning"}
+_there = [name for package, name in _names.items() if importlib.util.find_spec(package)]
+_hosts = [load(name, "steepen.lightning", extra="lightning") for name in _there or ["pytorch_lightning"]]
 _Callback: Any = type("_Callback", tuple(host.Callback for host in _hosts), {})
 
 import torch  # noqa: E402
@@ -92,13 +93,11 @@ class Probing(_Callback):
         if trainer.strategy.handles_gradient_accumulation:
             raise ValueError("strategy: DeepSpeed takes gradients and steps its own way; use ddp or fsdp2")
         if "dataloader_iter" in inspect.signature(pl_module.training_step).parameters:
-            raise ValueError(
-                "training_step: expected one that is given its batch, got one of dataloader_iter"
-            )
+            raise ValueError("training_step: expected one that is given its batch, got dataloader_iter")
         opt = checked(trainer.optimizers[0], "configure_optimizers", str(trainer.precision))
         if is_told(opt) and self.monitor is None:
             warnings.warn(
-                "monitor: GapSAM has no held-out data and is told no loss; say Probing(monitor='val_loss')",
+                "monitor: GapSAM has no held-out data, and is told no loss; say Probing(monitor='val_loss')",
                 stacklevel=2,
             )
 
@@ -170,13 +169,11 @@ class Probing(_Callback):
     def _run(self, trainer: Any, module: Any, batch: Any, batch_idx: int, parts: int) -> None:
         """Go forwards and backwards over a batch, as Lightning does."""
         opt: Any = trainer.optimizers[0]
-        given = (
-            (batch, batch_idx) if len(inspect.signature(module.training_step).parameters) > 1 else (batch,)
-        )
+        both = len(inspect.signature(module.training_step).parameters) > 1
         self._ours = True
         try:
             with _unlogged(module):
-                loss = trainer.strategy.training_step(*given)
+                loss = trainer.strategy.training_step(*((batch, batch_idx) if both else (batch,)))
             if isinstance(loss, Mapping):
                 loss = cast(Mapping[str, Any], loss)["loss"]
             if loss is None:

@@ -109,7 +109,7 @@ class ProbeTrainer(_host.Trainer):
             )
         if is_told(self.probe) and (self.args.eval_strategy == "no" or isinstance(self.eval_dataset, dict)):
             warnings.warn(
-                "held_out: GapSAM has none and is told no loss: set eval_strategy, with one eval_dataset",
+                "held_out: GapSAM has none, and is told no loss: set eval_strategy, with one eval_dataset",
                 stacklevel=2,
             )
 
