@@ -40,7 +40,7 @@ def rates_of(base: Any) -> tuple[float, ...]:
     optim = load("torch.optim", "compare", extra="train")
     if isinstance(base, optim.SGD):
         return 0.03, 0.1, 0.3
-    own = _defaults(base).get("lr")
+    own: Any = _defaults(base).get("lr")
     if not is_number(own):
         raise ValueError(
             f"lr: expected values to choose from, as {type(base).__name__} has no default; got None"
@@ -56,7 +56,7 @@ def decays_of(base: Any) -> tuple[float, ...]:
 
 
 def _defaults(base: Any) -> dict[str, Any]:
-    parameters = inspect.signature(type(base)).parameters.values()
+    parameters = inspect.signature(base.__class__).parameters.values()
     return {one.name: one.default for one in parameters if one.default is not inspect.Parameter.empty}
 
 

@@ -153,7 +153,10 @@ def fit(
         spent += len(x)
         return task.backward(model, x, y, smoothing)
 
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: learning_rate(taken, steps))
+    def rate(_: int) -> float:
+        return learning_rate(taken, steps)
+
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
     for picked in batches(len(rows), batch, seed, device):
         if taken == steps:
             break
