@@ -35,7 +35,7 @@ def test_a_share_costs_its_examples(name: str, grads: float, batch: int):
 
     most = max((n for n in range(int(grads) + 1) if n == 0 or cost(n) <= grads * batch), default=0)
     if not kind.when(most, 0.25):
-        with pytest.raises(ValueError, match="fraction: 0.25 of . steps is less than one"):
+        with pytest.raises(ValueError, match=r"fraction: 0\.25 of . steps is less than one"):
             steps_of(kind, grads, batch)
     else:
         assert steps_of(kind, grads, batch) == most
