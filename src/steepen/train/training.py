@@ -20,9 +20,7 @@ from .tuning import Choice
 
 __all__ = ["Task", "fit"]
 
-EVALUATIONS = 40
-"""How often the test part is looked at on the way, evenly in gradients."""
-
+EVALUATIONS = 40  # looks at the test part on the way, evenly in gradients
 _HIDDEN = {"digits": 64, "mnist1d": 100}
 _CHUNK = 2000  # examples that are judged at once
 
