@@ -54,15 +54,15 @@ def test_every_method_has_as_many_trials_and_gradients():
 
 def test_early_stopping_is_by_the_part_that_is_held_out():
     """The lowest loss there says when; what is shown is the loss on the test part at that look."""
-    found = run(methods=["gap"], lr=0.5, weight_decay=0.0, budget=12)
+    found = run(methods=["gap"], lr=0.3, weight_decay=0.0, budget=12, batch=32)
     for line in found.summary():
         own = [one for one in found.runs if one.optimizer == line.optimizer]
         stops = [int(np.argmin(one.held_out)) for one in own]
         expected = np.mean([one.losses[stop] for one, stop in zip(own, stops, strict=True)])
         assert line.stopped_loss.value == pytest.approx(expected)
     other = compare(
-        network, F.cross_entropy, TRAIN, (-TEST[0], TEST[1]), methods=[], lr=0.5, weight_decay=0.0, budget=12,
-        batch=16, seeds=2,
+        network, F.cross_entropy, TRAIN, (-TEST[0], TEST[1]), methods=[], lr=0.3, weight_decay=0.0, budget=12,
+        batch=32, seeds=2,
     )  # fmt: skip
     assert [one.held_out for one in other.runs] == [one.held_out for one in found.runs[::2]]
 
