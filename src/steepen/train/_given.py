@@ -153,9 +153,7 @@ def _words(base: Any) -> str:
     """Name an optimizer with the options that are not its class's own, of each group."""
     own, words = _defaults(base), list[str]()
     for group in base.param_groups:
-        options = {
-            name: value for name, value in group.items() if name not in ("params", "lr", "weight_decay")
-        }
-        changed = [f"{name}={value}" for name, value in options.items() if own.get(name) != value]
+        options = {name: group[name] for name in own if name in group and name not in ("lr", "weight_decay")}
+        changed = [f"{name}={value}" for name, value in options.items() if own[name] != value]
         words.append(f"{type(base).__name__}({', '.join(changed)})")
     return " + ".join(dict.fromkeys(words))
