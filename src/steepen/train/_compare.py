@@ -59,7 +59,7 @@ def compare(
     loss : callable
         The mean loss of the network's output and the targets, such as `torch.nn.functional.cross_entropy`.
     train, test : pair of tensors or arrays, or a dataset
-        Examples and targets, in any order; a dataset of `torch.utils.data` is read into memory.
+        Examples and targets, in any order; a dataset is read into memory.
     base : "sgd", "adamw" or callable
         The optimizer that takes the steps; a callable gets parameters, lr and weight decay. It is called once
         to see what it returns.

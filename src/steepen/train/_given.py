@@ -40,7 +40,7 @@ def rates_of(base: Any) -> tuple[float, ...]:
     optim = load("torch.optim", "compare", extra="train")
     if isinstance(base, optim.SGD):
         return 0.03, 0.1, 0.3
-    own = _defaults(base).get("lr")
+    own: Any = _defaults(base).get("lr")
     if not is_number(own):
         raise ValueError(
             f"lr: expected values to choose from, as {type(base).__name__} has no default; got None"
@@ -56,7 +56,7 @@ def decays_of(base: Any) -> tuple[float, ...]:
 
 
 def _defaults(base: Any) -> dict[str, Any]:
-    parameters = inspect.signature(type(base)).parameters.values()
+    parameters = inspect.signature(base.__class__).parameters.values()
     return {one.name: one.default for one in parameters if one.default is not inspect.Parameter.empty}
 
 
@@ -153,9 +153,7 @@ def _words(base: Any) -> str:
     """Name an optimizer with the options that are not its class's own, of each group."""
     own, words = _defaults(base), list[str]()
     for group in base.param_groups:
-        options = {
-            name: value for name, value in group.items() if name not in ("params", "lr", "weight_decay")
-        }
-        changed = [f"{name}={value}" for name, value in options.items() if own.get(name) != value]
+        options = {name: group[name] for name in own if name in group and name not in ("lr", "weight_decay")}
+        changed = [f"{name}={value}" for name, value in options.items() if own[name] != value]
         words.append(f"{type(base).__name__}({', '.join(changed)})")
     return " + ".join(dict.fromkeys(words))

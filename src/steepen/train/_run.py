@@ -39,8 +39,8 @@ def run(
     seeds : int
         How many; they are 0, 1, 2 and so on.
     out : path, optional
-        A folder that is there. Its `results.json` is written after each run. Runs that it has are not made
-        again; one of other settings or other versions is refused.
+        A folder that is there, for `results.json`. Runs that it has are not made again; one of other settings
+        or other versions is refused.
     data_dir : path, optional
         The folder that CIFAR is in.
     progress : bool

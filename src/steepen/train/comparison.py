@@ -17,8 +17,6 @@ from .tuning import Choice
 __all__ = ["Comparison"]
 
 FILE = "results.json"
-"""The name of the file that keeps a comparison."""
-
 _HEAD = (
     "method", "lr", "weight decay", "strength", "probed steps", "accuracy %", "loss", "accuracy vs base",
     "loss vs base", "stopped early: accuracy %", "loss", "gradients", "seconds",

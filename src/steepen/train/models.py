@@ -14,7 +14,8 @@ __all__ = ["ResNet18", "mlp"]
 
 def seeded(make: Callable[[], Any], seed: int) -> Any:
     """Draw weights from the seed alone; torch's own generator is left as it was."""
-    with torch.random.fork_rng(devices=[]):  # built on the CPU, so that the device makes no difference
+    random: Any = torch.random
+    with random.fork_rng(devices=[]):  # built on the CPU, so that the device makes no difference
         torch.default_generator.manual_seed(seed)  # torch.manual_seed would reach the GPUs too
         return make()
 

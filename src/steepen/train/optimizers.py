@@ -185,8 +185,7 @@ def base_of(name: str) -> Callable[[Any, float, float], Any]:
     return lambda params, lr, decay: kind(params, lr=lr, weight_decay=decay)
 
 
-DECAY: dict[str, float] = {"sgd": 5e-4, "adamw": 0.01}
-"""The weight decay of each base where nothing else is said."""
+DECAY: dict[str, float] = {"sgd": 5e-4, "adamw": 0.01}  # of each base where nothing else is said
 
 
 def wrap(

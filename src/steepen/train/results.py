@@ -11,6 +11,8 @@ import numpy as np
 
 __all__ = ["Line", "Mean", "Run"]
 
+_CURVES = ("at", "accuracies", "losses", "times", "held_out")
+
 
 @dataclass(frozen=True)
 class Run:
@@ -176,15 +178,12 @@ def summarise(runs: Sequence[Run]) -> list[Line]:
 
 def record_of(run: Run) -> dict[str, Any]:
     """Return a run as JSON has it: null for what is not finite."""
-    return {
-        name: [one if math.isfinite(one) else None for one in value] if isinstance(value, tuple) else value
-        for name, value in asdict(run).items()
-    }
+    curves = {name: [one if math.isfinite(one) else None for one in getattr(run, name)] for name in _CURVES}
+    return asdict(run) | curves
 
 
 def run_of(record: dict[str, Any]) -> Run:
     """Return the run that `record_of` wrote."""
-    return Run(**{
-        name: tuple(math.nan if one is None else one for one in value) if isinstance(value, list) else value
-        for name, value in record.items()
-    })  # fmt: skip
+    for name in _CURVES:
+        record = record | {name: tuple(math.nan if one is None else one for one in record[name])}
+    return Run(**record)

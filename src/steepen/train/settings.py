@@ -11,8 +11,7 @@ from .folders import CIFAR
 
 __all__ = ["Settings"]
 
-BASES = ("sgd", "adamw")
-"""The optimizers that take the steps."""
+BASES = ("sgd", "adamw")  # the optimizers that take the steps
 
 # lr has the best accuracy of the base alone with --validate, so without a look at the test part. On digits
 # of (0.02, 0.05, 0.1, 0.2) and (0.001, 0.003, 0.01), 5 seeds, and 0.2 ruins some runs of SGD; on mnist1d of

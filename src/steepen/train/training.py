@@ -20,9 +20,7 @@ from .tuning import Choice
 
 __all__ = ["Task", "fit"]
 
-EVALUATIONS = 40
-"""How often the test part is looked at on the way, evenly in gradients."""
-
+EVALUATIONS = 40  # looks at the test part on the way, evenly in gradients
 _HIDDEN = {"digits": 64, "mnist1d": 100}
 _CHUNK = 2000  # examples that are judged at once
 
@@ -153,7 +151,10 @@ def fit(
         spent += len(x)
         return task.backward(model, x, y, smoothing)
 
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: learning_rate(taken, steps))
+    def rate(_: int) -> float:
+        return learning_rate(taken, steps)
+
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
     for picked in batches(len(rows), batch, seed, device):
         if taken == steps:
             break
