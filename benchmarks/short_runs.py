@@ -6,9 +6,9 @@ Is the rule ever worse than the base, and is a run destroyed?
     python benchmarks/short_runs.py --quick             # four pairs: does it run?
 
 A BERT of one layer learns which of two marks comes first in a sequence: 64 to 512 sequences, none or a fifth
-of the labels wrong, AdamW with a constant learning rate of 1e-4 to 3e-3, batches of 16, 150 to 1 200 steps; 25
-settings drawn once, four seeds each. Base and rule train on the same data; the rule is given as many held-out
-sequences as an eighth of that, at least 32. Both are judged by the loss on 2 000 new sequences with as many
+of the labels wrong, AdamW with a constant learning rate of 1e-4 to 3e-3, batches of 16, 150 to 1 200 steps:
+25 settings drawn once, four seeds each. Base and rule train on the same data; the rule is given an eighth as
+many held-out sequences, at least 32. Both are judged by the loss on 2 000 new sequences with as many
 wrong labels, and by the accuracy on 2 000 with right ones. A run is destroyed if its training loss ends above
 that of guessing while the base's does not.
 """
@@ -127,10 +127,9 @@ def show(pairs: dict[Setting, tuple[dict[str, Any], dict[str, Any]]]) -> None:
             f" {means[2]:14.1f} {means[3]:6.1f}"
         )
     everything = [rule["loss"] - base["loss"] for base, rule in pairs.values()]
-    print(
-        f"{len(pairs)} pairs; rule − base {statistics.mean(everything):+.3f} in the mean; settings in which the"
-    )
-    print(f"rule is worse by two standard errors: {worse} of {len(groups)}; runs destroyed: {destroyed}")
+    print(f"{len(pairs)} pairs; rule − base {statistics.mean(everything):+.3f} in the mean")
+    print(f"settings in which the rule is worse by two standard errors: {worse} of {len(groups)}")
+    print(f"runs destroyed: {destroyed}")
 
 
 def main() -> None:
