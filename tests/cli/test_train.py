@@ -247,7 +247,7 @@ def test_a_script_is_compared_and_gone_on_from(tmp_path: Path, capsys):
     assert [line["optimizer"] for line in document["summary"]] == ["base", "sam", "share4"]
     script.write_text(SCRIPT.replace("budget, batch", "batch, budget"))
     assert main(words) == 2
-    assert "holds runs with budget 2, not 16" in capsys.readouterr().err
+    assert "; budget 2, not 16; " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

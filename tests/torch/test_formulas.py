@@ -234,7 +234,9 @@ class Odd:
         return isinstance(k, int) and k % 2 == 1
 
 
-@pytest.mark.parametrize("when", [range(1, 3), {0, 2}, [3], Odd(), range(0)], ids=str)
+@pytest.mark.parametrize(
+    "when", [range(1, 3), {0, 2}, [3], Odd(), range(0)], ids=lambda when: type(when).__name__
+)
 @pytest.mark.parametrize("method", ["SAM, share", "CGD", "ExactCGD", "WSAM"])
 def test_only_the_steps_asked_for_have_a_probe(method: str, when: Container[int]) -> None:
     make: dict[str, Callable[[Optimizer, nn.Module], Probe]] = {

@@ -207,6 +207,7 @@ class Static:
         return kept_loss
 
 
+@pytest.mark.filterwarnings("ignore:no gap in half of the run")
 @pytest.mark.parametrize(
     "name", ["sgd", "ema", "smooth", "sam-late", "cgd-early", "share4", "share16-late", "msam", "gap"]
 )
@@ -261,6 +262,7 @@ def test_labels_are_smoothed_in_training_and_not_in_the_test():
     assert {one for one in seen if one[0] != 32} == {(899, 0.0)}
 
 
+@pytest.mark.filterwarnings("ignore:no gap in half of the run")
 def test_the_rule_watches_examples_that_it_does_not_train_on(watched: list[Watched], short: Settings):
     data = load_data("digits")
     run = train("gap", 0, short, data)

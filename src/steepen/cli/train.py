@@ -103,7 +103,7 @@ def command(
             data, grads=grads, batch=batch, base=base, lr=lr, lam=lam, rho=rho,
             fraction=fraction, device=device, validate=validate,
         )  # fmt: skip
-        check(settings, names, seeds, folder, data_dir)
+        check(settings, names, seeds, folder if folder.is_dir() else None, data_dir)
     except ValueError as error:
         raise ValueError(f"--{error}") from error
     make_folder("--out", folder)
