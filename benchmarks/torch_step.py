@@ -1,7 +1,8 @@
 """Time and memory of a training step: the base optimizer, two bare passes, SAM's peers, and ours.
 
-    python benchmarks/torch_step.py            # on a GPU: bf16, the models of the bars
-    python benchmarks/torch_step.py --quick    # small shapes, also on a CPU: does it run?
+    python benchmarks/torch_step.py                       # on a GPU: bf16, the models of the bars
+    python benchmarks/torch_step.py --quick               # small shapes, also on a CPU: does it run?
+    python benchmarks/torch_step.py --before OLD/src      # with an older checkout beside it
 
 Each row is a median over rounds in which all take turns, as a ratio to two bare passes (forward, backward,
 forward, backward, one step of the base) and to one step of the base. In the rows that say "graphs" each pass
@@ -14,10 +15,12 @@ from __future__ import annotations
 import argparse
 import copy
 import gc
+import importlib
 import itertools
 import json
 import math
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -28,8 +31,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from steepen.torch import CGD, MSAM, SAM
-from steepen.train.resnet import ResNet18
+from steepen.torch import CGD, SAM, GapSAM, Probe
+from steepen.torch.paper import MSAM
+from steepen.train.models import ResNet18
 
 Pass = Callable[[nn.Module, Tensor, Tensor], Tensor]  # forwards and backwards
 Problem = tuple[nn.Module, Pass, tuple[Tensor, Tensor]]
@@ -134,7 +138,7 @@ def graphed(model: nn.Module, run: Pass, batch: tuple[Tensor, Tensor]) -> Pass:
     """Make CUDA graphs of the pass over the batch, and of that over its share."""
     graphs: dict[int, tuple[Any, Tensor, list[Tensor | None]]] = {}
     side, n = torch.cuda.Stream(), len(batch[0])
-    for size in (n, max(1, round(SHARE * n))):
+    for size in (n, max(2, round(SHARE * n))):
         x, y = (part[:size] for part in batch)
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -209,16 +213,30 @@ def methods(model: nn.Module, run: Pass, batch: tuple[Tensor, Tensor]) -> dict[s
         net = copy.deepcopy(model)
         return sam_of_the_paper(sgd(net), lambda: run(net, *batch))
 
-    def ours(kind: type[CGD], *, given: bool = True, graphs: bool = False, **options: Any) -> Step:
+    def ours(make: Callable[..., Probe], *, graphs: bool = False, **options: Any) -> Step:
         net = copy.deepcopy(model)
         each = graphed(net, run, batch) if graphs else run
-        opt = kind(sgd(net), model=net if given else None, **options)
+        opt = make(sgd(net), net, **options)
 
-        def closure() -> Tensor:
-            opt.zero_grad()
-            return each(net, *opt.part(batch))
+        def step() -> None:
+            for part in opt.passes(batch):
+                opt.saw(each(net, *part))
+            opt.step()
 
-        return lambda: opt.step(closure)
+        return step
+
+    def rule() -> Step:
+        """Probe in every second step, and read a held-out loss in every hundredth, as in a long run."""
+        net = copy.deepcopy(model)
+        held_out: Callable[[], Tensor] = lambda: batch[0].sum() * 0.0 + 1.0  # noqa: E731  # not what is timed
+        opt = GapSAM(sgd(net), net, held_out, steps=5000)
+
+        def step() -> None:
+            for part in opt.passes(batch):
+                opt.saw(run(net, *part))
+            opt.step()
+
+        return step
 
     lam: dict[str, Any] = {"lam": 0.01, "dtype": torch.bfloat16}
     share: dict[str, Any] = {"rho": 0.05, "share": SHARE}
@@ -227,19 +245,62 @@ def methods(model: nn.Module, run: Pass, batch: tuple[Tensor, Tensor]) -> dict[s
         "SGD, by closure": through_closure,
         "two bare passes": partial(plain, 2),
         "SAM as in its paper": paper,
-        "CGD-FD": partial(ours, CGD, **lam),
-        "CGD-FD, no guard": partial(ours, CGD, on_guard="off", **lam),
-        "CGD-FD, model not given": partial(ours, CGD, given=False, **lam),
+        "CGD": partial(ours, CGD, **lam),
         "our SAM": partial(ours, SAM, rho=0.05),
-        "CGD-FD off": partial(ours, CGD, lam=0.01, until=1),
-        "share 1/16": partial(ours, CGD, **share),
-        "share 1/16, stop": partial(ours, CGD, on_guard="stop", patience=10**9, **share),
+        "off": partial(ours, SAM, rho=0.05, when=range(1)),
+        "share 1/16": partial(ours, SAM, **share),
+        "the rule": rule,
         "momentum probe": partial(ours, MSAM, rho=0.05),
     }
     if next(model.parameters()).is_cuda:
         found["SGD, graphs"] = partial(plain, graphs=True)
-        found["share 1/16, graphs"] = partial(ours, CGD, graphs=True, replay=False, **share)
+        found["share 1/16, graphs"] = partial(ours, SAM, graphs=True, **share)
+    if BEFORE is not None:
+        found |= before(model, run, batch, sgd)
     return found | peers(model, run, batch)
+
+
+BEFORE: Any = None  # steepen.torch of another checkout
+
+
+def load_before(source: Path) -> Any:
+    """Import steepen.torch of a checkout before the rebuild, under its own name, and put ours back."""
+    ours = {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] == "steepen"}
+    sys.path.insert(0, str(source))
+    try:
+        return importlib.import_module("steepen.torch")
+    finally:
+        sys.path.remove(str(source))
+        for name in [name for name in sys.modules if name.split(".")[0] == "steepen"]:
+            del sys.modules[name]
+        sys.modules.update(ours)
+
+
+def before(
+    model: nn.Module, run: Pass, batch: tuple[Tensor, Tensor], sgd: Callable[[nn.Module], Any]
+) -> dict[str, Callable[[], Step]]:
+    """Return the steps of the door before the rebuild."""
+
+    def old(kind: str, *, graphs: bool = False, **options: Any) -> Step:
+        net = copy.deepcopy(model)
+        each = graphed(net, run, batch) if graphs else run
+        opt = getattr(BEFORE, kind)(sgd(net), model=net, **options)
+
+        def closure() -> Tensor:
+            opt.zero_grad()
+            return each(net, *opt.part(batch))
+
+        return lambda: opt.step(closure)
+
+    share: dict[str, Any] = {"rho": 0.05, "share": SHARE}
+    found: dict[str, Callable[[], Step]] = {
+        "before: CGD": partial(old, "CGD", lam=0.01, dtype=torch.bfloat16),
+        "before: SAM": partial(old, "SAM", rho=0.05),
+        "before: share 1/16": partial(old, "CGD", **share),
+    }
+    if next(model.parameters()).is_cuda:
+        found["before: share 1/16, graphs"] = partial(old, "CGD", graphs=True, replay=False, **share)
+    return found
 
 
 def peers(model: nn.Module, run: Pass, batch: tuple[Tensor, Tensor]) -> dict[str, Callable[[], Step]]:
@@ -289,12 +350,12 @@ def measure(device: torch.device, steps: dict[str, Step], seconds: float) -> dic
         for _ in range(5):
             step()
         # enough for the host to get ahead of the device, as it does in a training
-        times[name] = max(10, round(0.1 / clock(device, step, 3)))
+        times[name] = max(5, round(0.1 / clock(device, step, 3)))
     blocks: dict[str, list[float]] = {name: [] for name in steps}
     names = list(steps)
     start = time.perf_counter()
     turn = 0
-    while time.perf_counter() - start < seconds or turn < 5:
+    while time.perf_counter() - start < seconds or turn < 3:
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
             for _ in range(3):  # not timed: memory is still where the one before has left it
                 steps[name]()
@@ -308,7 +369,7 @@ def ratio(ours: list[float], theirs: list[float]) -> float:
     return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
 
 
-ROWS = ("CGD-FD", "CGD-FD off", "share 1/16", "momentum probe")  # whose memory is measured
+ROWS = ("CGD", "our SAM", "off", "share 1/16", "the rule", "momentum probe")  # whose memory is measured
 
 
 def memory(device: torch.device, build: Callable[[], Problem]) -> dict[str, float]:
@@ -343,7 +404,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0, help="time for each model")
     parser.add_argument("--only", default="", help="models whose name contains this")
     parser.add_argument("--json", type=Path, help="write the numbers here too")
+    parser.add_argument("--before", type=Path, help="the source folder of a checkout before the rebuild")
     options = parser.parse_args()
+    if options.before is not None:
+        global BEFORE
+        BEFORE = load_before(options.before.resolve())
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(0)
     torch.backends.cudnn.benchmark = True
@@ -363,16 +428,15 @@ def main() -> None:
         print(f"\n{name} ({count / 1e6:.1f}M parameters)")
         print(f"  {'':<26}{'ms':>9}{'/ bare':>9}{'/ SGD':>9}{'memory':>9}")
         for method, values in seconds.items():
-            name_of_base = "SGD, by closure" if "off" in method else "SGD"
-            base = seconds["SGD, graphs" if "graphs" in method else name_of_base]
+            base = seconds["SGD, graphs" if "graphs" in method else "SGD"]
             copies = extra.get(method, math.nan)
             shown = "" if math.isnan(copies) else f"{copies:9.2f}"
             to_bare, to_base = ratio(values, seconds["two bare passes"]), ratio(values, base)
             print(f"  {method:<26}{statistics.median(values) * 1e3:9.3f}{to_bare:9.3f}{to_base:9.3f}{shown}")
         results[name] = {"seconds": seconds, "copies": extra}
     print("\nmemory: peak over that of two bare passes, in copies of the parameters")
-    print("bars: CGD-FD / bare 1.03 (GPT-2, ResNet-18), 1.10 (MLP); off / SGD 1.01; memory 2 and 0")
-    print("bars: share 1/16 / SGD 1.10 (GPT-2), 1.30 (ResNet-18, graphs); memory 1")
+    print("bars: two passes / bare 1.03 (GPT-2), 1.06 (ResNet-18), 1.15 (MLP); off / SGD 1.01, 1.01, 1.05")
+    print("bars: share 1/16 / SGD 1.15 (GPT-2), 1.25 (ResNet-18, graphs); memory 2 (CGD), 1 (share), 0 (off)")
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))
 

@@ -7,40 +7,30 @@ from __future__ import annotations
 
 import torch
 from sklearn.datasets import load_digits
-from torch import nn
+from torch import Tensor, nn
 
-from steepen.torch import CGD
+from steepen.torch import SAM
 
 
-def main(epochs: int = 8, backend: str = "inductor") -> float:
-    """Train, and give the accuracy on images that were held out."""
+def main(epochs: int = 8, backend: str = "inductor") -> tuple[SAM, float]:
+    """Train, and return the optimizer, and the accuracy on images that were held out."""
     torch.manual_seed(0)
     pixels, digits = load_digits(return_X_y=True)
     x, y = torch.tensor(pixels, dtype=torch.float32) / 16, torch.tensor(digits)
-
     net = nn.Sequential(nn.Linear(64, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Linear(64, 10))
-    model = torch.compile(net, backend=backend)
+    model = torch.compile(net, backend=backend, fullgraph=True)
 
-    # Say model=net: batch normalisation must not count the second pass, and inside compiled code CGD cannot
-    # find it by itself. (The exact mode cannot be compiled: torch.compile has no second derivative.)
-    opt = CGD(torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9), lam=0.01, model=net)
+    def loss_of(x: Tensor, y: Tensor) -> Tensor:
+        return nn.functional.cross_entropy(model(x), y)
 
+    opt = SAM(torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9), net, rho=0.1, share=1 / 4)
     for _ in range(epochs):
-        for rows in torch.randperm(1500).split(60):  # of equal sizes, so nothing is compiled again
+        for rows in torch.randperm(1500).split(60):  # of equal sizes, and so is the share: two graphs in all
+            opt.step_on(loss_of, x[rows], y[rows])
 
-            def closure(rows: torch.Tensor = rows) -> torch.Tensor:
-                opt.zero_grad()
-                loss = nn.functional.cross_entropy(model(x[rows]), y[rows])
-                loss.backward()
-                return loss
-
-            opt.step(closure)
-
-    net.eval()
-    with torch.no_grad():
-        accuracy = (net(x[1500:]).argmax(1) == y[1500:]).float().mean().item()
-    print(f"accuracy {accuracy:.3f}")
-    return accuracy
+    accuracy = (net.eval()(x[1500:]).argmax(1) == y[1500:]).float().mean().item()
+    print(f"{opt.report()}\naccuracy {accuracy:.3f}")
+    return opt, accuracy
 
 
 if __name__ == "__main__":

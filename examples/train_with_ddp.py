@@ -12,45 +12,34 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
-from steepen.torch import CGD
+from steepen.torch import GapSAM
 
 
-def main(epochs: int = 8) -> float:
-    """Train, and give the accuracy on images that were held out."""
-    # torchrun tells each process its rank; on GPUs the backend would be "nccl"
-    dist.init_process_group("gloo")
+def main(epochs: int = 8) -> None:
+    """Train, and print the accuracy on images that were held out."""
+    dist.init_process_group("gloo")  # on GPUs: "nccl"
     torch.manual_seed(0)
-
     pixels, digits = load_digits(return_X_y=True)
     x, y = torch.tensor(pixels, dtype=torch.float32) / 16, torch.tensor(digits)
-    data = TensorDataset(x[:1500], y[:1500])
-    sampler = DistributedSampler(data)  # each process gets its own share of the images
+    data = TensorDataset(x[:1280], y[:1280])
+    sampler = DistributedSampler(data)  # each process gets its own part of the images
     loader = DataLoader(data, batch_size=32, sampler=sampler)
+    model = DistributedDataParallel(nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)))
 
-    net = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
-    model = DistributedDataParallel(net)
+    def loss_of(x: Tensor, y: Tensor) -> Tensor:
+        return nn.functional.cross_entropy(model(x), y)
 
-    # The optimizer you already have, wrapped. DDP averages the gradients of the processes in both passes, so
-    # all of them take the same step. With perturbation="local" each would probe along its own gradient.
-    opt = CGD(torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), lam=0.01, model=model)
-
+    # DDP averages the gradients in both passes, and the rule its losses: all processes take the same step.
+    base, held_out = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), (x[1280:1500], y[1280:1500])
+    opt = GapSAM(base, model, held_out, epochs * len(loader))
     for epoch in range(epochs):
         sampler.set_epoch(epoch)
-        for images, labels in loader:
+        for batch in loader:
+            opt.step_on(loss_of, *batch)
 
-            def closure(images: Tensor = images, labels: Tensor = labels) -> Tensor:
-                opt.zero_grad()
-                loss = nn.functional.cross_entropy(model(images), labels)
-                loss.backward()
-                return loss
-
-            opt.step(closure)  # calls the closure twice: at the weights, and a little uphill from them
-
-    with torch.no_grad():
-        accuracy = (net(x[1500:]).argmax(1) == y[1500:]).float().mean().item()
+    accuracy = (model.module(x[1500:]).argmax(1) == y[1500:]).float().mean().item()
     if dist.get_rank() == 0:  # the others have the same weights
-        print(f"{dist.get_world_size()} processes, accuracy {accuracy:.3f}")
-    return accuracy
+        print(f"{opt.report()}\n{dist.get_world_size()} processes, accuracy {accuracy:.3f}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Train a LightningModule: CGD is asked for the part of the batch, and told the loss of the validation.
+"""Train a LightningModule; its validation sets the length of the probe.
 
 Run it with `python examples/train_with_lightning.py`.
 """
@@ -13,66 +13,59 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from steepen.torch import CGD
+from steepen.lightning import Probing
+from steepen.torch import GapSAM
 
 
 class Digits(lightning.LightningModule):
-    """A classifier of 8 × 8 images."""
+    """A classifier of 8 × 8 images. All that is of ours is in `configure_optimizers`."""
 
-    def __init__(self, steps: int) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.steps = steps
         self.net = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Dropout(0.1), nn.Linear(64, 10))
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
-        """Give the loss. This runs twice in a penalised step: what it counts or logs, it does twice."""
-        x, y = self.cgd.part(batch)  # a sixteenth of it in the first of these passes
-        return nn.functional.cross_entropy(self.net(x), y)
+        """Return the loss."""
+        return nn.functional.cross_entropy(self.net(batch[0]), batch[1])
 
     def validation_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:
-        """Tell CGD the loss on held-out images, which sets the strength of the penalty."""
-        x, y = batch
-        if not self.trainer.sanity_checking:
-            self.cgd.report(nn.functional.cross_entropy(self.net(x), y))
+        """Log the loss that the callback monitors."""
+        self.log("val_loss", nn.functional.cross_entropy(self.net(batch[0]), batch[1]))
 
-    def optimizer_step(
-        self, epoch: int, batch_idx: int, optimizer: Any, optimizer_closure: Any = None
-    ) -> None:
-        """Log here, where the loss is that of the first pass."""
-        self.log("loss", optimizer.step(closure=optimizer_closure), prog_bar=True)
-
-    def configure_optimizers(self) -> dict[str, Any]:
-        """Wrap the optimizer; the scheduler is given CGD, whose learning rate is that of the base.
-
-        Clip with `max_norm` here: the Trainer's `gradient_clip_val` would clip the two gradients before CGD
-        takes their difference.
-        """
-        if self.trainer.accumulate_grad_batches != 1:  # the closure of a step has the last batch alone
-            raise ValueError("accumulate_grad_batches: expected 1, as the second pass needs the whole batch")
-        base = torch.optim.SGD(self.parameters(), lr=0.1, momentum=0.9)
-        self.cgd = CGD(base, steps=self.steps, max_norm=1.0, model=self)
-        scheduler = torch.optim.lr_scheduler.OneCycleLR(self.cgd, max_lr=0.2, total_steps=self.steps)
-        return {"optimizer": self.cgd, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
+    def configure_optimizers(self) -> Any:
+        """Wrap the optimizer; the scheduler is given the wrapper, whose learning rate is the base's."""
+        steps = int(self.trainer.estimated_stepping_batches)
+        opt = GapSAM(torch.optim.SGD(self.parameters(), lr=0.1, momentum=0.9), self, None, steps)
+        scheduler = torch.optim.lr_scheduler.OneCycleLR(opt, max_lr=0.2, total_steps=steps)
+        return [opt], [{"scheduler": scheduler, "interval": "step"}]
 
 
-def main(epochs: int = 8) -> float:
-    """Train, and give the accuracy on images that were held out."""
+def main(epochs: int = 8) -> tuple[GapSAM, float]:
+    """Train, and return the optimizer, and the accuracy on images that were held out."""
     torch.manual_seed(0)
     pixels, digits = load_digits(return_X_y=True)
     x, y = torch.tensor(pixels, dtype=torch.float32) / 16, torch.tensor(digits)
-    loader = DataLoader(TensorDataset(x[:1300], y[:1300]), batch_size=64, shuffle=True)
-    validation = DataLoader(TensorDataset(x[1300:1500], y[1300:1500]), batch_size=200)
-
-    model = Digits(epochs * len(loader))
-    quiet = {"logger": False, "enable_checkpointing": False, "enable_model_summary": False}
-    trainer = lightning.Trainer(max_epochs=epochs, accelerator="cpu", **quiet)
+    loader = DataLoader(TensorDataset(x[:1280], y[:1280]), batch_size=32, shuffle=True)
+    validation = DataLoader(TensorDataset(x[1280:1500], y[1280:1500]), batch_size=220)
+    model = Digits()
+    trainer = lightning.Trainer(
+        max_epochs=epochs,
+        accelerator="cpu",
+        accumulate_grad_batches=2,
+        gradient_clip_val=1.0,
+        val_check_interval=10,
+        callbacks=[Probing(monitor="val_loss")],
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+    )
     trainer.fit(model, loader, validation)
-
-    model.eval()
-    with torch.no_grad():
-        accuracy = (model.net(x[1500:]).argmax(1) == y[1500:]).float().mean().item()
-    print(f"accuracy {accuracy:.3f}")
-    return accuracy
+    opt, accuracy = (
+        trainer.optimizers[0],
+        (model.eval().net(x[1500:]).argmax(1) == y[1500:]).float().mean().item(),
+    )
+    print(f"{opt.report()}\naccuracy {accuracy:.3f}")
+    return opt, accuracy
 
 
 if __name__ == "__main__":

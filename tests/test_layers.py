@@ -23,6 +23,7 @@ LAYERS = (
     ("_arguments", "_options", "_minimize"),
     ("",),  # steepen itself: the public names
     ("plot", "scipy", "torch"),
+    ("transformers", "lightning"),
     ("paper", "bench", "train"),
     ("explorer",),
     ("cli",),

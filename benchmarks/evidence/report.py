@@ -1,7 +1,7 @@
 """Turn the runs into tables and the picture of the README.
 
 python report.py [runs.jsonl]                  # the tables, as Markdown
-python report.py --pages ../..                 # into docs/when.md and README.md, between their marks
+python report.py --pages ../..                 # into README.md, docs/when.md and docs/evidence.md
 python report.py --picture ../../docs/cifar100.svg
 """
 
@@ -10,14 +10,14 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tasks import KINDS, LIKE, LONGER, SPECS
+from tasks import HISTORY, KINDS, LIKE, LONGER, SPECS
 from work import Job, choice, read
 
-from steepen.train.results import mean_and_error
+from steepen.train.results import Mean
 
 NAMES = {
     "base": "{base}",
@@ -33,12 +33,13 @@ NAMES = {
     "share16": "share 1/16 throughout",
     "share16-late": "share 1/16, last half",
     "msam": "momentum probe",
+    "gap": "GapSAM, settings of the base",
     "auto": "automatic",
     "auto-base": "automatic, settings of the base",
     "auto-second": "the same, every second step",
     "auto-third": "automatic, a third of the gap",
 }
-TIMED = {"cifar10-resnet": "cifar100-resnet"}  # the same network; but the rule may probe at other times
+RESNETS = {"cifar10-resnet": "cifar100-resnet", "cifar100-resnet": "cifar10-resnet"}  # one network
 Records = dict[Job, dict[str, Any]]
 
 
@@ -52,7 +53,7 @@ def finals(done: Records, task: str, method: str) -> dict[int, dict[str, Any]]:
 
 
 def cell(values: Sequence[float], form: str) -> str:
-    mean, error = mean_and_error(values)
+    mean, error = Mean.of(values)
     if math.isnan(mean):
         return "–"
     text = f"{mean:{form}}" + (f" ± {error:{form.removeprefix('+')}}" if math.isfinite(error) else "")
@@ -68,10 +69,15 @@ def gaps(
 
 def speed(done: Records, task: str, method: str, steps: float) -> str:
     """Return the seconds of a run over those of the base, by the steps timed alone on the device."""
-    at = task if KINDS[method].auto else TIMED.get(task, task)
+    places = (
+        [task] if method in HISTORY else [task, RESNETS.get(task, task)]
+    )  # the old rule probed when it saw fit
     as_timed = "base" if method in LONGER else method
-    base, own = (done.get(Job(at, name, "timing", -1, 0)) for name in ("base", as_timed))
-    if base is None or own is None:
+    for at in places:
+        base, own = (done.get(Job(at, name, "timing", -1, 0)) for name in ("base", as_timed))
+        if base is not None and own is not None:
+            break
+    else:
         return "–"
     whole = finals(done, task, "base")
     ratio = own["seconds"] / own["steps"] * steps / (base["seconds"] / base["steps"])
@@ -90,7 +96,7 @@ def rows(done: Records, task: str) -> list[list[str]]:
         ]
         if not row:
             if failed:
-                table.append([_name(method, spec), *["failed"] + [""] * 7])
+                table.append([_name(method, spec), *["failed"] + [""] * 8])
             continue
         first = next(iter(row.values()))
         knob = f"{first['strength']:g}" if first["strength"] else "–"
@@ -104,6 +110,7 @@ def rows(done: Records, task: str) -> list[list[str]]:
             "–" if method == "base" else cell(gaps(row, base, "accuracy", 100), "+.2f"),
             "–" if method == "base" else cell(gaps(row, base, "loss", 1), "+.3f"),
             timed, cell(sharp, ".3g"),
+            cell([min(r["losses"]) for r in row.values() if "losses" in r], ".3f"),
         ])  # fmt: skip
     return table
 
@@ -114,7 +121,7 @@ def _name(method: str, spec: Any) -> str:
 
 HEAD = [
     "", "lr, weight decay, strength", "seeds", "accuracy %", "test loss", "accuracy less the base's",
-    "loss less the base's", "seconds over the base's", "largest eigenvalue",
+    "loss less the base's", "seconds over the base's", "largest eigenvalue", "lowest test loss on the way",
 ]  # fmt: skip
 TITLES = {
     "cifar100-resnet": "CIFAR-100, ResNet-18",
@@ -130,11 +137,12 @@ TITLES = {
 }
 SHORT = {
     "base": "base",
-    "sam": "SAM throughout",
+    "base-long": "base, a tenth more gradients",
+    "ema": "EMA",
+    "smooth": "label smoothing",
     "sam-late": "SAM, last quarter",
     "share16-late": "share 1/16, last half",
-    "auto": "automatic",
-    "auto-base": "automatic, settings of the base",
+    "gap": "GapSAM",
 }
 
 
@@ -145,27 +153,34 @@ def markdown(lines: list[list[str]]) -> str:
 
 
 def overview(done: Records) -> str:
-    """Return one line a task: accuracy and test loss of the rows that matter most, the best in bold."""
+    """Return one line a task: accuracy and test loss of the rows that matter most.
+
+    Bold is what is ahead of all others in the line by more than two standard errors of the difference.
+    """
     lines = [["", *SHORT.values()]]
     for task, title in TITLES.items():
         rows = [[r for r in finals(done, task, method).values() if r["loss"] is not None] for method in SHORT]
-        if not rows[0]:
-            continue
-        right = [mean_and_error([r["accuracy"] for r in row])[0] for row in rows]
-        losses = [mean_and_error([r["loss"] for r in row])[0] for row in rows]
-        pairs = zip(
-            _emphasised([f"{100 * one:.2f}" for one in right], max),
-            _emphasised([f"{one:.3f}" for one in losses], min),
-            strict=True,
-        )
-        cells = ["\N{NO-BREAK SPACE}/\N{NO-BREAK SPACE}".join(pair) for pair in pairs]
+        right = _emphasised([Mean.of([100 * r["accuracy"] for r in row]) for row in rows], ".2f", 1)
+        losses = _emphasised([Mean.of([r["loss"] for r in row]) for row in rows], ".3f", -1)
+        cells = [
+            "\N{NO-BREAK SPACE}/\N{NO-BREAK SPACE}".join(pair) for pair in zip(right, losses, strict=True)
+        ]
         lines.append([title, *(cell if row else "–" for cell, row in zip(cells, rows, strict=True))])
     return markdown(lines)
 
 
-def _emphasised(values: list[str], best: Callable[..., str]) -> list[str]:
-    wanted = best((v for v in values if v != "nan"), key=float)
-    return [f"**{v}**" if v == wanted else v for v in values]
+def _emphasised(found: Sequence[tuple[float, float]], form: str, better: int) -> list[str]:
+    """Return the means as text, in bold where one is ahead of each other beyond two standard errors."""
+
+    def ahead(one: tuple[float, float], other: tuple[float, float]) -> bool:
+        return better * (one[0] - other[0]) > 2 * math.hypot(one[1], other[1])
+
+    texts: list[str] = []
+    for i, one in enumerate(found):
+        others = [other for k, other in enumerate(found) if k != i and not math.isnan(other[0])]
+        best = all(ahead(one, other) for other in others)
+        texts.append(f"**{one[0]:{form}}**" if best else f"{one[0]:{form}}")
+    return texts
 
 
 def tables(done: Records) -> str:
@@ -195,8 +210,7 @@ def picture(done: Records, task: str, path: Path) -> None:
         "sam": ("SAM throughout", "#56b4e9", "--"),
         "sam-late": ("SAM, last quarter", "#0072b2", "-"),
         "share16-late": ("share 1/16, last half", plot.COLOURS["cgd-fd"], "-"),
-        "auto": ("automatic", plot.COLOURS["cgd"], "-"),
-        "auto-base": ("automatic, SGD's settings", plot.COLOURS["cgd"], ":"),
+        "gap": ("GapSAM, SGD's settings", plot.COLOURS["cgd"], "-"),
     }
     figure = Figure(figsize=(9.0, 3.8), layout="constrained")
     for ax, key, scale, label in zip(
@@ -213,8 +227,7 @@ def picture(done: Records, task: str, path: Path) -> None:
                 continue
             at = [one * spec.batch / 50000 for one in row[0]["at"]]
             points = [
-                mean_and_error([scale * v for v in values])
-                for values in zip(*(r[key] for r in row), strict=True)
+                Mean.of([scale * v for v in values]) for values in zip(*(r[key] for r in row), strict=True)
             ]
             mean, error = zip(*points, strict=True)
             bars = [0 if math.isnan(e) else e for e in error]
@@ -245,10 +258,10 @@ def summary(done: Records) -> str:
     names = {
         "base": "the base: SGD, AdamW",
         "ema": "base + EMA",
+        "smooth": "base + label smoothing",
         "sam-late": "SAM, last quarter",
         "share16-late": "a share of 1/16, last half",
-        "auto": "no strength set: `CGD(base, gauge=..., steps=...)`",
-        "auto-base": "the same around the tuned base, no trials of its own",
+        "gap": "no strength set, no trials: `GapSAM(base, model, held_out, steps)`",
     }
     lines = [["accuracy % / test loss", *shown]]
     for method, name in names.items():
@@ -303,7 +316,7 @@ def main() -> None:
     if given.picture:
         picture(done, given.task, given.picture)
     elif given.pages:
-        for name in ("README.md", "docs/when.md"):
+        for name in ("README.md", "docs/when.md", "docs/evidence.md"):
             path = given.pages / name
             path.write_text(inserted(path.read_text("utf-8"), done), "utf-8")
     else:

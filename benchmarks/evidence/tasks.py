@@ -18,11 +18,10 @@ from torch.nn import functional as F
 
 from steepen.train.data import Data, load_data
 from steepen.train.folders import read_cifar
-from steepen.train.models import mlp
+from steepen.train.models import ResNet18, crops_and_flips, mlp
 from steepen.train.optimizers import OPTIMIZERS, Kind
-from steepen.train.resnet import ResNet18, crops_and_flips
 from steepen.train.training import Task
-from steepen.train.tuning import Choice, held_out, square
+from steepen.train.tuning import Choice, square
 
 SPLIT = 0.1  # of the training data is held out while lr, weight decay and strength are chosen
 LINE = 128  # characters
@@ -51,6 +50,7 @@ class Spec:
     by_loss: bool = False  # choose by the loss in the place of the accuracy
     sharp: int = 0  # examples by which the sharpness is measured at the end
     sharp_seeds: int = 1
+    held_out: Callable[[Path], Tensor] | None = None  # rows for GapSAM to watch; else the last few
 
 
 def arrays(x: Any, y: Any, x_test: Any, y_test: Any) -> Data:
@@ -67,8 +67,12 @@ def arrays(x: Any, y: Any, x_test: Any, y_test: Any) -> Data:
 
 def shuffled(data: Data) -> Data:
     """Put the training part into one random order: files may be sorted by class."""
-    order = torch.randperm(len(data.x), generator=torch.Generator().manual_seed(0))
+    order = order_of(len(data.x))
     return data._replace(x=data.x[order], y=data.y[order])
+
+
+def order_of(examples: int) -> Tensor:
+    return torch.randperm(examples, generator=torch.Generator().manual_seed(0))
 
 
 @cache
@@ -94,18 +98,39 @@ def mnist1d(folder: Path) -> Data:
         return Data(*(torch.from_numpy(z[key]) for key in ("x", "y", "x_test", "y_test")))
 
 
+LINES = 8000  # of the text to train on
+WATCHED = (5, 13, 32, 38)  # files, about as many lines as 2 % of all
+
+
+def text_files(folder: Path) -> tuple[list[str], list[str]]:
+    """Return the sources of Python's library; every tenth file is for the test."""
+    files = (folder / "text.txt").read_text("ascii").split("\f\n")
+    return [file for i, file in enumerate(files) if i % 10], files[::10]
+
+
 @cache
 def text(folder: Path) -> Data:
-    """Cut the sources of Python's library into lines of 128 characters; every tenth file is for the test."""
-    files = (folder / "text.txt").read_text("ascii").split("\f\n")
-    train, test = "".join(f for i, f in enumerate(files) if i % 10), "".join(files[::10])
+    """Cut the files into lines of 128 characters."""
+    train, test = map("".join, text_files(folder))
     alphabet = {c: i for i, c in enumerate(sorted(set(train + test)))}
     parts: list[Tensor] = []
-    for one, most in ((train, 8000), (test, 2000)):
+    for one, most in ((train, LINES), (test, 2000)):
         codes = torch.tensor([alphabet[c] for c in one[: most * LINE + 1]])
         rows = (len(codes) - 1) // LINE
         parts += [codes[: rows * LINE].view(rows, LINE), codes[1 : rows * LINE + 1].view(rows, LINE)]
     return shuffled(Data(*parts))
+
+
+def whole_files(folder: Path) -> Tensor:
+    """Return the rows of a few files: what a gap to new files is to be read from must be new files.
+
+    Of lines that are held out at random the network has seen the neighbours: comments, names and phrases of
+    the same file. The gap then reads .6 where it is 1.4 on the files of the test part.
+    """
+    lengths = torch.tensor([len(file) for file in text_files(folder)[0]])
+    first = torch.arange(len(text(folder).x)) * LINE  # the character that a line begins with
+    file = torch.searchsorted(lengths.cumsum(0), first, right=True)
+    return torch.isin(file[order_of(len(file))], torch.tensor(WATCHED)).nonzero().flatten()
 
 
 def prepare(folder: Path) -> None:
@@ -123,8 +148,9 @@ def noise(name: str) -> Data:
     if name == "characters":
         codes = torch.randint(0, 97, (2000, LINE), generator=generator)
         return Data(codes, codes.roll(-1, 1), codes[:500], codes[:500])
-    x = torch.randn(2000, 3, 32, 32, generator=generator)
-    y = torch.arange(2000) % (10 if "cifar10-" in name else 100)
+    shape = {"mnist1d": (40,), "fashion": (784,)}.get(name.partition("-")[0].rstrip("4k"), (3, 32, 32))
+    x = torch.randn(2000, *shape, generator=generator)
+    y = torch.arange(2000) % (100 if "cifar100-" in name else 10)
     return Data(x, y, x[:500], y[:500])
 
 
@@ -241,19 +267,10 @@ SPECS: dict[str, Spec] = {
         lr=(1e-3, 2e-3),
         decay=(0.1, 0.5),
         by_loss=True,
+        held_out=whole_files,
     ),
 }
 """The tasks, the most wanted first."""
-
-
-def third(_: float) -> dict[str, Any]:
-    from steepen.torch import ByGap
-
-    return {"strength": ByGap(part=1 / 3)}
-
-
-def every_second(_: float) -> dict[str, Any]:
-    return {"every": 2}
 
 
 KINDS: dict[str, Kind] = {
@@ -263,23 +280,21 @@ KINDS: dict[str, Kind] = {
     **{
         name: OPTIMIZERS[name]
         for name in (
-            "auto", "share16-late", "sam-late", "sam", "ema", "share4-late", "smooth", "share16", "share4",
+            "gap", "share16-late", "sam-late", "sam", "ema", "share4-late", "smooth", "share16", "share4",
             "cgd-early", "msam",
         )
     },
-    "auto-base": OPTIMIZERS["auto"],
-    "auto-second": replace(OPTIMIZERS["auto"], options=every_second),
-    "auto-third": replace(OPTIMIZERS["auto"], options=third),
 }  # fmt: skip
 """The methods. base-long has a tenth more gradients: about as many seconds as share16-late. base-longer has a
-quarter more: no fewer seconds than auto.
+quarter more: no fewer seconds than any.
 
-auto-base is the rule around the base as the base's own trials left it: what a user has who adds it to a
-network that trains well already. What it gains or loses cannot come from another lr or weight decay.
-auto-second is the same with a probe in every second step at most.
+gap is GapSAM around the base as the base's own trials left it: what a user has who adds it to a network that
+trains well already. What it gains or loses cannot come from another lr or weight decay.
 """
+HISTORY = ("auto", "auto-base", "auto-second", "auto-third")
+"""The rule of version 0.1: its rows are kept, and cannot be made any more."""
 LONGER = {"base-long": 1.1, "base-longer": 1.25}
-LIKE = dict.fromkeys((*LONGER, "auto-base", "auto-second"), "base")  # whose choice is taken, without trials
+LIKE = dict.fromkeys((*LONGER, "gap"), "base")  # whose choice is taken, without trials
 
 
 def strengths(spec: Spec, method: str) -> tuple[float, ...]:
@@ -301,6 +316,12 @@ def smoothed(scores: Tensor, y: Tensor, smoothing: Any = 0.0) -> Tensor:
 
 def plain(scores: Tensor, y: Tensor, label_smoothing: float = 0.0) -> Tensor:
     return F.cross_entropy(scores.flatten(0, -2), y.flatten(), label_smoothing=label_smoothing)
+
+
+def held_out(data: Data, part: float) -> Data:
+    """Return the training part without its last examples, to be judged by these."""
+    cut = len(data.x) - round(part * len(data.x))
+    return Data(data.x[:cut], data.y[:cut], data.x[cut:], data.y[cut:])
 
 
 class Bench:
@@ -329,6 +350,10 @@ class Bench:
             passes = Captured(self.model, smoothed, x, y, sizes, compiled=True)
             self.task = replace(self.task, make=self._again, backward=passes)
         self.device = device
+        self.held_out = None
+        if spec.held_out is not None and folder is not None:
+            rows = spec.held_out(folder)
+            self.held_out = rows[rows < len(x)]
 
     def _new(self, seed: int) -> nn.Module:
         with torch.random.fork_rng(devices=[]):
@@ -341,15 +366,17 @@ class Bench:
         self.model.zero_grad()
         return self.model.train()
 
-    def at(self, stage: str) -> Task:
+    def at(self, stage: str, method: str = "base") -> Task:
         """Return the task to be judged by the test part, or by what is held out of the training part."""
-        return self.task if stage == "final" else replace(self.task, data=held_out(self.data, SPLIT))
+        if stage == "final":
+            return replace(self.task, held_out=self.held_out if KINDS[method].by_gap else None)
+        return replace(self.task, data=held_out(self.data, SPLIT))
 
     def grads(self, stage: str, method: str) -> float:
         """Return the minibatch gradients of a run."""
         epochs = self.spec.epochs if stage == "final" else self.spec.tuning
         if self.toy:
-            epochs = 2 if stage == "final" else 1
+            epochs = 4 if stage == "final" else 1
         return LONGER.get(method, 1.0) * epochs * len(self.at(stage).data.x) / self.spec.batch
 
 

@@ -6,6 +6,7 @@
     python work.py status --out runs.jsonl
     python work.py timing --data DIR --out runs.jsonl --device cuda --only cifar100-resnet     # by itself
     python work.py worker --data DIR --out runs.jsonl --device cpu --only mnist1d        # one, here and now
+    python work.py start --data DIR --out runs.jsonl --method gap,base-longer ...        # these methods only
 
 DIR holds cifar10.npz and cifar100.npz (x_train, y_train, x_test, y_test) or the binary versions, and
 fashion.npz likewise. Every run is a line of JSON, written as it ends; a job that has a line is not done
@@ -27,7 +28,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,19 +36,18 @@ from tasks import KINDS, LIKE, LONGER, SPECS, Bench, Spec, prepare, trials
 
 from steepen.train.tuning import best
 
-CORE = ("base", "auto", "share16-late", "sam-late", "sam", "ema", "base-long", "auto-base")
-CLOSE = ("base", "auto-base", "share16-late", "auto", "base-long", "sam-late")  # that more seeds tell apart
-SMALL = ("auto-third", "auto-second")  # run on the small tasks only, so far
-REST = tuple(method for method in KINDS if method not in (*CORE, "base-longer", *SMALL))
+CORE = ("base", "gap", "share16-late", "sam-late", "sam", "ema", "base-long")
+CLOSE = ("base", "gap", "share16-late", "base-long", "sam-late")  # that more seeds tell apart
+REST = tuple(method for method in KINDS if method not in (*CORE, "base-longer"))
 ORDER = [  # what is most wanted first
-    ("cifar100-resnet", CORE), ("cifar100-vit", ("base", "auto", "share16-late", "sam-late")),
+    ("cifar100-resnet", CORE), ("cifar100-vit", ("base", "gap", "share16-late", "sam-late")),
     ("cifar10-resnet", CORE), ("characters", CORE), ("cifar100-resnet", REST), ("cifar100-vit", CORE + REST),
     ("characters", REST), ("cifar10-resnet", REST),
     *((task, ("base-longer",)) for task, spec in SPECS.items() if spec.gpu),  # where seconds are measured
     *((task, CORE) for task, spec in SPECS.items() if not spec.gpu),
-    *((task, (*REST, *SMALL)) for task, spec in SPECS.items() if not spec.gpu),
+    *((task, REST) for task, spec in SPECS.items() if not spec.gpu),
 ]  # fmt: skip
-SHARP = ("base", "auto", "auto-base", "share16-late", "sam-late", "sam")  # measured on the GPU
+SHARP = ("base", "gap", "share16-late", "sam-late", "sam")  # measured on the GPU
 POINTS = 10  # looks at the test part in a run
 
 
@@ -144,9 +144,14 @@ def do(job: Job, trial: int, bench: Bench) -> dict[str, Any]:
     spec = bench.spec
     values = trials(spec, LIKE.get(job.method, job.method))[trial]
     begun, sharp = time.perf_counter(), {}
-    look = job.stage == "final" and job.seed < spec.sharp_seeds and (job.method in SHARP or not spec.gpu)
+    look = (
+        not bench.toy
+        and job.stage == "final"
+        and job.seed < spec.sharp_seeds
+        and (job.method in SHARP or not spec.gpu)
+    )
     run = fit(
-        bench.at(job.stage),
+        bench.at(job.stage, job.method),
         job.method,
         KINDS[job.method],
         values,
@@ -157,14 +162,17 @@ def do(job: Job, trial: int, bench: Bench) -> dict[str, Any]:
     )
     record: dict[str, Any] = {
         **job._asdict(), "lr": values.lr, "decay": values.decay, "strength": values.strength,
-        "steps": run.steps, "epochs": round(run.gradients * spec.batch / len(bench.at(job.stage).data.x), 3),
+        "steps": run.steps, "probed": run.probed,
+        "epochs": round(run.gradients * spec.batch / len(bench.at(job.stage).data.x), 3),
         "accuracy": short(run.accuracy), "loss": short(run.loss), "seconds": round(run.seconds, 3),
         "all_seconds": round(time.perf_counter() - begun, 1),
     }  # fmt: skip
     if job.stage == "final":
         record |= {
             "at": [short(one, 2) for one in run.at], "accuracies": [short(one, 4) for one in run.accuracies],
-            "losses": [short(one, 4) for one in run.losses], "times": [short(one, 2) for one in run.times],
+            "losses": [short(one, 4) for one in run.losses],
+            "held_out": [short(one, 4) for one in run.held_out],
+            "times": [short(one, 2) for one in run.times],
         }  # fmt: skip
     return record | ({"sharpness": sharp} if sharp else {})
 
@@ -197,7 +205,13 @@ def sharpness(model: Any, bench: Bench) -> dict[str, Any]:
     return {name: short(float(getattr(found, name))) for name in names}
 
 
-def worker(data: Path, out: Path, device: str, until: float, only: str, toy: bool) -> None:
+def wanted(job: Job, only: str, methods: Sequence[str]) -> bool:
+    return only in job.task and (not methods or job.method in methods)
+
+
+def worker(
+    data: Path, out: Path, device: str, until: float, only: str, methods: Sequence[str], toy: bool
+) -> None:
     import torch
 
     torch.set_num_threads(1)
@@ -210,7 +224,9 @@ def worker(data: Path, out: Path, device: str, until: float, only: str, toy: boo
         done = read(out)
         waiting = False
         for job in jobs():
-            if (SPECS[job.task].gpu != (device == "cuda") and not toy) or only not in job.task or job in done:
+            if job in done or not wanted(job, only, methods):
+                continue
+            if SPECS[job.task].gpu != (device == "cuda") and not toy:
                 continue
             trial = ready(job, done)
             if trial is None or not (data / SPECS[job.task].file).exists():
@@ -233,10 +249,10 @@ def worker(data: Path, out: Path, device: str, until: float, only: str, toy: boo
             record = {**job._asdict(), "error": f"{type(error).__name__}: {error}"[:300]}
         append(out, record)
         print(json.dumps({k: v for k, v in record.items() if not isinstance(v, list)}), flush=True)
-        gc.collect()  # optimizers and their hooks
+        gc.collect()
 
 
-def smoke(name: str, device: str, seconds: float) -> None:
+def smoke(name: str, device: str, seconds: float, methods: Sequence[str]) -> None:
     """Try the passes of a task and every method on random examples, and say how long a pass takes."""
     import torch
 
@@ -269,10 +285,10 @@ def smoke(name: str, device: str, seconds: float) -> None:
             f"gradients within {far:.3f}",
             flush=True,
         )
-    for method in KINDS:
+    for method in methods or KINDS:
         job = Job(name, method, "final", -1, 0)
         try:
-            bench.grads = lambda stage, method: 12.0
+            bench.grads = lambda stage, method: 24.0
             record = do(job, 0, bench)
             print(
                 name,
@@ -286,24 +302,26 @@ def smoke(name: str, device: str, seconds: float) -> None:
             traceback.print_exc()
 
 
-def timing(data: Path, out: Path, name: str, device: str, toy: bool) -> None:
-    """Time 200 steps of every method, alone on the device; the rule decides when to probe: a whole run."""
+def timing(data: Path, out: Path, name: str, device: str, methods: Sequence[str], toy: bool) -> None:
+    """Time the methods, alone on the device: whole runs of the base and GapSAM, 200 steps of the others."""
     import torch
 
     from steepen.train.training import fit
 
     torch.backends.cudnn.benchmark = True
+    torch.set_float32_matmul_precision("high")
     bench = Bench(name, data, device, toy)
     done = read(out)
     for method, kind in KINDS.items():
-        if method in (*LONGER, *SMALL):
+        if method in LONGER or (methods and method not in methods):
             continue
         like = LIKE.get(method, method)
         values = trials(bench.spec, like)[choice(bench.spec, name, like, done) or 0]
-        steps = bench.grads("final", method) if kind.auto else 8 if toy else 200
+        task = bench.at("final", method)
+        grads = bench.grads("final", method) if method in ("base", "gap") else 24 if toy else 200
         try:
-            fit(bench.at("final"), method, kind, values, seed=0, grads=8, evaluations=1)  # to warm up
-            run = fit(bench.at("final"), method, kind, values, seed=0, grads=steps, evaluations=1)
+            fit(task, method, kind, values, seed=0, grads=24, evaluations=1)  # to warm up
+            run = fit(task, method, kind, values, seed=0, grads=grads, evaluations=1)
         except Exception as error:
             print(method, type(error).__name__, error, flush=True)
             continue
@@ -312,7 +330,9 @@ def timing(data: Path, out: Path, name: str, device: str, toy: bool) -> None:
         print(name, method, each, flush=True)
 
 
-def start(data: Path, out: Path, gpu: int, cpu: int, seconds: float, only: str, fresh: bool) -> None:
+def start(
+    data: Path, out: Path, gpu: int, cpu: int, seconds: float, only: str, methods: str, fresh: bool
+) -> None:
     """Start the workers in the background; each has its log beside the results."""
     claims = out.with_suffix(".claims")
     claims.mkdir(parents=True, exist_ok=True)
@@ -324,7 +344,7 @@ def start(data: Path, out: Path, gpu: int, cpu: int, seconds: float, only: str, 
     until = time.time() + seconds
     for i, device in enumerate(["cuda"] * gpu + ["cpu"] * cpu):
         command = [sys.executable, __file__, "worker", "--data", data, "--out", out, "--device", device]
-        command += ["--until", str(until), "--only", only]
+        command += ["--until", str(until), "--only", only, "--method", methods]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
         if device == "cpu":
             environment["CUDA_VISIBLE_DEVICES"] = ""
@@ -392,17 +412,25 @@ def main() -> None:
     parser.add_argument("--only", default="", help="tasks whose name contains this")
     parser.add_argument("--fresh", action="store_true", help="nobody is at work: try again what has failed")
     parser.add_argument("--toy", action="store_true", help="200 examples and small networks: does it run?")
+    parser.add_argument(
+        "--method", default="", help="methods by name, such as gap,base-longer; all by default"
+    )
     given = parser.parse_args()
+    methods = [name for name in given.method.split(",") if name]
+    if not set(methods) <= set(KINDS):
+        parser.error(f"--method: expected some of {', '.join(KINDS)}; got {given.method}")
     if given.what == "start":
-        start(given.data, given.out, given.gpu, given.cpu, given.seconds, given.only, given.fresh)
+        start(
+            given.data, given.out, given.gpu, given.cpu, given.seconds, given.only, given.method, given.fresh
+        )
     elif given.what == "timing":
-        timing(given.data, given.out, given.only, given.device, given.toy)
+        timing(given.data, given.out, given.only, given.device, methods, given.toy)
     elif given.what == "prepare":
         prepare(given.data)
     elif given.what == "smoke":
-        smoke(given.only, given.device, min(given.seconds, 2.0))
+        smoke(given.only, given.device, min(given.seconds, 2.0), methods)
     elif given.what == "worker":
-        worker(given.data, given.out, given.device, given.until, given.only, given.toy)
+        worker(given.data, given.out, given.device, given.until, given.only, methods, given.toy)
     else:
         {"estimate": estimate, "status": status}[given.what](read(given.out))
 

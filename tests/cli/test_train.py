@@ -12,14 +12,13 @@ import pytest
 import torch
 
 from steepen.cli import main
-from steepen.train import OPTIMIZERS, Results, _run
+from steepen.train import OPTIMIZERS, Settings, _run
 
 
 @pytest.fixture
 def no_pictures(monkeypatch: pytest.MonkeyPatch):
     """They take long, and one test draws them."""
-    for name in ("save", "save_curves"):
-        monkeypatch.setattr(f"steepen.train.pictures.{name}", lambda *arguments: [])
+    monkeypatch.setattr("steepen.train.pictures.save_curves", lambda *arguments: [])
 
 
 def train(out: Path, *words: str) -> int:
@@ -29,28 +28,21 @@ def train(out: Path, *words: str) -> int:
 def test_writes_everything_and_prints_the_table(tmp_path: Path, capsys):
     out = tmp_path / "deep" / "folder"
     assert train(out, "--optimizer", "sgd, cgd,sam-late") == 0
-    assert sorted(path.name for path in out.iterdir()) == [
-        "accuracy.png",
-        "accuracy.svg",
-        "curves.png",
-        "curves.svg",
-        "results.json",
-    ]
+    assert sorted(path.name for path in out.iterdir()) == ["curves.png", "curves.svg", "results.json"]
     captured = capsys.readouterr()
     assert captured.err == ""
-    lines = Results.from_json((out / "results.json").read_text("utf-8")).chosen(
-        ["sgd", "cgd", "sam-late"], range(2)
-    )
-    for line in lines.summary():
+    found = _run.check(Settings.of("digits", grads=40), ["sgd", "cgd", "sam-late"], 2, out)
+    assert len(found.runs) == 6
+    for line in found.summary():
         row = re.search(rf"^{line.optimizer} +(.*)$", captured.out, re.MULTILINE)
         assert row is not None
         cells = re.split(r" {2,}", row[1])
         if line.optimizer != "sgd":
             assert cells.pop(0) == {"cgd": "λ 0.05", "sam-late": "ρ 0.2"}[line.optimizer]
         assert cells[:2] == [str(line.steps), str(line.gradients)]
-        assert cells[2] == f"{100 * line.accuracy:.2f} ± {100 * line.accuracy_se:.2f}"
-        assert cells[3] == f"{line.loss:.3f} ± {line.loss_se:.3f}"
-        pair = f"{100 * line.difference:+.2f} ± {100 * line.difference_se:.2f}"
+        assert cells[2] == f"{100 * line.accuracy.value:.2f} ± {100 * line.accuracy.error:.2f}"
+        assert cells[3] == f"{line.loss.value:.3f} ± {line.loss.error:.3f}"
+        pair = f"{100 * line.difference.value:+.2f} ± {100 * line.difference.error:.2f}"
         assert cells[4] == ("–" if line.optimizer == "sgd" else pair)
     assert str(out) in captured.out
 
@@ -64,7 +56,8 @@ def test_json(tmp_path: Path, capsys):
         ("cgd", 20, 40),
         ("sgd", 40, 40),
     ]
-    assert document["summary"][0]["difference"] == 0
+    assert document["summary"][0]["difference"] == [0, 0]
+    assert [line["probed"] for line in document["summary"]] == [20, 0]
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -196,11 +189,12 @@ def test_the_command_starts_without_the_heavy_ones():
 )
 def test_fits_the_terminal(columns: int, loss, blocks: int):
     program = (
-        "from steepen.train import Results, Run, Settings; from steepen.cli.train import show;"
+        "from dataclasses import asdict;"
+        "from steepen.train import Comparison, Run, Settings; from steepen.cli.train import show;"
         "runs = [Run(name, seed, 4000, 4000, (0, 4), (0.1, end + seed / 50), (2.3, loss), 0.05)"
         f" for name, end, loss in (('sgd', 0.9, 1.2), ('cgd-early', 0.8, float('{loss}')), ('sam', 0.7, 1.3))"
         " for seed in range(3)];"
-        "show(Results(Settings.of('mnist1d'), runs))"
+        "show(Comparison(asdict(Settings.of('mnist1d')), ['sgd', 'cgd-early', 'sam'], runs=runs))"
     )
     parent, child = pty.openpty()
     environment = os.environ | {"COLUMNS": str(columns), "TERM": "xterm", "NO_COLOR": "1"}
@@ -242,7 +236,7 @@ def test_a_script_is_compared_and_gone_on_from(tmp_path: Path, capsys):
     script.write_text(SCRIPT)
     out = tmp_path / "out"
     assert main(["train", "--script", str(script), "--out", str(out)]) == 0
-    assert sorted(path.name for path in out.iterdir()) == ["comparison.json", "curves.png", "curves.svg"]
+    assert sorted(path.name for path in out.iterdir()) == ["curves.png", "curves.svg", "results.json"]
     captured = capsys.readouterr()
     assert captured.err == ""
     assert [line.split()[0] for line in captured.out.splitlines()[:3]] == ["method", "base", "sam"]
@@ -253,7 +247,7 @@ def test_a_script_is_compared_and_gone_on_from(tmp_path: Path, capsys):
     assert [line["optimizer"] for line in document["summary"]] == ["base", "sam", "share4"]
     script.write_text(SCRIPT.replace("budget, batch", "batch, budget"))
     assert main(words) == 2
-    assert "holds runs with budget 2, not 16" in capsys.readouterr().err
+    assert "; budget 2, not 16; " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

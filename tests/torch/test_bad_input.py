@@ -1,364 +1,431 @@
-"""What `CGD` refuses, in words that name the argument."""
+"""The first step tells all: what cannot work is refused at construction or at step 0, weights untouched."""
 
 from __future__ import annotations
 
 import copy
-import warnings
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+import inspect
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.optim import LBFGS, SGD, Adadelta, AdamW
+from torch.nn.utils.rnn import pack_sequence
+from torch.optim import LBFGS, SGD, AdamW
 
-from steepen import schedules
-from steepen.torch import CGD, SAM
+import steepen.torch
+import steepen.torch.paper as paper
+from steepen.schedules import Signed
+from steepen.torch import CGD, SAM, GapSAM, Probe
+from steepen.torch.paper import ASAM, CGDFD, GNP, MSAM, USAM, WSAM, ExactCGD
 
-torch.set_num_threads(1)  # the networks are tiny
+from .nets import ALL, LOOPS, Net, X, Y, make, mse, same, weights
 
-NAN, INF = float("nan"), float("inf")
-FORMS = ["closure", "probe"]
+MODEL = Net()
+BASE = SGD(MODEL.parameters(), lr=0.1)
+NOTHING: Any = None
+
+# --- at construction ---------------------------------------------------------------------------------
+
+REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "model not given": (lambda: SAM(BASE), TypeError, "'model'"),  # pyright: ignore
+    "model not given, lam": (lambda: CGD(BASE, lam=0.1), TypeError, "'model'"),  # pyright: ignore
+    "model": (lambda: SAM(BASE, 0.05), TypeError, "model: expected the network"),  # pyright: ignore
+    "params": (lambda: SAM(MODEL.parameters(), MODEL), TypeError, "base: expected an instance"),  # pyright: ignore
+    "class": (lambda: SAM(SGD, MODEL), TypeError, "base: expected an instance of an optimizer"),  # pyright: ignore
+    "lbfgs": (
+        lambda: CGD(LBFGS([MODEL.unused]), MODEL, 0.1),
+        TypeError,
+        "base: LBFGS makes passes of its own",
+    ),
+    "twice": (lambda: SAM(SAM(BASE, MODEL), MODEL), TypeError, "base: SAM makes passes of its own"),
+    "no momentum": (lambda: MSAM(BASE, MODEL), ValueError, "base: expected an optimizer with momentum"),
+    "both ways": (
+        lambda: SAM(
+            SGD([{"params": [MODEL.unused], "maximize": True}, {"params": MODEL.first.parameters()}]), MODEL
+        ),
+        ValueError,
+        "base: expected one `maximize`",
+    ),
+    "meta": (lambda: SAM(SGD(nn.Linear(1, 1, device="meta").parameters()), MODEL), TypeError, "meta device"),
+    "complex": (
+        lambda: SAM(SGD([nn.Parameter(torch.ones(1, dtype=torch.complex64))]), MODEL),
+        TypeError,
+        "base: expected real parameters.*complex64",
+    ),
+    "rho": (lambda: SAM(BASE, MODEL, rho=-0.1), ValueError, "rho: expected a number, 0 or more.*-0.1"),
+    "rho, words": (lambda: SAM(BASE, MODEL, rho="much"), Exception, "rho: .*'much'"),  # pyright: ignore
+    "lam": (lambda: CGD(BASE, MODEL, lam=math.nan), ValueError, "lam: expected a finite number.*nan"),
+    "lam, curvature": (
+        lambda: CGD(BASE, MODEL, lam=Signed(0.1)),
+        ValueError,
+        "lam: a schedule by the curvature",
+    ),
+    "lam, not given": (lambda: CGD(BASE, MODEL), TypeError, "'lam'"),  # pyright: ignore
+    "r": (lambda: CGDFD(BASE, MODEL, 0.1, r=0.0), ValueError, "r: expected a positive number"),
+    "gamma": (
+        lambda: WSAM(BASE, MODEL, gamma=1.0),
+        ValueError,
+        "gamma: expected a number, 0 or more and below 1",
+    ),
+    "eta": (lambda: ASAM(BASE, MODEL, eta=-1.0), ValueError, "eta: expected a number, 0 or more"),
+    "share, 0": (lambda: SAM(BASE, MODEL, share=0), ValueError, "share: expected a part of the batch"),
+    "share, 2": (lambda: SAM(BASE, MODEL, share=2), ValueError, "share: expected a part of the batch.*got 2"),
+    "share, of CGD": (lambda: CGD(BASE, MODEL, 0.1, share=0.5), TypeError, "'share'"),  # pyright: ignore
+    "when": (lambda: SAM(BASE, MODEL, when=3), TypeError, "when: expected the steps with a probe"),  # pyright: ignore
+    "max_norm": (lambda: SAM(BASE, MODEL, max_norm=0), ValueError, "max_norm: expected a positive number"),
+    "dtype": (lambda: CGD(BASE, MODEL, 0.1, dtype=torch.int8), ValueError, "dtype: expected the precision"),
+    "steps": (
+        lambda: GapSAM(BASE, MODEL, None, 10),
+        ValueError,
+        "steps: expected a whole number, 20 or more",
+    ),
+    "steps, not given": (lambda: GapSAM(BASE, MODEL, None), TypeError, "'steps'"),  # pyright: ignore
+    "steps, 1e4": (lambda: GapSAM(BASE, MODEL, None, 1e4), ValueError, "steps: expected a whole"),  # pyright: ignore
+    "every": (lambda: GapSAM(BASE, MODEL, None, 50, every=0), ValueError, "every: expected a whole number"),
+    "strength": (
+        lambda: GapSAM(BASE, MODEL, None, 50, strength=0),
+        ValueError,
+        "strength: expected a positive",
+    ),
+    "loss": (lambda: GapSAM(BASE, MODEL, X, 50, loss=3), TypeError, "loss: expected a callable"),  # pyright: ignore
+    "loss, twice": (
+        lambda: GapSAM(BASE, MODEL, lambda: 1.0, 50, loss=mse),
+        TypeError,
+        "loss: held_out is a callable",
+    ),
+    "iterator": (lambda: GapSAM(BASE, MODEL, iter([(X, Y)]), 50), TypeError, "held_out: .* read again"),
+    "copy": (lambda: copy.deepcopy(SAM(BASE, MODEL)), TypeError, "a copy of SAM would move the old network"),
+    "no step": (lambda: SAM(BASE, MODEL).step(), RuntimeError, r"step_on\(loss_of, \*batch\).*opt.own"),
+    "no batch": (lambda: list(SAM(BASE, MODEL).passes()), TypeError, "passes: expected a batch"),
+}
 
 
-def sgd() -> SGD:
-    return SGD([nn.Parameter(torch.ones(3))], lr=0.1)
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_at_once(name: str) -> None:
+    make, kind, words = REFUSED[name]
+    with pytest.raises(kind, match=words):
+        make()
 
 
-def refused(error: type[Exception], *texts: str, base: Any = None, **options: Any) -> None:
-    """Hold that it is refused at once, with the argument's name first and all of the texts in the message."""
-    with pytest.raises(error) as caught:
-        CGD(sgd() if base is None else base, **options)
-    message = str(caught.value)
-    assert type(caught.value) is error
-    assert message.startswith(f"{texts[0]}: "), message
-    assert all(text in message for text in texts), message
+# --- at step 0 ------------------------------------------------------------------------------------------
 
 
-def descend(opt: CGD, loss: Callable[[], Tensor], form: str = "closure") -> None:
-    """Take one step on a loss."""
+class Bag:
+    """A batch that nobody knows how to cut."""
 
-    def closure() -> Tensor:
-        opt.zero_grad()
-        value = loss()
-        value.backward()
-        return value
 
-    if form == "closure":
-        opt.step(closure)
-        return
-    closure()
-    if opt.probe():
-        loss().backward()
+def take(opt: Probe, model: nn.Module, loss_of: Callable[..., Any], *batch: Any) -> Any:
+    return opt.step_on(loss_of, *batch)
+
+
+def share(model: nn.Module) -> SAM:
+    return SAM(SGD(model.parameters(), lr=0.1), model, share=1 / 4)
+
+
+def gap(model: nn.Module, held_out: Any = None, **options: Any) -> GapSAM:
+    return GapSAM(SGD(model.parameters(), lr=0.1), model, held_out, 50, share=1 / 4, **options)
+
+
+def plain(model: nn.Module) -> SAM:
+    return SAM(SGD(model.parameters(), lr=0.1), model, share=1.0)
+
+
+def by_passes(opt: Probe, model: nn.Module, body: Callable[[Any], Any]) -> None:
+    for part in opt.passes((X, Y)):
+        body(part)
     opt.step()
 
 
-# --- the base --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "base", [None, 0.1, "sgd", [nn.Parameter(torch.ones(2))], SGD, nn.Linear(2, 2)], ids=repr
-)
-def test_a_base_that_is_no_optimizer(base: Any) -> None:
-    with pytest.raises(TypeError, match=r"^base: expected an instance of an optimizer of torch.optim, got "):
-        CGD(base, lam=0.1)
-
-
-def test_bases_that_take_more_than_one_gradient() -> None:
-    refused(
-        TypeError, "base", "one gradient a step", "LBFGS", base=LBFGS([nn.Parameter(torch.ones(2))]), lam=0.1
-    )
-    refused(TypeError, "base", "one gradient a step", "CGD", base=CGD(sgd(), lam=0.1), lam=0.1)
-    refused(TypeError, "base", "one gradient a step", "SAM", base=SAM(sgd()), lam=0.1)
-
-
-def test_a_base_without_parameters() -> None:
-    empty = SGD([{"params": []}], lr=0.1)
-    refused(ValueError, "base", "at least one parameter", base=empty, lam=0.1)
-
-
-@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
-def test_complex_parameters(dtype: torch.dtype) -> None:
-    base = SGD([nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2, 3, dtype=dtype))], lr=0.1)
-    refused(TypeError, "base", "real parameters", str(dtype), "(2, 3)", base=base, lam=0.1)
-
-
-def test_a_base_refused_is_left_as_it_was() -> None:
-    base = sgd()
-    groups = copy.deepcopy(base.param_groups)
-    for options in ({"lam": "x"}, {"lam": 0.1, "rho": -1.0}, {"lam": 0.1, "phase": "early"}, {"share": 1.0}):
-        with pytest.raises((TypeError, ValueError)):
-            CGD(base, **options)
-    assert base.param_groups[0].keys() == groups[0].keys()
-
-
-def test_a_key_that_the_base_has_for_itself_is_not_taken_for_ours() -> None:
-    """Adadelta's groups have a rho of their own, 0.9: it is not SAM's."""
-    p, q = nn.Parameter(torch.ones(2).double()), nn.Parameter(torch.ones(2).double())
-    opt = SAM(Adadelta([p], lr=1.0, rho=0.9), rho=0.05)
-    descend(opt, lambda: p.pow(4).sum() / 4)
-    at = 1 + 0.05 / 2**0.5  # where SAM's ρ leads, from x = 1 with g = 1
-    literal = Adadelta([q], lr=1.0, rho=0.9)
-    q.grad = torch.full_like(q, at**3)
-    literal.step()
-    torch.testing.assert_close(p.grad, torch.full_like(p, at**3))
-    torch.testing.assert_close(p.detach(), q.detach())
-
-
-# --- numbers and words -----------------------------------------------------------------------------
-
-WRONG_NUMBERS = [
-    ("lam", "0.1", TypeError),
-    ("lam", [0.1, 0.2], TypeError),
-    ("lam", torch.tensor(0.1), TypeError),
-    ("lam", True, TypeError),
-    ("lam", NAN, ValueError),
-    ("lam", INF, ValueError),
-    ("lam", -INF, ValueError),
-    ("nu", "1", TypeError),
-    ("nu", NAN, ValueError),
-    *[(name, value, ValueError) for name in ("r", "rho", "probe") for value in (0, -0.1, NAN, INF)],
-    *[(name, "0.1", TypeError) for name in ("r", "rho", "probe", "nu_max", "probe_max", "max_norm", "eta")],
-    *[
-        (name, value, ValueError)
-        for name in ("nu_max", "probe_max", "max_norm")
-        for value in (0, -1.0, NAN, INF)
-    ],
-    ("eta", -0.1, ValueError),
-    ("eta", NAN, ValueError),
-    *[
-        (name, value, ValueError)
-        for name in ("every", "patience", "steps")
-        for value in (0, -1, 1.5, "2", NAN)
-    ],
-    *[(name, value, ValueError) for name in ("warmup", "from_", "until") for value in (-1, 0.5, "2")],
-    ("dtype", "bfloat16", TypeError),
-    ("model", "resnet", TypeError),
-    ("mode", "fd", ValueError),
-    ("mode", None, ValueError),
-    ("phase", "middle", ValueError),
-    ("on_guard", "raise", ValueError),
-    ("perturbation", "all", ValueError),
-]
-
-
-@pytest.mark.parametrize(("name", "value", "error"), WRONG_NUMBERS, ids=str)
-def test_a_wrong_value_is_named_with_what_was_expected_and_what_came(
-    name: str, value: Any, error: Any
-) -> None:
-    options = {name: value} if name in ("lam", "nu") else {"lam": 0.1, name: value}
-    refused(error, name, "expected", f"got {value!r}", **options)
-
-
-@pytest.mark.parametrize("value", [0.0, -0.1, 1.5, NAN, "half"])
-def test_a_wrong_fraction(value: Any) -> None:
-    error = TypeError if isinstance(value, str) else ValueError
-    refused(error, "fraction", f"got {value!r}", lam=0.1, phase="early", steps=10, fraction=value)
-
-
-def test_a_wrong_schedule_is_named_once() -> None:
-    with pytest.raises(ValueError, match=r"^lam: expected a number, got shape \(2,\)"):
-        CGD(sgd(), lam=schedules.Constant(np.array([0.1, 0.2])))
-
-
-def test_values_that_do_not_go_together() -> None:
-    refused(ValueError, "lam", "not both", rho=0.1)
-    refused(ValueError, "lam", "not both", lam=0.1, nu=0.5)
-    refused(ValueError, "rho", "already set by r", lam=0.1, r=0.1, rho=0.1)
-    refused(ValueError, "probe", "already set by rho", lam=0.1, rho=0.1, probe=0.1)
-    refused(ValueError, "steps", "phase='early'", "number of its steps", lam=0.1, phase="early")
-    refused(ValueError, "steps", "phase='late'", lam=0.1, phase="late")
-    refused(ValueError, "until", "after the first penalised one, 5", "got 5", lam=0.1, from_=5, until=5)
-    refused(ValueError, "until", "got 3", lam=0.1, until=3, warmup=3)
-    refused(ValueError, "phase", "either", "'late'", lam=0.1, phase="late", steps=9, from_=5)
-    refused(ValueError, "warmup", "less than the 5 steps", lam=0.1, steps=5, warmup=5)
-    refused(ValueError, "nu", "exact mode", "lam alone", nu=0.5, mode="exact")
-    refused(ValueError, "lam", "exact mode", mode="exact")
-    refused(ValueError, "rho", "exact mode", lam=0.1, rho=0.1, mode="exact")
-    refused(ValueError, "eta", "exact mode", lam=0.1, eta=0.1, mode="exact")
-    refused(
-        ValueError, "model", "local", "DistributedDataParallel", "no model", lam=0.1, perturbation="local"
-    )
-
-
-@pytest.mark.parametrize("schedule", [schedules.Auto(), schedules.Signed(0.4)], ids=repr)
-def test_schedules_that_ask_for_the_curvature_are_not_read_as_a_number(schedule: Any) -> None:
-    refused(TypeError, "lam", "curvature", lam=schedule)
-
-
-@pytest.mark.parametrize(
-    "lam", [lambda k: NAN, lambda k: "much", lambda k: None], ids=["nan", "text", "none"]
-)
-def test_a_schedule_that_gives_no_number_is_an_error_at_that_step(lam: Any) -> None:
-    p = nn.Parameter(torch.ones(2))
-    with pytest.raises(ValueError, match="expected a finite number at k = 0, got"):
-        descend(CGD(SGD([p], lr=0.1), lam=lam), lambda: p.square().sum())
-    assert torch.equal(p, torch.ones(2))
-
-
-@pytest.mark.parametrize("value", ["much", NAN, INF, lambda k: 0.1], ids=["text", "nan", "inf", "callable"])
-def test_a_wrong_value_of_a_group(value: Any) -> None:
-    base = SGD([{"params": [nn.Parameter(torch.ones(2))], "lam": value}], lr=0.1)
-    refused(
-        TypeError if isinstance(value, str) or callable(value) else ValueError,
-        "lam",
-        "group",
-        base=base,
-        lam=0.1,
-    )
-
-
-@pytest.mark.parametrize("name", ["r", "rho", "probe"])
-def test_a_length_of_a_group_cannot_be_negative_either(name: str) -> None:
-    base = SGD([{"params": [nn.Parameter(torch.ones(2))], name: -0.1}], lr=0.1)
-    refused(ValueError, name, base=base, nu=1.0, **{name: 0.1})
-
-
-def test_numbers_of_numpy_and_whole_ones_are_numbers() -> None:
-    for lam in (np.float32(0.1), np.int64(1), 1, 0, -0.1):
-        CGD(sgd(), lam=lam, steps=np.int64(3), max_norm=np.float64(1.0))
-
-
-# --- schedules that end ----------------------------------------------------------------------------
-
-
-def test_a_schedule_known_to_be_too_short_is_refused() -> None:
-    table = schedules.Table([0.1] * 5)
-    refused(ValueError, "lam", "covers 5 of 8 steps", "until=", lam=table, steps=8)
-    refused(ValueError, "rho", "covers 5 of 8 steps", nu=1.0, rho=table, steps=8)
-    refused(ValueError, "lam", "steps=", lam=schedules.L(0.1, 0.2))
-    CGD(sgd(), lam=table, steps=8, until=5)
-    CGD(sgd(), lam=table, steps=8, phase="early", fraction=0.5)
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("every", [1, 2, 3])
-def test_one_that_ends_on_the_way_says_so_once_and_the_base_goes_on(every: int, form: str) -> None:
-    p, q = nn.Parameter(torch.ones(2).double()), nn.Parameter(torch.ones(2).double())
-    opt = CGD(SGD([p], lr=0.1, momentum=0.9), lam=schedules.Table([0.1] * 5), every=every)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.filterwarnings("always", "a schedule")
-        for _ in range(5):
-            descend(opt, lambda: p.pow(4).sum(), form)
-        assert not caught
-        q.data.copy_(p.data)
-        base = SGD([q], lr=0.1, momentum=0.9)
-        base.load_state_dict(copy.deepcopy(opt.base.state_dict()))
-        for _ in range(6):
-            descend(opt, lambda: p.pow(4).sum(), form)
-    assert len(caught) == 1
-    assert "a schedule has ended at step" in str(caught[0].message)
-    for _ in range(6):
-        q.grad = 4 * q.detach() ** 3
-        base.step()
-    assert torch.equal(p, q)
-
-
-def test_that_warning_points_at_the_line_of_the_user() -> None:
-    p = nn.Parameter(torch.ones(2))
-    opt = CGD(SGD([p], lr=0.1), lam=schedules.Table([0.1]))
-    descend(opt, lambda: p.square().sum())
-    with pytest.warns(UserWarning, match="a schedule has ended") as caught:
-        opt.step(lambda: p.square().sum().backward())
-    assert Path(caught[0].filename).name == Path(__file__).name
-
-
-# --- gradients -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("options", [{"lam": 0.1}, {"lam": 0.1, "mode": "exact"}, {"rho": 0.1, "share": 0.5}])
-def test_a_closure_without_backward_does_nothing_as_with_the_base(options: dict[str, Any]) -> None:
-    """Lightning has such: an epoch that only collects statistics, or a training_step that returns None."""
-    p = nn.Parameter(torch.ones(2))
-    opt = CGD(AdamW([p], lr=0.1), **options)
-    calls: list[int] = []
-    for _ in range(2):
-        opt.step(lambda: calls.append(0))
-    assert torch.equal(p, torch.ones(2))
-    assert len(calls) == opt.k == 2
-
-
-def test_but_one_that_leaves_an_older_gradient_is_refused() -> None:
-    p = nn.Parameter(torch.ones(2))
-    opt = CGD(SGD([p], lr=0.1), lam=0.1)
-    p.grad = torch.ones(2)
-    with pytest.raises(RuntimeError, match=r"has a gradient from before step\(closure\)"):
-        opt.step(lambda: p.square().sum())
-    assert torch.equal(p, torch.ones(2))
-
-
-def test_a_closure_whose_second_call_has_no_backward() -> None:
-    p = nn.Parameter(torch.full((2,), 0.1))
-    opt = CGD(AdamW([p], lr=0.1), lam=0.1)
-    calls: list[int] = []
-
-    def closure() -> Tensor:
-        opt.zero_grad()
-        loss = p.square().sum()
-        if not calls:
+def twice(opt: Probe, model: nn.Module) -> Callable[[Any], None]:
+    def body(part: Any) -> None:
+        for _ in range(2):
+            loss = mse(model, *part)
             loss.backward()
-        calls.append(1)
+            opt.saw(loss)
+
+    return body
+
+
+def uncut(opt: Probe, model: nn.Module) -> Callable[[], Tensor]:
+    def closure() -> Tensor:
+        loss = mse(model)
+        loss.backward()
         return loss
 
-    with pytest.raises(RuntimeError, match="the second pass gave no gradient"):
-        opt.step(closure)
-    assert torch.equal(p, torch.full((2,), 0.1))
-    assert not opt.base.state
+    return closure
 
 
-@pytest.mark.filterwarnings("ignore:Using backward.. with create_graph=True")
-def test_the_exact_mode_says_what_it_needs() -> None:
-    p = nn.Parameter(torch.ones(2))
-    opt = CGD(SGD([p], lr=0.1), lam=0.1, mode="exact")
-    with pytest.raises(RuntimeError, match=r"call backward\(create_graph=True\)"):
-        descend(opt, lambda: p.pow(4).sum())
-    with pytest.raises(RuntimeError, match=r"probe\(\) in the exact mode"):
-        opt.probe()
-    opt.zero_grad()
-    with pytest.raises(RuntimeError, match="no parameter has a gradient"):
-        opt.step()
-    assert torch.equal(p, torch.ones(2))
-
-
-@pytest.mark.filterwarnings("ignore:Using backward.. with create_graph=True")
-def test_the_exact_mode_takes_a_parameter_whose_gradient_is_constant() -> None:
-    p, q = nn.Parameter(torch.ones(2).double()), nn.Parameter(torch.ones(2).double())
-    opt = CGD(SGD([p, q], lr=0.1), lam=0.05, mode="exact")
-
+def silent(opt: Probe, model: nn.Module) -> Callable[[], None]:
     def closure() -> None:
-        opt.zero_grad()
-        (p.pow(4).sum() / 4 + 3 * q.sum()).backward(create_graph=True)  # q is like the last bias of a critic
+        mse(model, *opt.part((X, Y))).backward()
 
-    opt.step(closure)
-    torch.testing.assert_close(p.grad, torch.full_like(p, 1 + 2 * 0.05 * 3))
-    torch.testing.assert_close(q.grad, torch.full_like(q, 3.0))
+    return closure
 
 
-def test_no_gradients_at_all() -> None:
-    p = nn.Parameter(torch.ones(2))
-    opt = CGD(SGD([p], lr=0.1), lam=0.1)
-    with pytest.raises(RuntimeError, match="no parameter has a gradient"):
-        opt.probe()
+STEP: dict[str, tuple[Callable[[nn.Module], Any], type[Exception], str]] = {
+    "a type that cannot be cut": (
+        lambda m: share(m).step_on(lambda b: mse(m), Bag()),
+        TypeError,
+        "batch: found no tensor in a .*; pass a tensor, or a tuple",
+    ),
+    "passes, a type that cannot be cut": (
+        lambda m: next(share(m).passes(Bag())),  # pyright: ignore
+        TypeError,
+        "batch: found no tensor in a Bag",
+    ),
+    "words": (lambda m: next(share(m).passes("abc")), TypeError, "found no tensor in a str"),  # pyright: ignore
+    "rows that differ": (
+        lambda m: share(m).step_on(lambda x, y: mse(m, x, y), X, Y[:5]),
+        ValueError,
+        "batch: found tensors of 5 and 16 rows",
+    ),
+    "packed": (
+        lambda m: next(share(m).passes(pack_sequence([X[0], X[1]]))),  # pyright: ignore
+        TypeError,
+        "batch: cannot cut a ragged PackedSequence",
+    ),
+    "sparse": (
+        lambda m: next(share(m).passes(X.to_sparse())),  # pyright: ignore
+        TypeError,
+        "batch: cannot cut a ragged Tensor",
+    ),
+    "loss not a scalar": (
+        lambda m: plain(m).step_on(lambda x, y: (m(x) - y).square(), X, Y),
+        ValueError,
+        r"loss: expected one number in a tensor, the mean over the batch; got a tensor of shape \(16, 2\)",
+    ),
+    "several losses": (
+        lambda m: plain(m).step_on(lambda x, y: (mse(m, x, y), mse(m, x, y)), X, Y),  # pyright: ignore
+        ValueError,
+        "loss: expected one number in a tensor",
+    ),
+    "a number": (lambda m: plain(m).step_on(lambda x, y: 1.0, X, Y), ValueError, "loss: .*got 1.0"),  # pyright: ignore
+    "closure, vector": (
+        lambda m: plain(m).step(lambda: (mse(m).backward(), m(X))[1]),
+        ValueError,
+        r"loss: .*shape \(16, 2\)",
+    ),
+    "several losses told": (
+        lambda m: by_passes(opt := plain(m), m, twice(opt, m)),
+        RuntimeError,
+        "saw: expected one loss a pass, got two",
+    ),
+    "a closure that does not use the part": (
+        lambda m: (opt := share(m)).step(uncut(opt, m)),
+        RuntimeError,
+        r"the closure must ask for its part of the batch: x, y = opt.part\(\(x, y\)\)",
+    ),
+    "no backward": (
+        lambda m: by_passes(plain(m), m, lambda part: mse(m, *part)),
+        RuntimeError,
+        r"gave no gradient: call backward\(\)",
+    ),
+    "no backward, closure": (lambda m: plain(m).step(lambda: mse(m)), RuntimeError, "gave no gradient"),
+    "the rule is told nothing": (
+        lambda m: by_passes(gap(m), m, lambda part: mse(m, *part).backward()),
+        RuntimeError,
+        r"tell the loss of each pass, opt.saw\(loss\)",
+    ),
+    "the rule is told nothing, closure": (
+        lambda m: (opt := gap(m)).step(silent(opt, m)),
+        RuntimeError,
+        r"tell the loss of each pass",
+    ),
+    "held-out empty": (
+        lambda m: take(gap(m, []), m, lambda x, y: mse(m, x, y), X, Y),
+        ValueError,
+        "held_out: expected at least one example, got none",
+    ),
+    "held-out without rows": (
+        lambda m: take(gap(m, (X[:0], Y[:0])), m, lambda x, y: mse(m, x, y), X, Y),
+        ValueError,
+        "held_out: expected at least one example, got none",
+    ),
+    "held-out NaN": (
+        lambda m: take(gap(m, (X * math.nan, Y)), m, lambda x, y: mse(m, x, y), X, Y),
+        ValueError,
+        "held_out: expected a finite loss",
+    ),
+    "held-out a number": (
+        lambda m: take(gap(m, 0.7), m, lambda x, y: mse(m, x, y), X, Y),
+        TypeError,
+        "held_out: expected a callable, a batch, or an iterable of batches; got 0.7",
+    ),
+    "held-out a vector": (
+        lambda m: take(gap(m, lambda: m(X)), m, lambda x, y: mse(m, x, y), X, Y),
+        ValueError,
+        "held_out: expected the mean loss, one number",
+    ),
+    "held-out on another device": (
+        lambda m: take(gap(m, (X.to("meta"), Y.to("meta"))), m, lambda x, y: mse(m, x, y), X, Y),
+        RuntimeError,
+        "held_out: .*meta",
+    ),
+    "rho of a callable": (
+        lambda m: LOOPS["step_on"](SAM(SGD(m.parameters(), lr=0.1), m, rho=lambda k: -1.0), m),
+        ValueError,
+        "rho: expected a finite number at step 0",
+    ),
+    "exact products without a graph": (
+        lambda m: ExactCGD(SGD(m.parameters(), lr=0.1), m, 0.1).step(uncut(NOTHING, m)),
+        RuntimeError,
+        r"call backward\(create_graph=True\)",
+    ),
+}
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_sparse_gradients(form: str) -> None:
-    model = nn.Sequential(nn.Embedding(5, 3, sparse=True), nn.Linear(3, 1))
-    before = [p.detach().clone() for p in model.parameters()]
-    opt = CGD(SGD(model.parameters(), lr=0.1), lam=0.1)
+@pytest.mark.parametrize("name", STEP)
+def test_refused_at_step_0_before_the_weights_change(name: str) -> None:
+    act, kind, words = STEP[name]
+    model = Net()
+    before = weights(model)
+    with pytest.raises(kind, match=words):
+        act(model)
+    assert same(weights(model), before)
+
+
+@pytest.mark.parametrize("name", ["several losses told", "no backward", "the rule is told nothing"])
+def test_after_a_refusal_the_same_optimizer_works(name: str) -> None:
+    model = Net()
+    opt = gap(model, lambda: 5.0)
+    bodies: dict[str, Callable[[Any], Any]] = {
+        "several losses told": twice(opt, model),
+        "no backward": lambda part: mse(model, *part),
+        "the rule is told nothing": lambda part: mse(model, *part).backward(),
+    }
+    with pytest.raises(RuntimeError):
+        by_passes(opt, model, bodies[name])
+    for loop in LOOPS.values():
+        loop(opt, model)
+    assert opt.report().steps == 3
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_sparse_gradients_are_refused_at_step_0(loop: str) -> None:
+    class Words(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(8, 2, sparse=True).double()
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.table(x[:, 0].abs().long().clamp(max=7))
+
+    for kind in (share, plain, lambda m: gap(m, lambda: 9.0)):
+        model = Words()
+        opt = kind(model)
+        before = weights(model)
+        with pytest.raises(RuntimeError, match=r"base: expected dense gradients.*\(8, 2\).*sparse=False"):
+            LOOPS[loop](opt, model)
+        assert same(weights(model), before)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_share_of_one_example_is_two_and_one_is_told(loop: str) -> None:
+    """BatchNorm cannot take one example."""
+    model = Net(norm=True)
+    opt = SAM(SGD(model.parameters(), lr=0.1), model, share=1 / 16)
+    with pytest.warns(UserWarning, match=r"share: 0\.0625 of 16 examples is 1; the probe takes 2"):
+        LOOPS[loop](opt, model)
+    for _ in range(2):  # it is said once: another warning would be an error here
+        LOOPS[loop](opt, model)
+    assert opt.report().gradients == 3 * (1 + 2 / 16)
+    with pytest.warns(UserWarning, match="the probe takes 2"):
+        make("share", model).step_on(lambda x: mse(model, x, Y[: len(x)]), X[:4])
+
+
+# --- what can be cut ---------------------------------------------------------------------------------
+
+
+class Pair(NamedTuple):
+    x: Tensor
+    y: Tensor
+
+
+@dataclass
+class Batch:
+    x: Tensor
+    words: list[str]
+    size: int = 16
+
+
+@pytest.mark.parametrize(
+    ("batch", "check"),
+    [
+        (X, lambda p: p.shape == (4, 3)),
+        ((X, Y), lambda p: isinstance(p, tuple) and p[1].shape == (4, 2)),
+        ([X, Y], lambda p: isinstance(p, list) and len(p[0]) == 4),
+        ({"x": X, "deep": {"y": Y}, "scale": 2.0}, lambda p: len(p["deep"]["y"]) == 4 and p["scale"] == 2.0),
+        (Pair(X, Y), lambda p: isinstance(p, Pair) and len(p.y) == 4),
+        (Batch(X, list("abcdefghijklmnop")), lambda p: (len(p.x), p.words, p.size) == (4, list("abcd"), 16)),
+        ((X, np.arange(16)), lambda p: p[1].tolist() == [0, 1, 2, 3]),
+        ((X, torch.tensor(3.0), "all"), lambda p: p[1].item() == 3.0 and p[2] == "all"),
+    ],
+    ids=["tensor", "tuple", "list", "dict", "named", "dataclass", "numpy", "others"],
+)
+def test_a_part_keeps_the_form_of_its_batch(batch: Any, check: Callable[[Any], bool]) -> None:
+    model = Net()
+    opt = share(model)
+    passes = opt.passes(batch)
+    part = next(passes)  # pyright: ignore
+    assert check(part)
+    assert opt.part(batch) is not batch
+    mse(model).backward()
+    assert next(passes) is batch  # pyright: ignore
+
+
+# --- checkpoints -------------------------------------------------------------------------------------
+
+
+def test_states_of_others_are_refused_by_name() -> None:
+    model = Net()
+    opt = make("SAM", model)
+    LOOPS["step_on"](opt, model)
+    state = opt.base.state_dict()
     with pytest.raises(
-        TypeError, match=r"shape \(5, 3\) has a sparse gradient; .* for an embedding, sparse=False"
+        ValueError, match=r"state_dict: expected one of this class.*another one.*\.base.*\.own"
     ):
-        descend(opt, lambda: model(torch.tensor([1, 3])).sum(), form)
-    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+        opt.load_state_dict(state)
+    state["param_groups"][0]["cgd"] = {"step": 3}
+    with pytest.raises(ValueError, match=r"the layout of steepen 0\.1, which is not read any more"):
+        opt.load_state_dict(state)
+    with pytest.raises(ValueError, match="state_dict: expected that of SAM, got that of 'CGD'"):
+        opt.load_state_dict(make("CGD", model).state_dict())
+    assert opt.report().steps == 1
 
 
-def test_mixed_devices() -> None:
-    here, there = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2, device="meta"))
-    opt = CGD(SGD([here, there], lr=0.1), lam=0.1)
-    here.grad, there.grad = torch.ones(2), torch.ones(2, device="meta")
-    with pytest.raises(ValueError, match=r"^base: expected parameters on one device, got cpu, meta; "):
-        opt.probe()
-    assert torch.equal(here, torch.ones(2))
+# --- signatures --------------------------------------------------------------------------------------
+
+
+def public() -> Iterator[tuple[str, Any]]:
+    for module in (steepen.torch, paper):
+        for name in module.__all__:
+            thing = getattr(module, name)
+            if not inspect.ismodule(thing) and name != "Sharpness":  # a record that nobody fills in
+                yield name, thing
+                if inspect.isclass(thing):
+                    for method, value in inspect.getmembers(thing, inspect.isfunction):
+                        if not method.startswith("_") and value.__module__.startswith("steepen"):
+                            yield f"{name}.{method}", value
+
+
+def test_no_signature_has_more_than_ten_arguments_and_all_are_named() -> None:
+    names = {name for name, _ in public()}
+    assert {"CGD", "SAM", "GapSAM", "sharpness", "SAM.passes", "GapSAM.saw_held_out", "ASAM"} <= names
+    for name, thing in public():
+        arguments = [a for a in inspect.signature(thing).parameters if a != "self"]
+        assert len(arguments) <= (11 if name == "Sharpness" else 10), name  # a record that nobody makes
+        for argument in inspect.signature(thing).parameters.values():
+            if argument.kind in (argument.VAR_POSITIONAL, argument.VAR_KEYWORD):
+                assert name.split(".")[-1] in ("step_on", "passes"), name
+                assert argument.kind is argument.VAR_POSITIONAL, name
+
+
+def test_one_word_for_one_thing() -> None:
+    """`base` and `model` come first everywhere."""
+    for kind in (SAM, CGD, GapSAM, *[getattr(paper, name) for name in paper.__all__]):
+        assert list(inspect.signature(kind).parameters)[:2] == ["base", "model"], kind
+    assert {type(ALL[name](AdamW(MODEL.parameters()), MODEL)) for name in ALL} >= {USAM, GNP}

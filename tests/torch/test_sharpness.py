@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, hessian
 
-from steepen.torch import CGD, Sharpness, sharpness
+from steepen.torch import SAM, Sharpness, sharpness
 
 torch.set_num_threads(1)  # the networks are tiny
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script")  # torch.func, when first used
@@ -40,7 +40,7 @@ def whole(model: nn.Module, x: Tensor = X, y: Tensor = Y) -> Tensor:
     return hessian(loss)(flat)
 
 
-# --- the numbers -----------------------------------------------------------------------------------
+# --- the numbers -------------------------------------------------------------------------------------
 
 
 def test_the_largest_eigenvalue_is_that_of_the_whole_hessian() -> None:
@@ -138,7 +138,7 @@ def test_the_same_call_gives_the_same_numbers() -> None:
     assert sharpness(model, mse, BATCHES, seed=1).trace != sharpness(model, mse, BATCHES).trace
 
 
-# --- networks as they are --------------------------------------------------------------------------
+# --- networks as they are ----------------------------------------------------------------------------
 
 
 def test_frozen_parameters_are_left_out() -> None:
@@ -260,7 +260,7 @@ def test_a_run_of_cgd_does_not_notice() -> None:
     def run(look: bool) -> list[Tensor]:
         torch.manual_seed(0)
         model = network(nn.BatchNorm1d(5), nn.Dropout(0.5)).train()
-        opt = CGD(torch.optim.SGD(model.parameters(), lr=0.1), rho=0.1, share=1 / 4, model=model)
+        opt = SAM(torch.optim.SGD(model.parameters(), lr=0.1), model, rho=0.1, share=1 / 4)
         for _ in range(4):
             opt.step_on(lambda x, y: mse(model(x), y), X, Y)
             if look:
@@ -277,7 +277,7 @@ def test_the_record_reads_well() -> None:
     assert "±" in text
 
 
-# --- refused ---------------------------------------------------------------------------------------
+# --- refused -----------------------------------------------------------------------------------------
 
 REFUSED: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "model": ((lambda x: x, mse, BATCHES), {}, "model: expected a torch.nn.Module"),

@@ -44,11 +44,27 @@ def test_every_method_has_as_many_trials_and_gradients():
         runs = [one for one in found.runs if one.optimizer == name]
         assert [one.seed for one in runs] == [0, 1]
         for one in runs:
-            assert 20 - 2 < one.gradients <= 20  # 2 passes over 160 examples in batches of 16
-    steps = {one.optimizer: one.steps for one in found.runs}
-    assert steps["base"] == 20
-    assert steps["sam"] == 10
-    assert steps["share4-late"] == 17  # 17 + 8 · 4/16 = 19, 18 + 9/4 > 20
+            assert 18 - 2 < one.gradients <= 18  # 2 passes over 144 examples in batches of 16
+    steps = {one.optimizer: (one.probed, one.steps) for one in found.runs}
+    assert steps["base"] == (0, 18)
+    assert steps["sam"] == (9, 9)
+    assert steps["share4-late"] == (8, 15)  # 15 + 9 · 4/16 < 18, with the pass of step 0; 16 + 9 · 4/16 > 18
+    assert [row[4] for row in found.rows()] == ["probed steps", "0 of 18", "9 of 9", "8 of 15"]
+
+
+def test_early_stopping_is_by_the_part_that_is_held_out():
+    """The lowest loss there says when; what is shown is the loss on the test part at that look."""
+    found = run(methods=["gap"], lr=0.3, weight_decay=0.0, budget=12, batch=32)
+    for line in found.summary():
+        own = [one for one in found.runs if one.optimizer == line.optimizer]
+        stops = [int(np.argmin(one.held_out)) for one in own]
+        expected = np.mean([one.losses[stop] for one, stop in zip(own, stops, strict=True)])
+        assert line.stopped_loss.value == pytest.approx(expected)
+    other = compare(
+        network, F.cross_entropy, TRAIN, (-TEST[0], TEST[1]), methods=[], lr=0.3, weight_decay=0.0, budget=12,
+        batch=32, seeds=2,
+    )  # fmt: skip
+    assert [one.held_out for one in other.runs] == [one.held_out for one in found.runs[::2]]
 
 
 def test_the_choice_never_sees_the_test_part():
@@ -65,15 +81,15 @@ def test_the_best_trial_is_chosen_by_accuracy_and_by_loss_where_there_are_no_cla
     found = run()
     for name, choice in found.choices.items():
         own = [trial for trial in found.trials if trial.method == name]
-        assert max(own, key=lambda trial: trial.accuracy).choice == choice
+        assert max(own, key=lambda trial: trial.score).choice == choice
     targets = X[:, :1] ** 2
     found = compare(
         lambda: torch.nn.Linear(4, 1), F.mse_loss, (X[:160], targets[:160]), (X[160:], targets[160:]),
         methods=[], budget=2, seeds=1, lr=(0.01, 0.3), weight_decay=(0, 1), batch=16,
     )  # fmt: skip
-    assert min(found.trials, key=lambda trial: trial.loss).choice == found.choices["base"]
+    assert max(found.trials, key=lambda trial: trial.score).choice == found.choices["base"]
     assert math.isnan(found.runs[0].accuracy)
-    assert found.rows()[1][4] == "–"
+    assert found.rows()[1][5] == "–"
 
 
 def test_one_value_of_each_needs_no_trial():
@@ -110,8 +126,7 @@ def test_differences_are_paired_by_seed():
     of = {name: [one for one in found.runs if one.optimizer == name] for name in found.methods}
     line = found.summary()[1]
     gaps = np.subtract([one.loss for one in of["sam"]], [one.loss for one in of["base"]])
-    assert line.loss_difference == pytest.approx(gaps.mean())
-    assert line.loss_difference_se == pytest.approx(stats.sem(gaps))
+    assert line.loss_difference == pytest.approx((gaps.mean(), stats.sem(gaps)))
 
 
 def test_goes_on_from_its_file_and_makes_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -144,18 +159,18 @@ def test_goes_on_from_its_file_and_makes_nothing_twice(tmp_path: Path, monkeypat
     [
         ({"budget": 3}, "budget 2, not 3"),
         ({"batch": 8}, "batch 16, not 8"),
-        ({"lr": (0.05, 0.3)}, r"base tried with lr, weight decay and strength \(0.2, 0.0001, 0.0\)"),
+        ({"lr": (0.05, 0.3)}, "base with lr, weight decay and strength"),
         ({"validation": 0.2}, "validation 0.1, not 0.2"),
         ({"lr": 0.05, "weight_decay": 1e-4}, "trials 4, not 1"),
-        ({"strengths": {"sam": (0.5, 0.6)}}, "sam tried with"),
+        ({"strengths": {"sam": (0.5, 0.6)}}, "sam with lr"),
     ],
 )
 def test_a_file_of_other_settings_is_refused_and_left_alone(tmp_path: Path, change, message: str):
     run(tmp_path)
-    before = (tmp_path / "comparison.json").read_bytes()
+    before = (tmp_path / "results.json").read_bytes()
     with pytest.raises(ValueError, match=f"out: .*{message}"):
         run(tmp_path, **change)
-    assert (tmp_path / "comparison.json").read_bytes() == before
+    assert (tmp_path / "results.json").read_bytes() == before
 
 
 def test_a_file_of_other_data_or_of_something_else_is_refused(tmp_path: Path):
@@ -165,16 +180,80 @@ def test_a_file_of_other_data_or_of_something_else_is_refused(tmp_path: Path):
             network, F.cross_entropy, TEST, TRAIN, methods=["sam"], budget=2, lr=0.1, weight_decay=0,
             batch=16, out=tmp_path,
         )  # fmt: skip
-    (tmp_path / "comparison.json").write_text("[]")
+    (tmp_path / "results.json").write_text("[]")
     with pytest.raises(ValueError, match="is not a file of results"):
         run(tmp_path)
     with pytest.raises(ValueError, match="out: there is no folder"):
         run(tmp_path / "nowhere")
 
 
+def gelu() -> torch.nn.Module:
+    return torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.GELU(), torch.nn.Linear(16, 2))
+
+
+def wide() -> torch.nn.Module:
+    return torch.nn.Sequential(torch.nn.Linear(4, 20), torch.nn.ReLU(), torch.nn.Linear(20, 2))
+
+
+def adam(params, lr, weight_decay):
+    return torch.optim.Adam(params, lr=lr, weight_decay=weight_decay, betas=(0.8, 0.9))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"make_model": wide}, "network [0-9a-f]{8}, not [0-9a-f]{8}"),
+        ({"make_model": gelu}, r"with first loss 0\.\d+, not 0\.\d+"),  # the same weights
+        ({"loss": lambda a, b: 2 * F.cross_entropy(a, b)}, "first loss"),
+        ({"augment": lambda x, _: 2 * x}, "first loss"),
+        ({"base": "adamw"}, r"with base SGD\(momentum=0.9\), not AdamW\(\)\. "),
+        ({"base": adam}, r"with base SGD\(momentum=0.9\), not Adam\(betas=\(0.8, 0.9\)\)\. "),
+    ],
+)
+def test_results_of_another_task_are_refused_by_name(tmp_path: Path, monkeypatch, change, message: str):
+    given = {"make_model": network, "loss": F.cross_entropy, "lr": 0.1, "weight_decay": 0.0, "methods": []}
+    given |= {"budget": 1, "seeds": 1, "batch": 16, "out": tmp_path, "train": TRAIN, "test": TEST}
+    first = compare(**given)
+    monkeypatch.setattr(module, "fit", lambda *_, **__: pytest.fail("it trained"))
+    assert compare(**given).runs == first.runs
+    with pytest.raises(ValueError, match=f"out: .*{message}"):
+        compare(**given | change)
+
+
+def test_weights_that_do_not_follow_from_the_seed_are_refused():
+    def restless():
+        model = torch.nn.Linear(4, 2)
+        with torch.no_grad():
+            model.bias.fill_(float(np.random.default_rng().normal()))
+        return model
+
+    with pytest.raises(ValueError, match="make_model: expected the same weights for the same seed of torch"):
+        compare(restless, F.cross_entropy, TRAIN, TEST, methods=[], batch=16)
+
+
+@pytest.mark.parametrize(
+    ("base", "rates", "decays"),
+    [
+        ("sgd", {0.03, 0.1, 0.3}, {1e-4, 1e-3, 1e-2}),
+        ("adamw", {3e-4, 1e-3, 3e-3}, {0.01, 0.1, 0.3}),
+        (adam, {3e-4, 1e-3, 3e-3}, {1e-4, 1e-3, 1e-2}),
+        (
+            lambda params, lr, decay: torch.optim.RMSprop(params, lr, weight_decay=decay),
+            {3e-3, 0.01, 0.03},
+            (),
+        ),
+    ],
+)
+def test_the_rates_to_choose_from_fit_the_base(base, rates, decays):
+    given = {"lr": None, "weight_decay": None, "methods": [], "budget": 1, "seeds": 1, "base": base}
+    tried = [trial.choice for trial in run(**given).trials]
+    assert {choice.lr for choice in tried} == rates
+    assert {choice.decay for choice in tried} == (decays or {1e-4, 1e-3, 1e-2})
+
+
 def test_the_file_is_plain_json(tmp_path: Path):
     run(tmp_path, lr=(0.1, 1e30), methods=[])
-    text = (tmp_path / "comparison.json").read_text("utf-8")
+    text = (tmp_path / "results.json").read_text("utf-8")
     document = json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
     assert None in [loss for *_, loss in document["trials"]]  # lr 1e30 diverges
 
@@ -226,7 +305,8 @@ def nan_loss(scores, y):
         ({"weight_decay": (1, 2, 3)}, ValueError, "weight_decay: expected 2 values, as many as of lr"),
         ({"strengths": {"gnp": 1}}, ValueError, "strengths: 'gnp' is not one of the methods"),
         ({"batch": 1000}, ValueError, "batch: expected at most the 144 examples to train on, got 1000"),
-        ({"batch": 144, "methods": ["auto"]}, ValueError, "batch: expected at most the 130 examples"),
+        ({"methods": ["gap"], "budget": 2}, ValueError, "optimizer: GapSAM needs 20 steps or more"),
+        ({"base": lambda *_: 3}, TypeError, "base: expected to be given an optimizer of torch, got 3"),
         (
             {"batch": 80, "methods": ["sam-late"], "budget": 1},
             ValueError,
@@ -277,5 +357,5 @@ def test_a_base_of_the_users_is_called_with_what_was_chosen():
         return torch.optim.RMSprop(params, lr=lr, weight_decay=weight_decay)
 
     found = run(base=base, methods=[])
-    assert seen == {(a, b) for a in (0.05, 0.2) for b in (1e-4, 1e-3)}
-    assert found.settings["base"] == "base"
+    assert seen == {(1e-3, 0.0)} | {(a, b) for a in (0.05, 0.2) for b in (1e-4, 1e-3)}
+    assert found.settings["base"] == "RMSprop()"

@@ -9,56 +9,69 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from steepen.train import Results, Settings, _run, run
-from steepen.train.results import mean_and_error
+from steepen.train import Comparison, Run, Settings, _run, run
+from steepen.train.results import Mean, summarise
 
 
 def test_mean_and_error_against_scipy():
     values = np.random.default_rng(0).normal(size=7).tolist()
-    mean, error = mean_and_error(values)
+    mean, error = Mean.of(values)
     assert mean == pytest.approx(sum(values) / 7)
     assert error == pytest.approx(stats.sem(values))
-    assert all(map(math.isnan, mean_and_error([])))
+    assert all(map(math.isnan, Mean.of([])))
 
 
-def test_the_difference_is_paired_by_seed(made, short: Settings):
+def test_the_difference_is_paired_by_seed(made):
     first, second = [0.5, 0.7, 0.9], [0.55, 0.76, 0.93]
     runs = [made("sgd", s, a) for s, a in enumerate(first)]
     runs += [made("cgd", s, a) for s, a in reversed(list(enumerate(second)))]
-    line = Results(short, runs).summary()[1]
+    line = summarise(runs)[1]
     gaps = np.subtract(second, first)
-    assert line.difference == pytest.approx(gaps.mean())
-    assert line.difference_se == pytest.approx(stats.sem(gaps))
-    assert line.difference_se < line.accuracy_se / 10
-    assert line.difference_se == pytest.approx(
-        abs(line.difference / stats.ttest_rel(second, first).statistic)
+    assert line.difference == pytest.approx((gaps.mean(), stats.sem(gaps)))
+    assert line.difference.error < line.accuracy.error / 10
+    assert line.difference.error == pytest.approx(
+        abs(line.difference.value / stats.ttest_rel(second, first).statistic)
     )
 
 
-def test_diverged_runs_are_counted_and_in_no_mean(made, short: Settings):
+def test_early_stopping_is_by_held_out_data_and_not_by_the_test_part():
+    runs = [
+        Run("sgd", seed, 4, 4, (0, 2, 4), (0.1, 0.4, 0.5), (2.0, 1.0, low), held_out=(2.0, held, 1.5))
+        for seed, low, held in ((0, 0.5, 1.0), (1, 0.7, math.nan))
+    ]
+    assert [run.stop for run in runs] == [1, 2]
+    (line,) = summarise(runs)
+    assert line.stopped_loss.value == pytest.approx((1.0 + 0.7) / 2)
+    assert line.stopped_accuracy.value == pytest.approx(0.45)
+    assert line.loss.value == pytest.approx(0.6)
+    assert Run("sgd", 0, 4, 4, (0, 4), (0.1, 0.5), (2.0, 1.0)).stop is None
+
+
+def test_diverged_runs_are_counted_and_in_no_mean(made):
     runs = [made("sgd", s, a) for s, a in enumerate([0.5, 0.6, 0.7])]
     runs += [made("cgd", 0, 0.1, math.nan), made("cgd", 1, 0.8), made("cgd", 2, 0.8)]
     runs += [made("sam", s, 0.1, math.inf) for s in range(3)]
-    _, cgd, sam = Results(short, runs).summary()
-    assert (cgd.runs, cgd.diverged, cgd.accuracy) == (3, 1, pytest.approx(0.8))
-    assert cgd.difference == pytest.approx(0.15)  # over seeds 1 and 2
+    _, cgd, sam = summarise(runs)
+    assert (cgd.runs, cgd.diverged, cgd.accuracy.value) == (3, 1, pytest.approx(0.8))
+    assert cgd.difference.value == pytest.approx(0.15)  # over seeds 1 and 2
     assert sam.diverged == 3
-    assert math.isnan(sam.accuracy)
-    assert math.isnan(sam.difference)
+    assert math.isnan(sam.accuracy.value)
+    assert math.isnan(sam.difference.value)
 
 
 def test_the_file_comes_back_as_it_was(made, short: Settings, tmp_path: Path):
-    results = Results(short, [made("sgd", 0, 1 / 3), made("cgd", 0, 0.1, math.nan)])
-    results.save(tmp_path)
+    found = _run.check(short, ["sgd", "cgd"], 1, tmp_path)
+    found.runs += [made("sgd", 0, 1 / 3), made("cgd", 0, 0.1, math.nan)]
+    found.save(tmp_path)
     text = (tmp_path / "results.json").read_text("utf-8")
     document = json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
     assert document["settings"]["grads"] == 40
     assert document["runs"][1]["losses"] == [2.3, 1.5, None]
-    back = Results.from_json(text)
-    assert back.settings == short
-    assert back.runs[0] == results.runs[0]
+    back = _run.check(short, ["sgd", "cgd"], 1, tmp_path)
+    assert back.runs[0] == found.runs[0]
     assert back.runs[1].diverged
-    assert back.to_json() == text
+    back.save(tmp_path)
+    assert (tmp_path / "results.json").read_text("utf-8") == text
     assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
 
 
@@ -83,14 +96,15 @@ def test_only_what_is_missing_is_run(tmp_path: Path, short: Settings, monkeypatc
     assert asked == [("sgd", 0), ("sgd", 1)]
     both = run(short, ["cgd", "sgd"], seeds=3, out=tmp_path)
     assert asked[2:] == [("cgd", 0), ("cgd", 1), ("cgd", 2), ("sgd", 2)]
-    assert [(one.optimizer, one.seed) for one in both.runs] == [
+    assert {(one.optimizer, one.seed) for one in both.runs} == {
         (n, s) for n in ("cgd", "sgd") for s in range(3)
-    ]
-    assert list(both.of("sgd"))[:2] == list(first.runs)
+    }
+    assert [line.optimizer for line in both.summary()] == ["cgd", "sgd"]
+    assert [one for one in both.runs if one.optimizer == "sgd"][:2] == first.runs
     del asked[:]
     assert run(short, ["sgd"], seeds=1, out=tmp_path).runs == [first.runs[0]]
     assert not asked
-    assert len(Results.from_json((tmp_path / "results.json").read_text("utf-8")).runs) == 6
+    assert len(json.loads((tmp_path / "results.json").read_text("utf-8"))["runs"]) == 6
 
 
 @pytest.mark.parametrize(
@@ -100,17 +114,17 @@ def test_only_what_is_missing_is_run(tmp_path: Path, short: Settings, monkeypatc
         ({"lam": 9.0, "validate": True}, "lam default, not 9.0; validate False, not True"),
     ],
 )
-def test_other_settings_are_refused(tmp_path: Path, made, short: Settings, changed, message):
-    Results(short, [made("sgd", 0, 0.5)]).save(tmp_path)
+def test_other_settings_are_refused(tmp_path: Path, short: Settings, changed, message):
+    run(short, ["sgd"], seeds=1, out=tmp_path)
     before = (tmp_path / "results.json").read_bytes()
     with pytest.raises(ValueError, match=message):
         run(replace(short, **changed), ["sgd"], seeds=1, out=tmp_path)
     assert (tmp_path / "results.json").read_bytes() == before
 
 
-def test_other_versions_are_refused(tmp_path: Path, made, short: Settings):
-    there = Results(short, [made("sgd", 0, 0.5)])
-    replace(there, versions=there.versions | {"torch": "1.0"}).save(tmp_path)
+def test_other_versions_are_refused(tmp_path: Path, short: Settings):
+    there = _run.check(short, ["sgd"], 1, None)
+    Comparison(there.settings | {"torch": "1.0"}, ["sgd"]).save(tmp_path)
     with pytest.raises(ValueError, match=r"torch 1\.0, not "):
         run(short, ["sgd"], seeds=1, out=tmp_path)
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from steepen.train import OPTIMIZERS, Run, Settings
+from steepen.train import OPTIMIZERS, Run, Settings, models
 from steepen.train.data import load_data
 from steepen.train.models import mlp
 from steepen.train.optimizers import base_of
 from steepen.train.training import EVALUATIONS, Task, batches, check_device, fit, judge, train
 from steepen.train.tuning import Choice
 
-WITH_SGD = [name for name in OPTIMIZERS if name not in ("adamw", "auto")]
+WITH_SGD = [name for name in OPTIMIZERS if name not in ("adamw", "gap")]
 COST = {  # gradients a step, over a run
     **dict.fromkeys(("sgd", "ema", "smooth", "msam"), 1.0),
     **dict.fromkeys(("cgd-early", "cgd-late", "sam-early", "sam-late", "share4"), 1.25),
@@ -65,7 +65,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[Watched]:
         models.append(Watched(mlp(*arguments)))
         return models[-1]
 
-    monkeypatch.setattr("steepen.train.training.mlp", build)
+    monkeypatch.setattr("steepen.train.models.mlp", build)
     return models
 
 
@@ -207,8 +207,9 @@ class Static:
         return kept_loss
 
 
+@pytest.mark.filterwarnings("ignore:no gap in half of the run")
 @pytest.mark.parametrize(
-    "name", ["sgd", "ema", "smooth", "sam-late", "cgd-early", "share4", "share16-late", "msam", "auto"]
+    "name", ["sgd", "ema", "smooth", "sam-late", "cgd-early", "share4", "share16-late", "msam", "gap"]
 )
 def test_a_pass_made_elsewhere_trains_alike(name: str):
     loss = torch.nn.functional.cross_entropy
@@ -243,8 +244,8 @@ def test_a_mean_of_the_weights_is_judged_in_their_place():
         mean = {k: v if "tracked" in k else beta * mean[k] + (1 - beta) * v for k, v in state.items()}
     other = normed(1)
     other.load_state_dict({k: v.to(other.state_dict()[k].dtype) for k, v in mean.items()})
-    assert run.loss == pytest.approx(judge(other, data)[1], rel=1e-4)
-    assert run.loss != pytest.approx(judge(model, data)[1], rel=1e-2)
+    assert run.loss == pytest.approx(judge(other, data, task)[1], rel=1e-4)
+    assert run.loss != pytest.approx(judge(model, data, task)[1], rel=1e-2)
 
 
 def test_labels_are_smoothed_in_training_and_not_in_the_test():
@@ -261,14 +262,32 @@ def test_labels_are_smoothed_in_training_and_not_in_the_test():
     assert {one for one in seen if one[0] != 32} == {(899, 0.0)}
 
 
+@pytest.mark.filterwarnings("ignore:no gap in half of the run")
 def test_the_rule_watches_examples_that_it_does_not_train_on(watched: list[Watched], short: Settings):
     data = load_data("digits")
-    run = train("auto", 0, short, data)
+    run = train("gap", 0, short, data)
     gauge = {tuple(row) for row in data.x[-89:].tolist()}  # a tenth of 898: 2 % would be few
     trained = {tuple(row) for x in watched[0].seen for row in x.tolist()}
     assert not gauge & trained
+    assert len(run.held_out) == len(run.losses)
+    assert run.probed == (run.steps + 1) // 2
     assert run.gradients <= short.grads
     assert run.gradients == watched[0].examples / short.batch
+
+
+def test_rows_that_are_held_out_are_watched_and_not_trained_on(watched: list[Watched]):
+    data, rows = load_data("digits"), [3, 5, 800]
+    task = Task(
+        lambda seed: models.mlp(64, 8, seed), torch.nn.functional.cross_entropy, data, 32, base_of("sgd"),
+        held_out=rows,
+    )  # fmt: skip
+    run = fit(task, "sgd", OPTIMIZERS["sgd"], Choice(0.1, 5e-4), seed=0, grads=56)  # two passes
+    trained = {tuple(row) for x in watched[0].seen for row in x.tolist()}
+    assert len(trained) > 880
+    assert not {tuple(row) for row in data.x[rows].tolist()} & trained
+    part = data._replace(x_test=data.x[rows], y_test=data.y[rows])
+    assert run.held_out[-1] == pytest.approx(judge(watched[0], part, task)[1])
+    assert run.stop == int(np.argmin(run.held_out))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is one here")

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import math
+import inspect
+import runpy
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from .._tools.files import make_folder
 from .._tools.optional import load
-from ..train import compare, pictures
-from ..train._run import check, kept, run
+from ..train import Comparison, compare, pictures
+from ..train._run import check, run
 from ..train.optimizers import OPTIMIZERS
-from ..train.results import Line, Results
-from ..train.script import read_script
+from ..train.results import Line
 from ..train.settings import Settings
 from ._options import AsJson, Quiet, words
 from ._tables import Column, Page, count, print_json
@@ -44,7 +44,7 @@ def command(
         str | None,
         typer.Option(
             metavar="NAME,...",
-            help="Which optimizers, see --list; by default the base, sam, cgd, share16 and auto. "
+            help="Which optimizers, see --list; by default the base, sam, cgd, share16 and gap. "
             "The others are compared with the first.",
         ),
     ] = None,
@@ -96,33 +96,32 @@ def command(
         mine = {"data-dir": data_dir, "grads": grads, "batch": batch, "lr": lr, "lam": lam, "rho": rho}
         _refuse_beside_script(mine)
         return _compared(script, names, seeds, device, out, as_json=as_json, quiet=quiet)
-    names = [base, "sam", "cgd", "share16", "auto"] if names is None else names
+    names = [base, "sam", "cgd", "share16", "gap"] if names is None else names
     folder, seeds = Path("out", "train", data) if out is None else out, 5 if seeds is None else seeds
     try:
         settings = Settings.of(
             data, grads=grads, batch=batch, base=base, lr=lr, lam=lam, rho=rho,
             fraction=fraction, device=device, validate=validate,
         )  # fmt: skip
-        check(settings, names, seeds, folder, data_dir)
+        check(settings, names, seeds, folder if folder.is_dir() else None, data_dir)
     except ValueError as error:
         raise ValueError(f"--{error}") from error
     make_folder("--out", folder)
     try:
         with _one_thread():
-            results = run(settings, names, seeds=seeds, out=folder, data_dir=data_dir, progress=not quiet)
+            found = run(settings, names, seeds=seeds, out=folder, data_dir=data_dir, progress=not quiet)
     except KeyboardInterrupt:
-        finished = len(kept(settings, folder).chosen(names, range(seeds)).runs)
+        finished = len(check(settings, names, seeds, folder, data_dir).only(seeds).runs)
         sentence = f"interrupted; {folder} keeps {finished} of {count(len(names) * seeds, 'run')}"
         typer.echo(f"steepen: {sentence}; the same command goes on from there", err=True)
         return 1
-    pictures.save(results, folder)
-    pictures.save_curves(results.runs, folder, f"{data}, base {base}")
+    pictures.save_curves(found.runs, folder, f"{data}, base {base}")
     if as_json:
-        lines = [line._asdict() for line in results.summary()]
+        lines = [line._asdict() for line in found.summary()]
         document = {"settings": asdict(settings), "seeds": seeds, "out": str(folder), "summary": lines}
         print_json(document)
     elif not quiet:
-        show(results)
+        show(found)
         typer.echo(f"\nThe runs and the pictures: {folder}")
     return 0
 
@@ -145,10 +144,7 @@ def _compared(
 ) -> int:
     """Compare the optimizers on a task of the user's."""
     folder = Path("out", "train", script.stem) if out is None else out
-    try:
-        task = read_script(script)
-    except ValueError as error:
-        raise ValueError(f"--{error}") from error
+    task = _read(script)
     task |= {} if names is None else {"methods": names}
     task |= {} if seeds is None else {"seeds": seeds}
     make_folder("--out", folder)
@@ -165,11 +161,23 @@ def _compared(
         print_json(document)
     elif not quiet:
         typer.echo(str(found))
-        trials = len(found.trials) // len(found.methods)
-        chosen = f"Each was chosen from {count(trials, 'trial')} on held-out data."
+        chosen = f"Each was chosen from {count(found.settings['trials'], 'trial')} on held-out data."
         typer.echo(f"\n±: the standard error over seeds. {chosen}")
+        typer.echo("Stopped early: where the loss on held-out data was lowest on the way.")
         typer.echo(f"The runs and the pictures: {folder}")
     return 0
+
+
+def _read(script: Path) -> dict[str, Any]:
+    """Run a Python file, and return those of its names that `compare` takes."""
+    if not script.is_file():
+        raise ValueError(f"--script: there is no file {str(script)!r}")
+    names = runpy.run_path(str(script))
+    missing = [name for name in ("make_model", "loss", "train", "test") if name not in names]
+    if missing:
+        raise ValueError(f"--script: {str(script)!r} lacks {', '.join(missing)}")
+    known = set(inspect.signature(compare).parameters) - {"out", "progress", "device"}
+    return {name: value for name, value in names.items() if name in known}
 
 
 @contextmanager
@@ -184,7 +192,7 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def show(results: Results) -> None:
+def show(found: Comparison) -> None:
     """Write the settings, and a row for each optimizer.
 
     Examples
@@ -192,7 +200,7 @@ def show(results: Results) -> None:
     >>> from steepen.train.results import Run
     >>> ends = [("sgd", 0, 0.5), ("sgd", 1, 0.6), ("sam", 0, 0.55), ("sam", 1, 0.64)]
     >>> runs = [Run(name, seed, 9, 9, (0, 9), (0.1, end), (2.3, 1.2), 0.2) for name, seed, end in ends]
-    >>> show(Results(Settings.of("digits", grads=9), runs))
+    >>> show(Comparison(asdict(Settings.of("digits", grads=9)), ["sgd", "sam"], runs=runs))
     digits: 9 gradients each, batch 32, base sgd with lr 0.1, 2 seeds
     <BLANKLINE>
     optimizer         steps  grads    accuracy %           loss        vs sgd
@@ -201,14 +209,14 @@ def show(results: Results) -> None:
     <BLANKLINE>
     On the test part. ±: the standard error over seeds. vs sgd: the accuracy less that of sgd, seed by seed.
     """
-    page, settings, lines = Page(), results.settings, results.summary()
-    part, first = "validation" if settings.validate else "test", lines[0].optimizer
-    seeds = len({run.seed for run in results.runs})
-    phased = any(OPTIMIZERS[line.optimizer].phase != "full" for line in lines)
-    fraction = f", fraction {settings.fraction:g}" * phased
+    page, settings, lines = Page(), found.settings, found.summary()
+    part, first = "validation" if settings["validate"] else "test", lines[0].optimizer
+    seeds = len({run.seed for run in found.runs})
+    phased = any(OPTIMIZERS[line.optimizer].phase in ("early", "late") for line in lines)
+    fraction = f", fraction {settings['fraction']:g}" * phased
     page.note(
-        f"{settings.data}: {settings.grads} gradients each, batch {settings.batch}, base {settings.base} "
-        f"with lr {settings.lr:g}{fraction}, {count(seeds, 'seed')}",
+        f"{settings['data']}: {settings['grads']} gradients each, batch {settings['batch']}, base "
+        f"{settings['base']} with lr {settings['lr']:g}{fraction}, {count(seeds, 'seed')}",
         "bold",
     )
     columns = [
@@ -216,14 +224,14 @@ def show(results: Results) -> None:
         Column("", [_penalty(line) for line in lines], right=False),
         Column("steps", [str(line.steps) for line in lines]),
         Column("grads", [f"{line.gradients:.10g}" for line in lines]),
-        Column("accuracy %", [_cell(100 * line.accuracy, 100 * line.accuracy_se, ".2f") for line in lines]),
-        Column("loss", [_cell(line.loss, line.loss_se, ".3f") for line in lines]),
+        Column("accuracy %", [line.accuracy.text(".2f", 100) for line in lines]),
+        Column("loss", [line.loss.text(".3f") for line in lines]),
     ]
     note = f"On the {part} part. ±: the standard error over seeds. "
     if any(line.diverged for line in lines):
         columns.append(Column("diverged", [f"{line.diverged}/{line.runs}" for line in lines]))
         note += "The means are over the runs that did not diverge. "
-    gaps = [_cell(100 * line.difference, 100 * line.difference_se, "+.2f") for line in lines[1:]]
+    gaps = [line.difference.text("+.2f", 100) for line in lines[1:]]
     columns.append(Column(f"vs {first}", ["–", *gaps]))
     page.line()
     page.table(columns)
@@ -234,11 +242,3 @@ def show(results: Results) -> None:
 def _penalty(line: Line) -> str:
     symbol = OPTIMIZERS[line.optimizer].symbol
     return f"{symbol} {line.strength:g}" if symbol else ""
-
-
-def _cell(mean: float, error: float, form: str) -> str:
-    """Write a mean with its standard error, as far as there are any."""
-    if math.isnan(mean):
-        return "–"
-    text = f"{mean:{form}}"
-    return text if math.isnan(error) else f"{text} ± {error:{form.removeprefix('+')}}"

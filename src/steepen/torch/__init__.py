@@ -1,17 +1,16 @@
-"""CGD for training networks: a wrapper around any optimizer of `torch.optim`.
+"""Training networks with a probe: a wrapper around any optimizer of `torch.optim`.
+
+Say how strong in one of three ways: `CGD` takes λ, `SAM` the length ρ, `GapSAM` held-out data. What only the
+paper needs, and published methods, are in `steepen.torch.paper`; what fits into Hugging Face's Trainer and
+into Lightning is in `steepen.transformers` and `steepen.lightning`.
 
 Examples
 --------
 >>> import torch
->>> from steepen.torch import CGD
+>>> from steepen.torch import SAM
 >>> model = torch.nn.Linear(3, 1)
->>> opt = CGD(torch.optim.AdamW(model.parameters(), lr=1e-3), lam=0.01)
->>> def closure():
-...     opt.zero_grad()
-...     loss = model(torch.ones(8, 3)).square().mean()
-...     loss.backward()
-...     return loss
->>> loss = opt.step(closure)
+>>> opt = SAM(torch.optim.AdamW(model.parameters(), lr=1e-3), model, rho=0.05, share=1 / 4)
+>>> loss = opt.step_on(lambda x: model(x).square().mean(), torch.ones(8, 3))
 """
 
 from __future__ import annotations
@@ -20,29 +19,12 @@ from .._tools.optional import load
 
 load("torch", "steepen.torch", extra="torch")
 
-from ._auto import ByGap  # noqa: E402
-from ._family import PROBE, Probe  # noqa: E402
-from ._numbers import Diagnostics  # noqa: E402
-from ._optimizer import CGD  # noqa: E402
-from ._presets import ASAM, EGR, FGR, GNP, MSAM, SAM, USAM, WSAM  # noqa: E402
+from . import paper  # noqa: E402
+from ._cgd import CGD  # noqa: E402
+from ._probe import Probe  # noqa: E402
+from ._report import Report  # noqa: E402
+from ._rule import GapSAM  # noqa: E402
+from ._sam import SAM  # noqa: E402
 from ._sharpness import Sharpness, sharpness  # noqa: E402
-from ._when import When  # noqa: E402
 
-__all__ = [
-    "ASAM",
-    "CGD",
-    "EGR",
-    "FGR",
-    "GNP",
-    "MSAM",
-    "PROBE",
-    "SAM",
-    "USAM",
-    "WSAM",
-    "ByGap",
-    "Diagnostics",
-    "Probe",
-    "Sharpness",
-    "When",
-    "sharpness",
-]
+__all__ = ["CGD", "SAM", "GapSAM", "Probe", "Report", "Sharpness", "paper", "sharpness"]

@@ -14,10 +14,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parallel import DistributedDataParallel
 
 from .._tools.check import number, whole
-from ._exact import curvature
-from ._replay import Buffers, sources
-from ._share import sizes
-from ._tensors import norm
+from ._curvature import curvature
+from ._cut import examples
+from ._trace import buffers_of, random_of
 
 __all__ = ["Sharpness", "sharpness"]
 
@@ -153,7 +152,7 @@ def _standard_error(values: Sequence[float], counts: Sequence[float]) -> float:
 
 
 def _length(v: Tensor) -> float:
-    return float(norm([([v], ())], v.dtype))
+    return float(_torch.linalg.vector_norm(v, dtype=torch.float64))
 
 
 def _largest(
@@ -199,17 +198,14 @@ class _Mean:
             raise ValueError("model: expected whole parameters, got sharded ones: gather them first")
         self.device, self.dtype = self.params[0].device, self.params[0].dtype
         self.size = sum(p.numel() for p in self.params)
-        self.buffers = Buffers(model)
-        self.buffers.keep()
-        self.random = sources(self.device, which=True)
-        self.states = [get() for _, get in self.random]
+        self.undo = [buffers_of(model), random_of(self.device)]
         self.batches: list[Any] = [data] if _is_batch(data) else list(data)
         for i, batch in enumerate(self.batches):
             if not _is_batch(batch):
                 raise TypeError(f"data: expected batches (x, y), got {type(batch).__name__} at {i}")
         if not self.batches:
             raise ValueError("data: expected at least one batch (x, y), got none")
-        self.counts = [float(sizes(x)[0]) for x, _ in self.batches]
+        self.counts = [float(examples(x)) for x, _ in self.batches]
 
     def __enter__(self) -> _Mean:
         return self
@@ -219,9 +215,8 @@ class _Mean:
 
     def _rewind(self) -> None:
         """Put the random numbers and the buffers back to where they were."""
-        for (put, _), state in zip(self.random, self.states, strict=True):
-            put(state)
-        self.buffers.put_back()
+        for undo in self.undo:
+            undo()
 
     def of(self, values: Iterable[float]) -> float:
         """Return the mean over examples of what is given for each batch."""

@@ -1,41 +1,39 @@
-"""An optimizer around another: its groups and its state are the other's."""
+"""An optimizer around another: its groups and its state are the other's, with a few numbers of our own."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any, NoReturn
 
 import torch
-from torch import Tensor
-from torch.optim import Optimizer
+from torch import Tensor, nn
+from torch.optim import LBFGS, Optimizer
 
-from ._private import hooks
+from ._report import Report
 
-__all__ = ["Wrapper"]
+__all__ = ["Own", "Wrapper"]
+
+_KEY = "steepen"  # of our own numbers in a state
 
 
 class Wrapper(Optimizer):
-    """What any optimizer around another needs; a subclass adds the step, and what it keeps itself."""
+    """What any optimizer around another needs; `Probe` adds the step."""
 
-    def __init__(self, base: Optimizer) -> None:
-        self.base = base
+    def __init__(self, base: Optimizer, model: nn.Module) -> None:
+        _check(type(self).__name__, base, model)
+        self.base, self.model = base, model
+        self.k: int = 0  # steps taken
+        self.probed: int = 0  # those of them with a probe
+        self.gradients = 0.0  # passes over a batch, the probe's counted by their examples
+        self._said: set[str] = set()
         groups, state = base.param_groups, base.state
-        try:
-            super().__init__(groups, base.defaults)
-        finally:
-            base.param_groups, base.state = groups, state  # torch has made new ones for us
-
-    def _kind(self) -> dict[str, Any]:
-        """Give what must be the same where a state is loaded."""
-        raise NotImplementedError
-
-    def _save(self) -> dict[str, Any]:
-        """Give what a resumed run needs beside the base's state."""
-        raise NotImplementedError
-
-    def _load(self, own: dict[str, Any]) -> None:
-        """Take it up."""
-        raise NotImplementedError
+        super().__init__(groups, base.defaults)
+        base.param_groups, base.state = groups, state  # torch has made new ones for us
+        ups = {bool(group.get("maximize", False)) for group in groups}
+        if len(ups) > 1:
+            raise ValueError("base: expected one `maximize` for all groups, got True and False")
+        self._up = -1.0 if ups == {True} else 1.0  # the way that is up for what is minimised
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
@@ -55,55 +53,107 @@ class Wrapper(Optimizer):
     def state(self, state: Any) -> None:  # pyright: ignore  # likewise
         self.base.state = state
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the base's state, with our own in its groups; a run that loads it goes on bit for bit.
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters to the base."""
+        self.base.add_param_group(param_group)
 
-        In the groups, as what saves the states of sharded models looks nowhere else.
-        """
-        for hook in hooks(self, "state_dict_pre"):
-            hook(self)
-        state: dict[str, Any] = dict(self.base.state_dict())
-        own = self._kind() | self._save()
-        state["param_groups"] = [{**group, "cgd": own} for group in state["param_groups"]]
-        for hook in hooks(self, "state_dict_post"):
-            state = hook(self, state) or state
-        return state
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Clear the gradients."""
+        self.base.zero_grad(set_to_none)
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take up a state that `state_dict` gave; that of another optimizer is refused."""
-        given: Any = state_dict
-        if not isinstance(given, dict):
-            raise TypeError(f"state_dict: expected what state_dict() gave, got {given!r}")
-        state_dict = state_dict.copy()
-        for hook in hooks(self, "load_state_dict_pre"):
-            state_dict = hook(self, state_dict) or state_dict
-        groups: list[dict[str, Any]] = state_dict.get("param_groups", [])
-        entry = groups[0].get("cgd") if groups else None
-        own = cast(dict[str, Any], entry if isinstance(entry, dict) else {})
-        for name, value in self._kind().items():
-            if name in own and own[name] != value:
-                raise ValueError(f"state_dict: expected {name} {value!r}, as here; got {own[name]!r}")
-        if not (self._kind() | self._save()).keys() <= own.keys():
-            names = ", ".join(repr(name) for name in sorted(state_dict)) or "nothing"
-            raise ValueError(
-                f"state_dict: expected one of CGD, whose groups have a 'cgd' entry; got {names}. That of a "
-                "bare optimizer goes into .base"
-            )
-        bare = [{name: value for name, value in group.items() if name != "cgd"} for group in groups]
-        self.base.load_state_dict({**state_dict, "param_groups": bare})
-        self._load(own)
-        for hook in hooks(self, "load_state_dict_post"):
-            hook(self)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "step"}  # a scheduler's
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self._params()).device
 
     def _params(self) -> Iterator[Tensor]:
         for group in self.param_groups:
             yield from group["params"]
 
-    def _device(self) -> torch.device:
-        device = next(self._params()).device
-        if device.type == "meta":
-            raise ValueError("base: expected parameters with values, got some on the meta device")
-        return device
+    # -- state ------------------------------------------------------------------------------------------
+
+    @property
+    def own(self) -> Own:
+        """Our own numbers, with `state_dict` and `load_state_dict`: for distributed checkpoints."""
+        return Own(self)
+
+    def numbers(self) -> Tensor:
+        """Return what a resumed run needs beside the base's state."""
+        return torch.tensor([self.k, self.probed, self.gradients], dtype=torch.float64)
+
+    def set_numbers(self, numbers: Tensor) -> None:
+        """Take up what `numbers` returned."""
+        self.k, self.probed, self.gradients = int(numbers[0]), int(numbers[1]), float(numbers[2])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the base's state with our own numbers beside it."""
+        return {**self.base.state_dict(), _KEY: self.own.state_dict()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take up a state that `state_dict` returned; a run goes on bit for bit."""
+        if _KEY not in state_dict:
+            old = any("cgd" in group for group in state_dict.get("param_groups", []))
+            raise ValueError(
+                "state_dict: expected one of this class, with an entry 'steepen'; got "
+                + ("the layout of steepen 0.1, which is not read any more" if old else "another one")
+                + ". The state of the bare optimizer goes into .base, our own numbers into .own"
+            )
+        self.own.load_state_dict(state_dict[_KEY])
+        self.base.load_state_dict({name: part for name, part in state_dict.items() if name != _KEY})
+
+    def __deepcopy__(self, memo: Any) -> NoReturn:
+        name = type(self).__name__
+        raise TypeError(f"a copy of {name} would move the old network: make a new one and load_state_dict()")
+
+    # -- words ------------------------------------------------------------------------------------------
+
+    def report(self) -> Report:
+        """Return what the probe did so far; printed, it is a table. This waits for the device."""
+        return Report(steps=self.k, probed=self.probed, gradients=self.gradients)
+
+    def _warn(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            warnings.warn(text, stacklevel=2)
+
+
+class Own:
+    """What an optimizer of ours knows beside its base, for whatever saves by `state_dict`."""
+
+    def __init__(self, optimizer: Wrapper) -> None:
+        self._optimizer = optimizer
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the numbers, and whose they are."""
+        return {"kind": type(self._optimizer).__name__, "numbers": self._optimizer.numbers()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take them up."""
+        kind, came = type(self._optimizer).__name__, state_dict.get("kind")
+        if came != kind:
+            raise ValueError(f"state_dict: expected that of {kind}, got that of {came!r}")
+        self._optimizer.set_numbers(state_dict["numbers"])
+
+
+def _check(name: str, base: Any, model: Any) -> None:
+    """Refuse what cannot be wrapped, and the calls of other libraries."""
+    if not isinstance(base, Optimizer):
+        raise TypeError(
+            f"base: expected an instance of an optimizer of torch.optim, got {base!r}; "
+            f"{name}(params, SGD, lr=0.1) is {name}(SGD(params, lr=0.1), model) here"
+        )
+    if isinstance(base, LBFGS | Wrapper):
+        raise TypeError(
+            f"base: {type(base).__name__} makes passes of its own; expected SGD, AdamW or the like"
+        )
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model: expected the network, a torch.nn.Module; got {model!r}")
+    params: list[Any] = [p for group in base.param_groups for p in group["params"]]
+    if not params:
+        raise ValueError("base: expected an optimizer of at least one parameter, got one of none")
+    for p in params:
+        if hasattr(p, "_fsdp_flattened"):  # hides that it is a shard: norms would be wrong
+            raise TypeError("base: expected parameters of fully_shard, got FullyShardedDataParallel's")
+        if p.is_complex() or p.is_meta:
+            kind = "on the meta device" if p.is_meta else f"of {p.dtype}"
+            raise TypeError(f"base: expected real parameters with values, got one {kind}")

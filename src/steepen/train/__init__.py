@@ -8,8 +8,8 @@ Examples
 --------
 >>> from steepen import train
 >>> settings = train.Settings.of("digits", grads=60)
->>> results = train.run(settings, ["sgd"], seeds=2)
->>> line = results.summary()[0]
+>>> found = train.run(settings, ["sgd"], seeds=2)
+>>> line = found.summary()[0]
 >>> line.optimizer, line.steps, line.gradients, line.runs, line.diverged
 ('sgd', 60, 60, 2, 0)
 """
@@ -18,7 +18,7 @@ from ._compare import compare
 from ._run import run
 from .comparison import Comparison
 from .optimizers import OPTIMIZERS
-from .results import Line, Results, Run
+from .results import Line, Mean, Run
 from .settings import Settings
 
-__all__ = ["OPTIMIZERS", "Comparison", "Line", "Results", "Run", "Settings", "compare", "run"]
+__all__ = ["OPTIMIZERS", "Comparison", "Line", "Mean", "Run", "Settings", "compare", "run"]

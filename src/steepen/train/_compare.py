@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import math
 import os
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
-
-import numpy as np
 
 from .. import __version__
 from .._run.progress import item_bar
 from .._tools.check import number, one_of, whole
 from .._tools.optional import load
+from ._given import builder, decays_of, fingerprint, maker, rates_of, read_data
 from .comparison import Comparison, Trial, kept
-from .data import Data
-from .optimizers import FRACTION, OPTIMIZERS, Kind, base_of, steps_of
+from .optimizers import OPTIMIZERS, Kind, steps_of
 from .results import Run
 from .settings import BASES
-from .training import Task, check_device, fit, gauge_size
-from .tuning import Choice, best, held_out, square
+from .training import Task, check_device, fit
+from .tuning import Choice, best, square
 
 __all__ = ["compare"]
-
-_LR = {"sgd": (0.03, 0.1, 0.3), "adamw": (3e-4, 1e-3, 3e-3)}
-_DECAY = {"sgd": (1e-4, 1e-3, 1e-2), "adamw": (0.01, 0.1, 0.3)}
 
 
 def compare(
@@ -36,7 +30,7 @@ def compare(
     test: Any,
     *,
     base: str | Callable[[Any, float, float], Any] = "sgd",
-    methods: Sequence[str] = ("sam", "share16-late", "auto"),
+    methods: Sequence[str] = ("sam", "share16-late", "gap"),
     budget: float = 10.0,
     seeds: int = 3,
     lr: float | Sequence[float] | None = None,
@@ -53,8 +47,10 @@ def compare(
 ) -> Comparison:
     """Train a network by several methods, all with the same number of gradients and of trials.
 
-    Learning rate, weight decay and strength of each method are chosen on a part of the training data that is
-    held out for it. Every method then trains on all of it, with the same seeds, judged by the test part.
+    A part of the training data is held out, and lr, weight decay and strength of each method are chosen by
+    it; then every method trains with the same seeds and is judged by the test part, at the end and where
+    the loss on held-out data was lowest on the way. GapSAM reads its gap from it, too. Print what is returned
+    for the table.
 
     Parameters
     ----------
@@ -63,9 +59,10 @@ def compare(
     loss : callable
         The mean loss of the network's output and the targets, such as `torch.nn.functional.cross_entropy`.
     train, test : pair of tensors or arrays, or a dataset
-        Examples and targets, in any order; a dataset of `torch.utils.data` is read into memory.
+        Examples and targets, in any order; a dataset is read into memory.
     base : "sgd", "adamw" or callable
-        The optimizer that takes the steps; a callable gets parameters, lr and weight decay.
+        The optimizer that takes the steps; a callable gets parameters, lr and weight decay. It is called once
+        to see what it returns.
     methods : sequence of str
         Names from `OPTIMIZERS`. The base alone is always the first row.
     budget : float
@@ -73,13 +70,14 @@ def compare(
     seeds : int
         Runs of each method.
     lr, weight_decay : number or k numbers
-        What to choose from: with k values of each every method has k² trials; with one there is none.
+        What to choose from: with k values of each every method has k² trials; with one there is none. By
+        default three that suit the base, for an optimizer other than SGD around its own default.
     strengths : dict, optional
         For methods by name: as many strengths to choose from.
     batch : int
         The examples in a minibatch.
     validation : float
-        The part of the training data, at random, that is held out for the trials.
+        The part of the training data, at random, that is held out.
     tuning : float, optional
         The budget of a trial; by default that of a run.
     augment : callable, optional
@@ -89,15 +87,11 @@ def compare(
     device : "cpu", "cuda" or "mps"
         Where to train.
     out : path, optional
-        A folder that is there. Its `comparison.json` is written after each run; the next call with the same
-        settings goes on from there.
+        A folder that is there. Its `results.json` is written after each run; the next call goes on from
+        there. It is refused if the network's weights, the loss of a first batch, the data, the base or a
+        setting are others.
     progress : bool
         Show a progress bar, if standard error is a terminal.
-
-    Returns
-    -------
-    Comparison
-        Print it for the table.
 
     Examples
     --------
@@ -116,49 +110,48 @@ def compare(
     whole("seeds", seeds, 1)
     whole("batch", batch, 1)
     number("validation", validation, "a part of the training data, above 0 and below 1", above=0, below=1)
-    names = _names(methods)
-    squares = _squares(base, names, lr, weight_decay, strengths or {})
-    data = _data(train, test, device)
     tuning = budget if tuning is None else tuning
     for name, value in (("budget", budget), ("tuning", tuning)):
         number(name, value, "a number of passes over the training data, 1 or more", least=1)
-    small = held_out(data, validation) if len(squares["base"]) > 1 else data
-    kinds = [_kind(name) for name in names]
-    room = len(small.x) - any(kind.auto for kind in kinds) * gauge_size(len(small.x))
-    if batch > room:
-        raise ValueError(f"batch: expected at most the {room} examples to train on, got {batch}")
-    for kind in kinds:
-        steps_of(kind, tuning * len(small.x) / batch, batch, FRACTION)  # refuses a phase of less than a step
-    build = base_of(base) if isinstance(base, str) else base
-    task = Task(_maker(make_model, device), loss, data, batch, build, augment, autocast)
-    _try(task, names)
-    settings = {
-        "base": base if isinstance(base, str) else getattr(base, "__name__", "given"),
-        "budget": budget, "tuning": tuning, "batch": batch, "validation": validation, "device": device,
-        "autocast": None if autocast is None else str(autocast), "data": _checksum(data),
-        "trials": len(squares["base"]),
+    names = _names(methods)
+    build = builder(base)
+    data = read_data(train, test, device)
+    held_out = range(len(data.x) - max(1, round(validation * len(data.x))), len(data.x))
+    if batch > held_out.start:
+        raise ValueError(f"batch: expected at most the {held_out.start} examples to train on, got {batch}")
+    passes = held_out.start / batch  # the gradients of one
+    task = Task(maker(make_model, device), loss, data, batch, build, augment, autocast, held_out=held_out)
+    for name in names:
+        steps_of(_kind(name), min(budget, tuning) * passes, batch)  # refuses too few
+    who = fingerprint(task, smoothed="smooth" in names)
+    squares = _squares(build(task.make(0).parameters(), 1e-3, 0.0), names, lr, weight_decay, strengths or {})
+    settings: dict[str, Any] = {
+        **who, "budget": budget, "tuning": tuning, "batch": batch, "validation": validation, "device": device,
+        "autocast": None if autocast is None else str(autocast), "trials": len(squares["base"]),
         "steepen": __version__, "torch": str(torch.__version__),
     }  # fmt: skip
     found = kept(settings, names, squares, out)
-    trials = _missing_trials(found, squares)
-    with item_bar(progress, len(trials) + seeds * len(names)) as show:
-        for name, index in trials:
-            show(f"{name}, trial {index + 1}")
-            run = _attempt(found, replace(task, data=small), name, squares[name][index], _TRIAL, tuning)
+    judged = data._replace(x_test=data.x[held_out.start :], y_test=data.y[held_out.start :])
+    trial = replace(task, data=judged)
+    have = {(one.method, one.choice) for one in found.trials}
+    tries = [(name, one) for name, square in squares.items() for one in square if len(square) > 1]
+    tries = [one for one in dict.fromkeys(tries) if one not in have]
+    with item_bar(progress, len(tries) + len(found.missing(seeds))) as show:
+        for name, choice in tries:
+            show(f"{name}, lr {choice.lr:g}, weight decay {choice.decay:g}")
+            run = _attempt(found, trial, name, choice, _TRIAL, tuning * passes)
             if run is not None:
-                found.trials.append(Trial(name, index, *squares[name][index], run.accuracy, run.loss))
-            _save(found, out)
+                score = -run.loss if math.isnan(run.accuracy) else run.accuracy
+                found.trials.append(Trial(name, choice, math.nan if run.diverged else score))
+            found.save(out)
         _choose(found, squares)
-        have = {(run.optimizer, run.seed) for run in found.runs}
-        for seed in range(seeds):  # seed by seed, so that an interrupt leaves pairs
-            for name in names:
-                show(f"{name}, seed {seed}")
-                if (name, seed) not in have and name in found.choices:
-                    run = _attempt(found, task, name, found.choices[name], seed, budget)
-                    found.runs += [] if run is None else [run]
-                    _save(found, out)
-    found.runs = [run for run in found.runs if run.optimizer in names and run.seed < seeds]
-    return found
+        for name, seed in found.missing(seeds):
+            show(f"{name}, seed {seed}")
+            if name in found.choices:
+                run = _attempt(found, task, name, found.choices[name], seed, budget * passes)
+                found.runs += [] if run is None else [run]
+                found.save(out)
+    return found.only(seeds)
 
 
 _TRIAL = 1000  # the seed of all trials; no run has it
@@ -186,13 +179,8 @@ def _squares(
     base: Any, names: Sequence[str], lr: Any, decay: Any, strengths: Mapping[str, Any]
 ) -> dict[str, list[Choice]]:
     """Return the trials of each method."""
-    if isinstance(base, str):
-        one_of("base", base, BASES)
-    elif not callable(base):
-        raise TypeError(f"base: expected 'sgd', 'adamw' or a callable, got {base!r}")
-    known = base if isinstance(base, str) else "sgd"
-    rates = _values("lr", _LR[known] if lr is None else lr)
-    decays = _DECAY[known] if decay is None else decay
+    rates = _values("lr", rates_of(base) if lr is None else lr)
+    decays = _some(decays_of(base), len(rates)) if decay is None else decay
     decays = _values("weight_decay", decays, len(rates), zero=True)
     for name in strengths:
         if name not in names:
@@ -200,15 +188,15 @@ def _squares(
     found: dict[str, list[Choice]] = {}
     for name in names:
         kind, count = _kind(name), len(rates)
-        ladder = strengths.get(name, _of(kind.ladder, count)) if kind.symbol else (0.0,) * count
-        own = _values("strengths", ladder, count) if kind.symbol else ladder
+        ladder = strengths.get(name, _some(kind.ladder, count))
+        own = _values("strengths", ladder, count) if kind.symbol else (0.0,) * count
         found[name] = square(rates, decays, own)
     return found
 
 
-def _of(ladder: Sequence[float], count: int) -> Sequence[float]:
-    """Return so many of three strengths: the middle one, the lower two, or all."""
-    return {1: ladder[1:2], 2: ladder[:2]}.get(count, ladder)
+def _some(three: Sequence[float], count: int) -> Sequence[float]:
+    """Return so many of three values: the middle one, the lower two, or all."""
+    return {1: three[1:2], 2: three[:2]}.get(count, three)
 
 
 def _values(name: str, given: Any, count: int | None = None, *, zero: bool = False) -> tuple[float, ...]:
@@ -225,85 +213,13 @@ def _values(name: str, given: Any, count: int | None = None, *, zero: bool = Fal
     return values
 
 
-def _data(train: Any, test: Any, device: str) -> Data:
-    """Read both parts into tensors on the device."""
-    torch = load("torch", "compare", extra="train")
-    parts: list[Any] = []
-    both: dict[str, Any] = {"train": train, "test": test}
-    for name, given in both.items():
-        pair: list[Any]
-        if type(given) in (tuple, list) and len(given) == 2:
-            pair = [torch.as_tensor(part) for part in given]
-        elif hasattr(given, "__getitem__") and hasattr(given, "__len__") and not hasattr(given, "dtype"):
-            rows: list[Any] = [given[i] for i in range(len(given))]
-            pair = [torch.stack([torch.as_tensor(row[i]) for row in rows]) for i in (0, 1)]
-        else:
-            raise TypeError(
-                f"{name}: expected examples and targets, or a dataset, got {type(given).__name__}"
-            )
-        if len(pair[0]) != len(pair[1]) or not len(pair[0]):
-            raise ValueError(
-                f"{name}: expected as many targets as examples, got {len(pair[1])} and {len(pair[0])}"
-            )
-        parts += [part.to(device) for part in pair]
-    order = torch.randperm(len(parts[0]), generator=torch.Generator().manual_seed(0)).to(device)
-    return Data(parts[0][order], parts[1][order], *parts[2:])  # what is held out must not be one class
-
-
-def _maker(make_model: Callable[[], Any], device: str) -> Callable[[int], Any]:
-    torch = load("torch", "compare", extra="train")
-
-    def make(seed: int) -> Any:
-        with torch.random.fork_rng(devices=[]):  # built on the CPU, so that the device makes no difference
-            torch.default_generator.manual_seed(seed)
-            model = make_model()
-        if not isinstance(model, torch.nn.Module):
-            raise TypeError(f"make_model: expected to be given a torch.nn.Module, got {type(model).__name__}")
-        return model.to(device).train()
-
-    return make
-
-
-def _try(task: Task, names: Sequence[str]) -> None:
-    """Find out at the first batch what no run could mend."""
-    torch = load("torch", "compare", extra="train")
-    x, y = task.data.x[: task.batch], task.data.y[: task.batch]
-    smoothing: dict[str, Any] = {"label_smoothing": 0.1} if "smooth" in names else {}
-    with torch.no_grad(), torch.random.fork_rng():
-        out = task.forward(task.make(0), x)
-        value = task.loss(out, y)
-        if smoothing:
-            try:
-                task.loss(out, y, **smoothing)
-            except TypeError as error:
-                raise ValueError("methods: 'smooth' needs a loss that takes label_smoothing") from error
-    if not isinstance(value, torch.Tensor) or value.numel() != 1:
-        raise TypeError(f"loss: expected a tensor of one number, got {value!r}")
-    if not math.isfinite(float(value)):
-        raise ValueError(f"loss: expected a finite number at the initial weights, got {float(value)}")
-
-
-def _checksum(data: Data) -> str:
-    """Return sizes and a checksum, by which a later call knows the same data."""
-    sums = [zlib.crc32(np.ascontiguousarray(part.cpu().float().numpy()).tobytes()) for part in data]
-    return f"{len(data.x)}+{len(data.x_test)}:{'-'.join(f'{one:08x}' for one in sums)}"
-
-
-def _missing_trials(found: Comparison, squares: Mapping[str, list[Choice]]) -> list[tuple[str, int]]:
-    have = {(trial.method, trial.trial) for trial in found.trials}
-    every = [(name, index) for name in squares for index in range(len(squares[name]))]
-    return [one for one in every if one not in have and len(squares[one[0]]) > 1]
-
-
-def _attempt(
-    found: Comparison, task: Task, name: str, choice: Choice, seed: int, budget: float
-) -> Run | None:
+def _attempt(found: Comparison, task: Task, name: str, choice: Choice, seed: int, grads: float) -> Run | None:
     """Train once; a method for which there is not enough memory is marked, and the others go on."""
     torch = load("torch", "compare", extra="train")
     if name in found.failures:
         return None
     try:
-        return fit(task, name, _kind(name), choice, seed=seed, grads=budget * len(task.data.x) / task.batch)
+        return fit(task, name, _kind(name), choice, seed=seed, grads=grads)
     except (torch.cuda.OutOfMemoryError, MemoryError):
         found.failures[name] = "out of memory"
         if task.data.x.is_cuda:
@@ -314,16 +230,11 @@ def _attempt(
 def _choose(found: Comparison, squares: Mapping[str, list[Choice]]) -> None:
     """Take the best trial of each method."""
     for name, trials in squares.items():
-        own = [trial for trial in found.trials if trial.method == name]
-        index = best([trial.score if math.isfinite(trial.loss) else math.nan for trial in own])
+        own = [one for one in found.trials if one.method == name]
+        index = best([one.score for one in own])
         if len(trials) == 1:
             found.choices[name] = trials[0]
         elif index is not None:
             found.choices[name] = own[index].choice
         else:
             found.failures.setdefault(name, "every trial diverged")
-
-
-def _save(found: Comparison, out: Any) -> None:
-    if out is not None:
-        found.save(out)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import asdict
+from importlib.metadata import version
 
+from .. import __version__
 from .._run.progress import item_bar
 from .._tools.check import whole
+from .comparison import Comparison, kept
 from .data import load_data
 from .folders import CIFAR, find_cifar
-from .optimizers import check_names, steps_within
-from .results import FILE, Results
+from .optimizers import DECAY, OPTIMIZERS, check_names, steps_of, strength_of
 from .settings import Settings
 from .training import check_device, train
+from .tuning import Choice
 
 
 def run(
@@ -25,7 +27,7 @@ def run(
     out: str | os.PathLike[str] | None = None,
     data_dir: str | os.PathLike[str] | None = None,
     progress: bool = False,
-) -> Results:
+) -> Comparison:
     """Train with each optimizer and each seed, or take the run from the folder if it is there.
 
     Parameters
@@ -37,17 +39,12 @@ def run(
     seeds : int
         How many; they are 0, 1, 2 and so on.
     out : path, optional
-        A folder that is there. Its `results.json` is written after each run. Runs that it has are not made
-        again; one of other settings or other versions is refused.
+        A folder that is there, for `results.json`. Runs that it has are not made again; one of other settings
+        or other versions is refused.
     data_dir : path, optional
         The folder that CIFAR is in.
     progress : bool
         Show a progress bar, if standard error is a terminal.
-
-    Returns
-    -------
-    Results
-        The runs asked for.
 
     Examples
     --------
@@ -59,23 +56,16 @@ def run(
     >>> second.runs[0] == first.runs[0], len(second.runs)
     (True, 2)
     """
-    results = check(settings, optimizers, seeds, out, data_dir)
-    have = {(one.optimizer, one.seed) for one in results.runs}
-    # seed by seed, so that an interrupt leaves pairs
-    missing = [(name, seed) for seed in range(seeds) for name in optimizers if (name, seed) not in have]
+    found = check(settings, optimizers, seeds, out, data_dir)
+    missing = found.missing(seeds)
     with item_bar(progress and bool(missing), len(missing)) as show:
-        data = (
-            load_data(settings.data, validate=settings.validate, device=settings.device, folder=data_dir)
-            if missing
-            else None
-        )
-        for name, seed in missing:
-            show(f"{name}, seed {seed}")
-            assert data is not None
-            results = replace(results, runs=[*results.runs, train(name, seed, settings, data)])
-            if out is not None:
-                results.save(out)
-    return results.chosen(optimizers, range(seeds))
+        if missing:
+            data = load_data(settings.data, settings.validate, settings.device, data_dir)
+            for name, seed in missing:
+                show(f"{name}, seed {seed}")
+                found.runs.append(train(name, seed, settings, data))
+                found.save(out)
+    return found.only(seeds)
 
 
 def check(
@@ -84,8 +74,8 @@ def check(
     seeds: int,
     out: str | os.PathLike[str] | None,
     data_dir: str | os.PathLike[str] | None = None,
-) -> Results:
-    """Find out before any work what cannot be done; give what the folder holds already."""
+) -> Comparison:
+    """Find out before any work what cannot be done; return what the folder holds already."""
     if settings.data in CIFAR:
         find_cifar(settings.data, data_dir)
     elif data_dir is not None:
@@ -93,23 +83,11 @@ def check(
     check_names(optimizers, settings.base)
     whole("seeds", seeds, 1)
     check_device(settings.device)
+    choices: dict[str, list[Choice]] = {}
     for name in optimizers:
-        steps_within(name, settings)  # refuses a fraction of less than one step
-    return kept(settings, out)
-
-
-def kept(settings: Settings, out: str | os.PathLike[str] | None) -> Results:
-    """Give what the folder holds already; ValueError if that was made in another way."""
-    here = Results(settings, [])
-    path = None if out is None else Path(out, FILE)
-    if path is None or not path.exists():
-        return here
-    try:
-        there = Results.from_json(path.read_text("utf-8"))
-    except ValueError as error:
-        raise ValueError(f"out: {str(path)!r} is not a file of results, and is left as it is") from error
-    differences = here.differences(there)
-    if differences:
-        what = "; ".join(differences)
-        raise ValueError(f"out: {str(path)!r} holds runs with {what}. Give another folder for these")
-    return there
+        steps_of(OPTIMIZERS[name], settings.grads, settings.batch, settings.fraction)  # refuses too few
+        choices[name] = [Choice(settings.lr, DECAY[settings.base], strength_of(name, settings))]
+    shared = {name: "default" if value is None else value for name, value in asdict(settings).items()}
+    found = kept(shared | {"steepen": __version__, "torch": version("torch")}, optimizers, choices, out)
+    found.choices |= {name: one[0] for name, one in choices.items()}
+    return found

@@ -9,15 +9,14 @@ import os
 import random
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._tools.optional import load
-from .folders import CIFAR, read_cifar
+from .folders import CIFAR, Data, read_cifar
 
-__all__ = ["SIZES", "Data", "load_data", "training_size"]
+__all__ = ["load_data"]
 
 SIZES: dict[str, int] = {"digits": 898, "mnist1d": 4000, "cifar10": 50_000, "cifar100": 50_000}
 """The data, and how many examples of each are for training."""
@@ -25,56 +24,18 @@ SIZES: dict[str, int] = {"digits": 898, "mnist1d": 4000, "cifar10": 50_000, "cif
 _Arrays = tuple[NDArray[np.float32], NDArray[np.int64]]
 
 
-class Data(NamedTuple):
-    """Examples as float32 tensors, by rows, and their classes as whole numbers from 0 on.
-
-    Parameters
-    ----------
-    x, y : Tensor
-        The training part.
-    x_test, y_test : Tensor
-        The part to judge by.
-
-    Examples
-    --------
-    >>> data = load_data("digits")
-    >>> data.x.shape, data.x_test.shape
-    (torch.Size([898, 64]), torch.Size([899, 64]))
-    """
-
-    x: Any
-    y: Any
-    x_test: Any
-    y_test: Any
-
-
 def training_size(name: str, validate: bool) -> int:
-    """Say how many examples there are to train on; a fifth is held out to validate.
-
-    Examples
-    --------
-    >>> training_size("mnist1d", validate=False), training_size("mnist1d", validate=True)
-    (4000, 3200)
-    """
+    """Return how many examples there are to train on; a fifth is held out to validate."""
     return SIZES[name] * 4 // 5 if validate else SIZES[name]
 
 
 def load_data(
-    name: str, *, validate: bool = False, device: str = "cpu", folder: str | os.PathLike[str] | None = None
+    name: str, validate: bool = False, device: str = "cpu", folder: str | os.PathLike[str] | None = None
 ) -> Data:
-    """Load the data, split in the same way every time.
+    """Load the data, split in the same way every time; CIFAR from a folder, see `read_cifar`.
 
-    Parameters
-    ----------
-    name : {"digits", "mnist1d", "cifar10", "cifar100"}
-        Which.
-    validate : bool
-        Judge by the last fifth of the training part, which is then not trained on. The test part is not
-        looked at: this is for choosing hyper-parameters.
-    device : str
-        Where to put it.
-    folder : path
-        For CIFAR: where the files are, see `read_cifar`.
+    To validate is to judge by the last fifth of the training part, which is then not trained on. The test
+    part is not looked at: this is for choosing hyper-parameters.
 
     Examples
     --------
@@ -92,7 +53,7 @@ def load_data(
 
 @cache
 def _digits() -> _Arrays:
-    """Give the 1797 images in their order; the first half trains, as in scikit-learn's own example.
+    """Return the 1797 images in their order; the first half trains, as in scikit-learn's own example.
 
     Unshuffled, the halves are by different writers: harder, and closer to what a test is for.
     """

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CIFAR", "Pictures", "find_cifar", "read_cifar"]
+__all__ = ["read_cifar"]
 
 _PIXELS = 3 * 32 * 32
 
@@ -19,41 +19,30 @@ class _Format(NamedTuple):
 
     classes: int
     inner: str  # the folder in its archive
-    train: tuple[str, ...]
-    test: str
+    names: tuple[str, ...]  # the files, the last one for the test
     labels: int  # bytes of labels before the picture; the last one is the class
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (*self.train, self.test)
 
 
 CIFAR: dict[str, _Format] = {
     "cifar10": _Format(
-        10, "cifar-10-batches-bin", tuple(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin", 1
+        10, "cifar-10-batches-bin", (*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"), 1
     ),
-    "cifar100": _Format(100, "cifar-100-binary", ("train.bin",), "test.bin", 2),
+    "cifar100": _Format(100, "cifar-100-binary", ("train.bin", "test.bin"), 2),
 }
 """The sets, and the files of their binary versions."""
 
 
-class Pictures(NamedTuple):
-    """Pictures as uint8 of shape (n, 3, 32, 32), and their classes.
+class Data(NamedTuple):
+    """Examples and their classes: the training part, and the part to judge by."""
 
-    Examples
-    --------
-    >>> Pictures(*4 * [np.zeros(0)])._fields
-    ('x', 'y', 'x_test', 'y_test')
-    """
-
-    x: NDArray[np.uint8]
-    y: NDArray[np.int64]
-    x_test: NDArray[np.uint8]
-    y_test: NDArray[np.int64]
+    x: Any
+    y: Any
+    x_test: Any
+    y_test: Any
 
 
-def read_cifar(name: str, folder: str | os.PathLike[str] | None) -> Pictures:
-    """Read CIFAR-10 or CIFAR-100 from a folder.
+def read_cifar(name: str, folder: str | os.PathLike[str] | None) -> Data:
+    """Read CIFAR-10 or CIFAR-100 from a folder: uint8 of shape (n, 3, 32, 32), and classes.
 
     Parameters
     ----------
@@ -62,13 +51,8 @@ def read_cifar(name: str, folder: str | os.PathLike[str] | None) -> Pictures:
     folder : path
         It holds the files of the binary version, or the folder in which its archive puts them; or
         `cifar10.npz` (`cifar100.npz`) with the arrays x_train, y_train, x_test and y_test, pictures as uint8
-        of shape (n, 32, 32, 3) or (n, 3, 32, 32).
-
-    Raises
-    ------
-    ValueError
-        If the folder is missing or holds something else, and for files that are cut short. The Python version
-        of CIFAR is a pickle, which can run any code, and is not read.
+        of shape (n, 32, 32, 3) or (n, 3, 32, 32). The Python version is a pickle, which can run any code, and
+        is not read.
 
     Examples
     --------
@@ -81,14 +65,7 @@ def read_cifar(name: str, folder: str | os.PathLike[str] | None) -> Pictures:
 
 
 def find_cifar(name: str, folder: str | os.PathLike[str] | None) -> Path:
-    """Return the .npz in a folder, or the folder in it that holds all files of the binary version.
-
-    Examples
-    --------
-    >>> find_cifar("cifar10", None)
-    Traceback (most recent call last):
-    ValueError: data-dir: cifar10 is not downloaded; expected the folder that holds it
-    """
+    """Return the .npz in a folder, or the folder in it that holds all files of the binary version."""
     if folder is None:
         raise ValueError(f"data-dir: {name} is not downloaded; expected the folder that holds it")
     root, form = Path(folder), CIFAR[name]
@@ -102,31 +79,27 @@ def find_cifar(name: str, folder: str | os.PathLike[str] | None) -> Path:
             return place
         if len(missing) < len(form.names):
             raise ValueError(f"data-dir: {str(place)!r} lacks {', '.join(missing)}")
-    expected = f"{name}.npz, or {', '.join(form.names)} (the binary version)"
-    if any(root.glob("**/data_batch_1")) or any(root.glob("**/train")):
-        expected += "; the Python version is a pickle, which can run any code, and is not read"
+    expected = f"{name}.npz, or {', '.join(form.names)} (the binary version; the Python version is not read)"
     found = ", ".join(sorted(path.name for path in root.iterdir())[:5]) or "nothing"
     raise ValueError(f"data-dir: expected {expected}; {str(folder)!r} holds {found}")
 
 
-def _from_binary(place: Path, form: _Format) -> Pictures:
+def _from_binary(place: Path, form: _Format) -> Data:
     parts = [_records(place / file, form) for file in form.names]
     x, y = (np.concatenate([part[i] for part in parts[:-1]]) for i in (0, 1))
-    return Pictures(x, y, *parts[-1])
+    return Data(x, y, *parts[-1])
 
 
 def _records(path: Path, form: _Format) -> tuple[Any, Any]:
-    raw = np.frombuffer(path.read_bytes(), np.uint8)
-    width = form.labels + _PIXELS
+    raw, width = np.frombuffer(path.read_bytes(), np.uint8), form.labels + _PIXELS
     if not len(raw) or len(raw) % width:
         raise ValueError(
             f"data-dir: {str(path)!r} is cut short or something else: expected records of {width} bytes, got "
             f"{len(raw)} bytes"
         )
     rows = raw.reshape(-1, width)
-    return rows[:, form.labels :].reshape(-1, 3, 32, 32), _classes(
-        path, rows[:, form.labels - 1], form.classes
-    )
+    pictures = rows[:, form.labels :].reshape(-1, 3, 32, 32)
+    return pictures, _classes(path, rows[:, form.labels - 1], form.classes)
 
 
 def _classes(path: Path, labels: NDArray[Any], classes: int) -> NDArray[np.int64]:
@@ -137,7 +110,7 @@ def _classes(path: Path, labels: NDArray[Any], classes: int) -> NDArray[np.int64
     return labels.astype(np.int64)
 
 
-def _from_arrays(path: Path, classes: int) -> Pictures:
+def _from_arrays(path: Path, classes: int) -> Data:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             parts = [arrays[key] for key in ("x_train", "y_train", "x_test", "y_test")]
@@ -154,4 +127,4 @@ def _from_arrays(path: Path, classes: int) -> Pictures:
                 f"{x.dtype} of shape {x.shape} and {y.shape}"
             )
         pictures += [x if x.shape[1] == 3 else x.transpose(0, 3, 1, 2), _classes(path, y, classes)]
-    return Pictures(*pictures)
+    return Data(*pictures)

@@ -11,107 +11,34 @@ import numpy as np
 
 from .. import plot
 from .._tools.optional import load
-from .results import Results, Run, mean_and_error
+from .results import Mean, Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["accuracy", "curves", "save", "save_curves"]
+__all__ = ["save_curves"]
 
 _COLOURS: Mapping[str, str] = {
-    "sgd": plot.COLOURS["gd"],
-    "adamw": plot.COLOURS["gd"],
-    "sam": "#0072b2",
-    "usam": "#009e73",
-    "gnp": "#cc79a7",
-    "asam": "#117733",
-    "fgr": "#999933",
-    "egr": "#aa4499",
-    "cgd": plot.COLOURS["cgd-fd"],
-    "cgd-early": plot.COLOURS["cgd"],
-    "cgd-late": plot.COLOURS["cgd-dfp"],
-    "sam-early": "#56b4e9",
-    "sam-late": "#332288",
-    "cgd-exact": "#882255",
-    "ema": "#4ce61a",
-    "smooth": "#e61ae6",
-    "share4": "#80e699",
-    "share4-late": "#cce64c",
-    "share16": "#6633e6",
-    "share16-late": "#1ae6cc",
-    "msam": "#e61a33",
-    "auto": "#66b266",
-}
+    "sgd": plot.COLOURS["gd"], "adamw": plot.COLOURS["gd"], "cgd": plot.COLOURS["cgd-fd"],
+    "cgd-early": plot.COLOURS["cgd"], "cgd-late": plot.COLOURS["cgd-dfp"], "cgd-exact": "#882255",
+    "sam": "#0072b2", "sam-early": "#56b4e9", "sam-late": "#332288", "usam": "#009e73", "gnp": "#cc79a7",
+    "asam": "#117733", "fgr": "#999933", "egr": "#aa4499", "ema": "#4ce61a", "smooth": "#e61ae6",
+    "share4": "#80e699", "share4-late": "#cce64c", "share16": "#6633e6", "share16-late": "#1ae6cc",
+    "msam": "#e61a33", "gap": "#66b266",
+}  # fmt: skip
 _SETTLED = 0.15  # the share of the budget after which every curve is in the picture
-
-
-def accuracy(results: Results) -> Figure:
-    """Draw the accuracy against the gradients spent: the mean over seeds, and a band of one standard error.
-
-    A run that diverged is in no mean; it is a thin line, with a cross where it ended.
-
-    Examples
-    --------
-    >>> from steepen import train
-    >>> settings = train.Settings.of("digits", grads=20)
-    >>> figure = accuracy(train.run(settings, ["sgd"], seeds=2))
-    >>> [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
-    ['sgd  ...']
-    """
-    settings = results.settings
-    figure = load("matplotlib.figure", "a picture", extra="plot").Figure(
-        figsize=(7.0, 4.6), layout="constrained"
-    )
-    ax = figure.subplots()
-    lows: list[float] = []
-    highs: list[float] = []
-    for line in results.summary():
-        runs = results.of(line.optimizer)
-        style = {"color": _COLOURS[line.optimizer], "ls": _dash(line.optimizer)}
-        fine = [run for run in runs if not run.diverged]
-        label = f"{line.optimizer}  {100 * line.accuracy:.1f} %" if fine else f"{line.optimizer}  diverged"
-        at, mean, error = _band(fine)
-        ax.plot(at, mean, label=label, lw=1.8, **style)
-        ax.fill_between(at, mean - error, mean + error, color=style["color"], alpha=0.15, lw=0)
-        for run in runs:
-            if run.diverged:
-                shares = 100 * np.array(run.accuracies)
-                ax.plot(run.at, shares, lw=0.7, **style)
-                ax.plot(run.at[-1], shares[-1], "x", color=style["color"])
-        late = at >= _SETTLED * settings.grads
-        lows += (mean - error)[late].tolist()
-        highs += (mean + error)[late].tolist()
-    if lows and not any(run.diverged for run in results.runs):
-        margin = 0.06 * max(max(highs) - min(lows), 1.0)
-        ax.set_ylim(min(lows) - margin, min(max(highs) + margin, 100.5))
-    ax.set_xlim(0, settings.grads)
-    part = "validation" if settings.validate else "test"
-    ax.set_xlabel("gradient evaluations")
-    ax.set_ylabel(f"{part} accuracy, %")
-    seeds = len({run.seed for run in results.runs})
-    bands = f", mean ± standard error over {seeds} seeds" if seeds > 1 else ""
-    ax.set_title(f"{settings.data}, base {settings.base}{bands}", fontsize="medium")
-    ax.grid(color="0.9", lw=0.6)
-    ax.set_axisbelow(True)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-    many = len(results.optimizers) > 7
-    ax.legend(loc="lower right", frameon=False, title="at the end", ncols=2 if many else 1)
-    return figure
 
 
 def _band(runs: Sequence[Run], what: str = "accuracies") -> tuple[Any, Any, Any]:
     """Return the gradients spent, the mean (of accuracies in percent), and its standard error there.
 
-    The error is 0 for a single run. A rule that decides for itself spends other gradients in every run: these
+    The error is 0 for a single run. Where runs were looked at after other numbers of gradients, their curves
     are read off at those of the first.
     """
-    if not runs:
-        return np.empty(0), np.empty(0), np.empty(0)
     at = np.array(runs[0].at, dtype=float)
     rows: list[Any] = [np.interp(at, run.at, getattr(run, what)) for run in runs]
     values: Any = np.array(rows)
-    mean, error = np.array([mean_and_error(column.tolist()) for column in values.T]).T
+    mean, error = np.array([Mean.of(column.tolist()) for column in values.T]).T
     scale = 100 if what == "accuracies" else 1
     return at, scale * mean, scale * np.nan_to_num(error)
 
@@ -120,13 +47,6 @@ def curves(runs: Sequence[Run], title: str = "") -> Figure:
     """Draw accuracy and loss on the test part, against gradients and against seconds of training.
 
     Lines are means over seeds, bands one standard error; runs that diverged are left out.
-
-    Examples
-    --------
-    >>> from steepen import train
-    >>> results = train.run(train.Settings.of("digits", grads=20), ["sgd", "share4"], seeds=2)
-    >>> [ax.get_ylabel() for ax in curves(results.runs).axes]
-    ['test accuracy, %', 'test accuracy, %', 'test loss', 'test loss']
     """
     figure = load("matplotlib.figure", "a picture", extra="plot").Figure(
         figsize=(9.0, 6.4), layout="constrained"
@@ -142,8 +62,9 @@ def curves(runs: Sequence[Run], title: str = "") -> Figure:
             at, mean, error = _band(fine, what)
             seconds = _band(fine, "times")[1]
             colour = _COLOURS.get(name, plot.COLOURS["gd"])
+            dash = {"early": "--", "late": ":"}.get(name.rpartition("-")[2], "-")
             for ax, x in zip(axes[row], (at, seconds), strict=True):
-                ax.plot(x, mean, label=f"{name}  {mean[-1]:.4g}", color=colour, ls=_dash(name), lw=1.8)
+                ax.plot(x, mean, label=f"{name}  {mean[-1]:.4g}", color=colour, ls=dash, lw=1.8)
                 ax.fill_between(x, mean - error, mean + error, color=colour, alpha=0.15, lw=0)
             ends += mean[at >= 2 * _SETTLED * at[-1]].tolist()
         for ax, unit in zip(axes[row], ("gradient evaluations", "seconds of training"), strict=True):
@@ -171,31 +92,7 @@ def save_curves(runs: Sequence[Run], folder: str | os.PathLike[str], title: str 
     ...     [path.name for path in save_curves(runs, folder)]
     ['curves.png', 'curves.svg']
     """
-    return _write(curves(runs, title), folder, "curves")
-
-
-def _dash(name: str) -> str:
-    """Tell the phases apart by their dashes too."""
-    return "--" if name.endswith("early") else ":" if name.endswith("late") else "-"
-
-
-def save(results: Results, folder: str | os.PathLike[str]) -> list[Path]:
-    """Write the picture into a folder that is there, as PNG and SVG.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from steepen import train
-    >>> results = train.run(train.Settings.of("digits", grads=20), ["sgd"], seeds=1)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     [path.name for path in save(results, folder)]
-    ['accuracy.png', 'accuracy.svg']
-    """
-    return _write(accuracy(results), folder, "accuracy")
-
-
-def _write(figure: Figure, folder: str | os.PathLike[str], name: str) -> list[Path]:
-    paths = [Path(folder, f"{name}.{kind}") for kind in ("png", "svg")]
+    figure, paths = curves(runs, title), [Path(folder, f"curves.{kind}") for kind in ("png", "svg")]
     for path in paths:
         plot.save(figure, path)
     return paths

@@ -13,19 +13,15 @@ from typing import Any
 from .._tools.optional import load
 from .data import Data
 from .folders import CIFAR
-from .models import mlp, resnet18
 from .optimizers import DECAY, FRACTION, OPTIMIZERS, Kind, base_of, learning_rate, steps_of, strength_of, wrap
 from .results import Run
 from .settings import Settings
 from .tuning import Choice
 
-__all__ = ["EVALUATIONS", "Task", "batches", "check_device", "fit", "gauge_size", "judge", "train"]
+__all__ = ["Task", "fit"]
 
-EVALUATIONS = 40
-"""How often the test part is looked at on the way, evenly in gradients."""
-
+EVALUATIONS = 40  # looks at the test part on the way, evenly in gradients
 _HIDDEN = {"digits": 64, "mnist1d": 100}
-_GAUGE = 0.02  # the part of the training data that a rule is given to watch
 _CHUNK = 2000  # examples that are judged at once
 
 
@@ -33,43 +29,29 @@ _CHUNK = 2000  # examples that are judged at once
 class Task:
     """What is trained, and how it is judged.
 
-    Parameters
-    ----------
-    make : callable
-        Returns a new network in training mode, whose weights follow from the seed it is given.
-    loss : callable
-        The mean loss of the network's output and the targets.
-    data : Data
-        The examples, on the network's device.
-    batch : int
-        The examples in a minibatch.
-    base : callable
-        Returns the optimizer that takes the steps, from parameters, lr and weight decay.
-    augment : callable, optional
-        Changes the examples of a minibatch at random, by the generator it is given.
-    autocast : torch.dtype, optional
-        The precision of the passes.
-    backward : callable, optional
-        In the place of a forward and backward pass: takes the network, examples, targets and the ε of label
-        smoothing, leaves the gradients on the parameters, returns the loss. For passes that are captured.
-
     Examples
     --------
     >>> from steepen.train.data import load_data
+    >>> from steepen.train.models import mlp
     >>> from torch.nn.functional import cross_entropy
     >>> task = Task(lambda seed: mlp(64, 8, seed), cross_entropy, load_data("digits"), 32, base_of("sgd"))
     >>> fit(task, "sam", OPTIMIZERS["sam"], Choice(0.1, 5e-4, 0.1), seed=0, grads=20).steps
     10
     """
 
-    make: Callable[[int], Any]
-    loss: Callable[..., Any]
+    make: Callable[[int], Any]  # a new network in training mode, its weights from the seed
+    loss: Callable[..., Any]  # the mean loss of the network's output and the targets
     data: Data
     batch: int
-    base: Callable[[Any, float, float], Any]
-    augment: Callable[[Any, Any], Any] | None = None
-    autocast: Any = None
+    base: Callable[[Any, float, float], Any]  # the optimizer of parameters, lr and weight decay
+    augment: Callable[[Any, Any], Any] | None = None  # changes examples by the generator it is given
+    autocast: Any = None  # the precision of the passes
     backward: Callable[[Any, Any, Any, float], Any] | None = None
+    """In the place of a forward and backward pass, for those that are captured: takes the network, examples,
+    targets and the ε of label smoothing, leaves the gradients on the parameters, returns the loss."""
+    held_out: Any = None
+    """Rows of the training part that are not trained on but watched: for early stopping, and for GapSAM,
+    which by default has `last_rows`."""
 
     def forward(self, model: Any, x: Any) -> Any:
         """Run the network in the precision of the passes."""
@@ -79,15 +61,7 @@ class Task:
 
 
 def batches(examples: int, batch: int, seed: int, device: Any = "cpu") -> Iterator[Any]:
-    """Give rows for minibatches without end: every pass a new order, what does not fill a batch left out.
-
-    Examples
-    --------
-    >>> rows = batches(10, 4, seed=0)
-    >>> first, second = next(rows), next(rows)
-    >>> len(set(first.tolist()) | set(second.tolist()))
-    8
-    """
+    """Yield rows for minibatches without end: every pass a new order, what does not fill a batch left out."""
     torch = load("torch", "steepen train", extra="train")
     if batch > examples:
         raise ValueError(f"batch: expected at most the {examples} examples, got {batch}")
@@ -116,82 +90,87 @@ def fit(
     optimizer. A gradient is a pass over a minibatch; the probe's pass counts by its examples. A run whose
     test loss is not finite any more ends there.
 
-    Parameters
-    ----------
-    task : Task
-        What to train.
-    name, kind, choice
-        How; the name is for the record.
-    seed : int
-        Of the weights, the batches and the augmentation.
-    grads : float
-        The gradients to spend at most.
-    fraction : float
-        The part of the steps that is penalised by a kind with a phase and no fraction of its own.
-    evaluations : int
-        How often to look at the test part, evenly in gradients.
-    watch : callable, optional
-        Is shown the network after the last look.
+    `kind` and `choice` say how, `name` is for the record. `fraction` is the part of the steps with a probe of
+    kinds named early or late. The test part is looked at so many times, evenly in gradients; `watch` is shown
+    the network after the last look.
 
     Examples
     --------
     >>> from steepen.train.data import load_data
+    >>> from steepen.train.models import mlp
     >>> from torch.nn.functional import cross_entropy
     >>> task = Task(lambda seed: mlp(64, 8, seed), cross_entropy, load_data("digits"), 32, base_of("sgd"))
     >>> run = fit(task, "share4", OPTIMIZERS["share4"], Choice(0.1, 5e-4, 0.1), seed=0, grads=20)
-    >>> run.steps, run.gradients
-    (16, 20)
+    >>> run.steps, run.probed, run.gradients
+    (16, 16, 20)
     """
     torch = load("torch", "steepen train", extra="train")
-    data, gauge = _apart(task.data) if kind.auto else (task.data, task.data)
-    batch, device = task.batch, data.x.device
+    data, batch, device = task.data, task.batch, task.data.x.device
+    watched = last_rows(len(data.x)) if kind.by_gap and task.held_out is None else task.held_out
+    rows, apart = _apart(data, watched)
     steps, most = steps_of(kind, grads, batch, fraction), round(grads * batch)
     model = task.make(seed)
-    optimizer = _optimizer(task, kind, choice, model, gauge, steps, fraction)
+    options: dict[str, Any] = {"dtype": task.autocast} if kind.door == "CGD" else {}
+    if kind.by_gap:
+        options["held_out"] = lambda: _judged(model, apart, task)[0]  # on the device: nobody waits for it
+    base = task.base(model.parameters(), choice.lr, choice.decay)
+    optimizer = wrap(kind, base, model, choice.strength, steps, fraction, **options)
     average = _average(model, choice.strength) if kind.symbol == "β" else None
     judged = model if average is None else average.module
     smoothing = choice.strength if kind.symbol == "ε" else 0.0
-    exact, part = getattr(optimizer, "exact", False), getattr(optimizer, "part", None)
+    smoothed = {"label_smoothing": smoothing} if smoothing else {}
+    passes = 2 if kind.like == "egr" else 1  # exact products go backwards through the backward pass
     random = torch.Generator(device).manual_seed(seed)
     taken = spent = 0  # steps, and examples that went through a pass
-    curve = [(0, 0.0, *judge(judged, data, task))]
-    clock, trained = time.perf_counter(), 0.0
 
-    def rate(_: int) -> float:
-        return learning_rate(spent / batch, grads) if kind.auto else learning_rate(taken, steps)
+    def figures() -> tuple[float, ...]:
+        return (*judge(judged, data, task), *(() if apart is None else judge(judged, apart, task)[1:]))
+
+    curve = [(0, 0.0, *figures())]
+    clock, trained = time.perf_counter(), 0.0
 
     def look() -> None:
         nonlocal clock, trained
         if device.type == "cuda":
             torch.cuda.synchronize()
         trained += time.perf_counter() - clock
-        curve.append((spent, trained, *judge(judged, data, task)))
+        curve.append((spent, trained, *figures()))
         clock = time.perf_counter()
 
+    def loss_of(x: Any, y: Any) -> Any:
+        nonlocal spent
+        spent += passes * len(x) * torch.is_grad_enabled()  # GapSAM has a look without, at step 0
+        return task.loss(task.forward(model, x), y, **smoothed)
+
+    def backward(x: Any, y: Any) -> Any:
+        nonlocal spent
+        if task.backward is None:
+            loss = loss_of(x, y)
+            loss.backward()
+            return loss
+        spent += len(x)
+        return task.backward(model, x, y, smoothing)
+
+    def rate(_: int) -> float:
+        return learning_rate(taken, steps)
+
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
-    for rows in batches(len(data.x), batch, seed, device):
-        active = bool(kind.door) and optimizer.active
-        if taken == steps or spent + batch + active * kind.cost(batch) > most:
+    for picked in batches(len(rows), batch, seed, device):
+        if taken == steps:
             break
-        x, y = data.x[rows], data.y[rows]
+        x, y = data.x[rows[picked]], data.y[rows[picked]]
         if task.augment is not None:
             x = task.augment(x, random)
-        twice = exact and active
-
-        def closure(x: Any = x, y: Any = y, twice: bool = twice) -> Any:
-            nonlocal spent
+        if not kind.door:
             optimizer.zero_grad()
-            if part is not None:
-                x, y = part((x, y))
-            spent += len(x) * (1 + twice)  # the optimizer goes backward through the backward pass
-            if task.backward is not None:
-                return task.backward(model, x, y, smoothing)
-            smoothed = {"label_smoothing": smoothing} if smoothing else {}
-            loss = task.loss(task.forward(model, x), y, **smoothed)
-            loss.backward(create_graph=twice)
-            return loss
-
-        optimizer.step(closure)
+            backward(x, y)
+            optimizer.step()
+        elif task.backward is None:
+            optimizer.step_on(loss_of, x, y)
+        else:
+            for part in optimizer.passes((x, y)):
+                optimizer.saw(backward(*part))
+            optimizer.step()
         taken += 1
         scheduler.step()
         if average is not None:
@@ -204,45 +183,27 @@ def fit(
         look()
     if watch is not None:
         watch(judged)
-    at, times, accuracies, losses = zip(*curve, strict=True)
-    counts = tuple(_gradients(examples, batch) for examples in at)
-    return Run(name, seed, taken, counts[-1], counts, accuracies, losses, choice.strength, trained, times)
+    at, times, accuracies, losses, *held_out = zip(*curve, strict=True)
+    counts = tuple(n // batch if n % batch == 0 else n / batch for n in at)
+    return Run(
+        name, seed, taken, counts[-1], counts, accuracies, losses, choice.strength, trained, times,
+        getattr(optimizer, "probed", 0), *held_out,
+    )  # fmt: skip
 
 
-def _optimizer(
-    task: Task, kind: Kind, choice: Choice, model: Any, gauge: Data, steps: int, fraction: float
-) -> Any:
-    """Return the optimizer of a kind around the base of the task."""
-    options: dict[str, Any] = {} if task.backward is None else {"replay": False}
-    if kind.symbol == "λ" and task.autocast is not None:
-        options["dtype"] = task.autocast
-    if kind.auto:
-        options["gauge"] = lambda: _judged(model, gauge, task)[0]  # on the device: nobody waits for it
-    base = task.base(model.parameters(), choice.lr, choice.decay)
-    return wrap(kind, base, choice.strength, steps, fraction, model, **options if kind.door else {})
+def last_rows(examples: int) -> range:
+    """Return the rows that GapSAM is given to watch: the last 2 %, or 200, and at most a tenth."""
+    return range(examples - min(max(200, round(0.02 * examples)), examples // 10), examples)
 
 
-def _gradients(examples: int, batch: int) -> float:
-    """Return examples as gradients of minibatches: a whole number where it is one."""
-    return examples // batch if examples % batch == 0 else examples / batch
-
-
-def gauge_size(examples: int) -> int:
-    """Return how many of the training examples a rule is given to watch: 2 %, or 200, and at most a tenth.
-
-    Examples
-    --------
-    >>> [gauge_size(n) for n in (500, 4000, 50_000)]
-    [50, 200, 1000]
-    """
-    return min(max(200, round(_GAUGE * examples)), examples // 10)
-
-
-def _apart(data: Data) -> tuple[Data, Data]:
-    """Take the last examples of the training part out, for a rule to watch."""
-    rows = gauge_size(len(data.x))
-    kept = data._replace(x=data.x[:-rows], y=data.y[:-rows])
-    return kept, data._replace(x_test=data.x[-rows:], y_test=data.y[-rows:])
+def _apart(data: Data, held_out: Any) -> tuple[Any, Data | None]:
+    """Return the rows to train on, and the others in the place of the test part."""
+    torch = load("torch", "steepen train", extra="train")
+    every = torch.arange(len(data.x), device=data.x.device)
+    if held_out is None:
+        return every, None
+    rows = torch.as_tensor(held_out, device=data.x.device)
+    return every[~torch.isin(every, rows)], data._replace(x_test=data.x[rows], y_test=data.y[rows])
 
 
 def _average(model: Any, decay: float) -> Any:
@@ -262,73 +223,46 @@ def _average(model: Any, decay: float) -> Any:
 
 
 def train(name: str, seed: int, settings: Settings, data: Data) -> Run:
-    """Train the network that belongs to the settings, and judge it on the way and at the end.
-
-    Examples
-    --------
-    >>> from steepen.train.data import load_data
-    >>> run = train("sgd", 0, Settings.of("digits", grads=100), load_data("digits"))
-    >>> run.steps, run.gradients, run.diverged, run.accuracy > 0.5
-    (100, 100, False, True)
-    """
+    """Train the network that belongs to the settings, and judge it on the way and at the end."""
     torch = load("torch", "steepen train", extra="train")
+    from .models import ResNet18, crops_and_flips, mlp, seeded
 
     pictures = settings.data in CIFAR
 
     def network(seed: int) -> Any:
-        classes = CIFAR[settings.data].classes if pictures else 10
-        made = resnet18(classes, seed) if pictures else mlp(data.x.shape[1], _HIDDEN[settings.data], seed)
+        if pictures:
+            made = seeded(lambda: ResNet18(CIFAR[settings.data].classes), seed)
+        else:
+            made = mlp(data.x.shape[1], _HIDDEN[settings.data], seed)
         return made.to(data.x.device)
 
     task = Task(
-        network,
-        torch.nn.functional.cross_entropy,
-        data,
-        settings.batch,
-        base_of(settings.base),
-        _moved if pictures else None,
+        network, torch.nn.functional.cross_entropy, data, settings.batch, base_of(settings.base),
+        crops_and_flips if pictures else None,
         torch.bfloat16 if pictures and settings.device == "cuda" else None,
-    )
+    )  # fmt: skip
     choice = Choice(settings.lr, DECAY[settings.base], strength_of(name, settings))
-    return fit(
-        task, name, OPTIMIZERS[name], choice, seed=seed, grads=settings.grads, fraction=settings.fraction
-    )
+    kind, fraction = OPTIMIZERS[name], settings.fraction
+    return fit(task, name, kind, choice, seed=seed, grads=settings.grads, fraction=fraction)
 
 
-def _moved(x: Any, generator: Any) -> Any:
-    from .resnet import crops_and_flips
-
-    return crops_and_flips(x, generator)
-
-
-def judge(model: Any, data: Data, task: Task | None = None) -> tuple[float, float]:
-    """Return the accuracy, as a share, and the mean loss on the test part, by default the cross-entropy.
-
-    The accuracy is NaN where the targets are no classes.
-
-    Examples
-    --------
-    >>> from steepen.train.data import load_data
-    >>> accuracy, loss = judge(mlp(64, 64, seed=0), load_data("digits"))
-    >>> accuracy < 0.3, 2 < loss < 3
-    (True, True)
-    """
+def judge(model: Any, data: Data, task: Task) -> tuple[float, float]:
+    """Return the accuracy (NaN where targets are no classes) and the mean loss on the test part."""
     loss, right, targets = _judged(model, data, task)
     return float(right) / targets if targets else math.nan, float(loss)
 
 
-def _judged(model: Any, data: Data, task: Task | None) -> tuple[Any, Any, int]:
+def _judged(model: Any, data: Any, task: Task) -> tuple[Any, Any, int]:
     """Return the loss and how many targets are met, where the network is; and how many there are."""
     torch = load("torch", "steepen train", extra="train")
-    loss_of = torch.nn.functional.cross_entropy if task is None else task.loss
     training, examples = model.training, len(data.x_test)
     right, targets, loss = 0, 0, 0.0
     model.eval()
     with torch.no_grad():
         for start in range(0, examples, _CHUNK):
             x, y = data.x_test[start : start + _CHUNK], data.y_test[start : start + _CHUNK]
-            scores = (model(x) if task is None else task.forward(model, x)).float()
-            loss = loss + loss_of(scores, y) * (len(x) / examples)
+            scores = task.forward(model, x).float()
+            loss = loss + task.loss(scores, y) * (len(x) / examples)
             if not y.is_floating_point() and scores.ndim == y.ndim + 1:
                 right = right + (scores.argmax(dim=-1) == y).sum()
                 targets += y.numel()
@@ -337,14 +271,7 @@ def _judged(model: Any, data: Data, task: Task | None) -> tuple[Any, Any, int]:
 
 
 def check_device(device: str) -> None:
-    """Refuse a device that is not here.
-
-    Examples
-    --------
-    >>> check_device("abacus")
-    Traceback (most recent call last):
-    ValueError: device: expected cpu, cuda or mps, got 'abacus'
-    """
+    """Refuse a device that is not here."""
     if device not in ("cpu", "cuda", "mps"):
         raise ValueError(f"device: expected cpu, cuda or mps, got {device!r}")
     torch = load("torch", "steepen train", extra="train")

@@ -1,0 +1,41 @@
+"""What the doors into other libraries' loops ask of an optimizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .torch._cgd import ACCURATE, CGD
+from .torch._probe import Probe
+from .torch._rule import GapSAM
+
+__all__ = ["checked", "is_told"]
+
+_PASSES = {"16": torch.float16, "bf": torch.bfloat16}
+
+
+def checked(optimizer: Any, where: str, precision: str) -> Any:
+    """Return the optimizer, if it is one of ours and its probe fits the precision of the passes.
+
+    Examples
+    --------
+    >>> model = torch.nn.Linear(2, 1)
+    >>> opt = CGD(torch.optim.SGD(model.parameters(), lr=0.1), model, lam=0.1)
+    >>> checked(opt, "optimizers", "32-true") is opt
+    True
+    >>> checked(opt, "optimizers", "bf16-mixed")
+    Traceback (most recent call last):
+    ValueError: dtype: the passes are in torch.bfloat16 here; give CGD(..., dtype=torch.bfloat16)
+    """
+    if not isinstance(optimizer, Probe):
+        raise TypeError(f"{where}: expected an optimizer of steepen.torch, such as GapSAM; got {optimizer!r}")
+    dtype = _PASSES.get(precision[:2], torch.float64)
+    if isinstance(optimizer, CGD) and optimizer.shortest < ACCURATE[dtype]:
+        raise ValueError(f"dtype: the passes are in {dtype} here; give CGD(..., dtype={dtype})")
+    return optimizer
+
+
+def is_told(optimizer: Any) -> bool:
+    """Say whether an optimizer is to be told the loss on held-out data."""
+    return isinstance(optimizer, GapSAM) and optimizer.held_out is None

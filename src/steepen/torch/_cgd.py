@@ -1,0 +1,150 @@
+"""CGD: f + λ‖∇f‖², by a difference of two gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from ..schedules import ScheduleLike
+from ._probe import Probe, grads_of
+from ._report import Report
+from ._strength import strength_of
+from ._tensors import local, norm, sub_
+
+__all__ = ["ACCURATE", "CGD", "Weighted"]
+
+ACCURATE: dict[torch.dtype, float] = {
+    torch.float64: 1e-6,
+    torch.float32: 1e-3,
+    torch.float16: 4e-3,
+    torch.bfloat16: 1e-2,
+}
+"""The length ‖s‖/‖x‖ of a probe at which the difference is accurate, by the precision of the passes."""
+
+_LONGEST = 0.1  # of ‖x‖: a large gradient must not throw the weights
+
+
+class Weighted(Probe):
+    """A step by d = g + ν(g⁺ − g): what `CGD` and the published methods with a weight share.
+
+    With the guard, a d that does not descend f, ⟨g, d⟩ ≤ 0, is replaced by g. It speaks of d, not of what
+    momentum or Adam make of it.
+    """
+
+    def __init__(
+        self,
+        base: Optimizer,
+        model: nn.Module,
+        *,
+        guard: bool,
+        when: Container[int] | None,
+        max_norm: float | None = None,
+    ) -> None:
+        super().__init__(base, model, when=when, max_norm=max_norm)
+        self.guard = guard
+        self._tripped = torch.zeros((), device=self.device)
+
+    def _ascent(self, params: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
+        along, self._n = super()._ascent(params)
+        return along, self._n
+
+    def _combine(self, params: Sequence[Tensor], nu: Tensor) -> None:
+        known = set(params)
+        for p in params:
+            if p.grad is None:
+                p.grad = torch.zeros_like(p)
+        grads = grads_of(params)
+        after = norm(grads)
+        plus, g = local(grads), self._room["g"]
+        sub_(plus, g)  # before ν: the difference is small, and ν may be large
+        if self.guard:
+            n, change = self._n, norm(grads)
+            along = (after * after - n * n - change * change) / 2  # ⟨g, g⁺ − g⟩
+            descends = n * n + nu * along > 0
+            self._tripped += descends.logical_not()
+            nu = torch.where(descends, nu, 0.0)
+        torch._foreach_mul_(plus, nu)  # pyright: ignore
+        torch._foreach_add_(plus, g)  # pyright: ignore
+        for p in self._params():  # that only the pass over the batch came by: their g is 0
+            if p.grad is not None and p not in known:
+                p.grad.mul_(nu)
+
+    def numbers(self) -> Tensor:
+        """Return what a resumed run needs beside the base's state."""
+        return torch.cat((super().numbers(), self._tripped.cpu().double().view(1)))
+
+    def set_numbers(self, numbers: Tensor) -> None:
+        """Take up what `numbers` returned."""
+        super().set_numbers(numbers)
+        self._tripped.fill_(float(numbers[3]))
+
+    def report(self) -> Report:
+        """Return what the probe did so far; printed, it is a table. This waits for the device."""
+        return replace(super().report(), tripped=float(self._tripped) if self.guard else float("nan"))
+
+
+class CGD(Weighted):
+    """Steps of any optimizer on the landscape f + λ‖∇f‖²: the paper's CGD-FD, for networks.
+
+    A step takes two gradients, g at the weights x and g⁺ at x + s with s = c·g, and hands the base
+    d = g + (2λ/c)(g⁺ − g). The probe has c = 2λ, or more where that would be too short for the precision of
+    the passes. A d that does not descend f is replaced by g; under momentum or Adam this speaks of d alone.
+
+    Parameters
+    ----------
+    base : torch.optim.Optimizer
+        The optimizer that takes the steps, such as `SGD` or `AdamW`.
+    model : Module
+        The network. Its buffers, such as BatchNorm's statistics, are left as one pass leaves them.
+    lam : number, schedule or callable of the step
+        λ. Below zero it rewards a large gradient.
+    dtype : torch.dtype, optional
+        The precision of the passes, where it is not that of the parameters: `torch.bfloat16` under autocast.
+    when : container of int, optional
+        The steps with a penalty, such as `range(2_500)` for the first quarter; all by default.
+    max_norm : float, optional
+        Clip d to this norm before the base takes it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> model = torch.nn.Linear(4, 1)
+    >>> opt = CGD(torch.optim.SGD(model.parameters(), lr=0.1), model, lam=0.05)
+    >>> x, y = torch.randn(32, 4), torch.randn(32, 1)
+    >>> def closure():
+    ...     loss = torch.nn.functional.mse_loss(model(x), y)
+    ...     loss.backward()
+    ...     return loss
+    >>> losses = [opt.step(closure).item() for _ in range(20)]
+    >>> losses[-1] < losses[0]
+    True
+    """
+
+    def __init__(
+        self,
+        base: Optimizer,
+        model: nn.Module,
+        lam: ScheduleLike,
+        *,
+        dtype: torch.dtype | None = None,
+        when: Container[int] | None = None,
+        max_norm: float | None = None,
+    ) -> None:
+        super().__init__(base, model, guard=True, when=when, max_norm=max_norm)
+        self.lam = strength_of("lam", lam)
+        kind: Any = next(self._params()).dtype if dtype is None else dtype
+        if kind not in ACCURATE:
+            raise ValueError(
+                f"dtype: expected the precision of the passes, such as torch.bfloat16; got {kind}"
+            )
+        self.shortest = ACCURATE[kind]
+
+    def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
+        lam, unit = self.lam(self.k), x() / n
+        c = (self.shortest * unit).clamp(min=abs(2 * lam)).minimum(_LONGEST * unit)
+        return c, (2 * lam / c).clamp(-1, 1)

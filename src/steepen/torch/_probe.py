@@ -1,0 +1,412 @@
+"""One step and three loops: an optimizer that takes its gradient at x + s, around any of `torch.optim`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import replace
+from enum import Enum
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
+from torch.optim import Optimizer
+
+from .._tools.check import number
+from ._cut import examples, rows_of
+from ._report import Report
+from ._tensors import add_, copy_, local, norm
+from ._trace import buffers_of, random_of
+from ._wrapper import Wrapper
+
+__all__ = ["Probe", "Turn", "grads_of"]
+
+_IDLE = 16  # steps without a probe after which its memory is given back
+
+
+class Turn(Enum):
+    """Where a step stands."""
+
+    BETWEEN = "between two steps"
+    PROBE = "a pass at x, for the probe"
+    BATCH = "the passes over the batch, at x + s where there is a probe"
+    DUE = "all passes are made, and step() is due"
+
+
+class Probe(Wrapper):
+    """What all optimizers with a probe share: `CGD`, `SAM`, `GapSAM` and those of `steepen.torch.paper`.
+
+    A step with a probe makes two passes. The first, over the batch or a share of it, gives g at the weights
+    x; the second, over the batch, gives g⁺ at x + s with s = c·g. The weights are put back bit for bit, and
+    the base takes its step with g⁺, or with g + ν(g⁺ − g). Other steps are the base's own. Step 0 always
+    makes both passes, so that what can go wrong does so there.
+
+    A subclass says how long the probe is (`_reach`), and may say which steps have one (`_wants`).
+    """
+
+    looks = True  # whether a pass at x comes before the pass over the batch
+    spare = True  # whether the direction of the probe may be overwritten
+
+    def __init__(
+        self,
+        base: Optimizer,
+        model: nn.Module,
+        *,
+        share: float = 1.0,
+        when: Container[int] | None = None,
+        max_norm: float | None = None,
+    ) -> None:
+        super().__init__(base, model)
+        number("share", share, "a part of the batch, above 0 and at most 1", above=0, below=1 + 1e-12)
+        if max_norm is not None:
+            number("max_norm", max_norm, "a positive number, or None", above=0)
+        if when is not None and not hasattr(when, "__contains__"):
+            raise TypeError(f"when: expected the steps with a probe, such as range(500, 1000); got {when!r}")
+        self.share, self.when, self.max_norm = float(share), when, max_norm
+        self._room: dict[str, list[Tensor]] = {}  # copies of the weights and of g
+        self._idle = 0
+        self._length = torch.tensor(torch.nan, device=self.device)  # of the last probe
+        self._clear()
+
+    def _clear(self) -> None:
+        self._turn = Turn.BETWEEN
+        self._told: dict[Turn, list[Tensor]] = {Turn.PROBE: [], Turn.BATCH: []}
+        self._rows: dict[Turn, int] = {Turn.PROBE: 0, Turn.BATCH: 0}
+        self._micro = 1
+        self._scaler: Any = None
+        self._moved: list[Tensor] = []  # the parameters that are at x + s
+        self._nu: Tensor | None = None
+        self._undo: list[Callable[[], None]] = []
+
+    # -- what a subclass says ---------------------------------------------------------------------------
+
+    def _wants(self, k: int) -> bool:
+        """Say whether step k has a probe."""
+        return self.when is None or k in self.when
+
+    def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
+        """Return c, and ν where the step needs it, from ‖g‖ and what computes ‖x‖."""
+        raise NotImplementedError
+
+    def _movable(self) -> list[Tensor]:
+        """Return the parameters that the probe moves."""
+        params = [p for p in self._params() if p.grad is not None]
+        if not params:
+            self._fail("the probe's pass gave no gradient: call backward() on its loss")
+        sparse = next((p for p in params if p.grad is not None and p.grad.is_sparse), None)
+        if sparse is not None:
+            self._fail(
+                f"base: expected dense gradients, got a sparse one of shape {tuple(sparse.shape)}; make the "
+                "embedding with sparse=False"
+            )
+        return params
+
+    def _ascent(self, params: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
+        """Return the direction to probe along, and its length."""
+        grads = grads_of(params)
+        return grads, norm(grads)
+
+    def _combine(self, params: Sequence[Tensor], nu: Tensor) -> None:
+        """Put d in the place of g⁺, where the step needs both gradients."""
+        raise NotImplementedError
+
+    def _begin(self) -> None:
+        """Do what is due before the passes of a step."""
+
+    def _learn(self) -> None:
+        """Take note of what the passes of a step have told."""
+
+    def _backward(self, loss: Tensor) -> None:
+        """Go backwards from the loss that `step_on` has computed."""
+        loss.backward()  # pyright: ignore[reportUnknownMemberType]
+
+    # -- three loops ------------------------------------------------------------------------------------
+
+    def step_on(self, loss_of: Callable[..., Tensor], *batch: Any, scaler: Any = None) -> Tensor:
+        """Take one step on a batch: clear, cut, go forwards and backwards as often as needed.
+
+        `loss_of(*batch)` returns the mean loss of a batch, or of a part of one. A `scaler` scales it and
+        takes the step; `update` is left to you. Returns the loss at the weights before the step: of the
+        batch, or of the probe's share of it.
+        """
+        for part in self.passes(batch, scaler=scaler):
+            loss = loss_of(*part)
+            _refuse_vector(loss)
+            self._backward(loss if scaler is None else scaler.scale(loss))
+            self.saw(loss)
+        told = (self._told[Turn.PROBE] or self._told[Turn.BATCH])[0]
+        self.step(scaler=scaler)
+        return told
+
+    def passes(self, *batches: Any, scaler: Any = None) -> Iterator[Any]:
+        """Yield what to go forwards and backwards on, for a loop that owns the backward pass.
+
+        For each part: compute the loss, go backwards, tell it with `saw(loss)`; after the loop call `step()`.
+        First comes the probe's part, if this step has a probe, then the batch. Several batches are
+        micro-batches: divide their losses by their number, as always; the probe's share is taken from the
+        first of them. Gradients are cleared for you, and the weights are at x again when the loop ends. If
+        the losses carry the scale of a `GradScaler`, pass it.
+
+        Examples
+        --------
+        >>> from steepen.torch import SAM
+        >>> model = torch.nn.Linear(2, 1)
+        >>> opt = SAM(torch.optim.SGD(model.parameters(), lr=0.1), model, rho=0.05, share=1 / 4)
+        >>> for x in opt.passes(torch.ones(8, 2)):
+        ...     loss = model(x).square().mean()
+        ...     loss.backward()
+        ...     opt.saw(loss)
+        >>> opt.step()
+        """
+        self = getattr(self, "_optimizer", self)  # Lightning's wrapper has our methods, but not our state
+        if not batches:
+            raise TypeError("passes: expected a batch, or the micro-batches of a step; got none")
+        counts = [examples(batch) for batch in batches] if self.share < 1 else [0] * len(batches)
+        firsts = len(batches) if self.share == 1 else 1
+        for i, turn in self._turns(firsts, len(batches), scaler):
+            if turn is Turn.PROBE and self.share < 1:
+                yield self._cut(batches[i], sum(counts))
+            else:
+                self._rows[turn] += counts[i]
+                yield batches[i]
+
+    def step(self, closure: Callable[[], Any] | None = None, *, scaler: Any = None) -> Any:  # pyright: ignore
+        """Take the step that `passes` has prepared, or all of one with a closure.
+
+        The closure computes the loss of one batch, calls `backward` and returns the loss; with a share it
+        asks for the part of the batch to use, `opt.part(batch)`. It is called once or twice. Where it scales
+        its loss, pass the `scaler`, which takes the step; `update` is left to you. Returns the loss at the
+        weights before the step.
+        """
+        loss = None
+        if self._turn is Turn.BETWEEN:
+            if closure is None:
+                raise RuntimeError(
+                    "step(): no gradient was taken through this optimizer. Use step_on(loss_of, *batch), "
+                    "step(closure), or `for part in opt.passes(batch): ...` before step(); for a distributed "
+                    "checkpoint save the state of opt.base, and opt.own beside it"
+                )
+            for _, turn in self._turns(1, 1, scaler):
+                told = self._call(closure, turn)
+                loss = told if loss is None else loss
+        elif closure is not None:  # of a library that runs the last pass, or nothing, inside step()
+            with torch.enable_grad():
+                loss = closure()
+        if self._turn is Turn.PROBE:
+            self._fail("step(): the passes over the batch are still to come; call step() after the loop")
+        if self._turn is Turn.BATCH:
+            self._scaler = None  # a library that runs the last pass itself has unscaled by now
+            self._land()
+        if scaler is None:
+            return self._take(loss)
+        if self.max_norm is not None:
+            scaler.unscale_(self)
+        scaler.step(self)
+        self._clear()  # the scaler may have skipped the step
+        return loss
+
+    def _call(self, closure: Callable[[], Any], turn: Turn) -> Any:
+        before = self._rows[turn]
+        with torch.enable_grad():
+            loss = closure()
+        if turn is Turn.PROBE and self.share < 1 and self._rows[turn] == before:
+            self._fail("step: the closure must ask for its part of the batch: x, y = opt.part((x, y))")
+        if loss is not None:
+            self.saw(loss)
+        return loss
+
+    def _take(self, loss: Any) -> Any:
+        if self.max_norm is not None:
+            clip_grad_norm_(self._params(), self.max_norm)
+        self._learn()
+        self.gradients += self._cost
+        self.probed += self._had_probe
+        self.k += 1
+        self._clear()
+        self.base.step()
+        return loss
+
+    def part(self, batch: Any) -> Any:
+        """Return what a closure is to use of a batch in this pass: the probe's share, or all of it.
+
+        Examples
+        --------
+        >>> from steepen.torch import SAM
+        >>> model = torch.nn.Linear(2, 1)
+        >>> opt = SAM(torch.optim.SGD(model.parameters(), lr=0.1), model, rho=0.05, share=1 / 4)
+        >>> sizes = []
+        >>> def closure():
+        ...     x = opt.part(torch.ones(8, 2))
+        ...     sizes.append(len(x))
+        ...     loss = model(x).square().mean()
+        ...     loss.backward()
+        ...     return loss
+        >>> loss = opt.step(closure)
+        >>> sizes
+        [2, 8]
+        """
+        if self.share == 1 or self._turn is Turn.BETWEEN:
+            return batch
+        n = examples(batch)
+        if self._turn is Turn.PROBE:
+            return self._cut(batch, n)
+        self._rows[self._turn] += n
+        return batch
+
+    def saw(self, loss: Any) -> None:
+        """Tell the loss of a pass: what was given to `backward`, before a scaler's scale."""
+        _refuse_vector(loss)
+        if self._turn in self._told:
+            most = self._micro if self.share == 1 or self._turn is Turn.BATCH else 1
+            if len(self._told[self._turn]) == most:
+                self._fail("saw: expected one loss a pass, got two; a step is by one loss, such as the sum")
+            self._told[self._turn].append(loss.detach().clone())  # a graph may write over it in the next pass
+
+    # -- one step ---------------------------------------------------------------------------------------
+
+    def _turns(self, firsts: int, batches: int, scaler: Any) -> Iterator[tuple[int, Turn]]:
+        """Go through the passes of a step: for each, its place among its kind, and what it is."""
+        if self._turn is not Turn.BETWEEN and scaler is None and self._scaler is None:
+            raise RuntimeError("passes() before step(): the step of the last passes is due")
+        self.restore()
+        self._clear()
+        self._scaler, self._micro = scaler, batches
+        self._follow()
+        probe = self.k == 0 or self._wants(self.k)
+        self._had_probe = probe and self._wants(self.k)
+        self._begin()
+        self._idle = 0 if probe else self._idle + 1
+        if self._idle == _IDLE:
+            self._room = {}
+        try:
+            self.zero_grad()
+            if probe:
+                self._before_probe()
+                self._turn = Turn.PROBE
+                for i in range(firsts if self.looks else 0):
+                    yield i, Turn.PROBE
+                self._climb()
+            self._turn = Turn.BATCH
+            for i in range(batches):
+                yield i, Turn.BATCH
+            if self._turn is Turn.BATCH:
+                self._land()
+        finally:
+            if self._turn is not Turn.DUE:
+                self.restore()
+                self._turn = Turn.BETWEEN
+
+    def _follow(self) -> None:
+        """Have our own numbers where the weights are: the network may have been moved since."""
+        if self._length.device != self.device:
+            for name, value in list(vars(self).items()):
+                if isinstance(value, Tensor):
+                    setattr(self, name, value.to(self.device))
+
+    def _before_probe(self) -> None:
+        """Remember what the probe's pass may change: a step leaves the trace of one pass over the batch."""
+        self._undo = [random_of(self.device)] if self.looks else []
+        if self.share < 1:
+            self._undo.append(buffers_of(self.model))
+
+    @torch.no_grad()
+    def _climb(self) -> None:
+        """Move the weights to x + s."""
+        params = self._movable()
+        for undo in self._undo:
+            undo()
+        self._undo = [buffers_of(self.model)] if self.looks and self.share == 1 else []
+        if not params:
+            return
+        along, n = self._ascent(params)
+        unit = self._unit() if self.looks else 1.0
+        c, nu = self._reach(n / unit, lambda: norm(params))
+        c = torch.where(c.isfinite(), self._up * c, 0.0)
+        self._length.copy_(c.abs() * n / unit)
+        if self._had_probe:
+            x = local(params)
+            copy_(self._memory("x", x), x)
+            self._moved, self._nu = params, nu
+            if nu is not None:
+                grads = local(grads_of(params))
+                copy_(self._memory("g", grads), grads)
+            add_(x, c / unit, local(along), spare=self.spare)
+        if self.looks:
+            for p in params:
+                p.grad = None
+        torch.clear_autocast_cache()  # it holds the weights before the move
+
+    @torch.no_grad()
+    def _land(self) -> None:
+        """Put the weights back, and the direction of the step in the place of the gradient."""
+        params, nu = self._moved, self._nu
+        self.restore()
+        if all(p.grad is None for p in self._params()):
+            self._fail("the pass over the batch gave no gradient: call backward() on its loss")
+        if nu is not None:
+            self._combine(params, nu)
+        self._turn = Turn.DUE
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """Put the weights back bit for bit; nothing, where no probe is under way."""
+        if self._moved:
+            copy_(local(self._moved), self._room["x"])
+            torch.clear_autocast_cache()
+        self._moved = []
+        for undo in self._undo:
+            undo()
+        self._undo = []
+
+    def _memory(self, name: str, like: list[Tensor]) -> list[Tensor]:
+        """Return room for a copy of tensors, that of the last step if it fits."""
+        room = self._room.get(name, [])
+        if [(t.shape, t.dtype, t.device) for t in room] != [(t.shape, t.dtype, t.device) for t in like]:
+            room = self._room[name] = [torch.empty_like(t) for t in like]
+        return room
+
+    def _unit(self) -> Any:
+        """Return the scale that the loss of the probe's pass carried."""
+        scale = 1.0 if self._scaler is None else self._scaler.scale(torch.ones((), device=self.device))
+        return scale / self._micro if self.share < 1 else scale  # one of the micro-batches
+
+    def _cut(self, batch: Any, total: int) -> Any:
+        n, wanted = examples(batch), round(self.share * total)
+        rows = min(max(wanted, 2), n)  # BatchNorm needs two
+        if wanted < 2 and n > 2:
+            self._warn(f"share: {self.share:g} of {total} examples is {wanted}; the probe takes {rows}")
+        self._rows[Turn.PROBE] += rows
+        return rows_of(batch, 0, rows)
+
+    @property
+    def _cost(self) -> float:
+        """The passes of this step, in passes over its batch."""
+        if not self.looks or not (self._had_probe or self.k == 0):
+            return 1.0
+        return 2.0 if self.share == 1 else 1.0 + self._rows[Turn.PROBE] / self._rows[Turn.BATCH]
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take up a state that `state_dict` returned; a run goes on bit for bit."""
+        self.restore()
+        self._clear()
+        super().load_state_dict(state_dict)
+
+    def report(self) -> Report:
+        """Return what the probe did so far; printed, it is a table. This waits for the device."""
+        return replace(super().report(), length=float(self._length))
+
+    def _fail(self, text: str) -> NoReturn:
+        self.restore()
+        self._turn = Turn.BETWEEN
+        raise RuntimeError(text)
+
+
+def grads_of(params: Sequence[Tensor]) -> list[Tensor]:
+    """Return the gradients of parameters that have one."""
+    return [p.grad for p in params if p.grad is not None]
+
+
+def _refuse_vector(loss: Any) -> None:
+    if not isinstance(loss, Tensor) or loss.numel() != 1:
+        came = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else repr(loss)
+        raise ValueError(f"loss: expected one number in a tensor, the mean over the batch; got {came}")

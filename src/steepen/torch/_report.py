@@ -1,0 +1,60 @@
+"""What an optimizer with a probe tells of itself."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+
+__all__ = ["Report"]
+
+_NAMES = {
+    "steps": "steps taken",
+    "probed": "of these with a probe",
+    "gradients": "passes over a batch",
+    "length": "length of the probe",
+    "tripped": "steps the guard turned back",
+    "held_out": "held-out loss",
+    "training": "training loss",
+    "target": "rise aimed at",
+    "rise": "rise over the batch",
+    "bound": "part of the probes cut to the limit",
+}
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the probe did so far; NaN for what does not apply, and before the first probe.
+
+    Printed, it is a table. `gradients` counts passes over a batch, the probe's by their examples; readings of
+    held-out data, which go forwards only, are not counted. `held_out`, `training`, `target`, `rise` and
+    `bound` are running means of `GapSAM`; `tripped` is of `CGD`.
+
+    Examples
+    --------
+    >>> print(Report(steps=100, probed=50, gradients=103.1, length=0.25))
+    steps taken                        100
+    of these with a probe               50
+    passes over a batch              103.1
+    length of the probe               0.25
+    """
+
+    steps: int = 0
+    probed: int = 0
+    gradients: float = 0.0
+    length: float = math.nan
+    tripped: float = math.nan
+    held_out: float = math.nan
+    training: float = math.nan
+    target: float = math.nan
+    rise: float = math.nan
+    bound: float = math.nan
+
+    @property
+    def gap(self) -> float:
+        """The gap between held-out and training loss."""
+        return self.held_out - self.training
+
+    def __str__(self) -> str:
+        rows = [(_NAMES[field.name], getattr(self, field.name)) for field in fields(self)]
+        wide = max(map(len, _NAMES.values()))
+        return "\n".join(f"{name:{wide}} {value:>8.4g}" for name, value in rows if not math.isnan(value))

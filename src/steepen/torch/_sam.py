@@ -1,0 +1,62 @@
+"""SAM: a probe of a length that you set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from ..schedules import ScheduleLike
+from ._probe import Probe
+from ._strength import strength_of
+
+__all__ = ["SAM"]
+
+
+class SAM(Probe):
+    """Sharpness-aware minimisation: the base steps by the gradient at x + ρ·g/‖g‖ (Foret et al., 2021).
+
+    Parameters
+    ----------
+    base : torch.optim.Optimizer
+        The optimizer that takes the steps, such as `SGD` or `AdamW`.
+    model : Module
+        The network. Its buffers, such as BatchNorm's statistics, are left as one pass leaves them.
+    rho : number, schedule or callable of the step
+        ρ, the length of the probe.
+    share : float
+        The part of the batch that g is taken from. A sixteenth makes a step cost 1.06 gradients in the place
+        of two, and often does as well.
+    when : container of int, optional
+        The steps with a probe, such as `range(5_000, 10_000)` or `range(0, 10_000, 2)`; all by default.
+    max_norm : float, optional
+        Clip the gradient to this norm before the base takes it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> model = torch.nn.Linear(4, 1)
+    >>> opt = SAM(torch.optim.SGD(model.parameters(), lr=0.1), model, rho=0.05, share=1 / 16)
+    >>> x, y = torch.randn(64, 4), torch.randn(64, 1)
+    >>> for _ in range(20):
+    ...     loss = opt.step_on(lambda x, y: torch.nn.functional.mse_loss(model(x), y), x, y)
+    >>> opt.report().probed, opt.report().gradients
+    (20, 21.25)
+    """
+
+    def __init__(
+        self,
+        base: Optimizer,
+        model: nn.Module,
+        rho: ScheduleLike = 0.05,
+        *,
+        share: float = 1.0,
+        when: Container[int] | None = None,
+        max_norm: float | None = None,
+    ) -> None:
+        super().__init__(base, model, share=share, when=when, max_norm=max_norm)
+        self.rho = strength_of("rho", rho, least=0)
+
+    def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
+        return self.rho(self.k) / n, None  # where g is 0 there is no direction: c is not finite, and no move

@@ -1,0 +1,293 @@
+"""The paper's methods with all that it names, and published methods as settings of the one family.
+
+With s = c·g and g⁺ = ∇f(x + s) each hands the base d = g + ν(g⁺ − g), to first order the gradient of
+f + λ‖∇f‖² with λ = νc/2. For everyday use there are `steepen.torch.CGD`, `SAM` and `GapSAM`.
+
+Examples
+--------
+>>> import torch
+>>> model = torch.nn.Linear(2, 1)
+>>> opt = CGDFD(torch.optim.SGD(model.parameters(), lr=0.1), model, lam=0.01, r=0.05)
+>>> loss = opt.step_on(lambda x: model(x).square().mean(), torch.ones(4, 2))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+from torch.optim import Optimizer
+
+from .._tools.check import number
+from ..schedules import ScheduleLike as Value
+from ._cgd import Weighted
+from ._curvature import curvature
+from ._probe import Probe, Turn, grads_of
+from ._strength import strength_of
+from ._tensors import norm
+
+__all__ = ["ASAM", "CGDFD", "EGR", "FGR", "GNP", "MSAM", "USAM", "WSAM", "ExactCGD"]
+
+_dist: Any = torch.distributed  # without types
+When = Container[int] | None
+
+
+class CGDFD(Weighted):
+    """CGD-FD with an r of yours: d = g + (2λ/r)(g⁺ − g) with g⁺ at x + r·g, and the paper's guard.
+
+    Nothing limits ν = 2λ/r or the length r‖g‖. `guard=False` takes d even where it does not descend f.
+
+    Examples
+    --------
+    >>> model = torch.nn.Linear(2, 1)
+    >>> opt = CGDFD(torch.optim.SGD(model.parameters(), lr=0.1), model, lam=0.01, r=0.05)
+    """
+
+    def __init__(
+        self,
+        base: Optimizer,
+        model: Module,
+        lam: Value,
+        r: Value,
+        *,
+        guard: bool = True,
+        when: When = None,
+    ) -> None:
+        super().__init__(base, model, guard=guard, when=when)
+        self.lam, self.r = strength_of("lam", lam), strength_of("r", r, above=0)
+
+    def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
+        r = torch.full_like(n, self.r(self.k))
+        return r, 2 * self.lam(self.k) / r
+
+
+class FGR(CGDFD):
+    """Gradient regularisation by a forward difference (Karakida et al., 2023): (γ/2)‖∇f‖², g⁺ at x + ε·g.
+
+    Examples
+    --------
+    >>> model = torch.nn.Linear(2, 1)
+    >>> opt = FGR(torch.optim.SGD(model.parameters(), lr=0.1), model, eps=0.05, gamma=0.1)
+    """
+
+    def __init__(
+        self,
+        base: Optimizer,
+        model: Module,
+        eps: float = 0.05,
+        gamma: float = 0.05,
+        *,
+        when: When = None,
+    ) -> None:
+        super().__init__(base, model, gamma / 2, eps, guard=False, when=when)
+
+
+class GNP(Weighted):
+    """Penalising the gradient norm: (1 − α)·g + α·g⁺ with g⁺ at x + ρ·g/‖g‖ (Zhao et al., 2022).
+
+    Examples
+    --------
+    >>> model = torch.nn.Linear(2, 1)
+    >>> opt = GNP(torch.optim.SGD(model.parameters(), lr=0.1), model, rho=0.05, alpha=0.8)
+    """
+
+    def __init__(
+        self,
+        base: Optimizer,
+        model: Module,
+        rho: Value = 0.05,
+        alpha: Value = 0.8,
+        *,
+        when: When = None,
+    ) -> None:
+        super().__init__(base, model, guard=False, when=when)
+        self.rho, self.alpha = strength_of("rho", rho, least=0), strength_of("alpha", alpha)
+
+    def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
+        return self.rho(self.k) / n, torch.full_like(n, self.alpha(self.k))
+
+
+class WSAM(GNP):
+    """Weighted SAM: ν = γ/(1 − γ), with g⁺ at x + ρ·g/‖g‖ (Yue et al., 2023, with `decouple=False`).
+
+    Examples
+    --------
+    >>> model = torch.nn.Linear(2, 1)
+    >>> opt = WSAM(torch.optim.SGD(model.parameters(), lr=0.1), model, rho=0.05, gamma=0.9)
+    """
+
+    def __init__(
+        self,
+        base: Optimizer,
+        model: Module,
+        rho: Value = 0.05,
+        gamma: float = 0.9,
+        *,
+        when: When = None,
+    ) -> None:
+        number("gamma", gamma, "a number, 0 or more and below 1", least=0, below=1)
+        super().__init__(base, model, rho, gamma / (1 - gamma), when=when)
+
+
+class USAM(Probe):
+    """Unnormalised SAM: the gradient at x + ρ·g (Andriushchenko and Flammarion, 2022); its λ is ρ/2.
+
+    Examples
+    --------
+    >>> model = torch.nn.Linear(2, 1)
+    >>> opt = USAM(torch.optim.SGD(model.parameters(), lr=0.1), model, rho=0.1)
+    """
+
+    def __init__(self, base: Optimizer, model: Module, rho: Value = 0.1, *, when: When = None) -> None:
+        super().__init__(base, model, when=when)
+        self.rho = strength_of("rho", rho, least=0)
+
+    def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
+        return torch.full_like(n, self.rho(self.k)), None
+
+
+class ASAM(Probe):
+    """Adaptive SAM: the gradient at x + ρ·T²g/‖Tg‖, T = |x| + η (Kwon et al., 2021).
+
+    Examples
+    --------
+    >>> model = torch.nn.Linear(2, 1)
+    >>> opt = ASAM(torch.optim.SGD(model.parameters(), lr=0.1), model, rho=0.5)
+    """
+
+    def __init__(
+        self,
+        base: Optimizer,
+        model: Module,
+        rho: Value = 0.5,
+        eta: float = 0.01,
+        *,
+        when: When = None,
+    ) -> None:
+        super().__init__(base, model, when=when)
+        number("eta", eta, "a number, 0 or more", least=0)
+        self.rho, self.eta = strength_of("rho", rho, least=0), eta
+
+    def _ascent(self, params: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
+        scales = [p.abs() + self.eta for p in params]
+        scaled = [t * g for t, g in zip(scales, grads_of(params), strict=True)]
+        return [t * one for t, one in zip(scales, scaled, strict=True)], norm(scaled)
+
+    def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
+        return self.rho(self.k) / n, None
+
+
+class MSAM(Probe):
+    """Momentum SAM: the gradient at x − ρ·v/‖v‖, v the momentum buffer of the base (Becker et al., 2024).
+
+    One gradient a step. Steps before the base has a buffer are the base's own.
+
+    Examples
+    --------
+    >>> model = torch.nn.Linear(2, 1)
+    >>> opt = MSAM(torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), model, rho=0.3)
+    """
+
+    looks = spare = False
+
+    def __init__(self, base: Optimizer, model: Module, rho: Value = 0.3, *, when: When = None) -> None:
+        super().__init__(base, model, when=when)
+        if not any(base.defaults.get(name) for name in ("momentum", "betas", "beta1")):
+            raise ValueError(f"base: expected an optimizer with momentum, got {type(base).__name__} without")
+        self.rho = strength_of("rho", rho, least=0)
+
+    def _movable(self) -> list[Tensor]:
+        return [p for p in self._params() if self._buffer(p) is not None]
+
+    def _ascent(self, params: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
+        buffers = [buffer for p in params if (buffer := self._buffer(p)) is not None]
+        return buffers, norm(buffers)
+
+    def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
+        return -self._up * self.rho(self.k) / n, None  # the way the momentum is going, whichever that is
+
+    def _buffer(self, p: Tensor) -> Tensor | None:
+        state: dict[str, Any] = self.state.get(p, {})
+        found = state.get("momentum_buffer")
+        return state.get("exp_avg") if found is None else found
+
+
+class ExactCGD(Probe):
+    """CGD with the exact Hessian-vector product: d = g + 2λHg, and the paper's guard.
+
+    One pass, differentiated twice. `step_on` does this for you; in other loops call
+    `backward(create_graph=True)`.
+
+    Examples
+    --------
+    >>> model = torch.nn.Linear(2, 1)
+    >>> opt = ExactCGD(torch.optim.SGD(model.parameters(), lr=0.1), model, lam=0.01)
+    >>> loss = opt.step_on(lambda x: model(x).square().mean(), torch.ones(4, 2))
+    """
+
+    looks = False
+
+    def __init__(
+        self,
+        base: Optimizer,
+        model: Module,
+        lam: Value,
+        *,
+        guard: bool = True,
+        when: When = None,
+    ) -> None:
+        super().__init__(base, model, when=when)
+        if _dist.is_available() and _dist.is_initialized() and _dist.get_world_size() > 1:
+            raise RuntimeError(
+                f"{type(self).__name__}: exact products are of one process; use CGD for several"
+            )
+        self.lam, self.guard = strength_of("lam", lam), guard
+
+    def _movable(self) -> list[Tensor]:
+        return []
+
+    def _backward(self, loss: Tensor) -> None:
+        params = [p for p in self._params() if p.requires_grad]
+        found: Any = torch.autograd.grad(loss, params, create_graph=self._had_probe, allow_unused=True)
+        for p, grad in zip(params, found, strict=True):
+            p.grad = grad if p.grad is None or grad is None else p.grad + grad
+
+    def _land(self) -> None:
+        if not self._had_probe:
+            super()._land()
+            return
+        params = super()._movable()
+        graphs = grads_of(params)
+        if not any(graph.requires_grad for graph in graphs):
+            self._fail("exact products need the gradient's graph: call backward(create_graph=True)")
+        with torch.no_grad():
+            g = [graph.detach().clone() for graph in graphs]
+            n = norm(g)
+            curved = curvature(graphs, params, [one / self._unit() for one in g])
+            nu = torch.full_like(n, 2 * self._up * self.lam(self.k))
+            if self.guard:
+                along = torch.stack([(a * b).sum() for a, b in zip(g, curved, strict=True)]).sum()
+                nu = torch.where(n * n + nu * along > 0, nu, 0.0)
+            for p, one, u in zip(params, g, curved, strict=True):
+                p.grad = one + (nu * u).to(one.dtype)
+        self._turn = Turn.DUE
+
+    @property
+    def _cost(self) -> float:
+        return 2.0 if self._had_probe else 1.0
+
+
+class EGR(ExactCGD):
+    """Explicit gradient regularisation: g + 2λHg with the exact Hg, unguarded (Barrett and Dherin, 2021).
+
+    Examples
+    --------
+    >>> model = torch.nn.Linear(2, 1)
+    >>> opt = EGR(torch.optim.SGD(model.parameters(), lr=0.1), model, lam=0.01)
+    """
+
+    def __init__(self, base: Optimizer, model: Module, lam: Value = 0.01, *, when: When = None) -> None:
+        super().__init__(base, model, lam, guard=False, when=when)

@@ -1,0 +1,175 @@
+"""A probe in Hugging Face's Trainer: accumulation, clipping, precision and evaluation as they are set there.
+
+Examples
+--------
+>>> from steepen.transformers import ProbeTrainer
+>>> ProbeTrainer.__mro__[1].__name__
+'Trainer'
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from typing import Any
+
+from ._tools.optional import load
+
+_host: Any = load("transformers", "steepen.transformers", extra="transformers")
+
+from torch import Tensor, nn  # noqa: E402
+
+from ._door import checked, is_told  # noqa: E402
+from .torch import GapSAM  # noqa: E402
+from .torch._probe import Turn  # noqa: E402
+
+__all__ = ["ProbeTrainer"]
+
+
+class ProbeTrainer(_host.Trainer):
+    """Hugging Face's Trainer for the optimizers of `steepen.torch`, to be used as it is or as a mixin.
+
+    Give the optimizer in `optimizers=(opt, scheduler)`; all else is the Trainer's. For another trainer write
+    `class MyTrainer(ProbeTrainer, Seq2SeqTrainer): pass`.
+
+    A step sees all of its micro-batches: the probe's share is cut from the first, and with a share of 1 both
+    passes go over all. `max_grad_norm` clips what the optimizer is about to take. A `GapSAM` without held-out
+    data is told the loss of each evaluation during training. The loss that is logged is that at x with a
+    share of 1, and at x + s with a smaller one.
+
+    Raises
+    ------
+    TypeError
+        Where `optimizers` has no optimizer of `steepen.torch`.
+    ValueError
+        With DeepSpeed, whose engine takes gradients and steps its own way; for a `CGD` whose `dtype` is not
+        that of the passes.
+
+    Examples
+    --------
+    >>> import tempfile, torch
+    >>> from transformers import BertConfig, BertForSequenceClassification, TrainingArguments
+    >>> from steepen.torch import SAM
+    >>> from steepen.transformers import ProbeTrainer
+    >>> sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    >>> model = BertForSequenceClassification(BertConfig(vocab_size=9, **sizes))
+    >>> opt = SAM(torch.optim.AdamW(model.parameters(), lr=1e-3), model, rho=0.05, share=1 / 4)
+    >>> data = [{"input_ids": torch.arange(4) + i, "labels": i % 2} for i in range(4)] * 4
+    >>> quiet = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no"}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     args = TrainingArguments(folder, max_steps=3, gradient_accumulation_steps=2, **quiet)
+    ...     trainer = ProbeTrainer(model, args, train_dataset=data, optimizers=(opt, None))
+    ...     _ = trainer.train()
+    {'train_runtime': ...}
+    >>> opt.report().probed
+    3
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._plain.__init__(*args, **kwargs)
+        if self.is_deepspeed_enabled:
+            raise ValueError("deepspeed: it takes gradients and steps its own way; use fsdp, or no sharding")
+        # `self.optimizer` will be Accelerate's wrapper
+        self.probe: Any = checked(self.optimizer, "optimizers", str(self.accelerator.mixed_precision))
+        self._samples: list[Any] = []
+        self._items: Any = None
+        self._passes: Iterator[Any] = iter(())
+        self._at_x: list[Tensor] = []
+        self.add_callback(_Hooks(self._look, self._begin, self._leave))
+
+    @property
+    def _plain(self) -> Any:
+        """The methods of the Trainer that this one is made of."""
+        return super()
+
+    # -- the run ----------------------------------------------------------------------------------------
+
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        """Train; the weights are put back where an error ends a step half-way."""
+        try:
+            return self._plain.train(*args, **kwargs)
+        finally:
+            self._leave()
+
+    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+        """Evaluate; during training, a `GapSAM` without held-out data is told the loss."""
+        metrics = self._plain.evaluate(*args, **kwargs)
+        if is_told(self.probe) and self.is_in_train and "eval_loss" in metrics:
+            self.probe.saw_held_out(metrics["eval_loss"])
+        return metrics
+
+    def _look(self) -> None:
+        """Say before the first step what will be missing."""
+        self._leave()
+        if isinstance(self.probe, GapSAM) and self.probe.steps != self.state.max_steps:
+            warnings.warn(
+                f"steps: GapSAM was told {self.probe.steps}, and this run has {self.state.max_steps}",
+                stacklevel=2,
+            )
+        if is_told(self.probe) and (self.args.eval_strategy == "no" or isinstance(self.eval_dataset, dict)):
+            warnings.warn(
+                "held_out: GapSAM has none, and is told no loss: set eval_strategy, with one eval_dataset",
+                stacklevel=2,
+            )
+
+    # -- one step ---------------------------------------------------------------------------------------
+
+    def get_batch_samples(self, *args: Any, **kwargs: Any) -> Any:
+        """Fetch the micro-batches of a step, and keep them for both passes."""
+        self._samples, self._items = self._plain.get_batch_samples(*args, **kwargs)
+        return self._samples, self._items
+
+    def _begin(self) -> None:
+        """Make the probe's passes, before the Trainer makes its own over the micro-batches."""
+        opt = self.probe
+        self._passes, self._at_x = opt.passes(*self._samples, scaler=self.accelerator.scaler), []
+        whole, last = opt.share == 1, len(self._samples) - 1 if opt.share == 1 else 0
+        part = next(self._passes)
+        while opt._turn is Turn.PROBE:
+            synced = len(self._at_x) == last  # among processes, once for all micro-batches
+            with nullcontext() if synced else self.accelerator.no_sync(self.model_wrapped):
+                items = self._items if whole else self._items_of(part)
+                self._at_x.append(self._plain.training_step(self.model_wrapped, part, items))
+            opt.saw(self._at_x[-1])
+            part = next(self._passes)
+        if not whole:
+            self._at_x = []
+
+    def _items_of(self, part: Any) -> Any:
+        """Return what makes the loss of a share the mean over its items, over the number of micro-batches."""
+        if self._items is None:
+            return None
+        _, items = self._plain.get_batch_samples(iter([part]), 1, self.args.device)
+        return items * len(self._samples)
+
+    def training_step(self, model: nn.Module, inputs: Any, *args: Any, **kwargs: Any) -> Tensor:
+        """Run a micro-batch, at x + s where there is a probe; after the last, the weights are at x again."""
+        loss = self._plain.training_step(model, inputs, *args, **kwargs)
+        self.probe.saw(loss)
+        next(self._passes, None)
+        return self._at_x.pop(0) if self._at_x else loss
+
+    def _leave(self) -> None:
+        """Put the weights back where a step has ended half-way."""
+        self._passes = iter(())
+        self.probe.restore()
+        self.probe._clear()
+
+
+class _Hooks(_host.TrainerCallback):
+    """The moments of a run that the Trainer has no method for."""
+
+    def __init__(
+        self, look: Callable[[], None], begin: Callable[[], None], leave: Callable[[], None]
+    ) -> None:
+        self._look, self._begin, self._leave = look, begin, leave
+
+    def on_train_begin(self, *_: Any, **__: Any) -> None:
+        self._look()
+
+    def on_step_begin(self, *_: Any, **__: Any) -> None:
+        self._begin()
+
+    def on_epoch_end(self, *_: Any, **__: Any) -> None:
+        self._leave()

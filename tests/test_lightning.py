@@ -1,0 +1,319 @@
+"""Lightning with a probe takes the steps that a loop written by hand takes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.optim import SGD
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+
+from steepen.torch import CGD, SAM, GapSAM
+
+from .by_hand import flat, sam
+
+with warnings.catch_warnings(action="ignore"):  # what other libraries say while they are imported
+    lightning = pytest.importorskip("pytorch_lightning")
+    from pytorch_lightning.plugins import MixedPrecision
+
+    from steepen.lightning import Probing
+
+pytestmark = pytest.mark.filterwarnings("ignore:the probe is cut to its limit")
+RHO, LR, CLIP = 0.3, 0.1, 0.2
+QUIET = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+QUIET["enable_checkpointing"] = False
+
+
+class Module(lightning.LightningModule):
+    """Made with what makes its optimizer; keeps the validation losses."""
+
+    def __init__(
+        self, make: Callable[[nn.Module], Any], *, manual: bool = False, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Dropout(dropout), nn.Linear(8, 1))
+        self.net, self.make, self.automatic_optimization = net.double(), make, not manual
+        self.told: list[float] = []
+
+    def loss_of(self, batch: Any) -> Tensor:
+        return nn.functional.mse_loss(self.net(batch[0])[:, 0], batch[1])
+
+    def training_step(self, batch: Any, batch_idx: int) -> Any:
+        if self.automatic_optimization:
+            loss = self.loss_of(batch)
+            self.log("loss", loss, on_step=True, on_epoch=True)
+            return {"loss": loss}
+        opt: Any = self.optimizers()
+        for part in opt.passes(batch):
+            loss = self.loss_of(part)
+            self.manual_backward(loss)
+            opt.saw(loss)
+        self.clip_gradients(opt, CLIP, "norm")
+        opt.step()
+        return None
+
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        self.log("val_loss", self.loss_of(batch))
+
+    def on_validation_epoch_end(self) -> None:
+        if not self.trainer.sanity_checking:
+            self.told.append(self.trainer.callback_metrics["val_loss"].item())
+
+    def configure_optimizers(self) -> Any:
+        return self.make(self)
+
+
+def batches(count: int = 44, shift: float = 0.0, dtype: Any = torch.double) -> DataLoader[Any]:
+    x = torch.randn(count, 4, generator=torch.Generator().manual_seed(0), dtype=torch.double).to(dtype)
+    return DataLoader(TensorDataset(x, x.sum(1).sin() + shift), batch_size=4)
+
+
+@pytest.fixture
+def fit(tmp_path: Path) -> Callable[..., Any]:
+    """Train for two epochs of eleven batches; return the trainer."""
+
+    def fit(module: Any, micro: int = 1, loader: Any = None, path: Any = None, **settings: Any) -> Any:
+        options = {"max_epochs": 2, "callbacks": [Probing()], "accelerator": "cpu", **settings}
+        if module.automatic_optimization:
+            options |= {"accumulate_grad_batches": micro, "gradient_clip_val": CLIP}
+        trainer = lightning.Trainer(default_root_dir=tmp_path, devices=1, **QUIET, **options)
+        dtype = module.net[0].weight.dtype
+        loader = batches(dtype=dtype) if loader is None else loader
+        trainer.fit(module, loader, batches(16, 2.0, dtype), ckpt_path=path)  # with a gap
+        return trainer
+
+    return fit
+
+
+def base(model: nn.Module) -> SGD:
+    return SGD(model.parameters(), lr=LR)
+
+
+def by_hand(share: float, micro: int) -> Tensor:
+    plain, steps = Module(SAM), list(batches())
+    for _ in range(2):
+        for i in range(0, len(steps), micro):
+            step = steps[i : i + micro]
+            whole = [lambda b=batch: plain.loss_of(b) / micro for batch in step]  # so does Lightning
+            rows = min(4, max(2, round(share * 4 * len(step))))
+            some = [part[:rows] for part in step[0]]
+            first = whole if share == 1 else [lambda b=some: plain.loss_of(b)]
+            sam(plain, whole, first, rho=RHO, lr=LR, clip=CLIP)
+    return flat(plain)
+
+
+@pytest.mark.parametrize("micro", [1, 3])
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_equals_a_loop_by_hand(fit: Any, micro: int, share: float) -> None:
+    """With Lightning's clipping, and micro-batches: the last step of eleven has two of three."""
+    module = Module(lambda m: SAM(base(m), m, rho=RHO, share=share))
+    trainer = fit(module, micro)
+    report = trainer.optimizers[0].report()
+    assert report.probed == report.steps == trainer.global_step == (8 if micro == 3 else 22)
+    torch.testing.assert_close(flat(module).cpu(), by_hand(share, micro), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_a_loader_of_unknown_length(fit: Any, share: float) -> None:
+    class Stream(IterableDataset[Any]):
+        def __iter__(self) -> Any:
+            return (row for batch in batches() for row in zip(*batch, strict=True))
+
+    module = Module(lambda m: SAM(base(m), m, rho=RHO, share=share))
+    fit(module, 3, DataLoader(Stream(), batch_size=4))
+    known = Module(lambda m: SAM(base(m), m, rho=RHO, share=share))
+    fit(known, 3)
+    if share == 1:
+        assert torch.equal(flat(module), flat(known))
+    else:  # a share of a step that is thought to have three micro-batches is larger
+        assert (flat(module) - flat(known)).norm() < 0.1 * flat(known).norm()
+
+
+def test_cgd_is_clipped_after_its_direction_is_formed(fit: Any) -> None:
+    module, plain = Module(lambda m: CGD(base(m), m, lam=0.05)), Module(CGD)
+    fit(module, 3)
+    opt, steps = CGD(base(plain), plain, lam=0.05), list(batches())
+    for _ in range(2):
+        for i in range(0, 11, 3):
+            for batch in opt.passes(*steps[i : i + 3]):
+                loss = plain.loss_of(batch) / 3
+                loss.backward()
+                opt.saw(loss)
+            nn.utils.clip_grad_norm_(plain.parameters(), CLIP)
+            opt.step()
+    torch.testing.assert_close(flat(module).cpu(), flat(plain), rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("manual", [False, True])
+def test_validation_sets_the_probe(fit: Any, manual: bool) -> None:
+    """A `GapSAM` without held-out data takes the probes of one that is told by hand."""
+    module = Module(lambda m: GapSAM(base(m), m, None, steps=22, share=0.5), manual=manual)
+    trainer = fit(module, callbacks=[Probing(monitor="val_loss")], val_check_interval=2)
+    report = trainer.optimizers[0].report()
+    assert len(module.told) == 10
+    plain = Module(GapSAM)
+    told = GapSAM(base(plain), plain, None, steps=22, share=0.5)
+    readings = iter(module.told)
+    for _ in range(2):
+        for k, batch in enumerate(batches()):
+            for part in told.passes(batch):
+                loss = plain.loss_of(part)
+                loss.backward()
+                told.saw(loss)
+            nn.utils.clip_grad_norm_(plain.parameters(), CLIP)
+            told.step()
+            if k % 2:
+                told.saw_held_out(next(readings))
+    assert report.probed == 11
+    assert report.held_out == pytest.approx(told.report().held_out)
+    torch.testing.assert_close(flat(module).cpu(), flat(plain), rtol=1e-6, atol=1e-8)
+
+
+def test_manual_optimisation_equals_automatic(fit: Any) -> None:
+    modules = [Module(lambda m: CGD(base(m), m, lam=0.05), manual=manual) for manual in (False, True)]
+    for module in modules:
+        fit(module)
+    assert torch.equal(flat(modules[0]), flat(modules[1]))
+
+
+@pytest.mark.parametrize("manual", [False, True])
+def test_resume(fit: Any, tmp_path: Path, manual: bool) -> None:
+    def run(epochs: int, path: Any = None) -> Any:
+        module = Module(lambda m: GapSAM(base(m), m, None, steps=44, share=0.5), manual=manual, dropout=0.5)
+        torch.manual_seed(7 if path is None else 8)
+        return fit(module, path=path, max_epochs=epochs, callbacks=[Probing("val_loss"), Seeded()])
+
+    half = run(2)
+    half.save_checkpoint(tmp_path / "half.ckpt")
+    unbroken, resumed = run(4), run(4, tmp_path / "half.ckpt")
+    assert resumed.optimizers[0].k == 44
+    assert str(resumed.optimizers[0].report()) == str(unbroken.optimizers[0].report())
+    assert unbroken.optimizers[0].report().length > 0
+    assert torch.equal(flat(resumed.lightning_module), flat(unbroken.lightning_module))
+
+
+class Seeded(lightning.Callback):
+    """The same random numbers in an epoch, whether the run was resumed or not."""
+
+    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+        torch.manual_seed(trainer.current_epoch)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_a_step_is_logged_once(fit: Any, share: float) -> None:
+    """With a share of 1 the loss at the weights is logged; with a smaller one that at x + s."""
+    module = Module(lambda m: SAM(base(m), m, rho=3.0, share=share))
+    trainer = fit(module, max_epochs=1, limit_train_batches=1)
+    logged = trainer.callback_metrics["loss_epoch"].item()
+    at_x = Module(SAM).loss_of(next(iter(batches()))).item()
+    assert (logged == pytest.approx(at_x)) is (share == 1)
+    assert trainer.callback_metrics["loss_step"].item() == logged
+    assert "log" not in vars(module)
+
+
+def test_bf16(fit: Any) -> None:
+    module = Module(lambda m: GapSAM(base(m), m, None, steps=22, share=0.5))
+    module.net.float()
+    trainer = fit(module, precision="bf16-mixed", callbacks=[Probing("val_loss")], val_check_interval=2)
+    assert trainer.optimizers[0].report().probed == 11
+    assert flat(module).isfinite().all()
+
+
+@pytest.mark.parametrize("kind", ["share", "whole", "cgd", "rule"])
+def test_a_scaler_leaves_no_trace(fit: Any, kind: str) -> None:
+    """As in fp16; autocast leaves float64 as it is, so the steps are the same."""
+    make: Any = {
+        "share": lambda m: SAM(base(m), m, rho=RHO, share=0.5),
+        "whole": lambda m: SAM(base(m), m, rho=RHO),
+        "cgd": lambda m: CGD(base(m), m, lam=0.05, dtype=torch.float16),
+        "rule": lambda m: GapSAM(base(m), m, None, steps=20, share=0.5),
+    }[kind]
+    modules = [Module(make), Module(make)]
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**12)
+    half = MixedPrecision("16-mixed", "cpu", scaler)
+    for module, plugins in zip(modules, ([half], None), strict=True):
+        options = {"accelerator": "cpu", "callbacks": [Probing("val_loss")], "plugins": plugins}
+        trainer = fit(module, 2, max_epochs=4, val_check_interval=2, **options)
+    assert trainer.optimizers[0].report().length > 0
+    torch.testing.assert_close(flat(modules[0]), flat(modules[1]), rtol=1e-6, atol=1e-8)
+
+
+def test_weights_are_put_back_after_an_error(fit: Any) -> None:
+    class Failing(Module):
+        calls = 0
+
+        def training_step(self, batch: Any, batch_idx: int) -> Any:
+            self.calls += 1
+            if self.calls == 3:  # the second of two micro-batches at x + s; the first call is the probe's
+                assert not torch.equal(flat(self).cpu(), start)
+                raise KeyError("mine")
+            return super().training_step(batch, batch_idx)
+
+    module = Failing(lambda m: SAM(base(m), m, rho=RHO, share=0.5))
+    start = flat(module)
+    with pytest.raises(KeyError, match="mine"):
+        fit(module, 2)
+    assert torch.equal(flat(module).cpu(), start)
+
+
+def test_an_epoch_that_is_ended_by_the_module(fit: Any) -> None:
+    class Short(Module):
+        def on_train_batch_start(self, batch: Any, batch_idx: int) -> int | None:
+            return -1 if batch_idx == 1 else None
+
+    module = Short(lambda m: SAM(base(m), m, rho=RHO, share=0.5))
+    trainer = fit(module)
+    assert trainer.global_step == trainer.optimizers[0].k == 2
+
+
+def test_other_optimizers_are_refused(fit: Any) -> None:
+    with pytest.raises(TypeError, match="configure_optimizers: expected an optimizer of steepen"):
+        fit(Module(base))
+
+
+def test_validation_within_a_step_is_refused(fit: Any) -> None:
+    module = Module(lambda m: SAM(base(m), m, rho=RHO, share=0.5))
+    with pytest.raises(ValueError, match="val_check_interval: expected a multiple"):
+        fit(module, 3, val_check_interval=4)
+    fit(Module(lambda m: SAM(base(m), m, rho=RHO)), 3, val_check_interval=4)  # here the weights are at x
+
+
+def test_an_unknown_monitor_is_refused_before_the_first_step(fit: Any) -> None:
+    module = Module(lambda m: GapSAM(base(m), m, None, steps=22, share=0.5))
+    with pytest.raises(ValueError, match=r"monitor: expected the name of a logged loss, of \['val_loss'\]"):
+        fit(module, callbacks=[Probing("valid_loss")])
+    assert not module.told
+
+
+def test_a_rule_without_a_monitor_is_told_so(fit: Any) -> None:
+    module = Module(lambda m: GapSAM(base(m), m, None, steps=22, share=0.5))
+    with (
+        pytest.warns(UserWarning, match="monitor: GapSAM has no held-out data"),
+        pytest.warns(UserWarning, match="held_out: no loss was told in half of the run"),
+    ):
+        fit(module)
+
+
+def test_a_step_without_a_loss_is_refused(fit: Any) -> None:
+    class Skips(Module):
+        def training_step(self, batch: Any, batch_idx: int) -> Any:
+            return None
+
+    with pytest.raises(RuntimeError, match="training_step: expected a loss, got None"):
+        fit(Skips(lambda m: SAM(base(m), m, rho=RHO, share=0.5)))
+
+
+@pytest.mark.filterwarnings("ignore:.*`dataloader_iter`")
+def test_an_iterator_of_batches_is_refused(fit: Any) -> None:
+    class Fetches(Module):
+        def training_step(self, dataloader_iter: Any) -> Any:
+            return super().training_step(next(dataloader_iter)[0], 0)
+
+    with pytest.raises(ValueError, match="training_step: expected one that is given its batch"):
+        fit(Fetches(lambda m: SAM(base(m), m, rho=RHO)))

@@ -1,0 +1,297 @@
+"""Hugging Face's Trainer with a probe takes the steps that a loop written by hand takes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.optim import SGD
+
+from steepen.torch import CGD, SAM, GapSAM, Probe
+
+from .by_hand import flat, sam
+
+with warnings.catch_warnings(action="ignore"):  # what other libraries say while they are imported
+    transformers = pytest.importorskip("transformers")
+    from steepen.transformers import ProbeTrainer
+
+pytestmark = pytest.mark.filterwarnings("ignore:the probe is cut to its limit")
+RHO, LR, CLIP = 0.3, 0.1, 0.2
+
+
+class Mean(nn.Module):
+    """Its loss is the mean over a micro-batch, so that the Trainer divides by their number."""
+
+    def __init__(self, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Dropout(dropout), nn.Linear(8, 1)).double()
+
+    def squares(self, x: Tensor, labels: Tensor) -> Tensor:
+        return (self.net(x.to(self.net[0].weight))[:, 0] - labels) ** 2
+
+    def forward(self, x: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        return {"loss": self.squares(x, labels).mean()}
+
+
+class Items(Mean):
+    """Its loss is a sum over a micro-batch, divided by the items of the step that the Trainer counts."""
+
+    def forward(self, x: Tensor, labels: Tensor, num_items_in_batch: Any = None, **_: Any) -> Any:
+        items = len(labels) if num_items_in_batch is None else num_items_in_batch
+        return {"loss": self.squares(x, labels).sum() / items}
+
+
+class Recording(ProbeTrainer):
+    """Keeps the micro-batches of each step."""
+
+    def get_batch_samples(self, *args: Any, **kwargs: Any) -> Any:
+        found = super().get_batch_samples(*args, **kwargs)
+        self.steps: list[Any] = [*getattr(self, "steps", []), found[0]]
+        return found
+
+
+def data(count: int, shift: float) -> list[dict[str, Tensor]]:
+    x = torch.randn(count, 4, generator=torch.Generator().manual_seed(0))
+    return [{"x": row, "labels": row.sum().sin() + shift} for row in x]
+
+
+def network(kind: Any = Mean, **options: Any) -> Any:
+    torch.manual_seed(0)
+    return kind(**options)
+
+
+@pytest.fixture
+def trainer(tmp_path: Path) -> Callable[..., Any]:
+    def trainer(model: nn.Module, opt: Any, micro: int = 1, kind: Any = Recording, **settings: Any) -> Any:
+        arguments = transformers.TrainingArguments(
+            tmp_path,
+            per_device_train_batch_size=4,
+            gradient_accumulation_steps=micro,
+            use_cpu=True,
+            report_to="none",
+            disable_tqdm=True,
+            **{
+                "num_train_epochs": 2,
+                "lr_scheduler_type": "constant",
+                "max_grad_norm": CLIP,
+                "save_strategy": "no",
+                "logging_strategy": "no",
+                **settings,
+            },
+        )
+        sets = {"train_dataset": data(44, 0.0), "eval_dataset": data(16, 2.0)}  # so there is a gap
+        return kind(model, arguments, optimizers=(opt, None), **sets)
+
+    return trainer
+
+
+def base(model: nn.Module) -> SGD:
+    return SGD(model.parameters(), lr=LR)
+
+
+def cut(batch: dict[str, Tensor], rows: int) -> dict[str, Tensor]:
+    return {name: part[:rows] for name, part in batch.items()}
+
+
+@pytest.mark.parametrize("kind", [Mean, Items])
+@pytest.mark.parametrize("micro", [1, 3])
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_equals_a_loop_by_hand(trainer: Any, kind: Any, micro: int, share: float) -> None:
+    """With the Trainer's clipping, and micro-batches: the last step of eleven has two of three."""
+    model, plain = network(kind), network(kind)
+    opt = SAM(base(model), model, rho=RHO, share=share)
+    run = trainer(model, opt, micro)
+    run.train()
+    assert [len(step) for step in run.steps[:4]] == ([3, 3, 3, 2] if micro == 3 else [1] * 4)
+    for step in run.steps:
+        rows = sum(len(batch["x"]) for batch in step)
+        whole = [lambda b=batch, n=rows: len(b["x"]) / n * plain(**b)["loss"] for batch in step]
+        some = cut(step[0], min(4, max(2, round(share * rows))))
+        first = whole if share == 1 else [lambda b=some: plain(**b)["loss"]]
+        sam(plain, whole, first, rho=RHO, lr=LR, clip=CLIP)
+    assert opt.report().probed == opt.report().steps == len(run.steps)
+    torch.testing.assert_close(flat(model), flat(plain), rtol=1e-12, atol=1e-12)
+
+
+def test_cgd_is_clipped_after_its_direction_is_formed(trainer: Any) -> None:
+    model, plain = network(), network()
+    run = trainer(model, CGD(base(model), model, lam=0.05), micro=3)
+    run.train()
+    opt = CGD(base(plain), plain, lam=0.05)
+    for step in run.steps:
+        for batch in opt.passes(*step):
+            loss = plain(**batch)["loss"] / len(step)
+            loss.backward()
+            opt.saw(loss)
+        nn.utils.clip_grad_norm_(plain.parameters(), CLIP)
+        opt.step()
+    torch.testing.assert_close(flat(model), flat(plain), rtol=1e-10, atol=1e-12)
+
+
+def test_evaluation_sets_the_probe(trainer: Any) -> None:
+    """A `GapSAM` without held-out data takes the probes of one that is told by hand."""
+    model, plain = network(), network()
+    opt = GapSAM(base(model), model, None, steps=22, share=0.5)
+    run = trainer(model, opt, eval_strategy="steps", eval_steps=2)
+    run.train()
+    logged = {row["step"]: row["eval_loss"] for row in run.state.log_history if "eval_loss" in row}
+    assert list(logged) == list(range(2, 23, 2))
+    told = GapSAM(base(plain), plain, None, steps=22, share=0.5)
+    for k, (batch,) in enumerate(run.steps):
+        for part in told.passes(batch):
+            loss = plain(**part)["loss"]
+            loss.backward()
+            told.saw(loss)
+        nn.utils.clip_grad_norm_(plain.parameters(), CLIP)
+        told.step()
+        if k + 1 in logged:
+            told.saw_held_out(logged[k + 1])
+    assert opt.report().held_out == pytest.approx(told.report().held_out)
+    assert opt.report().probed == 11
+    torch.testing.assert_close(flat(model), flat(plain), rtol=1e-6, atol=1e-8)
+    before = opt.report().held_out
+    run.evaluate()  # after the run it sets nothing
+    assert opt.report().held_out == before
+
+
+def test_resume(trainer: Any, tmp_path: Path) -> None:
+    """From the middle of an epoch, with dropout, micro-batches and the rule: bit for bit."""
+
+    def run(**settings: Any) -> Any:
+        model = network(dropout=0.5)
+        opt = GapSAM(base(model), model, None, steps=20, share=0.5)
+        return trainer(model, opt, micro=2, max_steps=20, eval_strategy="steps", eval_steps=2, **settings)
+
+    unbroken, resumed = run(save_strategy="steps", save_steps=8), run()
+    unbroken.train()
+    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-8"))
+    assert str(resumed.probe.report()) == str(unbroken.probe.report())
+    assert unbroken.probe.report().length > 0
+    assert resumed.probe.k == 20
+    assert torch.equal(flat(resumed.model), flat(unbroken.model))
+
+
+def test_the_logged_loss_is_that_at_the_weights(trainer: Any) -> None:
+    """With a share of 1 it is; with a smaller one only the loss at x + s is known."""
+    losses = {}
+    for share in (1.0, 0.5):
+        model = network()
+        opt = SAM(base(model), model, rho=3.0, share=share)
+        run = trainer(model, opt, micro=3, max_steps=1, logging_strategy="steps", logging_steps=1)
+        run.train()
+        plain = network()
+        at_x = sum(plain(**batch)["loss"].item() for batch in run.steps[0]) / 3
+        losses[share] = run.state.log_history[0]["loss"] / at_x
+    assert losses[1.0] == pytest.approx(1, rel=1e-3)  # it is logged to a few digits
+    assert losses[0.5] > 1.2
+
+
+@pytest.mark.parametrize("options", [{"share": 0.5}, {}])
+def test_bf16(trainer: Any, options: Any) -> None:
+    model = network().float()
+    opt = SAM(base(model), model, rho=RHO, **options)
+    run = trainer(model, opt, micro=2, bf16=True)
+    run.train()
+    assert run.accelerator.mixed_precision == "bf16"
+    assert opt.report().probed == 12
+    assert opt.report().length == pytest.approx(RHO, rel=1e-2)
+    assert flat(model).isfinite().all()
+
+
+@pytest.mark.parametrize("kind", ["share", "whole", "cgd", "rule"])
+def test_a_scaler_leaves_no_trace(trainer: Any, kind: str) -> None:
+    """As in fp16, which the Trainer has on GPUs only."""
+    ends: list[Tensor] = []
+    for scaler in (torch.amp.GradScaler("cpu", init_scale=2.0**12), None):
+        model = network()
+        made: dict[str, Callable[[], Probe]] = {
+            "share": lambda m=model: SAM(base(m), m, rho=RHO, share=0.5),
+            "whole": lambda m=model: SAM(base(m), m, rho=RHO),
+            "cgd": lambda m=model: CGD(base(m), m, lam=0.05),
+            "rule": lambda m=model: GapSAM(base(m), m, None, steps=20, share=0.5),
+        }
+        options = {"max_steps": 20, "eval_strategy": "steps", "eval_steps": 2, "max_grad_norm": 0}
+        run = trainer(model, made[kind](), micro=2, **options)
+        run.accelerator.scaler = scaler
+        run.train()
+        assert run.probe.k == 20
+        assert run.probe.report().length > 0
+        ends.append(flat(model))
+    torch.testing.assert_close(ends[0], ends[1], rtol=1e-6, atol=1e-8)
+
+
+def test_weights_are_put_back_after_an_error(trainer: Any) -> None:
+    class Failing(Mean):
+        calls = 0
+
+        def forward(self, x: Tensor, labels: Tensor) -> dict[str, Tensor]:
+            self.calls += 1
+            if self.calls == 3:  # the second of two micro-batches at x + s; the first call is the probe's
+                assert not torch.equal(flat(self).cpu(), start)
+                raise KeyError("mine")
+            return super().forward(x, labels)
+
+    model = network(Failing)
+    start = flat(model)
+    opt = SAM(base(model), model, rho=RHO, share=0.5)
+    run = trainer(model, opt, micro=2)
+    with pytest.raises(KeyError, match="mine"):
+        run.train()
+    assert torch.equal(flat(model).cpu(), start)
+    run.train()  # and it can go on
+    assert opt.report().probed == 12
+
+
+class Stop(transformers.TrainerCallback):
+    """Stops a run after a micro-batch, within a step."""
+
+    def on_substep_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        control.should_training_stop = True
+
+
+def test_weights_are_put_back_where_a_run_is_stopped_within_a_step(trainer: Any) -> None:
+    model = network()
+    start = flat(model)
+    run = trainer(model, SAM(base(model), model, rho=RHO, share=0.5), micro=2)
+    run.add_callback(Stop())
+    run.train()
+    assert torch.equal(flat(model).cpu(), start)
+
+
+def test_other_optimizers_are_refused(trainer: Any) -> None:
+    model = network()
+    with pytest.raises(TypeError, match="optimizers: expected an optimizer of steepen"):
+        trainer(model, base(model))
+
+
+def test_cgd_whose_probe_is_too_short_for_the_precision_is_refused(trainer: Any) -> None:
+    model = network().float()
+    with pytest.raises(ValueError, match=r"dtype: the passes are in torch.bfloat16 here; give CGD"):
+        trainer(model, CGD(base(model), model, lam=0.1), bf16=True)
+    trainer(model, CGD(base(model), model, lam=0.1, dtype=torch.bfloat16), bf16=True)
+
+
+def test_deepspeed_is_refused(trainer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    class DeepSpeed(transformers.Trainer):
+        def create_accelerator_and_postprocess(self) -> None:
+            super().create_accelerator_and_postprocess()
+            self.is_deepspeed_enabled = True
+
+    model = network()
+    with pytest.raises(ValueError, match="deepspeed"):
+        trainer(model, SAM(base(model), model), kind=type("Mixed", (ProbeTrainer, DeepSpeed), {}))
+
+
+def test_what_is_missing_is_said_before_the_first_step(trainer: Any) -> None:
+    model = network()
+    run = trainer(model, GapSAM(base(model), model, None, steps=100, share=0.5), max_steps=20)
+    with (
+        pytest.warns(UserWarning, match="steps: GapSAM was told 100, and this run has 20"),
+        pytest.warns(UserWarning, match="held_out: GapSAM has none, and is told no loss"),
+    ):
+        run.train()

@@ -1,0 +1,120 @@
+"""The networks, bases and loops that the tests of `steepen.torch` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import SGD, AdamW, Optimizer
+
+from steepen.torch import CGD, SAM, GapSAM, Probe
+from steepen.torch.paper import ASAM, CGDFD, EGR, FGR, GNP, MSAM, USAM, WSAM, ExactCGD
+
+torch.set_num_threads(1)  # the networks are tiny
+
+X = torch.randn(16, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+Y = torch.randn(16, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+
+BASES: dict[str, Callable[[Any], Optimizer]] = {
+    "momentum": lambda ps: SGD(ps, lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.01),
+    "adamw": lambda ps: AdamW(ps, lr=0.01),
+}
+
+ALL: dict[str, Callable[[Optimizer, nn.Module], Probe]] = {
+    "CGD": lambda base, model: CGD(base, model, lam=0.05),
+    "SAM": lambda base, model: SAM(base, model, rho=0.1),
+    "share": lambda base, model: SAM(base, model, rho=0.1, share=1 / 4),
+    "GapSAM": lambda base, model: GapSAM(
+        base, model, lambda: mse(model, X, Y + 1), steps=30, share=1 / 4, every=2
+    ),
+    "CGDFD": lambda base, model: CGDFD(base, model, lam=0.05, r=0.1),
+    "USAM": lambda base, model: USAM(base, model, rho=0.2),
+    "GNP": lambda base, model: GNP(base, model, rho=0.3, alpha=0.6),
+    "WSAM": lambda base, model: WSAM(base, model, rho=0.1, gamma=0.7),
+    "ASAM": lambda base, model: ASAM(base, model, rho=0.7, eta=0.05),
+    "MSAM": lambda base, model: MSAM(base, model, rho=0.3),
+    "FGR": lambda base, model: FGR(base, model, eps=0.1, gamma=0.25),
+    "ExactCGD": lambda base, model: ExactCGD(base, model, lam=0.05),
+    "EGR": lambda base, model: EGR(base, model, lam=0.06),
+}
+"""Every optimizer, with settings that a few steps show."""
+
+
+class Net(nn.Module):
+    """A small network with every trap in it: BatchNorm, dropout, a parameter without use."""
+
+    def __init__(self, dropout: float = 0.0, norm: bool = False, dtype: Any = torch.float64) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.last = nn.Linear(3, 5), nn.Linear(5, 2)
+        self.norm = nn.BatchNorm1d(5) if norm else nn.Identity()
+        self.drop = nn.Dropout(dropout)
+        self.unused = nn.Parameter(torch.ones(2))
+        self.to(dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.drop(torch.tanh(self.norm(self.first(x)))))
+
+
+def mse(model: Callable[[Tensor], Tensor], x: Tensor = X, y: Tensor = Y) -> Tensor:
+    return (model(x) - y).square().mean() * 3
+
+
+def make(name: str, model: nn.Module, base: str = "momentum") -> Probe:
+    return ALL[name](BASES[base](model.parameters()), model)
+
+
+def weights(model: nn.Module) -> list[Tensor]:
+    return [p.detach().clone() for p in model.parameters()]
+
+
+def state(model: nn.Module) -> list[Tensor]:
+    return [value.detach().clone() for value in model.state_dict().values()]
+
+
+def same(one: Sequence[Tensor], two: Sequence[Tensor]) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
+
+
+# -- the three loops, on one batch --------------------------------------------------------------------------
+
+Loop = Callable[..., Any]
+
+
+def by_step_on(opt: Probe, model: nn.Module, x: Tensor = X, y: Tensor = Y, scaler: Any = None) -> Tensor:
+    return opt.step_on(lambda x, y: mse(model, x, y), x, y, scaler=scaler)
+
+
+def by_closure(opt: Probe, model: nn.Module, x: Tensor = X, y: Tensor = Y, scaler: Any = None) -> Tensor:
+    def closure() -> Tensor:
+        loss = mse(model, *opt.part((x, y)))
+        _back(opt, loss, scaler)
+        return loss
+
+    return opt.step(closure, scaler=scaler)
+
+
+def by_passes(opt: Probe, model: nn.Module, x: Tensor = X, y: Tensor = Y, scaler: Any = None) -> Tensor:
+    losses: list[Tensor] = []
+    for part in opt.passes((x, y), scaler=scaler):
+        loss = mse(model, *part)
+        _back(opt, loss, scaler)
+        opt.saw(loss)
+        losses.append(loss.detach())
+    if scaler is None:
+        opt.step()
+    else:
+        if opt.max_norm is not None:
+            scaler.unscale_(opt)
+        scaler.step(opt)
+    return losses[0]
+
+
+def _back(opt: Probe, loss: Tensor, scaler: Any) -> None:
+    loss = loss if scaler is None else scaler.scale(loss)
+    loss.backward(create_graph=isinstance(opt, ExactCGD))
+
+
+LOOPS: dict[str, Loop] = {"step_on": by_step_on, "closure": by_closure, "passes": by_passes}

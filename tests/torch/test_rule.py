@@ -1,0 +1,433 @@
+"""GapSAM: against the rule written out in plain numbers, whatever the scale, and what it says of itself."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.optim import SGD, AdamW
+from torch.utils.data import DataLoader, TensorDataset
+
+from steepen.torch import GapSAM, Probe
+
+from .nets import LOOPS, Net, X, Y, mse, same, state, weights
+
+STEPS = 60
+
+
+def drawn(n: int, seed: int, noisy: float) -> tuple[Tensor, Tensor]:
+    """Draw examples of one map, with noise."""
+    generator = torch.Generator().manual_seed(seed)
+    x, noise = (torch.randn(n, size, dtype=torch.float64, generator=generator) for size in (3, 2))
+    return x, torch.stack((x[:, 0] - x[:, 1], 0.5 * x[:, 2]), 1) + noisy * noise
+
+
+TRAIN, (HELD, HELD_Y) = drawn(24, 1, 0.3), drawn(40, 2, 0.9)
+
+
+def data(k: int) -> tuple[Tensor, Tensor]:
+    rows = torch.randint(24, (16,), generator=torch.Generator().manual_seed(k))
+    return TRAIN[0][rows], TRAIN[1][rows]
+
+
+# --- the rule, written out ---------------------------------------------------------------------------
+
+
+class Rule:
+    """The rule in Python's numbers, around a bare optimizer."""
+
+    def __init__(self, model: nn.Module, *, steps: int, every: int, strength: float, rows: int) -> None:
+        self.model = model
+        self.params = [p for name, p in model.named_parameters() if name != "unused"]
+        self.base = SGD(self.params, lr=0.05, momentum=0.9)
+        self.steps, self.every, self.strength, self.rows = steps, every, strength, rows
+        self.new = max(0.03, 10 / steps)
+        self.means: dict[str, float] = {"bound": 0.0}
+        self.gain, self.last, self.k = 1.0, math.nan, 0
+
+    def mean(self, name: str, value: float, weight: float) -> float:
+        if math.isfinite(value):
+            old = self.means.get(name, value)
+            self.means[name] = old + weight * (value - old)
+        return self.means[name]
+
+    def target(self) -> float:
+        part = self.strength * min(self.k / (self.steps - 1), 1.0)
+        training = self.means.get("training", math.inf)
+        return part * max(self.means["held_out"] - training, 0.0)
+
+    def probe(self, x: Tensor, y: Tensor) -> tuple[float, list[Tensor]]:
+        loss = mse(self.model, x, y)
+        g = torch.autograd.grad(loss, self.params)
+        n = sum(one.square().sum().item() for one in g) ** 0.5
+        typical = max(n, self.mean("square", n * n, 0.1) ** 0.5)
+        most = 0.1 * sum(p.detach().square().sum().item() for p in self.params) ** 0.5
+        length = self.gain * self.target() / typical
+        self.mean("bound", float(length > most), self.new)
+        length = min(length, most)
+        self.mean("length", length, self.new)
+        return loss.item(), [length / n * one for one in g]
+
+    def steer(self, rise: float) -> None:
+        seen = self.mean("rise", rise, self.new)
+        square = self.mean("rise_square", rise * rise, self.new)
+        target = self.mean("target", self.target(), self.new)
+        error = math.sqrt(self.new / 2 * max(square - seen * seen, 0.0))
+        scale = max(target, error)
+        move = max(-4.0, min((target - seen) / scale, 1.0)) if scale > 0 else 0.0
+        self.gain = min(max(self.gain * math.exp(0.03 * move), 0.02), 100.0)
+
+    def step(self, x: Tensor, y: Tensor) -> None:
+        if self.k % max(1, self.steps // 50) == 0:
+            with torch.no_grad():
+                self.mean("held_out", mse(self.model, HELD, HELD_Y).item(), 0.5)
+        first, s = math.nan, None
+        if self.k % self.every == 0:
+            first, s = self.probe(x[: self.rows], y[: self.rows])
+        before = weights(self.model)
+        with torch.no_grad():
+            for p, one in zip(self.params, s or [], strict=bool(s)):
+                p.add_(one)
+        loss = mse(self.model, x, y)
+        self.base.zero_grad()
+        loss.backward()
+        with torch.no_grad():
+            for p, old in zip(self.model.parameters(), before, strict=True):
+                p.copy_(old)
+        if s is None or self.k == 0:
+            self.mean("training", loss.item(), self.new)
+            self.last = loss.item()
+        elif self.every > 1:
+            self.steer(loss.item() - self.last)
+        else:
+            self.steer(loss.item() - first)
+            self.mean("training", first, self.new)
+        self.base.step()
+        self.k += 1
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize(
+    ("every", "strength", "share"), [(2, 0.3, 1 / 4), (1, 0.15, 1 / 4), (3, 0.2, 1.0), (2, 60.0, 1 / 4)]
+)
+@pytest.mark.filterwarnings("ignore:the probe is cut to its limit", "ignore:no gap in half")
+def test_the_step_is_the_rule_as_it_is_written(loop: str, every: int, strength: float, share: float) -> None:
+    model, plain = Net(), Net()
+    opt = GapSAM(
+        SGD(model.parameters(), lr=0.05, momentum=0.9),
+        model,
+        lambda: mse(model, HELD, HELD_Y),
+        STEPS,
+        share=share,
+        every=every,
+        strength=strength,
+    )
+    rule = Rule(plain, steps=STEPS, every=every, strength=strength, rows=round(16 * share))
+    for k in range(STEPS):
+        LOOPS[loop](opt, model, *data(k))
+        rule.step(*data(k))
+        torch.testing.assert_close(weights(model), weights(plain), rtol=1e-4, atol=1e-6)
+    report = opt.report()
+    for name in ("training", "held_out", "rise", "target", "length", "bound"):
+        assert getattr(report, name) == pytest.approx(rule.means[name], rel=1e-3, abs=1e-6), name
+    assert report.gap == pytest.approx(report.held_out - report.training)
+    assert (report.steps, report.probed) == (STEPS, len(range(0, STEPS, every)))
+    assert report.gradients == STEPS + share * report.probed
+    assert abs(math.log(rule.gain)) > 0.05  # it was learnt
+    assert (report.bound > 0.5) is (strength > 10), report
+    assert report.length > 0
+
+
+def test_maximising_f_is_minimising_minus_f() -> None:
+    results: list[list[Tensor]] = []
+    for up in (False, True):
+        model, sign = Net(), -1.0 if up else 1.0
+        base = SGD(model.parameters(), lr=0.05, maximize=up)
+        opt = GapSAM(base, model, (HELD, HELD_Y), STEPS, share=1 / 4)
+        for k in range(20):
+            opt.step_on(lambda x, y, model=model, sign=sign: sign * mse(model, x, y), *data(k))
+        results.append(weights(model))
+        assert opt.report().length > 0
+    torch.testing.assert_close(*results, rtol=1e-6, atol=1e-9)
+
+
+# --- no scale ----------------------------------------------------------------------------------------
+
+
+def trained(loss_of: Callable[..., Tensor], lr: float, start: float = 1.0) -> Any:
+    """Train a linear map, and return the report, the weights and how many probes were made."""
+    torch.manual_seed(0)
+    model = nn.Linear(3, 2, bias=False).double()
+    with torch.no_grad():
+        model.weight.mul_(start)
+    opt = GapSAM(SGD(model.parameters(), lr=lr), model, (HELD, HELD_Y), STEPS, share=1 / 4, strength=0.1)
+    lengths: list[float] = []
+    for k in range(STEPS - 5):
+        opt.step_on(lambda x, y: loss_of(model(x), y), *data(k))
+        lengths.append(opt.report().length)
+    return torch.tensor(lengths), model.weight.detach()
+
+
+def test_probes_do_not_depend_on_the_scale_of_the_loss() -> None:
+    def mean(out: Tensor, y: Tensor) -> Tensor:
+        return (out - y).square().mean()
+
+    lengths, weight = trained(mean, 0.05)
+    assert lengths[-1] > 0.01
+    for scale in (1e3, 1e-3):
+        found = trained(lambda out, y, scale=scale: scale * mean(out, y), 0.05 / scale)
+        torch.testing.assert_close(found, (lengths, weight), rtol=1e-4, atol=1e-7)
+    found = trained(lambda out, y: (out - y).square().sum(), 0.05 / 32)
+    torch.testing.assert_close(found, (lengths, weight), rtol=1e-4, atol=1e-7)
+
+
+def test_small_targets_have_small_probes_of_the_same_shape() -> None:
+    lengths, weight = trained(lambda out, y: (out - y).square().mean(), 0.05)
+    small, small_weight = trained(lambda out, y: (out - 1e-3 * y).square().mean(), 0.05, start=1e-3)
+    torch.testing.assert_close(small * 1e3, lengths, rtol=1e-4, atol=1e-7)
+    torch.testing.assert_close(small_weight * 1e3, weight, rtol=1e-4, atol=1e-7)
+
+
+def test_a_sum_is_refused_where_the_held_out_loss_is_told() -> None:
+    for held_out in (None, lambda: 1.0):
+        model = Net()
+        opt = GapSAM(SGD(model.parameters(), lr=0.1), model, held_out, STEPS)
+        before = weights(model)
+        with pytest.raises(ValueError, match="loss_of: expected the mean over the batch, got a sum"):
+            opt.step_on(lambda x, y, model=model: (model(x) - y).square().sum(), X, Y)
+        assert same(weights(model), before)
+
+
+# --- gap, length, brake ------------------------------------------------------------------------------
+
+
+def lengths_of(told: Callable[[int, float], float], steps: int = 100, run: int = 60) -> list[float]:
+    """Return ‖s‖ of each probe, with a held-out loss that lies so far above the training loss."""
+    model = Net()
+    opt = GapSAM(SGD(model.parameters(), lr=0.0), model, None, steps, share=1.0)
+    lengths: list[float] = []
+    x = weights(model)
+
+    def loss_of(*batch: Tensor) -> Tensor:
+        nonlocal length
+        length = sum(
+            (p.detach() - q).square().sum().item() for p, q in zip(model.parameters(), x, strict=True)
+        )
+        return mse(model, *batch)
+
+    for k in range(run):
+        opt.saw_held_out(told(k, mse(model).item()))
+        length = 0.0
+        opt.step_on(loss_of, X, Y)
+        if k % 2 == 0:
+            lengths.append(length**0.5)
+    return lengths
+
+
+def test_the_length_follows_the_gap() -> None:
+    open_ = lengths_of(lambda k, f: f + 0.2)
+    assert all(b > a for a, b in itertools.pairwise(open_))  # the part rises
+    closing = lengths_of(lambda k, f: f + (0.2 if k < 40 else 0.0))
+    assert closing[:20] == open_[:20]
+    assert closing[-1] < open_[-1] / 100  # within ten readings
+    assert lengths_of(lambda k, f: f - 0.1, run=40) == [0.0] * 20
+
+
+def test_a_rise_above_the_target_shortens_the_probe_faster_than_one_below_lengthens_it() -> None:
+    model = Net()
+    opt = GapSAM(SGD(model.parameters(), lr=0.0), model, None, 100, share=1.0)
+    for rise, expected in ((0.0, math.exp(0.03)), (1e3, math.exp(-4 * 0.03))):
+        opt._table.copy_(GapSAM(SGD(model.parameters(), lr=0.0), model, None, 100)._table)
+        opt.k = 50
+        opt._of("held_out").fill_(2.0)
+        opt._of("training").fill_(1.0)
+        opt._steer(torch.tensor(rise))
+        assert opt._of("gain").item() == pytest.approx(expected, rel=1e-5)
+    opt._steer(torch.tensor(math.nan))
+    assert opt._of("gain").item() == pytest.approx(math.exp(-4 * 0.03) ** 2, rel=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:the probe is cut to its limit")
+def test_a_run_of_150_steps_is_probed_with_a_real_length() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 32), nn.ReLU(), nn.Linear(32, 2)).double()
+    opt = GapSAM(AdamW(model.parameters(), lr=1e-2), model, (HELD, HELD_Y), 150, share=1 / 4)
+    for k in range(150):
+        opt.step_on(lambda x, y: (model(x) - y).square().mean(), *data(k))
+    report = opt.report()
+    norm = sum(p.detach().square().sum().item() for p in model.parameters()) ** 0.5
+    assert report.probed == 75
+    assert 0.01 * norm < report.length <= 0.1 * norm
+    assert report.rise > 0.1 * report.target > 0
+
+
+# --- held-out data -----------------------------------------------------------------------------------
+
+ROWS = TensorDataset(HELD, HELD_Y)
+FORMS: dict[str, Callable[[nn.Module], Any]] = {
+    "callable": lambda model: lambda: mse(model, HELD, HELD_Y),
+    "callable, number": lambda model: lambda: mse(model, HELD, HELD_Y).item(),
+    "tuple": lambda model: (HELD, HELD_Y),
+    "list": lambda model: [HELD, HELD_Y],
+    "list of batches": lambda model: [(HELD[:16], HELD_Y[:16]), (HELD[16:], HELD_Y[16:])],
+    "loader": lambda model: DataLoader(ROWS, batch_size=10),
+    "loader, shuffled": lambda model: DataLoader(ROWS, batch_size=7, shuffle=True),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_held_out_data_in_any_form(form: str) -> None:
+    """Batches of unlike size: the mean is over the examples."""
+    model = Net(dropout=0.5, norm=True)
+    opt = GapSAM(SGD(model.parameters(), lr=0.05), model, FORMS[form](model), 30, share=1 / 4)
+    model.eval()
+    expected = mse(model, HELD, HELD_Y).item()
+    model.train()
+    LOOPS["step_on"](opt, model)
+    assert opt.report().held_out == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("loop", ["closure", "passes"])
+def test_loops_without_a_loss_take_it_as_an_argument(loop: str) -> None:
+    model = Net()
+    base = SGD(model.parameters(), lr=0.05)
+    with pytest.raises(TypeError, match="loss: held_out is data, so a loss is needed"):
+        LOOPS[loop](GapSAM(base, model, (HELD, HELD_Y), 30, share=1 / 4), model)
+    dicts = [{"x": HELD[:10], "y": HELD_Y[:10]}, {"x": HELD[10:], "y": HELD_Y[10:]}]
+    opt = GapSAM(base, model, dicts, 30, loss=lambda b: mse(model, b["x"], b["y"]), share=1 / 4)
+    expected = mse(model, HELD, HELD_Y).item()
+    LOOPS[loop](opt, model)
+    assert opt.report().held_out == pytest.approx(expected, rel=1e-6)
+
+
+def test_readings_are_spread_over_the_run_and_leave_no_trace() -> None:
+    model = Net(dropout=0.5, norm=True)
+    model.norm.eval()  # a mode of its own
+    read: list[int] = []
+
+    def held_out() -> Tensor:
+        read.append(opt.k)
+        assert not any(module.training for module in model.modules())
+        assert not torch.is_grad_enabled()
+        torch.rand(5)
+        return mse(model, HELD, HELD_Y)
+
+    opt = GapSAM(SGD(model.parameters(), lr=0.05), model, held_out, 200, share=1 / 4)
+    for _k in range(60):
+        before, random = state(model), torch.get_rng_state()
+        opt._begin()  # what is read is read here
+        assert same(state(model), before)
+        assert torch.equal(torch.get_rng_state(), random)
+        opt.k += 1
+    assert read == list(range(0, 60, 4))
+    assert [m.training for m in (model, model.drop, model.norm)] == [True, True, False]
+
+
+def test_a_reading_that_raises_leaves_the_modes_as_they_were() -> None:
+    model = Net(dropout=0.5)
+
+    def held_out() -> Tensor:
+        raise KeyError("mine")
+
+    opt = GapSAM(SGD(model.parameters(), lr=0.05), model, held_out, 30)
+    with pytest.raises(KeyError, match="mine"):
+        LOOPS["step_on"](opt, model)
+    assert all(module.training for module in model.modules())
+
+
+@pytest.mark.parametrize("bad", [math.nan, torch.tensor(math.inf), torch.tensor(math.nan)], ids=str)
+def test_a_held_out_loss_that_is_not_finite(bad: Any) -> None:
+    model = Net()
+    values: Iterator[Any] = iter([1.0, 1.0, bad, *[1.0] * 30])
+    opt = GapSAM(SGD(model.parameters(), lr=0.0), model, lambda: next(values), 30, share=1 / 4)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(10):
+            LOOPS["step_on"](opt, model)
+    assert [str(one.message) for one in caught] == ["held_out: a loss that is not finite was passed over"]
+    assert opt.report().held_out == 1.0
+    first = GapSAM(SGD(model.parameters(), lr=0.1), model, lambda: bad, 30)
+    before = weights(model)
+    with pytest.raises(ValueError, match="held_out: expected a finite loss"):
+        LOOPS["step_on"](first, model)
+    assert same(weights(model), before)
+
+
+def test_a_told_loss_counts_and_nonsense_is_refused() -> None:
+    model = Net()
+    opt = GapSAM(SGD(model.parameters(), lr=0.05), model, None, 30)
+    opt.saw_held_out(2.0)
+    opt.saw_held_out(torch.tensor([4.0]))
+    assert opt.report().held_out == 3.0
+    for nonsense in ("2", None, torch.ones(2)):
+        with pytest.raises(ValueError, match="loss: expected the mean loss on held-out data"):
+            opt.saw_held_out(nonsense)
+
+
+# --- what it says ------------------------------------------------------------------------------------
+
+
+def said(held_out: Any, steps: int, run: int, **options: Any) -> list[str]:
+    model = Net()
+    opt = GapSAM(SGD(model.parameters(), lr=0.01), model, held_out, steps, share=1 / 4, **options)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(run):
+            LOOPS["step_on"](opt, model)
+    return [str(one.message) for one in caught]
+
+
+def test_what_is_amiss_is_said_once() -> None:
+    assert said(lambda: 9.0, 60, 60, strength=0.01) == []
+    (text,) = said(None, 60, 60)
+    assert "no loss was told in half of the run" in text
+    assert "saw_held_out" in text
+    (text,) = said(lambda: 0.0, 60, 60)
+    assert re.search(r"no gap in half of the run, so no probe: held-out loss 0, training loss \d", text)
+    (text,) = said(lambda: 1e6, 60, 60)
+    assert "the probe is cut to its limit, 0.1 of the weights' norm, in most steps" in text
+    (text,) = said(lambda: 9.0, 20, 60, strength=0.01)
+    assert "steps: the run goes on after its 20 steps" in text
+
+
+def test_the_report_reads_well() -> None:
+    model = Net()
+    opt = GapSAM(SGD(model.parameters(), lr=0.05), model, lambda: 9.0, 60, share=1 / 4, strength=0.1)
+    empty = opt.report()
+    assert (empty.steps, empty.probed, empty.gradients) == (0, 0, 0.0)
+    assert math.isnan(empty.length)
+    for _ in range(20):
+        LOOPS["step_on"](opt, model)
+    text = str(opt.report())
+    for words in (
+        "steps taken",
+        "of these with a probe",
+        "passes over a batch",
+        "held-out loss",
+        "rise",
+    ):
+        assert words in text
+    assert "nan" not in text
+    assert "guard" not in text
+
+
+def test_the_first_training_example_of_the_readme_probes() -> None:
+    text = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    first = next(block for block in blocks if "steepen.torch" in block)
+    assert len(first.strip().splitlines()) < 15
+    names: dict[str, Any] = {}
+    exec(compile(first, "README.md", "exec"), names)
+    opts = [value for value in names.values() if isinstance(value, Probe)]
+    assert opts
+    for opt in opts:
+        assert opt.report().probed > 0
+        assert opt.report().length > 0
