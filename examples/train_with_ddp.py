@@ -15,13 +15,13 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 from steepen.torch import GapSAM
 
 
-def main(epochs: int = 8) -> None:
+def main(epochs: int = 60) -> None:
     """Train, and print the accuracy on images that were held out."""
     dist.init_process_group("gloo")  # on GPUs: "nccl"
     torch.manual_seed(0)
     pixels, digits = load_digits(return_X_y=True)
     x, y = torch.tensor(pixels, dtype=torch.float32) / 16, torch.tensor(digits)
-    data = TensorDataset(x[:1280], y[:1280])
+    data = TensorDataset(x[:320], y[:320])
     sampler = DistributedSampler(data)  # each process gets its own part of the images
     loader = DataLoader(data, batch_size=32, sampler=sampler)
     model = DistributedDataParallel(nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)))
@@ -30,7 +30,7 @@ def main(epochs: int = 8) -> None:
         return nn.functional.cross_entropy(model(x), y)
 
     # DDP averages the gradients in both passes, and the rule its losses: all processes take the same step.
-    base, held_out = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), (x[1280:1500], y[1280:1500])
+    base, held_out = torch.optim.AdamW(model.parameters(), lr=0.01), (x[1000:1500], y[1000:1500])
     opt = GapSAM(base, model, held_out, epochs * len(loader))
     for epoch in range(epochs):
         sampler.set_epoch(epoch)

@@ -28,7 +28,7 @@ class Run:
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
         self.model = fully_shard(model)  # first: the optimizer is to see the sharded parameters
-        base, held_out = torch.optim.AdamW(model.parameters(), lr=0.01), (x[1280:1500], y[1280:1500])
+        base, held_out = torch.optim.AdamW(model.parameters(), lr=0.01), (x[1000:1500], y[1000:1500])
         self.opt = GapSAM(base, model, held_out, steps, max_norm=1.0)
 
     def loss_of(self, x: Tensor, y: Tensor) -> Tensor:
@@ -38,7 +38,7 @@ class Run:
     def train(self, steps: int) -> None:
         """Take some steps; norms and losses are of all processes, so that they agree on the probe."""
         for _ in range(steps):
-            rows = torch.randint(1280, (64,))[dist.get_rank() :: dist.get_world_size()]  # this process's
+            rows = torch.randint(320, (64,))[dist.get_rank() :: dist.get_world_size()]  # this process's
             self.opt.step_on(self.loss_of, x[rows], y[rows])
 
     def state(self) -> dict[str, object]:
@@ -55,7 +55,7 @@ class Run:
         self.opt.own.load_state_dict(state["own"])
 
 
-def main(steps: int = 200) -> None:
+def main(steps: int = 300) -> None:
     """Train one half, save, and have a new run go on; print the accuracy on images that were held out."""
     dist.init_process_group("gloo")  # on GPUs: "nccl"
     first, second = Run(steps), Run(steps)

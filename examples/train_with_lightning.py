@@ -22,7 +22,7 @@ class Digits(lightning.LightningModule):
 
     def __init__(self) -> None:
         super().__init__()
-        self.net = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Dropout(0.1), nn.Linear(64, 10))
+        self.net = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
         """Return the loss."""
@@ -35,18 +35,18 @@ class Digits(lightning.LightningModule):
     def configure_optimizers(self) -> Any:
         """Wrap the optimizer; the scheduler is given the wrapper, whose learning rate is the base's."""
         steps = int(self.trainer.estimated_stepping_batches)
-        opt = GapSAM(torch.optim.SGD(self.parameters(), lr=0.1, momentum=0.9), self, None, steps)
-        scheduler = torch.optim.lr_scheduler.OneCycleLR(opt, max_lr=0.2, total_steps=steps)
+        opt = GapSAM(torch.optim.AdamW(self.parameters(), lr=0.01), self, None, steps)
+        scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(opt, steps)
         return [opt], [{"scheduler": scheduler, "interval": "step"}]
 
 
-def main(epochs: int = 8) -> tuple[GapSAM, float]:
+def main(epochs: int = 60) -> tuple[GapSAM, float]:
     """Train, and return the optimizer, and the accuracy on images that were held out."""
     torch.manual_seed(0)
     pixels, digits = load_digits(return_X_y=True)
     x, y = torch.tensor(pixels, dtype=torch.float32) / 16, torch.tensor(digits)
-    loader = DataLoader(TensorDataset(x[:1280], y[:1280]), batch_size=32, shuffle=True)
-    validation = DataLoader(TensorDataset(x[1280:1500], y[1280:1500]), batch_size=220)
+    loader = DataLoader(TensorDataset(x[:160], y[:160]), batch_size=16, shuffle=True)
+    validation = DataLoader(TensorDataset(x[1000:1500], y[1000:1500]), batch_size=500)
     model = Digits()
     trainer = lightning.Trainer(
         max_epochs=epochs,

@@ -24,11 +24,13 @@ def sequences(count: int, seed: int) -> list[dict[str, Tensor]]:
     return [{"input_ids": row, "labels": label} for row, label in zip(rows, labels, strict=True)]
 
 
-def main(steps: int = 128) -> tuple[GapSAM, float]:
+def main(steps: int = 300) -> tuple[GapSAM, float]:
     """Train, and return the optimizer, and the accuracy on sequences that were held out."""
     torch.manual_seed(0)
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
-    model = BertForSequenceClassification(BertConfig(vocab_size=20, max_position_embeddings=8, **sizes))
+    dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    config = BertConfig(vocab_size=20, max_position_embeddings=8, **sizes, **dropout)
+    model = BertForSequenceClassification(config)
     opt = GapSAM(torch.optim.AdamW(model.parameters(), lr=3e-3), model, None, steps)
     with tempfile.TemporaryDirectory() as folder:
         settings = TrainingArguments(
@@ -38,13 +40,13 @@ def main(steps: int = 128) -> tuple[GapSAM, float]:
             gradient_accumulation_steps=2,  # the probe's share is cut from the first micro-batch
             max_grad_norm=1.0,  # clips what AdamW is about to take
             eval_strategy="steps",
-            eval_steps=8,  # what sets the probe
+            eval_steps=15,  # what sets the probe
             use_cpu=True,
             save_strategy="no",
             report_to="none",
             disable_tqdm=True,
         )
-        sets = {"train_dataset": sequences(512, 0), "eval_dataset": sequences(256, 1)}
+        sets = {"train_dataset": sequences(160, 0), "eval_dataset": sequences(256, 1)}
         trainer = ProbeTrainer(model, settings, optimizers=(opt, None), **sets)
         trainer.train()
         guess = trainer.predict(sequences(256, 2))

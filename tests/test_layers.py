@@ -23,7 +23,7 @@ LAYERS = (
     ("_arguments", "_options", "_minimize"),
     ("",),  # steepen itself: the public names
     ("plot", "scipy", "torch"),
-    ("transformers", "lightning"),
+    ("_door", "transformers", "lightning"),
     ("paper", "bench", "train"),
     ("explorer",),
     ("cli",),
