@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from steepen import penalties, schedules, switches
+from steepen import _iteration, penalties, schedules, switches
 from steepen._core import matrix
 from steepen._core.guard import Guarded
-from steepen._run import loop
 from steepen.directions import cgd, quasi_newton
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -23,7 +22,7 @@ def _no_guard(patch: pytest.MonkeyPatch) -> None:
     def unguarded(kit: Any, on: Any, g: Any, size: Any, p: Any, trusted: Any = False) -> Guarded:
         return kit.where(on, p, -g), kit.dot(g, p), on, False, False
 
-    patch.setattr(loop, "guarded", unguarded)
+    patch.setattr(_iteration, "guarded", unguarded)
 
 
 def _frozen(patch: pytest.MonkeyPatch) -> None:
