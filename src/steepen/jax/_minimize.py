@@ -102,8 +102,8 @@ def minimize(
 ) -> Solution:
     """Minimise a function that JAX can trace, in one compiled program.
 
-    It may be called inside `jit`, `vmap`, `scan` and `shard_map`, and differentiated with respect to `args`
-    and to what fun closes over. Called by itself, it compiles once for a function and the shapes of its
+    It may be called inside `jit`, `vmap` and `scan`, and differentiated with respect to `args` and to what
+    fun closes over. Called by itself, it compiles once for a function and the shapes of its
     arguments; `lam`, `step`, `r`, the tolerances, the bounds and the limits may then change freely.
 
     Parameters
