@@ -19,8 +19,9 @@ LAYERS = (
     ("penalties", "schedules", "switches"),
     ("directions",),
     ("steps",),
+    ("_problem", "_iteration"),
     ("_run",),
-    ("_arguments", "_options", "_minimize"),
+    ("_arguments", "_options", "_minimize", "jax"),
     ("",),  # steepen itself: the public names
     ("plot", "scipy", "torch"),
     ("_door", "transformers", "lightning"),
@@ -29,6 +30,9 @@ LAYERS = (
     ("cli",),
 )
 """From the bottom to the top. Layers name files and folders directly below steepen."""
+
+SHOWN = {"explorer"}
+"""What steepen itself names although it stands above: it is loaded when it is first asked for."""
 
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 
@@ -46,12 +50,8 @@ MODULES = modules()
 
 
 def imported(name: str, source: str, *, package: bool) -> Iterator[str]:
-    """Yield the modules of steepen that a source imports when it runs; those for types alone run nothing."""
-    tree = ast.parse(source)
-    for node in ast.walk(tree):  # what `if TYPE_CHECKING:` holds is dropped before it is walked
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            node.body = []
-    for node in ast.walk(tree):
+    """Yield the modules of steepen that a source imports, be it for types alone."""
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             targets = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -81,6 +81,8 @@ def test_nothing_imports_upwards(name):
     package = path.name == "__init__.py"
     for target in imported(name, path.read_text("utf-8"), package=package):
         there = target.split(".")[0]
+        if not name and there in SHOWN:
+            continue
         assert HEIGHT[there] <= HEIGHT[room], f"{name} imports {target}, which is above it"
 
 
@@ -92,7 +94,7 @@ def test_nothing_imports_upwards(name):
         ("_core", "from .arrays import Kit", True, ["_core.arrays"]),
         ("paper.egr", "from .. import plot, __version__", False, ["plot", ""]),
         ("paper.egr", "import steepen.cli.bench", False, ["cli.bench"]),
-        ("paper.egr", "if TYPE_CHECKING:\n    from ..cli import main", False, []),
+        ("paper.egr", "if TYPE_CHECKING:\n    from ..cli import main", False, ["cli"]),
         ("", "from . import theory\nimport numpy", True, ["theory"]),
     ],
 )

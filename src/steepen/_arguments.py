@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike
 
 from ._core.arrays import Array, is_numpy, namespace
 from ._core.judge import BOTTOM, Tolerances
-from ._core.kits import Kit
-from ._core.space import Space
+from ._core.kits import kit_for
+from ._core.space import space_of
 from ._oracle.budget import Budget
 from ._oracle.differences import Differences
-from ._oracle.ledger import Ledger
-from ._oracle.oracle import AUTODIFF, DIFFERENCES, Oracle
+from ._oracle.oracle import AUTODIFF, DIFFERENCES
+from ._problem import Problem, Settings
 from ._tools.check import number, one_of
 from .directions import METHODS, Direction
 from .directions._direction import pure
@@ -24,6 +24,48 @@ from .penalties import Penalty
 from .schedules import Schedule, ScheduleLike
 from .steps import Armijo, Fixed, Step
 from .switches import After, FirstGuard, Switch
+
+
+def problem_of(
+    fun: Any, x0: Any, args: Any, jac: Any, hvp: Any, hessp: Any, hess: Any, bounds: Any
+) -> Problem:
+    """Return what is to be minimised."""
+    x = start_point(x0)
+    kit = kit_for(x)
+    x = kit.own(x)
+    space = space_of(bounds, x, kit)
+    x = kit.own(space.project(x))
+    more = cast("tuple[Any, ...]", args if isinstance(args, tuple) else (args,))  # as SciPy does
+    return Problem(fun, more, *derivatives_of(fun, x, jac, hvp, hessp, hess), x, kit, space)
+
+
+def settings_of(
+    shape: tuple[int, ...],
+    dtype: Any,
+    method: str | Direction,
+    *,
+    step: ScheduleLike | Step | None = None,
+    lam: ScheduleLike | None = None,
+    penalty: Penalty | None = None,
+    r: ArrayLike | None = None,
+    b: int | None = None,
+    memory: int | None = None,
+    switch: Switch | None = None,
+    budget: Budget | None = None,
+    tol: float | None = None,
+    gtol: float | None = None,
+    ftol: float = 0.0,
+    xtol: float = 0.0,
+) -> Settings:
+    """Return how a run goes from starts of this shape and dtype."""
+    rows = shape[0] if len(shape) == 2 else None
+    budget = whole_budget(budget, shape[-1])
+    total = budget.total
+    direction = direction_of(method, lam, penalty, r, memory).prepare(total, rows)
+    rule = step_of(step, direction).prepare(total, rows)
+    ending = switch_of(direction, switch, b, total)
+    check_lengths(direction, rule, ending, total)
+    return Settings(direction, rule, ending, tolerances_of(dtype, tol, gtol, ftol, xtol), budget)
 
 
 def start_point(x0: Any) -> Array:
@@ -50,10 +92,10 @@ def _is_tensor(x0: Any) -> bool:
     return type(x0).__module__.partition(".")[0] == "torch"
 
 
-def whole_budget(budget: Budget | None, x: Array) -> Budget:
+def whole_budget(budget: Budget | None, n: int) -> Budget:
     """Return the budget, or the default one."""
     if budget is None:
-        return Budget(iters=max(1000, 200 * int(x.shape[-1])))
+        return Budget(iters=max(1000, 200 * n))
     if not isinstance(budget, Budget):
         raise TypeError(f"budget: expected a Budget such as Budget(grads=40), got {budget!r}")
     return budget
@@ -124,16 +166,16 @@ def check_lengths(direction: Direction, step: Step, switch: Switch, total: int |
             raise ValueError(f"{name}: a schedule of {length} values is too short for {run}")
 
 
-def tolerances_of(x: Array, tol: float | None, gtol: float | None, ftol: float, xtol: float) -> Tolerances:
+def tolerances_of(dtype: Any, tol: float | None, gtol: float | None, ftol: float, xtol: float) -> Tolerances:
     """Return the tolerances, with the default for the precision."""
     if tol is not None and gtol is not None:
         raise ValueError("tol: give either tol or gtol, not both")
     gtol = tol if gtol is None else gtol
     if gtol is None:
-        gtol = 1e-5 if "64" in str(x.dtype) else 1e-3
+        gtol = 1e-5 if "64" in str(dtype) else 1e-3
     for name, value in (("gtol", gtol), ("ftol", ftol), ("xtol", xtol)):
         number(name, value, "a number, 0 or more", least=0)
-    bottom = BOTTOM * float(namespace(x).finfo(x.dtype).max)
+    bottom = BOTTOM * float(np.finfo(str(dtype).removeprefix("torch.")).max)
     return Tolerances(float(gtol), float(ftol), float(xtol), bottom)
 
 
@@ -145,19 +187,10 @@ def check_rest(trace: Any, callback: Any) -> None:
         raise TypeError(f"callback: expected a callable, got {callback!r}")
 
 
-def oracle_of(
-    fun: Any,
-    x: Array,
-    kit: Kit,
-    jac: Any,
-    hvp: Any,
-    hessp: Any,
-    hess: Any,
-    args: tuple[Any, ...],
-    space: Space,
-    ledger: Ledger,
-) -> Oracle:
-    """Return the oracle, with the gradient and the products from wherever they come."""
+def derivatives_of(
+    fun: Any, x: Array, jac: Any, hvp: Any, hessp: Any, hess: Any
+) -> tuple[Any, Any, Any, Differences]:
+    """Return the gradient, H·v, H and how differences are taken, from wherever they come."""
     if not callable(fun):
         raise TypeError(f"fun: expected a callable, got {fun!r}")
     differences = jac if isinstance(jac, Differences) else Differences(jac)
@@ -183,18 +216,7 @@ def oracle_of(
             raise ValueError(f"jac: {jac!r} does not take {library} arrays, and x0 is one")
     elif jac is not True and not callable(jac):
         raise TypeError(f"jac: expected a callable, True, or a name such as '2-point'; got {jac!r}")
-    return Oracle(
-        fun,
-        x,
-        kit,
-        jac=jac,
-        hvp=hvp,
-        hess=hess,
-        args=args,
-        space=space,
-        ledger=ledger,
-        differences=differences,
-    )
+    return jac, hvp, hess, differences
 
 
 def _default_gradient(fun: Any, x: Array) -> Any:

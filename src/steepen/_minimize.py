@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _arguments as given
 from ._core.arrays import Array
-from ._core.context import Context
-from ._core.kits import kit_for
 from ._core.records import State
 from ._core.result import Result
-from ._core.space import space_of
 from ._options import summary, understood
 from ._oracle.budget import Budget
-from ._oracle.gradient_check import check_gradient as run_gradient_check
-from ._oracle.ledger import Ledger, OutOfTime
-from ._run.checkpoint import Checkpoint
-from ._run.loop import Loop
-from ._run.outcome import result_of
-from ._run.progress import progress_bar
-from ._run.recorder import BatchRecorder, Recorder
+from ._run.drive import drive
+from ._tools.check import one_of
 from .directions import Direction
 from .penalties import Penalty
 from .schedules import ScheduleLike
@@ -62,6 +51,7 @@ def minimize(
     trace: bool | Literal["x"] = True,
     checkpoint: str | os.PathLike[str] | None = None,
     check_gradient: bool = False,
+    engine: Literal["eager", "jax"] = "eager",
     options: Mapping[str, Any] | None = None,
 ) -> Result:
     """Minimise a function from a start point, or from many at once.
@@ -127,6 +117,10 @@ def minimize(
         Save the run there, and go on from there if the file exists.
     check_gradient : bool
         First compare the gradient at x0 with differences of f, and raise if they disagree.
+    engine : {"eager", "jax"}
+        "jax" makes the run, or all runs of a batch, in one compiled program, for a function that JAX can
+        trace; it has no trace, callback, progress, checkpoint, check_gradient, or limit in seconds.
+        `steepen.jax.minimize` is the same inside of `jit`, `vmap` and `grad`.
     options : dict, optional
         Settings by SciPy's names: `maxiter`, `maxfun` or `maxfev`, `maxgrad`, `gtol`, `ftol`, `xtol`,
         `maxcor`, `maxls`, `eps`, `finite_diff_rel_step`, `workers`, `gradient`, `return_all`, `disp`, or any
@@ -151,72 +145,26 @@ def minimize(
         if options.get("disp"):
             print(summary(result))  # noqa: T201  since it was asked for
         return result
-    kit = kit_for(x)
-    x = kit.own(x)
-    space = space_of(bounds, x, kit)
-    x = kit.own(space.project(x))
-    budget = given.whole_budget(budget, x)
-    total = budget.total
-    direction = given.direction_of(method, lam, penalty, r, memory).prepare(total, kit.size)
-    rule = given.step_of(step, direction).prepare(total, kit.size)
-    ending = given.switch_of(direction, switch, b, total)
-    given.check_lengths(direction, rule, ending, total)
-    tolerances = given.tolerances_of(x, tol, gtol, ftol, xtol)
-    given.check_rest(trace, callback)
-    more = cast("tuple[Any, ...]", args if isinstance(args, tuple) else (args,))  # as SciPy does
-    oracle = given.oracle_of(fun, x, kit, jac, hvp, hessp, hess, more, space, Ledger(kit, budget))
-    recorder = None
-    if trace:
-        recorder = (Recorder if kit.size is None else BatchRecorder)(x, kit, trace == "x")
-    watched = callback and partial(oracle.outside, callback)
-    saver = None
-    if checkpoint is not None:
-        settings: dict[str, Any] = {
-            "x0": kit.host(x), "method": direction, "step": rule, "switch": ending, "trace": trace,
-            "bounds": space.limits,
-        }  # fmt: skip
-        saver = Checkpoint(checkpoint, settings)
-    # what overflows is judged by its value, in the loop; your own functions keep your own settings
-    with progress_bar(progress, budget) as show, np.errstate(all="ignore"):
-        watchers = [w for w in (saver and saver.watch, show) if w is not None]
-        context = Context(oracle, kit, space)
-        loop = Loop(
-            context, direction, rule, ending, tolerances, recorder, watched, _each(watchers), x
+    if one_of("engine", engine, ("eager", "jax")) == "jax":
+        from .jax._engine import compiled  # here, so that `import steepen` stays light
+
+        return compiled(
+            fun, x, args, method,
+            {
+                "jac": jac, "bounds": bounds, "hvp": hvp, "hessp": hessp, "hess": hess, "step": step,
+                "lam": lam, "penalty": penalty, "r": r, "b": b, "memory": memory, "switch": switch,
+                "budget": budget, "tol": tol, "gtol": gtol, "ftol": ftol, "xtol": xtol, "callback": callback,
+                "progress": progress, "trace": trace, "checkpoint": checkpoint,
+                "check_gradient": check_gradient,
+            },
         )  # fmt: skip
-        resumed = saver is not None and saver.resume(loop)
-        if check_gradient and not resumed:
-            with suppress(OutOfTime):  # then the run ends as soon as it begins
-                run_gradient_check(context, loop.carry.point)
-        try:
-            loop.run()
-        except Exception as error:
-            with suppress(OSError):  # the user's error is the one to see
-                _save(saver, loop)
-            _attach(error, result_of(loop))
-            raise
-        _save(saver, loop)
-    return result_of(loop)
-
-
-def _save(saver: Checkpoint | None, loop: Loop) -> None:
-    try:
-        if saver is not None:
-            saver.write()
-    except OSError as error:
-        _attach(error, result_of(loop))
-        raise
-
-
-def _attach(error: Exception, partial: Result) -> None:
-    try:
-        error.partial_result = partial  # pyright: ignore[reportAttributeAccessIssue]
-    except (AttributeError, TypeError):  # some exceptions take no attributes
-        error.add_note("steepen: this exception takes no attributes, so the run up to here is lost")
-    else:
-        error.add_note("steepen: the run up to here is in the attribute `partial_result`")
-
-
-def _each(watchers: list[Callable[[Loop], object]]) -> Callable[[Loop], object] | None:
-    if len(watchers) < 2:
-        return watchers[0] if watchers else None
-    return lambda loop: [watch(loop) for watch in watchers]
+    problem = given.problem_of(fun, x, args, jac, hvp, hessp, hess, bounds)
+    settings = given.settings_of(
+        problem.x.shape, problem.x.dtype, method, step=step, lam=lam, penalty=penalty, r=r, b=b,
+        memory=memory, switch=switch, budget=budget, tol=tol, gtol=gtol, ftol=ftol, xtol=xtol,
+    )  # fmt: skip
+    given.check_rest(trace, callback)
+    return drive(
+        problem, settings, trace=trace, callback=callback, progress=progress, checkpoint=checkpoint,
+        check_gradient=check_gradient,
+    )  # fmt: skip

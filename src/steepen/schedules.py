@@ -128,7 +128,7 @@ class _Ramp:
     def _fraction(self, k: int) -> Any:
         if self.T is None:
             raise ValueError("T: not known yet; give it, or let minimize fit the schedule to its budget")
-        share = k / (self.T - 1) if self.T > 1 else 0.0
+        share = 1.0 * k / (self.T - 1) if self.T > 1 else 0.0  # a traced k is a short whole number
         return min(share, 1.0) if isinstance(k, int) else namespace(k).minimum(share, 1.0)
 
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from . import theory
 from ._core.arrays import Array, Mask, MaybeArray, MaybeScalar, Scalar, Whole
-from ._core.context import Context
 from ._core.kits import Kit
-from ._core.noise import noise_of
+from ._oracle.context import Context
 from ._oracle.ledger import Cost
+from ._oracle.noise import noise_of
 from ._oracle.oracle import Oracle
 from ._tools.check import number, whole
 from .schedules import ByCurvature, Constant, Cosine, L, Mapped, Schedule, ScheduleLike, as_schedule
@@ -42,10 +42,12 @@ DOUBTS = 4
 class Along(NamedTuple):
     """A direction at a point, as a step rule sees it: k, x, f, ∇f, p, ∇fᵀp, the last α, the noise of f.
 
+    `live` are the rows that a step is asked for.
+
     Examples
     --------
     >>> Along._fields
-    ('k', 'x', 'f', 'g', 'p', 'slope', 'last', 'noise')
+    ('k', 'x', 'f', 'g', 'p', 'slope', 'last', 'noise', 'live')
     """
 
     k: int
@@ -56,6 +58,7 @@ class Along(NamedTuple):
     slope: Scalar
     last: Scalar
     noise: Scalar = 0.0
+    live: Mask = True
 
 
 class Chosen(NamedTuple):
@@ -97,6 +100,9 @@ class Step:
     True
     """
 
+    searches = True
+    """Whether the rule evaluates f at the new point, and may find no step."""
+
     @property
     def constant(self) -> Scalar | None:
         """The α of every iteration, where it is always the same."""
@@ -130,6 +136,8 @@ class Fixed(Step):
     """
 
     schedule: ScheduleLike
+
+    searches = False
 
     @property
     def constant(self) -> Scalar | None:
@@ -171,6 +179,8 @@ class Quadratic(Step):
     """
 
     fallback: float = 1.0
+
+    searches = False
 
     def __post_init__(self) -> None:
         number("fallback", self.fallback, "a positive number", above=0)
@@ -228,7 +238,7 @@ class Armijo(Step):
         longer = kit.num.minimum(self.longest, self.grow * kit.pick(known, along.last, 1.0))
         t = kit.scalar(kit.pick(known, longer, self.initial) + 0.0 * along.slope)  # one a row
         none: Any = kit.negate(t > 0)
-        start = _Search(0, t, along.f, along.g, along.noise, 0 * none, none, none, t > 0)
+        start = _Search(0, t, along.f, along.g, along.noise, 0 * none, none, none, (t > 0) & along.live)
         end = kit.repeat(partial(self._trial, context, along), start, self.trials)
         return Chosen(kit.pick(end.accepted, end.t, 0.0), end.f, end.g, end.known, end.noise)
 
@@ -250,9 +260,12 @@ class Armijo(Step):
             close = kit.num.maximum(rise, abs(fall)) <= SUSPECT * size
             close = todo & (close | (rise <= LEVEL * context.eps * size)) & context.affords(oracle.cost_grad)
             close = kit.without(close, ok)
-            if kit.any(close):
-                s, flatter = self._by_slope(context, along, s, point, way, fall, found, close)
-                ok = ok | flatter
+            s, flatter = kit.when(
+                close,
+                lambda t: self._by_slope(context, along, t[0], point, way, fall, found, close),
+                (s, ok & False),
+            )
+            ok = ok | flatter
         accepted = s.accepted | ok
         t = s.t if kit.all(accepted) else kit.pick(accepted, s.t, self._shorter(kit, s.t, found, f, fall))
         value = kit.pick(ok, found, s.f)
@@ -271,9 +284,12 @@ class Armijo(Step):
         noise, doubt = s.noise, flatter | (close & (doubts == DOUBTS))
         # it is measured where values contradict slopes by more than is known of it
         doubt = kit.without(doubt, self._level(context, along, found, noise))
-        if kit.any(doubt):
+
+        def measure(noise: Scalar) -> Scalar:
             measured = noise_of(context, along.x, along.f, along.g, way, doubt)
-            noise = kit.pick(doubt & self._level(context, along, found, measured), measured, noise)
+            return kit.pick(doubt & self._level(context, along, found, measured), measured, noise)
+
+        noise = kit.when(doubt, measure, noise)
         flatter = flatter & self._level(context, along, found, noise)
         g, known = kit.where(flatter, ahead, s.g), s.known | flatter
         return s._replace(g=g, known=known, noise=noise, doubts=doubts), flatter

@@ -10,12 +10,12 @@ import pytest
 
 import steepen as st
 from steepen import penalties, schedules, steps, switches
-from steepen._core.context import Context
 from steepen._core.guard import guarded
 from steepen._core.judge import RUNNING, Tolerances, judge
 from steepen._core.kits import Traced
 from steepen._core.records import Move, Point
 from steepen._core.space import space_of
+from steepen._oracle.context import Context
 from steepen._oracle.ledger import Cost, Ledger
 from steepen._oracle.probes import Probing
 from steepen.directions import METHODS

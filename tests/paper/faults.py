@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from steepen import functions, penalties, schedules, switches, theory
+from steepen import _iteration, functions, penalties, schedules, switches, theory
 from steepen._core import matrix
 from steepen._core.guard import Guarded
-from steepen._run import loop
 from steepen.directions import cgd, quasi_newton
 from steepen.paper import egr
 
@@ -25,7 +24,7 @@ def _no_guard(patch: pytest.MonkeyPatch) -> None:
     def unguarded(kit: Any, on: Any, g: Any, size: Any, p: Any, trusted: Any = False) -> Guarded:
         return kit.where(on, p, -g), kit.dot(g, p), on, False, False
 
-    patch.setattr(loop, "guarded", unguarded)
+    patch.setattr(_iteration, "guarded", unguarded)
 
 
 def _frozen(patch: pytest.MonkeyPatch) -> None:

@@ -325,6 +325,9 @@ def test_ctrl_c_in_a_batch_ends_the_rows_that_are_left(trace: Any, what: str) ->
             assert np.isfinite(row.trace.f).all()
 
 
+FILES = ("loop.py", "iteration.py", "recorder.py", "oracle.py", "steps.py")
+
+
 def interrupted_at(line: int, **given_: Any) -> st.Result:
     """Run with an interrupt before the given line of the loop, wherever that is."""
     left = line
@@ -338,7 +341,7 @@ def interrupted_at(line: int, **given_: Any) -> st.Result:
         return count
 
     def enter(frame: Any, event: str, _: Any) -> Any:
-        ours = frame.f_code.co_filename.endswith(("loop.py", "recorder.py", "oracle.py", "steps.py"))
+        ours = frame.f_code.co_filename.endswith(FILES)
         return count if ours and left > 0 and within(frame) else None
 
     def within(frame: Any) -> bool:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from .arrays import Array, to_numpy
-from .kits import kit_for
+from .kits import Kit, kit_for
 from .records import each
 
-if TYPE_CHECKING:
-    from ..directions._direction import Direction, Memory
+
+class Inverting(Protocol):
+    """A direction that has learnt the inverse Hessian."""
+
+    def inverse(self, kit: Kit, x: Array, g: Array, memory: Any) -> Callable[[Array], Array]:
+        """Return v ↦ G·v."""
+        ...
 
 
 class InverseHessian(LinearOperator):
@@ -31,7 +36,7 @@ class InverseHessian(LinearOperator):
     array([1.  , 0.25])
     """
 
-    def __init__(self, direction: Direction, memory: Memory, x: Array, g: Array):
+    def __init__(self, direction: Inverting, memory: Any, x: Array, g: Array):
         n = int(x.shape[-1])
         super().__init__(dtype=to_numpy(x).dtype, shape=(n, n))
         self._learnt = (direction, memory, x, g)

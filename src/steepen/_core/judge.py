@@ -8,11 +8,8 @@ from typing import Any
 
 from .arrays import Whole
 from .kits import Kit
-from .records import Move, Point
+from .records import RUNNING, Move, Point
 from .result import Status
-
-RUNNING = -1
-"""The status of a row that goes on."""
 
 BOTTOM = -1e-8
 """f is unbounded below if it falls under this part of the largest number."""
@@ -33,14 +30,19 @@ class Tolerances:
     bottom: float = -inf
 
 
+def asked(tolerance: Any) -> bool:
+    """Return whether a tolerance is on: 0 is off, and one that is traced is on."""
+    return not (isinstance(tolerance, float) and tolerance == 0.0)
+
+
 def judge_step(kit: Kit, point: Point, last: Move, tolerances: Tolerances) -> Whole:
     """Return the status that f at a point, and the step that led there, give a run."""
     num, pick, f = kit.num, kit.pick, point.f
     code: Any = RUNNING
-    if tolerances.x:
+    if asked(tolerances.x):
         near = last.moved <= tolerances.x * num.maximum(kit.norm(point.x), 1.0)
         code = pick(near & (last.moved < inf) & (last.alpha > 0), SMALL_MOVE, code)
-    if tolerances.f:
+    if asked(tolerances.f):
         fall, scale = last.before - f, num.maximum(num.maximum(abs(last.before), abs(f)), 1.0)
         small = (fall >= 0) & (fall <= tolerances.f * scale) & (last.alpha > 0)
         code = pick(small, SMALL_DECREASE, code)

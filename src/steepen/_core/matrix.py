@@ -26,13 +26,13 @@ def update(matrix: Array, a: Array, b: Array, kit: Kit, *, product_form: bool) -
 
     The matrix that was given is used up.
     """
-    rho = kit.dot(a, b)
-    useful = (rho > CURVATURE * kit.norm(a) * kit.norm(b)) & (rho > LEAST) & (rho < MOST)
+    rho, most = kit.dot(a, b), kit.at_most(MOST)
+    useful = (rho > CURVATURE * kit.norm(a) * kit.norm(b)) & (rho > LEAST) & (rho < most)
     if not kit.any(useful):
         return matrix
     w = kit.product(matrix, b)
     bw = kit.dot(b, w)
-    useful = useful & (bw > LEAST) & (bw < MOST)
+    useful = useful & (bw > LEAST) & (bw < most)
     if not kit.any(useful):
         return matrix
     rho, bw = kit.pick(useful, rho, 1.0), kit.pick(useful, bw, 1.0)

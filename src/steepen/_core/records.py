@@ -10,6 +10,9 @@ from .arrays import Array, Mask, MaybeArray, MaybeScalar, Rows, Scalar, Whole
 
 NAN = float("nan")
 
+RUNNING = -1
+"""The status of a row that goes on."""
+
 
 @dataclass(frozen=True)
 class State:
@@ -116,6 +119,16 @@ class Carry:
     """How many steps f has not fallen for."""
     spent: tuple[Whole, ...] = (0, 0, 0)
     """The values, gradients and products that had been evaluated when the point was reached."""
+    status: Whole = RUNNING
+    """How each row has ended; RUNNING itself, and no array, where none has."""
+    tired: Mask = False
+    """Where f has not fallen for too long; False itself where there is no such row."""
+    p: MaybeArray = None
+    """The direction about to be followed; None for −∇f."""
+    down: MaybeArray = None
+    """∇f without what bounds hold, its norm, and ∇fᵀp."""
+    size: Scalar = NAN
+    slope: Scalar = NAN
 
     def advance(self) -> None:
         """Make the step."""

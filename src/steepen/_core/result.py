@@ -55,6 +55,7 @@ class Status(enum.IntEnum):
     FAILED = 33
     UNBOUNDED = 34
     DIVERGED = 35
+    INFEASIBLE = 36
 
     @property
     def success(self) -> bool:
@@ -95,6 +96,7 @@ _SENTENCES = {
     Status.NONFINITE_GRADIENT: "The gradient, or its norm, was not finite; x is the best finite point seen.",
     Status.UNBOUNDED: "f falls without bound: it is near the lowest number; x is the best finite point seen.",
     Status.DIVERGED: "The step overflowed: x would not be finite; x is the best finite point seen.",
+    Status.INFEASIBLE: "The bounds leave no point: low is above high.",
     Status.FAILED: "A function of yours raised an error; this is the run up to there.",
 }
 

@@ -104,21 +104,25 @@ class Box(Everywhere):
 
     def __init__(self, low: NDArray[np.float64], high: NDArray[np.float64], x: Array, kit: Kit):
         super().__init__(kit)
-        if "32" in str(x.dtype):
-            low, high = _rounded(low, np.inf), _rounded(high, -np.inf)
-            fixed = low > high  # there is no float32 between them: they are the two around a number
-            low = np.where(fixed, high, low)
+        low, high = rounded(low, high, x.dtype)
         self.low, self.high = low, high
         self.limits = np.stack([low, high])
         like = x if x.ndim == 1 else x[0, :]
         with np.errstate(over="ignore", invalid="ignore"):
-            near_low = np.minimum(low + NEAR * np.maximum(1.0, abs(low)), high)
-            near_high = np.maximum(high - NEAR * np.maximum(1.0, abs(high)), low)
-            self._low, self._high, self._near_low, self._near_high = (
-                side.astype(x.dtype) if is_numpy(x) else adopt(like, side)
-                for side in (low, high, near_low, near_high)
-            )
-        self._fixed: Array = self._low >= self._high
+            sides = (*self.limits, *_near(np, low, high))
+            self._bound(*(side.astype(x.dtype) if is_numpy(x) else adopt(like, side) for side in sides))
+
+    @classmethod
+    def of(cls, low: Array, high: Array, kit: Kit) -> Box:
+        """Return the box between two vectors of the run's own, which may be traced."""
+        box = object.__new__(cls)
+        Everywhere.__init__(box, kit)
+        box._bound(low, high, *_near(kit.xp, low, high))
+        return box
+
+    def _bound(self, low: Array, high: Array, near_low: Array, near_high: Array) -> None:
+        self._low, self._high, self._near_low, self._near_high = low, high, near_low, near_high
+        self._fixed: Array = low >= high
 
     def fixed(self, x: Array) -> Array:
         return self._fixed
@@ -264,6 +268,23 @@ def without(
 
     start = _Pull(none, rest, ease * rest, first, first > PULLED * first)
     return where(held, target, whole - product(kit.repeat(pull, start, PULLS).z))
+
+
+def _near(xp: Any, low: Any, high: Any) -> tuple[Any, Any]:
+    """Return where a variable is near to its lower, and to its upper bound."""
+    return (
+        xp.minimum(low + NEAR * xp.maximum(1.0, abs(low)), high),
+        xp.maximum(high - NEAR * xp.maximum(1.0, abs(high)), low),
+    )
+
+
+def rounded(low: NDArray[np.float64], high: NDArray[np.float64], dtype: Any) -> tuple[Any, Any]:
+    """Return bounds as numbers that the dtype can hold."""
+    if "32" not in str(dtype):
+        return low, high
+    low, high = _rounded(low, np.inf), _rounded(high, -np.inf)
+    fixed = low > high  # there is no float32 between them: they are the two around a number
+    return np.where(fixed, high, low), high
 
 
 def _rounded(side: NDArray[np.float64], inwards: float) -> NDArray[np.float64]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._core.context import Context
 from .._core.records import Point
+from .context import Context
 
 DIRECTIONS = 3
 

@@ -46,7 +46,7 @@ class Ledger:
         self.nhvp: Whole = 0
         self.nhev: Whole = 0
         self.timed = self.budget.seconds is not None
-        self.limited = self.timed or self.budget.grads is not None or self.budget.evals is not None
+        self.counted = self.budget.grads is not None or self.budget.evals is not None
         self.earlier = 0.0  # seconds of the runs that a checkpoint continues
         self._began = time.perf_counter()
 

@@ -19,9 +19,9 @@ def result_of(loop: Loop) -> Result:
     for rows in loop.undone:
         if loop.recorder is not None:
             loop.recorder.blank(rows)
-    kit, direction = loop.kit, loop.direction
+    kit, direction = loop.kit, loop.settings.direction
     common: dict[str, Any] = {
-        "hvp_source": direction.source(loop.oracle) or loop.step.source(loop.oracle),
+        "hvp_source": direction.source(loop.oracle) or loop.settings.step.source(loop.oracle),
         "method": direction.name,
         "seconds": loop.ledger.seconds,
     }

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from .._core.arrays import Array, Mask, Scalar
-from .._core.context import Context
 from .._core.kits import Kit
 from .._core.records import Point
+from .._oracle.context import Context
 from .._oracle.ledger import Cost
 from .._oracle.oracle import Oracle
 from ..switches import Never, Switch
@@ -107,6 +107,16 @@ class Direction:
     def leave(self, context: Context, point: Point, still: Mask, memory: Memory) -> tuple[Memory, Mask]:
         """Prepare a proposal for starts where ∇f vanishes and f can still fall; return for which rows."""
         return memory, False
+
+    @property
+    def recovers(self) -> bool:
+        """Whether the direction has something else to propose where a search found nothing."""
+        return type(self).recover is not Direction.recover
+
+    @property
+    def leaves(self) -> bool:
+        """Whether the direction can leave a start where ∇f vanishes."""
+        return type(self).leave is not Direction.leave
 
     def inverse(self, kit: Kit, x: Array, g: Array, memory: Memory) -> Callable[[Array], Array]:
         """Return v ↦ G·v, G the inverse Hessian learnt up to x, where ∇f is g; `memory` may be used up."""

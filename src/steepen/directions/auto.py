@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core.arrays import Array, Mask, Scalar, Whole
-from .._core.context import Context
 from .._core.kits import Kit
 from .._core.records import Point
+from .._oracle.context import Context
 from .._tools.check import whole
 from ._direction import Direction, Proposal
 from ._pairs import Pairs
@@ -88,12 +88,23 @@ class Learnt(NamedTuple):
 
 
 class _Aim(NamedTuple):
-    memory: Learnt
     p: Array
     slope: Scalar
     length: Scalar
     past: Scalar
     """The slope along p at the point before."""
+    lost: Mask
+    """Where the metric has lost its meaning, and is begun anew."""
+    open: Mask
+
+
+class _Lanczos(NamedTuple):
+    i: Whole
+    v: Array
+    basis: Array
+    T: Any
+    found: Mask
+    way: Array
     open: Mask
 
 
@@ -141,8 +152,8 @@ class CGDAuto(Direction):
     def learn(self, context: Context, point: Point, memory: Learnt) -> Learnt:
         """Return the memory with the step that led to x taken in."""
         kit, x = context.kit, point.x
-        if kit.any(memory.begun == 0):
-            memory = self._begin(context, point, memory)
+        if kit.any(first := memory.begun == 0):
+            memory = self._begin(context, point, first, memory)
         g, f = kit.times(memory.scale, point.g), kit.scalar(point.f * memory.scale)
         s, y = x - memory.x, g - memory.g
         square, sy, slopes = kit.inner((s, s), (s, y), (memory.g + g, s))
@@ -177,18 +188,17 @@ class CGDAuto(Direction):
         least = DOWNHILL * context.eps * memory.scale * size
 
         def aim(s: _Aim) -> _Aim:
-            pairs = s.memory.pairs
+            pairs = self._restart(context, s.lost, START, memory).pairs if kit.any(s.lost) else memory.pairs
             product, diagonal = partial(pairs.product, kit), partial(pairs.diagonal, kit)
             p = context.space.downhill(product, diagonal, x, g)
             slope, square, past = kit.inner((g, p), (p, p), (memory.before, p))
             length = kit.root(square, p)
             lost = kit.negate(slope < -least * length)  # then the metric has lost its meaning
-            again = self._restart(context, lost, START, s.memory) if kit.any(lost) else s.memory
-            return _Aim(again, p, slope, length, past, lost)
+            return _Aim(p, slope, length, past, s.lost | lost, lost)
 
-        zero = memory.scale * 0.0
-        aimed = kit.repeat(aim, _Aim(memory, g, zero, zero, zero, memory.scale > 0), 2)
-        memory, p, slope, length, past, _ = aimed
+        zero, every = memory.scale * 0.0, memory.scale > 0
+        p, slope, length, past, lost, _ = kit.repeat(aim, _Aim(g, zero, zero, zero, every & False, every), 2)
+        memory = self._restart(context, lost, START, memory) if kit.any(lost) else memory
         alpha, shown = self._amount(kit, past, memory)
         room = kit.pick(memory.longest > 0, GROWTH * memory.longest, np.inf)
         factor = num.minimum(memory.boost, room / kit.pick(length > 0, length, 1.0))
@@ -243,31 +253,38 @@ class CGDAuto(Direction):
         """
         kit, x, g = context.kit, point.x, point.g
         v = kit.own(x * 0 + kit.own(np.random.default_rng(0).standard_normal(int(x.shape[-1]))))
-        found, way = kit.negate(still == still), v
-        basis: list[Array] = []
-        T = np.zeros((*np.shape(kit.norm(x)), LOOKS, LOOKS))
-        for i in range(LOOKS):
-            v = context.space.free(x, g, v)
-            for u in basis + basis:  # twice, against rounding
-                v = v - kit.times(kit.dot(u, v), u)
-            size = kit.norm(v)
-            still = still & (size > FLAT * np.abs(T).max(axis=(-2, -1)) if i else size > 0) & (size < np.inf)
-            todo = kit.without(still, found) & context.affords(context.oracle.cost_probe)
-            if not kit.any(todo) or context.late():
-                break
-            basis.append(kit.times(1 / kit.pick(size > 0, size, 1.0), v))
-            v, _ = self._bend(context, x, g, basis[i], todo)
-            for j, u in enumerate(basis):
-                T[..., i, j] = T[..., j, i] = np.where(todo, kit.dot(u, v), 0.0)
-            values, vectors = np.linalg.eigh(T[..., : i + 1, : i + 1])
-            down = todo & (values[..., 0] < -FLAT * np.abs(values).max(axis=-1))
-            best: Any = sum(kit.times(vectors[..., j, 0], u) for j, u in enumerate(basis))
-            found, way = found | down, kit.where(down, best, way)
-        v = way
-        v = kit.times(kit.pick(kit.dot(g, v) > 0, -1.0, 1.0), v)
+        basis, T = kit.room(x, LOOKS), kit.table.zeros((*np.shape(memory.scale), LOOKS, LOOKS))
+        start = _Lanczos(memory.tries * 0, v, basis, T, still & False, v, still)
+        end = kit.repeat(partial(self._look, context, x, g), start, LOOKS)
+        v, found = kit.times(kit.pick(kit.dot(g, end.way) > 0, -1.0, 1.0), end.way), end.found
         if context.space.bounded and kit.any(found):
             v, found = self._into_the_box(context, x, g, v, found)
         return memory._replace(way=kit.where(found, v, kit.xp.zeros_like(v))), found
+
+    def _look(self, context: Context, x: Array, g: Array, s: _Lanczos) -> _Lanczos:
+        """Take one more direction into the basis, and look whether f bends down in what it spans."""
+        kit, xp, v = context.kit, context.kit.table, context.space.free(x, g, s.v)
+        for _ in range(2):  # twice, against rounding
+            v = v - kit.mix(kit.dots(s.basis, v), s.basis)
+        size, largest = kit.norm(v), abs(s.T).max(axis=(-2, -1))
+        todo = s.open & kit.pick(s.i > 0, size > FLAT * largest, size > 0) & (size < np.inf)
+        todo = todo & context.affords(context.oracle.cost_probe)
+        if not kit.any(todo) or context.late():
+            return s._replace(open=todo & False)
+        unit = kit.times(1 / kit.pick(size > 0, size, 1.0), v)
+        basis = kit.put(s.basis, s.i, unit, todo)
+        v, _ = self._bend(context, x, g, unit, todo)
+        row = kit.host(kit.dots(basis, v))
+        here = (xp.arange(LOOKS) == xp.asarray(s.i)[..., None]) & xp.asarray(todo)[..., None]
+        whole = xp.where(here[..., :, None], row[..., None, :], s.T)
+        T = xp.where(here[..., None, :], row[..., :, None], whole)
+        k = kit.used(s.i + 1, LOOKS)
+        values, vectors = xp.linalg.eigh(T[..., :k, :k])
+        down = todo & (values[..., 0] < -FLAT * abs(values).max(axis=-1))
+        best = kit.mix(kit.own(vectors[..., 0]), basis[..., :k, :])
+        return _Lanczos(
+            s.i + 1, v, basis, T, s.found | down, kit.where(down, best, s.way), kit.without(todo, down)
+        )
 
     def _into_the_box(
         self, context: Context, x: Array, g: Array, v: Array, found: Mask
@@ -304,22 +321,26 @@ class CGDAuto(Direction):
         """Return the length of a first trial: 1, but not lost in the rounding of x."""
         return context.kit.num.maximum(1.0, context.eps**0.5 * context.kit.norm(x))
 
-    def _begin(self, context: Context, point: Point, memory: Learnt) -> Learnt:
-        """Return the memory at the first gradient, which sets the scale of f."""
-        kit, first = context.kit, memory.begun == 0
+    def _begin(self, context: Context, point: Point, first: Mask, memory: Learnt) -> Learnt:
+        """Return the memory at the first gradient, which sets the scale of f and the first trial."""
+        kit = context.kit
         # a power of two keeps products of gradients in range, and every digit
-        size = kit.norm(point.g)
-        size = kit.pick(size > 0, kit.num.clip(size, 1e-300, 1e300), 1.0)
+        size = kit.pick(point.size > 0, kit.num.clip(point.size, 1e-300, kit.at_most(1e300)), 1.0)
         scale = kit.pick(first, 2.0 ** -kit.num.round(kit.num.log2(size)), memory.scale)
         x, g = kit.where(first, point.x, memory.x), kit.where(first, kit.times(scale, point.g), memory.g)
-        memory = memory._replace(begun=memory.begun * 0 + 1, scale=scale, x=x, g=g)
-        return self._restart(context, first & (scale > 0), START, memory)
+        gamma = kit.pick(first & (scale > 0), self._trial(context, START, x, g), memory.pairs.gamma)
+        pairs = memory.pairs._replace(gamma=gamma)
+        return memory._replace(pairs=pairs, begun=memory.begun * 0 + 1, scale=scale, x=x, g=g)
+
+    def _trial(self, context: Context, length: float, x: Array, g: Array) -> Scalar:
+        """Return γ for which a step along −∇f has this length, or is not lost in the rounding of x."""
+        kit = context.kit
+        size = kit.norm(context.space.free(x, g, g))
+        return length * self._first(context, x) / kit.pick(size > 0, size, 1.0)
 
     def _restart(self, context: Context, rows: Mask, length: float, memory: Learnt) -> Learnt:
         """Forget all that was learnt in these rows, and let their next trial be along −∇f."""
-        kit, x = context.kit, memory.x
-        size = kit.norm(context.space.free(x, memory.g, memory.g))
-        gamma = length * self._first(context, x) / kit.pick(size > 0, size, 1.0)
+        kit, gamma = context.kit, self._trial(context, length, memory.x, memory.g)
         pairs = memory.pairs.clear(kit, rows)
         return memory._replace(
             pairs=pairs._replace(gamma=kit.pick(rows, gamma, pairs.gamma)),

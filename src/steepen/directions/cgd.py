@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._core.arrays import Array, Mask, Scalar
-from .._core.context import Context
 from .._core.kits import Kit
 from .._core.records import Point
+from .._oracle.context import Context
 from .._oracle.ledger import Cost
 from .._oracle.oracle import Oracle
 from .._tools.check import floats
@@ -135,6 +135,10 @@ class CGD(Direction):
                 raise ValueError(f"r: expected positive numbers, got {self.r!r}")
         if isinstance(self.penalty, type) or not isinstance(self.penalty, Penalty):
             raise TypeError(f"penalty: expected a Penalty, got {self.penalty!r}")
+        self.wire()
+
+    def wire(self) -> None:
+        """Put the parts together that `lam`, `curvature` and `r` stand for."""
         source: Curvature
         if self.curvature == "exact":
             source = Exact()
@@ -194,7 +198,9 @@ class CGD(Direction):
         """Return −(∇f + λ·H·∇h(∇f))."""
         kit, space, penalty, x, g = context.kit, context.space, self.penalty, point.x, point.g
         free = space.free(x, g, g)
-        c, u = self._source.product(context, point, penalty.vector(free), on, memory)
+        c, u = kit.when(  # where none needs it, what stands for it is not used
+            on, lambda _: self._source.product(context, point, penalty.vector(free), on, memory), (1.0, g)
+        )
         u = space.free(x, g, u)
         if self._at is not None:
             lam = self._at(lam, c * kit.dot(g, u), c * c * kit.dot(u, u), penalty.scale)

@@ -11,9 +11,9 @@ from typing import Literal, NamedTuple
 
 from .._core import matrix
 from .._core.arrays import Array, Mask, Scalar
-from .._core.context import Context
 from .._core.kits import Kit
 from .._core.records import Point
+from .._oracle.context import Context
 from .._oracle.ledger import Cost
 from .._oracle.oracle import Oracle
 from ._direction import Direction, Proposal

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .._core.arrays import Mask, Scalar
-from .._core.context import Context
 from .._core.records import Point
+from .._oracle.context import Context
 from ._direction import Direction, Memory, Proposal
 
 

@@ -30,6 +30,7 @@ class Searching(Protocol):
 
 
 S = TypeVar("S", bound=Searching)
+T = TypeVar("T")
 
 
 class One:
@@ -39,6 +40,8 @@ class One:
     """How many rows the batch has; None for a single run."""
     num: Any = numbers
     """The namespace of functions of scalars."""
+    table: Any = np
+    """The namespace of small arrays of scalars."""
 
     def __init__(self, x: Array):
         self.xp = namespace(x)
@@ -82,6 +85,10 @@ class One:
         if b:
             return a / b
         return math.nan if a == 0 or a != a else math.copysign(math.inf, a) * math.copysign(1.0, b)
+
+    def at_most(self, limit: float) -> float:
+        """Return a limit as scalars of the run can hold it."""
+        return limit
 
     def used(self, count: Any, capacity: int) -> int:
         """Return how many places of a memory to look at where `count` were filled; empty ones change nothing.
@@ -168,6 +175,11 @@ class One:
         """Return Aᵀ·c; zeros, and the other rows of a batch, change nothing."""
         return _in_order(c[..., :, None] * A, -2) if self._ordered else c @ A
 
+    def room(self, x: Array, *places: int) -> Array:
+        """Return zeros with room for so many vectors such as x, in each row of a batch."""
+        shape = (*x.shape[:-1], *places, x.shape[-1])
+        return self.xp.zeros(shape, dtype=x.dtype, device=device(x))
+
     def put(self, a: Array, place: Whole, value: Any, rows: Mask) -> Array:
         """Return `a` with a value in one place of these rows; `a` is nobody else's, and may be used up."""
         here = (self.xp.arange(a.shape[0], device=device(a)) == place) & rows
@@ -187,6 +199,10 @@ class One:
                 break
             state = body(state)
         return state
+
+    def when(self, mask: Mask, work: Callable[[T], T], state: T) -> T:
+        """Apply `work` if the mask may hold for some row; what it changes, it changes in those rows alone."""
+        return work(state) if self.any(mask) else state
 
     # --- between the run and the user ----------------------------------------------------------------
 

@@ -5,27 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..arrays import Array, Mask, Scalar, Whole, norm
-from .one import HUGE, TINY, One, S
+from ..arrays import Array, Mask, Scalar, Whole
+from .one import One, S, T
+
+WIDE = 4096
+"""A memory with more numbers than this is written to in place; to make it anew maps better."""
 
 
 class Traced(One):
-    """A run that JAX traces: nothing is known, so no shortcut is taken and no branch depends on a value."""
+    """A run that JAX traces: no branch depends on a value, and what is plainly True or False is known."""
+
+    ledger: Any = None
+    """Whose counts the loops hand through."""
 
     def __init__(self, x: Array):
         super().__init__(x)
-        self.num = self.xp = _jax().numpy
+        self._jax = _jax()
+        self.num = self.table = self.xp = self._jax.numpy
         self._ordered = False
 
     @staticmethod
     def any(mask: Any) -> bool:
-        return True
+        return mask is not False
 
     @staticmethod
     def all(mask: Any) -> bool:
-        return False
+        return mask is True
 
-    all_finite = all
+    @staticmethod
+    def all_finite(s: Any) -> bool:
+        return False
 
     @staticmethod
     def negate(mask: Any) -> Any:
@@ -33,14 +42,17 @@ class Traced(One):
 
     @staticmethod
     def without(mask: Any, off: Any) -> Any:
+        if isinstance(off, bool):
+            return False if off else mask
         return mask & _jax().numpy.logical_not(off)
 
-    @staticmethod
-    def scalar(s: Any) -> Any:
-        return _jax().numpy.asarray(s, dtype=float)
+    def scalar(self, s: Any) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.xp.asarray(s, dtype=self._like.dtype)
 
     @staticmethod
     def pick(mask: Any, a: Any, b: Any) -> Any:
+        if isinstance(mask, bool):
+            return a if mask else b
         return _jax().numpy.where(mask, a, b)
 
     @staticmethod
@@ -48,20 +60,22 @@ class Traced(One):
         return _jax().numpy.divide(a, b)
 
     def where(self, mask: Mask, a: Array, b: Array) -> Array:
-        return self.xp.where(mask, a, b)
+        return self.pick(mask, a, b)
+
+    def at_most(self, limit: float) -> float:
+        return min(limit, float(self.xp.finfo(self._like.dtype).max))
 
     def used(self, count: Whole, capacity: int) -> int:
         return capacity
 
     def dot(self, a: Array, b: Array) -> Any:
-        return self.scalar((a * b).sum())
+        return (a * b).sum()
 
     def inner(self, *pairs: tuple[Array, Array]) -> Any:
         return [self.dot(a, b) for a, b in pairs]
 
     def root(self, square: Any, v: Array) -> Any:
-        plain = (square > TINY) & (square < HUGE)
-        return self.pick(plain, self.num.sqrt(self.pick(plain, square, 1.0)), self.scalar(norm(v)[0]))
+        return self.num.sqrt(square)  # a second sum, scaled, would be made in every iteration
 
     def times(self, s: Scalar, v: Array) -> Array:
         return self.num.asarray(s, dtype=v.dtype) * v
@@ -77,17 +91,76 @@ class Traced(One):
     def same(self, a: Array, b: Array) -> Mask:
         return (a == b).all()
 
-    def put(self, a: Array, place: Whole, value: Any, rows: Mask) -> Array:
-        return super().put(a, place, self.num.asarray(value, dtype=a.dtype), rows)
+    def product(self, matrix: Array, v: Array) -> Array:
+        return matrix @ v
+
+    def put(self, a: Any, place: Whole, value: Any, rows: Mask) -> Array:
+        value = self.num.asarray(value, dtype=a.dtype)
+        if a.size > WIDE:
+            return a.at[place].set(self.num.where(rows, value, a[place]))
+        return super().put(a, place, value, rows)
+
+    def own(self, v: Any) -> Array:
+        return self.num.asarray(v, dtype=self._like.dtype)
+
+    def copy(self, v: Array) -> Array:
+        return v
+
+    @staticmethod
+    def host(v: Any) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return v
+
+    # --- repetition ----------------------------------------------------------------------------------
 
     def repeat(self, body: Callable[[S], S], state: S, most: int) -> S:
-        def more(turn: tuple[Any, S]) -> Any:
-            return (turn[0] < most) & turn[1].open
+        return self._loop(lambda i, s: (i < most) & s.open, body, state)
 
-        def again(turn: tuple[Any, S]) -> tuple[Any, S]:
-            return turn[0] + 1, body(turn[1])
+    def when(self, mask: Mask, work: Callable[[T], T], state: T) -> T:
+        """Apply `work` in a loop of at most one turn, which `vmap` skips unless some row needs it.
 
-        return _jax().lax.while_loop(more, again, (0, state))[1]
+        Of a `cond` it would make a selection, and do the work in every iteration.
+        """
+        if isinstance(mask, bool):
+            return work(state) if mask else state
+        return self._loop(lambda i, s: (i < 1) & mask, work, state)
+
+    def _loop(self, more: Callable[[Any, Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
+        """Repeat the body with a state of fixed dtypes, and with the counts of what it evaluates."""
+        ledger = self.ledger
+
+        def again(turn: Any) -> Any:
+            i, counts, old = turn
+            if ledger is not None:
+                ledger.counts = counts
+            new = self._jax.tree.map(_as, body(old), old)
+            return i + 1, self._counts(), new
+
+        def going(turn: Any) -> Any:
+            return more(turn[0], turn[2])
+
+        start = (0, self._counts(), self.fixed(state))
+        _, counts, end = self._jax.lax.while_loop(going, again, start)
+        if ledger is not None:
+            ledger.counts = counts
+        return end
+
+    def _counts(self) -> Any:
+        return None if self.ledger is None else self.fixed(self.ledger.counts)
+
+    def fixed(self, state: Any) -> Any:
+        """Return a state with arrays in place of Python's numbers, whole ones in 32 bits."""
+
+        def array(a: Any) -> Any:
+            if isinstance(a, float):
+                return self.scalar(a)
+            a = self.num.asarray(a)
+            return a.astype("int32") if a.dtype.kind == "i" else a
+
+        return self._jax.tree.map(array, state)
+
+
+def _as(new: Any, old: Any) -> Any:
+    return _jax().numpy.asarray(new, old.dtype)
 
 
 def _jax() -> Any:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from math import inf
+from typing import NamedTuple
 
-from .arrays import Array, Mask, Scalar
+from .._core.arrays import Array, Mask, Scalar, Whole
 from .context import Context
 
 NEAR = 0.1
@@ -23,10 +24,20 @@ def noise_of(context: Context, x: Array, f: Scalar, g: Array, way: Array, mask: 
     mask = mask & context.affords(oracle.cost_value.plus(oracle.cost_value))
     if not kit.any(mask) or context.late():
         return none
-    ahead, found = NEAR * way, none + inf
-    for part in (ahead, -0.5 * ahead):
-        point = context.space.project(x + part)
+    ahead = NEAR * way
+
+    def look(s: _Looks) -> _Looks:
+        point = context.space.project(x + (1.0 - 1.5 * s.turn) * ahead)
         point = kit.where(kit.same(point, x), context.space.project(x + 0.5 * ahead), point)
         value = oracle.value(point, mask)
-        found = kit.num.minimum(found, abs(value - f - kit.dot(g, point - x)))
+        found = kit.num.minimum(s.found, abs(value - f - kit.dot(g, point - x)))
+        return _Looks(s.turn + 1, found, s.open)
+
+    found = kit.repeat(look, _Looks(0, none + inf, mask), 2).found
     return kit.pick(mask & (found < inf), found, none)
+
+
+class _Looks(NamedTuple):
+    turn: Whole
+    found: Scalar
+    open: Mask

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .arrays import Mask, Rows, Scalar
-from .kits import Kit
-from .space import Space
-
-if TYPE_CHECKING:
-    from .._oracle.ledger import Cost, Ledger
-    from .._oracle.oracle import Oracle
+from .._core.arrays import Mask, Rows, Scalar
+from .._core.kits import Kit
+from .._core.space import Space
+from .ledger import Cost, Ledger
+from .oracle import Oracle
 
 
 class Context:

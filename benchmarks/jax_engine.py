@@ -1,0 +1,336 @@
+"""The compiled engine beside its peers, in one run: `python benchmarks/jax_engine.py`.
+
+Peers that are not installed (optimistix, jaxopt) are left out. Times are processor time unless they say
+otherwise, and the least of a few rounds, ours and theirs alternately. `--million` makes 10⁶ bounded runs and
+needs JAX alone, on a CPU or a GPU; it prints the time and the least that memory bandwidth allows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads that wait for a busy core time nothing
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import steepen as st
+import steepen.jax as sj
+
+jax.config.update("jax_enable_x64", True)
+
+PI = np.pi
+BOX = [(-5.0, 10.0), (0.0, 15.0)]
+
+
+def branin(x: Any) -> Any:
+    q = x[1] - 5.1 / (4 * PI**2) * x[0] * x[0] + 5 / PI * x[0] - 6
+    return q * q + 10 * (1 - 1 / (8 * PI)) * jnp.cos(x[0]) + 10
+
+
+A6 = np.array([[10, 3, 17, 3.5, 1.7, 8], [0.05, 10, 17, 0.1, 8, 14], [3, 3.5, 1.7, 10, 17, 8],
+               [17, 8, 0.05, 10, 0.1, 14]])  # fmt: skip
+P6 = 1e-4 * np.array([[1312, 1696, 5569, 124, 8283, 5886], [2329, 4135, 8307, 3736, 1004, 9991],
+                      [2348, 1451, 3522, 2883, 3047, 6650], [4047, 8828, 8732, 5743, 1091, 381]])  # fmt: skip
+C6 = np.array([1.0, 1.2, 3.0, 3.2])
+
+
+def hartmann(x: Any) -> Any:
+    return -(C6 * jnp.exp(-(A6 * (x - P6) ** 2).sum(axis=-1))).sum()
+
+
+def rosenbrock(x: Any) -> Any:
+    return jnp.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+
+def have(name: str) -> bool:
+    return importlib.util.find_spec(name) is not None
+
+
+def clock(function: Callable[[], Any], now: Callable[[], float] = time.process_time) -> float:
+    begun = now()
+    jax.block_until_ready(function())
+    return now() - begun
+
+
+def race(functions: dict[str, Callable[[], Any]], rounds: int = 3) -> dict[str, float]:
+    """Return the least time of each, taken alternately."""
+    for function in functions.values():
+        jax.block_until_ready(function())
+    times: dict[str, list[float]] = {name: [] for name in functions}
+    for _ in range(rounds):
+        for name, function in functions.items():
+            times[name].append(clock(function))
+    return {name: min(found) for name, found in times.items()}
+
+
+def row(what: str, ours: float, peer: float, unit: str, bar: float | None = None) -> None:
+    said = "" if bar is None else f"  bar {bar:g}" + ("" if ours / peer <= bar else "  MISSED")
+    print(f"{what:<58} {ours:>9.4g} {peer:>9.4g} {unit:<3} {ours / peer:>7.2f}{said}", flush=True)
+
+
+def by_hand(lam: float | None, step: float, r: float, iters: int) -> Callable[[Any], Any]:
+    """Return GD, or CGD-FD, as one writes it: a while_loop with the ends that a run has."""
+    both = jax.value_and_grad(rosenbrock)
+
+    def body(s: Any) -> Any:
+        k, x, _, g, best = s
+        p = -g
+        if lam is not None:
+            nu = 2 * lam / r
+            p = -(1 - nu) * g - nu * jax.grad(rosenbrock)(x + r * g)
+            p = jnp.where((g * p).sum() < 0, p, -g)
+        x = x + step * p
+        f, g = both(x)
+        return k + 1, x, f, g, jnp.minimum(best, f)
+
+    def more(s: Any) -> Any:
+        return (s[0] < iters) & ((s[3] ** 2).sum() > 1e-24) & jnp.isfinite(s[2])
+
+    def run(x: Any) -> Any:
+        f, g = both(x)
+        return jax.lax.while_loop(more, body, (0, x, f, g, f))
+
+    return jax.jit(run)
+
+
+def iterations() -> None:
+    """Time an iteration."""
+    print(f"\n{'an iteration':<58} {'ours':>9} {'peer':>9}       ratio")
+    for n, iters in ((2, 20_000), (1000, 1000)):
+        x, step, lam, r = jnp.tile(jnp.array([-1.2, 1.0]), n // 2), 1e-5, 1e-5, 1e-4
+        for method, bar in (("gd", 1.2), ("cgd-fd", 1.2)):
+            more: dict[str, Any] = {"lam": lam, "r": r, "b": iters} if method == "cgd-fd" else {}
+            ours = jax.jit(
+                lambda x, m=method, more=more, k=iters, step=step: sj.minimize(
+                    rosenbrock, x, method=m, step=step, gtol=1e-12, budget=st.Budget(iters=k), **more
+                )
+            )
+            hand = by_hand(lam if more else None, step, r, iters)
+            found = race({"ours": lambda f=ours, x=x: f(x), "hand": lambda f=hand, x=x: f(x)})
+            a, b = (found[name] / iters * 1e6 for name in ("ours", "hand"))
+            row(f"{method}, fixed step, n = {n} / by hand", a, b, "µs", 2.0 if n == 2 else bar)
+        if have("optimistix"):
+            searches(n, x)
+        else:
+            print("optimistix is not installed: no BFGS to compare with")
+
+
+def searches(n: int, x: Any) -> None:
+    import optimistix as optx
+    import scipy.optimize as so
+
+    peers = {
+        "bfgs": (optx.BFGS(1e-30, 1e-30), 1.2 if n > 2 else 3.0, 60),
+        "cgd-auto": (optx.LBFGS(1e-30, 1e-30, history_length=10), 1.5 if n > 2 else None, 60),
+    }
+    for method, (solver, bar, iters) in peers.items():
+        memory = {"memory": 10} if method == "cgd-auto" else {}
+        ours = jax.jit(
+            lambda x, m=method, k=iters, memory=memory: sj.minimize(
+                rosenbrock, x, method=m, gtol=1e-12, budget=st.Budget(iters=k), **memory
+            )
+        )
+        theirs = jax.jit(
+            lambda x, s=solver, k=iters: optx.minimise(
+                lambda y, _: rosenbrock(y), s, x, max_steps=k, throw=False
+            ).stats["num_steps"]
+        )
+        found = race({"ours": lambda f=ours: f(x), "theirs": lambda f=theirs: f(x)})
+        run, steps = ours(x), int(theirs(x))
+        # a step of optimistix's is a trial: it has one evaluation of f
+        a, b = found["ours"] / int(run.nfev) * 1e6, found["theirs"] / steps * 1e6
+        row(f"{method}, n = {n}, an evaluation / optimistix's", a, b, "µs")
+        row(
+            f"{method}, n = {n}, an iteration / optimistix's step",
+            a * int(run.nfev) / int(run.nit),
+            b,
+            "µs",
+            bar,
+        )
+        if method == "cgd-auto":
+            grad = jax.jit(jax.value_and_grad(rosenbrock))
+            options = {"maxcor": 10, "gtol": 0, "ftol": 0, "maxiter": iters}
+
+            def scipy_run(grad=grad, options=options, x=x) -> Any:
+                return so.minimize(lambda y: [np.asarray(a) for a in grad(y)], np.asarray(x), jac=True,
+                                   method="L-BFGS-B", options=options)  # fmt: skip
+
+            used = scipy_run().nfev
+            row(
+                f"{method}, n = {n}, an evaluation / SciPy L-BFGS-B's",
+                a,
+                clock(scipy_run) / used * 1e6,
+                "µs",
+                1.0,
+            )
+
+
+def size(jaxpr: Any) -> int:
+    """Count the equations of a program, those of its loops included."""
+    inner = [v for e in jaxpr.eqns for v in e.params.values()]
+    parts = [getattr(v, "jaxpr", None) for v in inner if hasattr(v, "jaxpr")]
+    return len(jaxpr.eqns) + sum(size(getattr(part, "jaxpr", part)) for part in parts)
+
+
+def compiles() -> None:
+    """Time trace and compilation, floor and bounds included."""
+    print(f"\n{'trace and compile':<58} {'ours':>9} {'peer':>9}       ratio")
+    x = jnp.array([-1.2, 1.0])
+
+    def timed(run: Callable[[Any], Any]) -> float:
+        return clock(lambda: jax.jit(run).lower(x).compile()(x))
+
+    peer = None
+    if have("optimistix"):
+        import optimistix as optx
+
+        def theirs(x: Any) -> Any:
+            return optx.minimise(lambda y, _: rosenbrock(y), optx.BFGS(1e-8, 1e-8), x, throw=False).value
+
+        timed(theirs)
+        peer = min(timed(lambda x: theirs(x)) for _ in range(2))
+    for method, bar in (("bfgs", 3.0), ("cgd-auto", 8.0)):
+
+        def ours(x: Any, method=method) -> Any:
+            return sj.minimize(rosenbrock, x, method=method, bounds=[(-2.0, 2.0), (-2.0, 2.0)])
+
+        spent = min(timed(lambda x, f=ours: f(x)) for _ in range(2))
+        row(f"{method}, bounded / optimistix's BFGS", spent, peer or spent, "s", bar if peer else None)
+        print(f"    {size(jax.make_jaxpr(ours)(x).jaxpr)} equations; the function itself has "
+              f"{size(jax.make_jaxpr(rosenbrock)(x).jaxpr)}")  # fmt: skip
+
+
+def starts(count: int) -> None:
+    """Time many bounded starts beside others' ways to make them."""
+    import scipy.optimize as so
+
+    print(f"\n{count} bounded starts of cgd-auto to gtol 1e-6: the others' time over ours")
+    cases = {"Branin": (branin, BOX), "Hartmann-6": (hartmann, [(0.0, 1.0)] * 6)}
+    for label, (fun, box) in cases.items():
+        low, high = np.array(box).T
+        x = jnp.asarray(np.random.default_rng(0).uniform(low, high, (count, len(box))))
+
+        def ours(method="cgd-auto", fun=fun, x=x, box=box) -> Any:
+            return sj.minimize(fun, x, method=method, gtol=1e-6, bounds=box)
+
+        found = ours()
+        base = race({"ours": ours}, 2)["ours"]
+        print(f"{label}: {base:.3g} s, {100 * float(found.success.mean()):.1f} % with success, "
+              f"{float(found.nit.mean()):.1f} iterations, {int(found.nit.max())} at most")  # fmt: skip
+        peers: dict[str, tuple[float, float | None]] = {
+            "bfgs of ours": (race({"bfgs": lambda run=ours: run("bfgs")}, 2)["bfgs"], None)
+        }
+        if have("optimistix"):
+            import optimistix as optx
+
+            def single(x: Any, fun=fun) -> Any:
+                solver = optx.BFGS(1e-8, 1e-8)
+                return optx.minimise(lambda y, _: fun(y), solver, x, max_steps=500, throw=False).value
+
+            theirs = jax.jit(jax.vmap(single))
+            peers["vmap of optimistix's BFGS, unbounded"] = (
+                race({"o": lambda f=theirs, x=x: f(x)}, 2)["o"],
+                3.0,
+            )
+        few, sample = x[: count // 10], np.asarray(x[:200])
+        eager = clock(
+            lambda fun=fun, few=few, box=box: (
+                st.minimize(fun, np.asarray(few), jac="jax", gtol=1e-6, bounds=box, trace=False).x
+            )
+        )
+        peers["the eager batch (a tenth of them, × 10)"] = 10 * eager, 10.0
+        if have("jaxopt"):
+            import jaxopt
+
+            solver = jaxopt.LBFGSB(fun=fun, tol=1e-6, maxiter=500)
+            limits = (jnp.asarray(low), jnp.asarray(high))
+            theirs = jax.jit(jax.vmap(lambda x, s=solver, b=limits: s.run(x, bounds=b).params))
+            jax.block_until_ready(theirs(few))
+            spent = 10 * clock(lambda f=theirs, few=few: f(few))
+            peers["vmap of jaxopt's L-BFGS-B (a tenth, × 10)"] = spent, 50.0
+        grad = jax.jit(jax.value_and_grad(fun))
+
+        def loop(sample=sample, grad=grad, box=box) -> None:
+            options = {"gtol": 1e-6, "ftol": 0}
+            for start in sample:
+                both = lambda y: [np.asarray(a) for a in grad(y)]  # noqa: E731
+                so.minimize(both, start, jac=True, bounds=box, method="L-BFGS-B", options=options)
+
+        loop()
+        peers["a loop over SciPy's L-BFGS-B (from 200 of them)"] = clock(loop) * count / 200, 40.0
+        for peer, (spent, bar) in peers.items():
+            missed = "" if bar is None or spent / base >= bar else "  MISSED"
+            print(
+                f"  {peer:<56} {spent:>9.3g} s {spent / base:>7.1f} ×"
+                + (f"  bar {bar:g}{missed}" if bar else "")
+            )
+
+
+def million(count: int) -> None:
+    """Make 10⁶ bounded runs on whatever device there is."""
+    device = jax.devices()[0]
+    print(f"{count} bounded starts of cgd-auto on {device.device_kind}, gtol 1e-6")
+    for dtype in (jnp.float64, jnp.float32):
+        low, high = (jnp.asarray(side, dtype) for side in np.array(BOX).T)
+        x = low + (high - low) * jax.random.uniform(jax.random.key(0), (count, 2), dtype)
+
+        def run(x=x, dtype=dtype) -> Any:
+            gtol = 1e-6 if dtype == jnp.float64 else 1e-3
+            return sj.minimize(branin, x, gtol=gtol, bounds=BOX)
+
+        first = clock(run, time.perf_counter)
+        spent = min(clock(run, time.perf_counter) for _ in range(2))
+        found = run()
+        numbers = int(found.nit.sum()) * 2 * lane_numbers()
+        rate = bandwidth()
+        floor = numbers * jnp.dtype(dtype).itemsize / rate
+        print(f"{jnp.dtype(dtype).name}: {spent:.3f} s, and {first - spent:.1f} s to compile")
+        success, nit = 100 * float(found.success.mean()), float(found.nit.mean())
+        print(f"  {success:.2f} % with success, {nit:.2f} iterations on average")
+        print(
+            f"  an iteration reads and writes {lane_numbers()} numbers; at {rate / 1e9:.0f} GB/s (measured)"
+        )
+        print(f"  that takes {floor:.3f} s: the run is at {spent / floor:.1f} × the floor", flush=True)
+
+
+def lane_numbers() -> int:
+    """Return how many numbers a run of cgd-auto hands from one iteration to the next, for n = 2."""
+    n, m = 2, 12
+    return 2 * m * n + m * m + m + 12 * n + 20
+
+
+def bandwidth() -> float:
+    """Measure how many bytes a second the device reads and writes."""
+    a = jnp.ones(1 << (27 if jax.default_backend() != "cpu" else 24))
+    double = jax.jit(lambda a: a * 2)
+    jax.block_until_ready(double(a))
+    return 2 * a.nbytes / min(clock(lambda: double(a), time.perf_counter) for _ in range(5))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--million", action="store_true", help="10⁶ bounded runs, and nothing else")
+    parser.add_argument("--count", type=int, help="so many starts in place of 50 000, or of a million")
+    parser.add_argument("--only", choices=("iterations", "compiles", "starts"))
+    chosen = parser.parse_args()
+    print(f"jax {jax.__version__} on {jax.devices()[0].device_kind}, numpy {np.__version__}")
+    if chosen.million:
+        million(chosen.count or 1_000_000)
+        return 0
+    parts = {"iterations": iterations, "compiles": compiles, "starts": lambda: starts(chosen.count or 50_000)}
+    for name, part in parts.items():
+        if chosen.only in (None, name):
+            part()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

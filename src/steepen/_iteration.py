@@ -1,0 +1,304 @@
+"""One iteration, in functions from a carry to a carry: the order that every driver follows.
+
+    begin, then again and again: arrive, stand, aim, search, settle
+
+Each takes a carry, uses it up and returns it. None of them raises, drops rows, or asks for the time: a row
+that must end gets a status, and evaluations are made for the rows without one. The eager driver (`_run`)
+takes ended rows out of the carry between two of them; the compiled one (`jax`) leaves them where they are.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from ._core.arrays import Array, Mask, Scalar, Whole
+from ._core.guard import guarded
+from ._core.judge import asked, judge_gradient, judge_step
+from ._core.records import NAN, RUNNING, Best, Carry, Point
+from ._core.result import Status
+from ._oracle.context import Context
+from ._oracle.floor import at_floor
+from ._oracle.ledger import Cost
+from ._problem import Settings
+from .steps import Along
+
+IDLE = 11
+"""A run ends after this many consecutive steps without a measurable decrease of f."""
+
+SHOWS = 4.0
+"""A decrease of no more than this many roundings of f is not measurable."""
+
+LOST = tuple(map(int, (Status.NONFINITE_VALUE, Status.NONFINITE_GRADIENT, Status.UNBOUNDED, Status.DIVERGED)))
+"""Ends at a point that is no use: the best one seen is given instead."""
+
+CONVERGED, PRECISION, NOISE, NO_DESCENT, DIVERGED, NONFINITE, MAX_ITERATIONS, ARTIFICIAL = map(
+    int,
+    (
+        Status.CONVERGED, Status.PRECISION, Status.NOISE, Status.NO_DESCENT, Status.DIVERGED,
+        Status.NONFINITE_GRADIENT, Status.MAX_ITERATIONS, Status.ARTIFICIAL,
+    ),
+)  # fmt: skip
+FIRST_HIDDEN, LAST_HIDDEN = int(Status.SMALL_DECREASE), int(Status.MAX_SECONDS)
+
+NOTHING = Cost()
+
+
+class Iteration:
+    """Direction × step × switch, on an oracle, in a space."""
+
+    def __init__(self, context: Context, settings: Settings):
+        self.context, self.settings = context, settings
+        self.kit, self.space, self.oracle, self.ledger = (
+            context.kit, context.space, context.oracle, context.ledger,
+        )  # fmt: skip
+        self.direction, self.step, self.switch = settings.direction, settings.step, settings.switch
+        self.tolerances = tolerances = settings.tolerances
+        # these are asked for in every iteration
+        self._constant, self._searches = self.step.constant, self.step.searches
+        self._steepest, self._penalised = self.direction.steepest, self.direction.penalised
+        self._moves, self._judged = asked(tolerances.x), asked(tolerances.f) or asked(tolerances.x)
+        self._bottom = tolerances.bottom
+        self._far = -tolerances.bottom  # a step that is shorter cannot make x overflow
+        self._counted = self.ledger.counted
+        self._iters: Any = inf if self.ledger.budget.iters is None else self.ledger.budget.iters
+
+    def begin(self, x: Array) -> Carry:
+        """Return a run that stands at x, where nothing has been evaluated."""
+        direction, rows = self.direction, self.kit.size
+
+        def everyone(value: Any) -> Any:
+            return value if rows is None else np.full(rows, value)
+
+        # steepest descent is what every run falls back to: a run of it alone has nothing switched on
+        on = everyone(not direction.steepest)
+        c = Carry(0, Point(x), Best(x, everyone(inf)), on, direction.start(self.kit, x), Point(x))
+        if self._constant is not None:  # then nothing else is known of the next point, ever
+            c.move.alpha = self._constant
+        return c
+
+    def arrive(self, c: Carry) -> Carry:
+        """Evaluate f; judge the step that led here."""
+        kit, point, best = self.kit, c.point, c.best
+        searched = point.f is not None
+        if not searched:
+            point.f = self.oracle.value(point.x, self._live(c))
+        f = point.f
+        if kit.all((f < best.f) & (f >= self._bottom)):  # so f is finite, too
+            best.x, best.f, best.k = point.x, f, c.k
+            if self._judged:
+                self._end(c, judge_step(kit, point, c.move, self.tolerances))
+        else:
+            better = (f < best.f) & (f > -inf)
+            best.x, best.f = kit.where(better, point.x, best.x), kit.pick(better, f, best.f)
+            best.k = kit.pick(better, c.k, best.k)
+            self._end(c, judge_step(kit, point, c.move, self.tolerances))
+        if _starts(c):
+            c.first = f
+            return c
+        if self._penalised:
+            off = self.switch.off(c.k - 1, c.move.guarded, c.move.before, f, c.first)
+            if kit.any(off):
+                c.on = kit.without(c.on, off)
+        if searched:
+            least = kit.num.maximum(SHOWS * self.context.eps * abs(f), c.move.noise)
+            c.idle = kit.pick(c.move.before - f > least, 0, c.idle + 1)
+        return c
+
+    def look(self, c: Carry) -> Carry:
+        """Evaluate ∇f where it is not known, and the budget covers it."""
+        kit, oracle, point = self.kit, self.oracle, c.point
+        if point.g is not None and kit.all(point.known):
+            return c
+        if self._counted:
+            poor = self.ledger.over(oracle.cost_grad, NOTHING, False)
+            self._end(c, poor if point.known is False else kit.pick(point.known, RUNNING, poor))
+            if not self._any(c):
+                return c
+        live = self._live(c)
+        if point.g is None or not kit.any(point.known):
+            point.g = oracle.grad(point.x, live)
+        else:
+            rest = kit.negate(point.known) if live is None else kit.without(live, point.known)
+            point.g = kit.where(point.known, point.g, oracle.grad(point.x, rest))
+        point.known = True if live is None else point.known | live
+        return c
+
+    def stand(self, c: Carry) -> Carry:
+        """Evaluate ∇f; judge the point, and whether the budget has a step left."""
+        kit, oracle, point = self.kit, self.oracle, self.look(c).point
+        if not self._any(c):
+            return c
+        point.size = kit.norm(point.g)
+        point.gnorm = self.space.residual(point.x, point.g, point.size)
+        if c.status is not RUNNING:
+            point.gnorm = kit.pick(point.known, point.gnorm, NAN)
+        if not kit.all_finite(point.size) or kit.any(point.gnorm <= self.tolerances.g):
+            self._judge_gradient(c)
+        if self._searches and kit.any(tired := c.idle >= IDLE):
+            c.tired = tired & (c.status == RUNNING)  # these make no other step, and end when it settles
+        if (spent := c.k >= self._iters) is not False:
+            self._end(c, kit.pick(kit.without(spent, c.tired), MAX_ITERATIONS, RUNNING))
+        if self._counted:
+            cost = oracle.cost_value.plus(self.step.cost(oracle))
+            poor = self.ledger.over(cost, self.direction.cost(oracle), c.on)
+            self._end(c, poor if c.tired is False else kit.pick(c.tired, RUNNING, poor))
+        return c
+
+    def aim(self, c: Carry) -> Carry:
+        """Find the direction: the one proposed where it descends f, else −∇f."""
+        kit, context, space, point, move = self.kit, self.context, self.space, c.point, c.move
+        x, g, live = point.x, point.g, self._live(c)
+        if not (live is None or kit.any(live)):
+            return c
+        c.down, c.size = space.descent(x, g, point.size)
+        c.p, c.slope = None, -c.size * c.size
+        if self._steepest or not kit.any(c.on):
+            move.lam, move.guarded, move.penalised, move.vanished = 0.0, False, False, False
+            return c
+        direction = self.direction
+        if c.memory:
+            c.memory = direction.learn(context, point, c.memory)
+        lam = context.live(direction.coefficient(c.k))
+        on = c.on if live is None else c.on & live
+        p, lam, c.memory, trusted = direction.propose(context, c.k, point, lam, on, c.memory)
+        p = space.inward(x, g, p)
+        c.p, c.slope, used, move.guarded, vanished = guarded(kit, c.on, c.down, c.size, p, trusted)
+        move.lam = lam if used is True else kit.pick(used, lam, 0.0)
+        move.penalised, move.vanished = self._penalised and used, self._penalised and vanished
+        return c
+
+    def search(self, c: Carry) -> Carry:
+        """Find how far to go, and where that leads."""
+        kit, point, ahead, move, p = self.kit, c.point, c.ahead, c.move, c.p
+        x, live = point.x, self._live(c)
+        if not (live is None or kit.any(live)):
+            return c
+        if self._constant is None:
+            along = Along(
+                c.k, x, point.f, point.g, -c.down if p is None else p, c.slope, move.alpha, move.noise,
+                True if live is None else live,
+            )  # fmt: skip
+            slope, length = c.slope, c.size if p is None else kit.norm(p)
+            if c.tired is not False:
+                slope, length = kit.pick(c.tired, move.slope, slope), kit.pick(c.tired, move.length, length)
+            move.slope, move.length = slope, length
+            move.alpha, ahead.f, ahead.g, ahead.known, move.noise = self.step.choose(self.context, along)
+            reach = move.length
+        else:
+            ahead.f, ahead.g, ahead.known = None, None, False
+            reach = c.size if p is None else inf
+        to = kit.times(-move.alpha, c.down) if p is None else kit.times(move.alpha, p)
+        to += x
+        ahead.x = self.space.project(to)
+        if self._moves:
+            move.moved = self.space.moved(x, ahead.x, c.down if p is None else p, move.alpha)
+        if not kit.all(move.alpha * reach < self._far):
+            finite = kit.finite(ahead.x)
+            if not kit.all(finite):
+                self._end(c, kit.pick(finite, RUNNING, DIVERGED))
+        if ahead.f is not None and self._counted and kit.any(stuck := move.alpha == 0):
+            poor = self.ledger.over(self.oracle.cost_value, NOTHING, False)
+            self._end(c, kit.pick(kit.without(stuck, c.tired), poor, RUNNING))
+        return c
+
+    def settle(self, c: Carry) -> Carry:
+        """Where the search found nothing, end the run or prepare another proposal; name α and λ."""
+        kit, move, stuck = self.kit, c.move, c.tired
+        if c.ahead.f is not None:
+            stuck = stuck | (move.alpha == 0)
+        if kit.any(stuck):
+            self._floored(c, stuck)
+            self._recover(c, stuck)
+            c.tired = False
+        if c.p is None:
+            move.shown = move.alpha
+        else:
+            move.shown, move.lam = self.direction.amounts(move.alpha, move.lam, c.memory)
+        return c
+
+    # --- what is rare ----------------------------------------------------------------------------------
+
+    def _judge_gradient(self, c: Carry) -> None:
+        """End the rows whose gradient is within gtol, or is not finite; look twice at a start without one."""
+        kit, context, point = self.kit, self.context, c.point
+        if not (_starts(c) and self.direction.leaves):
+            self._end(c, judge_gradient(kit, point, self.tolerances))
+            return
+        self._end(c, kit.pick(kit.num.isfinite(point.size), RUNNING, NONFINITE))
+        still = (point.gnorm <= self.tolerances.g) & (c.status == RUNNING)
+        c.memory, leaving = kit.when(
+            still, lambda s: self.direction.leave(context, point, still, s[0]), (c.memory, still & False)
+        )
+        self._end(c, kit.pick(kit.without(still, leaving), CONVERGED, RUNNING))
+
+    def _floored(self, c: Carry, mask: Mask) -> None:
+        """End the rows in which f is as low as its rounding, or its noise, lets it be."""
+        kit, point, move = self.kit, c.point, c.move
+        mask = mask & (c.status == RUNNING)
+
+        def ask(code: Whole) -> Whole:
+            floored, noisy = at_floor(
+                self.context, point.x, point.f, point.g, -move.slope, move.length, move.noise, mask
+            )
+            return kit.pick(noisy, NOISE, kit.pick(floored, PRECISION, code))
+
+        self._end(c, kit.when(mask, ask, RUNNING))
+
+    def _recover(self, c: Carry, stuck: Mask) -> None:
+        """Stay here for this iteration where the direction has something else to propose; else end."""
+        kit, context, point, ahead = self.kit, self.context, c.point, c.ahead
+        stuck = stuck & (c.status == RUNNING)
+        if self.direction.recovers:
+            rows = kit.without(stuck, c.tired)
+            c.memory, again = kit.when(
+                rows, lambda s: self.direction.recover(context, point, rows, s[0]), (c.memory, rows & False)
+            )
+            ahead.g, ahead.known = kit.where(again, point.g, ahead.g), ahead.known | again
+            stuck = kit.without(stuck, again)
+        self._end(c, kit.pick(stuck, NO_DESCENT, RUNNING))
+
+    # --- ends ------------------------------------------------------------------------------------------
+
+    def _live(self, c: Carry) -> Any:
+        """Return the rows that are to go on as a mask; None where that is all of them."""
+        if c.status is RUNNING and c.tired is False:
+            return None
+        return self.kit.without(c.status == RUNNING, c.tired)
+
+    def _any(self, c: Carry) -> bool:
+        """Return whether some row may still run."""
+        return c.status is RUNNING or self.kit.any(c.status == RUNNING)
+
+    def _end(self, c: Carry, code: Whole) -> None:
+        """Give rows a status; the first one stands."""
+        if self.kit.any(code != RUNNING):
+            c.status = self.kit.pick(c.status == RUNNING, self.unhidden(c, code), c.status)
+
+    def unhidden(self, c: Carry, code: Whole) -> Whole:
+        """Name artificial stationary points, which small steps and budgets may hide."""
+        if not self._penalised:
+            return code
+        hidden = (code >= FIRST_HIDDEN) & (code <= LAST_HIDDEN) & c.move.vanished
+        return self.kit.pick(hidden, ARTIFICIAL, code) if self.kit.any(hidden) else code
+
+    def outcome(self, c: Carry, code: Whole) -> tuple[Array, Scalar, Array]:
+        """Return x, f and ∇f of rows that have ended with these codes: the best x where theirs is no use."""
+        kit, point, best = self.kit, c.point, c.best
+        x, nowhere, evaluated = point.x, point.x * NAN, point.f is not None
+        f = point.f if evaluated else best.f * NAN
+        g = nowhere if point.g is None else kit.where(point.known, self.oracle.reported(point.g), nowhere)
+        lost: Any = code != code if evaluated else code == code
+        for end in LOST:
+            lost = lost | (code == end)
+        if kit.any(lost):
+            seen = lost & kit.num.isfinite(best.f)
+            x, f, g = kit.where(seen, best.x, x), kit.pick(seen, best.f, f), kit.where(lost, nowhere, g)
+        return x, f, g
+
+
+def _starts(c: Carry) -> bool:
+    """Return whether this is the start of a run; a compiled loop, where k has no value, begins after it."""
+    return isinstance(c.k, int) and c.k == 0

@@ -1,0 +1,228 @@
+"""Whether f is as low as working precision lets it be."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import inf
+from typing import NamedTuple
+
+from .._core.arrays import Array, Mask, Scalar, Whole
+from .._core.kits import Kit
+from .context import Context
+from .noise import noise_of
+
+FLOOR = 30.0
+"""f is at its floor if nothing promises a fall of f, or a move of x, of more than this many roundings."""
+
+ROUGH = 30.0
+"""The same for a move of x where gradients are differences, in units of √ε."""
+
+SLIGHT = 1e-8
+"""There, a fall of f within this part of |f| does not count either."""
+
+LOUD = 10.0
+"""The same for the noise of f, as far as it was measured."""
+
+LONGEST = 1e-3
+"""Noise makes probes longer, up to this part of the size of x."""
+
+KINK = 3.0
+"""A curvature this many times that of a probe ten times as long is that of a kink; with probes that noise has
+made longer, one this many times smaller shows that they are too long."""
+
+DEEP = 5
+"""The most directions that are asked in each metric."""
+
+
+def at_floor(
+    context: Context,
+    x: Array,
+    f: Scalar,
+    g: Array,
+    promise: Scalar,
+    length: Scalar,
+    noise: Scalar,
+    mask: Mask,
+) -> tuple[Mask, Mask]:
+    """Return for which of these rows nothing promises a fall of f, or a move of x, that would show.
+
+    The second mask says for which of them it is the noise of f, and not rounding, that would hide a fall.
+
+    Asked are the last direction, by what it promised and by its length, and then the first directions of
+    conjugate gradients, from −∇f on, in two metrics: the plain one and that of the sizes of the variables.
+    The last direction may know the stiff variables only; these find the soft ones. Where a curvature is not
+    positive, or lost in its rounding, nothing is proved. The first probe of each metric is repeated ten times
+    as long: at a kink the curvature falls with the length of the probe.
+    """
+    ground = _Ground(context, x, f, g, noise, mask)
+    rows = ground.heard(promise, length)
+    kit, asked = context.kit, partial(_asked, ground)
+    rows = kit.repeat(asked, _Metrics(0, rows, rows.mask), 2).rows
+    return rows.mask, kit.without(rows.mask, rows.level | rows.still)
+
+
+class _Rows(NamedTuple):
+    """What is known of the rows so far: `mask` are those that may be at their floor.
+
+    Of these f is `level` if its fall would be lost in rounding, `quiet` if in noise, that is if it is within
+    `hushed`, and x is `still` if its move would be lost.
+    """
+
+    mask: Mask
+    level: Mask
+    quiet: Mask
+    still: Mask
+    hushed: Scalar
+
+
+class _Metrics(NamedTuple):
+    turn: Whole
+    rows: _Rows
+    open: Mask
+
+
+class _Ways(NamedTuple):
+    """The directions of conjugate gradients in y = x/metric: the last one, and what it has shown.
+
+    In the second turn the first probe is repeated, ten times as long.
+    """
+
+    turn: Whole
+    rows: _Rows
+    left: Array
+    way: Array
+    before: Scalar
+    to: Array
+    fall: Scalar
+    v: Array
+    """The last probe: its direction and length, H·v, vᵀHv, and the step that follows from it."""
+    r: Scalar
+    change: Array
+    bend: Scalar
+    step: Scalar
+    open: Mask
+
+
+class _Ground:
+    """A point, the gradient there without what bounds hold, the errors of both, and the length of a probe."""
+
+    def __init__(self, context: Context, x: Array, f: Scalar, g: Array, noise: Scalar, mask: Mask) -> None:
+        kit, oracle = context.kit, context.oracle
+        self.context, self.x, self.f, self.g, self.noise = context, x, f, g, noise
+        self.part = FLOOR * context.eps
+        self.low = self.part * abs(f)
+        if not oracle.exact:  # the error of its gradient moves x by more, and hides more
+            self.part = ROUGH * context.eps**0.5
+            self.low = kit.num.maximum(self.low, SLIGHT * abs(f))
+            mask = mask & context.affords(oracle.cost_error)
+        self.top, self.mask = kit.norm(x), mask
+        rounding = context.eps * abs(f)
+        self.loud = noise > rounding
+        longest = LONGEST / context.eps**0.5
+        longer = kit.num.minimum(kit.num.sqrt(kit.ratio(noise, rounding)), longest)
+        self.stretch = kit.pick(self.loud, longer, 1.0)
+        free = context.space.free(x, g, g)
+        self.size, self.rough = kit.norm(free), 0.0
+        self.unit = _unit(kit, self.size, free)
+
+    def heard(self, promise: Scalar, length: Scalar) -> _Rows:
+        """Return what the last direction says, by what it promised and by its length."""
+        context, kit = self.context, self.context.kit
+        hushed = kit.num.maximum(self.low, LOUD * self.noise)
+        level, quiet = _within(promise, self.low), _within(promise, hushed)
+        still = _within(length, self.part * self.top)
+        mask = self.mask & (quiet | still)
+        if not context.oracle.exact and kit.any(mask):  # a slope of its error may be there, unseen
+            error = context.oracle.error(self.x, self.f, self.g, self.noise, mask)
+            certain = kit.xp.where(abs(self.g) > error, self.g, 0.0 * self.g)  # only these can be held
+            self.rough = kit.norm(context.space.free(self.x, certain, error))
+        return _Rows(mask, level, quiet, still, hushed)
+
+    def judged(self, rows: _Rows, asked: Mask, to: Array, fall: Scalar) -> _Rows:
+        """Return what is known once the directions lead so far, and f falls so much on the way."""
+        kit = self.context.kit
+        still = _unless(kit, rows.still, asked, _within(kit.norm(to), self.part * self.top))
+        if not self.context.oracle.exact:  # a small move of x is then no proof by itself
+            still = _unless(kit, still, asked, self.f == 0)
+        level = _unless(kit, rows.level, asked, _within(fall, self.low))
+        return rows._replace(
+            level=level, still=still, quiet=_unless(kit, rows.quiet, asked, _within(fall, rows.hushed))
+        )
+
+    def doubted(self, rows: _Rows, asked: Mask, way: Array, fall: Scalar) -> _Rows:
+        """Where noise alone hides the fall, measure it here: it was perhaps measured somewhere else."""
+        kit = self.context.kit
+        doubt = kit.without(asked & rows.quiet, rows.level | rows.still)
+
+        def measure(hushed: Scalar) -> Scalar:
+            here = noise_of(self.context, self.x, self.f, self.g, way, doubt)
+            return kit.pick(
+                doubt, kit.num.maximum(self.low, LOUD * kit.num.minimum(self.noise, here)), hushed
+            )
+
+        hushed = kit.when(doubt, measure, rows.hushed)
+        return rows._replace(hushed=hushed, quiet=_unless(kit, rows.quiet, doubt, _within(fall, hushed)))
+
+
+def _asked(ground: _Ground, s: _Metrics) -> _Metrics:
+    """Ask the first directions in the plain metric, and then in that of the sizes of the variables."""
+    kit, x = ground.context.kit, ground.x
+    metric = kit.where(s.turn == 0, 0.0 * x + 1.0, _unit(kit, ground.top, abs(x)))
+    left, none, zero = metric * ground.unit, 0.0 * x, 0.0 * ground.size
+    least = ground.context.eps * kit.dot(left, left)
+    start = _Ways(0, s.rows, left, none, zero, none, zero, none, zero, none, zero, zero, s.rows.mask)
+    rows = kit.repeat(partial(_next, ground, metric, least), start, 1 + DEEP).rows
+    return _Metrics(s.turn + 1, rows, rows.mask)
+
+
+def _next(ground: _Ground, metric: Array, least: Scalar, s: _Ways) -> _Ways:
+    """Make the next probe, and see what it promises."""
+    context, kit, x = ground.context, ground.context.kit, ground.x
+    oracle, again = context.oracle, s.turn == 1
+    along = kit.pick(kit.without(s.open, again), kit.ratio(s.step, ground.size), 0.0)
+    left = s.left - kit.times(along, metric * s.change)
+    square = kit.dot(left, left)
+    way = left + kit.times(kit.pick(s.before > 0, kit.ratio(square, s.before), 0.0), s.way)
+    y = _unit(kit, kit.norm(metric * way), way)
+    slope = ground.size * kit.dot(left, y)
+    # later, what is within the errors of the gradient and of a probe is nothing
+    seen = kit.pick((slope <= ground.rough) | (square <= least), 0.0, slope)
+    slope = kit.pick(s.turn == 0, slope + ground.rough, seen)
+    fine = context.affords(oracle.cost_probe) & (again | (slope >= 0))
+    mask = _unless(kit, s.rows.mask, s.open, fine)
+    asked = s.open & mask & (again | (slope > 0))
+    if not kit.any(asked):
+        return s._replace(rows=s.rows._replace(mask=mask), open=asked)
+    v = kit.where(again, s.v, metric * y)
+    r = kit.pick(again, 10 * s.r, ground.stretch * oracle.probe_length(x, v))
+    whole = kit.scaled(kit.ratio(1.0, r), oracle.change(x, v, ground.g, r, asked))
+    change = context.space.free(x, ground.g, whole)
+    bend = kit.dot(v, kit.where(again, whole, change))
+    # the curvature must not be that of a kink, nor of noise
+    kink = ground.loud & (bend > KINK * s.bend)
+    mask = _unless(kit, mask, asked & again, kit.without(_within(s.bend, KINK * bend), kink))
+    new = kit.without(asked, again)
+    step = kit.pick(new, kit.ratio(slope, bend), 0.0)
+    to, fall = s.to + kit.times(step, y), s.fall + kit.pick(new, 0.5 * slope * step, 0.0)
+    rows = ground.judged(s.rows, new, to, fall)
+    rows = ground.doubted(rows, new & (s.turn == 0), kit.times(-step, v), fall)
+    mask = _unless(kit, mask, new, (bend > kit.ratio(ground.rough, r)) & (rows.quiet | rows.still))
+    return _Ways(
+        s.turn + 1, rows._replace(mask=mask), left, kit.where(again, s.way, way),
+        kit.pick(again, s.before, square), to, fall, v, r, kit.where(again, s.change, change),
+        kit.pick(again, s.bend, bend), kit.pick(again, s.step, step), asked & mask,
+    )  # fmt: skip
+
+
+def _unless(kit: Kit, held: Mask, asked: Mask, fine: Mask) -> Mask:
+    """Return a mask without the rows that are being asked and are not fine."""
+    return kit.without(held, kit.without(asked, fine))
+
+
+def _unit(kit: Kit, size: Scalar, v: Array) -> Array:
+    return kit.times(1 / kit.pick(size > 0, size, 1.0), v)
+
+
+def _within(value: Scalar, limit: Scalar) -> Mask:
+    """Return whether a value is no more than a limit, both being numbers: never by inf ≤ inf, nor by NaN."""
+    return (value <= limit) & (limit < inf)

@@ -1,0 +1,90 @@
+"""A run from its two halves, what and how, to a Result, with what needs a host around it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from .._core.records import State
+from .._core.result import Result
+from .._oracle.context import Context
+from .._oracle.gradient_check import check_gradient as run_gradient_check
+from .._oracle.ledger import OutOfTime
+from .._problem import Problem, Settings
+from .checkpoint import Checkpoint
+from .loop import Loop
+from .outcome import result_of
+from .progress import progress_bar
+from .recorder import BatchRecorder, Recorder
+
+
+def drive(
+    problem: Problem,
+    settings: Settings,
+    *,
+    trace: bool | Literal["x"],
+    callback: Callable[[State], object] | None,
+    progress: bool,
+    checkpoint: str | os.PathLike[str] | None,
+    check_gradient: bool,
+) -> Result:
+    """Make the run."""
+    x, kit, space, oracle = problem.x, problem.kit, problem.space, problem.oracle(settings.budget)
+    recorder = None
+    if trace:
+        recorder = (Recorder if kit.size is None else BatchRecorder)(x, kit, trace == "x")
+    watched = callback and partial(oracle.outside, callback)
+    saver = None
+    if checkpoint is not None:
+        named: dict[str, Any] = {
+            "x0": kit.host(x), "method": settings.direction, "step": settings.step,
+            "switch": settings.switch, "trace": trace, "bounds": space.limits,
+        }  # fmt: skip
+        saver = Checkpoint(checkpoint, named)
+    # what overflows is judged by its value, in the loop; your own functions keep your own settings
+    with progress_bar(progress, settings.budget) as show, np.errstate(all="ignore"):
+        watchers = [w for w in (saver and saver.watch, show) if w is not None]
+        context = Context(oracle, kit, space)
+        loop = Loop(context, settings, x, recorder, watched, _each(watchers))
+        resumed = saver is not None and saver.resume(loop)
+        if check_gradient and not resumed:
+            with suppress(OutOfTime):  # then the run ends as soon as it begins
+                run_gradient_check(context, loop.carry.point)
+        try:
+            loop.run()
+        except Exception as error:
+            with suppress(OSError):  # the user's error is the one to see
+                _save(saver, loop)
+            _attach(error, result_of(loop))
+            raise
+        _save(saver, loop)
+    return result_of(loop)
+
+
+def _save(saver: Checkpoint | None, loop: Loop) -> None:
+    try:
+        if saver is not None:
+            saver.write()
+    except OSError as error:
+        _attach(error, result_of(loop))
+        raise
+
+
+def _attach(error: Exception, partial: Result) -> None:
+    try:
+        error.partial_result = partial  # pyright: ignore[reportAttributeAccessIssue]
+    except (AttributeError, TypeError):  # some exceptions take no attributes
+        error.add_note("steepen: this exception takes no attributes, so the run up to here is lost")
+    else:
+        error.add_note("steepen: the run up to here is in the attribute `partial_result`")
+
+
+def _each(watchers: list[Callable[[Loop], object]]) -> Callable[[Loop], object] | None:
+    if len(watchers) < 2:
+        return watchers[0] if watchers else None
+    return lambda loop: [watch(loop) for watch in watchers]

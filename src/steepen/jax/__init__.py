@@ -1,0 +1,16 @@
+"""Minimisation inside JAX programs: `minimize` under `jit`, `vmap` and `scan`, with bounds and derivatives.
+
+Examples
+--------
+>>> import jax.numpy as jnp, steepen.jax as sj
+>>> sol = sj.minimize(lambda x: ((x - 2) ** 2).sum(), jnp.zeros(3))
+>>> bool(sol.success)
+True
+"""
+
+from __future__ import annotations
+
+from ._loop import Trace
+from ._minimize import Bounds, Solution, minimize
+
+__all__ = ["Bounds", "Solution", "Trace", "minimize"]

@@ -1,0 +1,54 @@
+"""`steepen.minimize(engine="jax")`: the same arguments, one compiled program, the same Result."""
+
+from __future__ import annotations
+
+import time
+from contextlib import nullcontext
+from typing import Any, cast
+
+import numpy as np
+
+from .._arguments import direction_of, start_point, step_of
+from .._core.arrays import is_numpy
+from .._core.result import Best, Result, Status
+from ._function import Function
+from ._jax import jax
+from ._minimize import minimize
+
+REFUSED = {
+    "callback": None, "checkpoint": None, "progress": False, "check_gradient": False,
+    "hvp": None, "hessp": None, "hess": None,
+}  # fmt: skip
+"""What only the eager engine has, and its value where it is not asked for."""
+
+
+def compiled(fun: Any, x0: Any, args: Any, method: Any, given: dict[str, Any]) -> Result:
+    """Refuse what cannot be compiled, by name; make the run, and return it as the eager engine would."""
+    for name, absent in REFUSED.items():
+        if given.pop(name) is not absent:
+            raise ValueError(f'{name}: engine="jax" has none; use engine="eager"')
+    if given.pop("jac") not in (None, "jax"):
+        raise ValueError('jac: engine="jax" differentiates fun itself; leave it out, or use engine="eager"')
+    if given.pop("trace") == "x":
+        raise ValueError('trace: engine="jax" keeps none; steepen.jax.minimize(trace=K) keeps K iterates')
+    begun, x = time.perf_counter(), start_point(x0)
+    with jax.enable_x64(True) if str(x.dtype) == "float64" else nullcontext():
+        found = minimize(fun, x, args, method, **given)
+        found = found if not is_numpy(x) else jax.tree.map(np.asarray, found)
+        status, success = np.asarray(found.status), np.asarray(found.success)
+    scalars: Any = np.asarray if x.ndim == 2 else _plain
+    direction, oracle = direction_of(method, None, None, None, None), cast(Any, Function)
+    one = None if x.ndim == 2 else Status(int(status))
+    return Result(
+        x=found.x, fun=scalars(found.fun), jac=found.jac, success=success if one is None else one.success,
+        status=status if one is None else one,
+        message=[Status(int(s)).message for s in status] if one is None else one.message,
+        nit=scalars(found.nit), nfev=scalars(found.nfev), njev=scalars(found.njev), nhev=scalars(found.nhev),
+        nhvp=scalars(found.nhvp), best=Best(found.best_x, scalars(found.best_fun), scalars(found.best_nit)),
+        hvp_source=direction.source(oracle) or step_of(given["step"], direction).source(oracle), trace=None,
+        method=direction.name, seconds=time.perf_counter() - begun,
+    )  # fmt: skip
+
+
+def _plain(a: Any) -> Any:
+    return np.asarray(a).item()

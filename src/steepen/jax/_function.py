@@ -1,0 +1,63 @@
+"""The user's function where JAX traces it: f, ∇f, H·v and H by autodiff, and counts that are arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .._core.kits import Traced
+from .._core.space import Space
+from .._oracle.ledger import Cost, Ledger
+from .._oracle.probes import Probing
+from ._jax import jax, jnp
+
+
+class Tally(Ledger):
+    """Counts that are arrays: a mask is added, and never asked."""
+
+    def __init__(self, kit: Traced, budget: Any):
+        super().__init__(kit, budget)
+        kit.ledger = self
+
+    def charge(self, only: Any, *names: str, times: int = 1) -> None:
+        """Count a call where the mask holds."""
+        ones: Any = 1 if only is None or only is True else jnp.asarray(only, jnp.int32)
+        for name in names:
+            setattr(self, name, getattr(self, name) + times * ones)
+
+
+class Function(Probing):
+    """f of a vector, and what autodiff makes of it."""
+
+    coarse = differentiates = False
+    hvp_source = hess_source = "jax"
+    cost_value, cost_grad, cost_probe = Cost(1, 0), Cost(0, 1), Cost(0, 1)
+    cost_hvp = cost_hess = cost_error = Cost()
+
+    def __init__(self, fun: Callable[[Any], Any], kit: Traced, space: Space, ledger: Tally, dtype: Any):
+        super().__init__(kit, space, float(jnp.finfo(dtype).eps))
+        self.ledger, self._fun, self._grad = ledger, fun, jax.grad(fun)
+
+    def value(self, x: Any, only: Any = None) -> Any:
+        """Evaluate f."""
+        self.ledger.charge(only, "nfev")
+        return self._fun(x)
+
+    def grad(self, x: Any, only: Any = None, *, spare: bool = False) -> Any:
+        """Evaluate ∇f."""
+        self.ledger.charge(only, "njev")
+        return self._grad(x)
+
+    def hvp(self, x: Any, v: Any, g: Any, only: Any = None) -> Any:
+        """Evaluate H·v."""
+        self.ledger.charge(only, "nhvp")
+        return jax.linearize(self._grad, x)[1](v)
+
+    def hess(self, x: Any, g: Any, only: Any = None) -> Any:
+        """Evaluate H."""
+        self.ledger.charge(only, "nhev")
+        return jax.hessian(self._fun)(x)
+
+    def reported(self, g: Any) -> Any:
+        """Return ∇f as the result shows it."""
+        return g

@@ -1,0 +1,277 @@
+"""`steepen.jax.minimize`: the arguments are checked, the program is found or compiled, the runs are made."""
+
+# what JAX maps over has no types
+# pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from .._arguments import settings_of
+from .._core.result import Status
+from .._core.space import limits_of, rounded
+from .._oracle.budget import Budget
+from .._tools.check import whole
+from ..directions import Direction
+from ..directions._direction import Mutable
+from ..penalties import Penalty
+from ..schedules import Custom
+from ..switches import Switch
+from ._derivative import follow
+from ._jax import jax, jnp
+from ._lanes import many
+from ._loop import Driver, Ended, Inputs, Trace
+from ._points import Shape, shape_of
+from ._program import Program, split
+from ._trace import named, traceable
+
+
+class Bounds(NamedTuple):
+    """Limits on the variables: numbers, or trees of arrays such as x0; they may be traced.
+
+    Examples
+    --------
+    >>> Bounds(lb=0.0)
+    Bounds(lb=0.0, ub=inf)
+    """
+
+    lb: Any = -np.inf
+    ub: Any = np.inf
+
+
+class Solution(NamedTuple):
+    """What a run gives back, as arrays: it goes through `jit`, `vmap` and `scan`.
+
+    The fields are those of `steepen.Result`, with one entry a start where there are many. `status` is the
+    number of a `steepen.Status`.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp, steepen.jax as sj
+    >>> sol = sj.minimize(lambda x: ((x - 1) ** 2).sum(), jnp.zeros(3))
+    >>> bool(sol.success), int(sol.nit), sol.x.tolist()
+    (True, 2, [1.0, 1.0, 1.0])
+    """
+
+    x: Any
+    fun: Any
+    jac: Any
+    status: Any
+    nit: Any
+    nfev: Any
+    njev: Any
+    nhvp: Any
+    nhev: Any
+    best_x: Any
+    best_fun: Any
+    best_nit: Any
+    trace: Trace | None
+
+    @property
+    def success(self) -> Any:
+        """Whether a tolerance was met, or f is as low as the precision lets it be."""
+        return self.status < int(Status.MAX_ITERATIONS)
+
+
+def minimize(
+    fun: Any,
+    x0: Any,
+    args: Any = (),
+    method: str | Direction = "cgd-auto",
+    *,
+    bounds: Any = None,
+    step: Any = None,
+    lam: Any = None,
+    penalty: Penalty | None = None,
+    r: Any = None,
+    b: int | None = None,
+    memory: int | None = None,
+    switch: Switch | None = None,
+    budget: Budget | None = None,
+    tol: Any = None,
+    gtol: Any = None,
+    ftol: Any = 0.0,
+    xtol: Any = 0.0,
+    trace: int | None = None,
+    batch: bool | None = None,
+    lanes: int | None = None,
+    unsound: bool = False,
+) -> Solution:
+    """Minimise a function that JAX can trace, in one compiled program.
+
+    It may be called inside `jit`, `vmap` and `scan`, and differentiated with respect to `args` and to what
+    fun closes over. Called by itself, it compiles once for a function and the shapes of its
+    arguments; `lam`, `step`, `r`, the tolerances, the bounds and the limits may then change freely.
+
+    Parameters
+    ----------
+    fun : callable
+        f(x, *args), for one point.
+    x0 : array or pytree
+        A start point (n,), or a batch (B, n) of independent runs; any other pytree is one point, or with
+        `batch=True` many, along a leading axis of every leaf.
+    args : tuple
+        Further arguments of fun: pytrees of arrays.
+    method, step, lam, penalty, r, b, memory, switch, budget, tol, gtol, ftol, xtol
+        As in `steepen.minimize`; `lam`, `step`, `r` and the tolerances may be traced. A budget has no
+        `seconds`.
+    bounds : Bounds, sequence of (low, high), or scipy.optimize.Bounds, optional
+        Limits on the variables.
+    trace : int, optional
+        Keep the last so many iterates.
+    batch : bool, optional
+        Whether x0 has a leading axis of starts; by default, whether it is an array of two dimensions.
+    lanes : int, optional
+        How many runs of a batch are made at a time: 256 on a CPU, and 131 072 elsewhere, unless given.
+    unsound : bool
+        Differentiate runs without success, too; by default their derivatives are NaN.
+
+    Returns
+    -------
+    Solution
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp, steepen.jax as sj
+    >>> def fun(x, a):
+    ...     return ((x - a) ** 2).sum() + (x**4).sum()
+    >>> sol = sj.minimize(fun, jnp.zeros(2), (jnp.array([1.0, 2.0]),), method="bfgs")
+    >>> bool(sol.success)
+    True
+    """
+    if not callable(fun):
+        raise TypeError(f"fun: expected a callable, got {fun!r}")
+    if isinstance(x0, list | int | float):
+        x0 = np.atleast_1d(_array(x0))
+    if "float64" in {str(getattr(leaf, "dtype", "")) for leaf in jax.tree.leaves(x0)} and not _is_double():
+        raise TypeError(
+            "x0: float64 is asked for, and JAX has it off; switch it on by "
+            'jax.config.update("jax_enable_x64", True), or start from float32'
+        )
+    batch = _is_batch(x0) if batch is None else batch
+    shape = shape_of(x0, batch)
+    rows = int(jax.tree.leaves(x0)[0].shape[0]) if batch else None
+    x = shape.vector(x0, rows)
+    more = cast("tuple[Any, ...]", args if isinstance(args, tuple) else (args,))
+    given = {"direction.lam.value": lam, "step.schedule.value": step, "direction.r": r}
+    given |= {"tolerances.g": tol if gtol is None else gtol, "tolerances.f": ftol, "tolerances.x": xtol}
+    given = {name: value for name, value in given.items() if isinstance(value, jax.core.Tracer)}
+    lam, step, r, tol, gtol, ftol, xtol = map(_known, (lam, step, r, tol, gtol, ftol, xtol))
+    settings = settings_of(
+        x.shape, x.dtype, method, step=step, lam=lam, penalty=penalty, r=r, b=b, memory=memory, switch=switch,
+        budget=budget, tol=tol, gtol=gtol, ftol=ftol, xtol=xtol,
+    )  # fmt: skip
+    if settings.budget.seconds is not None:
+        raise ValueError("budget: a compiled program cannot ask for the time; give evals, grads or iters")
+    if isinstance(settings.direction, Mutable):
+        raise TypeError(
+            f"method: {settings.direction.inner!r} changes its memory in place, which cannot be compiled; "
+            "write its `propose` with a `point` (see steepen.Direction)"
+        )
+    for name, schedule in (("lam", getattr(settings.direction, "lam", None)),
+                           ("step", getattr(settings.step, "schedule", None))):  # fmt: skip
+        if isinstance(schedule, Custom):
+            named(name, schedule)
+    for name, value in (("trace", trace), ("lanes", lanes)):
+        if value is not None:
+            whole(name, value, 1)
+    mould, numbers = split(settings)
+    numbers = {name: _number(given.get(name, value), shape.dtype) for name, value in numbers.items()}
+    hoisted, consts = traceable(fun, shape, more)
+    program = Program(hoisted, shape, mould, bounds is not None, trace)
+    inputs = Inputs((*more, *consts), numbers, _sides(bounds, shape))
+    still = jax.tree.map(jax.lax.stop_gradient, (x, inputs))
+    ended, free = _solve(program, lanes, *still)
+    point = partial(_value, program)
+    tied = partial(follow, point)
+    at, f = (jax.vmap(tied, in_axes=(0, 0, None, 0, 0)) if batch else tied)(
+        ended.x, ended.fun, inputs.args, free, (ended.status < int(Status.MAX_ITERATIONS)) | unsound
+    )
+    nfev, njev, nhvp, nhev = ended.counts
+    return Solution(
+        x=shape.point(at), fun=f, jac=shape.point(ended.jac), status=ended.status, nit=ended.nit, nfev=nfev,
+        njev=njev, nhvp=nhvp, nhev=nhev, best_x=shape.point(ended.best.x), best_fun=ended.best.f,
+        best_nit=ended.best.k, trace=ended.trace,
+    )  # fmt: skip
+
+
+def _value(program: Program, x: Any, args: Any) -> Any:
+    return jnp.asarray(program.fun(program.shape.point(x), *args), x.dtype)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _solve(program: Program, lanes: int | None, x: Any, inputs: Inputs) -> tuple[Ended, Any]:
+    """Run from one start or from many; return how they ended, and 1 for each variable that no bound holds."""
+    if x.ndim == 1:
+        driver = Driver(program, inputs, x)
+        ended = driver.run(x)
+        return ended, driver.space.free(ended.x, ended.jac, jnp.ones_like(ended.x))
+    own = {name: value for name, value in inputs.numbers.items() if _is_own(name, value)}
+    shared = inputs._replace(numbers={name: v for name, v in inputs.numbers.items() if name not in own})
+    ended = many(program, x, shared, own, lanes)
+    space = Driver(program, inputs, x[0]).space
+    return ended, jax.vmap(lambda x, g: space.free(x, g, jnp.ones_like(x)))(ended.x, ended.jac)
+
+
+def _is_own(name: str, value: Any) -> bool:
+    """Return whether a number has one value a start."""
+    return value.ndim == 1 and name.endswith((".value", ".r"))
+
+
+def _is_double() -> bool:
+    return str(jnp.result_type(float)) == "float64"
+
+
+def _is_batch(x0: Any) -> bool:
+    return getattr(x0, "ndim", None) == 2
+
+
+def _array(x0: Any) -> Any:
+    try:
+        array = np.asarray(x0, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"x0: expected an array of numbers, or a pytree of arrays, got {x0!r}") from error
+    return array.astype(jnp.result_type(float))
+
+
+def _known(value: Any) -> Any:
+    """Return a number that stands for one that is traced."""
+    if isinstance(value, jax.core.Tracer):
+        return np.ones(value.shape) if value.ndim else 1.0
+    return np.asarray(value) if isinstance(value, jax.Array) else value
+
+
+def _number(value: Any, dtype: Any) -> Any:
+    """Return a number, or several, as a program takes it: whole ones in 32 bits."""
+    array = jnp.asarray(value)
+    return array.astype(jnp.int32 if array.dtype.kind == "i" else dtype)
+
+
+def _sides(bounds: Any, shape: Shape) -> tuple[Any, Any] | None:
+    """Return the bounds as two vectors; those whose values are known are checked."""
+    if bounds is None:
+        return None
+    if not isinstance(bounds, Bounds):
+        return tuple(
+            jnp.asarray(s, shape.dtype) for s in rounded(*limits_of(bounds, shape.size), shape.dtype)
+        )
+    sides = [_side(name, side, shape) for name, side in bounds._asdict().items()]
+    if any(isinstance(side, jax.core.Tracer) for side in sides):
+        return sides[0], sides[1]
+    pairs = list(zip(*(np.asarray(side, float).tolist() for side in sides), strict=True))
+    return _sides(pairs, shape)
+
+
+def _side(name: str, side: Any, shape: Shape) -> Any:
+    leaves, tree = jax.tree.flatten(side)
+    if len(leaves) == 1 and not np.ndim(leaves[0]):
+        return jnp.full(shape.size, leaves[0], shape.dtype)
+    if tree != shape.tree:
+        raise ValueError(
+            f"bounds: expected {name} to be a number or a tree like x0, {shape.tree}; got {tree}"
+        )
+    wide = [jnp.broadcast_to(leaf, s) for leaf, s in zip(leaves, shape.leaves, strict=True)]
+    return shape.vector(jax.tree.unflatten(tree, wide))

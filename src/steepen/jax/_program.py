@@ -1,0 +1,98 @@
+"""Settings in two halves: what a program is compiled for, and the numbers that are its arguments.
+
+λ, α, r, tolerances and limits are taken out of the parts of a run, by name, and put back in where they are
+traced. What is left has a hash, and a new number compiles nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, is_dataclass
+from typing import Any, cast
+
+from .._core.judge import Tolerances, asked
+from .._oracle.budget import Budget
+from .._problem import Settings
+from ..directions import CGD
+from ..schedules import Constant, Cosine, L, Piecewise, Table
+from ..switches import After
+from ._points import Shape
+
+NUMBERS: dict[type, tuple[str, ...]] = {
+    Constant: ("value",),
+    L: ("start", "end"),
+    Cosine: ("start", "end"),
+    Piecewise: ("values", "boundaries"),
+    Table: ("values",),
+    CGD: ("r",),
+    After: ("b",),
+    Tolerances: ("g", "f", "x"),
+    Budget: ("grads", "evals", "iters"),
+}
+"""The fields that are arguments of a program."""
+
+
+@dataclass(frozen=True)
+class Mould:
+    """A part of a run without its numbers."""
+
+    kind: type[Any]
+    fields: tuple[tuple[str, Any], ...]
+
+
+HOLE = "a number goes here"
+
+
+def split(part: Any, name: str = "") -> tuple[Any, dict[str, Any]]:
+    """Return a part of a run without its numbers, and these by name."""
+    kind: type[Any] = part.__class__
+    if kind is tuple:
+        inner: dict[str, Any] = {str(i): value for i, value in enumerate(part)}
+    elif is_dataclass(kind) and kind is not type:
+        inner = {key: value for key, value in cast("dict[str, Any]", vars(part)).items() if key[0] != "_"}
+    else:
+        return part, {}
+    numbers: dict[str, Any] = {}
+    fields: list[tuple[str, Any]] = []
+    for key, value in inner.items():
+        path = f"{name}.{key}" if name else key
+        if key in NUMBERS.get(kind, ()) and value is not None and asked(value):
+            numbers[path] = value
+            fields.append((key, HOLE))
+        else:
+            mould, more = split(value, path)
+            numbers |= more
+            fields.append((key, mould))
+    return Mould(kind, tuple(fields)), numbers
+
+
+def merge(mould: Any, numbers: dict[str, Any], name: str = "") -> Any:
+    """Return the part of a run that these two halves make; nothing is checked again."""
+    if not isinstance(mould, Mould):
+        return mould
+    fields: dict[str, Any] = {}
+    for key, value in mould.fields:
+        path = f"{name}.{key}" if name else key
+        fields[key] = numbers[path] if value is HOLE else merge(value, numbers, path)
+    if mould.kind is tuple:
+        return tuple(fields.values())
+    part: Any = object.__new__(mould.kind)
+    for key, value in fields.items():
+        object.__setattr__(part, key, value)
+    if mould.kind is CGD:
+        part.wire()
+    return part
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is compiled: a function of points of one shape, the parts of a run, and what is kept of it."""
+
+    fun: Any
+    shape: Shape
+    settings: Mould
+    bounded: bool
+    trace: int | None
+
+    def parts(self, numbers: dict[str, Any]) -> Settings:
+        """Return the settings with these numbers."""
+        return merge(self.settings, numbers)

@@ -1,0 +1,107 @@
+"""What the compiled engine refuses, before anything is compiled, and in which words."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import steepen as st
+
+jax = pytest.importorskip("jax")
+jnp = jax.numpy
+import steepen.jax as sj  # noqa: E402
+
+
+def square(x: Any) -> Any:
+    return (x * x).sum()
+
+
+def branches(x: Any) -> Any:
+    if x[0] > 0:
+        return square(x)
+    return -square(x)
+
+
+class Old(st.Direction):
+    def propose(self, context: Any, k: int, x: Any, g: Any, on: Any, memory: Any) -> Any:  # pyright: ignore
+        return -g, 0.0
+
+
+X = np.ones(2, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("callback", lambda s: None), ("checkpoint", "run.npz"), ("progress", True), ("check_gradient", True),
+        ("hvp", lambda x, v: v), ("hess", lambda x: np.eye(2)), ("jac", "2-point"), ("jac", lambda x: 2 * x),
+        ("trace", "x"), ("budget", st.Budget(seconds=1.0)),
+    ],
+)  # fmt: skip
+def test_what_belongs_to_the_eager_engine_is_refused_by_name(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"^{name}: "):
+        st.minimize(square, X, engine="jax", **{name: value})
+
+
+def test_the_engine_has_a_name() -> None:
+    with pytest.raises(ValueError, match="engine: 'cuda' is not known"):
+        st.minimize(square, X, engine="cuda")  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("fun", "said"),
+    [
+        (branches, r"fun: JAX cannot trace it \(line \d+ of test_refused.py: if x\[0\] > 0:\).*eager"),
+        (lambda x: math.sin(x[0]), "fun: JAX cannot trace it"),
+        (lambda x: x * x, "fun: expected a real number"),
+        (lambda x: jnp.int32(3), "fun: expected a real number"),
+        (lambda x: (square(x), x), "fun: expected a real number"),
+        (3, "fun: expected a callable"),
+    ],
+)
+def test_functions_that_have_no_value(fun: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        sj.minimize(fun, X)
+
+
+def test_a_value_of_less_precision_than_the_start() -> None:
+    with jax.enable_x64(True), pytest.raises(TypeError, match="fun: expected float64 values"):
+        sj.minimize(lambda x: square(x).astype(jnp.float32), jnp.ones(2))
+
+
+@pytest.mark.parametrize(
+    ("x0", "given", "said"),
+    [
+        ([[1.0, 2.0], [3.0]], {}, "x0: expected an array"),
+        (np.zeros((0, 2), np.float32), {}, "x0: expected points that are not empty"),
+        ({}, {}, "x0: expected a point"),
+        ((np.zeros((2, 3), "f4"), np.zeros(4, "f4")), {"batch": True}, "x0: expected one leading"),
+        (np.ones(2, np.float64), {}, "x0: float64 is asked for"),
+        (np.array(["a"]), {}, "x0: expected"),
+        (X, {"bounds": [(1.0, 0.0), (0.0, 1.0)]}, "bounds: expected low <= high"),
+        (X, {"bounds": sj.Bounds({"a": 0.0, "b": 1.0})}, "bounds: expected lb to be a number or a tree"),
+        (X, {"lanes": 0}, "lanes: expected a whole number"),
+        (X, {"trace": 0}, "trace: expected a whole number"),
+        (X, {"method": Old()}, "method: .* changes its memory in place"),
+        (X, {"method": "cgd", "lam": lambda k: 1.0 if k < 5 else 0.0}, "lam: .* it branches on k"),
+        (X, {"method": "gd", "step": lambda k: 1.0 if k < 5 else 0.5}, "step: .* it branches on k"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_arguments_that_make_no_run(x0: Any, given: dict[str, Any], said: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=said):
+        sj.minimize(square, x0, **given)
+
+
+def test_traced_bounds_that_leave_no_point_are_a_status() -> None:
+    def run(low: Any) -> Any:
+        bounds = sj.Bounds(low, 1.0)
+        return sj.minimize(square, X, method="gd", step=0.1, bounds=bounds).status
+
+    assert jax.jit(jax.vmap(run))(jnp.array([0.5, 2.0])).tolist() == [
+        st.Status.CONVERGED,
+        st.Status.INFEASIBLE,
+    ]
