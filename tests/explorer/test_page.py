@@ -116,9 +116,7 @@ def test_diamonds_are_minima_of_the_penalised_function(page):
 
 def test_one_click_races_each_method_with_its_own_settings(browser, file):
     page = opened(browser, file, "function=branin&lam=3&step=0.5", reduced_motion="reduce")
-    tuned = page.evaluate("steepen.functions.branin.tuned ?? null")
-    if tuned is None:
-        pytest.skip("the study's table of tuned settings is not there yet")
+    tuned = page.evaluate("steepen.functions.branin.tuned")
     page.click("#tuned")
     page.wait_for_function("location.hash.includes('tuned=yes')")
     rows = [row.split("\t") for row in page.locator("#rows tr").all_inner_texts()]

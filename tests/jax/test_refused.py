@@ -89,7 +89,6 @@ def test_a_value_of_less_precision_than_the_start() -> None:
         (X, {"method": "cgd", "lam": lambda k: 1.0 if k < 5 else 0.0}, "lam: .* it branches on k"),
         (X, {"method": "gd", "step": lambda k: 1.0 if k < 5 else 0.5}, "step: .* it branches on k"),
     ],
-    ids=str,
 )  # fmt: skip
 def test_arguments_that_make_no_run(x0: Any, given: dict[str, Any], said: str) -> None:
     with pytest.raises((TypeError, ValueError), match=said):

@@ -150,8 +150,7 @@ def _known(fun: Function, group: str) -> dict[str, Any]:
 def _tuned() -> dict[tuple[str, int], dict[str, Any]]:
     """Return the settings that the study of tuned settings chose for a race of GD and CGD-FD."""
     found: dict[tuple[str, int], dict[str, Any]] = {}
-    table = files("steepen.paper") / "tuned_settings.csv"
-    text = table.read_text("utf-8") if table.is_file() else ""
+    text = (files("steepen.paper") / "tuned_settings.csv").read_text("utf-8")
     for row in csv.DictReader(text.splitlines()):
         if int(row["gradients"]) == GRADIENTS and row["method"] in ("gd", "cgd-fd"):
             numbers = {name: float(row[name]) for name in ("step", "lam", "r", "b")}
