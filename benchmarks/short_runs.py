@@ -4,6 +4,7 @@ Is the rule ever worse than the base, and is a run destroyed?
 
     python benchmarks/short_runs.py --jobs 2            # 100 pairs of runs, and a longer case with six seeds
     python benchmarks/short_runs.py --quick             # four pairs: does it run?
+    python benchmarks/short_runs.py --show              # the runs that are kept in short_runs.jsonl
 
 A BERT of one layer learns which of two marks comes first in a sequence: 64 to 512 sequences, none or a fifth
 of the labels wrong, AdamW with a constant learning rate of 1e-4 to 3e-3, batches of 16, 150 to 1 200 steps:
@@ -99,12 +100,21 @@ def run(given: tuple[Setting, bool]) -> dict[str, Any]:
         right, noisy = sequences(2000, 7, 0.0), sequences(2000, 8, wrong)
         accuracy = (model(input_ids=right[0]).logits.argmax(1) == right[1]).float().mean()
         losses = loss_of(*noisy).item(), loss_of(x, y).item()
-    report = str(opt.report()) if isinstance(opt, GapSAM) else ""
-    return {"accuracy": 100 * accuracy.item(), "loss": losses[0], "training": losses[1], "report": report}
+    return {"accuracy": 100 * accuracy.item(), "loss": losses[0], "training": losses[1]}
 
 
-def show(pairs: dict[Setting, tuple[dict[str, Any], dict[str, Any]]]) -> None:
-    """Print each setting with its differences, and what follows."""
+Pairs = dict[Setting, tuple[dict[str, Any], dict[str, Any]]]
+KEPT = Path(__file__).with_name("short_runs.jsonl")
+
+
+def kept(path: Path = KEPT) -> Pairs:
+    """Read the pairs of runs of a file."""
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    return {Setting(*line["setting"]): (line["base"], line["rule"]) for line in lines}
+
+
+def show(pairs: Pairs) -> tuple[int, int]:
+    """Print each setting; return in how many of them the rule is worse, and how many runs were destroyed."""
     groups: dict[tuple[float, ...], list[tuple[dict[str, Any], dict[str, Any]]]] = {}
     for setting, pair in pairs.items():
         groups.setdefault(setting[:-1], []).append(pair)
@@ -130,22 +140,28 @@ def show(pairs: dict[Setting, tuple[dict[str, Any], dict[str, Any]]]) -> None:
     print(f"{len(pairs)} pairs; rule − base {statistics.mean(everything):+.3f} in the mean")
     print(f"settings in which the rule is worse by two standard errors: {worse} of {len(groups)}")
     print(f"runs destroyed: {destroyed}")
+    return worse, destroyed
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--show", action="store_true")
+    parser.add_argument("--out", type=Path, help="write the runs here, as lines of JSON")
     given = parser.parse_args()
+    if given.show:
+        show(kept())
+        return
     many = [Setting(64, 0.2, 3e-3, 60, seed) for seed in range(4)] if given.quick else [*LONG, *settings()]
     work = [(setting, rule) for setting in many for rule in (False, True)]
     with ProcessPoolExecutor(given.jobs) as pool:
         found = list(pool.map(run, work))
     pairs = {setting: (found[2 * i], found[2 * i + 1]) for i, setting in enumerate(many)}
     show(pairs)
-    if given.json:
-        given.json.write_text(json.dumps([[*setting, *pair] for setting, pair in pairs.items()]))
+    if given.out:
+        lines = [{"setting": setting, "base": base, "rule": rule} for setting, (base, rule) in pairs.items()]
+        given.out.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
 
 
 if __name__ == "__main__":

@@ -74,6 +74,36 @@ def test_the_cost_in_seconds_is_that_of_the_tables(report, runs, page):
         assert f"{' to '.join(dict.fromkeys(ends))} %" in text
 
 
+def test_no_short_run_was_destroyed_and_no_setting_ended_behind_the_base(capsys):
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    try:
+        import short_runs
+    finally:
+        sys.path.pop(0)
+    pairs = short_runs.kept()
+    assert f"in {len(pairs)} short runs" in " ".join((ROOT / "docs/when.md").read_text("utf-8").split())
+    assert short_runs.show(pairs) == (0, 0)
+    worst = {one: (base, rule | {"loss": 9.0, "training": 9.0}) for one, (base, rule) in pairs.items()}
+    assert min(short_runs.show(worst)) > 0
+    assert "runs destroyed: 0" in capsys.readouterr().out
+
+
+def test_the_loss_falls_where_a_network_overfits_and_nowhere_else(report, runs):
+    """The first two sentences of `docs/when.md` on what to expect."""
+    text = " ".join((ROOT / "docs/when.md").read_text("utf-8").split())
+    falls, better = {}, []
+    for task in report.SPECS:
+        gap, base = report.finals(runs, task, "gap"), report.finals(runs, task, "base")
+        mean, error = report.Mean.of(report.gaps(gap, base, "loss", 1))
+        if mean < -2 * error:
+            falls[task] = 100 * -mean / report.Mean.of([base[seed]["loss"] for seed in gap])[0]
+        mean, error = report.Mean.of(report.gaps(gap, base, "accuracy", 100))
+        better += [task] if mean > 2 * error else []
+    assert set(report.SPECS) - set(falls) == {"fashion-mlp", "fashion-cnn"}
+    assert f"by {min(falls.values()):.0f} to {max(falls.values()):.0f} % on the eight tasks" in text
+    assert len(better) == 6
+
+
 def test_the_rule_on_a_tuned_base_has_the_settings_of_the_base(report, runs):
     for task in report.SPECS:
         rows = [report.finals(runs, task, method) for method in ("base", "gap")]
