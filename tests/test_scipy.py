@@ -278,6 +278,7 @@ def test_relative_steps_are_those_of_scipy(scheme, x0, data):
         x0 = [x or 1.0 for x in x0]  # SciPy's own step for zero is longer than a complex step need be
     theirs = asked_points("BFGS", x0, scheme, {"finite_diff_rel_step": step})
     ours = asked_points(steepen.scipy.bfgs, x0, None, {"finite_diff_rel_step": step, "gradient": scheme})
+    ours = ours[: len(theirs)]  # where a difference is exactly 0, a few further values look for coarse ones
     np.testing.assert_allclose(sorted(ours.tolist(), key=str), sorted(theirs.tolist(), key=str), rtol=1e-5)
 
 

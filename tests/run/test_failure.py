@@ -720,7 +720,9 @@ def test_every_status_is_reached() -> None:
         run(lambda x: 0.0, jac=lambda x: 1e300 * x, step=1e10),
         caught.value.partial_result,  # pyright: ignore
     ]
-    assert {r.status for r in runs} == set(Status)
+    assert {r.status for r in runs} == set(Status) - {
+        Status.INFEASIBLE
+    }  # of bounds that JAX traces: tests/jax
     assert all(r.message.startswith(r.status.message) for r in runs)
 
 

@@ -52,7 +52,7 @@ class Solution(NamedTuple):
     --------
     >>> import jax.numpy as jnp, steepen.jax as sj
     >>> sol = sj.minimize(lambda x: ((x - 1) ** 2).sum(), jnp.zeros(3))
-    >>> bool(sol.success), int(sol.nit), sol.x.tolist()
+    >>> bool(sol.success), int(sol.nit), sol.x.round(5).tolist()
     (True, 2, [1.0, 1.0, 1.0])
     """
 

@@ -112,7 +112,7 @@ TRAINING = (
     "MNIST-1D. In the last half, with the second gradient from a sixteenth of the batch, it "
     "took a ResNet-18 on CIFAR-100 from 75.04 % to 76.23 %, and its test loss from 0.920 to 0.833. A "
     "network that does not overfit gained nothing.",
-    "docs/when.md",
+    "docs/evidence.md",
     "python benchmarks/evidence/report.py",
 )
 """The finding on training: in short, at length, the document it is quoted from, and the command behind it."""

@@ -42,6 +42,12 @@ class Probe(Wrapper):
     makes both passes, so that what can go wrong does so there.
 
     A subclass says how long the probe is (`_reach`), and may say which steps have one (`_wants`).
+
+    Examples
+    --------
+    >>> from steepen.torch import GapSAM, Probe
+    >>> issubclass(GapSAM, Probe)
+    True
     """
 
     looks = True  # whether a pass at x comes before the pass over the batch
