@@ -105,6 +105,19 @@ def test_a_snippet_of_the_readme_runs_as_it_is(number, said, capsys):
     assert re.fullmatch(said, capsys.readouterr().out)
 
 
+def test_the_blocks_of_the_page_on_training_run_one_after_another(capsys):
+    text = (ROOT / "docs" / "training.md").read_text("utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 4
+    names: dict[str, object] = {}
+    for number, block in enumerate(blocks):
+        exec(compile(block, f"docs/training.md, block {number + 1}", "exec"), names)
+    said = capsys.readouterr().out
+    assert re.search(r"of these with a probe +48\n", said)
+    assert "Sharpness(" in said
+    assert re.search(r"^gap .* of ", said, re.MULTILINE)
+
+
 def test_zizmor_finds_nothing_in_the_workflows():
     zizmor = Path(sys.executable).with_name("zizmor.exe" if os.name == "nt" else "zizmor")
     words = [zizmor, "--offline", "--no-progress", "--strict-collection", ROOT / ".github"]
