@@ -138,7 +138,8 @@ def graphed(model: nn.Module, run: Pass, batch: tuple[Tensor, Tensor]) -> Pass:
     """Make CUDA graphs of the pass over the batch, and of that over its share."""
     graphs: dict[int, tuple[Any, Tensor, list[Tensor | None]]] = {}
     side, n = torch.cuda.Stream(), len(batch[0])
-    for size in (n, max(2, round(SHARE * n))):
+    share = round(SHARE * n)
+    for size in sorted({n, max(2, share), max(1, share)}, reverse=True):  # the door before took one example
         x, y = (part[:size] for part in batch)
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
