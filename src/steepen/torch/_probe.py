@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import replace
 from enum import Enum
@@ -71,7 +72,8 @@ class Probe(Wrapper):
         self.share, self.when, self.max_norm = float(share), when, max_norm
         self._room: dict[str, list[Tensor]] = {}  # copies of the weights and of g
         self._idle = 0
-        self._length = torch.tensor(torch.nan, device=self.device)  # of the last probe
+        self._last: tuple[Tensor, Tensor] | None = None  # c and ‖g‖ of the last probe
+        self._place = self.device
         self._clear()
 
     def _clear(self) -> None:
@@ -304,7 +306,8 @@ class Probe(Wrapper):
 
     def _follow(self) -> None:
         """Have our own numbers where the weights are: the network may have been moved since."""
-        if self._length.device != self.device:
+        if self._place != self.device:
+            self._place = self.device
             for name, value in list(vars(self).items()):
                 if isinstance(value, Tensor):
                     setattr(self, name, value.to(self.device))
@@ -313,7 +316,7 @@ class Probe(Wrapper):
         """Remember what the probe's pass may change: a step leaves the trace of one pass over the batch."""
         self._undo = [random_of(self.device)] if self.looks else []
         if self.share < 1:
-            self._undo.append(buffers_of(self.model))
+            self._undo.append(buffers_of(self.model, self._memory))
 
     @torch.no_grad()
     def _climb(self) -> None:
@@ -321,14 +324,15 @@ class Probe(Wrapper):
         params = self._movable()
         for undo in self._undo:
             undo()
-        self._undo = [buffers_of(self.model)] if self.looks and self.share == 1 else []
+        self._undo = [buffers_of(self.model, self._memory)] if self.looks and self.share == 1 else []
         if not params:
             return
         along, n = self._ascent(params)
         unit = self._unit() if self.looks else 1.0
-        c, nu = self._reach(n / unit, lambda: norm(params))
-        c = torch.where(c.isfinite(), self._up * c, 0.0)
-        self._length.copy_(c.abs() * n / unit)
+        n = n / unit
+        c, nu = self._reach(n, lambda: norm(params))
+        c = c.nan_to_num(0.0, 0.0, 0.0)  # where g is 0 or not finite there is no direction
+        self._last = c, n
         if self._had_probe:
             x = local(params)
             copy_(self._memory("x", x), x)
@@ -336,7 +340,7 @@ class Probe(Wrapper):
             if nu is not None:
                 grads = local(grads_of(params))
                 copy_(self._memory("g", grads), grads)
-            add_(x, c / unit, local(along), spare=self.spare)
+            add_(x, c * (self._up / unit), local(along), spare=self.spare)
         if self.looks:
             for p in params:
                 p.grad = None
@@ -399,7 +403,8 @@ class Probe(Wrapper):
 
     def report(self) -> Report:
         """Return what the probe did so far; printed, it is a table. This waits for the device."""
-        return replace(super().report(), length=float(self._length))
+        length = math.nan if self._last is None else float(self._last[0] * self._last[1])
+        return replace(super().report(), length=abs(length))
 
     def _fail(self, text: str) -> NoReturn:
         self.restore()

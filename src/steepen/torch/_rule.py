@@ -21,14 +21,16 @@ __all__ = ["GapSAM"]
 _dist: Any = torch.distributed  # without types
 _READINGS = 50  # of held-out data, over the run
 _LEAST = 20  # steps of a run
+_FIRST = 0.1  # of the run before the first probe, while the part is next to nothing
 _NEW, _NEW_HELD_OUT, _NEW_GRADIENT = 0.03, 0.5, 0.1  # the weight of a new value in running means, at least
 _RATE, _FALL = 0.03, 4.0  # how fast the gain is learnt: at most so much up a probe, and times this down
 _GAIN = (0.02, 100.0)
 _LONGEST = 0.1  # of ‖x‖
 _NAMES = (
-    "training", "held_out", "rise", "rise_square", "target", "length", "bound", "gain", "square", "last",
-    "readings", "bad",
+    "training", "last", "rise", "rise_square", "target", "length", "bound", "square", "held_out", "bad",
+    "gain",
 )  # fmt: skip
+_AT_X, _PROBED, _HELD_OUT = slice(0, 2), slice(2, 8), slice(8, 10)  # which of them are told together
 
 
 class GapSAM(Probe):
@@ -95,15 +97,16 @@ class GapSAM(Probe):
         number("strength", strength, "a positive number", above=0)
         self.steps, self.every, self.strength = steps, every, strength
         self.held_out = None if held_out is None else HeldOut(model, held_out, loss)
-        table = torch.full((len(_NAMES),), math.nan, device=self.device)
-        for name, value in {"gain": 1.0, "bound": 0.0, "readings": 0.0, "bad": 0.0}.items():
-            table[_NAMES.index(name)] = value
-        self._table = table
-        self._new = max(_NEW, 10 / steps)  # a short run has no time for long means
-        self._by_sum = self._halfway = False
-        self._sent: tuple[Tensor, Any] | None = (
-            None  # numbers on their way to the host, and when they are there
-        )
+        self._new = new = max(_NEW, 10 / steps)  # a short run has no time for long means
+        weights = [new, 1, new, new, new, new, new, _NEW_GRADIENT, _NEW_HELD_OUT, _NEW_HELD_OUT, 0]
+        self._weights = torch.tensor(weights, device=self.device)
+        self._table = torch.zeros((2, len(_NAMES)), device=self.device)  # sums, and what to divide them by
+        self._table[:, -1] = 1  # the gain
+        self._one = torch.ones((), device=self.device)
+        self._by_sum = self._open = self._halfway = False
+        nothing = torch.full((len(_NAMES),), math.nan)
+        # numbers on their way to the host, and when they are there
+        self._sent: list[tuple[Tensor, Any]] = [(nothing, None), (nothing, None)]
 
     # -- what is told -----------------------------------------------------------------------------------
 
@@ -139,16 +142,14 @@ class GapSAM(Probe):
         else:
             raise ValueError(f"loss: expected the mean loss on held-out data, one number; got {loss!r}")
         value = self._over_ranks(value)
-        self._mean("held_out", value, _NEW_HELD_OUT)
-        self._of("readings").add_(1)
-        self._of("bad").add_(value.isfinite().logical_not())
+        self._take_in(_HELD_OUT, value, ~value.isfinite())
 
     def _begin(self) -> None:
         if self.k % max(1, self.steps // _READINGS) == 0:
             self._look_at_numbers()
             if self.held_out is not None:
                 self.saw_held_out(self.held_out.read())
-                if self.k == 0 and not bool(self._of("held_out").isfinite()):
+                if self.k == 0 and self._now()["held_out"].isnan():
                     raise ValueError("held_out: expected a finite loss, got one that is not")
             self._send()
         if self.k == self.steps:
@@ -157,20 +158,27 @@ class GapSAM(Probe):
             )
 
     def _send(self) -> None:
-        """Send the numbers to the host without a wait; they are looked at in the next reading."""
-        there = torch.empty_like(self._table, device="cpu", pin_memory=self._table.is_cuda)
-        event: Any = torch.cuda.Event() if self._table.is_cuda else None
-        there.copy_(self._table, non_blocking=True)
+        """Send the numbers to the host without a wait."""
+        now = self._table[0] / self._table[1]
+        there = torch.empty_like(now, device="cpu", pin_memory=now.is_cuda)
+        there.copy_(now, non_blocking=True)
+        event: Any = torch.cuda.Event() if now.is_cuda else None
         if event is not None:
             event.record()
-        self._sent = there, event
+        self._sent.append((there, event))
 
     def _look_at_numbers(self) -> None:
-        """Say once what is amiss, by the numbers that were sent at the last reading."""
-        if self._sent is None or (self._sent[1] is not None and not self._sent[1].query()):
-            return
-        now = dict(zip(_NAMES, map(float, self._sent[0]), strict=True))
-        if now["bad"]:
+        """See whether there is a gap, and say once what is amiss, by the numbers of the last reading but one.
+
+        They have long arrived, unless the host is two readings ahead of the device: then it waits here, and
+        the device has work. So which steps are probed does not depend on how fast either is.
+        """
+        numbers, event = self._sent.pop(0)
+        if event is not None:
+            event.synchronize()
+        now = dict(zip(_NAMES, map(float, numbers), strict=True))
+        self._open = self._up * (now["held_out"] - now["training"]) > 0
+        if now["bad"] > 0:
             self._warn("held_out: a loss that is not finite was passed over")
         if now["bound"] > 0.5:
             self._warn(f"the probe is cut to its limit, {_LONGEST:g} of the weights' norm, in most steps")
@@ -178,7 +186,7 @@ class GapSAM(Probe):
             return
         self._halfway = True
         losses = f"held-out loss {now['held_out']:.4g}, training loss {now['training']:.4g}"
-        if not now["readings"]:
+        if math.isnan(now["bad"]):
             self._warn(
                 "held_out: no loss was told in half of the run: call saw_held_out(), or give held_out="
             )
@@ -188,63 +196,53 @@ class GapSAM(Probe):
     # -- the rule ---------------------------------------------------------------------------------------
 
     def _wants(self, k: int) -> bool:
-        return k % self.every == 0
-
-    @property
-    def _gap(self) -> Tensor:
-        gap = self._up * (self._of("held_out") - self._of("training"))
-        return gap.clamp(min=0).nan_to_num(0.0)
-
-    @property
-    def _target(self) -> Tensor:
-        return self.strength * min(self.k / (self.steps - 1), 1.0) * self._gap
+        return self._open and k % self.every == 0 and k >= _FIRST * self.steps
 
     def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
-        self._mean("square", n * n, _NEW_GRADIENT)
-        typical = torch.maximum(n, self._of("square").sqrt())
-        length, most = self._of("gain") * self._target / typical, _LONGEST * x()
-        self._mean("bound", (length > most).float(), self._new)
-        length = length.minimum(most)
-        self._mean("length", length, self._new)
+        now, part = self._now(), self.strength * min(self.k / (self.steps - 1), 1.0)
+        target = (self._up * part * (now["held_out"] - now["training"])).clamp(min=0)
+        typical = n.fmax(now["square"].sqrt())
+        free, most = now["gain"] * target / typical, _LONGEST * x()
+        length = free.minimum(most)
+        self._reached = target, length, free > most, n * n
         return length / n, None
 
     @torch.no_grad()
     def _learn(self) -> None:
         first, batch = self._told[Turn.PROBE], self._told[Turn.BATCH]
-        if not batch or (self._had_probe and not first):
+        if not batch or not (first or (self.k and not self._had_probe)):
             self._fail("passes: tell the loss of each pass, opt.saw(loss), after its backward()")
-        loss = self._over_ranks(self._sum(batch) / self._counted(Turn.BATCH))
-        if self.k == 0 or not self._had_probe:  # at x
-            self._mean("training", loss, self._new)
-            self._of("last").copy_(loss)
+        loss = self._over_ranks(self._mean(batch, Turn.BATCH))
+        if not self._had_probe:  # at x
+            self._take_in(_AT_X, loss, loss)
             return
-        if self.every == 1:  # no step has the loss of the batch at x: that of the share must do
-            parts = self._micro if self.share < 1 else 1
-            before = self._over_ranks(self._sum(first) * parts / self._counted(Turn.PROBE))
-            self._steer(self._up * (loss - before))
-            self._mean("training", before, self._new)
-        else:
-            self._steer(self._up * (loss - self._of("last")))
+        before = self._table[0, 1]  # the loss of the last batch at x
+        if self.every == 1:  # no step has it: that of the share must do
+            before = self._over_ranks(self._mean(first, Turn.PROBE))
+            if self.share < 1:
+                before = before * self._micro
+            self._take_in(_AT_X, before, before)
+        rise = self._up * (loss - before)
+        self._take_in(_PROBED, rise, rise * rise, *self._reached)
+        self._steer()
 
-    def _sum(self, losses: list[Tensor]) -> Tensor:
-        return torch.stack(losses).sum().to(self._table)
+    def _steer(self) -> None:
+        """Learn the gain from the rises seen; what is below their noise teaches nothing."""
+        now = self._now()
+        rise, target = now["rise"], now["target"]
+        error = (self._new / 2 * (now["rise_square"] - rise * rise)).sqrt()  # NaN by rounding: no noise
+        move = ((target - rise) / target.fmax(error)).clamp(-_FALL, 1).nan_to_num(0.0)
+        self._table[0, -1].mul_((_RATE * move).exp()).clamp_(*_GAIN)
 
-    def _steer(self, rise: Tensor) -> None:
-        """Learn the gain from the rise of one probe; what is below the noise of the rises teaches nothing."""
-        self._mean("rise", rise, self._new)
-        self._mean("rise_square", rise * rise, self._new)
-        self._mean("target", self._target, self._new)
-        seen, target, gain = self._of("rise"), self._of("target"), self._of("gain")
-        error = (self._new / 2 * (self._of("rise_square") - seen * seen).clamp(min=0)).sqrt()
-        move = ((target - seen) / target.maximum(error)).clamp(-_FALL, 1).nan_to_num(0.0)
-        gain.copy_((gain * (_RATE * move).exp()).clamp(*_GAIN))
-
-    def _counted(self, turn: Turn) -> int:
-        """Return what a loss is to be divided by: the examples, where it is a sum."""
-        return self._rows[turn] if self._by_sum else 1
+    def _mean(self, losses: list[Tensor], turn: Turn) -> Tensor:
+        """Return the loss of a step from those of its micro-batches; its mean, where it is a sum."""
+        total = losses[0] if len(losses) == 1 else torch.stack(losses).sum()
+        total = total.reshape(()).to(self._table)
+        return total / self._rows[turn] if self._by_sum else total
 
     def _unit(self) -> Any:
-        return super()._unit() * self._counted(Turn.PROBE)
+        unit = super()._unit()
+        return unit * self._rows[Turn.PROBE] if self._by_sum else unit
 
     def _over_ranks(self, value: Tensor) -> Tensor:
         """Return the mean over all processes that train together."""
@@ -256,30 +254,38 @@ class GapSAM(Probe):
 
     # -- numbers ----------------------------------------------------------------------------------------
 
-    def _of(self, name: str) -> Tensor:
-        return self._table[_NAMES.index(name)]
+    def _now(self) -> dict[str, Tensor]:
+        """Return the running means; NaN for what was never told."""
+        return dict(zip(_NAMES, (self._table[0] / self._table[1]).unbind(), strict=True))
 
-    def _mean(self, name: str, new: Tensor, weight: float) -> None:
-        """Let a running mean take in one more value; one that is not finite is passed over."""
-        old = self._of(name)
-        mean = torch.where(old.isnan(), new, old.lerp(new.to(old), weight))
-        old.copy_(torch.where(new.isfinite(), mean, old))
+    def _take_in(self, which: slice, *values: Tensor) -> None:
+        """Let running means take in a value each; one that is not finite is passed over."""
+        table = self._table[:, which]
+        ones = [self._one] * len(values)
+        new = torch.stack([*(value.to(table) for value in values), *ones]).view(2, -1)
+        table.lerp_(torch.where(new[0].abs() < math.inf, new, table), self._weights[which])
 
     def numbers(self) -> Tensor:
         """Return what a resumed run needs beside the base's state."""
-        own = torch.cat((self._table.cpu().double(), torch.tensor([float(self._by_sum)]).double()))
-        return torch.cat((super().numbers(), own))
+        for _, event in self._sent:
+            if event is not None:
+                event.synchronize()
+        sent = [numbers for numbers, _ in self._sent]
+        own = torch.cat((self._table.flatten().cpu(), *sent, torch.tensor([self._open, self._by_sum])))
+        return torch.cat((super().numbers(), own.double()))
 
     def set_numbers(self, numbers: Tensor) -> None:
         """Take up what `numbers` returned."""
         super().set_numbers(numbers)
-        self._table.copy_(numbers[3:-1])
-        self._by_sum = bool(numbers[-1])
+        rows = numbers[3:-2].float().cpu().view(4, -1)
+        self._table.copy_(rows[:2])
+        self._sent = [(rows[2], None), (rows[3], None)]
+        self._open, self._by_sum = bool(numbers[-2]), bool(numbers[-1])
         if self.held_out is not None:
             self.held_out.by_sum = self._by_sum
 
     def report(self) -> Report:
         """Return what the probe did so far; printed, it is a table. This waits for the device."""
         names = ("training", "held_out", "rise", "target", "length", "bound")
-        found = {name: float(self._of(name)) for name in names}
-        return replace(super().report(), **found)
+        now = self._now()
+        return replace(super().report(), **{name: float(now[name]) for name in names})

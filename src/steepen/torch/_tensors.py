@@ -25,7 +25,8 @@ def norm(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def _total(tensors: Sequence[Tensor]) -> Tensor:
-    dtype = max((torch.promote_types(t.dtype, torch.float32) for t in tensors), key=lambda d: d.itemsize)
+    dtypes = {torch.promote_types(dtype, torch.float32) for dtype in {t.dtype for t in tensors}}
+    dtype = max(dtypes, key=lambda d: d.itemsize)
     total: Any = _length(_torch._foreach_norm(tensors, 2, dtype))
     return total.full_tensor() if hasattr(total, "full_tensor") else total
 

@@ -30,14 +30,18 @@ def random_of(device: torch.device) -> Undo:
     return undo
 
 
+def _fresh(_: str, like: list[Tensor]) -> list[Tensor]:
+    return [torch.empty_like(one) for one in like]
+
+
 @torch.no_grad()
-def buffers_of(model: nn.Module) -> Undo:
+def buffers_of(model: nn.Module, memory: Callable[[str, list[Tensor]], list[Tensor]] = _fresh) -> Undo:
     """Remember the buffers of a network, such as BatchNorm's statistics; return what puts them back."""
     places = [(m, name, b) for m in model.modules() for name, b in m.named_buffers(recurse=False)]
     kinds: dict[torch.dtype, list[Tensor]] = {}  # a list of one kind is copied in one launch
     for _, _, buffer in places:
         kinds.setdefault(buffer.dtype, []).append(buffer)
-    kept = [(buffers, [torch.empty_like(one) for one in buffers]) for buffers in kinds.values()]
+    kept = [(buffers, memory(f"buffers, {dtype}", buffers)) for dtype, buffers in kinds.items()]
     for buffers, room in kept:
         copy_(room, buffers)
 
