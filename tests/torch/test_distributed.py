@@ -222,7 +222,7 @@ def equals_one_process(kind: str, rank: int) -> None:
         for loop in LOOPS.values():
             model = wrapped(kind)
             opt = optimizer(name, model)
-            for k in range(4):
+            for k in range(6):
                 loop(opt, model, half(rank, k))
             alike(flat(model))
             alike(opt.numbers())
@@ -230,11 +230,12 @@ def equals_one_process(kind: str, rank: int) -> None:
         assert torch.equal(results[0], results[1]), name
         assert torch.equal(results[0], results[2]), name
         if name in ("share", "GapSAM"):
+            assert opt.report().probed > 0
             assert opt.report().length > 0
             continue
         single = net()
         alone = optimizer(name, single)
-        for k in range(4):
+        for k in range(6):
             by_step_on(alone, single, batch(k))
         torch.testing.assert_close(results[0], flat(single), rtol=1e-9, atol=1e-11, msg=name)
 
@@ -325,6 +326,7 @@ def distributed_checkpoints(rank: int) -> None:
             for k in range(5, 10):
                 by_step_on(opt, model, half(rank, k))
                 by_step_on(resumed, other, half(rank, k))
+            assert opt.report().probed > 2
             assert torch.equal(flat(model), flat(other)), (kind, name)
             assert torch.equal(opt.numbers().nan_to_num(-7), resumed.numbers().nan_to_num(-7)), (kind, name)
             alike(flat(other))

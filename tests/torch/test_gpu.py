@@ -31,8 +31,8 @@ MAKERS: dict[str, Callable[[Any, nn.Module], Probe]] = {
     "share": lambda base, model: SAM(base, model, rho=0.05, share=1 / 4),
     "clipped": lambda base, model: SAM(base, model, rho=0.05, share=1 / 4, max_norm=1.0),
     "off": lambda base, model: SAM(base, model, rho=0.05, when=range(1)),
-    "rule": lambda base, model: GapSAM(base, model, data(1), steps=100, share=1 / 4),
-    "told": lambda base, model: GapSAM(base, model, None, steps=100, share=1 / 4),
+    "rule": lambda base, model: GapSAM(base, model, unlike(), steps=40, share=1 / 4, strength=0.1),
+    "told": lambda base, model: GapSAM(base, model, None, steps=40, share=1 / 4, strength=0.1),
     "CGDFD": lambda base, model: paper.CGDFD(base, model, lam=0.01, r=0.1),
     "ASAM": lambda base, model: paper.ASAM(base, model),
     "MSAM": lambda base, model: paper.MSAM(base, model),
@@ -43,6 +43,12 @@ def data(seed: int = 0, n: int = 64) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(n, 20, generator=generator)
     return x.cuda(), (x[:, 0] + torch.randn(n, generator=generator) > 0).long().cuda()
+
+
+def unlike() -> tuple[Tensor, Tensor]:
+    """Return held-out data with a gap from the first step on."""
+    x, y = data(1)
+    return 4 * x, 1 - y
 
 
 def network() -> nn.Module:
@@ -77,8 +83,9 @@ def test_no_step_waits_for_the_device() -> None:
             for _ in range(6):
                 opt.step_on(loss_of(model), *batch)
                 if name == "told":
-                    opt.saw_held_out(batch[0].sum())
+                    opt.saw_held_out(batch[0].abs().mean() + 1)
         assert opt.k == 7, name
+        assert opt.probed == {"off": 1, "rule": 2, "told": 2}.get(name, 7), name
 
 
 def test_a_step_on_the_device_is_that_on_the_cpu() -> None:

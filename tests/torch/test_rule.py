@@ -248,7 +248,9 @@ def lengths_of(told: Callable[[int, float], float], steps: int = 100, run: int =
 
 def test_the_length_follows_the_gap() -> None:
     open_ = lengths_of(lambda k, f: f + 0.2)
-    assert all(b > a for a, b in itertools.pairwise(open_))  # the part rises
+    assert open_[:5] == [0.0] * 5  # a tenth of the run
+    assert all(b > a for a, b in itertools.pairwise(open_[5:]))  # the part rises
+    assert open_[5] > 0
     closing = lengths_of(lambda k, f: f + (0.2 if k < 40 else 0.0))
     assert closing[:20] == open_[:20]
     assert closing[-1] < open_[-1] / 100  # within ten readings
@@ -257,16 +259,12 @@ def test_the_length_follows_the_gap() -> None:
 
 def test_a_rise_above_the_target_shortens_the_probe_faster_than_one_below_lengthens_it() -> None:
     model = Net()
-    opt = GapSAM(SGD(model.parameters(), lr=0.0), model, None, 100, share=1.0)
-    for rise, expected in ((0.0, math.exp(0.03)), (1e3, math.exp(-4 * 0.03))):
-        opt._table.copy_(GapSAM(SGD(model.parameters(), lr=0.0), model, None, 100)._table)
-        opt.k = 50
-        opt._of("held_out").fill_(2.0)
-        opt._of("training").fill_(1.0)
-        opt._steer(torch.tensor(rise))
-        assert opt._of("gain").item() == pytest.approx(expected, rel=1e-5)
-    opt._steer(torch.tensor(math.nan))
-    assert opt._of("gain").item() == pytest.approx(math.exp(-4 * 0.03) ** 2, rel=1e-5)
+    for rise, expected in ((0.0, math.exp(0.03)), (1e3, math.exp(-4 * 0.03)), (math.nan, 1.0)):
+        opt = GapSAM(SGD(model.parameters(), lr=0.0), model, None, 100, share=1.0)
+        values = map(torch.tensor, (rise, rise**2, 1.0, 0.1, 0.0, 1.0))
+        opt._take_in(slice(2, 8), *values)
+        opt._steer()
+        assert opt._now()["gain"].item() == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore:the probe is cut to its limit")
@@ -278,7 +276,7 @@ def test_a_run_of_150_steps_is_probed_with_a_real_length() -> None:
         opt.step_on(lambda x, y: (model(x) - y).square().mean(), *data(k))
     report = opt.report()
     norm = sum(p.detach().square().sum().item() for p in model.parameters()) ** 0.5
-    assert report.probed == 75
+    assert 60 <= report.probed <= 68
     assert 0.01 * norm < report.length <= 0.1 * norm
     assert report.rise > 0.1 * report.target > 0
 
@@ -380,7 +378,7 @@ def test_a_told_loss_counts_and_nonsense_is_refused() -> None:
     opt = GapSAM(SGD(model.parameters(), lr=0.05), model, None, 30)
     opt.saw_held_out(2.0)
     opt.saw_held_out(torch.tensor([4.0]))
-    assert opt.report().held_out == 3.0
+    assert opt.report().held_out == pytest.approx((2.0 + 2 * 4.0) / 3)
     for nonsense in ("2", None, torch.ones(2)):
         with pytest.raises(ValueError, match="loss: expected the mean loss on held-out data"):
             opt.saw_held_out(nonsense)

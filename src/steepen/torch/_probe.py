@@ -280,9 +280,9 @@ class Probe(Wrapper):
         self._clear()
         self._scaler, self._micro = scaler, batches
         self._follow()
-        probe = self.k == 0 or self._wants(self.k)
-        self._had_probe = probe and self._wants(self.k)
         self._begin()
+        self._had_probe = self._wants(self.k)
+        probe = self._had_probe or self.k == 0
         self._idle = 0 if probe else self._idle + 1
         if self._idle == _IDLE:
             self._room = {}

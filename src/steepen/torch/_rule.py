@@ -138,7 +138,7 @@ class GapSAM(Probe):
         if isinstance(loss, Tensor) and loss.numel() == 1:
             value = loss.detach().reshape(()).to(self._table)
         elif is_number(loss):
-            value = torch.full_like(self._table[0], float(loss))
+            value = torch.full_like(self._one, float(loss))
         else:
             raise ValueError(f"loss: expected the mean loss on held-out data, one number; got {loss!r}")
         value = self._over_ranks(value)
