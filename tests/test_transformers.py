@@ -152,7 +152,7 @@ def test_evaluation_sets_the_probe(trainer: Any) -> None:
         if k + 1 in logged:
             told.saw_held_out(logged[k + 1])
     assert opt.report().held_out == pytest.approx(told.report().held_out)
-    assert opt.report().probed == 11
+    assert opt.report().probed == told.report().probed > 5
     torch.testing.assert_close(flat(model), flat(plain), rtol=1e-6, atol=1e-8)
     before = opt.report().held_out
     run.evaluate()  # after the run it sets nothing

@@ -27,7 +27,6 @@ import torch  # noqa: E402
 from torch import Tensor  # noqa: E402
 
 from ._door import checked, is_told  # noqa: E402
-from .torch._probe import Turn  # noqa: E402
 
 __all__ = ["Probing"]
 
@@ -103,7 +102,7 @@ class Probing(_Callback):
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
         """Refuse to validate in the middle of a step, away from the weights."""
-        if self._micros and trainer.optimizers[0]._moved:
+        if self._micros and trainer.optimizers[0].moved:
             raise ValueError(
                 "val_check_interval: expected a multiple of accumulate_grad_batches, "
                 f"{trainer.accumulate_grad_batches}, as the weights are at x + s within a step"
@@ -133,7 +132,7 @@ class Probing(_Callback):
         self._count = int(min(trainer.accumulate_grad_batches, left))
         self._passes = opt.passes(*[batch] * self._count, scaler=_scaler(trainer))
         part = next(self._passes)
-        if opt._turn is Turn.PROBE and opt.share < 1:
+        if opt.probing and opt.share < 1:
             self._run(trainer, pl_module, part, batch_idx, self._count)
             next(self._passes)
 
@@ -155,8 +154,8 @@ class Probing(_Callback):
         if done % each and done != trainer.num_training_batches and not trainer.is_last_batch:
             next(self._passes)
             return
-        again = self._micros if opt._turn is Turn.PROBE else []
-        while opt._turn is Turn.PROBE:
+        again = self._micros if opt.probing else []
+        while opt.probing:
             next(self._passes)
         for batch, batch_idx in again:
             with _unsynced(trainer) if batch_idx + 1 < done else nullcontext():
@@ -197,7 +196,6 @@ class Probing(_Callback):
         if self._micros:
             self._passes, self._micros = iter(()), []
             trainer.optimizers[0].restore()
-            trainer.optimizers[0]._clear()
 
 
 def _scaler(trainer: Any) -> Any:

@@ -22,7 +22,6 @@ from torch import Tensor, nn  # noqa: E402
 
 from ._door import checked, is_told  # noqa: E402
 from .torch import GapSAM  # noqa: E402
-from .torch._probe import Turn  # noqa: E402
 
 __all__ = ["ProbeTrainer"]
 
@@ -126,7 +125,7 @@ class ProbeTrainer(_host.Trainer):
         self._passes, self._at_x = opt.passes(*self._samples, scaler=self.accelerator.scaler), []
         whole, last = opt.share == 1, len(self._samples) - 1 if opt.share == 1 else 0
         part = next(self._passes)
-        while opt._turn is Turn.PROBE:
+        while opt.probing:
             synced = len(self._at_x) == last  # among processes, once for all micro-batches
             with nullcontext() if synced else self.accelerator.no_sync(self.model_wrapped):
                 items = self._items if whole else self._items_of(part)
@@ -154,7 +153,6 @@ class ProbeTrainer(_host.Trainer):
         """Put the weights back where a step has ended half-way."""
         self._passes = iter(())
         self.probe.restore()
-        self.probe._clear()
 
 
 class _Hooks(_host.TrainerCallback):

@@ -225,7 +225,7 @@ def equals_one_process(kind: str, rank: int) -> None:
             for k in range(6):
                 loop(opt, model, half(rank, k))
             alike(flat(model))
-            alike(opt.numbers())
+            alike(opt._numbers())
             results.append(flat(model))
         assert torch.equal(results[0], results[1]), name
         assert torch.equal(results[0], results[2]), name
@@ -328,7 +328,7 @@ def distributed_checkpoints(rank: int) -> None:
                 by_step_on(resumed, other, half(rank, k))
             assert opt.report().probed > 2
             assert torch.equal(flat(model), flat(other)), (kind, name)
-            assert torch.equal(opt.numbers().nan_to_num(-7), resumed.numbers().nan_to_num(-7)), (kind, name)
+            assert torch.equal(opt._numbers().nan_to_num(-7), resumed._numbers().nan_to_num(-7)), (kind, name)
             alike(flat(other))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,9 +11,8 @@ from torch.optim import Optimizer
 
 from ..schedules import ScheduleLike
 from ._probe import Probe, grads_of
-from ._report import Report
-from ._strength import strength_of
 from ._tensors import local, norm, sub_
+from ._wrapper import strength_of
 
 __all__ = ["ACCURATE", "CGD", "Weighted"]
 
@@ -49,10 +47,6 @@ class Weighted(Probe):
         self.guard = guard
         self._tripped = torch.zeros((), device=self.device)
 
-    def _ascent(self, params: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
-        along, self._n = super()._ascent(params)
-        return along, self._n
-
     def _combine(self, params: Sequence[Tensor], nu: Tensor) -> None:
         known = set(params)
         for p in params:
@@ -74,18 +68,15 @@ class Weighted(Probe):
             if p.grad is not None and p not in known:
                 p.grad.mul_(nu)
 
-    def numbers(self) -> Tensor:
-        """Return what a resumed run needs beside the base's state."""
-        return torch.cat((super().numbers(), self._tripped.cpu().double().view(1)))
+    def _numbers(self) -> Tensor:
+        return torch.cat((super()._numbers(), self._tripped.cpu().double().view(1)))
 
-    def set_numbers(self, numbers: Tensor) -> None:
-        """Take up what `numbers` returned."""
-        super().set_numbers(numbers)
+    def _set_numbers(self, numbers: Tensor) -> None:
+        super()._set_numbers(numbers)
         self._tripped.fill_(float(numbers[3]))
 
-    def report(self) -> Report:
-        """Return what the probe did so far; printed, it is a table. This waits for the device."""
-        return replace(super().report(), tripped=float(self._tripped) if self.guard else float("nan"))
+    def _found(self) -> dict[str, float]:
+        return super()._found() | ({"tripped": float(self._tripped)} if self.guard else {})
 
 
 class CGD(Weighted):

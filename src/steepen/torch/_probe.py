@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import replace
 from enum import Enum
 from typing import Any, NoReturn
 
@@ -15,7 +13,6 @@ from torch.optim import Optimizer
 
 from .._tools.check import number
 from ._cut import examples, rows_of
-from ._report import Report
 from ._tensors import add_, copy_, local, norm
 from ._trace import buffers_of, random_of
 from ._wrapper import Wrapper
@@ -82,9 +79,19 @@ class Probe(Wrapper):
         self._rows: dict[Turn, int] = {Turn.PROBE: 0, Turn.BATCH: 0}
         self._micro = 1
         self._scaler: Any = None
-        self._moved: list[Tensor] = []  # the parameters that are at x + s
+        self._at: list[Tensor] = []  # the parameters that are at x + s
         self._nu: Tensor | None = None
         self._undo: list[Callable[[], None]] = []
+
+    @property
+    def probing(self) -> bool:
+        """Whether the pass under way is one at x, for the probe."""
+        return self._turn is Turn.PROBE
+
+    @property
+    def moved(self) -> bool:
+        """Whether the weights are at x + s."""
+        return bool(self._at)
 
     # -- what a subclass says ---------------------------------------------------------------------------
 
@@ -277,8 +284,8 @@ class Probe(Wrapper):
         if self._turn is not Turn.BETWEEN and scaler is None and self._scaler is None:
             raise RuntimeError("passes() before step(): the step of the last passes is due")
         self.restore()
-        self._clear()
         self._scaler, self._micro = scaler, batches
+        self._step = step = object()  # a generator that is closed late must not end a later step
         self._follow()
         self._begin()
         self._had_probe = self._wants(self.k)
@@ -289,7 +296,10 @@ class Probe(Wrapper):
         try:
             self.zero_grad()
             if probe:
-                self._before_probe()
+                if self.looks:  # what its pass may change: a step leaves the trace of one over the batch
+                    self._undo.append(random_of(self.device))
+                if self.share < 1:
+                    self._undo.append(buffers_of(self.model, self._memory))
                 self._turn = Turn.PROBE
                 for i in range(firsts if self.looks else 0):
                     yield i, Turn.PROBE
@@ -300,9 +310,8 @@ class Probe(Wrapper):
             if self._turn is Turn.BATCH:
                 self._land()
         finally:
-            if self._turn is not Turn.DUE:
+            if self._step is step and self._turn is not Turn.DUE:
                 self.restore()
-                self._turn = Turn.BETWEEN
 
     def _follow(self) -> None:
         """Have our own numbers where the weights are: the network may have been moved since."""
@@ -312,31 +321,25 @@ class Probe(Wrapper):
                 if isinstance(value, Tensor):
                     setattr(self, name, value.to(self.device))
 
-    def _before_probe(self) -> None:
-        """Remember what the probe's pass may change: a step leaves the trace of one pass over the batch."""
-        self._undo = [random_of(self.device)] if self.looks else []
-        if self.share < 1:
-            self._undo.append(buffers_of(self.model, self._memory))
-
     @torch.no_grad()
     def _climb(self) -> None:
         """Move the weights to x + s."""
         params = self._movable()
-        for undo in self._undo:
-            undo()
-        self._undo = [buffers_of(self.model, self._memory)] if self.looks and self.share == 1 else []
+        self._undone()
+        if self.looks and self.share == 1:
+            self._undo.append(buffers_of(self.model, self._memory))
         if not params:
             return
-        along, n = self._ascent(params)
+        along, self._n = self._ascent(params)
         unit = self._unit() if self.looks else 1.0
-        n = n / unit
+        n = self._n / unit
         c, nu = self._reach(n, lambda: norm(params))
         c = c.nan_to_num(0.0, 0.0, 0.0)  # where g is 0 or not finite there is no direction
         self._last = c, n
         if self._had_probe:
             x = local(params)
             copy_(self._memory("x", x), x)
-            self._moved, self._nu = params, nu
+            self._at, self._nu = params, nu
             if nu is not None:
                 grads = local(grads_of(params))
                 copy_(self._memory("g", grads), grads)
@@ -349,8 +352,8 @@ class Probe(Wrapper):
     @torch.no_grad()
     def _land(self) -> None:
         """Put the weights back, and the direction of the step in the place of the gradient."""
-        params, nu = self._moved, self._nu
-        self.restore()
+        params, nu = self._at, self._nu
+        self._back()
         if all(p.grad is None for p in self._params()):
             self._fail("the pass over the batch gave no gradient: call backward() on its loss")
         if nu is not None:
@@ -358,15 +361,22 @@ class Probe(Wrapper):
         self._turn = Turn.DUE
 
     @torch.no_grad()
-    def restore(self) -> None:
-        """Put the weights back bit for bit; nothing, where no probe is under way."""
-        if self._moved:
-            copy_(local(self._moved), self._room["x"])
+    def _back(self) -> None:
+        """Put the weights back bit for bit, and what else the passes are not to leave behind."""
+        if self._at:
+            copy_(local(self._at), self._room["x"])
             torch.clear_autocast_cache()
-        self._moved = []
-        for undo in self._undo:
-            undo()
-        self._undo = []
+        self._at = []
+        self._undone()
+
+    def _undone(self) -> None:
+        while self._undo:
+            self._undo.pop()()
+
+    def restore(self) -> None:
+        """Forget the step that is under way, if there is one, and put the weights back bit for bit."""
+        self._back()
+        self._clear()
 
     def _memory(self, name: str, like: list[Tensor]) -> list[Tensor]:
         """Return room for a copy of tensors, that of the last step if it fits."""
@@ -395,20 +405,15 @@ class Probe(Wrapper):
             return 1.0
         return 2.0 if self.share == 1 else 1.0 + self._rows[Turn.PROBE] / self._rows[Turn.BATCH]
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take up a state that `state_dict` returned; a run goes on bit for bit."""
+    def _set_numbers(self, numbers: Tensor) -> None:
         self.restore()
-        self._clear()
-        super().load_state_dict(state_dict)
+        super()._set_numbers(numbers)
 
-    def report(self) -> Report:
-        """Return what the probe did so far; printed, it is a table. This waits for the device."""
-        length = math.nan if self._last is None else float(self._last[0] * self._last[1])
-        return replace(super().report(), length=abs(length))
+    def _found(self) -> dict[str, float]:
+        return {} if self._last is None else {"length": abs(float(self._last[0] * self._last[1]))}
 
     def _fail(self, text: str) -> NoReturn:
         self.restore()
-        self._turn = Turn.BETWEEN
         raise RuntimeError(text)
 
 

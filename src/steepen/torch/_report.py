@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 __all__ = ["Report"]
 
-_NAMES = {
-    "steps": "steps taken",
-    "probed": "of these with a probe",
-    "gradients": "passes over a batch",
-    "length": "length of the probe",
-    "tripped": "steps the guard turned back",
-    "held_out": "held-out loss",
-    "training": "training loss",
-    "target": "rise aimed at",
-    "rise": "rise over the batch",
-    "bound": "part of the probes cut to the limit",
-}
+_ROWS = {
+    "steps": "steps taken", "probed": "of these with a probe", "gradients": "passes over a batch",
+    "length": "length of the probe", "tripped": "steps the guard turned back", "held_out": "held-out loss",
+    "training": "training loss", "gap": "gap between them", "target": "rise aimed at",
+    "rise": "rise over the batch", "bound": "part of the probes cut to the limit",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -55,6 +49,6 @@ class Report:
         return self.held_out - self.training
 
     def __str__(self) -> str:
-        rows = [(_NAMES[field.name], getattr(self, field.name)) for field in fields(self)]
-        wide = max(map(len, _NAMES.values()))
-        return "\n".join(f"{name:{wide}} {value:>8.4g}" for name, value in rows if not math.isnan(value))
+        rows = [(words, getattr(self, name)) for name, words in _ROWS.items()]
+        wide = max(map(len, _ROWS.values()))
+        return "\n".join(f"{words:{wide}} {value:>8.4g}" for words, value in rows if not math.isnan(value))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,7 +13,6 @@ from torch.optim import Optimizer
 from .._tools.check import is_number, number, whole
 from ._held_out import HeldOut, is_sum
 from ._probe import Probe, Turn
-from ._report import Report
 
 __all__ = ["GapSAM"]
 
@@ -98,7 +96,20 @@ class GapSAM(Probe):
         self.steps, self.every, self.strength = steps, every, strength
         self.held_out = None if held_out is None else HeldOut(model, held_out, loss)
         self._new = new = max(_NEW, 10 / steps)  # a short run has no time for long means
-        weights = [new, 1, new, new, new, new, new, _NEW_GRADIENT, _NEW_HELD_OUT, _NEW_HELD_OUT, 0]
+        # that of the training loss, told in every second step, is no older than that of the held-out loss
+        weights = [
+            min(max(_NEW, 60 / steps), _NEW_HELD_OUT),
+            1,
+            new,
+            new,
+            new,
+            new,
+            new,
+            _NEW_GRADIENT,
+            _NEW_HELD_OUT,
+            _NEW_HELD_OUT,
+            0,
+        ]
         self._weights = torch.tensor(weights, device=self.device)
         self._table = torch.zeros((2, len(_NAMES)), device=self.device)  # sums, and what to divide them by
         self._table[:, -1] = 1  # the gain
@@ -265,18 +276,16 @@ class GapSAM(Probe):
         new = torch.stack([*(value.to(table) for value in values), *ones]).view(2, -1)
         table.lerp_(torch.where(new[0].abs() < math.inf, new, table), self._weights[which])
 
-    def numbers(self) -> Tensor:
-        """Return what a resumed run needs beside the base's state."""
+    def _numbers(self) -> Tensor:
         for _, event in self._sent:
             if event is not None:
                 event.synchronize()
         sent = [numbers for numbers, _ in self._sent]
         own = torch.cat((self._table.flatten().cpu(), *sent, torch.tensor([self._open, self._by_sum])))
-        return torch.cat((super().numbers(), own.double()))
+        return torch.cat((super()._numbers(), own.double()))
 
-    def set_numbers(self, numbers: Tensor) -> None:
-        """Take up what `numbers` returned."""
-        super().set_numbers(numbers)
+    def _set_numbers(self, numbers: Tensor) -> None:
+        super()._set_numbers(numbers)
         rows = numbers[3:-2].float().cpu().view(4, -1)
         self._table.copy_(rows[:2])
         self._sent = [(rows[2], None), (rows[3], None)]
@@ -284,8 +293,7 @@ class GapSAM(Probe):
         if self.held_out is not None:
             self.held_out.by_sum = self._by_sum
 
-    def report(self) -> Report:
-        """Return what the probe did so far; printed, it is a table. This waits for the device."""
+    def _found(self) -> dict[str, float]:
         names = ("training", "held_out", "rise", "target", "length", "bound")
         now = self._now()
-        return replace(super().report(), **{name: float(now[name]) for name in names})
+        return {name: float(now[name]) for name in names}

@@ -9,7 +9,7 @@ from torch.optim import Optimizer
 
 from ..schedules import ScheduleLike
 from ._probe import Probe
-from ._strength import strength_of
+from ._wrapper import strength_of
 
 __all__ = ["SAM"]
 

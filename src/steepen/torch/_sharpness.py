@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -14,8 +14,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parallel import DistributedDataParallel
 
 from .._tools.check import number, whole
-from ._curvature import curvature
 from ._cut import examples
+from ._tensors import curvature
 from ._trace import buffers_of, random_of
 
 __all__ = ["Sharpness", "sharpness"]
@@ -116,39 +116,36 @@ def sharpness(
     number("tol", tol, "a positive number", above=0)
     whole("most", most, 1)
     whole("draws", draws, 2)
-    with _twice_differentiable(model) as bare, _Mean(bare, loss, data) as mean:
+    with _twice_differentiable(model) as bare:
+        mean = _Mean(bare, loss, data)
         generator = torch.Generator(mean.device).manual_seed(seed)
 
         def draw() -> Tensor:
             signs = torch.randint(2, (mean.size,), generator=generator, device=mean.device)
             return signs.to(mean.dtype).mul_(2).sub_(1)
 
-        losses = mean.losses()
-        higher = mean.losses(rho)
-        largest, error, products = _largest(mean.product, draw(), tol, most)
-        traces = [float(v @ mean.product(v)) for v in (draw() for _ in range(draws))]
+        try:
+            losses, higher = mean.losses(), mean.losses(rho)
+            largest, largest_error, products = _largest(mean.product, draw(), tol, most)
+            traces = [float(v @ mean.product(v)) for v in (draw() for _ in range(draws))]
+        finally:
+            mean.rewind()
+    trace, trace_error = _mean(traces, [1.0] * draws)
     rises = [after - before for before, after in zip(losses, higher, strict=True)]
+    rise, rise_error = _mean(rises, mean.counts)
+    value, _ = _mean(losses, mean.counts)
     return Sharpness(
-        largest=largest,
-        largest_error=error,
-        trace=sum(traces) / draws,
-        trace_error=_standard_error(traces, [1.0] * draws),
-        loss=mean.of(losses),
-        rise=mean.of(rises),
-        rise_error=_standard_error(rises, mean.counts),
-        rho=rho,
-        examples=round(sum(mean.counts)),
-        products=products + draws,
-        training=model.training,
-    )
+        largest, largest_error, trace, trace_error, value, rise, rise_error, rho, round(sum(mean.counts)),
+        products + draws, model.training,
+    )  # fmt: skip
 
 
-def _standard_error(values: Sequence[float], counts: Sequence[float]) -> float:
-    """Return the standard error of a weighted mean; NaN of one value."""
+def _mean(values: Sequence[float], counts: Sequence[float]) -> tuple[float, float]:
+    """Return a weighted mean and its standard error; NaN for the error of one value."""
     n, total = len(values), sum(counts)
     mean = sum(value * count for value, count in zip(values, counts, strict=True)) / total
     squares = sum((count * (value - mean)) ** 2 for value, count in zip(values, counts, strict=True))
-    return math.nan if n < 2 else math.sqrt(squares * n / (n - 1)) / total
+    return mean, math.nan if n < 2 else math.sqrt(squares * n / (n - 1)) / total
 
 
 def _length(v: Tensor) -> float:
@@ -207,25 +204,14 @@ class _Mean:
             raise ValueError("data: expected at least one batch (x, y), got none")
         self.counts = [float(examples(x)) for x, _ in self.batches]
 
-    def __enter__(self) -> _Mean:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._rewind()
-
-    def _rewind(self) -> None:
+    def rewind(self) -> None:
         """Put the random numbers and the buffers back to where they were."""
         for undo in self.undo:
             undo()
 
-    def of(self, values: Iterable[float]) -> float:
-        """Return the mean over examples of what is given for each batch."""
-        pairs = zip(self.counts, values, strict=True)
-        return sum(count * value for count, value in pairs) / sum(self.counts)
-
     def each(self) -> Iterator[Tensor]:
         """Return the loss of each batch, with its graph; the same whenever it is called."""
-        self._rewind()
+        self.rewind()
         for i, (x, y) in enumerate(self.batches):
             x, y = _moved(x, self.device), _moved(y, self.device)
             with torch.enable_grad():
@@ -239,17 +225,16 @@ class _Mean:
 
     def losses(self, rho: float = 0.0) -> list[float]:
         """Return the loss of each batch, at the weights or at ρ up the gradient."""
-        if rho == 0:
-            return [float(value) for value in self.each()]
-        g = self._sum(lambda value: self._grads(value, graph=False))
-        n = _length(g)
-        old = [p.clone() for p in self.params]
-        try:
+        old = [p.clone() for p in self.params] if rho else []
+        if rho:
+            g = self._sum(lambda value: self._grads(value, graph=False))
+            n = _length(g)
             for p, s in zip(self.params, self._split(g * (rho / n if n > 0 else 0.0)), strict=True):
                 p.add_(s)
+        try:
             return [float(value) for value in self.each()]
         finally:
-            for p, before in zip(self.params, old, strict=True):
+            for p, before in zip(self.params, old, strict=bool(old)):
                 p.copy_(before)
 
     def product(self, v: Tensor) -> Tensor:
@@ -283,17 +268,17 @@ def _twice_differentiable(model: object) -> Iterator[nn.Module]:
     if not isinstance(model, nn.Module):
         raise TypeError(f"model: expected a torch.nn.Module, got {model!r}")
     inner = cast(nn.Module, getattr(model, "_orig_mod", model))  # of a compiled one
-    bare = cast(nn.Module, getattr(inner, "module") if isinstance(inner, DistributedDataParallel) else inner)  # noqa: B009
+    bare = cast(nn.Module, inner.module) if isinstance(inner, DistributedDataParallel) else inner
     recurrent = any(isinstance(module, nn.RNNBase) for module in bare.modules())
     device = next((p.device.type for p in bare.parameters()), "cpu")
-    with ExitStack() as stack:
-        stack.enter_context(torch.inference_mode(False))
-        stack.enter_context(torch.no_grad())
-        stack.enter_context(_torch.autocast(device, enabled=False))
-        stack.enter_context(_torch.compiler.set_stance("force_eager"))
-        stack.enter_context(cast(Any, sdpa_kernel(SDPBackend.MATH)))
-        if recurrent:
-            stack.enter_context(_torch.backends.cudnn.flags(enabled=False))
+    with (
+        torch.inference_mode(False),
+        torch.no_grad(),
+        _torch.autocast(device, enabled=False),
+        _torch.compiler.set_stance("force_eager"),
+        cast(Any, sdpa_kernel(SDPBackend.MATH)),
+        _torch.backends.cudnn.flags(enabled=False) if recurrent else nullcontext(),
+    ):
         yield bare
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["add_", "copy_", "local", "norm", "sub_"]
+__all__ = ["add_", "copy_", "curvature", "local", "norm", "sub_"]
 
 _torch: Any = torch  # the operations on lists have no types
 
@@ -52,3 +52,14 @@ def add_(xs: Sequence[Tensor], c: Tensor, ys: Sequence[Tensor], *, spare: bool =
 def sub_(xs: Sequence[Tensor], ys: Sequence[Tensor]) -> None:
     """Subtract each y from its x."""
     _torch._foreach_sub_(xs, ys)
+
+
+def curvature(graphs: Sequence[Tensor], params: Sequence[Tensor], along: Sequence[Tensor]) -> list[Tensor]:
+    """Return H·v from gradients that carry their graph; where f is linear in a parameter, there is none."""
+    pairs = [(graph, v) for graph, v in zip(graphs, along, strict=True) if graph.requires_grad]
+    if not pairs:
+        return [torch.zeros_like(p) for p in params]
+    with torch.enable_grad():
+        of, with_ = [graph for graph, _ in pairs], [v for _, v in pairs]
+        found = torch.autograd.grad(of, params, with_, allow_unused=True, materialize_grads=True)
+    return [product.detach() for product in found]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
 from torch.optim import LBFGS, Optimizer
 
+from .._tools.check import number
+from ..schedules import ByCurvature, ScheduleLike, as_schedule
 from ._report import Report
 
-__all__ = ["Own", "Wrapper"]
+__all__ = ["Own", "Wrapper", "strength_of"]
 
 _KEY = "steepen"  # of our own numbers in a state
 
@@ -77,12 +80,12 @@ class Wrapper(Optimizer):
         """Our own numbers, with `state_dict` and `load_state_dict`: for distributed checkpoints."""
         return Own(self)
 
-    def numbers(self) -> Tensor:
+    def _numbers(self) -> Tensor:
         """Return what a resumed run needs beside the base's state."""
         return torch.tensor([self.k, self.probed, self.gradients], dtype=torch.float64)
 
-    def set_numbers(self, numbers: Tensor) -> None:
-        """Take up what `numbers` returned."""
+    def _set_numbers(self, numbers: Tensor) -> None:
+        """Take up what `_numbers` returned."""
         self.k, self.probed, self.gradients = int(numbers[0]), int(numbers[1]), float(numbers[2])
 
     def state_dict(self) -> dict[str, Any]:
@@ -109,7 +112,11 @@ class Wrapper(Optimizer):
 
     def report(self) -> Report:
         """Return what the probe did so far; printed, it is a table. This waits for the device."""
-        return Report(steps=self.k, probed=self.probed, gradients=self.gradients)
+        return Report(steps=self.k, probed=self.probed, gradients=self.gradients, **self._found())
+
+    def _found(self) -> dict[str, float]:
+        """Return what else there is to report."""
+        return {}
 
     def _warn(self, text: str) -> None:
         if text not in self._said:
@@ -125,14 +132,14 @@ class Own:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the numbers, and whose they are."""
-        return {"kind": type(self._optimizer).__name__, "numbers": self._optimizer.numbers()}
+        return {"kind": type(self._optimizer).__name__, "numbers": self._optimizer._numbers()}  # pyright: ignore[reportPrivateUsage]
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take them up."""
         kind, came = type(self._optimizer).__name__, state_dict.get("kind")
         if came != kind:
             raise ValueError(f"state_dict: expected that of {kind}, got that of {came!r}")
-        self._optimizer.set_numbers(state_dict["numbers"])
+        self._optimizer._set_numbers(state_dict["numbers"])  # pyright: ignore[reportPrivateUsage]
 
 
 def _check(name: str, base: Any, model: Any) -> None:
@@ -157,3 +164,23 @@ def _check(name: str, base: Any, model: Any) -> None:
         if p.is_complex() or p.is_meta:
             kind = "on the meta device" if p.is_meta else f"of {p.dtype}"
             raise TypeError(f"base: expected real parameters with values, got one {kind}")
+
+
+def strength_of(
+    name: str, value: ScheduleLike, *, least: float = -math.inf, above: float = -math.inf
+) -> Callable[[int], float]:
+    """Return the strength by the step; a schedule that has ended keeps its last value."""
+    what = "a number, 0 or more" if least == 0 else "a positive number" if above == 0 else "a finite number"
+    if isinstance(value, int | float):
+        number(name, value, f"{what}, a schedule, or a callable of the step", least=least, above=above)
+    schedule = as_schedule(value, name)
+    if isinstance(schedule, ByCurvature):
+        raise ValueError(f"{name}: a schedule by the curvature needs the Hessian, which is not known here")
+    last = schedule.length
+
+    def at(k: int) -> float:
+        strength = float(schedule(k if last is None else min(k, last - 1)))
+        number(name, strength, f"a finite number at step {k}", least=least, above=above)
+        return strength
+
+    return at

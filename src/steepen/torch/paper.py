@@ -24,10 +24,10 @@ from torch.optim import Optimizer
 from .._tools.check import number
 from ..schedules import ScheduleLike as Value
 from ._cgd import Weighted
-from ._curvature import curvature
 from ._probe import Probe, Turn, grads_of
-from ._strength import strength_of
-from ._tensors import norm
+from ._sam import SAM
+from ._tensors import curvature, norm
+from ._wrapper import strength_of
 
 __all__ = ["ASAM", "CGDFD", "EGR", "FGR", "GNP", "MSAM", "USAM", "WSAM", "ExactCGD"]
 
@@ -47,14 +47,7 @@ class CGDFD(Weighted):
     """
 
     def __init__(
-        self,
-        base: Optimizer,
-        model: Module,
-        lam: Value,
-        r: Value,
-        *,
-        guard: bool = True,
-        when: When = None,
+        self, base: Optimizer, model: Module, lam: Value, r: Value, *, guard: bool = True, when: When = None
     ) -> None:
         super().__init__(base, model, guard=guard, when=when)
         self.lam, self.r = strength_of("lam", lam), strength_of("r", r, above=0)
@@ -74,13 +67,7 @@ class FGR(CGDFD):
     """
 
     def __init__(
-        self,
-        base: Optimizer,
-        model: Module,
-        eps: float = 0.05,
-        gamma: float = 0.05,
-        *,
-        when: When = None,
+        self, base: Optimizer, model: Module, eps: float = 0.05, gamma: float = 0.05, *, when: When = None
     ) -> None:
         super().__init__(base, model, gamma / 2, eps, guard=False, when=when)
 
@@ -95,13 +82,7 @@ class GNP(Weighted):
     """
 
     def __init__(
-        self,
-        base: Optimizer,
-        model: Module,
-        rho: Value = 0.05,
-        alpha: Value = 0.8,
-        *,
-        when: When = None,
+        self, base: Optimizer, model: Module, rho: Value = 0.05, alpha: Value = 0.8, *, when: When = None
     ) -> None:
         super().__init__(base, model, guard=False, when=when)
         self.rho, self.alpha = strength_of("rho", rho, least=0), strength_of("alpha", alpha)
@@ -120,19 +101,13 @@ class WSAM(GNP):
     """
 
     def __init__(
-        self,
-        base: Optimizer,
-        model: Module,
-        rho: Value = 0.05,
-        gamma: float = 0.9,
-        *,
-        when: When = None,
+        self, base: Optimizer, model: Module, rho: Value = 0.05, gamma: float = 0.9, *, when: When = None
     ) -> None:
         number("gamma", gamma, "a number, 0 or more and below 1", least=0, below=1)
         super().__init__(base, model, rho, gamma / (1 - gamma), when=when)
 
 
-class USAM(Probe):
+class USAM(SAM):
     """Unnormalised SAM: the gradient at x + ρ·g (Andriushchenko and Flammarion, 2022); its λ is ρ/2.
 
     Examples
@@ -142,14 +117,13 @@ class USAM(Probe):
     """
 
     def __init__(self, base: Optimizer, model: Module, rho: Value = 0.1, *, when: When = None) -> None:
-        super().__init__(base, model, when=when)
-        self.rho = strength_of("rho", rho, least=0)
+        super().__init__(base, model, rho, when=when)
 
     def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
         return torch.full_like(n, self.rho(self.k)), None
 
 
-class ASAM(Probe):
+class ASAM(SAM):
     """Adaptive SAM: the gradient at x + ρ·T²g/‖Tg‖, T = |x| + η (Kwon et al., 2021).
 
     Examples
@@ -159,28 +133,19 @@ class ASAM(Probe):
     """
 
     def __init__(
-        self,
-        base: Optimizer,
-        model: Module,
-        rho: Value = 0.5,
-        eta: float = 0.01,
-        *,
-        when: When = None,
+        self, base: Optimizer, model: Module, rho: Value = 0.5, eta: float = 0.01, *, when: When = None
     ) -> None:
-        super().__init__(base, model, when=when)
+        super().__init__(base, model, rho, when=when)
         number("eta", eta, "a number, 0 or more", least=0)
-        self.rho, self.eta = strength_of("rho", rho, least=0), eta
+        self.eta = eta
 
     def _ascent(self, params: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
         scales = [p.abs() + self.eta for p in params]
         scaled = [t * g for t, g in zip(scales, grads_of(params), strict=True)]
         return [t * one for t, one in zip(scales, scaled, strict=True)], norm(scaled)
 
-    def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
-        return self.rho(self.k) / n, None
 
-
-class MSAM(Probe):
+class MSAM(SAM):
     """Momentum SAM: the gradient at x − ρ·v/‖v‖, v the momentum buffer of the base (Becker et al., 2024).
 
     One gradient a step. Steps before the base has a buffer are the base's own.
@@ -194,10 +159,9 @@ class MSAM(Probe):
     looks = spare = False
 
     def __init__(self, base: Optimizer, model: Module, rho: Value = 0.3, *, when: When = None) -> None:
-        super().__init__(base, model, when=when)
+        super().__init__(base, model, rho, when=when)
         if not any(base.defaults.get(name) for name in ("momentum", "betas", "beta1")):
             raise ValueError(f"base: expected an optimizer with momentum, got {type(base).__name__} without")
-        self.rho = strength_of("rho", rho, least=0)
 
     def _movable(self) -> list[Tensor]:
         return [p for p in self._params() if self._buffer(p) is not None]
@@ -231,13 +195,7 @@ class ExactCGD(Probe):
     looks = False
 
     def __init__(
-        self,
-        base: Optimizer,
-        model: Module,
-        lam: Value,
-        *,
-        guard: bool = True,
-        when: When = None,
+        self, base: Optimizer, model: Module, lam: Value, *, guard: bool = True, when: When = None
     ) -> None:
         super().__init__(base, model, when=when)
         if _dist.is_available() and _dist.is_initialized() and _dist.get_world_size() > 1:
