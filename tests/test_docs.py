@@ -96,7 +96,7 @@ def test_the_readme_has_three_snippets():
     ("number", "said"),
     [
         (0, r"\[[\d. ]+\] CONVERGED \d+\n"),
-        (1, r"steps taken +120\nof these with a probe +60\n(.+\n)+"),
+        (1, r"steps taken +120\nof these with a probe +40\n(.+\n)+"),
         (2, "40 MAX_GRADIENTS\n"),
     ],
 )
@@ -113,7 +113,7 @@ def test_the_blocks_of_the_page_on_training_run_one_after_another(capsys):
     for number, block in enumerate(blocks):
         exec(compile(block, f"docs/training.md, block {number + 1}", "exec"), names)
     said = capsys.readouterr().out
-    assert re.search(r"of these with a probe +48\n", said)
+    assert re.search(r"of these with a probe +32\n", said)
     assert "Sharpness(" in said
     assert re.search(r"^gap .* of ", said, re.MULTILINE)
 

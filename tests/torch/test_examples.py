@@ -126,7 +126,7 @@ def test_torchrun(tmp_path: Path) -> None:
     strict = {"PYTHONWARNINGS": "error,ignore:FSDP2-wrapped module", "OMP_NUM_THREADS": "1"}
     for _ in range(2):
         done = subprocess.run(
-            command, capture_output=True, text=True, env={**os.environ, **strict}, timeout=150
+            command, capture_output=True, text=True, env={**os.environ, **strict}, timeout=300
         )
         # a thread of gloo may abort a process that has done its work (pytorch/pytorch#190489)
         if "terminate called without an active exception" not in done.stderr:

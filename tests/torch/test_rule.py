@@ -96,13 +96,14 @@ class Rule:
         self.gain = min(max(self.gain * math.exp(0.03 * move), 0.02), 100.0)
 
     def step(self, x: Tensor, y: Tensor) -> None:
-        if self.k % max(1, self.steps // 50) == 0:
+        each = max(1, self.steps // 50)
+        if self.k % each == 0 and (self.k == 0 or self.k >= self.steps / 3 - 4 * each):
             with torch.no_grad():
                 self.tell("held_out", mse(self.model, HELD, HELD_Y).item(), 0.5)
             self.gaps.append(self.mean("held_out") - self.mean("training"))
         first, s = math.nan, None
         open_ = len(self.gaps) > 2 and self.gaps[-3] > 0  # as it was two readings ago
-        if self.k % self.every == 0 and self.k >= self.steps / 10 and open_:
+        if self.k % self.every == 0 and self.k >= self.steps / 3 and open_:
             self.probed += 1
             first, s = self.probe(x[: self.rows], y[: self.rows])
         before = weights(self.model)
@@ -153,9 +154,9 @@ def test_the_step_is_the_rule_as_it_is_written(loop: str, every: int, strength: 
         assert getattr(report, name) == pytest.approx(rule.mean(name), rel=1e-3, abs=1e-6), name
     assert report.gap == pytest.approx(report.held_out - report.training)
     assert (report.steps, report.probed) == (STEPS, rule.probed)
-    assert 0 < report.probed <= len(range(6, STEPS, every))
+    assert 0 < report.probed <= len(range(20, STEPS, every))
     assert report.gradients == STEPS + share * (report.probed + 1)  # and both passes of step 0
-    assert abs(math.log(rule.gain)) > 0.05  # it was learnt
+    assert abs(math.log(rule.gain)) > 0.02  # it was learnt
     assert (report.bound > 0.5) is (strength > 10), report
     assert report.length > 0
 
@@ -165,8 +166,8 @@ def test_maximising_f_is_minimising_minus_f() -> None:
     for up in (False, True):
         model, sign = Net(), -1.0 if up else 1.0
         base = SGD(model.parameters(), lr=0.05, maximize=up)
-        opt = GapSAM(base, model, (HELD, HELD_Y), STEPS, share=1 / 4)
-        for k in range(20):
+        opt = GapSAM(base, model, (HELD, HELD_Y), STEPS, share=1 / 4, strength=0.1)
+        for k in range(40):
             opt.step_on(lambda x, y, model=model, sign=sign: sign * mse(model, x, y), *data(k))
         results.append(weights(model))
         assert opt.report().length > 0
@@ -223,7 +224,7 @@ def test_a_sum_is_refused_where_the_held_out_loss_is_told() -> None:
 # --- gap, length, brake ------------------------------------------------------------------------------
 
 
-def lengths_of(told: Callable[[int, float], float], steps: int = 100, run: int = 60) -> list[float]:
+def lengths_of(told: Callable[[int, float], float], steps: int = 100, run: int = 70) -> list[float]:
     """Return ‖s‖ of each probe, with a held-out loss that lies so far above the training loss."""
     model = Net()
     opt = GapSAM(SGD(model.parameters(), lr=0.0), model, None, steps, share=1.0)
@@ -248,13 +249,13 @@ def lengths_of(told: Callable[[int, float], float], steps: int = 100, run: int =
 
 def test_the_length_follows_the_gap() -> None:
     open_ = lengths_of(lambda k, f: f + 0.2)
-    assert open_[:5] == [0.0] * 5  # a tenth of the run
-    assert all(b > a for a, b in itertools.pairwise(open_[5:]))  # the part rises
-    assert open_[5] > 0
-    closing = lengths_of(lambda k, f: f + (0.2 if k < 40 else 0.0))
-    assert closing[:20] == open_[:20]
+    assert open_[:17] == [0.0] * 17  # a third of the run
+    assert all(b > a for a, b in itertools.pairwise(open_[17:]))  # the part rises
+    assert open_[17] > 0
+    closing = lengths_of(lambda k, f: f + (0.2 if k < 50 else 0.0))
+    assert closing[:25] == open_[:25]
     assert closing[-1] < open_[-1] / 100  # within ten readings
-    assert lengths_of(lambda k, f: f - 0.1, run=40) == [0.0] * 20
+    assert lengths_of(lambda k, f: f - 0.1, run=50) == [0.0] * 25
 
 
 def test_a_rise_above_the_target_shortens_the_probe_faster_than_one_below_lengthens_it() -> None:
@@ -276,7 +277,7 @@ def test_a_run_of_150_steps_is_probed_with_a_real_length() -> None:
         opt.step_on(lambda x, y: (model(x) - y).square().mean(), *data(k))
     report = opt.report()
     norm = sum(p.detach().square().sum().item() for p in model.parameters()) ** 0.5
-    assert 60 <= report.probed <= 68
+    assert 45 <= report.probed <= 50
     assert 0.01 * norm < report.length <= 0.1 * norm
     assert report.rise > 0.1 * report.target > 0
 
@@ -333,13 +334,13 @@ def test_readings_are_spread_over_the_run_and_leave_no_trace() -> None:
         return mse(model, HELD, HELD_Y)
 
     opt = GapSAM(SGD(model.parameters(), lr=0.05), model, held_out, 200, share=1 / 4)
-    for _k in range(60):
+    for _k in range(90):
         before, random = state(model), torch.get_rng_state()
         opt._begin()  # what is read is read here
         assert same(state(model), before)
         assert torch.equal(torch.get_rng_state(), random)
         opt.k += 1
-    assert read == list(range(0, 60, 4))
+    assert read == [0, *range(52, 90, 4)]  # from shortly before the first probe on
     assert [m.training for m in (model, model.drop, model.norm)] == [True, True, False]
 
 
@@ -416,7 +417,7 @@ def test_the_report_reads_well() -> None:
     empty = opt.report()
     assert (empty.steps, empty.probed, empty.gradients) == (0, 0, 0.0)
     assert math.isnan(empty.length)
-    for _ in range(20):
+    for _ in range(30):
         LOOPS["step_on"](opt, model)
     text = str(opt.report())
     for words in (

@@ -58,10 +58,10 @@ def test_a_run_resumed_is_the_run_unbroken(name: str, at: int, way: str) -> None
     resumed = make(name, other, base)
     WAYS[way](opt, resumed)
     random = torch.get_rng_state()
-    for k in range(at, at + 5):
+    for k in range(at, at + 9):
         LOOPS["step_on"](opt, model, *data(k))
     torch.set_rng_state(random)
-    for k in range(at, at + 5):
+    for k in range(at, at + 9):
         LOOPS["step_on"](resumed, other, *data(k))
     assert same(state(model), state(other))
     assert str(opt.report()) == str(resumed.report())

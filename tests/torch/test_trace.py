@@ -51,7 +51,7 @@ def test_an_exception_in_either_pass_leaves_the_weights_to_the_bit(name: str, lo
         return
     model, plain = Net(), Net()
     opt, other = make(name, model), make(name, plain)
-    for _ in range(4):  # so that there is momentum, and a gap
+    for _ in range(8):  # so that there is momentum, and a gap, and the next step has a probe
         LOOPS[loop](opt, model)
         LOOPS[loop](other, plain)
     before = weights(model)

@@ -268,7 +268,7 @@ def _twice_differentiable(model: object) -> Iterator[nn.Module]:
     if not isinstance(model, nn.Module):
         raise TypeError(f"model: expected a torch.nn.Module, got {model!r}")
     inner = cast(nn.Module, getattr(model, "_orig_mod", model))  # of a compiled one
-    bare = cast(nn.Module, inner.module) if isinstance(inner, DistributedDataParallel) else inner
+    bare = cast(nn.Module, getattr(inner, "module")) if isinstance(inner, DistributedDataParallel) else inner  # noqa: B009
     recurrent = any(isinstance(module, nn.RNNBase) for module in bare.modules())
     device = next((p.device.type for p in bare.parameters()), "cpu")
     with (

@@ -28,7 +28,7 @@ _PHASES: dict[str, Callable[[int, float], range]] = {
     "early": lambda steps, fraction: range(round(fraction * steps)),
     "late": lambda steps, fraction: range(steps - round(fraction * steps), steps),
     "last half": lambda steps, _: range(steps - round(0.5 * steps), steps),
-    "every second": lambda steps, _: range(2 * -(-steps // 20), steps, 2),  # after a tenth, as GapSAM
+    "every second": lambda steps, _: range(2 * -(-steps // 6), steps, 2),  # after a third, as GapSAM
     "warm": lambda steps, _: range(
         round(_WARMUP * steps), steps
     ),  # a young momentum and a long probe destroy
