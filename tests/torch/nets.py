@@ -27,7 +27,7 @@ ALL: dict[str, Callable[[Optimizer, nn.Module], Probe]] = {
     "SAM": lambda base, model: SAM(base, model, rho=0.1),
     "share": lambda base, model: SAM(base, model, rho=0.1, share=1 / 4),
     "GapSAM": lambda base, model: GapSAM(
-        base, model, lambda: mse(model, X, Y + 1), steps=20, share=1 / 4, every=2
+        base, model, lambda: mse(model, X, Y + 1), steps=20, share=1 / 4, strength=0.1
     ),
     "CGDFD": lambda base, model: CGDFD(base, model, lam=0.05, r=0.1),
     "USAM": lambda base, model: USAM(base, model, rho=0.2),

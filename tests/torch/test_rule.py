@@ -49,7 +49,7 @@ class Rule:
         self.params = [p for name, p in model.named_parameters() if name != "unused"]
         self.base = SGD(self.params, lr=0.05, momentum=0.9)
         self.steps, self.every, self.strength, self.rows = steps, every, strength, rows
-        self.new, self.new_training = max(0.03, 10 / steps), min(max(0.03, 60 / steps), 0.5)
+        self.new, self.new_training = max(0.03, 10 / steps), min(max(0.03, 30 / steps), 0.5)
         self.told: dict[str, list[tuple[float, float]]] = {}  # every value, with the weight of a new one
         self.gain, self.last, self.k = 1.0, math.nan, 0
         self.gaps: list[float] = []  # at each reading, before it
@@ -256,6 +256,20 @@ def test_the_length_follows_the_gap() -> None:
     assert closing[:25] == open_[:25]
     assert closing[-1] < open_[-1] / 100  # within ten readings
     assert lengths_of(lambda k, f: f - 0.1, run=50) == [0.0] * 25
+
+
+@pytest.mark.filterwarnings("ignore:no gap in half")
+def test_without_a_gap_the_steps_are_those_of_the_base() -> None:
+    model, plain = Net(), Net()
+    opt = GapSAM(SGD(model.parameters(), lr=0.05, momentum=0.9), model, lambda: -1.0, 20, share=1 / 4)
+    base = SGD(plain.parameters(), lr=0.05, momentum=0.9)
+    for k in range(20):
+        LOOPS["step_on"](opt, model, *data(k))
+        base.zero_grad()
+        mse(plain, *data(k)).backward()
+        base.step()
+    assert same(weights(model), weights(plain))
+    assert (opt.report().probed, opt.report().gradients) == (0, 20.25)  # both passes of step 0
 
 
 def test_a_rise_above_the_target_shortens_the_probe_faster_than_one_below_lengthens_it() -> None:

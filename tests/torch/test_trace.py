@@ -65,6 +65,25 @@ def test_an_exception_in_either_pass_leaves_the_weights_to_the_bit(name: str, lo
         assert same(weights(model), weights(plain))
 
 
+def test_passes_that_are_closed_late_leave_a_later_step_alone() -> None:
+    """A traceback may keep an abandoned generator alive until some later step is under way."""
+    model, plain = Net(), Net()
+    opt, other = make("SAM", model), make("SAM", plain)
+    kept = opt.passes((X, Y))
+    mse(model, *next(kept)).backward()
+    opt.restore()
+    assert not opt.probing
+    for part in opt.passes((X, Y)):
+        assert opt.moved is not opt.probing
+        kept.close()
+        loss = mse(model, *part)
+        loss.backward()
+        opt.saw(loss)
+    opt.step()
+    LOOPS["passes"](other, plain)
+    assert same(weights(model), weights(plain))
+
+
 @pytest.mark.parametrize("name", ["SAM", "share", "CGD", "MSAM"])
 @pytest.mark.parametrize("after", [0, 1])
 @pytest.mark.parametrize("way", ["break", "close", "collected"])
