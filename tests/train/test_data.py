@@ -27,28 +27,31 @@ def test_digits_are_scikit_learns_in_its_order():
     assert np.array_equal(np.concatenate([got.y, got.y_test]), classes)
 
 
-def test_mnist1d_is_the_generators_own():
-    made = pytest.importorskip("mnist1d.data").make_dataset()
+def test_mnist1d_is_the_generators_own_without_a_network_or_a_trace(monkeypatch: pytest.MonkeyPatch):
+    """One call of the generator, which takes seconds, serves all of this."""
+
+    def refuse(*arguments, **options):
+        raise OSError("no network")
+
+    generator = pytest.importorskip("mnist1d.data")
+    make, calls = generator.make_dataset, []
+    monkeypatch.setattr(
+        generator, "make_dataset", lambda *given: calls.append((given, make(*given))) or calls[-1][1]
+    )
+    monkeypatch.setattr(socket, "socket", refuse)
+    module._mnist1d.cache_clear()
+    before = random.getstate(), np.random.get_state()  # noqa: NPY002
     got = load_data("mnist1d")
-    assert len(got.x) == SIZES["mnist1d"]
+    after = random.getstate(), np.random.get_state()  # noqa: NPY002
+    assert before[0] == after[0]
+    assert all(np.array_equal(a, b) for a, b in zip(before[1], after[1], strict=True))
+    ((given, made),) = calls
+    assert given == ()  # its own settings
+    assert got.x.shape == (SIZES["mnist1d"], 40)
     assert np.array_equal(got.y, made["y"])
     assert np.array_equal(got.y_test, made["y_test"])
     scaled = (made["x_test"] - made["x"].mean()) / made["x"].std()
     np.testing.assert_allclose(plain(got.x_test), scaled, atol=1e-5)
-
-
-def test_mnist1d_needs_no_network_and_leaves_the_generators_alone(monkeypatch: pytest.MonkeyPatch):
-    def refuse(*arguments, **options):
-        raise OSError("no network")
-
-    pytest.importorskip("mnist1d.data")
-    monkeypatch.setattr(socket, "socket", refuse)
-    module._mnist1d.cache_clear()
-    before = random.getstate(), np.random.get_state()  # noqa: NPY002
-    assert load_data("mnist1d").x.shape == (4000, 40)
-    after = random.getstate(), np.random.get_state()  # noqa: NPY002
-    assert before[0] == after[0]
-    assert all(np.array_equal(a, b) for a, b in zip(before[1], after[1], strict=True))
 
 
 @pytest.mark.parametrize("name", ["digits", "mnist1d"])

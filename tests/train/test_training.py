@@ -270,7 +270,8 @@ def test_the_rule_watches_examples_that_it_does_not_train_on(watched: list[Watch
     trained = {tuple(row) for x in watched[0].seen for row in x.tolist()}
     assert not gauge & trained
     assert len(run.held_out) == len(run.losses)
-    assert run.probed == (run.steps + 1) // 2
+    assert run.probed <= run.steps // 3 + 1
+    assert run.gradients == run.steps + (run.probed + 1) * 2 / 32  # two of 32 examples; step 0 looks too
     assert run.gradients <= short.grads
     assert run.gradients == watched[0].examples / short.batch
 
