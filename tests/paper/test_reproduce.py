@@ -614,6 +614,14 @@ def test_every_item_says_what_why_and_what_was_found(paper: Report) -> None:
         assert item.captions or item.tables, item.name
 
 
+def test_captions_fit_panels_beside_each_other_and_below(paper: Report) -> None:
+    """A phone stacks what a wide screen puts side by side."""
+    placed = re.compile(r"\b(Left|Right)\b|(left|right|upper|lower) panel|\((above|below|left|right)\)")
+    for item in paper.items:
+        for text in (*item.captions.values(), *(table.caption for table in item.tables.values())):
+            assert not placed.search(text), text
+
+
 def test_an_item_without_prose_is_refused(
     items: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -255,7 +255,6 @@ def _draw(made: dict[str, Panel], tuned: dict[str, dict[str, Tuned]]) -> Any:
         function, best = panel.experiment.function, tuned[name]["gd"]
         runs = {**panel.runs, "GD, best α": best.run}
         plot.convergence(runs, fmin=function.fmin, ax=axes)
-        axes.set_yscale("log")
         floor = max(best.gap, 1e-3 * panel.cgd_fd[T], 1e-14 * panel.gd[0])
         if floor < 0.5 * panel.gd[0]:
             axes.set_ylim(bottom=0.5 * floor)

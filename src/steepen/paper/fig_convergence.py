@@ -252,7 +252,8 @@ def _draw(made: dict[str, Panel], scale: Literal["linear", "log"]) -> Any:
     for axes, panel in zip(figure.subplots(2, 3).flat, made.values(), strict=True):
         function = panel.experiment.function
         plot.convergence(panel.runs, fmin=function.fmin, ax=axes)
-        axes.set_yscale(scale)
+        if axes.get_yscale() != scale:
+            axes.set_yscale(scale)
         if scale == "log" and function.name not in {"quadratic", "branin"}:
             # within a decade or two plain numbers read better than powers
             for axis in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):

@@ -43,10 +43,10 @@ MATTERS = (
 )
 
 LAM, STEP, START = SCENES["two-wells-1d"].lam, SCENES["two-wells-1d"].step, -0.8
-"""λ, α and the start of the left panel; the paper prints none, these are ours."""
+"""λ, α and the start of the first panel; the paper prints none, these are ours."""
 
 LEVY_LAM, LEVY_INTERVAL = 0.075, (-10.0, 0.0)
-"""λ and the interval of the right panel; the paper prints none, these are ours."""
+"""λ and the interval of the second panel; the paper prints none, these are ours."""
 
 TRAPS = tuple(name for name in SCENES if not name.startswith("two-wells"))
 """The landscapes where g has minima that f has not."""
@@ -84,16 +84,16 @@ def run() -> Outcome:
             f"{NAME}-points": Table(
                 ("x", "f''", "to f", "to g"),
                 [tuple(point) for point in points],
-                "The stationary points of g in the right panel; those of f are among them.",
+                "The stationary points of g in the second panel; those of f are among them.",
             ),
         },
         figures={NAME: _draw(runs, points)},
         captions={
-            NAME: "Left: a sharp minimum in the side of a flat one, f = ½(x − 2)² − 1.2 exp(−8x²), and "
-            f"g = f + λf'², λ = {LAM:g}. With α = {STEP:g} from {readable(START)}, GD stays in the sharp "
-            "one; CGD, which is GD on g here since its guard never fires, steps over it. Right: the Levy "
-            f"function of one variable with λ = {LEVY_LAM:g}; triangles are maxima of f that are minima of "
-            "g, diamonds stationary points of g that are none of f."
+            NAME: "First panel: a sharp minimum in the side of a flat one, f = ½(x − 2)² − 1.2 exp(−8x²), "
+            f"and g = f + λf'², λ = {LAM:g}. With α = {STEP:g} from {readable(START)}, GD stays in the "
+            "sharp one; CGD, which is GD on g here since its guard never fires, steps over it. Second: the "
+            f"Levy function of one variable with λ = {LEVY_LAM:g}; triangles are maxima of f that are "
+            "minima of g, diamonds stationary points of g that are none of f."
         },
         traces={f"{NAME}-{way}": cast(Trace, result.trace) for way, result in runs.items()},
         found=[
@@ -319,7 +319,7 @@ def _minima_table() -> Table:
             limits = (stable_step(m.curvature), stable_step(m.curvature, LAM))
             rows.append((n, label, m.f, m.curvature, theory.penalised_curvature(m.curvature, LAM), *limits))
     columns = ("n", "minimum", "f", "curvature h", "h(1+2λh)", "largest step on f", "largest step on g")
-    return Table(columns, rows, f"The two minima of the left panel's function, λ = {LAM:g}.")
+    return Table(columns, rows, f"The two minima of the first panel's function, λ = {LAM:g}.")
 
 
 def _ends_table(ends: dict[str, dict[Way, Ends]]) -> Table:

@@ -118,7 +118,7 @@ def run() -> Outcome:
     columns = ("k", *(f"{method} {name}" for method in ("GD", "CGD") for name in ("x₁", "x₂", "f₁", "‖∇f₁‖")))
     return Outcome(
         claims=claims,
-        tables={NAME: Table(columns, rows, "The two trajectories of the right panel.")},
+        tables={NAME: Table(columns, rows, "The two trajectories of the figure.")},
         figures={f"{NAME}-cut": _cut(x_gd, x_cgd), NAME: _draw(made)},
         captions={
             f"{NAME}-cut": f"A cut through the paper's first figure. {STEPS} steps from x = {START[0]:g} "
@@ -127,9 +127,9 @@ def run() -> Outcome:
             f"CGD gets to {x_cgd[-1, 0]:.2f}. Its steps cost two gradients each: for the price of these "
             f"{STEPS}, gradient descent makes {2 * STEPS} and gets to {_twice():.2f}. The minimum has not "
             "moved.",
-            NAME: f"Left: f₁ = x₁² + 2x₂² and the steeper f₂ = f₁ + λ‖∇f₁‖², λ = {LAM:g}. Right: {STEPS} "
-            f"steps of descent with α = {STEP:g} from ({START[0]:g}, {START[1]:g}), on f₁ (GD) and on f₂ "
-            "(CGD), over the contours of f₁ and its gradient norm; a star marks the minimum.",
+            NAME: f"First panel: f₁ = x₁² + 2x₂² and the steeper f₂ = f₁ + λ‖∇f₁‖², λ = {LAM:g}. Second: "
+            f"{STEPS} steps of descent with α = {STEP:g} from ({START[0]:g}, {START[1]:g}), on f₁ (GD) and "
+            "on f₂ (CGD), over the contours of f₁ and its gradient norm; a star marks the minimum.",
         },
         traces={f"{NAME}-gd": gd, f"{NAME}-cgd": cgd, f"{NAME}-gd-on-f2": steep},
         found=[

@@ -170,9 +170,9 @@ def run() -> Outcome:
     )
     outcome.figures[NAME] = _figure(measured)
     outcome.captions[NAME] = (
-        "The factor by which ‖x − x*‖ shrinks in a step, against λ. Left: with the best α for each λ, λ > 0 "
-        "is slower than GD and a small negative λ faster. Right: with a short fixed α, λ > 0 helps, until it "
-        "overshoots."
+        "The factor by which ‖x − x*‖ shrinks in a step, against λ. With the best α for each λ (first "
+        "panel), λ > 0 is slower than GD and a small negative λ faster. With a short fixed α (second panel), "
+        "λ > 0 helps, until it overshoots."
     )
     outcome.settings = {
         "eigenvalues": {"from": low, "to": high, "how many, evenly spaced": N},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -311,8 +312,12 @@ def _figure(folder: Path, name: str, caption: str) -> str:
 
 def _inside(folder: Path, name: str) -> str:
     """Return a picture as an address that holds all of it."""
-    svg = _shorter((folder / "figures" / f"{name}.svg").read_text("utf-8"))
-    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
+    return _address((folder / "figures" / f"{name}.svg").read_text("utf-8"))
+
+
+@lru_cache(128)  # the page is written after every item, with the pictures of those before
+def _address(svg: str) -> str:
+    return "data:image/svg+xml;base64," + base64.b64encode(_shorter(svg).encode()).decode()
 
 
 def _shorter(svg: str) -> str:

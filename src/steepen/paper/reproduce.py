@@ -198,14 +198,12 @@ def _run(module: ModuleType, folder: Path) -> Item:
         files.append(name)
         return folder / name
 
-    letters = {"svg.fonttype": "none", "font.sans-serif": ["DejaVu Sans"]}  # as text: half the size
-    with load("matplotlib", "reproduce", extra="plot").rc_context(letters):
-        for name, figure in outcome.figures.items():
-            plot.save(figure, new(f"figures/{name}.png"))
-            figure.set_layout_engine("none")  # it is laid out; to do it again would take half of the time
-            plot.save(figure, new(f"figures/{name}.svg"))
-            plot.narrow(figure)
-            plot.save(figure, new(f"figures/{name}{NARROW}.svg"))
+    for name, figure in outcome.figures.items():
+        plot.save_once(figure, new(f"figures/{name}.png"))
+        figure.set_layout_engine("none")  # it is laid out
+        plot.save_once(figure, new(f"figures/{name}.svg"))
+        plot.narrow(figure)
+        plot.save_once(figure, new(f"figures/{name}{NARROW}.svg"))
     for name, table in tables.items():
         _write_text(new(f"tables/{name}.csv"), _csv(table))
     for name, trace in outcome.traces.items():

@@ -364,8 +364,7 @@ def _figure(cases: tuple[Problem, ...], traces: dict[str, Trace]) -> Any:
             ax.plot(trace.k, limit, color=colour, lw=1.8, ls=":", label=f"{name}, bound")
         ax.set(yscale="log", title=problem.title, xlabel="iterations")
         ax.title.set_fontsize("medium")
-        ax.grid(color="0.9", lw=0.6)
-        ax.spines[["top", "right"]].set_visible(False)
+        plot.tidy(ax)
     figure.supylabel("f − f*, log scale", fontsize="medium")
     plot.legend_above(figure)
     return figure

@@ -201,10 +201,10 @@ def run() -> Outcome:
         captions={
             NAME: _bars_caption(),
             f"{NAME}-maps": _maps_caption(),
-            f"{NAME}-why": f"At {SHOWN} gradients, over all functions. Left: the starts that λ > 0 wins and "
-            "loses, by what happened to the one that ends higher. Right: each dot is a function; the share "
-            "of its starts that λ > 0 wins, less the share that it loses, against the condition number at "
-            "the minimum. Rings: neither is ahead.",
+            f"{NAME}-why": f"At {SHOWN} gradients, over all functions. First panel: the starts that λ > 0 "
+            "wins and loses, by what happened to the one that ends higher. Second: each dot is a function; "
+            "the share of its starts that λ > 0 wins, less the share that it loses, against the condition "
+            "number at the minimum. Rings: neither is ahead.",
         },
         found=_found(),
         notes=_notes(),
@@ -225,8 +225,7 @@ def _notes() -> list[str]:
         f"{STAGES[2]} around the best of those. A trial is as good as the digits of f − f* that it gains, "
         f"on average over the starts and no more than {-np.log10(LEVEL):.0f} of them. What counts is the "
         "last point, as in the listings.",
-        "BFGS and CGD-BFGS have a constant α too; they, and GD with two step sizes, are tuned for 40 and 100 "
-        "gradients and keep the latter settings for 400. cgd-auto has a line search and nothing to tune.",
+        "BFGS and CGD-BFGS have a constant α too. cgd-auto has a line search and nothing to tune.",
         f"On {', '.join(functions[name].title for name in BOXED)} runs are kept inside the box, since these "
         "functions are lower outside of it than their minimum inside. Powell's function has 4 and 12 "
         "variables.",
@@ -583,7 +582,7 @@ def maps() -> Any:
     7
     """
     figure = plot.blank(10, 6.2)
-    panels = figure.subplots(2, len(MAPS))
+    grid, panels = figure.add_gridspec(2, len(MAPS)), list[Any]()
     image: Any = None
     for column, name in enumerate(MAPS):
         problem = Problem(functions[name].at(2))
@@ -594,7 +593,8 @@ def maps() -> Any:
         for row, method in enumerate(("gd", "cgd-fd")):
             ends = problem.ends(method, settings()[name, 2, SHOWN, method], starts, SHOWN)
             share = np.log10(left(ends.f, first, problem.function.fmin)).reshape(70, 70)
-            axes = panels[row, column]
+            axes = figure.add_subplot(grid[row, column])  # by columns, so that a phone has pairs
+            panels.append(axes)
             image = axes.imshow(
                 share, origin="lower", extent=problem.function.bounds.ravel().tolist(), aspect="auto",
                 cmap="cividis", vmin=np.log10(LEVEL), vmax=0, interpolation="nearest",
@@ -611,7 +611,7 @@ def _maps_caption() -> str:
     titles = [functions[name].title for name in MAPS]
     return (
         f"Maps of starts on {_listed(titles)}: the colour says what share of the start's f − f* is left "
-        f"after {SHOWN} gradients of GD (above) and of CGD-FD with λ > 0 (below), both tuned. Dark areas "
+        f"after {SHOWN} gradients of GD and of CGD-FD with λ > 0, both tuned. Dark areas "
         "are those from which the lowest minimum, a star, is reached."
     )
 

@@ -83,23 +83,19 @@ class Family:
     free: tuple[str, ...] = ("step",)
     sign: int = 1
     shares: tuple[float, ...] = ()  # b as a share of the budget; the first is the paper's
-    tuned_at: tuple[int, ...] = BUDGETS
-    largest: float = np.inf  # n
 
 
 FAMILIES: Mapping[str, Family] = {
     "gd": Family("gd"),
     "cgd-fd": Family("cgd-fd", ("step", "lam", "r"), 1, (0.25, 0.05, 1.0)),
     "cgd-fd-negative": Family("cgd-fd", ("step", "lam", "r"), -1, (0.25, 0.05, 1.0)),
-    "gd-two": Family("gd", ("step", "first"), 1, (0.25, 0.05, 0.5), (40, 100), 6),
-    "bfgs": Family("bfgs", tuned_at=(40, 100), largest=6),
-    "cgd-bfgs": Family("cgd-bfgs", ("step", "lam"), tuned_at=(40, 100), largest=6),
-    "cgd-auto": Family("cgd-auto", tuned_at=()),
+    "gd-two": Family("gd", ("step", "first"), 1, (0.25, 0.05, 0.5)),
+    "bfgs": Family("bfgs"),
+    "cgd-bfgs": Family("cgd-bfgs", ("step", "lam")),
+    "cgd-auto": Family("cgd-auto", ()),
 }
 """GD, CGD-FD with λ > 0 and with λ < 0, BFGS and CGD-BFGS, all with a constant α; GD with a longer α for its
 first b steps, as a control; and cgd-auto, which has no settings.
-
-Methods that are not tuned for the last budget take the settings of the one before.
 """
 
 PAIRS = (
@@ -378,7 +374,7 @@ def settings_of(problem: Problem, done: Collection[tuple[str, ...]] = ()) -> Ite
     [('sphere', '2', '40', 'gd')]
     """
     for family, of in FAMILIES.items():
-        for grads in of.tuned_at if problem.function.n <= of.largest else ():
+        for grads in BUDGETS if of.free else ():
             key = (problem.function.name, str(problem.function.n), str(grads), family)
             if key not in done:
                 yield *key, *(f"{value:.6g}" for value in tune(problem, family, grads))
@@ -446,11 +442,10 @@ def judge(
         made: dict[str, Ends] = {}
         for plain, penalised in PAIRS:
             key = (name, n, str(grads), plain, penalised)
-            if key in done or problem.function.n > min(FAMILIES[m].largest for m in (plain, penalised)):
+            if key in done:
                 continue
             for method in {plain, penalised} - made.keys():
-                at = min(grads, max(FAMILIES[method].tuned_at, default=grads))
-                setting = tuned.get((name, n, str(at), method), Setting())  # cgd-auto has none
+                setting = tuned.get((name, n, str(grads), method), Setting())  # cgd-auto has none
                 made[method] = problem.ends(method, setting, problem.judged, grads)
             yield *key, *compare(problem, made[plain], made[penalised])
 
