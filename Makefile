@@ -42,7 +42,7 @@ docs: $(VENV)/.docs browser
 	@echo "== Examples: doctest"
 	@$(BIN)/python -m pytest -n $(JOBS) src docs
 	@echo "== The report"
-	@$(BIN)/steepen reproduce --out $(OUT)/paper >/dev/null
+	@$(BIN)/steepen reproduce --out $(OUT)/paper --home .. >/dev/null
 	@echo "== The site, into $(OUT)/site"
 	@rm -rf $(OUT)/site
 	@$(BIN)/sphinx-build -qW --keep-going -b html docs $(OUT)/site

@@ -207,9 +207,11 @@ def test_the_report_and_the_explorer_are_one_click_away_and_lead_back(tab, pages
         if path.parent.name not in ("paper", "_static") and path.name != "explorer.html":
             assert [link for link in pages[path].links if link.endswith("explorer.html")], path.name
             assert [link for link in pages[path].links if link.endswith("paper/report.html")], path.name
-    links = pages[SITE.resolve() / "explorer.html"].links
-    assert "./index.html" in links
-    assert "./paper/report.html" in links
+    for page, home in (("explorer.html", "."), ("paper/explore.html", ".."), ("paper/report.html", "..")):
+        assert f"{home}/index.html" in pages[SITE.resolve() / page].links
+    assert "./paper/report.html" in pages[SITE.resolve() / "explorer.html"].links
+    assert "report.html" in pages[SITE.resolve() / "paper/explore.html"].links
+    assert "explore.html" in pages[SITE.resolve() / "paper/report.html"].links
 
 
 def test_each_tutorial_can_be_downloaded_as_a_notebook(pages):
@@ -220,7 +222,7 @@ def test_each_tutorial_can_be_downloaded_as_a_notebook(pages):
             assert sum(cell["cell_type"] == "code" for cell in cells) > 3, path.name
 
 
-@pytest.mark.parametrize("name", ["landscape", "starts"])
+@pytest.mark.parametrize("name", ["landscape", "paper", "starts"])  # the others have none
 def test_pictures_of_tutorials_say_what_they_show(name):
     text = (SITE / "tutorials" / f"{name}.html").read_text(encoding="utf-8")
     pictures = re.findall(

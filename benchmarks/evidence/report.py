@@ -155,7 +155,8 @@ def markdown(lines: list[list[str]]) -> str:
 def overview(done: Records) -> str:
     """Return one line a task: accuracy and test loss of the rows that matter most.
 
-    Bold is what is ahead of all others in the line by more than two standard errors of the difference.
+    Bold is what is ahead of all others in the line by more than two standard errors of the difference; in
+    brackets is the lowest loss on the way.
     """
     lines = [["", *SHORT.values()]]
     for task, title in TITLES.items():
@@ -163,10 +164,17 @@ def overview(done: Records) -> str:
         right = _emphasised([Mean.of([100 * r["accuracy"] for r in row]) for row in rows], ".2f", 1)
         losses = _emphasised([Mean.of([r["loss"] for r in row]) for row in rows], ".3f", -1)
         cells = [
-            "\N{NO-BREAK SPACE}/\N{NO-BREAK SPACE}".join(pair) for pair in zip(right, losses, strict=True)
+            f"{accuracy}\N{NO-BREAK SPACE}/\N{NO-BREAK SPACE}{loss}{stopped(row)}"
+            for accuracy, loss, row in zip(right, losses, rows, strict=True)
         ]
         lines.append([title, *(cell if row else "–" for cell, row in zip(cells, rows, strict=True))])
     return markdown(lines)
+
+
+def stopped(row: Sequence[dict[str, Any]]) -> str:
+    """Return the lowest test loss on the way, in brackets, where it is lower than the last one."""
+    mean, last = Mean.of([min(r["losses"]) for r in row])[0], Mean.of([r["loss"] for r in row])[0]
+    return f"\N{NO-BREAK SPACE}({mean:.3f})" if f"{mean:.3f}" < f"{last:.3f}" else ""
 
 
 def _emphasised(found: Sequence[tuple[float, float]], form: str, better: int) -> list[str]:
@@ -257,11 +265,11 @@ def summary(done: Records) -> str:
     shown = "CIFAR-100, ResNet-18", "CIFAR-10, ResNet-18", "CIFAR-100, ViT", "characters, transformer"
     names = {
         "base": "the base: SGD, AdamW",
+        "base-long": "base, a tenth more gradients",
         "ema": "base + EMA",
         "smooth": "base + label smoothing",
-        "sam-late": "SAM, last quarter",
-        "share16-late": "a share of 1/16, last half",
-        "gap": "no strength set, no trials: `GapSAM(base, model, held_out, steps)`",
+        "share16-late": "SAM from a sixteenth of the batch, last half",
+        "gap": "`GapSAM(base, model, held_out, steps)`, no trials",
     }
     lines = [["accuracy % / test loss", *shown]]
     for method, name in names.items():
@@ -272,7 +280,7 @@ def summary(done: Records) -> str:
                 cell([100 * r["accuracy"] for r in row], ".2f"),
                 cell([r["loss"] for r in row], ".3f"),
             )
-            line.append(f"{accuracy} / {loss}" if row else "–")
+            line.append(f"{accuracy} / {loss}{stopped(row)}" if row else "–")
         lines.append(line)
     return markdown(lines)
 

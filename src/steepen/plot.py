@@ -523,14 +523,24 @@ def tidy(canvas: Any, grid: bool = True) -> None:
 def _powers(ticker: Any) -> Any:
     """Return a formatter that writes 10⁻² in plain letters, which are drawn far faster than mathtext's."""
 
-    class Powers(ticker.LogFormatterSciNotation):  # type: ignore[misc]
+    class Powers(ticker.LogFormatterSciNotation):
         def __call__(self, x: float, pos: int | None = None) -> str:
-            text = super().__call__(x, pos).replace("$", "").replace(r"\times", "×")
-            plain = text.removeprefix(r"\mathdefault{").removesuffix("}")
-            number, _, power = plain.partition("^")
-            return number + power.strip("{}").translate(_RAISED)
+            return _plain(super().__call__(x, pos))
 
     return Powers()
+
+
+def _plain(text: str) -> str:
+    r"""Write mathtext's powers in plain letters.
+
+    Examples
+    --------
+    >>> _plain(r"$\mathdefault{2\times10^{-3}}$"), _plain("")
+    ('2×10⁻³', '')
+    """
+    inner = text.strip("$").removeprefix(r"\mathdefault{").removesuffix("}").replace(r"\times", "×")
+    number, _, power = inner.partition("^")
+    return number + power.strip("{}").translate(_RAISED)
 
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

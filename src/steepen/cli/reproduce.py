@@ -40,6 +40,9 @@ def command(
     force: Annotated[
         bool, typer.Option("--force", help="Redo what is there, and write into any folder.")
     ] = False,
+    home: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Where the documentation lies, to be linked.")
+    ] = None,
     list_items: Annotated[bool, typer.Option("--list", help="List the items and stop.")] = False,
 ) -> int:
     """Run the paper again: its table, figures and theory, and a page about them."""
@@ -49,7 +52,7 @@ def command(
             typer.echo(name.ljust(width) + importlib.import_module(module).TITLE)
         return 0
     try:
-        report = reproduce(out, only, force=force, progress=True)
+        report = reproduce(out, only, force=force, progress=True, home=home)
     except ValueError as error:
         raise ValueError(f"--{error}".replace("force=True", "--force")) from error
     except KeyboardInterrupt:

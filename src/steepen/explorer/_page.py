@@ -27,10 +27,6 @@ from ._sample import Floats, sampled
 GRADIENTS = 40
 """The budget of the race of tuned settings."""
 
-LINKS = """<nav>
-  <a href="{0}/index.html">Documentation</a> <a href="{0}/paper/report.html">The paper again</a>
-  </nav>"""
-
 YOURS = "yours"
 """The page's name for a function that was given to it."""
 
@@ -42,6 +38,7 @@ def explore(
     out: str | os.PathLike[str] = "explore.html",
     samples: int = 101,
     home: str | None = None,
+    report: str | None = None,
 ) -> Path:
     """Write the explorer, one HTML file that needs no network, and return its path.
 
@@ -61,7 +58,9 @@ def explore(
     samples : int
         At how many points in each variable your function is sampled.
     home : str, optional
-        Where the documentation lies, from the page: it then links there, and to the report of the paper.
+        Where the documentation lies, from the page: it then links there, and to the report in it.
+    report : str, optional
+        The page that `steepen.paper.reproduce` wrote, to be linked.
 
     Returns
     -------
@@ -106,13 +105,25 @@ def explore(
         "window.steepen = Object.assign({ functions }, ...modules); // for the console\n"
         f"app_js.start(functions, {_literal(first)});"
     )
-    links = "" if home is None else LINKS.format(html.escape(home.rstrip("/") or "."))
+    links = _links(home, report)
     parts = {"style": read("style.css"), "version": __version__, "links": links, "script": script}
     page = read("index.html")
     for name, text in parts.items():
         page = page.replace(f"{{{{{name}}}}}", text)
     write_whole(path, lambda file: file.write(page.encode()))
     return path
+
+
+def _links(home: str | None, report: str | None) -> str:
+    found: dict[str, str] = {}
+    if home is not None:
+        at = home.rstrip("/") or "."
+        found = {f"{at}/index.html": "Documentation", f"{at}/tuned.html": "Against a tuned step"}
+        report = report or f"{at}/paper/report.html"
+    if report is not None:
+        found[report] = "The paper again"
+    text = " ".join(f'<a href="{html.escape(link)}">{name}</a>' for link, name in found.items())
+    return f"<nav>{text}</nav>" if found else ""
 
 
 def _catalogue() -> Iterator[tuple[str, dict[str, Any]]]:

@@ -85,8 +85,8 @@ SHOWN = ("tuned",)
 NARROW = "-narrow"
 """How the picture of a figure for narrow screens is named."""
 
-EXPLORER = "explore.html"
-"""The explorer, a page of its own beside this one."""
+REPORT, EXPLORER = "report.html", "explore.html"
+"""This page, and the explorer beside it."""
 
 OPENING = "fig-surfaces-cut"
 """The figure that the page opens with."""
@@ -120,12 +120,25 @@ TRAINING = (
 
 _CSS = Path(__file__).with_name("page.css").read_text("utf-8")
 _DOOR = f"<p class=door><a href='{EXPLORER}'>Drag λ yourself</a>, and watch the methods walk.</p>"
+_HOME = (
+    "<p class=home><a href='{0}/index.html'>steepen's documentation</a> "
+    "<a href='{0}/paper.html'>The paper, section by section</a> "
+    "<a href='{0}/tuned.html'>Against a tuned step</a></p>"
+)
 _MARKS = {"agrees": "✓", "DIFFERS": "✗", "limit": "≠", "AGREES?": "?"}
 _ZERO = 1e-13  # in a table, what is smaller is what rounding has left of 0
 
 
-def page(folder: Path, items: Sequence[Item], missing: Sequence[str], versions: Mapping[str, str]) -> str:
+def page(
+    folder: Path,
+    items: Sequence[Item],
+    missing: Sequence[str],
+    versions: Mapping[str, str],
+    home: str | None = None,
+) -> str:
     """Write the page about the items in a folder; their pictures are read from its `figures/`.
+
+    With a home, where the documentation lies, the page links there.
 
     Examples
     --------
@@ -134,6 +147,7 @@ def page(folder: Path, items: Sequence[Item], missing: Sequence[str], versions: 
     (True, True)
     """
     parts = [
+        "" if home is None else _HOME.format(escape(home.rstrip("/"))),
         f"<header><p class=where>{escape(PAPER)}, a paper by {AUTHORS}, explained and re-run</p>",
         "<h1>CGD: walk down a steeper landscape</h1>",
         f"<p class=lead>{_prose(LEAD)}</p>",

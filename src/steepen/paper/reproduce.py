@@ -25,7 +25,7 @@ from .._tools.files import make_folder, write_whole
 from .._tools.optional import load
 from ._claims import Outcome, Table
 from ._record import Item, Report, plain
-from .report import EXPLORER, NARROW, page
+from .report import EXPLORER, NARROW, REPORT, page
 
 ITEMS: Mapping[str, str] = {
     "fig-surfaces": "steepen.paper.fig_surfaces",
@@ -54,7 +54,12 @@ _PARTS = ("figures", "tables", "traces")
 
 
 def reproduce(
-    out: str | Path, only: str | Sequence[str] | None = None, *, force: bool = False, progress: bool = False
+    out: str | Path,
+    only: str | Sequence[str] | None = None,
+    *,
+    force: bool = False,
+    progress: bool = False,
+    home: str | None = None,
 ) -> Report:
     """Run the paper again and write a page about it.
 
@@ -73,6 +78,8 @@ def reproduce(
         Redo existing items, and write even into a folder that holds something else.
     progress : bool
         Show a progress bar, if standard error is a terminal.
+    home : str, optional
+        Where the documentation lies, from the folder: page and explorer then link there.
 
     Returns
     -------
@@ -93,15 +100,15 @@ def reproduce(
         present = _read(folder)
         kept = [] if force else [name for name in names if name in present]
         present = {name: item for name, item in present.items() if name in kept or name not in names}
-        _write_report(folder, present)  # from here on the folder is ours
-        _write_explorer(folder)
+        _write_report(folder, present, home)  # from here on the folder is ours
+        _write_explorer(folder, home)
         for name in names:
             module = importlib.import_module(ITEMS[name])
             show(module.TITLE)
             if name not in present:
                 with _ctrl_c_stops_the_item():
                     present[name] = _run(module, folder)
-            _write_report(folder, present)
+            _write_report(folder, present, home)
     return Report(folder, [present[name] for name in names], kept)
 
 
@@ -227,13 +234,13 @@ def _run(module: ModuleType, folder: Path) -> Item:
     )
 
 
-def _write_explorer(folder: Path) -> None:
+def _write_explorer(folder: Path, home: str | None) -> None:
     from .. import explore  # when it is needed: the explorer starts from the paper's experiments
 
-    explore(out=folder / EXPLORER)
+    explore(out=folder / EXPLORER, home=home, report=REPORT)
 
 
-def _write_report(folder: Path, present: Mapping[str, Item]) -> None:
+def _write_report(folder: Path, present: Mapping[str, Item], home: str | None) -> None:
     """Write results.json and the page from the items present."""
     items = [present[name] for name in ITEMS if name in present]
     missing = [name for name in ITEMS if name not in present]
@@ -245,7 +252,7 @@ def _write_report(folder: Path, present: Mapping[str, Item]) -> None:
         "items": [item.to_json() for item in items],
     }
     _write_text(folder / "results.json", json.dumps(document, allow_nan=False, indent=1, ensure_ascii=False))
-    _write_text(folder / "report.html", page(folder, items, missing, versions))
+    _write_text(folder / REPORT, page(folder, items, missing, versions, home))
 
 
 def _write_text(path: Path, text: str) -> None:
