@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -12,6 +13,9 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+
+from steepen.cli import main
+from steepen.paper.experiments import EXPERIMENTS
 
 from .test_public import NAMES
 
@@ -103,6 +107,24 @@ def test_the_readme_has_three_snippets():
 def test_a_snippet_of_the_readme_runs_as_it_is(number, said, capsys):
     exec(compile(SNIPPETS[number], f"README.md, snippet {number + 1}", "exec"), {})
     assert re.fullmatch(said, capsys.readouterr().out)
+
+
+def test_the_readme_says_what_its_commands_show(capsys):
+    text, ends = " ".join((ROOT / "README.md").read_text("utf-8").split()), {}
+    for name in ("rosenbrock", "levy"):
+        assert main(["compare", name, "--methods", "gd,cgd-fd,cgd-auto", "--json", "--quiet"]) == 0
+        methods = json.loads(capsys.readouterr().out)["methods"]
+        ends[name] = [one["runs"][0] for one in methods]
+    gd, fd, auto = ends["rosenbrock"]
+    assert f"`cgd-auto` at the minimum after {auto['njev']} gradients" in text
+    assert auto["gap"] < 1e-8
+    assert min(gd["gap"], fd["gap"]) > 1e-3
+    gd, fd, auto = ends["levy"]
+    assert f"`cgd-auto` converges in {auto['njev']} gradients to one" in text
+    assert f"(f − f* = {auto['gap']:.1f})" in text
+    assert max(gd["gap"], fd["gap"]) < 1e-3
+    branin = EXPERIMENTS["branin"]
+    assert f"lowers f by {branin.cgd_fd:.0f} %, plain gradient descent's by {branin.gd:.0f} %" in text
 
 
 def test_the_blocks_of_the_page_on_training_run_one_after_another(capsys):

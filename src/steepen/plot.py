@@ -525,7 +525,7 @@ def _powers(ticker: Any) -> Any:
 
     class Powers(ticker.LogFormatterSciNotation):
         def __call__(self, x: float, pos: int | None = None) -> str:
-            return _plain(super().__call__(x, pos))
+            return _plain(ticker.LogFormatterSciNotation.__call__(self, x, pos))
 
     return Powers()
 

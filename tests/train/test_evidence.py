@@ -104,6 +104,44 @@ def test_the_loss_falls_where_a_network_overfits_and_nowhere_else(report, runs):
     assert len(better) == 6
 
 
+def test_what_others_do_better_is_said(report, runs):
+    """The sentences of `docs/when.md` below its table, and on the paper's plan."""
+    text = " ".join((ROOT / "docs/when.md").read_text("utf-8").split())
+
+    def mean(task, method, figure):
+        return report.Mean.of([figure(r) for r in report.finals(runs, task, method).values()])[0]
+
+    stopped, behind = {}, 0
+    for task in report.SPECS:
+        ema = mean(task, "ema", lambda r: min(r["losses"]))
+        rule = mean(task, "gap", lambda r: r["loss"])
+        stopped |= {task: f"{ema:.3f} against {rule:.3f}"} if ema < rule - 0.01 else {}
+        behind += mean(task, "cgd-early", lambda r: r["accuracy"]) < mean(
+            task, "base", lambda r: r["accuracy"]
+        )
+    assert set(stopped) == {"characters", "cifar100-vit", "fashion4k-cnn"}
+    assert f"on the characters ({stopped['characters']})" in text
+    assert behind == 8
+    assert "behind the base in accuracy on eight of the ten tasks" in text
+    for task in ("fashion4k-cnn", "fashion-cnn"):
+        accuracies = {method: mean(task, method, lambda r: r["accuracy"]) for method in report.SHORT}
+        assert max(accuracies, key=accuracies.__getitem__) == "smooth"
+
+
+def test_the_best_strength_depends_on_the_network(report, runs):
+    chosen = [
+        r["strength"] for task in report.SPECS for r in report.finals(runs, task, "share16-late").values()
+    ]
+    text = " ".join((ROOT / "docs/faq.md").read_text("utf-8").split())
+    assert f"it was between {min(chosen):g} and {max(chosen):g}" in text
+
+
+def test_the_lowest_loss_on_the_way_is_shown_where_it_is_lower(report):
+    row = [{"loss": 1.0, "losses": [2.0, 0.9, 1.0]}, {"loss": 1.0, "losses": [2.0, 0.7, 1.0]}]
+    assert report.stopped(row) == "\N{NO-BREAK SPACE}(0.800)"
+    assert report.stopped([{"loss": 0.7, "losses": [2.0, 0.7]}]) == ""
+
+
 def test_the_rule_on_a_tuned_base_has_the_settings_of_the_base(report, runs):
     for task in report.SPECS:
         rows = [report.finals(runs, task, method) for method in ("base", "gap")]
