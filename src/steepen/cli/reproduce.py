@@ -41,7 +41,7 @@ def command(
         bool, typer.Option("--force", help="Redo what is there, and write into any folder.")
     ] = False,
     home: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Where the documentation lies, to be linked.")
+        str | None, typer.Option(metavar="URL", help="Where the documentation lies, for links to it.")
     ] = None,
     list_items: Annotated[bool, typer.Option("--list", help="List the items and stop.")] = False,
 ) -> int:

@@ -24,7 +24,7 @@ TITLE = "The same six functions, at equal cost and with the best α"
 SECTION = "Sections 1 and 4"
 SAYS = (
     "CGD walks over points of lower gradient norm than GD, and its first step gains far more. Rather than "
-    "after b steps, CGD-FD may also go over to steepest descent after a good-enough drop of f."
+    "after b steps, CGD-FD may also switch to steepest descent after a good-enough drop of f."
 )
 MATTERS = (
     "A step of CGD-FD costs two gradients, and both methods were run at one α. So we ask what is left of the "
@@ -126,7 +126,7 @@ def run() -> Outcome:
                      float(panel.cgd_fd[T]), *(v for pair in drops[name] for v in pair))
                     for name, panel in made.items()
                 ],
-                "CGD-FD that goes over to steepest descent once f has fallen by a share of |f₀| "
+                "CGD-FD that switches to steepest descent once f has fallen by a share of |f₀| "
                 "(steepen.switches.GoodDrop), beside the paper's b.",
             ),
         },

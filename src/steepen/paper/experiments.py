@@ -22,7 +22,7 @@ T = 40
 """The paper's budget, in gradient evaluations."""
 
 THRESHOLD = T // 4
-"""The paper's b: CGD-FD goes over to steepest descent after iteration b."""
+"""The paper's b: CGD-FD switches to steepest descent after iteration b."""
 
 RECOVERED = (
     "Recovered, not published: for Table 1 the paper prints no start points, no r and no matrix for the "

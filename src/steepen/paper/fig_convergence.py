@@ -23,7 +23,7 @@ SECTION = "Section 4"
 SAYS = (
     "The figure counts gradients, of which a step of CGD-FD takes two. Most of the decrease comes in the "
     "first few steps, on Griewank in the first ten; so the penalty is used only for the first b steps, a "
-    "quarter of the budget. What is said of the single panels stands in the alternative texts of the figures "
+    "quarter of the budget. What is said of the individual panels is in the alternative texts of the figures "
     "in the paper's source, which are not printed; claims that rest on them alone are marked."
 )
 MATTERS = "A method that takes two gradients for a step must be compared at equal gradients, not equal steps."

@@ -144,7 +144,7 @@ def _why_flat() -> str:
     for panel in PANELS.values():
         searched = minimize(panel.function, panel.start, method="bfgs", budget=Budget(iters=T), trace=False)
         gap = searched.fun - panel.function.fmin
-        parts.append(f"{panel.function.title} {readable(gap if gap > ROUNDING else 0, '.3g')}")
+        parts.append(f"{readable(gap if gap > ROUNDING else 0, '.3g')} on {panel.function.title}")
     return (
         "A fixed step α takes only that fraction of a quasi-Newton step, which is why plain BFGS and DFP are "
         f"so slow here. With a line search, from the same starts, BFGS reaches f − f* of {', '.join(parts)} "

@@ -79,7 +79,7 @@ def run() -> Outcome:
         "pit": {"lam": PIT_LAM, "step": PIT_STEP, "outside": list(OUTSIDE), "inside": list(INSIDE)},
     }
     outcome.found.append(
-        "The guard looks at the sign of ∇fᵀ∇g only. It sends a run on that starts beyond an artificial point "
+        "The guard looks at the sign of ∇fᵀ∇g only. It sends on a run that starts beyond an artificial point "
         "or steps over it, but a run that comes from the side where ∇fᵀ∇g > 0 takes ever shorter steps and "
         "stays: minimize then ends with the status ARTIFICIAL. The cure is the paper's other one, another λ."
     )

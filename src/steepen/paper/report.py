@@ -201,7 +201,10 @@ def _remainder(items: Sequence[Item], missing: Sequence[str]) -> str:
     verdicts = [verdict(claim) for item in items for claim in item.claims]
     sentences: list[str] = []
     if limits := verdicts.count("limit"):
-        sentences.append(f"{limits} fail{'s' * (limits == 1)} in general: a limit that we found.")
+        one = limits == 1
+        sentences.append(
+            f"{limits} fail{'s' * one} in general: {'a limit' if one else 'limits'} that we found."
+        )
     if failures := verdicts.count("DIFFERS") + verdicts.count("AGREES?"):
         sentences.append(f"{failures} came out otherwise than expected.")
     if missing:

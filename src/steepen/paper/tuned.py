@@ -56,8 +56,8 @@ SAYS = (
     "compare it with GD at one α that was not tuned for GD, from one start a function."
 )
 MATTERS = (
-    "A longer step is free, and a penalty costs a gradient. So the question is what λ > 0 brings to who has "
-    "tuned α. Here all methods are tuned with the same trials, and judged on starts that no trial has seen."
+    "A longer step is free, and a penalty costs a gradient. So the question is what λ > 0 brings once α is "
+    "tuned. Here all methods are tuned with the same trials, and judged on starts that no trial has seen."
 )
 
 FOLDER = Path(__file__).parent
@@ -423,8 +423,8 @@ def _found() -> list[str]:
         f"worsens the condition number. On {sum(share > 0.9 for share in best)} of {len(best)} problems the "
         "best λ of the quadratic model on ∇f and H·∇f is negative at more than nine tenths of the points "
         f"of GD's paths, where there is one, and on {small} of {total} the tuner leaves next to nothing of "
-        "the penalty. Between basins λ > 0 is a shake: its long first steps throw a run out of the basin "
-        "of its start, for better or worse, as the maps show.",
+        "the penalty. Between basins λ > 0 acts as a shake: its long first steps throw a run out of the "
+        "basin of its start, for better or worse, as the maps show.",
         f"CGD-BFGS is ahead of BFGS on {newton} of {newtons} problems, and behind on {not_newton}. "
         f"cgd-auto, with a line search and nothing tuned, is ahead of tuned GD on {auto} of {total}, and "
         f"behind on {not_auto}.",

@@ -108,8 +108,8 @@ PAIRS = (
 """What is compared: the plain method, and the one with a penalty."""
 
 HAPPENED = ("diverged", "plateau", "basin", "faster")
-"""What happened to who lost: it ended above its start; it hardly moved; it will end in a higher minimum; or
-it is on its way to the same minimum, or to one as low, and behind."""
+"""What happened to the method that lost: it ended above its start; it hardly moved; it will end in a higher
+minimum; or it is on its way to the same minimum, or to one as low, and behind."""
 
 
 class Setting(NamedTuple):
