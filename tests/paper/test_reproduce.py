@@ -693,6 +693,19 @@ def test_the_explorer_is_linked_where_it_is(paper: Report, tmp_path: Path) -> No
     assert link not in REPORT.page(tmp_path, [], [], {"steepen": "0"})
 
 
+def test_pages_lead_back_to_each_other_and_home(items: Any, tmp_path: Path) -> None:
+    def links(name: str) -> set[str]:
+        text = (tmp_path / "out" / name).read_text("utf-8")
+        return {link for link in re.findall(r"href=[\"']([^\"']+)[\"']", text) if link.endswith(".html")}
+
+    reproduce(tmp_path / "out")
+    assert links("report.html") == {"explore.html"}
+    assert links("explore.html") == {"report.html"}
+    assert main(["reproduce", "--out", str(tmp_path / "out"), "--home", "../site"]) == 0
+    for name, other in (("report.html", "explore.html"), ("explore.html", "report.html")):
+        assert {"../site/index.html", "../site/tuned.html", other} <= links(name)
+
+
 def test_the_docs_tell_what_the_run_gives(paper: Report) -> None:
     text = (Path(__file__).parents[2] / "docs" / "paper.md").read_text("utf-8")
     tables = re.findall(r"\| claim \| paper \| ours \|\n\|---\|---\|---\|\n((?:\|.*\|\n)+)", text)
