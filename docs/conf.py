@@ -160,7 +160,15 @@ def mark_cells(app: Sphinx, doctree: nodes.document) -> None:
         for text in list(entry.findall(nodes.Text)):
             if not isinstance(text.parent, nodes.literal):  # GPT-2 and 3e-3 stay whole ...
                 whole = re.sub(r"\S*\d\S*", lambda word: word[0].replace("-", "\u2011"), str(text))
-                whole = re.sub(r"(?<=\d) (?=\d{3}\b)", "\u00a0", whole)  # as do 60 000
+                text.parent.replace(text, nodes.Text(whole))
+
+
+def bind_numbers(app: Sphinx, doctree: nodes.document) -> None:
+    """Let no line end within 60 000, 12 % or 0.51 ± 0.08."""
+    for text in list(doctree.findall(nodes.Text)):
+        if not isinstance(text.parent, nodes.literal | nodes.literal_block):
+            whole = re.sub(r"(?<=\d) (?=\d{3}\b|[%±])|(?<=±) (?=[\d.])", "\u00a0", str(text))
+            if whole != text:
                 text.parent.replace(text, nodes.Text(whole))
 
 
@@ -181,4 +189,5 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-skip-member", skip_fields)
     app.connect("doctree-read", link_whole_names)
     app.connect("doctree-read", mark_cells)
+    app.connect("doctree-read", bind_numbers)
     app.connect("source-read", offer_notebook)

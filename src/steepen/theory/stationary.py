@@ -53,7 +53,7 @@ def penalised_curvature(t: ArrayLike, lam: ArrayLike) -> float | Array:
 
 
 class Stationarity(Enum):
-    """Which kind of point Lemma 1 makes of x; the value is a sentence for people.
+    """Which kind of point Lemma 1 makes of x; the value is a readable message.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class Stationarity(Enum):
 
 
 class Nature(Enum):
-    """What a stationary point is; the value is a sentence for people.
+    """What a stationary point is; the value is a readable message.
 
     Examples
     --------

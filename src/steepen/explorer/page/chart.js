@@ -86,9 +86,9 @@ export class Plot {
         c.stroke();
       }
     }
-    this.text(x, "right", box.right - 4, "bottom", box.bottom - 3);
-    if (grid) this.text(y, "right", box.right - 4, "top", box.top + 2);
-    else this.text(y, "left", box.left + 4, "top", box.top + 2);
+    // curves come down from the upper left to the lower right; a map has no such corners
+    this.text(x, ...(grid ? ["left", box.left + 4] : ["right", box.right - 4]), "bottom", box.bottom - 3);
+    this.text(y, ...(grid ? ["right", box.right - 4] : ["left", box.left + 4]), "top", box.top + 2);
   }
 
   text(words, align, x, baseline, y) {
