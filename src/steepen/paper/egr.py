@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import theory
-from .._core.result import Result, Trace
+from .._core.result import Result
 from .._minimize import minimize
 from .._oracle.budget import Budget
 from .._tools.check import number, one_of, whole
@@ -228,7 +228,15 @@ def pits(n: int = 2) -> Function:
 
 
 def descend(
-    f: Function, x0: ArrayLike, way: Way, *, lam: float, step: float, iters: int = 200, b: int = 5
+    f: Function,
+    x0: ArrayLike,
+    way: Way,
+    *,
+    lam: float,
+    step: float,
+    iters: int = 200,
+    b: int = 5,
+    trace: bool | Literal["x"] = "x",
 ) -> Result:
     """Go down one of the `WAYS` with a fixed step, from a start or from a batch of them.
 
@@ -242,7 +250,7 @@ def descend(
     [2.0]
     """
     whole("iters", iters, 1)
-    common: dict[str, Any] = {"step": step, "gtol": 1e-6, "trace": "x"}
+    common: dict[str, Any] = {"step": step, "gtol": 1e-6, "trace": trace}
     if way == "guard":
         return minimize(f, x0, method="cgd", lam=lam, budget=Budget(iters=iters), **common)
     if way == "switch-off":
@@ -372,10 +380,13 @@ class Scene:
 
     def ends(self, way: Way) -> Ends:
         """Run one way from all the starts."""
-        run = descend(self.f, self.starts, way, lam=self.lam, step=self.step, iters=self.iters, b=self.b)
+        run = descend(
+            self.f, self.starts, way, lam=self.lam, step=self.step, iters=self.iters, b=self.b,
+            trace=way == "guard",
+        )  # fmt: skip
         ends = cast(Floats, run.x)
         kinds = Counter(kind(self.f, x, self.lam) for x in ends)
-        guarded = int(cast(Trace, run.trace).guarded.sum())
+        guarded = 0 if run.trace is None else int(run.trace.guarded.sum())
         each = np.asarray(run.njev) * (2 if way == "egr" else 1) + np.asarray(run.nhvp)
         cost = float(each.mean()) + (2 * self.b if way == "switch-off" else 0)
         return Ends(dict(kinds.most_common()), float(self.f(ends).mean()), guarded, cost)

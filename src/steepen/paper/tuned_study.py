@@ -103,6 +103,7 @@ PAIRS = (
     ("gd", "cgd-fd-negative"),
     ("gd-two", "cgd-fd"),
     ("bfgs", "cgd-bfgs"),
+    ("gd", "cgd-bfgs"),
     ("gd", "cgd-auto"),
 )
 """What is compared: the plain method, and the one with a penalty."""
