@@ -14,6 +14,7 @@ HOME = Path(steepen.__file__).parent
 
 LAYERS = (
     ("_tools",),
+    ("_jobs",),
     ("_core", "theory", "functions", "problems"),
     ("_oracle",),
     ("penalties", "schedules", "switches"),
@@ -22,6 +23,7 @@ LAYERS = (
     ("_problem", "_iteration"),
     ("_run",),
     ("_arguments", "_options", "_minimize", "jax"),
+    ("_sweep",),
     ("",),  # steepen itself: the public names
     ("plot", "scipy", "torch"),
     ("_door", "transformers", "lightning"),

@@ -23,6 +23,7 @@ from .directions import BFGS, CGD, DFP, GD, CGDAuto, Direction, Newton
 from .schedules import L
 
 if TYPE_CHECKING:
+    from ._sweep import sweep
     from .explorer import explore
     from .functions import functions
     from .problems import problems
@@ -52,6 +53,7 @@ __all__ = [
     "problems",
     "schedules",
     "steps",
+    "sweep",
     "switches",
     "theory",
 ]
@@ -65,6 +67,8 @@ def __getattr__(name: str) -> object:
         return _version()
     if name == "explore":
         return importlib.import_module(".explorer", __name__).explore
+    if name == "sweep":
+        return importlib.import_module("._sweep", __name__).sweep
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -54,32 +54,3 @@ def _measure(budget: Budget) -> tuple[int | None, str]:
         if limit is not None:
             return limit, unit
     return None, "iterations"
-
-
-@contextmanager
-def item_bar(wanted: bool, total: int) -> Iterator[Callable[[str], None]]:
-    """Give what moves the bar on to the next item; it does nothing where standard error is no terminal."""
-    if not wanted:
-        yield lambda title: None
-        return
-    rich = load("rich.progress", "progress=True", extra="cli")
-    console = load("rich.console", "progress=True", extra="cli").Console(file=sys.stderr)
-    if not console.is_terminal:
-        yield lambda title: None
-        return
-    columns = (
-        rich.BarColumn(20),
-        rich.MofNCompleteColumn(),
-        rich.TimeElapsedColumn(),
-        rich.TextColumn("{task.description}"),
-    )
-    with rich.Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=total)
-        begun = 0
-
-        def show(title: str) -> None:
-            nonlocal begun
-            bar.update(task, completed=begun, description=title)
-            begun += 1
-
-        yield show

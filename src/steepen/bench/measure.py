@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._run.progress import item_bar
+from .._tools.bar import item_bar
 from .._tools.optional import load
 from ..problems import Problem
 from ._count import Counter

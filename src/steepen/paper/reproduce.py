@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from .. import __version__, plot
-from .._run.progress import item_bar
+from .._tools.bar import item_bar
 from .._tools.check import one_of
 from .._tools.files import make_folder, write_whole
 from .._tools.optional import load

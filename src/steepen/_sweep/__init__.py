@@ -1,0 +1,5 @@
+"""`sweep`: many runs as few batched calls, a table of them, and a file that a kill does not harm."""
+
+from .sweep import sweep
+
+__all__ = ["sweep"]

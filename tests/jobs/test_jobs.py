@@ -1,0 +1,237 @@
+"""Jobs: each done once, whoever dies."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import joblib
+import pytest
+
+from steepen._jobs import JobFile, run, send_check
+
+KEYS = [(i,) for i in range(12)]
+
+
+def square(i: int) -> dict[str, int]:
+    return {"square": i * i}
+
+
+def values(done: Any) -> dict[Any, Any]:
+    found = list(done)
+    assert len({one.key for one in found}) == len(found)  # none twice
+    return {one.key: one.value.get("square") for one in found}
+
+
+EXPECTED = {(i,): i * i for i in range(12)}
+
+
+# --- where ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("jobs", [None, 1, 2])
+def test_every_job_is_done_once(jobs: int | None):
+    assert values(run(square, KEYS, jobs=jobs)) == EXPECTED
+
+
+def test_joblib_says_where():
+    with joblib.parallel_config("threading", n_jobs=2):
+        assert values(run(lambda i: {"square": i * i}, KEYS)) == EXPECTED
+
+
+def test_arguments_are_made_when_a_job_is_sent():
+    made: list[int] = []
+
+    def send(key: Any) -> tuple[int]:
+        made.append(key[0])
+        return (10 * key[0],)
+
+    found = run(square, KEYS, send=send)
+    assert next(found).value == {"square": 0}
+    assert made == [0]
+    assert len(list(found)) == 11
+
+
+def test_a_job_that_raises_is_an_error_and_the_others_go_on():
+    found = {one.key[0]: one for one in run(lambda i: {"x": 1 // (i - 5)}, KEYS)}
+    assert found[5].error == "ZeroDivisionError: integer division or modulo by zero"
+    assert [i for i, one in found.items() if one.error is None] == [i for i in range(12) if i != 5]
+
+
+def deadly(i: int, mark: str) -> dict[str, int]:
+    """Kill the worker: with 3 the first time, with 7 always."""
+    if i == 7 or (i == 3 and not os.path.exists(mark)):
+        if i == 3:
+            Path(mark).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return square(i)
+
+
+@pytest.mark.filterwarnings("ignore")  # loky says that a worker stopped
+def test_a_worker_that_dies_costs_its_own_job_alone(tmp_path: Path):
+    file = JobFile(tmp_path / "r.jsonl", ["i"])
+    found = {
+        one.key[0]: one
+        for one in run(
+            deadly, KEYS, send=lambda k: (k[0], str(tmp_path / "mark")), jobs=2, file=file, retries=2
+        )
+    }
+    assert len(found) == 12
+    assert {i for i, one in found.items() if one.error} == {7}
+    assert (found[7].error, found[7].tries) == ("the worker died, 3 times", 3)
+    assert all(found[i].value == square(i) for i in range(12) if i != 7)
+    assert 1 < found[3].tries <= 3
+    assert file.read()[7,] == {"i": 7, "error": "the worker died, 3 times", "tries": 3}
+
+
+def test_what_cannot_be_sent_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"^fun: cannot be sent .*thread.lock.*in a module.*jobs=1"):
+        send_check("fun", threading.Lock())
+    send_check("fun", lambda x: x)
+
+
+# --- the file ---------------------------------------------------------------------------------------------
+
+
+def test_what_the_file_has_is_not_run_again(tmp_path: Path):
+    file = JobFile(tmp_path / "r.jsonl", ["i"])
+    list(run(square, KEYS[:5], file=file))
+    ran: list[int] = []
+
+    def watched(i: int) -> dict[str, int]:
+        ran.append(i)
+        return square(i)
+
+    again = JobFile(tmp_path / "r.jsonl", ["i"])
+    assert values(run(watched, KEYS, file=again)) == EXPECTED
+    assert ran == list(range(5, 12))
+    assert len((tmp_path / "r.jsonl").read_text().splitlines()) == 12
+
+
+def test_errors_are_tried_again_by_the_next_run(tmp_path: Path):
+    file = JobFile(tmp_path / "r.jsonl", ["i"])
+    list(run(lambda i: {"square": 1 // 0}, KEYS[:2], file=file))
+    assert all("error" in record for record in file.read().values())
+    assert values(run(square, KEYS[:2], file=file)) == {(0,): 0, (1,): 1}
+    assert not any("error" in record for record in file.read().values())
+
+
+def test_half_a_line_is_passed_over_and_spoils_no_other(tmp_path: Path):
+    path = tmp_path / "r.jsonl"
+    file = JobFile(path, ["i"], {"study": 1})
+    file.add((0,), {"square": 0})
+    with path.open("a") as stream:
+        stream.write('{"i": 1, "squ')
+    assert list(JobFile(path, ["i"], {"study": 1}).read()) == [(0,)]
+    file.add((2,), {"square": 4})
+    assert list(JobFile(path, ["i"], {"study": 1}).read()) == [(0,), (2,)]
+    assert list(file.read()) == [(0,), (2,)]
+
+
+def test_half_a_head_is_written_anew(tmp_path: Path):
+    path = tmp_path / "r.jsonl"
+    path.write_text('{"stu')
+    JobFile(path, ["i"], {"study": 1}).add((0,), {"square": 0})
+    assert path.read_text() == '{"study": 1}\n{"i": 0, "square": 0}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"study": 2, "rows": 5}\n', r"it has study 2, not 1\. Give another file"),
+        ("name,value\n", "is not a file of these results, and is left as it is$"),
+        ("[1]\n", "is not a file of these results"),
+    ],
+)
+def test_the_file_of_something_else_is_refused_and_left(tmp_path: Path, text: str, words: str):
+    path = tmp_path / "r.jsonl"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=words):
+        JobFile(path, ["i"], {"study": 1})
+    assert path.read_text() == text
+    with pytest.raises(ValueError, match="out: there is no folder"):
+        JobFile(tmp_path / "none" / "r.jsonl", ["i"])
+
+
+@pytest.mark.parametrize("written", [0, 7])
+def test_a_full_disk_loses_nothing_that_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int
+):
+    path = tmp_path / "r.jsonl"
+    file = JobFile(path, ["i"])
+    file.add((0,), {"square": 0})
+    before, write = path.read_bytes(), os.write
+
+    def full(handle: int, data: bytes) -> int:
+        if written and len(data) > 15:
+            return write(handle, data[:written])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space"):
+        list(run(square, KEYS, file=file))
+    monkeypatch.undo()
+    assert path.read_bytes() == before
+    assert values(run(square, KEYS, file=file)) == EXPECTED
+
+
+SCRIPT = textwrap.dedent(
+    """
+    import sys, time
+    from steepen._jobs import JobFile, run
+
+    def slow(i):
+        print("begun", flush=True)
+        time.sleep(float(sys.argv[2]))
+        return {"square": i * i, "by": sys.argv[3]}
+
+    list(run(slow, [(i,) for i in range(12)], file=JobFile(sys.argv[1], ["i"])))
+    """
+)
+
+
+def process(path: Path, seconds: float, name: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", SCRIPT, str(path), str(seconds), name]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def test_several_processes_share_a_file_and_take_over_from_a_dead_one(tmp_path: Path):
+    path = tmp_path / "r.jsonl"
+    dead = process(path, 60, "dead")
+    assert dead.stdout is not None
+    assert dead.stdout.readline() == "begun\n"
+    others = [process(path, 0.02, name) for name in ("a", "b")]
+    while len(JobFile(path, ["i"]).read()) < 11:  # all but the one that is claimed
+        time.sleep(0.05)
+    time.sleep(0.3)
+    assert all(one.poll() is None for one in others)  # they wait for it
+    dead.kill()
+    assert [one.wait(20) for one in others] == [0, 0]
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert sorted(line["i"] for line in lines) == list(range(12))  # none lost, none twice
+    assert {line["by"] for line in lines} <= {"a", "b"}
+    dead.wait()
+    dead.stdout.close()
+    for one in others:
+        assert one.stdout is not None
+        one.stdout.close()
+
+
+def test_claimed_jobs_are_left_to_their_owner_if_nobody_waits(tmp_path: Path):
+    path = tmp_path / "r.jsonl"
+    owner = process(path, 60, "owner")
+    assert owner.stdout is not None
+    assert owner.stdout.readline() == "begun\n"
+    assert len(list(run(square, KEYS, file=JobFile(path, ["i"]), wait=False))) == 11
+    owner.kill()
+    owner.wait()
+    owner.stdout.close()

@@ -1,0 +1,357 @@
+"""Sweeps: each row is the run it stands for, whoever makes it and whoever is killed."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from pandas.testing import assert_frame_equal
+from scipy import stats
+
+import steepen as st
+from steepen._sweep.grid import calls, grid
+from steepen._sweep.packed import pack, unpack
+
+BUDGET = st.Budget(grads=40)
+GRID: dict[str, Any] = {
+    "method": ["gd", "cgd-fd", "cgd-auto"], "step": [0.001, 0.01, 10.0], "lam": [0.01, 0.1], "b": [3, 10],
+    "budget": BUDGET,
+}  # fmt: skip
+
+
+def single(row: Any, starts: Any, **more: Any) -> st.Result:
+    """Return the run that a row of a table stands for, made alone."""
+    names = [name for name in ("step", "lam", "r", "b") if name in row and not np.isnan(row[name])]
+    settings = {name: int(row[name]) if name == "b" else row[name] for name in names}
+    with np.errstate(all="ignore"):
+        return st.minimize(
+            st.functions[row["function"]], starts[row["start"]], method=row["method"], budget=BUDGET,
+            **settings, **more,
+        )  # fmt: skip
+
+
+# --- the table --------------------------------------------------------------------------------------------
+
+
+def test_every_row_is_the_single_run_it_stands_for():
+    starts = np.random.default_rng(1).uniform(-3, 3, size=(4, 2))
+    table = st.sweep(["branin", "booth"], starts, **GRID, at=[0, 7, 20], points=True, rows=5)
+    # gd 3, cgd-fd 3·2·2, cgd-auto 3 (its λ is its own); functions and starts
+    assert len(table) == (3 + 12 + 3) * 2 * 4
+    assert not table.duplicated(["function", "method", "step", "lam", "b", "start"]).any()
+    for _, row in table.iterrows():
+        one = single(row, starts)
+        assert (row.f, row.best) == (one.fun, one.best.fun)
+        assert row.status == one.status.name
+        assert [row[name] for name in ("nit", "nfev", "njev", "nhvp")] == [
+            one.nit,
+            one.nfev,
+            one.njev,
+            one.nhvp,
+        ]
+        assert [row.x0, row.x1] == one.x.tolist()
+        assert [row.start0, row.start1] == starts[row.start].tolist()
+        assert one.trace is not None
+        assert row.f0 == row.f_0 == one.trace.f[0]
+        for look in (7, 20):
+            assert row[f"f_{look}"] == one.trace.f[one.trace.njev <= look][-1]
+
+
+def test_the_order_is_function_setting_start():
+    table = st.sweep(["branin", "booth"], 3, method=["cgd-fd", "gd"], step=[0.2, 0.1], budget=BUDGET)
+    keys = list(zip(table.function, table.method, table.step, table.start, strict=True))
+    expected = [
+        (f, m, s, i)
+        for f in ("branin", "booth")
+        for m in ("cgd-fd", "gd")
+        for s in (0.2, 0.1)
+        for i in range(3)
+    ]
+    assert keys == expected
+
+
+def test_the_same_table_in_pieces_of_any_size_and_from_any_number_of_processes():
+    whole = st.sweep("branin", 30, **GRID)
+    assert_frame_equal(st.sweep("branin", 30, **GRID, rows=7), whole)
+    assert_frame_equal(st.sweep("branin", 30, **GRID, rows=50, jobs=2), whole)
+    with joblib.parallel_config("threading", n_jobs=2):
+        assert_frame_equal(st.sweep("branin", 30, **GRID, rows=50), whole)
+
+
+def test_runs_that_differ_in_numbers_alone_are_one_call(monkeypatch: pytest.MonkeyPatch):
+    module = importlib.import_module("steepen._sweep.sweep")
+    made: list[int] = []
+
+    def counted(fun: Any, x: Any, **more: Any) -> st.Result:
+        made.append(len(x))
+        return st.minimize(fun, x, **more)
+
+    monkeypatch.setattr(module, "minimize", counted)
+    st.sweep("booth", 10, method="cgd-fd", step=[0.01, 0.02], lam=np.linspace(0.01, 0.1, 5), r=[0.1, 0.2])
+    assert made == [10, 200]  # f0, and all of it
+
+
+def test_functions_of_several_sizes_and_starts_of_their_own():
+    named = {"two": st.functions["levy"].at(2), "five": st.functions["levy"].at(5)}
+    table = st.sweep(
+        named, {"two": np.zeros((2, 2)), "five": 3}, method="gd", step=0.1, budget=BUDGET, points=True
+    )
+    assert table.groupby("function", observed=True).size().to_dict() == {"two": 2, "five": 3}
+    assert table[table.function == "two"].x4.isna().all()
+
+
+def test_a_function_of_your_own():
+    def mine(x: Any) -> Any:
+        return (x**2).sum(axis=-1)
+
+    table = st.sweep(mine, [[1.0, 2.0]], method="gd", step=[0.1, 0.5], jac=lambda x: 2 * x, budget=BUDGET)
+    assert table.function.tolist() == ["mine", "mine"]
+    assert table.f[1] == 0.0
+
+
+def test_schedules_and_steps_are_values_too():
+    table = st.sweep(
+        "booth", 2, method="cgd-fd", lam=[st.L(0.1, 0.01), 0.1], step=[0.01, 0.02], budget=BUDGET
+    )
+    assert len(table) == 8
+    assert set(table.lam) == {str(st.L(0.1, 0.01)), "0.1"}
+
+
+def test_settings_one_by_one_and_drawn():
+    listed = st.sweep("booth", 2, settings=[{"method": "gd", "step": 0.1}, {"method": "newton"}])
+    assert listed.method.tolist() == ["gd", "gd", "newton", "newton"]
+    drawn: dict[str, Any] = {
+        "lam": stats.loguniform(1e-3, 1),
+        "step": [0.01, 0.02],
+        "draws": 3,
+        "method": "cgd-fd",
+    }
+    table = st.sweep("booth", 2, **drawn)
+    assert len(table) == 12
+    assert table.lam.nunique() == 3
+    assert ((table.lam > 1e-3) & (table.lam < 1)).all()
+    assert_frame_equal(st.sweep("booth", 2, **drawn), table)
+    assert not table.lam.equals(st.sweep("booth", 2, **drawn, seed=1).lam)
+
+
+def test_the_compiled_engine_serves_sweeps_too():
+    pytest.importorskip("jax")
+
+    def sphere(x: Any) -> Any:
+        return (x**2).sum()
+
+    starts = np.random.default_rng(0).uniform(-1, 1, size=(3, 2))
+    table = st.sweep(sphere, starts, method="gd", step=[0.1, 0.3], engine="jax", budget=st.Budget(grads=9))
+    assert table.njev.tolist() == [9] * 6
+    sizes = np.tile((starts**2).sum(axis=1), 2)
+    np.testing.assert_allclose(table.f0, sizes)
+    np.testing.assert_allclose(table.f, sizes * (1 - 2 * table.step) ** (2 * table.nit), rtol=1e-5)
+
+
+# --- kills ------------------------------------------------------------------------------------------------
+
+SCRIPT = textwrap.dedent(
+    """
+    import os, random, sys, time
+    import joblib, numpy as np, pandas, steepen as st
+
+    out, rng = sys.argv[1], random.Random(0)
+    given = dict(method=["gd", "cgd-fd"], step=np.geomspace(1e-4, 1, 8), lam=[0.01, 0.1], rows=20,
+                 budget=st.Budget(grads=40))
+    kills = 0
+    while kills < 12:
+        child = os.fork()
+        if not child:
+            st.sweep("branin", 40, **given, out=out)
+            os._exit(0)
+        size, late = os.path.getsize(out) if os.path.exists(out) else 0, time.time() + 2
+        while (os.path.getsize(out) if os.path.exists(out) else 0) <= size and time.time() < late:
+            time.sleep(0.002)
+        time.sleep(rng.uniform(0.0, 0.02))
+        os.kill(child, 9)
+        if os.waitpid(child, 0)[1] == 0:
+            break
+        kills += 1
+        if kills == 6:  # and as a kill in the middle of a line leaves it
+            os.truncate(out, os.path.getsize(out) - 9)
+    whole = st.sweep("branin", 40, **given)
+    lines = open(out).read().splitlines()
+    pandas.testing.assert_frame_equal(st.sweep("branin", 40, **given, out=out), whole, check_exact=True)
+    assert open(out).read().splitlines()[: len(lines) - 1] == lines[:-1]  # what was there is there
+    print(kills, len(lines))
+    """
+)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_killed_and_resumed_it_is_the_same_to_the_bit(tmp_path: Path):
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "sweep.jsonl")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    kills, lines = map(int, done.stdout.split())
+    assert kills > 2
+    assert lines > 3
+
+
+def test_an_interrupt_leaves_whole_batches_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    calls = 0
+
+    def f(x: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 30:
+            signal.raise_signal(signal.SIGINT)
+        return (x**2).sum(axis=-1)
+
+    given: dict[str, Any] = {
+        "method": "gd",
+        "step": [0.1, 0.2],
+        "rows": 3,
+        "jac": lambda x: 2 * x,
+        "budget": BUDGET,
+    }
+    out = tmp_path / "s.jsonl"
+    with pytest.raises(KeyboardInterrupt):
+        st.sweep(f, np.ones((3, 2)), **given, out=out)
+    assert len(out.read_text().splitlines()) == 1  # its head
+    assert len(st.sweep(f, np.ones((3, 2)), **given, out=out)) == 6
+
+
+def test_a_row_takes_few_bytes(tmp_path: Path):
+    out = tmp_path / "s.jsonl"
+    table = st.sweep(
+        "branin", 1000, method="cgd-fd", step=[0.001, 0.01], lam=0.01, budget=BUDGET, out=out, points=True
+    )
+    assert out.stat().st_size / len(table) < 60
+
+
+def test_packed_columns_keep_every_bit():
+    columns = {
+        "f": np.array([0.1, -0.0, np.nan, np.inf, 5e-324]), "n": np.array([0, 1, 255, 65536, 2**40]),
+        "s": np.array([0.1, 1.0, 2.0, 3.0, np.inf], np.float32),
+    }  # fmt: skip
+    found = unpack(json.loads(json.dumps(pack(columns))), 5)
+    assert found["f"].tobytes() == columns["f"].tobytes()
+    assert found["n"].tolist() == columns["n"].tolist()
+    assert found["s"].dtype == np.float32
+    with pytest.raises(ValueError, match="n: expected 4 values"):
+        unpack({"n": pack(columns)["n"]}, 4)
+
+
+# --- bad input --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"method": []}, "method: expected at least one, got none: the grid is empty"),
+        ({"fun": []}, "fun: expected at least one function, got none: the grid is empty"),
+        ({"step": []}, "step: expected at least one value, got none: the grid is empty"),
+        ({"settings": []}, "settings: expected at least one, got none"),
+        ({"method": "gd", "lam": 0.1}, "lam: method 'gd' has no such setting; it has step"),
+        ({"method": "cgd", "r": 0.1}, "r: method 'cgd' has no such setting; it has step, lam, b, penalty"),
+        ({"settings": [{"method": "gd", "lam": 1}]}, "lam: method 'gd' has no such setting; it has step"),
+        ({"settings": [{"method": "gd"}], "step": 1}, "settings: give either settings or step, not both"),
+        ({"settings": ["gd"]}, "settings: expected mappings"),
+        ({"method": "cgd_fd"}, "method: 'cgd_fd' is not known; did you mean 'cgd-fd'?"),
+        ({"method": [3]}, "method: expected names"),
+        ({"fun": "bran"}, "fun: 'bran' is not known; did you mean 'branin'?"),
+        ({"fun": 3}, "fun: expected callables or names"),
+        ({"fun": ["booth", "booth"]}, "fun: 'booth' is there twice"),
+        ({"starts": 0}, "starts: expected a whole number, 1 or more"),
+        ({"starts": []}, "starts: expected points of shape"),
+        ({"starts": [[1.0]]}, "starts: expected points of 2 numbers for 'branin', got 1"),
+        ({"starts": {}}, "starts: expected an entry for every function"),
+        ({"fun": np.sum}, "starts: expected points, since 'sum' has no bounds"),
+        ({"step": [0.1, -1.0]}, "step: "),
+        ({"budget": st.Budget(seconds=1)}, "budget: a sweep has no limit in seconds"),
+        ({"at": [-1]}, "at: expected a whole number"),
+        ({"at": [1], "engine": "jax"}, "at: the compiled engine keeps no trace"),
+        ({"draws": 3}, "draws: expected a number of draws with distributions"),
+        ({"step": stats.uniform(0, 1)}, "draws: expected a number of draws with distributions"),
+        ({"out": "/nowhere/at/all.jsonl"}, "out: there is no folder"),
+        ({"fun": lambda x: LOCK, "jobs": 2, "starts": [[0.0]]}, "fun: "),
+    ],
+)  # fmt: skip
+def test_wrong_input_is_refused_before_any_work(given: dict[str, Any], words: str):
+    with pytest.raises((ValueError, TypeError)) as caught:
+        st.sweep(**{"fun": "branin", "starts": 2, **given})
+    assert str(caught.value).startswith(words)
+
+
+LOCK = threading.Lock()
+
+
+def test_a_function_that_cannot_be_sent_says_what_to_do():
+    lock = threading.Lock()
+
+    def f(x: Any) -> Any:
+        with lock:
+            return (x**2).sum(axis=-1)
+
+    assert len(st.sweep(f, [[1.0]], method="gd", step=0.1, jobs=1)) == 1
+    with pytest.raises(
+        ValueError, match=r"fun: cannot be sent to another process .*lock.*define it in a module"
+    ):
+        st.sweep(f, [[1.0]], method="gd", step=0.1, jobs=2)
+
+
+def test_the_file_of_another_sweep_is_refused(tmp_path: Path):
+    out = tmp_path / "s.jsonl"
+    given: dict[str, Any] = {"method": "gd", "step": 0.1, "budget": BUDGET}
+    st.sweep("booth", 2, **given, out=out)
+    before = out.read_bytes()
+    for other, words in (
+        ({"step": 0.2}, "settings"), ({"seed": 1}, "starts"), ({"budget": st.Budget(grads=9)}, "budget"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=f"is not a file of these results.*{words}"):
+            st.sweep("booth", 2, **{**given, **other}, out=out)
+    with pytest.raises(ValueError, match="functions"):
+        st.sweep({"booth": st.functions["branin"]}, 2, **given, out=out)
+    assert out.read_bytes() == before
+
+
+def test_a_function_that_raises_ends_the_sweep_with_its_error_and_keeps_the_rest(tmp_path: Path):
+    def f(x: Any) -> Any:
+        if np.any(abs(x) > 100):
+            raise RuntimeError("too far")
+        return (x**2).sum(axis=-1)
+
+    given: dict[str, Any] = {
+        "method": "gd",
+        "jac": lambda x: 2 * x,
+        "budget": BUDGET,
+        "rows": 1,
+        "out": tmp_path / "s",
+    }
+    with pytest.raises(
+        RuntimeError,
+        match=r"1 of 2 batches failed; what was made is in the file.*f with .*: RuntimeError: too far",
+    ):
+        st.sweep(f, [[1.0]], step=[0.1, 2.0], **given)
+    assert len((tmp_path / "s").read_text().splitlines()) == 3
+
+
+def test_pandas_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"sweep needs pandas: pip install 'steepen\[sweep\]'"):
+        st.sweep("booth", 2)
+
+
+def test_settings_that_repeat_are_run_once():
+    settings = grid(["gd", "cgd-fd"], {"step": [0.1, 0.1], "lam": [0.1, 0.2]}, None, 0)
+    assert len(settings) == 3
+    assert [len(call.which) for call in calls(settings)] == [1, 2]
+    assert isinstance(pd.DataFrame(settings), pd.DataFrame)
