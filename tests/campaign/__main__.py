@@ -7,15 +7,15 @@ begin anew). `--case 17` runs one case and says what came of it.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is loaded
+
+from steepen._jobs import JobFile, run
 
 from . import peers, report, trial
 from .cases import case
@@ -46,6 +46,8 @@ def run_block(first: int, last: int, method: str | None = None) -> dict[str, Any
             others["steepen"].update(["runs", *said, *["success"] * len(outcome.verdicts)])
     seconds = time.process_time() - began
     return {
+        "first": first,
+        "last": last,
         "runs": runs,
         "statuses": statuses,
         "verdicts": verdicts,
@@ -72,22 +74,16 @@ def main() -> None:
         return
     given.out.mkdir(parents=True, exist_ok=True)
     last = given.first + given.runs
-    blocks = {
-        given.out / f"{first:07d}-{min(first + BLOCK, last):07d}.json": (first, min(first + BLOCK, last))
-        for first in range(given.first, last, BLOCK)
-    }
-    with ProcessPoolExecutor(given.jobs) as pool:
-        waiting = {
-            pool.submit(run_block, *block, given.method): path
-            for path, block in blocks.items()
-            if not path.exists()
-        }
-        for done, future in enumerate(as_completed(waiting), 1):
-            if future.exception() is not None:
-                pool.shutdown(wait=False, cancel_futures=True)
-            waiting[future].write_text(json.dumps(future.result()))
-            print(f"\r{done} of {len(waiting)} blocks", end="", flush=True)
-    found = [json.loads(path.read_text()) for path in blocks]
+    blocks = [(first, min(first + BLOCK, last)) for first in range(given.first, last, BLOCK)]
+    name = f"blocks-{given.method or 'all'}.jsonl"
+    file = JobFile(given.out / name, ("first", "last"), {"campaign": given.method or "all methods"})
+    found: list[dict[str, Any]] = []
+    for done in run(run_block, blocks, send=lambda key: (*key, given.method), file=file, jobs=given.jobs):
+        if done.error is not None:
+            raise SystemExit(f"\nblock {done.key}: {done.error}")
+        found.append(done.value)
+        print(f"\r{len(found)} of {len(blocks)} blocks", end="", flush=True)
+    found.sort(key=lambda block: block["first"])
     (given.out / "failures.md").write_text(report.failures(found))
     figures = report.table(found)
     print("\n" + figures)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor
 from contextlib import nullcontext
 from typing import Any, NamedTuple
@@ -27,13 +27,13 @@ class Done(NamedTuple):
     """
 
     key: Key
-    value: Mapping[str, Any]
+    value: Any
     error: str | None = None
     tries: int = 1
 
 
 def run(
-    work: Callable[..., Mapping[str, Any]],
+    work: Callable[..., Any],
     keys: Iterable[Key],
     *,
     send: Callable[[Key], tuple[Any, ...]] | None = None,
@@ -53,7 +53,7 @@ def run(
     Parameters
     ----------
     work : callable
-        Returns a dict that JSON can hold, if there is a file.
+        Returns anything; a dict that JSON can hold, if there is a file.
     keys : iterable of tuples
         The jobs.
     send : callable, optional
@@ -82,7 +82,7 @@ def run(
     claiming = nullcontext(_free) if file is None else file.claims()
     with item_bar(progress, len(tries)) as show, claiming as claim:
 
-        def end(key: Key, value: Mapping[str, Any], error: str | None) -> Done:
+        def end(key: Key, value: Any, error: str | None) -> Done:
             times = tries.pop(key) + 1
             if file is not None:
                 failed = {} if error is None else {"error": error}

@@ -6,10 +6,11 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from .._tools.bar import item_bar
+from .._jobs import run
 from .._tools.optional import load
 from ..problems import Problem
 from ._count import Counter
@@ -102,7 +103,7 @@ def measure_all(
     """Run every solver on every problem, in `jobs` processes (-1: one per core), each with one thread.
 
     The order is that of the problems, and within a problem that of the solvers. With one job everything runs
-    in this process, whose threads are left alone.
+    in this process, whose threads are left alone. `joblib.parallel_config` names another place, such as Dask.
 
     Examples
     --------
@@ -111,16 +112,16 @@ def measure_all(
     >>> [(run.solver, run.evaluations) for run in runs]
     [('BB', 5), ('CG', 5)]
     """
-    joblib = load("joblib", "steepen.bench", extra="bench")
+    load("joblib", "steepen.bench", extra="bench")
     # the largest problems take the longest: begun first, none is left alone at the end
-    pairs = [(p, s) for p in sorted(problems, key=lambda p: -p.n) for s in solvers]
-    found: dict[tuple[str, str], Run] = {}
-    with (
-        joblib.parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1),
-        item_bar(progress, len(pairs)) as show,
-    ):
-        tasks = (joblib.delayed(measure)(problem, solver, budget) for problem, solver in pairs)
-        for run in joblib.Parallel(return_as="generator_unordered")(tasks):
-            found[run.problem, run.solver] = run
-            show(f"{run.solver} on {run.problem}")
+    keys = [(p.name, s) for p in sorted(problems, key=lambda p: -p.n) for s in solvers]
+    named = {p.name: p for p in problems}
+    found: dict[Any, Run] = {}
+    for done in run(
+        measure, keys, send=lambda key: (named[str(key[0])], key[1], budget), jobs=jobs, progress=progress,
+        title=lambda key: f"{key[1]} on {key[0]}",
+    ):  # fmt: skip
+        if done.error is not None:
+            raise RuntimeError(f"{done.key[1]} on {done.key[0]}: {done.error}")
+        found[done.key] = done.value
     return [found[p.name, s] for p in problems for s in solvers]
