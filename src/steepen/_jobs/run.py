@@ -41,6 +41,7 @@ def run(
     jobs: int | None = None,
     retries: int = 2,
     wait: bool = True,
+    strict: bool = False,
     progress: bool = False,
     title: Callable[[Key], str] = str,
 ) -> Iterator[Done]:
@@ -67,6 +68,8 @@ def run(
         How often a job is begun again after its worker has died.
     wait : bool
         Whether to wait for jobs that other processes have claimed.
+    strict : bool
+        Let the exception of a job end the run, in place of being its record.
     progress, title
         Show a progress bar, with these words for a job.
 
@@ -80,7 +83,7 @@ def run(
     options, most = _where(joblib, jobs)
     tries = dict.fromkeys(keys, 0)  # how often each job that is not done was begun
     claiming = nullcontext(_free) if file is None else file.claims()
-    with item_bar(progress, len(tries)) as show, claiming as claim:
+    with item_bar(progress, len(tries), after=True) as show, claiming as claim:
 
         def end(key: Key, value: Any, error: str | None) -> Done:
             times = tries.pop(key) + 1
@@ -103,7 +106,7 @@ def run(
                 for key in turn:
                     if claim(key) and not _ended(file, [key]):  # else another process has it, or had it
                         sent[key] = False
-                        yield joblib.delayed(_attempt)(work, key, key if send is None else send(key))
+                        yield joblib.delayed(_attempt)(work, key, key if send is None else send(key), strict)
 
             try:
                 for key, value, error in joblib.Parallel(**options)(tasks()):
@@ -135,11 +138,15 @@ def _ended(file: JobFile | None, keys: Iterable[Key]) -> list[Key]:
     return [key for key in keys if key in have and "error" not in have[key]]
 
 
-def _attempt(work: Callable[..., Any], key: Key, arguments: tuple[Any, ...]) -> tuple[Key, Any, str | None]:
+def _attempt(
+    work: Callable[..., Any], key: Key, arguments: tuple[Any, ...], strict: bool
+) -> tuple[Key, Any, str | None]:
     """Run one job in a worker."""
     try:
         return key, work(*arguments), None
     except Exception as error:  # it is the record that says so; the other jobs go on
+        if strict:
+            raise
         return key, {}, f"{type(error).__name__}: {error}"[:500]
 
 

@@ -10,8 +10,11 @@ from .optional import load
 
 
 @contextmanager
-def item_bar(wanted: bool, total: int) -> Iterator[Callable[[str], None]]:
-    """Give what moves the bar on to the next item; it does nothing where standard error is no terminal."""
+def item_bar(wanted: bool, total: int, *, after: bool = False) -> Iterator[Callable[[str], None]]:
+    """Give what moves the bar on to the next item; it does nothing where standard error is no terminal.
+
+    It is called before each item, or after each.
+    """
     if not wanted:
         yield lambda title: None
         return
@@ -28,11 +31,11 @@ def item_bar(wanted: bool, total: int) -> Iterator[Callable[[str], None]]:
     )
     with rich.Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("", total=total)
-        begun = 0
+        done = int(after)
 
         def show(title: str) -> None:
-            nonlocal begun
-            bar.update(task, completed=begun, description=title)
-            begun += 1
+            nonlocal done
+            bar.update(task, completed=done, description=title)
+            done += 1
 
         yield show

@@ -116,12 +116,9 @@ def measure_all(
     # the largest problems take the longest: begun first, none is left alone at the end
     keys = [(p.name, s) for p in sorted(problems, key=lambda p: -p.n) for s in solvers]
     named = {p.name: p for p in problems}
-    found: dict[Any, Run] = {}
-    for done in run(
-        measure, keys, send=lambda key: (named[str(key[0])], key[1], budget), jobs=jobs, progress=progress,
-        title=lambda key: f"{key[1]} on {key[0]}",
-    ):  # fmt: skip
-        if done.error is not None:
-            raise RuntimeError(f"{done.key[1]} on {done.key[0]}: {done.error}")
-        found[done.key] = done.value
+    done = run(
+        measure, keys, send=lambda key: (named[str(key[0])], key[1], budget), jobs=jobs, strict=True,
+        progress=progress, title=lambda key: f"{key[1]} on {key[0]}",
+    )  # fmt: skip
+    found: dict[Any, Run] = {one.key: one.value for one in done}
     return [found[p.name, s] for p in problems for s in solvers]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 from .. import __version__
-from .._tools.bar import item_bar
+from .. import _jobs as jobs
 from .._tools.check import number, one_of, whole
 from .._tools.optional import load
 from ._given import builder, decays_of, fingerprint, maker, rates_of, read_data
@@ -93,6 +93,11 @@ def compare(
     progress : bool
         Show a progress bar, if standard error is a terminal.
 
+    Notes
+    -----
+    Trials and runs are jobs: inside of `joblib.parallel_config(n_jobs=2)` there are two at a time, in
+    processes, or on the cluster that it names.
+
     Examples
     --------
     >>> import torch
@@ -136,21 +141,18 @@ def compare(
     have = {(one.method, one.choice) for one in found.trials}
     tries = [(name, one) for name, square in squares.items() for one in square if len(square) > 1]
     tries = [one for one in dict.fromkeys(tries) if one not in have]
-    with item_bar(progress, len(tries) + len(found.missing(seeds))) as show:
-        for name, choice in tries:
-            show(f"{name}, lr {choice.lr:g}, weight decay {choice.decay:g}")
-            run = _attempt(found, trial, name, choice, _TRIAL, tuning * passes)
-            if run is not None:
-                score = -run.loss if math.isnan(run.accuracy) else run.accuracy
-                found.trials.append(Trial(name, choice, math.nan if run.diverged else score))
-            found.save(out)
-        _choose(found, squares)
-        for name, seed in found.missing(seeds):
-            show(f"{name}, seed {seed}")
-            if name in found.choices:
-                run = _attempt(found, task, name, found.choices[name], seed, budget * passes)
-                found.runs += [] if run is None else [run]
-                found.save(out)
+    for name, choice, run in _trained(
+        found, trial, [(*one, _TRIAL) for one in tries], tuning * passes, progress
+    ):
+        score = -run.loss if math.isnan(run.accuracy) else run.accuracy
+        found.trials.append(Trial(name, choice, math.nan if run.diverged else score))
+        found.save(out)
+    _choose(found, squares)
+    left = [(name, found.choices[name], seed) for name, seed in found.missing(seeds) if name in found.choices]
+    for *_, run in _trained(found, task, left, budget * passes, progress):
+        found.runs.append(run)
+        found.save(out)
+    found.runs.sort(key=lambda run: run.seed)
     return found.only(seeds)
 
 
@@ -213,15 +215,30 @@ def _values(name: str, given: Any, count: int | None = None, *, zero: bool = Fal
     return values
 
 
-def _attempt(found: Comparison, task: Task, name: str, choice: Choice, seed: int, grads: float) -> Run | None:
-    """Train once; a method for which there is not enough memory is marked, and the others go on."""
+def _trained(
+    found: Comparison, task: Task, wanted: Sequence[tuple[str, Choice, int]], grads: float, progress: bool
+) -> Iterator[tuple[str, Choice, Run]]:
+    """Train with these methods, choices and seeds; one for which there is not enough memory is marked."""
+    given: dict[Any, Any] = {
+        (name, *choice, seed): (task, name, choice, seed, grads) for name, choice, seed in wanted
+    }
+    for done in jobs.run(
+        _fit, given, send=given.__getitem__, strict=True, progress=progress,
+        title=lambda key: f"{key[0]}, lr {key[1]:g}, weight decay {key[2]:g}, seed {key[4]}",
+    ):  # fmt: skip
+        _, name, choice, *_ = given[done.key]
+        if done.value is None:
+            found.failures[name] = "out of memory"
+        else:
+            yield name, choice, done.value
+
+
+def _fit(task: Task, name: str, choice: Choice, seed: int, grads: float) -> Run | None:
+    """Train once; None where there is not enough memory."""
     torch = load("torch", "compare", extra="train")
-    if name in found.failures:
-        return None
     try:
         return fit(task, name, _kind(name), choice, seed=seed, grads=grads)
     except (torch.cuda.OutOfMemoryError, MemoryError):
-        found.failures[name] = "out of memory"
         if task.data.x.is_cuda:
             torch.cuda.empty_cache()
         return None
@@ -231,6 +248,7 @@ def _choose(found: Comparison, squares: Mapping[str, list[Choice]]) -> None:
     """Take the best trial of each method."""
     for name, trials in squares.items():
         own = [one for one in found.trials if one.method == name]
+        own.sort(key=lambda one: trials.index(one.choice))  # they may have ended in any order
         index = best([one.score for one in own])
         if len(trials) == 1:
             found.choices[name] = trials[0]

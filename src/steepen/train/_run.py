@@ -8,7 +8,7 @@ from dataclasses import asdict
 from importlib.metadata import version
 
 from .. import __version__
-from .._tools.bar import item_bar
+from .. import _jobs as jobs
 from .._tools.check import whole
 from .comparison import Comparison, kept
 from .data import load_data
@@ -58,13 +58,15 @@ def run(
     """
     found = check(settings, optimizers, seeds, out, data_dir)
     missing = found.missing(seeds)
-    with item_bar(progress and bool(missing), len(missing)) as show:
-        if missing:
-            data = load_data(settings.data, settings.validate, settings.device, data_dir)
-            for name, seed in missing:
-                show(f"{name}, seed {seed}")
-                found.runs.append(train(name, seed, settings, data))
-                found.save(out)
+    if missing:
+        data = load_data(settings.data, settings.validate, settings.device, data_dir)
+        for done in jobs.run(
+            train, missing, send=lambda key: (*key, settings, data), strict=True, progress=progress,
+            title=lambda key: f"{key[0]}, seed {key[1]}",
+        ):  # fmt: skip
+            found.runs.append(done.value)
+            found.save(out)
+        found.runs.sort(key=lambda run: run.seed)
     return found.only(seeds)
 
 

@@ -1,4 +1,4 @@
-"""Pictures of runs: convergence, 1-D landscapes, 2-D trajectories.
+"""Pictures of runs: convergence, 1-D landscapes, 2-D trajectories; and of sweeps: maps, basins, profiles.
 
 matplotlib is loaded when the first picture is made. Figures are plain objects, never pyplot's: no screen is
 needed and nothing stays open.
@@ -24,33 +24,35 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._core.result import Result, Trace
-from ._tools.check import number, one_of, rectangle
-from ._tools.files import write_whole
-from ._tools.optional import load
-from .penalties import Penalty, SquaredL2
+from .._core.result import Result, Trace
+from .._tools.check import number, one_of, rectangle
+from .._tools.files import write_whole
+from .._tools.optional import load
+from ..penalties import Penalty, SquaredL2
+from ._canvas import COLOURS, blank, canvas_of, finish, tidy
+from ._sweeps import basins, profiles, settings_map
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "SUFFIXES", "convergence", "landscape", "overview", "save", "trajectories"]
+__all__ = [
+    "COLOURS",
+    "SUFFIXES",
+    "basins",
+    "blank",
+    "convergence",
+    "landscape",
+    "overview",
+    "profiles",
+    "save",
+    "settings_map",
+    "tidy",
+    "trajectories",
+]
 
 Run: TypeAlias = Result | Trace
 Floats: TypeAlias = NDArray[np.float64]
-
-COLOURS: Mapping[str, str] = {
-    "gd": "#4d4d4d",
-    "newton": "#009e73",
-    "bfgs": "#0072b2",
-    "dfp": "#56b4e9",
-    "cgd": "#e69f00",
-    "cgd-fd": "#d55e00",
-    "cgd-bfgs": "#cc79a7",
-    "cgd-dfp": "#661100",
-    "cgd-auto": "#332288",
-}
-"""The colour of each method, the same in every picture; told apart with any colour vision."""
 
 SUFFIXES = (".png", ".svg", ".pdf")
 """The kinds of files that `save` writes."""
@@ -107,7 +109,7 @@ def convergence(
     True
     """
     column, label_x = _AXES[one_of("x_axis", x_axis, _AXES)]
-    canvas = _canvas(ax)
+    canvas = canvas_of(ax)
     for label, trace, style in _styled(results):
         if trace.length is None:
             spent, f = getattr(trace, column), trace.f
@@ -129,7 +131,7 @@ def convergence(
     canvas.margins(x=0.02)
     if canvas.get_xlim()[1] < 1:  # no step was made
         canvas.set_xlim(-0.02, 1)
-    _tidy(canvas)
+    finish(canvas)
     return canvas.figure
 
 
@@ -190,12 +192,12 @@ def landscape(
         )
     h = SquaredL2() if penalty is None else penalty
     name = "‖∇f‖²" if penalty is None else f" h(∇f), h = {penalty!r}"
-    canvas = _canvas(ax)
+    canvas = canvas_of(ax)
     canvas.plot(x, f, color=COLOURS["gd"], ls="--", lw=1.8, label="f")
     canvas.plot(x, f + lam * h.value(g), color=COLOURS["cgd"], lw=1.8, label=f"f + {lam:g}{name}")
     canvas.set_xlabel("x")
     canvas.margins(x=0)
-    _tidy(canvas)
+    finish(canvas)
     return canvas.figure
 
 
@@ -244,7 +246,7 @@ def trajectories(
     paths = [(label, _paths(label, trace), style) for label, trace, style in _styled(results)]
     every = [path for _, group, _ in paths for path in group]
     box = _box(fun, every) if bounds is None else rectangle("bounds", bounds)
-    canvas = _canvas(ax)
+    canvas = canvas_of(ax)
     _ground(canvas, fun, box, points, heat)
     for label, group, style in paths:
         for i, path in enumerate(group):
@@ -260,7 +262,7 @@ def trajectories(
     if minima is not None:
         canvas.plot(*np.asarray(minima).T, lw=0, marker="*", ms=16, color="white", mec="black", zorder=2.5)
     canvas.set(xlim=box[0], ylim=box[1], xlabel="x₁", ylabel="x₂")
-    _tidy(canvas, grid=False)
+    finish(canvas, grid=False)
     return canvas.figure
 
 
@@ -346,12 +348,6 @@ def _target(path: str | os.PathLike[str]) -> tuple[Path, str]:
     return target, suffix
 
 
-def blank(width: float, height: float = 4) -> Any:
-    """Return an empty figure, so wide and so high in inches."""
-    module = load("matplotlib.figure", "a picture", extra="plot")
-    return module.Figure(figsize=(width, height), layout="constrained")
-
-
 def narrow(figure: Any) -> None:
     """Lay out a figure anew, in place, for a screen as wide as a phone's: its panels in one column or two.
 
@@ -412,10 +408,6 @@ def say_start(axes: Any) -> None:
     """
     start = f"axis starts at {axes.get_ylim()[0]:.4g}".replace("-", "−")
     axes.set_ylabel(f"{axes.get_ylabel()} ({start})" if axes.get_ylabel() else start)
-
-
-def _canvas(ax: Axes | None) -> Any:
-    return blank(6).subplots() if ax is None else ax
 
 
 def _trace(run: Run) -> Trace:
@@ -500,47 +492,3 @@ def _ground(canvas: Any, fun: Any, box: Floats, points: int, heat: bool) -> None
             shades = np.linspace(_LOW, _HIGH, len(levels) + 1)
             canvas.contourf(x, y, z, levels=levels, colors=shades, extend="both").set_rasterized(True)
         canvas.contour(x, y, z, levels=levels, colors="0.6", linewidths=0.5, linestyles="-")
-
-
-def _tidy(canvas: Any, grid: bool = True) -> None:
-    tidy(canvas, grid)
-    canvas.legend(frameon=not grid, framealpha=0.85)
-
-
-def tidy(canvas: Any, grid: bool = True) -> None:
-    """Take away what a reader does not need, and lay a pale grid under the rest."""
-    ticker = load("matplotlib.ticker", "a picture", extra="plot")
-    for axis in (canvas.xaxis, canvas.yaxis):
-        if isinstance(axis.get_major_formatter(), ticker.LogFormatterSciNotation):
-            axis.set_major_formatter(_powers(ticker))
-            axis.set_minor_formatter(_powers(ticker))
-    if grid:
-        canvas.grid(color="0.9", lw=0.6)
-        canvas.set_axisbelow(True)
-    canvas.spines[["top", "right"]].set_visible(False)
-
-
-def _powers(ticker: Any) -> Any:
-    """Return a formatter that writes 10⁻² in plain letters, which are drawn far faster than mathtext's."""
-
-    class Powers(ticker.LogFormatterSciNotation):
-        def __call__(self, x: float, pos: int | None = None) -> str:
-            return _plain(ticker.LogFormatterSciNotation.__call__(self, x, pos))
-
-    return Powers()
-
-
-def _plain(text: str) -> str:
-    r"""Write mathtext's powers in plain letters.
-
-    Examples
-    --------
-    >>> _plain(r"$\mathdefault{2\times10^{-3}}$"), _plain("")
-    ('2×10⁻³', '')
-    """
-    inner = text.strip("$").removeprefix(r"\mathdefault{").removesuffix("}").replace(r"\times", "×")
-    number, _, power = inner.partition("^")
-    return number + power.strip("{}").translate(_RAISED)
-
-
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

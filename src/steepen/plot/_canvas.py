@@ -1,0 +1,77 @@
+"""What all pictures share: colours, an empty figure, a tidy one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .._tools.optional import load
+
+COLOURS: Mapping[str, str] = {
+    "gd": "#4d4d4d",
+    "newton": "#009e73",
+    "bfgs": "#0072b2",
+    "dfp": "#56b4e9",
+    "cgd": "#e69f00",
+    "cgd-fd": "#d55e00",
+    "cgd-bfgs": "#cc79a7",
+    "cgd-dfp": "#661100",
+    "cgd-auto": "#332288",
+}
+"""The colour of each method, the same in every picture; told apart with any colour vision."""
+
+
+def blank(width: float, height: float = 4) -> Any:
+    """Return an empty figure, so wide and so high in inches."""
+    module = load("matplotlib.figure", "a picture", extra="plot")
+    return module.Figure(figsize=(width, height), layout="constrained")
+
+
+def canvas_of(ax: Any) -> Any:
+    """Return where to draw: the axes given, or those of a new figure."""
+    return blank(6).subplots() if ax is None else ax
+
+
+def finish(canvas: Any, grid: bool = True) -> None:
+    """Tidy up, and add the legend."""
+    tidy(canvas, grid)
+    canvas.legend(frameon=not grid, framealpha=0.85)
+
+
+def tidy(canvas: Any, grid: bool = True) -> None:
+    """Take away what a reader does not need, and lay a pale grid under the rest."""
+    ticker = load("matplotlib.ticker", "a picture", extra="plot")
+    for axis in (canvas.xaxis, canvas.yaxis):
+        if isinstance(axis.get_major_formatter(), ticker.LogFormatterSciNotation):
+            axis.set_major_formatter(_powers(ticker))
+            axis.set_minor_formatter(_powers(ticker))
+    if grid:
+        canvas.grid(color="0.9", lw=0.6)
+        canvas.set_axisbelow(True)
+    canvas.spines[["top", "right"]].set_visible(False)
+
+
+def _powers(ticker: Any) -> Any:
+    """Return a formatter that writes 10⁻² in plain letters, which are drawn far faster than mathtext's."""
+
+    class Powers(ticker.LogFormatterSciNotation):
+        def __call__(self, x: float, pos: int | None = None) -> str:
+            return _plain(ticker.LogFormatterSciNotation.__call__(self, x, pos))
+
+    return Powers()
+
+
+def _plain(text: str) -> str:
+    r"""Write mathtext's powers in plain letters.
+
+    Examples
+    --------
+    >>> _plain(r"$\mathdefault{2\times10^{-3}}$"), _plain("")
+    ('2×10⁻³', '')
+    """
+    inner = text.strip("$").removeprefix(r"\mathdefault{").removesuffix("}").replace(r"\times", "×")
+    number, _, power = inner.partition("^")
+    return number + power.strip("{}").translate(_RAISED)
+
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

@@ -1,0 +1,340 @@
+"""Pictures of the tables that `sweep` returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._tools.check import number
+from .._tools.optional import load
+from ..theory import safe_interval
+from ._canvas import COLOURS, blank, canvas_of, finish, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Floats: TypeAlias = NDArray[np.float64]
+Frame: TypeAlias = Any
+"""A pandas DataFrame; pandas is optional, and its types are not known."""
+
+SETTINGS = ("method", "step", "lam", "r", "b", "penalty", "memory")
+_OVER = ("NONFINITE_VALUE", "NONFINITE_GRADIENT", "UNBOUNDED", "DIVERGED")
+_INK, _HATCH = "0.35", "////"
+
+
+def settings_map(
+    table: Frame, *, fmin: float | None = None, L: float | None = None, ax: Axes | None = None
+) -> Figure:
+    """Draw what λ and α do: the median of f at the end over the starts, for every pair.
+
+    Hatched is the part where half of the runs or more diverge: they overflow, or end above their start. The
+    line is the upper end of the steps that Theorem 1 proves safe, on a convex function of smoothness L; the
+    circle is the best pair.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From `sweep`, with one function, one method, and several values of λ and of α.
+    fmin : float, optional
+        Show f − fmin, on a log scale; by default f itself.
+    L : float, optional
+        The smoothness, such as `theory.smoothness` estimates; without it no line is drawn.
+    ax : matplotlib Axes, optional
+        Where to draw; by default a new figure.
+
+    Examples
+    --------
+    >>> import numpy as np, steepen as st
+    >>> f = st.functions["booth"]
+    >>> table = st.sweep(f, 5, method="cgd", lam=np.geomspace(1e-3, 1, 8), step=np.geomspace(1e-4, 1, 8),
+    ...                  budget=st.Budget(grads=20))
+    >>> figure = settings_map(table, fmin=f.fmin, L=18.0)
+    >>> [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    ['diverges', 'safe by Theorem 1, below', 'best']
+    """
+    _one_of_each(table, ("function", "method"))
+    for name in ("lam", "step"):
+        if name not in table or table[name].dtype.kind != "f" or table[name].nunique() < 2:
+            raise ValueError(f"table: expected at least two numbers as {name}; make the sweep with more")
+    grid = cells(table)
+    lam, step = np.sort(grid.lam.unique()), np.sort(grid.step.unique())
+    shape = (len(step), len(lam))
+    z, over = np.full(shape, np.nan), np.zeros(shape, bool)
+    at: Any = np.searchsorted(step, grid.step), np.searchsorted(lam, grid.lam)
+    z[at], over[at] = grid.f - (fmin or 0.0), grid.diverged >= 0.5
+    z[~np.isfinite(z) | over] = np.nan
+    canvas = canvas_of(ax)
+    x, y = _edges(lam), _edges(step)
+    colours = load("matplotlib.colors", "a picture", extra="plot")
+    known = z[np.isfinite(z)]
+    logs = fmin is not None and known.size > 0 and known.max() > 0
+    if logs:
+        z = np.maximum(z, max(float(known[known > 0].min()), 1e-300))
+    # dark is low; lightness alone tells the levels apart, so that it reads in grey
+    mesh = canvas.pcolormesh(
+        x,
+        y,
+        np.ma.masked_invalid(z),
+        cmap="cividis",
+        norm=colours.LogNorm() if logs else None,
+        rasterized=True,
+    )
+    label = "median of f − f*" if fmin is not None else "median of f"
+    canvas.figure.colorbar(mesh, ax=canvas, label=label)
+    handles: list[Any] = []
+    if over.any():
+        canvas.add_patch(_ground(canvas))  # under the cells, of which these are empty
+        handles.append(_square("white", "diverges", _HATCH))
+    if L is not None:
+        number("L", L, "a positive number", above=0)
+        low, high = max(float(x[0]), 0.0), float(x[-1])
+        ends = np.geomspace(low, high, 200) if low > 0 else np.linspace(low, high, 200)
+        top = np.asarray(safe_interval(L, ends)[1])
+        canvas.plot(ends, top, color="white", lw=4)
+        handles += canvas.plot(ends, top, color="black", lw=1.8, ls="--", label="safe by Theorem 1, below")
+    if known.size:
+        i, j = np.unravel_index(np.nanargmin(z), shape)
+        ring: dict[str, Any] = {"lw": 0, "marker": "o", "ms": 9, "mfc": "none", "zorder": 4}
+        canvas.plot(lam[j], step[i], mec="white", mew=3.5, **ring)  # seen on dark, and on light
+        handles += canvas.plot(lam[j], step[i], mec="black", mew=1.4, label="best", **ring)
+    for values, set_scale in ((lam, canvas.set_xscale), (step, canvas.set_yscale)):
+        if values[0] > 0:
+            set_scale("log")
+    canvas.set(xlabel="λ", ylabel="α", xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
+    canvas.set_title(f"{table.method.iloc[0]} on {table.function.iloc[0]}", fontsize="medium")
+    tidy(canvas, grid=False)
+    canvas.legend(handles=handles, framealpha=0.9, loc="upper right")
+    return canvas.figure
+
+
+def basins(table: Frame, *, radius: float = 0.04, most: int = 8) -> Figure:
+    """Draw where runs end: a panel for each setting, a pixel for each start, a shade for each end.
+
+    Ends that touch, in squares as wide as `radius` times the box of the starts, are one; the lowest is the
+    darkest. Runs that diverge, or end where few do, are hatched. The title says how many end lowest.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From `sweep` with `points=True`, one function of two variables, and starts on a grid.
+    radius : float
+        The width of a square.
+    most : int
+        How many ends to tell apart.
+
+    Examples
+    --------
+    >>> import numpy as np, steepen as st
+    >>> f = st.functions["branin"]
+    >>> x, y = np.meshgrid(*(np.linspace(*side, 30) for side in f.bounds))
+    >>> starts = np.stack([x.ravel(), y.ravel()], axis=1)
+    >>> table = st.sweep(f, starts, method=["gd", "cgd-fd"], step=0.01, lam=0.02, points=True,
+    ...                  budget=st.Budget(grads=60))
+    >>> [axes.get_title().split(":")[0] for axes in basins(table).axes]
+    ['gd, step 0.01', 'cgd-fd, step 0.01, lam 0.02']
+    """
+    number("radius", radius, "a part of the box, above 0 and below 1", above=0, below=1)
+    _one_of_each(table, ("function",))
+    if "x1" not in table or "x2" in table:
+        raise ValueError("table: expected ends of two variables; make the sweep with points=True")
+    first, second = np.sort(table.start0.unique()), np.sort(table.start1.unique())
+    columns = [name for name in SETTINGS if name in table]
+    groups = list(table.groupby(columns, dropna=False, observed=True, sort=False))
+    if any(len(part) != len(first) * len(second) for _, part in groups):
+        raise ValueError("table: expected the starts of a grid, every x with every y")
+    table = table.reset_index(drop=True)
+    groups = list(table.groupby(columns, dropna=False, observed=True, sort=False))
+    which, places, lows = _ends(table, radius, most)
+    fall = float((table.f0 - min(lows, default=0.0)).median())
+    lowest = [i for i, low in enumerate(lows) if low - lows[0] <= 1e-3 * fall]
+    figure = blank(4.2 * len(groups) + 0.4, 4.6)
+    panels = figure.subplots(1, len(groups), squeeze=False)[0]
+    cm = load("matplotlib", "a picture", extra="plot").colormaps["cividis"]
+    shades = cm(np.linspace(0.05, 0.95, max(len(places), 2)))
+    box = (first[0], first[-1], second[0], second[-1])
+    for canvas, (_, part) in zip(panels, groups, strict=True):
+        own = which[part.index]
+        image = np.full((len(second), len(first)), -1)
+        image[np.searchsorted(second, part.start1), np.searchsorted(first, part.start0)] = own
+        pixels = shades[np.maximum(image, 0)]
+        pixels[image < 0, 3] = 0.0  # and the hatching shows
+        canvas.imshow(pixels, origin="lower", extent=box, aspect="auto", interpolation="nearest")
+        canvas.add_patch(_ground(canvas))
+        for place in places:
+            inside = (place >= [first[0], second[0]]).all() and (place <= [first[-1], second[-1]]).all()
+            if inside:
+                canvas.plot(*place, lw=0, marker="*", ms=13, color="white", mec="black")
+        canvas.set(xlabel="x₁", ylabel="x₂")
+        share = np.mean(np.isin(own, lowest))
+        canvas.set_title(f"{_said(part.iloc[0], columns)}: {share:.0%} lowest", fontsize="medium")
+        tidy(canvas, grid=False)
+    handles = [_square(shade, f"f = {low:.4g}") for shade, low in zip(shades, lows, strict=False)]
+    handles.append(_square("white", "elsewhere", _HATCH))
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(5, len(handles)), frameon=False)
+    return figure
+
+
+def profiles(
+    table: Frame,
+    *,
+    fmin: Mapping[str, float] | None = None,
+    accuracy: float = 1e-3,
+    ax: Axes | None = None,
+) -> Figure:
+    """Draw the share of runs, over all functions and starts, that have got near f* with so many gradients.
+
+    A run is there when (f − f*)/(f0 − f*) is at most `accuracy`. Each method is shown with the setting that
+    has the lowest median of f on the function: choose it on other starts if the picture is to be a verdict.
+
+    Parameters
+    ----------
+    table : DataFrame
+        From `sweep` with `at`.
+    fmin : mapping, optional
+        f* of the functions by name; by default the lowest value in the table.
+    accuracy : float
+        How near.
+    ax : matplotlib Axes, optional
+        Where to draw; by default a new figure.
+
+    Examples
+    --------
+    >>> import steepen as st
+    >>> table = st.sweep(["booth", "branin"], 20, method=["gd", "cgd-auto"], step=[0.001, 0.01],
+    ...                  at=[5, 10, 20], budget=st.Budget(grads=40))
+    >>> [line.get_label() for line in profiles(table).axes[0].lines]
+    ['gd', 'cgd-auto']
+    """
+    number("accuracy", accuracy, "a number between 0 and 1", above=0, below=1)
+    looks = sorted(int(name[2:]) for name in table if name.startswith("f_"))
+    if not looks:
+        raise ValueError("table: expected f at some numbers of gradients; make the sweep with at=[5, 10, 20]")
+    lowest = table.groupby("function", observed=True).best.min() if fmin is None else fmin
+    missing = [name for name in table.function.unique() if name not in lowest]
+    if missing:
+        raise ValueError(f"fmin: expected a value for every function; {missing[0]!r} has none")
+    star = np.array([lowest[name] for name in table.function], dtype=float)
+    columns = [name for name in SETTINGS if name in table]
+    scored = table.assign(f=_ranked(table.f))
+    medians = scored.groupby(["function", *columns], dropna=False, observed=True, sort=False).f.median()
+    best = medians.reset_index().sort_values("f", kind="stable").drop_duplicates(["function", "method"])
+    key = ["function", *columns]
+    chosen = table[key].merge(best[key], how="left", on=key, indicator=True)["_merge"].to_numpy() == "both"
+    canvas = canvas_of(ax)
+    for i, method in enumerate(table.method.unique()):
+        mine = chosen & (table.method == method).to_numpy()
+        part, low = table[mine], star[mine]
+        near = accuracy * np.maximum(part.f0.to_numpy() - low, 0.0)
+        shares = [(part[f"f_{look}"].to_numpy() - low <= near).mean() for look in looks]
+        dash = ("-", "--", ":", "-.")[i % 4]
+        canvas.plot(
+            looks, shares, color=COLOURS.get(method, "0.2"), ls=dash, marker="o", ms=4, lw=1.8, label=method
+        )
+    canvas.set(xlabel="gradient evaluations", ylabel=f"share of runs within {accuracy:g}", ylim=(-0.02, 1.02))
+    finish(canvas)
+    return canvas.figure
+
+
+def cells(table: Frame) -> Frame:
+    """Return one row for each function and setting: the median of f over the starts, and the share diverged.
+
+    What overflowed counts as infinite.
+    """
+    columns = ["function", *(name for name in SETTINGS if name in table)]
+    over = diverged(table)
+    scored = table.assign(f=_ranked(table.f), diverged=over.astype(float))
+    groups = scored.groupby(columns, dropna=False, observed=True, sort=False)
+    return groups.agg(f=("f", "median"), diverged=("diverged", "mean"), njev=("njev", "median")).reset_index()
+
+
+def diverged(table: Frame) -> NDArray[np.bool_]:
+    """Say which runs overflowed or ended above their start."""
+    return (table.status.isin(_OVER) | ~(table.f <= table.f0)).to_numpy()
+
+
+def _ranked(f: Any) -> Any:
+    """Return f with infinity for what is not finite; half of a median between a number and infinity is it."""
+    return f.where(np.isfinite(f), np.inf)
+
+
+def _one_of_each(table: Any, names: tuple[str, ...]) -> None:
+    for name in ("f", "f0", *names):
+        if name not in table:
+            raise ValueError(f"table: expected what `sweep` returns, with a column {name}")
+    for name in names:
+        if table[name].nunique() != 1:
+            found = ", ".join(map(str, table[name].unique()))
+            raise ValueError(
+                f'table: expected one {name}, got {found}; choose one, as table[table.{name} == "…"]'
+            )
+
+
+def _edges(values: Floats) -> Floats:
+    """Return the borders of cells around values, half-way between them on the scale they are drawn on."""
+    logs = values[0] > 0
+    at = np.log(values) if logs else values
+    inner = (at[1:] + at[:-1]) / 2
+    ends = np.concatenate([[2 * at[0] - inner[0]], inner, [2 * at[-1] - inner[-1]]])
+    return np.exp(ends) if logs else ends
+
+
+def _ends(table: Any, radius: float, most: int) -> tuple[NDArray[np.int64], Floats, list[float]]:
+    """Return the group that each run ends in, −1 for none; the lowest point of each group; f there.
+
+    Ends are counted in squares as wide as the radius; squares that touch are a group, the lowest the first.
+    """
+    label = load("scipy.ndimage", "a picture", extra="plot").label
+    x, f = table[["x0", "x1"]].to_numpy(), table.f.to_numpy()
+    starts = table[["start0", "start1"]].to_numpy()
+    low, width = starts.min(axis=0), np.maximum(np.ptp(starts, axis=0), 1e-300)
+    side, half = int(np.ceil(2 / radius)), int(np.ceil(0.5 / radius))  # half a box more all around
+    with np.errstate(all="ignore"):
+        square = np.floor((x - low) / (radius * width)) + half
+    fine = ~diverged(table) & (square >= 0).all(axis=1) & (square < side).all(axis=1)
+    at = tuple(square[fine].astype(int).T)
+    counts = np.zeros((side, side), int)
+    np.add.at(counts, at, 1)
+    groups, _ = label(counts > max(1, fine.sum() // 5000), structure=np.ones((3, 3)))
+    which = np.full(len(table), -1)
+    which[fine] = groups[at] - 1
+    sizes = np.bincount(which[which >= 0])
+    large = np.argsort(-sizes, kind="stable")[:most]
+    best = {int(g): int(np.flatnonzero(which == g)[np.argmin(f[which == g])]) for g in large if sizes[g]}
+    order = sorted(best, key=lambda g: f[best[g]])
+    renamed = np.full(len(sizes) + 1, -1)
+    renamed[order] = np.arange(len(order))
+    return renamed[which], x[[best[g] for g in order]].reshape(-1, 2), [float(f[best[g]]) for g in order]
+
+
+def _said(row: Any, columns: list[str]) -> str:
+    words = [
+        f"{name} {row[name]:g}"
+        for name in columns[1:]
+        if isinstance(row[name], float) and row[name] == row[name]
+    ]
+    return ", ".join([str(row["method"]), *words])
+
+
+def _ground(canvas: Any) -> Any:
+    """Return a hatched ground, as large as the axes."""
+    patches = load("matplotlib.patches", "a picture", extra="plot")
+    return patches.Rectangle(
+        (0, 0),
+        1,
+        1,
+        transform=canvas.transAxes,
+        facecolor="white",
+        edgecolor="0.6",
+        hatch=_HATCH,
+        lw=0,
+        zorder=-1,
+    )
+
+
+def _square(colour: Any, label: str, hatch: str | None = None) -> Any:
+    patches = load("matplotlib.patches", "a picture", extra="plot")
+    return patches.Patch(facecolor=colour, edgecolor=_INK, label=label, hatch=hatch)

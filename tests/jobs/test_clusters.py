@@ -1,0 +1,78 @@
+"""The same on a cluster: Dask's, with a worker killed in the middle, and Ray's where it is installed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import joblib
+import pytest
+from pandas.testing import assert_frame_equal
+
+import steepen as st
+from steepen._jobs import JobFile, run
+
+distributed = pytest.importorskip("distributed")
+pytestmark = pytest.mark.filterwarnings("ignore")  # of the clusters: ports, event loops, lost workers
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Two processes, with a nanny each that starts another when one dies."""
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50, host="127.0.0.1"
+        ) as local,
+        distributed.Client(local) as client,
+    ):
+        yield client
+
+
+def job(i: int, folder: str) -> dict[str, int]:
+    """Sleep a little; the sixth kills the process that runs it, the first time."""
+    mark = Path(folder, "killed")
+    if i == 5 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.01)
+    return {"process": os.getpid()}
+
+
+def test_a_killed_worker_loses_no_job_and_none_is_counted_twice(cluster: Any, tmp_path: Path):
+    file = JobFile(tmp_path / "r.jsonl", ["i"])
+    with joblib.parallel_config("dask"):
+        done = list(run(job, [(i,) for i in range(30)], send=lambda key: (key[0], str(tmp_path)), file=file))
+    assert (tmp_path / "killed").exists()
+    assert sorted(one.key[0] for one in done) == list(range(30))
+    assert not [one for one in done if one.error]
+    assert len((tmp_path / "r.jsonl").read_text().splitlines()) == 30
+    assert len({one.value["process"] for one in done}) >= 2
+    assert os.getpid() not in {one.value["process"] for one in done}
+
+
+def test_a_sweep_on_the_cluster_is_the_sweep_here(cluster: Any, tmp_path: Path):
+    given: dict[str, Any] = {
+        "method": ["gd", "cgd-fd"], "step": [0.001, 0.01, 1.0], "lam": [0.01, 0.1], "rows": 25,
+        "budget": st.Budget(grads=40),
+    }  # fmt: skip
+    with joblib.parallel_config("dask"):
+        there = st.sweep("branin", 20, **given, out=tmp_path / "s.jsonl")
+    assert_frame_equal(there, st.sweep("branin", 20, **given), check_exact=True)
+
+
+def test_ray_where_it_is_installed():
+    ray = pytest.importorskip("ray")
+    from ray.util.joblib import register_ray
+
+    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="error")
+    try:
+        register_ray()
+        with joblib.parallel_config("ray", n_jobs=1):
+            table = st.sweep("branin", 20, method="gd", step=[0.001, 0.01], rows=10)
+    finally:
+        ray.shutdown()
+    assert_frame_equal(table, st.sweep("branin", 20, method="gd", step=[0.001, 0.01]), check_exact=True)

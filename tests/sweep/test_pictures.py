@@ -1,0 +1,127 @@
+"""Pictures of sweeps: what they show is what the table holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import steepen as st
+
+BOOTH, BRANIN = st.functions["booth"], st.functions["branin"]
+LAM, STEP = np.geomspace(1e-3, 1, 7), np.geomspace(1e-4, 1, 9)
+
+
+@pytest.fixture(scope="module")
+def table() -> Any:
+    return st.sweep(BOOTH, 9, method="cgd", lam=LAM, step=STEP, budget=st.Budget(grads=20))
+
+
+@pytest.fixture(scope="module")
+def grid() -> Any:
+    x, y = np.meshgrid(*(np.linspace(*side, 12) for side in BRANIN.bounds))
+    starts = np.stack([x.ravel(), y.ravel()], axis=1)
+    budget = st.Budget(grads=200)
+    return st.sweep(BRANIN, starts, method=["gd", "cgd-fd"], step=0.01, lam=0.02, budget=budget, points=True)
+
+
+def test_the_map_shows_medians_and_hatches_what_diverges(table: Any):
+    mesh = st.plot.settings_map(table, fmin=BOOTH.fmin).axes[0].collections[0]
+    shown = mesh.get_array()
+    for i, step in enumerate(STEP):
+        for j, lam in enumerate(LAM):
+            runs = table[(table.step == step) & (table.lam == lam)]
+            over = np.mean(~(runs.f <= runs.f0)) >= 0.5
+            assert shown.mask[i, j] == over
+            if not over:
+                assert shown[i, j] == np.median(runs.f - BOOTH.fmin)
+
+
+def test_what_the_theorem_proves_safe_is_nowhere_hatched(table: Any):
+    axes = st.plot.settings_map(table, fmin=BOOTH.fmin, L=18.0).axes[0]  # eigenvalues 2 and 18
+    lam, top = next(line for line in axes.lines if line.get_label().startswith("safe")).get_data()
+    np.testing.assert_allclose(top, 2 / (18 * (1 + 36 * lam) ** 2))
+    safe = STEP[:, None] < 2 / (18 * (1 + 36 * LAM) ** 2)
+    assert 0 < safe.sum() < safe.size
+    assert not axes.collections[0].get_array().mask[safe].any()
+
+
+def test_basins_are_those_of_the_minima(grid: Any):
+    figure = st.plot.basins(grid)
+    assert [axes.get_title().partition(",")[0] for axes in figure.axes] == ["gd", "cgd-fd"]
+    pixels = figure.axes[0].images[0].get_array()
+    gd = grid[grid.method == "gd"]
+    ends = gd[["x0", "x1"]].to_numpy()
+    nearest = np.linalg.norm(ends[:, None] - BRANIN.minima, axis=-1)
+    there = nearest.min(axis=1) < 0.5
+    colours = [tuple(colour) for colour in pixels.reshape(-1, 4)]  # rows of y, as the starts are
+    for i in range(3):
+        assert len({colours[k] for k in np.flatnonzero(there & (nearest.argmin(axis=1) == i))}) == 1
+    assert len({colours[k] for k in np.flatnonzero(there)}) == 3
+    three = {colours[k] for k in np.flatnonzero(there)}
+    share = np.mean([colour in three for colour in colours])
+    assert figure.axes[0].get_title().endswith(f": {share:.0%} lowest")
+    assert share > 0.9
+
+
+def test_grey_keeps_the_order_of_the_ends(grid: Any):
+    figure = st.plot.basins(grid)
+    shades = [patch.get_facecolor()[:3] for patch in figure.legends[0].get_patches()[:-1]]
+    lightness = [np.dot(shade, [0.299, 0.587, 0.114]) for shade in shades]
+    assert np.all(np.diff(lightness) > 0.05)
+
+
+def test_profiles_count_runs():
+    looks = [5, 20, 40]
+    table = st.sweep(
+        ["booth", "branin"],
+        20,
+        method=["gd", "cgd-auto"],
+        step=[1e-4, 0.01],
+        at=looks,
+        budget=st.Budget(grads=40),
+    )
+    fmin = {"booth": BOOTH.fmin, "branin": BRANIN.fmin}
+    lines = {
+        line.get_label(): line for line in st.plot.profiles(table, fmin=fmin, accuracy=0.01).axes[0].lines
+    }
+    best = table[(table.method == "gd") & (table.step == 0.01)]  # on both
+    for look, share in zip(*lines["gd"].get_data(), strict=True):
+        low = best.function.map(fmin).astype(float)
+        assert share == np.mean(best[f"f_{look}"] - low <= 0.01 * (best.f0 - low))
+
+
+def test_they_can_be_saved(table: Any, grid: Any, tmp_path: Path):
+    for name, figure in (("map", st.plot.settings_map(table, L=18.0)), ("basins", st.plot.basins(grid))):
+        st.plot.save(figure, tmp_path / f"{name}.svg")
+        assert (tmp_path / f"{name}.svg").stat().st_size > 1000
+
+
+def test_negative_lam_is_drawn_on_a_plain_scale():
+    table = st.sweep(
+        BOOTH, 2, method="cgd", lam=[-0.01, 0.0, 0.01], step=[0.01, 0.02], budget=st.Budget(grads=9)
+    )
+    axes = st.plot.settings_map(table, L=18.0).axes[0]
+    assert (axes.get_xscale(), axes.get_yscale()) == ("linear", "log")
+
+
+@pytest.mark.parametrize(
+    ("draw", "words"),
+    [
+        (lambda t, g: st.plot.settings_map(g), "table: expected one method, got gd, cgd-fd; choose one"),
+        (lambda t, g: st.plot.settings_map(t[t.lam == LAM[0]]), "table: expected at least two numbers"),
+        (lambda t, g: st.plot.settings_map(t, L=-1.0), "L: expected a positive number"),
+        (lambda t, g: st.plot.settings_map(t.drop(columns="f0")), "table: expected what `sweep` returns"),
+        (lambda t, g: st.plot.basins(t), "table: expected ends of two variables"),
+        (lambda t, g: st.plot.basins(g[5:]), "table: expected the starts of a grid"),
+        (lambda t, g: st.plot.basins(g, radius=2.0), "radius: expected"),
+        (lambda t, g: st.plot.profiles(t), "table: expected f at some numbers of gradients"),
+        (lambda t, g: st.plot.profiles(t.assign(f_5=t.f), fmin={}), "fmin: expected a value for every"),
+    ],
+)  # fmt: skip
+def test_wrong_tables_are_refused(table: Any, grid: Any, draw: Any, words: str):
+    with pytest.raises(ValueError) as caught:
+        draw(table, grid)
+    assert str(caught.value).startswith(words)
