@@ -1,4 +1,4 @@
-"""The command: `steepen functions`, `run`, `compare`, `explore`, `reproduce`, `bench` and `train`.
+"""The command: `steepen functions`, `run`, `compare`, `sweep`, `tune`, `explore`, `reproduce` and more.
 
 Results go to standard output; progress and errors go to standard error, an error as one line. Exit codes: 0,
 a tolerance was met or the budget that was asked for is spent; 1, a run failed; 2, wrong usage or input, or a

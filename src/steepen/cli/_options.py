@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,8 +15,9 @@ import typer
 from numpy.typing import NDArray
 
 from .._oracle.budget import Budget
+from .._sweep.grid import has
 from .._tools.check import one_of
-from ..directions import CGD, METHODS
+from ..directions import METHODS
 from ..functions import Function, functions
 from ..penalties import L1, L2, Huber, Penalty, PNorm, SquaredL2
 from ..schedules import Cosine, L
@@ -113,11 +116,26 @@ def methods(text: str) -> list[str]:
 
 def applicable(method: str, options: dict[str, Any]) -> dict[str, Any]:
     """Leave out what the method does not use: λ without a penalty, r without a probe."""
-    direction = METHODS[method]
-    useless = set[str]() if direction.penalised else {"lam", "penalty", "b"}
-    if not (isinstance(direction, CGD) and direction.curvature == "difference"):
-        useless.add("r")
-    return {name: value for name, value in options.items() if name not in useless}
+    return {name: value for name, value in options.items() if name in has(method)}
+
+
+def function_or_own(text: str, n: int | None) -> tuple[str, Any]:
+    """Return a test function, or one of the user's own as `module:name`, and a name for it."""
+    if ":" not in text:
+        return text, function(text, n)
+    module, _, name = text.partition(":")
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)  # as `python -m` does
+    try:
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"FUNCTION: {text!r} cannot be had: {error}") from error
+    if not callable(found):
+        raise ValueError(f"FUNCTION: expected {text!r} to be a callable, got {found!r}")
+    return name, found
 
 
 def function(name: str, n: int | None) -> Function:

@@ -31,9 +31,9 @@ def settings_map(
 ) -> Figure:
     """Draw what λ and α do: the median of f at the end over the starts, for every pair.
 
-    Hatched is the part where half of the runs or more diverge: they overflow, or end above their start. The
-    line is the upper end of the steps that Theorem 1 proves safe, on a convex function of smoothness L; the
-    circle is the best pair.
+    Hatched is the part where half of the runs or more diverge: they overflow, or end above their start.
+    Settings that are no grid are drawn as dots, and as crosses where they diverge. The line is the upper end
+    of the steps that Theorem 1 proves safe, on a convex function of smoothness L; the ring is the best pair.
 
     Parameters
     ----------
@@ -61,34 +61,32 @@ def settings_map(
         if name not in table or table[name].dtype.kind != "f" or table[name].nunique() < 2:
             raise ValueError(f"table: expected at least two numbers as {name}; make the sweep with more")
     grid = cells(table)
-    lam, step = np.sort(grid.lam.unique()), np.sort(grid.step.unique())
-    shape = (len(step), len(lam))
-    z, over = np.full(shape, np.nan), np.zeros(shape, bool)
-    at: Any = np.searchsorted(step, grid.step), np.searchsorted(lam, grid.lam)
-    z[at], over[at] = grid.f - (fmin or 0.0), grid.diverged >= 0.5
-    z[~np.isfinite(z) | over] = np.nan
     canvas = canvas_of(ax)
-    x, y = _edges(lam), _edges(step)
-    colours = load("matplotlib.colors", "a picture", extra="plot")
+    over = grid.diverged.to_numpy() >= 0.5
+    z = np.where(over | ~np.isfinite(grid.f), np.nan, grid.f - (fmin or 0.0))
     known = z[np.isfinite(z)]
-    logs = fmin is not None and known.size > 0 and known.max() > 0
-    if logs:
-        z = np.maximum(z, max(float(known[known > 0].min()), 1e-300))
-    # dark is low; lightness alone tells the levels apart, so that it reads in grey
-    mesh = canvas.pcolormesh(
-        x,
-        y,
-        np.ma.masked_invalid(z),
-        cmap="cividis",
-        norm=colours.LogNorm() if logs else None,
-        rasterized=True,
-    )
-    label = "median of f − f*" if fmin is not None else "median of f"
-    canvas.figure.colorbar(mesh, ax=canvas, label=label)
+    look: dict[str, Any] = {
+        "cmap": "cividis"
+    }  # dark is low; lightness alone tells levels apart, also in grey
+    if fmin is not None and known.size and known.max() > 0:
+        z = np.maximum(z, float(known[known > 0].min()))
+        look["norm"] = load("matplotlib.colors", "a picture", extra="plot").LogNorm()
+    lam, step = np.sort(grid.lam.unique()), np.sort(grid.step.unique())
+    x, y = _edges(lam), _edges(step)
+    if len(grid) == len(lam) * len(step):
+        cell = np.full((len(step), len(lam)), np.nan)
+        cell[np.searchsorted(step, grid.step), np.searchsorted(lam, grid.lam)] = z
+        mesh = canvas.pcolormesh(x, y, np.ma.masked_invalid(cell), rasterized=True, **look)
+    else:  # settings that were drawn, or listed
+        mesh = canvas.scatter(grid.lam, grid.step, c=z, s=28, edgecolors=_INK, linewidths=0.4, **look)
+        canvas.scatter(grid.lam[over], grid.step[over], marker="x", color=_INK, s=18, linewidths=1.0)
+    canvas.figure.colorbar(mesh, ax=canvas, label="median of f" if fmin is None else "median of f − f*")
     handles: list[Any] = []
-    if over.any():
+    if over.any() and len(grid) == len(lam) * len(step):
         canvas.add_patch(_ground(canvas))  # under the cells, of which these are empty
         handles.append(_square("white", "diverges", _HATCH))
+    elif over.any():
+        handles += canvas.plot([], [], lw=0, marker="x", color=_INK, label="diverges")
     if L is not None:
         number("L", L, "a positive number", above=0)
         low, high = max(float(x[0]), 0.0), float(x[-1])
@@ -97,10 +95,12 @@ def settings_map(
         canvas.plot(ends, top, color="white", lw=4)
         handles += canvas.plot(ends, top, color="black", lw=1.8, ls="--", label="safe by Theorem 1, below")
     if known.size:
-        i, j = np.unravel_index(np.nanargmin(z), shape)
+        best = int(np.nanargmin(z))
         ring: dict[str, Any] = {"lw": 0, "marker": "o", "ms": 9, "mfc": "none", "zorder": 4}
-        canvas.plot(lam[j], step[i], mec="white", mew=3.5, **ring)  # seen on dark, and on light
-        handles += canvas.plot(lam[j], step[i], mec="black", mew=1.4, label="best", **ring)
+        canvas.plot(
+            grid.lam[best], grid.step[best], mec="white", mew=3.5, **ring
+        )  # seen on dark, and on light
+        handles += canvas.plot(grid.lam[best], grid.step[best], mec="black", mew=1.4, label="best", **ring)
     for values, set_scale in ((lam, canvas.set_xscale), (step, canvas.set_yscale)):
         if values[0] > 0:
             set_scale("log")

@@ -1,0 +1,225 @@
+"""What a sweep costs beside the bare batched calls, what a cluster adds, and whether kills do harm.
+
+python benchmarks/sweep.py rows [--jobs 2]     # 10⁶ rows against the bare calls, in as many processes
+python benchmarks/sweep.py dask                # jobs of a second on one worker and on two
+python benchmarks/sweep.py kills               # killed 50 times and resumed
+python benchmarks/sweep.py batch               # the cost of a row by the size of its batch
+python benchmarks/sweep.py jax [--device]      # the same rows by the compiled engine
+"""
+
+import argparse
+import os
+import random
+import resource
+import sys
+import tempfile
+import time
+from multiprocessing import get_context
+from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import joblib
+import numpy as np
+import psutil
+from pandas.testing import assert_frame_equal
+
+import steepen as st
+from steepen._jobs import run
+
+NAMES = (
+    "booth", "branin", "beale", "matyas", "mccormick", "three-hump-camel", "six-hump-camel", "rosenbrock",
+    "goldstein-price", "easom",
+)  # fmt: skip
+STEPS = np.geomspace(1e-5, 1e-2, 10)
+BUDGET = st.Budget(grads=40)
+
+
+def functions() -> dict[str, st.functions.Function]:
+    return {
+        name: st.functions[name].at(2) if st.functions[name].any_n else st.functions[name] for name in NAMES
+    }
+
+
+def bare(name: str, starts: int) -> None:
+    """Make all settings of one function, a batched call each, and keep nothing."""
+    f = functions()[name]
+    x = np.random.default_rng(0).uniform(*f.bounds.T, size=(starts, 2))
+    with np.errstate(all="ignore"):
+        for step in STEPS:
+            st.minimize(f, x, method="gd", step=float(step), budget=BUDGET, trace=False)
+
+
+def spent() -> float:
+    """Return the processor time of this process and its living children."""
+    times = [
+        psutil.Process().cpu_times(),
+        *(child.cpu_times() for child in psutil.Process().children(recursive=True)),
+    ]
+    return sum(one.user + one.system for one in times)
+
+
+def rows(jobs: int, starts: int, repeats: int) -> None:
+    total = len(NAMES) * len(STEPS) * starts
+    ratios: list[tuple[float, float]] = []
+    given = {"method": "gd", "step": STEPS, "budget": BUDGET, "rows": 10_000}
+    with get_context("fork").Pool(jobs) as pool, tempfile.TemporaryDirectory() as folder:
+        st.sweep(functions(), 10, **given, jobs=jobs)  # to start the processes
+        pool.starmap(bare, [("booth", 10)] * jobs)
+        for i in range(repeats):
+            begun, clock = spent(), time.perf_counter()
+            pool.starmap(bare, [(name, starts) for name in NAMES], chunksize=1)
+            theirs = spent() - begun, time.perf_counter() - clock
+            out = Path(folder, f"{i}.jsonl")
+            begun, clock = spent(), time.perf_counter()
+            table = st.sweep(functions(), starts, **given, jobs=jobs, out=out)
+            ours = spent() - begun, time.perf_counter() - clock
+            assert len(table) == total
+            ratios.append((ours[0] / theirs[0], ours[1] / theirs[1]))
+            print(
+                f"{total} rows, {jobs} processes: processor {ours[0]:.2f} s, bare {theirs[0]:.2f} s, ratio "
+                f"{ratios[-1][0]:.3f}; wall {ours[1]:.2f} s, bare {theirs[1]:.2f} s, ratio {ratios[-1][1]:.3f}",
+                flush=True,
+            )
+        size = out.stat().st_size / total
+    memory = psutil.Process().memory_info().rss / 1e6
+    workers = max(
+        (child.memory_info().rss / 1e6 for child in psutil.Process().children(recursive=True)), default=0
+    )
+    print(
+        f"median ratio: processor {np.median([r[0] for r in ratios]):.3f}, wall {np.median([r[1] for r in ratios]):.3f}"
+    )
+    print(
+        f"{size:.1f} bytes a row on disk; table {table.memory_usage().sum() / total:.0f} bytes a row in memory"
+    )
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    print(
+        f"memory now: this process {memory:.0f} MB (peak {peak:.0f} MB), the largest worker {workers:.0f} MB"
+    )
+
+
+def second() -> dict[str, float]:
+    time.sleep(1.0)
+    return {}
+
+
+def dask(count: int = 16) -> None:
+    import distributed
+
+    walls: dict[int, float] = {}
+    for workers in (1, 2):
+        with (
+            distributed.LocalCluster(
+                n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=50
+            ) as cluster,
+            distributed.Client(cluster),
+            joblib.parallel_config("dask"),
+        ):
+            list(run(_nothing, [(-i,) for i in range(4)]))  # to load what it needs
+            begun = time.perf_counter()
+            done = list(run(_second, [(i,) for i in range(count)]))
+            walls[workers] = time.perf_counter() - begun
+            assert len(done) == count
+            ideal = count / workers
+            print(
+                f"{count} jobs of a second on {workers}: {walls[workers]:.2f} s, over {walls[workers] / ideal - 1:+.1%}"
+            )
+    print(f"two processes over one: {walls[1] / walls[2]:.2f}")
+
+
+def _nothing(i: int) -> dict[str, float]:
+    return {}
+
+
+def _second(i: int) -> dict[str, float]:
+    return second()
+
+
+def kills(times: int = 50) -> None:
+    """Kill a sweep at random moments, resume it, and compare with one that was left alone."""
+    given = {
+        "method": ["gd", "cgd-fd"],
+        "step": np.geomspace(1e-5, 1, 40),
+        "lam": [0.01, 0.1],
+        "rows": 50,
+        "budget": BUDGET,
+    }
+    whole = st.sweep("branin", 200, **given)
+    rng, done, ended = random.Random(0), 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        out, round_ = Path(folder, "0.jsonl"), 0
+        while done < times:
+            child = os.fork()
+            if not child:
+                st.sweep("branin", 200, **given, out=out)
+                os._exit(0)
+            time.sleep(rng.uniform(0.0, 1.0))
+            os.kill(child, 9)
+            if os.waitpid(child, 0)[1] == 0:  # it was complete before: another one
+                assert_frame_equal(st.sweep("branin", 200, **given, out=out), whole, check_exact=True)
+                ended, round_ = ended + 1, round_ + 1
+                out = Path(folder, f"{round_}.jsonl")
+            else:
+                done += 1
+        lines = len(out.read_text().splitlines())
+        assert_frame_equal(st.sweep("branin", 200, **given, out=out), whole, check_exact=True)
+    print(
+        f"killed {done} times ({ended + 1} sweeps of {len(whole)} rows, the last with {lines} lines): equal to the bit"
+    )
+
+
+def batch() -> None:
+    f = st.functions["branin"]
+    for method, more in (("gd", {}), ("cgd-fd", {"lam": 0.01, "r": 0.1}), ("cgd-auto", {})):
+        for size in (1, 10, 100, 1000, 10_000, 100_000):
+            x = np.random.default_rng(0).uniform(*f.bounds.T, size=(size, 2))
+            step = {} if method == "cgd-auto" else {"step": 0.001}
+            costs: list[float] = []
+            for _ in range(3):
+                again, begun = max(1, 3000 // size), time.process_time()
+                for _ in range(again):
+                    st.minimize(f, x, method=method, budget=BUDGET, trace=False, **step, **more)
+                costs.append((time.process_time() - begun) / again / size)
+            print(f"{method:9} batch of {size:6}: {1e6 * min(costs):9.2f} µs a row", flush=True)
+
+
+def compiled() -> None:
+    import jax
+
+    def branin(x):
+        import jax.numpy as jnp
+
+        u = x[1] - 5.1 / (4 * np.pi**2) * x[0] ** 2 + 5 / np.pi * x[0] - 6
+        return u**2 + 10 * (1 - 1 / (8 * np.pi)) * jnp.cos(x[0]) + 10
+
+    for size in (1000, 10_000, 100_000, 1_000_000):
+        x = np.random.default_rng(0).uniform([-5, 0], [10, 15], size=(size, 2))
+        costs: list[float] = []
+        for _ in range(3):
+            begun = time.perf_counter()
+            st.minimize(branin, x, method="gd", step=0.001, budget=BUDGET, engine="jax")
+            costs.append(time.perf_counter() - begun)
+        print(
+            f"{jax.devices()[0]}: {size} rows {costs[0]:.2f} s, then {min(costs):.3f} s, {1e6 * min(costs) / size:.2f} µs a row",
+            flush=True,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=["rows", "dask", "kills", "batch", "jax"])
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--starts", type=int, default=10_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    given = parser.parse_args()
+    if given.what == "rows":
+        rows(given.jobs, given.starts, given.repeats)
+    else:
+        {"dask": dask, "kills": kills, "batch": batch, "jax": compiled}[given.what]()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""The command `steepen sweep`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from .. import plot, theory
+from .._sweep import sweep
+from .._tools.files import make_folder, write_whole
+from .._tools.optional import load
+from ..plot._sweeps import SETTINGS, cells
+from ._options import AsJson, Quiet
+from ._sweep_file import located, read
+from ._tables import Column, Page, print_json, short
+
+__all__ = ["show"]
+
+EXIT_CODES = "0, the sweep is complete; 1, an interrupt; 2, wrong usage or input, or a missing dependency"
+
+Jobs = Annotated[int | None, typer.Option(min=1, help="How many processes; by default one.")]
+
+
+def command(
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="What to run; see the page on scale.")],
+    out: Annotated[
+        Path | None, typer.Option(help="The folder to write; by default the one the file names.")
+    ] = None,
+    jobs: Jobs = None,
+    dask: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Run on this Dask cluster, such as tcp://host:8786.")
+    ] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Also write every row, as table.csv.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> int:
+    """Run functions, starts, methods and settings as a file says; the same command goes on after a kill.
+
+    The folder then holds results.jsonl (every row), settings.csv (a line for each setting) and pictures.
+    """
+    load("matplotlib", "steepen sweep", extra="plot")
+    if not file.is_file():
+        raise ValueError(f"FILE.toml: there is no file {str(file)!r}")
+    given, folder = read(file)
+    folder = out or folder
+    make_folder("out", folder)
+    with _cluster(dask):
+        try:
+            table: Any = sweep(**given, out=folder / "results.jsonl", jobs=jobs, progress=not quiet)
+        except (ValueError, TypeError) as error:
+            raise located(file, error) from error
+    found = cells(table)
+    found["best"] = found.groupby(["function", "method"], observed=True).f.transform("min") == found.f
+    write_whole(folder / "settings.csv", lambda stream: stream.write(found.to_csv(index=False).encode()))
+    if csv:
+        write_whole(folder / "table.csv", lambda stream: stream.write(table.to_csv(index=False).encode()))
+    pictures(table, given, folder)
+    if as_json:
+        best = found[found.best].astype(object)
+        rows = best.where(best.notna(), None).drop(columns="best").to_dict("records")
+        print_json({"rows": len(table), "out": str(folder), "best": rows})
+    elif not quiet:
+        show(found)
+        typer.echo(f"\n{len(table)} runs; the rows, the settings and the pictures: {folder}")
+    return 0
+
+
+def show(found: Any) -> None:
+    """Write the best setting of each method on each function: the lowest median of f over the starts.
+
+    Examples
+    --------
+    >>> import steepen as st
+    >>> from steepen.plot._sweeps import cells
+    >>> found = cells(st.sweep("booth", 5, method="gd", step=[0.01, 0.1], budget=st.Budget(grads=60)))
+    >>> show(found.assign(best=found.f == found.f.min()))
+    function  method  step  median f  diverged  settings
+    booth     gd       0.1  ...              0%         2
+    """
+    best = found[found.best].drop_duplicates(["function", "method"])
+    counts = found.groupby(["function", "method"], observed=True).size()
+    names = [name for name in SETTINGS[1:] if name in found]
+    columns = [Column(name, best[name].astype(str).tolist(), right=False) for name in ("function", "method")]
+    for name in names:
+        columns.append(Column(name, [_cell(value) for value in best[name]]))
+    columns += [
+        Column("median f", [short(value) for value in best.f]),
+        Column("diverged", [f"{value:.0%}" for value in best.diverged]),
+        Column("settings", [str(counts[key]) for key in zip(best.function, best.method, strict=True)]),
+    ]
+    Page().table(columns)
+
+
+def pictures(table: Any, given: dict[str, Any], folder: Path) -> None:
+    """Draw what there is to draw: maps, basins, profiles."""
+    functions = given["fun"]
+    fmin = {name: getattr(one, "fmin", None) for name, one in functions.items()}
+    for (name, method), part in table.groupby(["function", "method"], observed=True, sort=False):
+        numbers = [axis for axis in ("lam", "step") if axis in part and part[axis].dtype.kind == "f"]
+        if len(numbers) == 2 and all(part[axis].nunique() > 1 for axis in numbers):
+            figure = plot.settings_map(part, fmin=fmin[name], L=smoothness(functions[name]))
+            plot.save(figure, folder / f"map-{name}-{method}.png")
+    if any(name.startswith("f_") for name in table):
+        known: Any = fmin if all(value is not None for value in fmin.values()) else None
+        plot.save(plot.profiles(table, fmin=known), folder / "profiles.png")
+    for name in functions if isinstance(given["starts"], dict) and given.get("points") else ():
+        part = table[table.function == name]
+        if part.groupby([s for s in SETTINGS if s in part], dropna=False, observed=True).ngroups <= 6:
+            plot.save(plot.basins(part), folder / f"basins-{name}.png")
+
+
+def smoothness(fun: Any) -> float | None:
+    """Estimate L where there is an H·v and it is not too long: its largest eigenvalue over the box."""
+    box, hvp = getattr(fun, "bounds", None), getattr(fun, "hvp", None)
+    if box is None or hvp is None or len(box) > 100:
+        return None
+    with np.errstate(all="ignore"):
+        found = theory.smoothness(
+            hvp, np.random.default_rng(0).uniform(*np.asarray(box).T, size=(64, len(box)))
+        )
+    return found.value if np.isfinite(found.value) and found.value > 0 else None
+
+
+def _cell(value: Any) -> str:
+    return short(value) if isinstance(value, float) else str(value)
+
+
+@contextmanager
+def _cluster(address: str | None) -> Iterator[None]:
+    if address is None:
+        yield
+        return
+    distributed = load("distributed", "--dask", extra="sweep")
+    joblib = load("joblib", "--dask", extra="sweep")
+    with distributed.Client(address, timeout=10), joblib.parallel_config("dask"):
+        yield
