@@ -4,7 +4,7 @@ python benchmarks/sweep.py rows [--jobs 2]     # 10⁶ rows against the bare cal
 python benchmarks/sweep.py dask                # jobs of a second on one worker and on two
 python benchmarks/sweep.py kills               # killed 50 times and resumed
 python benchmarks/sweep.py batch               # the cost of a row by the size of its batch
-python benchmarks/sweep.py jax [--device]      # the same rows by the compiled engine
+python benchmarks/sweep.py jax                 # rows by the compiled engine, on the device that JAX has
 """
 
 import argparse
@@ -78,8 +78,9 @@ def rows(jobs: int, starts: int, repeats: int) -> None:
             assert len(table) == total
             ratios.append((ours[0] / theirs[0], ours[1] / theirs[1]))
             print(
-                f"{total} rows, {jobs} processes: processor {ours[0]:.2f} s, bare {theirs[0]:.2f} s, ratio "
-                f"{ratios[-1][0]:.3f}; wall {ours[1]:.2f} s, bare {theirs[1]:.2f} s, ratio {ratios[-1][1]:.3f}",
+                f"{total} rows, {jobs} processes: processor {ours[0]:.2f} s, bare {theirs[0]:.2f} s, "
+                f"ratio {ratios[-1][0]:.3f}; wall {ours[1]:.2f} s, bare {theirs[1]:.2f} s, "
+                f"ratio {ratios[-1][1]:.3f}",
                 flush=True,
             )
         size = out.stat().st_size / total
@@ -87,12 +88,9 @@ def rows(jobs: int, starts: int, repeats: int) -> None:
     workers = max(
         (child.memory_info().rss / 1e6 for child in psutil.Process().children(recursive=True)), default=0
     )
-    print(
-        f"median ratio: processor {np.median([r[0] for r in ratios]):.3f}, wall {np.median([r[1] for r in ratios]):.3f}"
-    )
-    print(
-        f"{size:.1f} bytes a row on disk; table {table.memory_usage().sum() / total:.0f} bytes a row in memory"
-    )
+    processor, wall = np.median(ratios, axis=0)
+    print(f"median ratio: processor {processor:.3f}, wall {wall:.3f}")
+    print(f"{size:.1f} bytes a row on disk; in the table {table.memory_usage().sum() / total:.0f}")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     print(
         f"memory now: this process {memory:.0f} MB (peak {peak:.0f} MB), the largest worker {workers:.0f} MB"
@@ -104,7 +102,7 @@ def second() -> dict[str, float]:
     return {}
 
 
-def dask(count: int = 16) -> None:
+def dask(count: int = 40) -> None:
     import distributed
 
     walls: dict[int, float] = {}
@@ -122,9 +120,8 @@ def dask(count: int = 16) -> None:
             walls[workers] = time.perf_counter() - begun
             assert len(done) == count
             ideal = count / workers
-            print(
-                f"{count} jobs of a second on {workers}: {walls[workers]:.2f} s, over {walls[workers] / ideal - 1:+.1%}"
-            )
+            over = walls[workers] / ideal - 1
+            print(f"{count} jobs of a second on {workers}: {walls[workers]:.2f} s, over {over:+.1%}")
     print(f"two processes over one: {walls[1] / walls[2]:.2f}")
 
 
@@ -165,7 +162,7 @@ def kills(times: int = 50) -> None:
         lines = len(out.read_text().splitlines())
         assert_frame_equal(st.sweep("branin", 200, **given, out=out), whole, check_exact=True)
     print(
-        f"killed {done} times ({ended + 1} sweeps of {len(whole)} rows, the last with {lines} lines): equal to the bit"
+        f"killed {done} times, {ended + 1} sweeps of {len(whole)} rows; the last had {lines} lines: all equal"
     )
 
 
@@ -200,9 +197,9 @@ def compiled() -> None:
             begun = time.perf_counter()
             st.minimize(branin, x, method="gd", step=0.001, budget=BUDGET, engine="jax")
             costs.append(time.perf_counter() - begun)
+        each = 1e6 * min(costs) / size
         print(
-            f"{jax.devices()[0]}: {size} rows {costs[0]:.2f} s, then {min(costs):.3f} s, {1e6 * min(costs) / size:.2f} µs a row",
-            flush=True,
+            f"{jax.devices()[0]}: {size} rows {costs[0]:.2f} s, then {min(costs):.3f} s: {each:.2f} µs a row"
         )
 
 
