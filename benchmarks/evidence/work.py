@@ -10,7 +10,8 @@
 
 DIR holds cifar10.npz and cifar100.npz (x_train, y_train, x_test, y_test) or the binary versions, and
 fashion.npz likewise. Every run is a line of JSON, written as it ends; a job that has a line is not done
-again. So it can be killed and started again at any time. Trials come before the runs that they choose for.
+again, and one whose worker has died is taken over. So it can be killed and started again at any time. Trials
+come before the runs that they choose for.
 
 On one H200 three processes under MPS make two gradient-epochs of ResNet-18 a second together; but a client of
 MPS that is killed takes the others with it. The seconds of such runs say nothing: `timing` is for that.
@@ -19,7 +20,6 @@ MPS that is killed takes the others with it. The seconds of such runs say nothin
 from __future__ import annotations
 
 import argparse
-import fcntl
 import gc
 import json
 import math
@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 
 from tasks import KINDS, LIKE, LONGER, SPECS, Bench, Spec, prepare, trials
 
+from steepen._jobs import JobFile, run
 from steepen.train.tuning import best
 
 CORE = ("base", "gap", "share16-late", "sam-late", "sam", "ema", "base-long")
@@ -85,22 +86,7 @@ def jobs() -> Iterator[Job]:
 
 def read(path: Path) -> dict[Job, dict[str, Any]]:
     """Return the lines that are there; half a line, left by a kill, is passed over."""
-    found: dict[Job, dict[str, Any]] = {}
-    for line in path.read_text("utf-8").splitlines() if path.exists() else []:
-        try:
-            record = json.loads(line)
-        except ValueError:
-            continue
-        found[Job(*(record[name] for name in Job._fields))] = record
-    return found
-
-
-def append(path: Path, record: dict[str, Any]) -> None:
-    with path.open("a", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        file.write(json.dumps(record) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+    return {Job(*key): record for key, record in JobFile(path, Job._fields).read().items()}
 
 
 def choice(spec: Spec, task: str, method: str, done: dict[Job, dict[str, Any]]) -> int | None:
@@ -126,15 +112,6 @@ def ready(job: Job, done: dict[Job, dict[str, Any]]) -> int | None:
     if job.stage == "trial":
         return job.trial
     return choice(SPECS[job.task], job.task, LIKE.get(job.method, job.method), done)
-
-
-def claim(folder: Path, job: Job) -> bool:
-    """Take a job, unless another worker has."""
-    try:
-        os.close(os.open(folder / "+".join(map(str, job)), os.O_CREAT | os.O_EXCL))
-    except FileExistsError:
-        return False
-    return True
 
 
 def do(job: Job, trial: int, bench: Bench) -> dict[str, Any]:
@@ -217,12 +194,23 @@ def worker(
     torch.set_num_threads(1)
     torch.backends.cudnn.benchmark = True
     torch.set_float32_matmul_precision("high")
-    claims = out.with_suffix(".claims")
-    claims.mkdir(exist_ok=True)
-    benches: dict[str, Bench] = {}
+    file, benches = JobFile(out, Job._fields), dict[str, Bench]()
+
+    def one(*job: Any) -> dict[str, Any]:
+        """Make one run, with what its task needs kept for the next."""
+        job = Job(*job)
+        try:
+            if job.task not in benches:
+                begun = time.perf_counter()
+                benches[job.task] = Bench(job.task, data, device, toy)
+                print(f"{job.task} ready after {time.perf_counter() - begun:.1f} s", flush=True)
+            return do(job, can[job], benches[job.task])
+        except Exception:
+            traceback.print_exc()
+            raise
+
     while time.time() < until:
-        done = read(out)
-        waiting = False
+        done, can, waiting = file.read(), dict[Job, int](), False
         for job in jobs():
             if job in done or not wanted(job, only, methods):
                 continue
@@ -231,23 +219,17 @@ def worker(
             trial = ready(job, done)
             if trial is None or not (data / SPECS[job.task].file).exists():
                 waiting = True
-            elif claim(claims, job):
-                break
-        else:
-            if not waiting or toy:
-                return
+            else:
+                can[job] = trial
+        if not can and (not waiting or toy):
+            return
+        # one, and then another look at what can be done: the most wanted comes first
+        ended = next(run(one, can, file=file, jobs=1, wait=False), None)
+        if ended is None:  # all that can be done is with other workers
             time.sleep(0.5)
             continue
-        try:
-            if job.task not in benches:
-                begun = time.perf_counter()
-                benches[job.task] = Bench(job.task, data, device, toy)
-                print(f"{job.task} ready after {time.perf_counter() - begun:.1f} s", flush=True)
-            record = do(job, trial, benches[job.task])
-        except Exception as error:
-            traceback.print_exc()
-            record = {**job._asdict(), "error": f"{type(error).__name__}: {error}"[:300]}
-        append(out, record)
+        record = {**Job(*ended.key)._asdict(), **ended.value}
+        record |= {} if ended.error is None else {"error": ended.error}
         print(json.dumps({k: v for k, v in record.items() if not isinstance(v, list)}), flush=True)
         gc.collect()
 
@@ -326,7 +308,7 @@ def timing(data: Path, out: Path, name: str, device: str, methods: Sequence[str]
             print(method, type(error).__name__, error, flush=True)
             continue
         each = {"gradients": short(run.gradients), "steps": run.steps, "seconds": short(run.seconds)}
-        append(out, {**Job(name, method, "timing", -1, 0)._asdict(), **each})
+        JobFile(out, Job._fields).add(Job(name, method, "timing", -1, 0), each)
         print(name, method, each, flush=True)
 
 
@@ -334,11 +316,8 @@ def start(
     data: Path, out: Path, gpu: int, cpu: int, seconds: float, only: str, methods: str, fresh: bool
 ) -> None:
     """Start the workers in the background; each has its log beside the results."""
-    claims = out.with_suffix(".claims")
-    claims.mkdir(parents=True, exist_ok=True)
-    if fresh:  # nobody is at work: what was begun, or has failed, may be tried again
-        for one in claims.iterdir():
-            one.unlink()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if fresh:  # nobody is at work: what has failed may be tried again
         kept = [record for record in read(out).values() if "error" not in record]
         out.write_text("".join(json.dumps(record) + "\n" for record in kept), "utf-8")
     until = time.time() + seconds
