@@ -80,7 +80,8 @@ def speed(done: Records, task: str, method: str, steps: float) -> str:
     else:
         return "–"
     whole = finals(done, task, "base")
-    ratio = own["seconds"] / own["steps"] * steps / (base["seconds"] / base["steps"])
+    base_steps, base_seconds = own.get("base", (base["steps"], base["seconds"]))  # timed beside it, if it was
+    ratio = own["seconds"] / own["steps"] * steps / (base_seconds / base_steps)
     return f"{ratio / next(iter(whole.values()))['steps']:.2f}" if whole else "–"
 
 

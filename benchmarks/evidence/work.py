@@ -293,7 +293,7 @@ def timing(data: Path, out: Path, name: str, device: str, methods: Sequence[str]
     torch.backends.cudnn.benchmark = True
     torch.set_float32_matmul_precision("high")
     bench = Bench(name, data, device, toy)
-    done = read(out)
+    done, base = read(out), None
     for method, kind in KINDS.items():
         if method in LONGER or (methods and method not in methods):
             continue
@@ -308,6 +308,10 @@ def timing(data: Path, out: Path, name: str, device: str, methods: Sequence[str]
             print(method, type(error).__name__, error, flush=True)
             continue
         each = {"gradients": short(run.gradients), "steps": run.steps, "seconds": short(run.seconds)}
+        if method == "base":
+            base = [run.steps, short(run.seconds)]
+        elif base:  # of the same run of this command
+            each["base"] = base
         JobFile(out, Job._fields).add(Job(name, method, "timing", -1, 0), each)
         print(name, method, each, flush=True)
 

@@ -74,15 +74,17 @@ def test_the_cost_in_seconds_is_that_of_the_tables(report, runs, page):
         assert f"{' to '.join(dict.fromkeys(ends))} %" in text
 
 
-def test_no_short_run_was_destroyed_and_no_setting_ended_behind_the_base(capsys):
+def test_no_short_run_was_destroyed_and_few_settings_ended_behind_the_base(capsys):
     sys.path.insert(0, str(ROOT / "benchmarks"))
     try:
         import short_runs
     finally:
         sys.path.pop(0)
     pairs = short_runs.kept()
-    assert f"in {len(pairs)} short runs" in " ".join((ROOT / "docs/when.md").read_text("utf-8").split())
-    assert short_runs.show(pairs) == (0, 0)
+    text = " ".join((ROOT / "docs/when.md").read_text("utf-8").split())
+    assert f"in {len(pairs)} short runs" in text
+    assert short_runs.show(pairs) == (2, 0)
+    assert "Two of 26 settings ended behind" in text
     worst = {one: (base, rule | {"loss": 9.0, "training": 9.0}) for one, (base, rule) in pairs.items()}
     assert min(short_runs.show(worst)) > 0
     assert "runs destroyed: 0" in capsys.readouterr().out
@@ -101,7 +103,8 @@ def test_the_loss_falls_where_a_network_overfits_and_nowhere_else(report, runs):
         better += [task] if mean > 2 * error else []
     assert set(report.SPECS) - set(falls) == {"fashion-mlp", "fashion-cnn"}
     assert f"by {min(falls.values()):.0f} to {max(falls.values()):.0f} % on the eight tasks" in text
-    assert len(better) == 6
+    assert len(better) == 5
+    assert "points of accuracy on five of them" in text
 
 
 def test_what_others_do_better_is_said(report, runs):
@@ -119,8 +122,8 @@ def test_what_others_do_better_is_said(report, runs):
         behind += mean(task, "cgd-early", lambda r: r["accuracy"]) < mean(
             task, "base", lambda r: r["accuracy"]
         )
-    assert set(stopped) == {"characters", "cifar100-vit", "fashion4k-cnn"}
-    assert f"on the characters ({stopped['characters']})" in text
+    assert set(stopped) == {"cifar100-vit", "fashion4k-cnn"}
+    assert f"on the ViT ({stopped['cifar100-vit']})" in text
     assert behind == 8
     assert "behind the base in accuracy on eight of the ten tasks" in text
     for task in ("fashion4k-cnn", "fashion-cnn"):
