@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.stats
 
 import steepen as st
 from steepen.paper import tuned
@@ -243,6 +244,20 @@ def test_the_lead_of_every_page_follows_from_the_table(page: str) -> None:
     if page == "README.md":
         (a, b, c), (d, e, f) = ([count[i] for count in control] for i in (1, 0))
         assert f"ahead of it on {a}, {b} and {c} of {sum(control[0])}, and behind on {d}, {e} and {f}" in text
+
+
+def test_the_rank_correlation_is_spearmans_also_where_values_are_equal() -> None:
+    a, b = np.random.default_rng(0).integers(0, 5, (2, 40)).astype(float)
+    assert tuned.rank_correlation(a, b) == pytest.approx(scipy.stats.spearmanr(a, b).statistic)
+
+
+def test_cgd_bfgs_is_ahead_of_bfgs_at_a_constant_step_and_behind_gd() -> None:
+    for grads in BUDGETS:
+        ahead, behind, _ = tuned._counts(tuned.of("bfgs", "cgd-bfgs", grads))
+        assert ahead > behind
+        ahead, behind, _ = tuned._counts(tuned.of("gd", "cgd-bfgs", grads))
+        assert ahead < behind
+    assert "is ahead of BFGS at a constant step size, and behind plain gradient descent" in _text("README.md")
 
 
 def test_readme_counts_what_happened() -> None:
