@@ -222,7 +222,7 @@ def test_each_tutorial_can_be_downloaded_as_a_notebook(pages):
             assert sum(cell["cell_type"] == "code" for cell in cells) > 3, path.name
 
 
-@pytest.mark.parametrize("name", ["landscape", "paper", "starts"])  # the others have none
+@pytest.mark.parametrize("name", ["lam", "landscape", "paper", "starts"])  # the others have none
 def test_pictures_of_tutorials_say_what_they_show(name):
     text = (SITE / "tutorials" / f"{name}.html").read_text(encoding="utf-8")
     pictures = re.findall(

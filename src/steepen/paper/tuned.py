@@ -464,7 +464,8 @@ def rank_correlation(a: Floats, b: Floats) -> float:
     >>> rank_correlation(np.array([1.0, 2.0, 9.0]), np.array([0.0, 1.0, 2.0]))
     1.0
     """
-    return float(np.corrcoef([_ranks(a), _ranks(b)])[0, 1])
+    ranks: Any = np.corrcoef([_ranks(a), _ranks(b)])
+    return float(ranks[0, 1])
 
 
 def _ranks(values: Floats) -> Floats:
