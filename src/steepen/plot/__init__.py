@@ -29,7 +29,8 @@ from .._tools.check import number, one_of, rectangle
 from .._tools.files import write_whole
 from .._tools.optional import load
 from ..penalties import Penalty, SquaredL2
-from ._canvas import COLOURS, blank, canvas_of, finish, tidy
+from ._canvas import COLOURS, blank, canvas_of, finish
+from ._canvas import tidy as tidy
 from ._sweeps import basins, profiles, settings_map
 
 if TYPE_CHECKING:
@@ -40,14 +41,12 @@ __all__ = [
     "COLOURS",
     "SUFFIXES",
     "basins",
-    "blank",
     "convergence",
     "landscape",
     "overview",
     "profiles",
     "save",
     "settings_map",
-    "tidy",
     "trajectories",
 ]
 
