@@ -57,9 +57,8 @@ class Weighted(Probe):
         plus, g = local(grads), self._room["g"]
         sub_(plus, g)  # before ν: the difference is small, and ν may be large
         if self.guard:
-            n, change = self._n, norm(grads)
-            along = (after * after - n * n - change * change) / 2  # ⟨g, g⁺ − g⟩
-            descends = n * n + nu * along > 0
+            n, after, change = torch.stack((self._n, after, norm(grads))).square()
+            descends = torch.addcmul(n, nu, after - n - change, value=0.5) > 0  # ⟨g, d⟩, of three norms
             self._tripped += descends.logical_not()
             nu = torch.where(descends, nu, 0.0)
         torch._foreach_mul_(plus, nu)  # pyright: ignore
