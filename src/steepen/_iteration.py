@@ -60,9 +60,9 @@ class Iteration:
         self._constant, self._searches = self.step.constant, self.step.searches
         self._steepest, self._penalised = self.direction.steepest, self.direction.penalised
         self._moves, self._judged = asked(tolerances.x), asked(tolerances.f) or asked(tolerances.x)
-        self._bottom = tolerances.bottom
+        self._bottom, self._gtol = tolerances.bottom, tolerances.g
         self._far = -tolerances.bottom  # a step that is shorter cannot make x overflow
-        self._counted = self.ledger.counted
+        self._counted, self._bounded = self.ledger.counted, self.space.bounded
         self._iters: Any = inf if self.ledger.budget.iters is None else self.ledger.budget.iters
 
     def begin(self, x: Array) -> Carry:
@@ -84,7 +84,7 @@ class Iteration:
         kit, point, best = self.kit, c.point, c.best
         searched = point.f is not None
         if not searched:
-            point.f = self.oracle.value(point.x, self._live(c))
+            point.f = self.oracle.value(point.x, None if c.status is RUNNING else self._live(c))
         f = point.f
         if kit.all((f < best.f) & (f >= self._bottom)):  # so f is finite, too
             best.x, best.f, best.k = point.x, f, c.k
@@ -95,10 +95,10 @@ class Iteration:
             best.x, best.f = kit.where(better, point.x, best.x), kit.pick(better, f, best.f)
             best.k = kit.pick(better, c.k, best.k)
             self._end(c, judge_step(kit, point, c.move, self.tolerances))
-        if _starts(c):
+        if (c.k == 0) is True:  # in a compiled loop, which begins after the start, k has no value
             c.first = f
             return c
-        if self._penalised:
+        if self._penalised and c.on is not False:
             off = self.switch.off(c.k - 1, c.move.guarded, c.move.before, f, c.first)
             if kit.any(off):
                 c.on = kit.without(c.on, off)
@@ -107,41 +107,45 @@ class Iteration:
             c.idle = kit.pick(c.move.before - f > least, 0, c.idle + 1)
         return c
 
-    def look(self, c: Carry) -> Carry:
-        """Evaluate ∇f where it is not known, and the budget covers it."""
+    def look(self, c: Carry) -> Point:
+        """Evaluate ∇f where it is not known, and the budget covers it; return the point."""
         kit, oracle, point = self.kit, self.oracle, c.point
-        if point.g is not None and kit.all(point.known):
-            return c
+        known, status = point.known, c.status
+        if point.g is not None and kit.all(known):
+            return point
         if self._counted:
             poor = self.ledger.over(oracle.cost_grad, NOTHING, False)
-            self._end(c, poor if point.known is False else kit.pick(point.known, RUNNING, poor))
-            if not self._any(c):
-                return c
-        live = self._live(c)
-        if point.g is None or not kit.any(point.known):
+            self._end(c, poor if known is False else kit.pick(known, RUNNING, poor))
+            status = c.status
+            if status is not RUNNING and not kit.any(status == RUNNING):
+                return point
+        live = None if status is RUNNING else self._live(c)
+        if point.g is None or not kit.any(known):
             point.g = oracle.grad(point.x, live)
         else:
-            rest = kit.negate(point.known) if live is None else kit.without(live, point.known)
-            point.g = kit.where(point.known, point.g, oracle.grad(point.x, rest))
-        point.known = True if live is None else point.known | live
-        return c
+            rest = kit.negate(known) if live is None else kit.without(live, known)
+            point.g = kit.where(known, point.g, oracle.grad(point.x, rest))
+        point.known = True if live is None else known | live
+        return point
 
     def stand(self, c: Carry) -> Carry:
         """Evaluate ∇f; judge the point, and whether the budget has a step left."""
-        kit, oracle, point = self.kit, self.oracle, self.look(c).point
-        if not self._any(c):
+        kit, point = self.kit, self.look(c)
+        if c.status is not RUNNING and not kit.any(c.status == RUNNING):
             return c
-        point.size = kit.norm(point.g)
-        point.gnorm = self.space.residual(point.x, point.g, point.size)
+        g = point.g
+        point.size = size = kit.norm(g, point.size)
+        point.gnorm = gnorm = self.space.residual(point.x, g, size) if self._bounded else size
         if c.status is not RUNNING:
-            point.gnorm = kit.pick(point.known, point.gnorm, NAN)
-        if not kit.all_finite(point.size) or kit.any(point.gnorm <= self.tolerances.g):
+            point.gnorm = gnorm = kit.pick(point.known, gnorm, NAN)
+        if not kit.all_finite(size) or kit.any(gnorm <= self._gtol):
             self._judge_gradient(c)
         if self._searches and kit.any(tired := c.idle >= IDLE):
             c.tired = tired & (c.status == RUNNING)  # these make no other step, and end when it settles
         if (spent := c.k >= self._iters) is not False:
             self._end(c, kit.pick(kit.without(spent, c.tired), MAX_ITERATIONS, RUNNING))
         if self._counted:
+            oracle = self.oracle
             cost = oracle.cost_value.plus(self.step.cost(oracle))
             poor = self.ledger.over(cost, self.direction.cost(oracle), c.on)
             self._end(c, poor if c.tired is False else kit.pick(c.tired, RUNNING, poor))
@@ -149,23 +153,24 @@ class Iteration:
 
     def aim(self, c: Carry) -> Carry:
         """Find the direction: the one proposed where it descends f, else −∇f."""
-        kit, context, space, point, move = self.kit, self.context, self.space, c.point, c.move
-        x, g, live = point.x, point.g, self._live(c)
+        kit, space, point, move = self.kit, self.space, c.point, c.move
+        x, g = point.x, point.g
+        c.live = live = None if c.status is RUNNING and c.tired is False else self._live(c)
         if not (live is None or kit.any(live)):
             return c
-        c.down, c.size = space.descent(x, g, point.size)
-        c.p, c.slope = None, -c.size * c.size
+        c.down, size = space.descent(x, g, point.size) if self._bounded else (g, point.size)
+        c.p, c.size, c.slope = None, size, -size * size
         if self._steepest or not kit.any(c.on):
             move.lam, move.guarded, move.penalised, move.vanished = 0.0, False, False, False
             return c
-        direction = self.direction
+        context, direction = self.context, self.direction
         if c.memory:
             c.memory = direction.learn(context, point, c.memory)
         lam = context.live(direction.coefficient(c.k))
         on = c.on if live is None else c.on & live
         p, lam, c.memory, trusted = direction.propose(context, c.k, point, lam, on, c.memory)
-        p = space.inward(x, g, p)
-        c.p, c.slope, used, move.guarded, vanished = guarded(kit, c.on, c.down, c.size, p, trusted)
+        p = space.inward(x, g, p) if self._bounded else p
+        c.p, c.slope, used, move.guarded, vanished = guarded(kit, c.on, c.down, size, p, trusted)
         move.lam = lam if used is True else kit.pick(used, lam, 0.0)
         move.penalised, move.vanished = self._penalised and used, self._penalised and vanished
         return c
@@ -173,7 +178,7 @@ class Iteration:
     def search(self, c: Carry) -> Carry:
         """Find how far to go, and where that leads."""
         kit, point, ahead, move, p = self.kit, c.point, c.ahead, c.move, c.p
-        x, live = point.x, self._live(c)
+        x, live = point.x, c.live
         if not (live is None or kit.any(live)):
             return c
         if self._constant is None:
@@ -190,16 +195,17 @@ class Iteration:
         else:
             ahead.f, ahead.g, ahead.known = None, None, False
             reach = c.size if p is None else inf
-        to = kit.times(-move.alpha, c.down) if p is None else kit.times(move.alpha, p)
+        alpha = move.alpha
+        to = kit.times(-alpha, c.down) if p is None else kit.times(alpha, p)
         to += x
-        ahead.x = self.space.project(to)
+        ahead.x = self.space.project(to) if self._bounded else to
         if self._moves:
-            move.moved = self.space.moved(x, ahead.x, c.down if p is None else p, move.alpha)
-        if not kit.all(move.alpha * reach < self._far):
+            move.moved = self.space.moved(x, ahead.x, c.down if p is None else p, alpha)
+        if not kit.all(alpha * reach < self._far):
             finite = kit.finite(ahead.x)
             if not kit.all(finite):
                 self._end(c, kit.pick(finite, RUNNING, DIVERGED))
-        if ahead.f is not None and self._counted and kit.any(stuck := move.alpha == 0):
+        if ahead.f is not None and self._counted and kit.any(stuck := alpha == 0):
             poor = self.ledger.over(self.oracle.cost_value, NOTHING, False)
             self._end(c, kit.pick(kit.without(stuck, c.tired), poor, RUNNING))
         return c
@@ -209,7 +215,7 @@ class Iteration:
         kit, move, stuck = self.kit, c.move, c.tired
         if c.ahead.f is not None:
             stuck = stuck | (move.alpha == 0)
-        if kit.any(stuck):
+        if stuck is not False and kit.any(stuck):
             self._floored(c, stuck)
             self._recover(c, stuck)
             c.tired = False
@@ -224,7 +230,7 @@ class Iteration:
     def _judge_gradient(self, c: Carry) -> None:
         """End the rows whose gradient is within gtol, or is not finite; look twice at a start without one."""
         kit, context, point = self.kit, self.context, c.point
-        if not (_starts(c) and self.direction.leaves):
+        if not ((c.k == 0) is True and self.direction.leaves):
             self._end(c, judge_gradient(kit, point, self.tolerances))
             return
         self._end(c, kit.pick(kit.num.isfinite(point.size), RUNNING, NONFINITE))
@@ -263,14 +269,8 @@ class Iteration:
     # --- ends ------------------------------------------------------------------------------------------
 
     def _live(self, c: Carry) -> Any:
-        """Return the rows that are to go on as a mask; None where that is all of them."""
-        if c.status is RUNNING and c.tired is False:
-            return None
+        """Return the rows that are to go on."""
         return self.kit.without(c.status == RUNNING, c.tired)
-
-    def _any(self, c: Carry) -> bool:
-        """Return whether some row may still run."""
-        return c.status is RUNNING or self.kit.any(c.status == RUNNING)
 
     def _end(self, c: Carry, code: Whole) -> None:
         """Give rows a status; the first one stands."""
@@ -297,8 +297,3 @@ class Iteration:
             seen = lost & kit.num.isfinite(best.f)
             x, f, g = kit.where(seen, best.x, x), kit.pick(seen, best.f, f), kit.where(lost, nowhere, g)
         return x, f, g
-
-
-def _starts(c: Carry) -> bool:
-    """Return whether this is the start of a run; a compiled loop, where k has no value, begins after it."""
-    return isinstance(c.k, int) and c.k == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from numpy.typing import ArrayLike
 
@@ -48,7 +48,7 @@ def minimize(
     xtol: float = 0.0,
     callback: Callable[[State], object] | None = None,
     progress: bool = False,
-    trace: bool | Literal["x"] = True,
+    trace: bool | int | Literal["x"] = True,
     checkpoint: str | os.PathLike[str] | None = None,
     check_gradient: bool = False,
     engine: Literal["eager", "jax"] = "eager",
@@ -111,15 +111,16 @@ def minimize(
         bools, the rows where it is True).
     progress : bool
         Show a progress bar, if standard error is a terminal.
-    trace : bool or "x"
-        Keep the trace (with the iterates: "x").
+    trace : bool, "x", or int
+        Keep the trace (with the iterates: "x"). `engine="jax"` keeps none by default, and with a number K the
+        last K iterates of every run.
     checkpoint : path, optional
         Save the run there, and go on from there if the file exists.
     check_gradient : bool
         First compare the gradient at x0 with differences of f, and raise if they disagree.
     engine : {"eager", "jax"}
         "jax" makes the run, or all runs of a batch, in one compiled program, for a function that JAX can
-        trace; it has no trace, callback, progress, checkpoint, check_gradient, or limit in seconds.
+        trace; it has no callback, progress, checkpoint, check_gradient, or limit in seconds.
         `steepen.jax.minimize` is the same inside of `jit`, `vmap` and `grad`.
     options : dict, optional
         Settings by SciPy's names: `maxiter`, `maxfun` or `maxfev`, `maxgrad`, `gtol`, `ftol`, `xtol`,
@@ -165,6 +166,6 @@ def minimize(
     )  # fmt: skip
     given.check_rest(trace, callback)
     return drive(
-        problem, settings, trace=trace, callback=callback, progress=progress, checkpoint=checkpoint,
+        problem, settings, trace=cast(Any, trace), callback=callback, progress=progress, checkpoint=checkpoint,
         check_gradient=check_gradient,
     )  # fmt: skip

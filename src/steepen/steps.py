@@ -260,12 +260,10 @@ class Armijo(Step):
             close = kit.num.maximum(rise, abs(fall)) <= SUSPECT * size
             close = todo & (close | (rise <= LEVEL * context.eps * size)) & context.affords(oracle.cost_grad)
             close = kit.without(close, ok)
-            s, flatter = kit.when(
-                close,
-                lambda t: self._by_slope(context, along, t[0], point, way, fall, found, close),
-                (s, ok & False),
-            )
-            ok = ok | flatter
+            if kit.any(close):
+                judge = partial(self._by_slope, context, along, point, way, fall, found, close)
+                s, flatter = kit.when(close, judge, (s, ok & False))
+                ok = ok | flatter
         accepted = s.accepted | ok
         t = s.t if kit.all(accepted) else kit.pick(accepted, s.t, self._shorter(kit, s.t, found, f, fall))
         value = kit.pick(ok, found, s.f)
@@ -273,11 +271,11 @@ class Armijo(Step):
         return _Search(s.trial + 1, t, value, s.g, s.noise, s.doubts, s.known, accepted, open)
 
     def _by_slope(
-        self, context: Context, along: Along, s: _Search, point: Array, way: Array, fall: Scalar,
-        found: Scalar, close: Mask,
+        self, context: Context, along: Along, point: Array, way: Array, fall: Scalar, found: Scalar,
+        close: Mask, state: tuple[_Search, Mask],
     ) -> tuple[_Search, Mask]:  # fmt: skip
         """Judge trials by their slope where rounding or noise may hide whether f falls (Hager and Zhang)."""
-        kit = context.kit
+        kit, s = context.kit, state[0]
         doubts = s.doubts + close
         ahead = context.oracle.grad(point, close)
         flatter = close & (abs(kit.dot(ahead, way)) < FLATTER * abs(fall))

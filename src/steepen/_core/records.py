@@ -123,6 +123,8 @@ class Carry:
     """How each row has ended; RUNNING itself, and no array, where none has."""
     tired: Mask = False
     """Where f has not fallen for too long; False itself where there is no such row."""
+    live: Any = None
+    """Where a step is made; None for every row."""
     p: MaybeArray = None
     """The direction about to be followed; None for −∇f."""
     down: MaybeArray = None

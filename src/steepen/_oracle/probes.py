@@ -30,8 +30,8 @@ class Probing:
     def probe_length(self, x: Array, v: Array) -> Scalar:
         """Return r for which r·v is about √ε of the size of x, ε the relative error of the gradient."""
         kit = self._kit
-        eps = kit.num.maximum(self.eps, self.grain)
-        eps = eps if self.exact else eps ** (2 / 3)  # the rounding left in one made of differences
+        # the rounding left in one made of differences
+        eps = self.eps if self.exact else kit.num.maximum(self.eps, self.grain) ** (2 / 3)
         size = kit.norm(v)
         most = kit.num.maximum(kit.norm(x), 1.0)
         return kit.scalar(kit.num.sqrt(eps) * most / kit.pick(size > 0, size, 1.0))

@@ -192,7 +192,7 @@ class CGDAuto(Direction):
             product, diagonal = partial(pairs.product, kit), partial(pairs.diagonal, kit)
             p = context.space.downhill(product, diagonal, x, g)
             slope, square, past = kit.inner((g, p), (p, p), (memory.before, p))
-            length = kit.root(square, p)
+            length = kit.root(square, p, wild=True)
             lost = kit.negate(slope < -least * length)  # then the metric has lost its meaning
             return _Aim(p, slope, length, past, s.lost | lost, lost)
 
@@ -334,8 +334,8 @@ class CGDAuto(Direction):
 
     def _trial(self, context: Context, length: float, x: Array, g: Array) -> Scalar:
         """Return γ for which a step along −∇f has this length, or is not lost in the rounding of x."""
-        kit = context.kit
-        size = kit.norm(context.space.free(x, g, g))
+        kit, free = context.kit, context.space.free(x, g, g)
+        size = kit.root(kit.dot(free, free), free, wild=True)
         return length * self._first(context, x) / kit.pick(size > 0, size, 1.0)
 
     def _restart(self, context: Context, rows: Mask, length: float, memory: Learnt) -> Learnt:

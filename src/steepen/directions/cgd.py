@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -198,15 +199,21 @@ class CGD(Direction):
         """Return −(∇f + λ·H·∇h(∇f))."""
         kit, space, penalty, x, g = context.kit, context.space, self.penalty, point.x, point.g
         free = space.free(x, g, g)
-        c, u = kit.when(  # where none needs it, what stands for it is not used
-            on, lambda _: self._source.product(context, point, penalty.vector(free), on, memory), (1.0, g)
-        )
+        if kit.all(on):
+            c, u = self._source.product(context, point, penalty.vector(free), on, memory)
+        else:  # where none needs it, what stands for it is not used
+            c, u = kit.when(on, partial(self._curved, context, point, free, on, memory), (1.0, g))
         u = space.free(x, g, u)
         if self._at is not None:
             lam = self._at(lam, c * kit.dot(g, u), c * c * kit.dot(u, u), penalty.scale)
         p = kit.scaled(-penalty.scale * lam * c, u)
         p -= free
         return Proposal(p, lam, memory)
+
+    def _curved(
+        self, context: Context, point: Point, free: Array, on: Mask, memory: Memory, none: Any
+    ) -> tuple[Scalar, Array]:
+        return self._source.product(context, point, self.penalty.vector(free), on, memory)
 
 
 NAMES = {"exact": "cgd", "difference": "cgd-fd", "bfgs": "cgd-bfgs", "dfp": "cgd-dfp"}

@@ -10,9 +10,10 @@ import numpy as np
 
 from .._arguments import direction_of, start_point, step_of
 from .._core.arrays import is_numpy
-from .._core.result import Best, Result, Status
+from .._core.result import Best, Iterates, Result, Status, Trace
 from ._function import Function
 from ._jax import jax
+from ._loop import Trace as Ring
 from ._minimize import minimize
 
 REFUSED = {
@@ -29,11 +30,12 @@ def compiled(fun: Any, x0: Any, args: Any, method: Any, given: dict[str, Any]) -
             raise ValueError(f'{name}: engine="jax" has none; use engine="eager"')
     if given.pop("jac") not in (None, "jax"):
         raise ValueError('jac: engine="jax" differentiates fun itself; leave it out, or use engine="eager"')
-    if given.pop("trace") == "x":
-        raise ValueError('trace: engine="jax" keeps none; steepen.jax.minimize(trace=K) keeps K iterates')
+    trace = given.pop("trace")
+    if trace == "x":
+        raise ValueError('trace: engine="jax" keeps the last K iterates; say how many by trace=K')
     begun, x = time.perf_counter(), start_point(x0)
     with jax.enable_x64(True) if str(x.dtype) == "float64" else nullcontext():
-        found = minimize(fun, x, args, method, **given)
+        found = minimize(fun, x, args, method, trace=None if isinstance(trace, bool) else trace, **given)
         found = found if not is_numpy(x) else jax.tree.map(np.asarray, found)
         status, success = np.asarray(found.status), np.asarray(found.success)
     scalars: Any = np.asarray if x.ndim == 2 else _plain
@@ -45,9 +47,32 @@ def compiled(fun: Any, x0: Any, args: Any, method: Any, given: dict[str, Any]) -
         message=[Status(int(s)).message for s in status] if one is None else one.message,
         nit=scalars(found.nit), nfev=scalars(found.nfev), njev=scalars(found.njev), nhev=scalars(found.nhev),
         nhvp=scalars(found.nhvp), best=Best(found.best_x, scalars(found.best_fun), scalars(found.best_nit)),
-        hvp_source=direction.source(oracle) or step_of(given["step"], direction).source(oracle), trace=None,
+        hvp_source=direction.source(oracle) or step_of(given["step"], direction).source(oracle),
+        trace=None if found.trace is None else _unrolled(found.trace, x.ndim == 2),
         method=direction.name, seconds=time.perf_counter() - begun,
     )  # fmt: skip
+
+
+def _unrolled(ring: Ring, batch: bool) -> Trace:
+    """Return the iterates that were kept as the eager engine would: a row a k, with a column a run."""
+    columns = {name: np.asarray(column) for name, column in ring._asdict().items()}
+    k = columns.pop("k")
+    first, last = k[k >= 0].min(), k.max()
+    rows = (k - first)[k >= 0]
+    places = (rows, np.nonzero(k >= 0)[0]) if batch else (rows,)
+
+    def spread(column: Any) -> Any:
+        shape = (last + 1 - first, *((len(k),) if batch else ()), *column.shape[k.ndim :])
+        whole = np.full(shape, np.nan if column.dtype.kind == "f" else 0, column.dtype)
+        whole[places] = column[k >= 0]
+        return whole
+
+    columns = {name: spread(column) for name, column in columns.items()}
+    x = columns.pop("x")
+    iterates = Iterates(x.shape[1:], x.dtype)
+    iterates.extend(x)
+    length = k.max(axis=1) + 1 - first if batch else None
+    return Trace(k=np.arange(first, last + 1), iterates=iterates, length=length, **columns)
 
 
 def _plain(a: Any) -> Any:

@@ -34,9 +34,17 @@ class Function(Probing):
     cost_value, cost_grad, cost_probe = Cost(1, 0), Cost(0, 1), Cost(0, 1)
     cost_hvp = cost_hess = cost_error = Cost()
 
-    def __init__(self, fun: Callable[[Any], Any], kit: Traced, space: Space, ledger: Tally, dtype: Any):
+    def __init__(
+        self,
+        fun: Callable[[Any], Any],
+        grad: Callable[[Any], Any],
+        kit: Traced,
+        space: Space,
+        ledger: Tally,
+        dtype: Any,
+    ):
         super().__init__(kit, space, float(jnp.finfo(dtype).eps))
-        self.ledger, self._fun, self._grad = ledger, fun, jax.grad(fun)
+        self.ledger, self._fun, self._grad = ledger, fun, grad
 
     def value(self, x: Any, only: Any = None) -> Any:
         """Evaluate f."""
@@ -56,7 +64,7 @@ class Function(Probing):
     def hess(self, x: Any, g: Any, only: Any = None) -> Any:
         """Evaluate H."""
         self.ledger.charge(only, "nhev")
-        return jax.hessian(self._fun)(x)
+        return jax.jacfwd(self._grad)(x)
 
     def reported(self, g: Any) -> Any:
         """Return ∇f as the result shows it."""

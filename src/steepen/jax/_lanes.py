@@ -88,6 +88,25 @@ def many(program: Program, starts: Any, shared: Inputs, own: dict[str, Any], lan
     return _written(s, jnp.arange(width))
 
 
+def shared_out(
+    program: Program, starts: Any, shared: Inputs, own: dict[str, Any], lanes: int | None, mesh: Any
+) -> Ended:
+    """Run from every start, each device from its part of them; the last start fills up the last part."""
+    mesh = jax.sharding.Mesh(mesh.devices, mesh.axis_names)  # whose axes need not be named anywhere else
+    count, axes = starts.shape[0], jax.P(mesh.axis_names)
+    short = -count % mesh.size
+
+    def filled(a: Any) -> Any:
+        return jnp.concatenate([a, jnp.broadcast_to(a[-1:], (short, *a.shape[1:]))]) if short else a
+
+    @jax.shard_map(mesh=mesh, in_specs=(axes, jax.P(), axes), out_specs=axes, check_vma=False)
+    def part(starts: Any, shared: Inputs, own: dict[str, Any]) -> Ended:
+        return many(program, starts, shared, own, lanes)
+
+    ended = part(filled(starts), shared, {name: filled(value) for name, value in own.items()})
+    return jax.tree.map(lambda a: a[:count], ended)
+
+
 def _kept(running: Any, new: Lane, old: Lane) -> Lane:
     """Return a lane after a turn; of a run that has ended, all that is reported stays as it was."""
 

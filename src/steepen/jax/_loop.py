@@ -10,6 +10,7 @@ search, settle, and then arrive and stand at the next point.
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import partial
 from typing import Any, NamedTuple
 
 from .._core.kits import Traced
@@ -52,8 +53,11 @@ class Trace(NamedTuple):
     gnorm: Any
     lam: Any
     step: Any
+    penalised: Any
+    guarded: Any
     nfev: Any
     njev: Any
+    nhvp: Any
 
 
 class Lane(NamedTuple):
@@ -85,7 +89,7 @@ class Ended(NamedTuple):
 class Driver:
     """One run of a program."""
 
-    def __init__(self, program: Program, inputs: Inputs, like: Any):
+    def __init__(self, program: Program, inputs: Inputs, like: Any, derive: Any = jax.grad):
         self.program, self.kit = program, Traced(like)
         settings, args = program.parts(inputs.numbers), inputs.args
         self.space, self.bounds = Everywhere(self.kit), inputs.bounds
@@ -96,21 +100,25 @@ class Driver:
         def fun(x: Any) -> Any:
             return jnp.asarray(program.fun(program.shape.point(x), *args), like.dtype)
 
-        oracle: Any = Function(fun, self.kit, self.space, self.ledger, like.dtype)
+        oracle: Any = Function(fun, derive(fun), self.kit, self.space, self.ledger, like.dtype)
         self.iteration = Iteration(Context(oracle, self.kit, self.space), settings)
 
     def start(self, x: Any) -> Lane:
         """Return a run that stands at its start, with all that is known there."""
         run = self.iteration
-        c = run.stand(run.arrive(run.begin(self.space.project(x))))
+        c = run.arrive(run.begin(self.space.project(x)))
+        c.point.size = abs(run.look(c).g).max()
+        c = run.stand(c)
         if self.bounds is not None:  # what is traced was not checked
             empty = (self.bounds[0] > self.bounds[1]).any()
             c.status = self.kit.pick(empty, int(Status.INFEASIBLE), c.status)
         return self._closed(c, None if self.program.trace is None else self._empty(x))
 
-    def turn(self, lane: Lane) -> Lane:
-        """Make a step."""
+    def turn(self, lane: Lane, on: bool | None = None) -> Lane:
+        """Make a step; `on` says whether the direction is followed, where that is known."""
         run, c = self.iteration, self._opened(jax.tree.map(lambda a: a, lane.c))  # a carry of our own
+        if on is not None:
+            c.on = on
         self.ledger.counts = lane.counts
         c = run.settle(run.search(run.aim(c)))
         ring = self._recorded(lane.ring, c, c.status == RUNNING)
@@ -120,14 +128,18 @@ class Driver:
         return jax.tree.map(lambda a, b: jnp.asarray(a, b.dtype), new, lane)
 
     def run(self, x: Any) -> Ended:
-        """Go from a start to the end."""
-        return self.end(jax.lax.while_loop(lambda lane: lane.running, self.turn, self.start(x)))
+        """Go from a start to the end: what is switched off stays off, so a penalty has a loop of its own."""
+        lane, loop = self.start(x), jax.lax.while_loop
+        if not self.iteration.direction.penalised:
+            return self.end(loop(lambda lane: lane.running, self.turn, lane))
+        lane = loop(lambda lane: lane.running & lane.c.on, partial(self.turn, on=True), lane)
+        return self.end(loop(lambda lane: lane.running, partial(self.turn, on=False), lane))
 
     def end(self, lane: Lane) -> Ended:
         """Return how a run ended."""
         c = jax.tree.map(lambda a: a, lane.c)
         x, f, g = self.iteration.outcome(c, c.status)
-        c.move.lam = c.move.shown = NAN
+        c.move.lam, c.move.shown, c.move.penalised, c.move.guarded = NAN, NAN, False, False
         trace = self._recorded(lane.ring, c, True)
         if trace is not None:
             order = jnp.argsort(jnp.where(trace.k < 0, jnp.iinfo(trace.k.dtype).max, trace.k))
@@ -142,7 +154,7 @@ class Driver:
             f, g = pick(live, ahead.f, here.f), pick(live, ahead.g, here.g)
             known = pick(live, ahead.known, here.known)
         c.move.before = here.f
-        c.point, c.k = Point(x, f, g, known), c.k + jnp.asarray(live, jnp.int32)
+        c.point, c.k = Point(x, f, g, known, here.size), c.k + jnp.asarray(live, jnp.int32)
 
     def _closed(self, c: Carry, ring: Trace | None) -> Lane:
         """Return a run between two iterations, with no more than the next one needs."""
@@ -156,7 +168,7 @@ class Driver:
             c.on = c.first = NOT
         if ring is None:
             c.spent, c.point.gnorm = NOT, NOT
-        c.ahead = c.p = c.down = c.size = c.slope = NOT
+        c.ahead = c.p = c.down = c.size = c.slope = c.live = NOT
         c.move = Move(**({field.name: NOT for field in fields(Move)} | kept))
         return self.kit.fixed(Lane(c, self.ledger.counts, ring))
 
@@ -171,13 +183,17 @@ class Driver:
     def _empty(self, x: Any) -> Trace:
         length = self.program.trace or 1
         whole, real = jnp.full(length, -1, jnp.int32), jnp.full(length, NAN, x.dtype)
-        return Trace(whole, jnp.full((length, *x.shape), NAN, x.dtype), real, real, real, real, whole, whole)
+        points, flags = jnp.full((length, *x.shape), NAN, x.dtype), whole > 0
+        return Trace(whole, points, real, real, real, real, flags, flags, whole, whole, whole)
 
     def _recorded(self, ring: Trace | None, c: Carry, rows: Any) -> Trace | None:
         """Return the trace with an iterate, and the step taken from it, in the place of the oldest."""
         if ring is None:
             return None
-        row = Trace(c.k, c.point.x, c.point.f, c.point.gnorm, c.move.lam, c.move.shown, *c.spent[:2])
+        point, move = c.point, c.move
+        row = Trace(
+            c.k, point.x, point.f, point.gnorm, move.lam, move.shown, move.penalised, move.guarded, *c.spent
+        )
         place = c.k % ring.k.shape[0]
         put = self.kit.put
         return Trace(*(put(column, place, value, rows) for column, value in zip(ring, row, strict=True)))

@@ -10,23 +10,20 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from .._arguments import settings_of
 from .._core.result import Status
 from .._core.space import limits_of, rounded
 from .._oracle.budget import Budget
 from .._tools.check import whole
 from ..directions import Direction
-from ..directions._direction import Mutable
 from ..penalties import Penalty
-from ..schedules import Custom
 from ..switches import Switch
 from ._derivative import follow
-from ._jax import jax, jnp
-from ._lanes import many
+from ._jax import jax, jnp, plain
+from ._lanes import many, shared_out
 from ._loop import Driver, Ended, Inputs, Trace
 from ._points import Shape, shape_of
-from ._program import Program, split
-from ._trace import named, traceable
+from ._program import Program, moulded
+from ._trace import traceable
 
 
 class Bounds(NamedTuple):
@@ -76,6 +73,7 @@ class Solution(NamedTuple):
         return self.status < int(Status.MAX_ITERATIONS)
 
 
+@plain()
 def minimize(
     fun: Any,
     x0: Any,
@@ -98,6 +96,7 @@ def minimize(
     trace: int | None = None,
     batch: bool | None = None,
     lanes: int | None = None,
+    mesh: Any = None,
     unsound: bool = False,
 ) -> Solution:
     """Minimise a function that JAX can trace, in one compiled program.
@@ -126,6 +125,8 @@ def minimize(
         Whether x0 has a leading axis of starts; by default, whether it is an array of two dimensions.
     lanes : int, optional
         How many runs of a batch are made at a time: 256 on a CPU, and 131 072 elsewhere, unless given.
+    mesh : jax.sharding.Mesh, optional
+        The devices that share a batch: each makes its part of the runs, in lanes of its own.
     unsound : bool
         Differentiate runs without success, too; by default their derivatives are NaN.
 
@@ -156,35 +157,20 @@ def minimize(
     rows = int(jax.tree.leaves(x0)[0].shape[0]) if batch else None
     x = shape.vector(x0, rows)
     more = cast("tuple[Any, ...]", args if isinstance(args, tuple) else (args,))
-    given = {"direction.lam.value": lam, "step.schedule.value": step, "direction.r": r}
-    given |= {"tolerances.g": tol if gtol is None else gtol, "tolerances.f": ftol, "tolerances.x": xtol}
-    given = {name: value for name, value in given.items() if isinstance(value, jax.core.Tracer)}
-    lam, step, r, tol, gtol, ftol, xtol = map(_known, (lam, step, r, tol, gtol, ftol, xtol))
-    settings = settings_of(
-        x.shape, x.dtype, method, step=step, lam=lam, penalty=penalty, r=r, b=b, memory=memory, switch=switch,
-        budget=budget, tol=tol, gtol=gtol, ftol=ftol, xtol=xtol,
+    mould, numbers = moulded(
+        x.shape, shape.dtype, method, step=step, lam=lam, penalty=penalty, r=r, b=b, memory=memory,
+        switch=switch, budget=budget, tol=tol, gtol=gtol, ftol=ftol, xtol=xtol,
     )  # fmt: skip
-    if settings.budget.seconds is not None:
-        raise ValueError("budget: a compiled program cannot ask for the time; give evals, grads or iters")
-    if isinstance(settings.direction, Mutable):
-        raise TypeError(
-            f"method: {settings.direction.inner!r} changes its memory in place, which cannot be compiled; "
-            "write its `propose` with a `point` (see steepen.Direction)"
-        )
-    for name, schedule in (("lam", getattr(settings.direction, "lam", None)),
-                           ("step", getattr(settings.step, "schedule", None))):  # fmt: skip
-        if isinstance(schedule, Custom):
-            named(name, schedule)
     for name, value in (("trace", trace), ("lanes", lanes)):
         if value is not None:
             whole(name, value, 1)
-    mould, numbers = split(settings)
-    numbers = {name: _number(given.get(name, value), shape.dtype) for name, value in numbers.items()}
+    if mesh is not None and not isinstance(mesh, jax.sharding.Mesh):
+        raise TypeError(f"mesh: expected a jax.sharding.Mesh, got {mesh!r}")
     hoisted, consts = traceable(fun, shape, more)
     program = Program(hoisted, shape, mould, bounds is not None, trace)
-    inputs = Inputs((*more, *consts), numbers, _sides(bounds, shape))
+    inputs = Inputs((*more, *consts), numbers, sides_of(bounds, shape))
     still = jax.tree.map(jax.lax.stop_gradient, (x, inputs))
-    ended, free = _solve(program, lanes, *still)
+    ended, free = _solve(program, lanes, mesh if batch else None, *still)
     point = partial(_value, program)
     tied = partial(follow, point)
     at, f = (jax.vmap(tied, in_axes=(0, 0, None, 0, 0)) if batch else tied)(
@@ -202,8 +188,8 @@ def _value(program: Program, x: Any, args: Any) -> Any:
     return jnp.asarray(program.fun(program.shape.point(x), *args), x.dtype)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def _solve(program: Program, lanes: int | None, x: Any, inputs: Inputs) -> tuple[Ended, Any]:
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _solve(program: Program, lanes: int | None, mesh: Any, x: Any, inputs: Inputs) -> tuple[Ended, Any]:
     """Run from one start or from many; return how they ended, and 1 for each variable that no bound holds."""
     if x.ndim == 1:
         driver = Driver(program, inputs, x)
@@ -211,7 +197,10 @@ def _solve(program: Program, lanes: int | None, x: Any, inputs: Inputs) -> tuple
         return ended, driver.space.free(ended.x, ended.jac, jnp.ones_like(ended.x))
     own = {name: value for name, value in inputs.numbers.items() if _is_own(name, value)}
     shared = inputs._replace(numbers={name: v for name, v in inputs.numbers.items() if name not in own})
-    ended = many(program, x, shared, own, lanes)
+    if mesh is None:
+        ended = many(program, x, shared, own, lanes)
+    else:
+        ended = shared_out(program, x, shared, own, lanes, mesh)
     space = Driver(program, inputs, x[0]).space
     return ended, jax.vmap(lambda x, g: space.free(x, g, jnp.ones_like(x)))(ended.x, ended.jac)
 
@@ -237,20 +226,7 @@ def _array(x0: Any) -> Any:
     return array.astype(jnp.result_type(float))
 
 
-def _known(value: Any) -> Any:
-    """Return a number that stands for one that is traced."""
-    if isinstance(value, jax.core.Tracer):
-        return np.ones(value.shape) if value.ndim else 1.0
-    return np.asarray(value) if isinstance(value, jax.Array) else value
-
-
-def _number(value: Any, dtype: Any) -> Any:
-    """Return a number, or several, as a program takes it: whole ones in 32 bits."""
-    array = jnp.asarray(value)
-    return array.astype(jnp.int32 if array.dtype.kind == "i" else dtype)
-
-
-def _sides(bounds: Any, shape: Shape) -> tuple[Any, Any] | None:
+def sides_of(bounds: Any, shape: Shape) -> tuple[Any, Any] | None:
     """Return the bounds as two vectors; those whose values are known are checked."""
     if bounds is None:
         return None
@@ -262,7 +238,7 @@ def _sides(bounds: Any, shape: Shape) -> tuple[Any, Any] | None:
     if any(isinstance(side, jax.core.Tracer) for side in sides):
         return sides[0], sides[1]
     pairs = list(zip(*(np.asarray(side, float).tolist() for side in sides), strict=True))
-    return _sides(pairs, shape)
+    return sides_of(pairs, shape)
 
 
 def _side(name: str, side: Any, shape: Shape) -> Any:

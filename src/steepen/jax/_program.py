@@ -9,13 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass, is_dataclass
 from typing import Any, cast
 
+import numpy as np
+
+from .._arguments import settings_of
 from .._core.judge import Tolerances, asked
 from .._oracle.budget import Budget
 from .._problem import Settings
-from ..directions import CGD
-from ..schedules import Constant, Cosine, L, Piecewise, Table
+from ..directions import CGD, Direction
+from ..directions._direction import Mutable
+from ..schedules import Constant, Cosine, Custom, L, Piecewise, Table
 from ..switches import After
+from ._jax import jax, jnp
 from ._points import Shape
+from ._trace import named
 
 NUMBERS: dict[type, tuple[str, ...]] = {
     Constant: ("value",),
@@ -81,6 +87,46 @@ def merge(mould: Any, numbers: dict[str, Any], name: str = "") -> Any:
     if mould.kind is CGD:
         part.wire()
     return part
+
+
+def moulded(
+    rows: tuple[int, ...], dtype: Any, method: str | Direction, **given: Any
+) -> tuple[Mould, dict[str, Any]]:
+    """Return the settings of runs from starts of this shape in two halves; refuse what cannot be compiled."""
+    gtol = given.get("tol") if given.get("gtol") is None else given.get("gtol")
+    places = {
+        "direction.lam.value": given.get("lam"), "step.schedule.value": given.get("step"),
+        "direction.r": given.get("r"), "tolerances.g": gtol, "tolerances.f": given.get("ftol"),
+        "tolerances.x": given.get("xtol"),
+    }  # fmt: skip
+    traced = {name: value for name, value in places.items() if isinstance(value, jax.core.Tracer)}
+    settings = settings_of(rows, dtype, method, **{name: _known(value) for name, value in given.items()})
+    if settings.budget.seconds is not None:
+        raise ValueError("budget: a compiled program cannot ask for the time; give evals, grads or iters")
+    if isinstance(settings.direction, Mutable):
+        raise TypeError(
+            f"method: {settings.direction.inner!r} changes its memory in place, which cannot be compiled; "
+            "write its `propose` with a `point` (see steepen.Direction)"
+        )
+    for name, schedule in (("lam", getattr(settings.direction, "lam", None)),
+                           ("step", getattr(settings.step, "schedule", None))):  # fmt: skip
+        if isinstance(schedule, Custom):
+            named(name, schedule)
+    mould, numbers = split(settings)
+    return mould, {name: _number(traced.get(name, value), dtype) for name, value in numbers.items()}
+
+
+def _known(value: Any) -> Any:
+    """Return a number that stands for one that is traced."""
+    if isinstance(value, jax.core.Tracer):
+        return np.ones(value.shape) if value.ndim else 1.0
+    return np.asarray(value) if isinstance(value, jax.Array) else value
+
+
+def _number(value: Any, dtype: Any) -> Any:
+    """Return a number, or several, as a program takes it: whole ones in 32 bits."""
+    array = jnp.asarray(value)
+    return array.astype(jnp.int32 if array.dtype.kind == "i" else dtype)
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ class Many(One):
             *to_numpy(self.xp.stack([(a * b).sum(axis=-1) for a, b in pairs])).astype(np.float64, copy=False)
         ]
 
-    def root(self, square: Any, v: Array) -> Any:
+    def root(self, square: Any, v: Array, wild: bool = False) -> Any:
         plain = (square > TINY) & (square < HUGE)
         if plain.all():
             return np.sqrt(square)

@@ -112,12 +112,15 @@ class One:
         """Return the inner products of several pairs; a device is waited for once."""
         return self.xp.stack([(a * b).sum() for a, b in pairs]).tolist()
 
-    def norm(self, v: Array) -> Any:
-        """Return the Euclidean norm."""
+    def norm(self, v: Array, near: Scalar | None = None) -> Any:
+        """Return the Euclidean norm; it is `near` one that is known, if that is given."""
         return self.root(self.dot(v, v), v)
 
-    def root(self, square: Any, v: Array) -> Any:
-        """Return the Euclidean norm of a vector whose inner product with itself is known."""
+    def root(self, square: Any, v: Array, wild: bool = False) -> Any:
+        """Return the Euclidean norm of a vector whose inner product with itself is known.
+
+        A traced program looks only at a `wild` vector again where its square has overflowed or vanished.
+        """
         return _root(square, v)
 
     def times(self, s: Scalar, v: Array) -> Array:
@@ -303,15 +306,15 @@ def _short_dot(a: Any, b: Any) -> float:
     return total
 
 
-def _root(square: float, v: Any) -> float:
+def _root(square: float, v: Any, wild: bool = False) -> float:
     return math.sqrt(square) if TINY < square < HUGE else float(norm(v)[0])
 
 
-def _short_norm(v: Any) -> float:
+def _short_norm(v: Any, near: Any = None) -> float:
     square = 0.0
     for value in v.tolist():
         square += value * value
-    return _root(square, v)
+    return math.sqrt(square) if TINY < square < HUGE else _root(square, v)
 
 
 def _scaled(s: Any, v: Any) -> Any:
@@ -327,8 +330,9 @@ def _long_dot(a: Any, b: Any) -> float:
     return float(a.dot(b))
 
 
-def _long_norm(v: Any) -> float:
-    return _root(float(v.dot(v)), v)
+def _long_norm(v: Any, near: Any = None) -> float:
+    square = float(v.dot(v))
+    return math.sqrt(square) if TINY < square < HUGE else _root(square, v)
 
 
 def _long_inner(*pairs: tuple[Any, Any]) -> list[float]:

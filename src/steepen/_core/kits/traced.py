@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
-from ..arrays import Array, Mask, Scalar, Whole
-from .one import One, S, T
+from ..arrays import Array, Mask, Scalar, Whole, norm
+from .one import HUGE, TINY, One, S, T
+
+NEAR_LOW, NEAR_HIGH = TINY**0.5, HUGE**0.5
 
 WIDE = 4096
 """A memory with more numbers than this is written to in place; to make it anew maps better."""
@@ -74,8 +77,17 @@ class Traced(One):
     def inner(self, *pairs: tuple[Array, Array]) -> Any:
         return [self.dot(a, b) for a, b in pairs]
 
-    def root(self, square: Any, v: Array) -> Any:
-        return self.num.sqrt(square)  # a second sum, scaled, would be made in every iteration
+    def norm(self, v: Array, near: Any = None) -> Any:
+        """Return the norm in the unit of one that is near, where its square may overflow or vanish."""
+        if near is None:
+            return super().norm(v)
+        unit = self.pick((near > NEAR_LOW) & (near < NEAR_HIGH), 1.0, self.pick(near > 0, near, 1.0))
+        unit = self.scalar(self.pick(unit < math.inf, unit, 1.0))
+        return unit * super().norm(v / unit)
+
+    def root(self, square: Any, v: Array, wild: bool = False) -> Any:
+        plain = self.num.sqrt(square)  # a second sum, scaled, would be made in every iteration
+        return self.pick((square > TINY) & (square < HUGE), plain, norm(v)[0]) if wild else plain
 
     def times(self, s: Scalar, v: Array) -> Array:
         return self.num.asarray(s, dtype=v.dtype) * v
