@@ -194,7 +194,7 @@ class Iteration:
             reach = move.length
         else:
             ahead.f, ahead.g, ahead.known = None, None, False
-            reach = c.size if p is None else inf
+            reach = c.size if p is None else kit.reach(p)
         alpha = move.alpha
         to = kit.times(-alpha, c.down) if p is None else kit.times(alpha, p)
         to += x
@@ -202,7 +202,7 @@ class Iteration:
         if self._moves:
             move.moved = self.space.moved(x, ahead.x, c.down if p is None else p, alpha)
         if not kit.all(alpha * reach < self._far):
-            finite = kit.finite(ahead.x)
+            finite = kit.arrived(ahead.x, alpha * reach)
             if not kit.all(finite):
                 self._end(c, kit.pick(finite, RUNNING, DIVERGED))
         if ahead.f is not None and self._counted and kit.any(stuck := alpha == 0):

@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import optimistix as optx
 
 from ._arguments import settings_of
+from ._core.records import RUNNING
 from ._core.result import Status
 from ._oracle.budget import Budget
 from .directions import Direction
@@ -98,7 +99,7 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
     def step(self, fn: Any, y: Any, args: Any, options: Any, state: Lane, tags: Any) -> tuple[Any, Lane, Any]:
         """Make an iteration."""
         driver, _ = self._driver(fn, y, args, options)
-        lane = driver.turn(state)
+        lane = driver.turn(state, status=RUNNING)
         there = driver.program.shape.point(lane.c.point.x)
         return there, lane, fn(there, args)[1]
 

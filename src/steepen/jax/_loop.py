@@ -114,11 +114,11 @@ class Driver:
             c.status = self.kit.pick(empty, int(Status.INFEASIBLE), c.status)
         return self._closed(c, None if self.program.trace is None else self._empty(x))
 
-    def turn(self, lane: Lane, on: bool | None = None) -> Lane:
-        """Make a step; `on` says whether the direction is followed, where that is known."""
+    def turn(self, lane: Lane, **known: Any) -> Lane:
+        """Make a step; `known` are parts of the carry that need not be asked for, such as its status."""
         run, c = self.iteration, self._opened(jax.tree.map(lambda a: a, lane.c))  # a carry of our own
-        if on is not None:
-            c.on = on
+        for name, value in known.items():
+            setattr(c, name, value)
         self.ledger.counts = lane.counts
         c = run.settle(run.search(run.aim(c)))
         ring = self._recorded(lane.ring, c, c.status == RUNNING)
@@ -129,11 +129,11 @@ class Driver:
 
     def run(self, x: Any) -> Ended:
         """Go from a start to the end: what is switched off stays off, so a penalty has a loop of its own."""
-        lane, loop = self.start(x), jax.lax.while_loop
+        lane, loop, turn = self.start(x), jax.lax.while_loop, partial(self.turn, status=RUNNING)
         if not self.iteration.direction.penalised:
-            return self.end(loop(lambda lane: lane.running, self.turn, lane))
-        lane = loop(lambda lane: lane.running & lane.c.on, partial(self.turn, on=True), lane)
-        return self.end(loop(lambda lane: lane.running, partial(self.turn, on=False), lane))
+            return self.end(loop(lambda lane: lane.running, turn, lane))
+        lane = loop(lambda lane: lane.running & lane.c.on, partial(turn, on=True), lane)
+        return self.end(loop(lambda lane: lane.running, partial(turn, on=False), lane))
 
     def end(self, lane: Lane) -> Ended:
         """Return how a run ended."""

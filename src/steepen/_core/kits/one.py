@@ -140,6 +140,14 @@ class One:
         """Return whether all entries of a vector are finite."""
         return bool(self.xp.all(self.xp.isfinite(v)))
 
+    def reach(self, p: Array) -> Any:
+        """Return what a vector's length is at most, as far as that costs nothing."""
+        return math.inf
+
+    def arrived(self, x: Array, length: Scalar) -> Mask:
+        """Return whether a step of at most this length has led to a point that is finite."""
+        return self.finite(x)
+
     def same(self, a: Array, b: Array) -> Mask:
         """Return whether two vectors are equal."""
         return bool((a == b).all())

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 from ..arrays import Array, Mask, Scalar, Whole, norm
 from .one import HUGE, TINY, One, S, T
-
-NEAR_LOW, NEAR_HIGH = TINY**0.5, HUGE**0.5
 
 WIDE = 4096
 """A memory with more numbers than this is written to in place; to make it anew maps better."""
@@ -81,9 +78,13 @@ class Traced(One):
         """Return the norm in the unit of one that is near, where its square may overflow or vanish."""
         if near is None:
             return super().norm(v)
-        unit = self.pick((near > NEAR_LOW) & (near < NEAR_HIGH), 1.0, self.pick(near > 0, near, 1.0))
-        unit = self.scalar(self.pick(unit < math.inf, unit, 1.0))
-        return unit * super().norm(v / unit)
+        top = self.xp.finfo(self._like.dtype).maxexp
+        low, high, unit = 2.0 ** -(top // 3), 2.0 ** (top // 3), 2.0 ** (5 * top // 8)
+
+        def scaled(small: float, large: float) -> Any:
+            return self.scalar(self.pick(near > high, large, self.pick(near < low, small, 1.0)))
+
+        return scaled(1 / unit, unit) * super().norm(v * scaled(unit, 1 / unit))
 
     def root(self, square: Any, v: Array, wild: bool = False) -> Any:
         plain = self.num.sqrt(square)  # a second sum, scaled, would be made in every iteration
@@ -99,6 +100,13 @@ class Traced(One):
 
     def finite(self, v: Array) -> Mask:
         return self.num.isfinite(v).all()
+
+    def reach(self, p: Array) -> Any:
+        return self.norm(p)  # which the guard asks for, too
+
+    def arrived(self, x: Array, length: Any) -> Mask:
+        """Return whether the step has a length: a look at the point itself would be one more each time."""
+        return length < float(self.xp.finfo(self._like.dtype).max)
 
     def same(self, a: Array, b: Array) -> Mask:
         return (a == b).all()
