@@ -136,13 +136,47 @@ class Traced(One):
         return self._loop(lambda i, s: (i < most) & s.open, body, state)
 
     def when(self, mask: Mask, work: Callable[[T], T], state: T) -> T:
-        """Apply `work` in a loop of at most one turn, which `vmap` skips unless some row needs it.
+        """Apply `work` in a `cond`; under `vmap` in a loop of at most one turn, which is skipped unless needed.
 
-        Of a `cond` it would make a selection, and do the work in every iteration.
+        Of a `cond` `vmap` would make a selection, and do the work in every iteration.
         """
         if isinstance(mask, bool):
             return work(state) if mask else state
-        return self._loop(lambda i, s: (i < 1) & mask, work, state)
+        jax, ledger = self._jax, self.ledger
+        flat, tree = jax.tree.flatten((self._counts(), self.fixed(state)))
+
+        def done(*flat: Any) -> Any:
+            counts, old = jax.tree.unflatten(tree, flat)
+            if ledger is not None:
+                ledger.counts = counts
+            new = jax.tree.map(_as, work(old), old)
+            return jax.tree.leaves((self._counts(), new))
+
+        # `vmap` must see all that is batched, so what the work closes over becomes an argument
+        traced = jax.make_jaxpr(done)(*flat)
+
+        def worked(consts: Any, flat: Any) -> Any:
+            return _called(traced.jaxpr, consts, flat)
+
+        @jax.custom_batching.custom_vmap
+        def chosen(mask: Any, consts: Any, flat: Any) -> Any:
+            return jax.lax.cond(mask, worked, lambda consts, flat: flat, consts, flat)
+
+        def looped(mask: Any, consts: Any, flat: Any) -> Any:
+            def turn(s: Any) -> Any:
+                return False & s[0], worked(consts, s[1])
+
+            return jax.lax.while_loop(lambda s: s[0], turn, (mask, flat))[1]
+
+        @chosen.def_vmap
+        def _(size: int, batched: Any, *given: Any) -> Any:
+            axes = jax.tree.map(lambda b: 0 if b else None, tuple(batched))
+            return jax.vmap(looped, axes, axis_size=size)(*given), jax.tree.map(lambda _: True, batched[2])
+
+        counts, end = jax.tree.unflatten(tree, chosen(mask, traced.consts, flat))
+        if ledger is not None:
+            ledger.counts = counts
+        return end
 
     def _loop(self, more: Callable[[Any, Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
         """Repeat the body with a state of fixed dtypes, and with the counts of what it evaluates."""
@@ -181,6 +215,12 @@ class Traced(One):
 
 def _as(new: Any, old: Any) -> Any:
     return _jax().numpy.asarray(new, old.dtype)
+
+
+def _called(jaxpr: Any, consts: Any, given: Any) -> Any:
+    from jax.extend.core import ClosedJaxpr, jaxpr_as_fun  # pyright: ignore[reportUnknownVariableType]
+
+    return jaxpr_as_fun(ClosedJaxpr(jaxpr, consts))(*given)
 
 
 def _jax() -> Any:
