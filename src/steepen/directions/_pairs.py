@@ -13,6 +13,8 @@ no formula depends on the order of places. Places that are not in use hold zeros
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -77,6 +79,16 @@ class Pairs(NamedTuple):
         u = kit.dots(R, kit.dots(S, v))
         plain = kit.scaled(self.gamma, self.D * (v - kit.mix(u, Y)))
         return plain + kit.mix(kit.mix(u - kit.dots(Y, plain), R), S)
+
+    def products(self, kit: Kit, many: bool) -> Callable[[Array], Array]:
+        """Return v ↦ G·v; where `many` products of short vectors are to be traced, by the matrix itself."""
+        if not (many and kit.dense(self.D)):
+            return partial(self.product, kit)
+        S, Y, R = self.S, self.Y, self.R
+        U = R @ S
+        rest = kit.identity(self.D) - Y.swapaxes(-1, -2) @ U
+        G = rest.swapaxes(-1, -2) @ (self.diagonal(kit)[..., None] * rest) + U.swapaxes(-1, -2) @ U
+        return partial(kit.product, G)
 
     def add(self, kit: Kit, s: Array, y: Array, sy: Scalar, length: Scalar) -> tuple[Pairs, Mask]:
         """Take in a pair, with sᵀy and ‖s‖, and return for which rows it was of use.

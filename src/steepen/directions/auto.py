@@ -189,8 +189,8 @@ class CGDAuto(Direction):
 
         def aim(s: _Aim) -> _Aim:
             pairs = self._restart(context, s.lost, START, memory).pairs if kit.any(s.lost) else memory.pairs
-            product, diagonal = partial(pairs.product, kit), partial(pairs.diagonal, kit)
-            p = context.space.downhill(product, diagonal, x, g)
+            product = pairs.products(kit, context.space.bounded)
+            p = context.space.downhill(product, partial(pairs.diagonal, kit), x, g)
             slope, square, past = kit.inner((g, p), (p, p), (memory.before, p))
             length = kit.root(square, p, wild=True)
             lost = kit.negate(slope < -least * length)  # then the metric has lost its meaning

@@ -169,6 +169,10 @@ class One:
         """Return M·v for a symmetric matrix."""
         return (matrix * v[..., None, :]).sum(axis=-1)
 
+    def dense(self, x: Array) -> bool:
+        """Return whether a matrix that is applied to several vectors such as x is best made as one."""
+        return False
+
     def rank_one(self, matrix: Array, c: Scalar, a: Array) -> Array:
         """Return M + c·a aᵀ; M is nobody else's, and may be used up."""
         return matrix + _outer(self.times(c, a), a)

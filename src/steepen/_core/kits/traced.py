@@ -8,6 +8,9 @@ from typing import Any
 from ..arrays import Array, Mask, Scalar, Whole, norm
 from .one import HUGE, TINY, One, S, T
 
+SHORT = 16
+"""Up to this length, a product with a matrix costs next to nothing beside what makes the matrix."""
+
 WIDE = 4096
 """A memory with more numbers than this is written to in place; to make it anew maps better."""
 
@@ -113,6 +116,9 @@ class Traced(One):
 
     def product(self, matrix: Array, v: Array) -> Array:
         return matrix @ v
+
+    def dense(self, x: Array) -> bool:
+        return int(x.shape[-1]) <= SHORT
 
     def put(self, a: Any, place: Whole, value: Any, rows: Mask) -> Array:
         value = self.num.asarray(value, dtype=a.dtype)
