@@ -123,6 +123,10 @@ def iterations() -> None:
             print("optimistix is not installed: no BFGS to compare with")
 
 
+def _steps(solution: Any) -> tuple[Any, Any]:
+    return solution.stats["num_steps"], solution.state.num_accepted_steps
+
+
 def searches(n: int, x: Any) -> None:
     import optimistix as optx
     import scipy.optimize as so
@@ -139,19 +143,19 @@ def searches(n: int, x: Any) -> None:
             )
         )
         theirs = jax.jit(
-            lambda x, s=solver, k=iters: optx.minimise(
-                lambda y, _: rosenbrock(y), s, x, max_steps=k, throw=False
-            ).stats["num_steps"]
+            lambda x, s=solver, k=iters: _steps(
+                optx.minimise(lambda y, _: rosenbrock(y), s, x, max_steps=k, throw=False)
+            )
         )
         found = race({"ours": lambda f=ours: f(x), "theirs": lambda f=theirs: f(x)})
-        run, steps = ours(x), int(theirs(x))
-        # a step of optimistix's is a trial: it has one evaluation of f
+        run, (steps, taken) = ours(x), map(int, theirs(x))
+        # a step of optimistix's is a trial, with one evaluation of f; those it accepts are its iterations
         a, b = found["ours"] / int(run.nfev) * 1e6, found["theirs"] / steps * 1e6
-        row(f"{method}, n = {n}, an evaluation / optimistix's", a, b, "µs")
+        row(f"{method}, n = {n}, an evaluation / optimistix's step", a, b, "µs")
         row(
-            f"{method}, n = {n}, an iteration / optimistix's step",
+            f"{method}, n = {n}, an iteration / optimistix's accepted step",
             a * int(run.nfev) / int(run.nit),
-            b,
+            b * steps / taken,
             "µs",
             bar,
         )
@@ -176,8 +180,18 @@ def searches(n: int, x: Any) -> None:
 def size(jaxpr: Any) -> int:
     """Count the equations of a program, those of its loops included."""
     inner = [v for e in jaxpr.eqns for v in e.params.values()]
+    inner += [part for v in inner if isinstance(v, tuple) for part in v]  # the branches of a cond
     parts = [getattr(v, "jaxpr", None) for v in inner if hasattr(v, "jaxpr")]
     return len(jaxpr.eqns) + sum(size(getattr(part, "jaxpr", part)) for part in parts)
+
+
+def places(jaxpr: Any) -> int:
+    """Count the sines of a program: at so many places it has a function that has one."""
+    inner = [v for e in jaxpr.eqns for v in e.params.values()]
+    inner += [part for v in inner if isinstance(v, tuple) for part in v]  # the branches of a cond
+    parts = [getattr(v, "jaxpr", None) for v in inner if hasattr(v, "jaxpr")]
+    here = sum(e.primitive.name == "sin" for e in jaxpr.eqns)
+    return here + sum(places(getattr(part, "jaxpr", part)) for part in parts)
 
 
 def compiles() -> None:
@@ -206,6 +220,12 @@ def compiles() -> None:
         row(f"{method}, bounded / optimistix's BFGS", spent, peer or spent, "s", bar if peer else None)
         print(f"    {size(jax.make_jaxpr(ours)(x).jaxpr)} equations; the function itself has "
               f"{size(jax.make_jaxpr(rosenbrock)(x).jaxpr)}")  # fmt: skip
+
+        def once(x: Any, method=method) -> Any:
+            return sj.minimize(lambda x: jnp.sin(x).sum(), x, method=method, bounds=[(-2.0, 2.0)] * 2)
+
+        found = places(jax.make_jaxpr(once)(x).jaxpr)
+        print(f"    the function is in it at {found} places  bar 4" + ("  MISSED" if found > 4 else ""))
 
 
 def starts(count: int) -> None:
@@ -274,16 +294,75 @@ def starts(count: int) -> None:
             )
 
 
-def million(count: int) -> None:
+def slow(count: int = 10_000) -> None:
+    """Time a batch with one slow row beside the same batch without."""
+    print("\none slow row in 10 000, fixed steps: the time with it over the time without")
+    x = np.random.default_rng(0).uniform(0.5, 1.5, (count, 2))
+    later = x.copy()
+    later[count // 2] = 1e3  # some ten times the iterations
+
+    def run(x: Any) -> Any:
+        return sj.minimize(lambda x: (x * x).sum(), x, method="gd", step=0.05, gtol=1e-2)
+
+    found = race({"without": lambda: run(x), "with": lambda: run(later)}, 5)
+    nit = np.asarray(run(later).nit)
+    print(f"iterations: {np.median(nit):.0f}, and {nit.max()} of the slow row")
+    row("with the slow row / without", found["with"], found["without"], "s", 1.1)
+
+
+def sif(most: int) -> None:
+    """Solve sif2jax's smallest problems, beside optimistix's BFGS where there are no bounds."""
+    import optimistix as optx
+    import sif2jax
+
+    kinds = {
+        "unconstrained": sif2jax.unconstrained_minimisation_problems,
+        "bounded": sif2jax.bounded_minimisation_problems,
+    }
+    for kind, problems in kinds.items():
+        chosen = [p for p in problems if p.num_variables <= 6][:most]
+        ours, theirs, fewer = 0, 0, []
+        for problem in chosen:
+            fun, y = problem.objective, jnp.asarray(problem.y0, float)
+            more = {"bounds": sj.Bounds(*problem.bounds)} if kind == "bounded" else {}
+            run = sj.minimize(
+                lambda y, p=problem: p.objective(y, p.args), y, budget=st.Budget(evals=2000), **more
+            )
+            lowest = [float(run.fun)]
+            if kind == "unconstrained":
+                other = optx.minimise(
+                    lambda y, _, p=problem: p.objective(y, p.args),
+                    optx.BFGS(1e-8, 1e-8),
+                    y,
+                    max_steps=2000,
+                    throw=False,
+                )
+                lowest.append(float(fun(other.value, problem.args)))
+            known = problem.expected_objective_value
+            best = min(
+                [f for f in (*lowest, None if known is None else float(known)) if f is not None and f == f]
+            )
+            solved = [f <= best + 1e-6 * (1 + abs(best)) for f in lowest]
+            ours += solved[0]
+            if len(solved) == 2:
+                theirs += solved[1]
+                if all(solved):
+                    fewer.append(int(run.nfev) / int(other.stats["num_steps"]))
+        print(f"{kind}: {len(chosen)} problems of sif2jax with at most 6 variables; cgd-auto solves {ours}"
+              + (f", optimistix's BFGS {theirs}; evaluations where both do, ours over theirs, median "
+                 f"{np.median(fewer):.2f}" if fewer else ""), flush=True)  # fmt: skip
+
+
+def million(count: int, dtypes: tuple[str, ...]) -> None:
     """Make 10⁶ bounded runs on whatever device there is."""
     device = jax.devices()[0]
-    print(f"{count} bounded starts of cgd-auto on {device.device_kind}, gtol 1e-6")
-    for dtype in (jnp.float64, jnp.float32):
+    print(f"{count} bounded starts of cgd-auto on {device.device_kind}, gtol 1e-6 (float32: 1e-3)")
+    for dtype in map(jnp.dtype, dtypes):
         low, high = (jnp.asarray(side, dtype) for side in np.array(BOX).T)
         x = low + (high - low) * jax.random.uniform(jax.random.key(0), (count, 2), dtype)
 
         def run(x=x, dtype=dtype) -> Any:
-            gtol = 1e-6 if dtype == jnp.float64 else 1e-3
+            gtol = 1e-6 if dtype.name == "float64" else 1e-3
             return sj.minimize(branin, x, gtol=gtol, bounds=BOX)
 
         first = clock(run, time.perf_counter)
@@ -291,8 +370,8 @@ def million(count: int) -> None:
         found = run()
         numbers = int(found.nit.sum()) * 2 * lane_numbers()
         rate = bandwidth()
-        floor = numbers * jnp.dtype(dtype).itemsize / rate
-        print(f"{jnp.dtype(dtype).name}: {spent:.3f} s, and {first - spent:.1f} s to compile")
+        floor = numbers * dtype.itemsize / rate
+        print(f"{dtype.name}: {spent:.3f} s, and {first - spent:.1f} s to compile")
         success, nit = 100 * float(found.success.mean()), float(found.nit.mean())
         print(f"  {success:.2f} % with success, {nit:.2f} iterations on average")
         print(
@@ -319,13 +398,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--million", action="store_true", help="10⁶ bounded runs, and nothing else")
     parser.add_argument("--count", type=int, help="so many starts in place of 50 000, or of a million")
-    parser.add_argument("--only", choices=("iterations", "compiles", "starts"))
+    parser.add_argument("--dtype", choices=("float64", "float32"), help="one of the two for --million")
+    parser.add_argument("--only", choices=("iterations", "compiles", "starts", "slow", "sif"))
+    parser.add_argument("--most", type=int, default=20, help="so many of sif2jax's problems of each kind")
     chosen = parser.parse_args()
     print(f"jax {jax.__version__} on {jax.devices()[0].device_kind}, numpy {np.__version__}")
     if chosen.million:
-        million(chosen.count or 1_000_000)
+        million(chosen.count or 1_000_000, (chosen.dtype,) if chosen.dtype else ("float64", "float32"))
         return 0
-    parts = {"iterations": iterations, "compiles": compiles, "starts": lambda: starts(chosen.count or 50_000)}
+    parts: dict[str, Callable[[], None]] = {
+        "iterations": iterations, "compiles": compiles, "starts": lambda: starts(chosen.count or 50_000),
+        "slow": slow,
+    }  # fmt: skip
+    if have("sif2jax") and have("optimistix"):
+        parts["sif"] = lambda: sif(chosen.most)
     for name, part in parts.items():
         if chosen.only in (None, name):
             part()

@@ -25,7 +25,7 @@ LAYERS = (
     ("_arguments", "_options", "_minimize", "jax"),
     ("_sweep",),
     ("",),  # steepen itself: the public names
-    ("plot", "scipy", "torch"),
+    ("plot", "scipy", "torch", "optimistix"),
     ("_door", "transformers", "lightning"),
     ("paper", "bench", "train"),
     ("explorer",),

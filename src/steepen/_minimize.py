@@ -166,6 +166,6 @@ def minimize(
     )  # fmt: skip
     given.check_rest(trace, callback)
     return drive(
-        problem, settings, trace=cast(Any, trace), callback=callback, progress=progress, checkpoint=checkpoint,
-        check_gradient=check_gradient,
+        problem, settings, trace=cast(Any, trace), callback=callback, progress=progress,
+        checkpoint=checkpoint, check_gradient=check_gradient,
     )  # fmt: skip

@@ -12,27 +12,32 @@ Examples
 
 # what JAX maps over has no types
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownLambdaType=false
 
 from __future__ import annotations
 
 import inspect
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-import optimistix as optx
+from ._tools.optional import load
 
-from ._arguments import settings_of
-from ._core.records import RUNNING
-from ._core.result import Status
-from ._oracle.budget import Budget
-from .directions import Direction
-from .jax import Bounds
-from .jax._jax import plain
-from .jax._loop import Driver, Inputs, Lane
-from .jax._minimize import sides_of
-from .jax._points import shape_of
-from .jax._program import Program, moulded
+load("optimistix", "steepen.optimistix", extra="optimistix")
+
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+import optimistix as optx  # noqa: E402
+
+from ._arguments import settings_of  # noqa: E402
+from ._core.records import RUNNING  # noqa: E402
+from ._core.result import Status  # noqa: E402
+from ._oracle.budget import Budget  # noqa: E402
+from .directions import Direction  # noqa: E402
+from .jax import Bounds  # noqa: E402
+from .jax._jax import plain  # noqa: E402
+from .jax._loop import Driver, Inputs, Lane  # noqa: E402
+from .jax._minimize import sides_of  # noqa: E402
+from .jax._points import shape_of  # noqa: E402
+from .jax._program import Program, moulded  # noqa: E402
 
 __all__ = ["Minimiser"]
 
@@ -83,7 +88,7 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
         return self.given.get("gtol", 0.0)
 
     @property
-    def norm(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def norm(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The norm of ∇f."""
         return optx.two_norm
 

@@ -87,3 +87,13 @@ def test_rows_of_a_batch_have_their_own() -> None:
         jax.grad(lambda t: sj.minimize(fun, starts, (t,), method="newton", step=1.0, gtol=1e-11).x.sum())
     )
     np.testing.assert_allclose(many(thetas[0]), 3 * slope[0], rtol=1e-6)
+
+
+def test_where_the_hessian_is_singular_there_is_none() -> None:
+    def flat(x: Any, theta: Any) -> Any:
+        return x[0] ** 2 + (theta - 1) * x[1]
+
+    def place(theta: Any) -> Any:
+        return sj.minimize(flat, jnp.zeros(2), (theta,), method="gd", step=0.1).x.sum()
+
+    assert np.isnan(jax.jit(jax.grad(place))(1.0))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,7 +36,17 @@ def beale(x: Any) -> Any:
     return (1.5 - a + a * b) ** 2 + (2.25 - a + a * b**2) ** 2 + (2.625 - a + a * b**3) ** 2
 
 
+def family(x: Any, a: Any) -> Any:
+    """Return one of many functions, so that one program serves them all."""
+    valley = 10 * (x[1] - x[0] ** 2) ** 2 + (1 - x[0]) ** 2
+    return a[0] * beale(x) + a[1] * valley + a[2] * jnp.cos(3 * x).sum() + a[3] * (x**4).sum()
+
+
 START = np.array([1.0, 0.2])
+PROBLEMS = {
+    "beale": (1.0, 0.0, 0.0, 0.0), "valley": (0.0, 1.0, 0.0, 0.0), "waves": (0.0, 0.1, 1.0, 0.0),
+    "mixed": (0.3, 0.5, 0.2, 0.1),
+}  # fmt: skip
 
 
 def agree(x0: Any, fun: Any = beale, **given: Any) -> tuple[Any, st.Result]:
@@ -43,7 +56,7 @@ def agree(x0: Any, fun: Any = beale, **given: Any) -> tuple[Any, st.Result]:
         st.minimize(fun, x, jac="jax", **given) for x in (x0, x0 * (1 + 4 * np.finfo(x0.dtype).eps))
     )
     sway = 1000 * np.abs(one.x - moved.x).max() + 1e5 * np.finfo(x0.dtype).eps
-    assert np.abs(found.x - one.x).max() <= sway
+    assert np.abs(found.x - one.x).max() <= sway * max(1.0, np.abs(one.x).max())
     assert found.x.dtype == x0.dtype
     if (one.nit, one.nfev, one.njev, one.status) == (moved.nit, moved.nfev, moved.njev, moved.status):
         assert found.status == one.status or {found.status, one.status} <= FLOOR
@@ -55,7 +68,12 @@ def agree(x0: Any, fun: Any = beale, **given: Any) -> tuple[Any, st.Result]:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_both_engines_make_the_same_run_with_fixed_steps(method: str) -> None:
-    agree(START, method=method, step=0.02, budget=st.Budget(iters=40))
+    for dtype in (np.float64, np.float32):
+        for problem in PROBLEMS.values():
+            a = np.array(problem, dtype)
+            agree(
+                START.astype(dtype), family, args=(a,), method=method, step=0.02, budget=st.Budget(iters=30)
+            )
 
 
 BOX = [(0.0, 2.0), (-1.0, 0.4)]
@@ -63,12 +81,23 @@ BOX = [(0.0, 2.0), (-1.0, 0.4)]
 
 @pytest.mark.parametrize(("method", "bounds"), [("bfgs", None), ("gd", BOX), ("cgd-auto", BOX)])
 def test_both_engines_make_the_same_search(method: str, bounds: Any) -> None:
-    agree(START, method=method, bounds=bounds, budget=st.Budget(iters=40))
+    for problem in PROBLEMS.values():
+        args = (np.array(problem),)
+        agree(START, family, args=args, method=method, bounds=bounds, budget=st.Budget(iters=40))
 
 
-@pytest.mark.parametrize(("method", "step"), [("cgd-fd", 0.02), ("cgd-auto", None)])
-def test_both_engines_make_the_same_run_in_single_precision(method: str, step: Any) -> None:
-    agree(START.astype(np.float32), method=method, step=step, budget=st.Budget(iters=20))
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_function_without_a_minimum_is_followed_down_as_far(dtype: Any) -> None:
+    a = np.array((0.0, 0.0, 0.0, -1.0), dtype)
+    nowhere = [(None, None)] * 2  # a bounded program without bounds: it is compiled already
+    found, one = agree(
+        START.astype(dtype), family, args=(a,), method="cgd-auto", bounds=nowhere, budget=st.Budget(iters=200)
+    )
+    assert found.status == one.status == st.Status.UNBOUNDED
+    if dtype == np.float32:
+        for problem in PROBLEMS.values():
+            args = (np.array(problem, dtype),)
+            agree(START.astype(dtype), family, args=args, bounds=BOX, budget=st.Budget(iters=20))
 
 
 @pytest.mark.parametrize(
@@ -179,6 +208,52 @@ def test_a_point_may_be_a_tree_and_the_trace_is_a_ring() -> None:
     assert found.trace is not None
     np.testing.assert_array_equal(found.trace.k, np.arange(-2, 1) + int(found.nit))
     np.testing.assert_array_equal(found.trace.f[-1], found.fun)
+
+
+@pytest.mark.parametrize("x0", [START, np.stack([START, 1.5 * START, -START])], ids=("one", "many"))
+def test_the_trace_is_that_of_the_eager_engine(x0: Any) -> None:
+    given: dict[str, Any] = {"method": "cgd-fd", "lam": 0.01, "r": 1e-3, "step": 0.02, "gtol": 0.2}
+    found = st.minimize(beale, x0, engine="jax", trace=500, **given).trace
+    one = st.minimize(beale, x0, jac="jax", trace="x", **given).trace
+    assert found is not None
+    assert one is not None
+    for (name, a), (other, b) in zip(found.columns(), one.columns(), strict=True):
+        assert name == other
+        np.testing.assert_allclose(a, b, rtol=1e-9, err_msg=name)
+    last = st.minimize(beale, x0, engine="jax", trace=3, **given).trace
+    assert last is not None
+    run, whole = (last, found) if x0.ndim == 1 else (last.row(0), found.row(0))
+    np.testing.assert_array_equal(run.f[-3:], whole.f[-3:])
+    np.testing.assert_array_equal(run.k[-3:], whole.k[-3:])
+
+
+def test_numbers_may_be_of_strict_types() -> None:
+    with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+        found = sj.minimize(lambda x: (x * x).sum(), jnp.ones(2), method="gd", step=0.2)
+    assert bool(found.success)
+
+
+DEVICES = """
+import jax, numpy as np, steepen as st, steepen.jax as sj
+jax.config.update("jax_enable_x64", True)
+x = np.random.default_rng(0).uniform(-1, 1, (11, 2))
+given = dict(method="cgd-fd", lam=0.01, step=np.linspace(0.01, 0.1, 11), lanes=2, gtol=1e-3)
+def run(mesh=None):
+    return sj.minimize(lambda x: ((x - 1) ** 2 * (1 + x**2)).sum(), x, mesh=mesh, **given)
+one, mesh = run(), jax.make_mesh((3,), ("devices",))
+for found in (run(mesh), jax.jit(lambda: run(mesh))()):
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(found), strict=True):
+        np.testing.assert_array_equal(a, b)
+assert one.success.all() and len(set(np.asarray(one.nit).tolist())) > 5
+"""
+
+
+def test_devices_share_a_batch_and_change_no_bit_of_it() -> None:
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=3", "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(
+        [sys.executable, "-c", DEVICES], env=os.environ | flags, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_it_runs_inside_scan_and_jit() -> None:

@@ -85,6 +85,7 @@ def test_a_value_of_less_precision_than_the_start() -> None:
         (X, {"bounds": sj.Bounds({"a": 0.0, "b": 1.0})}, "bounds: expected lb to be a number or a tree"),
         (X, {"lanes": 0}, "lanes: expected a whole number"),
         (X, {"trace": 0}, "trace: expected a whole number"),
+        (X, {"mesh": 3}, "mesh: expected a jax.sharding.Mesh"),
         (X, {"method": Old()}, "method: .* changes its memory in place"),
         (X, {"method": "cgd", "lam": lambda k: 1.0 if k < 5 else 0.0}, "lam: .* it branches on k"),
         (X, {"method": "gd", "step": lambda k: 1.0 if k < 5 else 0.5}, "step: .* it branches on k"),

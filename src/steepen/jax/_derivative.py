@@ -36,7 +36,8 @@ def _follow(fun: Any, primals: Any, tangents: Any) -> Any:
         return jnp.where(free > 0, jax.jvp(slope, (x,), (free * v,))[1], v)
 
     def solve(matvec: Any, b: Any) -> Any:
-        return cg(matvec, b, tol=TOLERANCE[str(b.dtype)], maxiter=10 * b.size)[0]
+        found = cg(matvec, b, tol=TOLERANCE[str(b.dtype)], maxiter=10 * b.size)[0]
+        return jnp.where(jnp.isfinite(found).all(), found, jnp.nan)  # infinite where H is singular
 
     def at(function: Any) -> Any:
         """Return how a function of x and θ changes with θ."""

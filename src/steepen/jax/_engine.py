@@ -56,8 +56,8 @@ def compiled(fun: Any, x0: Any, args: Any, method: Any, given: dict[str, Any]) -
 def _unrolled(ring: Ring, batch: bool) -> Trace:
     """Return the iterates that were kept as the eager engine would: a row a k, with a column a run."""
     columns = {name: np.asarray(column) for name, column in ring._asdict().items()}
-    k = columns.pop("k")
-    first, last = k[k >= 0].min(), k.max()
+    k: Any = columns.pop("k")
+    first, last = int(k[k >= 0].min()), int(k.max())
     rows = (k - first)[k >= 0]
     places = (rows, np.nonzero(k >= 0)[0]) if batch else (rows,)
 

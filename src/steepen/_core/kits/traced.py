@@ -1,5 +1,8 @@
 """The kit of a program that JAX traces: a scalar is an array of no dimension, and nothing is known of it."""
 
+# what JAX maps over has no types
+# pyright: reportUnknownLambdaType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -142,9 +145,10 @@ class Traced(One):
         return self._loop(lambda i, s: (i < most) & s.open, body, state)
 
     def when(self, mask: Mask, work: Callable[[T], T], state: T) -> T:
-        """Apply `work` in a `cond`; under `vmap` in a loop of at most one turn, which is skipped unless needed.
+        """Apply `work` in a `cond`; under `vmap` in a loop of at most one turn.
 
-        Of a `cond` `vmap` would make a selection, and do the work in every iteration.
+        `vmap` skips the loop unless some row needs it. Of a `cond` it would make a selection, and do the work
+        in every iteration.
         """
         if isinstance(mask, bool):
             return work(state) if mask else state
@@ -224,9 +228,10 @@ def _as(new: Any, old: Any) -> Any:
 
 
 def _called(jaxpr: Any, consts: Any, given: Any) -> Any:
-    from jax.extend.core import ClosedJaxpr, jaxpr_as_fun  # pyright: ignore[reportUnknownVariableType]
+    import jax.extend
 
-    return jaxpr_as_fun(ClosedJaxpr(jaxpr, consts))(*given)
+    core: Any = jax.extend.core
+    return core.jaxpr_as_fun(core.ClosedJaxpr(jaxpr, consts))(*given)
 
 
 def _jax() -> Any:
