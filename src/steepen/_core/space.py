@@ -158,7 +158,7 @@ class Box(Everywhere):
 
     def descent(self, x: Array, g: Array, size: Scalar) -> tuple[Array, Scalar]:
         g = self.free(x, g, g)
-        return g, self._kit.norm(g)
+        return g, self._kit.root(self._kit.dot(g, g), g, wild=True)
 
     def residual(self, x: Array, g: Array, size: Scalar) -> Scalar:
         return self._kit.norm(self.measure(x, g))
