@@ -49,7 +49,7 @@ class Rule:
         self.params = [p for name, p in model.named_parameters() if name != "unused"]
         self.base = SGD(self.params, lr=0.05, momentum=0.9)
         self.steps, self.every, self.strength, self.rows = steps, every, strength, rows
-        self.new, self.new_training = max(0.03, 10 / steps), min(max(0.03, 30 / steps), 0.5)
+        self.new, self.new_training = max(0.03, 10 / steps), min(max(0.03, 60 / steps), 0.5)
         self.told: dict[str, list[tuple[float, float]]] = {}  # every value, with the weight of a new one
         self.gain, self.last, self.k = 1.0, math.nan, 0
         self.gaps: list[float] = []  # at each reading, before it

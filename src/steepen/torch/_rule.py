@@ -99,20 +99,9 @@ class GapSAM(Probe):
         self.steps, self.every, self.strength = steps, every, strength
         self.held_out = None if held_out is None else HeldOut(model, held_out, loss)
         self._new = new = max(_NEW, 10 / steps)  # a short run has no time for long means
-        # that of the training loss is about as old as that of the held-out loss, in short runs too
-        weights = [
-            min(max(_NEW, 30 / steps), _NEW_HELD_OUT),
-            1,
-            new,
-            new,
-            new,
-            new,
-            new,
-            _NEW_GRADIENT,
-            _NEW_HELD_OUT,
-            _NEW_HELD_OUT,
-            0,
-        ]
+        # that of the training loss, told in every second step, is no older than that of the held-out loss
+        training = min(max(_NEW, 60 / steps), _NEW_HELD_OUT)
+        weights = [training, 1, *[new] * 5, _NEW_GRADIENT, _NEW_HELD_OUT, _NEW_HELD_OUT, 0]
         self._weights = torch.tensor(weights, device=self.device)
         self._table = torch.zeros((2, len(_NAMES)), device=self.device)  # sums, and what to divide them by
         self._table[:, -1] = 1  # the gain
