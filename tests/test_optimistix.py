@@ -29,7 +29,7 @@ def fn(y: Any, args: Any) -> Any:
     return 10 * (y["b"] - y["a"] ** 2) ** 2 + ((args - y["a"]) ** 2).sum()
 
 
-START = {"a": jnp.array([-1.0]), "b": jnp.array([1.0])}
+START = {"a": np.array([-1.0]), "b": np.array([1.0])}
 
 
 def scalar(y: Any, args: Any) -> Any:
@@ -37,7 +37,7 @@ def scalar(y: Any, args: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "given", [{"method": "cgd-fd", "lam": 0.01, "step": 0.01}, {"method": "bfgs"}], ids=str
+    "given", [{"method": "cgd-fd", "lam": 0.01, "step": 0.01, "b": 50}, {"method": "bfgs"}], ids=str
 )
 def test_it_makes_the_run_that_steepen_makes(given: dict[str, Any]) -> None:
     solver = Minimiser(gtol=1e-3, **given)
