@@ -22,7 +22,13 @@ COLOURS: Mapping[str, str] = {
 
 
 def blank(width: float, height: float = 4) -> Any:
-    """Return an empty figure, so wide and so high in inches."""
+    """Return an empty figure, so wide and so high in inches.
+
+    Examples
+    --------
+    >>> blank(4).get_size_inches().tolist()
+    [4.0, 4.0]
+    """
     module = load("matplotlib.figure", "a picture", extra="plot")
     return module.Figure(figsize=(width, height), layout="constrained")
 
@@ -39,7 +45,15 @@ def finish(canvas: Any, grid: bool = True) -> None:
 
 
 def tidy(canvas: Any, grid: bool = True) -> None:
-    """Take away what a reader does not need, and lay a pale grid under the rest."""
+    """Take away what a reader does not need, and lay a pale grid under the rest.
+
+    Examples
+    --------
+    >>> axes = blank(4).subplots()
+    >>> tidy(axes)
+    >>> axes.spines["top"].get_visible()
+    False
+    """
     ticker = load("matplotlib.ticker", "a picture", extra="plot")
     for axis in (canvas.xaxis, canvas.yaxis):
         if isinstance(axis.get_major_formatter(), ticker.LogFormatterSciNotation):
