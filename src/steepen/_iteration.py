@@ -20,7 +20,6 @@ from ._core.judge import asked, judge_gradient, judge_step
 from ._core.records import NAN, RUNNING, Best, Carry, Point
 from ._core.result import Status
 from ._oracle.context import Context
-from ._oracle.exhausted import at_bottom, relax, spent
 from ._oracle.floor import at_floor
 from ._oracle.ledger import Cost
 from ._problem import Settings
@@ -29,20 +28,17 @@ from .steps import Along
 IDLE = 11
 """A run ends after this many consecutive steps without a measurable decrease of f."""
 
-IDLE_BY_VALUES = 3
-"""The same where a gradient is made of values, and costs as many as f has variables."""
-
 SHOWS = 4.0
 """A decrease of no more than this many roundings of f is not measurable."""
 
 LOST = tuple(map(int, (Status.NONFINITE_VALUE, Status.NONFINITE_GRADIENT, Status.UNBOUNDED, Status.DIVERGED)))
 """Ends at a point that is no use: the best one seen is given instead."""
 
-CONVERGED, PRECISION, NOISE, DIFFERENCES, NO_DESCENT, DIVERGED, NONFINITE, MAX_ITERATIONS, ARTIFICIAL = map(
+CONVERGED, PRECISION, NOISE, NO_DESCENT, DIVERGED, NONFINITE, MAX_ITERATIONS, ARTIFICIAL = map(
     int,
     (
-        Status.CONVERGED, Status.PRECISION, Status.NOISE, Status.DIFFERENCES, Status.NO_DESCENT,
-        Status.DIVERGED, Status.NONFINITE_GRADIENT, Status.MAX_ITERATIONS, Status.ARTIFICIAL,
+        Status.CONVERGED, Status.PRECISION, Status.NOISE, Status.NO_DESCENT, Status.DIVERGED,
+        Status.NONFINITE_GRADIENT, Status.MAX_ITERATIONS, Status.ARTIFICIAL,
     ),
 )  # fmt: skip
 FIRST_HIDDEN, LAST_HIDDEN = int(Status.SMALL_DECREASE), int(Status.MAX_SECONDS)
@@ -67,7 +63,6 @@ class Iteration:
         self._bottom, self._gtol = tolerances.bottom, tolerances.g
         self._far = -tolerances.bottom  # a step that is shorter cannot make x overflow
         self._counted, self._bounded = self.ledger.counted, self.space.bounded
-        self._idle = IDLE_BY_VALUES if self.oracle.adaptive else IDLE
         self._iters: Any = inf if self.ledger.budget.iters is None else self.ledger.budget.iters
 
     def begin(self, x: Array) -> Carry:
@@ -109,8 +104,6 @@ class Iteration:
                 c.on = kit.without(c.on, off)
         if searched:
             least = kit.num.maximum(SHOWS * self.context.eps * abs(f), c.move.noise)
-            if self.oracle.adaptive:
-                least = kit.num.maximum(least, self.oracle.level(f))
             c.idle = kit.pick(c.move.before - f > least, 0, c.idle + 1)
         return c
 
@@ -147,7 +140,7 @@ class Iteration:
             point.gnorm = gnorm = kit.pick(point.known, gnorm, NAN)
         if not kit.all_finite(size) or kit.any(gnorm <= self._gtol):
             self._judge_gradient(c)
-        if self._searches and kit.any(tired := c.idle >= self._idle):
+        if self._searches and kit.any(tired := c.idle >= IDLE):
             c.tired = tired & (c.status == RUNNING)  # these make no other step, and end when it settles
         if (spent := c.k >= self._iters) is not False:
             self._end(c, kit.pick(kit.without(spent, c.tired), MAX_ITERATIONS, RUNNING))
@@ -223,15 +216,9 @@ class Iteration:
         if c.ahead.f is not None:
             stuck = stuck | (move.alpha == 0)
         if stuck is not False and kit.any(stuck):
-            if self.oracle.adaptive:
-                stuck = self._refined(c, stuck)
-                self._floored(c, stuck & (self.oracle.grain > 0))
-            else:
-                self._floored(c, stuck)
+            self._floored(c, stuck)
             self._recover(c, stuck)
             c.tired = False
-        if self.oracle.adaptive:
-            relax(self.context, c.point.x, c.point.f, c.point.g, self.tolerances.g, move.alpha > 0)
         if c.p is None:
             move.shown = move.alpha
         else:
@@ -265,41 +252,6 @@ class Iteration:
             return kit.pick(noisy, NOISE, kit.pick(floored, PRECISION, code))
 
         self._end(c, kit.when(mask, ask, RUNNING))
-
-    def at_bottom(self, c: Carry, mask: Mask) -> None:
-        """End the rows whose direction promises no fall of f that its values would show."""
-        kit, context, oracle, point = self.kit, self.context, self.oracle, c.point
-        quiet, noisy = at_bottom(context, point.x, point.f, point.g, -c.slope, mask & (c.status == RUNNING))
-        quiet = quiet & context.affords(oracle.cost_smooth)
-        if kit.any(quiet):
-            quiet = oracle.smooth(point.x, point.f, quiet)
-            self._end(c, kit.pick(quiet, kit.pick(noisy, NOISE, PRECISION), RUNNING))
-
-    def _refined(self, c: Carry, stuck: Mask) -> Mask:
-        """Where a search by one-sided differences found nothing, take central ones; return who has those.
-
-        Of these, end the rows whose gradient is no more than its error.
-        """
-        kit, context, oracle, point, ahead = self.kit, self.context, self.oracle, c.point, c.ahead
-        stuck = stuck & (c.status == RUNNING)
-        rough = kit.without(stuck, oracle.digits.central)
-        if kit.any(rough):
-            oracle.refine(rough, True)
-            oracle.memo.put(point.x, point.f, None if kit.size is None else rough)
-            ahead.x = kit.where(rough, point.x, ahead.x)
-            ahead.f = kit.pick(rough, point.f, ahead.f)
-            ahead.known = kit.without(ahead.known, rough)
-            c.idle = kit.pick(rough, 0, c.idle)
-            c.tired = kit.without(c.tired, rough)
-            stuck = kit.without(stuck, rough)
-        if kit.any(stuck):
-            over = spent(context, point.x, point.f, point.g, stuck) | (stuck & c.tired)
-            over = over & (oracle.grain == 0) & context.affords(oracle.cost_smooth)
-            if kit.any(over):
-                over = oracle.smooth(point.x, point.f, over)
-                noisy = oracle.noisy(point.f)
-                self._end(c, kit.pick(over, kit.pick(noisy, NOISE, DIFFERENCES), RUNNING))
-        return stuck
 
     def _recover(self, c: Carry, stuck: Mask) -> None:
         """Stay here for this iteration where the direction has something else to propose; else end."""

@@ -623,7 +623,7 @@ def test_every_status_has_a_sentence() -> None:
     assert len(set(sentences)) == len(Status)
     assert all(s[0].isupper() or s.startswith(("f ", "x ")) for s in sentences)
     assert all(s.endswith(".") and 15 < len(s) < 160 for s in sentences)
-    good = ["CONVERGED", "SMALL_DECREASE", "SMALL_MOVE", "PRECISION", "NOISE", "DIFFERENCES"]
+    good = ["CONVERGED", "SMALL_DECREASE", "SMALL_MOVE", "PRECISION", "NOISE"]
     assert [s.name for s in Status if s.success] == good
 
 

@@ -41,7 +41,6 @@ class Status(enum.IntEnum):
     SMALL_MOVE = 2
     PRECISION = 3
     NOISE = 4
-    DIFFERENCES = 5
     MAX_ITERATIONS = 10
     MAX_GRADIENTS = 11
     MAX_EVALUATIONS = 12
@@ -81,8 +80,6 @@ _SENTENCES = {
     Status.SMALL_MOVE: "The last step moved x by no more than xtol.",
     Status.PRECISION: "f cannot be lowered any more at working precision.",
     Status.NOISE: "f cannot be lowered by more than the noise that its own values show.",
-    Status.DIFFERENCES: "The gradient vanishes within the error of the differences that it is made of: "
-    "f is as low as they can tell.",
     Status.MAX_ITERATIONS: "The budget of iterations is spent.",
     Status.MAX_GRADIENTS: "The budget of gradients does not cover another step.",
     Status.MAX_EVALUATIONS: "The budget of function values does not cover another step.",
