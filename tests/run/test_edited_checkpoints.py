@@ -348,7 +348,7 @@ def test_members_that_savez_does_not_write_are_refused(tmp_path: Path) -> None:
         assert "is not a whole steepen checkpoint" in message
 
 
-WITHIN = {"ahead", "spent", "status", "tired", "p", "down", "size", "slope"}
+WITHIN = {"ahead", "live", "spent", "status", "tired", "p", "down", "size", "slope"}
 """What the parts of one iteration hand to each other: between two of them it means nothing."""
 
 # --- nothing can be forgotten ----------------------------------------------------------------------

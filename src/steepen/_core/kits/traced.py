@@ -88,7 +88,8 @@ class Traced(One):
         low, high, unit = 2.0 ** -(top // 3), 2.0 ** (top // 3), 2.0 ** (5 * top // 8)
 
         def scaled(small: float, large: float) -> Any:
-            return self.scalar(self.pick(near > high, large, self.pick(near < low, small, 1.0)))
+            tiny = (near > 0) & (near < low)  # one that is 0, at a start to be left, says nothing
+            return self.scalar(self.pick(near > high, large, self.pick(tiny, small, 1.0)))
 
         return scaled(1 / unit, unit) * super().norm(v * scaled(unit, 1 / unit))
 
