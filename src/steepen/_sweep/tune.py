@@ -117,8 +117,9 @@ def tune(
     left = trials - len(_done(study))
     shares = [(len(_done(study)) + first, min(TOGETHER, left - first)) for first in range(0, left, TOGETHER)]
     unit = task.unit
+    whole = str(journal.resolve())  # a worker may have begun in another folder
     for _ in run(
-        _try_some, shares, send=lambda key: (task, str(journal), unit, *key), jobs=jobs, strict=True,
+        _try_some, shares, send=lambda key: (task, whole, unit, *key), jobs=jobs, strict=True,
         progress=progress, title=lambda key: f"trials from {key[0]} on",
     ):  # fmt: skip
         pass
