@@ -57,12 +57,16 @@ class Values:
 
 
 class Ended(NamedTuple):
+    """How a solver says it ended."""
+
     success: bool
     word: str
 
 
 @dataclass
 class Run:
+    """What a solver found, after how many values."""
+
     improvements: list[tuple[int, float]]
     used: int
     end: Ended
@@ -109,6 +113,8 @@ SOLVERS: dict[str, Callable[..., Ended]] = {
 
 
 class Case(NamedTuple):
+    """A function, a start, and the lowest value known."""
+
     name: str
     f: Callable[[Any], Any]
     x0: Any
@@ -145,7 +151,9 @@ def aside() -> Iterator[Case]:
         X = rng.standard_normal((60, n)) * np.logspace(-1, 1, n)
         y = np.sign(X @ rng.standard_normal(n) + rng.standard_normal(60))
         yield Case(
-            f"logistic-{n}", lambda w, X=X, y=y: np.logaddexp(0, -y * (X @ w)).sum() + 0.1 * w @ w, np.zeros(n)
+            f"logistic-{n}",
+            lambda w, X=X, y=y: np.logaddexp(0, -y * (X @ w)).sum() + 0.1 * w @ w,
+            np.zeros(n),
         )
         counts = rng.poisson(np.exp(0.3 * X[:, : n // 2 + 1] @ np.ones(n // 2 + 1) / 10))
         Z = X[:, : n // 2 + 1] / 10
@@ -189,7 +197,9 @@ def aside() -> Iterator[Case]:
         yield Case(f"process-{seed}", likelihood, np.array([0.0, -0.5, -0.5, -1.5]))
         L = rng.standard_normal((n, n)) / np.sqrt(n) + np.eye(n)
         yield Case(
-            f"chained-{n}", lambda x, L=L: (np.cosh(L @ x) - 1).sum() + 0.1 * (x - 1) @ (x - 1), np.full(n, 2.0)
+            f"chained-{n}",
+            lambda x, L=L: (np.cosh(L @ x) - 1).sum() + 0.1 * (x - 1) @ (x - 1),
+            np.full(n, 2.0),
         )
 
 
@@ -240,9 +250,7 @@ def compare(cases: list[Case], each: bool) -> None:
     print(f"{len(cases)} problems: values over BFGS's, solved, at the minimum but called failures,")
     print("successes more than 1e-3 above the lowest, median share after the last gain")
     for solver in SOLVERS:
-        ratios = "/".join(
-            f"{geometric_mean(costs[solver, a], costs['BFGS', a])[0]:.2f}" for a in ACCURACIES
-        )
+        ratios = "/".join(f"{geometric_mean(costs[solver, a], costs['BFGS', a])[0]:.2f}" for a in ACCURACIES)
         solved = "/".join(str(int(np.isfinite(costs[solver, a]).sum())) for a in ACCURACIES)
         print(
             f"{solver:12s} {ratios:16s} {solved:12s} {len(failures[solver]):3d} {len(falsely[solver]):3d}"
@@ -299,12 +307,13 @@ def noise() -> None:
                     rng = np.random.default_rng([seed, 7])
                     x0 = rng.uniform(0, 2, n)
 
-                    def value(x: Any, f: Any = f, rng: Any = rng) -> float:
+                    def value(x: Any, f: Any = f, rng: Any = rng, level: float = level) -> float:
                         return float(f(x)) * (1 + level * rng.uniform(-1, 1))
 
-                    def grad(x: Any, f: Any = f, rng: Any = rng) -> Any:
-                        g = slope_of(f, x)
-                        return g * (1 + np.sqrt(level) * rng.uniform(-1, 1, len(g))) if kind == "noisy" else g
+                    spoilt = np.sqrt(level) if kind == "noisy" else 0.0
+
+                    def grad(x: Any, f: Any = f, rng: Any = rng, spoilt: float = spoilt) -> Any:
+                        return slope_of(f, x) * (1 + spoilt * rng.uniform(-1, 1, len(x)))
 
                     jac = "2-point" if kind == "2-point" else grad
                     result = st.minimize(value, x0, jac=jac, trace=False)
