@@ -404,7 +404,7 @@ def public() -> Iterator[tuple[str, Any]]:
     for module in (steepen.torch, paper):
         for name in module.__all__:
             thing = getattr(module, name)
-            if not inspect.ismodule(thing) and name != "Sharpness":  # a record that nobody fills in
+            if not inspect.ismodule(thing) and name not in ("Robustness", "Sharpness"):  # records
                 yield name, thing
                 if inspect.isclass(thing):
                     for method, value in inspect.getmembers(thing, inspect.isfunction):

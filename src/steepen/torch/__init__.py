@@ -23,8 +23,20 @@ from . import paper  # noqa: E402
 from ._cgd import CGD  # noqa: E402
 from ._probe import Probe  # noqa: E402
 from ._report import Report  # noqa: E402
+from ._robustness import Robustness, robustness  # noqa: E402
 from ._rule import GapSAM  # noqa: E402
 from ._sam import SAM  # noqa: E402
 from ._sharpness import Sharpness, sharpness  # noqa: E402
 
-__all__ = ["CGD", "SAM", "GapSAM", "Probe", "Report", "Sharpness", "paper", "sharpness"]
+__all__ = [
+    "CGD",
+    "SAM",
+    "GapSAM",
+    "Probe",
+    "Report",
+    "Robustness",
+    "Sharpness",
+    "paper",
+    "robustness",
+    "sharpness",
+]

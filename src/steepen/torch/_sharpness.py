@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, cast
@@ -14,9 +14,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parallel import DistributedDataParallel
 
 from .._tools.check import number, whole
-from ._cut import examples
+from ._batches import Batches, mean_of
 from ._tensors import curvature
-from ._trace import buffers_of, random_of
 
 __all__ = ["Sharpness", "sharpness"]
 
@@ -125,27 +124,19 @@ def sharpness(
             return signs.to(mean.dtype).mul_(2).sub_(1)
 
         try:
-            losses, higher = mean.losses(), mean.losses(rho)
+            losses, higher = mean.losses(), mean.losses_at(rho)
             largest, largest_error, products = _largest(mean.product, draw(), tol, most)
             traces = [float(v @ mean.product(v)) for v in (draw() for _ in range(draws))]
         finally:
             mean.rewind()
-    trace, trace_error = _mean(traces, [1.0] * draws)
+    trace, trace_error = mean_of(traces, [1.0] * draws)
     rises = [after - before for before, after in zip(losses, higher, strict=True)]
-    rise, rise_error = _mean(rises, mean.counts)
-    value, _ = _mean(losses, mean.counts)
+    rise, rise_error = mean_of(rises, mean.counts)
+    value, _ = mean_of(losses, mean.counts)
     return Sharpness(
         largest, largest_error, trace, trace_error, value, rise, rise_error, rho, round(sum(mean.counts)),
         products + draws, model.training,
     )  # fmt: skip
-
-
-def _mean(values: Sequence[float], counts: Sequence[float]) -> tuple[float, float]:
-    """Return a weighted mean and its standard error; NaN for the error of one value."""
-    n, total = len(values), sum(counts)
-    mean = sum(value * count for value, count in zip(values, counts, strict=True)) / total
-    squares = sum((count * (value - mean)) ** 2 for value, count in zip(values, counts, strict=True))
-    return mean, math.nan if n < 2 else math.sqrt(squares * n / (n - 1)) / total
 
 
 def _length(v: Tensor) -> float:
@@ -183,58 +174,27 @@ def _largest(
     return value, error, len(basis)
 
 
-class _Mean:
+class _Mean(Batches):
     """The mean loss over all examples, with its gradient and its products H·v; vectors are flat."""
 
     def __init__(self, model: nn.Module, loss: Callable[[Any, Any], Tensor], data: Any) -> None:
-        self.model, self.loss = model, loss
+        super().__init__(model, loss, data)
         self.params = [p for p in model.parameters() if p.requires_grad]
         if not self.params:
             raise ValueError("model: expected some parameters that require a gradient, got none")
-        if any(hasattr(p, "to_local") for p in self.params):
-            raise ValueError("model: expected whole parameters, got sharded ones: gather them first")
-        self.device, self.dtype = self.params[0].device, self.params[0].dtype
         self.size = sum(p.numel() for p in self.params)
-        self.undo = [buffers_of(model), random_of(self.device)]
-        self.batches: list[Any] = [data] if _is_batch(data) else list(data)
-        for i, batch in enumerate(self.batches):
-            if not _is_batch(batch):
-                raise TypeError(f"data: expected batches (x, y), got {type(batch).__name__} at {i}")
-        if not self.batches:
-            raise ValueError("data: expected at least one batch (x, y), got none")
-        self.counts = [float(examples(x)) for x, _ in self.batches]
 
-    def rewind(self) -> None:
-        """Put the random numbers and the buffers back to where they were."""
-        for undo in self.undo:
-            undo()
-
-    def each(self) -> Iterator[Tensor]:
-        """Return the loss of each batch, with its graph; the same whenever it is called."""
-        self.rewind()
-        for i, (x, y) in enumerate(self.batches):
-            x, y = _moved(x, self.device), _moved(y, self.device)
-            with torch.enable_grad():
-                out = self.model(**x) if isinstance(x, Mapping) else self.model(x)
-                value: object = self.loss(out, y)
-            if not isinstance(value, Tensor) or value.ndim:
-                raise TypeError(f"loss: expected a mean, a tensor without axes; got {value!r}")
-            if not value.isfinite():
-                raise ValueError(f"loss: expected a finite mean, got {float(value)} of batch {i}")
-            yield value
-
-    def losses(self, rho: float = 0.0) -> list[float]:
-        """Return the loss of each batch, at the weights or at ρ up the gradient."""
-        old = [p.clone() for p in self.params] if rho else []
-        if rho:
-            g = self._sum(lambda value: self._grads(value, graph=False))
-            n = _length(g)
-            for p, s in zip(self.params, self._split(g * (rho / n if n > 0 else 0.0)), strict=True):
-                p.add_(s)
+    def losses_at(self, rho: float) -> list[float]:
+        """Return the loss of each batch at ρ up the gradient."""
+        old = [p.clone() for p in self.params]
+        g = self._sum(lambda value: self._grads(value, graph=False))
+        n = _length(g)
+        for p, s in zip(self.params, self._split(g * (rho / n if n > 0 else 0.0)), strict=True):
+            p.add_(s)
         try:
-            return [float(value) for value in self.each()]
+            return self.losses()
         finally:
-            for p, before in zip(self.params, old, strict=bool(old)):
+            for p, before in zip(self.params, old, strict=True):
                 p.copy_(before)
 
     def product(self, v: Tensor) -> Tensor:
@@ -252,7 +212,7 @@ class _Mean:
 
     def _sum(self, of: Callable[[Tensor], Sequence[Tensor]]) -> Tensor:
         total = torch.zeros(self.size, dtype=self.dtype, device=self.device)
-        for count, value in zip(self.counts, self.each(), strict=True):
+        for count, value in zip(self.counts, self.each(graph=True), strict=True):
             found = torch.cat([one.reshape(-1).to(self.dtype) for one in of(value)])
             total.add_(found, alpha=count / sum(self.counts))
         return total
@@ -280,15 +240,3 @@ def _twice_differentiable(model: object) -> Iterator[nn.Module]:
         _torch.backends.cudnn.flags(enabled=False) if recurrent else nullcontext(),
     ):
         yield bare
-
-
-def _is_batch(data: object) -> bool:
-    """Say whether this is one batch, and not several: a tuple or list of x and y."""
-    pair = cast(Sequence[object], data) if isinstance(data, tuple | list) else ()
-    return len(pair) == 2 and isinstance(pair[0], Tensor | Mapping)
-
-
-def _moved(part: Any, device: torch.device) -> Any:
-    if isinstance(part, Mapping):
-        return {name: _moved(one, device) for name, one in cast(Mapping[str, Any], part).items()}
-    return part.to(device) if isinstance(part, Tensor) else part

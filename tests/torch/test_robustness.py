@@ -1,0 +1,196 @@
+"""Robustness, against rounding, pruning and noise written down by hand, and what must be left alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from steepen.torch import Robustness, robustness
+
+torch.set_num_threads(1)  # the networks are tiny
+
+X, Y = torch.randn(2, 24, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+BATCHES = [(X[:16], Y[:16]), (X[16:], Y[16:])]  # of different sizes: means are over examples
+mse = nn.MSELoss()
+
+
+def network(*more: nn.Module) -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 5), nn.Tanh(), *more, nn.Linear(5, 4)).double().eval()
+
+
+def loss_with(model: nn.Module, change: Callable[[np.ndarray], np.ndarray]) -> float:
+    """Return the loss of `network()`, computed with NumPy, with changed matrices."""
+    first, second = model[0], model[-1]
+    w, v = (change(layer.weight.detach().numpy()) for layer in (first, second))
+    hidden = np.tanh(X.numpy() @ w.T + first.bias.detach().numpy())
+    out = hidden @ v.T + second.bias.detach().numpy()
+    return float(np.mean((out - Y.numpy()) ** 2))
+
+
+def by_hand(w: np.ndarray, bits: int) -> np.ndarray:
+    """Round weight by weight: the nearest value of the grid of its row."""
+    rounded = np.empty_like(w)
+    for i, row in enumerate(w):
+        most = 2 ** (bits - 1) - 1
+        grid = np.abs(row).max() * np.arange(-most, most + 1) / most
+        rounded[i] = [grid[np.abs(grid - one).argmin()] for one in row]
+    return rounded
+
+
+# --- the numbers -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bits", [2, 3, 4, 8])
+def test_rounding_is_to_the_nearest_value_of_each_row(bits: int) -> None:
+    model = network()
+    found = robustness(model, mse, BATCHES, bits=[bits])
+    assert found.loss == pytest.approx(loss_with(model, lambda w: w))
+    assert found.rounded[bits] == pytest.approx(loss_with(model, lambda w: by_hand(w, bits)))
+    assert found.examples == 24
+
+
+@pytest.mark.parametrize("part", [0.25, 0.5, 0.9])
+def test_pruning_takes_the_smallest_weights_of_each_tensor(part: float) -> None:
+    def pruned(w: np.ndarray) -> np.ndarray:
+        limit = np.sort(np.abs(w), axis=None)[round(part * w.size) - 1]
+        return np.where(np.abs(w) <= limit, 0, w)
+
+    model = network()
+    found = robustness(model, mse, BATCHES, prune=[part])
+    assert found.pruned[part] == pytest.approx(loss_with(model, pruned))
+
+
+def test_noise_raises_a_square_by_its_variance() -> None:
+    model = nn.Linear(50, 1, bias=False).double()
+    with torch.no_grad():
+        model.weight.fill_(2.0)  # root mean square 2, so a deviation of .6: 50 · .36 in the mean
+    data = torch.eye(50, dtype=torch.float64), torch.full((50, 1), 2.0, dtype=torch.float64)
+    found = robustness(model, nn.MSELoss(reduction="sum"), data, noise=[0.3], draws=200)
+    mean, error = found.noisy[0.3]
+    assert error == pytest.approx(0.36 * math.sqrt(2 * 50 / 200), rel=0.3)
+    assert abs(mean - 18) < 4 * error
+
+
+def test_kernels_are_rounded_by_their_output_channel() -> None:
+    torch.manual_seed(0)
+    model = nn.Conv1d(2, 3, 2, bias=False).double()
+    x = torch.randn(6, 2, 5, dtype=torch.float64)
+    flat = by_hand(model.weight.detach().flatten(1).numpy(), 3)
+    other = nn.Conv1d(2, 3, 2, bias=False).double()
+    with torch.no_grad():
+        other.weight.copy_(torch.from_numpy(flat).view(3, 2, 2))
+    target = torch.zeros(6, 3, 4, dtype=torch.float64)
+    found = robustness(model, mse, (x, target), bits=[3])
+    assert found.rounded[3] == pytest.approx(mse(other(x), target).item())
+
+
+def test_a_channel_of_zeros_is_no_special_case() -> None:
+    model = network()
+    with torch.no_grad():
+        model[0].weight[2] = 0
+    assert math.isfinite(robustness(model, mse, BATCHES, bits=[3]).rounded[3])
+
+
+def test_more_bits_come_closer_and_the_same_call_gives_the_same_numbers() -> None:
+    model = network()
+    found = robustness(model, mse, iter(BATCHES), bits=(3, 8, 16))
+    assert abs(found.rounded[16] - found.loss) < abs(found.rounded[8] - found.loss) < 0.1
+    assert found == robustness(model, mse, BATCHES, bits=(3, 8, 16))
+    assert found.noisy != robustness(model, mse, BATCHES, seed=1).noisy
+
+
+def test_low_precision_weights_are_worked_on_in_single() -> None:
+    model, batch = network().bfloat16(), (X.bfloat16(), Y.bfloat16())
+    found = robustness(model, lambda out, y: mse(out.float(), y.float()), batch, bits=[8])
+    assert found.rounded[8] == pytest.approx(found.loss, rel=0.05)
+
+
+# --- what is left alone ------------------------------------------------------------------------------
+
+
+def test_nothing_is_left_behind_and_dropout_is_off() -> None:
+    model = network(nn.BatchNorm1d(5), nn.Dropout(0.5)).train()
+    mse(model(X), Y).backward()
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    grads, rng = [p.grad.clone() for p in model.parameters()], torch.get_rng_state()
+    found = robustness(model, mse, BATCHES)
+    assert found == robustness(model.eval(), mse, BATCHES)
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, state[name]), name
+    assert all(torch.equal(p.grad, g) for p, g in zip(model.parameters(), grads, strict=True))
+    assert torch.equal(torch.get_rng_state(), rng)
+    assert not model.training  # as we left it
+    robustness(model.train(), mse, BATCHES)
+    assert all(module.training for module in model.modules())
+
+
+def test_a_loss_that_raises_half_way_leaves_the_weights_as_they_were() -> None:
+    model, calls = network(), []
+    before = [p.detach().clone() for p in model.parameters()]
+
+    def loss(out: Tensor, y: Tensor) -> Tensor:
+        calls.append(0)
+        if len(calls) == 3:
+            raise KeyError("mine")
+        return mse(out, y)
+
+    with pytest.raises(KeyError, match="mine"):
+        robustness(model, loss, (X, Y))
+    assert all(torch.equal(p, old) for p, old in zip(model.parameters(), before, strict=True))
+
+
+def test_a_loss_that_overflows_with_rounded_weights_is_a_finding() -> None:
+    model = network()
+    kept = model[0].weight.detach().clone()
+
+    def loss(out: Tensor, y: Tensor) -> Tensor:
+        return mse(out, y) * (1.0 if torch.equal(model[0].weight, kept) else torch.inf)
+
+    assert math.isinf(robustness(model, loss, BATCHES).rounded[4])
+
+
+# --- refused -----------------------------------------------------------------------------------------
+
+
+def broken(value: float) -> nn.Module:
+    model = network()
+    with torch.no_grad():
+        model[-1].weight[1, 2] = value
+    return model
+
+
+REFUSED: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
+    "model": ((lambda x: x, mse, BATCHES), {}, "model: expected a torch.nn.Module"),
+    "no weights": ((nn.Tanh(), mse, BATCHES), {}, "model: expected some parameters"),
+    "no matrix": ((nn.LayerNorm(4).double(), mse, BATCHES), {}, "model: expected some weights with two axes"),
+    "nan": ((broken(math.nan), mse, BATCHES), {}, r"finite weights, got some in 2\.weight that are not"),
+    "inf": ((broken(math.inf), mse, BATCHES), {}, r"finite weights, got some in 2\.weight that are not"),
+    "no data": ((network(), mse, []), {}, "data: expected at least one batch"),
+    "losses of each": ((network(), nn.MSELoss(reduction="none"), BATCHES), {}, "loss: expected a mean"),
+    "loss": ((network(), lambda out, y: mse(out, y) * torch.nan, BATCHES), {}, "finite mean, got nan of"),
+    "bits": ((network(), mse, BATCHES), {"bits": [1]}, "bits: expected a whole number"),
+    "noise": ((network(), mse, BATCHES), {"noise": [-0.1]}, "noise: expected positive numbers"),
+    "prune": ((network(), mse, BATCHES), {"prune": [1.0]}, "prune: expected parts of the weights"),
+    "draws": ((network(), mse, BATCHES), {"draws": 1}, "draws: expected a whole number"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_does_not_fit_is_refused_by_name(name: str) -> None:
+    given, options, message = REFUSED[name]
+    with pytest.raises((TypeError, ValueError), match=message):
+        robustness(*given, **options)
+
+
+def test_the_record_reads_well() -> None:
+    found = robustness(network(), mse, BATCHES)
+    assert isinstance(found, Robustness)
+    assert list(found.rounded) == [8, 4, 3]
+    assert repr(found).endswith("; 24 examples)")
