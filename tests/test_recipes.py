@@ -10,7 +10,7 @@ import pytest
 
 TEXT = (Path(__file__).parent.parent / "docs" / "recipes.md").read_text(encoding="utf-8")
 RECIPES = dict(re.findall(r"^## (\S+)\n.*?```python\n(.*?)```", TEXT, re.MULTILINE | re.DOTALL))
-PACKAGES = {"scikit-learn": "sklearn", "basinhopping": "scipy"}
+PACKAGES = {"scikit-learn": "sklearn", "basinhopping": "scipy", "shgo": "scipy"}
 
 
 def run(name: str) -> dict[str, object]:
@@ -23,7 +23,7 @@ def run(name: str) -> dict[str, object]:
 
 
 def test_every_recipe_is_run():
-    assert sorted(RECIPES) == ["basinhopping", "lmfit", "optimagic", "scikit-learn", "statsmodels"]
+    assert sorted(RECIPES) == ["basinhopping", "lmfit", "optimagic", "scikit-learn", "shgo", "statsmodels"]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -48,6 +48,13 @@ def test_lmfit():
 
 def test_basinhopping():
     assert run("basinhopping")["res"].fun < 1e-10
+
+
+def test_shgo():
+    made = run("shgo")
+    theirs = made["scipy"].optimize.shgo(made["f"], [(-3, 3), (-2, 2)], n=64, sampling_method="sobol")
+    assert made["res"].fun < theirs.fun + 1e-9
+    assert len(made["res"].xl) == len(theirs.xl)
 
 
 def test_optimagic():

@@ -122,6 +122,14 @@ def test_unknown_option_is_named():
         so.minimize(rosen, START, jac=rosen_der, method=steepen.scipy.gd, options={"stepp": 0.1})
 
 
+@pytest.mark.parametrize("name", METHODS)
+def test_shgo_takes_every_method(name):
+    f = st.functions["booth"]
+    res = so.shgo(f, [(-10, 10), (-10, 10)], minimizer_kwargs={"method": door(name), "jac": f.grad})
+    assert res.success
+    np.testing.assert_allclose(res.x, [1, 3], atol=1e-4)
+
+
 # --- callbacks ------------------------------------------------------------------------------------
 
 

@@ -65,7 +65,8 @@ def settings_of(
     rule = step_of(step, direction).prepare(total, rows)
     ending = switch_of(direction, switch, b, total)
     check_lengths(direction, rule, ending, total)
-    return Settings(direction, rule, ending, tolerances_of(dtype, tol, gtol, ftol, xtol), budget)
+    tolerances, own = tolerances_of(dtype, tol, gtol, ftol, xtol), b is None and switch is None
+    return Settings(direction, rule, ending, tolerances, budget, own)
 
 
 def start_point(x0: Any) -> Array:

@@ -49,3 +49,5 @@ class Settings:
     switch: Switch
     tolerances: Tolerances
     budget: Budget
+    follows: bool = False
+    """Whether the switch is the method's own, which may follow from the budget."""

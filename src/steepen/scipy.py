@@ -73,6 +73,10 @@ class Method:
     def __repr__(self) -> str:
         return f"<steepen method {self.name!r} for scipy.optimize.minimize>"
 
+    def lower(self) -> str:
+        """Return SciPy's own name for a method that is not its own, for which `scipy.optimize.shgo` asks."""
+        return "_custom"
+
     def __call__(
         self,
         fun: Callable[..., Any],

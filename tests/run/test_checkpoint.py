@@ -7,6 +7,7 @@ import io
 import json
 import zipfile
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -585,3 +586,40 @@ def test_a_schedule_of_the_same_name_with_other_code_is_refused(tmp_path: Path) 
     st.minimize(fun, [0.0, 0.0], lam=lambda k: 0.01, budget=st.Budget(iters=3), **common)
     with pytest.raises(st.CheckpointError, match=r"method is CGD"):
         st.minimize(fun, [0.0, 0.0], lam=lambda k: 0.5, **common)
+
+
+# --- the guide's way to pause and resume ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("x0", [ONE, MANY], ids=["one", "many"])
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_pauses_and_resumes(tmp_path: Path, method: str, x0: Any) -> None:
+    f, path = st.functions["rosenbrock"].at(n=2), tmp_path / "run.npz"
+
+    def run(iters: int, **more: Any) -> Any:
+        return st.minimize(f, x0, method=method, budget=st.Budget(iters=iters), **more)
+
+    if x0 is ONE:  # rows that a callback has ended are not begun again
+        run(60, callback=lambda s: s.k == 10, checkpoint=path)
+        _same(run(60, checkpoint=path), run(60))
+        path.unlink()
+    run(10, checkpoint=path)
+    run(30, checkpoint=path)
+    _same(run(60, checkpoint=path), run(60, **({"b": 10 // 4} if method == "cgd-fd" else {})))
+
+
+def _same(one: Any, other: Any) -> None:
+    for name in ("x", "fun", "nit", "nfev", "njev", "status"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+
+
+def test_a_b_that_is_given_is_not_replaced(tmp_path: Path) -> None:
+    f, path = st.functions["rosenbrock"].at(n=2), tmp_path / "run.npz"
+    run = partial(st.minimize, f, [-1.2, 1.0], method="cgd-fd", checkpoint=path)
+    run(budget=st.Budget(iters=10))
+    with pytest.raises(st.CheckpointError, match="switch"):
+        run(budget=st.Budget(iters=60), b=15)
+    path.unlink()
+    run(budget=st.Budget(iters=10), b=3)
+    with pytest.raises(st.CheckpointError, match="switch"):
+        run(budget=st.Budget(iters=60))

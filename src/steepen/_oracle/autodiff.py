@@ -5,9 +5,11 @@ Both doors map over rows, so a function written for one point serves a batch too
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from functools import cache, partial
+from typing import Any, NamedTuple, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -33,35 +35,90 @@ def differentiate(library: str, fun: Function, x: Array) -> Derivatives:
     return _with_jax(fun, x) if library == "jax" else _with_torch(fun, x)
 
 
+class _Program:
+    """What a function was seen to do, and what JAX has compiled of it, for one point or for rows."""
+
+    def __init__(self, jax: Any, seen: Any, rows: bool):
+        self._core, self._jaxpr = jax.extend.core, seen.jaxpr
+        grad = jax.grad(self._value, argnums=1)
+
+        def hvp(data: Any, x: Array, v: Array) -> Array:
+            return jax.jvp(partial(grad, data), (x,), (v,))[1]
+
+        def mapped(function: Function, points: int = 1) -> Function:
+            return jax.jit(jax.vmap(function, in_axes=(None, *(0,) * points)) if rows else function)
+
+        self.value, self.grad, self.hvp = mapped(self._value), mapped(grad), mapped(hvp, 2)
+        self.hess = mapped(jax.hessian(self._value, argnums=1))
+
+    def _value(self, data: Any, x: Array) -> Array:
+        return self._core.jaxpr_as_fun(self._core.ClosedJaxpr(self._jaxpr, data))(x)[0]
+
+
+_PROGRAMS: WeakKeyDictionary[Any, dict[Any, _Program]] = WeakKeyDictionary()
+"""By the code of a function and what it was seen to do."""
+
+PROGRAMS = 8
+"""So many programs are kept of one function."""
+
+
 def _with_jax(fun: Function, x: Array) -> Derivatives:
     jax = load("jax", 'jac="jax"', extra="jax")
-    grad = jax.grad(fun)
-
-    def hvp(x: Array, v: Array) -> Array:
-        return jax.jvp(grad, (x,), (v,))[1]
-
+    load("jax.extend.core", 'jac="jax"', extra="jax")
     # JAX computes in 32 bits unless told otherwise; a float64 start asks for 64.
-    double = str(x.dtype) == "float64"
-    numpy_in = is_numpy(x)
+    double, numpy_in, rows = str(x.dtype) == "float64", is_numpy(x), x.ndim == 2
 
-    def mapped(function: Function) -> Function:
-        compiled = jax.jit(jax.vmap(function) if x.ndim == 2 else function)
+    @cache
+    def seen() -> tuple[_Program, Any]:
+        """Trace fun once a run, since what it closes over may have changed; compile what is new."""
 
-        def call(*points: Array) -> Array:
-            with jax.enable_x64(True) if double else nullcontext():
-                result = compiled(*points)
-                return np.asarray(result) if numpy_in else result
+        def anew(x: Array) -> Any:  # JAX remembers fun itself, and what it once did
+            return fun(x)
 
-        return call
+        found = jax.make_jaxpr(anew)(jax.ShapeDtypeStruct(x.shape[-1:], x.dtype))
+        key = (str(found.jaxpr), *map(id, _within(found.jaxpr)), rows)
+        programs = _programs_of(fun)
+        if key not in programs:
+            if len(programs) == PROGRAMS:
+                del programs[next(iter(programs))]
+            programs[key] = _Program(jax, found, rows)
+        return programs[key], found.consts
 
-    value = mapped(fun)
+    def call(name: str, *points: Array) -> Array:
+        with jax.enable_x64(True) if double else nullcontext():
+            program, data = seen()
+            result = getattr(program, name)(data, *points)
+            return np.asarray(result) if numpy_in else result
 
     def look(points: Array) -> tuple[Array, bool]:
         with jax.enable_x64(True) if double else nullcontext():
             linked = _reaches(jax, fun, points if x.ndim == 1 else points[0])
-        return value(points), linked
+        return call("value", points), linked
 
-    return Derivatives(value, mapped(grad), mapped(hvp), mapped(jax.hessian(fun)), look)
+    value, grad, hvp, hess = (partial(call, name) for name in ("value", "grad", "hvp", "hess"))
+    return Derivatives(value, grad, hvp, hess, look)
+
+
+def _programs_of(fun: Any) -> dict[Any, _Program]:
+    """Return the programs of a function, known by its code: a lambda or a method is made anew each time."""
+    fun = getattr(fun, "_function", fun)  # of one with args
+    code = getattr(getattr(fun, "__func__", fun), "__code__", fun)
+    try:
+        return _PROGRAMS.setdefault(code, {})
+    except TypeError:  # an object without a hash, or without weak references
+        return {}
+
+
+def _within(jaxpr: Any) -> Iterator[Any]:
+    """Yield the data that functions inside of a function have closed over."""
+    for equation in jaxpr.eqns:
+        for value in equation.params.values():
+            for part in cast("list[Any]", value if isinstance(value, tuple | list) else [value]):
+                if hasattr(part, "consts"):
+                    yield from part.consts
+                    yield from _within(part.jaxpr)
+                elif hasattr(part, "eqns"):
+                    yield from _within(part)
 
 
 def _reaches(jax: Any, fun: Function, x: Array) -> bool:

@@ -50,12 +50,15 @@ class Checkpoint:
             raise CheckpointError(f"checkpoint: the folder of {str(path)!r} does not exist")
         self._settings = {name: _fingerprint(value) for name, value in settings.items()}
         self._limits: list[float | None] = []
+        self._total: int | None = None  # the iterations that a switch of the method's own goes by
         self._state: Callable[[], dict[str, NDArray[Any]]] | None = None
         self._written = time.monotonic()
 
     def watch(self, loop: Loop) -> None:
         """Note the state at the top of an iteration."""
         self._state, self._limits = _snapshot(loop), _limits(loop)
+        if self._total is None and loop.settings.follows:
+            self._total = loop.ledger.budget.total
         if time.monotonic() - self._written > SECONDS:
             self.write()
 
@@ -64,7 +67,8 @@ class Checkpoint:
         if self._state is None:
             return
         arrays = self._state()
-        header = {"steepen": FORMAT, "settings": self._settings, "limits": self._limits}
+        header: dict[str, Any] = {"steepen": FORMAT, "settings": self._settings, "limits": self._limits}
+        header["total"] = self._total
         header["arrays"] = {name: _fingerprint(value) for name, value in arrays.items()}
         arrays["header"] = np.array(json.dumps(header))
         write_whole(self._path, lambda file: np.savez(file, **cast("dict[str, Any]", arrays)))
@@ -84,11 +88,11 @@ class Checkpoint:
             ) from error
         if found != FORMAT:
             raise self._error(f"has format {found!r}, and this version reads {FORMAT}")
+        self._keep_switch(loop, header.get("total"))
         for name, here in self._settings.items():
             there = settings.pop(name, None)
             if there != here:
-                hint = "; b follows the budget, so give b to extend a run" if name == "switch" else ""
-                raise self._error(f"belongs to another run: {name} is {there} there and {here} here{hint}")
+                raise self._error(f"belongs to another run: {name} is {there} there and {here} here")
         if settings:
             raise self._error(f"belongs to another run: it has the settings {sorted(settings)}")
         try:
@@ -102,6 +106,13 @@ class Checkpoint:
             raise self._error(f"holds rows that have ended under other limits: {there} there, {limits} here")
         self._check_function(loop)
         return True
+
+    def _keep_switch(self, loop: Loop, total: Any) -> None:
+        """Go on with the switch that a run began with, where it followed from the budget of that time."""
+        if loop.settings.follows and isinstance(total, int) and total >= 0:
+            self._total, switch = total, loop.settings.direction.switch(total)
+            self._settings["switch"] = _fingerprint(switch)
+            loop.iteration.switch = switch
 
     def _check_function(self, loop: Loop) -> None:
         """Refuse a function that has another value at the best point; the one evaluation is not counted."""

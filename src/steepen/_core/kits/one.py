@@ -19,6 +19,9 @@ SHORT = 8
 LARGE = 32
 """From this length on sums of products with a matrix are BLAS's own; below it they are taken in order."""
 
+FEW = 32
+"""Where every shape is compiled, a memory is looked at in this many places or more."""
+
 TINY, HUGE = 1e-30, 1e30  # squares outside are summed again, scaled: float32 holds both
 
 
@@ -46,8 +49,8 @@ class One:
     def __init__(self, x: Array):
         self.xp = namespace(x)
         self._like = x
-        self._ordered = int(x.shape[-1]) < LARGE
         self._compiles = hasattr(x, "at")  # JAX, for every new shape
+        self._ordered = int(x.shape[-1]) < LARGE and not self._compiles
 
     # --- masks ---------------------------------------------------------------------------------------
 
@@ -93,10 +96,11 @@ class One:
     def used(self, count: Any, capacity: int) -> int:
         """Return how many places of a memory to look at where `count` were filled; empty ones change nothing.
 
-        For a library that compiles for every shape it is a power of two, so that there are few shapes.
+        For a library that compiles for every shape it is a power of two, and FEW at least, so that there are
+        few shapes.
         """
         filled = self.most(count)
-        looked = 1 << (filled - 1).bit_length() if filled and self._compiles else filled
+        looked = max(FEW, 1 << (filled - 1).bit_length()) if filled and self._compiles else filled
         return min(looked, capacity)
 
     most: Callable[[Whole], int] = staticmethod(int)  # pyright: ignore[reportAssignmentType]
