@@ -56,6 +56,7 @@ def settings_of(
     gtol: float | None = None,
     ftol: float = 0.0,
     xtol: float = 0.0,
+    gtol_rel: float = 0.0,
 ) -> Settings:
     """Return how a run goes from starts of this shape and dtype."""
     rows = shape[0] if len(shape) == 2 else None
@@ -65,8 +66,8 @@ def settings_of(
     rule = step_of(step, direction).prepare(total, rows)
     ending = switch_of(direction, switch, b, total)
     check_lengths(direction, rule, ending, total)
-    tolerances, own = tolerances_of(dtype, tol, gtol, ftol, xtol), b is None and switch is None
-    return Settings(direction, rule, ending, tolerances, budget, own)
+    tolerances = tolerances_of(dtype, tol, gtol, ftol, xtol, gtol_rel)
+    return Settings(direction, rule, ending, tolerances, budget, follows=b is None and switch is None)
 
 
 def start_point(x0: Any) -> Array:
@@ -167,17 +168,19 @@ def check_lengths(direction: Direction, step: Step, switch: Switch, total: int |
             raise ValueError(f"{name}: a schedule of {length} values is too short for {run}")
 
 
-def tolerances_of(dtype: Any, tol: float | None, gtol: float | None, ftol: float, xtol: float) -> Tolerances:
+def tolerances_of(
+    dtype: Any, tol: float | None, gtol: float | None, ftol: float, xtol: float, gtol_rel: float = 0.0
+) -> Tolerances:
     """Return the tolerances, with the default for the precision."""
     if tol is not None and gtol is not None:
         raise ValueError("tol: give either tol or gtol, not both")
     gtol = tol if gtol is None else gtol
     if gtol is None:
         gtol = 1e-5 if "64" in str(dtype) else 1e-3
-    for name, value in (("gtol", gtol), ("ftol", ftol), ("xtol", xtol)):
+    for name, value in (("gtol", gtol), ("ftol", ftol), ("xtol", xtol), ("gtol_rel", gtol_rel)):
         number(name, value, "a number, 0 or more", least=0)
     bottom = BOTTOM * float(np.finfo(str(dtype).removeprefix("torch.")).max)
-    return Tolerances(float(gtol), float(ftol), float(xtol), bottom)
+    return Tolerances(float(gtol), float(ftol), float(xtol), bottom, float(gtol_rel))
 
 
 def check_rest(trace: Any, callback: Any) -> None:

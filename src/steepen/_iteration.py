@@ -45,6 +45,12 @@ FIRST_HIDDEN, LAST_HIDDEN = int(Status.SMALL_DECREASE), int(Status.MAX_SECONDS)
 
 NOTHING = Cost()
 
+DOUBT, ALARMING = 10.0, 1e-2
+"""‖∇f‖ ≤ gtol is doubted where, by the slope, x of twice the size would change more than DOUBT·gtol of f."""
+
+ENOUGH, DOUBTS = 1e-9, 3
+"""A doubt ends where a step lowers f by no more than this part; after an ALARMING one, so often at most."""
+
 
 class Iteration:
     """Direction × step × switch, on an oracle, in a space."""
@@ -60,7 +66,7 @@ class Iteration:
         self._constant, self._searches = self.step.constant, self.step.searches
         self._steepest, self._penalised = self.direction.steepest, self.direction.penalised
         self._moves, self._judged = asked(tolerances.x), asked(tolerances.f) or asked(tolerances.x)
-        self._bottom, self._gtol = tolerances.bottom, tolerances.g
+        self._bottom, self._gtol, self.relative = tolerances.bottom, tolerances.g, asked(tolerances.rel)
         self._far = -tolerances.bottom  # a step that is shorter cannot make x overflow
         self._counted, self._bounded = self.ledger.counted, self.space.bounded
         self._iters: Any = inf if self.ledger.budget.iters is None else self.ledger.budget.iters
@@ -138,10 +144,16 @@ class Iteration:
         point.gnorm = gnorm = self.space.residual(point.x, g, size) if self._bounded else size
         if c.status is not RUNNING:
             point.gnorm = gnorm = kit.pick(point.known, gnorm, NAN)
-        if not kit.all_finite(size) or kit.any(gnorm <= self._gtol):
+        least = self._gtol
+        if self.relative:
+            c.top = kit.pick(gnorm > c.top, gnorm, c.top)
+            least = kit.num.maximum(least, self.tolerances.rel * c.top)
+        if not kit.all_finite(size) or kit.any(gnorm <= least):
             self._judge_gradient(c)
         if self._searches and kit.any(tired := c.idle >= IDLE):
-            c.tired = tired & (c.status == RUNNING)  # these make no other step, and end when it settles
+            c.tired = c.tired | (
+                tired & (c.status == RUNNING)
+            )  # they make no other step, and end as it settles
         if (spent := c.k >= self._iters) is not False:
             self._end(c, kit.pick(kit.without(spent, c.tired), MAX_ITERATIONS, RUNNING))
         if self._counted:
@@ -216,8 +228,12 @@ class Iteration:
         if c.ahead.f is not None:
             stuck = stuck | (move.alpha == 0)
         if stuck is not False and kit.any(stuck):
-            self._floored(c, stuck)
-            self._recover(c, stuck)
+            near = stuck & (c.point.gnorm <= self._gtol) if self.direction.doubts else False
+            if kit.any(near):  # what they were doubted for is settled, unless it is alarming
+                self._end(c, kit.pick(kit.without(near, self._alarming(c)), CONVERGED, RUNNING))
+                c.doubts = kit.pick(near, c.doubts + 1, c.doubts)
+            self._floored(c, kit.without(stuck, near))
+            self._recover(c, stuck, near)
             c.tired = False
         if c.p is None:
             move.shown = move.alpha
@@ -228,17 +244,44 @@ class Iteration:
     # --- what is rare ----------------------------------------------------------------------------------
 
     def _judge_gradient(self, c: Carry) -> None:
-        """End the rows whose gradient is within gtol, or is not finite; look twice at a start without one."""
+        """End the rows whose gradient is within a tolerance, or is not finite; look twice at some of them."""
         kit, context, point = self.kit, self.context, c.point
-        if not ((c.k == 0) is True and self.direction.leaves):
-            self._end(c, judge_gradient(kit, point, self.tolerances))
-            return
-        self._end(c, kit.pick(kit.num.isfinite(point.size), RUNNING, NONFINITE))
-        still = (point.gnorm <= self.tolerances.g) & (c.status == RUNNING)
-        c.memory, leaving = kit.when(
-            still, lambda s: self.direction.leave(context, point, still, s[0]), (c.memory, still & False)
-        )
-        self._end(c, kit.pick(kit.without(still, leaving), CONVERGED, RUNNING))
+        code = judge_gradient(kit, point, self.tolerances, c.top)
+        if self.direction.doubts:
+            code = kit.pick(self._doubted(c, (code == CONVERGED) & (c.status == RUNNING)), RUNNING, code)
+        if (c.k == 0) is True and self.direction.leaves:
+            still = (code == CONVERGED) & (c.status == RUNNING)
+            c.memory, leaving = kit.when(
+                still, lambda s: self.direction.leave(context, point, still, s[0]), (c.memory, still & False)
+            )
+            code = kit.pick(leaving, RUNNING, code)
+        self._end(c, code)
+
+    def _doubted(self, c: Carry, near: Mask) -> Mask:
+        """Return the rows, of those within gtol, that go on: ∇f is small there for the units of x alone.
+
+        They go on while their steps lower f; where that has ended and the change is ALARMING, they are tired,
+        and the direction may have something else to propose.
+        """
+        kit, move, f = self.kit, c.move, c.point.f
+        doubt = near & (self._change(c) > DOUBT * self._gtol)
+        if (c.k == 0) is True or not kit.any(doubt):
+            return doubt
+        falls = (move.before - f > ENOUGH * kit.num.maximum(abs(f), 1.0)) | (move.alpha == 0)
+        if not self._searches:
+            return doubt & falls
+        tired = kit.without(kit.without(doubt, falls) & self._alarming(c), c.k >= self._iters)
+        c.tired = c.tired | tired
+        return (doubt & falls) | tired
+
+    def _change(self, c: Carry) -> Scalar:
+        """Return how much of f a change of x by its own size would change, by the slope."""
+        kit, x, f = self.kit, c.point.x, c.point.f
+        wide = kit.xp.maximum(abs(x), kit.xp.ones_like(x))
+        return kit.norm(self.space.measure(x, c.point.g) * wide) / kit.num.maximum(abs(f), 1.0)
+
+    def _alarming(self, c: Carry) -> Mask:
+        return (self._change(c) > self.kit.num.maximum(ALARMING, DOUBT * self._gtol)) & (c.doubts < DOUBTS)
 
     def _floored(self, c: Carry, mask: Mask) -> None:
         """End the rows in which f is as low as its rounding, or its noise, lets it be."""
@@ -253,18 +296,25 @@ class Iteration:
 
         self._end(c, kit.when(mask, ask, RUNNING))
 
-    def _recover(self, c: Carry, stuck: Mask) -> None:
-        """Stay here for this iteration where the direction has something else to propose; else end."""
+    def _recover(self, c: Carry, stuck: Mask, near: Mask) -> None:
+        """Stay here for this iteration where the direction has something else to propose; else end.
+
+        Rows `near` are within gtol, and end as CONVERGED.
+        """
         kit, context, point, ahead = self.kit, self.context, c.point, c.ahead
         stuck = stuck & (c.status == RUNNING)
         if self.direction.recovers:
-            rows = kit.without(stuck, c.tired)
+            rows = kit.without(stuck, kit.without(c.tired, near))
             c.memory, again = kit.when(
                 rows, lambda s: self.direction.recover(context, point, rows, s[0]), (c.memory, rows & False)
             )
             ahead.g, ahead.known = kit.where(again, point.g, ahead.g), ahead.known | again
+            if near is not False:  # of these, the tired ones have not been searched
+                ahead.x = kit.where(again, point.x, ahead.x)
+                ahead.f = None if ahead.f is None else kit.pick(again, point.f, ahead.f)
+                c.move.alpha = kit.pick(again, 0.0, c.move.alpha)
             stuck = kit.without(stuck, again)
-        self._end(c, kit.pick(stuck, NO_DESCENT, RUNNING))
+        self._end(c, kit.pick(stuck, kit.pick(near, CONVERGED, NO_DESCENT), RUNNING))
 
     # --- ends ------------------------------------------------------------------------------------------
 

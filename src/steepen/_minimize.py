@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
@@ -46,6 +47,8 @@ def minimize(
     gtol: float | None = None,
     ftol: float = 0.0,
     xtol: float = 0.0,
+    gtol_rel: float = 0.0,
+    x_scale: ArrayLike | Literal["auto"] | None = None,
     callback: Callable[[State], object] | None = None,
     progress: bool = False,
     trace: bool | int | Literal["x"] = True,
@@ -106,6 +109,13 @@ def minimize(
         If positive, also stop when a step lowers f by no more than ftol·max(|f|, 1).
     xtol : float
         If positive, also stop when a step moves x by no more than xtol·max(‖x‖, 1).
+    gtol_rel : float
+        If positive, also converged when ‖∇f‖ ≤ gtol_rel times the largest ‖∇f‖ that the run has seen; the
+        status is then RELATIVE.
+    x_scale : array or "auto", optional
+        The sizes of the variables, one or one each: the run is made in z = x/x_scale, and gtol, λ, α, r and
+        `trace.gnorm` belong to z. "auto" takes the width of the box, else the size of the start (the largest
+        of a batch), else 1. Sizes are rounded to powers of two, so that no digit is lost.
     callback : callable, optional
         Called with a State after every step; True, or StopIteration, ends the run (in a batch: an array of
         bools, the rows where it is True).
@@ -146,6 +156,11 @@ def minimize(
         if options.get("disp"):
             print(summary(result))  # noqa: T201  since it was asked for
         return result
+    if x_scale is not None:
+        from ._scale import scale_of, scaled  # here, since few runs ask for it
+
+        keywords = {name: value for name, value in locals().items() if name in KEYWORDS}
+        return scaled(minimize, scale_of(x_scale, x, bounds), fun, x, args, keywords)
     if one_of("engine", engine, ("eager", "jax")) == "jax":
         from .jax._engine import compiled  # here, so that `import steepen` stays light
 
@@ -154,8 +169,8 @@ def minimize(
             {
                 "jac": jac, "bounds": bounds, "hvp": hvp, "hessp": hessp, "hess": hess, "step": step,
                 "lam": lam, "penalty": penalty, "r": r, "b": b, "memory": memory, "switch": switch,
-                "budget": budget, "tol": tol, "gtol": gtol, "ftol": ftol, "xtol": xtol, "callback": callback,
-                "progress": progress, "trace": trace, "checkpoint": checkpoint,
+                "budget": budget, "tol": tol, "gtol": gtol, "ftol": ftol, "xtol": xtol, "gtol_rel": gtol_rel,
+                "callback": callback, "progress": progress, "trace": trace, "checkpoint": checkpoint,
                 "check_gradient": check_gradient,
             },
         )  # fmt: skip
@@ -163,9 +178,14 @@ def minimize(
     settings = given.settings_of(
         problem.x.shape, problem.x.dtype, method, step=step, lam=lam, penalty=penalty, r=r, b=b,
         memory=memory, switch=switch, budget=budget, tol=tol, gtol=gtol, ftol=ftol, xtol=xtol,
+        gtol_rel=gtol_rel,
     )  # fmt: skip
     given.check_rest(trace, callback)
     return drive(
         problem, settings, trace=cast(Any, trace), callback=callback, progress=progress,
         checkpoint=checkpoint, check_gradient=check_gradient,
     )  # fmt: skip
+
+
+KEYWORDS = set(inspect.signature(minimize).parameters) - {"fun", "x0", "args", "options", "x_scale"}
+"""What a run in other variables is also given."""

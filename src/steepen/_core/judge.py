@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from .arrays import Whole
+from .arrays import Scalar, Whole
 from .kits import Kit
 from .records import RUNNING, Move, Point
 from .result import Status
@@ -14,7 +14,9 @@ from .result import Status
 BOTTOM = -1e-8
 """f is unbounded below if it falls under this part of the largest number."""
 
-CONVERGED, SMALL_DECREASE, SMALL_MOVE = map(int, (Status.CONVERGED, Status.SMALL_DECREASE, Status.SMALL_MOVE))
+CONVERGED, SMALL_DECREASE, SMALL_MOVE, RELATIVE = map(
+    int, (Status.CONVERGED, Status.SMALL_DECREASE, Status.SMALL_MOVE, Status.RELATIVE)
+)
 UNBOUNDED, NONFINITE_VALUE, NONFINITE_GRADIENT = map(
     int, (Status.UNBOUNDED, Status.NONFINITE_VALUE, Status.NONFINITE_GRADIENT)
 )
@@ -28,6 +30,7 @@ class Tolerances:
     f: float = 0.0
     x: float = 0.0
     bottom: float = -inf
+    rel: float = 0.0
 
 
 def asked(tolerance: Any) -> bool:
@@ -50,9 +53,10 @@ def judge_step(kit: Kit, point: Point, last: Move, tolerances: Tolerances) -> Wh
     return pick(f < tolerances.bottom, UNBOUNDED, code)
 
 
-def judge_gradient(kit: Kit, point: Point, tolerances: Tolerances) -> Whole:
-    """Return the status that ∇f at a point gives a run."""
-    code = kit.pick(point.gnorm <= tolerances.g, CONVERGED, RUNNING)
+def judge_gradient(kit: Kit, point: Point, tolerances: Tolerances, top: Scalar = 0.0) -> Whole:
+    """Return the status that ∇f at a point gives a run; `top` is the largest norm that it has seen."""
+    near = point.gnorm <= tolerances.rel * top if asked(tolerances.rel) else False
+    code = kit.pick(point.gnorm <= tolerances.g, CONVERGED, kit.pick(near, RELATIVE, RUNNING))
     return kit.pick(kit.num.isfinite(point.size), code, NONFINITE_GRADIENT)
 
 

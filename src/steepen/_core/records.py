@@ -115,6 +115,10 @@ class Carry:
     move: Move = field(default_factory=Move)
     first: Scalar = NAN
     """f at the start."""
+    top: Scalar = 0.0
+    """The largest ‖∇f‖ so far, where a tolerance is relative to it."""
+    doubts: Whole = 0
+    """How often a gradient within gtol was doubted, and a step in the metric of x asked for."""
     idle: Whole = 0
     """How many steps f has not fallen for."""
     spent: tuple[Whole, ...] = (0, 0, 0)

@@ -41,6 +41,7 @@ class Status(enum.IntEnum):
     SMALL_MOVE = 2
     PRECISION = 3
     NOISE = 4
+    RELATIVE = 6
     MAX_ITERATIONS = 10
     MAX_GRADIENTS = 11
     MAX_EVALUATIONS = 12
@@ -80,6 +81,7 @@ _SENTENCES = {
     Status.SMALL_MOVE: "The last step moved x by no more than xtol.",
     Status.PRECISION: "f cannot be lowered any more at working precision.",
     Status.NOISE: "f cannot be lowered by more than the noise that its own values show.",
+    Status.RELATIVE: "The gradient norm is within gtol_rel of the largest one seen.",
     Status.MAX_ITERATIONS: "The budget of iterations is spent.",
     Status.MAX_GRADIENTS: "The budget of gradients does not cover another step.",
     Status.MAX_EVALUATIONS: "The budget of function values does not cover another step.",

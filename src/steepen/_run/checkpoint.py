@@ -25,7 +25,7 @@ from .._core.saved import Saved, Unfit, apart, require
 from .._tools.files import read_arrays, write_whole
 from .loop import Loop
 
-FORMAT = 6
+FORMAT = 7
 SECONDS = 10.0
 
 
@@ -132,7 +132,7 @@ class Checkpoint:
 def _limits(loop: Loop) -> list[float | None]:
     """Give the limits that may end one row of a batch before the others."""
     budget, tolerances = loop.ledger.budget, loop.tolerances
-    return [budget.grads, budget.evals, tolerances.g, tolerances.f, tolerances.x]
+    return [budget.grads, budget.evals, tolerances.g, tolerances.f, tolerances.x, tolerances.rel]
 
 
 def _digest(code: CodeType) -> str:

@@ -168,7 +168,8 @@ class Loop:
         c, kit = self.carry, self.kit
         point = replace(c.point, g=c.point.g if kit.any(c.point.known) else None)
         return {
-            "k": c.k, "rows": self.context.rows, "on": c.on, "idle": c.idle, "first": c.first,
+            "k": c.k, "rows": self.context.rows, "on": c.on, "idle": c.idle, "first": c.first, "top": c.top,
+            "doubts": c.doubts,
             "point": point, "best": replace(c.best), "move": replace(c.move),
             "memory": each(lambda a: np.array(kit.host(a), order="K"), c.memory),  # these change in place
             "ended": {str(i): piece for i, piece in enumerate(self.ended)},
@@ -189,6 +190,8 @@ class Loop:
         c.on = saved.value(f"{name}.on", "Mask", saved.live)
         c.idle = saved.value(f"{name}.idle", "Whole", saved.live)
         c.first = saved.value(f"{name}.first", "Scalar", saved.live)
+        c.top = saved.value(f"{name}.top", "Scalar", saved.live)
+        c.doubts = saved.value(f"{name}.doubts", "Whole", saved.live)
         c.point = saved.record(f"{name}.point", c.point, saved.live)
         c.move = saved.record(f"{name}.move", c.move, saved.live)
         c.best = self._load_best(saved, f"{name}.best", saved.live)

@@ -56,6 +56,8 @@ class Direction:
     """Whether α = 1 is the step that the direction was made for."""
     inverts = False
     """Whether the direction learns the inverse Hessian, and has `inverse`."""
+    doubts = False
+    """Whether ‖∇f‖ ≤ gtol is looked at twice where x is so large that it may mean nothing."""
     steepest = False
     """Whether the direction is −∇f itself, which every run falls back to."""
 
@@ -112,6 +114,10 @@ class Direction:
     def recovers(self) -> bool:
         """Whether the direction has something else to propose where a search found nothing."""
         return type(self).recover is not Direction.recover
+
+    def rescale(self, context: Context, point: Point, rows: Mask, memory: Any) -> tuple[Any, Mask]:
+        """Begin these rows again in the metric of the sizes of x; return for which that can be."""
+        return memory, rows & False
 
     @property
     def leaves(self) -> bool:

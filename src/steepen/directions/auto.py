@@ -136,6 +136,7 @@ class CGDAuto(Direction):
     name = "cgd-auto"
     unit = True
     inverts = True
+    doubts = True
 
     def __post_init__(self) -> None:
         if self.memory is not None:
@@ -230,12 +231,42 @@ class CGDAuto(Direction):
         kit, tries = context.kit, memory.tries
         scaled = stuck & (tries == 0)
         if kit.any(scaled):
-            memory, scaled = self._rescale(context, point.x, scaled, memory)
+            memory, scaled = self.rescale(context, point, scaled, memory)
         careful = kit.without(stuck & (tries < 2), scaled)
         if kit.any(careful):
             memory = self._restart(context, careful, CAREFUL, memory)
         tries = kit.pick(stuck, kit.pick(scaled, 1, 2), tries)
         return memory._replace(tries=tries), scaled | careful
+
+    def rescale(self, context: Context, point: Point, rows: Mask, memory: Learnt) -> tuple[Learnt, Mask]:
+        """Begin again with D the squared sizes of the variables; a CGD probe gives the length of the step.
+
+        The pairs may know the stiff variables alone, and hold the others still. Sizes are a guess at scales.
+        """
+        kit, oracle, x = context.kit, context.oracle, point.x
+        here = kit.times(memory.scale, point.g)
+        g = context.space.free(x, here, here)
+        rows = rows & (kit.norm(g) > 0) & context.affords(oracle.cost_probe)
+        if not kit.any(rows):
+            return memory, rows
+        top = kit.norm(x)
+        top = kit.pick(top > 0, top, 1.0)
+        size = kit.times(1 / top, abs(x))
+        size = kit.xp.where(size > 0, size, size * 0 + LEAST)
+        v = size * size * g
+        r = oracle.probe_length(x, v) * kit.num.minimum(1.0, top)
+        bend = oracle.change(x, v, point.g, r, rows)
+        along = kit.dot(v, kit.times(kit.ratio(memory.scale, r), bend))
+        slope = kit.dot(v, g)
+        rows = rows & (along > 0) & (along < np.inf)
+        memory = memory._replace(  # the step that led here is not to be learnt from
+            x=kit.where(rows, x, memory.x), g=kit.where(rows, here, memory.g),
+            f=kit.pick(rows, point.f * memory.scale, memory.f),
+        )  # fmt: skip
+        memory = self._restart(context, rows, START, memory)
+        pairs = memory.pairs.clear(kit, rows, size * size)
+        gamma = kit.pick(rows, slope / kit.pick(rows, along, 1.0), pairs.gamma)
+        return memory._replace(pairs=pairs._replace(gamma=gamma)), rows
 
     def inverse(self, kit: Kit, x: Array, g: Array, memory: Learnt) -> Callable[[Array], Array]:
         """Return v ↦ G·v, the last step included."""
@@ -349,31 +380,6 @@ class CGDAuto(Direction):
             t=kit.pick(rows, 0.0, memory.t),
             paired=kit.pick(rows, 0, memory.paired),
         )
-
-    def _rescale(self, context: Context, x: Array, rows: Mask, memory: Learnt) -> tuple[Learnt, Mask]:
-        """Begin again with D the squared sizes of the variables; a CGD probe gives the length of the step.
-
-        The pairs may know the stiff variables alone, and hold the others still. Sizes are a guess at scales.
-        """
-        kit, oracle, g = context.kit, context.oracle, context.space.free(x, memory.g, memory.g)
-        rows = rows & (kit.norm(g) > 0) & context.affords(oracle.cost_probe)
-        if not kit.any(rows):
-            return memory, rows
-        top = kit.norm(x)
-        top = kit.pick(top > 0, top, 1.0)
-        size = kit.times(1 / top, abs(x))
-        size = kit.xp.where(size > 0, size, size * 0 + LEAST)
-        v = size * size * g
-        r = oracle.probe_length(x, v) * kit.num.minimum(1.0, top)
-        unscaled = kit.times(1 / memory.scale, memory.g)
-        bend = oracle.change(x, v, unscaled, r, rows)
-        along = kit.dot(v, kit.times(kit.ratio(memory.scale, r), bend))
-        slope = kit.dot(v, g)
-        rows = rows & (along > 0) & (along < np.inf)
-        memory = self._restart(context, rows, START, memory)
-        pairs = memory.pairs.clear(kit, rows, size * size)
-        gamma = kit.pick(rows, slope / kit.pick(rows, along, 1.0), pairs.gamma)
-        return memory._replace(pairs=pairs._replace(gamma=gamma)), rows
 
     @staticmethod
     def _third_order(

@@ -166,8 +166,14 @@ class Driver:
             c.tired = c.idle = NOT
         if not self.iteration.direction.penalised:
             c.on = c.first = NOT
+        if not self.iteration.relative:
+            c.top = NOT
         if ring is None:
-            c.spent, c.point.gnorm = NOT, NOT
+            c.spent = NOT
+            if not self.iteration.direction.doubts:
+                c.point.gnorm = NOT
+        if not self.iteration.direction.doubts:
+            c.doubts = NOT
         c.ahead = c.p = c.down = c.size = c.slope = c.live = NOT
         c.move = Move(**({field.name: NOT for field in fields(Move)} | kept))
         return self.kit.fixed(Lane(c, self.ledger.counts, ring))

@@ -93,6 +93,7 @@ def minimize(
     gtol: Any = None,
     ftol: Any = 0.0,
     xtol: Any = 0.0,
+    gtol_rel: Any = 0.0,
     trace: int | None = None,
     batch: bool | None = None,
     lanes: int | None = None,
@@ -114,7 +115,7 @@ def minimize(
         `batch=True` many, along a leading axis of every leaf.
     args : tuple
         Further arguments of fun: pytrees of arrays.
-    method, step, lam, penalty, r, b, memory, switch, budget, tol, gtol, ftol, xtol
+    method, step, lam, penalty, r, b, memory, switch, budget, tol, gtol, ftol, xtol, gtol_rel
         As in `steepen.minimize`; `lam`, `step`, `r` and the tolerances may be traced. A budget has no
         `seconds`.
     bounds : Bounds, sequence of (low, high), or scipy.optimize.Bounds, optional
@@ -159,7 +160,7 @@ def minimize(
     more = cast("tuple[Any, ...]", args if isinstance(args, tuple) else (args,))
     mould, numbers = moulded(
         x.shape, shape.dtype, method, step=step, lam=lam, penalty=penalty, r=r, b=b, memory=memory,
-        switch=switch, budget=budget, tol=tol, gtol=gtol, ftol=ftol, xtol=xtol,
+        switch=switch, budget=budget, tol=tol, gtol=gtol, ftol=ftol, xtol=xtol, gtol_rel=gtol_rel,
     )  # fmt: skip
     for name, value in (("trace", trace), ("lanes", lanes)):
         if value is not None:

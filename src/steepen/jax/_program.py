@@ -31,7 +31,7 @@ NUMBERS: dict[type, tuple[str, ...]] = {
     Table: ("values",),
     CGD: ("r",),
     After: ("b",),
-    Tolerances: ("g", "f", "x"),
+    Tolerances: ("g", "f", "x", "rel"),
     Budget: ("grads", "evals", "iters"),
 }
 """The fields that are arguments of a program."""
@@ -97,7 +97,7 @@ def moulded(
     places = {
         "direction.lam.value": given.get("lam"), "step.schedule.value": given.get("step"),
         "direction.r": given.get("r"), "tolerances.g": gtol, "tolerances.f": given.get("ftol"),
-        "tolerances.x": given.get("xtol"),
+        "tolerances.x": given.get("xtol"), "tolerances.rel": given.get("gtol_rel"),
     }  # fmt: skip
     traced = {name: value for name, value in places.items() if isinstance(value, jax.core.Tracer)}
     settings = settings_of(rows, dtype, method, **{name: _known(value) for name, value in given.items()})

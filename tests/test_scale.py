@@ -1,0 +1,242 @@
+"""x_scale, gtol_rel, and runs whose units would make gtol meaningless."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.optimize as so
+import scipy.sparse as sparse
+from scipy.sparse.linalg import aslinearoperator
+
+import steepen as st
+import steepen.scipy
+
+METHODS = ["gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp", "cgd-auto"]
+SIZES = np.array([2.0**20, 2.0**-30])
+START = np.array([-1.2, 1.0])
+
+
+def plain(z: Any) -> Any:
+    return 10 * (z[..., 1] - z[..., 0] ** 2) ** 2 + (1 - z[..., 0]) ** 2
+
+
+def slope(z: Any) -> Any:
+    rest = z[..., 1] - z[..., 0] ** 2
+    return np.stack([-40 * z[..., 0] * rest - 2 * (1 - z[..., 0]), 20 * rest], axis=-1)
+
+
+def bend(z: Any) -> Any:
+    return np.array([[120 * z[0] ** 2 - 40 * z[1] + 2, -40 * z[0]], [-40 * z[0], 20.0]])
+
+
+def fun(x: Any) -> Any:
+    return plain(x / SIZES)
+
+
+def grad(x: Any) -> Any:
+    return slope(x / SIZES) / SIZES
+
+
+def same(ours: Any, theirs: Any, sizes: Any = SIZES) -> None:
+    """Hold a run with x_scale to the run in scaled variables, to the bit: powers of two lose nothing."""
+    np.testing.assert_array_equal(ours.x, theirs.x * sizes)
+    np.testing.assert_array_equal(ours.jac, theirs.jac / sizes)
+    np.testing.assert_array_equal(ours.best.x, theirs.best.x * sizes)
+    for name in ("fun", "nit", "nfev", "njev", "nhvp", "nhev", "status"):
+        np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name), err_msg=name)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("x0", [START, np.array([START, [0.5, 2.0]])], ids=["one", "many"])
+@pytest.mark.parametrize("box", [None, [(-1.5, 0.5), (None, 0.75)]], ids=["free", "bounds"])
+def test_a_run_is_that_of_the_scaled_variables(method: str, x0: Any, box: Any) -> None:
+    budget = st.Budget(iters=40)
+    bounds = box and [
+        tuple(None if side is None else side * size for side in pair)
+        for pair, size in zip(box, SIZES, strict=True)
+    ]
+    ours = st.minimize(
+        fun, x0 * SIZES, jac=grad, method=method, bounds=bounds, x_scale=1.3 * SIZES, budget=budget, trace="x"
+    )
+    theirs = st.minimize(plain, x0, jac=slope, method=method, bounds=box, budget=budget, trace="x")
+    same(ours, theirs)
+    np.testing.assert_array_equal(ours.trace.x, theirs.trace.x * SIZES)
+    np.testing.assert_array_equal(ours.trace.gnorm, theirs.trace.gnorm)
+
+
+def test_every_kind_of_derivative() -> None:
+    stretch = 1 / SIZES
+
+    def hess(x: Any) -> Any:
+        return bend(x / SIZES) * stretch * stretch[:, None]
+
+    theirs = st.minimize(plain, START, jac=slope, hess=bend, method="newton")
+    for form in (hess, lambda x: sparse.csr_array(hess(x)), lambda x: aslinearoperator(hess(x))):
+        ours = st.minimize(fun, START * SIZES, jac=grad, hess=form, method="newton", x_scale=SIZES)
+        np.testing.assert_allclose(ours.x, theirs.x * SIZES, rtol=1e-12)
+    theirs = st.minimize(plain, START, jac=slope, hvp=lambda z, v: bend(z) @ v, method="cgd")
+    same(
+        st.minimize(fun, START * SIZES, jac=grad, hvp=lambda x, v: hess(x) @ v, method="cgd", x_scale=SIZES),
+        theirs,
+    )
+    both = st.minimize(lambda x: (fun(x), grad(x)), START * SIZES, jac=True, x_scale=SIZES)
+    same(both, st.minimize(lambda z: (plain(z), slope(z)), START, jac=True))
+    for jac in ("2-point", "3-point", "cs"):
+        same(st.minimize(fun, START * SIZES, jac=jac, x_scale=SIZES), st.minimize(plain, START, jac=jac))
+    f = st.functions["rosenbrock"].at(n=2)  # which has a gradient of its own
+    assert st.minimize(f, START, x_scale=[4.0, 4.0]).njev > 0
+
+
+@pytest.mark.parametrize("library", ["torch", "jax"])
+def test_other_libraries(library: str) -> None:
+    x0 = START * SIZES
+    same(
+        st.minimize(fun if library == "jax" else _by_torch, x0, jac=library, x_scale=SIZES),
+        st.minimize(plain, START, jac=library),
+    )
+
+
+def _by_torch(x: Any) -> Any:
+    import torch
+
+    return plain(x / torch.as_tensor(SIZES))
+
+
+def test_the_compiled_engine() -> None:
+    import jax.numpy as jnp
+
+    def scaled(x: Any) -> Any:
+        return plain(x / jnp.asarray(SIZES))
+
+    ours = st.minimize(scaled, START * SIZES, engine="jax", method="bfgs", x_scale=SIZES)
+    theirs = st.minimize(plain, START, engine="jax", method="bfgs")
+    np.testing.assert_allclose(ours.x, theirs.x * SIZES, rtol=1e-6)
+    assert ours.success
+
+
+def test_callback_checkpoint_and_inverse_hessian(tmp_path: Path) -> None:
+    seen, path = [], tmp_path / "run.npz"
+
+    def run(**more: Any) -> Any:
+        return st.minimize(fun, START * SIZES, jac=grad, x_scale=SIZES, **more)
+
+    whole = run(callback=lambda s: seen.append(s.x), gtol=1e-9)
+    np.testing.assert_array_equal(seen[-1], whole.x)
+    run(budget=st.Budget(iters=5), checkpoint=path, gtol=1e-9)
+    np.testing.assert_array_equal(run(checkpoint=path, gtol=1e-9).x, whole.x)
+    with pytest.raises(st.CheckpointError):
+        st.minimize(fun, START * SIZES, jac=grad, x_scale=4 * SIZES, checkpoint=path, gtol=1e-9)
+    other = st.minimize(plain, START, jac=slope, gtol=1e-9)
+    np.testing.assert_array_equal(whole.hess_inv.todense(), other.hess_inv.todense() * SIZES * SIZES[:, None])
+
+
+def test_what_raises_has_the_run_in_x() -> None:
+    calls = itertools.count()
+
+    def breaks(x: Any) -> Any:
+        if next(calls) == 5:
+            raise RuntimeError
+        return fun(x)
+
+    with pytest.raises(RuntimeError) as error:
+        st.minimize(breaks, START * SIZES, jac=grad, x_scale=SIZES)
+    assert error.value.partial_result.fun == fun(error.value.partial_result.x)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [0, [1.0, 0.0], [1.0, np.nan], np.inf, -1.0, [1.0, 2.0, 3.0], [[1.0, 2.0]], "big", [1.0, None], True, []],
+)
+def test_bad_scales_are_refused_before_any_work(wrong: Any) -> None:
+    def never(x: Any) -> Any:
+        raise AssertionError
+
+    with pytest.raises((TypeError, ValueError), match="x_scale: expected"):
+        st.minimize(never, START, x_scale=wrong)
+
+
+@pytest.mark.parametrize("wrong", [-1.0, np.nan, np.inf, "x"])
+def test_bad_relative_tolerances_are_refused(wrong: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="gtol_rel: expected"):
+        st.minimize(plain, START, gtol_rel=wrong)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("x0", [START, np.array([START, [0.5, 2.0]])], ids=["one", "many"])
+def test_a_tolerance_relative_to_the_largest_gradient(method: str, x0: Any) -> None:
+    big = 1e12
+    res = st.minimize(
+        lambda z: big * plain(z), x0, jac=lambda z: big * slope(z), method=method, gtol_rel=1e-3,
+        step=1e-14 if method == "gd" else None, gtol=0.0,
+    )  # fmt: skip
+    assert np.all(res.status == st.Status.RELATIVE)
+    assert np.all(res.success)
+    last = np.linalg.norm(res.jac, axis=-1)
+    assert np.all(last <= 1e-3 * np.nanmax(res.trace.gnorm, axis=0))
+    assert "gtol_rel" in np.ravel(res.message)[0]
+
+
+def test_a_relative_tolerance_in_the_compiled_engine() -> None:
+    res = st.minimize(lambda z: 1e6 * plain(z), START, engine="jax", method="bfgs", gtol_rel=1e-4, gtol=0.0)
+    assert res.status is st.Status.RELATIVE
+
+
+def test_scipy_users_name_them_as_options() -> None:
+    res = so.minimize(
+        fun, START * SIZES, jac=grad, method=steepen.scipy.bfgs, options={"x_scale": "auto", "gtol_rel": 1e-9}
+    )
+    np.testing.assert_allclose(res.x, SIZES, rtol=1e-4)
+
+
+# --- with nothing set -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("jac", [True, None])
+def test_a_parabola_in_millions(jac: Any) -> None:
+    res = st.minimize(
+        lambda x: float((x[0] / 1e6 - 1) ** 2), [5e6], jac=jac and (lambda x: 2e-6 * (x / 1e6 - 1))
+    )
+    assert res.success
+    assert res.fun < 1e-9
+    assert res.nfev < 40
+
+
+UNITS = np.array([[1e9, 1e9], [1.0, 1e9], [1e6, 1e6], [1.0, 1e6], [1e9, 1.0]])
+
+
+@pytest.mark.parametrize("sizes", UNITS)
+def test_a_valley_in_any_units(sizes: Any) -> None:
+    res = st.minimize(lambda x: plain(x / sizes), START * sizes, jac=lambda x: slope(x / sizes) / sizes)
+    assert res.success
+    assert res.fun < 1e-8
+
+
+def test_a_valley_in_any_units_compiled() -> None:
+    import jax.numpy as jnp
+
+    def valley(x: Any, sizes: Any) -> Any:
+        return plain(x / sizes)
+
+    for sizes in UNITS:  # one program
+        res = st.minimize(valley, START * sizes, (jnp.asarray(sizes),), engine="jax", gtol_rel=1e-30)
+        assert res.success
+        assert res.fun < 1e-8
+
+
+def test_a_good_start_ends_at_once_as_in_scipy() -> None:
+    for x0 in ([1.0, 1.0], [1 + 1e-9, 1 + 1e-9]):
+        assert st.minimize(plain, x0, jac=slope).nfev == 1
+
+
+def test_rows_in_any_units_equal_single_runs() -> None:
+    starts = np.array([[5e6, 1.0], [2e6, 3.0], [1e3, -1e7]])
+    f = lambda x: ((x / 1e6 - 1) ** 2).sum(axis=-1)  # noqa: E731
+    g = lambda x: 2e-6 * (x / 1e6 - 1)  # noqa: E731
+    many = st.minimize(f, starts, jac=g)
+    for i, x0 in enumerate(starts):
+        one = st.minimize(f, x0, jac=g)
+        np.testing.assert_array_equal(many.x[i], one.x)
+        assert (many.nfev[i], many.njev[i], many.status[i]) == (one.nfev, one.njev, one.status)
+        assert one.fun < 1e-9
