@@ -320,7 +320,7 @@ def sif(most: int) -> None:
         "bounded": sif2jax.bounded_minimisation_problems,
     }
     for kind, problems in kinds.items():
-        chosen = [p for p in problems if p.num_variables <= 6][:most]
+        chosen = [p for p in problems if p.num_variables() <= 6][:most]
         ours, theirs, fewer = 0, 0, []
         for problem in chosen:
             fun, y = problem.objective, jnp.asarray(problem.y0, float)
