@@ -1,10 +1,11 @@
 """What a sweep costs beside the bare batched calls, what a cluster adds, and whether kills do harm.
 
 python benchmarks/sweep.py rows [--jobs 2]     # 10⁶ rows against the bare calls, in as many processes
-python benchmarks/sweep.py dask                # jobs of a second on one worker and on two
+python benchmarks/sweep.py dask                # jobs of a second on one worker and on two, asleep and at work
+python benchmarks/sweep.py two                 # a sweep in one process and in two
 python benchmarks/sweep.py kills               # killed 50 times and resumed
 python benchmarks/sweep.py batch               # the cost of a row by the size of its batch
-python benchmarks/sweep.py jax                 # rows by the compiled engine, on the device that JAX has
+python benchmarks/sweep.py jax                 # rows and sweeps by the compiled engine, on JAX's device
 """
 
 import argparse
@@ -97,40 +98,62 @@ def rows(jobs: int, starts: int, repeats: int) -> None:
     )
 
 
-def second() -> dict[str, float]:
-    time.sleep(1.0)
-    return {}
-
-
-def dask(count: int = 20) -> None:
+def dask(count: int = 16) -> None:
     import distributed
 
-    walls: dict[int, float] = {}
-    for workers in (1, 2):
-        with (
-            distributed.LocalCluster(
-                n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=50
-            ) as cluster,
-            distributed.Client(cluster),
-            joblib.parallel_config("dask"),
-        ):
-            list(run(_nothing, [(-i,) for i in range(4)]))  # to load what it needs
+    for work in (_asleep, _at_work):
+        walls: dict[int, float] = {}
+        for workers in (1, 2):
+            with (
+                distributed.LocalCluster(
+                    n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=50
+                ) as cluster,
+                distributed.Client(cluster),
+                joblib.parallel_config("dask"),
+            ):
+                list(run(_bare_for, [(-i, 10) for i in range(4)]))  # to load what it needs
+                begun = time.perf_counter()
+                done = list(run(work, [(i,) for i in range(count)]))
+                walls[workers] = time.perf_counter() - begun
+                own = sum(one.value["seconds"] for one in done)  # as the jobs saw it
+                print(
+                    f"{count} jobs{work.__name__.replace('_', ' ')} for {own / count:.2f} s on {workers}: "
+                    f"{walls[workers]:.2f} s, over the jobs {walls[workers] * workers / own - 1:+.1%}",
+                    flush=True,
+                )
+        print(f"two processes over one: {walls[1] / walls[2]:.2f}", flush=True)
+
+
+def _asleep(i: int) -> dict[str, float]:
+    time.sleep(1.0)
+    return {"seconds": 1.0}
+
+
+def _at_work(i: int) -> dict[str, float]:
+    return _bare_for(i, 10_000, 3)
+
+
+def _bare_for(i: int, starts: int, times: int = 1) -> dict[str, float]:
+    begun = time.perf_counter()
+    for _ in range(times):
+        bare(NAMES[i % 2], starts)
+    return {"seconds": time.perf_counter() - begun}
+
+
+def two(starts: int, repeats: int) -> None:
+    """Make a sweep in one process and in two, in turn."""
+    given = {"method": "gd", "step": STEPS, "budget": BUDGET}
+    st.sweep(functions(), 10, **given, jobs=2)
+    ratios: list[float] = []
+    for _ in range(repeats):
+        walls: dict[int, float] = {}
+        for jobs in (1, 2):
             begun = time.perf_counter()
-            done = list(run(_second, [(i,) for i in range(count)]))
-            walls[workers] = time.perf_counter() - begun
-            assert len(done) == count
-            ideal = count / workers
-            over = walls[workers] / ideal - 1
-            print(f"{count} jobs of a second on {workers}: {walls[workers]:.2f} s, over {over:+.1%}")
-    print(f"two processes over one: {walls[1] / walls[2]:.2f}")
-
-
-def _nothing(i: int) -> dict[str, float]:
-    return {}
-
-
-def _second(i: int) -> dict[str, float]:
-    return second()
+            total = len(st.sweep(functions(), starts, **given, jobs=jobs))
+            walls[jobs] = time.perf_counter() - begun
+        ratios.append(walls[1] / walls[2])
+        print(f"{total} rows: one {walls[1]:.2f} s, two {walls[2]:.2f} s, {ratios[-1]:.2f}", flush=True)
+    print(f"two processes over one: {np.median(ratios):.2f}")
 
 
 def kills(times: int = 50) -> None:
@@ -181,7 +204,7 @@ def batch() -> None:
             print(f"{method:9} batch of {size:6}: {1e6 * min(costs):9.2f} µs a row", flush=True)
 
 
-def compiled() -> None:
+def compiled(starts: int) -> None:
     import jax
 
     def branin(x):
@@ -190,7 +213,7 @@ def compiled() -> None:
         u = x[1] - 5.1 / (4 * np.pi**2) * x[0] ** 2 + 5 / np.pi * x[0] - 6
         return u**2 + 10 * (1 - 1 / (8 * np.pi)) * jnp.cos(x[0]) + 10
 
-    for size in (1000, 10_000, 100_000):
+    for size in (10_000, 100_000):
         x = np.random.default_rng(0).uniform([-5, 0], [10, 15], size=(size, 2))
         costs: list[float] = []
         for _ in range(3):
@@ -199,7 +222,24 @@ def compiled() -> None:
             costs.append(time.perf_counter() - begun)
         each = 1e6 * min(costs) / size
         print(
-            f"{jax.devices()[0]}: {size} rows {costs[0]:.2f} s, then {min(costs):.3f} s: {each:.2f} µs a row"
+            f"{jax.devices()[0]}: {size} rows {costs[0]:.2f} s, then {min(costs):.3f} s: {each:.2f} µs a row",
+            flush=True,
+        )
+    rng, steps = np.random.default_rng(0), np.geomspace(1e-5, 1e-2, 100)
+    few, many = (rng.uniform([-5, 0], [10, 15], size=(size, 2)) for size in (starts, 100 * starts))
+    gd, auto = {"method": "gd", "step": steps}, {"method": "cgd-auto"}
+    for x, given, size in ((few, gd, starts), (few, gd, 10 * starts), (few, gd, 100 * starts),
+                           (many, auto, 100 * starts)):  # fmt: skip
+        costs = []
+        with tempfile.TemporaryDirectory() as folder:
+            for i in range(3):
+                out, begun = Path(folder, f"{i}.jsonl"), time.perf_counter()
+                table = st.sweep(branin, x, **given, budget=BUDGET, engine="jax", rows=size, out=out)
+                costs.append(time.perf_counter() - begun)
+        print(
+            f"a sweep with {given['method']}, {len(table)} rows, {size} a batch: {costs[0]:.2f} s, then "
+            f"{min(costs):.2f} s: {1e6 * min(costs) / len(table):.2f} µs a row",
+            flush=True,
         )
 
 
@@ -207,15 +247,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["rows", "dask", "kills", "batch", "jax"])
+    parser.add_argument("what", choices=["rows", "dask", "two", "kills", "batch", "jax"])
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--starts", type=int, default=10_000)
     parser.add_argument("--repeats", type=int, default=3)
     given = parser.parse_args()
     if given.what == "rows":
         rows(given.jobs, given.starts, given.repeats)
+    elif given.what == "two":
+        two(given.starts, given.repeats)
+    elif given.what == "jax":
+        compiled(given.starts)
     else:
-        {"dask": dask, "kills": kills, "batch": batch, "jax": compiled}[given.what]()
+        {"dask": dask, "kills": kills, "batch": batch}[given.what]()
 
 
 if __name__ == "__main__":

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import joblib
+import numpy as np
 import pytest
 
-from steepen._jobs import JobFile, run, send_check
+from steepen._jobs import JobFile, run, send_check, unpack
 
 KEYS = [(i,) for i in range(12)]
 
@@ -123,6 +124,36 @@ def test_errors_are_tried_again_by_the_next_run(tmp_path: Path):
     assert all("error" in record for record in file.read().values())
     assert values(run(square, KEYS[:2], file=file)) == {(0,): 0, (1,): 1}
     assert not any("error" in record for record in file.read().values())
+
+
+def test_columns_keep_every_bit(tmp_path: Path):
+    columns = {
+        "f": np.array([0.1, -0.0, np.nan, np.inf, 5e-324]), "n": np.array([0, 1, 255, 65536, 2**40]),
+        "s": np.array([0.1, 1.0, 2.0, 3.0, np.inf], np.float32), "every other": np.arange(10.0)[::2],
+        "big": np.arange(5, dtype=">f8"),
+    }  # fmt: skip
+    JobFile(tmp_path / "r.jsonl", ["i"]).add((0,), {"columns": columns, 'a "name"': [1, None, {"b": True}]})
+    record = JobFile(tmp_path / "r.jsonl", ["i"]).read()[0,]
+    found = {name: unpack(one, 5) for name, one in record["columns"].items()}
+    for name, column in columns.items():
+        np.testing.assert_array_equal(found[name], column)
+    assert found["f"].tobytes() == columns["f"].tobytes()
+    assert (found["n"].dtype, found["s"].dtype) == (np.uint64, np.float32)
+    assert record['a "name"'] == [1, None, {"b": True}]
+    with pytest.raises(ValueError, match="expected 4 values, got 5"):
+        unpack(record["columns"]["f"], 4)
+
+
+def test_what_a_process_wrote_it_need_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    read, other = JobFile(tmp_path / "r.jsonl", ["i"]), JobFile(tmp_path / "r.jsonl", ["i"])
+    read.add((0,), {"square": 0})
+    other.add((1,), {"square": 1})
+    read.add((2,), {"square": 4})
+    assert read.get((1,)) == {"i": 1, "square": 1}
+    assert read.read() == other.read() == JobFile(tmp_path / "r.jsonl", ["i"]).read()
+    monkeypatch.setattr(json, "loads", lambda text: pytest.fail("it reads its own line"))
+    read.add((3,), {"square": 9})
+    assert read.get((3,)) == {"i": 3, "square": 9}
 
 
 def test_half_a_line_is_passed_over_and_spoils_no_other(tmp_path: Path):

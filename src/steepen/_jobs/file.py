@@ -16,6 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
+import numpy as np
+
+from .packed import pack
+
 try:
     import fcntl
 except ImportError:  # Windows: one process writes a file
@@ -63,19 +67,23 @@ class JobFile:
 
     def read(self) -> dict[Key, Record]:
         """Return the records that are there; one with an "error" only where there is no other."""
-        with self._reading:
-            for record in self._new():
-                try:
-                    key = tuple(record[name] for name in self._fields)
-                except KeyError:
-                    continue
-                if "error" not in record or key not in self._found:
-                    self._found[key] = record
-            return dict(self._found)
+        self._look()
+        return dict(self._found)
+
+    def get(self, key: Key) -> Record | None:
+        """Return the record of a job, if there is one, as `read` has it."""
+        self._look()
+        return self._found.get(key)
 
     def add(self, key: Key, value: Mapping[str, Any]) -> None:
-        """Append the record of a job, whole or not at all."""
-        self._write(json.dumps(dict(zip(self._fields, key, strict=True)) | dict(value)))
+        """Append the record of a job, whole or not at all. Arrays of numbers are packed: see `unpack`."""
+        record = dict(zip(self._fields, key, strict=True)) | dict(value)
+        text = _json(record)
+        with self._reading:
+            before, after = self._write(text)
+            if before == self._at:  # nobody else has written: there is no need to read it
+                self._at = after
+                self._keep(record)
 
     @contextmanager
     def claims(self) -> Iterator[Callable[[Key], bool]]:
@@ -102,6 +110,19 @@ class JobFile:
             yield claim
         finally:
             os.close(handle)
+
+    def _look(self) -> None:
+        with self._reading:
+            for record in self._new():
+                self._keep(record)
+
+    def _keep(self, record: Record) -> None:
+        try:
+            key = tuple(record[name] for name in self._fields)
+        except KeyError:
+            return
+        if "error" not in record or key not in self._found:
+            self._found[key] = record
 
     def _check(self, about: Record) -> None:
         """Refuse a file that belongs to something else."""
@@ -132,7 +153,8 @@ class JobFile:
                 if record is not None:
                     yield record
 
-    def _write(self, text: str, *, first: bool = False) -> None:
+    def _write(self, text: str, *, first: bool = False) -> tuple[int, int]:
+        """Append a line, and return how long the file was and is; the first line only where there is none."""
         handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
         try:
             if fcntl is not None:
@@ -140,19 +162,31 @@ class JobFile:
             size, line = os.fstat(handle).st_size, text.encode() + b"\n"
             if first and size:
                 if size >= len(line) or os.pread(handle, size, 0) != line[:size]:
-                    return
+                    return size, size
                 os.ftruncate(handle, size := 0)  # what a kill has left of this very line
             if size and os.pread(handle, 1, size - 1) != b"\n":
                 line = b"\n" + line  # what a kill has left of a line ends here
             try:
-                rest = line
+                rest = memoryview(line)
                 while rest:
                     rest = rest[os.write(handle, rest) :]
             except OSError:
                 os.ftruncate(handle, size)
                 raise
+            return size, size + len(line)
         finally:
             os.close(handle)
+
+
+def _json(value: Any) -> str:
+    """Return a value as JSON; columns are put in as they are, since to search them would take longest."""
+    if isinstance(value, np.ndarray):
+        kind, text = pack(cast(Any, value))
+        return f'["{kind}", "{text}"]'
+    if isinstance(value, dict):
+        pairs = cast("dict[str, Any]", value).items()
+        return "{" + ", ".join(f"{json.dumps(name)}: {_json(one)}" for name, one in pairs) + "}"
+    return json.dumps(value)
 
 
 def _parsed(line: bytes) -> Record | None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from .._tools.bar import item_bar
 from .._tools.optional import load
-from .file import JobFile, Key
+from .file import JobFile, Key, Record
 
 POLL = 0.2  # seconds between two looks at what other processes have done
 _DEATHS = {"KilledWorker", "WorkerCrashedError", "RayActorError", "ActorDiedError"}  # by name: Dask's, Ray's
@@ -54,7 +54,7 @@ def run(
     Parameters
     ----------
     work : callable
-        Returns anything; a dict that JSON can hold, if there is a file.
+        Returns anything; a dict of what JSON can hold and of arrays, if there is a file.
     keys : iterable of tuples
         The jobs.
     send : callable, optional
@@ -94,17 +94,18 @@ def run(
             return Done(key, value, error, times)
 
         while tries:
-            for key in _ended(file, tries):
+            have = {} if file is None else file.read()
+            for key in [key for key in tries if _made(have.get(key))]:
                 tries.pop(key)
                 show(title(key))
-                record = file.read()[key] if file else {}
-                yield Done(key, record, None, record.get("tries", 1))
+                yield Done(key, have[key], None, have[key].get("tries", 1))
             turn = [key for key, begun in tries.items() if not begun][:most] or list(tries)[:1]
             sent: dict[Key, bool] = {}  # and whether it came back
 
             def tasks(turn: list[Key] = turn, sent: dict[Key, bool] = sent) -> Iterator[Any]:
                 for key in turn:
-                    if claim(key) and not _ended(file, [key]):  # else another process has it, or had it
+                    # what cannot be claimed another process has; what has been made it had
+                    if claim(key) and not (file and _made(file.get(key))):
                         sent[key] = False
                         yield joblib.delayed(_attempt)(work, key, key if send is None else send(key), strict)
 
@@ -130,12 +131,8 @@ def _free(key: Key) -> bool:
     return True
 
 
-def _ended(file: JobFile | None, keys: Iterable[Key]) -> list[Key]:
-    """Return those of the jobs that the file holds."""
-    if file is None:
-        return []
-    have = file.read()
-    return [key for key in keys if key in have and "error" not in have[key]]
+def _made(record: Record | None) -> bool:
+    return record is not None and "error" not in record
 
 
 def _attempt(

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._arguments import settings_of
 from .._core.result import Status, Trace
-from .._jobs import JobFile, run, send_check
+from .._jobs import JobFile, narrow, run, send_check, unpack
 from .._jobs.file import Key
 from .._minimize import minimize
 from .._oracle.budget import Budget
@@ -22,7 +22,6 @@ from .._tools.check import is_number, is_whole, one_of, whole
 from .._tools.optional import load
 from ..functions import functions
 from .grid import AXES, Call, Setting, calls, grid, listed
-from .packed import pack, unpack
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -135,8 +134,10 @@ def sweep(
     looks = sorted(set(at))
     for look in looks:
         whole("at", look, 0)
-    if looks and engine == "jax":
-        raise ValueError("at: the compiled engine keeps no trace; leave out at, or engine")
+    if looks and engine == "jax" and (budget is None or budget.total is None):
+        raise ValueError(
+            "at: engine='jax' sets aside room for every iterate; give a budget of gradients or iterations"
+        )
     if rows is not None:
         whole("rows", rows, 1)
     common = {"budget": budget, "jac": jac, "gtol": gtol, "engine": engine}
@@ -161,7 +162,7 @@ def sweep(
         if done.error is not None:
             failed.append((done.key, done.error))
         else:
-            plan.put(table, done.key, unpack(done.value["rows"], plan.pieces[done.key]))
+            plan.put(table, done.key, done.value["rows"])
     if failed:
         key, error = failed[0]
         what = plan.calls[cast(int, key[1])].shared
@@ -237,20 +238,23 @@ class Plan:
         for name, target in self.targets.items():
             for i, call in enumerate(self.calls):
                 total = len(call.which) * len(target.starts)
-                size = self.rows or batch_size(
-                    target.starts.shape[1], call.shared, self.common["budget"], self.at
-                )
+                size = self.rows or batch_size(target.starts.shape[1], call.shared, self.common, self.at)
                 found |= {(name, i, first): min(size, total - first) for first in range(0, total, size)}
         return found
 
     def send(self, key: Key) -> tuple[Any, ...]:
         """Return the arguments of `_make`."""
         name, number, first = cast("tuple[str, int, int]", key)
-        target, call = self.targets[name], self.calls[number]
-        which, start = np.divmod(np.arange(first, first + self.pieces[key]), len(target.starts))
+        target, call, size = self.targets[name], self.calls[number], self.pieces[key]
+        setting, start = divmod(first, len(target.starts))
+        if start + size <= len(target.starts):
+            which, x = np.full(size, setting), target.starts[start : start + size]
+        else:
+            which, start = np.divmod(np.arange(first, first + size), len(target.starts))
+            x = target.starts[start]
         rows = {name: values[which] for name, values in call.rows.items()}
         options = {**self.common, **call.shared, **rows, "bounds": target.bounds}
-        return target.fun, target.starts[start], options, tuple(self.at), self.points
+        return target.fun, x, options, tuple(self.at), self.points
 
     @property
     def sizes(self) -> list[int]:
@@ -267,15 +271,21 @@ class Plan:
         columns["status"] = np.zeros(total, np.uint8)
         return columns | {name: np.zeros(total, np.int64) for name in COUNTS}
 
-    def put(self, table: dict[str, NDArray[Any]], key: Key, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Put the rows of a batch in their places."""
+    def put(self, table: dict[str, NDArray[Any]], key: Key, columns: Mapping[str, Any]) -> None:
+        """Put the rows of a batch in their places; columns that come from the file are packed."""
         name, number, first = cast("tuple[str, int, int]", key)
-        place = list(self.targets).index(name)
-        count = len(self.targets[name].starts)
-        which, start = np.divmod(np.arange(first, first + self.pieces[key]), count)
-        at = sum(self.sizes[:place]) + self.calls[number].which[which] * count + start
+        place, size = list(self.targets).index(name), self.pieces[key]
+        count, which = len(self.targets[name].starts), self.calls[number].which
+        begun = sum(self.sizes[:place])
+        some = which[first // count : (first + size - 1) // count + 1]
+        if some[-1] - some[0] == len(some) - 1:  # settings in a row: so are their rows
+            begun += some[0] * count + first % count
+            at: Any = slice(begun, begun + size)
+        else:
+            setting, start = np.divmod(np.arange(first, first + size), count)
+            at = begun + which[setting] * count + start
         for column, values in columns.items():
-            table[column][at] = values
+            table[column][at] = values if isinstance(values, np.ndarray) else unpack(values, size)
 
     def table(self, made: Mapping[str, NDArray[Any]]) -> pd.DataFrame:
         """Return the table, with the columns that follow from the plan."""
@@ -302,8 +312,9 @@ class Plan:
                 columns[name] = pandas.Categorical.from_codes(codes, categories=kinds)
         columns["start"] = np.concatenate([np.tile(np.arange(count), len(self.settings)) for count in counts])
         columns["f0"] = np.concatenate([np.tile(t.f0, len(self.settings)) for t in self.targets.values()])
-        statuses = [status for status in Status if np.any(made["status"] == status)]
-        code = np.zeros(256, np.int8)
+        seen, code = np.zeros(256, bool), np.zeros(256, np.int8)
+        seen[made["status"]] = True
+        statuses = [status for status in Status if seen[int(status)]]
         code[[int(status) for status in statuses]] = np.arange(len(statuses))
         names = [status.name for status in statuses]
         for name, column in made.items():
@@ -311,7 +322,7 @@ class Plan:
         columns["status"] = pandas.Categorical.from_codes(code[made["status"]], categories=names)
         if self.points:
             columns |= self._starts()
-        return pandas.DataFrame(columns)
+        return pandas.DataFrame(columns, copy=False)
 
     def _starts(self) -> dict[str, NDArray[np.float64]]:
         width = max(target.starts.shape[1] for target in self.targets.values())
@@ -324,28 +335,32 @@ class Plan:
         return {f"start{i}": whole[:, i] for i in range(width)}
 
 
-def batch_size(n: int, shared: Mapping[str, Any], budget: Budget | None, at: Sequence[int]) -> int:
+def batch_size(n: int, shared: Mapping[str, Any], common: Mapping[str, Any], at: Sequence[int]) -> int:
     """Return how many rows of n variables a batch may have.
 
     Examples
     --------
     >>> cases = ((2, "gd"), (1000, "gd"), (1000, "bfgs"))
-    >>> [batch_size(n, {"method": method}, None, ()) for n, method in cases]
+    >>> common = {"budget": None, "engine": "eager"}
+    >>> [batch_size(n, {"method": method}, common, ()) for n, method in cases]
     [10000, 266, 3]
     """
-    method, iterations = shared["method"], (budget.total if budget else None) or max(1000, 200 * n)
+    method, budget = shared["method"], common["budget"]
+    iterations = (budget.total if budget else None) or max(1000, 200 * n)
     pairs = 2 * min(200, iterations) if method == "cgd-auto" else 0
     matrix = 2 * n if "bfgs" in method or "dfp" in method or method == "newton" else 0
-    each = (30 + pairs + matrix) * n + (10 * iterations if at else 0)
+    traced = 10 + (n if common["engine"] == "jax" else 0)  # that one keeps every x, too
+    each = (30 + pairs + matrix) * n + (traced * iterations if at else 0)
     return max(1, min(MOST, NUMBERS // each))
 
 
 def _make(
     fun: Callable[..., Any], x: NDArray[Any], options: dict[str, Any], at: Sequence[int], points: bool
 ) -> dict[str, Any]:
-    """Run one batch, and return its rows packed."""
+    """Run one batch, and return its columns."""
+    trace = bool(at) if options["engine"] == "eager" else options["budget"].total + 1 if at else False
     with np.errstate(all="ignore"):  # what is not finite is a status
-        made = minimize(fun, x, trace=bool(at), **options)
+        made = minimize(fun, x, trace=trace, **options)
     if np.any(made.status == Status.INTERRUPTED):
         raise KeyboardInterrupt  # half a batch is none
     columns = {"f": made.fun, "best": made.best.fun, **{name: made[name] for name in COUNTS}}
@@ -353,7 +368,7 @@ def _make(
     columns |= {f"f_{look}": reached for look, reached in _reached(made.trace, at)}
     if points:
         columns |= {f"x{i}": np.asarray(made.x)[:, i] for i in range(x.shape[1])}
-    return {"rows": pack({name: np.asarray(column) for name, column in columns.items()})}
+    return {"rows": {name: narrow(np.asarray(column)) for name, column in columns.items()}}
 
 
 def _reached(trace: Trace | None, at: Sequence[int]) -> Iterator[tuple[int, NDArray[np.float64]]]:
