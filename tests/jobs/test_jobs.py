@@ -98,6 +98,10 @@ def test_what_cannot_be_sent_is_refused_by_name():
     with pytest.raises(ValueError, match=r"^fun: cannot be sent .*thread.lock.*in a module.*jobs=1"):
         send_check("fun", threading.Lock())
     send_check("fun", lambda x: x)
+    lock = threading.Lock()
+    assert len(list(run(lambda i: {"locked": lock.locked()}, KEYS))) == 12  # here it may hold anything
+    with pytest.raises(ValueError, match=r"^a job: cannot be sent to another process"):
+        list(run(lambda i: {"locked": lock.locked()}, KEYS, jobs=2))
 
 
 # --- the file ---------------------------------------------------------------------------------------------

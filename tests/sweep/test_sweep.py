@@ -290,6 +290,14 @@ def test_wrong_input_is_refused_before_any_work(given: dict[str, Any], words: st
 LOCK = threading.Lock()
 
 
+def test_a_function_that_names_the_catalogues_can_be_sent():
+    def f(x: Any) -> Any:
+        return st.functions["booth"](x) + 0 * len(st.problems)
+
+    given: dict[str, Any] = {"method": "gd", "step": [0.01, 0.02], "budget": BUDGET, "rows": 1}
+    assert_frame_equal(st.sweep(f, [[1.0, 1.0]], **given, jobs=2), st.sweep(f, [[1.0, 1.0]], **given))
+
+
 def test_a_function_that_cannot_be_sent_says_what_to_do():
     lock = threading.Lock()
 
@@ -297,7 +305,7 @@ def test_a_function_that_cannot_be_sent_says_what_to_do():
         with lock:
             return (x**2).sum(axis=-1)
 
-    assert len(st.sweep(f, [[1.0]], method="gd", step=0.1, jobs=1)) == 1
+    assert len(st.sweep(f, [[1.0]], method="gd", step=0.1)) == 1
     with pytest.raises(
         ValueError, match=r"fun: cannot be sent to another process .*lock.*define it in a module"
     ):

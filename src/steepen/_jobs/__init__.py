@@ -2,6 +2,6 @@
 
 from .file import JobFile
 from .packed import narrow, unpack
-from .run import Done, run, send_check
+from .run import Done, elsewhere, run, send_check
 
-__all__ = ["Done", "JobFile", "narrow", "run", "send_check", "unpack"]
+__all__ = ["Done", "JobFile", "elsewhere", "narrow", "run", "send_check", "unpack"]

@@ -82,6 +82,9 @@ def run(
     joblib = load("joblib", "running many jobs", extra="sweep")
     options, most = _where(joblib, jobs)
     tries = dict.fromkeys(keys, 0)  # how often each job that is not done was begun
+    if tries and elsewhere(jobs):  # on Dask, joblib would wait for ever for what could not be sent
+        first = next(iter(tries))
+        send_check("a job", (work, first if send is None else send(first)))
     claiming = nullcontext(_free) if file is None else file.claims()
     with item_bar(progress, len(tries), after=True) as show, claiming as claim:
 
@@ -158,6 +161,18 @@ def _where(joblib: Any, jobs: int | None) -> tuple[dict[str, Any], int]:
         return options, sys.maxsize
     # results come when the last is there, so few at a time
     return options | {"return_as": "list"}, 4 * max(1, backend.effective_n_jobs(jobs or 1))
+
+
+def elsewhere(jobs: int | None) -> bool:
+    """Return whether jobs would go to other processes.
+
+    Examples
+    --------
+    >>> elsewhere(1), elsewhere(2)
+    (False, True)
+    """
+    backend, said = load("joblib", "running many jobs", extra="sweep").parallel.get_active_backend()
+    return not getattr(backend, "supports_sharedmem", False) and backend.effective_n_jobs((jobs or said) or 1) > 1
 
 
 def send_check(name: str, value: Any) -> None:

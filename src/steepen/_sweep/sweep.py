@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._arguments import settings_of
 from .._core.result import Status, Trace
-from .._jobs import JobFile, narrow, run, send_check, unpack
+from .._jobs import JobFile, elsewhere, narrow, run, send_check, unpack
 from .._jobs.file import Key
 from .._minimize import minimize
 from .._oracle.budget import Budget
@@ -145,7 +145,7 @@ def sweep(
         _targets(fun, starts, seed, bounds, common), chosen, calls(chosen), looks, points, common, rows
     )
     plan.check()
-    if jobs != 1:
+    if elsewhere(jobs):
         send_check("fun", [target.fun for target in plan.targets.values()])
     file = None if out is None else JobFile(out, ("function", "call", "first"), plan.about())
     table = plan.empty()

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .._jobs import run, send_check
+from .._jobs import elsewhere, run, send_check
 from .._minimize import minimize
 from .._oracle.budget import Budget
 from .._tools.optional import load
@@ -102,7 +102,7 @@ def tune(
     """
     optuna = load("optuna", "tuning", extra="tune")
     pandas = load("pandas", "tuning", extra="sweep")
-    if jobs != 1:
+    if elsewhere(jobs):
         send_check("FUNCTION", task.fun)
     study = _study(optuna, journal, task.seed)
     known = study.user_attrs.get("about")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from .check import meant
 
@@ -26,6 +27,9 @@ class Catalogue(ModuleType, Mapping[str, T]):
 
     def __hash__(self) -> int:
         return id(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return import_module, (self.__name__,)  # a function that names the module can go to another process
 
     def __getitem__(self, name: str) -> T:
         if name in self._BY_NAME:
