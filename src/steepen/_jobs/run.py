@@ -172,7 +172,8 @@ def elsewhere(jobs: int | None) -> bool:
     (False, True)
     """
     backend, said = load("joblib", "running many jobs", extra="sweep").parallel.get_active_backend()
-    return not getattr(backend, "supports_sharedmem", False) and backend.effective_n_jobs((jobs or said) or 1) > 1
+    shared = getattr(backend, "supports_sharedmem", False)  # in threads, or here
+    return not shared and backend.effective_n_jobs(jobs or said or 1) > 1
 
 
 def send_check(name: str, value: Any) -> None:
