@@ -29,6 +29,8 @@ VARIANTS = {
     ("_pairs", "INDEPENDENT"): (1e-5, 1e-2),
     ("_pairs", "LONG"): (10.0, 100.0),
     ("auto", "MOST"): (20, 1000),
+    ("auto", "FAST"): (5_000, 60_000),
+    ("auto", "ENOUGH"): (10, 100),
     ("auto", "GROWTH"): (4.0, 100.0),
     ("auto", "BOOST"): (1.5, 4.0),
     ("auto", "BOLD"): (64.0, 1e6),

@@ -98,7 +98,7 @@ def minimize(
     b : int, optional
         CGD-FD switches to steepest descent after iteration b; by default a quarter of the budget.
     memory : int, optional
-        The most pairs that cgd-auto keeps; by default 200, fewer where n is huge.
+        The most pairs that cgd-auto keeps; by default 200, fewer from n = 76 on, and 25 from n = 600 on.
     switch : Switch, optional
         When the penalty ends, in place of the method's own rule.
     budget : Budget, optional

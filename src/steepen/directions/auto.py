@@ -26,8 +26,11 @@ from .._tools.check import whole
 from ._direction import Direction, Proposal
 from ._pairs import Pairs
 
-MOST, PLACES = 200, 10_000_000
-"""The memory holds MOST pairs, or fewer where they would have more than PLACES numbers."""
+MOST, FAST, ENOUGH = 200, 15_000, 25
+"""The memory holds MOST pairs; where vectors are long as many as have FAST numbers, but ENOUGH at least."""
+
+PLACES, FEWEST = 10_000_000, 10
+"""Where n is huge, it has no more than PLACES numbers, but FEWEST pairs at least."""
 
 GROWTH = 10.0
 """A step is at most so many times the longest one before it."""
@@ -119,8 +122,9 @@ class CGDAuto(Direction):
     Parameters
     ----------
     memory : int, optional
-        The most pairs to keep: 2·memory·n numbers. By default 200, fewer from n = 50 000 on, and 10 at least.
-        More than 2n + 8 are never kept; they would say nothing new.
+        The most pairs to keep: 2·memory·n numbers. By default 200, fewer from n = 76 on, 25 from n = 600 on,
+        and fewer again, but 10 at least, from n = 400 000 on. More than 2n + 8 are never kept; they would
+        say nothing new.
 
     Examples
     --------
@@ -344,8 +348,8 @@ class CGDAuto(Direction):
 
     def _capacity(self, x: Array) -> int:
         n = int(x.shape[-1])
-        most = min(MOST, max(10, PLACES // n)) if self.memory is None else self.memory
-        return min(most, 2 * n + 8)
+        most = min(MOST, max(ENOUGH, FAST // n), max(FEWEST, PLACES // n))
+        return min(most if self.memory is None else self.memory, 2 * n + 8)
 
     @staticmethod
     def _first(context: Context, x: Array) -> Scalar:
