@@ -107,7 +107,8 @@ def settings_map(
     canvas.set(xlabel="λ", ylabel="α", xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
     canvas.set_title(f"{table.method.iloc[0]} on {table.function.iloc[0]}", fontsize="medium")
     tidy(canvas, grid=False)
-    canvas.legend(handles=handles, framealpha=0.9, loc="upper right")
+    below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14)}  # where it hides no cell
+    canvas.legend(handles=handles, ncols=3, frameon=False, **below)
     return canvas.figure
 
 
