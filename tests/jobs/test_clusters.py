@@ -15,7 +15,6 @@ from pandas.testing import assert_frame_equal
 
 import steepen as st
 from steepen._jobs import JobFile, run
-from steepen.cli import main
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the clusters: ports, event loops, lost workers
@@ -63,16 +62,6 @@ def test_a_sweep_on_the_cluster_is_the_sweep_here(cluster: Any, tmp_path: Path):
     with joblib.parallel_config("dask"):
         there = st.sweep("branin", 20, **given, out=tmp_path / "s.jsonl")
     assert_frame_equal(there, st.sweep("branin", 20, **given), check_exact=True)
-
-
-def test_a_command_runs_on_the_cluster_too(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
-    text = 'functions = ["booth"]\nstarts = 3\nmethods = ["gd"]\nbudget = { grads = 9 }\nout = "{}"\n'
-    Path("s.toml").write_text(text.replace("{}", "here") + "[settings]\nstep = [0.01, 0.02]\n")
-    assert main(["sweep", "s.toml", "--quiet"]) == 0
-    address = cluster.scheduler.address
-    assert main(["sweep", "s.toml", "--quiet", "--out", "there", "--dask", address]) == 0
-    assert Path("there/settings.csv").read_bytes() == Path("here/settings.csv").read_bytes()
 
 
 def test_ray_where_it_is_installed():
