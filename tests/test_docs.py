@@ -130,13 +130,14 @@ def test_the_readme_says_what_its_commands_show(capsys):
 def test_the_blocks_of_the_page_on_training_run_one_after_another(capsys):
     text = (ROOT / "docs" / "training.md").read_text("utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     names: dict[str, object] = {}
     for number, block in enumerate(blocks):
         exec(compile(block, f"docs/training.md, block {number + 1}", "exec"), names)
     said = capsys.readouterr().out
     assert re.search(r"of these with a probe +32\n", said)
     assert "Sharpness(" in said
+    assert "Robustness(" in said
     assert re.search(r"^gap .* of ", said, re.MULTILINE)
 
 
