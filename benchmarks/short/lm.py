@@ -359,7 +359,8 @@ def train(
     average = copy.deepcopy(model) if beta else model
     judged = [bench.in_order(bench.every[name]) for name in ("validation", "test")]
     peaks = [group["lr"] for group in opt.param_groups]
-    trained, curve, training = 0.0, [], torch.zeros((), device=bench.device)
+    some = max(1, 65_536 // judged[1][0][0].numel())  # batches of the test that rounding is judged by
+    trained, curve, way, training = 0.0, [], [], torch.zeros((), device=bench.device)
     clock = time.perf_counter()
     for k, (x, y) in zip(range(steps), bench.batches(tokens, seed), strict=False):
         for group, peak in zip(opt.param_groups, peaks, strict=True):
@@ -384,6 +385,9 @@ def train(
             trained += time.perf_counter() - clock
             losses = [float(bench.judge(average, one)) for one in judged]
             curve.append([(k + 1) * size.batch * size.length, *losses, float(training)])
+            if whole and method == "base":  # so that others can be compared at an equal loss
+                with bench.autocast():
+                    way.append(table(robustness(model, cross_entropy, judged[1][:some])))
             clock = time.perf_counter()
             if not all(map(math.isfinite, losses)):
                 break
@@ -406,15 +410,15 @@ def train(
             model.load_state_dict(average.state_dict())
         if method == "dropout":
             model.dropout.rate.fill_(0.0)
-        record |= afterwards(bench, model, run, judged[1])
+        record |= afterwards(bench, model, run, judged[1][:some])
+        record |= {"way": way} if way else {}
     return record
 
 
 def afterwards(bench: Bench, model: GPT, run: Any, test: Sequence[tuple[Tensor, Tensor]]) -> dict[str, Any]:
     """Measure what becomes of a trained network: rounded, disturbed, pruned, and fine-tuned on the manual."""
-    some = test[: max(1, 65_536 // test[0][0].numel())]
     with bench.autocast():
-        found = robustness(model, cross_entropy, some)
+        found = robustness(model, cross_entropy, test)
     record: dict[str, Any] = {"robustness": table(found)}
     manual = bench.every["manual"]
     cut = len(manual) // 10
@@ -427,7 +431,7 @@ def afterwards(bench: Bench, model: GPT, run: Any, test: Sequence[tuple[Tensor, 
         run(model, x, y)
         adamw.step()
     record["manual"] |= {
-        "after": round(float(bench.judge(model, own)), 4), "test": round(float(bench.judge(model, some)), 4)
+        "after": round(float(bench.judge(model, own)), 4), "test": round(float(bench.judge(model, test)), 4)
     }  # fmt: skip
     return record
 
