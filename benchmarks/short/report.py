@@ -1,0 +1,296 @@
+"""Turn the runs into the tables and the picture of the page on short data.
+
+python report.py [runs.jsonl]                  # the tables, as Markdown
+python report.py --pages ../..                 # into docs/short.md
+python report.py --picture ../../docs/short.svg
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import finetune
+import lm
+import numpy as np
+from work import TASKS, Job, read
+
+from steepen.train.results import Mean
+
+Records = dict[Job, dict[str, Any]]
+Row = dict[int, dict[str, Any]]  # the runs of a row by their seeds
+BASES = {"adamw": "AdamW", "muon": "Muon"}
+SIZES = {"lm-small": "Small: 6.9 million weights, 0.8 million tokens, 12 epochs",
+         "lm-large": "Large: 29.7 million weights, 10 million tokens, 10 epochs"}  # fmt: skip
+DAMAGE = ("8 bits", "4 bits", "3 bits", "noise 0.1", "pruned 0.5")
+SURVIVE = ("base", "sam-late", "share16-late", "gap", "dropout", "ema")
+
+
+def finals(done: Records, task: str, base: str, method: str) -> Row:
+    """Return the runs of a row that have ended with a finite loss."""
+    key = (task, base, method, "final")
+    return {
+        job.seed: record
+        for job, record in done.items()
+        if job[:4] == key and "error" not in record and _end(record) is not None
+    }
+
+
+def failed(done: Records, task: str, base: str, method: str) -> int:
+    """Count the runs that were destroyed or could not be made."""
+    runs = [record for job, record in done.items() if job[:4] == (task, base, method, "final")]
+    return len(runs) - len(finals(done, task, base, method))
+
+
+def _end(record: dict[str, Any]) -> float | None:
+    return record.get("test", record.get("loss"))
+
+
+def stopped(record: dict[str, Any]) -> float:
+    """Return the test loss at the look that the validation chooses."""
+    losses = [math.inf if one is None else one for one in record["validations"]]
+    return record["tests"][int(np.argmin(losses))]
+
+
+def cell(values: Sequence[float], form: str = ".3f") -> str:
+    mean, error = Mean.of(values)
+    if math.isnan(mean):
+        return "–"
+    text = f"{mean:{form}}" + (f" ± {error:{form.removeprefix('+')}}" if math.isfinite(error) else "")
+    return text.replace("-", "−")
+
+
+def paired(row: Row, other: Row, of: Callable[[dict[str, Any]], float]) -> list[float]:
+    """Return the differences to another row, seed by seed."""
+    return [of(row[seed]) - of(other[seed]) for seed in row if seed in other]
+
+
+def markdown(lines: list[list[str]]) -> str:
+    rule = "|---" * len(lines[0]) + "|"
+    rows = [f"| {' | '.join(line)} |" for line in lines]
+    return "\n".join([rows[0], rule, *rows[1:]])
+
+
+def speed(done: Records, task: str, method: str) -> str:
+    """Return the seconds of a whole run over the base's, both alone on the device."""
+    if method in ("base", "early"):
+        return "1"
+    record = done.get(Job(task, "adamw", method, "timing", -1, 0))
+    return "–" if record is None else f"{record['seconds'] / min(record['base_seconds']):.2f}"
+
+
+def language(done: Records) -> str:
+    """Return a table for each size and optimizer."""
+    parts: list[str] = []
+    for task, title in SIZES.items():
+        for base, name in BASES.items():
+            table = _language(done, task, base)
+            if len(table) > 1:
+                parts.append(f"**{title}, {name}**\n\n{markdown(table)}\n")
+    return "\n".join(parts)
+
+
+def _language(done: Records, task: str, base: str) -> list[list[str]]:
+    lines = [[
+        "", "lr, weight decay, strength", "seeds", "test loss at the end", "less the base's",
+        "where the validation stops it", "less the base's, stopped", "steps with a probe",
+        "seconds over the base's",
+    ]]  # fmt: skip
+    reference = finals(done, task, base, "base")
+    for method, row in lm.ROWS.items():
+        runs = finals(done, task, base, method)
+        lost = failed(done, task, base, method)
+        if not runs:
+            if lost:
+                lines.append([row.name, "", "0", f"failed {lost} times", *[""] * 5])
+            continue
+        first = next(iter(runs.values()))
+        knob = f"{first['strength']:g}" if first["strength"] else "–"
+        lines.append([
+            row.name, f"{first['lr']:g}, {first['decay']:g}, {knob}",
+            f"{len(runs)}" + (f", {lost} failed" if lost else ""),
+            cell([run["test"] for run in runs.values()]),
+            "–" if method == "base" else cell(paired(runs, reference, lambda run: run["test"]), "+.3f"),
+            cell([stopped(run) for run in runs.values()]),
+            "–" if method == "base" else cell(paired(runs, reference, stopped), "+.3f"),
+            f"{first['probed']} of {first['steps']}", speed(done, task, method) if base == "adamw" else "–",
+        ])  # fmt: skip
+    return lines
+
+
+def ruined(record: dict[str, Any], classes: int) -> bool:
+    """Say whether a run has learnt next to nothing: no better than twice what guessing gets right."""
+    return record.get("loss") is None or record["accuracy"] < 2 / classes
+
+
+CLASSES = {"authors": 30, "manual": 14}
+
+
+def fine(done: Records) -> str:
+    """Return a table with a line for every setting of the fine-tuning and every row."""
+    lines = [
+        [
+            "", "", "lr, weight decay, ρ", "seeds", "accuracy %", "test loss", "less the tuned base's",
+            "calibration error", "ruined",
+        ]
+    ]  # fmt: skip
+    for task in TASKS:
+        reference = finals(done, task, "adamw", "decay")
+        for method, row in finetune.ROWS.items():
+            runs = finals(done, task, "adamw", method)
+            if not runs:
+                continue
+            first = next(iter(runs.values()))
+            every = [record for job, record in done.items() if job[:4] == (task, "adamw", method, "final")]
+            bad = sum(ruined(record, CLASSES[task.partition("-")[0]]) for record in every)
+            knob = f"{first['strength']:g}" if first["strength"] else "–"
+            lines.append([
+                _setting(task) if method == "base" else "", row.name,
+                f"{first['lr']:g}, {first['decay']:g}, {knob}", str(len(runs)),
+                cell([100 * run["accuracy"] for run in runs.values()], ".2f"),
+                cell([run["loss"] for run in runs.values()]),
+                "–" if method == "decay" else cell(paired(runs, reference, lambda run: run["loss"]), "+.3f"),
+                cell([run["calibration"] for run in runs.values()]), str(bad),
+            ])  # fmt: skip
+    return markdown(lines) if len(lines) > 1 else "No run yet."
+
+
+def _setting(task: str) -> str:
+    name, each, kind = task.split("-")
+    return f"{name}, {each} a class, {'LoRA' if kind == 'lora' else 'whole'}"
+
+
+def at_equal_loss(base: Row, loss: float, damage: str) -> list[float]:
+    """Return the base's rise where its loss, on the way down, was this one: between two looks, linearly."""
+    found: list[float] = []
+    for run in base.values():
+        way = [
+            (one["loss"], one[damage] - one["loss"]) for one in run.get("way", ()) if one[damage] is not None
+        ]
+        for (before, rise), (after, next_rise) in itertools.pairwise(way):
+            if after <= loss <= before and before > after:
+                found.append(rise + (next_rise - rise) * (before - loss) / (before - after))
+                break
+    return found
+
+
+def survive(done: Records) -> str:
+    """Return how much the loss rises by rounding, noise, pruning and fine-tuning on the manual."""
+    lines = [["", "", "seeds", "test loss", *DAMAGE, "test loss after the manual", "the manual's loss"]]
+    for task in SIZES:
+        for base, name in BASES.items():
+            reference = finals(done, task, base, "base")
+            for method in SURVIVE:
+                runs = {s: r for s, r in finals(done, task, base, method).items() if "robustness" in r}
+                if not runs:
+                    continue
+                tables = [run["robustness"] for run in runs.values()]
+                title = f"{task.removeprefix('lm-')}, {name}" if method == "base" else ""
+                clean = Mean.of([one["loss"] for one in tables])[0]
+                lines.append([
+                    title, lm.ROWS[method].name, str(len(runs)), cell([one["loss"] for one in tables]),
+                    *(_rises(tables, damage) for damage in DAMAGE),
+                    cell([r["manual"]["test"] - r["robustness"]["loss"] for r in runs.values()], "+.3f"),
+                    cell([r["manual"]["after"] for r in runs.values()]),
+                ])  # fmt: skip
+                equal = [at_equal_loss(reference, clean, damage) for damage in DAMAGE]
+                if method != "base" and any(equal):
+                    lines.append([
+                        "", "*the base on its way, at that loss*", "", "",
+                        *(cell(one, "+.3f") for one in equal), "", "",
+                    ])  # fmt: skip
+    for task in TASKS:
+        for method, row in finetune.ROWS.items():
+            tables = [
+                r["robustness"] for r in finals(done, task, "adamw", method).values() if "robustness" in r
+            ]
+            if tables and method != "early":
+                lines.append([
+                    _setting(task) if method == "base" else "", row.name, str(len(tables)),
+                    cell([one["loss"] for one in tables]),
+                    *(_rises(tables, damage) for damage in DAMAGE), "", "",
+                ])  # fmt: skip
+    return markdown(lines) if len(lines) > 1 else "No run yet."
+
+
+def _rises(tables: Sequence[dict[str, Any]], damage: str) -> str:
+    return cell([one[damage] - one["loss"] for one in tables if one[damage] is not None], "+.3f")
+
+
+def picture(done: Records, path: Path) -> None:
+    """Draw the test loss against tokens: the mean over seeds, a panel for each size that has runs."""
+    from matplotlib.figure import Figure
+
+    from steepen import plot
+
+    shown = {
+        "base": (plot.COLOURS["gd"], "-"),
+        "dropout": ("#56b4e9", "--"),
+        "ema": ("#0072b2", "--"),
+        "sam-late": ("#999999", "-"),
+        "share16-late": (plot.COLOURS["cgd-fd"], "-"),
+        "gap": (plot.COLOURS["cgd"], "-"),
+        "gap-ema": (plot.COLOURS["cgd"], ":"),
+    }
+    sizes = [size for size in SIZES if finals(done, size, "adamw", "base")]
+    figure = Figure(figsize=(5.2 * max(1, len(sizes)), 4.0), layout="constrained")
+    for ax, task in zip(figure.subplots(1, len(sizes), squeeze=False)[0], sizes, strict=True):
+        ends: list[float] = []
+        for method, (colour, dash) in shown.items():
+            runs = list(finals(done, task, "adamw", method).values())
+            if not runs:
+                continue
+            mean = np.mean([run["tests"] for run in runs], axis=0)
+            at = np.array(runs[0]["at"]) / 1e6
+            ax.plot(at, mean, color=colour, ls=dash, lw=1.6, label=f"{lm.ROWS[method].name}: {mean[-1]:.3f}")
+            ends += [mean.min(), mean[-1]]
+        span = max(ends) - min(ends)
+        ax.set_ylim(min(ends) - 0.08 * span, max(ends) + 0.25 * span)
+        ax.set_title(SIZES[task].split(":")[1].strip().capitalize(), fontsize="small")
+        ax.set_xlabel("million tokens trained on")
+        ax.set_ylabel("test loss, other books")
+        ax.grid(color="0.9", lw=0.6)
+        for side in ("top", "right"):
+            ax.spines[side].set_visible(False)
+        ax.legend(frameon=False, fontsize="small", title="at the end")
+    plot.save(figure, path)
+
+
+PARTS = {"language": language, "fine": fine, "survive": survive}
+
+
+def inserted(page: str, done: Records) -> str:
+    """Return a page with the tables written anew between `<!-- NAME: ... -->` and `<!-- /NAME -->`."""
+    for name, part in PARTS.items():
+        page = re.sub(
+            rf"(<!-- {name}: .*?-->\n).*?(<!-- /{name} -->)",
+            lambda mark, part=part: f"{mark[1]}{part(done).strip()}\n{mark[2]}",
+            page,
+            flags=re.DOTALL,
+        )
+    return page
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("runs", type=Path, nargs="?", default=Path(__file__).with_name("runs.jsonl"))
+    parser.add_argument("--picture", type=Path)
+    parser.add_argument("--pages", type=Path, help="the folder of README.md")
+    given = parser.parse_args()
+    done = read(given.runs)
+    if given.picture:
+        picture(done, given.picture)
+    elif given.pages:
+        path = given.pages / "docs" / "short.md"
+        path.write_text(inserted(path.read_text("utf-8"), done), "utf-8")
+    else:
+        print("\n\n".join(part(done) for part in PARTS.values()))
+
+
+if __name__ == "__main__":
+    main()
