@@ -48,7 +48,8 @@ class Size:
 
 
 SIZES = {
-    "lm-small": Size(256, 6, 4, 256, 32, 800_000, 32_000, 12, 131_072),
+    "lm-small": Size(256, 6, 4, 256, 32, 256_000, 16_000, 28, 131_072),
+    "lm-mild": Size(256, 6, 4, 256, 32, 800_000, 32_000, 12, 131_072),
     "lm-large": Size(512, 8, 8, 512, 32, 10_000_000, 130_000, 10, 260_000, lr=0.5),
     "lm-toy": Size(16, 2, 2, 16, 8, 2_048, 256, 4, 512),
 }
@@ -169,7 +170,7 @@ class InnerGapSAM(Inner, GapSAM):
     """The rule by the weights of the layers."""
 
 
-NONE = (0.0, 0.0, 0.0)
+NONE = (0.0, 0.0)
 Wrap = Callable[[Any, GPT, float, int, Any], Any]
 
 
@@ -178,7 +179,7 @@ class Row:
     """One way to train; `cost` is the gradients of a step, in the mean over the run."""
 
     name: str
-    strengths: tuple[float, float, float] = NONE
+    strengths: tuple[float, float] = NONE
     wrap: Wrap | None = None  # base, model, strength, steps, what to watch
     cost: float = 1.0
     like: str = ""  # whose trials it takes, without any of its own
@@ -222,24 +223,24 @@ def _inner_rule(base: Any, model: GPT, strength: float, steps: int, watch: Any) 
     return InnerGapSAM(base, model, watch, steps, strength=strength or 1.0, max_norm=MAX_NORM)
 
 
-RHO, EMA, STRENGTH, RULE = (0.02, 0.05, 0.1), (0.99, 0.996, 0.999), (1.0, 2.0, 4.0), 1 + 1 / 48
+RHO, EMA, STRENGTH, RULE = (0.05, 0.2), (0.99, 0.996), (0.5, 2.0), 1 + 1 / 48
 ROWS = {
     "base": Row("base"),
     "early": Row("base, stopped early", like="base", stopped=True),
-    "shorter": Row("base, fewer epochs", (0.25, 0.5, 0.75)),
-    "dropout": Row("base + dropout", (0.1, 0.2, 0.3)),
+    "shorter": Row("base, fewer epochs", (0.25, 0.5)),
+    "dropout": Row("base + dropout", (0.1, 0.3)),
     "ema": Row("base + EMA", EMA),
     "sam-late": Row("SAM, last quarter", RHO, _sam_late, 1.25),
-    "sam-tenth": Row("SAM, every tenth step, 10 ρ", RHO, _tenth, 1.1),
-    "le-sam": Row("LE-SAM's loss budget", (0.03, 0.1, 0.35), _budget, 2.0),
-    "share16-late": Row("share 1/16, last half", (0.05, 0.1, 0.2), _share, 1 + 1 / 32),
+    "sam-tenth": Row("SAM, every tenth step, 10 ρ", (0.01, 0.05), _tenth, 1.1),
+    "le-sam": Row("LE-SAM's loss budget", (0.1, 0.35), _budget, 2.0),
+    "share16-late": Row("share 1/16, last half", (0.1, 0.3), _share, 1 + 1 / 32),
     "gap": Row("the rule", STRENGTH, _rule, RULE, watches=True),
     "gap-ema": Row("the rule + EMA", EMA, _rule_ema, RULE, watches=True),
     "gap-base": Row("the rule, settings of the base", NONE, _rule, RULE, like="base", watches=True),
     "sam-late-inner": Row("SAM, last quarter, inner weights", RHO, _inner_sam_late, 1.25),
     "gap-inner": Row("the rule, inner weights", STRENGTH, _inner_rule, RULE, watches=True),
 }
-LR, DECAY = (5e-4, 1e-3, 2e-3), (0.1, 0.4, 1.6)
+LR, DECAY = (1e-3, 2e-3), (0.4, 1.6)
 
 
 # --- one run -----------------------------------------------------------------------------------------

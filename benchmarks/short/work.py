@@ -83,6 +83,7 @@ def jobs() -> Iterator[Job]:
         _block("lm-small", "adamw", MAIN, range(SEEDS)),
         *(_block(task, "adamw", tuple(finetune.ROWS), range(3)) for task in TASKS[:4]),
         _block("lm-small", "adamw", REST, range(SEEDS)),
+        _block("lm-small", "muon", LARGE, range(SEEDS)),
         _block("lm-large", "adamw", LARGE, range(1)),
         *(_block(task, "adamw", tuple(finetune.ROWS), range(FINE_SEEDS)) for task in TASKS),
         _block("lm-small", "muon", (*MAIN, *REST), range(SEEDS)),

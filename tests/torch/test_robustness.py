@@ -156,6 +156,27 @@ def test_a_loss_that_overflows_with_rounded_weights_is_a_finding() -> None:
     assert math.isinf(robustness(model, loss, BATCHES).rounded[4])
 
 
+def test_within_autocast_it_sees_the_changed_weights_and_leaves_none_of_them_behind() -> None:
+    model, (x, y) = network().float(), (X.float(), Y.float())
+    apart: list[float] = []
+
+    def loss(out: Tensor, y: Tensor) -> Tensor:
+        return mse(out.float(), y)
+
+    for change in (lambda w: w, lambda w: torch.from_numpy(by_hand(w.numpy(), 3))):
+        other = network().float()
+        with torch.no_grad():
+            for p in (other[0].weight, other[-1].weight):
+                p.copy_(change(p.detach().clone()))
+        with torch.autocast("cpu", torch.bfloat16):
+            apart.append(loss(other(x), y).item())
+    with torch.autocast("cpu", torch.bfloat16):
+        before = loss(model(x), y).item()
+        found = robustness(model, loss, (x, y), bits=[3])
+        assert loss(model(x), y).item() == before
+    assert [found.loss, found.rounded[3]] == pytest.approx(apart, rel=1e-6)
+
+
 # --- refused -----------------------------------------------------------------------------------------
 
 

@@ -115,6 +115,7 @@ def robustness(
         """Return the mean loss with changed weights."""
         for (_, p), old in zip(named, kept, strict=True):
             p.copy_(change(old.to(torch.promote_types(old.dtype, torch.float32))))
+        torch.clear_autocast_cache()  # it holds the weights before
         return mean_of([float(value) for value in batches.each()], batches.counts)[0]
 
     def disturbed(size: float, draw: int) -> float:
@@ -139,6 +140,7 @@ def robustness(
         finally:
             for (_, p), old in zip(named, kept, strict=True):
                 p.copy_(old)
+            torch.clear_autocast_cache()
     return Robustness(value, rounded, noisy, pruned, round(sum(batches.counts)))
 
 
