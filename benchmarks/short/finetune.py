@@ -28,6 +28,7 @@ WATCHED = 1 / 8
 LOOKS = 10
 EPOCHS, BATCH = {16: 20, 64: 8, 256: 5, 2: 4}, {16: 32, 64: 32, 256: 64, 2: 4}
 BINS = 15  # of the calibration error
+RULE = 1 + 1 / 48  # gradients of a step, in the mean
 
 
 class Setting(NamedTuple):
@@ -45,33 +46,36 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """One way to train, and what its trials choose from: lr and weight decay, or lr and ρ."""
+    """One way to train. Its four trials: two learning rates with two weight decays or two strengths."""
 
     name: str
-    decays: tuple[float, float] = (0.01, 0.01)
-    strengths: tuple[float, float] = (0.0, 0.0)
+    rates: tuple[float, ...] = (1.0, 3.0)  # times 1e-4, or 1e-3 for LoRA
+    decays: tuple[float, ...] = (0.01,)
+    strengths: tuple[float, ...] = (0.0,)
     cost: float = 1.0
-    like: str = ""
+    like: str = ""  # whose trials it takes, without any of its own
     watches: bool = False
 
 
 ROWS = {
-    "base": Row("AdamW, weight decay .01"),
-    "decay": Row("AdamW, weight decay tuned", decays=(0.01, 0.3)),
+    "base": Row("AdamW, weight decay .01", rates=(0.5, 1.0, 3.0, 6.0)),
+    "decay": Row("AdamW, weight decay tuned", rates=(0.5, 1.0), decays=(0.01, 5.0)),
     "early": Row("the same, stopped early", like="decay", watches=True),
     "sam": Row("SAM throughout", strengths=(0.05, 0.15), cost=2.0),
-    "gap": Row("the rule, settings of the tuned base", like="decay", watches=True, cost=1 + 1 / 48),
+    "gap": Row("the rule, settings of the tuned base", cost=RULE, like="decay", watches=True),
+    "gap-own": Row("the rule, settings of its own", strengths=(1.0, 4.0), cost=RULE, watches=True),
 }
-LR = {False: (1e-4, 3e-4), True: (1e-3, 4e-3)}  # whole network, LoRA
 
 
 def trials(row: Row, lora: bool) -> list[Choice]:
-    """Return four trials: two learning rates with two values of the other; of the base, four rates."""
-    low, high = LR[lora]
-    if row.decays[0] == row.decays[1] and row.strengths[0] == row.strengths[1]:
-        return [Choice(lr, row.decays[0]) for lr in (low / 2, low, high, 2 * high)]
-    pairs = zip(row.decays, row.strengths, strict=True)
-    return [Choice(lr, *pair) for pair in pairs for lr in (low, high)]
+    """Return lr, decay and strength of each trial."""
+    unit = 1e-3 if lora else 1e-4
+    return [
+        Choice(rate * unit, decay, strength)
+        for decay in row.decays
+        for strength in row.strengths
+        for rate in row.rates
+    ]
 
 
 class Classifier(nn.Module):
@@ -175,10 +179,12 @@ def train(
     model = bench.network(seed)
     params = [p for p in model.parameters() if p.requires_grad]
     base = torch.optim.AdamW(params, values.lr, weight_decay=values.decay, fused=cuda)
-    opt: Any = {
-        "sam": lambda: SAM(base, model, values.strength),
-        "gap": lambda: GapSAM(base, model, (bench.x[watched], bench.y[watched]), steps),
-    }.get(method, lambda: base)()
+    opt: Any = base
+    if method == "sam":
+        opt = SAM(base, model, values.strength)
+    elif method.startswith("gap"):
+        held_out = bench.x[watched], bench.y[watched]
+        opt = GapSAM(base, model, held_out, steps, strength=values.strength or 1.0)
 
     def loss_of(x: Tensor, y: Tensor) -> Tensor:
         return cross_entropy(model(x), y)
