@@ -241,7 +241,7 @@ def picture(done: Records, path: Path) -> None:
         "gap-ema": (plot.COLOURS["cgd"], ":"),
     }
     sizes = [size for size in SIZES if finals(done, size, "adamw", "base")]
-    figure = Figure(figsize=(5.2 * max(1, len(sizes)), 4.0), layout="constrained")
+    figure = Figure(figsize=(5.2 * max(1, len(sizes)), 5.0), layout="constrained")
     for ax, task in zip(figure.subplots(1, len(sizes), squeeze=False)[0], sizes, strict=True):
         ends: list[float] = []
         for method, (colour, dash) in shown.items():
@@ -260,7 +260,10 @@ def picture(done: Records, path: Path) -> None:
         ax.grid(color="0.9", lw=0.6)
         for side in ("top", "right"):
             ax.spines[side].set_visible(False)
-        ax.legend(frameon=False, fontsize="small", title="at the end")
+        ax.legend(
+            frameon=False, fontsize="small", title="at the end", ncols=2, loc="upper center",
+            bbox_to_anchor=(0.5, -0.15),
+        )  # fmt: skip
     plot.save(figure, path)
 
 

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -303,3 +304,44 @@ def test_the_rise_at_an_equal_loss_is_read_between_two_looks(bench):
     way = [{"loss": 4.0, "4 bits": 4.5}, {"loss": 2.0, "4 bits": 3.5}, {"loss": 3.0, "4 bits": 9.0}]
     (found,) = bench["report"].at_equal_loss({0: {"way": way}}, 3.0, "4 bits")
     assert found == pytest.approx(1.0)
+
+
+def test_every_figure_in_the_text_is_one_of_the_tables_or_of_the_trials(bench):
+    text = (ROOT / "docs" / "short.md").read_text("utf-8")
+    lines = text.splitlines()
+    cells = {cell.strip(" +−") for line in lines if line.startswith("|") for cell in line.split("|")}
+    said = " ".join(line.strip() for line in lines if not line.startswith(("|", "#")))
+    quoted = re.findall(r"\d\.\d{3} ± \d\.\d{3}", said)
+    assert len(quoted) > 10
+    assert not set(quoted) - cells
+    work = bench["work"]
+    done = work.read(FOLDER / "runs.jsonl")
+    best = {}
+    for job, record in done.items():
+        if job[:2] == ("lm-small", "adamw") and job.stage == "trial":
+            best[job.method] = min(best.get(job.method, 9.0), record["validation"])
+    for words, method in {
+        "EMA {}, the rule": "ema", "the rule {}, the rule with EMA": "gap", "the rule with EMA {}": "gap-ema",
+        "SAM in the last quarter {};": "sam-late", "(the rule {})": "gap-inner", "ten times ρ {}": "sam-tenth",
+        "fewer epochs {}": "shorter", "half the steps, {}": "le-sam",
+    }.items():  # fmt: skip
+        assert words.format(f"{best[method]:.3f}") in said
+
+
+def test_what_the_page_says_of_fine_tuning_holds(bench):
+    """The sentences on calibration, and on rounding to four bits."""
+    report, done = bench["report"], bench["work"].read(FOLDER / "runs.jsonl")
+    tasks = [task for task in bench["work"].TASKS if report.finals(done, task, "adamw", "gap")]
+    assert len(tasks) == 4
+    halves = dict.fromkeys(("sam", "gap", "gap-own"), 0)
+    for task in tasks:
+        runs = {method: report.finals(done, task, "adamw", method).values() for method in (*halves, "decay")}
+        error = {m: np.mean([run["calibration"] for run in own]) for m, own in runs.items()}
+        assert error["gap"] < error["decay"]
+        rise = {}
+        for method, own in runs.items():
+            tables = [run["robustness"] for run in own]
+            rise[method] = np.mean([one["4 bits"] - one["loss"] for one in tables])
+        for method in halves:
+            halves[method] += rise[method] < rise["decay"] / 2
+    assert halves == {"sam": 4, "gap": 1, "gap-own": 2}
