@@ -335,7 +335,8 @@ def test_what_the_page_says_of_fine_tuning_holds(bench):
     assert len(tasks) == 4
     halves = dict.fromkeys(("sam", "gap", "gap-own"), 0)
     for task in tasks:
-        runs = {method: report.finals(done, task, "adamw", method).values() for method in (*halves, "decay")}
+        names = (*halves, "decay")
+        runs = {name: report.finals(done, task, "adamw", name).values() for name in names}
         error = {m: np.mean([run["calibration"] for run in own]) for m, own in runs.items()}
         assert error["gap"] < error["decay"]
         rise = {}
