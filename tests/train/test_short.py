@@ -322,8 +322,8 @@ def test_every_figure_in_the_text_is_one_of_the_tables_or_of_the_trials(bench):
             best[job.method] = min(best.get(job.method, 9.0), record["validation"])
     for words, method in {
         "EMA {}, the rule": "ema", "the rule {}, the rule with EMA": "gap", "the rule with EMA {}": "gap-ema",
-        "SAM in the last quarter {};": "sam-late", "(the rule {})": "gap-inner", "ten times ρ {}": "sam-tenth",
-        "fewer epochs {}": "shorter", "half the steps, {}": "le-sam",
+        "SAM in the last quarter {};": "sam-late", "(the rule {})": "gap-inner",
+        "ten times ρ {}": "sam-tenth", "fewer epochs {}": "shorter", "half the steps, {}": "le-sam",
     }.items():  # fmt: skip
         assert words.format(f"{best[method]:.3f}") in said
 
