@@ -22,7 +22,7 @@ LAYERS = (
     ("steps",),
     ("_problem", "_iteration"),
     ("_run",),
-    ("_arguments", "_options", "_minimize", "jax"),
+    ("_arguments", "_options", "_scale", "_minimize", "jax"),
     ("_sweep",),
     ("",),  # steepen itself: the public names
     ("plot", "scipy", "torch", "optimistix"),
