@@ -1,5 +1,6 @@
 """The SciPy door, against scipy.optimize.minimize itself and against the direct call."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import steepen as st
 import steepen.scipy
+from steepen._oracle.differences import mapping_of
 
 BOTH = ["BFGS", "L-BFGS-B", steepen.scipy.bfgs, steepen.scipy.cgd_auto]
 METHODS = ["gd", "newton", "bfgs", "dfp", "cgd", "cgd_fd", "cgd_bfgs", "cgd_dfp", "cgd_auto"]
@@ -397,6 +399,11 @@ def test_evaluations_of_workers_are_counted_where_one_raises():
 def test_workers_must_give_a_value_for_every_point():
     with pytest.raises(ValueError, match="workers: expected 2 values for 2 points, got 1"):
         st.minimize(rosen, START, options={"workers": lambda function, points: [1.0]})
+
+
+def test_a_worker_that_dies_ends_the_run_and_says_so():
+    with mapping_of(2) as mapped, pytest.raises(RuntimeError, match="workers: a process died"):
+        mapped(os._exit, [3, 3])  # pyright: ignore
 
 
 def test_a_batch_takes_no_workers():

@@ -20,6 +20,7 @@ from ._core.judge import asked, judge_gradient, judge_step
 from ._core.records import NAN, RUNNING, Best, Carry, Point
 from ._core.result import Status
 from ._oracle.context import Context
+from ._oracle.exhausted import at_bottom, relax, spent
 from ._oracle.floor import at_floor
 from ._oracle.ledger import Cost
 from ._problem import Settings
@@ -28,17 +29,20 @@ from .steps import Along
 IDLE = 11
 """A run ends after this many consecutive steps without a measurable decrease of f."""
 
+IDLE_BY_VALUES = 3
+"""The same where a gradient is made of values, and costs as many as f has variables."""
+
 SHOWS = 4.0
 """A decrease of no more than this many roundings of f is not measurable."""
 
 LOST = tuple(map(int, (Status.NONFINITE_VALUE, Status.NONFINITE_GRADIENT, Status.UNBOUNDED, Status.DIVERGED)))
 """Ends at a point that is no use: the best one seen is given instead."""
 
-CONVERGED, PRECISION, NOISE, NO_DESCENT, DIVERGED, NONFINITE, MAX_ITERATIONS, ARTIFICIAL = map(
+CONVERGED, PRECISION, NOISE, DIFFERENCES, NO_DESCENT, DIVERGED, NONFINITE, MAX_ITERATIONS, ARTIFICIAL = map(
     int,
     (
-        Status.CONVERGED, Status.PRECISION, Status.NOISE, Status.NO_DESCENT, Status.DIVERGED,
-        Status.NONFINITE_GRADIENT, Status.MAX_ITERATIONS, Status.ARTIFICIAL,
+        Status.CONVERGED, Status.PRECISION, Status.NOISE, Status.DIFFERENCES, Status.NO_DESCENT,
+        Status.DIVERGED, Status.NONFINITE_GRADIENT, Status.MAX_ITERATIONS, Status.ARTIFICIAL,
     ),
 )  # fmt: skip
 FIRST_HIDDEN, LAST_HIDDEN = int(Status.SMALL_DECREASE), int(Status.MAX_SECONDS)
@@ -69,6 +73,7 @@ class Iteration:
         self._bottom, self._gtol, self.relative = tolerances.bottom, tolerances.g, asked(tolerances.rel)
         self._far = -tolerances.bottom  # a step that is shorter cannot make x overflow
         self._counted, self._bounded = self.ledger.counted, self.space.bounded
+        self._idle = IDLE_BY_VALUES if self.oracle.adaptive else IDLE
         self._iters: Any = inf if self.ledger.budget.iters is None else self.ledger.budget.iters
 
     def begin(self, x: Array) -> Carry:
@@ -110,6 +115,8 @@ class Iteration:
                 c.on = kit.without(c.on, off)
         if searched:
             least = kit.num.maximum(SHOWS * self.context.eps * abs(f), c.move.noise)
+            if self.oracle.adaptive:
+                least = kit.num.maximum(least, self.oracle.level(f))
             c.idle = kit.pick(c.move.before - f > least, 0, c.idle + 1)
         return c
 
@@ -150,7 +157,7 @@ class Iteration:
             least = kit.num.maximum(least, self.tolerances.rel * c.top)
         if not kit.all_finite(size) or kit.any(gnorm <= least):
             self._judge_gradient(c)
-        if self._searches and kit.any(tired := c.idle >= IDLE):
+        if self._searches and kit.any(tired := c.idle >= self._idle):
             c.tired = c.tired | (
                 tired & (c.status == RUNNING)
             )  # they make no other step, and end as it settles
@@ -227,14 +234,21 @@ class Iteration:
         kit, move, stuck = self.kit, c.move, c.tired
         if c.ahead.f is not None:
             stuck = stuck | (move.alpha == 0)
+        held = stuck
         if stuck is not False and kit.any(stuck):
             near = stuck & (c.point.gnorm <= self._gtol) if self.direction.doubts else False
             if kit.any(near):  # what they were doubted for is settled, unless it is alarming
                 self._end(c, kit.pick(kit.without(near, self._alarming(c)), CONVERGED, RUNNING))
                 c.doubts = kit.pick(near, c.doubts + 1, c.doubts)
-            self._floored(c, kit.without(stuck, near))
+            rest = kit.without(stuck, near)
+            if self.oracle.adaptive:
+                rest = self._refined(c, rest)
+                stuck = rest | near
+            self._floored(c, rest)
             self._recover(c, stuck, near)
             c.tired = False
+        if self.oracle.adaptive:
+            relax(self.context, c.point.x, c.point.f, c.point.g, self.tolerances.g, kit.negate(held))
         if c.p is None:
             move.shown = move.alpha
         else:
@@ -295,6 +309,50 @@ class Iteration:
             return kit.pick(noisy, NOISE, kit.pick(floored, PRECISION, code))
 
         self._end(c, kit.when(mask, ask, RUNNING))
+
+    def at_bottom(self, c: Carry, mask: Mask) -> None:
+        """End the rows whose direction promises no fall of f that its values would show."""
+        kit, context, oracle, point = self.kit, self.context, self.oracle, c.point
+        quiet, noisy = at_bottom(context, point.x, point.f, point.g, -c.slope, mask & (c.status == RUNNING))
+        quiet = quiet & context.affords(oracle.cost_smooth)
+        if kit.any(quiet):
+            quiet = oracle.smooth(point.x, point.f, quiet)
+            self._end(c, kit.pick(quiet, kit.pick(noisy, NOISE, DIFFERENCES), RUNNING))
+
+    def _refined(self, c: Carry, stuck: Mask) -> Mask:
+        """Where a search by one-sided differences found nothing, take central ones; return who has those.
+
+        Of these, end the rows whose gradient is no more than its error. Where it is more, the noise of f may
+        be louder than it was taken to be.
+        """
+        kit, context, oracle, point = self.kit, self.context, self.oracle, c.point
+        stuck = stuck & (c.status == RUNNING)
+        rough = kit.without(stuck, oracle.digits.central)
+        oracle.refine(rough, True)
+        stuck = kit.without(stuck, rough)
+        if kit.any(stuck):
+            over = spent(context, point.x, point.f, point.g, stuck)
+            doubt = kit.without(stuck, over) & context.affords(oracle.cost_listen)
+            if kit.any(doubt) and kit.any(louder := oracle.listen_again(point.x, point.f, doubt)):
+                rough, stuck = rough | louder, kit.without(stuck, louder)
+            over = over & (oracle.grain == 0) & context.affords(oracle.cost_smooth)
+            if kit.any(over):
+                over = oracle.smooth(point.x, point.f, over)
+                noisy = oracle.noisy(point.f)
+                self._end(c, kit.pick(over, kit.pick(noisy, NOISE, DIFFERENCES), RUNNING))
+        if kit.any(rough):
+            self._anew(c, rough)
+        return stuck
+
+    def _anew(self, c: Carry, rows: Mask) -> None:
+        """Stay here for this iteration, and have another gradient made."""
+        kit, point, ahead = self.kit, c.point, c.ahead
+        self.oracle.memo.put(point.x, point.f, None if kit.size is None else rows)
+        ahead.x = kit.where(rows, point.x, ahead.x)
+        ahead.f = kit.pick(rows, point.f, ahead.f)
+        ahead.known = kit.without(ahead.known, rows)
+        c.idle = kit.pick(rows, 0, c.idle)
+        c.tired = kit.without(c.tired, rows)
 
     def _recover(self, c: Carry, stuck: Mask, near: Mask) -> None:
         """Stay here for this iteration where the direction has something else to propose; else end.

@@ -32,11 +32,12 @@ class Problem:
     kit: Kit
     space: Space
 
-    def oracle(self, budget: Budget) -> Oracle:
-        """Return the function as methods see it, its calls counted and limited."""
+    def oracle(self, settings: Settings) -> Oracle:
+        """Return the function as a method sees it, its calls counted and limited."""
         return Oracle(
             self.fun, self.x, self.kit, jac=self.jac, hvp=self.hvp, hess=self.hess, args=self.args,
-            space=self.space, ledger=Ledger(self.kit, budget), differences=self.differences,
+            space=self.space, ledger=Ledger(self.kit, settings.budget), differences=self.differences,
+            adaptive=settings.direction.by_values and settings.step.searches,
         )  # fmt: skip
 
 

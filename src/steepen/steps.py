@@ -35,6 +35,13 @@ FLATTER = 0.9
 SUSPECT = 1e-6
 """Values that rise by less than this part of f, where the slope promises a fall of no more, may be noise."""
 
+FURTHEST, APART = 10.0, 0.5
+"""Where gradients are made of differences, a step is tried again at most so many times as long or as short,
+if a parabola has its minimum there, and not within this part of the step."""
+
+FORGIVEN = 2.0
+"""Where the gradient is made of differences, f may rise by so many times the error of a value."""
+
 DOUBTS = 4
 """After this many trials that may have been spoilt by noise, the noise is measured."""
 
@@ -240,6 +247,8 @@ class Armijo(Step):
         none: Any = kit.negate(t > 0)
         start = _Search(0, t, along.f, along.g, along.noise, 0 * none, none, none, (t > 0) & along.live)
         end = kit.repeat(partial(self._trial, context, along), start, self.trials)
+        if context.oracle.adaptive:
+            end = self._further(context, along, end, t)
         return Chosen(kit.pick(end.accepted, end.t, 0.0), end.f, end.g, end.known, end.noise)
 
     def _trial(self, context: Context, along: Along, s: _Search) -> _Search:
@@ -249,13 +258,17 @@ class Armijo(Step):
         todo = s.open & context.affords(oracle.cost_value)
         if kit.any(later := s.trial > 0):
             # a step that is lost in the rounding of x, or in the noise of f, needs no value
-            lost = kit.same(point, along.x) | kit.negate(s.noise <= LEVEL * abs(fall))
+            blur = oracle.level(f) if oracle.adaptive else s.noise
+            lost = kit.same(point, along.x) | kit.negate(blur <= LEVEL * abs(fall))
             todo = kit.without(todo, later & lost)
         if not kit.any(todo) or context.late():
             return s._replace(open=todo & False)
         found = oracle.value(point, todo)
-        ok = todo & (found <= f + self.c * fall) & (found < f)
-        if not kit.all(ok):
+        if oracle.adaptive:  # a gradient to judge by would cost too much: the error of f is forgiven
+            ok = todo & (found <= f + self.c * fall + FORGIVEN * oracle.level(f))
+        else:
+            ok = todo & (found <= f + self.c * fall) & (found < f)
+        if not (oracle.adaptive or kit.all(ok)):
             rise, size = abs(found - f), abs(f)
             close = kit.num.maximum(rise, abs(fall)) <= SUSPECT * size
             close = todo & (close | (rise <= LEVEL * context.eps * size)) & context.affords(oracle.cost_grad)
@@ -269,6 +282,27 @@ class Armijo(Step):
         value = kit.pick(ok, found, s.f)
         open = kit.without(todo, ok)
         return _Search(s.trial + 1, t, value, s.g, s.noise, s.doubts, s.known, accepted, open)
+
+    def _further(self, context: Context, along: Along, s: _Search, first: Scalar) -> _Search:
+        """Where a parabola has its minimum far from the step, try it: a value costs less than a gradient.
+
+        A step that was cut is not made longer again.
+        """
+        kit, oracle, f = context.kit, context.oracle, along.f
+        point, _, fall = context.space.trial(along.x, along.g, along.p, s.t, along.slope)
+        best = kit.ratio(-fall, 2 * (s.f - f - fall))
+        part = kit.num.clip(kit.pick(best > 0, best, FURTHEST), 1 / FURTHEST, FURTHEST)
+        far = s.accepted & (((part > 1 + APART) & (s.t == first)) | (part < 1 / (1 + APART)))
+        far = far & (abs(fall) > LEVEL * oracle.level(f)) & context.affords(oracle.cost_value)
+        if not kit.any(far) or context.late():
+            return s
+        t = kit.scalar(s.t * part)
+        found = oracle.value(context.space.trial(along.x, along.g, along.p, t, along.slope)[0], far)
+        better = far & (found < s.f)
+        worse = kit.without(far, better)
+        if kit.any(worse):  # the step is made to the first point after all
+            oracle.memo.put(point, s.f, None if kit.size is None else worse)
+        return s._replace(t=kit.pick(better, t, s.t), f=kit.pick(better, found, s.f))
 
     def _by_slope(
         self, context: Context, along: Along, point: Array, way: Array, fall: Scalar, found: Scalar,

@@ -10,7 +10,7 @@ import numpy as np
 
 import steepen as st
 
-from .targets import Target, targets
+from .targets import Target, coarse, noisy, scaled, targets
 
 METHODS = ("cgd-auto", "gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp")
 PENALISED = ("cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp")
@@ -142,6 +142,36 @@ def case(number: int) -> Case:
         more["r"] = float(10.0 ** rng.uniform(-12, 12))
     limits, rest = tuple(budget.items()), tuple(more.items())
     return Case(number, target, method, x0, derivatives, step, lam, bounds, limits, gtol, rest)
+
+
+PLAIN = ("rosenbrock", "sphere", "booth", "styblinski-tang", "zakharov", "beale", "three-hump-camel")
+
+
+def by_values(number: int) -> Case:
+    """Return case i of another table: no gradient, and what makes differences hard."""
+    rng = np.random.default_rng([2027, number])
+    kind = ("scaled", "coarse", "noisy", "narrow", "noisy at a bound")[number % 5]
+    base = targets()[f"functions:{PLAIN[int(rng.integers(len(PLAIN)))]}"]
+    x0 = base.centre + base.spread * rng.uniform(-1, 1, base.n)
+    bounds = None
+    if kind == "scaled":
+        f, x = (float(10.0 ** rng.uniform(-12, 12)) for _ in range(2))
+        target, x0 = scaled(base, f, x), x0 * x
+    elif kind == "coarse":
+        target = coarse(base, int(rng.integers(3, 13)))
+    else:
+        target = base if kind == "narrow" else noisy(base, float(10.0 ** rng.uniform(-13, -5)))
+    if kind == "narrow":
+        width = 10.0 ** rng.uniform(-14, 0, base.n) * np.maximum(abs(x0), 1e-3)
+        low = x0 - width * rng.choice([0.0, 0.5, 1.0], base.n)
+        bounds = tuple(zip(low.tolist(), np.maximum(low + width, x0).tolist(), strict=True))
+    elif kind == "noisy at a bound":
+        low, high = base.centre - 2 * base.spread, base.centre + 2 * base.spread
+        held = rng.random(base.n) < 0.7
+        bounds = tuple(zip(np.where(held, x0, low).tolist(), high.tolist(), strict=True))
+    method = "cgd-auto" if rng.random() < 0.8 else "bfgs"
+    scheme = "2-point" if rng.random() < 0.8 else "3-point"
+    return Case(number, target, method, x0, scheme, None, None, bounds, (("iters", 200),), None)
 
 
 def _start(target: Target, rng: Any, with_odds: Any, rows: int | None) -> Any:

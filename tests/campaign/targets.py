@@ -335,7 +335,7 @@ def _plain(target: Target) -> str:
     return target.name.partition(":")[2]
 
 
-def _scaled(target: Target, f: float, x: float) -> Target:
+def scaled(target: Target, f: float, x: float) -> Target:
     """Return f·target(·/x)."""
     base = target.exact
     assert base is not None
@@ -353,7 +353,7 @@ def _scaled(target: Target, f: float, x: float) -> Target:
     )
 
 
-def _noisy(target: Target, noise: float) -> Target:
+def noisy(target: Target, noise: float) -> Target:
     """Return 1 + target with a relative error that depends on every bit of x; the gradient is exact."""
     base = target.exact
     assert base is not None
@@ -368,6 +368,29 @@ def _noisy(target: Target, noise: float) -> Target:
         fun=fun,
         exact=lambda x: 1 + base(x),
         noise=noise,
+        second=None,
+        group="hostile",
+    )
+
+
+def coarse(target: Target, digits: int) -> Target:
+    """Return 1 + target, rounded to so many digits."""
+    base = target.exact
+    assert base is not None
+
+    def fun(x: Array) -> Array:
+        f = 1 + target.fun(x)
+        with np.errstate(all="ignore"):
+            unit = 10.0 ** (np.floor(np.log10(np.abs(f))) + 1 - digits)
+            rounded = np.round(f / unit) * unit
+        return _like(np.where(np.isfinite(rounded), rounded, f), x)
+
+    return replace(
+        target,
+        name=f"{_plain(target)}-digits{digits}",
+        fun=fun,
+        exact=lambda x: 1 + base(x),
+        noise=10.0 ** (1 - digits),
         second=None,
         group="hostile",
     )
@@ -422,7 +445,7 @@ def targets() -> dict[str, Target]:
     ]
     for name in ("rosenbrock", "sphere", "booth", "styblinski-tang"):
         hostile += [
-            _scaled(by_name[name], f, x)
+            scaled(by_name[name], f, x)
             for f, x in (
                 (1e150, 1.0),
                 (1e-150, 1.0),
@@ -433,5 +456,5 @@ def targets() -> dict[str, Target]:
                 (1e5, 1e-5),
             )
         ]
-        hostile += [_noisy(by_name[name], noise) for noise in (1e-10, 1e-6)]
+        hostile += [noisy(by_name[name], noise) for noise in (1e-10, 1e-6)]
     return {t.name: t for t in (*functions, *problems, *hostile)}

@@ -13,7 +13,7 @@ import pytest
 import steepen as st
 
 from . import trial
-from .cases import METHODS, Case, case
+from .cases import METHODS, Case, by_values, case
 from .referee import Claim, exact_gradient, judge
 from .report import insert
 from .targets import Target, targets
@@ -49,6 +49,15 @@ ONCE_FALSE = (
 @pytest.mark.bits  # its account holds the functions themselves
 def test_no_success_is_claimed_where_one_was_false(number: int):
     assert not trial.run(case(number)).faults
+
+
+@pytest.mark.parametrize("first", range(0, 200, BLOCK))
+@pytest.mark.bits  # its account holds the functions themselves
+def test_runs_without_a_gradient_keep_the_contract(first: int):
+    """Scales of 24 decades, values with few digits, noise, narrow boxes, noise at a bound."""
+    runs = {number: trial.run(by_values(number)) for number in range(first, first + BLOCK)}
+    broken = [f"{number}: {fault}" for number, run in runs.items() for fault in run.faults]
+    assert not broken, "\n".join(broken)
 
 
 # --- the table ---------------------------------------------------------------------------------------------

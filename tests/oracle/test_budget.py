@@ -129,7 +129,9 @@ def test_all_together(method: str, source: str, grads: int | None, evals: int | 
 # --- line searches ------------------------------------------------------------------------------------
 
 LIMITED = {Status.MAX_GRADIENTS, Status.MAX_EVALUATIONS}
-ENDS = LIMITED | {Status.MAX_ITERATIONS, Status.NO_DESCENT, Status.CONVERGED, Status.PRECISION}
+ENDS = LIMITED | {
+    Status.MAX_ITERATIONS, Status.NO_DESCENT, Status.CONVERGED, Status.PRECISION, Status.DIFFERENCES,
+}  # fmt: skip
 
 
 @METHOD

@@ -623,7 +623,7 @@ def test_every_status_has_a_sentence() -> None:
     assert len(set(sentences)) == len(Status)
     assert all(s[0].isupper() or s.startswith(("f ", "x ")) for s in sentences)
     assert all(s.endswith(".") and 15 < len(s) < 160 for s in sentences)
-    good = ["CONVERGED", "SMALL_DECREASE", "SMALL_MOVE", "PRECISION", "NOISE"]
+    good = ["CONVERGED", "SMALL_DECREASE", "SMALL_MOVE", "PRECISION", "NOISE", "DIFFERENCES"]
     assert [s.name for s in Status if s.success] == good
 
 
@@ -710,6 +710,7 @@ def test_every_status_is_reached() -> None:
         run(lambda x: abs(float(x[0])), [0.0], jac=lambda x: one, step=None),
         run(method="cgd", budget=st.Budget(iters=150), **CUBIC),
         st.minimize(st.problems["misra1a-2"], st.problems["misra1a-2"].x0, gtol=0),
+        st.minimize(lambda x: float(st.problems["misra1a-2"](x)), st.problems["misra1a-2"].x0),
         st.minimize(*noisy(1e-7)[:4], jac=noisy(1e-7)[4], gtol=0),
         run(
             lambda x: np.float32(f(x - 1)), np.ones(2, np.float32) * 2, jac="2-point", gtol=1e-5, budget=None

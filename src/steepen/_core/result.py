@@ -41,6 +41,7 @@ class Status(enum.IntEnum):
     SMALL_MOVE = 2
     PRECISION = 3
     NOISE = 4
+    DIFFERENCES = 5
     RELATIVE = 6
     MAX_ITERATIONS = 10
     MAX_GRADIENTS = 11
@@ -81,6 +82,7 @@ _SENTENCES = {
     Status.SMALL_MOVE: "The last step moved x by no more than xtol.",
     Status.PRECISION: "f cannot be lowered any more at working precision.",
     Status.NOISE: "f cannot be lowered by more than the noise that its own values show.",
+    Status.DIFFERENCES: "f is as low as differences of its values can tell.",
     Status.RELATIVE: "The gradient norm is within gtol_rel of the largest one seen.",
     Status.MAX_ITERATIONS: "The budget of iterations is spent.",
     Status.MAX_GRADIENTS: "The budget of gradients does not cover another step.",

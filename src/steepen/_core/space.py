@@ -45,11 +45,9 @@ class Everywhere:
         """Return which variables of a point lie in the space."""
         return True
 
-    def differences(
-        self, x: NDArray[Any], h: NDArray[Any], near: NDArray[Any], both: bool
-    ) -> tuple[Any, Any]:
-        """Return how far to go ahead and back for a difference at x: h, and h if `both`."""
-        return h, h if both else 0 * h
+    def differences(self, x: NDArray[Any], h: NDArray[Any], near: NDArray[Any], both: Any) -> tuple[Any, Any]:
+        """Return how far to go ahead and back for a difference at x: h both ways if `both`, else `near`."""
+        return np.where(both, h, near), np.where(both, h, 0.0)
 
     def project(self, x: Array) -> Array:
         """Return the nearest point of the space."""
@@ -200,9 +198,7 @@ class Box(Everywhere):
         every = kit.some(free == free)
         return kit.repeat(bent, _Bent(none, none > 0, none, every, every), 1 + CORNERS).p
 
-    def differences(
-        self, x: NDArray[Any], h: NDArray[Any], near: NDArray[Any], both: bool
-    ) -> tuple[Any, Any]:
+    def differences(self, x: NDArray[Any], h: NDArray[Any], near: NDArray[Any], both: Any) -> tuple[Any, Any]:
         """Return how far to go ahead and back for a difference.
 
         That is |h| both ways where there is room, if `both`; else `near` one way, turned around if need be.

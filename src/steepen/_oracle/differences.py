@@ -103,11 +103,17 @@ def _in_processes(
     count: int | None, stack: ExitStack, pool: list[Any], function: Callable[..., Any], points: Iterable[Any]
 ) -> list[Any]:
     """Map by a pool of processes, which is made when it is first needed."""
-    if not pool:
-        import multiprocessing  # here, so that `import steepen` stays light
+    # here, so that `import steepen` stays light
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
 
+    if not pool:
         # never by fork, as SciPy: where the process has threads, a fork of it may hang
         server = "forkserver" in multiprocessing.get_all_start_methods()
-        method = "forkserver" if server else "spawn"
-        pool.append(stack.enter_context(multiprocessing.get_context(method).Pool(count)))
-    return pool[0].map(function, points)
+        context = multiprocessing.get_context("forkserver" if server else "spawn")
+        pool.append(stack.enter_context(ProcessPoolExecutor(count, context)))
+    try:
+        return list(pool[0].map(function, points))
+    except BrokenProcessPool as error:
+        raise RuntimeError("workers: a process died while it evaluated fun") from error

@@ -18,7 +18,7 @@ def check_gradient(context: Context, point: Point) -> None:
     oracle, kit, project, x = context.oracle, context.kit, context.space.project, point.x
     budget = context.ledger.budget
     value, cost = oracle.cost_value, oracle.cost_grad
-    values = (1 + 2 * DIRECTIONS) * value.evals + cost.evals
+    values = (1 + 2 * DIRECTIONS) * value.evals + int(np.max(cost.evals))
     gradients = (1 + 2 * DIRECTIONS) * value.grads + cost.grads
     for name, limit, needed in (
         ("evals", budget.evals, values),

@@ -21,7 +21,7 @@ MAX_EVALUATIONS, MAX_GRADIENTS = int(Status.MAX_EVALUATIONS), int(Status.MAX_GRA
 class Cost(NamedTuple):
     """Evaluations of f and of ∇f."""
 
-    evals: int = 0
+    evals: Whole = 0
     grads: int = 0
 
     def plus(self, other: Cost) -> Cost:
@@ -79,7 +79,7 @@ class Ledger:
     def affords(self, cost: Cost) -> Mask:
         """Return where the limits still cover a cost."""
         covered: Any = True
-        if self.budget.evals is not None and cost.evals:
+        if self.budget.evals is not None and np.any(cost.evals):
             covered = covered & (self.nfev + cost.evals <= self.budget.evals)
         if self.budget.grads is not None and cost.grads:
             covered = covered & (self.njev + cost.grads <= self.budget.grads)

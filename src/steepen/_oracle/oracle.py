@@ -9,6 +9,7 @@ difference is n values (and, being a gradient, one `njev`). In a batch every row
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,12 +20,13 @@ from .._core.kits import Kit
 from .._core.records import each
 from .._core.saved import Saved, require
 from .._core.space import Space
+from .adaptive import Adaptive
 from .autodiff import differentiate
 from .calls import Function, Only, bound, describe, pair
 from .differences import Differences
 from .ledger import Cost, Ledger
 from .memo import Memo
-from .values import COARSEST, Differencing, widened
+from .values import COARSEST, widened
 
 DIFFERENCES = ("2-point", "3-point", "cs")
 AUTODIFF = ("jax", "torch")
@@ -32,7 +34,7 @@ AUTODIFF = ("jax", "torch")
 TEXT = np.dtype("<U16")
 
 
-class Oracle(Differencing):
+class Oracle(Adaptive):
     """Value, gradient, H·v and Hessian of one function, counted.
 
     `only` limits an evaluation to the rows of a batch where a mask holds; the others are not counted, and
@@ -52,9 +54,10 @@ class Oracle(Differencing):
         space: Space | None = None,
         ledger: Ledger | None = None,
         differences: Differences = Differences(),  # noqa: B008  it is frozen
+        adaptive: bool = False,
     ):
         given = bound(jac, args) if callable(jac) else jac
-        super().__init__(bound(fun, args), given, x0, kit, space, ledger, differences)
+        super().__init__(bound(fun, args), given, x0, kit, space, ledger, differences, adaptive)
         self._hvp: Any = hvp and bound(hvp, args)
         self._hess: Any = hess and bound(hess, args)
         self._look: Any = None  # at what autodiff goes by
@@ -94,7 +97,7 @@ class Oracle(Differencing):
         if not isinstance(self._jac, str):
             return Cost(0, 1)
         base = self._jac == "2-point" and not known_value
-        once = self.cost_error.evals + base
+        once = self.more_values + self.cost_error.evals + base
         # the first time, two values tell whether there is float64, and f is evaluated there
         return Cost(once + (3 if self.wide is None else 0), 1)
 
@@ -106,8 +109,17 @@ class Oracle(Differencing):
     def decide(self, wide: bool | None) -> None:
         """Say whether differences are taken in a wider precision than the run's."""
         self.wide = wide
-        self.cost_grad = self._cost_of_gradient(known_value=True)
-        self.cost_probe = self._cost_of_gradient(known_value=False)
+        self._costs = tuple(self._cost_of_gradient(known) for known in (True, False))
+
+    @property
+    def cost_grad(self) -> Cost:
+        """What ∇f costs where f is known."""
+        return self._cost_of_gradient(known_value=True) if self.adaptive else self._costs[0]
+
+    @property
+    def cost_probe(self) -> Cost:
+        """What ∇f costs elsewhere."""
+        return self._cost_of_gradient(known_value=False) if self.adaptive else self._costs[1]
 
     @property
     def hess_source(self) -> str | None:
@@ -217,6 +229,10 @@ class Oracle(Differencing):
                 'or NumPy on the way); mend it, or give jac, such as "2-point"'
             )
 
+    def refine(self, rows: Mask, central: bool) -> None:
+        """Take the differences of these rows on both sides from now on, or on one."""
+        self.digits.central = self._kit.pick(rows, central, self.digits.central)
+
     @property
     def exact(self) -> bool:
         """Whether the gradient is exact at the run's precision, and no difference of values."""
@@ -263,12 +279,19 @@ class Oracle(Differencing):
         self.ledger.keep(rows)
         self.memo.keep(rows)
         self.grain = each(lambda grain: grain[rows], self.grain)
+        self.digits = each(lambda a: a[rows], self.digits)
+        self._asked.keep(rows)
+        self._heard.keep(rows)
+        self._doubted.keep(rows)
         self._hess_memo.keep(rows)
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint holds: the last value or gradient, and what was found out about f."""
         source = np.array([str(self.hvp_source), str(self.verified), str(self.wide)], dtype=TEXT)
-        return {"x": self.memo.x, "value": self.memo.value, "source": source, "grain": self.grain}
+        return {
+            "x": self.memo.x, "value": self.memo.value, "source": source, "grain": self.grain,
+            **({"digits": replace(self.digits)} if self.adaptive else {}),
+        }  # fmt: skip
 
     def load(self, saved: Saved, name: str) -> None:
         """Go on from a checkpoint."""
@@ -281,6 +304,9 @@ class Oracle(Differencing):
         require(verified in ("True", "False"), f"verified is {verified!r}")
         require(wide in ("True", "False", "None"), f"wide is {wide!r}")
         self.hvp_source, self.verified = source, verified == "True"
+        if self.adaptive:
+            self.digits = saved.record(f"{name}.digits", self.digits, saved.live)
+            require(self.digits.sound, f"{name}.digits are no sizes")
         self.decide({"True": True, "False": False}.get(wide))
         self.grain = saved.value(f"{name}.grain", "Scalar", saved.live)
         require(

@@ -16,6 +16,7 @@ class Probing:
         self._kit = kit
         self._space = Everywhere(kit) if space is None else space
         self.eps = eps  # of the run's numbers
+        self.adaptive = False  # whether differences follow what the values of f have shown
         self.grain: Scalar = 0.0  # of the values of f, relative to them, where it was found to be coarser
 
     @property

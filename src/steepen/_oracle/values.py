@@ -44,7 +44,7 @@ class Differencing(Calling):
         # of a float32 run: whether its differences are taken in float64; None: not known yet
         self.wide: bool | None = None if jac in ("2-point", "3-point") and _can_widen(x0) else False
         # a variable that bounds fix is asked for no derivative, where that would cost evaluations
-        self._unfixed = np.flatnonzero(~to_numpy(self._space.fixed(x0))).tolist()
+        self._unfixed: list[int] = np.flatnonzero(~to_numpy(self._space.fixed(x0))).tolist()
 
     def _value_at(self, x: Array, only: Only) -> Scalar:
         self.ledger.charge(only, "nfev")
@@ -86,7 +86,7 @@ class Differencing(Calling):
             return ahead, back
         near = odd * self._how.steps("2-point", point, eps)
         ahead, back = self._space.differences(point, ahead, near, scheme == "3-point")
-        return _taken(point, ahead), -_taken(point, -back)
+        return taken(point, ahead), -taken(point, -back)
 
     def _differences(
         self, x: Array, f: Scalar, only: Only, ahead: NDArray[np.float64], back: NDArray[np.float64]
@@ -114,9 +114,9 @@ class Differencing(Calling):
         if self._jac == "2-point":
             turned = point - ahead
             other = np.where(self._space.contains(turned), -ahead, other)
-        other = _taken(point, other)
+        other = taken(point, other)
         other = np.where(other == 0, ahead, other)  # there is no float between: the blur below says enough
-        again = self._differences(x, f, only, other, -_taken(point, -0.5 * back))
+        again = self._differences(x, f, only, other, -taken(point, -0.5 * back))
         # the bias of a one-sided difference grows with its length, that of a central one with the square
         length = np.where(ahead == 0, 1.0, ahead)  # 0 where a variable is fixed, and has no error
         ratio = other / length
@@ -133,7 +133,7 @@ class Differencing(Calling):
     def cost_look(self) -> Cost:
         """What `look_closer` costs at most, with the gradient that follows it."""
         scheme = str(self._jac)
-        return Cost(2 + LADDER + (2 if scheme == "3-point" else 1) * len(self._unfixed), 1)
+        return Cost(3 + LADDER + (2 if scheme == "3-point" else 1) * len(self._unfixed), 1)
 
     def doubtful(self, x: Array, g: Array) -> Mask:
         """Return where a difference is exactly 0: f may be level there, or have few digits."""
@@ -154,7 +154,7 @@ class Differencing(Calling):
         way = np.where(still, self._lengths(x)[0], 0.0) * np.random.default_rng(0).uniform(1, 2, self._n)
         seeking, before, scale = only, self.grain, self._scale(f)
         bent: Mask = False
-        for longer in (0.5, *10.0 ** np.arange(1, 1 + LADDER)):
+        for longer in (0.5, *10.0 ** np.arange(1 + LADDER)):
             if np.all(longer * np.abs(way) > 2 * np.maximum(1.0, np.abs(point))):
                 break
             step = adopt(x, longer * way)
@@ -226,7 +226,7 @@ def _mapped(workers: Map, function: Function, points: list[Array]) -> list[Any]:
     return list(workers(function, points))
 
 
-def _taken(point: NDArray[Any], h: Any) -> NDArray[np.float64]:
+def taken(point: NDArray[Any], h: Any) -> NDArray[np.float64]:
     """Return the differences that are really taken, in the precision of the point."""
     return ((point + np.asarray(h, dtype=point.dtype)) - point).astype(np.float64)
 

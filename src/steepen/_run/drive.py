@@ -34,7 +34,7 @@ def drive(
     check_gradient: bool,
 ) -> Result:
     """Make the run."""
-    x, kit, space, oracle = problem.x, problem.kit, problem.space, problem.oracle(settings.budget)
+    x, kit, space, oracle = problem.x, problem.kit, problem.space, problem.oracle(settings)
     recorder = None
     if trace:
         recorder = (Recorder if kit.size is None else BatchRecorder)(x, kit, trace == "x")

@@ -16,10 +16,14 @@ from .._core.result import Status
 from .._core.saved import Saved, require
 from .._iteration import NOTHING, Iteration
 from .._oracle.context import Context
+from .._oracle.exhausted import too_rough
 from .._oracle.ledger import OutOfTime
 from .._problem import Settings
 from .interrupt import Wish, held_back
 from .recorder import BatchRecorder, Recorder
+
+TIMID = 1e-2
+"""After a step that is so short noise is measured: it may have spoilt the search, or what was learnt."""
 
 
 class Over(Exception):
@@ -95,7 +99,10 @@ class Loop:
                 self._put_away_ended(c)
             if timed:
                 self._in_time(c)
-            search(aim(c))
+            aim(c)
+            if differences:
+                self._at_bottom(c)
+            search(c)
             if timed and ledger.late():
                 self._end(c, self.kit.pick(c.move.alpha == 0, Status.MAX_SECONDS, RUNNING))
             settle(c)
@@ -124,8 +131,13 @@ class Loop:
     def _look_closer(self, c: Carry) -> None:
         """Where a difference is exactly 0, find out whether f has the digits to show a slope."""
         kit, oracle, gtol = self.kit, self.oracle, self.tolerances.g
+        begins = c.k == 0 and oracle.adaptive and self.ledger.budget.iters != 0
+        if begins and kit.all(self.context.affords(oracle.cost_first)):
+            c.point.g, c.point.known = oracle.first(c.point.x, c.point.f), self._everyone(True)
         self.iteration.look(c)
         self._put_away_ended(c)
+        if oracle.adaptive:
+            self._look_twice(c)
 
         def doubtful() -> Mask:
             x, g = c.point.x, c.point.g
@@ -138,6 +150,27 @@ class Loop:
         point, doubt = c.point, doubtful()
         if kit.any(doubt) and kit.any(coarse := oracle.look_closer(point.x, point.f, point.g, gtol, doubt)):
             point.g = kit.where(coarse, oracle.grad(point.x, coarse), point.g)
+
+    def _look_twice(self, c: Carry) -> None:
+        """Where one-sided differences are too rough for a point, take central ones if they are affordable."""
+        kit, oracle, point = self.kit, self.oracle, c.point
+        far = oracle.elsewhere(point.f) | ((c.k > 0) & (c.move.alpha < TIMID))
+        if kit.any(far := far & self.context.affords(oracle.cost_listen)):
+            oracle.listen(point.x, point.f, None if kit.size is None else far)
+        rough = too_rough(self.context, point.x, point.f, point.g, self.tolerances.g)
+        if not kit.any(rough):
+            return
+        oracle.refine(rough, True)
+        affordable = self.context.affords(oracle.cost_grad.plus(oracle.cost_listen))
+        oracle.refine(kit.without(rough, affordable), False)
+        if kit.any(rough := rough & affordable):
+            oracle.listen(point.x, point.f, None if kit.size is None else rough)
+            point.g = kit.where(rough, oracle.grad(point.x, None if kit.size is None else rough), point.g)
+
+    def _at_bottom(self, c: Carry) -> None:
+        if self.oracle.adaptive:
+            self.iteration.at_bottom(c, self._everyone(True))
+            self._put_away_ended(c)
 
     def _call_back(self, c: Carry, callback: Callable[[State], object]) -> None:
         move, rows, live = c.move, self.context.rows, self.ledger.rows

@@ -60,6 +60,8 @@ class Direction:
     """Whether ‖∇f‖ ≤ gtol is looked at twice where x is so large that it may mean nothing."""
     steepest = False
     """Whether the direction is −∇f itself, which every run falls back to."""
+    by_values = False
+    """Whether the differences that a gradient is made of may follow what the values of f show."""
 
     def prepare(self, total: int | None, rows: int | None) -> Direction:
         """Fit schedules to a run of `total` iterations and `rows` rows, and check them."""

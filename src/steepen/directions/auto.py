@@ -50,6 +50,9 @@ START, CAREFUL = 1.0, 1e-3
 LEAST = 1e-3
 """In the metric of the sizes of the variables, one that is zero is taken to have this part of the largest."""
 
+PART = 0.1
+"""In a first step a variable moves by no more than its size, or by this part of that of the largest."""
+
 DOWNHILL = 50.0
 """−∇fᵀp must be more than so many roundings of ‖∇f‖‖p‖; else the metric has lost its meaning."""
 
@@ -141,6 +144,7 @@ class CGDAuto(Direction):
     unit = True
     inverts = True
     doubts = True
+    by_values = True
 
     def __post_init__(self) -> None:
         if self.memory is not None:
@@ -171,10 +175,16 @@ class CGDAuto(Direction):
             faint = (memory.paired == 0) & (sy > 0)
             if kit.any(faint):
                 faint = faint & (sy < -FAINT * kit.dot(memory.g, s))
-            pairs, useful = pairs.add(kit, s, y, kit.pick(faint, 0.0, sy), length)
+            clear = moved
+            if context.oracle.adaptive:  # what may be the error of two gradients is no curvature
+                blur = kit.own(context.oracle.fault(x, point.f, context.oracle.digits.central))
+                clear = moved & (abs(sy) > memory.scale * kit.norm(s * blur))
+            pairs, useful = pairs.add(kit, s, y, kit.pick(kit.without(clear, faint), sy, 0.0), length)
             if not kit.all(useful):
                 bolder = boost * kit.pick(faint, GROWTH, kit.pick(boost < BOLD, BOOST, BOLD))
-                boost = kit.pick(moved & ((sy <= 0) | faint), bolder, boost)
+                boost = kit.pick(clear & ((sy <= 0) | faint), bolder, boost)
+        if context.oracle.adaptive:
+            context.oracle.told(kit.times(1 / memory.scale, pairs.E), useful)
         # without a new pair the step to come is a plain one in the same metric
         known = useful & (memory.length > 0)
         return memory._replace(
@@ -365,7 +375,27 @@ class CGDAuto(Direction):
         x, g = kit.where(first, point.x, memory.x), kit.where(first, kit.times(scale, point.g), memory.g)
         gamma = kit.pick(first & (scale > 0), self._trial(context, START, x, g), memory.pairs.gamma)
         pairs = memory.pairs._replace(gamma=gamma)
+        if context.oracle.adaptive:
+            pairs = self._bent(context, first, scale, x, g, pairs)
         return memory._replace(pairs=pairs, begun=memory.begun * 0 + 1, scale=scale, x=x, g=g)
+
+    @staticmethod
+    def _bent(context: Context, rows: Mask, scale: Scalar, x: Array, g: Array, pairs: Pairs) -> Pairs:
+        """Return the pairs with D made of f″ along each variable, where the values of f have shown it.
+
+        No variable is to move by more than its size.
+        """
+        kit, xp, bends = context.kit, context.kit.xp, context.oracle.digits.bends
+        seen = np.isfinite(bends)
+        logs, count = np.log(np.where(seen, bends, 1.0)).sum(axis=-1), seen.sum(axis=-1)
+        typical = np.exp(logs / np.maximum(count, 1))[..., None]
+        found = kit.times(scale, kit.own(np.where(seen, bends, typical)))
+        top = xp.max(abs(x), axis=-1, keepdims=True)
+        size = xp.maximum(abs(x), PART * xp.where(top > 0, top, xp.ones_like(top) / PART))
+        found = xp.maximum(found, abs(g) / size)
+        rows = rows & (bool(count) if kit.size is None else count > 0)
+        D, E = kit.where(rows, 1 / found, pairs.D), kit.where(rows, found, pairs.E)
+        return pairs._replace(D=D, E=E, gamma=kit.pick(rows, 1.0, pairs.gamma))
 
     def _trial(self, context: Context, length: float, x: Array, g: Array) -> Scalar:
         """Return γ for which a step along −∇f has this length, or is not lost in the rounding of x."""

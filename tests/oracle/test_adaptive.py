@@ -1,0 +1,157 @@
+"""Gradients made of values: lengths follow the noise and the bends of f, and ends say what values show."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+
+import steepen as st
+from steepen import Status
+
+SCALES = np.array([1e-4, 1.0, 1e5])
+
+
+def bowl(x: Any) -> Any:
+    return 1 + (np.array([1.0, 10.0, 100.0]) * (x - 1) ** 2).sum(axis=-1)
+
+
+@pytest.mark.parametrize("level", [1e-12, 1e-10, 1e-8, 1e-6])
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_is_found_and_the_run_ends_within_it(level: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    start = rng.uniform(0, 2, 3)
+    res = st.minimize(lambda x: bowl(x) * (1 + level * rng.uniform(-1, 1)), start)
+    assert res.success
+    assert bowl(res.x) - 1 <= max(30 * level, 1e-10)
+    assert res.nfev < 200
+
+
+def test_scales_of_nine_decades_need_nothing_set() -> None:
+    res = st.minimize(lambda x: bowl(x / SCALES), 3 * SCALES)
+    assert res.success
+    assert res.x / SCALES == pytest.approx(np.ones(3), abs=1e-5)
+    assert res.nfev < 120
+
+
+@pytest.mark.parametrize("name", ["chwirut2-1", "gauss1-1", "kirby2-2", "thurber-2", "rat43-2"])
+def test_a_fit_at_its_minimum_is_a_success(name: str) -> None:
+    problem = st.problems[name]
+    res = st.minimize(lambda x: problem(x), problem.x0)
+    assert res.fun - problem.fbest <= 1e-8 * problem.fbest
+    assert res.success
+    assert "check_gradient" not in res.message
+
+
+def test_no_success_beside_a_kink() -> None:
+    for start in ([1.3, 0.2], [0.2, 3.0], [1.0 + 1e-9, 1.0]):
+        res = st.minimize(lambda x: 1 + abs(x[0] - 1) + abs(x[1] - 1), start)
+        assert not res.success or res.fun - 1 < 1e-9
+
+
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_where_f_is_not_finite_on_one_side_the_other_is_taken(side: float) -> None:
+    def fun(x: Any) -> Any:
+        return np.nan if side * (x[0] - 2) > 0 else ((x - np.array([2 - side, 1])) ** 2).sum()
+
+    res = st.minimize(fun, [2.0, 3.0])
+    assert res.success
+    assert res.x == pytest.approx([2 - side, 1], abs=1e-5)
+
+
+def test_a_batch_is_its_rows() -> None:
+    starts = np.array([[3.0, 0.2, -1.0], [300.0, 0.1, 2.0], [1.0, 1.0, 1.0], [-5.0, 4.0, 1e-3]])
+    batch = st.minimize(bowl, starts)
+    for row, start in enumerate(starts):
+        one = st.minimize(bowl, start)
+        assert batch.row(row).status is one.status
+        assert (batch.nfev[row], batch.nit[row]) == (one.nfev, one.nit)
+        assert np.array_equal(batch.x[row], one.x)
+
+
+def test_a_budget_is_kept_at_every_size() -> None:
+    problem, calls = st.problems["misra1b-2"], 0
+
+    def fun(x: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return problem(x)
+
+    for size in range(1, 150, 3):
+        calls = 0
+        res = st.minimize(fun, problem.x0, budget=st.Budget(evals=size))
+        assert res.nfev == calls <= size
+        assert res.success or res.status in (Status.MAX_EVALUATIONS, Status.NO_DESCENT)
+
+
+def test_a_run_resumes_with_what_it_knew(tmp_path: Any) -> None:
+    problem, file = st.problems["misra1b-2"], tmp_path / "run.npz"
+    whole = st.minimize(lambda x: problem(x), problem.x0)
+    for iters in (3, 9, None):
+        budget = None if iters is None else st.Budget(iters=iters)
+        res = st.minimize(lambda x: problem(x), problem.x0, budget=budget, checkpoint=file)
+    assert (res.status, res.nfev, res.fun) == (whole.status, whole.nfev, whole.fun)
+
+
+@pytest.mark.parametrize("value", [None, 1j, Decimal(1), "1", [1.0, 2.0]], ids=repr)
+def test_what_is_no_number_at_a_difference_is_refused(value: Any) -> None:
+    """With the run so far: the start has a value."""
+    with pytest.raises(TypeError, match="fun: expected a real scalar, got") as caught:
+        st.minimize(lambda x: 5.0 if x[0] == 2 and x[1] == 3 else value, [2.0, 3.0])
+    assert caught.value.partial_result.status is Status.FAILED  # pyright: ignore
+    assert caught.value.partial_result.fun == 5.0  # pyright: ignore
+
+
+def test_one_number_in_a_list_or_an_array_is_a_number() -> None:
+    for shaped in ((lambda f: [f]), (lambda f: np.array([f]))):
+        res = st.minimize(lambda x, shaped=shaped: shaped(float(bowl(x))), np.zeros(3))
+        assert res.success
+
+
+def test_an_error_at_a_difference_comes_with_the_best_point() -> None:
+    def fun(x: Any) -> float:
+        if x[0] > 2:
+            raise ZeroDivisionError
+        return float(((x - 1) ** 2).sum())
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        st.minimize(fun, [2.0, 3.0])
+    assert caught.value.partial_result.status is Status.FAILED  # pyright: ignore
+    assert caught.value.partial_result.x.tolist() == [2.0, 3.0]  # pyright: ignore
+
+
+@pytest.mark.parametrize("start", [0.0, 1.0])
+@pytest.mark.parametrize(
+    "box",
+    [
+        (0, 0),
+        (1, np.nextafter(1, 2)),
+        (0, 1e-300),
+        (0, 1e300),
+        (-1e300, 1e300),
+        (1e300, 1.0000000000000002e300),
+    ],
+    ids=str,
+)
+def test_boxes_of_any_width(box: tuple[float, float], start: float) -> None:
+    res = st.minimize(lambda x: (x[1] - 2) ** 2 + np.tanh(x[0]), [start, 3.0], bounds=[box, (0, 5)])
+    assert res.success
+    assert box[0] <= res.x[0] <= box[1]
+    assert res.x[1] == pytest.approx(2, abs=1e-4)
+
+
+def test_few_digits_are_no_noise() -> None:
+    """A step of f between two values of a line is a grain, whichever side of it the start is on."""
+    for start in ([0.0, 11.0], [1.45, 0.45], [-20.0, 7.0]):
+        res = st.minimize(lambda x: float(f"{((x - 1) ** 2).sum():.3g}"), start)
+        assert res.status is not Status.NOISE
+        assert np.abs(res.x - 1).max() < 0.1
+
+
+def test_what_was_learnt_of_curvature_must_show() -> None:
+    """A first pair that is far too stiff promises no fall; the run must not end on it."""
+    problem = st.problems["powell-badly-scaled"]
+    res = st.minimize(lambda x: float(problem(x)), problem.x0)
+    assert not res.success or res.fun < 1e-6
