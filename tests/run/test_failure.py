@@ -623,7 +623,7 @@ def test_every_status_has_a_sentence() -> None:
     assert len(set(sentences)) == len(Status)
     assert all(s[0].isupper() or s.startswith(("f ", "x ")) for s in sentences)
     assert all(s.endswith(".") and 15 < len(s) < 160 for s in sentences)
-    good = ["CONVERGED", "SMALL_DECREASE", "SMALL_MOVE", "PRECISION", "NOISE", "DIFFERENCES"]
+    good = ["CONVERGED", "SMALL_DECREASE", "SMALL_MOVE", "PRECISION", "NOISE", "DIFFERENCES", "RELATIVE"]
     assert [s.name for s in Status if s.success] == good
 
 
@@ -702,6 +702,7 @@ def test_every_status_is_reached() -> None:
         run(failing)
     runs = [
         run(gtol=1e-3, budget=None),
+        run(gtol=0, gtol_rel=1e-3, budget=None),
         run(ftol=1e-4, budget=None),
         run(xtol=1e-1, budget=None),
         *(run(budget=st.Budget(**b)) for b in ({"iters": 1}, {"grads": 1}, {"evals": 1}, {"seconds": 1e-9})),

@@ -23,7 +23,7 @@ CLEAR = 1e-3
 QUIET = 5.0
 """A fall of f within so many times its noise does not show; within the rounding of f, it is FLOOR times."""
 
-SEEN = 10.0
+SEEN = 1e3
 """A gradient is clear in spite of noise where it is more than this part of its error, both squared."""
 
 LOST = 1.0
