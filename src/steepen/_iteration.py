@@ -313,7 +313,8 @@ class Iteration:
     def at_bottom(self, c: Carry, mask: Mask) -> None:
         """End the rows whose direction promises no fall of f that its values would show."""
         kit, context, oracle, point = self.kit, self.context, self.oracle, c.point
-        quiet, noisy = at_bottom(context, point.x, point.f, point.g, -c.slope, mask & (c.status == RUNNING))
+        mask = mask & (c.status == RUNNING)
+        quiet, noisy = at_bottom(context, point.x, point.f, point.g, -c.slope, mask, c.tired)
         quiet = quiet & context.affords(oracle.cost_smooth)
         if kit.any(quiet):
             quiet = oracle.smooth(point.x, point.f, quiet)

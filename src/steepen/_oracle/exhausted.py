@@ -60,16 +60,16 @@ def relax(context: Context, x: Array, f: Scalar, g: Array, gtol: Any, rows: Mask
 
 
 def at_bottom(
-    context: Context, x: Array, f: Scalar, g: Array, promise: Scalar, mask: Mask
+    context: Context, x: Array, f: Scalar, g: Array, promise: Scalar, mask: Mask, tired: Mask
 ) -> tuple[Mask, Mask]:
     """Return where nothing promises a fall of f that its values would show, and where noise would hide it."""
-    oracle = context.oracle
+    kit, oracle = context.kit, context.oracle
     fall, hidden, _ = falls(context, x, f, g, oracle.digits.central)
     low = _low(context, f)
     quiet = mask & oracle.known & (oracle.grain == 0) & (fall <= low) & (hidden <= low) & (promise <= low)
     noisy = quiet & oracle.noisy(f)
     # what is clear in spite of noise may lead far along a valley, which these sums do not see
-    return context.kit.without(quiet, noisy & (fall > SEEN * hidden)), noisy
+    return kit.without(quiet, kit.without(noisy & (fall > SEEN * hidden), tired)), noisy
 
 
 def _low(context: Context, f: Scalar) -> Scalar:
