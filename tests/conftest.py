@@ -9,9 +9,9 @@ from hypothesis import settings
 
 from .rounding import SEED, VARIABLE, perturb
 
-# The same examples every time: whether a change lands is not a matter of luck. To explore, set
-# HYPOTHESIS_PROFILE=default.
-settings.register_profile("steady", derandomize=True)
+# The same examples every time, and no clock: whether a change lands is not a matter of luck, nor of how busy
+# a machine is. To explore, set HYPOTHESIS_PROFILE=default.
+settings.register_profile("steady", derandomize=True, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 

@@ -365,7 +365,7 @@ def test_a_million_variables_in_little_memory() -> None:
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
     """
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=600, check=True
     )
     assert int(done.stdout) < 2e9
 

@@ -69,7 +69,7 @@ class Browser:
         assert "error" not in answer, answer
         return answer["result"]
 
-    def _wait(self, wanted: Callable[[dict[str, Any]], bool], seconds: float = 30) -> dict[str, Any]:
+    def _wait(self, wanted: Callable[[dict[str, Any]], bool], seconds: float = 300) -> dict[str, Any]:
         end = time.monotonic() + seconds
         while True:
             while b"\0" in self._rest:

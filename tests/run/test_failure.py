@@ -775,7 +775,7 @@ def test_progress_is_drawn_on_a_terminal(budget: str) -> None:
             break
         drawn += block
     os.close(main)
-    stdout, _ = child.communicate(timeout=60)
+    stdout, _ = child.communicate(timeout=600)
     assert child.returncode == 0, drawn.decode()
     assert stdout == b""
     unit = {"grads": "gradients", "iters": "iterations", "evals": "values"}

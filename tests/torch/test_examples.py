@@ -111,7 +111,7 @@ def test_torchrun(name: str) -> None:
     for _ in range(2):
         path = EXAMPLES / f"{name}.py"
         done = subprocess.run(
-            [*command, path], capture_output=True, text=True, env={**os.environ, **strict}, timeout=150
+            [*command, path], capture_output=True, text=True, env={**os.environ, **strict}, timeout=900
         )
         # a thread of gloo may abort a process that has done its work (pytorch/pytorch#190489)
         if "terminate called without an active exception" not in done.stderr:
