@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 OUT ?= out
 JOBS ?= 2
+# where Python may not keep what it has compiled, each of the tests' processes compiles torch and JAX again
+unexport PYTHONDONTWRITEBYTECODE
 # Python compiles what is imported anyway; to compile all of it first takes longer than the paper
 INSTALL = $(PYTHON) -m venv $(VENV) && \
   PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --no-compile --editable
