@@ -137,5 +137,11 @@ def _cluster(address: str | None) -> Iterator[None]:
         return
     distributed = load("distributed", "--dask", extra="sweep")
     joblib = load("joblib", "--dask", extra="sweep")
-    with distributed.Client(address, timeout=10), joblib.parallel_config("dask"):
+    try:
+        client = distributed.Client(address, timeout=10)
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"--dask: expected a cluster's scheduler, such as tcp://host:8786, got {address!r}: {error}"
+        ) from error
+    with client, joblib.parallel_config("dask"):
         yield
