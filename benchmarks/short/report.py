@@ -1,7 +1,7 @@
 """Turn the runs into the tables and the picture of the page on short data.
 
 python report.py [runs.jsonl]                  # the tables, as Markdown
-python report.py --pages ../..                 # into docs/short.md
+python report.py --pages ../..                 # into docs/short.md and docs/when.md
 python report.py --picture ../../docs/short.svg
 """
 
@@ -52,6 +52,10 @@ def failed(done: Records, task: str, base: str, method: str) -> int:
 
 def _end(record: dict[str, Any]) -> float | None:
     return record.get("test", record.get("loss"))
+
+
+def _loss(record: dict[str, Any]) -> float:
+    return record["test"] if "test" in record else record["loss"]
 
 
 def stopped(record: dict[str, Any]) -> float:
@@ -267,7 +271,32 @@ def picture(done: Records, path: Path) -> None:
     plot.save(figure, path)
 
 
-PARTS = {"language": language, "fine": fine, "survive": survive}
+COLUMNS = ("tuned base", "stopped early", "dropout", "EMA", "SAM", "share 1/16, last half", "the rule")
+OVERVIEW = {
+    "lm": ("base", "early", "dropout", "ema", "sam-late", "share16-late", "gap"),
+    "fine": ("decay", "early", None, None, "sam", None, "gap"),
+}
+"""The rows that stand in the columns, for language models and for fine-tuning."""
+
+
+def overview(done: Records) -> str:
+    """Return a table with a line a task: the test loss of the rows that both studies have."""
+    lines = [["", *COLUMNS]]
+    named = {task: f"language model, {title.split(':')[0].lower()}" for task, title in SIZES.items()}
+    named |= {task: f"fine-tuning, {_setting(task)}" for task in TASKS if task not in SIZES}
+    for task, name in named.items():
+        language = task in SIZES
+        cells: list[str] = []
+        for method in OVERVIEW["lm" if language else "fine"]:
+            runs = finals(done, task, "adamw", method) if method else {}
+            early = language and method == "early"
+            cells.append(cell([stopped(run) if early else _loss(run) for run in runs.values()]))
+        if cells[0] != "–":
+            lines.append([name, *cells])
+    return markdown(lines) if len(lines) > 1 else "No run yet."
+
+
+PARTS = {"language": language, "fine": fine, "survive": survive, "short": overview}
 
 
 def inserted(page: str, done: Records) -> str:
@@ -292,8 +321,8 @@ def main() -> None:
     if given.picture:
         picture(done, given.picture)
     elif given.pages:
-        path = given.pages / "docs" / "short.md"
-        path.write_text(inserted(path.read_text("utf-8"), done), "utf-8")
+        for path in (given.pages / "docs" / name for name in ("short.md", "when.md")):
+            path.write_text(inserted(path.read_text("utf-8"), done), "utf-8")
     else:
         print("\n\n".join(part(done) for part in PARTS.values()))
 

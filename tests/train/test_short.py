@@ -287,12 +287,13 @@ def test_the_calibration_error_is_that_of_its_definition(bench):
 # --- the page ----------------------------------------------------------------------------------------
 
 
-def test_the_tables_of_the_page_are_made_from_the_runs(bench):
-    text = (ROOT / "docs" / "short.md").read_text("utf-8")
+def test_the_tables_of_the_pages_are_made_from_the_runs(bench):
+    pages = [(ROOT / "docs" / name).read_text("utf-8") for name in ("short.md", "when.md")]
     runs = bench["work"].read(FOLDER / "runs.jsonl")
     for part in bench["report"].PARTS:
-        assert f"<!-- {part}: " in text
-    assert bench["report"].inserted(text, runs) == text
+        assert sum(f"<!-- {part}: " in text for text in pages) == 1
+    for text in pages:
+        assert bench["report"].inserted(text, runs) == text
 
 
 def test_the_epoch_is_chosen_by_the_validation_and_not_by_the_test(bench):
