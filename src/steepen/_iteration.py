@@ -73,7 +73,8 @@ class Iteration:
         self._bottom, self._gtol, self.relative = tolerances.bottom, tolerances.g, asked(tolerances.rel)
         self._far = -tolerances.bottom  # a step that is shorter cannot make x overflow
         self._counted, self._bounded = self.ledger.counted, self.space.bounded
-        self._idle = IDLE_BY_VALUES if self.oracle.adaptive else IDLE
+        self._adaptive = self.oracle.adaptive
+        self._idle = IDLE_BY_VALUES if self._adaptive else IDLE
         self._iters: Any = inf if self.ledger.budget.iters is None else self.ledger.budget.iters
 
     def begin(self, x: Array) -> Carry:
@@ -115,29 +116,28 @@ class Iteration:
                 c.on = kit.without(c.on, off)
         if searched:
             least = kit.num.maximum(SHOWS * self.context.eps * abs(f), c.move.noise)
-            if self.oracle.adaptive:
+            if self._adaptive:
                 least = kit.num.maximum(least, self.oracle.level(f))
             c.idle = kit.pick(c.move.before - f > least, 0, c.idle + 1)
         return c
 
     def look(self, c: Carry) -> Point:
         """Evaluate ∇f where it is not known, and the budget covers it; return the point."""
-        kit, oracle, point = self.kit, self.oracle, c.point
-        known, status = point.known, c.status
-        if point.g is not None and kit.all(known):
+        kit, point = self.kit, c.point
+        g, known = point.g, point.known
+        if g is not None and kit.all(known):
             return point
         if self._counted:
-            poor = self.ledger.over(oracle.cost_grad, NOTHING, False)
+            poor = self.ledger.over(self.oracle.cost_grad, NOTHING, False)
             self._end(c, poor if known is False else kit.pick(known, RUNNING, poor))
-            status = c.status
-            if status is not RUNNING and not kit.any(status == RUNNING):
+            if c.status is not RUNNING and not kit.any(c.status == RUNNING):
                 return point
-        live = None if status is RUNNING else self._live(c)
-        if point.g is None or not kit.any(known):
-            point.g = oracle.grad(point.x, live)
+        live = None if c.status is RUNNING else self._live(c)
+        if g is None or not kit.any(known):
+            point.g = self.oracle.grad(point.x, live)
         else:
             rest = kit.negate(known) if live is None else kit.without(live, known)
-            point.g = kit.where(known, point.g, oracle.grad(point.x, rest))
+            point.g = kit.where(known, g, self.oracle.grad(point.x, rest))
         point.known = True if live is None else known | live
         return point
 
@@ -177,8 +177,10 @@ class Iteration:
         c.live = live = None if c.status is RUNNING and c.tired is False else self._live(c)
         if not (live is None or kit.any(live)):
             return c
-        c.down, size = space.descent(x, g, point.size) if self._bounded else (g, point.size)
-        c.p, c.size, c.slope = None, size, -size * size
+        down, size = g, point.size
+        if self._bounded:
+            down, size = space.descent(x, g, size)
+        c.p, c.down, c.size, c.slope = None, down, size, -size * size
         if self._steepest or not kit.any(c.on):
             move.lam, move.guarded, move.penalised, move.vanished = 0.0, False, False, False
             return c
@@ -189,7 +191,7 @@ class Iteration:
         on = c.on if live is None else c.on & live
         p, lam, c.memory, trusted = direction.propose(context, c.k, point, lam, on, c.memory)
         p = space.inward(x, g, p) if self._bounded else p
-        c.p, c.slope, used, move.guarded, vanished = guarded(kit, c.on, c.down, size, p, trusted)
+        c.p, c.slope, used, move.guarded, vanished = guarded(kit, c.on, down, size, p, trusted)
         move.lam = lam if used is True else kit.pick(used, lam, 0.0)
         move.penalised, move.vanished = self._penalised and used, self._penalised and vanished
         return c
@@ -231,9 +233,20 @@ class Iteration:
 
     def settle(self, c: Carry) -> Carry:
         """Where the search found nothing, end the run or prepare another proposal; name α and λ."""
-        kit, move, stuck = self.kit, c.move, c.tired
+        move = c.move
+        if c.ahead.f is not None or c.tired is not False:
+            self._searched(c)
+        if c.p is None:
+            move.shown = move.alpha
+        else:
+            move.shown, move.lam = self.direction.amounts(move.alpha, move.lam, c.memory)
+        return c
+
+    def _searched(self, c: Carry) -> None:
+        """Settle the rows whose search found nothing, or that have none left to make."""
+        kit, stuck, adaptive = self.kit, c.tired, self._adaptive
         if c.ahead.f is not None:
-            stuck = stuck | (move.alpha == 0)
+            stuck = stuck | (c.move.alpha == 0)
         held = stuck
         if stuck is not False and kit.any(stuck):
             near = stuck & (c.point.gnorm <= self._gtol) if self.direction.doubts else False
@@ -241,19 +254,14 @@ class Iteration:
                 self._end(c, kit.pick(kit.without(near, self._alarming(c)), CONVERGED, RUNNING))
                 c.doubts = kit.pick(near, c.doubts + 1, c.doubts)
             rest = kit.without(stuck, near)
-            if self.oracle.adaptive:
+            if adaptive:
                 rest = self._refined(c, rest)
                 stuck = rest | near
             self._floored(c, rest)
             self._recover(c, stuck, near)
             c.tired = False
-        if self.oracle.adaptive:
+        if adaptive:
             relax(self.context, c.point.x, c.point.f, c.point.g, self.tolerances.g, kit.negate(held))
-        if c.p is None:
-            move.shown = move.alpha
-        else:
-            move.shown, move.lam = self.direction.amounts(move.alpha, move.lam, c.memory)
-        return c
 
     # --- what is rare ----------------------------------------------------------------------------------
 

@@ -198,12 +198,12 @@ class CGD(Direction):
     ) -> Proposal:
         """Return −(∇f + λ·H·∇h(∇f))."""
         kit, space, penalty, x, g = context.kit, context.space, self.penalty, point.x, point.g
-        free = space.free(x, g, g)
+        free = space.free(x, g, g) if space.bounded else g
         if kit.all(on):
             c, u = self._source.product(context, point, penalty.vector(free), on, memory)
         else:  # where none needs it, what stands for it is not used
             c, u = kit.when(on, partial(self._curved, context, point, free, on, memory), (1.0, g))
-        u = space.free(x, g, u)
+        u = space.free(x, g, u) if space.bounded else u
         if self._at is not None:
             lam = self._at(lam, c * kit.dot(g, u), c * c * kit.dot(u, u), penalty.scale)
         p = kit.scaled(-penalty.scale * lam * c, u)

@@ -257,7 +257,8 @@ class NumPyOne(One):
         if double:  # no scalar is wider
             self.times = operator.mul  # pyright: ignore[reportAttributeAccessIssue]  its names of arguments
             self.scaled = _scaled
-        self.finite, self.root = _finite, _root
+        self.finite = self.arrived = _finite
+        self.root = _root
 
     def inner(self, *pairs: tuple[Array, Array]) -> Any:
         dot = self.dot
@@ -338,7 +339,7 @@ def _scaled(s: Any, v: Any) -> Any:
     return v
 
 
-def _finite(v: Any) -> bool:
+def _finite(v: Any, length: Any = None) -> bool:
     return v.dot(v) < math.inf or bool(np.isfinite(v).all())  # the first is quick, and nearly always enough
 
 
