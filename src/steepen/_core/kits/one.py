@@ -148,9 +148,9 @@ class One:
         """Return what a vector's length is at most, as far as that costs nothing."""
         return math.inf
 
-    def arrived(self, x: Array, length: Scalar) -> Mask:
+    def arrived(self, v: Array, length: Scalar) -> Mask:
         """Return whether a step of at most this length has led to a point that is finite."""
-        return self.finite(x)
+        return self.finite(v)
 
     def same(self, a: Array, b: Array) -> Mask:
         """Return whether two vectors are equal."""

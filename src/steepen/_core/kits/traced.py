@@ -111,7 +111,7 @@ class Traced(One):
     def reach(self, p: Array) -> Any:
         return self.norm(p)  # which the guard asks for, too
 
-    def arrived(self, x: Array, length: Any) -> Mask:
+    def arrived(self, v: Array, length: Any) -> Mask:
         """Return whether the step has a length: a look at the point itself would be one more each time."""
         return length < float(self.xp.finfo(self._like.dtype).max)
 
