@@ -68,6 +68,7 @@ class Iteration:
         self.tolerances = tolerances = settings.tolerances
         # these are asked for in every iteration
         self._constant, self._searches = self.step.constant, self.step.searches
+        self._brings = self.step.brings
         self._steepest, self._penalised = self.direction.steepest, self.direction.penalised
         self._moves, self._judged = asked(tolerances.x), asked(tolerances.f) or asked(tolerances.x)
         self._bottom, self._gtol, self.relative = tolerances.bottom, tolerances.g, asked(tolerances.rel)
@@ -97,6 +98,7 @@ class Iteration:
         searched = point.f is not None
         if not searched:
             point.f = self.oracle.value(point.x, None if c.status is RUNNING else self._live(c))
+            point.g = self.oracle.came
         f = point.f
         if kit.all((f < best.f) & (f >= self._bottom)):  # so f is finite, too
             best.x, best.f, best.k = point.x, f, c.k
@@ -133,11 +135,12 @@ class Iteration:
             if c.status is not RUNNING and not kit.any(c.status == RUNNING):
                 return point
         live = None if c.status is RUNNING else self._live(c)
+        came = g if self._brings else None
         if g is None or not kit.any(known):
-            point.g = self.oracle.grad(point.x, live)
+            point.g = self.oracle.grad(point.x, live, came)
         else:
             rest = kit.negate(known) if live is None else kit.without(live, known)
-            point.g = kit.where(known, g, self.oracle.grad(point.x, rest))
+            point.g = kit.where(known, g, self.oracle.grad(point.x, rest, came))
         point.known = True if live is None else known | live
         return point
 

@@ -110,6 +110,9 @@ class Step:
     searches = True
     """Whether the rule evaluates f at the new point, and may find no step."""
 
+    brings = False
+    """Whether the g of a step is ∇f at the new point, known or not, where the oracle's values bring it."""
+
     @property
     def constant(self) -> Scalar | None:
         """The α of every iteration, where it is always the same."""
@@ -144,7 +147,7 @@ class Fixed(Step):
 
     schedule: ScheduleLike
 
-    searches = False
+    searches, brings = False, True
 
     @property
     def constant(self) -> Scalar | None:
@@ -187,7 +190,7 @@ class Quadratic(Step):
 
     fallback: float = 1.0
 
-    searches = False
+    searches, brings = False, True
 
     def __post_init__(self) -> None:
         number("fallback", self.fallback, "a positive number", above=0)
@@ -228,6 +231,8 @@ class Armijo(Step):
     longest: float = math.inf
     trials: int = 60
 
+    brings = True
+
     def __post_init__(self) -> None:
         number("initial", self.initial, "a positive number", above=0)
         number("c", self.c, "a number between 0 and 1", above=0, below=1)
@@ -264,6 +269,7 @@ class Armijo(Step):
         if not kit.any(todo) or context.late():
             return s._replace(open=todo & False)
         found = oracle.value(point, todo)
+        came = oracle.came
         if oracle.adaptive:  # a gradient to judge by would cost too much: the error of f is forgiven
             ok = todo & (found <= f + self.c * fall + FORGIVEN * oracle.level(f))
         else:
@@ -274,14 +280,14 @@ class Armijo(Step):
             close = todo & (close | (rise <= LEVEL * context.eps * size)) & context.affords(oracle.cost_grad)
             close = kit.without(close, ok)
             if kit.any(close):
-                judge = partial(self._by_slope, context, along, point, way, fall, found, close)
+                judge = partial(self._by_slope, context, along, point, way, fall, found, came, close)
                 s, flatter = kit.when(close, judge, (s, ok & False))
                 ok = ok | flatter
         accepted = s.accepted | ok
         t = s.t if kit.all(accepted) else kit.pick(accepted, s.t, self._shorter(kit, s.t, found, f, fall))
-        value = kit.pick(ok, found, s.f)
+        value, g = kit.pick(ok, found, s.f), s.g if came is None else kit.where(ok, came, s.g)
         open = kit.without(todo, ok)
-        return _Search(s.trial + 1, t, value, s.g, s.noise, s.doubts, s.known, accepted, open)
+        return _Search(s.trial + 1, t, value, g, s.noise, s.doubts, s.known, accepted, open)
 
     def _further(self, context: Context, along: Along, s: _Search, first: Scalar) -> _Search:
         """Where a parabola has its minimum far from the step, try it: a value costs less than a gradient.
@@ -306,12 +312,12 @@ class Armijo(Step):
 
     def _by_slope(
         self, context: Context, along: Along, point: Array, way: Array, fall: Scalar, found: Scalar,
-        close: Mask, state: tuple[_Search, Mask],
+        came: MaybeArray, close: Mask, state: tuple[_Search, Mask],
     ) -> tuple[_Search, Mask]:  # fmt: skip
         """Judge trials by their slope where rounding or noise may hide whether f falls (Hager and Zhang)."""
         kit, s = context.kit, state[0]
         doubts = s.doubts + close
-        ahead = context.oracle.grad(point, close)
+        ahead = context.oracle.grad(point, close, came)
         flatter = close & (abs(kit.dot(ahead, way)) < FLATTER * abs(fall))
         noise, doubt = s.noise, flatter | (close & (doubts == DOUBTS))
         # it is measured where values contradict slopes by more than is known of it

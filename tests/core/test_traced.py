@@ -66,7 +66,7 @@ class Oracle(Probing):
     def value(self, x: Any, only: Any = None) -> Any:
         return f(x)
 
-    def grad(self, x: Any, only: Any = None, *, spare: bool = False) -> Any:
+    def grad(self, x: Any, only: Any = None, came: Any = None, *, spare: bool = False) -> Any:
         return g(x)
 
     def hvp(self, x: Any, v: Any, g: Any, only: Any = None) -> Any:

@@ -167,7 +167,7 @@ class Oracle(Adaptive):
             self.memo.put(x, f, only)
         return f
 
-    def grad(self, x: Array, only: Only = None, *, spare: bool = False) -> Array:
+    def grad(self, x: Array, only: Only = None, came: Any = None, *, spare: bool = False) -> Array:
         """Evaluate ∇f; `spare`: x is nobody else's and ∇f is used up at once, so neither is copied."""
         if self._plain:
             self.ledger.njev += 1

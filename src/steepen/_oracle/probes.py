@@ -12,6 +12,9 @@ from .._core.space import Everywhere, Space
 class Probing:
     """Products H·v made of the gradient at another point."""
 
+    came: Any = None
+    """∇f where f was last evaluated, if it came with f; it is counted once it is asked for."""
+
     def __init__(self, kit: Kit, space: Space | None, eps: float):
         self._kit = kit
         self._space = Everywhere(kit) if space is None else space
@@ -24,8 +27,11 @@ class Probing:
         """Whether the gradient is exact at the run's precision, and no difference of values."""
         return True
 
-    def grad(self, x: Array, only: Any = None, *, spare: bool = False) -> Any:
-        """Evaluate ∇f; `spare`: x is nobody else's and ∇f is used up at once, so neither is copied."""
+    def grad(self, x: Array, only: Any = None, came: Any = None, *, spare: bool = False) -> Any:
+        """Evaluate ∇f, where it has not come with f.
+
+        `spare`: x is nobody else's and ∇f is used up at once, so neither is copied.
+        """
         raise NotImplementedError
 
     def probe_length(self, x: Array, v: Array) -> Scalar:

@@ -37,24 +37,35 @@ class Function(Probing):
     def __init__(
         self,
         fun: Callable[[Any], Any],
-        grad: Callable[[Any], Any],
+        derive: Any,
+        alone: bool,
         kit: Traced,
         space: Space,
         ledger: Tally,
         dtype: Any,
     ):
         super().__init__(kit, space, float(jnp.finfo(dtype).eps))
-        self.ledger, self._fun, self._grad = ledger, fun, grad
+        self.ledger, self._fun, self._grad = ledger, fun, derive(fun)
+
+        def both(x: Any) -> tuple[Any, Any]:
+            f = fun(x)
+            return f, f
+
+        # f is part of ∇f, and a search accepts most of its trials; of many lanes, some lane rejects one
+        self._both: Any = derive(both, has_aux=True) if alone else None
 
     def value(self, x: Any, only: Any = None) -> Any:
-        """Evaluate f."""
+        """Evaluate f; in a run alone ∇f comes with it."""
         self.ledger.charge(only, "nfev")
-        return self._fun(x)
+        if self._both is None:
+            return self._fun(x)
+        self.came, f = self._both(x)
+        return f
 
-    def grad(self, x: Any, only: Any = None, *, spare: bool = False) -> Any:
-        """Evaluate ∇f."""
+    def grad(self, x: Any, only: Any = None, came: Any = None, *, spare: bool = False) -> Any:
+        """Evaluate ∇f, where it has not come with f."""
         self.ledger.charge(only, "njev")
-        return self._grad(x)
+        return self._grad(x) if came is None or self._both is None else came
 
     def hvp(self, x: Any, v: Any, g: Any, only: Any = None) -> Any:
         """Evaluate H·v."""

@@ -38,7 +38,7 @@ def many(program: Program, starts: Any, shared: Inputs, own: dict[str, Any], lan
     block = max(1, width // BLOCK)
 
     def driver(x: Any, own: dict[str, Any]) -> Driver:
-        return Driver(program, shared._replace(numbers=shared.numbers | own), x)
+        return Driver(program, shared._replace(numbers=shared.numbers | own), x, alone=False)
 
     def at(rows: Any) -> tuple[Any, dict[str, Any]]:
         """Return the starts of some rows, and the numbers that are theirs."""

@@ -89,7 +89,9 @@ class Ended(NamedTuple):
 class Driver:
     """One run of a program."""
 
-    def __init__(self, program: Program, inputs: Inputs, like: Any, derive: Any = jax.grad):
+    def __init__(
+        self, program: Program, inputs: Inputs, like: Any, derive: Any = jax.grad, alone: bool = True
+    ):
         self.program, self.kit = program, Traced(like)
         settings, args = program.parts(inputs.numbers), inputs.args
         self.space, self.bounds = Everywhere(self.kit), inputs.bounds
@@ -100,7 +102,7 @@ class Driver:
         def fun(x: Any) -> Any:
             return jnp.asarray(program.fun(program.shape.point(x), *args), like.dtype)
 
-        oracle: Any = Function(fun, derive(fun), self.kit, self.space, self.ledger, like.dtype)
+        oracle: Any = Function(fun, derive, alone, self.kit, self.space, self.ledger, like.dtype)
         self.iteration = Iteration(Context(oracle, self.kit, self.space), settings)
 
     def start(self, x: Any) -> Lane:
