@@ -120,7 +120,8 @@ class Iteration:
             least = kit.num.maximum(SHOWS * self.context.eps * abs(f), c.move.noise)
             if self._adaptive:
                 least = kit.num.maximum(least, self.oracle.level(f))
-            c.idle = kit.pick(c.move.before - f > least, 0, c.idle + 1)
+            made = c.move.trial == 0  # and not a step that is still being searched for
+            c.idle = kit.pick(c.move.before - f > least, 0, c.idle + made)
         return c
 
     def look(self, c: Carry) -> Point:
@@ -208,13 +209,15 @@ class Iteration:
         if self._constant is None:
             along = Along(
                 c.k, x, point.f, point.g, -c.down if p is None else p, c.slope, move.alpha, move.noise,
-                True if live is None else live,
+                True if live is None else live, move.trial, move.tried,
             )  # fmt: skip
             slope, length = c.slope, c.size if p is None else kit.norm(p)
             if c.tired is not False:
                 slope, length = kit.pick(c.tired, move.slope, slope), kit.pick(c.tired, move.length, length)
             move.slope, move.length = slope, length
-            move.alpha, ahead.f, ahead.g, ahead.known, move.noise = self.step.choose(self.context, along)
+            move.alpha, ahead.f, ahead.g, ahead.known, move.noise, move.trial, move.tried = self.step.choose(
+                self.context, along
+            )
             reach = move.length
         else:
             ahead.f, ahead.g, ahead.known = None, None, False
@@ -249,7 +252,7 @@ class Iteration:
         """Settle the rows whose search found nothing, or that have none left to make."""
         kit, stuck, adaptive = self.kit, c.tired, self._adaptive
         if c.ahead.f is not None:
-            stuck = stuck | (c.move.alpha == 0)
+            stuck = stuck | ((c.move.alpha == 0) & (c.move.trial == 0))
         held = stuck
         if stuck is not False and kit.any(stuck):
             near = stuck & (c.point.gnorm <= self._gtol) if self.direction.doubts else False

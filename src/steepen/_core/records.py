@@ -80,6 +80,9 @@ class Move:
     vanished: Mask = False
     noise: Scalar = 0.0
     """The noise of f, as far as measured."""
+    trial: Scalar = 0.0
+    """The next trial of a search that goes on; 0 where none does. Then, how many there were."""
+    tried: Whole = 0
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -183,12 +184,23 @@ class Box(Everywhere):
         The other variables are then chosen for where those really end: a path that bends at a bound would
         take them elsewhere.
         """
+
+        def part(v: Array, held: Array, target: Array) -> Array:
+            return without(product, v, held, diagonal, self._kit, target)
+
+        return self._bent(part, x, g)
+
+    def downhill_by(self, G: Array, x: Array, g: Array) -> Array:
+        """Return the same by the matrix itself, which is quick where vectors are short and rows are many."""
+        return self._bent(partial(_without_by, G, self._kit), x, g)
+
+    def _bent(self, part: Callable[[Array, Array, Array], Array], x: Array, g: Array) -> Array:
         kit, where = self._kit, self._xp.where
         held, free = self.held(x, g), self.free(x, g, g)
         none = self._xp.zeros_like(free)
 
         def bent(s: _Bent) -> _Bent:
-            p = -without(product, free, held | s.out, diagonal, kit, -where(s.out, s.ends, none))
+            p = -part(free, held | s.out, -where(s.out, s.ends, none))
             slope = kit.dot(free, p)
             better = s.first | (slope < 0)
             p = kit.where(better, p, s.p)
@@ -264,6 +276,17 @@ def without(
 
     start = _Pull(none, rest, ease * rest, first, first > PULLED * first)
     return where(held, target, whole - product(kit.repeat(pull, start, PULLS).z))
+
+
+def _without_by(G: Array, kit: Kit, v: Array, held: Array, target: Array) -> Array:
+    """Return what `without` does, by solving for the held variables."""
+    whole = (G @ v[..., None])[..., 0]
+    if not kit.any(kit.some(held)):
+        return whole
+    where, none = kit.xp.where, kit.xp.zeros_like(whole)
+    both = held[..., :, None] & held[..., None, :]
+    z = kit.solve(where(both, G, identity(v)), where(held, whole - target, none))
+    return where(held, target, whole - (G @ z[..., None])[..., 0])
 
 
 def _near(xp: Any, low: Any, high: Any) -> tuple[Any, Any]:

@@ -82,13 +82,15 @@ class Pairs(NamedTuple):
 
     def products(self, kit: Kit, many: bool) -> Callable[[Array], Array]:
         """Return v ↦ G·v; where `many` products of short vectors are to be traced, by the matrix itself."""
-        if not (many and kit.dense(self.D)):
-            return partial(self.product, kit)
-        S, Y, R = self.S, self.Y, self.R
+        return partial(kit.product, self.matrix(kit)) if many and kit.dense(self.D) else partial(self.product, kit)
+
+    def matrix(self, kit: Kit) -> Array:
+        """Return G itself."""
+        k = kit.used(self.count, self.capacity)
+        S, Y, R = self.S[..., :k, :], self.Y[..., :k, :], self.R[..., :k, :k]
         U = R @ S
         rest = kit.identity(self.D) - Y.swapaxes(-1, -2) @ U
-        G = rest.swapaxes(-1, -2) @ (self.diagonal(kit)[..., None] * rest) + U.swapaxes(-1, -2) @ U
-        return partial(kit.product, G)
+        return rest.swapaxes(-1, -2) @ (self.diagonal(kit)[..., None] * rest) + U.swapaxes(-1, -2) @ U
 
     def add(self, kit: Kit, s: Array, y: Array, sy: Scalar, length: Scalar) -> tuple[Pairs, Mask]:
         """Take in a pair, with sᵀy and ‖s‖, and return for which rows it was of use.

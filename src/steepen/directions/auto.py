@@ -204,8 +204,7 @@ class CGDAuto(Direction):
 
         def aim(s: _Aim) -> _Aim:
             pairs = self._restart(context, s.lost, START, memory).pairs if kit.any(s.lost) else memory.pairs
-            product = pairs.products(kit, context.space.bounded)
-            p = context.space.downhill(product, partial(pairs.diagonal, kit), x, g)
+            p = self._downhill(context, pairs, x, g)
             slope, square, past = kit.inner((g, p), (p, p), (memory.before, p))
             length = kit.root(square, p, wild=True)
             lost = kit.negate(slope < -least * length)  # then the metric has lost its meaning
@@ -225,6 +224,11 @@ class CGDAuto(Direction):
             leaving = (k == 0) & (kit.norm(memory.way) > 0)
             p = kit.where(leaving, kit.times(self._first(context, x), memory.way), p)
         return Proposal(p, 0.0, memory, leaving)
+
+    def _downhill(self, context: Context, pairs: Pairs, x: Array, g: Array) -> Array:
+        """Return −G·∇f inside the box."""
+        kit, space = context.kit, context.space
+        return space.downhill(pairs.products(kit, space.bounded), partial(pairs.diagonal, kit), x, g)
 
     @staticmethod
     def _amount(kit: Kit, past: Scalar, memory: Learnt) -> tuple[Scalar, Scalar]:
