@@ -116,15 +116,19 @@ def gen_candidates(
     if free:
         evaluation = Evaluation(loss, starts, settings.rows)
         sides = [np.tile(np.r_[side[free], np.full(len(rows), edge)], q) for side, edge in _edges(low, high)]
-        result = descend(evaluation, x[..., order].reshape(b, -1).cpu().numpy(), *sides, settings, timeout_sec)
+        result = descend(
+            evaluation, x[..., order].reshape(b, -1).cpu().numpy(), *sides, settings, timeout_sec
+        )
         x = whole(torch.from_numpy(np.ascontiguousarray(result.x)).to(starts).view(b, q, -1))
         values = -torch.from_numpy(np.asarray(result.fun)).to(starts)
-    else:
+    if not free or not np.any(result.nfev):  # nothing moves, or there was no time for it
         with torch.no_grad():
             values = acquisition_function(x)
     lost = ~values.isfinite()
     if bool(lost.all()):
-        warnings.warn("No start has a finite acquisition value and gradient.", OptimizationWarning, stacklevel=2)
+        warnings.warn(
+            "No start has a finite acquisition value and gradient.", OptimizationWarning, stacklevel=2
+        )
     values = torch.where(lost & ~(values == torch.inf), -torch.inf, values)
     return x.reshape(initial_conditions.shape).detach(), values.detach()
 
@@ -170,11 +174,13 @@ def _fixed_features(given: Mapping[int, float | Tensor | None] | None, starts: T
             raise ValueError(f"fixed_features: expected features between 0 and {d - 1}, got {i!r}")
         if value is None:
             raise UnsupportedError(f"fixed_features: expected a value for feature {i}, got None")
-        tensor = torch.as_tensor(value).detach().to(starts)
+        tensor = torch.as_tensor(value, dtype=starts.dtype, device=starts.device).detach()
         if tensor.numel() > 1:
             shape = tuple(tensor.shape)
             if shape not in ((b,), (b, 1), (b, q)):
-                raise ValueError(f"fixed_features: expected a number or shape {(b,)} or {(b, q)}, got {shape}")
+                raise ValueError(
+                    f"fixed_features: expected a number or shape {(b,)} or {(b, q)}, got {shape}"
+                )
             tensor = tensor.reshape(b, -1).expand(b, q)
         else:
             tensor = tensor.reshape(())
@@ -189,7 +195,7 @@ def _side(name: str, side: Any, infinite: float, starts: Tensor) -> NDArray[Any]
     d = int(starts.shape[-1])
     if side is None:
         return np.full(d, infinite)
-    bound = torch.as_tensor(side).detach().cpu().double().numpy()
+    bound = torch.as_tensor(side, dtype=torch.float64).detach().cpu().numpy()
     if bound.shape not in ((), (1,), (d,)) or np.isnan(bound).any():
         raise ValueError(f"{name}: expected a number or {d} of them, got {side!r}")
     return np.array(np.broadcast_to(bound, d))
@@ -199,11 +205,15 @@ def _check_box(low: NDArray[Any], high: NDArray[Any], starts: Tensor, fixed: Map
     """Refuse an empty box, and starts and fixed features outside of it."""
     for i in range(len(low)):
         if low[i] > high[i]:
-            raise ValueError(f"lower_bounds: expected low <= high, got ({low[i]:g}, {high[i]:g}) for feature {i}")
+            raise ValueError(
+                f"lower_bounds: expected low <= high, got ({low[i]:g}, {high[i]:g}) for feature {i}"
+            )
         values = fixed.get(i, starts[..., i])
         least, most = values.min().item(), values.max().item()
         slack = 1e-6 if starts.dtype == torch.float32 else 1e-9
-        if not (low[i] - slack * max(1, abs(low[i])) <= least and most <= high[i] + slack * max(1, abs(high[i]))):
+        if not (
+            low[i] - slack * max(1, abs(low[i])) <= least and most <= high[i] + slack * max(1, abs(high[i]))
+        ):
             name = "fixed_features" if i in fixed else "initial_conditions"
             raise ValueError(
                 f"{name}: expected values between {low[i]:g} and {high[i]:g} for feature {i}, "

@@ -82,7 +82,7 @@ def fit(
     True
     """
     whole("restarts", restarts, 1)
-    begun, settings = monotonic(), Options.of(options, memory=30)
+    begun, settings = monotonic(), Options.of(options, memory=30, race=True)
     known, limits = get_parameters_and_bounds(mll)
     fitted = {n: p for n, p in known.items() if p.requires_grad} if parameters is None else dict(parameters)
     if not fitted:
@@ -97,13 +97,13 @@ def fit(
     else:
         x, f, status, steps = _one(mll, fitted, box, closure, closure_kwargs or {}, settings, timeout_sec)
     _put(fitted, x)
-    message = status.name
-    if not np.isfinite(f):
-        warnings.warn(f"The fit found no finite likelihood: {message}.", OptimizationWarning, stacklevel=2)
+    how = OptimizationStatus.STOPPED if status in LIMITS else OptimizationStatus.SUCCESS
+    if not np.isfinite(f) and status not in LIMITS:
+        warnings.warn(
+            f"The fit found no finite likelihood: {status.name}.", OptimizationWarning, stacklevel=2
+        )
         how = OptimizationStatus.FAILURE
-    else:
-        how = OptimizationStatus.STOPPED if status in LIMITS else OptimizationStatus.SUCCESS
-    return OptimizationResult(steps, f, how, monotonic() - begun, message)
+    return OptimizationResult(steps, f, how, monotonic() - begun, status.name)
 
 
 def _one(
@@ -138,7 +138,8 @@ def _many(
             state[f"mll.{name}"] = part.reshape(len(rows), *parameter.shape)
             at += parameter.numel()
         try:
-            value: Tensor = functional_call(loss, state, ())
+            # the likelihood is one module in two places, and is not to be exchanged twice
+            value: Tensor = functional_call(loss, state, (), tie_weights=False)
         except (NotPSDError, NanError):
             return rows.sum(dim=-1) * torch.nan
         return value.reshape(len(rows), -1).sum(dim=-1)
@@ -146,11 +147,18 @@ def _many(
     starts = _draws(mll, fitted, restarts).clip(*box.T)
     with torch.no_grad():
         if values(torch.from_numpy(starts).to(like)).shape != (restarts,):
-            raise UnsupportedError("restarts: this model takes no leading axis of its parameters; use restarts=1")
+            raise UnsupportedError(
+                "restarts: this model takes no leading axis of its parameters; use restarts=1"
+            )
     result = descend(Evaluation(values, like), starts, *box.T, settings, seconds)
     f = np.where(np.isfinite(result.fun), result.fun, np.inf)
     best = int(np.argmin(f))
-    return np.asarray(result.x)[best], float(f[best]), Status(int(np.ravel(result.status)[best])), int(np.max(result.nit))
+    return (
+        np.asarray(result.x)[best],
+        float(f[best]),
+        Status(int(np.ravel(result.status)[best])),
+        int(np.max(result.nit)),
+    )
 
 
 class _Loss(Module):

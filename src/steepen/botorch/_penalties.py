@@ -44,11 +44,9 @@ class GradientPenalty(Module):
 
     def __init__(self, model: Any, covariance: float | Tensor):
         super().__init__()
-        sigma = torch.as_tensor(covariance).detach()
+        sigma = torch.as_tensor(covariance, dtype=torch.float64).detach()
         if sigma.ndim > 2 or (sigma.ndim == 2 and sigma.shape[0] != sigma.shape[1]):
-            raise ValueError(
-                f"covariance: expected a number, shape (d,) or (d, d); got {tuple(sigma.shape)}"
-            )
+            raise ValueError(f"covariance: expected a number, shape (d,) or (d, d); got {tuple(sigma.shape)}")
         if not bool(sigma.isfinite().all()) or (sigma.ndim < 2 and bool((sigma < 0).any())):
             raise ValueError(f"covariance: expected finite values, 0 or more; got {covariance!r}")
         if getattr(model, "num_outputs", 1) != 1:
@@ -60,7 +58,9 @@ class GradientPenalty(Module):
         g = _gradient(lambda x: self.model.posterior(x).mean[..., 0], X, "model: its posterior mean")
         sigma = self.covariance.to(g)
         if sigma.numel() not in (1, g.shape[-1], g.shape[-1] ** 2):
-            raise ValueError(f"covariance: {tuple(sigma.shape)} does not fit points with {g.shape[-1]} features")
+            raise ValueError(
+                f"covariance: {tuple(sigma.shape)} does not fit points with {g.shape[-1]} features"
+            )
         spread = g @ sigma if sigma.ndim == 2 else g * sigma
         return ((g * spread).sum(dim=-1) + TINY).sqrt().max(dim=-1).values
 

@@ -114,7 +114,9 @@ class Evaluation:
         if f.shape != X.shape[:1]:
             raise ValueError(f"expected one value for each of {len(X)} rows, got shape {tuple(f.shape)}")
         if not f.requires_grad:
-            raise ValueError("no derivative leads from the value back to the point, and so there is no gradient")
+            raise ValueError(
+                "no derivative leads from the value back to the point, and so there is no gradient"
+            )
         (g,) = torch.autograd.grad(f.sum(), X)
         return torch.cat([f.detach()[:, None], g], dim=1)
 

@@ -82,7 +82,11 @@ class Pairs(NamedTuple):
 
     def products(self, kit: Kit, many: bool) -> Callable[[Array], Array]:
         """Return v ↦ G·v; where `many` products of short vectors are to be traced, by the matrix itself."""
-        return partial(kit.product, self.matrix(kit)) if many and kit.dense(self.D) else partial(self.product, kit)
+        return (
+            partial(kit.product, self.matrix(kit))
+            if many and kit.dense(self.D)
+            else partial(self.product, kit)
+        )
 
     def matrix(self, kit: Kit) -> Array:
         """Return G itself."""

@@ -1,0 +1,117 @@
+"""`fit` in `fit_gpytorch_mll`: the likelihood of BoTorch's own fit or better, from one start or many."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from botorch.exceptions.errors import ModelFittingError, UnsupportedError
+from botorch.fit import fit_gpytorch_mll
+from botorch.models import ModelListGP, SingleTaskGP
+from botorch.optim.closures import get_loss_closure, get_loss_closure_with_grads
+from botorch.optim.core import OptimizationStatus
+from botorch.optim.utils import get_parameters
+from gpytorch.mlls import ExactMarginalLogLikelihood, SumMarginalLogLikelihood
+
+from steepen.botorch import fit
+
+
+def data(outputs: int = 1) -> tuple[Any, Any]:
+    X = torch.rand(20, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    Y = torch.stack([(3 * X[:, 0] + i).sin() + X[:, 1] ** 2 for i in range(outputs)], dim=-1)
+    return X, Y
+
+
+def mll_of(outputs: int = 1) -> Any:
+    model = SingleTaskGP(*data(outputs))
+    return ExactMarginalLogLikelihood(model.likelihood, model)
+
+
+def likelihood(mll: Any) -> float:
+    mll.train()
+    value = -get_loss_closure(mll)().sum().item()
+    mll.eval()
+    return value
+
+
+@pytest.mark.parametrize(("outputs", "restarts"), [(1, 1), (1, 5), (2, 1), (2, 3)])
+def test_the_likelihood_is_that_of_botorchs_fit(outputs: int, restarts: int) -> None:
+    torch.manual_seed(0)
+    reference = fit_gpytorch_mll(mll_of(outputs))
+    mll = fit_gpytorch_mll(mll_of(outputs), optimizer=fit, optimizer_kwargs={"restarts": restarts})
+    assert not mll.training
+    assert likelihood(mll) >= likelihood(reference) - 1e-5
+    for ours, theirs in zip(mll.parameters(), reference.parameters(), strict=True):
+        assert ours.shape == theirs.shape
+
+
+def test_a_list_of_models() -> None:
+    X, Y = data(2)
+    model = ModelListGP(SingleTaskGP(X, Y[:, :1]), SingleTaskGP(X, Y[:, 1:]))
+    mll = SumMarginalLogLikelihood(model.likelihood, model)
+    assert not fit_gpytorch_mll(mll, optimizer=fit).training
+
+
+def test_restarts_leave_a_poor_start() -> None:
+    """A start where all is noise keeps a single run there; draws from the priors find the signal."""
+    torch.manual_seed(0)
+
+    def noisy() -> Any:
+        mll = mll_of()
+        mll.model.likelihood.noise = 5.0
+        mll.model.covar_module.lengthscale = 50.0
+        return mll
+
+    many = fit_gpytorch_mll(noisy(), optimizer=fit, optimizer_kwargs={"restarts": 8})
+    assert likelihood(many) >= likelihood(fit_gpytorch_mll(noisy(), optimizer=fit)) - 1e-6
+
+
+def test_what_is_returned_and_which_parameters_move() -> None:
+    mll = mll_of()
+    name = "model.covar_module.raw_lengthscale"
+    before = {n: p.detach().clone() for n, p in mll.named_parameters()}
+    result = fit(mll, parameters={name: dict(mll.named_parameters())[name]})
+    assert result.status == OptimizationStatus.SUCCESS
+    assert result.fval == pytest.approx(-likelihood(mll))
+    for n, p in mll.named_parameters():
+        assert torch.equal(p, before[n]) == (n != name)
+    assert fit(mll_of(), options={"maxiter": 2}).status == OptimizationStatus.STOPPED
+    assert fit(mll_of(), timeout_sec=1e-9).message == "MAX_SECONDS"
+
+
+def test_a_closure_of_ones_own_and_bounds() -> None:
+    mll = mll_of()
+    calls = 0
+    inner = get_loss_closure_with_grads(mll, get_parameters(mll, requires_grad=True))
+
+    def closure() -> Any:
+        nonlocal calls
+        calls += 1
+        return inner()
+
+    fit(mll, closure=closure, bounds={"model.covar_module.raw_lengthscale": (0.1, 0.2)})
+    assert calls > 2
+    raw = mll.model.covar_module.raw_lengthscale
+    assert ((raw >= 0.1) & (raw <= 0.2)).all()
+
+
+def test_wrong_arguments() -> None:
+    with pytest.raises(ValueError, match="restarts: expected a whole number"):
+        fit(mll_of(), restarts=0)
+    with pytest.raises(UnsupportedError, match="closure"):
+        fit(mll_of(), closure=lambda: None, restarts=2)  # type: ignore[arg-type,return-value]
+    with pytest.raises(ValueError, match="options: 'maxit' is not known"):
+        fit(mll_of(), options={"maxit": 2})
+    mll = mll_of()
+    for p in mll.parameters():
+        p.requires_grad_(False)
+    with pytest.raises(ValueError, match="parameters: expected some"):
+        fit(mll)
+
+
+def test_no_likelihood_at_all_is_said_and_tried_again() -> None:
+    mll = mll_of()
+    mll.compute_custom_loss = lambda: sum(p.sum() for p in mll.parameters()) * torch.nan
+    with pytest.warns(match="no finite likelihood"), pytest.raises(ModelFittingError):
+        fit_gpytorch_mll(mll, optimizer=fit, max_attempts=2)

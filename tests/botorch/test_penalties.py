@@ -1,0 +1,112 @@
+"""Gradient penalties against differences, in BoTorch's own PenalizedAcquisitionFunction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from botorch.acquisition import LogExpectedImprovement, PosteriorMean
+from botorch.acquisition.penalized import PenalizedAcquisitionFunction
+from botorch.models import SingleTaskGP
+from botorch.optim import optimize_acqf
+
+import steepen as st
+from steepen.botorch import AcquisitionGradientPenalty, GradientPenalty, gen_candidates, penalized
+
+D = torch.float64
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    X = torch.rand(15, 2, dtype=D, generator=torch.Generator().manual_seed(0))
+    found = SingleTaskGP(X, (5 * X).sin().sum(-1, keepdim=True))
+    found.covar_module.lengthscale = 0.3
+    return found.eval()
+
+
+def difference(function: Any, x: Any, h: float = 1e-6) -> Any:
+    """The gradient by central differences, of one point."""
+    eye = torch.eye(x.shape[-1], dtype=D)
+    return torch.stack([(function(x + h * e) - function(x - h * e)) / (2 * h) for e in eye], dim=-1)
+
+
+@pytest.mark.parametrize("kind", ["number", "variances", "matrix"])
+def test_the_penalty_is_the_deviation_to_first_order(model: Any, kind: str) -> None:
+    matrix = {
+        "number": 0.01 * torch.eye(2, dtype=D), "variances": torch.diag(torch.tensor([0.01, 0.04], dtype=D)),
+        "matrix": torch.tensor([[0.02, 0.01], [0.01, 0.03]], dtype=D),
+    }[kind]  # fmt: skip
+    given = {"number": 0.01, "variances": matrix.diagonal(), "matrix": matrix}[kind]
+    X = torch.rand(4, 3, 2, dtype=D, generator=torch.Generator().manual_seed(2))
+    found = GradientPenalty(model, given)(X)
+    g = difference(lambda x: model.posterior(x).mean[..., 0].detach(), X)
+    expected = torch.einsum("bqi,ij,bqj->bq", g, matrix, g).sqrt().max(dim=-1).values
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)
+    # and to first order, that of the mean under noise
+    small = 1e-6 * matrix
+    noise = (
+        torch.randn(4000, 2, dtype=D, generator=torch.Generator().manual_seed(5))
+        @ torch.linalg.cholesky(small).T
+    )
+    spread = model.posterior(X[0, :1] + noise).mean.std()
+    assert spread.item() == pytest.approx(GradientPenalty(model, small)(X[:1, :1]).item(), rel=0.05)
+
+
+def test_the_squared_gradient_of_the_acquisition(model: Any) -> None:
+    acquisition = LogExpectedImprovement(model, best_f=0.5)
+    X = torch.rand(3, 1, 2, dtype=D, generator=torch.Generator().manual_seed(3))
+    g = difference(lambda x: acquisition(x).detach(), X)
+    torch.testing.assert_close(
+        AcquisitionGradientPenalty(acquisition)(X), g.square().sum(-1), rtol=1e-4, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("which", ["mean", "acquisition"])
+def test_penalised_functions_have_right_gradients_and_are_optimised(model: Any, which: str) -> None:
+    raw = LogExpectedImprovement(model, best_f=0.5)
+    penalty = GradientPenalty(model, 0.01) if which == "mean" else AcquisitionGradientPenalty(raw)
+    lam = 5.0 if which == "mean" else 0.05
+    whole = penalized(raw, penalty, lam)
+    assert isinstance(whole, PenalizedAcquisitionFunction)
+    X = torch.rand(3, 1, 2, dtype=D, generator=torch.Generator().manual_seed(4)).requires_grad_()
+    (g,) = torch.autograd.grad(whole(X).sum(), X)
+    torch.testing.assert_close(
+        g[:, 0], difference(lambda x: whole(x).detach(), X.detach()), rtol=1e-4, atol=1e-4
+    )
+    box = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D)
+    best, value = optimize_acqf(whole, box, 1, 4, 32, gen_candidates=gen_candidates)
+    assert torch.isfinite(value)
+    plain, _ = optimize_acqf(raw, box, 1, 4, 32, gen_candidates=gen_candidates)
+    assert penalty(best[None]) <= penalty(plain[None]) + 1e-3
+
+
+def test_lam_may_follow_a_schedule(model: Any) -> None:
+    penalty = GradientPenalty(model, 0.01)
+    values = [
+        penalized(PosteriorMean(model), penalty, st.schedules.L(4.0, 0.0, T=5), k).regularization_parameter
+        for k in range(5)
+    ]
+    assert values == [4.0, 3.0, 2.0, 1.0, 0.0]
+
+
+def test_flat_points_have_a_gradient_of_the_penalty(model: Any) -> None:
+    X = torch.zeros(1, 1, 2, dtype=D, requires_grad=True)
+    zero = GradientPenalty(model, 0.0)(X)
+    assert torch.isfinite(torch.autograd.grad(zero.sum(), X)[0]).all()
+
+
+def test_bad_input(model: Any) -> None:
+    X = torch.zeros(2, 1, 2, dtype=D)
+    for bad in (torch.zeros(2, 3), -1.0, float("nan")):
+        with pytest.raises(ValueError, match="covariance: expected"):
+            GradientPenalty(model, bad)
+    with pytest.raises(ValueError, match="does not fit points with 2 features"):
+        GradientPenalty(model, torch.ones(3))(X)
+    two = SingleTaskGP(torch.rand(5, 2, dtype=D), torch.rand(5, 2, dtype=D))
+    with pytest.raises(ValueError, match="model: expected one output, got 2"):
+        GradientPenalty(two, 1.0)
+    with pytest.raises(ValueError, match="acquisition_function: its value has no gradient"):
+        AcquisitionGradientPenalty(lambda X: X.detach().sum(dim=(-1, -2)))(X)
+    with pytest.raises(ValueError, match="has no gradient"):
+        AcquisitionGradientPenalty(lambda X: torch.ones(2, requires_grad=True))(X)
