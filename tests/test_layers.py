@@ -23,9 +23,9 @@ LAYERS = (
     ("_problem", "_iteration"),
     ("_run",),
     ("_arguments", "_options", "_scale", "_minimize", "jax"),
-    ("_sweep",),
+    ("_restarts", "_sweep"),
     ("",),  # steepen itself: the public names
-    ("plot", "scipy", "torch", "optimistix"),
+    ("plot", "scipy", "torch", "optimistix", "botorch", "sklearn"),
     ("_door", "transformers", "lightning"),
     ("paper", "bench", "train"),
     ("explorer",),

@@ -131,7 +131,7 @@ def test_fixed_features_of_each_row(starts: Any) -> None:
     candidates, values = gen_candidates(starts, peaks, BOX[0], BOX[1], None, None, None, options, {2: value})
     torch.testing.assert_close(candidates[:, 0, 2], value, rtol=0, atol=0)
     for i in (0, 15):
-        alone, its = gen_candidates(
+        _, its = gen_candidates(
             starts[i : i + 1], peaks, BOX[0], BOX[1], options=options, fixed_features={2: float(value[i])}
         )
         torch.testing.assert_close(values[i : i + 1], its, rtol=1e-5, atol=1e-7)
@@ -165,7 +165,7 @@ def test_rough_tolerances_take_fewer_calls(starts: Any) -> None:
 
 @pytest.mark.parametrize("given", [{"method": "SLSQP"}, {"maxitre": 5}, {"with_grad": False}])
 def test_unknown_options_are_refused(starts: Any, given: Any) -> None:
-    with pytest.raises(ValueError, match="options: .* is not known"):
+    with pytest.raises(ValueError, match=r"options: .* is not known"):
         gen_candidates(starts, peaks, 0.0, 1.0, options=given)
 
 
@@ -216,8 +216,8 @@ def test_batch_limit_fixed_features_and_a_time_limit(model: Any) -> None:
 
 def test_mixed_features(model: Any) -> None:
     X, _ = optimize_acqf_mixed(
-        PosteriorMean(model), BOX, q=1, num_restarts=2, fixed_features_list=[{0: 0.1}, {0: 0.9}], raw_samples=8,
-        gen_candidates=gen_candidates,
+        PosteriorMean(model), BOX, q=1, num_restarts=2, fixed_features_list=[{0: 0.1}, {0: 0.9}],
+        raw_samples=8, gen_candidates=gen_candidates,
     )  # fmt: skip
     assert X[0, 0].item() in (0.1, 0.9)
 
@@ -237,7 +237,7 @@ def test_a_row_that_is_nan_ends_and_the_others_go_on(starts: Any, where: str) ->
         return peaks(X) + torch.where(spoilt, (1.5 - X[:, 0, 0]).sqrt() * 0, 0.0)
 
     candidates, values = gen_candidates(bad, holed, 0.0, 2.0)
-    whole, reference = gen_candidates(starts, peaks, 0.0, 2.0)
+    _, reference = gen_candidates(starts, peaks, 0.0, 2.0)
     assert values[3] == -torch.inf if where == "value" else values[3] <= 1.0
     assert values.argmax() != 3
     torch.testing.assert_close(values.max(), reference.max(), rtol=1e-7, atol=0.0)

@@ -13,7 +13,7 @@ from botorch.exceptions.warnings import InputDataWarning, OptimizationWarning
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ._rows import Evaluation, Options, descend
+from ._rows import Evaluation, Options, run
 
 
 def gen_candidates(
@@ -30,9 +30,9 @@ def gen_candidates(
 ) -> tuple[Tensor, Tensor]:
     """Maximise an acquisition function from all starts at once, for `optimize_acqf(gen_candidates=…)`.
 
-    Every restart is a row of one batched, bounded cgd-auto. A call of the acquisition function is one trial of
-    every row, with its gradients from one backward pass, and a row that has ended is in it no more. Where a
-    GPU's memory cannot hold the batch, it is evaluated in parts.
+    Every restart is a row of one batched, bounded cgd-auto. A call of the acquisition function is one trial
+    of every row, with its gradients from one backward pass, and a row that has ended is in it no more. Where
+    a GPU's memory cannot hold the batch, it is evaluated in parts.
 
     Parameters
     ----------
@@ -116,9 +116,7 @@ def gen_candidates(
     if free:
         evaluation = Evaluation(loss, starts, settings.rows)
         sides = [np.tile(np.r_[side[free], np.full(len(rows), edge)], q) for side, edge in _edges(low, high)]
-        result = descend(
-            evaluation, x[..., order].reshape(b, -1).cpu().numpy(), *sides, settings, timeout_sec
-        )
+        result = run(evaluation, x[..., order].reshape(b, -1).cpu().numpy(), *sides, settings, timeout_sec)
         x = whole(torch.from_numpy(np.ascontiguousarray(result.x)).to(starts).view(b, q, -1))
         values = -torch.from_numpy(np.asarray(result.fun)).to(starts)
     if not free or not np.any(result.nfev):  # nothing moves, or there was no time for it

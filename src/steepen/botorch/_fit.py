@@ -27,7 +27,7 @@ from .._minimize import minimize
 from .._oracle.budget import Budget
 from .._tools.check import whole
 from ..directions import CGDAuto
-from ._rows import Evaluation, Options, descend
+from ._rows import Evaluation, Options, run
 
 LIMITS = (Status.MAX_ITERATIONS, Status.MAX_EVALUATIONS, Status.MAX_GRADIENTS, Status.MAX_SECONDS)
 
@@ -59,9 +59,9 @@ def fit(
     timeout_sec : float, optional
         Stop after so many seconds.
     restarts : int
-        How many starts: the present parameters, and others drawn from their priors. They are made in one batch,
-        in which a call of the model evaluates all of them; the model must be GPyTorch's exact GP, whose modules
-        take parameters with a leading axis. Say so as `optimizer_kwargs={"restarts": 8}`.
+        How many starts: the present parameters, and others drawn from their priors. They are made in one
+        batch, in which a call of the model evaluates all of them; the model must be an exact GP of GPyTorch,
+        whose modules take parameters with a leading axis. Say it as `optimizer_kwargs={"restarts": 8}`.
 
     Returns
     -------
@@ -150,7 +150,7 @@ def _many(
             raise UnsupportedError(
                 "restarts: this model takes no leading axis of its parameters; use restarts=1"
             )
-    result = descend(Evaluation(values, like), starts, *box.T, settings, seconds)
+    result = run(Evaluation(values, like), starts, *box.T, settings, seconds)
     f = np.where(np.isfinite(result.fun), result.fun, np.inf)
     best = int(np.argmin(f))
     return (

@@ -68,8 +68,8 @@ class GradientPenalty(Module):
 class AcquisitionGradientPenalty(Module):
     """‖∇a‖² of an acquisition function a, for BoTorch's `PenalizedAcquisitionFunction`.
 
-    With a − λ‖∇a‖² an optimizer climbs the paper's steeper landscape of −a: the maxima of a stay, as its gradient
-    vanishes there, and what is on the way gets steeper.
+    With a − λ‖∇a‖² an optimizer climbs the paper's steeper landscape of −a: the maxima of a stay, as its
+    gradient vanishes there, and what is on the way gets steeper.
 
     Examples
     --------

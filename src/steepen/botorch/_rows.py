@@ -14,17 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._core.arrays import Array
-from .._core.records import State
 from .._core.result import Result
-from .._core.space import Box
-from .._minimize import minimize
-from .._oracle.budget import Budget
-from .._oracle.context import Context
+from .._restarts import descend
 from .._tools.check import number, one_of, whole
-from ..directions import CGDAuto
-from ..directions._pairs import Pairs
-from ..steps import Armijo
 
 Values = Callable[[Tensor], Tensor]
 """From a tensor (rows, n) to one value a row."""
@@ -35,19 +27,6 @@ NAMES = {
     "max_optimization_problem_aggregation_size": "rows",
 }  # fmt: skip
 """The options, by the names that BoTorch and SciPy's L-BFGS-B have for them, and `race`."""
-
-SEEN = 5
-"""A row is judged by what it has gained in so many calls."""
-
-HOPE = 10.0
-"""A row is given up if it is behind the best by more than so many times its gain."""
-
-NEAR = 0.02
-"""A row that is this near to a better one that has ended, in parts of the box, will end there too."""
-
-
-FEW = 32
-"""Up to so many variables, a metric is used as a matrix."""
 
 
 class Options(NamedTuple):
@@ -84,7 +63,7 @@ class Options(NamedTuple):
 
 
 class Evaluation:
-    """f and ∇f of rows, as NumPy arrays, from a function of tensors; fewer rows at a time if memory is short."""
+    """f and ∇f of rows in NumPy, from a function of tensors; fewer rows at a time if memory is short."""
 
     def __init__(self, values: Values, like: Tensor, rows: int | None = None):
         self._values, self._like, self._most = values, like, rows
@@ -121,58 +100,11 @@ class Evaluation:
         return torch.cat([f.detach()[:, None], g], dim=1)
 
 
-class Race:
-    """Which rows have no prospect: those far behind, beside what they gain, and those that end where others did."""
-
-    def __init__(self, rows: int, low: NDArray[Any], high: NDArray[Any]):
-        self._gained = np.full((rows, SEEN), np.nan)
-        self._x, self._f = np.zeros((rows, len(low))), np.full(rows, np.inf)
-        self._width, self._ended = high - low, np.ones(rows, dtype=bool)
-
-    def __call__(self, state: State) -> NDArray[np.bool_]:
-        """Return which of the live rows to end."""
-        rows: Any = state.rows
-        f, x = np.asarray(state.fun), np.asarray(state.x)
-        self._ended[:] = True
-        self._ended[rows] = False
-        self._f[rows], self._x[rows] = f, x
-        gain = self._gained[rows, state.k % SEEN] - f
-        self._gained[rows, state.k % SEEN] = f
-        best = self._f.min()
-        out = (state.k > SEEN) & (f - best > HOPE * gain)
-        if self._ended.any():
-            first = np.flatnonzero(self._ended)
-            first = first[self._f[first] <= np.sort(f)[-1]]
-            apart = np.abs(x[:, None, :] - self._x[first]) <= NEAR * self._width
-            out |= (apart.all(axis=-1) & (self._f[first] <= f[:, None])).any(axis=1)
-        return out
-
-
-def descend(
+def run(
     fun: Any, x0: NDArray[Any], low: NDArray[Any], high: NDArray[Any], options: Options, seconds: float | None
 ) -> Result:
-    """Minimise a batch in a box: one trial of every row in a call."""
-    single = x0.dtype == np.float32
-    race = Race(len(x0), low, high) if options.race and len(x0) > 1 else None
-    return minimize(
-        fun, x0, method=Restarts(options.memory), jac=True, bounds=list(zip(low, high, strict=True)),
-        step=Armijo(grow=np.inf, longest=1.0, trials=options.trials, wait=False),
-        budget=Budget(iters=options.iters, evals=options.evals, seconds=seconds),
-        gtol=options.gtol, ftol=(1e-6 if single else 2.2e-9) if options.ftol is None else options.ftol,
-        callback=race, trace=False,
+    """Minimise a batch in a box."""
+    return descend(
+        fun, x0, low, high, iters=options.iters, evals=options.evals, seconds=seconds, ftol=options.ftol,
+        gtol=options.gtol, memory=options.memory, trials=options.trials, race=options.race,
     )  # fmt: skip
-
-
-class Restarts(CGDAuto):
-    """cgd-auto for one run among many, of few variables: its metric is used as a matrix.
-
-    To look for a way down from a flat start is left to the other runs.
-    """
-
-    leaves = False  # pyright: ignore[reportAssignmentType]
-
-    def _downhill(self, context: Context, pairs: Pairs, x: Array, g: Array) -> Array:
-        space, kit = context.space, context.kit
-        if kit.size is None or not isinstance(space, Box) or x.shape[-1] > FEW:
-            return super()._downhill(context, pairs, x, g)
-        return space.downhill_by(pairs.matrix(kit), x, g)
