@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -70,9 +71,8 @@ class Optimizer:
         box = np.asarray(bounds, dtype=float).reshape(-1, 2)
         start = np.asarray(initial_theta, dtype=float)
         if self.restarts == 1:
-            found = minimize(
-                lambda x: _both(obj_func, x), start, jac=True, bounds=box.tolist(), ftol=FTOL, trace=False
-            )
+            fun = partial(_both, obj_func)
+            found = minimize(fun, start, jac=True, bounds=box.tolist(), ftol=FTOL, trace=False)
             return np.asarray(found.x), float(found.fun)
         if not np.isfinite(box).all():
             raise ValueError(f"restarts: to draw starts, expected finite bounds, got {bounds!r}")

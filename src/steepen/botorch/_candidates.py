@@ -1,5 +1,9 @@
 """All restarts of an acquisition function in one batched, bounded run."""
 
+# much of what torch and BoTorch return has no types
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportConstantRedefinition=false, reportUnknownLambdaType=false
+
 from __future__ import annotations
 
 import warnings
@@ -113,13 +117,15 @@ def gen_candidates(
     def loss(points: Tensor) -> Tensor:
         return -acquisition_function(whole(points.view(-1, q, len(order))))
 
+    values = None
     if free:
         evaluation = Evaluation(loss, starts, settings.rows)
         sides = [np.tile(np.r_[side[free], np.full(len(rows), edge)], q) for side, edge in _edges(low, high)]
-        result = run(evaluation, x[..., order].reshape(b, -1).cpu().numpy(), *sides, settings, timeout_sec)
+        result = run(evaluation, x[..., order].reshape(b, -1).cpu().numpy(), sides, settings, timeout_sec)
         x = whole(torch.from_numpy(np.ascontiguousarray(result.x)).to(starts).view(b, q, -1))
-        values = -torch.from_numpy(np.asarray(result.fun)).to(starts)
-    if not free or not np.any(result.nfev):  # nothing moves, or there was no time for it
+        if np.any(result.nfev):
+            values = -torch.from_numpy(np.asarray(result.fun)).to(starts)
+    if values is None:  # nothing moves, or there was no time for it
         with torch.no_grad():
             values = acquisition_function(x)
     lost = ~values.isfinite()

@@ -1,5 +1,9 @@
 """The hyperparameters of a Gaussian process, from one start or from many in one batch."""
 
+# much of what torch and BoTorch return has no types
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportConstantRedefinition=false, reportUnknownLambdaType=false
+
 from __future__ import annotations
 
 import warnings
@@ -150,7 +154,7 @@ def _many(
             raise UnsupportedError(
                 "restarts: this model takes no leading axis of its parameters; use restarts=1"
             )
-    result = run(Evaluation(values, like), starts, *box.T, settings, seconds)
+    result = run(Evaluation(values, like), starts, box.T, settings, seconds)
     f = np.where(np.isfinite(result.fun), result.fun, np.inf)
     best = int(np.argmin(f))
     return (

@@ -1,5 +1,9 @@
 """Gradient penalties on acquisition functions: what the paper names as future work."""
 
+# much of what torch and BoTorch return has no types
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportConstantRedefinition=false, reportUnknownLambdaType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -128,7 +132,7 @@ def _gradient(function: Callable[[Tensor], Tensor], X: Tensor, what: str) -> Ten
         value = function(x)
         if not value.requires_grad:
             raise ValueError(f"{what} has no gradient")
-        (g,) = torch.autograd.grad(value.sum(), x, create_graph=True, allow_unused=True)
+        g: Any = torch.autograd.grad(value.sum(), x, create_graph=True, allow_unused=True)[0]
     if g is None:
         raise ValueError(f"{what} has no gradient")
     return g if X.requires_grad else g.detach()

@@ -4,9 +4,13 @@ A call evaluates every row that still runs, takes values and gradients in one ba
 device once.
 """
 
+# much of what torch and BoTorch return has no types
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportConstantRedefinition=false, reportUnknownLambdaType=false
+
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,10 +105,10 @@ class Evaluation:
 
 
 def run(
-    fun: Any, x0: NDArray[Any], low: NDArray[Any], high: NDArray[Any], options: Options, seconds: float | None
+    fun: Any, x0: NDArray[Any], box: Sequence[NDArray[Any]], options: Options, seconds: float | None
 ) -> Result:
     """Minimise a batch in a box."""
     return descend(
-        fun, x0, low, high, iters=options.iters, evals=options.evals, seconds=seconds, ftol=options.ftol,
+        fun, x0, box[0], box[1], iters=options.iters, evals=options.evals, seconds=seconds, ftol=options.ftol,
         gtol=options.gtol, memory=options.memory, trials=options.trials, race=options.race,
     )  # fmt: skip
