@@ -154,7 +154,7 @@ def _many(
             raise UnsupportedError(
                 "restarts: this model takes no leading axis of its parameters; use restarts=1"
             )
-    result = run(Evaluation(values, like), starts, box.T, settings, seconds)
+    result = run(Evaluation(values, like), starts, [box[:, 0], box[:, 1]], settings, seconds)
     f = np.where(np.isfinite(result.fun), result.fun, np.inf)
     best = int(np.argmin(f))
     return (
