@@ -293,7 +293,7 @@ def test_there_is_no_pickle_inside(tmp_path: Path) -> None:
             for name in file.files:
                 assert not file[name].dtype.hasobject
             header = json.loads(str(file["header"]))
-        assert header["steepen"] == 7
+        assert header["steepen"] == 8
         assert "cgd" in header["settings"]["method"].lower()
 
 
