@@ -9,13 +9,14 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._core.arrays import Array, is_numpy, namespace
+from ._core.arrays import Array, is_numpy, namespace, to_numpy
 from ._core.judge import BOTTOM, Tolerances
 from ._core.kits import kit_for
 from ._core.space import space_of
 from ._oracle.budget import Budget
 from ._oracle.differences import Differences
 from ._oracle.oracle import AUTODIFF, DIFFERENCES
+from ._oracle.tensors import OfTensors, hosted
 from ._problem import Problem, Settings
 from ._tools.check import number, one_of
 from .directions import METHODS, Direction
@@ -30,13 +31,20 @@ def problem_of(
     fun: Any, x0: Any, args: Any, jac: Any, hvp: Any, hessp: Any, hess: Any, bounds: Any
 ) -> Problem:
     """Return what is to be minimised."""
-    x = start_point(x0)
+    like = x = start_point(x0)
+    jac, hvp, hess, differences = derivatives_of(fun, x, jac, hvp, hessp, hess)
+    if hosted(x, jac):
+        x, hvp, hess = to_numpy(x), hvp and OfTensors(hvp, like, 2), hess and OfTensors(hess, like)
+        if jac != "torch":
+            fun, jac = OfTensors(fun, like), OfTensors(jac, like) if callable(jac) else jac
+    else:
+        like = None
     kit = kit_for(x)
     x = kit.own(x)
     space = space_of(bounds, x, kit)
     x = kit.own(space.project(x))
     more = cast("tuple[Any, ...]", args if isinstance(args, tuple) else (args,))  # as SciPy does
-    return Problem(fun, more, *derivatives_of(fun, x, jac, hvp, hessp, hess), x, kit, space)
+    return Problem(fun, more, jac, hvp, hess, differences, x, kit, space, like)
 
 
 def settings_of(

@@ -31,13 +31,15 @@ class Problem:
     x: Array
     kit: Kit
     space: Space
+    like: Any = None
+    """A tensor such as the functions take, where x lies on the host all the same."""
 
     def oracle(self, settings: Settings) -> Oracle:
         """Return the function as a method sees it, its calls counted and limited."""
         return Oracle(
             self.fun, self.x, self.kit, jac=self.jac, hvp=self.hvp, hess=self.hess, args=self.args,
             space=self.space, ledger=Ledger(self.kit, settings.budget), differences=self.differences,
-            adaptive=settings.direction.by_values and settings.step.searches,
+            adaptive=settings.direction.by_values and settings.step.searches, like=self.like,
         )  # fmt: skip
 
 

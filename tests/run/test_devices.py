@@ -1,6 +1,7 @@
 """Arrays stay on their device: nothing is made elsewhere, and nothing is read but by way of the host.
 
-Both would go unseen on a CPU, where every array is at hand, and be an error on a GPU.
+Both would go unseen on a CPU, where every array is at hand, and be an error on a GPU. Every test is made with
+the state of the run on the device, as where numbers are many, and with that state on the host.
 """
 
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 import steepen as st
+from steepen._oracle import tensors
 
 METHODS = ("gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp", "cgd-auto")
 MAKERS = {
@@ -20,6 +22,11 @@ MAKERS = {
     torch.ones, torch.tensor, torch.zeros,
 }  # fmt: skip
 READERS = {torch.Tensor.numpy, torch.Tensor.__array__}
+
+
+@pytest.fixture(autouse=True, params=[0, tensors.FEW], ids=["device", "host"])
+def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensors, "FEW", request.param)
 
 
 class Strict(TorchFunctionMode):

@@ -1,4 +1,7 @@
-"""How often a run on arrays of another library waits for them: numbers that belong together come together."""
+"""How often a run on arrays of another library waits for them: numbers that belong together come together.
+
+Where they are few, the state of a run on tensors lies on the host, and each evaluation is waited for once.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,6 +11,7 @@ import pytest
 
 import steepen as st
 from steepen._core.kits import One
+from steepen._oracle import tensors
 from steepen._oracle.oracle import Oracle
 
 WAITS = ("dot", "inner", "finite", "same", "some")
@@ -29,6 +33,7 @@ def rosenbrock(x: Any) -> Any:
 @pytest.mark.parametrize("case", CASES)
 def test_waits_in_an_iteration(library: str, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     lib = pytest.importorskip("jax.numpy" if library == "jax" else library)
+    monkeypatch.setattr(tensors, "FEW", 0)
     count = 0
 
     def counted(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -53,6 +58,56 @@ def test_waits_in_an_iteration(library: str, case: str, monkeypatch: pytest.Monk
         return count
 
     assert (waits(50) - waits(20)) / 30 <= most
+
+
+READERS = ("__bool__", "__float__", "__index__", "__int__", "cpu", "item", "nonzero", "tolist")
+"""What brings a tensor's numbers to the host."""
+
+
+def bowls(x: Any) -> Any:
+    return (x**2).sum() + 0.1 * (x**4).sum() + x[0] * x[1]
+
+
+def both(x: Any) -> Any:
+    other = x[..., [1, 0]] * x.new_ones(2)
+    return (x**2).sum(-1) + 0.1 * (x**4).sum(-1) + x[..., 0] * x[..., 1], 2 * x + 0.4 * x**3 + other
+
+
+@pytest.mark.parametrize("rows", [1, 300])
+@pytest.mark.parametrize("bounds", [None, [(0.25, 2.0), (-1.0, 40.0)]], ids=["free", "bounds"])
+@pytest.mark.parametrize("jac", ["torch", True])
+@pytest.mark.parametrize("wait", [True, False], ids=["search", "one trial"])
+def test_an_evaluation_of_few_numbers_is_one_wait(
+    wait: bool, jac: Any, bounds: Any, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    waits = calls = 0
+
+    def counted(method: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            nonlocal waits
+            waits += 1
+            return method(*args, **kwargs)
+
+        return wrapper
+
+    def fun(x: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return both(x) if jac is True else bowls(x)
+
+    x0 = 30 * torch.rand(rows, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    step = st.steps.Armijo(grow=np.inf, longest=1.0, wait=wait)
+    for name in READERS:
+        monkeypatch.setattr(torch.Tensor, name, counted(getattr(torch.Tensor, name)))
+    run = st.minimize(fun, x0[0] if rows == 1 else x0, jac=jac, bounds=bounds, step=step)
+    monkeypatch.undo()
+    iterations = int(np.max(run.nit))
+    assert np.all(run.success)
+    assert iterations > 5
+    assert calls <= waits <= calls + 4  # x0 is looked at, and brought
+    if not wait:
+        assert calls <= iterations + 2  # at the start, autodiff is asked whether it sees x
 
 
 def test_jax_compiles_for_few_numbers_of_pairs() -> None:

@@ -13,8 +13,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from .._core.arrays import Array, is_numpy
+from .._core.arrays import Array, is_numpy, to_numpy
 from .._tools.optional import load
+from .tensors import fetched, tensor
 
 Function = Callable[..., Any]
 
@@ -28,11 +29,16 @@ class Derivatives(NamedTuple):
     hess: Function
     look: Callable[[Array], tuple[Array, bool]]
     """Returns f, and whether any derivative leads from it back to x."""
+    both: Function | None = None
+    """Returns f and ∇f, where they are to come together."""
 
 
-def differentiate(library: str, fun: Function, x: Array) -> Derivatives:
-    """Differentiate `fun` with `"jax"` or `"torch"` for points like `x`."""
-    return _with_jax(fun, x) if library == "jax" else _with_torch(fun, x)
+def differentiate(library: str, fun: Function, x: Array, like: Any = None) -> Derivatives:
+    """Differentiate `fun` with `"jax"` or `"torch"` for points like `x`.
+
+    Where x is on the host and the function takes tensors, they are such as `like`.
+    """
+    return _with_jax(fun, x) if library == "jax" else _with_torch(fun, x, like)
 
 
 class _Program:
@@ -135,9 +141,14 @@ def _reaches(jax: Any, fun: Function, x: Array) -> bool:
     return id(record.outvars[0]) in reached
 
 
-def _with_torch(fun: Function, x: Array) -> Derivatives:
+def _with_torch(fun: Function, x: Array, like: Any) -> Derivatives:
     torch = load("torch", 'jac="torch"', extra="torch")
-    grad = torch.func.grad(fun)
+    grad, numpy_in = torch.func.grad(fun), is_numpy(x)
+    like = torch.empty(0, device="cpu") if like is None else like
+    whole = torch.func.vmap(fun) if x.ndim == 2 else fun
+
+    def point_of(p: Array) -> Any:
+        return tensor(like, p) if numpy_in else p
 
     def hvp(x: Array, v: Array) -> Array:
         # reverse over reverse: forward mode compiles decompositions on its first use, and warns
@@ -147,23 +158,27 @@ def _with_torch(fun: Function, x: Array) -> Derivatives:
         return torch.func.grad(along)(x)
 
     hess = torch.func.jacrev(grad)
-    numpy_in = is_numpy(x)
 
     def mapped(function: Function) -> Function:
         function = torch.func.vmap(function) if x.ndim == 2 else function
 
         def call(*points: Array) -> Array:
-            if not numpy_in:
-                return function(*points)
-            return function(*(torch.from_numpy(p) for p in points)).detach().numpy()
+            found = function(*map(point_of, points))
+            return to_numpy(found) if numpy_in else found
 
         return call
 
     def look(points: Array) -> tuple[Array, bool]:
-        point: Any = torch.from_numpy(points) if numpy_in else points
         with torch.enable_grad():
             # a clone, since fun may change its argument in place, which torch forbids for a leaf
-            f = (torch.func.vmap(fun) if x.ndim == 2 else fun)(point.requires_grad_().clone())
-        return f.detach().numpy() if numpy_in else f.detach(), f.requires_grad
+            f = whole(point_of(points).requires_grad_().clone())
+        return to_numpy(f) if numpy_in else f.detach(), f.requires_grad
 
-    return Derivatives(mapped(fun), mapped(grad), mapped(hvp), mapped(hess), look)
+    def both(points: Array) -> tuple[Any, Any]:
+        point = point_of(points)
+        f, back = torch.func.vjp(whole, point)
+        if f.shape != point.shape[:-1] or not f.is_floating_point():
+            return f, point  # it is refused, for want of a value
+        return fetched(f, back(torch.ones_like(f))[0])
+
+    return Derivatives(mapped(fun), mapped(grad), mapped(hvp), mapped(hess), look, both)

@@ -55,17 +55,20 @@ class Oracle(Adaptive):
         ledger: Ledger | None = None,
         differences: Differences = Differences(),  # noqa: B008  it is frozen
         adaptive: bool = False,
+        like: Any = None,
     ):
         given = bound(jac, args) if callable(jac) else jac
         super().__init__(bound(fun, args), given, x0, kit, space, ledger, differences, adaptive)
         self._hvp: Any = hvp and bound(hvp, args)
         self._hess: Any = hess and bound(hess, args)
         self._look: Any = None  # at what autodiff goes by
+        self._both: Any = None  # f and ∇f, where a device is waited for
         self._combined = jac is True
         self.memo = Memo(kit)  # of ∇f where it comes with f, of f where ∇f is made of it
         self._hess_memo = Memo(kit)
         if isinstance(jac, str) and jac in AUTODIFF:
-            ad = differentiate(jac, self._fun, x0)
+            ad = differentiate(jac, self._fun, x0, like)
+            self._both = None if like is None or ad.both is None else partial(self.outside, ad.both)
             self._fun, self._jac, self._look = ad.value, ad.grad, ad.look
             self._hvp = self._hvp or (ad.hvp if self._hess is None else None)
             self._hess = self._hess or ad.hess
@@ -74,22 +77,23 @@ class Oracle(Adaptive):
         self._hvp = self._hvp and partial(self.outside, self._hvp)
         self._hess = self._hess and partial(self.outside, self._hess)
         self._look = self._look and partial(self.outside, self._look)
-        self.hvp_source: str | None = self._first_source(x0, jac, hvp, hess)
+        self.hvp_source: str | None = self._first_source(is_numpy(x0) and like is None, jac, hvp, hess)
         self.verified = self.hvp_source != "complex step"
         # the common case, a single NumPy run with two callables and no time limit, takes the short way
         self._plain = kit.size is None and is_numpy(x0) and callable(self._jac) and not self.ledger.timed
+        self._plain = self._plain and self._both is None
         self.cost_value = Cost(1, 1) if self._combined else Cost(1, 0)
         self.decide(self.wide)
 
     @staticmethod
-    def _first_source(x0: Array, jac: Any, hvp: Any, hess: Any) -> str:
+    def _first_source(numpy: bool, jac: Any, hvp: Any, hess: Any) -> str:
         if hvp is not None:
             return "hvp"
         if hess is not None:
             return "hess"
         if isinstance(jac, str):
             return jac if jac in AUTODIFF else "difference"
-        return "complex step" if jac is not True and is_numpy(x0) else "difference"
+        return "complex step" if jac is not True and numpy else "difference"
 
     def _cost_of_gradient(self, known_value: bool) -> Cost:
         if self._combined:
@@ -162,6 +166,9 @@ class Oracle(Adaptive):
             f, g = pair(self._call(self._fun, only, x))
             self.memo.put(x, self._vector(g, only, "fun's gradient"), only)
             return self._scalar(f, only)
+        if self._both is not None:
+            self.ledger.charge(only, "nfev")
+            return self._evaluate_both(x, only)
         f = self._value_at(widened(x) if self.wide else x, only)
         if self._jac == "2-point":
             self.memo.put(x, f, only)
@@ -177,11 +184,23 @@ class Oracle(Adaptive):
             return self._vector(g, None, "jac")
         if self._combined:
             self._know(x, only)
-            return self.memo.value if only is None else self._kit.where(only, self.memo.value, x * 0)
+            return self._remembered(x, only)
         self.ledger.charge(only, "njev")
+        if self._both is not None:
+            missing = self._missing(self.memo, x, only)
+            if self._kit.any(missing):
+                self._evaluate_both(x, None if self._kit.size is None else missing)
+            return self._remembered(x, only)
         if isinstance(self._jac, str):
             return self._by_values(x, only)
         return self._vector(self._call(self._jac, only, x), only, "jac")
+
+    def _evaluate_both(self, x: Array, only: Only) -> Scalar:
+        """Evaluate f, with ∇f for the case that it is asked for; until then it is not counted."""
+        f, g = self._call(self._both, only, x)
+        f = self._scalar(f, only)
+        self.memo.put(x, self._vector(g, only, "jac"), only)
+        return f
 
     def reported(self, g: Array) -> Array:
         """Return ∇f as the result shows it: NaN, as in SciPy, where a fixed variable had no difference."""
@@ -295,7 +314,8 @@ class Oracle(Adaptive):
 
     def load(self, saved: Saved, name: str) -> None:
         """Go on from a checkpoint."""
-        memo, kind = self.memo, "MaybeArray" if self._combined else "MaybeScalar"
+        vectors = self._combined or self._both is not None
+        memo, kind = self.memo, "MaybeArray" if vectors else "MaybeScalar"
         memo.x = saved.value(f"{name}.x", "MaybeArray", saved.live)
         memo.value = saved.value(f"{name}.value", kind, saved.live)
         require((memo.x is None) == (memo.value is None), f"one of {name}.x and {name}.value is missing")
@@ -319,6 +339,10 @@ class Oracle(Adaptive):
         missing = self._missing(self.memo, x, only)
         if self._kit.any(missing):
             self.value(x, None if self._kit.size is None else missing)
+
+    def _remembered(self, x: Array, only: Only) -> Array:
+        """Return ∇f from the memo."""
+        return self.memo.value if only is None else self._kit.where(only, self.memo.value, x * 0)
 
     def _missing(self, memo: Memo, x: Array, only: Only) -> Mask:
         missing = self._kit.negate(memo.hits(x))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ from .._core.result import Result
 from .._oracle.context import Context
 from .._oracle.gradient_check import check_gradient as run_gradient_check
 from .._oracle.ledger import OutOfTime
+from .._oracle.tensors import tensor
 from .._problem import Problem, Settings
 from .checkpoint import Checkpoint
 from .loop import Loop
@@ -38,7 +40,8 @@ def drive(
     recorder = None
     if trace:
         recorder = (Recorder if kit.size is None else BatchRecorder)(x, kit, trace == "x")
-    watched = callback and partial(oracle.outside, callback)
+    like = problem.like
+    watched = callback and partial(oracle.outside, partial(_call_back, callback, like))
     saver = None
     if checkpoint is not None:
         named: dict[str, Any] = {
@@ -59,19 +62,23 @@ def drive(
             loop.run()
         except Exception as error:
             with suppress(OSError):  # the user's error is the one to see
-                _save(saver, loop)
-            _attach(error, result_of(loop))
+                _save(saver, loop, like)
+            _attach(error, result_of(loop, like))
             raise
-        _save(saver, loop)
-    return result_of(loop)
+        _save(saver, loop, like)
+    return result_of(loop, like)
 
 
-def _save(saver: Checkpoint | None, loop: Loop) -> None:
+def _call_back(callback: Callable[[State], object], like: Any, state: State) -> object:
+    return callback(state if like is None else replace(state, x=tensor(like, state.x)))
+
+
+def _save(saver: Checkpoint | None, loop: Loop, like: Any) -> None:
     try:
         if saver is not None:
             saver.write()
     except OSError as error:
-        _attach(error, result_of(loop))
+        _attach(error, result_of(loop, like))
         raise
 
 

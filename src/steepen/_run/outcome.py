@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,24 @@ import numpy as np
 from .._core.kits import Many
 from .._core.records import Ended
 from .._core.result import Best, Result, Status
+from .._oracle.tensors import tensor
 from .loop import Loop
 
 
-def result_of(loop: Loop) -> Result:
-    """Put the rows together in the order they were given."""
+def result_of(loop: Loop, like: Any = None) -> Result:
+    """Put the rows together in the order they were given; points become tensors where `like` is one."""
+    result = _on_the_host(loop)
+    if like is None:
+        return result
+    best = result.best
+    return replace(
+        result, x=tensor(like, result.x), jac=tensor(like, result.jac),
+        best=Best(None if best.x is None else tensor(like, best.x), best.fun, best.k),
+        learnt=vars(result)["_learnt"],
+    )  # fmt: skip
+
+
+def _on_the_host(loop: Loop) -> Result:
     for rows in loop.undone:
         if loop.recorder is not None:
             loop.recorder.blank(rows)

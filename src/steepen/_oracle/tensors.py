@@ -1,0 +1,55 @@
+"""Functions of tensors as functions of NumPy's arrays, for a run whose state lies on the host.
+
+An iteration takes some thirty decisions and a few hundred operations on short vectors. On tensors each
+decision is a wait for their device and each operation a kernel. With few numbers it is quicker to keep all of
+it in NumPy: then points go to the device, and f and ∇f come back together, for one wait a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+from array_api_compat import is_torch_array
+from numpy.typing import NDArray
+
+from .._core.arrays import Array, to_numpy
+
+FEW = 2**15
+"""Up to so many numbers in all starts together the state of a run lies on the host."""
+
+
+def hosted(x: Any, jac: Any) -> bool:
+    """Return whether the state of a run from x lies on the host though its function takes tensors."""
+    return bool(is_torch_array(x)) and x.numel() <= FEW and (not isinstance(jac, str) or jac == "torch")
+
+
+def tensor(like: Any, v: Array) -> Any:
+    """Return an array as a tensor on the device of another one."""
+    import torch  # which is there, since it made `like`
+
+    return torch.asarray(np.ascontiguousarray(v), device=like.device)
+
+
+def fetched(f: Any, g: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Bring f and ∇f to the host, and wait for both of them once."""
+    import torch
+
+    both = to_numpy(torch.cat([f.detach().reshape(-1), g.detach().reshape(-1)]))
+    return both[: f.numel()].reshape(f.shape), both[f.numel() :].reshape(g.shape)
+
+
+class OfTensors:
+    """A function of tensors, given NumPy's arrays for its first arguments."""
+
+    def __init__(self, function: Callable[..., Any], like: Any, vectors: int = 1):
+        self._function, self._like, self._vectors = function, like, vectors
+
+    def __call__(self, *given: Any) -> Any:
+        points = (tensor(self._like, v) for v in given[: self._vectors])
+        found = self._function(*points, *given[self._vectors :])
+        both = cast("tuple[Any, ...]", found) if isinstance(found, tuple | list) else ()
+        if len(both) == 2 and all(is_torch_array(part) for part in both):
+            return fetched(*both)
+        return cast(Any, found)
