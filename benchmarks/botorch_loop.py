@@ -3,12 +3,13 @@
     python benchmarks/botorch_loop.py acquisition [--seeds 20] [--device cuda]
     python benchmarks/botorch_loop.py fits [--seeds 20]
     python benchmarks/botorch_loop.py loop [--seeds 10] [--evaluations 50]
-    python benchmarks/botorch_loop.py robust [--seeds 20] [--evaluations 30] [--picture docs/robust.svg]
+    python benchmarks/botorch_loop.py robust [--seeds 20] [--evaluations 20]
     python benchmarks/botorch_loop.py branin [--rows 100000] [--device cuda]
+    python benchmarks/botorch_loop.py pages
 
 Every run is a line of JSON, appended to --out as it ends, and is not made again if it is there; a summary is
 printed at the end. Times are of the process, or of the wall with --device cuda; ours and the peers' are
-measured in turn.
+measured in turn. `pages` writes the tables and the picture of the docs from the lines in --out.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 
 import steepen as st
 from steepen.botorch import GradientPenalty, fit, gen_candidates, penalized
+from steepen.plot._canvas import blank, tidy
 
 D = torch.float64
 
@@ -46,9 +48,9 @@ D = torch.float64
 class Out:
     """Lines of results: in a file as they come, and in memory for the summary."""
 
-    def __init__(self, path: str | None, what: str):
+    def __init__(self, path: str, what: str):
         self.path, self.lines = path, []
-        if path and Path(path).exists():
+        if Path(path).exists():
             lines = [json.loads(line) for line in Path(path).read_text().splitlines()]
             self.lines = [line for line in lines if line["what"] == what]
 
@@ -59,9 +61,8 @@ class Out:
     def add(self, **line: Any) -> None:
         self.lines.append(line)
         print(json.dumps(line), flush=True)
-        if self.path:
-            with Path(self.path).open("a") as file:
-                file.write(json.dumps(line) + "\n")
+        with Path(self.path).open("a") as file:
+            file.write(json.dumps(line) + "\n")
 
 
 class Counted(torch.nn.Module):
@@ -151,23 +152,41 @@ def acquisition(args: Any, out: Out) -> None:
                         what="acquisition", device=device, problem=name, seed=seed, restarts=restarts,
                         way=way, **found,
                     )  # fmt: skip
-    table = defaultdict(dict)
-    for line in out.lines:
-        table[line["problem"], line["restarts"], line["seed"]][line["way"]] = line
-    for key in sorted({k[:2] for k in table}):
-        rows = [ways for k, ways in table.items() if k[:2] == key]
+    print(acquisition_table(out.lines))
+
+
+def paired(lines: list[Any], *key: str) -> dict[Any, list[dict[str, Any]]]:
+    """Return by problem (and the like) the lines of each seed, by way."""
+    table: Any = defaultdict(lambda: defaultdict(dict))
+    for line in lines:
+        table[tuple(line[name] for name in key)][line["seed"]][line["way"]] = line
+    return {k: list(table[k].values()) for k in sorted(table)}
+
+
+def acquisition_table(lines: list[Any]) -> str:
+    """Return ours beside the better of the peers, seed by seed."""
+    said = [
+        "| a GP with 100 points | restarts | seeds | | level or better | most behind | calls | time |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for (name, restarts), rows in paired(lines, "problem", "restarts").items():
+        rows = [ways for ways in rows if len(ways) == 4]
         peers = [[w for n, w in ways.items() if not n.startswith("ours")] for ways in rows]
         top = [max(w["value"] for w in peer) for peer in peers]
         for way in ("ours", "ours, race=False"):
             ours = [ways[way] for ways in rows]
-            behind = max((t - o["value"]) / abs(t) for t, o in zip(top, ours, strict=True))
-            level = sum(o["value"] >= t - 1e-6 * abs(t) for t, o in zip(top, ours, strict=True))
+            behind = [(t - o["value"]) / abs(t) for t, o in zip(top, ours, strict=True)]
             calls, times = (
-                [o[kind] / min(w[kind] for w in p) for o, p in zip(ours, peers, strict=True)]
+                mean(o[kind] / min(w[kind] for w in p) for o, p in zip(ours, peers, strict=True))
                 for kind in ("calls", "seconds")
             )
-            print(*key, way, f"value level or better {level}/{len(ours)}, most behind {behind:.1e}, ", end="")
-            print(f"calls {mean(calls):.2f} x, time {mean(times):.2f} x the better peer")
+            level = f"{sum(b <= 1e-6 for b in behind)} of {len(rows)}"
+            worst = f"{max(behind):.0e}" if max(behind) > 1e-6 else "–"
+            said.append(
+                f"| {name} | {restarts} | {len(rows)} | {way} | {level} | {worst} "
+                f"| {calls:.2f} × | {times:.2f} × |"
+            )
+    return "\n".join(said)
 
 
 def mean(ratios: Any) -> float:
@@ -211,20 +230,28 @@ def fits(args: Any, out: Out) -> None:
                         what="fits", problem=name, points=points, seed=seed, way=way, calls=calls,
                         seconds=took, likelihood=-get_loss_closure(mll)().item(), warnings=len(said),
                     )  # fmt: skip
-    table = defaultdict(dict)
-    for line in out.lines:
-        table[line["problem"], line["points"], line["seed"]][line["way"]] = line
-    for key in sorted({k[:2] for k in table}):
-        rows = [ways for k, ways in table.items() if k[:2] == key]
+    print(fits_table(out.lines))
+
+
+def fits_table(lines: list[Any]) -> str:
+    """Return our fits beside BoTorch's, seed by seed."""
+    said = [
+        "| a GP of | points | seeds | | evaluations | time | behind by at most | warnings, BoTorch's |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for (name, points), rows in paired(lines, "problem", "points").items():
+        rows = [ways for ways in rows if len(ways) == 3]
         for way in ("ours", "ours, 8 starts"):
-            calls = mean(r[way]["calls"] / r["BoTorch"]["calls"] for r in rows)
-            seconds = mean(r[way]["seconds"] / r["BoTorch"]["seconds"] for r in rows)
-            behind = max(r["BoTorch"]["likelihood"] - r[way]["likelihood"] for r in rows)
-            print(
-                *key,
-                way,
-                f"calls {calls:.2f} x, time {seconds:.2f} x, likelihood behind by at most {behind:.1e}",
+            calls, times = (
+                mean(r[way][kind] / r["BoTorch"][kind] for r in rows) for kind in ("calls", "seconds")
             )
+            behind = max(r["BoTorch"]["likelihood"] - r[way]["likelihood"] for r in rows)
+            warned = [sum(r[w]["warnings"] for r in rows) for w in (way, "BoTorch")]
+            said.append(
+                f"| {name} | {points} | {len(rows)} | {way} | {calls:.2f} × | {times:.2f} × | "
+                f"{f'{behind:.0e}' if behind > 1e-6 else '–'} | {warned[0]}, {warned[1]} |"
+            )
+    return "\n".join(said)
 
 
 def loop(args: Any, out: Out) -> None:
@@ -253,13 +280,23 @@ def loop(args: Any, out: Out) -> None:
                 what="loop", device=args.device, seed=seed, way=way, seconds=clock(args.device) - begun,
                 regret=top - Y.max().item(),
             )  # fmt: skip
-    table = defaultdict(dict)
-    for line in out.lines:
-        table[line["seed"]][line["way"]] = line
-    ratio = mean(r["ours"]["seconds"] / r["BoTorch"]["seconds"] for r in table.values())
-    regrets = {w: [r[w]["regret"] for r in table.values()] for w in ("BoTorch", "ours")}
-    print(f"time {ratio:.2f} x; regret, mean and median:", end=" ")
-    print(", ".join(f"{w} {np.mean(v):.2e} {np.median(v):.2e}" for w, v in regrets.items()))
+    print(loop_table(out.lines))
+
+
+def loop_table(lines: list[Any]) -> str:
+    """Return the regret and the time of whole loops."""
+    rows = [ways for ways in paired(lines, "what").get(("loop",), []) if len(ways) == 2]
+    said = [
+        "| 50 evaluations of Hartmann-6 | seeds | regret, mean | median | time |",
+        "|---|---|---|---|---|",
+    ]
+    for way in ("BoTorch", "ours"):
+        regret = [r[way]["regret"] for r in rows]
+        times = mean(r[way]["seconds"] / r["BoTorch"]["seconds"] for r in rows)
+        said.append(
+            f"| {way} | {len(rows)} | {np.mean(regret):.3f} | {np.median(regret):.3f} | {times:.2f} × |"
+        )
+    return "\n".join(said)
 
 
 # --- a sharp and a flat optimum ---------------------------------------------------------------------------
@@ -354,55 +391,93 @@ def robust(args: Any, out: Out) -> None:
                     what="robust", problem=name, seed=seed, way=way, seconds=time.process_time() - begun,
                     regret=regrets[-1], regrets=regrets,
                 )  # fmt: skip
-    summary_of_robust(out.lines)
+    print(robust_table(out.lines))
 
 
-def summary_of_robust(lines: list[Any]) -> None:
+WAYS = ("plain", "gradient penalty", "perturbed inputs")
+
+
+def robust_table(lines: list[Any]) -> str:
+    """Return the robust regret at the end, its standard error, and the time beside plain qLogEI's."""
+    said = [
+        "| | seeds | plain qLogEI | with the gradient penalty | perturbed inputs | time |",
+        "|---|---|---|---|---|---|",
+    ]
+    found = paired(lines, "problem")
     for name in ROBUST:
-        for way in ("plain", "gradient penalty", "perturbed inputs"):
-            rows = [line for line in lines if line["problem"] == name and line["way"] == way]
-            if rows:
-                regret = [line["regret"] for line in rows]
-                seconds = np.mean([line["seconds"] for line in rows])
-                print(
-                    f"{name}: {way}: regret mean {np.mean(regret):.3f}, "
-                    f"median {np.median(regret):.3f}, {seconds:.1f} s"
-                )
+        rows = [ways for ways in found.get((name,), []) if len(ways) == len(WAYS)]
+        if not rows:
+            continue
+        cells = []
+        for way in WAYS:
+            regret = np.array([r[way]["regret"] for r in rows])
+            cells.append(f"{regret.mean():.3f} ± {regret.std(ddof=1) / len(rows) ** 0.5:.3f}")
+        times = [mean(r[way]["seconds"] / r["plain"]["seconds"] for r in rows) for way in WAYS]
+        took = ", ".join(f"{t:.1f} ×" for t in times)
+        said.append(f"| {name} | {len(rows)} | {' | '.join(cells)} | {took} |")
+    return "\n".join(said)
 
 
-def picture(args: Any, out: Out) -> None:
-    """Draw the robust regret from the lines of a file, and what the penalty does."""
-    import matplotlib.pyplot as plt
-
-    lines = out.lines
-    summary_of_robust(lines)
-    figure, axes = plt.subplots(
-        1, 1 + len(ROBUST), figsize=(3.2 * (1 + len(ROBUST)), 3), layout="constrained"
-    )
+def robust_picture(lines: list[Any]) -> Any:
+    """Draw what the penalty does to a model, and the robust regret on the way."""
+    figure = blank(9, 6.2)
+    axes = figure.subplot_mosaic([[0, 0], [1, 2], [3, 4]], height_ratios=[1.25, 1, 1])
     function, _, sigma = ROBUST["two bumps, 1-D"]
-    torch.manual_seed(3)
-    X = torch.cat([torch.rand(8, 1, dtype=D), torch.tensor([[0.2], [0.7]], dtype=D)])
+    X = torch.tensor([0.02, 0.1, 0.16, 0.2, 0.24, 0.3, 0.42, 0.55, 0.68, 0.8, 0.95], dtype=D)[:, None]
     model = fitted(X, function(X))
-    x = torch.linspace(0, 1, 201, dtype=D)[:, None]
+    x = torch.linspace(0, 1, 301, dtype=D)[:, None]
     mean_ = model.posterior(x).mean.detach()[:, 0]
     penalty = GradientPenalty(model, sigma**2)(x[:, None])
-    axes[0].plot(x[:, 0], mean_, label="μ")
-    axes[0].plot(x[:, 0], mean_ - penalty, label="μ − √(∇μᵀΣ∇μ)")
-    axes[0].plot(x[:, 0], robust_value(function, x, sigma), "k:", label="mean − deviation of f")
-    axes[0].plot(X[:, 0], function(X)[:, 0], "k.", ms=4)
-    axes[0].set_title("what the penalty does")
-    axes[0].legend(fontsize=7)
-    for ax, name in zip(axes[1:], ROBUST, strict=True):
-        for way in ("plain", "gradient penalty", "perturbed inputs"):
-            regrets = np.array(
-                [line["regrets"] for line in lines if line["problem"] == name and line["way"] == way]
-            )
-            ax.plot(np.arange(regrets.shape[1]), regrets.mean(0), label=way)
-        ax.set_title(name, fontsize=9)
-        ax.set_xlabel("evaluations")
-    axes[1].set_ylabel("robust regret, mean")
-    axes[1].legend(fontsize=7)
-    figure.savefig(args.picture)
+    grey, orange, blue = (st.plot.COLOURS[name] for name in ("gd", "cgd-fd", "bfgs"))
+    ax = axes[0]
+    ax.plot(x[:, 0], mean_, color=grey, ls="--", lw=1.8, label="μ, the model's mean")
+    ax.plot(x[:, 0], mean_ - penalty, color=orange, lw=2.2, label="μ − √(∇μᵀΣ∇μ)")
+    truth = robust_value(function, x, sigma)
+    ax.plot(x[:, 0], truth, color="black", ls=":", lw=1.8, label="f under the noise: mean − deviation")
+    ax.plot(X[:, 0], function(X)[:, 0], "k.", ms=6)
+    ax.set(xlabel="x", title=f"two bumps, and noise of x with deviation {sigma:g}", ylim=(-0.75, 1.1))
+    ax.legend(frameon=False, loc="lower right", fontsize=9)
+    tidy(ax)
+    looks = dict(zip(WAYS, ((grey, "--"), (orange, "-"), (blue, ":")), strict=True))
+    for i, name in enumerate(ROBUST, 1):
+        ax = axes[i]
+        for way, (colour, style) in looks.items():
+            every = [line["regrets"] for line in lines if line["problem"] == name and line["way"] == way]
+            if every:
+                regrets = np.mean(every, axis=0)
+                first = 4 + 2 * ROBUST[name][1]
+                ax.plot(first + np.arange(len(regrets)), regrets, color=colour, ls=style, lw=2, label=way)
+        ax.set(title=name, ylim=(0, None))
+        if i > 2:
+            ax.set_xlabel("evaluations")
+        if i % 2:
+            ax.set_ylabel("robust regret")
+        tidy(ax)
+    axes[2].legend(frameon=False, fontsize=9)
+    return figure
+
+
+def written(text: str, mark: str, table: str) -> str:
+    """Return a page with a table between its marks."""
+    before, _, rest = text.partition(f"<!-- measured: {mark} -->\n")
+    _, end, after = rest.partition("<!-- /measured -->")
+    return f"{before}<!-- measured: {mark} -->\n{table}\n{end}{after}"
+
+
+def pages(args: Any, out: Out) -> None:
+    """Write what was measured into the docs."""
+    docs = Path(__file__).parents[1] / "docs"
+    for (page, mark), table in tables(args.out).items():
+        path = docs / page
+        path.write_text(written(path.read_text("utf-8"), mark, table), "utf-8")
+    st.plot.save(robust_picture(Out(args.out, "robust").lines), docs / "robust.svg")
+
+
+def tables(path: str) -> dict[tuple[str, str], str]:
+    """Return the tables of the docs, by page and mark."""
+    parts = {"acquisition": acquisition_table, "fits": fits_table, "loop": loop_table}
+    found = {("embed.md", what): table(Out(path, what).lines) for what, table in parts.items()}
+    return {**found, ("paper.md", "robust"): robust_table(Out(path, "robust").lines)}
 
 
 def branin(args: Any, out: Out) -> None:
@@ -436,7 +511,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["acquisition", "fits", "loop", "robust", "picture", "branin"])
+    parser.add_argument("what", choices=["acquisition", "fits", "loop", "robust", "branin", "pages"])
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--evaluations", type=int, default=50)
@@ -444,12 +519,11 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--lam", type=float, default=1.0)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--out")
-    parser.add_argument("--picture", default="docs/robust.svg")
+    parser.add_argument("--out", default=str(Path(__file__).with_suffix(".jsonl")))
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    globals()[args.what](args, Out(args.out, "robust" if args.what == "picture" else args.what))
+    globals()[args.what](args, Out(args.out, args.what))
 
 
 if __name__ == "__main__":
