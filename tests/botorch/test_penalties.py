@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -110,3 +111,35 @@ def test_bad_input(model: Any) -> None:
         AcquisitionGradientPenalty(lambda X: X.detach().sum(dim=(-1, -2)))(X)
     with pytest.raises(ValueError, match="has no gradient"):
         AcquisitionGradientPenalty(lambda X: torch.ones(2, requires_grad=True))(X)
+
+
+class Bowl:
+    """A model whose mean is a quadratic."""
+
+    num_outputs = 1
+    H = torch.tensor([[3.0, 1.0], [1.0, -2.0]], dtype=torch.float64)
+
+    def posterior(self, X: torch.Tensor) -> Any:
+        mean = X[..., 0] + 0.5 * ((X @ self.H) * X).sum(dim=-1)
+        return SimpleNamespace(mean=mean[..., None])
+
+
+def test_with_curvature_the_penalty_is_the_deviation_of_a_quadratic() -> None:
+    """Held against a hundred thousand draws, with a matrix, a diagonal and a number for Σ."""
+    X = torch.tensor([[[0.3, -0.2]], [[-6 / 7 / 3, 1 / 7]]], dtype=torch.float64)
+    generator = torch.Generator().manual_seed(0)
+    unit = torch.randn(100_000, 2, dtype=torch.float64, generator=generator)
+    for sigma in (torch.tensor([[0.5, 0.2], [0.2, 0.3]]), torch.tensor([0.5, 0.1]), 0.4):
+        matrix = torch.as_tensor(sigma, dtype=torch.float64)
+        matrix = matrix if matrix.ndim == 2 else matrix.expand(2).diag()
+        draws = unit @ torch.linalg.cholesky(matrix).mT
+        seen = Bowl().posterior(X + draws).mean[..., 0].std(dim=-1)
+        found = GradientPenalty(Bowl(), sigma, curvature=True)(X)
+        torch.testing.assert_close(found, seen, rtol=0.02, atol=0.0)
+        assert not found.requires_grad
+
+
+def test_without_it_the_top_of_a_peak_costs_nothing() -> None:
+    top = -torch.linalg.solve(Bowl.H, torch.tensor([1.0, 0.0], dtype=torch.float64))[None, None]
+    assert GradientPenalty(Bowl(), 0.1)(top).item() < 1e-12
+    assert GradientPenalty(Bowl(), 0.1, curvature=True)(top).item() > 0.2

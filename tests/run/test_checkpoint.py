@@ -445,7 +445,7 @@ def test_a_pickle_is_not_opened(tmp_path: Path) -> None:
 def test_another_format_is_named(tmp_path: Path) -> None:
     path = tmp_path / "later.npz"
     path.write_bytes(npz(header=np.array(json.dumps({"steepen": 99, "settings": {}}))))
-    refused(path, "format 99", "reads 7")
+    refused(path, "format 99", "reads 8")
 
 
 def test_a_checkpoint_that_lacks_anything_is_refused(tmp_path: Path) -> None:
