@@ -116,6 +116,8 @@ class Step:
 
     searches = True
     """Whether the rule evaluates f at the new point, and may find no step."""
+    wait = True
+    """Whether a search ends in the iteration that it began in."""
 
     brings = False
     """Whether the g of a step is ∇f at the new point, known or not, where the oracle's values bring it."""
@@ -262,10 +264,9 @@ class Armijo(Step):
         longer = kit.num.minimum(self.longest, self.grow * kit.pick(known, along.last, 1.0))
         t = kit.scalar(kit.pick(known, longer, self.initial) + 0.0 * along.slope)  # one a row
         none: Any = kit.negate(t > 0)
-        start = _Search(
-            along.tried, kit.pick(along.trial > 0, along.trial, t), along.f, along.g, along.noise, 0 * none,
-            none, none, (t > 0) & along.live,
-        )  # fmt: skip
+        start = _Search(0, t, along.f, along.g, along.noise, 0 * none, none, none, (t > 0) & along.live)
+        if not self.wait:
+            start = start._replace(trial=along.tried, t=kit.pick(along.trial > 0, along.trial, t))
         end = kit.repeat(partial(self._trial, context, along), start, self.trials if self.wait else 1)
         if context.oracle.adaptive:
             end = self._further(context, along, end, t)

@@ -98,6 +98,15 @@ def test_both_engines_make_the_same_search(method: str, bounds: Any) -> None:
         agree(START, family, args=args, method=method, bounds=bounds, budget=st.Budget(iters=40))
 
 
+def test_both_engines_make_one_trial_an_iteration() -> None:
+    """What is known of a search goes from one iteration to the next in a compiled program, too."""
+    step = st.steps.Armijo(grow=np.inf, longest=1.0, wait=False)
+    for problem in PROBLEMS.values():
+        args = (np.array(problem),)
+        found, _ = agree(START, family, args=args, method="bfgs", step=step, budget=st.Budget(iters=60))
+        assert found.nfev <= found.nit + 1
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_function_without_a_minimum_is_followed_down_as_far(dtype: Any) -> None:
     a = np.array((0.0, 0.0, 0.0, -1.0), dtype)

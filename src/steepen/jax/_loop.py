@@ -164,6 +164,8 @@ class Driver:
         kept: dict[str, Any] = {"alpha": move.alpha}
         if self.iteration.step.searches:
             kept |= {"noise": move.noise, "slope": move.slope, "length": move.length}
+            if not self.iteration.step.wait:
+                kept |= {"trial": move.trial, "tried": move.tried}
         else:
             c.tired = c.idle = NOT
         if not self.iteration.direction.penalised:
