@@ -133,6 +133,17 @@ def test_one_function_in_another_dimension(cli):
 # steepen run
 
 
+@pytest.mark.parametrize(("word", "sizes"), [("auto", "auto"), ("4", 4.0), ("0.5,8", [0.5, 8.0])])
+def test_run_and_compare_take_sizes_and_a_relative_tolerance(cli, word, sizes):
+    f = st.functions["rosenbrock"].at(n=2)
+    res = st.minimize(f, [-1.2, 1.0], x_scale=sizes, gtol_rel=1e-3)
+    words = f"rosenbrock --x0 -1.2,1 --x-scale {word} --gtol-rel 1e-3 --json"
+    got = cli("run", words).document
+    assert (got["x"], got["njev"], got["status"]) == (res.x.tolist(), res.njev, "RELATIVE")
+    (compared,) = cli("compare", words, "--methods cgd-auto").document["methods"]
+    assert compared["runs"][0]["x"] == res.x.tolist()
+
+
 def test_run_gives_what_minimize_gives(cli):
     done = cli(
         "run branin --method cgd-fd --x0 -4.751,12.459 --step 0.01 --lam 0.07 --r 0.2",
@@ -421,6 +432,10 @@ def test_what_is_not_finite_is_null(cli):
         ("run branin --grads many", "Invalid value for '--grads'"),
         ("run branin --seconds nan", "--seconds: expected a positive number, got nan"),
         ("run branin --gtol -1", "--gtol: expected a number, 0 or more, got -1.0"),
+        ("run branin --gtol-rel -1", "--gtol-rel: expected a number, 0 or more, got -1.0"),
+        ("run branin --x-scale big", "--x-scale: expected auto, or numbers with commas between; got 'big'"),
+        ("run branin --x-scale 1,0", '--x-scale: expected "auto", a positive number, or 2 of them; got'),
+        ("compare branin --x-scale 1,2,3", '--x-scale: expected "auto", a positive number, or 2 of them'),
         ("run branin --trace t.txt", "--trace: expected a name ending in .csv or .npz, got 't.txt'"),
         ("run branin --trace no/such/t.csv", "--trace: there is no folder 'no/such'"),
         ("run branin --plot p.bmp", "--plot: expected a name ending in .png or .svg or .pdf, got 'p.bmp'"),

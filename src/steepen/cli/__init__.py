@@ -38,6 +38,8 @@ _OPTIONS = (
     "iters",
     "seconds",
     "gtol",
+    "gtol_rel",
+    "x_scale",
     "checkpoint",
 )
 
@@ -86,5 +88,5 @@ def _fail(message: str, code: int) -> int:
 
 def _by_option(message: str) -> str:
     """Replace the name of an argument by that of the option that set it."""
-    name = message.partition(":")[0]
-    return f"--{message}" if name in _OPTIONS else message
+    name, _, rest = message.partition(":")
+    return f"--{name.replace('_', '-')}:{rest}" if name in _OPTIONS else message

@@ -81,6 +81,13 @@ Evals = Annotated[int | None, typer.Option(help="At most this many values of f."
 Iters = Annotated[int | None, typer.Option(help="At most this many iterations.")]
 Seconds = Annotated[float | None, typer.Option(help="At most this much time.")]
 Gtol = Annotated[float | None, typer.Option(help="Converged once ‖∇f‖ is at most this; 1e-5 by default.")]
+GtolRel = Annotated[
+    float, typer.Option(help="Converged, too, once ‖∇f‖ is at most this part of the largest one seen.")
+]
+Scale = Annotated[
+    str | None,
+    typer.Option("--x-scale", metavar="s", help="Sizes of the variables: a number, or one each, or auto."),
+]
 PlotFile = Annotated[Path | None, typer.Option("--plot", help="Draw the run: .png, .svg or .pdf.")]
 
 
@@ -141,6 +148,8 @@ def run(
     iters: Iters = None,
     seconds: Seconds = None,
     gtol: Gtol = None,
+    gtol_rel: GtolRel = 0.0,
+    x_scale: Scale = None,
     trace: Annotated[Path | None, typer.Option(help="Write the trace: .csv or .npz.")] = None,
     plot_file: PlotFile = None,
     checkpoint: Annotated[
@@ -152,14 +161,15 @@ def run(
     """Minimise a test function with one method."""
     _options.one_of("--method", method, METHODS)
     fun, start = _options.problem(name, n, x0, seed)
-    options = _method_options(step, lam, r, b, penalty)
+    options, sizes = _method_options(step, lam, r, b, penalty), _options.sizes(x_scale)
     budget = _budget(grads, evals, iters, seconds)
     _options.check_spread(options, budget)
     _check_files(plot_file, ("--trace", trace, (".csv", ".npz")), ("--checkpoint", checkpoint, ()))
     with np.errstate(all="ignore"):  # what is not finite is a status
         result = minimize(
-            fun, start, method=method, budget=budget, gtol=gtol, progress=not quiet,
-            trace="x" if fun.n <= 100 else True, checkpoint=checkpoint, **options,
+            fun, start, method=method, budget=budget, gtol=gtol, gtol_rel=gtol_rel, x_scale=sizes,
+            progress=not quiet, trace="x" if fun.n <= 100 else True, checkpoint=checkpoint,
+            **options,
         )  # fmt: skip
     if trace is not None and result.trace is not None:
         result.trace.save(trace)
@@ -194,6 +204,8 @@ def compare(
     iters: Iters = None,
     seconds: Seconds = None,
     gtol: Gtol = None,
+    gtol_rel: GtolRel = 0.0,
+    x_scale: Scale = None,
     plot_file: PlotFile = None,
     csv_file: Annotated[
         Path | None, typer.Option("--csv", help="Write a line for each method and start.")
@@ -204,7 +216,7 @@ def compare(
     """Compare methods from the same start points, each with the options that apply to it."""
     names = _options.methods(methods)
     fun, start = _options.problem(name, n, x0, seed, starts)
-    options = _method_options(step, lam, r, b, penalty)
+    options, sizes = _method_options(step, lam, r, b, penalty), _options.sizes(x_scale)
     budget = _budget(grads, evals, iters, seconds) or Budget(grads=40)
     _options.check_spread(options, budget)
     _check_files(plot_file, ("--csv", csv_file, (".csv",)))
@@ -212,7 +224,8 @@ def compare(
     with _progress(names, budget, quiet) as watch, np.errstate(all="ignore"):
         for method in names:
             results[method] = minimize(
-                fun, start, method=method, budget=budget, gtol=gtol, callback=watch(method),
+                fun, start, method=method, budget=budget, gtol=gtol, gtol_rel=gtol_rel, x_scale=sizes,
+                callback=watch(method),
                 trace="x" if plot_file and fun.n == 2 else True, **_options.applicable(method, options),
             )  # fmt: skip
             if np.any(results[method].status == Status.INTERRUPTED):

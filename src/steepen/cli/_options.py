@@ -170,6 +170,22 @@ def problem(
     return fun, point
 
 
+def sizes(text: str | None) -> Any:
+    """Read --x-scale: auto, a number, or one for each variable.
+
+    Examples
+    --------
+    >>> sizes("auto"), sizes("1e3"), sizes("1,1e-6")
+    ('auto', 1000.0, [1.0, 1e-06])
+    """
+    if text is None or text.strip() == "auto":
+        return text and "auto"
+    values = [parsed(word) for word in text.split(",")]
+    if None in values:
+        raise ValueError(f"--x-scale: expected auto, or numbers with commas between; got {text!r}")
+    return values[0] if len(values) == 1 else values
+
+
 def target(option: str, path: Path | None, suffixes: Iterable[str] = ()) -> Path | None:
     """Check, before anything is run, that a file can be written there."""
     if path is None:
