@@ -118,7 +118,7 @@ class Case(NamedTuple):
     name: str
     f: Callable[[Any], Any]
     x0: Any
-    known: float = -np.inf
+    known: float = np.inf
 
 
 def suites() -> Iterator[Case]:

@@ -267,7 +267,9 @@ class Iteration:
             self._recover(c, stuck, near)
             c.tired = False
         if adaptive:
-            relax(self.context, c.point.x, c.point.f, c.point.g, self.tolerances.g, kit.negate(held))
+            # a step that gained nothing shows that they are not
+            calm = kit.without(c.idle == 0, held)
+            relax(self.context, c.point.x, c.point.f, c.point.g, self.tolerances.g, calm)
 
     # --- what is rare ----------------------------------------------------------------------------------
 

@@ -35,9 +35,9 @@ FLATTER = 0.9
 SUSPECT = 1e-6
 """Values that rise by less than this part of f, where the slope promises a fall of no more, may be noise."""
 
-FURTHEST, APART = 10.0, 0.5
+FURTHEST, APART, LOOKS = 30.0, 0.25, 4
 """Where gradients are made of differences, a step is tried again at most so many times as long or as short,
-if a parabola has its minimum there, and not within this part of the step."""
+if a parabola has its minimum there, and not within this part of the step; at most so often."""
 
 FORGIVEN = 2.0
 """Where the gradient is made of differences, f may rise by so many times the error of a value."""
@@ -311,25 +311,29 @@ class Armijo(Step):
         return _Search(s.trial + 1, t, value, g, s.noise, s.doubts, s.known, accepted, open)
 
     def _further(self, context: Context, along: Along, s: _Search, first: Scalar) -> _Search:
-        """Where a parabola has its minimum far from the step, try it: a value costs less than a gradient.
+        """While a parabola has its minimum far from the step, try it: a value costs less than a gradient.
 
         A step that was cut is not made longer again.
         """
         kit, oracle, f = context.kit, context.oracle, along.f
-        point, _, fall = context.space.trial(along.x, along.g, along.p, s.t, along.slope)
-        best = kit.ratio(-fall, 2 * (s.f - f - fall))
-        part = kit.num.clip(kit.pick(best > 0, best, FURTHEST), 1 / FURTHEST, FURTHEST)
-        far = s.accepted & (((part > 1 + APART) & (s.t == first)) | (part < 1 / (1 + APART)))
-        far = far & (abs(fall) > LEVEL * oracle.level(f)) & context.affords(oracle.cost_value)
-        if not kit.any(far) or context.late():
-            return s
-        t = kit.scalar(s.t * part)
-        found = oracle.value(context.space.trial(along.x, along.g, along.p, t, along.slope)[0], far)
-        better = far & (found < s.f)
-        worse = kit.without(far, better)
-        if kit.any(worse):  # the step is made to the first point after all
-            oracle.memo.put(point, s.f, None if kit.size is None else worse)
-        return s._replace(t=kit.pick(better, t, s.t), f=kit.pick(better, found, s.f))
+        rows, uncut, tried = s.accepted, s.t == first, s.accepted & False
+        for _ in range(LOOKS):
+            _, _, fall = context.space.trial(along.x, along.g, along.p, s.t, along.slope)
+            best = kit.ratio(-fall, 2 * (s.f - f - fall))
+            part = kit.num.clip(kit.pick(best > 0, best, FURTHEST), 1 / FURTHEST, FURTHEST)
+            far = rows & (((part > 1 + APART) & uncut) | (part < 1 / (1 + APART)))
+            far = far & (abs(fall) > LEVEL * oracle.level(f)) & context.affords(oracle.cost_value)
+            if not kit.any(far) or context.late():
+                break
+            t = kit.scalar(s.t * part)
+            found = oracle.value(context.space.trial(along.x, along.g, along.p, t, along.slope)[0], far)
+            rows = far & (found < s.f)
+            tried = tried | kit.without(far, rows)
+            s = s._replace(t=kit.pick(rows, t, s.t), f=kit.pick(rows, found, s.f))
+        if kit.any(tried):  # the last value is not that of the step
+            point = context.space.trial(along.x, along.g, along.p, s.t, along.slope)[0]
+            oracle.memo.put(point, s.f, None if kit.size is None else tried)
+        return s
 
     def _by_slope(
         self, context: Context, along: Along, point: Array, way: Array, fall: Scalar, found: Scalar,

@@ -45,6 +45,33 @@ def test_a_fit_at_its_minimum_is_a_success(name: str) -> None:
     assert "check_gradient" not in res.message
 
 
+def test_a_first_step_that_is_far_too_short_is_mended_by_values_not_by_gradients() -> None:
+    res = st.minimize(lambda x: ((x - 3e3) ** 2).sum(), np.zeros(10))
+    assert res.success
+    assert res.njev <= 4
+    assert res.nfev <= 70
+
+
+def test_a_wall_of_exponentials_is_left_in_few_values() -> None:
+    res = st.minimize(lambda x: (np.exp(20 * x) - 20 * x).sum(), [3.0, 0.5])
+    assert res.status is Status.CONVERGED
+    assert res.nfev < 400
+
+
+@pytest.mark.parametrize(
+    "fun",
+    [
+        lambda x: np.nan if x[0] < 0 else (x[0] + 1) ** 2 + (x[1] - 1) ** 2,
+        lambda x: np.nan if x[0] <= 0.5 else np.exp(x[0]) + (x[1] - 1) ** 2 + x[0] * x[1],
+        lambda x: np.nan if x.sum() < 0 else ((x + 1) ** 2).sum(),
+    ],
+)
+def test_a_run_against_a_wall_does_not_go_on_to_its_limit(fun: Any) -> None:
+    res = st.minimize(fun, [2.0, 3.0])
+    assert res.status is Status.NO_DESCENT
+    assert res.nfev < 2000
+
+
 def test_no_success_beside_a_kink() -> None:
     for start in ([1.3, 0.2], [0.2, 3.0], [1.0 + 1e-9, 1.0]):
         res = st.minimize(lambda x: 1 + abs(x[0] - 1) + abs(x[1] - 1), start)

@@ -711,7 +711,7 @@ def test_every_status_is_reached() -> None:
         run(lambda x: abs(float(x[0])), [0.0], jac=lambda x: one, step=None),
         run(method="cgd", budget=st.Budget(iters=150), **CUBIC),
         st.minimize(st.problems["misra1a-2"], st.problems["misra1a-2"].x0, gtol=0),
-        st.minimize(lambda x: float(st.problems["misra1a-2"](x)), st.problems["misra1a-2"].x0),
+        st.minimize(lambda x: float(st.problems["gauss1-2"](x)), st.problems["gauss1-2"].x0),
         st.minimize(*noisy(1e-7)[:4], jac=noisy(1e-7)[4], gtol=0),
         run(
             lambda x: np.float32(f(x - 1)), np.ones(2, np.float32) * 2, jac="2-point", gtol=1e-5, budget=None

@@ -350,8 +350,6 @@ class Adaptive(Differencing):
             self.grain = kit.scalar(np.where(coarse, jump, self.grain))
             noise = np.where(heard & ~coarse, spread, noise)
             self.digits.tilt = kit.pick(self._mask(coarse), 0.0, self.digits.tilt)  # of a wrong gradient
-        louder = rows & (noise > LOUDER * np.asarray(self.level(f)))  # what was learnt of f″ is then wrong
-        self.digits.bends = np.where(louder[..., None], np.nan, self.digits.bends)
         self.digits.noise = kit.scalar(np.where(rows, noise, self.digits.noise))
         self.digits.size = kit.scalar(np.where(rows, np.abs(here), self.digits.size))
 

@@ -23,6 +23,9 @@ CLEAR = 1e-3
 QUIET = 5.0
 """A fall of f within so many times its noise does not show; within the rounding of f, it is FLOOR times."""
 
+UNSURE = 4.0
+"""Seven values tell the noise within this factor: a run that has been idle may have more of it."""
+
 SEEN = 1e3
 """A gradient is clear in spite of noise where it is more than this part of its error, both squared."""
 
@@ -66,6 +69,7 @@ def at_bottom(
     kit, oracle = context.kit, context.oracle
     fall, hidden, _ = falls(context, x, f, g, oracle.digits.central)
     low = _low(context, f)
+    low = kit.pick(oracle.noisy(f) & tired, UNSURE * low, low)
     quiet = mask & oracle.known & (oracle.grain == 0) & (fall <= low) & (hidden <= low) & (promise <= low)
     noisy = quiet & oracle.noisy(f)
     # what is clear in spite of noise may lead far along a valley, which these sums do not see
