@@ -175,7 +175,7 @@ def bind_numbers(app: Sphinx, doctree: nodes.document) -> None:
 def offer_notebook(app: Sphinx, name: str, content: list[str]) -> None:
     """Let each tutorial be downloaded as the notebook that it is."""
     folder, _, page = name.rpartition("/")
-    if folder == "tutorials" and page != "index":
+    if folder == "tutorials" and "file_format: mystnb" in content[0]:
         line = f"{{nb-download}}`{page}.ipynb`: this page as a notebook, to run and change."
         content[0] = re.sub(r"^(# .*\n)", rf"\1\n{line}\n", content[0], count=1, flags=re.MULTILINE)
 
