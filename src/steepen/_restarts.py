@@ -27,7 +27,6 @@ HOPE = 10.0
 NEAR = 0.02
 """A row that is this near to a better one that has ended, in parts of the box, will end there too."""
 
-
 FEW = 32
 """Up to so many variables, a metric is used as a matrix."""
 

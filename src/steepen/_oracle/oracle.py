@@ -175,7 +175,10 @@ class Oracle(Adaptive):
         return f
 
     def grad(self, x: Array, only: Only = None, came: Any = None, *, spare: bool = False) -> Array:
-        """Evaluate ∇f; `spare`: x is nobody else's and ∇f is used up at once, so neither is copied."""
+        """Evaluate ∇f; `spare`: x is nobody else's and ∇f is used up at once, so neither is copied.
+
+        `came`, ∇f that a compiled run has from its value, is never there: here the memo has it.
+        """
         if self._plain:
             self.ledger.njev += 1
             g = self._jac(x if spare else x.copy())
