@@ -189,6 +189,7 @@ def test_optimize_acqf(model: Any, best: bool) -> None:
     X, value = optimize_acqf(acquisition, BOX, gen_candidates=gen_candidates, options={"seed": 0}, **given)
     assert X.shape == ((1, 3) if best else (6, 1, 3))
     assert value.shape == (() if best else (6,))
+    torch.manual_seed(0)  # the starts are drawn from the raw samples by it
     _, reference = optimize_acqf(acquisition, BOX, options={"seed": 0}, **given)
     assert value.max() >= reference.max() - 1e-6 * reference.max().abs()
 
@@ -198,10 +199,10 @@ def test_optimize_acqf(model: Any, best: bool) -> None:
 def test_q_points_one_by_one_and_at_once(model: Any, sequential: bool) -> None:
     acquisition = qLogExpectedImprovement(model, 2.0, SobolQMCNormalSampler(torch.Size([16]), seed=0))
     given: Any = {"q": 3, "num_restarts": 4, "raw_samples": 32, "sequential": sequential}
-    X, value = optimize_acqf(acquisition, BOX, gen_candidates=gen_candidates, options={"seed": 1}, **given)
-    _, reference = optimize_acqf(acquisition, BOX, options={"seed": 1}, **given)
+    X, _ = optimize_acqf(acquisition, BOX, gen_candidates=gen_candidates, options={"seed": 1}, **given)
     assert X.shape == (3, 3)
-    assert value.max() > reference.max() - 0.05  # the loops draw their own starts for later points
+    drawn = torch.rand(2000, 3, 3, dtype=D, generator=torch.Generator().manual_seed(2))
+    assert acquisition(X[None]) > acquisition(drawn).max()  # which maximum hangs on the drawn starts
     assert acquisition.X_pending is None
 
 
