@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache
 from typing import Any, NamedTuple, cast
 
 from .arrays import Array, Mask, MaybeArray, MaybeScalar, Rows, Scalar, Whole
@@ -171,11 +172,19 @@ def each(function: Callable[[Any], Any], record: Any) -> Any:
     >>> each(lambda a: a[:1], Best(np.array([1.0, 2.0]), 0.0))
     Best(x=array([1.]), f=0.0, k=0)
     """
+    if getattr(record, "ndim", 0):
+        return function(record)
     if isinstance(record, tuple):
         parts = [each(function, part) for part in cast("tuple[Any, ...]", record)]
         return cast(Any, record)._make(parts) if hasattr(cast(Any, record), "_fields") else tuple(parts)
     if isinstance(record, dict):
         return {name: each(function, part) for name, part in cast("dict[str, Any]", record).items()}
-    if is_dataclass(record):
-        return type(record)(*[each(function, getattr(record, part.name)) for part in fields(record)])
-    return function(record) if getattr(record, "ndim", 0) else record
+    kind = cast("type[Any]", type(record))
+    names = _names(kind)
+    return kind(*[each(function, getattr(record, name)) for name in names]) if names else record
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    """Return the fields of a dataclass; none of anything else."""
+    return tuple(part.name for part in fields(kind)) if is_dataclass(kind) else ()

@@ -296,7 +296,7 @@ class Loop:
         rows, left = np.flatnonzero(codes != RUNNING), np.flatnonzero(codes == RUNNING)
         live = np.arange(kit.size) if context.rows is None else context.rows
         whole = [np.broadcast_to(part, len(codes))[rows] for part in (codes, error, *counts)]
-        leaving = each(lambda a: kit.take(a, rows), c) if len(left) else c
+        leaving = each(lambda a: kit.take(a, rows), replace(c, memory=())) if len(left) else c
         self._put_away(leaving, live[rows], whole[0], Counts(*whole[2:]), whole[1])
         if not len(left):
             self._leave()

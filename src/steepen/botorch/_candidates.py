@@ -107,6 +107,8 @@ def gen_candidates(
 
     def whole(part: Tensor) -> Tensor:
         """Return all features of points that have only those that move, and those that differ by row."""
+        if not fixed:
+            return part
         columns: list[Any] = [None] * d
         for place, i in enumerate(order):
             columns[i] = part[..., place] if i in free else part[..., place].detach()
