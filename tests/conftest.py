@@ -31,10 +31,12 @@ TOGETHER = ("paper", "outcomes", "outcome", "browser")
 """Fixtures that take seconds: what needs one runs in one of xdist's workers, and the other does not wait."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep together what shares a slow fixture; leave out what cannot hold where last bits are moved."""
     for item in items:
-        for name in set(TOGETHER).intersection(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.xdist_group(name if name == "paper" else item.path.as_posix()))
+        needed = set(TOGETHER).intersection(getattr(item, "fixturenames", ()))
+        if needed:  # one group: a test that is in two of them would run in either
+            item.add_marker(pytest.mark.xdist_group("paper" if "paper" in needed else item.path.as_posix()))
         if SEED and item.get_closest_marker("bits"):
             item.add_marker(pytest.mark.skip(reason=f"{VARIABLE}: holds to the last bit only"))
