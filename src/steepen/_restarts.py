@@ -27,6 +27,10 @@ HOPE = 10.0
 NEAR = 0.02
 """A row that is this near to a better one that has ended, in parts of the box, will end there too."""
 
+GROW = 3.0
+"""A search begins with the whole step, but at most with so many times the last one: at the edge of a box a
+likelihood may rise as a logarithm does, and then step after step has to be cut."""
+
 FEW = 32
 """Up to so many variables, a metric is used as a matrix."""
 
@@ -77,7 +81,7 @@ def descend(
     single = x0.dtype == np.float32
     return minimize(
         fun, x0, method=Restarts(memory), jac=True, bounds=list(zip(low, high, strict=True)),
-        step=Armijo(grow=np.inf, longest=1.0, trials=trials, wait=False),
+        step=Armijo(grow=GROW, longest=1.0, trials=trials, wait=False),
         budget=Budget(iters=iters, evals=evals, seconds=seconds), gtol=gtol,
         ftol=(1e-6 if single else 2.2e-9) if ftol is None else ftol,
         callback=Race(len(x0), low, high) if race and len(x0) > 1 else None, trace=False,

@@ -29,8 +29,10 @@ from torch.nn import Module
 from .._core.result import Status
 from .._minimize import minimize
 from .._oracle.budget import Budget
+from .._restarts import GROW
 from .._tools.check import whole
 from ..directions import CGDAuto
+from ..steps import Armijo
 from ._rows import Evaluation, Options, run
 
 LIMITS = (Status.MAX_ITERATIONS, Status.MAX_EVALUATIONS, Status.MAX_GRADIENTS, Status.MAX_SECONDS)
@@ -123,6 +125,7 @@ def _one(
 
     result = minimize(
         loss, evaluate.state, method=CGDAuto(settings.memory), jac=True, bounds=box.tolist(),
+        step=Armijo(grow=GROW, longest=1.0, trials=settings.trials),
         budget=Budget(iters=settings.iters, evals=settings.evals, seconds=seconds), gtol=settings.gtol,
         ftol=2.2e-9 if settings.ftol is None else settings.ftol, trace=False,
     )  # fmt: skip
