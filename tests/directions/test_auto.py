@@ -423,7 +423,7 @@ def test_a_budget_is_never_exceeded(name: str, limit: str, source: str) -> None:
     spent = whole.njev if limit == "grads" else whole.nfev
     # every budget near the start and the end, where probes and searches are; some in between
     for size in sorted(
-        {*range(1, 30), *range(30, spent, max(1, spent // 25)), *range(max(1, spent - 40), spent + 2)}
+        {*range(1, 30), *range(30, spent, max(1, spent // 10)), *range(max(1, spent - 20), spent + 2)}
     ):
         res = Counting(fun, grad).minimize(x0, source, budget=Budget(iters=95, **{limit: size}))
         used = res.njev if limit == "grads" else res.nfev
