@@ -25,7 +25,8 @@ HOPE = 10.0
 """A row is given up if it is behind the best by more than so many times its gain."""
 
 NEAR = 0.02
-"""A row that is this near to a better one that has ended, in parts of the box, will end there too."""
+"""A row that is this near to a better one that has ended, in parts of the box (of the
+starts' extent, where there is no side), will end there too."""
 
 GROW = 3.0
 """A search begins with the whole step, but at most with so many times the last one: at the edge of a box a
@@ -38,10 +39,12 @@ FEW = 32
 class Race:
     """Which rows have no prospect: those far behind beside what they gain, and those near a better end."""
 
-    def __init__(self, rows: int, low: NDArray[Any], high: NDArray[Any]):
+    def __init__(self, x0: NDArray[Any], low: NDArray[Any], high: NDArray[Any]):
+        rows, width = len(x0), high - low
         self._gained = np.full((rows, SEEN), np.nan)
-        self._x, self._f = np.zeros((rows, len(low))), np.full(rows, np.inf)
-        self._width, self._ended = high - low, np.ones(rows, dtype=bool)
+        self._x, self._f = np.zeros_like(x0), np.full(rows, np.inf)
+        self._width = np.where(np.isfinite(width), width, np.ptp(x0, axis=0))
+        self._ended = np.ones(rows, dtype=bool)
 
     def __call__(self, state: State) -> NDArray[np.bool_]:
         """Return which of the live rows to end."""
@@ -75,7 +78,7 @@ def descend(
     gtol: float | None = None,
     memory: int = 10,
     trials: int = 20,
-    race: bool = True,
+    race: bool = False,
 ) -> Result:
     """Minimise a function that returns f and ∇f of a batch, in a box."""
     single = x0.dtype == np.float32
@@ -84,7 +87,7 @@ def descend(
         step=Armijo(grow=GROW, longest=1.0, trials=trials, wait=False),
         budget=Budget(iters=iters, evals=evals, seconds=seconds), gtol=gtol,
         ftol=(1e-6 if single else 2.2e-9) if ftol is None else ftol,
-        callback=Race(len(x0), low, high) if race and len(x0) > 1 else None, trace=False,
+        callback=Race(x0, low, high) if race and len(x0) > 1 else None, trace=False,
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from botorch.exceptions.errors import ModelFittingError, UnsupportedError
@@ -14,6 +15,7 @@ from botorch.optim.core import OptimizationStatus
 from botorch.optim.utils import get_parameters
 from gpytorch.mlls import ExactMarginalLogLikelihood, SumMarginalLogLikelihood
 
+from steepen._restarts import descend
 from steepen.botorch import fit
 
 
@@ -65,6 +67,16 @@ def test_restarts_leave_a_poor_start() -> None:
 
     many = fit_gpytorch_mll(noisy(), optimizer=fit, optimizer_kwargs={"restarts": 8})
     assert likelihood(many) >= likelihood(fit_gpytorch_mll(noisy(), optimizer=fit)) - 1e-6
+
+
+@pytest.mark.parametrize("race", [True, False])
+def test_a_start_that_takes_longer_is_not_given_up_where_there_are_no_bounds(race: bool) -> None:
+    def wells(x: Any) -> Any:
+        return (((x**2 - 1) ** 2 + 0.3 * x)[:, 0], 4 * x * (x**2 - 1) + 0.3)
+
+    x0, free = np.array([[0.95], [-50.0]]), np.array([np.inf])
+    found = descend(wells, x0, -free, free, race=race)
+    np.testing.assert_allclose(found.x, [[0.96], [-1.04]], atol=0.01)
 
 
 def test_what_is_returned_and_which_parameters_move() -> None:

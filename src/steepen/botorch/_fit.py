@@ -61,7 +61,8 @@ def fit(
     closure, closure_kwargs : optional
         In place of BoTorch's own evaluation of the loss and its gradients, for one start.
     options : dict, optional
-        By BoTorch's names: `maxiter`, `maxfun`, `ftol`, `gtol`, `maxcor`, `maxls`.
+        By BoTorch's names: `maxiter`, `maxfun`, `ftol`, `gtol`, `maxcor`, `maxls`. And `race` (False): give
+        up starts that are far behind the best; from the priors many are, for a while.
     timeout_sec : float, optional
         Stop after so many seconds.
     restarts : int
@@ -88,7 +89,7 @@ def fit(
     True
     """
     whole("restarts", restarts, 1)
-    begun, settings = monotonic(), Options.of(options, memory=30, race=True)
+    begun, settings = monotonic(), Options.of(options, memory=30)
     known, limits = get_parameters_and_bounds(mll)
     fitted = {n: p for n, p in known.items() if p.requires_grad} if parameters is None else dict(parameters)
     if not fitted:
