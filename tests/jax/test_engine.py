@@ -190,6 +190,16 @@ def test_lanes_are_refilled_and_keep_their_rows_apart() -> None:
     assert len(np.unique(many.nit)) > 3
 
 
+@pytest.mark.parametrize("method", ["bfgs", "cgd-auto"])
+def test_lanes_search_as_the_eager_batch_does(method: str) -> None:
+    x0 = np.random.default_rng(0).uniform(0.5, 2.0, (5, 2))
+    given: dict[str, Any] = {"method": method, "bounds": [(-4.0, 4.0)] * 2, "budget": st.Budget(iters=6)}
+    many, eager = sj.minimize(beale, x0, lanes=2, **given), st.minimize(beale, x0, jac="jax", **given)
+    np.testing.assert_allclose(many.x, eager.x, rtol=1e-6)
+    np.testing.assert_allclose(many.jac, eager.jac, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(many.njev, eager.njev)
+
+
 def test_each_start_may_have_numbers_of_its_own() -> None:
     lam, x0 = np.linspace(0.0, 0.02, 5), np.tile(START, (5, 1))
     given: dict[str, Any] = {"method": "cgd", "step": 0.01, "budget": st.Budget(iters=20)}

@@ -45,27 +45,39 @@ class Function(Probing):
         dtype: Any,
     ):
         super().__init__(kit, space, float(jnp.finfo(dtype).eps))
-        self.ledger, self._fun, self._grad = ledger, fun, derive(fun)
+        self.ledger, self._traced, self._alone, self._fun, self._grad = ledger, kit, alone, fun, derive(fun)
 
-        def both(x: Any) -> tuple[Any, Any]:
+        def twice(x: Any) -> tuple[Any, Any]:
             f = fun(x)
             return f, f
 
-        # f is part of ∇f, and a search accepts most of its trials; of many lanes, some lane rejects one
-        self._both: Any = derive(both, has_aux=True) if alone else None
+        self._both: Any = derive(twice, has_aux=True)
+        self._shared: Any = jax.jit(self._both)  # traced once, wherever it is called from
+
+    @property
+    def _comes(self) -> bool:
+        """Whether ∇f comes with f.
+
+        In a run alone it does: f is part of ∇f, and a search accepts most of its trials. Of many lanes some
+        lane rejects one, so there it comes only with what is seldom asked for.
+        """
+        return self._alone or self._traced.seldom
 
     def value(self, x: Any, only: Any = None) -> Any:
-        """Evaluate f; in a run alone ∇f comes with it."""
+        """Evaluate f."""
         self.ledger.charge(only, "nfev")
-        if self._both is None:
-            return self._fun(x)
-        self.came, f = self._both(x)
-        return f
+        if self._comes:
+            self.came, f = (self._shared if self._traced.seldom else self._both)(x)
+            return f
+        self.came = None
+        return self._fun(x)
 
     def grad(self, x: Any, only: Any = None, came: Any = None, *, spare: bool = False) -> Any:
         """Evaluate ∇f, where it has not come with f."""
         self.ledger.charge(only, "njev")
-        return self._grad(x) if came is None or self._both is None else came
+        if came is not None and self._comes:
+            return came
+        return self._shared(x)[0] if self._traced.seldom else self._grad(x)
 
     def hvp(self, x: Any, v: Any, g: Any, only: Any = None) -> Any:
         """Evaluate H·v."""

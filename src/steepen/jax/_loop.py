@@ -107,10 +107,11 @@ class Driver:
 
     def start(self, x: Any) -> Lane:
         """Return a run that stands at its start, with all that is known there."""
-        run = self.iteration
+        run, self.kit.seldom = self.iteration, True
         c = run.arrive(run.begin(self.space.project(x)))
         c.point.size = abs(run.look(c).g).max()
         c = run.stand(c)
+        self.kit.seldom = False
         if self.bounds is not None:  # what is traced was not checked
             empty = (self.bounds[0] > self.bounds[1]).any()
             c.status = self.kit.pick(empty, int(Status.INFEASIBLE), c.status)

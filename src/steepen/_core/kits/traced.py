@@ -23,6 +23,8 @@ class Traced(One):
 
     ledger: Any = None
     """Whose counts the loops hand through."""
+    seldom = False
+    """Whether what is being traced is seldom run; such parts share one copy of the user's function."""
 
     def __init__(self, x: Array):
         super().__init__(x)
@@ -160,7 +162,9 @@ class Traced(One):
             counts, old = jax.tree.unflatten(tree, flat)
             if ledger is not None:
                 ledger.counts = counts
+            outer, self.seldom = self.seldom, True
             new = jax.tree.map(_as, work(old), old)
+            self.seldom = outer
             return jax.tree.leaves((self._counts(), new))
 
         # `vmap` must see all that is batched, so what the work closes over becomes an argument
