@@ -141,7 +141,8 @@ def direction_of(
 def step_of(step: ScheduleLike | Step | None, direction: Direction) -> Step:
     """Return the step rule."""
     if step is None:
-        return Armijo(grow=math.inf, longest=1.0) if direction.unit else Armijo()
+        usual = Armijo(grow=math.inf, longest=1.0) if direction.unit else Armijo()
+        return replace(usual, probe=direction.probes)
     return step if isinstance(step, Step) else Fixed(step)
 
 

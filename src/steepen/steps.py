@@ -45,6 +45,9 @@ FORGIVEN = 2.0
 DOUBTS = 4
 """After this many trials that may have been spoilt by noise, the noise is measured."""
 
+PROBED = 1e-6
+"""A probe of the curvature cuts a step to this part at least; noise may show it far too strong."""
+
 
 class Along(NamedTuple):
     """A direction at a point, as a step rule sees it: k, x, f, ∇f, p, ∇fᵀp, the last α, the noise of f.
@@ -231,6 +234,9 @@ class Armijo(Step):
     trial in every row: where it fails the row stays, and goes on with its search in the next iteration. That
     takes the fewest calls of a function whose calls cost the same for one row and for many.
 
+    With `probe=True`, where the first trial of a run fails, one gradient close to x shows how f bends along
+    p, and the minimiser of that parabola is tried next: at the start there is no other scale to go by.
+
     Examples
     --------
     >>> import steepen as st
@@ -244,6 +250,7 @@ class Armijo(Step):
     longest: float = math.inf
     trials: int = 60
     wait: bool = True
+    probe: bool = False
 
     brings = True
 
@@ -308,7 +315,23 @@ class Armijo(Step):
         t = s.t if kit.all(accepted) else kit.pick(accepted, s.t, self._shorter(kit, s.t, found, f, fall))
         value, g = kit.pick(ok, found, s.f), s.g if came is None else kit.where(ok, came, s.g)
         open = kit.without(todo, ok)
+        if self.probe and not oracle.adaptive:
+            t = self._probed(context, along, s, open & (along.k == 0) & (s.trial == 0), t)
         return _Search(s.trial + 1, t, value, g, s.noise, s.doubts, s.known, accepted, open)
+
+    @staticmethod
+    def _probed(context: Context, along: Along, s: _Search, rows: Mask, t: Scalar) -> Scalar:
+        """Return t, or in these rows the minimiser of the parabola that a probe shows along p."""
+        kit, oracle, x, p = context.kit, context.oracle, along.x, along.p
+        rows = rows & context.affords(oracle.cost_probe)
+
+        def probe(t: Scalar) -> Scalar:
+            r = oracle.probe_length(x, p)
+            bend = kit.ratio(kit.dot(p, oracle.change(x, p, along.g, r, rows)), r)
+            best = kit.num.clip(kit.ratio(-along.slope, bend), PROBED * s.t, 0.5 * s.t)
+            return kit.scalar(kit.pick(rows & (bend > 0) & (bend < np.inf), best, t))
+
+        return kit.when(rows, probe, t)
 
     def _further(self, context: Context, along: Along, s: _Search, first: Scalar) -> _Search:
         """While a parabola has its minimum far from the step, try it: a value costs less than a gradient.

@@ -54,6 +54,8 @@ class Direction:
     """Whether the direction follows a penalty, which a switch can end."""
     unit = False
     """Whether α = 1 is the step that the direction was made for."""
+    probes = False
+    """Whether a probe shows the length of the first step, where the first trial fails."""
     inverts = False
     """Whether the direction learns the inverse Hessian, and has `inverse`."""
     doubts = False

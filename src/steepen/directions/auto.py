@@ -45,7 +45,10 @@ NOISE = 1e4
 """The third-order term of y is used where sᵀy is more than so many roundings of f."""
 
 START, CAREFUL = 1.0, 1e-3
-"""The length of a trial along −∇f: at the start, and after searches that found nothing."""
+"""The length of a trial along −∇f: at the start in a box, or anew, and after searches that found nothing."""
+
+SHORTEST, LONGEST = 0.1, 1.0
+"""Without bounds the first trial is 2|f|/‖∇f‖ long, within SHORTEST and LONGEST·max(1, ‖x‖)."""
 
 LEAST = 1e-3
 """In the metric of the sizes of the variables, one that is zero is taken to have this part of the largest."""
@@ -142,6 +145,7 @@ class CGDAuto(Direction):
 
     name = "cgd-auto"
     unit = True
+    probes = True
     inverts = True
     doubts = True
     by_values = True
@@ -377,7 +381,8 @@ class CGDAuto(Direction):
         size = kit.pick(point.size > 0, kit.num.clip(point.size, 1e-300, kit.at_most(1e300)), 1.0)
         scale = kit.pick(first, 2.0 ** -kit.num.round(kit.num.log2(size)), memory.scale)
         x, g = kit.where(first, point.x, memory.x), kit.where(first, kit.times(scale, point.g), memory.g)
-        gamma = kit.pick(first & (scale > 0), self._trial(context, START, x, g), memory.pairs.gamma)
+        length = START if context.space.bounded else self._guess(context, x, point.f, size)
+        gamma = kit.pick(first & (scale > 0), self._trial(context, length, x, g), memory.pairs.gamma)
         pairs = memory.pairs._replace(gamma=gamma)
         if context.oracle.adaptive:
             pairs = self._bent(context, first, scale, x, g, pairs)
@@ -401,7 +406,16 @@ class CGDAuto(Direction):
         D, E = kit.where(rows, 1 / found, pairs.D), kit.where(rows, found, pairs.E)
         return pairs._replace(D=D, E=E, gamma=kit.pick(rows, 1.0, pairs.gamma))
 
-    def _trial(self, context: Context, length: float, x: Array, g: Array) -> Scalar:
+    def _guess(self, context: Context, x: Array, f: Scalar, size: Scalar) -> Scalar:
+        """Return the length of a run's first trial, in parts of `_first`; `size` is ‖∇f‖.
+
+        2|f|/‖∇f‖ is right where f is a parabola above 0 (TAO's rule).
+        """
+        num, unit = context.kit.num, self._first(context, x)
+        longest = LONGEST * num.maximum(context.kit.norm(x), 1.0)
+        return num.clip(2 * context.kit.ratio(abs(f), size) / unit, SHORTEST, longest / unit)
+
+    def _trial(self, context: Context, length: Scalar, x: Array, g: Array) -> Scalar:
         """Return γ for which a step along −∇f has this length, or is not lost in the rounding of x."""
         kit, free = context.kit, context.space.free(x, g, g)
         size = kit.root(kit.dot(free, free), free, wild=True)

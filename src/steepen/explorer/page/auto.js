@@ -4,12 +4,12 @@ import { Pairs } from "./pairs.js";
 import { EPS, clip, dot, minus, norm, plus, scaled, times } from "./vectors.js";
 
 const GROWTH = 10, BOOST = 2, BOLD = 1024, FAINT = 0.01, NOISE = 1e4;
-const START = 1, CAREFUL = 1e-3, LEAST = 1e-3, DOWNHILL = 50, FLAT = 1e-6;
+const SHORTEST = 0.1, LONGEST = 1, START = 1, CAREFUL = 1e-3, LEAST = 1e-3, DOWNHILL = 50, FLAT = 1e-6;
 const RANDOM = [0.1257302210933933, -0.1321048632913019]; // NumPy's default_rng(0).standard_normal(2)
 
 export class Auto {
   constructor() {
-    this.unit = true;
+    this.unit = this.probes = true;
     Object.assign(this, { begun: false, f: 0, slope: 0, length: 0, t: 0, sy: 0, boost: 1, longest: 0 });
     Object.assign(this, { tries: 0, paired: 0, way: null });
   }
@@ -108,12 +108,13 @@ export class Auto {
     return Math.max(1, Math.sqrt(EPS) * norm(x));
   }
 
-  begin({ x, g }) {
+  begin({ x, f, g }) {
     // a power of two keeps products of gradients in range, and every digit
     const size = norm(g);
     this.scale = size > 0 ? 2 ** -Math.round(Math.log2(clip(size, 1e-300, 1e300))) : 1;
     Object.assign(this, { begun: true, x, g: times(this.scale, g), pairs: new Pairs(x.length) });
-    this.restart(START);
+    const unit = this.first(x), longest = (LONGEST * Math.max(norm(x), 1)) / unit;
+    this.restart(clip((2 * Math.abs(f)) / (size > 0 ? size : 1) / unit, SHORTEST, longest));
   }
 
   // forgets all that was learnt; the next trial is along −∇f

@@ -81,7 +81,7 @@ export function minimize(fun, x0, method, settings) {
     if (step === null) {
       Object.assign(move, { slope, length: norm(p) });
       const last = move.alpha;
-      ahead = armijo(oracle, direction.unit, { k, x, f, g, p, slope, last, noise: move.noise });
+      ahead = armijo(oracle, direction, { k, x, f, g, p, slope, last, noise: move.noise });
       Object.assign(move, { alpha: ahead.alpha, noise: ahead.noise });
     } else move.alpha = step;
     const next = { x: plus(times(move.alpha, p), x), f: ahead.f, g: ahead.g };

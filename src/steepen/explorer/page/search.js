@@ -2,10 +2,11 @@
 
 import { EPS, clip, dot, plus, same, times } from "./vectors.js";
 
-const C = 1e-4, TRIALS = 60, LEVEL = 10, FLATTER = 0.9, SUSPECT = 1e-6, DOUBTS = 4;
+const C = 1e-4, TRIALS = 60, LEVEL = 10, FLATTER = 0.9, SUSPECT = 1e-6, DOUBTS = 4, PROBED = 1e-6;
 
 // `unit`: every search starts at α = 1; else at twice the last α
-export function armijo(oracle, unit, { k, x, f, g, p, slope, last, noise }) {
+// `probes`: where the first trial of a run fails, a gradient close to x shows how f bends along p
+export function armijo(oracle, { unit, probes }, { k, x, f, g, p, slope, last, noise }) {
   let t = k > 0 && last > 0 && !unit ? 2 * last : 1;
   let doubts = 0;
   for (let trial = 0; trial < TRIALS; trial++) {
@@ -29,8 +30,12 @@ export function armijo(oracle, unit, { k, x, f, g, p, slope, last, noise }) {
       if (flatter && level(noise)) return { alpha: t, f: found, g: ahead, noise };
     }
     // the minimiser of the parabola through f, the slope and the trial
-    const best = (-fall * t) / (2 * (found - f - fall));
+    const best = (-fall * t) / (2 * (found - f - fall)), before = t;
     t = clip(Number.isFinite(best) ? best : 0, 0.1 * t, 0.5 * t);
+    if (probes && k === 0 && trial === 0 && oracle.affords(1)) {
+      const r = oracle.probeLength(x, p), bend = dot(p, oracle.change(x, p, g, r)) / r;
+      if (bend > 0 && bend < Infinity) t = clip(-slope / bend, PROBED * before, 0.5 * before);
+    }
   }
   return { alpha: 0, f, g: null, noise };
 }
