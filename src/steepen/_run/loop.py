@@ -226,6 +226,7 @@ class Loop:
         c.top = saved.value(f"{name}.top", "Scalar", saved.live)
         c.doubts = saved.value(f"{name}.doubts", "Whole", saved.live)
         c.point = saved.record(f"{name}.point", c.point, saved.live)
+        c.ahead = replace(c.point)  # of as many rows, also where none is searched from here
         c.move = saved.record(f"{name}.move", c.move, saved.live)
         c.best = self._load_best(saved, f"{name}.best", saved.live)
         c.memory = saved.record(f"{name}.memory", c.memory, saved.live)

@@ -45,10 +45,10 @@ NOISE = 1e4
 """The third-order term of y is used where sᵀy is more than so many roundings of f."""
 
 START, CAREFUL = 1.0, 1e-3
-"""The length of a trial along −∇f: at the start in a box, or anew, and after searches that found nothing."""
+"""The length of a trial along −∇f: where the metric is begun anew, and after searches that found nothing."""
 
 SHORTEST, LONGEST = 0.1, 1.0
-"""Without bounds the first trial is 2|f|/‖∇f‖ long, within SHORTEST and LONGEST·max(1, ‖x‖)."""
+"""The first trial is 2|f|/‖∇f‖ long, within SHORTEST and LONGEST·max(1, ‖x‖), or START (see `_begin`)."""
 
 LEAST = 1e-3
 """In the metric of the sizes of the variables, one that is zero is taken to have this part of the largest."""
@@ -381,7 +381,8 @@ class CGDAuto(Direction):
         size = kit.pick(point.size > 0, kit.num.clip(point.size, 1e-300, kit.at_most(1e300)), 1.0)
         scale = kit.pick(first, 2.0 ** -kit.num.round(kit.num.log2(size)), memory.scale)
         x, g = kit.where(first, point.x, memory.x), kit.where(first, kit.times(scale, point.g), memory.g)
-        length = START if context.space.bounded else self._guess(context, x, point.f, size)
+        usual = context.space.bounded or context.oracle.adaptive
+        length = START if usual else self._guess(context, x, point.f, size)
         gamma = kit.pick(first & (scale > 0), self._trial(context, length, x, g), memory.pairs.gamma)
         pairs = memory.pairs._replace(gamma=gamma)
         if context.oracle.adaptive:
