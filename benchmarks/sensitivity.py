@@ -25,27 +25,30 @@ BUDGET = 3000
 AGAINST = {"mgh": "L-BFGS-B", "large": "L-BFGS-B", "nist": "BFGS"}
 ACCURACIES = (1e-5, 1e-8)
 VARIANTS = {
-    ("_pairs", "ASYMMETRY"): (0.01, 0.1),
-    ("_pairs", "INDEPENDENT"): (1e-5, 1e-2),
-    ("_pairs", "LONG"): (10.0, 100.0),
-    ("auto", "MOST"): (20, 1000),
-    ("auto", "FAST"): (5_000, 60_000),
-    ("auto", "ENOUGH"): (10, 100),
-    ("auto", "GROWTH"): (4.0, 100.0),
-    ("auto", "BOOST"): (1.5, 4.0),
-    ("auto", "BOLD"): (64.0, 1e6),
-    ("auto", "FAINT"): (1e-3, 1e-1),
-    ("auto", "NOISE"): (1e2, 1e6),
-    ("auto", "START"): (0.1, 10.0),
-    ("auto", "CAREFUL"): (1e-5, 1e-1),
-    ("auto", "LEAST"): (1e-5, 1e-1),
-    ("auto", "DOWNHILL"): (1.0, 1e4),
+    ("directions._pairs", "ASYMMETRY"): (0.01, 0.1),
+    ("directions._pairs", "INDEPENDENT"): (1e-5, 1e-2),
+    ("directions._pairs", "LONG"): (10.0, 100.0),
+    ("directions.auto", "MOST"): (20, 1000),
+    ("directions.auto", "FAST"): (5_000, 60_000),
+    ("directions.auto", "ENOUGH"): (10, 100),
+    ("directions.auto", "GROWTH"): (4.0, 100.0),
+    ("directions.auto", "BOOST"): (1.5, 4.0),
+    ("directions.auto", "BOLD"): (64.0, 1e6),
+    ("directions.auto", "FAINT"): (1e-3, 1e-1),
+    ("directions.auto", "NOISE"): (1e2, 1e6),
+    ("directions.auto", "START"): (0.1, 10.0),
+    ("directions.auto", "SHORTEST"): (0.01, 1.0),
+    ("directions.auto", "LONGEST"): (0.3, 3.0),
+    ("steps", "PROBED"): (1e-8, 1e-3),
+    ("directions.auto", "CAREFUL"): (1e-5, 1e-1),
+    ("directions.auto", "LEAST"): (1e-5, 1e-1),
+    ("directions.auto", "DOWNHILL"): (1.0, 1e4),
 }
 
 
 def runs(solver: str, change: tuple[str, str, float] | None = None) -> dict[str, Run]:
     """Run a solver on all problems that it is asked about, with one constant changed."""
-    module = import_module(f"steepen.directions.{change[0]}") if change else None
+    module = import_module(f"steepen.{change[0]}") if change else None
     before = getattr(module, change[1]) if change else None
     if change:
         setattr(module, change[1], change[2])

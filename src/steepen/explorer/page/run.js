@@ -9,6 +9,7 @@ import { armijo } from "./search.js";
 import { EPS, dot, norm, plus, times } from "./vectors.js";
 
 const IDLE = 11, SHOWS = 4, VANISHED = 1e-3, BOTTOM = -1e-8 * Number.MAX_VALUE, TINY = 1e-300;
+const DOUBT = 10, ENOUGH = 1e-9;
 
 const makers = {
   gd: () => new GD(),
@@ -60,7 +61,11 @@ export function minimize(fun, x0, method, settings) {
     const { g } = point, size = norm(g);
     point.gnorm = size;
     if (!Number.isFinite(size)) return end("NONFINITE_GRADIENT");
-    if (size <= gtol && !(k === 0 && direction.leave?.(oracle, point))) return end("CONVERGED");
+    // a gradient within gtol is doubted where x is large, as long as steps lower f
+    const change = norm(g.map((slope, i) => slope * Math.max(Math.abs(x[i]), 1))) / Math.max(Math.abs(f), 1);
+    const falls = k === 0 || before - f > ENOUGH * Math.max(Math.abs(f), 1) || move.alpha === 0;
+    const doubted = direction.doubts === true && change > DOUBT * gtol && falls;
+    if (size <= gtol && !doubted && !(k === 0 && direction.leave?.(oracle, point))) return end("CONVERGED");
     if (step === null && idle >= IDLE) return end(floored() ?? "NO_DESCENT");
     if (!oracle.affords(on ? (direction.cost ?? 0) + price * (direction.products ?? 0) : 0)) {
       return end("MAX_GRADIENTS");
@@ -87,6 +92,7 @@ export function minimize(fun, x0, method, settings) {
     const next = { x: plus(times(move.alpha, p), x), f: ahead.f, g: ahead.g };
     if (!next.x.every(Number.isFinite)) return end("DIVERGED");
     if (move.alpha === 0) {
+      if (direction.doubts === true && size <= gtol) return end("CONVERGED");
       const low = floored();
       if (low) return end(low);
       if (!direction.recover?.(oracle, point)) return end("NO_DESCENT");
