@@ -32,6 +32,8 @@ class Everywhere:
     """The whole space: nothing is held, and nothing is projected."""
 
     bounded = False
+    limited: Mask = False
+    """Whether any variable has a limit; a compiled box may have none."""
     limits: NDArray[np.float64] | None = None
     """The lowest and the highest x; None where there are none."""
 
@@ -100,6 +102,7 @@ class Box(Everywhere):
     """The box low ≤ x ≤ high, for every row of a batch the same."""
 
     bounded = True
+    limited: Mask = True
 
     def __init__(self, low: NDArray[np.float64], high: NDArray[np.float64], x: Array, kit: Kit):
         super().__init__(kit)
@@ -117,6 +120,7 @@ class Box(Everywhere):
         box = object.__new__(cls)
         Everywhere.__init__(box, kit)
         box._bound(low, high, *_near(kit.xp, low, high))
+        box.limited = kit.xp.any(kit.xp.isfinite(low) | kit.xp.isfinite(high))
         return box
 
     def _bound(self, low: Array, high: Array, near_low: Array, near_high: Array) -> None:

@@ -381,8 +381,8 @@ class CGDAuto(Direction):
         size = kit.pick(point.size > 0, kit.num.clip(point.size, 1e-300, kit.at_most(1e300)), 1.0)
         scale = kit.pick(first, 2.0 ** -kit.num.round(kit.num.log2(size)), memory.scale)
         x, g = kit.where(first, point.x, memory.x), kit.where(first, kit.times(scale, point.g), memory.g)
-        usual = context.space.bounded or context.oracle.adaptive
-        length = START if usual else self._guess(context, x, point.f, size)
+        usual = context.space.limited | context.oracle.adaptive
+        length = kit.pick(usual, START, self._guess(context, x, point.f, size))
         gamma = kit.pick(first & (scale > 0), self._trial(context, length, x, g), memory.pairs.gamma)
         pairs = memory.pairs._replace(gamma=gamma)
         if context.oracle.adaptive:
