@@ -289,15 +289,17 @@ def loop_table(lines: list[Any]) -> str:
     """Return the regret and the time of whole loops."""
     rows = [ways for ways in paired(lines, "what").get(("loop",), []) if len(ways) == 2]
     said = [
-        "| 50 evaluations of Hartmann-6 | seeds | regret, mean | median | time |",
-        "|---|---|---|---|---|",
+        "| 50 evaluations of Hartmann-6 | seeds | regret, mean | median | the mean's difference | time |",
+        "|---|---|---|---|---|---|",
     ]
     for way in ("BoTorch", "ours") if rows else ():
-        regret = [r[way]["regret"] for r in rows]
+        regret = np.array([r[way]["regret"] for r in rows])
+        more = regret - [r["BoTorch"]["regret"] for r in rows]
+        error = np.std(more, ddof=1) / np.sqrt(len(rows)) if len(rows) > 1 else np.nan
+        apart = "" if way == "BoTorch" else f"{more.mean():+.3f} ± {error:.3f}"
         times = mean(r[way]["seconds"] / r["BoTorch"]["seconds"] for r in rows)
-        said.append(
-            f"| {way} | {len(rows)} | {np.mean(regret):.3f} | {np.median(regret):.3f} | {times:.2f} × |"
-        )
+        middle = f"{regret.mean():.3f} | {np.median(regret):.3f}"
+        said.append(f"| {way} | {len(rows)} | {middle} | {apart} | {times:.2f} × |")
     return "\n".join(said)
 
 
