@@ -576,3 +576,45 @@ def test_a_schedule_is_not_judged_as_a_search() -> None:
 def test_differences_at_the_minimiser_are_a_success() -> None:
     rosen = st.functions["rosenbrock"].at(n=10)
     assert st.minimize(lambda x: float(rosen(x)), np.ones(10)).success
+
+
+def points(x0: Any, f: Any, grad: Any, **more: Any) -> tuple[list[Vector], list[Vector]]:
+    """Return the points of the first values and of the first gradients that a run asks for."""
+    values: list[Vector] = []
+    slopes: list[Vector] = []
+
+    def fun(x: Vector) -> float:
+        values.append(np.array(x))
+        return f(x)
+
+    def jac(x: Vector) -> Vector:
+        slopes.append(np.array(x))
+        return grad(x)
+
+    st.minimize(fun, x0, jac=jac, budget=Budget(iters=2), **more)
+    return values, slopes
+
+
+@pytest.mark.parametrize(("height", "length"), [(0.0, 0.1), (0.3, 0.6), (1e6, 5.0), (-1e6, 5.0)])
+def test_the_first_trial_is_as_long_as_f_and_x_say(height: float, length: float) -> None:
+    """On a plane of slope 1: 2|f|, no less than a tenth and no more than the size of x."""
+    x0, n = np.array([3.0, 4.0]), np.array([0.6, 0.8])
+    values, _ = points(x0, lambda x: height + n @ (x - x0), lambda x: n)
+    np.testing.assert_allclose(values[1], x0 - length * n, rtol=1e-12)
+    values, _ = points(x0, lambda x: height + n @ (x - x0), lambda x: n, bounds=[(-100, 100)] * 2)
+    np.testing.assert_allclose(values[1], x0 - n, rtol=1e-12)
+
+
+def test_a_first_trial_that_fails_is_followed_by_the_minimum_that_a_probe_shows() -> None:
+    """Far from x0 the function is much steeper than at it, which values alone would have to find out."""
+    A, x0 = np.diag([2.0, 2.0]), np.array([1e-3, 2e-3])
+
+    def f(x: Vector) -> float:
+        return 0.5 * x @ A @ x + (1e9 if np.abs(x).max() > 0.01 else 0.0) + 100
+
+    values, slopes = points(x0, f, lambda x: A @ x)
+    assert np.abs(values[1]).max() > 0.01
+    assert 0 < np.linalg.norm(slopes[1] - x0) < 1e-6  # the probe
+    np.testing.assert_allclose(values[2], 0, atol=1e-9)
+    plain, _ = points(x0, f, lambda x: A @ x, step=st.steps.Armijo(grow=np.inf, longest=1.0))
+    assert np.abs(plain[2]).max() > 1e-3
