@@ -357,8 +357,9 @@ class Iteration:
                 over = oracle.smooth(point.x, point.f, over)
                 noisy = oracle.noisy(point.f)
                 self._end(c, kit.pick(over, kit.pick(noisy, NOISE, DIFFERENCES), RUNNING))
-        if kit.any(rough):
-            self._anew(c, rough)
+        if kit.any(rough):  # another gradient is for another iteration
+            self._end(c, kit.pick(rough & (c.k >= self._iters), MAX_ITERATIONS, RUNNING))
+            self._anew(c, rough & (c.status == RUNNING))
         return stuck
 
     def _anew(self, c: Carry, rows: Mask) -> None:
