@@ -4,7 +4,7 @@
     python benchmarks/botorch_loop.py fits [--seeds 20]
     python benchmarks/botorch_loop.py loop [--seeds 10] [--evaluations 50]
     python benchmarks/botorch_loop.py robust [--seeds 20] [--evaluations 20]
-    python benchmarks/botorch_loop.py branin [--rows 100000] [--device cuda]
+    python benchmarks/botorch_loop.py branin [--rows 1000,100000] [--device cuda]
     python benchmarks/botorch_loop.py pages
 
 Every run is a line of JSON, appended to --out as it ends, and is not made again if it is there; a summary is
@@ -39,10 +39,12 @@ from botorch.utils.sampling import draw_sobol_normal_samples
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
 import steepen as st
+from steepen._oracle import tensors
 from steepen.botorch import GradientPenalty, fit, gen_candidates, penalized
 from steepen.plot._canvas import blank, tidy
 
 D = torch.float64
+DEVICES = {"cpu": "one core", "cuda": "an H200"}
 
 
 class Out:
@@ -166,10 +168,10 @@ def paired(lines: list[Any], *key: str) -> dict[Any, list[dict[str, Any]]]:
 def acquisition_table(lines: list[Any]) -> str:
     """Return ours beside the better of the peers, seed by seed."""
     said = [
-        "| a GP with 100 points | restarts | seeds | | level or better | most behind | calls | time |",
-        "|---|---|---|---|---|---|---|---|",
+        "| a GP with 100 points | on | restarts | seeds | | level or better | most behind | calls | time |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
-    for (name, restarts), rows in paired(lines, "problem", "restarts").items():
+    for (device, name, restarts), rows in paired(lines, "device", "problem", "restarts").items():
         if not (rows := [ways for ways in rows if len(ways) == 4]):
             continue
         peers = [[w for n, w in ways.items() if not n.startswith("ours")] for ways in rows]
@@ -184,7 +186,7 @@ def acquisition_table(lines: list[Any]) -> str:
             level = f"{sum(b <= 1e-6 for b in behind)} of {len(rows)}"
             worst = f"{max(behind):.0e}" if max(behind) > 1e-6 else "–"
             said.append(
-                f"| {name} | {restarts} | {len(rows)} | {way} | {level} | {worst} "
+                f"| {name} | {DEVICES[device]} | {restarts} | {len(rows)} | {way} | {level} | {worst} "
                 f"| {calls:.2f} × | {times:.2f} × |"
             )
     return "\n".join(said)
@@ -484,7 +486,9 @@ def pages(args: Any, out: Out) -> None:
 
 def tables(path: str) -> dict[tuple[str, str], str]:
     """Return the tables of the docs, by page and mark."""
-    parts = {"acquisition": acquisition_table, "fits": fits_table, "loop": loop_table}
+    parts = {
+        "acquisition": acquisition_table, "fits": fits_table, "loop": loop_table, "branin": branin_table,
+    }  # fmt: skip
     found = {("embed.md", what): table(Out(path, what).lines) for what, table in parts.items()}
     found["paper.md", "robust"] = robust_table(Out(path, "robust").lines)
     return {
@@ -493,11 +497,9 @@ def tables(path: str) -> dict[tuple[str, str], str]:
 
 
 def branin(args: Any, out: Out) -> None:
-    """So many bounded runs on Branin, all in one batch of torch tensors."""
+    """Make bounded runs on Branin in one batch of torch tensors: their state on the host, or the device."""
     device = args.device
-    generator = torch.Generator().manual_seed(0)
     box = torch.tensor([[-5.0, 0.0], [10.0, 15.0]], dtype=D)
-    x0 = (box[0] + (box[1] - box[0]) * torch.rand(args.rows, 2, dtype=D, generator=generator)).to(device)
 
     def f(x: Any) -> Any:
         a, b = x[..., 0], x[..., 1]
@@ -507,16 +509,36 @@ def branin(args: Any, out: Out) -> None:
             + 10
         )
 
-    for turn in range(args.repeat):
-        begun = clock(device) if device == "cuda" else time.perf_counter()
-        result = st.minimize(f, x0, bounds=box.T.tolist(), trace=False, memory=4)
-        took = (clock(device) if device == "cuda" else time.perf_counter()) - begun
-        found = np.asarray(result.fun)
-        out.add(
-            what="branin", device=device, rows=args.rows, turn=turn, seconds=took,
-            iterations=int(np.max(result.nit)), success=float(np.mean(np.asarray(result.success))),
-            minimal=float((found < 0.398).mean()),
-        )  # fmt: skip
+    for rows in map(int, args.rows.split(",")):
+        generator = torch.Generator().manual_seed(0)
+        x0 = (box[0] + (box[1] - box[0]) * torch.rand(rows, 2, dtype=D, generator=generator)).to(device)
+        for turn in range(args.repeat):
+            for state, few in (("host", 10**12), ("device", 0)):
+                tensors.FEW = few
+                begun = clock(device) if device == "cuda" else time.perf_counter()
+                result = st.minimize(f, x0, bounds=box.T.tolist(), trace=False, memory=4)
+                took = (clock(device) if device == "cuda" else time.perf_counter()) - begun
+                found = np.asarray(result.fun)
+                out.add(
+                    what="branin", device=device, rows=rows, state=state, turn=turn, seconds=took,
+                    iterations=int(np.max(result.nit)), success=float(np.mean(np.asarray(result.success))),
+                    minimal=float((found < 0.398).mean()),
+                )  # fmt: skip
+
+
+def branin_table(lines: list[Any]) -> str:
+    """Return the seconds of the fastest turn, by where the state of the run lies."""
+    said = [
+        "| rows of Branin, in a box | on | state on the host | state on the device |",
+        "|---|---|---|---|",
+    ]
+    for device, rows in sorted({(line["device"], line["rows"]) for line in lines}):
+        own = [line for line in lines if (line["device"], line["rows"]) == (device, rows)]
+        fastest = [
+            min(line["seconds"] for line in own if line["state"] == state) for state in ("host", "device")
+        ]
+        said.append(f"| {rows} | {DEVICES[device]} | {fastest[0]:.2f} s | {fastest[1]:.2f} s |")
+    return "\n".join(said)
 
 
 def main() -> None:
@@ -528,7 +550,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--evaluations", type=int, default=50)
     parser.add_argument("--repeat", type=int, default=1)
-    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--rows", default="100,1000,10000,100000", help="of `branin`")
     parser.add_argument("--lam", type=float, default=1.0)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--out", default=str(Path(__file__).with_suffix(".jsonl")))

@@ -28,7 +28,7 @@ BASES = {"adamw": "AdamW", "muon": "Muon"}
 SIZES = {
     "lm-small": "Overfitting: 6.9 million weights, 256 thousand tokens, 28 epochs",
     "lm-mild": "Not overfitting: 6.9 million weights, 800 thousand tokens, 12 epochs",
-    "lm-large": "Large: 29.7 million weights, 10 million tokens, 10 epochs",
+    "lm-large": "Large: 29.7 million weights, 2 million tokens, 16 epochs",
 }
 DAMAGE = ("8 bits", "4 bits", "3 bits", "noise 0.1", "pruned 0.5")
 SURVIVE = ("base", "sam-late", "share16-late", "gap", "dropout", "ema")

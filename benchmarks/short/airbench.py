@@ -1,0 +1,153 @@
+"""Does the rule do harm where nothing overfits? Around the optimizer of airbench, a fast recipe for CIFAR-10.
+
+    git clone https://github.com/KellerJordan/cifar10-airbench FOLDER     # yours to fetch; none of it is here
+    python airbench.py --airbench FOLDER --data DIR --target 94 --seeds 20 --out airbench.jsonl
+
+Network, loader, augmentation, whitening, look-ahead and all numbers are airbench's; only the loop is written
+here, so that a step may have two passes. The base is the same loop without the rule. Both have as many
+gradients. The rule watches 1000 of the training images, and is not trained on these; the base is. They take
+turns, seed by seed, and want a GPU of their own, since their seconds are compared. A seed that is in --out is
+not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import json
+import math
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+from steepen.torch import GapSAM
+
+WATCHED = 1000
+RULE = 1 + 1 / 48  # gradients of a step, in the mean
+
+
+def recipe(target: str) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """Return airbench's tools, the numbers that it trains by, and how it loads its images."""
+    tools, own = (importlib.import_module(f"airbench.{name}") for name in ("utils", f"lib_airbench{target}"))
+    given: dict[str, Any] = {}
+    for function in (tools.train, getattr(own, f"train{target}")):
+        parameters = inspect.signature(function).parameters.values()
+        given |= {one.name: one.default for one in parameters if one.default is not one.empty}
+    return tools, given, {"batch_size": own.hyp["opt"]["batch_size"], "aug": own.hyp["aug"], "altflip": True}
+
+
+def train(target: str, method: str, seed: int, few: int = 0) -> dict[str, Any]:
+    """Make one run."""
+    tools, given, loading = recipe(target)
+    torch.manual_seed(seed)
+    loader = tools.CifarLoader("cifar10", train=True, **loading)
+    test = tools.CifarLoader("cifar10", train=False, batch_size=2000)
+    steps = few or math.ceil(len(loader) * given["epochs"])
+    watched: Any = None
+    if method == "gap":
+        order = torch.randperm(len(loader.images), generator=torch.Generator().manual_seed(seed))
+        watch, keep = (part.to(loader.images.device) for part in (order[:WATCHED], order[WATCHED:]))
+        watched = loader.normalize(loader.images[watch]), loader.labels[watch]
+        loader.images, loader.labels = loader.images[keep], loader.labels[keep]
+        steps = int(steps / RULE)
+
+    momentum, model = given["momentum"], given["make_net"]()
+    scale = 1024 * (1 + 1 / (1 - momentum))
+    lr, decay = given["learning_rate"] / scale, given["weight_decay"] * loader.batch_size / scale
+    trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    groups = [
+        {
+            "params": [p for name, p in trained if ("norm" in name) is norms],
+            "lr": rate,
+            "weight_decay": decay / rate,
+        }
+        for norms, rate in ((True, lr * given["bias_scaler"]), (False, lr))
+    ]
+    base = torch.optim.SGD(groups, momentum=momentum, nesterov=True)
+
+    def loss_of(x: Any, y: Any) -> Any:
+        return F.cross_entropy(model(x), y, label_smoothing=given["label_smoothing"], reduction="sum")
+
+    opt = GapSAM(base, model, watched, steps) if method == "gap" else base
+    warm = int(steps * given["lr_peak"])
+
+    def rate(k: int) -> float:
+        """Return the learning rate over its peak: up in a line, and down in another."""
+        if k < warm:
+            return 0.2 + 0.8 * k / warm
+        return 1 + (given["lr_end"] - 1) * (k - warm) / (steps - warm)
+
+    peaks = [group["lr"] for group in base.param_groups]
+    slow = tools.LookaheadState(model)
+    torch.cuda.synchronize()
+    begun, k, epoch = time.perf_counter(), 0, 0
+    tools.init_whitening_conv(model[0], loader.normalize(loader.images[:5000]))
+    model.train()
+    while k < steps:
+        model[0].bias.requires_grad = epoch < given["whiten_bias_epochs"]
+        for x, y in loader:
+            for group, peak in zip(base.param_groups, peaks, strict=True):
+                group["lr"] = peak * rate(k)
+            if opt is base:
+                base.zero_grad()
+                loss_of(x, y).backward()
+                base.step()
+            else:
+                opt.step_on(loss_of, x, y)
+            k += 1
+            if k % 5 == 0:
+                slow.update(model, decay=0.95**5 * (k / steps) ** 3)
+            if k == steps:
+                break
+        epoch += 1
+    slow.update(model, decay=1.0)
+    torch.cuda.synchronize()
+    seconds = time.perf_counter() - begun
+    report = opt.report() if isinstance(opt, GapSAM) else None
+    return {
+        "accuracy": tools.evaluate(model, test, tta_level=given["tta_level"]), "seconds": round(seconds, 3),
+        "steps": steps, "probed": report.probed if report else 0,
+        "gap": round(report.held_out - report.training, 4) if report else None,
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--airbench", type=Path, required=True, help="a clone of it")
+    parser.add_argument("--data", type=Path, default=Path(), help="where airbench has put its folder cifar10")
+    parser.add_argument("--target", choices=["94", "96"], default="94")
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--until", type=float, default=math.inf, help="the time after which no seed is begun")
+    parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".jsonl"))
+    given = parser.parse_args()
+    out, folder = given.out.resolve(), given.airbench.resolve()
+    if not (folder / "airbench").is_dir():
+        parser.error(f"--airbench: expected a clone of cifar10-airbench, got {folder}")
+    for part in ("train.pt", "test.pt"):
+        if not (given.data / "cifar10" / part).exists():
+            parser.error(f"--data: there is no cifar10/{part} in {given.data}; airbench makes it when run")
+    sys.path.append(str(folder))
+    os.chdir(given.data)
+    lines = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+    done = {(line["target"], line["method"], line["seed"]) for line in lines}
+    for method in ("base", "gap"):  # the first passes choose their kernels
+        train(given.target, method, -1, few=60)
+    for seed in range(given.seeds):
+        for method in ("base", "gap") if seed % 2 else ("gap", "base"):
+            if (given.target, method, seed) in done or time.time() > given.until:
+                continue
+            record = {"target": given.target, "method": method, "seed": seed}
+            record |= train(given.target, method, seed)
+            print(record, flush=True)
+            with out.open("a") as file:
+                file.write(json.dumps(record) + "\n")
+
+
+if __name__ == "__main__":
+    main()
