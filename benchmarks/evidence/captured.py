@@ -25,8 +25,9 @@ class Captured:
         sizes: Sequence[int],
         *,
         compiled: bool,
+        mixed: bool = True,  # in bf16 where that will do
     ) -> None:
-        self.model, self.loss = model, loss
+        self.model, self.loss, self.mixed = model, loss, mixed
         self.run: Any = torch.compile(model, dynamic=False) if compiled else model
         self.smoothing = torch.zeros((), device=x.device)
         self.graphs: dict[int, tuple[Any, Tensor, Tensor, Tensor, list[Tensor | None]]] = {}
@@ -37,7 +38,7 @@ class Captured:
             buffer.copy_(before)  # the statistics of BatchNorm
 
     def _pass(self, x: Tensor, y: Tensor) -> Tensor:
-        with torch.autocast("cuda", torch.bfloat16):
+        with torch.autocast("cuda", torch.bfloat16, enabled=self.mixed):
             out = self.run(x)
         loss = self.loss(out.float(), y, self.smoothing)
         loss.backward()

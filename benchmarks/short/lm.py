@@ -240,7 +240,7 @@ ROWS = {
     "sam-late-inner": Row("SAM, last quarter, inner weights", RHO, _inner_sam_late, 1.25),
     "gap-inner": Row("the rule, inner weights", STRENGTH, _inner_rule, RULE, watches=True),
 }
-LR, DECAY = (1e-3, 2e-3), (0.4, 1.6)
+LR, DECAY = {"adamw": (1e-3, 2e-3), "muon": (2.5e-4, 5e-4)}, (0.4, 1.6)
 
 
 # --- one run -----------------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ def trials(job: Job) -> list[Choice]:
     """Return lr, decay and strength of each trial of a row."""
     row = _rows(job.task)[job.method]
     if is_lm(job.task):
-        return square(lm.LR, lm.DECAY, row.strengths)
+        return square(lm.LR[job.base], lm.DECAY, row.strengths)
     return finetune.trials(row, finetune.Setting.of(job.task).lora)
 
 
