@@ -169,7 +169,7 @@ def test_a_row_that_runs_out_of_memory_is_marked_and_the_others_go_on(bench, fol
         return train(bench_, optimizer, method, *args, **options)
 
     monkeypatch.setattr(lm, "train", fails)
-    monkeypatch.setattr(lm, "LR", (1e-3,))
+    monkeypatch.setattr(lm, "LR", {"adamw": (1e-3,), "muon": (1e-3,)})
     monkeypatch.setattr(lm, "DECAY", (0.1,))
     out = folder / "runs.jsonl"
     with pytest.warns(UserWarning, match="share: 0.0625 of 8 examples is 0"):
