@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from work import TASKS, Job, read
 
 from steepen.train.results import Mean
 
+HARM = Path(__file__).with_name("harm.jsonl")
 Records = dict[Job, dict[str, Any]]
 Row = dict[int, dict[str, Any]]  # the runs of a row by their seeds
 BASES = {"adamw": "AdamW", "muon": "Muon"}
@@ -296,7 +298,29 @@ def overview(done: Records) -> str:
     return markdown(lines) if len(lines) > 1 else "No run yet."
 
 
-PARTS = {"language": language, "fine": fine, "survive": survive, "short": overview}
+def harm(_: Records) -> str:
+    """Return accuracy and seconds of airbench with and without the rule."""
+    runs = [json.loads(line) for line in HARM.read_text().splitlines()] if HARM.exists() else []
+    lines = [["", "", "seeds", "accuracy %", "less the base's", "steps with a probe", "seconds"]]
+    for target in sorted({run["target"] for run in runs}):
+        rows = {
+            method: {run["seed"]: run for run in runs if (run["target"], run["method"]) == (target, method)}
+            for method in ("base", "gap")
+        }
+        for method, row in rows.items():
+            first = next(iter(row.values()))
+            lines.append([
+                f"airbench, {target} %" if method == "base" else "", lm.ROWS[method].name, str(len(row)),
+                cell([100 * run["accuracy"] for run in row.values()], ".2f"),
+                "–" if method == "base"
+                else cell(paired(row, rows["base"], lambda run: 100 * run["accuracy"]), "+.2f"),
+                f"{first['probed']} of {first['steps']}",
+                f"{np.median([run['seconds'] for run in row.values()]):.1f}",
+            ])  # fmt: skip
+    return markdown(lines) if len(lines) > 1 else "No run yet."
+
+
+PARTS = {"language": language, "fine": fine, "survive": survive, "short": overview, "harm": harm}
 
 
 def inserted(page: str, done: Records) -> str:

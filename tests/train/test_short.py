@@ -312,38 +312,62 @@ def test_every_figure_in_the_text_is_one_of_the_tables_or_of_the_trials(bench):
     lines = text.splitlines()
     cells = {cell.strip(" +−") for line in lines if line.startswith("|") for cell in line.split("|")}
     said = " ".join(line.strip() for line in lines if not line.startswith(("|", "#")))
-    quoted = re.findall(r"\d\.\d{3} ± \d\.\d{3}", said)
-    assert len(quoted) > 10
-    assert not set(quoted) - cells
-    work = bench["work"]
+    report, work = bench["report"], bench["work"]
     done = work.read(FOLDER / "runs.jsonl")
+
+    def less(task, method, other):
+        rows = (report.finals(done, task, "adamw", name) for name in (method, other))
+        return report.cell(report.paired(*rows, report._loss), "+.3f").strip("+−")
+
+    cells |= {less("lm-small", "gap-ema", "ema"), less("lm-large", "ema", "base")}
+    quoted = re.findall(r"\d\.\d{3} ± \d\.\d{3}", said)
+    early = less("authors-256-whole", "gap", "early")
+    assert f"({early} on 256 passages an author)" in said
+    assert len(quoted) > 10
+    assert not set(quoted) - cells - {early}
     best = {}
     for job, record in done.items():
-        if job[:2] == ("lm-small", "adamw") and job.stage == "trial":
+        if job[:2] == ("lm-small", "muon"):
             best[job.method] = min(best.get(job.method, 9.0), record["validation"])
-    for words, method in {
-        "EMA {}, the rule": "ema", "the rule {}, the rule with EMA": "gap", "the rule with EMA {}": "gap-ema",
-        "SAM in the last quarter {};": "sam-late", "(the rule {})": "gap-inner",
-        "ten times ρ {}": "sam-tenth", "fewer epochs {}": "shorter", "half the steps, {}": "le-sam",
-    }.items():  # fmt: skip
-        assert words.format(f"{best[method]:.3f}") in said
+    words = (
+        f"the best ended at {best['base']:.3f} by the validation's loss, with the rule at {best['gap']:.3f}"
+    )
+    assert words in said
 
 
 def test_what_the_page_says_of_fine_tuning_holds(bench):
-    """The sentences on calibration, and on rounding to four bits."""
+    """The sentences on what is ahead and behind, on calibration, on rounding to four bits, on ruined runs."""
     report, done = bench["report"], bench["work"].read(FOLDER / "runs.jsonl")
     tasks = [task for task in bench["work"].TASKS if report.finals(done, task, "adamw", "gap")]
-    assert len(tasks) == 4
+    assert len(tasks) == 9
     halves = dict.fromkeys(("sam", "gap", "gap-own"), 0)
+    calibrated, places = 0, {}
     for task in tasks:
-        names = (*halves, "decay")
-        runs = {name: report.finals(done, task, "adamw", name).values() for name in names}
-        error = {m: np.mean([run["calibration"] for run in own]) for m, own in runs.items()}
-        assert error["gap"] < error["decay"]
+        names = (*halves, "decay", "early")
+        runs = {name: report.finals(done, task, "adamw", name) for name in names}
+        error = {m: np.mean([run["calibration"] for run in own.values()]) for m, own in runs.items()}
+        calibrated += error["gap"] <= error["decay"]
+        for pair in (("sam", "decay"), ("gap", "decay"), ("gap", "early")):
+            mean, spread = report.Mean.of(report.paired(*(runs[name] for name in pair), report._loss))
+            place = "ahead" if mean < -2 * spread else "behind" if mean > 2 * spread else "level"
+            places.setdefault(pair, []).append(place)
         rise = {}
         for method, own in runs.items():
-            tables = [run["robustness"] for run in own]
+            tables = [run["robustness"] for run in own.values()]
             rise[method] = np.mean([one["4 bits"] - one["loss"] for one in tables])
         for method in halves:
-            halves[method] += rise[method] < rise["decay"] / 2
-    assert halves == {"sam": 4, "gap": 1, "gap-own": 2}
+            halves[method] += task.endswith("whole") and rise[method] <= rise["decay"] / 2
+    assert halves == {"sam": 6, "gap": 1, "gap-own": 4}
+    assert calibrated == 6
+    counts = {pair: {one: found.count(one) for one in set(found)} for pair, found in places.items()}
+    assert counts["sam", "decay"] == {"ahead": 5, "behind": 4}
+    assert counts["gap", "decay"] == {"ahead": 1, "level": 1, "behind": 7}
+    assert counts["gap", "early"] == {"ahead": 2, "level": 5, "behind": 2}
+    ruined = [
+        job.method
+        for job, record in done.items()
+        if job.stage == "final"
+        and job.task in tasks
+        and report.ruined(record, report.CLASSES[job.task.partition("-")[0]])
+    ]
+    assert ruined == ["early"]

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from .._core.arrays import Array, to_numpy
 
-FEW = 2**15
-"""Up to so many numbers in all starts together the state of a run lies on the host."""
+FEW = 2**12
+"""Up to so many numbers in all starts together the state lies on the host: docs/embed.md has the times."""
 
 
 def hosted(x: Any, jac: Any) -> bool:

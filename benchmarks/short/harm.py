@@ -1,7 +1,7 @@
 """Does the rule do harm where nothing overfits? Around the optimizer of airbench, a fast recipe for CIFAR-10.
 
     git clone https://github.com/KellerJordan/cifar10-airbench FOLDER     # yours to fetch; none of it is here
-    python airbench.py --airbench FOLDER --data DIR --target 94 --seeds 20 --out airbench.jsonl
+    python harm.py --airbench FOLDER --data DIR --target 94 --seeds 20 --out harm.jsonl
 
 Network, loader, augmentation, whitening, look-ahead and all numbers are airbench's; only the loop is written
 here, so that a step may have two passes. The base is the same loop without the rule. Both have as many
