@@ -59,7 +59,8 @@ class Pairs(NamedTuple):
 
         one, m, ones = kit.norm(x) * 0 + 1, capacity, zeros(n) + 1
         none = 0 if kit.size is None else np.zeros(kit.size, dtype=np.int64)
-        return Pairs(zeros(m, n), zeros(m, n), zeros(m, m), zeros(m), ones, ones, one, none)
+        kind, wide = (Folded, n) if kit.dense(x) else (Pairs, m)
+        return kind(zeros(m, n), zeros(m, n), zeros(m, wide), zeros(m), ones, ones, one, none)
 
     @property
     def capacity(self) -> int:
@@ -75,10 +76,9 @@ class Pairs(NamedTuple):
         k = kit.used(self.count, self.capacity)
         if k == 0:
             return kit.times(self.gamma, self.D * v)
-        S, Y, R = self.S[..., :k, :], self.Y[..., :k, :], self.R[..., :k, :k]
-        u = kit.dots(R, kit.dots(S, v))
+        Y, u = self.Y[..., :k, :], self._shares(kit, v, k)
         plain = kit.scaled(self.gamma, self.D * (v - kit.mix(u, Y)))
-        return plain + kit.mix(kit.mix(u - kit.dots(Y, plain), R), S)
+        return plain + self._steps(kit, u - kit.dots(Y, plain), k)
 
     def products(self, kit: Kit, many: bool) -> Callable[[Array], Array]:
         """Return v ↦ G·v; where `many` products of short vectors are to be traced, by the matrix itself."""
@@ -91,8 +91,7 @@ class Pairs(NamedTuple):
     def matrix(self, kit: Kit) -> Array:
         """Return G itself."""
         k = kit.used(self.count, self.capacity)
-        S, Y, R = self.S[..., :k, :], self.Y[..., :k, :], self.R[..., :k, :k]
-        U = R @ S
+        Y, U = self.Y[..., :k, :], self._folded(k)
         rest = kit.identity(self.D) - Y.swapaxes(-1, -2) @ U
         return rest.swapaxes(-1, -2) @ (self.diagonal(kit)[..., None] * rest) + U.swapaxes(-1, -2) @ U
 
@@ -111,7 +110,7 @@ class Pairs(NamedTuple):
         capacity, k = self.capacity, kit.used(self.count, self.capacity)
         place, full = self.count % capacity, useful & (self.count >= capacity)
         D, E, gamma = self._metric(kit, s, y, sy, useful)
-        inverted, conjugate, column = self.R, self.conjugate, self.conjugate * 0
+        inverted, conjugate = self.R, self.conjugate
         if kit.any(full):  # the inverse of a corner of R is a corner of R⁻¹
             inverted = kit.put(inverted, place, 0.0, full)
             conjugate = kit.put(conjugate, place, 0.0, full)
@@ -120,13 +119,9 @@ class Pairs(NamedTuple):
             conjugate = kit.fill(conjugate, agree)
         unit = 1 / kit.num.sqrt(kit.pick(useful, sy, 1.0))
         s, y = kit.times(unit, s), kit.times(unit, y)
-        if k:
-            known = kit.dots(inverted[..., :k, :k], kit.dots(self.S[..., :k, :], y))
-            column = kit.fill(column, -known)
-        column = kit.put(column, place, 1.0, useful)
-        columns = kit.put(inverted.swapaxes(-1, -2), place, column, useful)
-        pairs = Pairs(
-            kit.put(self.S, place, s, useful), kit.put(self.Y, place, y, useful), columns.swapaxes(-1, -2),
+        inverted = self._grown(kit, k, inverted, s, y, place, useful)
+        pairs = self.__class__(
+            kit.put(self.S, place, s, useful), kit.put(self.Y, place, y, useful), inverted,
             kit.put(conjugate, place, 1.0, useful), D, E, gamma, self.count + useful,
         )  # fmt: skip
         return pairs, useful
@@ -142,6 +137,28 @@ class Pairs(NamedTuple):
         )  # fmt: skip
 
     # --- parts -----------------------------------------------------------------------------------------
+
+    def _shares(self, kit: Kit, v: Array, k: int) -> Array:
+        """Return R⁻¹S·v."""
+        return kit.dots(self.R[..., :k, :k], kit.dots(self.S[..., :k, :], v))
+
+    def _steps(self, kit: Kit, c: Array, k: int) -> Array:
+        """Return SᵀR⁻ᵀ·c."""
+        return kit.mix(kit.mix(c, self.R[..., :k, :k]), self.S[..., :k, :])
+
+    def _folded(self, k: int) -> Array:
+        """Return R⁻¹S."""
+        return self.R[..., :k, :k] @ self.S[..., :k, :]
+
+    def _grown(
+        self, kit: Kit, k: int, R: Array, s: Array, y: Array, place: Whole, useful: Mask
+    ) -> Array:
+        """Return R⁻¹ with the column of a new pair."""
+        column = self.conjugate * 0
+        if k:
+            column = kit.fill(column, -kit.dots(R[..., :k, :k], kit.dots(self.S[..., :k, :], y)))
+        column = kit.put(column, place, 1.0, useful)
+        return kit.put(R.swapaxes(-1, -2), place, column, useful).swapaxes(-1, -2)
 
     def _metric(self, kit: Kit, s: Array, y: Array, sy: Scalar, useful: Mask) -> tuple[Array, Array, Scalar]:
         """Return D, 1/D and γ with a pair taken in.
@@ -185,3 +202,25 @@ class Pairs(NamedTuple):
             s1, y1, rest = kit.where(enough, s1, s), kit.where(enough, y1, y), kit.pick(enough, rest, sy)
             agree = kit.where(useful, kit.where(enough, agree, agree * 0), conjugate)
         return s1, y1, rest, agree
+
+
+class Folded(Pairs):
+    """The same with U = R⁻¹S in the place of R⁻¹, which has fewer numbers where vectors are short.
+
+    G = (I − UᵀY)·γD·(I − YᵀU) + UᵀU. With a new pair U becomes U − (U·y)sᵀ, and has s as its newest row.
+    """
+
+    def _shares(self, kit: Kit, v: Array, k: int) -> Array:
+        return kit.dots(self.R, v)
+
+    def _steps(self, kit: Kit, c: Array, k: int) -> Array:
+        return kit.mix(c, self.R)
+
+    def _folded(self, k: int) -> Array:
+        return self.R
+
+    def _grown(
+        self, kit: Kit, k: int, R: Array, s: Array, y: Array, place: Whole, useful: Mask
+    ) -> Array:
+        rest = R - kit.dots(R, y)[..., :, None] * s[..., None, :]
+        return kit.put(rest, place, s, useful)
