@@ -376,7 +376,7 @@ def million(count: int, dtypes: tuple[str, ...]) -> None:
 def lane_numbers() -> int:
     """Return how many numbers a run of cgd-auto hands from one iteration to the next, for n = 2."""
     n, m = 2, 12
-    return 2 * m * n + m * m + m + 12 * n + 20
+    return 3 * m * n + m + 12 * n + 20
 
 
 def bandwidth() -> float:

@@ -150,9 +150,7 @@ class Pairs(NamedTuple):
         """Return R⁻¹S."""
         return self.R[..., :k, :k] @ self.S[..., :k, :]
 
-    def _grown(
-        self, kit: Kit, k: int, R: Array, s: Array, y: Array, place: Whole, useful: Mask
-    ) -> Array:
+    def _grown(self, kit: Kit, k: int, R: Array, s: Array, y: Array, place: Whole, useful: Mask) -> Array:
         """Return R⁻¹ with the column of a new pair."""
         column = self.conjugate * 0
         if k:
@@ -219,8 +217,6 @@ class Folded(Pairs):
     def _folded(self, k: int) -> Array:
         return self.R
 
-    def _grown(
-        self, kit: Kit, k: int, R: Array, s: Array, y: Array, place: Whole, useful: Mask
-    ) -> Array:
+    def _grown(self, kit: Kit, k: int, R: Array, s: Array, y: Array, place: Whole, useful: Mask) -> Array:
         rest = R - kit.dots(R, y)[..., :, None] * s[..., None, :]
         return kit.put(rest, place, s, useful)

@@ -70,14 +70,14 @@ class Function(Probing):
             self.came, f = (self._shared if self._traced.seldom else self._both)(x)
             return f
         self.came = None
-        return self._fun(x)
+        return _once(self._fun(x), only)
 
     def grad(self, x: Any, only: Any = None, came: Any = None, *, spare: bool = False) -> Any:
         """Evaluate ∇f, where it has not come with f."""
         self.ledger.charge(only, "njev")
         if came is not None and self._comes:
             return came
-        return self._shared(x)[0] if self._traced.seldom else self._grad(x)
+        return self._shared(x)[0] if self._traced.seldom else _once(self._grad(x), only)
 
     def hvp(self, x: Any, v: Any, g: Any, only: Any = None) -> Any:
         """Evaluate H·v."""
@@ -92,3 +92,11 @@ class Function(Probing):
     def reported(self, g: Any) -> Any:
         """Return ∇f as the result shows it."""
         return g
+
+
+def _once(found: Any, only: Any) -> Any:
+    """Return what was found, unchanged, by a sum with zeros.
+
+    XLA evaluates a function of x alone anew for all that follows from it; this is one of x and of a mask.
+    """
+    return found if only is None or isinstance(only, bool) else found + 0.0 * only

@@ -179,7 +179,9 @@ class Traced(One):
 
         def looped(mask: Any, consts: Any, flat: Any) -> Any:
             def turn(s: Any) -> Any:
-                return False & s[0], worked(consts, s[1])
+                # XLA would take what depends on constants alone out of the loop, and do it each time
+                varying = [jax.numpy.where(s[0], c, jax.numpy.zeros_like(c)) for c in consts]
+                return False & s[0], worked(varying, s[1])
 
             return jax.lax.while_loop(lambda s: s[0], turn, (mask, flat))[1]
 
