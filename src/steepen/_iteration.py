@@ -20,9 +20,10 @@ from ._core.judge import asked, judge_gradient, judge_step
 from ._core.records import NAN, RUNNING, Best, Carry, Point
 from ._core.result import Status
 from ._oracle.context import Context
-from ._oracle.exhausted import at_bottom, relax, spent
+from ._oracle.exhausted import at_bottom, relax, shown, spent, unsure
 from ._oracle.floor import at_floor
 from ._oracle.ledger import Cost
+from ._oracle.valleys import Around
 from ._problem import Settings
 from .steps import Along
 
@@ -277,6 +278,10 @@ class Iteration:
         """End the rows whose gradient is within a tolerance, or is not finite; look twice at some of them."""
         kit, context, point = self.kit, self.context, c.point
         code = judge_gradient(kit, point, self.tolerances, c.top)
+        if self._adaptive:
+            code = kit.pick(
+                (code == CONVERGED) & unsure(context, point.x, point.f, self._gtol), RUNNING, code
+            )
         if self.direction.doubts:
             code = kit.pick(self._doubted(c, (code == CONVERGED) & (c.status == RUNNING)), RUNNING, code)
         if (c.k == 0) is True and self.direction.leaves:
@@ -331,10 +336,25 @@ class Iteration:
         kit, context, oracle, point = self.kit, self.context, self.oracle, c.point
         mask = mask & (c.status == RUNNING)
         quiet, noisy = at_bottom(context, point.x, point.f, point.g, -c.slope, mask, c.tired)
+        loud, quiet = self._around(c, quiet & noisy), kit.without(quiet, noisy)
+        if kit.any(loud.lower):
+            c.p = kit.where(loud.lower, loud.x - point.x, -c.down if c.p is None else c.p)
+            c.slope = kit.pick(loud.lower, kit.dot(point.g, c.p), c.slope)
+        if kit.any(loud.wrong | loud.lower):  # they make no step, or this one
+            oracle.refine(loud.wrong, False)
+            c.tired = kit.without(c.tired, loud.lower) | loud.wrong
+            c.live = self._live(c)
+        self._end(c, kit.pick(loud.lowest, NOISE, RUNNING))
         quiet = quiet & context.affords(oracle.cost_smooth)
         if kit.any(quiet):
-            quiet = oracle.smooth(point.x, point.f, quiet)
-            self._end(c, kit.pick(quiet, kit.pick(noisy, NOISE, DIFFERENCES), RUNNING))
+            self._end(c, kit.pick(oracle.smooth(point.x, point.f, quiet), DIFFERENCES, RUNNING))
+
+    def _around(self, c: Carry, noisy: Mask) -> Around:
+        """Find out whether f is lower nearby where noise may hide it."""
+        context, oracle, point = self.context, self.oracle, c.point
+        noisy = noisy & context.affords(oracle.cost_around)
+        p = -point.g if c.p is None else c.p
+        return oracle.around(point.x, point.f, point.g, p, shown(context, point.f), noisy)
 
     def _refined(self, c: Carry, stuck: Mask) -> Mask:
         """Where a search by one-sided differences found nothing, take central ones; return who has those.
@@ -346,28 +366,33 @@ class Iteration:
         stuck = stuck & (c.status == RUNNING)
         rough = kit.without(stuck, oracle.digits.central)
         oracle.refine(rough, True)
-        stuck = kit.without(stuck, rough)
+        stuck, there, value = kit.without(stuck, rough), point.x, point.f
         if kit.any(stuck):
             over = spent(context, point.x, point.f, point.g, stuck)
             doubt = kit.without(stuck, over) & context.affords(oracle.cost_listen)
             if kit.any(doubt) and kit.any(louder := oracle.listen_again(point.x, point.f, doubt)):
                 rough, stuck = rough | louder, kit.without(stuck, louder)
-            over = over & (oracle.grain == 0) & context.affords(oracle.cost_smooth)
-            if kit.any(over):
-                over = oracle.smooth(point.x, point.f, over)
-                noisy = oracle.noisy(point.f)
-                self._end(c, kit.pick(over, kit.pick(noisy, NOISE, DIFFERENCES), RUNNING))
+            over, noisy = over & (oracle.grain == 0), oracle.noisy(point.f)
+            loud, quiet = self._around(c, over & noisy), kit.without(over, noisy)
+            there, value, moved = loud.x, loud.f, loud.lower | loud.wrong
+            rough, stuck = rough | moved, kit.without(stuck, moved)
+            self._end(c, kit.pick(loud.lowest, NOISE, RUNNING))
+            quiet = quiet & context.affords(oracle.cost_smooth)
+            if kit.any(quiet):
+                self._end(c, kit.pick(oracle.smooth(point.x, point.f, quiet), DIFFERENCES, RUNNING))
+                forgotten = kit.without(quiet, oracle.known)
+                rough, stuck = rough | forgotten, kit.without(stuck, forgotten)
         if kit.any(rough):  # another gradient is for another iteration
             self._end(c, kit.pick(rough & (c.k >= self._iters), MAX_ITERATIONS, RUNNING))
-            self._anew(c, rough & (c.status == RUNNING))
+            self._anew(c, rough & (c.status == RUNNING), there, value)
         return stuck
 
-    def _anew(self, c: Carry, rows: Mask) -> None:
-        """Stay here for this iteration, and have another gradient made."""
-        kit, point, ahead = self.kit, c.point, c.ahead
-        self.oracle.memo.put(point.x, point.f, None if kit.size is None else rows)
-        ahead.x = kit.where(rows, point.x, ahead.x)
-        ahead.f = kit.pick(rows, point.f, ahead.f)
+    def _anew(self, c: Carry, rows: Mask, x: Array, f: Scalar) -> None:
+        """Be at x after this iteration, and have another gradient made."""
+        kit, ahead = self.kit, c.ahead
+        self.oracle.memo.put(x, f, None if kit.size is None else rows)
+        ahead.x = kit.where(rows, x, ahead.x)
+        ahead.f = kit.pick(rows, f, ahead.f)
         ahead.known = kit.without(ahead.known, rows)
         c.idle = kit.pick(rows, 0, c.idle)
         c.tired = kit.without(c.tired, rows)

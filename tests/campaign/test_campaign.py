@@ -44,6 +44,21 @@ ONCE_FALSE = (
     *(27647, 35905, 57513, 60050, 89057),
     # an iteration too many, for another gradient
     *(16618, 22314, 65613, 93055),
+    # by differences: noise that hides a valley, noise taken for a curvature, rounding of x taken for noise
+    *(61024, 79882, 1698, 84353, 17382),
+    # numbers beyond those of float64; what was learnt elsewhere; a start on waves shorter than differences
+    *(81050, 30988, 9835, 24645, 6528, 95426, 19951, 9500),
+    # x of 1e-150, where f next to it is 1e290
+    *(3266, 11968, 81475, 99859),
+    # a probe far longer than x
+    12385,
+)
+ONCE_FALSE_BY_VALUES = (
+    # noise that hides a valley; noise taken for a curvature
+    *(502, 627, 997, 1597, 2374, 2982, 3732, 4224, 4302, 5007, 5312, 6332, 6437, 6449, 6887, 7207, 7527),
+    *(1757, 2997),
+    # a function on a scale of 1e-9 and less, taken for noise, or probed from far away
+    *(40, 295, 840, 4610),
 )
 
 
@@ -51,6 +66,12 @@ ONCE_FALSE = (
 @pytest.mark.bits  # its account holds the functions themselves
 def test_no_success_is_claimed_where_one_was_false(number: int):
     assert not trial.run(case(number)).faults
+
+
+@pytest.mark.parametrize("number", ONCE_FALSE_BY_VALUES)
+@pytest.mark.bits  # its account holds the functions themselves
+def test_no_success_without_a_gradient_is_claimed_where_one_was_false(number: int):
+    assert not trial.run(by_values(number)).faults
 
 
 @pytest.mark.parametrize("first", range(0, 200, BLOCK))

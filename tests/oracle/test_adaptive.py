@@ -78,6 +78,51 @@ def test_no_success_beside_a_kink() -> None:
         assert not res.success or res.fun - 1 < 1e-9
 
 
+def rough(x: Any, level: float) -> Any:
+    """Return what spoils a value: the same number for the same point, and any other for the next."""
+    seed = 43758.5453 * np.sin(1e6 * (np.asarray(x) * np.arange(1, x.shape[-1] + 1)).sum(axis=-1))
+    return 1 + level * (2 * (seed - np.floor(seed)) - 1)
+
+
+@pytest.mark.parametrize("level", [1e-10, 1e-8, 1e-6])
+def test_noise_does_not_end_a_run_in_a_narrow_valley(level: float) -> None:
+    """f falls along a curve on which no single variable can move."""
+    for start in ([-3.0, 8.0], [0.3, 9.0], [4.0, -2.0], [-1.2, 1.0]):
+        res = st.minimize(
+            lambda x: (1 + 100 * (x[1] - x[0] ** 2) ** 2 + (1 - x[0]) ** 2) * rough(x, level), start
+        )
+        assert res.success
+        assert res.fun - 1 <= max(15 * level, 1e-9)
+
+
+def test_a_batch_with_noise_is_its_rows() -> None:
+    """The noise is a ripple that last bits, in which rows may differ, do not change much."""
+
+    def fun(x: Any) -> Any:
+        a, b = np.moveaxis(x, -1, 0)
+        return (2 + 10 * (b - a**2) ** 2 + (1 - a) ** 2) * (1 + 1e-7 * np.sin(1e9 * a + 7e8 * b))
+
+    starts = np.random.default_rng(3).uniform(-2, 2, (4, 2))
+    batch = st.minimize(fun, starts)
+    assert Status.NOISE in batch.status
+    for i, start in enumerate(starts):
+        row, one = batch.row(i), st.minimize(fun, start)
+        assert (row.status, row.nfev, row.njev) == (one.status, one.nfev, one.njev)
+
+
+def test_no_success_beside_a_kink_in_noise() -> None:
+    for start in ([1.3, 0.2], [0.2, 3.0]):
+        res = st.minimize(lambda x: (1 + abs(x[0] - 1) + abs(x[1] - 1)) * rough(x, 1e-8), start)
+        assert not res.success or res.fun - 1 < 1e-6
+
+
+@pytest.mark.parametrize("unit", [1e-150, 1e-40, 1e40, 1e150])
+def test_a_parabola_of_any_size_is_minimised(unit: float) -> None:
+    res = st.minimize(lambda x: ((x / unit - 1) ** 2).sum() + 1, unit * np.array([2.5, -1.1]))
+    assert res.success
+    assert res.fun - 1 <= 1e-9
+
+
 @pytest.mark.parametrize("side", [-1.0, 1.0])
 def test_where_f_is_not_finite_on_one_side_the_other_is_taken(side: float) -> None:
     def fun(x: Any) -> Any:

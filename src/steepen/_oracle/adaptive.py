@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.arrays import Array, Mask, Scalar, adopt, to_numpy
+from .._core.arrays import Array, Mask, Scalar, to_numpy
 from .._core.kits import Kit
 from .._core.space import Space
 from .calls import Function, Only
@@ -23,40 +22,17 @@ Floats = NDArray[np.float64]
 RESOLVED = 30.0
 """A second difference counts if it is more than so many errors of a value."""
 
-KINK = 2.0
-"""f has a kink where it bends over a line by more than so many times what it does over one three times as
-long."""
-
-STRAIGHT = 0.01
-"""Where f bends by less than this part of what was learnt of it, that was wrong."""
-
-LINE = 1e-9
-"""Noise is looked for on a line of steps that are this part of the size of x."""
-
 LOUD = 100.0
 """Values that are further from where they should be than so many roundings are noisy."""
-
-DISTINCT = 4
-"""Of seven values that are noisy at least so many differ from the next; else f has few digits."""
-
-AGAIN = 2.0
-"""The first differences are made again if noise makes them longer by more than this factor."""
-
-LOUDER = 4.0
-"""Noise that is louder than it was taken to be by this factor is news."""
-
-FAR = 4.0
-"""Noise is measured again where |f| has changed by more than this factor."""
 
 LONGER, RUNGS = 30.0, 3
 """Differences that show nothing are taken so many times as long, and so often."""
 
-UNEVEN = 10.0
-"""It pays to find out how f bends along each variable where the sizes of the variables differ by more."""
+BEYOND = 1e3
+"""A difference over which f bends by so many times its own size shows how it bends, and not its slope."""
 
-_LINE = np.vander(np.arange(-3.0, 4.0), 5)
-_STRAY = np.eye(7) - _LINE @ np.linalg.pinv(_LINE)
-"""Takes seven values on a line to what a polynomial of degree four does not explain of them."""
+TILTED = 1e-3
+"""A slope by which f changes by more than this part with the rounding of x is wrong."""
 
 
 class Adaptive(Differencing):
@@ -73,6 +49,7 @@ class Adaptive(Differencing):
         self._asked = Memo(kit)  # where it was last asked whether f is smooth, and the answer
         self._heard = Memo(kit)  # where the noise was last measured
         self._doubted = Memo(kit)  # where it was last measured again
+        self.sides: Any = None  # of the last gradient: its point, its lengths, and the values it was made of
 
     def _difference_of_values(self, x: Array, f: Scalar, only: Only) -> Array:
         if not self.adaptive:
@@ -85,6 +62,10 @@ class Adaptive(Differencing):
         """Where it is known how f bends along each variable."""
         return self._mask(np.asarray(np.isfinite(self.digits.bends[..., self._unfixed]).all(axis=-1)))
 
+    def sound(self, f: Scalar) -> Mask:
+        """Return where that is known, and no slope so steep that the rounding of x would show in f."""
+        return self.known & (self.eps * self.digits.tilt <= TILTED * abs(f))
+
     @property
     def _unknown(self) -> NDArray[np.bool_]:
         """Where central differences are to find that out."""
@@ -95,7 +76,7 @@ class Adaptive(Differencing):
         """How many values a gradient costs beyond one a variable."""
         if not self.adaptive:
             return 0
-        more = len(self._unfixed) * (np.asarray(self.digits.central) + 2 * RUNGS * self._unknown)
+        more = len(self._unfixed) * (np.asarray(self.digits.central) + 2 * (RUNGS + 1) * self._unknown)
         return int(more) if self._kit.size is None else more
 
     # --- what is known ---------------------------------------------------------------------------------
@@ -128,7 +109,7 @@ class Adaptive(Differencing):
 
     def _size(self, point: NDArray[Any], f: Scalar) -> Floats:
         """Return the sizes of the variables: a small one has that over which f bends by its own size."""
-        own = np.sqrt(np.asarray(abs(f) + self.digits.tilt)[..., None] / self.digits.bends)
+        own = np.sqrt(np.asarray(abs(f) + self.digits.tilt)[..., None]) / np.sqrt(self.digits.bends)
         most = size_of(point)
         return np.fmin(most, np.maximum(np.abs(point), np.where(own > 0, own, most)))
 
@@ -188,7 +169,19 @@ class Adaptive(Differencing):
             second > least, second, np.where(h * k * self.digits.bends[..., free] > least, least, np.nan)
         )
         bends[..., free] = np.where(two, found / (h * k), np.nan)
+        self._remember(to_numpy(x), ahead, back, up, down, only)
         return g, bends
+
+    def _remember(
+        self, point: NDArray[Any], ahead: Floats, back: Floats, up: Floats, down: Floats, only: Only
+    ) -> None:
+        """Keep what a gradient was made of, for these rows."""
+        sides = np.full((*point.shape, 5), np.nan)
+        sides[..., 0], sides[..., 1], sides[..., 2] = point, ahead, back
+        sides[..., self._unfixed, 3], sides[..., self._unfixed, 4] = up, down
+        if only is not None and self.sides is not None:
+            sides = np.where(np.asarray(only)[:, None, None], sides, self.sides)
+        self.sides = sides
 
     def _beside(self, x: Array, only: Only, way: Floats, wanted: Any) -> Floats:
         """Return f with each free variable moved by itself, NaN where that is not wanted."""
@@ -207,34 +200,6 @@ class Adaptive(Differencing):
         return found
 
     # --- the start -------------------------------------------------------------------------------------
-
-    @property
-    def cost_first(self) -> Cost:
-        """What `first` costs at most."""
-        once = (2 + 2 * RUNGS) * len(self._unfixed)
-        return Cost(2 * once + 1 + self.cost_listen.evals, 2)
-
-    def first(self, x: Array, f: Scalar) -> Array:
-        """Return the first gradient, with the noise of f found out, and made again where there is some.
-
-        Where the sizes of the variables differ, f may bend very differently along them, and that is found out
-        too.
-        """
-        size = np.abs(to_numpy(x))[..., self._unfixed]
-        least, most = (np.where(size > 0, size, fill) for fill in (np.inf, 0.0))
-        uneven = most.max(axis=-1, initial=0.0) > UNEVEN * least.min(axis=-1, initial=np.inf)
-        every = np.ones(np.shape(f), dtype=bool)
-        self.ledger.charge(None, "njev")
-        g = self._made(x, f, every, uneven)
-        loud = self._suspect(x, f, g) if self._unfixed else np.zeros(np.shape(f), dtype=bool)
-        if loud.any():
-            before = self._reach(x, f, False)[0]
-            self.listen(x, f, self._only(loud))
-            loud = loud & (np.abs(self._reach(x, f, False)[0]) > AGAIN * np.abs(before)).any(axis=-1)
-        if loud.any():
-            self.ledger.charge(self._only(loud), "njev")
-            g = self._kit.where(self._mask(loud), self._made(x, f, loud, uneven), g)
-        return g
 
     def _only(self, rows: NDArray[np.bool_]) -> Only:
         return None if self._kit.size is None else rows
@@ -257,9 +222,11 @@ class Adaptive(Differencing):
         Where f bends by less than its values can show, the difference is taken again, longer.
         """
         point, only = to_numpy(x), self._only(rows)
+        self.digits.bends = np.where(rows[..., None], np.nan, self.digits.bends)  # it is what is asked
         part = np.maximum(FIRST, self._part(f) ** 0.25)
-        h = part * size_of(point)
-        g, bends = self._sides(x, f, only, *self._fitted(point, h, h, True))
+        used = h = part * size_of(point)
+        ahead, back = self._fitted(point, h, h, True)
+        g, bends = self._sides(x, f, only, ahead, back)
         for longer in LONGER ** np.arange(1.0, 1 + RUNGS):
             h = np.minimum(longer * part * size_of(point), 0.1 * np.maximum(np.abs(point), 1.0))
             ahead, back = self._fitted(point, h, h, True)
@@ -268,112 +235,13 @@ class Adaptive(Differencing):
                 break
             again, more = self._sides(x, f, only, np.where(unseen, ahead, 0.0), np.where(unseen, back, 0.0))
             bends, g = np.where(unseen, more, bends), np.where(unseen, again, g)
+            used = np.where(unseen, h, used)
         # where f does not bend visibly over the longest difference, it bends by no more than this
         most = RESOLVED * np.asarray(self.level(f))[..., None] / np.where(h > 0, h, 1.0) ** 2
-        bends = np.where(np.isnan(bends) & (most > 0), most, bends)
-        return self._noted(x, g, bends, only)
-
-    # --- noise -----------------------------------------------------------------------------------------
-
-    cost_listen = Cost(6)
-    """What `listen` costs at most."""
-
-    def elsewhere(self, f: Scalar) -> Mask:
-        """Return where noise was measured at values of f that were far from this one."""
-        size, then = abs(f), self.digits.size
-        return (self.digits.noise > 0) & ((FAR * size < then) | (size > FAR * then))
-
-    def _line(self, x: Array, length: Floats | None = None) -> Floats:
-        """Return a step along a short line from x into the box, 0 where there is no room."""
-        point = to_numpy(x)
-        length = LINE * size_of(point) if length is None else length
-        u = length * np.random.default_rng(0).uniform(1, 2, self._n)
-        inside: Any = self._space.contains(point + 6 * u)
-        u = np.where(inside, u, -u)
-        inside = self._space.contains(point + 6 * u)
-        return np.where(inside, u, 0.0)
-
-    def _suspect(self, x: Array, f: Scalar, g: Array) -> NDArray[np.bool_]:
-        """Return where a value next to x is not where the gradient says: one value tells."""
-        u = 0.5 * self._line(x)
-        found = self._value_at(x + adopt(x, u), None)
-        off = np.abs(found - f - (to_numpy(g) * u).sum(axis=-1))
-        rounding = self.eps * (np.abs(f) + np.abs(found) + self.digits.tilt)
-        return np.isfinite(off) & np.asarray(off > LOUD * rounding)
-
-    def listen(self, x: Array, f: Scalar, only: Only) -> None:
-        """Measure the noise of f near x: two values tell whether there is any, four more how much.
-
-        They are taken on a line that is so short that f is straight there. Noise makes them all different;
-        where few of them are, f has few digits, and its grain is what they differ by.
-        """
-        rows = np.full(np.shape(f), True) if only is None else np.asarray(only)
-        rows = rows & ~np.asarray(self._heard.hits(x))
-        u = self._line(x)
-        if u.any() and rows.any():
-            self._heard.put(x, rows, self._only(rows))
-            self._hear(x, f, rows, u)
-
-    def listen_again(self, x: Array, f: Scalar, rows: Mask) -> Mask:
-        """Measure noise where differences reach, and return where it is louder than it was taken to be.
-
-        It may be too slow to show on a short line.
-        """
-        asked = np.asarray(rows) & ~np.asarray(self._doubted.hits(x))
-        ahead, back = self._reach(x, f, True)
-        u = self._line(x, np.where(back > 0, np.abs(ahead), 0.0) / 30)
-        if not (u.any() and asked.any()):
-            return self._mask(asked & False)
-        self._doubted.put(x, asked, self._only(asked))
-        before, was, pick = self.level(f), replace(self.digits), self._kit.pick
-        self._hear(x, f, asked, u)
-        louder = self._mask(asked & np.asarray(self.level(f) > LOUDER * before))
-        self.digits.noise = pick(louder, self.digits.noise, was.noise)
-        self.digits.size = pick(louder, self.digits.size, was.size)
-        return louder
-
-    def _hear(self, x: Array, f: Scalar, rows: NDArray[np.bool_], u: Floats) -> None:
-        kit, here, noise = self._kit, np.asarray(f), np.zeros(np.shape(f))
-        values = [0 * here, *(self._value_at(x + adopt(x, k * u), self._only(rows)) - here for k in (1, 2))]
-        apart = np.abs(values[1] - (values[2] - values[1]))
-        loud = rows & np.isfinite(apart) & (apart > LOUD * self.eps * np.abs(here))
-        if loud.any():
-            for k in (3, 4, 5, 6):
-                values.append(self._value_at(x + adopt(x, k * u), self._only(loud)) - here)
-            rest = np.tensordot(_STRAY, np.stack(values), 1)
-            spread = np.sqrt((rest * rest).sum(axis=0) / 2)
-            rounding = self.eps * (np.abs(here) + np.abs(values).max(axis=0))
-            heard = loud & np.isfinite(spread) & (spread > 0.1 * LOUD * rounding)
-            rise = np.diff(np.sort(values, axis=0), axis=0)
-            coarse = heard & ((rise > 0).sum(axis=0) < DISTINCT)
-            jump = np.minimum(rise.max(axis=0) / np.asarray(self._scale(f)), COARSEST)
-            self.grain = kit.scalar(np.where(coarse, jump, self.grain))
-            noise = np.where(heard & ~coarse, spread, noise)
-            self.digits.tilt = kit.pick(self._mask(coarse), 0.0, self.digits.tilt)  # of a wrong gradient
-        self.digits.noise = kit.scalar(np.where(rows, noise, self.digits.noise))
-        self.digits.size = kit.scalar(np.where(rows, np.abs(here), self.digits.size))
-
-    cost_smooth = Cost(4)
-    """What `smooth` costs."""
-
-    def smooth(self, x: Array, f: Scalar, rows: Mask) -> Mask:
-        """Return where f bends up as smooth functions do: by nine times as much over three times the way.
-
-        It must not bend by far less than what was learnt of it says.
-        """
-        new = self._kit.without(rows, self._asked.hits(x))
-        if self._kit.any(new):
-            self._asked.put(x, self._is_smooth(x, f, new), None if self._kit.size is None else new)
-        return rows & self._asked.value
-
-    def _is_smooth(self, x: Array, f: Scalar, rows: Mask) -> Mask:
-        ahead, back = self._reach(x, f, True)
-        u = np.where(back > 0, ahead, 0.0) * np.random.default_rng(0).choice([-1.0, 1.0], self._n)
-        only = None if self._kit.size is None else rows
-        bent: list[Any] = []
-        for way in (u, 3 * u):
-            there, behind = (self._space.project(x + adopt(x, sign * way)) for sign in (1.0, -1.0))
-            bent.append(self._value_at(there, only) + self._value_at(behind, only) - 2 * f)
-        level = RESOLVED * self.level(f)
-        known = self._kit.scalar((9 * u * u * self.bends(x, f)).sum(axis=-1))
-        return (9 * bent[0] <= KINK * bent[1] + 9 * level) & (bent[1] >= STRAIGHT * known - level)
+        bends = np.where(np.isnan(bends) & (most > 0), np.where(back > 0, most, self.bends(x, f)), bends)
+        noted = self._noted(x, g, bends, only)
+        far = rows & (used * used * bends > BEYOND * np.abs(np.asarray(f))[..., None]).any(axis=-1)
+        if far.any():
+            again, _ = self._sides(x, f, self._only(far), *self._reach(x, f, True))
+            noted = self._kit.where(self._mask(far), self._noted(x, again, bends, self._only(far)), noted)
+        return noted

@@ -72,7 +72,7 @@ def one_sided(
     bends: NDArray[Any], level: Any, usual: NDArray[Any], size: NDArray[Any]
 ) -> NDArray[np.float64]:
     """Return the lengths of one-sided differences, the usual ones where nothing is known of f″."""
-    best = 2 * np.sqrt(np.asarray(level)[..., None] / bends)
+    best = 2 * np.sqrt(np.asarray(level)[..., None]) / np.sqrt(bends)
     least = SHORTEST * usual * np.minimum(size, 1.0)
     return np.where(np.isfinite(best), np.clip(best, least, LONGEST * usual), usual)
 

@@ -23,11 +23,17 @@ CLEAR = 1e-3
 QUIET = 5.0
 """A fall of f within so many times its noise does not show; within the rounding of f, it is FLOOR times."""
 
+LARGE = 0.25
+"""That is no more than this part of f, or its noise itself."""
+
 UNSURE = 4.0
 """Seven values tell the noise within this factor: a run that has been idle may have more of it."""
 
 SEEN = 1e3
 """A gradient is clear in spite of noise where it is more than this part of its error, both squared."""
+
+BLIND = 1e3
+"""A gradient is not within gtol if its error is so many times as large."""
 
 LOST = 1.0
 """Where a search finds nothing and the error is more than this part, nothing is left to be found."""
@@ -38,8 +44,8 @@ def falls(context: Context, x: Array, f: Scalar, g: Array, central: Mask) -> tup
     kit, oracle = context.kit, context.oracle
     free = to_numpy(context.space.free(x, g, kit.xp.ones_like(g)))
     slope, error = free * to_numpy(g), free * oracle.fault(x, f, central)
-    weight = 1 / oracle.bends(x, f)
-    sums = ((slope * slope * weight).sum(axis=-1), (error * error * weight).sum(axis=-1))
+    weight = np.sqrt(oracle.bends(x, f))
+    sums = [((part / weight) ** 2).sum(axis=-1) for part in (slope, error)]
     return kit.scalar(sums[0]), kit.scalar(sums[1]), kit.scalar(np.sqrt((error * error).sum(axis=-1)))
 
 
@@ -49,7 +55,7 @@ def too_rough(context: Context, x: Array, f: Scalar, g: Array, gtol: Any) -> Mas
     fall, hidden, error = falls(context, x, f, g, False)
     near = (context.space.residual(x, g, kit.norm(g)) <= gtol) & (error > gtol)
     # noise hides more in soft directions than these sums show: central differences see further
-    rough = ((hidden > ROUGH * fall) | near) & ((hidden > _low(context, f)) | oracle.noisy(f))
+    rough = ((hidden > ROUGH * fall) | near) & ((hidden > 2 * shown(context, f)) | oracle.noisy(f))
     return kit.without(rough, oracle.digits.central)
 
 
@@ -68,22 +74,34 @@ def at_bottom(
     """Return where nothing promises a fall of f that its values would show, and where noise would hide it."""
     kit, oracle = context.kit, context.oracle
     fall, hidden, _ = falls(context, x, f, g, oracle.digits.central)
-    low = _low(context, f)
+    low = 2 * shown(context, f)
     low = kit.pick(oracle.noisy(f) & tired, UNSURE * low, low)
-    quiet = mask & oracle.known & (oracle.grain == 0) & (fall <= low) & (hidden <= low) & (promise <= low)
+    quiet = mask & oracle.sound(f) & (oracle.grain == 0) & (fall <= low) & (hidden <= low) & (promise <= low)
     noisy = quiet & oracle.noisy(f)
     # what is clear in spite of noise may lead far along a valley, which these sums do not see
     return kit.without(quiet, kit.without(noisy & (fall > SEEN * hidden), tired)), noisy
 
 
-def _low(context: Context, f: Scalar) -> Scalar:
-    """Return twice the fall of f that its values would not show."""
+def shown(context: Context, f: Scalar) -> Scalar:
+    """Return the least fall of f that its values would show.
+
+    Noise that is a large part of f may be so only as long as f is large.
+    """
+    kit, oracle = context.kit, context.oracle
+    level = oracle.level(f)
+    loud = kit.num.minimum(QUIET * level, kit.num.maximum(level, LARGE * abs(f)))
+    return kit.pick(oracle.noisy(f), loud, FLOOR * level)
+
+
+def unsure(context: Context, x: Array, f: Scalar, gtol: Any) -> Mask:
+    """Return where the error of a gradient is far more than gtol, so that to be within it means nothing."""
     oracle = context.oracle
-    return 2 * context.kit.pick(oracle.noisy(f), QUIET, FLOOR) * oracle.level(f)
+    error = oracle.fault(x, f, oracle.digits.central)
+    return context.kit.scalar(np.sqrt((error * error).sum(axis=-1))) > BLIND * gtol
 
 
 def spent(context: Context, x: Array, f: Scalar, g: Array, mask: Mask) -> Mask:
     """Return where the gradient is no more than its error, and f no kink."""
     oracle = context.oracle
     fall, hidden, _ = falls(context, x, f, g, oracle.digits.central)
-    return mask & oracle.known & (LOST * fall <= hidden)
+    return mask & oracle.sound(f) & (LOST * fall <= hidden) & (hidden < np.inf)

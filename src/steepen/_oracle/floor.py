@@ -198,9 +198,9 @@ def _next(ground: _Ground, metric: Array, least: Scalar, s: _Ways) -> _Ways:
     whole = kit.scaled(kit.ratio(1.0, r), oracle.change(x, v, ground.g, r, asked))
     change = context.space.free(x, ground.g, whole)
     bend = kit.dot(v, kit.where(again, whole, change))
-    # the curvature must not be that of a kink, nor of noise
-    kink = ground.loud & (bend > KINK * s.bend)
-    mask = _unless(kit, mask, asked & again, kit.without(_within(s.bend, KINK * bend), kink))
+    # the curvature must not be that of a kink, nor of noise, nor of places far from x
+    alike = _within(s.bend, KINK * bend) & _within(bend, KINK * s.bend)
+    mask = _unless(kit, mask, asked & again, alike)
     new = kit.without(asked, again)
     step = kit.pick(new, kit.ratio(slope, bend), 0.0)
     to, fall = s.to + kit.times(step, y), s.fall + kit.pick(new, 0.5 * slope * step, 0.0)

@@ -20,12 +20,12 @@ from .._core.kits import Kit
 from .._core.records import each
 from .._core.saved import Saved, require
 from .._core.space import Space
-from .adaptive import Adaptive
 from .autodiff import differentiate
 from .calls import Function, Only, bound, describe, pair
 from .differences import Differences
 from .ledger import Cost, Ledger
 from .memo import Memo
+from .valleys import Valleys
 from .values import COARSEST, widened
 
 DIFFERENCES = ("2-point", "3-point", "cs")
@@ -34,7 +34,7 @@ AUTODIFF = ("jax", "torch")
 TEXT = np.dtype("<U16")
 
 
-class Oracle(Adaptive):
+class Oracle(Valleys):
     """Value, gradient, H·v and Hessian of one function, counted.
 
     `only` limits an evaluation to the rows of a batch where a mask holds; the others are not counted, and
@@ -305,6 +305,7 @@ class Oracle(Adaptive):
         self._asked.keep(rows)
         self._heard.keep(rows)
         self._doubted.keep(rows)
+        self.sides = None if self.sides is None else self.sides[rows]
         self._hess_memo.keep(rows)
 
     def state(self) -> dict[str, Any]:

@@ -133,7 +133,7 @@ class Loop:
         kit, oracle, gtol = self.kit, self.oracle, self.tolerances.g
         begins = c.k == 0 and oracle.adaptive and self.ledger.budget.iters != 0
         if begins and kit.all(self.context.affords(oracle.cost_first)):
-            c.point.g, c.point.known = oracle.first(c.point.x, c.point.f), self._everyone(True)
+            c.point.g, c.point.known = oracle.first(c.point.x, c.point.f, gtol), self._everyone(True)
         self.iteration.look(c)
         self._put_away_ended(c)
         if oracle.adaptive:
@@ -164,7 +164,9 @@ class Loop:
         affordable = self.context.affords(oracle.cost_grad.plus(oracle.cost_listen))
         oracle.refine(kit.without(rough, affordable), False)
         if kit.any(rough := rough & affordable):
-            oracle.listen(point.x, point.f, None if kit.size is None else rough)
+            unheard = kit.without(rough, oracle.noisy(point.f))  # or it was just heard
+            if kit.any(unheard):
+                oracle.listen(point.x, point.f, None if kit.size is None else unheard)
             point.g = kit.where(rough, oracle.grad(point.x, None if kit.size is None else rough), point.g)
 
     def _at_bottom(self, c: Carry) -> None:

@@ -22,6 +22,7 @@ from .._core.arrays import Array, Mask, Scalar, Whole
 from .._core.kits import Kit
 from .._core.records import Point
 from .._oracle.context import Context
+from .._oracle.exhausted import falls
 from .._tools.check import whole
 from ._direction import Direction, Proposal
 from ._pairs import Pairs
@@ -61,6 +62,9 @@ DOWNHILL = 50.0
 
 FLAT = 1e-6
 """A curvature counts as negative from this part of ‖Hv‖ on; less may be rounding."""
+
+MEAN = 10.0
+"""A metric by which f falls by so many times less than by a parabola along each variable is begun anew."""
 
 LOOKS = 20
 """So many products H·v are spent on finding a way down from a start where the gradient vanishes."""
@@ -186,7 +190,11 @@ class CGDAuto(Direction):
             pairs, useful = pairs.add(kit, s, y, kit.pick(kit.without(clear, faint), sy, 0.0), length)
             if not kit.all(useful):
                 bolder = boost * kit.pick(faint, GROWTH, kit.pick(boost < BOLD, BOOST, BOLD))
-                boost = kit.pick(clear & ((sy <= 0) | faint), bolder, boost)
+                short = clear & ((sy <= 0) | faint)
+                if context.oracle.adaptive:  # so is a step along which f falls and does not bend visibly
+                    fell = memory.f - f > memory.scale * context.oracle.level(point.f)
+                    short = short | kit.without(moved & fell, clear)
+                boost = kit.pick(short, bolder, boost)
         if context.oracle.adaptive:
             context.oracle.told(kit.times(1 / memory.scale, pairs.E), useful)
         # without a new pair the step to come is a plain one in the same metric
@@ -217,6 +225,12 @@ class CGDAuto(Direction):
         zero, every = memory.scale * 0.0, memory.scale > 0
         p, slope, length, past, lost, _ = kit.repeat(aim, _Aim(g, zero, zero, zero, every & False, every), 2)
         memory = self._restart(context, lost, START, memory) if kit.any(lost) else memory
+        if context.oracle.adaptive and kit.any(poor := on & self._poor(context, point, slope, memory.scale)):
+            memory = self._restart(context, poor, START, memory)
+            memory = memory._replace(pairs=self._bent(context, poor, memory.scale, x, g, memory.pairs))
+            p = kit.where(poor, self._downhill(context, memory.pairs, x, g), p)
+            slope, square, past = kit.inner((g, p), (p, p), (memory.before, p))
+            length = kit.root(square, p, wild=True)
         alpha, shown = self._amount(kit, past, memory)
         room = kit.pick(memory.longest > 0, GROWTH * memory.longest, np.inf)
         factor = num.minimum(memory.boost, room / kit.pick(length > 0, length, 1.0))
@@ -228,6 +242,20 @@ class CGDAuto(Direction):
             leaving = (k == 0) & (kit.norm(memory.way) > 0)
             p = kit.where(leaving, kit.times(self._first(context, x), memory.way), p)
         return Proposal(p, 0.0, memory, leaving)
+
+    @staticmethod
+    def _poor(context: Context, point: Point, slope: Scalar, scale: Scalar) -> Mask:
+        """Return where f″ along the variables, as just measured, says that the metric is far too small.
+
+        gᵀH⁻¹g is Σ gᵢ²/Hᵢᵢ divided by n at the least.
+        """
+        kit, oracle = context.kit, context.oracle
+        central = oracle.digits.central & oracle.known
+        if not kit.any(central):
+            return central
+        fall, hidden, _ = falls(context, point.x, point.f, point.g, central)
+        least = (fall - hidden) / (MEAN * int(point.x.shape[-1]))
+        return central & (-kit.ratio(slope, scale) < least)
 
     def _downhill(self, context: Context, pairs: Pairs, x: Array, g: Array) -> Array:
         """Return −G·∇f inside the box."""
