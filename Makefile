@@ -31,7 +31,7 @@ types: $(VENV)/.ready
 
 unit: $(VENV)/.ready browser
 	@echo "== Tests and examples: pytest in $(JOBS) processes, some minutes"
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup  # the processes share the cores
 
 # one test opens the report in Chromium; where it cannot be had, that test is skipped and says so
 browser:
