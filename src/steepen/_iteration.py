@@ -337,6 +337,8 @@ class Iteration:
         mask = mask & (c.status == RUNNING)
         quiet, noisy = at_bottom(context, point.x, point.f, point.g, -c.slope, mask, c.tired)
         loud, quiet = self._around(c, quiet & noisy), kit.without(quiet, noisy)
+        # a tired row, at its last point, would have made no step
+        self._end(c, kit.pick(loud.lower & (c.k >= self._iters), MAX_ITERATIONS, RUNNING))
         if kit.any(loud.lower):
             c.p = kit.where(loud.lower, loud.x - point.x, -c.down if c.p is None else c.p)
             c.slope = kit.pick(loud.lower, kit.dot(point.g, c.p), c.slope)

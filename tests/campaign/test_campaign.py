@@ -55,7 +55,7 @@ ONCE_FALSE = (
 )
 ONCE_FALSE_BY_VALUES = (
     # noise that hides a valley; noise taken for a curvature
-    *(502, 627, 997, 1597, 2374, 2982, 3732, 4224, 4302, 5007, 5312, 6332, 6437, 6449, 6887, 7207, 7527),
+    *(502, 627, 997, 1597, 2374, 2982, 4224, 4302, 5007, 5312, 6332, 6437, 6449, 6887, 7207, 7527),
     *(1757, 2997),
     # a function on a scale of 1e-9 and less, taken for noise, or probed from far away
     *(40, 295, 840, 4610),
