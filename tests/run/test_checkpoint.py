@@ -282,6 +282,23 @@ def test_other_arrays(tmp_path: Path, library: str, method: str, x0: Any) -> Non
     same(again, whole)
 
 
+def test_a_noisy_run_without_a_gradient_goes_on_as_if_it_had_not_been_cut(tmp_path: Path) -> None:
+    """What was asked about the noise of f at a point is not asked again there."""
+
+    def noisy(x: Any) -> float:
+        value = (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum() + 0.1 * (x**2).sum() + 1
+        return float(value * (1 + 1e-10 * np.sin(1e9 * value + 3e7 * x[0])))
+
+    x0 = [0.5, 2.0, 1.0]
+    whole = st.minimize(noisy, x0)
+    for k in range(1, whole.nit):
+        path = tmp_path / f"{k}.npz"
+        st.minimize(noisy, x0, budget=st.Budget(iters=k), checkpoint=path)
+        rest = st.minimize(noisy, x0, budget=st.Budget(iters=1000), checkpoint=path)
+        assert np.array_equal(rest.x, whole.x)
+        assert (rest.status, rest.nit, rest.nfev) == (whole.status, whole.nit, whole.nfev)
+
+
 # --- files -----------------------------------------------------------------------------------------
 
 
@@ -293,7 +310,7 @@ def test_there_is_no_pickle_inside(tmp_path: Path) -> None:
             for name in file.files:
                 assert not file[name].dtype.hasobject
             header = json.loads(str(file["header"]))
-        assert header["steepen"] == 8
+        assert header["steepen"] == 9
         assert "cgd" in header["settings"]["method"].lower()
 
 
@@ -445,7 +462,7 @@ def test_a_pickle_is_not_opened(tmp_path: Path) -> None:
 def test_another_format_is_named(tmp_path: Path) -> None:
     path = tmp_path / "later.npz"
     path.write_bytes(npz(header=np.array(json.dumps({"steepen": 99, "settings": {}}))))
-    refused(path, "format 99", "reads 8")
+    refused(path, "format 99", "reads 9")
 
 
 def test_a_checkpoint_that_lacks_anything_is_refused(tmp_path: Path) -> None:

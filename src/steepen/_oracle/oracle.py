@@ -313,8 +313,16 @@ class Oracle(Valleys):
         source = np.array([str(self.hvp_source), str(self.verified), str(self.wide)], dtype=TEXT)
         return {
             "x": self.memo.x, "value": self.memo.value, "source": source, "grain": self.grain,
-            **({"digits": replace(self.digits)} if self.adaptive else {}),
+            **(self._learnt() if self.adaptive else {}),
         }  # fmt: skip
+
+    def _learnt(self) -> dict[str, Any]:
+        """Return what differences have found out about f, and where they have asked."""
+        places = {part: {"x": memo.x, "value": memo.value} for part, memo in self._places().items()}
+        return {"digits": replace(self.digits), "sides": self.sides, **places}
+
+    def _places(self) -> dict[str, Memo]:
+        return {"asked": self._asked, "heard": self._heard, "doubted": self._doubted}
 
     def load(self, saved: Saved, name: str) -> None:
         """Go on from a checkpoint."""
@@ -331,6 +339,12 @@ class Oracle(Valleys):
         if self.adaptive:
             self.digits = saved.record(f"{name}.digits", self.digits, saved.live)
             require(self.digits.sound, f"{name}.digits are no sizes")
+            lead = () if saved.live is None else (saved.live,)
+            self.sides = saved.take(f"{name}.sides", np.float64, (*lead, self._n, 5), none=True)
+            for part, place in self._places().items():
+                place.x = saved.value(f"{name}.{part}.x", "MaybeArray", saved.live)
+                place.value = saved.take(f"{name}.{part}.value", np.bool_, lead, none=True)
+                require((place.x is None) == (place.value is None), f"one part of {name}.{part} is missing")
         self.decide({"True": True, "False": False}.get(wide))
         self.grain = saved.value(f"{name}.grain", "Scalar", saved.live)
         require(

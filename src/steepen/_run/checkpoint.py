@@ -25,7 +25,7 @@ from .._core.saved import Saved, Unfit, apart, require
 from .._tools.files import read_arrays, write_whole
 from .loop import Loop
 
-FORMAT = 8
+FORMAT = 9
 SECONDS = 10.0
 
 
