@@ -25,7 +25,7 @@ from torch.nn.functional import cross_entropy
 from steepen.torch import SAM, GapSAM, robustness
 from steepen.train.tuning import Choice
 
-WATCHED = 1 / 8
+WATCHED, FEW = 1 / 8, 4  # of the passages; what a row that watches few takes of these, one in so many
 LOOKS = 10
 EPOCHS, BATCH = {16: 20, 64: 8, 256: 5, 2: 4}, {16: 32, 64: 32, 256: 64, 2: 4}
 BINS = 15  # of the calibration error
@@ -64,6 +64,7 @@ ROWS = {
     "early": Row("the same, stopped early", like="decay", watches=True),
     "sam": Row("SAM throughout", strengths=(0.05, 0.15), cost=2.0),
     "gap": Row("the rule, settings of the tuned base", cost=RULE, like="decay", watches=True),
+    "gap-few": Row("the rule, waiting, on a quarter of that", cost=RULE, like="decay", watches=True),
     "gap-own": Row("the rule, settings of its own", strengths=(1.0, 4.0), cost=RULE, watches=True),
 }
 
@@ -189,6 +190,9 @@ def train(
     rows, watched = bench.passages(seed)
     if not (row.watches or trial):
         rows = torch.cat((rows, watched))
+    if method == "gap-few":
+        few_of = torch.arange(len(watched), device=watched.device) % FEW == 0
+        rows, watched = torch.cat((rows, watched[~few_of])), watched[few_of]
     batch = BATCH[setting.each]
     grads = EPOCHS[setting.each] * max(1, setting.each * bench.classes // batch)
     steps = max(20, int((few or grads) / row.cost))
@@ -205,7 +209,10 @@ def train(
         opt = SAM(base, model, values.strength)
     elif method.startswith("gap"):
         held_out = bench.x[watched], bench.y[watched]
-        opt = GapSAM(base, model, held_out, steps, loss=loss_of, strength=values.strength or 1.0)
+        opt = GapSAM(
+            base, model, held_out, steps, loss=loss_of, strength=values.strength or 1.0,
+            wait=method == "gap-few",
+        )  # fmt: skip
 
     run = _passes(model, bench.x[rows[:batch]], bench.y[rows[:batch]]) if cuda else _plain
     random = torch.Generator().manual_seed(seed)

@@ -4,10 +4,10 @@
     python harm.py --airbench FOLDER --data DIR --target 94 --seeds 20 --out harm.jsonl
 
 Network, loader, augmentation, whitening, look-ahead and all numbers are airbench's; only the loop is written
-here, so that a step may have two passes. The base is the same loop without the rule. Both have as many
-gradients. The rule watches 1000 of the training images, and is not trained on these; the base is. They take
-turns, seed by seed, and want a GPU of their own, since their seconds are compared. A seed that is in --out is
-not run again.
+here, so that a step may have two passes. The base is the same loop without the rule; a third row is the rule
+that waits. All have as many gradients. The rule watches 1000 of the training images, and is not trained on
+these; the base is. They take turns, seed by seed, and want a GPU of their own, since their seconds are
+compared. A seed that is in --out is not run again.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from steepen.torch import GapSAM
 
 WATCHED = 1000
 RULE = 1 + 1 / 48  # gradients of a step, in the mean
+METHODS = ("base", "gap", "gap-wait")
 
 
 def recipe(target: str) -> tuple[Any, dict[str, Any], dict[str, Any]]:
@@ -50,7 +51,7 @@ def train(target: str, method: str, seed: int, few: int = 0) -> dict[str, Any]:
     test = tools.CifarLoader("cifar10", train=False, batch_size=2000)
     steps = few or math.ceil(len(loader) * given["epochs"])
     watched: Any = None
-    if method == "gap":
+    if method != "base":
         order = torch.randperm(len(loader.images), generator=torch.Generator().manual_seed(seed))
         watch, keep = (part.to(loader.images.device) for part in (order[:WATCHED], order[WATCHED:]))
         watched = loader.normalize(loader.images[watch]), loader.labels[watch]
@@ -74,7 +75,7 @@ def train(target: str, method: str, seed: int, few: int = 0) -> dict[str, Any]:
     def loss_of(x: Any, y: Any) -> Any:
         return F.cross_entropy(model(x), y, label_smoothing=given["label_smoothing"], reduction="sum")
 
-    opt = GapSAM(base, model, watched, steps) if method == "gap" else base
+    opt = base if method == "base" else GapSAM(base, model, watched, steps, wait=method == "gap-wait")
     warm = int(steps * given["lr_peak"])
 
     def rate(k: int) -> float:
@@ -136,10 +137,10 @@ def main() -> None:
     os.chdir(given.data)
     lines = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
     done = {(line["target"], line["method"], line["seed"]) for line in lines}
-    for method in ("base", "gap"):  # the first passes choose their kernels
+    for method in METHODS:  # the first passes choose their kernels
         train(given.target, method, -1, few=60)
     for seed in range(given.seeds):
-        for method in ("base", "gap") if seed % 2 else ("gap", "base"):
+        for method in METHODS if seed % 2 else METHODS[::-1]:
             if (given.target, method, seed) in done or time.time() > given.until:
                 continue
             record = {"target": given.target, "method": method, "seed": seed}

@@ -51,6 +51,7 @@ SIZES = {
     "lm-small": Size(256, 6, 4, 256, 32, 256_000, 16_000, 28, 131_072),
     "lm-mild": Size(256, 6, 4, 256, 32, 800_000, 32_000, 12, 131_072),
     "lm-large": Size(512, 8, 8, 512, 32, 2_000_000, 64_000, 16, 131_072, lr=0.5),
+    "lm-books": Size(512, 8, 8, 512, 32, 10_000_000, 130_000, 8, 131_072, lr=0.5),
     "lm-toy": Size(16, 2, 2, 16, 8, 2_048, 256, 4, 512),
 }
 
@@ -219,6 +220,10 @@ def _rule_ema(base: Any, model: GPT, _: float, steps: int, watch: Any) -> Any:
     return _rule(base, model, 1.0, steps, watch)
 
 
+def _waiting_rule(base: Any, model: GPT, strength: float, steps: int, watch: Any) -> Any:
+    return GapSAM(base, model, watch, steps, strength=strength or 1.0, wait=True, max_norm=MAX_NORM)
+
+
 def _inner_rule(base: Any, model: GPT, strength: float, steps: int, watch: Any) -> Any:
     return InnerGapSAM(base, model, watch, steps, strength=strength or 1.0, max_norm=MAX_NORM)
 
@@ -236,6 +241,7 @@ ROWS = {
     "share16-late": Row("share 1/16, last half", (0.1, 0.3), _share, 1 + 1 / 32),
     "gap": Row("the rule", STRENGTH, _rule, RULE, watches=True),
     "gap-ema": Row("the rule + EMA", EMA, _rule_ema, RULE, watches=True),
+    "gap-wait": Row("the rule, waiting", NONE, _waiting_rule, RULE, like="gap", watches=True),
     "gap-base": Row("the rule, settings of the base", NONE, _rule, RULE, like="base", watches=True),
     "sam-late-inner": Row("SAM, last quarter, inner weights", RHO, _inner_sam_late, 1.25),
     "gap-inner": Row("the rule, inner weights", STRENGTH, _inner_rule, RULE, watches=True),

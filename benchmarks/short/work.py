@@ -37,8 +37,10 @@ from steepen._jobs import JobFile, run
 from steepen.train.tuning import Choice, best, square
 
 MAIN = ("base", "dropout", "ema", "gap", "share16-late", "sam-late", "early")
-REST = ("gap-base", "gap-ema", "shorter", "sam-tenth", "le-sam", "gap-inner", "sam-late-inner")
-LARGE = ("base", "gap", "ema", "gap-ema", "sam-late", "dropout", "share16-late")
+REST = ("gap-wait", "gap-base", "gap-ema", "shorter", "sam-tenth", "le-sam", "gap-inner", "sam-late-inner")
+LARGE = ("base", "gap", "gap-wait", "ema", "gap-ema", "sam-late", "dropout", "share16-late")
+BOOKS = ("base", "gap", "gap-wait", "ema", "sam-late")
+NO_TRIALS = ("lm-large", "lm-books")  # they take what was chosen for the small one
 SEEDS, FINE_SEEDS = 3, 10
 TASKS = [
     f"{task}-{each}-{kind}"
@@ -71,7 +73,7 @@ def _block(task: str, base: str, methods: Sequence[str], seeds: range) -> Iterat
     """Return the trials of some rows, then their runs, seed by seed, so that an early end leaves pairs."""
     rows = _rows(task)
     for method in methods:
-        if not rows[method].like and task != "lm-large":
+        if not rows[method].like and task not in NO_TRIALS:
             many = len(trials(Job(task, base, method, "trial", 0, 0)))
             yield from (Job(task, base, method, "trial", i, 0) for i in range(many))
     yield from (Job(task, base, method, "final", -1, seed) for seed in seeds for method in methods)
@@ -87,6 +89,8 @@ def jobs() -> Iterator[Job]:
         *(_block(task, "adamw", tuple(finetune.ROWS), range(FINE_SEEDS)) for task in TASKS),
         _block("lm-small", "muon", (*MAIN, *REST), range(SEEDS)),
         _block("lm-large", "adamw", LARGE, range(SEEDS)),
+        _block("lm-mild", "adamw", ("gap-wait",), range(2)),
+        _block("lm-books", "adamw", BOOKS, range(2)),
         _block("lm-toy", "adamw", tuple(lm.ROWS), range(1)),
         _block("lm-toy", "muon", ("base", "gap"), range(1)),
         _block("authors-2-whole", "adamw", tuple(finetune.ROWS), range(1)),
@@ -120,7 +124,7 @@ def source(job: Job) -> Job:
     """Return the row whose trials choose for a job: its own, another's, or those of the small network."""
     row = _rows(job.task)[job.method]
     return job._replace(
-        task="lm-small" if job.task == "lm-large" else job.task,
+        task="lm-small" if job.task in NO_TRIALS else job.task,
         method=row.like or job.method,
         stage="trial",
         seed=0,
@@ -142,6 +146,11 @@ def choice(job: Job, done: dict[Job, dict[str, Any]]) -> Choice | None:
     """Return the values that a job is to use; None while trials are missing."""
     if job.stage == "trial":
         return trials(job)[job.trial]
+    row = _rows(job.task)[job.method]
+    like = done.get(job._replace(method=row.like)) if row.like and job.method != "early" else None
+    if like and "error" not in like:  # what that row was run with
+        scale = lm.SIZES[job.task].lr if is_lm(job.task) else 1.0
+        return Choice(like["lr"] / scale, like["decay"], like["strength"])
     by, values = source(job), trials(source(job))
     records = [done.get(by._replace(trial=i)) for i in range(len(values))]
     if any(record is None for record in records):

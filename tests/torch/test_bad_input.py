@@ -91,6 +91,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ValueError,
         "strength: expected a positive",
     ),
+    "wait": (lambda: GapSAM(BASE, MODEL, None, 50, wait=3), TypeError, "wait: expected True or False"),  # pyright: ignore
     "loss": (lambda: GapSAM(BASE, MODEL, X, 50, loss=3), TypeError, "loss: expected a callable"),  # pyright: ignore
     "loss, twice": (
         lambda: GapSAM(BASE, MODEL, lambda: 1.0, 50, loss=mse),

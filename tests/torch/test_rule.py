@@ -44,7 +44,9 @@ def data(k: int) -> tuple[Tensor, Tensor]:
 class Rule:
     """The rule in Python's numbers, around a bare optimizer."""
 
-    def __init__(self, model: nn.Module, *, steps: int, every: int, strength: float, rows: int) -> None:
+    def __init__(
+        self, model: nn.Module, *, steps: int, every: int, strength: float, rows: int, wait: bool
+    ) -> None:
         self.model = model
         self.params = [p for name, p in model.named_parameters() if name != "unused"]
         self.base = SGD(self.params, lr=0.05, momentum=0.9)
@@ -54,6 +56,7 @@ class Rule:
         self.gain, self.last, self.k = 1.0, math.nan, 0
         self.gaps: list[float] = []  # at each reading, before it
         self.probed = 0
+        self.wait, self.waiting, self.stalled = wait, wait, list[bool]()  # at each reading
 
     def tell(self, name: str, value: float, weight: float) -> None:
         if math.isfinite(value):
@@ -97,12 +100,22 @@ class Rule:
 
     def step(self, x: Tensor, y: Tensor) -> None:
         each = max(1, self.steps // 50)
-        if self.k % each == 0 and (self.k == 0 or self.k >= self.steps / 3 - 4 * each):
+        before = 10 if self.wait else 4
+        if self.k % each == 0 and (self.k == 0 or self.k >= self.steps / 3 - before * each):
             with torch.no_grad():
                 self.tell("held_out", mse(self.model, HELD, HELD_Y).item(), 0.5)
-            self.gaps.append(self.mean("held_out") - self.mean("training"))
+            losses = held_out, training = self.mean("held_out"), self.mean("training")
+            self.gaps.append(held_out - training)
+            was = self.mean("was_held_out"), self.mean("was_training")
+            fall, training_fall = (old - new for old, new in zip(was, losses, strict=True))
+            self.stalled.append(self.k > 0 and fall < 0.25 * abs(training_fall))
+            if self.k > 0:
+                self.tell("was_held_out", held_out, 0.2)
+                self.tell("was_training", training, 0.2)
+            if self.k >= self.steps / 3 and self.stalled[-3]:
+                self.waiting = False
         first, s = math.nan, None
-        open_ = len(self.gaps) > 2 and self.gaps[-3] > 0  # as it was two readings ago
+        open_ = len(self.gaps) > 2 and self.gaps[-3] > 0 and not self.waiting  # as it was two readings ago
         if self.k % self.every == 0 and self.k >= self.steps / 3 and open_:
             self.probed += 1
             first, s = self.probe(x[: self.rows], y[: self.rows])
@@ -130,10 +143,19 @@ class Rule:
 
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize(
-    ("every", "strength", "share"), [(2, 0.3, 1 / 4), (1, 0.15, 1 / 4), (3, 0.2, 1.0), (2, 60.0, 1 / 4)]
+    ("every", "strength", "share", "wait"),
+    [
+        (2, 0.3, 1 / 4, False),
+        (1, 0.15, 1 / 4, False),
+        (3, 0.2, 1.0, False),
+        (2, 60.0, 1 / 4, False),
+        (2, 0.3, 1 / 4, True),
+    ],
 )
 @pytest.mark.filterwarnings("ignore:the probe is cut to its limit", "ignore:no gap in half")
-def test_the_step_is_the_rule_as_it_is_written(loop: str, every: int, strength: float, share: float) -> None:
+def test_the_step_is_the_rule_as_it_is_written(
+    loop: str, every: int, strength: float, share: float, wait: bool
+) -> None:
     model, plain = Net(), Net()
     opt = GapSAM(
         SGD(model.parameters(), lr=0.05, momentum=0.9),
@@ -143,8 +165,9 @@ def test_the_step_is_the_rule_as_it_is_written(loop: str, every: int, strength: 
         share=share,
         every=every,
         strength=strength,
+        wait=wait,
     )
-    rule = Rule(plain, steps=STEPS, every=every, strength=strength, rows=round(16 * share))
+    rule = Rule(plain, steps=STEPS, every=every, strength=strength, rows=round(16 * share), wait=wait)
     for k in range(STEPS):
         LOOPS[loop](opt, model, *data(k))
         rule.step(*data(k))
@@ -159,6 +182,24 @@ def test_the_step_is_the_rule_as_it_is_written(loop: str, every: int, strength: 
     assert abs(math.log(rule.gain)) > 0.02  # it was learnt
     assert (report.bound > 0.5) is (strength > 10), report
     assert report.length > 0
+
+
+@pytest.mark.parametrize(
+    ("slope", "until", "probed"), [(1.0, 99, 0), (0.5, 99, 0), (0.1, 99, 33), (-0.2, 99, 33), (1.0, 60, 14)]
+)
+def test_a_rule_that_waits_lets_a_network_learn(slope: float, until: int, probed: int) -> None:
+    """Held-out loss falls by `slope` of what the training loss falls, and no more after some steps."""
+    model = Net()
+    opt = GapSAM(SGD(model.parameters(), lr=0.0), model, None, 100, share=1.0, strength=1e-3, wait=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # to wait is nothing amiss
+        for k in range(100):
+            opt.saw_held_out(9.0 - slope * 0.05 * min(k, until))
+            for part in opt.passes((X, Y)):
+                mse(model, *part).backward()
+                opt.saw(torch.tensor(8.0 - 0.05 * k))
+            opt.step()
+    assert opt.probed == probed
 
 
 def test_maximising_f_is_minimising_minus_f() -> None:

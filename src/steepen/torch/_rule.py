@@ -23,11 +23,13 @@ _NEW, _NEW_HELD_OUT, _NEW_GRADIENT = 0.03, 0.5, 0.1  # the weight of a new value
 _RATE, _FALL = 0.03, 4.0  # how fast the gain is learnt: at most so much up a probe, and times this down
 _GAIN = (0.02, 100.0)
 _LONGEST = 0.1  # of ‖x‖
+_PAST, _CARRIES = 0.2, 0.25  # the weight of a new value in what was; the part of a fall that is to carry over
 _NAMES = (
     "training", "last", "rise", "rise_square", "target", "length", "bound", "square", "held_out", "bad",
-    "gain",
+    "was_held_out", "was_training", "stalled", "gain",
 )  # fmt: skip
-_AT_X, _PROBED, _HELD_OUT = slice(0, 2), slice(2, 8), slice(8, 10)  # which of them are told together
+# which of them are told together
+_AT_X, _PROBED, _HELD_OUT, _TREND = slice(0, 2), slice(2, 8), slice(8, 10), slice(10, 13)
 
 
 class GapSAM(Probe):
@@ -60,6 +62,10 @@ class GapSAM(Probe):
         A probe in every so many steps.
     strength : float
         The part of the gap at the end of the run.
+    wait : bool
+        Begin with the probes only when what is learnt no longer carries over: when the held-out loss falls by
+        less than a quarter of what the training loss falls. For networks that may still be learning at the
+        end of the run, such as language models.
     max_norm : float, optional
         Clip the gradient to this norm before the base takes it.
 
@@ -90,23 +96,27 @@ class GapSAM(Probe):
         share: float = 1 / 16,
         every: int = 2,
         strength: float = 1.0,
+        wait: bool = False,
         max_norm: float | None = None,
     ) -> None:
         super().__init__(base, model, share=share, max_norm=max_norm)
         whole("steps", steps, _LEAST)
         whole("every", every, 1)
         number("strength", strength, "a positive number", above=0)
-        self.steps, self.every, self.strength = steps, every, strength
+        if not isinstance(wait, bool):
+            raise TypeError(f"wait: expected True or False, got {wait!r}")
+        self.steps, self.every, self.strength, self.wait = steps, every, strength, wait
         self.held_out = None if held_out is None else HeldOut(model, held_out, loss)
         self._new = new = max(_NEW, 10 / steps)  # a short run has no time for long means
         # that of the training loss, told in every second step, is no older than that of the held-out loss
         training = min(max(_NEW, 60 / steps), _NEW_HELD_OUT)
-        weights = [training, 1, *[new] * 5, _NEW_GRADIENT, _NEW_HELD_OUT, _NEW_HELD_OUT, 0]
+        weights = [training, 1, *[new] * 5, _NEW_GRADIENT, _NEW_HELD_OUT, _NEW_HELD_OUT, _PAST, _PAST, 1, 0]
         self._weights = torch.tensor(weights, device=self.device)
         self._table = torch.zeros((2, len(_NAMES)), device=self.device)  # sums, and what to divide them by
         self._table[:, -1] = 1  # the gain
         self._one = torch.ones((), device=self.device)
         self._by_sum = self._open = self._halfway = False
+        self._waiting = wait
         nothing = torch.full((len(_NAMES),), math.nan)
         # numbers on their way to the host, and when they are there
         self._sent: list[tuple[Tensor, Any]] = [(nothing, None), (nothing, None)]
@@ -146,6 +156,11 @@ class GapSAM(Probe):
             raise ValueError(f"loss: expected the mean loss on held-out data, one number; got {loss!r}")
         value = self._over_ranks(value)
         self._take_in(_HELD_OUT, value, ~value.isfinite())
+        if self.k:  # the fall from step 0 says nothing
+            now = self._now()
+            fall = self._up * (now["was_held_out"] - now["held_out"])
+            stalled = fall < _CARRIES * (now["was_training"] - now["training"]).abs()
+            self._take_in(_TREND, now["held_out"], now["training"], stalled)
 
     def _begin(self) -> None:
         if self._reads(self.k):
@@ -162,8 +177,8 @@ class GapSAM(Probe):
 
     def _reads(self, k: int) -> bool:
         """Say whether held-out data is read before step k: at step 0, and from shortly before the probes."""
-        each = max(1, self.steps // _READINGS)
-        return k % each == 0 and (k == 0 or k >= self._first * self.steps - 4 * each)
+        each, before = max(1, self.steps // _READINGS), 10 if self.wait else 4
+        return k % each == 0 and (k == 0 or k >= self._first * self.steps - before * each)
 
     def _send(self) -> None:
         """Send the numbers to the host without a wait."""
@@ -185,7 +200,9 @@ class GapSAM(Probe):
         if event is not None:
             event.synchronize()
         now = dict(zip(_NAMES, map(float, numbers), strict=True))
-        self._open = self._up * (now["held_out"] - now["training"]) > 0
+        if self.k >= self._first * self.steps and now["stalled"] > 0:
+            self._waiting = False
+        self._open = not self._waiting and self._up * (now["held_out"] - now["training"]) > 0
         if now["bad"] > 0:
             self._warn("held_out: a loss that is not finite was passed over")
         if now["bound"] > 0.5:
@@ -198,7 +215,7 @@ class GapSAM(Probe):
             self._warn(
                 "held_out: no loss was told in half of the run: call saw_held_out(), or give held_out="
             )
-        elif not self.probed:
+        elif not (self.probed or self._waiting):
             self._warn(f"no gap in half of the run, so no probe: {losses}")
 
     # -- the rule ---------------------------------------------------------------------------------------
@@ -278,15 +295,16 @@ class GapSAM(Probe):
             if event is not None:
                 event.synchronize()
         sent = [numbers for numbers, _ in self._sent]
-        own = torch.cat((self._table.flatten().cpu(), *sent, torch.tensor([self._open, self._by_sum])))
+        flags = torch.tensor([self._open, self._by_sum, self._waiting])
+        own = torch.cat((self._table.flatten().cpu(), *sent, flags))
         return torch.cat((super()._numbers(), own.double()))
 
     def _set_numbers(self, numbers: Tensor) -> None:
         super()._set_numbers(numbers)
-        rows = numbers[3:-2].float().cpu().view(4, -1)
+        rows = numbers[3:-3].float().cpu().view(4, -1)
         self._table.copy_(rows[:2])
         self._sent = [(rows[2], None), (rows[3], None)]
-        self._open, self._by_sum = bool(numbers[-2]), bool(numbers[-1])
+        self._open, self._by_sum, self._waiting = (bool(flag) for flag in numbers[-3:])
         if self.held_out is not None:
             self.held_out.by_sum = self._by_sum
 
