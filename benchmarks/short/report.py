@@ -31,9 +31,10 @@ SIZES = {
     "lm-small": "Overfitting: 6.9 million weights, 256 thousand tokens, 28 epochs",
     "lm-mild": "Not overfitting: 6.9 million weights, 800 thousand tokens, 12 epochs",
     "lm-large": "Large: 29.7 million weights, 2 million tokens, 16 epochs",
+    "lm-books": "Many books: 29.7 million weights, 10 million tokens, 8 epochs",
 }
 DAMAGE = ("8 bits", "4 bits", "3 bits", "noise 0.1", "pruned 0.5")
-SURVIVE = ("base", "sam-late", "share16-late", "gap", "dropout", "ema")
+SURVIVE = ("base", "sam-late", "share16-late", "gap", "gap-wait", "dropout", "ema")
 
 
 def finals(done: Records, task: str, base: str, method: str) -> Row:
@@ -194,6 +195,8 @@ def survive(done: Records) -> str:
     for task in SIZES:
         for base, name in BASES.items():
             reference = finals(done, task, base, "base")
+            if not any("robustness" in run for run in reference.values()):
+                continue
             for method in SURVIVE:
                 runs = {s: r for s, r in finals(done, task, base, method).items() if "robustness" in r}
                 if not runs:
@@ -244,9 +247,10 @@ def picture(done: Records, path: Path) -> None:
         "sam-late": ("#999999", "-"),
         "share16-late": (plot.COLOURS["cgd-fd"], "-"),
         "gap": (plot.COLOURS["cgd"], "-"),
+        "gap-wait": (plot.COLOURS["cgd"], "--"),
         "gap-ema": (plot.COLOURS["cgd"], ":"),
     }
-    sizes = [size for size in SIZES if finals(done, size, "adamw", "base")]
+    sizes = [size for size in SIZES if len(finals(done, size, "adamw", "base")) > 1]
     figure = Figure(figsize=(5.2 * max(1, len(sizes)), 5.0), layout="constrained")
     for ax, task in zip(figure.subplots(1, len(sizes), squeeze=False)[0], sizes, strict=True):
         ends: list[float] = []
@@ -273,10 +277,13 @@ def picture(done: Records, path: Path) -> None:
     plot.save(figure, path)
 
 
-COLUMNS = ("tuned base", "stopped early", "dropout", "EMA", "SAM", "share 1/16, last half", "the rule")
+COLUMNS = (
+    "tuned base", "stopped early", "dropout", "EMA", "SAM", "share 1/16, last half", "the rule",
+    "the rule, waiting",
+)  # fmt: skip
 OVERVIEW = {
-    "lm": ("base", "early", "dropout", "ema", "sam-late", "share16-late", "gap"),
-    "fine": ("decay", "early", None, None, "sam", None, "gap"),
+    "lm": ("base", "early", "dropout", "ema", "sam-late", "share16-late", "gap", "gap-wait"),
+    "fine": ("decay", "early", None, None, "sam", None, "gap", "gap-few"),
 }
 """The rows that stand in the columns, for language models and for fine-tuning."""
 
