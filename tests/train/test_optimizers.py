@@ -14,7 +14,7 @@ from steepen.train.settings import BASES
 NAMED = (
     "sgd sam usam gnp asam fgr egr cgd cgd-early cgd-late sam-early sam-late cgd-exact".split()  # noqa: SIM905
 )
-CHEAP = "ema smooth share4 share4-late share16 share16-late msam gap".split()  # noqa: SIM905
+CHEAP = "ema smooth share4 share4-late share16 share16-late msam gap gap-wait".split()  # noqa: SIM905
 
 
 def test_all_names_are_there():
@@ -65,7 +65,7 @@ def test_the_steps_with_a_probe_are_those_that_were_planned(name: str):
     steps, kind = 24, OPTIMIZERS[name]
     torch.manual_seed(0)
     model, x = mlp(4, 3, seed=0), torch.randn(32, 4)
-    held_out = {"held_out": lambda: torch.tensor(9.0)} if name == "gap" else {}
+    held_out = {"held_out": lambda: torch.tensor(9.0)} if OPTIMIZERS[name].by_gap else {}
     opt = wrap(kind, base_of("sgd")(model.parameters(), 0.01, 0.0), model, 0.1, steps, 0.3, **held_out)
     probed = []
     for k in range(steps):
@@ -103,7 +103,7 @@ def test_weights_follow_from_lam_and_rho():
 def test_every_optimizer_has_a_default(data: str):
     settings = Settings.of(data)
     for name in OPTIMIZERS:
-        assert (strength_of(name, settings) > 0) == (name not in (*BASES, "gap"))
+        assert (strength_of(name, settings) > 0) == (name not in (*BASES, "gap", "gap-wait"))
     assert strength_of("cgd-late", settings) == strength_of("cgd", settings)
     assert strength_of("sam-early", settings) == strength_of("sam", settings)
 

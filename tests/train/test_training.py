@@ -16,7 +16,7 @@ from steepen.train.optimizers import base_of
 from steepen.train.training import EVALUATIONS, Task, batches, check_device, fit, judge, train
 from steepen.train.tuning import Choice
 
-WITH_SGD = [name for name in OPTIMIZERS if name not in ("adamw", "gap")]
+WITH_SGD = [name for name in OPTIMIZERS if name not in ("adamw", "gap", "gap-wait")]
 COST = {  # gradients a step, over a run
     **dict.fromkeys(("sgd", "ema", "smooth", "msam"), 1.0),
     **dict.fromkeys(("cgd-early", "cgd-late", "sam-early", "sam-late", "share4"), 1.25),
