@@ -17,6 +17,10 @@ from .floor import FLOOR
 ROUGH = 0.1
 """A gradient whose error is more than this part of it, both squared, is too rough to go by."""
 
+SOON = 1e3
+"""With noise, one-sided differences will be too rough after a step that gained less than so many times what
+their error hides."""
+
 CLEAR = 1e-3
 """One-sided differences are good enough again where their error is no more than this part, both squared."""
 
@@ -57,6 +61,16 @@ def too_rough(context: Context, x: Array, f: Scalar, g: Array, gtol: Any) -> Mas
     # noise hides more in soft directions than these sums show: central differences see further
     rough = ((hidden > ROUGH * fall) | near) & ((hidden > 2 * shown(context, f)) | oracle.noisy(f))
     return kit.without(rough, oracle.digits.central)
+
+
+def will_be_rough(context: Context, x: Array, f: Scalar, gain: Scalar) -> Mask:
+    """Return where they will be so by what the last step has gained: then they need not be made first."""
+    kit, oracle = context.kit, context.oracle
+    noisy = kit.without(oracle.noisy(f), oracle.digits.central)
+    if not kit.any(noisy):
+        return noisy
+    error = oracle.fault(x, f, False) / np.sqrt(oracle.bends(x, f))
+    return noisy & (gain < SOON * kit.scalar((error * error).sum(axis=-1)))
 
 
 def relax(context: Context, x: Array, f: Scalar, g: Array, gtol: Any, rows: Mask) -> None:

@@ -23,8 +23,8 @@ LINE = 1e-9
 DISTINCT = 4
 """Of seven values that are noisy at least so many differ from the next; else f has few digits."""
 
-AGAIN = 2.0
-"""The first differences are made again if noise makes them longer by more than this factor."""
+FAINT = 20.0
+"""Two values that are further from a line than so many roundings are worth four more."""
 
 LOUDER = 4.0
 """Noise that is louder than it was taken to be by this factor is news."""
@@ -56,7 +56,7 @@ class Hearing(Adaptive):
         return Cost(2 * once + 1 + self.cost_listen.evals, 2)
 
     def first(self, x: Array, f: Scalar, gtol: float) -> Array:
-        """Return the first gradient, with the noise of f found out, and made again where there is some.
+        """Return the first gradient, made with the noise of f in mind, which is found out before.
 
         Where the sizes of the variables differ, f may bend very differently along them, and that is found out
         too. This takes long differences. A gradient within gtol that a value close to x contradicts is made
@@ -65,21 +65,17 @@ class Hearing(Adaptive):
         size = np.abs(to_numpy(x))[..., self._unfixed]
         least, most = (np.where(size > 0, size, fill) for fill in (np.inf, 0.0))
         uneven = most.max(axis=-1, initial=0.0) > UNEVEN * least.min(axis=-1, initial=np.inf)
-        every = np.ones(np.shape(f), dtype=bool)
+        if self._unfixed:
+            self.listen(x, f, None)
         self.ledger.charge(None, "njev")
-        g = self._made(x, f, every, uneven)
-        none = np.zeros(np.shape(f), dtype=bool)
-        loud, wrong = self._suspect(x, f, g) if self._unfixed else (none, none)
-        if loud.any():
-            before = self._reach(x, f, False)[0]
-            self.listen(x, f, self._only(loud))
-            near = self._space.residual(x, g, self._kit.norm(g)) <= gtol
-            wrong = wrong & uneven & np.asarray(self._kit.without(near, self.noisy(f)))
-            loud = loud & (np.abs(self._reach(x, f, False)[0]) > AGAIN * np.abs(before)).any(axis=-1)
-            loud, uneven = loud | wrong, uneven & ~wrong
-        if loud.any():
-            self.ledger.charge(self._only(loud), "njev")
-            g = self._kit.where(self._mask(loud), self._made(x, f, loud, uneven), g)
+        g = self._made(x, f, np.ones(np.shape(f), dtype=bool), uneven)
+        near = self._space.residual(x, g, self._kit.norm(g)) <= gtol
+        wrong = uneven & np.asarray(self._kit.without(near, self.noisy(f)))
+        if wrong.any():
+            wrong = wrong & self._contradicted(x, f, g, self._only(wrong))
+        if wrong.any():
+            self.ledger.charge(self._only(wrong), "njev")
+            g = self._kit.where(self._mask(wrong), self._made(x, f, wrong, ~wrong), g)
         return g
 
     cost_listen = Cost(6)
@@ -100,14 +96,13 @@ class Hearing(Adaptive):
         inside = self._space.contains(point + 6 * u)
         return np.where(inside, u, 0.0)
 
-    def _suspect(self, x: Array, f: Scalar, g: Array) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return where a value next to x is not where the gradient says, and where it is nowhere near."""
+    def _contradicted(self, x: Array, f: Scalar, g: Array, only: Only) -> NDArray[np.bool_]:
+        """Return where a value next to x is nowhere near where the gradient says."""
         u = 0.5 * self._line(x)
-        found = self._value_at(x + adopt(x, u), None)
+        found = self._value_at(x + adopt(x, u), only)
         off = np.abs(found - f - (to_numpy(g) * u).sum(axis=-1))
         rounding = self.eps * (np.abs(f) + np.abs(found) + self.digits.tilt)
-        suspect = np.isfinite(off) & np.asarray(off > LOUD * rounding)
-        return suspect, suspect & np.asarray(off > 0.5 * np.abs(found - f))
+        return np.isfinite(off) & np.asarray(off > np.maximum(LOUD * rounding, 0.5 * np.abs(found - f)))
 
     def listen(self, x: Array, f: Scalar, only: Only) -> None:
         """Measure the noise of f near x: two values tell whether there is any, four more how much.
@@ -179,7 +174,7 @@ class Hearing(Adaptive):
             )
 
         apart = np.abs(values[1] - (values[2] - values[1]))
-        loud = rows & np.isfinite(apart) & (apart > LOUD * rounding())
+        loud = rows & np.isfinite(apart) & (apart > FAINT * rounding())
         if loud.any():
             for k in range(3, len(stray)):
                 values.append(self._value_at(x + adopt(x, k * u), self._only(loud)) - here)

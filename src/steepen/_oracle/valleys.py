@@ -160,10 +160,13 @@ class Valleys(Hearing):
         step = -(V * (s / stiff)[..., None, :]).sum(axis=-1)
         ways = [(step / root, 0.5 * (s * s / stiff).sum(axis=-1) > least)]
         size = np.maximum(np.abs(s), error)
+        # what is certain of how f bends may leave no room for a fall
+        sure = np.maximum(values - 4 / ENOUGH * self._n, 0.0)
+        hidden = (np.abs(s) + error) ** 2 > 2 * sure * least[..., None]
         for k in range(self._n):
             length = np.where(s[..., k] > 0, -1.0, 1.0) * least / np.where(size > 0, size, np.inf)[..., k]
             way = length[..., None] * V[..., k] / root
-            soft = (values[..., k] < SOFT) & (length != 0)
+            soft = (values[..., k] < SOFT) & hidden[..., k] & (length != 0)
             both = soft & (np.abs(s[..., k]) < error[..., k])
             ways += [(t * way, both if t < 0 else soft) for t in TRIES]
         last = to_numpy(p) * root

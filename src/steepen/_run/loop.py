@@ -16,7 +16,7 @@ from .._core.result import Status
 from .._core.saved import Saved, require
 from .._iteration import NOTHING, Iteration
 from .._oracle.context import Context
-from .._oracle.exhausted import too_rough
+from .._oracle.exhausted import too_rough, will_be_rough
 from .._oracle.ledger import OutOfTime
 from .._problem import Settings
 from .interrupt import Wish, held_back
@@ -134,6 +134,9 @@ class Loop:
         begins = c.k == 0 and oracle.adaptive and self.ledger.budget.iters != 0
         if begins and kit.all(self.context.affords(oracle.cost_first)):
             c.point.g, c.point.known = oracle.first(c.point.x, c.point.f, gtol), self._everyone(True)
+        if oracle.adaptive and c.k > 0:
+            known, gain = c.point.known, c.move.before - c.point.f
+            self._refined(kit.without(will_be_rough(self.context, c.point.x, c.point.f, gain), known))
         self.iteration.look(c)
         self._put_away_ended(c)
         if oracle.adaptive:
@@ -160,14 +163,21 @@ class Loop:
         rough = too_rough(self.context, point.x, point.f, point.g, self.tolerances.g)
         if not kit.any(rough):
             return
-        oracle.refine(rough, True)
-        affordable = self.context.affords(oracle.cost_grad.plus(oracle.cost_listen))
-        oracle.refine(kit.without(rough, affordable), False)
-        if kit.any(rough := rough & affordable):
+        if kit.any(rough := self._refined(rough)):
             unheard = kit.without(rough, oracle.noisy(point.f))  # or it was just heard
             if kit.any(unheard):
                 oracle.listen(point.x, point.f, None if kit.size is None else unheard)
             point.g = kit.where(rough, oracle.grad(point.x, None if kit.size is None else rough), point.g)
+
+    def _refined(self, rows: Mask) -> Mask:
+        """Take central differences in these rows from now on, and return where that is affordable."""
+        kit, oracle = self.kit, self.oracle
+        if not kit.any(rows):
+            return rows
+        oracle.refine(rows, True)
+        affordable = self.context.affords(oracle.cost_grad.plus(oracle.cost_listen))
+        oracle.refine(kit.without(rows, affordable), False)
+        return rows & affordable
 
     def _at_bottom(self, c: Carry) -> None:
         if self.oracle.adaptive:
