@@ -1,0 +1,69 @@
+"""What the page on methods says of runs without a gradient, held against its tables and against runs."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+PART = PAGE.partition("## Without a gradient")[2].partition("\n## ")[0]
+ROWS = [
+    [cell.strip() for cell in line.strip("| ").split("|")]
+    for line in PART.splitlines()
+    if line.startswith("| ") and "BFGS's" not in line
+]
+CGD_AUTO = [row for row in ROWS if row[0] == "cgd-auto"]
+NOISE = {row[0]: row[1:] for row in ROWS if row[0].startswith("10⁻")}
+
+
+def numbers(cell: str) -> list[float]:
+    return [float(number) for number in cell.split(" / ")]
+
+
+def test_the_sentences_say_what_the_tables_do() -> None:
+    ratios = [ratio for row in CGD_AUTO for ratio in numbers(row[1])]
+    span = f"{min(ratios):.2f} to {max(ratios):.2f} of BFGS's values"
+    assert f"needs {span}" in PART
+    assert f"[{span}](docs/methods.md#without-a-gradient)" in (ROOT / "README.md").read_text(encoding="utf-8")
+    solved = [numbers(row[2]) for row in ROWS if row[0] not in NOISE and row[2][0].isdigit()]
+    suites, others = solved[:4], solved[4:]  # cgd-auto, then its peers
+    assert all(best > most for best, *rest in zip(*suites, strict=True) for most in rest)
+    assert others[0] == others[1]
+    assert all(best >= most for best, *rest in zip(*others, strict=True) for most in rest)
+    assert CGD_AUTO[0][3] == "2"
+    assert "Two of the 95 runs" in PART
+    assert 0.2 <= float(CGD_AUTO[1][5]) <= float(CGD_AUTO[0][5]) <= 1 / 3
+
+
+def test_the_targets_that_were_missed_are_those_of_the_tables() -> None:
+    missed = " ".join(PAGE.partition("## Targets that were missed")[2].split())
+    assert f"({numbers(CGD_AUTO[0][1])[2]:.2f})" in missed
+    assert f"({CGD_AUTO[0][5]})" in missed
+    few = {name: [cell for cell in row[:3] if int(cell) < 38] for name, row in NOISE.items()}
+    assert few["10⁻⁸"] == []
+    assert {*few["10⁻¹²"], *few["10⁻¹⁰"]} == {"37"}
+    assert "{}, {} and {} at 10⁻⁶".format(*few["10⁻⁶"]) in missed
+
+
+def test_noisy_runs_are_as_they_should_be(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec: Any = importlib.util.spec_from_file_location("no_gradient", ROOT / "benchmarks" / "no_gradient.py")
+    benchmark = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "no_gradient", benchmark)  # for its dataclasses
+    spec.loader.exec_module(benchmark)
+    monkeypatch.setattr(benchmark, "SEEDS", 2)
+    monkeypatch.setattr(benchmark, "NOISES", (0.0, 1e-8))
+    benchmark.noise()
+    found = re.search(r"1e-08\s+2-point\s+(\d+)\s+(\d+).*all three:\s+(\d+)", capsys.readouterr().out)
+    assert found is not None
+    won, near, fine = map(int, found.groups())
+    assert won >= 9
+    assert near >= 9
+    assert fine >= 7
