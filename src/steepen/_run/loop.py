@@ -136,7 +136,8 @@ class Loop:
             c.point.g, c.point.known = oracle.first(c.point.x, c.point.f, gtol), self._everyone(True)
         if oracle.adaptive and c.k > 0:
             known, gain = c.point.known, c.move.before - c.point.f
-            self._refined(kit.without(will_be_rough(self.context, c.point.x, c.point.f, gain), known))
+            rough = kit.without(will_be_rough(self.context, c.point.x, c.point.f, gain), known)
+            c.idle = kit.pick(self._refined(rough), 0, c.idle)  # a better gradient is worth a search
         self.iteration.look(c)
         self._put_away_ended(c)
         if oracle.adaptive:
