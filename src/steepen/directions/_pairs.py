@@ -92,8 +92,8 @@ class Pairs(NamedTuple):
         """Return G itself."""
         k = kit.used(self.count, self.capacity)
         Y, U = self.Y[..., :k, :], self._folded(k)
-        rest = kit.identity(self.D) - Y.swapaxes(-1, -2) @ U
-        return rest.swapaxes(-1, -2) @ (self.diagonal(kit)[..., None] * rest) + U.swapaxes(-1, -2) @ U
+        rest = kit.identity(self.D) - kit.cross(Y, U)
+        return kit.cross(rest, self.diagonal(kit)[..., None] * rest) + kit.cross(U, U)
 
     def add(self, kit: Kit, s: Array, y: Array, sy: Scalar, length: Scalar) -> tuple[Pairs, Mask]:
         """Take in a pair, with sᵀy and ‖s‖, and return for which rows it was of use.

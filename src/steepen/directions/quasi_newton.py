@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, NamedTuple
 
 from .._core import matrix
@@ -77,7 +78,7 @@ class _QuasiNewton(Direction):
         """Return −G·∇f."""
         kit, G = context.kit, memory.matrix
         step = context.space.solve(
-            lambda v: kit.product(G, v), lambda: kit.xp.linalg.diagonal(G), point.x, point.g
+            lambda v: kit.product(G, v), partial(kit.diagonal, G), point.x, point.g
         )
         return Proposal(-step, 0.0, memory)
 

@@ -21,6 +21,7 @@ from .._iteration import Iteration
 from .._oracle.context import Context
 from ._function import Function, Tally
 from ._jax import jax, jnp
+from ._kernel import in_one
 from ._program import Program
 
 NOT: Any = None
@@ -92,7 +93,7 @@ class Driver:
     def __init__(
         self, program: Program, inputs: Inputs, like: Any, derive: Any = jax.grad, alone: bool = True
     ):
-        self.program, self.kit = program, Traced(like)
+        self.program, self.kit = program, Traced(like, alone)
         settings, args = program.parts(inputs.numbers), inputs.args
         self.space, self.bounds = Everywhere(self.kit), inputs.bounds
         if inputs.bounds is not None:
@@ -132,7 +133,11 @@ class Driver:
 
     def run(self, x: Any) -> Ended:
         """Go from a start to the end: what is switched off stays off, so a penalty has a loop of its own."""
-        lane, loop, turn = self.start(x), jax.lax.while_loop, partial(self.turn, status=RUNNING)
+        lane, turn = in_one(self.start, x), partial(self.turn, status=RUNNING)
+
+        def loop(more: Any, body: Any, lane: Lane) -> Lane:
+            return in_one(partial(jax.lax.while_loop, more, body), lane)
+
         if not self.iteration.direction.penalised:
             return self.end(loop(lambda lane: lane.running, turn, lane))
         lane = loop(lambda lane: lane.running & lane.c.on, partial(turn, on=True), lane)

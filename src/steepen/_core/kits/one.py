@@ -173,6 +173,14 @@ class One:
         """Return M·v for a symmetric matrix."""
         return (matrix * v[..., None, :]).sum(axis=-1)
 
+    def cross(self, A: Array, B: Array) -> Array:
+        """Return AᵀB."""
+        return A.swapaxes(-1, -2) @ B
+
+    def diagonal(self, matrix: Array) -> Array:
+        """Return the diagonal of a matrix."""
+        return self.xp.linalg.diagonal(matrix)
+
     def dense(self, x: Array) -> bool:
         """Return whether a matrix that is applied to several vectors such as x is best made as one."""
         return False

@@ -26,9 +26,9 @@ class Traced(One):
     seldom = False
     """Whether what is being traced is seldom run; such parts share one copy of the user's function."""
 
-    def __init__(self, x: Array):
+    def __init__(self, x: Array, alone: bool = False):
         super().__init__(x)
-        self._jax = _jax()
+        self._jax, self._alone = _jax(), alone
         self.num = self.table = self.xp = self._jax.numpy
         self._ordered = False
 
@@ -122,6 +122,13 @@ class Traced(One):
 
     def product(self, matrix: Array, v: Array) -> Array:
         return matrix @ v
+
+    def cross(self, A: Any, B: Any) -> Array:
+        """Return AᵀB; in a run alone by sums, since a library's product is no part of a kernel of ours."""
+        return (A[..., :, None] * B[..., None, :]).sum(axis=-3) if self._alone else super().cross(A, B)
+
+    def diagonal(self, matrix: Any) -> Array:
+        return (matrix * self.num.eye(matrix.shape[-1], dtype=matrix.dtype)).sum(axis=-1)
 
     def dense(self, x: Array) -> bool:
         return int(x.shape[-1]) <= SHORT
