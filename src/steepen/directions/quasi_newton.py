@@ -77,9 +77,7 @@ class _QuasiNewton(Direction):
     ) -> Proposal:
         """Return −G·∇f."""
         kit, G = context.kit, memory.matrix
-        step = context.space.solve(
-            lambda v: kit.product(G, v), partial(kit.diagonal, G), point.x, point.g
-        )
+        step = context.space.solve(lambda v: kit.product(G, v), partial(kit.diagonal, G), point.x, point.g)
         return Proposal(-step, 0.0, memory)
 
     def inverse(self, kit: Kit, x: Array, g: Array, memory: Learnt) -> Callable[[Array], Array]:

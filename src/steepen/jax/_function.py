@@ -51,8 +51,8 @@ class Function(Probing):
             f = fun(x)
             return f, f
 
-        self._both: Any = derive(twice, has_aux=True)
-        self._shared: Any = jax.jit(self._both)  # traced once, wherever it is called from
+        # the second is traced once, wherever it is called from; each is one call, and can be weighed
+        self._both, self._shared = (jax.jit(derive(twice, has_aux=True)) for _ in range(2))
 
     @property
     def _comes(self) -> bool:

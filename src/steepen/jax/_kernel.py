@@ -1,9 +1,9 @@
 """A part of a program that is one kernel, where XLA compiles for a CPU and vectors are short.
 
-XLA makes a kernel of every operation, or of a few that it fuses. To compile one takes some 15 ms, and to start
-it longer than the work that short vectors are. A call that is marked as small becomes one kernel, with all its
-loops. XLA marks loops itself, if they touch less than a kilobyte. It does so last of all, and knows what they
-have become; we do it first, and leave out what it would hand to a library or to several threads.
+XLA makes a kernel of every operation, or of a few that it fuses. To compile one takes some 15 ms, and to
+start it longer than the work that short vectors are. A call that is marked as small becomes one kernel, with
+all its loops. XLA marks loops itself, if they touch less than a kilobyte. It does so last of all, and knows
+what they have become; we do it first, and leave out what it would hand to a library or to several threads.
 """
 
 # what JAX maps over has no types
@@ -26,39 +26,62 @@ TESTED = ((0, 10), (0, 11))
 
 MARKS = {"inlineable": "false", "xla_cpu_small_call": "true"}
 
-MOST = 512
-"""The most numbers of an array in a kernel: longer sums are a library's, from 4096 numbers on."""
+MOST, SUM = 32_768, 1024
+"""The most numbers of an array in a kernel, and of one that is summed: longer sums are a library's."""
 
-WORK = 15_000
-"""The most numbers that a function may compute: several threads may share what is 13 times as much."""
+WORK = 18_000
+"""The most operations of a function. XLA shares 200 000 units of work among threads, where operations are
+more than bytes; an operation is one unit then, and a byte ten."""
 
-ARITHMETIC = frozenset(
-    """
-    abs acos acosh add add_any and asin asinh atan atan2 atanh broadcast_in_dim cbrt ceil clamp concatenate
-    convert_element_type copy cos cosh div dot_general dynamic_slice dynamic_update_slice eq erf erfc exp exp2
-    expand_dims expm1 floor ge gt integer_pow iota is_finite le log log1p logistic lt max min mul ne neg
-    nextafter not or pad pow reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum rem reshape rev
-    round rsqrt select_n sign sin sinh slice sqrt square squeeze stop_gradient sub tan tanh transpose xor
-    """.split()
-)
-"""What a kernel can have: no sorts, scatters, decompositions, random numbers, nor what others have written."""
+ARITHMETIC = frozenset({
+    "abs", "acos", "acosh", "add", "add_any", "and", "asin", "asinh", "atan", "atan2", "atanh",
+    "broadcast_in_dim", "cbrt", "ceil", "clamp", "concatenate", "convert_element_type", "copy", "cos",
+    "cosh", "div", "dot_general", "dynamic_slice", "dynamic_update_slice", "eq", "erf", "erfc", "exp",
+    "exp2", "expand_dims", "expm1", "floor", "ge", "gt", "integer_pow", "iota", "is_finite", "le", "log",
+    "log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "nextafter", "not", "or", "pad", "pow",
+    "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "rem", "reshape",
+    "rev", "round", "rsqrt", "select_n", "sign", "sin", "sinh", "slice", "sqrt", "square", "squeeze",
+    "stop_gradient", "sub", "tan", "tanh", "transpose", "xor",
+})  # fmt: skip
+"""What a kernel can have: no sorts, scatters, decompositions, random numbers, nor calls of other code."""
 
-CALLS = frozenset("cond custom_jvp_call custom_vjp_call custom_vmap_call jit pjit scan while".split())
+MOVES = frozenset({
+    "broadcast_in_dim", "concatenate", "convert_element_type", "copy", "dynamic_slice",
+    "dynamic_update_slice", "expand_dims", "iota", "neg", "pad", "reshape", "rev", "select_n", "slice",
+    "squeeze", "stop_gradient", "transpose",
+})  # fmt: skip
+MANY = frozenset({
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cosh", "erf", "erfc", "expm1",
+    "log1p", "logistic", "nextafter", "pow", "sinh", "tan",
+})  # fmt: skip
+"""What is no operation, and what XLA makes of several."""
+
+CALLS = frozenset({
+    "cond", "custom_jvp_call", "custom_vjp_call", "custom_vmap_call", "jit", "pjit", "scan", "while",
+})  # fmt: skip
 """What a kernel can have where it can have all that is inside."""
 
 
 def in_one(work: Callable[..., Any], *given: Any) -> Any:
-    """Return work(*given), made by one kernel if it can be; under `vmap`, where arrays are long, it cannot."""
+    """Return work(*given), by one kernel if it can be; under `vmap`, where arrays are long, it cannot.
+
+    Numbers that are no arrays stay what they are.
+    """
     if not _offered():
         return work(*given)
-    flat, tree = jax.tree.flatten(given)
+    leaves, tree = jax.tree.flatten(given)
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
+    found: list[Any] = []
 
-    def flattened(*flat: Any) -> Any:
-        return work(*jax.tree.unflatten(tree, flat))
+    def flattened(*arrays: Any) -> list[Any]:
+        given = leaves.copy()
+        for place, array in zip(places, arrays, strict=True):
+            given[place] = array
+        found[:] = jax.tree.flatten(work(*jax.tree.unflatten(tree, given)))
+        return [leaf for leaf in found[0] if isinstance(leaf, jax.Array)]
 
-    traced, shapes = jax.make_jaxpr(flattened, return_shape=True)(*flat)
-    fits = all(map(_fits, traced.jaxpr.eqns))
-    jaxpr, count, flat = traced.jaxpr, len(traced.consts), [*traced.consts, *flat]
+    traced = jax.make_jaxpr(flattened)(*(leaves[i] for i in places))
+    jaxpr, count, given = traced.jaxpr, len(traced.consts), (*traced.consts, *(leaves[i] for i in places))
 
     def plain(*flat: Any) -> list[Any]:
         return core.jaxpr_as_fun(core.ClosedJaxpr(jaxpr, flat[:count]))(*flat[count:])
@@ -72,18 +95,19 @@ def in_one(work: Callable[..., Any], *given: Any) -> Any:
         axes = [0 if b else None for b in batched]
         return jax.vmap(plain, axes, axis_size=size)(*flat), [True] * len(jaxpr.outvars)
 
-    return jax.tree.unflatten(jax.tree.structure(shapes), (chosen if fits else plain)(*flat))
+    made = iter((chosen if all(map(_fits, jaxpr.eqns)) else plain)(*given))
+    return jax.tree.unflatten(found[1], [next(made) if isinstance(a, jax.Array) else a for a in found[0]])
 
 
 def _marked(plain: Callable[..., list[Any]], flat: Any) -> list[Any]:
     """Evaluate a function in a call that is marked; it returns its arguments, too, so that all are used."""
-    from jax.experimental.xla_metadata import set_xla_metadata
+    marked: Any = load("jax.experimental.xla_metadata", "steepen.jax", extra="jax").set_xla_metadata
 
     def call(*flat: Any) -> tuple[list[Any], Any]:
-        with set_xla_metadata(**dict.fromkeys(MARKS)):  # the call itself is marked, and not what is inside
+        with marked(**dict.fromkeys(MARKS)):  # the call itself is marked, and not what is inside
             return plain(*flat), flat
 
-    with set_xla_metadata(**MARKS):
+    with marked(**MARKS):
         return jax.jit(call)(*flat)[0]
 
 
@@ -92,14 +116,29 @@ def _fits(equation: Any) -> bool:
     name = equation.primitive.name
     if equation.effects or any(_size(atom) > MOST for atom in (*equation.invars, *equation.outvars)):
         return False
+    if name.startswith("reduce_") and _size(equation.invars[0]) > SUM:
+        return False
     if name == "dot_general":  # a product of matrices is a library's
         return min(len(atom.aval.shape) for atom in equation.invars) == 1
     parts = [getattr(part, "jaxpr", part) for part in _parts(equation.params.values())]
     if name not in CALLS:
         return name in ARITHMETIC
-    if name in ("jit", "pjit") and sum(_size(v) for p in parts for e in p.eqns for v in e.outvars) > WORK:
+    if name in ("jit", "pjit") and sum(map(_work, parts)) > WORK:
         return False
     return all(_fits(inner) for part in parts for inner in part.eqns)
+
+
+def _work(jaxpr: Any) -> int:
+    """Return how many operations a program has, of which each loop and each branch counts once."""
+    total = 0
+    for equation in jaxpr.eqns:
+        name = equation.primitive.name
+        inner = [getattr(part, "jaxpr", part) for part in _parts(equation.params.values())]
+        if name in CALLS:
+            total += sum(map(_work, inner))
+        elif name not in MOVES:  # of a sum or a product, what goes in counts
+            total += (50 if name in MANY else 1) * max(map(_size, (*equation.invars, *equation.outvars)))
+    return total
 
 
 def _parts(params: Iterable[Any]) -> Iterator[Any]:

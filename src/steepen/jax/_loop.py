@@ -99,6 +99,8 @@ class Driver:
         if inputs.bounds is not None:
             self.space = Box.of(*inputs.bounds, self.kit)
         self.ledger = Tally(self.kit, settings.budget)
+        if alone:
+            self.kit.in_one = in_one
 
         def fun(x: Any) -> Any:
             return jnp.asarray(program.fun(program.shape.point(x), *args), like.dtype)

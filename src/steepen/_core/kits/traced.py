@@ -26,6 +26,9 @@ class Traced(One):
     seldom = False
     """Whether what is being traced is seldom run; such parts share one copy of the user's function."""
 
+    in_one: Callable[..., Any] | None = None
+    """What makes one kernel of a part of a run alone."""
+
     def __init__(self, x: Array, alone: bool = False):
         super().__init__(x)
         self._jax, self._alone = _jax(), alone
@@ -136,7 +139,9 @@ class Traced(One):
     def put(self, a: Any, place: Whole, value: Any, rows: Mask) -> Array:
         value = self.num.asarray(value, dtype=a.dtype)
         if a.size > WIDE:
-            return a.at[place].set(self.num.where(rows, value, a[place]))
+            lax = self._jax.lax  # and no scatter, which fits into no kernel
+            old = lax.dynamic_index_in_dim(a, place, keepdims=False)
+            return lax.dynamic_update_index_in_dim(a, self.num.where(rows, value, old), place, 0)
         return super().put(a, place, value, rows)
 
     def own(self, v: Any) -> Array:
@@ -201,6 +206,19 @@ class Traced(One):
         if ledger is not None:
             ledger.counts = counts
         return end
+
+    def part(self, work: Callable[..., T], *given: Any) -> T:
+        ledger, in_one = self.ledger, self.in_one
+        if in_one is None:
+            return work(*given)
+
+        def counted(counts: Any, *given: Any) -> Any:
+            ledger.counts = counts
+            found = work(*given)
+            return self._counts(), found
+
+        ledger.counts, found = in_one(counted, self._counts(), *given)
+        return found
 
     def _loop(self, more: Callable[[Any, Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
         """Repeat the body with a state of fixed dtypes, and with the counts of what it evaluates."""
