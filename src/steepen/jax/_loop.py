@@ -111,9 +111,13 @@ class Driver:
     def start(self, x: Any) -> Lane:
         """Return a run that stands at its start, with all that is known there."""
         run, self.kit.seldom = self.iteration, True
-        c = run.arrive(run.begin(self.space.project(x)))
-        c.point.size = abs(run.look(c).g).max()
-        c = run.stand(c)
+
+        def first(x: Any) -> Carry:
+            c = run.arrive(run.begin(self.space.project(x)))
+            c.point.size = abs(run.look(c).g).max()
+            return c
+
+        c = run.stand(self.kit.part(first, x))
         self.kit.seldom = False
         if self.bounds is not None:  # what is traced was not checked
             empty = (self.bounds[0] > self.bounds[1]).any()
@@ -135,7 +139,7 @@ class Driver:
 
     def run(self, x: Any) -> Ended:
         """Go from a start to the end: what is switched off stays off, so a penalty has a loop of its own."""
-        lane, turn = in_one(self.start, x), partial(self.turn, status=RUNNING)
+        lane, turn = self.start(x), partial(self.turn, status=RUNNING)
 
         def loop(more: Any, body: Any, lane: Lane) -> Lane:
             return in_one(partial(jax.lax.while_loop, more, body), lane)
