@@ -95,3 +95,10 @@ def test_under_vmap_nothing_is() -> None:
 
     assert MARK not in jax.jit(many).lower(jnp.zeros((3, 2))).as_text()
     np.testing.assert_allclose(many(jnp.zeros((3, 2))), 1.0, atol=1e-4)
+
+
+@pytest.mark.parametrize("given", [{"method": "gd", "step": 0.1}, {"method": "bfgs"}], ids=str)
+def test_nothing_but_constants_goes_in(given: dict[str, Any]) -> None:
+    """XLA aborts where an argument of such a call is not used, or is a constant that it has folded away."""
+    found = jax.jit(lambda: sj.minimize(square, jnp.zeros(2), **given))()
+    np.testing.assert_allclose(found.x, 1.0, atol=1e-4)

@@ -337,58 +337,35 @@ class CGDAuto(Direction):
         basis, T = kit.room(x, LOOKS), kit.table.zeros((*np.shape(memory.scale), LOOKS, LOOKS))
         start = _Lanczos(memory.tries * 0, v, basis, T, still & False, v, still)
         end = kit.repeat(partial(self._look, context, x, g), start, LOOKS)
-        v, found = kit.part(partial(self._turned, context, x, g), end.way, end.found)
+        v, found = kit.times(kit.pick(kit.dot(g, end.way) > 0, -1.0, 1.0), end.way), end.found
+        if context.space.bounded and kit.any(found):
+            v, found = self._into_the_box(context, x, g, v, found)
         return memory._replace(way=kit.where(found, v, kit.xp.zeros_like(v))), found
 
     def _look(self, context: Context, x: Array, g: Array, s: _Lanczos) -> _Lanczos:
         """Take one more direction into the basis, and look whether f bends down in what it spans."""
-        kit = context.kit
-        v, size, todo = kit.part(partial(self._across, context, x, g), s)
-        if not kit.any(todo) or context.late():
-            return s._replace(open=todo & False)
-        basis, v, T = kit.part(partial(self._asked, context, x, g), s, v, size, todo)
-        k = kit.used(s.i + 1, LOOKS)
-        values, vectors = kit.table.linalg.eigh(T[..., :k, :k])
-
-        def lowest(s: _Lanczos, values: Any, vectors: Any) -> _Lanczos:
-            down = todo & (values[..., 0] < -FLAT * abs(values).max(axis=-1))
-            best = kit.mix(kit.own(vectors[..., 0]), basis[..., :k, :])
-            return _Lanczos(
-                s.i + 1, v, basis, T, s.found | down, kit.where(down, best, s.way), kit.without(todo, down)
-            )
-
-        return kit.part(lowest, s, values, vectors)
-
-    @staticmethod
-    def _across(context: Context, x: Array, g: Array, s: _Lanczos) -> tuple[Array, Scalar, Mask]:
-        """Return the next direction without what the basis has of it, its length, and where it is asked."""
-        kit, v = context.kit, context.space.free(x, g, s.v)
+        kit, xp, v = context.kit, context.kit.table, context.space.free(x, g, s.v)
         for _ in range(2):  # twice, against rounding
             v = v - kit.mix(kit.dots(s.basis, v), s.basis)
         size, largest = kit.norm(v), abs(s.T).max(axis=(-2, -1))
         todo = s.open & kit.pick(s.i > 0, size > FLAT * largest, size > 0) & (size < np.inf)
-        return v, size, todo & context.affords(context.oracle.cost_probe)
-
-    def _asked(
-        self, context: Context, x: Array, g: Array, s: _Lanczos, v: Array, size: Scalar, todo: Mask
-    ) -> tuple[Array, Array, Any]:
-        """Return the basis with v in it, H·v by a probe, and T with what that says."""
-        kit, xp = context.kit, context.kit.table
+        todo = todo & context.affords(context.oracle.cost_probe)
+        if not kit.any(todo) or context.late():
+            return s._replace(open=todo & False)
         unit = kit.times(1 / kit.pick(size > 0, size, 1.0), v)
         basis = kit.put(s.basis, s.i, unit, todo)
         v, _ = self._bend(context, x, g, unit, todo)
         row = kit.host(kit.dots(basis, v))
         here = (xp.arange(LOOKS) == xp.asarray(s.i)[..., None]) & xp.asarray(todo)[..., None]
         whole = xp.where(here[..., :, None], row[..., None, :], s.T)
-        return basis, v, xp.where(here[..., None, :], row[..., :, None], whole)
-
-    def _turned(self, context: Context, x: Array, g: Array, way: Array, found: Mask) -> tuple[Array, Mask]:
-        """Return the way with ∇f, if anything, against it, and inside the box."""
-        kit = context.kit
-        v = kit.times(kit.pick(kit.dot(g, way) > 0, -1.0, 1.0), way)
-        if context.space.bounded and kit.any(found):
-            return self._into_the_box(context, x, g, v, found)
-        return v, found
+        T = xp.where(here[..., None, :], row[..., :, None], whole)
+        k = kit.used(s.i + 1, LOOKS)
+        values, vectors = xp.linalg.eigh(T[..., :k, :k])
+        down = todo & (values[..., 0] < -FLAT * abs(values).max(axis=-1))
+        best = kit.mix(kit.own(vectors[..., 0]), basis[..., :k, :])
+        return _Lanczos(
+            s.i + 1, v, basis, T, s.found | down, kit.where(down, best, s.way), kit.without(todo, down)
+        )
 
     def _into_the_box(
         self, context: Context, x: Array, g: Array, v: Array, found: Mask

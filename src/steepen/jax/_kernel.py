@@ -1,4 +1,4 @@
-"""A part of a program that is one kernel, where XLA compiles for a CPU and vectors are short.
+"""A loop that is one kernel, where XLA compiles for a CPU and vectors are short.
 
 XLA makes a kernel of every operation, or of a few that it fuses. To compile one takes some 15 ms, and to
 start it longer than the work that short vectors are. A call that is marked as small becomes one kernel, with
@@ -62,26 +62,17 @@ CALLS = frozenset({
 """What a kernel can have where it can have all that is inside."""
 
 
-def in_one(work: Callable[..., Any], *given: Any) -> Any:
-    """Return work(*given), by one kernel if it can be; under `vmap`, where arrays are long, it cannot.
-
-    Numbers that are no arrays stay what they are.
-    """
+def in_one(more: Callable[[Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
+    """Return what `while_loop` does, by one kernel if it can be; under `vmap` it cannot."""
     if not _offered():
-        return work(*given)
-    leaves, tree = jax.tree.flatten(given)
-    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
-    found: list[Any] = []
+        return jax.lax.while_loop(more, body, state)
+    flat, tree = jax.tree.flatten(state)
 
-    def flattened(*arrays: Any) -> list[Any]:
-        given = leaves.copy()
-        for place, array in zip(places, arrays, strict=True):
-            given[place] = array
-        found[:] = jax.tree.flatten(work(*jax.tree.unflatten(tree, given)))
-        return [leaf for leaf in found[0] if isinstance(leaf, jax.Array)]
+    def looped(*flat: Any) -> list[Any]:
+        return jax.tree.leaves(jax.lax.while_loop(more, body, jax.tree.unflatten(tree, flat)))
 
-    traced = jax.make_jaxpr(flattened)(*(leaves[i] for i in places))
-    jaxpr, count, given = traced.jaxpr, len(traced.consts), (*traced.consts, *(leaves[i] for i in places))
+    traced = jax.make_jaxpr(looped)(*flat)
+    jaxpr, count, given = traced.jaxpr, len(traced.consts), (*traced.consts, *flat)
 
     def plain(*flat: Any) -> list[Any]:
         return core.jaxpr_as_fun(core.ClosedJaxpr(jaxpr, flat[:count]))(*flat[count:])
@@ -95,8 +86,7 @@ def in_one(work: Callable[..., Any], *given: Any) -> Any:
         axes = [0 if b else None for b in batched]
         return jax.vmap(plain, axes, axis_size=size)(*flat), [True] * len(jaxpr.outvars)
 
-    made = iter((chosen if all(map(_fits, jaxpr.eqns)) else plain)(*given))
-    return jax.tree.unflatten(found[1], [next(made) if isinstance(a, jax.Array) else a for a in found[0]])
+    return jax.tree.unflatten(tree, (chosen if all(map(_fits, jaxpr.eqns)) else plain)(*given))
 
 
 def _marked(plain: Callable[..., list[Any]], flat: Any) -> list[Any]:

@@ -99,8 +99,6 @@ class Driver:
         if inputs.bounds is not None:
             self.space = Box.of(*inputs.bounds, self.kit)
         self.ledger = Tally(self.kit, settings.budget)
-        if alone:
-            self.kit.in_one = in_one
 
         def fun(x: Any) -> Any:
             return jnp.asarray(program.fun(program.shape.point(x), *args), like.dtype)
@@ -111,13 +109,9 @@ class Driver:
     def start(self, x: Any) -> Lane:
         """Return a run that stands at its start, with all that is known there."""
         run, self.kit.seldom = self.iteration, True
-
-        def first(x: Any) -> Carry:
-            c = run.arrive(run.begin(self.space.project(x)))
-            c.point.size = abs(run.look(c).g).max()
-            return c
-
-        c = run.stand(self.kit.part(first, x))
+        c = run.arrive(run.begin(self.space.project(x)))
+        c.point.size = abs(run.look(c).g).max()
+        c = run.stand(c)
         self.kit.seldom = False
         if self.bounds is not None:  # what is traced was not checked
             empty = (self.bounds[0] > self.bounds[1]).any()
@@ -139,11 +133,7 @@ class Driver:
 
     def run(self, x: Any) -> Ended:
         """Go from a start to the end: what is switched off stays off, so a penalty has a loop of its own."""
-        lane, turn = self.start(x), partial(self.turn, status=RUNNING)
-
-        def loop(more: Any, body: Any, lane: Lane) -> Lane:
-            return in_one(partial(jax.lax.while_loop, more, body), lane)
-
+        lane, loop, turn = self.start(x), in_one, partial(self.turn, status=RUNNING)
         if not self.iteration.direction.penalised:
             return self.end(loop(lambda lane: lane.running, turn, lane))
         lane = loop(lambda lane: lane.running & lane.c.on, partial(turn, on=True), lane)

@@ -231,10 +231,6 @@ class One:
         """Apply `work` if the mask may hold for some row; what it changes, it changes in those rows alone."""
         return work(state) if self.any(mask) else state
 
-    def part(self, work: Callable[..., T], *given: Any) -> T:
-        """Return work(*given), which a compiled program may have as one kernel."""
-        return work(*given)
-
     # --- between the run and the user ----------------------------------------------------------------
 
     host: Callable[[Any], NDArray[Any]] = staticmethod(to_numpy)

@@ -26,9 +26,6 @@ class Traced(One):
     seldom = False
     """Whether what is being traced is seldom run; such parts share one copy of the user's function."""
 
-    in_one: Callable[..., Any] | None = None
-    """What makes one kernel of a part of a run alone."""
-
     def __init__(self, x: Array, alone: bool = False):
         super().__init__(x)
         self._jax, self._alone = _jax(), alone
@@ -206,19 +203,6 @@ class Traced(One):
         if ledger is not None:
             ledger.counts = counts
         return end
-
-    def part(self, work: Callable[..., T], *given: Any) -> T:
-        ledger, in_one = self.ledger, self.in_one
-        if in_one is None:
-            return work(*given)
-
-        def counted(counts: Any, *given: Any) -> Any:
-            ledger.counts = counts
-            found = work(*given)
-            return self._counts(), found
-
-        ledger.counts, found = in_one(counted, self._counts(), *given)
-        return found
 
     def _loop(self, more: Callable[[Any, Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
         """Repeat the body with a state of fixed dtypes, and with the counts of what it evaluates."""
