@@ -102,3 +102,10 @@ def test_nothing_but_constants_goes_in(given: dict[str, Any]) -> None:
     """XLA aborts where an argument of such a call is not used, or is a constant that it has folded away."""
     found = jax.jit(lambda: sj.minimize(square, jnp.zeros(2), **given))()
     np.testing.assert_allclose(found.x, 1.0, atol=1e-4)
+
+
+def test_the_environment_switches_them_off(monkeypatch: Any) -> None:
+    _kernel._offered.cache_clear()
+    monkeypatch.setenv(_kernel.SWITCH, "0")
+    assert not _kernel._offered()
+    _kernel._offered.cache_clear()

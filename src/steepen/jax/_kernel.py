@@ -12,6 +12,8 @@ what they have become; we do it first, and leave out what it would hand to a lib
 from __future__ import annotations
 
 import math
+import os
+import platform
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
@@ -21,8 +23,11 @@ from ._jax import jax
 
 core: Any = load("jax.extend", "steepen.jax", extra="jax").core
 
-TESTED = ((0, 10), (0, 11))
-"""The versions of JAX whose XLA takes such marks as they are meant; with others there are none."""
+TESTED = ((0, 10),), ("Linux", "x86_64")
+"""The versions of JAX, and the machines, where XLA takes such marks as they are meant; elsewhere are none."""
+
+SWITCH = "STEEPEN_ONE_KERNEL"
+"""The variable of the environment that says 0 where there are to be none at all."""
 
 MARKS = {"inlineable": "false", "xla_cpu_small_call": "true"}
 
@@ -145,5 +150,7 @@ def _size(atom: Any) -> int:
 
 @cache
 def _offered() -> bool:
-    version = tuple(map(int, jax.__version__.split(".")[:2]))
-    return jax.default_backend() == "cpu" and version in TESTED
+    versions, machine = TESTED
+    here = tuple(map(int, jax.__version__.split(".")[:2])) in versions
+    here = here and (platform.system(), platform.machine()) == machine
+    return here and jax.default_backend() == "cpu" and os.environ.get(SWITCH) != "0"
