@@ -394,7 +394,7 @@ class Iteration:
         kit, ahead = self.kit, c.ahead
         self.oracle.memo.put(x, f, None if kit.size is None else rows)
         ahead.x = kit.where(rows, x, ahead.x)
-        ahead.f = kit.pick(rows, f, ahead.f)
+        ahead.f = None if ahead.f is None else kit.pick(rows, f, ahead.f)  # a search may have made none
         ahead.known = kit.without(ahead.known, rows)
         c.idle = kit.pick(rows, 0, c.idle)
         c.tired = kit.without(c.tired, rows)
