@@ -88,6 +88,32 @@ def test_a_resumed_rule_goes_on_with_a_sum() -> None:
     assert runs[0][1] == runs[1][1]
 
 
+@pytest.mark.parametrize("stop", [15, 34])  # while it waits, and after that
+def test_a_resumed_rule_knows_whether_it_waits(stop: int) -> None:
+    """The held-out loss falls as the training loss does, then not at all, and at the end faster."""
+    model = Net()
+
+    def made() -> GapSAM:
+        base = torch.optim.SGD(model.parameters(), lr=0.0)
+        return GapSAM(base, model, None, 45, share=1.0, strength=1e-3, wait=True)
+
+    probed: list[int] = []
+    for resumed in (False, True):
+        opt = made()
+        for k in range(45):
+            if resumed and k == stop:
+                saved = through_a_file(opt.state_dict())
+                opt = made()
+                opt.load_state_dict(saved)
+            opt.saw_held_out(99.0 - 0.05 * (min(k, 15) + 9 * max(k - 27, 0)))
+            for part in opt.passes((X, Y)):
+                mse(model, *part).backward()  # pyright: ignore
+                opt.saw(torch.tensor(8.0 - 0.05 * k))
+            opt.step()
+        probed.append(opt.probed)
+    assert probed[0] == probed[1] > 5
+
+
 def test_a_state_loaded_in_the_middle_of_a_step_puts_the_weights_back() -> None:
     model = Net()
     opt = make("SAM", model)

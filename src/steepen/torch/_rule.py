@@ -156,7 +156,7 @@ class GapSAM(Probe):
             raise ValueError(f"loss: expected the mean loss on held-out data, one number; got {loss!r}")
         value = self._over_ranks(value)
         self._take_in(_HELD_OUT, value, ~value.isfinite())
-        if self.k:  # the fall from step 0 says nothing
+        if self.wait and self.k:  # the fall from step 0 says nothing
             now = self._now()
             fall = self._up * (now["was_held_out"] - now["held_out"])
             stalled = fall < _CARRIES * (now["was_training"] - now["training"]).abs()
