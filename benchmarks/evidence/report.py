@@ -34,6 +34,7 @@ NAMES = {
     "share16-late": "share 1/16, last half",
     "msam": "momentum probe",
     "gap": "GapSAM, settings of the base",
+    "gap-wait": "GapSAM that waits, settings of the base",
     "auto": "automatic",
     "auto-base": "automatic, settings of the base",
     "auto-second": "the same, every second step",

@@ -280,8 +280,8 @@ KINDS: dict[str, Kind] = {
     **{
         name: OPTIMIZERS[name]
         for name in (
-            "gap", "share16-late", "sam-late", "sam", "ema", "share4-late", "smooth", "share16", "share4",
-            "cgd-early", "msam",
+            "gap", "gap-wait", "share16-late", "sam-late", "sam", "ema", "share4-late", "smooth", "share16",
+            "share4", "cgd-early", "msam",
         )
     },
 }  # fmt: skip
@@ -289,12 +289,13 @@ KINDS: dict[str, Kind] = {
 quarter more: no fewer seconds than any.
 
 gap is GapSAM around the base as the base's own trials left it: what a user has who adds it to a network that
-trains well already. What it gains or loses cannot come from another lr or weight decay.
+trains well already. What it gains or loses cannot come from another lr or weight decay. gap-wait is the same
+with `wait=True`.
 """
 HISTORY = ("auto", "auto-base", "auto-second", "auto-third")
 """The rule of version 0.1: its rows are kept, and cannot be made any more."""
 LONGER = {"base-long": 1.1, "base-longer": 1.25}
-LIKE = dict.fromkeys((*LONGER, "gap"), "base")  # whose choice is taken, without trials
+LIKE = dict.fromkeys((*LONGER, "gap", "gap-wait"), "base")  # whose choice is taken, without trials
 
 
 def strengths(spec: Spec, method: str) -> tuple[float, ...]:

@@ -124,6 +124,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path(), help="where airbench has put its folder cifar10")
     parser.add_argument("--target", choices=["94", "96"], default="94")
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--method", nargs="+", choices=METHODS, default=METHODS, help="rows; all by default")
     parser.add_argument("--until", type=float, default=math.inf, help="the time after which no seed is begun")
     parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".jsonl"))
     given = parser.parse_args()
@@ -137,10 +138,10 @@ def main() -> None:
     os.chdir(given.data)
     lines = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
     done = {(line["target"], line["method"], line["seed"]) for line in lines}
-    for method in METHODS:  # the first passes choose their kernels
+    for method in given.method:  # the first passes choose their kernels
         train(given.target, method, -1, few=60)
     for seed in range(given.seeds):
-        for method in METHODS if seed % 2 else METHODS[::-1]:
+        for method in given.method if seed % 2 else given.method[::-1]:
             if (given.target, method, seed) in done or time.time() > given.until:
                 continue
             record = {"target": given.target, "method": method, "seed": seed}

@@ -251,8 +251,10 @@ def picture(done: Records, path: Path) -> None:
         "gap-ema": (plot.COLOURS["cgd"], ":"),
     }
     sizes = [size for size in SIZES if len(finals(done, size, "adamw", "base")) > 1]
-    figure = Figure(figsize=(5.2 * max(1, len(sizes)), 5.0), layout="constrained")
-    for ax, task in zip(figure.subplots(1, len(sizes), squeeze=False)[0], sizes, strict=True):
+    wide, high = min(2, len(sizes)), -(-len(sizes) // 2)
+    figure = Figure(figsize=(5.2 * wide, 4.6 * high), layout="constrained")
+    for i, task in enumerate(sizes):
+        ax = figure.add_subplot(high, wide, i + 1)
         ends: list[float] = []
         for method, (colour, dash) in shown.items():
             runs = list(finals(done, task, "adamw", method).values())
@@ -264,7 +266,7 @@ def picture(done: Records, path: Path) -> None:
             ends += [mean.min(), mean[-1]]
         span = max(ends) - min(ends)
         ax.set_ylim(min(ends) - 0.08 * span, max(ends) + 0.25 * span)
-        ax.set_title(SIZES[task].split(":")[1].strip().capitalize(), fontsize="small")
+        ax.set_title(SIZES[task], fontsize="small")
         ax.set_xlabel("million tokens trained on")
         ax.set_ylabel("test loss, other books")
         ax.grid(color="0.9", lw=0.6)
@@ -312,17 +314,20 @@ def harm(_: Records) -> str:
     for target in sorted({run["target"] for run in runs}):
         rows = {
             method: {run["seed"]: run for run in runs if (run["target"], run["method"]) == (target, method)}
-            for method in ("base", "gap")
+            for method in ("base", "gap", "gap-wait")
         }
         for method, row in rows.items():
-            first = next(iter(row.values()))
+            if not row:
+                continue
+            probed, steps, seconds = (
+                [run[key] for run in row.values()] for key in ("probed", "steps", "seconds")
+            )
             lines.append([
                 f"airbench, {target} %" if method == "base" else "", lm.ROWS[method].name, str(len(row)),
                 cell([100 * run["accuracy"] for run in row.values()], ".2f"),
                 "–" if method == "base"
                 else cell(paired(row, rows["base"], lambda run: 100 * run["accuracy"]), "+.2f"),
-                f"{first['probed']} of {first['steps']}",
-                f"{np.median([run['seconds'] for run in row.values()]):.1f}",
+                f"{np.mean(probed):.0f} of {steps[0]}", f"{np.median(seconds):.1f}",
             ])  # fmt: skip
     return markdown(lines) if len(lines) > 1 else "No run yet."
 

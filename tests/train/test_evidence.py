@@ -209,3 +209,23 @@ def test_differences_are_paired_by_seed_and_have_a_standard_error(report):
     lines = report.rows(runs, "cifar100-resnet")
     assert lines[0][3] == "60.00 ± 10.00"
     assert lines[1][5] == "−2.50 ± 1.50"  # of −1 and −4
+
+
+def test_a_rule_that_waits_is_ahead_nowhere_and_late_where_it_says(report, runs):
+    """What `docs/when.md` says of the price of waiting, and why it is not the default."""
+    text = " ".join((ROOT / "docs/when.md").read_text("utf-8").split())
+    far = {}
+    for task in report.SPECS:
+        wait, gap = (report.finals(runs, task, method) for method in ("gap-wait", "gap"))
+        mean, error = report.Mean.of(report.gaps(wait, gap, "loss", 1))
+        if wait:
+            far[task] = mean
+            assert mean > -2 * error
+    level = {task: mean for task, mean in far.items() if task.startswith("fashion") or task == "mnist1d-mlp"}
+    assert set(far) - set(level) == {"mnist1d-cnn", "cifar10-resnet"}
+    assert f"within {max(map(abs, level.values())):.3f} of the rule's" in text
+    ends = [report.finals(runs, "mnist1d-cnn", method) for method in ("gap", "gap-wait", "base")]
+    rule, wait = (report.Mean.of(report.gaps(row, ends[2], "loss", 1))[0] for row in ends[:2])
+    assert rule / 2 < wait < 0  # "gives back most of what the rule gains"
+    began = [run["probed"] > 0 for run in report.finals(runs, "cifar10-resnet", "gap-wait").values()]
+    assert sorted(began) == [False, True]

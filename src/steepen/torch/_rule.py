@@ -215,7 +215,7 @@ class GapSAM(Probe):
             self._warn(
                 "held_out: no loss was told in half of the run: call saw_held_out(), or give held_out="
             )
-        elif not (self.probed or self._waiting):
+        elif not (self.probed or self._waiting or self._open):
             self._warn(f"no gap in half of the run, so no probe: {losses}")
 
     # -- the rule ---------------------------------------------------------------------------------------
