@@ -121,7 +121,7 @@ def do(job: Job, trial: int, bench: Bench) -> dict[str, Any]:
 
     spec = bench.spec
     values = trials(spec, LIKE.get(job.method, job.method))[trial]
-    begun, sharp = time.perf_counter(), {}
+    begun, shown = time.perf_counter(), list[Any]()
     look = (
         not bench.toy
         and job.stage == "final"
@@ -136,8 +136,9 @@ def do(job: Job, trial: int, bench: Bench) -> dict[str, Any]:
         seed=job.seed + 1000 * (job.stage == "trial"),
         grads=bench.grads(job.stage, job.method),
         evaluations=POINTS if job.stage == "final" else 1,
-        watch=(lambda model: sharp.update(sharpness(model, bench))) if look else None,
+        watch=shown.append,
     )
+    sharp = sharpness(shown[-1], bench) if look else {}
     record: dict[str, Any] = {
         **job._asdict(), "lr": values.lr, "decay": values.decay, "strength": values.strength,
         "steps": run.steps, "probed": run.probed,

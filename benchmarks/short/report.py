@@ -21,9 +21,10 @@ import lm
 import numpy as np
 from work import TASKS, Job, read
 
+from steepen._jobs import JobFile
 from steepen.train.results import Mean
 
-HARM = Path(__file__).with_name("harm.jsonl")
+HARM, AGAIN = (Path(__file__).with_name(f"{name}.jsonl") for name in ("harm", "again"))
 Records = dict[Job, dict[str, Any]]
 Row = dict[int, dict[str, Any]]  # the runs of a row by their seeds
 BASES = {"adamw": "AdamW", "muon": "Muon"}
@@ -34,6 +35,7 @@ SIZES = {
     "lm-books": "Many books: 29.7 million weights, 10 million tokens, 8 epochs",
 }
 DAMAGE = ("8 bits", "4 bits", "3 bits", "noise 0.1", "pruned 0.5")
+SMALL = ("base", "sam", "sam-late", "share16-late", "gap")  # of `benchmarks/evidence`
 SURVIVE = ("base", "sam-late", "share16-late", "gap", "gap-wait", "dropout", "ema")
 
 
@@ -192,6 +194,7 @@ def at_equal_loss(base: Row, loss: float, damage: str) -> list[float]:
 def survive(done: Records) -> str:
     """Return how much the loss rises by rounding, noise, pruning and fine-tuning on the manual."""
     lines = [["", "", "seeds", "test loss", *DAMAGE, "test loss after the manual", "the manual's loss"]]
+    blank = [""] * 2
     for task in SIZES:
         for base, name in BASES.items():
             reference = finals(done, task, base, "base")
@@ -201,37 +204,55 @@ def survive(done: Records) -> str:
                 runs = {s: r for s, r in finals(done, task, base, method).items() if "robustness" in r}
                 if not runs:
                     continue
-                tables = [run["robustness"] for run in runs.values()]
                 title = f"{task.removeprefix('lm-')}, {name}" if method == "base" else ""
-                clean = Mean.of([one["loss"] for one in tables])[0]
-                lines.append([
-                    title, lm.ROWS[method].name, str(len(runs)), cell([one["loss"] for one in tables]),
-                    *(_rises(tables, damage) for damage in DAMAGE),
+                forgotten = [
                     cell([r["manual"]["test"] - r["robustness"]["loss"] for r in runs.values()], "+.3f"),
                     cell([r["manual"]["after"] for r in runs.values()]),
-                ])  # fmt: skip
-                equal = [at_equal_loss(reference, clean, damage) for damage in DAMAGE]
-                if method != "base" and any(equal):
-                    lines.append([
-                        "", "*the base on its way, at that loss*", "", "",
-                        *(cell(one, "+.3f") for one in equal), "", "",
-                    ])  # fmt: skip
+                ]
+                lines.append([title, *_damaged(lm.ROWS[method].name, runs), *forgotten])
+                if method != "base":
+                    lines += [["", *line, *blank] for line in _at_equal_loss(reference, runs)]
     for task in TASKS:
         for method, row in finetune.ROWS.items():
-            tables = [
-                r["robustness"] for r in finals(done, task, "adamw", method).values() if "robustness" in r
-            ]
-            if tables and method != "early":
+            runs = {s: r for s, r in finals(done, task, "adamw", method).items() if "robustness" in r}
+            if runs and method != "early":
                 lines.append([
-                    _setting(task) if method == "base" else "", row.name, str(len(tables)),
-                    cell([one["loss"] for one in tables]),
-                    *(_rises(tables, damage) for damage in DAMAGE), "", "",
+                    _setting(task) if method == "base" else "", *_damaged(row.name, runs), *blank
                 ])  # fmt: skip
     return markdown(lines) if len(lines) > 1 else "No run yet."
 
 
-def _rises(tables: Sequence[dict[str, Any]], damage: str) -> str:
-    return cell([one[damage] - one["loss"] for one in tables if one[damage] is not None], "+.3f")
+def again(_: Records) -> str:
+    """Return the same of networks of `benchmarks/evidence`."""
+    lines = [["", "", "seeds", "test loss", *DAMAGE]]
+    rows: dict[tuple[str, str], Row] = {}
+    for (task, method, seed), record in JobFile(AGAIN, ("task", "method", "seed")).read().items():
+        rows.setdefault((task, method), {})[seed] = record
+    for (task, method), runs in sorted(rows.items(), key=lambda row: (row[0][0], SMALL.index(row[0][1]))):
+        name = "SAM throughout" if method == "sam" else lm.ROWS[method].name
+        lines.append([f"`{task}`" if method == "base" else "", *_damaged(name, runs)])
+        if method != "base":
+            lines += [["", *line] for line in _at_equal_loss(rows[task, "base"], runs)]
+    return markdown(lines) if len(lines) > 1 else "No run yet."
+
+
+def _damaged(name: str, runs: Row) -> list[str]:
+    tables = [run["robustness"] for run in runs.values()]
+    rises = [[one[damage] - one["loss"] for one in tables if one[damage] is not None] for damage in DAMAGE]
+    return [
+        name,
+        str(len(runs)),
+        cell([one["loss"] for one in tables]),
+        *(cell(one, "+.3f") for one in rises),
+    ]
+
+
+def _at_equal_loss(base: Row, runs: Row) -> list[list[str]]:
+    """Return the line of the base where it had the loss of these runs; none if it never did."""
+    clean = Mean.of([run["robustness"]["loss"] for run in runs.values()])[0]
+    equal = [at_equal_loss(base, clean, damage) for damage in DAMAGE]
+    cells = [cell(one, "+.3f") for one in equal]
+    return [["*the base on its way, at that loss*", "", "", *cells]] if any(equal) else []
 
 
 def picture(done: Records, path: Path) -> None:
@@ -332,7 +353,9 @@ def harm(_: Records) -> str:
     return markdown(lines) if len(lines) > 1 else "No run yet."
 
 
-PARTS = {"language": language, "fine": fine, "survive": survive, "short": overview, "harm": harm}
+PARTS = {
+    "language": language, "fine": fine, "survive": survive, "again": again, "short": overview, "harm": harm,
+}  # fmt: skip
 
 
 def inserted(page: str, done: Records) -> str:

@@ -12,6 +12,7 @@ import torch
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "benchmarks" / "short"
+MODULES = ("corpus", "lm", "finetune", "work", "report", "again")
 torch.set_num_threads(1)
 
 
@@ -21,7 +22,7 @@ def bench():
     others = {name: sys.modules.pop(name) for name in ("work", "report") if name in sys.modules}
     sys.path.insert(0, str(FOLDER))
     try:
-        yield {name: importlib.import_module(name) for name in ("corpus", "lm", "finetune", "work", "report")}
+        yield {name: importlib.import_module(name) for name in MODULES}
     finally:
         sys.path.remove(str(FOLDER))
         for name in ("work", "report"):
@@ -282,6 +283,20 @@ def test_the_calibration_error_is_that_of_its_definition(bench):
         if inside.any():
             expected += inside.mean() * abs(sure[inside].mean() - right[inside].mean())
     assert bench["finetune"].calibration_error(scores, y) == pytest.approx(expected, abs=1e-6)
+
+
+def test_networks_that_are_trained_again_are_those_of_the_evidence(bench):
+    again = bench["again"]
+    task = again.Bench("mnist1d-mlp", None, "cpu", toy=True)
+    record = again.kept()["mnist1d-mlp", "base", 0]
+    base, sam = (again.again(task, record | {"strength": 0.1}, method, 0) for method in ("base", "sam"))
+    looks = [look["loss"] for look in base["way"]]
+    assert len(looks) == again.LOOKS
+    assert looks[0] > looks[-1] == base["robustness"]["loss"] == round(base["loss"], 4)
+    assert "way" not in sam
+    model, values = task.task.make(0), again.Choice(record["lr"], record["decay"], 0.0)
+    opt = task.task.base(model.parameters(), values.lr, values.decay)
+    assert [group["weight_decay"] for group in opt.param_groups] == [record["decay"]]
 
 
 # --- the page ----------------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ def fit(
 
     `kind` and `choice` say how, `name` is for the record. `fraction` is the part of the steps with a probe of
     kinds named early or late. The test part is looked at so many times, evenly in gradients; `watch` is shown
-    the network after the last look.
+    the network after each.
 
     Examples
     --------
@@ -135,6 +135,8 @@ def fit(
             torch.cuda.synchronize()
         trained += time.perf_counter() - clock
         curve.append((spent, trained, *figures()))
+        if watch is not None:
+            watch(judged)
         clock = time.perf_counter()
 
     def loss_of(x: Any, y: Any) -> Any:
@@ -181,8 +183,6 @@ def fit(
                 break
     if spent > curve[-1][0]:
         look()
-    if watch is not None:
-        watch(judged)
     at, times, accuracies, losses, *held_out = zip(*curve, strict=True)
     counts = tuple(n // batch if n % batch == 0 else n / batch for n in at)
     return Run(
