@@ -23,7 +23,7 @@ from ._jax import jax
 
 core: Any = load("jax.extend", "steepen.jax", extra="jax").core
 
-TESTED = ((0, 10),), ("Linux", "x86_64")
+TESTED = ((0, 10), (0, 11)), ("Linux", "x86_64")
 """The versions of JAX, and the machines, where XLA takes such marks as they are meant; elsewhere are none."""
 
 SWITCH = "STEEPEN_ONE_KERNEL"
@@ -43,7 +43,7 @@ ARITHMETIC = frozenset({
     "broadcast_in_dim", "cbrt", "ceil", "clamp", "concatenate", "convert_element_type", "copy", "cos",
     "cosh", "div", "dot_general", "dynamic_slice", "dynamic_update_slice", "eq", "erf", "erfc", "exp",
     "exp2", "expand_dims", "expm1", "floor", "ge", "gt", "integer_pow", "iota", "is_finite", "le", "log",
-    "log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "nextafter", "not", "or", "pad", "pow",
+    "log1p", "log2", "logistic", "lt", "max", "min", "mul", "ne", "neg", "nextafter", "not", "or", "pad", "pow",
     "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "rem", "reshape",
     "rev", "round", "rsqrt", "select_n", "sign", "sin", "sinh", "slice", "sqrt", "square", "squeeze",
     "stop_gradient", "sub", "tan", "tanh", "transpose", "xor",
@@ -57,7 +57,7 @@ MOVES = frozenset({
 })  # fmt: skip
 MANY = frozenset({
     "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cosh", "erf", "erfc", "expm1",
-    "log1p", "logistic", "nextafter", "pow", "sinh", "tan",
+    "log1p", "log2", "logistic", "nextafter", "pow", "sinh", "tan",
 })  # fmt: skip
 """What is no operation, and what XLA makes of several."""
 
