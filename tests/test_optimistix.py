@@ -46,7 +46,7 @@ def test_it_makes_the_run_that_steepen_makes(given: dict[str, Any]) -> None:
     assert found.result == optx.RESULTS.successful
     for a, b in zip(jax.tree.leaves(found.value), jax.tree.leaves(own.x), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9)
-    assert int(found.stats["num_steps"]) == int(own.nit)
+    assert int(found.stats["num_steps"]) == int(own.nit) + 1  # the last one shows the host where it ended
     assert (int(found.stats["nfev"]), int(found.stats["njev"])) == (int(own.nfev), int(own.njev))
 
 
@@ -70,12 +70,119 @@ def test_what_ends_without_success_is_said() -> None:
     assert int(down.stats["status"]) == st.Status.UNBOUNDED
 
 
-def test_the_derivative_is_the_hosts() -> None:
-    def place(t: Any) -> Any:
-        solver = Minimiser(method="gd", step=0.3, gtol=1e-10)
-        return optx.minimise(lambda y, t: ((y - t) ** 2).sum(), solver, jnp.zeros(2), t).value.sum()
+# --- the kinds of problem that optimistix tests its own minimisers by ----------------------------------
 
-    np.testing.assert_allclose(jax.jit(jax.grad(place))(0.7), 2.0, rtol=1e-8)
+
+@pytest.fixture
+def strict() -> Iterator[None]:
+    """Numbers of different types and ranks must not meet, as in optimistix's own tests."""
+    with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+        yield
+
+
+MATRIX = np.diag([1.0, 3.0, 0.5, 2.0, 1.5]) + 0.1
+
+
+def bowl(y: Any, matrix: Any) -> Any:
+    flat = jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(y)])
+    return flat @ matrix @ flat
+
+
+def valley(y: Any, args: Any) -> Any:
+    a, b = y
+    return (a * a + b - args[0]) ** 2 + (a + b * b - args[1]) ** 2
+
+
+def flat(y: Any, args: Any) -> Any:
+    a, b = y
+    return args[0] * (a * a + b * b) - args[1] * a * b
+
+
+def shifted(y: Any, args: Any) -> Any:
+    return y * y - args
+
+
+PROBLEMS: dict[str, tuple[Any, Any, Any, float]] = {
+    "a nested tree": (bowl, ({"a": np.full((2, 2), 0.3)}, np.full(1, -0.2)), MATRIX, 0.0),
+    "a list of numbers": (valley, [np.array(2.0), np.array(2.5)], (np.array(11.0), np.array(7.0)), 0.0),
+    "nearly flat": (flat, [np.array(6.0), np.array(6.0)], (np.array(0.26), np.array(0.48)), 0.0),
+    "one number, below zero": (shifted, np.array(1.0), np.array(1.0), -1.0),
+}
+
+
+@pytest.mark.usefixtures("strict")
+@pytest.mark.parametrize(
+    ("name", "method"), [*((name, "bfgs") for name in PROBLEMS), ("a list of numbers", "cgd-auto")]
+)
+def test_minimum_and_jvp(name: str, method: str) -> None:
+    """Compare with the known minimum, and the derivative by args with a difference of two minima."""
+    fun, y0, args, least = PROBLEMS[name]
+    y0, args = jax.tree.map(jnp.asarray, (y0, args))
+    solver = Minimiser(method=method, gtol=1e-10)
+
+    @jax.jit
+    def place(args: Any) -> Any:
+        return optx.minimise(lambda y, a: (fun(y, a), a), solver, y0, args, has_aux=True, throw=False).value
+
+    moved = jax.tree.map(lambda a: jnp.ones_like(a) * 0.3, args)
+    found, change = jax.jvp(place, (args,), (moved,))
+    assert jax.tree.structure(found) == jax.tree.structure(y0)
+    np.testing.assert_allclose(fun(found, args), least, atol=1e-8)
+    up, down = (place(jax.tree.map(lambda a, m, e=e: a + e * m, args, moved)) for e in (1e-4, -1e-4))
+    for a, b, c in zip(*map(jax.tree.leaves, (change, up, down)), strict=True):
+        np.testing.assert_allclose(a, (b - c) / 2e-4, atol=1e-4)
+
+
+@pytest.mark.usefixtures("strict")
+def test_a_function_with_a_derivative_in_forward_mode_alone() -> None:
+    def fun(y: Any, args: Any) -> Any:
+        grown = jax.lax.while_loop(lambda s: s[0] < 5, lambda s: (s[0] + 1, s[1] * y), (0, jnp.ones(())))[1]
+        return (grown - 32.0) ** 2
+
+    options = {"autodiff_mode": "fwd"}
+    found = optx.minimise(fun, Minimiser(method="bfgs"), jnp.array(1.5), options=options)
+    np.testing.assert_allclose(found.value, 2.0, rtol=1e-6)
+
+
+@pytest.mark.usefixtures("strict")
+@pytest.mark.parametrize(
+    ("fun", "upper", "expected"),
+    [(lambda y, _: (y - 2) ** 2, 3, 2.0), (lambda y, _: (y - 2) ** 2, 1.5, 1.5),
+     (lambda y, _: -((y - 2) ** 2), 3, 0.0)],
+    ids=("inside", "at a side", "unbounded but for its sides"),
+)  # fmt: skip
+def test_an_interval(fun: Any, upper: float, expected: float) -> None:
+    found = optx.minimise(fun, Minimiser(), jnp.array(1), options={"lower": 0, "upper": upper})
+    np.testing.assert_allclose(found.value, expected, atol=1e-5)
+
+
+@pytest.mark.usefixtures("strict")
+@pytest.mark.parametrize("solve", [optx.least_squares, optx.root_find, optx.fixed_point], ids=str)
+def test_problems_that_optimistix_makes_minimisations_of(solve: Any) -> None:
+    """A zero, found in float32 too, of y − tanh(y + 1)."""
+
+    def fun(y: Any, args: Any) -> Any:
+        return jnp.tanh(y + 1) if solve is optx.fixed_point else y - jnp.tanh(y + 1)
+
+    for dtype, gtol in (("float64", 1e-8), ("float32", 1e-4)):
+        found = solve(fun, Minimiser(method="bfgs", gtol=gtol), jnp.zeros((), dtype))
+        assert found.value.dtype == dtype
+        np.testing.assert_allclose(found.value, 0.9611798, atol=10 * gtol)
+
+
+def test_the_best_point_so_far_may_be_the_last_one() -> None:
+    solver = optx.BestSoFarMinimiser(Minimiser(method="bfgs"))
+    assert optx.minimise(lambda y, _: (y - 3.0) ** 2, solver, jnp.array(0.0)).value == 3.0
+
+
+def test_vmap_and_a_start_that_is_no_number() -> None:
+    def run(start: Any) -> Any:
+        solver = Minimiser(method="bfgs", gtol=1e-8)
+        return optx.minimise(lambda y, _: (y * y).sum(), solver, start, throw=False)
+
+    found = jax.jit(jax.vmap(lambda start: run(start).value))(jnp.array([[1.0, 2.0], [-3.0, 0.5]]))
+    np.testing.assert_allclose(found, 0.0, atol=1e-8)
+    assert run(jnp.array([jnp.nan, 1.0])).result == optx.RESULTS.nonfinite
 
 
 def test_what_is_refused() -> None:

@@ -17,7 +17,8 @@ Examples
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from ._tools.optional import load
 
@@ -47,8 +48,16 @@ UNLIMITED = Budget(iters=2**31 - 1)
 MODES = {"bwd": jax.grad, "fwd": jax.jacfwd}
 
 
+class _State(NamedTuple):
+    lane: Lane
+    told: Any
+    """Whether the host has seen the point at which the run ended."""
+
+
 class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
     """A steepen method as an optimistix solver; a step of it is an iteration, line search included.
+
+    After the last iteration one more step, which goes nowhere, tells optimistix of the point reached.
 
     `optimistix.minimise` takes its options `autodiff_mode` ("bwd" or "fwd"), `lower` and `upper`, bounds such
     as y0 or numbers. The solution's `stats` have steepen's `status` and counts. A run whose status is no
@@ -95,35 +104,38 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
     @plain()
     def init(
         self, fn: Any, y: Any, args: Any, options: Any, f_struct: Any, aux_struct: Any, tags: Any
-    ) -> Lane:
+    ) -> _State:
         """Return a run that stands at y."""
         driver, x = self._driver(fn, y, args, options)
-        return driver.start(x)
+        return _State(driver.start(x), jnp.array(False))
 
     @plain()
-    def step(self, fn: Any, y: Any, args: Any, options: Any, state: Lane, tags: Any) -> tuple[Any, Lane, Any]:
-        """Make an iteration."""
+    def step(
+        self, fn: Any, y: Any, args: Any, options: Any, state: _State, tags: Any
+    ) -> tuple[Any, _State, Any]:
+        """Make an iteration, unless the run has ended; return aux of the y that was given."""
         driver, _ = self._driver(fn, y, args, options)
-        lane = driver.turn(state, status=RUNNING)
+        running, turn = state.lane.running, partial(driver.turn, status=RUNNING)
+        lane = jax.lax.cond(running, turn, lambda lane: lane, state.lane)
         there = driver.program.shape.point(lane.c.point.x)
-        return there, lane, fn(there, args)[1]
+        return there, _State(lane, jnp.logical_not(running)), fn(y, args)[1]
 
     def terminate(
-        self, fn: Any, y: Any, args: Any, options: Any, state: Lane, tags: Any
+        self, fn: Any, y: Any, args: Any, options: Any, state: _State, tags: Any
     ) -> tuple[Any, optx.RESULTS]:
         """Return whether the run has ended, and whether with success."""
-        status = state.c.status
+        status = state.lane.c.status
         failed = status >= int(Status.MAX_ITERATIONS)
         result = optx.RESULTS.where(failed, optx.RESULTS.nonlinear_divergence, optx.RESULTS.successful)
-        return jnp.logical_not(state.running), result
+        return state.told, result
 
     @plain()
     def postprocess(
-        self, fn: Any, y: Any, aux: Any, args: Any, options: Any, state: Lane, tags: Any, result: Any
+        self, fn: Any, y: Any, aux: Any, args: Any, options: Any, state: _State, tags: Any, result: Any
     ) -> tuple[Any, Any, dict[str, Any]]:
         """Return where the run ended, or the best point where that is no use; status and counts."""
         driver, _ = self._driver(fn, y, args, options)
-        ended = driver.end(state)
+        ended = driver.end(state.lane)
         there = driver.program.shape.point(ended.x)
         return there, fn(there, args)[1], {"status": ended.status} | ended.counts._asdict()
 

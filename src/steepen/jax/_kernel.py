@@ -42,11 +42,11 @@ ARITHMETIC = frozenset({
     "abs", "acos", "acosh", "add", "add_any", "and", "asin", "asinh", "atan", "atan2", "atanh",
     "broadcast_in_dim", "cbrt", "ceil", "clamp", "concatenate", "convert_element_type", "copy", "cos",
     "cosh", "div", "dot_general", "dynamic_slice", "dynamic_update_slice", "eq", "erf", "erfc", "exp",
-    "exp2", "expand_dims", "expm1", "floor", "ge", "gt", "integer_pow", "iota", "is_finite", "le", "log",
-    "log1p", "log2", "logistic", "lt", "max", "min", "mul", "ne", "neg", "nextafter", "not", "or", "pad", "pow",
-    "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod", "reduce_sum", "rem", "reshape",
-    "rev", "round", "rsqrt", "select_n", "sign", "sin", "sinh", "slice", "sqrt", "square", "squeeze",
-    "stop_gradient", "sub", "tan", "tanh", "transpose", "xor",
+    "exp2", "expand_dims", "expm1", "floor", "ge", "gt", "integer_pow", "iota", "is_finite", "le",
+    "log", "log1p", "log2", "logistic", "lt", "max", "min", "mul", "ne", "neg", "nextafter", "not",
+    "or", "pad", "pow", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod",
+    "reduce_sum", "rem", "reshape", "rev", "round", "rsqrt", "select_n", "sign", "sin", "sinh", "slice",
+    "sqrt", "square", "squeeze", "stop_gradient", "sub", "tan", "tanh", "transpose", "xor",
 })  # fmt: skip
 """What a kernel can have: no sorts, scatters, decompositions, random numbers, nor calls of other code."""
 
