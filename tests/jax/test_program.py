@@ -44,7 +44,7 @@ def test_a_function_is_in_the_program_at_two_places(method: str, bounded: bool) 
     assert places(method, jnp.array([-1.2, 1.0]), bounded) == 2
 
 
-@pytest.mark.parametrize(("method", "most"), [("gd", 5), ("bfgs", 5), ("cgd-auto", 7)])
-def test_lanes_have_it_at_a_few_places_more(method: str, most: int) -> None:
-    """f and ∇f apart in the trials, and the seldom parts of the first starts and of the later ones."""
-    assert places(method, jnp.ones((3, 2)), True) <= most
+@pytest.mark.parametrize("method", ["gd", "bfgs", "cgd-auto"])
+def test_lanes_have_it_at_four(method: str) -> None:
+    """f and ∇f apart in the trials; what is seldom run; and the starts, which are fewer at a time."""
+    assert places(method, jnp.ones((3, 2)), True) == 4

@@ -44,7 +44,8 @@ def many(program: Program, starts: Any, shared: Inputs, own: dict[str, Any], lan
         """Return the starts of some rows, and the numbers that are theirs."""
         return starts[rows], {name: value[rows] for name, value in own.items()}
 
-    start = jax.vmap(lambda x, own: driver(x, own).start(x))
+    # `jit`, so that all of it is mapped in one go, and shares one copy of the user's function
+    start = jax.vmap(jax.jit(lambda x, own: driver(x, own).start(x)))
     end = jax.vmap(lambda lane, own: driver(lane.c.point.x, own).end(lane))
 
     @jax.vmap
@@ -79,12 +80,13 @@ def many(program: Program, starts: Any, shared: Inputs, own: dict[str, Any], lan
         found = end(which, at(rows)[1])
         return jax.tree.map(lambda a, b: a.at[rows].set(b, mode="drop"), s.ended, found)
 
-    rows = jnp.arange(width)
-    first = start(*at(rows))
-    shapes = jax.eval_shape(end, first, at(rows)[1])
-    results = jax.tree.map(lambda a: jnp.zeros((count, *a.shape[1:]), a.dtype), shapes)
-    s = _Many(first, rows, jnp.asarray(width), results)
-    s = jax.lax.while_loop(lambda s: s.lanes.running.any(), refill, s)
+    # the first starts are taken as all others are: no lane runs, and none has a start
+    rows = jnp.full(width, count)
+    idle = jax.eval_shape(start, *at(rows))
+    ended = jax.eval_shape(end, idle, at(rows)[1])
+    idle, ended = _zeros(idle, width), _zeros(ended, count)
+    s = _Many(idle, rows, jnp.asarray(0), ended)
+    s = jax.lax.while_loop(lambda s: s.lanes.running.any() | (s.taken < count), refill, s)
     return _written(s, jnp.arange(width))
 
 
@@ -105,6 +107,10 @@ def shared_out(
 
     ended = part(filled(starts), shared, {name: filled(value) for name, value in own.items()})
     return jax.tree.map(lambda a: a[:count], ended)
+
+
+def _zeros(like: Any, rows: int) -> Any:
+    return jax.tree.map(lambda a: jnp.zeros((rows, *a.shape[1:]), a.dtype), like)
 
 
 def _kept(running: Any, new: Lane, old: Lane) -> Lane:
