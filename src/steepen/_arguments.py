@@ -142,7 +142,7 @@ def step_of(step: ScheduleLike | Step | None, direction: Direction) -> Step:
     """Return the step rule."""
     if step is None:
         usual = Armijo(grow=math.inf, longest=1.0) if direction.unit else Armijo()
-        return replace(usual, probe=direction.probes)
+        return replace(usual, probe=direction.probes, wary=direction.probes)
     return step if isinstance(step, Step) else Fixed(step)
 
 

@@ -32,8 +32,9 @@ LEVEL = 10.0
 FLATTER = 0.9
 """Among level points, a step is taken if it brings the slope down to this part."""
 
-SUSPECT = 1e-6
-"""Values that rise by less than this part of f, where the slope promises a fall of no more, may be noise."""
+SUSPECT, WARY = 1e-6, 4e-6
+"""Values that rise by less than this part of f, where the slope promises a fall of no more, may be noise.
+Noise of a millionth in both values hides the fall of a unit step whose slope promises WARY."""
 
 FURTHEST, APART, LOOKS = 30.0, 0.25, 4
 """Where gradients are made of differences, a step is tried again at most so many times as long or as short,
@@ -237,6 +238,9 @@ class Armijo(Step):
     With `probe=True`, where the first trial of a run fails, one gradient close to x shows how f bends along
     p, and the minimiser of that parabola is tried next: at the start there is no other scale to go by.
 
+    With `wary=True` values that differ by up to 4e-6 of f, and not 1e-6, may be noise, and two values that
+    show none are not believed where a slope says that there must be some: two more are taken.
+
     Examples
     --------
     >>> import steepen as st
@@ -251,6 +255,7 @@ class Armijo(Step):
     trials: int = 60
     wait: bool = True
     probe: bool = False
+    wary: bool = False
 
     brings = True
 
@@ -304,7 +309,7 @@ class Armijo(Step):
             ok = todo & (found <= f + self.c * fall) & (found < f)
         if not (oracle.adaptive or kit.all(ok)):
             rise, size = abs(found - f), abs(f)
-            close = kit.num.maximum(rise, abs(fall)) <= SUSPECT * size
+            close = kit.num.maximum(rise, abs(fall)) <= (WARY if self.wary else SUSPECT) * size
             close = todo & (close | (rise <= LEVEL * context.eps * size)) & context.affords(oracle.cost_grad)
             close = kit.without(close, ok)
             if kit.any(close):
@@ -373,6 +378,10 @@ class Armijo(Step):
 
         def measure(noise: Scalar) -> Scalar:
             measured = noise_of(context, along.x, along.f, along.g, way, doubt)
+            if self.wary:  # chance may have hidden it
+                again = kit.without(doubt, self._level(context, along, found, measured))
+                more = noise_of(context, along.x, along.f, along.g, 0.5 * way, again)
+                measured = kit.num.maximum(measured, more)
             return kit.pick(doubt & self._level(context, along, found, measured), measured, noise)
 
         noise = kit.when(doubt, measure, noise)

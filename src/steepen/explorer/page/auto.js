@@ -9,7 +9,7 @@ const RANDOM = [0.1257302210933933, -0.1321048632913019]; // NumPy's default_rng
 
 export class Auto {
   constructor() {
-    this.unit = this.probes = this.doubts = true;
+    this.unit = this.probes = this.wary = this.doubts = true;
     Object.assign(this, { begun: false, f: 0, slope: 0, length: 0, t: 0, sy: 0, boost: 1, longest: 0 });
     Object.assign(this, { tries: 0, paired: 0, way: null });
   }
