@@ -79,7 +79,7 @@ class Ledger:
     def affords(self, cost: Cost) -> Mask:
         """Return where the limits still cover a cost."""
         covered: Any = True
-        if self.budget.evals is not None and np.any(cost.evals):
+        if self.budget.evals is not None and not (type(cost.evals) is int and cost.evals == 0):
             covered = covered & (self.nfev + cost.evals <= self.budget.evals)
         if self.budget.grads is not None and cost.grads:
             covered = covered & (self.njev + cost.grads <= self.budget.grads)
