@@ -109,6 +109,14 @@ class _Search(NamedTuple):
     open: Mask
 
 
+class _Heard(NamedTuple):
+    """The noise that was heard so far, and the part of the way on which to listen next."""
+
+    part: Scalar
+    noise: Scalar
+    open: Mask
+
+
 class Step:
     """Base of all step rules.
 
@@ -368,24 +376,26 @@ class Armijo(Step):
         came: MaybeArray, close: Mask, state: tuple[_Search, Mask],
     ) -> tuple[_Search, Mask]:  # fmt: skip
         """Judge trials by their slope where rounding or noise may hide whether f falls (Hager and Zhang)."""
-        kit, s = context.kit, state[0]
+        kit, s, level = context.kit, state[0], self._level
         doubts = s.doubts + close
         ahead = context.oracle.grad(point, close, came)
         flatter = close & (abs(kit.dot(ahead, way)) < FLATTER * abs(fall))
         noise, doubt = s.noise, flatter | (close & (doubts == DOUBTS))
         # it is measured where values contradict slopes by more than is known of it
-        doubt = kit.without(doubt, self._level(context, along, found, noise))
+        doubt = kit.without(doubt, level(context, along, found, noise))
 
         def measure(noise: Scalar) -> Scalar:
-            measured = noise_of(context, along.x, along.f, along.g, way, doubt)
-            if self.wary:  # chance may have hidden it
-                again = kit.without(doubt, self._level(context, along, found, measured))
-                more = noise_of(context, along.x, along.f, along.g, 0.5 * way, again)
-                measured = kit.num.maximum(measured, more)
-            return kit.pick(doubt & self._level(context, along, found, measured), measured, noise)
+            def listen(s: _Heard) -> _Heard:
+                more = noise_of(context, along.x, along.f, along.g, s.part * way, s.open)
+                heard = kit.num.maximum(s.noise, more)
+                return _Heard(0.5 * s.part, heard, kit.without(s.open, level(context, along, found, heard)))
+
+            # chance may hide it once
+            heard = kit.repeat(listen, _Heard(1.0, 0.0 * along.f, doubt), 2 if self.wary else 1).noise
+            return kit.pick(doubt & level(context, along, found, heard), heard, noise)
 
         noise = kit.when(doubt, measure, noise)
-        flatter = flatter & self._level(context, along, found, noise)
+        flatter = flatter & level(context, along, found, noise)
         g, known = kit.where(flatter, ahead, s.g), s.known | flatter
         return s._replace(g=g, known=known, noise=noise, doubts=doubts), flatter
 
