@@ -45,10 +45,10 @@ def test_the_targets_that_were_missed_are_those_of_the_tables() -> None:
     missed = " ".join(PAGE.partition("## Targets that were missed")[2].split())
     assert f"({numbers(CGD_AUTO[0][1])[2]:.2f})" in missed
     assert f"({CGD_AUTO[0][5]})" in missed
-    few = {name: [cell for cell in row[:3] if int(cell) < 38] for name, row in NOISE.items()}
-    assert few["10⁻⁸"] == []
-    assert {*few["10⁻¹²"], *few["10⁻¹⁰"]} == {"37"}
-    assert "{}, {} and {} at 10⁻⁶".format(*few["10⁻⁶"]) in missed
+    assert all(int(cell) >= 38 for row in NOISE.values() for cell in row[:2])
+    by_differences = {name: row[2] for name, row in NOISE.items() if int(row[2]) < 38}
+    assert by_differences == {"10⁻¹²": "37", "10⁻¹⁰": "37", "10⁻⁶": "34"}
+    assert "by differences 37 at 10⁻¹² and 10⁻¹⁰, and 34 at 10⁻⁶" in missed
 
 
 def test_noisy_runs_are_as_they_should_be(
@@ -59,11 +59,20 @@ def test_noisy_runs_are_as_they_should_be(
     monkeypatch.setitem(sys.modules, "no_gradient", benchmark)  # for its dataclasses
     spec.loader.exec_module(benchmark)
     monkeypatch.setattr(benchmark, "SEEDS", 2)
-    monkeypatch.setattr(benchmark, "NOISES", (0.0, 1e-8))
+    monkeypatch.setattr(benchmark, "NOISES", (0.0, 1e-8, 1e-6))
     benchmark.noise()
-    found = re.search(r"1e-08\s+2-point\s+(\d+)\s+(\d+).*all three:\s+(\d+)", capsys.readouterr().out)
-    assert found is not None
-    won, near, fine = map(int, found.groups())
-    assert won >= 9
-    assert near >= 9
-    assert fine >= 7
+    table = capsys.readouterr().out
+
+    def fine(cell: str) -> int:
+        """Return how many of ten runs are successes near the minimum, within twice the values."""
+        found = re.search(cell + r"\s+(\d+)\s+(\d+).*all three:\s+(\d+)", table)
+        assert found is not None
+        won, near, fine = map(int, found.groups())
+        assert won >= 9
+        assert near >= 9
+        return fine
+
+    assert fine(r"1e-08\s+2-point") >= 7
+    assert fine(r"1e-06\s+2-point") >= 7
+    assert fine(r"1e-06\s+exact") >= 9  # the search has to see that two values differ by noise
+    assert fine(r"1e-06\s+noisy") >= 8

@@ -680,6 +680,28 @@ def test_noise_ends_a_run_as_a_success_near_the_minimum(level: float) -> None:
     assert result.nfev < 60
 
 
+def test_noise_of_a_millionth_does_not_keep_a_gradient_from_its_tolerance() -> None:
+    """Two values may differ by two millionths then, and two differences may be small by chance."""
+    converged, counts = 0, {0.0: 0, 1e-6: 0}
+    for level, seed in itertools.product(counts, range(12)):
+        rng = np.random.default_rng(seed)
+        x0 = rng.uniform(0, 2, 3)
+
+        def value(x: Any, level: float = level, rng: Any = rng) -> float:
+            bend, rest = x[1:] - x[:-1] ** 2, 1 - x[:-1]
+            return float(2 + 10 * bend @ bend + rest @ rest) * (1 + level * rng.uniform(-1, 1))
+
+        def slope(x: Any) -> Any:
+            bend, rest = x[1:] - x[:-1] ** 2, 1 - x[:-1]
+            return np.append(-40 * bend * x[:-1] - 2 * rest, 0) + np.append(0, 20 * bend)
+
+        result = st.minimize(value, x0, jac=slope)
+        counts[level] += result.nfev + result.njev
+        converged += result.status is Status.CONVERGED
+    assert converged >= 23
+    assert counts[1e-6] <= 1.3 * counts[0.0]
+
+
 def test_noise_that_is_no_noise_but_a_steep_bend_is_not_taken_for_it() -> None:
     """A narrow well on a high plain: values change by 1e-9 of f, and all of it is real."""
     result = st.minimize(
