@@ -1,7 +1,7 @@
 """Turn the runs into the tables and the picture of the page on short data.
 
 python report.py [runs.jsonl]                  # the tables, as Markdown
-python report.py --pages ../..                 # into docs/short.md and docs/when.md
+python report.py --pages ../..                 # into README.md, docs/short.md and docs/when.md
 python report.py --picture ../../docs/short.svg
 """
 
@@ -304,6 +304,12 @@ COLUMNS = (
     "tuned base", "stopped early", "dropout", "EMA", "SAM", "share 1/16, last half", "the rule",
     "the rule, waiting",
 )  # fmt: skip
+HERO = {
+    "lm-small": "language model, 256 thousand tokens",
+    "lm-large": "language model, 2 million tokens",
+    "authors-64-whole": "MiniLM, 64 passages of each of 30 authors",
+    "manual-64-whole": "MiniLM, 64 pages of each of 14 sections",
+}
 OVERVIEW = {
     "lm": ("base", "early", "dropout", "ema", "sam-late", "share16-late", "gap", "gap-wait"),
     "fine": ("decay", "early", None, None, "sam", None, "gap", "gap-few"),
@@ -316,16 +322,25 @@ def overview(done: Records) -> str:
     lines = [["", *COLUMNS]]
     named = {task: f"language model, {title.split(':')[0].lower()}" for task, title in SIZES.items()}
     named |= {task: f"fine-tuning, {_setting(task)}" for task in TASKS if task not in SIZES}
-    for task, name in named.items():
-        language = task in SIZES
-        cells: list[str] = []
-        for method in OVERVIEW["lm" if language else "fine"]:
-            runs = finals(done, task, "adamw", method) if method else {}
-            early = language and method == "early"
-            cells.append(cell([stopped(run) if early else _loss(run) for run in runs.values()]))
-        if cells[0] != "–":
-            lines.append([name, *cells])
+    lines += [[name, *cells] for task, name in named.items() if (cells := _losses(done, task))[0] != "–"]
     return markdown(lines) if len(lines) > 1 else "No run yet."
+
+
+def _losses(done: Records, task: str) -> list[str]:
+    """Return the test losses of a task, in the order of COLUMNS."""
+    cells: list[str] = []
+    for method in OVERVIEW["lm" if task in SIZES else "fine"]:
+        runs = finals(done, task, "adamw", method) if method else {}
+        early = task in SIZES and method == "early"
+        cells.append(cell([stopped(run) if early else _loss(run) for run in runs.values()]))
+    return cells
+
+
+def summary(done: Records) -> str:
+    """Return the table of the README: four tasks, the rows as lines."""
+    columns = [_losses(done, task) for task in HERO]
+    lines = zip(COLUMNS, *columns, strict=True)
+    return markdown([["test loss", *HERO.values()], *map(list, lines)])
 
 
 def harm(_: Records) -> str:
@@ -355,6 +370,7 @@ def harm(_: Records) -> str:
 
 PARTS = {
     "language": language, "fine": fine, "survive": survive, "again": again, "short": overview, "harm": harm,
+    "few": summary,
 }  # fmt: skip
 
 
@@ -380,7 +396,7 @@ def main() -> None:
     if given.picture:
         picture(done, given.picture)
     elif given.pages:
-        for path in (given.pages / "docs" / name for name in ("short.md", "when.md")):
+        for path in (given.pages / name for name in ("README.md", "docs/short.md", "docs/when.md")):
             path.write_text(inserted(path.read_text("utf-8"), done), "utf-8")
     else:
         print("\n\n".join(part(done) for part in PARTS.values()))

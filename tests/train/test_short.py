@@ -303,7 +303,7 @@ def test_networks_that_are_trained_again_are_those_of_the_evidence(bench):
 
 
 def test_the_tables_of_the_pages_are_made_from_the_runs(bench):
-    pages = [(ROOT / "docs" / name).read_text("utf-8") for name in ("short.md", "when.md")]
+    pages = [(ROOT / name).read_text("utf-8") for name in ("README.md", "docs/short.md", "docs/when.md")]
     runs = bench["work"].read(FOLDER / "runs.jsonl")
     for part in bench["report"].PARTS:
         assert sum(f"<!-- {part}: " in text for text in pages) == 1
