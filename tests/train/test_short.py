@@ -340,6 +340,10 @@ def test_every_figure_in_the_text_is_one_of_the_tables_or_of_the_trials(bench):
     stopped = np.mean([report.stopped(run) for run in ends["base"].values()])
     assert min(last, key=last.get) == "share16-late"  # "ahead of all"
     assert last["share16-late"] < stopped
+    shown = [name for name in report.OVERVIEW["lm"] if name != "early"]
+    small = {name: report.finals(done, "lm-small", "adamw", name).values() for name in shown}
+    lowest = min(shown, key=lambda name: np.mean([report._loss(run) for run in small[name]]))
+    assert lowest == "sam-late"  # of the README's table
     quoted = re.findall(r"\d\.\d{3} ± \d\.\d{3}", said)
     assert len(done) > 1280
     early = less("authors-256-whole", "gap", "early")
