@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 from lm import table
-from tasks import KINDS, SPECS, Bench, plain
+from tasks import KINDS, SPECS, Bench, order_of, plain
 
 from steepen._jobs import JobFile, run
 from steepen.torch import robustness
@@ -37,11 +37,13 @@ def kept(path: Path = HERE.parent / "evidence" / "runs.jsonl") -> dict[tuple[Any
 
 def again(bench: Bench, record: dict[str, Any], method: str, seed: int) -> dict[str, Any]:
     """Train one network; the base is looked at on its way, so that others can be compared at its loss."""
-    x, y = bench.data.x_test[:JUDGED], bench.data.y_test[:JUDGED]
+    x, y = bench.data.x_test, bench.data.y_test
+    some = order_of(len(x))[:JUDGED].to(x.device)  # files may be sorted by class
+    x, y = x[some].float() if x.is_floating_point() else x[some], y[some]
     way: list[dict[str, Any]] = []
 
     def look(model: torch.nn.Module) -> None:
-        way.append(table(robustness(model, plain, (x.to(next(model.parameters()).dtype), y))))
+        way.append(table(robustness(model, plain, (x, y))))
 
     values = Choice(record["lr"], record["decay"], record["strength"])
     grads = bench.grads("final", method)
