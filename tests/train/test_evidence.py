@@ -222,10 +222,16 @@ def test_a_rule_that_waits_is_ahead_nowhere_and_late_where_it_says(report, runs)
             far[task] = mean
             assert mean > -2 * error
     level = {task: mean for task, mean in far.items() if task.startswith("fashion") or task == "mnist1d-mlp"}
-    assert set(far) - set(level) == {"mnist1d-cnn", "cifar10-resnet"}
+    resnets = {"cifar10-resnet", "cifar100-resnet"}
+    assert set(far) - set(level) == {"mnist1d-cnn", "cifar100-vit", "characters", *resnets}
     assert f"within {max(map(abs, level.values())):.3f} of the rule's" in text
     ends = [report.finals(runs, "mnist1d-cnn", method) for method in ("gap", "gap-wait", "base")]
     rule, wait = (report.Mean.of(report.gaps(row, ends[2], "loss", 1))[0] for row in ends[:2])
     assert rule / 2 < wait < 0  # "gives back most of what the rule gains"
-    began = [run["probed"] > 0 for run in report.finals(runs, "cifar10-resnet", "gap-wait").values()]
-    assert sorted(began) == [False, True]
+    for task in resnets:
+        began = [run["probed"] > 0 for run in report.finals(runs, task, "gap-wait").values()]
+        assert sorted(began) == [False, True]
+    gain = report.Mean.of(
+        report.gaps(*(report.finals(runs, "characters", m) for m in ("base", "gap")), "loss", 1)
+    )
+    assert f"on characters {far['characters']:.3f} behind a gain of {gain[0]:.3f}" in text
