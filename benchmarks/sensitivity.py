@@ -4,7 +4,7 @@ For every variant this prints the geometric mean of evaluations against SciPy, t
 (m = 10) on the suites mgh and large, BFGS on nist; with the problems solved to 1e-8. A constant that
 could be chosen to please a problem would show here as a number that jumps.
 
-    python benchmarks/sensitivity.py [jobs]
+    python benchmarks/sensitivity.py [jobs] [constants]
 """
 
 import os
@@ -40,6 +40,7 @@ VARIANTS = {
     ("directions.auto", "SHORTEST"): (0.01, 1.0),
     ("directions.auto", "LONGEST"): (0.3, 3.0),
     ("steps", "PROBED"): (1e-8, 1e-3),
+    ("steps", "WARY"): (1e-6, 2e-5),
     ("directions.auto", "CAREFUL"): (1e-5, 1e-1),
     ("directions.auto", "LEAST"): (1e-5, 1e-1),
     ("directions.auto", "DOWNHILL"): (1.0, 1e4),
@@ -78,7 +79,13 @@ def report(name: str, ours: dict[str, Run], peers: dict[str, dict[str, Run]], ba
 
 def main() -> None:
     jobs = int(sys.argv[1]) if len(sys.argv) > 1 else -1
-    changes = [(module, name, value) for (module, name), values in VARIANTS.items() for value in values]
+    chosen = sys.argv[2:] or [name for _, name in VARIANTS]
+    changes = [
+        (module, name, value)
+        for (module, name), values in VARIANTS.items()
+        for value in values
+        if name in chosen
+    ]
     tasks = [("L-BFGS-B", None), ("BFGS", None), ("cgd-auto", None), *(("cgd-auto", c) for c in changes)]
     print(f"{'':24} " + "   ".join(f"{suite + ': 1e-5 1e-8 solved':16}" for suite in AGAINST))
     found = iter(Parallel(n_jobs=jobs, return_as="generator")(delayed(runs)(*task) for task in tasks))
