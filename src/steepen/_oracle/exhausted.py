@@ -21,6 +21,10 @@ SOON = 1e3
 """With noise, one-sided differences will be too rough after a step that gained less than so many times what
 their error hides."""
 
+FAST = 3.0
+"""The same after a gain of no more than so many times the geometric mean of that and |f|: what a run gains
+falls by squares at the end, so that the next gain will be hidden."""
+
 CLEAR = 1e-3
 """One-sided differences are good enough again where their error is no more than this part, both squared."""
 
@@ -70,7 +74,8 @@ def will_be_rough(context: Context, x: Array, f: Scalar, gain: Scalar) -> Mask:
     if not kit.any(noisy):
         return noisy
     error = oracle.fault(x, f, False) / np.sqrt(oracle.bends(x, f))
-    return noisy & (gain < SOON * kit.scalar((error * error).sum(axis=-1)))
+    hidden = kit.scalar((error * error).sum(axis=-1))
+    return noisy & (gain < kit.num.maximum(SOON * hidden, FAST * kit.num.sqrt(hidden * abs(f))))
 
 
 def relax(context: Context, x: Array, f: Scalar, g: Array, gtol: Any, rows: Mask) -> None:

@@ -135,6 +135,7 @@ class Loop:
         if begins and kit.all(self.context.affords(oracle.cost_first)):
             c.point.g, c.point.known = oracle.first(c.point.x, c.point.f, gtol), self._everyone(True)
         if oracle.adaptive and c.k > 0:
+            self._listen(c)
             known, gain = c.point.known, c.move.before - c.point.f
             rough = kit.without(will_be_rough(self.context, c.point.x, c.point.f, gain), known)
             c.idle = kit.pick(self._refined(rough), 0, c.idle)  # a better gradient is worth a search
@@ -155,12 +156,16 @@ class Loop:
         if kit.any(doubt) and kit.any(coarse := oracle.look_closer(point.x, point.f, point.g, gtol, doubt)):
             point.g = kit.where(coarse, oracle.grad(point.x, coarse), point.g)
 
+    def _listen(self, c: Carry) -> None:
+        """Measure noise before a gradient is made that depends on it, where it may have changed."""
+        kit, oracle, point = self.kit, self.oracle, c.point
+        far = oracle.elsewhere(point.f) | (c.move.alpha < TIMID)
+        if kit.any(far := far & self.context.affords(oracle.cost_listen)):
+            oracle.listen(point.x, point.f, None if kit.size is None else far)
+
     def _look_twice(self, c: Carry) -> None:
         """Where one-sided differences are too rough for a point, take central ones if they are affordable."""
         kit, oracle, point = self.kit, self.oracle, c.point
-        far = oracle.elsewhere(point.f) | ((c.k > 0) & (c.move.alpha < TIMID))
-        if kit.any(far := far & self.context.affords(oracle.cost_listen)):
-            oracle.listen(point.x, point.f, None if kit.size is None else far)
         rough = too_rough(self.context, point.x, point.f, point.g, self.tolerances.g)
         if not kit.any(rough):
             return
