@@ -226,6 +226,7 @@ class Adaptive(Differencing):
         part = np.maximum(FIRST, self._part(f) ** 0.25)
         used = h = part * size_of(point)
         ahead, back = self._fitted(point, h, h, True)
+        ahead = np.where(back > 0, ahead, self._reach(x, f, False)[0])  # one side tells of slopes alone
         g, bends = self._sides(x, f, only, ahead, back)
         for longer in LONGER ** np.arange(1.0, 1 + RUNGS):
             h = np.minimum(longer * part * size_of(point), 0.1 * np.maximum(np.abs(point), 1.0))

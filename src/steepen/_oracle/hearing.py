@@ -29,6 +29,12 @@ FAINT = 20.0
 LOUDER = 4.0
 """Noise that is louder than it was taken to be by this factor is news."""
 
+APART = 10.0
+"""So is a second difference of so many times the noise, which is √6 of it in the mean."""
+
+LINES = (1.0, 0.7)
+"""Where it is to be shown that noise was misheard, it is measured on lines of these lengths."""
+
 FAR = 4.0
 """Noise is measured again where |f| has changed by more than this factor."""
 
@@ -138,33 +144,39 @@ class Hearing(Adaptive):
         self.digits.size = pick(louder, self.digits.size, was.size)
         return louder
 
-    def quieter(self, x: Array, f: Scalar, rows: Mask) -> Mask:
+    def misheard(self, x: Array, f: Scalar, rows: Mask) -> Mask:
         """Measure noise on a line a tenth as long, and return where it is not what it was taken to be.
 
-        What f itself does beyond its first four derivatives is far less there; noise is the same.
+        What f itself does beyond its first four derivatives is far less there; noise is the same. Seven
+        values may be alike by chance, so that it takes two lines to show less noise.
         """
-        u, level = 0.1 * self._across(x, f), self.level(f)
+        u, level, was = 0.1 * self._across(x, f), self.level(f), self.digits.noise
         if not u.any():
             return rows & False
         only = self._only(np.asarray(rows))
-        ahead, further = (self._value_at(x + adopt(x, k * u), only) for k in (1, 2))
-        rows = rows & self._mask(np.asarray(LOUDER * np.abs(further - 2 * ahead + f) < level))
-        if not self._kit.any(rows):
-            return rows
-        was = replace(self.digits)
-        self._hear(x, f, np.asarray(rows), u, MANY)
-        less = rows & self._mask(np.asarray(LOUDER * self.level(f) < level))
-        self.digits.noise = self._kit.pick(less, self.digits.noise, was.noise)
-        return less
+        near = [self._value_at(x + adopt(x, k * u), only) for k in (1, 2)]
+        apart = np.abs(near[1] - 2 * near[0] + f)
+        rows = rows & self._mask(np.asarray((LOUDER * apart < level) | (apart > APART * level)))
+        for part, made in zip(LINES, (near, None), strict=True):
+            if self._kit.any(rows):
+                self._hear(x, f, np.asarray(rows), part * u, MANY, made)
+                now = self.level(f)
+                rows = rows & self._mask(np.asarray((LOUDER * now < level) | (now > LOUDER * level)))
+                self.digits.noise = self._kit.pick(rows, self.digits.noise, was)
+        return rows
 
     def _across(self, x: Array, f: Scalar) -> Floats:
         """Return a step along a line as long as a part of the differences at x."""
         ahead, back = self._reach(x, f, True)
         return self._line(x, np.where(back > 0, np.abs(ahead), 0.0) / 30)
 
-    def _hear(self, x: Array, f: Scalar, rows: NDArray[np.bool_], u: Floats, stray: Floats) -> None:
+    def _hear(
+        self, x: Array, f: Scalar, rows: NDArray[np.bool_], u: Floats, stray: Floats, near: Any = None
+    ) -> None:
+        """Measure noise by values on a line; of these `near` are the first two, if they have been made."""
         kit, here, noise = self._kit, np.asarray(f), np.zeros(np.shape(f))
-        values = [0 * here, *(self._value_at(x + adopt(x, k * u), self._only(rows)) - here for k in (1, 2))]
+        near = near or [self._value_at(x + adopt(x, k * u), self._only(rows)) for k in (1, 2)]
+        values = [0 * here, *(value - here for value in near)]
         part = np.abs(to_numpy(x) / np.where(u == 0, np.inf, u)).max(axis=-1)
 
         def rounding() -> Any:

@@ -100,9 +100,9 @@ class Valleys(Hearing):
         """What `around` costs at most."""
         n = len(self._unfixed)
         if n > MANY:
-            return self.cost_listen.plus(self.cost_smooth)
-        most = 2 * n * (1 + RUNGS) + n * (n - 1) // 2 + 3 + len(TRIES) * (n + 1)
-        return Cost(2).plus(self.cost_listen).plus(Cost(most))
+            return Cost(2).plus(self.cost_listen).plus(self.cost_listen).plus(self.cost_smooth)
+        most = 2 * n * (1 + RUNGS) + n * (n - 1) // 2 + 4 + len(TRIES) * (n + 1) + n
+        return Cost(2).plus(self.cost_listen).plus(self.cost_listen).plus(Cost(most))
 
     def around(self, x: Array, f: Scalar, g: Array, p: Array, least: Scalar, rows: Mask) -> Around:
         """Find out, where noise hides a fall of f by `least`, whether there is one.
@@ -116,7 +116,7 @@ class Valleys(Hearing):
         there, value = x, f
         if not kit.any(rows):
             return Around(rows, rows, rows, x, f)
-        wrong = self.quieter(x, f, rows)
+        wrong = self.misheard(x, f, rows)
         rows = kit.without(rows, wrong)
         if len(self._unfixed) > MANY or not kit.any(rows):
             return Around(self.smooth(x, f, rows), wrong, lower, x, f)
@@ -124,6 +124,7 @@ class Valleys(Hearing):
         bends, H, reach = self._model(x, f, np.asarray(rows))
         differs = rows & self._mask(np.asarray((before > WRONG * bends).any(axis=-1)))
         wrong, rows = wrong | differs, kit.without(rows, differs)
+        far, high = x, f
         for way, worth in self._ways(x, f, g, p, bends, H, np.asarray(least)):
             asked = kit.without(rows & self._mask(worth), lower)
             if kit.any(asked):
@@ -132,8 +133,36 @@ class Valleys(Hearing):
                 better = asked & (seen < f - 0.5 * least)
                 there, value = kit.where(better, point, there), kit.pick(better, seen, value)
                 lower = lower | better
+                uphill = asked & (seen > f + least)
+                far, high = kit.where(uphill, point, far), kit.pick(uphill, seen, high)
+        bent = kit.without(rows & (high > f), lower)
+        if kit.any(bent):
+            point = self._floor(far, high, high - f, bends, H, bent)
+            seen = self._value_at(point, None if kit.size is None else bent)
+            better = bent & (seen < f - 0.5 * least)
+            there, value = kit.where(better, point, there), kit.pick(better, seen, value)
+            lower = lower | better
         rows = kit.without(rows, lower)
         return Around(rows & self._no_kink(x, f, bends, H, reach, rows), wrong, lower, there, value)
+
+    def _floor(self, x: Array, f: Scalar, rise: Scalar, bends: Floats, H: Floats, rows: Mask) -> Array:
+        """Return the floor of a valley beside x, where f has risen by so much: a valley may bend.
+
+        One value for each stiff direction tells how far it is.
+        """
+        root, move, only = np.sqrt(bends), np.zeros(np.shape(bends)), np.asarray(rows)
+        values, V = np.linalg.eigh(H)
+        for k in range(self._n):
+            bend = values[..., k]
+            stiff = only & (bend >= SOFT)
+            if stiff.any():
+                d = np.sqrt(2 * np.where(stiff, rise, 1.0) / np.where(stiff, bend, 1.0))
+                across = V[..., k] / root
+                beside = self._space.project(x + adopt(x, d[..., None] * across))
+                seen = np.asarray(self._value_at(beside, self._only(stiff)))
+                step = np.where(stiff, 0.5 * d - (seen - f) / (d * bend), 0.0)
+                move += step[..., None] * across
+        return self._space.project(x + adopt(x, move))
 
     def _no_kink(self, x: Array, f: Scalar, bends: Floats, H: Floats, reach: Floats, rows: Mask) -> Mask:
         """Return where f bends over a third of the way by a ninth of what it does over the whole."""
