@@ -128,7 +128,8 @@ class _Ground:
     def heard(self, promise: Scalar, length: Scalar) -> _Rows:
         """Return what the last direction says, by what it promised and by its length."""
         context, kit = self.context, self.context.kit
-        hushed = kit.num.maximum(self.low, LOUD * self.noise)
+        # differences of any length but the right one show the stiff directions of a noisy f, and no others
+        hushed = kit.num.maximum(self.low, LOUD * self.noise) if context.oracle.exact else self.low
         level, quiet = _within(promise, self.low), _within(promise, hushed)
         still = _within(length, self.part * self.top)
         mask = self.mask & (quiet | still)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ from .hearing import Hearing
 from .ledger import Cost
 
 Floats = NDArray[np.float64]
+Shape: TypeAlias = tuple[Floats, Floats]
+"""The eigenvalues and eigenvectors of a Hessian."""
 
 KINK = 2.0
 """f has a kink where it bends over a line by more than so many times what it does over one three times as
@@ -39,7 +41,7 @@ LEVEL = 10.0
 SOFT = 0.3
 """A direction is soft if f bends along it by less than this part of what its variables do on average."""
 
-TRIES = (1.0, 1.5, 2.0, 3.0, -1.0, -1.5, -2.0, -3.0)
+TRIES = (1.0, 1.5, 2.0, 3.0)
 """How far a soft direction is followed, in units of the way over which the slope alone would show."""
 
 MANY = 50
@@ -101,7 +103,7 @@ class Valleys(Hearing):
         n = len(self._unfixed)
         if n > MANY:
             return Cost(2).plus(self.cost_listen).plus(self.cost_listen).plus(self.cost_smooth)
-        most = 2 * n * (1 + RUNGS) + n * (n - 1) // 2 + 4 + len(TRIES) * (n + 1) + n
+        most = 2 * n * (1 + RUNGS) + n * (n - 1) // 2 + 3 + (2 * len(TRIES) + n + 1) * (n + 1)
         return Cost(2).plus(self.cost_listen).plus(self.cost_listen).plus(Cost(most))
 
     def around(self, x: Array, f: Scalar, g: Array, p: Array, least: Scalar, rows: Mask) -> Around:
@@ -110,7 +112,8 @@ class Valleys(Hearing):
         Asked are the minimiser of a model, and then soft directions, one after the other: those of the model,
         and p, which may have learnt more on the way here. Whether f falls along a soft one is not to be told
         from how it bends, which is lost in noise, but shows in a value. If a parabola of slope a falls by F
-        or more, it has fallen by ¾F over F/a.
+        or more, it has fallen by ¾F over F/a. Where f has risen over three times that, the valley may bend,
+        and its floor be beside.
         """
         kit, lower = self._kit, rows & False
         there, value = x, f
@@ -124,44 +127,38 @@ class Valleys(Hearing):
         bends, H, reach = self._model(x, f, np.asarray(rows))
         differs = rows & self._mask(np.asarray((before > WRONG * bends).any(axis=-1)))
         wrong, rows = wrong | differs, kit.without(rows, differs)
-        far, high = x, f
-        for way, worth in self._ways(x, f, g, p, bends, H, np.asarray(least)):
+        shape = np.linalg.eigh(H)
+        for way, worth, longest in self._ways(x, f, g, p, bends, shape, np.asarray(least)):
             asked = kit.without(rows & self._mask(worth), lower)
-            if kit.any(asked):
-                point = self._space.project(x + adopt(x, way))
-                seen = self._value_at(point, None if kit.size is None else asked)
-                better = asked & (seen < f - 0.5 * least)
-                there, value = kit.where(better, point, there), kit.pick(better, seen, value)
-                lower = lower | better
-                uphill = asked & (seen > f + least)
-                far, high = kit.where(uphill, point, far), kit.pick(uphill, seen, high)
-        bent = kit.without(rows & (high > f), lower)
-        if kit.any(bent):
-            point = self._floor(far, high, high - f, bends, H, bent)
-            seen = self._value_at(point, None if kit.size is None else bent)
-            better = bent & (seen < f - 0.5 * least)
+            if not kit.any(asked):
+                continue
+            point = self._space.project(x + adopt(x, way))
+            seen = self._value_at(point, None if kit.size is None else asked)
+            bent = asked & (seen > f + least) & longest
+            if kit.any(bent):
+                point = kit.where(bent, self._floor(point, seen, seen - f, bends, shape, bent), point)
+                seen = kit.pick(bent, self._value_at(point, None if kit.size is None else bent), seen)
+            better = asked & (seen < f - 0.5 * least)
             there, value = kit.where(better, point, there), kit.pick(better, seen, value)
             lower = lower | better
         rows = kit.without(rows, lower)
         return Around(rows & self._no_kink(x, f, bends, H, reach, rows), wrong, lower, there, value)
 
-    def _floor(self, x: Array, f: Scalar, rise: Scalar, bends: Floats, H: Floats, rows: Mask) -> Array:
-        """Return the floor of a valley beside x, where f has risen by so much: a valley may bend.
+    def _floor(self, x: Array, f: Scalar, rise: Scalar, bends: Floats, shape: Shape, rows: Mask) -> Array:
+        """Return the floor of a valley beside x, where f has risen by so much.
 
-        One value for each stiff direction tells how far it is.
+        One value for each stiff direction tells how far away it is.
         """
-        root, move, only = np.sqrt(bends), np.zeros(np.shape(bends)), np.asarray(rows)
-        values, V = np.linalg.eigh(H)
-        for k in range(self._n):
-            bend = values[..., k]
-            stiff = only & (bend >= SOFT)
+        root, move = np.sqrt(bends), np.zeros(np.shape(bends))
+        for bend, v in zip(np.moveaxis(shape[0], -1, 0), np.moveaxis(shape[1], -1, 0), strict=True):
+            stiff = np.asarray(rows) & (bend >= SOFT)
+            d = np.sqrt(2 * np.where(stiff, rise, 0.0) / np.where(stiff, bend, 1.0))
+            beside = self._space.project(x + adopt(x, d[..., None] * v / root))
+            stiff = stiff & (to_numpy(beside) != to_numpy(x)).any(axis=-1)
             if stiff.any():
-                d = np.sqrt(2 * np.where(stiff, rise, 1.0) / np.where(stiff, bend, 1.0))
-                across = V[..., k] / root
-                beside = self._space.project(x + adopt(x, d[..., None] * across))
-                seen = np.asarray(self._value_at(beside, self._only(stiff)))
-                step = np.where(stiff, 0.5 * d - (seen - f) / (d * bend), 0.0)
-                move += step[..., None] * across
+                change = np.where(stiff, self._value_at(beside, self._only(stiff)) - f, np.nan)
+                step = 0.5 * d - change / np.where(stiff, d * bend, 1.0)
+                move += np.where(np.isfinite(step), step, 0.0)[..., None] * v / root
         return self._space.project(x + adopt(x, move))
 
     def _no_kink(self, x: Array, f: Scalar, bends: Floats, H: Floats, reach: Floats, rows: Mask) -> Mask:
@@ -176,18 +173,20 @@ class Valleys(Hearing):
         return rows & (ahead + back - 2 * f <= KINK * expected + LEVEL * self.level(f))
 
     def _ways(
-        self, x: Array, f: Scalar, g: Array, p: Array, bends: Floats, H: Floats, least: Floats
-    ) -> list[tuple[Floats, NDArray[np.bool_]]]:
-        """Return the steps that are worth a value, each with the rows in which it is."""
-        root = np.sqrt(bends)
-        values, V = np.linalg.eigh(H)
+        self, x: Array, f: Scalar, g: Array, p: Array, bends: Floats, shape: Shape, least: Floats
+    ) -> list[tuple[Floats, NDArray[np.bool_], bool]]:
+        """Return the steps that are worth a value, each with the rows in which it is.
+
+        The last item says whether it is the longest one along a soft direction.
+        """
+        root, (values, V) = np.sqrt(bends), shape
         slopes, faults = to_numpy(g) / root, self.fault(x, f, self.digits.central) / root
         free = to_numpy(self._space.free(x, g, self._kit.xp.ones_like(g)))
         s = ((free * slopes)[..., None] * V).sum(axis=-2)
         error = np.sqrt((((free * faults)[..., None] * V) ** 2).sum(axis=-2))
         stiff = np.maximum(np.abs(values), 4 / BENT * self._n)
         step = -(V * (s / stiff)[..., None, :]).sum(axis=-1)
-        ways = [(step / root, 0.5 * (s * s / stiff).sum(axis=-1) > least)]
+        ways = [(step / root, 0.5 * (s * s / stiff).sum(axis=-1) > least, False)]
         size = np.maximum(np.abs(s), error)
         # what is certain of how f bends may leave no room for a fall
         sure = np.maximum(values - 4 / ENOUGH * self._n, 0.0)
@@ -197,12 +196,14 @@ class Valleys(Hearing):
             way = length[..., None] * V[..., k] / root
             soft = (values[..., k] < SOFT) & hidden[..., k] & (length != 0)
             both = soft & (np.abs(s[..., k]) < error[..., k])
-            ways += [(t * way, both if t < 0 else soft) for t in TRIES]
+            for sign, rows in ((1.0, soft), (-1.0, both)):
+                ways += [(sign * t * way, rows, t == TRIES[-1]) for t in TRIES]
         last = to_numpy(p) * root
         fall, square = -(last * slopes).sum(axis=-1), (last * last).sum(axis=-1)
-        soft = (fall > 0) & ((last * (H * last[..., None, :]).sum(axis=-1)).sum(axis=-1) < SOFT * square)
+        bend = (values * (last[..., None] * V).sum(axis=-2) ** 2).sum(axis=-1)
+        soft = (fall > 0) & (bend < SOFT * square)
         way = (least / np.where(fall > 0, fall, np.inf))[..., None] * to_numpy(p)
-        return ways + [(t * way, soft) for t in TRIES if t > 0]
+        return ways + [(t * way, soft, False) for t in TRIES]
 
     def _model(self, x: Array, f: Scalar, rows: NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
         """Return |f″| along each variable, the Hessian in units in which these are 1, and how far was looked.
