@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from .._core.arrays import Array, Mask, Scalar, adopt, to_numpy
 from .adaptive import RESOLVED
-from .hearing import Hearing
+from .hearing import LOUDER, Hearing
 from .ledger import Cost
 
 Floats = NDArray[np.float64]
@@ -56,6 +56,18 @@ class Around(NamedTuple):
     lower: Mask
     x: Array
     f: Scalar
+
+
+class Way(NamedTuple):
+    """A step that is worth a value in some rows; the longest one along a soft direction; one the other way.
+
+    The last are asked where the longest one has led uphill.
+    """
+
+    step: Floats
+    worth: NDArray[np.bool_]
+    longest: bool = False
+    other: bool = False
 
 
 class Valleys(Hearing):
@@ -128,16 +140,19 @@ class Valleys(Hearing):
         differs = rows & self._mask(np.asarray((before > WRONG * bends).any(axis=-1)))
         wrong, rows = wrong | differs, kit.without(rows, differs)
         shape = np.linalg.eigh(H)
-        for way, worth, longest in self._ways(x, f, g, p, bends, shape, np.asarray(least)):
-            asked = kit.without(rows & self._mask(worth), lower)
+        uphill = lower
+        for way in self._ways(x, f, g, p, bends, shape, np.asarray(least)):
+            asked = kit.without(rows & self._mask(way.worth), lower)
+            asked = asked & uphill if way.other else asked
             if not kit.any(asked):
                 continue
-            point = self._space.project(x + adopt(x, way))
+            point = self._space.project(x + adopt(x, way.step))
             seen = self._value_at(point, None if kit.size is None else asked)
-            bent = asked & (seen > f + least) & longest
-            if kit.any(bent):
-                point = kit.where(bent, self._floor(point, seen, seen - f, bends, shape, bent), point)
-                seen = kit.pick(bent, self._value_at(point, None if kit.size is None else bent), seen)
+            risen = asked & (seen > f + least)
+            uphill = uphill if way.other else risen
+            if way.longest and kit.any(risen):
+                point = kit.where(risen, self._floor(point, seen, seen - f, bends, shape, risen), point)
+                seen = kit.pick(risen, self._value_at(point, None if kit.size is None else risen), seen)
             better = asked & (seen < f - 0.5 * least)
             there, value = kit.where(better, point, there), kit.pick(better, seen, value)
             lower = lower | better
@@ -174,11 +189,8 @@ class Valleys(Hearing):
 
     def _ways(
         self, x: Array, f: Scalar, g: Array, p: Array, bends: Floats, shape: Shape, least: Floats
-    ) -> list[tuple[Floats, NDArray[np.bool_], bool]]:
-        """Return the steps that are worth a value, each with the rows in which it is.
-
-        The last item says whether it is the longest one along a soft direction.
-        """
+    ) -> list[Way]:
+        """Return the steps that are worth a value."""
         root, (values, V) = np.sqrt(bends), shape
         slopes, faults = to_numpy(g) / root, self.fault(x, f, self.digits.central) / root
         free = to_numpy(self._space.free(x, g, self._kit.xp.ones_like(g)))
@@ -186,7 +198,7 @@ class Valleys(Hearing):
         error = np.sqrt((((free * faults)[..., None] * V) ** 2).sum(axis=-2))
         stiff = np.maximum(np.abs(values), 4 / BENT * self._n)
         step = -(V * (s / stiff)[..., None, :]).sum(axis=-1)
-        ways = [(step / root, 0.5 * (s * s / stiff).sum(axis=-1) > least, False)]
+        ways = [Way(step / root, 0.5 * (s * s / stiff).sum(axis=-1) > least)]
         size = np.maximum(np.abs(s), error)
         # what is certain of how f bends may leave no room for a fall
         sure = np.maximum(values - 4 / ENOUGH * self._n, 0.0)
@@ -195,15 +207,15 @@ class Valleys(Hearing):
             length = np.where(s[..., k] > 0, -1.0, 1.0) * least / np.where(size > 0, size, np.inf)[..., k]
             way = length[..., None] * V[..., k] / root
             soft = (values[..., k] < SOFT) & hidden[..., k] & (length != 0)
-            both = soft & (np.abs(s[..., k]) < error[..., k])
-            for sign, rows in ((1.0, soft), (-1.0, both)):
-                ways += [(sign * t * way, rows, t == TRIES[-1]) for t in TRIES]
+            both = soft & (np.abs(s[..., k]) < LOUDER * error[..., k])
+            ways += [Way(t * way, soft, t == TRIES[-1]) for t in TRIES]
+            ways += [Way(-t * way, both, t == TRIES[-1], other=True) for t in TRIES]
         last = to_numpy(p) * root
         fall, square = -(last * slopes).sum(axis=-1), (last * last).sum(axis=-1)
         bend = (values * (last[..., None] * V).sum(axis=-2) ** 2).sum(axis=-1)
         soft = (fall > 0) & (bend < SOFT * square)
         way = (least / np.where(fall > 0, fall, np.inf))[..., None] * to_numpy(p)
-        return ways + [(t * way, soft, False) for t in TRIES]
+        return ways + [Way(t * way, soft) for t in TRIES]
 
     def _model(self, x: Array, f: Scalar, rows: NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
         """Return |f″| along each variable, the Hessian in units in which these are 1, and how far was looked.
