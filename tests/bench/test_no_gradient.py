@@ -45,10 +45,8 @@ def test_the_targets_that_were_missed_are_those_of_the_tables() -> None:
     missed = " ".join(PAGE.partition("## Targets that were missed")[2].split())
     assert f"({numbers(CGD_AUTO[0][1])[2]:.2f})" in missed
     assert f"({CGD_AUTO[0][5]})" in missed
-    assert all(int(cell) >= 38 for row in NOISE.values() for cell in row[:2])
-    by_differences = {name: row[2] for name, row in NOISE.items() if int(row[2]) < 38}
-    assert by_differences == {"10⁻¹²": "37", "10⁻¹⁰": "37", "10⁻⁶": "34"}
-    assert "by differences 37 at 10⁻¹² and 10⁻¹⁰, and 34 at 10⁻⁶" in missed
+    assert all(int(cell) >= 38 for row in NOISE.values() for cell in row[:3])
+    assert "with noise" not in missed
 
 
 def test_noisy_runs_are_as_they_should_be(
@@ -72,7 +70,7 @@ def test_noisy_runs_are_as_they_should_be(
         assert near >= 9
         return fine
 
-    assert fine(r"1e-08\s+2-point") >= 7
-    assert fine(r"1e-06\s+2-point") >= 7
+    assert fine(r"1e-08\s+2-point") >= 8
+    assert fine(r"1e-06\s+2-point") >= 8
     assert fine(r"1e-06\s+exact") >= 9  # the search has to see that two values differ by noise
     assert fine(r"1e-06\s+noisy") >= 8

@@ -58,7 +58,11 @@ ONCE_FALSE_BY_VALUES = (
     *(502, 627, 997, 1597, 2374, 2982, 4224, 4302, 5007, 5312, 6332, 6437, 6449, 6887, 7207, 7527),
     *(1757, 2997),
     # a function on a scale of 1e-9 and less, taken for noise, or probed from far away
-    *(40, 295, 840, 4610),
+    *(40, 295, 840, 4610, 22875),
+    # a valley that bends and never ends; the same, and a slope along it whose sign was wrong
+    *(9712, 10617, 24207, 25362, 30852),
+    # a slope at a bound that was taken over too long a difference; central differences of fixed lengths
+    *(21424, 23237, 23917),
 )
 
 
