@@ -29,11 +29,8 @@ FAINT = 20.0
 LOUDER = 4.0
 """Noise that is louder than it was taken to be by this factor is news."""
 
-APART = 10.0
-"""So is a second difference of so many times the noise, which is √6 of it in the mean."""
-
 LINES = (1.0, 0.7)
-"""Where it is to be shown that noise was misheard, it is measured on lines of these lengths."""
+"""Less noise than was heard before must show on lines of these lengths, in tenths."""
 
 FAR = 4.0
 """Noise is measured again where |f| has changed by more than this factor."""
@@ -144,7 +141,7 @@ class Hearing(Adaptive):
         self.digits.size = pick(louder, self.digits.size, was.size)
         return louder
 
-    def misheard(self, x: Array, f: Scalar, rows: Mask) -> Mask:
+    def quieter(self, x: Array, f: Scalar, rows: Mask) -> Mask:
         """Measure noise on a line a tenth as long, and return where it is not what it was taken to be.
 
         What f itself does beyond its first four derivatives is far less there; noise is the same. Seven
@@ -156,12 +153,11 @@ class Hearing(Adaptive):
         only = self._only(np.asarray(rows))
         near = [self._value_at(x + adopt(x, k * u), only) for k in (1, 2)]
         apart = np.abs(near[1] - 2 * near[0] + f)
-        rows = rows & self._mask(np.asarray((LOUDER * apart < level) | (apart > APART * level)))
+        rows = rows & self._mask(np.asarray(LOUDER * apart < level))
         for part, made in zip(LINES, (near, None), strict=True):
             if self._kit.any(rows):
                 self._hear(x, f, np.asarray(rows), part * u, MANY, made)
-                now = self.level(f)
-                rows = rows & self._mask(np.asarray((LOUDER * now < level) | (now > LOUDER * level)))
+                rows = rows & self._mask(np.asarray(LOUDER * self.level(f) < level))
                 self.digits.noise = self._kit.pick(rows, self.digits.noise, was)
         return rows
 

@@ -131,7 +131,7 @@ class Valleys(Hearing):
         there, value = x, f
         if not kit.any(rows):
             return Around(rows, rows, rows, x, f)
-        wrong = self.misheard(x, f, rows)
+        wrong = self.quieter(x, f, rows)
         rows = kit.without(rows, wrong)
         if len(self._unfixed) > MANY or not kit.any(rows):
             return Around(self.smooth(x, f, rows), wrong, lower, x, f)
