@@ -58,6 +58,16 @@ class Around(NamedTuple):
     f: Scalar
 
 
+class Model(NamedTuple):
+    """|f″| along each variable, the Hessian in units in which these are 1, and what was seen on the way."""
+
+    bends: Floats
+    H: Floats
+    reach: Floats  # how far was looked; 0 for a variable that is not looked at on both sides
+    step: Floats  # to the lowest of the values ahead
+    fall: Floats  # of f there
+
+
 class Way(NamedTuple):
     """A step that is worth a value in some rows; the longest one along a soft direction; one the other way.
 
@@ -115,17 +125,18 @@ class Valleys(Hearing):
         n = len(self._unfixed)
         if n > MANY:
             return Cost(2).plus(self.cost_listen).plus(self.cost_listen).plus(self.cost_smooth)
-        most = 2 * n * (1 + RUNGS) + n * (n - 1) // 2 + 3 + (2 * len(TRIES) + n + 1) * (n + 1)
+        most = 2 * n * (1 + RUNGS) + n * (n - 1) // 2 + 4 + (2 * len(TRIES) + n + 1) * (n + 1)
         return Cost(2).plus(self.cost_listen).plus(self.cost_listen).plus(Cost(most))
 
     def around(self, x: Array, f: Scalar, g: Array, p: Array, least: Scalar, rows: Mask) -> Around:
         """Find out, where noise hides a fall of f by `least`, whether there is one.
 
-        Asked are the minimiser of a model, and then soft directions, one after the other: those of the model,
-        and p, which may have learnt more on the way here. Whether f falls along a soft one is not to be told
-        from how it bends, which is lost in noise, but shows in a value. If a parabola of slope a falls by F
-        or more, it has fallen by ¾F over F/a. Where f has risen over three times that, the valley may bend,
-        and its floor be beside.
+        Asked are the lowest value by which a model was made, which may contradict a slope that holds a
+        variable at its bound; the minimiser of the model; and then soft directions, one after the other: its
+        own, and p, which may have learnt more on the way here. Whether f falls along a soft one is not to be
+        told from how it bends, which is lost in noise, but shows in a value. If a parabola of slope a falls
+        by F or more, it has fallen by ¾F over F/a. Where f has risen over three times that, the valley may
+        bend, and its floor be beside.
         """
         kit, lower = self._kit, rows & False
         there, value = x, f
@@ -136,12 +147,13 @@ class Valleys(Hearing):
         if len(self._unfixed) > MANY or not kit.any(rows):
             return Around(self.smooth(x, f, rows), wrong, lower, x, f)
         before = self.bends(x, f)
-        bends, H, reach = self._model(x, f, np.asarray(rows))
+        model = self._model(x, f, np.asarray(rows))
+        bends, shape = model.bends, np.linalg.eigh(model.H)
         differs = rows & self._mask(np.asarray((before > WRONG * bends).any(axis=-1)))
         wrong, rows = wrong | differs, kit.without(rows, differs)
-        shape = np.linalg.eigh(H)
         uphill = lower
-        for way in self._ways(x, f, g, p, bends, shape, np.asarray(least)):
+        seen_lower = Way(model.step, model.fall > np.asarray(least))
+        for way in (seen_lower, *self._ways(x, f, g, p, bends, shape, np.asarray(least))):
             asked = kit.without(rows & self._mask(way.worth), lower)
             asked = asked & uphill if way.other else asked
             if not kit.any(asked):
@@ -157,7 +169,7 @@ class Valleys(Hearing):
             there, value = kit.where(better, point, there), kit.pick(better, seen, value)
             lower = lower | better
         rows = kit.without(rows, lower)
-        return Around(rows & self._no_kink(x, f, bends, H, reach, rows), wrong, lower, there, value)
+        return Around(rows & self._no_kink(x, f, model, rows), wrong, lower, there, value)
 
     def _floor(self, x: Array, f: Scalar, rise: Scalar, bends: Floats, shape: Shape, rows: Mask) -> Array:
         """Return the floor of a valley beside x, where f has risen by so much.
@@ -176,15 +188,15 @@ class Valleys(Hearing):
                 move += np.where(np.isfinite(step), step, 0.0)[..., None] * v / root
         return self._space.project(x + adopt(x, move))
 
-    def _no_kink(self, x: Array, f: Scalar, bends: Floats, H: Floats, reach: Floats, rows: Mask) -> Mask:
+    def _no_kink(self, x: Array, f: Scalar, model: Model, rows: Mask) -> Mask:
         """Return where f bends over a third of the way by a ninth of what it does over the whole."""
         if not self._kit.any(rows):
             return rows
-        u = reach / 3 * np.random.default_rng(0).choice([-1.0, 1.0], self._n)
+        u = model.reach / 3 * np.random.default_rng(0).choice([-1.0, 1.0], self._n)
         only = None if self._kit.size is None else rows
         ahead, back = (self._value_at(x + adopt(x, sign * u), only) for sign in (1.0, -1.0))
-        v = u * np.sqrt(bends)
-        expected = self._kit.scalar((v * (H * v[..., None, :]).sum(axis=-1)).sum(axis=-1))
+        v = u * np.sqrt(model.bends)
+        expected = self._kit.scalar((v * (model.H * v[..., None, :]).sum(axis=-1)).sum(axis=-1))
         return rows & (ahead + back - 2 * f <= KINK * expected + LEVEL * self.level(f))
 
     def _ways(
@@ -217,11 +229,8 @@ class Valleys(Hearing):
         way = (least / np.where(fall > 0, fall, np.inf))[..., None] * to_numpy(p)
         return ways + [Way(t * way, soft) for t in TRIES]
 
-    def _model(self, x: Array, f: Scalar, rows: NDArray[np.bool_]) -> tuple[Floats, Floats, Floats]:
-        """Return |f″| along each variable, the Hessian in units in which these are 1, and how far was looked.
-
-        The last is 0 for a variable that is not looked at on both sides.
-        """
+    def _model(self, x: Array, f: Scalar, rows: NDArray[np.bool_]) -> Model:
+        """Make a quadratic model of f by values."""
         point, only, here = to_numpy(x), self._only(rows), np.asarray(f)[..., None]
         free, level = self._unfixed, np.asarray(self.level(f))[..., None]
         h = np.sqrt(BENT * level / self.bends(x, f))
@@ -259,7 +268,11 @@ class Valleys(Hearing):
                 area = ahead[..., i] * ahead[..., j] * root[..., i] * root[..., j]
                 mixed = np.clip(mixed / np.where(area == 0, np.inf, area), -1.0, 1.0)
                 H[..., i, j] = H[..., j, i] = np.where(np.isfinite(mixed), mixed, 0.0)
-        return bends, H, np.where(both, np.abs(ahead), 0.0)
+        fall = np.where((ahead != 0) & np.isfinite(up), here - up, -np.inf)
+        first = np.arange(n) == fall.argmax(axis=-1)[..., None]
+        return Model(
+            bends, H, np.where(both, np.abs(ahead), 0.0), np.where(first, ahead, 0.0), fall.max(axis=-1)
+        )
 
     def _left_behind(
         self, point: NDArray[np.float64], here: Floats, level: Floats
