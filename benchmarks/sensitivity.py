@@ -79,7 +79,10 @@ def report(name: str, ours: dict[str, Run], peers: dict[str, dict[str, Run]], ba
 
 def main() -> None:
     jobs = int(sys.argv[1]) if len(sys.argv) > 1 else -1
-    chosen = sys.argv[2:] or [name for _, name in VARIANTS]
+    known = [name for _, name in VARIANTS]
+    chosen = sys.argv[2:] or known
+    if unknown := sorted(set(chosen) - set(known)):
+        sys.exit(f"constants: expected some of {', '.join(known)}; got {', '.join(unknown)}")
     changes = [
         (module, name, value)
         for (module, name), values in VARIANTS.items()

@@ -73,9 +73,13 @@ def test_a_run_against_a_wall_does_not_go_on_to_its_limit(fun: Any) -> None:
 
 
 def test_no_success_beside_a_kink() -> None:
+    def fun(x: Any) -> Any:
+        return 1 + abs(x[0] - 1) + abs(x[1] - 1)
+
     for start in ([1.3, 0.2], [0.2, 3.0], [1.0 + 1e-9, 1.0]):
-        res = st.minimize(lambda x: 1 + abs(x[0] - 1) + abs(x[1] - 1), start)
-        assert not res.success or res.fun - 1 < 2e-9  # the last start is within it: no difference is so short
+        res = st.minimize(fun, start)
+        # the last start may be the end, since no difference is so short; its f is 1e-9 and a rounding above 1
+        assert not res.success or res.fun <= min(fun(start), 1 + 1e-9 + 2e-16)
 
 
 def rough(x: Any, level: float) -> Any:

@@ -30,7 +30,7 @@ LOUDER = 4.0
 """Noise that is louder than it was taken to be by this factor is news."""
 
 LINES = (1.0, 0.7)
-"""Less noise than was heard before must show on lines of these lengths, in tenths."""
+"""Less noise than was heard before must show on two lines, whose lengths have this ratio."""
 
 FAR = 4.0
 """Noise is measured again where |f| has changed by more than this factor."""
