@@ -11,14 +11,24 @@ unexport PYTHONDONTWRITEBYTECODE
 INSTALL = $(PYTHON) -m venv $(VENV) && \
   PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --no-compile --editable
 
-.PHONY: reproduce test test-rounding lint types unit browser docs dist bench campaign clean
+PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest  # the processes share the cores
+PARTS := torch jax paper core
+
+.PHONY: reproduce test test-all test-rounding lint types faults browser docs dist bench campaign clean $(PARTS:%=unit-%)
 
 reproduce: $(VENV)/.paper
 	@echo "== The paper again, into $(OUT): about a minute on one core"
 	@$(BIN)/steepen reproduce --out $(OUT)
 
-test: lint types unit
+# what a person waits for: five minutes on two cores
+test: $(VENV)/.ready
+	@$(MAKE) --no-print-directory --jobs $(JOBS) --output-sync=target --keep-going $(PARTS:%=unit-%) types lint
 	@echo "== All passed"
+
+# the same with whole products, campaigns and what is slow; then the planted faults
+test-all: $(VENV)/.ready browser
+	@STEEPEN_TEST_ALL=1 $(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory faults
 
 lint: $(VENV)/.ready
 	@echo "== Lint and format: ruff"
@@ -29,9 +39,14 @@ types: $(VENV)/.ready
 	@echo "== Types: pyright, strict"
 	@$(BIN)/pyright
 
-unit: $(VENV)/.ready browser
-	@echo "== Tests and examples: pytest in $(JOBS) processes, some minutes"
-	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup  # the processes share the cores
+# one process a part: torch and JAX are imported once (conftest.py)
+$(PARTS:%=unit-%): unit-%: $(VENV)/.ready
+	@echo "== Tests and examples: $*"
+	@$(PYTEST) --part $* -o cache_dir=.pytest_cache/$*
+
+# every fault of tests/faults.py planted in a copy, one by one: which tests see it
+faults: $(VENV)/.ready
+	@$(BIN)/python -m tests.faults --jobs $(JOBS)
 
 # one test opens the report in Chromium; where it cannot be had, that test is skipped and says so
 browser:

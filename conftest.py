@@ -1,0 +1,104 @@
+"""What all tests need: the parts of the suite, what is slow, the same examples every time."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from tests.pairs import WHOLE
+from tests.rounding import SEED, VARIABLE, perturb
+
+# The same examples every time, and no clock: whether a change lands is not a matter of luck, nor of how busy
+# a machine is. To explore, set HYPOTHESIS_PROFILE=default.
+settings.register_profile("steady", derandomize=True, deadline=None, max_examples=100 if WHOLE else 25)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+
+ROOT = Path(__file__).parent
+
+PARTS = {
+    "torch": (
+        "tests/torch", "tests/train", "tests/botorch", "tests/test_transformers.py", "tests/test_lightning.py",
+        "src/steepen/torch", "src/steepen/train", "src/steepen/botorch", "src/steepen/transformers.py",
+        "src/steepen/lightning.py", "src/steepen/_door.py", "docs/training.md", "docs/guide.md",
+    ),
+    "jax": ("tests/jax", "tests/test_optimistix.py", "src/steepen/jax", "src/steepen/optimistix.py", "docs/jax.md"),
+    "paper": (
+        "tests/paper", "tests/explorer", "tests/bench", "tests/cli", "tests/sweep", "tests/jobs", "tests/test_plot.py",
+        "src/steepen/paper", "src/steepen/explorer", "src/steepen/bench", "src/steepen/cli", "src/steepen/plot",
+        "src/steepen/_sweep", "src/steepen/_jobs",
+    ),
+}  # fmt: skip
+"""Which files run in a process of their own, so that torch and JAX are imported once; the others are `core`.
+
+Files whose part is named after a package are left out, with a word in the header, where it is not installed.
+"""
+
+
+def part_of(path: Path) -> str:
+    """Return the part of the suite that a file belongs to."""
+    here = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+    for part, places in PARTS.items():
+        if any(here == Path(place) or Path(place) in here.parents for place in places):
+            return part
+    return "core"
+
+
+MISSING = [name for name in ("torch", "jax") if importlib.util.find_spec(name) is None]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--part`."""
+    parser.addoption("--part", choices=[*PARTS, "core"], help="run one part of the suite (see conftest.py)")
+
+
+def pytest_report_header() -> list[str]:
+    """Say what is left out for want of a package."""
+    return [
+        f"{name} is not installed, its tests are left out: pip install 'steepen[{name}]'" for name in MISSING
+    ]
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files of other parts, and of packages that are not there."""
+    if collection_path.is_dir():
+        return None
+    part, wanted = part_of(collection_path), config.getoption("--part")
+    return True if part in MISSING or (wanted and part != wanted) else None
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail where the core's tests have imported torch or JAX: they are to take seconds."""
+    found = {"torch", "jax"} & set(sys.modules)
+    if session.config.getoption("--part") == "core" and found and not session.config.option.collectonly:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        raise pytest.UsageError(f"the tests of the core have imported {' and '.join(sorted(found))}")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def interruptible() -> Iterator[None]:
+    """A test runner in the background of a shell ignores Ctrl-C; tests of it need Python's own handler."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+if SEED:
+    perturb()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is slow unless asked for, and what cannot hold where last bits are moved."""
+    slow = [item for item in items if item.get_closest_marker("slow") and not WHOLE]
+    if slow:
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]
+    for item in items:
+        if SEED and item.get_closest_marker("bits"):
+            item.add_marker(pytest.mark.skip(reason=f"{VARIABLE}: holds to the last bit only"))

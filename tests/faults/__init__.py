@@ -1,0 +1,35 @@
+"""Planted faults: one-line changes to the library, each with the promise that it breaks.
+
+    python -m tests.faults [-k PART] [--jobs 2] [--whole]
+
+plants them one by one in a copy of the repository and says which test sees each, after how many seconds. This
+list, and not the number of tests, is what the suite is held to.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Fault(NamedTuple):
+    """Text of a file of `src/steepen`, what takes its place, and the promise that then no longer holds.
+
+    `old` stands once in the file. `near` names the tests to begin with, where the path of the file does not.
+    """
+
+    file: str
+    old: str
+    new: str
+    promise: str
+    near: str = ""
+
+    @property
+    def path(self) -> Path:
+        return Path("src/steepen", self.file)
+
+    def planted(self, text: str) -> str:
+        """Return the file's text with the fault in it."""
+        if text.count(self.old) != 1:
+            raise ValueError(f"{self.file}: {self.old!r} stands there {text.count(self.old)} times")
+        return text.replace(self.old, self.new)

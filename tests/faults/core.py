@@ -1,0 +1,5 @@
+"""Faults of the part `core` of the suite (conftest.py)."""
+
+from . import Fault
+
+FAULTS: tuple[Fault, ...] = ()
