@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-
 from tests.pairs import WHOLE
 from tests.rounding import SEED, VARIABLE, perturb
 
