@@ -23,15 +23,19 @@ ROOT = Path(__file__).parent
 
 PARTS = {
     "torch": (
-        "tests/torch", "tests/train", "tests/botorch", "tests/test_transformers.py", "tests/test_lightning.py",
+        "tests/torch", "tests/train", "tests/botorch", "tests/test_transformers.py",
+        "tests/test_lightning.py",
         "src/steepen/torch", "src/steepen/train", "src/steepen/botorch", "src/steepen/transformers.py",
         "src/steepen/lightning.py", "src/steepen/_door.py", "docs/training.md", "docs/guide.md",
     ),
-    "jax": ("tests/jax", "tests/test_optimistix.py", "src/steepen/jax", "src/steepen/optimistix.py", "docs/jax.md"),
+    "jax": (
+        "tests/jax", "tests/test_optimistix.py", "src/steepen/jax", "src/steepen/optimistix.py", "docs/jax.md",
+    ),
     "paper": (
-        "tests/paper", "tests/explorer", "tests/bench", "tests/cli", "tests/sweep", "tests/jobs", "tests/test_plot.py",
-        "src/steepen/paper", "src/steepen/explorer", "src/steepen/bench", "src/steepen/cli", "src/steepen/plot",
-        "src/steepen/_sweep", "src/steepen/_jobs",
+        "tests/paper", "tests/explorer", "tests/bench", "tests/cli", "tests/sweep", "tests/jobs",
+        "tests/test_plot.py",
+        "src/steepen/paper", "src/steepen/explorer", "src/steepen/bench", "src/steepen/cli",
+        "src/steepen/plot", "src/steepen/_sweep", "src/steepen/_jobs",
     ),
 }  # fmt: skip
 """Which files run in a process of their own, so that torch and JAX are imported once; the others are `core`.
@@ -82,7 +86,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def interruptible() -> Iterator[None]:
-    """A test runner in the background of a shell ignores Ctrl-C; tests of it need Python's own handler."""
+    """Set Python's own handler of Ctrl-C: a runner in the background of a shell ignores it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

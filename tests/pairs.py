@@ -1,7 +1,7 @@
 """All-pairs testing: every pair of values of two options is tried, not every combination of all of them.
 
-A fault that needs one option, or two together, is seen by far fewer cases than their product has; those that need
-three are left to `make test-all`, where `pairs` gives the whole product.
+A fault that needs one option, or two together, is seen by far fewer cases than their product has; those that
+need three are left to `make test-all`, where `pairs` gives the whole product.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 WHOLE = bool(os.environ.get("STEEPEN_TEST_ALL"))
-"""Whether everything was asked for: whole products, whole campaigns, more examples, and what is marked slow."""
+"""Whether everything was asked for: whole products and campaigns, more examples, and what is marked slow."""
 
 
 def covering(*options: Iterable[Any]) -> list[tuple[Any, ...]]:
@@ -41,7 +41,7 @@ def covering(*options: Iterable[Any]) -> list[tuple[Any, ...]]:
 
 
 def pairs(**options: Iterable[Any]) -> pytest.MarkDecorator:
-    """Parametrize a test by all pairs of the options' values, or by their product where everything was asked for.
+    """Parametrize a test by all pairs of the options' values, or by their product where `WHOLE`.
 
     `@pairs(method=METHODS, source=SOURCES, step=STEPS)` takes the place of three `parametrize`.
     """
@@ -50,7 +50,7 @@ def pairs(**options: Iterable[Any]) -> pytest.MarkDecorator:
 
 
 def sample(cases: Iterable[Any], most: int, *, always: Iterable[Any] = ()) -> list[Any]:
-    """Return `most` of the cases, evenly spread, and those that must `always` be there; all of them where asked for."""
+    """Return `most` of the cases, evenly spread, and those that must `always` be there; all where `WHOLE`."""
     cases, always = list(cases), list(always)
     if WHOLE or len(cases) <= most:
         return cases

@@ -1,4 +1,4 @@
-"""The list of planted faults stays alive: what it changes is there, once, and changing it leaves sound Python."""
+"""The list of planted faults stays alive: what it changes stands there once, and leaves sound Python."""
 
 import ast
 

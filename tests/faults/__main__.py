@@ -1,7 +1,7 @@
 """Plant the faults one by one and say which tests see them.
 
-For a fault the tests that belong to its file run first, then the parts of the suite (conftest.py) one after the
-other; the first test that fails ends it.
+For a fault the tests that belong to its file run first, then the parts of the suite (conftest.py) one after
+the other; the first test that fails ends it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from . import Fault, core, jax, paper, torch
 
+OPTIONS = ("-x", "--tb=no", "-p", "no:cacheprovider", "--ignore=tests/test_faults.py")
 ROOT = Path(__file__).parent.parent.parent
 FAULTS: tuple[Fault, ...] = core.FAULTS + paper.FAULTS + jax.FAULTS + torch.FAULTS
 
@@ -64,7 +65,7 @@ def look(fault: Fault, root: Path, *, whole: bool) -> Seen:
             if not places:
                 continue
             ran = subprocess.run(
-                [sys.executable, "-m", "pytest", "-x", "--tb=no", "-p", "no:cacheprovider", *places],
+                [sys.executable, "-m", "pytest", *OPTIONS, *places],
                 cwd=root, env=environment, capture_output=True, text=True, check=False,
             )  # fmt: skip
             if ran.returncode not in (0, 5):  # 5: there was no test
