@@ -14,7 +14,7 @@ INSTALL = $(PYTHON) -m venv $(VENV) && \
 PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest  # the processes share the cores
 PARTS := torch jax paper core
 
-.PHONY: reproduce test test-all test-rounding lint types faults browser docs dist bench campaign clean $(PARTS:%=unit-%)
+.PHONY: reproduce test test-ci test-all test-rounding lint types faults browser docs dist bench campaign clean $(PARTS:%=unit-%)
 
 reproduce: $(VENV)/.paper
 	@echo "== The paper again, into $(OUT): about a minute on one core"
@@ -25,7 +25,14 @@ test: $(VENV)/.ready
 	@$(MAKE) --no-print-directory --jobs $(JOBS) --output-sync=target --keep-going $(PARTS:%=unit-%) types lint
 	@echo "== All passed"
 
-# the same with whole products, campaigns and what is slow; then the planted faults
+# what CI adds to it: what is slow, and some of the planted faults
+test-ci: $(VENV)/.ready browser
+	@STEEPEN_TEST_ALL=1 $(MAKE) --no-print-directory --jobs $(JOBS) --output-sync=target --keep-going \
+	  $(PARTS:%=unit-%) CHOSEN='-m slow'
+	@$(BIN)/python -m tests.faults --jobs $(JOBS) --every 12
+	@echo "== All passed"
+
+# everything: whole products of options, whole campaigns, what is slow, every planted fault
 test-all: $(VENV)/.ready browser
 	@STEEPEN_TEST_ALL=1 $(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory faults
@@ -42,7 +49,7 @@ types: $(VENV)/.ready
 # one process a part: torch and JAX are imported once (conftest.py)
 $(PARTS:%=unit-%): unit-%: $(VENV)/.ready
 	@echo "== Tests and examples: $*"
-	@$(PYTEST) --part $* -o cache_dir=.pytest_cache/$*
+	@$(PYTEST) --part $* $(CHOSEN) -o cache_dir=.pytest_cache/$*
 
 # every fault of tests/faults.py planted in a copy, one by one: which tests see it
 faults: $(VENV)/.ready
