@@ -50,6 +50,7 @@ CORE = (
     Fault(
         "_core/result.py", "if isinstance(value, bool) else repr(value)",
         'if isinstance(value, bool) else f"{value:g}"', "A trace that was saved as CSV has every digit.",
+        near="tests/test_parts.py",
     ),
     Fault(
         "_core/result.py", "best_x = self.best.x[b] if np.isfinite(self.best.fun[b]) else None",
