@@ -11,14 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.optimize
-from hypothesis import given
-from hypothesis import strategies as some
 from scipy.optimize import Bounds
 
 import steepen as st
 from steepen import Status, schedules, steps
-from steepen._core.kits import kit_for
-from steepen._core.space import Box, limits_of, without
+from steepen._core.space import limits_of
 
 from ..objectives import BY_NAME, METHODS, Problem, derivatives, quadratic, rosenbrock, saddle, spd
 from ..pairs import pairs, sample
@@ -155,27 +152,6 @@ def test_cgd_auto_needs_about_what_lbfgsb_needs():
     ours = {case.name: run(case, "cgd-auto").nfev for case in cases}
     assert sum(ours.values()) <= 1.5 * sum(theirs.values())
     assert {name for name, count in ours.items() if count > 2 * theirs[name] + 15} == set()
-
-
-SUITE = [
-    "helical-valley", "bard", "wood", "kowalik-osborne", "biggs-exp6", "variably-dimensioned-10",
-    "trigonometric-10", "extended-powell-12",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("name", SUITE)
-@pytest.mark.parametrize("method", ["cgd-auto"])
-def test_the_problems_in_boxes_around_their_starts(name: str, method: str):
-    p = st.problems[name]
-    low, high = p.x0 - 0.3 * np.maximum(1, abs(p.x0)), p.x0 + 0.2 * np.maximum(1, abs(p.x0))
-    res = st.minimize(p, p.x0, method=method, bounds=Bounds(low, high))
-    theirs = scipy.optimize.minimize(
-        p, p.x0, jac=p.grad, method="L-BFGS-B", bounds=Bounds(low, high), options={"ftol": 0.0, "gtol": 1e-8}
-    )
-    assert res.success or res.status == Status.PRECISION
-    assert inside(res.x, low, high)
-    assert kkt(p.grad(res.x), res.x, low, high) <= 1e-5 * (1 + np.linalg.norm(p.grad(p.x0)))
-    assert res.fun <= theirs.fun + 1e-6 * max(1.0, abs(theirs.fun))
 
 
 FUNCTIONS = [
@@ -445,16 +421,6 @@ def test_with_all_variables_fixed_one_value_is_enough(method: str, jac: str):
     np.testing.assert_array_equal(res.x, theirs.x)
 
 
-@pytest.mark.parametrize("method", ["newton", "cgd-fd", "cgd-auto"])
-def test_a_checkpoint_with_fixed_variables_and_differences(tmp_path: Path, method: str):
-    given_: dict[str, Any] = {"method": method, "bounds": PARTLY, "gtol": 1e-9}
-    given_ |= {"b": 4} if method == "cgd-fd" else {}
-    whole = st.minimize(FIVE.fun, FIVE.x0, budget=st.Budget(iters=6), **given_)
-    path = tmp_path / "run.npz"
-    st.minimize(FIVE.fun, FIVE.x0, budget=st.Budget(iters=3), checkpoint=path, **given_)
-    same(st.minimize(FIVE.fun, FIVE.x0, budget=st.Budget(iters=6), checkpoint=path, **given_), whole)
-
-
 def test_equal_bounds_that_float32_cannot_hold_fix_the_variable():
     """Rounded inwards they cross; the variable must seem to be at rest all the same."""
     at = 1e6 + 0.1
@@ -506,62 +472,6 @@ def test_wrong_bounds():
     assert not fun.points
     with pytest.raises(ValueError, match=r"got \(2, 1\) for variable 1"):
         st.minimize(ROSEN.fun, ROSEN.x0, jac=ROSEN.grad, bounds=[(0, 1), (2, 1)])
-
-
-# --- properties --------------------------------------------------------------------------------------
-
-SIDE = some.one_of(some.none(), some.floats(-100, 100))
-
-
-def box_of(low: Any, high: Any) -> Box:
-    x = np.zeros(len(low))
-    return Box(low, high, x, kit_for(x))
-
-
-@given(some.lists(some.tuples(SIDE, SIDE), min_size=1, max_size=6), some.integers(0, 2**32 - 1))
-def test_projection(pairs: list[Any], seed: int):
-    pairs = [(b, a) if None not in (a, b) and a > b else (a, b) for a, b in pairs]
-    low, high = limits_of(pairs, len(pairs))
-    again = limits_of([(low[i] if low[i] > -INF else None, high[i]) for i in range(len(low))], len(low))
-    np.testing.assert_array_equal(again, (low, high))
-    np.testing.assert_array_equal(limits_of(Bounds(low, high), len(low)), (low, high))
-    rng, box = np.random.default_rng(seed), box_of(low, high)
-    x = 200 * rng.standard_normal(len(low))
-    inner = box.project(x)
-    assert inside(inner, low, high)
-    np.testing.assert_array_equal(inner, np.clip(x, low, high))
-    np.testing.assert_array_equal(box.project(inner), inner)
-    # P(x) is the nearest point: no other point of the box is nearer
-    other = np.clip(200 * rng.standard_normal(len(low)), low, high)
-    assert np.linalg.norm(inner - x) <= np.linalg.norm(other - x)
-
-
-@given(some.lists(some.tuples(*[some.integers(-2, 2)] * 4), min_size=1, max_size=5))
-def test_the_measure_vanishes_at_kkt_points_alone(rows: list[Any]):
-    a, b, x, g = np.array(rows, dtype=float).T
-    low, high = np.minimum(a, b), np.maximum(a, b)
-    x, box = np.clip(x, low, high), box_of(low, high)
-    assert (np.linalg.norm(box.measure(x, g)) == 0) == (kkt(g, x, low, high) == 0)
-    held = box.held(x, g)
-    assert not (held & (g == 0) & (low < high)).any()
-    assert not (held & (x > low) & (x < high)).any()
-    np.testing.assert_array_equal(box.free(x, g, g)[held], 0.0)
-    p = box.inward(x, g, -g)
-    assert inside(x + 1e-3 * p, low, high)
-
-
-@given(some.integers(1, 9), some.integers(0, 2**32 - 1), some.floats(0, 4))
-def test_without_inverts_the_free_block(n: int, seed: int, digits: float):
-    rng = np.random.default_rng(seed)
-    G, held = spd(np.geomspace(1.0, 10**digits, n), seed), rng.random(n) < 0.5
-    v = np.where(held, 0.0, rng.standard_normal(n))
-    found = without(lambda u: G @ u, v, held, lambda: np.diag(G), kit_for(v))
-    expected, free = np.zeros(n), ~held
-    expected[free] = np.linalg.solve(np.linalg.inv(G)[np.ix_(free, free)], v[free])
-    size = max(1e-300, float(np.abs(G @ v).max()))
-    np.testing.assert_allclose(found, expected, atol=1e-4 * size)
-    np.testing.assert_array_equal(found[held], 0.0)
-    assert v @ found > 0 or not v.any()
 
 
 # --- trouble -----------------------------------------------------------------------------------------

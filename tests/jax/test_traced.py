@@ -1,4 +1,4 @@
-"""Schedules, switches, penalties and the judge where JAX traces them; whole runs are in test_engine.py."""
+"""Schedules, switches and penalties where JAX traces them; whole runs are in test_engine.py."""
 
 from typing import Any
 
@@ -7,11 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import steepen as st
 from steepen import penalties, schedules, switches
-from steepen._core.judge import RUNNING, Tolerances, judge
-from steepen._core.kits import Traced
-from steepen._core.records import Move, Point
 
 N, ITERS = 6, 60
 
@@ -86,22 +82,3 @@ def test_every_penalty_traces(penalty):
     for part in (penalty.value, penalty.vector):
         found = jax.jit(jax.vmap(part))(gradients)
         np.testing.assert_allclose(found, part(gradients), rtol=1e-14, atol=1e-300)
-
-
-def test_the_judge_traces():
-    tolerances, x = Tolerances(1e-6, 1e-6, 1e-6, -1e300), jnp.ones(N)
-
-    def code(value: Any, size: Any, before: Any) -> Any:
-        point = Point(x, value, x, True, size, size)
-        return judge(Traced(x), point, Move(before=before, alpha=1.0, moved=1.0), tolerances)
-
-    cases = [
-        (1.0, 1.0, 2.0, RUNNING),
-        (1.0, 1e-9, 2.0, st.Status.CONVERGED),
-        (np.nan, 1e-9, 2.0, st.Status.NONFINITE_VALUE),
-        (-np.inf, 1.0, 2.0, st.Status.UNBOUNDED),
-        (1.0, np.inf, 2.0, st.Status.NONFINITE_GRADIENT),
-        (1.0, 1.0, 1.0 + 1e-9, st.Status.SMALL_DECREASE),
-    ]
-    value, size, before, status = map(np.array, zip(*cases, strict=True))
-    assert jax.jit(jax.vmap(code))(value, size, before).tolist() == status.tolist()

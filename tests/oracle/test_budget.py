@@ -10,9 +10,6 @@ from hypothesis import strategies as hs
 
 import steepen as st
 from steepen import Budget, Status
-from steepen._core.judge import RUNNING
-from steepen._core.kits import kit_for
-from steepen._oracle.ledger import Cost, Ledger, OutOfTime
 
 from ..objectives import BY_NAME, METHODS, PENALISED
 from ..pairs import pairs, sample
@@ -40,41 +37,6 @@ def run(counting: Counting, method: str, source: str, budget: Budget, step: Any,
 def spent(counting: Counting, source: str, res: st.Result) -> tuple[int, int]:
     """Values and gradients, as counted from outside where gradients are calls."""
     return counting.count("fun"), res.njev if source in OF_VALUES else counting.count("grad")
-
-
-# --- the ledger ----------------------------------------------------------------------------------------
-
-
-def test_a_call_is_charged_to_the_rows_it_is_for():
-    ledger = Ledger(kit_for(np.ones((3, 2))), Budget(evals=4))
-    ledger.charge(None, "nfev")
-    assert ledger.counts == (1, 0, 0, 0)
-    ledger.charge(np.array([True, False, True]), "nfev", "njev", times=2)
-    assert (ledger.nfev.tolist(), ledger.njev.tolist()) == ([3, 1, 3], [2, 0, 2])
-    on = np.array([True, True, False])
-    over = ledger.over(Cost(1, 0), Cost(1, 0), on)
-    assert over.tolist() == [Status.MAX_EVALUATIONS, RUNNING, RUNNING]
-    ledger.keep(np.array([1, 2]))
-    assert (ledger.nfev.tolist(), ledger.rows) == ([1, 3], 2)
-
-
-def test_a_limit_covers_a_cost_to_the_last_one():
-    ledger = Ledger(kit_for(np.ones(2)), Budget(evals=3, grads=2))
-    ledger.charge(None, "nfev", times=2)
-    for evals, grads, covered in ((1, 2, True), (2, 0, False), (0, 3, False)):
-        assert ledger.affords(Cost(evals, grads)) == covered
-    assert ledger.over(Cost(1, 1), Cost(), True) == RUNNING
-    assert ledger.over(Cost(1, 1), Cost(1, 0), False) == RUNNING
-    assert ledger.over(Cost(1, 1), Cost(1, 0), True) == Status.MAX_EVALUATIONS
-    assert ledger.over(Cost(2, 3), Cost(), True) == Status.MAX_GRADIENTS
-
-
-def test_nothing_begins_after_the_time():
-    ledger = Ledger(kit_for(np.ones(2)), Budget(seconds=1e-9))
-    assert ledger.late()
-    with pytest.raises(OutOfTime):
-        ledger.charge(None, "nfev")
-    assert ledger.nfev == 0
 
 
 # --- fixed steps: predicted by hand ----------------------------------------------------------------------

@@ -89,32 +89,20 @@ def filled(number: Any) -> Callable[[np.ndarray], Any]:
 
 
 EDITS: dict[str, Callable[[np.ndarray], Any]] = {
-    "float32": lambda a: a.astype(np.float32),
-    "float64": lambda a: a.astype(np.float64),
-    "int64": lambda a: a.astype(np.int64),
-    "bool": lambda a: a.astype(bool),
-    "complex": lambda a: a.astype(complex),
-    "text": lambda a: a.astype(str),
+    "float32": lambda a: a.astype(np.float32), "float64": lambda a: a.astype(np.float64),
+    "int64": lambda a: a.astype(np.int64), "bool": lambda a: a.astype(bool),
+    "complex": lambda a: a.astype(complex), "text": lambda a: a.astype(str),
     "records": lambda a: np.zeros(a.shape, dtype=[("a", "f8"), ("b", "i4")]),
     "byte order": lambda a: a.astype(a.dtype.newbyteorder()),
     "layout": lambda a: np.asfortranarray(a) if a.flags.c_contiguous else np.ascontiguousarray(a),
-    "rank + 1": lambda a: a[None],
-    "rank - 1": lambda a: a[0],
-    "a number": lambda a: a.reshape(-1)[0],
-    "nothing": lambda a: np.empty(0),
-    "shorter": lambda a: a[:-1],
-    "longer": lambda a: np.concatenate([a, a[-1:]]),
-    "backwards": lambda a: a[::-1],
+    "rank + 1": lambda a: a[None], "rank - 1": lambda a: a[0], "a number": lambda a: a.reshape(-1)[0],
+    "nothing": lambda a: np.empty(0), "shorter": lambda a: a[:-1],
+    "longer": lambda a: np.concatenate([a, a[-1:]]), "backwards": lambda a: a[::-1],
     "one more": lambda a: a + np.ones((), a.dtype),
-    "a last bit": lambda a: np.nextafter(a, np.inf, dtype=a.dtype),
-    "negative": lambda a: -1 - abs(a),
-    "turned off": lambda a: ~a,
-    "zero": filled(0),
-    "nan": filled(np.nan),
-    "inf": filled(np.inf),
-    "huge": filled(2**62),
-    "beyond": filled(1e300),
-}
+    "a last bit": lambda a: np.nextafter(a, np.inf, dtype=a.dtype), "negative": lambda a: -1 - abs(a),
+    "turned off": lambda a: ~a, "zero": filled(0), "nan": filled(np.nan), "inf": filled(np.inf),
+    "huge": filled(2**62), "beyond": filled(1e300),
+}  # fmt: skip
 
 
 def edited(arrays: Arrays) -> Iterator[tuple[str, Arrays]]:

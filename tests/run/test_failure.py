@@ -3,11 +3,8 @@
 import itertools
 import logging
 import math
-import os
 import signal
-import subprocess
 import sys
-import textwrap
 from collections.abc import Callable
 from typing import Any
 
@@ -170,6 +167,26 @@ def test_where_a_probe_turns_bad_the_guard_takes_over(bad):
     assert not result.trace.penalised.any()
     assert result.x.tolist() == run(x0=[1.0, -0.1]).x.tolist()
     assert result.status is Status.MAX_ITERATIONS
+
+
+class Turned(st.Direction):
+    """∇f turned by so many right angles: level along 1, up along 0, down along 2."""
+
+    def __init__(self, angles: int):
+        self.angles = angles
+
+    def propose(self, context: Any, k: int, x: Any, g: Any, on: Any, memory: Any) -> Any:
+        return {0: g, 1: np.array([-g[1], g[0]]), 2: -g}[self.angles], 0.0
+
+
+@pytest.mark.parametrize("step", [0.1, steps.Armijo(c=0.8, initial=1.0)], ids=["fixed", "armijo"])
+def test_a_direction_that_does_not_descend_gives_way_to_steepest_descent(step):
+    """Slope and search are then those of −∇f, too."""
+    expected = run(x0=[3.0, 5.0], step=step)
+    for angles in (0, 1, 2):
+        result = run(x0=[3.0, 5.0], step=step, method=Turned(angles))
+        assert result.trace.guarded[:-1].all() == (angles < 2)
+        assert (result.x.tolist(), result.nfev) == (expected.x.tolist(), expected.nfev)
 
 
 # --- exceptions of the user's functions, and Ctrl-C in them ------------------------------------------
@@ -631,39 +648,6 @@ def test_nothing_is_printed_where_there_is_no_terminal(progress, capfd):
     with pytest.raises(OurError):
         run(At(f, 3, raising(OurError())), progress=progress)
     assert capfd.readouterr() == ("", "")
-
-
-@pytest.mark.slow  # a process each; the test below draws the same bar in this one
-@pytest.mark.skipif(os.name == "nt", reason="needs a pseudo-terminal")
-def test_progress_is_drawn_on_a_terminal_alone():
-    import pty
-
-    code = """
-        import steepen as st
-        res = st.minimize(
-            lambda x: x @ x, [1.0, 2.0], jac=lambda x: 2 * x, method="gd", step=1e-4, progress=True,
-            budget=st.Budget(grads=400),
-        )
-    """
-    main, other = pty.openpty()
-    child = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, stderr=other, stdin=other,
-        env=os.environ | {"TERM": "xterm-256color", "COLUMNS": "80"},
-    )  # fmt: skip
-    os.close(other)
-    drawn = b""
-    while True:
-        try:
-            block = os.read(main, 4096)
-        except OSError:  # the child has closed its end
-            break
-        if not block:
-            break
-        drawn += block
-    os.close(main)
-    stdout, _ = child.communicate(timeout=600)
-    assert (child.returncode, stdout) == (0, b""), drawn.decode()
-    assert b"gradients, f = " in drawn
 
 
 @pytest.mark.parametrize(
