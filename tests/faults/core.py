@@ -40,8 +40,8 @@ CORE = (
         near="tests/directions tests/core",
     ),
     Fault(
-        "_core/matrix.py", "useful = useful & (bw > LEAST) & (bw < most)", "useful = useful & (bw < most)",
-        "A pair without curvature is left out of the matrix.", near="tests/directions tests/core",
+        "_core/matrix.py", "return kit.where(useful, new, matrix)", "return new",
+        "A pair without curvature is left out of the matrix of its row.", near="tests/run/test_batch.py",
     ),
     Fault(
         "_core/records.py", "        self.point.gnorm = NAN\n", "",

@@ -676,3 +676,15 @@ def test_a_search_never_climbs_over_a_kink():
     result = run(lambda x: abs(float(x[0])), [0.7], jac=np.sign, step=steps.Armijo())
     assert result.status in (Status.NO_DESCENT, Status.CONVERGED, Status.MAX_ITERATIONS)
     assert (np.diff(result.trace.f) < 0).all()
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_a_search_of_many_trials_is_no_standstill(wait):
+    """With `wait=False` each trial is an iteration; f is not a number until they are short."""
+
+    def well(x):
+        return float((x[0] - 1 + 1e-6) ** 2 * 1e6) if x[0] > 1 - 1e-4 else math.nan
+
+    rule = steps.Armijo(initial=2.0**20, wait=wait)
+    result = run(well, [1.0], jac=lambda x: 2e6 * (x - 1 + 1e-6), step=rule, gtol=1e-9)
+    assert (result.status, result.nfev) == (Status.CONVERGED, 15)
