@@ -37,9 +37,7 @@ def bend(x):
 # --- arrays ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("method", "rows"), [("newton", "one"), ("cgd-auto", "one"), ("bfgs", "many"), ("cgd-fd", "many")]
-)
+@pytest.mark.parametrize(("method", "rows"), [("newton", "one"), ("cgd-auto", "one"), ("cgd-fd", "many")])
 def test_jax_arrays_stay_jax_arrays(method, rows):
     x0 = STARTS[rows].astype(np.float32)
     result = run(jnp.asarray(x0), method=method, jac=slope, hess=bend, trace="x")
@@ -65,10 +63,9 @@ def test_autodiff_is_the_default_and_counts_as_given_derivatives_do():
         np.testing.assert_array_equal(getattr(result, name), getattr(expected, name))
 
 
-@pytest.mark.parametrize("method", ["bfgs", "cgd-auto"])
-def test_bounds_hold_and_a_resumed_run_is_the_same_to_the_bit(tmp_path, method):
+def test_bounds_hold_and_a_resumed_run_is_the_same_to_the_bit(tmp_path):
     """Below u = −1 f has its minimum on the bound."""
-    x0, given = jnp.asarray(ONE, "float32"), {"jac": slope, "method": method, "step": None, "gtol": 1e-3}
+    x0, given = jnp.asarray(ONE, "float32"), {"jac": slope, "method": "cgd-auto", "step": None, "gtol": 1e-3}
     given |= {"bounds": [(None, -1.0), (None, None), (None, None)], "trace": "x"}
     whole = run(x0, **given)
     assert whole.x[0] == -1.0

@@ -62,13 +62,14 @@ def run(x0: Any = ONE, iters: int = 15, fun: Any = f, **given_: Any) -> st.Resul
     return st.minimize(fun, x0, budget=st.Budget(iters=iters), **options)
 
 
-def resumed(folder: Path, x0: Any, cuts: tuple[int, ...], **given_: Any) -> None:
+def resumed(folder: Path, x0: Any, cuts: tuple[int, ...], **given_: Any) -> st.Result:
     """Hold runs that were cut after these iterations against the whole one."""
     whole = run(x0, **given_)
     for cut in cuts:
         path = folder / f"{cut}.npz"
         run(x0, cut, checkpoint=path, **given_)
         same(run(x0, checkpoint=path, **given_), whole)
+    return whole
 
 
 # --- bit-identical ---------------------------------------------------------------------------------
@@ -78,8 +79,8 @@ def resumed(folder: Path, x0: Any, cuts: tuple[int, ...], **given_: Any) -> None
 def test_cut_by_the_budget(tmp_path, method, step, start, trace, dtype):
     x0 = STARTS[start].astype(dtype)
     given_ = {"method": method, "step": step, "trace": trace}
-    resumed(tmp_path, x0, (0, 4), **given_)
-    same(run(x0, checkpoint=tmp_path / "4.npz", **given_), run(x0, **given_))  # one that is over, again
+    whole = resumed(tmp_path, x0, (0, 4), **given_)
+    same(run(x0, checkpoint=tmp_path / "4.npz", **given_), whole)  # one that is over, again
 
 
 @pytest.mark.parametrize("method", METHODS)
