@@ -124,6 +124,14 @@ def test_budgets(method, limit, step):
     )  # fmt: skip
 
 
+@pairs(method=("bfgs", "cgd-auto"), grads=(6, 7, 8))
+def test_a_row_whose_search_has_made_the_gradient_does_not_pay_for_it_again(method, grads):
+    """At the floor of f a trial is judged by its slope; other rows are not there yet."""
+    problem = BY_NAME["quadratic"]
+    budget = Budget(grads=grads, iters=200)
+    check_batch(problem.fun, starts(problem, 5), method=method, jac=problem.grad, gtol=0.0, budget=budget)
+
+
 @pairs(method=METHODS, name=("quadratic", "rosenbrock10", "quartic"), fixed=(True, False))
 def test_float32(method, name, fixed):
     problem = BY_NAME[name]

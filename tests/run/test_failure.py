@@ -113,6 +113,16 @@ def test_a_divergent_step_keeps_the_best_point():
     assert (np.diff(result.trace.f[:-1]) > 0).all()
 
 
+def test_an_x_that_overflows_is_given_up_for_the_best_point():
+    result = run(
+        lambda x: float(np.log1p(abs(x[0]))), [1.0], jac=lambda x: 2 * x, step=1e6, budget=st.Budget(iters=99)
+    )
+    assert (result.status, result.best.k, result.x.tolist()) == (Status.DIVERGED, 0, [1.0])
+    assert result.nit > 40
+    assert result.fun == result.trace.f[0] < result.trace.f[-1]
+    assert np.isnan(result.jac).all()
+
+
 def test_the_last_point_is_the_answer_when_nothing_was_bad():
     result = run(step=0.55, budget=st.Budget(iters=3))  # climbs along the second axis
     assert result.status is Status.MAX_ITERATIONS
