@@ -193,9 +193,9 @@ ORACLE = (
         "Functions of the user's keep the user's own error state.", near="tests/run",
     ),
     Fault(
-        "_oracle/memo.py", "x = self._kit.where(only, x, unknown if self.x is None else self.x)", "x = x + 0",
-        "A row that was not evaluated at a point is not taken to know its gradient there.",
-        near="tests/oracle tests/run",
+        "_oracle/memo.py", "else self._kit.where(only, value, self.value)", "else value",
+        "With jac=True a row keeps the gradient of its trial while others search on.",
+        near="tests/run/test_batch.py",
     ),
     Fault(
         "_oracle/oracle.py", 'self.ledger.charge(only, "nfev", "njev")', 'self.ledger.charge(only, "nfev")',
