@@ -364,3 +364,7 @@ def test_nothing_can_be_done_with_nothing():
     for seconds in (0, -1.0, float("nan"), float("inf"), "3"):
         with pytest.raises((ValueError, TypeError), match="seconds"):
             Budget(seconds=seconds)
+
+
+def test_a_limit_by_scipys_name_is_rounded_down():
+    assert st.minimize(QUADRATIC.fun, QUADRATIC.x0, method="gd", step=0.02, options={"maxiter": 2.5}).nit == 2

@@ -170,7 +170,7 @@ def test_where_a_probe_turns_bad_the_guard_takes_over(bad):
         return g(x) if x[0] <= 1.0 else np.full(2, bad)
 
     with np.errstate(invalid="ignore"):
-        result = run(jac=jac, method="cgd-fd", lam=0.1, r=0.5, x0=[1.0, -0.1])
+        result = run(jac=jac, method="cgd-fd", lam=0.1, r=0.5, x0=[1.0, -0.1], b=None if bad > 0 else 10)
     assert result.trace.guarded[0]
     assert not result.trace.guarded[1:].any()
     assert result.trace.lam[0] == 0.0
