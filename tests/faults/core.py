@@ -330,11 +330,10 @@ CALL = (
     Fault(
         "_restarts.py", "best = self._f.min()", "best = f.min()",
         "A row is compared with the best of all rows, those that have ended too.",
-        near="tests/botorch tests/run",
     ),
     Fault(
         "_restarts.py", "space.downhill_by(pairs.matrix(kit), x, g)", "-kit.product(pairs.matrix(kit), g)",
-        "Restarts in a box solve for the variables that bounds leave free.", near="tests/botorch tests/run",
+        "Restarts in a box solve for the variables that bounds leave free.",
     ),
 )  # fmt: skip
 
