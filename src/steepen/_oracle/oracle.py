@@ -142,7 +142,8 @@ class Oracle(Valleys):
     @property
     def _cost_of_check(self) -> Cost:
         """What it costs to hold the first complex step against a difference."""
-        return Cost() if self.verified else self.cost_probe
+        checks = self.hvp_source == "complex step" and not self.verified
+        return self.cost_probe if checks else Cost()
 
     @property
     def cost_hess(self) -> Cost:

@@ -267,6 +267,7 @@ class Loop:
             saved.value(f"{name}.{part}", kind, n, one if kind == "Array" else None)
             for part, kind in (("x", "Array"), ("f", "Scalar"), ("g", "Array"), ("error", "Scalar"))
         )
+        require(np.shape(f) == (n,), f"{name}.f is not one a row")
         best = self._load_best(saved, f"{name}.best", n)
         counts = saved.record(f"{name}.counts", Counts(), n)
         require(all(np.shape(count) == (n,) for count in counts), f"{name}.counts are not one a row")

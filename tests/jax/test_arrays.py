@@ -1,0 +1,261 @@
+"""Runs on JAX's arrays, and autodiff by JAX: what is compiled, when, and that it is what fun does now."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import steepen as st
+from steepen import Status
+from steepen._core.kits import kit_for
+
+from ..core.smooth import MANY, ONE, check, f, g, hess, hvp, parts, run
+from ..pairs import pairs
+from ..results import same
+
+STARTS = {"one": ONE, "many": MANY}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def as_they_are():
+    """Compile without much optimisation: it takes longer than to run the programs as they are."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+def slope(x):
+    return jnp.stack(parts(x), -1)
+
+
+def bend(x):
+    return jnp.asarray(hess(np.asarray(x)))
+
+
+# --- arrays ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("method", "rows"), [("newton", "one"), ("cgd-auto", "one"), ("cgd-fd", "many")])
+def test_jax_arrays_stay_jax_arrays(method, rows):
+    x0 = STARTS[rows].astype(np.float32)
+    result = run(jnp.asarray(x0), method=method, jac=slope, hess=bend, trace="x")
+    expected = run(x0, method=method, hess=hess, trace="x")
+    check(result, expected, jax.Array, np.float32, 2e-3)
+    if method == "cgd-auto":  # the inverse Hessian is an operator on NumPy's arrays
+        product = result.hess_inv @ np.ones(3, np.float32)
+        assert isinstance(product, np.ndarray)
+        np.testing.assert_allclose(product, expected.hess_inv @ np.ones(3, np.float32), rtol=1e-2)
+
+
+def test_jax_arrays_of_64_bits_stay_so():
+    with jax.enable_x64(True):
+        result = run(jnp.asarray(ONE), jac="jax", method="gd", trace="x")
+    check(result, run(method="gd", trace="x"), jax.Array, np.float64, 1e-12)
+
+
+def test_autodiff_is_the_default_and_counts_as_given_derivatives_do():
+    result, expected = run(jnp.asarray(MANY, "float32"), jac=None, lam=0.01), run(MANY, lam=0.01, hvp=hvp)
+    assert result.hvp_source == "jax"
+    np.testing.assert_allclose(result.x, expected.x, rtol=1e-4, atol=1e-5)
+    for name in ("nit", "nfev", "njev", "nhvp", "nhev"):
+        np.testing.assert_array_equal(getattr(result, name), getattr(expected, name))
+
+
+def test_bounds_hold_and_a_resumed_run_is_the_same_to_the_bit(tmp_path):
+    """Below u = −1 f has its minimum on the bound."""
+    x0, given = jnp.asarray(ONE, "float32"), {"jac": slope, "method": "cgd-auto", "step": None, "gtol": 1e-3}
+    given |= {"bounds": [(None, -1.0), (None, None), (None, None)], "trace": "x"}
+    whole = run(x0, **given)
+    assert whole.x[0] == -1.0
+    assert np.abs(g(np.asarray(whole.x))[1:]).max() < 0.1
+    run(x0, checkpoint=tmp_path / "run.npz", **(given | {"budget": st.Budget(iters=3)}))
+    same(run(x0, checkpoint=tmp_path / "run.npz", **given), whole)
+
+
+def test_differences_of_float32_end_honestly():
+    """JAX has no float64 unless told so."""
+    x0 = jnp.asarray(ONE, "float32")
+    res = st.minimize(f, x0, jac="2-point", method="gd", step=0.05, gtol=0.1)
+    assert res.x.dtype == np.float32
+    assert np.all(res.success)
+    assert np.linalg.norm(g(np.asarray(res.x)), axis=-1).max() < 0.11
+
+
+# --- autodiff from NumPy ---------------------------------------------------------------------------
+
+
+@pairs(dtype=(np.float64, np.float32), rows=STARTS, method=("bfgs", "cgd", "newton"))
+def test_autodiff_from_numpy_keeps_the_precision(dtype, rows, method):
+    x0, dtypes = STARTS[rows].astype(dtype), set()
+    result = run(x0, lambda x: dtypes.add(x.dtype.name) or f(x), jac="jax", method=method)
+    expected = run(x0, method=method, **({"hess": hess} if method == "newton" else {"hvp": hvp}))
+    tolerance = 1e-12 if dtype == np.float64 else 1e-4
+    assert isinstance(result.x, np.ndarray)
+    assert result.x.dtype == result.jac.dtype == dtype
+    assert dtypes == {np.dtype(dtype).name}
+    np.testing.assert_allclose(result.x, expected.x, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(result.jac, g(result.x), rtol=tolerance, atol=tolerance)
+    assert result.hvp_source == (None if method == "bfgs" else "jax")
+    for name in ("nfev", "njev", "nhvp", "nhev"):
+        np.testing.assert_array_equal(getattr(result, name), getattr(expected, name))
+
+
+def test_what_the_user_gives_goes_before_autodiff_and_args_go_through():
+    result = run(jac="jax", hvp=hvp, lam=0.01)
+    assert (result.hvp_source, result.nhvp) == ("hvp", 8)
+    result = run(fun=lambda x, a: a * f(x), jac="jax", args=(2.0,))
+    np.testing.assert_allclose(result.x, run(fun=lambda x: 2 * f(x), jac=lambda x: 2 * g(x)).x, rtol=1e-12)
+
+
+def test_the_gradient_of_a_fixed_variable_is_given_back_whole():
+    res = st.minimize(f, ONE, jac="jax", bounds=[(-1.2, -1.2), (None, None), (None, None)])
+    np.testing.assert_allclose(res.jac, g(res.x), rtol=1e-12)
+
+
+# --- what autodiff cannot follow ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 3)], ids=["one", "many"])
+def test_a_function_that_stops_the_gradient_is_refused(shape):
+    stop = jax.lax.stop_gradient
+    plain, compiled = lambda x: (stop(x) ** 2).sum(), jax.jit(lambda x: (stop(x) ** 2).sum())
+    for fun, x0 in ((plain, jnp.ones(shape)), (compiled, np.ones(shape))):
+        with pytest.raises(ValueError, match=r"^fun: its value changes with x.* the graph is cut"):
+            st.minimize(fun, x0, method="gd", jac="jax")
+
+
+FLAT: dict[str, Any] = {
+    "a minimum": lambda x: ((x - 1.5) ** 2).sum(),
+    "a constant": lambda x: jnp.ones(()) * 3,
+    "a kink that is a minimum": lambda x: jnp.where(x > 1.5, x - 1.5, 0 * x).sum(),
+    "a plateau": lambda x: jnp.maximum(x - 9, 0 * x).sum(),
+}
+
+
+@pytest.mark.parametrize("name", FLAT)
+def test_a_start_that_is_flat_is_not_refused(name):
+    res = st.minimize(FLAT[name], jnp.ones((3, 3)) * 1.5, method="gd")
+    assert np.all(res.status == Status.CONVERGED)
+    assert np.all(res.nfev == 2)  # one more than f(x0), for this
+
+
+def test_only_a_flat_row_is_looked_at_and_only_within_the_budget():
+    x0, given = jnp.array([[0.0, 0, 0], [1, 2, 1], [3, 2, 1]]), {"method": "gd", "step": 0.1}
+    res = st.minimize(lambda x: (x * x).sum(), x0, budget=st.Budget(iters=0), **given)
+    assert res.nfev.tolist() == [2, 1, 1]
+    assert res.status.tolist() == [Status.CONVERGED, Status.MAX_ITERATIONS, Status.MAX_ITERATIONS]
+    poor = st.minimize(lambda x: (x * x).sum(), x0, budget=st.Budget(evals=1), **given)
+    assert poor.nfev.tolist() == [1, 1, 1]
+    with pytest.raises(TypeError, match=r"^fun: expected one value.* write fun for one point: it is mapped"):
+        st.minimize(jax.vmap(lambda x: (x * x).sum()), MANY, jac="jax")
+
+
+# --- what is compiled ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def compiled():
+    """Count what JAX compiles."""
+    found = []
+
+    def listen(name, seconds, **more):
+        if name == "/jax/core/compile/backend_compile_duration":
+            found.append(name)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    yield found
+    jax.monitoring.unregister_event_duration_listener(listen)
+
+
+def bowl(x, to=1.0):
+    return ((x - to) ** 2).sum() + (x[1:] * x[:-1]).sum() ** 2
+
+
+@pytest.mark.parametrize(("method", "rows"), [("cgd-auto", "one"), ("cgd", "many"), ("newton", "one")])
+def test_a_second_run_compiles_nothing_and_traces_once(compiled, method, rows):
+    traces = []
+
+    def fun(x):
+        traces.append(x)
+        return bowl(x)
+
+    first = st.minimize(fun, STARTS[rows], jac="jax", method=method)
+    assert np.sum(first.nfev) > len(traces) > 0
+    traces.clear(), compiled.clear()
+    again = st.minimize(fun, STARTS[rows], jac="jax", method=method)
+    assert (len(traces), len(compiled)) == (1, 0)
+    np.testing.assert_array_equal(again.x, first.x)
+
+
+@pytest.mark.parametrize("kind", ["lambda", "method", "args"])
+def test_functions_that_are_made_anew_compile_nothing_either(compiled, kind):
+    class Model:
+        def __init__(self, data):
+            self.data = data
+
+        def loss(self, x):
+            return bowl(x, self.data)
+
+    def go(data):
+        if kind == "args":
+            return st.minimize(bowl, np.zeros(3), (data,), jac="jax")
+        fun = Model(data).loss if kind == "method" else lambda x: bowl(x, data)
+        return st.minimize(fun, np.zeros(3), jac="jax")
+
+    go(np.ones(3))
+    compiled.clear()
+    to = np.array([1.0, 2.0, 3.0])
+    other = go(to)
+    assert len(compiled) == 0
+    expected = st.minimize(lambda x: bowl(x, to), np.zeros(3), jac="3-point", gtol=1e-7)
+    np.testing.assert_allclose(other.x, expected.x, atol=1e-5)
+
+
+def test_what_a_function_closes_over_may_change():
+    data, inner = {"to": 1.0}, {"scale": jax.jit(lambda x: 2.0 * x)}
+
+    def fun(x):
+        return ((inner["scale"](x) - data["to"]) ** 2).sum()
+
+    np.testing.assert_allclose(st.minimize(fun, np.zeros(2), jac="jax").x, 0.5)
+    data["to"] = 4.0
+    np.testing.assert_allclose(st.minimize(fun, np.zeros(2), jac="jax").x, 2.0)
+    one, three = np.array([1.0, 1.0]), np.array([3.0, 3.0])
+    for by in (one, three):
+        inner["scale"] = jax.jit(lambda x, by=by: by * x)
+        np.testing.assert_allclose(st.minimize(fun, np.zeros(2), jac="jax").x, 4.0 / by, rtol=1e-6)
+    three[:] = 8.0
+    inner["scale"] = lambda x: three * x
+    np.testing.assert_allclose(st.minimize(fun, np.zeros(2), jac="jax").x, 0.5)
+
+
+def test_an_object_without_a_hash_will_do():
+    class Odd:
+        __hash__ = None
+
+        def __call__(self, x):
+            return bowl(x)
+
+    assert st.minimize(Odd(), np.zeros(3), jac="jax").success
+
+
+def test_memories_are_looked_at_in_few_lengths():
+    kit = kit_for(jnp.ones(3, "float32"))
+    assert [kit.used(count, 200) for count in (0, 1, 32, 33, 150)] == [0, 32, 32, 64, 200]
+    assert kit.used(1, 5) == 5
+
+
+@pytest.mark.slow  # compiles for a length of its own; the lengths that it goes by are tested above
+def test_jax_compiles_for_few_numbers_of_pairs(compiled):
+    """Each new shape costs tenths of a second: twelve pairs must not be twelve shapes."""
+    x0 = jnp.asarray(np.tile([-1.2, 1.0], 20).astype(np.float32))
+
+    def go(iters: int) -> int:
+        compiled.clear()
+        assert st.minimize(bowl, x0, gtol=0.0, budget=st.Budget(iters=iters)).nit == iters
+        return len(compiled)
+
+    first = go(6)
+    assert go(18) <= max(3, first / 4)  # at most 32 pairs both times

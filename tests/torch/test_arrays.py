@@ -1,0 +1,294 @@
+"""Runs on tensors, and autodiff by torch.
+
+Few numbers have their state on the host, many on the device; nobody can tell but by the time, so most tests
+are made both ways.
+"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import steepen as st
+from steepen import Status
+from steepen._oracle import tensors
+
+from ..core.smooth import MANY, ONE, check, f, g, hess, hvp, parts, run
+from ..objectives import METHODS, PENALISED
+from ..pairs import pairs
+from ..results import same
+
+STARTS = {"one": ONE, "many": MANY}
+ROWS = pytest.mark.parametrize("rows", STARTS)
+
+
+@pytest.fixture(params=[0, tensors.FEW], ids=["device", "host"])
+def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensors, "FEW", request.param)
+
+
+def slope(x: torch.Tensor) -> torch.Tensor:
+    return torch.stack(parts(x), -1)
+
+
+def bend(x: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(hess(x.numpy()))
+
+
+# --- tensors ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.bits  # the functions of torch are not moved
+@pytest.mark.usefixtures("few")
+@pairs(
+    method=METHODS, rows=STARTS, step=(0.05, None), jac=("slope", "autodiff", "both"),
+    dtype=(torch.float64, torch.float32),
+)  # fmt: skip
+def test_a_run_on_tensors_is_the_one_on_numpy(method, rows, step, jac, dtype):
+    given: Any = {"method": method, "step": step, "trace": "x"} | (
+        {"lam": 0.01} if method in PENALISED else {}
+    )
+    fun, theirs, numpy = {
+        "slope": (f, {"jac": slope, "hess": bend}, {"hess": hess}),
+        "autodiff": (f, {"jac": None}, {"hess": hess} if method == "newton" else {"hvp": hvp}),
+        "both": (lambda x: (f(x), slope(x)), {"jac": True, "hess": bend}, {"jac": True, "hess": hess}),
+    }[jac]
+    x0 = torch.tensor(STARTS[rows], dtype=dtype)
+    result = run(x0, fun, **given, **theirs)
+    expected = run(x0.numpy(), (lambda x: (f(x), g(x))) if jac == "both" else f, **given, **numpy)
+    if step is not None or dtype == torch.float64:  # a search may end otherwise in float32
+        check(result, expected, torch.Tensor, dtype, 1e-10 if dtype == torch.float64 else 2e-3)
+    assert result.x.dtype == dtype
+    assert x0.tolist() == torch.tensor(STARTS[rows], dtype=dtype).tolist()
+
+
+@pytest.mark.usefixtures("few")
+@pairs(method=("gd", "bfgs", "cgd-auto"), rows=STARTS)
+def test_a_gradient_may_be_answered_in_one_buffer(method, rows):
+    x0 = torch.tensor(STARTS[rows])
+    buffer = torch.empty_like(x0)
+
+    def reusing(x: torch.Tensor) -> torch.Tensor:
+        out = buffer[: len(x)] if x.ndim == 2 else buffer
+        return out.copy_(slope(x))
+
+    same(run(x0, jac=reusing, method=method), run(x0, jac=slope, method=method))
+
+
+def test_autodiff_is_the_default_and_takes_a_tensor_that_wants_a_gradient_as_a_point():
+    x0 = torch.tensor(MANY, dtype=torch.float32, requires_grad=True)
+    result = run(x0, jac=None, lam=0.01)
+    assert result.hvp_source == "torch"
+    assert not result.x.requires_grad
+    assert x0.grad is None
+    np.testing.assert_allclose(result.x.numpy(), run(MANY, lam=0.01).x, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.bits  # what another library returns is not moved
+def test_a_gradient_may_come_from_another_library():
+    mixed = run(jac=lambda x: slope(torch.from_numpy(x)), method="gd")
+    assert isinstance(mixed.x, np.ndarray)
+    np.testing.assert_array_equal(mixed.x, run(method="gd").x)
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("method", METHODS)
+@ROWS
+def test_bounds_hold(rows, method):
+    """Booth's function below u = 0.8 has its minimum at (0.8, 3.16): there ∂f/∂v = 10v + 8u − 38 = 0."""
+    start = torch.tensor([[-1.2, 1.0], [0.5, 0.5], [2.0, 2.0]])
+    start = start if rows == "many" else start[0]
+    bounds = [(-1.5, 0.8), (-1, 4)]
+    res = st.minimize(
+        lambda x: (x[..., 0] + 2 * x[..., 1] - 7) ** 2 + (2 * x[..., 0] + x[..., 1] - 5) ** 2, start,
+        method=method, bounds=bounds, budget=st.Budget(iters=25),
+    )  # fmt: skip
+    assert res.x.dtype == torch.float32
+    assert bool((res.x[..., 0].double() <= 0.8).all())
+    np.testing.assert_allclose(res.x, np.broadcast_to([0.8, 3.16], start.shape), atol=2e-3)
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("method", ["bfgs", "cgd-fd", "cgd-auto"])
+@ROWS
+def test_a_resumed_run_is_the_same_to_the_bit(tmp_path, method, rows):
+    x0 = torch.tensor(STARTS[rows], dtype=torch.float32)
+    given: Any = {"jac": None, "method": method, "trace": "x"} | ({"b": 4} if method == "cgd-fd" else {})
+    run(x0, budget=st.Budget(iters=3), checkpoint=tmp_path / "run.npz", **given)
+    again = run(x0, checkpoint=tmp_path / "run.npz", **given)
+    assert isinstance(again.x, torch.Tensor)
+    same(again, run(x0, **given))
+
+
+def test_the_inverse_hessian_is_a_numpy_operator():
+    G = st.minimize(lambda x: ((x - 1) ** 2).sum(), torch.tensor([3.0, 4.0])).hess_inv
+    assert isinstance(G @ np.ones(2), np.ndarray)
+    np.testing.assert_allclose(np.asarray(G) @ [-2.0, -3.0], [-1.0, -1.5], rtol=1e-3)
+
+
+@pytest.mark.usefixtures("few")
+@ROWS
+def test_differences_of_float32_tensors_are_taken_in_float64(rows):
+    def banana(x: Any) -> Any:
+        return 100 * (x[..., 1] - x[..., 0] ** 2) ** 2 + (1 - x[..., 0]) ** 2
+
+    x0 = torch.tensor([[0.5, -0.9], [-1.8, -1.9], [1.2, 1.6]])
+    res = st.minimize(banana, x0 if rows == "many" else x0[0], jac="2-point")
+    assert np.all(res.success)
+    assert res.x.dtype == torch.float32
+    assert float((res.x - 1).abs().max()) < 3e-3
+    weights = torch.tensor([[2.0, 0.5], [0.5, 1.0]])  # which refuse float64
+    refusing = st.minimize(lambda x: x @ (weights @ x), torch.tensor([1.0, -2.0]), jac="2-point")
+    assert refusing.status is Status.CONVERGED
+    assert refusing.x.abs().max() < 1e-3
+
+
+# --- the state of few numbers lies on the host ---------------------------------------------------------
+
+
+@pytest.mark.usefixtures("few")
+def test_given_products_and_hessians_take_tensors():
+    H = torch.diag(torch.arange(1.0, 4.0, dtype=torch.float64))
+    for given, counts in (
+        ({"hvp": lambda x, v, c: c * (v @ H)}, (3, 0)),
+        ({"hess": lambda x, c: c * H}, (0, 1)),
+    ):
+        res = st.minimize(
+            lambda x, c: 0.5 * c * (x * (x @ H)).sum(), torch.tensor(ONE), args=(2.0,), method="newton",
+            jac=lambda x, c: c * (x @ H), step=1.0, **given,
+        )  # fmt: skip
+        assert res.success
+        assert (res.nhvp, res.nhev) == counts
+
+
+@pytest.mark.usefixtures("few")
+def test_a_callback_sees_tensors_and_may_end_rows():
+    kinds: set[type] = set()
+
+    def watch(state: st.State) -> Any:
+        kinds.add(type(state.x))
+        return np.array([True, False, False]) if state.k == 1 else None
+
+    res = st.minimize(f, torch.tensor(MANY), callback=watch)
+    assert kinds == {torch.Tensor}
+    assert res.status[0] == Status.CALLBACK
+    assert res.success[1:].all()
+
+
+def test_a_gradient_that_came_with_a_value_counts_when_it_is_asked_for():
+    calls = []
+    res = st.minimize(
+        lambda x: calls.append(0) or 100 * (x[1] - x[0] ** 2) ** 2 + (1 - x[0]) ** 2,
+        torch.tensor([-1.2, 1.0], dtype=torch.float64),
+    )
+    assert res.success
+    assert res.njev < res.nfev == len(calls)  # trials that failed; each call gave both
+    for grads in (1, 2, 7):
+        assert st.minimize(f, torch.tensor(MANY), budget=st.Budget(grads=grads), gtol=0).njev.max() == grads
+
+
+@pytest.mark.usefixtures("few")
+def test_what_is_wrong_is_said_as_ever():
+    with pytest.raises(TypeError, match="write fun for one point: it is mapped"):
+        st.minimize(torch.vmap(lambda x: (x * x).sum()), np.ones((3, 1)), jac="torch")
+    with pytest.raises(TypeError, match="write fun for one point"):
+        st.minimize(lambda x: x**2, torch.tensor(MANY))
+    with pytest.raises(TypeError, match="expected a real scalar"):
+        st.minimize(lambda x: x**2, torch.tensor(ONE), jac=slope)
+    with pytest.raises(ValueError, match="jac: 'cs' does not take torch arrays"):
+        run(torch.ones(3), jac="cs")
+    with pytest.raises(ZeroDivisionError) as caught:
+        st.minimize(lambda x: 1 // 0, torch.tensor(ONE), jac=slope)
+    assert isinstance(caught.value.partial_result.x, torch.Tensor)
+
+
+def test_fun_gets_points_that_can_be_viewed():
+    """A batch of short rows is kept by columns; tensors made of it are not."""
+    res = st.minimize(lambda x: f(x.view(-1, 3)), torch.tensor(MANY), jac=lambda x: slope(x.view(-1, 3)))
+    assert res.success.all()
+
+
+def test_many_numbers_stay_where_they_are(monkeypatch):
+    monkeypatch.setattr(tensors, "FEW", 8)
+    many = torch.tensor(MANY)
+    assert not tensors.hosted(many, "torch")
+    assert tensors.hosted(many[:2], "torch")
+    assert tensors.hosted(many[:2], slope)
+    assert not tensors.hosted(many[:2], "2-point")  # differences of values are made where the values are
+    assert not tensors.hosted(np.ones(3), slope)
+
+
+# --- autodiff from NumPy ---------------------------------------------------------------------------
+
+
+@pairs(dtype=(np.float64, np.float32), rows=STARTS, method=("bfgs", "cgd", "newton"))
+def test_autodiff_from_numpy_keeps_the_precision(dtype, rows, method):
+    x0, dtypes = STARTS[rows].astype(dtype), set()
+    result = run(x0, lambda x: dtypes.add(x.dtype) or f(x), jac="torch", method=method)
+    expected = run(x0, method=method, **({"hess": hess} if method == "newton" else {"hvp": hvp}))
+    tolerance = 1e-12 if dtype == np.float64 else 1e-4
+    assert isinstance(result.x, np.ndarray)
+    assert result.x.dtype == result.jac.dtype == dtype
+    assert dtypes == {torch.float64 if dtype == np.float64 else torch.float32}
+    np.testing.assert_allclose(result.x, expected.x, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(result.jac, g(result.x), rtol=tolerance, atol=tolerance)
+    assert result.hvp_source == (None if method == "bfgs" else "torch")
+    for name in ("nfev", "njev", "nhvp", "nhev"):
+        np.testing.assert_array_equal(getattr(result, name), getattr(expected, name))
+
+
+def test_what_the_user_gives_goes_before_autodiff_and_args_go_through():
+    result = run(jac="torch", hvp=hvp, lam=0.01)
+    assert (result.hvp_source, result.nhvp) == ("hvp", 8)
+    result = run(fun=lambda x, a: a * f(x), jac="torch", args=(2.0,))
+    np.testing.assert_allclose(result.x, run(fun=lambda x: 2 * f(x), jac=lambda x: 2 * g(x)).x, rtol=1e-12)
+    result = run(MANY, lambda x: (x * x).sum(), jac="torch", method="gd", step=0.25)  # written for one point
+    np.testing.assert_allclose(result.x, MANY * 0.5**8, rtol=1e-14)
+
+
+def test_the_gradient_of_a_fixed_variable_is_given_back_whole():
+    res = st.minimize(f, ONE, jac="torch", bounds=[(-1.2, -1.2), (None, None), (None, None)])
+    np.testing.assert_allclose(res.jac, g(res.x), rtol=1e-12)
+
+
+# --- what autodiff cannot follow ---------------------------------------------------------------------
+
+
+@pairs(shape=((2,), (3, 2)), bounds=(None, [(0, 1.5), (1.5, 4)]), numpy=(True, False))
+def test_a_function_whose_graph_is_cut_is_refused(shape, bounds, numpy):
+    cut: list[Any] = [lambda x: (x.detach() ** 2).sum(), torch.no_grad()(lambda x: x[0] - x[1])]
+    if len(shape) == 1:
+        cut.append(lambda x: torch.tensor(x[0].item() ** 2))
+    x0: Any = np.full(shape, 1.5) if numpy else torch.ones(shape) * 1.5
+    for fun in cut:
+        with pytest.raises(ValueError, match=r"^fun: its value changes with x.* the graph is cut"):
+            st.minimize(fun, x0, bounds=bounds, jac="torch")
+
+
+FLAT: dict[str, Any] = {
+    "a minimum": lambda x: ((x - 1.5) ** 2).sum(),
+    "a constant": lambda x: torch.ones(()) * 3,
+    "a kink that is a minimum": lambda x: torch.where(x > 1.5, x - 1.5, 0 * x).sum(),
+    "a plateau": lambda x: torch.maximum(x - 9, 0 * x).sum(),
+    "flat to the third order": lambda x: ((x - 1.5) ** 4).sum(),
+}
+
+
+@pairs(name=FLAT, shape=((2,), (3, 2)))
+def test_a_start_that_is_flat_is_not_refused(name, shape):
+    res = st.minimize(FLAT[name], torch.ones(shape) * 1.5, method="gd")
+    assert np.all(res.status == Status.CONVERGED)
+    assert np.all(res.nfev == 2)  # one more than f(x0), for this
+    assert np.all(np.asarray(res.x) == 1.5)
+
+
+@pytest.mark.usefixtures("few")
+def test_only_a_flat_row_is_looked_at_and_only_within_the_budget():
+    x0, given = torch.tensor([[0.0, 0.0], [1.0, 2.0]]), {"method": "gd", "step": 0.1}
+    res = st.minimize(lambda x: (x * x).sum(), x0, budget=st.Budget(iters=0), **given)
+    assert res.nfev.tolist() == [2, 1]
+    assert res.status.tolist() == [Status.CONVERGED, Status.MAX_ITERATIONS]
+    res = st.minimize(lambda x: (x * x).sum(), x0, budget=st.Budget(evals=1), **given)
+    assert res.nfev.tolist() == [1, 1]
+    assert not res.success.any()

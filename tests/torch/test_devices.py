@@ -1,0 +1,184 @@
+"""Tensors stay on their device: nothing is made elsewhere, nothing read but by way of the host, and seldom.
+
+All of it would go unseen on a CPU, where every array is at hand, and be an error, or time, on a GPU.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.overrides import TorchFunctionMode
+
+import steepen as st
+from steepen._core.kits import One
+from steepen._oracle import tensors
+from steepen._oracle.oracle import Oracle
+
+from ..objectives import METHODS
+from ..pairs import pairs
+
+MAKERS = {
+    torch.arange, torch.asarray, torch.empty, torch.eye, torch.from_numpy, torch.full, torch.linspace,
+    torch.ones, torch.tensor, torch.zeros,
+}  # fmt: skip
+READERS = {torch.Tensor.numpy, torch.Tensor.__array__}
+FEW = {"device": 0, "host": tensors.FEW}
+"""The state of a run lies on the device where numbers are many, as if they were, and on the host."""
+
+
+class Strict(TorchFunctionMode):
+    """Refuse arrays that are made without a device, and arrays that NumPy reads without a `cpu()` before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.host: set[int] = set()
+        self.kept: list[Any] = []  # so that no number comes twice
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func in MAKERS and kwargs.get("device") is None:
+            raise AssertionError(f"{func.__name__} without a device")
+        if func in READERS and id(args[0]) not in self.host:
+            raise AssertionError("NumPy reads an array that is not on the host")
+        out = func(*args, **kwargs)
+        if func is torch.Tensor.cpu:
+            out = out.view_as(out)
+            self.host.add(id(out))
+            self.kept.append(out)
+        return out
+
+
+def bowl(x: Any) -> Any:
+    return (x**2).sum(-1) + 0.1 * (x**4).sum(-1) + x[..., 0] * x[..., 1]
+
+
+def slope(x: Any) -> Any:
+    other = torch.zeros_like(x)
+    other[..., 0], other[..., 1] = x[..., 1], x[..., 0]
+    return 2 * x + 0.4 * x**3 + other
+
+
+STARTS: dict[str, Callable[[int], Any]] = {
+    "one": lambda n: torch.linspace(0.5, 1.5, n, dtype=torch.float64),
+    # the rows part ways at once
+    "many": lambda n: torch.tensor([[0.0], [1.0], [30.0]]) * torch.linspace(0.5, 1.5, n, dtype=torch.float64),
+}
+
+
+@pairs(
+    method=METHODS, few=FEW, jac=(slope, "torch", None), rows=STARTS, n=(4, 40), bounds=(None, (0.25, 2.0))
+)
+def test_a_run_stays_on_its_device(method, rows, n, jac, bounds, few, monkeypatch):
+    monkeypatch.setattr(tensors, "FEW", FEW[few])
+    x0 = STARTS[rows](n)
+    given: Any = {} if bounds is None else {"bounds": [bounds] * n}
+    with Strict():
+        result = st.minimize(bowl, x0, method=method, jac=jac, budget=st.Budget(iters=10), **given)
+        assert method != "cgd-auto" or rows == "many" or np.isfinite(result.hess_inv @ np.ones(n)).all()
+    assert isinstance(result.x, torch.Tensor)
+    assert np.atleast_1d(result.fun)[-1] < bowl(x0).reshape(-1)[-1]
+
+
+GIVEN: dict[str, dict[str, Any]] = {
+    "to its floor": {"gtol": 0.0},  # rows end at different times
+    "differences, to its floor": {"gtol": 0.0, "jac": "2-point"},
+    "checked": {"check_gradient": True, "trace": "x"},
+    "few pairs": {"memory": 3},
+    "an L1 penalty": {"method": "cgd", "lam": 0.1, "penalty": st.penalties.L1()},
+    "an L2 penalty": {"method": "cgd-fd", "lam": 0.1, "penalty": st.penalties.L2(), "b": 3},
+    "Huber's penalty": {"method": "cgd", "lam": 0.1, "penalty": st.penalties.Huber()},
+    "Quadratic": {"method": "cgd-fd", "lam": 0.1, "step": st.steps.Quadratic(), "b": 3},
+    "Signed": {"method": "cgd", "lam": st.schedules.Signed(0.4)},
+    "Perturbed": {"method": "cgd", "lam": st.schedules.Perturbed(0.4)},
+}
+
+
+@pairs(case=GIVEN, rows=STARTS, n=(4, 40), few=FEW)
+def test_so_it_does_whatever_is_set(case, rows, n, few, tmp_path, monkeypatch):
+    monkeypatch.setattr(tensors, "FEW", FEW[few])
+    x0, given = STARTS[rows](n), {"jac": slope} | GIVEN[case]
+    for iters in (5, 25):  # begun, and resumed
+        with Strict():
+            result = st.minimize(
+                bowl, x0, budget=st.Budget(iters=iters), checkpoint=tmp_path / "run.npz", **given
+            )
+    assert isinstance(result.x, torch.Tensor)
+
+
+@pytest.mark.parametrize(
+    "careless", [lambda x: torch.eye(3), np.asarray, lambda x: x.numpy(), lambda x: np.where(True, x, x)]
+)
+def test_what_a_gpu_would_refuse_is_refused(careless):
+    x = torch.ones(3)
+    with Strict():
+        assert np.asarray(x.cpu()).sum() == torch.eye(3, device=x.device).sum() == x.cpu().numpy().sum()
+        with pytest.raises(AssertionError, match=r"device|host"):
+            careless(x)
+
+
+# --- how often a run waits: numbers that belong together come together ---------------------------------
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, owner: Any, *names: str) -> list[str]:
+    """Note every call of these methods."""
+    calls: list[str] = []
+    for name in names:
+        plain = getattr(owner, name)
+        monkeypatch.setattr(
+            owner, name, lambda *a, name=name, plain=plain, **k: calls.append(name) or plain(*a, **k)
+        )
+    return calls
+
+
+WAITS: dict[str, tuple[float, dict[str, Any]]] = {
+    "gd": (2, {"method": "gd", "step": 1e-3}),  # f and ‖∇f‖
+    "cgd-fd": (4, {"method": st.CGD(1e-4, curvature="difference", r=1e-4), "step": 1e-3}),  # ∇fᵀp, finite x
+    "line search": (4.2, {"method": "gd", "step": st.steps.Armijo(initial=1e-3)}),  # f at times twice
+    "cgd-auto": (13.2, {"memory": 5}),  # 21 if every inner product were waited for
+}
+
+
+@pytest.mark.parametrize("case", WAITS)
+def test_waits_in_an_iteration(case, monkeypatch):
+    monkeypatch.setattr(tensors, "FEW", 0)
+    # what turns arrays into Python's numbers; `norm` is made of `dot`
+    numbers = counted(monkeypatch, One, "dot", "inner", "finite", "same", "some")
+    values = counted(monkeypatch, Oracle, "_scalar")
+    x0 = torch.tensor([-1.2, 1.0]).repeat(50)
+    most, given = WAITS[case]
+
+    def waits(iters: int) -> int:
+        numbers.clear(), values.clear()
+        result = st.minimize(
+            lambda x: (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum(), x0, jac="torch",
+            gtol=0.0, budget=st.Budget(iters=iters), **given,
+        )  # fmt: skip
+        assert result.nit == iters
+        return len(numbers) + len(values)
+
+    assert (waits(50) - waits(20)) / 30 <= most
+
+
+@pairs(rows=(1, 300), bounds=(None, [(0.25, 2.0), (-1.0, 40.0)]), jac=("torch", True), wait=(True, False))
+def test_an_evaluation_of_few_numbers_is_one_wait(rows, bounds, jac, wait, monkeypatch):
+    calls: list[int] = []
+
+    def fun(x: Any) -> Any:
+        calls.append(0)
+        return (bowl(x), slope(x)) if jac is True else bowl(x)
+
+    x0 = 30 * torch.rand(rows, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    step = st.steps.Armijo(grow=np.inf, longest=1.0, wait=wait)
+    with monkeypatch.context() as patch:  # what brings a tensor's numbers to the host
+        waits = counted(
+            patch, torch.Tensor, "__bool__", "__float__", "__index__", "__int__", "cpu", "item", "nonzero",
+            "tolist",
+        )  # fmt: skip
+        run = st.minimize(fun, x0[0] if rows == 1 else x0, jac=jac, bounds=bounds, step=step)
+    assert np.all(run.success)
+    assert np.max(run.nit) > 5
+    assert len(calls) <= len(waits) <= len(calls) + 4  # x0 is looked at, and brought
+    if not wait:
+        assert len(calls) <= np.max(run.nit) + 2  # at the start, autodiff is asked whether it sees x
