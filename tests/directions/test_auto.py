@@ -23,6 +23,7 @@ from steepen._core.kits import kit_for
 from steepen.problems import Problem, suite
 
 from ..objectives import BY_NAME, quadratic, spd
+from ..pairs import WHOLE, pairs, sample
 from ..rounding import off, seen
 
 EPS = float(np.finfo(float).eps)
@@ -32,9 +33,7 @@ Vector = Any
 # --- every step is a CGD step ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [1, 2, 6, 12])
-@pytest.mark.parametrize("t", [0.3, 1.0, 4.0])
-@pytest.mark.parametrize("t2", [0.1, 1.0, 2.5])
+@pytest.mark.parametrize(("n", "t", "t2"), [(1, 1.0, 1.0), (6, 1.0, 1.0), (6, 0.3, 2.5), (12, 4.0, 0.1)])
 def test_the_bfgs_step_is_a_cgd_step_from_the_point_before(n: int, t: float, t2: float) -> None:
     rng = np.random.default_rng(n)
     G, Hbar = spd(rng.uniform(0.1, 5, n), n), spd(rng.uniform(0.1, 5, n), n + 1)
@@ -58,7 +57,7 @@ def test_the_bfgs_step_is_a_cgd_step_from_the_point_before(n: int, t: float, t2:
         assert alpha == pytest.approx((g @ G @ g / sy) * (1 + yGy / sy), rel=1e-9)
 
 
-@pytest.mark.parametrize("n", [2, 5, 20, 40])
+@pytest.mark.parametrize("n", [2, 40])
 def test_on_quadratics_lam_lies_between_minus_a_half_and_zero(n: int) -> None:
     p = quadratic("q", spd(np.geomspace(1, 50, n), n), np.ones(n), (1.0,) * n)
     trace = st.minimize(p.fun, p.x0, jac=p.grad, method="cgd-auto", gtol=1e-8).trace
@@ -116,10 +115,12 @@ def honest(res: st.Result, fun: Any, grad: Any, gtol: float, polish: bool = True
 SMALL = [p for p in suite("mgh") if p.n <= 12]
 FITS = [p for p in suite("nist") if p.name.endswith("-2") and p.n <= 5]
 LARGE = [p for p in suite("large") if p.n <= 100 and p.name not in {"extrosnb", "nondquar"}]
+HARD = {"biggs-exp6", "boxbod-2", "meyer"}
+ENDS = [(p, gtol) for p in SMALL + FITS + LARGE for gtol in (None, 0.0)]
+CHOSEN = sample(ENDS, 26, always=[(p, gtol) for p, gtol in ENDS if p.name in HARD])
 
 
-@pytest.mark.parametrize("gtol", [None, 0.0])
-@pytest.mark.parametrize("p", [pytest.param(p, id=p.name) for p in SMALL + FITS + LARGE])
+@pytest.mark.parametrize(("p", "gtol"), CHOSEN, ids=[f"{p.name}-{gtol}" for p, gtol in CHOSEN])
 def test_problems_end_honestly(p: Problem, gtol: float | None) -> None:
     res = st.minimize(p, p.x0, gtol=gtol, trace="x", budget=Budget(iters=1500))
     # biggs-exp6 has a saddle with one very flat way out, boxbod a plateau that is level at working precision
@@ -186,14 +187,11 @@ def kinks() -> Iterator[tuple[str, Any, Any, Vector]]:
 KINKS = list(kinks())
 
 
-@pytest.mark.parametrize("gtol", [None, 0.0])
-@pytest.mark.parametrize(("name", "fun", "grad", "x0"), KINKS, ids=[k[0] for k in KINKS])
-def test_a_kink_is_no_success_unless_it_is_the_floor(
-    name: str, fun: Any, grad: Any, x0: Vector, gtol: float | None
-) -> None:
+@pytest.mark.parametrize(("fun", "grad", "x0"), [k[1:] for k in KINKS], ids=[k[0] for k in KINKS])
+def test_a_kink_is_no_success_unless_it_is_the_floor(fun: Any, grad: Any, x0: Vector) -> None:
     rng = np.random.default_rng(1)
-    for i in range(6):
-        start = x0 + 0.4 * i * rng.standard_normal(len(x0))
+    for i, gtol in enumerate((None, 0.0) * (3 if WHOLE else 1)):
+        start = x0 + 0.8 * i * rng.standard_normal(len(x0))
         res = st.minimize(fun, start, jac=grad, gtol=gtol, trace="x")
         honest(res, fun, grad, 1e-5 if gtol is None else gtol, polish=False)
         assert res.fun <= fun(start)
@@ -282,7 +280,7 @@ def bent(n: int, down: int) -> tuple[Any, Any, float]:
     )
 
 
-@pytest.mark.parametrize(("n", "down"), [(1, 1), (2, 1), (2, 2), (3, 1), (5, 1), (5, 3), (50, 1), (300, 5)])
+@pytest.mark.parametrize(("n", "down"), [(1, 1), (2, 2), (5, 1), (50, 1), (300, 5)])
 def test_a_start_at_a_saddle_or_a_maximum(n: int, down: int) -> None:
     fun, grad, least = bent(n, down)
     res = st.minimize(fun, np.zeros(n), jac=grad)
@@ -296,7 +294,7 @@ def test_other_methods_stay_at_a_saddle() -> None:
     assert st.minimize(fun, np.zeros(3), jac=grad, method="bfgs").nit == 0
 
 
-@pytest.mark.parametrize("n", [2, 3, 40])
+@pytest.mark.parametrize("n", [2, 40])
 def test_a_batch_with_some_rows_at_a_saddle(n: int) -> None:
     fun, grad, least = bent(n, 1)
     x0 = np.zeros((4, n))
@@ -309,7 +307,7 @@ def test_a_batch_with_some_rows_at_a_saddle(n: int) -> None:
         assert np.array_equal(alone.x, batch.x[b])
 
 
-@pytest.mark.parametrize("power", [-500, -60, 60, 500])
+@pytest.mark.parametrize("power", [-500, 3, 500])
 def test_scaling_f_by_a_power_of_two_changes_nothing(power: int) -> None:
     p, scale = BY_NAME["rosenbrock2"], 2.0**power
     plain = st.minimize(p.fun, p.x0, jac=p.grad, gtol=2.0**-20)
@@ -320,16 +318,12 @@ def test_scaling_f_by_a_power_of_two_changes_nothing(power: int) -> None:
     assert (res.nit, res.nfev, res.njev, res.status) == (plain.nit, plain.nfev, plain.njev, plain.status)
 
 
-@pytest.mark.parametrize("scale", [1e-150, 1e-20, 1e20, 1e150])
+@pytest.mark.parametrize("scale", [1e-150, 1e20, 1e150])
 def test_any_scale_of_x(scale: float) -> None:
     p = BY_NAME["rosenbrock2"]
     with np.errstate(over="ignore"):  # of p itself, where a first trial of length 1 is far out
-        res = st.minimize(
-            lambda x: p.fun(x / scale),
-            p.x0 * scale,
-            jac=lambda x: p.grad(x / scale) / scale,
-            gtol=1e-6 / scale,
-        )
+        fun, grad = lambda x: p.fun(x / scale), lambda x: p.grad(x / scale) / scale
+        res = st.minimize(fun, p.x0 * scale, jac=grad, gtol=1e-6 / scale)
     assert res.status is Status.CONVERGED
     assert np.allclose(res.x / scale, 1, atol=1e-5)
     assert res.njev < 100
@@ -342,12 +336,15 @@ def test_a_gradient_whose_square_underflows(method: str) -> None:
         assert (np.abs(res.x) <= np.abs(x0)).all()
 
 
-def test_one_variable() -> None:
-    res = st.minimize(lambda x: (x[0] - 3) ** 4, [10.0], jac=lambda x: 4 * (x - 3) ** 3, gtol=1e-9)
-    assert res.success
-    assert res.x[0] == pytest.approx(3, abs=1e-2)
+@pytest.mark.parametrize(
+    ("n", "pairs_kept"), [(1, 10), (75, 158), (100, 150), (600, 25), (10**6, 10), (500_000, 20)]
+)
+def test_how_many_pairs_are_kept(n: int, pairs_kept: int) -> None:
+    assert st.CGDAuto()._capacity(np.empty(n)) == pairs_kept
+    assert st.CGDAuto(memory=5)._capacity(np.empty(n)) == 5
 
 
+@pytest.mark.slow  # a process of its own
 def test_a_million_variables_in_little_memory() -> None:
     code = """
     import pathlib, resource, sys, numpy as np, steepen as st
@@ -414,18 +411,17 @@ RUNS: dict[str, tuple[Any, Any, Vector]] = {
 }
 
 
-@pytest.mark.parametrize("source", ["callable", "both", "2-point"])
-@pytest.mark.parametrize("limit", ["grads", "evals"])
-@pytest.mark.parametrize("name", RUNS)
+@pairs(name=[*RUNS], limit=["grads", "evals"], source=["callable", "both", "2-point"])
 def test_a_budget_is_never_exceeded(name: str, limit: str, source: str) -> None:
     fun, grad, x0 = RUNS[name]
-    whole = Counting(fun, grad).minimize(x0, source, budget=Budget(iters=95))
+    iters = 25 if source == "2-point" else 95
+    whole = Counting(fun, grad).minimize(x0, source, budget=Budget(iters=iters))
     spent = whole.njev if limit == "grads" else whole.nfev
-    # every budget near the start and the end, where probes and searches are; some in between
+    # near the start and the end, where probes and searches are; some in between
     for size in sorted(
-        {*range(1, 30), *range(30, spent, max(1, spent // 10)), *range(max(1, spent - 20), spent + 2)}
+        {*range(1, 9), *range(9, spent, max(1, spent // 4)), spent - 1, spent, spent + 1} - {0}
     ):
-        res = Counting(fun, grad).minimize(x0, source, budget=Budget(iters=95, **{limit: size}))
+        res = Counting(fun, grad).minimize(x0, source, budget=Budget(iters=iters, **{limit: size}))
         used = res.njev if limit == "grads" else res.nfev
         assert used <= size, f"{limit}={size}"
         assert res.fun <= float(seen(fun)(x0))
@@ -448,7 +444,7 @@ NEAR = np.random.default_rng(1)
 CUT: dict[str, tuple[Any, Any, Vector, dict[str, Any]]] = {
     "restarts": (*KINKS[4][1:], {}),
     "level": (*RUNS["level"], {}),
-    "saddle": (lambda x: bent(3, 3)[0](x), lambda x: bent(3, 3)[1](x), np.zeros(3), {}),
+    "saddle": (*bent(3, 3)[:2], np.zeros(3), {}),
     "forgetting": (TEN.fun, TEN.grad, TEN.x0, {"memory": 5}),
     "blas": (CHAIN.fun, CHAIN.grad, CHAIN.x0, {"memory": 6}),
     "float32": (TEN.fun, TEN.grad, TEN.x0.astype(np.float32), {}),
@@ -463,16 +459,14 @@ def test_a_run_goes_on_as_if_it_had_not_been_cut(name: str, tmp_path: Path) -> N
     fun, grad, x0, more = CUT[name]
     given: dict[str, Any] = {"jac": grad, "gtol": 0, "trace": "x", "budget": Budget(iters=95)} | more
     whole = st.minimize(fun, x0, **given)
-    for k in range(1, int(np.max(whole.nit)) + 1, 1 if np.max(whole.nit) < 50 else 3):
+    last = int(np.max(whole.nit))
+    for k in sorted({1, 2, last // 2, last}):
         path = tmp_path / f"{k}.npz"
         st.minimize(fun, x0, checkpoint=path, callback=lambda s, k=k: s.k >= k, **given)
         equal(st.minimize(fun, x0, checkpoint=path, **given), whole)
 
 
-@pytest.mark.parametrize("gtol", [1e-5, 0.0])
-@pytest.mark.parametrize(
-    "name", ["rosenbrock2", "rosenbrock10", "beale", "quartic", "near_saddle", "chain40"]
-)
+@pairs(name=["rosenbrock10", "beale", "quartic", "near_saddle", "chain40"], gtol=[1e-5, 0.0])
 def test_a_row_is_the_run_alone(name: str, gtol: float) -> None:
     """Also where it skips pairs that the other rows keep."""
     p = BY_NAME[name]
@@ -480,14 +474,14 @@ def test_a_row_is_the_run_alone(name: str, gtol: float) -> None:
     def rows(function: Any) -> Any:
         return lambda x: function(x) if x.ndim == 1 else np.stack([function(row) for row in x])
 
-    x0 = p.x0 + np.random.default_rng(0).standard_normal((6, p.n))
+    x0 = p.x0 + np.random.default_rng(0).standard_normal((3, p.n))
     given: dict[str, Any] = {"jac": rows(p.grad), "gtol": gtol, "trace": "x", "budget": Budget(iters=150)}
     batch = st.minimize(rows(p.fun), x0, **given)
-    for b in range(6):
+    for b in range(3):
         equal(batch.row(b), st.minimize(p.fun, x0[b], **given))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", sample(range(6), 2))
 def test_a_row_at_its_floor_pays_for_its_own_probes_alone(seed: int) -> None:
     """Last bits decide at the floor, so that rows of one batch are asked more or less."""
     p, kinds = BY_NAME["near_saddle"], ("fun", "jac")
@@ -512,40 +506,7 @@ def test_float32_stays_float32() -> None:
     assert seen == {np.dtype(np.float32)}
 
 
-@pytest.mark.parametrize("library", ["torch", "jax"])
-@pytest.mark.parametrize("rows", [None, 3])
-def test_other_libraries_walk_the_same_way(library: str, rows: int | None) -> None:
-    lib = pytest.importorskip(library)
-    asarray = lib.tensor if library == "torch" else lib.numpy.asarray
-    start = np.array([3.0, -2.0]) if rows is None else np.array([3.0, -2.0]) + np.arange(rows)[:, None]
-
-    def fun(x: Any) -> Any:
-        return (x * x).sum(-1) + x[..., 0] * x[..., 1]
-
-    given: dict[str, Any] = {"gtol": 1e-2, "memory": 2, "budget": Budget(iters=4)}  # JAX compiles every shape
-    x0 = asarray(start.astype(np.float32))
-    res = st.minimize(fun, x0, **given)
-    expected = st.minimize(fun, start.astype(np.float32), jac=lambda x: 2 * x + x[..., ::-1], **given)
-    assert type(res.x) is type(x0)
-    assert res.x.dtype == x0.dtype
-    assert np.array_equal(res.nit, expected.nit)
-    assert np.allclose(np.asarray(res.x), expected.x, atol=1e-3)
-
-
-# --- memory= --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("memory", [0, -1, 1.5, "a", True, math.nan])
-def test_memory_must_be_a_whole_number(memory: Any) -> None:
-    for make in (lambda: st.minimize(ROSEN.fun, ROSEN.x0, memory=memory), lambda: st.CGDAuto(memory=memory)):
-        with pytest.raises((ValueError, TypeError), match="memory"):
-            make()
-
-
-def test_memory_is_for_methods_that_keep_pairs() -> None:
-    for method in ("bfgs", "gd", st.CGDAuto()):
-        with pytest.raises(ValueError, match="memory"):
-            st.minimize(ROSEN.fun, ROSEN.x0, method=method, memory=5)
+# --- the rest -------------------------------------------------------------------------------------------
 
 
 def test_a_small_memory_is_enough() -> None:
@@ -554,22 +515,13 @@ def test_a_small_memory_is_enough() -> None:
 
 
 def test_it_is_the_default() -> None:
-    equal(
-        st.minimize(ROSEN.fun, ROSEN.x0, jac=ROSEN.grad),
-        st.minimize(ROSEN.fun, ROSEN.x0, jac=ROSEN.grad, method="cgd-auto"),
-    )
     assert st.minimize(ROSEN.fun, ROSEN.x0).method == "cgd-auto"
 
 
 def test_a_schedule_is_not_judged_as_a_search() -> None:
     """Steps that climb for a while are the user's own choice, as a number or as a function of k."""
-    res = st.minimize(
-        lambda x: 0.5 * x @ x,
-        [1.0, 2.0],
-        jac=lambda x: x,
-        method="gd",
-        step=lambda k: 2.01 if k < 15 else 0.5,
-    )
+    step: Any = lambda k: 2.01 if k < 15 else 0.5  # noqa: E731
+    res = st.minimize(lambda x: 0.5 * x @ x, [1.0, 2.0], jac=lambda x: x, method="gd", step=step)
     assert res.status is Status.CONVERGED
 
 

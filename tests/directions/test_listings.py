@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as hs
 
 import steepen as st
@@ -14,6 +14,7 @@ from steepen._core import matrix as _matrix
 from steepen._core.kits import kit_for
 
 from ..objectives import BY_NAME, Array, Problem, drop_wave, levy, quadratic, spd
+from ..pairs import pairs
 
 Coefficients = Callable[[int], float]
 
@@ -164,13 +165,10 @@ WAVE = drop_wave((0.35, 0.6))
 @pytest.mark.parametrize(
     ("problem", "alpha", "lam"),
     [
-        (BY_NAME["quadratic"], 0.01, 0.4),
         (BY_NAME["matyas"], 0.01, 10.0),
-        (BY_NAME["branin"], 0.01, 0.07),
         (BY_NAME["logistic"], 0.3, 0.5),
         (BY_NAME["booth"], 0.01, -0.02),
         (BY_NAME["near_saddle"], 0.05, 0.4),
-        (levy(2, (-7.7, 3.1)), 0.01, 0.2),
         (NEAR_GUARD, 0.02, 0.2),
         (WAVE, 0.001, 0.05),
         (levy(2, (-9.4186315, -5.2738909)), 0.02, (0.01, 0.1)),
@@ -208,9 +206,6 @@ def test_cgd_guard_fires_and_lets_go_again():
 @pytest.mark.parametrize(
     ("problem", "alpha", "lam"),
     [
-        (BY_NAME["quadratic"], 0.02, 0.4),
-        (BY_NAME["matyas"], 0.05, 2.0),
-        (BY_NAME["zakharov4"], 1e-4, 0.02),
         (BY_NAME["logistic"], 0.3, 0.5),
         (BY_NAME["chain40"], 0.005, 0.3),
         (BY_NAME["quadratic"], 0.02, -0.45),  # 1 + 2λ > 0, but the matrix grows: the guard fires
@@ -238,14 +233,7 @@ def test_cgd_qn(problem: Problem, alpha: float, lam: Any, method: str):
 @pytest.mark.parametrize("method", ["bfgs", "dfp"])
 @pytest.mark.parametrize(
     ("problem", "alpha"),
-    [
-        (BY_NAME["quadratic"], 0.1),
-        (BY_NAME["matyas"], 1.0),
-        (BY_NAME["booth"], 0.03),
-        (BY_NAME["logistic"], 0.5),
-        (BY_NAME["zakharov4"], 2e-4),
-        (BY_NAME["chain40"], 0.05),
-    ],
+    [(BY_NAME["booth"], 0.03), (BY_NAME["logistic"], 0.5), (BY_NAME["chain40"], 0.05)],
     ids=str,
 )
 def test_quasi_newton_preliminaries(problem: Problem, alpha: float, method: str):
@@ -337,25 +325,20 @@ def agrees_with_cgd_fd(
     return Steps(paper.x[:fits], paper.used[: fits - 1], paper.refused[: fits - 1], paper.c[:fits])
 
 
-@pytest.mark.parametrize("T", [1, 2, 3, 4, 7, 8, 39, 40, 41])
-@pytest.mark.parametrize(
-    ("problem", "alpha", "lam", "r"),
-    [
-        (BY_NAME["quadratic"], 0.01, 0.4, 0.01),
-        (BY_NAME["quadratic"], 0.01, 0.4, 0.2),
+@pairs(
+    T=[1, 2, 3, 4, 7, 8, 39, 40, 41],
+    given=[
         (levy(2, (-9.4186315, -5.2738909)), 0.05, (0.01, 0.1), 0.01),
         (BY_NAME["branin"], 0.01, 0.07, 0.2),
         (BY_NAME["matyas"], 0.01, 10.0, 0.1),
-        (BY_NAME["booth"], 0.005, (0.3, 0.01), 0.05),
     ],
-    ids=str,
 )
-def test_cgd_fd(problem: Problem, alpha: float, lam: Any, r: float, T: int):
-    agrees_with_cgd_fd(problem, T, alpha, lam, r)
+def test_cgd_fd(given: tuple[Problem, float, Any, float], T: int):
+    problem, *rest = given
+    agrees_with_cgd_fd(problem, T, *rest)
 
 
-@pytest.mark.parametrize("b", [0, 1, 5, 39, 100])
-@pytest.mark.parametrize("T", [5, 40, 41])
+@pairs(b=[0, 1, 5, 39, 100], T=[5, 40, 41])
 def test_cgd_fd_threshold(b: int, T: int):
     paper = agrees_with_cgd_fd(BY_NAME["logistic"], T, 0.2, 0.3, 0.05, b=b)
     assert sum(paper.used) == min(b + 1, T // 2), "the listing makes b + 1 penalised iterations"
@@ -366,23 +349,19 @@ def test_cgd_fd_with_a_small_probe():
     agrees_with_cgd_fd(BY_NAME["quadratic"], 40, 0.01, 0.4, 1e-5, rtol=1e-7)
 
 
-@pytest.mark.parametrize("r", [1e-3, 1e-2])
-@pytest.mark.parametrize("T", [9, 40])
 @pytest.mark.parametrize(
-    ("problem", "alpha", "lam"),
+    ("problem", "alpha", "lam", "r"),
     [
-        (NEAR_GUARD, 0.02, 0.2),
-        (levy(2, (-7.7, 3.1)), 0.01, 0.2),
-        (WAVE, 0.001, 0.05),
-        (levy(2, (-7.4, -7.0)), 0.01, (0.0, 1.0)),
+        (NEAR_GUARD, 0.02, 0.2, 1e-3),
+        (WAVE, 0.001, 0.05, 1e-2),
+        (levy(2, (-7.4, -7.0)), 0.01, (0.0, 1.0), 1e-2),
     ],
     ids=str,
 )
-def test_cgd_fd_guard(problem: Problem, alpha: float, lam: Any, T: int, r: float):
-    paper = agrees_with_cgd_fd(problem, T, alpha, lam, r)
-    if T == 40:
-        assert sum(paper.refused) == 1, "the guard fires, and ends the penalty"
-        assert not any(paper.used[paper.refused.index(True) :])
+def test_cgd_fd_guard(problem: Problem, alpha: float, lam: Any, r: float):
+    paper = agrees_with_cgd_fd(problem, 40, alpha, lam, r)
+    assert sum(paper.refused) == 1, "the guard fires, and ends the penalty"
+    assert not any(paper.used[paper.refused.index(True) :])
 
 
 @given(
@@ -392,7 +371,6 @@ def test_cgd_fd_guard(problem: Problem, alpha: float, lam: Any, T: int, r: float
     lam=hs.floats(-0.5, 2.0),
     r=hs.floats(0.01, 0.3),
 )
-@settings(deadline=None, max_examples=60, derandomize=True)
 def test_cgd_fd_anywhere(x: tuple[float, float], T: int, b: int, lam: float, r: float):
     saddle = BY_NAME["near_saddle"]
     start = Problem("start", saddle.f, saddle.g, saddle.h, x, saddle.step)
@@ -405,9 +383,7 @@ def test_cgd_fd_anywhere(x: tuple[float, float], T: int, b: int, lam: float, r: 
 # --- the two ways of computing an update --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [2, 7, 31, 32, 33, 60])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("method", sorted(UPDATES))
+@pairs(n=[2, 31, 32, 33], dtype=[np.float32, np.float64], method=sorted(UPDATES))
 def test_updates_agree_with_the_product_forms(method: str, dtype: Any, n: int):
     rng = np.random.default_rng(n)
     Q = spd(np.geomspace(0.5, 5.0, n), n)
@@ -434,8 +410,7 @@ def test_updates_agree_with_the_product_forms(method: str, dtype: Any, n: int):
         assert np.abs(one.product(fast, b) - a).max() <= tolerance * max(1.0, float(np.abs(a).max()))
 
 
-@pytest.mark.parametrize("method", sorted(UPDATES))
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pairs(method=sorted(UPDATES), dtype=[np.float32, np.float64])
 def test_runs_on_blas_agree_with_runs_without(method: str, dtype: Any):
     problem = BY_NAME["chain40"]
     x0 = problem.x0.astype(dtype)
