@@ -2,88 +2,92 @@
 
 from . import Fault
 
+LISTINGS = "tests/directions/test_listings.py"
+CGD = f"{LISTINGS} tests/test_switches.py tests/test_schedules.py"
+QUASI_NEWTON = f"{LISTINGS} tests/test_scipy.py"
+
 FAULTS: tuple[Fault, ...] = (
     # directions
     Fault(
         "directions/cgd.py", "p = kit.scaled(-penalty.scale * lam * c, u)", "p = kit.scaled(-lam * c, u)",
-        "CGD's direction is −(∇f + λ∇h), with the factor 2 of ∇‖·‖²",
+        "CGD's direction is −(∇f + λ∇h), with the factor 2 of ∇‖·‖²", CGD,
     ),
     Fault(
         "directions/cgd.py", "return After(total // 4) | FirstGuard()", "return After(total // 4)",
-        "the listing of CGD-FD ends the penalty when the guard fires",
+        "the listing of CGD-FD ends the penalty when the guard fires", CGD,
     ),
     Fault(
         "directions/cgd.py", "return After(total // 4) | FirstGuard()",
         "return After((total - 1) // 4) | FirstGuard()",
-        "CGD-FD's penalty ends after a quarter of the budget, at k = T/4",
+        "CGD-FD's penalty ends after a quarter of the budget, at k = T/4", CGD,
     ),
     Fault(
         "directions/cgd.py", "lam = self._at(lam, c * kit.dot(g, u), c * c * kit.dot(u, u), penalty.scale)",
         "lam = self._at(lam, c * kit.dot(g, u), c * kit.dot(u, u), penalty.scale)",
-        "λ by curvature is free of the length of the probe",
+        "λ by curvature is free of the length of the probe", CGD,
     ),
     Fault(
         "directions/cgd.py", "u = space.free(x, g, u) if space.bounded else u", "u = u",
-        "within bounds the penalty acts on the free variables alone",
+        "within bounds the penalty acts on the free variables alone", CGD,
     ),
     Fault(
         "directions/cgd.py", "r = oracle.probe_length(x, v) if self.r is None else context.live(self.r)",
         "r = oracle.probe_length(x, v) if self.r is None else self.r",
-        "r may be given for each row, and rows that have ended take theirs along",
+        "r may be given for each row, and rows that have ended take theirs along", CGD,
     ),
     Fault(
         "directions/newton.py", "-context.kit.solve(matrix, space.free(x, g, g))",
         "-context.kit.solve(matrix, g)",
-        "Newton's method solves for the free variables alone",
+        "Newton's method solves for the free variables alone", "tests/core tests/test_matrix.py",
     ),
     Fault(
         "directions/quasi_newton.py", "product_form = (self.rule == \"bfgs\") == self.inverse",
         "product_form = self.rule == \"bfgs\"",
-        "the Hessian form of BFGS is the inverse form of DFP",
+        "the Hessian form of BFGS is the inverse form of DFP", QUASI_NEWTON,
     ),
     Fault(
         "directions/quasi_newton.py", "G = self._inverse.learn(kit, x, g, memory).matrix",
         "G = memory.matrix",
-        "hess_inv knows the last step too",
+        "hess_inv knows the last step too", QUASI_NEWTON,
     ),
     Fault(
         "_core/matrix.py", "useful = (rho > CURVATURE * kit.norm(a) * kit.norm(b)) & (rho > LEAST)",
         "useful = (abs(rho) > CURVATURE * kit.norm(a) * kit.norm(b))",
-        "a pair without positive curvature is skipped", "tests/directions",
+        "a pair without positive curvature is skipped", LISTINGS,
     ),
     Fault(
         "_core/guard.py", "p, slope = kit.where(used, p, -g), kit.pick(used, slope, -size * size)",
         "p = kit.where(used, p, -g)",
-        "where the guard takes −∇f, the search is told its slope", "tests/directions",
+        "where the guard takes −∇f, the search is told its slope", LISTINGS,
     ),
     Fault(
         "_core/guard.py", "if kit.all(on & (slope > -inf) & (slope < -VANISHED * size * size)):",
         "if kit.all(on & (slope > -inf) & (slope < VANISHED * size * size)):",
-        "the guard fires where ∇fᵀp is not negative", "tests/directions",
+        "the guard fires where ∇fᵀp is not negative", LISTINGS,
     ),
     Fault(
         "directions/_pairs.py", "part = LONG / (LONG + int(s.shape[-1]))",
         "part = LONG / (LONG - int(s.shape[-1]))",
-        "γ lies between the short ratio and the long one",
+        "γ lies between the short ratio and the long one", "tests/directions/test_pairs.py",
     ),
     Fault(
         "directions/_pairs.py", "inverted = kit.put(inverted, place, 0.0, full)",
         "inverted = inverted",
-        "the newest pair takes the place of the oldest, which is forgotten",
+        "the newest pair takes the place of the oldest, which is forgotten", "tests/directions/test_pairs.py",
     ),
     Fault(
         "directions/_pairs.py", "unit = 1 / kit.num.sqrt(kit.pick(useful, sy, 1.0))",
         "unit = 1 / kit.num.sqrt(kit.pick(useful, abs(kit.dot(s, s)), 1.0))",
-        "pairs are scaled so that sᵀy = 1",
+        "pairs are scaled so that sᵀy = 1", "tests/directions/test_pairs.py",
     ),
     Fault(
         "directions/_pairs.py", "c = 0.5 * agree * (with_s + with_y)", "c = agree * (with_s + with_y)",
-        "a new pair is made conjugate to those that agree with it",
+        "a new pair is made conjugate to those that agree with it", "tests/directions/test_pairs.py",
     ),
     Fault(
         "directions/_pairs.py", "new = kit.where(useful, rest + kit.scaled(1 / sy, y * y), self.E)",
         "new = rest + kit.scaled(1 / sy, y * y)",
-        "a row whose pair is of no use keeps its metric",
+        "a row whose pair is of no use keeps its metric", "tests/directions/test_pairs.py",
     ),
     Fault(
         "directions/auto.py", "return memory._replace(tries=tries), scaled | careful",
@@ -266,17 +270,17 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "_core/result.py", "end = int(self.length[b])", "end = int(self.length.max())",
-        "a row's trace ends where the row ended", "tests/core tests/test_parts.py",
+        "a row's trace ends where the row ended", "tests/core/test_trace.py",
     ),
     Fault(
         "_core/result.py", "rows = np.repeat(np.arange(len(parts)), self.length)",
         "rows = np.tile(np.arange(len(parts)), int(self.length.max()))[: int(self.length.sum())]",
-        "a batch's table says which row a line is of", "tests/core tests/test_parts.py",
+        "a batch's table says which row a line is of", "tests/core/test_trace.py",
     ),
     Fault(
         "_core/result.py", "return str(int(value)) if isinstance(value, bool) else repr(value)",
         "return str(int(value)) if isinstance(value, bool) else f\"{value:g}\"",
-        "a trace is saved to the last bit", "tests/core tests/test_parts.py",
+        "a trace is saved to the last bit", "tests/core/test_trace.py",
     ),
     Fault(
         "_core/space.py", "(x <= self._low) & (g > 0)", "(x <= self._low) & (g < 0)",
@@ -297,6 +301,6 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "_arguments.py", 'gtol = 1e-5 if "64" in str(dtype) else 1e-3', "gtol = 1e-5",
-        "the default tolerance follows the precision", "tests/test_parts.py",
+        "the default tolerance follows the precision", "tests/test_bad_input.py",
     ),
 )  # fmt: skip

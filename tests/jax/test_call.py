@@ -16,11 +16,16 @@ from steepen._core.kits import Traced, kit_for
 from steepen.directions._pairs import Folded, Pairs
 
 from ..other_arrays import OtherArrays
+from ..public import Documented
 from ..test_scale import SIZES, START, UNITS, plain
 
 
 class TestArrays(OtherArrays):
     xp, autodiff = jnp, "jax"
+
+
+class TestDocumented(Documented):
+    part = "jax"
 
 
 def test_scipys_option_gradient() -> None:
