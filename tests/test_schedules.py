@@ -70,13 +70,13 @@ def test_step_and_lam_follow_any_schedule(schedule: Any) -> None:
 
 @pytest.mark.parametrize("wrap", [lambda v: v, schedules.Signed, schedules.Constant])
 def test_one_value_a_row(wrap: Any) -> None:
-    rows = np.array([0.01, 0.02])
-    batch = cgd(np.ones((2, 2)), lam=wrap(rows), step=rows, r=rows, method="cgd-fd", b=3)
+    rows, starts = np.array([0.03, 0.01, 0.02]), np.array([[0.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
+    batch = cgd(starts, lam=wrap(rows), step=rows, r=rows, method="cgd-fd", b=3)  # the first ends at once
     assert batch.trace is not None
-    assert batch.trace.lam[0].tolist() == batch.trace.step[0].tolist() == rows.tolist()
-    for b, value in enumerate(rows.tolist()):
-        alone = cgd([1.0, 1.0], lam=wrap(value), step=value, r=value, method="cgd-fd", b=3)
-        assert batch.x[b].tolist() == alone.x.tolist()
+    assert batch.trace.lam[0, 1:].tolist() == batch.trace.step[0, 1:].tolist() == [0.01, 0.02]
+    for start, x, value in zip(starts, batch.x, rows.tolist(), strict=True):
+        alone = cgd(start, lam=wrap(value), step=value, r=value, method="cgd-fd", b=3)
+        assert x.tolist() == alone.x.tolist()
 
 
 @pairs(

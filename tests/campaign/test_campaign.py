@@ -19,7 +19,7 @@ from .referee import Claim, exact_gradient, judge
 from .report import insert
 from .targets import Target, targets
 
-TABLES = {"all": (case, 1000 if WHOLE else 120), "by values": (by_values, 200 if WHOLE else 20)}
+TABLES = {"all": (case, 1000 if WHOLE else 60), "by values": (by_values, 200 if WHOLE else 20)}
 BLOCK = 20
 
 
@@ -48,7 +48,7 @@ ONCE_FALSE = (
     # slopes that are no numbers
     *(27647, 35905, 57513, 60050, 89057),
     # an iteration too many, for another gradient
-    *(16618, 22314, 65613, 93055),
+    *(16618, 22314, 65613, pytest.param(93055, marks=pytest.mark.slow)),
     # by differences: noise that hides a valley, noise taken for a curvature, rounding of x taken for noise
     *(61024, 79882, 1698, 84353, 17382),
     # numbers beyond those of float64; what was learnt elsewhere; a start on waves shorter than differences

@@ -492,7 +492,7 @@ def test_a_row_at_its_floor_pays_for_its_own_probes_alone(seed: int) -> None:
         equal(batch.row(b), st.minimize(fun, x0[b], jac=grad, gtol=0.0))
 
 
-def test_float32_stays_float32() -> None:
+def test_float32_stays_float32_and_has_a_tolerance_of_its_own() -> None:
     seen: set[Any] = set()
 
     def fun(x: Vector) -> Any:
@@ -503,6 +503,7 @@ def test_float32_stays_float32() -> None:
         res = st.minimize(fun, x0, jac=TEN.grad)
         assert np.all(res.success)
         assert res.x.dtype == res.jac.dtype == np.float32
+        assert np.array_equal(res.nfev, st.minimize(TEN.fun, x0, jac=TEN.grad, gtol=1e-3).nfev)
     assert seen == {np.dtype(np.float32)}
 
 
@@ -530,7 +531,7 @@ def test_differences_at_the_minimiser_are_a_success() -> None:
     assert st.minimize(lambda x: float(rosen(x)), np.ones(10)).success
 
 
-def points(x0: Any, f: Any, grad: Any, **more: Any) -> tuple[list[Vector], list[Vector]]:
+def points(x0: Any, f: Any, grad: Any, iters: int = 2, **more: Any) -> tuple[list[Vector], list[Vector]]:
     """Return the points of the first values and of the first gradients that a run asks for."""
     values: list[Vector] = []
     slopes: list[Vector] = []
@@ -543,7 +544,7 @@ def points(x0: Any, f: Any, grad: Any, **more: Any) -> tuple[list[Vector], list[
         slopes.append(np.array(x))
         return grad(x)
 
-    st.minimize(fun, x0, jac=jac, budget=Budget(iters=2), **more)
+    st.minimize(fun, x0, jac=jac, budget=Budget(iters=iters), **more)
     return values, slopes
 
 
@@ -555,6 +556,14 @@ def test_the_first_trial_is_as_long_as_f_and_x_say(height: float, length: float)
     np.testing.assert_allclose(values[1], x0 - length * n, rtol=1e-12)
     values, _ = points(x0, lambda x: height + n @ (x - x0), lambda x: n, bounds=[(-100, 100)] * 2)
     np.testing.assert_allclose(values[1], x0 - n, rtol=1e-12)
+
+
+def test_no_step_is_more_than_ten_times_the_longest_before_it() -> None:
+    """Far out √(1 + x²) is all but a plane: a step by its curvature would be 1e9 long."""
+    values, _ = points([1e3], lambda x: math.hypot(1, x[0]), lambda x: x / math.hypot(1, x[0]), iters=40)
+    there = np.concatenate(values)
+    assert np.ptp(there) < 2e4
+    assert abs(there[-1]) < 1
 
 
 def test_a_first_trial_that_fails_is_followed_by_the_minimum_that_a_probe_shows() -> None:
