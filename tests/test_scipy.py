@@ -43,6 +43,11 @@ def rosen_hess(x, scale=100.0):
     )
 
 
+def by(method, **given):
+    """Minimise as users of SciPy do."""
+    return so.minimize(rosen, START, jac=rosen_der, method=method, **given)
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_equals_the_direct_call(name):
     theirs = so.minimize(
@@ -75,7 +80,7 @@ def test_options_reach_the_method(name):
 @pytest.mark.parametrize("method", ["BFGS", steepen.scipy.bfgs, steepen.scipy.cgd_auto])
 def test_tol_is_the_gradient_norm_and_an_explicit_gtol_wins(method):
     def run(**keywords):
-        return so.minimize(rosen, START, jac=rosen_der, method=method, **keywords)
+        return by(method, **keywords)
 
     assert run(tol=10.0, options={"gtol": 1e-6}).nit == run(options={"gtol": 1e-6}).nit > run(tol=10.0).nit
     assert 1e-9 < abs(run(tol=1e-1).jac).max() <= 1e-1
@@ -84,7 +89,7 @@ def test_tol_is_the_gradient_norm_and_an_explicit_gtol_wins(method):
 
 def test_a_pair_and_a_product_arrive():
     both = so.minimize(lambda x: (rosen(x), rosen_der(x)), START, jac=True, method=steepen.scipy.bfgs)
-    assert both.nfev == so.minimize(rosen, START, jac=rosen_der, method=steepen.scipy.bfgs).nfev
+    assert both.nfev == by(steepen.scipy.bfgs).nfev
     res = so.minimize(
         rosen, START, jac=rosen_der, hessp=lambda x, v: rosen_hess(x) @ v, method=steepen.scipy.cgd,
         options={"lam": 1e-4, "step": 1e-3, "maxiter": 5},
@@ -93,9 +98,9 @@ def test_a_pair_and_a_product_arrive():
 
 
 def test_hess_inv_is_there_where_it_was_learnt():
-    res = so.minimize(rosen, START, jac=rosen_der, method=steepen.scipy.bfgs, tol=1e-8)
+    res = by(steepen.scipy.bfgs, tol=1e-8)
     np.testing.assert_allclose(res.hess_inv @ rosen_hess(res.x), np.eye(2), atol=0.05)
-    assert "hess_inv" not in so.minimize(rosen, START, jac=rosen_der, method=steepen.scipy.gd)
+    assert "hess_inv" not in by(steepen.scipy.gd)
 
 
 def test_shgo_takes_our_methods():
@@ -116,7 +121,7 @@ def test_what_a_callback_returns_is_ignored_as_in_scipy(method, returned):
         seen.append(xk)
         return returned
 
-    res = so.minimize(rosen, START, jac=rosen_der, method=method, callback=callback)
+    res = by(method, callback=callback)
     assert res.success
     assert len(seen) == res.nit
     np.testing.assert_array_equal(seen[-1], res.x)
@@ -124,7 +129,7 @@ def test_what_a_callback_returns_is_ignored_as_in_scipy(method, returned):
 
 @pytest.mark.parametrize("yes", [True, np.True_])
 def test_a_callback_that_returns_true_ends_the_run(yes):
-    res = so.minimize(rosen, START, jac=rosen_der, method=steepen.scipy.bfgs, callback=lambda xk: yes)
+    res = by(steepen.scipy.bfgs, callback=lambda xk: yes)
     assert (res.nit, res.status, res.success) == (1, st.Status.CALLBACK, False)
 
 
@@ -143,8 +148,8 @@ def test_stop_iteration_ends_a_run_where_as_many_iterations_would(method, form):
         of_x(intermediate_result.x)
 
     callback = of_x if form == "x" else of_result
-    res = so.minimize(rosen, START, jac=rosen_der, method=method, callback=callback)
-    same = so.minimize(rosen, START, jac=rosen_der, method=method, options={"maxiter": 5})
+    res = by(method, callback=callback)
+    same = by(method, options={"maxiter": 5})
     assert not res.success
     assert res.nit == same.nit == len(calls) == 5
     np.testing.assert_array_equal(res.x, same.x)
@@ -169,7 +174,7 @@ def test_stop_iteration_ends_a_run_where_as_many_iterations_would(method, form):
 )
 def test_limits_are_budgets(options, budget):
     ours = st.minimize(rosen, START, jac=rosen_der, method="gd", budget=budget)
-    theirs = so.minimize(rosen, START, jac=rosen_der, method=steepen.scipy.gd, options=options)
+    theirs = by(steepen.scipy.gd, options=options)
     assert (theirs.nit, theirs.nfev, theirs.njev) == (ours.nit, ours.nfev, ours.njev)
     assert theirs.status == ours.status
 
@@ -179,7 +184,7 @@ def test_limits_are_budgets(options, budget):
 
 def test_disp_prints_a_summary_without_rich_and_off_a_terminal(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "rich", None)
-    res = so.minimize(rosen, START, jac=rosen_der, method=steepen.scipy.bfgs, options={"disp": True})
+    res = by(steepen.scipy.bfgs, options={"disp": True})
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     assert lines == [
         res.message,
@@ -188,10 +193,10 @@ def test_disp_prints_a_summary_without_rich_and_off_a_terminal(capsys, monkeypat
         f"Function evaluations: {res.nfev}",
         f"Gradient evaluations: {res.njev}",
     ]
-    so.minimize(rosen, START, jac=rosen_der, method="BFGS", options={"disp": True})
+    by("BFGS", options={"disp": True})
     theirs = [line.strip() for line in capsys.readouterr().out.splitlines()]
     assert [line.partition(":")[0] for line in theirs[1:]] == [line.partition(":")[0] for line in lines[1:]]
-    so.minimize(rosen, START, jac=rosen_der, method=steepen.scipy.bfgs, options={"disp": False})
+    by(steepen.scipy.bfgs, options={"disp": False})
     assert capsys.readouterr() == ("", "")
 
 
@@ -257,8 +262,8 @@ def test_steps_stay_within_the_bounds():
 
 
 def test_steps_mean_nothing_where_the_gradient_is_given():
-    plain = so.minimize(rosen, START, jac=rosen_der, method=steepen.scipy.cgd_auto)
-    res = so.minimize(rosen, START, jac=rosen_der, method=steepen.scipy.cgd_auto,
+    plain = by(steepen.scipy.cgd_auto)
+    res = by(steepen.scipy.cgd_auto,
                       options={"eps": 0.1, "workers": 2})  # fmt: skip
     np.testing.assert_array_equal(res.x, plain.x)
     assert res.nfev == plain.nfev
@@ -346,19 +351,14 @@ def test_a_batch_takes_no_workers():
 @pytest.mark.parametrize("method", ["BFGS", steepen.scipy.bfgs, steepen.scipy.cgd_auto])
 def test_return_all_has_every_iterate(method):
     seen = [np.array(START)]
-    res = so.minimize(
-        rosen, START, jac=rosen_der, method=method, callback=lambda xk: seen.append(xk),
-        options={"return_all": True},
-    )  # fmt: skip
+    res = by(method, callback=lambda xk: seen.append(xk), options={"return_all": True})
     np.testing.assert_array_equal(res.allvecs, seen)
-    assert "allvecs" not in so.minimize(rosen, START, jac=rosen_der, method=method)
+    assert "allvecs" not in by(method)
 
 
 def test_maxls_is_the_most_trials_of_a_search():
     def run(**options):
-        res = so.minimize(
-            rosen, START, jac=rosen_der, method=steepen.scipy.gd, options={"maxiter": 1} | options
-        )
+        res = by(steepen.scipy.gd, options={"maxiter": 1} | options)
         return res.nfev - 1
 
     needed = run()
@@ -435,7 +435,7 @@ def test_what_the_door_does_not_take(more, says):
 def test_minimize_takes_options_as_scipy_does():
     options = {"maxiter": 20.0, "gtol": 1e-8, "maxcor": 5, "return_all": True}
     ours = st.minimize(rosen, START, jac=rosen_der, options=options)
-    theirs = so.minimize(rosen, START, jac=rosen_der, method=steepen.scipy.cgd_auto, options=options)
+    theirs = by(steepen.scipy.cgd_auto, options=options)
     same = st.minimize(
         rosen, START, jac=rosen_der, gtol=1e-8, memory=5, trace="x", budget=st.Budget(iters=20)
     )

@@ -83,6 +83,19 @@ def test_no_success_without_a_gradient_is_claimed_where_one_was_false(number: in
     assert not trial.run(by_values(number)).faults
 
 
+SMALL = [t.name for t in targets().values() if t.group == "problems" and t.n <= 12]
+ENDS = [(name, gtol) for name in SMALL for gtol in (None, 0.0)]
+
+
+@pytest.mark.parametrize(("name", "gtol"), sample(ENDS, 16, always=[("problems:meyer", None)]))
+@pytest.mark.bits  # its account holds the functions themselves
+def test_the_problems_end_honestly(name: str, gtol: float | None):
+    target = targets()[name]
+    one = replace(case(0), target=target, x0=target.centre, method="cgd-auto", derivatives="given", gtol=gtol)
+    one = replace(one, step=None, lam=None, bounds=None, budget=(("iters", 1500),), more=())
+    assert not trial.run(one).faults
+
+
 # --- the table ---------------------------------------------------------------------------------------------
 
 
