@@ -99,17 +99,25 @@ def test_a_trial_that_fails_is_cut_by_half_at_least() -> None:
 
 
 @pytest.mark.parametrize("wait", [True, False])
-def test_a_search_ends_after_its_trials(wait: bool) -> None:
+def test_a_search_ends_after_its_trials_and_with_the_budget(wait: bool) -> None:
     calls: list[Any] = []
 
     def up(x: Any) -> float:
         calls.append(x)
         return float(x @ x) if len(calls) == 1 else 10.0 + len(calls)
 
-    step = steps.Armijo(trials=4, wait=wait)
-    res = st.minimize(up, [1.0, 2.0], jac=lambda x: 2 * x, method="gd", step=step)
+    given_: dict[str, Any] = {
+        "jac": lambda x: 2 * x,
+        "method": "gd",
+        "step": steps.Armijo(trials=4, wait=wait),
+    }
+    res = st.minimize(up, [1.0, 2.0], **given_)
     assert res.status is st.Status.NO_DESCENT
     assert res.nfev == len(calls) == 1 + 4
+    calls.clear()
+    res = st.minimize(up, [1.0, 2.0], budget=st.Budget(evals=3), **given_)
+    assert res.status is st.Status.MAX_EVALUATIONS
+    assert res.nfev == len(calls) == 3
 
 
 # --- on quadratics ---------------------------------------------------------------------------------
