@@ -58,12 +58,12 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "_core/guard.py", "p, slope = kit.where(used, p, -g), kit.pick(used, slope, -size * size)",
         "p = kit.where(used, p, -g)",
-        "where the guard takes −∇f, the search is told its slope", LISTINGS,
+        "where the guard takes −∇f, the search is told its slope", "tests/directions/test_direction.py",
     ),
     Fault(
         "_core/guard.py", "if kit.all(on & (slope > -inf) & (slope < -VANISHED * size * size)):",
         "if kit.all(on & (slope > -inf) & (slope < VANISHED * size * size)):",
-        "the guard fires where ∇fᵀp is not negative", LISTINGS,
+        "the guard fires where ∇fᵀp is not negative", "tests/directions/test_direction.py",
     ),
     Fault(
         "directions/_pairs.py", "part = LONG / (LONG + int(s.shape[-1]))",
