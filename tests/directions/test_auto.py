@@ -164,6 +164,13 @@ def test_a_search_that_found_nothing_is_no_small_step(tolerance: str) -> None:
     assert res.status is Status.NO_DESCENT
 
 
+def test_a_search_that_finds_nothing_is_repeated_twice_and_not_for_ever() -> None:
+    res = st.minimize(lambda x: float(x @ x), [1.0, 2.0], jac=lambda x: -2 * x)  # a wrong sign
+    assert res.status is Status.NO_DESCENT
+    assert res.nit <= 2
+    assert res.nfev < 50
+
+
 # --- hard cases -----------------------------------------------------------------------------------------
 
 

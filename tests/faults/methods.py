@@ -97,7 +97,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "directions/auto.py", "return lambda v: kit.times(scale, pairs.product(kit, v))",
         "return lambda v: pairs.product(kit, v)",
-        "hess_inv is that of f, not of f in the run's own scale",
+        "hess_inv is that of f, not of f in the run's own scale", "src/steepen/_core/result.py",
     ),
     Fault(
         "directions/auto.py", "room = kit.pick(memory.longest > 0, GROWTH * memory.longest, np.inf)",
@@ -261,12 +261,12 @@ FAULTS: tuple[Fault, ...] = (
     # ends, results, arguments
     Fault(
         "_core/judge.py", "return pick(f < tolerances.bottom, UNBOUNDED, code)", "return code",
-        "where f falls without bound the status says so", "tests/directions",
+        "where f falls without bound the status says so", "tests/directions/test_auto.py",
     ),
     Fault(
         "_core/judge.py", "small = (fall >= 0) & (fall <= tolerances.f * scale) & (last.alpha > 0)",
         "small = (fall >= 0) & (fall <= tolerances.f * scale)",
-        "a search that found nothing is no small step", "tests/directions",
+        "a search that found nothing is no small step", "tests/directions/test_auto.py",
     ),
     Fault(
         "_core/result.py", "end = int(self.length[b])", "end = int(self.length.max())",
@@ -284,7 +284,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "_core/space.py", "(x <= self._low) & (g > 0)", "(x <= self._low) & (g < 0)",
-        "a variable is held at the bound that f pushes it against", "tests/core tests/directions",
+        "a variable is held at the bound that f pushes it against", "tests/directions/test_direction.py",
     ),
     Fault(
         "_arguments.py", "needed = min([n for n in (total, switch.last) if n is not None], default=None)",
@@ -301,6 +301,6 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "_arguments.py", 'gtol = 1e-5 if "64" in str(dtype) else 1e-3', "gtol = 1e-5",
-        "the default tolerance follows the precision", "tests/test_bad_input.py",
+        "the default tolerance follows the precision", "tests/directions/test_auto.py",
     ),
 )  # fmt: skip
