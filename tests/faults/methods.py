@@ -124,7 +124,7 @@ FAULTS: tuple[Fault, ...] = (
         "the trace of cgd-auto has the λ of the CGD step that the step amounts to",
     ),
     Fault(
-        "directions/auto.py", "2.0 ** -kit.num.round(kit.num.log2(size))", "1 / size",
+        "directions/auto.py", "2.0 ** -kit.num.round(kit.num.log2(size))", "0.0 * size + 1",
         "scaling f by a power of two changes nothing",
     ),
     # steps
