@@ -17,8 +17,6 @@ import pytest
 from steepen.cli import main
 from steepen.paper.experiments import EXPERIMENTS
 
-from .test_public import NAMES
-
 yaml = pytest.importorskip("yaml")
 
 ROOT = Path(__file__).parent.parent
@@ -52,9 +50,9 @@ def broken(page: Path, text: str) -> Iterator[str]:
             yield link
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_between_the_pages_lead_somewhere(page):
-    assert list(broken(page, page.read_text(encoding="utf-8"))) == []
+def test_links_between_the_pages_lead_somewhere():
+    assert len(PAGES) > 20
+    assert [link for page in PAGES for link in broken(page, page.read_text(encoding="utf-8"))] == []
 
 
 def test_a_broken_link_is_found():
@@ -62,49 +60,15 @@ def test_a_broken_link_is_found():
     assert list(broken(ROOT / "planted.md", text)) == ["missing.md", "README.md#no-such"]
 
 
-REFERENCE = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs" / "api").glob("*.md")))
-
-
-def placed(name: str) -> bool:
-    """Return whether the reference asks for a public name, or for the package that it is in.
-
-    The build adds the modules of a package to its page; the names of steepen itself are asked for one by one.
-    """
-    home = name.split(".")[:-1][:2]
-    asked = name if home == ["steepen"] else ".".join(home)
-    return re.search(rf"^\.\. auto\w+:: {re.escape(asked)}$", REFERENCE, re.MULTILINE) is not None
-
-
-def test_every_public_name_has_its_place_in_the_reference():
-    known = {id(value) for name, value in NAMES.items() if placed(name)}
-    assert [name for name, value in NAMES.items() if id(value) not in known] == []
-
-
-def test_a_name_without_a_place_is_found():
-    assert placed("steepen.minimize")
-    assert placed("steepen.train.data.load_data")
-    assert not placed("steepen.maximize")
-    assert not placed("steepen.trains.data.load_data")
-
-
 SNIPPETS = re.findall(
     r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.DOTALL | re.MULTILINE
 )
 
 
-def test_the_readme_has_three_snippets():
-    assert len(SNIPPETS) == 3
-
-
-@pytest.mark.parametrize(
-    ("number", "said"),
-    [
-        (0, r"\[[\d. ]+\] CONVERGED \d+\n"),
-        (1, r"steps taken +120\nof these with a probe +40\n(.+\n)+"),
-        (2, "40 MAX_GRADIENTS\n"),
-    ],
-)
+# the second needs torch: tests/torch has it
+@pytest.mark.parametrize(("number", "said"), [(0, r"\[[\d. ]+\] CONVERGED \d+\n"), (2, "40 MAX_GRADIENTS\n")])
 def test_a_snippet_of_the_readme_runs_as_it_is(number, said, capsys):
+    assert len(SNIPPETS) == 3
     exec(compile(SNIPPETS[number], f"README.md, snippet {number + 1}", "exec"), {})
     assert re.fullmatch(said, capsys.readouterr().out)
 
@@ -125,20 +89,6 @@ def test_the_readme_says_what_its_commands_show(capsys):
     assert max(gd["gap"], fd["gap"]) < 1e-3
     branin = EXPERIMENTS["branin"]
     assert f"lowers f by {branin.cgd_fd:.0f} %, plain gradient descent's by {branin.gd:.0f} %" in text
-
-
-def test_the_blocks_of_the_page_on_training_run_one_after_another(capsys):
-    text = (ROOT / "docs" / "training.md").read_text("utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 5
-    names: dict[str, object] = {}
-    for number, block in enumerate(blocks):
-        exec(compile(block, f"docs/training.md, block {number + 1}", "exec"), names)
-    said = capsys.readouterr().out
-    assert re.search(r"of these with a probe +32\n", said)
-    assert "Sharpness(" in said
-    assert "Robustness(" in said
-    assert re.search(r"^gap .* of ", said, re.MULTILINE)
 
 
 def test_zizmor_finds_nothing_in_the_workflows():

@@ -7,10 +7,10 @@ import steepen as st
 from steepen import Status
 
 from .objectives import METHODS, PENALISED, PROBLEMS, Problem, derivatives, drop_wave, levy
+from .pairs import pairs, sample
 from .rounding import seen
 
-EVERY = pytest.mark.parametrize("problem", PROBLEMS, ids=repr)
-METHOD = pytest.mark.parametrize("method", METHODS)
+MATRIX = [(problem, method) for problem in PROBLEMS for method in METHODS]
 
 
 @pytest.mark.parametrize("problem", [*PROBLEMS, drop_wave((0.5, 0.3)), levy(1, (-7.7,))], ids=repr)
@@ -105,8 +105,7 @@ def check_trace(problem: Problem, method: str, res: st.Result, searched: bool = 
     assert res.method == method
 
 
-@METHOD
-@EVERY
+@pytest.mark.parametrize(("problem", "method"), MATRIX)
 def test_default_step(problem: Problem, method: str):
     calls = 0
 
@@ -136,8 +135,7 @@ def test_default_step(problem: Problem, method: str):
         assert res.success
 
 
-@METHOD
-@EVERY
+@pytest.mark.parametrize(("problem", "method"), sample(MATRIX, 50))
 def test_fixed_small_step(problem: Problem, method: str):
     given = derivatives(problem, method)
     if method in PENALISED:
@@ -158,9 +156,11 @@ def test_fixed_small_step(problem: Problem, method: str):
         assert (res.trace.lam[:-1][res.trace.penalised[:-1]] == 0.1 * problem.step).all()
 
 
-@pytest.mark.parametrize("problem", [p for p in PROBLEMS if p.name != "at_saddle"], ids=repr)
-@pytest.mark.parametrize("jac", ["callable", True, "2-point", "3-point", "cs"])
-@pytest.mark.parametrize("method", ["cgd", "cgd-fd"])
+@pairs(
+    problem=sample([p for p in PROBLEMS if p.name != "at_saddle"], 5),
+    jac=["callable", True, "2-point", "3-point", "cs"],
+    method=["cgd", "cgd-fd"],
+)
 def test_curvature_from_every_source_of_gradients(problem: Problem, jac: str | bool, method: str):
     """The first step, p = −(∇f + 2λ·H·∇f), shows the H·∇f that went into it: three percent off at most."""
 

@@ -1,74 +1,33 @@
-"""Every public name has a docstring with an example; the doctests run with the rest of the tests."""
+"""The public names that need neither torch nor JAX, the version, and what an import brings along."""
 
-import importlib
 import importlib.metadata
-import inspect
-import pkgutil
 import subprocess
 import sys
 
-import pytest
-
 import steepen
 
-
-def public_modules():
-    names = ["steepen"]
-    for info in pkgutil.walk_packages(steepen.__path__, "steepen."):
-        if not any(part.startswith("_") for part in info.name.split(".")):
-            names.append(info.name)
-    return names
+from .public import Documented, placed
 
 
-def public_names():
-    for name in public_modules():
-        module = importlib.import_module(name)
-        for attribute in getattr(module, "__all__", ()):
-            value = getattr(module, attribute)
-            if inspect.isclass(value) or inspect.isfunction(value):
-                yield f"{name}.{attribute}", value
+class TestCore(Documented):
+    part = "core"
 
 
-NAMES = dict(public_names())
+def test_a_name_without_a_place_is_found():
+    assert placed("steepen.minimize")
+    assert placed("steepen.train.data.load_data")
+    assert not placed("steepen.maximize")
+    assert not placed("steepen.trains.data.load_data")
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_has_a_docstring_with_an_example(name):
-    text = inspect.getdoc(NAMES[name]) or ""
-    assert text, f"{name} has no docstring"
-    assert ">>>" in text, f"the docstring of {name} has no example"
-
-
-@pytest.mark.parametrize("name", [name for name, value in NAMES.items() if inspect.isclass(value)])
-def test_every_public_method_has_a_docstring(name):
-    for attribute, value in vars(NAMES[name]).items():
-        if not attribute.startswith("_") and (inspect.isfunction(value) or isinstance(value, property)):
-            assert inspect.getdoc(getattr(NAMES[name], attribute)), f"{name}.{attribute} has no docstring"
-
-
-@pytest.mark.parametrize("name", public_modules())
-def test_every_module_says_what_it_is(name):
-    assert importlib.import_module(name).__doc__
-
-
-def test_the_check_can_fail():
-    def bare():
-        pass
-
-    assert ">>>" not in (inspect.getdoc(bare) or "")
-    assert len(NAMES) > 60
-
-
-def test_the_version_is_the_installed_one():
+def test_the_version_is_the_installed_one(monkeypatch):
     assert steepen.__version__ == importlib.metadata.version("steepen")
 
-
-def test_a_copy_that_was_never_installed_has_no_version(monkeypatch):
     def missing(name):
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(importlib.metadata, "version", missing)
-    assert steepen.__version__ == "0+unknown"
+    assert steepen.__version__ == "0+unknown"  # of a copy that was never installed
 
 
 def test_import_is_light():

@@ -26,6 +26,7 @@ def test_every_recipe_is_run():
     assert sorted(RECIPES) == ["basinhopping", "lmfit", "optimagic", "scikit-learn", "shgo", "statsmodels"]
 
 
+@pytest.mark.slow  # its import takes seconds
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_statsmodels():
     made = run("statsmodels")

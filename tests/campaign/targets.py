@@ -57,14 +57,9 @@ def hostile(
 ) -> Target:
     """Return a target whose values and gradients keep the precision of x."""
     return Target(
-        name,
-        lambda x: _like(fun(x), x),
-        lambda x: _like(grad(x), x),
-        np.array(centre, dtype=float),
-        np.full(len(centre), float(spread)),
-        exact,
-        **more,
-    )
+        name, lambda x: _like(fun(x), x), lambda x: _like(grad(x), x), np.array(centre, dtype=float),
+        np.full(len(centre), float(spread)), exact, **more,
+    )  # fmt: skip
 
 
 def _like(value: Any, x: Array) -> Array:
@@ -110,14 +105,8 @@ def _log_domain(value: Any) -> Any:
 
 
 ONE_VARIABLE = [
-    separable(
-        "exp50",
-        lambda x: np.exp(50 * x) - x,
-        lambda x: 50 * np.exp(50 * x) - 1,
-        lambda t: mp.exp(50 * t) - t,
-        [3.0],
-        9.0,
-    ),
+    separable("exp50", lambda x: np.exp(50 * x) - x, lambda x: 50 * np.exp(50 * x) - 1,
+        lambda t: mp.exp(50 * t) - t, [3.0], 9.0),
     *(_power(p) for p in (1, 1.5, 2, 4, 8)),
     *(
         separable(
@@ -130,105 +119,39 @@ ONE_VARIABLE = [
         )
         for out in ("inf", "nan")
     ),
-    separable(
-        "log-barrier",
-        _where(_positive, lambda x: x - 1e-3 * np.log(x), np.nan),
+    separable("log-barrier", _where(_positive, lambda x: x - 1e-3 * np.log(x), np.nan),
         _where(_positive, lambda x: 1 - 1e-3 / x, np.nan),
-        _log_domain(lambda t: t - mp.mpf(1e-3) * mp.log(t)),
-        [2.0, 3.0],
-        1.5,
-    ),
-    separable(
-        "minus-log",
-        _where(_positive, lambda x: -np.log(x), np.nan),
-        _where(_positive, lambda x: -1 / x, np.nan),
-        _log_domain(lambda t: -mp.log(t)),
-        [1.0],
-        0.9,
-    ),
-    separable(
-        "huber",
-        lambda x: np.where(abs(x) < 1, x * x / 2, abs(x) - 0.5),
+        _log_domain(lambda t: t - mp.mpf(1e-3) * mp.log(t)), [2.0, 3.0], 1.5),
+    separable("minus-log", _where(_positive, lambda x: -np.log(x), np.nan),
+        _where(_positive, lambda x: -1 / x, np.nan), _log_domain(lambda t: -mp.log(t)), [1.0], 0.9),
+    separable("huber", lambda x: np.where(abs(x) < 1, x * x / 2, abs(x) - 0.5),
         lambda x: np.where(abs(x) < 1, x, np.sign(x.real)),
-        lambda t: t * t / 2 if abs(t) < 1 else abs(t) - mp.mpf(0.5),
-        [20.0, -3.0],
-        5.0,
-    ),
-    separable(
-        "kink",
-        lambda x: abs(x - 1) + 0.125 * x * x,
-        lambda x: np.sign((x - 1).real) + 0.25 * x,
-        lambda t: abs(t - 1) + t * t / 8,
-        [3.0, -4.0],
-        2.0,
-    ),
+        lambda t: t * t / 2 if abs(t) < 1 else abs(t) - mp.mpf(0.5), [20.0, -3.0], 5.0),
+    separable("kink", lambda x: abs(x - 1) + 0.125 * x * x, lambda x: np.sign((x - 1).real) + 0.25 * x,
+        lambda t: abs(t - 1) + t * t / 8, [3.0, -4.0], 2.0),
     separable("linear", lambda x: x, lambda x: 1 + 0 * x, lambda t: t, [1.0] * 8),
     separable("constant", lambda x: 3 + 0 * x, lambda x: 0 * x, lambda t: mp.mpf(3), [1.0, 2.0], 1.0),
-    separable(
-        "well",
-        lambda x: -np.exp(-x * x),
-        lambda x: 2 * x * np.exp(-x * x),
-        lambda t: -mp.exp(-t * t),
-        [1.0, -2.0],
-        5.0,
-    ),
-    separable(
-        "underflow",
-        lambda x: np.exp(-x),
-        lambda x: -np.exp(-x),
-        lambda t: mp.exp(-t),
-        [300.0],
-        300.0,
-    ),
-    separable(
-        "cliff",
-        lambda x: x * x + 1e6 * (x.real > 1),
-        lambda x: 2 * x,
-        lambda t: t * t + (10**6 if t > 1 else 0),
-        [0.0, 2.0],
-        3.0,
-    ),
-    separable(
-        "nan-gap",
-        lambda x: np.where((x.real > 0) & (x.real < 1), np.nan, (x - 3) ** 2),
+    separable("well",
+        lambda x: -np.exp(-x * x), lambda x: 2 * x * np.exp(-x * x), lambda t: -mp.exp(-t * t), [1.0, -2.0],
+        5.0),
+    separable("underflow", lambda x: np.exp(-x), lambda x: -np.exp(-x), lambda t: mp.exp(-t), [300.0], 300.0),
+    separable("cliff", lambda x: x * x + 1e6 * (x.real > 1), lambda x: 2 * x,
+        lambda t: t * t + (10**6 if t > 1 else 0), [0.0, 2.0], 3.0),
+    separable("nan-gap", lambda x: np.where((x.real > 0) & (x.real < 1), np.nan, (x - 3) ** 2),
         lambda x: np.where((x.real > 0) & (x.real < 1), np.nan, 2 * (x - 3)),
-        lambda t: mp.inf if 0 < t < 1 else (t - 3) ** 2,
-        [-2.0, 5.0],
-        2.0,
-    ),
-    separable(
-        "inf-beyond-ten",
-        lambda x: np.where(abs(x) > 10, np.inf, np.cosh(x / 4) + x),
+        lambda t: mp.inf if 0 < t < 1 else (t - 3) ** 2, [-2.0, 5.0], 2.0),
+    separable("inf-beyond-ten", lambda x: np.where(abs(x) > 10, np.inf, np.cosh(x / 4) + x),
         lambda x: np.where(abs(x) > 10, np.inf, np.sinh(x / 4) / 4 + 1),
-        lambda t: mp.inf if abs(t) > 10 else mp.cosh(t / 4) + t,
-        [8.0, 1.0],
-        1.5,
-    ),
-    separable(
-        "cosh300",
-        lambda x: np.cosh(300 * x),
-        lambda x: 300 * np.sinh(300 * x),
-        lambda t: mp.cosh(300 * t),
-        [2.0, -2.0],
-        0.5,
-    ),
-    separable(
-        "offset",
-        lambda x: 1e10 + (x - 1) ** 2,
-        lambda x: 2 * (x - 1),
-        lambda t: 10**10 + (t - 1) ** 2,
-        [5.0, -30.0],
-        10.0,
-    ),
-    separable(
-        "steep-quartic",
-        lambda x: 1e200 * x * x * x * x,
-        lambda x: 4e200 * x * x * x,
-        lambda t: mp.mpf(1e200) * t**4,
-        [1.0, 3.0],
-        0.5,
-    ),
-]
+        lambda t: mp.inf if abs(t) > 10 else mp.cosh(t / 4) + t, [8.0, 1.0], 1.5),
+    separable("cosh300",
+        lambda x: np.cosh(300 * x), lambda x: 300 * np.sinh(300 * x), lambda t: mp.cosh(300 * t),
+        [2.0, -2.0], 0.5),
+    separable("offset",
+        lambda x: 1e10 + (x - 1) ** 2, lambda x: 2 * (x - 1), lambda t: 10**10 + (t - 1) ** 2, [5.0, -30.0],
+        10.0),
+    separable("steep-quartic", lambda x: 1e200 * x * x * x * x, lambda x: 4e200 * x * x * x,
+        lambda t: mp.mpf(1e200) * t**4, [1.0, 3.0], 0.5),
+]  # fmt: skip
 
 
 # --- functions of several ----------------------------------------------------------------------------------
@@ -236,12 +159,10 @@ ONE_VARIABLE = [
 
 def _saddle() -> Target:
     return hostile(
-        "saddle",
-        lambda x: x[..., 0] ** 2 - x[..., 1] ** 2 + x[..., 1] ** 4 / 4,
+        "saddle", lambda x: x[..., 0] ** 2 - x[..., 1] ** 2 + x[..., 1] ** 4 / 4,
         lambda x: np.stack([2 * x[..., 0], x[..., 1] ** 3 - 2 * x[..., 1]], axis=-1),
-        lambda x: x[0] ** 2 - x[1] ** 2 + x[1] ** 4 / 4,
-        [0.0, 0.0],
-    )
+        lambda x: x[0] ** 2 - x[1] ** 2 + x[1] ** 4 / 4, [0.0, 0.0],
+    )  # fmt: skip
 
 
 def _rows(x: Array, A: Array) -> Array:
@@ -264,13 +185,9 @@ def _linear_model(
         return mp.fsum(terms) + mp.mpf(ridge) * mp.fsum(t * t for t in x)
 
     return hostile(
-        name,
-        lambda x: value(_rows(x, A)).sum(axis=-1) + ridge * (x * x).sum(axis=-1),
-        lambda x: _columns(slope(_rows(x, A)), A) + 2 * ridge * x,
-        precisely,
-        [0.0] * A.shape[1],
-        **where,
-    )
+        name, lambda x: value(_rows(x, A)).sum(axis=-1) + ridge * (x * x).sum(axis=-1),
+        lambda x: _columns(slope(_rows(x, A)), A) + 2 * ridge * x, precisely, [0.0] * A.shape[1], **where,
+    )  # fmt: skip
 
 
 def _poisson(seed: int) -> Target:
@@ -278,14 +195,10 @@ def _poisson(seed: int) -> Target:
     A = rng.normal(size=(20, 3)) * [1.0, 3.0, 10.0 ** rng.uniform(-1, 2)]
     y = rng.poisson(3.0, size=20).astype(float)
     return _linear_model(
-        f"poisson-{seed}",
-        A,
-        lambda z: np.exp(z) - y.astype(z.real.dtype) * z,
-        lambda z: np.exp(z) - y.astype(z.real.dtype),
-        lambda i, z: mp.exp(z) - mp.mpf(y[i]) * z,
-        0.0,
+        f"poisson-{seed}", A, lambda z: np.exp(z) - y.astype(z.real.dtype) * z,
+        lambda z: np.exp(z) - y.astype(z.real.dtype), lambda i, z: mp.exp(z) - mp.mpf(y[i]) * z, 0.0,
         spread=5.0,
-    )
+    )  # fmt: skip
 
 
 def _logistic(seed: int, ridge: float) -> Target:
@@ -294,41 +207,29 @@ def _logistic(seed: int, ridge: float) -> Target:
     noise = 0.0 if ridge == 0 else 2.0  # without noise the classes are separable: the infimum is at infinity
     A *= np.where(A @ [1.0, -5.0, 0.1] + noise * rng.normal(size=20) > 0, 1.0, -1.0)[:, None]
     return _linear_model(
-        f"logistic-{seed}" if ridge else f"separable-{seed}",
-        A,
-        lambda z: np.log1p(np.exp(-z)),
-        lambda z: -1 / (1 + np.exp(z)),
-        lambda i, z: mp.log1p(mp.exp(-z)) if z > -200 else -z,
-        ridge,
+        f"logistic-{seed}" if ridge else f"separable-{seed}", A, lambda z: np.log1p(np.exp(-z)),
+        lambda z: -1 / (1 + np.exp(z)), lambda i, z: mp.log1p(mp.exp(-z)) if z > -200 else -z, ridge,
         spread=3.0,
-    )
+    )  # fmt: skip
 
 
 def _sum_of_exponentials() -> Target:
     A = np.array([[1.0, 3.0], [1.0, -3.0], [-1.0, 0.0]])
     weight = np.exp(-0.1)
     return _linear_model(
-        "sum-of-exponentials",
-        A,
-        lambda z: weight * np.exp(z),
-        lambda z: weight * np.exp(z),
-        lambda i, z: mp.mpf(weight) * mp.exp(z),
-        0.0,
-        spread=10.0,
-    )
+        "sum-of-exponentials", A, lambda z: weight * np.exp(z), lambda z: weight * np.exp(z),
+        lambda i, z: mp.mpf(weight) * mp.exp(z), 0.0, spread=10.0,
+    )  # fmt: skip
 
 
 def _ill_conditioned(n: int) -> Target:
     q = np.geomspace(1e-6, 1e6, n)
     exactly = [mp.mpf(float(t)) for t in q]
     return hostile(
-        "ill-conditioned",
-        lambda x: (q.astype(x.real.dtype) * (x - 1) ** 2).sum(axis=-1),
+        "ill-conditioned", lambda x: (q.astype(x.real.dtype) * (x - 1) ** 2).sum(axis=-1),
         lambda x: 2 * q.astype(x.real.dtype) * (x - 1),
-        lambda x: mp.fsum(a * (t - 1) ** 2 for a, t in zip(exactly, x, strict=True)),
-        [3.0] * n,
-        2.0,
-    )
+        lambda x: mp.fsum(a * (t - 1) ** 2 for a, t in zip(exactly, x, strict=True)), [3.0] * n, 2.0,
+    )  # fmt: skip
 
 
 def _plain(target: Target) -> str:
@@ -340,17 +241,11 @@ def scaled(target: Target, f: float, x: float) -> Target:
     base = target.exact
     assert base is not None
     return replace(
-        target,
-        name=f"{_plain(target)}-f{f:g}-x{x:g}",
-        fun=lambda p: f * target.fun(p / x),
+        target, name=f"{_plain(target)}-f{f:g}-x{x:g}", fun=lambda p: f * target.fun(p / x),
         grad=lambda p: f / x * target.grad(p / x),
-        exact=lambda p: mp.mpf(f) * base([t / mp.mpf(x) for t in p]),
-        centre=target.centre * x,
-        spread=target.spread * x,
-        unit=x,
-        second=None,
-        group="hostile",
-    )
+        exact=lambda p: mp.mpf(f) * base([t / mp.mpf(x) for t in p]), centre=target.centre * x,
+        spread=target.spread * x, unit=x, second=None, group="hostile",
+    )  # fmt: skip
 
 
 def noisy(target: Target, noise: float) -> Target:
@@ -363,14 +258,9 @@ def noisy(target: Target, noise: float) -> Target:
         return _like((1 + target.fun(x)) * (1 + noise * (2 * (seed - np.floor(seed)) - 1)), x)
 
     return replace(
-        target,
-        name=f"{_plain(target)}-noise{noise:g}",
-        fun=fun,
-        exact=lambda x: 1 + base(x),
-        noise=noise,
-        second=None,
-        group="hostile",
-    )
+        target, name=f"{_plain(target)}-noise{noise:g}", fun=fun, exact=lambda x: 1 + base(x), noise=noise,
+        second=None, group="hostile",
+    )  # fmt: skip
 
 
 def coarse(target: Target, digits: int) -> Target:
@@ -386,14 +276,9 @@ def coarse(target: Target, digits: int) -> Target:
         return _like(np.where(np.isfinite(rounded), rounded, f), x)
 
     return replace(
-        target,
-        name=f"{_plain(target)}-digits{digits}",
-        fun=fun,
-        exact=lambda x: 1 + base(x),
-        noise=10.0 ** (1 - digits),
-        second=None,
-        group="hostile",
-    )
+        target, name=f"{_plain(target)}-digits{digits}", fun=fun, exact=lambda x: 1 + base(x),
+        noise=10.0 ** (1 - digits), second=None, group="hostile",
+    )  # fmt: skip
 
 
 # --- the collections ---------------------------------------------------------------------------------------
@@ -402,15 +287,9 @@ def coarse(target: Target, digits: int) -> Target:
 def _function(f: Any) -> Target:
     low, high = f.bounds.T
     return Target(
-        f"functions:{f.name}",
-        f,
-        f.grad,
-        (low + high) / 2,
-        (high - low) / 2,
-        REFERENCES[f.name],
-        second=f,
+        f"functions:{f.name}", f, f.grad, (low + high) / 2, (high - low) / 2, REFERENCES[f.name], second=f,
         group="functions",
-    )
+    )  # fmt: skip
 
 
 def _problem(p: Any) -> Target:
@@ -446,15 +325,8 @@ def targets() -> dict[str, Target]:
     for name in ("rosenbrock", "sphere", "booth", "styblinski-tang"):
         hostile += [
             scaled(by_name[name], f, x)
-            for f, x in (
-                (1e150, 1.0),
-                (1e-150, 1.0),
-                (1.0, 1e150),
-                (1.0, 1e-150),
-                (1e-310, 1.0),
-                (1e-5, 1e5),
-                (1e5, 1e-5),
-            )
-        ]
+            for f, x in ((1e150, 1.0), (1e-150, 1.0), (1.0, 1e150), (1.0, 1e-150), (1e-310, 1.0),
+                         (1e-5, 1e5), (1e5, 1e-5))
+        ]  # fmt: skip
         hostile += [noisy(by_name[name], noise) for noise in (1e-10, 1e-6)]
     return {t.name: t for t in (*functions, *problems, *hostile)}

@@ -6,7 +6,6 @@ import math
 import subprocess
 import sys
 import textwrap
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +19,10 @@ from scipy import optimize
 import steepen as st
 from steepen import Budget, Status
 from steepen._core.kits import kit_for
-from steepen.problems import Problem, suite
+from steepen.problems import suite
 
 from ..objectives import BY_NAME, quadratic, spd
+from ..pairs import WHOLE, pairs, sample
 from ..rounding import off, seen
 
 EPS = float(np.finfo(float).eps)
@@ -32,9 +32,7 @@ Vector = Any
 # --- every step is a CGD step ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [1, 2, 6, 12])
-@pytest.mark.parametrize("t", [0.3, 1.0, 4.0])
-@pytest.mark.parametrize("t2", [0.1, 1.0, 2.5])
+@pytest.mark.parametrize(("n", "t", "t2"), [(1, 1.0, 1.0), (6, 1.0, 1.0), (6, 0.3, 2.5), (12, 4.0, 0.1)])
 def test_the_bfgs_step_is_a_cgd_step_from_the_point_before(n: int, t: float, t2: float) -> None:
     rng = np.random.default_rng(n)
     G, Hbar = spd(rng.uniform(0.1, 5, n), n), spd(rng.uniform(0.1, 5, n), n + 1)
@@ -58,7 +56,7 @@ def test_the_bfgs_step_is_a_cgd_step_from_the_point_before(n: int, t: float, t2:
         assert alpha == pytest.approx((g @ G @ g / sy) * (1 + yGy / sy), rel=1e-9)
 
 
-@pytest.mark.parametrize("n", [2, 5, 20, 40])
+@pytest.mark.parametrize("n", [2, 40])
 def test_on_quadratics_lam_lies_between_minus_a_half_and_zero(n: int) -> None:
     p = quadratic("q", spd(np.geomspace(1, 50, n), n), np.ones(n), (1.0,) * n)
     trace = st.minimize(p.fun, p.x0, jac=p.grad, method="cgd-auto", gtol=1e-8).trace
@@ -72,23 +70,7 @@ def test_on_quadratics_lam_lies_between_minus_a_half_and_zero(n: int) -> None:
 # --- never a false success ------------------------------------------------------------------------------
 
 FLOOR = 1e5
-"""So many roundings above the lowest value near by a point may be, and still be called the floor."""
-
-
-def lowest(fun: Callable[[Vector], Any], grad: Callable[[Vector], Any], x: Vector, polish: bool) -> float:
-    """Look for lower points near x: at random over many scales, and with SciPy's optimisers."""
-    rng = np.random.default_rng(0)
-    size = np.where(x == 0, 1e-3 * np.linalg.norm(x) + 1e-12, np.abs(x))
-    values = [
-        float(fun(x + 10.0**-d * size * rng.standard_normal(len(x)))) for d in range(4, 16) for _ in "abcd"
-    ]
-    runs: list[tuple[str, dict[str, Any]]] = [("Nelder-Mead", {"maxfev": 300, "xatol": 0, "fatol": 0})]
-    if polish:
-        runs += [("BFGS", {"gtol": 0, "maxiter": 100}), ("L-BFGS-B", {"ftol": 0, "gtol": 0, "maxfun": 150})]
-    for method, options in runs if len(x) <= 12 else runs[1:]:
-        jac = None if method == "Nelder-Mead" else grad
-        values.append(float(optimize.minimize(fun, x, jac=jac, method=method, options=options).fun))
-    return min(v for v in values if math.isfinite(v))
+"""So many roundings above the lowest value a point may be, and still be called the floor."""
 
 
 def spread(fun: Callable[[Vector], Any], x: Vector) -> float:
@@ -97,66 +79,26 @@ def spread(fun: Callable[[Vector], Any], x: Vector) -> float:
     return float(np.ptp([float(fun(x * (1 + EPS * rng.integers(-4, 5, len(x))))) for _ in range(20)]))
 
 
-def honest(res: st.Result, fun: Any, grad: Any, gtol: float, polish: bool = True, others: Any = ()) -> None:
-    """Hold a success against what can be found near by; a failure needs no excuse."""
-    if res.status is Status.CONVERGED:
-        assert np.linalg.norm(grad(res.x)) <= gtol
-    elif res.success:
-        assert res.status in (Status.PRECISION, Status.NOISE)
-        if any(res.fun == pytest.approx(end, rel=1e-6) for end in others):
-            return  # a saddle, or the end of a plateau at infinity: stationary, though not a minimum
-        # sums of squares of small residuals round like squares of roundings
-        scale = max(abs(res.fun), EPS * abs(float(fun(np.zeros_like(res.x) + res.trace.x[0]))))
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            floor = max(FLOOR * EPS * scale, 10 * spread(fun, res.x))
-            assert res.fun - lowest(fun, grad, res.x, polish) <= floor
-
-
-SMALL = [p for p in suite("mgh") if p.n <= 12]
 FITS = [p for p in suite("nist") if p.name.endswith("-2") and p.n <= 5]
-LARGE = [p for p in suite("large") if p.n <= 100 and p.name not in {"extrosnb", "nondquar"}]
 
 
-@pytest.mark.parametrize("gtol", [None, 0.0])
-@pytest.mark.parametrize("p", [pytest.param(p, id=p.name) for p in SMALL + FITS + LARGE])
-def test_problems_end_honestly(p: Problem, gtol: float | None) -> None:
-    res = st.minimize(p, p.x0, gtol=gtol, trace="x", budget=Budget(iters=1500))
-    # biggs-exp6 has a saddle with one very flat way out, boxbod a plateau that is level at working precision
-    others = (*p.other_ends, *{"biggs-exp6": [0.0056556499], "boxbod-2": [9771.5]}.get(p.name, []))
-    honest(res, p, p.grad, 1e-5 if gtol is None else gtol, others=others)
-    # to rounding: a product by BLAS may depend on where its arrays lie
-    first = float(seen(p)(p.x0))
-    assert res.fun == pytest.approx(float(seen(p)(res.x)), rel=1e-12, abs=4 * EPS * abs(first))
-    assert res.fun <= first
-    if gtol is None and p.suite == "mgh":  # the gradient of meyer's function is noise at its floor
-        assert res.success or res.fun <= p.fbest * (1 + 1e-9)
-
-
-def kinks() -> Iterator[tuple[str, Any, Any, Vector]]:
-    """Give functions with kinks; every subgradient is the gradient of a smooth piece at the point."""
+def kinks() -> Iterator[tuple[str, Any, Any, Vector, float]]:
+    """Yield functions with kinks, and their least values; gradients are those of a smooth piece."""
     rng = np.random.default_rng(3)
     A, b = rng.standard_normal((5, 3)), rng.standard_normal(5)
-    one = np.ones(1)
+    both = np.block([[A, -np.eye(5)], [-A, -np.eye(5)]])  # the least Σ t with |Ax − b| ≤ t
+    free = [(None, None)] * 3 + [(0, None)] * 5
+    fit = optimize.linprog(np.repeat([0.0, 1.0], [3, 5]), both, np.concatenate([b, -b]), bounds=free).fun
+    one, two = np.ones(1), np.array([3.0, 2.0])
 
     def sign(z: Any) -> Any:
         return np.where(z < 0, -1.0, 1.0)  # never zero: no kink looks stationary
 
-    yield "abs", lambda x: abs(x[0] - 0.3), lambda x: sign(x - 0.3), 2 * one
-    yield "abs_on_a_floor", lambda x: 1 + abs(x[0] - 0.3), lambda x: sign(x - 0.3), 2 * one
-    yield "rotated", lambda x: np.abs(A @ x - b).sum(), lambda x: A.T @ sign(A @ x - b), np.ones(3)
-    yield (
-        "bowl_and_kink",
-        lambda x: x @ x + 5 * abs(x[0] - 1) + 7,
-        lambda x: 2 * x + np.array([5 * float(sign(x[0] - 1)), 0]),
-        np.array([3.0, 2.0]),
-    )
-    yield (
-        "largest",
-        lambda x: 3 + np.abs(x).max(),
-        lambda x: sign(x) * (np.arange(4) == np.abs(x).argmax()),
-        np.array([1.0, -0.7, 0.4, 0.2]),
-    )
+    def bowl_slope(x: Vector) -> Vector:
+        return 2 * x + np.array([5 * float(sign(x[0] - 1)), 0])
+
+    def largest_slope(x: Vector) -> Vector:
+        return sign(x) * (np.arange(4) == np.abs(x).argmax())
 
     def pieces(x: Vector) -> Any:
         e = 2 * np.exp(np.clip(x[1] - x[0], -700, 300))
@@ -165,12 +107,15 @@ def kinks() -> Iterator[tuple[str, Any, Any, Vector]]:
             (np.array([2 * x[0], 4 * x[1] ** 3]), 2 * (x - 2), np.array([-e, e])),
         )
 
-    yield (
-        "max_of_three",
-        lambda x: max(pieces(x)[0]),
-        lambda x: pieces(x)[1][int(np.argmax(pieces(x)[0]))],
-        np.array([1.0, -0.1]),
-    )
+    def largest_piece(x: Vector) -> Vector:
+        return pieces(x)[1][int(np.argmax(pieces(x)[0]))]
+
+    yield "abs", lambda x: abs(x[0] - 0.3), lambda x: sign(x - 0.3), 2 * one, 0.0
+    yield "abs_on_a_floor", lambda x: 1 + abs(x[0] - 0.3), lambda x: sign(x - 0.3), 2 * one, 1.0
+    yield "rotated", lambda x: np.abs(A @ x - b).sum(), lambda x: A.T @ sign(A @ x - b), np.ones(3), fit
+    yield "bowl_and_kink", lambda x: x @ x + 5 * abs(x[0] - 1) + 7, bowl_slope, two, 8.0
+    yield "largest", lambda x: 3 + np.abs(x).max(), largest_slope, np.array([1.0, -0.7, 0.4, 0.2]), 3.0
+    yield "max_of_three", lambda x: max(pieces(x)[0]), largest_piece, np.array([1.0, -0.1]), 1.9522244938706
     # np.sign is zero on the kink: there the gradient is that along the valley
     for floor, side in ((0.0, sign), (1.0, sign), (0.0, np.sign), (1.0, np.sign)):
         yield (
@@ -180,23 +125,25 @@ def kinks() -> Iterator[tuple[str, Any, Any, Vector]]:
                 side(x[0] ** 2 - x[1]) * np.array([16 * x[0], -8]) - np.array([2 * (1 - x[0]), 0])
             ),
             np.array([0.5, -1.0]),
+            floor,
         )
 
 
 KINKS = list(kinks())
 
 
-@pytest.mark.parametrize("gtol", [None, 0.0])
-@pytest.mark.parametrize(("name", "fun", "grad", "x0"), KINKS, ids=[k[0] for k in KINKS])
-def test_a_kink_is_no_success_unless_it_is_the_floor(
-    name: str, fun: Any, grad: Any, x0: Vector, gtol: float | None
-) -> None:
+@pytest.mark.parametrize(("fun", "grad", "x0", "least"), [k[1:] for k in KINKS], ids=[k[0] for k in KINKS])
+def test_a_kink_is_no_success_unless_it_is_the_floor(fun: Any, grad: Any, x0: Vector, least: float) -> None:
     rng = np.random.default_rng(1)
-    for i in range(6):
-        start = x0 + 0.4 * i * rng.standard_normal(len(x0))
-        res = st.minimize(fun, start, jac=grad, gtol=gtol, trace="x")
-        honest(res, fun, grad, 1e-5 if gtol is None else gtol, polish=False)
-        assert res.fun <= fun(start)
+    for i, gtol in enumerate((1e-5, 0.0) * (3 if WHOLE else 1)):
+        start = x0 + 0.8 * i * rng.standard_normal(len(x0))
+        res = st.minimize(fun, start, jac=grad, gtol=gtol)
+        assert least * (1 - 1e-12) <= res.fun <= fun(start)
+        if res.status is Status.CONVERGED:
+            assert np.linalg.norm(grad(res.x)) <= gtol
+        elif res.success:
+            scale = max(abs(res.fun), EPS * abs(float(fun(start))))
+            assert res.fun - least <= max(FLOOR * EPS * scale, 10 * spread(fun, res.x))
 
 
 @pytest.mark.parametrize("tolerance", ["ftol", "xtol"])
@@ -215,6 +162,13 @@ def test_a_search_that_found_nothing_is_no_small_step(tolerance: str) -> None:
     assert res.fun < 1
     assert res.trace.f[-1] == res.trace.f[-2]
     assert res.status is Status.NO_DESCENT
+
+
+def test_a_search_that_finds_nothing_is_repeated_twice_and_not_for_ever() -> None:
+    res = st.minimize(lambda x: float(x @ x), [1.0, 2.0], jac=lambda x: -2 * x)  # a wrong sign
+    assert res.status is Status.NO_DESCENT
+    assert res.nit <= 2
+    assert res.nfev < 50
 
 
 # --- hard cases -----------------------------------------------------------------------------------------
@@ -269,6 +223,8 @@ def test_a_flat_function_ends_at_once() -> None:
 def test_where_f_is_flat_to_second_order_there_is_no_way_to_look_for() -> None:
     res = st.minimize(lambda x: x[0] ** 3, [0.0], jac=lambda x: 3 * x**2)
     assert (res.status, res.x.tolist()) == (Status.CONVERGED, [0.0])
+    valley = st.minimize(lambda x: float(x[0] ** 2), [0.0, 1.0], jac=lambda x: np.array([2 * x[0], 0.0]))
+    assert (valley.status, valley.nit, valley.nfev) == (Status.CONVERGED, 0, 1)
 
 
 def bent(n: int, down: int) -> tuple[Any, Any, float]:
@@ -282,7 +238,7 @@ def bent(n: int, down: int) -> tuple[Any, Any, float]:
     )
 
 
-@pytest.mark.parametrize(("n", "down"), [(1, 1), (2, 1), (2, 2), (3, 1), (5, 1), (5, 3), (50, 1), (300, 5)])
+@pytest.mark.parametrize(("n", "down"), [(1, 1), (2, 2), (5, 1), (50, 1), (300, 5)])
 def test_a_start_at_a_saddle_or_a_maximum(n: int, down: int) -> None:
     fun, grad, least = bent(n, down)
     res = st.minimize(fun, np.zeros(n), jac=grad)
@@ -296,7 +252,7 @@ def test_other_methods_stay_at_a_saddle() -> None:
     assert st.minimize(fun, np.zeros(3), jac=grad, method="bfgs").nit == 0
 
 
-@pytest.mark.parametrize("n", [2, 3, 40])
+@pytest.mark.parametrize("n", [2, 40])
 def test_a_batch_with_some_rows_at_a_saddle(n: int) -> None:
     fun, grad, least = bent(n, 1)
     x0 = np.zeros((4, n))
@@ -309,7 +265,7 @@ def test_a_batch_with_some_rows_at_a_saddle(n: int) -> None:
         assert np.array_equal(alone.x, batch.x[b])
 
 
-@pytest.mark.parametrize("power", [-500, -60, 60, 500])
+@pytest.mark.parametrize("power", [-500, 3, 500])
 def test_scaling_f_by_a_power_of_two_changes_nothing(power: int) -> None:
     p, scale = BY_NAME["rosenbrock2"], 2.0**power
     plain = st.minimize(p.fun, p.x0, jac=p.grad, gtol=2.0**-20)
@@ -320,16 +276,12 @@ def test_scaling_f_by_a_power_of_two_changes_nothing(power: int) -> None:
     assert (res.nit, res.nfev, res.njev, res.status) == (plain.nit, plain.nfev, plain.njev, plain.status)
 
 
-@pytest.mark.parametrize("scale", [1e-150, 1e-20, 1e20, 1e150])
+@pytest.mark.parametrize("scale", [1e-150, 1e20, 1e150])
 def test_any_scale_of_x(scale: float) -> None:
     p = BY_NAME["rosenbrock2"]
     with np.errstate(over="ignore"):  # of p itself, where a first trial of length 1 is far out
-        res = st.minimize(
-            lambda x: p.fun(x / scale),
-            p.x0 * scale,
-            jac=lambda x: p.grad(x / scale) / scale,
-            gtol=1e-6 / scale,
-        )
+        fun, grad = lambda x: p.fun(x / scale), lambda x: p.grad(x / scale) / scale
+        res = st.minimize(fun, p.x0 * scale, jac=grad, gtol=1e-6 / scale)
     assert res.status is Status.CONVERGED
     assert np.allclose(res.x / scale, 1, atol=1e-5)
     assert res.njev < 100
@@ -342,12 +294,15 @@ def test_a_gradient_whose_square_underflows(method: str) -> None:
         assert (np.abs(res.x) <= np.abs(x0)).all()
 
 
-def test_one_variable() -> None:
-    res = st.minimize(lambda x: (x[0] - 3) ** 4, [10.0], jac=lambda x: 4 * (x - 3) ** 3, gtol=1e-9)
-    assert res.success
-    assert res.x[0] == pytest.approx(3, abs=1e-2)
+@pytest.mark.parametrize(
+    ("n", "pairs_kept"), [(1, 10), (75, 158), (100, 150), (600, 25), (10**6, 10), (500_000, 20)]
+)
+def test_how_many_pairs_are_kept(n: int, pairs_kept: int) -> None:
+    assert st.CGDAuto()._capacity(np.empty(n)) == pairs_kept
+    assert st.CGDAuto(memory=5)._capacity(np.empty(n)) == 5
 
 
+@pytest.mark.slow  # a process of its own
 def test_a_million_variables_in_little_memory() -> None:
     code = """
     import pathlib, resource, sys, numpy as np, steepen as st
@@ -407,25 +362,24 @@ class Counting:
 
 ROSEN = BY_NAME["rosenbrock2"]
 RUNS: dict[str, tuple[Any, Any, Vector]] = {
-    "restarts": KINKS[4][1:],  # searches that find nothing, probes, restarts
+    "restarts": KINKS[4][1:4],  # searches that find nothing, probes, restarts
     "level": (lambda x: 1 + ROSEN.fun(x), ROSEN.grad, ROSEN.x0),  # level tests, and a floor
     "saddle": (*bent(3, 1)[:2], np.array([0.0, 0.0, 0.0])),  # a search for the way out
     "fit": (FITS[0], FITS[0].grad, FITS[0].x0),
 }
 
 
-@pytest.mark.parametrize("source", ["callable", "both", "2-point"])
-@pytest.mark.parametrize("limit", ["grads", "evals"])
-@pytest.mark.parametrize("name", RUNS)
+@pairs(name=[*RUNS], limit=["grads", "evals"], source=["callable", "both", "2-point"])
 def test_a_budget_is_never_exceeded(name: str, limit: str, source: str) -> None:
     fun, grad, x0 = RUNS[name]
-    whole = Counting(fun, grad).minimize(x0, source, budget=Budget(iters=95))
+    iters = 25 if source == "2-point" else 95
+    whole = Counting(fun, grad).minimize(x0, source, budget=Budget(iters=iters))
     spent = whole.njev if limit == "grads" else whole.nfev
-    # every budget near the start and the end, where probes and searches are; some in between
+    # near the start and the end, where probes and searches are; some in between
     for size in sorted(
-        {*range(1, 30), *range(30, spent, max(1, spent // 10)), *range(max(1, spent - 20), spent + 2)}
+        {*range(1, 9), *range(9, spent, max(1, spent // 4)), spent - 1, spent, spent + 1} - {0}
     ):
-        res = Counting(fun, grad).minimize(x0, source, budget=Budget(iters=95, **{limit: size}))
+        res = Counting(fun, grad).minimize(x0, source, budget=Budget(iters=iters, **{limit: size}))
         used = res.njev if limit == "grads" else res.nfev
         assert used <= size, f"{limit}={size}"
         assert res.fun <= float(seen(fun)(x0))
@@ -446,9 +400,9 @@ def equal(a: st.Result, b: st.Result) -> None:
 CHAIN, TEN = BY_NAME["chain40"], BY_NAME["rosenbrock10"]
 NEAR = np.random.default_rng(1)
 CUT: dict[str, tuple[Any, Any, Vector, dict[str, Any]]] = {
-    "restarts": (*KINKS[4][1:], {}),
+    "restarts": (*KINKS[4][1:4], {}),
     "level": (*RUNS["level"], {}),
-    "saddle": (lambda x: bent(3, 3)[0](x), lambda x: bent(3, 3)[1](x), np.zeros(3), {}),
+    "saddle": (*bent(3, 3)[:2], np.zeros(3), {}),
     "forgetting": (TEN.fun, TEN.grad, TEN.x0, {"memory": 5}),
     "blas": (CHAIN.fun, CHAIN.grad, CHAIN.x0, {"memory": 6}),
     "float32": (TEN.fun, TEN.grad, TEN.x0.astype(np.float32), {}),
@@ -463,16 +417,14 @@ def test_a_run_goes_on_as_if_it_had_not_been_cut(name: str, tmp_path: Path) -> N
     fun, grad, x0, more = CUT[name]
     given: dict[str, Any] = {"jac": grad, "gtol": 0, "trace": "x", "budget": Budget(iters=95)} | more
     whole = st.minimize(fun, x0, **given)
-    for k in range(1, int(np.max(whole.nit)) + 1, 1 if np.max(whole.nit) < 50 else 3):
+    last = int(np.max(whole.nit))
+    for k in sorted({1, 2, last // 2, last}):
         path = tmp_path / f"{k}.npz"
         st.minimize(fun, x0, checkpoint=path, callback=lambda s, k=k: s.k >= k, **given)
         equal(st.minimize(fun, x0, checkpoint=path, **given), whole)
 
 
-@pytest.mark.parametrize("gtol", [1e-5, 0.0])
-@pytest.mark.parametrize(
-    "name", ["rosenbrock2", "rosenbrock10", "beale", "quartic", "near_saddle", "chain40"]
-)
+@pairs(name=["rosenbrock10", "beale", "quartic", "near_saddle", "chain40"], gtol=[1e-5, 0.0])
 def test_a_row_is_the_run_alone(name: str, gtol: float) -> None:
     """Also where it skips pairs that the other rows keep."""
     p = BY_NAME[name]
@@ -480,14 +432,14 @@ def test_a_row_is_the_run_alone(name: str, gtol: float) -> None:
     def rows(function: Any) -> Any:
         return lambda x: function(x) if x.ndim == 1 else np.stack([function(row) for row in x])
 
-    x0 = p.x0 + np.random.default_rng(0).standard_normal((6, p.n))
+    x0 = p.x0 + np.random.default_rng(0).standard_normal((3, p.n))
     given: dict[str, Any] = {"jac": rows(p.grad), "gtol": gtol, "trace": "x", "budget": Budget(iters=150)}
     batch = st.minimize(rows(p.fun), x0, **given)
-    for b in range(6):
+    for b in range(3):
         equal(batch.row(b), st.minimize(p.fun, x0[b], **given))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", sample(range(6), 2))
 def test_a_row_at_its_floor_pays_for_its_own_probes_alone(seed: int) -> None:
     """Last bits decide at the floor, so that rows of one batch are asked more or less."""
     p, kinds = BY_NAME["near_saddle"], ("fun", "jac")
@@ -498,7 +450,7 @@ def test_a_row_at_its_floor_pays_for_its_own_probes_alone(seed: int) -> None:
         equal(batch.row(b), st.minimize(fun, x0[b], jac=grad, gtol=0.0))
 
 
-def test_float32_stays_float32() -> None:
+def test_float32_stays_float32_and_has_a_tolerance_of_its_own() -> None:
     seen: set[Any] = set()
 
     def fun(x: Vector) -> Any:
@@ -509,43 +461,11 @@ def test_float32_stays_float32() -> None:
         res = st.minimize(fun, x0, jac=TEN.grad)
         assert np.all(res.success)
         assert res.x.dtype == res.jac.dtype == np.float32
+        assert np.array_equal(res.nfev, st.minimize(TEN.fun, x0, jac=TEN.grad, gtol=1e-3).nfev)
     assert seen == {np.dtype(np.float32)}
 
 
-@pytest.mark.parametrize("library", ["torch", "jax"])
-@pytest.mark.parametrize("rows", [None, 3])
-def test_other_libraries_walk_the_same_way(library: str, rows: int | None) -> None:
-    lib = pytest.importorskip(library)
-    asarray = lib.tensor if library == "torch" else lib.numpy.asarray
-    start = np.array([3.0, -2.0]) if rows is None else np.array([3.0, -2.0]) + np.arange(rows)[:, None]
-
-    def fun(x: Any) -> Any:
-        return (x * x).sum(-1) + x[..., 0] * x[..., 1]
-
-    given: dict[str, Any] = {"gtol": 1e-2, "memory": 2, "budget": Budget(iters=4)}  # JAX compiles every shape
-    x0 = asarray(start.astype(np.float32))
-    res = st.minimize(fun, x0, **given)
-    expected = st.minimize(fun, start.astype(np.float32), jac=lambda x: 2 * x + x[..., ::-1], **given)
-    assert type(res.x) is type(x0)
-    assert res.x.dtype == x0.dtype
-    assert np.array_equal(res.nit, expected.nit)
-    assert np.allclose(np.asarray(res.x), expected.x, atol=1e-3)
-
-
-# --- memory= --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("memory", [0, -1, 1.5, "a", True, math.nan])
-def test_memory_must_be_a_whole_number(memory: Any) -> None:
-    for make in (lambda: st.minimize(ROSEN.fun, ROSEN.x0, memory=memory), lambda: st.CGDAuto(memory=memory)):
-        with pytest.raises((ValueError, TypeError), match="memory"):
-            make()
-
-
-def test_memory_is_for_methods_that_keep_pairs() -> None:
-    for method in ("bfgs", "gd", st.CGDAuto()):
-        with pytest.raises(ValueError, match="memory"):
-            st.minimize(ROSEN.fun, ROSEN.x0, method=method, memory=5)
+# --- the rest -------------------------------------------------------------------------------------------
 
 
 def test_a_small_memory_is_enough() -> None:
@@ -554,22 +474,13 @@ def test_a_small_memory_is_enough() -> None:
 
 
 def test_it_is_the_default() -> None:
-    equal(
-        st.minimize(ROSEN.fun, ROSEN.x0, jac=ROSEN.grad),
-        st.minimize(ROSEN.fun, ROSEN.x0, jac=ROSEN.grad, method="cgd-auto"),
-    )
     assert st.minimize(ROSEN.fun, ROSEN.x0).method == "cgd-auto"
 
 
 def test_a_schedule_is_not_judged_as_a_search() -> None:
     """Steps that climb for a while are the user's own choice, as a number or as a function of k."""
-    res = st.minimize(
-        lambda x: 0.5 * x @ x,
-        [1.0, 2.0],
-        jac=lambda x: x,
-        method="gd",
-        step=lambda k: 2.01 if k < 15 else 0.5,
-    )
+    step: Any = lambda k: 2.01 if k < 15 else 0.5  # noqa: E731
+    res = st.minimize(lambda x: 0.5 * x @ x, [1.0, 2.0], jac=lambda x: x, method="gd", step=step)
     assert res.status is Status.CONVERGED
 
 
@@ -578,7 +489,7 @@ def test_differences_at_the_minimiser_are_a_success() -> None:
     assert st.minimize(lambda x: float(rosen(x)), np.ones(10)).success
 
 
-def points(x0: Any, f: Any, grad: Any, **more: Any) -> tuple[list[Vector], list[Vector]]:
+def points(x0: Any, f: Any, grad: Any, iters: int = 2, **more: Any) -> tuple[list[Vector], list[Vector]]:
     """Return the points of the first values and of the first gradients that a run asks for."""
     values: list[Vector] = []
     slopes: list[Vector] = []
@@ -591,7 +502,7 @@ def points(x0: Any, f: Any, grad: Any, **more: Any) -> tuple[list[Vector], list[
         slopes.append(np.array(x))
         return grad(x)
 
-    st.minimize(fun, x0, jac=jac, budget=Budget(iters=2), **more)
+    st.minimize(fun, x0, jac=jac, budget=Budget(iters=iters), **more)
     return values, slopes
 
 
@@ -603,6 +514,12 @@ def test_the_first_trial_is_as_long_as_f_and_x_say(height: float, length: float)
     np.testing.assert_allclose(values[1], x0 - length * n, rtol=1e-12)
     values, _ = points(x0, lambda x: height + n @ (x - x0), lambda x: n, bounds=[(-100, 100)] * 2)
     np.testing.assert_allclose(values[1], x0 - n, rtol=1e-12)
+
+
+def test_a_step_grows_tenfold_at_most_and_no_longer_than_curvature_is_unseen() -> None:
+    """On x + 0.015x²: a first step that tells no scale, ten times it, ten times that, the minimum."""
+    values, _ = points([0.0], lambda x: float(x[0] + 0.015 * x[0] ** 2), lambda x: 1 + 0.03 * x, iters=9)
+    np.testing.assert_allclose(np.concatenate(values), [0, -0.1, -1.097, -11.067, -100 / 3], rtol=1e-9)
 
 
 def test_a_first_trial_that_fails_is_followed_by_the_minimum_that_a_probe_shows() -> None:

@@ -77,6 +77,42 @@ def test_both_forms_are_resumed(tmp_path: Path, method: Any, x0: Any) -> None:
     np.testing.assert_array_equal(resumed.nfev, whole.nfev)
 
 
+@pytest.mark.parametrize("x0", [[1.0, 2.0], [[1.0, 2.0], [3.0, -1.0]]], ids=["one", "many"])
+@pytest.mark.parametrize("c", [-1e-4, 0.0, 1e-4, 1.0, np.nan])
+def test_the_guard_takes_the_gradient_unless_the_direction_descends(c: float, x0: Any) -> None:
+    class Slanted(st.Direction):
+        def propose(self, context: Any, k: int, x: Any, g: Any, on: Any, memory: Any) -> Any:
+            return c * g + np.stack([-g[..., 1], g[..., 0]], axis=-1), 0.0
+
+    # from 1.5 on the parabola falls by too little: a search that knows the slope of −∇f cuts it to 0.75
+    res = st.minimize(
+        lambda x: (x * x).sum(-1) / 2, x0, jac=lambda x: x, method=Slanted(), budget=st.Budget(iters=1),
+        step=st.steps.Armijo(initial=1.5, c=0.4),
+    )  # fmt: skip
+    assert res.trace is not None
+    assert np.all(res.trace.guarded[0] == (not c < 0))
+    if not c < 0:
+        assert np.all(res.trace.step[0] == 0.75)
+        np.testing.assert_array_equal(res.x, 0.25 * np.array(x0))
+
+
+@pytest.mark.parametrize("method", ["gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp"])
+def test_with_a_variable_held_the_others_move_as_if_it_were_a_number(method: str) -> None:
+    """The Hessian ties all three; the third is at a bound that f pushes it against."""
+    Q, b = np.array([[4.0, 1.0, 1.5], [1.0, 3.0, -1.0], [1.5, -1.0, 2.0]]), np.array([1.0, 2.0, -9.0])
+    lam = {"lam": 0.2} if method in ("cgd-fd", "cgd-bfgs") else {}  # in the others it follows the curvature
+    given: dict[str, Any] = {"method": method, "step": 0.05, "gtol": 0, "budget": st.Budget(iters=6), **lam}
+
+    def run(Q: Any, b: Any, x0: Any, **more: Any) -> Any:
+        fun, grad = (lambda x: x @ Q @ x / 2 - b @ x), (lambda x: Q @ x - b)
+        return st.minimize(fun, x0, jac=grad, hess=lambda x: Q, trace="x", **given, **more).trace.x
+
+    held = run(Q, b, [5.0, -4.0, 1.0], bounds=[(None, None), (None, None), (1.0, None)])
+    free = run(Q[:2, :2], b[:2] - Q[:2, 2], [5.0, -4.0])
+    assert (held[:, 2] == 1).all()
+    np.testing.assert_allclose(held[:, :2], free, rtol=1e-6 if method == "cgd-fd" else 1e-10)
+
+
 def test_recover_of_the_older_form_is_asked() -> None:
     asked: list[Any] = []
 

@@ -1,0 +1,122 @@
+"""A trace in other forms, and what it costs."""
+
+from __future__ import annotations
+
+import csv
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import steepen as st
+
+from ..calls import cgd, traced
+from ..pairs import pairs
+
+COLUMNS = ["k", "f", "gnorm", "lam", "step", "penalised", "guarded", "nfev", "njev", "nhvp"]
+ROWS = np.array([[1.0, -2.0], [0.0, 1e-9], [0.1, 0.1]])
+"""The second has converged at the start."""
+
+
+def test_a_trace_becomes_a_data_frame() -> None:
+    pd = pytest.importorskip("pandas")
+    trace = traced(trace="x")
+    frame = trace.to_pandas()
+    assert isinstance(frame, pd.DataFrame)
+    assert list(frame.columns) == [*COLUMNS, "x0", "x1"]
+    assert len(frame) == len(trace) == 13
+    for name in COLUMNS:
+        np.testing.assert_array_equal(frame[name].to_numpy(), getattr(trace, name))
+    np.testing.assert_array_equal(frame[["x0", "x1"]].to_numpy(), trace.x)
+    assert list(traced().to_pandas().columns) == COLUMNS
+
+
+def test_a_trace_of_a_batch_becomes_a_long_data_frame() -> None:
+    pytest.importorskip("pandas")
+    trace = traced(ROWS, gtol=1e-6, trace="x", budget=st.Budget(iters=20))
+    frame = trace.to_pandas()
+    assert list(frame.columns) == ["row", *COLUMNS, "x0", "x1"]
+    assert frame.groupby("row").size().tolist() == [21, 1, 21]
+    for b, group in frame.groupby("row"):
+        row = trace.row(int(str(b)))
+        np.testing.assert_array_equal(group[["k", "f"]].to_numpy(), np.stack([row.k, row.f], axis=-1))
+        np.testing.assert_array_equal(group[["x0", "x1"]].to_numpy(), row.x)
+
+
+@pairs(keep=[True, "x"], x0=[ROWS[0], ROWS])
+def test_a_trace_is_saved_to_the_last_bit(tmp_path: Path, keep: Any, x0: Any) -> None:
+    trace = traced(x0, trace=keep, gtol=1e-6)
+    trace.save(tmp_path / "trace.npz")
+    with np.load(tmp_path / "trace.npz", allow_pickle=False) as file:
+        assert sorted(file.files) == sorted(name for name, _ in trace.columns())
+        for name, column in trace.columns():
+            np.testing.assert_array_equal(file[name], column)
+            assert file[name].dtype == column.dtype
+    trace.save(str(tmp_path / "trace.csv"))
+    with (tmp_path / "trace.csv").open(newline="") as text:
+        lines = list(csv.DictReader(text))
+    for b, row in enumerate([trace] if trace.length is None else [trace.row(b) for b in range(3)]):
+        part = [line for line in lines if line.get("row", "0") == str(b)]
+        for name, column in row.columns():
+            names = ["x0", "x1"] if name == "x" else [name]
+            read = np.array([[float(line[one]) for one in names] for line in part])
+            np.testing.assert_array_equal(read if name == "x" else read[:, 0], column)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["trace.csv", "trace.npz"]
+
+
+def test_a_trace_has_two_formats(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"^path: expected a name ending in .csv or .npz, got .*trace\.pkl"):
+        traced().save(tmp_path / "trace.pkl")
+    assert not list(tmp_path.iterdir())
+
+
+def test_rows_belong_to_batches() -> None:
+    single = cgd()
+    for one, what in ((single, "result"), (single.trace, "trace")):
+        with pytest.raises(ValueError, match=f"^row: this is the {what} of a single run"):
+            one.row(0)
+
+
+def test_the_text_of_a_result() -> None:
+    result = cgd()
+    lines = dict(line.strip().split(": ", 1) for line in repr(result).splitlines())
+    assert list(lines) == [
+        "x", "fun", "jac", "success", "status", "message", "nit", "nfev", "njev", "nhev", "nhvp",
+        "hvp_source", "method", "seconds",
+    ]  # fmt: skip
+    assert (lines["status"], lines["nit"]) == ("MAX_ITERATIONS", "12")
+    assert (lines["message"], lines["fun"]) == (result.message, str(result.fun))
+    assert "MAX_ITERATIONS" in str(result) == repr(result)
+    assert "cgd" in repr(cgd(np.ones((3, 2))))
+
+
+def test_the_trace_can_be_left_out() -> None:
+    full, without = cgd(), cgd(trace=False)
+    assert without.trace is None
+    assert full.x.tolist() == without.x.tolist()
+    assert full.best.k == without.best.k
+
+
+def peak(x0: Any, iterations: int, trace: Any) -> int:
+    tracemalloc.start()
+    try:
+        st.minimize(
+            lambda x: (x * x).sum(axis=-1), x0, jac=lambda x: 2 * x, method="gd", step=1e-9, gtol=0.0,
+            trace=trace, budget=st.Budget(iters=iterations - 1),
+        )  # fmt: skip
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("shape", "iterations"),
+    [((1000,), 500), ((100, 10), 500), pytest.param((2,), 20_000, marks=pytest.mark.slow)],
+    ids=str,
+)
+def test_a_trace_of_x_costs_at_most_twice_its_own_bytes(shape: tuple[int, ...], iterations: int) -> None:
+    x0 = np.ones(shape)
+    peak(x0, 10, "x")  # what is loaded on first use
+    assert peak(x0, iterations, "x") - peak(x0, iterations, True) <= 2 * x0.nbytes * iterations

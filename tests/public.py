@@ -1,0 +1,84 @@
+"""The public names and what is asked of each, part by part of the suite: those of torch and JAX apart."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import steepen
+
+ROOT = Path(__file__).parent.parent
+HOME = Path(steepen.__file__).parent
+PARTS = {
+    "torch": {"torch", "train", "botorch", "transformers", "lightning"},
+    "jax": {"jax", "optimistix"},
+}
+"""What importing the folders and files below steepen imports."""
+
+REFERENCE = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs" / "api").glob("*.md")))
+
+
+def modules(part: str | None = None) -> Iterator[str]:
+    """Yield the public modules of a part ("torch", "jax", or "core" for the others), or all."""
+    for path in sorted(HOME.rglob("*.py")):
+        parts = path.relative_to(HOME).with_suffix("").parts
+        parts = tuple(name for name in parts if name != "__init__")
+        home = next((one for one, rooms in PARTS.items() if parts and parts[0] in rooms), "core")
+        if part in (None, home) and not any(name.startswith("_") for name in parts):
+            yield ".".join(("steepen", *parts))
+
+
+def names(part: str | None = None) -> dict[str, Any]:
+    """Return the public classes and functions of a part, or all."""
+    found: dict[str, Any] = {}
+    for name in modules(part):
+        module = importlib.import_module(name)
+        for attribute in getattr(module, "__all__", ()):
+            value = getattr(module, attribute)
+            if inspect.isclass(value) or inspect.isfunction(value):
+                found[f"{name}.{attribute}"] = value
+    return found
+
+
+def placed(name: str) -> bool:
+    """Return whether the reference asks for a public name, or for the package that it is in.
+
+    The build adds the modules of a package to its page; the names of steepen itself are asked for one by one.
+    """
+    home = name.split(".")[:-1][:2]
+    asked = name if home == ["steepen"] else ".".join(home)
+    return re.search(rf"^\.\. auto\w+:: {re.escape(asked)}$", REFERENCE, re.MULTILINE) is not None
+
+
+class Documented:
+    """The tests of a part."""
+
+    part: str
+
+    def test_every_public_name_has_a_docstring_with_an_example(self) -> None:
+        found = names(self.part)
+        assert len(found) > (60 if self.part == "core" else 1)
+        assert [name for name, value in found.items() if ">>>" not in (inspect.getdoc(value) or "")] == []
+
+    def test_every_public_method_has_a_docstring(self) -> None:
+        bare = [
+            f"{name}.{attribute}"
+            for name, value in names(self.part).items()
+            if inspect.isclass(value)
+            for attribute, own in vars(value).items()
+            if not attribute.startswith("_") and (inspect.isfunction(own) or isinstance(own, property))
+            if not inspect.getdoc(getattr(value, attribute))
+        ]
+        assert bare == []
+
+    def test_every_module_says_what_it_is(self) -> None:
+        assert [name for name in modules(self.part) if not importlib.import_module(name).__doc__] == []
+
+    def test_every_public_name_has_its_place_in_the_reference(self) -> None:
+        found = names(self.part)
+        known = {id(value) for name, value in found.items() if placed(name)}
+        assert [name for name, value in found.items() if id(value) not in known] == []

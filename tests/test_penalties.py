@@ -1,0 +1,96 @@
+"""The penalties h of the gradient, against their formulas at many digits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+import steepen as st
+from steepen import penalties
+
+from .calls import quadratic, slope, traced
+
+PENALTIES = [
+    penalties.SquaredL2(), penalties.L2(), penalties.Huber(), penalties.Huber(1e-3), penalties.L1(),
+    penalties.L1(0.5), penalties.PNorm(), penalties.PNorm(1.5), penalties.PNorm(9.0),
+]  # fmt: skip
+EVERY = pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
+
+
+def reference(penalty: Any, values: list[Any]) -> Any:
+    """Return h, written once more, for mpmath."""
+    if isinstance(penalty, penalties.SquaredL2):
+        return sum(v**2 for v in values)
+    if isinstance(penalty, penalties.L2):
+        return mpmath.sqrt(sum(v**2 for v in values))
+    if isinstance(penalty, penalties.L1):
+        return sum(mpmath.sqrt(v**2 + mpmath.mpf(penalty.eps) ** 2) for v in values)
+    if isinstance(penalty, penalties.PNorm):
+        p = mpmath.mpf(penalty.p)
+        return sum(abs(v) ** p for v in values) ** (1 / p)
+    d = mpmath.mpf(penalty.delta)
+    return sum(v**2 / 2 if abs(v) <= d else d * (abs(v) - d / 2) for v in values)
+
+
+def agrees(penalty: Any, point: Any) -> None:
+    """Hold h and ∇h to central differences at many digits."""
+    with mpmath.workdps(800):
+        values = [mpmath.mpf(float(v)) for v in point]
+        h, expected = max(abs(v) for v in values) * mpmath.mpf(10) ** -60, []
+        for i in range(len(values)):
+            ahead, behind = ([v + sign * h * (j == i) for j, v in enumerate(values)] for sign in (1, -1))
+            expected.append(float((reference(penalty, ahead) - reference(penalty, behind)) / (2 * h)))
+        value = float(reference(penalty, values))
+    atol = 1e-14 * max(map(abs, expected))
+    np.testing.assert_allclose(penalty.scale * penalty.vector(point), expected, rtol=1e-12, atol=atol)
+    np.testing.assert_allclose(float(penalty.value(point)), value, rtol=1e-12)
+
+
+@given(
+    some.sampled_from(PENALTIES),
+    some.lists(some.floats(-100, 100).filter(lambda v: v == 0 or abs(v) > 1e-3), min_size=1, max_size=4),
+    some.sampled_from([-150, -8, 0, 3, 150]),
+)
+def test_the_gradient_of_a_penalty(penalty: Any, values: list[float], power: int) -> None:
+    point = np.array(values) * 10.0**power
+    if not point.any():
+        point[0] = 10.0**power
+    agrees(penalty, point)
+
+
+@EVERY
+def test_sizes_whose_squares_do_not_exist(penalty: Any) -> None:
+    agrees(penalty, np.array([3.0, -4.0, 0.7]))
+    if not isinstance(penalty, penalties.SquaredL2):
+        agrees(penalty, np.array([3.0, -4.0]) * 1e-200)
+        agrees(penalty, np.array([3.0, -4.0]) * 1e200)
+
+
+@EVERY
+def test_a_zero_gradient_and_leading_axes(penalty: Any) -> None:
+    with np.errstate(all="raise"):
+        assert penalty.vector(np.zeros(3)).tolist() == [0.0, 0.0, 0.0]
+        at_zero = float(penalty.value(np.zeros(3)))
+    assert at_zero == pytest.approx(3 * penalty.eps if isinstance(penalty, penalties.L1) else 0.0)
+    batch = np.array([[1.0, -2.0, 0.5], [0.0, 0.0, 0.0], [3.0, 1e-4, -7.0]])
+    np.testing.assert_allclose(penalty.vector(batch), [penalty.vector(row) for row in batch], rtol=1e-15)
+    np.testing.assert_allclose(penalty.value(batch), [penalty.value(row) for row in batch], rtol=1e-15)
+
+
+@EVERY
+def test_the_direction_is_the_gradient_of_the_penalised_function(penalty: Any) -> None:
+    """−p = ∇(f + λ·h(∇f)), by differences of the landscape itself."""
+    lam, x0, h = 0.01, np.array([0.7, -1.3]), 1e-6
+
+    def landscape(x: Any) -> float:
+        return float(quadratic(x) + lam * penalty.value(slope(x)))
+
+    trace = traced(x0, lam=lam, penalty=penalty, step=1.0, budget=st.Budget(iters=1), trace="x")
+    assert trace.x is not None
+    expected = [(landscape(x0 + h * e) - landscape(x0 - h * e)) / (2 * h) for e in np.eye(2)]
+    np.testing.assert_allclose(trace.x[0] - trace.x[1], expected, rtol=1e-7)

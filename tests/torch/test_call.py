@@ -1,0 +1,41 @@
+"""A call of `minimize` with tensors; the names and the pages that need torch."""
+
+import re
+
+import pytest
+import torch
+
+from ..other_arrays import OtherArrays
+from ..public import ROOT, Documented
+
+
+class TestTensors(OtherArrays):
+    xp, autodiff = torch, "torch"
+
+
+class TestDocumented(Documented):
+    part = "torch"
+
+
+def blocks(page: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
+
+
+def test_the_snippet_of_the_readme_that_trains_runs_as_it_is(capsys):
+    exec(compile(blocks("README.md")[1], "README.md, snippet 2", "exec"), {})
+    said = r"steps taken +120\nof these with a probe +40\n(.+\n)+"
+    assert re.fullmatch(said, capsys.readouterr().out)
+
+
+@pytest.mark.slow  # half a minute
+def test_the_blocks_of_the_page_on_training_run_one_after_another(capsys):
+    names: dict[str, object] = {}
+    found = blocks("docs/training.md")
+    assert len(found) == 5
+    for number, block in enumerate(found):
+        exec(compile(block, f"docs/training.md, block {number + 1}", "exec"), names)
+    said = capsys.readouterr().out
+    assert re.search(r"of these with a probe +32\n", said)
+    assert "Sharpness(" in said
+    assert "Robustness(" in said
+    assert re.search(r"^gap .* of ", said, re.MULTILINE)
