@@ -20,11 +20,11 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
 
-from . import Fault, core, jax, paper, torch
+from . import Fault, core, jax, methods, paper, torch
 
 OPTIONS = ("-x", "--tb=no", "-p", "no:cacheprovider", "--ignore=tests/test_faults.py")
 ROOT = Path(__file__).parent.parent.parent
-FAULTS: tuple[Fault, ...] = core.FAULTS + paper.FAULTS + jax.FAULTS + torch.FAULTS
+FAULTS: tuple[Fault, ...] = core.FAULTS + methods.FAULTS + paper.FAULTS + jax.FAULTS + torch.FAULTS
 
 
 def nearest(fault: Fault, root: Path) -> list[str]:
