@@ -273,7 +273,7 @@ def test_what_cannot_be_is_refused_before_any_call(starts: Any, given: Any, mess
 
 def test_starts_of_the_wrong_form() -> None:
     with pytest.raises(TypeError, match="initial_conditions: expected a tensor"):
-        gen_candidates(np.zeros((2, 1, 3)), peaks)  # type: ignore[arg-type]
+        gen_candidates(np.zeros((2, 1, 3)), peaks)
     with pytest.raises(ValueError, match="initial_conditions: expected shape"):
         gen_candidates(torch.zeros(3, dtype=D), peaks)
     with pytest.raises(ValueError, match="one value for each of 2 rows"):

@@ -112,7 +112,7 @@ def test_wrong_arguments() -> None:
     with pytest.raises(ValueError, match="restarts: expected a whole number"):
         fit(mll_of(), restarts=0)
     with pytest.raises(UnsupportedError, match="closure"):
-        fit(mll_of(), closure=lambda: None, restarts=2)  # type: ignore[arg-type,return-value]
+        fit(mll_of(), closure=lambda: None, restarts=2)
     with pytest.raises(ValueError, match="options: 'maxit' is not known"):
         fit(mll_of(), options={"maxit": 2})
     mll = mll_of()

@@ -31,11 +31,11 @@ NOTHING: Any = None
 # --- at construction ---------------------------------------------------------------------------------
 
 REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
-    "model not given": (lambda: SAM(BASE), TypeError, "'model'"),  # pyright: ignore
-    "model not given, lam": (lambda: CGD(BASE, lam=0.1), TypeError, "'model'"),  # pyright: ignore
-    "model": (lambda: SAM(BASE, 0.05), TypeError, "model: expected the network"),  # pyright: ignore
-    "params": (lambda: SAM(MODEL.parameters(), MODEL), TypeError, "base: expected an instance"),  # pyright: ignore
-    "class": (lambda: SAM(SGD, MODEL), TypeError, "base: expected an instance of an optimizer"),  # pyright: ignore
+    "model not given": (lambda: SAM(BASE), TypeError, "'model'"),
+    "model not given, lam": (lambda: CGD(BASE, lam=0.1), TypeError, "'model'"),
+    "model": (lambda: SAM(BASE, 0.05), TypeError, "model: expected the network"),
+    "params": (lambda: SAM(MODEL.parameters(), MODEL), TypeError, "base: expected an instance"),
+    "class": (lambda: SAM(SGD, MODEL), TypeError, "base: expected an instance of an optimizer"),
     "lbfgs": (
         lambda: CGD(LBFGS([MODEL.unused]), MODEL, 0.1),
         TypeError,
@@ -57,14 +57,14 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "base: expected real parameters.*complex64",
     ),
     "rho": (lambda: SAM(BASE, MODEL, rho=-0.1), ValueError, "rho: expected a number, 0 or more.*-0.1"),
-    "rho, words": (lambda: SAM(BASE, MODEL, rho="much"), Exception, "rho: .*'much'"),  # pyright: ignore
+    "rho, words": (lambda: SAM(BASE, MODEL, rho="much"), Exception, "rho: .*'much'"),
     "lam": (lambda: CGD(BASE, MODEL, lam=math.nan), ValueError, "lam: expected a finite number.*nan"),
     "lam, curvature": (
         lambda: CGD(BASE, MODEL, lam=Signed(0.1)),
         ValueError,
         "lam: a schedule by the curvature",
     ),
-    "lam, not given": (lambda: CGD(BASE, MODEL), TypeError, "'lam'"),  # pyright: ignore
+    "lam, not given": (lambda: CGD(BASE, MODEL), TypeError, "'lam'"),
     "r": (lambda: CGDFD(BASE, MODEL, 0.1, r=0.0), ValueError, "r: expected a positive number"),
     "gamma": (
         lambda: WSAM(BASE, MODEL, gamma=1.0),
@@ -74,8 +74,8 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "eta": (lambda: ASAM(BASE, MODEL, eta=-1.0), ValueError, "eta: expected a number, 0 or more"),
     "share, 0": (lambda: SAM(BASE, MODEL, share=0), ValueError, "share: expected a part of the batch"),
     "share, 2": (lambda: SAM(BASE, MODEL, share=2), ValueError, "share: expected a part of the batch.*got 2"),
-    "share, of CGD": (lambda: CGD(BASE, MODEL, 0.1, share=0.5), TypeError, "'share'"),  # pyright: ignore
-    "when": (lambda: SAM(BASE, MODEL, when=3), TypeError, "when: expected the steps with a probe"),  # pyright: ignore
+    "share, of CGD": (lambda: CGD(BASE, MODEL, 0.1, share=0.5), TypeError, "'share'"),
+    "when": (lambda: SAM(BASE, MODEL, when=3), TypeError, "when: expected the steps with a probe"),
     "max_norm": (lambda: SAM(BASE, MODEL, max_norm=0), ValueError, "max_norm: expected a positive number"),
     "dtype": (lambda: CGD(BASE, MODEL, 0.1, dtype=torch.int8), ValueError, "dtype: expected the precision"),
     "steps": (
@@ -83,16 +83,16 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ValueError,
         "steps: expected a whole number, 20 or more",
     ),
-    "steps, not given": (lambda: GapSAM(BASE, MODEL, None), TypeError, "'steps'"),  # pyright: ignore
-    "steps, 1e4": (lambda: GapSAM(BASE, MODEL, None, 1e4), ValueError, "steps: expected a whole"),  # pyright: ignore
+    "steps, not given": (lambda: GapSAM(BASE, MODEL, None), TypeError, "'steps'"),
+    "steps, 1e4": (lambda: GapSAM(BASE, MODEL, None, 1e4), ValueError, "steps: expected a whole"),
     "every": (lambda: GapSAM(BASE, MODEL, None, 50, every=0), ValueError, "every: expected a whole number"),
     "strength": (
         lambda: GapSAM(BASE, MODEL, None, 50, strength=0),
         ValueError,
         "strength: expected a positive",
     ),
-    "wait": (lambda: GapSAM(BASE, MODEL, None, 50, wait=3), TypeError, "wait: expected True or False"),  # pyright: ignore
-    "loss": (lambda: GapSAM(BASE, MODEL, X, 50, loss=3), TypeError, "loss: expected a callable"),  # pyright: ignore
+    "wait": (lambda: GapSAM(BASE, MODEL, None, 50, wait=3), TypeError, "wait: expected True or False"),
+    "loss": (lambda: GapSAM(BASE, MODEL, X, 50, loss=3), TypeError, "loss: expected a callable"),
     "loss, twice": (
         lambda: GapSAM(BASE, MODEL, lambda: 1.0, 50, loss=mse),
         TypeError,
@@ -174,23 +174,23 @@ STEP: dict[str, tuple[Callable[[nn.Module], Any], type[Exception], str]] = {
         "batch: found no tensor in a .*; pass a tensor, or a tuple",
     ),
     "passes, a type that cannot be cut": (
-        lambda m: next(share(m).passes(Bag())),  # pyright: ignore
+        lambda m: next(share(m).passes(Bag())),
         TypeError,
         "batch: found no tensor in a Bag",
     ),
-    "words": (lambda m: next(share(m).passes("abc")), TypeError, "found no tensor in a str"),  # pyright: ignore
+    "words": (lambda m: next(share(m).passes("abc")), TypeError, "found no tensor in a str"),
     "rows that differ": (
         lambda m: share(m).step_on(lambda x, y: mse(m, x, y), X, Y[:5]),
         ValueError,
         "batch: found tensors of 5 and 16 rows",
     ),
     "packed": (
-        lambda m: next(share(m).passes(pack_sequence([X[0], X[1]]))),  # pyright: ignore
+        lambda m: next(share(m).passes(pack_sequence([X[0], X[1]]))),
         TypeError,
         "batch: cannot cut a ragged PackedSequence",
     ),
     "sparse": (
-        lambda m: next(share(m).passes(X.to_sparse())),  # pyright: ignore
+        lambda m: next(share(m).passes(X.to_sparse())),
         TypeError,
         "batch: cannot cut a ragged Tensor",
     ),
@@ -200,11 +200,11 @@ STEP: dict[str, tuple[Callable[[nn.Module], Any], type[Exception], str]] = {
         r"loss: expected one number in a tensor, the mean over the batch; got a tensor of shape \(16, 2\)",
     ),
     "several losses": (
-        lambda m: plain(m).step_on(lambda x, y: (mse(m, x, y), mse(m, x, y)), X, Y),  # pyright: ignore
+        lambda m: plain(m).step_on(lambda x, y: (mse(m, x, y), mse(m, x, y)), X, Y),
         ValueError,
         "loss: expected one number in a tensor",
     ),
-    "a number": (lambda m: plain(m).step_on(lambda x, y: 1.0, X, Y), ValueError, "loss: .*got 1.0"),  # pyright: ignore
+    "a number": (lambda m: plain(m).step_on(lambda x, y: 1.0, X, Y), ValueError, "loss: .*got 1.0"),
     "closure, vector": (
         lambda m: plain(m).step(lambda: (mse(m).backward(), m(X))[1]),
         ValueError,
@@ -371,11 +371,11 @@ def test_a_part_keeps_the_form_of_its_batch(batch: Any, check: Callable[[Any], b
     model = Net()
     opt = share(model)
     passes = opt.passes(batch)
-    part = next(passes)  # pyright: ignore
+    part = next(passes)
     assert check(part)
     assert opt.part(batch) is not batch
     mse(model).backward()
-    assert next(passes) is batch  # pyright: ignore
+    assert next(passes) is batch
 
 
 # --- checkpoints -------------------------------------------------------------------------------------

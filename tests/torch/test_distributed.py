@@ -75,7 +75,7 @@ class Ranks:
             process.wait()
             for pipe in (process.stdin, process.stdout):
                 with suppress(BrokenPipeError):
-                    pipe.close()  # pyright: ignore
+                    pipe.close()
         self.processes = []
 
     @staticmethod

@@ -476,13 +476,7 @@ def test_the_report_reads_well() -> None:
     for _ in range(30):
         LOOPS["step_on"](opt, model)
     text = str(opt.report())
-    for words in (
-        "steps taken",
-        "of these with a probe",
-        "passes over a batch",
-        "held-out loss",
-        "rise",
-    ):
+    for words in ("steps taken", "of these with a probe", "passes over a batch", "held-out loss", "rise"):
         assert words in text
     assert "nan" not in text
     assert "guard" not in text

@@ -306,4 +306,4 @@ def test_the_record_is_frozen() -> None:
     found = sharpness(network(), mse, BATCHES, draws=2, most=1)
     assert isinstance(found, Sharpness)
     with pytest.raises(AttributeError):
-        found.trace = 0.0  # pyright: ignore
+        found.trace = 0.0

@@ -107,7 +107,7 @@ def test_a_resumed_rule_knows_whether_it_waits(stop: int) -> None:
                 opt.load_state_dict(saved)
             opt.saw_held_out(99.0 - 0.05 * (min(k, 15) + 9 * max(k - 27, 0)))
             for part in opt.passes((X, Y)):
-                mse(model, *part).backward()  # pyright: ignore
+                mse(model, *part).backward()
                 opt.saw(torch.tensor(8.0 - 0.05 * k))
             opt.step()
         probed.append(opt.probed)
@@ -120,8 +120,8 @@ def test_a_state_loaded_in_the_middle_of_a_step_puts_the_weights_back() -> None:
     LOOPS["step_on"](opt, model)
     saved, before = through_a_file(opt.state_dict()), state(model)
     passes = opt.passes((X, Y))
-    mse(model, *next(passes)).backward()  # pyright: ignore
-    next(passes)  # pyright: ignore
+    mse(model, *next(passes)).backward()
+    next(passes)
     assert not same(state(model), before)
     opt.load_state_dict(saved)
     assert same(state(model), before)

@@ -100,7 +100,7 @@ def test_passes_abandoned_half_way_leave_the_weights_to_the_bit(name: str, after
         if i == after:
             break
     if way == "close":
-        passes.close()  # pyright: ignore
+        passes.close()
     del passes
     gc.collect()
     assert same(weights(model), before)
@@ -130,7 +130,7 @@ def test_a_second_passes_before_step_is_refused() -> None:
         mse(model, *part).backward()
     before = weights(model)
     with pytest.raises(RuntimeError, match=r"passes\(\) before step\(\)"):
-        next(opt.passes((X, Y)))  # pyright: ignore
+        next(opt.passes((X, Y)))
     assert same(weights(model), before)
     opt.step()
     assert not same(weights(model), before)
@@ -142,7 +142,7 @@ def test_step_in_the_middle_of_the_loop_is_refused() -> None:
     opt = make("share", model)
     before = weights(model)
     passes = opt.passes((X, Y))
-    mse(model, *next(passes)).backward()  # pyright: ignore
+    mse(model, *next(passes)).backward()
     with pytest.raises(RuntimeError, match=r"step\(\).*after the loop"):
         opt.step()
     del passes
@@ -175,7 +175,7 @@ class Counting(nn.Module):
         self.layer = nn.Linear(3, 2).double()
 
     def forward(self, x: Tensor) -> Tensor:
-        self.in_place.add_(1)  # pyright: ignore
+        self.in_place.add_(1)
         self.replaced = self.replaced + 1
         return self.layer(x)
 
@@ -186,7 +186,7 @@ def test_buffers_count_one_pass_a_step(name: str, loop: str) -> None:
     model = Counting()
     opt = ALL[name](BASES["momentum"](model.parameters()), model)
     if name == "GapSAM":
-        opt.held_out.data = lambda: torch.tensor(9.0)  # pyright: ignore
+        opt.held_out.data = lambda: torch.tensor(9.0)
     for k in range(1, 5):
         LOOPS[loop](opt, model)
         assert (model.in_place.item(), model.replaced.item()) == (k, k)
@@ -202,7 +202,7 @@ def test_statistics_of_batchnorm(name: str) -> None:
     if name == "share":
         g = torch.autograd.grad(mse(bare, X[:4], Y[:4]), list(bare.parameters()), allow_unused=True)
         n = sum(one.square().sum() for one in g if one is not None) ** 0.5
-        bare.norm.reset_running_stats()  # pyright: ignore
+        bare.norm.reset_running_stats()
         with torch.no_grad():
             for p, one in zip(bare.parameters(), g, strict=True):
                 if one is not None:
