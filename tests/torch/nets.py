@@ -62,6 +62,12 @@ def mse(model: Callable[[Tensor], Tensor], x: Tensor = X, y: Tensor = Y) -> Tens
     return (model(x) - y).square().mean() * 3
 
 
+def data(k: int) -> tuple[Tensor, Tensor]:
+    """Return the batch in another order."""
+    order = torch.randperm(16, generator=torch.Generator().manual_seed(k))
+    return X[order], Y[order]
+
+
 def make(name: str, model: nn.Module, base: str = "momentum") -> Probe:
     return ALL[name](BASES[base](model.parameters()), model)
 
