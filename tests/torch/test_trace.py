@@ -297,14 +297,23 @@ def test_gradients_of_before_are_cleared() -> None:
     assert same(*results)
 
 
-def test_hooks_of_torch_s_optimizers_are_called_once_a_step() -> None:
+@pytest.mark.parametrize("loop", LOOPS)
+def test_hooks_of_torch_s_optimizers_are_called_once_for_every_step_that_is_taken(loop: str) -> None:
+    """With a scaler too, and not for a step that it skips."""
     model = Net()
     opt = make("CGD", model)
     called: list[str] = []
-    opt.register_step_post_hook(lambda *_: called.append("ours"))
+    opt.register_step_pre_hook(lambda *_: called.append("before"))
+    opt.register_step_post_hook(lambda *_: called.append("after"))
     opt.base.register_step_post_hook(lambda *_: called.append("base"))
-    LOOPS["step_on"](opt, model)
-    assert called == ["base", "ours"]
+    LOOPS[loop](opt, model)
+    assert called == ["before", "base", "after"]
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
+    for factor in (torch.inf, 1.0):
+        called.clear()
+        LOOPS[loop](opt, lambda x, factor=factor: factor * model(x), scaler=scaler)
+        assert called == ([] if factor > 1 else ["before", "base", "after"])
+        scaler.update()
     opt.add_param_group({"params": [nn.Parameter(torch.ones(2))], "lr": 0.5})
     assert len(opt.base.param_groups) == len(opt.param_groups) == 2
-    LOOPS["step_on"](opt, model)
+    LOOPS[loop](opt, model)

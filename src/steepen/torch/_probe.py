@@ -220,6 +220,9 @@ class Probe(Wrapper):
         self._clear()  # the scaler may have skipped the step
         return loss
 
+    # torch would call an optimizer's hooks around `step`, which a scaler calls once more, or not at all
+    step.__dict__["hooked"] = True
+
     def _call(self, closure: Callable[[], Any], turn: Turn) -> Any:
         before = self._rows[turn]
         with torch.enable_grad():
@@ -230,7 +233,9 @@ class Probe(Wrapper):
             self.saw(loss)
         return loss
 
+    @Optimizer.profile_hook_step
     def _take(self, loss: Any) -> Any:
+        """Take the step, with the hooks of torch's optimizers around it."""
         if self.max_norm is not None:
             clip_grad_norm_(self._params(), self.max_norm)
         self._learn()
