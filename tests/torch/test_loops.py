@@ -241,6 +241,39 @@ def test_accelerate_with_accumulation(name: str, prepared: str) -> None:
     assert ours.report().probed == opt.report().probed > 0
 
 
+def test_several_optimizers_are_wrapped_as_one() -> None:
+    """Muon for the matrices and AdamW for the rest, under one schedule."""
+    models = [Net(), Net()]
+    both = [
+        (
+            torch.optim.Muon([model.first.weight, model.last.weight], lr=0.01),
+            AdamW([model.first.bias, model.last.bias], lr=0.05),
+        )
+        for model in models
+    ]
+    opt = SAM(both[0], models[0], rho=0.3, share=1 / 4)
+    schedules = [torch.optim.lr_scheduler.ExponentialLR(one, 0.5) for one in (opt, *both[1])]
+
+    class Pair:
+        def zero_grad(self) -> None:
+            models[1].zero_grad()
+
+        def step(self) -> None:
+            for part in both[1]:
+                part.step()
+
+    for _ in range(3):
+        LOOPS["closure"](opt, models[0])
+        literal_share(models[1], Pair(), 4)
+        for schedule in schedules:
+            schedule.step()
+    torch.testing.assert_close(weights(models[0]), weights(models[1]), rtol=1e-9, atol=1e-11)
+    with pytest.raises(TypeError, match="add_param_group: several optimizers"):
+        opt.add_param_group({"params": [models[0].unused]})
+    with pytest.raises(ValueError, match="more than one parameter group"):
+        SAM([both[0][0], SGD(models[0].parameters(), lr=0.1)], models[0])
+
+
 def test_all_bases_of_torch_work() -> None:
     """Adafactor, fused, foreach, …: whatever steps by p.grad."""
     names = "Adadelta Adafactor Adagrad Adam Adamax ASGD NAdam RAdam RMSprop Rprop".split()  # noqa: SIM905

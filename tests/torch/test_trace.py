@@ -297,6 +297,32 @@ def test_gradients_of_before_are_cleared() -> None:
     assert same(*results)
 
 
+@pytest.mark.parametrize("name", ["SAM", "share", "CGD", "GapSAM", "MSAM", "ExactCGD"])
+def test_parameters_of_another_optimizer_get_the_gradient_of_the_pass_over_the_batch(name: str) -> None:
+    """Not the sum of both passes; added to what they had, as by one backward()."""
+    model = Net()
+    others = [model.first.bias, model.last.bias]
+    opt = ALL[name](BASES["momentum"]([model.first.weight, model.last.weight]), model)
+    passes: list[Any] = []
+
+    def loss_of(x: Tensor, y: Tensor) -> Tensor:
+        loss = mse(model, x, y)
+        if torch.is_grad_enabled():
+            passes.append(torch.autograd.grad(loss, others, retain_graph=True))
+        return loss
+
+    for k in range(2):
+        for p in others:
+            p.grad = torch.ones_like(p)
+        opt.step_on(loss_of, X, Y)
+        for p, one in zip(others, passes[-1], strict=True):
+            torch.testing.assert_close(p.grad, 1 + one)
+            assert not p.grad.requires_grad
+        assert len(passes) == (
+            k + 1 if name in ("MSAM", "ExactCGD") else 3 if name == "GapSAM" and k else 2 * k + 2
+        )
+
+
 @pytest.mark.parametrize("loop", LOOPS)
 def test_hooks_of_torch_s_optimizers_are_called_once_for_every_step_that_is_taken(loop: str) -> None:
     """With a scaler too, and not for a step that it skips."""

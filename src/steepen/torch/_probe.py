@@ -13,8 +13,9 @@ from torch.optim import Optimizer
 
 from .._tools.check import number
 from ._cut import examples, rows_of
+from ._joined import Base
 from ._tensors import add_, copy_, local, norm
-from ._trace import buffers_of, random_of
+from ._trace import buffers_of, gradients_of, random_of
 from ._wrapper import Wrapper
 
 __all__ = ["Probe", "Turn", "grads_of"]
@@ -53,7 +54,7 @@ class Probe(Wrapper):
 
     def __init__(
         self,
-        base: Optimizer,
+        base: Base,
         model: nn.Module,
         *,
         share: float = 1.0,
@@ -213,11 +214,12 @@ class Probe(Wrapper):
             self._scaler = None  # a library that runs the last pass itself has unscaled by now
             self._land()
         if scaler is None:
-            return self._take(loss)
-        if self.max_norm is not None:
-            scaler.unscale_(self)
-        scaler.step(self)
-        self._clear()  # the scaler may have skipped the step
+            self._take(loss)
+        else:
+            if self.max_norm is not None:
+                scaler.unscale_(self)
+            scaler.step(self)
+            self._clear()  # the scaler may have skipped the step
         return loss
 
     # torch would call an optimizer's hooks around `step`, which a scaler calls once more, or not at all
@@ -234,7 +236,7 @@ class Probe(Wrapper):
         return loss
 
     @Optimizer.profile_hook_step
-    def _take(self, loss: Any) -> Any:
+    def _take(self, loss: Any) -> None:
         """Take the step, with the hooks of torch's optimizers around it."""
         if self.max_norm is not None:
             clip_grad_norm_(self._params(), self.max_norm)
@@ -244,7 +246,6 @@ class Probe(Wrapper):
         self.k += 1
         self._clear()
         self.base.step()
-        return loss
 
     def part(self, batch: Any) -> Any:
         """Return what a closure is to use of a batch in this pass: the probe's share, or all of it.
@@ -302,7 +303,7 @@ class Probe(Wrapper):
             self.zero_grad()
             if probe:
                 if self.looks:  # what its pass may change: a step leaves the trace of one over the batch
-                    self._undo.append(random_of(self.device))
+                    self._undo += [random_of(self.device), gradients_of(self._others())]
                 if self.share < 1:
                     self._undo.append(buffers_of(self.model, self._memory))
                 self._turn = Turn.PROBE
@@ -350,7 +351,7 @@ class Probe(Wrapper):
                 copy_(self._memory("g", grads), grads)
             add_(x, c * (self._up / unit), local(along), spare=self.spare)
         if self.looks:
-            for p in params:
+            for p in self._params():
                 p.grad = None
         torch.clear_autocast_cache()  # it holds the weights before the move
 
