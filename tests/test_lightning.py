@@ -178,6 +178,18 @@ def test_manual_optimisation_equals_automatic(fit: Any) -> None:
     assert torch.equal(flat(modules[0]), flat(modules[1]))
 
 
+def test_without_the_callback_micro_batches_are_not_dropped_unsaid(fit: Any) -> None:
+    module = Module(lambda m: SAM(base(m), m, rho=RHO))
+    start = flat(module)
+    with pytest.raises(RuntimeError, match=r"would be dropped.*Probing\(\)"):
+        fit(module, 3, callbacks=[])
+    assert torch.equal(flat(module).cpu(), start)
+    modules = [Module(lambda m: SAM(base(m), m, rho=RHO)) for _ in range(2)]
+    for module, callbacks in zip(modules, ([], [Probing()]), strict=True):
+        fit(module, callbacks=callbacks, max_epochs=1)
+    torch.testing.assert_close(flat(modules[0]), flat(modules[1]), rtol=1e-9, atol=1e-11)
+
+
 def test_the_rule_is_told_the_mean_of_a_short_last_step(fit: Any) -> None:
     """Eleven batches in steps of three: the last has two, of which Lightning divides each by three."""
     module, plain = (

@@ -284,14 +284,23 @@ def test_steps_while_off_are_those_of_the_base_to_the_bit() -> None:
         assert same(state(model), state(plain))
 
 
-def test_gradients_of_before_are_cleared() -> None:
+def test_gradients_of_before_are_cleared_and_a_closure_does_not_drop_them_unsaid() -> None:
+    """Where a closure is all that is known, gradients of others mean that somebody accumulates."""
     results: list[list[Tensor]] = []
     for stale in (False, True):
         model = Net()
         opt = make("CGD", model)
-        for loop in LOOPS.values():
+        for name, loop in LOOPS.items():
             if stale:
                 (mse(model) * 100).backward()
+                before = weights(model)
+                if name == "closure":
+                    with pytest.raises(
+                        RuntimeError, match=r"would be dropped.*passes\(\).*Probing.*zero_grad"
+                    ):
+                        loop(opt, model)
+                    assert same(weights(model), before)
+                    model.zero_grad(set_to_none=False)
             loop(opt, model)
         results.append(weights(model))
     assert same(*results)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Container, Iterator, Sequence
 from enum import Enum
 from typing import Any, NoReturn
@@ -72,6 +73,7 @@ class Probe(Wrapper):
         self._idle = 0
         self._last: tuple[Tensor, Tensor] | None = None  # c and ‖g‖ of the last probe
         self._place = self.device
+        self._left: tuple[Any, int] = (lambda: None, 0)  # the first gradient of our own, and its version
         self._clear()
 
     def _clear(self) -> None:
@@ -202,6 +204,7 @@ class Probe(Wrapper):
                     "step(closure), or `for part in opt.passes(batch): ...` before step(); for a distributed "
                     "checkpoint save the state of opt.base, and opt.own beside it"
                 )
+            self._refuse_gradients()
             for _, turn in self._turns(1, 1, scaler):
                 told = self._call(closure, turn)
                 loss = told if loss is None else loss
@@ -220,6 +223,7 @@ class Probe(Wrapper):
                 scaler.unscale_(self)
             scaler.step(self)
             self._clear()  # the scaler may have skipped the step
+        self._know()
         return loss
 
     # torch would call an optimizer's hooks around `step`, which a scaler calls once more, or not at all
@@ -234,6 +238,26 @@ class Probe(Wrapper):
         if loss is not None:
             self.saw(loss)
         return loss
+
+    def _gradient(self) -> Tensor | None:
+        return next((p.grad for p in self._params() if p.grad is not None), None)
+
+    def _know(self) -> None:
+        """Remember which gradients are of our own passes."""
+        grad = self._gradient()
+        if grad is not None:
+            self._left = weakref.ref(grad), grad._version
+
+    def _refuse_gradients(self) -> None:
+        """Refuse to drop gradients that were taken since the last step: somebody accumulates them."""
+        grad, (left, version) = self._gradient(), self._left
+        if grad is None or (grad is left() and grad._version == version) or not bool(grad.any()):
+            return
+        raise RuntimeError(
+            "step(closure): there are gradients of a backward() that was not the closure's, which would be "
+            "dropped. Give all micro-batches of a step to passes(); in Lightning add the callback "
+            "steepen.lightning.Probing(). If the gradients are not wanted, call zero_grad() first"
+        )
 
     @Optimizer.profile_hook_step
     def _take(self, loss: Any) -> None:
@@ -383,6 +407,7 @@ class Probe(Wrapper):
         """Forget the step that is under way, if there is one, and put the weights back bit for bit."""
         self._back()
         self._clear()
+        self._know()
 
     def _memory(self, name: str, like: list[Tensor]) -> list[Tensor]:
         """Return room for a copy of tensors, that of the last step if it fits."""
