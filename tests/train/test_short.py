@@ -1,7 +1,6 @@
 """The benchmark where data is short, at tiny sizes: what it refuses, what goes on, and what its page says."""
 
 import importlib
-import json
 import re
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ import torch
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "benchmarks" / "short"
-MODULES = ("corpus", "lm", "finetune", "work", "report", "again")
+MODULES = ("lm", "work", "report", "again")
 torch.set_num_threads(1)
 
 
@@ -37,41 +36,7 @@ def folder(tmp_path):
     sizes = {"train": 1792, "watched": 256, "validation": 512, "test": 512, "manual": 1400}
     tokens = {name: random.integers(0, 50, many).astype(np.uint16) for name, many in sizes.items()}
     np.savez(tmp_path / "tokens.npz", **tokens)
-    y = np.repeat(np.arange(3), 20)
-    x = (random.integers(2, 9, (60, 6)) + 7 * y[:, None]).astype(np.uint16)
-    np.savez(
-        tmp_path / "authors.npz",
-        x=x,
-        y=y,
-        part=np.tile(np.repeat(np.arange(3, dtype=np.uint8), [8, 4, 8]), 3),
-    )
     return tmp_path
-
-
-@pytest.fixture
-def minilm(folder):
-    """Put a small network in the place of MiniLM."""
-    transformers = pytest.importorskip("transformers")
-    config = {
-        "vocab_size": 32, "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1,
-        "num_attention_heads": 1,
-    }  # fmt: skip
-    model = transformers.BertModel(transformers.BertConfig(**config), add_pooling_layer=False)
-    weights = {name: w.numpy().astype(np.float16) for name, w in model.state_dict().items()}
-    np.savez(folder / "minilm.npz", config=np.array(json.dumps(config)), **weights)
-    return folder
-
-
-# --- the data ----------------------------------------------------------------------------------------
-
-
-def test_whole_books_are_dealt_out_and_too_few_are_refused_by_name(bench):
-    books = [np.full(10, i) for i in range(6)]
-    parts = bench["corpus"].split(books, {"validation": 15, "train": 25})
-    assert parts["validation"].tolist() == [0] * 10 + [1] * 5
-    assert parts["train"].tolist() == [2] * 10 + [3] * 10 + [4] * 5
-    with pytest.raises(ValueError, match="for the part 'train': expected 55 tokens of whole books, got 50"):
-        bench["corpus"].split(books, {"validation": 5, "train": 55})
 
 
 # --- the queue ---------------------------------------------------------------------------------------
@@ -139,25 +104,6 @@ def test_every_kind_of_row_trains_within_its_gradients(bench, folder, method):
     )
     assert found["gradients"] <= 64 * 1.12  # two lines of eight for a sixteenth, at this size
     assert 3.5 < found["test"] < 4.2
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:share")
-@pytest.mark.filterwarnings("ignore:no gap")
-@pytest.mark.filterwarnings("ignore:the probe is cut")
-def test_fine_tuning_runs_in_every_row(bench, minilm):
-    fine = bench["finetune"]
-    data = fine.Bench("authors-2-whole", minilm, "cpu")
-    rows, watched = data.passages(0)
-    assert (len(rows), len(watched)) == (3, 3)
-    assert not set(data.test.tolist()) & {*rows.tolist(), *watched.tolist()}
-    for method, row in fine.ROWS.items():
-        values = fine.trials(fine.ROWS[row.like or method], False)[3]
-        found = fine.train(data, method, values, 0, few=20)
-        assert found["steps"] * row.cost <= 2 * 20  # GapSAM and SAM have 20 steps at least
-        assert 0 <= found["accuracy"] <= 1
-        assert set(found["robustness"]) == {"loss", *bench["report"].DAMAGE}
-    assert fine.train(data, "decay", values, 0, trial=True, few=20)["loss"] > 0
 
 
 # --- the page ----------------------------------------------------------------------------------------
