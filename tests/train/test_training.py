@@ -104,6 +104,28 @@ def test_the_same_seed_gives_the_same_numbers_and_the_callers_are_left_alone(sho
     assert np.array_equal(before[2], np.random.get_state()[1])  # noqa: NPY002
 
 
+def test_what_a_network_draws_in_a_step_depends_on_the_seed_alone():
+    """Masks are paired: those of step k are the same with every optimizer. Looks draw none."""
+
+    class Drawing(torch.nn.Linear):
+        def forward(self, x):
+            mask = torch.rand(1)
+            if self.training:
+                drawn.append(mask.item())
+            return super().forward(x) * mask
+
+    data, masks = load_data("digits"), {}
+    task = Task(lambda seed: Drawing(64, 10), torch.nn.functional.cross_entropy, data, 32, base_of("sgd"))
+    for name, seed in (("sgd", 0), ("share4", 0), ("sam", 0), ("sgd", 1)):
+        drawn = []
+        fit(task, name, OPTIMIZERS[name], Choice(0.1, 5e-4, 0.1), seed=seed, grads=8)
+        masks[name, seed] = drawn
+    assert len(set(masks["sgd", 0])) == 8
+    for name, steps in (("share4", 6), ("sam", 4)):
+        assert masks[name, 0] == [mask for mask in masks["sgd", 0][:steps] for _ in range(2)]
+    assert not set(masks["sgd", 1]) & set(masks["sgd", 0])
+
+
 def test_against_a_loop_by_hand():
     """SGD with momentum and weight decay, the schedule and the batches, written out."""
     settings = Settings.of("digits", grads=60, batch=50, lr=0.2)
