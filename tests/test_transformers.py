@@ -47,6 +47,13 @@ class Items(Mean):
         return {"loss": self.squares(x, labels).sum() / items}
 
 
+class Ignores(Mean):
+    """It takes the items of the step, and its loss is the mean over a micro-batch all the same."""
+
+    def forward(self, x: Tensor, labels: Tensor, **_: Any) -> dict[str, Tensor]:
+        return super().forward(x, labels)
+
+
 class Recording(ProbeTrainer):
     """Keeps the micro-batches of each step."""
 
@@ -89,7 +96,7 @@ def cut(batch: dict[str, Tensor], rows: int) -> dict[str, Tensor]:
     return {name: part[:rows] for name, part in batch.items()}
 
 
-@pairs(kind=[Mean, Items], micro=[1, 3], share=[1.0, 0.5])
+@pairs(kind=[Mean, Items, Ignores], micro=[1, 3], share=[1.0, 0.5])
 def test_equals_a_loop_by_hand(trainer: Any, kind: Any, micro: int, share: float) -> None:
     """With the Trainer's clipping, and micro-batches: the last step of eleven has two of three."""
     model, plain = network(kind), network(kind)
@@ -105,6 +112,20 @@ def test_equals_a_loop_by_hand(trainer: Any, kind: Any, micro: int, share: float
         sam(plain, whole, first, rho=RHO, lr=LR, clip=CLIP)
     assert opt.report().probed == opt.report().steps == len(run.steps)
     torch.testing.assert_close(flat(model), flat(plain), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_the_rule_is_told_the_mean_whatever_a_model_does_with_the_items(trainer: Any, share: float) -> None:
+    """Which sets its ascent steps: they are the same, too."""
+    found = []
+    for kind in (Mean, Items, Ignores):
+        model = network(kind)
+        opt = GapSAM(SGD(model.parameters(), lr=0.0), model, lambda: 9.0, 20, share=share, strength=0.1)
+        trainer(model, opt, micro=2, max_steps=20).train()
+        found.append((opt.report().training, opt.report().length))
+    assert found[1] == pytest.approx(found[0], rel=1e-5)
+    assert found[2] == pytest.approx(found[0], rel=1e-5)
+    assert 0 < found[0][0] < 9
 
 
 def test_cgd_is_clipped_after_its_direction_is_formed(trainer: Any) -> None:
