@@ -27,7 +27,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("torch/_probe.py", "self.probed += self._had_probe", "self.probed += 1",
           "the report counts the steps with an ascent step", _FORMULAS),
     Fault("torch/_probe.py", ".append(loss.detach().clone())", ".append(loss.detach())",
-          "a pass that writes over its loss trains alike", "tests/train/test_training.py"),
+          "a loss that the next pass writes over was told in time", _RULE),
     Fault("torch/_probe.py", "if self._step is step and self._turn is not Turn.DUE:",
           "if self._turn is not Turn.DUE:", "passes that are closed late leave a later step alone", _TRACE),
     Fault("torch/_probe.py", "        self.restore()\n        super()._set_numbers(numbers)",

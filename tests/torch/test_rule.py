@@ -428,6 +428,20 @@ def test_the_report_reads_well() -> None:
     assert "guard" not in text
 
 
+def test_a_loss_that_the_next_pass_writes_over_was_told_in_time() -> None:
+    """As a CUDA graph does; of a step with an ascent step the training loss is that of the first pass."""
+    model, static = Net(), torch.zeros((), dtype=torch.float64)
+    opt = GapSAM(SGD(model.parameters(), lr=0.0), model, lambda: 9.0, 20, share=1.0, every=1, strength=0.1)
+    for _ in range(10):
+        for part in opt.passes((X, Y)):
+            loss = mse(model, *part)
+            loss.backward()
+            opt.saw(static.copy_(loss.detach()))
+        opt.step()
+    assert opt.report().rise > 0
+    assert opt.report().training == pytest.approx(mse(model).item(), rel=1e-6)
+
+
 def test_the_losses_of_several_processes_are_their_mean(monkeypatch: pytest.MonkeyPatch) -> None:
     """As with two processes, the other of which has told 3.0."""
     two: Any = {name: lambda: True for name in ("is_available", "is_initialized")}
