@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD
 
+from steepen._door import checked
 from steepen.torch import CGD, SAM, GapSAM, Probe
 
 from .by_hand import flat, sam
@@ -279,6 +280,9 @@ def test_what_cannot_work_is_refused(trainer: Any) -> None:
     with pytest.raises(ValueError, match=r"dtype: the passes are in torch.bfloat16 here; give CGD"):
         trainer(model, CGD(base(model), model, lam=0.1), bf16=True)
     trainer(model, CGD(base(model), model, lam=0.1, dtype=torch.bfloat16), bf16=True)
+    for precision in ("fp16", "16-mixed"):  # as Accelerate and Lightning call it, on GPUs
+        with pytest.raises(ValueError, match=r"dtype: the passes are in torch.float16 here"):
+            checked(CGD(base(model), model, lam=0.1), "optimizers", precision)
     with pytest.raises(ValueError, match="deepspeed"):
         trainer(model, SAM(base(model), model), kind=type("Mixed", (ProbeTrainer, DeepSpeed), {}))
 
