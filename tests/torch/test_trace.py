@@ -290,7 +290,9 @@ def test_gradients_of_before_are_cleared_and_a_closure_does_not_drop_them_unsaid
     results: list[list[Tensor]] = []
     for stale in (False, True):
         model = Net()
+        mse(model).backward()  # older than the optimizer
         opt = make("CGD", model)
+        LOOPS["closure"](opt, model)
         for name, loop in LOOPS.items():
             if stale:
                 (mse(model) * 100).backward()

@@ -73,8 +73,9 @@ class Probe(Wrapper):
         self._idle = 0
         self._last: tuple[Tensor, Tensor] | None = None  # c and ‖g‖ of the last probe
         self._place = self.device
-        self._left: tuple[Any, int] = (lambda: None, 0)  # the first gradient of our own, and its version
+        self._left: tuple[Any, int] = (lambda: None, 0)  # the first gradient that is known, and its version
         self._clear()
+        self._know()
 
     def _clear(self) -> None:
         self._turn = Turn.BETWEEN
@@ -243,7 +244,7 @@ class Probe(Wrapper):
         return next((p.grad for p in self._params() if p.grad is not None), None)
 
     def _know(self) -> None:
-        """Remember which gradients are of our own passes."""
+        """Remember which gradients are of our own passes, or older than this optimizer."""
         grad = self._gradient()
         if grad is not None:
             self._left = weakref.ref(grad), grad._version
