@@ -37,7 +37,7 @@ def likelihood(mll: Any) -> float:
     return value
 
 
-@pytest.mark.parametrize(("outputs", "restarts"), [(1, 1), (2, 3)])
+@pytest.mark.parametrize(("outputs", "restarts"), [(1, 1), (2, 2)])
 def test_the_likelihood_is_that_of_botorchs_fit(outputs: int, restarts: int) -> None:
     torch.manual_seed(0)
     reference = fit_gpytorch_mll(mll_of(outputs))
@@ -60,7 +60,7 @@ def test_restarts_leave_a_poor_start_and_one_without_a_likelihood(monkeypatch: p
 
     alone = likelihood(fit_gpytorch_mll(noisy(), optimizer=fit))
     found = noisy()
-    fit(found, restarts=4)
+    fit(found, restarts=3)
     assert likelihood(found) >= alone - 1e-6
     forward = _fit._Loss.forward
 
@@ -70,7 +70,7 @@ def test_restarts_leave_a_poor_start_and_one_without_a_likelihood(monkeypatch: p
 
     monkeypatch.setattr(_fit._Loss, "forward", spoilt)
     other = noisy()
-    fit(other, restarts=4)
+    fit(other, restarts=3)
     assert likelihood(other) >= alone - 1e-6
 
 

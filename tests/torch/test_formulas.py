@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, AdamW, Optimizer
 
-from steepen.schedules import L
+from steepen.schedules import Table
 from steepen.torch import CGD, SAM, Probe
 from steepen.torch.paper import ASAM, CGDFD, EGR, FGR, GNP, MSAM, USAM, WSAM, ExactCGD
 
@@ -101,7 +101,7 @@ def ramp(k: int) -> float:
     return 0.02 + 0.03 * k
 
 
-END = L(0.2, 0.1, T=3)
+END = Table([0.2, 0.15, 0.1])
 METHODS: dict[str, tuple[Callable[..., Probe], Formula]] = {
     "SAM": (lambda b, m: SAM(b, m, rho=0.3), lambda xs, k: sam(xs, 0.3)),
     "SAM, as it comes": (SAM, lambda xs, k: sam(xs, 0.05)),

@@ -178,7 +178,7 @@ def test_the_step_is_the_rule_as_it_is_written(
 
 @pytest.mark.parametrize(
     ("slope", "until", "probed"),
-    [(0.5, 99, 0), (0.1, 99, 33), (1.0, 60, 14), (1.0, 38, 25)],
+    [(0.5, 99, 0), (0.1, 99, 33), (1.0, 60, 14)],
 )
 def test_a_rule_that_waits_lets_a_network_learn(slope: float, until: int, probed: int) -> None:
     """Held-out loss falls by `slope` of what the training loss falls, and no more after some steps."""

@@ -56,7 +56,7 @@ def test_the_file_comes_back_as_it_was(made, short: Settings, tmp_path: Path):
     found.save(tmp_path)
     text = (tmp_path / "results.json").read_text("utf-8")
     document = json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
-    assert document["settings"]["grads"] == 40
+    assert document["settings"]["grads"] == 24
     assert document["runs"][1]["losses"] == [2.3, 1.5, None]
     back = _run.check(short, ["sgd", "cgd"], 1, tmp_path)
     assert back.runs[0] == found.runs[0]

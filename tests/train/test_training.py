@@ -16,6 +16,8 @@ from steepen.train.optimizers import base_of
 from steepen.train.training import EVALUATIONS, Task, batches, check_device, fit, judge, train
 from steepen.train.tuning import Choice
 
+from ..pairs import WHOLE, sample
+
 WITH_SGD = [name for name in OPTIMIZERS if name not in ("adamw", "gap", "gap-wait")]
 COST = {  # gradients a step, over a run
     **dict.fromkeys(("sgd", "ema", "smooth", "msam"), 1.0),
@@ -73,15 +75,13 @@ def without_time(run: Run) -> Run:
     return replace(run, seconds=0.0, times=())
 
 
-@pytest.mark.parametrize("grads", [20, pytest.param(21, marks=pytest.mark.slow)])
-def test_gradients_are_counted_honestly_and_all_start_alike_and_see_the_same_batches(
-    watched: list[Watched], grads: int
-):
-    settings, data = Settings.of("digits", grads=grads), load_data("digits")
-    runs = [train(name, 3, settings, data) for name in WITH_SGD]
+def test_gradients_are_counted_honestly_and_all_start_alike_and_see_the_same_batches(watched: list[Watched]):
+    grads, data = 21 if WHOLE else 20, load_data("digits")
+    settings, names = Settings.of("digits", grads=grads), sample(WITH_SGD, 8, always=["egr", "share4-late"])
+    runs = [train(name, 3, settings, data) for name in names]
     assert len({(run.accuracies[0], run.losses[0]) for run in runs}) == 1
-    assert len({run.loss for run in runs}) > 5  # and yet they differ
-    for name, run, model in zip(WITH_SGD, runs, watched, strict=True):
+    assert len({run.loss for run in runs}) > 4  # and yet they differ
+    for name, run, model in zip(names, runs, watched, strict=True):
         assert run.at[-1] == run.gradients == model.examples / settings.batch, name
         assert grads - 1.25 <= run.gradients <= grads, name
         assert run.steps == pytest.approx(grads / COST.get(name, 2.0), abs=1), name
@@ -92,7 +92,7 @@ def test_gradients_are_counted_honestly_and_all_start_alike_and_see_the_same_bat
             assert torch.equal(x, y)
 
 
-@pytest.mark.parametrize("name", ["cgd", "sam-late", "cgd-exact"])
+@pytest.mark.parametrize("name", ["sam-late", "cgd-exact"])
 def test_the_same_seed_gives_the_same_numbers_and_the_callers_are_left_alone(short: Settings, name: str):
     data = load_data("digits")
     before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1]  # noqa: NPY002
@@ -160,10 +160,10 @@ def test_against_a_loop_by_hand():
     assert run.accuracy == pytest.approx(right, abs=0.003)
 
 
-@pytest.mark.parametrize(("name", "base"), [("cgd-late", "sgd"), ("adamw", "adamw")])
-def test_the_test_part_is_looked_at_evenly(name: str, base: str):
+@pytest.mark.parametrize("base", ["sgd", pytest.param("adamw", marks=pytest.mark.slow)])
+def test_the_test_part_is_looked_at_evenly(base: str):
     settings = Settings.of("digits", grads=400, base=base)
-    run = train(name, 0, settings, load_data("digits"))
+    run = train("cgd-late", 0, settings, load_data("digits"))
     assert len(run.accuracies) == len(run.losses) == EVALUATIONS + 1
     np.testing.assert_allclose(run.at, np.linspace(0, 400, EVALUATIONS + 1), atol=1)
     assert run.accuracy > 0.85
@@ -213,7 +213,7 @@ class Static:
 
 
 @pytest.mark.filterwarnings("ignore:no gap in half of the run")
-@pytest.mark.parametrize("name", ["smooth", "sam-late", "cgd-early", "share4", "msam", "gap"])
+@pytest.mark.parametrize("name", ["smooth", "cgd-early", "share4", "gap"])
 def test_a_pass_made_elsewhere_trains_alike(name: str):
     loss = torch.nn.functional.cross_entropy
     task = Task(normed, loss, load_data("digits"), 32, base_of("sgd"))
