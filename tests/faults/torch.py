@@ -109,6 +109,8 @@ FAULTS: tuple[Fault, ...] = (
           "a loss that is taken in parts is the mean over the examples", "tests/train/test_training.py"),
     Fault("train/training.py", "multi_avg_fn(min(decay, n / (n + 1)))", "multi_avg_fn(decay)",
           "the first weights do not stay in the mean of the weights", "tests/train/test_training.py"),
+    Fault("train/training.py", "with drawing(seed, device):", "with nullcontext():",
+          "what dropout draws follows from the seed", "tests/train/test_training.py"),
     Fault("train/results.py", "np.nanargmin(self.held_out)", "np.nanargmin(self.losses)",
           "early stopping is by held-out data", "tests/train/test_results.py"),
     Fault("train/optimizers.py", "(len(probed) + (0 not in probed))", "len(probed)",
@@ -120,6 +122,8 @@ FAULTS: tuple[Fault, ...] = (
     # -- hosts ----------------------------------------------------------------------------------------------
     Fault("transformers.py", "return items * len(self._samples)", "return items",
           "the Trainer's items make the mean over a share", "tests/test_transformers.py"),
+    Fault("transformers.py", "self._items, self.loss_is_scaled_for_ga = None, False", "pass",
+          "the loss of a model that ignores the items is divided", "tests/test_transformers.py"),
     Fault("transformers.py", "self.is_in_train and \"eval_loss\"", "\"eval_loss\"",
           "an evaluation after the run sets nothing", "tests/test_transformers.py"),
     Fault("transformers.py", "return self._at_x.pop(0) if self._at_x else loss", "return loss",

@@ -138,36 +138,6 @@ def test_what_others_do_better_is_said(report, runs):
         assert max(accuracies, key=accuracies.__getitem__) == "smooth"
 
 
-@pytest.mark.slow
-def test_the_rule_watches_whole_files_of_the_characters(report, tmp_path):
-    """Every file is one letter over and over, so the first letter of a line names its file."""
-    from tasks import WATCHED, text, whole_files
-
-    letters = [chr(33 + i) for i in range(80)]
-    texts = [letter * (400 + 37 * i) for i, letter in enumerate(letters)]
-    (tmp_path / "text.txt").write_text("\f\n".join(texts), "ascii")
-    train = [letter for i, letter in enumerate(letters) if i % 10]
-    x = text(tmp_path).x
-    first = [letters[code] for code in x[:, 0].tolist()]
-    expected = [row for row, letter in enumerate(first) if letter in {train[i] for i in WATCHED}]
-    assert whole_files(tmp_path).tolist() == expected
-    assert len(expected) > 10
-
-
-@pytest.mark.slow
-def test_seconds_are_those_of_the_steps_a_run_makes(report):
-    def timed(method, steps, seconds):
-        return report.Job("cifar100-resnet", method, "timing", -1, 0), {"steps": steps, "seconds": seconds}
-
-    runs = dict([timed("base", 200, 2.0), timed("auto", 900, 10.8), timed("gap", 900, 9.9)])
-    for task in ("cifar100-resnet", "cifar10-resnet"):
-        runs[report.Job(task, "base", "final", -1, 0)] = {"steps": 1000}
-    assert report.speed(runs, "cifar100-resnet", "auto", 900) == "1.08"
-    assert report.speed(runs, "cifar100-resnet", "base-long", 1100) == "1.10"
-    assert report.speed(runs, "cifar10-resnet", "auto", 900) == "–"  # it may have probed at other times there
-    assert report.speed(runs, "cifar10-resnet", "gap", 900) == "0.99"
-
-
 def test_the_parts_of_a_table_by_hand(report):
     """Differences are paired by seed; bold is what is ahead of all others; the lowest loss is shown."""
 

@@ -55,6 +55,7 @@ def test_every_row_has_as_many_trials_and_all_runs_are_in_the_queue_once(bench):
     assert not [job for job in jobs if job.task == "lm-large" and job.stage == "trial"]
 
 
+@pytest.mark.filterwarnings("ignore:mkldnn")  # of CPUs without bf16
 @pytest.mark.slow
 def test_a_row_that_runs_out_of_memory_is_marked_and_the_others_go_on(bench, folder, monkeypatch, capsys):
     work, lm = bench["work"], bench["lm"]
@@ -88,22 +89,6 @@ def test_a_row_that_runs_out_of_memory_is_marked_and_the_others_go_on(bench, fol
     before = out.read_text()
     work.worker(folder, out, "cpu", np.inf, ["lm-toy"], ["base", "sam-late", "gap"])
     assert out.read_text() == before  # all is done
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "method", ["ema", "gap-inner", "le-sam", "sam-tenth", "share16-late", "dropout", "shorter"]
-)
-@pytest.mark.filterwarnings("ignore:share")
-@pytest.mark.filterwarnings("ignore:the probe is cut")
-def test_every_kind_of_row_trains_within_its_gradients(bench, folder, method):
-    lm = bench["lm"]
-    strength = lm.ROWS[method].strengths[0]
-    found = lm.train(
-        lm.Bench("lm-toy", folder, "cpu"), "adamw", method, lm.Choice(1e-3, 0.1, strength), 0, whole=False
-    )
-    assert found["gradients"] <= 64 * 1.12  # two lines of eight for a sixteenth, at this size
-    assert 3.5 < found["test"] < 4.2
 
 
 # --- the page ----------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from steepen.train import OPTIMIZERS, Run, Settings, models, training
 from steepen.train.data import load_data
 from steepen.train.models import mlp
 from steepen.train.optimizers import base_of
-from steepen.train.training import EVALUATIONS, Task, batches, check_device, fit, judge, train
+from steepen.train.training import EVALUATIONS, Task, check_device, fit, judge, train
 from steepen.train.tuning import Choice
 
 from ..pairs import WHOLE, sample
@@ -174,17 +174,6 @@ def test_a_diverged_run_ends_and_says_so():
     assert run.diverged
     assert run.gradients < 400
     assert all(math.isfinite(loss) for loss in run.losses[:-1])
-
-
-def test_batches_are_whole_passes_in_ever_new_orders():
-    rows = batches(10, 3, seed=1)
-    passes = [torch.cat([next(rows) for _ in range(3)]).tolist() for _ in range(20)]
-    assert all(len(set(one)) == 9 for one in passes)
-    assert len({tuple(one) for one in passes}) == 20
-    assert set().union(*passes) == set(range(10))
-    assert torch.equal(next(batches(10, 3, seed=1)), torch.tensor(passes[0][:3]))
-    with pytest.raises(ValueError, match="batch: expected at most the 10 examples, got 11"):
-        next(batches(10, 11, seed=1))
 
 
 def normed(seed: int) -> torch.nn.Module:

@@ -47,9 +47,3 @@ def test_both_runs_of_the_tutorial_are_made(names, capsys):
     said = capsys.readouterr().out
     assert re.search(r"steps taken +24\n", said)
     assert "AdamW with the rule: test loss" in said
-
-
-def test_no_file_is_in_two_sets_and_classes_are_even(names):
-    sets = names["docstrings"]()
-    assert [len(one) for one in sets] == [8 * 52, 8 * 8, 8 * 40]
-    assert [sum(part == 3 for _, part in one) for one in sets] == [52, 8, 40]
