@@ -12,9 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD
 
+from steepen._door import checked
 from steepen.torch import CGD, SAM, GapSAM, Probe
 
 from .by_hand import flat, sam
+from .pairs import pairs
 
 with warnings.catch_warnings(action="ignore"):  # what other libraries say while they are imported
     transformers = pytest.importorskip("transformers")
@@ -46,6 +48,13 @@ class Items(Mean):
         return {"loss": self.squares(x, labels).sum() / items}
 
 
+class Ignores(Mean):
+    """It takes the items of the step, and its loss is the mean over a micro-batch all the same."""
+
+    def forward(self, x: Tensor, labels: Tensor, **_: Any) -> dict[str, Tensor]:
+        return super().forward(x, labels)
+
+
 class Recording(ProbeTrainer):
     """Keeps the micro-batches of each step."""
 
@@ -68,22 +77,12 @@ def network(kind: Any = Mean, **options: Any) -> Any:
 @pytest.fixture
 def trainer(tmp_path: Path) -> Callable[..., Any]:
     def trainer(model: nn.Module, opt: Any, micro: int = 1, kind: Any = Recording, **settings: Any) -> Any:
-        arguments = transformers.TrainingArguments(
-            tmp_path,
-            per_device_train_batch_size=4,
-            gradient_accumulation_steps=micro,
-            use_cpu=True,
-            report_to="none",
-            disable_tqdm=True,
-            **{
-                "num_train_epochs": 2,
-                "lr_scheduler_type": "constant",
-                "max_grad_norm": CLIP,
-                "save_strategy": "no",
-                "logging_strategy": "no",
-                **settings,
-            },
-        )
+        given: dict[str, Any] = {
+            "per_device_train_batch_size": 4, "gradient_accumulation_steps": micro, "num_train_epochs": 2,
+            "lr_scheduler_type": "constant", "max_grad_norm": CLIP, "save_strategy": "no", "use_cpu": True,
+            "logging_strategy": "no", "report_to": "none", "disable_tqdm": True,
+        }  # fmt: skip
+        arguments = transformers.TrainingArguments(tmp_path, **given | settings)
         sets = {"train_dataset": data(44, 0.0), "eval_dataset": data(16, 2.0)}  # so there is a gap
         return kind(model, arguments, optimizers=(opt, None), **sets)
 
@@ -98,9 +97,7 @@ def cut(batch: dict[str, Tensor], rows: int) -> dict[str, Tensor]:
     return {name: part[:rows] for name, part in batch.items()}
 
 
-@pytest.mark.parametrize("kind", [Mean, Items])
-@pytest.mark.parametrize("micro", [1, 3])
-@pytest.mark.parametrize("share", [1.0, 0.5])
+@pairs(kind=[Mean, Items, Ignores], micro=[1, 3], share=[1.0, 0.5])
 def test_equals_a_loop_by_hand(trainer: Any, kind: Any, micro: int, share: float) -> None:
     """With the Trainer's clipping, and micro-batches: the last step of eleven has two of three."""
     model, plain = network(kind), network(kind)
@@ -116,6 +113,19 @@ def test_equals_a_loop_by_hand(trainer: Any, kind: Any, micro: int, share: float
         sam(plain, whole, first, rho=RHO, lr=LR, clip=CLIP)
     assert opt.report().probed == opt.report().steps == len(run.steps)
     torch.testing.assert_close(flat(model), flat(plain), rtol=1e-12, atol=1e-12)
+
+
+def test_the_rule_is_told_the_mean_whatever_a_model_does_with_the_items(trainer: Any) -> None:
+    """Which sets its ascent steps: they are the same, too."""
+    found = []
+    for kind in (Mean, Items, Ignores):
+        model = network(kind)
+        opt = GapSAM(SGD(model.parameters(), lr=0.0), model, lambda: 9.0, 20, share=0.5, strength=0.1)
+        trainer(model, opt, micro=2, max_steps=20).train()
+        found.append((opt.report().training, opt.report().length))
+    assert found[1] == pytest.approx(found[0], rel=1e-5)
+    assert found[2] == pytest.approx(found[0], rel=1e-5)
+    assert 0 < found[0][0] < 9
 
 
 def test_cgd_is_clipped_after_its_direction_is_formed(trainer: Any) -> None:
@@ -191,41 +201,37 @@ def test_the_logged_loss_is_that_at_the_weights(trainer: Any) -> None:
     assert losses[0.5] > 1.2
 
 
-@pytest.mark.parametrize("options", [{"share": 0.5}, {}])
-def test_bf16(trainer: Any, options: Any) -> None:
+def test_bf16(trainer: Any) -> None:
     model = network().float()
-    opt = SAM(base(model), model, rho=RHO, **options)
-    run = trainer(model, opt, micro=2, bf16=True)
+    opt = SAM(base(model), model, rho=RHO, share=0.5)
+    run = trainer(model, opt, micro=2, bf16=True, max_steps=4)
     run.train()
     assert run.accelerator.mixed_precision == "bf16"
-    assert opt.report().probed == 12
+    assert opt.report().probed == 4
     assert opt.report().length == pytest.approx(RHO, rel=1e-2)
     assert flat(model).isfinite().all()
 
 
-@pytest.mark.parametrize("kind", ["share", "whole", "cgd", "rule"])
-def test_a_scaler_leaves_no_trace(trainer: Any, kind: str) -> None:
+@pytest.mark.parametrize(("kind", "steps"), [("cgd", 4), ("rule", 20)])
+def test_a_scaler_leaves_no_trace(trainer: Any, kind: str, steps: int) -> None:
     """As in fp16, which the Trainer has on GPUs only."""
     ends: list[Tensor] = []
+    make: Callable[[Any], Probe] = {
+        "cgd": lambda m: CGD(base(m), m, lam=0.05),
+        "rule": lambda m: GapSAM(base(m), m, lambda: 9.0, steps=20, share=0.5, strength=0.1),
+    }[kind]
     for scaler in (torch.amp.GradScaler("cpu", init_scale=2.0**12), None):
         model = network()
-        made: dict[str, Callable[[], Probe]] = {
-            "share": lambda m=model: SAM(base(m), m, rho=RHO, share=0.5),
-            "whole": lambda m=model: SAM(base(m), m, rho=RHO),
-            "cgd": lambda m=model: CGD(base(m), m, lam=0.05),
-            "rule": lambda m=model: GapSAM(base(m), m, None, steps=20, share=0.5),
-        }
-        options = {"max_steps": 20, "eval_strategy": "steps", "eval_steps": 2, "max_grad_norm": 0}
-        run = trainer(model, made[kind](), micro=2, **options)
+        run = trainer(model, make(model), micro=2, max_steps=steps, max_grad_norm=0)
         run.accelerator.scaler = scaler
         run.train()
-        assert run.probe.k == 20
+        assert run.probe.k == steps
         assert run.probe.report().length > 0
         ends.append(flat(model))
     torch.testing.assert_close(ends[0], ends[1], rtol=1e-6, atol=1e-8)
 
 
-def test_weights_are_put_back_after_an_error(trainer: Any) -> None:
+def test_weights_are_put_back_after_an_error_and_where_a_run_is_stopped_within_a_step(trainer: Any) -> None:
     class Failing(Mean):
         calls = 0
 
@@ -239,12 +245,17 @@ def test_weights_are_put_back_after_an_error(trainer: Any) -> None:
     model = network(Failing)
     start = flat(model)
     opt = SAM(base(model), model, rho=RHO, share=0.5)
-    run = trainer(model, opt, micro=2)
+    run = trainer(model, opt, micro=2, max_steps=2)
     with pytest.raises(KeyError, match="mine"):
         run.train()
     assert torch.equal(flat(model).cpu(), start)
+    stop = Stop()
+    run.add_callback(stop)
+    run.train()
+    assert torch.equal(flat(model).cpu(), start)
+    run.remove_callback(stop)
     run.train()  # and it can go on
-    assert opt.report().probed == 12
+    assert opt.report().probed == 2
 
 
 class Stop(transformers.TrainerCallback):
@@ -254,35 +265,21 @@ class Stop(transformers.TrainerCallback):
         control.should_training_stop = True
 
 
-def test_weights_are_put_back_where_a_run_is_stopped_within_a_step(trainer: Any) -> None:
-    model = network()
-    start = flat(model)
-    run = trainer(model, SAM(base(model), model, rho=RHO, share=0.5), micro=2)
-    run.add_callback(Stop())
-    run.train()
-    assert torch.equal(flat(model).cpu(), start)
-
-
-def test_other_optimizers_are_refused(trainer: Any) -> None:
-    model = network()
-    with pytest.raises(TypeError, match="optimizers: expected an optimizer of steepen"):
-        trainer(model, base(model))
-
-
-def test_cgd_whose_probe_is_too_short_for_the_precision_is_refused(trainer: Any) -> None:
-    model = network().float()
-    with pytest.raises(ValueError, match=r"dtype: the passes are in torch.bfloat16 here; give CGD"):
-        trainer(model, CGD(base(model), model, lam=0.1), bf16=True)
-    trainer(model, CGD(base(model), model, lam=0.1, dtype=torch.bfloat16), bf16=True)
-
-
-def test_deepspeed_is_refused(trainer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_work_is_refused(trainer: Any) -> None:
     class DeepSpeed(transformers.Trainer):
         def create_accelerator_and_postprocess(self) -> None:
             super().create_accelerator_and_postprocess()
             self.is_deepspeed_enabled = True
 
-    model = network()
+    model = network().float()
+    with pytest.raises(TypeError, match="optimizers: expected an optimizer of steepen"):
+        trainer(model, base(model))
+    with pytest.raises(ValueError, match=r"dtype: the passes are in torch.bfloat16 here; give CGD"):
+        trainer(model, CGD(base(model), model, lam=0.1), bf16=True)
+    trainer(model, CGD(base(model), model, lam=0.1, dtype=torch.bfloat16), bf16=True)
+    for precision in ("fp16", "16-mixed"):  # as Accelerate and Lightning call it, on GPUs
+        with pytest.raises(ValueError, match=r"dtype: the passes are in torch.float16 here"):
+            checked(CGD(base(model), model, lam=0.1), "optimizers", precision)
     with pytest.raises(ValueError, match="deepspeed"):
         trainer(model, SAM(base(model), model), kind=type("Mixed", (ProbeTrainer, DeepSpeed), {}))
 

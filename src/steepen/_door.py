@@ -12,7 +12,7 @@ from .torch._rule import GapSAM
 
 __all__ = ["checked", "is_told"]
 
-_PASSES = {"16": torch.float16, "bf": torch.bfloat16}
+_PASSES = {"16": torch.float16, "fp": torch.float16, "bf": torch.bfloat16}  # "16-mixed", "fp16", "bf16"
 
 
 def checked(optimizer: Any, where: str, precision: str) -> Any:

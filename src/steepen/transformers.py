@@ -22,6 +22,7 @@ from torch import Tensor, nn  # noqa: E402
 
 from ._door import checked, is_told  # noqa: E402
 from .torch import GapSAM  # noqa: E402
+from .torch._trace import judging  # noqa: E402
 
 __all__ = ["ProbeTrainer"]
 
@@ -36,6 +37,10 @@ class ProbeTrainer(_host.Trainer):
     passes go over all. `max_grad_norm` clips what the optimizer is about to take. A `GapSAM` without held-out
     data is told the loss of each evaluation during training. The loss that is logged is that at x with a
     share of 1, and at x + s with a smaller one.
+
+    With accumulation the loss of a step is the mean over its micro-batches. Some models take
+    `num_items_in_batch` and ignore it, and the Trainer's gradients are as many times too large. Here that is
+    detected at the first step, and the losses are divided (`loss_is_scaled_for_ga`, unless you have set it).
 
     Raises
     ------
@@ -73,6 +78,7 @@ class ProbeTrainer(_host.Trainer):
         self.probe: Any = checked(self.optimizer, "optimizers", str(self.accelerator.mixed_precision))
         self._samples: list[Any] = []
         self._items: Any = None
+        self._by_items: bool | None = None  # whether the loss is divided by them
         self._passes: Iterator[Any] = iter(())
         self._at_x: list[Tensor] = []
         self.add_callback(_Hooks(self._look, self._begin, self._leave))
@@ -117,7 +123,27 @@ class ProbeTrainer(_host.Trainer):
     def get_batch_samples(self, *args: Any, **kwargs: Any) -> Any:
         """Fetch the micro-batches of a step, and keep them for both passes."""
         self._samples, self._items = self._plain.get_batch_samples(*args, **kwargs)
+        if getattr(self, "loss_is_scaled_for_ga", None) is None and self._items is not None:
+            if self._by_items is None and len(self._samples) > 1:
+                self._by_items = self._divides(self._samples[0], self._items)
+            if self._by_items is False:
+                self._items, self.loss_is_scaled_for_ga = None, False
         return self._samples, self._items
+
+    def _divides(self, batch: Any, items: Any) -> bool:
+        """Say whether the loss is divided by the items of a step: of twice as many it is half.
+
+        The Trainer goes by the signature of the model, which may take their number and ignore it; the losses
+        of micro-batches are means then, and their sum is too large.
+        """
+        losses: list[float] = []
+        with judging(self.model):
+            for many in (items, 2 * items):
+                inputs = self._prepare_inputs(dict(batch))
+                with self.compute_loss_context_manager():
+                    loss = self.compute_loss(self.model_wrapped, inputs, num_items_in_batch=many)
+                losses.append(float(loss.mean()))
+        return abs(losses[1] - losses[0] / 2) < abs(losses[1] - losses[0])
 
     def _begin(self) -> None:
         """Make the probe's passes, before the Trainer makes its own over the micro-batches."""

@@ -23,6 +23,7 @@ def benchmark() -> Any:
     return module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "place", [("embed.md", "acquisition"), ("embed.md", "fits"), ("embed.md", "loop"), ("paper.md", "robust")]
 )
@@ -40,6 +41,7 @@ def test_a_table_that_was_changed_is_found() -> None:
     assert benchmark().written(page, "b", "new") == page.replace("old", "new")
 
 
+@pytest.mark.slow
 def test_the_tutorial_runs(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib").use("Agg")
     text = (ROOT / "docs" / "tutorials" / "botorch.md").read_text("utf-8")

@@ -44,14 +44,6 @@ def test_the_penalty_is_the_deviation_to_first_order(model: Any, kind: str) -> N
     g = difference(lambda x: model.posterior(x).mean[..., 0].detach(), X)
     expected = torch.einsum("bqi,ij,bqj->bq", g, matrix, g).sqrt().max(dim=-1).values
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)
-    # and to first order, that of the mean under noise
-    small = 1e-6 * matrix
-    noise = (
-        torch.randn(4000, 2, dtype=D, generator=torch.Generator().manual_seed(5))
-        @ torch.linalg.cholesky(small).T
-    )
-    spread = model.posterior(X[0, :1] + noise).mean.std()
-    assert spread.item() == pytest.approx(GradientPenalty(model, small)(X[:1, :1]).item(), rel=0.05)
 
 
 def test_the_squared_gradient_of_the_acquisition(model: Any) -> None:
@@ -89,12 +81,6 @@ def test_lam_may_follow_a_schedule(model: Any) -> None:
         for k in range(5)
     ]
     assert values == [4.0, 3.0, 2.0, 1.0, 0.0]
-
-
-def test_flat_points_have_a_gradient_of_the_penalty(model: Any) -> None:
-    X = torch.zeros(1, 1, 2, dtype=D, requires_grad=True)
-    zero = GradientPenalty(model, 0.0)(X)
-    assert torch.isfinite(torch.autograd.grad(zero.sum(), X)[0]).all()
 
 
 def test_bad_input(model: Any) -> None:
@@ -139,7 +125,9 @@ def test_with_curvature_the_penalty_is_the_deviation_of_a_quadratic() -> None:
         assert not found.requires_grad
 
 
-def test_without_it_the_top_of_a_peak_costs_nothing() -> None:
+def test_without_it_the_top_of_a_peak_costs_nothing_and_has_a_gradient() -> None:
     top = -torch.linalg.solve(Bowl.H, torch.tensor([1.0, 0.0], dtype=torch.float64))[None, None]
-    assert GradientPenalty(Bowl(), 0.1)(top).item() < 1e-12
-    assert GradientPenalty(Bowl(), 0.1, curvature=True)(top).item() > 0.2
+    penalty = GradientPenalty(Bowl(), 0.1)(top.requires_grad_())
+    assert penalty.item() < 1e-12
+    assert torch.isfinite(torch.autograd.grad(penalty.sum(), top)[0]).all()
+    assert GradientPenalty(Bowl(), 0.1, curvature=True)(top.detach()).item() > 0.2

@@ -22,10 +22,19 @@ BASES: dict[str, Callable[[Any], Optimizer]] = {
     "adamw": lambda ps: AdamW(ps, lr=0.01),
 }
 
+
+def several(base: Optimizer) -> list[Optimizer]:
+    """Return two optimizers in the place of one: for the matrices and for the rest."""
+    params = [p for group in base.param_groups for p in group["params"]]
+    rest = AdamW([p for p in params if p.ndim < 2], lr=0.01)
+    return [SGD([p for p in params if p.ndim > 1], lr=0.05, momentum=0.9), rest]
+
+
 ALL: dict[str, Callable[[Optimizer, nn.Module], Probe]] = {
     "CGD": lambda base, model: CGD(base, model, lam=0.05),
     "SAM": lambda base, model: SAM(base, model, rho=0.1),
     "share": lambda base, model: SAM(base, model, rho=0.1, share=1 / 4),
+    "several": lambda base, model: SAM(several(base), model, rho=0.1),
     "GapSAM": lambda base, model: GapSAM(
         base, model, lambda: mse(model, X, Y + 1), steps=20, share=1 / 4, strength=0.1
     ),
@@ -60,6 +69,12 @@ class Net(nn.Module):
 
 def mse(model: Callable[[Tensor], Tensor], x: Tensor = X, y: Tensor = Y) -> Tensor:
     return (model(x) - y).square().mean() * 3
+
+
+def data(k: int) -> tuple[Tensor, Tensor]:
+    """Return the batch in another order."""
+    order = torch.randperm(16, generator=torch.Generator().manual_seed(k))
+    return X[order], Y[order]
 
 
 def make(name: str, model: nn.Module, base: str = "momentum") -> Probe:

@@ -37,6 +37,8 @@ from torch.optim import SGD, AdamW
 from steepen.torch import CGD, SAM, GapSAM, Probe
 from steepen.torch.paper import ASAM, MSAM, ExactCGD
 
+from .nets import LOOPS, by_step_on, mse
+
 LIMIT = 300  # seconds until a check counts as a deadlock; starting takes most of it on a busy machine
 CHECKS: dict[str, Callable[[int], None]] = {}
 
@@ -57,8 +59,14 @@ class Ranks:
     def run(self, name: str) -> None:
         if not self.processes:
             self.starts += 1
-            command = [sys.executable, __file__, f"file://{self.folder}/store{self.starts}"]
+            command = [
+                sys.executable,
+                "-m",
+                "tests.torch.test_distributed",
+                f"file://{self.folder}/store{self.starts}",
+            ]
             pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+            pipes["cwd"] = Path(__file__).parents[2]
             self.processes = [subprocess.Popen([*command, str(rank)], **pipes) for rank in range(2)]
         with ThreadPoolExecutor(2) as pool:
             answers = [pool.submit(self._ask, process, name) for process in self.processes]
@@ -75,7 +83,7 @@ class Ranks:
             process.wait()
             for pipe in (process.stdin, process.stdout):
                 with suppress(BrokenPipeError):
-                    pipe.close()  # pyright: ignore
+                    pipe.close()
         self.processes = []
 
     @staticmethod
@@ -94,6 +102,7 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ranks]:
     pool.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not dist.is_available() or sys.platform == "win32", reason="needs gloo and a file store")
 @pytest.mark.parametrize("name", CHECKS)
 def test_two_processes(ranks: Ranks, name: str) -> None:
@@ -139,10 +148,6 @@ def half(rank: int, k: int = 0) -> tuple[Tensor, Tensor]:
     return x[8 * rank : 8 * rank + 8], y[8 * rank : 8 * rank + 8]
 
 
-def mse(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-    return (model(x) - y).square().mean()
-
-
 MAKE: dict[str, Callable[[Any, nn.Module], Probe]] = {
     "SAM": lambda base, model: SAM(base, model, rho=0.3),
     "CGD": lambda base, model: CGD(base, model, lam=0.05),
@@ -175,30 +180,6 @@ def optimizer(name: str, model: nn.Module, kind: Any = AdamW) -> Probe:
     return MAKE[name](kind(model.parameters(), lr=0.05, **more), model)
 
 
-def by_step_on(opt: Probe, model: nn.Module, data: tuple[Tensor, Tensor]) -> None:
-    opt.step_on(lambda x, y: mse(model, x, y), *data)
-
-
-def by_closure(opt: Probe, model: nn.Module, data: tuple[Tensor, Tensor]) -> None:
-    def closure() -> Tensor:
-        loss = mse(model, *opt.part(data))
-        loss.backward()
-        return loss
-
-    opt.step(closure)
-
-
-def by_passes(opt: Probe, model: nn.Module, data: tuple[Tensor, Tensor]) -> None:
-    for part in opt.passes(data):
-        loss = mse(model, *part)
-        loss.backward()
-        opt.saw(loss)
-    opt.step()
-
-
-LOOPS = {"step_on": by_step_on, "closure": by_closure, "passes": by_passes}
-
-
 def flat(model: nn.Module) -> Tensor:
     """Return all parameters in one vector, whole where they are sharded."""
     whole = [p.full_tensor() if hasattr(p, "full_tensor") else p for p in model.parameters()]
@@ -223,7 +204,7 @@ def equals_one_process(kind: str, rank: int) -> None:
             model = wrapped(kind)
             opt = optimizer(name, model)
             for k in range(10 if name == "GapSAM" else 4):
-                loop(opt, model, half(rank, k))
+                loop(opt, model, *half(rank, k))
             alike(flat(model))
             alike(opt._numbers())
             results.append(flat(model))
@@ -236,7 +217,7 @@ def equals_one_process(kind: str, rank: int) -> None:
         single = net()
         alone = optimizer(name, single)
         for k in range(4):
-            by_step_on(alone, single, batch(k))
+            by_step_on(alone, single, *batch(k))
         torch.testing.assert_close(results[0], flat(single), rtol=1e-9, atol=1e-11, msg=name)
 
 
@@ -258,7 +239,7 @@ def a_share_of_each_rank_is_joined(rank: int) -> None:
         opt, base = optimizer("share", model, SGD), SGD(single.parameters(), lr=0.05, momentum=0.9)
         params = list(single.parameters())
         for k in range(3):
-            by_step_on(opt, model, half(rank, k))
+            by_step_on(opt, model, *half(rank, k))
             x, y = batch(k)
             rows = [0, 1, 8, 9]  # a fourth of either half
             before = [p.detach().clone() for p in params]
@@ -295,7 +276,7 @@ def accumulation_and_an_overflow_on_one_rank(rank: int) -> None:
         if k == 2:
             assert torch.equal(flat(model), before)  # skipped on both
         else:
-            by_step_on(alone, single, batch(k))
+            by_step_on(alone, single, *batch(k))
         alike(flat(model))
     assert opt.report().steps == 3
     torch.testing.assert_close(flat(model), flat(single), rtol=1e-9, atol=1e-11)
@@ -311,7 +292,7 @@ def distributed_checkpoints(rank: int) -> None:
             model = wrapped(kind)
             opt = optimizer(name, model)
             for k in range(5):
-                by_step_on(opt, model, half(rank, k))
+                by_step_on(opt, model, *half(rank, k))
             dcp.save(states(model, opt), checkpoint_id=folder[0])
             other = wrapped(kind)
             with torch.no_grad():
@@ -324,8 +305,8 @@ def distributed_checkpoints(rank: int) -> None:
             set_optimizer_state_dict(other, resumed.base, loaded["base"])
             assert resumed.report().steps == 5
             for k in range(5, 14):
-                by_step_on(opt, model, half(rank, k))
-                by_step_on(resumed, other, half(rank, k))
+                by_step_on(opt, model, *half(rank, k))
+                by_step_on(resumed, other, *half(rank, k))
             assert opt.report().probed > 2
             assert torch.equal(flat(model), flat(other)), (kind, name)
             assert torch.equal(opt._numbers().nan_to_num(-7), resumed._numbers().nan_to_num(-7)), (kind, name)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, AdamW, Optimizer
 
-from steepen.schedules import L
+from steepen.schedules import Table
 from steepen.torch import CGD, SAM, Probe
 from steepen.torch.paper import ASAM, CGDFD, EGR, FGR, GNP, MSAM, USAM, WSAM, ExactCGD
 
@@ -58,13 +58,8 @@ def sam(xs: Tensors, rho: float, rows: int = 16) -> list[Tensor]:
     return gradient(moved(xs, rho / norm(g), g))
 
 
-def usam(xs: Tensors, rho: float) -> list[Tensor]:
-    return gradient(moved(xs, rho, gradient(xs)))
-
-
 def gnp(xs: Tensors, rho: float, alpha: float) -> list[Tensor]:
-    pairs = zip(gradient(xs), sam(xs, rho), strict=True)
-    return [(1 - alpha) * gi + alpha * ai for gi, ai in pairs]
+    return [(1 - alpha) * gi + alpha * ai for gi, ai in zip(gradient(xs), sam(xs, rho), strict=True)]
 
 
 def wsam(xs: Tensors, rho: float, gamma: float) -> list[Tensor]:
@@ -80,15 +75,13 @@ def asam(xs: Tensors, rho: float, eta: float) -> list[Tensor]:
 
 def fgr(xs: Tensors, eps: float, gamma: float) -> list[Tensor]:
     g = gradient(xs)
-    ahead = gradient(moved(xs, eps, g))
-    return [gi + gamma * (ai - gi) / eps for gi, ai in zip(g, ahead, strict=True)]
+    return [gi + gamma * (ai - gi) / eps for gi, ai in zip(g, gradient(moved(xs, eps, g)), strict=True)]
 
 
 def egr(xs: Tensors, lam: float) -> list[Tensor]:
     leaves = [x.detach().requires_grad_() for x in xs]
     g = torch.autograd.grad(loss(leaves), leaves, create_graph=True)
-    penalised = loss(leaves) + lam * sum(gi.square().sum() for gi in g)
-    return list(torch.autograd.grad(penalised, leaves))
+    return list(torch.autograd.grad(loss(leaves) + lam * sum(gi.square().sum() for gi in g), leaves))
 
 
 def cgdfd(xs: Tensors, lam: float, r: float) -> list[Tensor]:
@@ -101,71 +94,61 @@ def cgd(xs: Tensors, lam: float) -> list[Tensor]:
     g = gradient(xs)
     unit = norm(xs) / norm(g)
     c = min(max(2 * abs(lam), 1e-6 * unit), 0.1 * unit)
-    nu = max(-1.0, min(2 * lam / c, 1.0))
-    return guarded(g, mixed(g, nu, gradient(moved(xs, c, g))))
+    return guarded(g, mixed(g, max(-1.0, min(2 * lam / c, 1.0)), gradient(moved(xs, c, g))))
 
 
 def ramp(k: int) -> float:
     return 0.02 + 0.03 * k
 
 
-METHODS: dict[str, tuple[Callable[[Optimizer, nn.Module], Probe], Formula]] = {
+END = Table([0.2, 0.15, 0.1])
+METHODS: dict[str, tuple[Callable[..., Probe], Formula]] = {
     "SAM": (lambda b, m: SAM(b, m, rho=0.3), lambda xs, k: sam(xs, 0.3)),
     "SAM, as it comes": (SAM, lambda xs, k: sam(xs, 0.05)),
-    "SAM, share": (lambda b, m: SAM(b, m, rho=0.3, share=1 / 4), lambda xs, k: sam(xs, 0.3, rows=4)),
+    "SAM, share": (
+        lambda b, m, **o: SAM(b, m, rho=0.3, share=1 / 4, **o), lambda xs, k: sam(xs, 0.3, rows=4)),
     "SAM, schedule": (lambda b, m: SAM(b, m, rho=ramp), lambda xs, k: sam(xs, ramp(k))),
-    "CGD": (lambda b, m: CGD(b, m, lam=0.05), lambda xs, k: cgd(xs, 0.05)),
+    "CGD": (lambda b, m, **o: CGD(b, m, lam=0.05, **o), lambda xs, k: cgd(xs, 0.05)),
     "CGD, negative": (lambda b, m: CGD(b, m, lam=-0.05), lambda xs, k: cgd(xs, -0.05)),
     "CGD, at its limit": (lambda b, m: CGD(b, m, lam=0.6), lambda xs, k: cgd(xs, 0.6)),
     "CGD, short": (lambda b, m: CGD(b, m, lam=1e-8), lambda xs, k: cgd(xs, 1e-8)),
     "CGD, schedule": (lambda b, m: CGD(b, m, lam=ramp), lambda xs, k: cgd(xs, ramp(k))),
-    "CGD, ended": (
-        lambda b, m: CGD(b, m, lam=L(0.2, 0.1, T=3)),
-        lambda xs, k: cgd(xs, L(0.2, 0.1, T=3)(min(k, 2))),
-    ),
+    "CGD, ended": (lambda b, m: CGD(b, m, lam=END), lambda xs, k: cgd(xs, END(min(k, 2)))),
     "CGDFD": (
-        lambda b, m: CGDFD(b, m, lam=0.2, r=0.1),
-        lambda xs, k: guarded(gradient(xs), cgdfd(xs, 0.2, 0.1)),
-    ),
+        lambda b, m: CGDFD(b, m, lam=0.2, r=0.1), lambda xs, k: guarded(gradient(xs), cgdfd(xs, 0.2, 0.1))),
     "CGDFD, guard tripping": (
         lambda b, m: CGDFD(b, m, lam=-0.1, r=0.05),
-        lambda xs, k: guarded(gradient(xs), cgdfd(xs, -0.1, 0.05)),
-    ),
+        lambda xs, k: guarded(gradient(xs), cgdfd(xs, -0.1, 0.05))),
     "CGDFD, unguarded": (
-        lambda b, m: CGDFD(b, m, lam=-0.1, r=ramp, guard=False),
-        lambda xs, k: cgdfd(xs, -0.1, ramp(k)),
-    ),
-    "USAM": (lambda b, m: USAM(b, m, rho=0.2), lambda xs, k: usam(xs, 0.2)),
+        lambda b, m: CGDFD(b, m, lam=-0.1, r=ramp, guard=False), lambda xs, k: cgdfd(xs, -0.1, ramp(k))),
+    "USAM": (
+        lambda b, m: USAM(b, m, rho=0.2), lambda xs, k: gradient(moved(xs, 0.2, gradient(xs)))),
     "GNP": (lambda b, m: GNP(b, m, rho=0.3, alpha=0.6), lambda xs, k: gnp(xs, 0.3, 0.6)),
-    "WSAM": (lambda b, m: WSAM(b, m, rho=0.1, gamma=0.7), lambda xs, k: wsam(xs, 0.1, 0.7)),
+    "WSAM": (lambda b, m, **o: WSAM(b, m, rho=0.1, gamma=0.7, **o), lambda xs, k: wsam(xs, 0.1, 0.7)),
     "ASAM": (lambda b, m: ASAM(b, m, rho=0.7, eta=0.05), lambda xs, k: asam(xs, 0.7, 0.05)),
     "ASAM, as it comes": (ASAM, lambda xs, k: asam(xs, 0.5, 0.01)),
     "FGR": (lambda b, m: FGR(b, m, eps=0.1, gamma=0.25), lambda xs, k: fgr(xs, 0.1, 0.25)),
     "EGR": (lambda b, m: EGR(b, m, lam=0.06), lambda xs, k: egr(xs, 0.06)),
     "ExactCGD": (
-        lambda b, m: ExactCGD(b, m, lam=ramp),
-        lambda xs, k: guarded(gradient(xs), egr(xs, ramp(k))),
-    ),
+        lambda b, m, **o: ExactCGD(b, m, lam=ramp, **o),
+        lambda xs, k: guarded(gradient(xs), egr(xs, ramp(k)))),
     "ExactCGD, guard tripping": (
-        lambda b, m: ExactCGD(b, m, lam=-0.1),
-        lambda xs, k: guarded(gradient(xs), egr(xs, -0.1)),
-    ),
-}
+        lambda b, m: ExactCGD(b, m, lam=-0.1), lambda xs, k: guarded(gradient(xs), egr(xs, -0.1))),
+}  # fmt: skip
 
 
 class Task:
     """The network of `nets`, trained by ours, beside its weights as plain tensors, trained by a formula."""
 
-    def __init__(self, method: Callable[[Optimizer, nn.Module], Probe], base: Callable[[Any], Optimizer]):
+    def __init__(self, method: Callable[..., Probe], base: Callable[[Any], Optimizer]):
         self.model = Net()
-        used = [p for name, p in self.model.named_parameters() if name != "unused"]
-        self.used = used
-        self.theirs = [nn.Parameter(p.detach().clone()) for p in used]
-        self.opt = method(base(self.model.parameters()), self.model)
-        self.reference = base(self.theirs)
+        self.used = [p for name, p in self.model.named_parameters() if name != "unused"]
+        self.theirs = [nn.Parameter(p.detach().clone()) for p in self.used]
+        self.opt, self.reference = method(base(self.model.parameters()), self.model), base(self.theirs)
 
     def literal(self, d: list[Tensor]) -> float:
-        before = loss(self.theirs).item()
+        rows = round(16 * self.opt.share)
+        before = loss(self.theirs, X[:rows], Y[:rows]).item()
         for p, one in zip(self.theirs, d, strict=True):
             p.grad = one
         self.reference.step()
@@ -180,15 +163,13 @@ class Task:
 @pytest.mark.parametrize("method", METHODS)
 def test_equals_the_formula(method: str, base: str) -> None:
     ours, formula = METHODS[method]
-    task = Task(ours, BASES[base])
-    trips = 0
+    task, trips = Task(ours, BASES[base]), 0
     for k in range(STEPS):
         d = formula(task.theirs, k)
         trips += all(torch.equal(a, b) for a, b in zip(d, gradient(task.theirs), strict=True))
         before = task.literal(d)
         found = LOOPS["step_on"](task.opt, task.model)
-        if task.opt.share == 1:
-            assert found.item() == pytest.approx(before, rel=1e-9)
+        assert found.item() == pytest.approx(before, rel=1e-9)  # at the weights before the step
         task.agree()
     if "tripping" in method and base == "momentum":
         assert 0 < trips < STEPS  # else the case is not the one it says it is
@@ -216,7 +197,7 @@ def test_msam_probes_along_the_momentum(base: str, maximize: bool) -> None:
     assert (report.probed, report.gradients, report.length) == (STEPS, STEPS, pytest.approx(0.3))
 
 
-@pytest.mark.parametrize("method", [m for m in METHODS if "schedule" not in m])
+@pytest.mark.parametrize("method", [m for m in METHODS if "schedule" not in m and "as it" not in m])
 def test_maximising_f_is_minimising_minus_f(method: str) -> None:
     ours, formula = METHODS[method]
     task = Task(ours, lambda ps: SGD(ps, lr=0.05, momentum=0.9))
@@ -235,19 +216,14 @@ class Odd:
 
 
 @pytest.mark.parametrize(
-    "when", [range(1, 3), {0, 2}, [3], Odd(), range(0)], ids=lambda when: type(when).__name__
-)
-@pytest.mark.parametrize("method", ["SAM, share", "CGD", "ExactCGD", "WSAM"])
+    ("method", "when"),
+    [("SAM, share", range(1, 3)), ("SAM, share", {0, 2}), ("CGD", [3]), ("ExactCGD", Odd()), ("WSAM", [])],
+)  # fmt: skip
 def test_only_the_steps_asked_for_have_a_probe(method: str, when: Container[int]) -> None:
-    make: dict[str, Callable[[Optimizer, nn.Module], Probe]] = {
-        "SAM, share": lambda b, m: SAM(b, m, rho=0.3, share=1 / 4, when=when),
-        "CGD": lambda b, m: CGD(b, m, lam=0.05, when=when),
-        "ExactCGD": lambda b, m: ExactCGD(b, m, lam=ramp, when=when),
-        "WSAM": lambda b, m: WSAM(b, m, rho=0.1, gamma=0.7, when=when),
-    }
-    task = Task(make[method], BASES["momentum"])
+    ours, formula = METHODS[method]
+    task = Task(lambda b, m: ours(b, m, when=when), BASES["momentum"])
     for k in range(4):
-        task.literal(METHODS[method][1](task.theirs, k) if k in when else gradient(task.theirs))
+        task.literal(formula(task.theirs, k) if k in when else gradient(task.theirs))
         LOOPS["step_on"](task.opt, task.model)
         task.agree()
     probed = [k for k in range(4) if k in when]
@@ -257,31 +233,13 @@ def test_only_the_steps_asked_for_have_a_probe(method: str, when: Container[int]
     assert (report.steps, report.probed, report.gradients) == (4, len(probed), 4 + extra * looked)
 
 
-@pytest.mark.parametrize("most", [0.05, 1e3])
-@pytest.mark.parametrize("method", ["SAM, share", "CGD"])
-def test_d_is_clipped_and_not_g(method: str, most: float) -> None:
-    make: dict[str, Callable[[Optimizer, nn.Module], Probe]] = {
-        "SAM, share": lambda b, m: SAM(b, m, rho=0.3, share=1 / 4, max_norm=most),
-        "CGD": lambda b, m: CGD(b, m, lam=0.05, max_norm=most),
-    }
-    task = Task(make[method], BASES["adamw"])
-    for k in range(STEPS):
-        d = METHODS[method][1](task.theirs, k)
-        shrink = min(1.0, most / (norm(d) + 1e-6))
-        task.literal([shrink * one for one in d])
-        LOOPS["step_on"](task.opt, task.model)
-        task.agree()
-
-
 @pytest.mark.parametrize("lam", [0.0, 0.05])
 def test_where_there_is_no_direction_the_step_is_the_base_s(lam: float) -> None:
     """Weights of zero, a gradient of zero, or both: nothing becomes NaN."""
     for make in (
-        lambda b, m: CGD(b, m, lam=lam),
-        lambda b, m: SAM(b, m, rho=lam),
+        lambda b, m: CGD(b, m, lam=lam), lambda b, m: SAM(b, m, rho=lam), lambda b, m: WSAM(b, m, rho=lam),
         lambda b, m: ASAM(b, m, rho=lam, eta=0.0),
-        lambda b, m: WSAM(b, m, rho=lam),
-    ):
+    ):  # fmt: skip
         for slope in (0.0, 1.0):
             model = nn.Linear(2, 1, bias=False)
             nn.init.zeros_(model.weight)
@@ -299,8 +257,7 @@ def test_parameters_that_only_one_pass_reaches() -> None:
         for i, _ in enumerate(opt.passes(X)):
             (a * a + b * b if (i == 0) is first else a * a).backward()
         opt.step()
-        # ‖g‖ is √(2² + 4²) or 2
-        plus = 2 * (1 + 0.5 * 2 / 20**0.5) if first else 3.0
+        plus = 2 * (1 + 0.5 * 2 / 20**0.5) if first else 3.0  # ‖g‖ is √(2² + 4²) or 2
         assert a.item() == pytest.approx(1 - (0.75 * 2 + 0.25 * plus))
         assert b.item() == pytest.approx(2 - (0.75 * 4 if first else 0.25 * 4))
 
@@ -313,31 +270,30 @@ def test_layouts_of_parameters(kind: str) -> None:
     model = nn.ParameterList([x, y])
     if kind == "transposed":
         x.data = torch.randn(2, 3).T
-    if kind == "frozen":
-        x.requires_grad_(False)
+    x.requires_grad_(kind != "frozen")
     if kind == "tied":
         model.append(y)
     if kind == "bf16":
         model.bfloat16()
     groups: Any = [{"params": [x]}, {"params": [y], "lr": 0.05}] if kind == "groups" else model.parameters()
-    opt = SAM(
-        (AdamW if kind == "fused" else SGD)(groups, lr=0.1, **({"fused": True} if kind == "fused" else {})),
-        model,
-        rho=0.5,
-    )
+    base = AdamW(groups, lr=0.1, fused=True) if kind == "fused" else SGD(groups, lr=0.1)
+    opt = SAM(base, model, rho=0.5)
     before = [x.detach().clone().float(), y.detach().clone().float()]
-    free = before[1:] if kind == "frozen" else before
-    n = norm(free)
+    n = norm(before[1:] if kind == "frozen" else before)
     opt.step_on(lambda: sum((p.float().square().sum() for p in (x, y)), torch.zeros(())))
     assert opt.report().length == pytest.approx(0.5, rel=1e-2)
     if kind == "fused":
         assert not torch.equal(x, before[0])
         return
+    rough = {"rtol": 2e-2, "atol": 1e-2} if kind == "bf16" else {"rtol": 1e-5, "atol": 1e-6}
     for p, old, lr in zip((x, y), before, (0.1, 0.05 if kind == "groups" else 0.1), strict=True):
-        expected = old if not p.requires_grad else old - lr * 2 * (old + 0.5 * old / n)
-        torch.testing.assert_close(
-            p.detach().float(),
-            expected,
-            rtol=2e-2 if kind == "bf16" else 1e-5,
-            atol=1e-2 if kind == "bf16" else 1e-6,
-        )
+        expected = old - lr * 2 * (old + 0.5 * old / n) if p.requires_grad else old
+        torch.testing.assert_close(p.detach().float(), expected, **rough)
+
+
+def test_norms_of_low_precision_are_taken_in_single() -> None:
+    v = torch.randn(400, generator=torch.Generator().manual_seed(0)).bfloat16()
+    model = nn.ParameterList([nn.Parameter(torch.zeros(400, dtype=torch.bfloat16))])
+    opt = CGDFD(SGD(model.parameters(), lr=0.1), model, lam=0.1, r=0.5)
+    opt.step_on(lambda: (model[0] * v).sum())
+    assert opt.report().length == pytest.approx(0.5 * norm([v]), rel=1e-5)

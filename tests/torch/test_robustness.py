@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from steepen.torch import Robustness, robustness
+from steepen.torch import robustness
 
 torch.set_num_threads(1)  # the networks are tiny
 
@@ -47,16 +47,25 @@ def by_hand(w: np.ndarray, bits: int) -> np.ndarray:
 # --- the numbers -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bits", [2, 3, 4, 8])
+@pytest.mark.parametrize("bits", [2, 4])
 def test_rounding_is_to_the_nearest_value_of_each_row(bits: int) -> None:
+    """A row of zeros is no special case, and a loss that overflows with rounded weights is a finding."""
     model = network()
+    with torch.no_grad():
+        model[0].weight[2] = 0
+    kept = model[0].weight.detach().clone()
     found = robustness(model, mse, BATCHES, bits=[bits])
     assert found.loss == pytest.approx(loss_with(model, lambda w: w))
     assert found.rounded[bits] == pytest.approx(loss_with(model, lambda w: by_hand(w, bits)))
-    assert found.examples == 24
+    assert repr(found).endswith("; 24 examples)")
+
+    def loss(out: Tensor, y: Tensor) -> Tensor:
+        return mse(out, y) * (1.0 if torch.equal(model[0].weight, kept) else torch.inf)
+
+    assert math.isinf(robustness(model, loss, BATCHES).rounded[4])
 
 
-@pytest.mark.parametrize("part", [0.25, 0.5, 0.9])
+@pytest.mark.parametrize("part", [0.25, 0.9])
 def test_pruning_takes_the_smallest_weights_of_each_tensor(part: float) -> None:
     def pruned(w: np.ndarray) -> np.ndarray:
         limit = np.sort(np.abs(w), axis=None)[round(part * w.size) - 1]
@@ -78,38 +87,10 @@ def test_noise_raises_a_square_by_its_variance() -> None:
     assert abs(mean - 18) < 4 * error
 
 
-def test_kernels_are_rounded_by_their_output_channel() -> None:
-    torch.manual_seed(0)
-    model = nn.Conv1d(2, 3, 2, bias=False).double()
-    x = torch.randn(6, 2, 5, dtype=torch.float64)
-    flat = by_hand(model.weight.detach().flatten(1).numpy(), 3)
-    other = nn.Conv1d(2, 3, 2, bias=False).double()
-    with torch.no_grad():
-        other.weight.copy_(torch.from_numpy(flat).view(3, 2, 2))
-    target = torch.zeros(6, 3, 4, dtype=torch.float64)
-    found = robustness(model, mse, (x, target), bits=[3])
-    assert found.rounded[3] == pytest.approx(mse(other(x), target).item())
-
-
-def test_a_channel_of_zeros_is_no_special_case() -> None:
-    model = network()
-    with torch.no_grad():
-        model[0].weight[2] = 0
-    assert math.isfinite(robustness(model, mse, BATCHES, bits=[3]).rounded[3])
-
-
-def test_more_bits_come_closer_and_the_same_call_gives_the_same_numbers() -> None:
-    model = network()
-    found = robustness(model, mse, iter(BATCHES), bits=(3, 8, 16))
-    assert abs(found.rounded[16] - found.loss) < abs(found.rounded[8] - found.loss) < 0.1
-    assert found == robustness(model, mse, BATCHES, bits=(3, 8, 16))
-    assert found.noisy != robustness(model, mse, BATCHES, seed=1).noisy
-
-
-def test_low_precision_weights_are_worked_on_in_single() -> None:
-    model, batch = network().bfloat16(), (X.bfloat16(), Y.bfloat16())
-    found = robustness(model, lambda out, y: mse(out.float(), y.float()), batch, bits=[8])
-    assert found.rounded[8] == pytest.approx(found.loss, rel=0.05)
+def test_the_same_call_gives_the_same_numbers() -> None:
+    found = robustness(network(), mse, iter(BATCHES))
+    assert found == robustness(network(), mse, BATCHES)
+    assert found.noisy != robustness(network(), mse, BATCHES, seed=1).noisy
 
 
 # --- what is left alone ------------------------------------------------------------------------------
@@ -146,37 +127,6 @@ def test_a_loss_that_raises_half_way_leaves_the_weights_as_they_were() -> None:
     assert all(torch.equal(p, old) for p, old in zip(model.parameters(), before, strict=True))
 
 
-def test_a_loss_that_overflows_with_rounded_weights_is_a_finding() -> None:
-    model = network()
-    kept = model[0].weight.detach().clone()
-
-    def loss(out: Tensor, y: Tensor) -> Tensor:
-        return mse(out, y) * (1.0 if torch.equal(model[0].weight, kept) else torch.inf)
-
-    assert math.isinf(robustness(model, loss, BATCHES).rounded[4])
-
-
-def test_within_autocast_it_sees_the_changed_weights_and_leaves_none_of_them_behind() -> None:
-    model, (x, y) = network().float(), (X.float(), Y.float())
-    apart: list[float] = []
-
-    def loss(out: Tensor, y: Tensor) -> Tensor:
-        return mse(out.float(), y)
-
-    for change in (lambda w: w, lambda w: torch.from_numpy(by_hand(w.numpy(), 3))):
-        other = network().float()
-        with torch.no_grad():
-            for p in (other[0].weight, other[-1].weight):
-                p.copy_(change(p.detach().clone()))
-        with torch.autocast("cpu", torch.bfloat16):
-            apart.append(loss(other(x), y).item())
-    with torch.autocast("cpu", torch.bfloat16):
-        before = loss(model(x), y).item()
-        found = robustness(model, loss, (x, y), bits=[3])
-        assert loss(model(x), y).item() == before
-    assert [found.loss, found.rounded[3]] == pytest.approx(apart, rel=1e-6)
-
-
 # --- refused -----------------------------------------------------------------------------------------
 
 
@@ -187,31 +137,19 @@ def broken(value: float) -> nn.Module:
     return model
 
 
-REFUSED: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
-    "model": ((lambda x: x, mse, BATCHES), {}, "model: expected a torch.nn.Module"),
-    "no weights": ((nn.Tanh(), mse, BATCHES), {}, "model: expected some parameters"),
-    "no matrix": ((nn.LayerNorm(4).double(), mse, BATCHES), {}, "model: expected some weights with two axes"),
-    "nan": ((broken(math.nan), mse, BATCHES), {}, r"finite weights, got some in 2\.weight that are not"),
-    "inf": ((broken(math.inf), mse, BATCHES), {}, r"finite weights, got some in 2\.weight that are not"),
-    "no data": ((network(), mse, []), {}, "data: expected at least one batch"),
-    "losses of each": ((network(), nn.MSELoss(reduction="none"), BATCHES), {}, "loss: expected a mean"),
-    "loss": ((network(), lambda out, y: mse(out, y) * torch.nan, BATCHES), {}, "finite mean, got nan of"),
-    "bits": ((network(), mse, BATCHES), {"bits": [1]}, "bits: expected a whole number"),
-    "noise": ((network(), mse, BATCHES), {"noise": [-0.1]}, "noise: expected positive numbers"),
-    "prune": ((network(), mse, BATCHES), {"prune": [1.0]}, "prune: expected parts of the weights"),
-    "draws": ((network(), mse, BATCHES), {"draws": 1}, "draws: expected a whole number"),
+REFUSED: dict[str, tuple[nn.Module, dict[str, Any], str]] = {
+    "no matrix": (nn.LayerNorm(4).double(), {}, "model: expected some weights with two axes"),
+    "nan": (broken(math.nan), {}, r"finite weights, got some in 2\.weight that are not"),
+    "bits": (network(), {"bits": [1]}, "bits: expected a whole number"),
+    "noise": (network(), {"noise": [-0.1]}, "noise: expected positive numbers"),
+    "prune": (network(), {"prune": [1.0]}, "prune: expected parts of the weights"),
+    "draws": (network(), {"draws": 1}, "draws: expected a whole number"),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_does_not_fit_is_refused_by_name(name: str) -> None:
-    given, options, message = REFUSED[name]
+    """Model, loss and data are those of `sharpness`."""
+    model, options, message = REFUSED[name]
     with pytest.raises((TypeError, ValueError), match=message):
-        robustness(*given, **options)
-
-
-def test_the_record_reads_well() -> None:
-    found = robustness(network(), mse, BATCHES)
-    assert isinstance(found, Robustness)
-    assert list(found.rounded) == [8, 4, 3]
-    assert repr(found).endswith("; 24 examples)")
+        robustness(model, mse, BATCHES, **options)

@@ -7,13 +7,15 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.optim import SGD, AdamW
+from torch.optim import SGD
 from torch.utils.data import DataLoader, TensorDataset
 
 from steepen.torch import GapSAM, Probe
@@ -141,34 +143,24 @@ class Rule:
         self.k += 1
 
 
-@pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize(
-    ("every", "strength", "share", "wait"),
+    ("loop", "every", "strength", "share", "wait"),
     [
-        (2, 0.3, 1 / 4, False),
-        (1, 0.15, 1 / 4, False),
-        (3, 0.2, 1.0, False),
-        (2, 60.0, 1 / 4, False),
-        (2, 0.3, 1 / 4, True),
+        ("step_on", 2, 0.3, 1 / 4, False), ("closure", 1, 0.15, 1 / 4, False), ("passes", 3, 0.2, 1.0, False),
+        ("step_on", 2, 60.0, 1 / 4, False), ("closure", 2, 0.3, 1 / 4, True),
     ],
-)
-@pytest.mark.filterwarnings("ignore:the probe is cut to its limit", "ignore:no gap in half")
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore:the probe is cut to its limit", "ignore:no gap in half", "ignore:steps")
 def test_the_step_is_the_rule_as_it_is_written(
     loop: str, every: int, strength: float, share: float, wait: bool
 ) -> None:
+    """Also after the steps that were planned."""
     model, plain = Net(), Net()
-    opt = GapSAM(
-        SGD(model.parameters(), lr=0.05, momentum=0.9),
-        model,
-        lambda: mse(model, HELD, HELD_Y),
-        STEPS,
-        share=share,
-        every=every,
-        strength=strength,
-        wait=wait,
-    )
-    rule = Rule(plain, steps=STEPS, every=every, strength=strength, rows=round(16 * share), wait=wait)
-    for k in range(STEPS):
+    base = SGD(model.parameters(), lr=0.05, momentum=0.9)
+    options: Any = {"every": every, "strength": strength, "wait": wait}
+    opt = GapSAM(base, model, lambda: mse(model, HELD, HELD_Y), STEPS, share=share, **options)
+    rule = Rule(plain, steps=STEPS, rows=round(16 * share), **options)
+    for k in range(STEPS + 6):
         LOOPS[loop](opt, model, *data(k))
         rule.step(*data(k))
         torch.testing.assert_close(weights(model), weights(plain), rtol=1e-4, atol=1e-6)
@@ -176,9 +168,9 @@ def test_the_step_is_the_rule_as_it_is_written(
     for name in ("training", "held_out", "rise", "target", "length", "bound"):
         assert getattr(report, name) == pytest.approx(rule.mean(name), rel=1e-3, abs=1e-6), name
     assert report.gap == pytest.approx(report.held_out - report.training)
-    assert (report.steps, report.probed) == (STEPS, rule.probed)
-    assert 0 < report.probed <= len(range(20, STEPS, every))
-    assert report.gradients == STEPS + share * (report.probed + 1)  # and both passes of step 0
+    assert (report.steps, report.probed) == (STEPS + 6, rule.probed)
+    assert 0 < report.probed <= len(range(20, STEPS + 6, every))
+    assert report.gradients == STEPS + 6 + share * (report.probed + 1)  # and both passes of step 0
     assert abs(math.log(rule.gain)) > 0.02  # it was learnt
     assert (report.bound > 0.5) is (strength > 10), report
     assert report.length > 0
@@ -186,7 +178,7 @@ def test_the_step_is_the_rule_as_it_is_written(
 
 @pytest.mark.parametrize(
     ("slope", "until", "probed"),
-    [(1.0, 99, 0), (0.5, 99, 0), (0.1, 99, 33), (-0.2, 99, 33), (1.0, 60, 14), (1.0, 38, 25)],
+    [(0.5, 99, 0), (0.1, 99, 33), (1.0, 60, 14)],
 )
 def test_a_rule_that_waits_lets_a_network_learn(slope: float, until: int, probed: int) -> None:
     """Held-out loss falls by `slope` of what the training loss falls, and no more after some steps."""
@@ -234,23 +226,19 @@ def trained(loss_of: Callable[..., Tensor], lr: float, start: float = 1.0) -> An
 
 
 def test_probes_do_not_depend_on_the_scale_of_the_loss() -> None:
+    """And with small targets and weights they are small, of the same shape."""
+
     def mean(out: Tensor, y: Tensor) -> Tensor:
         return (out - y).square().mean()
 
     lengths, weight = trained(mean, 0.05)
     assert lengths[-1] > 0.01
-    for scale in (1e3, 1e-3):
-        found = trained(lambda out, y, scale=scale: scale * mean(out, y), 0.05 / scale)
-        torch.testing.assert_close(found, (lengths, weight), rtol=1e-4, atol=1e-7)
+    found = trained(lambda out, y: 1e3 * mean(out, y), 0.05 / 1e3)
+    torch.testing.assert_close(found, (lengths, weight), rtol=1e-4, atol=1e-7)
     found = trained(lambda out, y: (out - y).square().sum(), 0.05 / 32)
     torch.testing.assert_close(found, (lengths, weight), rtol=1e-4, atol=1e-7)
-
-
-def test_small_targets_have_small_probes_of_the_same_shape() -> None:
-    lengths, weight = trained(lambda out, y: (out - y).square().mean(), 0.05)
-    small, small_weight = trained(lambda out, y: (out - 1e-3 * y).square().mean(), 0.05, start=1e-3)
-    torch.testing.assert_close(small * 1e3, lengths, rtol=1e-4, atol=1e-7)
-    torch.testing.assert_close(small_weight * 1e3, weight, rtol=1e-4, atol=1e-7)
+    small, small_weight = trained(lambda out, y: mean(out, 1e-3 * y), 0.05, start=1e-3)
+    torch.testing.assert_close((small * 1e3, small_weight * 1e3), (lengths, weight), rtol=1e-4, atol=1e-7)
 
 
 def test_a_sum_is_refused_where_the_held_out_loss_is_told() -> None:
@@ -266,38 +254,21 @@ def test_a_sum_is_refused_where_the_held_out_loss_is_told() -> None:
 # --- gap, length, brake ------------------------------------------------------------------------------
 
 
-def lengths_of(told: Callable[[int, float], float], steps: int = 100, run: int = 70) -> list[float]:
-    """Return ‖s‖ of each probe, with a held-out loss that lies so far above the training loss."""
-    model = Net()
-    opt = GapSAM(SGD(model.parameters(), lr=0.0), model, None, steps, share=1.0)
-    lengths: list[float] = []
-    x = weights(model)
-
-    def loss_of(*batch: Tensor) -> Tensor:
-        nonlocal length
-        length = sum(
-            (p.detach() - q).square().sum().item() for p, q in zip(model.parameters(), x, strict=True)
-        )
-        return mse(model, *batch)
-
-    for k in range(run):
-        opt.saw_held_out(told(k, mse(model).item()))
-        length = 0.0
-        opt.step_on(loss_of, X, Y)
-        if k % 2 == 0:
-            lengths.append(length**0.5)
-    return lengths
-
-
 def test_the_length_follows_the_gap() -> None:
-    open_ = lengths_of(lambda k, f: f + 0.2)
-    assert open_[:17] == [0.0] * 17  # a third of the run
-    assert all(b > a for a, b in itertools.pairwise(open_[17:]))  # the part rises
-    assert open_[17] > 0
-    closing = lengths_of(lambda k, f: f + (0.2 if k < 50 else 0.0))
-    assert closing[:25] == open_[:25]
-    assert closing[-1] < open_[-1] / 100  # within ten readings
-    assert lengths_of(lambda k, f: f - 0.1, run=50) == [0.0] * 25
+    """None for a third of the run, then ever longer; short again within ten readings of a gap that closes."""
+    lengths: list[list[float]] = []
+    for closes in (99, 50):
+        model = Net()
+        opt = GapSAM(SGD(model.parameters(), lr=0.0), model, None, 100, share=1.0)
+        lengths.append([])
+        for k in range(70):
+            opt.saw_held_out(mse(model).item() + (0.2 if k < closes else 0.0))
+            LOOPS["step_on"](opt, model)
+            lengths[-1] += [abs(float(opt._last[0] * opt._last[1]))] * (opt.probed > len(lengths[-1]))
+    assert len(lengths[0]) == 18  # every second step from a third of the run on
+    assert all(b > a > 0 for a, b in itertools.pairwise(lengths[0]))
+    assert lengths[1][:8] == lengths[0][:8]
+    assert lengths[1][-1] < lengths[0][-1] / 100
 
 
 @pytest.mark.filterwarnings("ignore:no gap in half")
@@ -324,30 +295,14 @@ def test_a_rise_above_the_target_shortens_the_probe_faster_than_one_below_length
         assert opt._now()["gain"].item() == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore:the probe is cut to its limit")
-def test_a_run_of_150_steps_is_probed_with_a_real_length() -> None:
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(3, 32), nn.ReLU(), nn.Linear(32, 2)).double()
-    opt = GapSAM(AdamW(model.parameters(), lr=1e-2), model, (HELD, HELD_Y), 150, share=1 / 4)
-    for k in range(150):
-        opt.step_on(lambda x, y: (model(x) - y).square().mean(), *data(k))
-    report = opt.report()
-    norm = sum(p.detach().square().sum().item() for p in model.parameters()) ** 0.5
-    assert 45 <= report.probed <= 50
-    assert 0.01 * norm < report.length <= 0.1 * norm
-    assert report.rise > 0.1 * report.target > 0
-
-
 # --- held-out data -----------------------------------------------------------------------------------
 
 ROWS = TensorDataset(HELD, HELD_Y)
 FORMS: dict[str, Callable[[nn.Module], Any]] = {
     "callable": lambda model: lambda: mse(model, HELD, HELD_Y),
     "callable, number": lambda model: lambda: mse(model, HELD, HELD_Y).item(),
-    "tuple": lambda model: (HELD, HELD_Y),
     "list": lambda model: [HELD, HELD_Y],
-    "list of batches": lambda model: [(HELD[:16], HELD_Y[:16]), (HELD[16:], HELD_Y[16:])],
-    "loader": lambda model: DataLoader(ROWS, batch_size=10),
+    "list of batches": lambda model: [(HELD[:10], HELD_Y[:10]), (HELD[10:], HELD_Y[10:])],
     "loader, shuffled": lambda model: DataLoader(ROWS, batch_size=7, shuffle=True),
 }
 
@@ -387,32 +342,23 @@ def test_readings_are_spread_over_the_run_and_leave_no_trace() -> None:
         assert not any(module.training for module in model.modules())
         assert not torch.is_grad_enabled()
         torch.rand(5)
+        if opt.k == 88:
+            raise KeyError("mine")
         return mse(model, HELD, HELD_Y)
 
     opt = GapSAM(SGD(model.parameters(), lr=0.05), model, held_out, 200, share=1 / 4)
-    for _k in range(90):
+    for k in range(90):
         before, random = state(model), torch.get_rng_state()
-        opt._begin()  # what is read is read here
+        with pytest.raises(KeyError, match="mine") if k == 88 else nullcontext():
+            opt._begin()  # what is read is read here
         assert same(state(model), before)
         assert torch.equal(torch.get_rng_state(), random)
+        assert [m.training for m in (model, model.drop, model.norm)] == [True, True, False]
         opt.k += 1
     assert read == [0, *range(52, 90, 4)]  # from shortly before the first probe on
-    assert [m.training for m in (model, model.drop, model.norm)] == [True, True, False]
 
 
-def test_a_reading_that_raises_leaves_the_modes_as_they_were() -> None:
-    model = Net(dropout=0.5)
-
-    def held_out() -> Tensor:
-        raise KeyError("mine")
-
-    opt = GapSAM(SGD(model.parameters(), lr=0.05), model, held_out, 30)
-    with pytest.raises(KeyError, match="mine"):
-        LOOPS["step_on"](opt, model)
-    assert all(module.training for module in model.modules())
-
-
-@pytest.mark.parametrize("bad", [math.nan, torch.tensor(math.inf), torch.tensor(math.nan)], ids=str)
+@pytest.mark.parametrize("bad", [math.nan, torch.tensor(math.inf)], ids=str)
 def test_a_held_out_loss_that_is_not_finite(bad: Any) -> None:
     model = Net()
     values: Iterator[Any] = iter([1.0, 1.0, bad, *[1.0] * 30])
@@ -476,16 +422,35 @@ def test_the_report_reads_well() -> None:
     for _ in range(30):
         LOOPS["step_on"](opt, model)
     text = str(opt.report())
-    for words in (
-        "steps taken",
-        "of these with a probe",
-        "passes over a batch",
-        "held-out loss",
-        "rise",
-    ):
+    for words in ("steps taken", "of these with a probe", "passes over a batch", "held-out loss", "rise"):
         assert words in text
     assert "nan" not in text
     assert "guard" not in text
+
+
+def test_a_loss_that_the_next_pass_writes_over_was_told_in_time() -> None:
+    """As a CUDA graph does; of a step with an ascent step the training loss is that of the first pass."""
+    model, static = Net(), torch.zeros((), dtype=torch.float64)
+    opt = GapSAM(SGD(model.parameters(), lr=0.0), model, lambda: 9.0, 20, share=1.0, every=1, strength=0.1)
+    for _ in range(10):
+        for part in opt.passes((X, Y)):
+            loss = mse(model, *part)
+            loss.backward()
+            opt.saw(static.copy_(loss.detach()))
+        opt.step()
+    assert opt.report().rise > 0
+    assert opt.report().training == pytest.approx(mse(model).item(), rel=1e-6)
+
+
+def test_the_losses_of_several_processes_are_their_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with two processes, the other of which has told 3.0."""
+    two: Any = {name: lambda: True for name in ("is_available", "is_initialized")}
+    two |= {"get_world_size": lambda: 2, "all_reduce": lambda value: value.add_(3.0)}
+    monkeypatch.setattr("steepen.torch._rule._dist", SimpleNamespace(**two))
+    model = Net()
+    opt = GapSAM(SGD(model.parameters(), lr=0.05), model, None, 30)
+    opt.saw_held_out(1.0)
+    assert opt.report().held_out == 2.0
 
 
 def test_the_first_training_example_of_the_readme_probes() -> None:

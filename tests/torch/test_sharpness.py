@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, hessian
 
-from steepen.torch import SAM, Sharpness, sharpness
+from steepen.torch import sharpness
 
 torch.set_num_threads(1)  # the networks are tiny
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script")  # torch.func, when first used
@@ -43,15 +42,23 @@ def whole(model: nn.Module, x: Tensor = X, y: Tensor = Y) -> Tensor:
 # --- the numbers -------------------------------------------------------------------------------------
 
 
-def test_the_largest_eigenvalue_is_that_of_the_whole_hessian() -> None:
+@pytest.mark.parametrize("frozen", [False, True])
+def test_the_largest_eigenvalue_is_that_of_the_whole_hessian(frozen: bool) -> None:
+    """Of the parameters that are not frozen; the same call gives the same numbers."""
     model = network()
+    model[0].weight.requires_grad_(not frozen)
     expected = torch.linalg.eigvalsh(whole(model))[-1].item()
     found = sharpness(model, mse, BATCHES, tol=1e-9)
     assert found.largest == pytest.approx(expected, rel=1e-7)
     assert found.largest_error <= 1e-9 * expected
+    assert found.products - 20 < 30  # of 49 parameters: it stops by its error
+    assert found == sharpness(model, mse, iter(BATCHES), tol=1e-9)
+    assert found.trace != sharpness(model, mse, BATCHES, seed=1).trace
+    assert repr(found).startswith("Sharpness(largest=")
+    assert "24 examples, eval mode" in repr(found)
 
 
-@pytest.mark.parametrize("most", [2, 3, 5, 8])
+@pytest.mark.parametrize("most", [2, 5])
 def test_an_eigenvalue_is_as_near_as_the_error_says_however_early_it_stops(most: int) -> None:
     model = network()
     values = torch.linalg.eigvalsh(whole(model))
@@ -60,44 +67,13 @@ def test_an_eigenvalue_is_as_near_as_the_error_says_however_early_it_stops(most:
     assert found.products == most + 20
 
 
-def test_at_a_maximum_the_largest_eigenvalue_is_the_one_nearest_zero() -> None:
-    model = nn.Linear(3, 1, bias=False).double()
-    x = torch.diag(torch.tensor([3.0, 2.0, 1.0], dtype=torch.float64))
-    found = sharpness(model, lambda out, y: -mse(out, y), (x, torch.zeros(3, 1)), tol=1e-8)
-    assert found.largest == pytest.approx(-2 / 3)
-    assert found.trace == pytest.approx(-28 / 3)
-
-
-def test_the_trace_is_within_four_standard_errors_and_these_shrink() -> None:
-    model = network()
-    expected = whole(model).trace().item()
-    few, many = (sharpness(model, mse, BATCHES, draws=draws) for draws in (10, 250))
-    for found in (few, many):
-        assert abs(found.trace - expected) < 4 * found.trace_error
-    assert many.trace_error < few.trace_error / 2
-
-
 def test_the_standard_error_of_the_trace_is_that_of_the_formula() -> None:
     model = network()
     H = whole(model)
     variance = 2 * (H.square().sum() - H.diagonal().square().sum()).item()  # of one draw of random signs
-    found = sharpness(model, mse, BATCHES, draws=400)
-    assert found.trace_error == pytest.approx(math.sqrt(variance / 400), rel=0.2)
-
-
-def test_linear_regression_has_the_closed_form() -> None:
-    model = nn.Linear(4, 1, bias=False).double()
-    H = 2 * X.T @ X / len(X)
-    y = X @ torch.ones(4, 1, dtype=torch.float64)
-    with torch.no_grad():
-        model.weight.copy_(torch.tensor([[1.0, 1.0, 1.0, 2.0]]))
-    g = H[:, 3]
-    s = 0.3 * g / g.norm()
-    found = sharpness(model, mse, [(X[:5], y[:5]), (X[5:], y[5:])], rho=0.3, tol=1e-10)
-    assert found.largest == pytest.approx(torch.linalg.eigvalsh(H)[-1].item())
-    assert found.loss == pytest.approx(H[3, 3].item() / 2)
-    assert found.rise == pytest.approx((g @ s + s @ H @ s / 2).item())
-    assert found.examples == 24
+    found = sharpness(model, mse, BATCHES, draws=200)
+    assert found.trace_error == pytest.approx(math.sqrt(variance / 200), rel=0.2)
+    assert abs(found.trace - H.trace().item()) < 4 * found.trace_error
 
 
 def test_the_error_of_the_rise_is_the_standard_error_over_the_batches() -> None:
@@ -113,11 +89,12 @@ def test_the_error_of_the_rise_is_the_standard_error_over_the_batches() -> None:
     rises = torch.tensor([mse(model(x), y).item() for x, y in parts]) - before
     assert found.rise == pytest.approx(rises.mean().item(), rel=1e-4)
     assert found.rise_error == pytest.approx((rises.std() / 2).item(), rel=1e-4)
+    assert found.loss == pytest.approx(before.mean().item())
     assert math.isnan(sharpness(model, mse, (X, Y)).rise_error)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_many_iterations_find_no_eigenvalue_again(dtype: torch.dtype) -> None:
+def test_many_iterations_find_no_eigenvalue_again() -> None:
+    dtype = torch.float32
     model = nn.Linear(4, 4).to(dtype)  # four eigenvalues and zero, each many times
     found = sharpness(model, mse, (X.to(dtype), Y.to(dtype)), tol=1e-12, most=200)
     expected = torch.linalg.eigvalsh(whole(model.double()))[-1].item()
@@ -132,20 +109,7 @@ def test_a_loss_that_is_linear_has_no_curvature() -> None:
     assert found.rise > 0
 
 
-def test_the_same_call_gives_the_same_numbers() -> None:
-    model = network()
-    assert sharpness(model, mse, BATCHES) == sharpness(model, mse, iter(BATCHES))
-    assert sharpness(model, mse, BATCHES, seed=1).trace != sharpness(model, mse, BATCHES).trace
-
-
 # --- networks as they are ----------------------------------------------------------------------------
-
-
-def test_frozen_parameters_are_left_out() -> None:
-    model = network()
-    model[0].weight.requires_grad_(False)
-    found = sharpness(model, mse, BATCHES, tol=1e-9)
-    assert found.largest == pytest.approx(torch.linalg.eigvalsh(whole(model))[-1].item())
 
 
 class Attention(nn.Module):
@@ -188,22 +152,20 @@ def test_a_model_that_takes_its_inputs_by_name_and_returns_more_than_scores() ->
     assert found == sharpness(inner, mse, BATCHES)
 
 
+@pytest.mark.slow
 def test_a_compiled_model_is_looked_at_uncompiled() -> None:
     model = network()
     assert sharpness(torch.compile(model), mse, BATCHES) == sharpness(model, mse, BATCHES)
 
 
-@pytest.mark.parametrize("mode", ["no_grad", "autocast", "inference_mode"])
-def test_what_the_caller_has_switched_on_does_not_matter(mode: str) -> None:
+@pytest.mark.parametrize(
+    "mode", [torch.no_grad(), torch.inference_mode(), torch.autocast("cpu", torch.bfloat16)]
+)
+def test_what_the_caller_has_switched_on_does_not_matter(mode: Any) -> None:
     model = network().float()
     batch = [(x.float(), y.float()) for x, y in BATCHES]
-    modes: dict[str, Callable[[], Any]] = {
-        "no_grad": torch.no_grad,
-        "inference_mode": torch.inference_mode,
-        "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
-    }
     expected = sharpness(model, mse, batch)
-    with modes[mode]():
+    with mode:
         assert sharpness(model, mse, batch) == expected
 
 
@@ -218,9 +180,8 @@ def test_in_training_mode_the_statistics_are_those_of_each_batch_and_the_masks_s
     assert found == sharpness(model, mse, BATCHES, tol=1e-9)  # drawn anew, H·v would be of no one function
 
 
-@pytest.mark.parametrize("mode", [True, False])
-def test_nothing_is_left_behind(mode: bool) -> None:
-    model = network(nn.BatchNorm1d(5), nn.Dropout(0.5)).train(mode)
+def test_nothing_is_left_behind() -> None:
+    model = network(nn.BatchNorm1d(5), nn.Dropout(0.5)).train()
     mse(model(X), Y).backward()
     state = {name: value.clone() for name, value in model.state_dict().items()}
     grads = [p.grad.clone() for p in model.parameters()]
@@ -256,27 +217,6 @@ def test_a_loss_that_raises_at_the_raised_weights_leaves_them_as_they_were() -> 
     assert all(torch.equal(p, old) for p, old in zip(model.parameters(), before, strict=True))
 
 
-def test_a_run_of_cgd_does_not_notice() -> None:
-    def run(look: bool) -> list[Tensor]:
-        torch.manual_seed(0)
-        model = network(nn.BatchNorm1d(5), nn.Dropout(0.5)).train()
-        opt = SAM(torch.optim.SGD(model.parameters(), lr=0.1), model, rho=0.1, share=1 / 4)
-        for _ in range(4):
-            opt.step_on(lambda x, y: mse(model(x), y), X, Y)
-            if look:
-                sharpness(model, mse, BATCHES, draws=2, most=2)
-        return list(model.state_dict().values())
-
-    assert all(torch.equal(one, two) for one, two in zip(run(True), run(False), strict=True))
-
-
-def test_the_record_reads_well() -> None:
-    text = repr(sharpness(network(), mse, BATCHES, tol=0.1))
-    assert text.startswith("Sharpness(largest=")
-    assert "24 examples, eval mode" in text
-    assert "±" in text
-
-
 # --- refused -----------------------------------------------------------------------------------------
 
 REFUSED: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
@@ -300,10 +240,3 @@ def test_what_does_not_fit_is_refused_by_name(name: str) -> None:
     given, options, message = REFUSED[name]
     with pytest.raises((TypeError, ValueError), match=message):
         sharpness(*given, **options)
-
-
-def test_the_record_is_frozen() -> None:
-    found = sharpness(network(), mse, BATCHES, draws=2, most=1)
-    assert isinstance(found, Sharpness)
-    with pytest.raises(AttributeError):
-        found.trace = 0.0  # pyright: ignore

@@ -11,7 +11,7 @@ torch.set_num_threads(1)  # the networks are tiny
 @pytest.fixture
 def short() -> Settings:
     """A run of a moment."""
-    return Settings.of("digits", grads=40)
+    return Settings.of("digits", grads=24)
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
-"""The data: what they are, how they are split, and that getting them disturbs nothing."""
+"""The data: what they are, how they are split, and what is said of a folder that holds something else."""
 
 import random
 import socket
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from sklearn.datasets import load_digits
 
 from steepen.train import data as module
 from steepen.train.data import SIZES, load_data, training_size
+from steepen.train.folders import CIFAR, read_cifar
 
 
 def plain(part) -> np.ndarray:
@@ -27,6 +29,7 @@ def test_digits_are_scikit_learns_in_its_order():
     assert np.array_equal(np.concatenate([got.y, got.y_test]), classes)
 
 
+@pytest.mark.slow
 def test_mnist1d_is_the_generators_own_without_a_network_or_a_trace(monkeypatch: pytest.MonkeyPatch):
     """One call of the generator, which takes seconds, serves all of this."""
 
@@ -54,15 +57,95 @@ def test_mnist1d_is_the_generators_own_without_a_network_or_a_trace(monkeypatch:
     np.testing.assert_allclose(plain(got.x_test), scaled, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["digits", "mnist1d"])
+@pytest.mark.parametrize("name", ["digits", pytest.param("mnist1d", marks=pytest.mark.slow)])
 def test_validation_never_looks_at_the_test_part(name: str):
     whole, held = load_data(name), load_data(name, validate=True)
-    size = training_size(name, validate=True)
-    assert len(held.x) == size
-    assert len(held.x) + len(held.x_test) == len(whole.x)
+    assert len(held.x) == training_size(name, validate=True)
     assert np.array_equal(np.concatenate([held.y, held.y_test]), whole.y)
     # the scale is the held-in part's own, so rows agree up to one affine map
     rows, originals = np.concatenate([plain(held.x), plain(held.x_test)]), plain(whole.x)
     slope, level = np.polyfit(originals.ravel(), rows.ravel(), 1)
     np.testing.assert_allclose(rows, slope * originals + level, atol=1e-4)
     assert plain(held.x).std() == pytest.approx(1, abs=1e-4)
+
+
+# --- CIFAR from a folder ---------------------------------------------------------------------------
+
+RNG = np.random.default_rng(0)
+
+
+def pictures(n: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    return RNG.integers(0, 256, (n, 3, 32, 32), dtype=np.uint8), RNG.integers(0, classes, n, dtype=np.uint8)
+
+
+def write_binary(folder: Path, name: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """As the documentation of CIFAR has it: label, or coarse and fine label, then red, green and blue."""
+    form, made = CIFAR[name], {}
+    for file in form.names:
+        x, y = made[file] = pictures(3, form.classes)
+        rows = []
+        for picture, label in zip(x, y, strict=True):
+            head = bytes([label]) if name == "cifar10" else bytes([17, label])
+            rows.append(head + picture[0].tobytes() + picture[1].tobytes() + picture[2].tobytes())
+        (folder / file).write_bytes(b"".join(rows))
+    return made
+
+
+@pytest.mark.parametrize(("name", "inner"), [("cifar10", False), ("cifar100", True)])
+def test_the_binary_version_is_read_file_by_file(tmp_path: Path, name: str, inner: bool):
+    place = tmp_path / CIFAR[name].inner if inner else tmp_path
+    place.mkdir(exist_ok=True)
+    *train, (x_test, y_test) = write_binary(place, name).values()
+    got = read_cifar(name, tmp_path)
+    assert np.array_equal(got.x, np.concatenate([x for x, _ in train]))
+    assert np.array_equal(got.y, np.concatenate([y for _, y in train]))
+    assert np.array_equal(got.x_test, x_test)
+    assert np.array_equal(got.y_test, y_test)
+    with pytest.raises(ValueError, match="pictures to train on and 10000 to test, got"):
+        load_data(name, folder=tmp_path)  # a part of the set is not taken for all of it
+
+
+@pytest.mark.parametrize(("save", "last"), [(np.savez, False), (np.savez_compressed, True)])
+def test_an_npz_is_read_with_the_colours_first_or_last(tmp_path: Path, save, last: bool):
+    x, y = pictures(4, 100)
+    stored = x.transpose(0, 2, 3, 1) if last else x
+    save(tmp_path / "cifar100.npz", x_train=stored, y_train=y, x_test=stored[:2], y_test=y[:2])
+    got = read_cifar("cifar100", tmp_path)
+    assert np.array_equal(got.x, x)
+    assert np.array_equal(got.x_test, x[:2])
+    assert np.array_equal(got.y, y)
+    assert got.y.dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("file", "holds", "message"),
+    [
+        ("data_batch_3.bin", lambda b: b[:-100], "data_batch_3.bin' is cut short or .* 3073 bytes, got 9119"),
+        ("test_batch.bin", lambda b: bytes([77]) + b[1:], "test_batch.bin' has a class 77; expected 0 to 9"),
+        ("data_batch_2.bin", None, "lacks data_batch_2.bin"),
+        (
+            "",
+            None,
+            "expected cifar10.npz, or data_batch_1.bin, .* Python version is not read.* holds nothing",
+        ),
+        ("cifar10.npz", lambda b: b"PK\x03\x04 and so on", "expected x_train, y_train"),
+    ],
+)
+def test_another_folder_is_named_with_what_was_expected(tmp_path: Path, file: str, holds, message: str):
+    write_binary(tmp_path, "cifar10")
+    for path in [tmp_path / file] if file else list(tmp_path.iterdir()):
+        if holds is None:
+            path.unlink()
+        else:
+            path.write_bytes(holds(path.read_bytes() if path.exists() else b""))
+    with pytest.raises(ValueError, match=f"data-dir: .*{message}"):
+        read_cifar("cifar10", tmp_path)
+
+
+@pytest.mark.parametrize("spoil", [{"x_train": np.zeros(2)}, {"y_train": np.zeros(3, int)}, {"x_test": None}])
+def test_another_npz_is_refused(tmp_path: Path, spoil):
+    x, y = np.zeros((2, 32, 32, 3), np.uint8), np.zeros(2, int)
+    arrays = {"x_train": x, "y_train": y, "x_test": x, "y_test": y} | spoil
+    np.savez(tmp_path / "cifar10.npz", **{name: one for name, one in arrays.items() if one is not None})
+    with pytest.raises(ValueError, match=r"data-dir: .*expected"):
+        read_cifar("cifar10", tmp_path)

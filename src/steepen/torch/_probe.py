@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Container, Iterator, Sequence
 from enum import Enum
 from typing import Any, NoReturn
@@ -13,8 +14,9 @@ from torch.optim import Optimizer
 
 from .._tools.check import number
 from ._cut import examples, rows_of
+from ._joined import Base
 from ._tensors import add_, copy_, local, norm
-from ._trace import buffers_of, random_of
+from ._trace import buffers_of, gradients_of, random_of
 from ._wrapper import Wrapper
 
 __all__ = ["Probe", "Turn", "grads_of"]
@@ -53,7 +55,7 @@ class Probe(Wrapper):
 
     def __init__(
         self,
-        base: Optimizer,
+        base: Base,
         model: nn.Module,
         *,
         share: float = 1.0,
@@ -71,7 +73,9 @@ class Probe(Wrapper):
         self._idle = 0
         self._last: tuple[Tensor, Tensor] | None = None  # c and ‖g‖ of the last probe
         self._place = self.device
+        self._left: tuple[Any, int] = (lambda: None, 0)  # the first gradient that is known, and its version
         self._clear()
+        self._know()
 
     def _clear(self) -> None:
         self._turn = Turn.BETWEEN
@@ -201,6 +205,7 @@ class Probe(Wrapper):
                     "step(closure), or `for part in opt.passes(batch): ...` before step(); for a distributed "
                     "checkpoint save the state of opt.base, and opt.own beside it"
                 )
+            self._refuse_gradients()
             for _, turn in self._turns(1, 1, scaler):
                 told = self._call(closure, turn)
                 loss = told if loss is None else loss
@@ -213,12 +218,17 @@ class Probe(Wrapper):
             self._scaler = None  # a library that runs the last pass itself has unscaled by now
             self._land()
         if scaler is None:
-            return self._take(loss)
-        if self.max_norm is not None:
-            scaler.unscale_(self)
-        scaler.step(self)
-        self._clear()  # the scaler may have skipped the step
+            self._take(loss)
+        else:
+            if self.max_norm is not None:
+                scaler.unscale_(self)
+            scaler.step(self)
+            self._clear()  # the scaler may have skipped the step
+        self._know()
         return loss
+
+    # torch would call an optimizer's hooks around `step`, which a scaler calls once more, or not at all
+    step.__dict__["hooked"] = True
 
     def _call(self, closure: Callable[[], Any], turn: Turn) -> Any:
         before = self._rows[turn]
@@ -230,7 +240,29 @@ class Probe(Wrapper):
             self.saw(loss)
         return loss
 
-    def _take(self, loss: Any) -> Any:
+    def _gradient(self) -> Tensor | None:
+        return next((p.grad for p in self._params() if p.grad is not None), None)
+
+    def _know(self) -> None:
+        """Remember which gradients are of our own passes, or older than this optimizer."""
+        grad = self._gradient()
+        if grad is not None:
+            self._left = weakref.ref(grad), grad._version
+
+    def _refuse_gradients(self) -> None:
+        """Refuse to drop gradients that were taken since the last step: somebody accumulates them."""
+        grad, (left, version) = self._gradient(), self._left
+        if grad is None or (grad is left() and grad._version == version) or not bool(grad.any()):
+            return
+        raise RuntimeError(
+            "step(closure): there are gradients of a backward() that was not the closure's, which would be "
+            "dropped. Give all micro-batches of a step to passes(); in Lightning add the callback "
+            "steepen.lightning.Probing(). If the gradients are not wanted, call zero_grad() first"
+        )
+
+    @Optimizer.profile_hook_step
+    def _take(self, loss: Any) -> None:
+        """Take the step, with the hooks of torch's optimizers around it."""
         if self.max_norm is not None:
             clip_grad_norm_(self._params(), self.max_norm)
         self._learn()
@@ -239,7 +271,6 @@ class Probe(Wrapper):
         self.k += 1
         self._clear()
         self.base.step()
-        return loss
 
     def part(self, batch: Any) -> Any:
         """Return what a closure is to use of a batch in this pass: the probe's share, or all of it.
@@ -297,7 +328,7 @@ class Probe(Wrapper):
             self.zero_grad()
             if probe:
                 if self.looks:  # what its pass may change: a step leaves the trace of one over the batch
-                    self._undo.append(random_of(self.device))
+                    self._undo += [random_of(self.device), gradients_of(self._others())]
                 if self.share < 1:
                     self._undo.append(buffers_of(self.model, self._memory))
                 self._turn = Turn.PROBE
@@ -345,7 +376,7 @@ class Probe(Wrapper):
                 copy_(self._memory("g", grads), grads)
             add_(x, c * (self._up / unit), local(along), spare=self.spare)
         if self.looks:
-            for p in params:
+            for p in self._params():
                 p.grad = None
         torch.clear_autocast_cache()  # it holds the weights before the move
 
@@ -377,6 +408,7 @@ class Probe(Wrapper):
         """Forget the step that is under way, if there is one, and put the weights back bit for bit."""
         self._back()
         self._clear()
+        self._know()
 
     def _memory(self, name: str, like: list[Tensor]) -> list[Tensor]:
         """Return room for a copy of tensors, that of the last step if it fits."""

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from .._tools.check import is_number, number, whole
 from ._held_out import HeldOut, is_sum
+from ._joined import Base
 from ._probe import Probe, Turn
 
 __all__ = ["GapSAM"]
@@ -43,8 +43,8 @@ class GapSAM(Probe):
 
     Parameters
     ----------
-    base : torch.optim.Optimizer
-        The optimizer that takes the steps, such as `SGD` or `AdamW`.
+    base : torch.optim.Optimizer, or a list of these
+        The optimizer that takes the steps, such as `SGD` or `AdamW`; or several, each of its own parameters.
     model : Module
         The network. Its buffers, such as BatchNorm's statistics, are left as one pass leaves them.
     held_out : callable, batch, iterable of batches, or None
@@ -87,7 +87,7 @@ class GapSAM(Probe):
 
     def __init__(
         self,
-        base: Optimizer,
+        base: Base,
         model: nn.Module,
         held_out: Any,
         steps: int,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from ..schedules import ScheduleLike
+from ._joined import Base
 from ._probe import Probe
 from ._wrapper import strength_of
 
@@ -19,8 +19,8 @@ class SAM(Probe):
 
     Parameters
     ----------
-    base : torch.optim.Optimizer
-        The optimizer that takes the steps, such as `SGD` or `AdamW`.
+    base : torch.optim.Optimizer, or a list of these
+        The optimizer that takes the steps, such as `SGD` or `AdamW`; or several, each of its own parameters.
     model : Module
         The network. Its buffers, such as BatchNorm's statistics, are left as one pass leaves them.
     rho : number, schedule or callable of the step
@@ -47,7 +47,7 @@ class SAM(Probe):
 
     def __init__(
         self,
-        base: Optimizer,
+        base: Base,
         model: nn.Module,
         rho: ScheduleLike = 0.05,
         *,

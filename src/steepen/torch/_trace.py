@@ -1,8 +1,8 @@
-"""What a pass leaves behind beside its gradient: random numbers drawn, buffers changed, modes set."""
+"""What a pass leaves behind: random numbers drawn, buffers changed, gradients of others, modes set."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ._tensors import copy_
 
-__all__ = ["buffers_of", "judging", "random_of"]
+__all__ = ["buffers_of", "gradients_of", "judging", "random_of"]
 
 Undo = Callable[[], None]
 
@@ -26,6 +26,19 @@ def random_of(device: torch.device) -> Undo:
         torch.set_rng_state(here)
         if there is not None:
             there.set_rng_state(state, device)
+
+    return undo
+
+
+def gradients_of(params: Sequence[Tensor]) -> Undo:
+    """Put the gradients of parameters aside; return what puts them back."""
+    kept = [(p, p.grad) for p in params]
+    for p in params:
+        p.grad = None
+
+    def undo() -> None:
+        for p, grad in kept:
+            p.grad = grad
 
     return undo
 

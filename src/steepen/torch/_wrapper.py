@@ -13,6 +13,7 @@ from torch.optim import LBFGS, Optimizer
 
 from .._tools.check import number
 from ..schedules import ByCurvature, ScheduleLike, as_schedule
+from ._joined import Base, Joined
 from ._report import Report
 
 __all__ = ["Own", "Wrapper", "strength_of"]
@@ -23,16 +24,19 @@ _KEY = "steepen"  # of our own numbers in a state
 class Wrapper(Optimizer):
     """What any optimizer around another needs; `Probe` adds the step."""
 
-    def __init__(self, base: Optimizer, model: nn.Module) -> None:
-        _check(type(self).__name__, base, model)
-        self.base, self.model = base, model
+    def __init__(self, base: Base, model: nn.Module) -> None:
+        parts: list[Any] = list(base) if isinstance(base, list | tuple) else [base]
+        for part in parts:
+            _check(type(self).__name__, part, model)
+        self.base: Optimizer = parts[0] if len(parts) == 1 else Joined(parts)
+        self.model = model
         self.k: int = 0  # steps taken
         self.probed: int = 0  # those of them with a probe
         self.gradients = 0.0  # passes over a batch, the probe's counted by their examples
         self._said: set[str] = set()
-        groups, state = base.param_groups, base.state
-        super().__init__(groups, base.defaults)
-        base.param_groups, base.state = groups, state  # torch has made new ones for us
+        groups, state = self.base.param_groups, self.base.state
+        super().__init__(groups, self.base.defaults)
+        self.base.param_groups, self.base.state = groups, state  # torch has made new ones for us
         ups = {bool(group.get("maximize", False)) for group in groups}
         if len(ups) > 1:
             raise ValueError("base: expected one `maximize` for all groups, got True and False")
@@ -72,6 +76,11 @@ class Wrapper(Optimizer):
     def _params(self) -> Iterator[Tensor]:
         for group in self.param_groups:
             yield from group["params"]
+
+    def _others(self) -> list[Tensor]:
+        """Return the parameters of the network that are another optimizer's, or none's."""
+        own = set(self._params())
+        return [p for p in self.model.parameters() if p not in own]
 
     # -- state ------------------------------------------------------------------------------------------
 

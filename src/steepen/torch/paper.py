@@ -19,11 +19,11 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import Module
-from torch.optim import Optimizer
 
 from .._tools.check import number
 from ..schedules import ScheduleLike as Value
 from ._cgd import Weighted
+from ._joined import Base
 from ._probe import Probe, Turn, grads_of
 from ._sam import SAM
 from ._tensors import curvature, norm
@@ -47,7 +47,7 @@ class CGDFD(Weighted):
     """
 
     def __init__(
-        self, base: Optimizer, model: Module, lam: Value, r: Value, *, guard: bool = True, when: When = None
+        self, base: Base, model: Module, lam: Value, r: Value, *, guard: bool = True, when: When = None
     ) -> None:
         super().__init__(base, model, guard=guard, when=when)
         self.lam, self.r = strength_of("lam", lam), strength_of("r", r, above=0)
@@ -67,7 +67,7 @@ class FGR(CGDFD):
     """
 
     def __init__(
-        self, base: Optimizer, model: Module, eps: float = 0.05, gamma: float = 0.05, *, when: When = None
+        self, base: Base, model: Module, eps: float = 0.05, gamma: float = 0.05, *, when: When = None
     ) -> None:
         super().__init__(base, model, gamma / 2, eps, guard=False, when=when)
 
@@ -82,7 +82,7 @@ class GNP(Weighted):
     """
 
     def __init__(
-        self, base: Optimizer, model: Module, rho: Value = 0.05, alpha: Value = 0.8, *, when: When = None
+        self, base: Base, model: Module, rho: Value = 0.05, alpha: Value = 0.8, *, when: When = None
     ) -> None:
         super().__init__(base, model, guard=False, when=when)
         self.rho, self.alpha = strength_of("rho", rho, least=0), strength_of("alpha", alpha)
@@ -101,7 +101,7 @@ class WSAM(GNP):
     """
 
     def __init__(
-        self, base: Optimizer, model: Module, rho: Value = 0.05, gamma: float = 0.9, *, when: When = None
+        self, base: Base, model: Module, rho: Value = 0.05, gamma: float = 0.9, *, when: When = None
     ) -> None:
         number("gamma", gamma, "a number, 0 or more and below 1", least=0, below=1)
         super().__init__(base, model, rho, gamma / (1 - gamma), when=when)
@@ -116,7 +116,7 @@ class USAM(SAM):
     >>> opt = USAM(torch.optim.SGD(model.parameters(), lr=0.1), model, rho=0.1)
     """
 
-    def __init__(self, base: Optimizer, model: Module, rho: Value = 0.1, *, when: When = None) -> None:
+    def __init__(self, base: Base, model: Module, rho: Value = 0.1, *, when: When = None) -> None:
         super().__init__(base, model, rho, when=when)
 
     def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
@@ -133,7 +133,7 @@ class ASAM(SAM):
     """
 
     def __init__(
-        self, base: Optimizer, model: Module, rho: Value = 0.5, eta: float = 0.01, *, when: When = None
+        self, base: Base, model: Module, rho: Value = 0.5, eta: float = 0.01, *, when: When = None
     ) -> None:
         super().__init__(base, model, rho, when=when)
         number("eta", eta, "a number, 0 or more", least=0)
@@ -158,10 +158,11 @@ class MSAM(SAM):
 
     looks = spare = False
 
-    def __init__(self, base: Optimizer, model: Module, rho: Value = 0.3, *, when: When = None) -> None:
+    def __init__(self, base: Base, model: Module, rho: Value = 0.3, *, when: When = None) -> None:
         super().__init__(base, model, rho, when=when)
-        if not any(base.defaults.get(name) for name in ("momentum", "betas", "beta1")):
-            raise ValueError(f"base: expected an optimizer with momentum, got {type(base).__name__} without")
+        if not any(self.base.defaults.get(name) for name in ("momentum", "betas", "beta1")):
+            kind = type(self.base).__name__
+            raise ValueError(f"base: expected an optimizer with momentum, got {kind} without")
 
     def _movable(self) -> list[Tensor]:
         return [p for p in self._params() if self._buffer(p) is not None]
@@ -195,7 +196,7 @@ class ExactCGD(Probe):
     looks = False
 
     def __init__(
-        self, base: Optimizer, model: Module, lam: Value, *, guard: bool = True, when: When = None
+        self, base: Base, model: Module, lam: Value, *, guard: bool = True, when: When = None
     ) -> None:
         super().__init__(base, model, when=when)
         if _dist.is_available() and _dist.is_initialized() and _dist.get_world_size() > 1:
@@ -208,10 +209,15 @@ class ExactCGD(Probe):
         return []
 
     def _backward(self, loss: Tensor) -> None:
-        params = [p for p in self._params() if p.requires_grad]
-        found: Any = torch.autograd.grad(loss, params, create_graph=self._had_probe, allow_unused=True)
-        for p, grad in zip(params, found, strict=True):
-            p.grad = grad if p.grad is None or grad is None else p.grad + grad
+        own = [p for p in self._params() if p.requires_grad]
+        others = [p for p in self._others() if p.requires_grad]
+        found: Any = torch.autograd.grad(
+            loss, [*own, *others], create_graph=self._had_probe, allow_unused=True
+        )
+        for i, (p, grad) in enumerate(zip([*own, *others], found, strict=True)):
+            if grad is not None:
+                grad = grad if i < len(own) else grad.detach()
+                p.grad = grad if p.grad is None else p.grad + grad
 
     def _land(self) -> None:
         if not self._had_probe:
@@ -247,5 +253,5 @@ class EGR(ExactCGD):
     >>> opt = EGR(torch.optim.SGD(model.parameters(), lr=0.1), model, lam=0.01)
     """
 
-    def __init__(self, base: Optimizer, model: Module, lam: Value = 0.01, *, when: When = None) -> None:
+    def __init__(self, base: Base, model: Module, lam: Value = 0.01, *, when: When = None) -> None:
         super().__init__(base, model, lam, guard=False, when=when)

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ..torch._trace import random_of
+
 __all__ = ["ResNet18", "mlp"]
 
 
+@contextmanager
+def drawing(seed: int, device: torch.device) -> Iterator[None]:
+    """Have torch draw from the seed alone, here and on a device; its generators are left as they were."""
+    undo = random_of(device)
+    torch.default_generator.manual_seed(seed)  # torch.manual_seed would reach all GPUs
+    if device.type != "cpu":
+        torch.get_device_module(device).manual_seed(seed)
+    try:
+        yield
+    finally:
+        undo()
+
+
 def seeded(make: Callable[[], Any], seed: int) -> Any:
-    """Draw weights from the seed alone; torch's own generator is left as it was."""
-    random: Any = torch.random
-    with random.fork_rng(devices=[]):  # built on the CPU, so that the device makes no difference
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed would reach the GPUs too
+    """Draw weights from the seed alone, on the CPU, so that the device makes no difference."""
+    with drawing(seed, torch.device("cpu")):
         return make()
 
 

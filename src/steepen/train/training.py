@@ -86,9 +86,10 @@ def fit(
 ) -> Run:
     """Train one network within a budget of gradients, and judge it on the way and at the end.
 
-    The weights, the order of the minibatches and their augmentation depend on the seed alone, not on the
-    optimizer. A gradient is a pass over a minibatch; the probe's pass counts by its examples. A run whose
-    test loss is not finite any more ends there.
+    The weights, the order of the minibatches, their augmentation and what dropout draws depend on the seed
+    alone: step k has the same masks with every optimizer, and in every process. A gradient is a pass over a
+    minibatch; the probe's pass counts by its examples. A run whose test loss is not finite any more ends
+    there.
 
     `kind` and `choice` say how, `name` is for the record. `fraction` is the part of the steps with a probe of
     kinds named early or late. The test part is looked at so many times, evenly in gradients; `watch` is shown
@@ -105,6 +106,8 @@ def fit(
     (16, 16, 20)
     """
     torch = load("torch", "steepen train", extra="train")
+    from .models import drawing
+
     data, batch, device = task.data, task.batch, task.data.x.device
     watched = last_rows(len(data.x)) if kind.by_gap and task.held_out is None else task.held_out
     rows, apart = _apart(data, watched)
@@ -157,30 +160,31 @@ def fit(
         return learning_rate(taken, steps)
 
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
-    for picked in batches(len(rows), batch, seed, device):
-        if taken == steps:
-            break
-        x, y = data.x[rows[picked]], data.y[rows[picked]]
-        if task.augment is not None:
-            x = task.augment(x, random)
-        if not kind.door:
-            optimizer.zero_grad()
-            backward(x, y)
-            optimizer.step()
-        elif task.backward is None:
-            optimizer.step_on(loss_of, x, y)
-        else:
-            for part in optimizer.passes((x, y)):
-                optimizer.saw(backward(*part))
-            optimizer.step()
-        taken += 1
-        scheduler.step()
-        if average is not None:
-            average.update_parameters(model)
-        if spent * evaluations // most > curve[-1][0] * evaluations // most:
-            look()
-            if not math.isfinite(curve[-1][3]):
+    with drawing(seed, device):  # what dropout draws
+        for picked in batches(len(rows), batch, seed, device):
+            if taken == steps:
                 break
+            x, y = data.x[rows[picked]], data.y[rows[picked]]
+            if task.augment is not None:
+                x = task.augment(x, random)
+            if not kind.door:
+                optimizer.zero_grad()
+                backward(x, y)
+                optimizer.step()
+            elif task.backward is None:
+                optimizer.step_on(loss_of, x, y)
+            else:
+                for part in optimizer.passes((x, y)):
+                    optimizer.saw(backward(*part))
+                optimizer.step()
+            taken += 1
+            scheduler.step()
+            if average is not None:
+                average.update_parameters(model)
+            if spent * evaluations // most > curve[-1][0] * evaluations // most:
+                look()
+                if not math.isfinite(curve[-1][3]):
+                    break
     if spent > curve[-1][0]:
         look()
     at, times, accuracies, losses, *held_out = zip(*curve, strict=True)
@@ -254,11 +258,10 @@ def judge(model: Any, data: Data, task: Task) -> tuple[float, float]:
 
 def _judged(model: Any, data: Any, task: Task) -> tuple[Any, Any, int]:
     """Return the loss and how many targets are met, where the network is; and how many there are."""
-    torch = load("torch", "steepen train", extra="train")
-    training, examples = model.training, len(data.x_test)
-    right, targets, loss = 0, 0, 0.0
-    model.eval()
-    with torch.no_grad():
+    from ..torch._trace import judging
+
+    examples, right, targets, loss = len(data.x_test), 0, 0, 0.0
+    with judging(model):
         for start in range(0, examples, _CHUNK):
             x, y = data.x_test[start : start + _CHUNK], data.y_test[start : start + _CHUNK]
             scores = task.forward(model, x).float()
@@ -266,7 +269,6 @@ def _judged(model: Any, data: Any, task: Task) -> tuple[Any, Any, int]:
             if not y.is_floating_point() and scores.ndim == y.ndim + 1:
                 right = right + (scores.argmax(dim=-1) == y).sum()
                 targets += y.numel()
-    model.train(training)
     return loss, right, targets
 
 
