@@ -2,4 +2,113 @@
 
 from . import Fault
 
-FAULTS: tuple[Fault, ...] = ()
+FAULTS: tuple[Fault, ...] = (
+    Fault(
+        "jax/_derivative.py",
+        "(told * moved, told * at(fun))",
+        "(told * moved, at(fun))",
+        "the value of a run without success has no derivative",
+    ),
+    Fault(
+        "jax/_derivative.py",
+        "-told * free * at(grad)",
+        "-told * at(grad)",
+        "a variable that a bound holds does not follow the arguments",
+    ),
+    Fault(
+        "jax/_minimize.py",
+        "return self.status < int(Status.MAX_ITERATIONS)",
+        "return self.status <= int(Status.MAX_ITERATIONS)",
+        "a run of a batch that ends at its limit is no success",
+    ),
+    Fault(
+        "jax/_minimize.py",
+        'name.endswith((".value", ".r"))',
+        'name.endswith(".value")',
+        "each start may have an r of its own",
+    ),
+    Fault(
+        "jax/_program.py",
+        'Tolerances: ("g", "f", "x", "rel")',
+        'Tolerances: ("g", "f", "rel")',
+        "a new number, of whichever kind, compiles nothing",
+    ),
+    Fault(
+        "jax/_program.py",
+        'Budget: ("grads", "evals", "iters")',
+        'Budget: ("grads", "iters")',
+        "a new limit, of whichever kind, compiles nothing",
+    ),
+    Fault(
+        "jax/_loop.py",
+        "(self.bounds[0] > self.bounds[1]).any()",
+        "(self.bounds[0] > self.bounds[1]).all()",
+        "one pair of crossed bounds among many is infeasible",
+    ),
+    Fault(
+        "jax/_loop.py",
+        "c.move.before = here.f",
+        "c.move.before = f",
+        "a compiled run ends by ftol where the eager one does",
+    ),
+    Fault(
+        "jax/_loop.py",
+        "ring = self._recorded(lane.ring, c, c.status == RUNNING)",
+        "ring = self._recorded(lane.ring, c, True)",
+        "the trace of a compiled run is that of the eager one",
+    ),
+    Fault(
+        "jax/_lanes.py",
+        "keep(new.counts, old.counts)",
+        "new.counts",
+        "the counts of a run that has ended stay as they are while others go on",
+    ),
+    Fault(
+        "jax/_lanes.py",
+        "fresh = jnp.where(taking, fresh, count)",
+        "fresh = jnp.where(fresh < count, fresh, count)",
+        "every start of a batch is run once, in its own row",
+    ),
+    Fault(
+        "jax/_lanes.py",
+        "short = -count % mesh.size",
+        "short = count % mesh.size",
+        "a batch that the devices do not divide is shared out all the same",
+    ),
+    Fault(
+        "jax/_engine.py",
+        "length = k.max(axis=1) + 1 - first",
+        "length = k.max(axis=1) - first",
+        "the trace of a batch has each run's last iterate",
+    ),
+    Fault(
+        "jax/_function.py",
+        "return self._alone or self._traced.seldom",
+        "return True",
+        "in a batch a rejected trial costs no gradient",
+    ),
+    Fault(
+        "jax/_kernel.py",
+        "min(len(atom.aval.shape) for atom in equation.invars) == 1",
+        "min(len(atom.aval.shape) for atom in equation.invars) >= 1",
+        "products of matrices are left to the library that is fast at them",
+    ),
+    Fault(
+        "optimistix.py",
+        "failed = status >= int(Status.MAX_ITERATIONS)",
+        "failed = status > int(Status.MAX_ITERATIONS)",
+        "a run that ends at its own budget is not told to optimistix as a success",
+    ),
+    Fault(
+        "optimistix.py",
+        "return there, _State(lane, jnp.logical_not(running)), fn(y, args)[1]",
+        "return there, _State(lane, jnp.logical_not(lane.running)), fn(y, args)[1]",
+        "optimistix sees the point at which a run ended",
+    ),
+    Fault(
+        "optimistix.py",
+        '"fwd": jax.jacfwd',
+        '"fwd": jax.grad',
+        "a function that has a derivative in forward mode alone can be minimised",
+    ),
+)
