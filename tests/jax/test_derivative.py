@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
-import pytest
 
 import steepen as st
-
-jax = pytest.importorskip("jax")
-jnp = jax.numpy
-import steepen.jax as sj  # noqa: E402
-
-
-@pytest.fixture(autouse=True)
-def double() -> Iterator[None]:
-    jax.config.update("jax_disable_most_optimizations", True)
-    with jax.enable_x64(True):
-        yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
+import steepen.jax as sj
 
 SCALE = np.array([1.0, 3.0])
 THETA = np.array([1.0, 2.0])

@@ -55,13 +55,6 @@ def test_all_points_of_a_separable_function_are_pairs_of_those_of_one_variable()
     assert kinds.count("artificial") == 25 - 9
 
 
-def test_pits_are_pits_side_by_side():
-    x = np.array([0.3, -2.1, 2.6])
-    f, one = egr.pits(3), egr.pit(1)
-    assert f(x) == pytest.approx(sum(one([t]) for t in x))
-    assert f.grad(x) == pytest.approx(np.concatenate([one.grad([t]) for t in x]))
-
-
 def test_a_trial_of_the_sweep_is_a_run_of_the_listing():
     panel = PANELS["zakharov"]
     trials = quasi_newton_sweep.search(panel.function, trials=20)
