@@ -15,7 +15,7 @@ import steepen as st
 import steepen.jax as sj
 
 optx = pytest.importorskip("optimistix")
-from steepen.optimistix import Minimiser  # noqa: E402
+from steepen.optimistix import Adjoint, Minimiser  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +62,9 @@ def test_aux_bounds_and_forward_mode() -> None:
 
     options = {"upper": 0.5, "autodiff_mode": "fwd"}
     solver = Minimiser(method="gd", step=0.02, gtol=1e-6)
-    found = optx.minimise(both, solver, START, jnp.array(0.8), options, has_aux=True, max_steps=2000)
+    found = optx.minimise(
+        both, solver, START, jnp.array(0.8), options, has_aux=True, max_steps=2000, adjoint=Adjoint()
+    )
     np.testing.assert_allclose(found.value["a"], 0.5, atol=1e-6)
     np.testing.assert_allclose(found.aux["twice"], 2 * found.value["a"])
 
@@ -191,5 +193,27 @@ def test_what_is_refused() -> None:
         Minimiser(callback=print)
     with pytest.raises(ValueError, match="options: expected autodiff_mode to be one of bwd, fwd"):
         optx.minimise(scalar, Minimiser(), START, 1.0, {"autodiff_mode": "reverse"})
+    with pytest.raises(
+        ValueError, match=r"options: lower and upper need .*adjoint=steepen.optimistix.Adjoint"
+    ):
+        optx.minimise(scalar, Minimiser(), START, 1.0, {"upper": 0.5})
     with pytest.raises(ValueError, match="method: 'newtn' is not known"):
         optx.minimise(scalar, Minimiser(method="newtn"), START, 1.0)
+
+
+def test_with_bounds_the_derivative_is_that_of_steepens_own_call() -> None:
+    """A variable that a bound holds has the derivative of the bound, and the other one follows it."""
+    given: dict[str, Any] = {"method": "newton", "step": 1.0, "gtol": 1e-11}
+
+    def fun(y: Any, theta: Any) -> Any:
+        return (y[0] - theta) ** 2 + 3 * (y[1] - 2) ** 2 + 0.3 * y[0] * y[1]
+
+    def place(z: Any) -> Any:
+        options = {"lower": -9.0, "upper": jnp.stack([z[1], jnp.inf])}
+        solver = Minimiser(**given)
+        return optx.minimise(fun, solver, jnp.zeros(2), z[0], options, adjoint=Adjoint()).value
+
+    z = jnp.array([1.0, 0.5])
+    expected = [[0.0, 1.0], [0.0, -0.05]]  # H_FF = 6 and H_FA = 0.3
+    np.testing.assert_allclose(jax.jacfwd(place)(z), expected, atol=1e-10)
+    np.testing.assert_allclose(jax.jit(jax.jacrev(place))(z), expected, atol=1e-10)

@@ -133,18 +133,6 @@ def test_run_gives_what_minimize_gives(cli):
     assert got["first_step"] == pytest.approx(87.07, abs=0.005)  # the paper's Table 1
 
 
-def test_run_in_words(cli):
-    done = cli("run", "booth", "--method", "gd", "--x0", "0,0", "--step", 0.05)
-    res = st.minimize(st.functions["booth"], [0.0, 0.0], method="gd", step=0.05)
-    lines = dict(re.split(r" {2,}", line, maxsplit=1) for line in done.out.splitlines()[1:])
-    assert done.out.startswith("Booth, n = 2, gd from (0, 0)\n")
-    assert float(lines["f"]) == pytest.approx(res.fun, rel=1e-9)
-    assert float(lines["‖∇f‖"]) == pytest.approx(np.linalg.norm(res.jac), rel=1e-2)
-    assert lines["status"] == "converged: The gradient norm is within gtol."
-    assert lines["spent"] == f"{res.nit} iterations, {res.njev} gradients, {res.nfev} values"
-    assert lines["distance"].endswith("to the minimiser (1, 3)")
-
-
 @pytest.mark.parametrize("name", sample(list(st.functions), 6))
 def test_the_default_start_is_fixed_inside_and_no_minimiser(name):
     from steepen.cli._options import problem
@@ -350,23 +338,6 @@ def test_errors_are_one_line_and_name_the_option(cli, words, err):
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"steepen: {err}")
     assert done.err.count("\n") == 1
-
-
-def test_a_foreign_checkpoint_is_left_alone(cli, tmp_path):
-    path = tmp_path / "run.npz"
-    path.write_text("not a checkpoint")
-    done = cli("run", "branin", "--checkpoint", path)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("steepen: --checkpoint: ")
-    assert path.read_text() == "not a checkpoint"
-
-
-@pytest.mark.parametrize("module", ["typer", "rich"])
-def test_a_missing_dependency_of_the_command(cli, monkeypatch, module):
-    monkeypatch.setitem(sys.modules, module, None)
-    done = cli("--help")
-    assert (done.code, done.out) == (2, "")
-    assert done.err == f"steepen: the steepen command needs {module}: pip install 'steepen[cli]'\n"
 
 
 @pytest.fixture

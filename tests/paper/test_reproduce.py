@@ -371,23 +371,6 @@ def test_folders_that_cannot_be_used(
 
 
 @pytest.mark.parametrize(
-    ("module", "words"),
-    [
-        ("matplotlib", "reproduce needs matplotlib: pip install 'steepen[plot]'"),
-        ("rich.progress", "progress=True needs rich: pip install 'steepen[cli]'"),
-    ],
-)
-def test_missing_dependencies(
-    module: str, words: str, items: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=re.escape(words)):
-        reproduce(tmp_path / "out", progress=True)
-    assert items.calls() == []
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
     ("agrees", "known", "code"), [(True, None, 0), (False, None, 1), (True, "limit", 1), (False, "limit", 0)]
 )
 def test_exit_codes(
@@ -469,13 +452,6 @@ def test_the_page_opens_with_two_sentences_a_picture_and_the_findings(paper: Rep
     for short, name in REPORT.FINDINGS:
         assert short in page.text
         assert page.text.count(re.sub("[«»]", "", found[name])) == 2  # there, and in its section
-
-
-@pytest.mark.slow
-def test_the_claims_are_folded(paper: Report) -> None:
-    text = paper.page.read_text("utf-8")
-    assert "<details open" not in text
-    assert text.rindex("<details>", 0, text.index("<table class=claims>")) > text.index("id=claims")
 
 
 @pytest.mark.slow
