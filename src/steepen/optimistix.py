@@ -69,8 +69,8 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
 
     `optimistix.minimise` takes its options `autodiff_mode` ("bwd" or "fwd"), `lower` and `upper`, bounds such
     as y0 or numbers; these need `adjoint=Adjoint()`, since optimistix's own derivative does not know of them
-    and would be wrong where one is active. The solution's `stats` have steepen's `status` and counts. A run whose status is no
-    success has the result `nonlinear_divergence`.
+    and would be wrong where one is active. The solution's `stats` have steepen's `status` and counts. A run
+    whose status is no success has the result `nonlinear_divergence`.
 
     Parameters
     ----------
@@ -117,8 +117,8 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
         """Return a run that stands at y."""
         if not _OURS.get() and not {"lower", "upper"}.isdisjoint(options):
             raise ValueError(
-                "options: lower and upper need optimistix.minimise(..., adjoint=steepen.optimistix.Adjoint()), "
-                "since the derivative of optimistix's own adjoint is wrong where a bound is active"
+                "options: lower and upper need adjoint=steepen.optimistix.Adjoint() in optimistix.minimise, since "
+                "the derivative of optimistix's own adjoint is wrong where a bound is active"
             )
         driver, x = self._driver(fn, y, args, options)
         return _State(driver.start(x), jnp.array(False))
@@ -165,7 +165,6 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
         program = Program(lambda y, args: fn(y, args)[0], shape, mould, bounds is not None, None)
         x = shape.vector(y)
         return Driver(program, Inputs((args,), numbers, bounds), x, MODES[mode]), x
-
 
 
 class Adjoint(optx.AbstractAdjoint):

@@ -5,15 +5,39 @@ from . import Fault
 FAULTS: tuple[Fault, ...] = (
     Fault(
         "jax/_derivative.py",
-        "(told * moved, told * at(fun))",
-        "(told * moved, at(fun))",
+        "(known * moved, told * at(fun))",
+        "(known * moved, at(fun))",
         "the value of a run without success has no derivative",
     ),
     Fault(
         "jax/_derivative.py",
-        "-told * free * at(grad)",
-        "-told * at(grad)",
-        "a variable that a bound holds does not follow the arguments",
+        "moved if edge is None else moved + held * shift",
+        "moved",
+        "a variable that a bound holds follows the bound",
+    ),
+    Fault(
+        "jax/_derivative.py",
+        "(held * shift, change)",
+        "(0 * shift, change)",
+        "free variables follow those that bounds hold",
+    ),
+    Fault(
+        "jax/_derivative.py",
+        "return cls(low, high, ~idle.any(axis=-1))",
+        "return cls(low, high, jnp.ones(x.shape[:-1], bool))",
+        "at a bound with a multiplier of zero x has no derivative",
+    ),
+    Fault(
+        "jax/_trace.py",
+        "lambda *given: fun(*given)",
+        "fun",
+        "a method whose object has changed is run as it is now",
+    ),
+    Fault(
+        "jax/_trace.py",
+        'return repr(a.val) if hasattr(a, "val")',
+        'return "" if hasattr(a, "val")',
+        "a program belongs to what the function does, numbers included",
     ),
     Fault(
         "jax/_minimize.py",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -279,3 +279,47 @@ def test_it_runs_inside_scan_and_jit_with_numbers_of_strict_types() -> None:
         np.testing.assert_allclose(2 * (x - a) + 4 * x**3, 0.0, atol=1e-5)
     with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
         assert bool(sj.minimize(lambda x: (x * x).sum(), jnp.ones(2), method="gd", step=0.2).success)
+
+
+# --- never stale: a program belongs to what the function does now -----------------------------------------
+
+
+class Shifted:
+    """A function that reads what may change: an attribute of its object."""
+
+    def __init__(self, shift: Any) -> None:
+        self.shift = shift
+
+    def value(self, x: Any) -> Any:
+        return ((x - self.shift) ** 2).sum()
+
+
+DATA = np.array([1.0, 2.0])
+QUICK: dict[str, Any] = {"method": "gd", "step": 0.5, "gtol": 1e-6}
+
+
+@pytest.mark.parametrize("minimize", [sj.minimize, partial(st.minimize, engine="jax")], ids=("jax", "engine"))
+def test_a_method_a_closure_and_a_global_are_read_anew(minimize: Any) -> None:
+    def closed(x: Any) -> Any:
+        return ((x - held) ** 2).sum() + 0.0 * jax.nn.relu(x).sum()  # which has a derivative rule of its own
+
+    task = Shifted(1.0)
+    for shift in (1.0, 3.0, jnp.array([2.0, 5.0]), np.array([4.0, -1.0])):
+        task.shift = held = shift
+        DATA[:] = shift
+        for fun in (task.value, closed, lambda x: ((x - jnp.asarray(DATA)) ** 2).sum()):
+            np.testing.assert_allclose(minimize(fun, np.zeros(2), **QUICK).x, shift * np.ones(2), atol=1e-6)
+
+
+def test_new_arrays_and_functions_made_anew_compile_nothing() -> None:
+    task = Shifted(jnp.array([1.0, 2.0]))
+    sj.minimize(task.value, np.zeros(2), **QUICK)
+    before = _minimize._solve._cache_size()
+    task.shift = jnp.array([3.0, 4.0])
+    np.testing.assert_allclose(sj.minimize(task.value, np.zeros(2), **QUICK).x, [3.0, 4.0], atol=1e-6)
+    for shift in (jnp.array([5.0, 6.0]), jnp.array([7.0, 8.0])):
+        sj.minimize(lambda x, s=shift: ((x - s) ** 2).sum(), np.zeros(2), **QUICK)
+    assert _minimize._solve._cache_size() == before
+    weights, labels = jnp.array([1.0, 3.0]), jnp.array([1, 0])  # of any type
+    found = sj.minimize(lambda x: (weights * (x - labels) ** 2).sum(), np.zeros(2), method="bfgs")
+    np.testing.assert_allclose(found.x, [1.0, 0.0], atol=1e-4)

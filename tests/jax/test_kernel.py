@@ -54,9 +54,10 @@ FUNCTIONS: dict[str, tuple[Any, Any, bool]] = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_what_fits_is_one_kernel(name: str) -> None:
+def test_what_fits_is_one_kernel(name: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr(_kernel, "_offered", lambda: True)  # on any machine, since nothing is compiled
     fun, x, fits = FUNCTIONS[name]
-    assert not _kernel._offered() or (MARK in lowered(fun, x).as_text()) == fits
+    assert (MARK in lowered(fun, x, trace=1).as_text()) == fits
 
 
 @pytest.mark.parametrize("name", sample(FUNCTIONS, 2))

@@ -105,8 +105,9 @@ def minimize(
     It may be called inside `jit`, `vmap` and `scan`, and differentiated with respect to `args`, to what fun
     closes over, and to the bounds: a variable that a bound holds follows it. The derivative is NaN where there
     is none: at a run without success, at a singular Hessian, and of x where a variable is at a bound with a
-    multiplier within `gtol` of zero. Called by itself, it compiles once for a function and the shapes of its
-    arguments; `lam`, `step`, `r`, the tolerances, the bounds and the limits may then change freely.
+    multiplier within `gtol` of zero. Called by itself, it compiles once for what fun does and the shapes of its
+    arguments; `lam`, `step`, `r`, the tolerances, the bounds, the limits and the arrays that fun reads may then
+    change freely. fun is traced at every call, so that what it reads is what it is now.
 
     Parameters
     ----------
@@ -169,9 +170,9 @@ def minimize(
             whole(name, value, 1)
     if mesh is not None and not isinstance(mesh, jax.sharding.Mesh):
         raise TypeError(f"mesh: expected a jax.sharding.Mesh, got {mesh!r}")
-    hoisted, consts = traceable(fun, shape, more)
-    program = Program(hoisted, shape, mould, bounds is not None, trace)
-    inputs = Inputs((*more, *consts), numbers, sides_of(bounds, shape))
+    traced, reads = traceable(fun, shape, more)
+    program = Program(traced, shape, mould, bounds is not None, trace)
+    inputs = Inputs((*more, *reads), numbers, sides_of(bounds, shape))
     still = jax.tree.map(jax.lax.stop_gradient, (x, inputs))
     ended, holds = _solve(program, lanes, mesh if batch else None, *still)
     tied = partial(follow, partial(_value, program))
