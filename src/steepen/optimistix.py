@@ -117,8 +117,8 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
         """Return a run that stands at y."""
         if not _OURS.get() and not {"lower", "upper"}.isdisjoint(options):
             raise ValueError(
-                "options: lower and upper need adjoint=steepen.optimistix.Adjoint() in optimistix.minimise, since "
-                "the derivative of optimistix's own adjoint is wrong where a bound is active"
+                "options: lower and upper need adjoint=steepen.optimistix.Adjoint(), since the derivative of "
+                "optimistix's own adjoint is wrong where a bound is active"
             )
         driver, x = self._driver(fn, y, args, options)
         return _State(driver.start(x), jnp.array(False))

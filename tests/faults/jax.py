@@ -29,8 +29,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "jax/_trace.py",
-        "lambda *given: fun(*given)",
-        "fun",
+        "jax.make_jaxpr(anew, return_shape=True)",
+        "jax.make_jaxpr(fun, return_shape=True)",
         "a method whose object has changed is run as it is now",
     ),
     Fault(

@@ -15,7 +15,6 @@ from pandas.testing import assert_frame_equal
 
 import steepen as st
 from steepen._jobs import JobFile, run
-from steepen.cli import main
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # ports, event loops, lost workers
 
@@ -63,20 +62,3 @@ def test_a_sweep_on_the_cluster_is_the_sweep_here(cluster: Any, tmp_path: Path):
     with joblib.parallel_config("dask"):
         there = st.sweep("branin", 20, **given, out=tmp_path / "s.jsonl")
     assert_frame_equal(there, st.sweep("branin", 20, **given), check_exact=True)
-
-
-def test_the_command_runs_on_the_cluster_and_says_where_there_is_none(
-    cluster: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    file = tmp_path / "s.toml"
-    file.write_text(
-        'functions = ["booth"]\nstarts = 8\nmethods = ["gd"]\nsettings = { step = [0.01, 0.1] }\n'
-    )
-
-    def table(folder: str, *more: str) -> bytes:
-        assert main(["sweep", str(file), "--out", str(tmp_path / folder), "--csv", "--quiet", *more]) == 0
-        return (tmp_path / folder / "table.csv").read_bytes()
-
-    assert table("there", "--dask", cluster.scheduler.address) == table("here")
-    assert main(["sweep", str(file), "--out", str(tmp_path / "no"), "--dask", "nowhere://x"]) == 2
-    assert "--dask: expected a cluster's scheduler" in capsys.readouterr().err

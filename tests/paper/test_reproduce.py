@@ -3,7 +3,6 @@
 import base64
 import csv
 import importlib
-import io
 import json
 import os
 import re
@@ -388,33 +387,6 @@ def test_exit_codes(
     assert capsys.readouterr().err == "steepen: --only: 'zzz' is not known; there are first, second\n"
     assert main(["reproduce", "--list"]) == 0
     assert capsys.readouterr().out == "first   A first <item> & more\nsecond  A second item\n"
-
-
-class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-def test_the_summary_fits_the_terminal(items: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.chdir(tmp_path)
-    out, err = Terminal(), Terminal()
-    monkeypatch.setattr(sys, "stdout", out)
-    monkeypatch.setattr(sys, "stderr", err)
-    assert main(["reproduce"]) == 0
-    lines = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", out.getvalue()).splitlines()
-    assert max(map(len, lines)) <= 60
-    assert lines[-2:] == ["The page: out/report.html", "2 of 3 claims agree"]
-    text = " ".join(" ".join(lines).split())
-    for words in (
-        "agrees first step of GD, % paper: 37.53 ours: 37.53",
-        "limit κ(B) is positive, which is a long sentence about a remark paper: > 0 ours: > 1",
-    ):
-        assert words in text
-    assert "A second item" in err.getvalue()  # the bar
 
 
 @pytest.mark.slow

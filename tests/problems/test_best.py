@@ -60,18 +60,6 @@ def test_fits_do_not_go_below_the_certified_sum(name: str):
         assert not_below(p, lowest(p, method, **options))
 
 
-@pytest.mark.parametrize(("name", "end"), [("freudenstein-roth", 0), ("tointgss", 0), ("eg2", 0)])
-def test_the_other_end_is_reached_from_the_start(name: str, end: int):
-    p = problems[name]
-    assert lowest(p, "L-BFGS-B", ftol=1e-15, gtol=1e-10) == pytest.approx(p.other_ends[end], rel=1e-8)
-
-
-def test_the_lowest_freuroth_is_a_minimum_away_from_the_start():
-    p = problems["freuroth"]
-    run = optimize.minimize(p.value_and_grad, np.full(p.n, 4.0), jac=True, method="L-BFGS-B", tol=1e-15)
-    assert run.fun == pytest.approx(p.fbest, rel=1e-12)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("p", [pytest.param(p, id=p.name) for p in suite("learning")])
 @pytest.mark.usefixtures("one_thread")
@@ -97,18 +85,3 @@ def test_logistic_regression_is_scikit_learns():
     weights = model.fit(ones, labels).coef_[0]
     assert p(weights) == pytest.approx(p.fbest, rel=1e-12)
     assert np.abs(p.grad(weights)).max() < 1e-7
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("one_thread")
-def test_softmax_regression_is_scikit_learns():
-    linear = pytest.importorskip("sklearn.linear_model")
-    from sklearn.datasets import load_digits
-
-    A, labels = load_digits(return_X_y=True)
-    p = problems["softmax-digits"]
-    ones = np.column_stack([A / 16, np.ones(len(A))])
-    model = linear.LogisticRegression(C=1 / (1e-4 * len(A)), fit_intercept=False, tol=1e-6, max_iter=1000)
-    weights = model.fit(ones, labels).coef_
-    x = np.append(weights[:, :-1].T.ravel(), weights[:, -1])
-    assert p.fbest < p(x) < p.fbest * (1 + 1e-5)

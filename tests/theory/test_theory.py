@@ -12,7 +12,6 @@ from steepen import theory
 from steepen.theory import Nature, Stationarity
 
 RNG_SEEDS = range(5 if WHOLE else 2)
-EIGHTHS = st.integers(-800, 800).map(lambda k: k / 8)  # exact in floating point
 
 
 def random_spd(rng, n, low, high):
@@ -57,20 +56,14 @@ def test_theorem_broadcasts():
     ("call", "error", "says"),
     [
         (lambda: theory.safe_step(0.0, 0.1), ValueError, "L: expected numbers above 0"),
-        (lambda: theory.safe_step([1.0, -1.0], 0.1), ValueError, "L: expected numbers above 0"),
         (lambda: theory.safe_interval(1.0, -0.1), ValueError, "lam: expected 0 or more"),
         (lambda: theory.safe_step(np.nan, 0.1), ValueError, "L: .*finite"),
         (lambda: theory.safe_step("two", 0.1), TypeError, "L: expected real"),
-        (lambda: theory.safe_step(True, 0.1), TypeError, "L: expected real"),
-        (lambda: theory.safe_step(1j, 0.1), TypeError, "L: expected real"),
         (lambda: theory.linear_rate(1.0, 0.0, 0.1), ValueError, "mu: expected numbers above 0"),
         (lambda: theory.linear_rate(1.0, 1.5, 0.1), ValueError, "mu: expected no more than L"),
         (lambda: theory.bound(-1, 1.0, 0.5, 0.1, 1.0), ValueError, "k: expected 0 or more"),
-        (lambda: theory.bound(1, 1.0, 0.5, 0.1, -1.0), ValueError, "gap0: expected 0 or more"),
-        (lambda: theory.quadratic_step(0.0, 1.0, 0.1), ValueError, "l: expected numbers above 0"),
         (lambda: theory.quadratic_step(2.0, 1.0, 0.1), ValueError, "l: expected no more than L"),
         (lambda: theory.quadratic_step(1.0, 2.0, -0.25), ValueError, "1 \\+ 2\\*lam\\*L > 0"),
-        (lambda: theory.condition_number(1.0, 2.0, [0.1, -1.0]), ValueError, "1 \\+ 2\\*lam"),
         (lambda: theory.contraction(np.inf, 1.0, 2.0, 0.1), ValueError, "step: .*finite"),
     ],
 )
@@ -176,18 +169,6 @@ def test_penalised_spectrum_against_dense_eigenvalues(scaled_lam):
     assert theory.contraction(step, l, L, lam) == pytest.approx(worst, rel=1e-6)
     for other in (0.97 * step, 1.03 * step):
         assert theory.contraction(other, l, L, lam) > theory.contraction(step, l, L, lam)
-
-
-def test_endpoints_alone_would_be_wrong_for_negative_lam():
-    l, L, lam = 1.0, 9.0, -0.05  # noqa: E741  turning point 5, value 2.5; ends 0.9 and 0.9
-    assert theory.contraction(1.0, l, L, lam) == pytest.approx(1.5)
-    assert theory.quadratic_step(l, L, lam) == pytest.approx(2 / 3.4)
-    # λ = −1/(2(l+L)): half of a two-step Chebyshev method, whose κ is (κ+1)²/(4κ)
-    assert theory.condition_number(l, L, lam) == pytest.approx(100 / 36)
-    assert theory.optimal_rate(l, L, lam) == pytest.approx(theory.contraction(2 / 3.4, l, L, lam))
-    assert theory.contraction(0.1, 1.0, 2.0, -3.0) > 1  # whatever λ is
-    lams = np.linspace(-0.055, 0.1, 1001)
-    assert lams[np.argmin(theory.condition_number(l, L, lams))] == pytest.approx(lam, abs=2e-4)
 
 
 # --- curvature from H·v --------------------------------------------------------------------------
@@ -460,40 +441,3 @@ def test_best_lam_where_the_plane_is_a_line_or_the_model_has_no_minimum():
     g = np.array([1.0, 1.0])
     assert np.isnan(theory.best_lam(g, H @ g, H @ H @ g))
     assert theory.best_lam([5.0], [10.0], [20.0]) == 0.0
-
-
-@given(
-    arrays(float, (4, 4), elements=EIGHTHS),
-    arrays(float, 4, elements=EIGHTHS),
-    st.floats(1e-6, 1e3),
-)
-def test_negative_lam_on_negative_curvature_keeps_descent(A, g, size):
-    H = A + A.T
-    if g @ H @ g > 0:
-        H = -H
-    Hg = H @ g
-    assume(g @ Hg < 0)
-    p = -(g + 2 * -size * Hg)
-    assert g @ p < 0
-    # the paper's sign does not: λ large enough along the same curvature climbs
-    lam = -(g @ g) / (g @ Hg)
-    assert g @ -(g + 2 * lam * Hg) > 0
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_next_bfgs_trial_in_a_metric_is_a_cgd_step(seed):
-    """After the unit step s = −Gg, BFGS's next unit trial is a CGD step from x in the metric G."""
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(2, 20))
-    H, G = random_spd(rng, n, 0.2, 9.0), random_spd(rng, n, 0.1, 2.0)
-    x = rng.standard_normal(n)
-    g = H @ x
-    s = -G @ g
-    y = H @ (x + s) - g
-    sy, yGy = s @ y, y @ G @ y
-    left = np.eye(n) - np.outer(s, y) / sy
-    updated = left @ G @ left.T + np.outer(s, s) / sy
-    trial = (x + s) - updated @ (H @ (x + s))
-    lam = -0.5 * sy / (sy + yGy)
-    alpha = (g @ G @ g / sy) * (1 + yGy / sy)
-    assert relative(x - alpha * (G @ g + 2 * lam * G @ (H @ (G @ g))), trial) < 1e-11

@@ -1,9 +1,9 @@
 """The derivative of a minimiser, by the implicit function theorem.
 
-At a minimum ∇f(x, θ) = 0 in the variables F that no bound holds; those that one holds, A, are equal to it. So
-x follows θ and the bounds: dx_A is the change of the bound, and dx_F = −H_FF⁻¹(∂∇f_F/∂θ·dθ + H_FA·dx_A). The
-system is solved by conjugate gradients on exact products H·v; it is symmetric, so that it serves both modes of
-differentiation, and as often as one likes.
+At a minimum ∇f(x, θ) = 0 in the variables F that no bound holds; those that one holds, A, are equal to it.
+So x follows θ and the bounds: dx_A is the change of the bound, and dx_F = −H_FF⁻¹(∂∇f_F/∂θ·dθ + H_FA·dx_A).
+The system is solved by conjugate gradients on exact products H·v; it is symmetric, so that it serves both
+modes of differentiation, and as often as one likes.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ class Held(NamedTuple):
         return cls(low, high, ~idle.any(axis=-1))
 
     def edge(self, x: Any, bounds: tuple[Any, Any]) -> Any:
-        """Return the bounds that hold x, and x itself where none does."""
-        return jnp.where(self.low, bounds[0], jnp.where(self.high, bounds[1], x))
+        """Return the bounds that x is at, and x itself where it is at none."""
+        lower, upper = bounds
+        low, high = self.low | ((x <= lower) & ~self.high), self.high | (x >= upper)
+        return jnp.where(low, lower, jnp.where(high, upper, x))
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
@@ -48,8 +50,9 @@ def follow(
 ) -> tuple[Any, Any]:
     """Return x and f, which follow θ and the bounds.
 
-    `edge` has the bounds of the variables for which `held` is 1, and is None where there are no bounds. f has
-    no derivative unless the point is `sound`, a minimum, and x none unless it is `clear`, too.
+    `edge` has the bounds that x is at, among them those of the variables for which `held` is 1; it is None
+    where there are no bounds. f has no derivative unless the point is `sound`, a minimum, and x none unless
+    it is `clear`, too.
     """
     return x, f
 

@@ -103,11 +103,13 @@ def minimize(
     """Minimise a function that JAX can trace, in one compiled program.
 
     It may be called inside `jit`, `vmap` and `scan`, and differentiated with respect to `args`, to what fun
-    closes over, and to the bounds: a variable that a bound holds follows it. The derivative is NaN where there
-    is none: at a run without success, at a singular Hessian, and of x where a variable is at a bound with a
-    multiplier within `gtol` of zero. Called by itself, it compiles once for what fun does and the shapes of its
-    arguments; `lam`, `step`, `r`, the tolerances, the bounds, the limits and the arrays that fun reads may then
-    change freely. fun is traced at every call, so that what it reads is what it is now.
+    closes over, and to the bounds: a variable that a bound holds follows it. The derivative is NaN where
+    there is none: after a run without success, at a singular Hessian, and that of x where a variable is at a
+    bound with a multiplier within `gtol` of zero.
+
+    Called by itself, it compiles once for what fun does and the shapes of its arguments; `lam`, `step`, `r`,
+    the tolerances, the bounds, the limits and the arrays that fun reads may then change freely. fun is traced
+    at every call, so an attribute or a global that has changed counts.
 
     Parameters
     ----------

@@ -110,9 +110,12 @@ def traceable(fun: Any, shape: Shape, args: tuple[Any, ...]) -> tuple[Traced, tu
     """Return the function as it is now, and the arrays that it reads; refuse one that has no values."""
     x = jax.ShapeDtypeStruct((shape.size,), shape.dtype)
     example = jax.eval_shape(shape.point, x)
+
+    def anew(*given: Any) -> Any:  # of a function that JAX has seen, it would return what it was then
+        return fun(*given)
+
     try:
-        # in a function of our own: of one that JAX has seen, it would return what it was then
-        closed, found = jax.make_jaxpr(lambda *given: fun(*given), return_shape=True)(example, *args)
+        closed, found = jax.make_jaxpr(anew, return_shape=True)(example, *args)
     except ERRORS as error:
         raise TypeError(
             f"fun: JAX cannot trace it{_line(error)}; write it with jax.numpy, without branches on values, "
