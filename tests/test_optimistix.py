@@ -127,7 +127,7 @@ PROBLEMS: dict[str, tuple[Any, Any, Any, float]] = {
 @pytest.mark.parametrize(
     ("name", "method"),
     [
-        *((name, "bfgs") for name in sample(PROBLEMS, 2)),
+        *((name, "bfgs") for name in sample(PROBLEMS, 1)),
         pytest.param("a list of numbers", "cgd-auto", marks=SLOW),
     ],
 )

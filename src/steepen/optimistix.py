@@ -216,8 +216,7 @@ class Adjoint(optx.AbstractAdjoint):
                 x.shape, x.dtype, "gd", gtol=given.get("gtol"), tol=given.get("tol")
             ).tolerances.g
             found = Held.at(x, g, jax.tree.map(jax.lax.stop_gradient, bounds), tol)
-            edge, clear = found.edge(x, bounds), found.clear
-            held = (found.low | found.high).astype(x.dtype)
+            edge, held, clear = found.edge(x, bounds), found.held, found.clear
         at, _ = follow(fun, x, jnp.zeros((), x.dtype), theta, edge, held, sound, clear)
         return shape.point(at)
 

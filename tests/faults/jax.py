@@ -23,8 +23,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "jax/_derivative.py",
-        "return cls(low, high, ~idle.any(axis=-1))",
-        "return cls(low, high, jnp.ones(x.shape[:-1], bool))",
+        "held, ~idle.any(axis=-1))",
+        "held, jnp.ones(x.shape[:-1], bool))",
         "at a bound with a multiplier of zero x has no derivative",
     ),
     Fault(

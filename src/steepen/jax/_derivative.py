@@ -18,14 +18,15 @@ TOLERANCE = {"float64": 1e-12, "float32": 1e-6}
 
 
 class Held(NamedTuple):
-    """Which variables are held at their lower and at their upper bound, and whether all others are free.
+    """Which variables are at their lower and at their upper bound, and 1 for those that are held there.
 
-    Others are not free where one is at a bound with a multiplier of zero: x has no derivative there, since
-    it follows θ to one side alone.
+    `clear` tells that all others are free. They are not where one is at a bound with a multiplier of zero: x
+    has no derivative there, since it follows θ to one side alone.
     """
 
     low: Any
     high: Any
+    held: Any
     clear: Any
 
     @classmethod
@@ -35,13 +36,12 @@ class Held(NamedTuple):
         high = (upper - x <= tol) & (g < -tol)
         low = ((x - lower <= tol) & (g > tol)) | ((lower == upper) & ~high)
         idle = ((x <= lower) | (x >= upper)) & ~low & ~high
-        return cls(low, high, ~idle.any(axis=-1))
+        held = (low | high).astype(x.dtype)
+        return cls(low | (idle & (x <= lower)), high | (idle & (x >= upper)), held, ~idle.any(axis=-1))
 
     def edge(self, x: Any, bounds: tuple[Any, Any]) -> Any:
         """Return the bounds that x is at, and x itself where it is at none."""
-        lower, upper = bounds
-        low, high = self.low | ((x <= lower) & ~self.high), self.high | (x >= upper)
-        return jnp.where(low, lower, jnp.where(high, upper, x))
+        return jnp.where(self.low, bounds[0], jnp.where(self.high, bounds[1], x))
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))

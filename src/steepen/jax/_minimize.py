@@ -181,8 +181,7 @@ def minimize(
     sound = (ended.status < int(Status.MAX_ITERATIONS)) | unsound
     edge, held, clear = None, None, jnp.ones_like(sound)
     if inputs.bounds is not None:
-        edge, clear = holds.edge(ended.x, inputs.bounds), holds.clear
-        held = (holds.low | holds.high).astype(ended.x.dtype)
+        edge, held, clear = holds.edge(ended.x, inputs.bounds), holds.held, holds.clear
     at, f = (jax.vmap(tied, in_axes=(0, 0, None, 0, 0, 0, 0)) if batch else tied)(
         ended.x, ended.fun, inputs.args, edge, held, sound, clear
     )
