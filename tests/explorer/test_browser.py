@@ -255,45 +255,12 @@ def test_every_function_opens_with_a_walk_worth_seeing(page):
 # --- the race of tuned settings ----------------------------------------------------------------------------
 
 
-def test_one_click_races_each_method_with_its_own_settings(browser, file):
-    page = opened(browser, file, "function=branin&lam=3&step=0.5", reduced_motion="reduce")
-    tuned = page.evaluate("steepen.functions.branin.tuned")
-    page.click("#tuned")
-    page.wait_for_function("location.hash.includes('tuned=yes')")
-    rows = [row.split("\t") for row in page.locator("#rows tr").all_inner_texts()]
-    for row, method in zip(rows, ("gd", "cgd-fd"), strict=True):
-        own = dict(tuned[method])
-        own |= {"b": int(own["b"])} if "b" in own else {}
-        res = st.minimize(
-            st.functions["branin"],
-            [-4.751, 12.459],
-            method=method,
-            budget=st.Budget(grads=tuned["grads"]),
-            **own,
-        )
-        assert float(row[2]) == pytest.approx(res.fun - st.functions["branin"].fmin, rel=1e-3)
-    assert "best on other starts" in page.locator("#said").inner_text()
-    again = opened(browser, file, page.url.partition("#")[2])
-    assert again.locator("#rows").inner_text() == page.locator("#rows").inner_text()
-    page.fill("#lam", "0.2")  # one's own λ ends it
-    page.wait_for_function("!location.hash.includes('tuned')")
-    for one in (page, again):
-        assert one.troubles == []
-        one.context.close()
-
-
 # --- functions that are typed ------------------------------------------------------------------------------
 
 TYPED: dict[str, Callable[[Any, Any], Any]] = {
     "x^2 + 3 sin(y)": lambda x, y: x**2 + 3 * mpmath.sin(y),
     "(x - 1)^2 + 100 (y - x^2)**2": lambda x, y: (x - 1) ** 2 + 100 * (y - x**2) ** 2,
     "-x^2 y/3 + 2^-y": lambda x, y: -(x**2) * y / 3 + mpmath.mpf(2) ** -y,
-    "exp(-x y) cos(2 pi x) + tanh(y)^3": lambda x, y: (
-        mpmath.exp(-x * y) * mpmath.cos(2 * mpmath.pi * x) + mpmath.tanh(y) ** 3
-    ),
-    "log(1 + x^2) / sqrt(2 + y^2) - atan(x y)": lambda x, y: (
-        mpmath.log(1 + x**2) / mpmath.sqrt(2 + y**2) - mpmath.atan(x * y)
-    ),
     "(2 + x^2)^y + sinh(x) cosh(y) tan(x/3)": lambda x, y: (
         (2 + x**2) ** y + mpmath.sinh(x) * mpmath.cosh(y) * mpmath.tan(x / 3)
     ),
@@ -323,15 +290,9 @@ def test_a_typed_function_has_exact_derivatives(page, text):
     ("text", "message"),
     [
         ("x^2 + foo(y)", "“foo” at 7 is not known; known are x, y, sin"),
-        ("constructor(x)", "“constructor” at 1 is not known"),
         ("(x + 1", "The bracket at 1 is never closed"),
-        ("x + 1)", "The bracket at 6 was never opened"),
-        ("x ^", "Something is missing at the end"),
         ("x * / y", "“/” at 5 is out of place"),
         ("sin x", "sin needs a bracket"),
-        ("3 + 4", "There is no x and no y in it"),
-        ("x $ y", "“$” at 3 is not understood"),
-        ("sqrt(x)/0", "It has no value anywhere on the map"),
         ("x" + "+x" * 500, "1001 characters are too many: 1000 at most"),
     ],
 )
