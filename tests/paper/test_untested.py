@@ -32,6 +32,9 @@ def test_the_best_step_of_gd_on_matyas_by_its_eigenvalues():
     assert tuned.step == pytest.approx(steps[np.argmin(left(steps))])
     assert tuned.gap == pytest.approx(left(steps).min(), rel=1e-6)
     assert tuned.run.fun == pytest.approx(tuned.gap, rel=1e-6)
+    for name in ("levy", "griewank"):  # the best of those with which f never rises
+        f = equal_cost.best_step(EXPERIMENTS[name], "gd").run.trace.f
+        assert (np.diff(f) <= 1e-12 * abs(f[0])).all()
 
 
 def test_a_good_drop_on_the_quadratic_is_made_in_the_first_step():
