@@ -1,5 +1,7 @@
 import itertools
+import sys
 import xml.etree.ElementTree as ET
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -215,3 +217,37 @@ def test_wrong_input(i):
     call, kind, message = errors()[i]
     with pytest.raises(kind, match=message):
         call()
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path):
+    path = tmp_path / "a.png"
+    path.write_text("old")
+
+    def savefig(file, **how):
+        file.write(b"half")
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        plot.save(SimpleNamespace(savefig=savefig), path)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.png"]
+    assert path.read_text() == "old"
+
+
+def test_a_run_that_flies_off_leaves_something_to_see():
+    with np.errstate(all="ignore"):
+        result = run(step=1e3)
+    assert np.abs(result.trace.x).max() > 1e6
+    axes = plot.trajectories(BRANIN, {"gd": result}).axes[0]
+    assert axes.get_xlim()[1] - axes.get_xlim()[0] < 40
+
+
+def test_traces_of_unknown_methods_differ():
+    trace = run().trace
+    lines = plot.convergence({f"mine {i}": trace for i in range(12)}).axes[0].lines
+    assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 12
+
+
+def test_a_missing_matplotlib_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r"needs matplotlib: pip install 'steepen\[plot\]'"):
+        plot.convergence({"gd": run()})

@@ -460,3 +460,20 @@ def test_pages_lead_back_to_each_other_and_home(items: Any, tmp_path: Path) -> N
     assert main(["reproduce", "--out", str(tmp_path / "out"), "--home", "../site"]) == 0
     for name, other in (("report.html", "explore.html"), ("explore.html", "report.html")):
         assert {"../site/index.html", "../site/tuned.html", other} <= links(name)
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        ("matplotlib", "reproduce needs matplotlib: pip install 'steepen[plot]'"),
+        ("rich.progress", "progress=True needs rich: pip install 'steepen[cli]'"),
+    ],
+)
+def test_missing_dependencies(
+    module: str, words: str, items: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=re.escape(words)):
+        reproduce(tmp_path / "out", progress=True)
+    assert items.calls() == []
+    assert not (tmp_path / "out").exists()

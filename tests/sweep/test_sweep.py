@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import signal
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -238,3 +239,9 @@ def test_a_function_that_raises_ends_the_sweep_with_its_error_and_keeps_the_rest
     ):
         st.sweep(f, [[1.0]], step=[0.1, 2.0], **given)
     assert len((tmp_path / "s").read_text().splitlines()) == 3
+
+
+def test_pandas_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"sweep needs pandas: pip install 'steepen\[sweep\]'"):
+        st.sweep("booth", 2)
