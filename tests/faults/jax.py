@@ -83,15 +83,15 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "jax/_lanes.py",
-        "keep(new.counts, old.counts)",
-        "new.counts",
-        "the counts of a run that has ended stay as they are while others go on",
+        "{name: value[rows] for name, value in own.items()}",
+        "{name: value[jnp.arange(rows.size)] for name, value in own.items()}",
+        "a start that takes a free slot brings its own numbers",
     ),
     Fault(
         "jax/_lanes.py",
-        "fresh = jnp.where(taking, fresh, count)",
-        "fresh = jnp.where(fresh < count, fresh, count)",
-        "every start of a batch is run once, in its own row",
+        "jnp.minimum(s.taken + block, count)",
+        "jnp.minimum(s.taken + block + 1, count)",
+        "every start of a batch is run",
     ),
     Fault(
         "jax/_lanes.py",
