@@ -230,6 +230,7 @@ FAULTS: tuple[Fault, ...] = (
         "return draw(self.box, self.starts + self.others, self.seed)[self.starts :]",
         "return draw(self.box, self.others, self.seed)",
         "a tuned setting is judged on other starts",
+        near="tests/cli/test_sweep.py",
     ),
     Fault(
         "_jobs/file.py",
@@ -356,5 +357,6 @@ FAULTS: tuple[Fault, ...] = (
         "over = grid.diverged.to_numpy() >= 0.5",
         "over = grid.diverged.to_numpy() > 0.5",
         "a setting with which half of the runs diverge is hatched",
+        near="tests/sweep/test_pictures.py",
     ),
 )
