@@ -17,6 +17,7 @@ Examples
 from __future__ import annotations
 
 import inspect
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -24,6 +25,8 @@ from ._tools.optional import load
 
 load("optimistix", "steepen.optimistix", extra="optimistix")
 
+import equinox as eqx  # noqa: E402
+import equinox.internal as eqxi  # noqa: E402
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import optimistix as optx  # noqa: E402
@@ -34,18 +37,23 @@ from ._core.result import Status  # noqa: E402
 from ._oracle.budget import Budget  # noqa: E402
 from .directions import Direction  # noqa: E402
 from .jax import Bounds  # noqa: E402
+from .jax._derivative import Held, follow  # noqa: E402
 from .jax._jax import plain  # noqa: E402
 from .jax._loop import Driver, Inputs, Lane  # noqa: E402
 from .jax._minimize import sides_of  # noqa: E402
-from .jax._points import shape_of  # noqa: E402
+from .jax._points import Shape, shape_of  # noqa: E402
 from .jax._program import Program, moulded  # noqa: E402
 
-__all__ = ["Minimiser"]
+__all__ = ["Adjoint", "Minimiser"]
 
 UNLIMITED = Budget(iters=2**31 - 1)
 """Steps are limited by optimistix's `max_steps`."""
 
 MODES = {"bwd": jax.grad, "fwd": jax.jacfwd}
+
+
+_OURS: ContextVar[bool] = ContextVar("_OURS", default=False)
+"""Whether the derivative is that of `Adjoint`, which knows of bounds."""
 
 
 class _State(NamedTuple):
@@ -60,8 +68,9 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
     After the last iteration one more step, which goes nowhere, tells optimistix of the point reached.
 
     `optimistix.minimise` takes its options `autodiff_mode` ("bwd" or "fwd"), `lower` and `upper`, bounds such
-    as y0 or numbers. The solution's `stats` have steepen's `status` and counts. A run whose status is no
-    success has the result `nonlinear_divergence`.
+    as y0 or numbers; these need `adjoint=Adjoint()`, since optimistix's own derivative does not know of them
+    and would be wrong where one is active. The solution's `stats` have steepen's `status` and counts. A run
+    whose status is no success has the result `nonlinear_divergence`.
 
     Parameters
     ----------
@@ -106,6 +115,11 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
         self, fn: Any, y: Any, args: Any, options: Any, f_struct: Any, aux_struct: Any, tags: Any
     ) -> _State:
         """Return a run that stands at y."""
+        if not _OURS.get() and not {"lower", "upper"}.isdisjoint(options):
+            raise ValueError(
+                "options: lower and upper need adjoint=steepen.optimistix.Adjoint(), since the derivative of "
+                "optimistix's own adjoint is wrong where a bound is active"
+            )
         driver, x = self._driver(fn, y, args, options)
         return _State(driver.start(x), jnp.array(False))
 
@@ -144,15 +158,77 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
         mode = options.get("autodiff_mode", "bwd")
         if mode not in MODES:
             raise ValueError(f"options: expected autodiff_mode to be one of {', '.join(MODES)}, got {mode!r}")
-        sides = {"lb": options.get("lower"), "ub": options.get("upper")}
-        sides = {name: side for name, side in sides.items() if side is not None}
-        bounds = sides_of(Bounds(**sides), shape) if sides else None
+        bounds = _bounds(options, shape)
         mould, numbers = moulded(
             (shape.size,), shape.dtype, self.method, **{"budget": UNLIMITED} | self.given
         )
         program = Program(lambda y, args: fn(y, args)[0], shape, mould, bounds is not None, None)
         x = shape.vector(y)
         return Driver(program, Inputs((args,), numbers, bounds), x, MODES[mode]), x
+
+
+class Adjoint(optx.AbstractAdjoint):
+    """The derivative of `Minimiser`, right with bounds, too: `optimistix.minimise(..., adjoint=Adjoint())`.
+
+    By the implicit function theorem: variables that a bound holds follow it, the others follow args, what fn
+    closes over, and those that are held. It is NaN where there is none, as in `steepen.jax.minimize`.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp, optimistix as optx
+    >>> def place(upper):
+    ...     solver, options = Minimiser(method="bfgs"), {"upper": upper}
+    ...     sol = optx.minimise(lambda y, _: (y - 3.0) ** 2, solver, 0.0, options=options, adjoint=Adjoint())
+    ...     return sol.value
+    >>> jax.grad(place)(2.0).item()
+    1.0
+    """
+
+    def apply(self, primal_fn: Any, rewrite_fn: Any, inputs: Any, tags: Any) -> Any:
+        """Run the solver, and tie the point where it ended to the inputs."""
+        dynamic, static = eqx.partition(inputs, eqx.is_array)
+        still = eqx.combine(jax.tree.map(jax.lax.stop_gradient, dynamic), static)
+        token = _OURS.set(True)
+        try:
+            y, rest = primal_fn((*still, partial(eqxi.while_loop, kind="lax")))
+        finally:
+            _OURS.reset(token)
+        y, rest = eqx.filter(y, eqx.is_array), jax.tree.map(_stopped, rest)
+        with plain():
+            return self._tied(y, rest[1] == optx.RESULTS.successful, inputs), rest
+
+    def _tied(self, y: Any, sound: Any, inputs: Any) -> Any:
+        fn, solver, _, args, options = inputs[:5]
+        shape = shape_of(y, False)
+        theta, static = eqx.partition((fn, args), eqx.is_array)
+
+        def fun(x: Any, theta: Any) -> Any:
+            fn, args = eqx.combine(theta, static)
+            return jnp.asarray(fn(shape.point(x), args)[0], x.dtype)
+
+        x, bounds = jax.lax.stop_gradient(shape.vector(y)), _bounds(options, shape)
+        edge, held, clear = None, None, jnp.array(True)
+        if bounds is not None:
+            derive = MODES[options.get("autodiff_mode", "bwd")]
+            g = jax.lax.stop_gradient(derive(fun)(x, theta))
+            given = getattr(solver, "given", {})
+            tol = settings_of(
+                x.shape, x.dtype, "gd", gtol=given.get("gtol"), tol=given.get("tol")
+            ).tolerances.g
+            found = Held.at(x, g, jax.tree.map(jax.lax.stop_gradient, bounds), tol)
+            edge, held, clear = found.edge(x, bounds), found.held, found.clear
+        at, _ = follow(fun, x, jnp.zeros((), x.dtype), theta, edge, held, sound, clear)
+        return shape.point(at)
+
+
+def _bounds(options: dict[str, Any], shape: Shape) -> tuple[Any, Any] | None:
+    sides = {"lb": options.get("lower"), "ub": options.get("upper")}
+    sides = {name: side for name, side in sides.items() if side is not None}
+    return sides_of(Bounds(**sides), shape) if sides else None
+
+
+def _stopped(leaf: Any) -> Any:
+    return jax.lax.stop_gradient(leaf) if eqx.is_array(leaf) else leaf
 
 
 KNOWN = tuple(inspect.signature(settings_of).parameters)[3:]

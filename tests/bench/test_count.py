@@ -19,13 +19,6 @@ def test_value_and_gradient_at_one_point_count_once():
     assert counter.used == 1
 
 
-def test_only_the_last_point_is_remembered():
-    counter = Counter(ROSENBROCK, budget=100)
-    for x, used in [(A, 1), (B, 2), (A, 3), (A, 3)]:
-        counter.grad(x)
-        assert counter.used == used
-
-
 def test_points_and_gradients_are_the_callers_own():
     counter = Counter(ROSENBROCK, budget=100)
     x = A.copy()
@@ -34,16 +27,6 @@ def test_points_and_gradients_are_the_callers_own():
     x[:] = B  # a solver that moves its own array has moved
     assert counter.value(x) == ROSENBROCK(B)
     assert counter.used == 2
-
-
-def test_improvements_are_the_running_minimum():
-    counter = Counter(ROSENBROCK, budget=100)
-    points = np.random.default_rng(1).normal(size=(50, 2))
-    values = [counter.value(x) for x in points]
-    best = np.minimum.accumulate(values)
-    expected = [(k + 1, best[k]) for k in range(50) if k == 0 or best[k] < best[k - 1]]
-    assert counter.improvements == expected
-    assert len(expected) > 2
 
 
 def test_the_budget_is_hard_and_stays_spent():
@@ -80,7 +63,7 @@ def test_a_complex_point_counts_and_improves_nothing():
     assert len(counter.improvements) == 1
 
 
-@pytest.mark.parametrize("name", ["rosenbrock", "wood", "osborne-1", "brown-almost-linear-10"])
+@pytest.mark.parametrize("name", ["rosenbrock", "osborne-1"])
 def test_agrees_with_scipys_own_count(name: str):
     problem = st.problems[name]
     counter = Counter(problem, budget=10**6)

@@ -49,6 +49,7 @@ def test_the_targets_that_were_missed_are_those_of_the_tables() -> None:
     assert "with noise" not in missed
 
 
+@pytest.mark.slow
 def test_noisy_runs_are_as_they_should_be(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,12 +15,7 @@ from steepen.bench.profiles import (
 
 INF, NAN = np.inf, np.nan
 COSTS = np.array(  # four problems, three solvers; the last one was not run on the last problem
-    [
-        [10.0, 20.0, 40.0],
-        [30.0, 15.0, INF],
-        [INF, INF, INF],
-        [8.0, 8.0, NAN],
-    ]
+    [[10.0, 20.0, 40.0], [30.0, 15.0, INF], [INF, INF, INF], [8.0, 8.0, NAN]]
 )
 SIZES = np.array([1, 4, 1, 3])
 

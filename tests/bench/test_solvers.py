@@ -1,9 +1,7 @@
 """The solvers: their budgets, their ends, and Barzilai–Borwein against its formula."""
 
-import sys
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -14,8 +12,6 @@ from steepen._core.result import Status
 from steepen.bench import SOLVERS, available
 from steepen.bench._count import Counter, Spent
 from steepen.bench.measure import measure, measure_all
-from steepen.bench.solvers import _steepen
-from steepen.directions import METHODS
 from steepen.problems import Problem
 
 every = pytest.mark.parametrize("solver", SOLVERS)
@@ -26,12 +22,8 @@ def parabola(x):
     return (scale * x * x).sum(0) / 2, scale * x
 
 
-def quadratic() -> Problem:
-    return Problem("parabola", "Parabola", "mgh", lambda x: parabola(x), [1.0, 1.0, 1.0], 0.0)
-
-
 @every
-@pytest.mark.parametrize("budget", [1, 2, 7, 40])
+@pytest.mark.parametrize("budget", [1, 2, 20])
 def test_no_solver_exceeds_its_budget(solver: str, budget: int):
     problem = st.problems["extended-rosenbrock-10"]
     evaluated: list[int] = []
@@ -48,30 +40,12 @@ def test_no_solver_exceeds_its_budget(solver: str, budget: int):
 
 
 @every
-def test_every_solver_solves_a_parabola_to_the_tightest_accuracy(solver: str):
-    run = measure(quadratic(), solver, 3000)
-    assert run.improvements[0] == (1, 6.5)
-    assert run.improvements[-1][1] <= 1e-8 * 6.5
-    assert not run.failed
-
-
-@every
 def test_no_solver_stops_at_a_tolerance_of_its_own(solver: str):
     """From close to the minimum, where every default tolerance is met, f still falls by 1e-8."""
     near = Problem("near", "Near", "mgh", lambda x: parabola(x), [1e-7, 1e-7, 1e-7], 0.0)
     run = measure(near, solver, 3000)
+    assert run.improvements[0][0] == 1
     assert run.improvements[-1][1] <= 1e-8 * 6.5e-14
-
-
-def test_ours_are_the_methods_of_the_library():
-    ours = {s.args[0] for s in SOLVERS.values() if isinstance(s, partial) and s.func is _steepen}
-    assert ours == set(METHODS) - {"newton"}  # which needs n gradients for its matrix
-
-
-def test_scipy_with_200_pairs_is_another_solver():
-    few, many = (measure(st.problems["watson-12"], name, 60) for name in ("L-BFGS-B", "L-BFGS-B-200"))
-    assert few.improvements != many.improvements
-    assert few.improvements[0] == many.improvements[0]
 
 
 def literal_barzilai_borwein(f: Callable, grad: Callable, x, steps: int):
@@ -153,23 +127,17 @@ def test_an_error_of_the_solver_is_recorded(monkeypatch: pytest.MonkeyPatch):
         raise ZeroDivisionError("by  \n zero")
 
     monkeypatch.setitem(SOLVERS, "broken", broken)
-    run = measure(quadratic(), "broken", 9)
+    run = measure(st.problems["beale"], "broken", 9)
     assert (run.failed, run.message, run.evaluations) == (True, "ZeroDivisionError: by zero", 1)
 
 
-@pytest.mark.parametrize("solver", ["GD-Armijo", "L-BFGS-B", "TNC", "NLopt-VAR2", "BB"])
+@pytest.mark.parametrize("solver", ["GD-Armijo", "L-BFGS-B", "NLopt-VAR2"])
 def test_ctrl_c_ends_it_all(solver: str):
     def interrupted(x):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         measure(Problem("p", "P", "mgh", interrupted, [1.0], 0.0), solver, 9)
-
-
-def test_warnings_of_solvers_stay_inside():
-    p = st.problems["brown-badly-scaled"]
-    for solver in ("CG", "BFGS", "Newton-CG"):  # pytest makes an error of every warning
-        measure(p, solver, 300)
 
 
 def test_a_solver_is_left_out_where_n_is_too_large():
@@ -184,6 +152,7 @@ def test_without_nlopt_its_solvers_are_not_available(monkeypatch: pytest.MonkeyP
     assert set(SOLVERS) - set(available()) == {"NLopt-LBFGS", "NLopt-VAR2", "NLopt-TNEWTON"}
 
 
+@pytest.mark.slow
 def test_order_and_numbers_do_not_depend_on_the_jobs():
     problems = [st.problems[name] for name in ("beale", "wood", "helical-valley")]
     solvers = ["L-BFGS-B", "BB", "BFGS-Armijo"]
@@ -191,9 +160,3 @@ def test_order_and_numbers_do_not_depend_on_the_jobs():
     two = measure_all(problems, solvers, 60, jobs=2)
     assert [(r.problem, r.solver) for r in one] == [(p.name, s) for p in problems for s in solvers]
     assert [(r.evaluations, r.improvements) for r in one] == [(r.evaluations, r.improvements) for r in two]
-
-
-def test_missing_joblib_is_named(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "joblib", None)
-    with pytest.raises(ImportError, match=r"steepen.bench needs joblib: pip install 'steepen\[bench\]'"):
-        measure_all([quadratic()], ["BB"], 9)

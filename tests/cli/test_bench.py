@@ -2,10 +2,7 @@
 
 import csv
 import json
-import os
-import pty
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -69,19 +66,6 @@ def test_json(tmp_path: Path, capsys):
         assert {key: "" if value is None else str(value) for key, value in line.items()} == row
 
 
-@pytest.mark.usefixtures("no_pictures")
-def test_quiet(tmp_path: Path, capsys):
-    assert bench(tmp_path, "--suite", "nist", "--solvers", "L-BFGS-B", "--quiet") == 0
-    captured = capsys.readouterr()
-    assert captured.out == captured.err == ""
-    assert (tmp_path / "results.csv").is_file()
-
-
-def test_list(capsys):
-    assert main(["bench", "--list"]) == 0
-    assert capsys.readouterr().out.split() == list(SOLVERS)
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -102,12 +86,6 @@ def test_wrong_usage(tmp_path: Path, capsys, words, message):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_is_found_out_at_once(tmp_path: Path, capsys):
-    (tmp_path / "file").touch()
-    assert bench(tmp_path / "file", "--solvers", "L-BFGS-B") == 2
-    assert "--out: " in capsys.readouterr().err
-
-
 @pytest.mark.usefixtures("no_pictures")
 def test_without_nlopt_it_says_what_is_left_out(tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("steepen.bench.solvers.find_spec", lambda name: None)
@@ -119,16 +97,10 @@ def test_without_nlopt_it_says_what_is_left_out(tmp_path: Path, capsys, monkeypa
     assert "L-BFGS-B-200" in captured.out
 
 
-def test_without_nlopt_its_solvers_are_an_error_if_named(tmp_path: Path, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "nlopt", None)
-    assert bench(tmp_path, "--suite", "nist", "--solvers", "NLopt-VAR2,L-BFGS-B") == 2
-    assert "the solver NLopt-VAR2 needs nlopt: pip install 'steepen[bench]'" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("module", ["joblib", "matplotlib"])
+@pytest.mark.parametrize("module", ["joblib", "matplotlib", "nlopt"])
 def test_missing_dependencies_are_named(tmp_path: Path, capsys, monkeypatch, module: str):
     monkeypatch.setitem(sys.modules, module, None)
-    assert bench(tmp_path, "--suite", "nist", "--solvers", "L-BFGS-B") == 2
+    assert bench(tmp_path, "--suite", "nist", "--solvers", "L-BFGS-B,NLopt-VAR2") == 2
     assert f"needs {module}: pip install 'steepen[" in capsys.readouterr().err
 
 
@@ -141,29 +113,3 @@ def test_errors_of_solvers_are_told(tmp_path: Path, capsys, monkeypatch: pytest.
     assert bench(tmp_path, "--suite", "nist", "--solvers", "L-BFGS-B,BB") == 0
     assert "1 run ended by an error of the solver (BB)" in capsys.readouterr().err
     assert "ZeroDivisionError: what" in (tmp_path / "results.csv").read_text("utf-8")
-
-
-@pytest.mark.parametrize("columns", [40, 80, 200])
-def test_fits_the_terminal(columns: int):
-    program = (
-        "import steepen as st; from steepen import bench; from steepen.cli.bench import show;"
-        "p = [st.problems['beale'], st.problems['misra1a-1']];"
-        "show(bench.run(p, ['BFGS-Armijo', 'L-BFGS-B'], budget=30, jobs=1))"
-    )
-    parent, child = pty.openpty()
-    environment = os.environ | {"COLUMNS": str(columns), "TERM": "xterm", "NO_COLOR": "1"}
-    with subprocess.Popen([sys.executable, "-c", program], stdout=child, env=environment) as process:
-        os.close(child)
-        data = b""
-        try:
-            while chunk := os.read(parent, 65536):
-                data += chunk
-        except OSError:  # how Linux tells the end
-            pass
-    os.close(parent)
-    assert process.returncode == 0
-    lines = re.sub(r"\x1b\[[\d;]*m", "", data.decode()).splitlines()
-    assert max(map(len, lines)) <= columns
-    titles = [line for line in lines if "1e-3: solved" in line]
-    assert len(titles) == 3
-    assert ("1e-8: solved" in titles[0]) == (columns == 200)

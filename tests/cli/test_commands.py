@@ -1,20 +1,17 @@
 import csv
+import io
 import json
-import os
-import pty
 import re
 import signal
-import subprocess
 import sys
 from typing import NamedTuple
 
 import numpy as np
 import pytest
+from tests.pairs import sample
 
 import steepen as st
 from steepen.cli import main
-
-COMMAND = [sys.executable, "-m", "steepen.cli"]
 
 
 class Done(NamedTuple):
@@ -52,42 +49,6 @@ def cli(capsys):
     return run
 
 
-def test_a_run_that_overflows_ends_with_a_sentence(cli):
-    done = cli("run branin --method cgd-fd --lam 1e10 --step 0.01")
-    assert done.code == 1
-    assert "f was not finite; x is the best finite point seen." in done.out
-    assert "Traceback" not in done.out + done.err
-
-
-def in_terminal(columns, words):
-    """Run with standard output on a terminal, standard error on a pipe."""
-    parent, child = pty.openpty()
-    environment = os.environ | {"COLUMNS": str(columns), "TERM": "xterm"}
-    with subprocess.Popen(
-        [*COMMAND, *words.split()], stdout=child, stderr=subprocess.PIPE, env=environment
-    ) as process:
-        os.close(child)
-        text = read_all(parent)
-        err = process.stderr.read().decode()
-    return Done(process.returncode, text, err)
-
-
-def read_all(terminal):
-    """Read what a closed terminal still holds: at its end Linux reports an error."""
-    data = b""
-    try:
-        while chunk := os.read(terminal, 65536):
-            data += chunk
-    except OSError:
-        pass
-    os.close(terminal)
-    return data.decode().replace("\r\n", "\n")
-
-
-def plain(text):
-    return re.sub(r"\x1b\[[0-9;]*m", "", text)
-
-
 # steepen functions
 
 
@@ -103,16 +64,7 @@ def test_functions_lists_every_one(cli):
         assert float(minimum) == pytest.approx(f.fmin, rel=1e-5)
 
 
-def test_functions_as_json(cli):
-    document = cli("functions", "--json").document
-    assert [item["name"] for item in document] == list(st.functions)
-    for item in document:
-        f = st.functions[item["name"]]
-        assert item["minima"] == f.minima.tolist()
-        assert (item["fmin"], item["bounds"]) == (f.fmin, f.bounds.tolist())
-
-
-@pytest.mark.parametrize("name", ["branin", "shubert", "gramacy-lee"])
+@pytest.mark.parametrize("name", ["branin", "gramacy-lee"])
 def test_one_function_in_full_precision(cli, name):
     f = st.functions[name]
     out = cli("functions", name).out
@@ -124,24 +76,7 @@ def test_one_function_in_full_precision(cli, name):
     assert repr(f.fmin) in out
 
 
-def test_one_function_in_another_dimension(cli):
-    document = cli("functions", "trid", "--n", 6, "--json").document
-    assert (document["n"], document["fmin"]) == (6, -50.0)
-    assert "minimum    -50\n" in cli("functions", "trid", "--n", 6).out
-
-
 # steepen run
-
-
-@pytest.mark.parametrize(("word", "sizes"), [("auto", "auto"), ("4", 4.0), ("0.5,8", [0.5, 8.0])])
-def test_run_and_compare_take_sizes_and_a_relative_tolerance(cli, word, sizes):
-    f = st.functions["rosenbrock"].at(n=2)
-    res = st.minimize(f, [-1.2, 1.0], x_scale=sizes, gtol_rel=1e-3)
-    words = f"rosenbrock --x0 -1.2,1 --x-scale {word} --gtol-rel 1e-3 --json"
-    got = cli("run", words).document
-    assert (got["x"], got["njev"], got["status"]) == (res.x.tolist(), res.njev, "RELATIVE")
-    (compared,) = cli("compare", words, "--methods cgd-auto").document["methods"]
-    assert compared["runs"][0]["x"] == res.x.tolist()
 
 
 def test_run_gives_what_minimize_gives(cli):
@@ -165,25 +100,7 @@ def test_run_gives_what_minimize_gives(cli):
     assert got["first_step"] == pytest.approx(87.07, abs=0.005)  # the paper's Table 1
 
 
-def test_run_in_words(cli):
-    done = cli("run", "booth", "--method", "gd", "--x0", "0,0", "--step", 0.05)
-    res = st.minimize(st.functions["booth"], [0.0, 0.0], method="gd", step=0.05)
-    lines = dict(re.split(r" {2,}", line, maxsplit=1) for line in done.out.splitlines()[1:])
-    assert done.out.startswith("Booth, n = 2, gd from (0, 0)\n")
-    assert float(lines["f"]) == pytest.approx(res.fun, rel=1e-9)
-    assert float(lines["‖∇f‖"]) == pytest.approx(np.linalg.norm(res.jac), rel=1e-2)
-    assert lines["status"] == "converged: The gradient norm is within gtol."
-    assert lines["spent"] == f"{res.nit} iterations, {res.njev} gradients, {res.nfev} values"
-    assert lines["distance"].endswith("to the minimiser (1, 3)")
-
-
-def test_run_tells_the_lowest_f_on_the_way_and_leaving_the_bounds(cli):
-    out = cli("run booth --method gd --x0 0,0 --step 0.13 --iters 30").out
-    assert "lowest f    74, seen on the way" in out
-    assert ", outside the bounds" in out
-
-
-@pytest.mark.parametrize("name", list(st.functions))
+@pytest.mark.parametrize("name", sample(list(st.functions), 6))
 def test_the_default_start_is_fixed_inside_and_no_minimiser(name):
     from steepen.cli._options import problem
 
@@ -218,11 +135,6 @@ def test_options_mean_what_they_say(cli, words, options):
     got = cli("run branin --method cgd --x0 1,2 --iters 20 --json", words).document
     res = st.minimize(st.functions["branin"], [1.0, 2.0], method="cgd", budget=st.Budget(iters=20), **options)
     assert (got["x"], got["nfev"], got["nhvp"]) == (res.x.tolist(), res.nfev, res.nhvp)
-
-
-def test_the_dimension_follows_the_start_point(cli):
-    assert cli("run", "levy", "--x0", "1.5,2,3", "--json").document["n"] == 3
-    assert len(cli("run", "levy", "--n", 5, "--json").document["x"]) == 5
 
 
 def test_the_trace_files(cli, tmp_path):
@@ -269,14 +181,7 @@ def test_a_run_goes_on_from_its_checkpoint(cli, tmp_path):
     [
         # the paper's Table 1: improvement of the first step in percent
         ("quadratic --x0 1,1,1,1,1,1,1,1,1,1 --step 0.01 --lam 0.4", "18.89", "97.91"),
-        ("rotated-hyper-ellipsoid --x0 12,5,1,5,12 --step 0.01 --lam 0.5", "15.94", "82.76"),
-        (
-            "levy --x0 -9.4186315,-5.2738909 --step 0.05 --lam L(0.01,0.1) --r 0.01 --grads 40",
-            "23.73",
-            "63.21",
-        ),
         ("branin --x0 -4.751,12.459 --step 0.01 --lam 0.07 --r 0.2", "37.53", "87.07"),
-        ("griewank --x0 440.0436,312.7357 --step 0.01 --lam 40 --r 0.01", "0.01", "0.08"),
         ("matyas --x0 1.4267,6.8533 --step 0.01 --lam 10", "1.83", "34.40"),
     ],
 )
@@ -285,25 +190,6 @@ def test_compare_prints_the_table_of_the_paper(cli, words, gd, cgd_fd):
     assert (done.code, done.err) == (0, "")
     assert done.table["gd"]["1st %"] == gd
     assert done.table["cgd-fd"]["1st %"] == cgd_fd
-
-
-def test_compare_against_minimize(cli):
-    done = cli("compare branin --x0 6,14 --methods gd,cgd,bfgs --step 0.01 --lam 0.07")
-    assert "from (6, 14), grads ≤ 40" in done.out
-    f, lowest = st.functions["branin"], {}
-    for method, lam in (("gd", None), ("cgd", 0.07), ("bfgs", None)):
-        res = st.minimize(
-            f, [6.0, 14.0], method=method, step=0.01, lam=lam, budget=st.Budget(grads=40), trace="x"
-        )
-        row = done.table[method]
-        assert float(row["f − f*"]) == pytest.approx(res.fun - f.fmin, rel=6e-3)
-        assert float(row["‖∇f‖"]) == pytest.approx(np.linalg.norm(f.grad(res.x)), rel=6e-3)
-        first = (f([6.0, 14.0]) - f(res.trace.x[1])) / f([6.0, 14.0]) * 100
-        assert row["1st %"] == f"{first:.2f}"
-        assert [int(row[title]) for title in ("grads", "values", "iters")] == [res.njev, res.nfev, res.nit]
-        assert row["status"] == ("max grads" if res.njev == 40 else "converged")
-        lowest[method] = res.fun
-    assert re.findall(r"^(\S+)\*", done.out, re.MULTILINE) == [min(lowest, key=lowest.get)]
 
 
 def test_compare_from_many_starts(cli, tmp_path):
@@ -336,18 +222,10 @@ def test_compare_from_many_starts(cli, tmp_path):
         ]
     medians = {item["method"]: item["median"]["fun"] for item in document["methods"]}
     assert document["best"] == min(medians, key=medians.get)
-
-
-def test_compare_many_starts_in_words(cli):
-    done = cli("compare branin --methods gd,bfgs --starts 9 --grads 12")
-    assert "medians over 9 random starts, grads ≤ 12" in done.out
-    assert re.fullmatch(r"[a-z ]+ \d/9", done.table["gd"]["status"])
-
-
-def test_compare_says_who_left_the_bounds(cli):
-    done = cli("compare eggholder --methods gd,newton")
-    assert done.table["newton"]["f − f*"].startswith("-")
-    assert "Ended outside the bounds, where f* need not be the minimum: newton" in done.out
+    told = cli("compare branin --methods gd,cgd-fd --step 0.01 --lam 0.05 --starts 7 --seed 3")
+    assert "medians over 7 random starts, grads ≤ 40" in told.out
+    assert float(told.table["gd"]["f − f*"]) == pytest.approx(medians["gd"] - f.fmin, rel=6e-3)
+    assert re.findall(r"^(\S+)\*", told.out, re.MULTILINE) == [document["best"]]
 
 
 # Exit codes and errors
@@ -357,17 +235,13 @@ def test_compare_says_who_left_the_bounds(cli):
     ("words", "code", "err"),
     [
         ("run booth", 0, ""),
-        ("run rosenbrock --method gd --iters 3", 0, ""),
-        ("run rosenbrock --method gd --evals 9", 0, ""),
         ("run rosenbrock --method gd --grads 3", 0, ""),
         ("run rosenbrock --method gd --step 1e-9 --gtol 0 --seconds 0.05", 0, ""),
         ("compare booth --starts 3", 0, ""),
         ("run rosenbrock --method gd", 1, "gd: Not converged within the default limit; give another"),
         ("run rosenbrock --method gd --step 1", 1, "gd: f was not finite; x is the best finite point seen."),
-        ("run sphere --x0 1e200,0", 1, "cgd-auto: f was not finite"),
         ("run holder-table --method bfgs", 1, "bfgs: f falls without bound"),
         ("compare rosenbrock --methods gd,bfgs --step 1 --grads 99", 1, "gd: f was not finite"),
-        ("compare rosenbrock --methods gd --step 1 --grads 99 --starts 5", 1, "gd: f was not finite"),
     ],
 )
 def test_exit_codes(cli, words, code, err):
@@ -380,40 +254,25 @@ def test_exit_codes(cli, words, code, err):
     assert (quiet.code, quiet.out) == (code, "")
 
 
-def test_what_is_not_finite_is_null(cli):
-    document = cli("run", "sphere", "--x0", "1e200,0", "--json").document
-    assert (document["fun"], document["gap"], document["first_step"]) == (None, None, None)
-    assert cli("run", "sphere", "--x0", "1e200,0").code == 1
-
-
 @pytest.mark.parametrize(
     ("words", "err"),
     [
         ("run brannin", "FUNCTION: 'brannin' is not known; did you mean 'branin'?"),
-        ("run zzzzz", "FUNCTION: 'zzzzz' is not known; see `steepen functions`"),
-        ("functions levi", "FUNCTION: 'levi' is not known; did you mean 'levy'?"),
         ("functions --n 3", "--n: give the name of a function with it"),
         ("run branin --method cgd_fd", "--method: 'cgd_fd' is not known; did you mean 'cgd-fd'?"),
-        ("run branin --method zzz", "--method: 'zzz' is not known; there are gd, newton, bfgs"),
         ("compare branin --methods gd,bgfs", "--methods: 'bgfs' is not known; did you mean 'bfgs'?"),
         ("compare branin --methods gd,gd", "--methods: 'gd' is named twice"),
-        ("compare branin --methods gd,,bfgs", "--methods: '' is not known"),
         ("compare branin --starts 0", "Invalid value for '--starts'"),
         ("compare branin --starts 2 --x0 1,2", "--starts: draws its own start points; leave out --x0"),
         ("compare branin --csv runs.txt", "--csv: expected a name ending in .csv, got 'runs.txt'"),
         ("run branin --n 3", "--n: branin exists for n = 2 only, got n = 3"),
         ("run levy --n 0", "Invalid value for '--n'"),
         ("run branin --x0 1,2,3", "--x0: expected 2 numbers for branin, got 3"),
-        ("run levy --n 2 --x0 1,2,3", "--x0: expected 2 numbers for levy, got 3"),
         ("run branin --x0 1,nan", "--x0: expected numbers with commas between, or random; got '1,nan'"),
-        ("run branin --x0 1,1e999", "--x0: expected numbers"),
         ("run branin --seed -1", "Invalid value for '--seed'"),
         ("run branin --step 0", "--step: expected positive values, got '0'"),
-        ("run branin --step -1", "--step: expected positive values, got '-1'"),
         ("run branin --step L(0.1,0)", "--step: expected positive values, got 'L(0.1,0)'"),
         ("run branin --step L(0.1)", "--step: expected a number, L(a,b), cosine(a,b), auto, armijo, quadra"),
-        ("run branin --step inf", "--step: expected a number"),
-        ("run branin --step 1_0", "--step: expected a number"),
         ("run branin --step __import__('os')", "--step: expected a number"),
         ("run branin --method cgd --lam armijo", "--lam: expected a number, L(a,b), cosine(a,b), auto; got"),
         ("run branin --method cgd --lam L(0,1) --evals 9", "--lam: L(a,b) and cosine(a,b) need --grads or"),
@@ -429,18 +288,13 @@ def test_what_is_not_finite_is_null(cli):
         ("run branin --method cgd --penalty huber(0)", "--penalty: delta: expected a positive number, got 0"),
         ("run branin --method cgd --penalty l2(1)", "--penalty: l2 does not take 1 numbers, got 'l2(1)'"),
         ("run branin --grads 0", "--grads: expected a whole number, 1 or more, got 0"),
-        ("run branin --grads many", "Invalid value for '--grads'"),
         ("run branin --seconds nan", "--seconds: expected a positive number, got nan"),
         ("run branin --gtol -1", "--gtol: expected a number, 0 or more, got -1.0"),
-        ("run branin --gtol-rel -1", "--gtol-rel: expected a number, 0 or more, got -1.0"),
         ("run branin --x-scale big", "--x-scale: expected auto, or numbers with commas between; got 'big'"),
         ("run branin --x-scale 1,0", '--x-scale: expected "auto", a positive number, or 2 of them; got'),
-        ("compare branin --x-scale 1,2,3", '--x-scale: expected "auto", a positive number, or 2 of them'),
         ("run branin --trace t.txt", "--trace: expected a name ending in .csv or .npz, got 't.txt'"),
         ("run branin --trace no/such/t.csv", "--trace: there is no folder 'no/such'"),
         ("run branin --plot p.bmp", "--plot: expected a name ending in .png or .svg or .pdf, got 'p.bmp'"),
-        ("run branin --plot no/such/p.png", "--plot: there is no folder 'no/such'"),
-        ("run branin --checkpoint no/such/c", "--checkpoint: there is no folder 'no/such'"),
         ("run", "Missing argument 'FUNCTION'"),
         ("run branin --colour red", "No such option: --colour"),
         ("rum branin", "No such command 'rum'"),
@@ -451,45 +305,6 @@ def test_errors_are_one_line_and_name_the_option(cli, words, err):
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"steepen: {err}")
     assert done.err.count("\n") == 1
-
-
-def test_a_foreign_checkpoint_is_left_alone(cli, tmp_path):
-    path = tmp_path / "run.npz"
-    path.write_text("not a checkpoint")
-    done = cli("run", "branin", "--checkpoint", path)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("steepen: --checkpoint: ")
-    assert path.read_text() == "not a checkpoint"
-
-
-@pytest.mark.parametrize("module", ["typer", "rich"])
-def test_a_missing_dependency_of_the_command(cli, monkeypatch, module):
-    monkeypatch.setitem(sys.modules, module, None)
-    done = cli("--help")
-    assert (done.code, done.out) == (2, "")
-    assert done.err == f"steepen: the steepen command needs {module}: pip install 'steepen[cli]'\n"
-
-
-def test_a_missing_matplotlib_is_found_before_the_run(cli, monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    done = cli("run", "branin", "--plot", tmp_path / "p.png")
-    assert done == (2, "", "steepen: --plot needs matplotlib: pip install 'steepen[plot]'\n")
-
-
-def test_a_bug_is_not_hidden(cli, monkeypatch):
-    from steepen.cli import _tables
-
-    monkeypatch.delattr(_tables, "show_run")
-    with pytest.raises(AttributeError):
-        cli("run", "booth")
-
-
-def test_an_interrupt_between_runs(cli, monkeypatch):
-    def interrupt(*arguments):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("steepen.cli._tables.show_run", interrupt)
-    assert cli("run", "booth") == (1, "", "steepen: interrupted\n")
 
 
 @pytest.fixture
@@ -537,75 +352,52 @@ def test_help_and_version(cli):
     assert "Usage: steepen" in nothing.out
 
 
-def test_help_loads_no_matplotlib():
-    code = "import sys, steepen.cli as c; c.main(['--help']); sys.exit('matplotlib' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self):
+        return True
 
 
 @pytest.mark.parametrize("columns", [60, 80])
-def test_compare_fits_the_terminal(columns):
-    done = in_terminal(columns, "compare branin --methods gd,cgd-fd,bfgs,cgd-bfgs")
-    assert (done.code, done.err) == (0, "")
-    assert "\x1b[" in done.out  # colours
-    text = plain(done.out)
-    assert max(map(len, text.splitlines())) <= columns
-    lines = text.splitlines()[1:]
+def test_compare_fits_the_terminal_and_shows_a_bar_on_standard_error(columns, monkeypatch):
+    out, err = Terminal(), Terminal()
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    assert main(["compare", "branin", "--methods", "gd,cgd-fd,bfgs,cgd-bfgs"]) == 0
+    assert "\x1b[" in out.getvalue()  # colours
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue()).splitlines()
+    assert max(map(len, lines)) <= columns
     blocks = [i for i, line in enumerate(lines) if line.startswith("method")]
     assert len(blocks) == {60: 2, 80: 1}[columns]
     titles = [title for i in blocks for title in re.split(r" {2,}", lines[i])[1:]]
     assert titles == ["f − f*", "‖∇f‖", "1st %", "grads", "values", "iters", "status", "time"]
-    for i in blocks:
-        names = [line.split()[0].rstrip("*") for line in lines[i + 1 : i + 5]]
-        assert names == ["gd", "cgd-fd", "bfgs", "cgd-bfgs"]
+    assert "━" in err.getvalue()
 
 
-@pytest.mark.parametrize("words", ["functions", "functions hartmann-6", "run hartmann-6"])
-@pytest.mark.parametrize("columns", [60, 100])
-def test_the_rest_fits_the_terminal(columns, words):
-    text = plain(in_terminal(columns, words).out)
-    assert max(map(len, text.splitlines())) <= columns
-    if words == "functions":
-        assert all(f"\n{name} " in text for name in st.functions)
-        assert ("Rotated Hyper-Ellipsoid" in text) == (columns == 100)
-        assert text.count("many local minima") == 1
-
-
-def test_a_pipe_gets_plain_whole_lines():
-    environment = os.environ | {"COLUMNS": "40", "TERM": "xterm"}
-    words = "compare hartmann-6 --methods gd,cgd-fd,bfgs,cgd-bfgs,newton"
-    done = subprocess.run([*COMMAND, *words.split()], capture_output=True, env=environment, check=True)
-    lines = done.stdout.decode().splitlines()
-    assert (done.stderr, "\x1b" in done.stdout.decode()) == (b"", False)
+def test_a_pipe_gets_plain_whole_lines(cli, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    done = cli("compare hartmann-6 --methods gd,cgd-fd,bfgs,cgd-bfgs,newton")
+    lines = done.out.splitlines()
+    assert (done.err, "\x1b" in done.out) == ("", False)
     assert lines[1].split()[-1] == "time"
-    assert len([line for line in lines if line.startswith("method")]) == 1
     assert all(line == line.rstrip() for line in lines)
 
 
-@pytest.mark.parametrize("words", ["run branin", "compare branin"])
-def test_the_progress_bar_is_on_standard_error_only(words):
-    command = [*COMMAND, *words.split(), "--json"]
-    drawn = {}
-    for extra in ((), ("--quiet",)):
-        parent, child = pty.openpty()
-        with subprocess.Popen([*command, *extra], stdout=subprocess.PIPE, stderr=child) as process:
-            os.close(child)
-            drawn[extra] = read_all(parent)
-            json.loads(process.stdout.read())
-        assert process.returncode == 0
-    assert "━" in drawn[()]
-    assert drawn[("--quiet",)] == ""
+def test_a_foreign_checkpoint_is_left_alone(cli, tmp_path):
+    path = tmp_path / "run.npz"
+    path.write_text("not a checkpoint")
+    done = cli("run", "branin", "--checkpoint", path)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("steepen: --checkpoint: ")
+    assert path.read_text() == "not a checkpoint"
 
 
-def test_a_terminal_without_the_letters():
-    done = subprocess.run(
-        [*COMMAND, "run", "booth"], capture_output=True, env=os.environ | {"PYTHONIOENCODING": "ascii"}
-    )
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert b"f ? f*" in done.stdout
-
-
-def test_a_reader_that_leaves_early():
-    with subprocess.Popen([*COMMAND, "functions"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        process.stdout.close()
-        assert process.stderr.read() == b""
-    assert process.returncode == 1
+@pytest.mark.parametrize("module", ["typer", "rich"])
+def test_a_missing_dependency_of_the_command(cli, monkeypatch, module):
+    monkeypatch.setitem(sys.modules, module, None)
+    done = cli("--help")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"steepen: the steepen command needs {module}: pip install 'steepen[cli]'\n"

@@ -59,6 +59,8 @@ def test_a_file_is_run_and_run_again_for_nothing(capsys: pytest.CaptureFixture[s
     assert names >= {"results.jsonl", "settings.csv", "table.csv", "profiles.png"}
     rows = lines("found/table.csv")
     assert len(rows) == 288
+    steps = sorted({float(row["step"]) for row in rows})
+    np.testing.assert_allclose(steps, [0.001, 0.01, 0.1])  # an even spread of logs
     row = next(row for row in rows if row["method"] == "gd" and float(row["step"]) == 0.1)
     start = [float(row["start0"]), float(row["start1"])]
     alone = st.minimize(st.functions["booth"], start, method="gd", step=0.1, budget=st.Budget(grads=40))
@@ -68,6 +70,7 @@ def test_a_file_is_run_and_run_again_for_nothing(capsys: pytest.CaptureFixture[s
     assert Path("found/results.jsonl").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_maps_and_json(capsys: pytest.CaptureFixture[str]):
     Path("s.toml").write_text(GOOD.replace('[0.01, "L(0.1,0.01)"]', "[0.01, 0.1]"))
     assert main(["sweep", "s.toml", "--json", "--out", "else"]) == 0
@@ -76,6 +79,8 @@ def test_maps_and_json(capsys: pytest.CaptureFixture[str]):
     assert {row["function"] for row in said["best"]} == {"booth", "bowl"}
     assert Path("else/map-booth-cgd-fd.png").exists()
     assert not Path("found").exists()
+    assert main(["sweep", "none.toml"]) == 2
+    assert "there is no file 'none.toml'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -110,11 +115,6 @@ def test_a_wrong_file_is_refused_with_line_and_key(
     assert not list(Path().glob("found/*.jsonl"))
 
 
-def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]):
-    assert main(["sweep", "none.toml"]) == 2
-    assert "there is no file 'none.toml'" in capsys.readouterr().err
-
-
 # --- tune -------------------------------------------------------------------------------------------------
 
 TUNE = ["tune", "booth", "--method", "gd", "--trials", "12", "--starts", "5", "--judge", "9", "--out", "t"]
@@ -145,6 +145,7 @@ def test_the_choice_is_judged_on_other_starts_and_a_study_goes_on(capsys: pytest
     assert "holds a study with grads 40, not 9. Give another folder" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_several_processes_tune_on_one_journal(capsys: pytest.CaptureFixture[str]):
     pytest.importorskip("optuna")
     command = ["tune", "booth", "--method", "cgd-fd", "--trials", "20", "--starts", "3", "--judge", "3"]

@@ -1,68 +1,72 @@
 """The explorer in headless Chromium: its numbers are the library's, and everyone can use it."""
 
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
+from tests.browser import MARKS, browser, visited
 
 import steepen as st
 from steepen.cli._options import PENALTIES
-from steepen.explorer._sample import sampled
 from steepen.paper.experiments import EXPERIMENTS
-from steepen.theory import Stationarity, artificial_points, classify
+from steepen.theory import Stationarity, classify
 
-from .conftest import BOX, NEEDS_CHROMIUM, mine, opened
+__all__ = ["browser"]  # a fixture
+pytestmark = MARKS
 
-pytestmark = NEEDS_CHROMIUM
+BOX = np.array([(-2.0, 2.0), (-1.5, 2.0)])
+
+
+def mine(x):
+    return np.sin(2 * x[0]) + x[0] ** 2 * x[1] ** 2 / 4 + (x[1] - 0.3) ** 2
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory) -> Path:
+    return st.explore(mine, BOX, out=tmp_path_factory.mktemp("explorer") / "page.html", samples=21)
+
+
+def opened(browser: Any, file: Path, settings: str = "function=branin", **context: Any) -> Any:
+    """Open the page with these settings; it must log no error and ask for nothing but itself."""
+    page = visited(browser, file, f"#{settings}", **context)
+    page.wait_for_function("document.getElementById('news').textContent !== ''")
+    return page
+
+
+@pytest.fixture(scope="module")
+def page(browser, file) -> Iterator[Any]:
+    page = opened(browser, file)
+    yield page
+    assert page.troubles == []
+    page.context.close()
+
 
 # --- its numbers are the library's -----------------------------------------------------------------------
 
 
-def keys() -> dict[str, st.functions.Function]:
-    found = {}
-    for name, fun in st.functions.items():
-        for n in (1, 2):
-            try:
-                found[f"{name}-1d" if n == 1 != fun.n else name] = fun.at(n)
-            except ValueError:
-                continue
-    return found
-
-
 def test_values_gradients_and_products_are_those_of_the_formulas(page):
+    """Of a few: test_explore.py holds the formulas of all."""
     rng = np.random.default_rng(5)
-    functions = keys()
-    points = {key: rng.uniform(*fun.bounds.T, size=(8, fun.n)) for key, fun in functions.items()}
-    ours = page.evaluate(
-        """(points) => Object.entries(points).map(([key, xs]) => xs.map((x) => {
-          const f = steepen.functions[key], v = x.map((_, i) => 1 - 3 * i);
-          return [f.value(x), f.grad(x), f.hvp(x, v)];
-        }))""",
-        {key: xs.tolist() for key, xs in points.items()},
-    )
-    assert len(functions) > 55
-    for (key, fun), found in zip(functions.items(), ours, strict=True):
-        X = points[key]
-        V = np.array([1.0, -2.0])[: fun.n]
-        theirs = fun(X), fun.grad(X), fun.hvp(X, V)
-        for a, b in zip(zip(*found, strict=True), theirs, strict=True):
+    for key in ("branin", "ackley", "levy-13"):
+        fun, v = st.functions[key], [1.0, -2.0]
+        X = rng.uniform(*fun.bounds.T, size=(8, 2))
+        script = "([key, xs, v]) => xs.map((x) => { const f = steepen.functions[key];"
+        script += " return [f.value(x), f.grad(x), f.hvp(x, v)]; })"
+        found = page.evaluate(script, [key, X.tolist(), v])
+        for a, b in zip(zip(*found, strict=True), (fun(X), fun.grad(X), fun.hvp(X, v)), strict=True):
             np.testing.assert_allclose(np.array(a), b, rtol=1e-11, atol=1e-11 * np.abs(b).max(), err_msg=key)
 
 
 CASES = {  # start, α, λ, r: runs in which no rounding decides, so that they agree on every machine
     "branin": ([-4.751, 12.459], 0.01, 0.07, 0.2),
-    "booth": ([-6.0, 7.0], 0.02, 0.02, 0.1),
-    "three-hump-camel": ([-1.6, 1.2], 0.02, 0.02, 0.01),
     "mccormick": ([3.0, -2.0], 0.05, 0.05, 0.01),
     "drop-wave": ([0.9, 0.4], 0.005, 0.001, 0.01),
     "zakharov": ([1.0, 2.0], 0.002, 0.002, 0.001),
-    "rastrigin": ([0.4, 0.1], 0.001, 0.0005, 0.001),
-    "trid": ([-3.0, 2.5], 0.05, 0.1, 0.1),
-    "bohachevsky-1": ([0.3, 0.2], 0.005, 0.002, 0.001),
     "schwefel": ([390.0, 440.0], 0.5, 0.5, 0.1),
     "levy-13": ([0.9, 1.1], 0.003, 0.001, 0.001),
-    "easom": ([2.5, 3.5], 0.05, 0.02, 0.01),
-    "dixon-price": ([2.0, 1.5], 0.005, 0.005, 0.01),
     "gramacy-lee": ([1.8], 0.0005, 0.0005, 0.001),
 }
 METHODS = ("gd", "cgd", "cgd-fd", "bfgs", "cgd-auto")
@@ -112,7 +116,7 @@ def test_every_method_walks_as_in_python(page, key):
             held(page, key, fun, start, method, 20, step=alpha, **penalty, **probe)
 
 
-@pytest.mark.parametrize("key", ["branin", "griewank", "levy", "matyas"])
+@pytest.mark.parametrize("key", ["branin", "levy"])
 def test_the_runs_of_the_paper_are_the_papers(page, key):
     row = EXPERIMENTS[key]
     for method in ("gd", "cgd", "cgd-fd"):
@@ -128,35 +132,7 @@ def test_every_penalty_is_the_librarys(page, penalty):
     held(page, "branin", fun, start, "cgd-fd", 20, step=0.005, lam=0.03, penalty=penalty, r=0.05)
 
 
-def test_guard_and_switch_off_come_where_the_library_has_them(page):
-    levy = st.functions["levy"].at(1)
-    res = held(page, "levy-1d", levy, [-7.7], "cgd-fd", 40, step=0.005, lam=0.2, r=0.01)
-    assert res.trace.guarded[0]
-    row = EXPERIMENTS["branin"]
-    held(page, "branin", row.function, row.start, "cgd-fd", 40, step=0.01, lam=0.07, r=0.2, b=3)
-
-
-def test_an_artificial_stationary_point_ends_a_run_as_such(page):
-    levy = st.functions["levy"].at(1)
-    (x, *_) = artificial_points(levy_slope, levy_bend, 0.2, (-8, -6))
-    # on one side of it the penalised direction still descends f, by next to nothing; on the other it climbs
-    ends = [held(page, "levy-1d", levy, [x + side], "cgd", 1, step=0.001, lam=0.2) for side in (-1e-5, 1e-5)]
-    assert {res.status.name for res in ends} == {"ARTIFICIAL", "MAX_GRADIENTS"}
-
-
-def test_a_start_without_a_gradient_is_left_where_f_bends_down(page):
-    held(page, "easom", st.functions["easom"], [60.0, -70.0], "cgd-auto", 20)  # it is flat there
-    held(page, "sphere", st.functions["sphere"], [0.0, 0.0], "cgd-auto", 20)  # this is the minimum
-    theirs = st.minimize(st.functions["six-hump-camel"], [0.0, 0.0], budget=st.Budget(grads=40))
-    ours = page.evaluate(
-        "steepen.minimize(steepen.functions['six-hump-camel'], [0, 0], 'cgd-auto', { grads: 40 })"
-    )
-    end = np.array(ours["trace"][-1]["x"])
-    assert theirs.status.name == ours["status"] == "CONVERGED"
-    np.testing.assert_allclose(np.abs(end), np.abs(theirs.x), atol=1e-7)  # either of two opposite ways
-
-
-@pytest.mark.parametrize("key", ["branin", "levy-13", "mccormick", "gramacy-lee"])
+@pytest.mark.parametrize("key", ["branin", "gramacy-lee"])
 @pytest.mark.parametrize("method", ["bfgs", "cgd-auto"])
 def test_a_run_without_a_tolerance_ends_at_the_floor_of_f(page, key, method):
     start, *_ = CASES[key]
@@ -169,69 +145,6 @@ def test_a_run_without_a_tolerance_ends_at_the_floor_of_f(page, key, method):
     assert ours["status"] in ("PRECISION", "CONVERGED")
     np.testing.assert_allclose(ours["trace"][-1]["x"], theirs.x, rtol=1e-6)
     assert ours["oracle"]["njev"] < theirs.njev + 30
-
-
-def test_a_race_counts_every_product_as_a_gradient(page):
-    for method in METHODS:
-        for grads in (1, 2, 7, 40):
-            run = page.evaluate(
-                """([method, grads]) => steepen.minimize(steepen.functions.branin, [-4, 6], method,
-                { grads, step: 0.01, lam: 0.07, price: 1, gtol: 0 }).oracle""",
-                [method, grads],
-            )
-            assert run["njev"] + run["nhvp"] <= grads, (method, grads)
-
-
-def spline(made: dict[str, Any]) -> Any:
-    """Return the sampled function by SciPy: f, ∇f and H·v, and no value outside."""
-    from scipy.interpolate import BSpline
-
-    (t, u), n = made["knots"], len(made["knots"][0]) - 4
-    c = np.reshape(made["coefficients"], (n, -1))
-
-    def at(x, i, j):
-        outside = np.any((x < BOX[:, 0]) | (x > BOX[:, 1]))
-        return np.nan if outside else float(BSpline(u, BSpline(t, c, 3)(x[0], i), 3)(x[1], j))
-
-    def hvp(x, v):
-        mixed = at(x, 1, 1)
-        return np.array([at(x, 2, 0) * v[0] + mixed * v[1], mixed * v[0] + at(x, 0, 2) * v[1]])
-
-    def value(x):
-        return at(x, 0, 0)
-
-    value.grad = lambda x: np.array([at(x, 1, 0), at(x, 0, 1)])
-    value.hvp = hvp
-    return value
-
-
-def test_a_function_that_was_sampled_is_walked_on_as_its_spline(page):
-    fun = spline(sampled(mine, BOX, 21))
-    settings = ({"step": 0.03}, {"step": 0.03, "lam": 0.05}, {"step": 0.03, "lam": 0.05, "r": 0.05}, {}, {})
-    for method, chosen in zip(METHODS, settings, strict=True):
-        res = held(page, "yours", fun, [-1.5, 1.0], method, 20, **chosen)
-        assert abs(fun(res.x) - mine(res.x)) < 1e-3
-    res = held(page, "yours", fun, [-1.9, 1.9], "gd", 20, step=1.0)
-    assert res.status is st.Status.NONFINITE_VALUE
-
-
-def levy_slope(x):
-    return st.functions["levy"].at(1).grad(np.asarray(x)[:, None])[:, 0]
-
-
-def levy_bend(x):
-    return st.functions["levy"].at(1).hess(np.asarray(x)[:, None])[:, 0, 0]
-
-
-def test_artificial_points_are_those_of_the_theory(page):
-    ours = page.evaluate("steepen.artificialPoints(steepen.functions['levy-1d'], 0.2)")
-    theirs = artificial_points(levy_slope, levy_bend, 0.2, (-10, 10))
-    np.testing.assert_allclose(np.ravel(ours), theirs, atol=1e-6)
-    camel = st.functions["six-hump-camel"]
-    found = page.evaluate("steepen.artificialPoints(steepen.functions['six-hump-camel'], 0.1)")
-    assert len(found) > 10
-    for x in found:
-        assert classify(x, camel.grad, camel.hvp, 0.1, tol=1e-4) is Stationarity.ARTIFICIAL
 
 
 # --- everyone can use it -----------------------------------------------------------------------------------
@@ -250,31 +163,38 @@ def test_the_page_opens_without_an_error_and_fits(browser, file, settings, width
     assert page.locator("#sampled").is_visible() == (settings == "function=yours")
     assert page.locator("#cut").is_visible() == ("1d" not in settings)
     assert page.locator("#rows tr").count() == 2
-    page.context.close()
-
-
-def test_it_begins_with_the_papers_branin(page):
     rows = page.locator("#rows tr").all_inner_texts()
-    assert [row.split("\t")[:3] for row in rows[:2]] == [["GD", "40", "0.06953"], ["CGD-FD", "40", "0.05576"]]
-
-
-def test_without_settings_lambda_rises_to_where_it_is_set(browser, file):
-    page = opened(browser, file, "")
-    page.wait_for_function("location.hash !== ''")
-    wanted = opened(browser, file, "function=yours")
-    assert page.url == wanted.url
-    assert page.input_value("#lam") == wanted.input_value("#lam") != "0"
-    for one in (page, wanted):
-        assert one.troubles == []
-        one.context.close()
-
-
-def test_every_control_has_a_name(page):
+    if "branin" in settings:  # the paper's run
+        assert [row.split("\t")[:3] for row in rows] == [["GD", "40", "0.06953"], ["CGD-FD", "40", "0.05576"]]
     nameless = page.evaluate(
         """() => [...document.querySelectorAll("input, select, button, canvas")].filter(
           (one) => !(one.labels?.length || one.ariaLabel || one.textContent.trim())).map((one) => one.id)"""
     )
     assert nameless == []
+    page.context.close()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "function=__proto__&lam=x&step=-1&r=0&b=-2&grads=1e9&start=1,2,3&box=3,1,0,0&penalty=no&methods=sgd",
+        "function=typed&expr=x%5E(", "function=typed&expr=%E0%A4%A", "%%%&&==",
+    ],
+)  # fmt: skip
+def test_a_link_with_a_broken_state_opens_the_first_function(browser, file, settings):
+    page = opened(browser, file, settings)
+    assert "function=yours" in page.url
+    assert "lam=x" not in page.url
+    assert page.troubles == []
+    page.context.close()
+
+
+def test_artificial_points_are_those_of_the_theory(page):
+    camel = st.functions["six-hump-camel"]
+    found = page.evaluate("steepen.artificialPoints(steepen.functions['six-hump-camel'], 0.1)")
+    assert len(found) > 10
+    for x in found:
+        assert classify(x, camel.grad, camel.hvp, 0.1, tol=1e-4) is Stationarity.ARTIFICIAL
 
 
 def test_the_address_line_carries_the_settings(browser, file):
@@ -301,62 +221,96 @@ def test_the_address_line_carries_the_settings(browser, file):
         one.context.close()
 
 
-def test_nonsense_in_the_address_line_is_left_out(browser, file):
-    nonsense = (
-        "function=__proto__&lam=x&step=-1&r=0&b=-2&grads=1e9&start=1,2,3&box=3,1,0,0&penalty=no&methods=sgd"
+# --- what it opens with ------------------------------------------------------------------------------------
+
+
+def test_every_function_opens_with_a_walk_worth_seeing(page):
+    """f falls, no gap is negative, no axis is stretched, and the walk fills its map."""
+    found = page.evaluate(
+        """() => Object.keys(steepen.functions).filter((name) => name !== "typed").map((name) => {
+          const { functions } = steepen, scene = new steepen.Scene(functions);
+          scene.set(steepen.initial(functions, name));
+          const xs = scene.runs.flatMap((one) => one.trace.map((row) => row.x));
+          const spans = scene.box.map(([low, high], i) => {
+            const inside = xs.map((x) => x[i]).filter((x) => x >= low && x <= high);
+            return (Math.max(...inside) - Math.min(...inside)) / (high - low);
+          });
+          const gaps = scene.runs.map((one) => one.trace.map((row) => scene.gap(row.f)));
+          const seen = gaps.flat().filter(Number.isFinite);
+          return [name, scene.known, Math.min(...seen), Math.max(...seen), scene.heights, Math.max(...spans),
+                  gaps.map((all) => [all[0], all.at(-1)])];
+        })"""
     )
-    page = opened(browser, file, nonsense)
-    assert "function=yours" in page.url
-    assert "lam=x" not in page.url
-    assert "grads=40" in page.url
-    assert page.troubles == []
-    page.context.close()
+    assert len(found) > 55
+    for name, known, least, most, (low, high), filled, ends in found:
+        assert known == (name != "yours"), name
+        if not known:
+            continue
+        assert least >= 0, name
+        assert 0 < low < high <= 1e6 * max(most, low), name
+        assert min(last for _, last in ends) < 0.995 * ends[0][0], name  # somebody comes down
+        assert filled > 0.1, name
 
 
-def test_a_click_and_the_keys_move_the_start(browser, file):
-    page = opened(browser, file)
-    box = page.locator("#landscape").bounding_box()
-    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    page.wait_for_function("!location.hash.includes('start=-4.751,12.459')")
-    clicked = page.evaluate("location.hash")
-    page.focus("#field")
-    page.keyboard.press("ArrowUp")
-    page.wait_for_function("(before) => location.hash !== before", arg=clicked)
-    page.context.close()
+# --- the race of tuned settings ----------------------------------------------------------------------------
 
 
-def test_a_value_that_is_none_is_marked_and_not_taken(browser, file):
-    page = opened(browser, file)
-    page.fill("#step", "-3")
-    assert page.get_attribute("#step", "aria-invalid") == "true"
-    page.press("#step", "Tab")
-    page.wait_for_function("document.getElementById('step').value === '0.01'")
-    page.context.close()
+# --- functions that are typed ------------------------------------------------------------------------------
+
+TYPED: dict[str, Callable[[Any, Any], Any]] = {
+    "x^2 + 3 sin(y)": lambda x, y: x**2 + 3 * mpmath.sin(y),
+    "(x - 1)^2 + 100 (y - x^2)**2": lambda x, y: (x - 1) ** 2 + 100 * (y - x**2) ** 2,
+    "-x^2 y/3 + 2^-y": lambda x, y: -(x**2) * y / 3 + mpmath.mpf(2) ** -y,
+    "(2 + x^2)^y + sinh(x) cosh(y) tan(x/3)": lambda x, y: (
+        (2 + x**2) ** y + mpmath.sinh(x) * mpmath.cosh(y) * mpmath.tan(x / 3)
+    ),
+    "x₁^4 − 3·x₂^3 + 1.5e-1 x1 x2": lambda x, y: x**4 - 3 * y**3 + mpmath.mpf(0.15) * x * y,
+}
 
 
-def test_the_race_ends_where_the_budget_does(browser, file):
-    page = opened(browser, file, "function=branin&grads=10&at=0", reduced_motion="reduce")
-    assert page.locator("#at").inner_text() == "0 of 10"
-    page.click("#play")
-    page.wait_for_function("document.getElementById('at').textContent === '10 of 10'")
-    page.context.close()
-
-
-def test_a_drag_of_lambda_recombines_and_does_not_evaluate_the_grid_again(page):
-    calls = page.evaluate(
-        """async () => {
-          const slide = document.getElementById("lam-slide"), f = steepen.functions.branin;
-          const { value, grad } = f;
-          let calls = 0;
-          f.value = (x) => (calls++, value(x));
-          f.grad = (x) => (calls++, grad(x));
-          for (let i = 1; i <= 10; i++) {
-            slide.value = 90 * i;
-            slide.dispatchEvent(new Event("input"));
-            await new Promise(requestAnimationFrame);
-          }
-          Object.assign(f, { value, grad });
-          return calls / 10;
-        }"""
+@pytest.mark.parametrize("text", TYPED)
+def test_a_typed_function_has_exact_derivatives(page, text):
+    points = [[0.7, -1.3], [-1.9, 0.4], [2.5, 1.1]]
+    found = page.evaluate(
+        """([text, points]) => {
+          const { fun } = steepen.typed(text, [-5, 5]);
+          const bends = (x) => [...fun.hvp(x, [1, 0]), ...fun.hvp(x, [0, 1])];
+          return points.map((x) => [fun.value(x), ...fun.grad(x), ...bends(x)]);
+        }""",
+        [text, points],
     )
-    assert 10 < calls < 2000  # the grid has 120 000 points
+    with mpmath.workdps(40):
+        for x, ours in zip(points, found, strict=True):
+            orders = ((0, 0), (1, 0), (0, 1), (2, 0), (1, 1), (1, 1), (0, 2))
+            exact = [float(mpmath.diff(TYPED[text], x, order)) for order in orders]
+            np.testing.assert_allclose(ours, exact, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x^2 + foo(y)", "“foo” at 7 is not known; known are x, y, sin"),
+        ("(x + 1", "The bracket at 1 is never closed"),
+        ("x * / y", "“/” at 5 is out of place"),
+        ("sin x", "sin needs a bracket"),
+        ("x" + "+x" * 500, "1001 characters are too many: 1000 at most"),
+    ],
+)
+def test_what_is_wrong_with_a_typed_function_is_said(page, text, message):
+    assert page.evaluate("(text) => steepen.typed(text, [-5, 5]).error", text).startswith(message)
+
+
+def test_a_function_is_typed_raced_and_carried_by_the_link(browser, file):
+    page = opened(browser, file)
+    page.fill("#expr", "x^4 - 3x^2 + x + y^2 + x (")
+    page.wait_for_function("document.getElementById('wrong').textContent.includes('missing at the end')")
+    assert "function=branin" in page.url
+    page.fill("#expr", "x^4 - 3x^2 + x + y^2 + x y")
+    page.wait_for_function("location.hash.includes('function=typed')")
+    assert page.locator("#wrong").inner_text() == ""
+    again = opened(browser, file, page.url.partition("#")[2])
+    assert again.input_value("#expr") == "x^4 - 3x^2 + x + y^2 + x y"
+    assert again.locator("#rows").inner_text() == page.locator("#rows").inner_text()
+    for one in (page, again):
+        assert one.troubles == []
+        one.context.close()

@@ -25,10 +25,6 @@ def ackley(x: Point) -> Any:
     return 20 - 20 * exp(-d("0.2") * root) - exp(fsum(cos(2 * pi * t) for t in x) / n) + mp.e
 
 
-def bukin_6(x: Point) -> Any:
-    return 100 * sqrt(abs(x[1] - d("0.01") * x[0] ** 2)) + d("0.01") * abs(x[0] + 10)
-
-
 def cross_in_tray(x: Point) -> Any:
     inner = sin(x[0]) * sin(x[1]) * exp(abs(100 - sqrt(x[0] ** 2 + x[1] ** 2) / pi))
     return -d("0.0001") * (abs(inner) + 1) ** d("0.1")
@@ -44,17 +40,9 @@ def eggholder(x: Point) -> Any:
     return -first - x[0] * sin(sqrt(abs(x[0] - (x[1] + 47))))
 
 
-def gramacy_lee(x: Point) -> Any:
-    return sin(10 * pi * x[0]) / (2 * x[0]) + (x[0] - 1) ** 4
-
-
 def griewank(x: Point) -> Any:
     product = mp.fprod(cos(t / sqrt(i)) for i, t in enumerate(x, 1))
     return fsum(t**2 for t in x) / 4000 - product + 1
-
-
-def holder_table(x: Point) -> Any:
-    return -abs(sin(x[0]) * cos(x[1]) * exp(abs(1 - sqrt(x[0] ** 2 + x[1] ** 2) / pi)))
 
 
 def langermann(x: Point) -> Any:
@@ -76,10 +64,6 @@ def levy_13(x: Point) -> Any:
     return sin(3 * pi * x[0]) ** 2 + first + (x[1] - 1) ** 2 * (1 + sin(2 * pi * x[1]) ** 2)
 
 
-def rastrigin(x: Point) -> Any:
-    return 10 * len(x) + fsum(t**2 - 10 * cos(2 * pi * t) for t in x)
-
-
 def schaffer_2(x: Point) -> Any:
     top = sin(x[0] ** 2 - x[1] ** 2) ** 2 - d("0.5")
     return d("0.5") + top / (1 + d("0.001") * (x[0] ** 2 + x[1] ** 2)) ** 2
@@ -88,10 +72,6 @@ def schaffer_2(x: Point) -> Any:
 def schaffer_4(x: Point) -> Any:
     top = cos(sin(abs(x[0] ** 2 - x[1] ** 2))) ** 2 - d("0.5")
     return d("0.5") + top / (1 + d("0.001") * (x[0] ** 2 + x[1] ** 2)) ** 2
-
-
-def schwefel(x: Point) -> Any:
-    return d("418.9829") * len(x) - fsum(t * sin(sqrt(abs(t))) for t in x)
 
 
 def shubert(x: Point) -> Any:
@@ -125,26 +105,6 @@ def perm_0(x: Point) -> Any:
     )
 
 
-def rotated_hyper_ellipsoid(x: Point) -> Any:
-    return fsum(x[j] ** 2 for i in range(len(x)) for j in range(i + 1))
-
-
-def sphere(x: Point) -> Any:
-    return fsum(t**2 for t in x)
-
-
-def sum_of_different_powers(x: Point) -> Any:
-    return fsum(abs(t) ** (i + 1) for i, t in enumerate(x, 1))
-
-
-def sum_squares(x: Point) -> Any:
-    return fsum(i * t**2 for i, t in enumerate(x, 1))
-
-
-def trid(x: Point) -> Any:
-    return fsum((t - 1) ** 2 for t in x) - fsum(x[i] * x[i - 1] for i in range(1, len(x)))
-
-
 def quadratic(x: Point) -> Any:
     middle, half_width = d("9.90745113"), d("0.89965944")
     n = len(x)
@@ -155,21 +115,9 @@ def quadratic(x: Point) -> Any:
 # Plate-shaped
 
 
-def booth(x: Point) -> Any:
-    return (x[0] + 2 * x[1] - 7) ** 2 + (2 * x[0] + x[1] - 5) ** 2
-
-
-def matyas(x: Point) -> Any:
-    return d("0.26") * (x[0] ** 2 + x[1] ** 2) - d("0.48") * x[0] * x[1]
-
-
 def mccormick(x: Point) -> Any:
     bent = sin(x[0] + x[1]) + (x[0] - x[1]) ** 2
     return bent - d("1.5") * x[0] + d("2.5") * x[1] + 1
-
-
-def power_sum(x: Point) -> Any:
-    return fsum((fsum(t**i for t in x) - b) ** 2 for i, b in enumerate((8, 18, 44, 114), 1))
 
 
 def zakharov(x: Point) -> Any:
@@ -195,10 +143,6 @@ def dixon_price(x: Point) -> Any:
     return (x[0] - 1) ** 2 + fsum(tail)
 
 
-def rosenbrock(x: Point) -> Any:
-    return fsum(100 * (b - a**2) ** 2 + (a - 1) ** 2 for a, b in pairwise(x))
-
-
 # Steep ridges and drops
 
 
@@ -207,14 +151,6 @@ def dejong_5(x: Point) -> Any:
     holes = [(a, b) for b in grid for a in grid]
     total = fsum(1 / (i + (x[0] - a) ** 6 + (x[1] - b) ** 6) for i, (a, b) in enumerate(holes, 1))
     return 1 / (d("0.002") + total)
-
-
-def easom(x: Point) -> Any:
-    return -cos(x[0]) * cos(x[1]) * exp(-((x[0] - pi) ** 2) - (x[1] - pi) ** 2)
-
-
-def michalewicz(x: Point) -> Any:
-    return -fsum(sin(t) * sin(i * t**2 / pi) ** 20 for i, t in enumerate(x, 1))
 
 
 # Other
@@ -235,10 +171,6 @@ def colville(x: Point) -> Any:
     second = 90 * (x[2] ** 2 - x[3]) ** 2
     third = d("10.1") * ((x[1] - 1) ** 2 + (x[3] - 1) ** 2)
     return first + second + third + d("19.8") * (x[1] - 1) * (x[3] - 1)
-
-
-def forrester(x: Point) -> Any:
-    return (6 * x[0] - 2) ** 2 * sin(12 * x[0] - 4)
 
 
 def goldstein_price(x: Point) -> Any:
@@ -272,18 +204,6 @@ def wells(x: Point, a: Sequence[Sequence[str]], p: Sequence[Sequence[int]]) -> A
     return fsum(d(ALPHA[i]) * exp(-power(i)) for i in range(4))
 
 
-def hartmann_3(x: Point) -> Any:
-    return -wells(x, A3, P3)
-
-
-def hartmann_4(x: Point) -> Any:
-    return (d("1.1") - wells(x, A6, P6)) / d("0.839")
-
-
-def hartmann_6(x: Point) -> Any:
-    return -wells(x, A6, P6)
-
-
 def perm_d(x: Point) -> Any:
     n = len(x)
 
@@ -312,22 +232,33 @@ def shekel(x: Point) -> Any:
     )
 
 
-def styblinski_tang(x: Point) -> Any:
-    return fsum(t**4 - 16 * t**2 + 5 * t for t in x) / 2
+NAMED = (
+    ackley, cross_in_tray, drop_wave, eggholder, griewank, langermann, levy, levy_13, schaffer_2,
+    schaffer_4, shubert, bohachevsky_1, bohachevsky_2, bohachevsky_3, perm_0, quadratic, mccormick,
+    zakharov, three_hump_camel, six_hump_camel, dixon_price, dejong_5, beale, branin, colville,
+    goldstein_price, perm_d, powell, shekel,
+)  # fmt: skip
 
-
-REFERENCES: dict[str, Reference] = {
-    function.__name__.replace("_", "-"): function
-    for function in (
-        *(ackley, bukin_6, cross_in_tray, drop_wave, eggholder, gramacy_lee, griewank),
-        *(holder_table, langermann, levy, levy_13, rastrigin, schaffer_2, schaffer_4),
-        *(schwefel, shubert),
-        *(bohachevsky_1, bohachevsky_2, bohachevsky_3, perm_0, rotated_hyper_ellipsoid),
-        *(sphere, sum_of_different_powers, sum_squares, trid, quadratic),
-        *(booth, matyas, mccormick, power_sum, zakharov),
-        *(three_hump_camel, six_hump_camel, dixon_price, rosenbrock),
-        *(dejong_5, easom, michalewicz),
-        *(beale, branin, colville, forrester, goldstein_price, hartmann_3, hartmann_4),
-        *(hartmann_6, perm_d, powell, shekel, styblinski_tang),
-    )
+REFERENCES: dict[str, Reference] = {function.__name__.replace("_", "-"): function for function in NAMED} | {
+    "bukin-6": lambda x: 100 * sqrt(abs(x[1] - d("0.01") * x[0] ** 2)) + d("0.01") * abs(x[0] + 10),
+    "gramacy-lee": lambda x: sin(10 * pi * x[0]) / (2 * x[0]) + (x[0] - 1) ** 4,
+    "holder-table": lambda x: -abs(sin(x[0]) * cos(x[1]) * exp(abs(1 - sqrt(x[0] ** 2 + x[1] ** 2) / pi))),
+    "rastrigin": lambda x: 10 * len(x) + fsum(t**2 - 10 * cos(2 * pi * t) for t in x),
+    "schwefel": lambda x: d("418.9829") * len(x) - fsum(t * sin(sqrt(abs(t))) for t in x),
+    "rotated-hyper-ellipsoid": lambda x: fsum(x[j] ** 2 for i in range(len(x)) for j in range(i + 1)),
+    "sphere": lambda x: fsum(t**2 for t in x),
+    "sum-of-different-powers": lambda x: fsum(abs(t) ** (i + 1) for i, t in enumerate(x, 1)),
+    "sum-squares": lambda x: fsum(i * t**2 for i, t in enumerate(x, 1)),
+    "trid": lambda x: fsum((t - 1) ** 2 for t in x) - fsum(x[i] * x[i - 1] for i in range(1, len(x))),
+    "booth": lambda x: (x[0] + 2 * x[1] - 7) ** 2 + (2 * x[0] + x[1] - 5) ** 2,
+    "matyas": lambda x: d("0.26") * (x[0] ** 2 + x[1] ** 2) - d("0.48") * x[0] * x[1],
+    "power-sum": lambda x: fsum((fsum(t**i for t in x) - b) ** 2 for i, b in enumerate((8, 18, 44, 114), 1)),
+    "rosenbrock": lambda x: fsum(100 * (b - a**2) ** 2 + (a - 1) ** 2 for a, b in pairwise(x)),
+    "easom": lambda x: -cos(x[0]) * cos(x[1]) * exp(-((x[0] - pi) ** 2) - (x[1] - pi) ** 2),
+    "michalewicz": lambda x: -fsum(sin(t) * sin(i * t**2 / pi) ** 20 for i, t in enumerate(x, 1)),
+    "forrester": lambda x: (6 * x[0] - 2) ** 2 * sin(12 * x[0] - 4),
+    "hartmann-3": lambda x: -wells(x, A3, P3),
+    "hartmann-4": lambda x: (d("1.1") - wells(x, A6, P6)) / d("0.839"),
+    "hartmann-6": lambda x: -wells(x, A6, P6),
+    "styblinski-tang": lambda x: fsum(t**4 - 16 * t**2 + 5 * t for t in x) / 2,
 }

@@ -1,18 +1,21 @@
 """The Function object: shapes, precision, layout, dimensions, kinks and errors."""
 
 import pickle
+import sys
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as some
-from hypothesis.extra.numpy import array_shapes
+from tests.pairs import sample
 
 from steepen.functions import Function, functions, quadratic
+from steepen.problems import problems
 
-ALL = [pytest.param(f, id=f.name) for f in functions.values()]
-every = pytest.mark.parametrize("f", ALL)
+every = pytest.mark.parametrize("f", [pytest.param(f, id=f.name) for f in functions.values()])
+some = pytest.mark.parametrize(
+    "f", sample([pytest.param(f, id=f.name) for f in functions.values()], 12), ids=lambda f: f.name
+)
 
 
 def uniform(f: Function, shape: tuple[int, ...] = (), seed: int = 0) -> np.ndarray:
@@ -38,23 +41,23 @@ def scales(f: Function, X: np.ndarray) -> tuple[Any, Any]:
 
 
 @every
-def test_leading_axes(f: Function):
-    @given(shape=array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3))
-    @settings(max_examples=8, deadline=None)
-    def check(shape: tuple[int, ...]):
-        X, V = uniform(f, shape), uniform(f, shape, seed=1)
-        assert np.shape(f(X)) == shape
-        assert f.grad(X).shape == f.hvp(X, V).shape == X.shape
-        assert f.hess(X).shape == (*X.shape, f.n)
-        for place in np.ndindex(shape):
-            value_scale, grad_scale = scales(f, X[place])
-            assert close(f(X)[place], f(X[place]), value_scale, 30)
-            assert close(f.grad(X)[place], f.grad(X[place]), grad_scale, 30)
+@pytest.mark.parametrize("shape", [(0,), (2, 3)])
+def test_leading_axes_and_memory_layout(f: Function, shape: tuple[int, ...]):
+    X, V = uniform(f, shape), uniform(f, shape, seed=1)
+    assert np.shape(f(X)) == shape
+    assert f.grad(X).shape == f.hvp(X, V).shape == X.shape
+    assert f.hess(X).shape == (*X.shape, f.n)
+    for place in np.ndindex(shape):
+        value_scale, grad_scale = scales(f, X[place])
+        assert close(f(X)[place], f(X[place]), value_scale, 30)
+        assert close(f.grad(X)[place], f.grad(X[place]), grad_scale, 30)
+    other = X.T.copy().T
+    if f.n > 1:
+        assert f.grad(other).strides == f.hvp(other, other).strides == other.strides
+    assert np.array_equal(other, X)  # and it is left as it was
 
-    check()
 
-
-@every
+@some
 def test_directions_broadcast_and_the_hessian_is_made_of_them(f: Function):
     X, V = uniform(f, (3, 1)), uniform(f, (4,), seed=1)
     product = f.hvp(X, V)
@@ -77,47 +80,15 @@ def test_single_precision_stays_single(f: Function):
 
 
 @every
-def test_lists_and_integers_are_taken_as_double(f: Function):
-    point = [1] * f.n
-    assert f(point) == f(np.ones(f.n))
-    assert f(point).dtype == f.grad(np.ones(f.n, int)).dtype == np.float64
-
-
-@every
-@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (2, 0, 1)])
-def test_memory_layout_is_kept(f: Function, order: tuple[int, ...]):
-    X = uniform(f, (4, 3)).transpose(order).copy().transpose(np.argsort(order))
-    if f.n > 1:
-        assert f.grad(X).strides == f.hvp(X, X).strides == X.strides
-    assert np.array_equal(X, uniform(f, (4, 3)))
-
-
-@every
 def test_gradient_is_the_complex_step_of_the_value(f: Function):
-    @given(seed=some.integers(0, 10_000))
-    @settings(max_examples=10, deadline=None)
-    def check(seed: int):
-        x = uniform(f, seed=seed)
+    for seed in range(3):
+        x, info = uniform(f, seed=seed), np.finfo(float)
         tilted = x + 1e-30j * np.eye(f.n)
-        _, scale = scales(f, x)
-        info = np.finfo(float)
-        lost = (
-            float(info.tiny) / 1e-30 / float(info.eps)
-        )  # a step of 1e-30 takes smaller ones below all numbers
-        assert close(f(tilted).imag / 1e-30, f.grad(x), scale + lost, 60)
-
-    check()
+        lost = float(info.tiny) / 1e-30 / float(info.eps)  # smaller steps are below all numbers
+        assert close(f(tilted).imag / 1e-30, f.grad(x), scales(f, x)[1] + lost, 60)
 
 
-@every
-@pytest.mark.parametrize("length", [1e-200, 1e-3, 1e200])
-def test_hvp_is_linear_in_the_direction_whatever_its_length(f: Function, length: float):
-    x, v = uniform(f), uniform(f, seed=1)
-    assert np.allclose(f.hvp(x, length * v) / length, f.hvp(x, v), rtol=1e-13, atol=0)
-    assert not f.hvp(x, np.zeros(f.n)).any()
-
-
-def test_rows_of_very_different_length_keep_their_digits():
+def test_directions_of_very_different_length_keep_their_digits():
     f = functions["rosenbrock"]
     V = np.array([[1e-200, 0.0], [1e200, 0.0], [0.0, 0.0]])
     expected = [[8.02e-198, -4e-198], [8.02e202, -4e202], [0, 0]]
@@ -154,68 +125,14 @@ def test_derivatives_are_finite_on_kinks(name: str, point: Any, grad: Any, dtype
     assert np.allclose(f.grad(x), grad, rtol=100 * eps, atol=eps)
 
 
-@every
-def test_other_dimensions(f: Function):
-    assert f.at(f.n) is f
-    if f.any_n:
-        bigger = f.at(n=4 * f.n)
-        assert (bigger.n, bigger.name, bigger.any_n) == (4 * f.n, f.name, True)
-        assert bigger.bounds.shape == (4 * f.n, 2)
-        assert bigger.at(f.n).fmin == f.fmin
-        for n in (0, -1):
-            with pytest.raises(ValueError, match="positive dimension"):
-                f.at(n)
-    else:
-        with pytest.raises(ValueError, match=f"n = {f.n} only, got n = {f.n + 1}"):
-            f.at(f.n + 1)
-    with pytest.raises(TypeError):
-        f.at(2.5)  # pyright: ignore[reportArgumentType]
-
-
-def test_dimensions_that_do_not_exist_say_why():
-    with pytest.raises(ValueError, match="multiple of 4, got 6"):
-        functions["powell"].at(6)
-    with pytest.raises(ValueError, match="n >= 2, got 1"):
-        functions["rosenbrock"].at(1)
-
-
-@every
-def test_wrong_points_are_refused(f: Function):
-    wrong = np.zeros(f.n + 1)
-    for call in (f, f.grad, f.hess):
-        with pytest.raises(ValueError, match=rf"X: {f.name} expects .* n = {f.n} .*\({f.n + 1},\)"):
-            call(wrong)
-    with pytest.raises(ValueError, match="V: "):
-        f.hvp(np.zeros(f.n), wrong)
-    with pytest.raises(ValueError, match=r"got shape \(\)"):
-        f(1.0)
-    with pytest.raises(TypeError, match="expected numbers"):
-        f(["a"] * f.n)
-    with pytest.raises(TypeError, match=r"X: .* real points"):
-        f.hvp(np.zeros(f.n, complex), np.zeros(f.n))
-
-
-@every
-def test_stored_arrays_are_read_only_and_repr_is_short(f: Function):
-    for array in (f.bounds, f.minima):
-        assert not array.flags.writeable
-    assert f.bounds.shape == (f.n, 2)
-    assert repr(f).startswith(f"Function({f.name!r}, n={f.n}")
-    assert len(repr(f)) < 80
-
-
-@every
-def test_survives_a_trip_to_another_process(f: Function):
-    x = uniform(f)
-    assert pickle.loads(pickle.dumps(f))(x) == f(x)
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_quadratic_with_a_linear_part(dtype: Any):
     rng = np.random.default_rng(0)
     A = rng.normal(size=(4, 4))
     Q, b = A @ A.T + np.eye(4), rng.normal(size=4)
-    f = quadratic(Q, b)
+    given = Q.copy()
+    f = quadratic(given, b)
+    given[0, 0] = 5  # it has a copy
     X = rng.normal(size=(2, 3, 4)).astype(dtype)
     rtol = 100 * np.finfo(dtype).eps
     expected = 0.5 * np.einsum("...i,ij,...j", X, Q, X) - X @ b
@@ -226,13 +143,6 @@ def test_quadratic_with_a_linear_part(dtype: Any):
     assert np.allclose(Q @ f.minima[0], b, rtol=1e-13, atol=1e-13)
     assert f(f.minima[0]) == pytest.approx(f.fmin, rel=1e-13)
     assert np.allclose(f.bounds.mean(axis=1), f.minima[0], rtol=1e-15, atol=1e-15)
-
-
-def test_quadratic_copies_what_it_is_given():
-    Q = np.eye(2)
-    f = quadratic(Q)
-    Q[0, 0] = 5
-    assert f([2.0, 0.0]) == 2
 
 
 def test_the_quadratic_of_the_paper():
@@ -259,3 +169,82 @@ def test_the_quadratic_of_the_paper():
 def test_quadratic_refuses(Q: Any, b: Any, message: str):
     with pytest.raises(ValueError, match=message):
         quadratic(Q, b)
+
+
+def test_other_dimensions():
+    sphere, branin, powell = functions["sphere"], functions["branin"], functions["powell"]
+    bigger = sphere.at(n=8)
+    assert (bigger.n, bigger.name, bigger.any_n, bigger.bounds.shape) == (8, "sphere", True, (8, 2))
+    assert sphere.at(sphere.n) is sphere
+    for f, n, words in (
+        (sphere, 0, "positive dimension"), (sphere, -1, "positive dimension"),
+        (powell, 6, "multiple of 4, got 6"),
+        (branin, 3, "n = 2 only, got n = 3"), (functions["rosenbrock"], 1, "n >= 2, got 1"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=words):
+            f.at(n)
+    with pytest.raises(TypeError):
+        sphere.at(2.5)  # pyright: ignore[reportArgumentType]
+
+
+def test_points():
+    f = functions["branin"]
+    assert f([1, 1]) == f(np.ones(2))
+    assert f([1, 1]).dtype == f.grad(np.ones(2, int)).dtype == np.float64
+    for call in (f, f.grad, f.hess):
+        with pytest.raises(ValueError, match=r"X: branin expects .* n = 2 .*\(3,\)"):
+            call(np.zeros(3))
+    with pytest.raises(ValueError, match="V: "):
+        f.hvp(np.zeros(2), np.zeros(3))
+    with pytest.raises(TypeError, match="expected numbers"):
+        f(["a", "b"])
+    with pytest.raises(TypeError, match=r"X: .* real points"):
+        f.hvp(np.zeros(2, complex), np.zeros(2))
+
+
+@every
+def test_a_function_goes_to_another_process_and_cannot_be_changed(f: Function):
+    x = uniform(f)
+    assert pickle.loads(pickle.dumps(f))(x) == f(x)
+    assert not any(array.flags.writeable for array in (f.bounds, f.minima))
+    assert repr(f).startswith(f"Function({f.name!r}, n={f.n}")
+    assert len(repr(f)) < 80
+
+
+# --- the module as a mapping from name to function ----------------------------------------------------
+
+SFU = {
+    "many local minima": "ackley bukin-6 cross-in-tray drop-wave eggholder gramacy-lee griewank "
+    "holder-table langermann levy levy-13 rastrigin schaffer-2 schaffer-4 schwefel shubert",
+    "bowl-shaped": "bohachevsky-1 bohachevsky-2 bohachevsky-3 perm-0 rotated-hyper-ellipsoid "
+    "sphere sum-of-different-powers sum-squares trid quadratic",
+    "plate-shaped": "booth matyas mccormick power-sum zakharov",
+    "valley-shaped": "three-hump-camel six-hump-camel dixon-price rosenbrock",
+    "steep ridges/drops": "dejong-5 easom michalewicz",
+    "other": "beale branin colville forrester goldstein-price hartmann-3 hartmann-4 hartmann-6 "
+    "perm-d powell shekel styblinski-tang",
+}
+
+
+def test_covers_the_sfu_library_and_adds_the_quadratic():
+    listed = {name: group for group, names in SFU.items() for name in names.split()}
+    assert len(listed) - 3 == 47  # the three Bohachevsky functions share a page
+    assert {name: f.group for name, f in functions.items()} == listed
+    assert len({f.title for f in functions.values()}) == len(functions) == len(listed)
+    assert all(functions[name].name == name for name in functions)
+
+
+@pytest.mark.parametrize("catalogue", [functions, problems])
+def test_a_catalogue_is_its_module_and_a_mapping(catalogue: Any):
+    name = next(iter(catalogue))
+    assert isinstance(catalogue, Mapping)
+    assert sys.modules[f"steepen.{catalogue.__name__.rpartition('.')[2]}"] is catalogue
+    assert {catalogue: 1}[catalogue] == 1
+    assert catalogue != {}
+    assert list(catalogue.keys()) == list(catalogue)
+    assert catalogue.get("nothing") is None
+    assert name in catalogue
+    with pytest.raises(KeyError, match=name):
+        catalogue[name.upper()]  # the nearest is suggested
+    with pytest.raises(KeyError, match="no name is near"):
+        catalogue["0123456789"]

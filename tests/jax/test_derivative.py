@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
-import pytest
 
 import steepen as st
-
-jax = pytest.importorskip("jax")
-jnp = jax.numpy
-import steepen.jax as sj  # noqa: E402
-
-
-@pytest.fixture(autouse=True)
-def double() -> Iterator[None]:
-    jax.config.update("jax_disable_most_optimizations", True)
-    with jax.enable_x64(True):
-        yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
+import steepen.jax as sj
 
 SCALE = np.array([1.0, 3.0])
 THETA = np.array([1.0, 2.0])
+NEWTON: dict[str, Any] = {"method": "newton", "step": 1.0, "gtol": 1e-11}
 
 
 def fun(x: Any, theta: Any) -> Any:
@@ -32,68 +21,92 @@ def fun(x: Any, theta: Any) -> Any:
 
 
 def argmin(theta: Any, **given: Any) -> Any:
-    return sj.minimize(fun, jnp.zeros(2), (theta,), method="newton", step=1.0, gtol=1e-11, **given)
+    return sj.minimize(fun, jnp.zeros(2), (theta,), **NEWTON, **given)
 
 
-def test_both_ways_and_second_order_match_differences() -> None:
+def slopes(function: Any, x: Any, h: float = 1e-5) -> Any:
+    """Return the derivative by differences, the last axis being that of x."""
+    return np.stack([(function(x + u) - function(x - u)) / (2 * h) for u in h * np.eye(len(x))], axis=-1)
+
+
+def test_both_modes_and_second_order_match_differences() -> None:
     def length(theta: Any) -> Any:
         return (argmin(theta).x ** 2).sum()
 
-    theta, h = jnp.asarray(THETA), 1e-5
     slope, run = jax.jit(jax.grad(length)), jax.jit(length)
-    units = np.eye(2) * h
-    np.testing.assert_allclose(
-        slope(theta), [(run(theta + u) - run(theta - u)) / (2 * h) for u in units], rtol=1e-7
-    )
-    _, along = jax.jit(lambda t: jax.jvp(length, (t,), (jnp.ones(2),)))(theta)
-    np.testing.assert_allclose(along, slope(theta).sum(), rtol=1e-9)
-    second = [(slope(theta + u) - slope(theta - u)) / (2 * h) for u in units]
-    np.testing.assert_allclose(jax.jit(jax.hessian(length))(theta), second, rtol=1e-5)
+    np.testing.assert_allclose(slope(THETA), slopes(run, THETA), rtol=1e-7)
+    _, along = jax.jit(lambda t: jax.jvp(length, (t,), (jnp.ones(2),)))(THETA)
+    np.testing.assert_allclose(along, slope(THETA).sum(), rtol=1e-9)
+    np.testing.assert_allclose(jax.jit(jax.hessian(length))(THETA), slopes(slope, THETA), rtol=1e-5)
 
 
 def test_what_fun_closes_over_counts_and_the_value_follows() -> None:
     def value(theta: Any) -> Any:
-        return sj.minimize(lambda x: fun(x, theta), jnp.zeros(2), method="newton", step=1.0, gtol=1e-11).fun
+        return sj.minimize(lambda x: fun(x, theta), jnp.zeros(2), **NEWTON).fun
 
-    theta = jnp.asarray(THETA)
-    x = argmin(theta).x
-    expected = -2 * SCALE * (x - theta)  # the envelope theorem
-    np.testing.assert_allclose(jax.jit(jax.grad(value))(theta), expected, rtol=1e-6)
+    expected = -2 * SCALE * (argmin(THETA).x - THETA)  # the envelope theorem
+    np.testing.assert_allclose(jax.jit(jax.grad(value))(THETA), expected, rtol=1e-6)
 
 
-def test_what_a_bound_holds_does_not_move() -> None:
-    bounds = sj.Bounds(ub=jnp.array([0.5, jnp.inf]))
-    moved = jax.jit(jax.jacfwd(lambda t: argmin(t, bounds=bounds).x))(jnp.asarray(THETA))
-    x = argmin(jnp.asarray(THETA), bounds=bounds).x
-    np.testing.assert_allclose(moved[0], 0.0)
-    np.testing.assert_allclose(moved[1], [0.0, 6 / (6 + 1.2 * x[1] ** 2)], rtol=1e-7)
+def bounded(given: Any, **more: Any) -> Any:
+    """Return the run with θ and an upper bound of the first variable, which holds it."""
+    return argmin(given[:2], bounds=sj.Bounds(ub=jnp.stack([given[2], jnp.inf])), **more)
+
+
+GIVEN = np.array([1.0, 2.0, 0.5])
+
+
+def test_what_a_bound_holds_follows_the_bound_and_the_rest_follows_that() -> None:
+    """By θ and by the bound itself, in both modes, and twice."""
+    place, value = jax.jit(lambda z: bounded(z).x), jax.jit(lambda z: bounded(z).fun)
+    forwards, backwards = jax.jit(jax.jacfwd(place)), jax.jit(jax.jacrev(place))
+    bend = 6 + 1.2 * place(GIVEN)[1] ** 2  # H_FF; H_FA is 0.3
+    closed = [[0.0, 0.0, 1.0], [0.0, 6 / bend, -0.3 / bend]]
+    np.testing.assert_allclose(forwards(GIVEN), closed, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(backwards(GIVEN), closed, rtol=1e-9, atol=1e-12)
+    slope = jax.jit(jax.grad(lambda z: bounded(z).fun))
+    np.testing.assert_allclose(slope(GIVEN), slopes(value, GIVEN), rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(jax.jacfwd(slope))(GIVEN), slopes(slope, GIVEN), rtol=1e-5, atol=1e-7)
+
+
+def test_at_a_bound_with_a_multiplier_of_zero_x_has_none_and_f_has() -> None:
+    def place(z: Any) -> Any:  # the minimum of (x₀ − θ)² + (x₁ − 1)² with x₀ ≤ ub, where θ = ub
+        bounds = sj.Bounds(ub=jnp.stack([z[1], jnp.inf]))
+        return sj.minimize(
+            lambda x: (x[0] - z[0]) ** 2 + (x[1] - 1) ** 2, jnp.zeros(2), **NEWTON, bounds=bounds
+        )
+
+    z = jnp.array([2.0, 2.0])
+    assert np.isnan(jax.jit(jax.jacrev(lambda z: place(z).x))(z)).all()
+    np.testing.assert_allclose(jax.jit(jax.grad(lambda z: place(z).fun))(z), 0.0, atol=1e-12)
+
+
+def test_rows_of_a_batch_have_their_own_with_bounds_too() -> None:
+    many = jnp.stack([GIVEN, jnp.array([-1.0, 1.0, 0.5]), jnp.array([2.0, 0.0, 0.7])])  # the second is free
+    one = jax.jit(jax.jacfwd(lambda z: bounded(z).x))
+    both = jax.jit(jax.vmap(jax.jacfwd(lambda z: bounded(z).x)))(many)
+    np.testing.assert_allclose(both, [one(z) for z in many], rtol=1e-9, atol=1e-12)
+    starts = jnp.zeros((3, 2))
+
+    def total(z: Any) -> Any:
+        bounds = sj.Bounds(ub=jnp.stack([z[2], jnp.inf]))
+        return sj.minimize(fun, starts, (z[:2],), **NEWTON, bounds=bounds).x.sum()
+
+    np.testing.assert_allclose(jax.jit(jax.grad(total))(GIVEN), 3 * one(GIVEN).sum(axis=0), rtol=1e-6)
 
 
 def test_a_run_without_success_has_none() -> None:
     def short(theta: Any, unsound: bool = False) -> Any:
-        return argmin(theta, budget=st.Budget(iters=2), unsound=unsound).x
+        return argmin(theta, budget=st.Budget(iters=2), unsound=unsound)
 
-    theta = jnp.asarray(THETA)
-    assert np.isnan(jax.jit(jax.jacrev(short))(theta)).all()
-    assert np.isfinite(jax.jit(jax.jacrev(lambda t: short(t, True)))(theta)).all()
-
-
-def test_rows_of_a_batch_have_their_own() -> None:
-    thetas = jnp.asarray([THETA, -THETA])
-    slope = jax.jit(jax.vmap(jax.grad(lambda t: argmin(t).x.sum())))(thetas)
-    np.testing.assert_allclose(slope[0], jax.jit(jax.grad(lambda t: argmin(t).x.sum()))(thetas[0]), rtol=1e-9)
-    starts = jnp.zeros((3, 2))
-    many = jax.jit(
-        jax.grad(lambda t: sj.minimize(fun, starts, (t,), method="newton", step=1.0, gtol=1e-11).x.sum())
-    )
-    np.testing.assert_allclose(many(thetas[0]), 3 * slope[0], rtol=1e-6)
+    assert np.isnan(jax.jit(jax.jacrev(lambda t: short(t).x))(THETA)).all()
+    assert np.isnan(jax.jit(jax.grad(lambda t: short(t).fun))(THETA)).all()
+    assert np.isfinite(jax.jit(jax.jacrev(lambda t: short(t, True).x))(THETA)).all()
 
 
 def test_where_the_hessian_is_singular_there_is_none() -> None:
-    def flat(x: Any, theta: Any) -> Any:
-        return x[0] ** 2 + (theta - 1) * x[1]
-
     def place(theta: Any) -> Any:
+        flat: Any = lambda x, theta: x[0] ** 2 + (theta - 1) * x[1]  # noqa: E731
         return sj.minimize(flat, jnp.zeros(2), (theta,), method="gd", step=0.1).x.sum()
 
     assert np.isnan(jax.jit(jax.grad(place))(1.0))

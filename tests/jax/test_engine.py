@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from tests.pairs import WHOLE, sample
 
 import steepen as st
+import steepen.jax as sj
 from steepen import penalties, schedules, steps, switches
-
-jax = pytest.importorskip("jax")
-jnp = jax.numpy
-import steepen.jax as sj  # noqa: E402
+from steepen.jax import _minimize
 
 METHODS = ("gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp", "cgd-auto")
+SLOW = pytest.mark.slow
 FLOOR = {st.Status.CONVERGED, st.Status.PRECISION, st.Status.NOISE}
-
-
-@pytest.fixture(autouse=True)
-def double() -> Iterator[None]:
-    """Trace in float64; to optimise the programs would take longer than to run them as they are."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    with jax.enable_x64(True):
-        yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 def beale(x: Any) -> Any:
@@ -40,14 +29,22 @@ def beale(x: Any) -> Any:
 def family(x: Any, a: Any) -> Any:
     """Return one of many functions, so that one program serves them all."""
     valley = 10 * (x[1] - x[0] ** 2) ** 2 + (1 - x[0]) ** 2
-    return a[0] * beale(x) + a[1] * valley + a[2] * jnp.cos(3 * x).sum() + a[3] * (x**4).sum()
+    saddle = x[0] ** 2 - x[1] ** 2 + x[1] ** 4
+    return a[0] * beale(x) + a[1] * valley + a[2] * jnp.cos(3 * x).sum() + a[3] * (x**4).sum() + a[4] * saddle
 
 
 START = np.array([1.0, 0.2])
+BOX, NOWHERE = [(0.0, 2.0), (-1.0, 0.4)], [(None, None)] * 2  # one program has both
 PROBLEMS = {
-    "beale": (1.0, 0.0, 0.0, 0.0), "valley": (0.0, 1.0, 0.0, 0.0), "waves": (0.0, 0.1, 1.0, 0.0),
-    "mixed": (0.3, 0.5, 0.2, 0.1),
+    "beale": (1.0, 0.0, 0.0, 0.0, 0.0), "valley": (0.0, 1.0, 0.0, 0.0, 0.0),
+    "waves": (0.0, 0.1, 1.0, 0.0, 0.0), "mixed": (0.3, 0.5, 0.2, 0.1, 0.0),
 }  # fmt: skip
+MANY = 10**6
+
+
+def limits(iters: int = MANY, evals: int = MANY, grads: int = MANY) -> st.Budget:
+    """Return a budget with all three limits: those that have other ones are other programs."""
+    return st.Budget(iters=iters, evals=evals, grads=grads)
 
 
 @cache
@@ -62,8 +59,10 @@ def eager(fun: Any) -> dict[str, Any]:
     return {name: jax.jit(part) for name, part in parts.items()}
 
 
-def agree(x0: Any, fun: Any = beale, **given: Any) -> tuple[Any, st.Result]:
+def agree(x0: Any, fun: Any = family, problem: str = "beale", **given: Any) -> tuple[Any, st.Result]:
     """Make a run by both engines; iterates may differ as far as a last bit of the start makes them."""
+    if fun is family:
+        given = {"args": (np.array(PROBLEMS[problem], x0.dtype),)} | given
     found = st.minimize(fun, x0, engine="jax", **given)
     own = eager(fun)
     one, moved = (st.minimize(x0=x, **own, **given) for x in (x0, x0 * (1 + 4 * np.finfo(x0.dtype).eps)))
@@ -80,93 +79,75 @@ def agree(x0: Any, fun: Any = beale, **given: Any) -> tuple[Any, st.Result]:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_both_engines_make_the_same_run_with_fixed_steps(method: str) -> None:
-    for dtype in (np.float64, np.float32):
-        for problem in PROBLEMS.values():
-            a = np.array(problem, dtype)
-            agree(
-                START.astype(dtype), family, args=(a,), method=method, step=0.02, budget=st.Budget(iters=30)
-            )
+    for dtype in (np.float64, np.float32) if WHOLE or method == "cgd-fd" else (np.float64,):
+        for problem in sample(PROBLEMS, 1):
+            agree(START.astype(dtype), problem=problem, method=method, step=0.02, budget=limits(iters=30))
 
 
-BOX = [(0.0, 2.0), (-1.0, 0.4)]
-
-
-@pytest.mark.parametrize(("method", "bounds"), [("bfgs", None), ("gd", BOX), ("cgd-auto", BOX)])
+@pytest.mark.parametrize(
+    ("method", "bounds"), [("bfgs", None), pytest.param("gd", BOX, marks=SLOW), ("cgd-auto", BOX)]
+)
 def test_both_engines_make_the_same_search(method: str, bounds: Any) -> None:
-    for problem in PROBLEMS.values():
-        args = (np.array(problem),)
-        agree(START, family, args=args, method=method, bounds=bounds, budget=st.Budget(iters=40))
+    for problem in sample(PROBLEMS, 2):
+        agree(START, problem=problem, method=method, bounds=bounds, budget=limits(iters=40))
+    if method == "cgd-auto":
+        down = (np.array((0.0, 0.0, 0.0, -1.0, 0.0)),)  # without a minimum
+        found, one = agree(START, args=down, bounds=NOWHERE, budget=limits(iters=200))
+        assert found.status == one.status == st.Status.UNBOUNDED
+        for evals, grads in ((7, 9), (8, 7), (20, 7), (9, 20), (1, 1), (2, 1)):
+            found, one = agree(START, bounds=NOWHERE, budget=limits(evals=evals, grads=grads))
+            assert found.nfev <= evals
+            assert found.njev <= grads
+            assert found.status == one.status
+        saddle = (np.array((0.0, 0.0, 0.0, 0.0, 1.0)),)  # a start without a gradient is left
+        found = st.minimize(family, np.zeros(2), args=saddle, engine="jax", bounds=NOWHERE, budget=limits())
+        assert found.success
+        assert found.fun == pytest.approx(-0.25)
 
 
-def test_both_engines_make_one_trial_an_iteration() -> None:
+@pytest.mark.slow
+def test_both_engines_leave_a_saddle_alike() -> None:
+    saddle: dict[str, Any] = {"args": (np.array((0.0, 0.0, 0.0, 0.0, 1.0)),)}
+    found, one = (
+        st.minimize(family, np.zeros(2), **saddle, **way) for way in ({"engine": "jax"}, {"jac": "jax"})
+    )
+    assert (found.nit, found.njev) == (one.nit, one.njev)
+    assert found.nfev + 1 == one.nfev  # the eager engine looks whether a graph is cut
+
+
+@pytest.mark.slow
+def test_both_engines_make_one_trial_an_iteration_and_find_the_floor_of_f() -> None:
     """What is known of a search goes from one iteration to the next in a compiled program, too."""
     step = st.steps.Armijo(grow=np.inf, longest=1.0, wait=False)
-    for problem in PROBLEMS.values():
-        args = (np.array(problem),)
-        found, _ = agree(START, family, args=args, method="bfgs", step=step, budget=st.Budget(iters=60))
-        assert found.nfev <= found.nit + 1
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_a_function_without_a_minimum_is_followed_down_as_far(dtype: Any) -> None:
-    a = np.array((0.0, 0.0, 0.0, -1.0), dtype)
-    nowhere = [(None, None)] * 2  # a bounded program without bounds: it is compiled already
-    found, one = agree(
-        START.astype(dtype), family, args=(a,), method="cgd-auto", bounds=nowhere, budget=st.Budget(iters=200)
-    )
-    assert found.status == one.status == st.Status.UNBOUNDED
-    if dtype == np.float32:
-        for problem in PROBLEMS.values():
-            args = (np.array(problem, dtype),)
-            agree(START.astype(dtype), family, args=args, bounds=BOX, budget=st.Budget(iters=20))
+    found, one = agree(START, problem="mixed", method="bfgs", step=step, gtol=0.0, budget=limits(iters=60))
+    assert found.nfev <= found.nit + 1
+    assert {found.status, one.status} <= FLOOR | {st.Status.MAX_ITERATIONS}
 
 
 @pytest.mark.parametrize(
     "given",
     [
-        {"method": "cgd", "lam": schedules.L(0.0, 0.01), "step": 1e-2, "switch": switches.After(9)},
-        {"method": "cgd", "lam": schedules.Perturbed(0.01), "step": steps.Quadratic()},
+        pytest.param(
+            {"method": "cgd", "lam": schedules.L(0.0, 0.01), "step": 1e-2, "switch": switches.After(9)},
+            marks=SLOW,
+        ),
+        pytest.param({"method": "cgd", "lam": schedules.Perturbed(0.01), "step": steps.Quadratic()},
+                     marks=SLOW),
         {"method": "cgd-fd", "lam": 0.01, "r": 1e-3, "step": schedules.Cosine(1e-2, 1e-3)},
         {"method": "cgd-dfp", "lam": schedules.Piecewise([0.1, 0.0], [5]), "penalty": penalties.Huber(0.5),
          "step": 1e-2, "switch": switches.GoodDrop(0.9)},
-        {"method": "gd", "step": schedules.Table(np.linspace(0.01, 0.001, 30).tolist()), "ftol": 1e-4},
+        {"method": "gd", "step": schedules.Table(np.linspace(0.01, 0.001, 30).tolist()), "ftol": 1e-2},
     ],
-    ids=str,
+    ids=("L", "Perturbed", "Cosine", "Piecewise", "Table"),
 )  # fmt: skip
 def test_steps_switches_schedules_and_penalties(given: dict[str, Any]) -> None:
-    agree(START, budget=st.Budget(iters=30), **given)
-
-
-@pytest.mark.parametrize(("method", "step"), [("cgd-fd", 0.02), ("cgd-auto", None)])
-def test_budgets_hold_to_the_unit(method: str, step: Any) -> None:
-    for evals, grads in ((7, 9), (8, 7), (20, 7), (9, 20), (1, 1), (2, 1)):
-        found, one = agree(START, method=method, step=step, budget=st.Budget(evals=evals, grads=grads))
-        assert found.nfev <= evals
-        assert found.njev <= grads
-        assert found.status == one.status
-
-
-def test_the_floor_of_f_is_found() -> None:
-    found, one = agree(START, method="bfgs", gtol=0.0, budget=st.Budget(iters=40))
-    assert {found.status, one.status} <= FLOOR
-
-
-def test_a_start_without_a_gradient_is_left() -> None:
-    def saddle(x: Any) -> Any:
-        return x[0] ** 2 - x[1] ** 2 + x[1] ** 4
-
-    found, one = (st.minimize(saddle, np.zeros(2), **given) for given in ({"engine": "jax"}, {"jac": "jax"}))
-    assert found.success
-    assert found.fun == pytest.approx(-0.25)
-    assert (found.nit, found.njev) == (one.nit, one.njev)
-    assert found.nfev + 1 == one.nfev  # the eager engine looks whether a graph is cut
+    agree(START, beale, budget=st.Budget(iters=30), **given)
 
 
 @pytest.mark.parametrize(
     ("fun", "status"),
     [
         (lambda x: jnp.sqrt(x - 2).sum(), st.Status.NONFINITE_VALUE),
-        (lambda x: -(x**2).sum(), st.Status.UNBOUNDED),
         (lambda x: jnp.sqrt(abs(x - START)).sum(), st.Status.NONFINITE_GRADIENT),
     ],
 )
@@ -176,22 +157,31 @@ def test_ends_that_are_no_use(fun: Any, status: st.Status) -> None:
     assert np.isnan(found.jac).all()
 
 
-def test_lanes_are_refilled_and_keep_their_rows_apart() -> None:
-    x0 = np.random.default_rng(0).uniform(0.0, 2.0, (23, 2))
+# --- batches ----------------------------------------------------------------------------------------------
+
+
+def test_slots_are_refilled_and_keep_their_rows_and_numbers_apart() -> None:
+    rng = np.random.default_rng(0)
+    x0 = rng.uniform(0.0, 2.0, (23, 2))
     x0[5] = np.nan
-    x = jnp.asarray(x0)
-    given: dict[str, Any] = {"method": "cgd-fd", "lam": 0.001, "step": 0.02, "budget": st.Budget(iters=300)}
-    alone = jax.vmap(lambda x: sj.minimize(beale, x, **given))(x)
-    for lanes in (4, 100):
-        many = sj.minimize(beale, x, lanes=lanes, **given)
-        for a, b in zip(jax.tree.leaves(many), jax.tree.leaves(alone), strict=True):
-            np.testing.assert_array_equal(a, b)
+    given: dict[str, Any] = {"method": "cgd-fd", "step": 0.02, "budget": st.Budget(iters=300)}
+    own = {"lam": jnp.asarray(rng.uniform(0, 0.01, 23)), "r": jnp.asarray(rng.uniform(0.001, 0.1, 23))}
+    many = sj.minimize(beale, x0, lanes=4, **own, **given)
+    alone = jax.vmap(lambda x, lam, r: sj.minimize(beale, x, lam=lam, r=r, **given))(jnp.asarray(x0), **own)
+    for a, b in zip(jax.tree.leaves(many), jax.tree.leaves(alone), strict=True):
+        np.testing.assert_array_equal(a, b)
     assert int(many.status[5]) == st.Status.NONFINITE_VALUE
     assert len(np.unique(many.nit)) > 3
+    assert many.success.tolist() == [st.Status(int(status)).success for status in many.status]
+    assert not many.success.all()  # some come to their limit
+    one = st.minimize(beale, x0[0], jac="jax", **{k: float(v[0]) for k, v in own.items()}, **given)
+    np.testing.assert_allclose(many.x[0], one.x, rtol=1e-10)
+    assert (int(many.nfev[0]), int(many.njev[0])) == (one.nfev, one.njev)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["bfgs", "cgd-auto"])
-def test_lanes_search_as_the_eager_batch_does(method: str) -> None:
+def test_slots_search_as_the_eager_batch_does(method: str) -> None:
     x0 = np.random.default_rng(0).uniform(0.5, 2.0, (5, 2))
     given: dict[str, Any] = {"method": method, "bounds": [(-4.0, 4.0)] * 2, "budget": st.Budget(iters=6)}
     many, eager = sj.minimize(beale, x0, lanes=2, **given), st.minimize(beale, x0, jac="jax", **given)
@@ -200,29 +190,48 @@ def test_lanes_search_as_the_eager_batch_does(method: str) -> None:
     np.testing.assert_array_equal(many.njev, eager.njev)
 
 
-def test_each_start_may_have_numbers_of_its_own() -> None:
-    lam, x0 = np.linspace(0.0, 0.02, 5), np.tile(START, (5, 1))
-    given: dict[str, Any] = {"method": "cgd", "step": 0.01, "budget": st.Budget(iters=20)}
-    many = sj.minimize(beale, x0, lam=lam, lanes=2, **given)
-    grid = jax.vmap(lambda lam: sj.minimize(beale, jnp.asarray(START), lam=lam, **given))(jnp.asarray(lam))
-    for row in range(5):
-        one = st.minimize(beale, START, jac="jax", lam=lam[row], **given)
-        np.testing.assert_allclose(many.x[row], one.x, rtol=1e-12)
-        np.testing.assert_allclose(grid.x[row], one.x, rtol=1e-12)
+def test_devices_share_a_batch_and_change_no_bit_of_it() -> None:
+    x0 = np.random.default_rng(0).uniform(-1, 1, (11, 2))
+
+    def run(mesh: Any = None) -> Any:
+        step = np.linspace(0.01, 0.1, 11)
+        return sj.minimize(beale, x0, mesh=mesh, method="gd", step=step, lanes=2, budget=st.Budget(iters=50))
+
+    if jax.device_count() < 3:
+        pytest.skip("JAX had begun before it was asked for three devices")
+    for a, b in zip(*map(jax.tree.leaves, (run(), run(jax.make_mesh((3,), ("devices",))))), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.slow
+def test_sweeps_are_compiled_too() -> None:
+    starts = np.random.default_rng(0).uniform(-1, 1, size=(3, 2))
+    given: dict[str, Any] = {
+        "method": "gd",
+        "step": [0.1, 0.3],
+        "budget": st.Budget(grads=9),
+        "at": [0, 1, 20],
+    }
+    table = st.sweep(lambda x: (x**2).sum(), starts, engine="jax", **given)
+    sizes = np.tile((starts**2).sum(axis=1), 2)
+    for column, gradients in (("f0", 0), ("f_0", 0), ("f_1", 1), ("f", table.nit), ("f_20", table.nit)):
+        np.testing.assert_allclose(table[column], sizes * (1 - 2 * table.step) ** (2 * gradients), rtol=1e-5)
+
+
+# --- what comes back, and what is compiled ----------------------------------------------------------------
 
 
 def test_new_numbers_compile_nothing() -> None:
-    from steepen.jax import _minimize
-
-    def run(step: float, gtol: float, iters: int, high: float) -> Any:
+    def run(by: float, budget: st.Budget) -> Any:
         return sj.minimize(
-            beale, jnp.asarray(START), method="gd", step=step, gtol=gtol, budget=st.Budget(iters=iters),
-            bounds=[(0.0, high), (None, 3.0)],
+            beale, jnp.asarray(START), method="cgd-fd", step=0.01 * by, lam=0.01 * by, r=0.01 * by,
+            gtol=1e-3 * by, ftol=1e-9 * by, xtol=1e-9 * by, gtol_rel=1e-9 * by, budget=budget,
+            bounds=[(0.0, 2.0 * by), (None, 3.0)],
         )  # fmt: skip
 
-    run(0.01, 1e-3, 5, 2.0)
+    run(1.0, limits(5))
     before = _minimize._solve._cache_size()
-    assert int(run(0.02, 1e-4, 9, 1.5).nit) == 9
+    assert int(run(0.9, limits(9, 10**5, 10**5)).nit) == 9
     assert _minimize._solve._cache_size() == before
 
 
@@ -241,7 +250,9 @@ def test_a_point_may_be_a_tree_and_the_trace_is_a_ring() -> None:
     np.testing.assert_array_equal(found.trace.f[-1], found.fun)
 
 
-@pytest.mark.parametrize("x0", [START, np.stack([START, 1.5 * START, -START])], ids=("one", "many"))
+@pytest.mark.parametrize(
+    "x0", [pytest.param(START, marks=SLOW), np.stack([START, 1.5 * START, -START])], ids=("one", "many")
+)
 def test_the_trace_is_that_of_the_eager_engine(x0: Any) -> None:
     given: dict[str, Any] = {"method": "cgd-fd", "lam": 0.01, "r": 1e-3, "step": 0.02, "gtol": 0.2}
     found = st.minimize(beale, x0, engine="jax", trace=500, **given).trace
@@ -251,44 +262,10 @@ def test_the_trace_is_that_of_the_eager_engine(x0: Any) -> None:
     for (name, a), (other, b) in zip(found.columns(), one.columns(), strict=True):
         assert name == other
         np.testing.assert_allclose(a, b, rtol=1e-9, err_msg=name)
-    last = st.minimize(beale, x0, engine="jax", trace=3, **given).trace
-    assert last is not None
-    run, whole = (last, found) if x0.ndim == 1 else (last.row(0), found.row(0))
-    np.testing.assert_array_equal(run.f[-3:], whole.f[-3:])
-    np.testing.assert_array_equal(run.k[-3:], whole.k[-3:])
+    np.testing.assert_array_equal(found.length, one.length)
 
 
-def test_numbers_may_be_of_strict_types() -> None:
-    with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
-        found = sj.minimize(lambda x: (x * x).sum(), jnp.ones(2), method="gd", step=0.2)
-    assert bool(found.success)
-
-
-DEVICES = """
-import jax, numpy as np, steepen as st, steepen.jax as sj
-jax.config.update("jax_enable_x64", True)
-jax.config.update("jax_disable_most_optimizations", True)
-x = np.random.default_rng(0).uniform(-1, 1, (11, 2))
-given = dict(method="cgd-fd", lam=0.01, step=np.linspace(0.01, 0.1, 11), lanes=2, gtol=1e-3)
-def run(mesh=None):
-    return sj.minimize(lambda x: ((x - 1) ** 2 * (1 + x**2)).sum(), x, mesh=mesh, **given)
-one, mesh = run(), jax.make_mesh((3,), ("devices",))
-for found in (run(mesh), jax.jit(lambda: run(mesh))()):
-    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(found), strict=True):
-        np.testing.assert_array_equal(a, b)
-assert one.success.all() and len(set(np.asarray(one.nit).tolist())) > 5
-"""
-
-
-def test_devices_share_a_batch_and_change_no_bit_of_it() -> None:
-    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=3", "JAX_PLATFORMS": "cpu"}
-    done = subprocess.run(
-        [sys.executable, "-c", DEVICES], env=os.environ | flags, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-
-
-def test_it_runs_inside_scan_and_jit() -> None:
+def test_it_runs_inside_scan_and_jit_with_numbers_of_strict_types() -> None:
     def fun(x: Any, a: Any) -> Any:
         return ((x - a) ** 2).sum() + (x**4).sum()
 
@@ -300,3 +277,49 @@ def test_it_runs_inside_scan_and_jit() -> None:
     _, found = jax.jit(lambda x: jax.lax.scan(body, x, path))(jnp.ones(2))
     for x, a in zip(found, path, strict=True):
         np.testing.assert_allclose(2 * (x - a) + 4 * x**3, 0.0, atol=1e-5)
+    with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+        assert bool(sj.minimize(lambda x: (x * x).sum(), jnp.ones(2), method="gd", step=0.2).success)
+
+
+# --- never stale: a program belongs to what the function does now -----------------------------------------
+
+
+class Shifted:
+    """A function that reads what may change: an attribute of its object."""
+
+    def __init__(self, shift: Any) -> None:
+        self.shift = shift
+
+    def value(self, x: Any) -> Any:
+        return ((x - self.shift) ** 2).sum()
+
+
+DATA = np.array([1.0, 2.0])
+QUICK: dict[str, Any] = {"method": "gd", "step": 0.5, "gtol": 1e-6}
+
+
+@pytest.mark.parametrize("minimize", [sj.minimize, partial(st.minimize, engine="jax")], ids=("jax", "engine"))
+def test_a_method_a_closure_and_a_global_are_read_anew(minimize: Any) -> None:
+    def closed(x: Any) -> Any:
+        return ((x - held) ** 2).sum() + 0.0 * jax.nn.relu(x).sum()  # which has a derivative rule of its own
+
+    task = Shifted(1.0)
+    for shift in (1.0, 3.0, jnp.array([2.0, 5.0]), np.array([4.0, -1.0])):
+        task.shift = held = shift
+        DATA[:] = shift
+        for fun in (task.value, closed, lambda x: ((x - jnp.asarray(DATA)) ** 2).sum()):
+            np.testing.assert_allclose(minimize(fun, np.zeros(2), **QUICK).x, shift * np.ones(2), atol=1e-6)
+
+
+def test_new_arrays_and_functions_made_anew_compile_nothing() -> None:
+    task = Shifted(jnp.array([1.0, 2.0]))
+    sj.minimize(task.value, np.zeros(2), **QUICK)
+    before = _minimize._solve._cache_size()
+    task.shift = jnp.array([3.0, 4.0])
+    np.testing.assert_allclose(sj.minimize(task.value, np.zeros(2), **QUICK).x, [3.0, 4.0], atol=1e-6)
+    for shift in (jnp.array([5.0, 6.0]), jnp.array([7.0, 8.0])):
+        sj.minimize(lambda x, s=shift: ((x - s) ** 2).sum(), np.zeros(2), **QUICK)
+    assert _minimize._solve._cache_size() == before
+    weights, labels = jnp.array([1.0, 3.0]), jnp.array([1, 0])  # of any type
+    found = sj.minimize(lambda x: (weights * (x - labels) ** 2).sum(), np.zeros(2), method="bfgs")
+    np.testing.assert_allclose(found.x, [1.0, 0.0], atol=1e-4)

@@ -1,4 +1,4 @@
-"""The same on a cluster: Dask's, with a worker killed in the middle, and Ray's where it is installed."""
+"""The same on a cluster: Dask's, with a worker killed in the middle."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from pandas.testing import assert_frame_equal
 
 import steepen as st
 from steepen._jobs import JobFile, run
-from steepen.cli import main
 
-distributed = pytest.importorskip("distributed")
-pytestmark = pytest.mark.filterwarnings("ignore")  # of the clusters: ports, event loops, lost workers
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # ports, event loops, lost workers
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """Two processes, with a nanny each that starts another when one dies."""
+    distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50, host="127.0.0.1"
@@ -63,34 +62,3 @@ def test_a_sweep_on_the_cluster_is_the_sweep_here(cluster: Any, tmp_path: Path):
     with joblib.parallel_config("dask"):
         there = st.sweep("branin", 20, **given, out=tmp_path / "s.jsonl")
     assert_frame_equal(there, st.sweep("branin", 20, **given), check_exact=True)
-
-
-def test_the_command_runs_on_the_cluster_and_says_where_there_is_none(
-    cluster: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    file = tmp_path / "s.toml"
-    file.write_text(
-        'functions = ["booth"]\nstarts = 8\nmethods = ["gd"]\nsettings = { step = [0.01, 0.1] }\n'
-    )
-
-    def table(folder: str, *more: str) -> bytes:
-        assert main(["sweep", str(file), "--out", str(tmp_path / folder), "--csv", "--quiet", *more]) == 0
-        return (tmp_path / folder / "table.csv").read_bytes()
-
-    assert table("there", "--dask", cluster.scheduler.address) == table("here")
-    assert main(["sweep", str(file), "--out", str(tmp_path / "no"), "--dask", "nowhere://x"]) == 2
-    assert "--dask: expected a cluster's scheduler" in capsys.readouterr().err
-
-
-def test_ray_where_it_is_installed():
-    ray = pytest.importorskip("ray")
-    from ray.util.joblib import register_ray
-
-    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="error")
-    try:
-        register_ray()
-        with joblib.parallel_config("ray", n_jobs=1):
-            table = st.sweep("branin", 20, method="gd", step=[0.001, 0.01], rows=10)
-    finally:
-        ray.shutdown()
-    assert_frame_equal(table, st.sweep("branin", 20, method="gd", step=[0.001, 0.01]), check_exact=True)

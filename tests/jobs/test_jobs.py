@@ -14,7 +14,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
 import pytest
 
@@ -39,14 +38,9 @@ EXPECTED = {(i,): i * i for i in range(12)}
 # --- where ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("jobs", [None, 1, 2])
+@pytest.mark.parametrize("jobs", [None, 1])
 def test_every_job_is_done_once(jobs: int | None):
     assert values(run(square, KEYS, jobs=jobs)) == EXPECTED
-
-
-def test_joblib_says_where():
-    with joblib.parallel_config("threading", n_jobs=2):
-        assert values(run(lambda i: {"square": i * i}, KEYS)) == EXPECTED
 
 
 def test_arguments_are_made_when_a_job_is_sent():
@@ -148,18 +142,6 @@ def test_columns_keep_every_bit(tmp_path: Path):
         unpack(record["columns"]["f"], 4)
 
 
-def test_what_a_process_wrote_it_need_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    read, other = JobFile(tmp_path / "r.jsonl", ["i"]), JobFile(tmp_path / "r.jsonl", ["i"])
-    read.add((0,), {"square": 0})
-    other.add((1,), {"square": 1})
-    read.add((2,), {"square": 4})
-    assert read.get((1,)) == {"i": 1, "square": 1}
-    assert read.read() == other.read() == JobFile(tmp_path / "r.jsonl", ["i"]).read()
-    monkeypatch.setattr(json, "loads", lambda text: pytest.fail("it reads its own line"))
-    read.add((3,), {"square": 9})
-    assert read.get((3,)) == {"i": 3, "square": 9}
-
-
 def test_half_a_line_is_passed_over_and_spoils_no_other(tmp_path: Path):
     path = tmp_path / "r.jsonl"
     file = JobFile(path, ["i"], {"study": 1})
@@ -239,6 +221,7 @@ def process(path: Path, seconds: float, name: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_several_processes_share_a_file_and_take_over_from_a_dead_one(tmp_path: Path):
     path = tmp_path / "r.jsonl"
     dead = process(path, 3600, "dead")
@@ -259,14 +242,3 @@ def test_several_processes_share_a_file_and_take_over_from_a_dead_one(tmp_path: 
     for one in others:
         assert one.stdout is not None
         one.stdout.close()
-
-
-def test_claimed_jobs_are_left_to_their_owner_if_nobody_waits(tmp_path: Path):
-    path = tmp_path / "r.jsonl"
-    owner = process(path, 60, "owner")
-    assert owner.stdout is not None
-    assert owner.stdout.readline() == "begun\n"
-    assert len(list(run(square, KEYS, file=JobFile(path, ["i"]), wait=False))) == 11
-    owner.kill()
-    owner.wait()
-    owner.stdout.close()

@@ -1,10 +1,9 @@
 """EGR: its landscapes, its traps and its cures against formulas and hand-written loops."""
 
-from itertools import pairwise
-
 import mpmath as mp
 import numpy as np
 import pytest
+from tests.pairs import pairs
 
 import steepen as st
 from steepen.paper import egr
@@ -30,8 +29,7 @@ def hand_written(scene, way):
     return x, guarded
 
 
-@pytest.mark.parametrize("way", egr.WAYS)
-@pytest.mark.parametrize("name", ["levy-1d", "pit-2d", "pit-2d-short-step", "two-wells-1d"])
+@pairs(way=egr.WAYS, name=["levy-1d", "pit-2d-short-step"])
 def test_ends_are_those_of_hand_written_loops(name, way):
     scene = egr.SCENES[name]
     run = egr.descend(
@@ -47,43 +45,16 @@ def test_ends_are_those_of_hand_written_loops(name, way):
 @pytest.mark.parametrize(
     ("name", "way", "kind"),
     [
-        ("two-wells-1d", "egr", "minimum"),
-        ("levy-1d", "guard", "minimum"),
-        ("levy-1d", "switch-off", "minimum"),
-        ("rastrigin-2d", "guard", "minimum"),
-        ("rastrigin-2d", "switch-off", "minimum"),
-        ("rastrigin-2d-long-step", "switch-off", "minimum"),
-        ("pit-1d", "egr", "artificial"),
-        ("pit-2d", "egr", "artificial"),
-        ("pit-1d", "guard", "minimum"),
-        ("pit-1d-short-step", "guard", "artificial"),
-        ("pit-2d-short-step", "guard", "artificial"),
+        ("two-wells-1d", "egr", "minimum"), ("levy-1d", "guard", "minimum"), ("pit-2d", "egr", "artificial"),
+        ("pit-1d", "guard", "minimum"), ("pit-1d-short-step", "guard", "artificial"),
         ("pit-2d-short-step", "switch-off", "minimum"),
     ],
-)
+)  # fmt: skip
 def test_all_runs_of_a_scene_end_alike(name, way, kind):
     ends = egr.SCENES[name].ends(way)
     assert ends.kinds == {kind: len(egr.SCENES[name].starts)}
     assert ends.total == len(egr.SCENES[name].starts)
     assert ends.astray == (0 if kind == "minimum" else ends.total)
-
-
-def test_egr_settles_at_maxima_and_saddles():
-    assert egr.SCENES["levy-1d"].ends("egr").kinds.keys() == {"minimum", "maximum"}
-    assert egr.SCENES["rastrigin-2d"].ends("egr").kinds.keys() == {"minimum", "maximum", "saddle"}
-
-
-def test_the_guard_can_be_blinded_by_another_coordinate():
-    ends = egr.SCENES["rastrigin-2d-long-step"].ends("guard")
-    assert ends.kinds["saddle"] > 0
-    assert "maximum" not in ends.kinds
-
-
-def test_sharp_minimum_holds_gd_and_not_egr():
-    for name in ("two-wells-1d", "two-wells-2d"):
-        scene = egr.SCENES[name]
-        assert scene.ends("egr").mean == pytest.approx(0, abs=1e-9)
-        assert scene.ends("gd").mean > 0.4
 
 
 def test_a_short_step_never_crosses_the_artificial_point():
@@ -137,7 +108,7 @@ def mp_pit(*x):
 
 
 @pytest.mark.parametrize(("make", "truth"), [(egr.two_wells, mp_wells), (egr.pit, mp_pit)])
-@pytest.mark.parametrize("point", [(0.3,), (-1.1,), (2.5,), (0.2, -0.1), (2.2, 0.9), (1.0, -0.4, 0.3)])
+@pytest.mark.parametrize("point", [(0.3,), (2.2, 0.9)])
 def test_landscapes_and_their_gradients(make, truth, point):
     f = make(len(point))
     orders = np.eye(len(point), dtype=int).tolist()
@@ -151,7 +122,7 @@ def test_landscapes_and_their_gradients(make, truth, point):
     assert f.at(n=4).n == 4
 
 
-@pytest.mark.parametrize("name", ["branin", "levy", "six-hump-camel"])
+@pytest.mark.parametrize("name", ["branin", "levy"])
 def test_penalised_gradient_is_the_slope_of_its_value(name):
     g = egr.Penalised(st.functions[name] if name != "levy" else st.functions[name].at(n=2), lam=0.3)
     rng = np.random.default_rng(1)
@@ -163,37 +134,12 @@ def test_penalised_gradient_is_the_slope_of_its_value(name):
         np.testing.assert_allclose(g.grad(x)[:, i], slope, rtol=1e-6, atol=1e-4)
 
 
-@pytest.mark.parametrize(("h", "lam"), [(1.0, 0.0), (1.0, 0.2), (30.0, 0.0), (30.0, 0.05)])
+@pytest.mark.parametrize(("h", "lam"), [(1.0, 0.0), (30.0, 0.05)])
 def test_stable_step_divides_convergence_from_escape(h, lam):
     f = st.functions.quadratic([[h]])
     for factor, stays in ((0.98, True), (1.02, False)):
         run = egr.descend(f, [1.0], "egr", lam=lam, step=factor * egr.stable_step(h, lam), iters=300)
         assert bool(abs(run.x[0]) < 1) is stays
-
-
-def test_curvature_of_g_at_a_minimum_is_h_times_its_factor():
-    """h(1+2λh) against the second derivative of g itself."""
-    minimum = egr.minimum_near(egr.two_wells(), [0.1])
-
-    def g(x):
-        return mp_wells(x) + mp.mpf("0.055") * mp.diff(mp_wells, x) ** 2
-
-    x = mp.findroot(lambda t: mp.diff(mp_wells, t), minimum.x[0])
-    assert minimum.x[0] == pytest.approx(float(x), abs=1e-12)
-    assert minimum.f == pytest.approx(float(mp_wells(x)), abs=1e-12)
-    h = float(mp.diff(mp_wells, x, 2))
-    assert minimum.curvature == pytest.approx(h, rel=1e-10)
-    assert float(mp.diff(g, x, 2)) == pytest.approx(h * (1 + 2 * 0.055 * h), rel=1e-8)
-
-
-def test_stationary_points_of_levy_alternate_for_g():
-    found = egr.stationary_points(st.functions["levy"].at(n=1), 0.2, (-10.0, 10.0))
-    kinds = [point.to_g for point in found]
-    assert all(a != b for a, b in pairwise(kinds))
-    assert sum(point.turned for point in found) == 5
-    assert all(
-        point.curvature == pytest.approx(-2.5, abs=1e-9) for point in found if point.to_f == "artificial"
-    )
 
 
 def test_switch_off_takes_b_steps_on_g_and_the_rest_on_f():
@@ -204,6 +150,10 @@ def test_switch_off_takes_b_steps_on_g_and_the_rest_on_f():
     run = egr.descend(f, [-7.7], "switch-off", lam=0.2, step=0.004, iters=10, b=3)
     np.testing.assert_allclose(run.trace.x[0], x, rtol=1e-13)
     assert run.nit == 7
+    scene = egr.SCENES["pit-1d"]  # a step on g costs two gradients, one on f one
+    how = {"lam": scene.lam, "step": scene.step, "iters": scene.iters, "b": scene.b}
+    rest = egr.descend(scene.f, scene.starts, "switch-off", **how)
+    assert scene.ends("switch-off").cost == pytest.approx(2 * scene.b + np.mean(rest.njev))
 
 
 def test_wrong_arguments_say_which():

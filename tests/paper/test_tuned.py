@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.stats
+from tests.pairs import sample
 
 import steepen as st
 from steepen.paper import tuned
@@ -15,6 +16,7 @@ from steepen.paper import tuned_study as study
 from steepen.paper.tuned_study import BUDGETS, FAMILIES, HAPPENED, JUDGED, PAIRS, Problem, Setting
 
 ROOT = Path(__file__).parents[2]
+ITEM = "tuned"
 
 
 # --- the method ---------------------------------------------------------------------------------------
@@ -27,7 +29,7 @@ def test_starts_that_are_tuned_on_are_not_judged_on() -> None:
     assert not (problem.tuning[:, None] == problem.judged).all(axis=-1).any()
 
 
-@pytest.mark.parametrize("family", [name for name, of in FAMILIES.items() if of.free])
+@pytest.mark.parametrize("family", sample([name for name, of in FAMILIES.items() if of.free], 3))
 def test_every_method_has_the_same_trials_starts_and_gradients(
     family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,14 +68,6 @@ def test_gd_finds_the_best_step_of_a_quadratic() -> None:
     gaps = (curvatures * (far * (1 - steps * curvatures) ** grads) ** 2 / 2).sum(axis=-1)
     scores = np.log10(study.left(gaps, booth(problem.tuning), 0.0)).mean(axis=1)
     assert study.tune(problem, "gd", grads).step == pytest.approx(steps[scores.argmin()].item(), rel=0.02)
-
-
-def test_trials_fill_the_range() -> None:
-    points = study.spread(64, 2)
-    cells = {tuple(cell) for cell in (points * 4).astype(int)}
-    assert len(cells) == 16
-    assert points.min() >= 0
-    assert points.max() <= 1
 
 
 # --- functions that misbehave -----------------------------------------------------------------------------
@@ -119,11 +113,6 @@ def test_a_point_where_the_function_fails_ends_its_own_run_alone(how: str) -> No
     assert study.tune(problem, "gd", 1).step == pytest.approx(0.5, rel=0.01)
 
 
-def test_a_function_that_fails_everywhere_is_refused() -> None:
-    with pytest.raises(ValueError, match="bowl-2 has no finite value"):
-        Problem(_spoilt(-9.0, "raises"), tuning=2, judged=3)
-
-
 # --- what happened ------------------------------------------------------------------------------------------
 
 
@@ -136,28 +125,22 @@ def test_wins_are_counted_start_by_start() -> None:
     assert (won, lost) == (130, 20)
     assert float(low) < (130 - 20) / 200 < float(high)
     assert float(rest[0]) == pytest.approx(np.median(a.f), rel=1e-3)
-    assert rest[-8:] == [0, 0, 0, 130, 20, 0, 0, 0] or list(rest[-8:]) == [0, 0, 0, 130, 20, 0, 0, 0]
+    assert list(rest[-8:]) == [0, 0, 0, 130, 20, 0, 0, 0]
 
 
 def test_each_kind_of_loss_has_its_word() -> None:
     problem = Problem(st.functions["levy"].at(2))
     best = np.tile(problem.function.minima[0], (JUDGED, 1))
     winner = study.Ends(best, problem.fun(best))
-    still = study.Ends(problem.judged, problem.fun(problem.judged))
-    wild = study.Ends(problem.judged, np.full(JUDGED, np.inf))
     other = np.tile([-6.95, 1.0], (JUDGED, 1))  # in another minimum's basin
-    near = best + 0.05
     rows = problem.fun(problem.judged) > problem.fun(other) + 1
-
-    def words(loser: study.Ends) -> set[str]:
-        return set(study.happened(problem, winner, loser, rows))
-
-    assert words(wild) == {"diverged"}
-    assert words(still) == {"plateau"}
-    assert words(study.Ends(other, problem.fun(other))) == {"basin"}
-    assert words(study.Ends(near, problem.fun(near))) == {"faster"}
+    wild = study.Ends(problem.judged, np.full(JUDGED, np.inf))
+    assert set(study.happened(problem, winner, wild, rows)) == {"diverged"}
+    for x, word in ((problem.judged, "plateau"), (other, "basin"), (best + 0.05, "faster")):
+        assert set(study.happened(problem, winner, study.Ends(x, problem.fun(x)), rows)) == {word}
 
 
+@pytest.mark.slow
 def test_functions_are_kept_in_their_box_where_f_is_lower_outside() -> None:
     rng = np.random.default_rng(0)
     for name, f in st.functions.items():
@@ -183,6 +166,11 @@ def test_the_tables_are_whole_and_small() -> None:
     stored = [(row.function, row.n, row.gradients, row.plain, row.penalised) for row in tuned.results()]
     assert len(stored) == len(set(stored))
     assert set(stored) == wanted
+    for row in tuned.results():
+        assert row.low <= row.net <= row.high, row
+        assert [sum(counts) for counts in row.happened] == [row.won, row.lost], row
+        beyond_chance = abs(row.net) >= 0.1 and not row.low <= 0 <= row.high
+        assert row.verdict == (np.sign(row.net) if beyond_chance else 0)
     assert set(tuned.settings()) == {
         (name, n, grads, method)
         for name, n in every
@@ -192,36 +180,11 @@ def test_the_tables_are_whole_and_small() -> None:
     }
 
 
-def test_rows_add_up() -> None:
-    for row in tuned.results():
-        assert row.low <= row.net <= row.high, row
-        assert [sum(counts) for counts in row.happened] == [row.won, row.lost], row
-        for low, high in ((row.plain_median[1:]), (row.penalised_median[1:])):
-            assert 0 <= low <= high
-        assert row.verdict in {-1, 0, 1}
-    signs = {"cgd-fd": 1, "cgd-fd-negative": -1, "cgd-bfgs": 1}
-    for (*_, method), setting in tuned.settings().items():
-        assert setting.step > 0
-        assert np.sign(setting.lam) == signs.get(method, np.sign(np.nan)) or method not in signs
-
-
-def test_limits_are_those_of_the_resampled_starts() -> None:
-    row = next(row for row in tuned.of("gd", "cgd-fd", 40) if row.function == "rosenbrock")
-    signs = np.repeat([1.0, -1.0, 0.0], [row.won, row.lost, JUDGED - row.won - row.lost])
-    means = np.random.default_rng(5).choice(signs, (4000, JUDGED)).mean(axis=1)
-    assert np.quantile(means, (0.025, 0.975)) == pytest.approx((row.low, row.high), abs=0.02)
-
-
 # --- what the pages say ------------------------------------------------------------------------------------
 
 
 def _text(path: str) -> str:
     return " ".join((ROOT / path).read_text("utf-8").replace("\\*", "*").split())
-
-
-@pytest.fixture(scope="module")
-def outcome() -> Any:
-    return tuned.run()
 
 
 def test_the_page_of_the_study_says_what_was_found(outcome: Any) -> None:
@@ -242,6 +205,15 @@ def test_the_lead_of_every_page_follows_from_the_table(page: str) -> None:
     assert all(behind > ahead for ahead, behind, _ in counts.values())  # "on more problems", says the report
     control = [tuned._counts(tuned.of("gd-two", "cgd-fd", grads)) for grads in BUDGETS]
     if page == "README.md":
+        for grads in BUDGETS:
+            quasi, plain, auto = (
+                tuned._counts(tuned.of(*pair, grads))
+                for pair in (("bfgs", "cgd-bfgs"), ("gd", "cgd-bfgs"), ("gd", "cgd-auto"))
+            )
+            assert quasi[0] > quasi[1]
+            assert plain[0] < plain[1]
+            assert auto[0] > 2 * auto[1]
+        assert "is ahead of BFGS at a constant step size, and behind plain gradient descent" in text
         (a, b, c), (d, e, f) = ([count[i] for count in control] for i in (1, 0))
         assert f"ahead of it on {a}, {b} and {c} of {sum(control[0])}, and behind on {d}, {e} and {f}" in text
 
@@ -249,15 +221,6 @@ def test_the_lead_of_every_page_follows_from_the_table(page: str) -> None:
 def test_the_rank_correlation_is_spearmans_also_where_values_are_equal() -> None:
     a, b = np.random.default_rng(0).integers(0, 5, (2, 40)).astype(float)
     assert tuned.rank_correlation(a, b) == pytest.approx(scipy.stats.spearmanr(a, b).statistic)
-
-
-def test_cgd_bfgs_is_ahead_of_bfgs_at_a_constant_step_and_behind_gd() -> None:
-    for grads in BUDGETS:
-        ahead, behind, _ = tuned._counts(tuned.of("bfgs", "cgd-bfgs", grads))
-        assert ahead > behind
-        ahead, behind, _ = tuned._counts(tuned.of("gd", "cgd-bfgs", grads))
-        assert ahead < behind
-    assert "is ahead of BFGS at a constant step size, and behind plain gradient descent" in _text("README.md")
 
 
 def test_readme_counts_what_happened() -> None:
@@ -268,12 +231,6 @@ def test_readme_counts_what_happened() -> None:
     assert f"wins {won[basin]} and loses {lost[basin]}" in text
     assert lost[slower] > won[slower]
     assert won[basin] > lost[basin]
-
-
-def test_cgd_auto_is_ahead_of_tuned_gd_far_more_often_than_behind() -> None:
-    for grads in BUDGETS:
-        ahead, behind, _ = tuned._counts(tuned.of("gd", "cgd-auto", grads))
-        assert ahead > 2 * behind
 
 
 def test_evaluations_are_those_of_the_tables() -> None:

@@ -47,22 +47,6 @@ def freudenstein_roth(x: One) -> float:
     ) ** 2
 
 
-def powell_badly_scaled(x: One) -> float:
-    return (1e4 * x[1] * x[2] - 1) ** 2 + (exp(-x[1]) + exp(-x[2]) - 1.0001) ** 2
-
-
-def brown_badly_scaled(x: One) -> float:
-    return (x[1] - 1e6) ** 2 + (x[2] - 2e-6) ** 2 + (x[1] * x[2] - 2) ** 2
-
-
-def beale(x: One) -> float:
-    return squares([y - x[1] * (1 - x[2] ** i) for i, y in enumerate([1.5, 2.25, 2.625], 1)])
-
-
-def jennrich_sampson(x: One) -> float:
-    return squares([2 + 2 * i - (exp(i * x[1]) + exp(i * x[2])) for i in upto(10)])
-
-
 def helical_valley(x: One) -> float:
     turn = atan2(x[2], x[1]) / (2 * pi)
     turn += turn < -0.25  # the branch of the collection is cut below the negative x2 axis
@@ -109,15 +93,6 @@ def wood(x: One) -> float:
     )
 
 
-def brown_dennis(x: One) -> float:
-    return squares(
-        [
-            (x[1] + t * x[2] - exp(t)) ** 2 + (x[3] + x[4] * sin(t) - cos(t)) ** 2
-            for t in (i / 5 for i in upto(20))
-        ]
-    )
-
-
 def biggs_exp6(x: One) -> float:
     def residual(t: float) -> float:
         y = exp(-t) - 5 * exp(-10 * t) + 3 * exp(-4 * t)
@@ -134,10 +109,6 @@ def watson(x: One) -> float:
         return slope - sum(x[j] * t ** (j - 1) for j in upto(n)) ** 2 - 1
 
     return squares([residual(i / 29) for i in upto(29)]) + x[1] ** 2 + (x[2] - x[1] ** 2 - 1) ** 2
-
-
-def penalty_1(x: One) -> float:
-    return 1e-5 * sum((t - 1) ** 2 for t in x) + (sum(t**2 for t in x) - 0.25) ** 2
 
 
 def penalty_2(x: One) -> float:
@@ -243,21 +214,6 @@ def broydn7d(x: One) -> float:
     return sum(tri) + sum(abs(x[i] + x[i + n // 2]) ** (7 / 3) for i in upto(n // 2))
 
 
-def cosine(x: One) -> float:
-    return sum(cos(-0.5 * x[i + 1] + x[i] ** 2) for i in upto(len(x) - 1))
-
-
-def cragglvy(x: One) -> float:
-    return sum(
-        (exp(x[2 * i - 1]) - x[2 * i]) ** 4
-        + 100 * (x[2 * i] - x[2 * i + 1]) ** 6
-        + (tan(x[2 * i + 1] - x[2 * i + 2]) + x[2 * i + 1] - x[2 * i + 2]) ** 4
-        + x[2 * i - 1] ** 8
-        + (x[2 * i + 2] - 1) ** 2
-        for i in upto(len(x) // 2 - 1)
-    )
-
-
 def curly10(x: One) -> float:
     n = len(x)
     q = [sum(x[j] for j in upto(min(i + 10, n), i)) for i in upto(n)]
@@ -283,43 +239,12 @@ def dixon3dq(x: One) -> float:
     return (x[1] - 1) ** 2 + sum((x[j] - x[j + 1]) ** 2 for j in upto(n - 1, 2)) + (x[n] - 1) ** 2
 
 
-def dqdrtic(x: One) -> float:
-    return sum(x[i] ** 2 + 100 * x[i + 1] ** 2 + 100 * x[i + 2] ** 2 for i in upto(len(x) - 2))
-
-
-def dqrtic(x: One) -> float:
-    return sum((x[i] - i) ** 4 for i in upto(len(x)))
-
-
-def edensch(x: One) -> float:
-    return 16 + sum(
-        (x[i] - 2) ** 4 + (x[i] * x[i + 1] - 2 * x[i + 1]) ** 2 + (x[i + 1] + 1) ** 2
-        for i in upto(len(x) - 1)
-    )
-
-
-def eg2(x: One) -> float:
-    return sum(sin(x[1] + t**2 - 1) for t in list(x)[:-1]) + 0.5 * sin(x[len(x)] ** 2)
-
-
-def engval1(x: One) -> float:
-    return sum((x[i] ** 2 + x[i + 1] ** 2) ** 2 - 4 * x[i] + 3 for i in upto(len(x) - 1))
-
-
-def extrosnb(x: One) -> float:
-    return (x[1] - 1) ** 2 + 100 * sum((x[i] - x[i - 1] ** 2) ** 2 for i in upto(len(x), 2))
-
-
 def fletcbv2(x: One) -> float:
     n, z = len(x), [0.0, *x, 0.0]
     h = 1 / (n + 1)
     return (
         sum((z[i] - z[i + 1]) ** 2 for i in range(n + 1)) / 2 - h**2 * sum(2 * t + cos(t) for t in x) - x[n]
     )
-
-
-def fletchcr(x: One) -> float:
-    return 100 * sum((x[i + 1] - x[i] + 1 - x[i] ** 2) ** 2 for i in upto(len(x) - 1))
 
 
 def fminsrf2(x: One) -> float:
@@ -336,47 +261,10 @@ def fminsrf2(x: One) -> float:
     return sum(cells) / (p - 1) ** 2 + at(p // 2, p // 2) ** 2 / p**2
 
 
-def freuroth(x: One) -> float:
-    return sum(freudenstein_roth(One([x[i], x[i + 1]])) for i in upto(len(x) - 1))
-
-
-def genrose(x: One) -> float:
-    return 1 + sum(100 * (x[i] - x[i - 1] ** 2) ** 2 + (x[i] - 1) ** 2 for i in upto(len(x), 2))
-
-
-def hager(x: One) -> float:
-    return sum(exp(x[i]) - sqrt(i) * x[i] for i in upto(len(x)))
-
-
-def liarwhd(x: One) -> float:
-    return sum(4 * (t**2 - x[1]) ** 2 + (t - 1) ** 2 for t in x)
-
-
-def nondia(x: One) -> float:
-    return (x[1] - 1) ** 2 + sum(100 * (x[1] - x[i - 1] ** 2) ** 2 for i in upto(len(x), 2))
-
-
 def nondquar(x: One) -> float:
     n = len(x)
     quartic = sum((x[i] + x[i + 1] + x[n]) ** 4 for i in upto(n - 2))
     return (x[1] - x[2]) ** 2 + (x[n - 1] + x[n]) ** 2 + quartic
-
-
-def power(x: One) -> float:
-    return sum(i * x[i] ** 2 for i in upto(len(x))) ** 2
-
-
-def raydan1(x: One) -> float:
-    return sum(i / 10 * (exp(x[i]) - x[i]) for i in upto(len(x)))
-
-
-def schmvett(x: One) -> float:
-    return sum(
-        -1 / (1 + (x[i] - x[i + 1]) ** 2)
-        - sin((pi * x[i + 1] + x[i + 2]) / 2)
-        - exp(-(((x[i] + x[i + 2]) / x[i + 1] - 2) ** 2))
-        for i in upto(len(x) - 2)
-    )
 
 
 def sinquad(x: One) -> float:
@@ -387,14 +275,6 @@ def sinquad(x: One) -> float:
 
 def scattered(x: One, i: int, of: Callable[[float], float]) -> float:
     return sum(of(x[(k * i - 1) % len(x) + 1]) for k in (1, 2, 3, 5, 7, 11))
-
-
-def sparsine(x: One) -> float:
-    return sum(0.5 * i * scattered(x, i, sin) ** 2 for i in upto(len(x)))
-
-
-def sparsqur(x: One) -> float:
-    return sum(0.125 * i * scattered(x, i, lambda t: t**2) ** 2 for i in upto(len(x)))
 
 
 def spectrum(x: One) -> float:
@@ -410,28 +290,68 @@ def tointgss(x: One) -> float:
     )
 
 
-def tquartic(x: One) -> float:
-    return (x[1] - 1) ** 2 + sum((x[1] ** 2 - t**2) ** 2 for t in x)
-
-
-def tridia(x: One) -> float:
-    return (x[1] - 1) ** 2 + sum(i * (2 * x[i] - x[i - 1]) ** 2 for i in upto(len(x), 2))
-
-
 # By name without the dimension.
-FORMULAS: dict[str, Callable[[One], float]] = {
-    f.__name__.replace("_", "-"): f
-    for f in (
-        *(rosenbrock, freudenstein_roth, powell_badly_scaled, brown_badly_scaled, beale, jennrich_sampson),
-        *(helical_valley, bard, gulf, box_3d, powell_singular, wood, brown_dennis, biggs_exp6, watson),
-        *(penalty_1, penalty_2, variably_dimensioned, trigonometric, brown_almost_linear, boundary_value),
-        *(integral_equation, broyden_tridiagonal, broyden_banded, linear_full_rank, linear_rank_1),
-        *(linear_rank_1_zeros, chebyquad, arwhead, bdqrtic, broydn7d, cosine, cragglvy, curly10, dixon3dq),
-        *(dqdrtic, dqrtic, edensch, eg2, engval1, extrosnb, fletcbv2, fletchcr, fminsrf2, freuroth, genrose),
-        *(hager, liarwhd, nondia, nondquar, power, raydan1, schmvett, sinquad, sparsine, sparsqur, spectrum),
-        *(tointgss, tquartic, tridia),
-    )
-} | {
+NAMED = (
+    rosenbrock, freudenstein_roth, helical_valley, bard, gulf, box_3d, powell_singular, wood, biggs_exp6,
+    watson, penalty_2, variably_dimensioned, trigonometric, brown_almost_linear, boundary_value,
+    integral_equation, broyden_tridiagonal, broyden_banded, linear_full_rank, linear_rank_1,
+    linear_rank_1_zeros, chebyquad, arwhead, bdqrtic, broydn7d, curly10, dixon3dq, fletcbv2, fminsrf2,
+    nondquar, sinquad, spectrum, tointgss,
+)  # fmt: skip
+
+FORMULAS: dict[str, Callable[[One], float]] = {f.__name__.replace("_", "-"): f for f in NAMED} | {
+    "powell-badly-scaled": lambda x: (1e4 * x[1] * x[2] - 1) ** 2 + (exp(-x[1]) + exp(-x[2]) - 1.0001) ** 2,
+    "brown-badly-scaled": lambda x: (x[1] - 1e6) ** 2 + (x[2] - 2e-6) ** 2 + (x[1] * x[2] - 2) ** 2,
+    "beale": lambda x: squares([y - x[1] * (1 - x[2] ** i) for i, y in enumerate([1.5, 2.25, 2.625], 1)]),
+    "jennrich-sampson": lambda x: squares([2 + 2 * i - (exp(i * x[1]) + exp(i * x[2])) for i in upto(10)]),
+    "brown-dennis": lambda x: squares(
+        [
+            (x[1] + t * x[2] - exp(t)) ** 2 + (x[3] + x[4] * sin(t) - cos(t)) ** 2
+            for t in (i / 5 for i in upto(20))
+        ]
+    ),
+    "penalty-1": lambda x: 1e-5 * sum((t - 1) ** 2 for t in x) + (sum(t**2 for t in x) - 0.25) ** 2,
+    "cosine": lambda x: sum(cos(-0.5 * x[i + 1] + x[i] ** 2) for i in upto(len(x) - 1)),
+    "cragglvy": lambda x: sum(
+        (exp(x[2 * i - 1]) - x[2 * i]) ** 4
+        + 100 * (x[2 * i] - x[2 * i + 1]) ** 6
+        + (tan(x[2 * i + 1] - x[2 * i + 2]) + x[2 * i + 1] - x[2 * i + 2]) ** 4
+        + x[2 * i - 1] ** 8
+        + (x[2 * i + 2] - 1) ** 2
+        for i in upto(len(x) // 2 - 1)
+    ),
+    "dqdrtic": lambda x: sum(x[i] ** 2 + 100 * x[i + 1] ** 2 + 100 * x[i + 2] ** 2 for i in upto(len(x) - 2)),
+    "dqrtic": lambda x: sum((x[i] - i) ** 4 for i in upto(len(x))),
+    "edensch": lambda x: (
+        16
+        + sum(
+            (x[i] - 2) ** 4 + (x[i] * x[i + 1] - 2 * x[i + 1]) ** 2 + (x[i + 1] + 1) ** 2
+            for i in upto(len(x) - 1)
+        )
+    ),
+    "eg2": lambda x: sum(sin(x[1] + t**2 - 1) for t in list(x)[:-1]) + 0.5 * sin(x[len(x)] ** 2),
+    "engval1": lambda x: sum((x[i] ** 2 + x[i + 1] ** 2) ** 2 - 4 * x[i] + 3 for i in upto(len(x) - 1)),
+    "extrosnb": lambda x: (x[1] - 1) ** 2 + 100 * sum((x[i] - x[i - 1] ** 2) ** 2 for i in upto(len(x), 2)),
+    "fletchcr": lambda x: 100 * sum((x[i + 1] - x[i] + 1 - x[i] ** 2) ** 2 for i in upto(len(x) - 1)),
+    "freuroth": lambda x: sum(freudenstein_roth(One([x[i], x[i + 1]])) for i in upto(len(x) - 1)),
+    "genrose": lambda x: (
+        1 + sum(100 * (x[i] - x[i - 1] ** 2) ** 2 + (x[i] - 1) ** 2 for i in upto(len(x), 2))
+    ),
+    "hager": lambda x: sum(exp(x[i]) - sqrt(i) * x[i] for i in upto(len(x))),
+    "liarwhd": lambda x: sum(4 * (t**2 - x[1]) ** 2 + (t - 1) ** 2 for t in x),
+    "nondia": lambda x: (x[1] - 1) ** 2 + sum(100 * (x[1] - x[i - 1] ** 2) ** 2 for i in upto(len(x), 2)),
+    "power": lambda x: sum(i * x[i] ** 2 for i in upto(len(x))) ** 2,
+    "raydan1": lambda x: sum(i / 10 * (exp(x[i]) - x[i]) for i in upto(len(x))),
+    "schmvett": lambda x: sum(
+        -1 / (1 + (x[i] - x[i + 1]) ** 2)
+        - sin((pi * x[i + 1] + x[i + 2]) / 2)
+        - exp(-(((x[i] + x[i + 2]) / x[i + 1] - 2) ** 2))
+        for i in upto(len(x) - 2)
+    ),
+    "sparsine": lambda x: sum(0.5 * i * scattered(x, i, sin) ** 2 for i in upto(len(x))),
+    "sparsqur": lambda x: sum(0.125 * i * scattered(x, i, lambda t: t**2) ** 2 for i in upto(len(x))),
+    "tquartic": lambda x: (x[1] - 1) ** 2 + sum((x[1] ** 2 - t**2) ** 2 for t in x),
+    "tridia": lambda x: (x[1] - 1) ** 2 + sum(i * (2 * x[i] - x[i - 1]) ** 2 for i in upto(len(x), 2)),
     "extended-rosenbrock": rosenbrock,
     "extended-powell": powell_singular,
     "woods": wood,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,9 @@ def grid() -> Any:
 
 
 def test_the_map_shows_medians_and_hatches_what_diverges(table: Any):
+    table = table.copy()  # of the runs with one setting, half diverge
+    table.loc[table.index[(table.step == STEP[0]) & (table.lam == LAM[0])][:4], "f"] = 1e9
+    table = table.drop(table.index[(table.step == STEP[0]) & (table.lam == LAM[0])][8:])
     mesh = st.plot.settings_map(table, fmin=BOOTH.fmin).axes[0].collections[0]
     shown = mesh.get_array()
     for i, step in enumerate(STEP):
@@ -66,13 +68,6 @@ def test_basins_are_those_of_the_minima(grid: Any):
     assert share > 0.9
 
 
-def test_grey_keeps_the_order_of_the_ends(grid: Any):
-    figure = st.plot.basins(grid)
-    shades = [patch.get_facecolor()[:3] for patch in figure.legends[0].get_patches()[:-1]]
-    lightness = [np.dot(shade, [0.299, 0.587, 0.114]) for shade in shades]
-    assert np.all(np.diff(lightness) > 0.05)
-
-
 def test_profiles_count_runs():
     looks = [5, 20, 40]
     table = st.sweep(
@@ -91,20 +86,6 @@ def test_profiles_count_runs():
     for look, share in zip(*lines["gd"].get_data(), strict=True):
         low = best.function.map(fmin).astype(float)
         assert share == np.mean(best[f"f_{look}"] - low <= 0.01 * (best.f0 - low))
-
-
-def test_they_can_be_saved(table: Any, grid: Any, tmp_path: Path):
-    for name, figure in (("map", st.plot.settings_map(table, L=18.0)), ("basins", st.plot.basins(grid))):
-        st.plot.save(figure, tmp_path / f"{name}.svg")
-        assert (tmp_path / f"{name}.svg").stat().st_size > 1000
-
-
-def test_negative_lam_is_drawn_on_a_plain_scale():
-    table = st.sweep(
-        BOOTH, 2, method="cgd", lam=[-0.01, 0.0, 0.01], step=[0.01, 0.02], budget=st.Budget(grads=9)
-    )
-    axes = st.plot.settings_map(table, L=18.0).axes[0]
-    assert (axes.get_xscale(), axes.get_yscale()) == ("linear", "log")
 
 
 @pytest.mark.parametrize(

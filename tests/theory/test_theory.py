@@ -6,12 +6,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from tests.pairs import WHOLE
 
 from steepen import theory
 from steepen.theory import Nature, Stationarity
 
-RNG_SEEDS = range(5)
-EIGHTHS = st.integers(-800, 800).map(lambda k: k / 8)  # exact in floating point
+RNG_SEEDS = range(5 if WHOLE else 2)
 
 
 def random_spd(rng, n, low, high):
@@ -42,16 +42,6 @@ def test_theorem_formulas_match_exact_rationals():
     assert theory.bound(3, 4.0, 2.0, 0.375, 8.0) == 8 * (31 / 32) ** 3
 
 
-@pytest.mark.parametrize(("L", "mu", "lam"), [(10.8, 9.0, 0.4), (1e-3, 1e-5, 70.0), (123.4, 0.7, 0.0)])
-def test_theorem_formulas_match_mpmath(L, mu, lam):
-    with mpmath.workdps(40):
-        smooth = mpmath.mpf(L) * (1 + 2 * mpmath.mpf(lam) * L) ** 2
-        rate = 1 - mu / smooth
-        assert theory.safe_step(L, lam) == pytest.approx(float(1 / smooth), rel=1e-14)
-        assert theory.linear_rate(L, mu, lam) == pytest.approx(float(rate), rel=1e-14)
-        assert theory.bound(40, L, mu, lam, 3.0) == pytest.approx(float(3 * rate**40), rel=1e-12)
-
-
 def test_theorem_broadcasts():
     L, lam = np.array([1.0, 2.0, 5.0]), np.array([[0.0], [0.3]])
     lower, upper = theory.safe_interval(L, lam)
@@ -59,38 +49,21 @@ def test_theorem_broadcasts():
     for i, j in np.ndindex(2, 3):
         assert upper[i, j] == 2 * theory.safe_step(L[j], lam[i, 0])
     assert theory.bound(np.arange(4), 2.0, 1.0, 0.0, 8.0).tolist() == [8.0, 4.0, 2.0, 1.0]
-
-
-def test_scalars_give_python_floats():
-    for value in (
-        theory.safe_step(2, 0),
-        theory.linear_rate(2, 1, 0),
-        theory.quadratic_step(1, 2, 0),
-        theory.contraction(0.1, 1, 2, 0),
-        theory.condition_number(1, 2, 0),
-        theory.optimal_rate(1, 2, 0),
-    ):
-        assert type(value) is float
+    assert {type(theory.safe_step(2, 0)), type(theory.contraction(0.1, 1, 2, 0))} == {float}
 
 
 @pytest.mark.parametrize(
     ("call", "error", "says"),
     [
         (lambda: theory.safe_step(0.0, 0.1), ValueError, "L: expected numbers above 0"),
-        (lambda: theory.safe_step([1.0, -1.0], 0.1), ValueError, "L: expected numbers above 0"),
         (lambda: theory.safe_interval(1.0, -0.1), ValueError, "lam: expected 0 or more"),
         (lambda: theory.safe_step(np.nan, 0.1), ValueError, "L: .*finite"),
         (lambda: theory.safe_step("two", 0.1), TypeError, "L: expected real"),
-        (lambda: theory.safe_step(True, 0.1), TypeError, "L: expected real"),
-        (lambda: theory.safe_step(1j, 0.1), TypeError, "L: expected real"),
         (lambda: theory.linear_rate(1.0, 0.0, 0.1), ValueError, "mu: expected numbers above 0"),
         (lambda: theory.linear_rate(1.0, 1.5, 0.1), ValueError, "mu: expected no more than L"),
         (lambda: theory.bound(-1, 1.0, 0.5, 0.1, 1.0), ValueError, "k: expected 0 or more"),
-        (lambda: theory.bound(1, 1.0, 0.5, 0.1, -1.0), ValueError, "gap0: expected 0 or more"),
-        (lambda: theory.quadratic_step(0.0, 1.0, 0.1), ValueError, "l: expected numbers above 0"),
         (lambda: theory.quadratic_step(2.0, 1.0, 0.1), ValueError, "l: expected no more than L"),
         (lambda: theory.quadratic_step(1.0, 2.0, -0.25), ValueError, "1 \\+ 2\\*lam\\*L > 0"),
-        (lambda: theory.condition_number(1.0, 2.0, [0.1, -1.0]), ValueError, "1 \\+ 2\\*lam"),
         (lambda: theory.contraction(np.inf, 1.0, 2.0, 0.1), ValueError, "step: .*finite"),
     ],
 )
@@ -117,20 +90,6 @@ def quadratic_problem(rng):
         return 0.5 * (x - xstar) @ Q @ (x - xstar)
 
     return f, lambda x: Q @ x - b, lambda x, v: Q @ v, 0.0, 4.0, 0.5, rng.standard_normal(6)
-
-
-def least_squares_problem(rng):
-    """Rank 4 in 7 unknowns: convex, not strongly convex, PL with the smallest non-zero σ²."""
-    A = rng.standard_normal((9, 4)) @ rng.standard_normal((4, 7))
-    b = rng.standard_normal(9)
-    best = np.linalg.lstsq(A, b, rcond=None)[0]
-    sigma = np.linalg.svd(A, compute_uv=False)
-
-    def f(x):
-        return 0.5 * np.sum((A @ (x - best)) ** 2)
-
-    L, mu = sigma[0] ** 2, sigma[3] ** 2
-    return f, lambda x: A.T @ (A @ x - b), lambda x, v: A.T @ (A @ v), 0.0, L, mu, np.ones(7)
 
 
 def logistic_problem(rng):
@@ -160,47 +119,23 @@ def logistic_problem(rng):
     return f, grad, lambda x, v: hess(x) @ v, f(best), L, ridge, 3 * rng.standard_normal(5)
 
 
-PROBLEMS = [quadratic_problem, least_squares_problem, logistic_problem]
+PROBLEMS = [quadratic_problem, logistic_problem]
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-@pytest.mark.parametrize("scaled_lam", [0.0, 0.05, 0.5])
-def test_measured_gap_stays_under_theorem_bound(problem, scaled_lam):
+@pytest.mark.parametrize("scaled_lam", [0.0, 0.5])
+def test_measured_gap_stays_under_theorem_bound_and_f_never_rises_in_the_interval(problem, scaled_lam):
     for seed in RNG_SEEDS:
         f, grad, hvp, fstar, L, mu, x0 = problem(np.random.default_rng(seed))
         lam = scaled_lam / L
         gaps = cgd_gaps(f, grad, hvp, fstar, x0, theory.safe_step(L, lam), lam, 300)
         allowed = theory.bound(np.arange(301), L, mu, lam, gaps[0])
-        assert np.all(gaps <= allowed + 1e-13 * (gaps[0] + abs(fstar)))
+        slack = 1e-13 * (gaps[0] + abs(fstar))
+        assert np.all(gaps <= allowed + slack)
+        assert np.all(np.diff(gaps) <= slack)
+        longest = 0.99 * theory.safe_interval(L, lam)[1]
+        assert np.all(np.diff(cgd_gaps(f, grad, hvp, fstar, x0, longest, lam, 100)) <= slack)
         assert gaps[-1] < 0.99 * gaps[0]
-
-
-@pytest.mark.parametrize("problem", PROBLEMS)
-@pytest.mark.parametrize("fraction", [0.1, 0.5, 0.99])
-def test_f_never_rises_inside_the_safe_interval(problem, fraction):
-    for seed in RNG_SEEDS:
-        f, grad, hvp, fstar, L, _, x0 = problem(np.random.default_rng(seed))
-        lam = 0.3 / L
-        step = fraction * theory.safe_interval(L, lam)[1]
-        gaps = cgd_gaps(f, grad, hvp, fstar, x0, step, lam, 200)
-        assert np.all(np.diff(gaps) <= 1e-14 * (gaps[0] + abs(fstar)))
-
-
-def test_upper_end_is_sharp_without_penalty():
-    L = 3.0
-    for factor, rises in ((0.999, False), (1.001, True)):
-        step = factor * theory.safe_interval(L, 0.0)[1]
-        gaps = cgd_gaps(
-            lambda x: 0.5 * L * x @ x,
-            lambda x: L * x,
-            lambda x, v: L * v,
-            0,
-            np.ones(1),
-            step,
-            0,
-            5,
-        )
-        assert bool(gaps[-1] > gaps[0]) is rises
 
 
 # --- quadratics ----------------------------------------------------------------------------------
@@ -218,22 +153,7 @@ def test_quadratic_formulas_are_the_papers(lam):
     assert theory.contraction(0.02, l, L, lam) == pytest.approx(expected, rel=1e-14)
 
 
-@given(st.floats(0.01, 100), st.floats(1, 1e4), st.floats(-0.499, 10))
-def test_optimal_rate_is_contraction_at_quadratic_step(low, kappa, scaled_lam):
-    L = low * kappa
-    lam = scaled_lam / L
-    at_step = theory.contraction(theory.quadratic_step(low, L, lam), low, L, lam)
-    assert theory.optimal_rate(low, L, lam) == pytest.approx(at_step, rel=1e-9, abs=1e-12)
-
-
-@given(st.floats(0.01, 100), st.floats(1.001, 1e4), st.floats(1e-3, 10))
-def test_positive_lam_worsens_the_condition(low, kappa, scaled_lam):
-    """The remark after the quadratic analysis, with κ(B) > 1 in place of its κ(B) > 0."""
-    L = low * kappa
-    assert theory.condition_number(low, L, scaled_lam / L) > kappa
-
-
-@pytest.mark.parametrize("scaled_lam", [-0.49, -0.3, -0.25, -0.2, -0.05, 0.0, 0.3, 4.0])
+@pytest.mark.parametrize("scaled_lam", [-0.49, -0.25, -0.05, 0.3])
 def test_penalised_spectrum_against_dense_eigenvalues(scaled_lam):
     """A spectrum dense in [l, L] reaches the inner extreme that a negative λ makes."""
     l, L = 0.5, 4.0  # noqa: E741
@@ -251,48 +171,10 @@ def test_penalised_spectrum_against_dense_eigenvalues(scaled_lam):
         assert theory.contraction(other, l, L, lam) > theory.contraction(step, l, L, lam)
 
 
-def test_endpoints_alone_would_be_wrong_for_negative_lam():
-    l, L, lam = 1.0, 9.0, -0.05  # noqa: E741  turning point 5, value 2.5; ends 0.9 and 0.9
-    assert theory.contraction(1.0, l, L, lam) == pytest.approx(1.5)
-    assert theory.quadratic_step(l, L, lam) == pytest.approx(2 / 3.4)
-    # λ = −1/(2(l+L)): half of a two-step Chebyshev method, whose κ is (κ+1)²/(4κ)
-    assert theory.condition_number(l, L, lam) == pytest.approx(100 / 36)
-    lams = np.linspace(-0.055, 0.1, 1001)
-    assert lams[np.argmin(theory.condition_number(l, L, lams))] == pytest.approx(lam, abs=2e-4)
-
-
-def test_contraction_reports_divergence_for_any_lam():
-    assert theory.contraction(0.1, 1.0, 2.0, -3.0) > 1
-
-
-@pytest.mark.parametrize("lam", [-0.06, 0.0, 0.4])
-def test_measured_contraction_on_quadratics(lam):
-    """The literal loop never beats the bound's promise, and the worst start attains it."""
-    for seed in RNG_SEEDS:
-        rng = np.random.default_rng(seed)
-        l, L = 1.0, 5.0  # noqa: E741
-        Q = random_spd(rng, 8, l, L)
-        step = theory.quadratic_step(l, L, lam)
-        rate = theory.contraction(step, l, L, lam)
-        e = rng.standard_normal(8)
-        for _ in range(30):
-            new = e - step * (Q @ e + 2 * lam * Q @ (Q @ e))
-            assert np.linalg.norm(new) <= rate * np.linalg.norm(e) * (1 + 1e-12)
-            e = new
-        worst = np.linalg.eigh(Q)[1][:, 0]
-        new = worst - step * (Q @ worst + 2 * lam * Q @ (Q @ worst))
-        assert np.linalg.norm(new) == pytest.approx(rate, rel=1e-11)
-
-
-def test_quadratic_step_reproduces_the_optimal_rate_of_gd():
-    assert theory.optimal_rate(1.0, 9.0, 0.0) == pytest.approx(0.8, rel=1e-15)
-    assert theory.quadratic_step(1.0, 9.0, 0.0) == pytest.approx(0.2, rel=1e-15)
-
-
 # --- curvature from H·v --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 10, 60])
+@pytest.mark.parametrize("n", [1, 2, 3, 40])
 def test_extreme_curvatures_match_eigvalsh(n):
     for seed in RNG_SEEDS:
         H = random_symmetric(np.random.default_rng(seed), n)
@@ -320,7 +202,7 @@ def test_curvature_counts_every_product():
     assert theory.smoothness(hvp, np.zeros((3, 40))).n_hvp == len(calls)
 
 
-@pytest.mark.parametrize("n", [1, 2, 7, 1000])
+@pytest.mark.parametrize("n", [1, 2, 1000])
 def test_degenerate_hessians(n):
     x = np.zeros(n)
     for H in (0.0, -2.5):
@@ -334,7 +216,7 @@ def test_degenerate_hessians(n):
     assert found.value == pytest.approx(one @ one, rel=1e-12)
 
 
-@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+@pytest.mark.parametrize("scale", [1e-8, 1e8])
 def test_singular_hessian_has_smallest_curvature_zero(scale):
     for seed in RNG_SEEDS:  # seed 0 included: the start must not be the first row of A
         A = np.random.default_rng(seed).standard_normal((5, 20))
@@ -342,13 +224,6 @@ def test_singular_hessian_has_smallest_curvature_zero(scale):
         assert found.converged
         assert found.n_hvp == 6  # five non-zero eigenvalues and the null space
         assert found.value == pytest.approx(0, abs=1e-12 * scale)
-
-
-def test_ill_conditioned_smallest_curvature():
-    t = np.geomspace(1e-6, 1.0, 200)
-    found = theory.smallest_curvature(lambda x, v: t * v, np.zeros(200))
-    assert found.converged
-    assert found.value == pytest.approx(1e-6, rel=1e-5)
 
 
 def test_unconverged_curvature_says_so_and_bounds_its_error():
@@ -369,18 +244,13 @@ def test_curvature_is_deterministic_and_seeded():
     assert first != other
 
 
-def test_curvature_uses_the_point():
-    # f = Σ x⁴/12, H = diag(x²)
-    x = np.array([1.0, -3.0, 2.0])
-    assert theory.largest_curvature(lambda x, v: x**2 * v, x).value == pytest.approx(9.0)
-    assert theory.smallest_curvature(lambda x, v: x**2 * v, x).value == pytest.approx(1.0)
-
-
 def test_smoothness_takes_the_magnitude_over_all_rows():
     points = np.array([[1.0, 2.0], [-4.0, 0.5], [3.0, 3.0]])
     found = theory.smoothness(lambda x, v: x * v, points)  # f = Σ x³/6: H = diag(x)
     assert found.value == pytest.approx(4.0)
     assert found.converged
+    many = np.repeat([[0.0], [1.0]], 50, axis=1)  # of which the first row's H is 0, and soon known
+    assert not theory.smoothness(lambda x, v: np.arange(50) * x * v, many, max_hvp=3).converged
 
 
 @pytest.mark.parametrize(
@@ -487,70 +357,10 @@ def test_stationary_rejects_wrong_arguments(call, says):
         call()
 
 
-def levy(x, m=np):
-    w = 1 + (x - 1) / 4
-    return m.sin(m.pi * w) ** 2 + (w - 1) ** 2 * (1 + m.sin(2 * m.pi * w) ** 2)
-
-
-def levy_d1(x):
-    w = 1 + (x - 1) / 4
-    dw = np.pi * np.sin(2 * np.pi * w)
-    dw += 2 * (w - 1) * (1 + np.sin(2 * np.pi * w) ** 2)
-    return (dw + (w - 1) ** 2 * 2 * np.pi * np.sin(4 * np.pi * w)) / 4
-
-
-def levy_d2(x):
-    w = 1 + (x - 1) / 4
-    d2w = 2 * np.pi**2 * np.cos(2 * np.pi * w) + 2 * (1 + np.sin(2 * np.pi * w) ** 2)
-    d2w += 8 * np.pi * (w - 1) * np.sin(4 * np.pi * w)
-    return (d2w + 8 * np.pi**2 * (w - 1) ** 2 * np.cos(4 * np.pi * w)) / 16
-
-
-def test_levy_derivatives_match_mpmath():
-    with mpmath.workdps(30):
-        for x in (-8.1, -7.7, -6.5, 0.3, 4.4):
-            first, second = (mpmath.diff(lambda t: levy(t, mpmath), x, k) for k in (1, 2))
-            assert levy_d1(x) == pytest.approx(float(first), rel=1e-11, abs=1e-11)
-            assert levy_d2(x) == pytest.approx(float(second), rel=1e-11, abs=1e-11)
-
-
-def test_levy_artificial_points_of_the_papers_figure():
-    lam = 0.2
-    found = theory.artificial_points(levy_d1, levy_d2, lam, (-8.0, -6.0))
-    assert found == pytest.approx([-7.6, -6.5], abs=0.1)
-    with mpmath.workdps(30):
-        for x in found:
-            exact = mpmath.findroot(lambda t: 1 + 2 * lam * mpmath.diff(lambda s: levy(s, mpmath), t, 2), x)
-            assert x == pytest.approx(float(exact), abs=1e-12)
-    for x in found:
-        point = np.array([x])
-        kind = theory.classify(point, levy_d1, lambda x, v: levy_d2(x) * v, lam)
-        assert kind is Stationarity.ARTIFICIAL
-    wide = theory.artificial_points(levy_d1, levy_d2, lam, (-10.0, 10.0))
-    slope = levy_d1(np.linspace(-10, 10, 100_001))
-    penalised = slope * (1 + 2 * lam * levy_d2(np.linspace(-10, 10, 100_001)))
-
-    def crossings(y):
-        return np.count_nonzero(np.diff(np.sign(y)))
-
-    assert wide.size == crossings(penalised) - crossings(slope)
-
-
-def test_levy_maximum_turns_into_a_minimum():
-    with mpmath.workdps(30):
-        top = float(mpmath.findroot(lambda t: mpmath.diff(lambda s: levy(s, mpmath), t), -8.12))
-    assert top == pytest.approx(-8.12, abs=0.005)
-    assert theory.nature(levy_d2(top)) is Nature.MAXIMUM
-    assert theory.penalised_nature(levy_d2(top), 0.2) is Nature.MINIMUM
-    x = top + np.linspace(-0.05, 0.05, 11)
-    assert np.argmax(levy(x)) == 5
-    assert np.argmin(levy(x) + 0.2 * levy_d1(x) ** 2) == 5
-    # and at −7.7 the penalised direction climbs f
-    assert levy_d1(-7.7) * levy_d1(-7.7) * (1 + 0.4 * levy_d2(-7.7)) < 0
-
-
 def test_artificial_points_drop_roots_that_are_stationary_for_f():
     # f = cos x at λ = 1: cos x = ½, where f' is not zero
+    found = theory.artificial_points(lambda x: x**2, lambda x: 2 * x, 0.25, (-2, 0), samples=3)
+    assert found.tolist() == [-1.0]  # a root that is a sample is found once
     roots = theory.artificial_points(lambda x: -np.sin(x), lambda x: -np.cos(x), 1.0, (-7, 7))
     assert roots == pytest.approx(np.pi / 3 * np.array([-5, -1, 1, 5]), abs=1e-13)
     # f = x³/3 − x at λ = ¼: 1 + x = 0 at x = −1, where f' = x² − 1 = 0 too
@@ -558,11 +368,6 @@ def test_artificial_points_drop_roots_that_are_stationary_for_f():
     assert theory.artificial_points(*cubic, 0.25, (-3, 2)).size == 0
     assert theory.artificial_points(*cubic, 0.5, (-3, 2)) == pytest.approx([-0.5])
     assert theory.artificial_points(*cubic, 0.0, (-3, 2)).size == 0
-
-
-def test_artificial_points_on_a_sample_are_found_once():
-    found = theory.artificial_points(lambda x: x**2, lambda x: 2 * x, 0.25, (-2, 0), samples=3)
-    assert found.tolist() == [-1.0]
 
 
 @pytest.mark.parametrize(
@@ -595,24 +400,12 @@ def test_penalised_nature_matches_the_penalised_hessian(t, lam):
     assert theory.penalised_nature(H, lam) is theory.nature(H + 2 * lam * H @ H)
 
 
-def test_penalised_hessian_at_a_stationary_point_by_mpmath():
-    """The third-derivative term does vanish: g'' = t + 2λt² where f' = 0, not elsewhere."""
-    lam = 0.3
-    with mpmath.workdps(40):
-        f = lambda x: mpmath.cos(x) + x**3 / 10 * mpmath.sin(x) ** 2  # noqa: E731
-        g = lambda x: f(x) + lam * mpmath.diff(f, x) ** 2  # noqa: E731
-        t = mpmath.diff(f, 0, 2)
-        assert abs(mpmath.diff(f, 0)) < 1e-30
-        assert abs(mpmath.diff(g, 0, 2) - t * (1 + 2 * lam * t)) < 1e-15
-    assert theory.penalised_nature(float(t), lam) is Nature.MAXIMUM
-    assert theory.penalised_nature(float(t), 0.6) is Nature.MINIMUM
-    assert theory.penalised_nature(float(t), 0.5) is Nature.DEGENERATE
-
-
 def test_penalised_nature_keeps_small_curvatures_apart():
     t = np.diag([1e-4, 1e5])  # t(1+2λt): 1e-4 against 2e10
     assert theory.penalised_nature(t, 1.0) is Nature.MINIMUM
     assert theory.penalised_nature(np.diag([-4.0, 1.0]), 0.2) is Nature.MINIMUM
+    for lam, expected in ((0.3, Nature.MAXIMUM), (0.5, Nature.DEGENERATE), (0.6, Nature.MINIMUM)):
+        assert theory.penalised_nature(-1.0, lam) is expected
 
 
 # --- what λ does: identities ---------------------------------------------------------------------
@@ -622,7 +415,7 @@ def relative(a, b):
     return np.linalg.norm(np.asarray(a) - b) / np.linalg.norm(b)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 def test_best_lam_points_at_the_minimum_on_the_plane(seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 30))
@@ -648,56 +441,3 @@ def test_best_lam_where_the_plane_is_a_line_or_the_model_has_no_minimum():
     g = np.array([1.0, 1.0])
     assert np.isnan(theory.best_lam(g, H @ g, H @ H @ g))
     assert theory.best_lam([5.0], [10.0], [20.0]) == 0.0
-
-
-@given(
-    arrays(float, (4, 4), elements=EIGHTHS),
-    arrays(float, 4, elements=EIGHTHS),
-    st.floats(1e-6, 1e3),
-)
-def test_negative_lam_on_negative_curvature_keeps_descent(A, g, size):
-    H = A + A.T
-    if g @ H @ g > 0:
-        H = -H
-    Hg = H @ g
-    assume(g @ Hg < 0)
-    p = -(g + 2 * -size * Hg)
-    assert g @ p < 0
-    # the paper's sign does not: λ large enough along the same curvature climbs
-    lam = -(g @ g) / (g @ Hg)
-    assert g @ -(g + 2 * lam * Hg) > 0
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_memoryless_bfgs_step_is_a_cgd_step(seed):
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(2, 20))
-    H, g = random_spd(rng, n, 0.2, 9.0), rng.standard_normal(n)
-    s = 0.01 * g
-    y = H @ s
-    gamma = s @ y / (y @ y)
-    left = np.eye(n) - np.outer(s, y) / (s @ y)
-    G = gamma * left @ left.T + np.outer(s, s) / (s @ y)
-    Hg = H @ g
-    a, gam = g @ g / (g @ Hg), g @ Hg / (Hg @ Hg)
-    assert gamma == pytest.approx(gam, rel=1e-12)
-    assert relative(-2 * a * (g - 0.5 * gam * Hg), -G @ g) < 1e-12
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_next_bfgs_trial_in_a_metric_is_a_cgd_step(seed):
-    """After the unit step s = −Gg, BFGS's next unit trial is a CGD step from x in the metric G."""
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(2, 20))
-    H, G = random_spd(rng, n, 0.2, 9.0), random_spd(rng, n, 0.1, 2.0)
-    x = rng.standard_normal(n)
-    g = H @ x
-    s = -G @ g
-    y = H @ (x + s) - g
-    sy, yGy = s @ y, y @ G @ y
-    left = np.eye(n) - np.outer(s, y) / sy
-    updated = left @ G @ left.T + np.outer(s, s) / sy
-    trial = (x + s) - updated @ (H @ (x + s))
-    lam = -0.5 * sy / (sy + yGy)
-    alpha = (g @ G @ g / sy) * (1 + yGy / sy)
-    assert relative(x - alpha * (G @ g + 2 * lam * G @ (H @ (G @ g))), trial) < 1e-11

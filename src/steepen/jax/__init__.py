@@ -3,7 +3,7 @@
 Examples
 --------
 >>> import jax.numpy as jnp, steepen.jax as sj
->>> sol = sj.minimize(lambda x: ((x - 2) ** 2).sum(), jnp.zeros(3))
+>>> sol = sj.minimize(lambda x: ((x - 1) ** 2).sum(), jnp.zeros(3))
 >>> bool(sol.success)
 True
 """

@@ -17,7 +17,7 @@ from .._tools.check import whole
 from ..directions import Direction
 from ..penalties import Penalty
 from ..switches import Switch
-from ._derivative import follow
+from ._derivative import Held, follow
 from ._jax import jax, jnp, plain
 from ._lanes import many, shared_out
 from ._loop import Driver, Ended, Inputs, Trace
@@ -102,9 +102,14 @@ def minimize(
 ) -> Solution:
     """Minimise a function that JAX can trace, in one compiled program.
 
-    It may be called inside `jit`, `vmap` and `scan`, and differentiated with respect to `args` and to what
-    fun closes over. Called by itself, it compiles once for a function and the shapes of its
-    arguments; `lam`, `step`, `r`, the tolerances, the bounds and the limits may then change freely.
+    It may be called inside `jit`, `vmap` and `scan`, and differentiated with respect to `args`, to what fun
+    closes over, and to the bounds: a variable that a bound holds follows it. The derivative is NaN where
+    there is none: after a run without success, at a singular Hessian, and that of x where a variable is at a
+    bound with a multiplier within `gtol` of zero.
+
+    Called by itself, it compiles once for what fun does and the shapes of its arguments; `lam`, `step`, `r`,
+    the tolerances, the bounds, the limits and the arrays that fun reads may then change freely. fun is traced
+    at every call, so an attribute or a global that has changed counts.
 
     Parameters
     ----------
@@ -167,15 +172,18 @@ def minimize(
             whole(name, value, 1)
     if mesh is not None and not isinstance(mesh, jax.sharding.Mesh):
         raise TypeError(f"mesh: expected a jax.sharding.Mesh, got {mesh!r}")
-    hoisted, consts = traceable(fun, shape, more)
-    program = Program(hoisted, shape, mould, bounds is not None, trace)
-    inputs = Inputs((*more, *consts), numbers, sides_of(bounds, shape))
+    traced, reads = traceable(fun, shape, more)
+    program = Program(traced, shape, mould, bounds is not None, trace)
+    inputs = Inputs((*more, *reads), numbers, sides_of(bounds, shape))
     still = jax.tree.map(jax.lax.stop_gradient, (x, inputs))
-    ended, free = _solve(program, lanes, mesh if batch else None, *still)
-    point = partial(_value, program)
-    tied = partial(follow, point)
-    at, f = (jax.vmap(tied, in_axes=(0, 0, None, 0, 0)) if batch else tied)(
-        ended.x, ended.fun, inputs.args, free, (ended.status < int(Status.MAX_ITERATIONS)) | unsound
+    ended, holds = _solve(program, lanes, mesh if batch else None, *still)
+    tied = partial(follow, partial(_value, program))
+    sound = (ended.status < int(Status.MAX_ITERATIONS)) | unsound
+    edge, held, clear = None, None, jnp.ones_like(sound)
+    if inputs.bounds is not None:
+        edge, held, clear = holds.edge(ended.x, inputs.bounds), holds.held, holds.clear
+    at, f = (jax.vmap(tied, in_axes=(0, 0, None, 0, 0, 0, 0)) if batch else tied)(
+        ended.x, ended.fun, inputs.args, edge, held, sound, clear
     )
     nfev, njev, nhvp, nhev = ended.counts
     return Solution(
@@ -190,20 +198,25 @@ def _value(program: Program, x: Any, args: Any) -> Any:
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
-def _solve(program: Program, lanes: int | None, mesh: Any, x: Any, inputs: Inputs) -> tuple[Ended, Any]:
-    """Run from one start or from many; return how they ended, and 1 for each variable that no bound holds."""
+def _solve(
+    program: Program, lanes: int | None, mesh: Any, x: Any, inputs: Inputs
+) -> tuple[Ended, Held | None]:
+    """Run from one start or from many; return how they ended, and which variables bounds hold there."""
+    ended = _runs(program, lanes, mesh, x, inputs)
+    if inputs.bounds is None:
+        return ended, None
+    tol = program.parts(inputs.numbers).tolerances.g
+    return ended, Held.at(ended.x, ended.jac, inputs.bounds, tol)
+
+
+def _runs(program: Program, lanes: int | None, mesh: Any, x: Any, inputs: Inputs) -> Ended:
     if x.ndim == 1:
-        driver = Driver(program, inputs, x)
-        ended = driver.run(x)
-        return ended, driver.space.free(ended.x, ended.jac, jnp.ones_like(ended.x))
+        return Driver(program, inputs, x).run(x)
     own = {name: value for name, value in inputs.numbers.items() if _is_own(name, value)}
     shared = inputs._replace(numbers={name: v for name, v in inputs.numbers.items() if name not in own})
     if mesh is None:
-        ended = many(program, x, shared, own, lanes)
-    else:
-        ended = shared_out(program, x, shared, own, lanes, mesh)
-    space = Driver(program, inputs, x[0]).space
-    return ended, jax.vmap(lambda x, g: space.free(x, g, jnp.ones_like(x)))(ended.x, ended.jac)
+        return many(program, x, shared, own, lanes)
+    return shared_out(program, x, shared, own, lanes, mesh)
 
 
 def _is_own(name: str, value: Any) -> bool:

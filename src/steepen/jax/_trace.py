@@ -1,14 +1,21 @@
-"""What JAX cannot trace, said in the user's terms before anything is compiled."""
+"""The user's function, traced at every call: what it does, what it reads, and what JAX cannot trace of it.
+
+A program belongs to what the function does, and not to the object that it is: a method whose object has
+changed does something else, and a function that is made anew may do the same. Arrays that it reads, such as
+those of a closure, an attribute or a global, are arguments of the program.
+"""
 
 from __future__ import annotations
 
 import traceback
+from collections.abc import Hashable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from ._jax import jax, jnp
+from ._kernel import core
 from ._points import Shape
 
 ERRORS = (
@@ -23,16 +30,92 @@ OTHERS = tuple(str(Path(place).parent) for place in (jax.__file__, np.__file__, 
 """Where the code is that is not the user's."""
 
 
-def traceable(fun: Any, shape: Shape, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    """Return the function, and what it closes over that is traced; refuse one that has no values.
+class Traced:
+    """A function as JAX has traced it; two that do the same are equal.
 
-    A function that closes over something traced is made anew, with that as further arguments.
+    A derivative rule of the user's own is known by name only, so functions with one are equal to themselves.
     """
+
+    def __init__(self, fun: Any, jaxpr: Any):
+        self.jaxpr, self._fun = jaxpr, fun  # the function lives as long, so that no other has its id
+        forms = _Forms()
+        form = forms.of(jaxpr)
+        own = fun if isinstance(fun, Hashable) else id(fun)
+        self._form = form, own if forms.rules else None
+        self._hash = hash(self._form)
+
+    def __call__(self, point: Any, *args: Any) -> Any:
+        """Evaluate it; what it reads is the last of the arguments."""
+        given = len(args) - len(self.jaxpr.constvars)
+        whole = core.ClosedJaxpr(self.jaxpr, args[given:])
+        return core.jaxpr_as_fun(whole)(*jax.tree.leaves((point, args[:given])))[0]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Traced) and self._form == other._form
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+class _Forms:
+    """Jaxprs as nested tuples, in which variables are numbers."""
+
+    def __init__(self) -> None:
+        self.rules = False
+        self._made: dict[int, Any] = {}
+
+    def of(self, jaxpr: Any) -> Any:
+        if id(jaxpr) not in self._made:
+            self._made[id(jaxpr)] = self._form(jaxpr)
+        return self._made[id(jaxpr)]
+
+    def _form(self, jaxpr: Any) -> Any:
+        places: dict[Any, int] = {}
+
+        def atom(a: Any) -> Any:
+            # by its text, since NaN is not equal to itself, and 0 is to −0
+            return repr(a.val) if hasattr(a, "val") else places.setdefault(a, len(places)), a.aval
+
+        return (
+            tuple(map(atom, (*jaxpr.constvars, *jaxpr.invars))),
+            tuple(
+                (
+                    equation.primitive.name,
+                    tuple((name, self._part(value)) for name, value in equation.params.items()),
+                    tuple(map(atom, (*equation.invars, *equation.outvars))),
+                )
+                for equation in jaxpr.eqns
+            ),
+            tuple(map(atom, jaxpr.outvars)),
+        )
+
+    def _part(self, value: Any) -> Any:
+        if hasattr(value, "jaxpr"):  # what an inner program holds is known by identity
+            return self.of(value.jaxpr), tuple(map(id, value.consts))
+        if hasattr(value, "eqns"):
+            return self.of(value)
+        if isinstance(value, tuple | list):
+            return tuple(map(self._part, cast("tuple[Any, ...]", value)))
+        if type(value).__name__ == "WrappedFun" or (callable(value) and "<locals>" in _name(value)):
+            self.rules = True  # it is made anew by every trace
+            return type(value).__name__
+        return value if isinstance(value, Hashable) else repr(value)
+
+
+def _name(value: Any) -> str:
+    return str(getattr(value, "__qualname__", ""))
+
+
+def traceable(fun: Any, shape: Shape, args: tuple[Any, ...]) -> tuple[Traced, tuple[Any, ...]]:
+    """Return the function as it is now, and the arrays that it reads; refuse one that has no values."""
     x = jax.ShapeDtypeStruct((shape.size,), shape.dtype)
     example = jax.eval_shape(shape.point, x)
+
+    def anew(*given: Any) -> Any:  # of a function that JAX has seen, it would return what it was then
+        return fun(*given)
+
     try:
-        found = jax.eval_shape(fun, example, *args)
-        hoisted, consts = jax.closure_convert(fun, jax.tree.map(jnp.zeros_like, example), *args)
+        closed, found = jax.make_jaxpr(anew, return_shape=True)(example, *args)
     except ERRORS as error:
         raise TypeError(
             f"fun: JAX cannot trace it{_line(error)}; write it with jax.numpy, without branches on values, "
@@ -43,7 +126,7 @@ def traceable(fun: Any, shape: Shape, args: tuple[Any, ...]) -> tuple[Any, tuple
         raise TypeError(f"fun: expected a real number, got {found!r}")
     if jnp.finfo(leaves[0].dtype).bits < jnp.finfo(shape.dtype).bits:
         raise TypeError(f"fun: expected {shape.dtype} values, as x0 is, got {leaves[0].dtype}; cast x0 or f")
-    return (hoisted, tuple(consts)) if consts else (fun, ())
+    return Traced(fun, closed.jaxpr), tuple(map(jnp.asarray, closed.consts))
 
 
 def named(name: str, schedule: Any) -> None:

@@ -1,11 +1,7 @@
 """The command `steepen train`."""
 
 import json
-import os
-import pty
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -58,12 +54,6 @@ def test_json(tmp_path: Path, capsys):
     ]
     assert document["summary"][0]["difference"] == [0, 0]
     assert [line["probed"] for line in document["summary"]] == [20, 0]
-
-
-@pytest.mark.usefixtures("no_pictures")
-def test_validate_says_what_it_judges_by(tmp_path: Path, capsys):
-    assert train(tmp_path, "--optimizer", "sgd", "--validate") == 0
-    assert "On the validation part." in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -163,57 +153,6 @@ def test_diverged_runs_are_in_the_table(tmp_path: Path, capsys):
     out = capsys.readouterr().out
     assert re.search(r"^sgd .* –  +–  +2/2  +–$", out, re.MULTILINE)
     assert "did not diverge" in out
-
-
-@pytest.mark.parametrize("module", ["torch", "sklearn", "matplotlib"])
-def test_missing_dependencies_are_named(tmp_path: Path, capsys, monkeypatch, module: str):
-    from steepen.train import data
-
-    data._digits.cache_clear()
-    for name in [name for name in sys.modules if name.partition(".")[0] == module and module != "torch"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, module, None)
-    assert train(tmp_path, "--optimizer", "sgd") == 2
-    assert f"needs {module}: pip install 'steepen[train]'" in capsys.readouterr().err
-
-
-def test_the_command_starts_without_the_heavy_ones():
-    heavy = ["torch", "sklearn", "mnist1d", "matplotlib"]
-    code = f"import sys, steepen.cli._commands; print(sorted(set({heavy}) & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
-@pytest.mark.parametrize(
-    ("columns", "loss", "blocks"), [(50, 1.5, 2), (80, 1.5, 1), (80, "nan", 2), (120, "nan", 1)]
-)
-def test_fits_the_terminal(columns: int, loss, blocks: int):
-    program = (
-        "from dataclasses import asdict;"
-        "from steepen.train import Comparison, Run, Settings; from steepen.cli.train import show;"
-        "runs = [Run(name, seed, 4000, 4000, (0, 4), (0.1, end + seed / 50), (2.3, loss), 0.05)"
-        f" for name, end, loss in (('sgd', 0.9, 1.2), ('cgd-early', 0.8, float('{loss}')), ('sam', 0.7, 1.3))"
-        " for seed in range(3)];"
-        "show(Comparison(asdict(Settings.of('mnist1d')), ['sgd', 'cgd-early', 'sam'], runs=runs))"
-    )
-    parent, child = pty.openpty()
-    environment = os.environ | {"COLUMNS": str(columns), "TERM": "xterm", "NO_COLOR": "1"}
-    with subprocess.Popen([sys.executable, "-c", program], stdout=child, env=environment) as process:
-        os.close(child)
-        data = b""
-        try:
-            while chunk := os.read(parent, 65536):
-                data += chunk
-        except OSError:  # how Linux tells the end
-            pass
-    os.close(parent)
-    assert process.returncode == 0
-    lines = re.sub(r"\x1b\[[\d;]*m", "", data.decode()).splitlines()
-    assert max(map(len, lines)) <= columns
-    titles = [line for line in lines if line.startswith("optimizer")]
-    assert len(titles) == blocks
-    assert "accuracy" in titles[0]
-    assert ("diverged" in titles[0]) == (loss == "nan")
 
 
 SCRIPT = """
