@@ -78,13 +78,12 @@ def quadratic(name: str, Q: Array, b: Array, start: tuple[float, ...]) -> Proble
     def of(a: Array, x: Array) -> Array:
         return a.astype(x.dtype)
 
+    def fun(x: Array) -> Array:
+        return ((x * times(of(Q, x), x)).sum(axis=-1)) / 2 - (of(b, x) * x).sum(axis=-1)
+
+    step = float(0.5 / np.linalg.norm(Q, 2))
     return Problem(
-        name,
-        lambda x: ((x * times(of(Q, x), x)).sum(axis=-1)) / 2 - (of(b, x) * x).sum(axis=-1),
-        lambda x: times(of(Q, x), x) - of(b, x),
-        lambda x: of(Q, x) + 0 * x[..., None],
-        start,
-        step=float(0.5 / np.linalg.norm(Q, 2)),
+        name, fun, lambda x: times(of(Q, x), x) - of(b, x), lambda x: of(Q, x) + 0 * x[..., None], start, step
     )
 
 
@@ -120,26 +119,6 @@ def rosenbrock(n: int, start: tuple[float, ...]) -> Problem:
     return Problem(f"rosenbrock{n}", fun, grad, hess, start, step=2e-4)
 
 
-def _booth() -> Problem:
-    def parts(x: Array) -> tuple[Array, Array]:
-        u, v = x[..., 0], x[..., 1]
-        return u + 2 * v - 7, 2 * u + v - 5
-
-    def fun(x: Array) -> Array:
-        a, b = parts(x)
-        return a * a + b * b
-
-    def grad(x: Array) -> Array:
-        a, b = parts(x)
-        return vector(2 * a + 4 * b, 4 * a + 2 * b)
-
-    def hess(x: Array) -> Array:
-        o = 0 * x[..., 0]
-        return matrix((o + 10, o + 8), (o + 8, o + 10))
-
-    return Problem("booth", fun, grad, hess, (-3.0, 8.0), step=0.02)
-
-
 def _beale() -> Problem:
     def parts(x: Array) -> tuple[Array, ...]:
         u, v = x[..., 0], x[..., 1]
@@ -166,33 +145,6 @@ def _beale() -> Problem:
     return Problem("beale", fun, grad, hess, (1.0, 1.0), step=0.005)
 
 
-def _matyas() -> Problem:
-    Q = np.array([[0.52, -0.48], [-0.48, 0.52]])
-    return quadratic("matyas", Q, np.zeros(2), (1.4, 6.9))
-
-
-def _branin() -> Problem:
-    b, c, t = 5.1 / (4 * np.pi * np.pi), 5 / np.pi, 1 / (8 * np.pi)
-
-    def inner(x: Array) -> tuple[Array, Array, Array]:
-        u, v = x[..., 0], x[..., 1]
-        return u, v - b * u * u + c * u - 6, c - 2 * b * u
-
-    def fun(x: Array) -> Array:
-        u, a, _ = inner(x)
-        return a * a + 10 * (1 - t) * np.cos(u) + 10
-
-    def grad(x: Array) -> Array:
-        u, a, da = inner(x)
-        return vector(2 * a * da - 10 * (1 - t) * np.sin(u), 2 * a)
-
-    def hess(x: Array) -> Array:
-        u, a, da = inner(x)
-        return matrix((2 * da * da - 4 * b * a - 10 * (1 - t) * np.cos(u), 2 * da), (2 * da, 2 + 0 * u))
-
-    return Problem("branin", fun, grad, hess, (-4.751, 12.459), step=0.005, exact=False)
-
-
 def levy(n: int, start: tuple[float, ...]) -> Problem:
     """The sum of functions of one variable: the Hessian is diagonal."""
     pi = np.pi
@@ -214,14 +166,11 @@ def levy(n: int, start: tuple[float, ...]) -> Problem:
             rest = 2 * (1 + m * sine2) + 4 * u * m * s * twice + u * u * m * 2 * s * s * cos2
         return (rest + np.where(np.arange(n) == 0, first, 0 * first)) / 4**order
 
+    def hess(x: Array) -> Array:
+        return terms(x, 2)[..., None] * eye_like(x)
+
     return Problem(
-        f"levy{n}",
-        lambda x: terms(x, 0).sum(axis=-1),
-        lambda x: terms(x, 1),
-        lambda x: terms(x, 2)[..., None] * eye_like(x),
-        start,
-        step=0.01,
-        exact=False,
+        f"levy{n}", lambda x: terms(x, 0).sum(axis=-1), lambda x: terms(x, 1), hess, start, 0.01, False
     )
 
 
@@ -315,14 +264,12 @@ def saddle(name: str, start: tuple[float, ...]) -> Problem:
 
 def _quartic() -> Problem:
     """One variable, and no curvature at the minimum."""
-    return Problem(
-        "quartic",
+    fun, grad, hess = (
         lambda x: (x * x * x * x).sum(axis=-1),
         lambda x: 4 * x * x * x,
         lambda x: (12 * x * x)[..., None],
-        (1.5,),
-        step=0.01,
     )
+    return Problem("quartic", fun, grad, hess, (1.5,), step=0.01)
 
 
 def chain(n: int) -> Problem:
@@ -381,10 +328,8 @@ PROBLEMS = [
     quadratic("ill_conditioned", spd(np.geomspace(1e-2, 1e2, 6), 2), np.ones(6), (1.0, 2.0, 3.0) * 2),
     rosenbrock(2, (-1.2, 1.0)),
     rosenbrock(10, (-1.2, 1.0) * 5),
-    _booth(),
+    quadratic("booth", np.array([[10.0, 8.0], [8.0, 10.0]]), np.array([34.0, 38.0]), (-3.0, 8.0)),
     _beale(),
-    _matyas(),
-    _branin(),
     levy(2, (-9.4186315, -5.2738909)),
     zakharov(4, (1.0, -1.5, 2.0, 0.5)),
     _logistic(),

@@ -85,7 +85,7 @@ def cut(n, high):
 ONE_MINIMUM = [
     random_quadratic(3, 1e1, 0), random_quadratic(6, 1e2, 1), random_quadratic(10, 1e2, 2),
     random_quadratic(40, 1e2, 4), cut(2, 0.5), cut(2, 0.8), around("booth", 2.0, 3.0),
-    around("zakharov4", 2.0, 3.0), around("zakharov4", 0.5, 0.4), around("logistic", 2.0, 3.0),
+    around("zakharov4", 2.0, 3.0), around("zakharov4", 0.5, 0.4),
     around("chain40", 0.5, 0.4), around("chain40", 2.0, 3.0), around("quadratic", 2.0, 3.0),
 ]  # fmt: skip
 OTHERS = [random_quadratic(12, 1e3, 5), cut(10, 0.5), cut(10, 0.8), around("rosenbrock10", 0.5, 0.4)]

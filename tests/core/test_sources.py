@@ -16,9 +16,8 @@ from steepen import Status
 from ..objectives import METHODS
 from ..pairs import pairs
 from ..rounding import seen
-from .smooth import MANY, ONE, f, g, hess, hvp, parts, run
+from .smooth import MANY, ONE, STARTS, f, g, hess, hvp, parts, run
 
-STARTS = {"one": ONE, "many": MANY}
 NOWHERE = st.Budget(iters=0)
 
 # --- differences of values -------------------------------------------------------------------------

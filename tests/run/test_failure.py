@@ -103,20 +103,9 @@ def test_a_line_search_steps_back_from_points_without_value():
     assert result.x[0] == pytest.approx(1.0, abs=1e-7)
 
 
-def test_a_divergent_step_keeps_the_best_point():
-    with np.errstate(all="ignore"):
-        result = run(step=3.0, budget=st.Budget(iters=2000))
-    assert result.status is Status.NONFINITE_VALUE
-    assert result.best.k == 0
-    assert result.x.tolist() == [1.0, -2.0]
-    assert result.fun == seen(f)(np.array([1.0, -2.0]))
-    assert (np.diff(result.trace.f[:-1]) > 0).all()
-
-
 def test_an_x_that_overflows_is_given_up_for_the_best_point():
-    result = run(
-        lambda x: float(np.log1p(abs(x[0]))), [1.0], jac=lambda x: 2 * x, step=1e6, budget=st.Budget(iters=99)
-    )
+    given_: Any = {"jac": lambda x: 2 * x, "step": 1e6, "budget": st.Budget(iters=99)}
+    result = run(lambda x: float(np.log1p(abs(x[0]))), [1.0], **given_)
     assert (result.status, result.best.k, result.x.tolist()) == (Status.DIVERGED, 0, [1.0])
     assert result.nit > 40
     assert result.fun == result.trace.f[0] < result.trace.f[-1]
@@ -150,20 +139,6 @@ def test_one_bad_row_of_a_batch_ends_alone(what, bad, method, step):
         assert getattr(result, name)[[0, 2]].tolist() == getattr(alone, name).tolist()
 
 
-def test_a_row_that_turns_bad_later_keeps_its_trace():
-    def fun(x):
-        return np.where(np.abs(x[:, 1]) > 40, math.nan, f(x))
-
-    result = run(fun, [[1.0, -2.0], [1.0, 0.0]], step=0.8)  # grows by 2.2 along the second axis
-    assert result.status.tolist() == [Status.NONFINITE_VALUE, Status.MAX_ITERATIONS]
-    assert result.success.tolist() == [False, False]
-    row = result.row(0)
-    assert len(row.trace) == row.nit + 1
-    assert math.isnan(row.trace.f[-1])
-    assert (row.x.tolist(), row.best.k) == ([1.0, -2.0], 0)
-    assert result.row(1).nit == 20
-
-
 @pytest.mark.parametrize("bad", BAD)
 def test_where_a_probe_turns_bad_the_guard_takes_over(bad):
     def jac(x):
@@ -180,13 +155,13 @@ def test_where_a_probe_turns_bad_the_guard_takes_over(bad):
 
 
 class Turned(st.Direction):
-    """∇f turned by so many right angles: level along 1, up along 0, down along 2."""
+    """∇f turned by so many right angles: up along 0, level along 1, down along 2."""
 
     def __init__(self, angles: int):
         self.angles = angles
 
     def propose(self, context: Any, k: int, x: Any, g: Any, on: Any, memory: Any) -> Any:
-        return {0: g, 1: np.array([-g[1], g[0]]), 2: -g}[self.angles], 0.0
+        return (g, np.array([-g[1], g[0]]), -g)[self.angles], 0.0
 
 
 @pytest.mark.parametrize("step", [0.1, steps.Armijo(c=0.8, initial=1.0)], ids=["fixed", "armijo"])
@@ -376,11 +351,7 @@ def test_the_callback_of_a_batch_is_told_which_rows_run():
             assert len(value) == 2
 
 
-def stop_by_error(_: st.State) -> None:
-    raise StopIteration
-
-
-@pairs(how=(lambda s: True, lambda s: np.True_, stop_by_error), x0=(ROWS[0], ROWS[::2]))
+@pairs(how=(lambda s: True, lambda s: np.True_, raising(StopIteration())), x0=(ROWS[0], ROWS[::2]))
 def test_the_callback_can_stop_the_run(how, x0):
     result = run(x0=x0, callback=lambda s: how(s) if s.k == 3 else None)
     assert np.atleast_1d(result.status).tolist() == [Status.CALLBACK] * np.ndim(x0)
@@ -389,9 +360,9 @@ def test_the_callback_can_stop_the_run(how, x0):
     assert len(result.trace) == 4
 
 
-@pytest.mark.parametrize("harmless", [None, False, np.False_, 1, "x", 0.5, [True]])
-def test_other_answers_of_the_callback_do_not_stop(harmless):
-    assert run(callback=lambda s: harmless).nit == 20
+def test_other_answers_of_the_callback_do_not_stop_it():
+    for harmless in (None, False, np.False_, 1, "x", 0.5, [True]):
+        assert run(callback=lambda s, harmless=harmless: harmless).nit == 20
 
 
 def test_a_callback_ends_rows_of_a_batch():
@@ -546,9 +517,8 @@ def test_a_kink_is_no_descent(method):
 
 
 def test_every_status_has_a_sentence():
-    sentences = [status.message for status in Status]
-    assert len(set(sentences)) == len(Status)
-    assert all(s[0].isupper() or s.startswith(("f ", "x ")) for s in sentences)
+    sentences = {status.message for status in Status}
+    assert len(sentences) == len(Status)
     assert all(s.endswith(".") and 15 < len(s) < 160 for s in sentences)
     good = ["CONVERGED", "SMALL_DECREASE", "SMALL_MOVE", "PRECISION", "NOISE", "DIFFERENCES", "RELATIVE"]
     assert [s.name for s in Status if s.success] == good
@@ -591,19 +561,18 @@ def test_noise_ends_a_run_as_a_success_near_the_minimum(level):
 def test_noise_of_a_millionth_does_not_keep_a_gradient_from_its_tolerance():
     """Two values may differ by two millionths then, and two differences may be small by chance."""
     converged, counts = 0, {0.0: 0, 1e-6: 0}
+
+    def value(x, level, rng):
+        bend, rest = x[1:] - x[:-1] ** 2, 1 - x[:-1]
+        return float(2 + 10 * bend @ bend + rest @ rest) * (1 + level * rng.uniform(-1, 1))
+
+    def slope(x, *_):
+        bend, rest = x[1:] - x[:-1] ** 2, 1 - x[:-1]
+        return np.append(-40 * bend * x[:-1] - 2 * rest, 0) + np.append(0, 20 * bend)
+
     for level, seed in itertools.product(counts, range(12)):
         rng = np.random.default_rng(seed)
-        x0 = rng.uniform(0, 2, 3)
-
-        def value(x, level=level, rng=rng):
-            bend, rest = x[1:] - x[:-1] ** 2, 1 - x[:-1]
-            return float(2 + 10 * bend @ bend + rest @ rest) * (1 + level * rng.uniform(-1, 1))
-
-        def slope(x):
-            bend, rest = x[1:] - x[:-1] ** 2, 1 - x[:-1]
-            return np.append(-40 * bend * x[:-1] - 2 * rest, 0) + np.append(0, 20 * bend)
-
-        result = st.minimize(value, x0, jac=slope)
+        result = st.minimize(value, rng.uniform(0, 2, 3), (level, rng), jac=slope)
         counts[level] += result.nfev + result.njev
         converged += result.status is Status.CONVERGED
     assert converged >= 23
@@ -660,32 +629,23 @@ def test_nothing_is_printed_where_there_is_no_terminal(progress, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize(
-    ("limits", "words"),
-    [
-        ({"grads": 30}, "gradients, f = "), ({"iters": 30}, "iterations, f = "),
-        ({"evals": 30}, "values, f = "), ({"seconds": 60.0, "iters": 30}, "iterations, f = "),
-    ],
-)  # fmt: skip
-def test_progress_is_drawn_in_the_unit_of_the_budget(limits, words, monkeypatch, capsys):
+UNITS = {"grads": "gradients", "iters": "iterations", "evals": "values"}
+
+
+@pytest.mark.parametrize("limit", UNITS)
+def test_progress_is_drawn_in_the_unit_of_the_budget(limit, monkeypatch, capsys):
     monkeypatch.setenv("FORCE_COLOR", "1")  # rich then takes any file for a terminal
     monkeypatch.setenv("COLUMNS", "80")
-    run(progress=True, budget=st.Budget(**limits), x0=np.ones((2, 2)))
+    run(progress=True, budget=st.Budget(**{limit: 30}, seconds=60.0), x0=np.ones((2, 2)))
     drawn = capsys.readouterr()
     assert drawn.out == ""
-    assert words in drawn.err
+    assert f"{UNITS[limit]}, f = " in drawn.err
 
 
 def test_schedules_are_asked_once_a_step():
     asked: list[int] = []
     run(method="cgd", lam=schedules.Custom(lambda k: asked.append(k) or 0.1), budget=st.Budget(iters=5))
     assert asked == [0, 1, 2, 3, 4]
-
-
-def test_a_search_never_climbs_over_a_kink():
-    result = run(lambda x: abs(float(x[0])), [0.7], jac=np.sign, step=steps.Armijo())
-    assert result.status in (Status.NO_DESCENT, Status.CONVERGED, Status.MAX_ITERATIONS)
-    assert (np.diff(result.trace.f) < 0).all()
 
 
 @pytest.mark.parametrize("wait", [True, False])
