@@ -142,18 +142,6 @@ def test_no_point_leaves_the_box(method, step, rows):
         assert np.sum(count) == len(asked.points)
 
 
-@pairs(
-    bounds=(CUT, [(-1.2, 0.8), (1.0, 1.0)], [(-1.2, -1.2 + 1e-9), (-1.0, 2.0)]),
-    dtype=(np.float64, np.float32), method=("gd", "bfgs", "cgd-auto"),
-)  # fmt: skip
-def test_differences_of_values_stay_in_the_box(method, dtype, bounds):
-    low, high = (side.astype(dtype) for side in limits_of(bounds, 2))
-    fun, x0, budget = Recorded(ROSEN.fun), ROSEN.x0.astype(dtype), st.Budget(iters=30)
-    res = st.minimize(fun, x0, method=method, bounds=bounds, jac="2-point", budget=budget)
-    assert all(inside(x, low, high) for x in fun.points)
-    assert res.nfev == len(fun.points)
-
-
 @METHOD
 def test_fixed_steps_are_projected_and_so_is_the_norm_of_the_gradient(method):
     low, high = limits_of(CUT, 2)
@@ -226,15 +214,6 @@ def test_wrong_bounds():
 
 
 # --- fixed variables ---------------------------------------------------------------------------------
-
-
-@METHOD
-def test_a_fixed_variable_is_as_good_as_none(method):
-    """With the first variable at a, the second has its minimum at a²."""
-    res = Case(ROSEN, np.array([-0.7, -1.0]), np.array([-0.7, 2.0])).run(method)
-    assert res.success
-    assert res.x[0] == -0.7
-    assert res.x[1] == pytest.approx(0.49, abs=1e-6)
 
 
 @pairs(method=METHODS, jac=("2-point", "3-point", "cs", "up", "down"))

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as some
 from scipy.optimize._numdiff import approx_derivative  # the peer whose schemes have the same names
 
 import steepen as st
@@ -38,17 +36,6 @@ def test_differences_against_the_exact_gradient_and_scipy(scheme):
     end = st.minimize(f, ONE, jac=scheme, method="bfgs")
     assert end.status is Status.CONVERGED
     assert np.abs(g(end.x)).max() < 2e-5
-
-
-@given(some.integers(0, 10**6), some.integers(-3, 3), some.sampled_from(SCHEMES))
-def test_differences_of_any_quadratic(seed, power, scheme):
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(1, 6))
-    q, c, x = rng.standard_normal((n, n)), rng.standard_normal(n), 10.0**power * rng.standard_normal(n)
-    result = run(x, lambda z: c @ z + z @ q @ z, jac=scheme, method="gd", budget=NOWHERE)
-    exact = c + (q + q.T) @ x
-    scale = max(1.0, np.abs(exact).max(), np.abs(x).max(), abs(result.fun) / max(1.0, np.abs(x).max()))
-    assert np.abs(result.jac - exact).max() <= 10 * ERROR[scheme] * scale
 
 
 def test_two_points_are_the_default():
@@ -166,19 +153,6 @@ def test_a_rough_gradient_that_is_good_enough_is_success(scheme):
     assert np.linalg.norm(2 * (res.x.astype(float) - 1)) < 1e-2
 
 
-@SCHEME
-@pytest.mark.parametrize("name", ["float64", "refuses float64", "casts x"])
-@pytest.mark.bits  # float32 moved by a bit of float64 looks like float64
-def test_trying_float64_keeps_to_the_budget_and_to_the_count(name, scheme):
-    fun, calls = ({"float64": banana} | FLOAT32_ALONE)[name], []
-    for size in (*range(1, 12), 30, 51, 52, None):
-        calls.clear()
-        budget = None if size is None else st.Budget(evals=size)
-        res = st.minimize(lambda x: calls.append(x) or fun(x), SINGLE[0], jac=scheme, budget=budget)
-        assert res.nfev == len(calls)
-        assert size is None or (len(calls) <= size and not res.success)
-
-
 @pytest.mark.parametrize("x0", [np.zeros(2), np.array([2.0, 4.0]), np.array([1.0, 0.0])], ids=str)
 def test_round_numbers_are_not_taken_for_float32(x0):
     given: Any = {"jac": "2-point", "method": "gd", "step": 0.01, "budget": st.Budget(iters=3), "gtol": 0}
@@ -187,18 +161,6 @@ def test_round_numbers_are_not_taken_for_float32(x0):
         noted = lambda x, f=fun, d=dtypes: d.append(x.dtype) or f(x)  # noqa: E731
         st.minimize(noted, x0.astype(np.float32), **given)
         assert set(dtypes[1:]) == {np.dtype(np.float64)}  # after f(x0)
-
-
-@pairs(name=("float64", "returns float32"), rows=STARTS)
-def test_a_resumed_float32_run_differs_in_nothing(tmp_path, name, rows):
-    fun: Any = ({"float64": banana} | FLOAT32_ALONE)[name]
-    x0 = SINGLE[:5] if rows == "many" else SINGLE[0]
-    whole = st.minimize(fun, x0)
-    for cut in (0, 7):
-        st.minimize(fun, x0, budget=st.Budget(iters=cut), checkpoint=tmp_path / f"{cut}.npz")
-        again = st.minimize(fun, x0, checkpoint=tmp_path / f"{cut}.npz")
-        for part in ("x", "nfev", "status", "message"):
-            np.testing.assert_array_equal(getattr(again, part), getattr(whole, part))
 
 
 # --- H·v -------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from steepen import Budget, Status
 from ..objectives import BY_NAME, METHODS, PENALISED
 from ..pairs import pairs, sample
 from ..rounding import seen
-from .counting import OF_VALUES, SOURCES, Counting, from_source, tagged
+from .counting import OF_VALUES, SOURCES, Counting, from_source
 
 METHOD = pytest.mark.parametrize("method", METHODS)
 CALLS = tuple(s for s in SOURCES if s != "object")
@@ -146,16 +146,6 @@ def test_a_line_search_keeps_to_the_budget(method, source, limit):
             assert used == size
 
 
-def test_a_budget_that_ends_inside_a_line_search():
-    """The first trial is far too long: the search alone needs more values than there are."""
-    for source, size in itertools.product(("callable", "both", "2-point"), (4, 5, 8, 20, 39)):
-        counting = Counting(WINDING)
-        res = run(counting, "gd", source, Budget(evals=size), step=st.steps.Armijo(initial=1e6))
-        assert res.nfev == counting.count("fun") <= size
-        assert res.fun == seen(WINDING.fun)(res.x) <= seen(WINDING.fun)(WINDING.x0)
-        assert res.nit or (res.status, res.x.tolist()) == (Status.MAX_EVALUATIONS, WINDING.x0.tolist())
-
-
 def test_the_gradient_of_an_accepted_trial_is_not_paid_for_twice():
     """With f and ∇f together, the last call of the budget may be the one that shows convergence."""
     bowl: Any = {"fun": lambda x: (x @ x, 2 * x), "x0": [3.0, 4.0], "jac": True, "method": "gd"}
@@ -194,26 +184,6 @@ def test_the_quadratic_step_within_the_budget(method):
         counting, given = Counting(QUADRATIC), {"step": st.steps.Quadratic(), "hvp": None, "hess": None}
         assert run(counting, method, "callable", Budget(grads=size), **given).njev <= size
         assert counting.count("grad") <= size
-
-
-# --- batches -------------------------------------------------------------------------------------------
-
-
-@pairs(method=METHODS, source=("callable", "both", "2-point"), step=(0.005, None), limit=("grads", "evals"))
-def test_every_row_keeps_to_the_budget(method, source, step, limit):
-    starts = np.array([[1.0, 1.0], [3.0, 0.5], [0.2, -0.4], [0.5, 0.6]])
-    x0 = np.concatenate([starts, np.arange(4.0)[:, None]], axis=1)
-    for size in (1, 2, 3, 5, 13):
-        counting = Counting(tagged(BY_NAME["beale"]))
-        fun, given = from_source(counting, source)
-        given |= {"newton": {"hess": counting.hess}, "cgd": {"hvp": counting.hvp}}.get(method, {})
-        budget = Budget(iters=40, **{limit: size})
-        res = st.minimize(fun, x0, method=method, step=step, gtol=1e-6, budget=budget, **given)
-        values = counting.of_rows("fun", 4)
-        assert res.nfev.tolist() == values
-        if source != "2-point":
-            assert res.njev.tolist() == counting.of_rows("grad", 4)
-        assert max(values if limit == "evals" else res.njev.tolist()) <= size
 
 
 # --- seconds -------------------------------------------------------------------------------------------

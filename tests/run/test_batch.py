@@ -106,17 +106,6 @@ def test_a_row_whose_search_has_made_the_gradient_does_not_pay_for_it_again(meth
     check_batch(problem.fun, starts(problem, 5), method=method, jac=problem.grad, gtol=0.0, budget=budget)
 
 
-@pairs(method=METHODS, name=("quadratic", "rosenbrock10", "quartic"), fixed=(True, False))
-def test_float32(method, name, fixed):
-    problem = BY_NAME[name]
-    x0, dtypes = starts(problem, 4).astype(np.float32), set()
-    given_: Any = {"method": method, "step": problem.step if fixed else None, "budget": Budget(iters=12)}
-    fun = lambda x: dtypes.add(x.dtype.name) or problem.fun(x)  # noqa: E731
-    batch = check_batch(fun, x0, **given_ | derivatives(problem, method))
-    assert batch.x.dtype == batch.jac.dtype == batch.best.x.dtype == np.float32
-    assert dtypes == {"float32"}
-
-
 @pairs(method=METHODS, name=("booth", "rosenbrock10"))
 def test_the_order_in_memory_does_not_matter(method, name):
     problem = BY_NAME[name]
@@ -131,8 +120,9 @@ def test_the_order_in_memory_does_not_matter(method, name):
 
 
 def fenced(x):
-    """The saddle's f, but not a number beyond x = 1.5."""
-    return np.where(x[..., 0] > 1.5, np.nan, BY_NAME["near_saddle"].fun(x))
+    """The saddle's f, but not a number beyond x = 1.5, and −∞ beyond 2."""
+    bad = np.where(x[..., 0] > 2.0, -np.inf, np.nan)
+    return np.where(x[..., 0] > 1.5, bad, BY_NAME["near_saddle"].fun(x))
 
 
 def fenced_gradient(x):
@@ -148,7 +138,7 @@ FENCED = np.array([
     [1.7, 0.1],  # no value at the start
     [0.0, 0.0],  # the saddle itself
     [-0.2, 0.05],  # the guard fires: it bends down
-    [1e-3, 1.3],
+    [2.5, 0.1],  # unbounded at the start
 ])  # fmt: skip
 RULES = {"fixed": 0.1, "armijo": None, "quadratic": st.steps.Quadratic(fallback=0.1)}
 
@@ -167,6 +157,8 @@ def test_different_ends(method, step):
     assert ends[0] is ends[5] is Status.CONVERGED
     assert ends[3] is Status.NONFINITE_GRADIENT
     assert ends[4] is Status.NONFINITE_VALUE
+    assert ends[7] is Status.UNBOUNDED
+    assert batch.row(4).best.x is batch.row(7).best.x is None
     assert len(set(batch.nit.tolist())) > 1
     assert batch.message == [status.message for status in ends]
     assert batch.success.tolist() == [status.success for status in ends]

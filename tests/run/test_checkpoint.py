@@ -99,10 +99,10 @@ def test_cut_by_an_interrupt_or_an_error(tmp_path, j, what, error, method, step,
     same(run(x0, checkpoint=path, **given_), run(x0, **given_))
 
 
-@pairs(source=("2-point", "3-point", "cs", True), step=(0.004, None), start=STARTS)
-def test_every_source_of_gradients(tmp_path, source, step, start):
+@pairs(source=("2-point", "3-point", "cs", True), step=(0.004, None), start=STARTS, dtype=("f8", "f4"))
+def test_every_source_of_gradients(tmp_path, source, step, start, dtype):
     fun = (lambda x: (f(x), g(x))) if source is True else f
-    resumed(tmp_path, STARTS[start], (0, 3, 9), jac=source, step=step, method="cgd", fun=fun)
+    resumed(tmp_path, STARTS[start].astype(dtype), (0, 3, 9), jac=source, step=step, method="cgd", fun=fun)
 
 
 @pairs(method=("bfgs", "cgd-dfp"), cut=(5, KeyboardInterrupt))
@@ -256,22 +256,6 @@ def test_a_torn_file_is_refused(tmp_path):
         refused(path, "not a whole steepen checkpoint", x0=MANY, method="bfgs", trace="x")
 
 
-@QUICK
-@given(at=some.floats(0, 1, exclude_max=True), flip=some.integers(1, 255))
-def test_a_changed_byte_is_refused_or_harmless(tmp_path, at, flip):
-    path = tmp_path / "run.npz"
-    path.unlink(missing_ok=True)
-    run(iters=6, method="bfgs", checkpoint=path)
-    data = bytearray(path.read_bytes())
-    data[int(at * len(data))] ^= flip
-    path.write_bytes(data)
-    try:
-        same(run(method="bfgs", checkpoint=path), run(method="bfgs"))
-    except st.CheckpointError as error:
-        assert str(path) in str(error)  # noqa: PT017
-        assert path.read_bytes() == data
-
-
 def npz(**arrays: Any) -> bytes:
     file = io.BytesIO()
     np.savez(file, **arrays)
@@ -328,17 +312,6 @@ def test_one_value_a_row_is_compared_in_full(tmp_path, name, method, size):
     run(x0, 3, method=method, **{name: values}, checkpoint=path)
     values[size // 2] *= 1 + 1e-10
     refused(path, "belongs to another run", x0=x0, method=method, **{name: values})
-
-
-def test_objects_written_by_the_user_can_be_resumed(tmp_path):
-    """The text of an object may hold its address, which the next process does not have."""
-
-    class Half(st.Direction):
-        def propose(self, context: Any, k: int, x: Any, g: Any, on: Any, memory: Any) -> Any:
-            return -g / 2, 0.0
-
-    run(iters=5, method=Half(), checkpoint=tmp_path / "run.npz")
-    same(run(method=Half(), checkpoint=tmp_path / "run.npz"), run(method=Half()))
 
 
 def test_a_place_that_cannot_be_written_to_is_said_before_any_evaluation(tmp_path):

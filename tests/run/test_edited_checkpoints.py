@@ -135,14 +135,6 @@ def some_of(edits: Iterator[tuple[str, Any]]) -> list[tuple[str, Any]]:
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")
 
 
-def test_a_checkpoint_that_lacks_anything_is_refused(tmp_path):
-    case = Case("bfgs", tmp_path / "run.npz")
-    for name in case.arrays:
-        rest = {key: value for key, value in case.arrays.items() if key != name}
-        words = NOT_WHOLE if name == "header" else f"lacks a part of the run: {name}"
-        assert words in case.refused_or_the_same(npz(**rest), name)
-
-
 def test_an_edited_array_is_refused_by_its_name(case):
     for what, arrays in some_of(edited(case.arrays)):
         message = case.refused_or_the_same(npz(**arrays), what)
