@@ -56,9 +56,6 @@ def test_a_status_prints_as_its_name_and_is_its_number_to_numpy_and_scipy():
     assert door == st.Status.MAX_ITERATIONS
 
 
-# --- the inverse Hessian --------------------------------------------------------------------------
-
-
 def linear(rng, n):
     """Least squares: the covariance of the estimate is (XᵀX)⁻¹, for noise of variance 1."""
     X = rng.standard_normal((200, n)) * np.exp(rng.uniform(-1, 1, n))
@@ -176,9 +173,6 @@ def test_bounds_are_not_in_it():
     v = np.array([0.0, 1.0])
     # along the bound the run knows the curvature: G maps the change of the gradient to the step
     np.testing.assert_allclose(res.hess_inv @ (H @ v), v, rtol=1e-6, atol=1e-6)
-
-
-# --- inputs that SciPy takes ----------------------------------------------------------------------
 
 
 @pairs(method=("gd", "newton", "cgd-auto"), as_given=(float, np.float64, np.array, lambda g: np.array([g])))

@@ -18,8 +18,6 @@ from .smooth import MANY, ONE, STARTS, f, g, hess, hvp, parts, run
 
 NOWHERE = st.Budget(iters=0)
 
-# --- differences of values -------------------------------------------------------------------------
-
 SCHEMES = ["2-point", "3-point", "cs"]
 ERROR = {"2-point": 1e-6, "3-point": 1e-8, "cs": 1e-14}
 """Relative errors that double precision allows each scheme, with room."""
@@ -54,9 +52,6 @@ def test_the_length_of_a_difference_is_one_in_x_whatever_the_scale():
 def test_the_complex_step_needs_complex_values():
     with pytest.raises(TypeError, match='jac="cs": fun must return complex values'):
         run(fun=lambda x: f(x).real, jac="cs")
-
-
-# --- differences of a float32 run -------------------------------------------------------------------
 
 
 def banana(x):
@@ -163,9 +158,6 @@ def test_round_numbers_are_not_taken_for_float32(x0):
         assert set(dtypes[1:]) == {np.dtype(np.float64)}  # after f(x0)
 
 
-# --- H·v -------------------------------------------------------------------------------------------
-
-
 def products(jac: Any, start: Any = ONE, **given_: Any) -> tuple[Any, Any, st.Result]:
     """Give λ·2·H·g as the run's first step shows it, the exact one, and the result."""
     options: Any = {"jac": jac, "lam": 1e-3, "step": 1.0, "trace": "x", "budget": st.Budget(iters=1)}
@@ -268,9 +260,6 @@ def test_a_pair_of_value_and_gradient():
     cgd = run(fun=both, jac=True)
     assert (result.hvp_source, cgd.hvp_source) == (None, "difference")
     np.testing.assert_allclose(cgd.x, run().x, rtol=1e-5)
-
-
-# --- args, and the forms of x0 ---------------------------------------------------------------------
 
 
 @pairs(rows=STARTS, source=("hvp", "hess", "jac", "2-point", "3-point", "cs", True))

@@ -33,9 +33,6 @@ def bend(x):
     return jnp.asarray(hess(np.asarray(x)))
 
 
-# --- arrays ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("method", "rows"), [("newton", "one"), ("cgd-auto", "one"), ("cgd-fd", "many")])
 def test_jax_arrays_stay_jax_arrays(method, rows):
     x0 = STARTS[rows].astype(np.float32)
@@ -82,9 +79,6 @@ def test_differences_of_float32_end_honestly():
     assert np.linalg.norm(g(np.asarray(res.x)), axis=-1).max() < 0.11
 
 
-# --- autodiff ----------------------------------------------------------------------------------------
-
-
 @pairs(dtype=(np.float64, np.float32), rows=STARTS, method=("bfgs", "cgd", "newton"))
 def test_autodiff_from_numpy_keeps_the_precision(dtype, rows, method):
     smooth.check_autodiff_from_numpy("jax", dtype, rows, method)
@@ -127,9 +121,6 @@ def test_only_a_flat_row_is_looked_at_and_only_within_the_budget():
     assert poor.nfev.tolist() == [1, 1, 1]
     with pytest.raises(TypeError, match=r"^fun: expected one value.* write fun for one point: it is mapped"):
         st.minimize(jax.vmap(lambda x: (x * x).sum()), MANY, jac="jax")
-
-
-# --- what is compiled ------------------------------------------------------------------------------------
 
 
 @pytest.fixture

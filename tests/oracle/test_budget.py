@@ -40,8 +40,6 @@ def spent(counting: Counting, source: str, res: st.Result) -> tuple[int, int]:
     return counting.count("fun"), res.njev if source in OF_VALUES else counting.count("grad")
 
 
-# --- fixed steps: predicted by hand ----------------------------------------------------------------------
-
 # What each part costs, in values and gradients: f; ∇f where f is known; ∇f elsewhere.
 COSTS = {
     "callable": ((1, 0), (0, 1), (0, 1)),
@@ -118,8 +116,6 @@ def test_all_together(method, source, grads, evals, iters):
     check_fixed(method, source, Budget(grads=grads, evals=evals, iters=iters))
 
 
-# --- line searches ------------------------------------------------------------------------------------
-
 LIMITED = {Status.MAX_GRADIENTS, Status.MAX_EVALUATIONS}
 ENDS = LIMITED | {
     Status.MAX_ITERATIONS, Status.NO_DESCENT, Status.CONVERGED, Status.PRECISION, Status.DIFFERENCES,
@@ -155,9 +151,6 @@ def test_the_gradient_of_an_accepted_trial_is_not_paid_for_twice():
     assert (same.status, same.jac.tolist()) == (Status.CONVERGED, [0.0, 0.0])
 
 
-# --- second derivatives made of gradients --------------------------------------------------------------
-
-
 @pairs(method=("cgd", "newton"), known=("hvp", "hess", None), complex_=(True, False))
 def test_second_derivatives_within_the_budget(method, known, complex_):
     """Beyond ∇f(x_k), 1 or n = 3 gradients a step; the first complex step is checked by a difference."""
@@ -184,9 +177,6 @@ def test_the_quadratic_step_within_the_budget(method):
         counting, given = Counting(QUADRATIC), {"step": st.steps.Quadratic(), "hvp": None, "hess": None}
         assert run(counting, method, "callable", Budget(grads=size), **given).njev <= size
         assert counting.count("grad") <= size
-
-
-# --- seconds -------------------------------------------------------------------------------------------
 
 
 class Slow(Counting):

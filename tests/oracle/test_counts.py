@@ -1,7 +1,5 @@
 """Counts against a wrapper that counts by itself; and no point evaluated twice."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -57,27 +55,6 @@ def test_every_call_is_counted_and_none_is_made_twice(name, method, source, step
         assert state.njev == trace.njev[k]
         if source not in OF_VALUES:
             assert state.njev == grad - (ahead if source == "both" else 0)
-
-
-@pairs(method=("cgd", "newton"), how=("complex", "refuses", "drops"))
-def test_products_from_the_gradient_are_gradients(method, how):
-    """One a product, by a complex step or a difference; and one more the first time, for the check."""
-    counting = Counting(QUADRATIC)
-
-    def grad(x):
-        if np.iscomplexobj(x) and how != "complex":
-            counting.calls["grad"].append((0, x.tobytes()))
-            if how == "refuses":
-                raise TypeError("real points only")
-            return QUADRATIC.grad(x.real).astype(complex)
-        return counting.grad(x)
-
-    given: Any = {"jac": grad, "step": 0.01, "gtol": 0, "budget": st.Budget(iters=5)}
-    res = st.minimize(counting.fun, QUADRATIC.x0, method=method, **given)
-    products = 5 if method == "cgd" else 15
-    assert res.hvp_source == ("complex step" if how == "complex" else "difference")
-    assert res.njev == counting.count("grad") == 6 + products + 1
-    assert res.nhvp == res.nhev == counting.repeated()["grad"] == 0
 
 
 SEVERAL = np.array([[1.0, 1.0], [3.0, 0.5], [0.2, -0.4], [2.9, 0.4], [0.5, 0.6]])

@@ -116,9 +116,6 @@ def test_the_order_in_memory_does_not_matter(method, name):
         same(st.minimize(problem.fun, order(x0), **given_), first)
 
 
-# --- rows that end at different times, for different reasons ----------------------------------------------
-
-
 def fenced(x):
     """The saddle's f, but not a number beyond x = 1.5, and −∞ beyond 2."""
     bad = np.where(x[..., 0] > 2.0, -np.inf, np.nan)
@@ -195,9 +192,6 @@ def test_a_singular_hessian_in_one_row_is_its_own():
     assert batch.trace.guarded[0].tolist() == [False, True, False]
 
 
-# --- whatever the rows ------------------------------------------------------------------------------------
-
-
 @given(
     seed=hs.integers(0, 1000), rows=hs.integers(1, 6), method=hs.sampled_from(METHODS), fixed=hs.booleans(),
     n=hs.integers(1, 7),  # BLAS's oldest kernels sum longer rows by where they lie in memory
@@ -227,8 +221,6 @@ def test_large_rows_agree_to_rounding(method):
         else:
             same(batch.row(b), alone)
 
-
-# --- what a batch gives back ------------------------------------------------------------------------------
 
 BOOTH = BY_NAME["booth"]
 

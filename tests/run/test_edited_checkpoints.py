@@ -92,8 +92,6 @@ def plain(tmp_path):
     return Case("cgd-fd", tmp_path / "run.npz")
 
 
-# --- arrays ------------------------------------------------------------------------------------------
-
 EDITS: dict[str, Any] = {
     "float32": lambda a: a.astype(np.float32), "float64": lambda a: a.astype(np.float64),
     "int64": lambda a: a.astype(np.int64), "bool": lambda a: a.astype(bool), "text": lambda a: a.astype(str),
@@ -182,8 +180,6 @@ def test_a_state_that_does_not_fit_the_run_is_told(tmp_path, name, value, words)
     assert f"does not fit the run: {words}" in message
 
 
-# --- the header --------------------------------------------------------------------------------------
-
 JSON: list[Any] = [None, True, False, 0, -1, 3, 2.5, 1e300, "", "text", [], [1], {}, {"a": 1}]
 
 
@@ -210,9 +206,6 @@ def test_a_header_that_is_no_json_is_refused(plain, text):
     assert NOT_WHOLE in plain.refused_or_the_same(
         npz(**(plain.arrays | {"header": np.array(text)})), text[:9]
     )
-
-
-# --- files whose zip is right, and whose members lie -----------------------------------------------
 
 
 def members(data: bytes) -> list[tuple[str, bytes]]:
@@ -279,8 +272,6 @@ def test_members_that_savez_does_not_write_are_refused(plain):
     }.items():
         assert NOT_WHOLE in plain.refused_or_the_same(data, what), what
 
-
-# --- nothing can be forgotten ----------------------------------------------------------------------
 
 WITHIN = {"ahead", "live", "spent", "status", "tired", "p", "down", "size", "slope"}
 """What the parts of one iteration hand to each other: between two of them it means nothing."""

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.optimize
 
 import steepen as st
 from steepen import Budget, Status
@@ -37,24 +36,6 @@ def test_an_exponential_cliff_is_descended_or_its_end_is_no_success(a):
         else:
             assert res.success
             assert res.fun - (1 + math.log(a)) / a <= 1e-6
-
-
-@pytest.mark.parametrize("seed", sample(range(20), 5))
-def test_poisson_regressions_end_at_their_minimum(seed):
-    """Convex, and steep as an exponential."""
-    rng = np.random.default_rng(seed)
-    X = np.column_stack([np.ones(40), rng.standard_normal((40, 2)) * 10.0 ** rng.integers(-1, 3)])
-    y = rng.poisson(3.0, 40)
-    f, g = (
-        silent(lambda w: float(np.exp(X @ w).sum() - y @ (X @ w))),
-        silent(lambda w: X.T @ (np.exp(X @ w) - y)),
-    )
-    res = st.minimize(f, np.zeros(3), jac=g, gtol=1e-6)
-    least = scipy.optimize.minimize(
-        f, res.x, jac=g, hess=lambda w: (X.T * np.exp(X @ w)) @ X, method="trust-exact", tol=1e-10
-    ).fun
-    assert res.success
-    assert res.fun - least <= 1e-8 * max(1.0, abs(least))
 
 
 @pairs(method=METHODS, step=(1e12, None), batch=(False, True))

@@ -36,9 +36,6 @@ def bend(x):
     return torch.from_numpy(hess(x.numpy()))
 
 
-# --- tensors ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.bits  # the functions of torch are not moved
 @pytest.mark.usefixtures("few")
 @pairs(
@@ -131,9 +128,6 @@ def test_differences_of_float32_tensors_are_taken_in_float64(rows):
     assert refusing.x.abs().max() < 1e-3
 
 
-# --- the state of few numbers lies on the host ---------------------------------------------------------
-
-
 @pytest.mark.usefixtures("few")
 def test_given_products_and_hessians_take_tensors():
     H = torch.diag(torch.arange(1.0, 4.0, dtype=torch.float64))
@@ -187,18 +181,6 @@ def test_fun_gets_points_that_can_be_viewed():
     """A batch of short rows is kept by columns; tensors made of it are not."""
     res = st.minimize(lambda x: f(x.view(-1, 3)), torch.tensor(MANY), jac=lambda x: slope(x.view(-1, 3)))
     assert res.success.all()
-
-
-def test_many_numbers_stay_where_they_are(monkeypatch):
-    monkeypatch.setattr(tensors, "FEW", 8)
-    many = torch.tensor(MANY)
-    assert not tensors.hosted(many, "torch")
-    assert tensors.hosted(many[:2], "torch")
-    assert tensors.hosted(many[:2], slope)
-    assert not tensors.hosted(many[:2], "2-point")  # differences of values are made where the values are
-
-
-# --- autodiff ----------------------------------------------------------------------------------------
 
 
 @pairs(dtype=(np.float64, np.float32), rows=STARTS, method=("bfgs", "cgd", "newton"))

@@ -114,9 +114,6 @@ def test_what_a_gpu_would_refuse_is_refused(careless):
             careless(x)
 
 
-# --- how often a run waits: numbers that belong together come together ---------------------------------
-
-
 def counted(monkeypatch: pytest.MonkeyPatch, owner: Any, *names: str) -> list[Any]:
     """Note every call of these methods."""
     calls: list[Any] = []
