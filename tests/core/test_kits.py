@@ -34,3 +34,9 @@ def test_functions_of_numbers_are_those_of_numpy(a, b, c):
         }.items():  # fmt: skip
             found, expected = getattr(numbers, name)(*args), getattr(np, name)(*args)
             assert found == expected or (np.isnan(found) and np.isnan(expected)), name
+
+
+def test_a_number_of_numpy_leaves_float32_as_it_is():
+    single = np.ones(3, np.float32)
+    for kit in (kit_for(single), One(single)):
+        assert kit.times(np.float64(0.3), single).dtype == np.float32

@@ -11,7 +11,7 @@ from .counting import OF_VALUES, SOURCES, Counting, from_source, tagged
 
 SECOND = ("hvp", "hess", None)
 STEPS = {"fixed": None, "armijo": st.steps.Armijo(), "quadratic": st.steps.Quadratic(fallback=0.01)}
-BEALE, QUADRATIC = BY_NAME["beale"], BY_NAME["quadratic"]
+BEALE = BY_NAME["beale"]
 NONE = {"fun": 0, "grad": 0, "hvp": 0, "hess": 0}
 
 
