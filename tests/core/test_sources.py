@@ -264,23 +264,16 @@ def test_a_pair_of_value_and_gradient():
 
 @pairs(rows=STARTS, source=("hvp", "hess", "jac", "2-point", "3-point", "cs", True))
 def test_args_go_everywhere(rows, source):
-    def fun(x, a, b):
-        value = a * f(x) + b * x.sum(axis=-1)
-        return (value, jac(x, a, b)) if source is True else value
-
-    def jac(x, a, b):
-        return a * g(x) + b
-
-    open_: Any = {"fun": fun, "jac": jac if source in ("jac", "hvp", "hess") else source}
-    if source == "hvp":
-        open_["hvp"] = lambda x, v, a, b: a * hvp(x, v)
-    if source == "hess":
-        open_["hess"] = lambda x, a, b: a * hess(x)
-    closed = {
-        name: (lambda *x, part=part: part(*x, 2.0, 0.5)) if callable(part) else part
-        for name, part in open_.items()
+    parts: Any = {"fun": f, "jac": g} | {"hvp": {"hvp": hvp}, "hess": {"hess": hess}}.get(source, {})
+    open_: Any = {
+        name: lambda *given, part=part: given[-1] * part(*given[:-1]) for name, part in parts.items()
     }
-    result, expected = run(STARTS[rows], args=(2.0, 0.5), **open_), run(STARTS[rows], **closed)
+    if source is True:
+        open_["fun"] = lambda x, a: (a * f(x), a * g(x))
+    if source not in ("jac", "hvp", "hess"):
+        open_["jac"] = source
+    closed = {n: (lambda *x, p=p: p(*x, 2.0)) if callable(p) else p for n, p in open_.items()}
+    result, expected = run(STARTS[rows], args=(2.0,), **open_), run(STARTS[rows], **closed)
     np.testing.assert_array_equal(result.x, expected.x)
     assert result.hvp_source == expected.hvp_source
 

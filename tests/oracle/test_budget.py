@@ -142,6 +142,16 @@ def test_a_line_search_keeps_to_the_budget(method, source, limit):
             assert used == size
 
 
+def test_a_budget_that_ends_inside_a_line_search():
+    """The first trial is far too long: the search alone needs more values than there are."""
+    for source, size in itertools.product(("callable", "both", "2-point"), (4, 5, 8, 20, 39)):
+        counting = Counting(WINDING)
+        res = run(counting, "gd", source, Budget(evals=size), step=st.steps.Armijo(initial=1e6))
+        assert res.nfev == counting.count("fun") <= size
+        assert res.fun == seen(WINDING.fun)(res.x) <= seen(WINDING.fun)(WINDING.x0)
+        assert res.nit or (res.status, res.x.tolist()) == (Status.MAX_EVALUATIONS, WINDING.x0.tolist())
+
+
 def test_the_gradient_of_an_accepted_trial_is_not_paid_for_twice():
     """With f and ∇f together, the last call of the budget may be the one that shows convergence."""
     bowl: Any = {"fun": lambda x: (x @ x, 2 * x), "x0": [3.0, 4.0], "jac": True, "method": "gd"}
