@@ -1,7 +1,6 @@
 """Two results held against each other."""
 
 from dataclasses import fields
-from typing import Any
 
 import numpy as np
 
@@ -12,21 +11,15 @@ def same(found: st.Result, expected: st.Result) -> None:
     """Hold every field but the time equal to the last bit, in dtype too; NaN equals NaN."""
     for field in fields(st.Result):
         a, b = getattr(found, field.name), getattr(expected, field.name)
-        if field.name == "trace":
-            assert (a is None) == (b is None)
-            if a is not None:
-                names = [name for name, _ in a.columns()]
-                assert names == [name for name, _ in b.columns()]
-                for name in [*names, "length"]:
-                    _exactly(getattr(a, name), getattr(b, name), f"trace.{name}")
+        parts = ("",)
+        if field.name == "trace" and a is not None and b is not None:
+            parts = (*(name for name, _ in a.columns()), "length")
+            assert parts[:-1] == tuple(name for name, _ in b.columns())
         elif field.name == "best":
-            for name in ("x", "fun", "k"):
-                _exactly(getattr(a, name), getattr(b, name), f"best.{name}")
-        elif field.name != "seconds":
-            _exactly(a, b, field.name)
-
-
-def _exactly(a: Any, b: Any, name: str) -> None:
-    a, b = np.asarray(a), np.asarray(b)
-    assert a.dtype == b.dtype, name
-    np.testing.assert_array_equal(a, b, err_msg=name)
+            parts = ("x", "fun", "k")
+        elif field.name == "seconds":
+            continue
+        for part in parts:
+            one, other = (np.asarray(getattr(value, part) if part else value) for value in (a, b))
+            assert one.dtype == other.dtype, (field.name, part)
+            np.testing.assert_array_equal(one, other, err_msg=f"{field.name} {part}")

@@ -30,25 +30,13 @@ SEED = os.environ.get(VARIABLE, "")
 ROLES = ("jac", "hvp", "hess")
 
 ELSEWHERE = (
-    "torch",
-    "train",
-    "bench",
-    "paper/test_reproduce.py",
-    "paper/test_page.py",
-    "cli",
-    "test_plot.py",
-    "test_layers.py",
-    "test_public.py",
-)
+    "torch", "train", "bench", "paper/test_reproduce.py", "paper/test_page.py", "cli", "test_plot.py",
+    "test_layers.py", "test_public.py",
+)  # fmt: skip
 """Tests whose subject is not this library's own arithmetic in NumPy."""
 
-KERNELS = {
-    "x86_64": ("PRESCOTT", "HASWELL", "SKYLAKEX"),
-    "AMD64": ("PRESCOTT", "HASWELL", "SKYLAKEX"),
-    "aarch64": ("ARMV8", "NEOVERSEN1", "NEOVERSEV1"),
-    "arm64": ("ARMV8", "NEOVERSEN1", "NEOVERSEV1"),
-}
-
+X86, ARM = ("PRESCOTT", "HASWELL", "SKYLAKEX"), ("ARMV8", "NEOVERSEN1", "NEOVERSEV1")
+KERNELS = {"x86_64": X86, "AMD64": X86, "aarch64": ARM, "arm64": ARM}
 NEEDS = {"HASWELL": "X86_V3", "SKYLAKEX": "X86_V4", "NEOVERSEV1": "SVE"}
 """Kernels that a CPU without this feature, in NumPy's words, cannot run."""
 
@@ -119,8 +107,7 @@ def _moved(value: Any, points: list[bytes], lead: tuple[int, ...]) -> Any:
     with np.errstate(all="ignore"):
         away = np.nextafter(parts, to)
     still = (parts == 0) | ~np.isfinite(parts) | ~np.isfinite(away)
-    new = np.where(still, parts, away).reshape(-1).view(array.dtype)
-    new = new.reshape(array.shape)
+    new = np.where(still, parts, away).reshape(-1).view(array.dtype).reshape(array.shape)
     return new if isinstance(value, np.ndarray) else type(value)(new)
 
 
@@ -160,15 +147,10 @@ def main() -> int:
         ran = subprocess.run(
             [sys.executable, "-m", "pytest", here, *ignored, "-n", given.jobs, *given.pytest],
             env={"OPENBLAS_NUM_THREADS": "1"} | os.environ | environment,
-            cwd=here.parent,
-            stdout=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+            cwd=here.parent, stdout=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
         lines = ran.stdout.splitlines()
-        for line in lines:
-            if line.startswith(("FAILED", "ERROR")):
-                print(line, flush=True)
+        print(*(line for line in lines if line.startswith(("FAILED", "ERROR"))), sep="\n", flush=True)
         summary = re.sub(r" in .*", "", lines[-1]) if lines else "no output"
         table.append((ran.returncode == 0, name, summary, time.perf_counter() - began))
     for passed, name, summary, seconds in table:

@@ -8,7 +8,9 @@ import steepen as st
 
 ONE = np.array([-1.2, 1.0, 0.3])
 MANY = np.array([[-1.2, 1.0, 0.3], [0.5, 0.4, -0.2], [1.5, 0.2, 1.0]])
+STARTS = {"one": ONE, "many": MANY}
 W = (1.0, 3.0, 2.0)
+COUNTS = ("nit", "nfev", "njev", "nhvp", "nhev")
 
 
 def f(x):
@@ -53,8 +55,30 @@ def check(result: st.Result, expected: st.Result, kind: type, dtype: Any, rtol: 
     np.testing.assert_allclose(np.asarray(result.x), expected.x, rtol=rtol, atol=rtol)
     np.testing.assert_allclose(np.asarray(result.jac), expected.jac, rtol=rtol, atol=10 * rtol)
     np.testing.assert_allclose(result.fun, expected.fun, rtol=rtol, atol=rtol)
-    for name in ("nit", "nfev", "njev", "nhvp", "nhev", "status"):
+    for name in (*COUNTS, "status"):
         np.testing.assert_array_equal(getattr(result, name), getattr(expected, name), err_msg=name)
     for (name, a), (_, b) in zip(result.trace.columns(), expected.trace.columns(), strict=True):
         assert isinstance(a, np.ndarray)
         np.testing.assert_allclose(a, b, rtol=rtol, atol=10 * rtol, err_msg=name)
+
+
+def check_autodiff_from_numpy(library: str, dtype: Any, rows: str, method: str) -> None:
+    """Hold that derivatives by a library, of a run on NumPy's arrays, are exact and keep the precision."""
+    x0, dtypes = STARTS[rows].astype(dtype), set()
+    fun = lambda x: dtypes.add(str(x.dtype).removeprefix("torch.")) or f(x)  # noqa: E731
+    result = run(x0, fun, jac=library, method=method, trace="x")
+    second = {"hess": hess} if method == "newton" else {"hvp": hvp}
+    expected = run(x0, method=method, trace="x", **second)
+    check(result, expected, np.ndarray, dtype, 1e-12 if dtype == np.float64 else 1e-4)
+    assert dtypes == {np.dtype(dtype).name}
+    assert result.hvp_source == (None if method == "bfgs" else library)
+
+
+def check_what_autodiff_takes_from_the_user(library: str) -> None:
+    """Hold that what the user gives goes before autodiff, and that it takes `args` and fixed variables."""
+    result = run(jac=library, hvp=hvp, lam=0.01)
+    assert (result.hvp_source, result.nhvp) == ("hvp", 8)
+    result = run(fun=lambda x, a: a * f(x), jac=library, args=(2.0,))
+    np.testing.assert_allclose(result.x, run(fun=lambda x: 2 * f(x), jac=lambda x: 2 * g(x)).x, rtol=1e-12)
+    result = st.minimize(f, ONE, jac=library, bounds=[(-1.2, -1.2), (None, None), (None, None)])
+    np.testing.assert_allclose(result.jac, g(result.x), rtol=1e-12)  # given back whole

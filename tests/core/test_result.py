@@ -25,9 +25,6 @@ def bowl_der(x):
     return 2 * (x - 1)
 
 
-# --- the mapping ----------------------------------------------------------------------------------
-
-
 def test_a_result_reads_as_an_optimize_result_does():
     res = st.minimize(bowl, [3.0, 4.0], jac=bowl_der)
     theirs = so.minimize(bowl, [3.0, 4.0], jac=bowl_der, method="L-BFGS-B")
@@ -35,27 +32,18 @@ def test_a_result_reads_as_an_optimize_result_does():
     for name in res:
         assert name in res
         assert res[name] is getattr(res, name)
+    assert not [name for name in res if name.startswith("_")]
+    assert "_learnt" not in repr(res)
     assert "grad" not in res
     assert res.get("grad", 3) == 3
     assert dict(res)["nit"] == res.nit
     assert len(res) == len(list(res.items()))
-    with pytest.raises(KeyError, match="grad"):
-        res["grad"]
-
-
-def test_the_names_of_a_result_say_nothing_of_how_it_is_made():
-    res = st.minimize(bowl, [3.0, 4.0], jac=bowl_der)
-    assert not [name for name in res if name.startswith("_")]
-    assert "_learnt" not in repr(res)
-    for name in ("_learnt", "learnt", "row"):
-        with pytest.raises(KeyError):
+    for name in ("grad", "_learnt", "learnt", "row"):
+        with pytest.raises(KeyError, match=name):
             res[name]
 
 
-# --- the status -----------------------------------------------------------------------------------
-
-
-def test_a_status_prints_as_its_name_and_counts_as_its_number():
+def test_a_status_prints_as_its_name_and_is_its_number_to_numpy_and_scipy():
     for status in st.Status:
         assert str(status) == f"{status}" == "%s" % status == status.name  # noqa: UP031
         assert f"{status:>20}" == f"{status.name:>20}"
@@ -63,15 +51,9 @@ def test_a_status_prints_as_its_name_and_counts_as_its_number():
         assert status == int(status)
         assert np.asarray(status).dtype.kind == "i"
         assert pickle.loads(pickle.dumps(status)) is status
-
-
-def test_the_door_has_the_number():
-    res = so.minimize(bowl, [3.0, 4.0], jac=bowl_der, method=steepen.scipy.gd, options={"maxiter": 0})
-    assert type(res.status) is int
-    assert res.status == st.Status.MAX_ITERATIONS
-
-
-# --- the inverse Hessian --------------------------------------------------------------------------
+    door = so.minimize(bowl, [3.0, 4.0], jac=bowl_der, method=steepen.scipy.gd, options={"maxiter": 0}).status
+    assert type(door) is int
+    assert door == st.Status.MAX_ITERATIONS
 
 
 def linear(rng, n):
@@ -131,7 +113,6 @@ def test_it_is_a_symmetric_positive_definite_operator(method, n):
     fun, grad, _ = logistic(np.random.default_rng(n), n)
     G = st.minimize(fun, np.zeros(n), jac=grad, method=method).hess_inv
     assert isinstance(G, LinearOperator)
-    assert isinstance(so.minimize(fun, np.zeros(n), jac=grad, method="L-BFGS-B").hess_inv, LinearOperator)
     dense, v = G.todense(), np.arange(1.0, n + 1)
     np.testing.assert_array_equal(dense, dense.T)
     assert np.linalg.eigvalsh(dense).min() > 0
@@ -155,31 +136,24 @@ def test_reading_it_changes_nothing(method):
 @pytest.mark.parametrize("method", LEARNERS)
 def test_a_resumed_run_has_that_of_the_whole_one(method, tmp_path):
     fun, grad, _ = logistic(np.random.default_rng(4), 4)
-
-    def run(iters, **keywords):
-        return st.minimize(
-            fun, np.zeros(4), jac=grad, method=method, budget=st.Budget(iters=iters), gtol=0.0, **keywords
-        )
-
-    run(4, checkpoint=tmp_path / "run.npz")
-    resumed = run(8, checkpoint=tmp_path / "run.npz")
-    np.testing.assert_array_equal(resumed.hess_inv.todense(), run(8).hess_inv.todense())
+    given = {"jac": grad, "method": method, "gtol": 0.0}
+    st.minimize(fun, np.zeros(4), budget=st.Budget(iters=4), checkpoint=tmp_path / "run.npz", **given)
+    given["budget"] = st.Budget(iters=8)
+    whole, resumed = (
+        st.minimize(fun, np.zeros(4), checkpoint=c, **given) for c in (None, tmp_path / "run.npz")
+    )
+    np.testing.assert_array_equal(resumed.hess_inv.todense(), whole.hess_inv.todense())
 
 
-def test_a_run_that_ends_where_it_began_has_the_identity():
+def test_a_run_without_steps_has_the_identity_and_one_that_was_lost_what_it_learnt():
     for method in LEARNERS:
         res = st.minimize(bowl, [1.0, 1.0], jac=bowl_der, method=method)
         assert res.nit == 0
         np.testing.assert_array_equal(res.hess_inv.todense(), np.eye(2))
-
-
-def test_a_run_that_was_lost_still_has_what_it_learnt():
-    def fun(x):
-        return np.nan if x[0] < 1.5 else bowl(x)
-
-    res = st.minimize(fun, [3.0, 4.0], jac=bowl_der, method="bfgs", step=0.2)
-    assert res.status == st.Status.NONFINITE_VALUE
-    assert np.isfinite(res.hess_inv.todense()).all()
+    fun = lambda x: np.nan if x[0] < 1.5 else bowl(x)  # noqa: E731
+    lost = st.minimize(fun, [3.0, 4.0], jac=bowl_der, method="bfgs", step=0.2)
+    assert lost.status == st.Status.NONFINITE_VALUE
+    assert np.isfinite(lost.hess_inv.todense()).all()
 
 
 def test_other_methods_and_batches_have_none():
@@ -201,23 +175,15 @@ def test_bounds_are_not_in_it():
     np.testing.assert_allclose(res.hess_inv @ (H @ v), v, rtol=1e-6, atol=1e-6)
 
 
-# --- inputs that SciPy takes ----------------------------------------------------------------------
-
-
 @pairs(method=("gd", "newton", "cgd-auto"), as_given=(float, np.float64, np.array, lambda g: np.array([g])))
 def test_a_gradient_of_one_variable_may_be_a_number(method, as_given):
     door = getattr(steepen.scipy, method.replace("-", "_"))
-
-    def fun(x):
-        return (x[0] - 1) ** 2
-
-    def grad(x):
-        return as_given(2 * (x[0] - 1)) if not np.iscomplexobj(x) else 2 * (x - 1)
-
-    keywords = {"jac": grad, "hess": lambda x: as_given(2.0)}
+    fun = lambda x: (x[0] - 1) ** 2  # noqa: E731
+    grad = lambda x: 2 * (x - 1) if np.iscomplexobj(x) else as_given(2 * (x[0] - 1))  # noqa: E731
+    given = {"jac": grad, "hess": lambda x: as_given(2.0)}
     for res in (
-        st.minimize(fun, [3.0], method=method, **keywords),
-        so.minimize(fun, [3.0], method=door, **keywords),
+        st.minimize(fun, [3.0], method=method, **given),
+        so.minimize(fun, [3.0], method=door, **given),
         st.minimize(lambda x: (fun(x), grad(x)), [3.0], method=method, jac=True),
     ):
         assert res.success
@@ -225,12 +191,7 @@ def test_a_gradient_of_one_variable_may_be_a_number(method, as_given):
         assert res.jac.shape == (1,)
 
 
-def test_a_number_is_no_gradient_of_two_variables():
-    with pytest.raises(ValueError, match=r"jac: expected shape \(2,\), got shape \(\)"):
-        st.minimize(bowl, [3.0, 4.0], jac=lambda x: 1.0)
-
-
-@pytest.mark.parametrize("dtype", [">f8", "<f8", ">f4", "<f4", ">i4", "<i8"])
+@pytest.mark.parametrize("dtype", [">f8", "<f8", ">f4", ">i4"])
 @pytest.mark.bits  # arrays of another byte order are not moved
 def test_x0_may_have_any_byte_order(dtype):
     x0 = np.array([3, 4], dtype=dtype)
@@ -238,12 +199,11 @@ def test_x0_may_have_any_byte_order(dtype):
     for call in (
         lambda x: st.minimize(bowl, x, jac=lambda x: bowl_der(x).astype(dtype)),
         lambda x: so.minimize(bowl, x, jac=bowl_der, method=steepen.scipy.cgd_auto),
+        lambda x: st.minimize(bowl, np.stack([x, x]), jac=bowl_der),
     ):
         res = call(x0)
-        assert res.success
+        assert np.all(res.success)
         assert res.x.dtype == (np.float32 if dtype.endswith("f4") else np.float64)
         assert res.x.dtype.isnative
         if dtype.endswith("f8"):
             np.testing.assert_array_equal(res.x, call(own).x)
-    batch = st.minimize(bowl, np.stack([x0, x0]), jac=bowl_der)
-    assert batch.success.all()

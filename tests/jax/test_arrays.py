@@ -11,11 +11,10 @@ import steepen as st
 from steepen import Status
 from steepen._core.kits import kit_for
 
-from ..core.smooth import MANY, ONE, check, f, g, hess, hvp, parts, run
+from ..core import smooth
+from ..core.smooth import COUNTS, MANY, ONE, STARTS, check, f, g, hess, hvp, parts, run
 from ..pairs import pairs
 from ..results import same
-
-STARTS = {"one": ONE, "many": MANY}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -32,9 +31,6 @@ def slope(x):
 
 def bend(x):
     return jnp.asarray(hess(np.asarray(x)))
-
-
-# --- arrays ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("method", "rows"), [("newton", "one"), ("cgd-auto", "one"), ("cgd-fd", "many")])
@@ -59,7 +55,7 @@ def test_autodiff_is_the_default_and_counts_as_given_derivatives_do():
     result, expected = run(jnp.asarray(MANY, "float32"), jac=None, lam=0.01), run(MANY, lam=0.01, hvp=hvp)
     assert result.hvp_source == "jax"
     np.testing.assert_allclose(result.x, expected.x, rtol=1e-4, atol=1e-5)
-    for name in ("nit", "nfev", "njev", "nhvp", "nhev"):
+    for name in COUNTS:
         np.testing.assert_array_equal(getattr(result, name), getattr(expected, name))
 
 
@@ -83,38 +79,13 @@ def test_differences_of_float32_end_honestly():
     assert np.linalg.norm(g(np.asarray(res.x)), axis=-1).max() < 0.11
 
 
-# --- autodiff from NumPy ---------------------------------------------------------------------------
-
-
 @pairs(dtype=(np.float64, np.float32), rows=STARTS, method=("bfgs", "cgd", "newton"))
 def test_autodiff_from_numpy_keeps_the_precision(dtype, rows, method):
-    x0, dtypes = STARTS[rows].astype(dtype), set()
-    result = run(x0, lambda x: dtypes.add(x.dtype.name) or f(x), jac="jax", method=method)
-    expected = run(x0, method=method, **({"hess": hess} if method == "newton" else {"hvp": hvp}))
-    tolerance = 1e-12 if dtype == np.float64 else 1e-4
-    assert isinstance(result.x, np.ndarray)
-    assert result.x.dtype == result.jac.dtype == dtype
-    assert dtypes == {np.dtype(dtype).name}
-    np.testing.assert_allclose(result.x, expected.x, rtol=tolerance, atol=tolerance)
-    np.testing.assert_allclose(result.jac, g(result.x), rtol=tolerance, atol=tolerance)
-    assert result.hvp_source == (None if method == "bfgs" else "jax")
-    for name in ("nfev", "njev", "nhvp", "nhev"):
-        np.testing.assert_array_equal(getattr(result, name), getattr(expected, name))
+    smooth.check_autodiff_from_numpy("jax", dtype, rows, method)
 
 
-def test_what_the_user_gives_goes_before_autodiff_and_args_go_through():
-    result = run(jac="jax", hvp=hvp, lam=0.01)
-    assert (result.hvp_source, result.nhvp) == ("hvp", 8)
-    result = run(fun=lambda x, a: a * f(x), jac="jax", args=(2.0,))
-    np.testing.assert_allclose(result.x, run(fun=lambda x: 2 * f(x), jac=lambda x: 2 * g(x)).x, rtol=1e-12)
-
-
-def test_the_gradient_of_a_fixed_variable_is_given_back_whole():
-    res = st.minimize(f, ONE, jac="jax", bounds=[(-1.2, -1.2), (None, None), (None, None)])
-    np.testing.assert_allclose(res.jac, g(res.x), rtol=1e-12)
-
-
-# --- what autodiff cannot follow ---------------------------------------------------------------------
+def test_autodiff_leaves_to_the_user_what_is_given():
+    smooth.check_what_autodiff_takes_from_the_user("jax")
 
 
 @pytest.mark.parametrize("shape", [(3,), (3, 3)], ids=["one", "many"])
@@ -134,11 +105,11 @@ FLAT: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", FLAT)
-def test_a_start_that_is_flat_is_not_refused(name):
-    res = st.minimize(FLAT[name], jnp.ones((3, 3)) * 1.5, method="gd")
-    assert np.all(res.status == Status.CONVERGED)
-    assert np.all(res.nfev == 2)  # one more than f(x0), for this
+def test_a_start_that_is_flat_is_not_refused():
+    for name, fun in FLAT.items():
+        res = st.minimize(fun, jnp.ones((3, 3)) * 1.5, method="gd")
+        assert np.all(res.status == Status.CONVERGED), name
+        assert np.all(res.nfev == 2), name  # one more than f(x0), for this
 
 
 def test_only_a_flat_row_is_looked_at_and_only_within_the_budget():
@@ -150,9 +121,6 @@ def test_only_a_flat_row_is_looked_at_and_only_within_the_budget():
     assert poor.nfev.tolist() == [1, 1, 1]
     with pytest.raises(TypeError, match=r"^fun: expected one value.* write fun for one point: it is mapped"):
         st.minimize(jax.vmap(lambda x: (x * x).sum()), MANY, jac="jax")
-
-
-# --- what is compiled ------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -201,8 +169,9 @@ def test_functions_that_are_made_anew_compile_nothing_either(compiled, kind):
     def go(data):
         if kind == "args":
             return st.minimize(bowl, np.zeros(3), (data,), jac="jax")
-        fun = Model(data).loss if kind == "method" else lambda x: bowl(x, data)
-        return st.minimize(fun, np.zeros(3), jac="jax")
+        return st.minimize(
+            Model(data).loss if kind == "method" else lambda x: bowl(x, data), np.zeros(3), jac="jax"
+        )
 
     go(np.ones(3))
     compiled.clear()
@@ -245,17 +214,3 @@ def test_memories_are_looked_at_in_few_lengths():
     kit = kit_for(jnp.ones(3, "float32"))
     assert [kit.used(count, 200) for count in (0, 1, 32, 33, 150)] == [0, 32, 32, 64, 200]
     assert kit.used(1, 5) == 5
-
-
-@pytest.mark.slow  # compiles for a length of its own; the lengths that it goes by are tested above
-def test_jax_compiles_for_few_numbers_of_pairs(compiled):
-    """Each new shape costs tenths of a second: twelve pairs must not be twelve shapes."""
-    x0 = jnp.asarray(np.tile([-1.2, 1.0], 20).astype(np.float32))
-
-    def go(iters: int) -> int:
-        compiled.clear()
-        assert st.minimize(bowl, x0, gtol=0.0, budget=st.Budget(iters=iters)).nit == iters
-        return len(compiled)
-
-    first = go(6)
-    assert go(18) <= max(3, first / 4)  # at most 32 pairs both times

@@ -19,19 +19,14 @@ def double():
         yield
 
 
+RAMP = schedules.L(0.001, 0.01, ITERS)
 SCHEDULES = (
-    schedules.Constant(0.01),
-    schedules.L(0.001, 0.01, ITERS // 2),
-    schedules.L(0.001, 0.01, 1),
-    schedules.Cosine(0.01, 0.001, ITERS // 2),
-    schedules.Piecewise([0.01, 0.003, 0.0], [20, 40]),
-    schedules.Table(np.linspace(0.01, 0.001, ITERS).tolist()),
-    schedules.Custom(lambda k: 0.01 / (k + 1)),
-    schedules.Mapped(lambda lam: lam / 2, schedules.L(0.001, 0.01, ITERS)),
-    schedules.Signed(schedules.L(0.001, 0.01, ITERS)),
-    schedules.Perturbed(schedules.L(0.001, 0.01, ITERS)),
+    schedules.Constant(0.01), schedules.L(0.001, 0.01, 1), schedules.L(0.001, 0.01, ITERS // 2),
+    schedules.Cosine(0.01, 0.001, ITERS // 2), schedules.Piecewise([0.01, 0.003, 0.0], [20, 40]),
+    schedules.Table(np.linspace(0.01, 0.001, ITERS).tolist()), schedules.Custom(lambda k: 0.01 / (k + 1)),
+    schedules.Mapped(lambda lam: lam / 2, RAMP), schedules.Signed(RAMP), schedules.Perturbed(RAMP),
     schedules.Auto(),
-)
+)  # fmt: skip
 
 
 def test_every_schedule_traces():
@@ -40,15 +35,13 @@ def test_every_schedule_traces():
 
     found = jax.jit(jax.vmap(values))(jnp.arange(ITERS))
     for schedule, column in zip(SCHEDULES, found, strict=True):
-        np.testing.assert_allclose(
-            column, [schedule(k) for k in range(ITERS)], rtol=1e-14, err_msg=str(schedule)
-        )
+        expected = [schedule(k) for k in range(ITERS)]
+        np.testing.assert_allclose(column, expected, rtol=1e-14, err_msg=str(schedule))
 
 
 @pytest.mark.parametrize(
-    "schedule", [schedules.Signed(0.1), schedules.Perturbed(0.1, 0.25), schedules.Auto()],
-    ids=lambda s: type(s).__name__,
-)  # fmt: skip
+    "schedule", [schedules.Signed(0.1), schedules.Perturbed(0.1, 0.25), schedules.Auto()]
+)
 def test_a_schedule_that_follows_the_curvature_traces(schedule):
     along, square = np.array([2.0, -3.0, 0.0, 1e-200, -2.0]), np.array([4.0, 9.0, 0.0, 0.0, 10.0])
     found = jax.jit(jax.vmap(lambda a, s: schedule.at(0.1, a, s, 2.0)))(along, square)
@@ -57,14 +50,10 @@ def test_a_schedule_that_follows_the_curvature_traces(schedule):
     np.testing.assert_array_equal(schedule.at(0.1, along, square, 2.0), expected)
 
 
-@pytest.mark.parametrize(
-    "switch",
-    [
-        switches.Never(), switches.GoodDrop(0.6),
-        switches.After(3) | switches.SmallImprovement(0.01) | switches.FirstGuard(),
-    ],
-    ids=str,
-)  # fmt: skip
+COMBINED = switches.After(3) | switches.SmallImprovement(0.01) | switches.FirstGuard()
+
+
+@pytest.mark.parametrize("switch", [switches.Never(), switches.GoodDrop(0.6), COMBINED], ids=str)
 def test_every_switch_traces(switch):
     steps = ([0, 1, 2, 3], [False, True, False, False], [1.0, 1.0, -1.0, 1.0], [0.5, 0.5, -1.02, 0.999])
     steps = (*steps, [2.0, 1.0, 1.0, 1.0])
@@ -72,11 +61,16 @@ def test_every_switch_traces(switch):
     assert found.tolist() == [bool(switch.off(*step)) for step in zip(*steps, strict=True)]
 
 
-@pytest.mark.parametrize(
-    "penalty",
-    [penalties.SquaredL2(), penalties.L2(), penalties.Huber(0.7), penalties.L1(0.1), penalties.PNorm(3.0)],
-    ids=str,
-)
+PENALTIES = [
+    penalties.SquaredL2(),
+    penalties.L2(),
+    penalties.Huber(0.7),
+    penalties.L1(0.1),
+    penalties.PNorm(3.0),
+]
+
+
+@pytest.mark.parametrize("penalty", PENALTIES, ids=str)
 def test_every_penalty_traces(penalty):
     gradients = np.concatenate([np.random.default_rng(1).uniform(0.5, 1.5, (2, N)), np.zeros((1, N))])
     for part in (penalty.value, penalty.vector):

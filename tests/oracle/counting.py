@@ -77,16 +77,6 @@ class Counting:
         return {name: len(calls) - len(set(calls)) for name, calls in self.calls.items()}
 
 
-class WithDerivatives:
-    """A callable that brings its own derivatives, as `steepen.functions` do."""
-
-    def __init__(self, counting: Counting):
-        self.grad, self.hvp, self.hess, self._fun = counting.grad, counting.hvp, counting.hess, counting.fun
-
-    def __call__(self, x: Array) -> Array:
-        return self._fun(x)
-
-
 OF_VALUES = ("2-point", "3-point", "cs")
 SOURCES = ("callable", "both", *OF_VALUES, "object")
 
@@ -98,5 +88,7 @@ def from_source(counting: Counting, source: str) -> tuple[Any, dict[str, Any]]:
     if source == "both":
         return counting.both, {"jac": True}
     if source == "object":
-        return WithDerivatives(counting), {}
+        # a callable that brings its own derivatives, as `steepen.functions` do
+        own = {name: staticmethod(getattr(counting, name)) for name in ("grad", "hvp", "hess")}
+        return type("Own", (), own | {"__call__": lambda self, x: counting.fun(x)})(), {}
     return counting.fun, {"jac": source}

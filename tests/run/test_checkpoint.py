@@ -3,7 +3,6 @@
 import contextlib
 import io
 import json
-import zipfile
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -83,13 +82,6 @@ def test_cut_by_the_budget(tmp_path, method, step, start, trace, dtype):
     same(run(x0, checkpoint=tmp_path / "4.npz", **given_), whole)  # one that is over, again
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_cut_again_and_again(tmp_path, method):
-    for iters in (1, 2, 7, 14, 15):
-        last = run(MANY, iters, method=method, checkpoint=tmp_path / "run.npz", trace="x")
-    same(last, run(MANY, method=method, trace="x"))
-
-
 @QUICK
 @given(
     j=some.integers(0, 60), what=some.sampled_from(["fun", "jac"]), method=some.sampled_from(METHODS),
@@ -107,10 +99,10 @@ def test_cut_by_an_interrupt_or_an_error(tmp_path, j, what, error, method, step,
     same(run(x0, checkpoint=path, **given_), run(x0, **given_))
 
 
-@pairs(source=("2-point", "3-point", "cs", True), step=(0.004, None), start=STARTS)
-def test_every_source_of_gradients(tmp_path, source, step, start):
+@pairs(source=("2-point", "3-point", "cs", True), step=(0.004, None), start=STARTS, dtype=("f8", "f4"))
+def test_every_source_of_gradients(tmp_path, source, step, start, dtype):
     fun = (lambda x: (f(x), g(x))) if source is True else f
-    resumed(tmp_path, STARTS[start], (0, 3, 9), jac=source, step=step, method="cgd", fun=fun)
+    resumed(tmp_path, STARTS[start].astype(dtype), (0, 3, 9), jac=source, step=step, method="cgd", fun=fun)
 
 
 @pairs(method=("bfgs", "cgd-dfp"), cut=(5, KeyboardInterrupt))
@@ -139,12 +131,6 @@ def test_the_complex_step_is_not_verified_again(tmp_path):
     assert first.njev == 6 + 5 + 1
 
 
-def test_a_source_found_wrong_stays_found_wrong(tmp_path):
-    given_: Any = {"method": "cgd", "lam": 0.01, "jac": lambda x: g(x.real)}
-    assert run(**given_).hvp_source == "difference"
-    resumed(tmp_path, ONE, (5,), **given_)
-
-
 SETTINGS: list[dict[str, Any]] = [
     {"lam": schedules.L(0.0, 0.002, T=15)},
     {"lam": schedules.Signed(0.001), "method": "cgd"},
@@ -156,24 +142,24 @@ SETTINGS: list[dict[str, Any]] = [
     {"switch": st.switches.GoodDrop(0.3), "method": "cgd", "lam": 0.001},
     {"ftol": 1e-3},
     {"xtol": 1e-2},
+    {"method": "cgd", "lam": 0.001, "jac": lambda x: g(x.real)},  # found unfit for complex steps: it stays so
+    {"step": None, "bounds": [(-1.5, 0.8), (-1.0, 2.0)]},
+    {"step": None, "bounds": [(-1.5, 0.8), (-1.0, 2.0)], "method": "cgd-auto", "switch": None},
     {"gtol": 0.0, "gtol_rel": 0.068, "method": "gd", "switch": None},
 ]
 
 
 @pytest.mark.parametrize("given_", SETTINGS)
-def test_schedules_switches_and_tolerances(tmp_path, given_):
+def test_schedules_switches_tolerances_and_bounds(tmp_path, given_):
     resumed(tmp_path, MANY, (1, 6, 7), **({"b": None, "switch": st.switches.After(6)} | given_))
 
 
 def test_a_budget_of_gradients_goes_on_too(tmp_path):
-    def bought(grads: int, **more: Any) -> st.Result:
-        budget = st.Budget(grads=grads)
-        return st.minimize(f, ONE, jac=g, method="cgd-fd", step=0.004, b=6, lam=0.01, budget=budget, **more)
-
+    go = partial(st.minimize, f, ONE, jac=g, method="cgd-fd", step=0.004, b=6, lam=0.01)
     for grads in (1, 2, 3, 12, 13, 14, 25):
-        last = bought(grads, checkpoint=tmp_path / "run.npz")
+        last = go(budget=st.Budget(grads=grads), checkpoint=tmp_path / "run.npz")
         assert last.njev <= grads
-    same(last, bought(25))
+    same(last, go(budget=st.Budget(grads=25)))
 
 
 def test_seconds_add_up_and_are_limited_together(tmp_path, monkeypatch):
@@ -220,13 +206,10 @@ def test_a_noisy_run_without_a_gradient_goes_on_as_if_it_had_not_been_cut(tmp_pa
 
 
 def test_there_is_no_pickle_inside(tmp_path):
-    for name, x0 in STARTS.items():
-        run(x0, 6, method="cgd-bfgs", checkpoint=tmp_path / name, trace="x")
-        with np.load(tmp_path / name, allow_pickle=False) as file:
-            assert not any(file[part].dtype.hasobject for part in file.files)
-            header = json.loads(str(file["header"]))
-        assert header["steepen"] == 9
-        assert "cgd" in header["settings"]["method"].lower()
+    run(MANY, 6, method="cgd-bfgs", checkpoint=tmp_path / "run.npz", trace="x")
+    with np.load(tmp_path / "run.npz", allow_pickle=False) as file:
+        assert not any(file[part].dtype.hasobject for part in file.files)
+        assert json.loads(str(file["header"]))["steepen"] == 9
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
@@ -273,22 +256,6 @@ def test_a_torn_file_is_refused(tmp_path):
         refused(path, "not a whole steepen checkpoint", x0=MANY, method="bfgs", trace="x")
 
 
-@QUICK
-@given(at=some.floats(0, 1, exclude_max=True), flip=some.integers(1, 255))
-def test_a_changed_byte_is_refused_or_harmless(tmp_path, at, flip):
-    path = tmp_path / "run.npz"
-    path.unlink(missing_ok=True)
-    run(iters=6, method="bfgs", checkpoint=path)
-    data = bytearray(path.read_bytes())
-    data[int(at * len(data))] ^= flip
-    path.write_bytes(data)
-    try:
-        same(run(method="bfgs", checkpoint=path), run(method="bfgs"))
-    except st.CheckpointError as error:
-        assert str(path) in str(error)  # noqa: PT017
-        assert path.read_bytes() == data
-
-
 def npz(**arrays: Any) -> bytes:
     file = io.BytesIO()
     np.savez(file, **arrays)
@@ -299,49 +266,34 @@ def header(value: Any) -> bytes:
     return npz(header=np.array(json.dumps(value)))
 
 
-def zipped() -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("header", "text")
-    return file.getvalue()
-
-
 FOREIGN = {
-    "empty": b"", "csv": b"k,f\n0,1.0\n", "json": b'{"steepen": 1}', "pickle": b"\x80\x04K\x01.",
-    "half of npy": b"\x93NUMPY", "another npz": npz(a=np.ones(3)), "no json": npz(header=np.array("no json")),
-    "a list": header([1, 2]), "a number": header(3), "an array": npz(header=np.ones(3)), "zip": zipped(),
-    "no settings": header({"steepen": 9}), "settings": header({"steepen": 9, "settings": 3}),
-    "nothing else": header({"steepen": 9, "settings": {}}), "text": header({"steepen": "9", "settings": {}}),
+    "empty": b"", "csv": b"k,f\n0,1.0\n", "pickle": b"\x80\x04K\x01.", "half of npy": b"\x93NUMPY",
+    "another npz": npz(a=np.ones(3)), "no json": npz(header=np.array("no json")), "a list": header([1, 2]),
+    "an array": npz(header=np.ones(3)), "no settings": header({"steepen": 9}),
+    "settings": header({"steepen": 9, "settings": 3}), "nothing else": header({"steepen": 9, "settings": {}}),
+    "text": header({"steepen": "9", "settings": {}}),
     "an object": npz(header=np.array([{"steepen": 1}], dtype=object)),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FOREIGN)
-def test_a_foreign_file_is_refused(tmp_path, name):
+def test_a_foreign_file_is_refused(tmp_path):
     path = tmp_path / "foreign.npz"
-    path.write_bytes(FOREIGN[name])
-    refused(path)
+    for data in FOREIGN.values():
+        path.write_bytes(data)
+        refused(path)
     path.write_bytes(header({"steepen": 99, "settings": {}}))
     refused(path, "format 99", "reads 9")
 
 
 CHANGES: list[tuple[dict[str, Any], str]] = [
-    ({"method": "cgd", "b": None, "switch": None}, "method"),
-    ({"x0": [-1.2, 1.0 + 1e-15]}, "x0"),
-    ({"x0": np.array([-1.2, 1.0], dtype=np.float32)}, "x0"),
-    ({"x0": MANY}, "x0"),
-    ({"step": 0.005}, "step"),
-    ({"step": None}, "step"),
-    ({"step": steps.Armijo(c=0.1)}, "step"),
-    ({"lam": 0.02}, "method"),
-    ({"lam": schedules.Signed(0.01)}, "method"),
-    ({"r": 0.1}, "method"),
-    ({"penalty": st.penalties.L2()}, "method"),
-    ({"b": 7}, "switch"),
-    ({"b": None, "switch": st.switches.Never()}, "switch"),
-    ({"trace": "x"}, "trace"),
+    ({"method": "cgd", "b": None, "switch": None}, "method"), ({"x0": [-1.2, 1.0 + 1e-15]}, "x0"),
+    ({"x0": ONE.astype(np.float32)}, "x0"), ({"x0": MANY}, "x0"), ({"step": 0.005}, "step"),
+    ({"step": None}, "step"), ({"step": steps.Armijo(c=0.1)}, "step"), ({"lam": 0.02}, "method"),
+    ({"lam": schedules.Signed(0.01)}, "method"), ({"r": 0.1}, "method"),
+    ({"penalty": st.penalties.L2()}, "method"), ({"b": 7}, "switch"),
+    ({"b": None, "switch": st.switches.Never()}, "switch"), ({"trace": "x"}, "trace"),
     ({"bounds": [(-2, 2), (None, None)]}, "bounds"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("change", "name"), CHANGES)
@@ -353,9 +305,7 @@ def test_the_checkpoint_of_another_run_is_refused(tmp_path, change, name):
     same(run(checkpoint=path, **base), run(**base))
 
 
-@pytest.mark.parametrize(
-    ("name", "method", "size"), [("step", "gd", 4), ("r", "cgd-fd", 4), ("lam", "cgd", 2000)]
-)
+@pytest.mark.parametrize(("name", "method", "size"), [("step", "gd", 4), ("lam", "cgd", 2000)])
 def test_one_value_a_row_is_compared_in_full(tmp_path, name, method, size):
     """The text of an array is rounded, and shortened where it is long: it is not enough."""
     path, values, x0 = tmp_path / "run.npz", np.full(size, 0.001), np.resize(MANY, (size, 2))
@@ -364,27 +314,16 @@ def test_one_value_a_row_is_compared_in_full(tmp_path, name, method, size):
     refused(path, "belongs to another run", x0=x0, method=method, **{name: values})
 
 
-def test_objects_written_by_the_user_can_be_resumed(tmp_path):
-    """The text of an object may hold its address, which the next process does not have."""
-
-    class Half(st.Direction):
-        def propose(self, context: Any, k: int, x: Any, g: Any, on: Any, memory: Any) -> Any:
-            return -g / 2, 0.0
-
-    run(iters=5, method=Half(), checkpoint=tmp_path / "run.npz")
-    same(run(method=Half(), checkpoint=tmp_path / "run.npz"), run(method=Half()))
-
-
-@pytest.mark.parametrize("where", ["missing/run.npz", "."])
-def test_a_place_that_cannot_be_written_to_is_said_before_any_evaluation(tmp_path, where):
+def test_a_place_that_cannot_be_written_to_is_said_before_any_evaluation(tmp_path):
     calls: list[Any] = []
-    with pytest.raises((OSError, ValueError), match=r"checkpoint"):
-        run(fun=lambda x: calls.append(x) or f(x), checkpoint=tmp_path / where)
+    for where in ("missing/run.npz", "."):
+        with pytest.raises((OSError, ValueError), match=r"checkpoint"):
+            run(fun=lambda x: calls.append(x) or f(x), checkpoint=tmp_path / where)
     assert not calls
 
 
-def test_text_and_paths_are_both_paths_and_bad_input_leaves_no_file(tmp_path):
-    path = tmp_path / "run of mine"  # any name will do
+def test_any_name_will_do_and_bad_input_leaves_no_file(tmp_path):
+    path = tmp_path / "run of mine"
     with pytest.raises(ValueError, match=r"step: expected"):
         run(step=-1.0, checkpoint=path)
     assert not path.exists()
@@ -431,12 +370,10 @@ def test_a_schedule_of_the_same_name_with_other_code_is_refused(tmp_path):
         go(lam=lambda k: 0.5)
 
 
-# --- the guide's way to pause and resume: without a b, that of the first budget stays ------------------
-
-
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("method", ["bfgs", "cgd-fd", "cgd-auto"])
 def test_a_run_pauses_and_resumes_with_a_larger_budget(tmp_path, method, start):
+    """The guide's way; without a b, that of the first budget stays."""
     fun, path = st.functions["rosenbrock"].at(n=2), tmp_path / "run.npz"
 
     def go(iters: int, **more: Any) -> Any:
@@ -452,13 +389,8 @@ def test_a_run_pauses_and_resumes_with_a_larger_budget(tmp_path, method, start):
 
 
 def test_a_b_that_is_given_is_not_replaced(tmp_path):
-    path = tmp_path / "run.npz"
-    for first, then in (({}, {"b": 15}), ({"b": 3}, {})):
-        path.unlink(missing_ok=True)
-        for iters, more in ((10, first), (60, then)):
-            go = partial(st.minimize, f, ONE, method="cgd-fd", checkpoint=path, budget=st.Budget(iters=iters))
-            if more is then:
-                with pytest.raises(st.CheckpointError, match="switch"):
-                    go(**more)
-            else:
-                go(**more)
+    for i, (first, then) in enumerate((({}, {"b": 15}), ({"b": 3}, {}))):
+        go = partial(st.minimize, f, ONE, method="cgd-fd", checkpoint=tmp_path / f"{i}.npz")
+        go(budget=st.Budget(iters=10), **first)
+        with pytest.raises(st.CheckpointError, match="switch"):
+            go(budget=st.Budget(iters=60), **then)

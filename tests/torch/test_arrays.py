@@ -14,29 +14,26 @@ import steepen as st
 from steepen import Status
 from steepen._oracle import tensors
 
-from ..core.smooth import MANY, ONE, check, f, g, hess, hvp, parts, run
+from ..core import smooth
+from ..core.smooth import MANY, ONE, STARTS, check, f, g, hess, hvp, parts, run
 from ..objectives import METHODS, PENALISED
 from ..pairs import pairs
 from ..results import same
 
-STARTS = {"one": ONE, "many": MANY}
 ROWS = pytest.mark.parametrize("rows", STARTS)
 
 
 @pytest.fixture(params=[0, tensors.FEW], ids=["device", "host"])
-def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def few(request, monkeypatch):
     monkeypatch.setattr(tensors, "FEW", request.param)
 
 
-def slope(x: torch.Tensor) -> torch.Tensor:
+def slope(x):
     return torch.stack(parts(x), -1)
 
 
-def bend(x: torch.Tensor) -> torch.Tensor:
+def bend(x):
     return torch.from_numpy(hess(x.numpy()))
-
-
-# --- tensors ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.bits  # the functions of torch are not moved
@@ -46,9 +43,8 @@ def bend(x: torch.Tensor) -> torch.Tensor:
     dtype=(torch.float64, torch.float32),
 )  # fmt: skip
 def test_a_run_on_tensors_is_the_one_on_numpy(method, rows, step, jac, dtype):
-    given: Any = {"method": method, "step": step, "trace": "x"} | (
-        {"lam": 0.01} if method in PENALISED else {}
-    )
+    given: Any = {"method": method, "step": step, "trace": "x"}
+    given |= {"lam": 0.01} if method in PENALISED else {}
     fun, theirs, numpy = {
         "slope": (f, {"jac": slope, "hess": bend}, {"hess": hess}),
         "autodiff": (f, {"jac": None}, {"hess": hess} if method == "newton" else {"hvp": hvp}),
@@ -68,21 +64,16 @@ def test_a_run_on_tensors_is_the_one_on_numpy(method, rows, step, jac, dtype):
 def test_a_gradient_may_be_answered_in_one_buffer(method, rows):
     x0 = torch.tensor(STARTS[rows])
     buffer = torch.empty_like(x0)
-
-    def reusing(x: torch.Tensor) -> torch.Tensor:
-        out = buffer[: len(x)] if x.ndim == 2 else buffer
-        return out.copy_(slope(x))
-
+    reusing = lambda x: (buffer[: len(x)] if x.ndim == 2 else buffer).copy_(slope(x))  # noqa: E731
     same(run(x0, jac=reusing, method=method), run(x0, jac=slope, method=method))
 
 
-def test_autodiff_is_the_default_and_takes_a_tensor_that_wants_a_gradient_as_a_point():
+def test_autodiff_takes_a_tensor_that_wants_a_gradient_as_a_point():
     x0 = torch.tensor(MANY, dtype=torch.float32, requires_grad=True)
     result = run(x0, jac=None, lam=0.01)
     assert result.hvp_source == "torch"
     assert not result.x.requires_grad
     assert x0.grad is None
-    np.testing.assert_allclose(result.x.numpy(), run(MANY, lam=0.01).x, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.bits  # what another library returns is not moved
@@ -93,25 +84,20 @@ def test_a_gradient_may_come_from_another_library():
 
 
 @pytest.mark.usefixtures("few")
-@pytest.mark.parametrize("method", METHODS)
-@ROWS
+@pairs(method=METHODS, rows=STARTS)
 def test_bounds_hold(rows, method):
     """Booth's function below u = 0.8 has its minimum at (0.8, 3.16): there ∂f/∂v = 10v + 8u − 38 = 0."""
-    start = torch.tensor([[-1.2, 1.0], [0.5, 0.5], [2.0, 2.0]])
-    start = start if rows == "many" else start[0]
-    bounds = [(-1.5, 0.8), (-1, 4)]
-    res = st.minimize(
-        lambda x: (x[..., 0] + 2 * x[..., 1] - 7) ** 2 + (2 * x[..., 0] + x[..., 1] - 5) ** 2, start,
-        method=method, bounds=bounds, budget=st.Budget(iters=25),
-    )  # fmt: skip
+    booth = lambda x: (x[..., 0] + 2 * x[..., 1] - 7) ** 2 + (2 * x[..., 0] + x[..., 1] - 5) ** 2  # noqa: E731
+    x0 = torch.tensor([[-1.2, 1.0], [0.5, 0.5], [2.0, 2.0]])
+    x0 = x0 if rows == "many" else x0[0]
+    res = st.minimize(booth, x0, method=method, bounds=[(-1.5, 0.8), (-1, 4)], budget=st.Budget(iters=25))
     assert res.x.dtype == torch.float32
     assert bool((res.x[..., 0].double() <= 0.8).all())
-    np.testing.assert_allclose(res.x, np.broadcast_to([0.8, 3.16], start.shape), atol=2e-3)
+    np.testing.assert_allclose(res.x, np.broadcast_to([0.8, 3.16], x0.shape), atol=2e-3)
 
 
 @pytest.mark.usefixtures("few")
-@pytest.mark.parametrize("method", ["bfgs", "cgd-fd", "cgd-auto"])
-@ROWS
+@pairs(method=("bfgs", "cgd-fd", "cgd-auto"), rows=STARTS)
 def test_a_resumed_run_is_the_same_to_the_bit(tmp_path, method, rows):
     x0 = torch.tensor(STARTS[rows], dtype=torch.float32)
     given: Any = {"jac": None, "method": method, "trace": "x"} | ({"b": 4} if method == "cgd-fd" else {})
@@ -130,9 +116,7 @@ def test_the_inverse_hessian_is_a_numpy_operator():
 @pytest.mark.usefixtures("few")
 @ROWS
 def test_differences_of_float32_tensors_are_taken_in_float64(rows):
-    def banana(x: Any) -> Any:
-        return 100 * (x[..., 1] - x[..., 0] ** 2) ** 2 + (1 - x[..., 0]) ** 2
-
+    banana = lambda x: 100 * (x[..., 1] - x[..., 0] ** 2) ** 2 + (1 - x[..., 0]) ** 2  # noqa: E731
     x0 = torch.tensor([[0.5, -0.9], [-1.8, -1.9], [1.2, 1.6]])
     res = st.minimize(banana, x0 if rows == "many" else x0[0], jac="2-point")
     assert np.all(res.success)
@@ -144,20 +128,13 @@ def test_differences_of_float32_tensors_are_taken_in_float64(rows):
     assert refusing.x.abs().max() < 1e-3
 
 
-# --- the state of few numbers lies on the host ---------------------------------------------------------
-
-
 @pytest.mark.usefixtures("few")
 def test_given_products_and_hessians_take_tensors():
     H = torch.diag(torch.arange(1.0, 4.0, dtype=torch.float64))
-    for given, counts in (
-        ({"hvp": lambda x, v, c: c * (v @ H)}, (3, 0)),
-        ({"hess": lambda x, c: c * H}, (0, 1)),
-    ):
-        res = st.minimize(
-            lambda x, c: 0.5 * c * (x * (x @ H)).sum(), torch.tensor(ONE), args=(2.0,), method="newton",
-            jac=lambda x, c: c * (x @ H), step=1.0, **given,
-        )  # fmt: skip
+    given: Any = {"args": (2.0,), "method": "newton", "jac": lambda x, c: c * (x @ H), "step": 1.0}
+    product, matrix = {"hvp": lambda x, v, c: c * (v @ H)}, {"hess": lambda x, c: c * H}
+    for second, counts in ((product, (3, 0)), (matrix, (0, 1))):
+        res = st.minimize(lambda x, c: 0.5 * c * (x * (x @ H)).sum(), torch.tensor(ONE), **given, **second)
         assert res.success
         assert (res.nhvp, res.nhev) == counts
 
@@ -177,11 +154,8 @@ def test_a_callback_sees_tensors_and_may_end_rows():
 
 
 def test_a_gradient_that_came_with_a_value_counts_when_it_is_asked_for():
-    calls = []
-    res = st.minimize(
-        lambda x: calls.append(0) or 100 * (x[1] - x[0] ** 2) ** 2 + (1 - x[0]) ** 2,
-        torch.tensor([-1.2, 1.0], dtype=torch.float64),
-    )
+    calls, x0 = [], torch.tensor([-1.2, 1.0], dtype=torch.float64)
+    res = st.minimize(lambda x: calls.append(0) or 100 * (x[1] - x[0] ** 2) ** 2 + (1 - x[0]) ** 2, x0)
     assert res.success
     assert res.njev < res.nfev == len(calls)  # trials that failed; each call gave both
     for grads in (1, 2, 7):
@@ -209,57 +183,21 @@ def test_fun_gets_points_that_can_be_viewed():
     assert res.success.all()
 
 
-def test_many_numbers_stay_where_they_are(monkeypatch):
-    monkeypatch.setattr(tensors, "FEW", 8)
-    many = torch.tensor(MANY)
-    assert not tensors.hosted(many, "torch")
-    assert tensors.hosted(many[:2], "torch")
-    assert tensors.hosted(many[:2], slope)
-    assert not tensors.hosted(many[:2], "2-point")  # differences of values are made where the values are
-    assert not tensors.hosted(np.ones(3), slope)
-
-
-# --- autodiff from NumPy ---------------------------------------------------------------------------
-
-
 @pairs(dtype=(np.float64, np.float32), rows=STARTS, method=("bfgs", "cgd", "newton"))
 def test_autodiff_from_numpy_keeps_the_precision(dtype, rows, method):
-    x0, dtypes = STARTS[rows].astype(dtype), set()
-    result = run(x0, lambda x: dtypes.add(x.dtype) or f(x), jac="torch", method=method)
-    expected = run(x0, method=method, **({"hess": hess} if method == "newton" else {"hvp": hvp}))
-    tolerance = 1e-12 if dtype == np.float64 else 1e-4
-    assert isinstance(result.x, np.ndarray)
-    assert result.x.dtype == result.jac.dtype == dtype
-    assert dtypes == {torch.float64 if dtype == np.float64 else torch.float32}
-    np.testing.assert_allclose(result.x, expected.x, rtol=tolerance, atol=tolerance)
-    np.testing.assert_allclose(result.jac, g(result.x), rtol=tolerance, atol=tolerance)
-    assert result.hvp_source == (None if method == "bfgs" else "torch")
-    for name in ("nfev", "njev", "nhvp", "nhev"):
-        np.testing.assert_array_equal(getattr(result, name), getattr(expected, name))
+    smooth.check_autodiff_from_numpy("torch", dtype, rows, method)
 
 
-def test_what_the_user_gives_goes_before_autodiff_and_args_go_through():
-    result = run(jac="torch", hvp=hvp, lam=0.01)
-    assert (result.hvp_source, result.nhvp) == ("hvp", 8)
-    result = run(fun=lambda x, a: a * f(x), jac="torch", args=(2.0,))
-    np.testing.assert_allclose(result.x, run(fun=lambda x: 2 * f(x), jac=lambda x: 2 * g(x)).x, rtol=1e-12)
+def test_autodiff_leaves_to_the_user_what_is_given():
+    smooth.check_what_autodiff_takes_from_the_user("torch")
     result = run(MANY, lambda x: (x * x).sum(), jac="torch", method="gd", step=0.25)  # written for one point
     np.testing.assert_allclose(result.x, MANY * 0.5**8, rtol=1e-14)
-
-
-def test_the_gradient_of_a_fixed_variable_is_given_back_whole():
-    res = st.minimize(f, ONE, jac="torch", bounds=[(-1.2, -1.2), (None, None), (None, None)])
-    np.testing.assert_allclose(res.jac, g(res.x), rtol=1e-12)
-
-
-# --- what autodiff cannot follow ---------------------------------------------------------------------
 
 
 @pairs(shape=((2,), (3, 2)), bounds=(None, [(0, 1.5), (1.5, 4)]), numpy=(True, False))
 def test_a_function_whose_graph_is_cut_is_refused(shape, bounds, numpy):
     cut: list[Any] = [lambda x: (x.detach() ** 2).sum(), torch.no_grad()(lambda x: x[0] - x[1])]
-    if len(shape) == 1:
-        cut.append(lambda x: torch.tensor(x[0].item() ** 2))
+    cut += [lambda x: torch.tensor(x[0].item() ** 2)] if len(shape) == 1 else []
     x0: Any = np.full(shape, 1.5) if numpy else torch.ones(shape) * 1.5
     for fun in cut:
         with pytest.raises(ValueError, match=r"^fun: its value changes with x.* the graph is cut"):
