@@ -77,12 +77,22 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if part in MISSING or (wanted and part != wanted) else None
 
 
+def heavy(config: pytest.Config) -> set[str]:
+    """Return what the tests of the core have imported and should not: they are to take seconds."""
+    return {"torch", "jax"} & set(sys.modules) if config.getoption("--part") == "core" else set()
+
+
+@pytest.hookimpl(tryfirst=True)  # before the summary is written
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail where the core's tests have imported torch or JAX: they are to take seconds."""
-    found = {"torch", "jax"} & set(sys.modules)
-    if session.config.getoption("--part") == "core" and found and not session.config.option.collectonly:
+    """Fail where the core's tests have imported torch or JAX."""
+    if heavy(session.config) and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        raise pytest.UsageError(f"the tests of the core have imported {' and '.join(sorted(found))}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say so."""
+    for name in sorted(heavy(config)):
+        terminalreporter.write_line(f"FAILED: the tests of the core have imported {name}")
 
 
 @pytest.fixture(autouse=True, scope="session")
