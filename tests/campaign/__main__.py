@@ -1,7 +1,9 @@
 """Run the campaign: `make campaign`, or `python -m tests.campaign --runs 5000 --out out/campaign`.
 
 Blocks of runs are saved as they end; a campaign that was stopped goes on from there (remove the folder to
-begin anew). `--case 17` runs one case and says what came of it.
+begin anew). `--case 17` runs one case and says what came of it. `--hard 3000` is how many cases follow of
+the table of kinks, few digits and resumed runs (`tests.campaign.hard`); with `--case`, the case is of that
+table.
 """
 
 from __future__ import annotations
@@ -19,8 +21,11 @@ from steepen._jobs import JobFile, run
 
 from . import peers, report, trial
 from .cases import case
+from .hard import KINDS as HARD
+from .hard import hard
 
 BLOCK = 500
+HARD_RUNS = 3000
 
 
 def run_block(first: int, last: int, method: str | None = None) -> dict[str, Any]:
@@ -57,6 +62,20 @@ def run_block(first: int, last: int, method: str | None = None) -> dict[str, Any
     }
 
 
+def run_hard(first: int, last: int) -> dict[str, Any]:
+    """Run the cases of a block of the other table; return the counts by kind, and the faults."""
+    counts: dict[str, Counter[str]] = {kind: Counter() for kind in HARD}
+    faults: list[dict[str, Any]] = []
+    for number in range(first, last):
+        one, said = hard(number), counts[HARD[number % len(HARD)]]
+        outcome = trial.run(one)
+        said.update(["runs", *["success"] * len(outcome.verdicts), *["missed"] * len(outcome.missed)])
+        said.update({fault.kind for fault in outcome.faults})
+        call = one.call().replace(f'targets()["{one.target.name}"]', f"hard({number}).target")
+        faults += [fault._asdict() | {"case": number, "call": call} for fault in outcome.faults]
+    return {"first": first, "last": last, "runs": last - first, "counts": counts, "faults": faults}
+
+
 def main() -> None:
     """Run what is not yet run, then write the report."""
     parser = argparse.ArgumentParser(prog="python -m tests.campaign", description=__doc__)
@@ -67,28 +86,39 @@ def main() -> None:
     parser.add_argument("--page", type=Path, help="also write the figures into this page")
     parser.add_argument("--method", help="the cases of this method only")
     parser.add_argument("--case", type=int, help="run this one only")
+    parser.add_argument("--hard", type=int, nargs="?", const=HARD_RUNS, help="cases of the other table")
     given = parser.parse_args()
     if given.case is not None:
-        one = case(given.case)
+        one = case(given.case) if given.hard is None else hard(given.case)
         print(one.call(), trial.run(one), peers.run(one), sep="\n")
         return
     given.out.mkdir(parents=True, exist_ok=True)
-    last = given.first + given.runs
-    blocks = [(first, min(first + BLOCK, last)) for first in range(given.first, last, BLOCK)]
     name = f"blocks-{given.method or 'all'}.jsonl"
-    file = JobFile(given.out / name, ("first", "last"), {"campaign": given.method or "all methods"})
+    settings = {"campaign": given.method or "all methods"}
+    found = _blocks(given, run_block, given.runs, name, settings, (given.method,))
+    few = given.hard if given.hard is not None else 0 if given.method else HARD_RUNS
+    others = _blocks(given, run_hard, few, "blocks-hard.jsonl", {"campaign": "hard"}, ())
+    (given.out / "failures.md").write_text(report.failures(found))
+    (given.out / "failures-hard.md").write_text(report.failures(others))
+    made = ((report.table, found), (report.hard, others))
+    figures = "\n\n".join(write(blocks) for write, blocks in made if blocks)
+    print("\n" + figures)
+    if given.page is not None:
+        given.page.write_text(report.insert(figures, given.page.read_text()))
+
+
+def _blocks(given: Any, work: Any, runs: int, name: str, settings: Any, more: Any) -> list[dict[str, Any]]:
+    """Run the blocks of a table that are not yet in the file; return all."""
+    last = given.first + runs
+    blocks = [(first, min(first + BLOCK, last)) for first in range(given.first, last, BLOCK)]
+    file = JobFile(given.out / name, ("first", "last"), settings)
     found: list[dict[str, Any]] = []
-    for done in run(run_block, blocks, send=lambda key: (*key, given.method), file=file, jobs=given.jobs):
+    for done in run(work, blocks, send=lambda key: (*key, *more), file=file, jobs=given.jobs):
         if done.error is not None:
             raise SystemExit(f"\nblock {done.key}: {done.error}")
         found.append(done.value)
         print(f"\r{len(found)} of {len(blocks)} blocks", end="", flush=True)
-    found.sort(key=lambda block: block["first"])
-    (given.out / "failures.md").write_text(report.failures(found))
-    figures = report.table(found)
-    print("\n" + figures)
-    if given.page is not None:
-        given.page.write_text(report.insert(figures, given.page.read_text()))
+    return sorted(found, key=lambda block: block["first"])
 
 
 if __name__ == "__main__":

@@ -24,7 +24,8 @@ class Case:
     """One call of `minimize`; `derivatives` says where gradients come from.
 
     "own": fun brings grad (and H·v, H); "given": jac is a callable; "pair": jac=True; else it is the
-    difference scheme. `more` are ftol, xtol and r.
+    difference scheme. `more` are ftol, xtol and r. A run with a `cut` is also cut at this part of its
+    "evals", "grads" or "iters", and resumed. Where values have few digits, failures are judged too.
     """
 
     number: int
@@ -38,6 +39,8 @@ class Case:
     budget: tuple[tuple[str, int], ...]
     gtol: float | None
     more: tuple[tuple[str, float], ...] = ()
+    cut: tuple[str, float] | None = None
+    few_digits: bool = False
 
     @property
     def limits(self) -> dict[str, int]:

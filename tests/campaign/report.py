@@ -47,6 +47,20 @@ def table(blocks: Blocks) -> str:
     return "\n".join(lines)
 
 
+def hard(blocks: Blocks) -> str:
+    """Return the figures of the cases that are hard without a gradient."""
+    names = list(blocks[0]["counts"])
+    counts = {name: total([block["counts"] for block in blocks], name) for name in names}
+    words = {"runs": "runs", "success": "successes", "missed": "good ends called failures"}
+    words |= {"resumed": "not the uncut run after resuming"} | KINDS
+    lines = [f"| without a gradient | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
+    for word, text in words.items():
+        cells = [str(counts[name][word]) for name in names]
+        if word in ("runs", "success", "missed", "false success", "resumed") or any(map(int, cells)):
+            lines.append(f"| {text} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def failures(blocks: Blocks) -> str:
     """Return the faults grouped by kind and place, the most frequent first, with the shortest reproducers."""
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}

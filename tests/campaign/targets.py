@@ -32,7 +32,8 @@ class Target:
     ----------
     centre, spread : starts are centre + spread·u with u in [−1, 1]
     unit : the size of x at which the function has features
-    noise : the size of the noise in f, relative to |f|
+    noise, resolution : the size of the noise in f, relative to |f|, and the least difference of two values
+    lowest : the minimum of a convex function with kinks
     second : an object with `grad`, `hvp` and `hess`, where there is one
     """
 
@@ -44,6 +45,8 @@ class Target:
     exact: Exact | None = None
     unit: float = 1.0
     noise: float = 0.0
+    resolution: float = 0.0
+    lowest: float | None = None
     second: Any = None
     group: str = "hostile"
 

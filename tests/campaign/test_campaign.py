@@ -15,12 +15,21 @@ import steepen as st
 from ..pairs import WHOLE, sample
 from . import trial
 from .cases import METHODS, Case, by_values, case
+from .hard import KINDS, hard
 from .referee import Claim, exact_gradient, judge
 from .report import insert
 from .targets import Target, targets
 
 TABLES = {"all": (case, 1000 if WHOLE else 60), "by values": (by_values, 200 if WHOLE else 20)}
 BLOCK = 20
+HARD = (
+    # kinks that were called noise, or converged, and others
+    *(120, 267, 342, 582, 0, 9),
+    # few digits
+    *(1, 4, 10, 13, 19, 25),
+    # resumed: other bits by a cut at evaluations, or at gradients; a value that was not counted
+    *(5, 56, 77, 2, 14),
+)
 
 
 @pytest.mark.parametrize(
@@ -96,6 +105,41 @@ def test_the_problems_end_honestly(name: str, gtol: float | None):
     assert not trial.run(one).faults
 
 
+# --- kinks, few digits, runs that are cut and resumed ------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", HARD, ids=lambda number: f"{KINDS[number % len(KINDS)]}-{number}")
+@pytest.mark.bits  # its account holds the functions themselves
+def test_hard_cases_keep_the_contract(number: int):
+    """No success above the minimum of a kink, no false one with few digits, and a resumed run is the run."""
+    assert not trial.run(hard(number)).faults
+
+
+@pytest.mark.parametrize("number", [267, 9, 15, 0])  # one of each kind
+def test_the_referee_knows_the_minimum_of_a_kink(number: int):
+    one = hard(number)
+    assert one.target.lowest is not None
+    f0 = float(one.target.fun(one.x0))
+    above = one.target.lowest + 1e-5 * (f0 - one.target.lowest)
+    at_x0 = Claim(one.x0, f0, one.target.grad(one.x0), None)
+    assert judge(one, at_x0).startswith("false")
+    assert judge(one, replace(at_x0, gtol=1e-5)).startswith("false")
+    assert judge(one, replace(at_x0, fun=above)).startswith("false")
+    assert judge(one, replace(at_x0, fun=one.target.lowest)) == "right"
+
+
+def test_a_run_that_is_resumed_as_another_is_found(monkeypatch: pytest.MonkeyPatch):
+    honest = st.minimize
+    one = replace(plain(), cut=("iters", 0.5))
+    assert not trial.run(one).faults
+
+    def forgetful(*args: Any, checkpoint: Any = None, **given: Any) -> Any:
+        return honest(*args, **given)  # it begins anew, with the same end but other calls
+
+    monkeypatch.setattr(st, "minimize", forgetful)
+    assert "resumed" in {fault.kind for fault in trial.run(one).faults}
+
+
 # --- the table ---------------------------------------------------------------------------------------------
 
 
@@ -113,6 +157,7 @@ def test_a_thousand_hold_every_method_and_most_targets():
 
 
 HOSTILE = [t for t in targets().values() if t.group == "hostile"]
+HOSTILE += [hard(number).target for number in (267, 9, 15, 0)]
 
 
 @pytest.mark.parametrize("target", sample(HOSTILE, 30), ids=lambda t: t.name)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 import traceback
 import warnings
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +17,8 @@ from steepen import Status
 from .cases import Case
 from .referee import Claim, judge, norm
 from .watched import Watched, functions_of
+
+COUNTS = {"evals": "nfev", "grads": "njev", "iters": "nit"}
 
 
 class Fault(NamedTuple):
@@ -33,11 +37,13 @@ class Outcome:
     ----------
     statuses : the status of every row
     verdicts : the referee's word on every row that claims success
+    missed : the status of every row that is called a failure, though f is as low as its digits let it be
     faults : everything that breaks the contract
     """
 
     statuses: list[str] = field(default_factory=list)
     verdicts: list[str] = field(default_factory=list)
+    missed: list[str] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
 
 
@@ -68,6 +74,11 @@ def run(case: Case) -> Outcome:
                 outcome.verdicts.append(verdict)
                 if verdict.startswith("false"):
                     outcome.faults.append(Fault("false success", row.status.name, verdict))
+            elif case.few_digits and row.status > Status.MAX_SECONDS:
+                verdict = judge(case, Claim(row.x, float(row.fun), row.jac, None))
+                outcome.missed += [row.status.name] if verdict == "right" else []
+        if case.cut is not None:
+            outcome.faults += _resumed(case, watched, result)
     return outcome
 
 
@@ -83,6 +94,40 @@ def _verdict(case: Case, row: Any) -> str:
         return "right" if small else "false: the last step moved x by more than xtol"
     gtol = case.tolerance if row.status is Status.CONVERGED else None
     return judge(case, Claim(row.x, float(row.fun), row.jac, gtol))
+
+
+def _resumed(case: Case, watched: Watched, whole: Any) -> list[Fault]:
+    """Cut the run, resume it from its checkpoint, and compare it with the uncut run."""
+    assert case.cut is not None
+    kind, part = case.cut
+    first = 0 if kind == "iters" else 1
+    most = int(getattr(whole, COUNTS[kind]))
+    if most <= first:
+        return []
+    limits = case.limits | {kind: first + int(part * (most - first))}
+    before, after = Watched(case), Watched(case)
+    with tempfile.TemporaryDirectory() as folder:
+        given = case.settings() | {"checkpoint": Path(folder) / "run", "trace": "x", "x0": case.x0.copy()}
+        try:
+            cut = st.minimize(**functions_of(case, before), **(given | {"budget": st.Budget(**limits)}))
+            end = st.minimize(**functions_of(case, after), **given)
+        except Exception as error:
+            return [Fault("exception", _place(error), str(error))]
+    faults: list[Fault] = []
+    if cut.nfev != before.calls["fun"] or getattr(cut, COUNTS[kind]) > limits[kind]:
+        faults.append(Fault("count", "of the cut run", f"cut at {limits}"))
+    counts = [(getattr(end, name), getattr(whole, name)) for name in ("nfev", "njev", "nhvp", "nhev", "nit")]
+    if any(a != b for a, b in counts):
+        faults.append(Fault("resumed", "its counts are not those of the uncut run", f"cut at {limits}"))
+    pairs = [(getattr(end, name), getattr(whole, name)) for name in ("x", "fun", "jac", "status")]
+    pairs += [(end.trace.f, whole.trace.f), (end.trace.x, whole.trace.x)]
+    if any(np.asarray(a).tobytes() != np.asarray(b).tobytes() for a, b in pairs):
+        faults.append(Fault("resumed", "its bits are not those of the uncut run", f"cut at {limits}"))
+    elif after.asked != watched.asked[len(watched.asked) - len(after.asked) :]:
+        faults.append(Fault("resumed", "it asks for other values than the uncut run", f"cut at {limits}"))
+    elif cut.nit > 1 and len(after.asked) > whole.nfev - whole.trace.nfev[cut.nit - 2]:
+        faults.append(Fault("resumed", "it repeats more than two iterations", f"cut at {limits}"))
+    return faults
 
 
 def _place(error: BaseException) -> str:
@@ -105,7 +150,7 @@ def _counts(case: Case, watched: Watched, rows: list[Any]) -> list[Fault]:
     for name, number in made.items():
         if number != claimed[name]:
             faults.append(Fault("count", f"{name}: says {_sign(claimed[name] - number)}"))
-    for limit, counter in (("evals", "nfev"), ("grads", "njev"), ("iters", "nit")):
+    for limit, counter in COUNTS.items():
         if limit in case.limits and any(getattr(row, counter) > case.limits[limit] for row in rows):
             faults.append(Fault("overrun", limit))
     if watched.outside:

@@ -19,6 +19,7 @@ class Watched:
     calls : how many points each of "fun", "grad", "hvp" and "hess" was asked for
     values, gradients : what was given at every point, by the bytes of the point; rows of one batch may differ
         in the last bit, so there may be several
+    asked : the points at which f was asked for, in order
     outside : whether a point was out of bounds
     bad_value, bad_gradient : whether f, or ‖∇f‖ in the run's precision, was ever not finite
     """
@@ -29,11 +30,13 @@ class Watched:
         self.calls = {"fun": 0, "grad": 0, "hvp": 0, "hess": 0}
         self.values: dict[bytes, set[float]] = {}
         self.gradients: dict[bytes, set[tuple[float, ...]]] = {}
+        self.asked: list[bytes] = []
         self.outside = self.bad_value = self.bad_gradient = False
 
     def fun(self, x: Array) -> Array:
         with np.errstate(all="ignore"):
             self._note("fun", x)
+            self.asked.append(_key(x))
             f = self._target.fun(x)
             self.bad_value |= not np.isfinite(f).all()
             for point, value in zip(np.atleast_2d(x), np.atleast_1d(f), strict=True):
