@@ -3,8 +3,6 @@
 Not part of `make test`: run by `make dist`, which leaves the wheel and the sdist in dist/.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -21,7 +19,7 @@ DIST = ROOT / "dist"
 GIT = ("git", "-c", "user.name=nobody", "-c", "user.email=nobody@example.com")
 
 
-def run(*words: str | Path, cwd: Path = ROOT, **env: str) -> str:
+def run(*words, cwd=ROOT, **env):
     """Run a command, and return what it writes; where it fails, the test does, and shows both streams."""
     done = subprocess.run(
         [str(word) for word in words],
@@ -35,7 +33,7 @@ def run(*words: str | Path, cwd: Path = ROOT, **env: str) -> str:
     return done.stdout.strip()
 
 
-def version_of(tree: Path, **env: str) -> str:
+def version_of(tree, **env):
     return run(sys.executable, "-m", "hatchling", "version", cwd=tree, **env)
 
 
@@ -81,7 +79,7 @@ def test_an_editable_install_needs_no_git(tree, tmp_path):
     assert run(python, "-c", code, cwd=tmp_path) == "0.1.0.dev0"
 
 
-def empty_environment(where: Path) -> Path:
+def empty_environment(where):
     """Make a virtual environment, and return its Python."""
     venv.create(where, with_pip=True)
     return where / ("Scripts/python.exe" if os.name == "nt" else "bin/python")

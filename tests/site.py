@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -27,14 +26,14 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 class Page(HTMLParser):
     """What a page loads, where its links lead, and which anchors it has."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text):
         super().__init__()
         self.links: list[str] = []
         self.loads: list[str] = []
         self.anchors: set[str] = set()
         self.feed(text)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         for name, value in attrs:
             if value is None:
                 continue
@@ -47,13 +46,13 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def pages() -> dict[Path, Page]:
+def pages():
     found = {path.resolve(): Page(path.read_text(encoding="utf-8")) for path in SITE.rglob("*.html")}
     assert SITE.resolve() / "index.html" in found, f"there is no site in {SITE}: make docs builds it"
     return found
 
 
-def broken(pages: dict[Path, Page]) -> Iterator[str]:
+def broken(pages):
     """Yield each link within the site that leads to no file, or to no anchor of it."""
     for path, page in pages.items():
         for link in page.links + page.loads:

@@ -1,14 +1,11 @@
 """What stands beside the code: links that lead somewhere, snippets that run, sound workflows."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -26,12 +23,12 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
-def prose(text: str) -> str:
+def prose(text):
     """Return a page without its code."""
     return re.sub(r"^```.*?^```$|`[^`\n]*`", "", text, flags=re.DOTALL | re.MULTILINE)
 
 
-def anchors(text: str) -> set[str]:
+def anchors(text):
     """Return the anchors that GitHub makes of the headings of a page."""
     titles = re.findall(
         r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE
@@ -39,7 +36,7 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def broken(page: Path, text: str) -> Iterator[str]:
+def broken(page, text):
     """Yield the links of a page that lead to no file of the repository, or to no heading of it."""
     for link in re.findall(r"\]\(([^)\s]+)\)", prose(text)):
         if re.match(r"[a-z]+:", link):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -39,7 +38,7 @@ SHOWN = {"explorer"}
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 
 
-def modules() -> dict[str, Path]:
+def modules():
     """Return every module, named from below steepen: `_core.arrays`, `paper`, and "" for steepen itself."""
     found: dict[str, Path] = {}
     for path in sorted(HOME.rglob("*.py")):
@@ -51,7 +50,7 @@ def modules() -> dict[str, Path]:
 MODULES = modules()
 
 
-def imported(name: str, source: str, *, package: bool) -> Iterator[str]:
+def imported(name, source, *, package):
     """Yield the modules of steepen that a source imports, be it for types alone."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):

@@ -6,7 +6,7 @@ import pytest
 import steepen as st
 from steepen import Status
 
-from .objectives import METHODS, PENALISED, PROBLEMS, Problem, derivatives, drop_wave, levy
+from .objectives import METHODS, PENALISED, PROBLEMS, derivatives, drop_wave, levy
 from .pairs import pairs, sample
 from .rounding import seen
 
@@ -14,7 +14,7 @@ MATRIX = [(problem, method) for problem in PROBLEMS for method in METHODS]
 
 
 @pytest.mark.parametrize("problem", [*PROBLEMS, drop_wave((0.5, 0.3)), levy(1, (-7.7,))], ids=repr)
-def test_the_problems_derivatives_agree_with_complex_steps(problem: Problem):
+def test_the_problems_derivatives_agree_with_complex_steps(problem):
     rng = np.random.default_rng(0)
     for x in problem.x0 + 0.1 * rng.standard_normal((3, problem.n)):
         shifted = x + 1e-30j * np.eye(problem.n)
@@ -28,7 +28,7 @@ def test_the_problems_derivatives_agree_with_complex_steps(problem: Problem):
 LEVEL = 10 * np.finfo(float).eps
 
 
-def check_trace(problem: Problem, method: str, res: st.Result, searched: bool = False) -> None:
+def check_trace(problem, method, res, searched=False):
     """Check all that must hold of a run with a callable gradient, whatever its step.
 
     Where a line search was made (`searched`), it may have asked for the gradient of trials level with f.
@@ -106,10 +106,10 @@ def check_trace(problem: Problem, method: str, res: st.Result, searched: bool = 
 
 
 @pytest.mark.parametrize(("problem", "method"), MATRIX)
-def test_default_step(problem: Problem, method: str):
+def test_default_step(problem, method):
     calls = 0
 
-    def jac(x: np.ndarray) -> np.ndarray:
+    def jac(x):
         nonlocal calls
         calls += 1
         return problem.grad(x)
@@ -136,7 +136,7 @@ def test_default_step(problem: Problem, method: str):
 
 
 @pytest.mark.parametrize(("problem", "method"), sample(MATRIX, 50))
-def test_fixed_small_step(problem: Problem, method: str):
+def test_fixed_small_step(problem, method):
     given = derivatives(problem, method)
     if method in PENALISED:
         given["lam"] = 0.1 * problem.step
@@ -161,10 +161,10 @@ def test_fixed_small_step(problem: Problem, method: str):
     jac=["callable", True, "2-point", "3-point", "cs"],
     method=["cgd", "cgd-fd"],
 )
-def test_curvature_from_every_source_of_gradients(problem: Problem, jac: str | bool, method: str):
+def test_curvature_from_every_source_of_gradients(problem, jac, method):
     """The first step, p = −(∇f + 2λ·H·∇f), shows the H·∇f that went into it: three percent off at most."""
 
-    def fun(x: np.ndarray) -> object:
+    def fun(x):
         return (problem.fun(x), problem.grad(x)) if jac is True else problem.fun(x)
 
     x, g = problem.x0, problem.grad(problem.x0)

@@ -1,9 +1,5 @@
 """The penalties h of the gradient, against their formulas at many digits."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import mpmath
 import numpy as np
 import pytest
@@ -22,7 +18,7 @@ PENALTIES = [
 EVERY = pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
 
 
-def reference(penalty: Any, values: list[Any]) -> Any:
+def reference(penalty, values):
     """Return h, written once more, for mpmath."""
     if isinstance(penalty, penalties.SquaredL2):
         return sum(v**2 for v in values)
@@ -37,7 +33,7 @@ def reference(penalty: Any, values: list[Any]) -> Any:
     return sum(v**2 / 2 if abs(v) <= d else d * (abs(v) - d / 2) for v in values)
 
 
-def agrees(penalty: Any, point: Any) -> None:
+def agrees(penalty, point):
     """Hold h and ∇h to central differences at many digits."""
     with mpmath.workdps(800):
         values = [mpmath.mpf(float(v)) for v in point]
@@ -56,7 +52,7 @@ def agrees(penalty: Any, point: Any) -> None:
     some.lists(some.floats(-100, 100).filter(lambda v: v == 0 or abs(v) > 1e-3), min_size=1, max_size=4),
     some.sampled_from([-150, -8, 0, 3, 150]),
 )
-def test_the_gradient_of_a_penalty(penalty: Any, values: list[float], power: int) -> None:
+def test_the_gradient_of_a_penalty(penalty, values, power):
     point = np.array(values) * 10.0**power
     if not point.any():
         point[0] = 10.0**power
@@ -64,7 +60,7 @@ def test_the_gradient_of_a_penalty(penalty: Any, values: list[float], power: int
 
 
 @EVERY
-def test_sizes_whose_squares_do_not_exist(penalty: Any) -> None:
+def test_sizes_whose_squares_do_not_exist(penalty):
     agrees(penalty, np.array([3.0, -4.0, 0.7]))
     if not isinstance(penalty, penalties.SquaredL2):
         agrees(penalty, np.array([3.0, -4.0]) * 1e-200)
@@ -72,7 +68,7 @@ def test_sizes_whose_squares_do_not_exist(penalty: Any) -> None:
 
 
 @EVERY
-def test_a_zero_gradient_and_leading_axes(penalty: Any) -> None:
+def test_a_zero_gradient_and_leading_axes(penalty):
     with np.errstate(all="raise"):
         assert penalty.vector(np.zeros(3)).tolist() == [0.0, 0.0, 0.0]
         at_zero = float(penalty.value(np.zeros(3)))
@@ -83,11 +79,11 @@ def test_a_zero_gradient_and_leading_axes(penalty: Any) -> None:
 
 
 @EVERY
-def test_the_direction_is_the_gradient_of_the_penalised_function(penalty: Any) -> None:
+def test_the_direction_is_the_gradient_of_the_penalised_function(penalty):
     """−p = ∇(f + λ·h(∇f)), by differences of the landscape itself."""
     lam, x0, h = 0.01, np.array([0.7, -1.3]), 1e-6
 
-    def landscape(x: Any) -> float:
+    def landscape(x):
         return float(quadratic(x) + lam * penalty.value(slope(x)))
 
     trace = traced(x0, lam=lam, penalty=penalty, step=1.0, budget=st.Budget(iters=1), trace="x")

@@ -13,7 +13,7 @@ RECIPES = dict(re.findall(r"^## (\S+)\n.*?```python\n(.*?)```", TEXT, re.MULTILI
 PACKAGES = {"scikit-learn": "sklearn", "basinhopping": "scipy", "shgo": "scipy"}
 
 
-def run(name: str) -> dict[str, object]:
+def run(name):
     """Run a recipe, and return what it has made."""
     package = PACKAGES.get(name, name)
     pytest.importorskip(package, reason=f"{package} is not installed; the tests ask for light packages only")

@@ -1,8 +1,6 @@
 """x_scale, gtol_rel, and runs whose units would make gtol meaningless."""
 
 import itertools
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,28 +19,28 @@ START = np.array([-1.2, 1.0])
 STARTS = np.array([START, [0.5, 2.0]])
 
 
-def plain(z: Any) -> Any:
+def plain(z):
     return 10 * (z[..., 1] - z[..., 0] ** 2) ** 2 + (1 - z[..., 0]) ** 2
 
 
-def slope(z: Any) -> Any:
+def slope(z):
     rest = z[..., 1] - z[..., 0] ** 2
     return np.stack([-40 * z[..., 0] * rest - 2 * (1 - z[..., 0]), 20 * rest], axis=-1)
 
 
-def bend(z: Any) -> Any:
+def bend(z):
     return np.array([[120 * z[0] ** 2 - 40 * z[1] + 2, -40 * z[0]], [-40 * z[0], 20.0]])
 
 
-def fun(x: Any) -> Any:
+def fun(x):
     return plain(x / SIZES)
 
 
-def grad(x: Any) -> Any:
+def grad(x):
     return slope(x / SIZES) / SIZES
 
 
-def same(ours: Any, theirs: Any, sizes: Any = SIZES) -> None:
+def same(ours, theirs, sizes=SIZES):
     """Hold a run with x_scale to the run in scaled variables, to the bit: powers of two lose nothing."""
     np.testing.assert_array_equal(ours.x, theirs.x * sizes)
     np.testing.assert_array_equal(ours.jac, theirs.jac / sizes)
@@ -52,7 +50,7 @@ def same(ours: Any, theirs: Any, sizes: Any = SIZES) -> None:
 
 
 @pairs(method=METHODS, x0=[START, STARTS], box=[None, [(-1.5, 0.5), (None, 0.75)]])
-def test_a_run_is_that_of_the_scaled_variables(method: str, x0: Any, box: Any) -> None:
+def test_a_run_is_that_of_the_scaled_variables(method, x0, box):
     budget = st.Budget(iters=40)
     bounds = box and [
         tuple(None if side is None else side * size for side in pair)
@@ -67,10 +65,10 @@ def test_a_run_is_that_of_the_scaled_variables(method: str, x0: Any, box: Any) -
     np.testing.assert_array_equal(ours.trace.gnorm, theirs.trace.gnorm)
 
 
-def test_every_kind_of_derivative() -> None:
+def test_every_kind_of_derivative():
     stretch = 1 / SIZES
 
-    def hess(x: Any) -> Any:
+    def hess(x):
         return bend(x / SIZES) * stretch * stretch[:, None]
 
     theirs = st.minimize(plain, START, jac=slope, hess=bend, method="newton")
@@ -92,10 +90,10 @@ def test_every_kind_of_derivative() -> None:
     assert st.minimize(f, START, x_scale=[4.0, 4.0]).njev > 0
 
 
-def test_callback_checkpoint_and_inverse_hessian(tmp_path: Path) -> None:
+def test_callback_checkpoint_and_inverse_hessian(tmp_path):
     seen, path = [], tmp_path / "run.npz"
 
-    def run(**more: Any) -> Any:
+    def run(**more):
         return st.minimize(fun, START * SIZES, jac=grad, x_scale=SIZES, **more)
 
     whole = run(callback=lambda s: seen.append(s.x), gtol=1e-9)
@@ -108,10 +106,10 @@ def test_callback_checkpoint_and_inverse_hessian(tmp_path: Path) -> None:
     np.testing.assert_array_equal(whole.hess_inv.todense(), other.hess_inv.todense() * SIZES * SIZES[:, None])
 
 
-def test_what_raises_has_the_run_in_x() -> None:
+def test_what_raises_has_the_run_in_x():
     calls = itertools.count()
 
-    def breaks(x: Any) -> Any:
+    def breaks(x):
         if next(calls) == 5:
             raise RuntimeError
         return fun(x)
@@ -124,7 +122,7 @@ def test_what_raises_has_the_run_in_x() -> None:
 
 
 @pairs(method=METHODS, x0=[START, STARTS])
-def test_a_tolerance_relative_to_the_largest_gradient(method: str, x0: Any) -> None:
+def test_a_tolerance_relative_to_the_largest_gradient(method, x0):
     big = 1e12
     res = st.minimize(
         lambda z: big * plain(z), x0, jac=lambda z: big * slope(z), method=method, gtol_rel=1e-3,
@@ -137,7 +135,7 @@ def test_a_tolerance_relative_to_the_largest_gradient(method: str, x0: Any) -> N
     assert "gtol_rel" in np.ravel(res.message)[0]
 
 
-def test_scipy_users_name_them_as_options() -> None:
+def test_scipy_users_name_them_as_options():
     res = so.minimize(
         fun, START * SIZES, jac=grad, method=steepen.scipy.bfgs, options={"x_scale": "auto", "gtol_rel": 1e-9}
     )
@@ -148,7 +146,7 @@ def test_scipy_users_name_them_as_options() -> None:
 
 
 @pytest.mark.parametrize("jac", [True, None])
-def test_a_parabola_in_millions(jac: Any) -> None:
+def test_a_parabola_in_millions(jac):
     res = st.minimize(
         lambda x: float((x[0] / 1e6 - 1) ** 2), [5e6], jac=jac and (lambda x: 2e-6 * (x / 1e6 - 1))
     )
@@ -161,18 +159,18 @@ UNITS = np.array([[1e9, 1e9], [1.0, 1e9], [1e6, 1e6], [1.0, 1e6], [1e9, 1.0]])
 
 
 @pytest.mark.parametrize("sizes", UNITS)
-def test_a_valley_in_any_units(sizes: Any) -> None:
+def test_a_valley_in_any_units(sizes):
     res = st.minimize(lambda x: plain(x / sizes), START * sizes, jac=lambda x: slope(x / sizes) / sizes)
     assert res.success
     assert res.fun < 1e-8
 
 
-def test_a_good_start_ends_at_once_as_in_scipy() -> None:
+def test_a_good_start_ends_at_once_as_in_scipy():
     for x0 in ([1.0, 1.0], [1 + 1e-9, 1 + 1e-9]):
         assert st.minimize(plain, x0, jac=slope).nfev == 1
 
 
-def test_rows_in_any_units_equal_single_runs() -> None:
+def test_rows_in_any_units_equal_single_runs():
     starts = np.array([[5e6, 1.0], [2e6, 3.0], [1e3, -1e7]])
     f = lambda x: ((x / 1e6 - 1) ** 2).sum(axis=-1)  # noqa: E731
     g = lambda x: 2e-6 * (x / 1e6 - 1)  # noqa: E731

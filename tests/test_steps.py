@@ -16,13 +16,13 @@ from steepen._core.kits import kit_for
 from steepen.directions.quasi_newton import Approximation
 
 from .calls import by_matrix, cgd, traced
-from .objectives import METHODS, Problem, quadratic, spd
+from .objectives import METHODS, quadratic, spd
 from .pairs import pairs
 
 SEEDS = some.integers(0, 10_000)
 
 
-def random_quadratic(n: int, seed: int, low: float = 1.0, high: float = 20.0) -> tuple[Problem, Any]:
+def random_quadratic(n, seed, low=1.0, high=20.0):
     """Return ½xᵀQx − bᵀx with n distinct eigenvalues from low to high, and Q."""
     rng = np.random.default_rng(seed)
     inside = low + (high - low) * (np.arange(1, n - 1) + rng.uniform(-0.3, 0.3, max(n - 2, 0))) / (n - 1)
@@ -31,7 +31,7 @@ def random_quadratic(n: int, seed: int, low: float = 1.0, high: float = 20.0) ->
     return quadratic("random", Q, rng.standard_normal(n), start), Q
 
 
-def run(problem: Problem, method: str, **given_: Any) -> Any:
+def run(problem, method, **given_):
     return st.minimize(
         problem.fun, problem.x0, method=method, jac=problem.grad, hvp=problem.hvp, trace="x", **given_
     )
@@ -40,12 +40,12 @@ def run(problem: Problem, method: str, **given_: Any) -> Any:
 # --- Armijo ----------------------------------------------------------------------------------------
 
 
-def rosenbrock(x: Any) -> Any:
+def rosenbrock(x):
     a, b = x[..., 0], x[..., 1]
     return 10 * (b - a * a) * (b - a * a) + (1 - a) * (1 - a)
 
 
-def rosenbrock_grad(x: Any) -> Any:
+def rosenbrock_grad(x):
     a, b = x[..., 0], x[..., 1]
     return np.stack([-40 * a * (b - a * a) - 2 * (1 - a), 20 * (b - a * a)], axis=-1)
 
@@ -54,7 +54,7 @@ STARTS = [(-1.2, 1.0), (1.9, -1.7), (0.1, 1.5)]
 
 
 @pairs(method=METHODS, start=STARTS, c=[1e-4, 0.1, 0.4], grow=[1.0, 5.0], initial=[1e-3, 1.0, 50.0])
-def test_armijo_holds_at_every_step(method: str, start: Any, c: float, grow: float, initial: float) -> None:
+def test_armijo_holds_at_every_step(method, start, c, grow, initial):
     rule = steps.Armijo(initial=initial, c=c, grow=grow, longest=100.0)
     trace = traced(start, rosenbrock, jac=rosenbrock_grad, method=method, step=rule, trace="x")
     assert trace.x is not None
@@ -69,7 +69,7 @@ def test_armijo_holds_at_every_step(method: str, start: Any, c: float, grow: flo
         assert (alpha[1:] <= np.minimum(100.0, grow * alpha[:-1]) * (1 + 1e-15)).all()
 
 
-def test_armijo_takes_the_first_trial_that_will_do() -> None:
+def test_armijo_takes_the_first_trial_that_will_do():
     assert traced(method="gd", step=steps.Armijo(initial=0.1, grow=1.0)).step[:-1].tolist() == [0.1] * 12
     parabola: dict[str, Any] = {"fun": lambda x: float(x @ x), "jac": lambda x: 2 * x, "method": "gd"}
     trace = traced([1.0], step=steps.Armijo(initial=8.0), **parabola)
@@ -80,11 +80,11 @@ def test_armijo_takes_the_first_trial_that_will_do() -> None:
     assert traced([1.0], step=rule, **plane).step[:4].tolist() == [1.0, 3.0, 5.0, 5.0]
 
 
-def test_a_trial_that_fails_is_cut_by_half_at_least() -> None:
+def test_a_trial_that_fails_is_cut_by_half_at_least():
     """To 0.4 of it where the parabola says so; to a half where f rises by a trifle; to a tenth by NaN."""
     tried: list[float] = []
 
-    def fun(x: Any) -> float:
+    def fun(x):
         t = 1 - float(x[0])
         if t > 0 and len(tried) < 3:
             tried.append(t)
@@ -99,10 +99,10 @@ def test_a_trial_that_fails_is_cut_by_half_at_least() -> None:
 
 
 @pytest.mark.parametrize("wait", [True, False])
-def test_a_search_ends_after_its_trials_and_with_the_budget(wait: bool) -> None:
+def test_a_search_ends_after_its_trials_and_with_the_budget(wait):
     calls: list[Any] = []
 
-    def up(x: Any) -> float:
+    def up(x):
         calls.append(x)
         return float(x @ x) if len(calls) == 1 else 10.0 + len(calls)
 
@@ -124,7 +124,7 @@ def test_a_search_ends_after_its_trials_and_with_the_budget(wait: bool) -> None:
 
 
 @given(n=some.integers(1, 12), seed=SEEDS, method=some.sampled_from(["gd", "cgd"]))
-def test_the_quadratic_step_is_the_exact_line_search(n: int, seed: int, method: str) -> None:
+def test_the_quadratic_step_is_the_exact_line_search(n, seed, method):
     """The new gradient is orthogonal to the step: nothing is left to gain along it."""
     problem, _ = random_quadratic(n, seed)
     lam = {"lam": 0.1} if method == "cgd" else {}
@@ -134,7 +134,7 @@ def test_the_quadratic_step_is_the_exact_line_search(n: int, seed: int, method: 
     assert (np.abs(after) <= 1e-9 * np.abs(before)).all()
 
 
-def test_the_quadratic_step_falls_back_where_there_is_no_minimum() -> None:
+def test_the_quadratic_step_falls_back_where_there_is_no_minimum():
     rule = steps.Quadratic(fallback=0.125)
     down = by_matrix(np.diag([-1.0, -2.0]), [1.0, 1.0], method="gd", step=rule)
     assert down.step[:-1].tolist() == [0.125] * 12
@@ -147,9 +147,7 @@ def test_the_quadratic_step_falls_back_where_there_is_no_minimum() -> None:
 
 
 @given(n=some.integers(2, 12), seed=SEEDS, method=some.sampled_from(["bfgs", "dfp"]))
-def test_with_exact_line_searches_quasi_newton_methods_end_within_n_steps(
-    n: int, seed: int, method: str
-) -> None:
+def test_with_exact_line_searches_quasi_newton_methods_end_within_n_steps(n, seed, method):
     """Then G = Q⁻¹; the Hessian form, fed with the same pairs, is Q."""
     problem, Q = random_quadratic(n, seed)
     first = problem.grad(problem.x0)
@@ -172,15 +170,15 @@ def test_with_exact_line_searches_quasi_newton_methods_end_within_n_steps(
 # --- the paper's formulas --------------------------------------------------------------------------
 
 
-def safe(big: float, lam: float) -> float:
+def safe(big, lam):
     return 1 / (big * (1 + 2 * lam * big) ** 2)
 
 
-def optimal(small: float, big: float, lam: float) -> float:
+def optimal(small, big, lam):
     return 2 / ((1 + 2 * lam * big) * big + (1 + 2 * lam * small) * small)
 
 
-def test_the_formulas_take_a_number_an_array_and_a_schedule() -> None:
+def test_the_formulas_take_a_number_an_array_and_a_schedule():
     lams = np.array([0.0, 0.1, 0.5])
     for made, formula in (
         (lambda lam: steps.safe(4.0, lam), lambda lam: safe(4.0, lam)),
@@ -197,7 +195,7 @@ def test_the_formulas_take_a_number_an_array_and_a_schedule() -> None:
 
 
 @given(n=some.integers(2, 8), seed=SEEDS, lam=some.floats(0, 2), flat=some.booleans())
-def test_the_safe_step_never_raises_f_on_convex_quadratics(n: int, seed: int, lam: float, flat: bool) -> None:
+def test_the_safe_step_never_raises_f_on_convex_quadratics(n, seed, lam, flat):
     low, high = (0.0, 5.0) if flat else (1.0, 5.0)
     problem, Q = random_quadratic(n, seed, low, high)
     if flat:
@@ -218,7 +216,7 @@ def test_the_safe_step_never_raises_f_on_convex_quadratics(n: int, seed: int, la
 
 
 @given(n=some.integers(2, 8), seed=SEEDS, lam=some.floats(0, 3))
-def test_the_optimal_step_contracts_as_the_paper_says(n: int, seed: int, lam: float) -> None:
+def test_the_optimal_step_contracts_as_the_paper_says(n, seed, lam):
     """By (κ − 1)/(κ + 1) in every step, exactly so along the two extreme eigenvectors."""
     low, high = 1.0, 6.0
     kappa = (1 + 2 * lam * high) * high / ((1 + 2 * lam * low) * low)

@@ -14,7 +14,7 @@ from steepen import switches
 from .calls import traced
 
 
-def penalised(**given_: Any) -> int:
+def penalised(**given_):
     trace = traced(lam=0.05, **given_)
     count = int(trace.penalised.sum())
     assert trace.penalised[:count].all()  # the penalty never comes back
@@ -23,7 +23,7 @@ def penalised(**given_: Any) -> int:
 
 
 @pytest.mark.parametrize("b", [0, 1, 11, 40])
-def test_after(b: int) -> None:
+def test_after(b):
     expected = min(b + 1, 12)
     assert penalised(switch=switches.After(b)) == expected
     assert penalised(b=b, method="cgd-fd") == expected
@@ -32,7 +32,7 @@ def test_after(b: int) -> None:
     assert switches.After(b).last == b + 1
 
 
-def test_never() -> None:
+def test_never():
     for method in ("cgd", "cgd-bfgs", "cgd-dfp"):
         assert penalised(method=method) == 12
     assert penalised(method="cgd-fd", switch=switches.Never()) == 12
@@ -40,12 +40,12 @@ def test_never() -> None:
 
 
 @pytest.mark.parametrize("budget", [st.Budget(grads=40), st.Budget(iters=40), st.Budget(grads=8)])
-def test_the_switch_of_the_cgd_fd_listing(budget: Any) -> None:
+def test_the_switch_of_the_cgd_fd_listing(budget):
     assert penalised(method="cgd-fd", budget=budget, step=0.01) == budget.total // 4 + 1
 
 
 @pytest.mark.parametrize("part", [0.0, 0.05, 0.09, 0.2, 0.5, 0.9, 0.999, 5.0])
-def test_small_improvements_and_good_drops(part: float) -> None:
+def test_small_improvements_and_good_drops(part):
     """The one is that of a step, the other that of the run."""
     trace = traced(lam=0.05, switch=switches.SmallImprovement(part), budget=st.Budget(iters=40))
     poor = np.flatnonzero(trace.f[:-1] - trace.f[1:] <= part * np.abs(trace.f[:-1]))
@@ -56,7 +56,7 @@ def test_small_improvements_and_good_drops(part: float) -> None:
         assert int(trace.penalised.sum()) == (enough[0] if len(enough) else 40)
 
 
-def test_good_drop_where_f_is_negative() -> None:
+def test_good_drop_where_f_is_negative():
     """|f₀| is the measure: from −½ to −1 f falls by once that."""
     assert switches.GoodDrop(1.0).off(0, False, before=-0.5, after=-1.0, first=-0.5)
     assert not switches.GoodDrop(1.0).off(0, False, before=-0.5, after=-0.9, first=-0.5)
@@ -68,7 +68,7 @@ WELL: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_first_guard() -> None:
+def test_first_guard():
     """With λ = 1 the guard fires where f'' < −½, that is below x = 0.408."""
     kept = traced([0.2], lam=1.0, switch=switches.Never(), trace="x", **WELL)
     assert kept.x is not None
@@ -88,7 +88,7 @@ def test_first_guard() -> None:
     [switches.SmallImprovement(0.02), switches.GoodDrop(0.3), switches.After(2) | switches.FirstGuard()],
     ids=repr,
 )
-def test_each_row_of_a_batch_has_its_own_switch(switch: Any) -> None:
+def test_each_row_of_a_batch_has_its_own_switch(switch):
     x0 = np.array([[0.2], [1.5], [0.35]])
     batch = traced(x0, lam=0.6, switch=switch, **WELL)
     for b, start in enumerate(x0):
@@ -97,9 +97,9 @@ def test_each_row_of_a_batch_has_its_own_switch(switch: Any) -> None:
         assert batch.guarded[:, b].tolist() == alone.guarded.tolist()
 
 
-def test_a_switch_of_ones_own() -> None:
+def test_a_switch_of_ones_own():
     class Below(switches.Switch):
-        def off(self, k: int, guarded: Any, before: Any, after: Any, first: Any) -> Any:
+        def off(self, k, guarded, before, after, first):
             return after < 3.0
 
     trace = traced(lam=0.05, switch=Below())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import mpmath as mp
 import numpy as np
@@ -14,11 +13,11 @@ import steepen as st
 
 from ..pairs import WHOLE, sample
 from . import trial
-from .cases import METHODS, Case, by_values, case
+from .cases import METHODS, by_values, case
 from .hard import KINDS, hard
 from .referee import Claim, exact_gradient, judge
 from .report import insert
-from .targets import Target, targets
+from .targets import targets
 
 TABLES = {"all": (case, 1000 if WHOLE else 60), "by values": (by_values, 200 if WHOLE else 20)}
 BLOCK = 20
@@ -36,7 +35,7 @@ HARD = (
     ("name", "first"), [(name, i) for name, (_, runs) in TABLES.items() for i in range(0, runs, BLOCK)]
 )
 @pytest.mark.bits  # its account holds the functions themselves
-def test_every_run_keeps_the_contract(name: str, first: int):
+def test_every_run_keeps_the_contract(name, first):
     """By values: scales of 24 decades, values with few digits, noise, narrow boxes, noise at a bound."""
     broken: list[str] = []
     for number in range(first, first + BLOCK):
@@ -82,13 +81,13 @@ ONCE_FALSE_BY_VALUES = (
 
 @pytest.mark.parametrize("number", ONCE_FALSE)
 @pytest.mark.bits  # its account holds the functions themselves
-def test_no_success_is_claimed_where_one_was_false(number: int):
+def test_no_success_is_claimed_where_one_was_false(number):
     assert not trial.run(case(number)).faults
 
 
 @pytest.mark.parametrize("number", ONCE_FALSE_BY_VALUES)
 @pytest.mark.bits  # its account holds the functions themselves
-def test_no_success_without_a_gradient_is_claimed_where_one_was_false(number: int):
+def test_no_success_without_a_gradient_is_claimed_where_one_was_false(number):
     assert not trial.run(by_values(number)).faults
 
 
@@ -98,7 +97,7 @@ ENDS = [(name, gtol) for name in SMALL for gtol in (None, 0.0)]
 
 @pytest.mark.parametrize(("name", "gtol"), sample(ENDS, 16, always=[("problems:meyer", None)]))
 @pytest.mark.bits  # its account holds the functions themselves
-def test_the_problems_end_honestly(name: str, gtol: float | None):
+def test_the_problems_end_honestly(name, gtol):
     target = targets()[name]
     one = replace(case(0), target=target, x0=target.centre, method="cgd-auto", derivatives="given", gtol=gtol)
     one = replace(one, step=None, lam=None, bounds=None, budget=(("iters", 1500),), more=())
@@ -110,13 +109,13 @@ def test_the_problems_end_honestly(name: str, gtol: float | None):
 
 @pytest.mark.parametrize("number", HARD, ids=lambda number: f"{KINDS[number % len(KINDS)]}-{number}")
 @pytest.mark.bits  # its account holds the functions themselves
-def test_hard_cases_keep_the_contract(number: int):
+def test_hard_cases_keep_the_contract(number):
     """No success above the minimum of a kink, no false one with few digits, and a resumed run is the run."""
     assert not trial.run(hard(number)).faults
 
 
 @pytest.mark.parametrize("number", [267, 9, 15, 0])  # one of each kind
-def test_the_referee_knows_the_minimum_of_a_kink(number: int):
+def test_the_referee_knows_the_minimum_of_a_kink(number):
     one = hard(number)
     assert one.target.lowest is not None
     f0 = float(one.target.fun(one.x0))
@@ -128,12 +127,12 @@ def test_the_referee_knows_the_minimum_of_a_kink(number: int):
     assert judge(one, replace(at_x0, fun=one.target.lowest)) == "right"
 
 
-def test_a_run_that_is_resumed_as_another_is_found(monkeypatch: pytest.MonkeyPatch):
+def test_a_run_that_is_resumed_as_another_is_found(monkeypatch):
     honest = st.minimize
     one = replace(plain(), cut=("iters", 0.5))
     assert not trial.run(one).faults
 
-    def forgetful(*args: Any, checkpoint: Any = None, **given: Any) -> Any:
+    def forgetful(*args, checkpoint=None, **given):
         return honest(*args, **given)  # it begins anew, with the same end but other calls
 
     monkeypatch.setattr(st, "minimize", forgetful)
@@ -161,7 +160,7 @@ HOSTILE += [hard(number).target for number in (267, 9, 15, 0)]
 
 
 @pytest.mark.parametrize("target", sample(HOSTILE, 30), ids=lambda t: t.name)
-def test_floats_agree_with_the_formula_at_fifty_digits(target: Target):
+def test_floats_agree_with_the_formula_at_fifty_digits(target):
     assert target.exact is not None
     rng = np.random.default_rng(1)
     for x in target.centre + target.spread * rng.uniform(-1, 1, size=(3, target.n)):
@@ -186,7 +185,7 @@ def test_figures_go_between_the_marks_of_a_page():
 # --- the referee, where the truth is known in closed form -------------------------------------------------
 
 
-def verdict(name: str, x: Any, gtol: float | None = None, **changes: Any) -> str:
+def verdict(name, x, gtol=None, **changes):
     target, x = targets()[name], np.array(x, dtype=float)
     one = replace(case(0), target=target, x0=x, derivatives="given", bounds=None, **changes)
     return judge(one, Claim(x, float(target.fun(x)), target.grad(x), gtol)).partition(":")[0]
@@ -217,7 +216,7 @@ LOWEST = -math.log(50) / 50  # of exp(50x) − x
         ("problems:misra1a-1", [500.0, 1e-4], "false"),
     ],
 )
-def test_the_referee_knows_the_lowest_value(name: str, x: Any, word: str):
+def test_the_referee_knows_the_lowest_value(name, x, word):
     assert verdict(name, x) == word
 
 
@@ -230,7 +229,7 @@ def test_the_referee_knows_the_lowest_value(name: str, x: Any, word: str):
         ([0.0, 0.0], 0.0, "right"),
     ],
 )
-def test_the_referee_knows_the_gradient(x: Any, gtol: float, word: str):
+def test_the_referee_knows_the_gradient(x, gtol, word):
     assert verdict("functions:sphere", x, gtol) == word
 
 
@@ -245,9 +244,7 @@ def test_a_gradient_that_is_wrong_in_its_floats_is_the_functions_own_error():
 @pytest.mark.parametrize(
     ("move", "gtol", "word"), [(1e-6, 0.0, "own error"), (1e-3, 0.0, "false"), (1e-6, None, "false")]
 )
-def test_what_differences_cannot_see_is_an_excuse_for_the_gradient_and_not_for_f(
-    move: float, gtol: float | None, word: str
-):
+def test_what_differences_cannot_see_is_an_excuse_for_the_gradient_and_not_for_f(move, gtol, word):
     target = targets()["functions:rosenbrock"]
     one = replace(case(0), target=target, derivatives="2-point", bounds=None)
     x = np.array([1.0 + move, (1.0 + move) ** 2])  # on the valley's floor: the gradient is 2·move
@@ -267,7 +264,7 @@ def test_the_referee_stays_inside_the_bounds():
 # --- a library that breaks its word is found out ---------------------------------------------------------
 
 
-def plain() -> Case:
+def plain():
     """Return a run on the sphere that has nothing special to it."""
     one = replace(
         case(0), target=targets()["functions:sphere"], x0=np.array([1.0, 2.0]), method="gd", step=0.1
@@ -275,10 +272,10 @@ def plain() -> Case:
     return replace(one, derivatives="given", bounds=None, lam=None, gtol=None, budget=(("iters", 300),))
 
 
-def kinds_with(monkeypatch: pytest.MonkeyPatch, change: Any) -> set[str]:
+def kinds_with(monkeypatch, change):
     honest = st.minimize
 
-    def dishonest(*args: Any, **kwargs: Any) -> Any:
+    def dishonest(*args, **kwargs):
         return change(honest(*args, **kwargs))
 
     monkeypatch.setattr(st, "minimize", dishonest)
@@ -307,15 +304,15 @@ def test_an_honest_run_has_no_faults():
         ("false success", lambda res: replace(res, x=np.ones(2), fun=2.0, jac=np.full(2, 2.0))),
     ],
 )
-def test_a_broken_promise_is_found(monkeypatch: pytest.MonkeyPatch, kind: str, change: Any):
+def test_a_broken_promise_is_found(monkeypatch, kind, change):
     assert kind in kinds_with(monkeypatch, change)
 
 
 @pytest.mark.bits  # its account holds the functions themselves
-def test_a_call_outside_the_bounds_is_found(monkeypatch: pytest.MonkeyPatch):
+def test_a_call_outside_the_bounds_is_found(monkeypatch):
     honest = st.minimize
 
-    def straying(fun: Any, x0: Any, **given: Any) -> Any:
+    def straying(fun, x0, **given):
         fun(x0 - 100)
         return honest(fun, x0, **given)
 

@@ -1,32 +1,27 @@
 """The inverse Hessian that pairs make, as a matrix: by dense updates, and as the pairs apply it."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 
 from steepen._core.kits import kit_for
-from steepen.directions._pairs import Pairs
 
 
-def spd(n: int, rng: np.random.Generator, spread: float = 30.0) -> Any:
+def spd(n, rng, spread=30.0):
     """Return a symmetric matrix with eigenvalues from 1 to `spread`."""
     basis = np.linalg.qr(rng.standard_normal((n, n)))[0]
     H = basis @ np.diag(np.geomspace(1.0, spread, n)) @ basis.T
     return (H + H.T) / 2
 
 
-def bfgs(G: Any, s: Any, y: Any) -> Any:
+def bfgs(G, s, y):
     """Return the textbook's product form of the inverse update."""
     rho, eye = 1 / (s @ y), np.eye(len(s))
     return (eye - rho * np.outer(s, y)) @ G @ (eye - rho * np.outer(y, s)) + rho * np.outer(s, s)
 
 
-def dense(pairs: Pairs, row: int | None = None) -> Any:
+def dense(pairs, row=None):
     """Return G from the pairs in the memory, one rank-two update after the other, the oldest first."""
 
-    def own(name: str) -> Any:
+    def own(name):
         value = np.asarray(getattr(pairs, name), dtype=float)
         return value if row is None else value[row]
 
@@ -37,7 +32,7 @@ def dense(pairs: Pairs, row: int | None = None) -> Any:
     return G
 
 
-def matrix(pairs: Pairs, n: int, like: Any) -> Any:
+def matrix(pairs, n, like):
     """Return G, column by column, as the pairs apply it; of a batch all rows at once."""
     kit = kit_for(like)
     zero = kit.xp.asarray(like * 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,13 +19,13 @@ class Older(st.Direction):
 
     unit = True
 
-    def start(self, x: Any, kit: Any) -> Any:
+    def start(self, x, kit):
         return {"v": 0 * x, "learnt": 0}
 
-    def learn(self, context: Any, x: Any, f: Any, g: Any, memory: Any) -> None:
+    def learn(self, context, x, f, g, memory):
         memory["learnt"] = memory["learnt"] + 1
 
-    def propose(self, context: Any, k: int, x: Any, g: Any, on: Any, memory: Any) -> Any:
+    def propose(self, context, k, x, g, on, memory):
         assert memory["learnt"] == k + 1
         memory["v"] = 0.5 * memory["v"] - g
         memory["last"] = g
@@ -41,24 +40,24 @@ class Moment(NamedTuple):
 class Newer(st.Direction):
     unit = True
 
-    def start(self, kit: Any, x: Any) -> Moment:
+    def start(self, kit, x):
         return Moment(0 * x, 0)
 
-    def learn(self, context: Any, point: Any, memory: Moment) -> Moment:
+    def learn(self, context, point, memory):
         return memory._replace(learnt=memory.learnt + 1)
 
-    def propose(self, context: Any, k: int, point: Any, lam: Any, on: Any, memory: Moment) -> Proposal:
+    def propose(self, context, k, point, lam, on, memory):
         memory = memory._replace(v=0.5 * memory.v - point.g)
         return Proposal(memory.v, 0.0, memory)
 
 
-def run(x0: Any, method: Any, iters: int = 25, **more: Any) -> st.Result:
+def run(x0, method, iters=25, **more):
     return st.minimize(F, x0, method=method, budget=st.Budget(iters=iters), trace="x", **more)
 
 
 @pytest.mark.parametrize("step", [None, 1e-3])
 @pytest.mark.parametrize("x0", [STARTS[0], STARTS], ids=["one", "many"])
-def test_both_forms_make_the_same_run(x0: Any, step: Any) -> None:
+def test_both_forms_make_the_same_run(x0, step):
     older, newer = run(x0, Older(), step=step), run(x0, Newer(), step=step)
     assert older.trace is not None
     assert newer.trace is not None
@@ -69,7 +68,7 @@ def test_both_forms_make_the_same_run(x0: Any, step: Any) -> None:
 
 @pytest.mark.parametrize("method", [Older(), Newer()], ids=["older", "newer"])
 @pytest.mark.parametrize("x0", [STARTS[0], STARTS], ids=["one", "many"])
-def test_both_forms_are_resumed(tmp_path: Path, method: Any, x0: Any) -> None:
+def test_both_forms_are_resumed(tmp_path, method, x0):
     path = tmp_path / "run.npz"
     run(x0, method, 7, checkpoint=path)
     resumed, whole = run(x0, method, checkpoint=path), run(x0, method)
@@ -79,9 +78,9 @@ def test_both_forms_are_resumed(tmp_path: Path, method: Any, x0: Any) -> None:
 
 @pytest.mark.parametrize("x0", [[1.0, 2.0], [[1.0, 2.0], [3.0, -1.0]]], ids=["one", "many"])
 @pytest.mark.parametrize("c", [-1e-4, 0.0, 1e-4, 1.0, np.nan])
-def test_the_guard_takes_the_gradient_unless_the_direction_descends(c: float, x0: Any) -> None:
+def test_the_guard_takes_the_gradient_unless_the_direction_descends(c, x0):
     class Slanted(st.Direction):
-        def propose(self, context: Any, k: int, x: Any, g: Any, on: Any, memory: Any) -> Any:
+        def propose(self, context, k, x, g, on, memory):
             return c * g + np.stack([-g[..., 1], g[..., 0]], axis=-1), 0.0
 
     # from 1.5 on the parabola falls by too little: a search that knows the slope of −∇f cuts it to 0.75
@@ -97,13 +96,13 @@ def test_the_guard_takes_the_gradient_unless_the_direction_descends(c: float, x0
 
 
 @pytest.mark.parametrize("method", ["gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp"])
-def test_with_a_variable_held_the_others_move_as_if_it_were_a_number(method: str) -> None:
+def test_with_a_variable_held_the_others_move_as_if_it_were_a_number(method):
     """The Hessian ties all three; the third is at a bound that f pushes it against."""
     Q, b = np.array([[4.0, 1.0, 1.5], [1.0, 3.0, -1.0], [1.5, -1.0, 2.0]]), np.array([1.0, 2.0, -9.0])
     lam = {"lam": 0.2} if method in ("cgd-fd", "cgd-bfgs") else {}  # in the others it follows the curvature
     given: dict[str, Any] = {"method": method, "step": 0.05, "gtol": 0, "budget": st.Budget(iters=6), **lam}
 
-    def run(Q: Any, b: Any, x0: Any, **more: Any) -> Any:
+    def run(Q, b, x0, **more):
         fun, grad = (lambda x: x @ Q @ x / 2 - b @ x), (lambda x: Q @ x - b)
         return st.minimize(fun, x0, jac=grad, hess=lambda x: Q, trace="x", **given, **more).trace.x
 
@@ -113,15 +112,15 @@ def test_with_a_variable_held_the_others_move_as_if_it_were_a_number(method: str
     np.testing.assert_allclose(held[:, :2], free, rtol=1e-6 if method == "cgd-fd" else 1e-10)
 
 
-def test_recover_of_the_older_form_is_asked() -> None:
+def test_recover_of_the_older_form_is_asked():
     asked: list[Any] = []
 
     class Up(st.Direction):
-        def recover(self, context: Any, x: Any, stuck: Any, memory: Any) -> Any:
+        def recover(self, context, x, stuck, memory):
             asked.append(x)
             return False
 
-        def propose(self, context: Any, k: int, x: Any, g: Any, on: Any, memory: Any) -> Any:
+        def propose(self, context, k, x, g, on, memory):
             return -g, 0.0
 
     result = st.minimize(lambda x: x @ x, [1.0, 2.0], method=Up(), jac=lambda x: -2 * x)  # a wrong sign

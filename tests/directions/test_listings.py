@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +29,7 @@ class Steps:
     skipped: list[bool] = field(default_factory=list)
 
 
-def listing_of_cgd(f: Problem, x0: Array, T: int, alpha: float, lam: Coefficients) -> Steps:
+def listing_of_cgd(f, x0, T, alpha, lam):
     out = Steps([x0])
     x = x0
     for k in range(T):
@@ -44,30 +43,30 @@ def listing_of_cgd(f: Problem, x0: Array, T: int, alpha: float, lam: Coefficient
     return out
 
 
-def inverse_dfp(G: Array, s: Array, y: Array) -> Array:
+def inverse_dfp(G, s, y):
     return G + np.outer(s, s) / (y @ s) - (G @ np.outer(y, y) @ G) / (y @ G @ y)
 
 
-def inverse_bfgs(G: Array, s: Array, y: Array) -> Array:
+def inverse_bfgs(G, s, y):
     eye = np.eye(len(s))
     left, right = eye - np.outer(s, y) / (y @ s), eye - np.outer(y, s) / (y @ s)
     return left @ G @ right + np.outer(s, s) / (y @ s)
 
 
-def hessian_dfp(G: Array, s: Array, y: Array) -> Array:
+def hessian_dfp(G, s, y):
     eye = np.eye(len(s))
     left, right = eye - np.outer(y, s) / (y @ s), eye - np.outer(s, y) / (y @ s)
     return left @ G @ right + np.outer(y, y) / (y @ s)
 
 
-def hessian_bfgs(G: Array, s: Array, y: Array) -> Array:
+def hessian_bfgs(G, s, y):
     return G + np.outer(y, y) / (y @ s) - (G @ np.outer(s, s) @ G) / (s @ G @ s)
 
 
 UPDATES = {"bfgs": inverse_bfgs, "dfp": inverse_dfp, "cgd-bfgs": hessian_bfgs, "cgd-dfp": hessian_dfp}
 
 
-def listing_of_qn(f: Problem, x0: Array, T: int, alpha: float, lam: Coefficients, method: str) -> Steps:
+def listing_of_qn(f, x0, T, alpha, lam, method):
     """CGD-QN, and x₊ = x − α·G·∇f of the preliminaries; a pair without positive curvature is skipped."""
     out = Steps([x0])
     x, G, eye = x0, np.eye(len(x0)), np.eye(len(x0))
@@ -87,9 +86,7 @@ def listing_of_qn(f: Problem, x0: Array, T: int, alpha: float, lam: Coefficients
     return out
 
 
-def listing_of_cgd_fd(
-    f: Problem, x0: Array, T: int, alpha: float, lam: Coefficients, r: float, b: int
-) -> Steps:
+def listing_of_cgd_fd(f, x0, T, alpha, lam, r, b):
     out = Steps([x0], c=[0])
     x = x0
     use_cgd = True
@@ -121,17 +118,17 @@ def listing_of_cgd_fd(
     return out
 
 
-def coefficients(lam: Any, T: int) -> Coefficients:
+def coefficients(lam, T):
     """A number, or the paper's L(a, b) as a pair."""
     values = np.linspace(*lam, T) if isinstance(lam, tuple) else np.full(T, lam)
     return lambda k: float(values[k])
 
 
-def argument(lam: Any) -> Any:
+def argument(lam):
     return st.L(*lam) if isinstance(lam, tuple) else lam
 
 
-def same(found: Array, expected: list[Array], rtol: float = 1e-10) -> None:
+def same(found, expected, rtol=1e-10):
     expected = np.array(expected)
     assert found.shape == expected.shape
     scale = np.maximum(np.linalg.norm(expected, axis=-1, keepdims=True), 1e-3)
@@ -158,7 +155,7 @@ WAVE = drop_wave((0.35, 0.6))
     ],
     ids=str,
 )
-def test_cgd(problem: Problem, alpha: float, lam: Any):
+def test_cgd(problem, alpha, lam):
     T = 20
     value = coefficients(lam, T)
     paper = listing_of_cgd(problem, problem.x0, T, alpha, value)
@@ -185,7 +182,7 @@ def test_cgd_guard_fires_and_lets_go_again():
 # --- CGD-QN and the preliminaries ----------------------------------------------------------
 
 
-def agrees_with_qn(problem: Problem, x0: Array, T: int, alpha: float, lam: Any, method: str) -> Steps:
+def agrees_with_qn(problem, x0, T, alpha, lam, method):
     paper = listing_of_qn(problem, x0, T, alpha, coefficients(lam, T), method)
     penalty = {"lam": argument(lam)} if method.startswith("cgd") else {}
     res = st.minimize(
@@ -212,7 +209,7 @@ def agrees_with_qn(problem: Problem, x0: Array, T: int, alpha: float, lam: Any, 
     ],
     ids=str,
 )
-def test_quasi_newton(problem: Problem, alpha: float, lam: Any, method: str):
+def test_quasi_newton(problem, alpha, lam, method):
     paper = agrees_with_qn(problem, problem.x0, 15, alpha, lam, method)
     assert not any(paper.skipped), "not a case for the listing alone"
     assert any(paper.refused) == (np.min(lam) < 0 and method.startswith("cgd"))
@@ -222,7 +219,7 @@ def test_quasi_newton(problem: Problem, alpha: float, lam: Any, method: str):
 
 
 @pairs(method=sorted(UPDATES), n=[2, 40])
-def test_a_pair_of_negative_curvature_leaves_the_matrix_as_it_was(method: str, n: int):
+def test_a_pair_of_negative_curvature_leaves_the_matrix_as_it_was(method, n):
     curvatures = np.where(np.arange(n) == 0, 1.0, -1.0)
     problem = quadratic("indefinite", np.diag(curvatures), np.zeros(n), (0.1,) + (1.0,) * (n - 1))
     penalty = {"lam": 0.3} if method.startswith("cgd") else {}
@@ -241,7 +238,7 @@ def test_a_pair_of_negative_curvature_leaves_the_matrix_as_it_was(method: str, n
 
 
 @pytest.mark.parametrize("method", sorted(UPDATES))
-def test_the_policy_in_the_middle_of_a_run(method: str):
+def test_the_policy_in_the_middle_of_a_run(method):
     """Good pairs, then bad ones: the listing with the stated policy, and the directions that follow."""
     paper = agrees_with_qn(BY_NAME["near_saddle"], np.array([0.3, 0.1]), 20, 0.1, -0.1, method)
     assert not paper.skipped[0]
@@ -251,9 +248,7 @@ def test_the_policy_in_the_middle_of_a_run(method: str):
 # --- CGD-FD ------------------------------------------------------------------------------------
 
 
-def agrees_with_cgd_fd(
-    problem: Problem, T: int, alpha: float, lam: Any, r: float, b: int | None = None, rtol: float = 1e-10
-) -> Steps:
+def agrees_with_cgd_fd(problem, T, alpha, lam, r, b=None, rtol=1e-10):
     value = coefficients(lam, T)
     paper = listing_of_cgd_fd(problem, problem.x0, T, alpha, value, r, T // 4 if b is None else b)
     # the listing's test `c = T` can be jumped over by a step of 2: a budget cannot
@@ -282,13 +277,13 @@ def agrees_with_cgd_fd(
         (BY_NAME["matyas"], 0.01, 10.0, 0.1),
     ],
 )
-def test_cgd_fd(given: tuple[Problem, float, Any, float], T: int):
+def test_cgd_fd(given, T):
     problem, *rest = given
     agrees_with_cgd_fd(problem, T, *rest)
 
 
 @pairs(b=[0, 1, 5, 39, 100], T=[5, 40, 41])
-def test_cgd_fd_threshold(b: int, T: int):
+def test_cgd_fd_threshold(b, T):
     paper = agrees_with_cgd_fd(BY_NAME["logistic"], T, 0.2, 0.3, 0.05, b=b)
     assert sum(paper.used) == min(b + 1, T // 2), "the listing makes b + 1 penalised iterations"
 
@@ -307,7 +302,7 @@ def test_cgd_fd_with_a_small_probe():
     ],
     ids=str,
 )
-def test_cgd_fd_guard(problem: Problem, alpha: float, lam: Any, r: float):
+def test_cgd_fd_guard(problem, alpha, lam, r):
     paper = agrees_with_cgd_fd(problem, 40, alpha, lam, r)
     assert sum(paper.refused) == 1, "the guard fires, and ends the penalty"
     assert not any(paper.used[paper.refused.index(True) :])
@@ -320,7 +315,7 @@ def test_cgd_fd_guard(problem: Problem, alpha: float, lam: Any, r: float):
     lam=hs.floats(-0.5, 2.0),
     r=hs.floats(0.01, 0.3),
 )
-def test_cgd_fd_anywhere(x: tuple[float, float], T: int, b: int, lam: float, r: float):
+def test_cgd_fd_anywhere(x, T, b, lam, r):
     saddle = BY_NAME["near_saddle"]
     start = Problem("start", saddle.f, saddle.g, saddle.h, x, saddle.step)
     assume(np.any(start.grad(start.x0)))  # a stationary start is converged, whatever the budget
@@ -333,7 +328,7 @@ def test_cgd_fd_anywhere(x: tuple[float, float], T: int, b: int, lam: float, r: 
 
 
 @pairs(n=[2, 31, 32, 33], dtype=[np.float32, np.float64], method=sorted(UPDATES))
-def test_updates_agree_with_the_product_forms(method: str, dtype: Any, n: int):
+def test_updates_agree_with_the_product_forms(method, dtype, n):
     rng = np.random.default_rng(n)
     Q = spd(np.geomspace(0.5, 5.0, n), n)
     inverse = method in {"bfgs", "dfp"}
@@ -360,7 +355,7 @@ def test_updates_agree_with_the_product_forms(method: str, dtype: Any, n: int):
 
 
 @pairs(method=sorted(UPDATES), dtype=[np.float32, np.float64])
-def test_runs_on_blas_agree_with_runs_without(method: str, dtype: Any):
+def test_runs_on_blas_agree_with_runs_without(method, dtype):
     problem = BY_NAME["chain40"]
     x0 = problem.x0.astype(dtype)
     penalty = {"lam": 0.1} if method.startswith("cgd") else {}

@@ -1,9 +1,5 @@
 """The pairs of cgd-auto against dense matrices."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -16,7 +12,7 @@ from .dense import bfgs, dense, matrix, spd
 ROUGH = {np.float64: 1e-9, np.float32: 2e-2}
 
 
-def steps(n: int, count: int, rng: np.random.Generator, quadratic: bool) -> list[tuple[Any, Any]]:
+def steps(n, count, rng, quadratic):
     """Return pairs of one quadratic, or of Hessians that have little to do with each other."""
     H, found = spd(n, rng), []
     for _ in range(count):
@@ -27,11 +23,11 @@ def steps(n: int, count: int, rng: np.random.Generator, quadratic: bool) -> list
     return found
 
 
-def add(pairs: Pairs, kit: Any, s: Any, y: Any) -> tuple[Pairs, Any]:
+def add(pairs, kit, s, y):
     return pairs.add(kit, s, y, kit.dot(s, y), kit.norm(s))
 
 
-def filled(pairs_of: list[tuple[Any, Any]], most: int, dtype: Any = np.float64) -> tuple[Pairs, Any]:
+def filled(pairs_of, most, dtype=np.float64):
     x = np.ones(len(pairs_of[0][0]), dtype=dtype)
     kit = kit_for(x)
     pairs = Pairs.start(kit, x, most)
@@ -41,7 +37,7 @@ def filled(pairs_of: list[tuple[Any, Any]], most: int, dtype: Any = np.float64) 
 
 
 @all_pairs(sizes=[(1, 1), (2, 5), (6, 14), (32, 20), (40, 60)], quadratic=[True, False], dtype=[*ROUGH])
-def test_a_single_run(sizes: tuple[int, int], quadratic: bool, dtype: Any) -> None:
+def test_a_single_run(sizes, quadratic, dtype):
     n, count = sizes
     if quadratic and dtype == np.float32 and count > n:
         count = n  # in float32 the pairs of a quadratic that is known are rounding
@@ -52,7 +48,7 @@ def test_a_single_run(sizes: tuple[int, int], quadratic: bool, dtype: Any) -> No
 
 
 @pytest.mark.parametrize(("n", "most"), [(8, 1), (8, 20), (36, 5)])
-def test_the_oldest_is_forgotten(n: int, most: int) -> None:
+def test_the_oldest_is_forgotten(n, most):
     x = np.ones(n)
     kit = kit_for(x)
     pairs = Pairs.start(kit, x, most)
@@ -66,7 +62,7 @@ def test_the_oldest_is_forgotten(n: int, most: int) -> None:
 
 
 @pytest.mark.parametrize("n", [3, 33])
-def test_a_batch_with_skipped_pairs(n: int) -> None:
+def test_a_batch_with_skipped_pairs(n):
     rng = np.random.default_rng(n)
     x = np.ones((4, n))
     kit = kit_for(x)
@@ -88,7 +84,7 @@ def test_a_batch_with_skipped_pairs(n: int) -> None:
 
 
 @pytest.mark.parametrize("n", [4, 33])
-def test_a_skipped_pair_changes_nothing(n: int) -> None:
+def test_a_skipped_pair_changes_nothing(n):
     given = steps(n, 6, np.random.default_rng(n), quadratic=False)
     pairs, x = filled(given, 200)
     before = matrix(pairs, n, x)
@@ -100,7 +96,7 @@ def test_a_skipped_pair_changes_nothing(n: int) -> None:
 
 
 @pytest.mark.parametrize(("n", "quadratic"), [(2, True), (7, False), (33, True)])
-def test_g_is_positive_definite_and_knows_the_last_pair(n: int, quadratic: bool) -> None:
+def test_g_is_positive_definite_and_knows_the_last_pair(n, quadratic):
     pairs, x = filled(steps(n, n + 3, np.random.default_rng(n), quadratic), 200)
     G = matrix(pairs, n, x)
     assert np.abs(G - G.T).max() <= 1e-9 * np.abs(G).max()
@@ -112,7 +108,7 @@ def test_g_is_positive_definite_and_knows_the_last_pair(n: int, quadratic: bool)
 
 
 @pytest.mark.parametrize("n", [2, 5, 12])
-def test_a_quadratic_is_known_after_n_pairs(n: int) -> None:
+def test_a_quadratic_is_known_after_n_pairs(n):
     """Steps at random, not conjugate: the pairs are made so, and all secant equations hold at once."""
     rng = np.random.default_rng(n)
     H = spd(n, rng)
@@ -131,7 +127,7 @@ def test_a_quadratic_is_known_after_n_pairs(n: int) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 9, 40])
-def test_the_metric_is_that_of_the_scaled_bfgs_update(n: int) -> None:
+def test_the_metric_is_that_of_the_scaled_bfgs_update(n):
     """B = diag(1/D) is scaled to τB with τ = yᵀDy/sᵀy, then updated; the diagonal is what is kept.
 
     γ lies between sᵀy/yᵀDy and sᵀD⁻¹s/sᵀy.
@@ -155,7 +151,7 @@ def test_the_metric_is_that_of_the_scaled_bfgs_update(n: int) -> None:
         assert short * (1 - 1e-12) <= pairs.gamma <= long * (1 + 1e-12)
 
 
-def test_forgetting_rows_of_a_batch() -> None:
+def test_forgetting_rows_of_a_batch():
     n, rng = 5, np.random.default_rng(0)
     x = np.ones((3, n))
     kit = kit_for(x)

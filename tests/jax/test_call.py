@@ -28,18 +28,18 @@ class TestDocumented(Documented):
     part = "jax"
 
 
-def test_scipys_option_gradient() -> None:
+def test_scipys_option_gradient():
     theirs = so.minimize(plain, START, method=steepen.scipy.cgd_auto, options={"gradient": "jax"})
     ours = st.minimize(plain, START, jac="jax")
     np.testing.assert_array_equal(theirs.x, ours.x)
     assert (theirs.nfev, theirs.njev) == (ours.nfev, ours.njev)
 
 
-def valley(x: Any, sizes: Any) -> Any:
+def valley(x, sizes):
     return plain(x / sizes)
 
 
-def test_x_scale_and_gtol_rel_in_the_compiled_engine() -> None:
+def test_x_scale_and_gtol_rel_in_the_compiled_engine():
     given: dict[str, Any] = {"method": "bfgs", "gtol_rel": 1e-4, "gtol": 0.0}
     sizes = (jnp.asarray(SIZES),)
     ours = st.minimize(valley, START * SIZES, sizes, engine="jax", x_scale=SIZES, **given)
@@ -49,14 +49,14 @@ def test_x_scale_and_gtol_rel_in_the_compiled_engine() -> None:
 
 
 @pytest.mark.slow  # it compiles cgd-auto
-def test_the_compiled_engine_in_any_units() -> None:
+def test_the_compiled_engine_in_any_units():
     for units in UNITS:  # one program
         res = st.minimize(valley, START * units, (jnp.asarray(units),), engine="jax", gtol_rel=1e-30)
         assert res.success
         assert res.fun < 1e-8
 
 
-def test_short_vectors_in_a_program_have_the_same_inverse_hessian() -> None:
+def test_short_vectors_in_a_program_have_the_same_inverse_hessian():
     """R⁻¹S in the place of R⁻¹ makes the same matrix."""
     count, n = 11, 4  # the ring has seven places
     rng = np.random.default_rng(count)
