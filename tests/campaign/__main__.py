@@ -2,81 +2,65 @@
 
 Blocks of runs are saved as they end; a campaign that was stopped goes on from there (remove the folder to
 begin anew). `--case 17` runs one case and says what came of it. `--hard 3000` is how many cases follow of
-the table of kinks, few digits and resumed runs (`tests.campaign.hard`); with `--case`, the case is of that
-table.
+the table of kinks, few digits and resumed runs; with `--case`, the case is of that table.
 """
-
-from __future__ import annotations
 
 import argparse
 import os
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is loaded
 
 from steepen._jobs import JobFile, run
 
 from . import peers, report, trial
-from .cases import case
-from .hard import KINDS as HARD
-from .hard import hard
+from .cases import HARD, case, hard
 
 BLOCK = 500
 HARD_RUNS = 3000
 
 
-def run_block(first: int, last: int, method: str | None = None) -> dict[str, Any]:
+def run_block(first, last, method=None):
     """Run the cases of a block, or those of one method; return the counts and the faults."""
-    began = time.process_time()
-    statuses, verdicts = Counter[str](), Counter[str]()
-    faults: list[dict[str, Any]] = []
-    others: dict[str, Counter[str]] = {name: Counter() for name in ("steepen", *peers.METHODS)}
-    runs = 0
-    for number in range(first, last):
-        one = case(number)
+    began, runs, faults = time.process_time(), 0, []
+    statuses, verdicts = Counter(), Counter()
+    others = {name: Counter() for name in ("steepen", *peers.METHODS)}
+    for one in map(case, range(first, last)):
         if method not in (None, one.method):
             continue
         runs += 1
         outcome = trial.run(one)
         statuses.update(outcome.statuses)
         verdicts.update(verdict.partition(":")[0] for verdict in outcome.verdicts)
-        faults += [fault._asdict() | {"case": number, "call": one.call()} for fault in outcome.faults]
+        faults += _listed(one, outcome, one.call())
         for name, said in peers.run(one).items():
             others[name].update(said)
         if peers.takes(one):
             said = {fault.kind for fault in outcome.faults} | set(outcome.verdicts)
             others["steepen"].update(["runs", *said, *["success"] * len(outcome.verdicts)])
-    seconds = time.process_time() - began
-    return {
-        "first": first,
-        "last": last,
-        "runs": runs,
-        "statuses": statuses,
-        "verdicts": verdicts,
-        "faults": faults,
-        "peers": others,
-        "seconds": seconds,
-    }
+    found = {"first": first, "last": last, "runs": runs, "seconds": time.process_time() - began}
+    return found | {"statuses": statuses, "verdicts": verdicts, "faults": faults, "peers": others}
 
 
-def run_hard(first: int, last: int) -> dict[str, Any]:
+def run_hard(first, last):
     """Run the cases of a block of the other table; return the counts by kind, and the faults."""
-    counts: dict[str, Counter[str]] = {kind: Counter() for kind in HARD}
-    faults: list[dict[str, Any]] = []
-    for number in range(first, last):
-        one, said = hard(number), counts[HARD[number % len(HARD)]]
-        outcome = trial.run(one)
+    counts, faults = {kind: Counter() for kind in HARD}, []
+    for one in map(hard, range(first, last)):
+        said, outcome = counts[HARD[one.number % len(HARD)]], trial.run(one)
         said.update(["runs", *["success"] * len(outcome.verdicts), *["missed"] * len(outcome.missed)])
         said.update({fault.kind for fault in outcome.faults})
-        call = one.call().replace(f'targets()["{one.target.name}"]', f"hard({number}).target")
-        faults += [fault._asdict() | {"case": number, "call": call} for fault in outcome.faults]
+        call = one.call().replace(f'targets()["{one.target.name}"]', f"hard({one.number}).target")
+        faults += _listed(one, outcome, call)
     return {"first": first, "last": last, "runs": last - first, "counts": counts, "faults": faults}
 
 
-def main() -> None:
+def _listed(one, outcome, call):
+    return [fault._asdict() | {"case": one.number, "call": call} for fault in outcome.faults]
+
+
+def main():
     """Run what is not yet run, then write the report."""
     parser = argparse.ArgumentParser(prog="python -m tests.campaign", description=__doc__)
     parser.add_argument("--runs", type=int, default=100_000)
@@ -94,10 +78,9 @@ def main() -> None:
         return
     given.out.mkdir(parents=True, exist_ok=True)
     name = f"blocks-{given.method or 'all'}.jsonl"
-    settings = {"campaign": given.method or "all methods"}
-    found = _blocks(given, run_block, given.runs, name, settings, (given.method,))
+    found = _blocks(given, run_block, given.runs, name, given.method or "all methods", (given.method,))
     few = given.hard if given.hard is not None else 0 if given.method else HARD_RUNS
-    others = _blocks(given, run_hard, few, "blocks-hard.jsonl", {"campaign": "hard"}, ())
+    others = _blocks(given, run_hard, few, "blocks-hard.jsonl", "hard", ())
     (given.out / "failures.md").write_text(report.failures(found))
     (given.out / "failures-hard.md").write_text(report.failures(others))
     made = ((report.table, found), (report.hard, others))
@@ -107,12 +90,12 @@ def main() -> None:
         given.page.write_text(report.insert(figures, given.page.read_text()))
 
 
-def _blocks(given: Any, work: Any, runs: int, name: str, settings: Any, more: Any) -> list[dict[str, Any]]:
+def _blocks(given, work, runs, name, campaign, more):
     """Run the blocks of a table that are not yet in the file; return all."""
     last = given.first + runs
     blocks = [(first, min(first + BLOCK, last)) for first in range(given.first, last, BLOCK)]
-    file = JobFile(given.out / name, ("first", "last"), settings)
-    found: list[dict[str, Any]] = []
+    file = JobFile(given.out / name, ("first", "last"), {"campaign": campaign})
+    found = []
     for done in run(work, blocks, send=lambda key: (*key, *more), file=file, jobs=given.jobs):
         if done.error is not None:
             raise SystemExit(f"\nblock {done.key}: {done.error}")
