@@ -3,8 +3,6 @@
 Not part of `make test`: run by `make docs`, or as `pytest tests/site.py` once out/site is there.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os
@@ -28,21 +26,16 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.links: list[str] = []
-        self.loads: list[str] = []
-        self.anchors: set[str] = set()
+        self.links, self.loads, self.anchors = [], [], set()
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
-        for name, value in attrs:
-            if value is None:
-                continue
-            if name == "id" or (name == "name" and tag == "a"):
-                self.anchors.add(value)
-            elif name == "href" and tag == "a":
-                self.links.append(value)
-            elif name == "src" or (name == "href" and tag == "link"):
-                self.loads.append(value)
+        given = {name: value for name, value in attrs if value is not None}
+        self.anchors |= {given[name] for name in ("id", "name") if name in given}
+        self.links += [given["href"]] if tag == "a" and "href" in given else []
+        self.loads += [
+            given[name] for name in ("src", "href") if name in given and (name, tag) != ("href", "a")
+        ]
 
 
 @pytest.fixture(scope="module")
@@ -65,19 +58,15 @@ def broken(pages):
                 yield f"{path.name}: {link}"
 
 
-def test_every_link_leads_somewhere(pages):
+def test_every_link_leads_somewhere_and_a_broken_one_is_found(pages):
     assert list(broken(pages)) == []
-
-
-@pytest.mark.parametrize("link", ["missing.html", "index.html#missing", "#missing", "_static/missing.css"])
-def test_a_broken_link_is_found(pages, link):
-    page = Page(f'<a href="{link}">x</a>')
-    assert len(list(broken(pages | {SITE.resolve() / "planted.html": page}))) == 1
+    for link in ("missing.html", "index.html#missing", "#missing", "_static/missing.css"):
+        page = Page(f'<a href="{link}">x</a>')
+        assert len(list(broken(pages | {SITE.resolve() / "planted.html": page}))) == 1
 
 
 def test_no_page_loads_anything_from_elsewhere(pages):
-    away = {link for page in pages.values() for link in page.loads if urlsplit(link).netloc}
-    assert away == set()
+    assert {link for page in pages.values() for link in page.loads if urlsplit(link).netloc} == set()
 
 
 def test_every_public_name_is_in_the_reference(pages):
@@ -169,6 +158,9 @@ SPLIT = r"""() => {
 
 def test_no_table_splits_a_word_or_a_number_and_no_page_scrolls_sideways(tab, pages):
     """At the widths of a phone and of a screen, light and dark."""
+    cell = "<td style='width:1px;overflow-wrap:anywhere'>0.948 share"
+    tab.set_content(f"<article><table>{cell}</table></article>")
+    assert tab.evaluate(SPLIT) == ["0.948", "share"]  # so that this test can fail
     wrong = []
     for path in pages:
         if path.name == "report.html":  # tests/paper looks at that one
@@ -181,14 +173,6 @@ def test_no_table_splits_a_word_or_a_number_and_no_page_scrolls_sideways(tab, pa
                 wrong.append(f"{path.name} scrolls at {width} px")
             wrong += [f"{path.name} at {width} px: {word}" for word in tab.evaluate(SPLIT)]
     assert wrong == []
-
-
-def test_a_split_word_is_found(tab):
-    """So that the test above can fail."""
-    tab.set_content(
-        "<article><table><td style='width:1px;overflow-wrap:anywhere'>0.948 share</table></article>"
-    )
-    assert tab.evaluate(SPLIT) == ["0.948", "share"]
 
 
 def test_the_first_column_of_a_wide_table_stays(tab):
@@ -204,13 +188,14 @@ def test_the_first_column_of_a_wide_table_stays(tab):
 def test_the_report_and_the_explorer_are_one_click_away_and_lead_back(tab, pages):
     for path in pages:
         if path.parent.name not in ("paper", "_static") and path.name != "explorer.html":
-            assert [link for link in pages[path].links if link.endswith("explorer.html")], path.name
-            assert [link for link in pages[path].links if link.endswith("paper/report.html")], path.name
-    for page, home in (("explorer.html", "."), ("paper/explore.html", ".."), ("paper/report.html", "..")):
-        assert f"{home}/index.html" in pages[SITE.resolve() / page].links
-    assert "./paper/report.html" in pages[SITE.resolve() / "explorer.html"].links
-    assert "report.html" in pages[SITE.resolve() / "paper/explore.html"].links
-    assert "explore.html" in pages[SITE.resolve() / "paper/report.html"].links
+            for end in ("explorer.html", "paper/report.html"):
+                assert any(link.endswith(end) for link in pages[path].links), path.name
+    for page, *links in (
+        ("explorer.html", "./index.html", "./paper/report.html"),
+        ("paper/explore.html", "../index.html", "report.html"),
+        ("paper/report.html", "../index.html", "explore.html"),
+    ):
+        assert set(links) <= set(pages[SITE.resolve() / page].links)
 
 
 def test_each_tutorial_can_be_downloaded_as_a_notebook(pages):
@@ -224,9 +209,8 @@ def test_each_tutorial_can_be_downloaded_as_a_notebook(pages):
 @pytest.mark.parametrize("name", ["botorch", "lam", "landscape", "paper", "starts"])  # the others have none
 def test_pictures_of_tutorials_say_what_they_show(name):
     text = (SITE / "tutorials" / f"{name}.html").read_text(encoding="utf-8")
-    pictures = re.findall(
-        r"<img[^>]*alt=\"([^\"]*)\"", text.partition("<article")[2].partition("</article>")[0]
-    )
+    article = text.partition("<article")[2].partition("</article>")[0]
+    pictures = re.findall(r"<img[^>]*alt=\"([^\"]*)\"", article)
     assert pictures
     assert all(len(words.split()) > 3 for words in pictures), pictures
 
@@ -236,9 +220,7 @@ def test_dark_and_light_follow_the_system(tab):
     for scheme in ("light", "dark"):
         tab.emulate_media(color_scheme=scheme)
         tab.goto((SITE / "index.html").resolve().as_uri())
-        red, green, blue = re.findall(
-            r"\d+", tab.evaluate("getComputedStyle(document.body).backgroundColor")
-        )[:3]
-        grounds.append(int(red) + int(green) + int(blue))
+        colour = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+        grounds.append(sum(map(int, re.findall(r"\d+", colour)[:3])))
     assert grounds[0] > 700
     assert grounds[1] < 150

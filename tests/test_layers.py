@@ -1,7 +1,5 @@
 """Imports go one way: no module imports from a layer above its own, not even inside a function."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 
@@ -38,16 +36,11 @@ SHOWN = {"explorer"}
 HEIGHT = {name: height for height, names in enumerate(LAYERS) for name in names}
 
 
-def modules():
-    """Return every module, named from below steepen: `_core.arrays`, `paper`, and "" for steepen itself."""
-    found: dict[str, Path] = {}
-    for path in sorted(HOME.rglob("*.py")):
-        parts = path.relative_to(HOME).with_suffix("").parts
-        found[".".join(part for part in parts if part != "__init__")] = path
-    return found
-
-
-MODULES = modules()
+MODULES = {
+    ".".join(part for part in path.relative_to(HOME).with_suffix("").parts if part != "__init__"): path
+    for path in sorted(HOME.rglob("*.py"))
+}
+"""Every module, named from below steepen: `_core.arrays`, `paper`, and "" for steepen itself."""
 
 
 def imported(name, source, *, package):
@@ -90,12 +83,14 @@ def test_nothing_imports_upwards():
 @pytest.mark.parametrize(
     ("name", "source", "package", "found"),
     [
-        ("_core.arrays", "from ..directions import GD", False, ["directions"]),
         ("_core.arrays", "def f():\n    from .._run.loop import Loop", False, ["_run.loop"]),
         ("_core", "from .arrays import Kit", True, ["_core.arrays"]),
-        ("paper.egr", "from .. import plot, __version__", False, ["plot", ""]),
-        ("paper.egr", "import steepen.cli.bench", False, ["cli.bench"]),
-        ("paper.egr", "if TYPE_CHECKING:\n    from ..cli import main", False, ["cli"]),
+        (
+            "paper.egr",
+            "from .. import plot, __version__\nimport steepen.cli.bench",
+            False,
+            ["plot", "", "cli.bench"],
+        ),
         ("", "from . import theory\nimport numpy", True, ["theory"]),
     ],
 )

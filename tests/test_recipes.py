@@ -47,8 +47,9 @@ def test_lmfit():
     assert {name: round(p.value, 1) for name, p in made["out"].params.items()} == {"a": 3.0, "k": 1.2}
 
 
-def test_basinhopping():
+def test_basinhopping_and_optimagic():
     assert run("basinhopping")["res"].fun < 1e-10
+    np.testing.assert_allclose(run("optimagic")["res"].params, 1.0, atol=1e-4)
 
 
 def test_shgo():
@@ -56,7 +57,3 @@ def test_shgo():
     theirs = made["scipy"].optimize.shgo(made["f"], [(-3, 3), (-2, 2)], n=64, sampling_method="sobol")
     assert made["res"].fun < theirs.fun + 1e-9
     assert len(made["res"].xl) == len(theirs.xl)
-
-
-def test_optimagic():
-    np.testing.assert_allclose(run("optimagic")["res"].params, 1.0, atol=1e-4)
