@@ -20,15 +20,16 @@ EVERY = pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
 
 def reference(penalty, values):
     """Return h, written once more, for mpmath."""
-    if isinstance(penalty, penalties.SquaredL2):
-        return sum(v**2 for v in values)
-    if isinstance(penalty, penalties.L2):
-        return mpmath.sqrt(sum(v**2 for v in values))
-    if isinstance(penalty, penalties.L1):
-        return sum(mpmath.sqrt(v**2 + mpmath.mpf(penalty.eps) ** 2) for v in values)
-    if isinstance(penalty, penalties.PNorm):
-        p = mpmath.mpf(penalty.p)
-        return sum(abs(v) ** p for v in values) ** (1 / p)
+    match penalty:
+        case penalties.SquaredL2():
+            return sum(v**2 for v in values)
+        case penalties.L2():
+            return mpmath.sqrt(sum(v**2 for v in values))
+        case penalties.L1():
+            return sum(mpmath.sqrt(v**2 + mpmath.mpf(penalty.eps) ** 2) for v in values)
+        case penalties.PNorm():
+            p = mpmath.mpf(penalty.p)
+            return sum(abs(v) ** p for v in values) ** (1 / p)
     d = mpmath.mpf(penalty.delta)
     return sum(v**2 / 2 if abs(v) <= d else d * (abs(v) - d / 2) for v in values)
 
@@ -60,15 +61,9 @@ def test_the_gradient_of_a_penalty(penalty, values, power):
 
 
 @EVERY
-def test_sizes_whose_squares_do_not_exist(penalty):
-    agrees(penalty, np.array([3.0, -4.0, 0.7]))
-    if not isinstance(penalty, penalties.SquaredL2):
-        agrees(penalty, np.array([3.0, -4.0]) * 1e-200)
-        agrees(penalty, np.array([3.0, -4.0]) * 1e200)
-
-
-@EVERY
-def test_a_zero_gradient_and_leading_axes(penalty):
+def test_a_zero_gradient_leading_axes_and_sizes_whose_squares_do_not_exist(penalty):
+    for size in (1e-200, 1e200) if not isinstance(penalty, penalties.SquaredL2) else ():
+        agrees(penalty, np.array([3.0, -4.0]) * size)
     with np.errstate(all="raise"):
         assert penalty.vector(np.zeros(3)).tolist() == [0.0, 0.0, 0.0]
         at_zero = float(penalty.value(np.zeros(3)))
@@ -87,6 +82,5 @@ def test_the_direction_is_the_gradient_of_the_penalised_function(penalty):
         return float(quadratic(x) + lam * penalty.value(slope(x)))
 
     trace = traced(x0, lam=lam, penalty=penalty, step=1.0, budget=st.Budget(iters=1), trace="x")
-    assert trace.x is not None
     expected = [(landscape(x0 + h * e) - landscape(x0 - h * e)) / (2 * h) for e in np.eye(2)]
     np.testing.assert_allclose(trace.x[0] - trace.x[1], expected, rtol=1e-7)

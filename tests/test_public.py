@@ -16,7 +16,6 @@ class TestCore(Documented):
 def test_a_name_without_a_place_is_found():
     assert placed("steepen.minimize")
     assert placed("steepen.train.data.load_data")
-    assert not placed("steepen.maximize")
     assert not placed("steepen.trains.data.load_data")
 
 

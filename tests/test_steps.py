@@ -32,9 +32,8 @@ def random_quadratic(n, seed, low=1.0, high=20.0):
 
 
 def run(problem, method, **given_):
-    return st.minimize(
-        problem.fun, problem.x0, method=method, jac=problem.grad, hvp=problem.hvp, trace="x", **given_
-    )
+    given_ |= {"jac": problem.grad, "hvp": problem.hvp, "trace": "x"}
+    return st.minimize(problem.fun, problem.x0, method=method, **given_)
 
 
 # --- Armijo ----------------------------------------------------------------------------------------
@@ -57,7 +56,6 @@ STARTS = [(-1.2, 1.0), (1.9, -1.7), (0.1, 1.5)]
 def test_armijo_holds_at_every_step(method, start, c, grow, initial):
     rule = steps.Armijo(initial=initial, c=c, grow=grow, longest=100.0)
     trace = traced(start, rosenbrock, jac=rosenbrock_grad, method=method, step=rule, trace="x")
-    assert trace.x is not None
     moves = np.diff(trace.x, axis=0)
     promised = (rosenbrock_grad(trace.x[:-1]) * moves).sum(axis=-1)
     assert (promised <= 0).all()  # 0 where the step is lost in rounding
@@ -71,7 +69,7 @@ def test_armijo_holds_at_every_step(method, start, c, grow, initial):
 
 def test_armijo_takes_the_first_trial_that_will_do():
     assert traced(method="gd", step=steps.Armijo(initial=0.1, grow=1.0)).step[:-1].tolist() == [0.1] * 12
-    parabola: dict[str, Any] = {"fun": lambda x: float(x @ x), "jac": lambda x: 2 * x, "method": "gd"}
+    parabola = {"fun": lambda x: float(x @ x), "jac": lambda x: 2 * x, "method": "gd"}
     trace = traced([1.0], step=steps.Armijo(initial=8.0), **parabola)
     assert trace.step[0] == pytest.approx(0.8)  # the parabola's 0.5 is below a tenth of the trial
     assert trace.nfev[1] == 1 + 2
@@ -91,9 +89,8 @@ def test_a_trial_that_fails_is_cut_by_half_at_least():
             return [-0.01, 0.25, math.nan][len(tried) - 1] * t
         return -t
 
-    st.minimize(
-        fun, [1.0], jac=lambda x: np.ones(1), method="gd", step=steps.Armijo(c=0.5), budget=st.Budget(iters=1)
-    )
+    given_ = {"method": "gd", "step": steps.Armijo(c=0.5), "budget": st.Budget(iters=1)}
+    st.minimize(fun, [1.0], jac=lambda x: np.ones(1), **given_)
     # ½·t/(f/t + 1) within [t/10, t/2], for the values above
     assert tried == pytest.approx([1.0, 0.5, 0.2])
 
@@ -106,11 +103,7 @@ def test_a_search_ends_after_its_trials_and_with_the_budget(wait):
         calls.append(x)
         return float(x @ x) if len(calls) == 1 else 10.0 + len(calls)
 
-    given_: dict[str, Any] = {
-        "jac": lambda x: 2 * x,
-        "method": "gd",
-        "step": steps.Armijo(trials=4, wait=wait),
-    }
+    given_ = {"jac": lambda x: 2 * x, "method": "gd", "step": steps.Armijo(trials=4, wait=wait)}
     res = st.minimize(up, [1.0, 2.0], **given_)
     assert res.status is st.Status.NO_DESCENT
     assert res.nfev == len(calls) == 1 + 4
@@ -151,10 +144,8 @@ def test_with_exact_line_searches_quasi_newton_methods_end_within_n_steps(n, see
     """Then G = Q⁻¹; the Hessian form, fed with the same pairs, is Q."""
     problem, Q = random_quadratic(n, seed)
     first = problem.grad(problem.x0)
-    res = run(
-        problem, method, step=steps.Quadratic(), gtol=1e-8 * float(np.linalg.norm(first)),
-        budget=st.Budget(iters=n + 1),
-    )  # fmt: skip
+    gtol = 1e-8 * float(np.linalg.norm(first))
+    res = run(problem, method, step=steps.Quadratic(), gtol=gtol, budget=st.Budget(iters=n + 1))
     assert res.success
     assert np.allclose(res.x, problem.x0 - np.linalg.solve(Q, first), rtol=1e-6, atol=1e-6)
     if res.nit < n or np.linalg.norm(problem.grad(res.trace.x[n - 1])) < 1e-4:
@@ -190,7 +181,6 @@ def test_the_formulas_take_a_number_an_array_and_a_schedule():
             shown = traced(lam=lam, step=made(lam)).step[:-1]
             np.testing.assert_allclose(shown, [formula(lam(k)) for k in range(12)], rtol=1e-14)
         batch = cgd(np.ones((3, 2)), lam=lams, step=made(lams))
-        assert batch.trace is not None
         np.testing.assert_allclose(batch.trace.step[0], [formula(v) for v in lams], rtol=1e-15)
 
 

@@ -1,9 +1,6 @@
 """When the penalty ends."""
 
-from __future__ import annotations
-
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,13 +27,7 @@ def test_after(b):
     assert penalised(switch=switches.After(b) | switches.Never()) == expected
     assert penalised(switch=switches.After(b) | switches.After(3)) == min(expected, 4)
     assert switches.After(b).last == b + 1
-
-
-def test_never():
-    for method in ("cgd", "cgd-bfgs", "cgd-dfp"):
-        assert penalised(method=method) == 12
-    assert penalised(method="cgd-fd", switch=switches.Never()) == 12
-    assert switches.Never().last is None
+    assert penalised(method="cgd-fd", switch=switches.Never()) == penalised(method="cgd-bfgs") == 12
 
 
 @pytest.mark.parametrize("budget", [st.Budget(grads=40), st.Budget(iters=40), st.Budget(grads=8)])
@@ -44,7 +35,7 @@ def test_the_switch_of_the_cgd_fd_listing(budget):
     assert penalised(method="cgd-fd", budget=budget, step=0.01) == budget.total // 4 + 1
 
 
-@pytest.mark.parametrize("part", [0.0, 0.05, 0.09, 0.2, 0.5, 0.9, 0.999, 5.0])
+@pytest.mark.parametrize("part", [0.0, 0.09, 0.2, 0.9, 5.0])
 def test_small_improvements_and_good_drops(part):
     """The one is that of a step, the other that of the run."""
     trace = traced(lam=0.05, switch=switches.SmallImprovement(part), budget=st.Budget(iters=40))
@@ -54,15 +45,12 @@ def test_small_improvements_and_good_drops(part):
         trace = traced(lam=0.05, switch=switches.GoodDrop(part), budget=st.Budget(iters=40))
         enough = np.flatnonzero((trace.f[0] - trace.f) / abs(trace.f[0]) >= part)
         assert int(trace.penalised.sum()) == (enough[0] if len(enough) else 40)
-
-
-def test_good_drop_where_f_is_negative():
-    """|f₀| is the measure: from −½ to −1 f falls by once that."""
+    # |f₀| is the measure: from −½ to −1 f falls by once that
     assert switches.GoodDrop(1.0).off(0, False, before=-0.5, after=-1.0, first=-0.5)
     assert not switches.GoodDrop(1.0).off(0, False, before=-0.5, after=-0.9, first=-0.5)
 
 
-WELL: dict[str, Any] = {
+WELL = {
     "fun": lambda x: (x**4 / 4 - x**2 / 2).sum(axis=-1), "jac": lambda x: x**3 - x,
     "hvp": lambda x, v: (3 * x**2 - 1) * v, "step": 0.2,
 }  # fmt: skip
@@ -71,7 +59,6 @@ WELL: dict[str, Any] = {
 def test_first_guard():
     """With λ = 1 the guard fires where f'' < −½, that is below x = 0.408."""
     kept = traced([0.2], lam=1.0, switch=switches.Never(), trace="x", **WELL)
-    assert kept.x is not None
     below = kept.x[:-1, 0] < math.sqrt(1 / 6)
     assert kept.guarded[:-1].tolist() == below.tolist()
     assert kept.penalised[:-1].tolist() == (~below).tolist()

@@ -34,7 +34,7 @@ def run_block(first, last, method=None):
         outcome = trial.run(one)
         statuses.update(outcome.statuses)
         verdicts.update(verdict.partition(":")[0] for verdict in outcome.verdicts)
-        faults += _listed(one, outcome, one.call())
+        faults += [fault._asdict() | {"case": one.number} for fault in outcome.faults]
         for name, said in peers.run(one).items():
             others[name].update(said)
         if peers.takes(one):
@@ -51,13 +51,8 @@ def run_hard(first, last):
         said, outcome = counts[HARD[one.number % len(HARD)]], trial.run(one)
         said.update(["runs", *["success"] * len(outcome.verdicts), *["missed"] * len(outcome.missed)])
         said.update({fault.kind for fault in outcome.faults})
-        call = one.call().replace(f'targets()["{one.target.name}"]', f"hard({one.number}).target")
-        faults += _listed(one, outcome, call)
+        faults += [fault._asdict() | {"case": one.number} for fault in outcome.faults]
     return {"first": first, "last": last, "runs": last - first, "counts": counts, "faults": faults}
-
-
-def _listed(one, outcome, call):
-    return [fault._asdict() | {"case": one.number, "call": call} for fault in outcome.faults]
 
 
 def main():
@@ -74,7 +69,7 @@ def main():
     given = parser.parse_args()
     if given.case is not None:
         one = case(given.case) if given.hard is None else hard(given.case)
-        print(one.call(), trial.run(one), peers.run(one), sep="\n")
+        print(one, trial.run(one), peers.run(one), sep="\n")
         return
     given.out.mkdir(parents=True, exist_ok=True)
     name = f"blocks-{given.method or 'all'}.jsonl"

@@ -64,19 +64,6 @@ class Case:
         given = {name: value for name, value in given.items() if value is not None}
         return given | {"method": self.method, "budget": st.Budget(**self.limits)}
 
-    def call(self):
-        """Return the run as one line of Python, after `from tests.campaign.cases import *`."""
-        own = self.target.second is not None and self.derivatives == "own"
-        functions = {"pair": "lambda x: (t.fun(x), t.grad(x))", "own": "t.second" if own else "t.fun"}
-        x0 = f"np.array({self.x0.tolist()}, np.{self.x0.dtype})" if self.target.n < LARGE else "x0"
-        given = [functions.get(self.derivatives, "t.fun"), x0]
-        if not (own or self.differences):
-            given.append("jac=True" if self.derivatives == "pair" else "jac=t.grad")
-        given += [f"{k}={v!r}" for k, v in self.settings().items() if k != "budget"]
-        given.append(f"budget=st.Budget({', '.join(f'{k}={v}' for k, v in self.budget)})")
-        text = f't = targets()["{self.target.name}"]; st.minimize({", ".join(given)})'
-        return text if self.target.n < LARGE else f"x0 = case({self.number}).x0; {text}"
-
 
 @cache
 def _groups():

@@ -25,8 +25,7 @@ BLOCK = 20
 @pytest.mark.bits  # its account holds the functions themselves
 def test_every_run_keeps_the_contract(name, first):
     cases = map(TABLES[name][0], range(first, first + BLOCK))
-    broken = [f"{one.number}: {fault}\n    {one.call()}" for one in cases for fault in trial.run(one).faults]
-    assert not broken, "\n".join(broken)
+    assert [(one.number, fault) for one in cases for fault in trial.run(one).faults] == []
 
 
 ONCE_FALSE = (
