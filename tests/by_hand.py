@@ -3,15 +3,7 @@
 import torch
 
 
-def sam(
-    model,
-    losses,
-    first,
-    *,
-    rho,
-    lr,
-    clip,
-):
+def sam(model, losses, first, *, rho, lr, clip):
     """Take one step of SGD by the gradient at x + s, and return the loss there.
 
     The losses of micro-batches add up; `first` are those that the probe's gradient is of.

@@ -1,9 +1,5 @@
 """Calls of `minimize` that several files make, with whatever a test has to say about them."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import strategies as some
@@ -28,8 +24,8 @@ class Bowl:
 
 def run(bowl, **given):
     """Run steepest descent on the bowl, with whatever a test has to say about it."""
-    base: dict[str, Any] = {"x0": [1.0, -2.0], "method": "gd", "budget": st.Budget(iters=3)}
-    options: dict[str, Any] = base | {"step": 0.1, "jac": bowl.g} | given
+    base = {"x0": [1.0, -2.0], "method": "gd", "budget": st.Budget(iters=3)}
+    options = base | {"step": 0.1, "jac": bowl.g} | given
     return st.minimize(options.pop("fun", bowl.f), options.pop("x0"), **options)
 
 
@@ -40,7 +36,7 @@ def refused(error, *texts, **given):
         run(bowl, **given)
     message = str(caught.value)
     assert type(caught.value) is error
-    assert message.startswith(texts[0]), message
+    assert message.startswith(texts[0])
     assert all(text in message for text in texts), message
     assert bowl.calls == 0
 
@@ -60,15 +56,13 @@ def slope(x):
 
 def cgd(x0=(1.0, -2.0), fun=quadratic, **given):
     """Run twelve iterations of CGD on `quadratic`, or on what a test names."""
-    base: dict[str, Any] = {"jac": slope, "method": "cgd", "step": 0.02, "gtol": 0.0}
+    base = {"jac": slope, "method": "cgd", "step": 0.02, "gtol": 0.0}
     return st.minimize(fun, np.array(x0), **(base | {"budget": st.Budget(iters=12)} | given))
 
 
 def traced(*args, **given):
     """Return the trace of `cgd`."""
-    trace = cgd(*args, **given).trace
-    assert trace is not None
-    return trace
+    return cgd(*args, **given).trace
 
 
 def by_matrix(q, x0, **given):
