@@ -3,8 +3,6 @@
 import ast
 from pathlib import Path
 
-import pytest
-
 import steepen
 
 HOME = Path(steepen.__file__).parent
@@ -78,21 +76,3 @@ def test_nothing_imports_upwards():
         if HEIGHT[target.split(".")[0]] > HEIGHT[name.split(".")[0]]
     ]
     assert upwards == []
-
-
-@pytest.mark.parametrize(
-    ("name", "source", "package", "found"),
-    [
-        ("_core.arrays", "def f():\n    from .._run.loop import Loop", False, ["_run.loop"]),
-        ("_core", "from .arrays import Kit", True, ["_core.arrays"]),
-        (
-            "paper.egr",
-            "from .. import plot, __version__\nimport steepen.cli.bench",
-            False,
-            ["plot", "", "cli.bench"],
-        ),
-        ("", "from . import theory\nimport numpy", True, ["theory"]),
-    ],
-)
-def test_the_check_sees_every_form_of_import(name, source, package, found):
-    assert list(imported(name, source, package=package)) == found

@@ -12,8 +12,6 @@ from hypothesis import strategies as some
 
 import steepen as st
 from steepen import schedules, steps
-from steepen._core.kits import kit_for
-from steepen.directions.quasi_newton import Approximation
 
 from .calls import by_matrix, cgd, traced
 from .objectives import METHODS, quadratic, spd
@@ -141,21 +139,12 @@ def test_the_quadratic_step_falls_back_where_there_is_no_minimum():
 
 @given(n=some.integers(2, 12), seed=SEEDS, method=some.sampled_from(["bfgs", "dfp"]))
 def test_with_exact_line_searches_quasi_newton_methods_end_within_n_steps(n, seed, method):
-    """Then G = Q⁻¹; the Hessian form, fed with the same pairs, is Q."""
     problem, Q = random_quadratic(n, seed)
     first = problem.grad(problem.x0)
     gtol = 1e-8 * float(np.linalg.norm(first))
     res = run(problem, method, step=steps.Quadratic(), gtol=gtol, budget=st.Budget(iters=n + 1))
     assert res.success
     assert np.allclose(res.x, problem.x0 - np.linalg.solve(Q, first), rtol=1e-6, atol=1e-6)
-    if res.nit < n or np.linalg.norm(problem.grad(res.trace.x[n - 1])) < 1e-4:
-        return  # the last pairs are rounding
-    for inverse, expected in ((True, np.linalg.inv(Q)), (False, Q)):
-        kit, approximation = kit_for(problem.x0), Approximation(method, inverse=inverse)  # pyright: ignore
-        memory = approximation.start(kit, problem.x0)
-        for x in res.trace.x[: n + 1]:
-            memory = approximation.learn(kit, x, problem.grad(x), memory)
-        assert np.abs(memory.matrix - expected).max() <= 1e-5 * np.abs(expected).max()
 
 
 # --- the paper's formulas --------------------------------------------------------------------------

@@ -126,14 +126,6 @@ ONE_VARIABLE = [
 # --- functions of several ----------------------------------------------------------------------------------
 
 
-def _saddle():
-    return hostile(
-        "saddle", lambda x: x[..., 0] ** 2 - x[..., 1] ** 2 + x[..., 1] ** 4 / 4,
-        lambda x: np.stack([2 * x[..., 0], x[..., 1] ** 3 - 2 * x[..., 1]], axis=-1),
-        lambda x: x[0] ** 2 - x[1] ** 2 + x[1] ** 4 / 4, [0.0, 0.0],
-    )  # fmt: skip
-
-
 def _rows(x, A):
     """Return A·x for every point, summed alike for one and for many."""
     return (x[..., None, :] * A.astype(x.real.dtype)).sum(axis=-1)
@@ -180,24 +172,18 @@ def _logistic(seed, ridge):
     )  # fmt: skip
 
 
-def _sum_of_exponentials():
-    A = np.array([[1.0, 3.0], [1.0, -3.0], [-1.0, 0.0]])
-    weight = np.exp(-0.1)
-    return _linear_model(
-        "sum-of-exponentials", A, lambda z: weight * np.exp(z), lambda z: weight * np.exp(z),
-        lambda i, z: mp.mpf(weight) * mp.exp(z), 0.0, spread=10.0,
-    )  # fmt: skip
-
-
-def _ill_conditioned(n):
-    q = np.geomspace(1e-6, 1e6, n)
-    exactly = _exactly(q)
-    return hostile(
-        "ill-conditioned", lambda x: (q.astype(x.real.dtype) * (x - 1) ** 2).sum(axis=-1),
-        lambda x: 2 * q.astype(x.real.dtype) * (x - 1),
-        lambda x: mp.fsum(a * (t - 1) ** 2 for a, t in zip(exactly, x, strict=True)), [3.0] * n, 2.0,
-    )  # fmt: skip
-
+THREE, WEIGHT, Q = np.array([[1.0, 3.0], [1.0, -3.0], [-1.0, 0.0]]), np.exp(-0.1), np.geomspace(1e-6, 1e6, 6)
+SEVERAL = [
+    hostile("saddle", lambda x: x[..., 0] ** 2 - x[..., 1] ** 2 + x[..., 1] ** 4 / 4,
+        lambda x: np.stack([2 * x[..., 0], x[..., 1] ** 3 - 2 * x[..., 1]], axis=-1),
+        lambda x: x[0] ** 2 - x[1] ** 2 + x[1] ** 4 / 4, [0.0, 0.0]),
+    *map(_poisson, range(6)), *(_logistic(seed, ridge) for seed in range(3) for ridge in (0.0, 1e-3)),
+    _linear_model("sum-of-exponentials", THREE, lambda z: WEIGHT * np.exp(z), lambda z: WEIGHT * np.exp(z),
+        lambda i, z: mp.mpf(WEIGHT) * mp.exp(z), 0.0, spread=10.0),
+    hostile("ill-conditioned", lambda x: (Q.astype(x.real.dtype) * (x - 1) ** 2).sum(axis=-1),
+        lambda x: 2 * Q.astype(x.real.dtype) * (x - 1),
+        lambda x: mp.fsum(a * (t - 1) ** 2 for a, t in zip(_exactly(Q), x, strict=True)), [3.0] * 6, 2.0),
+]  # fmt: skip
 
 # --- kinks: convex functions with a known minimum ----------------------------------------------------------
 
@@ -375,11 +361,7 @@ def targets():
     functions = [_function(f) for f in st.functions.values()]
     problems = [_problem(p) for p in st.problems.values()]
     by_name = {_plain(t): t for t in functions}
-    hostile = [
-        *ONE_VARIABLE, _saddle(), *map(_poisson, range(6)),
-        *(_logistic(seed, ridge) for seed in range(3) for ridge in (0.0, 1e-3)),
-        _sum_of_exponentials(), _ill_conditioned(6),
-    ]  # fmt: skip
+    hostile = [*ONE_VARIABLE, *SEVERAL]
     for name in ("rosenbrock", "sphere", "booth", "styblinski-tang"):
         hostile += [scaled(by_name[name], f, x) for f, x in SCALES]
         hostile += [noisy(by_name[name], noise) for noise in (1e-10, 1e-6)]

@@ -8,10 +8,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as hs
 
 import steepen as st
-from steepen._core import matrix as _matrix
-from steepen._core.kits import kit_for
 
-from ..objectives import BY_NAME, drop_wave, levy, quadratic, spd
+from ..objectives import BY_NAME, drop_wave, levy, quadratic
 from ..pairs import pairs
 
 
@@ -273,32 +271,3 @@ def test_cgd_fd_anywhere(x, T, b, lam, r):
     paper = listing_of_cgd_fd(start, start.x0, T, 0.01, coefficients(lam, T), r, b)
     assume(np.isfinite(paper.x).all() and np.abs(paper.x).max() < 10)
     agrees_with_cgd_fd(start, T, 0.01, lam, r, b=b, rtol=1e-8)
-
-
-# --- the two ways of computing an update --------------------------------------------------------------
-
-
-@pairs(n=[2, 31, 32, 33], dtype=[np.float32, np.float64], method=sorted(UPDATES))
-def test_updates_agree_with_the_product_forms(method, dtype, n):
-    rng = np.random.default_rng(n)
-    Q = spd(np.geomspace(0.5, 5.0, n), n)
-    inverse, form = method in {"bfgs", "dfp"}, {"product_form": method in {"bfgs", "cgd-dfp"}}
-    naive = np.eye(n)
-    x = rng.standard_normal(n).astype(dtype)
-    one, many = kit_for(x), kit_for(np.stack([x, x]))
-    fast, rows = one.identity(x), many.identity(np.stack([x, x]))
-    for _ in range(8):
-        s = rng.standard_normal(n).astype(dtype)
-        y = (Q @ s).astype(dtype)
-        naive = UPDATES[method](naive, s.astype(np.float64), y.astype(np.float64))
-        a, b = (s, y) if inverse else (y, s)
-        fast = _matrix.update(fast, a, b, one, **form)
-        rows = _matrix.update(rows, np.stack([a, a]), np.stack([b, b]), many, **form)
-        v = rng.standard_normal(n).astype(dtype)
-        products = [naive @ v, one.product(fast, v), *many.product(rows, np.stack([v, v]))]
-        tolerance = (2e-4 if dtype == np.float32 else 1e-12) * np.abs(products[0]).max()
-        for product in products[1:]:
-            assert product.dtype == dtype
-            assert np.abs(product - products[0]).max() <= tolerance
-        # the secant equation: the new matrix maps b to a
-        assert np.abs(one.product(fast, b) - a).max() <= tolerance * max(1.0, float(np.abs(a).max()))
