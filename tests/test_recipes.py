@@ -47,8 +47,11 @@ def test_lmfit():
     assert {name: round(p.value, 1) for name, p in made["out"].params.items()} == {"a": 3.0, "k": 1.2}
 
 
-def test_basinhopping_and_optimagic():
+def test_basinhopping():
     assert run("basinhopping")["res"].fun < 1e-10
+
+
+def test_optimagic():
     np.testing.assert_allclose(run("optimagic")["res"].params, 1.0, atol=1e-4)
 
 

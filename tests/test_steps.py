@@ -1,9 +1,6 @@
 """Step sizes: line searches, exact steps on quadratics, and the paper's formulas."""
 
-from __future__ import annotations
-
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +13,7 @@ from steepen import schedules, steps
 from .calls import by_matrix, cgd, traced
 from .objectives import METHODS, quadratic, spd
 from .pairs import pairs
+from .test_scale import plain, slope
 
 SEEDS = some.integers(0, 10_000)
 
@@ -37,25 +35,15 @@ def run(problem, method, **given_):
 # --- Armijo ----------------------------------------------------------------------------------------
 
 
-def rosenbrock(x):
-    a, b = x[..., 0], x[..., 1]
-    return 10 * (b - a * a) * (b - a * a) + (1 - a) * (1 - a)
-
-
-def rosenbrock_grad(x):
-    a, b = x[..., 0], x[..., 1]
-    return np.stack([-40 * a * (b - a * a) - 2 * (1 - a), 20 * (b - a * a)], axis=-1)
-
-
 STARTS = [(-1.2, 1.0), (1.9, -1.7), (0.1, 1.5)]
 
 
 @pairs(method=METHODS, start=STARTS, c=[1e-4, 0.1, 0.4], grow=[1.0, 5.0], initial=[1e-3, 1.0, 50.0])
 def test_armijo_holds_at_every_step(method, start, c, grow, initial):
     rule = steps.Armijo(initial=initial, c=c, grow=grow, longest=100.0)
-    trace = traced(start, rosenbrock, jac=rosenbrock_grad, method=method, step=rule, trace="x")
+    trace = traced(start, plain, jac=slope, method=method, step=rule, trace="x")
     moves = np.diff(trace.x, axis=0)
-    promised = (rosenbrock_grad(trace.x[:-1]) * moves).sum(axis=-1)
+    promised = (slope(trace.x[:-1]) * moves).sum(axis=-1)
     assert (promised <= 0).all()  # 0 where the step is lost in rounding
     slack = 1e-13 * (1 + np.abs(trace.f[:-1]))
     assert (trace.f[1:] <= trace.f[:-1] + c * promised + slack).all()
@@ -78,7 +66,7 @@ def test_armijo_takes_the_first_trial_that_will_do():
 
 def test_a_trial_that_fails_is_cut_by_half_at_least():
     """To 0.4 of it where the parabola says so; to a half where f rises by a trifle; to a tenth by NaN."""
-    tried: list[float] = []
+    tried = []
 
     def fun(x):
         t = 1 - float(x[0])
@@ -95,7 +83,7 @@ def test_a_trial_that_fails_is_cut_by_half_at_least():
 
 @pytest.mark.parametrize("wait", [True, False])
 def test_a_search_ends_after_its_trials_and_with_the_budget(wait):
-    calls: list[Any] = []
+    calls = []
 
     def up(x):
         calls.append(x)
@@ -130,10 +118,8 @@ def test_the_quadratic_step_falls_back_where_there_is_no_minimum():
     down = by_matrix(np.diag([-1.0, -2.0]), [1.0, 1.0], method="gd", step=rule)
     assert down.step[:-1].tolist() == [0.125] * 12
     rows, sign = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1.0, -1.0])
-    mixed = traced(
-        rows, lambda x: (x * x * sign).sum(-1) / 2, jac=lambda x: x * sign, method="gd",
-        hvp=lambda x, v: v * sign, step=rule, budget=st.Budget(iters=1),
-    )  # fmt: skip
+    known = {"jac": lambda x: x * sign, "hvp": lambda x, v: v * sign, "method": "gd"}
+    mixed = traced(rows, lambda x: (x * x * sign).sum(-1) / 2, step=rule, budget=st.Budget(iters=1), **known)
     assert mixed.step[0].tolist() == pytest.approx([1.0, 0.125], rel=1e-14)
 
 
@@ -150,19 +136,14 @@ def test_with_exact_line_searches_quasi_newton_methods_end_within_n_steps(n, see
 # --- the paper's formulas --------------------------------------------------------------------------
 
 
-def safe(big, lam):
-    return 1 / (big * (1 + 2 * lam * big) ** 2)
-
-
-def optimal(small, big, lam):
-    return 2 / ((1 + 2 * lam * big) * big + (1 + 2 * lam * small) * small)
-
-
 def test_the_formulas_take_a_number_an_array_and_a_schedule():
     lams = np.array([0.0, 0.1, 0.5])
     for made, formula in (
-        (lambda lam: steps.safe(4.0, lam), lambda lam: safe(4.0, lam)),
-        (lambda lam: steps.quadratic_optimal(1.0, 4.0, lam), lambda lam: optimal(1.0, 4.0, lam)),
+        (lambda lam: steps.safe(4.0, lam), lambda lam: 1 / (4 * (1 + 8 * lam) ** 2)),
+        (
+            lambda lam: steps.quadratic_optimal(1.0, 4.0, lam),
+            lambda lam: 2 / ((1 + 8 * lam) * 4 + 1 + 2 * lam),
+        ),
     ):
         assert made(0.1) == pytest.approx(formula(0.1), rel=1e-15)
         np.testing.assert_allclose(made(lams), [formula(v) for v in lams], rtol=1e-15)
@@ -179,9 +160,8 @@ def test_the_safe_step_never_raises_f_on_convex_quadratics(n, seed, lam, flat):
     problem, Q = random_quadratic(n, seed, low, high)
     if flat:
         problem = quadratic("flat", Q, Q @ np.ones(n), problem.start)  # singular, but bounded below
-    trace = run(
-        problem, "cgd", lam=lam, step=steps.safe(high, lam), gtol=1e-6, budget=st.Budget(iters=60)
-    ).trace
+    given_ = {"lam": lam, "step": steps.safe(high, lam), "gtol": 1e-6, "budget": st.Budget(iters=60)}
+    trace = run(problem, "cgd", **given_).trace
     assert not trace.guarded.any(), "convex: the penalised direction always descends"
     # with α = 1/(L(1 + 2λL)²) the fall is at least α‖∇f‖²/2
     promised = trace.step[:-1] * trace.gnorm[:-1] ** 2 / 2
@@ -203,12 +183,10 @@ def test_the_optimal_step_contracts_as_the_paper_says(n, seed, lam):
     problem, Q = random_quadratic(n, seed, low, high)
     solution = problem.x0 - np.linalg.solve(Q, problem.grad(problem.x0))
     extremes = quadratic("extremes", np.diag([low, 3.0, high]), np.zeros(3), (1.0, 0.0, -2.0))
-    rule = steps.quadratic_optimal(low, high, lam)
-    both = [
-        run(p, "cgd", lam=lam, step=rule, gtol=0, budget=st.Budget(iters=12)) for p in (problem, extremes)
-    ]
+    given_ = {"lam": lam, "step": steps.quadratic_optimal(low, high, lam), "budget": st.Budget(iters=12)}
     errors, attained = (
-        np.linalg.norm(res.trace.x - at, axis=-1) for res, at in zip(both, (solution, 0.0), strict=True)
+        np.linalg.norm(run(p, "cgd", gtol=0, **given_).trace.x - at, axis=-1)
+        for p, at in ((problem, solution), (extremes, 0.0))
     )
     assert (errors[1:] <= rate * errors[:-1] + 1e-13 * (1 + np.linalg.norm(solution))).all()
     np.testing.assert_allclose(attained[1:] / attained[:-1], rate, rtol=1e-9)
