@@ -149,15 +149,3 @@ def test_a_valley_in_any_units(sizes):
     assert res.success
     assert res.fun < 1e-8
     assert st.minimize(plain, [1 + 1e-9, 1 + 1e-9], jac=slope).nfev == 1  # a good start ends at once
-
-
-def test_rows_in_any_units_equal_single_runs():
-    starts = np.array([[5e6, 1.0], [2e6, 3.0], [1e3, -1e7]])
-    f = lambda x: ((x / 1e6 - 1) ** 2).sum(axis=-1)  # noqa: E731
-    g = lambda x: 2e-6 * (x / 1e6 - 1)  # noqa: E731
-    many = st.minimize(f, starts, jac=g)
-    for i, x0 in enumerate(starts):
-        one = st.minimize(f, x0, jac=g)
-        np.testing.assert_array_equal(many.x[i], one.x)
-        assert (many.nfev[i], many.njev[i], many.status[i]) == (one.nfev, one.njev, one.status)
-        assert one.fun < 1e-9
