@@ -1,13 +1,22 @@
 """Minimising without a gradient, as most people call it: values of f that are needed, and how runs end.
 
-    python benchmarks/no_gradient.py [suites] [aside] [noise] [--each]
+    python benchmarks/no_gradient.py [suites] [aside] [noise] [smooth] [nonsmooth] [wavy] [random]
+                                     [--peers] [--each]
 
 `suites` are the problems of mgh and nist with n ≤ 20, `aside` others on which nothing was tuned, `noise` runs
-whose values are noisy. All solvers get f alone and have their own defaults; every value of f counts. Printed
-for each solver, at 1e-3, 1e-5 and 1e-8 of f0 − f*: its values over those of SciPy's BFGS (the geometric mean
-over the problems that both solve), and the problems solved; then the runs that are at the minimum (1e-8) and
-called failures, the runs called successes far from any (1e-3, and with a gradient above the tolerance), and
-the median share of values that were made after f was within 1e-8 of where it ended.
+whose values are noisy. `smooth`, `nonsmooth` and `wavy` are the 53 problems of Moré and Wild (2009) in the
+variants of `more_wild.py`, `random` the smooth ones with values that are wrong by up to 1e-3 of f, at random.
+
+All solvers get f alone and have their own defaults; every value of f counts. Printed for each solver, at
+1e-3, 1e-5 and 1e-8 of f0 − f*: its values over those of SciPy's BFGS (the geometric mean over the problems
+that both solve), and the problems solved; then the runs that are at the minimum (1e-8) and called failures,
+the runs called successes far from any (1e-3, and with a gradient above the tolerance), and the median share
+of values that were made after f was within 1e-8 of where it ended. The data profile (Moré and Wild 2009) is
+the part of the problems that are solved within 10n … 100n values. With noise, a run has the exact f of the
+point with the lowest value that it saw.
+
+`--peers` adds methods that make no gradient: COBYQA, Nelder–Mead and PRIMA's COBYLA, all three from SciPy;
+Py-BOBYQA and PRIMA's NEWUOA, if they are installed. They are slow, and get 100n values each.
 """
 
 from __future__ import annotations
@@ -18,6 +27,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
@@ -26,10 +36,12 @@ import numpy as np
 import scipy.optimize
 
 import steepen as st
-from steepen.bench.profiles import best_value, evaluations_to, geometric_mean
+from steepen.bench.profiles import best_value, evaluations_to, geometric_mean, profile
 
 ACCURACIES = (1e-3, 1e-5, 1e-8)
 MOST = 20_000
+PROFILE = (10, 20, 30, 50, 100)
+RANDOM = 1e-3
 NOISES = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)
 SEEDS = 8
 
@@ -39,20 +51,29 @@ class Spent(Exception):
 
 
 class Values:
-    """A function of which every value is counted, and every new lowest one kept."""
+    """A function of which every value is counted, and every new lowest one kept.
 
-    def __init__(self, f: Callable[[Any], Any]) -> None:
-        self._f, self.used, self.lowest = f, 0, np.inf
+    `exact` is the function without noise, if that is another one; `noise` is put on every value.
+    """
+
+    def __init__(
+        self, f: Callable[[Any], Any], most: int = MOST, exact: Any = None, noise: float = 0.0
+    ) -> None:
+        self._f, self._most, self._exact, self._noise = f, most, exact, noise
+        self._rng = np.random.default_rng(2009)
+        self.used, self.lowest = 0, np.inf
         self.improvements: list[tuple[int, float]] = []
 
     def __call__(self, x: Any) -> float:
-        if self.used >= MOST:
+        if self.used >= self._most:
             raise Spent
         self.used += 1
         value = float(self._f(np.array(x)))
+        if self._noise:
+            value *= 1 + self._noise * self._rng.uniform(-1, 1)
         if value < self.lowest:
             self.lowest = value
-            self.improvements.append((self.used, value))
+            self.improvements.append((self.used, float(self._exact(x)) if self._exact else value))
         return value
 
 
@@ -112,13 +133,39 @@ SOLVERS: dict[str, Callable[..., Ended]] = {
 }
 
 
+def pybobyqas(f: Any, x0: Any) -> Ended:
+    import pybobyqa
+
+    found = pybobyqa.solve(f, x0, maxfun=PROFILE[-1] * len(x0))
+    return Ended(found.flag == found.EXIT_SUCCESS, str(found.flag))
+
+
+def primas(f: Any, x0: Any) -> Ended:
+    import prima
+
+    found = prima.minimize(f, x0, method="newuoa")
+    return Ended(bool(found.success), str(found.status))
+
+
+PEERS: dict[str, Callable[..., Ended]] = {
+    "COBYQA": scipys("COBYQA"),
+    "Nelder-Mead": scipys("Nelder-Mead"),
+    "COBYLA": scipys("COBYLA"),
+}
+for name, module, solver in (("Py-BOBYQA", "pybobyqa", pybobyqas), ("NEWUOA", "prima", primas)):
+    if find_spec(module) is not None:
+        PEERS[name] = solver
+
+
 class Case(NamedTuple):
-    """A function, a start, and the lowest value known."""
+    """A function, a start, the lowest value known, f without its noise, and noise to put on its values."""
 
     name: str
     f: Callable[[Any], Any]
     x0: Any
     known: float = np.inf
+    exact: Callable[[Any], Any] | None = None
+    noise: float = 0.0
 
 
 def suites() -> Iterator[Case]:
@@ -203,14 +250,27 @@ def aside() -> Iterator[Case]:
         )
 
 
+def more_wild(variant: str) -> Iterator[Case]:
+    from more_wild import problems
+
+    for p in problems("smooth" if variant == "random" else variant):
+        noise = RANDOM if variant == "random" else 0.0
+        yield Case(p.name, p.f, p.x0, exact=p.exact, noise=noise)
+
+
 def solve(case: Case, solver: str) -> Run:
-    values = Values(case.f)
+    most = PROFILE[-1] * len(case.x0) if solver in PEERS else MOST
+    values = Values(case.f, most, case.exact, case.noise)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
-            end = SOLVERS[solver](values, case.x0.copy())
+            end = (SOLVERS | PEERS)[solver](values, case.x0.copy())
         except Spent:
             end = Ended(False, "spent")
+        except Exception as error:  # a peer may end by any error
+            if solver not in PEERS:
+                raise
+            end = Ended(False, type(error).__name__)
     return Run(values.improvements, values.used, end)
 
 
@@ -221,18 +281,20 @@ def after_the_last_gain(run: Run, f0: float) -> float:
     return 1 - next(k for k, f in run.improvements if f <= near) / run.used
 
 
-def compare(cases: list[Case], each: bool) -> None:
-    runs = {case.name: {solver: solve(case, solver) for solver in SOLVERS} for case in cases}
-    costs: dict[tuple[str, float], list[float]] = {(s, a): [] for s in SOLVERS for a in ACCURACIES}
+def compare(cases: list[Case], each: bool, peers: bool) -> None:
+    solvers = [*SOLVERS, *(PEERS if peers else ())]
+    runs = {case.name: {solver: solve(case, solver) for solver in solvers} for case in cases}
+    costs: dict[tuple[str, float], list[float]] = {(s, a): [] for s in solvers for a in ACCURACIES}
     failures, falsely, shares = (
-        {s: [] for s in SOLVERS},
-        {s: [] for s in SOLVERS},
-        {s: [] for s in SOLVERS},
+        {s: [] for s in solvers},
+        {s: [] for s in solvers},
+        {s: [] for s in solvers},
     )
     for case in cases:
         found = runs[case.name]
-        f0 = float(case.f(case.x0))
-        fstar = best_value(f0, case.known, min(run.improvements[-1][1] for run in found.values()), 1e-8)
+        f0 = float((case.exact or case.f)(case.x0))
+        lowest = min(f for run in found.values() for _, f in run.improvements)
+        fstar = best_value(f0, case.known, lowest, 1e-8)
         line = f"{case.name:26s}"
         for solver, run in found.items():
             for accuracy in ACCURACIES:
@@ -249,16 +311,21 @@ def compare(cases: list[Case], each: bool) -> None:
             print(line)
     print(f"{len(cases)} problems: values over BFGS's, solved, at the minimum but called failures,")
     print("successes more than 1e-3 above the lowest, median share after the last gain")
-    for solver in SOLVERS:
+    for solver in solvers:
         ratios = "/".join(f"{geometric_mean(costs[solver, a], costs['BFGS', a])[0]:.2f}" for a in ACCURACIES)
         solved = "/".join(str(int(np.isfinite(costs[solver, a]).sum())) for a in ACCURACIES)
         print(
             f"{solver:12s} {ratios:16s} {solved:12s} {len(failures[solver]):3d} {len(falsely[solver]):3d}"
-            f"   {np.median(shares[solver]):.2f}"
+            f"   {np.median(shares[solver]):.2f}{'   (within 100n values)' if solver in PEERS else ''}"
         )
     print("ours at the minimum, called failures:", ", ".join(failures["cgd-auto"]) or "none")
     print("ours called successes above the lowest:", ", ".join(falsely["cgd-auto"]) or "none")
     print("how ours ended:", dict(Counter(run["cgd-auto"].end.word for run in runs.values())))
+    print("part solved within " + ", ".join(f"{k}n" for k in PROFILE) + " values, at 1e-3 | 1e-5 | 1e-8")
+    sizes = np.array([len(case.x0) for case in cases])
+    for solver in solvers:
+        parts = [profile(np.array([costs[solver, a]]).T / sizes[:, None], PROFILE)[0] for a in ACCURACIES]
+        print(f"{solver:12s} " + " | ".join(" ".join(f"{part:.2f}" for part in row) for row in parts))
 
 
 # --- noise ---------------------------------------------------------------------------------------------
@@ -332,12 +399,18 @@ def noise() -> None:
 
 def main() -> None:
     asked = [word for word in sys.argv[1:] if not word.startswith("-")] or ["suites", "aside", "noise"]
+    peers = "--peers" in sys.argv
+    missing = [name for name in ("Py-BOBYQA", "NEWUOA") if name not in PEERS]
+    if peers and missing:
+        print(f"not installed, left out: {', '.join(missing)}")
     for word in asked:
         print(f"--- {word}")
         if word == "noise":
             noise()
         else:
-            compare(list({"suites": suites, "aside": aside}[word]()), "--each" in sys.argv)
+            made = {"suites": suites, "aside": aside}
+            cases = list(made[word]() if word in made else more_wild(word))
+            compare(cases, "--each" in sys.argv, peers)
 
 
 if __name__ == "__main__":

@@ -1,23 +1,9 @@
 """SAM's step written out, with micro-batches, a share and clipping: a referee for other libraries' loops."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
-from typing import Any
-
 import torch
-from torch import Tensor, nn
 
 
-def sam(
-    model: nn.Module,
-    losses: Sequence[Callable[[], Tensor]],
-    first: Sequence[Callable[[], Tensor]],
-    *,
-    rho: float,
-    lr: float,
-    clip: float,
-) -> Tensor:
+def sam(model, losses, first, *, rho, lr, clip):
     """Take one step of SGD by the gradient at x + s, and return the loss there.
 
     The losses of micro-batches add up; `first` are those that the probe's gradient is of.
@@ -38,6 +24,6 @@ def sam(
     return total.detach()
 
 
-def flat(model: Any) -> Tensor:
+def flat(model):
     """Return all parameters in one vector."""
     return torch.cat([p.detach().reshape(-1) for p in model.parameters()])

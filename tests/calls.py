@@ -1,9 +1,5 @@
 """Calls of `minimize` that several files make, with whatever a test has to say about them."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import strategies as some
@@ -14,33 +10,33 @@ import steepen as st
 class Bowl:
     """xᵀx over leading axes, with its calls counted."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.calls = 0
 
-    def f(self, x: Any) -> Any:
+    def f(self, x):
         self.calls += 1
         return (x * x).sum(axis=-1)
 
-    def g(self, x: Any) -> Any:
+    def g(self, x):
         self.calls += 1
         return 2 * x
 
 
-def run(bowl: Bowl, **given: Any) -> st.Result:
+def run(bowl, **given):
     """Run steepest descent on the bowl, with whatever a test has to say about it."""
-    base: dict[str, Any] = {"x0": [1.0, -2.0], "method": "gd", "budget": st.Budget(iters=3)}
-    options: dict[str, Any] = base | {"step": 0.1, "jac": bowl.g} | given
+    base = {"x0": [1.0, -2.0], "method": "gd", "budget": st.Budget(iters=3)}
+    options = base | {"step": 0.1, "jac": bowl.g} | given
     return st.minimize(options.pop("fun", bowl.f), options.pop("x0"), **options)
 
 
-def refused(error: type[Exception], *texts: str, **given: Any) -> None:
+def refused(error, *texts, **given):
     """Hold that the run is refused, with all of the texts in the message and nothing evaluated."""
     bowl = Bowl()
     with pytest.raises(error) as caught:
         run(bowl, **given)
     message = str(caught.value)
     assert type(caught.value) is error
-    assert message.startswith(texts[0]), message
+    assert message.startswith(texts[0])
     assert all(text in message for text in texts), message
     assert bowl.calls == 0
 
@@ -48,36 +44,34 @@ def refused(error: type[Exception], *texts: str, **given: Any) -> None:
 W = np.array([1.0, 4.0])
 
 
-def quadratic(x: Any) -> Any:
+def quadratic(x):
     """Return ½xᵀdiag(1, 4)x."""
     return (W * x * x).sum(axis=-1) / 2
 
 
-def slope(x: Any) -> Any:
+def slope(x):
     """Return the gradient of `quadratic`."""
     return W * x
 
 
-def cgd(x0: Any = (1.0, -2.0), fun: Any = quadratic, **given: Any) -> st.Result:
+def cgd(x0=(1.0, -2.0), fun=quadratic, **given):
     """Run twelve iterations of CGD on `quadratic`, or on what a test names."""
-    base: dict[str, Any] = {"jac": slope, "method": "cgd", "step": 0.02, "gtol": 0.0}
+    base = {"jac": slope, "method": "cgd", "step": 0.02, "gtol": 0.0}
     return st.minimize(fun, np.array(x0), **(base | {"budget": st.Budget(iters=12)} | given))
 
 
-def traced(*args: Any, **given: Any) -> st.Trace:
+def traced(*args, **given):
     """Return the trace of `cgd`."""
-    trace = cgd(*args, **given).trace
-    assert trace is not None
-    return trace
+    return cgd(*args, **given).trace
 
 
-def by_matrix(q: Any, x0: Any, **given: Any) -> st.Trace:
+def by_matrix(q, x0, **given):
     """Return the trace of `cgd` on ½xᵀqx."""
     return traced(x0, lambda x: x @ q @ x / 2, jac=lambda x: q @ x, hvp=lambda x, v: q @ v, **given)
 
 
 @some.composite
-def matrices(draw: Any) -> tuple[Any, Any]:
+def matrices(draw):
     """Draw a symmetric matrix of any scale, and a start."""
     n = draw(some.integers(1, 6))
     rng = np.random.default_rng(draw(some.integers(0, 10**6)))

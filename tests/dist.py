@@ -3,8 +3,6 @@
 Not part of `make test`: run by `make dist`, which leaves the wheel and the sdist in dist/.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -21,22 +19,22 @@ DIST = ROOT / "dist"
 GIT = ("git", "-c", "user.name=nobody", "-c", "user.email=nobody@example.com")
 
 
-def run(*words: str | Path, cwd: Path = ROOT, **env: str) -> str:
+def run(*words, cwd=ROOT, **env):
     """Run a command, and return what it writes; where it fails, the test does, and shows both streams."""
-    done = subprocess.run(
-        [str(word) for word in words],
-        cwd=cwd,
-        env=os.environ | env,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    given = {"cwd": cwd, "env": os.environ | env, "capture_output": True, "text": True}
+    done = subprocess.run([str(word) for word in words], **given, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.strip()
 
 
-def version_of(tree: Path, **env: str) -> str:
-    return run(sys.executable, "-m", "hatchling", "version", cwd=tree, **env)
+def version_of(tree):
+    return run(sys.executable, "-m", "hatchling", "version", cwd=tree)
+
+
+def empty_environment(where):
+    """Make a virtual environment, and return its Python."""
+    venv.create(where, with_pip=True)
+    return where / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
 @pytest.fixture
@@ -46,45 +44,28 @@ def tree(tmp_path):
     shutil.copytree(ROOT / "src", home / "src", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE", ".gitignore"):
         shutil.copy(ROOT / name, home)
-    run("git", "init", "--quiet", cwd=home)
-    run(*GIT, "add", ".", cwd=home)
-    run(*GIT, "commit", "--quiet", "--message", "all", cwd=home)
+    for words in (["init"], ["add", "."], ["commit", "--quiet", "--message", "all"]):
+        run(*GIT, *words, cwd=home)
     return home
 
 
-def test_a_tag_is_the_version(tree):
+def test_the_version_comes_from_the_tags(tree):
+    """A clone without them has one below the first; after one it is on its way to the next."""
+    assert version_of(tree).startswith("0.1.")
+    assert ".dev" in version_of(tree)
     run("git", "tag", "v1.2.3", cwd=tree)
     assert version_of(tree) == "1.2.3"
-
-
-def test_after_a_tag_the_version_is_on_its_way_to_the_next(tree):
-    run("git", "tag", "v1.2.3", cwd=tree)
     run(*GIT, "commit", "--quiet", "--allow-empty", "--message", "more", cwd=tree)
     assert version_of(tree).startswith("1.2.4.dev1+g")
 
 
-def test_a_clone_without_tags_has_a_version_below_the_first(tree):
-    assert version_of(tree).startswith("0.1.")
-    assert ".dev" in version_of(tree)
-
-
-def test_a_tree_without_git_has_one_too(tree):
+def test_a_tree_and_an_editable_install_need_no_git(tree, tmp_path):
     shutil.rmtree(tree / ".git")
     assert version_of(tree) == "0.1.0.dev0"
-
-
-def test_an_editable_install_needs_no_git(tree, tmp_path):
-    shutil.rmtree(tree / ".git")
     python = empty_environment(tmp_path / "env")
     run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--editable", tree)
     code = "import importlib.metadata as m; print(m.version('steepen'))"
     assert run(python, "-c", code, cwd=tmp_path) == "0.1.0.dev0"
-
-
-def empty_environment(where: Path) -> Path:
-    """Make a virtual environment, and return its Python."""
-    venv.create(where, with_pip=True)
-    return where / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
 @pytest.fixture(scope="module")
@@ -96,37 +77,20 @@ def built():
     return wheel, sdist
 
 
-def test_the_metadata_pass_the_check_of_twine(built):
-    assert "PASSED" in run(sys.executable, "-m", "twine", "check", "--strict", *built)
-
-
-def test_wheel_and_sdist_have_the_version_of_the_tree(built):
+def test_wheel_and_sdist_hold_the_package_and_what_its_tests_need(built):
     wheel, sdist = built
+    assert "PASSED" in run(sys.executable, "-m", "twine", "check", "--strict", *built)
     assert wheel.name.split("-")[1] == sdist.name.removesuffix(".tar.gz").split("-")[1] == version_of(ROOT)
-
-
-def test_the_wheel_holds_the_package_and_nothing_else(built):
-    names = zipfile.ZipFile(built[0]).namelist()
-    source = {
-        path.relative_to(ROOT / "src").as_posix()
-        for path in (ROOT / "src").rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    }
+    names = zipfile.ZipFile(wheel).namelist()
+    files = [path for path in (ROOT / "src").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    source = {path.relative_to(ROOT / "src").as_posix() for path in files}
     assert {name for name in names if ".dist-info/" not in name} == source
     assert any(name.endswith("licenses/LICENSE") for name in names)
-
-
-def test_the_sdist_holds_what_its_tests_need_and_is_small(built):
-    with tarfile.open(built[1]) as archive:
+    with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {
-        "Makefile",
-        "constraints.txt",
-        "tests/conftest.py",
-        "docs/conf.py",
-        ".github/workflows/tests.yml",
-    } <= names
-    assert built[1].stat().st_size < 2_000_000
+    needed = "Makefile constraints.txt tests/conftest.py docs/conf.py .github/workflows/tests.yml"
+    assert set(needed.split()) <= names
+    assert sdist.stat().st_size < 2_000_000
 
 
 SMOKE = """
@@ -149,18 +113,16 @@ print(st.__version__)
 
 
 def test_the_wheel_works_in_an_empty_environment(built, tmp_path):
-    wheel = built[0]
-    python = empty_environment(tmp_path / "env")
+    wheel, python = built[0], empty_environment(tmp_path / "env")
+    away = {"cwd": tmp_path, "PYTHONPATH": ""}
     run(python, "-m", "pip", "install", "--quiet", wheel)
-    code = SMOKE.format(root=str(ROOT))
-    version = run(python, "-c", code, cwd=tmp_path, PYTHONPATH="")
+    version = run(python, "-c", SMOKE.format(root=str(ROOT)), **away)
     assert version == wheel.name.split("-")[1]
-
     run(python, "-m", "pip", "install", "--quiet", f"{wheel}[cli,plot]")
     command = python.with_name("steepen.exe" if os.name == "nt" else "steepen")
-    assert run(command, "--version", cwd=tmp_path, PYTHONPATH="") == f"steepen {version}"
-    assert "converged" in run(command, "run", "booth", cwd=tmp_path, PYTHONPATH="").lower()
-    run(command, "reproduce", "--only", "lemma1", "--out", "paper", cwd=tmp_path, PYTHONPATH="")
+    assert run(command, "--version", **away) == f"steepen {version}"
+    assert "converged" in run(command, "run", "booth", **away).lower()
+    run(command, "reproduce", "--only", "lemma1", "--out", "paper", **away)
     assert (tmp_path / "paper" / "report.html").stat().st_size > 10_000
 
 

@@ -3,14 +3,11 @@
 Not part of `make test`: run by `make docs`, or as `pytest tests/site.py` once out/site is there.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -27,33 +24,26 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 class Page(HTMLParser):
     """What a page loads, where its links lead, and which anchors it has."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text):
         super().__init__()
-        self.links: list[str] = []
-        self.loads: list[str] = []
-        self.anchors: set[str] = set()
+        self.links, self.loads, self.anchors = [], [], set()
         self.feed(text)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        for name, value in attrs:
-            if value is None:
-                continue
-            if name == "id" or (name == "name" and tag == "a"):
-                self.anchors.add(value)
-            elif name == "href" and tag == "a":
-                self.links.append(value)
-            elif name == "src" or (name == "href" and tag == "link"):
-                self.loads.append(value)
+    def handle_starttag(self, tag, attrs):
+        given = [(name, value) for name, value in attrs if value is not None]
+        self.anchors |= {value for name, value in given if name == "id" or (name, tag) == ("name", "a")}
+        self.links += [value for name, value in given if (name, tag) == ("href", "a")]
+        self.loads += [value for name, value in given if name == "src" or (name, tag) == ("href", "link")]
 
 
 @pytest.fixture(scope="module")
-def pages() -> dict[Path, Page]:
+def pages():
     found = {path.resolve(): Page(path.read_text(encoding="utf-8")) for path in SITE.rglob("*.html")}
     assert SITE.resolve() / "index.html" in found, f"there is no site in {SITE}: make docs builds it"
     return found
 
 
-def broken(pages: dict[Path, Page]) -> Iterator[str]:
+def broken(pages):
     """Yield each link within the site that leads to no file, or to no anchor of it."""
     for path, page in pages.items():
         for link in page.links + page.loads:
@@ -66,19 +56,15 @@ def broken(pages: dict[Path, Page]) -> Iterator[str]:
                 yield f"{path.name}: {link}"
 
 
-def test_every_link_leads_somewhere(pages):
+def test_every_link_leads_somewhere_and_a_broken_one_is_found(pages):
     assert list(broken(pages)) == []
-
-
-@pytest.mark.parametrize("link", ["missing.html", "index.html#missing", "#missing", "_static/missing.css"])
-def test_a_broken_link_is_found(pages, link):
-    page = Page(f'<a href="{link}">x</a>')
-    assert len(list(broken(pages | {SITE.resolve() / "planted.html": page}))) == 1
+    for link in ("missing.html", "index.html#missing", "#missing", "_static/missing.css"):
+        page = Page(f'<a href="{link}">x</a>')
+        assert len(list(broken(pages | {SITE.resolve() / "planted.html": page}))) == 1
 
 
 def test_no_page_loads_anything_from_elsewhere(pages):
-    away = {link for page in pages.values() for link in page.loads if urlsplit(link).netloc}
-    assert away == set()
+    assert {link for page in pages.values() for link in page.loads if urlsplit(link).netloc} == set()
 
 
 def test_every_public_name_is_in_the_reference(pages):
@@ -121,15 +107,12 @@ def tab(browser):
     tab.close()
 
 
-def test_a_word_is_found_and_its_page_opens(tab):
+def test_a_word_is_found_and_its_page_opens_and_so_do_the_doors(tab):
     tab.goto((SITE / "index.html").resolve().as_uri())
     tab.fill(".sidebar-search", "artificial")
     tab.press(".sidebar-search", "Enter")
     tab.locator("#search-results li a", has_text="Look at your landscape").first.click()
     assert tab.locator("h1").inner_text().startswith("Look at your landscape")
-
-
-def test_the_doors_open(tab):
     for door, title in (("Minimise", "From SciPy"), ("Train", "Train a network"), ("Read", "The paper")):
         tab.goto((SITE / "index.html").resolve().as_uri())
         tab.locator(".doors a", has_text=door).click()
@@ -170,6 +153,9 @@ SPLIT = r"""() => {
 
 def test_no_table_splits_a_word_or_a_number_and_no_page_scrolls_sideways(tab, pages):
     """At the widths of a phone and of a screen, light and dark."""
+    cell = "<td style='width:1px;overflow-wrap:anywhere'>0.948 share"
+    tab.set_content(f"<article><table>{cell}</table></article>")
+    assert tab.evaluate(SPLIT) == ["0.948", "share"]  # so that this test can fail
     wrong = []
     for path in pages:
         if path.name == "report.html":  # tests/paper looks at that one
@@ -182,14 +168,6 @@ def test_no_table_splits_a_word_or_a_number_and_no_page_scrolls_sideways(tab, pa
                 wrong.append(f"{path.name} scrolls at {width} px")
             wrong += [f"{path.name} at {width} px: {word}" for word in tab.evaluate(SPLIT)]
     assert wrong == []
-
-
-def test_a_split_word_is_found(tab):
-    """So that the test above can fail."""
-    tab.set_content(
-        "<article><table><td style='width:1px;overflow-wrap:anywhere'>0.948 share</table></article>"
-    )
-    assert tab.evaluate(SPLIT) == ["0.948", "share"]
 
 
 def test_the_first_column_of_a_wide_table_stays(tab):
@@ -205,13 +183,14 @@ def test_the_first_column_of_a_wide_table_stays(tab):
 def test_the_report_and_the_explorer_are_one_click_away_and_lead_back(tab, pages):
     for path in pages:
         if path.parent.name not in ("paper", "_static") and path.name != "explorer.html":
-            assert [link for link in pages[path].links if link.endswith("explorer.html")], path.name
-            assert [link for link in pages[path].links if link.endswith("paper/report.html")], path.name
-    for page, home in (("explorer.html", "."), ("paper/explore.html", ".."), ("paper/report.html", "..")):
-        assert f"{home}/index.html" in pages[SITE.resolve() / page].links
-    assert "./paper/report.html" in pages[SITE.resolve() / "explorer.html"].links
-    assert "report.html" in pages[SITE.resolve() / "paper/explore.html"].links
-    assert "explore.html" in pages[SITE.resolve() / "paper/report.html"].links
+            for end in ("explorer.html", "paper/report.html"):
+                assert any(link.endswith(end) for link in pages[path].links), path.name
+    for page, *links in (
+        ("explorer.html", "./index.html", "./paper/report.html"),
+        ("paper/explore.html", "../index.html", "report.html"),
+        ("paper/report.html", "../index.html", "explore.html"),
+    ):
+        assert set(links) <= set(pages[SITE.resolve() / page].links)
 
 
 def test_each_tutorial_can_be_downloaded_as_a_notebook(pages):
@@ -225,9 +204,8 @@ def test_each_tutorial_can_be_downloaded_as_a_notebook(pages):
 @pytest.mark.parametrize("name", ["botorch", "lam", "landscape", "paper", "starts"])  # the others have none
 def test_pictures_of_tutorials_say_what_they_show(name):
     text = (SITE / "tutorials" / f"{name}.html").read_text(encoding="utf-8")
-    pictures = re.findall(
-        r"<img[^>]*alt=\"([^\"]*)\"", text.partition("<article")[2].partition("</article>")[0]
-    )
+    article = text.partition("<article")[2].partition("</article>")[0]
+    pictures = re.findall(r"<img[^>]*alt=\"([^\"]*)\"", article)
     assert pictures
     assert all(len(words.split()) > 3 for words in pictures), pictures
 
@@ -237,9 +215,7 @@ def test_dark_and_light_follow_the_system(tab):
     for scheme in ("light", "dark"):
         tab.emulate_media(color_scheme=scheme)
         tab.goto((SITE / "index.html").resolve().as_uri())
-        red, green, blue = re.findall(
-            r"\d+", tab.evaluate("getComputedStyle(document.body).backgroundColor")
-        )[:3]
-        grounds.append(int(red) + int(green) + int(blue))
+        colour = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+        grounds.append(sum(map(int, re.findall(r"\d+", colour)[:3])))
     assert grounds[0] > 700
     assert grounds[1] < 150

@@ -1,14 +1,11 @@
 """What stands beside the code: links that lead somewhere, snippets that run, sound workflows."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -26,22 +23,20 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
-def prose(text: str) -> str:
-    """Return a page without its code."""
-    return re.sub(r"^```.*?^```$|`[^`\n]*`", "", text, flags=re.DOTALL | re.MULTILINE)
+def prose(text):
+    """Return a page without its blocks of code."""
+    return re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
 
 
-def anchors(text: str) -> set[str]:
+def anchors(text):
     """Return the anchors that GitHub makes of the headings of a page."""
-    titles = re.findall(
-        r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE
-    )
+    titles = re.findall(r"^#+ (.*)$", prose(text), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def broken(page: Path, text: str) -> Iterator[str]:
+def broken(page, text):
     """Yield the links of a page that lead to no file of the repository, or to no heading of it."""
-    for link in re.findall(r"\]\(([^)\s]+)\)", prose(text)):
+    for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", prose(text))):
         if re.match(r"[a-z]+:", link):
             continue
         path, _, anchor = link.partition("#")
@@ -50,19 +45,15 @@ def broken(page: Path, text: str) -> Iterator[str]:
             yield link
 
 
-def test_links_between_the_pages_lead_somewhere():
+def test_links_between_the_pages_lead_somewhere_and_a_broken_one_is_found():
     assert len(PAGES) > 20
     assert [link for page in PAGES for link in broken(page, page.read_text(encoding="utf-8"))] == []
-
-
-def test_a_broken_link_is_found():
     text = "[a](missing.md) [b](README.md#install) [c](README.md#no-such) `[d](missing.md)` [e](https://f.g)"
     assert list(broken(ROOT / "planted.md", text)) == ["missing.md", "README.md#no-such"]
 
 
-SNIPPETS = re.findall(
-    r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.DOTALL | re.MULTILINE
-)
+README = (ROOT / "README.md").read_text("utf-8")
+SNIPPETS = re.findall(r"^```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
 
 
 # the second needs torch: tests/torch has it
@@ -74,7 +65,7 @@ def test_a_snippet_of_the_readme_runs_as_it_is(number, said, capsys):
 
 
 def test_the_readme_says_what_its_commands_show(capsys):
-    text, ends = " ".join((ROOT / "README.md").read_text("utf-8").split()), {}
+    text, ends = " ".join(README.split()), {}
     for name in ("rosenbrock", "levy"):
         assert main(["compare", name, "--methods", "gd,cgd-fd,cgd-auto", "--json", "--quiet"]) == 0
         methods = json.loads(capsys.readouterr().out)["methods"]
@@ -106,13 +97,12 @@ def test_every_action_is_pinned_by_its_commit_and_names_its_version():
 
 
 def test_the_tests_run_wherever_the_library_is_said_to():
-    matrix = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text("utf-8"))["jobs"]["everywhere"][
-        "strategy"
-    ]
+    workflow = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text("utf-8"))
+    matrix = workflow["jobs"]["everywhere"]["strategy"]["matrix"]
     said = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)]
-    assert matrix["matrix"]["python"] == said == ["3.11", "3.12", "3.13", "3.14"]
-    assert [name.split("-")[0] for name in matrix["matrix"]["os"]] == ["ubuntu", "ubuntu", "macos", "windows"]
-    assert matrix["matrix"]["os"][1].endswith("-arm")
+    assert matrix["python"] == said == ["3.11", "3.12", "3.13", "3.14"]
+    assert [name.split("-")[0] for name in matrix["os"]] == ["ubuntu", "ubuntu", "macos", "windows"]
+    assert matrix["os"][1].endswith("-arm")
 
 
 def test_the_conda_recipe_needs_what_the_project_needs():
@@ -120,13 +110,9 @@ def test_the_conda_recipe_needs_what_the_project_needs():
     python, *needed = (line.replace(" ", "") for line in recipe["requirements"]["run"])
     assert python == "python" + PROJECT["requires-python"]
     assert needed == PROJECT["dependencies"]
-    extras = {
-        line
-        for name in ("plot", "cli", "pandas", "jax", "torch")
-        for line in PROJECT["optional-dependencies"][name]
-    }
+    wanted = PROJECT["optional-dependencies"]
+    extras = {line for name in ("plot", "cli", "pandas", "jax", "torch") for line in wanted[name]}
     theirs = {line.replace(" ", "") for line in recipe["requirements"]["run_constraints"]}
-    assert theirs == {
-        line.replace("matplotlib", "matplotlib-base").replace("torch", "pytorch") for line in extras
-    }
+    named = {line.replace("matplotlib", "matplotlib-base").replace("torch", "pytorch") for line in extras}
+    assert theirs == named
     assert recipe["build"]["python"]["entry_points"] == [f"{k} = {v}" for k, v in PROJECT["scripts"].items()]

@@ -4,17 +4,16 @@ import ast
 
 import pytest
 
-from .faults import Fault
 from .faults.__main__ import FAULTS, ROOT
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.file}: {fault.promise}")
-def test_a_fault_can_be_planted(fault: Fault) -> None:
+def test_a_fault_can_be_planted(fault):
     changed = fault.planted((ROOT / fault.path).read_text("utf-8"))
     if fault.path.suffix == ".py":
         ast.parse(changed)
     assert len(fault.promise) > 10
 
 
-def test_there_are_enough_and_no_two_are_the_same() -> None:
+def test_there_are_enough_and_no_two_are_the_same():
     assert len({(fault.file, fault.old, fault.new) for fault in FAULTS}) == len(FAULTS) >= 120

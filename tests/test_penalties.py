@@ -1,9 +1,5 @@
 """The penalties h of the gradient, against their formulas at many digits."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import mpmath
 import numpy as np
 import pytest
@@ -22,22 +18,23 @@ PENALTIES = [
 EVERY = pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
 
 
-def reference(penalty: Any, values: list[Any]) -> Any:
+def reference(penalty, values):
     """Return h, written once more, for mpmath."""
-    if isinstance(penalty, penalties.SquaredL2):
-        return sum(v**2 for v in values)
-    if isinstance(penalty, penalties.L2):
-        return mpmath.sqrt(sum(v**2 for v in values))
-    if isinstance(penalty, penalties.L1):
-        return sum(mpmath.sqrt(v**2 + mpmath.mpf(penalty.eps) ** 2) for v in values)
-    if isinstance(penalty, penalties.PNorm):
-        p = mpmath.mpf(penalty.p)
-        return sum(abs(v) ** p for v in values) ** (1 / p)
+    match penalty:
+        case penalties.SquaredL2():
+            return sum(v**2 for v in values)
+        case penalties.L2():
+            return mpmath.sqrt(sum(v**2 for v in values))
+        case penalties.L1():
+            return sum(mpmath.sqrt(v**2 + mpmath.mpf(penalty.eps) ** 2) for v in values)
+        case penalties.PNorm():
+            p = mpmath.mpf(penalty.p)
+            return sum(abs(v) ** p for v in values) ** (1 / p)
     d = mpmath.mpf(penalty.delta)
     return sum(v**2 / 2 if abs(v) <= d else d * (abs(v) - d / 2) for v in values)
 
 
-def agrees(penalty: Any, point: Any) -> None:
+def agrees(penalty, point):
     """Hold h and ∇h to central differences at many digits."""
     with mpmath.workdps(800):
         values = [mpmath.mpf(float(v)) for v in point]
@@ -56,7 +53,7 @@ def agrees(penalty: Any, point: Any) -> None:
     some.lists(some.floats(-100, 100).filter(lambda v: v == 0 or abs(v) > 1e-3), min_size=1, max_size=4),
     some.sampled_from([-150, -8, 0, 3, 150]),
 )
-def test_the_gradient_of_a_penalty(penalty: Any, values: list[float], power: int) -> None:
+def test_the_gradient_of_a_penalty(penalty, values, power):
     point = np.array(values) * 10.0**power
     if not point.any():
         point[0] = 10.0**power
@@ -64,15 +61,9 @@ def test_the_gradient_of_a_penalty(penalty: Any, values: list[float], power: int
 
 
 @EVERY
-def test_sizes_whose_squares_do_not_exist(penalty: Any) -> None:
-    agrees(penalty, np.array([3.0, -4.0, 0.7]))
-    if not isinstance(penalty, penalties.SquaredL2):
-        agrees(penalty, np.array([3.0, -4.0]) * 1e-200)
-        agrees(penalty, np.array([3.0, -4.0]) * 1e200)
-
-
-@EVERY
-def test_a_zero_gradient_and_leading_axes(penalty: Any) -> None:
+def test_a_zero_gradient_leading_axes_and_sizes_whose_squares_do_not_exist(penalty):
+    for size in (1e-200, 1e200) if not isinstance(penalty, penalties.SquaredL2) else ():
+        agrees(penalty, np.array([3.0, -4.0]) * size)
     with np.errstate(all="raise"):
         assert penalty.vector(np.zeros(3)).tolist() == [0.0, 0.0, 0.0]
         at_zero = float(penalty.value(np.zeros(3)))
@@ -83,14 +74,13 @@ def test_a_zero_gradient_and_leading_axes(penalty: Any) -> None:
 
 
 @EVERY
-def test_the_direction_is_the_gradient_of_the_penalised_function(penalty: Any) -> None:
+def test_the_direction_is_the_gradient_of_the_penalised_function(penalty):
     """−p = ∇(f + λ·h(∇f)), by differences of the landscape itself."""
     lam, x0, h = 0.01, np.array([0.7, -1.3]), 1e-6
 
-    def landscape(x: Any) -> float:
+    def landscape(x):
         return float(quadratic(x) + lam * penalty.value(slope(x)))
 
     trace = traced(x0, lam=lam, penalty=penalty, step=1.0, budget=st.Budget(iters=1), trace="x")
-    assert trace.x is not None
     expected = [(landscape(x0 + h * e) - landscape(x0 - h * e)) / (2 * h) for e in np.eye(2)]
     np.testing.assert_allclose(trace.x[0] - trace.x[1], expected, rtol=1e-7)

@@ -6,18 +6,11 @@ import sys
 
 import steepen
 
-from .public import Documented, placed
+from .public import Documented
 
 
 class TestCore(Documented):
     part = "core"
-
-
-def test_a_name_without_a_place_is_found():
-    assert placed("steepen.minimize")
-    assert placed("steepen.train.data.load_data")
-    assert not placed("steepen.maximize")
-    assert not placed("steepen.trains.data.load_data")
 
 
 def test_the_version_is_the_installed_one(monkeypatch):

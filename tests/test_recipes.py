@@ -13,7 +13,7 @@ RECIPES = dict(re.findall(r"^## (\S+)\n.*?```python\n(.*?)```", TEXT, re.MULTILI
 PACKAGES = {"scikit-learn": "sklearn", "basinhopping": "scipy", "shgo": "scipy"}
 
 
-def run(name: str) -> dict[str, object]:
+def run(name):
     """Run a recipe, and return what it has made."""
     package = PACKAGES.get(name, name)
     pytest.importorskip(package, reason=f"{package} is not installed; the tests ask for light packages only")
@@ -51,12 +51,12 @@ def test_basinhopping():
     assert run("basinhopping")["res"].fun < 1e-10
 
 
+def test_optimagic():
+    np.testing.assert_allclose(run("optimagic")["res"].params, 1.0, atol=1e-4)
+
+
 def test_shgo():
     made = run("shgo")
     theirs = made["scipy"].optimize.shgo(made["f"], [(-3, 3), (-2, 2)], n=64, sampling_method="sobol")
     assert made["res"].fun < theirs.fun + 1e-9
     assert len(made["res"].xl) == len(theirs.xl)
-
-
-def test_optimagic():
-    np.testing.assert_allclose(run("optimagic")["res"].params, 1.0, atol=1e-4)

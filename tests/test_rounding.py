@@ -1,21 +1,17 @@
 """What `make test-rounding` does to functions is what other CPUs do: a last bit, and nothing else."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 
-from .rounding import off, settings
+from .rounding import off
 
 
-def grad(x: Any) -> Any:
+def grad(x):
     return np.cos(x)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
-def test_values_move_by_a_last_bit_up_or_down_or_not_at_all(dtype: Any) -> None:
+def test_values_move_by_a_last_bit_up_or_down_or_not_at_all(dtype):
     x = np.linspace(0.1, 1.4, 300).astype(dtype)
     real = np.float32 if dtype is np.float32 else np.float64
     exact, moved = (f(x).view(real) for f in (grad, off(grad, "1")))
@@ -24,31 +20,9 @@ def test_values_move_by_a_last_bit_up_or_down_or_not_at_all(dtype: Any) -> None:
     assert set(bits.tolist()) == {-1, 0, 1}
 
 
-def test_a_point_has_its_value_alone_and_in_a_batch() -> None:
+def test_a_point_has_its_value_alone_and_in_a_batch():
     points = np.random.default_rng(0).standard_normal((40, 3))
     for f in (off(grad, "1"), off(lambda x: np.sin(x).sum(axis=-1), "2")):
         together = f(np.asfortranarray(points))
         np.testing.assert_array_equal(together, [f(point) for point in points])
         np.testing.assert_array_equal(together, f(points))
-
-
-def test_numbers_stay_what_they_were() -> None:
-    x = np.ones(2)
-    assert type(off(lambda x: 0.3, "1")(x)) is float
-    assert type(off(lambda x: np.float32(0.3), "1")(x)) is np.float32
-    assert off(lambda x: 7, "1")(x) == 7
-    assert off(lambda x: [0.3, None], "1")(x) == [0.3, None]
-    special = np.array([0.0, np.inf, -np.inf, np.nan, np.finfo(float).max])
-    np.testing.assert_array_equal(off(lambda x: special, "1")(x)[:4], special[:4])
-    assert np.isfinite(off(lambda x: special, "1")(x)[4])
-
-
-def test_every_seed_moves_otherwise() -> None:
-    x = np.linspace(0.1, 1.4, 300)
-    assert (off(grad, "1")(x) != off(grad, "2")(x)).any()
-
-
-def test_every_setting_has_a_name_and_says_what_it_sets() -> None:
-    found = dict(settings())
-    assert len(found) >= 3
-    assert all(found.values())

@@ -1,8 +1,6 @@
 """x_scale, gtol_rel, and runs whose units would make gtol meaningless."""
 
 import itertools
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,28 +19,28 @@ START = np.array([-1.2, 1.0])
 STARTS = np.array([START, [0.5, 2.0]])
 
 
-def plain(z: Any) -> Any:
+def plain(z):
     return 10 * (z[..., 1] - z[..., 0] ** 2) ** 2 + (1 - z[..., 0]) ** 2
 
 
-def slope(z: Any) -> Any:
+def slope(z):
     rest = z[..., 1] - z[..., 0] ** 2
     return np.stack([-40 * z[..., 0] * rest - 2 * (1 - z[..., 0]), 20 * rest], axis=-1)
 
 
-def bend(z: Any) -> Any:
+def bend(z):
     return np.array([[120 * z[0] ** 2 - 40 * z[1] + 2, -40 * z[0]], [-40 * z[0], 20.0]])
 
 
-def fun(x: Any) -> Any:
+def fun(x):
     return plain(x / SIZES)
 
 
-def grad(x: Any) -> Any:
+def grad(x):
     return slope(x / SIZES) / SIZES
 
 
-def same(ours: Any, theirs: Any, sizes: Any = SIZES) -> None:
+def same(ours, theirs, sizes=SIZES):
     """Hold a run with x_scale to the run in scaled variables, to the bit: powers of two lose nothing."""
     np.testing.assert_array_equal(ours.x, theirs.x * sizes)
     np.testing.assert_array_equal(ours.jac, theirs.jac / sizes)
@@ -51,51 +49,42 @@ def same(ours: Any, theirs: Any, sizes: Any = SIZES) -> None:
         np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name), err_msg=name)
 
 
-@pairs(method=METHODS, x0=[START, STARTS], box=[None, [(-1.5, 0.5), (None, 0.75)]])
-def test_a_run_is_that_of_the_scaled_variables(method: str, x0: Any, box: Any) -> None:
-    budget = st.Budget(iters=40)
-    bounds = box and [
-        tuple(None if side is None else side * size for side in pair)
-        for pair, size in zip(box, SIZES, strict=True)
-    ]
-    ours = st.minimize(
-        fun, x0 * SIZES, jac=grad, method=method, bounds=bounds, x_scale=1.3 * SIZES, budget=budget, trace="x"
-    )
-    theirs = st.minimize(plain, x0, jac=slope, method=method, bounds=box, budget=budget, trace="x")
+@pairs(method=METHODS, x0=[START, STARTS], box=[None, [(-1.5, 0.5), (-np.inf, 0.75)]])
+def test_a_run_is_that_of_the_scaled_variables(method, x0, box):
+    given = {"method": method, "budget": st.Budget(iters=40), "trace": "x"}
+    bounds = box and (np.array(box) * SIZES[:, None]).tolist()
+    ours = st.minimize(fun, x0 * SIZES, jac=grad, bounds=bounds, x_scale=1.3 * SIZES, **given)
+    theirs = st.minimize(plain, x0, jac=slope, bounds=box, **given)
     same(ours, theirs)
     np.testing.assert_array_equal(ours.trace.x, theirs.trace.x * SIZES)
     np.testing.assert_array_equal(ours.trace.gnorm, theirs.trace.gnorm)
 
 
-def test_every_kind_of_derivative() -> None:
+def test_every_kind_of_derivative():
     stretch = 1 / SIZES
 
-    def hess(x: Any) -> Any:
+    def hess(x):
         return bend(x / SIZES) * stretch * stretch[:, None]
 
     theirs = st.minimize(plain, START, jac=slope, hess=bend, method="newton")
     for form in (hess, lambda x: sparse.csr_array(hess(x)), lambda x: aslinearoperator(hess(x))):
         ours = st.minimize(fun, START * SIZES, jac=grad, hess=form, method="newton", x_scale=SIZES)
         np.testing.assert_allclose(ours.x, theirs.x * SIZES, rtol=1e-12)
-    theirs = st.minimize(plain, START, jac=slope, hvp=lambda z, v: bend(z) @ v, method="cgd")
-    same(
-        st.minimize(fun, START * SIZES, jac=grad, hvp=lambda x, v: hess(x) @ v, method="cgd", x_scale=SIZES),
-        theirs,
-    )
+    ours = {"jac": grad, "hvp": lambda x, v: hess(x) @ v, "method": "cgd", "x_scale": SIZES}
+    theirs = {"jac": slope, "hvp": lambda z, v: bend(z) @ v, "method": "cgd"}
+    same(st.minimize(fun, START * SIZES, **ours), st.minimize(plain, START, **theirs))
     both = st.minimize(lambda x: (fun(x), grad(x)), START * SIZES, jac=True, x_scale=SIZES)
     same(both, st.minimize(lambda z: (plain(z), slope(z)), START, jac=True))
     for jac in ("2-point", "3-point", "cs"):
         same(st.minimize(fun, START * SIZES, jac=jac, x_scale=SIZES), st.minimize(plain, START, jac=jac))
     ours = st.minimize(fun, START * SIZES, x_scale=SIZES, options={"eps": 1e-6 * SIZES})
     same(ours, st.minimize(plain, START, options={"eps": 1e-6}))
-    f = st.functions["rosenbrock"].at(n=2)  # which has a gradient of its own
-    assert st.minimize(f, START, x_scale=[4.0, 4.0]).njev > 0
 
 
-def test_callback_checkpoint_and_inverse_hessian(tmp_path: Path) -> None:
+def test_callback_checkpoint_and_inverse_hessian(tmp_path):
     seen, path = [], tmp_path / "run.npz"
 
-    def run(**more: Any) -> Any:
+    def run(**more):
         return st.minimize(fun, START * SIZES, jac=grad, x_scale=SIZES, **more)
 
     whole = run(callback=lambda s: seen.append(s.x), gtol=1e-9)
@@ -108,10 +97,10 @@ def test_callback_checkpoint_and_inverse_hessian(tmp_path: Path) -> None:
     np.testing.assert_array_equal(whole.hess_inv.todense(), other.hess_inv.todense() * SIZES * SIZES[:, None])
 
 
-def test_what_raises_has_the_run_in_x() -> None:
+def test_what_raises_has_the_run_in_x():
     calls = itertools.count()
 
-    def breaks(x: Any) -> Any:
+    def breaks(x):
         if next(calls) == 5:
             raise RuntimeError
         return fun(x)
@@ -124,12 +113,9 @@ def test_what_raises_has_the_run_in_x() -> None:
 
 
 @pairs(method=METHODS, x0=[START, STARTS])
-def test_a_tolerance_relative_to_the_largest_gradient(method: str, x0: Any) -> None:
-    big = 1e12
-    res = st.minimize(
-        lambda z: big * plain(z), x0, jac=lambda z: big * slope(z), method=method, gtol_rel=1e-3,
-        step=1e-14 if method == "gd" else None, gtol=0.0,
-    )  # fmt: skip
+def test_a_tolerance_relative_to_the_largest_gradient(method, x0):
+    given = {"method": method, "gtol_rel": 1e-3, "gtol": 0.0, "step": 1e-14 if method == "gd" else None}
+    res = st.minimize(lambda z: 1e12 * plain(z), x0, jac=lambda z: 1e12 * slope(z), **given)
     assert np.all(res.status == st.Status.RELATIVE)
     assert np.all(res.success)
     last = np.linalg.norm(res.jac, axis=-1)
@@ -137,21 +123,18 @@ def test_a_tolerance_relative_to_the_largest_gradient(method: str, x0: Any) -> N
     assert "gtol_rel" in np.ravel(res.message)[0]
 
 
-def test_scipy_users_name_them_as_options() -> None:
-    res = so.minimize(
-        fun, START * SIZES, jac=grad, method=steepen.scipy.bfgs, options={"x_scale": "auto", "gtol_rel": 1e-9}
-    )
+def test_scipy_users_name_them_as_options():
+    options = {"x_scale": "auto", "gtol_rel": 1e-9}
+    res = so.minimize(fun, START * SIZES, jac=grad, method=steepen.scipy.bfgs, options=options)
     np.testing.assert_allclose(res.x, SIZES, rtol=1e-4)
 
 
 # --- with nothing set -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("jac", [True, None])
-def test_a_parabola_in_millions(jac: Any) -> None:
-    res = st.minimize(
-        lambda x: float((x[0] / 1e6 - 1) ** 2), [5e6], jac=jac and (lambda x: 2e-6 * (x / 1e6 - 1))
-    )
+@pytest.mark.parametrize("jac", [lambda x: 2e-6 * (x / 1e6 - 1), None])
+def test_a_parabola_in_millions(jac):
+    res = st.minimize(lambda x: float((x[0] / 1e6 - 1) ** 2), [5e6], jac=jac)
     assert res.success
     assert res.fun < 1e-9
     assert res.nfev < 40
@@ -161,24 +144,8 @@ UNITS = np.array([[1e9, 1e9], [1.0, 1e9], [1e6, 1e6], [1.0, 1e6], [1e9, 1.0]])
 
 
 @pytest.mark.parametrize("sizes", UNITS)
-def test_a_valley_in_any_units(sizes: Any) -> None:
+def test_a_valley_in_any_units(sizes):
     res = st.minimize(lambda x: plain(x / sizes), START * sizes, jac=lambda x: slope(x / sizes) / sizes)
     assert res.success
     assert res.fun < 1e-8
-
-
-def test_a_good_start_ends_at_once_as_in_scipy() -> None:
-    for x0 in ([1.0, 1.0], [1 + 1e-9, 1 + 1e-9]):
-        assert st.minimize(plain, x0, jac=slope).nfev == 1
-
-
-def test_rows_in_any_units_equal_single_runs() -> None:
-    starts = np.array([[5e6, 1.0], [2e6, 3.0], [1e3, -1e7]])
-    f = lambda x: ((x / 1e6 - 1) ** 2).sum(axis=-1)  # noqa: E731
-    g = lambda x: 2e-6 * (x / 1e6 - 1)  # noqa: E731
-    many = st.minimize(f, starts, jac=g)
-    for i, x0 in enumerate(starts):
-        one = st.minimize(f, x0, jac=g)
-        np.testing.assert_array_equal(many.x[i], one.x)
-        assert (many.nfev[i], many.njev[i], many.status[i]) == (one.nfev, one.njev, one.status)
-        assert one.fun < 1e-9
+    assert st.minimize(plain, [1 + 1e-9, 1 + 1e-9], jac=slope).nfev == 1  # a good start ends at once

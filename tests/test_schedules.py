@@ -1,9 +1,6 @@
 """Values that change with k, and λ that follows the curvature."""
 
-from __future__ import annotations
-
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +15,7 @@ from .pairs import pairs
 
 
 @given(some.floats(-1e3, 1e3), some.floats(-1e3, 1e3), some.integers(1, 50))
-def test_ramps_against_their_formulas(a: float, b: float, total: int) -> None:
+def test_ramps_against_their_formulas(a, b, total):
     even, wave = schedules.L(a, b, T=total), schedules.Cosine(a, b, T=total)
     k, scale = np.arange(total), abs(a) + abs(b)
     np.testing.assert_allclose([even(i) for i in k], np.linspace(a, b, total), atol=1e-14 * scale)
@@ -32,7 +29,7 @@ def test_ramps_against_their_formulas(a: float, b: float, total: int) -> None:
 
 
 @given(some.lists(some.floats(-9, 9), min_size=1, max_size=5), some.data())
-def test_pieces_and_tables(values: list[float], data: Any) -> None:
+def test_pieces_and_tables(values, data):
     size = len(values) - 1
     bounds = data.draw(some.lists(some.integers(1, 40), min_size=size, max_size=size, unique=True))
     pieces, table = schedules.Piecewise(values, sorted(bounds)), schedules.Table(values)
@@ -46,7 +43,7 @@ def test_pieces_and_tables(values: list[float], data: Any) -> None:
     make=[st.L, schedules.Cosine],
     budget=[(st.Budget(iters=7), 7), (st.Budget(grads=9), 9), (st.Budget(iters=30, grads=9), 9)],
 )
-def test_the_length_of_a_ramp_comes_from_the_budget(make: Any, budget: Any) -> None:
+def test_the_length_of_a_ramp_comes_from_the_budget(make, budget):
     limit, total = budget
     filled = make(0.001, 0.01, T=total)
     for step, expected in ((make(0.001, 0.01), filled), (steps.safe(4.0, make(0.001, 0.01)), None)):
@@ -59,20 +56,16 @@ def test_the_length_of_a_ramp_comes_from_the_budget(make: Any, budget: Any) -> N
     assert filled.fit(50) is filled
 
 
-@pytest.mark.parametrize("schedule", [0.01, lambda k: 0.01 / (k + 1), schedules.Piecewise([0.1, 0.05], [3])])
-def test_step_and_lam_follow_any_schedule(schedule: Any) -> None:
+@pytest.mark.parametrize("schedule", [lambda k: 0.01 / (k + 1), schedules.Piecewise([0.1, 0.05], [3])])
+def test_step_and_lam_follow_any_schedule(schedule):
     trace = traced(lam=schedule, step=schedule)
-    expected = [schedule(k) if callable(schedule) else schedule for k in range(12)]
-    assert trace.lam[:-1].tolist() == trace.step[:-1].tolist() == expected
-    assert math.isnan(trace.lam[-1])
-    assert math.isnan(trace.step[-1])
+    assert trace.lam[:-1].tolist() == trace.step[:-1].tolist() == [schedule(k) for k in range(12)]
 
 
 @pytest.mark.parametrize("wrap", [lambda v: v, schedules.Signed, schedules.Constant])
-def test_one_value_a_row(wrap: Any) -> None:
+def test_one_value_a_row(wrap):
     rows, starts = np.array([0.03, 0.01, 0.02]), np.array([[0.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
     batch = cgd(starts, lam=wrap(rows), step=rows, r=rows, method="cgd-fd", b=3)  # the first ends at once
-    assert batch.trace is not None
     assert batch.trace.lam[0, 1:].tolist() == batch.trace.step[0, 1:].tolist() == [0.01, 0.02]
     for start, x, value in zip(starts, batch.x, rows.tolist(), strict=True):
         alone = cgd(start, lam=wrap(value), step=value, r=value, method="cgd-fd", b=3)
@@ -87,13 +80,11 @@ def test_one_value_a_row(wrap: Any) -> None:
     shape=[(2,), (3, 2)],
     name=["step", "lam"],
 )  # fmt: skip
-def test_schedules_of_numpy_numbers_leave_float32_alone(schedule: Any, shape: Any, name: str) -> None:
+def test_schedules_of_numpy_numbers_leave_float32_alone(schedule, shape, name):
     weights = np.array([1, 10], np.float32)
-    res = st.minimize(
-        lambda x: (x * x * weights).sum(-1), np.ones(shape, np.float32), jac=lambda x: 2 * x * weights,
-        method="gd" if name == "step" else "cgd-fd", budget=st.Budget(iters=20),
-        **{"step": 0.01} | {name: schedule},
-    )  # fmt: skip
+    given_ = {"method": "gd" if name == "step" else "cgd-fd", "budget": st.Budget(iters=20), "step": 0.01}
+    fun, grad = lambda x: (x * x * weights).sum(-1), lambda x: 2 * x * weights
+    res = st.minimize(fun, np.ones(shape, np.float32), jac=grad, **given_ | {name: schedule})
     assert res.x.dtype == np.float32
 
 
@@ -101,27 +92,20 @@ def test_schedules_of_numpy_numbers_leave_float32_alone(schedule: Any, shape: An
 
 
 @given(matrices(), some.floats(1e-3, 1e3), some.sampled_from([1e-3, None]))
-def test_a_signed_lam_never_trips_the_guard(problem: Any, lam: float, step: Any) -> None:
+def test_a_signed_lam_never_trips_the_guard(problem, lam, step):
     q, x0 = problem
     trace = by_matrix(q, x0, lam=schedules.Signed(lam), step=step, budget=st.Budget(iters=6), trace="x")
-    assert trace.x is not None
     assert not trace.guarded.any()
     assert trace.penalised[:-1].all()
     for x, used in zip(trace.x[:-1], trace.lam, strict=False):
         assert used == math.copysign(lam, x @ q @ q @ q @ x)
-
-
-def test_an_unsigned_lam_does_trip_the_guard() -> None:
-    q = np.diag([-1.0, 0.1])
-    assert by_matrix(q, [1.0, 0.1], lam=5.0).guarded[:-1].all()
-    assert not by_matrix(q, [1.0, 0.1], lam=schedules.Signed(5.0)).guarded.any()
+    assert by_matrix(np.diag([-1.0, 0.1]), [1.0, 0.1], lam=5.0).guarded[:-1].all()  # an unsigned one does
 
 
 @given(matrices())
-def test_auto_is_the_memoryless_bfgs_direction(problem: Any) -> None:
+def test_auto_is_the_memoryless_bfgs_direction(problem):
     q, x0 = problem
     trace = by_matrix(q, x0, step=1.0, budget=st.Budget(iters=1), trace="x")
-    assert trace.x is not None
     p, s = trace.x[1] - trace.x[0], q @ x0
     # BFGS with the single pair s = g, y = Hg on γI, γ = sᵀy/yᵀy (both signs of sᵀy: formally)
     y = q @ s
@@ -139,18 +123,16 @@ def test_auto_is_the_memoryless_bfgs_direction(problem: Any) -> None:
     scale=[1e-3, 1e3],
     method=["cgd", "cgd-fd"],
 )
-def test_auto_is_free_of_the_scale_of_f(penalty: Any, scale: float, method: str) -> None:
-    given_: dict[str, Any] = {"penalty": penalty, "method": method}
+def test_auto_is_free_of_the_scale_of_f(penalty, scale, method):
+    given_ = {"penalty": penalty, "method": method}
     scaled = {"fun": lambda x: scale * quadratic(x), "jac": lambda x: scale * slope(x), "step": 0.02 / scale}
     result = cgd(**given_ | scaled)
     np.testing.assert_allclose(result.x, cgd(**given_).x, rtol=1e-9 if method == "cgd" else 1e-6)
-    assert result.trace is not None
     assert not result.trace.guarded.any()
 
 
-def test_auto_is_nothing_where_f_is_a_plane() -> None:
-    tilt = np.array([1.0, -2.0])
-    trace = traced(fun=lambda x: tilt @ x, jac=lambda x: tilt, hvp=lambda x, v: 0 * v)
+def test_auto_is_nothing_where_f_is_a_plane():
+    trace = traced(fun=lambda x: x[0] - 2 * x[1], jac=lambda x: np.array([1.0, -2.0]), hvp=lambda x, v: 0 * v)
     assert (trace.lam[:-1] == 0).all()
     assert not trace.guarded.any()
 
@@ -158,21 +140,21 @@ def test_auto_is_nothing_where_f_is_a_plane() -> None:
 # --- Lemma 1's remedy ------------------------------------------------------------------------------
 
 
-def pit(x: Any) -> Any:
+def pit(x):
     square = (x * x).sum(axis=-1)
     return square / 10 + np.tanh(square / 2 - 2)
 
 
-def pit_gradient(x: Any) -> Any:
+def pit_gradient(x):
     edge = np.tanh((x * x).sum(axis=-1, keepdims=True) / 2 - 2)
     return x * (0.2 + 1 - edge * edge)
 
 
-PIT: dict[str, Any] = {"fun": pit, "jac": pit_gradient, "step": 0.1, "budget": st.Budget(iters=1000)}
+PIT = {"fun": pit, "jac": pit_gradient, "step": 0.1, "budget": st.Budget(iters=1000)}
 
 
 @pairs(method=["cgd", "cgd-fd"], factor=[0.0, 0.5, 0.9], x0=[[3.5], [1.0, 2.0, 3.0]])
-def test_another_lam_leaves_the_artificial_points_of_the_pit(method: str, factor: float, x0: Any) -> None:
+def test_another_lam_leaves_the_artificial_points_of_the_pit(method, factor, x0):
     """At radius 2.68 there is a ring of them for λ = 0.3; the minimum is at 0."""
     given_ = {"x0": np.array(x0), "method": method, "switch": switches.Never(), **PIT}
     stays = st.minimize(lam=0.3, **given_ | {"budget": st.Budget(iters=35)})
@@ -182,7 +164,7 @@ def test_another_lam_leaves_the_artificial_points_of_the_pit(method: str, factor
     assert np.linalg.norm(leaves.x) < 1e-4
 
 
-def test_another_lam_is_used_nowhere_else() -> None:
+def test_another_lam_is_used_nowhere_else():
     lams = (0.3, schedules.Perturbed(0.3, 0.4))
     plain, remedied = (
         st.minimize(x0=np.array([3.5, 1.0]), lam=lam, method="cgd", trace="x", **PIT).trace for lam in lams
@@ -196,7 +178,7 @@ def test_another_lam_is_used_nowhere_else() -> None:
     assert np.linalg.norm(pit_gradient(at)) > 0.5
 
 
-def test_each_row_has_its_own_remedy() -> None:
+def test_each_row_has_its_own_remedy():
     starts, lams = np.array([[3.5, 1.0], [2.0, 1.5], [0.5, 0.1]]), [0.3, 0.3, 0.2]
     both = st.minimize(x0=starts, lam=schedules.Perturbed(lams), method="cgd", **PIT)
     for row, (start, one) in enumerate(zip(starts, lams, strict=True)):

@@ -1,9 +1,6 @@
 """When the penalty ends."""
 
-from __future__ import annotations
-
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +11,7 @@ from steepen import switches
 from .calls import traced
 
 
-def penalised(**given_: Any) -> int:
+def penalised(**given_):
     trace = traced(lam=0.05, **given_)
     count = int(trace.penalised.sum())
     assert trace.penalised[:count].all()  # the penalty never comes back
@@ -23,29 +20,23 @@ def penalised(**given_: Any) -> int:
 
 
 @pytest.mark.parametrize("b", [0, 1, 11, 40])
-def test_after(b: int) -> None:
+def test_after(b):
     expected = min(b + 1, 12)
     assert penalised(switch=switches.After(b)) == expected
     assert penalised(b=b, method="cgd-fd") == expected
     assert penalised(switch=switches.After(b) | switches.Never()) == expected
     assert penalised(switch=switches.After(b) | switches.After(3)) == min(expected, 4)
     assert switches.After(b).last == b + 1
-
-
-def test_never() -> None:
-    for method in ("cgd", "cgd-bfgs", "cgd-dfp"):
-        assert penalised(method=method) == 12
-    assert penalised(method="cgd-fd", switch=switches.Never()) == 12
-    assert switches.Never().last is None
+    assert penalised(method="cgd-fd", switch=switches.Never()) == penalised(method="cgd-bfgs") == 12
 
 
 @pytest.mark.parametrize("budget", [st.Budget(grads=40), st.Budget(iters=40), st.Budget(grads=8)])
-def test_the_switch_of_the_cgd_fd_listing(budget: Any) -> None:
+def test_the_switch_of_the_cgd_fd_listing(budget):
     assert penalised(method="cgd-fd", budget=budget, step=0.01) == budget.total // 4 + 1
 
 
-@pytest.mark.parametrize("part", [0.0, 0.05, 0.09, 0.2, 0.5, 0.9, 0.999, 5.0])
-def test_small_improvements_and_good_drops(part: float) -> None:
+@pytest.mark.parametrize("part", [0.0, 0.09, 0.2, 0.9, 5.0])
+def test_small_improvements_and_good_drops(part):
     """The one is that of a step, the other that of the run."""
     trace = traced(lam=0.05, switch=switches.SmallImprovement(part), budget=st.Budget(iters=40))
     poor = np.flatnonzero(trace.f[:-1] - trace.f[1:] <= part * np.abs(trace.f[:-1]))
@@ -54,24 +45,20 @@ def test_small_improvements_and_good_drops(part: float) -> None:
         trace = traced(lam=0.05, switch=switches.GoodDrop(part), budget=st.Budget(iters=40))
         enough = np.flatnonzero((trace.f[0] - trace.f) / abs(trace.f[0]) >= part)
         assert int(trace.penalised.sum()) == (enough[0] if len(enough) else 40)
-
-
-def test_good_drop_where_f_is_negative() -> None:
-    """|f₀| is the measure: from −½ to −1 f falls by once that."""
+    # |f₀| is the measure: from −½ to −1 f falls by once that
     assert switches.GoodDrop(1.0).off(0, False, before=-0.5, after=-1.0, first=-0.5)
     assert not switches.GoodDrop(1.0).off(0, False, before=-0.5, after=-0.9, first=-0.5)
 
 
-WELL: dict[str, Any] = {
+WELL = {
     "fun": lambda x: (x**4 / 4 - x**2 / 2).sum(axis=-1), "jac": lambda x: x**3 - x,
     "hvp": lambda x, v: (3 * x**2 - 1) * v, "step": 0.2,
 }  # fmt: skip
 
 
-def test_first_guard() -> None:
+def test_first_guard():
     """With λ = 1 the guard fires where f'' < −½, that is below x = 0.408."""
     kept = traced([0.2], lam=1.0, switch=switches.Never(), trace="x", **WELL)
-    assert kept.x is not None
     below = kept.x[:-1, 0] < math.sqrt(1 / 6)
     assert kept.guarded[:-1].tolist() == below.tolist()
     assert kept.penalised[:-1].tolist() == (~below).tolist()
@@ -88,7 +75,7 @@ def test_first_guard() -> None:
     [switches.SmallImprovement(0.02), switches.GoodDrop(0.3), switches.After(2) | switches.FirstGuard()],
     ids=repr,
 )
-def test_each_row_of_a_batch_has_its_own_switch(switch: Any) -> None:
+def test_each_row_of_a_batch_has_its_own_switch(switch):
     x0 = np.array([[0.2], [1.5], [0.35]])
     batch = traced(x0, lam=0.6, switch=switch, **WELL)
     for b, start in enumerate(x0):
@@ -97,9 +84,9 @@ def test_each_row_of_a_batch_has_its_own_switch(switch: Any) -> None:
         assert batch.guarded[:, b].tolist() == alone.guarded.tolist()
 
 
-def test_a_switch_of_ones_own() -> None:
+def test_a_switch_of_ones_own():
     class Below(switches.Switch):
-        def off(self, k: int, guarded: Any, before: Any, after: Any, first: Any) -> Any:
+        def off(self, k, guarded, before, after, first):
             return after < 3.0
 
     trace = traced(lam=0.05, switch=Below())

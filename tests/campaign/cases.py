@@ -1,8 +1,6 @@
-"""The campaign's table: case i is the same call of `minimize` always and everywhere."""
+"""The campaign's tables: case i is the same call of `minimize` always and everywhere."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -10,7 +8,7 @@ import numpy as np
 
 import steepen as st
 
-from .targets import Target, coarse, noisy, scaled, targets
+from .targets import Target, coarse, decimals, kinked, noisy, scaled, single, targets
 
 METHODS = ("cgd-auto", "gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp")
 PENALISED = ("cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp")
@@ -24,7 +22,8 @@ class Case:
     """One call of `minimize`; `derivatives` says where gradients come from.
 
     "own": fun brings grad (and H·v, H); "given": jac is a callable; "pair": jac=True; else it is the
-    difference scheme. `more` are ftol, xtol and r.
+    difference scheme. `more` are ftol, xtol and r. A run with a `cut` is also cut at this part of its
+    "evals", "grads" or "iters", and resumed. Where values have few digits, failures are judged too.
     """
 
     number: int
@@ -32,128 +31,139 @@ class Case:
     method: str
     x0: Any
     derivatives: str
-    step: float | None
-    lam: float | None
-    bounds: tuple[tuple[float, float], ...] | None
-    budget: tuple[tuple[str, int], ...]
-    gtol: float | None
+    step: float | None = None
+    lam: float | None = None
+    bounds: tuple[tuple[float, float], ...] | None = None
+    budget: tuple[tuple[str, int], ...] = (("iters", 200),)
+    gtol: float | None = None
     more: tuple[tuple[str, float], ...] = ()
+    cut: tuple[str, float] | None = None
+    few_digits: bool = False
 
     @property
-    def limits(self) -> dict[str, int]:
+    def limits(self):
         return dict(self.budget)
 
     @property
-    def batch(self) -> bool:
+    def batch(self):
         return self.x0.ndim == 2
 
     @property
-    def tolerance(self) -> float:
+    def tolerance(self):
         """The gtol that holds."""
-        if self.gtol is not None:
-            return self.gtol
-        return 1e-5 if self.x0.dtype == np.float64 else 1e-3
+        return self.gtol if self.gtol is not None else 1e-5 if self.x0.dtype == np.float64 else 1e-3
 
     @property
-    def differences(self) -> bool:
+    def differences(self):
         return self.derivatives in DIFFERENCES
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self):
         """Return the arguments of `minimize` that are no functions."""
-        given: dict[str, Any] = {"method": self.method, "budget": st.Budget(**self.limits)}
-        if self.differences:
-            given["jac"] = self.derivatives
-        for name in ("step", "lam", "bounds", "gtol"):
-            if getattr(self, name) is not None:
-                given[name] = getattr(self, name)
-        return given | dict(self.more)
-
-    def call(self) -> str:
-        """Return the run as one line of Python, after `from tests.campaign.cases import *`."""
-        own = self.target.second is not None and self.derivatives == "own"
-        functions = {"pair": "lambda x: (t.fun(x), t.grad(x))", "own": "t.second" if own else "t.fun"}
-        x0 = f"np.array({self.x0.tolist()}, np.{self.x0.dtype})" if self.target.n < LARGE else "x0"
-        given = [functions.get(self.derivatives, "t.fun"), x0]
-        if not (own or self.differences):
-            given.append("jac=True" if self.derivatives == "pair" else "jac=t.grad")
-        given += [f"{k}={v!r}" for k, v in self.settings().items() if k != "budget"]
-        given.append(f"budget=st.Budget({', '.join(f'{k}={v}' for k, v in self.budget)})")
-        text = f't = targets()["{self.target.name}"]; st.minimize({", ".join(given)})'
-        return text if self.target.n < LARGE else f"x0 = case({self.number}).x0; {text}"
+        given = {name: getattr(self, name) for name in ("step", "lam", "bounds", "gtol")}
+        given |= {"jac": self.derivatives if self.differences else None} | dict(self.more)
+        given = {name: value for name, value in given.items() if value is not None}
+        return given | {"method": self.method, "budget": st.Budget(**self.limits)}
 
 
 @cache
-def _groups() -> dict[str, list[Target]]:
+def _groups():
     groups: dict[str, list[Target]] = {}
     for target in targets().values():
-        group = "large" if target.n >= LARGE else target.group
-        groups.setdefault(group, []).append(target)
+        groups.setdefault("large" if target.n >= LARGE else target.group, []).append(target)
     return groups
 
 
-def case(number: int) -> Case:
+def _one_of(rng, *choices):
+    return choices[int(rng.integers(len(choices)))]
+
+
+def _with_odds(rng, odds):
+    return list(odds)[int(rng.choice(len(odds), p=np.array(list(odds.values())) / sum(odds.values())))]
+
+
+def case(number):
     """Return case i. All draws come from its number alone."""
     rng = np.random.default_rng([2026, number])
-
-    def one_of(*choices: Any) -> Any:
-        return choices[int(rng.integers(len(choices)))]
-
-    def with_odds(odds: dict[Any, float]) -> Any:
-        keys = list(odds)
-        return keys[int(rng.choice(len(keys), p=np.array(list(odds.values())) / sum(odds.values())))]
-
-    group = with_odds({"hostile": 45, "functions": 30, "problems": 22, "large": 3})
-    target = one_of(*_groups()[group])
-    large = group == "large"
+    group = _with_odds(rng, {"hostile": 45, "functions": 30, "problems": 22, "large": 3})
+    target, large = _one_of(rng, *_groups()[group]), group == "large"
     method = METHODS[int(rng.integers(len(METHODS)))] if rng.random() < 0.7 else "cgd-auto"
     if large and method == "newton" and target.n > 100:
         method = "cgd"
     rows = int(rng.integers(1, 4)) if rng.random() < 0.2 else None
-    x0 = _start(target, rng, with_odds, rows)
-    derivatives = with_odds({"own": 2, "given": 3, "pair": 2, "2-point": 2, "3-point": 1})
+    x0 = _start(target, rng, rows)
+    derivatives = _with_odds(rng, {"own": 2, "given": 3, "pair": 2, "2-point": 2, "3-point": 1})
     if target.n > 100 and derivatives in DIFFERENCES:
         derivatives = "given"
     step = lam = None
     if rng.random() < 0.4:
-        step = (
-            float(10.0 ** rng.uniform(-12, 12)) if rng.random() < 0.5 else one_of(1e-3, 0.01, 0.1, 1.0, 10.0)
-        )
+        any_size = rng.random() < 0.5
+        step = float(10.0 ** rng.uniform(-12, 12)) if any_size else _one_of(rng, 1e-3, 0.01, 0.1, 1.0, 10.0)
     if method in PENALISED and rng.random() < 0.6:
-        lam = float(one_of(-1, 1) * 10.0 ** one_of(rng.uniform(-10, 10), rng.uniform(-3, 1)))
-    bounds = _bounds(target, rng, with_odds, x0.dtype) if rng.random() < 0.25 else None
-    most = one_of(0, 1, 2, 3) if large else one_of(5, 30, 100, 300)
+        lam = float(_one_of(rng, -1, 1) * 10.0 ** _one_of(rng, rng.uniform(-10, 10), rng.uniform(-3, 1)))
+    bounds = _bounds(target, rng, x0.dtype) if rng.random() < 0.25 else None
+    most = _one_of(rng, 0, 1, 2, 3) if large else _one_of(rng, 5, 30, 100, 300)
     if target.n > 4 and (method == "newton" or derivatives in DIFFERENCES):
         most = min(most, 30)
-    budget: dict[str, int] = {"iters": most}
-    match with_odds({"iters": 4, "evals": 2, "grads": 2, "all": 1}):
+    budget = {"iters": most}
+    match _with_odds(rng, {"iters": 4, "evals": 2, "grads": 2, "all": 1}):
         case "evals":
             budget["evals"] = int(rng.integers(1, 3 * most + 2))
         case "grads":
             budget["grads"] = int(rng.integers(1, 2 * most + 2))
         case "all":
             budget |= {"evals": int(rng.integers(1, 40)), "grads": int(rng.integers(1, 40))}
-        case _:
-            pass
-    gtol = with_odds({None: 6, 0.0: 1, 1e-12: 2, 1e-8: 1})
-    more: dict[str, float] = {}
+    gtol = _with_odds(rng, {None: 6, 0.0: 1, 1e-12: 2, 1e-8: 1})
+    more = {}
     if rng.random() < 0.08:
-        more[one_of("ftol", "xtol")] = one_of(1e-12, 1e-9, 1e-4)
+        more[_one_of(rng, "ftol", "xtol")] = _one_of(rng, 1e-12, 1e-9, 1e-4)
     if method == "cgd-fd" and rng.random() < 0.3:
         more["r"] = float(10.0 ** rng.uniform(-12, 12))
     limits, rest = tuple(budget.items()), tuple(more.items())
     return Case(number, target, method, x0, derivatives, step, lam, bounds, limits, gtol, rest)
 
 
+def _start(target, rng, rows):
+    shape = (target.n,) if rows is None else (rows, target.n)
+    x0 = target.centre + target.spread * rng.uniform(-1, 1, size=shape)
+    powers = {"plain": 0, "near": 3, "far": 300}
+    power = powers[_with_odds(rng, {"plain": 50, "near": 25, "far": 25})]
+    if power:
+        with np.errstate(over="ignore"):
+            x0 = x0 * 10.0 ** rng.uniform(-power, power)
+    kind = np.float32 if rng.random() < 0.15 and target.unit == 1.0 else np.float64
+    most = 0.1 * float(np.finfo(kind).max)
+    return np.clip(x0, -most, most).astype(kind)
+
+
+def _bounds(target, rng, kind):
+    width = np.maximum(np.maximum(target.spread, abs(target.centre)), 0.1 * target.unit)
+    low = target.centre - width * rng.uniform(0, 2, size=target.n)
+    high = low + width * rng.uniform(0, 3, size=target.n)
+    match _with_odds(rng, {"box": 4, "half": 2, "some equal": 2, "all equal": 0.3}):
+        case "half":
+            low[rng.random(target.n) < 0.5] = -np.inf
+            high[rng.random(target.n) < 0.5] = np.inf
+        case "some equal":
+            same = rng.random(target.n) < 0.5
+            high[same] = low[same]
+        case "all equal":
+            high = low.copy()
+    return tuple((float(a), float(b)) for a, b in zip(low.astype(kind), high.astype(kind), strict=True))
+
+
+# --- tables without a gradient -----------------------------------------------------------------------------
+
 PLAIN = ("rosenbrock", "sphere", "booth", "styblinski-tang", "zakharov", "beale", "three-hump-camel")
+HARD = ("kink", "few digits", "resumed")
 
 
-def by_values(number: int) -> Case:
-    """Return case i of another table: no gradient, and what makes differences hard."""
+def by_values(number):
+    """Return case i of what makes differences hard: scales, digits, noise, bounds."""
     rng = np.random.default_rng([2027, number])
     kind = ("scaled", "coarse", "noisy", "narrow", "noisy at a bound")[number % 5]
-    base = targets()[f"functions:{PLAIN[int(rng.integers(len(PLAIN)))]}"]
+    base = targets()[f"functions:{_one_of(rng, *PLAIN)}"]
     x0 = base.centre + base.spread * rng.uniform(-1, 1, base.n)
-    bounds = None
+    low = high = None
     if kind == "scaled":
         f, x = (float(10.0 ** rng.uniform(-12, 12)) for _ in range(2))
         target, x0 = scaled(base, f, x), x0 * x
@@ -164,46 +174,37 @@ def by_values(number: int) -> Case:
     if kind == "narrow":
         width = 10.0 ** rng.uniform(-14, 0, base.n) * np.maximum(abs(x0), 1e-3)
         low = x0 - width * rng.choice([0.0, 0.5, 1.0], base.n)
-        bounds = tuple(zip(low.tolist(), np.maximum(low + width, x0).tolist(), strict=True))
+        high = np.maximum(low + width, x0)
     elif kind == "noisy at a bound":
-        low, high = base.centre - 2 * base.spread, base.centre + 2 * base.spread
         held = rng.random(base.n) < 0.7
-        bounds = tuple(zip(np.where(held, x0, low).tolist(), high.tolist(), strict=True))
+        low, high = np.where(held, x0, base.centre - 2 * base.spread), base.centre + 2 * base.spread
+    bounds = None if low is None else tuple(zip(low.tolist(), high.tolist(), strict=True))
+    method = "cgd-auto" if rng.random() < 0.8 else "bfgs"
+    return Case(number, target, method, x0, "2-point" if rng.random() < 0.8 else "3-point", bounds=bounds)
+
+
+def hard(number):
+    """Return case i of kinks, few digits, and runs that are cut and resumed."""
+    rng = np.random.default_rng([2028, number])
     method = "cgd-auto" if rng.random() < 0.8 else "bfgs"
     scheme = "2-point" if rng.random() < 0.8 else "3-point"
-    return Case(number, target, method, x0, scheme, None, None, bounds, (("iters", 200),), None)
-
-
-def _start(target: Target, rng: Any, with_odds: Any, rows: int | None) -> Any:
-    shape = (target.n,) if rows is None else (rows, target.n)
-    x0 = target.centre + target.spread * rng.uniform(-1, 1, size=shape)
-    match with_odds({"plain": 50, "near": 25, "far": 25}):
-        case "near":
-            x0 = x0 * 10.0 ** rng.uniform(-3, 3)
-        case "far":
-            with np.errstate(over="ignore"):
-                x0 = x0 * 10.0 ** rng.uniform(-300, 300)
+    base = targets()[f"functions:{_one_of(rng, *PLAIN)}"]
+    x0 = base.centre + base.spread * rng.uniform(-1, 1, base.n)
+    digits, noise, which = int(rng.integers(3, 10)), float(10.0 ** rng.uniform(-13, -4)), int(rng.integers(3))
+    plain = Case(number, base, method, x0, scheme)
+    match HARD[number % len(HARD)]:
+        case "kink":
+            target = kinked(number)
+            x0 = target.centre + target.spread * rng.uniform(-1, 1, target.n)
+            return replace(plain, target=target, x0=x0, budget=(("iters", 1000),))
+        case "few digits":
+            target = (coarse(base, digits), decimals(base, digits), single(base))[which]
+            return replace(plain, target=target, few_digits=True)
         case _:
-            pass
-    single = rng.random() < 0.15 and target.unit == 1.0
-    kind = np.float32 if single else np.float64
-    most = 0.1 * float(np.finfo(kind).max)
-    return np.clip(x0, -most, most).astype(kind)
-
-
-def _bounds(target: Target, rng: Any, with_odds: Any, kind: Any) -> tuple[tuple[float, float], ...]:
-    width = np.maximum(np.maximum(target.spread, abs(target.centre)), 0.1 * target.unit)
-    low = target.centre - width * rng.uniform(0, 2, size=target.n)
-    high = low + width * rng.uniform(0, 3, size=target.n)
-    match with_odds({"box": 4, "half": 2, "some equal": 2, "all equal": 0.3}):
-        case "half":
-            low[rng.random(target.n) < 0.5] = -np.inf
-            high[rng.random(target.n) < 0.5] = np.inf
-        case "some equal":
-            same = rng.random(target.n) < 0.5
-            high[same] = low[same]
-        case "all equal":
-            high = low.copy()
-        case _:
-            pass
-    return tuple((float(a), float(b)) for a, b in zip(low.astype(kind), high.astype(kind), strict=True))
+            target = (base, noisy(base, noise), coarse(base, digits))[which]
+            if rng.random() < 0.3:
+                plain = replace(plain, method=_one_of(rng, *METHODS), derivatives="given")
+            kind, part = _one_of(rng, "evals", "grads", "iters"), float(rng.random())
+            if plain.method in PENALISED:  # their switch follows from the other two limits
+                kind = "evals"
+            return replace(plain, target=target, budget=(("iters", 60),), cut=(kind, part))

@@ -8,30 +8,27 @@ further 1e-4 of max(|f|, 1). Its limit of values is held to it where gradients a
 that differences may break it.
 """
 
-from __future__ import annotations
-
 import warnings
-from typing import Any
 
 import numpy as np
 import scipy.optimize as so
 
-from .cases import LARGE, Case
+from .cases import LARGE
 from .referee import Claim, judge
-from .watched import Watched, functions_of
+from .trial import Watched
 
 METHODS = ("L-BFGS-B", "BFGS", "CG")
 EVERY = 4
 """SciPy runs every fourth case: three methods each take about as long as ours."""
 
 
-def takes(case: Case) -> bool:
+def takes(case):
     """Say whether the case is one for SciPy: a single run in double precision, small."""
     single = not case.batch and case.x0.dtype == np.float64
     return single and case.target.n < LARGE and case.number % EVERY == 0
 
 
-def run(case: Case) -> dict[str, list[str]]:
+def run(case):
     """Return what is to be counted of each of SciPy's methods."""
     if not takes(case):
         return {}
@@ -40,36 +37,27 @@ def run(case: Case) -> dict[str, list[str]]:
         return {method: _run(case, method) for method in methods}
 
 
-def _run(case: Case, method: str) -> list[str]:
-    watched = Watched(case)
-    options = {"maxiter": case.limits["iters"]}
-    most = case.limits.get("evals") if method == "L-BFGS-B" else None
-    if most is not None:
+def _run(case, method):
+    watched, options = Watched(case), {"maxiter": case.limits["iters"]}
+    most = case.limits.get("evals", np.inf) if method == "L-BFGS-B" else np.inf
+    if most < np.inf:
         options["maxfun"] = most
-    given: dict[str, Any] = functions_of(case, watched)
-    given.setdefault("jac", case.derivatives if case.differences else watched.grad)
+    given = {"jac": case.derivatives if case.differences else watched.grad} | watched.functions()
     try:
-        found: Any = so.minimize(
-            x0=case.x0.copy(), method=method, bounds=case.bounds, options=options, **given
-        )
+        found = so.minimize(x0=case.x0.copy(), method=method, bounds=case.bounds, options=options, **given)
     except Exception:
         return ["runs", "exception"]
-    said = ["runs"]
-    if most is not None and not case.differences and watched.calls["fun"] > most:
-        said.append("overrun")
-    if watched.outside:
-        said.append("bounds")
-    if found.nfev != watched.calls["fun"]:
-        said.append("count")
+    broken = {
+        "overrun": not case.differences and watched.calls["fun"] > most,
+        "bounds": watched.outside,
+        "count": found.nfev != watched.calls["fun"],
+    }
+    said = ["runs", *(word for word, true in broken.items() if true)]
     if found.success:
-        verdict = judge(case, _claim(case, method, found))
+        x, f = np.asarray(found.x), float(found.fun)
+        ends = {"gtol": 1e-5, "order": np.inf}
+        if method == "L-BFGS-B" and "REDUCTION" in found.message:
+            ends = {"gtol": None, "slack": 1e-4 * max(abs(f), 1.0)}
+        verdict = judge(case, Claim(x, f, case.target.grad(x), **ends))
         said += ["success", "false success" if verdict.startswith("false") else verdict]
     return said
-
-
-def _claim(case: Case, method: str, found: Any) -> Claim:
-    x, f = np.asarray(found.x), float(found.fun)
-    g = case.target.grad(x)
-    if method == "L-BFGS-B" and "REDUCTION" in found.message:
-        return Claim(x, f, g, None, slack=1e-4 * max(abs(f), 1.0))
-    return Claim(x, f, g, 1e-5, order=np.inf)

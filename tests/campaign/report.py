@@ -1,10 +1,7 @@
 """What the campaign found: the figures, and the faults with a way to see each again."""
 
-from __future__ import annotations
-
 import textwrap
 from collections import Counter
-from typing import Any
 
 KINDS = {
     "exception": "exceptions",
@@ -21,10 +18,8 @@ KINDS = {
 }
 PEERS = ("exception", "false success", "overrun", "count", "bounds")
 
-Blocks = list[dict[str, Any]]
 
-
-def table(blocks: Blocks) -> str:
+def table(blocks):
     """Return the figures as Markdown."""
     statuses, verdicts = total(blocks, "statuses"), total(blocks, "verdicts")
     faults = Counter(fault["kind"] for block in blocks for fault in block["faults"])
@@ -32,43 +27,47 @@ def table(blocks: Blocks) -> str:
     lines = [f"{runs} runs with {statuses.total()} rows took {seconds:.0f} s of one core."]
     lines += ["", f"| in {runs} runs | |", "|---|---|"]
     lines += [f"| {words} | {faults[kind]} |" for kind, words in KINDS.items()]
-    lines += [
-        "",
-        f"Of {verdicts.total()} successes: {_listed(verdicts)}.",
-        textwrap.fill(f"Statuses: {_listed(statuses)}.", 120),
-        "",
-    ]
-    names = list(blocks[0]["peers"])
-    peers = {name: total([block["peers"] for block in blocks], name) for name in names}
-    lines += [f"| the same runs | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
-    for word in ("runs", "success", *PEERS, "own error"):
-        cells = " | ".join(str(peers[name][word]) for name in names)
-        lines.append(f"| {KINDS.get(word, word)} | {cells} |")
-    return "\n".join(lines)
+    lines += ["", f"Of {verdicts.total()} successes: {_listed(verdicts)}."]
+    lines += [textwrap.fill(f"Statuses: {_listed(statuses)}.", 120), ""]
+    words = {word: KINDS.get(word, word) for word in ("runs", "success", *PEERS, "own error")}
+    return "\n".join([*lines, *_columns("the same runs", words, blocks, "peers", words)])
 
 
-def failures(blocks: Blocks) -> str:
-    """Return the faults grouped by kind and place, the most frequent first, with the shortest reproducers."""
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for block in blocks:
-        for fault in block["faults"]:
-            groups.setdefault((fault["kind"], fault["place"]), []).append(fault)
+def hard(blocks):
+    """Return the figures of the cases that are hard without a gradient."""
+    words = {"runs": "runs", "success": "successes", "missed": "good ends called failures"}
+    words |= {"resumed": "not the uncut run after resuming"} | KINDS
+    always = ("runs", "success", "missed", "false success", "resumed")
+    return "\n".join(_columns("without a gradient", words, blocks, "counts", always))
+
+
+def _columns(title, words, blocks, what, always):
+    """Return a table of counts, a column a name; rows of nothing but 0 only where `always`."""
+    names = list(blocks[0][what])
+    counts = {name: total([block[what] for block in blocks], name) for name in names}
+    lines = [f"| {title} | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
+    for word, text in words.items():
+        cells = [counts[name][word] for name in names]
+        if word in always or any(cells):
+            lines.append(f"| {text} | {' | '.join(map(str, cells))} |")
+    return lines
+
+
+def failures(blocks):
+    """Return the faults grouped by kind and place, the most frequent first, with some of their cases."""
+    groups = {}
+    for fault in (fault for block in blocks for fault in block["faults"]):
+        groups.setdefault((fault["kind"], fault["place"]), []).append(fault)
     runs = sum(block["runs"] for block in blocks)
     lines = [f"# {sum(map(len, groups.values()))} faults in {runs} runs, {len(groups)} groups", ""]
-    lines += [
-        "Lines of code follow `from tests.campaign.cases import *`.",
-        "`python -m tests.campaign --case NUMBER`",
-    ]
-    lines += ["runs a case as the campaign does.", ""]
+    lines += ["`python -m tests.campaign --case NUMBER` runs a case as the campaign does.", ""]
     for (kind, place), faults in sorted(groups.items(), key=lambda group: -len(group[1])):
-        shortest = sorted(faults, key=lambda fault: len(fault["call"]))
-        lines += [f"## {kind}: {place}", f"{len(faults)} ×, cases {[f['case'] for f in shortest[:8]]}"]
-        lines += [f"- {f['case']}: {f['detail']}\n  `{f['call']}`" for f in shortest[:3]]
-        lines.append("")
+        lines += [f"## {kind}: {place}", f"{len(faults)} ×", ""]
+        lines += [f"- {f['case']}: {f['detail']}" for f in faults[:8]]
     return "\n".join(lines)
 
 
-def insert(figures: str, page: str) -> str:
+def insert(figures, page):
     """Return the page with the figures between its two marks."""
     before, mark, rest = page.partition("<!-- campaign")
     head, _, tail = rest.partition("-->")
@@ -78,10 +77,10 @@ def insert(figures: str, page: str) -> str:
     return f"{before}{mark}{head}-->\n{figures}\n{end}{after}"
 
 
-def total(blocks: Blocks, name: str) -> Counter[str]:
+def total(blocks, name):
     """Return the sum of the counts of this name."""
-    return sum((Counter[str](block[name]) for block in blocks), Counter[str]())
+    return sum((Counter(block[name]) for block in blocks), Counter())
 
 
-def _listed(counts: Counter[str]) -> str:
+def _listed(counts):
     return ", ".join(f"{name} {number}" for name, number in counts.most_common())

@@ -1,20 +1,104 @@
-"""One case: the run, and all that the contract says of it."""
+"""One case: the run, watched, and all that the contract says of it."""
 
-from __future__ import annotations
-
+import tempfile
 import traceback
 import warnings
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 
 import steepen as st
 from steepen import Status
 
-from .cases import Case
 from .referee import Claim, judge, norm
-from .watched import Watched, functions_of
+
+COUNTS = {"evals": "nfev", "grads": "njev", "iters": "nit"}
+
+
+class Watched:
+    """The functions of a case, counted apart from the library.
+
+    `calls` is how many points each was asked for; `values` and `gradients` are what was given at every point,
+    by its bytes (rows of one batch may differ in the last bit, so there may be several); `asked` are the
+    points of f in order; `bad_value` and `bad_gradient` say whether f, or ‖∇f‖, was ever not finite.
+    """
+
+    def __init__(self, case):
+        self._case, self._target = case, case.target
+        self._low, self._high = np.array(case.bounds).T if case.bounds else (-np.inf, np.inf)
+        self.calls = {"fun": 0, "grad": 0, "hvp": 0, "hess": 0}
+        self.values, self.gradients, self.asked = {}, {}, []
+        self.outside = self.bad_value = self.bad_gradient = False
+
+    @np.errstate(all="ignore")
+    def fun(self, x):
+        self._note("fun", x)
+        self.asked.append(_key(x))
+        f = self._target.fun(x)
+        self.bad_value |= not np.isfinite(f).all()
+        for point, value in zip(np.atleast_2d(x), np.atleast_1d(f), strict=True):
+            self.values.setdefault(_key(point), set()).add(value.item())
+        return f
+
+    @np.errstate(all="ignore")
+    def grad(self, x):
+        self._note("grad", x)
+        g = self._target.grad(x)
+        top = np.abs(g).max(axis=-1, keepdims=True)
+        size = top[..., 0] * np.linalg.norm(g / np.where(top > 0, top, 1), axis=-1)
+        self.bad_gradient |= not np.isfinite(size.astype(g.dtype)).all()
+        for point, slope in zip(np.atleast_2d(x), np.atleast_2d(g), strict=True):
+            self.gradients.setdefault(_key(point), set()).add(tuple(slope.tolist()))
+        return g
+
+    @np.errstate(all="ignore")
+    def hvp(self, x, v):
+        self._note("hvp", x)
+        return self._target.second.hvp(x, v)
+
+    @np.errstate(all="ignore")
+    def hess(self, x):
+        self._note("hess", x)
+        return self._target.second.hess(x)
+
+    def functions(self):
+        """Return `fun` and `jac` as the case wants them."""
+        match self._case.derivatives:
+            case "2-point" | "3-point":
+                return {"fun": self.fun}
+            case "pair":
+                return {"fun": lambda x: (self.fun(x), self.grad(x)), "jac": True}
+            case "own" if self._target.second is not None:
+                return {"fun": Own(self)}
+        return {"fun": self.fun, "jac": self.grad}
+
+    def gave(self, x, f):
+        """Say whether f is a value that was given at x, as it was or in the precision of x."""
+        given = np.array([*self.values.get(_key(x), ())])
+        given = np.concatenate([given, given.astype(x.dtype)])
+        return bool((given == f).any() or (f != f and np.isnan(given).any()))
+
+    def _note(self, name, x):
+        self.calls[name] += 1 if x.ndim == 1 else len(x)
+        self.outside |= bool(((x.real < self._low) | (x.real > self._high)).any())
+
+
+def _key(x):
+    """Return what names a point; some are of float64 in a float32 run, some are complex, and −0 is 0."""
+    return (x.astype(complex) + 0.0).tobytes()
+
+
+class Own(SimpleNamespace):
+    """A function that brings its derivatives along, as `steepen.functions` do."""
+
+    def __init__(self, watched):
+        super().__init__(fun=watched.fun, grad=watched.grad, hvp=watched.hvp, hess=watched.hess)
+
+    def __call__(self, x):
+        return self.fun(x)
 
 
 class Fault(NamedTuple):
@@ -27,30 +111,25 @@ class Fault(NamedTuple):
 
 @dataclass
 class Outcome:
-    """What came of a case.
+    """Every row's status; the referee's word where it claims success; the faults of the run.
 
-    Attributes
-    ----------
-    statuses : the status of every row
-    verdicts : the referee's word on every row that claims success
-    faults : everything that breaks the contract
+    `missed` is the status of every row that is called a failure, though f is as low as its digits let it be.
     """
 
     statuses: list[str] = field(default_factory=list)
     verdicts: list[str] = field(default_factory=list)
+    missed: list[str] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
 
 
-def run(case: Case) -> Outcome:
+def run(case):
     """Run a case and hold it to the contract. Where it warns, run it again without a word, for the rest."""
     outcome = Outcome()
     for action in ("error", "ignore"):
         watched = Watched(case)
         try:
             with warnings.catch_warnings(action=action):
-                result = st.minimize(
-                    x0=case.x0.copy(), trace="x", **functions_of(case, watched), **case.settings()
-                )
+                result = st.minimize(x0=case.x0.copy(), trace="x", **watched.functions(), **case.settings())
             break
         except Warning as warning:
             outcome.faults.append(Fault("warning", _place(warning), str(warning)))
@@ -68,10 +147,21 @@ def run(case: Case) -> Outcome:
                 outcome.verdicts.append(verdict)
                 if verdict.startswith("false"):
                     outcome.faults.append(Fault("false success", row.status.name, verdict))
+            elif case.few_digits and row.status > Status.MAX_SECONDS:
+                verdict = judge(case, Claim(row.x, float(row.fun), row.jac, None))
+                outcome.missed += [row.status.name] if verdict == "right" else []
+        if case.cut is not None:
+            outcome.faults += _resumed(case, watched, result)
     return outcome
 
 
-def _verdict(case: Case, row: Any) -> str:
+def _place(error):
+    frames = traceback.extract_tb(error.__traceback__)
+    last = ([frame for frame in frames if "/steepen/" in frame.filename] or frames)[-1]
+    return f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno} in {last.name}: {last.line}"
+
+
+def _verdict(case, row):
     """Return the referee's word; a small step is seen from the trace, and is what the user asked for."""
     f, x, given = row.trace.f, row.trace.x.astype(float), dict(case.more)
     if row.status is Status.SMALL_DECREASE:
@@ -85,27 +175,45 @@ def _verdict(case: Case, row: Any) -> str:
     return judge(case, Claim(row.x, float(row.fun), row.jac, gtol))
 
 
-def _place(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if "/steepen/" in frame.filename]
-    last = (ours or frames)[-1]
-    name = last.filename.rsplit("/", 1)[-1]
-    return f"{type(error).__name__} at {name}:{last.lineno} in {last.name}: {last.line}"
+def _resumed(case, watched, whole):
+    """Cut the run, resume it from its checkpoint, and compare it with the uncut run."""
+    kind, part = case.cut
+    first, most = 0 if kind == "iters" else 1, int(getattr(whole, COUNTS[kind]))
+    if most <= first:
+        return []
+    limits = case.limits | {kind: first + int(part * (most - first))}
+    before, after = Watched(case), Watched(case)
+    with tempfile.TemporaryDirectory() as folder:
+        given = case.settings() | {"checkpoint": Path(folder) / "run", "trace": "x", "x0": case.x0.copy()}
+        try:
+            cut = st.minimize(**before.functions(), **given | {"budget": st.Budget(**limits)})
+            end = st.minimize(**after.functions(), **given)
+        except Exception as error:
+            return [Fault("exception", _place(error), str(error))]
+    faults, at = [], f"cut at {limits}"
+    if cut.nfev != before.calls["fun"] or getattr(cut, COUNTS[kind]) > limits[kind]:
+        faults.append(Fault("count", "of the cut run", at))
+    if any(getattr(end, name) != getattr(whole, name) for name in ("nfev", "njev", "nhvp", "nhev", "nit")):
+        faults.append(Fault("resumed", "its counts are not those of the uncut run", at))
+    pairs = [(getattr(end, name), getattr(whole, name)) for name in ("x", "fun", "jac", "status")]
+    pairs += [(end.trace.f, whole.trace.f), (end.trace.x, whole.trace.x)]
+    if any(np.asarray(a).tobytes() != np.asarray(b).tobytes() for a, b in pairs):
+        faults.append(Fault("resumed", "its bits are not those of the uncut run", at))
+    elif after.asked != watched.asked[len(watched.asked) - len(after.asked) :]:
+        faults.append(Fault("resumed", "it asks for other values than the uncut run", at))
+    elif cut.nit > 1 and len(after.asked) > whole.nfev - whole.trace.nfev[cut.nit - 2]:
+        faults.append(Fault("resumed", "it repeats more than two iterations", at))
+    return faults
 
 
-def _counts(case: Case, watched: Watched, rows: list[Any]) -> list[Fault]:
+def _counts(case, watched, rows):
     """Compare the counts with our own, and with the budget."""
-    made, faults = dict(watched.calls), []
-    claimed = {
-        name: sum(int(getattr(row, field)) for row in rows)
-        for name, field in (("fun", "nfev"), ("grad", "njev"), ("hvp", "nhvp"), ("hess", "nhev"))
-    }
-    if case.differences:
-        made["grad"] = claimed["grad"]  # they are made of values, which are counted
-    for name, number in made.items():
-        if number != claimed[name]:
-            faults.append(Fault("count", f"{name}: says {_sign(claimed[name] - number)}"))
-    for limit, counter in (("evals", "nfev"), ("grads", "njev"), ("iters", "nit")):
+    faults = []
+    for name, counter in (("fun", "nfev"), ("grad", "njev"), ("hvp", "nhvp"), ("hess", "nhev")):
+        wrong = sum(int(getattr(row, counter)) for row in rows) - watched.calls[name]
+        if wrong and not (name == "grad" and case.differences):  # made of values, which are counted
+            faults.append(Fault("count", f"{name}: says too {'many' if wrong > 0 else 'few'}"))
+    for limit, counter in COUNTS.items():
         if limit in case.limits and any(getattr(row, counter) > case.limits[limit] for row in rows):
             faults.append(Fault("overrun", limit))
     if watched.outside:
@@ -113,41 +221,33 @@ def _counts(case: Case, watched: Watched, rows: list[Any]) -> list[Fault]:
     return faults
 
 
-def _sign(difference: int) -> str:
-    return "too many" if difference > 0 else "too few"
-
-
-def _free(case: Case) -> Any:
-    """Return which variables can move: of the others, differences know no derivative."""
-    low, high = np.array(case.bounds).T if case.bounds else (-np.ones(case.target.n), np.ones(case.target.n))
-    return low < high
-
-
-def _row(case: Case, watched: Watched, row: Any) -> list[Fault]:
+def _row(case, watched, row):
     faults: list[Fault] = []
 
-    def hold(good: Any, kind: str, place: str) -> None:
+    def hold(good, kind, place):
         if not good:
             faults.append(Fault(kind, f"{place} ({row.status.name})"))
 
-    fun, best = float(row.fun), row.best
+    fun, best, trace, status = float(row.fun), row.best, row.trace, row.status
+    sides = [(-np.inf, np.inf)] * case.target.n if case.bounds is None else case.bounds
+    low, high = np.array(sides).T
+    hold(((row.x >= low) & (row.x <= high)).all() or not case.bounds, "bounds", "x is outside")
     hold(watched.gave(row.x, fun), "value", "fun is not f(x)")
     if not case.differences and np.isfinite(row.jac).all():  # NaN: it was not evaluated there
-        hold(watched.gave_gradient(row.x, row.jac), "value", "jac is not ∇f(x)")
-    hold(row.success is row.status.success, "status", "success is not that of the status")
-    hold(np.isfinite(row.x).all() or not np.isfinite(best.fun), "finite", "x is not finite")
-    hold(np.isfinite(fun) or not np.isfinite(best.fun), "finite", "f is not finite")
+        given = watched.gradients.get(_key(row.x), ())
+        hold(tuple(row.jac.tolist()) in given, "value", "jac is not ∇f(x)")
+    hold(row.success is status.success, "status", "success is not that of the status")
     if np.isfinite(best.fun):
+        hold(np.isfinite(row.x).all(), "finite", "x is not finite")
+        hold(np.isfinite(fun), "finite", "f is not finite")
         hold(best.fun <= fun, "best", "best is above fun")
         hold(watched.gave(best.x, best.fun), "best", "fun is not f(x)")
-    trace = row.trace
     values = trace.f[np.isfinite(trace.f)]
     hold(len(trace) == row.nit + 1, "trace", "its length is not nit + 1")
     hold(not len(values) or best.fun <= values.min(), "best", "best is above the trace")
     for name in ("nfev", "njev", "nhvp"):
         column = getattr(trace, name)
         hold((np.diff(column) >= 0).all() and column[-1] <= getattr(row, name), "trace", f"{name} falls")
-    status = row.status
     if status is Status.NONFINITE_VALUE:
         hold(watched.bad_value, "status", "f was finite at every point")
     if status is Status.NONFINITE_GRADIENT and not case.differences:
@@ -156,9 +256,7 @@ def _row(case: Case, watched: Watched, row: Any) -> list[Fault]:
         hold(row.nit == case.limits["iters"], "status", "iterations were left")
     if row.success:
         hold(np.isfinite(fun), "false success", "f is not finite")
-    if row.success and not status.name.startswith("SMALL"):  # there ∇f may not be known
-        hold(np.isfinite(row.jac[_free(case)]).all(), "false success", "∇f is not finite")
-    if case.bounds:
-        low, high = np.array(case.bounds).T
-        hold(((row.x >= low) & (row.x <= high)).all(), "bounds", "x is outside")
+        # of variables that cannot move differences know no derivative; after a small step ∇f may not be known
+        free = np.isfinite(row.jac[low < high]).all() or status.name.startswith("SMALL")
+        hold(free, "false success", "∇f is not finite")
     return faults

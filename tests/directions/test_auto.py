@@ -1,39 +1,24 @@
 """cgd-auto: what its steps amount to, where they end, and that no end is called a success which is none."""
 
-from __future__ import annotations
-
 import math
-import subprocess
-import sys
-import textwrap
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
-from scipy import optimize
 
 import steepen as st
 from steepen import Budget, Status
 from steepen._core.kits import kit_for
-from steepen.problems import suite
 
 from ..objectives import BY_NAME, quadratic, spd
-from ..pairs import WHOLE, pairs, sample
+from ..pairs import pairs, sample
 from ..rounding import off, seen
-
-EPS = float(np.finfo(float).eps)
-Vector = Any
-
 
 # --- every step is a CGD step ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("n", "t", "t2"), [(1, 1.0, 1.0), (6, 1.0, 1.0), (6, 0.3, 2.5), (12, 4.0, 0.1)])
-def test_the_bfgs_step_is_a_cgd_step_from_the_point_before(n: int, t: float, t2: float) -> None:
+def test_the_bfgs_step_is_a_cgd_step_from_the_point_before(n, t, t2):
     rng = np.random.default_rng(n)
     G, Hbar = spd(rng.uniform(0.1, 5, n), n), spd(rng.uniform(0.1, 5, n), n + 1)
     x, g = rng.standard_normal((2, n))
@@ -45,7 +30,7 @@ def test_the_bfgs_step_is_a_cgd_step_from_the_point_before(n: int, t: float, t2:
     ends = x + s + t2 * p
 
     direction = st.CGDAuto()
-    memory: Any = SimpleNamespace(t=t, slope=-g @ G @ g, sy=s @ y, factor=1.0)
+    memory = SimpleNamespace(t=t, slope=-g @ G @ g, sy=s @ y, factor=1.0)
     memory.alpha, memory.lam = direction._amount(kit_for(x), g @ p, memory)
     alpha, lam = direction.amounts(t2, 0.0, memory)
     cgd = x - alpha * (G @ g + 2 * lam * (G @ Hbar @ G @ g))
@@ -57,10 +42,9 @@ def test_the_bfgs_step_is_a_cgd_step_from_the_point_before(n: int, t: float, t2:
 
 
 @pytest.mark.parametrize("n", [2, 40])
-def test_on_quadratics_lam_lies_between_minus_a_half_and_zero(n: int) -> None:
+def test_on_quadratics_lam_lies_between_minus_a_half_and_zero(n):
     p = quadratic("q", spd(np.geomspace(1, 50, n), n), np.ones(n), (1.0,) * n)
     trace = st.minimize(p.fun, p.x0, jac=p.grad, method="cgd-auto", gtol=1e-8).trace
-    assert trace is not None
     lam = trace.lam[:-1]
     assert lam[0] == 0  # a plain step: there is no pair yet
     assert (lam[1:] < 0).any()
@@ -69,91 +53,38 @@ def test_on_quadratics_lam_lies_between_minus_a_half_and_zero(n: int) -> None:
 
 # --- never a false success ------------------------------------------------------------------------------
 
-FLOOR = 1e5
-"""So many roundings above the lowest value a point may be, and still be called the floor."""
+ROSEN, TEN, CHAIN = (BY_NAME[name] for name in ("rosenbrock2", "rosenbrock10", "chain40"))
 
 
-def spread(fun: Callable[[Vector], Any], x: Vector) -> float:
-    """Measure how far apart the values of f are where x is the same but for its last bits."""
-    rng = np.random.default_rng(1)
-    return float(np.ptp([float(fun(x * (1 + EPS * rng.integers(-4, 5, len(x))))) for _ in range(20)]))
+@pytest.mark.parametrize("floor", [0.0, 1.0])
+@pytest.mark.parametrize("side", [np.sign, lambda z: np.where(z < 0, -1.0, 1.0)], ids=["zero", "one"])
+def test_a_kink_is_no_success_unless_it_is_the_floor(floor, side):
+    """With np.sign, on the kink the gradient is that along the valley."""
 
+    def fun(x):
+        return floor + 8 * abs(x[0] ** 2 - x[1]) + (1 - x[0]) ** 2
 
-FITS = [p for p in suite("nist") if p.name.endswith("-2") and p.n <= 5]
+    def grad(x):
+        return side(x[0] ** 2 - x[1]) * np.array([16 * x[0], -8]) - np.array([2 * (1 - x[0]), 0])
 
-
-def kinks() -> Iterator[tuple[str, Any, Any, Vector, float]]:
-    """Yield functions with kinks, and their least values; gradients are those of a smooth piece."""
-    rng = np.random.default_rng(3)
-    A, b = rng.standard_normal((5, 3)), rng.standard_normal(5)
-    both = np.block([[A, -np.eye(5)], [-A, -np.eye(5)]])  # the least Σ t with |Ax − b| ≤ t
-    free = [(None, None)] * 3 + [(0, None)] * 5
-    fit = optimize.linprog(np.repeat([0.0, 1.0], [3, 5]), both, np.concatenate([b, -b]), bounds=free).fun
-    one, two = np.ones(1), np.array([3.0, 2.0])
-
-    def sign(z: Any) -> Any:
-        return np.where(z < 0, -1.0, 1.0)  # never zero: no kink looks stationary
-
-    def bowl_slope(x: Vector) -> Vector:
-        return 2 * x + np.array([5 * float(sign(x[0] - 1)), 0])
-
-    def largest_slope(x: Vector) -> Vector:
-        return sign(x) * (np.arange(4) == np.abs(x).argmax())
-
-    def pieces(x: Vector) -> Any:
-        e = 2 * np.exp(np.clip(x[1] - x[0], -700, 300))
-        return (
-            (x[0] ** 2 + x[1] ** 4, (2 - x[0]) ** 2 + (2 - x[1]) ** 2, e),
-            (np.array([2 * x[0], 4 * x[1] ** 3]), 2 * (x - 2), np.array([-e, e])),
-        )
-
-    def largest_piece(x: Vector) -> Vector:
-        return pieces(x)[1][int(np.argmax(pieces(x)[0]))]
-
-    yield "abs", lambda x: abs(x[0] - 0.3), lambda x: sign(x - 0.3), 2 * one, 0.0
-    yield "abs_on_a_floor", lambda x: 1 + abs(x[0] - 0.3), lambda x: sign(x - 0.3), 2 * one, 1.0
-    yield "rotated", lambda x: np.abs(A @ x - b).sum(), lambda x: A.T @ sign(A @ x - b), np.ones(3), fit
-    yield "bowl_and_kink", lambda x: x @ x + 5 * abs(x[0] - 1) + 7, bowl_slope, two, 8.0
-    yield "largest", lambda x: 3 + np.abs(x).max(), largest_slope, np.array([1.0, -0.7, 0.4, 0.2]), 3.0
-    yield "max_of_three", lambda x: max(pieces(x)[0]), largest_piece, np.array([1.0, -0.1]), 1.9522244938706
-    # np.sign is zero on the kink: there the gradient is that along the valley
-    for floor, side in ((0.0, sign), (1.0, sign), (0.0, np.sign), (1.0, np.sign)):
-        yield (
-            f"nonsmooth_rosenbrock_{floor:g}_{side.__name__}",
-            lambda x, floor=floor: floor + 8 * abs(x[0] ** 2 - x[1]) + (1 - x[0]) ** 2,
-            lambda x, side=side: (
-                side(x[0] ** 2 - x[1]) * np.array([16 * x[0], -8]) - np.array([2 * (1 - x[0]), 0])
-            ),
-            np.array([0.5, -1.0]),
-            floor,
-        )
-
-
-KINKS = list(kinks())
-
-
-@pytest.mark.parametrize(("fun", "grad", "x0", "least"), [k[1:] for k in KINKS], ids=[k[0] for k in KINKS])
-def test_a_kink_is_no_success_unless_it_is_the_floor(fun: Any, grad: Any, x0: Vector, least: float) -> None:
-    rng = np.random.default_rng(1)
-    for i, gtol in enumerate((1e-5, 0.0) * (3 if WHOLE else 1)):
-        start = x0 + 0.8 * i * rng.standard_normal(len(x0))
-        res = st.minimize(fun, start, jac=grad, gtol=gtol)
-        assert least * (1 - 1e-12) <= res.fun <= fun(start)
-        if res.status is Status.CONVERGED:
-            assert np.linalg.norm(grad(res.x)) <= gtol
-        elif res.success:
-            scale = max(abs(res.fun), EPS * abs(float(fun(start))))
-            assert res.fun - least <= max(FLOOR * EPS * scale, 10 * spread(fun, res.x))
+    for given in ({"gtol": 1e-5}, {"gtol": 0.0}):
+        for start in ([0.5, -1.0], [1.8, -0.3]):
+            res = st.minimize(fun, start, jac=grad, **given)
+            assert floor <= res.fun <= fun(start)
+            if res.status is Status.CONVERGED:
+                assert np.linalg.norm(grad(res.x)) <= given["gtol"]
+            elif res.success:
+                assert res.fun - floor <= 1e-10 * max(abs(res.fun), 1e-5)
 
 
 @pytest.mark.parametrize("tolerance", ["ftol", "xtol"])
-def test_a_search_that_found_nothing_is_no_small_step(tolerance: str) -> None:
+def test_a_search_that_found_nothing_is_no_small_step(tolerance):
     """After it cgd-auto begins again, and stands still for an iteration: that is no convergence."""
 
-    def fun(x: Vector) -> float:
+    def fun(x):
         return float(x @ x + x[0] ** 4)
 
-    def grad(x: Vector) -> Vector:
+    def grad(x):
         """Return the gradient, and below f = 1 its opposite, along which no search can find anything."""
         right = 2 * x + [4 * x[0] ** 3, 0.0]
         return right if fun(x) > 1 else -right
@@ -164,7 +95,7 @@ def test_a_search_that_found_nothing_is_no_small_step(tolerance: str) -> None:
     assert res.status is Status.NO_DESCENT
 
 
-def test_a_search_that_finds_nothing_is_repeated_twice_and_not_for_ever() -> None:
+def test_a_search_that_finds_nothing_is_repeated_twice_and_not_for_ever():
     res = st.minimize(lambda x: float(x @ x), [1.0, 2.0], jac=lambda x: -2 * x)  # a wrong sign
     assert res.status is Status.NO_DESCENT
     assert res.nit <= 2
@@ -178,16 +109,13 @@ def test_a_search_that_finds_nothing_is_repeated_twice_and_not_for_ever() -> Non
     ("fun", "grad", "x0"),
     [
         (lambda x: x[0] + 2 * x[1], lambda x: np.array([1.0, 2.0]), [1.0, 1.0]),
-        (lambda x: -(x[0] ** 2), lambda x: -2 * x, [1.0]),
         (lambda x: -(x[0] ** 2), lambda x: -2 * x, [0.0]),
-        (lambda x: x[0] ** 3, lambda x: 3 * x**2, [-1.0]),
         (lambda x: x[0] ** 3 + x[1] ** 2, lambda x: np.array([3 * x[0] ** 2, 2 * x[1]]), [-1.0, 3.0]),
-        (lambda x: -np.exp(x[0]), lambda x: -np.exp(x), [0.0]),
         (lambda x: x[1] ** 2 - np.exp(x[0]), lambda x: np.array([-np.exp(x[0]), 2 * x[1]]), [0.0, 3.0]),
     ],
-    ids=["linear", "parabola", "parabola_from_its_top", "cubic", "cubic_and_bowl", "exp", "exp_and_bowl"],
+    ids=["linear", "parabola_from_its_top", "cubic_and_bowl", "exp_and_bowl"],
 )
-def test_unbounded_below(fun: Any, grad: Any, x0: Any) -> None:
+def test_unbounded_below(fun, grad, x0):
     with np.errstate(over="ignore", invalid="ignore"):
         res = st.minimize(fun, x0, jac=grad)
         assert res.status is Status.UNBOUNDED
@@ -196,16 +124,12 @@ def test_unbounded_below(fun: Any, grad: Any, x0: Any) -> None:
         assert np.isfinite(res.x).all()
         lowest_seen = res.trace.f[np.isfinite(res.trace.f)].min()
         assert res.fun == res.best.fun == lowest_seen == seen(fun)(res.x) < fun(np.array(x0))
+        res = st.minimize(lambda x: -(x * x).sum(), np.ones(2, np.float32), jac=lambda x: -2 * x)
+        assert (res.status, res.x.dtype) == (Status.UNBOUNDED, np.float32)
 
 
-def test_the_bottom_of_float32() -> None:
-    res = st.minimize(lambda x: -(x * x).sum(), np.ones(2, np.float32), jac=lambda x: -2 * x)
-    assert res.status is Status.UNBOUNDED
-    assert res.x.dtype == np.float32
-
-
-def test_nan_beside_the_path() -> None:
-    def fun(x: Vector) -> float:
+def test_nan_beside_the_path():
+    def fun(x):
         return float(x[0] - math.log(x[0]) + (x[1] - 1) ** 2) if x[0] > 0 else math.nan
 
     for start in ([1e-3, 5.0], [1e-8, -3.0], [40.0, 2.0]):
@@ -214,20 +138,17 @@ def test_nan_beside_the_path() -> None:
         assert np.allclose(res.x, 1, atol=1e-6)
 
 
-def test_a_flat_function_ends_at_once() -> None:
-    res = st.minimize(lambda x: 3.0, [1.0, 2.0], jac=lambda x: 0 * x)
-    assert (res.status, res.nit, res.x.tolist()) == (Status.CONVERGED, 0, [1.0, 2.0])
-    assert res.njev <= 2
+def test_where_f_is_flat_to_second_order_there_is_no_way_to_look_for():
+    for fun, grad, x0 in (
+        (lambda x: 3.0, lambda x: 0 * x, [1.0, 2.0]),
+        (lambda x: x[0] ** 3, lambda x: 3 * x**2, [0.0]),
+        (lambda x: float(x[0] ** 2), lambda x: np.array([2 * x[0], 0.0]), [0.0, 1.0]),
+    ):
+        res = st.minimize(fun, x0, jac=grad)
+        assert (res.status, res.nit, res.nfev, res.x.tolist()) == (Status.CONVERGED, 0, 1, x0)
 
 
-def test_where_f_is_flat_to_second_order_there_is_no_way_to_look_for() -> None:
-    res = st.minimize(lambda x: x[0] ** 3, [0.0], jac=lambda x: 3 * x**2)
-    assert (res.status, res.x.tolist()) == (Status.CONVERGED, [0.0])
-    valley = st.minimize(lambda x: float(x[0] ** 2), [0.0, 1.0], jac=lambda x: np.array([2 * x[0], 0.0]))
-    assert (valley.status, valley.nit, valley.nfev) == (Status.CONVERGED, 0, 1)
-
-
-def bent(n: int, down: int) -> tuple[Any, Any, float]:
+def bent(n, down):
     """Σ wᵢxᵢ²/2 + xᵢ⁴/4 with some wᵢ < 0: a saddle, or a maximum, at 0; and its least value."""
     w = np.linspace(1, 3, n)
     w[:down] *= -1
@@ -239,21 +160,17 @@ def bent(n: int, down: int) -> tuple[Any, Any, float]:
 
 
 @pytest.mark.parametrize(("n", "down"), [(1, 1), (2, 2), (5, 1), (50, 1), (300, 5)])
-def test_a_start_at_a_saddle_or_a_maximum(n: int, down: int) -> None:
+def test_a_start_at_a_saddle_or_a_maximum(n, down):
     fun, grad, least = bent(n, down)
     res = st.minimize(fun, np.zeros(n), jac=grad)
     assert res.status is Status.CONVERGED
     assert res.nit > 0
     assert res.fun == pytest.approx(least, rel=1e-6)
-
-
-def test_other_methods_stay_at_a_saddle() -> None:
-    fun, grad, _ = bent(3, 1)
-    assert st.minimize(fun, np.zeros(3), jac=grad, method="bfgs").nit == 0
+    assert st.minimize(fun, np.zeros(n), jac=grad, method="bfgs").nit == 0  # the other methods stay
 
 
 @pytest.mark.parametrize("n", [2, 40])
-def test_a_batch_with_some_rows_at_a_saddle(n: int) -> None:
+def test_a_batch_with_some_rows_at_a_saddle(n):
     fun, grad, least = bent(n, 1)
     x0 = np.zeros((4, n))
     x0[1], x0[3, 0] = 0.7, 1e-9
@@ -266,142 +183,39 @@ def test_a_batch_with_some_rows_at_a_saddle(n: int) -> None:
 
 
 @pytest.mark.parametrize("power", [-500, 3, 500])
-def test_scaling_f_by_a_power_of_two_changes_nothing(power: int) -> None:
-    p, scale = BY_NAME["rosenbrock2"], 2.0**power
-    plain = st.minimize(p.fun, p.x0, jac=p.grad, gtol=2.0**-20)
-    res = st.minimize(
-        lambda x: scale * p.fun(x), p.x0, jac=lambda x: scale * p.grad(x), gtol=2.0**-20 * scale
-    )
+def test_scaling_f_by_a_power_of_two_changes_nothing(power):
+    p, scale, gtol = ROSEN, 2.0**power, 2.0**-20
+    plain = st.minimize(p.fun, p.x0, jac=p.grad, gtol=gtol)
+    fun, grad = lambda x: scale * p.fun(x), lambda x: scale * p.grad(x)
+    res = st.minimize(fun, p.x0, jac=grad, gtol=gtol * scale)
     assert res.x.tolist() == plain.x.tolist()
     assert (res.nit, res.nfev, res.njev, res.status) == (plain.nit, plain.nfev, plain.njev, plain.status)
 
 
-@pytest.mark.parametrize("scale", [1e-150, 1e20, 1e150])
-def test_any_scale_of_x(scale: float) -> None:
-    p = BY_NAME["rosenbrock2"]
-    with np.errstate(over="ignore"):  # of p itself, where a first trial of length 1 is far out
-        fun, grad = lambda x: p.fun(x / scale), lambda x: p.grad(x / scale) / scale
-        res = st.minimize(fun, p.x0 * scale, jac=grad, gtol=1e-6 / scale)
-    assert res.status is Status.CONVERGED
-    assert np.allclose(res.x / scale, 1, atol=1e-5)
-    assert res.njev < 100
-
-
-@pytest.mark.parametrize("method", ["cgd-auto", "gd", "bfgs"])
-def test_a_gradient_whose_square_underflows(method: str) -> None:
-    for x0 in (np.full(2, 1e-170), np.array([[1e-170, 1e-180], [1.0, 1.0]])):
-        res = st.minimize(lambda x: (x * x).sum(axis=-1), x0, jac=lambda x: 2 * x, gtol=0, method=method)
-        assert (np.abs(res.x) <= np.abs(x0)).all()
-
-
-@pytest.mark.parametrize(
-    ("n", "pairs_kept"), [(1, 10), (75, 158), (100, 150), (600, 25), (10**6, 10), (500_000, 20)]
-)
-def test_how_many_pairs_are_kept(n: int, pairs_kept: int) -> None:
+@pytest.mark.parametrize(("n", "pairs_kept"), [(1, 10), (75, 158), (600, 25), (500_000, 20), (10**6, 10)])
+def test_how_many_pairs_are_kept(n, pairs_kept):
     assert st.CGDAuto()._capacity(np.empty(n)) == pairs_kept
     assert st.CGDAuto(memory=5)._capacity(np.empty(n)) == 5
-
-
-@pytest.mark.slow  # a process of its own
-def test_a_million_variables_in_little_memory() -> None:
-    code = """
-    import pathlib, resource, sys, numpy as np, steepen as st
-    n = 10**6
-    w = np.linspace(1, 100, n)
-    res = st.minimize(lambda x: float((w * x) @ x) / 2, np.ones(n), jac=lambda x: w * x, method="cgd-auto",
-                      memory=5, trace=False, budget=st.Budget(iters=12))
-    assert res.nit == 12 and res.fun < 1e-2 * w.sum() / 2, res.fun
-    # the most memory since the program began; ru_maxrss counts what the parent had when it forked, too
-    status = pathlib.Path("/proc/self/status")
-    if status.exists():
-        print(int(status.read_text().partition("VmHWM:")[2].split()[0]) * 1024)
-    else:
-        unit = 1 if sys.platform == "darwin" else 1024
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=600, check=True
-    )
-    assert int(done.stdout) < 2e9
-
-
-# --- counts and budgets ---------------------------------------------------------------------------------
-
-
-@dataclass
-class Counting:
-    """A function whose calls are counted by hand."""
-
-    fun: Any
-    grad: Any
-    values: int = 0
-    grads: int = 0
-
-    def f(self, x: Vector) -> Any:
-        self.values += 1
-        return self.fun(x)
-
-    def g(self, x: Vector) -> Any:
-        self.grads += 1
-        return self.grad(x)
-
-    def both(self, x: Vector) -> Any:
-        self.values += 1
-        self.grads += 1
-        return self.fun(x), self.grad(x)
-
-    def minimize(self, x0: Vector, source: str, **given: Any) -> st.Result:
-        fun = self.both if source == "both" else self.f
-        jac = {"callable": self.g, "both": True}.get(source, source)
-        res = st.minimize(fun, x0, jac=jac, method="cgd-auto", gtol=0, trace=False, **given)
-        assert res.nfev == self.values
-        if source in {"callable", "both"}:
-            assert res.njev == self.grads
-        return res
-
-
-ROSEN = BY_NAME["rosenbrock2"]
-RUNS: dict[str, tuple[Any, Any, Vector]] = {
-    "restarts": KINKS[4][1:4],  # searches that find nothing, probes, restarts
-    "level": (lambda x: 1 + ROSEN.fun(x), ROSEN.grad, ROSEN.x0),  # level tests, and a floor
-    "saddle": (*bent(3, 1)[:2], np.array([0.0, 0.0, 0.0])),  # a search for the way out
-    "fit": (FITS[0], FITS[0].grad, FITS[0].x0),
-}
-
-
-@pairs(name=[*RUNS], limit=["grads", "evals"], source=["callable", "both", "2-point"])
-def test_a_budget_is_never_exceeded(name: str, limit: str, source: str) -> None:
-    fun, grad, x0 = RUNS[name]
-    iters = 25 if source == "2-point" else 95
-    whole = Counting(fun, grad).minimize(x0, source, budget=Budget(iters=iters))
-    spent = whole.njev if limit == "grads" else whole.nfev
-    # near the start and the end, where probes and searches are; some in between
-    for size in sorted(
-        {*range(1, 9), *range(9, spent, max(1, spent // 4)), spent - 1, spent, spent + 1} - {0}
-    ):
-        res = Counting(fun, grad).minimize(x0, source, budget=Budget(iters=iters, **{limit: size}))
-        used = res.njev if limit == "grads" else res.nfev
-        assert used <= size, f"{limit}={size}"
-        assert res.fun <= float(seen(fun)(x0))
 
 
 # --- bit for bit ----------------------------------------------------------------------------------------
 
 
-def equal(a: st.Result, b: st.Result) -> None:
+def equal(a, b):
     for name in ("x", "fun", "jac", "status", "nit", "nfev", "njev"):
         assert np.array_equal(getattr(a, name), getattr(b, name), equal_nan=True), name
-    assert a.trace is not None
-    assert b.trace is not None
     for (name, one), (_, other) in zip(a.trace.columns(), b.trace.columns(), strict=True):
         assert np.array_equal(one, other, equal_nan=True), name
 
 
-CHAIN, TEN = BY_NAME["chain40"], BY_NAME["rosenbrock10"]
+def largest_slope(x):
+    return np.where(x < 0, -1.0, 1.0) * (np.arange(4) == np.abs(x).argmax())
+
+
 NEAR = np.random.default_rng(1)
-CUT: dict[str, tuple[Any, Any, Vector, dict[str, Any]]] = {
-    "restarts": (*KINKS[4][1:4], {}),
-    "level": (*RUNS["level"], {}),
+CUT = {
+    "restarts": (lambda x: 3 + np.abs(x).max(), largest_slope, np.array([1.0, -0.7, 0.4, 0.2]), {}),
+    "level": (lambda x: 1 + ROSEN.fun(x), ROSEN.grad, ROSEN.x0, {}),
     "saddle": (*bent(3, 3)[:2], np.zeros(3), {}),
     "forgetting": (TEN.fun, TEN.grad, TEN.x0, {"memory": 5}),
     "blas": (CHAIN.fun, CHAIN.grad, CHAIN.x0, {"memory": 6}),
@@ -413,9 +227,9 @@ CUT: dict[str, tuple[Any, Any, Vector, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", CUT)
-def test_a_run_goes_on_as_if_it_had_not_been_cut(name: str, tmp_path: Path) -> None:
+def test_a_run_goes_on_as_if_it_had_not_been_cut(name, tmp_path):
     fun, grad, x0, more = CUT[name]
-    given: dict[str, Any] = {"jac": grad, "gtol": 0, "trace": "x", "budget": Budget(iters=95)} | more
+    given = {"jac": grad, "gtol": 0, "trace": "x", "budget": Budget(iters=95)} | more
     whole = st.minimize(fun, x0, **given)
     last = int(np.max(whole.nit))
     for k in sorted({1, 2, last // 2, last}):
@@ -425,22 +239,22 @@ def test_a_run_goes_on_as_if_it_had_not_been_cut(name: str, tmp_path: Path) -> N
 
 
 @pairs(name=["rosenbrock10", "beale", "quartic", "near_saddle", "chain40"], gtol=[1e-5, 0.0])
-def test_a_row_is_the_run_alone(name: str, gtol: float) -> None:
+def test_a_row_is_the_run_alone(name, gtol):
     """Also where it skips pairs that the other rows keep."""
     p = BY_NAME[name]
 
-    def rows(function: Any) -> Any:
+    def rows(function):
         return lambda x: function(x) if x.ndim == 1 else np.stack([function(row) for row in x])
 
     x0 = p.x0 + np.random.default_rng(0).standard_normal((3, p.n))
-    given: dict[str, Any] = {"jac": rows(p.grad), "gtol": gtol, "trace": "x", "budget": Budget(iters=150)}
+    given = {"jac": rows(p.grad), "gtol": gtol, "trace": "x", "budget": Budget(iters=150)}
     batch = st.minimize(rows(p.fun), x0, **given)
     for b in range(3):
         equal(batch.row(b), st.minimize(p.fun, x0[b], **given))
 
 
 @pytest.mark.parametrize("seed", sample(range(6), 2))
-def test_a_row_at_its_floor_pays_for_its_own_probes_alone(seed: int) -> None:
+def test_a_row_at_its_floor_pays_for_its_own_probes_alone(seed):
     """Last bits decide at the floor, so that rows of one batch are asked more or less."""
     p, kinds = BY_NAME["near_saddle"], ("fun", "jac")
     fun, grad = (off(one, f"{seed} {kind}") for one, kind in zip((p.fun, p.grad), kinds, strict=True))
@@ -450,55 +264,32 @@ def test_a_row_at_its_floor_pays_for_its_own_probes_alone(seed: int) -> None:
         equal(batch.row(b), st.minimize(fun, x0[b], jac=grad, gtol=0.0))
 
 
-def test_float32_stays_float32_and_has_a_tolerance_of_its_own() -> None:
-    seen: set[Any] = set()
-
-    def fun(x: Vector) -> Any:
-        seen.add(x.dtype)
-        return TEN.fun(x)
-
+def test_float32_has_a_tolerance_of_its_own():
     for x0 in (TEN.x0.astype(np.float32), np.stack([TEN.x0, TEN.x0 + 1]).astype(np.float32)):
-        res = st.minimize(fun, x0, jac=TEN.grad)
+        res = st.minimize(TEN.fun, x0, jac=TEN.grad)
         assert np.all(res.success)
-        assert res.x.dtype == res.jac.dtype == np.float32
         assert np.array_equal(res.nfev, st.minimize(TEN.fun, x0, jac=TEN.grad, gtol=1e-3).nfev)
-    assert seen == {np.dtype(np.float32)}
 
 
 # --- the rest -------------------------------------------------------------------------------------------
 
 
-def test_a_small_memory_is_enough() -> None:
-    for memory in (1, 2, 5):
-        assert st.minimize(TEN.fun, TEN.x0, jac=TEN.grad, memory=memory).success
-
-
-def test_it_is_the_default() -> None:
-    assert st.minimize(ROSEN.fun, ROSEN.x0).method == "cgd-auto"
-
-
-def test_a_schedule_is_not_judged_as_a_search() -> None:
+def test_a_schedule_is_not_judged_as_a_search():
     """Steps that climb for a while are the user's own choice, as a number or as a function of k."""
-    step: Any = lambda k: 2.01 if k < 15 else 0.5  # noqa: E731
+    step = lambda k: 2.01 if k < 15 else 0.5  # noqa: E731
     res = st.minimize(lambda x: 0.5 * x @ x, [1.0, 2.0], jac=lambda x: x, method="gd", step=step)
     assert res.status is Status.CONVERGED
 
 
-def test_differences_at_the_minimiser_are_a_success() -> None:
-    rosen = st.functions["rosenbrock"].at(n=10)
-    assert st.minimize(lambda x: float(rosen(x)), np.ones(10)).success
-
-
-def points(x0: Any, f: Any, grad: Any, iters: int = 2, **more: Any) -> tuple[list[Vector], list[Vector]]:
+def points(x0, f, grad, iters=2, **more):
     """Return the points of the first values and of the first gradients that a run asks for."""
-    values: list[Vector] = []
-    slopes: list[Vector] = []
+    values, slopes = [], []
 
-    def fun(x: Vector) -> float:
+    def fun(x):
         values.append(np.array(x))
         return f(x)
 
-    def jac(x: Vector) -> Vector:
+    def jac(x):
         slopes.append(np.array(x))
         return grad(x)
 
@@ -507,7 +298,7 @@ def points(x0: Any, f: Any, grad: Any, iters: int = 2, **more: Any) -> tuple[lis
 
 
 @pytest.mark.parametrize(("height", "length"), [(0.0, 0.1), (0.3, 0.6), (1e6, 5.0), (-1e6, 5.0)])
-def test_the_first_trial_is_as_long_as_f_and_x_say(height: float, length: float) -> None:
+def test_the_first_trial_is_as_long_as_f_and_x_say(height, length):
     """On a plane of slope 1: 2|f|, no less than a tenth and no more than the size of x."""
     x0, n = np.array([3.0, 4.0]), np.array([0.6, 0.8])
     values, _ = points(x0, lambda x: height + n @ (x - x0), lambda x: n)
@@ -516,17 +307,17 @@ def test_the_first_trial_is_as_long_as_f_and_x_say(height: float, length: float)
     np.testing.assert_allclose(values[1], x0 - n, rtol=1e-12)
 
 
-def test_a_step_grows_tenfold_at_most_and_no_longer_than_curvature_is_unseen() -> None:
+def test_a_step_grows_tenfold_at_most_and_no_longer_than_curvature_is_unseen():
     """On x + 0.015x²: a first step that tells no scale, ten times it, ten times that, the minimum."""
     values, _ = points([0.0], lambda x: float(x[0] + 0.015 * x[0] ** 2), lambda x: 1 + 0.03 * x, iters=9)
     np.testing.assert_allclose(np.concatenate(values), [0, -0.1, -1.097, -11.067, -100 / 3], rtol=1e-9)
 
 
-def test_a_first_trial_that_fails_is_followed_by_the_minimum_that_a_probe_shows() -> None:
+def test_a_first_trial_that_fails_is_followed_by_the_minimum_that_a_probe_shows():
     """Far from x0 the function is much steeper than at it, which values alone would have to find out."""
     A, x0 = np.diag([2.0, 2.0]), np.array([1e-3, 2e-3])
 
-    def f(x: Vector) -> float:
+    def f(x):
         return 0.5 * x @ A @ x + (1e9 if np.abs(x).max() > 0.01 else 0.0) + 100
 
     values, slopes = points(x0, f, lambda x: A @ x)

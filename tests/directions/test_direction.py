@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,76 +19,66 @@ class Older(st.Direction):
 
     unit = True
 
-    def start(self, x: Any, kit: Any) -> Any:
+    def start(self, x, kit):
         return {"v": 0 * x, "learnt": 0}
 
-    def learn(self, context: Any, x: Any, f: Any, g: Any, memory: Any) -> None:
+    def learn(self, context, x, f, g, memory):
         memory["learnt"] = memory["learnt"] + 1
 
-    def propose(self, context: Any, k: int, x: Any, g: Any, on: Any, memory: Any) -> Any:
+    def propose(self, context, k, x, g, on, memory):
         assert memory["learnt"] == k + 1
         memory["v"] = 0.5 * memory["v"] - g
         memory["last"] = g
         return memory["v"], 0.0
 
 
-class Moment(NamedTuple):
-    v: Any
-    learnt: Any
-
-
 class Newer(st.Direction):
     unit = True
 
-    def start(self, kit: Any, x: Any) -> Moment:
-        return Moment(0 * x, 0)
+    def start(self, kit, x):
+        return Moment(0 * x)
 
-    def learn(self, context: Any, point: Any, memory: Moment) -> Moment:
-        return memory._replace(learnt=memory.learnt + 1)
+    def learn(self, context, point, memory):
+        return memory
 
-    def propose(self, context: Any, k: int, point: Any, lam: Any, on: Any, memory: Moment) -> Proposal:
-        memory = memory._replace(v=0.5 * memory.v - point.g)
+    def propose(self, context, k, point, lam, on, memory):
+        memory = Moment(0.5 * memory.v - point.g)
         return Proposal(memory.v, 0.0, memory)
 
 
-def run(x0: Any, method: Any, iters: int = 25, **more: Any) -> st.Result:
+class Moment(NamedTuple):
+    v: Any
+
+
+def run(x0, method, iters=25, **more):
     return st.minimize(F, x0, method=method, budget=st.Budget(iters=iters), trace="x", **more)
 
 
 @pytest.mark.parametrize("step", [None, 1e-3])
 @pytest.mark.parametrize("x0", [STARTS[0], STARTS], ids=["one", "many"])
-def test_both_forms_make_the_same_run(x0: Any, step: Any) -> None:
+def test_both_forms_make_the_same_run_and_are_resumed(tmp_path, x0, step):
     older, newer = run(x0, Older(), step=step), run(x0, Newer(), step=step)
-    assert older.trace is not None
-    assert newer.trace is not None
     for (name, a), (_, b) in zip(older.trace.columns(), newer.trace.columns(), strict=True):
         np.testing.assert_array_equal(a, b, err_msg=name)
     np.testing.assert_array_equal(older.status, newer.status)
-
-
-@pytest.mark.parametrize("method", [Older(), Newer()], ids=["older", "newer"])
-@pytest.mark.parametrize("x0", [STARTS[0], STARTS], ids=["one", "many"])
-def test_both_forms_are_resumed(tmp_path: Path, method: Any, x0: Any) -> None:
-    path = tmp_path / "run.npz"
-    run(x0, method, 7, checkpoint=path)
-    resumed, whole = run(x0, method, checkpoint=path), run(x0, method)
-    np.testing.assert_array_equal(resumed.x, whole.x)
-    np.testing.assert_array_equal(resumed.nfev, whole.nfev)
+    for whole, method in ((older, Older()), (newer, Newer())):
+        path = tmp_path / f"{type(method).__name__}.npz"
+        run(x0, method, 7, checkpoint=path, step=step)
+        resumed = run(x0, method, checkpoint=path, step=step)
+        np.testing.assert_array_equal(resumed.x, whole.x)
+        np.testing.assert_array_equal(resumed.nfev, whole.nfev)
 
 
 @pytest.mark.parametrize("x0", [[1.0, 2.0], [[1.0, 2.0], [3.0, -1.0]]], ids=["one", "many"])
 @pytest.mark.parametrize("c", [-1e-4, 0.0, 1e-4, 1.0, np.nan])
-def test_the_guard_takes_the_gradient_unless_the_direction_descends(c: float, x0: Any) -> None:
+def test_the_guard_takes_the_gradient_unless_the_direction_descends(c, x0):
     class Slanted(st.Direction):
-        def propose(self, context: Any, k: int, x: Any, g: Any, on: Any, memory: Any) -> Any:
+        def propose(self, context, k, x, g, on, memory):
             return c * g + np.stack([-g[..., 1], g[..., 0]], axis=-1), 0.0
 
     # from 1.5 on the parabola falls by too little: a search that knows the slope of −∇f cuts it to 0.75
-    res = st.minimize(
-        lambda x: (x * x).sum(-1) / 2, x0, jac=lambda x: x, method=Slanted(), budget=st.Budget(iters=1),
-        step=st.steps.Armijo(initial=1.5, c=0.4),
-    )  # fmt: skip
-    assert res.trace is not None
+    given = {"step": st.steps.Armijo(initial=1.5, c=0.4), "budget": st.Budget(iters=1), "method": Slanted()}
+    res = st.minimize(lambda x: (x * x).sum(-1) / 2, x0, jac=lambda x: x, **given)
     assert np.all(res.trace.guarded[0] == (not c < 0))
     if not c < 0:
         assert np.all(res.trace.step[0] == 0.75)
@@ -97,13 +86,13 @@ def test_the_guard_takes_the_gradient_unless_the_direction_descends(c: float, x0
 
 
 @pytest.mark.parametrize("method", ["gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp"])
-def test_with_a_variable_held_the_others_move_as_if_it_were_a_number(method: str) -> None:
+def test_with_a_variable_held_the_others_move_as_if_it_were_a_number(method):
     """The Hessian ties all three; the third is at a bound that f pushes it against."""
     Q, b = np.array([[4.0, 1.0, 1.5], [1.0, 3.0, -1.0], [1.5, -1.0, 2.0]]), np.array([1.0, 2.0, -9.0])
     lam = {"lam": 0.2} if method in ("cgd-fd", "cgd-bfgs") else {}  # in the others it follows the curvature
     given: dict[str, Any] = {"method": method, "step": 0.05, "gtol": 0, "budget": st.Budget(iters=6), **lam}
 
-    def run(Q: Any, b: Any, x0: Any, **more: Any) -> Any:
+    def run(Q, b, x0, **more):
         fun, grad = (lambda x: x @ Q @ x / 2 - b @ x), (lambda x: Q @ x - b)
         return st.minimize(fun, x0, jac=grad, hess=lambda x: Q, trace="x", **given, **more).trace.x
 
@@ -113,15 +102,15 @@ def test_with_a_variable_held_the_others_move_as_if_it_were_a_number(method: str
     np.testing.assert_allclose(held[:, :2], free, rtol=1e-6 if method == "cgd-fd" else 1e-10)
 
 
-def test_recover_of_the_older_form_is_asked() -> None:
+def test_recover_of_the_older_form_is_asked():
     asked: list[Any] = []
 
     class Up(st.Direction):
-        def recover(self, context: Any, x: Any, stuck: Any, memory: Any) -> Any:
+        def recover(self, context, x, stuck, memory):
             asked.append(x)
             return False
 
-        def propose(self, context: Any, k: int, x: Any, g: Any, on: Any, memory: Any) -> Any:
+        def propose(self, context, k, x, g, on, memory):
             return -g, 0.0
 
     result = st.minimize(lambda x: x @ x, [1.0, 2.0], method=Up(), jac=lambda x: -2 * x)  # a wrong sign

@@ -17,7 +17,7 @@ class TestDocumented(Documented):
     part = "torch"
 
 
-def blocks(page: str) -> list[str]:
+def blocks(page):
     return re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
 
 
