@@ -14,7 +14,8 @@ from ._core.judge import BOTTOM, Tolerances
 from ._core.kits import kit_for
 from ._core.space import space_of
 from ._oracle.budget import Budget
-from ._oracle.differences import Differences, Map
+from ._oracle.calls import Map
+from ._oracle.finite_differences import Differences
 from ._oracle.oracle import AUTODIFF, DIFFERENCES
 from ._oracle.tensors import OfTensors, hosted
 from ._problem import Problem, Settings

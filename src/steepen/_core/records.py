@@ -60,6 +60,8 @@ class Point:
     """‖∇f‖."""
     gnorm: Scalar = NAN
     """The norm that vanishes at a minimum: ‖∇f‖, or with bounds that of the projected gradient."""
+    error: MaybeArray = None
+    """Of each component of g, where it has one to speak of."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""How a gradient is taken by differences: the steps, and who evaluates."""
+"""Evaluations of f in other processes: SciPy's `workers`."""
 
 from __future__ import annotations
 
@@ -7,75 +7,10 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
-import numpy as np
-from numpy.typing import NDArray
-
-from .._tools.check import floats, is_whole
-
-Map: TypeAlias = Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]
-"""What evaluates a function at many points, as the built-in `map` does."""
-
-POWER = {"2-point": 1 / 2, "3-point": 1 / 3, "cs": 1 / 2}
-"""The step is this power of ε: where truncation and rounding balance."""
-
-TINY = 1e-12
-"""A complex step is this part of a real one: it suffers no cancellation."""
-
-
-@dataclass(frozen=True)
-class Differences:
-    """A gradient as the user names it, with what SciPy's options say in case it is made of differences.
-
-    Parameters
-    ----------
-    jac : what `minimize` takes for it
-    eps : the absolute steps, one or one a variable
-    rel_step : the steps relative to |x|, one or one a variable
-    workers : evaluates f at the points of one gradient, perhaps at the same time
-    """
-
-    jac: Any = None
-    eps: NDArray[np.float64] | None = None
-    rel_step: NDArray[np.float64] | None = None
-    workers: Map | None = None
-
-    @property
-    def asked(self) -> bool:
-        """Whether the user has chosen the steps."""
-        return self.eps is not None or self.rel_step is not None
-
-    def check(self, shape: tuple[int, ...]) -> None:
-        """Refuse what does not fit a start of this shape."""
-        n = shape[-1]
-        if self.workers is not None and len(shape) > 1:
-            raise ValueError(
-                f"workers: expected one start point, since a batch is evaluated at once; got {shape}"
-            )
-        for name, steps in (("eps", self.eps), ("finite_diff_rel_step", self.rel_step)):
-            if steps is not None and steps.shape not in ((), (1,), (n,)):
-                raise ValueError(f"{name}: expected a number, or {n} of them, got shape {steps.shape}")
-
-    def steps(self, scheme: str, x: NDArray[Any], eps: float) -> NDArray[Any]:
-        """Return the steps from x, as SciPy takes them; one that leaves x where it is gets the usual size."""
-        away = np.where(x < 0, -1.0, 1.0)
-        usual = eps ** POWER[scheme] * np.maximum(np.abs(x), 1.0) * away
-        if scheme == "cs":
-            usual *= TINY
-        if self.eps is not None:
-            asked = self.eps + 0.0 * x
-        elif self.rel_step is not None:
-            asked = self.rel_step * np.abs(x) * away
-        else:
-            return usual
-        return np.where(asked == 0 if scheme == "cs" else x + asked == x, usual, asked)
-
-
-def steps_of(name: str, value: Any) -> NDArray[np.float64] | None:
-    """Read an option that is a step, or one a variable."""
-    return None if value is None else floats(name, value, "a number, or one for each variable")
+from .._tools.check import is_whole
+from .calls import Map
 
 
 @contextmanager

@@ -1,0 +1,265 @@
+"""How accurate a gradient has to be, and whether a decrease of f can still be seen.
+
+Twice the decrease of f that a gradient predicts is gᵀH⁻¹g; with the diagonal of H alone, Σ gᵢ²/|f″ᵢ|. The same
+sum over the errors of its components is what the gradient hides. Differences are central where they hide too
+much, and forward again where that would have done. A run ends where neither sum, nor what the direction
+promises, is a decrease that the values of f could show; what hides it names the status.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._core.arrays import Array, Mask, MaybeArray, Scalar, Whole, to_numpy
+from .._core.records import RUNNING, Carry
+from .._core.result import Status
+from . import tuning
+from .ledger import Cost
+from .noise import COST as NOISE_COST
+
+if TYPE_CHECKING:
+    from .context import Context
+
+MAX_EVALUATIONS, PRECISION, NOISE, RESOLUTION, DIFFERENCES = map(
+    int, (Status.MAX_EVALUATIONS, Status.PRECISION, Status.NOISE, Status.RESOLUTION, Status.DIFFERENCES)
+)
+
+STALLED = 11, 3
+"""A run ends after this many consecutive steps without a measurable decrease; the second where a gradient
+costs as many values as f has variables."""
+
+TIMID = 1e-2
+"""After a step that was cut so short noise is measured again: it may have spoilt the search."""
+
+
+class Exact:
+    """A gradient that was given, or that has fixed intervals: there is nothing to choose."""
+
+    stalled = STALLED[0]
+
+    def __init__(self, context: Context, gtol: Any):
+        self.context, self.gtol = context, gtol
+
+    def gradient(self, c: Carry, rows: Any, came: MaybeArray) -> tuple[Array, MaybeArray]:
+        """Evaluate ∇f at the point in these rows (None: in all); return it with the error of each component."""
+        oracle, kit, x = self.context.oracle, self.context.kit, c.point.x
+        g = oracle.grad(x, rows, came)
+        fd = getattr(oracle, "fd", None)
+        if fd is not None and fd.searches_quantum:
+            doubt = self._flat(x, g, True if rows is None else rows)
+            if kit.any(doubt) and kit.any(doubt := doubt & self._affords(NOISE_COST)):
+                coarse = fd.noise.estimate(x, c.point.f, doubt, gtol=self.gtol)
+                if kit.any(coarse := coarse & self._affords()):
+                    g = kit.where(coarse, oracle.grad(x, None if kit.size is None else coarse), g)
+        return g, None
+
+    def _flat(self, x: Array, g: Array, rows: Mask) -> Mask:
+        """Return where ‖∇f‖ ≤ gtol and a difference is exactly 0: f may be quantised there."""
+        kit, space = self.context.kit, self.context.space
+        zero = rows & kit.some((g == 0) & ~space.fixed(x))
+        return zero & (space.residual(x, g, kit.norm(g)) <= self.gtol) if kit.any(zero) else zero
+
+    def _affords(self, more: Cost = Cost()) -> Mask:  # noqa: B008  it is immutable
+        """Return where the budget covers another gradient, and so many values more."""
+        return self.context.affords(self.context.oracle.cost_grad.plus(more))
+
+    def trusts(self, c: Carry) -> Mask:
+        """Return where ‖∇f‖ ≤ gtol may be believed."""
+        return True
+
+    def ends(self, c: Carry) -> Whole:
+        """Return the status of rows where the direction predicts no decrease that values would show."""
+        return RUNNING
+
+    def improves(self, c: Carry, stuck: Mask) -> tuple[Mask, Whole]:
+        """Return which rows, after a search that found nothing, get a better gradient; and who has ended."""
+        return stuck & False, RUNNING
+
+    def relax(self, c: Carry, calm: Mask) -> None:
+        """Go back to a cheaper gradient where one would have done."""
+
+
+class Adaptive(Exact):
+    """A gradient by differences that follow the noise and the curvature of f."""
+
+    stalled = STALLED[1]
+
+    def __init__(self, context: Context, gtol: Any):
+        super().__init__(context, gtol)
+        self.fd: Any = context.oracle.fd
+        self.noise, self.kit = self.fd.noise, context.kit
+
+    # --- gradients -----------------------------------------------------------------------------------
+
+    def gradient(self, c: Carry, rows: Any, came: MaybeArray) -> tuple[Array, MaybeArray]:
+        """Evaluate ∇f with intervals for the noise and the curvature that are known, or found out now."""
+        kit, fd, noise, oracle = self.kit, self.fd, self.noise, self.context.oracle
+        x, f, every = c.point.x, c.point.f, True if rows is None else rows
+        if c.k == 0:
+            asked = every & self._affords(NOISE_COST)
+            uneven = every & self._uneven(x)
+        else:
+            asked = every & (noise.changed(f) | (c.move.alpha < TIMID))
+            asked = asked & self._affords(NOISE_COST) if kit.any(asked) else asked
+            uneven = asked & False
+        if kit.any(asked):
+            self._estimate(x, f, asked)
+        if kit.any(uneven) and kit.any(uneven := uneven & self._affords(fd.cost_survey)):
+            oracle.ledger.charge(None if kit.size is None else uneven, "njev")
+            g, error = fd.survey(x, f, uneven)
+            if kit.any(rest := kit.without(every, uneven)):
+                g, error = self._merged(uneven, (g, error), oracle.grad_and_error(x, rest))
+        else:
+            soon = kit.without(every, fd.state.central) & noise.noisy(f)
+            if c.k > 0 and kit.any(soon) and kit.any(soon := soon & self._inaccurate_soon(c)):
+                c.idle = kit.pick(self._use_central(soon), 0, c.idle)  # a better gradient is worth a search
+            g, error = oracle.grad_and_error(x, rows)
+        rough = every & self._inaccurate(x, f, g, error)
+        rough = self._use_central(rough) if kit.any(rough) else rough
+        flat = self._flat(x, g, every)
+        if kit.any(flat) and kit.any(flat := kit.without(flat, rough) & self._affords(NOISE_COST)):
+            rough = rough | noise.estimate(x, f, flat, gtol=self.gtol)
+        if kit.any(rough):
+            if kit.any(quiet := kit.without(rough, noise.noisy(f)) & self._affords(NOISE_COST)):
+                self._estimate(x, f, quiet)
+            again = oracle.grad_and_error(x, None if kit.size is None else rough)
+            g, error = self._merged(rough, again, (g, error))
+        return g, error
+
+    def _estimate(self, x: Array, f: Scalar, rows: Mask) -> None:
+        """Measure noise; where there was some before, on a line that is a part of the differences."""
+        known = rows & (self.fd.state.noise > 0)
+        if self.kit.any(known):
+            self.noise.estimate(x, f, known, self.fd.intervals(x, f, True), gtol=self.gtol)
+        if self.kit.any(rest := self.kit.without(rows, known)):
+            self.noise.estimate(x, f, rest, gtol=self.gtol)
+
+    def _merged(self, rows: Mask, a: Any, b: Any) -> tuple[Array, Array]:
+        return self.kit.where(rows, a[0], b[0]), self.kit.where(rows, a[1], b[1])
+
+    def _uneven(self, x: Array) -> Mask:
+        """Return where the sizes of the variables differ: f may then bend very differently along them."""
+        size = np.abs(to_numpy(x))[..., self.fd.free]
+        least, most = (np.where(size > 0, size, fill) for fill in (np.inf, 0.0))
+        found = most.max(axis=-1, initial=0.0) > tuning.UNEVEN * least.min(axis=-1, initial=np.inf)
+        return bool(found) if self.kit.size is None else found
+
+    def _use_central(self, rows: Mask) -> Mask:
+        """Take central differences in these rows from now on, where that is affordable; return where it is."""
+        state, kit, before = self.fd.state, self.kit, self.fd.state.central
+        state.central = before | rows
+        rows = rows & self._affords(NOISE_COST)
+        state.central = before | rows
+        return rows
+
+    # --- predicted decreases -------------------------------------------------------------------------
+
+    def decreases(self, x: Array, f: Scalar, g: Array, error: Any) -> tuple[Scalar, Scalar]:
+        """Return Σ gᵢ²/|f″ᵢ| over the free variables, and the same of the error of g."""
+        kit, space = self.kit, self.context.space
+        curvature, slope = self.fd.curvature(x, f), to_numpy(g)
+        if space.bounded:
+            free = to_numpy(space.free(x, g, kit.xp.ones_like(g)))
+            slope, error = free * slope, free * error
+        return kit.scalar((slope * slope / curvature).sum(axis=-1)), kit.scalar(
+            (error * error / curvature).sum(axis=-1)
+        )
+
+    def visible(self, f: Scalar) -> Scalar:
+        """Return the least decrease of f that its values would show."""
+        noisy, eps_f = self.noise.noisy(f), self.noise.eps_f(f)
+        # noise that is a large part of f may be so only as long as f is large
+        loud = self.kit.num.minimum(tuning.VISIBLE * eps_f, self.kit.num.maximum(eps_f, 0.25 * abs(f)))
+        return self.kit.pick(noisy, loud, tuning.RESOLVED * eps_f)
+
+    def _inaccurate(self, x: Array, f: Scalar, g: Array, error: Any) -> Mask:
+        """Return where forward differences hide too much of what is left of the gradient."""
+        kit, central = self.kit, self.fd.state.central
+        if kit.all(central):
+            return central & False
+        decrease, hidden = self.decreases(x, f, g, error)
+        near = self.context.space.residual(x, g, kit.norm(g)) <= self.gtol
+        near = near & (kit.norm(kit.own(error)) > self.gtol) if kit.any(near) else near
+        rough = (hidden > tuning.INACCURATE * decrease) | near
+        # noise hides more along directions of low curvature than these sums show
+        rough = rough & ((hidden > 2 * self.visible(f)) | self.noise.noisy(f)) if kit.any(rough) else rough
+        return kit.without(rough, central)
+
+    def _inaccurate_soon(self, c: Carry) -> Mask:
+        """Return where they will by what the last step has gained: gains fall by squares at the end."""
+        kit, point = self.kit, c.point
+        error = self.fd.error_of(point.x, point.f, False)
+        hidden = kit.scalar((error * error / self.fd.curvature(point.x, point.f)).sum(axis=-1))
+        return c.move.before - point.f < kit.num.maximum(
+            1e3 * hidden, tuning.SOON * kit.num.sqrt(hidden * abs(point.f))
+        )
+
+    def relax(self, c: Carry, calm: Mask) -> None:
+        """Go back to forward differences where they would have been accurate enough."""
+        kit, point, state = self.kit, c.point, self.fd.state
+        rows = calm & state.central
+        if kit.any(rows):
+            error = self.fd.error_of(point.x, point.f, False)
+            decrease, hidden = self.decreases(point.x, point.f, point.g, error)
+            fine = (hidden <= tuning.ACCURATE * decrease) & (kit.norm(kit.own(error)) <= self.gtol)
+            state.central = kit.without(state.central, rows & fine)
+
+    # --- ends ----------------------------------------------------------------------------------------
+
+    def trusts(self, c: Carry) -> Mask:
+        """Return where ‖∇f‖ ≤ gtol may be believed: its error must not be far larger."""
+        error = self.kit.norm(self.kit.own(c.point.error))
+        return error <= self.kit.pick(self.fd.state.resolution > 0, 1.0, tuning.BLIND) * self.gtol
+
+    def ends(self, c: Carry) -> Whole:
+        """Return the status of rows where the direction predicts no decrease that values would show."""
+        kit, point, noise, fd = self.kit, c.point, self.noise, self.fd
+        low = 2 * self.visible(point.f)
+        small = (-c.slope <= low) & (c.status == RUNNING)
+        if not kit.any(small):
+            return RUNNING
+        noisy = noise.noisy(point.f)
+        decrease, hidden = self.decreases(point.x, point.f, point.g, point.error)
+        small = small & (decrease <= low) & (hidden <= low) & self._sound(point.f)
+        # what is clear in spite of noise may lead far along a valley, which these sums do not see
+        small = kit.without(small, kit.without(noisy & (decrease > 1e3 * hidden), c.tired))
+        return self._confirmed(c, small, PRECISION)
+
+    def improves(self, c: Carry, stuck: Mask) -> tuple[Mask, Whole]:
+        """Return which rows, after a search that found nothing, get a better gradient; and who has ended.
+
+        Forward differences become central ones. Of those, a row ends if the gradient is no more than its
+        error. Where it is more, the noise of f may be more than it was taken to be.
+        """
+        kit, point, fd = self.kit, c.point, self.fd
+        better = kit.without(stuck, fd.state.central)
+        fd.state.central = fd.state.central | better
+        stuck = kit.without(stuck, better)
+        if not kit.any(stuck):
+            return better, RUNNING
+        decrease, hidden = self.decreases(point.x, point.f, point.g, point.error)
+        spent = stuck & (decrease <= hidden) & (hidden < np.inf) & self._sound(point.f)
+        doubt = kit.without(stuck, spent) & self.context.affords(NOISE_COST)
+        if kit.any(doubt):
+            lengths = fd.intervals(point.x, point.f, True)
+            better = better | self.noise.estimate(point.x, point.f, doubt, lengths, anew=False, gtol=self.gtol)
+        known = fd.known
+        code = self._confirmed(c, spent, DIFFERENCES)
+        return better | kit.without(spent & known, fd.known), code  # what was learnt of f″ was wrong
+
+    def _sound(self, f: Scalar) -> Mask:
+        """Return where f″ is known, and no slope so steep that the rounding of x would show in f."""
+        return self.fd.known & (self.fd.eps * self.fd.state.conditioning <= 1e-3 * abs(f))
+
+    def _confirmed(self, c: Carry, rows: Mask, code: int) -> Whole:
+        """Return the status of these rows, if f has no kink there: what hides a decrease names it."""
+        kit, point, state = self.kit, c.point, self.fd.state
+        if kit.any(rows):
+            rows = rows & self.context.affords(Cost(5))
+        if not kit.any(rows):
+            return RUNNING
+        noisy, quantised = self.noise.noisy(point.f), state.resolution * abs(point.f) > state.noise
+        code = kit.pick(noisy, kit.pick(quantised, RESOLUTION, NOISE), code)
+        return kit.pick(self.fd.is_smooth(point.x, point.f, rows), code, RUNNING)
