@@ -40,6 +40,9 @@ FURTHEST, APART, LOOKS = 30.0, 0.25, 4
 """Where a gradient costs many values, a step is tried again at most so many times as long or as short, if a
 parabola has its minimum there, and not within this part of the step; at most so often."""
 
+TINY = 1e-6
+"""There, after the first step, a search ends where α is smaller: smooth functions need no such steps."""
+
 FORGIVEN = 2.0
 """f may rise by this many times the error of a value, as far as that is known."""
 
@@ -306,6 +309,8 @@ class Armijo(Step):
             # a step that is lost in the rounding of x, or in the noise of f, needs no value
             blur = kit.num.maximum(oracle.eps_f(f), s.noise)
             lost = kit.same(point, along.x) | kit.negate(blur <= LEVEL * abs(fall))
+            if not oracle.cheap_gradient:
+                lost = lost | ((s.t < TINY) & (along.k > 0))
             todo = kit.without(todo, later & lost)
         if not kit.any(todo) or context.late():
             return s._replace(open=todo & False)

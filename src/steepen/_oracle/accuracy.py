@@ -30,9 +30,6 @@ STALLED = 11, 3
 """A run ends after this many consecutive steps without a measurable decrease; the second where a gradient
 costs as many values as f has variables."""
 
-TIMID = 1e-2
-"""After a step that was cut so short noise is measured again: it may have spoilt the search."""
-
 
 class Exact:
     """A gradient that was given, or that has fixed intervals: there is nothing to choose."""
@@ -101,7 +98,7 @@ class Adaptive(Exact):
             asked = every & self._affords(NOISE_COST)
             uneven = every & self._uneven(x)
         else:
-            asked = every & (noise.changed(f) | (c.move.alpha < TIMID))
+            asked = every & noise.changed(f)
             asked = asked & self._affords(NOISE_COST) if kit.any(asked) else asked
             uneven = asked & False
         if kit.any(asked):
@@ -223,8 +220,10 @@ class Adaptive(Exact):
         noisy = noise.noisy(point.f)
         decrease, hidden = self.decreases(point.x, point.f, point.g, point.error)
         small = small & (decrease <= low) & (hidden <= low) & self._sound(point.f)
-        # what is clear in spite of noise may lead far along a valley, which these sums do not see
+        # what is clear in spite of noise may lead far along a valley, which these sums do not see; the error
+        # of a quantised f is no chance, and any slope that is more may do so
         small = kit.without(small, kit.without(noisy & (decrease > 1e3 * hidden), c.tired))
+        small = kit.without(small, (fd.state.resolution > 0) & (decrease > hidden))
         return self._confirmed(c, small, PRECISION)
 
     def improves(self, c: Carry, stuck: Mask) -> tuple[Mask, Whole]:
@@ -241,6 +240,8 @@ class Adaptive(Exact):
             return better, RUNNING
         decrease, hidden = self.decreases(point.x, point.f, point.g, point.error)
         spent = stuck & (decrease <= hidden) & (hidden < np.inf) & self._sound(point.f)
+        quantised = fd.state.resolution > 0  # the error of a quantised f is no chance, and repeats itself
+        spent = kit.without(spent, quantised & (hidden > 2 * self.visible(point.f)))
         doubt = kit.without(stuck, spent) & self.context.affords(NOISE_COST)
         if kit.any(doubt):
             lengths = fd.intervals(point.x, point.f, True)

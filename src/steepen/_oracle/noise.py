@@ -34,7 +34,7 @@ once in 140 times."""
 
 SHARES = [factorial(k) ** 2 / factorial(2 * k) for k in range(1, COUNT)]
 
-COARSEST = 1e-3
+COARSEST = 0.02
 """f is never taken to be quantised more coarsely, relative to its size."""
 
 COST = Cost(2 + 8 + 3)

@@ -152,6 +152,7 @@ class Loop:
         point = replace(c.point, g=c.point.g if known else None, error=c.point.error if known else None)
         return {
             "k": c.k, "rows": self.context.rows, "on": c.on, "idle": c.idle, "first": c.first, "top": c.top,
+            "failed": c.failed,
             "doubts": c.doubts,
             "point": point, "best": replace(c.best), "move": replace(c.move),
             "memory": each(lambda a: np.array(kit.host(a), order="K"), c.memory),  # these change in place
@@ -174,6 +175,7 @@ class Loop:
         c.idle = saved.value(f"{name}.idle", "Whole", saved.live)
         c.first = saved.value(f"{name}.first", "Scalar", saved.live)
         c.top = saved.value(f"{name}.top", "Scalar", saved.live)
+        c.failed = saved.value(f"{name}.failed", "Scalar", saved.live)
         c.doubts = saved.value(f"{name}.doubts", "Whole", saved.live)
         c.point = saved.record(f"{name}.point", c.point, saved.live)
         c.ahead = replace(c.point)  # of as many rows, also where none is searched from here

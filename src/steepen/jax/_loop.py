@@ -180,7 +180,7 @@ class Driver:
                 c.point.gnorm = NOT
         if not self.iteration.direction.doubts:
             c.doubts = NOT
-        c.ahead = c.p = c.down = c.size = c.slope = c.live = NOT
+        c.failed = c.ahead = c.p = c.down = c.size = c.slope = c.live = NOT
         c.move = Move(**({field.name: NOT for field in fields(Move)} | kept))
         return self.kit.fixed(Lane(c, self.ledger.counts, ring))
 
