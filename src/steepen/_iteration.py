@@ -49,6 +49,12 @@ NOTHING = Cost()
 DOUBT, ALARMING = 10.0, 1e-2
 """‖∇f‖ ≤ gtol is doubted where, by the slope, x of twice the size would change more than DOUBT·gtol of f."""
 
+NEAR = 1e-6
+"""A step by this part of x or less does not move it."""
+
+SMALL = 1e-3
+"""f is small where neither it nor its decrease so far is more; the default gtol then says little."""
+
 ENOUGH, DOUBTS = 1e-9, 3
 """A doubt ends where a step lowers f by no more than this part; after an ALARMING one, so often at most."""
 
@@ -299,10 +305,14 @@ class Iteration:
         and the direction may have something else to propose.
         """
         kit, move, f = self.kit, c.move, c.point.f
+        unit = self._unit(c)
         doubt = near & (self._change(c) > DOUBT * self._gtol)
         if (c.k == 0) is True or not kit.any(doubt):
             return doubt
-        falls = (move.before - f > ENOUGH * kit.num.maximum(abs(f), 1.0)) | (move.alpha == 0)
+        falls = move.before - f > ENOUGH * kit.num.maximum(abs(f), unit)
+        # where f is small there is one more way to tell: x does not move
+        moves = (unit == 1.0) | (move.alpha * move.length > NEAR * kit.norm(c.point.x))
+        falls = (falls & moves) | (move.alpha == 0)
         if not self._searches:
             return doubt & falls
         tired = kit.without(kit.without(doubt, falls) & self._alarming(c), c.k >= self._iters)
@@ -313,7 +323,18 @@ class Iteration:
         """Return how much of f a change of x by its own size would change, by the slope."""
         kit, x, f = self.kit, c.point.x, c.point.f
         wide = kit.xp.maximum(abs(x), kit.xp.ones_like(x))
-        return kit.norm(self.space.measure(x, c.point.g) * wide) / kit.num.maximum(abs(f), 1.0)
+        change = kit.norm(self.space.measure(x, c.point.g) * wide)
+        return kit.ratio(change, kit.num.maximum(abs(f), self._unit(c)))
+
+    def _unit(self, c: Carry) -> Scalar:
+        """Return what f is measured in: 1, or what it has changed by so far if that, and f itself, is small.
+
+        A gtol that was given is meant as it stands.
+        """
+        if not self.tolerances.assumed:
+            return 1.0
+        size = self.kit.num.maximum(abs(c.point.f), c.first - c.point.f)
+        return self.kit.pick(size < SMALL, size, 1.0)
 
     def _alarming(self, c: Carry) -> Mask:
         return (self._change(c) > self.kit.num.maximum(ALARMING, DOUBT * self._gtol)) & (c.doubts < DOUBTS)

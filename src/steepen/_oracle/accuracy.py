@@ -129,7 +129,7 @@ class Adaptive(Exact):
         """Measure noise; where there was some before, on a line that is a part of the differences."""
         known = rows & (self.fd.state.noise > 0)
         if self.kit.any(known):
-            self.noise.estimate(x, f, known, self.fd.intervals(x, f, True), gtol=self.gtol)
+            self.noise.estimate(x, f, known, self.fd.intervals(x, f, False), gtol=self.gtol)
         if self.kit.any(rest := self.kit.without(rows, known)):
             self.noise.estimate(x, f, rest, gtol=self.gtol)
 

@@ -36,6 +36,9 @@ ODD = 1.1
 STRAIGHT = 0.01
 """Where f bends by less than this part of what |f″| says, that was wrong."""
 
+BEYOND = 1e3
+"""Over a difference that changes f by this many times |f| there is no slope to be seen."""
+
 RUNGS = 3
 """How often a second difference that is not resolved is taken again."""
 
@@ -367,6 +370,13 @@ class FiniteDifferences:
         bound = tuning.RESOLVED * self._column(self.noise.eps_f(f)) / np.where(used == 0, np.inf, used) ** 2
         curvature = np.where(np.isnan(curvature) & (bound > 0), np.where(two, bound, self.curvature(x, f)), curvature)
         self._learn(x, g, curvature, rows)
+        # over a length that changes f by far more than its size there is f″ to be seen, and no slope
+        far = self._column(rows) & (used * used * curvature > BEYOND * self._column(abs(f)))
+        if (far := far.any(axis=-1)).any():
+            far = bool(far) if self._kit.size is None else far
+            state.central = state.central | far
+            again, other = self._by_intervals(x, f, far)
+            return self._kit.where(far, again, self._kit.own(g)), np.where(self._column(far), other, self._error(x, f, used, two))
         return self._kit.own(g), self._error(x, f, used, two)
 
     def curvature(self, x: Array, f: Scalar) -> Floats:

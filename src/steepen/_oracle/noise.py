@@ -3,8 +3,9 @@
 Seven values on a short line make a table of differences. The k-th differences of noise with standard
 deviation σ have mean square σ²·(2k)!/(k!)², those of a smooth function vanish: where three columns in a row
 agree, there is noise, and they tell its level. Here two of the values screen for noise first, since most
-functions have none; and noise must persist on a line a hundredth as long. A kink fills the columns as noise
-does (79 of 100 do), but shrinks with the line.
+functions have none. A kink fills the columns as noise does (79 of 100 do). But its second differences have
+one sign, and all but two of them vanish; of noise with seven values one in a thousand looks so. And noise
+must persist on a line a hundredth as long, on which a kink shrinks, unless the line is the shortest anyway.
 """
 
 from __future__ import annotations
@@ -24,13 +25,16 @@ from .ledger import Cost
 
 Floats: TypeAlias = NDArray[np.float64]
 Flags: TypeAlias = NDArray[np.bool_]
-Values: TypeAlias = Callable[[float, Flags], Floats]
+Values: TypeAlias = Callable[[Any, Flags], Floats]
 """(t, rows) ↦ f(x + t·u) for these rows of a batch, u being a step of the line."""
 
-COUNT, DISTINCT, AGREE, SHORTER, PERSISTS = 7, 4, 4.0, 100.0, 0.25
+COUNT, DISTINCT, AGREE, VANISHES = 7, 4, 4.0, 0.05
 """Of Moré and Wild: seven values, columns that agree within a factor of 4. Fewer than four distinct values
-are those of a quantised f. On the shorter line, second differences of less than a quarter of σ are chance
-once in 140 times."""
+are those of a quantised f. A second difference vanishes within this part of the largest."""
+
+SHORTER, PERSISTS = 0.01, 0.1
+"""The length of the shorter line; second differences there of less than a tenth of σ are chance once in a
+thousand times."""
 
 SHARES = [factorial(k) ** 2 / factorial(2 * k) for k in range(1, COUNT)]
 
@@ -73,11 +77,12 @@ def ecnoise(values: Floats) -> Floats:
 
 
 def measure(
-    values: Values, f: Floats, rows: Flags, rounding: Callable[[Floats], Floats], slope: Floats
+    values: Values, f: Floats, rows: Flags, rounding: Callable[[Floats], Floats], slope: Floats, part: Floats
 ) -> Measured:
     """Return what is wrong with values of f on a line, in these rows.
 
-    `rounding` returns what explains such changes; a change by `slope` a step is none to speak of.
+    `rounding` returns what explains such changes; a change by `slope` a step is none to speak of. Noise must
+    persist on a line that is `part` as long.
     """
     changes = [0.0 * f, *(values(t, rows) - f for t in (1.0, 2.0))]
     noise, quantum = 0.0 * f, 0.0 * f
@@ -90,13 +95,28 @@ def measure(
         few = loud & ((gaps > 0).sum(axis=0) + 1 < DISTINCT)
         quantum = np.where(few, np.where(gaps > 0, gaps, np.inf).min(axis=0), quantum)
         loud = loud & ~few & np.isfinite(level) & (level > tuning.LEVEL * rounding(np.array(changes)))
-    if loud.any():
-        short = [0.0 * f, *(values(t / SHORTER, loud) - f for t in (1.0, 2.0, 3.0))]
+        noise = np.where(loud & ~is_kink(np.array(changes)), level, noise)
+    asked = (noise > 0) & (part < 1)
+    if asked.any():
+        short = [0.0 * f, *(values(t * part, asked) - f for t in (1.0, 2.0, 3.0))]
         second = np.abs(np.diff(np.array(short), 2, axis=0)).max(axis=0)
-        noise = np.where(loud & (second > PERSISTS * level), level, noise)
+        noise = np.where(asked & (second <= PERSISTS * noise), 0.0, noise)
     if still.any():
         quantum = np.where(still, find_quantum(values, f, still, rounding(np.array(changes[:3])), slope), quantum)
     return Measured(noise, quantum)
+
+
+def is_kink(values: Floats) -> Flags:
+    """Return where values on a line are those of a kink: they bend to one side, or at one place.
+
+    Examples
+    --------
+    >>> bool(is_kink(np.abs(np.arange(7) - 2.3))), bool(is_kink(np.array([1.0, 3, 2, 5, 1, 4, 2])))
+    (True, False)
+    """
+    second = np.diff(values, 2, axis=0)
+    size = np.sort(np.abs(second), axis=0)
+    return (second.min(axis=0) >= 0) | (second.max(axis=0) <= 0) | (size[-3] <= VANISHES * size[-1])
 
 
 def find_quantum(values: Values, f: Floats, rows: Flags, rounding: Floats, slope: Floats) -> Floats:
@@ -199,7 +219,7 @@ class NoiseModel:
         if intervals is None:
             length = tuning.LINE * size_of(point)
         else:
-            length = np.where(intervals[1] > 0, np.abs(intervals[0]), 0.0) / 30
+            length = np.abs(intervals[0]) / 30
         u = self._line(point, length)
         asked = np.broadcast_to(rows, here.shape) & u.any(axis=-1)
         if not asked.any():
@@ -207,7 +227,7 @@ class NoiseModel:
         part = np.abs(point / np.where(u == 0, np.inf, u)).max(axis=-1)
 
         def values(t: float, rows: Flags) -> Floats:
-            there = self._space.project(x + adopt(x, t * u))
+            there = self._space.project(x + adopt(x, np.asarray(t)[..., None] * u))
             return np.asarray(self._value(there, None if kit.size is None else rows))
 
         def rounding(changes: Floats) -> Floats:
@@ -215,7 +235,7 @@ class NoiseModel:
             return self.eps * (np.abs(here) + np.abs(changes).max(axis=0) + part * steps)
 
         before, (noise, quantum) = self.eps_f(f), measure(
-            values, here, asked, rounding, gtol * np.sqrt((u * u).sum(axis=-1))
+            values, here, asked, rounding, gtol * np.sqrt((u * u).sum(axis=-1)), self._shorter(point, u)
         )
         resolution = np.minimum(quantum / np.asarray(self.scale(f)), COARSEST)
         noise = np.where(asked, noise, state.noise)
@@ -229,6 +249,11 @@ class NoiseModel:
         # what a gradient that was made without knowing has shown
         state.conditioning = kit.scalar(np.where(taken & (quantum > 0), 0.0, state.conditioning))
         return bool(louder) if kit.size is None else louder
+
+    def _shorter(self, point: NDArray[Any], u: Floats) -> Floats:
+        """Return the part of a line on which noise has to persist: not below the shortest line."""
+        least = (2 * tuning.LINE * size_of(point) / np.where(u == 0, np.inf, np.abs(u))).max(axis=-1)
+        return np.clip(least, SHORTER, 1.0)
 
     def _line(self, point: NDArray[Any], length: Floats) -> Floats:
         """Return a step along a line from x into the box, 0 where there is no room."""

@@ -171,7 +171,9 @@ class Driver:
         else:
             c.tired = c.idle = NOT
         if not self.iteration.direction.penalised:
-            c.on = c.first = NOT
+            c.on = NOT
+            if not (self.iteration.direction.doubts and self.iteration.tolerances.assumed):
+                c.first = NOT
         if not self.iteration.relative:
             c.top = NOT
         if ring is None:
