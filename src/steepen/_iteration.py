@@ -286,6 +286,7 @@ class Iteration:
     def _judge_gradient(self, c: Carry) -> None:
         """End the rows whose gradient is within a tolerance, or is not finite; look twice at some of them."""
         kit, context, point = self.kit, self.context, c.point
+        self._end(c, self.accuracy.recheck(c))
         code = judge_gradient(kit, point, self.tolerances, c.top)
         code = kit.pick(kit.without(code == CONVERGED, self.accuracy.trusts(c)), RUNNING, code)
         if self.direction.doubts:

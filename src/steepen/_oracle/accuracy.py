@@ -41,22 +41,28 @@ class Exact:
 
     def gradient(self, c: Carry, rows: Any, came: MaybeArray) -> tuple[Array, MaybeArray]:
         """Evaluate ∇f at the point in these rows (None: in all); return it with the error of each component."""
-        oracle, kit, x = self.context.oracle, self.context.kit, c.point.x
-        g = oracle.grad(x, rows, came)
-        fd = getattr(oracle, "fd", None)
-        if fd is not None and fd.searches_quantum:
-            doubt = self._flat(x, g, True if rows is None else rows)
-            if kit.any(doubt) and kit.any(doubt := doubt & self._affords(NOISE_COST)):
-                coarse = fd.noise.estimate(x, c.point.f, doubt, gtol=self.gtol)
-                if kit.any(coarse := coarse & self._affords()):
-                    g = kit.where(coarse, oracle.grad(x, None if kit.size is None else coarse), g)
-        return g, None
+        return self.context.oracle.grad(c.point.x, rows, came), None
 
-    def _flat(self, x: Array, g: Array, rows: Mask) -> Mask:
-        """Return where ‖∇f‖ ≤ gtol and a difference is exactly 0: f may be quantised there."""
-        kit, space = self.context.kit, self.context.space
-        zero = rows & kit.some((g == 0) & ~space.fixed(x))
-        return zero & (space.residual(x, g, kit.norm(g)) <= self.gtol) if kit.any(zero) else zero
+    def recheck(self, c: Carry) -> Whole:
+        """Where ‖∇f‖ ≤ gtol and a difference is exactly 0, find out whether f is quantised; if so, repeat ∇f.
+
+        Return who cannot afford that.
+        """
+        kit, oracle, point, code = self.context.kit, self.context.oracle, c.point, RUNNING
+        if oracle.fd is None or not oracle.fd.searches_quantum:
+            return code
+        flat = kit.some((point.g == 0) & ~self.context.space.fixed(point.x))
+        flat = flat & (point.gnorm <= self.gtol) & (c.status == RUNNING)
+        if kit.any(flat):
+            rows = flat & self._affords(NOISE_COST)
+            code = kit.pick(kit.without(flat, rows), MAX_EVALUATIONS, RUNNING)
+            if kit.any(rows) and kit.any(rows := oracle.fd.noise.estimate(point.x, point.f, rows, gtol=self.gtol)):
+                g, error = oracle.grad_and_error(point.x, None if kit.size is None else rows)
+                point.g = kit.where(rows, g, point.g)
+                point.error = error if error is None or point.error is None else kit.where(rows, error, point.error)
+                point.size = kit.norm(point.g)
+                point.gnorm = self.context.space.residual(point.x, point.g, point.size)
+        return code
 
     def _affords(self, more: Cost = Cost()) -> Mask:  # noqa: B008  it is immutable
         """Return where the budget covers another gradient, and so many values more."""
@@ -115,9 +121,6 @@ class Adaptive(Exact):
             g, error = oracle.grad_and_error(x, rows)
         rough = every & self._inaccurate(x, f, g, error)
         rough = self._use_central(rough) if kit.any(rough) else rough
-        flat = self._flat(x, g, every)
-        if kit.any(flat) and kit.any(flat := kit.without(flat, rough) & self._affords(NOISE_COST)):
-            rough = rough | noise.estimate(x, f, flat, gtol=self.gtol)
         if kit.any(rough):
             if kit.any(quiet := kit.without(rough, noise.noisy(f)) & self._affords(NOISE_COST)):
                 self._estimate(x, f, quiet)
@@ -261,6 +264,6 @@ class Adaptive(Exact):
             rows = rows & self.context.affords(Cost(5))
         if not kit.any(rows):
             return RUNNING
-        noisy, quantised = self.noise.noisy(point.f), state.resolution * abs(point.f) > state.noise
+        noisy, quantised = self.noise.noisy(point.f), state.resolution * self.noise.scale(point.f) > state.noise
         code = kit.pick(noisy, kit.pick(quantised, RESOLUTION, NOISE), code)
         return kit.pick(self.fd.is_smooth(point.x, point.f, rows), code, RUNNING)

@@ -36,6 +36,8 @@ class Probing:
     cheap_gradient = True
     """Whether ∇f costs no more than a few values."""
     exact = True
+    fd: Any = None
+    """How the gradient is made of values, if it is."""
     curvature: Any = None
 
     def eps_f(self, f: Scalar) -> Scalar:

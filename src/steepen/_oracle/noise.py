@@ -41,7 +41,10 @@ SHARES = [factorial(k) ** 2 / factorial(2 * k) for k in range(1, COUNT)]
 COARSEST = 0.02
 """f is never taken to be quantised more coarsely, relative to its size."""
 
-COST = Cost(2 + 8 + 3)
+RUNGS = 12
+"""How often a line is made ten times as long where values stay equal."""
+
+COST = Cost(2 + RUNGS + 3)
 """What a measurement costs at most."""
 
 NEAR = 0.1
@@ -77,8 +80,9 @@ def ecnoise(values: Floats) -> Floats:
 
 
 def measure(
-    values: Values, f: Floats, rows: Flags, rounding: Callable[[Floats], Floats], slope: Floats, part: Floats
-) -> Measured:
+    values: Values, f: Floats, rows: Flags, rounding: Callable[[Floats], Floats], slope: Floats, part: Floats,
+    reach: Floats,
+) -> Measured:  # fmt: skip
     """Return what is wrong with values of f on a line, in these rows.
 
     `rounding` returns what explains such changes; a change by `slope` a step is none to speak of. Noise must
@@ -102,7 +106,7 @@ def measure(
         second = np.abs(np.diff(np.array(short), 2, axis=0)).max(axis=0)
         noise = np.where(asked & (second <= PERSISTS * noise), 0.0, noise)
     if still.any():
-        quantum = np.where(still, find_quantum(values, f, still, rounding(np.array(changes[:3])), slope), quantum)
+        quantum = np.where(still, find_quantum(values, f, still, rounding(np.array(changes[:3])), slope, reach), quantum)
     return Measured(noise, quantum)
 
 
@@ -119,16 +123,21 @@ def is_kink(values: Floats) -> Flags:
     return (second.min(axis=0) >= 0) | (second.max(axis=0) <= 0) | (size[-3] <= VANISHES * size[-1])
 
 
-def find_quantum(values: Values, f: Floats, rows: Flags, rounding: Floats, slope: Floats) -> Floats:
+def find_quantum(
+    values: Values, f: Floats, rows: Flags, rounding: Floats, slope: Floats, reach: Floats
+) -> Floats:
     """Return the least difference between values that are equal on a line, by lines ten times as long.
+
+    The longest one has `reach` steps.
 
     Where f is smooth, and did not change over a tenth of the way, it changes by few roundings over the whole.
     """
     quantum, seeking = 0.0 * f, rows
-    for power in range(1, 9):
+    for power in range(1, RUNGS + 1):
+        t = 10.0**power
+        seeking = seeking & (t <= reach)
         if not seeking.any():
             break
-        t = 10.0**power
         change = values(t, seeking) - f
         moved = seeking & (change != 0)
         jumped = moved & (np.abs(change) > np.maximum(tuning.JUMP * rounding, t * slope)) & np.isfinite(change)
@@ -235,7 +244,9 @@ class NoiseModel:
             return self.eps * (np.abs(here) + np.abs(changes).max(axis=0) + part * steps)
 
         before, (noise, quantum) = self.eps_f(f), measure(
-            values, here, asked, rounding, gtol * np.sqrt((u * u).sum(axis=-1)), self._shorter(point, u)
+            values, here, asked, rounding, gtol * np.sqrt((u * u).sum(axis=-1)),
+            part=self._shorter(point, u),
+            reach=(np.maximum(np.abs(point), 1.0) / np.where(u == 0, np.inf, np.abs(u))).max(axis=-1),
         )
         resolution = np.minimum(quantum / np.asarray(self.scale(f)), COARSEST)
         noise = np.where(asked, noise, state.noise)
