@@ -15,7 +15,7 @@ from ._core.kits import kit_for
 from ._core.space import space_of
 from ._oracle.budget import Budget
 from ._oracle.calls import Map
-from ._oracle.finite_differences import Differences
+from ._oracle.differences import Differences
 from ._oracle.oracle import AUTODIFF, DIFFERENCES
 from ._oracle.tensors import OfTensors, hosted
 from ._problem import Problem, Settings

@@ -34,7 +34,10 @@ CRAWLS = 1e-2
 LOST = tuple(map(int, (Status.NONFINITE_VALUE, Status.NONFINITE_GRADIENT, Status.UNBOUNDED, Status.DIVERGED)))
 """Ends at a point that is no use: the best one seen is given instead."""
 
-CONVERGED, PRECISION, NOISE, NO_DESCENT, DIVERGED, MAX_ITERATIONS, MAX_EVALUATIONS, ARTIFICIAL, ROUGH_GRADIENT = map(
+(
+    CONVERGED, PRECISION, NOISE, NO_DESCENT, DIVERGED, MAX_ITERATIONS, MAX_EVALUATIONS, ARTIFICIAL,
+    ROUGH_GRADIENT,
+) = map(
     int,
     (
         Status.CONVERGED, Status.PRECISION, Status.NOISE, Status.NO_DESCENT,
@@ -383,7 +386,9 @@ class Iteration:
             )
             ahead.g, ahead.known = kit.where(again, point.g, ahead.g), ahead.known | again
             if point.error is not None:
-                ahead.error = point.error if ahead.error is None else kit.where(again, point.error, ahead.error)
+                ahead.error = (
+                    point.error if ahead.error is None else kit.where(again, point.error, ahead.error)
+                )
             if near is not False:  # of these, the tired ones have not been searched
                 ahead.x = kit.where(again, point.x, ahead.x)
                 ahead.f = None if ahead.f is None else kit.pick(again, point.f, ahead.f)
@@ -403,7 +408,7 @@ class Iteration:
             c.status = self.kit.pick(c.status == RUNNING, self.unhidden(c, code), c.status)
 
     def confirmed(self, c: Carry, code: Whole) -> tuple[Whole, Scalar]:
-        """Return the codes as they may be told, and the error of a gradient that is too inaccurate for them."""
+        """Return the codes as they may be told, and the error of a gradient too inaccurate for them."""
         kit, oracle, error = self.kit, self.oracle, NAN
         told = ((code == CONVERGED) | (code == PRECISION)) & oracle.coarse
         if oracle.cheap_gradient and kit.any(told):

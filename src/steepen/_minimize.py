@@ -15,7 +15,7 @@ from ._core.records import State
 from ._core.result import Result
 from ._options import summary, understood
 from ._oracle.budget import Budget
-from ._oracle.workers import mapping_of
+from ._oracle.differences import mapping_of
 from ._run.drive import drive
 from ._tools.check import one_of
 from .directions import Direction

@@ -10,7 +10,7 @@ from ._core.judge import Tolerances
 from ._core.kits import Kit
 from ._core.space import Space
 from ._oracle.budget import Budget
-from ._oracle.finite_differences import Differences
+from ._oracle.differences import Differences
 from ._oracle.ledger import Ledger
 from ._oracle.oracle import Oracle
 from .directions import Direction

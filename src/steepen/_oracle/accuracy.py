@@ -1,9 +1,9 @@
 """How accurate a gradient has to be, and whether a decrease of f can still be seen.
 
-Twice the decrease of f that a gradient predicts is gᵀH⁻¹g; with the diagonal of H alone, Σ gᵢ²/|f″ᵢ|. The same
-sum over the errors of its components is what the gradient hides. Differences are central where they hide too
-much, and forward again where that would have done. A run ends where neither sum, nor what the direction
-promises, is a decrease that the values of f could show; what hides it names the status.
+Twice the decrease of f that a gradient predicts is gᵀH⁻¹g; with the diagonal of H alone, Σ gᵢ²/|f″ᵢ|. The
+same sum over the errors of its components is what the gradient hides. Differences are central where they
+hide too much, and forward again where that would have done. A run ends where neither sum, nor what the
+direction promises, is a decrease that the values of f could show; what hides it names the status.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from .._core.arrays import Array, Mask, MaybeArray, Scalar, Whole, to_numpy
 from .._core.records import RUNNING, Carry
 from .._core.result import Status
 from . import tuning
+from .ecnoise import COST as NOISE_COST
 from .ledger import Cost
-from .noise import COST as NOISE_COST
 
 if TYPE_CHECKING:
     from .context import Context
@@ -40,7 +40,7 @@ class Exact:
         self.context, self.gtol = context, gtol
 
     def gradient(self, c: Carry, rows: Any, came: MaybeArray) -> tuple[Array, MaybeArray]:
-        """Evaluate ∇f at the point in these rows (None: in all); return it with the error of each component."""
+        """Evaluate ∇f at the point in these rows (None: in all), with the error of each component."""
         return self.context.oracle.grad(c.point.x, rows, came), None
 
     def recheck(self, c: Carry) -> Whole:
@@ -56,10 +56,14 @@ class Exact:
         if kit.any(flat):
             rows = flat & self._affords(NOISE_COST)
             code = kit.pick(kit.without(flat, rows), MAX_EVALUATIONS, RUNNING)
-            if kit.any(rows) and kit.any(rows := oracle.fd.noise.estimate(point.x, point.f, rows, gtol=self.gtol)):
+            if kit.any(rows) and kit.any(
+                rows := oracle.fd.noise.estimate(point.x, point.f, rows, gtol=self.gtol)
+            ):
                 g, error = oracle.grad_and_error(point.x, None if kit.size is None else rows)
                 point.g = kit.where(rows, g, point.g)
-                point.error = error if error is None or point.error is None else kit.where(rows, error, point.error)
+                point.error = (
+                    error if error is None or point.error is None else kit.where(rows, error, point.error)
+                )
                 point.size = kit.norm(point.g)
                 point.gnorm = self.context.space.residual(point.x, point.g, point.size)
         return code
@@ -147,8 +151,8 @@ class Adaptive(Exact):
         return bool(found) if self.kit.size is None else found
 
     def _use_central(self, rows: Mask) -> Mask:
-        """Take central differences in these rows from now on, where that is affordable; return where it is."""
-        state, kit, before = self.fd.state, self.kit, self.fd.state.central
+        """Take central differences in these rows from now on where that is affordable; return where."""
+        state, before = self.fd.state, self.fd.state.central
         state.central = before | rows
         rows = rows & self._affords(NOISE_COST)
         state.central = before | rows
@@ -248,7 +252,9 @@ class Adaptive(Exact):
         doubt = kit.without(stuck, spent) & self.context.affords(NOISE_COST)
         if kit.any(doubt):
             lengths = fd.intervals(point.x, point.f, True)
-            better = better | self.noise.estimate(point.x, point.f, doubt, lengths, anew=False, gtol=self.gtol)
+            better = better | self.noise.estimate(
+                point.x, point.f, doubt, lengths, anew=False, gtol=self.gtol
+            )
         known = fd.known
         code = self._confirmed(c, spent, DIFFERENCES)
         return better | kit.without(spent & known, fd.known), code  # what was learnt of f″ was wrong
@@ -264,6 +270,9 @@ class Adaptive(Exact):
             rows = rows & self.context.affords(Cost(5))
         if not kit.any(rows):
             return RUNNING
-        noisy, quantised = self.noise.noisy(point.f), state.resolution * self.noise.scale(point.f) > state.noise
+        noisy, quantised = (
+            self.noise.noisy(point.f),
+            state.resolution * self.noise.scale(point.f) > state.noise,
+        )
         code = kit.pick(noisy, kit.pick(quantised, RESOLUTION, NOISE), code)
         return kit.pick(self.fd.is_smooth(point.x, point.f, rows), code, RUNNING)

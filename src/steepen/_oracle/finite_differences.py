@@ -1,8 +1,8 @@
 """Gradients made of values: forward, central and complex-step differences.
 
 A forward difference over h is wrong by ½h|f″| + 2ε_f/h, ε_f being the error of a value. That is least, and
-2√(ε_f|f″|), over h = 2√(ε_f/|f″|) (Gill, Murray, Saunders and Wright 1983; Moré and Wild 2012). |f″| along each
-variable comes from the metric that a method has learnt, for nothing, and from second differences where
+2√(ε_f|f″|), over h = 2√(ε_f/|f″|) (Gill, Murray, Saunders and Wright 1983; Moré and Wild 2012). |f″| along
+each variable comes from the metric that a method has learnt, for nothing, and from second differences where
 differences are central: those are wrong by ε_f/h and by the third derivative, which is taken to be |f″| over
 the size of the variable. Until |f″| is known, and with fixed intervals, they are SciPy's.
 """
@@ -10,25 +10,17 @@ the size of the variable. Until |f″| is known, and with fixed intervals, they 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_jax_array
 from numpy.typing import NDArray
 
-from .._core.arrays import Array, Mask, Scalar, adopt, is_numpy, namespace, to_numpy
-from .._tools.check import floats
+from .._core.arrays import Array, Mask, Scalar, adopt, is_numpy, to_numpy
 from . import tuning
-from .calls import Calling, Map, Only
+from .calls import Calling, Only
+from .differences import Differences, can_widen, taken, widened
 from .ledger import Cost, OutOfTime
 from .noise import COARSEST, FDState, Flags, Floats, NoiseModel, size_of
-
-POWER = {"2-point": 1 / 2, "3-point": 1 / 3, "cs": 1 / 2}
-"""A fixed interval is this power of ε: where truncation and rounding balance."""
-
-COMPLEX = 1e-12
-"""A complex step is this part of a real one: it suffers no cancellation."""
 
 ODD = 1.1
 """Differences in float64 for a float32 run go this part further: to points that float32 cannot hold."""
@@ -43,65 +35,10 @@ RUNGS = 3
 """How often a second difference that is not resolved is taken again."""
 
 
-@dataclass(frozen=True)
-class Differences:
-    """A gradient as the user names it, with SciPy's options in case it is made of differences.
-
-    Parameters
-    ----------
-    jac : what `minimize` takes for it
-    eps : the absolute intervals, one or one per variable
-    rel_step : the intervals relative to |x|, one or one per variable
-    workers : evaluates f at the points of one gradient, perhaps at the same time
-    """
-
-    jac: Any = None
-    eps: NDArray[np.float64] | None = None
-    rel_step: NDArray[np.float64] | None = None
-    workers: Map | None = None
-
-    @property
-    def asked(self) -> bool:
-        """Whether the user has chosen the intervals."""
-        return self.eps is not None or self.rel_step is not None
-
-    def check(self, shape: tuple[int, ...]) -> None:
-        """Refuse what does not fit a start of this shape."""
-        n = shape[-1]
-        if self.workers is not None and len(shape) > 1:
-            raise ValueError(
-                f"workers: expected one start point, since a batch is evaluated at once; got {shape}"
-            )
-        for name, steps in (("eps", self.eps), ("finite_diff_rel_step", self.rel_step)):
-            if steps is not None and steps.shape not in ((), (1,), (n,)):
-                raise ValueError(f"{name}: expected a number, or {n} of them, got shape {steps.shape}")
-
-    def intervals(self, scheme: str, x: NDArray[Any], eps: Any) -> NDArray[Any]:
-        """Return SciPy's intervals at x; one that leaves x where it is gets the usual size."""
-        away = np.where(x < 0, -1.0, 1.0)
-        usual = eps ** POWER[scheme] * np.maximum(np.abs(x), 1.0) * away
-        if scheme == "cs":
-            usual *= COMPLEX
-        if self.eps is not None:
-            asked = self.eps + 0.0 * x
-        elif self.rel_step is not None:
-            asked = self.rel_step * np.abs(x) * away
-        else:
-            return usual
-        return np.where(asked == 0 if scheme == "cs" else x + asked == x, usual, asked)
-
-
-def steps_of(name: str, value: Any) -> NDArray[np.float64] | None:
-    """Read an option that is a step, or one per variable."""
-    return None if value is None else floats(name, value, "a number, or one for each variable")
-
-
 class FiniteDifferences:
     """Gradients by one of SciPy's schemes; `adaptive` ones have intervals that follow noise and curvature."""
 
-    def __init__(
-        self, calls: Calling, scheme: str, how: Differences, adaptive: bool
-    ):
+    def __init__(self, calls: Calling, scheme: str, how: Differences, adaptive: bool):
         self._calls, self._value, self._scheme, self._how = calls, calls.value_at, scheme, how
         self._kit, self._space, self._ledger, self.eps = calls.kit, calls.space, calls.ledger, calls.eps
         x0 = calls.like
@@ -109,7 +46,7 @@ class FiniteDifferences:
         self.adaptive = adaptive and scheme == "2-point" and double and not how.asked
         self.searches_quantum = scheme != "cs" and double
         # of a float32 run: whether its differences are taken in float64; None: not known yet
-        self.wide: bool | None = None if scheme != "cs" and _can_widen(x0) else False
+        self.wide: bool | None = None if scheme != "cs" and can_widen(x0) else False
         # a variable that bounds fix is asked for no derivative
         self.free: list[int] = np.flatnonzero(~to_numpy(self._space.fixed(x0))).tolist()
         self.state = FDState.start(tuple(x0.shape))
@@ -137,7 +74,6 @@ class FiniteDifferences:
         """What a survey costs beyond a gradient by forward differences."""
         return Cost(2 * (RUNGS + 1) * len(self.free))
 
-
     # --- intervals -----------------------------------------------------------------------------------
 
     def intervals(self, x: Array, f: Scalar, central: Mask) -> tuple[Floats, Floats]:
@@ -148,9 +84,9 @@ class FiniteDifferences:
         root, eps_f = np.sqrt(state.curvature), self.noise.eps_f(f)
         usual = np.sqrt(self._part(f)) * np.maximum(np.abs(point), 1.0)
         size, best = self._sizes(point, f, root), 2 * np.sqrt(column(eps_f)) / root
-        best = np.clip(best, usual * np.minimum(size, 1.0) / tuning.RANGE, usual * tuning.RANGE)
-        h = np.where(np.isfinite(best), best, usual)
-        both = np.maximum(h, h ** (2 / 3) * size ** (1 / 3)) if self._kit.any(central) else h
+        best: Any = np.clip(best, usual * np.minimum(size, 1.0) / tuning.RANGE, usual * tuning.RANGE)
+        h: Any = np.where(np.isfinite(best), best, usual)
+        both: Any = np.maximum(h, h ** (2 / 3) * size ** (1 / 3)) if self._kit.any(central) else h
         return self._fitted(point, both, h, column(central))
 
     def _sizes(self, point: NDArray[Any], f: Scalar, root: Floats) -> Floats:
@@ -202,10 +138,10 @@ class FiniteDifferences:
 
     def _error(self, x: Array, f: Scalar, ahead: Floats, two: Flags) -> Floats:
         """Return how far each difference over these lengths may be wrong; 0 where there is none."""
-        h, ε = np.where(ahead == 0, np.inf, np.abs(ahead)), self._column(self.noise.eps_f(f))
-        curvature = self.state.curvature
-        curvature = np.where(np.isfinite(curvature), curvature, 4 * ε / (h * h))  # as if h were the best
-        one = 2 * ε / h + 0.5 * h * curvature
+        h: Any = np.where(ahead == 0, np.inf, np.abs(ahead))
+        ε, known = self._column(self.noise.eps_f(f)), self.state.curvature
+        curvature: Any = np.where(np.isfinite(known), known, 4 * ε / (h * h))  # as if h were the best
+        one: Any = 2 * ε / h + 0.5 * h * curvature
         if not two.any():
             return np.where(ahead == 0, 0.0, one)
         size = self._sizes(to_numpy(x), f, np.sqrt(self.state.curvature))
@@ -234,7 +170,7 @@ class FiniteDifferences:
     def _quotients(
         self, x: Array, f: Scalar, only: Only, ahead: Floats, back: Floats
     ) -> tuple[Floats, Floats, Flags]:
-        """Return the quotients, 0 where a variable is fixed, |f″| where it shows, and where there are two sides.
+        """Return the quotients (0 for fixed variables), |f″| where it shows, and where there are two sides.
 
         Where f is not finite on one side, adaptive differences take the other one.
         """
@@ -249,15 +185,16 @@ class FiniteDifferences:
             return np.where(moves, change / h, 0.0), unknown, two
         here = self._column(f)
         up, down = self._beside(x, only, (ahead, moves), (-back, two))
-        g = (up - here) / h
-        if not (np.isfinite(g) | ~moves).all():
+        slope: Any = (up - here) / h
+        if not (np.isfinite(slope) | ~moves).all():
             lost = ~np.isfinite(up) & np.isfinite(here) & moves & ~two
             lost = lost & self._space.contains(to_numpy(x) - ahead)
             lost = lost & self._column(self._ledger.affords(Cost(len(self.free))))
             (other,) = self._beside(x, only, (-ahead, lost))
             down, back = np.where(lost, other, down), np.where(lost, h, back)
-            g = np.where(np.isfinite(down) & ~np.isfinite(up), (here - down) / np.where(back == 0, 1.0, back), g)
-        g = np.where(moves, g, 0.0)
+            behind: Any = (here - down) / np.where(back == 0, 1.0, back)
+            slope = np.where(np.isfinite(down) & ~np.isfinite(up), behind, slope)
+        g: Any = np.where(moves, slope, 0.0)
         two = two & np.isfinite(up) & np.isfinite(down)
         if not two.any():
             return g, unknown, two
@@ -360,7 +297,9 @@ class FiniteDifferences:
             h = np.minimum(longer * part * size, most)
             ahead, back = self._fitted(point, h, h, True)
             ahead = np.where(back > 0, ahead, one)
-            again, more, both = self._quotients(x, f, only, np.where(open, ahead, 0.0), np.where(open, back, 0.0))
+            again, more, both = self._quotients(
+                x, f, only, np.where(open, ahead, 0.0), np.where(open, back, 0.0)
+            )
             g, curvature = np.where(open, again, g), np.where(open, more, curvature)
             used, two = np.where(open, ahead, used), np.where(open, both, two)
             open = open & np.isnan(curvature) & (back > 0)
@@ -368,7 +307,9 @@ class FiniteDifferences:
                 break
         # where f″ does not show over the longest difference, it is no more than this
         bound = tuning.RESOLVED * self._column(self.noise.eps_f(f)) / np.where(used == 0, np.inf, used) ** 2
-        curvature = np.where(np.isnan(curvature) & (bound > 0), np.where(two, bound, self.curvature(x, f)), curvature)
+        curvature = np.where(
+            np.isnan(curvature) & (bound > 0), np.where(two, bound, self.curvature(x, f)), curvature
+        )
         self._learn(x, g, curvature, rows)
         # over a length that changes f by far more than its size there is f″ to be seen, and no slope
         far = self._column(rows) & (used * used * curvature > BEYOND * self._column(abs(f)))
@@ -376,11 +317,13 @@ class FiniteDifferences:
             far = bool(far) if self._kit.size is None else far
             state.central = state.central | far
             again, other = self._by_intervals(x, f, far)
-            return self._kit.where(far, again, self._kit.own(g)), np.where(self._column(far), other, self._error(x, f, used, two))
+            return self._kit.where(far, again, self._kit.own(g)), np.where(
+                self._column(far), other, self._error(x, f, used, two)
+            )
         return self._kit.own(g), self._error(x, f, used, two)
 
     def curvature(self, x: Array, f: Scalar) -> Floats:
-        """Return |f″| along each variable; where it is unknown, that for which the usual intervals are best."""
+        """Return |f″| along each variable; if unknown, that for which the usual intervals are best."""
         curvature = self.state.curvature
         if (known := np.isfinite(curvature)).all():
             return curvature
@@ -416,15 +359,12 @@ class FiniteDifferences:
     def _part(self, f: Scalar) -> Any:
         """Return the error of a value relative to it, as a column."""
         whole = self._column(abs(f) + self.state.conditioning)
-        return np.clip(self._column(self.noise.eps_f(f)) / np.where(whole > 0, whole, 1.0), self.eps, COARSEST)
+        return np.clip(
+            self._column(self.noise.eps_f(f)) / np.where(whole > 0, whole, 1.0), self.eps, COARSEST
+        )
 
     def _only(self, rows: Mask) -> Only:
         return None if self._kit.size is None or rows is True else rows
-
-
-def taken(point: NDArray[Any], h: Any) -> Floats:
-    """Return the differences that are really taken, in the precision of the point."""
-    return ((point + np.asarray(h, dtype=point.dtype)) - point).astype(np.float64)
 
 
 def _plain(s: Any) -> Any:
@@ -433,16 +373,3 @@ def _plain(s: Any) -> Any:
 
 def _as_column(s: Any) -> Any:
     return np.asarray(s)[..., None]
-
-
-def _can_widen(x: Array) -> bool:
-    """Say whether this is float32, in a library that has float64 at hand."""
-    if "32" not in str(x.dtype):
-        return False
-    # JAX has none unless told so, and shows it by what a Python number becomes
-    return not is_jax_array(x) or "64" in str(namespace(x).asarray(0.0).dtype)
-
-
-def widened(x: Array) -> Array:
-    """Return a float32 array as float64; the numbers are the same."""
-    return x.astype(np.float64) if is_numpy(x) else namespace(x).astype(x, namespace(x).float64)

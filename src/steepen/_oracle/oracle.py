@@ -20,10 +20,11 @@ from .._core.kits import Kit
 from .._core.records import each
 from .._core.saved import Saved, require
 from .._core.space import Space
-from .autodiff import differentiate
 from .accuracy import Adaptive, Exact
+from .autodiff import differentiate
 from .calls import Calling, Function, Only, bound, describe, pair
-from .finite_differences import Differences, FiniteDifferences, widened
+from .differences import Differences, widened
+from .finite_differences import FiniteDifferences
 from .ledger import Cost, Ledger
 from .memo import Memo
 from .noise import FDState

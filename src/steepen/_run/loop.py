@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .._core.arrays import Array, Mask, Rows, Scalar, Whole, is_numpy
+from .._core.arrays import Array, Rows, Scalar, Whole, is_numpy
 from .._core.records import NAN, RUNNING, Best, Carry, Counts, Ended, State, each
 from .._core.result import Status
 from .._core.saved import Saved, require

@@ -48,7 +48,8 @@ def _on_the_host(loop: Loop) -> Result:
         learnt = (direction, loop.carry.memory, end.x, end.g) if direction.inverts else None
         return Result(
             x=kit.copy(end.x), fun=end.f, jac=end.g, success=status.success, status=status,
-            message=_message(status, end.error, loop.oracle.fd is not None), nit=end.nit, nfev=nfev, njev=njev, nhev=nhev, nhvp=nhvp,
+            message=_message(status, end.error, loop.oracle.fd is not None), nit=end.nit, nfev=nfev,
+            njev=njev, nhev=nhev, nhvp=nhvp,
             best=best, trace=loop.recorder and loop.recorder.finish(end.nit), learnt=learnt, **common,
         )  # fmt: skip
 
