@@ -4,8 +4,8 @@ Seven values on a short line make a table of differences. The k-th differences o
 deviation σ have mean square σ²·(2k)!/(k!)², those of a smooth function vanish: where three columns in a row
 agree, there is noise, and they tell its level. Here two of the values screen for noise first, since most
 functions have none. A kink fills the columns as noise does (79 of 100 do). But its second differences have
-one sign, and all but two of them vanish; of noise with seven values one in a thousand looks so. And noise
-must persist on a line a hundredth as long, on which a kink shrinks, unless the line is the shortest anyway.
+one sign, and all but two of them vanish; of noise with seven values one in a hundred looks so. On a longer
+line, where curvature does so too, noise must persist on a line a hundredth as long; a kink shrinks with it.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ COUNT, DISTINCT, AGREE, VANISHES = 7, 4, 4.0, 0.05
 """Of Moré and Wild: seven values, columns that agree within a factor of 4. Fewer than four distinct values
 are those of a quantised f. A second difference vanishes within this part of the largest."""
 
-SHORTER, PERSISTS = 0.01, 0.1
-"""The length of the shorter line; second differences there of less than a tenth of σ are chance once in a
-thousand times."""
+SHORTER, SHORT, PERSISTS = 0.01, 0.03, 0.1
+"""The length of the shorter line, that below which it tells a kink from noise; second differences there of
+less than a tenth of σ are chance once in a thousand times."""
 
 SHARES = [factorial(k) ** 2 / factorial(2 * k) for k in range(1, COUNT)]
 
@@ -92,8 +92,9 @@ def measure(
         few = loud & ((gaps > 0).sum(axis=0) + 1 < DISTINCT)
         quantum = np.where(few, np.where(gaps > 0, gaps, np.inf).min(axis=0), quantum)
         loud = loud & ~few & np.isfinite(level) & (level > tuning.LEVEL * rounding(np.array(changes)))
-        noise = np.where(loud & ~is_kink(np.array(changes)), level, noise)
-    asked = (noise > 0) & (part < 1)
+        # on a short line f is straight; on a longer one its own curvature has one sign, too
+        noise = np.where(loud & ~(is_kink(np.array(changes)) & (part > SHORT)), level, noise)
+    asked = (noise > 0) & (part <= SHORT)
     if asked.any():
         short = [0.0 * f, *(values(t * part, asked) - f for t in (1.0, 2.0, 3.0))]
         second = np.abs(np.diff(np.array(short), 2, axis=0)).max(axis=0)
@@ -114,8 +115,9 @@ def is_kink(values: Floats) -> Flags:
     (True, False)
     """
     second = np.diff(values, 2, axis=0)
-    size = np.sort(np.abs(second), axis=0)
-    return (second.min(axis=0) >= 0) | (second.max(axis=0) <= 0) | (size[-3] <= VANISHES * size[-1])
+    size, low, high = np.sort(np.abs(second), axis=0), second.min(axis=0), second.max(axis=0)
+    one_sided = (-low <= VANISHES * high) | (high <= -VANISHES * low)
+    return one_sided | (size[-3] <= VANISHES * size[-1])
 
 
 def find_quantum(
