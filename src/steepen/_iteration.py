@@ -416,6 +416,7 @@ class Iteration:
             code = self.unhidden(c, kit.pick(poor, MAX_EVALUATIONS, code))
             if kit.any(told := kit.without(told, poor)):
                 x, f, g = c.point.x, c.point.f, c.point.g
+                assert oracle.fd is not None  # values are coarse
                 error = oracle.fd.measured_error(x, f, g, c.move.noise, told)
                 error = kit.norm(self.space.free(x, g, error))
                 rough = kit.without(told, error <= self._gtol)

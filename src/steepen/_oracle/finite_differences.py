@@ -82,11 +82,11 @@ class FiniteDifferences:
         if not self.adaptive:
             return self._fixed_intervals(point)
         root, eps_f = np.sqrt(state.curvature), self.noise.eps_f(f)
-        usual = np.sqrt(self._part(f)) * np.maximum(np.abs(point), 1.0)
-        size, best = self._sizes(point, f, root), 2 * np.sqrt(column(eps_f)) / root
-        best: Any = np.clip(best, usual * np.minimum(size, 1.0) / tuning.RANGE, usual * tuning.RANGE)
-        h: Any = np.where(np.isfinite(best), best, usual)
-        both: Any = np.maximum(h, h ** (2 / 3) * size ** (1 / 3)) if self._kit.any(central) else h
+        usual: Floats = np.sqrt(self._part(f)) * np.maximum(np.abs(point), 1.0)
+        size, ideal = self._sizes(point, f, root), 2 * np.sqrt(column(eps_f)) / root
+        best: Floats = np.clip(ideal, usual * np.minimum(size, 1.0) / tuning.RANGE, usual * tuning.RANGE)
+        h: Floats = np.where(np.isfinite(best), best, usual)
+        both: Floats = np.maximum(h, h ** (2 / 3) * size ** (1 / 3)) if self._kit.any(central) else h
         return self._fitted(point, both, h, column(central))
 
     def _sizes(self, point: NDArray[Any], f: Scalar, root: Floats) -> Floats:
@@ -138,10 +138,10 @@ class FiniteDifferences:
 
     def _error(self, x: Array, f: Scalar, ahead: Floats, two: Flags) -> Floats:
         """Return how far each difference over these lengths may be wrong; 0 where there is none."""
-        h: Any = np.where(ahead == 0, np.inf, np.abs(ahead))
+        h: Floats = np.where(ahead == 0, np.inf, np.abs(ahead))
         ε, known = self._column(self.noise.eps_f(f)), self.state.curvature
-        curvature: Any = np.where(np.isfinite(known), known, 4 * ε / (h * h))  # as if h were the best
-        one: Any = 2 * ε / h + 0.5 * h * curvature
+        curvature: Floats = np.where(np.isfinite(known), known, 4 * ε / (h * h))  # as if h were the best
+        one: Floats = 2 * ε / h + 0.5 * h * curvature
         if not two.any():
             return np.where(ahead == 0, 0.0, one)
         size = self._sizes(to_numpy(x), f, np.sqrt(self.state.curvature))
@@ -185,16 +185,16 @@ class FiniteDifferences:
             return np.where(moves, change / h, 0.0), unknown, two
         here = self._column(f)
         up, down = self._beside(x, only, (ahead, moves), (-back, two))
-        slope: Any = (up - here) / h
+        slope: Floats = (up - here) / h
         if not (np.isfinite(slope) | ~moves).all():
             lost = ~np.isfinite(up) & np.isfinite(here) & moves & ~two
             lost = lost & self._space.contains(to_numpy(x) - ahead)
             lost = lost & self._column(self._ledger.affords(Cost(len(self.free))))
             (other,) = self._beside(x, only, (-ahead, lost))
             down, back = np.where(lost, other, down), np.where(lost, h, back)
-            behind: Any = (here - down) / np.where(back == 0, 1.0, back)
+            behind: Floats = (here - down) / np.where(back == 0, 1.0, back)
             slope = np.where(np.isfinite(down) & ~np.isfinite(up), behind, slope)
-        g: Any = np.where(moves, slope, 0.0)
+        g: Floats = np.where(moves, slope, 0.0)
         two = two & np.isfinite(up) & np.isfinite(down)
         if not two.any():
             return g, unknown, two

@@ -143,9 +143,9 @@ class NoiseModel:
     def _line(self, point: NDArray[Any], length: Floats) -> Floats:
         """Return a step along a line from x into the box, 0 where there is no room."""
         rng: Any = np.random.default_rng(0)
-        ahead: Any = length * rng.uniform(1, 2, point.shape[-1])
+        ahead: Floats = length * rng.uniform(1, 2, point.shape[-1])
         inside: Any = self._space.contains(point + 6 * ahead)
-        turned: Any = np.where(inside, ahead, -ahead)
+        turned: Floats = np.where(inside, ahead, -ahead)
         room: Any = self._space.contains(point + 6 * turned)
         return np.where(room, turned, 0.0)
 
