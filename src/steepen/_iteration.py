@@ -19,6 +19,7 @@ from ._core.guard import guarded
 from ._core.judge import asked, judge_gradient, judge_step
 from ._core.records import NAN, RUNNING, Best, Carry, Point
 from ._core.result import Status
+from ._oracle import tuning
 from ._oracle.context import Context
 from ._oracle.floor import at_floor
 from ._oracle.ledger import Cost
@@ -27,9 +28,6 @@ from .steps import Along
 
 SHOWS = 4.0
 """A decrease of no more than this many roundings of f is not measurable."""
-
-CRAWLS = 1e-2
-"""Where values are costly, a search that fails again is given up after this part of the decrease so far."""
 
 LOST = tuple(map(int, (Status.NONFINITE_VALUE, Status.NONFINITE_GRADIENT, Status.UNBOUNDED, Status.DIVERGED)))
 """Ends at a point that is no use: the best one seen is given instead."""
@@ -379,7 +377,7 @@ class Iteration:
             rows = kit.without(stuck, kit.without(c.tired, near))
             if not self.oracle.cheap_gradient:
                 # a run that crawls from failure to failure is at a kink, and ends there
-                crawls = c.failed - point.f <= CRAWLS * (c.first - point.f)
+                crawls = c.failed - point.f <= tuning.CRAWLS * (c.first - point.f)
                 rows, c.failed = kit.without(rows, crawls), kit.pick(rows, point.f, c.failed)
             c.memory, again = kit.when(
                 rows, lambda s: self.direction.recover(context, point, rows, s[0]), (c.memory, rows & False)

@@ -16,6 +16,7 @@ import numpy as np
 from . import theory
 from ._core.arrays import Array, Mask, MaybeArray, MaybeScalar, Scalar, Whole
 from ._core.kits import Kit
+from ._oracle import tuning
 from ._oracle.context import Context
 from ._oracle.ledger import Cost
 from ._oracle.noise import noise_of
@@ -39,9 +40,6 @@ Noise of a millionth in both values hides the fall of a unit step whose slope pr
 FURTHEST, APART, LOOKS = 30.0, 0.25, 4
 """Where a gradient costs many values, a step is tried again at most so many times as long or as short, if a
 parabola has its minimum there, and not within this part of the step; at most so often."""
-
-TINY = 1e-6
-"""There, after the first step, a search ends where α is smaller: smooth functions need no such steps."""
 
 FORGIVEN = 2.0
 """f may rise by this many times the error of a value, as far as that is known."""
@@ -310,7 +308,7 @@ class Armijo(Step):
             blur = kit.num.maximum(oracle.eps_f(f), s.noise)
             lost = kit.same(point, along.x) | kit.negate(blur <= LEVEL * abs(fall))
             if not oracle.cheap_gradient:
-                lost = lost | ((s.t < TINY) & (along.k > 0))
+                lost = lost | ((s.t < tuning.SHORTEST) & (along.k > 0))
             todo = kit.without(todo, later & lost)
         if not kit.any(todo) or context.late():
             return s._replace(open=todo & False)

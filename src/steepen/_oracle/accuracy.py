@@ -196,9 +196,7 @@ class Adaptive(Exact):
         kit, point = self.kit, c.point
         error = self.fd.error_of(point.x, point.f, False)
         hidden = kit.scalar((error * error / self.fd.curvature(point.x, point.f)).sum(axis=-1))
-        return c.move.before - point.f < kit.num.maximum(
-            1e3 * hidden, tuning.SOON * kit.num.sqrt(hidden * abs(point.f))
-        )
+        return c.move.before - point.f < tuning.SOON * kit.num.sqrt(hidden * abs(point.f))
 
     def relax(self, c: Carry, calm: Mask) -> None:
         """Go back to forward differences where they would have been accurate enough."""
@@ -215,7 +213,7 @@ class Adaptive(Exact):
     def trusts(self, c: Carry) -> Mask:
         """Return where ‖∇f‖ ≤ gtol may be believed: its error must not be far larger."""
         error = self.kit.norm(self.kit.own(c.point.error))
-        return error <= self.kit.pick(self.fd.state.resolution > 0, 1.0, tuning.BLIND) * self.gtol
+        return error <= self.kit.pick(self.fd.state.resolution > 0, 1.0, tuning.CLEAR) * self.gtol
 
     def ends(self, c: Carry) -> Whole:
         """Return the status of rows where the direction predicts no decrease that values would show."""
@@ -229,7 +227,7 @@ class Adaptive(Exact):
         small = small & (decrease <= low) & (hidden <= low) & self._sound(point.f)
         # what is clear in spite of noise may lead far along a valley, which these sums do not see; the error
         # of a quantised f is no chance, and any slope that is more may do so
-        small = kit.without(small, kit.without(noisy & (decrease > 1e3 * hidden), c.tired))
+        small = kit.without(small, kit.without(noisy & (decrease > tuning.CLEAR * hidden), c.tired))
         small = kit.without(small, (fd.state.resolution > 0) & (decrease > hidden))
         return self._confirmed(c, small, PRECISION)
 
@@ -246,9 +244,11 @@ class Adaptive(Exact):
         if not kit.any(stuck):
             return better, RUNNING
         decrease, hidden = self.decreases(point.x, point.f, point.g, point.error)
-        spent = stuck & (decrease <= hidden) & (hidden < np.inf) & self._sound(point.f)
-        quantised = fd.state.resolution > 0  # the error of a quantised f is no chance, and repeats itself
-        spent = kit.without(spent, quantised & (hidden > 2 * self.visible(point.f)))
+        low, quantised = 2 * self.visible(point.f), fd.state.resolution > 0
+        lost = kit.num.maximum(decrease, hidden) <= low  # what the direction promised has not come true
+        spent = stuck & ((decrease <= hidden) | kit.without(lost, quantised)) & self._sound(point.f)
+        # the error of a quantised f is no chance, and repeats itself
+        spent = kit.without(spent & (hidden < np.inf), quantised & (hidden > low))
         doubt = kit.without(stuck, spent) & self.context.affords(NOISE_COST)
         if kit.any(doubt):
             lengths = fd.intervals(point.x, point.f, True)

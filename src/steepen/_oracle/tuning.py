@@ -38,7 +38,12 @@ SOON = 3.0
 being the decrease that the error of forward differences hides."""
 VISIBLE = 5.0
 """With noise, a decrease shows in the values from this many noise levels on."""
-BLIND = 1e3
-"""‖∇f‖ ≤ gtol says nothing where the error of ∇f is more than this many times gtol."""
+CLEAR = 1e3
+"""‖∇f‖ ≤ gtol says nothing where the error of ∇f is more than this many times gtol; and a decrease that is
+more than this many times what the error hides is clear in spite of noise."""
+SHORTEST = 1e-6
+"""After the first step a search fails where α is smaller: smooth functions need no such steps."""
+CRAWLS = 1e-2
+"""A search that fails again is given up if f has fallen by no more than this part of its decrease so far."""
 SMOOTH = 2.0
 """Second differences over h and 3h, which differ by 9 where f is smooth, may be off by this factor."""
