@@ -625,6 +625,7 @@ def test_every_status_has_a_sentence() -> None:
     assert all(s[0].isupper() or s.startswith(("f ", "x ")) for s in sentences)
     assert all(s.endswith(".") and 15 < len(s) < 160 for s in sentences)
     good = ["CONVERGED", "SMALL_DECREASE", "SMALL_MOVE", "PRECISION", "NOISE", "DIFFERENCES", "RELATIVE"]
+    good.append("RESOLUTION")
     assert [s.name for s in Status if s.success] == good
 
 
@@ -735,6 +736,7 @@ def test_every_status_is_reached() -> None:
         run(method="cgd", budget=st.Budget(iters=150), **CUBIC),
         st.minimize(st.problems["misra1a-2"], st.problems["misra1a-2"].x0, gtol=0),
         st.minimize(lambda x: float(st.problems["gauss1-2"](x)), st.problems["gauss1-2"].x0),
+        st.minimize(lambda x: float(f"{1 + ((x - 1) ** 2).sum():.5g}"), [3.0, 4.0]),
         st.minimize(*noisy(1e-7)[:4], jac=noisy(1e-7)[4], gtol=0),
         run(
             lambda x: np.float32(f(x - 1)), np.ones(2, np.float32) * 2, jac="2-point", gtol=1e-5, budget=None

@@ -105,8 +105,8 @@ class Adaptive(Exact):
         kit, fd, noise, oracle = self.kit, self.fd, self.noise, self.context.oracle
         x, f, every = c.point.x, c.point.f, True if rows is None else rows
         if c.k == 0:
-            asked = every & self._affords(NOISE_COST)
-            uneven = every & self._uneven(x)
+            begins = every & (oracle.ledger.budget.iters != 0)  # or no step is made
+            asked, uneven = begins & self._affords(NOISE_COST), begins & self._uneven(x)
         else:
             asked = every & noise.changed(f)
             asked = asked & self._affords(NOISE_COST) if kit.any(asked) else asked
@@ -229,7 +229,7 @@ class Adaptive(Exact):
         # of a quantised f is no chance, and any slope that is more may do so
         small = kit.without(small, kit.without(noisy & (decrease > tuning.CLEAR * hidden), c.tired))
         small = kit.without(small, (fd.state.resolution > 0) & (decrease > hidden))
-        return self._confirmed(c, small, PRECISION)
+        return self._confirmed(c, small, kit.pick(hidden > decrease, DIFFERENCES, PRECISION))
 
     def improves(self, c: Carry, stuck: Mask) -> tuple[Mask, Whole]:
         """Return which rows, after a search that found nothing, get a better gradient; and who has ended.
@@ -263,7 +263,7 @@ class Adaptive(Exact):
         """Return where f″ is known, and no slope so steep that the rounding of x would show in f."""
         return self.fd.known & (self.fd.eps * self.fd.state.conditioning <= 1e-3 * abs(f))
 
-    def _confirmed(self, c: Carry, rows: Mask, code: int) -> Whole:
+    def _confirmed(self, c: Carry, rows: Mask, code: Whole) -> Whole:
         """Return the status of these rows, if f has no kink there: what hides a decrease names it."""
         kit, point, state = self.kit, c.point, self.fd.state
         if kit.any(rows):
