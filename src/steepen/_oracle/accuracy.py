@@ -211,9 +211,15 @@ class Adaptive(Exact):
     # --- ends ----------------------------------------------------------------------------------------
 
     def trusts(self, c: Carry) -> Mask:
-        """Return where ‖∇f‖ ≤ gtol may be believed: its error must not be far larger."""
-        error = self.kit.norm(self.kit.own(c.point.error))
-        return error <= self.kit.pick(self.fd.state.resolution > 0, 1.0, tuning.CLEAR) * self.gtol
+        """Return where ‖∇f‖ ≤ gtol may be believed: its error must not be far larger.
+
+        It must not be larger at all where f is quantised, or where a difference vanishes as if it were.
+        """
+        kit, point = self.kit, c.point
+        error = kit.norm(kit.own(point.error))
+        strict = kit.some((point.g == 0) & ~self.context.space.fixed(point.x))
+        strict = strict | (self.fd.state.resolution > 0)
+        return error <= kit.pick(strict, 1.0, tuning.CLEAR) * self.gtol
 
     def ends(self, c: Carry) -> Whole:
         """Return the status of rows where the direction predicts no decrease that values would show."""
@@ -228,7 +234,8 @@ class Adaptive(Exact):
         # what is clear in spite of noise may lead far along a valley, which these sums do not see; the error
         # of a quantised f is no chance, and any slope that is more may do so
         small = kit.without(small, kit.without(noisy & (decrease > tuning.CLEAR * hidden), c.tired))
-        small = kit.without(small, (fd.state.resolution > 0) & (decrease > hidden))
+        unsure = (decrease > hidden) | kit.negate(fd.state.central)
+        small = kit.without(small, (fd.state.resolution > 0) & unsure)
         return self._confirmed(c, small, kit.pick(hidden > decrease, DIFFERENCES, PRECISION))
 
     def improves(self, c: Carry, stuck: Mask) -> tuple[Mask, Whole]:
