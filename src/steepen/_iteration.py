@@ -266,6 +266,7 @@ class Iteration:
         held = stuck
         if stuck is not False and kit.any(stuck):
             near = stuck & (c.point.gnorm <= self._gtol) if self.direction.doubts else False
+            near = near & self.accuracy.trusts(c) if kit.any(near) else near
             if kit.any(near):  # what they were doubted for is settled, unless it is alarming
                 self._end(c, kit.pick(kit.without(near, self._alarming(c)), CONVERGED, RUNNING))
                 c.doubts = kit.pick(near, c.doubts + 1, c.doubts)

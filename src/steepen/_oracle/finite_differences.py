@@ -28,6 +28,10 @@ ODD = 1.1
 STRAIGHT = 0.01
 """Where f bends by less than this part of what |f″| says, that was wrong."""
 
+TESTS = 8.0
+"""A central difference is at least this many times as long as the best forward one: then it resolves f″, and
+one that was learnt elsewhere and is far too large shows."""
+
 BEYOND = 1e3
 """Over a difference that changes f by this many times |f| there is no slope to be seen."""
 
@@ -86,7 +90,7 @@ class FiniteDifferences:
         size, ideal = self._sizes(point, f, root), 2 * np.sqrt(column(eps_f)) / root
         best: Floats = np.clip(ideal, usual * np.minimum(size, 1.0) / tuning.RANGE, usual * tuning.RANGE)
         h: Floats = np.where(np.isfinite(best), best, usual)
-        both: Floats = np.maximum(h, h ** (2 / 3) * size ** (1 / 3)) if self._kit.any(central) else h
+        both: Floats = np.maximum(TESTS * h, h ** (2 / 3) * size ** (1 / 3)) if self._kit.any(central) else h
         return self._fitted(point, both, h, column(central))
 
     def _sizes(self, point: NDArray[Any], f: Scalar, root: Floats) -> Floats:
