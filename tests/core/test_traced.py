@@ -15,9 +15,9 @@ from steepen._core.judge import RUNNING, Tolerances, judge
 from steepen._core.kits import Traced
 from steepen._core.records import Move, Point
 from steepen._core.space import space_of
+from steepen._oracle.calls import Probing
 from steepen._oracle.context import Context
 from steepen._oracle.ledger import Cost, Ledger
-from steepen._oracle.probes import Probing
 from steepen.directions import METHODS
 
 jax = pytest.importorskip("jax")

@@ -82,7 +82,7 @@ class Exact:
 
     def improves(self, c: Carry, stuck: Mask) -> tuple[Mask, Whole]:
         """Return which rows, after a search that found nothing, get a better gradient; and who has ended."""
-        return stuck & False, RUNNING
+        return False, RUNNING
 
     def relax(self, c: Carry, calm: Mask) -> None:
         """Go back to a cheaper gradient where one would have done."""
