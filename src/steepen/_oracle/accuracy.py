@@ -252,7 +252,9 @@ class Adaptive(Exact):
             return better, RUNNING
         decrease, hidden = self.decreases(point.x, point.f, point.g, point.error)
         low, quantised = 2 * self.visible(point.f), fd.state.resolution > 0
-        lost = kit.num.maximum(decrease, hidden) <= low  # what the direction promised has not come true
+        # what the direction promised has not come true; rounding may be more than that of one operation
+        unseen = kit.pick(self.noise.noisy(point.f), low, tuning.CLEAR * low)
+        lost = kit.num.maximum(decrease, hidden) <= unseen
         spent = stuck & ((decrease <= hidden) | kit.without(lost, quantised)) & self._sound(point.f)
         # the error of a quantised f is no chance, and repeats itself
         spent = kit.without(spent & (hidden < np.inf), quantised & (hidden > low))
