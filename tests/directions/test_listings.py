@@ -129,7 +129,7 @@ WAVE = drop_wave((0.35, 0.6))
 @pytest.mark.parametrize(
     ("problem", "alpha", "lam"),
     [
-        (BY_NAME["matyas"], 0.01, 10.0),
+        (BY_NAME["ill_conditioned"], 0.001, 0.01),
         (BY_NAME["logistic"], 0.3, 0.5),
         (BY_NAME["booth"], 0.01, -0.02),
         (BY_NAME["near_saddle"], 0.05, 0.4),
