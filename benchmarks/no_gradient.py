@@ -1,7 +1,7 @@
 """Minimising without a gradient, as most people call it: values of f that are needed, and how runs end.
 
     python benchmarks/no_gradient.py [suites] [aside] [noise] [smooth] [nonsmooth] [wavy] [random]
-                                     [--peers] [--each]
+                                     [--peers[=COBYQA,Nelder-Mead]] [--each]
 
 `suites` are the problems of mgh and nist with n ≤ 20, `aside` others on which nothing was tuned, `noise` runs
 whose values are noisy. `smooth`, `nonsmooth` and `wavy` are the 53 problems of Moré and Wild (2009) in the
@@ -12,8 +12,9 @@ All solvers get f alone and have their own defaults; every value of f counts. Pr
 that both solve), and the problems solved; then the runs that are at the minimum (1e-8) and called failures,
 the runs called successes far from any (1e-3, and with a gradient above the tolerance), and the median share
 of values that were made after f was within 1e-8 of where it ended. The data profile (Moré and Wild 2009) is
-the part of the problems that are solved within 10n … 100n values. With noise, a run has the exact f of the
-point with the lowest value that it saw.
+the part of the problems that are solved within 10n … 100n values. f* is the lowest value of any solver here.
+With noise (`wavy`, `random`), a run has the exact f of the point with the lowest value that it saw, and f* is
+no higher than what cgd-auto, BFGS and L-BFGS-B reach without noise.
 
 `--peers` adds methods that make no gradient: COBYQA, Nelder–Mead and PRIMA's COBYLA, all three from SciPy;
 Py-BOBYQA and PRIMA's NEWUOA, if they are installed. They are slow, and get 100n values each.
@@ -254,8 +255,13 @@ def more_wild(variant: str) -> Iterator[Case]:
     from more_wild import problems
 
     for p in problems("smooth" if variant == "random" else variant):
-        noise = RANDOM if variant == "random" else 0.0
-        yield Case(p.name, p.f, p.x0, exact=p.exact, noise=noise)
+        case = Case(p.name, p.f, p.x0)
+        if variant in ("wavy", "random"):
+            exact = Case(p.name, p.exact, p.x0)
+            ends = [solve(exact, solver) for solver in ("cgd-auto", "BFGS", "L-BFGS-B")]
+            known = min(run.improvements[-1][1] for run in ends)
+            case = Case(p.name, p.f, p.x0, known, p.exact, RANDOM if variant == "random" else 0.0)
+        yield case
 
 
 def solve(case: Case, solver: str) -> Run:
@@ -281,8 +287,8 @@ def after_the_last_gain(run: Run, f0: float) -> float:
     return 1 - next(k for k, f in run.improvements if f <= near) / run.used
 
 
-def compare(cases: list[Case], each: bool, peers: bool) -> None:
-    solvers = [*SOLVERS, *(PEERS if peers else ())]
+def compare(cases: list[Case], each: bool, peers: list[str]) -> None:
+    solvers = [*SOLVERS, *peers]
     runs = {case.name: {solver: solve(case, solver) for solver in solvers} for case in cases}
     costs: dict[tuple[str, float], list[float]] = {(s, a): [] for s in solvers for a in ACCURACIES}
     failures, falsely, shares = (
@@ -294,7 +300,7 @@ def compare(cases: list[Case], each: bool, peers: bool) -> None:
         found = runs[case.name]
         f0 = float((case.exact or case.f)(case.x0))
         lowest = min(f for run in found.values() for _, f in run.improvements)
-        fstar = best_value(f0, case.known, lowest, 1e-8)
+        fstar = min(case.known, lowest) if case.exact else best_value(f0, case.known, lowest, 1e-8)
         line = f"{case.name:26s}"
         for solver, run in found.items():
             for accuracy in ACCURACIES:
@@ -399,9 +405,11 @@ def noise() -> None:
 
 def main() -> None:
     asked = [word for word in sys.argv[1:] if not word.startswith("-")] or ["suites", "aside", "noise"]
-    peers = "--peers" in sys.argv
-    missing = [name for name in ("Py-BOBYQA", "NEWUOA") if name not in PEERS]
-    if peers and missing:
+    named = [word.partition("=")[2] for word in sys.argv[1:] if word.startswith("--peers")]
+    wanted = (named[0].split(",") if named[0] else [*PEERS, "Py-BOBYQA", "NEWUOA"]) if named else []
+    peers = [name for name in dict.fromkeys(wanted) if name in PEERS]
+    missing = sorted(set(wanted) - set(peers))
+    if missing:
         print(f"not installed, left out: {', '.join(missing)}")
     for word in asked:
         print(f"--- {word}")
