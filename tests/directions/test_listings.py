@@ -202,8 +202,8 @@ def agrees_with_cgd_fd(problem, T, alpha, lam, r, b=None, rtol=1e-10):
 
 STEEP = (
     (levy(2, (-9.4186315, -5.2738909)), 0.05, (0.01, 0.1), 0.01),
-    (BY_NAME["branin"], 0.01, 0.07, 0.2),
-    (BY_NAME["matyas"], 0.01, 10.0, 0.1),
+    (BY_NAME["beale"], 0.002, 0.01, 0.05),
+    (BY_NAME["ill_conditioned"], 0.001, 0.01, 0.1),
 )
 
 

@@ -454,7 +454,6 @@ def test_a_kink_is_no_descent(method):
     assert (result.status, result.success, result.fun) == (Status.NO_DESCENT, False, 0.0)
     assert result.nit == 0 or method == "cgd-auto"  # which looks elsewhere before it gives up
     assert len(result.trace) == result.nit + 1
-        st.minimize(lambda x: float(f"{1 + ((x - 1) ** 2).sum():.5g}"), [3.0, 4.0]),
     cut = run(lambda x: abs(float(x[0])), method=method, budget=st.Budget(evals=5), **kink)
     assert (cut.status, cut.nfev) == (Status.MAX_EVALUATIONS, 5)
 
@@ -529,18 +528,10 @@ def test_every_status_is_reached_and_has_a_sentence():
         run(budget=st.Budget(iters=150), **CUBIC),
         st.minimize(st.problems["misra1a-2"], st.problems["misra1a-2"].x0, gtol=0),
         st.minimize(lambda x: float(st.problems["gauss1-2"](x)), st.problems["gauss1-2"].x0),
-<<<<<<< HEAD
+        st.minimize(lambda x: float(f"{1 + ((x - 1) ** 2).sum():.5g}"), [3.0, 4.0]),
         st.minimize(**noisy(1e-7)),
         run(lambda x: np.float32(f(x - 1)), single, jac="2-point", gtol=1e-5, budget=None),
         run(lambda x: math.nan),
-=======
-        st.minimize(lambda x: float(f"{1 + ((x - 1) ** 2).sum():.5g}"), [3.0, 4.0]),
-        st.minimize(*noisy(1e-7)[:4], jac=noisy(1e-7)[4], gtol=0),
-        run(
-            lambda x: np.float32(f(x - 1)), np.ones(2, np.float32) * 2, jac="2-point", gtol=1e-5, budget=None
-        ),
-        run(lambda x: nan),
->>>>>>> fd
         run(lambda x: -math.inf),
         run(jac=lambda x: x * math.nan),
         run(lambda x: 0.0, jac=lambda x: 1e300 * x, step=1e10),
@@ -552,6 +543,7 @@ def test_every_status_is_reached_and_has_a_sentence():
     assert len(sentences) == len(Status)
     assert all(s.endswith(".") and 15 < len(s) < 160 for s in sentences)
     good = ["CONVERGED", "SMALL_DECREASE", "SMALL_MOVE", "PRECISION", "NOISE", "DIFFERENCES", "RELATIVE"]
+    good.append("RESOLUTION")
     assert [s.name for s in Status if s.success] == good
 
 
