@@ -14,7 +14,6 @@ from ._core.judge import BOTTOM, Tolerances
 from ._core.kits import kit_for
 from ._core.space import space_of
 from ._oracle.budget import Budget
-from ._oracle.calls import Map
 from ._oracle.differences import Differences
 from ._oracle.oracle import AUTODIFF, DIFFERENCES
 from ._oracle.tensors import OfTensors, hosted
@@ -29,15 +28,11 @@ from .switches import After, FirstGuard, Switch
 
 
 def problem_of(
-    fun: Any, x0: Any, args: Any, jac: Any, hvp: Any, hessp: Any, hess: Any, bounds: Any,
-    workers: Map | None = None,
-) -> Problem:  # fmt: skip
-    """Return what is to be minimised; `workers` evaluates the points of a difference."""
+    fun: Any, x0: Any, args: Any, jac: Any, hvp: Any, hessp: Any, hess: Any, bounds: Any
+) -> Problem:
+    """Return what is to be minimised."""
     like = x = start_point(x0)
     jac, hvp, hess, differences = derivatives_of(fun, x, jac, hvp, hessp, hess)
-    if workers is not None:
-        differences = replace(differences, workers=workers)
-        differences.check(tuple(x.shape))
     if hosted(x, jac):
         x, hvp, hess = to_numpy(x), hvp and OfTensors(hvp, like, 2), hess and OfTensors(hess, like)
         if jac != "torch":
@@ -189,13 +184,12 @@ def tolerances_of(
     if tol is not None and gtol is not None:
         raise ValueError("tol: give either tol or gtol, not both")
     gtol = tol if gtol is None else gtol
-    assumed = gtol is None
     if gtol is None:
         gtol = 1e-5 if "64" in str(dtype) else 1e-3
     for name, value in (("gtol", gtol), ("ftol", ftol), ("xtol", xtol), ("gtol_rel", gtol_rel)):
         number(name, value, "a number, 0 or more", least=0)
     bottom = BOTTOM * float(np.finfo(str(dtype).removeprefix("torch.")).max)
-    return Tolerances(float(gtol), float(ftol), float(xtol), bottom, float(gtol_rel), assumed)
+    return Tolerances(float(gtol), float(ftol), float(xtol), bottom, float(gtol_rel))
 
 
 def check_rest(trace: Any, callback: Any) -> None:

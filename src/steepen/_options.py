@@ -15,8 +15,7 @@ import numpy as np
 from ._arguments import direction_of, step_of
 from ._core.result import Result, Status
 from ._oracle.budget import Budget
-from ._oracle.calls import Map
-from ._oracle.differences import Differences, mapping_of, steps_of
+from ._oracle.differences import Differences, Map, mapping_of, steps_of
 from ._tools.check import meant, number, whole
 
 LIMITS = {"maxiter": "iters", "maxfun": "evals", "maxfev": "evals", "maxgrad": "grads"}
@@ -44,8 +43,6 @@ def understood(
         if name not in CALL and arguments[name] is not parameter.default
     }
     left.pop("disp", None)
-    if "workers" in left and "workers" in explicit:
-        raise ValueError("options: 'workers' is given twice, by another name or as an argument")
     with mapping_of(left.pop("workers", None)) as workers:
         found = _budget(left, n) | _gradient(left, explicit.pop("jac", None), workers)
         if "maxls" in left:
