@@ -47,6 +47,7 @@ class Ledger:
         self.nhev: Whole = 0
         self.timed = self.budget.seconds is not None
         self.counted = self.budget.grads is not None or self.budget.evals is not None
+        self.cut = False  # whether a limit has ever kept the run from something that it wanted to evaluate
         self.earlier = 0.0  # seconds of the runs that a checkpoint continues
         self._began = time.perf_counter()
 
@@ -74,7 +75,9 @@ class Ledger:
 
     def late(self) -> bool:
         """Return whether the time is spent."""
-        return self.timed and self.seconds >= (self.budget.seconds or 0.0)
+        late = self.timed and self.seconds >= (self.budget.seconds or 0.0)
+        self.cut = self.cut or late
+        return late
 
     def affords(self, cost: Cost) -> Mask:
         """Return where the limits still cover a cost."""
@@ -83,7 +86,13 @@ class Ledger:
             covered = covered & (self.nfev + cost.evals <= self.budget.evals)
         if self.budget.grads is not None and cost.grads:
             covered = covered & (self.njev + cost.grads <= self.budget.grads)
+        if covered is not True:
+            self._note(covered)
         return covered if self.rows is None else np.broadcast_to(covered, self.rows)
+
+    def _note(self, covered: Mask) -> None:
+        """Keep in mind that a limit has left something out."""
+        self.cut = self.cut or not np.all(covered)
 
     def over(self, cost: Cost, more: Cost, on: Mask) -> Whole:
         """Return the status where the limits do not cover a cost, with `more` where the penalty is on."""

@@ -55,7 +55,13 @@ class Checkpoint:
         self._written = time.monotonic()
 
     def watch(self, loop: Loop) -> None:
-        """Note the state at the top of an iteration."""
+        """Note the state at the top of an iteration, unless a limit has already changed what led to it.
+
+        A run that has left out an evaluation for want of budget is another run from there on: resumed with
+        more, it goes on from before that. Rows of a batch are never resumed under other limits.
+        """
+        if self._state is not None and loop.ledger.cut and loop.kit.size is None:
+            return
         self._state, self._limits = _snapshot(loop), _limits(loop)
         if self._total is None and loop.settings.follows:
             self._total = loop.ledger.budget.total

@@ -25,6 +25,9 @@ class Tally(Ledger):
         for name in names:
             setattr(self, name, getattr(self, name) + times * ones)
 
+    def _note(self, covered: Any) -> None:
+        """Compiled runs have no checkpoints."""
+
 
 class Function(Probing):
     """f of a vector, and what autodiff makes of it."""
