@@ -14,7 +14,7 @@ from ._core.judge import BOTTOM, Tolerances
 from ._core.kits import kit_for
 from ._core.space import space_of
 from ._oracle.budget import Budget
-from ._oracle.differences import Differences
+from ._oracle.differences import Differences, Map
 from ._oracle.oracle import AUTODIFF, DIFFERENCES
 from ._oracle.tensors import OfTensors, hosted
 from ._problem import Problem, Settings
@@ -28,11 +28,15 @@ from .switches import After, FirstGuard, Switch
 
 
 def problem_of(
-    fun: Any, x0: Any, args: Any, jac: Any, hvp: Any, hessp: Any, hess: Any, bounds: Any
-) -> Problem:
-    """Return what is to be minimised."""
+    fun: Any, x0: Any, args: Any, jac: Any, hvp: Any, hessp: Any, hess: Any, bounds: Any,
+    workers: Map | None = None,
+) -> Problem:  # fmt: skip
+    """Return what is to be minimised; `workers` evaluates the points of a difference."""
     like = x = start_point(x0)
     jac, hvp, hess, differences = derivatives_of(fun, x, jac, hvp, hessp, hess)
+    if workers is not None:
+        differences = replace(differences, workers=workers)
+        differences.check(tuple(x.shape))
     if hosted(x, jac):
         x, hvp, hess = to_numpy(x), hvp and OfTensors(hvp, like, 2), hess and OfTensors(hess, like)
         if jac != "torch":

@@ -15,6 +15,7 @@ from ._core.records import State
 from ._core.result import Result
 from ._options import summary, understood
 from ._oracle.budget import Budget
+from ._oracle.differences import mapping_of
 from ._run.drive import drive
 from ._tools.check import one_of
 from .directions import Direction
@@ -54,6 +55,7 @@ def minimize(
     trace: bool | int | Literal["x"] = True,
     checkpoint: str | os.PathLike[str] | None = None,
     check_gradient: bool = False,
+    workers: int | Callable[..., Any] | None = None,
     engine: Literal["eager", "jax"] = "eager",
     options: Mapping[str, Any] | None = None,
 ) -> Result:
@@ -128,6 +130,11 @@ def minimize(
         Save the run there, and go on from there if the file exists.
     check_gradient : bool
         First compare the gradient at x0 with differences of f, and raise if they disagree.
+    workers : int or map-like callable, optional
+        Evaluate the points of a finite-difference gradient in this many processes (−1: one per core), or by
+        a callable such as `ThreadPoolExecutor().map`; a given gradient needs none. Where the platform can
+        fork, any function will do, in a script without a guard, too; elsewhere, or beside other threads, fun
+        must be defined at the top level of a module.
     engine : {"eager", "jax"}
         "jax" makes the run, or all runs of a batch, in one compiled program, for a function that JAX can
         trace; it has no callback, progress, checkpoint, check_gradient, or limit in seconds.
@@ -171,20 +178,21 @@ def minimize(
                 "lam": lam, "penalty": penalty, "r": r, "b": b, "memory": memory, "switch": switch,
                 "budget": budget, "tol": tol, "gtol": gtol, "ftol": ftol, "xtol": xtol, "gtol_rel": gtol_rel,
                 "callback": callback, "progress": progress, "trace": trace, "checkpoint": checkpoint,
-                "check_gradient": check_gradient,
+                "check_gradient": check_gradient, "workers": workers,
             },
         )  # fmt: skip
-    problem = given.problem_of(fun, x, args, jac, hvp, hessp, hess, bounds)
-    settings = given.settings_of(
-        problem.x.shape, problem.x.dtype, method, step=step, lam=lam, penalty=penalty, r=r, b=b,
-        memory=memory, switch=switch, budget=budget, tol=tol, gtol=gtol, ftol=ftol, xtol=xtol,
-        gtol_rel=gtol_rel,
-    )  # fmt: skip
-    given.check_rest(trace, callback)
-    return drive(
-        problem, settings, trace=cast(Any, trace), callback=callback, progress=progress,
-        checkpoint=checkpoint, check_gradient=check_gradient,
-    )  # fmt: skip
+    with mapping_of(workers) as mapped:
+        problem = given.problem_of(fun, x, args, jac, hvp, hessp, hess, bounds, mapped)
+        settings = given.settings_of(
+            problem.x.shape, problem.x.dtype, method, step=step, lam=lam, penalty=penalty, r=r, b=b,
+            memory=memory, switch=switch, budget=budget, tol=tol, gtol=gtol, ftol=ftol, xtol=xtol,
+            gtol_rel=gtol_rel,
+        )  # fmt: skip
+        given.check_rest(trace, callback)
+        return drive(
+            problem, settings, trace=cast(Any, trace), callback=callback, progress=progress,
+            checkpoint=checkpoint, check_gradient=check_gradient,
+        )  # fmt: skip
 
 
 KEYWORDS = set(inspect.signature(minimize).parameters) - {"fun", "x0", "args", "options", "x_scale"}

@@ -43,6 +43,8 @@ def understood(
         if name not in CALL and arguments[name] is not parameter.default
     }
     left.pop("disp", None)
+    if "workers" in left and "workers" in explicit:
+        raise ValueError("options: 'workers' is given twice, by another name or as an argument")
     with mapping_of(left.pop("workers", None)) as workers:
         found = _budget(left, n) | _gradient(left, explicit.pop("jac", None), workers)
         if "maxls" in left:

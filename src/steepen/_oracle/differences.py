@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
+import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -96,24 +98,70 @@ def mapping_of(workers: Any) -> Iterator[Map | None]:
         yield None
     else:
         with ExitStack() as stack:
-            yield partial(_in_processes, None if workers == -1 else int(workers), stack, [])
+            yield _Processes(None if workers == -1 else int(workers), stack)
 
 
-def _in_processes(
-    count: int | None, stack: ExitStack, pool: list[Any], function: Callable[..., Any], points: Iterable[Any]
-) -> list[Any]:
-    """Map by a pool of processes, which is made when it is first needed."""
-    # here, so that `import steepen` stays light
-    import multiprocessing
-    from concurrent.futures import ProcessPoolExecutor
-    from concurrent.futures.process import BrokenProcessPool
+class _Processes:
+    """A map by a pool of processes, which is made when it is first needed."""
 
-    if not pool:
-        # never by fork, as SciPy: where the process has threads, a fork of it may hang
-        server = "forkserver" in multiprocessing.get_all_start_methods()
-        context = multiprocessing.get_context("forkserver" if server else "spawn")
-        pool.append(stack.enter_context(ProcessPoolExecutor(count, context)))
+    def __init__(self, count: int | None, stack: ExitStack):
+        self._count, self._stack, self._pool, self._forked = count, stack, None, False
+
+    def __call__(self, function: Callable[..., Any], points: Iterable[Any]) -> list[Any]:
+        # here, so that `import steepen` stays light
+        from concurrent.futures.process import BrokenProcessPool
+
+        pool: Any = self._pool or self._start(function)
+        try:
+            return list(pool.map(_inherited if self._forked else function, points))
+        except BrokenProcessPool as error:
+            raise RuntimeError(
+                "workers: a process died while it evaluated fun; if this is a script, the run must be "
+                'inside of `if __name__ == "__main__":`'
+            ) from error
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            if self._forked or _can_be_sent(function):
+                raise
+            raise TypeError(
+                f"workers: fun cannot be sent to other processes ({error}): define it at the top level of a "
+                "module, not as a lambda or inside of a function, or give a map, such as "
+                "concurrent.futures.ThreadPoolExecutor().map"
+            ) from error
+
+    def _start(self, function: Callable[..., Any]) -> Any:
+        import multiprocessing
+        from concurrent.futures import ProcessPoolExecutor
+
+        known = multiprocessing.get_all_start_methods()
+        # a fork knows any function, and needs no guard; beside threads it may hang
+        self._forked = "fork" in known and threading.active_count() == 1 and not THREADED & set(sys.modules)
+        way = next(
+            way for way in ("fork", "forkserver", "spawn") if way in known and (way != "fork" or self._forked)
+        )
+        begin = (_inherit, (function,)) if self._forked else (None, ())
+        pool = ProcessPoolExecutor(self._count, multiprocessing.get_context(way), *begin)
+        self._pool = self._stack.enter_context(pool)
+        return self._pool
+
+
+THREADED = {"jax", "torch"}
+"""Libraries that keep threads of their own."""
+
+_given: list[Callable[..., Any]] = []
+"""In a forked process, the function that it was made for."""
+
+
+def _inherit(function: Callable[..., Any]) -> None:
+    _given[:] = [function]
+
+
+def _inherited(point: Any) -> Any:
+    return _given[0](point)
+
+
+def _can_be_sent(function: Callable[..., Any]) -> bool:
     try:
-        return list(pool[0].map(function, points))
-    except BrokenProcessPool as error:
-        raise RuntimeError("workers: a process died while it evaluated fun") from error
+        pickle.dumps(function)
+    except Exception:  # whatever the parts of a function make pickle raise
+        return False
+    return True

@@ -18,6 +18,7 @@ from ._minimize import minimize
 
 REFUSED = {
     "callback": None, "checkpoint": None, "progress": False, "check_gradient": False,
+    "workers": None,
     "hvp": None, "hessp": None, "hess": None,
 }  # fmt: skip
 """What only the eager engine has, and its value where it is not asked for."""
