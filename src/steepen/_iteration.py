@@ -346,7 +346,10 @@ class Iteration:
             oracle.refine(loud.wrong, False)
             c.tired = kit.without(c.tired, loud.lower) | loud.wrong
             c.live = self._live(c)
-        self._end(c, kit.pick(loud.lowest, NOISE, RUNNING))
+        lowest = loud.lowest & context.affords(oracle.cost_persists)
+        if kit.any(lowest):  # or else it is a kink
+            noisy = oracle.persists(point.x, point.f, lowest)
+            self._end(c, kit.pick(lowest, kit.pick(noisy, NOISE, NO_DESCENT), RUNNING))
         quiet = quiet & context.affords(oracle.cost_smooth)
         if kit.any(quiet):
             self._end(c, kit.pick(oracle.smooth(point.x, point.f, quiet), DIFFERENCES, RUNNING))
@@ -378,7 +381,10 @@ class Iteration:
             loud, quiet = self._around(c, over & noisy), kit.without(over, noisy)
             there, value, moved = loud.x, loud.f, loud.lower | loud.wrong
             rough, stuck = rough | moved, kit.without(stuck, moved)
-            self._end(c, kit.pick(loud.lowest, NOISE, RUNNING))
+            lowest = loud.lowest & context.affords(oracle.cost_persists)
+        if kit.any(lowest):  # or else it is a kink
+            noisy = oracle.persists(point.x, point.f, lowest)
+            self._end(c, kit.pick(lowest, kit.pick(noisy, NOISE, NO_DESCENT), RUNNING))
             quiet = quiet & context.affords(oracle.cost_smooth)
             if kit.any(quiet):
                 self._end(c, kit.pick(oracle.smooth(point.x, point.f, quiet), DIFFERENCES, RUNNING))
