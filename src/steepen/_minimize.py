@@ -127,7 +127,8 @@ def minimize(
         Keep the trace (with the iterates: "x"). `engine="jax"` keeps none by default, and with a number K the
         last K iterates of every run.
     checkpoint : path, optional
-        Save the run there, and go on from there if the file exists.
+        Save the run there, and go on from there if the file exists. Settings and start must be the same;
+        whether fun is the same function is not checked.
     check_gradient : bool
         First compare the gradient at x0 with differences of f, and raise if they disagree.
     workers : int or map-like callable, optional

@@ -340,12 +340,21 @@ def test_the_file_is_written_on_the_way(tmp_path, monkeypatch):
     assert sizes[-1] > sizes[0] > 0
 
 
-def test_another_function_is_refused_and_a_mended_one_is_not(tmp_path):
-    path = tmp_path / "run.npz"
-    run(iters=5, checkpoint=path)
-    with pytest.raises(st.CheckpointError, match=r"belongs to another function: fun is .* there"):
-        run(fun=lambda x: f(x) + 1.0, checkpoint=path)
-    same(run(fun=lambda x: f(x), checkpoint=path), run())
+def test_a_resumed_run_asks_for_no_value_that_the_uncut_run_does_not(tmp_path):
+    path, asked = tmp_path / "run.npz", {"whole": [], "cut": [], "rest": []}
+
+    def go(name, **given):
+        def noted(x):  # another function by name and code, too
+            asked[name].append(x.tobytes())
+            return f(x)
+
+        return run(fun=noted, **given)
+
+    whole = go("whole")
+    go("cut", iters=5, checkpoint=path)
+    same(go("rest", checkpoint=path), whole)
+    assert asked["rest"]
+    assert asked["rest"] == asked["whole"][-len(asked["rest"]) :]
 
 
 def test_a_batch_goes_on_under_the_same_limits_only(tmp_path):

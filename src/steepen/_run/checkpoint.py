@@ -2,7 +2,8 @@
 
 A file holds the state at the top of an iteration as NumPy arrays (no pickle) and, as JSON, the settings that
 the state depends on and a fingerprint of every array. It is written when the run ends in whatever way, and
-every few seconds on the way. What is read must be what was written, and must fit the run.
+every few seconds on the way. What is read must be what was written, and must fit the run. Whether f is
+the same function is not asked: that would take a value that the run which was not cut does not make.
 """
 
 from __future__ import annotations
@@ -110,7 +111,6 @@ class Checkpoint:
         if loop.ended and header.get("limits") != limits:
             there = header.get("limits")
             raise self._error(f"holds rows that have ended under other limits: {there} there, {limits} here")
-        self._check_function(loop)
         return True
 
     def _keep_switch(self, loop: Loop, total: Any) -> None:
@@ -119,17 +119,6 @@ class Checkpoint:
             self._total, switch = total, loop.settings.direction.switch(total)
             self._settings["switch"] = _fingerprint(switch)
             loop.iteration.switch = switch
-
-    def _check_function(self, loop: Loop) -> None:
-        """Refuse a function that has another value at the best point; the one evaluation is not counted."""
-        best, ledger, memo = loop.carry.best, loop.ledger, loop.oracle.memo
-        if not np.all(np.isfinite(best.f)) or ledger.late():
-            return
-        counts, known = ledger.counts, (memo.x, memo.value)
-        f = loop.oracle.value(best.x)
-        ledger.counts, (memo.x, memo.value) = counts, known
-        if np.any(abs(f - best.f) > loop.context.eps**0.5 * np.maximum(1.0, abs(best.f))):
-            raise self._error(f"belongs to another function: fun is {best.f} there at its best x, {f} here")
 
     def _error(self, what: str) -> CheckpointError:
         return CheckpointError(f"checkpoint: {str(self._path)!r} {what}")
