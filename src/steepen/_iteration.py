@@ -346,13 +346,18 @@ class Iteration:
             oracle.refine(loud.wrong, False)
             c.tired = kit.without(c.tired, loud.lower) | loud.wrong
             c.live = self._live(c)
-        lowest = loud.lowest & context.affords(oracle.cost_persists)
-        if kit.any(lowest):  # or else it is a kink
-            noisy = oracle.persists(point.x, point.f, lowest)
-            self._end(c, kit.pick(lowest, kit.pick(noisy, NOISE, NO_DESCENT), RUNNING))
+        self._end_in_noise(c, loud.lowest)
         quiet = quiet & context.affords(oracle.cost_smooth)
         if kit.any(quiet):
             self._end(c, kit.pick(oracle.smooth(point.x, point.f, quiet), DIFFERENCES, RUNNING))
+
+    def _end_in_noise(self, c: Carry, lowest: Mask) -> None:
+        """End the rows where noise hides any decrease; what is gone on a shorter line was a kink."""
+        kit, oracle = self.kit, self.oracle
+        lowest = lowest & self.context.affords(oracle.cost_persists)
+        if kit.any(lowest):
+            noisy = oracle.persists(c.point.x, c.point.f, lowest)
+            self._end(c, kit.pick(lowest, kit.pick(noisy, NOISE, NO_DESCENT), RUNNING))
 
     def _around(self, c: Carry, noisy: Mask) -> Around:
         """Find out whether f is lower nearby where noise may hide it."""
@@ -381,10 +386,7 @@ class Iteration:
             loud, quiet = self._around(c, over & noisy), kit.without(over, noisy)
             there, value, moved = loud.x, loud.f, loud.lower | loud.wrong
             rough, stuck = rough | moved, kit.without(stuck, moved)
-            lowest = loud.lowest & context.affords(oracle.cost_persists)
-        if kit.any(lowest):  # or else it is a kink
-            noisy = oracle.persists(point.x, point.f, lowest)
-            self._end(c, kit.pick(lowest, kit.pick(noisy, NOISE, NO_DESCENT), RUNNING))
+            self._end_in_noise(c, loud.lowest)
             quiet = quiet & context.affords(oracle.cost_smooth)
             if kit.any(quiet):
                 self._end(c, kit.pick(oracle.smooth(point.x, point.f, quiet), DIFFERENCES, RUNNING))

@@ -75,9 +75,9 @@ ONCE_FALSE_BY_VALUES = (
 )
 ONCE_HARD = (
     # kinks that were called noise, or converged, and others; few digits
-    *(120, 267, 342, 582, 0, 9, 1, 4, 10, 13, 19, 25),
+    *(342, 582, 0, 9, 1, 4, 10, 13, 19, 25),
     # resumed: other bits by a cut at evaluations, or at gradients; a value that was not counted
-    *(5, 56, 77, 2, 14),
+    *(56, 2, 14),
 )
 
 
