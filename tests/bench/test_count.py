@@ -64,7 +64,7 @@ def test_a_complex_point_counts_and_improves_nothing():
 
 
 @pytest.mark.parametrize("name", ["rosenbrock", "osborne-1"])
-def test_agrees_with_scipys_own_count(name: str):
+def test_agrees_with_scipys_own_count(name):
     problem = st.problems[name]
     counter = Counter(problem, budget=10**6)
     result = minimize(counter.value, problem.x0, jac=counter.grad, method="L-BFGS-B")
@@ -73,7 +73,7 @@ def test_agrees_with_scipys_own_count(name: str):
 
 
 @pytest.mark.parametrize(("method", "grads_per_step"), [("gd", 1), ("cgd-fd", 2)])
-def test_agrees_with_a_count_by_hand_where_steps_are_fixed(method: str, grads_per_step: int):
+def test_agrees_with_a_count_by_hand_where_steps_are_fixed(method, grads_per_step):
     """A fixed step evaluates f and ∇f at each iterate, and CGD-FD also ∇f at its probe."""
     counter = Counter(st.problems["wood"], budget=10**6)
     result = st.minimize(

@@ -6,7 +6,6 @@ import importlib.util
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,11 +21,11 @@ CGD_AUTO = [row for row in ROWS if row[0] == "cgd-auto"]
 NOISE = {row[0]: row[1:] for row in ROWS if row[0].startswith("10⁻")}
 
 
-def numbers(cell: str) -> list[float]:
+def numbers(cell):
     return [float(number) for number in cell.split(" / ")]
 
 
-def test_the_sentences_say_what_the_tables_do() -> None:
+def test_the_sentences_say_what_the_tables_do():
     ratios = [ratio for row in CGD_AUTO for ratio in numbers(row[1])]
     span = f"{min(ratios):.2f} to {max(ratios):.2f} of BFGS's values"
     assert f"needs {span}" in PART
@@ -41,7 +40,7 @@ def test_the_sentences_say_what_the_tables_do() -> None:
     assert 0.2 <= float(CGD_AUTO[1][5]) <= float(CGD_AUTO[0][5]) <= 1 / 3
 
 
-def test_the_targets_that_were_missed_are_those_of_the_tables() -> None:
+def test_the_targets_that_were_missed_are_those_of_the_tables():
     missed = " ".join(PAGE.partition("## Targets that were missed")[2].split())
     assert f"({numbers(CGD_AUTO[0][1])[2]:.2f})" in missed
     assert f"({CGD_AUTO[0][5]})" in missed
@@ -50,10 +49,8 @@ def test_the_targets_that_were_missed_are_those_of_the_tables() -> None:
 
 
 @pytest.mark.slow
-def test_noisy_runs_are_as_they_should_be(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    spec: Any = importlib.util.spec_from_file_location("no_gradient", ROOT / "benchmarks" / "no_gradient.py")
+def test_noisy_runs_are_as_they_should_be(monkeypatch, capsys):
+    spec = importlib.util.spec_from_file_location("no_gradient", ROOT / "benchmarks" / "no_gradient.py")
     benchmark = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "no_gradient", benchmark)  # for its dataclasses
     spec.loader.exec_module(benchmark)
@@ -62,7 +59,7 @@ def test_noisy_runs_are_as_they_should_be(
     benchmark.noise()
     table = capsys.readouterr().out
 
-    def fine(cell: str) -> int:
+    def fine(cell):
         """Return how many of ten runs are successes near the minimum, within twice the values."""
         found = re.search(cell + r"\s+(\d+)\s+(\d+).*all three:\s+(\d+)", table)
         assert found is not None

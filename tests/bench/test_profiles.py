@@ -63,7 +63,7 @@ def test_score():
         (3.0, 0.0, 3.0),
     ],
 )
-def test_best_value(reached: float, known: float, expected: float):
+def test_best_value(reached, known, expected):
     assert best_value(10.0, known, reached, 1e-8) == expected
 
 

@@ -16,17 +16,17 @@ SOLVERS = ["BFGS-Armijo", "L-BFGS-B", "BB"]
 
 
 @pytest.fixture(scope="module")
-def results() -> Results:
+def results():
     return run([st.problems[name] for name in NAMES], SOLVERS, budget=300, jobs=1)
 
 
-def test_a_cost_is_where_a_run_alone_gets_there(results: Results):
+def test_a_cost_is_where_a_run_alone_gets_there(results):
     """SciPy from outside: cut off at the cost it is solved, cut off one before it is not."""
     from scipy.optimize import minimize
 
     row = next(row for row in results.rows if (row.problem, row.solver) == ("wood", "L-BFGS-B"))
     p = st.problems["wood"]
-    values: list[float] = []
+    values = []
 
     def fun(x):
         values.append(float(p(x)))
@@ -80,7 +80,7 @@ def test_summary_by_hand():
     assert by_c["mgh", "a"].subject_ratio == pytest.approx(0.5)
 
 
-def test_csv_round_trip(results: Results, tmp_path):
+def test_csv_round_trip(results, tmp_path):
     assert [(row.problem, row.solver) for row in results.rows] == [(p, s) for p in NAMES for s in SOLVERS]
     results.save(tmp_path)
     text = (tmp_path / "results.csv").read_text("utf-8")
@@ -123,7 +123,7 @@ def test_wrong_problems_and_solvers(arguments, error, message):
         run(*arguments, jobs=1)
 
 
-def test_wrong_options(results: Results):
+def test_wrong_options(results):
     for options, message in (
         ({"budget": 0}, "budget: expected a whole number, 1 or more, got 0"),
         ({"jobs": 0}, "jobs: expected a positive whole number, or -1"),
@@ -139,7 +139,7 @@ def test_wrong_options(results: Results):
         Results.from_csv("a,b\n1,2\n")
 
 
-def test_pictures_show_the_profiles(results: Results):
+def test_pictures_show_the_profiles(results):
     figure = pictures.profiles(results, "mgh")
     assert len(figure.axes) == 6
     assert [text.get_text() for text in figure.legends[0].get_texts()] == SOLVERS

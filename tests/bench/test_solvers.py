@@ -1,6 +1,5 @@
 """The solvers: their budgets, their ends, and Barzilai–Borwein against its formula."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from itertools import pairwise
 
@@ -24,9 +23,9 @@ def parabola(x):
 
 @every
 @pytest.mark.parametrize("budget", [1, 2, 20])
-def test_no_solver_exceeds_its_budget(solver: str, budget: int):
+def test_no_solver_exceeds_its_budget(solver, budget):
     problem = st.problems["extended-rosenbrock-10"]
-    evaluated: list[int] = []
+    evaluated = []
 
     def spy(x):
         evaluated.append(1)
@@ -40,7 +39,7 @@ def test_no_solver_exceeds_its_budget(solver: str, budget: int):
 
 
 @every
-def test_no_solver_stops_at_a_tolerance_of_its_own(solver: str):
+def test_no_solver_stops_at_a_tolerance_of_its_own(solver):
     """From close to the minimum, where every default tolerance is met, f still falls by 1e-8."""
     near = Problem("near", "Near", "mgh", lambda x: parabola(x), [1e-7, 1e-7, 1e-7], 0.0)
     run = measure(near, solver, 3000)
@@ -48,7 +47,7 @@ def test_no_solver_stops_at_a_tolerance_of_its_own(solver: str):
     assert run.improvements[-1][1] <= 1e-8 * 6.5e-14
 
 
-def literal_barzilai_borwein(f: Callable, grad: Callable, x, steps: int):
+def literal_barzilai_borwein(f, grad, x, steps):
     """The formulas alone: α = sᵀs/sᵀy, and no test of f, which on this start none needs."""
     g = grad(x)
     alpha = min(1.0, 1 / np.linalg.norm(g))
@@ -69,7 +68,7 @@ def test_barzilai_borwein_is_its_formula_on_a_quadratic():
         return 0.5 * float(x @ (scale * x))
 
     expected = literal_barzilai_borwein(f, lambda x: scale * x, np.ones(3), steps=15)
-    seen: list[float] = []
+    seen = []
 
     def evaluate(x):
         seen.append(f(x))
@@ -83,8 +82,8 @@ def test_barzilai_borwein_is_its_formula_on_a_quadratic():
 def test_barzilai_borwein_looks_back_ten_values():
     """On a badly scaled quadratic f rises at times, but never above the greatest of the last ten."""
     scale = np.array([1.0, 30.0, 1000.0])
-    accepted: list[float] = []
-    trials: list[float] = []
+    accepted = []
+    trials = []
 
     def evaluate(x):
         trials.append(0.5 * float(x @ (scale * x)))
@@ -108,7 +107,7 @@ def test_barzilai_borwein_looks_back_ten_values():
 
 
 @every
-def test_where_f_is_not_finite_nothing_is_raised(solver: str):
+def test_where_f_is_not_finite_nothing_is_raised(solver):
     def barrier(x):
         with np.errstate(all="ignore"):
             value = (x - np.log(x)).sum()
@@ -121,7 +120,7 @@ def test_where_f_is_not_finite_nothing_is_raised(solver: str):
         assert run.improvements[-1][1] < 2.1
 
 
-def test_an_error_of_the_solver_is_recorded(monkeypatch: pytest.MonkeyPatch):
+def test_an_error_of_the_solver_is_recorded(monkeypatch):
     def broken(counter, x0):
         counter.value(x0)
         raise ZeroDivisionError("by  \n zero")
@@ -132,7 +131,7 @@ def test_an_error_of_the_solver_is_recorded(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize("solver", ["GD-Armijo", "L-BFGS-B", "NLopt-VAR2"])
-def test_ctrl_c_ends_it_all(solver: str):
+def test_ctrl_c_ends_it_all(solver):
     def interrupted(x):
         raise KeyboardInterrupt
 
@@ -146,7 +145,7 @@ def test_a_solver_is_left_out_where_n_is_too_large():
     assert (run.evaluations, run.improvements, run.message) == (0, (), "left out: n > 1000")
 
 
-def test_without_nlopt_its_solvers_are_not_available(monkeypatch: pytest.MonkeyPatch):
+def test_without_nlopt_its_solvers_are_not_available(monkeypatch):
     assert {name for name in SOLVERS if name.startswith("NLopt")} <= set(available())
     monkeypatch.setattr("steepen.bench.solvers.find_spec", lambda name: None)
     assert set(SOLVERS) - set(available()) == {"NLopt-LBFGS", "NLopt-VAR2", "NLopt-TNEWTON"}

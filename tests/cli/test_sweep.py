@@ -37,18 +37,18 @@ bowl.bounds = np.array([[-1.0, 1.0], [-1.0, 1.0]])
 """
 
 
-def lines(path: str) -> list[dict[str, str]]:
+def lines(path):
     return list(csv.DictReader(io.StringIO(Path(path).read_text())))
 
 
 @pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def _folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     Path("mine.py").write_text(MINE)
 
 
-def test_a_file_is_run_and_run_again_for_nothing(capsys: pytest.CaptureFixture[str]):
+def test_a_file_is_run_and_run_again_for_nothing(capsys):
     Path("s.toml").write_text(GOOD)
     assert main(["sweep", "s.toml", "--csv"]) == 0
     first = capsys.readouterr().out
@@ -71,7 +71,7 @@ def test_a_file_is_run_and_run_again_for_nothing(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.slow
-def test_maps_and_json(capsys: pytest.CaptureFixture[str]):
+def test_maps_and_json(capsys):
     Path("s.toml").write_text(GOOD.replace('[0.01, "L(0.1,0.01)"]', "[0.01, 0.1]"))
     assert main(["sweep", "s.toml", "--json", "--out", "else"]) == 0
     said = json.loads(capsys.readouterr().out)
@@ -105,9 +105,7 @@ def test_maps_and_json(capsys: pytest.CaptureFixture[str]):
         ("[5, 40]", "[-5]", "s.toml, line 6: at: expected a whole number, 0 or more, got -5"),
     ],
 )  # fmt: skip
-def test_a_wrong_file_is_refused_with_line_and_key(
-    capsys: pytest.CaptureFixture[str], old: str, new: str, words: str
-):
+def test_a_wrong_file_is_refused_with_line_and_key(capsys, old, new, words):
     assert old in GOOD
     Path("s.toml").write_text(GOOD.replace(old, new))
     assert main(["sweep", "s.toml"]) == 2
@@ -120,7 +118,7 @@ def test_a_wrong_file_is_refused_with_line_and_key(
 TUNE = ["tune", "booth", "--method", "gd", "--trials", "12", "--starts", "5", "--judge", "9", "--out", "t"]
 
 
-def test_the_choice_is_judged_on_other_starts_and_a_study_goes_on(capsys: pytest.CaptureFixture[str]):
+def test_the_choice_is_judged_on_other_starts_and_a_study_goes_on(capsys):
     pytest.importorskip("optuna")
     assert main([*TUNE, "--json"]) == 0
     best = json.loads(capsys.readouterr().out)["best"]
@@ -146,7 +144,7 @@ def test_the_choice_is_judged_on_other_starts_and_a_study_goes_on(capsys: pytest
 
 
 @pytest.mark.slow
-def test_several_processes_tune_on_one_journal(capsys: pytest.CaptureFixture[str]):
+def test_several_processes_tune_on_one_journal(capsys):
     pytest.importorskip("optuna")
     command = ["tune", "booth", "--method", "cgd-fd", "--trials", "20", "--starts", "3", "--judge", "3"]
     assert main([*command, "--jobs", "2", "--out", "t"]) == 0
@@ -168,6 +166,6 @@ def test_several_processes_tune_on_one_journal(capsys: pytest.CaptureFixture[str
         (["math:sin", "--box", "2,1", "--n", "2"], "--box: expected two rising numbers"),
     ],
 )
-def test_wrong_words_are_refused(capsys: pytest.CaptureFixture[str], words: list[str], message: str):
+def test_wrong_words_are_refused(capsys, words, message):
     assert main(["tune", *words]) == 2
     assert capsys.readouterr().err.startswith(f"steepen: {message}")

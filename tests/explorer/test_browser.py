@@ -1,9 +1,5 @@
 """The explorer in headless Chromium: its numbers are the library's, and everyone can use it."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
-
 import mpmath
 import numpy as np
 import pytest
@@ -25,11 +21,11 @@ def mine(x):
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory) -> Path:
+def file(tmp_path_factory):
     return st.explore(mine, BOX, out=tmp_path_factory.mktemp("explorer") / "page.html", samples=21)
 
 
-def opened(browser: Any, file: Path, settings: str = "function=branin", **context: Any) -> Any:
+def opened(browser, file, settings="function=branin", **context):
     """Open the page with these settings; it must log no error and ask for nothing but itself."""
     page = visited(browser, file, f"#{settings}", **context)
     page.wait_for_function("document.getElementById('news').textContent !== ''")
@@ -37,7 +33,7 @@ def opened(browser: Any, file: Path, settings: str = "function=branin", **contex
 
 
 @pytest.fixture(scope="module")
-def page(browser, file) -> Iterator[Any]:
+def page(browser, file):
     page = opened(browser, file)
     yield page
     assert page.troubles == []
@@ -72,7 +68,7 @@ CASES = {  # start, α, λ, r: runs in which no rounding decides, so that they a
 METHODS = ("gd", "cgd", "cgd-fd", "bfgs", "cgd-auto")
 
 
-def held(page: Any, key: str, fun: Any, x0: Any, method: str, grads: int, **settings: Any) -> st.Result:
+def held(page, key, fun, x0, method, grads, **settings):
     """Hold a run of the page's to the library's: iterates, values, λ, α, counts, marks and status."""
     penalty = settings.pop("penalty", None)
     theirs = st.minimize(
@@ -257,7 +253,7 @@ def test_every_function_opens_with_a_walk_worth_seeing(page):
 
 # --- functions that are typed ------------------------------------------------------------------------------
 
-TYPED: dict[str, Callable[[Any, Any], Any]] = {
+TYPED = {
     "x^2 + 3 sin(y)": lambda x, y: x**2 + 3 * mpmath.sin(y),
     "(x - 1)^2 + 100 (y - x^2)**2": lambda x, y: (x - 1) ** 2 + 100 * (y - x**2) ** 2,
     "-x^2 y/3 + 2^-y": lambda x, y: -(x**2) * y / 3 + mpmath.mpf(2) ** -y,

@@ -34,7 +34,7 @@ def test_every_function_of_one_or_two_variables_is_there(tmp_path):
                 assert f'\n"{key}": {{' in page
 
 
-def evaluated(body: str, **given):
+def evaluated(body, **given):
     """Return what the body of a JavaScript function returns: of formulas, so that Python understands it."""
     names = {name: getattr(math, name) for name in ("sqrt", "sin", "cos", "exp", "expm1")} | {"pow": math.pow}
     names |= given | {"sign": lambda t: float(np.sign(t))}

@@ -2,7 +2,7 @@
 
 from . import Fault
 
-FAULTS: tuple[Fault, ...] = (
+FAULTS = (
     Fault(
         "theory/rates.py",
         "turning = -0.25 / np.minimum",
@@ -99,12 +99,7 @@ FAULTS: tuple[Fault, ...] = (
         "THRESHOLD = T // 4 - 1",
         "the penalty is switched off after the paper's b",
     ),
-    Fault(
-        "paper/listings.py",
-        "if k >= b:",
-        "if k > b:",
-        "our runs are the paper's listings",
-    ),
+    Fault("paper/listings.py", "if k >= b:", "if k > b:", "our runs are the paper's listings"),
     Fault(
         "paper/egr.py",
         '+ (2 * self.b if way == "switch-off" else 0)',
@@ -297,12 +292,7 @@ FAULTS: tuple[Fault, ...] = (
         '"lam": experiment.lam0, "step": experiment.step, "r": experiment.step',
         "the explorer begins with the paper's settings",
     ),
-    Fault(
-        "explorer/_page.py",
-        '.replace("<", "\\\\u003c")',
-        "",
-        "a name cannot end the page's script",
-    ),
+    Fault("explorer/_page.py", '.replace("<", "\\\\u003c")', "", "a name cannot end the page's script"),
     Fault(
         "explorer/page/run.js",
         "Math.floor(grads / 4)",
@@ -315,12 +305,7 @@ FAULTS: tuple[Fault, ...] = (
         "point = x",
         "a solver that moves its own array has moved",
     ),
-    Fault(
-        "bench/_count.py",
-        "return self._g.copy()",
-        "return self._g",
-        "a gradient is the caller's own",
-    ),
+    Fault("bench/_count.py", "return self._g.copy()", "return self._g", "a gradient is the caller's own"),
     Fault(
         "bench/profiles.py",
         "enough = (k for k, f in improvements if f - best <= accuracy",

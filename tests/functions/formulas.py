@@ -11,7 +11,7 @@ Point = Sequence[Any]
 Reference = Callable[[Point], Any]
 
 
-def d(text: str) -> Any:
+def d(text):
     """Return a decimal constant at the working precision."""
     return mpf(text)
 
@@ -19,33 +19,33 @@ def d(text: str) -> Any:
 # Many local minima
 
 
-def ackley(x: Point) -> Any:
+def ackley(x):
     n = len(x)
     root = sqrt(fsum(t**2 for t in x) / n)
     return 20 - 20 * exp(-d("0.2") * root) - exp(fsum(cos(2 * pi * t) for t in x) / n) + mp.e
 
 
-def cross_in_tray(x: Point) -> Any:
+def cross_in_tray(x):
     inner = sin(x[0]) * sin(x[1]) * exp(abs(100 - sqrt(x[0] ** 2 + x[1] ** 2) / pi))
     return -d("0.0001") * (abs(inner) + 1) ** d("0.1")
 
 
-def drop_wave(x: Point) -> Any:
+def drop_wave(x):
     square = x[0] ** 2 + x[1] ** 2
     return -(1 + cos(12 * sqrt(square))) / (d("0.5") * square + 2)
 
 
-def eggholder(x: Point) -> Any:
+def eggholder(x):
     first = (x[1] + 47) * sin(sqrt(abs(x[1] + x[0] / 2 + 47)))
     return -first - x[0] * sin(sqrt(abs(x[0] - (x[1] + 47))))
 
 
-def griewank(x: Point) -> Any:
+def griewank(x):
     product = mp.fprod(cos(t / sqrt(i)) for i, t in enumerate(x, 1))
     return fsum(t**2 for t in x) / 4000 - product + 1
 
 
-def langermann(x: Point) -> Any:
+def langermann(x):
     total = mpf(0)
     for c, a in zip((1, 2, 5, 2, 3), ((3, 5), (5, 2), (2, 1), (1, 4), (7, 9)), strict=True):
         square = (x[0] - a[0]) ** 2 + (x[1] - a[1]) ** 2
@@ -53,28 +53,28 @@ def langermann(x: Point) -> Any:
     return total
 
 
-def levy(x: Point) -> Any:
+def levy(x):
     w = [1 + (t - 1) / 4 for t in x]
     middle = fsum((t - 1) ** 2 * (1 + 10 * sin(pi * t + 1) ** 2) for t in w[:-1])
     return sin(pi * w[0]) ** 2 + middle + (w[-1] - 1) ** 2 * (1 + sin(2 * pi * w[-1]) ** 2)
 
 
-def levy_13(x: Point) -> Any:
+def levy_13(x):
     first = (x[0] - 1) ** 2 * (1 + sin(3 * pi * x[1]) ** 2)
     return sin(3 * pi * x[0]) ** 2 + first + (x[1] - 1) ** 2 * (1 + sin(2 * pi * x[1]) ** 2)
 
 
-def schaffer_2(x: Point) -> Any:
+def schaffer_2(x):
     top = sin(x[0] ** 2 - x[1] ** 2) ** 2 - d("0.5")
     return d("0.5") + top / (1 + d("0.001") * (x[0] ** 2 + x[1] ** 2)) ** 2
 
 
-def schaffer_4(x: Point) -> Any:
+def schaffer_4(x):
     top = cos(sin(abs(x[0] ** 2 - x[1] ** 2))) ** 2 - d("0.5")
     return d("0.5") + top / (1 + d("0.001") * (x[0] ** 2 + x[1] ** 2)) ** 2
 
 
-def shubert(x: Point) -> Any:
+def shubert(x):
     first, second = (fsum(i * cos((i + 1) * t + i) for i in range(1, 6)) for t in x)
     return first * second
 
@@ -82,22 +82,22 @@ def shubert(x: Point) -> Any:
 # Bowl-shaped
 
 
-def bohachevsky_1(x: Point) -> Any:
+def bohachevsky_1(x):
     waves = d("0.3") * cos(3 * pi * x[0]) + d("0.4") * cos(4 * pi * x[1])
     return x[0] ** 2 + 2 * x[1] ** 2 - waves + d("0.7")
 
 
-def bohachevsky_2(x: Point) -> Any:
+def bohachevsky_2(x):
     waves = d("0.3") * cos(3 * pi * x[0]) * cos(4 * pi * x[1])
     return x[0] ** 2 + 2 * x[1] ** 2 - waves + d("0.3")
 
 
-def bohachevsky_3(x: Point) -> Any:
+def bohachevsky_3(x):
     waves = d("0.3") * cos(3 * pi * x[0] + 4 * pi * x[1])
     return x[0] ** 2 + 2 * x[1] ** 2 - waves + d("0.3")
 
 
-def perm_0(x: Point) -> Any:
+def perm_0(x):
     n = len(x)
     return fsum(
         fsum((j + 10) * (x[j - 1] ** i - mpf(1) / mpf(j) ** i) for j in range(1, n + 1)) ** 2
@@ -105,7 +105,7 @@ def perm_0(x: Point) -> Any:
     )
 
 
-def quadratic(x: Point) -> Any:
+def quadratic(x):
     middle, half_width = d("9.90745113"), d("0.89965944")
     n = len(x)
     share = [mpf(2 * i) / (n - 1) - 1 if n > 1 else mpf(0) for i in range(n)]
@@ -115,12 +115,12 @@ def quadratic(x: Point) -> Any:
 # Plate-shaped
 
 
-def mccormick(x: Point) -> Any:
+def mccormick(x):
     bent = sin(x[0] + x[1]) + (x[0] - x[1]) ** 2
     return bent - d("1.5") * x[0] + d("2.5") * x[1] + 1
 
 
-def zakharov(x: Point) -> Any:
+def zakharov(x):
     weighted = fsum(d("0.5") * i * t for i, t in enumerate(x, 1))
     return fsum(t**2 for t in x) + weighted**2 + weighted**4
 
@@ -128,17 +128,17 @@ def zakharov(x: Point) -> Any:
 # Valley-shaped
 
 
-def three_hump_camel(x: Point) -> Any:
+def three_hump_camel(x):
     first = 2 * x[0] ** 2 - d("1.05") * x[0] ** 4 + x[0] ** 6 / 6
     return first + x[0] * x[1] + x[1] ** 2
 
 
-def six_hump_camel(x: Point) -> Any:
+def six_hump_camel(x):
     first = (4 - d("2.1") * x[0] ** 2 + x[0] ** 4 / 3) * x[0] ** 2
     return first + x[0] * x[1] + (-4 + 4 * x[1] ** 2) * x[1] ** 2
 
 
-def dixon_price(x: Point) -> Any:
+def dixon_price(x):
     tail = (i * (2 * x[i - 1] ** 2 - x[i - 2]) ** 2 for i in range(2, len(x) + 1))
     return (x[0] - 1) ** 2 + fsum(tail)
 
@@ -146,7 +146,7 @@ def dixon_price(x: Point) -> Any:
 # Steep ridges and drops
 
 
-def dejong_5(x: Point) -> Any:
+def dejong_5(x):
     grid = (-32, -16, 0, 16, 32)
     holes = [(a, b) for b in grid for a in grid]
     total = fsum(1 / (i + (x[0] - a) ** 6 + (x[1] - b) ** 6) for i, (a, b) in enumerate(holes, 1))
@@ -156,24 +156,24 @@ def dejong_5(x: Point) -> Any:
 # Other
 
 
-def beale(x: Point) -> Any:
+def beale(x):
     targets = enumerate(("1.5", "2.25", "2.625"), 1)
     return fsum((d(c) - x[0] + x[0] * x[1] ** i) ** 2 for i, c in targets)
 
 
-def branin(x: Point) -> Any:
+def branin(x):
     b, c, t = d("5.1") / (4 * pi**2), 5 / pi, 1 / (8 * pi)
     return (x[1] - b * x[0] ** 2 + c * x[0] - 6) ** 2 + 10 * (1 - t) * cos(x[0]) + 10
 
 
-def colville(x: Point) -> Any:
+def colville(x):
     first = 100 * (x[0] ** 2 - x[1]) ** 2 + (x[0] - 1) ** 2 + (x[2] - 1) ** 2
     second = 90 * (x[2] ** 2 - x[3]) ** 2
     third = d("10.1") * ((x[1] - 1) ** 2 + (x[3] - 1) ** 2)
     return first + second + third + d("19.8") * (x[1] - 1) * (x[3] - 1)
 
 
-def goldstein_price(x: Point) -> Any:
+def goldstein_price(x):
     a, b = x
     left = 19 - 14 * a + 3 * a**2 - 14 * b + 6 * a * b + 3 * b**2
     right = 18 - 32 * a + 12 * a**2 + 48 * b - 36 * a * b + 27 * b**2
@@ -197,23 +197,23 @@ P6 = (
 )
 
 
-def wells(x: Point, a: Sequence[Sequence[str]], p: Sequence[Sequence[int]]) -> Any:
-    def power(i: int) -> Any:
+def wells(x, a, p):
+    def power(i):
         return fsum(d(a[i][j]) * (t - mpf(p[i][j]) / 10000) ** 2 for j, t in enumerate(x))
 
     return fsum(d(ALPHA[i]) * exp(-power(i)) for i in range(4))
 
 
-def perm_d(x: Point) -> Any:
+def perm_d(x):
     n = len(x)
 
-    def term(i: int, j: int) -> Any:
+    def term(i, j):
         return (mpf(j) ** i + d("0.5")) * ((x[j - 1] / j) ** i - 1)
 
     return fsum(fsum(term(i, j) for j in range(1, n + 1)) ** 2 for i in range(1, n + 1))
 
 
-def powell(x: Point) -> Any:
+def powell(x):
     total = mpf(0)
     for i in range(0, len(x), 4):
         a, b, c, e = x[i : i + 4]
@@ -221,7 +221,7 @@ def powell(x: Point) -> Any:
     return total
 
 
-def shekel(x: Point) -> Any:
+def shekel(x):
     odd = (4, 1, 8, 6, 3, 2, 5, 8, 6, 7)
     even = (4, 1, 8, 6, 7, 9, 3, 1, 2, d("3.6"))
     beta = (1, 2, 2, 4, 4, 6, 3, 7, 5, 5)
@@ -239,7 +239,7 @@ NAMED = (
     goldstein_price, perm_d, powell, shekel,
 )  # fmt: skip
 
-REFERENCES: dict[str, Reference] = {function.__name__.replace("_", "-"): function for function in NAMED} | {
+REFERENCES = {function.__name__.replace("_", "-"): function for function in NAMED} | {
     "bukin-6": lambda x: 100 * sqrt(abs(x[1] - d("0.01") * x[0] ** 2)) + d("0.01") * abs(x[0] + 10),
     "gramacy-lee": lambda x: sin(10 * pi * x[0]) / (2 * x[0]) + (x[0] - 1) ** 4,
     "holder-table": lambda x: -abs(sin(x[0]) * cos(x[1]) * exp(abs(1 - sqrt(x[0] ** 2 + x[1] ** 2) / pi))),

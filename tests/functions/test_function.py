@@ -3,13 +3,12 @@
 import pickle
 import sys
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pytest
 from tests.pairs import sample
 
-from steepen.functions import Function, functions, quadratic
+from steepen.functions import functions, quadratic
 from steepen.problems import problems
 
 every = pytest.mark.parametrize("f", [pytest.param(f, id=f.name) for f in functions.values()])
@@ -18,18 +17,18 @@ some = pytest.mark.parametrize(
 )
 
 
-def uniform(f: Function, shape: tuple[int, ...] = (), seed: int = 0) -> np.ndarray:
+def uniform(f, shape=(), seed=0):
     low, high = f.bounds.T
     return np.random.default_rng(seed).uniform(low, high, size=(*shape, f.n))
 
 
-def close(a: Any, b: Any, scale: Any, units: float) -> bool:
+def close(a, b, scale, units):
     info = np.finfo(np.asarray(a).dtype)
     error = np.abs(np.asarray(a, float) - b)
     return bool((error <= units * float(info.eps) * scale + float(info.tiny)).all())
 
 
-def scales(f: Function, X: np.ndarray) -> tuple[Any, Any]:
+def scales(f, X):
     """Return how far value and gradient move with one relative unit of X."""
     X = X.astype(float)
     g = f.grad(X)
@@ -42,7 +41,7 @@ def scales(f: Function, X: np.ndarray) -> tuple[Any, Any]:
 
 @every
 @pytest.mark.parametrize("shape", [(0,), (2, 3)])
-def test_leading_axes_and_memory_layout(f: Function, shape: tuple[int, ...]):
+def test_leading_axes_and_memory_layout(f, shape):
     X, V = uniform(f, shape), uniform(f, shape, seed=1)
     assert np.shape(f(X)) == shape
     assert f.grad(X).shape == f.hvp(X, V).shape == X.shape
@@ -58,7 +57,7 @@ def test_leading_axes_and_memory_layout(f: Function, shape: tuple[int, ...]):
 
 
 @some
-def test_directions_broadcast_and_the_hessian_is_made_of_them(f: Function):
+def test_directions_broadcast_and_the_hessian_is_made_of_them(f):
     X, V = uniform(f, (3, 1)), uniform(f, (4,), seed=1)
     product = f.hvp(X, V)
     assert product.shape == (3, 4, f.n)
@@ -67,7 +66,7 @@ def test_directions_broadcast_and_the_hessian_is_made_of_them(f: Function):
 
 
 @every
-def test_single_precision_stays_single(f: Function):
+def test_single_precision_stays_single(f):
     X = uniform(f, (5,)).astype(np.float32)
     wide = X.astype(float)
     for result in (f(X), f(X[0]), f.grad(X), f.grad(X[0]), f.hvp(X, X), f.hess(X)):
@@ -80,7 +79,7 @@ def test_single_precision_stays_single(f: Function):
 
 
 @every
-def test_gradient_is_the_complex_step_of_the_value(f: Function):
+def test_gradient_is_the_complex_step_of_the_value(f):
     for seed in range(3):
         x, info = uniform(f, seed=seed), np.finfo(float)
         tilted = x + 1e-30j * np.eye(f.n)
@@ -116,7 +115,7 @@ KINKS = [
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("name", "point", "grad"), KINKS)
-def test_derivatives_are_finite_on_kinks(name: str, point: Any, grad: Any, dtype: Any):
+def test_derivatives_are_finite_on_kinks(name, point, grad, dtype):
     f, x = functions[name], np.array(point, dtype)
     assert np.isfinite(f(x))
     assert np.isfinite(f.hess(x)).all()
@@ -126,7 +125,7 @@ def test_derivatives_are_finite_on_kinks(name: str, point: Any, grad: Any, dtype
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_quadratic_with_a_linear_part(dtype: Any):
+def test_quadratic_with_a_linear_part(dtype):
     rng = np.random.default_rng(0)
     A = rng.normal(size=(4, 4))
     Q, b = A @ A.T + np.eye(4), rng.normal(size=4)
@@ -166,7 +165,7 @@ def test_the_quadratic_of_the_paper():
         (np.eye(2), [1.0, 2.0, 3.0], r"b: expected shape \(2,\)"),
     ],
 )
-def test_quadratic_refuses(Q: Any, b: Any, message: str):
+def test_quadratic_refuses(Q, b, message):
     with pytest.raises(ValueError, match=message):
         quadratic(Q, b)
 
@@ -203,7 +202,7 @@ def test_points():
 
 
 @every
-def test_a_function_goes_to_another_process_and_cannot_be_changed(f: Function):
+def test_a_function_goes_to_another_process_and_cannot_be_changed(f):
     x = uniform(f)
     assert pickle.loads(pickle.dumps(f))(x) == f(x)
     assert not any(array.flags.writeable for array in (f.bounds, f.minima))
@@ -235,7 +234,7 @@ def test_covers_the_sfu_library_and_adds_the_quadratic():
 
 
 @pytest.mark.parametrize("catalogue", [functions, problems])
-def test_a_catalogue_is_its_module_and_a_mapping(catalogue: Any):
+def test_a_catalogue_is_its_module_and_a_mapping(catalogue):
     name = next(iter(catalogue))
     assert isinstance(catalogue, Mapping)
     assert sys.modules[f"steepen.{catalogue.__name__.rpartition('.')[2]}"] is catalogue

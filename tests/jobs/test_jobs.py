@@ -12,7 +12,6 @@ import textwrap
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,11 +21,11 @@ from steepen._jobs import JobFile, run, send_check, unpack
 KEYS = [(i,) for i in range(12)]
 
 
-def square(i: int) -> dict[str, int]:
+def square(i):
     return {"square": i * i}
 
 
-def values(done: Any) -> dict[Any, Any]:
+def values(done):
     found = list(done)
     assert len({one.key for one in found}) == len(found)  # none twice
     return {one.key: one.value.get("square") for one in found}
@@ -39,14 +38,14 @@ EXPECTED = {(i,): i * i for i in range(12)}
 
 
 @pytest.mark.parametrize("jobs", [None, 1])
-def test_every_job_is_done_once(jobs: int | None):
+def test_every_job_is_done_once(jobs):
     assert values(run(square, KEYS, jobs=jobs)) == EXPECTED
 
 
 def test_arguments_are_made_when_a_job_is_sent():
-    made: list[int] = []
+    made = []
 
-    def send(key: Any) -> tuple[int]:
+    def send(key):
         made.append(key[0])
         return (10 * key[0],)
 
@@ -62,7 +61,7 @@ def test_a_job_that_raises_is_an_error_and_the_others_go_on():
     assert [i for i, one in found.items() if one.error is None] == [i for i in range(12) if i != 5]
 
 
-def deadly(i: int, mark: str) -> dict[str, int]:
+def deadly(i, mark):
     """Kill the worker: with 3 the first time, with 7 always."""
     if i == 7 or (i == 3 and not os.path.exists(mark)):
         if i == 3:
@@ -72,7 +71,7 @@ def deadly(i: int, mark: str) -> dict[str, int]:
 
 
 @pytest.mark.filterwarnings("ignore")  # loky says that a worker stopped
-def test_a_worker_that_dies_costs_its_own_job_alone(tmp_path: Path):
+def test_a_worker_that_dies_costs_its_own_job_alone(tmp_path):
     file = JobFile(tmp_path / "r.jsonl", ["i"])
     found = {
         one.key[0]: one
@@ -101,12 +100,12 @@ def test_what_cannot_be_sent_is_refused_by_name():
 # --- the file ---------------------------------------------------------------------------------------------
 
 
-def test_what_the_file_has_is_not_run_again(tmp_path: Path):
+def test_what_the_file_has_is_not_run_again(tmp_path):
     file = JobFile(tmp_path / "r.jsonl", ["i"])
     list(run(square, KEYS[:5], file=file))
-    ran: list[int] = []
+    ran = []
 
-    def watched(i: int) -> dict[str, int]:
+    def watched(i):
         ran.append(i)
         return square(i)
 
@@ -116,7 +115,7 @@ def test_what_the_file_has_is_not_run_again(tmp_path: Path):
     assert len((tmp_path / "r.jsonl").read_text().splitlines()) == 12
 
 
-def test_errors_are_tried_again_by_the_next_run(tmp_path: Path):
+def test_errors_are_tried_again_by_the_next_run(tmp_path):
     file = JobFile(tmp_path / "r.jsonl", ["i"])
     list(run(lambda i: {"square": 1 // 0}, KEYS[:2], file=file))
     assert all("error" in record for record in file.read().values())
@@ -124,7 +123,7 @@ def test_errors_are_tried_again_by_the_next_run(tmp_path: Path):
     assert not any("error" in record for record in file.read().values())
 
 
-def test_columns_keep_every_bit(tmp_path: Path):
+def test_columns_keep_every_bit(tmp_path):
     columns = {
         "f": np.array([0.1, -0.0, np.nan, np.inf, 5e-324]), "n": np.array([0, 1, 255, 65536, 2**40]),
         "s": np.array([0.1, 1.0, 2.0, 3.0, np.inf], np.float32), "every other": np.arange(10.0)[::2],
@@ -142,7 +141,7 @@ def test_columns_keep_every_bit(tmp_path: Path):
         unpack(record["columns"]["f"], 4)
 
 
-def test_half_a_line_is_passed_over_and_spoils_no_other(tmp_path: Path):
+def test_half_a_line_is_passed_over_and_spoils_no_other(tmp_path):
     path = tmp_path / "r.jsonl"
     file = JobFile(path, ["i"], {"study": 1})
     file.add((0,), {"square": 0})
@@ -154,7 +153,7 @@ def test_half_a_line_is_passed_over_and_spoils_no_other(tmp_path: Path):
     assert list(file.read()) == [(0,), (2,)]
 
 
-def test_half_a_head_is_written_anew(tmp_path: Path):
+def test_half_a_head_is_written_anew(tmp_path):
     path = tmp_path / "r.jsonl"
     path.write_text('{"stu')
     JobFile(path, ["i"], {"study": 1}).add((0,), {"square": 0})
@@ -169,7 +168,7 @@ def test_half_a_head_is_written_anew(tmp_path: Path):
         ("[1]\n", "is not a file of these results"),
     ],
 )
-def test_the_file_of_something_else_is_refused_and_left(tmp_path: Path, text: str, words: str):
+def test_the_file_of_something_else_is_refused_and_left(tmp_path, text, words):
     path = tmp_path / "r.jsonl"
     path.write_text(text)
     with pytest.raises(ValueError, match=words):
@@ -180,15 +179,13 @@ def test_the_file_of_something_else_is_refused_and_left(tmp_path: Path, text: st
 
 
 @pytest.mark.parametrize("written", [0, 7])
-def test_a_full_disk_loses_nothing_that_was_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int
-):
+def test_a_full_disk_loses_nothing_that_was_written(tmp_path, monkeypatch, written):
     path = tmp_path / "r.jsonl"
     file = JobFile(path, ["i"])
     file.add((0,), {"square": 0})
     before, write = path.read_bytes(), os.write
 
-    def full(handle: int, data: bytes) -> int:
+    def full(handle, data):
         if written and len(data) > 15:
             return write(handle, data[:written])
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -216,13 +213,13 @@ SCRIPT = textwrap.dedent(
 )
 
 
-def process(path: Path, seconds: float, name: str) -> subprocess.Popen[str]:
+def process(path, seconds, name):
     command = [sys.executable, "-c", SCRIPT, str(path), str(seconds), name]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 @pytest.mark.slow
-def test_several_processes_share_a_file_and_take_over_from_a_dead_one(tmp_path: Path):
+def test_several_processes_share_a_file_and_take_over_from_a_dead_one(tmp_path):
     path = tmp_path / "r.jsonl"
     dead = process(path, 3600, "dead")
     assert dead.stdout is not None

@@ -2,7 +2,6 @@
 
 import re
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 from tests.pairs import WHOLE
 
 import steepen as st
-from steepen.paper import ITEMS, Outcome, Report
+from steepen.paper import ITEMS
 from steepen.paper._record import tally
 from steepen.paper.errata import ERRATA
 from steepen.paper.experiments import EXPERIMENTS, T
@@ -22,9 +21,7 @@ MARKS = dict.fromkeys(LONG, pytest.mark.slow) | {"lemma1": pytest.mark.bits}  # 
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=MARKS.get(name, ())) for name in ITEMS])
-def test_every_claim_of_an_item_holds_and_it_is_whole(
-    name: str, outcome_of: Callable[[str], Outcome]
-) -> None:
+def test_every_claim_of_an_item_holds_and_it_is_whole(name, outcome_of):
     outcome = outcome_of(name)
     assert outcome.claims
     assert [claim.text for claim in outcome.claims if not claim.holds] == []
@@ -43,7 +40,7 @@ def test_every_claim_of_an_item_holds_and_it_is_whole(
             assert f"axis starts at {axes.get_ylim()[0]:.4g}" in axes.get_ylabel()
 
 
-def test_the_docs_tell_what_the_run_gives(outcome_of: Callable[[str], Outcome]) -> None:
+def test_the_docs_tell_what_the_run_gives(outcome_of):
     text = (Path(__file__).parents[2] / "docs" / "paper.md").read_text("utf-8")
     tables = re.findall(r"\| claim \| paper \| ours \|\n\|---\|---\|---\|\n((?:\|.*\|\n)+)", text)
     rows = [line for table in tables for line in table.splitlines()]
@@ -71,7 +68,7 @@ PROMISE, PACE = 60.0, 0.23
 """Seconds of one core for the whole paper, on a core that takes so long for `pace`."""
 
 
-def pace() -> float:
+def pace():
     """Return the seconds that this core takes for some arithmetic: others on the machine may double them."""
     began, x = time.process_time(), np.ones(100)
     for _ in range(200_000):
@@ -80,7 +77,7 @@ def pace() -> float:
 
 
 @pytest.mark.slow
-def test_the_whole_paper_takes_a_minute(tmp_path: Path) -> None:
+def test_the_whole_paper_takes_a_minute(tmp_path):
     before, began = pace(), time.process_time()
     st.paper.reproduce(tmp_path / "out")
     assert time.process_time() - began < PROMISE * max(1.0, (before + pace()) / 2 / PACE)
@@ -89,7 +86,7 @@ def test_the_whole_paper_takes_a_minute(tmp_path: Path) -> None:
 # --- the errata that are mathematics, each by its counterexample ---------------------------------------
 
 
-def test_errata() -> None:
+def test_errata():
     x = np.geomspace(1e-6, 1, 50)  # a strictly convex function on a compact set without PL
     ratio = (4 * x**3) ** 2 / 2 / x**4
     assert ratio == pytest.approx(8 * x**2)
@@ -104,7 +101,7 @@ def test_errata() -> None:
     assert g + 2 * lam * f.hvp(y, g) == pytest.approx(g + 2 * lam * f.hess(y) @ g, rel=1e-12)
 
 
-def test_the_share_left_on_matyas_by_its_two_eigenvalues() -> None:
+def test_the_share_left_on_matyas_by_its_two_eigenvalues():
     """CGD-FD's improvement fixes the share of f₀ in the steep direction; the rest takes longer."""
     row, eigenvalues = EXPERIMENTS["matyas"], np.array([0.04, 1.0])
     plain, penalised = ((1 - row.step * eigenvalues * (1 + 2 * lam * eigenvalues)) ** 2 for lam in (0, 10))
@@ -119,7 +116,7 @@ def test_the_share_left_on_matyas_by_its_two_eigenvalues() -> None:
 
 
 @pytest.mark.slow
-def test_the_page_is_small_and_says_no_hyphen_for_a_minus(paper: Report) -> None:
+def test_the_page_is_small_and_says_no_hyphen_for_a_minus(paper):
     assert paper.page.stat().st_size < 3_000_000
     body = re.sub(r"<(style|p class=files)>.*?</", "", paper.page.read_text("utf-8"), flags=re.DOTALL)
     shown = re.sub(r"<[^>]*>", " ", body)

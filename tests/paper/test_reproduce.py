@@ -11,8 +11,7 @@ import sys
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
-from typing import Any
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -87,12 +86,12 @@ def run():
 
 
 @pytest.fixture
-def items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+def items(tmp_path, monkeypatch):
     """Put two small items in place of the paper's."""
     folder = tmp_path / "modules"
     folder.mkdir()
     monkeypatch.syspath_prepend(folder)
-    modules: dict[str, ModuleType] = {}
+    modules = {}
     for name, source in (("first", FIRST), ("second", SECOND)):
         (folder / f"paper_item_{name}.py").write_text(source)
         sys.modules.pop(f"paper_item_{name}", None)
@@ -101,7 +100,7 @@ def items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     for user in (RUNNER, COMMAND):
         monkeypatch.setattr(user, "ITEMS", table)
 
-    def calls() -> list[str]:
+    def calls():
         made = [name for module in modules.values() for name in module.CALLS]
         for module in modules.values():
             module.CALLS.clear()
@@ -113,18 +112,18 @@ def items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 class Page(HTMLParser):
     """What is in a page: pictures by figure, tables by id, every attribute, all text."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path):
         super().__init__()
-        self.pictures: dict[str, dict[str, str]] = {}
-        self.tables: dict[str, list[list[str]]] = {}
-        self.tags: list[tuple[str, dict[str, str]]] = []
-        self.open: list[str] = []
+        self.pictures = {}
+        self.tables = {}
+        self.tags = []
+        self.open = []
         self.text = ""
         self._figure = self._table = ""
         self.feed(path.read_text("utf-8"))
         self.close()
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         values = {name: value or "" for name, value in attrs}
         self.tags.append((tag, values))
         if tag not in {"meta", "link", "img", "source", "li"}:
@@ -141,16 +140,16 @@ class Page(HTMLParser):
         if tag in {"td", "th"}:
             self.tables[self._table][-1].append("")
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         assert self.open.pop() == tag
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         self.text += data
         if self.open and self.open[-1] in {"td", "th", "span"} and "table" in self.open and "tr" in self.open:
             self.tables[self._table][-1][-1] += data
 
 
-def drawn(svg: str) -> list[tuple[str, str]]:
+def drawn(svg):
     """Return what a picture shows: every element that is drawn, with its text."""
     return [
         (element.tag, (element.text or "").strip())
@@ -159,7 +158,7 @@ def drawn(svg: str) -> list[tuple[str, str]]:
     ]
 
 
-def check_files(report: Report) -> None:
+def check_files(report):
     """Hold the folder against the items: every figure, table and trace, in its file and in the page."""
     folder, page = report.folder, Page(report.page)
     assert page.open == []
@@ -211,7 +210,7 @@ def check_files(report: Report) -> None:
     assert made == sorted([*whole, *listed])
 
 
-def check_alone(page: Page) -> None:
+def check_alone(page):
     """See that the page loads nothing: no script, no style sheet, no address outside it."""
     assert not {"script", "iframe", "object", "embed", "base"} & {tag for tag, _ in page.tags}
     for tag, attrs in page.tags:
@@ -225,7 +224,7 @@ def check_alone(page: Page) -> None:
     assert "@import" not in style
 
 
-def test_every_picture_and_table_is_in_its_file_and_in_the_page(items: Any, tmp_path: Path) -> None:
+def test_every_picture_and_table_is_in_its_file_and_in_the_page(items, tmp_path):
     report = reproduce(tmp_path / "out")
     check_files(report)
     check_alone(Page(report.page))
@@ -241,7 +240,7 @@ def test_every_picture_and_table_is_in_its_file_and_in_the_page(items: Any, tmp_
         assert slip in text
 
 
-def test_only_and_order(items: Any, tmp_path: Path) -> None:
+def test_only_and_order(items, tmp_path):
     report = reproduce(tmp_path / "out", only=["second"])
     assert items.calls() == ["second"]
     assert "Not run: first." in Page(report.page).text
@@ -251,9 +250,7 @@ def test_only_and_order(items: Any, tmp_path: Path) -> None:
     check_files(both)
 
 
-def test_what_is_there_is_kept_and_what_is_out_of_date_is_redone(
-    items: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_there_is_kept_and_what_is_out_of_date_is_redone(items, tmp_path, monkeypatch):
     out = tmp_path / "out"
     before = reproduce(out)
     assert items.calls() == ["first", "second"]
@@ -278,11 +275,11 @@ def test_what_is_there_is_kept_and_what_is_out_of_date_is_redone(
     assert items.calls() == ["first", "second"]
 
 
-def _press_ctrl_c_inside_minimize() -> None:
+def _press_ctrl_c_inside_minimize():
     """Press it where `minimize` would make a result of it."""
     booth = st.functions["booth"]
 
-    def fun(x: Any) -> float:
+    def fun(x):
         fun.calls += 1  # type: ignore[attr-defined]
         if fun.calls == 3:  # type: ignore[attr-defined]
             os.kill(os.getpid(), signal.SIGINT)
@@ -292,7 +289,7 @@ def _press_ctrl_c_inside_minimize() -> None:
     st.minimize(fun, [0.0, 0.0], method="gd", jac=booth.grad, step=0.05)
 
 
-def test_interrupted_then_continued(items: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_interrupted_then_continued(items, tmp_path, capsys):
     out = tmp_path / "out"
     items.second.HOOK = _press_ctrl_c_inside_minimize
     with pytest.raises(KeyboardInterrupt):
@@ -315,8 +312,8 @@ def test_interrupted_then_continued(items: Any, tmp_path: Path, capsys: pytest.C
     check_files(report)
 
 
-def test_an_item_that_fails_keeps_the_others(items: Any, tmp_path: Path) -> None:
-    def fail() -> None:
+def test_an_item_that_fails_keeps_the_others(items, tmp_path):
+    def fail():
         raise ValueError("no such thing")
 
     items.second.HOOK = fail
@@ -326,7 +323,7 @@ def test_an_item_that_fails_keeps_the_others(items: Any, tmp_path: Path) -> None
     assert reproduce(tmp_path / "out").kept == ["first"]
 
 
-def test_unknown_items(items: Any, tmp_path: Path) -> None:
+def test_unknown_items(items, tmp_path):
     for only, words in (
         ("frist", "only: 'frist' is not known; did you mean 'first'?"),
         (["zzz"], "only: 'zzz' is not known; there are first, second"),
@@ -348,9 +345,7 @@ def test_unknown_items(items: Any, tmp_path: Path) -> None:
         ("out/results.json", "{", "holds something else"),
     ],
 )
-def test_folders_that_cannot_be_used(
-    name: str, text: str, words: str, items: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_folders_that_cannot_be_used(name, text, words, items, tmp_path, capsys):
     out = tmp_path / "out"
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text(text)
@@ -372,9 +367,7 @@ def test_folders_that_cannot_be_used(
 @pytest.mark.parametrize(
     ("agrees", "known", "code"), [(True, None, 0), (False, None, 1), (True, "limit", 1), (False, "limit", 0)]
 )
-def test_exit_codes(
-    agrees: bool, known: Any, code: int, items: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_exit_codes(agrees, known, code, items, tmp_path, capsys):
     items.second.AGREES, items.second.KNOWN = agrees, known
     assert main(["reproduce", "--out", str(tmp_path / "out")]) == code
     said = capsys.readouterr()
@@ -390,7 +383,7 @@ def test_exit_codes(
 
 
 @pytest.mark.slow
-def test_the_whole_paper(paper: Report) -> None:
+def test_the_whole_paper(paper):
     check_files(paper)
     check_alone(Page(paper.page))
     differing = [claim for claim in paper.claims if not claim.holds]
@@ -408,7 +401,7 @@ def test_the_whole_paper(paper: Report) -> None:
 
 
 @pytest.mark.slow
-def test_the_page_opens_with_two_sentences_a_picture_and_the_findings(paper: Report) -> None:
+def test_the_page_opens_with_two_sentences_a_picture_and_the_findings(paper):
     page = Page(paper.page)
     order = [
         attrs.get("id") or attrs.get("class") for tag, attrs in page.tags if tag in {"p", "figure", "section"}
@@ -428,7 +421,7 @@ def test_the_page_opens_with_two_sentences_a_picture_and_the_findings(paper: Rep
 
 @pytest.mark.slow
 @pytest.mark.parametrize("term", ["CGD", "GD", "CGD-FD", "CGD-QN", "EGR", "guard", "artificial point"])
-def test_terms_are_defined_where_they_first_stand(term: str, paper: Report) -> None:
+def test_terms_are_defined_where_they_first_stand(term, paper):
     body = paper.page.read_text("utf-8").partition("<p class=lead>")[2]
     shown = re.sub(r"</?dfn>", lambda tag: "\x01" if tag[0] == "<dfn>" else "\x02", body)
     shown = re.sub(r"<[^>]*>", " ", shown)
@@ -437,7 +430,7 @@ def test_terms_are_defined_where_they_first_stand(term: str, paper: Report) -> N
     assert shown[first.start() - 1] + shown[first.end()] == "\x01\x02", shown[first.start() - 50 :][:100]
 
 
-def test_the_finding_on_training_is_quoted_from_the_document() -> None:
+def test_the_finding_on_training_is_quoted_from_the_document():
     _, words, document, command = REPORT.TRAINING
     source = (Path(__file__).parents[2] / document).read_text("utf-8")
     numbers = re.findall(r"\d+\.\d+", words)
@@ -449,8 +442,8 @@ def test_the_finding_on_training_is_quoted_from_the_document() -> None:
     assert f"on {losses} of the {len(rows)} tasks" in words
 
 
-def test_pages_lead_back_to_each_other_and_home(items: Any, tmp_path: Path) -> None:
-    def links(name: str) -> set[str]:
+def test_pages_lead_back_to_each_other_and_home(items, tmp_path):
+    def links(name):
         text = (tmp_path / "out" / name).read_text("utf-8")
         return {link for link in re.findall(r"href=[\"']([^\"']+)[\"']", text) if link.endswith(".html")}
 

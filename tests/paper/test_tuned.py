@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +21,7 @@ ITEM = "tuned"
 # --- the method ---------------------------------------------------------------------------------------
 
 
-def test_starts_that_are_tuned_on_are_not_judged_on() -> None:
+def test_starts_that_are_tuned_on_are_not_judged_on():
     problem = Problem(st.functions["branin"])
     assert problem.tuning.shape == (study.TUNING, 2)
     assert problem.judged.shape == (JUDGED, 2)
@@ -30,13 +29,11 @@ def test_starts_that_are_tuned_on_are_not_judged_on() -> None:
 
 
 @pytest.mark.parametrize("family", sample([name for name, of in FAMILIES.items() if of.free], 3))
-def test_every_method_has_the_same_trials_starts_and_gradients(
-    family: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_method_has_the_same_trials_starts_and_gradients(family, monkeypatch):
     problem, seen = Problem(st.functions["booth"]), []
     right = Problem.ends
 
-    def watched(self: Problem, name: str, setting: Setting, starts: Any, grads: int, **more: Any) -> Any:
+    def watched(self, name, setting, starts, grads, **more):
         seen.append((len(starts), grads))
         return right(self, name, setting, starts, grads, **more)
 
@@ -47,7 +44,7 @@ def test_every_method_has_the_same_trials_starts_and_gradients(
 
 
 @pytest.mark.parametrize("family", ["gd", "cgd-fd", "cgd-fd-negative", "gd-two"])
-def test_no_method_takes_more_gradients_than_its_budget(family: str) -> None:
+def test_no_method_takes_more_gradients_than_its_budget(family):
     problem = Problem(st.functions["booth"])
     calls = []
     problem.function = SimpleNamespace(
@@ -58,7 +55,7 @@ def test_no_method_takes_more_gradients_than_its_budget(family: str) -> None:
     assert sum(calls) <= 11 * JUDGED
 
 
-def test_gd_finds_the_best_step_of_a_quadratic() -> None:
+def test_gd_finds_the_best_step_of_a_quadratic():
     """Of a quadratic the run is known in closed form, so that every α can be tried."""
     booth, grads = st.functions["booth"], 12
     problem = Problem(booth)
@@ -73,10 +70,10 @@ def test_gd_finds_the_best_step_of_a_quadratic() -> None:
 # --- functions that misbehave -----------------------------------------------------------------------------
 
 
-def _spoilt(where: float, how: str) -> Any:
+def _spoilt(where, how):
     """Make a bowl that raises, or is NaN, to the right of x₁ = where."""
 
-    def check(x: Any, values: Any) -> Any:
+    def check(x, values):
         bad = np.asarray(x)[..., 0] > where
         if how == "raises" and bad.any():
             raise ArithmeticError("no such point")
@@ -85,17 +82,17 @@ def _spoilt(where: float, how: str) -> Any:
     class Bowl:
         name, n, fmin, bounds = "bowl", 2, 0.0, np.array([[-1.0, 1.0], [-1.0, 1.0]])
 
-        def __call__(self, x: Any) -> Any:
+        def __call__(self, x):
             return check(x, (np.asarray(x) ** 2).sum(axis=-1))
 
-        def grad(self, x: Any) -> Any:
+        def grad(self, x):
             return check(x, 2 * np.asarray(x))
 
     return Bowl()
 
 
 @pytest.mark.parametrize("how", ["raises", "is NaN"])
-def test_a_start_where_the_function_fails_is_replaced(how: str) -> None:
+def test_a_start_where_the_function_fails_is_replaced(how):
     problem = Problem(_spoilt(0.5, how), tuning=10, judged=20)
     assert problem.refused > 0
     assert (problem.judged[:, 0] <= 0.5).all()
@@ -104,7 +101,7 @@ def test_a_start_where_the_function_fails_is_replaced(how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["raises", "is NaN"])
-def test_a_point_where_the_function_fails_ends_its_own_run_alone(how: str) -> None:
+def test_a_point_where_the_function_fails_ends_its_own_run_alone(how):
     problem = Problem(_spoilt(0.5, how), tuning=10, judged=40)
     ends = problem.ends("gd", Setting(0.9), problem.judged, 30)  # it swings from side to side
     crossing = problem.judged[:, 0] < -0.5 / 0.8
@@ -116,7 +113,7 @@ def test_a_point_where_the_function_fails_ends_its_own_run_alone(how: str) -> No
 # --- what happened ------------------------------------------------------------------------------------------
 
 
-def test_wins_are_counted_start_by_start() -> None:
+def test_wins_are_counted_start_by_start():
     problem = Problem(st.functions["sphere"].at(2))
     a, b = (problem.ends("gd", Setting(step), problem.judged, 5) for step in (0.1, 0.2))
     b.f[:50] = a.f[:50] * (1 + 1e-9)  # level
@@ -128,7 +125,7 @@ def test_wins_are_counted_start_by_start() -> None:
     assert list(rest[-8:]) == [0, 0, 0, 130, 20, 0, 0, 0]
 
 
-def test_each_kind_of_loss_has_its_word() -> None:
+def test_each_kind_of_loss_has_its_word():
     problem = Problem(st.functions["levy"].at(2))
     best = np.tile(problem.function.minima[0], (JUDGED, 1))
     winner = study.Ends(best, problem.fun(best))
@@ -141,7 +138,7 @@ def test_each_kind_of_loss_has_its_word() -> None:
 
 
 @pytest.mark.slow
-def test_functions_are_kept_in_their_box_where_f_is_lower_outside() -> None:
+def test_functions_are_kept_in_their_box_where_f_is_lower_outside():
     rng = np.random.default_rng(0)
     for name, f in st.functions.items():
         low, high = f.bounds.T
@@ -155,7 +152,7 @@ def test_functions_are_kept_in_their_box_where_f_is_lower_outside() -> None:
 # --- what is stored -----------------------------------------------------------------------------------------
 
 
-def test_the_tables_are_whole_and_small() -> None:
+def test_the_tables_are_whole_and_small():
     paths = sorted(tuned.FOLDER.glob("tuned_*.csv"))
     assert [path.name for path in paths] == ["tuned_results.csv", "tuned_settings.csv", "tuned_why.csv"]
     assert sum(path.stat().st_size for path in paths) < 1_000_000
@@ -183,11 +180,11 @@ def test_the_tables_are_whole_and_small() -> None:
 # --- what the pages say ------------------------------------------------------------------------------------
 
 
-def _text(path: str) -> str:
+def _text(path):
     return " ".join((ROOT / path).read_text("utf-8").replace("\\*", "*").split())
 
 
-def test_the_page_of_the_study_says_what_was_found(outcome: Any) -> None:
+def test_the_page_of_the_study_says_what_was_found(outcome):
     text = _text("docs/tuned.md")
     for sentence in outcome.found:
         assert sentence in text
@@ -196,7 +193,7 @@ def test_the_page_of_the_study_says_what_was_found(outcome: Any) -> None:
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/llms.txt"])
-def test_the_lead_of_every_page_follows_from_the_table(page: str) -> None:
+def test_the_lead_of_every_page_follows_from_the_table(page):
     counts = {grads: tuned._counts(tuned.of("gd", "cgd-fd", grads)) for grads in BUDGETS}
     (a, b, c), (d, e, f) = ([counts[grads][i] for grads in BUDGETS] for i in (0, 1))
     text = _text(page)
@@ -218,12 +215,12 @@ def test_the_lead_of_every_page_follows_from_the_table(page: str) -> None:
         assert f"ahead of it on {a}, {b} and {c} of {sum(control[0])}, and behind on {d}, {e} and {f}" in text
 
 
-def test_the_rank_correlation_is_spearmans_also_where_values_are_equal() -> None:
+def test_the_rank_correlation_is_spearmans_also_where_values_are_equal():
     a, b = np.random.default_rng(0).integers(0, 5, (2, 40)).astype(float)
     assert tuned.rank_correlation(a, b) == pytest.approx(scipy.stats.spearmanr(a, b).statistic)
 
 
-def test_readme_counts_what_happened() -> None:
+def test_readme_counts_what_happened():
     won, lost = (tuned._happened(tuned.of("gd", "cgd-fd", tuned.SHOWN), side) for side in (0, 1))
     slower, basin = HAPPENED.index("faster"), HAPPENED.index("basin")
     text = _text("README.md")
@@ -233,7 +230,7 @@ def test_readme_counts_what_happened() -> None:
     assert won[basin] > lost[basin]
 
 
-def test_evaluations_are_those_of_the_tables() -> None:
+def test_evaluations_are_those_of_the_tables():
     table = _text("docs/methods.md")
     ratios = re.search(r"SciPy L-BFGS-B, m = 10 \| ([\d.]+) / ([\d.]+) / ([\d.]+)", table)
     regressions = re.search(r"SciPy BFGS \|[^|]*\|[^|]*\| \*\*([\d.]+) / ([\d.]+) / ([\d.]+)", table)

@@ -4,14 +4,13 @@ The elementary functions are mpmath's, so a point of mpf numbers gives the value
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import prod
-from typing import Any
 
 import mpmath as mp
 from mpmath import atan2, cos, log, pi, sin, sqrt, tan
 
-from steepen.problems import Problem, problems
+from steepen.problems import problems
 
 Formula = Callable[[list[float]], float]
 
@@ -19,59 +18,59 @@ Formula = Callable[[list[float]], float]
 class One(list[float]):
     """A list whose first index is 1, as in print."""
 
-    def __getitem__(self, i: Any) -> Any:
+    def __getitem__(self, i):
         assert i >= 1
         return super().__getitem__(i - 1)
 
 
-def exp(t: Any) -> Any:
+def exp(t):
     """Return eᵗ; what no float can hold is 0 or inf, since mpmath takes seconds for it."""
     return mp.exp(t) if abs(t) < 1e5 else mp.mpf(0) if t < 0 else mp.inf
 
 
-def upto(last: int, first: int = 1) -> range:
+def upto(last, first=1):
     return range(first, last + 1)
 
 
-def squares(residuals: Sequence[float]) -> float:
+def squares(residuals):
     return sum(r**2 for r in residuals)
 
 
-def rosenbrock(x: One) -> float:
+def rosenbrock(x):
     return sum(100 * (x[2 * i] - x[2 * i - 1] ** 2) ** 2 + (1 - x[2 * i - 1]) ** 2 for i in upto(len(x) // 2))
 
 
-def freudenstein_roth(x: One) -> float:
+def freudenstein_roth(x):
     return (-13 + x[1] + ((5 - x[2]) * x[2] - 2) * x[2]) ** 2 + (
         -29 + x[1] + ((x[2] + 1) * x[2] - 14) * x[2]
     ) ** 2
 
 
-def helical_valley(x: One) -> float:
+def helical_valley(x):
     turn = atan2(x[2], x[1]) / (2 * pi)
     turn += turn < -0.25  # the branch of the collection is cut below the negative x2 axis
     return 100 * ((x[3] - 10 * turn) ** 2 + (sqrt(x[1] ** 2 + x[2] ** 2) - 1) ** 2) + x[3] ** 2
 
 
-def bard(x: One) -> float:
+def bard(x):
     y = [0.14, 0.18, 0.22, 0.25, 0.29, 0.32, 0.35, 0.39, 0.37, 0.58, 0.73, 0.96, 1.34, 2.1, 4.39]
     return squares([y[i - 1] - (x[1] + i / ((16 - i) * x[2] + min(i, 16 - i) * x[3])) for i in upto(15)])
 
 
-def gulf(x: One) -> float:
-    def residual(i: int) -> float:
+def gulf(x):
+    def residual(i):
         y = 25 + (-50 * log(i / 100)) ** (2 / 3)
         return exp(-(abs(y - x[2]) ** x[3]) / x[1]) - i / 100
 
     return squares([residual(i) for i in upto(99)])
 
 
-def box_3d(x: One) -> float:
+def box_3d(x):
     t = [i / 10 for i in upto(10)]
     return squares([exp(-s * x[1]) - exp(-s * x[2]) - x[3] * (exp(-s) - exp(-10 * s)) for s in t])
 
 
-def powell_singular(x: One) -> float:
+def powell_singular(x):
     return sum(
         (x[i] + 10 * x[i + 1]) ** 2
         + 5 * (x[i + 2] - x[i + 3]) ** 2
@@ -81,7 +80,7 @@ def powell_singular(x: One) -> float:
     )
 
 
-def wood(x: One) -> float:
+def wood(x):
     return sum(
         100 * (x[i + 1] - x[i] ** 2) ** 2
         + (1 - x[i]) ** 2
@@ -93,25 +92,25 @@ def wood(x: One) -> float:
     )
 
 
-def biggs_exp6(x: One) -> float:
-    def residual(t: float) -> float:
+def biggs_exp6(x):
+    def residual(t):
         y = exp(-t) - 5 * exp(-10 * t) + 3 * exp(-4 * t)
         return x[3] * exp(-t * x[1]) - x[4] * exp(-t * x[2]) + x[6] * exp(-t * x[5]) - y
 
     return squares([residual(i / 10) for i in upto(13)])
 
 
-def watson(x: One) -> float:
+def watson(x):
     n = len(x)
 
-    def residual(t: float) -> float:
+    def residual(t):
         slope = sum((j - 1) * x[j] * t ** (j - 2) for j in upto(n, 2))
         return slope - sum(x[j] * t ** (j - 1) for j in upto(n)) ** 2 - 1
 
     return squares([residual(i / 29) for i in upto(29)]) + x[1] ** 2 + (x[2] - x[1] ** 2 - 1) ** 2
 
 
-def penalty_2(x: One) -> float:
+def penalty_2(x):
     n, a = len(x), 1e-5
     value = (x[1] - 0.2) ** 2 + (sum((n - j + 1) * x[j] ** 2 for j in upto(n)) - 1) ** 2
     for i in upto(n, 2):
@@ -120,33 +119,33 @@ def penalty_2(x: One) -> float:
     return value + a * sum((exp(x[i - n + 1] / 10) - exp(-1 / 10)) ** 2 for i in upto(2 * n - 1, n + 1))
 
 
-def variably_dimensioned(x: One) -> float:
+def variably_dimensioned(x):
     s = sum(j * (x[j] - 1) for j in upto(len(x)))
     return sum((t - 1) ** 2 for t in x) + s**2 + s**4
 
 
-def trigonometric(x: One) -> float:
+def trigonometric(x):
     n, c = len(x), sum(cos(t) for t in x)
     return squares([n - c + i * (1 - cos(x[i])) - sin(x[i]) for i in upto(n)])
 
 
-def brown_almost_linear(x: One) -> float:
+def brown_almost_linear(x):
     n = len(x)
     return squares([x[i] + sum(x) - (n + 1) for i in upto(n - 1)]) + (prod(x) - 1) ** 2
 
 
-def boundary_value(x: One) -> float:
+def boundary_value(x):
     n = len(x)
     h, z = 1 / (n + 1), [0.0, *x, 0.0]
     return squares([2 * z[i] - z[i - 1] - z[i + 1] + h**2 * (z[i] + i * h + 1) ** 3 / 2 for i in upto(n)])
 
 
-def integral_equation(x: One) -> float:
+def integral_equation(x):
     n = len(x)
     h = 1 / (n + 1)
     cube = [(x[j] + j * h + 1) ** 3 for j in upto(n)]
 
-    def residual(i: int) -> float:
+    def residual(i):
         before = (1 - i * h) * sum(j * h * cube[j - 1] for j in upto(i))
         after = i * h * sum((1 - j * h) * cube[j - 1] for j in upto(n, i + 1))
         return x[i] + h * (before + after) / 2
@@ -154,37 +153,37 @@ def integral_equation(x: One) -> float:
     return squares([residual(i) for i in upto(n)])
 
 
-def broyden_tridiagonal(x: One) -> float:
+def broyden_tridiagonal(x):
     z = [0.0, *x, 0.0]
     return squares([(3 - 2 * z[i]) * z[i] - z[i - 1] - 2 * z[i + 1] + 1 for i in upto(len(x))])
 
 
-def broyden_banded(x: One) -> float:
-    def residual(i: int) -> float:
+def broyden_banded(x):
+    def residual(i):
         near = (j for j in upto(min(len(x), i + 1), max(1, i - 5)) if j != i)
         return x[i] * (2 + 5 * x[i] ** 2) + 1 - sum(x[j] * (1 + x[j]) for j in near)
 
     return squares([residual(i) for i in upto(len(x))])
 
 
-def linear_full_rank(x: One) -> float:
+def linear_full_rank(x):
     n, m, s = len(x), 2 * len(x), sum(x)
     return squares([x[i] - 2 / m * s - 1 for i in upto(n)]) + (m - n) * (2 / m * s + 1) ** 2
 
 
-def linear_rank_1(x: One) -> float:
+def linear_rank_1(x):
     s = sum(j * x[j] for j in upto(len(x)))
     return squares([i * s - 1 for i in upto(2 * len(x))])
 
 
-def linear_rank_1_zeros(x: One) -> float:
+def linear_rank_1_zeros(x):
     n = len(x)
     s = sum(j * x[j] for j in upto(n - 1, 2))
     return 2 + squares([(i - 1) * s - 1 for i in upto(2 * n - 1, 2)])
 
 
-def chebyquad(x: One) -> float:
-    def chebyshev(i: int, t: float) -> float:
+def chebyquad(x):
+    def chebyshev(i, t):
         a, b = 1.0, 2 * t - 1
         for _ in range(i - 1):
             a, b = b, 2 * (2 * t - 1) * b - a
@@ -195,12 +194,12 @@ def chebyquad(x: One) -> float:
     return squares([sum(chebyshev(i, t) for t in x) / n - means[i - 1] for i in upto(n)])
 
 
-def arwhead(x: One) -> float:
+def arwhead(x):
     n = len(x)
     return sum((x[i] ** 2 + x[n] ** 2) ** 2 - 4 * x[i] + 3 for i in upto(n - 1))
 
 
-def bdqrtic(x: One) -> float:
+def bdqrtic(x):
     n = len(x)
     return sum(
         (3 - 4 * x[i]) ** 2 + (sum((k + 1) * x[i + k] ** 2 for k in range(4)) + 5 * x[n] ** 2) ** 2
@@ -208,20 +207,20 @@ def bdqrtic(x: One) -> float:
     )
 
 
-def broydn7d(x: One) -> float:
+def broydn7d(x):
     n, z = len(x), [0.0, *x, 0.0]
     tri = (abs((3 - 2 * z[i]) * z[i] - z[i - 1] - 2 * z[i + 1] + 1) ** (7 / 3) for i in upto(n))
     return sum(tri) + sum(abs(x[i] + x[i + n // 2]) ** (7 / 3) for i in upto(n // 2))
 
 
-def curly10(x: One) -> float:
+def curly10(x):
     n = len(x)
     q = [sum(x[j] for j in upto(min(i + 10, n), i)) for i in upto(n)]
     return sum(t**4 - 20 * t**2 - 0.1 * t for t in q)
 
 
-def dixmaan(a: float, b: float, c: float, d: float, k: int) -> Callable[[One], float]:
-    def value(x: One) -> float:
+def dixmaan(a, b, c, d, k):
+    def value(x):
         n, m = len(x), len(x) // 3
         return (
             1
@@ -234,12 +233,12 @@ def dixmaan(a: float, b: float, c: float, d: float, k: int) -> Callable[[One], f
     return value
 
 
-def dixon3dq(x: One) -> float:
+def dixon3dq(x):
     n = len(x)
     return (x[1] - 1) ** 2 + sum((x[j] - x[j + 1]) ** 2 for j in upto(n - 1, 2)) + (x[n] - 1) ** 2
 
 
-def fletcbv2(x: One) -> float:
+def fletcbv2(x):
     n, z = len(x), [0.0, *x, 0.0]
     h = 1 / (n + 1)
     return (
@@ -247,10 +246,10 @@ def fletcbv2(x: One) -> float:
     )
 
 
-def fminsrf2(x: One) -> float:
+def fminsrf2(x):
     p = round(sqrt(len(x)))
 
-    def at(i: int, j: int) -> float:
+    def at(i, j):
         return x[(i - 1) * p + j]
 
     cells = (
@@ -261,28 +260,28 @@ def fminsrf2(x: One) -> float:
     return sum(cells) / (p - 1) ** 2 + at(p // 2, p // 2) ** 2 / p**2
 
 
-def nondquar(x: One) -> float:
+def nondquar(x):
     n = len(x)
     quartic = sum((x[i] + x[i + 1] + x[n]) ** 4 for i in upto(n - 2))
     return (x[1] - x[2]) ** 2 + (x[n - 1] + x[n]) ** 2 + quartic
 
 
-def sinquad(x: One) -> float:
+def sinquad(x):
     n = len(x)
     middle = sum((sin(x[i] - x[n]) - x[1] ** 2 + x[i] ** 2) ** 2 for i in upto(n - 1, 2))
     return (x[1] - 1) ** 4 + middle + (x[n] ** 2 - x[1] ** 2) ** 2
 
 
-def scattered(x: One, i: int, of: Callable[[float], float]) -> float:
+def scattered(x, i, of):
     return sum(of(x[(k * i - 1) % len(x) + 1]) for k in (1, 2, 3, 5, 7, 11))
 
 
-def spectrum(x: One) -> float:
+def spectrum(x):
     n = len(x)
     return sum(10 ** (6 * (i - 1) / (n - 1)) * x[i] ** 2 for i in upto(n))
 
 
-def tointgss(x: One) -> float:
+def tointgss(x):
     n = len(x)
     return sum(
         (10 / (n + 2) + x[i + 2] ** 2) * (2 - exp(-((x[i] - x[i + 1]) ** 2) / (0.1 + x[i + 2] ** 2)))
@@ -299,7 +298,7 @@ NAMED = (
     nondquar, sinquad, spectrum, tointgss,
 )  # fmt: skip
 
-FORMULAS: dict[str, Callable[[One], float]] = {f.__name__.replace("_", "-"): f for f in NAMED} | {
+FORMULAS = {f.__name__.replace("_", "-"): f for f in NAMED} | {
     "powell-badly-scaled": lambda x: (1e4 * x[1] * x[2] - 1) ** 2 + (exp(-x[1]) + exp(-x[2]) - 1.0001) ** 2,
     "brown-badly-scaled": lambda x: (x[1] - 1e6) ** 2 + (x[2] - 2e-6) ** 2 + (x[1] * x[2] - 2) ** 2,
     "beale": lambda x: squares([y - x[1] * (1 - x[2] ** i) for i, y in enumerate([1.5, 2.25, 2.625], 1)]),
@@ -368,12 +367,12 @@ FORMULAS: dict[str, Callable[[One], float]] = {f.__name__.replace("_", "-"): f f
 FITS = {"gaussian", "meyer", "kowalik-osborne", "osborne-1", "osborne-2"}
 
 
-def stem(name: str) -> str:
+def stem(name):
     """Return a name without the dimension at its end."""
     short = re.sub(r"-\d+$", "", name)
     return name if name in {"penalty-1", "penalty-2"} or f"{name}-4" in problems else short
 
 
-def formula_name(p: Problem) -> str:
+def formula_name(p):
     """Return the name of the formula of a problem."""
     return stem(p.name) if p.suite == "mgh" and "n =" in p.title else p.name

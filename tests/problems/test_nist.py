@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from steepen.problems import Problem, Regression, problems, suite
+from steepen.problems import Regression, problems, suite
 
 # Observations, parameters and certified residual sum of squares, typed from the archive's files.
 CERTIFIED = {
@@ -24,14 +24,14 @@ CERTIFIED = {
 }  # fmt: skip
 
 
-def both(dataset: str) -> tuple[Regression, Regression]:
+def both(dataset):
     first, second = (problems[f"{dataset.lower()}-{start}"] for start in (1, 2))
     assert isinstance(first, Regression)
     assert isinstance(second, Regression)
     return first, second
 
 
-def hessian(p: Problem, x: np.ndarray) -> np.ndarray:
+def hessian(p, x):
     size = 1e-30 * np.abs(x)
     return (p.grad(x + 1j * np.diag(size)).imag / size[:, None]).T
 
@@ -41,7 +41,7 @@ def test_all_are_there_with_two_starts():
 
 
 @pytest.mark.parametrize("dataset", CERTIFIED)
-def test_certified_parameters_give_the_certified_sum_of_squares(dataset: str):
+def test_certified_parameters_give_the_certified_sum_of_squares(dataset):
     _, parameters, rss = CERTIFIED[dataset]
     for p in both(dataset):
         assert p.n == len(p.certified) == parameters
@@ -59,7 +59,7 @@ def test_certified_parameters_give_the_certified_sum_of_squares(dataset: str):
 @pytest.mark.parametrize(
     "dataset", sorted(CERTIFIED.keys() - {"Lanczos1"})
 )  # whose residuals are rounding errors
-def test_gradient_vanishes_at_the_certified_parameters(dataset: str):
+def test_gradient_vanishes_at_the_certified_parameters(dataset):
     """The Newton step there is as short as the eleventh digit of the parameters."""
     p, _ = both(dataset)
     b = p.certified

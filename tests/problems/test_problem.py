@@ -3,12 +3,11 @@
 import pickle
 import subprocess
 import sys
-from typing import Any
 
 import numpy as np
 import pytest
 
-from steepen.problems import Problem, problems, suite
+from steepen.problems import problems, suite
 
 NEED_NO_DATA = [p for p in problems.values() if p.suite != "learning"]
 every = pytest.mark.parametrize("p", [pytest.param(p, id=p.name) for p in NEED_NO_DATA])
@@ -16,7 +15,7 @@ some = pytest.mark.parametrize("name", ["beale", "broyden-banded-10", "bdqrtic",
 
 
 @every
-def test_start_and_best_value(p: Problem):
+def test_start_and_best_value(p):
     assert p.x0.shape == (p.n,)
     assert p.x0.dtype == np.float64
     assert not p.x0.flags.writeable
@@ -42,7 +41,7 @@ def test_sizes():
 
 
 @some
-def test_value_gradient_and_both_agree(name: str):
+def test_value_gradient_and_both_agree(name):
     p = problems[name]
     value, grad = p.value_and_grad(p.x0)
     assert p(p.x0) == value
@@ -52,7 +51,7 @@ def test_value_gradient_and_both_agree(name: str):
 
 
 @some
-def test_leading_axes(name: str):
+def test_leading_axes(name):
     p = problems[name]
     X = p.x0 * (1 + 0.01 * np.random.default_rng(0).normal(size=(2, 3, p.n)))
     values, grads = p.value_and_grad(X)
@@ -66,7 +65,7 @@ def test_leading_axes(name: str):
 
 
 @some
-def test_single_precision_is_answered_in_kind(name: str):
+def test_single_precision_is_answered_in_kind(name):
     p = problems[name]
     x = p.x0.astype(np.float32)
     value, grad = p.value_and_grad(x)
@@ -85,7 +84,7 @@ def test_single_precision_is_answered_in_kind(name: str):
         ([None, 1.0], TypeError, "X: expected numbers"),
     ],
 )
-def test_wrong_points(x: Any, error: type[Exception], message: str):
+def test_wrong_points(x, error, message):
     with pytest.raises(error, match=message):
         problems["beale"](x)
 
@@ -109,7 +108,7 @@ def test_suites_are_the_whole():
         suite("cutest")
 
 
-def test_missing_scikit_learn_is_named(monkeypatch: pytest.MonkeyPatch):
+def test_missing_scikit_learn_is_named(monkeypatch):
     from steepen.problems.learning import _data
 
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)

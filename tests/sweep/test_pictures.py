@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -14,19 +12,19 @@ LAM, STEP = np.geomspace(1e-3, 1, 7), np.geomspace(1e-4, 1, 9)
 
 
 @pytest.fixture(scope="module")
-def table() -> Any:
+def table():
     return st.sweep(BOOTH, 9, method="cgd", lam=LAM, step=STEP, budget=st.Budget(grads=20))
 
 
 @pytest.fixture(scope="module")
-def grid() -> Any:
+def grid():
     x, y = np.meshgrid(*(np.linspace(*side, 12) for side in BRANIN.bounds))
     starts = np.stack([x.ravel(), y.ravel()], axis=1)
     budget = st.Budget(grads=200)
     return st.sweep(BRANIN, starts, method=["gd", "cgd-fd"], step=0.01, lam=0.02, budget=budget, points=True)
 
 
-def test_the_map_shows_medians_and_hatches_what_diverges(table: Any):
+def test_the_map_shows_medians_and_hatches_what_diverges(table):
     table = table.copy()  # of the runs with one setting, half diverge
     table.loc[table.index[(table.step == STEP[0]) & (table.lam == LAM[0])][:5], "f"] = np.inf
     table = table.drop(table.index[(table.step == STEP[0]) & (table.lam == LAM[0])][5:6])
@@ -41,7 +39,7 @@ def test_the_map_shows_medians_and_hatches_what_diverges(table: Any):
                 assert shown[i, j] == np.median(runs.f - BOOTH.fmin)
 
 
-def test_what_the_theorem_proves_safe_is_nowhere_hatched(table: Any):
+def test_what_the_theorem_proves_safe_is_nowhere_hatched(table):
     axes = st.plot.settings_map(table, fmin=BOOTH.fmin, L=18.0).axes[0]  # eigenvalues 2 and 18
     lam, top = next(line for line in axes.lines if line.get_label().startswith("safe")).get_data()
     np.testing.assert_allclose(top, 2 / (18 * (1 + 36 * lam) ** 2))
@@ -50,7 +48,7 @@ def test_what_the_theorem_proves_safe_is_nowhere_hatched(table: Any):
     assert not axes.collections[0].get_array().mask[safe].any()
 
 
-def test_basins_are_those_of_the_minima(grid: Any):
+def test_basins_are_those_of_the_minima(grid):
     figure = st.plot.basins(grid)
     assert [axes.get_title().partition(",")[0] for axes in figure.axes] == ["gd", "cgd-fd"]
     pixels = figure.axes[0].images[0].get_array()
@@ -102,7 +100,7 @@ def test_profiles_count_runs():
         (lambda t, g: st.plot.profiles(t.assign(f_5=t.f), fmin={}), "fmin: expected a value for every"),
     ],
 )  # fmt: skip
-def test_wrong_tables_are_refused(table: Any, grid: Any, draw: Any, words: str):
+def test_wrong_tables_are_refused(table, grid, draw, words):
     with pytest.raises(ValueError) as caught:
         draw(table, grid)
     assert str(caught.value).startswith(words)

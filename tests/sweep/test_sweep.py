@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 import signal
 import threading
-from pathlib import Path
-from typing import Any
 
 import joblib
 import numpy as np
@@ -18,13 +16,13 @@ from tests.pairs import WHOLE
 import steepen as st
 
 BUDGET = st.Budget(grads=40)
-GRID: dict[str, Any] = {
+GRID = {
     "method": ["gd", "cgd-fd", "cgd-auto"], "step": [0.001, 0.01, 10.0], "lam": [0.01, 0.1], "b": [3, 10],
     "budget": BUDGET,
 }  # fmt: skip
 
 
-def single(row: Any, starts: Any, **more: Any) -> st.Result:
+def single(row, starts, **more):
     """Return the run that a row of a table stands for, made alone."""
     names = [name for name in ("step", "lam", "r", "b") if name in row and not np.isnan(row[name])]
     settings = {name: int(row[name]) if name == "b" else row[name] for name in names}
@@ -74,11 +72,11 @@ def test_the_same_table_in_pieces_of_any_size_and_from_any_number_of_processes()
         assert_frame_equal(st.sweep("branin", 9, **GRID, rows=20, jobs=2), whole)
 
 
-def test_runs_that_differ_in_numbers_alone_are_one_call(monkeypatch: pytest.MonkeyPatch):
+def test_runs_that_differ_in_numbers_alone_are_one_call(monkeypatch):
     module = importlib.import_module("steepen._sweep.sweep")
-    made: list[int] = []
+    made = []
 
-    def counted(fun: Any, x: Any, **more: Any) -> st.Result:
+    def counted(fun, x, **more):
         made.append(len(x))
         return st.minimize(fun, x, **more)
 
@@ -97,7 +95,7 @@ def test_functions_of_several_sizes_and_starts_of_their_own():
 
 
 def test_a_function_of_your_own():
-    def mine(x: Any) -> Any:
+    def mine(x):
         return (x**2).sum(axis=-1)
 
     table = st.sweep(mine, [[1.0, 2.0]], method="gd", step=[0.1, 0.5], jac=lambda x: 2 * x, budget=BUDGET)
@@ -116,12 +114,7 @@ def test_schedules_and_steps_are_values_too():
 def test_settings_one_by_one_and_drawn():
     listed = st.sweep("booth", 2, settings=[{"method": "gd", "step": 0.1}, {"method": "newton"}])
     assert listed.method.tolist() == ["gd", "gd", "newton", "newton"]
-    drawn: dict[str, Any] = {
-        "lam": stats.loguniform(1e-3, 1),
-        "step": [0.01, 0.02],
-        "draws": 3,
-        "method": "cgd-fd",
-    }
+    drawn = {"lam": stats.loguniform(1e-3, 1), "step": [0.01, 0.02], "draws": 3, "method": "cgd-fd"}
     table = st.sweep("booth", 2, **drawn)
     assert len(table) == 12
     assert table.lam.nunique() == 3
@@ -133,23 +126,17 @@ def test_settings_one_by_one_and_drawn():
 # --- kills ------------------------------------------------------------------------------------------------
 
 
-def test_an_interrupt_leaves_whole_batches_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_interrupt_leaves_whole_batches_alone(tmp_path, monkeypatch):
     calls = 0
 
-    def f(x: Any) -> Any:
+    def f(x):
         nonlocal calls
         calls += 1
         if calls == 30:
             signal.raise_signal(signal.SIGINT)
         return (x**2).sum(axis=-1)
 
-    given: dict[str, Any] = {
-        "method": "gd",
-        "step": [0.1, 0.2],
-        "rows": 3,
-        "jac": lambda x: 2 * x,
-        "budget": BUDGET,
-    }
+    given = {"method": "gd", "step": [0.1, 0.2], "rows": 3, "jac": lambda x: 2 * x, "budget": BUDGET}
     out = tmp_path / "s.jsonl"
     with pytest.raises(KeyboardInterrupt):
         st.sweep(f, np.ones((3, 2)), **given, out=out)
@@ -195,7 +182,7 @@ def test_an_interrupt_leaves_whole_batches_alone(tmp_path: Path, monkeypatch: py
         ({"fun": lambda x: LOCK, "jobs": 2, "starts": [[0.0]]}, "fun: "),
     ],
 )  # fmt: skip
-def test_wrong_input_is_refused_before_any_work(given: dict[str, Any], words: str):
+def test_wrong_input_is_refused_before_any_work(given, words):
     with pytest.raises((ValueError, TypeError)) as caught:
         st.sweep(**{"fun": "branin", "starts": 2, **given})
     assert str(caught.value).startswith(words)
@@ -204,9 +191,9 @@ def test_wrong_input_is_refused_before_any_work(given: dict[str, Any], words: st
 LOCK = threading.Lock()
 
 
-def test_the_file_of_another_sweep_is_refused(tmp_path: Path):
+def test_the_file_of_another_sweep_is_refused(tmp_path):
     out = tmp_path / "s.jsonl"
-    given: dict[str, Any] = {"method": "gd", "step": 0.1, "budget": BUDGET}
+    given = {"method": "gd", "step": 0.1, "budget": BUDGET}
     st.sweep("booth", 2, **given, out=out)
     before = out.read_bytes()
     for other, words in (
@@ -219,19 +206,13 @@ def test_the_file_of_another_sweep_is_refused(tmp_path: Path):
     assert out.read_bytes() == before
 
 
-def test_a_function_that_raises_ends_the_sweep_with_its_error_and_keeps_the_rest(tmp_path: Path):
-    def f(x: Any) -> Any:
+def test_a_function_that_raises_ends_the_sweep_with_its_error_and_keeps_the_rest(tmp_path):
+    def f(x):
         if np.any(abs(x) > 100):
             raise RuntimeError("too far")
         return (x**2).sum(axis=-1)
 
-    given: dict[str, Any] = {
-        "method": "gd",
-        "jac": lambda x: 2 * x,
-        "budget": BUDGET,
-        "rows": 1,
-        "out": tmp_path / "s",
-    }
+    given = {"method": "gd", "jac": lambda x: 2 * x, "budget": BUDGET, "rows": 1, "out": tmp_path / "s"}
     with pytest.raises(
         RuntimeError,
         match=r"1 of 2 batches failed; what was made is in the file.*f with .*: RuntimeError: too far",
