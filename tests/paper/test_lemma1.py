@@ -3,6 +3,7 @@
 import mpmath
 import numpy as np
 import pytest
+from tests.functions.formulas import REFERENCES
 
 from steepen.paper import lemma1
 
@@ -10,8 +11,7 @@ ITEM = "lemma1"
 
 
 def levy(x):
-    w = 1 + (x - 1) / 4
-    return mpmath.sin(mpmath.pi * w) ** 2 + (w - 1) ** 2 * (1 + mpmath.sin(2 * mpmath.pi * w) ** 2)
+    return REFERENCES["levy"]([x])
 
 
 def penalised(x):
@@ -57,12 +57,8 @@ def radial(s):
 @pytest.mark.bits  # at the ring p vanishes, and its last bit says whether the guard fires
 def test_the_ring_in_the_plane(outcome):
     ends = {(row[0], row[1]): row for row in outcome.tables["lemma1-pit"].rows}
-    for case, lam in (
-        (("GD on g", "outside"), 0.3),
-        (("GD on g", "inside"), 0.3),
-        (("CGD", "outside"), 0.3),
-        (("CGD, λ/2", "where CGD stayed"), 0.15),
-    ):
+    stayed = {("GD on g", "outside"): 0.3, ("GD on g", "inside"): 0.3, ("CGD", "outside"): 0.3}
+    for case, lam in {**stayed, ("CGD, λ/2", "where CGD stayed"): 0.15}.items():
         _, _, size, _, slope, kind = ends[case]
         first, second = radial(size)
         assert second == pytest.approx(-1 / (2 * lam), abs=1e-4)
@@ -72,6 +68,9 @@ def test_the_ring_in_the_plane(outcome):
         assert ends[case][2] < 1e-5
         assert ends[case][3] == pytest.approx(np.tanh(-2.0))
         assert ends[case][5] == "minimum"
+    for ax in outcome.figures["lemma1"].axes:
+        ring = np.linalg.norm(ax.lines[-1].get_xydata(), axis=1)
+        assert radial(ring)[1] == pytest.approx(np.full(len(ring), -1 / 0.6), abs=1e-9)
 
 
 def test_the_runs_by_hand(outcome):
@@ -89,11 +88,3 @@ def test_the_runs_by_hand(outcome):
                     assert trace.guarded[k]
                     p = -first
                 s += 0.1 * p
-
-
-def test_figure(outcome):
-    for ax in outcome.figures["lemma1"].axes:
-        ring = ax.lines[-1].get_xydata()
-        size = np.linalg.norm(ring, axis=1)
-        assert size == pytest.approx(size[0])
-        assert radial(size[0])[1] == pytest.approx(-1 / 0.6, abs=1e-9)
