@@ -6,21 +6,6 @@ from tests.browser import MARKS, browser, visited
 __all__ = ["browser"]  # a fixture
 pytestmark = MARKS
 
-BODIES = {
-    "<script>undefinedName()</script>": "undefinedName is not defined",
-    "<script>console.error('no')</script>": "no",
-    "<img src='https://example.org/a.png'>": "https://example.org/a.png",
-    "<script>fetch('http://example.org/c')</script>": "http://example.org/c",
-    "<img src='a.svg'>": "a.svg",
-}
-
-
-def test_trouble_is_seen(browser, tmp_path):
-    page = tmp_path / "page.html"
-    for body, trouble in BODIES.items():
-        page.write_text(f"<!DOCTYPE html><html><head><title>t</title></head><body>{body}</body></html>")
-        assert any(trouble in text for text in visited(browser, page).troubles), body
-
 
 def test_the_page_opens_alone_and_without_error(paper, browser):
     page = visited(browser, paper.page)
