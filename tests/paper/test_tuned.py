@@ -30,27 +30,24 @@ def test_starts_that_are_tuned_on_are_not_judged_on():
 
 @pytest.mark.parametrize("family", sample([name for name, of in FAMILIES.items() if of.free], 3))
 def test_every_method_has_the_same_trials_starts_and_gradients(family, monkeypatch):
-    problem, seen = Problem(st.functions["booth"]), []
-    right = Problem.ends
+    seen, right = [], Problem.ends
 
     def watched(self, name, setting, starts, grads, **more):
         seen.append((len(starts), grads))
         return right(self, name, setting, starts, grads, **more)
 
     monkeypatch.setattr(Problem, "ends", watched)
-    study.tune(problem, family, 20)
+    study.tune(Problem(st.functions["booth"]), family, 20)
     assert sum(rows for rows, _ in seen) == sum(study.STAGES) * study.TUNING
     assert {grads for _, grads in seen} == {20}
 
 
 @pytest.mark.parametrize("family", ["gd", "cgd-fd", "cgd-fd-negative", "gd-two"])
 def test_no_method_takes_more_gradients_than_its_budget(family):
-    problem = Problem(st.functions["booth"])
-    calls = []
-    problem.function = SimpleNamespace(
-        grad=lambda x: (calls.append(len(x)), st.functions["booth"].grad(x))[1]
-    )
-    problem.fun = st.functions["booth"].__call__  # type: ignore[method-assign]
+    booth, calls = st.functions["booth"], []
+    problem = Problem(booth)
+    problem.function = SimpleNamespace(grad=lambda x: (calls.append(len(x)), booth.grad(x))[1])
+    problem.fun = booth.__call__
     problem.ends(family, Setting(0.01, 0.01, 0.001, 3.0, 0.02), problem.judged, 11)
     assert sum(calls) <= 11 * JUDGED
 
@@ -70,39 +67,33 @@ def test_gd_finds_the_best_step_of_a_quadratic():
 # --- functions that misbehave -----------------------------------------------------------------------------
 
 
-def _spoilt(where, how):
-    """Make a bowl that raises, or is NaN, to the right of x₁ = where."""
+class Bowl:
+    """One that raises, or is NaN, to the right of x₁ = ½."""
 
-    def check(x, values):
-        bad = np.asarray(x)[..., 0] > where
-        if how == "raises" and bad.any():
+    name, n, fmin, bounds = "bowl", 2, 0.0, np.array([[-1.0, 1.0], [-1.0, 1.0]])
+
+    def __init__(self, how):
+        self.how = how
+
+    def checked(self, x, values):
+        bad = x[..., 0] > 0.5
+        if self.how == "raises" and bad.any():
             raise ArithmeticError("no such point")
-        return np.where(bad if np.ndim(values) == np.ndim(bad) else bad[..., None], np.nan, values)
+        return np.where(bad if values.ndim == bad.ndim else bad[..., None], np.nan, values)
 
-    class Bowl:
-        name, n, fmin, bounds = "bowl", 2, 0.0, np.array([[-1.0, 1.0], [-1.0, 1.0]])
+    def __call__(self, x):
+        return self.checked(x, (x**2).sum(axis=-1))
 
-        def __call__(self, x):
-            return check(x, (np.asarray(x) ** 2).sum(axis=-1))
-
-        def grad(self, x):
-            return check(x, 2 * np.asarray(x))
-
-    return Bowl()
+    def grad(self, x):
+        return self.checked(x, 2 * x)
 
 
 @pytest.mark.parametrize("how", ["raises", "is NaN"])
-def test_a_start_where_the_function_fails_is_replaced(how):
-    problem = Problem(_spoilt(0.5, how), tuning=10, judged=20)
+def test_where_the_function_fails_a_start_is_replaced_and_a_run_ends_alone(how):
+    problem = Problem(Bowl(how), tuning=10, judged=40)
     assert problem.refused > 0
     assert (problem.judged[:, 0] <= 0.5).all()
-    assert len(problem.tuning) == 10
-    assert len(problem.judged) == 20
-
-
-@pytest.mark.parametrize("how", ["raises", "is NaN"])
-def test_a_point_where_the_function_fails_ends_its_own_run_alone(how):
-    problem = Problem(_spoilt(0.5, how), tuning=10, judged=40)
+    assert (len(problem.tuning), len(problem.judged)) == (10, 40)
     ends = problem.ends("gd", Setting(0.9), problem.judged, 30)  # it swings from side to side
     crossing = problem.judged[:, 0] < -0.5 / 0.8
     assert np.isinf(ends.f[crossing]).all()
@@ -168,13 +159,9 @@ def test_the_tables_are_whole_and_small():
         assert [sum(counts) for counts in row.happened] == [row.won, row.lost], row
         beyond_chance = abs(row.net) >= 0.1 and not row.low <= 0 <= row.high
         assert row.verdict == (np.sign(row.net) if beyond_chance else 0)
-    assert set(tuned.settings()) == {
-        (name, n, grads, method)
-        for name, n in every
-        for method, of in FAMILIES.items()
-        for grads in BUDGETS
-        if of.free
-    }
+    free = [method for method, of in FAMILIES.items() if of.free]
+    wanted = {(*one, grads, method) for one in every for method in free for grads in BUDGETS}
+    assert set(tuned.settings()) == wanted
 
 
 # --- what the pages say ------------------------------------------------------------------------------------
@@ -192,27 +179,40 @@ def test_the_page_of_the_study_says_what_was_found(outcome):
         assert "| " + " | ".join(map(str, row)) + " |" in text, row
 
 
+def _counts(plain, penalised):
+    """Return the problems ahead, and those behind, of each budget, as the pages print them; and all."""
+    ahead, behind, level = zip(
+        *(tuned._counts(tuned.of(plain, penalised, grads)) for grads in BUDGETS), strict=True
+    )
+    told = ["{}, {} and {}".format(*counts) for counts in (ahead, behind)]
+    return ahead, behind, *told, ahead[0] + behind[0] + level[0]
+
+
 @pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/llms.txt"])
 def test_the_lead_of_every_page_follows_from_the_table(page):
-    counts = {grads: tuned._counts(tuned.of("gd", "cgd-fd", grads)) for grads in BUDGETS}
-    (a, b, c), (d, e, f) = ([counts[grads][i] for grads in BUDGETS] for i in (0, 1))
+    ahead, behind, won, lost, total = _counts("gd", "cgd-fd")
     text = _text(page)
-    assert f"ahead on {a}, {b} and {c} of {sum(counts[40])} problems" in text
-    assert f"behind on {d}, {e} and {f}" in text
-    assert all(behind > ahead for ahead, behind, _ in counts.values())  # "on more problems", says the report
-    control = [tuned._counts(tuned.of("gd-two", "cgd-fd", grads)) for grads in BUDGETS]
-    if page == "README.md":
-        for grads in BUDGETS:
-            quasi, plain, auto = (
-                tuned._counts(tuned.of(*pair, grads))
-                for pair in (("bfgs", "cgd-bfgs"), ("gd", "cgd-bfgs"), ("gd", "cgd-auto"))
-            )
-            assert quasi[0] > quasi[1]
-            assert plain[0] < plain[1]
-            assert auto[0] > 2 * auto[1]
-        assert "is ahead of BFGS at a constant step size, and behind plain gradient descent" in text
-        (a, b, c), (d, e, f) = ([count[i] for count in control] for i in (1, 0))
-        assert f"ahead of it on {a}, {b} and {c} of {sum(control[0])}, and behind on {d}, {e} and {f}" in text
+    assert f"ahead on {won} of {total} problems" in text
+    assert f"behind on {lost}" in text
+    assert np.less(ahead, behind).all()  # "on more problems", says the report
+
+
+def test_readme_says_who_is_ahead_of_whom_and_what_happened():
+    text = _text("README.md")
+    for pair, better in ((("bfgs", "cgd-bfgs"), True), (("gd", "cgd-bfgs"), False)):
+        ahead, behind, *_ = _counts(*pair)
+        assert (np.greater(ahead, behind) == better).all()
+    ahead, behind, *_ = _counts("gd", "cgd-auto")
+    assert np.greater(ahead, np.multiply(2, behind)).all()
+    assert "is ahead of BFGS at a constant step size, and behind plain gradient descent" in text
+    _, _, won, lost, total = _counts("gd-two", "cgd-fd")  # of the control, and so the other way round
+    assert f"ahead of it on {lost} of {total}, and behind on {won}" in text
+    won, lost = (tuned._happened(tuned.of("gd", "cgd-fd", tuned.SHOWN), side) for side in (0, 1))
+    slower, basin = HAPPENED.index("faster"), HAPPENED.index("basin")
+    assert f"loses {lost[slower]} starts and wins {won[slower]}" in text
+    assert f"wins {won[basin]} and loses {lost[basin]}" in text
+    assert lost[slower] > won[slower]
+    assert won[basin] > lost[basin]
 
 
 def test_the_rank_correlation_is_spearmans_also_where_values_are_equal():
@@ -220,35 +220,18 @@ def test_the_rank_correlation_is_spearmans_also_where_values_are_equal():
     assert tuned.rank_correlation(a, b) == pytest.approx(scipy.stats.spearmanr(a, b).statistic)
 
 
-def test_readme_counts_what_happened():
-    won, lost = (tuned._happened(tuned.of("gd", "cgd-fd", tuned.SHOWN), side) for side in (0, 1))
-    slower, basin = HAPPENED.index("faster"), HAPPENED.index("basin")
-    text = _text("README.md")
-    assert f"loses {lost[slower]} starts and wins {won[slower]}" in text
-    assert f"wins {won[basin]} and loses {lost[basin]}" in text
-    assert lost[slower] > won[slower]
-    assert won[basin] > lost[basin]
-
-
 def test_evaluations_are_those_of_the_tables():
-    table = _text("docs/methods.md")
-    ratios = re.search(r"SciPy L-BFGS-B, m = 10 \| ([\d.]+) / ([\d.]+) / ([\d.]+)", table)
-    regressions = re.search(r"SciPy BFGS \|[^|]*\|[^|]*\| \*\*([\d.]+) / ([\d.]+) / ([\d.]+)", table)
-    assert ratios is not None
-    assert regressions is not None
-    low, *_, high = sorted(ratios.groups(), key=float)
-    best, *_, worst = sorted(regressions.groups(), key=float)
-    text = _text("README.md")
+    table, text, speed = _text("docs/methods.md"), _text("README.md"), _text("docs/speed.md")
+    three = r"([\d.]+) / ([\d.]+) / ([\d.]+)"
+    ratios = re.search(rf"SciPy L-BFGS-B, m = 10 \| {three}", table).groups()
+    low, *_, high = sorted(ratios, key=float)
     assert f"{low} to {high} of L-BFGS-B's evaluations" in text
+    regressions = re.search(rf"SciPy BFGS \|[^|]*\|[^|]*\| \*\*{three}", table).groups()
+    best, *_, worst = sorted(regressions, key=float)
     assert f"{best} to {worst} of BFGS's on small regressions" in text
-    speed = _text("docs/speed.md")
     ten = re.search(r"an evaluation, n=1000, m=10 +[\d.]+ µs +[\d.]+ µs +([\d.]+)", speed)
+    told = f"an evaluation including the method's own work takes {float(ten[1]):.2f} times"
+    assert f"ten pairs each, {told}" in table
     default = re.search(r"25 pairs and ten, it takes ([\d.]+) times as long \((\d+) µs against (\d+)", speed)
-    assert ten is not None
-    assert default is not None
     assert float(default[1]) == round(int(default[2]) / int(default[3]), 2)
-    assert (
-        f"ten pairs each, an evaluation including the method's own work takes {float(ten[1]):.2f} times"
-        in table
-    )
     assert f"keep 25 pairs there, which takes {default[1]} times as long as L-BFGS-B's ten" in table
