@@ -1,13 +1,6 @@
-"""What the page on methods says of runs without a gradient, held against its tables and against runs."""
+"""What the page on methods says of runs without a gradient, held against its tables."""
 
-from __future__ import annotations
-
-import importlib.util
-import re
-import sys
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
@@ -46,29 +39,3 @@ def test_the_targets_that_were_missed_are_those_of_the_tables():
     assert f"({CGD_AUTO[0][5]})" in missed
     assert all(int(cell) >= 38 for row in NOISE.values() for cell in row[:3])
     assert "with noise" not in missed
-
-
-@pytest.mark.slow
-def test_noisy_runs_are_as_they_should_be(monkeypatch, capsys):
-    spec = importlib.util.spec_from_file_location("no_gradient", ROOT / "benchmarks" / "no_gradient.py")
-    benchmark = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "no_gradient", benchmark)  # for its dataclasses
-    spec.loader.exec_module(benchmark)
-    monkeypatch.setattr(benchmark, "SEEDS", 2)
-    monkeypatch.setattr(benchmark, "NOISES", (0.0, 1e-8, 1e-6))
-    benchmark.noise()
-    table = capsys.readouterr().out
-
-    def fine(cell):
-        """Return how many of ten runs are successes near the minimum, within twice the values."""
-        found = re.search(cell + r"\s+(\d+)\s+(\d+).*all three:\s+(\d+)", table)
-        assert found is not None
-        won, near, fine = map(int, found.groups())
-        assert won >= 9
-        assert near >= 9
-        return fine
-
-    assert fine(r"1e-08\s+2-point") >= 8
-    assert fine(r"1e-06\s+2-point") >= 8
-    assert fine(r"1e-06\s+exact") >= 9  # the search has to see that two values differ by noise
-    assert fine(r"1e-06\s+noisy") >= 8
