@@ -53,31 +53,16 @@ def test_score():
     assert score([5.0, 6.0, INF], [6.0, INF, INF]) == (2, 0, 0)
 
 
-@pytest.mark.parametrize(
-    ("reached", "known", "expected"),
-    [
-        (1e-9, 0.0, 0.0),  # near the known one, which is the lesser
-        (-1e-12, 0.0, -1e-12),  # below the known one
-        (-5.0, 0.0, -5.0),  # far below
-        (1e-6, 0.0, 1e-6),  # not near
-        (3.0, 0.0, 3.0),
-    ],
-)
-def test_best_value(reached, known, expected):
-    assert best_value(10.0, known, reached, 1e-8) == expected
-
-
-def test_best_value_where_the_start_is_the_best():
-    assert best_value(2.0, 2.0, 2.0, 1e-8) == 2.0
-
-
 def test_evaluations_to():
     steps = [(1, 110.0), (3, 60.0), (9, 10.09), (40, 10.0)]
     for accuracy, expected in [(0.99, 3), (0.5, 3), (0.49, 9), (1e-3, 9), (8e-4, 40), (1e-12, 40)]:
         assert evaluations_to(steps, 110.0, 10.0, accuracy) == expected
     assert evaluations_to(steps, 110.0, 9.0, 1e-3) == INF
     assert evaluations_to((), 110.0, 9.0, 1e-3) == INF
+    assert evaluations_to([(1, 7.0)], 7.0, 7.0, 1e-8) == 1  # a start at the best value is solved at once
 
 
-def test_a_start_at_the_best_value_is_solved_at_once():
-    assert evaluations_to([(1, 7.0)], 7.0, 7.0, 1e-8) == 1
+def test_the_best_value_is_the_lowest_reached_or_the_known_one_if_that_is_near():
+    for reached, expected in ((1e-9, 0.0), (-1e-12, -1e-12), (-5.0, -5.0), (1e-6, 1e-6), (3.0, 3.0)):
+        assert best_value(10.0, 0.0, reached, 1e-8) == expected
+    assert best_value(2.0, 2.0, 2.0, 1e-8) == 2.0
