@@ -47,49 +47,29 @@ def test_no_solver_stops_at_a_tolerance_of_its_own(solver):
     assert run.improvements[-1][1] <= 1e-8 * 6.5e-14
 
 
-def literal_barzilai_borwein(f, grad, x, steps):
-    """The formulas alone: α = sᵀs/sᵀy, and no test of f, which on this start none needs."""
-    g = grad(x)
-    alpha = min(1.0, 1 / np.linalg.norm(g))
-    values = [f(x)]
-    for _ in range(steps):
-        new = x - alpha * g
-        g_new = grad(new)
-        s, y = new - x, g_new - g
-        alpha, x, g = (s @ s) / (s @ y), new, g_new
-        values.append(f(x))
-    return values
-
-
 def test_barzilai_borwein_is_its_formula_on_a_quadratic():
-    scale = np.array([1.0, 1.5, 2.0])
-
-    def f(x):
-        return 0.5 * float(x @ (scale * x))
-
-    expected = literal_barzilai_borwein(f, lambda x: scale * x, np.ones(3), steps=15)
-    seen = []
+    """α = sᵀs/sᵀy, and no test of f, which on this start none needs."""
+    scale, x, seen, expected = np.array([1.0, 1.5, 2.0]), np.ones(3), [], []
+    g = scale * x
+    alpha = min(1.0, 1 / np.linalg.norm(g))
+    for _ in range(16):
+        expected.append(0.5 * x @ (scale * x))
+        new = x - alpha * g
+        s, y = new - x, scale * new - g
+        alpha, x, g = (s @ s) / (s @ y), new, scale * new
 
     def evaluate(x):
-        seen.append(f(x))
+        seen.append(0.5 * x @ (scale * x))
         return np.float64(seen[-1]), scale * x
 
-    run = measure(Problem("q", "Q", "mgh", evaluate, np.ones(3), 0.0), "BB", 16)
-    assert run.evaluations == 16
+    assert measure(Problem("q", "Q", "mgh", evaluate, np.ones(3), 0.0), "BB", 16).evaluations == 16
     assert np.allclose(seen, expected, rtol=1e-9, atol=0)
 
 
 def test_barzilai_borwein_looks_back_ten_values():
     """On a badly scaled quadratic f rises at times, but never above the greatest of the last ten."""
-    scale = np.array([1.0, 30.0, 1000.0])
-    accepted = []
-    trials = []
-
-    def evaluate(x):
-        trials.append(0.5 * float(x @ (scale * x)))
-        return np.float64(trials[-1]), scale * x
-
-    problem = Problem("q", "Q", "mgh", evaluate, np.ones(3), 0.0)
+    scale, accepted = np.array([1.0, 30.0, 1000.0]), []
+    problem = Problem("q", "Q", "mgh", lambda x: (0.5 * (x * scale) @ x, scale * x), np.ones(3), 0.0)
     counter = Counter(problem, 60)
     gradient = counter.grad
 
