@@ -7,7 +7,6 @@ from tests.browser import MARKS, browser, visited
 
 import steepen as st
 from steepen.cli._options import PENALTIES
-from steepen.paper.experiments import EXPERIMENTS
 from steepen.theory import Stationarity, classify
 
 __all__ = ["browser"]  # a fixture
@@ -41,19 +40,6 @@ def page(browser, file):
 
 
 # --- its numbers are the library's -----------------------------------------------------------------------
-
-
-def test_values_gradients_and_products_are_those_of_the_formulas(page):
-    """Of a few: test_explore.py holds the formulas of all."""
-    rng = np.random.default_rng(5)
-    for key in ("branin", "ackley", "levy-13"):
-        fun, v = st.functions[key], [1.0, -2.0]
-        X = rng.uniform(*fun.bounds.T, size=(8, 2))
-        script = "([key, xs, v]) => xs.map((x) => { const f = steepen.functions[key];"
-        script += " return [f.value(x), f.grad(x), f.hvp(x, v)]; })"
-        found = page.evaluate(script, [key, X.tolist(), v])
-        for a, b in zip(zip(*found, strict=True), (fun(X), fun.grad(X), fun.hvp(X, v)), strict=True):
-            np.testing.assert_allclose(np.array(a), b, rtol=1e-11, atol=1e-11 * np.abs(b).max(), err_msg=key)
 
 
 CASES = {  # start, α, λ, r: runs in which no rounding decides, so that they agree on every machine
@@ -110,15 +96,6 @@ def test_every_method_walks_as_in_python(page, key):
         if method != "cgd-auto":
             alpha = 0.1 if method == "bfgs" else step
             held(page, key, fun, start, method, 20, step=alpha, **penalty, **probe)
-
-
-@pytest.mark.parametrize("key", ["branin", "levy"])
-def test_the_runs_of_the_paper_are_the_papers(page, key):
-    row = EXPERIMENTS[key]
-    for method in ("gd", "cgd", "cgd-fd"):
-        penalty = {"lam": row.lam0} if method != "gd" else {}
-        probe = {"r": row.r, "b": 10} if method == "cgd-fd" else {}
-        held(page, key, row.function, row.start, method, 40, step=row.step, **penalty, **probe)
 
 
 @pytest.mark.parametrize("penalty", PENALTIES)
@@ -246,9 +223,6 @@ def test_every_function_opens_with_a_walk_worth_seeing(page):
         assert 0 < low < high <= 1e6 * max(most, low), name
         assert min(last for _, last in ends) < 0.995 * ends[0][0], name  # somebody comes down
         assert filled > 0.1, name
-
-
-# --- the race of tuned settings ----------------------------------------------------------------------------
 
 
 # --- functions that are typed ------------------------------------------------------------------------------
