@@ -1,7 +1,5 @@
 """`steepen sweep` and `steepen tune`."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -89,18 +87,13 @@ def test_maps_and_json(capsys):
         ("starts =", "starts =\n=", "s.toml: Invalid value (at line 2, column 9)"),
         ("methods", "metods", "s.toml, line 3: metods: is not known; did you mean 'methods'?"),
         ("step =", "stpe =", "s.toml, line 10: settings.stpe: is not known; did you mean 'step'?"),
-        ("grads = 40", "grad = 40", "s.toml, line 5: budget.grad: is not known; did you mean 'grads'?"),
-        ('"cgd-fd"', '"cgd_fd"', "s.toml, line 3: methods: 'cgd_fd' is not known; did you mean"),
         ('"booth"', '"both"', "s.toml, line 1: functions: 'both' is not known; did you mean"),
         ("mine:bowl", "mine:bowls", "s.toml, line 1: functions: 'mine:bowls' cannot be had: module"),
-        ("mine:bowl", "none:bowl", "s.toml, line 1: functions: 'none:bowl' cannot be had: No module"),
         ("mine:bowl", "mine:np.pi", "s.toml, line 1: functions: expected 'mine:np.pi' to be a callable"),
         ("grid = 4", "grid = 1", "s.toml, line 2: starts: expected a number, points, or { grid = 100 }"),
         ("count = 3", "count = 0", "s.toml, line 10: settings.step: expected { low = 0.001"),
         ("L(0.1,0.01)", "often", "s.toml, line 11: settings.lam: expected a number, L(a,b)"),
-        ("[0.01, ", "[true, ", "s.toml, line 11: settings.lam: expected numbers, got True"),
         ("lam =", "memory =", "s.toml, line 11: settings.memory: expected numbers"),
-        ("points = true", "points = 1", "s.toml, line 4: points: expected true or false; got 1"),
         ('["gd", "cgd-fd"]', '["gd"]', "s.toml, line 11: settings.lam: method 'gd' has no such setting"),
         ("[5, 40]", "[-5]", "s.toml, line 6: at: expected a whole number, 0 or more, got -5"),
     ],
