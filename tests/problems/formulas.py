@@ -9,8 +9,6 @@ from math import prod
 import mpmath as mp
 from mpmath import atan2, cos, log, pi, sin, sqrt, tan
 
-from steepen.problems import problems
-
 
 class One(list):
     """A list whose first index is 1, as in print."""
@@ -45,6 +43,10 @@ def padded(x):
 def freudenstein_roth(x, i=1):
     a, b = x[i], x[i + 1]
     return (-13 + a + ((5 - b) * b - 2) * b) ** 2 + (-29 + a + ((b + 1) * b - 14) * b) ** 2
+
+
+def rosenbrock(x):
+    return sum(100 * (x[2 * i] - x[2 * i - 1] ** 2) ** 2 + (1 - x[2 * i - 1]) ** 2 for i in upto(len(x) // 2))
 
 
 def helical_valley(x):
@@ -206,10 +208,6 @@ def dixmaan(a, b, c, d, k):
     return value
 
 
-def dixon3dq(x):
-    return (x[1] - 1) ** 2 + total(lambda j: (x[j] - x[j + 1]) ** 2, x, 2, short=1) + (x[len(x)] - 1) ** 2
-
-
 def fletcbv2(x):
     n, z = len(x), padded(x)
     bends = sum((z[i] - z[i + 1]) ** 2 for i in range(n + 1)) / 2
@@ -281,19 +279,14 @@ def tointgss(x):
 
 # By name without the dimension.
 NAMED = (
-    freudenstein_roth, helical_valley, gulf, powell_singular, wood, biggs_exp6, watson, penalty_2,
+    rosenbrock, freudenstein_roth, helical_valley, gulf, powell_singular, wood, biggs_exp6, watson, penalty_2,
     variably_dimensioned, trigonometric, boundary_value, integral_equation, broyden_banded,
-    linear_full_rank, linear_rank_1, linear_rank_1_zeros, chebyquad, bdqrtic, broydn7d, curly10, dixon3dq,
+    linear_full_rank, linear_rank_1, linear_rank_1_zeros, chebyquad, bdqrtic, broydn7d, curly10,
     fletcbv2, fminsrf2, nondquar, sinquad, cragglvy, edensch, schmvett, tointgss,
 )  # fmt: skip
 
 
-def rosenbrock(x):
-    return sum(100 * (x[2 * i] - x[2 * i - 1] ** 2) ** 2 + (1 - x[2 * i - 1]) ** 2 for i in upto(len(x) // 2))
-
-
 FORMULAS = {f.__name__.replace("_", "-"): f for f in NAMED} | {
-    "rosenbrock": rosenbrock,
     "powell-badly-scaled": lambda x: (1e4 * x[1] * x[2] - 1) ** 2 + (exp(-x[1]) + exp(-x[2]) - 1.0001) ** 2,
     "brown-badly-scaled": lambda x: (x[1] - 1e6) ** 2 + (x[2] - 2e-6) ** 2 + (x[1] * x[2] - 2) ** 2,
     "beale": lambda x: sum((y - x[1] * (1 - x[2] ** i)) ** 2 for i, y in enumerate([1.5, 2.25, 2.625], 1)),
@@ -315,6 +308,9 @@ FORMULAS = {f.__name__.replace("_", "-"): f for f in NAMED} | {
     "broyden-tridiagonal": lambda x: squares(lambda i: tridiagonal(x, i), upto(len(x))),
     "arwhead": lambda x: total(lambda i: (x[i] ** 2 + x[len(x)] ** 2) ** 2 - 4 * x[i] + 3, x, short=1),
     "cosine": lambda x: total(lambda i: cos(-0.5 * x[i + 1] + x[i] ** 2), x, short=1),
+    "dixon3dq": lambda x: (
+        (x[1] - 1) ** 2 + total(lambda j: (x[j] - x[j + 1]) ** 2, x, 2, short=1) + (x[len(x)] - 1) ** 2
+    ),
     "dqdrtic": lambda x: total(lambda i: x[i] ** 2 + 100 * x[i + 1] ** 2 + 100 * x[i + 2] ** 2, x, short=2),
     "dqrtic": lambda x: total(lambda i: (x[i] - i) ** 4, x),
     "eg2": lambda x: total(lambda i: sin(x[1] + x[i] ** 2 - 1), x, short=1) + 0.5 * sin(x[len(x)] ** 2),
@@ -349,12 +345,6 @@ FORMULAS = {f.__name__.replace("_", "-"): f for f in NAMED} | {
 FITS = {"gaussian", "meyer", "kowalik-osborne", "osborne-1", "osborne-2"}
 
 
-def stem(name):
-    """Return a name without the dimension at its end."""
-    short = re.sub(r"-\d+$", "", name)
-    return name if name in {"penalty-1", "penalty-2"} or f"{name}-4" in problems else short
-
-
 def formula_name(p):
-    """Return the name of the formula of a problem."""
-    return stem(p.name) if p.suite == "mgh" and "n =" in p.title else p.name
+    """Return the name of the formula of a problem: without the dimension at its end."""
+    return re.sub(r"-\d+$", "", p.name) if p.suite == "mgh" and "n =" in p.title else p.name
