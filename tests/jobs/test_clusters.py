@@ -1,7 +1,5 @@
 """The same on a cluster: Dask's, with a worker killed in the middle."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time
@@ -21,12 +19,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # ports, 
 def cluster():
     """Two processes, with a nanny each that starts another when one dies."""
     distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50, host="127.0.0.1"
-        ) as local,
-        distributed.Client(local) as client,
-    ):
+    given = {"dashboard_address": None, "silence_logs": 50, "host": "127.0.0.1"}
+    local = distributed.LocalCluster(n_workers=2, threads_per_worker=1, **given)
+    with local, distributed.Client(local) as client:
         yield client
 
 
