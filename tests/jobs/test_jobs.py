@@ -1,14 +1,11 @@
 """Jobs: each done once, whoever dies."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
 import signal
 import subprocess
 import sys
-import textwrap
 import threading
 import time
 from pathlib import Path
@@ -35,11 +32,6 @@ EXPECTED = {(i,): i * i for i in range(12)}
 
 
 # --- where ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("jobs", [None, 1])
-def test_every_job_is_done_once(jobs):
-    assert values(run(square, KEYS, jobs=jobs)) == EXPECTED
 
 
 def test_arguments_are_made_when_a_job_is_sent():
@@ -73,12 +65,8 @@ def deadly(i, mark):
 @pytest.mark.filterwarnings("ignore")  # loky says that a worker stopped
 def test_a_worker_that_dies_costs_its_own_job_alone(tmp_path):
     file = JobFile(tmp_path / "r.jsonl", ["i"])
-    found = {
-        one.key[0]: one
-        for one in run(
-            deadly, KEYS, send=lambda k: (k[0], str(tmp_path / "mark")), jobs=2, file=file, retries=2
-        )
-    }
+    given = {"send": lambda key: (key[0], str(tmp_path / "mark")), "file": file}
+    found = {one.key[0]: one for one in run(deadly, KEYS, jobs=2, retries=2, **given)}
     assert len(found) == 12
     assert {i for i, one in found.items() if one.error} == {7}
     assert (found[7].error, found[7].tries) == ("the worker died, 3 times", 3)
@@ -100,10 +88,11 @@ def test_what_cannot_be_sent_is_refused_by_name():
 # --- the file ---------------------------------------------------------------------------------------------
 
 
-def test_what_the_file_has_is_not_run_again(tmp_path):
-    file = JobFile(tmp_path / "r.jsonl", ["i"])
+def test_what_the_file_has_is_not_run_again_but_errors_are(tmp_path):
+    file, ran = JobFile(tmp_path / "r.jsonl", ["i"]), []
     list(run(square, KEYS[:5], file=file))
-    ran = []
+    list(run(lambda i: {"square": 1 // 0}, KEYS[5:7], file=file))
+    assert [i for (i,), record in file.read().items() if "error" in record] == [5, 6]
 
     def watched(i):
         ran.append(i)
@@ -112,14 +101,7 @@ def test_what_the_file_has_is_not_run_again(tmp_path):
     again = JobFile(tmp_path / "r.jsonl", ["i"])
     assert values(run(watched, KEYS, file=again)) == EXPECTED
     assert ran == list(range(5, 12))
-    assert len((tmp_path / "r.jsonl").read_text().splitlines()) == 12
-
-
-def test_errors_are_tried_again_by_the_next_run(tmp_path):
-    file = JobFile(tmp_path / "r.jsonl", ["i"])
-    list(run(lambda i: {"square": 1 // 0}, KEYS[:2], file=file))
-    assert all("error" in record for record in file.read().values())
-    assert values(run(square, KEYS[:2], file=file)) == {(0,): 0, (1,): 1}
+    assert len((tmp_path / "r.jsonl").read_text().splitlines()) == 12 + 2
     assert not any("error" in record for record in file.read().values())
 
 
@@ -143,21 +125,16 @@ def test_columns_keep_every_bit(tmp_path):
 
 def test_half_a_line_is_passed_over_and_spoils_no_other(tmp_path):
     path = tmp_path / "r.jsonl"
+    path.write_text('{"stu')  # half a head is written anew
     file = JobFile(path, ["i"], {"study": 1})
     file.add((0,), {"square": 0})
+    assert path.read_text() == '{"study": 1}\n{"i": 0, "square": 0}\n'
     with path.open("a") as stream:
         stream.write('{"i": 1, "squ')
     assert list(JobFile(path, ["i"], {"study": 1}).read()) == [(0,)]
     file.add((2,), {"square": 4})
-    assert list(JobFile(path, ["i"], {"study": 1}).read()) == [(0,), (2,)]
-    assert list(file.read()) == [(0,), (2,)]
-
-
-def test_half_a_head_is_written_anew(tmp_path):
-    path = tmp_path / "r.jsonl"
-    path.write_text('{"stu')
-    JobFile(path, ["i"], {"study": 1}).add((0,), {"square": 0})
-    assert path.read_text() == '{"study": 1}\n{"i": 0, "square": 0}\n'
+    for one in (file, JobFile(path, ["i"], {"study": 1})):
+        assert list(one.read()) == [(0,), (2,)]
 
 
 @pytest.mark.parametrize(
@@ -198,19 +175,17 @@ def test_a_full_disk_loses_nothing_that_was_written(tmp_path, monkeypatch, writt
     assert values(run(square, KEYS, file=file)) == EXPECTED
 
 
-SCRIPT = textwrap.dedent(
-    """
-    import sys, time
-    from steepen._jobs import JobFile, run
+SCRIPT = """
+import sys, time
+from steepen._jobs import JobFile, run
 
-    def slow(i):
-        print("begun", flush=True)
-        time.sleep(float(sys.argv[2]))
-        return {"square": i * i, "by": sys.argv[3]}
+def slow(i):
+    print("begun", flush=True)
+    time.sleep(float(sys.argv[2]))
+    return {"square": i * i, "by": sys.argv[3]}
 
-    list(run(slow, [(i,) for i in range(12)], file=JobFile(sys.argv[1], ["i"])))
-    """
-)
+list(run(slow, [(i,) for i in range(12)], file=JobFile(sys.argv[1], ["i"])))
+"""
 
 
 def process(path, seconds, name):
@@ -221,21 +196,15 @@ def process(path, seconds, name):
 @pytest.mark.slow
 def test_several_processes_share_a_file_and_take_over_from_a_dead_one(tmp_path):
     path = tmp_path / "r.jsonl"
-    dead = process(path, 3600, "dead")
-    assert dead.stdout is not None
-    assert dead.stdout.readline() == "begun\n"
-    others = [process(path, 0.02, name) for name in ("a", "b")]
-    while len(JobFile(path, ["i"]).read()) < 11:  # all but the one that is claimed
-        time.sleep(0.05)
-    time.sleep(0.3)
-    assert all(one.poll() is None for one in others)  # they wait for it
-    dead.kill()
-    assert [one.wait(300) for one in others] == [0, 0]
+    with process(path, 3600, "dead") as dead:
+        assert dead.stdout.readline() == "begun\n"
+        with process(path, 0.02, "a") as a, process(path, 0.02, "b") as b:
+            while len(JobFile(path, ["i"]).read()) < 11:  # all but the one that is claimed
+                time.sleep(0.05)
+            time.sleep(0.3)
+            assert a.poll() is b.poll() is None  # they wait for it
+            dead.kill()
+            assert [one.wait(300) for one in (a, b)] == [0, 0]
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert sorted(line["i"] for line in lines) == list(range(12))  # none lost, none twice
     assert {line["by"] for line in lines} <= {"a", "b"}
-    dead.wait()
-    dead.stdout.close()
-    for one in others:
-        assert one.stdout is not None
-        one.stdout.close()
