@@ -8,7 +8,7 @@ import pytest
 
 import steepen as st
 from steepen._core.result import Status
-from steepen.bench import SOLVERS, available
+from steepen.bench import SOLVERS
 from steepen.bench._count import Counter, Spent
 from steepen.bench.measure import measure, measure_all
 from steepen.problems import Problem
@@ -100,16 +100,6 @@ def test_where_f_is_not_finite_nothing_is_raised(solver):
         assert run.improvements[-1][1] < 2.1
 
 
-def test_an_error_of_the_solver_is_recorded(monkeypatch):
-    def broken(counter, x0):
-        counter.value(x0)
-        raise ZeroDivisionError("by  \n zero")
-
-    monkeypatch.setitem(SOLVERS, "broken", broken)
-    run = measure(st.problems["beale"], "broken", 9)
-    assert (run.failed, run.message, run.evaluations) == (True, "ZeroDivisionError: by zero", 1)
-
-
 @pytest.mark.parametrize("solver", ["GD-Armijo", "L-BFGS-B", "NLopt-VAR2"])
 def test_ctrl_c_ends_it_all(solver):
     def interrupted(x):
@@ -123,12 +113,6 @@ def test_a_solver_is_left_out_where_n_is_too_large():
     large = Problem("large", "Large", "mgh", lambda x: parabola(x), np.ones(1001), 0.0)
     run = measure(large, "BFGS", 9)
     assert (run.evaluations, run.improvements, run.message) == (0, (), "left out: n > 1000")
-
-
-def test_without_nlopt_its_solvers_are_not_available(monkeypatch):
-    assert {name for name in SOLVERS if name.startswith("NLopt")} <= set(available())
-    monkeypatch.setattr("steepen.bench.solvers.find_spec", lambda name: None)
-    assert set(SOLVERS) - set(available()) == {"NLopt-LBFGS", "NLopt-VAR2", "NLopt-TNEWTON"}
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 import json
 import math
 import re
-from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -144,20 +143,6 @@ def test_a_function_whose_formulas_cannot_be_written_is_refused(value, word, tmp
     with pytest.raises(ValueError, match=f"fun: there is no JavaScript for .*{word}.*; have it sampled"):
         st.explore(fun, out=tmp_path / "page.html")
     assert not list(tmp_path.iterdir())
-
-
-def test_what_a_module_imports_is_exported_there_and_used_here():
-    folder = files("steepen.explorer") / "page"
-    sources = {file.name: file.read_text("utf-8") for file in folder.iterdir() if file.name.endswith(".js")}
-    seen = 0
-    for name, source in sources.items():
-        for names, other in re.findall(r'^import \{([^}]*)\} from "\./(.*)";$', source, re.MULTILINE):
-            for imported in (word.strip() for word in names.split(",")):
-                declared = rf"^export (const|class|function) {imported}\b"
-                assert re.search(declared, sources[other], re.MULTILINE), f"{name}: {imported}"
-                assert len(re.findall(rf"\b{imported}\b", source)) > 1, f"{name} does not use {imported}"
-                seen += 1
-    assert seen > 40
 
 
 def test_the_command_writes_the_page_or_says_in_one_line_what_is_wrong(tmp_path, monkeypatch, capsys):

@@ -5,8 +5,6 @@ import numpy as np
 import pytest
 from tests.functions.formulas import REFERENCES
 
-from steepen.paper import lemma1
-
 ITEM = "lemma1"
 
 
@@ -71,20 +69,3 @@ def test_the_ring_in_the_plane(outcome):
     for ax in outcome.figures["lemma1"].axes:
         ring = np.linalg.norm(ax.lines[-1].get_xydata(), axis=1)
         assert radial(ring)[1] == pytest.approx(np.full(len(ring), -1 / 0.6), abs=1e-9)
-
-
-def test_the_runs_by_hand(outcome):
-    """GD on g and CGD from both starts, in a loop on the closed form."""
-    for side, start in (("outside", lemma1.OUTSIDE), ("inside", lemma1.INSIDE)):
-        for way in ("egr", "guard"):
-            trace = outcome.traces[f"lemma1-{side}-{way}"]
-            unit = np.array(start) / np.linalg.norm(start)
-            s = np.linalg.norm(start)
-            for k, x in enumerate(trace.x[:20]):
-                assert x == pytest.approx(s * unit, abs=1e-9)
-                first, second = radial(s)
-                p = -first * (1 + 0.6 * second)
-                if way == "guard" and not first * p < 0:
-                    assert trace.guarded[k]
-                    p = -first
-                s += 0.1 * p

@@ -71,19 +71,6 @@ def test_the_start_of_table_1_is_found(name, bounds, points, near):
     assert apart.min() > 1e-6
 
 
-@pytest.mark.slow
-def test_matyas_depends_on_the_direction_alone():
-    row = EXPERIMENTS["matyas"]
-    settings = (row.function, row.lam0, row.step, row.r, row.gd, row.cgd_fd)
-    assert len(recover_start(*settings, points=101)) == 0
-    rays = recover_start(*settings, points=101, within=0.005)
-    ratio = rays[:, 1] / rays[:, 0]
-    steep = ratio[ratio > 1]
-    assert 0 < len(steep) < len(ratio)
-    assert steep == pytest.approx(row.start[1] / row.start[0], abs=0.02)
-    assert ratio[ratio < 1] == pytest.approx(row.start[0] / row.start[1], abs=0.001)
-
-
 def test_the_spectrum_of_the_quadratic():
     """Against a root found by mpmath, and against the matrix in use."""
     ((centre, half_width),) = recover_spectrum(10, lam=0.4, step=0.01, gd=18.89, cgd_fd=97.91)
