@@ -40,9 +40,6 @@ def cli(capsys):
     return run
 
 
-# steepen functions
-
-
 def test_functions_lists_every_one(cli):
     done = cli("functions")
     lines = done.out.splitlines()
@@ -63,9 +60,6 @@ def test_one_function_in_full_precision(cli, name):
     points = [[float(word) for word in one.split(",")] for one in re.findall(r"\((-?\d[^()]*)\)", out)]
     assert points[-len(f.minima) :] == f.minima.tolist()
     assert repr(f.fmin) in out
-
-
-# steepen run
 
 
 def test_run_gives_what_minimize_gives(cli):
@@ -162,9 +156,6 @@ def test_a_run_goes_on_from_its_checkpoint(cli, tmp_path):
     assert rest == whole
 
 
-# steepen compare
-
-
 @pytest.mark.parametrize(
     ("words", "gd", "cgd_fd"),
     [
@@ -207,9 +198,6 @@ def test_compare_from_many_starts(cli, tmp_path):
     assert "medians over 7 random starts, grads ≤ 40" in told.out
     assert float(told.table["gd"]["f − f*"]) == pytest.approx(medians["gd"] - f.fmin, rel=6e-3)
     assert re.findall(r"^(\S+)\*", told.out, re.MULTILINE) == [document["best"]]
-
-
-# Exit codes and errors
 
 
 @pytest.mark.parametrize(
@@ -292,9 +280,6 @@ def test_an_interrupted_comparison_ends_with_what_is_there(cli):
     assert done.code == 1
     assert [item["method"] for item in done.document["methods"]] == ["bfgs", "gd"]
     assert done.err == "steepen: gd: The run was interrupted from the keyboard.\n"
-
-
-# Help, terminals, pipes
 
 
 def test_help_and_version(cli):

@@ -106,8 +106,6 @@ def test_a_wrong_file_is_refused_with_line_and_key(capsys, old, new, words):
     assert not list(Path().glob("found/*.jsonl"))
 
 
-# --- tune -------------------------------------------------------------------------------------------------
-
 TUNE = ["tune", "booth", "--method", "gd", "--trials", "12", "--starts", "5", "--judge", "9", "--out", "t"]
 
 

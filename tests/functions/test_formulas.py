@@ -84,9 +84,6 @@ def test_second_derivatives_are_the_transcriptions(f):
     assert np.array_equal(hess, hess.T)
 
 
-# --- minima ---------------------------------------------------------------------------------------------
-
-
 def stationary_point(f, start, free):
     """Newton's method on the transcription's gradient; also the lowest curvature there."""
     x, hess, units = list(start), mp.matrix(len(free)), axes(len(start))

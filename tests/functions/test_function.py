@@ -175,8 +175,6 @@ def test_a_function_goes_to_another_process_and_cannot_be_changed(f):
     assert len(repr(f)) < 80
 
 
-# --- the module as a mapping from name to function ----------------------------------------------------
-
 SFU = {
     "many local minima": "ackley bukin-6 cross-in-tray drop-wave eggholder gramacy-lee griewank "
     "holder-table langermann levy levy-13 rastrigin schaffer-2 schaffer-4 schwefel shubert",

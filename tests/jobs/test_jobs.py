@@ -31,9 +31,6 @@ def values(done):
 EXPECTED = {(i,): i * i for i in range(12)}
 
 
-# --- where ------------------------------------------------------------------------------------------------
-
-
 def test_arguments_are_made_when_a_job_is_sent():
     made = []
 
@@ -83,9 +80,6 @@ def test_what_cannot_be_sent_is_refused_by_name():
     assert len(list(run(lambda i: {"locked": lock.locked()}, KEYS))) == 12  # here it may hold anything
     with pytest.raises(ValueError, match=r"^a job: cannot be sent to another process"):
         list(run(lambda i: {"locked": lock.locked()}, KEYS, jobs=2))
-
-
-# --- the file ---------------------------------------------------------------------------------------------
 
 
 def test_what_the_file_has_is_not_run_again_but_errors_are(tmp_path):

@@ -71,9 +71,6 @@ def test_artificial_points_of_the_pit_are_a_circle():
     assert found[1].x == pytest.approx(radius, abs=1e-9)
 
 
-# --- formulas -------------------------------------------------------------------------------------
-
-
 def mp_wells(*x):
     return sum((t - (2 if i == 0 else 0)) ** 2 for i, t in enumerate(x)) / 2 - mp.mpf("1.2") * mp.exp(
         -sum(t * t for t in x) / (2 * mp.mpf("0.25") ** 2)

@@ -18,9 +18,6 @@ ROOT = Path(__file__).parents[2]
 ITEM = "tuned"
 
 
-# --- the method ---------------------------------------------------------------------------------------
-
-
 def test_starts_that_are_tuned_on_are_not_judged_on():
     problem = Problem(st.functions["branin"])
     assert problem.tuning.shape == (study.TUNING, 2)
@@ -64,9 +61,6 @@ def test_gd_finds_the_best_step_of_a_quadratic():
     assert study.tune(problem, "gd", grads).step == pytest.approx(steps[scores.argmin()].item(), rel=0.02)
 
 
-# --- functions that misbehave -----------------------------------------------------------------------------
-
-
 class Bowl:
     """One that raises, or is NaN, to the right of x₁ = ½."""
 
@@ -99,9 +93,6 @@ def test_where_the_function_fails_a_start_is_replaced_and_a_run_ends_alone(how):
     assert np.isinf(ends.f[crossing]).all()
     assert (ends.f[~crossing] < 1e-4).all()
     assert study.tune(problem, "gd", 1).step == pytest.approx(0.5, rel=0.01)
-
-
-# --- what happened ------------------------------------------------------------------------------------------
 
 
 def test_wins_are_counted_start_by_start():
@@ -140,9 +131,6 @@ def test_functions_are_kept_in_their_box_where_f_is_lower_outside():
         assert lower == (name in study.BOXED), name
 
 
-# --- what is stored -----------------------------------------------------------------------------------------
-
-
 def test_the_tables_are_whole_and_small():
     paths = sorted(tuned.FOLDER.glob("tuned_*.csv"))
     assert [path.name for path in paths] == ["tuned_results.csv", "tuned_settings.csv", "tuned_why.csv"]
@@ -162,9 +150,6 @@ def test_the_tables_are_whole_and_small():
     free = [method for method, of in FAMILIES.items() if of.free]
     wanted = {(*one, grads, method) for one in every for method in free for grads in BUDGETS}
     assert set(tuned.settings()) == wanted
-
-
-# --- what the pages say ------------------------------------------------------------------------------------
 
 
 def _text(path):

@@ -97,9 +97,6 @@ def test_a_coordinate_of_zero_stops_no_derivative():
     assert np.isfinite(problems["gulf"].grad([50.0, 25 + (-50 * np.log(0.5)) ** (2 / 3), 1.5])).all()
 
 
-# --- gradients against the complex step of the value --------------------------------------------------
-
-
 def moved(p, rng, size):
     """Return a point near the start: relatively where parameters differ in size by powers of ten."""
     noise = size * rng.normal(size=p.n)

@@ -30,9 +30,6 @@ def single(row, starts):
         return st.minimize(fun, x0, method=row["method"], budget=BUDGET, **settings)
 
 
-# --- the table --------------------------------------------------------------------------------------------
-
-
 def test_every_row_is_the_single_run_it_stands_for():
     starts = np.random.default_rng(1).uniform(-3, 3, size=(4, 2))
     table = st.sweep(["branin", "booth"], starts, **GRID, at=[0, 7, 20], points=True, rows=5)
@@ -113,9 +110,6 @@ def test_settings_one_by_one_and_drawn():
     assert not table.lam.equals(st.sweep("booth", 2, **drawn, seed=1).lam)
 
 
-# --- kills ------------------------------------------------------------------------------------------------
-
-
 def test_an_interrupt_leaves_whole_batches_alone(tmp_path):
     calls, out = [], tmp_path / "s.jsonl"
 
@@ -136,9 +130,6 @@ def test_an_interrupt_leaves_whole_batches_alone(tmp_path):
     out.write_bytes(out.read_bytes()[:-9])  # as a kill in the middle of a line leaves it
     assert_frame_equal(swept(out=out), found, check_exact=True)
     assert_frame_equal(swept(), found, check_exact=True)
-
-
-# --- bad input --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
