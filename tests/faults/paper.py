@@ -64,7 +64,7 @@ FAULTS = (
         "others = _before(c) * _before(c[::-1])",
         "a gradient is the slope of its value in every dimension",
     ),
-    Fault("problems/mgh.py", "[0.14, 0.18, 0.22", "[0.14, 0.18, 0.21", "data are the printed ones"),
+    Fault("problems/mgh.py", "[0.14, 0.18, 0.22", "[0.14, 0.18, 0.21", "Bard's data are the printed ones"),
     Fault(
         "problems/large.py",
         "g[1:] -= 2 * dr[:-1]",

@@ -36,6 +36,10 @@ def total(term, x, first=1, short=0):
     return sum(map(term, upto(len(x) - short, first)))
 
 
+def weighted(x, first=1, short=0):
+    return total(lambda j: j * x[j], x, first, short)
+
+
 def padded(x):
     return [0.0, *x, 0.0]
 
@@ -115,11 +119,6 @@ def variably_dimensioned(x):
     return sum((t - 1) ** 2 for t in x) + s**2 + s**4
 
 
-def trigonometric(x):
-    n, c = len(x), sum(cos(t) for t in x)
-    return squares(lambda i: n - c + i * (1 - cos(x[i])) - sin(x[i]), upto(n))
-
-
 def boundary_value(x):
     h, z = 1 / (len(x) + 1), padded(x)
     return squares(
@@ -150,21 +149,6 @@ def broyden_banded(x):
     return squares(residual, upto(len(x)))
 
 
-def linear_full_rank(x):
-    n, s = len(x), sum(x) / len(x)
-    return sum((t - s - 1) ** 2 for t in x) + n * (s + 1) ** 2
-
-
-def linear_rank_1(x):
-    s = total(lambda j: j * x[j], x)
-    return squares(lambda i: i * s - 1, upto(2 * len(x)))
-
-
-def linear_rank_1_zeros(x):
-    s = total(lambda j: j * x[j], x, 2, short=1)
-    return 2 + squares(lambda i: (i - 1) * s - 1, upto(2 * len(x) - 1, 2))
-
-
 def chebyquad(x):
     def chebyshev(i, t):
         a, b = 1.0, 2 * t - 1
@@ -190,11 +174,6 @@ def broydn7d(x):
     half = len(x) // 2
     pairs = (x[i] + x[i + half] for i in upto(half))
     return sum(abs(r) ** (7 / 3) for r in [*(tridiagonal(x, i) for i in upto(len(x))), *pairs])
-
-
-def curly10(x):
-    q = (sum(x[j] for j in upto(min(i + 10, len(x)), i)) for i in upto(len(x)))
-    return sum(t**4 - 20 * t**2 - 0.1 * t for t in q)
 
 
 def dixmaan(a, b, c, d, k):
@@ -226,12 +205,6 @@ def fminsrf2(x):
 
     area = sum(cell(i, j) for i in upto(p - 1) for j in upto(p - 1))
     return area / (p - 1) ** 2 + at(p // 2, p // 2) ** 2 / p**2
-
-
-def nondquar(x):
-    n = len(x)
-    quartic = total(lambda i: (x[i] + x[i + 1] + x[n]) ** 4, x, short=2)
-    return (x[1] - x[2]) ** 2 + (x[n - 1] + x[n]) ** 2 + quartic
 
 
 def sinquad(x):
@@ -279,12 +252,10 @@ def tointgss(x):
 
 # By name without the dimension.
 NAMED = (
-    rosenbrock, freudenstein_roth, helical_valley, gulf, powell_singular, wood, biggs_exp6, watson, penalty_2,
-    variably_dimensioned, trigonometric, boundary_value, integral_equation, broyden_banded,
-    linear_full_rank, linear_rank_1, linear_rank_1_zeros, chebyquad, bdqrtic, broydn7d, curly10,
-    fletcbv2, fminsrf2, nondquar, sinquad, cragglvy, edensch, schmvett, tointgss,
+    rosenbrock, variably_dimensioned, freudenstein_roth, helical_valley, gulf, powell_singular, wood,
+    biggs_exp6, watson, penalty_2, boundary_value, integral_equation, broyden_banded, chebyquad, bdqrtic,
+    broydn7d, fletcbv2, fminsrf2, sinquad, cragglvy, edensch, schmvett, tointgss,
 )  # fmt: skip
-
 
 FORMULAS = {f.__name__.replace("_", "-"): f for f in NAMED} | {
     "powell-badly-scaled": lambda x: (1e4 * x[1] * x[2] - 1) ** 2 + (exp(-x[1]) + exp(-x[2]) - 1.0001) ** 2,
@@ -305,6 +276,16 @@ FORMULAS = {f.__name__.replace("_", "-"): f for f in NAMED} | {
     "brown-almost-linear": lambda x: (
         squares(lambda i: x[i] + sum(x) - (len(x) + 1), upto(len(x) - 1)) + (prod(x) - 1) ** 2
     ),
+    "trigonometric": lambda x: squares(
+        lambda i: sum(1 - cos(t) for t in x) + i * (1 - cos(x[i])) - sin(x[i]), upto(len(x))
+    ),
+    "linear-full-rank": lambda x: (
+        sum((t - sum(x) / len(x) - 1) ** 2 for t in x) + len(x) * (sum(x) / len(x) + 1) ** 2
+    ),
+    "linear-rank-1": lambda x: squares(lambda i: i * weighted(x) - 1, upto(2 * len(x))),
+    "linear-rank-1-zeros": lambda x: (
+        2 + squares(lambda i: (i - 1) * weighted(x, 2, short=1) - 1, upto(2 * len(x) - 1, 2))
+    ),
     "broyden-tridiagonal": lambda x: squares(lambda i: tridiagonal(x, i), upto(len(x))),
     "arwhead": lambda x: total(lambda i: (x[i] ** 2 + x[len(x)] ** 2) ** 2 - 4 * x[i] + 3, x, short=1),
     "cosine": lambda x: total(lambda i: cos(-0.5 * x[i + 1] + x[i] ** 2), x, short=1),
@@ -322,6 +303,14 @@ FORMULAS = {f.__name__.replace("_", "-"): f for f in NAMED} | {
     "hager": lambda x: total(lambda i: exp(x[i]) - sqrt(i) * x[i], x),
     "liarwhd": lambda x: sum(4 * (t**2 - x[1]) ** 2 + (t - 1) ** 2 for t in x),
     "nondia": lambda x: (x[1] - 1) ** 2 + total(lambda i: 100 * (x[1] - x[i - 1] ** 2) ** 2, x, 2),
+    "curly10": lambda x: sum(
+        q**4 - 20 * q**2 - 0.1 * q for q in (sum(list(x)[i : i + 11]) for i in range(len(x)))
+    ),
+    "nondquar": lambda x: (
+        (x[1] - x[2]) ** 2
+        + (x[len(x) - 1] + x[len(x)]) ** 2
+        + total(lambda i: (x[i] + x[i + 1] + x[len(x)]) ** 4, x, short=2)
+    ),
     "power": lambda x: total(lambda i: i * x[i] ** 2, x) ** 2,
     "raydan1": lambda x: total(lambda i: i / 10 * (exp(x[i]) - x[i]), x),
     "sparsine": lambda x: total(lambda i: 0.5 * i * scattered(x, i, sin) ** 2, x),

@@ -31,9 +31,6 @@ def product(H):
     return lambda x, v: H @ v
 
 
-# --- Theorem 1 -----------------------------------------------------------------------------------
-
-
 def test_theorem_formulas_match_exact_rationals():
     # L(1+2λL)² = 4·(1 + 2·(3/8)·4)² = 64
     assert theory.safe_step(4.0, 0.375) == 1 / 64
@@ -50,9 +47,6 @@ def test_theorem_broadcasts():
         assert upper[i, j] == 2 * theory.safe_step(L[j], lam[i, 0])
     assert theory.bound(np.arange(4), 2.0, 1.0, 0.0, 8.0).tolist() == [8.0, 4.0, 2.0, 1.0]
     assert {type(theory.safe_step(2, 0)), type(theory.contraction(0.1, 1, 2, 0))} == {float}
-
-
-# --- quadratics ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scaled_lam", [-0.49, -0.25, -0.05, 0.0, 0.3, 40.0])
@@ -72,9 +66,6 @@ def test_penalised_spectrum_against_dense_eigenvalues(scaled_lam):
     assert theory.optimal_rate(l, L, lam) == pytest.approx((kappa - 1) / (kappa + 1), rel=1e-13)
     for other in (0.97 * step, 1.03 * step):
         assert theory.contraction(other, l, L, lam) > theory.contraction(step, l, L, lam)
-
-
-# --- curvature from H·v --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 40])
@@ -146,9 +137,6 @@ def test_smoothness_takes_the_magnitude_over_all_rows():
     assert found.converged
     many = np.repeat([[0.0], [1.0]], 50, axis=1)  # of which the first row's H is 0, and soon known
     assert not theory.smoothness(lambda x, v: np.arange(50) * x * v, many, max_hvp=3).converged
-
-
-# --- Lemma 1 -------------------------------------------------------------------------------------
 
 
 def test_penalised_gradient_and_curvature_against_mpmath():
@@ -257,9 +245,6 @@ def test_penalised_nature_keeps_small_curvatures_apart():
         assert theory.penalised_nature(-1.0, lam) is expected
 
 
-# --- what λ does: identities ---------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_best_lam_points_at_the_minimum_on_the_plane(seed):
     rng = np.random.default_rng(seed)
@@ -287,8 +272,6 @@ def test_best_lam_where_the_plane_is_a_line_or_the_model_has_no_minimum():
     assert np.isnan(theory.best_lam(g, H @ g, H @ H @ g))
     assert theory.best_lam([5.0], [10.0], [20.0]) == 0.0
 
-
-# --- wrong arguments -----------------------------------------------------------------------------
 
 EYE, X = product(np.eye(2)), np.zeros(2)
 
