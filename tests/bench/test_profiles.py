@@ -1,16 +1,13 @@
 """Targets, profiles and means, against tables done by hand."""
 
 import numpy as np
-import pytest
 
 from steepen.bench.profiles import (
     best_value,
     evaluations_to,
-    geometric_mean,
     over_fewest,
     per_unknown,
     profile,
-    score,
 )
 
 INF, NAN = np.inf, np.nan
@@ -33,24 +30,6 @@ def test_performance_profile():
     expected = [[0, 2, 2, 3, 3, 3], [0, 2, 2, 3, 3, 3], [0, 0, 0, 0, 1, 1]]
     with np.errstate(all="raise"):
         assert (profile(over_fewest(COSTS), at) * 4).tolist() == expected
-
-
-def test_geometric_mean_is_over_what_both_solve():
-    mean, both = geometric_mean(COSTS[:, 0], COSTS[:, 1])
-    assert both == 3
-    assert mean == pytest.approx((0.5 * 2 * 1) ** (1 / 3))
-    mean, both = geometric_mean(COSTS[:, 2], COSTS[:, 0])
-    assert (mean, both) == (pytest.approx(4.0), 1)
-    mean, both = geometric_mean([INF, 3.0], [2.0, INF])
-    assert np.isnan(mean)
-    assert both == 0
-
-
-def test_score():
-    assert score(COSTS[:, 0], COSTS[:, 1]) == (1, 1, 1)
-    assert score(COSTS[:, 0], COSTS[:, 2]) == (2, 0, 0)
-    assert score(COSTS[:, 2], COSTS[:, 0]) == (0, 2, 0)
-    assert score([5.0, 6.0, INF], [6.0, INF, INF]) == (2, 0, 0)
 
 
 def test_evaluations_to():

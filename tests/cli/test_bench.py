@@ -44,12 +44,9 @@ def test_writes_everything_and_prints_the_summary(tmp_path, capsys):
     groups = re.findall(r"^(\S.*) \((\d+)\) +1e-3: solved", captured.out, re.MULTILINE)
     assert groups == [("mgh", "3"), ("mgh, n ≤ 10", "2"), ("nist", "1")]
     line = next(line for line in results.summary() if line.solver == "BB" and line.accuracy == 1e-5)
-    first = re.search(r"^BB +(.*)$", captured.out, re.MULTILINE)
-    assert first is not None
-    cells = first[1].split()
+    cells = re.search(r"^BB +(.*)$", captured.out, re.MULTILINE)[1].split()
     assert len(cells) == 12
-    assert cells[4] == str(line.solved)
-    assert cells[6] == f"{line.wins}/{line.losses}/{line.ties}"
+    assert (cells[4], cells[6]) == (str(line.solved), f"{line.wins}/{line.losses}/{line.ties}")
     assert str(out) in captured.out
 
 

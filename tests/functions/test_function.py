@@ -85,8 +85,6 @@ def test_directions_of_very_different_length_keep_their_digits():
 # At x1 = x2 + 47 only the first term of Eggholder has a slope, at x1 = −2(x2 + 47) the second.
 U, W = np.sqrt(70.5), np.sqrt(141)
 FIRST, SECOND = -47 * np.cos(U) / (2 * U), 94 * np.cos(W) / (2 * W)
-
-
 KINKS = [
     ("ackley", [0, 0], [0, 0]), ("bukin-6", [-10, 1], [0, 0]), ("bukin-6", [-10, 2], [10, 50]),
     ("cross-in-tray", [0, 0], [0, 0]), ("cross-in-tray", [0, 1], [0, 0]), ("holder-table", [0, 0], [0, 0]),
