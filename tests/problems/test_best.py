@@ -10,14 +10,6 @@ from tests.pairs import sample
 from steepen.problems import problems, suite
 
 
-@pytest.fixture
-def one_thread():
-    """Keep BLAS to one thread: on matrices this small, threads only get in each other's way."""
-    limits = pytest.importorskip("threadpoolctl").threadpool_limits(1)
-    yield
-    limits.restore_original_limits()
-
-
 def lowest(p, method, **options):
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # line searches that stop at rounding
@@ -57,7 +49,6 @@ def test_fits_do_not_go_below_the_certified_sum(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("p", [pytest.param(p, id=p.name) for p in suite("learning")])
-@pytest.mark.usefixtures("one_thread")
 def test_training_does_not_go_below(p):
     pytest.importorskip("sklearn")
     value = lowest(p, "L-BFGS-B", maxcor=30, maxfun=150, maxiter=150, ftol=0, gtol=1e-10)
@@ -66,7 +57,6 @@ def test_training_does_not_go_below(p):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("one_thread")
 def test_logistic_regression_is_scikit_learns():
     linear = pytest.importorskip("sklearn.linear_model")
     from sklearn.datasets import load_breast_cancer
