@@ -98,6 +98,7 @@ def test_values_after_forty_gradients_and_who_is_ahead():
     ends = {"branin": (0.0558, 0.0695), "matyas": (0.694, 3.96), "griewank": (72.55, 73.25)}
     for name, pair in ends.items():
         assert (panels[name].cgd_fd[40], panels[name].gd[40]) == pytest.approx(pair, rel=1e-3)
+    assert all(panel.cgd_fd[1] == panel.cgd_fd[0] for panel in panels.values())  # a first step costs two
     behind = {name: panel.behind for name, panel in panels.items()}
     assert behind.pop("levy")[0] == 4
     assert not any(behind.values())
