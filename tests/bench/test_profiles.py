@@ -1,16 +1,13 @@
 """Targets, profiles and means, against tables done by hand."""
 
 import numpy as np
-import pytest
 
 from steepen.bench.profiles import (
     best_value,
     evaluations_to,
-    geometric_mean,
     over_fewest,
     per_unknown,
     profile,
-    score,
 )
 
 INF, NAN = np.inf, np.nan
@@ -35,49 +32,16 @@ def test_performance_profile():
         assert (profile(over_fewest(COSTS), at) * 4).tolist() == expected
 
 
-def test_geometric_mean_is_over_what_both_solve():
-    mean, both = geometric_mean(COSTS[:, 0], COSTS[:, 1])
-    assert both == 3
-    assert mean == pytest.approx((0.5 * 2 * 1) ** (1 / 3))
-    mean, both = geometric_mean(COSTS[:, 2], COSTS[:, 0])
-    assert (mean, both) == (pytest.approx(4.0), 1)
-    mean, both = geometric_mean([INF, 3.0], [2.0, INF])
-    assert np.isnan(mean)
-    assert both == 0
-
-
-def test_score():
-    assert score(COSTS[:, 0], COSTS[:, 1]) == (1, 1, 1)
-    assert score(COSTS[:, 0], COSTS[:, 2]) == (2, 0, 0)
-    assert score(COSTS[:, 2], COSTS[:, 0]) == (0, 2, 0)
-    assert score([5.0, 6.0, INF], [6.0, INF, INF]) == (2, 0, 0)
-
-
-@pytest.mark.parametrize(
-    ("reached", "known", "expected"),
-    [
-        (1e-9, 0.0, 0.0),  # near the known one, which is the lesser
-        (-1e-12, 0.0, -1e-12),  # below the known one
-        (-5.0, 0.0, -5.0),  # far below
-        (1e-6, 0.0, 1e-6),  # not near
-        (3.0, 0.0, 3.0),
-    ],
-)
-def test_best_value(reached: float, known: float, expected: float):
-    assert best_value(10.0, known, reached, 1e-8) == expected
-
-
-def test_best_value_where_the_start_is_the_best():
-    assert best_value(2.0, 2.0, 2.0, 1e-8) == 2.0
-
-
 def test_evaluations_to():
     steps = [(1, 110.0), (3, 60.0), (9, 10.09), (40, 10.0)]
     for accuracy, expected in [(0.99, 3), (0.5, 3), (0.49, 9), (1e-3, 9), (8e-4, 40), (1e-12, 40)]:
         assert evaluations_to(steps, 110.0, 10.0, accuracy) == expected
     assert evaluations_to(steps, 110.0, 9.0, 1e-3) == INF
     assert evaluations_to((), 110.0, 9.0, 1e-3) == INF
+    assert evaluations_to([(1, 7.0)], 7.0, 7.0, 1e-8) == 1  # a start at the best value is solved at once
 
 
-def test_a_start_at_the_best_value_is_solved_at_once():
-    assert evaluations_to([(1, 7.0)], 7.0, 7.0, 1e-8) == 1
+def test_the_best_value_is_the_lowest_reached_or_the_known_one_if_that_is_near():
+    for reached, expected in ((1e-9, 0.0), (-1e-12, -1e-12), (-5.0, -5.0), (1e-6, 1e-6), (3.0, 3.0)):
+        assert best_value(10.0, 0.0, reached, 1e-8) == expected
+    assert best_value(2.0, 2.0, 2.0, 1e-8) == 2.0

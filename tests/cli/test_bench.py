@@ -4,7 +4,6 @@ import csv
 import json
 import re
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -16,23 +15,23 @@ FEW = ["beale", "wood", "extended-rosenbrock-100"]
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch):
+def small(monkeypatch):
     """A few problems stand for the whole suite."""
     chosen = {"mgh": [st.problems[name] for name in FEW], "nist": [st.problems["misra1a-1"]]}
     monkeypatch.setattr("steepen.cli.bench.problems_of", lambda name: chosen.get(name, []))
 
 
 @pytest.fixture
-def no_pictures(monkeypatch: pytest.MonkeyPatch):
+def no_pictures(monkeypatch):
     """They take long, and one test draws them."""
     monkeypatch.setattr("steepen.bench.pictures.save", lambda *arguments: [])
 
 
-def bench(out: Path, *words: str) -> int:
+def bench(out, *words):
     return main(["bench", "--out", str(out), "--jobs", "1", "--budget", "200", *words])
 
 
-def test_writes_everything_and_prints_the_summary(tmp_path: Path, capsys):
+def test_writes_everything_and_prints_the_summary(tmp_path, capsys):
     out = tmp_path / "deep" / "folder"
     assert bench(out, "--suite", "mgh,nist", "--solvers", "BFGS-Armijo, L-BFGS-B,BB") == 0
     names = ["mgh.png", "mgh.svg", "nist.png", "nist.svg", "results.csv", "summary.csv"]
@@ -45,17 +44,14 @@ def test_writes_everything_and_prints_the_summary(tmp_path: Path, capsys):
     groups = re.findall(r"^(\S.*) \((\d+)\) +1e-3: solved", captured.out, re.MULTILINE)
     assert groups == [("mgh", "3"), ("mgh, n ≤ 10", "2"), ("nist", "1")]
     line = next(line for line in results.summary() if line.solver == "BB" and line.accuracy == 1e-5)
-    first = re.search(r"^BB +(.*)$", captured.out, re.MULTILINE)
-    assert first is not None
-    cells = first[1].split()
+    cells = re.search(r"^BB +(.*)$", captured.out, re.MULTILINE)[1].split()
     assert len(cells) == 12
-    assert cells[4] == str(line.solved)
-    assert cells[6] == f"{line.wins}/{line.losses}/{line.ties}"
+    assert (cells[4], cells[6]) == (str(line.solved), f"{line.wins}/{line.losses}/{line.ties}")
     assert str(out) in captured.out
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_json(tmp_path: Path, capsys):
+def test_json(tmp_path, capsys):
     assert bench(tmp_path, "--suite", "nist", "--solvers", "BB,CG", "--reference", "CG", "--json") == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["subject"], document["reference"], document["budget"]) == ("BB", "CG", 200)
@@ -70,14 +66,12 @@ def test_json(tmp_path: Path, capsys):
     ("words", "message"),
     [
         (["--suite", "cutest"], "--suite: expected names out of mgh, large, nist, learning; got 'cutest'"),
-        (["--suite", ","], "--suite: expected names out of mgh, large, nist, learning; got ','"),
         (["--solvers", "BB", "--reference", "CG"], "--reference: expected one of BB; got 'CG'"),
         (["--solvers", "L-BFGS-B,bb"], "--solvers: 'bb' is not known; did you mean 'BB'?"),
-        (["--budget", "0"], "--budget"),
         (["--jobs", "0"], "--jobs"),
     ],
 )
-def test_wrong_usage(tmp_path: Path, capsys, words, message):
+def test_wrong_usage(tmp_path, capsys, words, message):
     assert bench(tmp_path, *words) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -87,7 +81,7 @@ def test_wrong_usage(tmp_path: Path, capsys, words, message):
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_without_nlopt_it_says_what_is_left_out(tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
+def test_without_nlopt_it_says_what_is_left_out(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("steepen.bench.solvers.find_spec", lambda name: None)
     assert bench(tmp_path, "--suite", "nist", "--budget", "20") == 0
     captured = capsys.readouterr()
@@ -98,14 +92,14 @@ def test_without_nlopt_it_says_what_is_left_out(tmp_path: Path, capsys, monkeypa
 
 
 @pytest.mark.parametrize("module", ["joblib", "matplotlib", "nlopt"])
-def test_missing_dependencies_are_named(tmp_path: Path, capsys, monkeypatch, module: str):
+def test_missing_dependencies_are_named(tmp_path, capsys, monkeypatch, module):
     monkeypatch.setitem(sys.modules, module, None)
     assert bench(tmp_path, "--suite", "nist", "--solvers", "L-BFGS-B,NLopt-VAR2") == 2
     assert f"needs {module}: pip install 'steepen[" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_errors_of_solvers_are_told(tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
+def test_errors_of_solvers_are_told(tmp_path, capsys, monkeypatch):
     def broken(counter, x0):
         raise ZeroDivisionError("what")
 

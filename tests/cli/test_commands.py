@@ -21,79 +21,52 @@ class Done(NamedTuple):
 
     @property
     def document(self):
-        def refuse(word):
-            raise ValueError(f"{word} is not JSON")
-
-        return json.loads(self.out, parse_constant=refuse)
+        assert not re.search(r"\b(NaN|Infinity)\b", self.out)  # which are not JSON
+        return json.loads(self.out)
 
     @property
     def table(self):
         """The rows of the table below the heading, by their first word."""
-        lines = self.out.splitlines()
-        titles = re.split(r" {2,}", lines[1].strip())
-        rows = [re.split(r" {2,}", line.strip()) for line in lines[2:] if "  " in line]
-        return {row[0].removesuffix("*"): dict(zip(titles, row, strict=True)) for row in rows}
-
-
-def split(word):
-    return word.split() if isinstance(word, str) else [str(word)]
+        _, titles, *rows = (re.split(r" {2,}", line.strip()) for line in self.out.splitlines())
+        return {row[0].removesuffix("*"): dict(zip(titles, row, strict=True)) for row in rows if len(row) > 1}
 
 
 @pytest.fixture
 def cli(capsys):
     def run(*words):
-        code = main([part for word in words for part in split(word)])
-        captured = capsys.readouterr()
-        return Done(code, captured.out, captured.err)
+        code = main([part for word in words for part in str(word).split()])
+        return Done(code, *capsys.readouterr())
 
     return run
 
 
-# steepen functions
-
-
-def test_functions_lists_every_one(cli):
+def test_functions_lists_every_one_and_shows_one_in_full_precision(cli):
     done = cli("functions")
-    lines = done.out.splitlines()
-    assert (done.code, done.err, len(lines)) == (0, "", 1 + len(st.functions))
-    assert re.split(r" {2,}", lines[0].strip()) == ["name", "title", "group", "n", "minimum", "bounds"]
-    for line, f in zip(lines[1:], st.functions.values(), strict=True):
-        name, title, group, n, minimum, _ = re.split(r" {2,}", line.strip())
-        assert (name, title, group) == (f.name, f.title, f.group)
-        assert n == ("any" if f.any_n else str(f.n))
+    titles, *rows = (re.split(r" {2,}", line.strip()) for line in done.out.splitlines())
+    assert (done.code, done.err) == (0, "")
+    assert titles == ["name", "title", "group", "n", "minimum", "bounds"]
+    for (name, title, group, n, minimum, _), f in zip(rows, st.functions.values(), strict=True):
+        assert (name, title, group, n) == (f.name, f.title, f.group, "any" if f.any_n else str(f.n))
         assert float(minimum) == pytest.approx(f.fmin, rel=1e-5)
-
-
-@pytest.mark.parametrize("name", ["branin", "gramacy-lee"])
-def test_one_function_in_full_precision(cli, name):
-    f = st.functions[name]
-    out = cli("functions", name).out
-    assert out.startswith(f"{f.title} ({name}), {f.group}\n")
-    points = [
-        [float(word) for word in match.split(",")] for match in re.findall(r"\((-?\d[^()]*)\)", out) if match
-    ]
-    assert points[-len(f.minima) :] == f.minima.tolist()
-    assert repr(f.fmin) in out
-
-
-# steepen run
+    for f in (st.functions["branin"], st.functions["gramacy-lee"]):
+        out = cli("functions", f.name).out
+        assert out.startswith(f"{f.title} ({f.name}), {f.group}\n")
+        points = [[float(word) for word in one.split(",")] for one in re.findall(r"\((-?\d[^()]*)\)", out)]
+        assert points[-len(f.minima) :] == f.minima.tolist()
+        assert repr(f.fmin) in out
 
 
 def test_run_gives_what_minimize_gives(cli):
-    done = cli(
-        "run branin --method cgd-fd --x0 -4.751,12.459 --step 0.01 --lam 0.07 --r 0.2",
-        "--b 10 --grads 40 --gtol 1e-6 --json",
-    )
-    f = st.functions["branin"]
-    res = st.minimize(
-        f, [-4.751, 12.459], method="cgd-fd", step=0.01, lam=0.07, r=0.2, b=10, gtol=1e-6,
-        budget=st.Budget(grads=40),
-    )  # fmt: skip
+    words = "run branin --method cgd-fd --x0 -4.751,12.459 --step 0.01 --lam 0.07 --r 0.2 --b 10 --gtol 1e-6"
+    done = cli(words, "--grads 40 --json")
+    f, given = st.functions["branin"], {"step": 0.01, "lam": 0.07, "r": 0.2, "b": 10, "gtol": 1e-6}
+    res = st.minimize(f, [-4.751, 12.459], method="cgd-fd", budget=st.Budget(grads=40), **given)
     got = done.document
     assert (done.code, done.err) == (0, "")
     assert got["x"] == res.x.tolist()
-    assert (got["fun"], got["nit"], got["nfev"], got["njev"]) == (res.fun, res.nit, res.nfev, res.njev)
-    assert (got["status"], got["success"], got["message"]) == ("MAX_GRADIENTS", False, res.message)
+    for name in ("fun", "nit", "nfev", "njev", "message", "success"):
+        assert got[name] == res[name]
+    assert got["status"] == "MAX_GRADIENTS"
     assert got["gap"] == res.fun - f.fmin
     assert got["gnorm"] == np.linalg.norm(f.grad(res.x))
     assert got["distance"] == min(np.linalg.norm(res.x - m) for m in f.minima)
@@ -141,9 +114,8 @@ def test_the_trace_files(cli, tmp_path):
     words = "run booth --method gd --x0 0,0 --step 0.05 --iters 9 --quiet --trace"
     for suffix in ("csv", "npz"):
         assert cli(words, tmp_path / f"t.{suffix}") == (0, "", "")
-    trace = st.minimize(
-        st.functions["booth"], [0.0, 0.0], method="gd", step=0.05, budget=st.Budget(iters=9), trace="x"
-    ).trace
+    given = {"step": 0.05, "budget": st.Budget(iters=9), "trace": "x"}
+    trace = st.minimize(st.functions["booth"], [0.0, 0.0], method="gd", **given).trace
     with (tmp_path / "t.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [float(row["f"]) for row in rows] == trace.f.tolist()
@@ -152,14 +124,12 @@ def test_the_trace_files(cli, tmp_path):
         assert arrays["njev"].tolist() == trace.njev.tolist()
 
 
-@pytest.mark.parametrize(
-    ("words", "suffix", "head"),
-    [("run", ".png", b"\x89PNG"), ("run", ".svg", b"<?xml"), ("compare", ".png", b"\x89PNG")],
-)
-def test_the_picture(cli, tmp_path, words, suffix, head):
-    path = tmp_path / f"picture{suffix}"
-    assert cli(words, "branin --grads 9 --quiet --plot", path) == (0, "", "")
-    assert path.read_bytes().startswith(head)
+def test_the_picture(cli, tmp_path):
+    png, svg = b"\x89PNG", b"<?xml"
+    for words, suffix, head in (("run", "png", png), ("run", "svg", svg), ("compare", "png", png)):
+        path = tmp_path / f"{words}.{suffix}"
+        assert cli(words, "branin --grads 9 --quiet --plot", path) == (0, "", "")
+        assert path.read_bytes().startswith(head)
 
 
 def test_a_run_goes_on_from_its_checkpoint(cli, tmp_path):
@@ -171,9 +141,6 @@ def test_a_run_goes_on_from_its_checkpoint(cli, tmp_path):
     for document in (whole, rest):
         del document["seconds"]
     assert rest == whole
-
-
-# steepen compare
 
 
 @pytest.mark.parametrize(
@@ -193,42 +160,31 @@ def test_compare_prints_the_table_of_the_paper(cli, words, gd, cgd_fd):
 
 
 def test_compare_from_many_starts(cli, tmp_path):
-    path = tmp_path / "runs.csv"
-    done = cli(
-        "compare branin --methods gd,cgd-fd --step 0.01 --lam 0.05 --starts 7",
-        *("--seed", 3, "--json", "--csv", path),
-    )
+    words = "compare branin --methods gd,cgd-fd --step 0.01 --lam 0.05 --starts 7 --seed 3"
+    document = cli(words, "--json --csv", tmp_path / "runs.csv").document
     f = st.functions["branin"]
     starts = np.random.default_rng(3).uniform([-5, 0], [10, 15], size=(7, 2))
-    document = done.document
     assert document["x0"] == starts.tolist()
     assert document["budget"] == {"grads": 40}
-    with path.open() as file:
+    with (tmp_path / "runs.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert [(row["method"], row["start"]) for row in rows] == [
-        (m, str(i)) for m in ("gd", "cgd-fd") for i in range(7)
-    ]
+    wanted = [(m, str(i)) for m in ("gd", "cgd-fd") for i in range(7)]
+    assert [(row["method"], row["start"]) for row in rows] == wanted
     for item, lam in zip(document["methods"], (None, 0.05), strict=True):
-        singles = [
-            st.minimize(f, x0, method=item["method"], step=0.01, lam=lam, budget=st.Budget(grads=40))
-            for x0 in starts
-        ]
+        given = {"method": item["method"], "step": 0.01, "lam": lam, "budget": st.Budget(grads=40)}
+        singles = [st.minimize(f, x0, **given) for x0 in starts]
         values = [res.fun for res in singles]
-        assert [run["fun"] for run in item["runs"]] == pytest.approx(values, rel=1e-9)
+        made = [run["fun"] for run in item["runs"]]
+        assert made == pytest.approx(values, rel=1e-9)
         assert item["median"]["fun"] == pytest.approx(sorted(values)[3], rel=1e-9)
         assert [run["status"] for run in item["runs"]] == [res.status.name for res in singles]
-        assert [float(row["fun"]) for row in rows if row["method"] == item["method"]] == [
-            run["fun"] for run in item["runs"]
-        ]
+        assert [float(row["fun"]) for row in rows if row["method"] == item["method"]] == made
     medians = {item["method"]: item["median"]["fun"] for item in document["methods"]}
     assert document["best"] == min(medians, key=medians.get)
-    told = cli("compare branin --methods gd,cgd-fd --step 0.01 --lam 0.05 --starts 7 --seed 3")
+    told = cli(words)
     assert "medians over 7 random starts, grads ≤ 40" in told.out
     assert float(told.table["gd"]["f − f*"]) == pytest.approx(medians["gd"] - f.fmin, rel=6e-3)
     assert re.findall(r"^(\S+)\*", told.out, re.MULTILINE) == [document["best"]]
-
-
-# Exit codes and errors
 
 
 @pytest.mark.parametrize(
@@ -236,8 +192,6 @@ def test_compare_from_many_starts(cli, tmp_path):
     [
         ("run booth", 0, ""),
         ("run rosenbrock --method gd --grads 3", 0, ""),
-        ("run rosenbrock --method gd --step 1e-9 --gtol 0 --seconds 0.05", 0, ""),
-        ("compare booth --starts 3", 0, ""),
         ("run rosenbrock --method gd", 1, "gd: Not converged within the default limit; give another"),
         ("run rosenbrock --method gd --step 1", 1, "gd: f was not finite; x is the best finite point seen."),
         ("run holder-table --method bfgs", 1, "bfgs: f falls without bound"),
@@ -258,46 +212,26 @@ def test_exit_codes(cli, words, code, err):
     ("words", "err"),
     [
         ("run brannin", "FUNCTION: 'brannin' is not known; did you mean 'branin'?"),
-        ("functions --n 3", "--n: give the name of a function with it"),
         ("run branin --method cgd_fd", "--method: 'cgd_fd' is not known; did you mean 'cgd-fd'?"),
-        ("compare branin --methods gd,bgfs", "--methods: 'bgfs' is not known; did you mean 'bfgs'?"),
+        ("functions --n 3", "--n: give the name of a function with it"),
         ("compare branin --methods gd,gd", "--methods: 'gd' is named twice"),
-        ("compare branin --starts 0", "Invalid value for '--starts'"),
         ("compare branin --starts 2 --x0 1,2", "--starts: draws its own start points; leave out --x0"),
         ("compare branin --csv runs.txt", "--csv: expected a name ending in .csv, got 'runs.txt'"),
         ("run branin --n 3", "--n: branin exists for n = 2 only, got n = 3"),
-        ("run levy --n 0", "Invalid value for '--n'"),
         ("run branin --x0 1,2,3", "--x0: expected 2 numbers for branin, got 3"),
         ("run branin --x0 1,nan", "--x0: expected numbers with commas between, or random; got '1,nan'"),
-        ("run branin --seed -1", "Invalid value for '--seed'"),
         ("run branin --step 0", "--step: expected positive values, got '0'"),
         ("run branin --step L(0.1,0)", "--step: expected positive values, got 'L(0.1,0)'"),
-        ("run branin --step L(0.1)", "--step: expected a number, L(a,b), cosine(a,b), auto, armijo, quadra"),
         ("run branin --step __import__('os')", "--step: expected a number"),
-        ("run branin --method cgd --lam armijo", "--lam: expected a number, L(a,b), cosine(a,b), auto; got"),
         ("run branin --method cgd --lam L(0,1) --evals 9", "--lam: L(a,b) and cosine(a,b) need --grads or"),
         ("run branin --lam 0.1", "--lam: method 'cgd-auto' has no penalty"),
-        ("run branin --b 3", "--b: method 'cgd-auto' has no penalty to switch off"),
         ("run branin --method cgd --r 0.1", "--r: belongs to curvature="),
-        ("run branin --method cgd-fd --r -1", "--r: expected positive numbers, got -1.0"),
-        ("run branin --method cgd-fd --b -1", "--b: expected a whole number, 0 or more, got -1"),
-        (
-            "run branin --method cgd --penalty hubber",
-            "--penalty: 'hubber' is not known; did you mean 'huber'",
-        ),
         ("run branin --method cgd --penalty huber(0)", "--penalty: delta: expected a positive number, got 0"),
         ("run branin --method cgd --penalty l2(1)", "--penalty: l2 does not take 1 numbers, got 'l2(1)'"),
         ("run branin --grads 0", "--grads: expected a whole number, 1 or more, got 0"),
-        ("run branin --seconds nan", "--seconds: expected a positive number, got nan"),
-        ("run branin --gtol -1", "--gtol: expected a number, 0 or more, got -1.0"),
-        ("run branin --x-scale big", "--x-scale: expected auto, or numbers with commas between; got 'big'"),
         ("run branin --x-scale 1,0", '--x-scale: expected "auto", a positive number, or 2 of them; got'),
         ("run branin --trace t.txt", "--trace: expected a name ending in .csv or .npz, got 't.txt'"),
-        ("run branin --trace no/such/t.csv", "--trace: there is no folder 'no/such'"),
-        ("run branin --plot p.bmp", "--plot: expected a name ending in .png or .svg or .pdf, got 'p.bmp'"),
-        ("run", "Missing argument 'FUNCTION'"),
         ("run branin --colour red", "No such option: --colour"),
-        ("rum branin", "No such command 'rum'"),
     ],
 )
 def test_errors_are_one_line_and_name_the_option(cli, words, err):
@@ -330,23 +264,16 @@ def test_an_interrupted_run_still_reports(cli):
 @pytest.mark.usefixtures("interrupt_at_gradient_20")
 def test_an_interrupted_comparison_ends_with_what_is_there(cli):
     done = cli("compare rosenbrock --methods bfgs,gd,cgd --gtol 0 --grads 12 --json")
-    assert done.code == 1
+    assert (done.code, done.err) == (1, "steepen: gd: The run was interrupted from the keyboard.\n")
     assert [item["method"] for item in done.document["methods"]] == ["bfgs", "gd"]
-    assert done.err == "steepen: gd: The run was interrupted from the keyboard.\n"
-
-
-# Help, terminals, pipes
 
 
 def test_help_and_version(cli):
     assert cli("--version") == (0, f"steepen {st.__version__}\n", "")
-    done = cli("--help")
-    assert done.code == 0
-    for word in ("functions", "run", "compare", "Exit codes: 0"):
-        assert word in done.out
-    for command in ("functions", "run", "compare"):
-        assert cli(command, "--help").code == 0
-    assert "Exit codes" in cli("run", "--help").out
+    for words in ("--help", "functions --help", "run --help", "compare --help"):
+        assert cli(words).code == 0
+    assert "Exit codes" in cli("run --help").out
+    assert all(word in cli("--help").out for word in ("functions", "run", "compare", "Exit codes: 0"))
     nothing = cli()
     assert nothing.code == 2
     assert "Usage: steepen" in nothing.out

@@ -1,7 +1,5 @@
 """`steepen sweep` and `steepen tune`."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -37,30 +35,28 @@ bowl.bounds = np.array([[-1.0, 1.0], [-1.0, 1.0]])
 """
 
 
-def lines(path: str) -> list[dict[str, str]]:
+def lines(path):
     return list(csv.DictReader(io.StringIO(Path(path).read_text())))
 
 
 @pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def _folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     Path("mine.py").write_text(MINE)
 
 
-def test_a_file_is_run_and_run_again_for_nothing(capsys: pytest.CaptureFixture[str]):
+def test_a_file_is_run_and_run_again_for_nothing(capsys):
     Path("s.toml").write_text(GOOD)
     assert main(["sweep", "s.toml", "--csv"]) == 0
     first = capsys.readouterr().out
     assert first.splitlines()[0].split()[:2] == ["function", "method"]
     assert first.splitlines()[-1] == "288 runs; the rows, the settings and the pictures: found"
     before = Path("found/results.jsonl").read_bytes()
-    names = {path.name for path in Path("found").iterdir()}
-    assert names >= {"results.jsonl", "settings.csv", "table.csv", "profiles.png"}
+    assert {path.name for path in Path("found").iterdir()} >= {"settings.csv", "table.csv", "profiles.png"}
     rows = lines("found/table.csv")
     assert len(rows) == 288
-    steps = sorted({float(row["step"]) for row in rows})
-    np.testing.assert_allclose(steps, [0.001, 0.01, 0.1])  # an even spread of logs
+    assert sorted({float(row["step"]) for row in rows}) == pytest.approx([0.001, 0.01, 0.1])  # even in logs
     row = next(row for row in rows if row["method"] == "gd" and float(row["step"]) == 0.1)
     start = [float(row["start0"]), float(row["start1"])]
     alone = st.minimize(st.functions["booth"], start, method="gd", step=0.1, budget=st.Budget(grads=40))
@@ -71,7 +67,7 @@ def test_a_file_is_run_and_run_again_for_nothing(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.slow
-def test_maps_and_json(capsys: pytest.CaptureFixture[str]):
+def test_maps_and_json(capsys):
     Path("s.toml").write_text(GOOD.replace('[0.01, "L(0.1,0.01)"]', "[0.01, 0.1]"))
     assert main(["sweep", "s.toml", "--json", "--out", "else"]) == 0
     said = json.loads(capsys.readouterr().out)
@@ -89,25 +85,18 @@ def test_maps_and_json(capsys: pytest.CaptureFixture[str]):
         ("starts =", "starts =\n=", "s.toml: Invalid value (at line 2, column 9)"),
         ("methods", "metods", "s.toml, line 3: metods: is not known; did you mean 'methods'?"),
         ("step =", "stpe =", "s.toml, line 10: settings.stpe: is not known; did you mean 'step'?"),
-        ("grads = 40", "grad = 40", "s.toml, line 5: budget.grad: is not known; did you mean 'grads'?"),
-        ('"cgd-fd"', '"cgd_fd"', "s.toml, line 3: methods: 'cgd_fd' is not known; did you mean"),
         ('"booth"', '"both"', "s.toml, line 1: functions: 'both' is not known; did you mean"),
         ("mine:bowl", "mine:bowls", "s.toml, line 1: functions: 'mine:bowls' cannot be had: module"),
-        ("mine:bowl", "none:bowl", "s.toml, line 1: functions: 'none:bowl' cannot be had: No module"),
         ("mine:bowl", "mine:np.pi", "s.toml, line 1: functions: expected 'mine:np.pi' to be a callable"),
         ("grid = 4", "grid = 1", "s.toml, line 2: starts: expected a number, points, or { grid = 100 }"),
         ("count = 3", "count = 0", "s.toml, line 10: settings.step: expected { low = 0.001"),
         ("L(0.1,0.01)", "often", "s.toml, line 11: settings.lam: expected a number, L(a,b)"),
-        ("[0.01, ", "[true, ", "s.toml, line 11: settings.lam: expected numbers, got True"),
         ("lam =", "memory =", "s.toml, line 11: settings.memory: expected numbers"),
-        ("points = true", "points = 1", "s.toml, line 4: points: expected true or false; got 1"),
         ('["gd", "cgd-fd"]', '["gd"]', "s.toml, line 11: settings.lam: method 'gd' has no such setting"),
         ("[5, 40]", "[-5]", "s.toml, line 6: at: expected a whole number, 0 or more, got -5"),
     ],
 )  # fmt: skip
-def test_a_wrong_file_is_refused_with_line_and_key(
-    capsys: pytest.CaptureFixture[str], old: str, new: str, words: str
-):
+def test_a_wrong_file_is_refused_with_line_and_key(capsys, old, new, words):
     assert old in GOOD
     Path("s.toml").write_text(GOOD.replace(old, new))
     assert main(["sweep", "s.toml"]) == 2
@@ -115,12 +104,10 @@ def test_a_wrong_file_is_refused_with_line_and_key(
     assert not list(Path().glob("found/*.jsonl"))
 
 
-# --- tune -------------------------------------------------------------------------------------------------
-
 TUNE = ["tune", "booth", "--method", "gd", "--trials", "12", "--starts", "5", "--judge", "9", "--out", "t"]
 
 
-def test_the_choice_is_judged_on_other_starts_and_a_study_goes_on(capsys: pytest.CaptureFixture[str]):
+def test_the_choice_is_judged_on_other_starts_and_a_study_goes_on(capsys):
     pytest.importorskip("optuna")
     assert main([*TUNE, "--json"]) == 0
     best = json.loads(capsys.readouterr().out)["best"]
@@ -146,7 +133,7 @@ def test_the_choice_is_judged_on_other_starts_and_a_study_goes_on(capsys: pytest
 
 
 @pytest.mark.slow
-def test_several_processes_tune_on_one_journal(capsys: pytest.CaptureFixture[str]):
+def test_several_processes_tune_on_one_journal(capsys):
     pytest.importorskip("optuna")
     command = ["tune", "booth", "--method", "cgd-fd", "--trials", "20", "--starts", "3", "--judge", "3"]
     assert main([*command, "--jobs", "2", "--out", "t"]) == 0
@@ -168,6 +155,6 @@ def test_several_processes_tune_on_one_journal(capsys: pytest.CaptureFixture[str
         (["math:sin", "--box", "2,1", "--n", "2"], "--box: expected two rising numbers"),
     ],
 )
-def test_wrong_words_are_refused(capsys: pytest.CaptureFixture[str], words: list[str], message: str):
+def test_wrong_words_are_refused(capsys, words, message):
     assert main(["tune", *words]) == 2
     assert capsys.readouterr().err.startswith(f"steepen: {message}")

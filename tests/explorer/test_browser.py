@@ -1,9 +1,5 @@
 """The explorer in headless Chromium: its numbers are the library's, and everyone can use it."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
-
 import mpmath
 import numpy as np
 import pytest
@@ -11,7 +7,6 @@ from tests.browser import MARKS, browser, visited
 
 import steepen as st
 from steepen.cli._options import PENALTIES
-from steepen.paper.experiments import EXPERIMENTS
 from steepen.theory import Stationarity, classify
 
 __all__ = ["browser"]  # a fixture
@@ -25,11 +20,11 @@ def mine(x):
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory) -> Path:
+def file(tmp_path_factory):
     return st.explore(mine, BOX, out=tmp_path_factory.mktemp("explorer") / "page.html", samples=21)
 
 
-def opened(browser: Any, file: Path, settings: str = "function=branin", **context: Any) -> Any:
+def opened(browser, file, settings="function=branin", **context):
     """Open the page with these settings; it must log no error and ask for nothing but itself."""
     page = visited(browser, file, f"#{settings}", **context)
     page.wait_for_function("document.getElementById('news').textContent !== ''")
@@ -37,27 +32,11 @@ def opened(browser: Any, file: Path, settings: str = "function=branin", **contex
 
 
 @pytest.fixture(scope="module")
-def page(browser, file) -> Iterator[Any]:
+def page(browser, file):
     page = opened(browser, file)
     yield page
     assert page.troubles == []
     page.context.close()
-
-
-# --- its numbers are the library's -----------------------------------------------------------------------
-
-
-def test_values_gradients_and_products_are_those_of_the_formulas(page):
-    """Of a few: test_explore.py holds the formulas of all."""
-    rng = np.random.default_rng(5)
-    for key in ("branin", "ackley", "levy-13"):
-        fun, v = st.functions[key], [1.0, -2.0]
-        X = rng.uniform(*fun.bounds.T, size=(8, 2))
-        script = "([key, xs, v]) => xs.map((x) => { const f = steepen.functions[key];"
-        script += " return [f.value(x), f.grad(x), f.hvp(x, v)]; })"
-        found = page.evaluate(script, [key, X.tolist(), v])
-        for a, b in zip(zip(*found, strict=True), (fun(X), fun.grad(X), fun.hvp(X, v)), strict=True):
-            np.testing.assert_allclose(np.array(a), b, rtol=1e-11, atol=1e-11 * np.abs(b).max(), err_msg=key)
 
 
 CASES = {  # start, α, λ, r: runs in which no rounding decides, so that they agree on every machine
@@ -69,67 +48,50 @@ CASES = {  # start, α, λ, r: runs in which no rounding decides, so that they a
     "levy-13": ([0.9, 1.1], 0.003, 0.001, 0.001),
     "gramacy-lee": ([1.8], 0.0005, 0.0005, 0.001),
 }
-METHODS = ("gd", "cgd", "cgd-fd", "bfgs", "cgd-auto")
 
 
-def held(page: Any, key: str, fun: Any, x0: Any, method: str, grads: int, **settings: Any) -> st.Result:
+RUN = "([key, x, method, options]) => steepen.minimize(steepen.functions[key], x, method, options)"
+
+
+def held(page, key, x0, method, *, penalty=None, **settings):
     """Hold a run of the page's to the library's: iterates, values, λ, α, counts, marks and status."""
-    penalty = settings.pop("penalty", None)
-    theirs = st.minimize(
-        fun, x0, method=method, budget=st.Budget(grads=grads), trace="x", **settings,
-        **({} if penalty is None else {"penalty": PENALTIES[penalty]()}),
-    )  # fmt: skip
-    options = settings | {"grads": grads} | ({} if penalty is None else {"penalty": penalty})
-    ours = page.evaluate(
-        "([key, x, method, options]) => steepen.minimize(steepen.functions[key], x, method, options)",
-        [key, list(x0), method, options],
-    )
+    fun = st.functions[key].at(len(x0))
+    given = settings if penalty is None else settings | {"penalty": PENALTIES[penalty]()}
+    theirs = st.minimize(fun, x0, method=method, budget=st.Budget(grads=20), trace="x", **given)
+    options = {"grads": 20} | settings | ({} if penalty is None else {"penalty": penalty})
+    ours = page.evaluate(RUN, [key, list(x0), method, options])
     trace, rows = theirs.trace, ours["trace"]
-    case = f"{key}, {method}, {settings}"
+    case = f"{key}, {method}, {options}"
     assert ours["status"] == theirs.status.name, case
     assert len(rows) == len(trace.f), case
-    counts = [ours["oracle"][name] for name in ("nfev", "njev", "nhvp")]
-    assert counts == [theirs.nfev, theirs.njev, theirs.nhvp], case
+    for name in ("nfev", "njev", "nhvp"):
+        assert ours["oracle"][name] == theirs[name], case
     for name in ("nfev", "njev", "nhvp", "penalised", "guarded"):
         assert [row[name] for row in rows] == getattr(trace, name).tolist(), case
-    for name, scale in (("x", max(1.0, np.abs(trace.x).max())), ("f", max(1.0, np.abs(trace.f).max()))):
-        found = np.array([row[name] for row in rows], dtype=float)
-        np.testing.assert_allclose(found, getattr(trace, name), rtol=0, atol=1e-10 * scale, err_msg=case)
     far = trace.gnorm > 1e-3 * trace.gnorm[0]  # near the end searched steps are quotients of roundings
-    for name in ("lam", "step"):
-        found = np.array([row[name] for row in rows], dtype=float)
-        wanted = getattr(trace, name)
-        np.testing.assert_allclose(found[far], wanted[far], rtol=1e-6, atol=1e-12, err_msg=case)
-    return theirs
+    for name in ("x", "f", "lam", "step"):
+        found, wanted = np.array([row[name] for row in rows], dtype=float), getattr(trace, name)
+        if name in ("x", "f"):
+            close = {"rtol": 0, "atol": 1e-10 * max(1.0, np.abs(wanted).max())}
+            np.testing.assert_allclose(found, wanted, **close, err_msg=case)
+        else:
+            np.testing.assert_allclose(found[far], wanted[far], rtol=1e-6, atol=1e-12, err_msg=case)
 
 
 @pytest.mark.parametrize("key", CASES)
 def test_every_method_walks_as_in_python(page, key):
     start, step, lam, r = CASES[key]
-    fun = st.functions[key].at(len(start))
-    for method in METHODS:
-        penalty = {"lam": lam} if method in ("cgd", "cgd-fd") else {}
-        probe = {"r": r} if method == "cgd-fd" else {}
-        held(page, key, fun, start, method, 20, **penalty, **probe)  # with the line search
+    for method in ("gd", "cgd", "cgd-fd", "bfgs", "cgd-auto"):
+        settings = {"cgd": {"lam": lam}, "cgd-fd": {"lam": lam, "r": r}}.get(method, {})
+        held(page, key, start, method, **settings)  # with the line search
         if method != "cgd-auto":
-            alpha = 0.1 if method == "bfgs" else step
-            held(page, key, fun, start, method, 20, step=alpha, **penalty, **probe)
-
-
-@pytest.mark.parametrize("key", ["branin", "levy"])
-def test_the_runs_of_the_paper_are_the_papers(page, key):
-    row = EXPERIMENTS[key]
-    for method in ("gd", "cgd", "cgd-fd"):
-        penalty = {"lam": row.lam0} if method != "gd" else {}
-        probe = {"r": row.r, "b": 10} if method == "cgd-fd" else {}
-        held(page, key, row.function, row.start, method, 40, step=row.step, **penalty, **probe)
+            held(page, key, start, method, step=0.1 if method == "bfgs" else step, **settings)
 
 
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_every_penalty_is_the_librarys(page, penalty):
-    fun, start = st.functions["branin"], [-4.0, 6.0]
-    held(page, "branin", fun, start, "cgd", 20, step=0.005, lam=0.03, penalty=penalty)
-    held(page, "branin", fun, start, "cgd-fd", 20, step=0.005, lam=0.03, penalty=penalty, r=0.05)
+    held(page, "branin", [-4.0, 6.0], "cgd", step=0.005, lam=0.03, penalty=penalty)
+    held(page, "branin", [-4.0, 6.0], "cgd-fd", step=0.005, lam=0.03, penalty=penalty, r=0.05)
 
 
 @pytest.mark.parametrize("key", ["branin", "gramacy-lee"])
@@ -137,17 +99,12 @@ def test_every_penalty_is_the_librarys(page, penalty):
 def test_a_run_without_a_tolerance_ends_at_the_floor_of_f(page, key, method):
     start, *_ = CASES[key]
     theirs = st.minimize(st.functions[key], start, method=method, gtol=0.0, budget=st.Budget(grads=200))
-    ours = page.evaluate(
-        "([key, x, method]) => steepen.minimize(steepen.functions[key], x, method, { grads: 200, gtol: 0 })",
-        [key, start, method],
-    )
+    ours = page.evaluate(RUN, [key, start, method, {"grads": 200, "gtol": 0}])
     assert theirs.success
     assert ours["status"] in ("PRECISION", "CONVERGED")
     np.testing.assert_allclose(ours["trace"][-1]["x"], theirs.x, rtol=1e-6)
     assert ours["oracle"]["njev"] < theirs.njev + 30
 
-
-# --- everyone can use it -----------------------------------------------------------------------------------
 
 VIEWS = ("function=branin", "function=levy-1d&lam=0.2", "function=yours")
 
@@ -221,9 +178,6 @@ def test_the_address_line_carries_the_settings(browser, file):
         one.context.close()
 
 
-# --- what it opens with ------------------------------------------------------------------------------------
-
-
 def test_every_function_opens_with_a_walk_worth_seeing(page):
     """f falls, no gap is negative, no axis is stretched, and the walk fills its map."""
     found = page.evaluate(
@@ -252,12 +206,7 @@ def test_every_function_opens_with_a_walk_worth_seeing(page):
         assert filled > 0.1, name
 
 
-# --- the race of tuned settings ----------------------------------------------------------------------------
-
-
-# --- functions that are typed ------------------------------------------------------------------------------
-
-TYPED: dict[str, Callable[[Any, Any], Any]] = {
+TYPED = {
     "x^2 + 3 sin(y)": lambda x, y: x**2 + 3 * mpmath.sin(y),
     "(x - 1)^2 + 100 (y - x^2)**2": lambda x, y: (x - 1) ** 2 + 100 * (y - x**2) ** 2,
     "-x^2 y/3 + 2^-y": lambda x, y: -(x**2) * y / 3 + mpmath.mpf(2) ** -y,

@@ -3,7 +3,6 @@
 import json
 import math
 import re
-from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -16,25 +15,25 @@ from steepen.explorer._sample import sampled
 from steepen.paper.experiments import EXPERIMENTS
 
 
-def test_the_page_asks_for_no_other_file(tmp_path):
-    page = st.explore(out=tmp_path / "page.html").read_text("utf-8")
-    assert not re.search(r"""(?:src|href|url)\s*[=(]\s*["']?|\bimport\b|\bfetch\b|https?:""", page)
-    assert not re.search(r"\{\{\w+\}\}", page)  # a place that nothing was put into
+def page(folder, *given, **more):
+    return st.explore(*given, out=folder / "page.html", **more).read_text("utf-8")
 
 
-def test_every_function_of_one_or_two_variables_is_there(tmp_path):
-    page = st.explore(out=tmp_path / "page.html").read_text("utf-8")
+def test_the_page_asks_for_no_other_file_and_has_every_function_of_one_or_two_variables(tmp_path):
+    text = page(tmp_path)
+    assert not re.search(r"""(?:src|href|url)\s*[=(]\s*["']?|\bimport\b|\bfetch\b|https?:""", text)
+    assert not re.search(r"\{\{\w+\}\}", text)  # a place that nothing was put into
     for name, fun in st.functions.items():
         for n, key in ((1, name if fun.n == 1 else f"{name}-1d"), (2, name)):
             try:
                 fun.at(n)
             except ValueError:
-                assert f'\n"{key}": {{' not in page or fun.n == 1
+                assert f'\n"{key}": {{' not in text or fun.n == 1
             else:
-                assert f'\n"{key}": {{' in page
+                assert f'\n"{key}": {{' in text
 
 
-def evaluated(body: str, **given):
+def evaluated(body, **given):
     """Return what the body of a JavaScript function returns: of formulas, so that Python understands it."""
     names = {name: getattr(math, name) for name in ("sqrt", "sin", "cos", "exp", "expm1")} | {"pow": math.pow}
     names |= given | {"sign": lambda t: float(np.sign(t))}
@@ -61,18 +60,15 @@ def test_the_formulas_in_the_page_are_the_functions_and_their_derivatives(name):
 
 
 def test_the_page_begins_with_the_papers_settings_and_the_function_asked_for(tmp_path):
-    page = st.explore("matyas", out=tmp_path / "a.html").read_text("utf-8")
-    assert 'start(functions, "matyas");' in page
+    text = page(tmp_path, "matyas")
+    assert 'start(functions, "matyas");' in text
     row = EXPERIMENTS["branin"]
     said = {"start": row.start, "lam": row.lam0, "step": row.step, "r": row.r}
-    assert f'"paper": {json.dumps(said)}' in page
+    assert f'"paper": {json.dumps(said)}' in text
     given = st.functions.quadratic([[2.0, 0.0], [0.0, 1.0]])
-    assert 'start(functions, "yours");' in st.explore(given, out=tmp_path / "b.html").read_text("utf-8")
-
-
-def test_bounds_change_the_box_of_a_known_function(tmp_path):
-    page = st.explore("booth", [(0, 2), (1, 4)], out=tmp_path / "page.html").read_text("utf-8")
-    assert '"title": "Booth", "group": "plate-shaped", "n": 2, "bounds": [[0.0, 2.0], [1.0, 4.0]]' in page
+    assert 'start(functions, "yours");' in page(tmp_path, given)
+    text = page(tmp_path, "booth", [(0, 2), (1, 4)])
+    assert '"title": "Booth", "group": "plate-shaped", "n": 2, "bounds": [[0.0, 2.0], [1.0, 4.0]]' in text
 
 
 def test_a_name_cannot_end_the_script(tmp_path):
@@ -80,8 +76,7 @@ def test_a_name_cannot_end_the_script(tmp_path):
         return x @ x
 
     fun.__name__ = "</script><b>"
-    page = st.explore(fun, [(-1, 1)], out=tmp_path / "page.html", samples=4).read_text("utf-8")
-    assert page.count("</script>") == 1
+    assert page(tmp_path, fun, [(-1, 1)], samples=4).count("</script>") == 1
 
 
 def never(x):
@@ -93,11 +88,9 @@ def never(x):
     [
         ({"fun": "branim"}, "fun: 'branim' is not known; did you mean 'branin'"),
         ({"fun": "hartmann-3"}, "fun: expected a function of one or two variables, got Function"),
-        ({"fun": st.functions["shekel"]}, "fun: expected a function of one or two variables"),
         ({"fun": 3}, "fun: expected a name, a Function or a callable, got 3"),
         ({"fun": never}, "bounds: expected the box in which to sample fun, got None"),
         ({"fun": never, "bounds": [(0, 1)] * 3}, "bounds: expected one or two rows (low, high)"),
-        ({"fun": never, "bounds": [(1, 0)]}, "bounds: expected one or two rows (low, high) with low < high"),
         ({"fun": never, "bounds": [(0, np.inf)]}, "bounds: expected one or two rows"),
         ({"fun": never, "bounds": [(0, 1)], "out": "nowhere/page.html"}, "out: expected a file in a folder"),
         ({"fun": "booth", "bounds": [(0, 1)]}, "bounds: expected 2 rows (low, high)"),
@@ -115,7 +108,6 @@ def test_wrong_arguments_are_refused_before_anything_is_evaluated(arguments, mes
     [
         (lambda x: np.nan, ValueError, "fun: expected finite values in the box, got nan at x = [0.0]"),
         (lambda x: [1.0, 2.0], TypeError, "fun: expected a number, got [1.0, 2.0] at x = [0.0]"),
-        (lambda x: "1", TypeError, "fun: expected a number, got '1' at x = [0.0]"),
     ],
 )
 def test_values_that_are_none_are_refused_and_nothing_is_written(fun, error, message, tmp_path):
@@ -153,36 +145,16 @@ def test_a_function_whose_formulas_cannot_be_written_is_refused(value, word, tmp
     assert not list(tmp_path.iterdir())
 
 
-def test_what_a_module_imports_is_exported_there_and_used_here():
-    folder = files("steepen.explorer") / "page"
-    sources = {file.name: file.read_text("utf-8") for file in folder.iterdir() if file.name.endswith(".js")}
-    seen = 0
-    for name, source in sources.items():
-        for names, other in re.findall(r'^import \{([^}]*)\} from "\./(.*)";$', source, re.MULTILINE):
-            for imported in (word.strip() for word in names.split(",")):
-                declared = rf"^export (const|class|function) {imported}\b"
-                assert re.search(declared, sources[other], re.MULTILINE), f"{name}: {imported}"
-                assert len(re.findall(rf"\b{imported}\b", source)) > 1, f"{name} does not use {imported}"
-                seen += 1
-    assert seen > 40
-
-
-def test_the_command_writes_the_page(tmp_path, capsys):
-    assert main(["explore", "levy-1d", "--out", str(tmp_path / "levy.html")]) == 0
-    assert capsys.readouterr().out.strip() == f"The page: {tmp_path / 'levy.html'}"
-    assert 'start(functions, "levy-1d");' in (tmp_path / "levy.html").read_text("utf-8")
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["levi"], "steepen: FUNCTION: 'levi' is not known; did you mean 'levy'?"),
-        (["--out", "page.txt"], "steepen: --out: expected a name ending in .html, got 'page.txt'"),
-        (["--out", "nowhere/page.html"], "steepen: --out: there is no folder 'nowhere'"),
-    ],
-)
-def test_the_command_says_in_one_line_what_is_wrong(words, message, tmp_path, monkeypatch, capsys):
+def test_the_command_writes_the_page_or_says_in_one_line_what_is_wrong(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(["explore", *words]) == 2
-    assert capsys.readouterr().err.strip() == message
+    for words, message in (
+        (["levi"], "FUNCTION: 'levi' is not known; did you mean 'levy'?"),
+        (["--out", "page.txt"], "--out: expected a name ending in .html, got 'page.txt'"),
+        (["--out", "nowhere/page.html"], "--out: there is no folder 'nowhere'"),
+    ):
+        assert main(["explore", *words]) == 2
+        assert capsys.readouterr().err == f"steepen: {message}\n"
     assert not list(tmp_path.iterdir())
+    assert main(["explore", "levy-1d", "--out", "levy.html"]) == 0
+    assert capsys.readouterr().out.strip() == "The page: levy.html"
+    assert 'start(functions, "levy-1d");' in (tmp_path / "levy.html").read_text("utf-8")

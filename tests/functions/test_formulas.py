@@ -1,14 +1,12 @@
 """Value, derivatives and minima against the transcriptions, at 120 digits."""
 
-from typing import Any
-
 import mpmath as mp
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 from tests.pairs import WHOLE, sample
 
-from steepen.functions import Function, functions
+from steepen.functions import functions
 
 from .formulas import REFERENCES
 
@@ -17,7 +15,7 @@ STEP = mp.mpf(10) ** -25
 EXACT = mp.mpf(10) ** -45
 
 
-def in_dimensions(*sizes: int, **own: tuple[int, ...]) -> Any:
+def in_dimensions(*sizes, **own):
     """Parametrize by every function, and by those of any n in these dimensions, too."""
     cases = list(functions.values())
     for f in functions.values():
@@ -26,16 +24,16 @@ def in_dimensions(*sizes: int, **own: tuple[int, ...]) -> Any:
     return pytest.mark.parametrize("f", [pytest.param(f, id=f"{f.name}-n{f.n}") for f in cases])
 
 
-def axes(n: int) -> list[list[Any]]:
+def axes(n):
     return [[mp.mpf(int(i == j)) for j in range(n)] for i in range(n)]
 
 
-def slope(f: Any, x: list[Any], v: list[Any]) -> Any:
+def slope(f, x, v):
     up, down = ([a + t * b for a, b in zip(x, v, strict=True)] for t in (STEP, -STEP))
     return (f(up) - f(down)) / (2 * STEP)
 
 
-def points(f: Function, count: int) -> np.ndarray:
+def points(f, count):
     """Return points all over the box, and some around the first minimiser."""
     rng = np.random.default_rng(f.n)
     low, high = f.bounds.T
@@ -44,7 +42,7 @@ def points(f: Function, count: int) -> np.ndarray:
 
 
 @in_dimensions(*((1, 5) if WHOLE else (3,)), rosenbrock=(3, 5))
-def test_values_and_gradients_are_the_transcriptions(f: Function) -> None:
+def test_values_and_gradients_are_the_transcriptions(f):
     """Errors are as small as those of moving x by a few units in its last place."""
     reference = REFERENCES[f.name]
     for point in points(f, 8 if WHOLE else 2):
@@ -67,7 +65,7 @@ LARGE_ANGLES = {"schaffer-2": 1e-10, "schaffer-4": 1e-10, "griewank": 1e-11, "ea
 
 
 @in_dimensions(*((1, 5) if WHOLE else ()), rosenbrock=(3,))
-def test_second_derivatives_are_the_transcriptions(f: Function) -> None:
+def test_second_derivatives_are_the_transcriptions(f):
     reference, point = REFERENCES[f.name], points(f, 1)[-1]
     tolerance = LARGE_ANGLES.get(f.name, 1e-11 if "boha" in f.name else 1e-12)
     units = axes(f.n)
@@ -86,10 +84,7 @@ def test_second_derivatives_are_the_transcriptions(f: Function) -> None:
     assert np.array_equal(hess, hess.T)
 
 
-# --- minima ---------------------------------------------------------------------------------------------
-
-
-def stationary_point(f: Any, start: list[Any], free: list[int]) -> tuple[list[Any], Any]:
+def stationary_point(f, start, free):
     """Newton's method on the transcription's gradient; also the lowest curvature there."""
     x, hess, units = list(start), mp.matrix(len(free)), axes(len(start))
     for _ in range(8):
@@ -105,7 +100,7 @@ def stationary_point(f: Any, start: list[Any], free: list[int]) -> tuple[list[An
 
 
 @in_dimensions(*((1, 3, 6) if WHOLE else ()), rosenbrock=(3,), michalewicz=(1, 3, 10) if WHOLE else (1,))
-def test_minimisers_and_minimum_are_exact_to_the_last_digits(f: Function) -> None:
+def test_minimisers_and_minimum_are_exact_to_the_last_digits(f):
     reference = REFERENCES[f.name]
     # Eggholder's minimiser lies on the edge x1 = 512, and f still falls beyond it.
     free = [1] if f.name == "eggholder" else list(range(f.n))
@@ -122,13 +117,13 @@ def test_minimisers_and_minimum_are_exact_to_the_last_digits(f: Function) -> Non
             assert abs(float(value - f.fmin)) <= (np.spacing(abs(f.fmin)) if f.fmin else 1e-45)
 
 
-def size(f: Function) -> float:
+def size(f):
     """Return what rounding at the minimum is relative to: Schwefel's terms near 419 cancel."""
     return 419 * f.n if f.name == "schwefel" else abs(f.fmin)
 
 
 @in_dimensions(1, 3, 6, rosenbrock=(3, 6), michalewicz=(1, 3, 10))
-def test_the_functions_reach_their_minimum(f: Function) -> None:
+def test_the_functions_reach_their_minimum(f):
     low, high = f.bounds.T
     assert ((low <= f.minima) & (f.minima <= high)).all()
     assert len(np.unique(f.minima, axis=0)) == len(f.minima)
@@ -139,7 +134,7 @@ def test_the_functions_reach_their_minimum(f: Function) -> None:
 
 
 @in_dimensions()
-def test_nothing_in_the_box_is_lower_and_no_minimiser_is_missing(f: Function) -> None:
+def test_nothing_in_the_box_is_lower_and_no_minimiser_is_missing(f):
     rng = np.random.default_rng(0)
     low, high = f.bounds.T
     drawn = rng.uniform(low, high, size=(20_000 if WHOLE else 5000, f.n))
@@ -156,7 +151,7 @@ def test_nothing_in_the_box_is_lower_and_no_minimiser_is_missing(f: Function) ->
             assert distance.max(axis=-1).min() < 5e-3
 
 
-def test_published_minima() -> None:
+def test_published_minima():
     published = {
         ("michalewicz", 2): -1.8013034, ("michalewicz", 5): -4.6876582, ("michalewicz", 10): -9.6601517,
         ("trid", 6): -50.0, ("trid", 10): -210.0, ("styblinski-tang", 4): -156.66466,

@@ -1,13 +1,9 @@
 """The same on a cluster: Dask's, with a worker killed in the middle."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import joblib
 import pytest
@@ -20,19 +16,16 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # ports, 
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
+def cluster():
     """Two processes, with a nanny each that starts another when one dies."""
     distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50, host="127.0.0.1"
-        ) as local,
-        distributed.Client(local) as client,
-    ):
+    given = {"dashboard_address": None, "silence_logs": 50, "host": "127.0.0.1"}
+    local = distributed.LocalCluster(n_workers=2, threads_per_worker=1, **given)
+    with local, distributed.Client(local) as client:
         yield client
 
 
-def job(i: int, folder: str) -> dict[str, int]:
+def job(i, folder):
     """Sleep a little; the sixth kills the process that runs it, the first time."""
     mark = Path(folder, "killed")
     if i == 5 and not mark.exists():
@@ -42,7 +35,7 @@ def job(i: int, folder: str) -> dict[str, int]:
     return {"process": os.getpid()}
 
 
-def test_a_killed_worker_loses_no_job_and_none_is_counted_twice(cluster: Any, tmp_path: Path):
+def test_a_killed_worker_loses_no_job_and_none_is_counted_twice(cluster, tmp_path):
     file = JobFile(tmp_path / "r.jsonl", ["i"])
     with joblib.parallel_config("dask"):
         done = list(run(job, [(i,) for i in range(30)], send=lambda key: (key[0], str(tmp_path)), file=file))
@@ -54,8 +47,8 @@ def test_a_killed_worker_loses_no_job_and_none_is_counted_twice(cluster: Any, tm
     assert os.getpid() not in {one.value["process"] for one in done}
 
 
-def test_a_sweep_on_the_cluster_is_the_sweep_here(cluster: Any, tmp_path: Path):
-    given: dict[str, Any] = {
+def test_a_sweep_on_the_cluster_is_the_sweep_here(cluster, tmp_path):
+    given = {
         "method": ["gd", "cgd-fd"], "step": [0.001, 0.01, 1.0], "lam": [0.01, 0.1], "rows": 25,
         "budget": st.Budget(grads=40),
     }  # fmt: skip

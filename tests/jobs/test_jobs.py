@@ -1,18 +1,14 @@
 """Jobs: each done once, whoever dies."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
 import signal
 import subprocess
 import sys
-import textwrap
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,11 +18,11 @@ from steepen._jobs import JobFile, run, send_check, unpack
 KEYS = [(i,) for i in range(12)]
 
 
-def square(i: int) -> dict[str, int]:
+def square(i):
     return {"square": i * i}
 
 
-def values(done: Any) -> dict[Any, Any]:
+def values(done):
     found = list(done)
     assert len({one.key for one in found}) == len(found)  # none twice
     return {one.key: one.value.get("square") for one in found}
@@ -35,18 +31,10 @@ def values(done: Any) -> dict[Any, Any]:
 EXPECTED = {(i,): i * i for i in range(12)}
 
 
-# --- where ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("jobs", [None, 1])
-def test_every_job_is_done_once(jobs: int | None):
-    assert values(run(square, KEYS, jobs=jobs)) == EXPECTED
-
-
 def test_arguments_are_made_when_a_job_is_sent():
-    made: list[int] = []
+    made = []
 
-    def send(key: Any) -> tuple[int]:
+    def send(key):
         made.append(key[0])
         return (10 * key[0],)
 
@@ -62,7 +50,7 @@ def test_a_job_that_raises_is_an_error_and_the_others_go_on():
     assert [i for i, one in found.items() if one.error is None] == [i for i in range(12) if i != 5]
 
 
-def deadly(i: int, mark: str) -> dict[str, int]:
+def deadly(i, mark):
     """Kill the worker: with 3 the first time, with 7 always."""
     if i == 7 or (i == 3 and not os.path.exists(mark)):
         if i == 3:
@@ -72,14 +60,10 @@ def deadly(i: int, mark: str) -> dict[str, int]:
 
 
 @pytest.mark.filterwarnings("ignore")  # loky says that a worker stopped
-def test_a_worker_that_dies_costs_its_own_job_alone(tmp_path: Path):
+def test_a_worker_that_dies_costs_its_own_job_alone(tmp_path):
     file = JobFile(tmp_path / "r.jsonl", ["i"])
-    found = {
-        one.key[0]: one
-        for one in run(
-            deadly, KEYS, send=lambda k: (k[0], str(tmp_path / "mark")), jobs=2, file=file, retries=2
-        )
-    }
+    given = {"send": lambda key: (key[0], str(tmp_path / "mark")), "file": file}
+    found = {one.key[0]: one for one in run(deadly, KEYS, jobs=2, retries=2, **given)}
     assert len(found) == 12
     assert {i for i, one in found.items() if one.error} == {7}
     assert (found[7].error, found[7].tries) == ("the worker died, 3 times", 3)
@@ -98,33 +82,24 @@ def test_what_cannot_be_sent_is_refused_by_name():
         list(run(lambda i: {"locked": lock.locked()}, KEYS, jobs=2))
 
 
-# --- the file ---------------------------------------------------------------------------------------------
-
-
-def test_what_the_file_has_is_not_run_again(tmp_path: Path):
-    file = JobFile(tmp_path / "r.jsonl", ["i"])
+def test_what_the_file_has_is_not_run_again_but_errors_are(tmp_path):
+    file, ran = JobFile(tmp_path / "r.jsonl", ["i"]), []
     list(run(square, KEYS[:5], file=file))
-    ran: list[int] = []
+    list(run(lambda i: {"square": 1 // 0}, KEYS[5:7], file=file))
+    assert [i for (i,), record in file.read().items() if "error" in record] == [5, 6]
 
-    def watched(i: int) -> dict[str, int]:
+    def watched(i):
         ran.append(i)
         return square(i)
 
     again = JobFile(tmp_path / "r.jsonl", ["i"])
     assert values(run(watched, KEYS, file=again)) == EXPECTED
     assert ran == list(range(5, 12))
-    assert len((tmp_path / "r.jsonl").read_text().splitlines()) == 12
-
-
-def test_errors_are_tried_again_by_the_next_run(tmp_path: Path):
-    file = JobFile(tmp_path / "r.jsonl", ["i"])
-    list(run(lambda i: {"square": 1 // 0}, KEYS[:2], file=file))
-    assert all("error" in record for record in file.read().values())
-    assert values(run(square, KEYS[:2], file=file)) == {(0,): 0, (1,): 1}
+    assert len((tmp_path / "r.jsonl").read_text().splitlines()) == 12 + 2
     assert not any("error" in record for record in file.read().values())
 
 
-def test_columns_keep_every_bit(tmp_path: Path):
+def test_columns_keep_every_bit(tmp_path):
     columns = {
         "f": np.array([0.1, -0.0, np.nan, np.inf, 5e-324]), "n": np.array([0, 1, 255, 65536, 2**40]),
         "s": np.array([0.1, 1.0, 2.0, 3.0, np.inf], np.float32), "every other": np.arange(10.0)[::2],
@@ -142,23 +117,18 @@ def test_columns_keep_every_bit(tmp_path: Path):
         unpack(record["columns"]["f"], 4)
 
 
-def test_half_a_line_is_passed_over_and_spoils_no_other(tmp_path: Path):
+def test_half_a_line_is_passed_over_and_spoils_no_other(tmp_path):
     path = tmp_path / "r.jsonl"
+    path.write_text('{"stu')  # half a head is written anew
     file = JobFile(path, ["i"], {"study": 1})
     file.add((0,), {"square": 0})
+    assert path.read_text() == '{"study": 1}\n{"i": 0, "square": 0}\n'
     with path.open("a") as stream:
         stream.write('{"i": 1, "squ')
     assert list(JobFile(path, ["i"], {"study": 1}).read()) == [(0,)]
     file.add((2,), {"square": 4})
-    assert list(JobFile(path, ["i"], {"study": 1}).read()) == [(0,), (2,)]
-    assert list(file.read()) == [(0,), (2,)]
-
-
-def test_half_a_head_is_written_anew(tmp_path: Path):
-    path = tmp_path / "r.jsonl"
-    path.write_text('{"stu')
-    JobFile(path, ["i"], {"study": 1}).add((0,), {"square": 0})
-    assert path.read_text() == '{"study": 1}\n{"i": 0, "square": 0}\n'
+    for one in (file, JobFile(path, ["i"], {"study": 1})):
+        assert list(one.read()) == [(0,), (2,)]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +139,7 @@ def test_half_a_head_is_written_anew(tmp_path: Path):
         ("[1]\n", "is not a file of these results"),
     ],
 )
-def test_the_file_of_something_else_is_refused_and_left(tmp_path: Path, text: str, words: str):
+def test_the_file_of_something_else_is_refused_and_left(tmp_path, text, words):
     path = tmp_path / "r.jsonl"
     path.write_text(text)
     with pytest.raises(ValueError, match=words):
@@ -180,15 +150,13 @@ def test_the_file_of_something_else_is_refused_and_left(tmp_path: Path, text: st
 
 
 @pytest.mark.parametrize("written", [0, 7])
-def test_a_full_disk_loses_nothing_that_was_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int
-):
+def test_a_full_disk_loses_nothing_that_was_written(tmp_path, monkeypatch, written):
     path = tmp_path / "r.jsonl"
     file = JobFile(path, ["i"])
     file.add((0,), {"square": 0})
     before, write = path.read_bytes(), os.write
 
-    def full(handle: int, data: bytes) -> int:
+    def full(handle, data):
         if written and len(data) > 15:
             return write(handle, data[:written])
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -201,44 +169,36 @@ def test_a_full_disk_loses_nothing_that_was_written(
     assert values(run(square, KEYS, file=file)) == EXPECTED
 
 
-SCRIPT = textwrap.dedent(
-    """
-    import sys, time
-    from steepen._jobs import JobFile, run
+SCRIPT = """
+import sys, time
+from steepen._jobs import JobFile, run
 
-    def slow(i):
-        print("begun", flush=True)
-        time.sleep(float(sys.argv[2]))
-        return {"square": i * i, "by": sys.argv[3]}
+def slow(i):
+    print("begun", flush=True)
+    time.sleep(float(sys.argv[2]))
+    return {"square": i * i, "by": sys.argv[3]}
 
-    list(run(slow, [(i,) for i in range(12)], file=JobFile(sys.argv[1], ["i"])))
-    """
-)
+list(run(slow, [(i,) for i in range(12)], file=JobFile(sys.argv[1], ["i"])))
+"""
 
 
-def process(path: Path, seconds: float, name: str) -> subprocess.Popen[str]:
+def process(path, seconds, name):
     command = [sys.executable, "-c", SCRIPT, str(path), str(seconds), name]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 @pytest.mark.slow
-def test_several_processes_share_a_file_and_take_over_from_a_dead_one(tmp_path: Path):
+def test_several_processes_share_a_file_and_take_over_from_a_dead_one(tmp_path):
     path = tmp_path / "r.jsonl"
-    dead = process(path, 3600, "dead")
-    assert dead.stdout is not None
-    assert dead.stdout.readline() == "begun\n"
-    others = [process(path, 0.02, name) for name in ("a", "b")]
-    while len(JobFile(path, ["i"]).read()) < 11:  # all but the one that is claimed
-        time.sleep(0.05)
-    time.sleep(0.3)
-    assert all(one.poll() is None for one in others)  # they wait for it
-    dead.kill()
-    assert [one.wait(300) for one in others] == [0, 0]
+    with process(path, 3600, "dead") as dead:
+        assert dead.stdout.readline() == "begun\n"
+        with process(path, 0.02, "a") as a, process(path, 0.02, "b") as b:
+            while len(JobFile(path, ["i"]).read()) < 11:  # all but the one that is claimed
+                time.sleep(0.05)
+            time.sleep(0.3)
+            assert a.poll() is b.poll() is None  # they wait for it
+            dead.kill()
+            assert [one.wait(300) for one in (a, b)] == [0, 0]
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert sorted(line["i"] for line in lines) == list(range(12))  # none lost, none twice
     assert {line["by"] for line in lines} <= {"a", "b"}
-    dead.wait()
-    dead.stdout.close()
-    for one in others:
-        assert one.stdout is not None
-        one.stdout.close()

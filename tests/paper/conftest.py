@@ -1,18 +1,16 @@
 """The items of the paper, each run once for all tests that look at it."""
 
 import importlib
-from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any
 
 import pytest
 from tests.pairs import WHOLE
 
-from steepen.paper import ITEMS, Outcome, Report, fig_egr, reproduce, table1
+from steepen.paper import ITEMS, fig_egr, reproduce, table1
 
 
 @pytest.fixture(scope="session")
-def outcome_of() -> Iterator[Callable[[str], Outcome]]:
+def outcome_of():
     """Return what runs an item, once; unless `WHOLE`, without two tables that no claim rests on."""
     with pytest.MonkeyPatch.context() as patch:
         if not WHOLE:
@@ -22,12 +20,12 @@ def outcome_of() -> Iterator[Callable[[str], Outcome]]:
 
 
 @pytest.fixture
-def outcome(request: Any, outcome_of: Callable[[str], Outcome]) -> Outcome:
+def outcome(request, outcome_of):
     """Return what the item that a file of tests names as its ITEM yields."""
     return outcome_of(request.module.ITEM)
 
 
 @pytest.fixture(scope="session")
-def paper(tmp_path_factory: pytest.TempPathFactory) -> Report:
+def paper(tmp_path_factory):
     """Return the report on the whole paper: for tests that are slow, since it takes most of a minute."""
     return reproduce(tmp_path_factory.mktemp("paper") / "out")

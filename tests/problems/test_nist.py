@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from steepen.problems import Problem, Regression, problems, suite
+from steepen.problems import problems, suite
+from steepen.problems.nist import _SETS
 
 # Observations, parameters and certified residual sum of squares, typed from the archive's files.
 CERTIFIED = {
@@ -24,24 +25,17 @@ CERTIFIED = {
 }  # fmt: skip
 
 
-def both(dataset: str) -> tuple[Regression, Regression]:
-    first, second = (problems[f"{dataset.lower()}-{start}"] for start in (1, 2))
-    assert isinstance(first, Regression)
-    assert isinstance(second, Regression)
-    return first, second
+def both(dataset):
+    return [problems[f"{dataset.lower()}-{start}"] for start in (1, 2)]
 
 
-def hessian(p: Problem, x: np.ndarray) -> np.ndarray:
+def hessian(p, x):
     size = 1e-30 * np.abs(x)
     return (p.grad(x + 1j * np.diag(size)).imag / size[:, None]).T
 
 
-def test_all_are_there_with_two_starts():
-    assert {p.title for p in suite("nist")} == {f"{d}, start {s}" for d in CERTIFIED for s in (1, 2)}
-
-
 @pytest.mark.parametrize("dataset", CERTIFIED)
-def test_certified_parameters_give_the_certified_sum_of_squares(dataset: str):
+def test_certified_parameters_give_the_certified_sum_of_squares(dataset):
     _, parameters, rss = CERTIFIED[dataset]
     for p in both(dataset):
         assert p.n == len(p.certified) == parameters
@@ -59,7 +53,7 @@ def test_certified_parameters_give_the_certified_sum_of_squares(dataset: str):
 @pytest.mark.parametrize(
     "dataset", sorted(CERTIFIED.keys() - {"Lanczos1"})
 )  # whose residuals are rounding errors
-def test_gradient_vanishes_at_the_certified_parameters(dataset: str):
+def test_gradient_vanishes_at_the_certified_parameters(dataset):
     """The Newton step there is as short as the eleventh digit of the parameters."""
     p, _ = both(dataset)
     b = p.certified
@@ -80,8 +74,7 @@ STARTS = {
 
 
 def test_starts_and_data_are_those_of_the_files():
-    from steepen.problems.nist import _SETS
-
+    assert {p.title for p in suite("nist")} == {f"{d}, start {s}" for d in CERTIFIED for s in (1, 2)}
     for dataset, starts in STARTS.items():
         assert [p.x0.tolist() for p in both(dataset)] == [*starts]
     # of the files' first lines
@@ -93,13 +86,9 @@ def test_starts_and_data_are_those_of_the_files():
         data = _SETS[dataset]
         assert (data["y"][0], data["x"][0]) == first
         assert len(data["y"]) == len(data["x"]) == CERTIFIED[dataset][0]
-    for dataset in CERTIFIED:
-        first, second = both(dataset)
-        assert (first.x0 != second.x0).any()
+    assert all((first.x0 != second.x0).any() for first, second in map(both, CERTIFIED))
 
 
 def test_no_overflow_where_the_logistic_saturates():
-    p = problems["rat43-1"]
-    value, grad = p.value_and_grad([100.0, 2000.0, 1.0, 1.0])
-    assert np.isfinite(value)
-    assert np.isfinite(grad).all()
+    value, grad = problems["rat43-1"].value_and_grad([100.0, 2000.0, 1.0, 1.0])
+    assert np.isfinite([value, *grad]).all()

@@ -3,12 +3,11 @@
 import pickle
 import subprocess
 import sys
-from typing import Any
 
 import numpy as np
 import pytest
 
-from steepen.problems import Problem, problems, suite
+from steepen.problems import problems, suite
 
 NEED_NO_DATA = [p for p in problems.values() if p.suite != "learning"]
 every = pytest.mark.parametrize("p", [pytest.param(p, id=p.name) for p in NEED_NO_DATA])
@@ -16,57 +15,35 @@ some = pytest.mark.parametrize("name", ["beale", "broyden-banded-10", "bdqrtic",
 
 
 @every
-def test_start_and_best_value(p: Problem):
-    assert p.x0.shape == (p.n,)
-    assert p.x0.dtype == np.float64
-    assert not p.x0.flags.writeable
+def test_start_and_best_value(p):
+    assert (p.x0.shape, p.x0.dtype, p.x0.flags.writeable) == ((p.n,), np.float64, False)
     value, grad = p.value_and_grad(p.x0)
-    assert np.ndim(value) == 0
-    assert grad.shape == (p.n,)
-    assert np.isfinite(value)
-    assert np.isfinite(grad).all()
-    assert np.isfinite(p.fbest)
-    assert p.fbest < value
+    assert (np.ndim(value), grad.shape) == (0, (p.n,))
+    assert np.isfinite([value, p.fbest, *grad]).all()
     assert all(p.fbest < end < value for end in p.other_ends)
+    assert p.fbest < value
     again = pickle.loads(pickle.dumps(p))
     assert (again.name, again.fbest, again(p.x0)) == (p.name, p.fbest, value)
 
 
-def test_sizes():
-    assert all(2 <= p.n <= 500 for p in suite("mgh"))
-    assert all(50 <= p.n <= 1000 for p in suite("large"))
-    numbers = {int(p.title.split("(")[1].split(")")[0]) for p in suite("mgh")}
-    assert numbers == set(range(1, 36))
-    assert len(suite("large")) >= 25
-    assert len(suite("nist")) == 54
-
-
 @some
-def test_value_gradient_and_both_agree(name: str):
-    p = problems[name]
-    value, grad = p.value_and_grad(p.x0)
-    assert p(p.x0) == value
-    assert np.array_equal(p.grad(p.x0), grad)
-    grad[:] = 0  # what comes back is the caller's
-    assert p.grad(p.x0).any()
-
-
-@some
-def test_leading_axes(name: str):
+def test_value_gradient_and_both_agree_for_all_leading_axes(name):
     p = problems[name]
     X = p.x0 * (1 + 0.01 * np.random.default_rng(0).normal(size=(2, 3, p.n)))
     values, grads = p.value_and_grad(X)
-    assert values.shape == (2, 3)
-    assert grads.shape == X.shape
+    assert (values.shape, grads.shape, p(X[:0]).shape) == ((2, 3), X.shape, (0, 3))
     for place in np.ndindex(2, 3):
         value, grad = p.value_and_grad(X[place])
         assert values[place] == pytest.approx(value, rel=1e-13)
         assert np.allclose(grads[place], grad, rtol=1e-11, atol=1e-13 * np.abs(grad).max())
-    assert p(X[:0]).shape == (0, 3)
+    assert p(X[place]) == value
+    assert np.array_equal(p.grad(X[place]), grad)
+    grad[:] = 0  # what comes back is the caller's
+    assert p.grad(X[place]).any()
 
 
 @some
-def test_single_precision_is_answered_in_kind(name: str):
+def test_single_precision_is_answered_in_kind(name):
     p = problems[name]
     x = p.x0.astype(np.float32)
     value, grad = p.value_and_grad(x)
@@ -80,12 +57,10 @@ def test_single_precision_is_answered_in_kind(name: str):
     ("x", "error", "message"),
     [
         ([1.0, 2.0, 3.0], ValueError, r"X: beale expects points with n = 2 .* got shape \(3,\)"),
-        (1.0, ValueError, r"got shape \(\)"),
         (["a", "b"], TypeError, "X: expected numbers"),
-        ([None, 1.0], TypeError, "X: expected numbers"),
     ],
 )
-def test_wrong_points(x: Any, error: type[Exception], message: str):
+def test_wrong_points(x, error, message):
     with pytest.raises(error, match=message):
         problems["beale"](x)
 
@@ -99,17 +74,19 @@ def test_whole_numbers_are_taken_as_double_and_outside_the_domain_there_is_no_wa
 
 
 def test_suites_are_the_whole():
-    suites = ["mgh", "large", "nist", "learning"]
-    assert [p for s in suites for p in suite(s)] == list(problems.values())
-    assert all(p.suite == s for s in suites for p in suite(s))
-    suite("mgh").clear()
+    suites = {name: suite(name) for name in ("mgh", "large", "nist", "learning")}
+    assert [p for name in suites for p in suites[name]] == list(problems.values())
+    assert all(p.suite == name for name in suites for p in suites[name])
+    assert {int(p.title.split("(")[1].split(")")[0]) for p in suites["mgh"]} == set(range(1, 36))
+    assert all(50 <= p.n <= 1000 for p in suites["large"])
+    suites["mgh"].clear()
     assert suite("mgh")
     assert len({p.title for p in problems.values()}) == len(problems)
     with pytest.raises(ValueError, match="name: expected one of mgh, large, nist, learning, got 'cutest'"):
         suite("cutest")
 
 
-def test_missing_scikit_learn_is_named(monkeypatch: pytest.MonkeyPatch):
+def test_missing_scikit_learn_is_named(monkeypatch):
     from steepen.problems.learning import _data
 
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)

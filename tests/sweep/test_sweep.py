@@ -1,13 +1,9 @@
 """Sweeps: each row is the run it stands for, whoever makes it and whoever is killed."""
 
-from __future__ import annotations
-
 import importlib
 import signal
 import sys
 import threading
-from pathlib import Path
-from typing import Any
 
 import joblib
 import numpy as np
@@ -19,24 +15,20 @@ from tests.pairs import WHOLE
 import steepen as st
 
 BUDGET = st.Budget(grads=40)
-GRID: dict[str, Any] = {
+GRID = {
     "method": ["gd", "cgd-fd", "cgd-auto"], "step": [0.001, 0.01, 10.0], "lam": [0.01, 0.1], "b": [3, 10],
     "budget": BUDGET,
 }  # fmt: skip
 
 
-def single(row: Any, starts: Any, **more: Any) -> st.Result:
+def single(row, starts):
     """Return the run that a row of a table stands for, made alone."""
-    names = [name for name in ("step", "lam", "r", "b") if name in row and not np.isnan(row[name])]
-    settings = {name: int(row[name]) if name == "b" else row[name] for name in names}
+    settings = {name: row[name] for name in ("step", "lam", "b") if not np.isnan(row[name])}
+    if "b" in settings:
+        settings["b"] = int(row["b"])
+    fun, x0 = st.functions[row["function"]], starts[row["start"]]
     with np.errstate(all="ignore"):
-        return st.minimize(
-            st.functions[row["function"]], starts[row["start"]], method=row["method"], budget=BUDGET,
-            **settings, **more,
-        )  # fmt: skip
-
-
-# --- the table --------------------------------------------------------------------------------------------
+        return st.minimize(fun, x0, method=row["method"], budget=BUDGET, **settings)
 
 
 def test_every_row_is_the_single_run_it_stands_for():
@@ -52,15 +44,10 @@ def test_every_row_is_the_single_run_it_stands_for():
         one = single(row, starts)
         assert (row.f, row.best) == (one.fun, one.best.fun)
         assert row.status == one.status.name
-        assert [row[name] for name in ("nit", "nfev", "njev", "nhvp")] == [
-            one.nit,
-            one.nfev,
-            one.njev,
-            one.nhvp,
-        ]
+        for name in ("nit", "nfev", "njev", "nhvp"):
+            assert row[name] == getattr(one, name)
         assert [row.x0, row.x1] == one.x.tolist()
         assert [row.start0, row.start1] == starts[row.start].tolist()
-        assert one.trace is not None
         assert row.f0 == row.f_0 == one.trace.f[0]
         for look in (7, 20):
             assert row[f"f_{look}"] == one.trace.f[one.trace.njev <= look][-1]
@@ -75,11 +62,10 @@ def test_the_same_table_in_pieces_of_any_size_and_from_any_number_of_processes()
         assert_frame_equal(st.sweep("branin", 9, **GRID, rows=20, jobs=2), whole)
 
 
-def test_runs_that_differ_in_numbers_alone_are_one_call(monkeypatch: pytest.MonkeyPatch):
-    module = importlib.import_module("steepen._sweep.sweep")
-    made: list[int] = []
+def test_runs_that_differ_in_numbers_alone_are_one_call(monkeypatch):
+    made, module = [], importlib.import_module("steepen._sweep.sweep")
 
-    def counted(fun: Any, x: Any, **more: Any) -> st.Result:
+    def counted(fun, x, **more):
         made.append(len(x))
         return st.minimize(fun, x, **more)
 
@@ -90,26 +76,25 @@ def test_runs_that_differ_in_numbers_alone_are_one_call(monkeypatch: pytest.Monk
 
 def test_functions_of_several_sizes_and_starts_of_their_own():
     named = {"two": st.functions["levy"].at(2), "five": st.functions["levy"].at(5)}
-    table = st.sweep(
-        named, {"two": np.zeros((2, 2)), "five": 3}, method="gd", step=0.1, budget=BUDGET, points=True
-    )
+    starts = {"two": np.zeros((2, 2)), "five": 3}
+    table = st.sweep(named, starts, method="gd", step=0.1, budget=BUDGET, points=True)
     assert table.groupby("function", observed=True).size().to_dict() == {"two": 2, "five": 3}
     assert table[table.function == "two"].x4.isna().all()
 
 
-def test_a_function_of_your_own():
-    def mine(x: Any) -> Any:
-        return (x**2).sum(axis=-1)
+def square(x):
+    return (x**2).sum(axis=-1)
 
-    table = st.sweep(mine, [[1.0, 2.0]], method="gd", step=[0.1, 0.5], jac=lambda x: 2 * x, budget=BUDGET)
-    assert table.function.tolist() == ["mine", "mine"]
+
+def test_a_function_of_your_own():
+    table = st.sweep(square, [[1.0, 2.0]], method="gd", step=[0.1, 0.5], jac=lambda x: 2 * x, budget=BUDGET)
+    assert table.function.tolist() == ["square", "square"]
     assert table.f[1] == 0.0
 
 
 def test_schedules_and_steps_are_values_too():
-    table = st.sweep(
-        "booth", 2, method="cgd-fd", lam=[st.L(0.1, 0.01), 0.1], step=[0.01, 0.02], budget=BUDGET
-    )
+    lam = [st.L(0.1, 0.01), 0.1]
+    table = st.sweep("booth", 2, method="cgd-fd", lam=lam, step=[0.01, 0.02], budget=BUDGET)
     assert len(table) == 8
     assert set(table.lam) == {str(st.L(0.1, 0.01)), "0.1"}
 
@@ -117,12 +102,7 @@ def test_schedules_and_steps_are_values_too():
 def test_settings_one_by_one_and_drawn():
     listed = st.sweep("booth", 2, settings=[{"method": "gd", "step": 0.1}, {"method": "newton"}])
     assert listed.method.tolist() == ["gd", "gd", "newton", "newton"]
-    drawn: dict[str, Any] = {
-        "lam": stats.loguniform(1e-3, 1),
-        "step": [0.01, 0.02],
-        "draws": 3,
-        "method": "cgd-fd",
-    }
+    drawn = {"lam": stats.loguniform(1e-3, 1), "step": [0.01, 0.02], "draws": 3, "method": "cgd-fd"}
     table = st.sweep("booth", 2, **drawn)
     assert len(table) == 12
     assert table.lam.nunique() == 3
@@ -131,58 +111,39 @@ def test_settings_one_by_one_and_drawn():
     assert not table.lam.equals(st.sweep("booth", 2, **drawn, seed=1).lam)
 
 
-# --- kills ------------------------------------------------------------------------------------------------
+def test_an_interrupt_leaves_whole_batches_alone(tmp_path):
+    calls, out = [], tmp_path / "s.jsonl"
 
-
-def test_an_interrupt_leaves_whole_batches_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    calls = 0
-
-    def f(x: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == 30:
+    def f(x):
+        calls.append(x)
+        if len(calls) == 30:
             signal.raise_signal(signal.SIGINT)
-        return (x**2).sum(axis=-1)
+        return square(x)
 
-    given: dict[str, Any] = {
-        "method": "gd",
-        "step": [0.1, 0.2],
-        "rows": 3,
-        "jac": lambda x: 2 * x,
-        "budget": BUDGET,
-    }
-    out = tmp_path / "s.jsonl"
+    def swept(**more):
+        given = {"step": [0.1, 0.2], "rows": 3, "jac": lambda x: 2 * x, "budget": BUDGET}
+        return st.sweep(f, np.ones((3, 2)), method="gd", **given, **more)
+
     with pytest.raises(KeyboardInterrupt):
-        st.sweep(f, np.ones((3, 2)), **given, out=out)
+        swept(out=out)
     assert len(out.read_text().splitlines()) == 1  # its head
-    found = st.sweep(f, np.ones((3, 2)), **given, out=out)
+    found = swept(out=out)
     out.write_bytes(out.read_bytes()[:-9])  # as a kill in the middle of a line leaves it
-    assert_frame_equal(st.sweep(f, np.ones((3, 2)), **given, out=out), found, check_exact=True)
-    assert_frame_equal(st.sweep(f, np.ones((3, 2)), **given), found, check_exact=True)
-
-
-# --- bad input --------------------------------------------------------------------------------------------
+    assert_frame_equal(swept(out=out), found, check_exact=True)
+    assert_frame_equal(swept(), found, check_exact=True)
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
         ({"method": []}, "method: expected at least one, got none: the grid is empty"),
-        ({"fun": []}, "fun: expected at least one function, got none: the grid is empty"),
         ({"step": []}, "step: expected at least one value, got none: the grid is empty"),
-        ({"settings": []}, "settings: expected at least one, got none"),
         ({"method": "gd", "lam": 0.1}, "lam: method 'gd' has no such setting; it has step"),
-        ({"method": "cgd", "r": 0.1}, "r: method 'cgd' has no such setting; it has step, lam, b, penalty"),
-        ({"settings": [{"method": "gd", "lam": 1}]}, "lam: method 'gd' has no such setting; it has step"),
         ({"settings": [{"method": "gd"}], "step": 1}, "settings: give either settings or step, not both"),
         ({"settings": ["gd"]}, "settings: expected mappings"),
         ({"method": "cgd_fd"}, "method: 'cgd_fd' is not known; did you mean 'cgd-fd'?"),
-        ({"method": [3]}, "method: expected names"),
         ({"fun": "bran"}, "fun: 'bran' is not known; did you mean 'branin'?"),
-        ({"fun": 3}, "fun: expected callables or names"),
         ({"fun": ["booth", "booth"]}, "fun: 'booth' is there twice"),
-        ({"starts": 0}, "starts: expected a whole number, 1 or more"),
-        ({"starts": []}, "starts: expected points of shape"),
         ({"starts": [[1.0]]}, "starts: expected points of 2 numbers for 'branin', got 1"),
         ({"starts": {}}, "starts: expected an entry for every function"),
         ({"fun": np.sum}, "starts: expected points, since 'sum' has no bounds"),
@@ -196,7 +157,7 @@ def test_an_interrupt_leaves_whole_batches_alone(tmp_path: Path, monkeypatch: py
         ({"fun": lambda x: LOCK, "jobs": 2, "starts": [[0.0]]}, "fun: "),
     ],
 )  # fmt: skip
-def test_wrong_input_is_refused_before_any_work(given: dict[str, Any], words: str):
+def test_wrong_input_is_refused_before_any_work(given, words):
     with pytest.raises((ValueError, TypeError)) as caught:
         st.sweep(**{"fun": "branin", "starts": 2, **given})
     assert str(caught.value).startswith(words)
@@ -205,39 +166,30 @@ def test_wrong_input_is_refused_before_any_work(given: dict[str, Any], words: st
 LOCK = threading.Lock()
 
 
-def test_the_file_of_another_sweep_is_refused(tmp_path: Path):
+def test_the_file_of_another_sweep_is_refused(tmp_path):
     out = tmp_path / "s.jsonl"
-    given: dict[str, Any] = {"method": "gd", "step": 0.1, "budget": BUDGET}
-    st.sweep("booth", 2, **given, out=out)
+    given = {"fun": "booth", "starts": 2, "method": "gd", "step": 0.1, "budget": BUDGET, "out": out}
+    st.sweep(**given)
     before = out.read_bytes()
-    for other, words in (
-        ({"step": 0.2}, "settings"), ({"seed": 1}, "starts"), ({"budget": st.Budget(grads=9)}, "budget"),
+    for words, other in (
+        ("settings", {"step": 0.2}), ("starts", {"seed": 1}), ("budget", {"budget": st.Budget(grads=9)}),
+        ("functions", {"fun": {"booth": st.functions["branin"]}}),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=f"is not a file of these results.*{words}"):
-            st.sweep("booth", 2, **{**given, **other}, out=out)
-    with pytest.raises(ValueError, match="functions"):
-        st.sweep({"booth": st.functions["branin"]}, 2, **given, out=out)
+            st.sweep(**{**given, **other})
     assert out.read_bytes() == before
 
 
-def test_a_function_that_raises_ends_the_sweep_with_its_error_and_keeps_the_rest(tmp_path: Path):
-    def f(x: Any) -> Any:
+def test_a_function_that_raises_ends_the_sweep_with_its_error_and_keeps_the_rest(tmp_path):
+    def f(x):
         if np.any(abs(x) > 100):
             raise RuntimeError("too far")
-        return (x**2).sum(axis=-1)
+        return square(x)
 
-    given: dict[str, Any] = {
-        "method": "gd",
-        "jac": lambda x: 2 * x,
-        "budget": BUDGET,
-        "rows": 1,
-        "out": tmp_path / "s",
-    }
-    with pytest.raises(
-        RuntimeError,
-        match=r"1 of 2 batches failed; what was made is in the file.*f with .*: RuntimeError: too far",
-    ):
-        st.sweep(f, [[1.0]], step=[0.1, 2.0], **given)
+    given = {"jac": lambda x: 2 * x, "budget": BUDGET, "rows": 1, "out": tmp_path / "s"}
+    says = "1 of 2 batches failed; what was made is in the file.*f with .*: RuntimeError: too far"
+    with pytest.raises(RuntimeError, match=says):
+        st.sweep(f, [[1.0]], method="gd", step=[0.1, 2.0], **given)
     assert len((tmp_path / "s").read_text().splitlines()) == 3
 
 
