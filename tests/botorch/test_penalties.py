@@ -1,9 +1,6 @@
 """Gradient penalties against differences, in BoTorch's own PenalizedAcquisitionFunction."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -19,21 +16,21 @@ D = torch.float64
 
 
 @pytest.fixture(scope="module")
-def model() -> Any:
+def model():
     X = torch.rand(15, 2, dtype=D, generator=torch.Generator().manual_seed(0))
     found = SingleTaskGP(X, (5 * X).sin().sum(-1, keepdim=True))
     found.covar_module.lengthscale = 0.3
     return found.eval()
 
 
-def difference(function: Any, x: Any, h: float = 1e-6) -> Any:
+def difference(function, x, h=1e-6):
     """The gradient by central differences, of one point."""
     eye = torch.eye(x.shape[-1], dtype=D)
     return torch.stack([(function(x + h * e) - function(x - h * e)) / (2 * h) for e in eye], dim=-1)
 
 
 @pytest.mark.parametrize("kind", ["number", "variances", "matrix"])
-def test_the_penalty_is_the_deviation_to_first_order(model: Any, kind: str) -> None:
+def test_the_penalty_is_the_deviation_to_first_order(model, kind):
     matrix = {
         "number": 0.01 * torch.eye(2, dtype=D), "variances": torch.diag(torch.tensor([0.01, 0.04], dtype=D)),
         "matrix": torch.tensor([[0.02, 0.01], [0.01, 0.03]], dtype=D),
@@ -46,7 +43,7 @@ def test_the_penalty_is_the_deviation_to_first_order(model: Any, kind: str) -> N
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)
 
 
-def test_the_squared_gradient_of_the_acquisition(model: Any) -> None:
+def test_the_squared_gradient_of_the_acquisition(model):
     acquisition = LogExpectedImprovement(model, best_f=0.5)
     X = torch.rand(3, 1, 2, dtype=D, generator=torch.Generator().manual_seed(3))
     g = difference(lambda x: acquisition(x).detach(), X)
@@ -56,7 +53,7 @@ def test_the_squared_gradient_of_the_acquisition(model: Any) -> None:
 
 
 @pytest.mark.parametrize("which", ["mean", "acquisition"])
-def test_penalised_functions_have_right_gradients_and_are_optimised(model: Any, which: str) -> None:
+def test_penalised_functions_have_right_gradients_and_are_optimised(model, which):
     raw = LogExpectedImprovement(model, best_f=0.5)
     penalty = GradientPenalty(model, 0.01) if which == "mean" else AcquisitionGradientPenalty(raw)
     lam = 5.0 if which == "mean" else 0.05
@@ -74,7 +71,7 @@ def test_penalised_functions_have_right_gradients_and_are_optimised(model: Any, 
     assert penalty(best[None]) <= penalty(plain[None]) + 1e-3
 
 
-def test_lam_may_follow_a_schedule(model: Any) -> None:
+def test_lam_may_follow_a_schedule(model):
     penalty = GradientPenalty(model, 0.01)
     values = [
         penalized(PosteriorMean(model), penalty, st.schedules.L(4.0, 0.0, T=5), k).regularization_parameter
@@ -83,7 +80,7 @@ def test_lam_may_follow_a_schedule(model: Any) -> None:
     assert values == [4.0, 3.0, 2.0, 1.0, 0.0]
 
 
-def test_bad_input(model: Any) -> None:
+def test_bad_input(model):
     X = torch.zeros(2, 1, 2, dtype=D)
     for bad in (torch.zeros(2, 3), -1.0, float("nan")):
         with pytest.raises(ValueError, match="covariance: expected"):
@@ -105,12 +102,12 @@ class Bowl:
     num_outputs = 1
     H = torch.tensor([[3.0, 1.0], [1.0, -2.0]], dtype=torch.float64)
 
-    def posterior(self, X: torch.Tensor) -> Any:
+    def posterior(self, X):
         mean = X[..., 0] + 0.5 * ((X @ self.H) * X).sum(dim=-1)
         return SimpleNamespace(mean=mean[..., None])
 
 
-def test_with_curvature_the_penalty_is_the_deviation_of_a_quadratic() -> None:
+def test_with_curvature_the_penalty_is_the_deviation_of_a_quadratic():
     """Held against a hundred thousand draws, with a matrix, a diagonal and a number for Σ."""
     X = torch.tensor([[[0.3, -0.2]], [[-6 / 7 / 3, 1 / 7]]], dtype=torch.float64)
     generator = torch.Generator().manual_seed(0)
@@ -125,7 +122,7 @@ def test_with_curvature_the_penalty_is_the_deviation_of_a_quadratic() -> None:
         assert not found.requires_grad
 
 
-def test_without_it_the_top_of_a_peak_costs_nothing_and_has_a_gradient() -> None:
+def test_without_it_the_top_of_a_peak_costs_nothing_and_has_a_gradient():
     top = -torch.linalg.solve(Bowl.H, torch.tensor([1.0, 0.0], dtype=torch.float64))[None, None]
     penalty = GradientPenalty(Bowl(), 0.1)(top.requires_grad_())
     assert penalty.item() < 1e-12

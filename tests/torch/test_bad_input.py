@@ -1,13 +1,10 @@
 """The first step tells all: what cannot work is refused at construction or at step 0, weights untouched."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -18,7 +15,7 @@ from torch.optim import LBFGS, SGD
 
 import steepen.torch.paper as paper
 from steepen.schedules import Signed
-from steepen.torch import CGD, SAM, GapSAM, Probe
+from steepen.torch import CGD, SAM, GapSAM
 from steepen.torch.paper import ASAM, CGDFD, MSAM, WSAM, ExactCGD
 
 from .nets import LOOPS, Net, X, Y, make, mse, same, weights
@@ -29,12 +26,12 @@ BASE = SGD(MODEL.parameters(), lr=0.1)
 # --- at construction ---------------------------------------------------------------------------------
 
 
-def other(**group: Any) -> SGD:
+def other(**group):
     """Return a base of some parameters of the network."""
     return SGD([{"params": [MODEL.unused], **group}, {"params": MODEL.first.parameters()}])
 
 
-REFUSED: dict[str, Callable[[], Any]] = {
+REFUSED = {
     "'model'": lambda: SAM(BASE),
     "model: expected the network": lambda: SAM(BASE, 0.05),
     "base: expected an instance of an optimizer": lambda: SAM(SGD, MODEL),
@@ -75,7 +72,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("words", REFUSED)
-def test_refused_at_once(words: str) -> None:
+def test_refused_at_once(words):
     with pytest.raises((TypeError, ValueError, RuntimeError), match=words):
         REFUSED[words]()
 
@@ -87,30 +84,30 @@ class Bag:
     """A batch that nobody knows how to cut."""
 
 
-def share(model: nn.Module) -> SAM:
+def share(model):
     return SAM(SGD(model.parameters(), lr=0.1), model, share=1 / 4)
 
 
-def plain(model: nn.Module) -> SAM:
+def plain(model):
     return SAM(SGD(model.parameters(), lr=0.1), model, share=1.0)
 
 
-def gap(model: nn.Module, held_out: Any = None) -> GapSAM:
+def gap(model, held_out=None):
     return GapSAM(SGD(model.parameters(), lr=0.1), model, held_out, 50, share=1 / 4)
 
 
-def watch(model: nn.Module, held_out: Any) -> Any:
+def watch(model, held_out):
     return gap(model, held_out).step_on(lambda x, y: mse(model, x, y), X, Y)
 
 
-def by_passes(opt: Probe, body: Callable[[Any], Any]) -> None:
+def by_passes(opt, body):
     for part in opt.passes((X, Y)):
         body(part)
     opt.step()
 
 
-def twice(opt: Probe) -> Callable[[Any], None]:
-    def body(part: Any) -> None:
+def twice(opt):
+    def body(part):
         for _ in range(2):
             loss = mse(opt.model, *part)
             loss.backward()
@@ -119,8 +116,8 @@ def twice(opt: Probe) -> Callable[[Any], None]:
     return body
 
 
-def uncut(model: nn.Module) -> Callable[[], Tensor]:
-    def closure() -> Tensor:
+def uncut(model):
+    def closure():
         loss = mse(model)
         loss.backward()
         return loss
@@ -128,7 +125,7 @@ def uncut(model: nn.Module) -> Callable[[], Tensor]:
     return closure
 
 
-STEP: dict[str, Callable[[Any], Any]] = {
+STEP = {
     "batch: found no tensor in a .*; pass a tensor, or": lambda m: share(m).step_on(lambda b: mse(m), Bag()),
     "batch: found no tensor in a Bag": lambda m: next(share(m).passes(Bag())),
     "found no tensor in a str": lambda m: next(share(m).passes("abc")),
@@ -162,7 +159,7 @@ STEP: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("words", STEP)
-def test_refused_at_step_0_before_the_weights_change(words: str) -> None:
+def test_refused_at_step_0_before_the_weights_change(words):
     model = Net()
     before = weights(model)
     with pytest.raises((TypeError, ValueError, RuntimeError), match=words):
@@ -170,7 +167,7 @@ def test_refused_at_step_0_before_the_weights_change(words: str) -> None:
     assert same(weights(model), before)
 
 
-def test_after_a_refusal_the_same_optimizer_works() -> None:
+def test_after_a_refusal_the_same_optimizer_works():
     model = Net()
     opt = gap(model, lambda: 5.0)
     for body in (twice(opt), lambda part: mse(model, *part), lambda part: mse(model, *part).backward()):
@@ -181,13 +178,13 @@ def test_after_a_refusal_the_same_optimizer_works() -> None:
     assert opt.report().steps == 3
 
 
-def test_sparse_gradients_are_refused_at_step_0() -> None:
+def test_sparse_gradients_are_refused_at_step_0():
     class Words(nn.Module):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.table = nn.Embedding(8, 2, sparse=True).double()
 
-        def forward(self, x: Tensor) -> Tensor:
+        def forward(self, x):
             return self.table(x[:, 0].abs().long().clamp(max=7))
 
     kinds = (share, plain, lambda m: gap(m, lambda: 9.0))
@@ -200,7 +197,7 @@ def test_sparse_gradients_are_refused_at_step_0() -> None:
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_a_share_of_one_example_is_two_and_one_is_told(loop: str) -> None:
+def test_a_share_of_one_example_is_two_and_one_is_told(loop):
     """BatchNorm cannot take one example."""
     model = Net(norm=True)
     opt = SAM(SGD(model.parameters(), lr=0.1), model, share=1 / 16)
@@ -242,7 +239,7 @@ class Batch:
     ],
     ids=["tensor", "tuple", "list", "dict", "named", "dataclass", "numpy", "others"],
 )
-def test_a_part_keeps_the_form_of_its_batch(batch: Any, check: Callable[[Any], bool]) -> None:
+def test_a_part_keeps_the_form_of_its_batch(batch, check):
     model = Net()
     opt = share(model)
     passes = opt.passes(batch)
@@ -256,7 +253,7 @@ def test_a_part_keeps_the_form_of_its_batch(batch: Any, check: Callable[[Any], b
 # --- checkpoints -------------------------------------------------------------------------------------
 
 
-def test_states_of_others_are_refused_by_name() -> None:
+def test_states_of_others_are_refused_by_name():
     model = Net()
     opt = make("SAM", model)
     LOOPS["step_on"](opt, model)
@@ -276,7 +273,7 @@ def test_states_of_others_are_refused_by_name() -> None:
 # --- signatures --------------------------------------------------------------------------------------
 
 
-def test_one_word_for_one_thing() -> None:
+def test_one_word_for_one_thing():
     """`base` and `model` come first everywhere."""
     for kind in (SAM, CGD, GapSAM, *[getattr(paper, name) for name in paper.__all__]):
         assert list(inspect.signature(kind).parameters)[:2] == ["base", "model"], kind

@@ -3,8 +3,6 @@
 This file is also the program of the two processes. They are started once, and run one check after another.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -12,17 +10,15 @@ import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from torch import Tensor, nn
+from torch import nn
 from torch.distributed.checkpoint.state_dict import (
     get_model_state_dict,
     get_optimizer_state_dict,
@@ -34,16 +30,16 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.optim import SGD, AdamW
 
-from steepen.torch import CGD, SAM, GapSAM, Probe
+from steepen.torch import CGD, SAM, GapSAM
 from steepen.torch.paper import ASAM, MSAM, ExactCGD
 
 from .nets import LOOPS, by_step_on, mse
 
 LIMIT = 300  # seconds until a check counts as a deadlock; starting takes most of it on a busy machine
-CHECKS: dict[str, Callable[[int], None]] = {}
+CHECKS = {}
 
 
-def check(function: Callable[[int], None]) -> Callable[[int], None]:
+def check(function):
     CHECKS[function.__name__] = function
     return function
 
@@ -51,12 +47,12 @@ def check(function: Callable[[int], None]) -> Callable[[int], None]:
 class Ranks:
     """Two processes that wait for the name of a check; started anew after one that failed."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.folder = folder
-        self.processes: list[subprocess.Popen[str]] = []
+        self.processes = []
         self.starts = 0
 
-    def run(self, name: str) -> None:
+    def run(self, name):
         if not self.processes:
             self.starts += 1
             command = [
@@ -65,7 +61,7 @@ class Ranks:
                 "tests.torch.test_distributed",
                 f"file://{self.folder}/store{self.starts}",
             ]
-            pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
             pipes["cwd"] = Path(__file__).parents[2]
             self.processes = [subprocess.Popen([*command, str(rank)], **pipes) for rank in range(2)]
         with ThreadPoolExecutor(2) as pool:
@@ -77,7 +73,7 @@ class Ranks:
         assert not failed, "\n".join(failed)
         assert not late, f"{len(late)} of 2 ranks did not come back in {LIMIT} s: a deadlock"
 
-    def stop(self) -> None:
+    def stop(self):
         for process in self.processes:
             process.kill()
             process.wait()
@@ -87,7 +83,7 @@ class Ranks:
         self.processes = []
 
     @staticmethod
-    def _ask(process: Any, name: str) -> None:
+    def _ask(process, name):
         process.stdin.write(name + "\n")
         process.stdin.flush()
         answer = process.stdout.readline()
@@ -96,7 +92,7 @@ class Ranks:
 
 
 @pytest.fixture(scope="module")
-def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ranks]:
+def ranks(tmp_path_factory):
     pool = Ranks(tmp_path_factory.mktemp("ranks"))
     yield pool
     pool.stop()
@@ -105,11 +101,11 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ranks]:
 @pytest.mark.slow
 @pytest.mark.skipif(not dist.is_available() or sys.platform == "win32", reason="needs gloo and a file store")
 @pytest.mark.parametrize("name", CHECKS)
-def test_two_processes(ranks: Ranks, name: str) -> None:
+def test_two_processes(ranks, name):
     ranks.run(name)
 
 
-def serve(store: str, rank: int) -> None:
+def serve(store, rank):
     """Run the checks whose names come in, and answer with null or with what went wrong."""
     with os.fdopen(os.dup(1), "w") as answers:
         os.dup2(2, 1)  # nothing else may write into the answers
@@ -131,24 +127,24 @@ def serve(store: str, rank: int) -> None:
 # -- what the checks share --------------------------------------------------------------------------------
 
 
-def net() -> nn.Sequential:
+def net():
     """Return a network of parameters with 3 rows, 1 row and 1 element: none of them halves evenly."""
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1)).double()
 
 
-def batch(k: int = 0) -> tuple[Tensor, Tensor]:
+def batch(k=0):
     x = torch.randn(16, 4, generator=torch.Generator().manual_seed(k), dtype=torch.double)
     x[:8] -= 0.5  # the halves are unlike
     return x, x[:, :1].sin() + 0.3 * x[:, 1:2]
 
 
-def half(rank: int, k: int = 0) -> tuple[Tensor, Tensor]:
+def half(rank, k=0):
     x, y = batch(k)
     return x[8 * rank : 8 * rank + 8], y[8 * rank : 8 * rank + 8]
 
 
-MAKE: dict[str, Callable[[Any, nn.Module], Probe]] = {
+MAKE = {
     "SAM": lambda base, model: SAM(base, model, rho=0.3),
     "CGD": lambda base, model: CGD(base, model, lam=0.05),
     "ASAM": lambda base, model: ASAM(base, model, rho=0.5),
@@ -158,13 +154,13 @@ MAKE: dict[str, Callable[[Any, nn.Module], Probe]] = {
 }
 
 
-def held_out(model: nn.Module) -> Callable[[], Tensor]:
+def held_out(model):
     """Return a loss of which each rank has its own: the mean counts."""
     own = dist.get_rank() if dist.is_initialized() else 0
     return lambda: mse(model, *batch(9)) + 0.5 + 0.1 * own
 
 
-def wrapped(kind: str) -> nn.Module:
+def wrapped(kind):
     model = net()
     if kind == "ddp":
         return DDP(model)
@@ -175,18 +171,18 @@ def wrapped(kind: str) -> nn.Module:
     return model
 
 
-def optimizer(name: str, model: nn.Module, kind: Any = AdamW) -> Probe:
+def optimizer(name, model, kind=AdamW):
     more = {"momentum": 0.9} if kind is SGD else {}
     return MAKE[name](kind(model.parameters(), lr=0.05, **more), model)
 
 
-def flat(model: nn.Module) -> Tensor:
+def flat(model):
     """Return all parameters in one vector, whole where they are sharded."""
     whole = [p.full_tensor() if hasattr(p, "full_tensor") else p for p in model.parameters()]
     return torch.cat([p.detach().reshape(-1) for p in whole])
 
 
-def alike(value: Tensor) -> None:
+def alike(value):
     """Say that both ranks hold the same bits."""
     both = [torch.empty_like(value) for _ in range(2)]
     dist.all_gather(both, value.contiguous())
@@ -196,10 +192,10 @@ def alike(value: Tensor) -> None:
 # -- the checks -------------------------------------------------------------------------------------------
 
 
-def equals_one_process(kind: str, rank: int) -> None:
+def equals_one_process(kind, rank):
     """Train on the halves of a batch: as one process on the whole, or by the formula, in every loop."""
     for name in MAKE:
-        results: list[Tensor] = []
+        results = []
         for loop in LOOPS.values():
             model = wrapped(kind)
             opt = optimizer(name, model)
@@ -222,17 +218,17 @@ def equals_one_process(kind: str, rank: int) -> None:
 
 
 @check
-def ddp_equals_one_process(rank: int) -> None:
+def ddp_equals_one_process(rank):
     equals_one_process("ddp", rank)
 
 
 @check
-def fsdp_equals_one_process(rank: int) -> None:
+def fsdp_equals_one_process(rank):
     equals_one_process("fsdp", rank)
 
 
 @check
-def a_share_of_each_rank_is_joined(rank: int) -> None:
+def a_share_of_each_rank_is_joined(rank):
     """The probe goes along the mean of the ranks' gradients, each of its own first examples."""
     for kind in ("ddp", "fsdp"):
         model, single = wrapped(kind), net()
@@ -258,7 +254,7 @@ def a_share_of_each_rank_is_joined(rank: int) -> None:
 
 
 @check
-def accumulation_and_an_overflow_on_one_rank(rank: int) -> None:
+def accumulation_and_an_overflow_on_one_rank(rank):
     model, single = wrapped("ddp"), net()
     opt, alone = optimizer("CGD", model, SGD), optimizer("CGD", single, SGD)
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
@@ -283,7 +279,7 @@ def accumulation_and_an_overflow_on_one_rank(rank: int) -> None:
 
 
 @check
-def distributed_checkpoints(rank: int) -> None:
+def distributed_checkpoints(rank):
     """The base's state by torch's own functions and ours beside it: a resumed run is the run unbroken."""
     for kind in ("ddp", "fsdp"):
         for name in ("CGD", "GapSAM", "share"):
@@ -313,7 +309,7 @@ def distributed_checkpoints(rank: int) -> None:
             alike(flat(other))
 
 
-def states(model: nn.Module, opt: Probe) -> dict[str, Any]:
+def states(model, opt):
     return {
         "model": get_model_state_dict(model),
         "base": get_optimizer_state_dict(model, opt.base),
@@ -322,7 +318,7 @@ def states(model: nn.Module, opt: Probe) -> dict[str, Any]:
 
 
 @check
-def refusals(rank: int) -> None:
+def refusals(rank):
     model = wrapped("ddp")
     with pytest.raises(RuntimeError, match="ExactCGD: exact products are of one process; use CGD"):
         ExactCGD(SGD(model.parameters(), lr=0.1), model, lam=0.1)

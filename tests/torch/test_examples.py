@@ -1,7 +1,5 @@
 """The examples run, probe and learn; each is short."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import os
@@ -9,9 +7,7 @@ import re
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -26,18 +22,18 @@ HERE = {  # what runs in this process: what it needs, and its arguments
 }
 
 
-def load(name: str, needs: str) -> Any:
+def load(name, needs):
     """Import an example, if what it needs is there."""
     with warnings.catch_warnings(action="ignore"):  # what other libraries say while they are imported
         pytest.importorskip(needs)
-        spec: Any = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+        spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
     return module
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
+def one_thread():
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -45,7 +41,7 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def new_accelerator() -> None:
+def new_accelerator():
     """Accelerate has one state in a process, which an earlier run may have left within a step."""
     if "accelerate.state" in sys.modules:
         for name in ("GradientState", "AcceleratorState"):
@@ -53,7 +49,7 @@ def new_accelerator() -> None:
 
 
 @pytest.fixture
-def compiler() -> Iterator[Any]:
+def compiler():
     """What torch.compile counts, from zero."""
     import torch._dynamo as dynamo
 
@@ -64,12 +60,12 @@ def compiler() -> Iterator[Any]:
     dynamo.utils.counters.clear()
 
 
-def test_all_are_run() -> None:
+def test_all_are_run():
     assert {path.stem for path in EXAMPLES.glob("*.py")} == {*HERE, "train_with_ddp", "train_with_fsdp"}
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
-def test_is_short(path: Path) -> None:
+def test_is_short(path):
     """At most 40 statements' lines: without docstrings, imports, comments and blank lines."""
     tree = ast.parse(path.read_text("utf-8"))
     for node in ast.walk(tree):
@@ -83,7 +79,7 @@ def test_is_short(path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the probe is cut to its limit")
 @pytest.mark.parametrize("name", HERE)
-def test_probes_and_learns(name: str, compiler: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_probes_and_learns(name, compiler, capsys):
     needs, options = HERE[name]
     opt, accuracy = load(name, needs).main(**options)
     report = opt.report()
@@ -100,7 +96,7 @@ def test_probes_and_learns(name: str, compiler: Any, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.filterwarnings("ignore:the probe is cut to its limit")
-def test_one_of_them_probes_and_learns_in_little_time() -> None:
+def test_one_of_them_probes_and_learns_in_little_time():
     opt, accuracy = load("train_with_lightning_manual", "pytorch_lightning").main(epochs=3)
     assert accuracy > 0.75
     assert opt.report().length > 0
@@ -109,7 +105,7 @@ def test_one_of_them_probes_and_learns_in_little_time() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["train_with_ddp", "train_with_fsdp"])
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="needs torch.distributed")
-def test_torchrun(name: str) -> None:
+def test_torchrun(name):
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     # FSDP2 warns of every module that ends in a Linear
     strict = {"PYTHONWARNINGS": "error,ignore:FSDP2-wrapped module", "OMP_NUM_THREADS": "1"}

@@ -1,17 +1,14 @@
 """Each optimizer, over several steps, against its formula written out in plain torch."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Container, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.optim import SGD, AdamW, Optimizer
+from torch.optim import SGD, AdamW
 
 from steepen.schedules import Table
-from steepen.torch import CGD, SAM, Probe
+from steepen.torch import CGD, SAM
 from steepen.torch.paper import ASAM, CGDFD, EGR, FGR, GNP, MSAM, USAM, WSAM, ExactCGD
 
 from .nets import BASES, LOOPS, Net, X, Y, mse
@@ -23,29 +20,29 @@ Formula = Callable[[Tensors, int], list[Tensor]]
 STEPS = 5
 
 
-def loss(xs: Tensors, x: Tensor = X, y: Tensor = Y) -> Tensor:
+def loss(xs, x=X, y=Y):
     a, b, c, d = xs
     return (torch.tanh(x @ a.T + b) @ c.T + d - y).square().mean() * 3
 
 
-def gradient(xs: Tensors, rows: int = 16) -> list[Tensor]:
+def gradient(xs, rows=16):
     leaves = [x.detach().requires_grad_() for x in xs]
     return list(torch.autograd.grad(loss(leaves, X[:rows], Y[:rows]), leaves))
 
 
-def norm(xs: Tensors) -> float:
+def norm(xs):
     return sum(value**2 for x in xs for value in x.flatten().tolist()) ** 0.5
 
 
-def moved(xs: Tensors, c: float, along: Tensors) -> list[Tensor]:
+def moved(xs, c, along):
     return [x + c * one for x, one in zip(xs, along, strict=True)]
 
 
-def mixed(g: Tensors, nu: float, plus: Tensors) -> list[Tensor]:
+def mixed(g, nu, plus):
     return [gi + nu * (pi - gi) for gi, pi in zip(g, plus, strict=True)]
 
 
-def guarded(g: Tensors, d: list[Tensor]) -> list[Tensor]:
+def guarded(g, d):
     """What descends f, and if d does not, the gradient."""
     return d if sum((gi * di).sum().item() for gi, di in zip(g, d, strict=True)) > 0 else list(g)
 
@@ -53,43 +50,43 @@ def guarded(g: Tensors, d: list[Tensor]) -> list[Tensor]:
 # --- the formulas, as published ----------------------------------------------------------------------
 
 
-def sam(xs: Tensors, rho: float, rows: int = 16) -> list[Tensor]:
+def sam(xs, rho, rows=16):
     g = gradient(xs, rows)
     return gradient(moved(xs, rho / norm(g), g))
 
 
-def gnp(xs: Tensors, rho: float, alpha: float) -> list[Tensor]:
+def gnp(xs, rho, alpha):
     return [(1 - alpha) * gi + alpha * ai for gi, ai in zip(gradient(xs), sam(xs, rho), strict=True)]
 
 
-def wsam(xs: Tensors, rho: float, gamma: float) -> list[Tensor]:
+def wsam(xs, rho, gamma):
     pairs = zip(gradient(xs), sam(xs, rho), strict=True)
     return [(1 - 2 * gamma) / (1 - gamma) * gi + gamma / (1 - gamma) * ai for gi, ai in pairs]
 
 
-def asam(xs: Tensors, rho: float, eta: float) -> list[Tensor]:
+def asam(xs, rho, eta):
     g, T = gradient(xs), [x.abs() + eta for x in xs]
     n = norm([t * gi for t, gi in zip(T, g, strict=True)])
     return gradient([x + rho * t * t * gi / n for x, t, gi in zip(xs, T, g, strict=True)])
 
 
-def fgr(xs: Tensors, eps: float, gamma: float) -> list[Tensor]:
+def fgr(xs, eps, gamma):
     g = gradient(xs)
     return [gi + gamma * (ai - gi) / eps for gi, ai in zip(g, gradient(moved(xs, eps, g)), strict=True)]
 
 
-def egr(xs: Tensors, lam: float) -> list[Tensor]:
+def egr(xs, lam):
     leaves = [x.detach().requires_grad_() for x in xs]
     g = torch.autograd.grad(loss(leaves), leaves, create_graph=True)
     return list(torch.autograd.grad(loss(leaves) + lam * sum(gi.square().sum() for gi in g), leaves))
 
 
-def cgdfd(xs: Tensors, lam: float, r: float) -> list[Tensor]:
+def cgdfd(xs, lam, r):
     g = gradient(xs)
     return mixed(g, 2 * lam / r, gradient(moved(xs, r, g)))
 
 
-def cgd(xs: Tensors, lam: float) -> list[Tensor]:
+def cgd(xs, lam):
     """CGD as it comes: c = 2λ, no shorter than is accurate, no longer than a tenth of ‖x‖."""
     g = gradient(xs)
     unit = norm(xs) / norm(g)
@@ -97,12 +94,12 @@ def cgd(xs: Tensors, lam: float) -> list[Tensor]:
     return guarded(g, mixed(g, max(-1.0, min(2 * lam / c, 1.0)), gradient(moved(xs, c, g))))
 
 
-def ramp(k: int) -> float:
+def ramp(k):
     return 0.02 + 0.03 * k
 
 
 END = Table([0.2, 0.15, 0.1])
-METHODS: dict[str, tuple[Callable[..., Probe], Formula]] = {
+METHODS = {
     "SAM": (lambda b, m: SAM(b, m, rho=0.3), lambda xs, k: sam(xs, 0.3)),
     "SAM, as it comes": (SAM, lambda xs, k: sam(xs, 0.05)),
     "SAM, share": (
@@ -140,13 +137,13 @@ METHODS: dict[str, tuple[Callable[..., Probe], Formula]] = {
 class Task:
     """The network of `nets`, trained by ours, beside its weights as plain tensors, trained by a formula."""
 
-    def __init__(self, method: Callable[..., Probe], base: Callable[[Any], Optimizer]):
+    def __init__(self, method, base):
         self.model = Net()
         self.used = [p for name, p in self.model.named_parameters() if name != "unused"]
         self.theirs = [nn.Parameter(p.detach().clone()) for p in self.used]
         self.opt, self.reference = method(base(self.model.parameters()), self.model), base(self.theirs)
 
-    def literal(self, d: list[Tensor]) -> float:
+    def literal(self, d):
         rows = round(16 * self.opt.share)
         before = loss(self.theirs, X[:rows], Y[:rows]).item()
         for p, one in zip(self.theirs, d, strict=True):
@@ -154,14 +151,14 @@ class Task:
         self.reference.step()
         return before
 
-    def agree(self) -> None:
+    def agree(self):
         for p, q in zip(self.used, self.theirs, strict=True):
             torch.testing.assert_close(p, q, rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("method", METHODS)
-def test_equals_the_formula(method: str, base: str) -> None:
+def test_equals_the_formula(method, base):
     ours, formula = METHODS[method]
     task, trips = Task(ours, BASES[base]), 0
     for k in range(STEPS):
@@ -179,7 +176,7 @@ def test_equals_the_formula(method: str, base: str) -> None:
 
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("maximize", [False, True])
-def test_msam_probes_along_the_momentum(base: str, maximize: bool) -> None:
+def test_msam_probes_along_the_momentum(base, maximize):
     task = Task(lambda b, m: MSAM(b, m, rho=0.3), BASES[base])
     sign = -1.0 if maximize else 1.0
     if maximize:
@@ -198,7 +195,7 @@ def test_msam_probes_along_the_momentum(base: str, maximize: bool) -> None:
 
 
 @pytest.mark.parametrize("method", [m for m in METHODS if "schedule" not in m and "as it" not in m])
-def test_maximising_f_is_minimising_minus_f(method: str) -> None:
+def test_maximising_f_is_minimising_minus_f(method):
     ours, formula = METHODS[method]
     task = Task(ours, lambda ps: SGD(ps, lr=0.05, momentum=0.9))
     task.opt = ours(SGD(list(task.model.parameters()), lr=0.05, momentum=0.9, maximize=True), task.model)
@@ -211,7 +208,7 @@ def test_maximising_f_is_minimising_minus_f(method: str) -> None:
 class Odd:
     """A container that is only asked whether it contains a step."""
 
-    def __contains__(self, k: object) -> bool:
+    def __contains__(self, k):
         return isinstance(k, int) and k % 2 == 1
 
 
@@ -219,7 +216,7 @@ class Odd:
     ("method", "when"),
     [("SAM, share", range(1, 3)), ("SAM, share", {0, 2}), ("CGD", [3]), ("ExactCGD", Odd()), ("WSAM", [])],
 )  # fmt: skip
-def test_only_the_steps_asked_for_have_a_probe(method: str, when: Container[int]) -> None:
+def test_only_the_steps_asked_for_have_a_probe(method, when):
     ours, formula = METHODS[method]
     task = Task(lambda b, m: ours(b, m, when=when), BASES["momentum"])
     for k in range(4):
@@ -234,7 +231,7 @@ def test_only_the_steps_asked_for_have_a_probe(method: str, when: Container[int]
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.05])
-def test_where_there_is_no_direction_the_step_is_the_base_s(lam: float) -> None:
+def test_where_there_is_no_direction_the_step_is_the_base_s(lam):
     """Weights of zero, a gradient of zero, or both: nothing becomes NaN."""
     for make in (
         lambda b, m: CGD(b, m, lam=lam), lambda b, m: SAM(b, m, rho=lam), lambda b, m: WSAM(b, m, rho=lam),
@@ -248,7 +245,7 @@ def test_where_there_is_no_direction_the_step_is_the_base_s(lam: float) -> None:
             assert torch.equal(model.weight, torch.full((1, 2), -slope)), make
 
 
-def test_parameters_that_only_one_pass_reaches() -> None:
+def test_parameters_that_only_one_pass_reaches():
     """Of a parameter that the pass at x does not reach, g is 0; of one that only it reaches, g⁺ is."""
     for first in (True, False):
         a, b = nn.Parameter(torch.tensor(1.0)), nn.Parameter(torch.tensor(2.0))
@@ -263,7 +260,7 @@ def test_parameters_that_only_one_pass_reaches() -> None:
 
 
 @pytest.mark.parametrize("kind", ["frozen", "tied", "transposed", "groups", "bf16", "fused"])
-def test_layouts_of_parameters(kind: str) -> None:
+def test_layouts_of_parameters(kind):
     """SAM on a quadratic, where the formula is short: g⁺ = 2(x + ρ·x/‖x‖)."""
     torch.manual_seed(0)
     x, y = nn.Parameter(torch.randn(3, 2)), nn.Parameter(torch.randn(2))
@@ -275,7 +272,7 @@ def test_layouts_of_parameters(kind: str) -> None:
         model.append(y)
     if kind == "bf16":
         model.bfloat16()
-    groups: Any = [{"params": [x]}, {"params": [y], "lr": 0.05}] if kind == "groups" else model.parameters()
+    groups = [{"params": [x]}, {"params": [y], "lr": 0.05}] if kind == "groups" else model.parameters()
     base = AdamW(groups, lr=0.1, fused=True) if kind == "fused" else SGD(groups, lr=0.1)
     opt = SAM(base, model, rho=0.5)
     before = [x.detach().clone().float(), y.detach().clone().float()]
@@ -291,7 +288,7 @@ def test_layouts_of_parameters(kind: str) -> None:
         torch.testing.assert_close(p.detach().float(), expected, **rough)
 
 
-def test_norms_of_low_precision_are_taken_in_single() -> None:
+def test_norms_of_low_precision_are_taken_in_single():
     v = torch.randn(400, generator=torch.Generator().manual_seed(0)).bfloat16()
     model = nn.ParameterList([nn.Parameter(torch.zeros(400, dtype=torch.bfloat16))])
     opt = CGDFD(SGD(model.parameters(), lr=0.1), model, lam=0.1, r=0.5)

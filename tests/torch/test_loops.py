@@ -1,18 +1,13 @@
 """One step, three loops: the same bits, with micro-batches, clipping, scalers, autocast and Accelerate."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.amp.grad_scaler import GradScaler
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import SGD, AdamW
 
-from steepen.torch import CGD, SAM, GapSAM, Probe
+from steepen.torch import CGD, SAM, GapSAM
 
 from ..pairs import pairs
 from .nets import ALL, BASES, LOOPS, Net, X, Y, data, make, mse, same, state, weights
@@ -21,8 +16,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:Using backward.. with create_gra
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_three_loops_give_the_same_bits(name: str) -> None:
-    runs: list[tuple[list[Tensor], Any]] = []
+def test_three_loops_give_the_same_bits(name):
+    runs = []
     for loop in LOOPS.values():
         model = Net(dropout=0.3, norm=True)
         opt = make(name, model, "adamw" if name in ("CGD", "GapSAM") else "momentum")
@@ -35,7 +30,7 @@ def test_three_loops_give_the_same_bits(name: str) -> None:
     assert runs[0][1].probed == (3 if name == "GapSAM" else 4)
 
 
-def test_the_passes_are_what_they_are_said_to_be() -> None:
+def test_the_passes_are_what_they_are_said_to_be():
     model = Net()
     opt = SAM(SGD(model.parameters(), lr=0.1), model, rho=0.3, share=1 / 4, when=range(1, 2))
     sizes = [micro(opt, model, 1) for _ in range(3)]
@@ -45,9 +40,9 @@ def test_the_passes_are_what_they_are_said_to_be() -> None:
 # --- micro-batches and clipping ----------------------------------------------------------------------
 
 
-def micro(opt: Probe, model: nn.Module, parts: int, scaler: Any = None, clip: float = 1e9) -> list[int]:
+def micro(opt, model, parts, scaler=None, clip=1e9):
     """Take a step on micro-batches, and return their sizes."""
-    sizes: list[int] = []
+    sizes = []
     for x, y in opt.passes(*zip(X.chunk(parts), Y.chunk(parts), strict=True), scaler=scaler):
         loss = mse(model, x, y) / parts
         (loss if scaler is None else scaler.scale(loss)).backward()
@@ -60,7 +55,7 @@ def micro(opt: Probe, model: nn.Module, parts: int, scaler: Any = None, clip: fl
 
 
 @pytest.mark.parametrize(("name", "parts"), [("SAM", 2), ("CGD", 4), ("GNP", 2), ("MSAM", 4)])
-def test_micro_batches_equal_the_whole(name: str, parts: int) -> None:
+def test_micro_batches_equal_the_whole(name, parts):
     whole, split = Net(), Net()
     opts = make(name, whole), make(name, split)
     for _ in range(4):
@@ -71,9 +66,7 @@ def test_micro_batches_equal_the_whole(name: str, parts: int) -> None:
 
 
 @pytest.mark.parametrize(("scale", "clip"), [(None, None), (1024.0, None), (None, 0.05)])
-def test_with_a_share_the_probe_comes_from_the_first_micro_batch(
-    scale: float | None, clip: float | None
-) -> None:
+def test_with_a_share_the_probe_comes_from_the_first_micro_batch(scale, clip):
     """And what is clipped between the passes and the step is what the base takes, as with `max_norm`."""
     models = [Net(), Net(), Net()]
     bases = [BASES["momentum"](model.parameters()) for model in models]
@@ -94,7 +87,7 @@ def test_with_a_share_the_probe_comes_from_the_first_micro_batch(
     assert opt.report().length == pytest.approx(0.3)
 
 
-def literal_share(model: nn.Module, base: Any, rows: int, max_norm: float | None = None) -> None:
+def literal_share(model, base, rows, max_norm=None):
     """SAM with a share, written out."""
     params, x = list(model.parameters()), weights(model)
     g = torch.autograd.grad(mse(model, X[:rows], Y[:rows]), params, allow_unused=True)
@@ -112,7 +105,7 @@ def literal_share(model: nn.Module, base: Any, rows: int, max_norm: float | None
     base.step()
 
 
-def test_the_rule_sees_the_mean_over_micro_batches() -> None:
+def test_the_rule_sees_the_mean_over_micro_batches():
     reports = []
     for parts in (1, 2):
         model = Net()
@@ -129,7 +122,7 @@ def test_the_rule_sees_the_mean_over_micro_batches() -> None:
 
 
 @pairs(name=["SAM", "share", "CGD", "ASAM", "MSAM", "ExactCGD", "GapSAM"], clip=[None, 0.05])
-def test_a_scaler_does_not_change_the_step(name: str, clip: float | None) -> None:
+def test_a_scaler_does_not_change_the_step(name, clip):
     for loop in LOOPS.values():
         scaled, plain = Net(), Net()
         scaler = GradScaler("cpu", init_scale=2.0**14)
@@ -145,7 +138,7 @@ def test_a_scaler_does_not_change_the_step(name: str, clip: float | None) -> Non
 
 
 @pairs(name=["SAM", "share", "CGD", "GapSAM"], loop=LOOPS, where=["probe", "batch"])
-def test_an_overflow_skips_the_step_and_the_next_one_works(name: str, loop: str, where: str) -> None:
+def test_an_overflow_skips_the_step_and_the_next_one_works(name, loop, where):
     model = Net()
     opt = make(name, model)
     scaler = GradScaler("cpu", init_scale=2.0**10)
@@ -158,7 +151,7 @@ def test_an_overflow_skips_the_step_and_the_next_one_works(name: str, loop: str,
     class Overflowing(nn.Module):
         """A network one of whose passes overflows."""
 
-        def forward(self, x: Tensor) -> Tensor:
+        def forward(self, x):
             bad = next(calls) == (0 if where == "probe" else 1)
             return model(x) * torch.inf if bad else model(x)
 
@@ -174,13 +167,13 @@ def test_an_overflow_skips_the_step_and_the_next_one_works(name: str, loop: str,
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_under_autocast_the_second_pass_sees_the_moved_weights(loop: str) -> None:
+def test_under_autocast_the_second_pass_sees_the_moved_weights(loop):
     model = Net(dtype=torch.float32)
     opt = SAM(SGD(model.parameters(), lr=0.1), model, rho=1.0)
-    seen: list[Tensor] = []
+    seen = []
 
     class Cast(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
+        def forward(self, x):
             seen.append(model(x.float()).detach().float())
             return model(x.float())
 
@@ -191,12 +184,12 @@ def test_under_autocast_the_second_pass_sees_the_moved_weights(loop: str) -> Non
     assert opt.report().length == pytest.approx(1.0, rel=1e-3)
 
 
-def test_cgd_under_autocast_probes_as_far_as_bf16_needs() -> None:
+def test_cgd_under_autocast_probes_as_far_as_bf16_needs():
     model = Net(dtype=torch.float32)
     opt = CGD(SGD(model.parameters(), lr=0.1), model, lam=1e-9, dtype=torch.bfloat16)
     norm = sum(p.detach().square().sum().item() for p in model.parameters() if p is not model.unused) ** 0.5
 
-    def loss_of(x: Tensor, y: Tensor) -> Tensor:
+    def loss_of(x, y):
         with torch.autocast("cpu", torch.bfloat16):
             return mse(model, x.float(), y.float())
 
@@ -207,7 +200,7 @@ def test_cgd_under_autocast_probes_as_far_as_bf16_needs() -> None:
 # --- other libraries ---------------------------------------------------------------------------------
 
 
-def accelerator(**options: Any) -> Any:
+def accelerator(**options):
     accelerate = pytest.importorskip("accelerate")
     accelerate.state.AcceleratorState._reset_state(True)
     accelerate.state.GradientState._reset_state()
@@ -218,7 +211,7 @@ def accelerator(**options: Any) -> Any:
     ("name", "prepared"),
     [("share", "optimizer"), ("CGD", "base"), ("GapSAM", "optimizer"), ("GapSAM", "none")],
 )
-def test_accelerate_with_accumulation(name: str, prepared: str) -> None:
+def test_accelerate_with_accumulation(name, prepared):
     """Micro-batches in `passes`; Accelerate divides the loss by their number."""
     plain = Net()
     opt = make(name, plain)
@@ -241,7 +234,7 @@ def test_accelerate_with_accumulation(name: str, prepared: str) -> None:
     assert ours.report().probed == opt.report().probed > 0
 
 
-def test_several_optimizers_are_wrapped_as_one() -> None:
+def test_several_optimizers_are_wrapped_as_one():
     """Muon for the matrices and AdamW for the rest, under one schedule."""
     models = [Net(), Net()]
     both = [
@@ -255,10 +248,10 @@ def test_several_optimizers_are_wrapped_as_one() -> None:
     schedules = [torch.optim.lr_scheduler.ExponentialLR(one, 0.5) for one in (opt, *both[1])]
 
     class Pair:
-        def zero_grad(self) -> None:
+        def zero_grad(self):
             models[1].zero_grad()
 
-        def step(self) -> None:
+        def step(self):
             for part in both[1]:
                 part.step()
 
@@ -274,10 +267,10 @@ def test_several_optimizers_are_wrapped_as_one() -> None:
         SAM([both[0][0], SGD(models[0].parameters(), lr=0.1)], models[0])
 
 
-def test_all_bases_of_torch_work() -> None:
+def test_all_bases_of_torch_work():
     """Adafactor, fused, foreach, …: whatever steps by p.grad."""
     names = "Adadelta Adafactor Adagrad Adam Adamax ASGD NAdam RAdam RMSprop Rprop".split()  # noqa: SIM905
-    bases: dict[str, Callable[[Any], Any]] = {name: getattr(torch.optim, name) for name in names}
+    bases = {name: getattr(torch.optim, name) for name in names}
     bases["fused"] = lambda ps: AdamW(ps, fused=True)
     bases["foreach"] = lambda ps: SGD(ps, lr=0.1, foreach=True)
     for name, base in bases.items():

@@ -1,15 +1,11 @@
 """Robustness, against rounding, pruning and noise written down by hand, and what must be left alone."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from steepen.torch import robustness
 
@@ -20,12 +16,12 @@ BATCHES = [(X[:16], Y[:16]), (X[16:], Y[16:])]  # of different sizes: means are 
 mse = nn.MSELoss()
 
 
-def network(*more: nn.Module) -> nn.Module:
+def network(*more):
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(4, 5), nn.Tanh(), *more, nn.Linear(5, 4)).double().eval()
 
 
-def loss_with(model: nn.Module, change: Callable[[np.ndarray], np.ndarray]) -> float:
+def loss_with(model, change):
     """Return the loss of `network()`, computed with NumPy, with changed matrices."""
     first, second = model[0], model[-1]
     w, v = (change(layer.weight.detach().numpy()) for layer in (first, second))
@@ -34,7 +30,7 @@ def loss_with(model: nn.Module, change: Callable[[np.ndarray], np.ndarray]) -> f
     return float(np.mean((out - Y.numpy()) ** 2))
 
 
-def by_hand(w: np.ndarray, bits: int) -> np.ndarray:
+def by_hand(w, bits):
     """Round weight by weight: the nearest value of the grid of its row."""
     rounded = np.empty_like(w)
     for i, row in enumerate(w):
@@ -48,7 +44,7 @@ def by_hand(w: np.ndarray, bits: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("bits", [2, 4])
-def test_rounding_is_to_the_nearest_value_of_each_row(bits: int) -> None:
+def test_rounding_is_to_the_nearest_value_of_each_row(bits):
     """A row of zeros is no special case, and a loss that overflows with rounded weights is a finding."""
     model = network()
     with torch.no_grad():
@@ -59,15 +55,15 @@ def test_rounding_is_to_the_nearest_value_of_each_row(bits: int) -> None:
     assert found.rounded[bits] == pytest.approx(loss_with(model, lambda w: by_hand(w, bits)))
     assert repr(found).endswith("; 24 examples)")
 
-    def loss(out: Tensor, y: Tensor) -> Tensor:
+    def loss(out, y):
         return mse(out, y) * (1.0 if torch.equal(model[0].weight, kept) else torch.inf)
 
     assert math.isinf(robustness(model, loss, BATCHES).rounded[4])
 
 
 @pytest.mark.parametrize("part", [0.25, 0.9])
-def test_pruning_takes_the_smallest_weights_of_each_tensor(part: float) -> None:
-    def pruned(w: np.ndarray) -> np.ndarray:
+def test_pruning_takes_the_smallest_weights_of_each_tensor(part):
+    def pruned(w):
         limit = np.sort(np.abs(w), axis=None)[round(part * w.size) - 1]
         return np.where(np.abs(w) <= limit, 0, w)
 
@@ -76,7 +72,7 @@ def test_pruning_takes_the_smallest_weights_of_each_tensor(part: float) -> None:
     assert found.pruned[part] == pytest.approx(loss_with(model, pruned))
 
 
-def test_noise_raises_a_square_by_its_variance() -> None:
+def test_noise_raises_a_square_by_its_variance():
     model = nn.Linear(50, 1, bias=False).double()
     with torch.no_grad():
         model.weight.fill_(2.0)  # root mean square 2, so a deviation of .6: 50 · .36 in the mean
@@ -87,7 +83,7 @@ def test_noise_raises_a_square_by_its_variance() -> None:
     assert abs(mean - 18) < 4 * error
 
 
-def test_the_same_call_gives_the_same_numbers() -> None:
+def test_the_same_call_gives_the_same_numbers():
     found = robustness(network(), mse, iter(BATCHES))
     assert found == robustness(network(), mse, BATCHES)
     assert found.noisy != robustness(network(), mse, BATCHES, seed=1).noisy
@@ -96,7 +92,7 @@ def test_the_same_call_gives_the_same_numbers() -> None:
 # --- what is left alone ------------------------------------------------------------------------------
 
 
-def test_nothing_is_left_behind_and_dropout_is_off() -> None:
+def test_nothing_is_left_behind_and_dropout_is_off():
     model = network(nn.BatchNorm1d(5), nn.Dropout(0.5)).train()
     mse(model(X), Y).backward()
     state = {name: value.clone() for name, value in model.state_dict().items()}
@@ -112,11 +108,11 @@ def test_nothing_is_left_behind_and_dropout_is_off() -> None:
     assert all(module.training for module in model.modules())
 
 
-def test_a_loss_that_raises_half_way_leaves_the_weights_as_they_were() -> None:
+def test_a_loss_that_raises_half_way_leaves_the_weights_as_they_were():
     model, calls = network(), []
     before = [p.detach().clone() for p in model.parameters()]
 
-    def loss(out: Tensor, y: Tensor) -> Tensor:
+    def loss(out, y):
         calls.append(0)
         if len(calls) == 3:
             raise KeyError("mine")
@@ -130,14 +126,14 @@ def test_a_loss_that_raises_half_way_leaves_the_weights_as_they_were() -> None:
 # --- refused -----------------------------------------------------------------------------------------
 
 
-def broken(value: float) -> nn.Module:
+def broken(value):
     model = network()
     with torch.no_grad():
         model[-1].weight[1, 2] = value
     return model
 
 
-REFUSED: dict[str, tuple[nn.Module, dict[str, Any], str]] = {
+REFUSED = {
     "no matrix": (nn.LayerNorm(4).double(), {}, "model: expected some weights with two axes"),
     "nan": (broken(math.nan), {}, r"finite weights, got some in 2\.weight that are not"),
     "bits": (network(), {"bits": [1]}, "bits: expected a whole number"),
@@ -148,7 +144,7 @@ REFUSED: dict[str, tuple[nn.Module, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_does_not_fit_is_refused_by_name(name: str) -> None:
+def test_what_does_not_fit_is_refused_by_name(name):
     """Model, loss and data are those of `sharpness`."""
     model, options, message = REFUSED[name]
     with pytest.raises((TypeError, ValueError), match=message):

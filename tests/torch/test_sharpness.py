@@ -1,14 +1,11 @@
 """Sharpness, against the whole Hessian of torch.func, closed forms, and what must be left alone."""
 
-from __future__ import annotations
-
 import math
 import random
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.func import functional_call, hessian
 
 from steepen.torch import sharpness
@@ -21,17 +18,17 @@ BATCHES = [(X[:16], Y[:16]), (X[16:], Y[16:])]  # of different sizes: means are 
 mse = nn.MSELoss()
 
 
-def network(*more: nn.Module) -> nn.Module:
+def network(*more):
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(4, 5), nn.Tanh(), *more, nn.Linear(5, 4)).double().eval()
 
 
-def whole(model: nn.Module, x: Tensor = X, y: Tensor = Y) -> Tensor:
+def whole(model, x=X, y=Y):
     """Return the Hessian of the mean loss, by torch.func."""
     named = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
     flat = torch.cat([p.flatten() for p in named.values()])
 
-    def loss(flat: Tensor) -> Tensor:
+    def loss(flat):
         parts = flat.split([p.numel() for p in named.values()])
         values = {name: part.view(p.shape) for (name, p), part in zip(named.items(), parts, strict=True)}
         return mse(functional_call(model, values, x), y)
@@ -43,7 +40,7 @@ def whole(model: nn.Module, x: Tensor = X, y: Tensor = Y) -> Tensor:
 
 
 @pytest.mark.parametrize("frozen", [False, True])
-def test_the_largest_eigenvalue_is_that_of_the_whole_hessian(frozen: bool) -> None:
+def test_the_largest_eigenvalue_is_that_of_the_whole_hessian(frozen):
     """Of the parameters that are not frozen; the same call gives the same numbers."""
     model = network()
     model[0].weight.requires_grad_(not frozen)
@@ -59,7 +56,7 @@ def test_the_largest_eigenvalue_is_that_of_the_whole_hessian(frozen: bool) -> No
 
 
 @pytest.mark.parametrize("most", [2, 5])
-def test_an_eigenvalue_is_as_near_as_the_error_says_however_early_it_stops(most: int) -> None:
+def test_an_eigenvalue_is_as_near_as_the_error_says_however_early_it_stops(most):
     model = network()
     values = torch.linalg.eigvalsh(whole(model))
     found = sharpness(model, mse, BATCHES, tol=1e-12, most=most)
@@ -67,7 +64,7 @@ def test_an_eigenvalue_is_as_near_as_the_error_says_however_early_it_stops(most:
     assert found.products == most + 20
 
 
-def test_the_standard_error_of_the_trace_is_that_of_the_formula() -> None:
+def test_the_standard_error_of_the_trace_is_that_of_the_formula():
     model = network()
     H = whole(model)
     variance = 2 * (H.square().sum() - H.diagonal().square().sum()).item()  # of one draw of random signs
@@ -76,7 +73,7 @@ def test_the_standard_error_of_the_trace_is_that_of_the_formula() -> None:
     assert abs(found.trace - H.trace().item()) < 4 * found.trace_error
 
 
-def test_the_error_of_the_rise_is_the_standard_error_over_the_batches() -> None:
+def test_the_error_of_the_rise_is_the_standard_error_over_the_batches():
     model = network()
     parts = [(X[i : i + 6], Y[i : i + 6]) for i in range(0, 24, 6)]
     found = sharpness(model, mse, parts)
@@ -93,7 +90,7 @@ def test_the_error_of_the_rise_is_the_standard_error_over_the_batches() -> None:
     assert math.isnan(sharpness(model, mse, (X, Y)).rise_error)
 
 
-def test_many_iterations_find_no_eigenvalue_again() -> None:
+def test_many_iterations_find_no_eigenvalue_again():
     dtype = torch.float32
     model = nn.Linear(4, 4).to(dtype)  # four eigenvalues and zero, each many times
     found = sharpness(model, mse, (X.to(dtype), Y.to(dtype)), tol=1e-12, most=200)
@@ -102,7 +99,7 @@ def test_many_iterations_find_no_eigenvalue_again() -> None:
     assert found.largest == pytest.approx(expected, rel=1e-5)
 
 
-def test_a_loss_that_is_linear_has_no_curvature() -> None:
+def test_a_loss_that_is_linear_has_no_curvature():
     model = nn.Linear(4, 1).double()
     found = sharpness(model, lambda out, _: out.mean(), (X, None))
     assert (found.largest, found.largest_error, found.trace, found.trace_error) == (0, 0, 0, 0)
@@ -113,16 +110,16 @@ def test_a_loss_that_is_linear_has_no_curvature() -> None:
 
 
 class Attention(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.maps = nn.Linear(4, 12)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         q, k, v = self.maps(x)[None, None].chunk(3, dim=-1)
         return nn.functional.scaled_dot_product_attention(q, k, v)[0, 0]
 
 
-def test_attention_by_fused_kernels_is_looked_at_through_the_plain_one() -> None:
+def test_attention_by_fused_kernels_is_looked_at_through_the_plain_one():
     torch.manual_seed(0)
     model = Attention().double()
     before = torch.backends.cuda.flash_sdp_enabled(), torch.backends.cuda.mem_efficient_sdp_enabled()
@@ -136,15 +133,15 @@ def test_attention_by_fused_kernels_is_looked_at_through_the_plain_one() -> None
     assert found.largest == pytest.approx(expected)
 
 
-def test_a_model_that_takes_its_inputs_by_name_and_returns_more_than_scores() -> None:
+def test_a_model_that_takes_its_inputs_by_name_and_returns_more_than_scores():
     inner = network()
 
     class Named(nn.Module):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.inner = inner
 
-        def forward(self, *, inputs: Tensor, scale: float) -> dict[str, Tensor]:
+        def forward(self, *, inputs, scale):
             return {"scores": self.inner(inputs) * scale}
 
     named = [({"inputs": x, "scale": 1.0}, y) for x, y in BATCHES]
@@ -153,7 +150,7 @@ def test_a_model_that_takes_its_inputs_by_name_and_returns_more_than_scores() ->
 
 
 @pytest.mark.slow
-def test_a_compiled_model_is_looked_at_uncompiled() -> None:
+def test_a_compiled_model_is_looked_at_uncompiled():
     model = network()
     assert sharpness(torch.compile(model), mse, BATCHES) == sharpness(model, mse, BATCHES)
 
@@ -161,7 +158,7 @@ def test_a_compiled_model_is_looked_at_uncompiled() -> None:
 @pytest.mark.parametrize(
     "mode", [torch.no_grad(), torch.inference_mode(), torch.autocast("cpu", torch.bfloat16)]
 )
-def test_what_the_caller_has_switched_on_does_not_matter(mode: Any) -> None:
+def test_what_the_caller_has_switched_on_does_not_matter(mode):
     model = network().float()
     batch = [(x.float(), y.float()) for x, y in BATCHES]
     expected = sharpness(model, mse, batch)
@@ -169,7 +166,7 @@ def test_what_the_caller_has_switched_on_does_not_matter(mode: Any) -> None:
         assert sharpness(model, mse, batch) == expected
 
 
-def test_in_training_mode_the_statistics_are_those_of_each_batch_and_the_masks_stay() -> None:
+def test_in_training_mode_the_statistics_are_those_of_each_batch_and_the_masks_stay():
     model = network(nn.BatchNorm1d(5), nn.Dropout(0.5))
     assert not sharpness(model, mse, BATCHES).training
     before = sharpness(model, mse, BATCHES)
@@ -180,7 +177,7 @@ def test_in_training_mode_the_statistics_are_those_of_each_batch_and_the_masks_s
     assert found == sharpness(model, mse, BATCHES, tol=1e-9)  # drawn anew, H·v would be of no one function
 
 
-def test_nothing_is_left_behind() -> None:
+def test_nothing_is_left_behind():
     model = network(nn.BatchNorm1d(5), nn.Dropout(0.5)).train()
     mse(model(X), Y).backward()
     state = {name: value.clone() for name, value in model.state_dict().items()}
@@ -188,7 +185,7 @@ def test_nothing_is_left_behind() -> None:
     rng, python = torch.get_rng_state(), random.getstate()
     modes = [module.training for module in model.modules()]
 
-    def data() -> Any:  # a loader draws too
+    def data():  # a loader draws too
         for batch in BATCHES:
             torch.rand(1)
             yield batch
@@ -202,11 +199,11 @@ def test_nothing_is_left_behind() -> None:
     assert [module.training for module in model.modules()] == modes
 
 
-def test_a_loss_that_raises_at_the_raised_weights_leaves_them_as_they_were() -> None:
+def test_a_loss_that_raises_at_the_raised_weights_leaves_them_as_they_were():
     model, calls = network(), []
     before = [p.detach().clone() for p in model.parameters()]
 
-    def loss(out: Tensor, y: Tensor) -> Tensor:
+    def loss(out, y):
         calls.append(0)
         if len(calls) == 3:  # the loss, its gradient, the loss up the gradient
             raise KeyError("mine")
@@ -219,7 +216,7 @@ def test_a_loss_that_raises_at_the_raised_weights_leaves_them_as_they_were() -> 
 
 # --- refused -----------------------------------------------------------------------------------------
 
-REFUSED: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
+REFUSED = {
     "model": ((lambda x: x, mse, BATCHES), {}, "model: expected a torch.nn.Module"),
     "nothing to train": ((nn.Tanh(), mse, BATCHES), {}, "model: expected some parameters"),
     "no data": ((network(), mse, []), {}, "data: expected at least one batch"),
@@ -236,7 +233,7 @@ REFUSED: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_does_not_fit_is_refused_by_name(name: str) -> None:
+def test_what_does_not_fit_is_refused_by_name(name):
     given, options, message = REFUSED[name]
     with pytest.raises((TypeError, ValueError), match=message):
         sharpness(*given, **options)

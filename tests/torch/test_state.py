@@ -1,16 +1,12 @@
 """A run resumed is the run unbroken, bit for bit; schedulers around ours and around the base."""
 
-from __future__ import annotations
-
 import io
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
-from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler, OneCycleLR, SequentialLR
+from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, OneCycleLR, SequentialLR
 
-from steepen.torch import GapSAM, Probe
+from steepen.torch import GapSAM
 
 from ..pairs import pairs
 from .nets import ALL, LOOPS, Net, X, Y, data, make, mse, same, state
@@ -18,7 +14,7 @@ from .nets import ALL, LOOPS, Net, X, Y, data, make, mse, same, state
 pytestmark = pytest.mark.filterwarnings("ignore:Using backward.. with create_graph=True")
 
 
-def through_a_file(thing: Any) -> Any:
+def through_a_file(thing):
     """Save and load as users do: no class of ours is in the file."""
     file = io.BytesIO()
     torch.save(thing, file)
@@ -26,7 +22,7 @@ def through_a_file(thing: Any) -> Any:
     return torch.load(file, weights_only=True)
 
 
-WAYS: dict[str, Callable[[Probe, Probe], Any]] = {
+WAYS = {
     "state_dict": lambda old, new: new.load_state_dict(through_a_file(old.state_dict())),
     "base and own": lambda old, new: (
         new.base.load_state_dict(through_a_file(old.base.state_dict())),
@@ -36,7 +32,7 @@ WAYS: dict[str, Callable[[Probe, Probe], Any]] = {
 
 
 @pairs(name=ALL, at=[1, 8], way=WAYS)  # at 8, numbers are under way that decide on a probe
-def test_a_run_resumed_is_the_run_unbroken(name: str, at: int, way: str) -> None:
+def test_a_run_resumed_is_the_run_unbroken(name, at, way):
     base = "adamw" if name in ("GapSAM", "MSAM") else "momentum"
     model = Net(dropout=0.2, norm=True)
     opt = make(name, model, base)
@@ -57,7 +53,7 @@ def test_a_run_resumed_is_the_run_unbroken(name: str, at: int, way: str) -> None
     assert opt.report().length > 0 or name in ("ExactCGD", "EGR")
 
 
-def stepped(opt: GapSAM, model: Any, losses: Callable[[int], tuple[float, float]], k: int) -> None:
+def stepped(opt, model, losses, k):
     """Take a step in which GapSAM is told a held-out and a training loss."""
     held_out, training = losses(k)
     opt.saw_held_out(held_out)
@@ -67,12 +63,12 @@ def stepped(opt: GapSAM, model: Any, losses: Callable[[int], tuple[float, float]
     opt.step()
 
 
-def closing(k: int) -> tuple[float, float]:
+def closing(k):
     """The gap closes and opens with every reading: a decision by another reading shows."""
     return 8.0 + (3.0 if k % 2 else -3.0), 8.0
 
 
-def waiting(k: int) -> tuple[float, float]:
+def waiting(k):
     """The held-out loss falls as the training loss does, then not at all, and at the end faster."""
     return 99.0 - 0.05 * (min(k, 15) + 9 * max(k - 27, 0)), 8.0 - 0.05 * k
 
@@ -80,15 +76,15 @@ def waiting(k: int) -> tuple[float, float]:
 @pytest.mark.parametrize(
     ("losses", "stop"), [(closing, 25), (closing, 26), (waiting, 15), (waiting, 34)]
 )  # while it waits, and after that
-def test_a_resumed_rule_decides_as_the_unbroken_one_does(losses: Any, stop: int) -> None:
+def test_a_resumed_rule_decides_as_the_unbroken_one_does(losses, stop):
     model = Net()
 
-    def made() -> GapSAM:
+    def made():
         base = torch.optim.SGD(model.parameters(), lr=0.0)
-        options: Any = {"share": 1.0, "strength": 1e-3, "wait": losses is waiting, "every": 1}
+        options = {"share": 1.0, "strength": 1e-3, "wait": losses is waiting, "every": 1}
         return GapSAM(base, model, None, 45, **options)
 
-    probed: list[list[int]] = []
+    probed = []
     for resumed in (False, True):
         opt, counts = made(), list[int]()
         for k in range(45):
@@ -102,13 +98,13 @@ def test_a_resumed_rule_decides_as_the_unbroken_one_does(losses: Any, stop: int)
     assert probed[0][-1] > 5
 
 
-def test_a_resumed_rule_goes_on_with_a_sum() -> None:
+def test_a_resumed_rule_goes_on_with_a_sum():
     """That the loss is a sum was found out at step 0, which a resumed run does not see."""
-    runs: list[Any] = []
+    runs = []
     for stop in (None, 4):
         model = Net()
 
-        def made(model: Any = model) -> GapSAM:
+        def made(model=model):
             return GapSAM(torch.optim.SGD(model.parameters(), lr=1e-3), model, (X, Y + 1), 30, share=1 / 4)
 
         opt = made()
@@ -122,7 +118,7 @@ def test_a_resumed_rule_goes_on_with_a_sum() -> None:
     assert runs[0][1] == runs[1][1]
 
 
-def test_a_state_loaded_in_the_middle_of_a_step_puts_the_weights_back() -> None:
+def test_a_state_loaded_in_the_middle_of_a_step_puts_the_weights_back():
     model = Net()
     opt = make("SAM", model)
     LOOPS["step_on"](opt, model)
@@ -138,7 +134,7 @@ def test_a_state_loaded_in_the_middle_of_a_step_puts_the_weights_back() -> None:
     assert opt.report().steps == 2
 
 
-SCHEDULERS: dict[str, Callable[[Any], LRScheduler]] = {
+SCHEDULERS = {
     "one cycle": lambda opt: OneCycleLR(opt, 0.1, total_steps=20),
     "sequence": lambda opt: SequentialLR(
         opt, [LinearLR(opt, 0.1, total_iters=2), CosineAnnealingLR(opt, 8)], milestones=[2]
@@ -147,13 +143,13 @@ SCHEDULERS: dict[str, Callable[[Any], LRScheduler]] = {
 
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
-def test_schedulers_around_ours_and_around_the_base(scheduler: str) -> None:
-    runs: list[Any] = []
+def test_schedulers_around_ours_and_around_the_base(scheduler):
+    runs = []
     for around in ("ours", "base"):
         model = Net()
         opt = make("share", model)
         schedule = SCHEDULERS[scheduler](opt if around == "ours" else opt.base)
-        rates: list[float] = []
+        rates = []
         for k in range(6):
             LOOPS["passes" if k % 2 else "closure"](opt, model)
             schedule.step()
@@ -175,7 +171,7 @@ def test_schedulers_around_ours_and_around_the_base(scheduler: str) -> None:
     assert same(runs[0][1], runs[1][1])
 
 
-def test_the_state_is_the_base_s_with_a_few_numbers_beside_it() -> None:
+def test_the_state_is_the_base_s_with_a_few_numbers_beside_it():
     model = Net()
     opt = make("CGD", model, "adamw")
     LOOPS["step_on"](opt, model)

@@ -1,16 +1,13 @@
 """A step leaves the trace of one pass: weights, buffers, random numbers, and nothing on the network."""
 
-from __future__ import annotations
-
 import io
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import SGD
 
-from steepen.torch import SAM, Probe
+from steepen.torch import SAM
 
 from ..pairs import pairs
 from .nets import ALL, BASES, LOOPS, Net, X, Y, make, mse, same, state, weights
@@ -25,11 +22,11 @@ class Boom(Exception):
 class Failing(nn.Module):
     """A network whose pass of that number raises, with its gradient half taken."""
 
-    def __init__(self, net: nn.Module, call: int) -> None:
+    def __init__(self, net, call):
         super().__init__()
         self.net, self.left = net, call
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         self.left -= 1
         out = self.net(x)
         if self.left < 0:
@@ -42,7 +39,7 @@ class Failing(nn.Module):
 
 
 @pairs(name=["SAM", "share", "CGD", "ASAM", "MSAM", "GapSAM", "ExactCGD"], loop=LOOPS, call=[0, 1])
-def test_an_exception_in_either_pass_leaves_the_weights_to_the_bit(name: str, loop: str, call: int) -> None:
+def test_an_exception_in_either_pass_leaves_the_weights_to_the_bit(name, loop, call):
     model, plain = Net(), Net()
     opt, other = make(name, model), make(name, plain)
     for _ in range(8):  # so that there is momentum, and a gap, and the next step has a probe
@@ -59,7 +56,7 @@ def test_an_exception_in_either_pass_leaves_the_weights_to_the_bit(name: str, lo
         assert same(weights(model), weights(plain))
 
 
-def test_passes_that_are_closed_late_leave_a_later_step_alone() -> None:
+def test_passes_that_are_closed_late_leave_a_later_step_alone():
     """A traceback may keep an abandoned generator alive until some later step is under way."""
     model, plain = Net(), Net()
     opt, other = make("SAM", model), make("SAM", plain)
@@ -80,7 +77,7 @@ def test_passes_that_are_closed_late_leave_a_later_step_alone() -> None:
 
 
 @pairs(name=["SAM", "share", "CGD", "MSAM"], after=[0, 1], way=["restore", "close", "collected"])
-def test_passes_abandoned_half_way_leave_the_weights_to_the_bit(name: str, after: int, way: str) -> None:
+def test_passes_abandoned_half_way_leave_the_weights_to_the_bit(name, after, way):
     model = Net()
     opt = make(name, model)
     LOOPS["passes"](opt, model)
@@ -103,7 +100,7 @@ def test_passes_abandoned_half_way_leave_the_weights_to_the_bit(name: str, after
     assert all(p.isfinite().all() for p in model.parameters())
 
 
-def test_a_second_passes_before_step_and_a_step_before_the_last_pass_are_refused() -> None:
+def test_a_second_passes_before_step_and_a_step_before_the_last_pass_are_refused():
     model = Net()
     opt = make("share", model)
     before = weights(model)
@@ -122,7 +119,7 @@ def test_a_second_passes_before_step_and_a_step_before_the_last_pass_are_refused
 
 
 @pytest.mark.parametrize("name", ["SAM", "CGD", "ASAM", "share"])
-def test_weights_come_back_to_the_bit(name: str) -> None:
+def test_weights_come_back_to_the_bit(name):
     """With a base that does nothing, in float32 and bf16, where x + s − s is not x."""
     for dtype in (torch.float32, torch.bfloat16):
         model = Net(dtype=dtype)
@@ -139,20 +136,20 @@ def test_weights_come_back_to_the_bit(name: str) -> None:
 class Counting(nn.Module):
     """Buffers that a pass changes in place, and that it replaces."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.register_buffer("in_place", torch.zeros(()))
         self.register_buffer("replaced", torch.zeros(()))
         self.layer = nn.Linear(3, 2).double()
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         self.in_place.add_(1)
         self.replaced = self.replaced + 1
         return self.layer(x)
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_buffers_count_one_pass_a_step(name: str) -> None:
+def test_buffers_count_one_pass_a_step(name):
     model = Counting()
     opt = ALL[name](BASES["momentum"](model.parameters()), model)
     if name == "GapSAM":
@@ -163,7 +160,7 @@ def test_buffers_count_one_pass_a_step(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["SAM", "share", "CGD"])
-def test_statistics_of_batchnorm(name: str) -> None:
+def test_statistics_of_batchnorm(name):
     """Two passes: of the pass at x. A share: of the pass over the batch, at x + s."""
     model, bare = Net(norm=True), Net(norm=True)
     if name == "share":
@@ -183,13 +180,13 @@ def test_statistics_of_batchnorm(name: str) -> None:
     ("name", "loop"),
     [("SAM", "step_on"), ("CGD", "closure"), ("share", "passes"), ("GapSAM", "closure"), ("MSAM", "step_on")],
 )
-def test_both_passes_draw_the_same_and_the_stream_is_where_one_pass_leaves_it(name: str, loop: str) -> None:
+def test_both_passes_draw_the_same_and_the_stream_is_where_one_pass_leaves_it(name, loop):
     model = Net()
     opt = make(name, model)
-    drawn: list[Tensor] = []
+    drawn = []
 
     class Drawing(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
+        def forward(self, x):
             mask = torch.rand(16, 1)[: len(x)]
             drawn.append(mask)
             return model(x) * mask
@@ -210,7 +207,7 @@ def test_both_passes_draw_the_same_and_the_stream_is_where_one_pass_leaves_it(na
 
 
 @pytest.mark.parametrize("name", ["SAM", "share", "CGD", "GapSAM"])
-def test_the_network_carries_nothing_of_ours(name: str) -> None:
+def test_the_network_carries_nothing_of_ours(name):
     model, bare = Net(norm=True), Net(norm=True)
     opt = make(name, model)
     for _ in range(2):
@@ -232,10 +229,10 @@ def test_the_network_carries_nothing_of_ours(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["SAM", "share", "CGD", "GapSAM"])
-def test_compiled_in_one_graph_it_equals_eager_and_can_be_exported(name: str) -> None:
+def test_compiled_in_one_graph_it_equals_eager_and_can_be_exported(name):
     torch._dynamo.reset()
     model, plain = Net(norm=True), Net(norm=True)
-    compiled: Any = torch.compile(model, fullgraph=True, backend="eager", dynamic=False)
+    compiled = torch.compile(model, fullgraph=True, backend="eager", dynamic=False)
     opt, other = make(name, compiled), make(name, plain)
     for _ in range(4):
         LOOPS["step_on"](opt, compiled)
@@ -248,7 +245,7 @@ def test_compiled_in_one_graph_it_equals_eager_and_can_be_exported(name: str) ->
 # --- memory and others -------------------------------------------------------------------------------
 
 
-def copies(opt: Probe) -> int:
+def copies(opt):
     """Return how many copies of the network's parameters the optimizer keeps."""
     own = {p.data_ptr() for p in opt.model.parameters()}
     kept = {t.data_ptr() for room in opt._room.values() for t in room} - own
@@ -258,7 +255,7 @@ def copies(opt: Probe) -> int:
 @pytest.mark.parametrize(
     ("name", "expected"), [("CGD", 2), ("SAM", 1), ("share", 1), ("MSAM", 1), ("EGR", 0)]
 )
-def test_copies_of_the_parameters_are_given_back_while_off(name: str, expected: int) -> None:
+def test_copies_of_the_parameters_are_given_back_while_off(name, expected):
     model = Net()
     opt = make(name, model)
     opt.when = range(3)
@@ -270,7 +267,7 @@ def test_copies_of_the_parameters_are_given_back_while_off(name: str, expected: 
     assert copies(opt) == 0
 
 
-def test_steps_while_off_are_those_of_the_base_to_the_bit() -> None:
+def test_steps_while_off_are_those_of_the_base_to_the_bit():
     for loop in LOOPS.values():
         model, plain = Net(dropout=0.3, norm=True), Net(dropout=0.3, norm=True)
         opt = SAM(BASES["adamw"](model.parameters()), model, rho=0.1, share=1 / 4, when=range(0))
@@ -285,9 +282,9 @@ def test_steps_while_off_are_those_of_the_base_to_the_bit() -> None:
         assert same(state(model), state(plain))
 
 
-def test_gradients_of_before_are_cleared_and_a_closure_does_not_drop_them_unsaid() -> None:
+def test_gradients_of_before_are_cleared_and_a_closure_does_not_drop_them_unsaid():
     """Where a closure is all that is known, gradients of others mean that somebody accumulates."""
-    results: list[list[Tensor]] = []
+    results = []
     for stale in (False, True):
         model = Net()
         mse(model).backward()  # older than the optimizer
@@ -310,14 +307,14 @@ def test_gradients_of_before_are_cleared_and_a_closure_does_not_drop_them_unsaid
 
 
 @pytest.mark.parametrize("name", ["SAM", "share", "CGD", "GapSAM", "MSAM", "ExactCGD"])
-def test_parameters_of_another_optimizer_get_the_gradient_of_the_pass_over_the_batch(name: str) -> None:
+def test_parameters_of_another_optimizer_get_the_gradient_of_the_pass_over_the_batch(name):
     """Not the sum of both passes; added to what they had, as by one backward()."""
     model = Net()
     others = [model.first.bias, model.last.bias]
     opt = ALL[name](BASES["momentum"]([model.first.weight, model.last.weight]), model)
-    passes: list[Any] = []
+    passes = []
 
-    def loss_of(x: Tensor, y: Tensor) -> Tensor:
+    def loss_of(x, y):
         loss = mse(model, x, y)
         if torch.is_grad_enabled():
             passes.append(torch.autograd.grad(loss, others, retain_graph=True))
@@ -336,11 +333,11 @@ def test_parameters_of_another_optimizer_get_the_gradient_of_the_pass_over_the_b
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_hooks_of_torch_s_optimizers_are_called_once_for_every_step_that_is_taken(loop: str) -> None:
+def test_hooks_of_torch_s_optimizers_are_called_once_for_every_step_that_is_taken(loop):
     """With a scaler too, and not for a step that it skips."""
     model = Net()
     opt = make("CGD", model)
-    called: list[str] = []
+    called = []
     opt.register_step_pre_hook(lambda *_: called.append("before"))
     opt.register_step_post_hook(lambda *_: called.append("after"))
     opt.base.register_step_post_hook(lambda *_: called.append("base"))

@@ -2,15 +2,14 @@
 
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
 
-from steepen.train import Comparison, compare
 from steepen.train import _compare as module
+from steepen.train import compare
 
 GENERATOR = torch.Generator().manual_seed(0)
 X = torch.randn(240, 4, generator=GENERATOR)
@@ -18,12 +17,12 @@ Y = (X[:, 0] * X[:, 1] > 0).long()
 TRAIN, TEST = (X[:160], Y[:160]), (X[160:], Y[160:])
 
 
-def network() -> torch.nn.Module:
+def network():
     layers = torch.nn.Linear(4, 16), torch.nn.ReLU(), torch.nn.Dropout(0.2), torch.nn.Linear(16, 2)
     return torch.nn.Sequential(*layers)
 
 
-def gelu() -> torch.nn.Module:
+def gelu():
     layers = torch.nn.Linear(4, 16), torch.nn.GELU(), torch.nn.Dropout(0.2), torch.nn.Linear(16, 2)
     return torch.nn.Sequential(*layers)
 
@@ -36,7 +35,7 @@ def rmsprop(params, lr, weight_decay):
     return torch.optim.RMSprop(params, lr=lr, weight_decay=weight_decay)
 
 
-def run(out: Path | None = None, **options) -> Comparison:
+def run(out=None, **options):
     given = {
         "methods": ["sam", "share4-late"], "budget": 2, "seeds": 2, "lr": (0.05, 0.2),
         "weight_decay": (1e-4, 1e-3), "batch": 16,
@@ -44,7 +43,7 @@ def run(out: Path | None = None, **options) -> Comparison:
     return compare(network, F.cross_entropy, TRAIN, TEST, out=out, **given | options)
 
 
-def without_time(found: Comparison) -> str:
+def without_time(found):
     rows = found.rows()
     return "\n".join(" ".join(row[:-1]) for row in rows)
 
@@ -104,8 +103,8 @@ def test_one_value_of_each_needs_no_trial():
 
 def test_data_sorted_by_class_are_held_out_at_random_with_their_targets():
     order = Y[:160].argsort()
-    held: list[float] = []
-    inputs: list[torch.Tensor] = []
+    held = []
+    inputs = []
 
     class Shown(torch.nn.Linear):
         def forward(self, x):
@@ -124,9 +123,7 @@ def test_data_sorted_by_class_are_held_out_at_random_with_their_targets():
     assert all(0 < mean < 1 for mean in held)
 
 
-def test_with_dropout_too_a_comparison_goes_on_from_its_file_and_makes_nothing_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_with_dropout_too_a_comparison_goes_on_from_its_file_and_makes_nothing_twice(tmp_path, monkeypatch):
     whole = run()
     real, calls = module.fit, 0
 
@@ -166,7 +163,7 @@ def test_with_dropout_too_a_comparison_goes_on_from_its_file_and_makes_nothing_t
     ],
 )
 def test_a_file_of_another_task_or_settings_is_refused_by_name_and_left_alone(
-    tmp_path: Path, monkeypatch, change, message: str
+    tmp_path, monkeypatch, change, message
 ):
     given = {
         "make_model": network,
@@ -185,7 +182,7 @@ def test_a_file_of_another_task_or_settings_is_refused_by_name_and_left_alone(
     assert (tmp_path / "results.json").read_bytes() == before
 
 
-def test_a_file_of_something_else_is_refused(tmp_path: Path):
+def test_a_file_of_something_else_is_refused(tmp_path):
     (tmp_path / "results.json").write_text("[]")
     with pytest.raises(ValueError, match="is not a file of results"):
         run(tmp_path)
@@ -219,7 +216,7 @@ def test_the_rates_to_choose_from_fit_the_base(base, rates, decays):
     assert {choice.decay for choice in tried} == decays
 
 
-def test_the_choice_does_not_depend_on_the_order_in_which_trials_ended(tmp_path: Path):
+def test_the_choice_does_not_depend_on_the_order_in_which_trials_ended(tmp_path):
     """Of equals the first is taken; and the file is plain JSON, also of a trial that diverged."""
     flat = {"make_model": network, "train": TRAIN, "test": (X[160:], Y[160:]), "methods": [], "batch": 16}
     flat |= {"loss": lambda a, b: F.cross_entropy(a, b) + 0 * a.sum(), "lr": (1e-9, 1e30), "seeds": 1}
@@ -235,7 +232,7 @@ def test_the_choice_does_not_depend_on_the_order_in_which_trials_ended(tmp_path:
     assert compare(**flat).choices == chosen
 
 
-def test_memory_that_runs_out_in_one_method_marks_its_row(monkeypatch: pytest.MonkeyPatch):
+def test_memory_that_runs_out_in_one_method_marks_its_row(monkeypatch):
     real = module.fit
 
     def short(task, name, *arguments, **options):
@@ -298,7 +295,7 @@ def nan_loss(scores, y):
         ({"methods": ["smooth"], "loss": lambda s, y: F.cross_entropy(s, y)}, ValueError, "'smooth' needs a"),
     ],
 )
-def test_wrong_arguments_are_refused_before_any_training(monkeypatch, options, error, message: str):
+def test_wrong_arguments_are_refused_before_any_training(monkeypatch, options, error, message):
     monkeypatch.setattr(module, "fit", lambda *_, **__: pytest.fail("it trained"))
     given = {
         "make_model": network, "loss": F.cross_entropy, "train": TRAIN, "test": TEST, "methods": ["sam"],

@@ -18,17 +18,17 @@ from ..pairs import pairs
     name=["cgd", "cgd-early", "sam-late", "share4", "share16-late", "msam"],
     grads=[4, 41, 1000.5], batch=[2, 7, 100], fraction=[0.001, 0.25, 1.0],
 )  # fmt: skip
-def test_the_budget_is_spent_and_never_exceeded(name: str, grads: float, batch: int, fraction: float):
+def test_the_budget_is_spent_and_never_exceeded(name, grads, batch, fraction):
     """The most steps n with n·batch + (steps with a probe, and step 0)·(its examples) within the budget."""
     kind = OPTIMIZERS[name]
     probe = 0 if name == "msam" else min(batch, max(2, round(kind.share * batch)))
     part = {"all": 1, "warm": 1, "last half": 0.5}.get(kind.phase, fraction)
 
-    def cost(steps: int) -> int:
+    def cost(steps):
         probed = round(part * steps)
         return steps * batch + (probed + (kind.phase in ("late", "last half") and probed < steps)) * probe
 
-    def early(steps: int) -> int:  # without a step to probe, step 0 makes its pass all the same
+    def early(steps):  # without a step to probe, step 0 makes its pass all the same
         return cost(steps) + probe * (kind.phase == "early" and not round(part * steps))
 
     most = max((n for n in range(int(grads) + 1) if n == 0 or early(n) <= grads * batch), default=0)
@@ -41,7 +41,7 @@ def test_the_budget_is_spent_and_never_exceeded(name: str, grads: float, batch: 
 
 @pytest.mark.filterwarnings("ignore:the probe is cut to its limit")
 @pytest.mark.parametrize("name", [name for name, kind in OPTIMIZERS.items() if kind.door])
-def test_the_steps_with_a_probe_are_those_that_were_planned(name: str):
+def test_the_steps_with_a_probe_are_those_that_were_planned(name):
     steps, kind = 24, OPTIMIZERS[name]
     torch.manual_seed(0)
     model, x = mlp(4, 3, seed=0), torch.randn(32, 4)
@@ -75,7 +75,7 @@ def test_weights_follow_from_lam_and_rho():
 
 
 @pytest.mark.parametrize("data", SIZES)
-def test_every_optimizer_has_a_default(data: str):
+def test_every_optimizer_has_a_default(data):
     settings = Settings.of(data)
     for name in OPTIMIZERS:
         assert (strength_of(name, settings) > 0) == (name not in (*BASES, "gap", "gap-wait"))
@@ -87,7 +87,7 @@ def test_every_optimizer_has_a_default(data: str):
 
 
 @pytest.mark.parametrize("steps", [1, 2, 10, 400])
-def test_the_learning_rate_rises_and_falls_to_zero(steps: int):
+def test_the_learning_rate_rises_and_falls_to_zero(steps):
     rates = [learning_rate(k, steps) for k in range(steps)]
     top = rates.index(max(rates))
     assert max(rates) == 1

@@ -32,7 +32,7 @@ def test_the_colours_can_be_told_apart():
 
 
 def test_loss_and_accuracy_are_drawn_against_gradients_and_seconds():
-    def made(name: str, seed: int, end: float) -> Run:
+    def made(name, seed, end):
         losses, times = (2.3, 1.5, 1.0 + seed), (0.0, 1.0, 3.0 + seed)
         return Run(name, seed, 4, 4, (0, 2, 4), (0.1, 0.3, end), losses, times=times)
 

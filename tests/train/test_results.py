@@ -3,7 +3,6 @@
 import json
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -50,7 +49,7 @@ def test_diverged_runs_are_counted_and_in_no_mean(made):
     assert math.isnan(sam.difference.value)
 
 
-def test_the_file_comes_back_as_it_was(made, short: Settings, tmp_path: Path):
+def test_the_file_comes_back_as_it_was(made, short, tmp_path):
     found = _run.check(short, ["sgd", "cgd"], 1, tmp_path)
     found.runs += [made("sgd", 0, 1 / 3), made("cgd", 0, 0.1, math.nan)]
     found.save(tmp_path)
@@ -66,8 +65,8 @@ def test_the_file_comes_back_as_it_was(made, short: Settings, tmp_path: Path):
     assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
 
 
-def test_only_what_is_missing_is_run(tmp_path: Path, short: Settings, monkeypatch: pytest.MonkeyPatch):
-    asked: list[tuple[str, int]] = []
+def test_only_what_is_missing_is_run(tmp_path, short, monkeypatch):
+    asked = []
     real = _run.train
 
     def noted(name, seed, settings, data):
@@ -90,7 +89,7 @@ def test_only_what_is_missing_is_run(tmp_path: Path, short: Settings, monkeypatc
     assert len(json.loads((tmp_path / "results.json").read_text("utf-8"))["runs"]) == 6
 
 
-def test_other_settings_and_versions_are_refused(tmp_path: Path, short: Settings):
+def test_other_settings_and_versions_are_refused(tmp_path, short):
     there = _run.check(short, ["sgd"], 1, None)
     Comparison(there.settings | {"torch": "1.0"}, ["sgd"]).save(tmp_path)
     before = (tmp_path / "results.json").read_bytes()
@@ -125,7 +124,7 @@ def test_wrong_settings(given, message):
 
 
 @pytest.mark.parametrize("levels", [1, 2, 3, 5])
-def test_every_pair_of_values_of_any_two_is_tried_once(levels: int):
+def test_every_pair_of_values_of_any_two_is_tried_once(levels):
     values = range(levels)
     trials = square(values, [10 * v for v in values], [100 * v for v in values])
     for i, j in ((0, 1), (0, 2), (1, 2)):

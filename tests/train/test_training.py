@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from steepen.train import OPTIMIZERS, Run, Settings, models, training
+from steepen.train import OPTIMIZERS, Settings, models, training
 from steepen.train.data import load_data
 from steepen.train.models import mlp
 from steepen.train.optimizers import base_of
@@ -47,7 +47,7 @@ class Watched(torch.nn.Module):
         super().__init__()
         self.inner = inner
         self.examples = 0
-        self.seen: list[torch.Tensor] = []
+        self.seen = []
 
     def forward(self, x):
         if torch.is_grad_enabled():
@@ -59,9 +59,9 @@ class Watched(torch.nn.Module):
 
 
 @pytest.fixture
-def watched(monkeypatch: pytest.MonkeyPatch) -> list[Watched]:
+def watched(monkeypatch):
     """The networks of the runs that follow."""
-    models: list[Watched] = []
+    models = []
 
     def build(*arguments):
         models.append(Watched(mlp(*arguments)))
@@ -71,11 +71,11 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[Watched]:
     return models
 
 
-def without_time(run: Run) -> Run:
+def without_time(run):
     return replace(run, seconds=0.0, times=())
 
 
-def test_gradients_are_counted_honestly_and_all_start_alike_and_see_the_same_batches(watched: list[Watched]):
+def test_gradients_are_counted_honestly_and_all_start_alike_and_see_the_same_batches(watched):
     grads, data = 21 if WHOLE else 20, load_data("digits")
     settings, names = Settings.of("digits", grads=grads), sample(WITH_SGD, 8, always=["egr", "share4-late"])
     runs = [train(name, 3, settings, data) for name in names]
@@ -93,7 +93,7 @@ def test_gradients_are_counted_honestly_and_all_start_alike_and_see_the_same_bat
 
 
 @pytest.mark.parametrize("name", ["sam-late", "cgd-exact"])
-def test_the_same_seed_gives_the_same_numbers_and_the_callers_are_left_alone(short: Settings, name: str):
+def test_the_same_seed_gives_the_same_numbers_and_the_callers_are_left_alone(short, name):
     data = load_data("digits")
     before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1]  # noqa: NPY002
     first, second, other = (without_time(train(name, seed, short, data)) for seed in (1, 1, 2))
@@ -143,7 +143,7 @@ def test_against_a_loop_by_hand():
         return (z.logsumexp(1) - z[torch.arange(len(y)), y]).mean()
 
     generator = torch.Generator().manual_seed(5)
-    order: list[int] = []
+    order = []
     for k in range(60):
         if len(order) < 50:  # 898 examples: what is left of a pass is left out
             order = torch.randperm(898, generator=generator).tolist()
@@ -161,7 +161,7 @@ def test_against_a_loop_by_hand():
 
 
 @pytest.mark.parametrize("base", ["sgd", pytest.param("adamw", marks=pytest.mark.slow)])
-def test_the_test_part_is_looked_at_evenly(base: str):
+def test_the_test_part_is_looked_at_evenly(base):
     settings = Settings.of("digits", grads=400, base=base)
     run = train("cgd-late", 0, settings, load_data("digits"))
     assert len(run.accuracies) == len(run.losses) == EVALUATIONS + 1
@@ -176,7 +176,7 @@ def test_a_diverged_run_ends_and_says_so():
     assert all(math.isfinite(loss) for loss in run.losses[:-1])
 
 
-def normed(seed: int) -> torch.nn.Module:
+def normed(seed):
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         layers = torch.nn.Linear(64, 32), torch.nn.BatchNorm1d(32), torch.nn.ReLU(), torch.nn.Linear(32, 10)
@@ -186,8 +186,8 @@ def normed(seed: int) -> torch.nn.Module:
 class Static:
     """A pass as a CUDA graph makes it: loss and gradients in the same tensors every time, and no hook."""
 
-    def __init__(self) -> None:
-        self.kept: dict[int, tuple[torch.Tensor, list[torch.Tensor]]] = {}
+    def __init__(self):
+        self.kept = {}
 
     def __call__(self, model, x, y, smoothing):
         params = {name: p.detach().requires_grad_() for name, p in model.named_parameters()}
@@ -203,7 +203,7 @@ class Static:
 
 @pytest.mark.filterwarnings("ignore:no gap in half of the run")
 @pytest.mark.parametrize("name", ["smooth", "cgd-early", "share4", "gap"])
-def test_a_pass_made_elsewhere_trains_alike(name: str):
+def test_a_pass_made_elsewhere_trains_alike(name):
     loss = torch.nn.functional.cross_entropy
     task = Task(normed, loss, load_data("digits"), 32, base_of("sgd"))
     ends = [
@@ -239,7 +239,7 @@ def test_a_mean_of_the_weights_is_judged_in_their_place():
     assert run.loss != pytest.approx(judge(model, data, task)[1], rel=1e-2)
 
 
-def test_labels_are_smoothed_in_training_and_not_in_the_test(monkeypatch: pytest.MonkeyPatch):
+def test_labels_are_smoothed_in_training_and_not_in_the_test(monkeypatch):
     """Which is judged in parts: the mean is over the examples."""
     data, seen = load_data("digits"), []
 
@@ -258,7 +258,7 @@ def test_labels_are_smoothed_in_training_and_not_in_the_test(monkeypatch: pytest
 
 
 @pytest.mark.filterwarnings("ignore:no gap in half of the run")
-def test_the_rule_watches_examples_that_it_does_not_train_on(watched: list[Watched], short: Settings):
+def test_the_rule_watches_examples_that_it_does_not_train_on(watched, short):
     data = load_data("digits")
     run = train("gap", 0, short, data)
     gauge = {tuple(row) for row in data.x[-89:].tolist()}  # a tenth of 898: 2 % would be few
@@ -271,7 +271,7 @@ def test_the_rule_watches_examples_that_it_does_not_train_on(watched: list[Watch
     assert run.gradients == watched[0].examples / short.batch
 
 
-def test_rows_that_are_held_out_are_watched_and_not_trained_on(watched: list[Watched]):
+def test_rows_that_are_held_out_are_watched_and_not_trained_on(watched):
     data, rows = load_data("digits"), [3, 5, 800]
     task = Task(
         lambda seed: models.mlp(64, 8, seed), torch.nn.functional.cross_entropy, data, 32, base_of("sgd"),
@@ -294,7 +294,7 @@ def test_no_cuda_is_said():
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("name", WITH_SGD)
-def test_a_gpu_agrees_with_the_cpu(name: str):
+def test_a_gpu_agrees_with_the_cpu(name):
     ends = [
         train(name, 0, Settings.of("digits", grads=40, device=device), load_data("digits", device=device))
         for device in ("cpu", "cuda")

@@ -17,7 +17,7 @@ def names():
     pytest.importorskip("transformers")
     blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     assert len(blocks) == 4
-    found: dict[str, object] = {"__name__": "tutorial"}
+    found = {"__name__": "tutorial"}
     for number, block in enumerate(blocks):
         exec(compile(block, f"finetune.md, block {number + 1}", "exec"), found)
     return found
