@@ -10,7 +10,7 @@ from torch.optim import SGD
 from steepen._door import checked
 from steepen.torch import CGD, SAM, GapSAM
 
-from .by_hand import flat, sam
+from .by_hand import by_passes, failing, flat, sam
 from .pairs import pairs
 
 with warnings.catch_warnings(action="ignore"):  # what other libraries say while they are imported
@@ -88,10 +88,6 @@ def base(model):
     return SGD(model.parameters(), lr=LR)
 
 
-def cut(batch, rows):
-    return {name: part[:rows] for name, part in batch.items()}
-
-
 @pairs(kind=[Mean, Items, Ignores], micro=[1, 3], share=[1.0, 0.5])
 def test_equals_a_loop_by_hand(trainer, kind, micro, share):
     """With the Trainer's clipping, and micro-batches: the last step of eleven has two of three."""
@@ -103,7 +99,7 @@ def test_equals_a_loop_by_hand(trainer, kind, micro, share):
     for step in run.steps:
         rows = sum(len(batch["x"]) for batch in step)
         whole = [lambda b=batch, n=rows: len(b["x"]) / n * plain(**b)["loss"] for batch in step]
-        some = cut(step[0], min(4, max(2, round(share * rows))))
+        some = {key: part[: min(4, max(2, round(share * rows)))] for key, part in step[0].items()}
         first = whole if share == 1 else [lambda b=some: plain(**b)["loss"]]
         sam(plain, whole, first, rho=RHO, lr=LR, clip=CLIP)
     assert opt.report().probed == opt.report().steps == len(run.steps)
@@ -128,13 +124,7 @@ def test_cgd_is_clipped_after_its_direction_is_formed(trainer):
     run = trainer(model, CGD(base(model), model, lam=0.05), micro=3)
     run.train()
     opt = CGD(base(plain), plain, lam=0.05)
-    for step in run.steps:
-        for batch in opt.passes(*step):
-            loss = plain(**batch)["loss"] / len(step)
-            loss.backward()
-            opt.saw(loss)
-        nn.utils.clip_grad_norm_(plain.parameters(), CLIP)
-        opt.step()
+    by_passes(opt, run.steps, lambda batch: plain(**batch)["loss"], clip=CLIP)
     torch.testing.assert_close(flat(model), flat(plain), rtol=1e-10, atol=1e-12)
 
 
@@ -147,15 +137,8 @@ def test_evaluation_sets_the_probe(trainer):
     logged = {row["step"]: row["eval_loss"] for row in run.state.log_history if "eval_loss" in row}
     assert list(logged) == list(range(2, 23, 2))
     told = GapSAM(base(plain), plain, None, steps=22, share=0.5)
-    for k, (batch,) in enumerate(run.steps):
-        for part in told.passes(batch):
-            loss = plain(**part)["loss"]
-            loss.backward()
-            told.saw(loss)
-        nn.utils.clip_grad_norm_(plain.parameters(), CLIP)
-        told.step()
-        if k + 1 in logged:
-            told.saw_held_out(logged[k + 1])
+    losses = {"clip": CLIP, "told": lambda k: logged.get(k + 1)}
+    by_passes(told, run.steps, lambda batch: plain(**batch)["loss"], **losses)
     assert opt.report().held_out == pytest.approx(told.report().held_out)
     assert opt.report().probed == told.report().probed > 5
     torch.testing.assert_close(flat(model), flat(plain), rtol=1e-6, atol=1e-8)
@@ -210,14 +193,14 @@ def test_bf16(trainer):
 @pytest.mark.parametrize(("kind", "steps"), [("cgd", 4), ("rule", 20)])
 def test_a_scaler_leaves_no_trace(trainer, kind, steps):
     """As in fp16, which the Trainer has on GPUs only."""
-    ends = []
-    make = {
-        "cgd": lambda m: CGD(base(m), m, lam=0.05),
-        "rule": lambda m: GapSAM(base(m), m, lambda: 9.0, steps=20, share=0.5, strength=0.1),
-    }[kind]
+    ends, options = [], {"steps": 20, "share": 0.5, "strength": 0.1}
     for scaler in (torch.amp.GradScaler("cpu", init_scale=2.0**12), None):
         model = network()
-        run = trainer(model, make(model), micro=2, max_steps=steps, max_grad_norm=0)
+        rule = kind == "rule"
+        opt = (
+            GapSAM(base(model), model, lambda: 9.0, **options) if rule else CGD(base(model), model, lam=0.05)
+        )
+        run = trainer(model, opt, micro=2, max_steps=steps, max_grad_norm=0)
         run.accelerator.scaler = scaler
         run.train()
         assert run.probe.k == steps
@@ -227,37 +210,21 @@ def test_a_scaler_leaves_no_trace(trainer, kind, steps):
 
 
 def test_weights_are_put_back_after_an_error_and_where_a_run_is_stopped_within_a_step(trainer):
-    class Failing(Mean):
-        calls = 0
-
-        def forward(self, x, labels):
-            self.calls += 1
-            if self.calls == 3:  # the second of two micro-batches at x + s; the first call is the probe's
-                assert not torch.equal(flat(self).cpu(), start)
-                raise KeyError("mine")
-            return super().forward(x, labels)
-
-    model = network(Failing)
-    start = flat(model)
+    start = flat(network())
+    model = network(failing(Mean, "squares", start))
     opt = SAM(base(model), model, rho=RHO, share=0.5)
     run = trainer(model, opt, micro=2, max_steps=2)
     with pytest.raises(KeyError, match="mine"):
         run.train()
     assert torch.equal(flat(model).cpu(), start)
-    stop = Stop()
+    stop = transformers.TrainerCallback()  # after a micro-batch, within a step
+    stop.on_substep_end = lambda args, state, control, **_: setattr(control, "should_training_stop", True)
     run.add_callback(stop)
     run.train()
     assert torch.equal(flat(model).cpu(), start)
     run.remove_callback(stop)
     run.train()  # and it can go on
     assert opt.report().probed == 2
-
-
-class Stop(transformers.TrainerCallback):
-    """Stops a run after a micro-batch, within a step."""
-
-    def on_substep_end(self, args, state, control, **_):
-        control.should_training_stop = True
 
 
 def test_what_cannot_work_is_refused(trainer):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from botorch.acquisition import (
-    FixedFeatureAcquisitionFunction,
     LogExpectedImprovement,
     PosteriorMean,
     qLogExpectedImprovement,
@@ -106,17 +105,14 @@ def test_bounds_of_every_form(starts, lower):
 def test_fixed_features_stay_and_the_rest_is_optimal(starts):
     candidates, values = gen_candidates(starts, peaks, BOX[0], BOX[1], fixed_features={1: 0.5})
     assert (candidates[..., 1] == 0.5).all()
-    inner = FixedFeatureAcquisitionFunction(_Named(peaks), 3, [1], [0.5])
+
+    def inner(X):
+        return peaks(torch.stack([X[..., 0], torch.full_like(X[..., 0], 0.5), X[..., 1]], dim=-1))
+
     _, reference = gen_candidates_scipy(starts[..., [0, 2]], inner, 0.0, 1.0)
     torch.testing.assert_close(values.max(), reference.max(), rtol=1e-6, atol=0.0)
     again, _ = gen_candidates(starts, peaks, BOX[0], BOX[1], fixed_features={-2: 0.5})
     torch.testing.assert_close(again, candidates)
-
-
-class _Named(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.forward, self.model = function, None
 
 
 def test_fixed_features_of_each_row(starts):
@@ -150,11 +146,8 @@ def test_limits_by_botorchs_names(starts):
     assert calls(factr=1e12, pgtol=1e-2) < calls(ftol=1e-12, gtol=1e-9)
 
 
-# --- in BoTorch's own loop -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("best", [True, False])
-def test_optimize_acqf(model, best):
+def test_in_optimize_acqf(model, best):
     torch.manual_seed(0)
     acquisition = LogExpectedImprovement(model, best_f=2.0)
     given = {"q": 1, "num_restarts": 6, "raw_samples": 64, "return_best_only": best}
@@ -191,9 +184,6 @@ def test_batch_limit_fixed_and_mixed_features_and_a_time_limit(model):
     assert X[0, 0].item() in (0.1, 0.9)
 
 
-# --- bad input -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("where", ["value", "gradient"])
 def test_a_row_that_is_nan_ends_and_the_others_go_on(starts, where):
     bad = starts.clone()
@@ -216,40 +206,40 @@ def test_a_row_that_is_nan_ends_and_the_others_go_on(starts, where):
 CONSTRAINT = [(torch.tensor([0]), torch.tensor([1.0], dtype=D), 0.0)]
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"lower_bounds": 1.0, "upper_bounds": 0.0}, "lower_bounds: expected low <= high"),
-        ({"lower_bounds": torch.zeros(2), "upper_bounds": 1.0}, "lower_bounds: expected a number or 3"),
-        ({"lower_bounds": 0.5, "upper_bounds": 1.0}, "initial_conditions: expected values between 0.5 and 1"),
-        ({"fixed_features": {0: 2.0}, "upper_bounds": 1.0}, "fixed_features: expected values between"),
-        ({"fixed_features": {5: 0.1}}, "fixed_features: expected features between 0 and 2"),
-        ({"fixed_features": {0: float("nan")}}, "fixed_features: expected finite"),
-        ({"fixed_features": {0: torch.zeros(7)}}, "fixed_features: expected a number or shape"),
-        ({"options": {"maxiter": 0}}, "maxiter"),
-        ({"options": {"maxitre": 5}}, "options: 'maxitre' is not known"),
-        ({"inequality_constraints": CONSTRAINT}, "inequality_constraints.*gen_candidates_scipy"),
-        ({"equality_constraints": CONSTRAINT}, "equality_constraints.*gen_candidates_scipy"),
-        ({"nonlinear_inequality_constraints": CONSTRAINT}, "nonlinear_inequality_constraints"),
-    ],
-)
-def test_what_cannot_be_is_refused_before_any_call(starts, given, message):
+REFUSED = {
+    "lower_bounds: expected low <= high": {"lower_bounds": 1.0, "upper_bounds": 0.0},
+    "lower_bounds: expected a number or 3": {"lower_bounds": torch.zeros(2), "upper_bounds": 1.0},
+    "initial_conditions: expected values between 0.5 and 1": {"lower_bounds": 0.5, "upper_bounds": 1.0},
+    "fixed_features: expected values between": {"fixed_features": {0: 2.0}, "upper_bounds": 1.0},
+    "fixed_features: expected features between 0 and 2": {"fixed_features": {5: 0.1}},
+    "fixed_features: expected finite": {"fixed_features": {0: float("nan")}},
+    "fixed_features: expected a number or shape": {"fixed_features": {0: torch.zeros(7)}},
+    "maxiter": {"options": {"maxiter": 0}},
+    "options: 'maxitre' is not known": {"options": {"maxitre": 5}},
+    "inequality_constraints.*gen_candidates_scipy": {"inequality_constraints": CONSTRAINT},
+    "equality_constraints.*gen_candidates_scipy": {"equality_constraints": CONSTRAINT},
+    "nonlinear_inequality_constraints": {"nonlinear_inequality_constraints": CONSTRAINT},
+}
+
+
+def test_what_cannot_be_is_refused_before_any_call(starts):
     counted = Counted(peaks)
-    with pytest.raises((ValueError, UnsupportedError), match=message):
-        gen_candidates(starts, counted, **given)
+    for message, given in REFUSED.items():
+        with pytest.raises((ValueError, UnsupportedError), match=message):
+            gen_candidates(starts, counted, **given)
     assert counted.calls == 0
 
 
 def test_starts_and_functions_of_the_wrong_form():
-    with pytest.raises(TypeError, match="initial_conditions: expected a tensor"):
-        gen_candidates(np.zeros((2, 1, 3)), peaks)
-    with pytest.raises(ValueError, match="initial_conditions: expected shape"):
-        gen_candidates(torch.zeros(3, dtype=D), peaks)
     starts = torch.zeros(2, 1, 3, dtype=D)
-    with pytest.raises(ValueError, match="one value for each of 2 rows"):
-        gen_candidates(starts, lambda X: X.sum())
-    with pytest.raises(ValueError, match="no gradient"):
-        gen_candidates(starts, lambda X: X.detach().sum(dim=(-1, -2)), 0.0, 1.0)
+    for message, X, function in (
+        ("initial_conditions: expected a tensor", np.zeros((2, 1, 3)), peaks),
+        ("initial_conditions: expected shape", starts[0, 0], peaks),
+        ("one value for each of 2 rows", starts, lambda X: X.sum()),
+        ("no gradient", starts, lambda X: X.detach().sum(dim=(-1, -2))),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            gen_candidates(X, function, 0.0, 1.0)
     with pytest.warns(OptimizationWarning, match="No start"):
         _, values = gen_candidates(starts, lambda X: X.sum(dim=(-1, -2)) * torch.nan, 0.0, 1.0)
     assert (values == -torch.inf).all()
@@ -285,8 +275,5 @@ def test_a_batch_that_does_not_fit_is_split(starts):
     refused = [shape[0] for shape in counted.shapes if shape[0] > 5]
     assert refused == [16, 8]  # asked once each, and never again
 
-    def none(X):
-        raise torch.OutOfMemoryError
-
     with pytest.raises(torch.OutOfMemoryError):
-        gen_candidates(starts, none, 0.0, 1.0)
+        gen_candidates(starts, lambda X: small(starts), 0.0, 1.0)

@@ -5,11 +5,11 @@ import pytest
 import torch
 from botorch.exceptions.errors import ModelFittingError, UnsupportedError
 from botorch.fit import fit_gpytorch_mll
-from botorch.models import SingleTaskGP
+from botorch.models import ModelListGP, SingleTaskGP
 from botorch.optim.closures import get_loss_closure, get_loss_closure_with_grads
 from botorch.optim.core import OptimizationStatus
 from botorch.optim.utils import get_parameters
-from gpytorch.mlls import ExactMarginalLogLikelihood
+from gpytorch.mlls import ExactMarginalLogLikelihood, SumMarginalLogLikelihood
 
 from steepen._restarts import descend
 from steepen.botorch import _fit, fit
@@ -21,9 +21,13 @@ def data(outputs=1):
     return X, Y
 
 
-def mll_of(outputs=1):
-    model = SingleTaskGP(*data(outputs))
-    return ExactMarginalLogLikelihood(model.likelihood, model)
+def mll_of(outputs=1, listed=False):
+    X, Y = data(outputs)
+    if not listed:
+        model = SingleTaskGP(X, Y)
+        return ExactMarginalLogLikelihood(model.likelihood, model)
+    model = ModelListGP(*(SingleTaskGP(X, y) for y in Y.split(1, dim=-1)))
+    return SumMarginalLogLikelihood(model.likelihood, model)
 
 
 def likelihood(mll):
@@ -33,11 +37,12 @@ def likelihood(mll):
     return value
 
 
-@pytest.mark.parametrize(("outputs", "restarts"), [(1, 1), (2, 2)])
-def test_the_likelihood_is_that_of_botorchs_fit(outputs, restarts):
+@pytest.mark.parametrize(("outputs", "restarts", "listed"), [(1, 1, False), (2, 2, False), (2, 1, True)])
+def test_the_likelihood_is_that_of_botorchs_fit(outputs, restarts, listed):
+    """Of one output, of two, and of a list of models."""
     torch.manual_seed(0)
-    reference = fit_gpytorch_mll(mll_of(outputs))
-    mll = fit_gpytorch_mll(mll_of(outputs), optimizer=fit, optimizer_kwargs={"restarts": restarts})
+    reference = fit_gpytorch_mll(mll_of(outputs, listed))
+    mll = fit_gpytorch_mll(mll_of(outputs, listed), optimizer=fit, optimizer_kwargs={"restarts": restarts})
     assert not mll.training
     assert likelihood(mll) >= likelihood(reference) - 1e-5
     for ours, theirs in zip(mll.parameters(), reference.parameters(), strict=True):
@@ -110,17 +115,15 @@ def test_a_closure_of_ones_own_and_bounds():
 
 
 def test_wrong_arguments():
-    with pytest.raises(ValueError, match="restarts: expected a whole number"):
-        fit(mll_of(), restarts=0)
-    with pytest.raises(UnsupportedError, match="closure"):
-        fit(mll_of(), closure=lambda: None, restarts=2)
-    with pytest.raises(ValueError, match="options: 'maxit' is not known"):
-        fit(mll_of(), options={"maxit": 2})
-    mll = mll_of()
-    for p in mll.parameters():
-        p.requires_grad_(False)
+    for message, given in (
+        ("restarts: expected a whole number", {"restarts": 0}),
+        ("closure", {"closure": lambda: None, "restarts": 2}),
+        ("options: 'maxit' is not known", {"options": {"maxit": 2}}),
+    ):
+        with pytest.raises((ValueError, UnsupportedError), match=message):
+            fit(mll_of(), **given)
     with pytest.raises(ValueError, match="parameters: expected some"):
-        fit(mll)
+        fit(mll_of().requires_grad_(False))
 
 
 def test_no_likelihood_at_all_is_said_and_tried_again():

@@ -73,34 +73,37 @@ def test_penalised_functions_have_right_gradients_and_are_optimised(model, which
 
 def test_lam_may_follow_a_schedule(model):
     penalty = GradientPenalty(model, 0.01)
-    values = [
-        penalized(PosteriorMean(model), penalty, st.schedules.L(4.0, 0.0, T=5), k).regularization_parameter
-        for k in range(5)
-    ]
-    assert values == [4.0, 3.0, 2.0, 1.0, 0.0]
+    for k in range(5):
+        whole = penalized(PosteriorMean(model), penalty, st.schedules.L(4.0, 0.0, T=5), k)
+        assert whole.regularization_parameter == 4.0 - k
 
 
 def test_bad_input(model):
     X = torch.zeros(2, 1, 2, dtype=D)
-    for bad in (torch.zeros(2, 3), -1.0, float("nan")):
-        with pytest.raises(ValueError, match="covariance: expected"):
-            GradientPenalty(model, bad)
-    with pytest.raises(ValueError, match="does not fit points with 2 features"):
-        GradientPenalty(model, torch.ones(3))(X)
     two = SingleTaskGP(torch.rand(5, 2, dtype=D), torch.rand(5, 2, dtype=D))
-    with pytest.raises(ValueError, match="model: expected one output, got 2"):
-        GradientPenalty(two, 1.0)
-    with pytest.raises(ValueError, match="acquisition_function: its value has no gradient"):
-        AcquisitionGradientPenalty(lambda X: X.detach().sum(dim=(-1, -2)))(X)
-    with pytest.raises(ValueError, match="has no gradient"):
-        AcquisitionGradientPenalty(lambda X: torch.ones(2, requires_grad=True))(X)
+    for message, wrong in (
+        ("covariance: expected", lambda: GradientPenalty(model, torch.zeros(2, 3))),
+        ("covariance: expected", lambda: GradientPenalty(model, -1.0)),
+        ("does not fit points with 2 features", lambda: GradientPenalty(model, torch.ones(3))(X)),
+        ("model: expected one output, got 2", lambda: GradientPenalty(two, 1.0)),
+        (
+            "its value has no gradient",
+            lambda: AcquisitionGradientPenalty(lambda X: X.detach().sum((-1, -2)))(X),
+        ),
+        (
+            "has no gradient",
+            lambda: AcquisitionGradientPenalty(lambda X: torch.ones(2, requires_grad=True))(X),
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            wrong()
 
 
 class Bowl:
     """A model whose mean is a quadratic."""
 
     num_outputs = 1
-    H = torch.tensor([[3.0, 1.0], [1.0, -2.0]], dtype=torch.float64)
+    H = torch.tensor([[3.0, 1.0], [1.0, -2.0]], dtype=D)
 
     def posterior(self, X):
         mean = X[..., 0] + 0.5 * ((X @ self.H) * X).sum(dim=-1)
@@ -109,11 +112,11 @@ class Bowl:
 
 def test_with_curvature_the_penalty_is_the_deviation_of_a_quadratic():
     """Held against a hundred thousand draws, with a matrix, a diagonal and a number for Σ."""
-    X = torch.tensor([[[0.3, -0.2]], [[-6 / 7 / 3, 1 / 7]]], dtype=torch.float64)
+    X = torch.tensor([[[0.3, -0.2]], [[-6 / 7 / 3, 1 / 7]]], dtype=D)
     generator = torch.Generator().manual_seed(0)
-    unit = torch.randn(100_000, 2, dtype=torch.float64, generator=generator)
+    unit = torch.randn(100_000, 2, dtype=D, generator=generator)
     for sigma in (torch.tensor([[0.5, 0.2], [0.2, 0.3]]), torch.tensor([0.5, 0.1]), 0.4):
-        matrix = torch.as_tensor(sigma, dtype=torch.float64)
+        matrix = torch.as_tensor(sigma, dtype=D)
         matrix = matrix if matrix.ndim == 2 else matrix.expand(2).diag()
         draws = unit @ torch.linalg.cholesky(matrix).mT
         seen = Bowl().posterior(X + draws).mean[..., 0].std(dim=-1)
@@ -123,7 +126,7 @@ def test_with_curvature_the_penalty_is_the_deviation_of_a_quadratic():
 
 
 def test_without_it_the_top_of_a_peak_costs_nothing_and_has_a_gradient():
-    top = -torch.linalg.solve(Bowl.H, torch.tensor([1.0, 0.0], dtype=torch.float64))[None, None]
+    top = -torch.linalg.solve(Bowl.H, torch.tensor([1.0, 0.0], dtype=D))[None, None]
     penalty = GradientPenalty(Bowl(), 0.1)(top.requires_grad_())
     assert penalty.item() < 1e-12
     assert torch.isfinite(torch.autograd.grad(penalty.sum(), top)[0]).all()

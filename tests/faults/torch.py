@@ -95,7 +95,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("torch/_batches.py", "math.sqrt(squares * n / (n - 1)) / total", "math.sqrt(squares) / total",
           "standard errors are of n − 1", _SHARP),
     Fault("torch/_robustness.py", "w.abs().flatten(1).amax(1)", "w.abs().amax()",
-          "weights are rounded by their channel", "tests/torch/test_robustness.py"),
+          "weights are rounded by their channel", _SHARP),
     # -- train ----------------------------------------------------------------------------------------------
     Fault("train/_compare.py", "trial = replace(task, data=judged)", "trial = task",
           "the choice never sees the test part", "tests/train/test_compare.py"),

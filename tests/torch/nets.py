@@ -79,6 +79,12 @@ def make(name, model, base="momentum"):
     return ALL[name](BASES[base](model.parameters()), model)
 
 
+def built(name, base="momentum", **options):
+    """Return a network and an optimizer of it."""
+    model = Net(**options)
+    return model, make(name, model, base)
+
+
 def weights(model):
     return [p.detach().clone() for p in model.parameters()]
 
@@ -90,8 +96,6 @@ def state(model):
 def same(one, two):
     return all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
 
-
-# -- the three loops, on one batch --------------------------------------------------------------------------
 
 Loop = Callable[..., Any]
 

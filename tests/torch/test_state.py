@@ -9,7 +9,7 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, OneCycleLR, Se
 from steepen.torch import GapSAM
 
 from ..pairs import pairs
-from .nets import ALL, LOOPS, Net, X, Y, data, make, mse, same, state
+from .nets import ALL, LOOPS, Net, X, Y, built, data, make, mse, same, state
 
 pytestmark = pytest.mark.filterwarnings("ignore:Using backward.. with create_graph=True")
 
@@ -102,25 +102,22 @@ def test_a_resumed_rule_goes_on_with_a_sum():
     """That the loss is a sum was found out at step 0, which a resumed run does not see."""
     runs = []
     for stop in (None, 4):
-        model = Net()
-
-        def made(model=model):
-            return GapSAM(torch.optim.SGD(model.parameters(), lr=1e-3), model, (X, Y + 1), 30, share=1 / 4)
-
-        opt = made()
+        model, opt = Net(), None
         for k in range(10):
-            if k == stop:
-                saved, opt = through_a_file(opt.state_dict()), made()
-                opt.load_state_dict(saved)
+            if k in (0, stop):
+                saved = through_a_file(opt.state_dict()) if k else None
+                base = torch.optim.SGD(model.parameters(), lr=1e-3)
+                opt = GapSAM(base, model, (X, Y + 1), 30, share=1 / 4)
+                if saved:
+                    opt.load_state_dict(saved)
             opt.step_on(lambda x, y, model=model: (model(x) - y).square().sum(), *data(k))
-        runs.append((state(model), str(opt.report())))
-    assert same(runs[0][0], runs[1][0])
-    assert runs[0][1] == runs[1][1]
+        runs.append((str(opt.report()), state(model)))
+    assert runs[0][0] == runs[1][0]
+    assert same(runs[0][1], runs[1][1])
 
 
 def test_a_state_loaded_in_the_middle_of_a_step_puts_the_weights_back():
-    model = Net()
-    opt = make("SAM", model)
+    model, opt = built("SAM")
     LOOPS["step_on"](opt, model)
     saved, before = through_a_file(opt.state_dict()), state(model)
     passes = opt.passes((X, Y))
@@ -146,8 +143,7 @@ SCHEDULERS = {
 def test_schedulers_around_ours_and_around_the_base(scheduler):
     runs = []
     for around in ("ours", "base"):
-        model = Net()
-        opt = make("share", model)
+        model, opt = built("share")
         schedule = SCHEDULERS[scheduler](opt if around == "ours" else opt.base)
         rates = []
         for k in range(6):
@@ -172,8 +168,7 @@ def test_schedulers_around_ours_and_around_the_base(scheduler):
 
 
 def test_the_state_is_the_base_s_with_a_few_numbers_beside_it():
-    model = Net()
-    opt = make("CGD", model, "adamw")
+    model, opt = built("CGD", "adamw")
     LOOPS["step_on"](opt, model)
     saved = opt.state_dict()
     assert saved.keys() == {"state", "param_groups", "steepen"}

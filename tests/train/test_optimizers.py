@@ -81,35 +81,29 @@ def test_every_optimizer_has_a_default(data):
         assert (strength_of(name, settings) > 0) == (name not in (*BASES, "gap", "gap-wait"))
     assert strength_of("cgd-late", settings) == strength_of("cgd", settings)
     other = Settings.of(data, rho=0.7, lam=0.3)  # strengths of another kind
-    assert [strength_of(name, other) for name in ("ema", "smooth")] == [
-        strength_of(name, settings) for name in ("ema", "smooth")
-    ]
+    for name in ("ema", "smooth"):
+        assert strength_of(name, other) == strength_of(name, settings)
 
 
 @pytest.mark.parametrize("steps", [1, 2, 10, 400])
 def test_the_learning_rate_rises_and_falls_to_zero(steps):
-    rates = [learning_rate(k, steps) for k in range(steps)]
-    top = rates.index(max(rates))
-    assert max(rates) == 1
+    rates = [learning_rate(k, steps) for k in range(steps + 1)]
+    top = rates.index(1)
     assert rates[: top + 1] == sorted(rates[: top + 1])
     assert rates[top:] == sorted(rates[top:], reverse=True)
-    assert all(rate > 0 for rate in rates)
-    assert learning_rate(steps, steps) == 0
+    assert [k for k, rate in enumerate(rates) if rate == 0] == [steps]
     if steps == 400:
         assert top == 19
         assert rates[20 + 190] == pytest.approx(0.5)
         assert rates[20 + 95] == pytest.approx((1 + math.sqrt(0.5)) / 2)
 
 
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
+def test_wrong_names():
+    for names, message in (
         ([], "expected at least one name"),
         (["sgd", "sgd"], "'sgd' is named twice"),
         (["adamw", "cgd"], "'adamw' is not the base of the others, which is 'sgd'"),
         (["cgd-fd"], "'cgd-fd' is not known"),
-    ],
-)
-def test_wrong_names(names, message):
-    with pytest.raises(ValueError, match=message):
-        check_names(names, "sgd")
+    ):
+        with pytest.raises(ValueError, match=message):
+            check_names(names, "sgd")
