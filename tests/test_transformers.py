@@ -1,6 +1,8 @@
 """Hugging Face's Trainer with a probe takes the steps that a loop written by hand takes."""
 
+import re
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -254,3 +256,36 @@ def test_what_is_missing_is_said_before_the_first_step(trainer):
         pytest.warns(UserWarning, match="held_out: GapSAM has none, and is told no loss"),
     ):
         run.train()
+
+
+def small():
+    """Return a small network, and a tokenizer that knows words by their lengths."""
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1}
+    model = transformers.BertForSequenceClassification(
+        transformers.BertConfig(vocab_size=20, num_labels=8, **sizes)
+    )
+
+    def tokenizer(texts, **_):
+        rows = [[min(len(word), 18) for word in (text.split() + ["."] * 12)[:12]] for text in texts]
+        return {"input_ids": rows, "attention_mask": [[1] * 12 for _ in rows]}
+
+    return model, tokenizer
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of the Trainer, and of a gap that is none after so few steps
+def test_both_runs_of_the_tutorial_on_fine_tuning_are_made(capsys):
+    page = Path(__file__).parents[1] / "docs" / "tutorials" / "finetune.md"
+    blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 4
+    names = {"__name__": "tutorial"}
+    for block in blocks:
+        exec(compile(block, "finetune.md", "exec"), names)
+    names |= {"load": small, "TRAIN": 5, "HELD_OUT": 2, "TEST": 3}
+    found = names["compare"](steps=24)
+    assert set(found) == {"AdamW", "AdamW with the rule"}
+    assert all(1.0 < loss < 4.0 and 0 <= accuracy <= 1 for loss, accuracy in found.values())
+    said = capsys.readouterr().out
+    assert re.search(r"steps taken +24\n", said)
+    assert "AdamW with the rule: test loss" in said

@@ -117,13 +117,11 @@ def test_fixed_features_stay_and_the_rest_is_optimal(starts):
 
 def test_fixed_features_of_each_row(starts):
     value = torch.linspace(0.1, 0.9, 16, dtype=D)
-    options = {"race": False}
-    candidates, values = gen_candidates(starts, peaks, BOX[0], BOX[1], None, None, None, options, {2: value})
+    given = {"lower_bounds": 0.0, "upper_bounds": 1.0, "options": {"race": False}}
+    candidates, values = gen_candidates(starts, peaks, **given, fixed_features={2: value})
     torch.testing.assert_close(candidates[:, 0, 2], value, rtol=0, atol=0)
     for i in (0, 15):
-        _, its = gen_candidates(
-            starts[i : i + 1], peaks, BOX[0], BOX[1], options=options, fixed_features={2: float(value[i])}
-        )
+        _, its = gen_candidates(starts[i : i + 1], peaks, **given, fixed_features={2: float(value[i])})
         torch.testing.assert_close(values[i : i + 1], its, rtol=1e-5, atol=1e-7)
 
 

@@ -136,17 +136,6 @@ def test_refused_at_step_0_before_the_weights_change(words):
     assert same(weights(model), before)
 
 
-def test_after_a_refusal_the_same_optimizer_works():
-    model = Net()
-    opt = gap(model, lambda: 5.0)
-    for body in (twice(opt), lambda loss: None, lambda loss: loss.backward()):
-        with pytest.raises(RuntimeError):
-            by_passes(opt, body)
-    for loop in LOOPS.values():
-        loop(opt, model)
-    assert opt.report().steps == 3
-
-
 @pytest.mark.parametrize("loop", LOOPS)
 def test_a_share_of_one_example_is_two_and_one_is_told(loop):
     """BatchNorm cannot take one example."""

@@ -11,7 +11,8 @@ from steepen.schedules import Table
 from steepen.torch import CGD, SAM
 from steepen.torch.paper import ASAM, CGDFD, EGR, FGR, GNP, MSAM, USAM, WSAM, ExactCGD
 
-from .nets import BASES, LOOPS, Net, X, Y, mse
+from ..pairs import pairs
+from .nets import BASES, Net, X, Y, mse, same
 
 pytestmark = pytest.mark.filterwarnings("ignore:Using backward.. with create_graph=True")
 
@@ -134,72 +135,50 @@ METHODS = {
 class Task:
     """The network of `nets`, trained by ours, beside its weights as plain tensors, trained by a formula."""
 
-    def __init__(self, method, base):
-        self.model = Net()
+    def __init__(self, method, base="momentum", maximize=False):
+        self.model, self.sign = Net(), -1.0 if maximize else 1.0
         self.used = [p for name, p in self.model.named_parameters() if name != "unused"]
         self.theirs = [nn.Parameter(p.detach().clone()) for p in self.used]
-        self.opt, self.reference = method(base(self.model.parameters()), self.model), base(self.theirs)
+        own, self.reference = BASES[base](self.model.parameters()), BASES[base](self.theirs)
+        own.param_groups[0]["maximize"] = maximize
+        self.opt = method(own, self.model)
 
-    def literal(self, d):
+    def step(self, d):
+        """Take a step by ours and one along d, hold the weights to each other, and return both losses."""
         rows = round(16 * self.opt.share)
         before = loss(self.theirs, X[:rows], Y[:rows]).item()
         for p, one in zip(self.theirs, d, strict=True):
             p.grad = one
         self.reference.step()
-        return before
-
-    def agree(self):
-        for p, q in zip(self.used, self.theirs, strict=True):
-            torch.testing.assert_close(p, q, rtol=1e-9, atol=1e-11)
+        found = self.opt.step_on(lambda x, y: self.sign * mse(self.model, x, y), X, Y)
+        torch.testing.assert_close(self.used, self.theirs, rtol=1e-9, atol=1e-11)
+        return self.sign * found.item(), before
 
 
-@pytest.mark.parametrize("base", BASES)
-@pytest.mark.parametrize("method", METHODS)
-def test_equals_the_formula(method, base):
+@pairs(method=METHODS, base=BASES, maximize=[False, True])
+def test_equals_the_formula_and_maximising_f_is_minimising_minus_f(method, base, maximize):
     ours, formula = METHODS[method]
-    task, trips = Task(ours, BASES[base]), 0
+    task, trips = Task(ours, base, maximize), 0
     for k in range(STEPS):
         d = formula(task.theirs, k)
-        trips += all(torch.equal(a, b) for a, b in zip(d, gradient(task.theirs), strict=True))
-        before = task.literal(d)
-        found = LOOPS["step_on"](task.opt, task.model)
-        assert found.item() == pytest.approx(before, rel=1e-9)  # at the weights before the step
-        task.agree()
+        trips += same(d, gradient(task.theirs))
+        found, before = task.step(d)
+        assert found == pytest.approx(before, rel=1e-9)  # at the weights before the step
     if "tripping" in method and base == "momentum":
         assert 0 < trips < STEPS  # else the case is not the one it says it is
     if "CGDFD, guard" in method:
         assert task.opt.report().tripped == trips
 
 
-@pytest.mark.parametrize("base", BASES)
-@pytest.mark.parametrize("maximize", [False, True])
+@pairs(base=BASES, maximize=[False, True])
 def test_msam_probes_along_the_momentum(base, maximize):
-    task = Task(lambda b, m: MSAM(b, m, rho=0.3), BASES[base])
-    sign = -1.0 if maximize else 1.0
-    if maximize:
-        task.opt.base.param_groups[0]["maximize"] = True
-        task.opt = MSAM(task.opt.base, task.model, rho=0.3)
+    task = Task(lambda b, m: MSAM(b, m, rho=0.3), base, maximize)
     key = "exp_avg" if base == "adamw" else "momentum_buffer"
     for _ in range(STEPS):
         xs, v = task.theirs, [task.reference.state[p].get(key) for p in task.theirs]
-        if v[0] is not None:
-            xs = moved(xs, -0.3 / norm(v), v)
-        task.literal(gradient(xs))
-        task.opt.step_on(lambda: sign * mse(task.model))
-        task.agree()
+        task.step(gradient(xs if v[0] is None else moved(xs, -0.3 / norm(v), v)))
     report = task.opt.report()
     assert (report.probed, report.gradients, report.length) == (STEPS, STEPS, pytest.approx(0.3))
-
-
-@pytest.mark.parametrize("method", [m for m in METHODS if "schedule" not in m and "as it" not in m])
-def test_maximising_f_is_minimising_minus_f(method):
-    ours, formula = METHODS[method]
-    task = Task(ours, lambda ps: SGD(ps, lr=0.05, momentum=0.9))
-    task.opt = ours(SGD(list(task.model.parameters()), lr=0.05, momentum=0.9, maximize=True), task.model)
-    for k in range(3):
-        task.literal(formula(task.theirs, k))
-        task.opt.step_on(lambda x, y: -mse(task.model, x, y), X, Y)
-        task.agree()
 
 
 WHEN = [("SAM, share", range(1, 3)), ("SAM, share", {0, 2}), ("CGD", [3]), ("ExactCGD", {1, 3}), ("WSAM", [])]
@@ -208,16 +187,14 @@ WHEN = [("SAM, share", range(1, 3)), ("SAM, share", {0, 2}), ("CGD", [3]), ("Exa
 @pytest.mark.parametrize(("method", "when"), WHEN)
 def test_only_the_steps_asked_for_have_a_probe(method, when):
     ours, formula = METHODS[method]
-    task = Task(lambda b, m: ours(b, m, when=when), BASES["momentum"])
+    task = Task(lambda b, m: ours(b, m, when=when))
     for k in range(4):
-        task.literal(formula(task.theirs, k) if k in when else gradient(task.theirs))
-        LOOPS["step_on"](task.opt, task.model)
-        task.agree()
-    probed = [k for k in range(4) if k in when]
-    report = task.opt.report()
+        task.step(formula(task.theirs, k) if k in when else gradient(task.theirs))
+    probed = sum(k in when for k in range(4))
     extra = 0.25 if "share" in method else 1
-    looked = len(probed) + (0 not in when and method != "ExactCGD")  # step 0 always makes both passes
-    assert (report.steps, report.probed, report.gradients) == (4, len(probed), 4 + extra * looked)
+    looked = probed + (0 not in when and method != "ExactCGD")  # step 0 always makes both passes
+    report = task.opt.report()
+    assert (report.steps, report.probed, report.gradients) == (4, probed, 4 + extra * looked)
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.05])

@@ -1,5 +1,6 @@
-"""One step, three loops: the same bits, with micro-batches, clipping, scalers, autocast and Accelerate."""
+"""Three loops, the same bits, with micro-batches, clipping, scalers, autocast and Accelerate, and resumed."""
 
+import io
 import math
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from torch.amp.grad_scaler import GradScaler
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import SGD, AdamW
+from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, OneCycleLR, SequentialLR
 
 from steepen.torch import CGD, SAM, GapSAM
 
@@ -225,3 +227,149 @@ def test_several_optimizers_are_wrapped_as_one():
         opt.add_param_group({"params": [models[0].unused]})
     with pytest.raises(ValueError, match="more than one parameter group"):
         SAM([both[0][0], SGD(models[0].parameters(), lr=0.1)], models[0])
+
+
+def through_a_file(thing):
+    """Save and load as users do: no class of ours is in the file."""
+    file = io.BytesIO()
+    torch.save(thing, file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
+
+
+def load_all(old, new):
+    new.load_state_dict(through_a_file(old.state_dict()))
+
+
+def load_parts(old, new):
+    new.base.load_state_dict(through_a_file(old.base.state_dict()))
+    new.own.load_state_dict(through_a_file(old.own.state_dict()))
+
+
+def resumed(stop, steps, make, step, load=load_all):
+    """Take steps with what is made, made anew before step `stop` from a file; return it with every report."""
+    model, reports = Net(dropout=0.2, norm=True), []
+    opt = make(model)
+    for k in range(steps):
+        if k == stop:
+            old, opt = opt, make(model)
+            load(old, opt)
+        torch.manual_seed(k)
+        step(opt, k)
+        reports.append(str(opt.report()))
+    return opt, reports
+
+
+@pairs(name=ALL, at=[1, 8], load=[load_all, load_parts])  # at 8, numbers are under way that decide on a probe
+def test_a_run_resumed_is_the_run_unbroken(name, at, load):
+    def made(model):
+        return make(name, model, "adamw" if name in ("GapSAM", "MSAM") else "momentum")
+
+    def step(opt, k):
+        LOOPS["step_on"](opt, opt.model, *data(k))
+
+    (opt, found), (other, again) = (resumed(stop, at + 9, made, step, load) for stop in (None, at))
+    assert found == again
+    assert same(state(opt.model), state(other.model))
+    assert opt.report().length > 0 or name in ("ExactCGD", "EGR")
+
+
+def closing(k):
+    """The gap closes and opens with every reading: a decision by another reading shows."""
+    return 8.0 + (3.0 if k % 2 else -3.0), 8.0
+
+
+def waiting(k):
+    """The held-out loss falls as the training loss does, then not at all, and at the end faster."""
+    return 99.0 - 0.05 * (min(k, 15) + 9 * max(k - 27, 0)), 8.0 - 0.05 * k
+
+
+@pytest.mark.parametrize(("losses", "stop"), [(closing, 25), (closing, 26), (waiting, 15), (waiting, 34)])
+def test_a_resumed_rule_decides_as_the_unbroken_one_does(losses, stop):
+    """Also while it waits, and after that."""
+    options = {"share": 1.0, "strength": 1e-3, "wait": losses is waiting, "every": 1}
+
+    def made(model):
+        return GapSAM(SGD(model.parameters(), lr=0.0), model, None, 45, **options)
+
+    def step(opt, k):
+        held_out, training = losses(k)
+        opt.saw_held_out(held_out)
+        for part in opt.passes((X, Y)):
+            mse(opt.model, *part).backward()
+            opt.saw(torch.tensor(training))
+        opt.step()
+
+    (opt, found), (_, again) = (resumed(at, 45, made, step) for at in (None, stop))
+    assert found == again
+    assert opt.probed > 5
+
+
+def test_a_resumed_rule_goes_on_with_a_sum():
+    """That the loss is a sum was found out at step 0, which a resumed run does not see."""
+
+    def made(model):
+        return GapSAM(SGD(model.parameters(), lr=1e-3), model, (X, Y + 1), 30, share=1 / 4)
+
+    def step(opt, k):
+        opt.step_on(lambda x, y: (opt.model(x) - y).square().sum(), *data(k))
+
+    (opt, found), (other, again) = (resumed(at, 10, made, step) for at in (None, 4))
+    assert found == again
+    assert same(weights(opt.model), weights(other.model))
+
+
+def test_a_state_loaded_in_the_middle_of_a_step_puts_the_weights_back():
+    model, opt = built("SAM")
+    LOOPS["step_on"](opt, model)
+    saved, before = through_a_file(opt.state_dict()), state(model)
+    passes = opt.passes((X, Y))
+    mse(model, *next(passes)).backward()
+    next(passes)
+    assert not same(state(model), before)
+    opt.load_state_dict(saved)
+    assert same(state(model), before)
+    del passes
+    LOOPS["step_on"](opt, model)
+    assert opt.report().steps == 2
+
+
+def warm(opt):
+    return SequentialLR(opt, [LinearLR(opt, 0.1, total_iters=2), CosineAnnealingLR(opt, 8)], milestones=[2])
+
+
+SCHEDULERS = {"one cycle": lambda opt: OneCycleLR(opt, 0.1, total_steps=20), "sequence": warm}
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_schedulers_around_ours_and_around_the_base_also_resumed(scheduler):
+    runs = []
+    for around, stop in (("ours", None), ("base", None), ("ours", 6), ("base", 6)):
+        model, rates, made = Net(), [], []
+        for k in range(9):
+            if k in (0, stop):
+                saved = [through_a_file(one.state_dict()) for one in made]
+                opt = make("share", model)
+                made = [opt, SCHEDULERS[scheduler](opt if around == "ours" else opt.base)]
+                for one, its in zip(made, saved, strict=bool(saved)):
+                    one.load_state_dict(its)
+            LOOPS["passes" if k % 2 else "closure"](opt, model)
+            made[1].step()
+            rates.append(opt.param_groups[0]["lr"])
+        runs.append((rates, state(model)))
+    assert len(set(runs[0][0])) == 9
+    for rates, end in runs[1:]:
+        assert rates == runs[0][0]
+        assert same(end, runs[0][1])
+
+
+def test_the_state_is_the_base_s_with_a_few_numbers_beside_it():
+    model, opt = built("CGD", "adamw")
+    LOOPS["step_on"](opt, model)
+    saved = opt.state_dict()
+    assert saved.keys() == {"state", "param_groups", "steepen"}
+    assert saved["steepen"]["kind"] == "CGD"
+    assert opt.state is opt.base.state
+    assert opt.param_groups is opt.base.param_groups
+    bare = torch.optim.AdamW(Net().parameters())
+    bare.load_state_dict({key: saved[key] for key in ("state", "param_groups")})  # the base's, as it is

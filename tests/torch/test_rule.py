@@ -1,6 +1,5 @@
 """GapSAM: against the rule written out in plain numbers, whatever the scale, and what it says of itself."""
 
-import itertools
 import math
 import re
 import warnings
@@ -169,22 +168,6 @@ def test_the_step_is_the_rule_as_it_is_written(loop, every, strength, share, wai
     assert report.length > 0
 
 
-@pytest.mark.parametrize(("slope", "until", "probed"), [(0.5, 99, 0), (0.1, 99, 33), (1.0, 60, 14)])
-def test_a_rule_that_waits_lets_a_network_learn(slope, until, probed):
-    """Held-out loss falls by `slope` of what the training loss falls, and no more after some steps."""
-    model = Net()
-    opt = gap(model, None, 100, lr=0.0, share=1.0, strength=1e-3, wait=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # to wait is nothing amiss
-        for k in range(100):
-            opt.saw_held_out(9.0 - slope * 0.05 * min(k, until))
-            for part in opt.passes((X, Y)):
-                mse(model, *part).backward()
-                opt.saw(torch.tensor(8.0 - 0.05 * k))
-            opt.step()
-    assert opt.probed == probed
-
-
 def test_maximising_f_is_minimising_minus_f():
     results = []
     for up in (False, True):
@@ -236,23 +219,6 @@ def test_a_sum_is_refused_where_the_held_out_loss_is_told():
     assert same(weights(model), weights(Net()))
 
 
-def test_the_length_follows_the_gap():
-    """None for a third of the run, then ever longer; short again within ten readings of a gap that closes."""
-    lengths = []
-    for closes in (99, 50):
-        model = Net()
-        opt = gap(model, None, 100, lr=0.0, share=1.0)
-        lengths.append([])
-        for k in range(70):
-            opt.saw_held_out(mse(model).item() + (0.2 if k < closes else 0.0))
-            LOOPS["step_on"](opt, model)
-            lengths[-1] += [abs(float(opt._last[0] * opt._last[1]))] * (opt.probed > len(lengths[-1]))
-    assert len(lengths[0]) == 18  # every second step from a third of the run on
-    assert all(b > a > 0 for a, b in itertools.pairwise(lengths[0]))
-    assert lengths[1][:8] == lengths[0][:8]
-    assert lengths[1][-1] < lengths[0][-1] / 100
-
-
 @pytest.mark.filterwarnings("ignore:no gap in half")
 def test_without_a_gap_the_steps_are_those_of_the_base():
     model, plain = Net(), Net()
@@ -292,11 +258,10 @@ def test_held_out_data_in_any_form(form):
 @pytest.mark.parametrize("loop", ["closure", "passes"])
 def test_loops_without_a_loss_take_it_as_an_argument(loop):
     model = Net()
-    base = SGD(model.parameters(), lr=0.05)
     with pytest.raises(TypeError, match="loss: held_out is data, so a loss is needed"):
-        LOOPS[loop](GapSAM(base, model, (HELD, HELD_Y), 30, share=1 / 4), model)
+        LOOPS[loop](gap(model, (HELD, HELD_Y), 30), model)
     dicts = [{"x": HELD[:10], "y": HELD_Y[:10]}, {"x": HELD[10:], "y": HELD_Y[10:]}]
-    opt = GapSAM(base, model, dicts, 30, loss=lambda b: mse(model, b["x"], b["y"]), share=1 / 4)
+    opt = gap(model, dicts, 30, loss=lambda b: mse(model, b["x"], b["y"]))
     expected = mse(model, HELD, HELD_Y).item()
     LOOPS[loop](opt, model)
     assert opt.report().held_out == pytest.approx(expected, rel=1e-6)
