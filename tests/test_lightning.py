@@ -76,7 +76,8 @@ def fit(tmp_path):
         if module.automatic_optimization:
             options |= {"accumulate_grad_batches": micro, "gradient_clip_val": CLIP}
         trainer = lightning.Trainer(default_root_dir=tmp_path, devices=1, **QUIET, **options)
-        trainer.fit(module, loader or batches(), batches(16, 2.0), ckpt_path=path)  # with a gap
+        loader = batches() if loader is None else loader
+        trainer.fit(module, loader, batches(16, 2.0), ckpt_path=path)  # with a gap
         return trainer
 
     return fit

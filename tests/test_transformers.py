@@ -262,9 +262,8 @@ def small():
     """Return a small network, and a tokenizer that knows words by their lengths."""
     torch.manual_seed(0)
     sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1}
-    model = transformers.BertForSequenceClassification(
-        transformers.BertConfig(vocab_size=20, num_labels=8, **sizes)
-    )
+    config = transformers.BertConfig(vocab_size=20, num_labels=8, **sizes)
+    model = transformers.BertForSequenceClassification(config)
 
     def tokenizer(texts, **_):
         rows = [[min(len(word), 18) for word in (text.split() + ["."] * 12)[:12]] for text in texts]

@@ -171,10 +171,8 @@ def test_q_points_one_by_one_and_at_once(model, sequential):
 
 def test_batch_limit_fixed_and_mixed_features_and_a_time_limit(model):
     given = {"q": 1, "raw_samples": 16, "gen_candidates": gen_candidates}
-    X, value = optimize_acqf(
-        PosteriorMean(model), BOX, num_restarts=5, fixed_features={0: 0.3}, timeout_sec=60.0,
-        options={"batch_limit": 2, "maxiter": 50}, **given,
-    )  # fmt: skip
+    limits = {"timeout_sec": 60.0, "options": {"batch_limit": 2, "maxiter": 50}, "fixed_features": {0: 0.3}}
+    X, value = optimize_acqf(PosteriorMean(model), BOX, num_restarts=5, **limits, **given)
     assert X[0, 0] == 0.3
     torch.testing.assert_close(value, PosteriorMean(model)(X[None])[0])
     lists = [{0: 0.1}, {0: 0.9}]

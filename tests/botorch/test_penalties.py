@@ -29,27 +29,24 @@ def difference(function, x, h=1e-6):
     return torch.stack([(function(x + h * e) - function(x - h * e)) / (2 * h) for e in eye], dim=-1)
 
 
-@pytest.mark.parametrize("kind", ["number", "variances", "matrix"])
-def test_the_penalty_is_the_deviation_to_first_order(model, kind):
-    matrix = {
-        "number": 0.01 * torch.eye(2, dtype=D), "variances": torch.diag(torch.tensor([0.01, 0.04], dtype=D)),
-        "matrix": torch.tensor([[0.02, 0.01], [0.01, 0.03]], dtype=D),
-    }[kind]  # fmt: skip
-    given = {"number": 0.01, "variances": matrix.diagonal(), "matrix": matrix}[kind]
+SIGMA = torch.tensor([[0.02, 0.01], [0.01, 0.03]], dtype=D)
+
+
+@pytest.mark.parametrize("sigma", [0.01, SIGMA.diagonal(), SIGMA], ids=["number", "variances", "matrix"])
+def test_the_penalty_is_the_deviation_to_first_order(model, sigma):
+    matrix = sigma if sigma is SIGMA else torch.as_tensor(sigma, dtype=D).expand(2).diag()
     X = torch.rand(4, 3, 2, dtype=D, generator=torch.Generator().manual_seed(2))
-    found = GradientPenalty(model, given)(X)
     g = difference(lambda x: model.posterior(x).mean[..., 0].detach(), X)
     expected = torch.einsum("bqi,ij,bqj->bq", g, matrix, g).sqrt().max(dim=-1).values
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)
+    torch.testing.assert_close(GradientPenalty(model, sigma)(X), expected, rtol=1e-5, atol=1e-7)
 
 
 def test_the_squared_gradient_of_the_acquisition(model):
     acquisition = LogExpectedImprovement(model, best_f=0.5)
     X = torch.rand(3, 1, 2, dtype=D, generator=torch.Generator().manual_seed(3))
     g = difference(lambda x: acquisition(x).detach(), X)
-    torch.testing.assert_close(
-        AcquisitionGradientPenalty(acquisition)(X), g.square().sum(-1), rtol=1e-4, atol=1e-6
-    )
+    found = AcquisitionGradientPenalty(acquisition)(X)
+    torch.testing.assert_close(found, g.square().sum(-1), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("which", ["mean", "acquisition"])
@@ -61,9 +58,8 @@ def test_penalised_functions_have_right_gradients_and_are_optimised(model, which
     assert isinstance(whole, PenalizedAcquisitionFunction)
     X = torch.rand(3, 1, 2, dtype=D, generator=torch.Generator().manual_seed(4)).requires_grad_()
     (g,) = torch.autograd.grad(whole(X).sum(), X)
-    torch.testing.assert_close(
-        g[:, 0], difference(lambda x: whole(x).detach(), X.detach()), rtol=1e-4, atol=1e-4
-    )
+    expected = difference(lambda x: whole(x).detach(), X.detach())
+    torch.testing.assert_close(g[:, 0], expected, rtol=1e-4, atol=1e-4)
     box = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=D)
     best, value = optimize_acqf(whole, box, 1, 4, 32, gen_candidates=gen_candidates)
     assert torch.isfinite(value)
@@ -79,21 +75,15 @@ def test_lam_may_follow_a_schedule(model):
 
 
 def test_bad_input(model):
-    X = torch.zeros(2, 1, 2, dtype=D)
+    X, penalty = torch.zeros(2, 1, 2, dtype=D), AcquisitionGradientPenalty
     two = SingleTaskGP(torch.rand(5, 2, dtype=D), torch.rand(5, 2, dtype=D))
     for message, wrong in (
         ("covariance: expected", lambda: GradientPenalty(model, torch.zeros(2, 3))),
         ("covariance: expected", lambda: GradientPenalty(model, -1.0)),
         ("does not fit points with 2 features", lambda: GradientPenalty(model, torch.ones(3))(X)),
         ("model: expected one output, got 2", lambda: GradientPenalty(two, 1.0)),
-        (
-            "its value has no gradient",
-            lambda: AcquisitionGradientPenalty(lambda X: X.detach().sum((-1, -2)))(X),
-        ),
-        (
-            "has no gradient",
-            lambda: AcquisitionGradientPenalty(lambda X: torch.ones(2, requires_grad=True))(X),
-        ),
+        ("its value has no gradient", lambda: penalty(lambda X: X.detach().sum(dim=(-1, -2)))(X)),
+        ("has no gradient", lambda: penalty(lambda X: torch.ones(2, requires_grad=True))(X)),
     ):
         with pytest.raises(ValueError, match=message):
             wrong()

@@ -5,6 +5,7 @@ The tests are plain functions without fixtures, so that a machine without pytest
 
 import copy
 import gc
+import itertools
 import warnings
 from contextlib import contextmanager
 
@@ -126,23 +127,21 @@ def test_memory_is_two_copies_one_and_none():
 
 
 def test_autocast_and_a_scaler():
-    for dtype in (torch.bfloat16, torch.float16):
-        for name in ("CGD", "SAM", "share", "told"):
-            model = network()
-            opt, batch = MAKERS[name](sgd(model), model), data()
-            scaler = torch.amp.GradScaler("cuda", init_scale=2.0**24) if dtype == torch.float16 else None
+    for name, dtype in itertools.product(("CGD", "SAM", "share", "told"), (torch.bfloat16, torch.float16)):
+        model, batch = network(), data()
+        opt = MAKERS[name](sgd(model), model)
+        scaler = torch.amp.GradScaler("cuda", init_scale=2.0**24, enabled=dtype == torch.float16)
 
-            def loss(x, y, model=model, dtype=dtype):
-                with torch.autocast("cuda", dtype):
-                    return cross_entropy(model(x), y)
+        def loss(x, y, model=model, dtype=dtype):
+            with torch.autocast("cuda", dtype):
+                return cross_entropy(model(x), y)
 
-            losses = []
-            for _ in range(40):  # the first of these overflow, and are left out
-                losses.append(opt.step_on(loss, *batch, scaler=scaler))
-                if scaler is not None:
-                    scaler.update()
-            assert losses[-1] < losses[0], (name, dtype)
-            assert all(p.isfinite().all() for p in model.parameters()), (name, dtype)
+        losses = []
+        for _ in range(40):  # the first of these overflow, and are left out
+            losses.append(opt.step_on(loss, *batch, scaler=scaler if dtype == torch.float16 else None))
+            scaler.update()
+        assert losses[-1] < losses[0], (name, dtype)
+        assert all(p.isfinite().all() for p in model.parameters()), (name, dtype)
 
 
 def test_a_compiled_network_with_graphs():
@@ -163,24 +162,16 @@ def test_a_compiled_network_with_graphs():
 
 def test_a_run_resumed_goes_on_bit_for_bit():
     for name, make in MAKERS.items():
-        model = network()
-        opt, batch = make(sgd(model), model), data()
+        model, again, batch = network(), network(), data()
+        opt, other = make(sgd(model), model), make(sgd(again), again)
         for _ in range(5):
             opt.step_on(loss_of(model), *batch)
-        saved = (
-            copy.deepcopy(opt.state_dict()),
-            {key: value.clone() for key, value in model.state_dict().items()},
-        )
-        torch.manual_seed(1)
-        for _ in range(8):
-            opt.step_on(loss_of(model), *batch)
-        again = network()
-        again.load_state_dict(saved[1])
-        other = make(sgd(again), again)
-        other.load_state_dict(saved[0])
-        torch.manual_seed(1)
-        for _ in range(8):
-            other.step_on(loss_of(again), *batch)
+        again.load_state_dict(model.state_dict())
+        other.load_state_dict(copy.deepcopy(opt.state_dict()))
+        for one, net in ((opt, model), (other, again)):
+            torch.manual_seed(1)
+            for _ in range(8):
+                one.step_on(loss_of(net), *batch)
         for a, b in zip(model.parameters(), again.parameters(), strict=True):
             assert torch.equal(a, b), name
 

@@ -345,18 +345,6 @@ def test_what_is_amiss_is_said_once():
     assert "steps: the run goes on after its 20 steps" in text
 
 
-def test_the_report_reads_well():
-    model = Net()
-    opt = gap(model, lambda: 9.0, 60, strength=0.1)
-    assert (opt.report().steps, opt.report().gradients, str(opt.report().length)) == (0, 0.0, "nan")
-    for _ in range(30):
-        LOOPS["step_on"](opt, model)
-    found = re.findall(
-        r"steps taken|of these with a probe|passes over|held-out loss|nan|guard", str(opt.report())
-    )
-    assert found == ["steps taken", "of these with a probe", "passes over", "held-out loss"]
-
-
 def test_a_loss_that_the_next_pass_writes_over_was_told_in_time():
     """As a CUDA graph does; of a step with an ascent step the training loss is that of the first pass."""
     model, static = Net(), torch.zeros((), dtype=torch.float64)
