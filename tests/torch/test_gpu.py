@@ -15,7 +15,12 @@ from torch.nn.functional import cross_entropy
 
 from steepen.torch import CGD, SAM, GapSAM, paper
 
-__test__ = torch.cuda.is_available()  # else pytest collects nothing here
+try:
+    import pytest
+except ImportError:
+    pytestmark = []
+else:
+    pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 MAKERS = {
     "CGD": lambda base, model: CGD(base, model, lam=0.01),
