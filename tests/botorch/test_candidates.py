@@ -30,13 +30,12 @@ def peaks(X):
 
 
 class Counted:
-    """An acquisition function that counts its calls and remembers the most rows it was given."""
+    """An acquisition function that remembers what it was given."""
 
     def __init__(self, function):
-        self.function, self.calls, self.shapes = function, 0, []
+        self.function, self.shapes = function, []
 
     def __call__(self, X):
-        self.calls += 1
         self.shapes.append(tuple(X.shape))
         return self.function(X)
 
@@ -61,7 +60,7 @@ def test_the_best_is_that_of_the_peers_in_fewer_calls(model, starts):
     _, reference = gen_candidates_scipy(starts, theirs, BOX[0], BOX[1])
     candidates, values = gen_candidates(starts, ours, BOX[0], BOX[1])
     assert values.max() >= reference.max() - 1e-6 * reference.max().abs()
-    assert ours.calls < theirs.calls
+    assert len(ours.shapes) < len(theirs.shapes)
     assert candidates.shape == starts.shape
     assert values.shape == (16,)
     assert not candidates.requires_grad
@@ -138,7 +137,7 @@ def test_limits_by_botorchs_names(starts):
     def calls(**options):
         counted = Counted(peaks)
         gen_candidates(starts, counted, 0.0, 1.0, options=options)
-        return counted.calls
+        return len(counted.shapes)
 
     assert [calls(maxiter=1), calls(maxiter=4), calls(maxfun=3)] == [2, 5, 3]
     assert calls(factr=1e12, pgtol=1e-2) < calls(ftol=1e-12, gtol=1e-9)
@@ -223,7 +222,7 @@ def test_what_cannot_be_is_refused_before_any_call(starts):
     for message, given in REFUSED.items():
         with pytest.raises((ValueError, UnsupportedError), match=message):
             gen_candidates(starts, counted, **given)
-    assert counted.calls == 0
+    assert not counted.shapes
 
 
 def test_starts_and_functions_of_the_wrong_form():
