@@ -168,6 +168,20 @@ def test_the_step_is_the_rule_as_it_is_written(loop, every, strength, share, wai
     assert report.length > 0
 
 
+@pytest.mark.parametrize(("slope", "until", "probed"), [(0.5, 99, 0), (0.1, 99, 33), (1.0, 60, 14)])
+def test_a_rule_that_waits_lets_a_network_learn(slope, until, probed):
+    """Held-out loss falls by `slope` of what the training loss falls, and no more after some steps."""
+    model = Net()
+    opt = gap(model, None, 100, lr=0.0, share=1.0, strength=1e-3, wait=True)
+    for k in range(100):
+        opt.saw_held_out(9.0 - slope * 0.05 * min(k, until))
+        for part in opt.passes((X, Y)):
+            mse(model, *part).backward()
+            opt.saw(torch.tensor(8.0 - 0.05 * k))
+        opt.step()
+    assert opt.probed == probed
+
+
 def test_maximising_f_is_minimising_minus_f():
     results = []
     for up in (False, True):
