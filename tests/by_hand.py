@@ -1,6 +1,10 @@
 """SAM's step written out, with micro-batches, a share and clipping: a referee for other libraries' loops."""
 
 import torch
+<<<<<<< HEAD
+=======
+from torch import nn
+>>>>>>> r-torch
 
 
 def sam(model, losses, first, *, rho, lr, clip):
@@ -24,6 +28,37 @@ def sam(model, losses, first, *, rho, lr, clip):
     return total.detach()
 
 
+<<<<<<< HEAD
+=======
+def by_passes(opt, steps, loss_of, *, clip, divisor=len, told=lambda k: None):
+    """Take steps, each a list of micro-batches; `told(k)` is the held-out loss that is told after one."""
+    for k, step in enumerate(steps):
+        for batch in opt.passes(*step):
+            loss = loss_of(batch) / divisor(step)
+            loss.backward()
+            opt.saw(loss)
+        nn.utils.clip_grad_norm_(opt.model.parameters(), clip)
+        opt.step()
+        if told(k) is not None:
+            opt.saw_held_out(told(k))
+
+
+def failing(kind, method, start):
+    """Return a kind of network whose third pass raises: the second of two micro-batches at x + s."""
+    calls = []
+
+    def fails(self, *given, **named):
+        calls.append(0)
+        if len(calls) == 3:  # the first call is the probe's
+            assert not torch.equal(flat(self).cpu(), start)
+            raise KeyError("mine")
+        return getattr(super(changed, self), method)(*given, **named)
+
+    changed = type("Failing", (kind,), {method: fails})
+    return changed
+
+
+>>>>>>> r-torch
 def flat(model):
     """Return all parameters in one vector."""
     return torch.cat([p.detach().reshape(-1) for p in model.parameters()])

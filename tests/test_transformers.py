@@ -1,21 +1,18 @@
 """Hugging Face's Trainer with a probe takes the steps that a loop written by hand takes."""
 
-from __future__ import annotations
-
+import re
 import warnings
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import SGD
 
 from steepen._door import checked
-from steepen.torch import CGD, SAM, GapSAM, Probe
+from steepen.torch import CGD, SAM, GapSAM
 
-from .by_hand import flat, sam
+from .by_hand import by_passes, failing, flat, sam
 from .pairs import pairs
 
 with warnings.catch_warnings(action="ignore"):  # what other libraries say while they are imported
@@ -29,21 +26,21 @@ RHO, LR, CLIP = 0.3, 0.1, 0.2
 class Mean(nn.Module):
     """Its loss is the mean over a micro-batch, so that the Trainer divides by their number."""
 
-    def __init__(self, dropout: float = 0.0) -> None:
+    def __init__(self, dropout=0.0):
         super().__init__()
         self.net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Dropout(dropout), nn.Linear(8, 1)).double()
 
-    def squares(self, x: Tensor, labels: Tensor) -> Tensor:
+    def squares(self, x, labels):
         return (self.net(x.to(self.net[0].weight))[:, 0] - labels) ** 2
 
-    def forward(self, x: Tensor, labels: Tensor) -> dict[str, Tensor]:
+    def forward(self, x, labels):
         return {"loss": self.squares(x, labels).mean()}
 
 
 class Items(Mean):
     """Its loss is a sum over a micro-batch, divided by the items of the step that the Trainer counts."""
 
-    def forward(self, x: Tensor, labels: Tensor, num_items_in_batch: Any = None, **_: Any) -> Any:
+    def forward(self, x, labels, num_items_in_batch=None, **_):
         items = len(labels) if num_items_in_batch is None else num_items_in_batch
         return {"loss": self.squares(x, labels).sum() / items}
 
@@ -51,33 +48,33 @@ class Items(Mean):
 class Ignores(Mean):
     """It takes the items of the step, and its loss is the mean over a micro-batch all the same."""
 
-    def forward(self, x: Tensor, labels: Tensor, **_: Any) -> dict[str, Tensor]:
+    def forward(self, x, labels, **_):
         return super().forward(x, labels)
 
 
 class Recording(ProbeTrainer):
     """Keeps the micro-batches of each step."""
 
-    def get_batch_samples(self, *args: Any, **kwargs: Any) -> Any:
+    def get_batch_samples(self, *args, **kwargs):
         found = super().get_batch_samples(*args, **kwargs)
-        self.steps: list[Any] = [*getattr(self, "steps", []), found[0]]
+        self.steps = [*getattr(self, "steps", []), found[0]]
         return found
 
 
-def data(count: int, shift: float) -> list[dict[str, Tensor]]:
+def data(count, shift):
     x = torch.randn(count, 4, generator=torch.Generator().manual_seed(0))
     return [{"x": row, "labels": row.sum().sin() + shift} for row in x]
 
 
-def network(kind: Any = Mean, **options: Any) -> Any:
+def network(kind=Mean, **options):
     torch.manual_seed(0)
     return kind(**options)
 
 
 @pytest.fixture
-def trainer(tmp_path: Path) -> Callable[..., Any]:
-    def trainer(model: nn.Module, opt: Any, micro: int = 1, kind: Any = Recording, **settings: Any) -> Any:
-        given: dict[str, Any] = {
+def trainer(tmp_path):
+    def trainer(model, opt, micro=1, kind=Recording, **settings):
+        given = {
             "per_device_train_batch_size": 4, "gradient_accumulation_steps": micro, "num_train_epochs": 2,
             "lr_scheduler_type": "constant", "max_grad_norm": CLIP, "save_strategy": "no", "use_cpu": True,
             "logging_strategy": "no", "report_to": "none", "disable_tqdm": True,
@@ -89,16 +86,12 @@ def trainer(tmp_path: Path) -> Callable[..., Any]:
     return trainer
 
 
-def base(model: nn.Module) -> SGD:
+def base(model):
     return SGD(model.parameters(), lr=LR)
 
 
-def cut(batch: dict[str, Tensor], rows: int) -> dict[str, Tensor]:
-    return {name: part[:rows] for name, part in batch.items()}
-
-
 @pairs(kind=[Mean, Items, Ignores], micro=[1, 3], share=[1.0, 0.5])
-def test_equals_a_loop_by_hand(trainer: Any, kind: Any, micro: int, share: float) -> None:
+def test_equals_a_loop_by_hand(trainer, kind, micro, share):
     """With the Trainer's clipping, and micro-batches: the last step of eleven has two of three."""
     model, plain = network(kind), network(kind)
     opt = SAM(base(model), model, rho=RHO, share=share)
@@ -108,14 +101,14 @@ def test_equals_a_loop_by_hand(trainer: Any, kind: Any, micro: int, share: float
     for step in run.steps:
         rows = sum(len(batch["x"]) for batch in step)
         whole = [lambda b=batch, n=rows: len(b["x"]) / n * plain(**b)["loss"] for batch in step]
-        some = cut(step[0], min(4, max(2, round(share * rows))))
+        some = {key: part[: min(4, max(2, round(share * rows)))] for key, part in step[0].items()}
         first = whole if share == 1 else [lambda b=some: plain(**b)["loss"]]
         sam(plain, whole, first, rho=RHO, lr=LR, clip=CLIP)
     assert opt.report().probed == opt.report().steps == len(run.steps)
     torch.testing.assert_close(flat(model), flat(plain), rtol=1e-12, atol=1e-12)
 
 
-def test_the_rule_is_told_the_mean_whatever_a_model_does_with_the_items(trainer: Any) -> None:
+def test_the_rule_is_told_the_mean_whatever_a_model_does_with_the_items(trainer):
     """Which sets its ascent steps: they are the same, too."""
     found = []
     for kind in (Mean, Items, Ignores):
@@ -128,22 +121,16 @@ def test_the_rule_is_told_the_mean_whatever_a_model_does_with_the_items(trainer:
     assert 0 < found[0][0] < 9
 
 
-def test_cgd_is_clipped_after_its_direction_is_formed(trainer: Any) -> None:
+def test_cgd_is_clipped_after_its_direction_is_formed(trainer):
     model, plain = network(), network()
     run = trainer(model, CGD(base(model), model, lam=0.05), micro=3)
     run.train()
     opt = CGD(base(plain), plain, lam=0.05)
-    for step in run.steps:
-        for batch in opt.passes(*step):
-            loss = plain(**batch)["loss"] / len(step)
-            loss.backward()
-            opt.saw(loss)
-        nn.utils.clip_grad_norm_(plain.parameters(), CLIP)
-        opt.step()
+    by_passes(opt, run.steps, lambda batch: plain(**batch)["loss"], clip=CLIP)
     torch.testing.assert_close(flat(model), flat(plain), rtol=1e-10, atol=1e-12)
 
 
-def test_evaluation_sets_the_probe(trainer: Any) -> None:
+def test_evaluation_sets_the_probe(trainer):
     """A `GapSAM` without held-out data takes the probes of one that is told by hand."""
     model, plain = network(), network()
     opt = GapSAM(base(model), model, None, steps=22, share=0.5)
@@ -152,15 +139,8 @@ def test_evaluation_sets_the_probe(trainer: Any) -> None:
     logged = {row["step"]: row["eval_loss"] for row in run.state.log_history if "eval_loss" in row}
     assert list(logged) == list(range(2, 23, 2))
     told = GapSAM(base(plain), plain, None, steps=22, share=0.5)
-    for k, (batch,) in enumerate(run.steps):
-        for part in told.passes(batch):
-            loss = plain(**part)["loss"]
-            loss.backward()
-            told.saw(loss)
-        nn.utils.clip_grad_norm_(plain.parameters(), CLIP)
-        told.step()
-        if k + 1 in logged:
-            told.saw_held_out(logged[k + 1])
+    losses = {"clip": CLIP, "told": lambda k: logged.get(k + 1)}
+    by_passes(told, run.steps, lambda batch: plain(**batch)["loss"], **losses)
     assert opt.report().held_out == pytest.approx(told.report().held_out)
     assert opt.report().probed == told.report().probed > 5
     torch.testing.assert_close(flat(model), flat(plain), rtol=1e-6, atol=1e-8)
@@ -169,10 +149,10 @@ def test_evaluation_sets_the_probe(trainer: Any) -> None:
     assert opt.report().held_out == before
 
 
-def test_resume(trainer: Any, tmp_path: Path) -> None:
+def test_resume(trainer, tmp_path):
     """From the middle of an epoch, with dropout, micro-batches and the rule: bit for bit."""
 
-    def run(**settings: Any) -> Any:
+    def run(**settings):
         model = network(dropout=0.5)
         opt = GapSAM(base(model), model, None, steps=20, share=0.5)
         return trainer(model, opt, micro=2, max_steps=20, eval_strategy="steps", eval_steps=2, **settings)
@@ -186,7 +166,7 @@ def test_resume(trainer: Any, tmp_path: Path) -> None:
     assert torch.equal(flat(resumed.model), flat(unbroken.model))
 
 
-def test_the_logged_loss_is_that_at_the_weights(trainer: Any) -> None:
+def test_the_logged_loss_is_that_at_the_weights(trainer):
     """With a share of 1 it is; with a smaller one only the loss at x + s is known."""
     losses = {}
     for share in (1.0, 0.5):
@@ -201,7 +181,7 @@ def test_the_logged_loss_is_that_at_the_weights(trainer: Any) -> None:
     assert losses[0.5] > 1.2
 
 
-def test_bf16(trainer: Any) -> None:
+def test_bf16(trainer):
     model = network().float()
     opt = SAM(base(model), model, rho=RHO, share=0.5)
     run = trainer(model, opt, micro=2, bf16=True, max_steps=4)
@@ -213,16 +193,16 @@ def test_bf16(trainer: Any) -> None:
 
 
 @pytest.mark.parametrize(("kind", "steps"), [("cgd", 4), ("rule", 20)])
-def test_a_scaler_leaves_no_trace(trainer: Any, kind: str, steps: int) -> None:
+def test_a_scaler_leaves_no_trace(trainer, kind, steps):
     """As in fp16, which the Trainer has on GPUs only."""
-    ends: list[Tensor] = []
-    make: Callable[[Any], Probe] = {
-        "cgd": lambda m: CGD(base(m), m, lam=0.05),
-        "rule": lambda m: GapSAM(base(m), m, lambda: 9.0, steps=20, share=0.5, strength=0.1),
-    }[kind]
+    ends, options = [], {"steps": 20, "share": 0.5, "strength": 0.1}
     for scaler in (torch.amp.GradScaler("cpu", init_scale=2.0**12), None):
         model = network()
-        run = trainer(model, make(model), micro=2, max_steps=steps, max_grad_norm=0)
+        rule = kind == "rule"
+        opt = (
+            GapSAM(base(model), model, lambda: 9.0, **options) if rule else CGD(base(model), model, lam=0.05)
+        )
+        run = trainer(model, opt, micro=2, max_steps=steps, max_grad_norm=0)
         run.accelerator.scaler = scaler
         run.train()
         assert run.probe.k == steps
@@ -231,25 +211,16 @@ def test_a_scaler_leaves_no_trace(trainer: Any, kind: str, steps: int) -> None:
     torch.testing.assert_close(ends[0], ends[1], rtol=1e-6, atol=1e-8)
 
 
-def test_weights_are_put_back_after_an_error_and_where_a_run_is_stopped_within_a_step(trainer: Any) -> None:
-    class Failing(Mean):
-        calls = 0
-
-        def forward(self, x: Tensor, labels: Tensor) -> dict[str, Tensor]:
-            self.calls += 1
-            if self.calls == 3:  # the second of two micro-batches at x + s; the first call is the probe's
-                assert not torch.equal(flat(self).cpu(), start)
-                raise KeyError("mine")
-            return super().forward(x, labels)
-
-    model = network(Failing)
-    start = flat(model)
+def test_weights_are_put_back_after_an_error_and_where_a_run_is_stopped_within_a_step(trainer):
+    start = flat(network())
+    model = network(failing(Mean, "squares", start))
     opt = SAM(base(model), model, rho=RHO, share=0.5)
     run = trainer(model, opt, micro=2, max_steps=2)
     with pytest.raises(KeyError, match="mine"):
         run.train()
     assert torch.equal(flat(model).cpu(), start)
-    stop = Stop()
+    stop = transformers.TrainerCallback()  # after a micro-batch, within a step
+    stop.on_substep_end = lambda args, state, control, **_: setattr(control, "should_training_stop", True)
     run.add_callback(stop)
     run.train()
     assert torch.equal(flat(model).cpu(), start)
@@ -258,16 +229,9 @@ def test_weights_are_put_back_after_an_error_and_where_a_run_is_stopped_within_a
     assert opt.report().probed == 2
 
 
-class Stop(transformers.TrainerCallback):
-    """Stops a run after a micro-batch, within a step."""
-
-    def on_substep_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        control.should_training_stop = True
-
-
-def test_what_cannot_work_is_refused(trainer: Any) -> None:
+def test_what_cannot_work_is_refused(trainer):
     class DeepSpeed(transformers.Trainer):
-        def create_accelerator_and_postprocess(self) -> None:
+        def create_accelerator_and_postprocess(self):
             super().create_accelerator_and_postprocess()
             self.is_deepspeed_enabled = True
 
@@ -284,7 +248,7 @@ def test_what_cannot_work_is_refused(trainer: Any) -> None:
         trainer(model, SAM(base(model), model), kind=type("Mixed", (ProbeTrainer, DeepSpeed), {}))
 
 
-def test_what_is_missing_is_said_before_the_first_step(trainer: Any) -> None:
+def test_what_is_missing_is_said_before_the_first_step(trainer):
     model = network()
     run = trainer(model, GapSAM(base(model), model, None, steps=100, share=0.5), max_steps=20)
     with (
@@ -292,3 +256,35 @@ def test_what_is_missing_is_said_before_the_first_step(trainer: Any) -> None:
         pytest.warns(UserWarning, match="held_out: GapSAM has none, and is told no loss"),
     ):
         run.train()
+
+
+def small():
+    """Return a small network, and a tokenizer that knows words by their lengths."""
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1}
+    config = transformers.BertConfig(vocab_size=20, num_labels=8, **sizes)
+    model = transformers.BertForSequenceClassification(config)
+
+    def tokenizer(texts, **_):
+        rows = [[min(len(word), 18) for word in (text.split() + ["."] * 12)[:12]] for text in texts]
+        return {"input_ids": rows, "attention_mask": [[1] * 12 for _ in rows]}
+
+    return model, tokenizer
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of the Trainer, and of a gap that is none after so few steps
+def test_both_runs_of_the_tutorial_on_fine_tuning_are_made(capsys):
+    page = Path(__file__).parents[1] / "docs" / "tutorials" / "finetune.md"
+    blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 4
+    names = {"__name__": "tutorial"}
+    for block in blocks:
+        exec(compile(block, "finetune.md", "exec"), names)
+    names |= {"load": small, "TRAIN": 5, "HELD_OUT": 2, "TEST": 3}
+    found = names["compare"](steps=24)
+    assert set(found) == {"AdamW", "AdamW with the rule"}
+    assert all(1.0 < loss < 4.0 and 0 <= accuracy <= 1 for loss, accuracy in found.values())
+    said = capsys.readouterr().out
+    assert re.search(r"steps taken +24\n", said)
+    assert "AdamW with the rule: test loss" in said

@@ -1,58 +1,59 @@
 """`fit` in `fit_gpytorch_mll`: the likelihood of BoTorch's own fit or better, from one start or many."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
 from botorch.exceptions.errors import ModelFittingError, UnsupportedError
 from botorch.fit import fit_gpytorch_mll
-from botorch.models import SingleTaskGP
+from botorch.models import ModelListGP, SingleTaskGP
 from botorch.optim.closures import get_loss_closure, get_loss_closure_with_grads
 from botorch.optim.core import OptimizationStatus
 from botorch.optim.utils import get_parameters
-from gpytorch.mlls import ExactMarginalLogLikelihood
+from gpytorch.mlls import ExactMarginalLogLikelihood, SumMarginalLogLikelihood
 
 from steepen._restarts import descend
 from steepen.botorch import _fit, fit
 
 
-def data(outputs: int = 1) -> tuple[Any, Any]:
+def data(outputs=1):
     X = torch.rand(20, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     Y = torch.stack([(3 * X[:, 0] + i).sin() + X[:, 1] ** 2 for i in range(outputs)], dim=-1)
     return X, Y
 
 
-def mll_of(outputs: int = 1) -> Any:
-    model = SingleTaskGP(*data(outputs))
-    return ExactMarginalLogLikelihood(model.likelihood, model)
+def mll_of(outputs=1, listed=False):
+    X, Y = data(outputs)
+    if not listed:
+        model = SingleTaskGP(X, Y)
+        return ExactMarginalLogLikelihood(model.likelihood, model)
+    model = ModelListGP(*(SingleTaskGP(X, y) for y in Y.split(1, dim=-1)))
+    return SumMarginalLogLikelihood(model.likelihood, model)
 
 
-def likelihood(mll: Any) -> float:
+def likelihood(mll):
     mll.train()
     value = -get_loss_closure(mll)().sum().item()
     mll.eval()
     return value
 
 
-@pytest.mark.parametrize(("outputs", "restarts"), [(1, 1), (2, 2)])
-def test_the_likelihood_is_that_of_botorchs_fit(outputs: int, restarts: int) -> None:
+@pytest.mark.parametrize(("outputs", "restarts", "listed"), [(1, 1, False), (2, 2, False), (2, 1, True)])
+def test_the_likelihood_is_that_of_botorchs_fit(outputs, restarts, listed):
+    """Of one output, of two, and of a list of models."""
     torch.manual_seed(0)
-    reference = fit_gpytorch_mll(mll_of(outputs))
-    mll = fit_gpytorch_mll(mll_of(outputs), optimizer=fit, optimizer_kwargs={"restarts": restarts})
+    reference = fit_gpytorch_mll(mll_of(outputs, listed))
+    mll = fit_gpytorch_mll(mll_of(outputs, listed), optimizer=fit, optimizer_kwargs={"restarts": restarts})
     assert not mll.training
     assert likelihood(mll) >= likelihood(reference) - 1e-5
     for ours, theirs in zip(mll.parameters(), reference.parameters(), strict=True):
         assert ours.shape == theirs.shape
 
 
-def test_restarts_leave_a_poor_start_and_one_without_a_likelihood(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_restarts_leave_a_poor_start_and_one_without_a_likelihood(monkeypatch):
     """A start where all is noise keeps a single run there; draws from the priors find the signal."""
     torch.manual_seed(0)
 
-    def noisy() -> Any:
+    def noisy():
         mll = mll_of()
         mll.model.likelihood.noise = 5.0
         mll.model.covar_module.lengthscale = 50.0
@@ -64,7 +65,7 @@ def test_restarts_leave_a_poor_start_and_one_without_a_likelihood(monkeypatch: p
     assert likelihood(found) >= alone - 1e-6
     forward = _fit._Loss.forward
 
-    def spoilt(self: Any) -> Any:
+    def spoilt(self):
         poor = self.mll.model.covar_module.lengthscale.amax(dim=(-1, -2)) > 20  # that of the first start
         return torch.where(poor, torch.nan, forward(self))
 
@@ -75,8 +76,8 @@ def test_restarts_leave_a_poor_start_and_one_without_a_likelihood(monkeypatch: p
 
 
 @pytest.mark.parametrize("race", [True, False])
-def test_a_start_that_takes_longer_is_not_given_up_where_there_are_no_bounds(race: bool) -> None:
-    def wells(x: Any) -> Any:
+def test_a_start_that_takes_longer_is_not_given_up_where_there_are_no_bounds(race):
+    def wells(x):
         return (((x**2 - 1) ** 2 + 0.3 * x)[:, 0], 4 * x * (x**2 - 1) + 0.3)
 
     x0, free = np.array([[0.95], [-50.0]]), np.array([np.inf])
@@ -84,7 +85,7 @@ def test_a_start_that_takes_longer_is_not_given_up_where_there_are_no_bounds(rac
     np.testing.assert_allclose(found.x, [[0.96], [-1.04]], atol=0.01)
 
 
-def test_what_is_returned_and_which_parameters_move() -> None:
+def test_what_is_returned_and_which_parameters_move():
     mll = mll_of()
     name = "model.covar_module.raw_lengthscale"
     before = {n: p.detach().clone() for n, p in mll.named_parameters()}
@@ -97,12 +98,12 @@ def test_what_is_returned_and_which_parameters_move() -> None:
     assert fit(mll_of(), timeout_sec=1e-9).message == "MAX_SECONDS"
 
 
-def test_a_closure_of_ones_own_and_bounds() -> None:
+def test_a_closure_of_ones_own_and_bounds():
     mll = mll_of()
     calls = 0
     inner = get_loss_closure_with_grads(mll, get_parameters(mll, requires_grad=True))
 
-    def closure() -> Any:
+    def closure():
         nonlocal calls
         calls += 1
         return inner()
@@ -113,21 +114,19 @@ def test_a_closure_of_ones_own_and_bounds() -> None:
     assert ((raw >= 0.1) & (raw <= 0.2)).all()
 
 
-def test_wrong_arguments() -> None:
-    with pytest.raises(ValueError, match="restarts: expected a whole number"):
-        fit(mll_of(), restarts=0)
-    with pytest.raises(UnsupportedError, match="closure"):
-        fit(mll_of(), closure=lambda: None, restarts=2)
-    with pytest.raises(ValueError, match="options: 'maxit' is not known"):
-        fit(mll_of(), options={"maxit": 2})
-    mll = mll_of()
-    for p in mll.parameters():
-        p.requires_grad_(False)
+def test_wrong_arguments():
+    for message, given in (
+        ("restarts: expected a whole number", {"restarts": 0}),
+        ("closure", {"closure": lambda: None, "restarts": 2}),
+        ("options: 'maxit' is not known", {"options": {"maxit": 2}}),
+    ):
+        with pytest.raises((ValueError, UnsupportedError), match=message):
+            fit(mll_of(), **given)
     with pytest.raises(ValueError, match="parameters: expected some"):
-        fit(mll)
+        fit(mll_of().requires_grad_(False))
 
 
-def test_no_likelihood_at_all_is_said_and_tried_again() -> None:
+def test_no_likelihood_at_all_is_said_and_tried_again():
     mll = mll_of()
     mll.compute_custom_loss = lambda: sum(p.sum() for p in mll.parameters()) * torch.nan
     with pytest.warns(match="no finite likelihood"), pytest.raises(ModelFittingError):

@@ -2,8 +2,8 @@
 
 from . import Fault
 
-_FORMULAS, _LOOPS, _TRACE, _RULE, _STATE, _SHARP = (
-    f"tests/torch/test_{name}.py" for name in ("formulas", "loops", "trace", "rule", "state", "sharpness")
+_FORMULAS, _LOOPS, _TRACE, _RULE, _SHARP = (
+    f"tests/torch/test_{name}.py" for name in ("formulas", "loops", "trace", "rule", "sharpness")
 )
 
 FAULTS: tuple[Fault, ...] = (
@@ -32,7 +32,7 @@ FAULTS: tuple[Fault, ...] = (
           "if self._turn is not Turn.DUE:", "passes that are closed late leave a later step alone", _TRACE),
     Fault("torch/_probe.py", "        self.restore()\n        super()._set_numbers(numbers)",
           "        super()._set_numbers(numbers)",
-          "a state loaded within a step puts the weights back", _STATE),
+          "a state loaded within a step puts the weights back", _LOOPS),
     Fault("torch/_probe.py", "            self._clear()  # the scaler may have skipped the step\n", "",
           "an overflow skips the step and the next one works", _LOOPS),
     Fault("torch/_probe.py", "if self.looks and self.share == 1:", "if self.looks and self.share < 1:",
@@ -44,7 +44,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("torch/_probe.py", "    @Optimizer.profile_hook_step\n", "",
           "step hooks are called", _TRACE),
     Fault("torch/_joined.py", "            part.state = self.state\n", "            pass\n",
-          "a run with several bases is resumed bit for bit", _STATE),
+          "a run with several bases is resumed bit for bit", _LOOPS),
     Fault("torch/_trace.py", "setattr(module, name, buffer)", "pass",
           "a buffer that a pass replaces counts one pass", _TRACE),
     Fault("torch/_trace.py", "            module.training = training\n", "            module.train()\n",
@@ -80,7 +80,7 @@ FAULTS: tuple[Fault, ...] = (
           "a rise above the target shortens faster than one below lengthens", _RULE),
     Fault("torch/_rule.py", "self._sent = [(rows[2], None), (rows[3], None)]",
           "self._sent = [(rows[3], None), (rows[2], None)]",
-          "a resumed run decides on ascent steps by the same reading", _STATE),
+          "a resumed run decides on ascent steps by the same reading", _LOOPS),
     Fault("torch/_rule.py", "torch.where(new[0].abs() < math.inf, new, table)",
           "torch.where(new[0] == new[0], new, table)", "a held-out loss of infinity is passed over", _RULE),
     Fault("torch/_rule.py", "return value / _dist.get_world_size()", "return value",
@@ -95,7 +95,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("torch/_batches.py", "math.sqrt(squares * n / (n - 1)) / total", "math.sqrt(squares) / total",
           "standard errors are of n − 1", _SHARP),
     Fault("torch/_robustness.py", "w.abs().flatten(1).amax(1)", "w.abs().amax()",
-          "weights are rounded by their channel", "tests/torch/test_robustness.py"),
+          "weights are rounded by their channel", _SHARP),
     # -- train ----------------------------------------------------------------------------------------------
     Fault("train/_compare.py", "trial = replace(task, data=judged)", "trial = task",
           "the choice never sees the test part", "tests/train/test_compare.py"),
@@ -114,7 +114,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("train/results.py", "np.nanargmin(self.held_out)", "np.nanargmin(self.losses)",
           "early stopping is by held-out data", "tests/train/test_results.py"),
     Fault("train/optimizers.py", "(len(probed) + (0 not in probed))", "len(probed)",
-          "the budget of gradients is never exceeded", "tests/train/test_optimizers.py"),
+          "the budget of gradients is never exceeded", "tests/train/test_training.py"),
     Fault("train/data.py", "x[:start].mean()", "x.mean()",
           "the scale of the data is that of the training part", "tests/train/test_data.py"),
     Fault("train/folders.py", "rows[:, form.labels - 1]", "rows[:, 0]",

@@ -1,15 +1,13 @@
 """The networks, bases and loops that the tests of `steepen.torch` share."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.optim import SGD, AdamW, Optimizer
+from torch import nn
+from torch.optim import SGD, AdamW
 
-from steepen.torch import CGD, SAM, GapSAM, Probe
+from steepen.torch import CGD, SAM, GapSAM
 from steepen.torch.paper import ASAM, CGDFD, EGR, FGR, GNP, MSAM, USAM, WSAM, ExactCGD
 
 torch.set_num_threads(1)  # the networks are tiny
@@ -17,20 +15,20 @@ torch.set_num_threads(1)  # the networks are tiny
 X = torch.randn(16, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
 Y = torch.randn(16, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
 
-BASES: dict[str, Callable[[Any], Optimizer]] = {
+BASES = {
     "momentum": lambda ps: SGD(ps, lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.01),
     "adamw": lambda ps: AdamW(ps, lr=0.01),
 }
 
 
-def several(base: Optimizer) -> list[Optimizer]:
+def several(base):
     """Return two optimizers in the place of one: for the matrices and for the rest."""
     params = [p for group in base.param_groups for p in group["params"]]
     rest = AdamW([p for p in params if p.ndim < 2], lr=0.01)
     return [SGD([p for p in params if p.ndim > 1], lr=0.05, momentum=0.9), rest]
 
 
-ALL: dict[str, Callable[[Optimizer, nn.Module], Probe]] = {
+ALL = {
     "CGD": lambda base, model: CGD(base, model, lam=0.05),
     "SAM": lambda base, model: SAM(base, model, rho=0.1),
     "share": lambda base, model: SAM(base, model, rho=0.1, share=1 / 4),
@@ -54,7 +52,7 @@ ALL: dict[str, Callable[[Optimizer, nn.Module], Probe]] = {
 class Net(nn.Module):
     """A small network with every trap in it: BatchNorm, dropout, a parameter without use."""
 
-    def __init__(self, dropout: float = 0.0, norm: bool = False, dtype: Any = torch.float64) -> None:
+    def __init__(self, dropout=0.0, norm=False, dtype=torch.float64):
         super().__init__()
         torch.manual_seed(0)
         self.first, self.last = nn.Linear(3, 5), nn.Linear(5, 2)
@@ -63,47 +61,51 @@ class Net(nn.Module):
         self.unused = nn.Parameter(torch.ones(2))
         self.to(dtype)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         return self.last(self.drop(torch.tanh(self.norm(self.first(x)))))
 
 
-def mse(model: Callable[[Tensor], Tensor], x: Tensor = X, y: Tensor = Y) -> Tensor:
+def mse(model, x=X, y=Y):
     return (model(x) - y).square().mean() * 3
 
 
-def data(k: int) -> tuple[Tensor, Tensor]:
+def data(k):
     """Return the batch in another order."""
     order = torch.randperm(16, generator=torch.Generator().manual_seed(k))
     return X[order], Y[order]
 
 
-def make(name: str, model: nn.Module, base: str = "momentum") -> Probe:
+def make(name, model, base="momentum"):
     return ALL[name](BASES[base](model.parameters()), model)
 
 
-def weights(model: nn.Module) -> list[Tensor]:
+def built(name, base="momentum", **options):
+    """Return a network and an optimizer of it."""
+    model = Net(**options)
+    return model, make(name, model, base)
+
+
+def weights(model):
     return [p.detach().clone() for p in model.parameters()]
 
 
-def state(model: nn.Module) -> list[Tensor]:
+def state(model):
     return [value.detach().clone() for value in model.state_dict().values()]
 
 
-def same(one: Sequence[Tensor], two: Sequence[Tensor]) -> bool:
+def same(one, two):
     return all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
 
-
-# -- the three loops, on one batch --------------------------------------------------------------------------
 
 Loop = Callable[..., Any]
 
 
-def by_step_on(opt: Probe, model: nn.Module, x: Tensor = X, y: Tensor = Y, scaler: Any = None) -> Tensor:
+def by_step_on(opt, model, x=X, y=Y, scaler=None):
     return opt.step_on(lambda x, y: mse(model, x, y), x, y, scaler=scaler)
 
 
-def by_closure(opt: Probe, model: nn.Module, x: Tensor = X, y: Tensor = Y, scaler: Any = None) -> Tensor:
-    def closure() -> Tensor:
+def by_closure(opt, model, x=X, y=Y, scaler=None):
+    def closure():
         loss = mse(model, *opt.part((x, y)))
         _back(opt, loss, scaler)
         return loss
@@ -111,8 +113,8 @@ def by_closure(opt: Probe, model: nn.Module, x: Tensor = X, y: Tensor = Y, scale
     return opt.step(closure, scaler=scaler)
 
 
-def by_passes(opt: Probe, model: nn.Module, x: Tensor = X, y: Tensor = Y, scaler: Any = None) -> Tensor:
-    losses: list[Tensor] = []
+def by_passes(opt, model, x=X, y=Y, scaler=None):
+    losses = []
     for part in opt.passes((x, y), scaler=scaler):
         loss = mse(model, *part)
         _back(opt, loss, scaler)
@@ -127,9 +129,9 @@ def by_passes(opt: Probe, model: nn.Module, x: Tensor = X, y: Tensor = Y, scaler
     return losses[0]
 
 
-def _back(opt: Probe, loss: Tensor, scaler: Any) -> None:
+def _back(opt, loss, scaler):
     loss = loss if scaler is None else scaler.scale(loss)
     loss.backward(create_graph=isinstance(opt, ExactCGD))
 
 
-LOOPS: dict[str, Loop] = {"step_on": by_step_on, "closure": by_closure, "passes": by_passes}
+LOOPS = {"step_on": by_step_on, "closure": by_closure, "passes": by_passes}

@@ -3,29 +3,26 @@
 The tests are plain functions without fixtures, so that a machine without pytest can run them in a loop.
 """
 
-from __future__ import annotations
-
 import copy
 import gc
+import itertools
 import warnings
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.functional import cross_entropy
 
-from steepen.torch import CGD, SAM, GapSAM, Probe, paper
+from steepen.torch import CGD, SAM, GapSAM, paper
 
 try:
     import pytest
 except ImportError:
-    pytestmark: Any = []
+    pytestmark = []
 else:
     pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
-MAKERS: dict[str, Callable[[Any, nn.Module], Probe]] = {
+MAKERS = {
     "CGD": lambda base, model: CGD(base, model, lam=0.01),
     "SAM": lambda base, model: SAM(base, model, rho=0.05),
     "share": lambda base, model: SAM(base, model, rho=0.05, share=1 / 4),
@@ -39,34 +36,34 @@ MAKERS: dict[str, Callable[[Any, nn.Module], Probe]] = {
 }
 
 
-def data(seed: int = 0, n: int = 64) -> tuple[Tensor, Tensor]:
+def data(seed=0, n=64):
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(n, 20, generator=generator)
     return x.cuda(), (x[:, 0] + torch.randn(n, generator=generator) > 0).long().cuda()
 
 
-def unlike() -> tuple[Tensor, Tensor]:
+def unlike():
     """Return held-out data with a gap from the first step on."""
     x, y = data(1)
     return 4 * x, 1 - y
 
 
-def network() -> nn.Module:
+def network():
     torch.manual_seed(0)
     layers = [nn.Linear(20, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Dropout(0.1), nn.Linear(64, 2)]
     return nn.Sequential(*layers).cuda()
 
 
-def sgd(model: nn.Module) -> torch.optim.Optimizer:
+def sgd(model):
     return torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 
 
-def loss_of(model: nn.Module) -> Callable[..., Tensor]:
+def loss_of(model):
     return lambda x, y: cross_entropy(model(x), y)
 
 
 @contextmanager
-def no_waits() -> Iterator[None]:
+def no_waits():
     torch.cuda.set_sync_debug_mode("error")
     try:
         yield
@@ -74,7 +71,7 @@ def no_waits() -> Iterator[None]:
         torch.cuda.set_sync_debug_mode("default")
 
 
-def test_no_step_waits_for_the_device() -> None:
+def test_no_step_waits_for_the_device():
     for name, make in MAKERS.items():
         model = network()
         opt, batch = make(sgd(model), model), data()
@@ -88,9 +85,9 @@ def test_no_step_waits_for_the_device() -> None:
         assert opt.probed == {"off": 1, "rule": 2, "told": 2}.get(name, 11), name
 
 
-def test_a_step_on_the_device_is_that_on_the_cpu() -> None:
+def test_a_step_on_the_device_is_that_on_the_cpu():
     for name, make in MAKERS.items():
-        ends: list[list[Tensor]] = []
+        ends = []
         for device in ("cuda", "cpu"):
             model = network().double().eval().to(device)  # no dropout: the generators differ
             batch = tuple(
@@ -104,11 +101,11 @@ def test_a_step_on_the_device_is_that_on_the_cpu() -> None:
             torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11)
 
 
-def test_memory_is_two_copies_one_and_none() -> None:
+def test_memory_is_two_copies_one_and_none():
     torch.manual_seed(0)
     size = 16 * 2**20  # bytes of the weights
 
-    def peak(make: Callable[[Any, nn.Module], Probe] | None) -> float:
+    def peak(make):
         gc.collect()
         torch.cuda.empty_cache()
         model = nn.Linear(1024, size // 4 // 1024, bias=False).cuda()
@@ -134,33 +131,31 @@ def test_memory_is_two_copies_one_and_none() -> None:
         assert extra < most + 0.1, (name, extra)
 
 
-def test_autocast_and_a_scaler() -> None:
-    for dtype in (torch.bfloat16, torch.float16):
-        for name in ("CGD", "SAM", "share", "told"):
-            model = network()
-            opt, batch = MAKERS[name](sgd(model), model), data()
-            scaler: Any = torch.amp.GradScaler("cuda", init_scale=2.0**24) if dtype == torch.float16 else None
+def test_autocast_and_a_scaler():
+    for name, dtype in itertools.product(("CGD", "SAM", "share", "told"), (torch.bfloat16, torch.float16)):
+        model, batch = network(), data()
+        opt = MAKERS[name](sgd(model), model)
+        scaler = torch.amp.GradScaler("cuda", init_scale=2.0**24, enabled=dtype == torch.float16)
 
-            def loss(x: Tensor, y: Tensor, model: nn.Module = model, dtype: torch.dtype = dtype) -> Tensor:
-                with torch.autocast("cuda", dtype):
-                    return cross_entropy(model(x), y)
+        def loss(x, y, model=model, dtype=dtype):
+            with torch.autocast("cuda", dtype):
+                return cross_entropy(model(x), y)
 
-            losses: list[Tensor] = []
-            for _ in range(40):  # the first of these overflow, and are left out
-                losses.append(opt.step_on(loss, *batch, scaler=scaler))
-                if scaler is not None:
-                    scaler.update()
-            assert losses[-1] < losses[0], (name, dtype)
-            assert all(p.isfinite().all() for p in model.parameters()), (name, dtype)
+        losses = []
+        for _ in range(40):  # the first of these overflow, and are left out
+            losses.append(opt.step_on(loss, *batch, scaler=scaler if dtype == torch.float16 else None))
+            scaler.update()
+        assert losses[-1] < losses[0], (name, dtype)
+        assert all(p.isfinite().all() for p in model.parameters()), (name, dtype)
 
 
-def test_a_compiled_network_with_graphs() -> None:
+def test_a_compiled_network_with_graphs():
     batch = data()
-    ends: list[list[Tensor]] = []
+    ends = []
     for compiled in (False, True):
         model = network().eval()
         opt = SAM(sgd(model), model, rho=0.05, share=1 / 4)
-        run: Any = torch.compile(model, mode="reduce-overhead", fullgraph=True) if compiled else model
+        run = torch.compile(model, mode="reduce-overhead", fullgraph=True) if compiled else model
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for _ in range(8):
@@ -170,31 +165,23 @@ def test_a_compiled_network_with_graphs() -> None:
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5)
 
 
-def test_a_run_resumed_goes_on_bit_for_bit() -> None:
+def test_a_run_resumed_goes_on_bit_for_bit():
     for name, make in MAKERS.items():
-        model = network()
-        opt, batch = make(sgd(model), model), data()
+        model, again, batch = network(), network(), data()
+        opt, other = make(sgd(model), model), make(sgd(again), again)
         for _ in range(5):
             opt.step_on(loss_of(model), *batch)
-        saved = (
-            copy.deepcopy(opt.state_dict()),
-            {key: value.clone() for key, value in model.state_dict().items()},
-        )
-        torch.manual_seed(1)
-        for _ in range(8):
-            opt.step_on(loss_of(model), *batch)
-        again = network()
-        again.load_state_dict(saved[1])
-        other = make(sgd(again), again)
-        other.load_state_dict(saved[0])
-        torch.manual_seed(1)
-        for _ in range(8):
-            other.step_on(loss_of(again), *batch)
+        again.load_state_dict(model.state_dict())
+        other.load_state_dict(copy.deepcopy(opt.state_dict()))
+        for one, net in ((opt, model), (other, again)):
+            torch.manual_seed(1)
+            for _ in range(8):
+                one.step_on(loss_of(net), *batch)
         for a, b in zip(model.parameters(), again.parameters(), strict=True):
             assert torch.equal(a, b), name
 
 
-def test_random_numbers_and_statistics_count_one_pass() -> None:
+def test_random_numbers_and_statistics_count_one_pass():
     batch = data()
     for name in ("SAM", "share"):
         model, bare = network(), network()

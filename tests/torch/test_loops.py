@@ -1,28 +1,26 @@
-"""One step, three loops: the same bits, with micro-batches, clipping, scalers, autocast and Accelerate."""
+"""Three loops, the same bits, with micro-batches, clipping, scalers, autocast and Accelerate, and resumed."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
+import io
+import math
 
 import pytest
 import torch
-from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import SGD, AdamW
+from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, OneCycleLR, SequentialLR
 
-from steepen.torch import CGD, SAM, GapSAM, Probe
+from steepen.torch import CGD, SAM, GapSAM
 
 from ..pairs import pairs
-from .nets import ALL, BASES, LOOPS, Net, X, Y, data, make, mse, same, state, weights
+from .nets import ALL, BASES, LOOPS, Net, X, Y, built, data, make, mse, same, state, weights
 
 pytestmark = pytest.mark.filterwarnings("ignore:Using backward.. with create_graph=True")
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_three_loops_give_the_same_bits(name: str) -> None:
-    runs: list[tuple[list[Tensor], Any]] = []
+def test_three_loops_give_the_same_bits(name):
+    runs = []
     for loop in LOOPS.values():
         model = Net(dropout=0.3, norm=True)
         opt = make(name, model, "adamw" if name in ("CGD", "GapSAM") else "momentum")
@@ -35,19 +33,9 @@ def test_three_loops_give_the_same_bits(name: str) -> None:
     assert runs[0][1].probed == (3 if name == "GapSAM" else 4)
 
 
-def test_the_passes_are_what_they_are_said_to_be() -> None:
-    model = Net()
-    opt = SAM(SGD(model.parameters(), lr=0.1), model, rho=0.3, share=1 / 4, when=range(1, 2))
-    sizes = [micro(opt, model, 1) for _ in range(3)]
-    assert sizes == [[4, 16], [4, 16], [16]]  # step 0 always looks, so that what can fail does so there
-
-
-# --- micro-batches and clipping ----------------------------------------------------------------------
-
-
-def micro(opt: Probe, model: nn.Module, parts: int, scaler: Any = None, clip: float = 1e9) -> list[int]:
+def micro(opt, model, parts, scaler=None, clip=math.inf):
     """Take a step on micro-batches, and return their sizes."""
-    sizes: list[int] = []
+    sizes = []
     for x, y in opt.passes(*zip(X.chunk(parts), Y.chunk(parts), strict=True), scaler=scaler):
         loss = mse(model, x, y) / parts
         (loss if scaler is None else scaler.scale(loss)).backward()
@@ -60,7 +48,7 @@ def micro(opt: Probe, model: nn.Module, parts: int, scaler: Any = None, clip: fl
 
 
 @pytest.mark.parametrize(("name", "parts"), [("SAM", 2), ("CGD", 4), ("GNP", 2), ("MSAM", 4)])
-def test_micro_batches_equal_the_whole(name: str, parts: int) -> None:
+def test_micro_batches_equal_the_whole(name, parts):
     whole, split = Net(), Net()
     opts = make(name, whole), make(name, split)
     for _ in range(4):
@@ -71,9 +59,7 @@ def test_micro_batches_equal_the_whole(name: str, parts: int) -> None:
 
 
 @pytest.mark.parametrize(("scale", "clip"), [(None, None), (1024.0, None), (None, 0.05)])
-def test_with_a_share_the_probe_comes_from_the_first_micro_batch(
-    scale: float | None, clip: float | None
-) -> None:
+def test_with_a_share_the_probe_comes_from_the_first_micro_batch(scale, clip):
     """And what is clipped between the passes and the step is what the base takes, as with `max_norm`."""
     models = [Net(), Net(), Net()]
     bases = [BASES["momentum"](model.parameters()) for model in models]
@@ -83,36 +69,34 @@ def test_with_a_share_the_probe_comes_from_the_first_micro_batch(
     )
     scaler = None if scale is None else GradScaler("cpu", init_scale=scale)
     for _ in range(3):
-        assert micro(opt, models[0], 2, scaler, clip or 1e9) == [4, 8, 8]
+        assert micro(opt, models[0], 2, scaler, clip or math.inf) == [4, 8, 8]
         if scaler is not None:
             scaler.update()
         micro(own, models[1], 2)
-        literal_share(models[2], bases[2], 4, clip)
+        literal_share(models[2], bases[2:], clip or math.inf)
     torch.testing.assert_close(weights(models[0]), weights(models[2]), rtol=1e-9, atol=1e-11)
     torch.testing.assert_close(weights(models[1]), weights(models[2]), rtol=1e-9, atol=1e-11)
     assert opt.report().gradients == 3 * 1.25
     assert opt.report().length == pytest.approx(0.3)
 
 
-def literal_share(model: nn.Module, base: Any, rows: int, max_norm: float | None = None) -> None:
-    """SAM with a share, written out."""
-    params, x = list(model.parameters()), weights(model)
-    g = torch.autograd.grad(mse(model, X[:rows], Y[:rows]), params, allow_unused=True)
-    n = sum(one.square().sum() for one in g if one is not None) ** 0.5
+def literal_share(model, bases, max_norm=math.inf):
+    """SAM with a share of 4 rows, written out."""
+    params, x = [p for p in model.parameters() if p is not model.unused], weights(model)
+    g = torch.autograd.grad(mse(model, X[:4], Y[:4]), params)
+    n = sum(one.square().sum() for one in g) ** 0.5
     with torch.no_grad():
-        for p, one in zip(params, g, strict=True):
-            p.add_(0.0 if one is None else 0.3 * one / n)
-    base.zero_grad()
+        torch._foreach_add_(params, g, alpha=0.3 / n.item())
+    model.zero_grad()
     mse(model).backward()
     with torch.no_grad():
-        for p, old in zip(params, x, strict=True):
-            p.copy_(old)
-    if max_norm is not None:
-        clip_grad_norm_(params, max_norm)
-    base.step()
+        torch._foreach_copy_(list(model.parameters()), x)
+    clip_grad_norm_(params, max_norm)
+    for base in bases:
+        base.step()
 
 
-def test_the_rule_sees_the_mean_over_micro_batches() -> None:
+def test_the_rule_sees_the_mean_over_micro_batches():
     reports = []
     for parts in (1, 2):
         model = Net()
@@ -125,11 +109,8 @@ def test_the_rule_sees_the_mean_over_micro_batches() -> None:
         assert getattr(reports[1], name) == pytest.approx(getattr(reports[0], name), rel=1e-4), name
 
 
-# --- scalers and autocast ----------------------------------------------------------------------------
-
-
 @pairs(name=["SAM", "share", "CGD", "ASAM", "MSAM", "ExactCGD", "GapSAM"], clip=[None, 0.05])
-def test_a_scaler_does_not_change_the_step(name: str, clip: float | None) -> None:
+def test_a_scaler_does_not_change_the_step(name, clip):
     for loop in LOOPS.values():
         scaled, plain = Net(), Net()
         scaler = GradScaler("cpu", init_scale=2.0**14)
@@ -145,9 +126,8 @@ def test_a_scaler_does_not_change_the_step(name: str, clip: float | None) -> Non
 
 
 @pairs(name=["SAM", "share", "CGD", "GapSAM"], loop=LOOPS, where=["probe", "batch"])
-def test_an_overflow_skips_the_step_and_the_next_one_works(name: str, loop: str, where: str) -> None:
-    model = Net()
-    opt = make(name, model)
+def test_an_overflow_skips_the_step_and_the_next_one_works(name, loop, where):
+    model, opt = built(name)
     scaler = GradScaler("cpu", init_scale=2.0**10)
     for _ in range(8 if name == "GapSAM" else 1):  # so that the next step has a probe
         LOOPS[loop](opt, model, scaler=scaler)
@@ -155,14 +135,10 @@ def test_an_overflow_skips_the_step_and_the_next_one_works(name: str, loop: str,
     before, k = weights(model), opt.report().steps
     calls = iter(range(10))
 
-    class Overflowing(nn.Module):
-        """A network one of whose passes overflows."""
+    def overflowing(x):
+        return model(x) * (torch.inf if next(calls) == (where == "batch") else 1.0)
 
-        def forward(self, x: Tensor) -> Tensor:
-            bad = next(calls) == (0 if where == "probe" else 1)
-            return model(x) * torch.inf if bad else model(x)
-
-    LOOPS[loop](opt, Overflowing(), scaler=scaler)
+    LOOPS[loop](opt, overflowing, scaler=scaler)
     assert same(weights(model), before)
     assert opt.report().steps == k
     scaler.update()
@@ -174,29 +150,28 @@ def test_an_overflow_skips_the_step_and_the_next_one_works(name: str, loop: str,
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_under_autocast_the_second_pass_sees_the_moved_weights(loop: str) -> None:
+def test_under_autocast_the_second_pass_sees_the_moved_weights(loop):
     model = Net(dtype=torch.float32)
     opt = SAM(SGD(model.parameters(), lr=0.1), model, rho=1.0)
-    seen: list[Tensor] = []
+    seen = []
 
-    class Cast(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
-            seen.append(model(x.float()).detach().float())
-            return model(x.float())
+    def cast(x):
+        seen.append(model(x.float()))
+        return seen[-1]
 
     with torch.autocast("cpu", torch.bfloat16):  # around the step, so that its cache lives through it
-        LOOPS[loop](opt, Cast())
+        LOOPS[loop](opt, cast)
     assert len(seen) == 2
     assert not torch.equal(*seen)
     assert opt.report().length == pytest.approx(1.0, rel=1e-3)
 
 
-def test_cgd_under_autocast_probes_as_far_as_bf16_needs() -> None:
+def test_cgd_under_autocast_probes_as_far_as_bf16_needs():
     model = Net(dtype=torch.float32)
     opt = CGD(SGD(model.parameters(), lr=0.1), model, lam=1e-9, dtype=torch.bfloat16)
     norm = sum(p.detach().square().sum().item() for p in model.parameters() if p is not model.unused) ** 0.5
 
-    def loss_of(x: Tensor, y: Tensor) -> Tensor:
+    def loss_of(x, y):
         with torch.autocast("cpu", torch.bfloat16):
             return mse(model, x.float(), y.float())
 
@@ -204,27 +179,19 @@ def test_cgd_under_autocast_probes_as_far_as_bf16_needs() -> None:
     assert opt.report().length == pytest.approx(1e-2 * norm, rel=1e-3)
 
 
-# --- other libraries ---------------------------------------------------------------------------------
+PREPARED = [("share", "optimizer"), ("CGD", "base"), ("GapSAM", "optimizer"), ("GapSAM", "none")]
 
 
-def accelerator(**options: Any) -> Any:
+@pytest.mark.parametrize(("name", "prepared"), PREPARED)
+def test_accelerate_with_accumulation(name, prepared):
+    """Micro-batches in `passes`; Accelerate divides the loss by their number."""
     accelerate = pytest.importorskip("accelerate")
     accelerate.state.AcceleratorState._reset_state(True)
     accelerate.state.GradientState._reset_state()
-    return accelerate.Accelerator(cpu=True, **options)
-
-
-@pytest.mark.parametrize(
-    ("name", "prepared"),
-    [("share", "optimizer"), ("CGD", "base"), ("GapSAM", "optimizer"), ("GapSAM", "none")],
-)
-def test_accelerate_with_accumulation(name: str, prepared: str) -> None:
-    """Micro-batches in `passes`; Accelerate divides the loss by their number."""
-    plain = Net()
-    opt = make(name, plain)
+    acc = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=2)
+    plain, opt = built(name)
     for _ in range(10):
         micro(opt, plain, 2)
-    acc = accelerator(gradient_accumulation_steps=2)
     model = Net()
     base = BASES["momentum"](model.parameters())
     net, base = acc.prepare(model, base) if prepared == "base" else (acc.prepare(model), base)
@@ -241,30 +208,18 @@ def test_accelerate_with_accumulation(name: str, prepared: str) -> None:
     assert ours.report().probed == opt.report().probed > 0
 
 
-def test_several_optimizers_are_wrapped_as_one() -> None:
+def test_several_optimizers_are_wrapped_as_one():
     """Muon for the matrices and AdamW for the rest, under one schedule."""
     models = [Net(), Net()]
-    both = [
-        (
-            torch.optim.Muon([model.first.weight, model.last.weight], lr=0.01),
-            AdamW([model.first.bias, model.last.bias], lr=0.05),
-        )
-        for model in models
-    ]
+    muons = [torch.optim.Muon([model.first.weight, model.last.weight], lr=0.01) for model in models]
+    rest = [AdamW([model.first.bias, model.last.bias], lr=0.05) for model in models]
+    both = list(zip(muons, rest, strict=True))
     opt = SAM(both[0], models[0], rho=0.3, share=1 / 4)
     schedules = [torch.optim.lr_scheduler.ExponentialLR(one, 0.5) for one in (opt, *both[1])]
 
-    class Pair:
-        def zero_grad(self) -> None:
-            models[1].zero_grad()
-
-        def step(self) -> None:
-            for part in both[1]:
-                part.step()
-
     for _ in range(3):
         LOOPS["closure"](opt, models[0])
-        literal_share(models[1], Pair(), 4)
+        literal_share(models[1], both[1])
         for schedule in schedules:
             schedule.step()
     torch.testing.assert_close(weights(models[0]), weights(models[1]), rtol=1e-9, atol=1e-11)
@@ -274,17 +229,147 @@ def test_several_optimizers_are_wrapped_as_one() -> None:
         SAM([both[0][0], SGD(models[0].parameters(), lr=0.1)], models[0])
 
 
-def test_all_bases_of_torch_work() -> None:
-    """Adafactor, fused, foreach, …: whatever steps by p.grad."""
-    names = "Adadelta Adafactor Adagrad Adam Adamax ASGD NAdam RAdam RMSprop Rprop".split()  # noqa: SIM905
-    bases: dict[str, Callable[[Any], Any]] = {name: getattr(torch.optim, name) for name in names}
-    bases["fused"] = lambda ps: AdamW(ps, fused=True)
-    bases["foreach"] = lambda ps: SGD(ps, lr=0.1, foreach=True)
-    for name, base in bases.items():
-        model = Net(norm=True)
-        opt = SAM(base(model.parameters()), model, rho=0.1, share=1 / 4)
-        before = weights(model)
-        for _ in range(3):
-            LOOPS["step_on"](opt, model)
-        assert not same(before, weights(model)), name
-        assert all(p.isfinite().all() for p in model.parameters()), name
+def through_a_file(thing):
+    """Save and load as users do: no class of ours is in the file."""
+    file = io.BytesIO()
+    torch.save(thing, file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
+
+
+def load_all(old, new):
+    new.load_state_dict(through_a_file(old.state_dict()))
+
+
+def load_parts(old, new):
+    new.base.load_state_dict(through_a_file(old.base.state_dict()))
+    new.own.load_state_dict(through_a_file(old.own.state_dict()))
+
+
+def resumed(stop, steps, make, step, load=load_all):
+    """Take steps with what is made, made anew before step `stop` from a file; return it with every report."""
+    model, reports = Net(dropout=0.2, norm=True), []
+    opt = make(model)
+    for k in range(steps):
+        if k == stop:
+            old, opt = opt, make(model)
+            load(old, opt)
+        torch.manual_seed(k)
+        step(opt, k)
+        reports.append(str(opt.report()))
+    return opt, reports
+
+
+@pairs(name=ALL, at=[1, 8], load=[load_all, load_parts])  # at 8, numbers are under way that decide on a probe
+def test_a_run_resumed_is_the_run_unbroken(name, at, load):
+    def made(model):
+        return make(name, model, "adamw" if name in ("GapSAM", "MSAM") else "momentum")
+
+    def step(opt, k):
+        LOOPS["step_on"](opt, opt.model, *data(k))
+
+    (opt, found), (other, again) = (resumed(stop, at + 9, made, step, load) for stop in (None, at))
+    assert found == again
+    assert same(state(opt.model), state(other.model))
+    assert opt.report().length > 0 or name in ("ExactCGD", "EGR")
+
+
+def closing(k):
+    """The gap closes and opens with every reading: a decision by another reading shows."""
+    return 8.0 + (3.0 if k % 2 else -3.0), 8.0
+
+
+def waiting(k):
+    """The held-out loss falls as the training loss does, then not at all, and at the end faster."""
+    return 99.0 - 0.05 * (min(k, 15) + 9 * max(k - 27, 0)), 8.0 - 0.05 * k
+
+
+@pytest.mark.parametrize(("losses", "stop"), [(closing, 25), (closing, 26), (waiting, 15), (waiting, 34)])
+def test_a_resumed_rule_decides_as_the_unbroken_one_does(losses, stop):
+    """Also while it waits, and after that."""
+    options = {"share": 1.0, "strength": 1e-3, "wait": losses is waiting, "every": 1}
+
+    def made(model):
+        return GapSAM(SGD(model.parameters(), lr=0.0), model, None, 45, **options)
+
+    def step(opt, k):
+        held_out, training = losses(k)
+        opt.saw_held_out(held_out)
+        for part in opt.passes((X, Y)):
+            mse(opt.model, *part).backward()
+            opt.saw(torch.tensor(training))
+        opt.step()
+
+    (opt, found), (_, again) = (resumed(at, 45, made, step) for at in (None, stop))
+    assert found == again
+    assert opt.probed > 5
+
+
+def test_a_resumed_rule_goes_on_with_a_sum():
+    """That the loss is a sum was found out at step 0, which a resumed run does not see."""
+
+    def made(model):
+        return GapSAM(SGD(model.parameters(), lr=1e-3), model, (X, Y + 1), 30, share=1 / 4)
+
+    def step(opt, k):
+        opt.step_on(lambda x, y: (opt.model(x) - y).square().sum(), *data(k))
+
+    (opt, found), (other, again) = (resumed(at, 10, made, step) for at in (None, 4))
+    assert found == again
+    assert same(weights(opt.model), weights(other.model))
+
+
+def test_a_state_loaded_in_the_middle_of_a_step_puts_the_weights_back():
+    model, opt = built("SAM")
+    LOOPS["step_on"](opt, model)
+    saved, before = through_a_file(opt.state_dict()), state(model)
+    passes = opt.passes((X, Y))
+    mse(model, *next(passes)).backward()
+    next(passes)
+    assert not same(state(model), before)
+    opt.load_state_dict(saved)
+    assert same(state(model), before)
+    del passes
+    LOOPS["step_on"](opt, model)
+    assert opt.report().steps == 2
+
+
+def warm(opt):
+    return SequentialLR(opt, [LinearLR(opt, 0.1, total_iters=2), CosineAnnealingLR(opt, 8)], milestones=[2])
+
+
+SCHEDULERS = {"one cycle": lambda opt: OneCycleLR(opt, 0.1, total_steps=20), "sequence": warm}
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_schedulers_around_ours_and_around_the_base_also_resumed(scheduler):
+    runs = []
+    for around, stop in (("ours", None), ("base", None), ("ours", 6), ("base", 6)):
+        model, rates, made = Net(), [], []
+        for k in range(9):
+            if k in (0, stop):
+                saved = [through_a_file(one.state_dict()) for one in made]
+                opt = make("share", model)
+                made = [opt, SCHEDULERS[scheduler](opt if around == "ours" else opt.base)]
+                for one, its in zip(made, saved, strict=bool(saved)):
+                    one.load_state_dict(its)
+            LOOPS["passes" if k % 2 else "closure"](opt, model)
+            made[1].step()
+            rates.append(opt.param_groups[0]["lr"])
+        runs.append((rates, state(model)))
+    assert len(set(runs[0][0])) == 9
+    for rates, end in runs[1:]:
+        assert rates == runs[0][0]
+        assert same(end, runs[0][1])
+
+
+def test_the_state_is_the_base_s_with_a_few_numbers_beside_it():
+    model, opt = built("CGD", "adamw")
+    LOOPS["step_on"](opt, model)
+    saved = opt.state_dict()
+    assert saved.keys() == {"state", "param_groups", "steepen"}
+    assert saved["steepen"]["kind"] == "CGD"
+    assert opt.state is opt.base.state
+    assert opt.param_groups is opt.base.param_groups
+    bare = torch.optim.AdamW(Net().parameters())
+    bare.load_state_dict({key: saved[key] for key in ("state", "param_groups")})  # the base's, as it is

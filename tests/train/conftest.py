@@ -9,7 +9,7 @@ torch.set_num_threads(1)  # the networks are tiny
 
 
 @pytest.fixture
-def short() -> Settings:
+def short():
     """A run of a moment."""
     return Settings.of("digits", grads=24)
 
@@ -18,7 +18,7 @@ def short() -> Settings:
 def made():
     """Make a record of a run that ends so; a loss of NaN makes it diverge."""
 
-    def make(optimizer: str, seed: int, accuracy: float, loss: float = 1.0, steps: int = 4) -> Run:
+    def make(optimizer, seed, accuracy, loss=1.0, steps=4):
         return Run(optimizer, seed, steps, 4, (0, 2, 4), (0.1, 0.3, accuracy), (2.3, 1.5, loss))
 
     return make

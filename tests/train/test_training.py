@@ -1,4 +1,4 @@
-"""One run: what it costs, what it repeats, and against a loop written out by hand."""
+"""One run: its budget, what it costs, what it repeats, and against a loop written out by hand."""
 
 import math
 import random
@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from steepen.train import OPTIMIZERS, Run, Settings, models, training
-from steepen.train.data import load_data
+from steepen.train import OPTIMIZERS, Settings, models, training
+from steepen.train.data import SIZES, load_data
 from steepen.train.models import mlp
-from steepen.train.optimizers import base_of
+from steepen.train.optimizers import base_of, check_names, learning_rate, steps_of, strength_of, wrap
+from steepen.train.settings import BASES
 from steepen.train.training import EVALUATIONS, Task, check_device, fit, judge, train
 from steepen.train.tuning import Choice
 
-from ..pairs import WHOLE, sample
+from ..pairs import WHOLE, pairs, sample
 
 WITH_SGD = [name for name in OPTIMIZERS if name not in ("adamw", "gap", "gap-wait")]
 COST = {  # gradients a step, over a run
@@ -47,7 +48,7 @@ class Watched(torch.nn.Module):
         super().__init__()
         self.inner = inner
         self.examples = 0
-        self.seen: list[torch.Tensor] = []
+        self.seen = []
 
     def forward(self, x):
         if torch.is_grad_enabled():
@@ -59,9 +60,9 @@ class Watched(torch.nn.Module):
 
 
 @pytest.fixture
-def watched(monkeypatch: pytest.MonkeyPatch) -> list[Watched]:
+def watched(monkeypatch):
     """The networks of the runs that follow."""
-    models: list[Watched] = []
+    models = []
 
     def build(*arguments):
         models.append(Watched(mlp(*arguments)))
@@ -71,11 +72,19 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[Watched]:
     return models
 
 
-def without_time(run: Run) -> Run:
+def without_time(run):
     return replace(run, seconds=0.0, times=())
 
 
-def test_gradients_are_counted_honestly_and_all_start_alike_and_see_the_same_batches(watched: list[Watched]):
+def rows_of(*batches):
+    return {tuple(row) for x in batches for row in x.tolist()}
+
+
+def task_of(make, loss=torch.nn.functional.cross_entropy):
+    return Task(make, loss, load_data("digits"), 32, base_of("sgd"))
+
+
+def test_gradients_are_counted_honestly_and_all_start_alike_and_see_the_same_batches(watched):
     grads, data = 21 if WHOLE else 20, load_data("digits")
     settings, names = Settings.of("digits", grads=grads), sample(WITH_SGD, 8, always=["egr", "share4-late"])
     runs = [train(name, 3, settings, data) for name in names]
@@ -93,7 +102,7 @@ def test_gradients_are_counted_honestly_and_all_start_alike_and_see_the_same_bat
 
 
 @pytest.mark.parametrize("name", ["sam-late", "cgd-exact"])
-def test_the_same_seed_gives_the_same_numbers_and_the_callers_are_left_alone(short: Settings, name: str):
+def test_the_same_seed_gives_the_same_numbers_and_the_callers_are_left_alone(short, name):
     data = load_data("digits")
     before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1]  # noqa: NPY002
     first, second, other = (without_time(train(name, seed, short, data)) for seed in (1, 1, 2))
@@ -114,8 +123,7 @@ def test_what_a_network_draws_in_a_step_depends_on_the_seed_alone():
                 drawn.append(mask.item())
             return super().forward(x) * mask
 
-    data, masks = load_data("digits"), {}
-    task = Task(lambda seed: Drawing(64, 10), torch.nn.functional.cross_entropy, data, 32, base_of("sgd"))
+    masks, task = {}, task_of(lambda seed: Drawing(64, 10))
     for name, seed in (("sgd", 0), ("share4", 0), ("sam", 0), ("sgd", 1)):
         drawn = []
         fit(task, name, OPTIMIZERS[name], Choice(0.1, 5e-4, 0.1), seed=seed, grads=8)
@@ -127,41 +135,29 @@ def test_what_a_network_draws_in_a_step_depends_on_the_seed_alone():
 
 
 def test_against_a_loop_by_hand():
-    """SGD with momentum and weight decay, the schedule and the batches, written out."""
-    settings = Settings.of("digits", grads=60, batch=50, lr=0.2)
-    data = load_data("digits")
-    run = train("sgd", 5, settings, data)
-    weights = [p.detach().clone().requires_grad_() for p in mlp(64, 64, 5).parameters()]
-    speeds = [torch.zeros_like(w) for w in weights]
-
-    def scores(x):
-        a, b, c, d, e, f = weights
-        return ((x @ a.T + b).relu() @ c.T + d).relu() @ e.T + f
-
-    def loss(x, y):
-        z = scores(x)
-        return (z.logsumexp(1) - z[torch.arange(len(y)), y]).mean()
-
-    generator = torch.Generator().manual_seed(5)
-    order: list[int] = []
+    """The schedule and the batches, written out."""
+    data, model = load_data("digits"), mlp(64, 64, 5)
+    run = train("sgd", 5, Settings.of("digits", grads=60, batch=50, lr=0.2), data)
+    opt = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9, weight_decay=5e-4)
+    generator, order = torch.Generator().manual_seed(5), []
     for k in range(60):
         if len(order) < 50:  # 898 examples: what is left of a pass is left out
             order = torch.randperm(898, generator=generator).tolist()
         rows, order = order[:50], order[50:]
-        rate = 0.2 * ((k + 1) / 3 if k < 3 else (1 + math.cos(math.pi * (k - 3) / 57)) / 2)
-        grads = torch.autograd.grad(loss(data.x[rows], data.y[rows]), weights)
-        with torch.no_grad():
-            for w, v, g in zip(weights, speeds, grads, strict=True):
-                v.mul_(0.9).add_(g + 5e-4 * w)
-                w.sub_(rate * v)
-    with torch.no_grad():
-        assert run.loss == pytest.approx(loss(data.x_test, data.y_test).item(), rel=1e-3)
-        right = (scores(data.x_test).argmax(1) == data.y_test).double().mean().item()
+        rise_and_fall = (k + 1) / 3 if k < 3 else (1 + math.cos(math.pi * (k - 3) / 57)) / 2
+        opt.param_groups[0]["lr"] = 0.2 * rise_and_fall
+        opt.zero_grad()
+        torch.nn.functional.cross_entropy(model(data.x[rows]), data.y[rows]).backward()
+        opt.step()
+    scores = model(data.x_test)
+    expected = torch.nn.functional.cross_entropy(scores, data.y_test).item()
+    assert run.loss == pytest.approx(expected, rel=1e-3)
+    right = (scores.argmax(1) == data.y_test).double().mean().item()
     assert run.accuracy == pytest.approx(right, abs=0.003)
 
 
 @pytest.mark.parametrize("base", ["sgd", pytest.param("adamw", marks=pytest.mark.slow)])
-def test_the_test_part_is_looked_at_evenly(base: str):
+def test_the_test_part_is_looked_at_evenly(base):
     settings = Settings.of("digits", grads=400, base=base)
     run = train("cgd-late", 0, settings, load_data("digits"))
     assert len(run.accuracies) == len(run.losses) == EVALUATIONS + 1
@@ -176,41 +172,11 @@ def test_a_diverged_run_ends_and_says_so():
     assert all(math.isfinite(loss) for loss in run.losses[:-1])
 
 
-def normed(seed: int) -> torch.nn.Module:
+def normed(seed):
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         layers = torch.nn.Linear(64, 32), torch.nn.BatchNorm1d(32), torch.nn.ReLU(), torch.nn.Linear(32, 10)
         return torch.nn.Sequential(*layers)
-
-
-class Static:
-    """A pass as a CUDA graph makes it: loss and gradients in the same tensors every time, and no hook."""
-
-    def __init__(self) -> None:
-        self.kept: dict[int, tuple[torch.Tensor, list[torch.Tensor]]] = {}
-
-    def __call__(self, model, x, y, smoothing):
-        params = {name: p.detach().requires_grad_() for name, p in model.named_parameters()}
-        scores = torch.func.functional_call(model, params | dict(model.named_buffers()), (x,))
-        loss = torch.nn.functional.cross_entropy(scores, y, label_smoothing=smoothing)
-        grads = torch.autograd.grad(loss, list(params.values()))
-        kept_loss, kept = self.kept.setdefault(len(x), (loss.detach(), [g.clone() for g in grads]))
-        kept_loss.copy_(loss.detach())
-        for p, to, g in zip(model.parameters(), kept, grads, strict=True):
-            p.grad = to.copy_(g)
-        return kept_loss
-
-
-@pytest.mark.filterwarnings("ignore:no gap in half of the run")
-@pytest.mark.parametrize("name", ["smooth", "cgd-early", "share4", "gap"])
-def test_a_pass_made_elsewhere_trains_alike(name: str):
-    loss = torch.nn.functional.cross_entropy
-    task = Task(normed, loss, load_data("digits"), 32, base_of("sgd"))
-    ends = [
-        fit(one, name, OPTIMIZERS[name], Choice(0.1, 5e-4, 0.1), seed=1, grads=30).losses
-        for one in (task, replace(task, backward=Static()))
-    ]
-    assert ends[0] == pytest.approx(ends[1], rel=1e-4)
 
 
 def test_a_mean_of_the_weights_is_judged_in_their_place():
@@ -223,11 +189,11 @@ def test_a_mean_of_the_weights_is_judged_in_their_place():
             states.append({k: v.clone().double() for k, v in model.state_dict().items()})
             return loss
 
+    def base(params, lr, decay):
+        return Kept(params, lr=lr, momentum=0.9, weight_decay=decay)
+
     model = normed(0)
-    task = Task(
-        lambda seed: model, torch.nn.functional.cross_entropy, data, 32,
-        lambda params, lr, decay: Kept(params, lr=lr, momentum=0.9, weight_decay=decay),
-    )  # fmt: skip
+    task = replace(task_of(lambda seed: model), base=base)
     run = fit(task, "ema", OPTIMIZERS["ema"], Choice(0.1, 5e-4, 0.8), seed=0, grads=10)
     mean = states[0]
     for n, state in enumerate(states[1:], 1):
@@ -239,48 +205,43 @@ def test_a_mean_of_the_weights_is_judged_in_their_place():
     assert run.loss != pytest.approx(judge(model, data, task)[1], rel=1e-2)
 
 
-def test_labels_are_smoothed_in_training_and_not_in_the_test(monkeypatch: pytest.MonkeyPatch):
+def test_labels_are_smoothed_in_training_and_not_in_the_test(monkeypatch):
     """Which is judged in parts: the mean is over the examples."""
-    data, seen = load_data("digits"), []
+    seen = []
 
     def loss(scores, y, label_smoothing=0.0):
         seen.append((len(y), label_smoothing))
         return torch.nn.functional.cross_entropy(scores, y, label_smoothing=label_smoothing)
 
-    task, choice = Task(normed, loss, data, 32, base_of("sgd")), Choice(0.1, 0.0, 0.2)
-    whole = fit(task, "smooth", OPTIMIZERS["smooth"], choice, seed=0, grads=3)
+    given = task_of(normed, loss), "smooth", OPTIMIZERS["smooth"], Choice(0.1, 0.0, 0.2)
+    whole = fit(*given, seed=0, grads=3)
     assert {one for one in seen if one[0] == 32} == {(32, 0.2)}
     assert {one for one in seen if one[0] != 32} == {(899, 0.0)}
     monkeypatch.setattr(training, "_CHUNK", 500)
-    parts = fit(task, "smooth", OPTIMIZERS["smooth"], choice, seed=0, grads=3)
+    parts = fit(*given, seed=0, grads=3)
     assert parts.losses == pytest.approx(whole.losses, rel=1e-5)
     assert parts.accuracies == pytest.approx(whole.accuracies)
 
 
 @pytest.mark.filterwarnings("ignore:no gap in half of the run")
-def test_the_rule_watches_examples_that_it_does_not_train_on(watched: list[Watched], short: Settings):
+def test_the_rule_watches_examples_that_it_does_not_train_on(watched, short):
     data = load_data("digits")
     run = train("gap", 0, short, data)
-    gauge = {tuple(row) for row in data.x[-89:].tolist()}  # a tenth of 898: 2 % would be few
-    trained = {tuple(row) for x in watched[0].seen for row in x.tolist()}
-    assert not gauge & trained
+    gauge = rows_of(data.x[-89:])  # a tenth of 898: 2 % would be few
+    assert not gauge & rows_of(*watched[0].seen)
     assert len(run.held_out) == len(run.losses)
     assert run.probed <= run.steps // 3 + 1
     assert run.gradients == run.steps + (run.probed + 1) * 2 / 32  # two of 32 examples; step 0 looks too
-    assert run.gradients <= short.grads
-    assert run.gradients == watched[0].examples / short.batch
+    assert run.gradients == watched[0].examples / short.batch <= short.grads
 
 
-def test_rows_that_are_held_out_are_watched_and_not_trained_on(watched: list[Watched]):
+def test_rows_that_are_held_out_are_watched_and_not_trained_on(watched):
     data, rows = load_data("digits"), [3, 5, 800]
-    task = Task(
-        lambda seed: models.mlp(64, 8, seed), torch.nn.functional.cross_entropy, data, 32, base_of("sgd"),
-        held_out=rows,
-    )  # fmt: skip
+    task = replace(task_of(lambda seed: models.mlp(64, 8, seed)), held_out=rows)
     run = fit(task, "sgd", OPTIMIZERS["sgd"], Choice(0.1, 5e-4), seed=0, grads=56)  # two passes
-    trained = {tuple(row) for x in watched[0].seen for row in x.tolist()}
+    trained = rows_of(*watched[0].seen)
     assert len(trained) > 880
-    assert not {tuple(row) for row in data.x[rows].tolist()} & trained
+    assert not rows_of(data.x[rows]) & trained
     part = data._replace(x_test=data.x[rows], y_test=data.y[rows])
     assert run.held_out[-1] == pytest.approx(judge(watched[0], part, task)[1])
     assert run.stop == int(np.argmin(run.held_out))
@@ -292,13 +253,96 @@ def test_no_cuda_is_said():
         check_device("cuda")
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize("name", WITH_SGD)
-def test_a_gpu_agrees_with_the_cpu(name: str):
-    ends = [
-        train(name, 0, Settings.of("digits", grads=40, device=device), load_data("digits", device=device))
-        for device in ("cpu", "cuda")
-    ]
-    assert ends[0].at == ends[1].at
-    assert ends[0].losses[0] == pytest.approx(ends[1].losses[0], rel=1e-5)
-    assert ends[0].loss == pytest.approx(ends[1].loss, rel=0.02)
+@pairs(
+    name=["cgd", "cgd-early", "sam-late", "share4", "share16-late", "msam"],
+    grads=[4, 41, 1000.5], batch=[2, 7, 100], fraction=[0.001, 0.25, 1.0],
+)  # fmt: skip
+def test_the_budget_is_spent_and_never_exceeded(name, grads, batch, fraction):
+    """The most steps n with n·batch + (steps with a probe, and step 0)·(its examples) within the budget."""
+    kind = OPTIMIZERS[name]
+    probe = 0 if name == "msam" else min(batch, max(2, round(kind.share * batch)))
+    part = {"all": 1, "warm": 1, "last half": 0.5}.get(kind.phase, fraction)
+
+    def cost(steps):
+        probed = round(part * steps)
+        return steps * batch + (probed + (kind.phase in ("late", "last half") and probed < steps)) * probe
+
+    def early(steps):  # without a step to probe, step 0 makes its pass all the same
+        return cost(steps) + probe * (kind.phase == "early" and not round(part * steps))
+
+    most = max((n for n in range(int(grads) + 1) if n == 0 or early(n) <= grads * batch), default=0)
+    if not kind.when(most, fraction):
+        with pytest.raises(ValueError, match=r"fraction: .* steps is less than one"):
+            steps_of(kind, grads, batch, fraction)
+    else:
+        assert steps_of(kind, grads, batch, fraction) == most
+
+
+@pytest.mark.filterwarnings("ignore:the probe is cut to its limit")
+@pytest.mark.parametrize("name", [name for name, kind in OPTIMIZERS.items() if kind.door])
+def test_the_steps_with_a_probe_are_those_that_were_planned(name):
+    steps, kind = 24, OPTIMIZERS[name]
+    torch.manual_seed(0)
+    model, x = mlp(4, 3, seed=0), torch.randn(32, 4)
+    held_out = {"held_out": lambda: torch.tensor(9.0)} if kind.by_gap else {}
+    opt = wrap(kind, base_of("sgd")(model.parameters(), 0.01, 0.0), model, 0.1, steps, 0.3, **held_out)
+    probed = []
+    for k in range(steps):
+        before = opt.probed
+        opt.step_on(lambda x: model(x).square().mean(), x)
+        probed += [k] * (opt.probed - before)
+    assert probed == list(kind.when(steps, 0.3))
+    expected = {"early": range(7), "late": range(17, 24), "last half": range(12, 24)}.get(kind.phase)
+    assert expected is None or probed == list(expected)
+
+
+def test_the_rule_needs_twenty_steps():
+    assert steps_of(OPTIMIZERS["gap"], 21, 32) == 20
+    with pytest.raises(ValueError, match="optimizer: GapSAM needs 20 steps or more; the budget is for 19"):
+        steps_of(OPTIMIZERS["gap"], 20, 32)
+
+
+def test_weights_follow_from_lam_and_rho():
+    """All of λ‖∇f‖² have the same λ, all of ρ‖∇f‖ the same ρ, by the family's λ = νc/2."""
+    settings = Settings.of("digits", lam=0.3, rho=0.7)
+    of = {name: kind.options(strength_of(name, settings)) for name, kind in OPTIMIZERS.items()}
+    assert of["cgd"]["lam"] == of["egr"]["lam"] == of["cgd-exact"]["lam"] == 0.3
+    assert of["usam"]["rho"] / 2 == 0.3  # ν = 1, c = r
+    assert of["fgr"]["gamma"] / 2 == 0.3
+    assert of["sam"]["rho"] == of["gnp"]["rho"] == of["sam-late"]["rho"] == of["asam"]["rho"] == 0.7
+    assert of["sgd"] == of["adamw"] == {}
+
+
+@pytest.mark.parametrize("data", SIZES)
+def test_every_optimizer_has_a_default(data):
+    settings = Settings.of(data)
+    for name in OPTIMIZERS:
+        assert (strength_of(name, settings) > 0) == (name not in (*BASES, "gap", "gap-wait"))
+    assert strength_of("cgd-late", settings) == strength_of("cgd", settings)
+    other = Settings.of(data, rho=0.7, lam=0.3)  # strengths of another kind
+    for name in ("ema", "smooth"):
+        assert strength_of(name, other) == strength_of(name, settings)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 10, 400])
+def test_the_learning_rate_rises_and_falls_to_zero(steps):
+    rates = [learning_rate(k, steps) for k in range(steps + 1)]
+    top = rates.index(1)
+    assert rates[: top + 1] == sorted(rates[: top + 1])
+    assert rates[top:] == sorted(rates[top:], reverse=True)
+    assert [k for k, rate in enumerate(rates) if rate == 0] == [steps]
+    if steps == 400:
+        assert top == 19
+        assert rates[20 + 190] == pytest.approx(0.5)
+        assert rates[20 + 95] == pytest.approx((1 + math.sqrt(0.5)) / 2)
+
+
+def test_wrong_names():
+    for names, message in (
+        ([], "expected at least one name"),
+        (["sgd", "sgd"], "'sgd' is named twice"),
+        (["adamw", "cgd"], "'adamw' is not the base of the others, which is 'sgd'"),
+        (["cgd-fd"], "'cgd-fd' is not known"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            check_names(names, "sgd")

@@ -171,7 +171,7 @@ class Hearing(Adaptive):
     def persists(self, x: Array, f: Scalar, rows: Mask) -> Mask:
         """Return where noise is there on a line a hundredth as long, too: what a kink leaves shrinks with it.
 
-        Moré and Wild 2011 tell noise from f in this way. Of white noise one line in a thousand shows so little.
+        Moré and Wild 2011 tell noise from f so. White noise is that small on one line in a thousand.
         """
         u, only = 0.01 * self._across(x, f), self._only(np.asarray(rows))
         values = [f, *(self._value_at(x + adopt(x, k * u), only) for k in (1, 2, 3))]
