@@ -1,10 +1,7 @@
 """SAM's step written out, with micro-batches, a share and clipping: a referee for other libraries' loops."""
 
 import torch
-<<<<<<< HEAD
-=======
 from torch import nn
->>>>>>> r-torch
 
 
 def sam(model, losses, first, *, rho, lr, clip):
@@ -28,8 +25,6 @@ def sam(model, losses, first, *, rho, lr, clip):
     return total.detach()
 
 
-<<<<<<< HEAD
-=======
 def by_passes(opt, steps, loss_of, *, clip, divisor=len, told=lambda k: None):
     """Take steps, each a list of micro-batches; `told(k)` is the held-out loss that is told after one."""
     for k, step in enumerate(steps):
@@ -58,7 +53,6 @@ def failing(kind, method, start):
     return changed
 
 
->>>>>>> r-torch
 def flat(model):
     """Return all parameters in one vector."""
     return torch.cat([p.detach().reshape(-1) for p in model.parameters()])

@@ -423,7 +423,7 @@ def test_pages_lead_back_to_each_other_and_home(items, tmp_path):
     ],
 )
 def test_missing_dependencies(
-    module: str, words: str, items: list[str] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    module: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=re.escape(words)):
