@@ -422,9 +422,7 @@ def test_pages_lead_back_to_each_other_and_home(items, tmp_path):
         ("rich.progress", "progress=True needs rich: pip install 'steepen[cli]'"),
     ],
 )
-def test_missing_dependencies(
-    module: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_dependencies(module, words, items, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=re.escape(words)):
         reproduce(tmp_path / "out", progress=True)
