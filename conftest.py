@@ -70,10 +70,10 @@ def pytest_report_header() -> list[str]:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out files of other parts, and of packages that are not there."""
-    if collection_path.is_dir():
-        return None
+    """Leave out files and folders of other parts, and of packages that are not there."""
     part, wanted = part_of(collection_path), config.getoption("--part")
+    if part == "core" and collection_path.is_dir():  # it may hold others
+        return None
     return True if part in MISSING or (wanted and part != wanted) else None
 
 
