@@ -11,6 +11,8 @@ import pytest
 import steepen as st
 from steepen import Status
 
+from ..pairs import sample
+
 SCALES = np.array([1e-4, 1.0, 1e5])
 
 
@@ -232,3 +234,11 @@ def test_what_was_learnt_of_curvature_must_show() -> None:
     problem = st.problems["powell-badly-scaled"]
     res = st.minimize(lambda x: float(problem(x)), problem.x0)
     assert not res.success or res.fun < 1e-6
+
+
+@pytest.mark.parametrize("seed", sample(range(60), 12, always=[15]))
+def test_where_kinks_meet_there_is_no_noise(seed: int) -> None:
+    """‖M(x − 1)‖₁ leaves on any line what noise leaves, but less on a shorter one; its minimum is 1."""
+    M = np.random.default_rng(seed).normal(size=(5, 5))
+    res = st.minimize(lambda x: 1 + np.abs(M @ (x - 1)).sum(), np.zeros(5))
+    assert not res.success or res.fun - 1 <= 1e-6 * np.abs(M.sum(axis=1)).sum()

@@ -50,7 +50,7 @@ MANY, FEW = _stray(7, 4), _stray(5, 2)
 
 
 PERSISTS = 20.0
-"""Noise on a line a hundredth as long is no less than this part of what it was taken to be."""
+"""Noise that bends a shorter line by less than this part of what it was taken to be is none."""
 
 
 class Hearing(Adaptive):
@@ -169,11 +169,12 @@ class Hearing(Adaptive):
     """What `persists` costs."""
 
     def persists(self, x: Array, f: Scalar, rows: Mask) -> Mask:
-        """Return where noise is there on a line a hundredth as long, too: what a kink leaves shrinks with it.
+        """Return where noise is there on a shorter line, too: what a kink leaves shrinks with the line.
 
         Moré and Wild 2011 tell noise from f so. White noise is that small on one line in a thousand.
         """
-        u, only = 0.01 * self._across(x, f), self._only(np.asarray(rows))
+        across, short, only = self._across(x, f), self._line(x), self._only(np.asarray(rows))
+        u = np.where(np.abs(0.01 * across) < np.abs(short), 0.01 * across, short)
         values = [f, *(self._value_at(x + adopt(x, k * u), only) for k in (1, 2, 3))]
         bends = [np.abs(values[k + 1] - 2 * values[k] + values[k - 1]) for k in (1, 2)]
         return rows & self._mask(np.asarray(PERSISTS * np.maximum(*bends) > self.level(f)))
