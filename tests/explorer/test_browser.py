@@ -125,7 +125,8 @@ def test_the_page_opens_without_an_error_and_fits(browser, file, settings, width
         assert [row.split("\t")[:3] for row in rows] == [["GD", "40", "0.06953"], ["CGD-FD", "40", "0.05576"]]
     nameless = page.evaluate(
         """() => [...document.querySelectorAll("input, select, button, canvas")].filter(
-          (one) => !(one.labels?.length || one.ariaLabel || one.textContent.trim())).map((one) => one.id)"""
+          (one) => one.checkVisibility() && !(one.labels?.length || one.ariaLabel || one.textContent.trim())
+        ).map((one) => one.id)"""
     )
     assert nameless == []
     page.context.close()
