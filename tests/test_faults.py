@@ -13,6 +13,7 @@ def test_a_fault_can_be_planted(fault):
     if fault.path.suffix == ".py":
         ast.parse(changed)
     assert len(fault.promise) > 10
+    assert all((ROOT / place.split("::")[0]).exists() for place in fault.near.split())
 
 
 def test_there_are_enough_and_no_two_are_the_same():

@@ -68,6 +68,8 @@ def look(fault: Fault, root: Path, *, whole: bool) -> Seen:
                 [sys.executable, "-m", "pytest", *OPTIONS, *places],
                 cwd=root, env=environment, capture_output=True, text=True, check=False,
             )  # fmt: skip
+            if ran.returncode == 4:  # a place that is not there would pass for a test that fails
+                raise ValueError(ran.stderr)
             if ran.returncode not in (0, 5):  # 5: there was no test
                 named = re.findall(r"^(?:FAILED|ERROR) (\S+)", ran.stdout, re.MULTILINE)
                 test = named[0] if named else (ran.stdout + ran.stderr).strip().splitlines()[-1]

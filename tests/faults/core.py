@@ -75,7 +75,7 @@ FAULTS: tuple[Fault, ...] = (
          "A trace that was saved as CSV has every digit."),
         ("best_x = self.best.x[b] if np.isfinite(self.best.fun[b]) else None", "best_x = self.best.x[b]",
          "A row that never had a finite value has no best x, as the run alone."),
-        near="tests/core tests/run tests/test_parts.py",
+        near="tests/core tests/run",
     ),
     *within(
         "_core/saved.py",
@@ -123,7 +123,7 @@ FAULTS: tuple[Fault, ...] = (
          "A run that diverged gives its best finite point."),
         ("kit.norm(self.space.measure(x, c.point.g) * wide)", "kit.norm(c.point.g * wide)",
          "A slope that a bound holds does not keep a run from converging."),
-        near="tests/run tests/oracle/test_budget.py tests/core tests/directions tests/test_termination.py",
+        near="tests/run tests/oracle/test_budget.py tests/core tests/directions tests/test_steps.py tests/test_switches.py",
     ),
     *within(
         "_oracle/autodiff.py",
