@@ -123,7 +123,7 @@ FAULTS: tuple[Fault, ...] = (
          "A run that diverged gives its best finite point."),
         ("kit.norm(self.space.measure(x, c.point.g) * wide)", "kit.norm(c.point.g * wide)",
          "A slope that a bound holds does not keep a run from converging."),
-        near="tests/run tests/oracle/test_budget.py tests/core tests/directions tests/test_steps.py tests/test_switches.py",
+        near="tests/run tests/oracle tests/core tests/directions tests/test_steps.py tests/test_switches.py",
     ),
     *within(
         "_oracle/autodiff.py",
