@@ -135,11 +135,9 @@ class _Processes:
         known = multiprocessing.get_all_start_methods()
         # a fork knows any function, and needs no guard; beside threads it may hang
         self._forked = "fork" in known and threading.active_count() == 1 and not THREADED & set(sys.modules)
-        way = next(
-            way for way in ("fork", "forkserver", "spawn") if way in known and (way != "fork" or self._forked)
-        )
-        begin = (_inherit, (function,)) if self._forked else (None, ())
-        pool = ProcessPoolExecutor(self._count, multiprocessing.get_context(way), *begin)
+        way = "fork" if self._forked else "forkserver" if "forkserver" in known else "spawn"
+        begin: Any = {"initializer": _inherit, "initargs": (function,)} if self._forked else {}
+        pool = ProcessPoolExecutor(self._count, multiprocessing.get_context(way), **begin)
         self._pool = self._stack.enter_context(pool)
         return self._pool
 
