@@ -15,7 +15,8 @@ import numpy as np
 from ._arguments import direction_of, step_of
 from ._core.result import Result, Status
 from ._oracle.budget import Budget
-from ._oracle.differences import Differences, Map, mapping_of, steps_of
+from ._oracle.calls import Map
+from ._oracle.differences import Differences, mapping_of, steps_of
 from ._tools.check import meant, number, whole
 
 LIMITS = {"maxiter": "iters", "maxfun": "evals", "maxfev": "evals", "maxgrad": "grads"}

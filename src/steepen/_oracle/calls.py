@@ -3,21 +3,80 @@
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 
 from .._core.arrays import Array, Scalar, device, is_numpy, namespace, to_numpy
 from .._core.kits import Kit, Many
-from .._core.space import Space
+from .._core.space import Everywhere, Space
 from .ledger import Ledger
-from .probes import Probing
 
 Function = Callable[..., Any]
 
+Map: TypeAlias = Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]
+"""What evaluates a function at many points, as the built-in `map` does."""
+
 Only: TypeAlias = Any
 """The rows of a batch that an evaluation is for, as a mask; None for all."""
+
+
+class Probing:
+    """Products H·v made of the gradient at another point."""
+
+    came: Any = None
+    """∇f where f was last evaluated, if it came with f; it is counted once it is asked for."""
+
+    def __init__(self, kit: Kit, space: Space | None, eps: float):
+        self._kit = kit
+        self._space = Everywhere(kit) if space is None else space
+        self.eps = eps  # of the run's numbers
+
+    cheap_gradient = True
+    """Whether ∇f costs no more than a few values."""
+    exact = True
+    fd: Any = None
+    """How the gradient is made of values, if it is."""
+    curvature: Any = None
+
+    def eps_f(self, f: Scalar) -> Scalar:
+        """Return by how much a value of f may be wrong, as far as a gradient made of values has to know."""
+        return 0.0
+
+    def set_curvature(self, curvature: Array, rows: Any) -> None:
+        """Take |f″| along each variable from a method that has learnt it."""
+
+    @property
+    def gradient_eps(self) -> Scalar:
+        """The relative error of the gradient."""
+        return self.eps
+
+    def grad(self, x: Array, only: Any = None, came: Any = None, *, spare: bool = False) -> Any:
+        """Evaluate ∇f, where it has not come with f.
+
+        `spare`: x is nobody else's and ∇f is used up at once, so neither is copied.
+        """
+        raise NotImplementedError
+
+    def probe_length(self, x: Array, v: Array) -> Scalar:
+        """Return r for which r·v is about √ε of the size of x, ε the relative error of the gradient."""
+        kit = self._kit
+        size = kit.norm(v)
+        most = kit.num.maximum(kit.norm(x), 1.0)
+        return kit.scalar(kit.num.sqrt(self.gradient_eps) * most / kit.pick(size > 0, size, 1.0))
+
+    def change(self, x: Array, v: Array, g: Array, r: Scalar, only: Any = None) -> Array:
+        """Evaluate r·H·v by the paper's difference ∇f(x + r·v) − ∇f(x)."""
+        kit, space = self._kit, self._space
+        point = kit.times(r, v)
+        point += x
+        if not space.bounded:
+            change = self.grad(point, only, spare=True) - g
+        else:  # the other way where this one leaves the box, and no further than it goes
+            sign = kit.pick(kit.same(space.project(point), point), 1.0, -1.0)
+            change = kit.times(sign, self.grad(space.project(x + kit.times(sign * r, v)), only) - g)
+        return change if only is None or only is True else kit.where(only, change, change * 0)
 
 
 class Calling(Probing):
@@ -26,11 +85,14 @@ class Calling(Probing):
     differentiates = False
     """Whether the gradient comes from autodiff."""
 
-    def __init__(self, x0: Array, kit: Kit, space: Space | None, ledger: Ledger | None):
+    def __init__(self, fun: Function, x0: Array, kit: Kit, space: Space | None, ledger: Ledger | None):
         super().__init__(kit, space, float(kit.xp.finfo(x0.dtype).eps))
+        self.kit, self.space, self.like = kit, self._space, x0
         self.ledger = Ledger(kit) if ledger is None else ledger
+        self._fun: Any = fun
+        self._sent = fun  # to workers: as it was given, so that a process can be sent it
         self.outside = contextvars.copy_context().run  # the run is silent about overflow; fun need not be
-        self._like, self._n, self._shape = x0, int(x0.shape[-1]), tuple(x0.shape)
+        self._n, self._shape = int(x0.shape[-1]), tuple(x0.shape)
 
     def _call(self, function: Any, only: Only, *vectors: Array) -> Any:
         kit = self._kit
@@ -39,7 +101,7 @@ class Calling(Probing):
             return function(*(kit.take(v, rows) for v in vectors))  # pyright: ignore
         return function(*(kit.copy(v) for v in vectors))
 
-    def _scalar(self, f: Any, only: Only) -> Scalar:
+    def scalar(self, f: Any, only: Only) -> Scalar:
         if self._kit.size is None:
             if type(f) is float:
                 return f
@@ -61,10 +123,35 @@ class Calling(Probing):
             )
         return self._spread(np.array(array, dtype=np.float64), only)
 
+    def imaginary(self, f: Any, only: Only) -> Any:
+        """Read the imaginary part of a value at a complex point."""
+        values: Any = np.asarray(f)
+        if values.dtype.kind != "c":
+            raise TypeError('jac="cs": fun must return complex values for complex x; it returned real ones')
+        rows = self._row_count(only)
+        if values.size != (rows or 1):
+            raise TypeError(f"fun: expected {'a scalar' if rows is None else rows}, got {describe(values)}")
+        return self._spread(values.imag.reshape(() if rows is None else (rows,)), only)
+
+    def value_at(self, x: Array, only: Only = None, read: Any = None) -> Scalar:
+        """Evaluate f for these rows."""
+        self.ledger.charge(only, "nfev")
+        return (read or self.scalar)(self._call(self._fun, only, x), only)
+
+    def values(self, points: Iterable[Array], count: int, read: Any, workers: Map | None) -> list[Any]:
+        """Evaluate f at the points of a difference; those that go to workers are all charged before."""
+        if workers is None:
+            return [self.value_at(point, None, read) for point in points]
+        self.ledger.charge(None, "nfev", times=count)
+        found = self.outside(_mapped, workers, self._sent, list(points))
+        if len(found) != count:
+            raise ValueError(f"workers: expected {count} values for {count} points, got {len(found)}")
+        return [read(f, None) for f in found]
+
     def _vector(self, g: Any, only: Only, name: str, tail: tuple[int, ...] = ()) -> Array:
         rows = self._row_count(only)
         shape = (self._n, *tail) if rows is None else (rows, self._n, *tail)
-        found = _array(g, name) if is_numpy(self._like) or not hasattr(g, "dtype") else g
+        found = _array(g, name) if is_numpy(self.like) or not hasattr(g, "dtype") else g
         if rows is None and self._n == 1 and found.ndim < len(shape):  # as SciPy, a number will do
             found = found.reshape(shape)
         if tuple(found.shape) != shape:
@@ -113,6 +200,10 @@ class _Bound:
 def bound(function: Function, args: tuple[Any, ...]) -> Function:
     """Return a function with its further arguments, if there are any."""
     return _Bound(function, args) if args else function
+
+
+def _mapped(workers: Map, function: Function, points: list[Array]) -> list[Any]:
+    return list(workers(function, points))
 
 
 def _array(returned: Any, name: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .._core.arrays import Array, Mask, Scalar, Whole
 from .._core.kits import Kit
@@ -134,7 +134,8 @@ class _Ground:
         still = _within(length, self.part * self.top)
         mask = self.mask & (quiet | still)
         if not context.oracle.exact and kit.any(mask):  # a slope of its error may be there, unseen
-            error = context.oracle.error(self.x, self.f, self.g, self.noise, mask)
+            fd: Any = context.oracle.fd
+            error = fd.measured_error(self.x, self.f, self.g, self.noise, mask)
             certain = kit.xp.where(abs(self.g) > error, self.g, 0.0 * self.g)  # only these can be held
             self.rough = kit.norm(context.space.free(self.x, certain, error))
         return _Rows(mask, level, quiet, still, hushed)

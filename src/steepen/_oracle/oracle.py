@@ -9,7 +9,7 @@ difference is n values (and, being a gradient, one `njev`). In a batch every row
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
@@ -20,13 +20,14 @@ from .._core.kits import Kit
 from .._core.records import each
 from .._core.saved import Saved, require
 from .._core.space import Space
+from .accuracy import Adaptive, Exact
 from .autodiff import differentiate
-from .calls import Function, Only, bound, describe, pair
-from .differences import Differences
+from .calls import Calling, Function, Only, bound, describe, pair
+from .differences import Differences, widened
+from .finite_differences import FiniteDifferences
 from .ledger import Cost, Ledger
 from .memo import Memo
-from .valleys import Valleys
-from .values import COARSEST, widened
+from .noise import FDState
 
 DIFFERENCES = ("2-point", "3-point", "cs")
 AUTODIFF = ("jax", "torch")
@@ -34,7 +35,7 @@ AUTODIFF = ("jax", "torch")
 TEXT = np.dtype("<U16")
 
 
-class Oracle(Valleys):
+class Oracle(Calling):
     """Value, gradient, H·v and Hessian of one function, counted.
 
     `only` limits an evaluation to the rows of a batch where a mask holds; the others are not counted, and
@@ -58,7 +59,15 @@ class Oracle(Valleys):
         like: Any = None,
     ):
         given = bound(jac, args) if callable(jac) else jac
-        super().__init__(bound(fun, args), given, x0, kit, space, ledger, differences, adaptive)
+        super().__init__(bound(fun, args), x0, kit, space, ledger)
+        self._jac: Any = given
+        self.fd: FiniteDifferences | None = None  # where the gradient is made of values
+        if isinstance(jac, str) and jac in DIFFERENCES:
+            self.fd = FiniteDifferences(self, jac, differences, adaptive)
+        self.accuracy: type[Exact] = Adaptive if self.fd is not None and self.fd.adaptive else Exact
+        self.cheap_gradient = self.accuracy is Exact
+        fixed = to_numpy(self._space.fixed(x0))  # such variables are asked for no derivative
+        self._unfixed: list[int] = np.flatnonzero(~fixed).tolist()
         self._hvp: Any = hvp and bound(hvp, args)
         self._hess: Any = hess and bound(hess, args)
         self._look: Any = None  # at what autodiff goes by
@@ -83,7 +92,7 @@ class Oracle(Valleys):
         self._plain = kit.size is None and is_numpy(x0) and callable(self._jac) and not self.ledger.timed
         self._plain = self._plain and self._both is None
         self.cost_value = Cost(1, 1) if self._combined else Cost(1, 0)
-        self.decide(self.wide)
+        self._costs = tuple(self._cost_of_gradient(known) for known in (True, False))
 
     @staticmethod
     def _first_source(numpy: bool, jac: Any, hvp: Any, hess: Any) -> str:
@@ -98,32 +107,26 @@ class Oracle(Valleys):
     def _cost_of_gradient(self, known_value: bool) -> Cost:
         if self._combined:
             return Cost() if known_value else Cost(1, 1)
-        if not isinstance(self._jac, str):
+        if self.fd is None:
             return Cost(0, 1)
         base = self._jac == "2-point" and not known_value
-        once = self.more_values + self.cost_error.evals + base
-        # the first time, two values tell whether there is float64, and f is evaluated there
-        return Cost(once + (3 if self.wide is None else 0), 1)
+        return Cost(self.fd.cost + base, 1)
 
     @property
     def cost_error(self) -> Cost:
-        """What the error of a difference gradient costs."""
-        return Cost(len(self._unfixed) * (2 if self._jac == "3-point" else 1))
-
-    def decide(self, wide: bool | None) -> None:
-        """Say whether differences are taken in a wider precision than the run's."""
-        self.wide = wide
-        self._costs = tuple(self._cost_of_gradient(known) for known in (True, False))
+        """What `measured_error` costs."""
+        n = 0 if self.fd is None else len(self.fd.free)
+        return Cost(n * (2 if self._jac == "3-point" else 1))
 
     @property
     def cost_grad(self) -> Cost:
         """What ∇f costs where f is known."""
-        return self._cost_of_gradient(known_value=True) if self.adaptive else self._costs[0]
+        return self._cost_of_gradient(known_value=True) if self.fd is not None else self._costs[0]
 
     @property
     def cost_probe(self) -> Cost:
         """What ∇f costs elsewhere."""
-        return self._cost_of_gradient(known_value=False) if self.adaptive else self._costs[1]
+        return self._cost_of_gradient(known_value=False) if self.fd is not None else self._costs[1]
 
     @property
     def hess_source(self) -> str | None:
@@ -161,16 +164,16 @@ class Oracle(Valleys):
         if self._plain:
             self.ledger.nfev += 1
             f = self._fun(x.copy())
-            return float(f) if isinstance(f, float) else self._scalar(f, None)
+            return float(f) if isinstance(f, float) else self.scalar(f, None)
         if self._combined:
             self.ledger.charge(only, "nfev", "njev")
             f, g = pair(self._call(self._fun, only, x))
             self.memo.put(x, self._vector(g, only, "fun's gradient"), only)
-            return self._scalar(f, only)
+            return self.scalar(f, only)
         if self._both is not None:
             self.ledger.charge(only, "nfev")
             return self._evaluate_both(x, only)
-        f = self._value_at(widened(x) if self.wide else x, only)
+        f = self.value_at(widened(x) if self.wide else x, only)
         if self._jac == "2-point":
             self.memo.put(x, f, only)
         return f
@@ -195,20 +198,25 @@ class Oracle(Valleys):
             if self._kit.any(missing):
                 self._evaluate_both(x, None if self._kit.size is None else missing)
             return self._remembered(x, only)
-        if isinstance(self._jac, str):
-            return self._by_values(x, only)
+        if self.fd is not None:
+            return self._by_values(x, only)[0]
         return self._vector(self._call(self._jac, only, x), only, "jac")
+
+    def grad_and_error(self, x: Array, only: Only = None) -> tuple[Array, Any]:
+        """Evaluate ∇f by differences, with the error of each component."""
+        self.ledger.charge(only, "njev")
+        return self._by_values(x, only)
 
     def _evaluate_both(self, x: Array, only: Only) -> Scalar:
         """Evaluate f, with ∇f for the case that it is asked for; until then it is not counted."""
         f, g = self._call(self._both, only, x)
-        f = self._scalar(f, only)
+        f = self.scalar(f, only)
         self.memo.put(x, self._vector(g, only, "jac"), only)
         return f
 
     def reported(self, g: Array) -> Array:
         """Return ∇f as the result shows it: NaN, as in SciPy, where a fixed variable had no difference."""
-        if not isinstance(self._jac, str) or len(self._unfixed) == self._n:
+        if self.fd is None or len(self._unfixed) == self._n:
             return g
         return self._kit.xp.where(self._space.fixed(g), g * float("nan"), g)
 
@@ -244,7 +252,7 @@ class Oracle(Valleys):
         near = kit.xp.where(near == x, space.project(x - shift), near)
         self.ledger.charge(only, "nfev")
         found, linked = self._call(self._look, only, near)
-        changed = self._scalar(found, only) != f
+        changed = self.scalar(found, only) != f
         if not linked and np.any(changed if only is None else changed & only):
             raise ValueError(
                 "fun: its value changes with x, but autodiff finds no way from it back to x, and so a zero "
@@ -252,20 +260,44 @@ class Oracle(Valleys):
                 'or NumPy on the way); mend it, or give jac, such as "2-point"'
             )
 
-    def refine(self, rows: Mask, central: bool) -> None:
-        """Take the differences of these rows on both sides from now on, or on one."""
-        self.digits.central = self._kit.pick(rows, central, self.digits.central)
+    @property
+    def wide(self) -> bool:
+        """Whether the differences of a float32 run are taken in float64."""
+        return self.fd is not None and bool(self.fd.wide)
 
     @property
     def exact(self) -> bool:
         """Whether the gradient is exact at the run's precision, and no difference of values."""
-        return not isinstance(self._jac, str) or self._jac in ("cs", *AUTODIFF) or bool(self.wide)
+        return self.fd is None or self._jac == "cs" or self.wide
+
+    @property
+    def gradient_eps(self) -> Scalar:
+        """The relative error of the gradient: of differences, the rounding that is left in them."""
+        if self.fd is None or self.exact:
+            return self.eps
+        return self._kit.num.maximum(self.eps, self.fd.state.resolution) ** (2 / 3)
 
     @property
     def coarse(self) -> Mask:
         """Whether the gradient is made of differences of values with fewer digits than float64 has."""
+        if self.fd is None or self._jac == "cs":
+            return False
         single = self.eps > np.finfo(np.float64).eps and not self.wide
-        return (self._jac in ("2-point", "3-point") and single) | (self.grain > 0)
+        return single | (self.fd.state.resolution > 0)
+
+    def eps_f(self, f: Scalar) -> Scalar:
+        """Return by how much a value of f may be wrong, as far as a gradient made of values has to know."""
+        return 0.0 if self.cheap_gradient or self.fd is None else self.fd.noise.eps_f(f)
+
+    def set_curvature(self, curvature: Array, rows: Mask) -> None:
+        """Take |f″| along each variable from a method that has learnt it."""
+        if not self.cheap_gradient and self.fd is not None:
+            self.fd.set_curvature(curvature, rows)
+
+    @property
+    def curvature(self) -> Any:
+        """|f″| along each variable as differences have shown it, NaN where it is unknown; or None."""
+        return None if self.cheap_gradient or self.fd is None else self.fd.state.curvature
 
     def hess(self, x: Array, g: Array, only: Only = None) -> Array:
         """Evaluate the Hessian, by n products where it was not given."""
@@ -301,29 +333,20 @@ class Oracle(Valleys):
         """Go on with these rows of the batch."""
         self.ledger.keep(rows)
         self.memo.keep(rows)
-        self.grain = each(lambda grain: grain[rows], self.grain)
-        self.digits = each(lambda a: a[rows], self.digits)
-        self._asked.keep(rows)
-        self._heard.keep(rows)
-        self._doubted.keep(rows)
-        self.sides = None if self.sides is None else self.sides[rows]
         self._hess_memo.keep(rows)
+        if self.fd is not None:
+            self._load_state(each(lambda a: a[rows], self.fd.state))
+
+    def _load_state(self, state: FDState) -> None:
+        for field in fields(state):
+            setattr(self.fd.state, field.name, getattr(state, field.name))  # pyright: ignore
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint holds: the last value or gradient, and what was found out about f."""
-        source = np.array([str(self.hvp_source), str(self.verified), str(self.wide)], dtype=TEXT)
-        return {
-            "x": self.memo.x, "value": self.memo.value, "source": source, "grain": self.grain,
-            **(self._learnt() if self.adaptive else {}),
-        }  # fmt: skip
-
-    def _learnt(self) -> dict[str, Any]:
-        """Return what differences have found out about f, and where they have asked."""
-        places = {part: {"x": memo.x, "value": memo.value} for part, memo in self._places().items()}
-        return {"digits": replace(self.digits), "sides": self.sides, **places}
-
-    def _places(self) -> dict[str, Memo]:
-        return {"asked": self._asked, "heard": self._heard, "doubted": self._doubted}
+        wide = None if self.fd is None else self.fd.wide
+        source = np.array([str(self.hvp_source), str(self.verified), str(wide)], dtype=TEXT)
+        state = {} if self.fd is None else {"fd": replace(self.fd.state)}
+        return {"x": self.memo.x, "value": self.memo.value, "source": source, **state}
 
     def load(self, saved: Saved, name: str) -> None:
         """Go on from a checkpoint."""
@@ -337,21 +360,10 @@ class Oracle(Valleys):
         require(verified in ("True", "False"), f"verified is {verified!r}")
         require(wide in ("True", "False", "None"), f"wide is {wide!r}")
         self.hvp_source, self.verified = source, verified == "True"
-        if self.adaptive:
-            self.digits = saved.record(f"{name}.digits", self.digits, saved.live)
-            require(self.digits.sound, f"{name}.digits are no sizes")
-            lead = () if saved.live is None else (saved.live,)
-            self.sides = saved.take(f"{name}.sides", np.float64, (*lead, self._n, 5), none=True)
-            for part, place in self._places().items():
-                place.x = saved.value(f"{name}.{part}.x", "MaybeArray", saved.live)
-                place.value = saved.take(f"{name}.{part}.value", np.bool_, lead, none=True)
-                require((place.x is None) == (place.value is None), f"one part of {name}.{part} is missing")
-        self.decide({"True": True, "False": False}.get(wide))
-        self.grain = saved.value(f"{name}.grain", "Scalar", saved.live)
-        require(
-            (np.asarray(self.grain) >= 0) & (np.asarray(self.grain) <= COARSEST),
-            f"{name}.grain is {self.grain}",
-        )
+        if self.fd is not None:
+            self.fd.wide = {"True": True, "False": False}.get(wide)
+            self._load_state(saved.record(f"{name}.fd", self.fd.state, saved.live))
+            require(self.fd.state.sound, f"{name}.fd are no sizes")
 
     def _know(self, x: Array, only: Only) -> None:
         """Have f and what comes with it in the memo for x."""
@@ -369,14 +381,15 @@ class Oracle(Valleys):
 
     # --- derivatives made of other calls ---------------------------------------------------------
 
-    def _by_values(self, x: Array, only: Only) -> Array:
-        if self.wide is None:
-            self.decide(self._has_float64(x, only))
-            if self.wide:
+    def _by_values(self, x: Array, only: Only) -> tuple[Array, Any]:
+        assert self.fd is not None
+        if self.fd.wide is None:
+            self.fd.wide = self.fd.has_float64(x, only)
+            if self.fd.wide:
                 self.memo = Memo(self._kit)  # of a value in float32
         if self._jac == "2-point":
             self._know(x, only)
-        return self._difference_of_values(x, self.memo.value, only)
+        return self.fd.gradient(x, self.memo.value, only)
 
     def _complex_step(self, x: Array, v: Array, g: Array, only: Only) -> Array:
         """Evaluate H·v as Im ∇f(x + ihv)/h.

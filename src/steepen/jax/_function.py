@@ -7,8 +7,9 @@ from typing import Any
 
 from .._core.kits import Traced
 from .._core.space import Space
+from .._oracle.accuracy import Exact
+from .._oracle.calls import Probing
 from .._oracle.ledger import Cost, Ledger
-from .._oracle.probes import Probing
 from ._jax import jax, jnp
 
 
@@ -33,6 +34,7 @@ class Function(Probing):
     """f of a vector, and what autodiff makes of it."""
 
     coarse = differentiates = False
+    accuracy = Exact
     hvp_source = hess_source = "jax"
     cost_value, cost_grad, cost_probe = Cost(1, 0), Cost(0, 1), Cost(0, 1)
     cost_hvp = cost_hess = cost_error = Cost()

@@ -1,0 +1,287 @@
+"""How accurate a gradient has to be, and whether a decrease of f can still be seen.
+
+Twice the decrease of f that a gradient predicts is gᵀH⁻¹g; with the diagonal of H alone, Σ gᵢ²/|f″ᵢ|. The
+same sum over the errors of its components is what the gradient hides. Differences are central where they
+hide too much, and forward again where that would have done. A run ends where neither sum, nor what the
+direction promises, is a decrease that the values of f could show; what hides it names the status.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._core.arrays import Array, Mask, MaybeArray, Scalar, Whole, to_numpy
+from .._core.records import RUNNING, Carry
+from .._core.result import Status
+from . import tuning
+from .ecnoise import COST as NOISE_COST
+from .ledger import Cost
+
+if TYPE_CHECKING:
+    from .context import Context
+
+MAX_EVALUATIONS, PRECISION, NOISE, RESOLUTION, DIFFERENCES = map(
+    int, (Status.MAX_EVALUATIONS, Status.PRECISION, Status.NOISE, Status.RESOLUTION, Status.DIFFERENCES)
+)
+
+STALLED = 11, 3
+"""A run ends after this many consecutive steps without a measurable decrease; the second where a gradient
+costs as many values as f has variables."""
+
+
+class Exact:
+    """A gradient that was given, or that has fixed intervals: there is nothing to choose."""
+
+    stalled = STALLED[0]
+
+    def __init__(self, context: Context, gtol: Any):
+        self.context, self.gtol = context, gtol
+
+    def gradient(self, c: Carry, rows: Any, came: MaybeArray) -> tuple[Array, MaybeArray]:
+        """Evaluate ∇f at the point in these rows (None: in all), with the error of each component."""
+        return self.context.oracle.grad(c.point.x, rows, came), None
+
+    def recheck(self, c: Carry) -> Whole:
+        """Where ‖∇f‖ ≤ gtol and a difference is exactly 0, find out whether f is quantised; if so, repeat ∇f.
+
+        Return who cannot afford that.
+        """
+        kit, oracle, point, code = self.context.kit, self.context.oracle, c.point, RUNNING
+        if oracle.fd is None or not oracle.fd.searches_quantum:
+            return code
+        flat = kit.some((point.g == 0) & ~self.context.space.fixed(point.x))
+        flat = flat & (point.gnorm <= self.gtol) & (c.status == RUNNING)
+        if kit.any(flat):
+            rows = flat & self._affords(NOISE_COST)
+            code = kit.pick(kit.without(flat, rows), MAX_EVALUATIONS, RUNNING)
+            if kit.any(rows) and kit.any(
+                rows := oracle.fd.noise.estimate(point.x, point.f, rows, gtol=self.gtol)
+            ):
+                g, error = oracle.grad_and_error(point.x, None if kit.size is None else rows)
+                point.g = kit.where(rows, g, point.g)
+                point.error = (
+                    error if error is None or point.error is None else kit.where(rows, error, point.error)
+                )
+                point.size = kit.norm(point.g)
+                point.gnorm = self.context.space.residual(point.x, point.g, point.size)
+        return code
+
+    def _affords(self, more: Cost = Cost()) -> Mask:  # noqa: B008  it is immutable
+        """Return where the budget covers another gradient, and so many values more."""
+        return self.context.affords(self.context.oracle.cost_grad.plus(more))
+
+    def trusts(self, c: Carry) -> Mask:
+        """Return where ‖∇f‖ ≤ gtol may be believed."""
+        return True
+
+    def ends(self, c: Carry) -> Whole:
+        """Return the status of rows where the direction predicts no decrease that values would show."""
+        return RUNNING
+
+    def improves(self, c: Carry, stuck: Mask) -> tuple[Mask, Whole]:
+        """Return which rows, after a search that found nothing, get a better gradient; and who has ended."""
+        return False, RUNNING
+
+    def relax(self, c: Carry, calm: Mask) -> None:
+        """Go back to a cheaper gradient where one would have done."""
+
+
+class Adaptive(Exact):
+    """A gradient by differences that follow the noise and the curvature of f."""
+
+    stalled = STALLED[1]
+
+    def __init__(self, context: Context, gtol: Any):
+        super().__init__(context, gtol)
+        self.fd: Any = context.oracle.fd
+        self.noise, self.kit = self.fd.noise, context.kit
+
+    # --- gradients -----------------------------------------------------------------------------------
+
+    def gradient(self, c: Carry, rows: Any, came: MaybeArray) -> tuple[Array, MaybeArray]:
+        """Evaluate ∇f with intervals for the noise and the curvature that are known, or found out now."""
+        kit, fd, noise, oracle = self.kit, self.fd, self.noise, self.context.oracle
+        x, f, every = c.point.x, c.point.f, True if rows is None else rows
+        if c.k == 0:
+            begins = every & (oracle.ledger.budget.iters != 0)  # or no step is made
+            asked, uneven = begins & self._affords(NOISE_COST), begins & self._uneven(x)
+        else:
+            asked = every & noise.changed(f)
+            asked = asked & self._affords(NOISE_COST) if kit.any(asked) else asked
+            uneven = asked & False
+        if kit.any(asked):
+            self._estimate(x, f, asked)
+        if kit.any(uneven) and kit.any(uneven := uneven & self._affords(fd.cost_survey)):
+            oracle.ledger.charge(None if kit.size is None else uneven, "njev")
+            g, error = fd.survey(x, f, uneven)
+            if kit.any(rest := kit.without(every, uneven)):
+                g, error = self._merged(uneven, (g, error), oracle.grad_and_error(x, rest))
+        else:
+            soon = kit.without(every, fd.state.central) & noise.noisy(f)
+            if c.k > 0 and kit.any(soon) and kit.any(soon := soon & self._inaccurate_soon(c)):
+                c.idle = kit.pick(self._use_central(soon), 0, c.idle)  # a better gradient is worth a search
+            g, error = oracle.grad_and_error(x, rows)
+        rough = every & self._inaccurate(x, f, g, error)
+        rough = self._use_central(rough) if kit.any(rough) else rough
+        if kit.any(rough):
+            if kit.any(quiet := kit.without(rough, noise.noisy(f)) & self._affords(NOISE_COST)):
+                self._estimate(x, f, quiet)
+            again = oracle.grad_and_error(x, None if kit.size is None else rough)
+            g, error = self._merged(rough, again, (g, error))
+        return g, error
+
+    def _estimate(self, x: Array, f: Scalar, rows: Mask) -> None:
+        """Measure noise; where there was some before, on a line that is a part of the differences."""
+        known = rows & (self.fd.state.noise > 0)
+        if self.kit.any(known):
+            self.noise.estimate(x, f, known, self.fd.intervals(x, f, False), gtol=self.gtol)
+        if self.kit.any(rest := self.kit.without(rows, known)):
+            self.noise.estimate(x, f, rest, gtol=self.gtol)
+
+    def _merged(self, rows: Mask, a: Any, b: Any) -> tuple[Array, Array]:
+        return self.kit.where(rows, a[0], b[0]), self.kit.where(rows, a[1], b[1])
+
+    def _uneven(self, x: Array) -> Mask:
+        """Return where the sizes of the variables differ: f may then bend very differently along them."""
+        size = np.abs(to_numpy(x))[..., self.fd.free]
+        least, most = (np.where(size > 0, size, fill) for fill in (np.inf, 0.0))
+        found = most.max(axis=-1, initial=0.0) > tuning.UNEVEN * least.min(axis=-1, initial=np.inf)
+        return bool(found) if self.kit.size is None else found
+
+    def _use_central(self, rows: Mask) -> Mask:
+        """Take central differences in these rows from now on where that is affordable; return where."""
+        state, before = self.fd.state, self.fd.state.central
+        state.central = before | rows
+        rows = rows & self._affords(NOISE_COST)
+        state.central = before | rows
+        return rows
+
+    # --- predicted decreases -------------------------------------------------------------------------
+
+    def decreases(self, x: Array, f: Scalar, g: Array, error: Any) -> tuple[Scalar, Scalar]:
+        """Return Σ gᵢ²/|f″ᵢ| over the free variables, and the same of the error of g."""
+        kit, space = self.kit, self.context.space
+        curvature, slope = self.fd.curvature(x, f), to_numpy(g)
+        if space.bounded:
+            free = to_numpy(space.free(x, g, kit.xp.ones_like(g)))
+            slope, error = free * slope, free * error
+        return kit.scalar((slope * slope / curvature).sum(axis=-1)), kit.scalar(
+            (error * error / curvature).sum(axis=-1)
+        )
+
+    def visible(self, f: Scalar) -> Scalar:
+        """Return the least decrease of f that its values would show."""
+        noisy, eps_f = self.noise.noisy(f), self.noise.eps_f(f)
+        # noise that is a large part of f may be so only as long as f is large
+        loud = self.kit.num.minimum(tuning.VISIBLE * eps_f, self.kit.num.maximum(eps_f, 0.25 * abs(f)))
+        return self.kit.pick(noisy, loud, tuning.RESOLVED * eps_f)
+
+    def _inaccurate(self, x: Array, f: Scalar, g: Array, error: Any) -> Mask:
+        """Return where forward differences hide too much of what is left of the gradient."""
+        kit, central = self.kit, self.fd.state.central
+        if kit.all(central):
+            return central & False
+        decrease, hidden = self.decreases(x, f, g, error)
+        near = self.context.space.residual(x, g, kit.norm(g)) <= self.gtol
+        near = near & (kit.norm(kit.own(error)) > self.gtol) if kit.any(near) else near
+        rough = (hidden > tuning.INACCURATE * decrease) | near
+        # noise hides more along directions of low curvature than these sums show
+        rough = rough & ((hidden > 2 * self.visible(f)) | self.noise.noisy(f)) if kit.any(rough) else rough
+        return kit.without(rough, central)
+
+    def _inaccurate_soon(self, c: Carry) -> Mask:
+        """Return where they will by what the last step has gained: gains fall by squares at the end."""
+        kit, point = self.kit, c.point
+        error = self.fd.error_of(point.x, point.f, False)
+        hidden = kit.scalar((error * error / self.fd.curvature(point.x, point.f)).sum(axis=-1))
+        return c.move.before - point.f < tuning.SOON * kit.num.sqrt(hidden * abs(point.f))
+
+    def relax(self, c: Carry, calm: Mask) -> None:
+        """Go back to forward differences where they would have been accurate enough."""
+        kit, point, state = self.kit, c.point, self.fd.state
+        rows = calm & state.central
+        if kit.any(rows):
+            error = self.fd.error_of(point.x, point.f, False)
+            decrease, hidden = self.decreases(point.x, point.f, point.g, error)
+            fine = (hidden <= tuning.ACCURATE * decrease) & (kit.norm(kit.own(error)) <= self.gtol)
+            state.central = kit.without(state.central, rows & fine)
+
+    # --- ends ----------------------------------------------------------------------------------------
+
+    def trusts(self, c: Carry) -> Mask:
+        """Return where ‖∇f‖ ≤ gtol may be believed: its error must not be far larger.
+
+        It must not be larger at all where f is quantised, or where a difference vanishes as if it were.
+        """
+        kit, point = self.kit, c.point
+        error = kit.norm(kit.own(point.error))
+        strict = kit.some((point.g == 0) & ~self.context.space.fixed(point.x))
+        strict = strict | (self.fd.state.resolution > 0)
+        return error <= kit.pick(strict, 1.0, tuning.CLEAR) * self.gtol
+
+    def ends(self, c: Carry) -> Whole:
+        """Return the status of rows where the direction predicts no decrease that values would show."""
+        kit, point, noise, fd = self.kit, c.point, self.noise, self.fd
+        low = 2 * self.visible(point.f)
+        small = (-c.slope <= low) & (c.status == RUNNING)
+        if not kit.any(small):
+            return RUNNING
+        noisy = noise.noisy(point.f)
+        decrease, hidden = self.decreases(point.x, point.f, point.g, point.error)
+        small = small & (decrease <= low) & (hidden <= low) & self._sound(point.f)
+        # what is clear in spite of noise may lead far along a valley, which these sums do not see; the error
+        # of a quantised f is no chance, and any slope that is more may do so
+        small = kit.without(small, kit.without(noisy & (decrease > tuning.CLEAR * hidden), c.tired))
+        unsure = (decrease > hidden) | kit.negate(fd.state.central)
+        small = kit.without(small, (fd.state.resolution > 0) & unsure)
+        return self._confirmed(c, small, kit.pick(hidden > decrease, DIFFERENCES, PRECISION))
+
+    def improves(self, c: Carry, stuck: Mask) -> tuple[Mask, Whole]:
+        """Return which rows, after a search that found nothing, get a better gradient; and who has ended.
+
+        Forward differences become central ones. Of those, a row ends if the gradient is no more than its
+        error. Where it is more, the noise of f may be more than it was taken to be.
+        """
+        kit, point, fd = self.kit, c.point, self.fd
+        better = kit.without(stuck, fd.state.central)
+        fd.state.central = fd.state.central | better
+        stuck = kit.without(stuck, better)
+        if not kit.any(stuck):
+            return better, RUNNING
+        decrease, hidden = self.decreases(point.x, point.f, point.g, point.error)
+        low, quantised = 2 * self.visible(point.f), fd.state.resolution > 0
+        # what the direction promised has not come true; rounding may be more than that of one operation
+        unseen = kit.pick(self.noise.noisy(point.f), low, tuning.CLEAR * low)
+        lost = kit.num.maximum(decrease, hidden) <= unseen
+        spent = stuck & ((decrease <= hidden) | kit.without(lost, quantised)) & self._sound(point.f)
+        # the error of a quantised f is no chance, and repeats itself
+        spent = kit.without(spent & (hidden < np.inf), quantised & (hidden > low))
+        doubt = kit.without(stuck, spent) & self.context.affords(NOISE_COST)
+        if kit.any(doubt):
+            lengths = fd.intervals(point.x, point.f, True)
+            better = better | self.noise.estimate(
+                point.x, point.f, doubt, lengths, anew=False, gtol=self.gtol
+            )
+        known = fd.known
+        code = self._confirmed(c, spent, DIFFERENCES)
+        return better | kit.without(spent & known, fd.known), code  # what was learnt of f″ was wrong
+
+    def _sound(self, f: Scalar) -> Mask:
+        """Return where f″ is known, and no slope so steep that the rounding of x would show in f."""
+        return self.fd.known & (self.fd.eps * self.fd.state.conditioning <= 1e-3 * abs(f))
+
+    def _confirmed(self, c: Carry, rows: Mask, code: Whole) -> Whole:
+        """Return the status of these rows, if f has no kink there: what hides a decrease names it."""
+        kit, point, state = self.kit, c.point, self.fd.state
+        if kit.any(rows):
+            rows = rows & self.context.affords(Cost(5))
+        if not kit.any(rows):
+            return RUNNING
+        noisy, quantised = (
+            self.noise.noisy(point.f),
+            state.resolution * self.noise.scale(point.f) > state.noise,
+        )
+        code = kit.pick(noisy, kit.pick(quantised, RESOLUTION, NOISE), code)
+        return kit.pick(self.fd.is_smooth(point.x, point.f, rows), code, RUNNING)
