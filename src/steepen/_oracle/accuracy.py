@@ -57,7 +57,7 @@ class Exact:
             rows = flat & self._affords(NOISE_COST)
             code = kit.pick(kit.without(flat, rows), MAX_EVALUATIONS, RUNNING)
             if kit.any(rows) and kit.any(
-                rows := oracle.fd.noise.estimate(point.x, point.f, rows, gtol=self.gtol)
+                rows := oracle.fd.noise.estimate(point.x, point.f, rows, gtol=self.gtol, flat=True)
             ):
                 g, error = oracle.grad_and_error(point.x, None if kit.size is None else rows)
                 point.g = kit.where(rows, g, point.g)
@@ -233,7 +233,7 @@ class Adaptive(Exact):
         small = small & (decrease <= low) & (hidden <= low) & self._sound(point.f)
         # what is clear in spite of noise may lead far along a valley, which these sums do not see; the error
         # of a quantised f is no chance, and any slope that is more may do so
-        small = kit.without(small, kit.without(noisy & (decrease > tuning.CLEAR * hidden), c.tired))
+        small = kit.without(small, noisy & (decrease > tuning.RESOLVED * hidden))
         unsure = (decrease > hidden) | kit.negate(fd.state.central)
         small = kit.without(small, (fd.state.resolution > 0) & unsure)
         return self._confirmed(c, small, kit.pick(hidden > decrease, DIFFERENCES, PRECISION))
@@ -254,10 +254,15 @@ class Adaptive(Exact):
         low, quantised = 2 * self.visible(point.f), fd.state.resolution > 0
         # what the direction promised has not come true; rounding may be more than that of one operation
         unseen = kit.pick(self.noise.noisy(point.f), low, tuning.CLEAR * low)
-        lost = kit.num.maximum(decrease, hidden) <= unseen
+        noisy = self.noise.noisy(point.f)
+        # steps along a valley that noise hides are accepted, and lead on
+        clear = noisy & c.tired & (decrease > tuning.RESOLVED * hidden)
+        lost = kit.without(kit.num.maximum(decrease, hidden) <= unseen, clear)
         spent = stuck & ((decrease <= hidden) | kit.without(lost, quantised)) & self._sound(point.f)
         # the error of a quantised f is no chance, and repeats itself
-        spent = kit.without(spent & (hidden < np.inf), quantised & (hidden > low))
+        spent = kit.without(spent, quantised & (hidden > low))
+        # what hides a part of all that f has fallen by proves nothing
+        spent = spent & (hidden <= tuning.CRAWLS * kit.num.maximum(abs(point.f), c.first - point.f))
         doubt = kit.without(stuck, spent) & self.context.affords(NOISE_COST)
         if kit.any(doubt):
             lengths = fd.intervals(point.x, point.f, True)

@@ -25,9 +25,8 @@ Flags: TypeAlias = NDArray[np.bool_]
 Values: TypeAlias = Callable[[Any, Flags], Floats]
 """(t, rows) ↦ f(x + t·u) for these rows of a batch, u being a step of the line."""
 
-COUNT, DISTINCT, AGREE, VANISHES = 7, 4, 4.0, 0.05
-"""Of Moré and Wild: seven values, columns that agree within a factor of 4. Fewer than four distinct values
-are those of a quantised f. A second difference vanishes within this part of the largest."""
+COUNT, AGREE, VANISHES = 7, 4.0, 0.05
+"""Of Moré and Wild: seven values, columns that agree within a factor of 4. A second difference vanishes within this part of the largest."""
 
 SHORTER, SHORT, PERSISTS = 0.01, 0.03, 0.1
 """The length of the shorter line, that below which it tells a kink from noise; second differences there of
@@ -74,12 +73,13 @@ def ecnoise(values: Floats) -> Floats:
 
 def measure(
     values: Values, f: Floats, rows: Flags, rounding: Callable[[Floats], Floats], slope: Floats, part: Floats,
-    reach: Floats,
+    reach: Floats, flat: bool,
 ) -> Measured:  # fmt: skip
     """Return what is wrong with values of f on a line, in these rows.
 
     `rounding` returns what explains such changes; a change by `slope` a step is none to speak of. Noise must
-    persist on a line that is `part` as long.
+    persist on a line that is `part` as long. Where differences say that f is `flat`, and it is not, they lie
+    between two of its quantised values.
     """
     changes = [0.0 * f, *(values(t, rows) - f for t in (1.0, 2.0))]
     noise, quantum = 0.0 * f, 0.0 * f
@@ -88,10 +88,9 @@ def measure(
     still = rows & (changes[1] == 0) & (changes[2] == 0)
     if loud.any():
         changes += [values(float(t), loud) - f for t in range(3, COUNT)]
-        level, gaps = ecnoise(np.array(changes)), np.diff(np.sort(changes, axis=0), axis=0)
-        few = loud & ((gaps > 0).sum(axis=0) + 1 < DISTINCT)
-        quantum = np.where(few, np.where(gaps > 0, gaps, np.inf).min(axis=0), quantum)
-        loud = loud & ~few & np.isfinite(level) & (level > tuning.LEVEL * rounding(np.array(changes)))
+        level, explained = ecnoise(np.array(changes)), rounding(np.array(changes))
+        quantum = np.where(loud, step_between(changes, explained), quantum)
+        loud = loud & (quantum == 0) & np.isfinite(level) & (level > tuning.LEVEL * explained)
         # on a short line f is straight; on a longer one its own curvature has one sign, too
         noise = np.where(loud & ~(is_kink(np.array(changes)) & (part > SHORT)), level, noise)
     asked = (noise > 0) & (part <= SHORT)
@@ -99,6 +98,10 @@ def measure(
         short = [0.0 * f, *(values(t * part, asked) - f for t in (1.0, 2.0, 3.0))]
         second = np.abs(np.diff(np.array(short), 2, axis=0)).max(axis=0)
         noise = np.where(asked & (second <= PERSISTS * noise), 0.0, noise)
+    if flat:
+        explained = rounding(np.array(changes[:3]))
+        steep = rows & (np.abs(changes[2]) > 2 * slope + tuning.SCREEN * explained) & (quantum + noise == 0)
+        quantum = np.where(steep, step_between(changes[:3], explained), quantum)
     if still.any():
         quantum = np.where(
             still, find_quantum(values, f, still, rounding(np.array(changes[:3])), slope, reach), quantum
@@ -118,6 +121,27 @@ def is_kink(values: Floats) -> Flags:
     size, low, high = np.sort(np.abs(second), axis=0), second.min(axis=0), second.max(axis=0)
     one_sided = (-low <= VANISHES * high) | (high <= -VANISHES * low)
     return one_sided | (size[-3] <= VANISHES * size[-1])
+
+
+def step_between(changes: list[Floats], rounding: Floats) -> Floats:
+    """Return the step of which all these changes of f are multiples, by Euclid's algorithm; 0: there is none.
+
+    Examples
+    --------
+    >>> changes = [np.array(c) for c in (0.09, 0.46, 1.07, 1.91)]
+    >>> round(float(step_between(changes, np.array(1e-14))), 6)
+    0.01
+    >>> float(step_between([*changes, np.array(2**0.5)], np.array(1e-14)))
+    0.0
+    """
+    least, found = 0.1 * tuning.JUMP * rounding, 0.0 * changes[0]
+    for change in changes:
+        whole, rest = np.where(np.isfinite(change), np.abs(change), 0.0), found
+        while (more := rest > least).any():
+            left = np.mod(whole, np.where(more, rest, 1.0))
+            whole, rest = np.where(more, rest, whole), np.where(more, np.minimum(left, rest - left), rest)
+        found = whole
+    return np.where(found > tuning.JUMP * rounding, found, 0.0)
 
 
 def find_quantum(
@@ -141,9 +165,7 @@ def find_quantum(
             moved & (np.abs(change) > np.maximum(tuning.JUMP * rounding, t * slope)) & np.isfinite(change)
         )
         if jumped.any():
-            between = [0.0 * f, change, *(values(part * t, jumped) - f for part in (0.25, 0.5, 0.75))]
-            gaps = np.diff(np.sort(between, axis=0), axis=0)
-            gaps = np.where((gaps > 0) & np.isfinite(gaps), gaps, np.inf)
-            quantum = np.where(jumped, np.minimum(gaps.min(axis=0), np.abs(change)), quantum)
+            between = [change, *(values(part * t, jumped) - f for part in (0.25, 0.5, 0.75))]
+            quantum = np.where(jumped, step_between(between, rounding), quantum)
         seeking = seeking & ~moved
     return quantum

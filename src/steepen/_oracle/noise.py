@@ -86,7 +86,7 @@ class NoiseModel:
         return self._kit.pick(f == 0, 1.0, abs(f))
 
     def estimate(
-        self, x: Array, f: Scalar, rows: Mask, intervals: Any = None, *, anew: bool = True, gtol: float = 0.0
+        self, x: Array, f: Scalar, rows: Mask, intervals: Any = None, *, anew: bool = True, gtol: float = 0.0, flat: bool = False
     ) -> Mask:
         """Measure the error of a value near x, and return where it is more than it was taken to be.
 
@@ -118,7 +118,7 @@ class NoiseModel:
                 asked,
                 rounding,
                 gtol * np.sqrt((u * u).sum(axis=-1)),
-                part=self._shorter(point, u),
+                part=self._shorter(point, u), flat=flat,
                 reach=(np.maximum(np.abs(point), 1.0) / np.where(u == 0, np.inf, np.abs(u))).max(axis=-1),
             ),
         )
