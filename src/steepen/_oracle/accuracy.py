@@ -232,10 +232,9 @@ class Adaptive(Exact):
         decrease, hidden = self.decreases(point.x, point.f, point.g, point.error)
         small = small & (decrease <= low) & (hidden <= low) & self._sound(point.f)
         # what is clear in spite of noise may lead far along a valley, which these sums do not see; the error
-        # of a quantised f is no chance, and any slope that is more may do so
-        small = kit.without(small, noisy & (decrease > tuning.RESOLVED * hidden))
-        unsure = (decrease > hidden) | kit.negate(fd.state.central)
-        small = kit.without(small, (fd.state.resolution > 0) & unsure)
+        # of a quantised f is no chance, and a search may still find a slope
+        clear = (noisy & (decrease > tuning.RESOLVED * hidden)) | (fd.state.resolution > 0)
+        small = kit.without(small, clear)
         return self._confirmed(c, small, kit.pick(hidden > decrease, DIFFERENCES, PRECISION))
 
     def improves(self, c: Carry, stuck: Mask) -> tuple[Mask, Whole]:
