@@ -15,7 +15,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import steepen as st
 import steepen.scipy
-from steepen._oracle.differences import mapping_of
+from steepen._tools.workers import mapping_of
 
 from .pairs import pairs
 

@@ -21,9 +21,9 @@ from ._core.records import NAN, RUNNING, Best, Carry, Point
 from ._core.result import Status
 from ._oracle import tuning
 from ._oracle.context import Context
-from ._oracle.floor import at_floor
 from ._oracle.ledger import Cost
 from ._problem import Settings
+from ._roundoff import at_floor
 from .steps import Along
 
 SHOWS = 4.0

@@ -19,8 +19,8 @@ from ._core.kits import Kit
 from ._oracle import tuning
 from ._oracle.context import Context
 from ._oracle.ledger import Cost
-from ._oracle.noise import noise_of
 from ._oracle.oracle import Oracle
+from ._roundoff import noise_of
 from ._tools.check import number, whole
 from .schedules import ByCurvature, Constant, Cosine, L, Mapped, Schedule, ScheduleLike, as_schedule
 

@@ -132,10 +132,10 @@ FAULTS: tuple[Fault, ...] = (
         near="tests/jax",
     ),
     *within(
-        "_oracle/budget.py",
+        "budget.py",
         ("return min(known) if known else None", "return max(known) if known else None",
          "Schedules and switches follow the tighter of two limits."),
-        near="src/steepen/_oracle/budget.py tests/oracle/test_budget.py tests/directions",
+        near="src/steepen/budget.py tests/oracle/test_budget.py tests/directions",
     ),
     *within(
         "_oracle/calls.py",

@@ -16,8 +16,8 @@ from .._core.arrays import Array, Mask, MaybeArray, Scalar, Whole, to_numpy
 from .._core.records import RUNNING, Carry
 from .._core.result import Status
 from . import tuning
-from .ecnoise import COST as NOISE_COST
 from .ledger import Cost
+from .noise import COST as NOISE_COST
 
 if TYPE_CHECKING:
     from .context import Context
@@ -57,7 +57,7 @@ class Exact:
             rows = flat & self._affords(NOISE_COST)
             code = kit.pick(kit.without(flat, rows), MAX_EVALUATIONS, RUNNING)
             if kit.any(rows) and kit.any(
-                rows := oracle.fd.noise.estimate(point.x, point.f, rows, gtol=self.gtol, flat=True)
+                rows := oracle.fd.noise.estimate(point.x, point.f, rows, self.gtol, flat=True)
             ):
                 g, error = oracle.grad_and_error(point.x, None if kit.size is None else rows)
                 point.g = kit.where(rows, g, point.g)
@@ -136,9 +136,9 @@ class Adaptive(Exact):
         """Measure noise; where there was some before, on a line that is a part of the differences."""
         known = rows & (self.fd.state.noise > 0)
         if self.kit.any(known):
-            self.noise.estimate(x, f, known, self.fd.intervals(x, f, False), gtol=self.gtol)
+            self.noise.estimate(x, f, known, self.gtol, np.abs(self.fd.intervals(x, f, False)[0]) / 30)
         if self.kit.any(rest := self.kit.without(rows, known)):
-            self.noise.estimate(x, f, rest, gtol=self.gtol)
+            self.noise.estimate(x, f, rest, self.gtol)
 
     def _merged(self, rows: Mask, a: Any, b: Any) -> tuple[Array, Array]:
         return self.kit.where(rows, a[0], b[0]), self.kit.where(rows, a[1], b[1])
@@ -257,17 +257,15 @@ class Adaptive(Exact):
         # steps along a valley that noise hides are accepted, and lead on
         clear = noisy & c.tired & (decrease > tuning.RESOLVED * hidden)
         lost = kit.without(kit.num.maximum(decrease, hidden) <= unseen, clear)
-        spent = stuck & ((decrease <= hidden) | kit.without(lost, quantised)) & self._sound(point.f)
-        # the error of a quantised f is no chance, and repeats itself
-        spent = kit.without(spent, quantised & (hidden > low))
         # what hides a part of all that f has fallen by proves nothing
-        spent = spent & (hidden <= tuning.CRAWLS * kit.num.maximum(abs(point.f), c.first - point.f))
+        part = hidden <= tuning.CRAWLS * kit.num.maximum(abs(point.f), c.first - point.f)
+        spent = ((decrease <= hidden) & (part | (decrease <= low))) | kit.without(lost, quantised)
+        # the error of a quantised f is no chance, and repeats itself
+        spent = kit.without(stuck & spent & self._sound(point.f), quantised & (hidden > low))
         doubt = kit.without(stuck, spent) & self.context.affords(NOISE_COST)
         if kit.any(doubt):
-            lengths = fd.intervals(point.x, point.f, True)
-            better = better | self.noise.estimate(
-                point.x, point.f, doubt, lengths, anew=False, gtol=self.gtol
-            )
+            lengths = np.abs(fd.intervals(point.x, point.f, True)[0]) / 30
+            better = better | self.noise.estimate(point.x, point.f, doubt, self.gtol, lengths, anew=False)
         known = fd.known
         code = self._confirmed(c, spent, DIFFERENCES)
         return better | kit.without(spent & known, fd.known), code  # what was learnt of f″ was wrong

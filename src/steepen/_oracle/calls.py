@@ -11,12 +11,10 @@ import numpy as np
 from .._core.arrays import Array, Scalar, device, is_numpy, namespace, to_numpy
 from .._core.kits import Kit, Many
 from .._core.space import Everywhere, Space
+from .._tools.workers import Map
 from .ledger import Ledger
 
 Function = Callable[..., Any]
-
-Map: TypeAlias = Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]
-"""What evaluates a function at many points, as the built-in `map` does."""
 
 Only: TypeAlias = Any
 """The rows of a batch that an evaluation is for, as a mask; None for all."""

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import pickle
-import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from array_api_compat import is_jax_array
 from numpy.typing import NDArray
 
 from .._core.arrays import Array, is_numpy, namespace
-from .._tools.check import floats, is_whole
-from .calls import Map
+from .._tools.check import floats
+from .._tools.workers import Map
 
 POWER = {"2-point": 1 / 2, "3-point": 1 / 3, "cs": 1 / 2}
 """A fixed interval is this power of ε: where truncation and rounding balance."""
@@ -94,91 +89,3 @@ def can_widen(x: Array) -> bool:
 def widened(x: Array) -> Array:
     """Return a float32 array as float64; the numbers are the same."""
     return x.astype(np.float64) if is_numpy(x) else namespace(x).astype(x, namespace(x).float64)
-
-
-@contextmanager
-def mapping_of(workers: Any) -> Iterator[Map | None]:
-    """Read SciPy's `workers`: a map, or a number of processes that live as long as the run; −1 for all cores.
-
-    Examples
-    --------
-    >>> with mapping_of(map) as mapped:
-    ...     list(mapped(abs, [-1, 2]))
-    [1, 2]
-    """
-    if workers is None or callable(workers):
-        yield cast("Map | None", workers)
-    elif not (is_whole(workers) and (workers > 0 or workers == -1)):
-        raise ValueError(
-            f"workers: expected a map-like callable, -1, or a number of processes, got {workers!r}"
-        )
-    elif workers == 1:
-        yield None
-    else:
-        with ExitStack() as stack:
-            yield _Processes(None if workers == -1 else int(workers), stack)
-
-
-class _Processes:
-    """A map by a pool of processes, which is made when it is first needed."""
-
-    def __init__(self, count: int | None, stack: ExitStack):
-        self._count, self._stack, self._forked = count, stack, False
-        self._pool: Any = None
-
-    def __call__(self, function: Callable[..., Any], points: Iterable[Any]) -> list[Any]:
-        # here, so that `import steepen` stays light
-        from concurrent.futures.process import BrokenProcessPool
-
-        pool: Any = self._pool or self._start(function)
-        try:
-            return list(pool.map(_inherited if self._forked else function, points))
-        except BrokenProcessPool as error:
-            raise RuntimeError(
-                "workers: a process died while it evaluated fun; if this is a script, the run must be "
-                'inside of `if __name__ == "__main__":`'
-            ) from error
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
-            if self._forked or _can_be_sent(function):
-                raise
-            raise TypeError(
-                f"workers: fun cannot be sent to other processes ({error}): define it at the top level of a "
-                "module, not as a lambda or inside of a function, or give a map, such as "
-                "concurrent.futures.ThreadPoolExecutor().map"
-            ) from error
-
-    def _start(self, function: Callable[..., Any]) -> Any:
-        import multiprocessing
-        from concurrent.futures import ProcessPoolExecutor
-
-        known = multiprocessing.get_all_start_methods()
-        # a fork knows any function, and needs no guard; beside threads it may hang
-        self._forked = "fork" in known and threading.active_count() == 1 and not THREADED & set(sys.modules)
-        way = "fork" if self._forked else "forkserver" if "forkserver" in known else "spawn"
-        begin: Any = {"initializer": _inherit, "initargs": (function,)} if self._forked else {}
-        pool = ProcessPoolExecutor(self._count, multiprocessing.get_context(way), **begin)
-        self._pool = self._stack.enter_context(pool)
-        return self._pool
-
-
-THREADED = {"jax", "torch"}
-"""Libraries that keep threads of their own."""
-
-_given: list[Callable[..., Any]] = []
-"""In a forked process, the function that it was made for."""
-
-
-def _inherit(function: Callable[..., Any]) -> None:
-    _given[:] = [function]
-
-
-def _inherited(point: Any) -> Any:
-    return _given[0](point)
-
-
-def _can_be_sent(function: Callable[..., Any]) -> bool:
-    try:
-        pickle.dumps(function)
-    except Exception:  # whatever the parts of a function make pickle raise
-        return False
-    return True

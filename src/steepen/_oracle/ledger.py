@@ -13,7 +13,7 @@ from .._core.kits import Kit
 from .._core.records import Counts, each
 from .._core.result import Status
 from .._core.saved import Saved, require
-from .budget import Budget
+from ..budget import Budget
 
 MAX_EVALUATIONS, MAX_GRADIENTS = int(Status.MAX_EVALUATIONS), int(Status.MAX_GRADIENTS)
 

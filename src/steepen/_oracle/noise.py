@@ -1,23 +1,52 @@
-"""The error of a value of f: rounding, noise, or the resolution of quantised values."""
+"""The error of a value of f: rounding, noise, or the resolution of quantised values.
+
+Noise is measured by ECnoise (Moré and Wild 2011). Seven values on a short line make a table of differences.
+The k-th differences of noise with standard deviation σ have mean square σ²·(2k)!/(k!)², those of a smooth
+function vanish: where three columns in a row agree, there is noise, and they tell its level. Here two of the
+values screen for noise first, since most functions have none: six values at every start are a tenth of what
+small problems need. A kink fills the columns as noise does (79 of 100 do). But its second differences have
+one sign, and all but two of them vanish; of noise with seven values one in a hundred looks so. On a longer
+line, where curvature does so too, noise must persist on a line a hundredth as long; a kink shrinks with it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from math import factorial
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.arrays import Array, Mask, Scalar, Whole, adopt, to_numpy
+from .._core.arrays import Array, Mask, Scalar, adopt, to_numpy
 from . import tuning
 from .calls import Calling
-from .ecnoise import SHORTER, Flags, Floats, measure
+from .ledger import Cost
+
+Floats: TypeAlias = NDArray[np.float64]
+Flags: TypeAlias = NDArray[np.bool_]
+
+COUNT, DISTINCT, AGREE, VANISHES = 7, 4, 4.0, 0.05
+"""Of Moré and Wild: seven values, columns that agree within a factor of 4. Fewer than four distinct values
+are those of a quantised f. A second difference vanishes within this part of the largest."""
+
+SHORTER, SHORT, PERSISTS = 0.01, 0.03, 0.1
+"""The length of the shorter line, that below which it tells a kink from noise; second differences there of
+less than a tenth of σ are chance once in a thousand times."""
+
+WITHIN = 1e-3
+"""A change of f is a multiple of a step within this part of it."""
 
 COARSEST = 0.02
 """f is never taken to be quantised more coarsely, relative to its size."""
 
-NEAR = 0.1
-"""With a given gradient, noise is looked for at this part of the step in doubt."""
+SHARES = [factorial(k) ** 2 / factorial(2 * k) for k in range(1, COUNT)]
+
+RUNGS = 12
+"""How often a line is made ten times as long where values stay equal."""
+
+COST = Cost(2 + RUNGS + 3)
+"""What a measurement costs at most."""
 
 
 @dataclass(slots=True)
@@ -40,14 +69,6 @@ class FDState:
     conditioning: Scalar
     curvature: Array
     central: Mask
-
-    @property
-    def sound(self) -> bool:
-        """Whether these are finite and positive, as far as they are known."""
-        sizes = (self.noise, self.f_scale, self.conditioning, self.resolution)
-        curvature: Any = self.curvature
-        unsound = np.any((curvature <= 0) | (curvature == np.inf)) or np.any(self.resolution > COARSEST)
-        return not unsound and all(np.all((size >= 0) & (size < np.inf)) for size in sizes)
 
     @staticmethod
     def start(shape: tuple[int, ...]) -> FDState:
@@ -86,47 +107,25 @@ class NoiseModel:
         return self._kit.pick(f == 0, 1.0, abs(f))
 
     def estimate(
-        self, x: Array, f: Scalar, rows: Mask, intervals: Any = None, *, anew: bool = True, gtol: float = 0.0, flat: bool = False
-    ) -> Mask:
+        self, x: Array, f: Scalar, rows: Mask, gtol: float, step: Any = None, *, anew: bool = True,
+        flat: bool = False,
+    ) -> Mask:  # fmt: skip
         """Measure the error of a value near x, and return where it is more than it was taken to be.
 
-        The line is so short that f is straight there, unless the intervals of differences are given: noise
-        may be too slow to show on a line shorter than a part of them. Only what is more than before is
-        believed unless it is measured `anew`.
+        The line is so short that f is straight there, unless its step is given: noise may be too slow to show
+        on a line shorter than a part of the differences. What is no more than before is believed only if it
+        is measured `anew`. Where differences say that f is `flat`, and it is not, they lie between two of its
+        quantised values.
         """
-        kit, state, point, here = self._kit, self.state, to_numpy(x), np.asarray(f)
-        length = tuning.LINE * size_of(point) if intervals is None else np.abs(intervals[0]) / 30
-        u = self._line(point, length)
-        asked = np.broadcast_to(rows, here.shape) & u.any(axis=-1)
+        kit, state, here, scale = self._kit, self.state, np.asarray(f), np.asarray(self.scale(f))
+        line = _Line(self, x, here, tuning.LINE * size_of(to_numpy(x)) if step is None else step)
+        asked = np.broadcast_to(rows, here.shape) & line.u.any(axis=-1)
         if not asked.any():
             return kit.without(rows, rows)
-        part = np.abs(point / np.where(u == 0, np.inf, u)).max(axis=-1)
-
-        def values(t: float, rows: Flags) -> Floats:
-            there = self._space.project(x + adopt(x, np.asarray(t)[..., None] * u))
-            return np.asarray(self._value(there, None if kit.size is None else rows))
-
-        def rounding(changes: Floats) -> Floats:
-            steps = np.abs(np.diff(changes, axis=0)).max(axis=0)
-            return self.eps * (np.abs(here) + np.abs(changes).max(axis=0) + part * steps)
-
-        before, (noise, quantum) = (
-            self.eps_f(f),
-            measure(
-                values,
-                here,
-                asked,
-                rounding,
-                gtol * np.sqrt((u * u).sum(axis=-1)),
-                part=self._shorter(point, u), flat=flat,
-                reach=(np.maximum(np.abs(point), 1.0) / np.where(u == 0, np.inf, np.abs(u))).max(axis=-1),
-            ),
-        )
-        resolution = np.minimum(quantum / np.asarray(self.scale(f)), COARSEST)
-        noise = np.where(asked, noise, state.noise)
-        resolution = np.where(asked & (quantum > 0), resolution, state.resolution)
-        level = np.maximum(noise, resolution * np.asarray(self.scale(f)))
-        louder = asked & (level > tuning.CHANGED * np.asarray(before))
+        before = np.asarray(self.eps_f(f))
+        noise, quantum = line.measure(asked, gtol * np.sqrt((line.u * line.u).sum(axis=-1)), flat)
+        resolution = np.where(quantum > 0, np.minimum(quantum / scale, COARSEST), state.resolution)
+        louder = asked & (np.maximum(noise, resolution * scale) > tuning.CHANGED * before)
         taken = asked if anew else louder
         state.noise = kit.scalar(np.where(taken, noise, state.noise))
         state.f_scale = kit.scalar(np.where(taken, np.abs(here), state.f_scale))
@@ -135,52 +134,145 @@ class NoiseModel:
         state.conditioning = kit.scalar(np.where(taken & (quantum > 0), 0.0, state.conditioning))
         return bool(louder) if kit.size is None else louder
 
-    def _shorter(self, point: NDArray[Any], u: Floats) -> Floats:
-        """Return the part of a line on which noise has to persist: not below the shortest line."""
-        least = (2 * tuning.LINE * size_of(point) / np.where(u == 0, np.inf, np.abs(u))).max(axis=-1)
-        return np.clip(least, SHORTER, 1.0)
 
-    def _line(self, point: NDArray[Any], length: Floats) -> Floats:
-        """Return a step along a line from x into the box, 0 where there is no room."""
-        rng: Any = np.random.default_rng(0)
-        ahead: Floats = length * rng.uniform(1, 2, point.shape[-1])
-        inside: Any = self._space.contains(point + 6 * ahead)
-        turned: Floats = np.where(inside, ahead, -ahead)
-        room: Any = self._space.contains(point + 6 * turned)
-        return np.where(room, turned, 0.0)
+class _Line:
+    """Changes of f at multiples of a step u from x into the box; u is 0 where there is no room."""
+
+    def __init__(self, model: NoiseModel, x: Array, f: Floats, step: Floats):
+        self._model, self._x, self._f, point = model, x, f, to_numpy(x)
+        ahead: Floats = step * np.random.default_rng(0).uniform(1, 2, point.shape[-1])
+        turned = np.where(model._space.contains(point + 6 * ahead), ahead, -ahead)
+        self.u = np.where(model._space.contains(point + 6 * turned), turned, 0.0)
+        steps = np.where(self.u == 0, np.inf, np.abs(self.u))
+        self._conditioning = np.abs(point / steps).max(axis=-1)
+        self._longest = (np.maximum(np.abs(point), 1.0) / steps).max(axis=-1)
+        # where noise has to persist: on a part of this line, but not below the shortest one
+        self._shorter = np.clip((2 * tuning.LINE * size_of(point) / steps).max(axis=-1), SHORTER, 1.0)
+
+    def _change(self, t: Any, rows: Flags) -> Floats:
+        model = self._model
+        there = model._space.project(self._x + adopt(self._x, np.asarray(t)[..., None] * self.u))
+        return np.asarray(model._value(there, None if model._kit.size is None else rows)) - self._f
+
+    def _rounding(self, changes: list[Floats]) -> Floats:
+        """Return what rounding explains of these changes."""
+        steps, most = np.abs(np.diff(changes, axis=0)).max(axis=0), np.abs(changes).max(axis=0)
+        return self._model.eps * (np.abs(self._f) + most + self._conditioning * steps)
+
+    def measure(self, rows: Flags, slope: Floats, flat: bool) -> tuple[Floats, Floats]:
+        """Return the standard deviation of a value, and the least difference between two; 0: there is none.
+
+        A change by `slope` a step is none to speak of.
+        """
+        none = 0.0 * self._f
+        changes = [none, *(self._change(t, rows) for t in (1.0, 2.0))]
+        bent, noise, quantum, explained = (
+            np.abs(changes[2] - 2 * changes[1]),
+            none,
+            none,
+            self._rounding(changes),
+        )
+        loud = rows & np.isfinite(bent) & (bent > tuning.SCREEN * explained)
+        still = rows & (changes[1] == 0) & (changes[2] == 0)
+        if loud.any():
+            changes += [self._change(float(t), loud) for t in range(3, COUNT)]
+            level, rounding = ecnoise(np.array(changes)), self._rounding(changes)
+            few = loud & ((np.diff(np.sort(changes, axis=0), axis=0) > 0).sum(axis=0) + 1 < DISTINCT)
+            quantum = np.where(few, step_between(changes, rounding), quantum)
+            loud = loud & ~few & np.isfinite(level) & (level > tuning.LEVEL * rounding)
+            # on a short line f is straight; on a longer one its own curvature has one sign, too
+            noise = np.where(loud & ~(is_kink(np.array(changes)) & (self._shorter > SHORT)), level, noise)
+        asked = (noise > 0) & (self._shorter <= SHORT)
+        if asked.any():
+            short = [none, *(self._change(t * self._shorter, asked) for t in (1.0, 2.0, 3.0))]
+            second = np.abs(np.diff(short, 2, axis=0)).max(axis=0)
+            noise = np.where(asked & (second <= PERSISTS * noise), 0.0, noise)
+        if flat:
+            steep = (
+                rows & (np.abs(changes[2]) > 2 * slope + tuning.SCREEN * explained) & (quantum + noise == 0)
+            )
+            quantum = np.where(steep, step_between(changes[:3], explained), quantum)
+        return noise, np.where(still, self._quantum(still, explained, slope), quantum)
+
+    def _quantum(self, rows: Flags, rounding: Floats, slope: Floats) -> Floats:
+        """Return the least difference between values that are equal on a line, by lines ten times as long.
+
+        Where f is smooth, and did not change over a tenth of the way, it changes by few roundings over it.
+        """
+        quantum = 0.0 * self._f
+        for t in 10.0 ** np.arange(1, RUNGS + 1):
+            rows = rows & (t <= self._longest)
+            if not rows.any():
+                break
+            change = self._change(t, rows)
+            jumped = (
+                rows & np.isfinite(change) & (np.abs(change) > np.maximum(tuning.JUMP * rounding, t * slope))
+            )
+            if jumped.any():
+                between = [change, *(self._change(part * t, jumped) for part in (0.25, 0.5, 0.75))]
+                quantum = np.where(jumped, step_between(between, rounding), quantum)
+            rows = rows & (change == 0)
+        return quantum
+
+
+def ecnoise(values: Floats) -> Floats:
+    """Return the noise level that equally spaced values show, 0 where their differences do not level off.
+
+    Examples
+    --------
+    >>> values = np.random.default_rng(0).normal(size=7) + 5 * np.arange(7)
+    >>> bool(0.3 < ecnoise(values) < 2), float(ecnoise(np.arange(7.0) ** 3))
+    (True, 0.0)
+    """
+    sigma: list[Any] = []
+    turns: list[Any] = []
+    column: Any = values
+    for share in SHARES:
+        column = np.diff(column, axis=0)
+        sigma.append(np.sqrt(share * (column * column).sum(axis=0) / len(column)))
+        turns.append((column.min(axis=0) < 0) & (column.max(axis=0) > 0))
+    level = np.zeros(values.shape[1:])
+    for k in reversed(range(COUNT - 3)):
+        three = np.array(sigma[k : k + 3])
+        level = np.where((three.max(axis=0) <= AGREE * three.min(axis=0)) & turns[k], sigma[k], level)
+    return level
+
+
+def is_kink(values: Floats) -> Flags:
+    """Return where values on a line are those of a kink: they bend to one side, or at one place.
+
+    Examples
+    --------
+    >>> bool(is_kink(np.abs(np.arange(7) - 2.3))), bool(is_kink(np.array([1.0, 3, 2, 5, 1, 4, 2])))
+    (True, False)
+    """
+    second = np.diff(values, 2, axis=0)
+    size, low, high = np.sort(np.abs(second), axis=0), second.min(axis=0), second.max(axis=0)
+    return (-low <= VANISHES * high) | (high <= -VANISHES * low) | (size[-3] <= VANISHES * size[-1])
+
+
+def step_between(changes: list[Floats], rounding: Floats) -> Floats:
+    """Return the step of which all these changes of f are multiples, by Euclid's algorithm; 0: there is none.
+
+    Examples
+    --------
+    >>> changes = [np.array(c) for c in (0.09, 0.46, 1.07, 1.91)]
+    >>> round(float(step_between(changes, np.array(1e-14))), 6)
+    0.01
+    >>> float(step_between([*changes, np.array(2**0.5)], np.array(1e-14)))
+    0.0
+    """
+    least, found = 0.1 * tuning.JUMP * rounding, 0.0 * changes[0]
+    for change in changes:
+        whole, rest = np.where(np.isfinite(change), np.abs(change), 0.0), found
+        while (more := rest > least).any():
+            left = np.mod(whole, np.where(more, rest, 1.0))
+            left = np.minimum(left, rest - left)
+            whole, rest = np.where(more, rest, whole), np.where(more & (left > WITHIN * rest), left, 0.0)
+        found = whole
+    return np.where(found > tuning.JUMP * rounding, found, 0.0)
 
 
 def size_of(x: NDArray[Any]) -> Floats:
     """Return the sizes of the variables, as scales."""
     return np.maximum(np.abs(x), tuning.SIZE)
-
-
-class _Looks(NamedTuple):
-    turn: Whole
-    found: Scalar
-    open: Mask
-
-
-def noise_of(context: Any, x: Array, f: Scalar, g: Array, way: Array, mask: Mask) -> Scalar:
-    """Return what values near x differ by beyond what a given gradient explains; 0 outside the mask.
-
-    Two values are taken, one ahead on the way of a step, one half as far behind (half as far ahead where
-    bounds leave no room), and the smaller difference counts. A kink or a jump shows on one side only; noise
-    shows on both.
-    """
-    kit, oracle = context.kit, context.oracle
-    none = 0.0 * f
-    mask = mask & context.affords(oracle.cost_value.plus(oracle.cost_value))
-    if not kit.any(mask) or context.late():
-        return none
-    ahead = NEAR * way
-
-    def look(s: _Looks) -> _Looks:
-        point = context.space.project(x + (1.0 - 1.5 * s.turn) * ahead)
-        point = kit.where(kit.same(point, x), context.space.project(x + 0.5 * ahead), point)
-        value = oracle.value(point, mask)
-        found = kit.num.minimum(s.found, abs(value - f - kit.dot(g, point - x)))
-        return _Looks(s.turn + 1, found, s.open)
-
-    found = kit.repeat(look, _Looks(0, none + np.inf, mask), 2).found
-    return kit.pick(mask & (found < np.inf), found, none)

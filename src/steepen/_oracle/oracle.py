@@ -363,7 +363,6 @@ class Oracle(Calling):
         if self.fd is not None:
             self.fd.wide = {"True": True, "False": False}.get(wide)
             self._load_state(saved.record(f"{name}.fd", self.fd.state, saved.live))
-            require(self.fd.state.sound, f"{name}.fd are no sizes")
 
     def _know(self, x: Array, only: Only) -> None:
         """Have f and what comes with it in the memo for x."""

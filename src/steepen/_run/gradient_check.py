@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._core.records import Point
-from .context import Context
+from .._oracle.context import Context
 
 DIRECTIONS = 3
 
