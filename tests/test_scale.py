@@ -148,4 +148,5 @@ def test_a_valley_in_any_units(sizes):
     res = st.minimize(lambda x: plain(x / sizes), START * sizes, jac=lambda x: slope(x / sizes) / sizes)
     assert res.success
     assert res.fun < 1e-8
-    assert st.minimize(plain, [1 + 1e-9, 1 + 1e-9], jac=slope).nfev == 1  # a good start ends at once
+    good = st.minimize(plain, [1 + 1e-9, 1 + 1e-9], jac=slope, gtol=1e-5)
+    assert good.nfev == 1  # a gtol that was given is meant as it stands, also where f is tiny

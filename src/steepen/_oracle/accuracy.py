@@ -270,6 +270,13 @@ class Adaptive(Exact):
         code = self._confirmed(c, spent, DIFFERENCES)
         return better | kit.without(spent & known, fd.known), code  # what was learnt of f″ was wrong
 
+    def _one_sided(self, x: Array, f: Scalar, g: Array) -> Mask:
+        """Return where a variable that is free to move has room for a difference on one side only."""
+        _, back = self.fd.intervals(x, f, True)
+        free = to_numpy(self.context.space.free(x, g, self.kit.xp.ones_like(g))) > 0
+        found = (free & (back == 0))[..., self.fd.free].any(axis=-1)
+        return bool(found) if self.kit.size is None else found
+
     def _sound(self, f: Scalar) -> Mask:
         """Return where f″ is known, and no slope so steep that the rounding of x would show in f."""
         return self.fd.known & (self.fd.eps * self.fd.state.conditioning <= 1e-3 * abs(f))
@@ -286,4 +293,8 @@ class Adaptive(Exact):
             state.resolution * self.noise.scale(point.f) > state.noise,
         )
         code = kit.pick(noisy, kit.pick(quantised, RESOLUTION, NOISE), code)
+        if kit.any(rows & quantised):  # at a bound, one side of few digits shows neither slope nor curvature
+            rows = kit.without(rows, quantised & self._one_sided(point.x, point.f, point.g))
+        if not kit.any(rows):
+            return RUNNING
         return kit.pick(self.fd.is_smooth(point.x, point.f, rows), code, RUNNING)

@@ -104,8 +104,9 @@ class FiniteDifferences:
         odd = ODD if eps < self.eps and not self._how.asked else 1.0
         eps = self._column(self._kit.num.maximum(eps, self.state.resolution))
         h = odd * self._how.intervals(scheme, point, eps)
-        if scheme == "cs":
-            return h, 0 * h
+        if scheme == "cs":  # a fixed variable has no interval
+            free = np.isin(np.arange(h.shape[-1]), self.free)
+            return np.where(free, h, 0.0), 0 * h
         near = h if scheme == "2-point" else odd * self._how.intervals("2-point", point, eps)
         ahead, back = self._space.differences(point, h, near, scheme == "3-point")
         return taken(point, ahead), -taken(point, -back)
