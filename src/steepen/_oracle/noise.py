@@ -188,9 +188,9 @@ class _Line:
             second = np.abs(np.diff(short, 2, axis=0)).max(axis=0)
             noise = np.where(asked & (second <= PERSISTS * noise), 0.0, noise)
         if flat:
-            steep = (
-                rows & (np.abs(changes[2]) > 2 * slope + tuning.SCREEN * explained) & (quantum + noise == 0)
-            )
+            bend = 4 * (np.nan_to_num(self._model.state.curvature) * self.u * self.u).sum(axis=-1)
+            steep = rows & (np.abs(changes[2]) > 2 * slope + bend + tuning.SCREEN * explained)
+            steep = steep & (quantum + noise == 0)
             quantum = np.where(steep, step_between(changes[:3], explained), quantum)
         return noise, np.where(still, self._quantum(still, explained, slope), quantum)
 
