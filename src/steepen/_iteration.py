@@ -268,7 +268,7 @@ class Iteration:
             near = stuck & (c.point.gnorm <= self._gtol) if self.direction.doubts else False
             near = near & self.accuracy.trusts(c) if kit.any(near) else near
             if kit.any(near):  # what they were doubted for is settled, unless it is alarming
-                self._end(c, kit.pick(kit.without(near, self._alarming(c)), CONVERGED, RUNNING))
+                self._end(c, kit.pick(kit.without(near, self._alarming(c)), self._settled(c), RUNNING))
                 c.doubts = kit.pick(near, c.doubts + 1, c.doubts)
             rest = kit.without(stuck, near) & (c.status == RUNNING)
             better, code = self.accuracy.improves(c, rest)
@@ -318,7 +318,8 @@ class Iteration:
         falls = (falls & moves) | (move.alpha == 0)
         if not self._searches:
             return doubt & falls
-        tired = kit.without(kit.without(doubt, falls) & self._alarming(c), c.k >= self._iters)
+        tired = kit.without(doubt, falls) & (self._alarming(c) | (self._settled(c) == NO_DESCENT))
+        tired = kit.without(tired, c.k >= self._iters)
         c.tired = c.tired | tired
         return (doubt & falls) | tired
 
@@ -341,6 +342,12 @@ class Iteration:
 
     def _alarming(self, c: Carry) -> Mask:
         return (self._change(c) > self.kit.num.maximum(ALARMING, DOUBT * self._gtol)) & (c.doubts < DOUBTS)
+
+    def _settled(self, c: Carry) -> Whole:
+        """Return how rows within gtol end: a slope that would change f by more than all so far is not zero."""
+        change, size = self._change(c), self.kit.num.maximum(abs(c.point.f), self._unit(c))
+        steep = (change > ALARMING) & (change * size > c.first - c.point.f)
+        return self.kit.pick(steep, NO_DESCENT, CONVERGED)
 
     def _floored(self, c: Carry, mask: Mask) -> None:
         """End the rows in which f is as low as its rounding, or its noise, lets it be."""
@@ -370,7 +377,7 @@ class Iteration:
     def _recover(self, c: Carry, stuck: Mask, near: Mask) -> None:
         """Stay here for this iteration where the direction has something else to propose; else end.
 
-        Rows `near` are within gtol, and end as CONVERGED.
+        Rows `near` are within gtol, and end as CONVERGED unless f is steep there.
         """
         kit, context, point, ahead = self.kit, self.context, c.point, c.ahead
         stuck = stuck & (c.status == RUNNING)
@@ -393,7 +400,8 @@ class Iteration:
                 ahead.f = None if ahead.f is None else kit.pick(again, point.f, ahead.f)
                 c.move.alpha = kit.pick(again, 0.0, c.move.alpha)
             stuck = kit.without(stuck, again)
-        self._end(c, kit.pick(stuck, kit.pick(near, CONVERGED, NO_DESCENT), RUNNING))
+        code = NO_DESCENT if near is False else kit.pick(near, self._settled(c), NO_DESCENT)
+        self._end(c, kit.pick(stuck, code, RUNNING))
 
     # --- ends ------------------------------------------------------------------------------------------
 

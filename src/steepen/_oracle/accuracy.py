@@ -59,7 +59,7 @@ class Exact:
             if kit.any(rows) and kit.any(
                 rows := oracle.fd.noise.estimate(point.x, point.f, rows, self.gtol, flat=True)
             ):
-                g, error = oracle.grad_and_error(point.x, None if kit.size is None else rows)
+                g, error = oracle.grad_and_error(point.x, self._only(rows))
                 point.g = kit.where(rows, g, point.g)
                 point.error = (
                     error if error is None or point.error is None else kit.where(rows, error, point.error)
@@ -67,6 +67,9 @@ class Exact:
                 point.size = kit.norm(point.g)
                 point.gnorm = self.context.space.residual(point.x, point.g, point.size)
         return code
+
+    def _only(self, rows: Mask) -> Any:
+        return None if self.context.kit.size is None else rows
 
     def _affords(self, more: Cost = Cost()) -> Mask:  # noqa: B008  it is immutable
         """Return where the budget covers another gradient, and so many values more."""
@@ -113,9 +116,11 @@ class Adaptive(Exact):
             uneven = asked & False
         if kit.any(asked):
             self._estimate(x, f, asked)
-        if kit.any(uneven) and kit.any(uneven := uneven & self._affords(fd.cost_survey)):
-            oracle.ledger.charge(None if kit.size is None else uneven, "njev")
+        if kit.any(uneven) and kit.any(uneven := uneven & self._affords(fd.cost_survey.plus(Cost(0, 1)))):
+            oracle.ledger.charge(self._only(uneven), "njev")
             g, error = fd.survey(x, f, uneven)
+            if kit.any(level := uneven & (kit.norm(g) <= self.gtol)):  # f may have waves that are shorter
+                g, error = self._merged(level, oracle.grad_and_error(x, self._only(level)), (g, error))
             if kit.any(rest := kit.without(every, uneven)):
                 g, error = self._merged(uneven, (g, error), oracle.grad_and_error(x, rest))
         else:
@@ -128,7 +133,7 @@ class Adaptive(Exact):
         if kit.any(rough):
             if kit.any(quiet := kit.without(rough, noise.noisy(f)) & self._affords(NOISE_COST)):
                 self._estimate(x, f, quiet)
-            again = oracle.grad_and_error(x, None if kit.size is None else rough)
+            again = oracle.grad_and_error(x, self._only(rough))
             g, error = self._merged(rough, again, (g, error))
         return g, error
 
