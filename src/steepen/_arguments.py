@@ -13,8 +13,9 @@ from ._core.arrays import Array, is_numpy, namespace, to_numpy
 from ._core.judge import BOTTOM, Tolerances
 from ._core.kits import kit_for
 from ._core.space import space_of
+from ._oracle.autodiff import AUTODIFF
 from ._oracle.differences import Differences
-from ._oracle.oracle import AUTODIFF, DIFFERENCES
+from ._oracle.oracle import DIFFERENCES
 from ._oracle.tensors import OfTensors, hosted
 from ._problem import Problem, Settings
 from ._tools.check import number, one_of

@@ -219,16 +219,16 @@ class Quadratic(Step):
 
     def cost(self, oracle: Oracle) -> Cost:
         """Return what one H·v costs."""
-        return oracle.cost_hvp
+        return oracle.hessian.cost_product
 
     def source(self, oracle: Oracle) -> str | None:
         """Return where H·v comes from."""
-        return oracle.hvp_source
+        return oracle.hessian.source
 
     def choose(self, context: Context, along: Along) -> Chosen:
         """Return −∇fᵀp/pᵀHp."""
         kit = context.kit
-        bend = kit.dot(along.p, context.oracle.hvp(along.x, along.p, along.g))
+        bend = kit.dot(along.p, context.oracle.hessian.product(along.x, along.p, along.g))
         convex = bend > 0
         return Chosen(kit.pick(convex, -along.slope / kit.pick(convex, bend, 1.0), self.fallback))
 

@@ -154,21 +154,16 @@ def test_a_forged_file_is_refused_or_ends_in_a_status(case):
 UNFIT = [
     ("run.k", np.array(-1), "run.k is -1"),
     ("run.k", np.array(7), "trace.f has shape (6, 4)"),
-    ("ledger.seconds", np.array(np.nan), "ledger.seconds is nan"),
     ("run.rows", np.array([0, 1, 9]), "rows are missing"),
     ("run.rows", np.array([0, 1, 1]), "run.rows is not in order"),
     ("run.ended.0.status", np.array([99]), "run.ended.0.status is [99]"),
     ("run.ended.0.f", np.array(1.0), "run.ended.0.f is not one a row"),
     ("run.ended.0.nit", np.array(7), "run.ended.0.nit is 7"),
     ("run.ended.0.counts.njev", np.full(1, -1), "run.ended.0.counts is negative"),
-    ("ledger.counts.nfev", np.array(-1), "ledger.counts.nfev is negative"),
     ("run.best.k", np.array(7), "run.best.k is not within 0 and 6"),
     ("run.best.f", np.full(3, np.nan), "run.best.f is NaN"),
     ("run.point.x", np.ones(2), "run.point.x has shape (2,) and dtype float64, not (3, 2) and float64"),
     ("run.point.x", np.ones((3, 2), dtype=np.float32), "run.point.x has shape (3, 2) and dtype float32"),
-    ("oracle.value", np.ones(3), "one of oracle.x and oracle.value is missing"),
-    ("oracle.source", np.array(["magic", "True", "False"], dtype="<U16"), "the source of H·v is 'magic'"),
-    ("oracle.source", np.array(["difference", "no", "False"], dtype="<U16"), "verified is 'no'"),
     ("extra", np.ones(3), "it has no extra"),
 ]
 

@@ -128,7 +128,7 @@ def test_waits_in_an_iteration(case, monkeypatch):
     monkeypatch.setattr(tensors, "FEW", 0)
     # what turns arrays into Python's numbers; `norm` is made of `dot`
     numbers = counted(monkeypatch, One, "dot", "inner", "finite", "same", "some")
-    values = counted(monkeypatch, Oracle, "_scalar")
+    values = counted(monkeypatch, Oracle, "scalar")
     x0 = torch.tensor([-1.2, 1.0]).repeat(50)
     most, given = WAITS[case]
 

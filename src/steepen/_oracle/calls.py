@@ -1,4 +1,4 @@
-"""How the user's functions are called, and what they may return."""
+"""How the user's functions are called, what they may return, and what of it is remembered."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from .._core.arrays import Array, Scalar, device, is_numpy, namespace, to_numpy
+from .._core.arrays import Array, Mask, MaybeArray, Rows, Scalar, device, is_numpy, namespace, to_numpy
 from .._core.kits import Kit, Many
-from .._core.space import Everywhere, Space
+from .._core.space import Space
 from .._tools.workers import Map
 from .ledger import Ledger
 
@@ -26,47 +26,24 @@ class Probing:
     came: Any = None
     """∇f where f was last evaluated, if it came with f; it is counted once it is asked for."""
 
-    def __init__(self, kit: Kit, space: Space | None, eps: float):
-        self._kit = kit
-        self._space = Everywhere(kit) if space is None else space
+    grad: Any
+    gradient_eps: Any
+    """The relative error of the gradient."""
+
+    def __init__(self, kit: Kit, space: Space, eps: float):
+        self.kit, self.space = kit, space
         self.eps = eps  # of the run's numbers
-
-    cheap_gradient = True
-    """Whether ∇f costs no more than a few values."""
-    exact = True
-    fd: Any = None
-    """How the gradient is made of values, if it is."""
-    curvature: Any = None
-
-    def eps_f(self, f: Scalar) -> Scalar:
-        """Return by how much a value of f may be wrong, as far as a gradient made of values has to know."""
-        return 0.0
-
-    def set_curvature(self, curvature: Array, rows: Any) -> None:
-        """Take |f″| along each variable from a method that has learnt it."""
-
-    @property
-    def gradient_eps(self) -> Scalar:
-        """The relative error of the gradient."""
-        return self.eps
-
-    def grad(self, x: Array, only: Any = None, came: Any = None, *, spare: bool = False) -> Any:
-        """Evaluate ∇f, where it has not come with f.
-
-        `spare`: x is nobody else's and ∇f is used up at once, so neither is copied.
-        """
-        raise NotImplementedError
 
     def probe_length(self, x: Array, v: Array) -> Scalar:
         """Return r for which r·v is about √ε of the size of x, ε the relative error of the gradient."""
-        kit = self._kit
+        kit = self.kit
         size = kit.norm(v)
         most = kit.num.maximum(kit.norm(x), 1.0)
         return kit.scalar(kit.num.sqrt(self.gradient_eps) * most / kit.pick(size > 0, size, 1.0))
 
     def change(self, x: Array, v: Array, g: Array, r: Scalar, only: Any = None) -> Array:
         """Evaluate r·H·v by the paper's difference ∇f(x + r·v) − ∇f(x)."""
-        kit, space = self._kit, self._space
+        kit, space = self.kit, self.space
         point = kit.times(r, v)
         point += x
         if not space.bounded:
@@ -83,24 +60,22 @@ class Calling(Probing):
     differentiates = False
     """Whether the gradient comes from autodiff."""
 
-    def __init__(self, fun: Function, x0: Array, kit: Kit, space: Space | None, ledger: Ledger | None):
+    def __init__(self, fun: Function, x0: Array, kit: Kit, space: Space, ledger: Ledger):
         super().__init__(kit, space, float(kit.xp.finfo(x0.dtype).eps))
-        self.kit, self.space, self.like = kit, self._space, x0
-        self.ledger = Ledger(kit) if ledger is None else ledger
-        self._fun: Any = fun
-        self._sent = fun  # to workers: as it was given, so that a process can be sent it
+        self.like, self.ledger, self.n = x0, ledger, int(x0.shape[-1])
         self.outside = contextvars.copy_context().run  # the run is silent about overflow; fun need not be
-        self._n, self._shape = int(x0.shape[-1]), tuple(x0.shape)
+        self._sent = fun  # to workers: as it was given, so that a process can be sent it
+        self._fun: Any = fun
 
-    def _call(self, function: Any, only: Only, *vectors: Array) -> Any:
-        kit = self._kit
+    def call(self, function: Any, only: Only, *vectors: Array) -> Any:
+        kit = self.kit
         if only is not None and kit.size is not None and not only.all():
             rows = np.flatnonzero(only)
             return function(*(kit.take(v, rows) for v in vectors))  # pyright: ignore
         return function(*(kit.copy(v) for v in vectors))
 
     def scalar(self, f: Any, only: Only) -> Scalar:
-        if self._kit.size is None:
+        if self.kit.size is None:
             if type(f) is float:
                 return f
             array = _array(f, "fun")
@@ -134,47 +109,73 @@ class Calling(Probing):
     def value_at(self, x: Array, only: Only = None, read: Any = None) -> Scalar:
         """Evaluate f for these rows."""
         self.ledger.charge(only, "nfev")
-        return (read or self.scalar)(self._call(self._fun, only, x), only)
+        return (read or self.scalar)(self.call(self._fun, only, x), only)
 
     def values(self, points: Iterable[Array], count: int, read: Any, workers: Map | None) -> list[Any]:
         """Evaluate f at the points of a difference; those that go to workers are all charged before."""
         if workers is None:
             return [self.value_at(point, None, read) for point in points]
         self.ledger.charge(None, "nfev", times=count)
-        found = self.outside(_mapped, workers, self._sent, list(points))
+        given = list(points)
+        found = self.outside(lambda: list(workers(self._sent, given)))
         if len(found) != count:
             raise ValueError(f"workers: expected {count} values for {count} points, got {len(found)}")
         return [read(f, None) for f in found]
 
-    def _vector(self, g: Any, only: Only, name: str, tail: tuple[int, ...] = ()) -> Array:
+    def vector(self, g: Any, only: Only, name: str, tail: tuple[int, ...] = ()) -> Array:
         rows = self._row_count(only)
-        shape = (self._n, *tail) if rows is None else (rows, self._n, *tail)
+        shape = (self.n, *tail) if rows is None else (rows, self.n, *tail)
         found = _array(g, name) if is_numpy(self.like) or not hasattr(g, "dtype") else g
-        if rows is None and self._n == 1 and found.ndim < len(shape):  # as SciPy, a number will do
+        if rows is None and self.n == 1 and found.ndim < len(shape):  # as SciPy, a number will do
             found = found.reshape(shape)
         if tuple(found.shape) != shape:
             raise ValueError(f"{name}: expected shape {shape}, got {describe(found)}")
         if getattr(found.dtype, "kind", "f") not in "fiu":
             raise TypeError(f"{name}: expected real numbers, got {describe(found)}")
-        return self._spread(self._kit.own(found), only)
-
-    @staticmethod
-    def _rows_of(column: Any, only: Only) -> Any:
-        return column if only is None or column.ndim == 1 else column[only]
+        return self._spread(self.kit.own(found), only)
 
     def _row_count(self, only: Only) -> int | None:
-        if self._kit.size is None:
+        if self.kit.size is None:
             return None
         return self.ledger.rows if only is None else int(only.sum())
 
     def _spread(self, part: Array, only: Only) -> Array:
-        if only is None or self._kit.size is None or only.all():
+        if only is None or self.kit.size is None or only.all():
             return part
-        assert isinstance(self._kit, Many)
+        assert isinstance(self.kit, Many)
         shape = int((~only).sum()), *part.shape[1:]
         rest = namespace(part).zeros(shape, dtype=part.dtype, device=device(part))
         pieces = [(np.flatnonzero(only), part), (np.flatnonzero(~only), rest)]
-        return self._kit.merge(pieces)
+        return self.kit.merge(pieces)
+
+
+class Memo:
+    """The last point of each row, and what was evaluated there."""
+
+    def __init__(self, kit: Kit):
+        self._kit = kit
+        self.x: MaybeArray = None
+        self.value: Any = None
+
+    def put(self, x: Array, value: Any, only: Only) -> None:
+        """Note what was evaluated at x, for the rows in `only`."""
+        if self._kit.size is not None and only is not None and not only.all():
+            unknown = x * float("nan")
+            x = self._kit.where(only, x, unknown if self.x is None else self.x)
+            value = value if self.value is None else self._kit.where(only, value, self.value)
+        self.x, self.value = x, value
+
+    def missing(self, x: Array, only: Only) -> Mask:
+        """Say where, of the rows in `only`, the noted point is not x."""
+        wanted = True if only is None else only
+        if self.x is None:
+            return wanted & (True if self._kit.size is None else np.ones(len(x), dtype=bool))
+        return self._kit.without(wanted, self._kit.same(self.x, x))
+
+    def keep(self, rows: Rows) -> None:
+        """Go on with these rows of the batch."""
+        if self.x is not None:
+            self.x, self.value = self._kit.take(self.x, rows), self._kit.take(self.value, rows)
 
 
 def pair(returned: Any) -> tuple[Any, Any]:
@@ -198,10 +199,6 @@ class _Bound:
 def bound(function: Function, args: tuple[Any, ...]) -> Function:
     """Return a function with its further arguments, if there are any."""
     return _Bound(function, args) if args else function
-
-
-def _mapped(workers: Map, function: Function, points: list[Array]) -> list[Any]:
-    return list(workers(function, points))
 
 
 def _array(returned: Any, name: str) -> Any:

@@ -18,6 +18,7 @@ from .._iteration import Iteration
 from .._oracle.context import Context
 from .._oracle.ledger import OutOfTime
 from .._problem import Settings
+from .gradient_check import refuse_cut_graph
 from .interrupt import Wish, held_back
 from .recorder import BatchRecorder, Recorder
 
@@ -119,7 +120,7 @@ class Loop:
         poor = kit.without(size(c.point.g) == 0, self.context.affords(self.oracle.cost_value))
         self._end(c, kit.pick(poor, Status.MAX_EVALUATIONS, RUNNING))
         if kit.any(flat := size(c.point.g) == 0):
-            self.oracle.refuse_cut_graph(c.point.x, c.point.f, flat)
+            refuse_cut_graph(self.context, c.point, flat)
 
     def _call_back(self, c: Carry, callback: Callable[[State], object]) -> None:
         move, rows, live = c.move, self.context.rows, self.ledger.rows
