@@ -41,7 +41,7 @@ def differentiate(library: str, given: Derivatives, x: Array, like: Any) -> Deri
     """
     made = _with_jax(given.value, x) if library == "jax" else _with_torch(given.value, x, like)
     hvp = made.hvp if given.hvp is None and given.hess is None else given.hvp
-    return made._replace(hvp=hvp, hess=given.hess or made.hess)
+    return made._replace(hvp=hvp, hess=made.hess if given.hess is None else given.hess)
 
 
 class _Program:

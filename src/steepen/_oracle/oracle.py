@@ -41,21 +41,10 @@ class Oracle(Calling):
     """
 
     def __init__(
-        self,
-        fun: Function,
-        x0: Array,
-        kit: Kit,
-        *,
-        jac: Function | bool | str,
-        hvp: Function | None,
-        hess: Function | None,
-        args: tuple[Any, ...],
-        space: Space,
-        ledger: Ledger,
-        differences: Differences,
-        adaptive: bool,
-        like: Any,
-    ):
+        self, fun: Function, x0: Array, kit: Kit, *, jac: Function | bool | str, hvp: Function | None,
+        hess: Function | None, args: tuple[Any, ...], space: Space, ledger: Ledger, differences: Differences,
+        adaptive: bool, like: Any,
+    ):  # fmt: skip
         super().__init__(bound(fun, args), x0, kit, space, ledger)
         derivatives = (bound(one, args) if callable(one) else None for one in (jac, hvp, hess))
         given = Derivatives(self._sent, *derivatives, both=self._sent if jac is True else None)
@@ -126,29 +115,26 @@ class Oracle(Calling):
             if type(g) is np.ndarray and g.shape == x.shape and g.dtype is x.dtype:
                 return g if spare else g.copy()
             return self.vector(g, None, "jac")
+        if self.fd is not None:
+            return self.grad_and_error(x, only)[0]
         if not self._combined:
             self.ledger.charge(only, "njev")
         if self._both is not None:
             self._recall(x, only, self.value if self._combined else self._evaluate_both)
             return self.memo.value if only is None else self.kit.where(only, self.memo.value, x * 0)
-        if self.fd is not None:
-            return self._by_values(self.fd, x, only)[0]
         return self.vector(self.call(self._jac, only, x), only, "jac")
 
     def grad_and_error(self, x: Array, only: Only = None) -> tuple[Array, Any]:
         """Evaluate ∇f by differences, with the error of each component."""
         assert self.fd is not None
         self.ledger.charge(only, "njev")
-        return self._by_values(self.fd, x, only)
-
-    def _by_values(self, fd: FiniteDifferences, x: Array, only: Only) -> tuple[Array, Any]:
-        if fd.wide is None:
-            fd.wide = fd.has_float64(x, only)
-            if fd.wide:
+        if self.fd.wide is None:
+            self.fd.wide = self.fd.has_float64(x, only)
+            if self.fd.wide:
                 self.memo = Memo(self.kit)  # of a value in float32
         if self._scheme == "2-point":
             self._recall(x, only, self.value)
-        return fd.gradient(x, self.memo.value, only)
+        return self.fd.gradient(x, self.memo.value, only)
 
     def _evaluate_both(self, x: Array, only: Only) -> Scalar:
         """Evaluate f, with ∇f for the case that it is asked for."""

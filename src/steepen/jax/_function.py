@@ -55,7 +55,7 @@ class Function(Probing):
 
     cost_value, cost_grad, cost_probe, cost_error = Cost(1, 0), Cost(0, 1), Cost(0, 1), Cost()
     accuracy, exact, cheap_gradient = Exact, True, True
-    coarse = differentiates = False
+    coarse = False
     fd = curvature = None
     hessian: Any = Hessian
 
