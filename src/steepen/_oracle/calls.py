@@ -68,6 +68,7 @@ class Calling(Probing):
         self._fun: Any = fun
 
     def call(self, function: Any, only: Only, *vectors: Array) -> Any:
+        """Call a function of the user's with copies of these rows."""
         kit = self.kit
         if only is not None and kit.size is not None and not only.all():
             rows = np.flatnonzero(only)
@@ -75,6 +76,7 @@ class Calling(Probing):
         return function(*(kit.copy(v) for v in vectors))
 
     def scalar(self, f: Any, only: Only) -> Scalar:
+        """Read a value, or one for each of these rows."""
         if self.kit.size is None:
             if type(f) is float:
                 return f
@@ -123,6 +125,7 @@ class Calling(Probing):
         return [read(f, None) for f in found]
 
     def vector(self, g: Any, only: Only, name: str, tail: tuple[int, ...] = ()) -> Array:
+        """Read a vector, or a matrix with `tail`, or one for each of these rows."""
         rows = self._row_count(only)
         shape = (self.n, *tail) if rows is None else (rows, self.n, *tail)
         found = _array(g, name) if is_numpy(self.like) or not hasattr(g, "dtype") else g
