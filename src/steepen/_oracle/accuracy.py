@@ -116,17 +116,16 @@ class Adaptive(Exact):
             uneven = asked & False
         if kit.any(asked):
             self._estimate(x, f, asked)
-        if kit.any(uneven) and kit.any(uneven := uneven & self._affords(fd.cost_survey.plus(Cost(0, 1)))):
-            oracle.ledger.charge(self._only(uneven), "njev")
-            g, error = fd.survey(x, f, uneven)
-            if kit.any(level := uneven & (kit.norm(g) <= self.gtol)):  # f may have waves that are shorter
-                g, error = self._merged(level, oracle.grad_and_error(x, self._only(level)), (g, error))
-            if kit.any(rest := kit.without(every, uneven)):
-                g, error = self._merged(uneven, (g, error), oracle.grad_and_error(x, rest))
+        soon = kit.without(every, fd.state.central) & noise.noisy(f)
+        if c.k > 0 and kit.any(soon) and kit.any(soon := soon & self._inaccurate_soon(c)):
+            c.idle = kit.pick(self._use_central(soon), 0, c.idle)  # a better gradient is worth a search
+        if kit.any(uneven) and kit.any(uneven := uneven & self._affords(fd.cost_survey)):
+            g, error, fine = fd.survey(x, f, uneven)
+            fine = fine & uneven & (kit.norm(g) > self.gtol)  # else f may have waves that are shorter
+            oracle.ledger.charge(self._only(fine), "njev", times=1 if kit.any(fine) else 0)
+            if kit.any(rest := kit.without(every, fine)):
+                g, error = self._merged(fine, (g, error), oracle.grad_and_error(x, self._only(rest)))
         else:
-            soon = kit.without(every, fd.state.central) & noise.noisy(f)
-            if c.k > 0 and kit.any(soon) and kit.any(soon := soon & self._inaccurate_soon(c)):
-                c.idle = kit.pick(self._use_central(soon), 0, c.idle)  # a better gradient is worth a search
             g, error = oracle.grad_and_error(x, rows)
         rough = every & self._inaccurate(x, f, g, error)
         rough = self._use_central(rough) if kit.any(rough) else rough
@@ -221,7 +220,8 @@ class Adaptive(Exact):
         It must not be larger at all where f is quantised, or where a difference vanishes as if it were.
         """
         kit, point = self.kit, c.point
-        error = kit.norm(kit.own(point.error))
+        residual, e = self.context.space.residual, kit.own(point.error)  # no more than the box lets it move x
+        error = kit.num.maximum(residual(point.x, e, kit.norm(e)), residual(point.x, -e, kit.norm(e)))
         strict = kit.some((point.g == 0) & ~self.context.space.fixed(point.x))
         strict = strict | (self.fd.state.resolution > 0)
         return error <= kit.pick(strict, 1.0, tuning.CLEAR) * self.gtol

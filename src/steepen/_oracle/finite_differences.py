@@ -127,12 +127,7 @@ class FiniteDifferences:
         rows = True if only is None else only
         unknown = self._kit.without(self.state.central, self.known) & rows
         if self._kit.any(unknown):
-            g, error = self.survey(x, f, unknown)
-            if self._kit.all(unknown | self._kit.negate(rows)):
-                return g, error
-            rows = self._kit.without(rows, unknown)
-            plain, other = self._by_intervals(x, f, rows)
-            return self._kit.where(rows, plain, g), np.where(self._column(rows), other, error)
+            self.survey(x, f, unknown)
         return self._by_intervals(x, f, rows)
 
     def _by_intervals(self, x: Array, f: Scalar, rows: Mask) -> tuple[Array, Floats]:
@@ -285,47 +280,34 @@ class FiniteDifferences:
 
     # --- second derivatives --------------------------------------------------------------------------
 
-    def survey(self, x: Array, f: Scalar, rows: Mask) -> tuple[Array, Floats]:
-        """Return ∇f by central differences that are long enough to show f″ along each variable.
+    def survey(self, x: Array, f: Scalar, rows: Mask) -> tuple[Array, Floats, Mask]:
+        """Find |f″| along each variable by central differences, which are made longer until they show it.
 
-        Where they do not show it, they are taken again, longer.
+        Return the gradient that they make, its error, and where all of it is there, and f changes by no more
+        than its size over them: beyond, there is f″ to be seen, and no slope.
         """
-        point, only, state, size = to_numpy(x), self._only(rows), self.state, size_of(to_numpy(x))
-        asked = self._column(rows) & np.ones(point.shape, bool)
+        point, state, column, size = to_numpy(x), self.state, self._column, size_of(to_numpy(x))
+        asked = column(rows) & (self.intervals(x, f, False)[0] != 0)
         state.curvature = np.where(asked, np.nan, state.curvature)
         part = np.maximum(tuning.SURVEY, self._part(f) ** 0.25)
         most = np.maximum(part * size, 0.1 * np.maximum(np.abs(point), 1.0))
-        one = self.intervals(x, f, False)[0]  # one side tells of slopes alone
-        g, curvature, used = np.zeros(point.shape), np.full(point.shape, np.nan), one
-        open, two = asked, asked & False
+        found, least = state.curvature, tuning.RESOLVED * column(self.noise.eps_f(f))
+        g, used, open = np.where(asked, np.nan, 0.0), 0.0 * found, asked
         for longer in tuning.LONGER ** np.arange(1.0 + RUNGS):
-            h = np.minimum(longer * part * size, most)
-            ahead, back = self._fitted(point, h, h, True)
-            ahead = np.where(back > 0, ahead, one)
-            again, more, both = self._quotients(
-                x, f, only, np.where(open, ahead, 0.0), np.where(open, back, 0.0)
-            )
-            g, curvature = np.where(open, again, g), np.where(open, more, curvature)
-            used, two = np.where(open, ahead, used), np.where(open, both, two)
-            open = open & np.isnan(curvature) & (back > 0)
+            ahead, back = self._fitted(point, h := np.minimum(longer * part * size, most), h, True)
+            open = open & (back > 0)
             if not open.any():
                 break
-        # where f″ does not show over the longest difference, it is no more than this
-        bound = tuning.RESOLVED * self._column(self.noise.eps_f(f)) / np.where(used == 0, np.inf, used) ** 2
-        curvature = np.where(
-            np.isnan(curvature) & (bound > 0), np.where(two, bound, self.curvature(x, f)), curvature
-        )
-        self._learn(x, g, curvature, rows)
-        # over a length that changes f by far more than its size there is f″ to be seen, and no slope
-        far = self._column(rows) & (used * used * curvature > BEYOND * self._column(abs(f)))
-        if (far := far.any(axis=-1)).any():
-            far = bool(far) if self._kit.size is None else far
-            state.central = state.central | far
-            again, other = self._by_intervals(x, f, far)
-            return self._kit.where(far, again, self._kit.own(g)), np.where(
-                self._column(far), other, self._error(x, f, used, two)
-            )
-        return self._kit.own(g), self._error(x, f, used, two)
+            up, down = self._beside(x, self._only(rows), (ahead, open), (-back, open))
+            second, square = np.abs(up + down - 2 * column(f)), np.where(open, h * h, 1.0)
+            g, used = np.where(open, (up - down) / (2 * h), g), np.where(open, h, used)
+            open = open & ~(second > least)
+            # where f″ does not show over the longest difference, it is no more than this
+            found = np.where(np.isfinite(second), np.maximum(second, least) / square, found)
+        state.curvature = np.where(np.isnan(found) & column(rows), self.curvature(x, f), found)
+        self._learn(x, np.nan_to_num(g), np.full(g.shape, np.nan), rows)
+        fine = (np.isfinite(g) & (used * used * state.curvature <= BEYOND * column(abs(f)))).all(axis=-1)
+        return self._kit.own(g), self._error(x, f, used, used > 0), bool(fine) if self._kit.size is None else fine
 
     def curvature(self, x: Array, f: Scalar) -> Floats:
         """Return |f″| along each variable; if unknown, that for which the usual intervals are best."""
