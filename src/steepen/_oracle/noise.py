@@ -81,7 +81,7 @@ class NoiseModel:
     """The error ε_f of a value of f, as far as values have shown it."""
 
     def __init__(self, calls: Calling, state: FDState):
-        self._kit, self._space, self._value = calls.kit, calls.space, calls.value_at
+        self.kit, self.space, self.value = calls.kit, calls.space, calls.value_at
         self.eps, self.state = calls.eps, state
 
     def rounding(self, f: Scalar) -> Scalar:
@@ -90,7 +90,7 @@ class NoiseModel:
 
     def eps_f(self, f: Scalar) -> Scalar:
         """Return by how much a value of f may be wrong."""
-        state, maximum = self.state, self._kit.num.maximum
+        state, maximum = self.state, self.kit.num.maximum
         return maximum(self.rounding(f), maximum(state.resolution * self.scale(f), state.noise))
 
     def noisy(self, f: Scalar) -> Mask:
@@ -104,7 +104,7 @@ class NoiseModel:
 
     def scale(self, f: Scalar) -> Scalar:
         """Return what the resolution of f is relative to."""
-        return self._kit.pick(f == 0, 1.0, abs(f))
+        return self.kit.pick(f == 0, 1.0, abs(f))
 
     def estimate(
         self, x: Array, f: Scalar, rows: Mask, gtol: float, step: Any = None, *, anew: bool = True,
@@ -117,7 +117,7 @@ class NoiseModel:
         is measured `anew`. Where differences say that f is `flat`, and it is not, they lie between two of its
         quantised values.
         """
-        kit, state, here, scale = self._kit, self.state, np.asarray(f), np.asarray(self.scale(f))
+        kit, state, here, scale = self.kit, self.state, np.asarray(f), np.asarray(self.scale(f))
         line = _Line(self, x, here, tuning.LINE * size_of(to_numpy(x)) if step is None else step)
         asked = np.broadcast_to(rows, here.shape) & line.u.any(axis=-1)
         if not asked.any():
@@ -140,9 +140,10 @@ class _Line:
 
     def __init__(self, model: NoiseModel, x: Array, f: Floats, step: Floats):
         self._model, self._x, self._f, point = model, x, f, to_numpy(x)
-        ahead: Floats = step * np.random.default_rng(0).uniform(1, 2, point.shape[-1])
-        turned = np.where(model._space.contains(point + 6 * ahead), ahead, -ahead)
-        self.u = np.where(model._space.contains(point + 6 * turned), turned, 0.0)
+        rng: Any = np.random.default_rng(0)
+        ahead: Floats = step * rng.uniform(1, 2, point.shape[-1])
+        turned = np.where(model.space.contains(point + 6 * ahead), ahead, -ahead)
+        self.u = np.where(model.space.contains(point + 6 * turned), turned, 0.0)
         steps = np.where(self.u == 0, np.inf, np.abs(self.u))
         self._conditioning = np.abs(point / steps).max(axis=-1)
         self._longest = (np.maximum(np.abs(point), 1.0) / steps).max(axis=-1)
@@ -151,8 +152,8 @@ class _Line:
 
     def _change(self, t: Any, rows: Flags) -> Floats:
         model = self._model
-        there = model._space.project(self._x + adopt(self._x, np.asarray(t)[..., None] * self.u))
-        return np.asarray(model._value(there, None if model._kit.size is None else rows)) - self._f
+        there = model.space.project(self._x + adopt(self._x, np.asarray(t)[..., None] * self.u))
+        return np.asarray(model.value(there, None if model.kit.size is None else rows)) - self._f
 
     def _rounding(self, changes: list[Floats]) -> Floats:
         """Return what rounding explains of these changes."""

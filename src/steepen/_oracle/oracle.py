@@ -21,6 +21,7 @@ from .._core.records import each
 from .._core.saved import Saved, require
 from .._core.space import Space
 from .accuracy import Adaptive, Exact
+from .adaptive_differences import AdaptiveDifferences
 from .autodiff import differentiate
 from .calls import Calling, Function, Only, bound, describe, pair
 from .differences import Differences, widened
@@ -31,6 +32,8 @@ from .noise import FDState
 
 DIFFERENCES = ("2-point", "3-point", "cs")
 AUTODIFF = ("jax", "torch")
+
+FLOAT64 = float(np.finfo(np.float64).eps)
 
 TEXT = np.dtype("<U16")
 
@@ -63,7 +66,8 @@ class Oracle(Calling):
         self._jac: Any = given
         self.fd: FiniteDifferences | None = None  # where the gradient is made of values
         if isinstance(jac, str) and jac in DIFFERENCES:
-            self.fd = FiniteDifferences(self, jac, differences, adaptive)
+            adaptive = adaptive and jac == "2-point" and not differences.asked and self.eps <= FLOAT64
+            self.fd = (AdaptiveDifferences if adaptive else FiniteDifferences)(self, jac, differences)
         self.accuracy: type[Exact] = Adaptive if self.fd is not None and self.fd.adaptive else Exact
         self.cheap_gradient = self.accuracy is Exact
         fixed = to_numpy(self._space.fixed(x0))  # such variables are asked for no derivative
@@ -291,7 +295,7 @@ class Oracle(Calling):
 
     def set_curvature(self, curvature: Array, rows: Mask) -> None:
         """Take |f″| along each variable from a method that has learnt it."""
-        if not self.cheap_gradient and self.fd is not None:
+        if isinstance(self.fd, AdaptiveDifferences):
             self.fd.set_curvature(curvature, rows)
 
     @property
