@@ -44,7 +44,7 @@ class AdaptiveDifferences(FiniteDifferences):
     @property
     def known(self) -> Mask:
         """Where |f″| is known along every variable."""
-        return self._truth(np.isfinite(self.state.curvature[..., self.free]).all(axis=-1))
+        return self.mask(np.isfinite(self.state.curvature[..., self.free]).all(axis=-1))
 
     @property
     def cost(self) -> Any:
@@ -191,10 +191,12 @@ class AdaptiveDifferences(FiniteDifferences):
             open = open & ~(second > least)
             # where f″ does not show over the longest difference, it is no more than this
             found = np.where(np.isfinite(second), np.maximum(second, least) / square, found)
-        state.curvature = np.where(np.isnan(found) & column(rows), self.curvature(x, f), found)
+        # one side tells of slopes alone, and of few digits not even of those
+        unseen = np.isnan(found) & column(rows & (state.resolution == 0))
+        state.curvature = np.where(unseen, self.curvature(x, f), found)
         self._learn(x, np.nan_to_num(g), np.full(g.shape, np.nan), rows)
         fine = np.isfinite(g) & (used * used * state.curvature <= BEYOND * column(abs(f)))
-        return self._kit.own(g), self._error(x, f, used, used > 0), self._truth(fine.all(axis=-1))
+        return self._kit.own(g), self._error(x, f, used, used > 0), self.mask(fine.all(axis=-1))
 
     def is_smooth(self, x: Array, f: Scalar, rows: Mask) -> Mask:
         """Return where f bends as a smooth function does: over three times the way by nine times as much.
@@ -219,5 +221,6 @@ class AdaptiveDifferences(FiniteDifferences):
         self.state.curvature = np.where(forgotten, np.nan, self.state.curvature)
         return rows & (9 * second[0] <= tuning.SMOOTH * second[1] + 9 * least) & bends
 
-    def _truth(self, rows: Any) -> Mask:
+    def mask(self, rows: Any) -> Mask:
+        """Return what NumPy says of rows as a mask: of a single run, as a bool."""
         return bool(rows) if self._kit.size is None else rows

@@ -56,7 +56,7 @@ class FiniteDifferences:
         eps = self._column(self._kit.num.maximum(eps, self.state.resolution))
         h = odd * self._how.intervals(scheme, point, eps)
         if scheme == "cs":  # a fixed variable has no interval
-            return np.where(np.isin(np.arange(h.shape[-1]), self.free), h, 0.0), 0 * h
+            return np.where(to_numpy(self._space.fixed(point)), 0.0, h), 0 * h
         near = h if scheme == "2-point" else odd * self._how.intervals("2-point", point, eps)
         ahead, back = self._space.differences(point, h, near, scheme == "3-point")
         return taken(point, ahead), -taken(point, -back)

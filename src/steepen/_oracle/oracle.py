@@ -20,11 +20,12 @@ from .._core.kits import Kit
 from .._core.records import each
 from .._core.saved import Saved, require
 from .._core.space import Space
-from .accuracy import Adaptive, Exact
+from .accuracy import Adaptive
 from .adaptive_differences import AdaptiveDifferences
 from .autodiff import differentiate
 from .calls import Calling, Function, Only, bound, describe, pair
 from .differences import Differences, widened
+from .exact import Exact
 from .finite_differences import FiniteDifferences
 from .ledger import Cost, Ledger
 from .memo import Memo
