@@ -11,12 +11,11 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 from scipy.optimize import linprog
+from tests.functions.formulas import REFERENCES
+from tests.problems.formulas import FITS, FORMULAS, One, formula_name
+from tests.problems.regressions import regression
 
 import steepen as st
-
-from ..functions.formulas import REFERENCES
-from ..problems.formulas import FITS, FORMULAS, One, formula_name
-from ..problems.regressions import regression
 
 
 @dataclass(frozen=True)
