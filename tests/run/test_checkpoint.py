@@ -3,10 +3,11 @@
 import contextlib
 import io
 import json
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -16,6 +17,9 @@ from hypothesis import strategies as some
 
 import steepen as st
 from steepen import schedules, steps
+from steepen._core.arrays import Array
+from steepen._core.records import Carry
+from steepen.directions._direction import Proposal
 
 from ..objectives import METHODS
 from ..pairs import pairs
@@ -209,7 +213,7 @@ def test_there_is_no_pickle_inside(tmp_path):
     run(MANY, 6, method="cgd-bfgs", checkpoint=tmp_path / "run.npz", trace="x")
     with np.load(tmp_path / "run.npz", allow_pickle=False) as file:
         assert not any(file[part].dtype.hasobject for part in file.files)
-        assert json.loads(str(file["header"]))["steepen"] == 9
+        assert json.loads(str(file["header"]))["steepen"] == 10
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
@@ -246,14 +250,49 @@ def refused(path: Path, *texts: str, **given_: Any) -> None:
     assert not calls
 
 
-def test_a_torn_file_is_refused(tmp_path):
-    whole, path = tmp_path / "whole.npz", tmp_path / "torn.npz"
-    run(MANY, 6, method="bfgs", checkpoint=whole, trace="x")
-    data = whole.read_bytes()
+DAMAGED = "cut off, damaged or edited"
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Give the file of a batch, with rows that have ended, and how to resume it."""
+    given_: Any = {"x0": MANY, "method": "bfgs", "trace": "x"}
+    run(iters=6, checkpoint=tmp_path / "run.npz", **given_)
+    return tmp_path / "run.npz", given_
+
+
+def test_a_file_that_was_cut_off_or_damaged_is_refused(written):
+    path, given_ = written
+    data = path.read_bytes()
     member, end = data.find(b"PK\x03\x04", len(data) // 2), data.rfind(b"PK\x01\x02")
     for cut in (0, 1, 4, 100, member - 1, member, member + 40, end, end + 5, len(data) - 22, len(data) - 1):
         path.write_bytes(data[:cut])
-        refused(path, "not a whole steepen checkpoint", x0=MANY, method="bfgs", trace="x")
+        refused(path, DAMAGED, **given_)
+    for place in (member - 1, data.find(b"NUMPY"), data.find(b"descr"), data.find(b"<f8")):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        refused(path, DAMAGED, **given_)
+
+
+EDITS: dict[str, Any] = {
+    "a last bit": lambda file: {"run.point.x": np.nextafter(file["run.point.x"], np.inf)},
+    "dtype": lambda file: {"ledger.counts.nfev": file["ledger.counts.nfev"].astype(np.uint64)},
+    "layout": lambda file: {"run.point.x": np.asfortranarray(file["run.point.x"])},
+    "shape": lambda file: {"run.point.f": file["run.point.f"][None]},
+    "one more": lambda file: {"extra": np.ones(3)},
+    "another name": lambda file: {"run.kk": file.pop("run.k")},
+    "limits": lambda file: {"header": np.array(str(file["header"]).replace("null", "7", 1))},
+    "no checksum": lambda file: file.pop("checksum") and {},
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edited_file_is_refused(written, edit):
+    path, given_ = written
+    with np.load(path) as file:
+        arrays = dict(file)
+    new = EDITS[edit](arrays)
+    path.write_bytes(npz(**(arrays | new)))
+    refused(path, DAMAGED, **given_)
 
 
 def npz(**arrays: Any) -> bytes:
@@ -262,27 +301,67 @@ def npz(**arrays: Any) -> bytes:
     return file.getvalue()
 
 
-def header(value: Any) -> bytes:
-    return npz(header=np.array(json.dumps(value)))
-
-
 FOREIGN = {
     "empty": b"", "csv": b"k,f\n0,1.0\n", "pickle": b"\x80\x04K\x01.", "half of npy": b"\x93NUMPY",
-    "another npz": npz(a=np.ones(3)), "no json": npz(header=np.array("no json")), "a list": header([1, 2]),
-    "an array": npz(header=np.ones(3)), "no settings": header({"steepen": 9}),
-    "settings": header({"steepen": 9, "settings": 3}), "nothing else": header({"steepen": 9, "settings": {}}),
-    "text": header({"steepen": "9", "settings": {}}),
+    "another npz": npz(a=np.ones(3)), "no json": npz(header=np.array("no json")),
     "an object": npz(header=np.array([{"steepen": 1}], dtype=object)),
 }  # fmt: skip
 
 
-def test_a_foreign_file_is_refused(tmp_path):
+def test_a_foreign_file_and_one_of_another_format_are_refused(tmp_path):
     path = tmp_path / "foreign.npz"
     for data in FOREIGN.values():
         path.write_bytes(data)
-        refused(path)
-    path.write_bytes(header({"steepen": 99, "settings": {}}))
-    refused(path, "format 99", "reads 9")
+        refused(path, "is no steepen checkpoint")
+    path.write_bytes(npz(header=np.array(json.dumps({"steepen": 9, "settings": {}, "arrays": {}}))))
+    refused(path, "has format 9, and this version reads 10")
+
+
+class Memory(NamedTuple):
+    v: "Array"
+
+
+class Own(st.Direction):
+    """A direction of the user's own, which keeps what it is told to."""
+
+    _keep: Any
+
+    def start(self, kit: Any, x: Any) -> Any:
+        return self._keep(x)
+
+    def learn(self, context: Any, point: Any, memory: Any) -> Any:
+        return memory
+
+    def propose(self, context: Any, k: int, point: Any, lam: Any, on: Any, memory: Any) -> Proposal:
+        return Proposal(-point.g, 0.0, memory)
+
+
+@pytest.mark.parametrize(
+    ("keep", "words"),
+    [
+        (lambda x: Memory(x[:1]), "run.memory.v has shape (2,) and dtype float64, not (1,) and float64"),
+        (lambda x: Memory(x.astype(np.float32)), "run.memory.v has shape (2,) and dtype float64, not (2,)"),
+        (lambda x: {"w": x}, "lacks a part of the run: run.memory.w"),
+        (lambda x: (), "it has no run.memory.v"),
+    ],
+)
+def test_what_a_direction_keeps_must_be_what_it_kept(tmp_path, keep, words):
+    """Whoever changes their own direction between two runs is told, before any evaluation."""
+    own = Own()
+    own._keep = Memory
+    run(iters=3, method=own, checkpoint=tmp_path / "run.npz")
+    own._keep = keep
+    refused(tmp_path / "run.npz", words, method=own)
+
+
+WITHIN = {"ahead", "live", "spent", "status", "tired", "p", "down", "size", "slope"}
+"""What the parts of one iteration hand to each other: between two of them it means nothing."""
+
+
+def test_every_field_of_what_is_carried_is_saved_or_made_anew(written):
+    with np.load(written[0]) as file:
+        saved = {name.split(".")[1] for name in file.files if name.startswith("run.")}
+    assert saved == {field.name for field in fields(Carry)} - WITHIN | {"rows", "ended"}
 
 
 CHANGES: list[tuple[dict[str, Any], str]] = [
