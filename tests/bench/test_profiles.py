@@ -2,13 +2,7 @@
 
 import numpy as np
 
-from steepen.bench.profiles import (
-    best_value,
-    evaluations_to,
-    over_fewest,
-    per_unknown,
-    profile,
-)
+from steepen.bench.profiles import best_value, evaluations_to, over_fewest, per_unknown, profile
 
 INF, NAN = np.inf, np.nan
 COSTS = np.array(  # four problems, three solvers; the last one was not run on the last problem

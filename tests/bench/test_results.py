@@ -118,10 +118,7 @@ P = st.problems["beale"]
         (lambda r: run([P], ["BB"], jobs=1, budget=0), "budget: expected a whole number, 1 or more, got 0"),
         (lambda r: run([P], ["BB"], jobs=0), "jobs: expected a positive whole number, or -1"),
         (lambda r: run([P], ["BB"], jobs=1, accuracies=[]), "accuracies: expected at least one"),
-        (
-            lambda r: run([P], ["BB"], jobs=1, accuracies=[0.0]),
-            "accuracies: expected numbers between 0",
-        ),
+        (lambda r: run([P], ["BB"], jobs=1, accuracies=[0.0]), "accuracies: expected numbers between 0"),
         (lambda r: r.summary(reference="TNC"), "reference: expected one of the solvers .*; got 'TNC'"),
         (lambda r: r.summary(subject="TNC"), "subject: expected one of the solvers .*; got 'TNC'"),
         (lambda r: Results.from_csv("a,b\n1,2\n"), "text: expected the rows of `to_csv`"),
