@@ -10,10 +10,10 @@ from typing import Any
 
 import mpmath as mp
 import numpy as np
+from benchmarks.references.functions import REFERENCES
+from benchmarks.references.nist import regression
+from benchmarks.references.problems import FITS, FORMULAS, One, formula_name
 from scipy.optimize import linprog
-from tests.functions.formulas import REFERENCES
-from tests.problems.formulas import FITS, FORMULAS, One, formula_name
-from tests.problems.regressions import regression
 
 import steepen as st
 

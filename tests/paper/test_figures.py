@@ -5,7 +5,7 @@ from itertools import pairwise
 import mpmath as mp
 import numpy as np
 import pytest
-from tests.functions.formulas import REFERENCES
+from benchmarks.references.functions import REFERENCES
 
 from steepen.paper import fig_convergence, fig_quasi_newton, fig_surfaces, listings
 from steepen.paper.experiments import EXPERIMENTS
