@@ -1,12 +1,6 @@
 """Faults of the part `core` of the suite (conftest.py)."""
 
-from . import Fault
-
-
-def within(file: str, *rows: tuple[str, str, str], near: str = "") -> tuple[Fault, ...]:
-    """Return the faults of a file: what stands there, what takes its place, the promise that it breaks."""
-    return tuple(Fault(file, *row, near) for row in rows)
-
+from . import Fault, within
 
 FAULTS: tuple[Fault, ...] = (
     *within(
@@ -154,7 +148,7 @@ FAULTS: tuple[Fault, ...] = (
          "A budget of gradients is used to the last one."),
         ("ones: Any = 1 if only is None or only is True or np.all(only) else only", "ones: Any = 1",
          "A row of a batch is charged for its own evaluations alone."),
-        ('self.earlier = saved.number(f"{name}.seconds", np.float64, 0, np.inf)',
+        ('self.earlier = saved.take(f"{name}.seconds", np.float64, 0, np.inf)',
          'saved.number(f"{name}.seconds", np.float64, 0, np.inf)',
          "The seconds of a resumed run include those before."),
         near="tests/oracle/test_budget.py tests/oracle/test_counts.py tests/run",
