@@ -7,7 +7,7 @@ import numpy as np
 import steepen as st
 
 
-def same(found: st.Result, expected: st.Result) -> None:
+def same(found, expected):
     """Hold every field but the time equal to the last bit, in dtype too; NaN equals NaN."""
     for field in fields(st.Result):
         a, b = getattr(found, field.name), getattr(expected, field.name)

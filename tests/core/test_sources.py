@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -43,7 +42,7 @@ def test_two_points_are_the_default():
 
 
 def test_the_length_of_a_difference_is_one_in_x_whatever_the_scale():
-    asked: list[float] = []
+    asked = []
     options = {"eps": 0.125, "maxiter": 0}
     st.minimize(lambda x: asked.append(float(x[0])) or x[0] ** 2, [8.0], x_scale=8.0, options=options)
     assert 8.125 in asked
@@ -124,7 +123,7 @@ def test_a_rough_gradient_beside_bounds(scheme, rows):
     """Fixed variables have no error, and neither have held ones; at a bound the differences are shorter."""
     curvature = np.array([1e3, 2e3, 2e3, 500.0], dtype=np.float32)
     bounds = np.array([(1, 1), (1.01, 3), (-np.inf, np.inf), (1 - 1e-6, np.inf)])
-    asked: list[Any] = []
+    asked = []
 
     def fun(x):
         asked.extend(np.atleast_2d(x))
@@ -150,17 +149,17 @@ def test_a_rough_gradient_that_is_good_enough_is_success(scheme):
 
 @pytest.mark.parametrize("x0", [np.zeros(2), np.array([2.0, 4.0]), np.array([1.0, 0.0])], ids=str)
 def test_round_numbers_are_not_taken_for_float32(x0):
-    given: Any = {"jac": "2-point", "method": "gd", "step": 0.01, "budget": st.Budget(iters=3), "gtol": 0}
+    given = {"jac": "2-point", "method": "gd", "step": 0.01, "budget": st.Budget(iters=3), "gtol": 0}
     for fun in (lambda x: x.sum(), lambda x: (x * x).sum(), lambda x: abs(x).sum()):
-        dtypes: list[Any] = []
+        dtypes = []
         noted = lambda x, f=fun, d=dtypes: d.append(x.dtype) or f(x)  # noqa: E731
         st.minimize(noted, x0.astype(np.float32), **given)
         assert set(dtypes[1:]) == {np.dtype(np.float64)}  # after f(x0)
 
 
-def products(jac: Any, start: Any = ONE, **given_: Any) -> tuple[Any, Any, st.Result]:
+def products(jac, start=ONE, **given_):
     """Give λ·2·H·g as the run's first step shows it, the exact one, and the result."""
-    options: Any = {"jac": jac, "lam": 1e-3, "step": 1.0, "trace": "x", "budget": st.Budget(iters=1)}
+    options = {"jac": jac, "lam": 1e-3, "step": 1.0, "trace": "x", "budget": st.Budget(iters=1)}
     result = run(start, **(options | given_))
     shown = -(result.trace.x[1] - result.trace.x[0]) - g(start)
     return shown, 2e-3 * hvp(start, g(start)), result
@@ -252,7 +251,7 @@ def test_newton_takes_any_source(given_):
 
 
 def test_a_pair_of_value_and_gradient():
-    calls: list[Any] = []
+    calls = []
     both = lambda x: calls.append(x) or (f(x), g(x))  # noqa: E731
     result = run(fun=both, jac=True, method="gd")
     assert result.x.tolist() == run(method="gd").x.tolist()
@@ -264,10 +263,8 @@ def test_a_pair_of_value_and_gradient():
 
 @pairs(rows=STARTS, source=("hvp", "hess", "jac", "2-point", "3-point", "cs", True))
 def test_args_go_everywhere(rows, source):
-    parts: Any = {"fun": f, "jac": g} | {"hvp": {"hvp": hvp}, "hess": {"hess": hess}}.get(source, {})
-    open_: Any = {
-        name: lambda *given, part=part: given[-1] * part(*given[:-1]) for name, part in parts.items()
-    }
+    parts = {"fun": f, "jac": g} | {"hvp": {"hvp": hvp}, "hess": {"hess": hess}}.get(source, {})
+    open_ = {name: lambda *given, part=part: given[-1] * part(*given[:-1]) for name, part in parts.items()}
     if source is True:
         open_["fun"] = lambda x, a: (a * f(x), a * g(x))
     if source not in ("jac", "hvp", "hess"):
@@ -283,7 +280,7 @@ FORMS = [[1, -2, 3], (1.0, -2.0, 3.0), np.array([1, -2, 3], np.int8), range(1, 4
 
 @pytest.mark.parametrize("x0", FORMS, ids=str)
 def test_whole_numbers_and_lists_become_float64_and_a_number_a_point(x0):
-    fun: Any = {"fun": lambda x: (x * x).sum(axis=-1), "jac": lambda x: 2 * x, "step": 0.25, "method": "gd"}
+    fun = {"fun": lambda x: (x * x).sum(axis=-1), "jac": lambda x: 2 * x, "step": 0.25, "method": "gd"}
     result = run(x0, **fun)
     assert result.x.dtype == np.float64
     np.testing.assert_allclose(result.x, np.atleast_1d(np.array(x0, dtype=float)) * 0.5**8, rtol=1e-13)
@@ -293,7 +290,7 @@ def test_whole_numbers_and_lists_become_float64_and_a_number_a_point(x0):
 def test_float32_stays_float32(method, step, rows):
     x0, dtypes = STARTS[rows].astype(np.float32), set()
 
-    def noted(function: Any) -> Any:
+    def noted(function):
         return lambda x, *v: dtypes.add(x.dtype.name) or function(x, *v)
 
     result = run(x0, noted(f), jac=noted(g), method=method, step=step, hvp=noted(hvp), trace="x", lam=None)

@@ -1,7 +1,5 @@
 """Runs on JAX's arrays, and autodiff by JAX: what is compiled, when, and that it is what fun does now."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -97,7 +95,7 @@ def test_a_function_that_stops_the_gradient_is_refused(shape):
             st.minimize(fun, x0, method="gd", jac="jax")
 
 
-FLAT: dict[str, Any] = {
+FLAT = {
     "a minimum": lambda x: ((x - 1.5) ** 2).sum(),
     "a constant": lambda x: jnp.ones(()) * 3,
     "a kink that is a minimum": lambda x: jnp.where(x > 1.5, x - 1.5, 0 * x).sum(),

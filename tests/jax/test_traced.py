@@ -1,7 +1,5 @@
 """Schedules, switches and penalties where JAX traces them; whole runs are in test_engine.py."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -30,7 +28,7 @@ SCHEDULES = (
 
 
 def test_every_schedule_traces():
-    def values(k: Any) -> Any:
+    def values(k):
         return [jnp.asarray(schedule(k), dtype=float) for schedule in SCHEDULES]
 
     found = jax.jit(jax.vmap(values))(jnp.arange(ITERS))

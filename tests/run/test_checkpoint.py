@@ -5,7 +5,6 @@ import io
 import json
 from dataclasses import fields
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -48,24 +47,24 @@ class CutError(Exception):
 class Cut:
     """Raises something at call j."""
 
-    def __init__(self, function: Any, j: int, error: type[BaseException]):
+    def __init__(self, function, j, error):
         self.function, self.left, self.error = function, j, error
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args):
         if self.left == 0:
             raise self.error
         self.left -= 1
         return self.function(*args)
 
 
-def run(x0: Any = ONE, iters: int = 15, fun: Any = f, **given_: Any) -> st.Result:
+def run(x0=ONE, iters=15, fun=f, **given_):
     options = {"jac": g, "method": "cgd-fd", "step": 0.004, "gtol": 1e-2} | given_
     if options["method"] == "cgd-fd":
         options.setdefault("b", 6)
     return st.minimize(fun, x0, budget=st.Budget(iters=iters), **options)
 
 
-def resumed(folder: Path, x0: Any, cuts: tuple[int, ...], **given_: Any) -> st.Result:
+def resumed(folder, x0, cuts, **given_):
     """Hold runs that were cut after these iterations against the whole one."""
     whole = run(x0, **given_)
     for cut in cuts:
@@ -114,7 +113,7 @@ def test_matrices_on_blas(tmp_path, method, cut):
     """From n = 32 on the matrix is updated in place, and only its lower half is used."""
     weights, x0, path = np.linspace(1.0, 30.0, 40), np.linspace(-1.0, 2.0, 40), tmp_path / "run.npz"
     fun = lambda x: float((weights * np.cosh(x)).sum())  # noqa: E731
-    given_: Any = {"jac": lambda x: weights * np.sinh(x), "method": method, "step": None, "gtol": 1e-9}
+    given_ = {"jac": lambda x: weights * np.sinh(x), "method": method, "step": None, "gtol": 1e-9}
     whole = run(x0, 12, fun, **given_)
     if cut == 5:
         run(x0, 5, fun, checkpoint=path, **given_)
@@ -125,7 +124,7 @@ def test_matrices_on_blas(tmp_path, method, cut):
 
 def test_the_complex_step_is_not_verified_again(tmp_path):
     calls = []
-    given_: Any = {"method": "cgd", "lam": 0.01}
+    given_ = {"method": "cgd", "lam": 0.01}
     first = run(iters=5, jac=lambda x: calls.append(x) or g(x), checkpoint=tmp_path / "run.npz", **given_)
     again = run(jac=lambda x: calls.append(x) or g(x), checkpoint=tmp_path / "run.npz", **given_)
     same(again, run(**given_))
@@ -135,7 +134,7 @@ def test_the_complex_step_is_not_verified_again(tmp_path):
     assert first.njev == 6 + 5 + 1
 
 
-SETTINGS: list[dict[str, Any]] = [
+SETTINGS = [
     {"lam": schedules.L(0.0, 0.002, T=15)},
     {"lam": schedules.Signed(0.001), "method": "cgd"},
     {"lam": schedules.Perturbed(0.001), "method": "cgd"},
@@ -174,7 +173,7 @@ def test_seconds_add_up_and_are_limited_together(tmp_path, monkeypatch):
         clock.now += 1.0
         return f(x)
 
-    given_: Any = {"jac": g, "method": "gd", "step": 0.004, "checkpoint": tmp_path / "run.npz"}
+    given_ = {"jac": g, "method": "gd", "step": 0.004, "checkpoint": tmp_path / "run.npz"}
     assert st.minimize(slow, ONE, budget=st.Budget(iters=5), **given_).seconds == 6.0
     res = st.minimize(slow, ONE, budget=st.Budget(seconds=9.5), **given_)
     # five before the state that was saved, and five more
@@ -182,7 +181,7 @@ def test_seconds_add_up_and_are_limited_together(tmp_path, monkeypatch):
 
 
 def test_the_callback_is_not_called_again_for_old_steps(tmp_path):
-    seen: list[int] = []
+    seen = []
     for iters in (5, 9):
         run(iters=iters, checkpoint=tmp_path / "run.npz", callback=lambda s: seen.append(s.k))
     assert sorted(set(seen)) == list(range(1, 10))
@@ -221,7 +220,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     run(iters=5, checkpoint=path)
     old = path.read_bytes()
 
-    def breaks(file: Any, **arrays: Any) -> None:
+    def breaks(file, **arrays):
         file.write(b"half a file")
         raise OSError("no space left")
 
@@ -238,7 +237,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     same(run(checkpoint=path), run())
 
 
-def refused(path: Path, *texts: str, **given_: Any) -> None:
+def refused(path, *texts, **given_):
     """Hold that the file is refused in these words, before any evaluation, and left as it is."""
     before, calls = path.read_bytes(), []
     with pytest.raises(st.CheckpointError) as caught:
@@ -256,7 +255,7 @@ DAMAGED = "cut off, damaged or edited"
 @pytest.fixture
 def written(tmp_path):
     """Give the file of a batch, with rows that have ended, and how to resume it."""
-    given_: Any = {"x0": MANY, "method": "bfgs", "trace": "x"}
+    given_ = {"x0": MANY, "method": "bfgs", "trace": "x"}
     run(iters=6, checkpoint=tmp_path / "run.npz", **given_)
     return tmp_path / "run.npz", given_
 
@@ -273,7 +272,7 @@ def test_a_file_that_was_cut_off_or_damaged_is_refused(written):
         refused(path, DAMAGED, **given_)
 
 
-EDITS: dict[str, Any] = {
+EDITS = {
     "a last bit": lambda file: {"run.point.x": np.nextafter(file["run.point.x"], np.inf)},
     "dtype": lambda file: {"ledger.counts.nfev": file["ledger.counts.nfev"].astype(np.uint64)},
     "layout": lambda file: {"run.point.x": np.asfortranarray(file["run.point.x"])},
@@ -295,7 +294,7 @@ def test_an_edited_file_is_refused(written, edit):
     refused(path, DAMAGED, **given_)
 
 
-def npz(**arrays: Any) -> bytes:
+def npz(**arrays):
     file = io.BytesIO()
     np.savez(file, **arrays)
     return file.getvalue()
@@ -326,13 +325,13 @@ class Own(st.Direction):
 
     _keep: Any
 
-    def start(self, kit: Any, x: Any) -> Any:
+    def start(self, kit, x):
         return self._keep(x)
 
-    def learn(self, context: Any, point: Any, memory: Any) -> Any:
+    def learn(self, context, point, memory):
         return memory
 
-    def propose(self, context: Any, k: int, point: Any, lam: Any, on: Any, memory: Any) -> Proposal:
+    def propose(self, context, k, point, lam, on, memory):
         return Proposal(-point.g, 0.0, memory)
 
 
@@ -364,7 +363,7 @@ def test_every_field_of_what_is_carried_is_saved_or_made_anew(written):
     assert saved == {field.name for field in fields(Carry)} - WITHIN | {"rows", "ended"}
 
 
-CHANGES: list[tuple[dict[str, Any], str]] = [
+CHANGES = [
     ({"method": "cgd", "b": None, "switch": None}, "method"), ({"x0": [-1.2, 1.0 + 1e-15]}, "x0"),
     ({"x0": ONE.astype(np.float32)}, "x0"), ({"x0": MANY}, "x0"), ({"step": 0.005}, "step"),
     ({"step": None}, "step"), ({"step": steps.Armijo(c=0.1)}, "step"), ({"lam": 0.02}, "method"),
@@ -378,7 +377,7 @@ CHANGES: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("change", "name"), CHANGES)
 def test_the_checkpoint_of_another_run_is_refused(tmp_path, change, name):
     path = tmp_path / "run.npz"
-    base: dict[str, Any] = {"lam": 0.01, "method": "cgd-fd", "b": 6}
+    base = {"lam": 0.01, "method": "cgd-fd", "b": 6}
     run(iters=5, checkpoint=path, **base)
     refused(path, f"belongs to another run: {name} is", "there", "here", **(base | change))
     same(run(checkpoint=path, **base), run(**base))
@@ -394,7 +393,7 @@ def test_one_value_a_row_is_compared_in_full(tmp_path, name, method, size):
 
 
 def test_a_place_that_cannot_be_written_to_is_said_before_any_evaluation(tmp_path):
-    calls: list[Any] = []
+    calls = []
     for where in ("missing/run.npz", "."):
         with pytest.raises((OSError, ValueError), match=r"checkpoint"):
             run(fun=lambda x: calls.append(x) or f(x), checkpoint=tmp_path / where)
@@ -439,7 +438,7 @@ def test_a_resumed_run_asks_for_no_value_that_the_uncut_run_does_not(tmp_path):
 def test_a_batch_goes_on_under_the_same_limits_only(tmp_path):
     path, starts, fun = tmp_path / "run.npz", MANY[[0, 1, 3]], st.functions["rosenbrock"]
 
-    def go(evals: int, iters: int, **given_: Any) -> st.Result:
+    def go(evals, iters, **given_):
         budget = st.Budget(evals=evals, iters=iters)
         return st.minimize(fun, starts, method="bfgs", budget=budget, **given_)
 
@@ -464,7 +463,7 @@ def test_a_run_pauses_and_resumes_with_a_larger_budget(tmp_path, method, start):
     """The guide's way; without a b, that of the first budget stays."""
     fun, path = st.functions["rosenbrock"].at(n=2), tmp_path / "run.npz"
 
-    def go(iters: int, **more: Any) -> Any:
+    def go(iters, **more):
         return st.minimize(fun, STARTS[start], method=method, budget=st.Budget(iters=iters), **more)
 
     if start == "one":  # rows that a callback has ended are not begun again

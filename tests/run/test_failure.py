@@ -5,8 +5,6 @@ import logging
 import math
 import signal
 import sys
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -35,24 +33,24 @@ def hess(x):
     return np.broadcast_to(np.diag(Q), (*x.shape, 2)).copy()
 
 
-def run(fun: Any = f, x0: Any = (1.0, -2.0), **given_: Any) -> st.Result:
-    base: dict[str, Any] = {"jac": g, "method": "gd", "step": 0.1, "budget": st.Budget(iters=20), "gtol": 0.0}
+def run(fun=f, x0=(1.0, -2.0), **given_):
+    base = {"jac": g, "method": "gd", "step": 0.1, "budget": st.Budget(iters=20), "gtol": 0.0}
     return st.minimize(fun, np.array(x0), **(base | given_))
 
 
 class At:
     """Wraps a function: from call number j (from 0) on it does something else."""
 
-    def __init__(self, function: Any, j: int, instead: Callable[..., Any]):
+    def __init__(self, function, j, instead):
         self.function, self.j, self.instead, self.calls = function, j, instead, 0
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args):
         self.calls += 1
         return (self.instead if self.calls > self.j else self.function)(*args)
 
 
-def raising(error: BaseException) -> Callable[..., Any]:
-    def instead(*_: Any) -> Any:
+def raising(error):
+    def instead(*_):
         raise error
 
     return instead
@@ -94,7 +92,7 @@ def test_a_gradient_turning_bad_ends_the_run_at_the_best_point(bad, method, k):
 
 
 def test_an_x_that_overflows_is_given_up_for_the_best_point():
-    given_: Any = {"jac": lambda x: 2 * x, "step": 1e6, "budget": st.Budget(iters=99)}
+    given_ = {"jac": lambda x: 2 * x, "step": 1e6, "budget": st.Budget(iters=99)}
     result = run(lambda x: float(np.log1p(abs(x[0]))), [1.0], **given_)
     assert (result.status, result.best.k, result.x.tolist()) == (Status.DIVERGED, 0, [1.0])
     assert result.nit > 40
@@ -124,10 +122,10 @@ def test_where_a_probe_turns_bad_the_guard_takes_over(bad):
 class Turned(st.Direction):
     """∇f turned by so many right angles: up along 0, level along 1, down along 2."""
 
-    def __init__(self, angles: int):
+    def __init__(self, angles):
         self.angles = angles
 
-    def propose(self, context: Any, k: int, x: Any, g: Any, on: Any, memory: Any) -> Any:
+    def propose(self, context, k, x, g, on, memory):
         return (g, np.array([-g[1], g[0]]), -g)[self.angles], 0.0
 
 
@@ -155,7 +153,7 @@ class OurError(Exception):
 def test_an_exception_brings_the_partial_result(method, step, what, j, error):
     """One of the user's comes through, with the result attached; Ctrl-C gives the result itself."""
     quartic = lambda x: float((Q * x**4).sum() / 4)  # noqa: E731
-    given_: Any = {"fun": quartic, "jac": lambda x: Q * x**3, "callback": lambda s: None}
+    given_ = {"fun": quartic, "jac": lambda x: Q * x**3, "callback": lambda s: None}
     given_["hess"] = lambda x: np.diag(3 * Q * x**2)
     if what == "hvp":
         given_["hvp"] = lambda x, v: 3 * Q * x**2 * v
@@ -189,7 +187,7 @@ def test_an_exception_brings_the_partial_result(method, step, what, j, error):
 
 @pairs(what=("fun", "jac", "callback"), trace=(True, "x", False), error=(OurError, KeyboardInterrupt))
 def test_an_exception_in_a_batch_ends_the_rows_that_are_left(what, trace, error):
-    given_: Any = {"fun": f, "jac": g, "callback": lambda s: None}
+    given_ = {"fun": f, "jac": g, "callback": lambda s: None}
     given_[what] = At(given_[what], 6, raising(error()))
     try:
         result = run(x0=ROWS, trace=trace, gtol=1e-6, **given_)
@@ -207,11 +205,11 @@ def test_an_exception_in_a_batch_ends_the_rows_that_are_left(what, trace, error)
 FILES = ("loop.py", "iteration.py", "recorder.py", "oracle.py", "steps.py")
 
 
-def interrupted_at(line: int, **given_: Any) -> st.Result:
+def interrupted_at(line, **given_):
     """Run with an interrupt before the given line of the loop, wherever that is."""
     left = line
 
-    def count(frame: Any, event: str, _: Any) -> Any:
+    def count(frame, event, _):
         nonlocal left
         if event == "line":
             left -= 1
@@ -219,11 +217,11 @@ def interrupted_at(line: int, **given_: Any) -> st.Result:
                 signal.raise_signal(signal.SIGINT)
         return count
 
-    def enter(frame: Any, event: str, _: Any) -> Any:
+    def enter(frame, event, _):
         ours = frame.f_code.co_filename.endswith(FILES)
         return count if ours and left > 0 and within(frame) else None
 
-    def within(frame: Any) -> bool:
+    def within(frame):
         """Whether the loop is running: not in the code that sets up or clears up."""
         while frame is not None and frame.f_code.co_name not in {"_iterate", "_cut"}:
             frame = frame.f_back
@@ -245,7 +243,7 @@ CUTS = [("gd", None, "x"), ("cgd-fd", 0.05, True), ("bfgs", None, False)]
 def test_ctrl_c_between_any_two_lines_loses_nothing(x0, method, step, trace, caplog):
     """The interrupt comes wherever the interpreter happens to be, not only in the user's functions."""
     caplog.set_level(logging.ERROR, "steepen")
-    given_: Any = {"x0": x0, "method": method, "step": step, "budget": st.Budget(iters=2), "gtol": 1e-6}
+    given_ = {"x0": x0, "method": method, "step": step, "budget": st.Budget(iters=2), "gtol": 1e-6}
     given_ |= {"b": 1} if method == "cgd-fd" else {}
     rows_of = lambda r: [r] if r.x.ndim == 1 else [r.row(b) for b in range(len(r.x))]  # noqa: E731
     whole = run(trace="x", **given_)
@@ -266,7 +264,7 @@ def test_ctrl_c_between_any_two_lines_loses_nothing(x0, method, step, trace, cap
 
 
 def test_the_first_ctrl_c_waits_for_the_iteration_and_the_second_does_not(caplog):
-    def press(times: int) -> tuple[Any, ...]:
+    def press(times):
         pressing = lambda x: [signal.raise_signal(signal.SIGINT) for _ in range(times)] and f(x)  # noqa: E731
         result = run(At(f, 3, pressing))
         return result.status, result.nit, result.njev
@@ -282,7 +280,7 @@ def test_the_first_ctrl_c_waits_for_the_iteration_and_the_second_does_not(caplog
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_callback_sees_every_step_once(method):
-    states: list[st.State] = []
+    states = []
     result = run(method=method, callback=states.append, trace="x", budget=st.Budget(iters=6), step=0.05)
     trace = result.trace
     assert [s.k for s in states] == list(range(1, result.nit + 1))
@@ -296,7 +294,7 @@ def test_the_callback_sees_every_step_once(method):
 
 
 def test_the_callback_of_a_batch_is_told_which_rows_run():
-    states: list[st.State] = []
+    states = []
     run(x0=ROWS, gtol=1e-6, callback=states.append)
     assert [s.rows.tolist() for s in states] == [[0, 2]] * 20
     for s in states:
@@ -319,7 +317,7 @@ def test_other_answers_of_the_callback_do_not_stop_it():
 
 
 def test_a_callback_ends_rows_of_a_batch():
-    given_: Any = {"x0": np.array([[0.0, 0.0], [5.0, 5.0], [1.0, 2.9]]), "method": "gd", "step": 0.05}
+    given_ = {"x0": np.array([[0.0, 0.0], [5.0, 5.0], [1.0, 2.9]]), "method": "gd", "step": 0.05}
     res = st.minimize(st.functions["booth"], callback=lambda s: s.fun < 1.0, **given_)
     assert (res.status == Status.CALLBACK).all()
     assert (res.fun < 1.0).all()
@@ -328,14 +326,14 @@ def test_a_callback_ends_rows_of_a_batch():
         st.minimize(st.functions["booth"], callback=lambda s: s.fun, **given_)
 
 
-def spoil(state: st.State) -> None:
+def spoil(state):
     for name in ("x", "fun", "lam", "step", "penalised", "guarded", "nfev", "njev", "nhvp", "rows"):
         value = getattr(state, name)
         if isinstance(value, np.ndarray) and value.flags.writeable:
             value[...] = 7
 
 
-def reusing(buffer: Any, function: Any) -> Any:
+def reusing(buffer, function):
     """Answer in one buffer, and leave rubbish where the point was."""
 
     def call(x):
@@ -350,7 +348,7 @@ def reusing(buffer: Any, function: Any) -> Any:
 @pairs(method=METHODS, step=(0.05, None), x0=(ROWS[0], ROWS))
 def test_nothing_the_user_changes_in_place_disturbs_the_run(method, step, x0):
     shape, start = np.shape(x0), np.array(x0)
-    given_: Any = {"method": method, "step": step, "gtol": 1e-6, "trace": "x", "budget": st.Budget(iters=20)}
+    given_ = {"method": method, "step": step, "gtol": 1e-6, "trace": "x", "budget": st.Budget(iters=20)}
     clean = run(x0=x0, hess=hess, **given_)
     parts = {"jac": reusing(np.empty(shape), g), "hess": reusing(np.empty((*shape, 2)), hess)}
     dirty = st.minimize(reusing(np.empty(shape[:-1]), f), start, callback=spoil, **parts, **given_)
@@ -383,7 +381,7 @@ def test_a_gradient_of_exactly_gtol_has_converged():
 
 def test_gtol_rel_is_relative_to_the_largest_gradient_of_the_run():
     """log(1 + x²) is steepest at 1: from 10 the gradient grows first."""
-    given_: Any = {"jac": lambda x: 2 * x / (1 + x @ x), "gtol_rel": 0.15, "budget": st.Budget(iters=500)}
+    given_ = {"jac": lambda x: 2 * x / (1 + x @ x), "gtol_rel": 0.15, "budget": st.Budget(iters=500)}
     result = run(lambda x: float(np.log1p(x @ x)), [10.0], step=1.0, **given_)
     norms = result.trace.gnorm
     assert result.status is Status.RELATIVE
@@ -409,7 +407,7 @@ def test_ftol_takes_no_climb_for_convergence_but_no_change_at_all():
 
 @pytest.mark.parametrize("lift", [0.0, 1e3])
 def test_xtol_is_relative_to_a_large_x(lift):
-    given_: Any = {"jac": lambda x: g(x - lift), "xtol": 1e-3 if lift == 0 else 1e-5, "budget": None}
+    given_ = {"jac": lambda x: g(x - lift), "xtol": 1e-3 if lift == 0 else 1e-5, "budget": None}
     result = run(lambda x: float(f(x - lift)), np.array([1.0, -2.0]) + lift, trace="x", **given_)
     assert (result.status, result.success) == (Status.SMALL_MOVE, True)
     moves = np.linalg.norm(np.diff(result.trace.x, axis=0), axis=1)
@@ -449,7 +447,7 @@ def test_each_budget_has_its_status(budget, status, x0):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_kink_is_no_descent(method):
-    kink: Any = {"x0": [0.0], "jac": lambda x: np.ones(1), "hess": lambda x: np.eye(1), "step": None}
+    kink = {"x0": [0.0], "jac": lambda x: np.ones(1), "hess": lambda x: np.eye(1), "step": None}
     result = run(lambda x: abs(float(x[0])), method=method, **kink)
     assert (result.status, result.success, result.fun) == (Status.NO_DESCENT, False, 0.0)
     assert result.nit == 0 or method == "cgd-auto"  # which looks elsewhere before it gives up
@@ -458,7 +456,7 @@ def test_a_kink_is_no_descent(method):
     assert (cut.status, cut.nfev) == (Status.MAX_EVALUATIONS, 5)
 
 
-CUBIC: dict[str, Any] = {
+CUBIC = {
     "fun": lambda x: (-x - x**3 / 6).sum(axis=-1), "x0": [0.0], "jac": lambda x: -1 - x**2 / 2,
     "hvp": lambda x, v: -x * v, "lam": 0.5, "step": 0.1, "method": "cgd",
 }  # fmt: skip
@@ -475,7 +473,7 @@ def test_the_penalty_may_lead_to_an_artificial_point():
     assert rows.status.tolist() == [Status.ARTIFICIAL, Status.MAX_ITERATIONS]
 
 
-def noisy(level: float) -> dict[str, Any]:
+def noisy(level):
     """Return the arguments of a run on a bowl whose values, and slopes, are spoilt by a fast ripple."""
     return {
         "fun": lambda x: float(1 + Q @ (x * x) + level * np.sin(1e9 * x).sum()), "x0": [0.3, -0.7],
@@ -570,7 +568,7 @@ def test_progress_is_drawn_in_the_unit_of_the_budget(limit, unit, monkeypatch, c
 
 
 def test_schedules_are_asked_once_a_step():
-    asked: list[int] = []
+    asked = []
     run(method="cgd", lam=schedules.Custom(lambda k: asked.append(k) or 0.1), budget=st.Budget(iters=5))
     assert asked == [0, 1, 2, 3, 4]
 

@@ -193,7 +193,7 @@ def test_a_function_that_raises_ends_the_sweep_with_its_error_and_keeps_the_rest
     assert len((tmp_path / "s").read_text().splitlines()) == 3
 
 
-def test_pandas_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch):
+def test_pandas_is_named_where_it_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match=r"sweep needs pandas: pip install 'steepen\[sweep\]'"):
         st.sweep("booth", 2)
