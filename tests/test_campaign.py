@@ -94,8 +94,6 @@ def test_the_problems_end_honestly(name, gtol):
     assert not trial.run(replace(SPHERE, gtol=gtol, step=None, **given)).faults
 
 
-# --- the referee, where the truth is known in closed form -------------------------------------------------
-
 KINKS = [hard(number) for number in (267, 9, 15, 0)]  # one of each kind
 EXACT = [t for t in targets().values() if t.group == "hostile"] + [one.target for one in KINKS]
 
@@ -169,9 +167,6 @@ def test_a_gradient_that_is_wrong_in_its_floats_is_the_functions_own_error():
     one = replace(SPHERE, target=replace(SPHERE.target, grad=lambda x: 2 * x - 0.01))
     x = np.array([0.005, 0.005])
     assert judge(one, Claim(x, float(one.target.fun(x)), one.target.grad(x), 1e-5)) == "own error"
-
-
-# --- a library that breaks its word is found out ---------------------------------------------------------
 
 
 @pytest.mark.parametrize(

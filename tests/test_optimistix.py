@@ -77,9 +77,6 @@ def test_what_ends_without_success_is_said():
     assert int(down.stats["status"]) == st.Status.UNBOUNDED
 
 
-# --- the kinds of problem that optimistix tests its own minimisers by ----------------------------------
-
-
 @pytest.fixture
 def strict():
     """Numbers of different types and ranks must not meet, as in optimistix's own tests."""

@@ -88,9 +88,6 @@ def test_schedules_of_numpy_numbers_leave_float32_alone(schedule, shape, name):
     assert res.x.dtype == np.float32
 
 
-# --- λ by curvature --------------------------------------------------------------------------------
-
-
 @given(matrices(), some.floats(1e-3, 1e3), some.sampled_from([1e-3, None]))
 def test_a_signed_lam_never_trips_the_guard(problem, lam, step):
     q, x0 = problem
@@ -135,9 +132,6 @@ def test_auto_is_nothing_where_f_is_a_plane():
     trace = traced(fun=lambda x: x[0] - 2 * x[1], jac=lambda x: np.array([1.0, -2.0]), hvp=lambda x, v: 0 * v)
     assert (trace.lam[:-1] == 0).all()
     assert not trace.guarded.any()
-
-
-# --- Lemma 1's remedy ------------------------------------------------------------------------------
 
 
 def pit(x):

@@ -90,9 +90,6 @@ def test_a_pair_a_product_and_an_inverse_hessian():
     assert (res.nhvp, res.hvp_source) == (5, "hvp")
 
 
-# --- callbacks and limits -------------------------------------------------------------------------
-
-
 @pairs(method=BOTH, returned=[None, 1, "stop", np.ones(2, dtype=bool), np.False_])
 def test_what_a_callback_returns_is_ignored_as_in_scipy(method, returned):
     seen = []
@@ -144,9 +141,6 @@ def test_limits_are_budgets(options, budget):
     assert counts(by("gd", options=options)) == counts(ours)
 
 
-# --- what is printed ------------------------------------------------------------------------------
-
-
 def test_disp_prints_a_summary_without_rich_and_off_a_terminal(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "rich", None)
     res = by(BFGS, options={"disp": True})
@@ -166,9 +160,6 @@ def test_disp_prints_a_summary_without_rich_and_off_a_terminal(capsys, monkeypat
     printed = capsys.readouterr().out
     assert "1 of 2 runs: The gradient norm is within gtol." in printed
     assert "1 of 2 runs: The budget of iterations is spent." in printed
-
-
-# --- differences ----------------------------------------------------------------------------------
 
 
 def asked_points(method, x0, jac, options):
@@ -279,9 +270,6 @@ def test_workers_that_fail():
         mapped(os._exit, [3, 3])
 
 
-# --- other options --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("method", ["BFGS", BFGS, AUTO])
 def test_return_all_has_every_iterate(method):
     seen = [np.array(START)]
@@ -367,8 +355,6 @@ def test_minimize_takes_options_as_scipy_does():
     assert st.minimize(rosen, START, tol=1.0, options={"gtol": 1e-3}).nit > loose.nit
 
 
-# --- Hessians -------------------------------------------------------------------------------------
-
 FORMS = [sparse.csr_array, sparse.coo_array, sparse.csr_matrix, sparse.dia_matrix, aslinearoperator]
 
 
@@ -398,9 +384,6 @@ def test_what_else_scipy_takes_for_a_hessian():
     assert by("newton", hess="2-point").success
     with pytest.raises(TypeError, match="hess: method 'gd' takes no HessianUpdateStrategy"):
         by("gd", hess=so.SR1())
-
-
-# --- SciPy's own tests ----------------------------------------------------------------------------
 
 
 @pytest.mark.slow  # half a minute

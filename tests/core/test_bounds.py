@@ -32,9 +32,6 @@ def inside(x, low, high):
     return ((x >= low) & (x <= high)).all()
 
 
-# --- against L-BFGS-B --------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, eq=False)
 class Case:
     problem: Problem
@@ -110,8 +107,6 @@ def test_cgd_auto_needs_about_what_lbfgsb_needs():
     assert (ours <= 2 * theirs + 15).all()
 
 
-# --- every point lies in the box ---------------------------------------------------------------------
-
 STEPS = {"schedule": schedules.L(1e-4, 3e-4, T=40), "armijo": None, "quadratic": steps.Quadratic()}
 
 
@@ -180,8 +175,6 @@ def test_float32_stays_in_the_box_of_float32(method):
     np.testing.assert_array_equal(res.x, np.where(nearest.astype(float) > high, below, nearest))
 
 
-# --- forms -------------------------------------------------------------------------------------------
-
 OPEN = [(-INF, 0.8), (-1, INF)]
 FORMS = [
     ([(None, 0.8), (-1, None)], OPEN), (Bounds([-INF, -1], [0.8, INF]), OPEN), (np.array(OPEN), OPEN),
@@ -211,9 +204,6 @@ def test_wrong_bounds():
     assert not fun.points
     with pytest.raises(ValueError, match=r"got \(2, 1\) for variable 1"):
         st.minimize(ROSEN.fun, ROSEN.x0, jac=ROSEN.grad, bounds=[(0, 1), (2, 1)])
-
-
-# --- fixed variables ---------------------------------------------------------------------------------
 
 
 @pairs(method=METHODS, jac=("2-point", "3-point", "cs", "up", "down"))
@@ -290,9 +280,6 @@ def test_equal_bounds_that_float32_cannot_hold_fix_the_variable():
 def test_a_complex_step_with_a_fixed_variable():
     res = st.minimize(lambda x: ((x - 0.3) ** 2).sum(), [0.5, 0.5], jac="cs", bounds=[(5, 5), (0, 1)])
     np.testing.assert_allclose(res.x, [5.0, 0.3])
-
-
-# --- starts, and what a bound holds ------------------------------------------------------------------
 
 
 @METHOD

@@ -14,8 +14,6 @@ from ..objectives import BY_NAME, quadratic, spd
 from ..pairs import pairs, sample
 from ..rounding import off, seen
 
-# --- every step is a CGD step ---------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize(("n", "t", "t2"), [(1, 1.0, 1.0), (6, 1.0, 1.0), (6, 0.3, 2.5), (12, 4.0, 0.1)])
 def test_the_bfgs_step_is_a_cgd_step_from_the_point_before(n, t, t2):
@@ -50,8 +48,6 @@ def test_on_quadratics_lam_lies_between_minus_a_half_and_zero(n):
     assert (lam[1:] < 0).any()
     assert ((lam > -0.5) & (lam <= 0)).mean() >= 0.8
 
-
-# --- never a false success ------------------------------------------------------------------------------
 
 ROSEN, TEN, CHAIN = (BY_NAME[name] for name in ("rosenbrock2", "rosenbrock10", "chain40"))
 
@@ -100,9 +96,6 @@ def test_a_search_that_finds_nothing_is_repeated_twice_and_not_for_ever():
     assert res.status is Status.NO_DESCENT
     assert res.nit <= 2
     assert res.nfev < 50
-
-
-# --- hard cases -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -198,9 +191,6 @@ def test_how_many_pairs_are_kept(n, pairs_kept):
     assert st.CGDAuto(memory=5)._capacity(np.empty(n)) == 5
 
 
-# --- bit for bit ----------------------------------------------------------------------------------------
-
-
 def equal(a, b):
     for name in ("x", "fun", "jac", "status", "nit", "nfev", "njev"):
         assert np.array_equal(getattr(a, name), getattr(b, name), equal_nan=True), name
@@ -269,9 +259,6 @@ def test_float32_has_a_tolerance_of_its_own():
         res = st.minimize(TEN.fun, x0, jac=TEN.grad)
         assert np.all(res.success)
         assert np.array_equal(res.nfev, st.minimize(TEN.fun, x0, jac=TEN.grad, gtol=1e-3).nfev)
-
-
-# --- the rest -------------------------------------------------------------------------------------------
 
 
 def test_a_schedule_is_not_judged_as_a_search():

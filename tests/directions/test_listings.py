@@ -123,9 +123,6 @@ NEAR_GUARD = levy(1, (-7.7,))
 WAVE = drop_wave((0.35, 0.6))
 
 
-# --- CGD ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("problem", "alpha", "lam"),
     [
@@ -146,9 +143,6 @@ def test_cgd(problem, alpha, lam):
     if problem is NEAR_GUARD:  # the guard fires and lets go again: there is no switch
         assert paper.refused[0]
         assert not paper.refused[-1]
-
-
-# --- CGD-QN and the preliminaries ----------------------------------------------------------
 
 
 def agrees_with_qn(problem, T, alpha, lam, method):
@@ -182,9 +176,6 @@ def test_a_pair_of_negative_curvature_leaves_the_matrix_as_it_was(method):
     paper = agrees_with_qn(replace(BY_NAME["near_saddle"], start=(0.3, 0.1)), 20, 0.1, -0.1, method)
     assert not paper.skipped[0]
     assert any(paper.skipped)
-
-
-# --- CGD-FD ------------------------------------------------------------------------------------
 
 
 def agrees_with_cgd_fd(problem, T, alpha, lam, r, b=None, rtol=1e-10):

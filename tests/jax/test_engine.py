@@ -154,9 +154,6 @@ def test_ends_that_are_no_use(fun, status):
     assert np.isnan(found.jac).all()
 
 
-# --- batches ----------------------------------------------------------------------------------------------
-
-
 def test_slots_are_refilled_and_keep_their_rows_and_numbers_apart():
     rng = np.random.default_rng(0)
     x0 = rng.uniform(0.0, 2.0, (23, 2))
@@ -208,9 +205,6 @@ def test_sweeps_are_compiled_too():
     sizes = np.tile((starts**2).sum(axis=1), 2)
     for column, gradients in (("f0", 0), ("f_0", 0), ("f_1", 1), ("f", table.nit), ("f_20", table.nit)):
         np.testing.assert_allclose(table[column], sizes * (1 - 2 * table.step) ** (2 * gradients), rtol=1e-5)
-
-
-# --- what comes back, and what is compiled ----------------------------------------------------------------
 
 
 def test_new_numbers_compile_nothing():
@@ -271,9 +265,6 @@ def test_it_runs_inside_scan_and_jit_with_numbers_of_strict_types():
         np.testing.assert_allclose(2 * (x - a) + 4 * x**3, 0.0, atol=1e-5)
     with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
         assert bool(sj.minimize(lambda x: (x * x).sum(), jnp.ones(2), method="gd", step=0.2).success)
-
-
-# --- never stale: a program belongs to what the function does now -----------------------------------------
 
 
 class Shifted:

@@ -346,9 +346,6 @@ def test_exit_codes(agrees, known, code, items, tmp_path, capsys):
     assert capsys.readouterr().out == "first   A first <item> & more\nsecond  A second item\n"
 
 
-# --- the page of the whole paper --------------------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_the_whole_paper_is_in_its_files_and_its_page_is_small(paper):
     check_files(paper)

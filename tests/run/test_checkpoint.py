@@ -74,9 +74,6 @@ def resumed(folder, x0, cuts, **given_):
     return whole
 
 
-# --- bit-identical ---------------------------------------------------------------------------------
-
-
 @pairs(method=METHODS, step=(0.004, None), start=STARTS, trace=(True, "x", False), dtype=("f8", "f4"))
 def test_cut_by_the_budget(tmp_path, method, step, start, trace, dtype):
     x0 = STARTS[start].astype(dtype)
@@ -203,9 +200,6 @@ def test_a_noisy_run_without_a_gradient_goes_on_as_if_it_had_not_been_cut(tmp_pa
         rest = st.minimize(noisy, x0, budget=st.Budget(iters=1000), checkpoint=path)
         assert np.array_equal(rest.x, whole.x)
         assert (rest.status, rest.nit, rest.nfev) == (whole.status, whole.nit, whole.nfev)
-
-
-# --- files -----------------------------------------------------------------------------------------
 
 
 def test_there_is_no_pickle_inside(tmp_path):

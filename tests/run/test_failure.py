@@ -56,9 +56,6 @@ def raising(error):
     return instead
 
 
-# --- f or ∇f turns NaN or infinite -----------------------------------------------------------------
-
-
 @pairs(bad=BAD, method=METHODS, k=(0, 1, 4))
 def test_f_turning_bad_ends_the_run_at_the_best_point(bad, method, k):
     given_ = {"method": method, "trace": "x", "jac": lambda x: 0.1 * g(x), "step": 0.05}
@@ -137,9 +134,6 @@ def test_a_direction_that_does_not_descend_gives_way_to_steepest_descent(step):
         result = run(x0=[3.0, 5.0], step=step, method=Turned(angles))
         assert result.trace.guarded[:-1].all() == (angles < 2)
         assert (result.x.tolist(), result.nfev) == (expected.x.tolist(), expected.nfev)
-
-
-# --- exceptions of the user's functions, and Ctrl-C ----------------------------------------------------
 
 
 class OurError(Exception):
@@ -275,9 +269,6 @@ def test_the_first_ctrl_c_waits_for_the_iteration_and_the_second_does_not(caplog
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-# --- the callback, and functions that misbehave quietly --------------------------------------------
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_the_callback_sees_every_step_once(method):
     states = []
@@ -359,8 +350,6 @@ def test_nothing_the_user_changes_in_place_disturbs_the_run(method, step, x0):
     dirty.x[...] = 9.0
     assert start.tolist() == x0
 
-
-# --- every outcome ---------------------------------------------------------------------------------
 
 TOLERANCES = [({"tol": 1e-3}, "f8", 1e-3), ({"gtol": 1e-3}, "f8", 1e-3), ({}, "f8", 1e-5), ({}, "f4", 1e-3)]
 
@@ -541,9 +530,6 @@ def test_every_status_is_reached_and_has_a_sentence():
     assert all(s.endswith(".") and 15 < len(s) < 160 for s in sentences)
     good = ["CONVERGED", "SMALL_DECREASE", "SMALL_MOVE", "PRECISION", "NOISE", "DIFFERENCES", "RELATIVE"]
     assert [s.name for s in Status if s.success] == good
-
-
-# --- what is printed, and asked ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("progress", [False, True])
