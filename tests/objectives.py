@@ -188,26 +188,6 @@ def levy(n, start):
     )
 
 
-def zakharov(n, start):
-    def weight(x):
-        a = (np.arange(1, n + 1) / 2).astype(x.dtype)
-        return a, (a * x).sum(axis=-1)
-
-    def fun(x):
-        _, s = weight(x)
-        return (x * x).sum(axis=-1) + s * s + s * s * s * s
-
-    def grad(x):
-        a, s = weight(x)
-        return 2 * x + a * (2 * s + 4 * s * s * s)[..., None]
-
-    def hess(x):
-        a, s = weight(x)
-        return 2 * eye_like(x) + (2 + 12 * s * s)[..., None, None] * (a[:, None] * a)
-
-    return Problem(f"zakharov{n}", fun, grad, hess, start, step=1e-4)
-
-
 def _logistic():
     rng = np.random.default_rng(5)
     A = rng.standard_normal((20, 3)) * np.array([1.0, 2.0, 0.5])
@@ -271,31 +251,6 @@ def chain(n):
     return Problem(f"chain{n}", fun, grad, hess, start, step=0.01)
 
 
-def drop_wave(start):
-    """−(1 + cos 12ρ)/(ρ²/2 + 2), by the derivatives along ρ = ‖x‖."""
-
-    def radial(x):
-        rho = np.sqrt((x * x).sum(axis=-1))
-        top, bottom = 1 + np.cos(12 * rho), rho * rho / 2 + 2
-        dtop, ddtop = -12 * np.sin(12 * rho), -144 * np.cos(12 * rho)
-        first = -(dtop * bottom - top * rho) / (bottom * bottom)
-        second = -(ddtop * bottom - top) / (bottom * bottom) - 2 * rho * first / bottom
-        return rho, -top / bottom, first, second
-
-    def hess(x):
-        rho, _, first, second = radial(x)
-        unit = x / rho[..., None]
-        along = unit[..., :, None] * unit[..., None, :]
-        across = (first / rho)[..., None, None]
-        return second[..., None, None] * along + across * (eye_like(x) - along)
-
-    def grad(x):
-        rho, _, first, _ = radial(x)
-        return (first / rho)[..., None] * x
-
-    return Problem("drop_wave", lambda x: radial(x)[1], grad, hess, start, step=0.002, exact=False)
-
-
 PROBLEMS = [
     quadratic("quadratic", spd(np.array([1.0, 3.0, 8.0]), 1), np.array([1.0, -2.0, 0.5]), (4.0, -3.0, 2.0)),
     quadratic("ill_conditioned", spd(np.geomspace(1e-2, 1e2, 6), 2), np.ones(6), (1.0, 2.0, 3.0) * 2),
@@ -304,7 +259,6 @@ PROBLEMS = [
     quadratic("booth", np.array([[10.0, 8.0], [8.0, 10.0]]), np.array([34.0, 38.0]), (-3.0, 8.0)),
     _beale(),
     levy(2, (-9.4186315, -5.2738909)),
-    zakharov(4, (1.0, -1.5, 2.0, 0.5)),
     _logistic(),
     saddle("at_saddle", (0.0, 0.0)),
     saddle("near_saddle", (0.8, 0.01)),

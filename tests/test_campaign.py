@@ -7,7 +7,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 from benchmarks.campaign import trial
-from benchmarks.campaign.cases import HARD, by_values, case, hard
+from benchmarks.campaign.cases import by_values, case, hard
 from benchmarks.campaign.referee import Claim, exact_gradient, judge
 from benchmarks.campaign.targets import targets
 
@@ -36,7 +36,7 @@ ONCE_FALSE = (
     # a variable held at its bound by an uncertain gradient; an f below any number; slopes of NaN
     *(40395, 95037, 27647, 35905, 57513, 60050, 89057),
     # an iteration too many, for another gradient
-    *(16618, 22314, 65613, pytest.param(93055, marks=pytest.mark.slow)),
+    *(16618, 22314, 65613),
     # by differences: noise that hides a valley, noise taken for a curvature, rounding of x taken for noise
     *(61024, 79882, 1698, 84353, 17382),
     # numbers beyond those of float64; what was learnt elsewhere; a start on waves shorter than differences
@@ -63,23 +63,16 @@ ONCE_HARD = (
 )
 
 
-@pytest.mark.parametrize("number", ONCE_FALSE)
+ONCE = [
+    *((case, number) for number in ONCE_FALSE), *((by_values, number) for number in ONCE_FALSE_BY_VALUES),
+    *((hard, number) for number in ONCE_HARD), pytest.param(case, 93055, marks=pytest.mark.slow),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("table", "number"), ONCE, ids=lambda of: getattr(of, "__name__", str(of)))
 @pytest.mark.bits  # its account holds the functions themselves
-def test_no_success_is_claimed_where_one_was_false(number):
-    assert not trial.run(case(number)).faults
-
-
-@pytest.mark.parametrize("number", ONCE_FALSE_BY_VALUES)
-@pytest.mark.bits  # its account holds the functions themselves
-def test_no_success_without_a_gradient_is_claimed_where_one_was_false(number):
-    assert not trial.run(by_values(number)).faults
-
-
-@pytest.mark.parametrize("number", ONCE_HARD, ids=lambda number: f"{HARD[number % len(HARD)]}-{number}")
-@pytest.mark.bits  # its account holds the functions themselves
-def test_hard_cases_keep_the_contract(number):
-    """No success above the minimum of a kink, no false one with few digits, and a resumed run is the run."""
-    assert not trial.run(hard(number)).faults
+def test_what_was_once_wrong_keeps_the_contract(table, number):
+    assert not trial.run(table(number)).faults
 
 
 SMALL = [t.name for t in targets().values() if t.group == "problems" and t.n <= 12]

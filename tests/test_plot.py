@@ -1,7 +1,6 @@
 import itertools
 import sys
 import xml.etree.ElementTree as ET
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -204,20 +203,6 @@ GD = {"gd": run()}
 def test_wrong_input_is_named(call, message):
     with pytest.raises((TypeError, ValueError, FileNotFoundError), match=message):
         call()
-
-
-def test_a_failed_write_leaves_the_old_file(tmp_path):
-    path = tmp_path / "a.png"
-    path.write_text("old")
-
-    def savefig(file, **how):
-        file.write(b"half")
-        raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        plot.save(SimpleNamespace(savefig=savefig), path)
-    assert [entry.name for entry in tmp_path.iterdir()] == ["a.png"]
-    assert path.read_text() == "old"
 
 
 def test_a_run_that_flies_off_leaves_something_to_see():

@@ -99,12 +99,6 @@ def test_what_a_callback_returns_is_ignored_as_in_scipy(method, returned):
     np.testing.assert_array_equal(seen[-1], res.x)
 
 
-@pytest.mark.parametrize("yes", [True, np.True_])
-def test_a_callback_that_returns_true_ends_the_run(yes):
-    res = by(BFGS, callback=lambda xk: yes)
-    assert (res.nit, res.status, res.success) == (1, st.Status.CALLBACK, False)
-
-
 @pairs(method=BOTH, form=["x", "intermediate_result"])
 @pytest.mark.bits  # the value itself is looked at
 def test_stop_iteration_ends_a_run_where_as_many_iterations_would(method, form):

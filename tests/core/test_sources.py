@@ -227,19 +227,6 @@ def test_a_gradient_may_refuse_complex_points_in_any_way_but_not_later(error):
         run(jac=lambda x: jac(x, left))
 
 
-@pytest.mark.parametrize("rows", STARTS)
-def test_given_products_and_hessians_are_used_and_counted(rows):
-    plain = run(STARTS[rows])
-    known = (({"hvp": hvp}, "hvp"), ({"hessp": hvp}, "hvp"), ({"hess": hess}, "hess"))
-    for given_, source in (*known, ({"hvp": hvp, "hess": hess}, "hvp")):
-        result = run(STARTS[rows], **given_)
-        assert result.hvp_source == source
-        assert np.all(result.nhvp == (8 if source == "hvp" else 0))
-        assert np.all(result.nhev == (8 if source == "hess" else 0))
-        assert np.all(result.njev == 9)
-        np.testing.assert_allclose(result.x, plain.x, rtol=1e-13)
-
-
 @pytest.mark.parametrize("given_", [{"hvp": hvp}, {"hess": hess}, {}, {"jac": UNABLE["drops"]}])
 def test_newton_takes_any_source(given_):
     result = run(method="newton", step=1.0, gtol=1e-8, **given_)
@@ -248,17 +235,6 @@ def test_newton_takes_any_source(given_):
     while np.linalg.norm(g(x)) > 1e-8:
         x = x - np.linalg.solve(hess(x), g(x))
     np.testing.assert_allclose(result.x, x, atol=1e-7)
-
-
-def test_a_pair_of_value_and_gradient():
-    calls = []
-    both = lambda x: calls.append(x) or (f(x), g(x))  # noqa: E731
-    result = run(fun=both, jac=True, method="gd")
-    assert result.x.tolist() == run(method="gd").x.tolist()
-    assert result.nfev == result.njev == len(calls) == 9
-    cgd = run(fun=both, jac=True)
-    assert (result.hvp_source, cgd.hvp_source) == (None, "difference")
-    np.testing.assert_allclose(cgd.x, run().x, rtol=1e-5)
 
 
 @pairs(rows=STARTS, source=("hvp", "hess", "jac", "2-point", "3-point", "cs", True))

@@ -68,13 +68,6 @@ def test_a_trace_has_two_formats(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_rows_belong_to_batches():
-    single = cgd()
-    for one, what in ((single, "result"), (single.trace, "trace")):
-        with pytest.raises(ValueError, match=f"^row: this is the {what} of a single run"):
-            one.row(0)
-
-
 def test_the_text_of_a_result():
     result = cgd()
     lines = dict(line.strip().split(": ", 1) for line in repr(result).splitlines())

@@ -254,13 +254,6 @@ def test_a_row_at_its_floor_pays_for_its_own_probes_alone(seed):
         equal(batch.row(b), st.minimize(fun, x0[b], jac=grad, gtol=0.0))
 
 
-def test_float32_has_a_tolerance_of_its_own():
-    for x0 in (TEN.x0.astype(np.float32), np.stack([TEN.x0, TEN.x0 + 1]).astype(np.float32)):
-        res = st.minimize(TEN.fun, x0, jac=TEN.grad)
-        assert np.all(res.success)
-        assert np.array_equal(res.nfev, st.minimize(TEN.fun, x0, jac=TEN.grad, gtol=1e-3).nfev)
-
-
 def test_a_schedule_is_not_judged_as_a_search():
     """Steps that climb for a while are the user's own choice, as a number or as a function of k."""
     step = lambda k: 2.01 if k < 15 else 0.5  # noqa: E731

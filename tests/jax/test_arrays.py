@@ -7,7 +7,6 @@ import pytest
 
 import steepen as st
 from steepen import Status
-from steepen._core.kits import kit_for
 
 from ..core import smooth
 from ..core.smooth import COUNTS, MANY, ONE, STARTS, check, f, g, hess, hvp, parts, run
@@ -206,9 +205,3 @@ def test_an_object_without_a_hash_will_do():
             return bowl(x)
 
     assert st.minimize(Odd(), np.zeros(3), jac="jax").success
-
-
-def test_memories_are_looked_at_in_few_lengths():
-    kit = kit_for(jnp.ones(3, "float32"))
-    assert [kit.used(count, 200) for count in (0, 1, 32, 33, 150)] == [0, 32, 32, 64, 200]
-    assert kit.used(1, 5) == 5

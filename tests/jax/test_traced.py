@@ -5,7 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from steepen import penalties, schedules, switches
+from steepen import schedules, switches
+
+from ..test_penalties import PENALTIES
 
 N, ITERS = 6, 60
 
@@ -57,15 +59,6 @@ def test_every_switch_traces(switch):
     steps = (*steps, [2.0, 1.0, 1.0, 1.0])
     found = jax.jit(jax.vmap(lambda *step: jnp.asarray(switch.off(*step))))(*map(jnp.asarray, steps))
     assert found.tolist() == [bool(switch.off(*step)) for step in zip(*steps, strict=True)]
-
-
-PENALTIES = [
-    penalties.SquaredL2(),
-    penalties.L2(),
-    penalties.Huber(0.7),
-    penalties.L1(0.1),
-    penalties.PNorm(3.0),
-]
 
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=str)

@@ -66,17 +66,6 @@ def test_marked_points_of_the_levy_landscapes(name, panel, lam, interval, outcom
         assert y == pytest.approx(float(levy(x)), abs=1e-12)
 
 
-def test_arrows_point_down_each_curve_and_opposite_ways(outcome_of):
-    axes = outcome_of("fig-ascent").figures["fig-ascent"].axes[0]
-    arrows = [text for text in axes.texts if getattr(text, "arrow_patch", None) is not None]
-    for arrow, fun in zip(arrows, (levy, lambda x: steeper_levy(x, 0.2)), strict=True):
-        assert arrow.xyann == pytest.approx((-7.7, float(fun(-7.7))), abs=1e-9)
-        across, up = np.subtract(arrow.xy, arrow.xyann)
-        assert up / across == pytest.approx(float(mp.diff(fun, -7.7)), rel=1e-8)
-        assert up < 0
-    assert (arrows[0].xy[0] + 7.7) * (arrows[1].xy[0] + 7.7) < 0
-
-
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_convergence_curves_are_the_runs_and_say_their_settings(name, outcome_of):
     """The runs themselves are held to the listing by test_table1.py."""

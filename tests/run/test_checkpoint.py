@@ -202,13 +202,6 @@ def test_a_noisy_run_without_a_gradient_goes_on_as_if_it_had_not_been_cut(tmp_pa
         assert (rest.status, rest.nit, rest.nfev) == (whole.status, whole.nit, whole.nfev)
 
 
-def test_there_is_no_pickle_inside(tmp_path):
-    run(MANY, 6, method="cgd-bfgs", checkpoint=tmp_path / "run.npz", trace="x")
-    with np.load(tmp_path / "run.npz", allow_pickle=False) as file:
-        assert not any(file[part].dtype.hasobject for part in file.files)
-        assert json.loads(str(file["header"]))["steepen"] == 10
-
-
 def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     path = tmp_path / "run.npz"
     run(iters=5, checkpoint=path)

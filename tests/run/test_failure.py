@@ -1,10 +1,8 @@
 """What goes wrong during a run is a status, never a lost run."""
 
 import itertools
-import logging
 import math
 import signal
-import sys
 
 import numpy as np
 import pytest
@@ -13,7 +11,7 @@ import steepen as st
 from steepen import Status, schedules, steps
 
 from ..objectives import METHODS
-from ..pairs import WHOLE, pairs
+from ..pairs import pairs
 from ..rounding import seen
 
 Q = np.array([1.0, 4.0])
@@ -196,67 +194,6 @@ def test_an_exception_in_a_batch_ends_the_rows_that_are_left(what, trace, error)
         assert np.isfinite(row.trace.f).all()
 
 
-FILES = ("loop.py", "iteration.py", "recorder.py", "oracle.py", "steps.py")
-
-
-def interrupted_at(line, **given_):
-    """Run with an interrupt before the given line of the loop, wherever that is."""
-    left = line
-
-    def count(frame, event, _):
-        nonlocal left
-        if event == "line":
-            left -= 1
-            if left == 0:
-                signal.raise_signal(signal.SIGINT)
-        return count
-
-    def enter(frame, event, _):
-        ours = frame.f_code.co_filename.endswith(FILES)
-        return count if ours and left > 0 and within(frame) else None
-
-    def within(frame):
-        """Whether the loop is running: not in the code that sets up or clears up."""
-        while frame is not None and frame.f_code.co_name not in {"_iterate", "_cut"}:
-            frame = frame.f_back
-        return frame is not None and frame.f_code.co_name == "_iterate"
-
-    before = sys.gettrace()
-    sys.settrace(enter)
-    try:
-        return run(**given_)
-    finally:
-        sys.settrace(before)
-
-
-CUTS = [("gd", None, "x"), ("cgd-fd", 0.05, True), ("bfgs", None, False)]
-
-
-@pytest.mark.parametrize("x0", [ROWS[0], ROWS], ids=["one", "many"])
-@pytest.mark.parametrize(("method", "step", "trace"), CUTS)
-def test_ctrl_c_between_any_two_lines_loses_nothing(x0, method, step, trace, caplog):
-    """The interrupt comes wherever the interpreter happens to be, not only in the user's functions."""
-    caplog.set_level(logging.ERROR, "steepen")
-    given_ = {"x0": x0, "method": method, "step": step, "budget": st.Budget(iters=2), "gtol": 1e-6}
-    given_ |= {"b": 1} if method == "cgd-fd" else {}
-    rows_of = lambda r: [r] if r.x.ndim == 1 else [r.row(b) for b in range(len(r.x))]  # noqa: E731
-    whole = run(trace="x", **given_)
-    points = whole.trace.x.reshape(-1, 2).tolist()
-    for line in itertools.count(1, 1 if WHOLE else 7):
-        rows = rows_of(interrupted_at(line, trace=trace, **given_))
-        if all(row.status is not Status.INTERRUPTED for row in rows):
-            break
-        for row, end in zip(rows, rows_of(whole), strict=True):
-            assert row.x.tolist() in points, line
-            assert math.isnan(row.fun) or row.fun == seen(f)(row.x), line
-            if row.trace is not None:
-                assert len(row.trace) in (row.nit, row.nit + 1), line
-                assert row.trace.f.tolist() == end.trace.f[: len(row.trace)].tolist(), line
-            if trace == "x":
-                assert row.trace.x.tolist() == end.trace.x[: len(row.trace)].tolist(), line
-    assert line > 100
-
-
 def test_the_first_ctrl_c_waits_for_the_iteration_and_the_second_does_not(caplog):
     def press(times):
         pressing = lambda x: [signal.raise_signal(signal.SIGINT) for _ in range(times)] and f(x)  # noqa: E731
@@ -415,23 +352,6 @@ BUDGETS = [
     ({"iters": 3}, Status.MAX_ITERATIONS), ({"grads": 3}, Status.MAX_GRADIENTS),
     ({"evals": 3}, Status.MAX_EVALUATIONS), ({"seconds": 1e-9}, Status.MAX_SECONDS),
 ]  # fmt: skip
-
-
-@pytest.mark.parametrize(("budget", "status"), BUDGETS)
-@pytest.mark.parametrize("x0", [ROWS[0], ROWS[::2]], ids=["one", "many"])
-def test_each_budget_has_its_status(budget, status, x0):
-    result = run(x0=x0, budget=st.Budget(**budget))
-    assert np.atleast_1d(result.status).tolist() == [status] * np.ndim(x0)
-    assert not np.any(result.success)
-    if status is Status.MAX_SECONDS:  # no time at all is no evaluation at all
-        assert not np.any([result.nfev, result.njev, result.nit])
-        assert result.x.tolist() == x0
-        assert np.isnan(result.fun).all()
-    if status is Status.MAX_EVALUATIONS:
-        assert np.isfinite(result.trace.gnorm).all()
-    if status is Status.MAX_GRADIENTS:  # f at the last point is known, its gradient is not
-        assert np.isnan(result.trace.gnorm[-1]).all()
-        assert np.isnan(result.jac).all()
 
 
 @pytest.mark.parametrize("method", METHODS)

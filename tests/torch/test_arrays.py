@@ -127,17 +127,6 @@ def test_differences_of_float32_tensors_are_taken_in_float64(rows):
 
 
 @pytest.mark.usefixtures("few")
-def test_given_products_and_hessians_take_tensors():
-    H = torch.diag(torch.arange(1.0, 4.0, dtype=torch.float64))
-    given = {"args": (2.0,), "method": "newton", "jac": lambda x, c: c * (x @ H), "step": 1.0}
-    product, matrix = {"hvp": lambda x, v, c: c * (v @ H)}, {"hess": lambda x, c: c * H}
-    for second, counts in ((product, (3, 0)), (matrix, (0, 1))):
-        res = st.minimize(lambda x, c: 0.5 * c * (x * (x @ H)).sum(), torch.tensor(ONE), **given, **second)
-        assert res.success
-        assert (res.nhvp, res.nhev) == counts
-
-
-@pytest.mark.usefixtures("few")
 def test_a_callback_sees_tensors_and_may_end_rows():
     kinds = set()
 

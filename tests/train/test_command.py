@@ -112,16 +112,6 @@ def test_a_folder_that_cannot_be_is_found_out_at_once(tmp_path, capsys):
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_other_settings_are_refused(tmp_path, capsys):
-    assert train(tmp_path, "--optimizer", "sgd") == 0
-    assert train(tmp_path, "--optimizer", "sgd", "--lr", "0.5") == 2
-    error = capsys.readouterr().err
-    assert error.startswith("steepen: --out: ")
-    assert "lr 0.1, not 0.5" in error
-    assert error.count("\n") == 1
-
-
-@pytest.mark.usefixtures("no_pictures")
 def test_an_interrupt_keeps_what_is_finished(tmp_path, capsys, monkeypatch):
     real, begun = _run.train, []
 

@@ -12,7 +12,7 @@ import torch
 from steepen.train import OPTIMIZERS, Settings, models, training
 from steepen.train.data import SIZES, load_data
 from steepen.train.models import mlp
-from steepen.train.optimizers import base_of, check_names, learning_rate, steps_of, strength_of, wrap
+from steepen.train.optimizers import base_of, learning_rate, steps_of, strength_of, wrap
 from steepen.train.settings import BASES
 from steepen.train.training import EVALUATIONS, Task, check_device, fit, judge, train
 from steepen.train.tuning import Choice
@@ -335,14 +335,3 @@ def test_the_learning_rate_rises_and_falls_to_zero(steps):
         assert top == 19
         assert rates[20 + 190] == pytest.approx(0.5)
         assert rates[20 + 95] == pytest.approx((1 + math.sqrt(0.5)) / 2)
-
-
-def test_wrong_names():
-    for names, message in (
-        ([], "expected at least one name"),
-        (["sgd", "sgd"], "'sgd' is named twice"),
-        (["adamw", "cgd"], "'adamw' is not the base of the others, which is 'sgd'"),
-        (["cgd-fd"], "'cgd-fd' is not known"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            check_names(names, "sgd")
