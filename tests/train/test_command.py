@@ -80,19 +80,14 @@ def test_list(capsys):
         (["--optimizer", ","], "--optimizer: expected at least one name"),
         (["--optimizer", "cgd,cgd"], "--optimizer: 'cgd' is named twice"),
         (["--base", "adamw", "--optimizer", "sgd"], "--optimizer: 'sgd' is not the base"),
-        (["--base", "adam"], "--base: expected one of sgd, adamw"),
         (["--batch", "900"], "--batch: expected at most the 898 examples"),
-        (["--lr", "-1"], "--lr: expected a positive number"),
         (["--lam", "0"], "--lam: expected a positive number"),
-        (["--rho", "nan"], "--rho: expected a positive number"),
-        (["--fraction", "2"], "--fraction: expected a share"),
         (["--fraction", "0.001", "--optimizer", "cgd-early"], "--fraction: 0.001 of "),
         (["--data", "cifar10"], "--data-dir: cifar10 is not downloaded; expected the folder that holds it"),
         (["--data", "cifar10", "--data-dir", "nowhere"], "--data-dir: there is no folder 'nowhere'"),
         (["--data-dir", "."], "--data-dir: digits is made here, and read from no folder"),
         (["--device", "abacus"], "--device: expected cpu, cuda or mps, got 'abacus'"),
         (["--grads", "1"], "--grads"),
-        (["--seeds", "0"], "--seeds"),
         (["--lr", "fast"], "--lr"),
     ],
 )
@@ -191,7 +186,6 @@ def test_a_script_is_compared_and_gone_on_from(tmp_path, capsys):
             "validation: expected a",
         ),
         (SCRIPT + "\nbudget = 0.1", [], "budget: expected a number of passes"),
-        (SCRIPT + "\nloss = lambda a, b: a.sum() * float('nan')", [], "loss: expected a finite number"),
     ],
 )
 def test_a_wrong_script(tmp_path, capsys, text, words, message):
