@@ -309,15 +309,6 @@ def test_a_pipe_gets_plain_whole_lines(cli, monkeypatch):
     assert all(line == line.rstrip() for line in lines)
 
 
-def test_a_foreign_checkpoint_is_left_alone(cli, tmp_path):
-    path = tmp_path / "run.npz"
-    path.write_text("not a checkpoint")
-    done = cli("run", "branin", "--checkpoint", path)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("steepen: --checkpoint: ")
-    assert path.read_text() == "not a checkpoint"
-
-
 @pytest.mark.parametrize("module", ["typer", "rich"])
 def test_a_missing_dependency_of_the_command(cli, monkeypatch, module):
     monkeypatch.setitem(sys.modules, module, None)

@@ -23,21 +23,13 @@ from steepen.directions._direction import Proposal
 from ..objectives import METHODS
 from ..pairs import pairs
 from ..results import same
+from ..test_scale import plain as f
+from ..test_scale import slope as g
 
 ONE = np.array([-1.2, 1.0])
 MANY = np.array([[-1.2, 1.0], [0.98, 0.97], [1.0, 1.0], [2.0, -1.0]])  # one ends at once, one early
 STARTS = {"one": ONE, "many": MANY}
 QUICK = hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
-def f(x):
-    a, b = x[..., 0], x[..., 1]
-    return 10 * (b - a * a) * (b - a * a) + (1 - a) * (1 - a)
-
-
-def g(x):
-    a, b = x[..., 0], x[..., 1]
-    return np.stack([-40 * a * (b - a * a) - 2 * (1 - a), 20 * (b - a * a)], axis=-1)
 
 
 class CutError(Exception):
@@ -326,7 +318,6 @@ class Own(st.Direction):
     ("keep", "words"),
     [
         (lambda x: Memory(x[:1]), "run.memory.v has shape (2,) and dtype float64, not (1,) and float64"),
-        (lambda x: Memory(x.astype(np.float32)), "run.memory.v has shape (2,) and dtype float64, not (2,)"),
         (lambda x: {"w": x}, "lacks a part of the run: run.memory.w"),
         (lambda x: (), "it has no run.memory.v"),
     ],

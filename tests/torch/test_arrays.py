@@ -189,31 +189,3 @@ def test_a_function_whose_graph_is_cut_is_refused(shape, bounds, numpy):
     for fun in cut:
         with pytest.raises(ValueError, match=r"^fun: its value changes with x.* the graph is cut"):
             st.minimize(fun, x0, bounds=bounds, jac="torch")
-
-
-FLAT = {
-    "a minimum": lambda x: ((x - 1.5) ** 2).sum(),
-    "a constant": lambda x: torch.ones(()) * 3,
-    "a kink that is a minimum": lambda x: torch.where(x > 1.5, x - 1.5, 0 * x).sum(),
-    "a plateau": lambda x: torch.maximum(x - 9, 0 * x).sum(),
-    "flat to the third order": lambda x: ((x - 1.5) ** 4).sum(),
-}
-
-
-@pairs(name=FLAT, shape=((2,), (3, 2)))
-def test_a_start_that_is_flat_is_not_refused(name, shape):
-    res = st.minimize(FLAT[name], torch.ones(shape) * 1.5, method="gd")
-    assert np.all(res.status == Status.CONVERGED)
-    assert np.all(res.nfev == 2)  # one more than f(x0), for this
-    assert np.all(np.asarray(res.x) == 1.5)
-
-
-@pytest.mark.usefixtures("few")
-def test_only_a_flat_row_is_looked_at_and_only_within_the_budget():
-    x0, given = torch.tensor([[0.0, 0.0], [1.0, 2.0]]), {"method": "gd", "step": 0.1}
-    res = st.minimize(lambda x: (x * x).sum(), x0, budget=st.Budget(iters=0), **given)
-    assert res.nfev.tolist() == [2, 1]
-    assert res.status.tolist() == [Status.CONVERGED, Status.MAX_ITERATIONS]
-    res = st.minimize(lambda x: (x * x).sum(), x0, budget=st.Budget(evals=1), **given)
-    assert res.nfev.tolist() == [1, 1]
-    assert not res.success.any()

@@ -180,11 +180,6 @@ def test_a_script_is_compared_and_gone_on_from(tmp_path, capsys):
         ("loss = 1", [], "lacks make_model, train, test"),
         (None, [], "--script: there is no file"),
         (SCRIPT, ["--lr", "0.1"], "--lr: with --script this is for the script to say; got 0.1"),
-        (
-            SCRIPT.replace("batch", "batch, validation", 1).replace("16,", "16, 2,"),
-            [],
-            "validation: expected a",
-        ),
         (SCRIPT + "\nbudget = 0.1", [], "budget: expected a number of passes"),
     ],
 )
