@@ -125,9 +125,6 @@ def test_what_is_right_is_taken():
     for schedule in (TABLE, schedules.L(0.1, 0.2, T=5)):
         for budget in (st.Budget(iters=5), st.Budget(iters=9, grads=5)):
             assert run(Bowl(), step=schedule, budget=budget, gtol=0.0).nit == 5
-    for x0, dtype in ((3, "f8"), ([1, 2], "f8"), (np.ones(2, "f4"), "f4"), (np.ones(2, ">f4"), "f4")):
-        result = run(Bowl(), x0=x0)
-        assert (result.x.shape, result.x.dtype) == (np.shape(x0) or (1,), np.dtype(dtype))
     budget = st.Budget(iters=9)  # λ need not cover what comes after the switch
     assert run(Bowl(), lam=TABLE, b=4, method="cgd-fd", budget=budget, gtol=0.0).nit == 9
 

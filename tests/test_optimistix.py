@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tests.pairs import WHOLE, sample
+from tests.pairs import sample
 
 import steepen as st
 import steepen.jax as sj
@@ -151,23 +151,6 @@ def test_a_function_with_a_derivative_in_forward_mode_alone():
     options = {"autodiff_mode": "fwd"}
     found = optx.minimise(fun, Minimiser(method="bfgs"), jnp.array(1.5), options=options)
     np.testing.assert_allclose(found.value, 2.0, rtol=1e-6)
-
-
-@pytest.mark.usefixtures("strict")
-@pytest.mark.parametrize(
-    "name", ["least_squares", *(pytest.param(n, marks=SLOW) for n in ("root_find", "fixed_point"))]
-)
-def test_problems_that_optimistix_makes_minimisations_of(name):
-    """A zero, found in float32 too, of y − tanh(y + 1)."""
-    solve = getattr(optx, name)
-
-    def fun(y, args):
-        return jnp.tanh(y + 1) if name == "fixed_point" else y - jnp.tanh(y + 1)
-
-    for dtype, gtol in (("float64", 1e-8), ("float32", 1e-4)) if WHOLE else (("float32", 1e-4),):
-        found = solve(fun, Minimiser(method="bfgs", gtol=gtol), jnp.zeros((), dtype))
-        assert found.value.dtype == dtype
-        np.testing.assert_allclose(found.value, 0.9611798, atol=10 * gtol)
 
 
 def test_vmap_and_a_start_that_is_no_number():

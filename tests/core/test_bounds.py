@@ -14,9 +14,9 @@ import steepen as st
 from steepen import Status, schedules, steps
 from steepen._core.space import limits_of
 
+from ..calls import same
 from ..objectives import BY_NAME, METHODS, Problem, derivatives, quadratic, rosenbrock, saddle, spd
 from ..pairs import pairs, sample
-from ..results import same
 from ..rounding import seen
 
 METHOD = pytest.mark.parametrize("method", METHODS)

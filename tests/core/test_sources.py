@@ -41,13 +41,6 @@ def test_two_points_are_the_default():
     assert (default.nfev, default.njev) == (named.nfev, named.njev) == (9 + 9 * 3, 9)
 
 
-def test_the_length_of_a_difference_is_one_in_x_whatever_the_scale():
-    asked = []
-    options = {"eps": 0.125, "maxiter": 0}
-    st.minimize(lambda x: asked.append(float(x[0])) or x[0] ** 2, [8.0], x_scale=8.0, options=options)
-    assert 8.125 in asked
-
-
 def test_the_complex_step_needs_complex_values():
     with pytest.raises(TypeError, match='jac="cs": fun must return complex values'):
         run(fun=lambda x: f(x).real, jac="cs")

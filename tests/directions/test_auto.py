@@ -177,8 +177,6 @@ CUT = {
     "saddle": (*bent(3, 3)[:2], np.zeros(3), {}),
     "forgetting": (TEN.fun, TEN.grad, TEN.x0, {"memory": 5}),
     "blas": (CHAIN.fun, CHAIN.grad, CHAIN.x0, {"memory": 6}),
-    "float32": (TEN.fun, TEN.grad, TEN.x0.astype(np.float32), {}),
-    "batch": (ROSEN.fun, ROSEN.grad, ROSEN.x0 + NEAR.standard_normal((3, 2)), {}),
     "batch_level": (lambda x: 1 + ROSEN.fun(x), ROSEN.grad, ROSEN.x0 + NEAR.standard_normal((3, 2)), {}),
     "batch_blas": (CHAIN.fun, CHAIN.grad, CHAIN.x0 + NEAR.standard_normal((3, 40)), {"memory": 6}),
 }

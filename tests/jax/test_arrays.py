@@ -7,10 +7,10 @@ import pytest
 
 import steepen as st
 
+from ..calls import same
 from ..core import smooth
 from ..core.smooth import COUNTS, MANY, ONE, STARTS, check, f, g, hess, hvp, parts, run
 from ..pairs import pairs
-from ..results import same
 
 
 @pytest.fixture(autouse=True, scope="module")

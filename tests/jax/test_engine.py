@@ -103,16 +103,6 @@ def test_both_engines_make_the_same_search(method, bounds):
 
 
 @pytest.mark.slow
-def test_both_engines_leave_a_saddle_alike():
-    saddle = {"args": (np.array((0.0, 0.0, 0.0, 0.0, 1.0)),)}
-    found, one = (
-        st.minimize(family, np.zeros(2), **saddle, **way) for way in ({"engine": "jax"}, {"jac": "jax"})
-    )
-    assert (found.nit, found.njev) == (one.nit, one.njev)
-    assert found.nfev + 1 == one.nfev  # the eager engine looks whether a graph is cut
-
-
-@pytest.mark.slow
 def test_both_engines_make_one_trial_an_iteration_and_find_the_floor_of_f():
     """What is known of a search goes from one iteration to the next in a compiled program, too."""
     step = st.steps.Armijo(grow=np.inf, longest=1.0, wait=False)

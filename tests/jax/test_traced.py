@@ -12,13 +12,6 @@ from ..test_penalties import PENALTIES
 N, ITERS = 6, 60
 
 
-@pytest.fixture(autouse=True)
-def double():
-    """Trace in float64."""
-    with jax.enable_x64(True):
-        yield
-
-
 RAMP = schedules.L(0.001, 0.01, ITERS)
 SCHEDULES = (
     schedules.Constant(0.01), schedules.L(0.001, 0.01, 1), schedules.L(0.001, 0.01, ITERS // 2),

@@ -8,9 +8,9 @@ from hypothesis import strategies as hs
 import steepen as st
 from steepen import Budget, Status
 
+from ..calls import same
 from ..objectives import BY_NAME, METHODS, PENALISED, PROBLEMS, derivatives, quadratic, spd
 from ..pairs import pairs, sample
-from ..results import same
 
 METHOD = pytest.mark.parametrize("method", METHODS)
 # quasi-Newton methods are bit for bit only below n = 32, where BLAS takes over in a single run
@@ -219,17 +219,6 @@ def test_large_rows_agree_to_rounding(method):
 
 
 BOOTH = BY_NAME["booth"]
-
-
-def test_shapes():
-    for rows in (1, 4):
-        res = st.minimize(BOOTH.fun, starts(BOOTH, rows), method="gd", jac=BOOTH.grad, step=0.02, trace="x")
-        assert res.x.shape == res.jac.shape == (rows, 2)
-        for name in ("fun", "success", "status", "nit", "nfev", "njev", "nhev", "nhvp", "message"):
-            assert np.shape(getattr(res, name)) == (rows,), name
-        assert res.trace.x.shape == (len(res.trace), rows, 2)
-        assert res.trace.f.shape == (len(res.trace), rows)
-        assert len(res.trace) == max(res.nit) + 1
 
 
 def test_row_belongs_to_a_batch():

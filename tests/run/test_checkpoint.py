@@ -20,9 +20,9 @@ from steepen._core.arrays import Array
 from steepen._core.records import Carry
 from steepen.directions._direction import Proposal
 
+from ..calls import same
 from ..objectives import METHODS
 from ..pairs import pairs
-from ..results import same
 from ..test_scale import plain as f
 from ..test_scale import slope as g
 

@@ -12,11 +12,11 @@ import steepen as st
 from steepen import Status
 from steepen._oracle import tensors
 
+from ..calls import same
 from ..core import smooth
 from ..core.smooth import MANY, ONE, STARTS, check, f, g, hess, hvp, parts, run
 from ..objectives import METHODS, PENALISED
 from ..pairs import pairs
-from ..results import same
 
 ROWS = pytest.mark.parametrize("rows", STARTS)
 

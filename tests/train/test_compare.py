@@ -269,9 +269,3 @@ def test_datasets_and_arrays_are_taken_as_tensors_are():
     given = [{"train": train, "test": test, "methods": []} for train, test in ((TRAIN, TEST), sets, arrays)]
     ends = [few(**options).runs[0].losses for options in given]
     assert ends[0] == ends[1] == ends[2]
-
-
-def test_the_callers_random_numbers_are_left_alone():
-    before = torch.get_rng_state()
-    few()
-    assert torch.equal(before, torch.get_rng_state())
