@@ -246,6 +246,14 @@ def test_without_a_gap_the_steps_are_those_of_the_base():
     assert (opt.report().probed, opt.report().gradients) == (0, 20.25)  # both passes of step 0
 
 
+@pytest.mark.parametrize(("rise", "move"), [(0.0, 0.03), (1e3, -4 * 0.03), (math.nan, 0.0)])
+def test_a_rise_above_the_target_shortens_the_probe_faster_than_one_below_lengthens_it(rise, move):
+    opt = gap(Net(), None, 100)
+    opt._take_in(slice(2, 8), *map(torch.tensor, (rise, rise**2, 1.0, 0.1, 0.0, 1.0)))
+    opt._steer()
+    assert opt._now()["gain"].item() == pytest.approx(math.exp(move), rel=1e-5)
+
+
 ROWS = TensorDataset(HELD, HELD_Y)
 FORMS = {
     "callable": lambda model: lambda: mse(model, HELD, HELD_Y),
