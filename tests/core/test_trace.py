@@ -16,29 +16,19 @@ ROWS = np.array([[1.0, -2.0], [0.0, 1e-9], [0.1, 0.1]])
 """The second has converged at the start."""
 
 
-def test_a_trace_becomes_a_data_frame():
-    pd = pytest.importorskip("pandas")
-    trace = traced(trace="x")
-    frame = trace.to_pandas()
-    assert isinstance(frame, pd.DataFrame)
-    assert list(frame.columns) == [*COLUMNS, "x0", "x1"]
-    assert len(frame) == len(trace) == 13
-    for name in COLUMNS:
-        np.testing.assert_array_equal(frame[name].to_numpy(), getattr(trace, name))
-    np.testing.assert_array_equal(frame[["x0", "x1"]].to_numpy(), trace.x)
-    assert list(traced().to_pandas().columns) == COLUMNS
-
-
-def test_a_trace_of_a_batch_becomes_a_long_data_frame():
+def test_a_trace_becomes_a_data_frame_and_that_of_a_batch_a_long_one():
     pytest.importorskip("pandas")
-    trace = traced(ROWS, gtol=1e-6, trace="x", budget=st.Budget(iters=20))
-    frame = trace.to_pandas()
-    assert list(frame.columns) == ["row", *COLUMNS, "x0", "x1"]
-    assert frame.groupby("row").size().tolist() == [21, 1, 21]
-    for b, group in frame.groupby("row"):
-        row = trace.row(int(str(b)))
-        np.testing.assert_array_equal(group[["k", "f"]].to_numpy(), np.stack([row.k, row.f], axis=-1))
-        np.testing.assert_array_equal(group[["x0", "x1"]].to_numpy(), row.x)
+    batch = traced(ROWS, gtol=1e-6, trace="x", budget=st.Budget(iters=20))
+    long = batch.to_pandas()
+    assert list(long.columns) == ["row", *COLUMNS, "x0", "x1"]
+    assert long.groupby("row").size().tolist() == [21, 1, 21]
+    rows = [(group.drop(columns="row"), batch.row(b)) for b, (_, group) in enumerate(long.groupby("row"))]
+    for frame, trace in ((traced(trace="x").to_pandas(), traced(trace="x")), *rows):
+        assert list(frame.columns) == [*COLUMNS, "x0", "x1"]
+        for name in COLUMNS:
+            np.testing.assert_array_equal(frame[name].to_numpy(), getattr(trace, name))
+        np.testing.assert_array_equal(frame[["x0", "x1"]].to_numpy(), trace.x)
+    assert list(traced().to_pandas().columns) == COLUMNS
 
 
 @pairs(keep=[True, "x"], x0=[ROWS[0], ROWS])
