@@ -72,6 +72,13 @@ def test_one_value_a_row(wrap):
         assert x.tolist() == alone.x.tolist()
 
 
+@pytest.mark.parametrize("schedule", [schedules.Table(np.full(60, 0.01)), st.L(*np.array([0.01, 0.02]))])
+def test_schedules_of_numpy_numbers_leave_float32_alone(schedule):
+    given_ = {"jac": lambda x: 2 * x, "budget": st.Budget(iters=20)}
+    for more in ({"method": "gd", "step": schedule}, {"method": "cgd-fd", "step": 0.01, "lam": schedule}):
+        assert st.minimize(lambda x: x @ x, np.ones(2, "f4"), **given_, **more).x.dtype == np.float32
+
+
 @given(matrices(), some.floats(1e-3, 1e3), some.sampled_from([1e-3, None]))
 def test_a_signed_lam_never_trips_the_guard(problem, lam, step):
     q, x0 = problem

@@ -9,6 +9,7 @@ from scipy.optimize._numdiff import approx_derivative  # the peer whose schemes 
 
 import steepen as st
 from steepen import Status
+from steepen._core.kits import One, kit_for
 
 from ..objectives import METHODS
 from ..pairs import pairs
@@ -266,3 +267,9 @@ def test_float32_stays_float32(method, step, rows):
     assert result.x.dtype == result.jac.dtype == result.best.x.dtype == result.trace.x.dtype == np.float32
     assert dtypes == {"float32"}
     assert np.atleast_1d(result.trace.f[0])[0] == np.atleast_1d(seen(f)(x0))[0]
+
+
+def test_a_number_of_numpy_leaves_a_float32_vector_as_it_is():
+    single = np.ones(3, np.float32)
+    for kit in (kit_for(single), One(single)):
+        assert kit.times(np.float64(0.3), single).dtype == np.float32

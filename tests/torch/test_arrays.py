@@ -105,12 +105,6 @@ def test_a_resumed_run_is_the_same_to_the_bit(tmp_path, method, rows):
     same(again, run(x0, **given))
 
 
-def test_the_inverse_hessian_is_a_numpy_operator():
-    G = st.minimize(lambda x: ((x - 1) ** 2).sum(), torch.tensor([3.0, 4.0])).hess_inv
-    assert isinstance(G @ np.ones(2), np.ndarray)
-    np.testing.assert_allclose(np.asarray(G) @ [-2.0, -3.0], [-1.0, -1.5], rtol=1e-3)
-
-
 @pytest.mark.usefixtures("few")
 @ROWS
 def test_differences_of_float32_tensors_are_taken_in_float64(rows):
