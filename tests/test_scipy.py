@@ -97,6 +97,8 @@ def test_what_a_callback_returns_is_ignored_as_in_scipy(method, returned):
     assert res.success
     assert len(seen) == res.nit
     np.testing.assert_array_equal(seen[-1], res.x)
+    for yes in (True, np.True_):  # which alone ends a run of ours
+        assert by(BFGS, callback=lambda xk, yes=yes: yes).status == st.Status.CALLBACK
 
 
 @pairs(method=BOTH, form=["x", "intermediate_result"])
