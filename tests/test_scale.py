@@ -129,9 +129,6 @@ def test_scipy_users_name_them_as_options():
     np.testing.assert_allclose(res.x, SIZES, rtol=1e-4)
 
 
-# --- with nothing set -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("jac", [lambda x: 2e-6 * (x / 1e6 - 1), None])
 def test_a_parabola_in_millions(jac):
     res = st.minimize(lambda x: float((x[0] / 1e6 - 1) ** 2), [5e6], jac=jac)

@@ -344,7 +344,7 @@ class Iteration:
         return (self._change(c) > self.kit.num.maximum(ALARMING, DOUBT * self._gtol)) & (c.doubts < DOUBTS)
 
     def _settled(self, c: Carry) -> Whole:
-        """Return how rows within gtol end: a slope that would change f by more than all so far is not zero."""
+        """Return how rows within gtol end: a slope that would change f by more than it has is not zero."""
         change, size = self._change(c), self.kit.num.maximum(abs(c.point.f), self._unit(c))
         steep = (change > ALARMING) & (change * size > c.first - c.point.f)
         return self.kit.pick(steep, NO_DESCENT, CONVERGED)

@@ -74,8 +74,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault("directions/auto.py", "2.0 ** -kit.num.round(kit.num.log2(size))", "0.0 * size + 1",
         "scaling f by a power of two changes nothing"),
     # steps
-    Fault("steps.py", "ok = todo & (found <= f + self.c * fall) & (found < f)",
-        "ok = todo & (found <= f - self.c * fall)",
+    Fault("steps.py", "ok = todo & (found <= f + self.c * fall + allowed) & (found < f + allowed)",
+        "ok = todo & (found <= f - self.c * fall + allowed)",
         "Armijo takes a step where f falls by c of what the slope promises"),
     Fault("steps.py", "longer = kit.num.minimum(self.longest, self.grow * kit.pick(known, along.last, 1.0))",
         "longer = self.grow * kit.pick(known, along.last, 1.0)",

@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from steepen._oracle.ecnoise import ecnoise, find_quantum, is_kink, measure
+from steepen._core.kits import kit_for
+from steepen._oracle.calls import Calling
+from steepen._oracle.ecnoise import ecnoise, is_kink
+from steepen._oracle.noise import COST, FDState, NoiseModel
 
 
 def transcribed(values: Any) -> float:
@@ -53,52 +56,33 @@ def test_a_kink_is_no_noise_and_noise_is_no_kink() -> None:
     assert np.mean(is_kink(rng.normal(size=(7, 5000)))) < 0.02
 
 
-def on_a_line(f: Any, part: float = 0.01, step: float = 1e-9) -> Any:
-    """Return what is measured of f(1 + t·step), and how many values that took."""
-    asked: list[float] = []
-
-    def values(t: Any, rows: Any) -> Any:
-        asked.append(float(t))
-        return np.asarray(f(1 + t * step))
-
-    def rounding(changes: Any) -> Any:
-        return 2.2e-16 * (abs(f(1.0)) + 1e9 * np.abs(np.diff(changes, axis=0)).max(axis=0))
-
-    found = measure(
-        values,
-        np.asarray(f(1.0)),
-        np.array(True),
-        rounding,
-        np.asarray(0.0),
-        np.asarray(part),
-        np.asarray(1e9),
-    )
-    return float(found.noise), float(found.quantum), len(asked)
+def on_a_line(f: Any) -> Any:
+    """Return the noise and the quantum that are measured of f near 1, and how many values that took."""
+    calls = Calling(lambda x: float(f(x[0])), np.ones(1), kit_for(np.ones(1)), None, None)
+    model = NoiseModel(calls, FDState.start((1,)))
+    model.estimate(np.ones(1), f(1.0), True, 0.0)
+    return model.state.noise, model.state.resolution * f(1.0), calls.ledger.nfev
 
 
 def test_two_values_are_enough_where_there_is_no_noise() -> None:
     assert on_a_line(lambda x: 1 + x**2) == (0.0, 0.0, 2)
 
 
-def test_noise_persists_on_a_shorter_line_and_a_ripple_does_not() -> None:
+def test_noise_is_measured_and_a_kink_is_none() -> None:
     rng = np.random.default_rng(3)
     noise, quantum, values = on_a_line(lambda x: 1 + x + 1e-9 * rng.uniform(-1, 1))
     assert 2e-10 < noise < 2e-9
-    assert (quantum, values) == (0.0, 9)
-    assert on_a_line(lambda x: 1 + x + 1e-9 * np.sin(2e9 * x))[0] == 0.0
+    assert (quantum, values) == (0.0, 6)
+    assert on_a_line(lambda x: 1 + abs(x - 1 - 3e-9))[0] == 0.0
 
 
 @pytest.mark.parametrize("digits", [3, 5, 7])
 def test_the_quantum_of_rounded_values_is_found(digits: int) -> None:
     _, quantum, values = on_a_line(lambda x: round(1 + x * x, digits))
-    assert 0.9 * 10.0**-digits <= quantum <= 3 * 10.0**-digits
-    assert values <= 17
+    assert quantum == pytest.approx(10.0**-digits, rel=1e-3)
+    assert values <= COST.evals
 
 
-def test_a_smooth_function_that_stays_level_is_not_quantised() -> None:
-    for f in (lambda x: 5.0 + 0 * x, lambda x: 1 + (x - 1) ** 2):
-        level = find_quantum(
-            lambda t, rows, f=f: np.asarray(f(1 + t * 1e-9)), np.asarray(f(1.0)), np.array(True),
-            np.asarray(2.2e-16), np.asarray(0.0), np.asarray(1e9),
-        )  # fmt: skip
-        assert level == 0
+@pytest.mark.parametrize("f", [lambda x: 5.0 + 0 * x, lambda x: 1 + (x - 1) ** 2, lambda x: 1 + (x - 1) ** 4])
+def test_a_smooth_function_that_stays_level_is_not_quantised(f: Any) -> None:
+    assert on_a_line(f)[:2] == (0.0, 0.0)

@@ -16,6 +16,7 @@ from .._core.arrays import Array, Mask, MaybeArray, Scalar, Whole, to_numpy
 from .._core.records import RUNNING, Carry
 from .._core.result import Status
 from . import tuning
+from .exact import Exact
 from .ledger import Cost
 from .noise import COST as NOISE_COST
 
@@ -26,75 +27,11 @@ MAX_EVALUATIONS, PRECISION, NOISE, RESOLUTION, DIFFERENCES = map(
     int, (Status.MAX_EVALUATIONS, Status.PRECISION, Status.NOISE, Status.RESOLUTION, Status.DIFFERENCES)
 )
 
-STALLED = 11, 3
-"""A run ends after this many consecutive steps without a measurable decrease; the second where a gradient
-costs as many values as f has variables."""
-
-
-class Exact:
-    """A gradient that was given, or that has fixed intervals: there is nothing to choose."""
-
-    stalled = STALLED[0]
-
-    def __init__(self, context: Context, gtol: Any):
-        self.context, self.gtol = context, gtol
-
-    def gradient(self, c: Carry, rows: Any, came: MaybeArray) -> tuple[Array, MaybeArray]:
-        """Evaluate ∇f at the point in these rows (None: in all), with the error of each component."""
-        return self.context.oracle.grad(c.point.x, rows, came), None
-
-    def recheck(self, c: Carry) -> Whole:
-        """Where ‖∇f‖ ≤ gtol and a difference is exactly 0, find out whether f is quantised; if so, repeat ∇f.
-
-        Return who cannot afford that.
-        """
-        kit, oracle, point, code = self.context.kit, self.context.oracle, c.point, RUNNING
-        if oracle.fd is None or not oracle.fd.searches_quantum:
-            return code
-        flat = kit.some((point.g == 0) & ~self.context.space.fixed(point.x))
-        flat = flat & (point.gnorm <= self.gtol) & (c.status == RUNNING)
-        if kit.any(flat):
-            rows = flat & self._affords(NOISE_COST)
-            code = kit.pick(kit.without(flat, rows), MAX_EVALUATIONS, RUNNING)
-            if kit.any(rows) and kit.any(
-                rows := oracle.fd.noise.estimate(point.x, point.f, rows, self.gtol, flat=True)
-            ):
-                g, error = oracle.grad_and_error(point.x, self._only(rows))
-                point.g = kit.where(rows, g, point.g)
-                point.error = (
-                    error if error is None or point.error is None else kit.where(rows, error, point.error)
-                )
-                point.size = kit.norm(point.g)
-                point.gnorm = self.context.space.residual(point.x, point.g, point.size)
-        return code
-
-    def _only(self, rows: Mask) -> Any:
-        return None if self.context.kit.size is None else rows
-
-    def _affords(self, more: Cost = Cost()) -> Mask:  # noqa: B008  it is immutable
-        """Return where the budget covers another gradient, and so many values more."""
-        return self.context.affords(self.context.oracle.cost_grad.plus(more))
-
-    def trusts(self, c: Carry) -> Mask:
-        """Return where ‖∇f‖ ≤ gtol may be believed."""
-        return True
-
-    def ends(self, c: Carry) -> Whole:
-        """Return the status of rows where the direction predicts no decrease that values would show."""
-        return RUNNING
-
-    def improves(self, c: Carry, stuck: Mask) -> tuple[Mask, Whole]:
-        """Return which rows, after a search that found nothing, get a better gradient; and who has ended."""
-        return False, RUNNING
-
-    def relax(self, c: Carry, calm: Mask) -> None:
-        """Go back to a cheaper gradient where one would have done."""
-
 
 class Adaptive(Exact):
     """A gradient by differences that follow the noise and the curvature of f."""
 
-    stalled = STALLED[1]
+    stalled = 3  # a gradient costs as many values as f has variables
 
     def __init__(self, context: Context, gtol: Any):
         super().__init__(context, gtol)
@@ -116,17 +53,16 @@ class Adaptive(Exact):
             uneven = asked & False
         if kit.any(asked):
             self._estimate(x, f, asked)
-        if kit.any(uneven) and kit.any(uneven := uneven & self._affords(fd.cost_survey.plus(Cost(0, 1)))):
-            oracle.ledger.charge(self._only(uneven), "njev")
-            g, error = fd.survey(x, f, uneven)
-            if kit.any(level := uneven & (kit.norm(g) <= self.gtol)):  # f may have waves that are shorter
-                g, error = self._merged(level, oracle.grad_and_error(x, self._only(level)), (g, error))
-            if kit.any(rest := kit.without(every, uneven)):
-                g, error = self._merged(uneven, (g, error), oracle.grad_and_error(x, rest))
+        soon = kit.without(every, fd.state.central) & noise.noisy(f)
+        if c.k > 0 and kit.any(soon) and kit.any(soon := soon & self._inaccurate_soon(c)):
+            c.idle = kit.pick(self._use_central(soon), 0, c.idle)  # a better gradient is worth a search
+        if kit.any(uneven) and kit.any(uneven := uneven & self._affords(fd.cost_survey)):
+            g, error, fine = fd.survey(x, f, uneven)
+            fine = fine & uneven & (kit.norm(g) > self.gtol)  # else f may have waves that are shorter
+            oracle.ledger.charge(self._only(fine), "njev", times=1 if kit.any(fine) else 0)
+            if kit.any(rest := kit.without(every, fine)):
+                g, error = self._merged(fine, (g, error), oracle.grad_and_error(x, self._only(rest)))
         else:
-            soon = kit.without(every, fd.state.central) & noise.noisy(f)
-            if c.k > 0 and kit.any(soon) and kit.any(soon := soon & self._inaccurate_soon(c)):
-                c.idle = kit.pick(self._use_central(soon), 0, c.idle)  # a better gradient is worth a search
             g, error = oracle.grad_and_error(x, rows)
         rough = every & self._inaccurate(x, f, g, error)
         rough = self._use_central(rough) if kit.any(rough) else rough
@@ -152,8 +88,9 @@ class Adaptive(Exact):
         """Return where the sizes of the variables differ: f may then bend very differently along them."""
         size = np.abs(to_numpy(x))[..., self.fd.free]
         least, most = (np.where(size > 0, size, fill) for fill in (np.inf, 0.0))
-        found = most.max(axis=-1, initial=0.0) > tuning.UNEVEN * least.min(axis=-1, initial=np.inf)
-        return bool(found) if self.kit.size is None else found
+        return self.fd.mask(
+            most.max(axis=-1, initial=0.0) > tuning.UNEVEN * least.min(axis=-1, initial=np.inf)
+        )
 
     def _use_central(self, rows: Mask) -> Mask:
         """Take central differences in these rows from now on where that is affordable; return where."""
@@ -172,9 +109,8 @@ class Adaptive(Exact):
         if space.bounded:
             free = to_numpy(space.free(x, g, kit.xp.ones_like(g)))
             slope, error = free * slope, free * error
-        return kit.scalar((slope * slope / curvature).sum(axis=-1)), kit.scalar(
-            (error * error / curvature).sum(axis=-1)
-        )
+        decrease, hidden = ((part * part / curvature).sum(axis=-1) for part in (slope, error))
+        return kit.scalar(decrease), kit.scalar(hidden)
 
     def visible(self, f: Scalar) -> Scalar:
         """Return the least decrease of f that its values would show."""
@@ -200,7 +136,7 @@ class Adaptive(Exact):
         """Return where they will by what the last step has gained: gains fall by squares at the end."""
         kit, point = self.kit, c.point
         error = self.fd.error_of(point.x, point.f, False)
-        hidden = kit.scalar((error * error / self.fd.curvature(point.x, point.f)).sum(axis=-1))
+        _, hidden = self.decreases(point.x, point.f, 0.0 * point.x, error)
         return c.move.before - point.f < tuning.SOON * kit.num.sqrt(hidden * abs(point.f))
 
     def relax(self, c: Carry, calm: Mask) -> None:
@@ -221,7 +157,8 @@ class Adaptive(Exact):
         It must not be larger at all where f is quantised, or where a difference vanishes as if it were.
         """
         kit, point = self.kit, c.point
-        error = kit.norm(kit.own(point.error))
+        residual, e = self.context.space.residual, kit.own(point.error)  # no more than the box lets it move x
+        error = kit.num.maximum(residual(point.x, e, kit.norm(e)), residual(point.x, -e, kit.norm(e)))
         strict = kit.some((point.g == 0) & ~self.context.space.fixed(point.x))
         strict = strict | (self.fd.state.resolution > 0)
         return error <= kit.pick(strict, 1.0, tuning.CLEAR) * self.gtol
@@ -238,8 +175,9 @@ class Adaptive(Exact):
         small = small & (decrease <= low) & (hidden <= low) & self._sound(point.f)
         # what is clear in spite of noise may lead far along a valley, which these sums do not see; the error
         # of a quantised f is no chance, and a search may still find a slope
-        clear = (noisy & (decrease > tuning.RESOLVED * hidden)) | (fd.state.resolution > 0)
-        small = kit.without(small, clear)
+        small = kit.without(
+            small, (noisy & (decrease > tuning.RESOLVED * hidden)) | (fd.state.resolution > 0)
+        )
         return self._confirmed(c, small, kit.pick(hidden > decrease, DIFFERENCES, PRECISION))
 
     def improves(self, c: Carry, stuck: Mask) -> tuple[Mask, Whole]:
@@ -256,9 +194,9 @@ class Adaptive(Exact):
             return better, RUNNING
         decrease, hidden = self.decreases(point.x, point.f, point.g, point.error)
         low, quantised = 2 * self.visible(point.f), fd.state.resolution > 0
-        # what the direction promised has not come true; rounding may be more than that of one operation
-        unseen = kit.pick(self.noise.noisy(point.f), low, tuning.CLEAR * low)
         noisy = self.noise.noisy(point.f)
+        # what the direction promised has not come true; rounding may be more than that of one operation
+        unseen = kit.pick(noisy, low, tuning.CLEAR * low)
         # steps along a valley that noise hides are accepted, and lead on
         clear = noisy & c.tired & (decrease > tuning.RESOLVED * hidden)
         lost = kit.without(kit.num.maximum(decrease, hidden) <= unseen, clear)
@@ -275,13 +213,6 @@ class Adaptive(Exact):
         code = self._confirmed(c, spent, DIFFERENCES)
         return better | kit.without(spent & known, fd.known), code  # what was learnt of f″ was wrong
 
-    def _one_sided(self, x: Array, f: Scalar, g: Array) -> Mask:
-        """Return where a variable that is free to move has room for a difference on one side only."""
-        _, back = self.fd.intervals(x, f, True)
-        free = to_numpy(self.context.space.free(x, g, self.kit.xp.ones_like(g))) > 0
-        found = (free & (back == 0))[..., self.fd.free].any(axis=-1)
-        return bool(found) if self.kit.size is None else found
-
     def _sound(self, f: Scalar) -> Mask:
         """Return where f″ is known, and no slope so steep that the rounding of x would show in f."""
         return self.fd.known & (self.fd.eps * self.fd.state.conditioning <= 1e-3 * abs(f))
@@ -289,17 +220,8 @@ class Adaptive(Exact):
     def _confirmed(self, c: Carry, rows: Mask, code: Whole) -> Whole:
         """Return the status of these rows, if f has no kink there: what hides a decrease names it."""
         kit, point, state = self.kit, c.point, self.fd.state
-        if kit.any(rows):
-            rows = rows & self.context.affords(Cost(5))
-        if not kit.any(rows):
+        if not kit.any(rows) or not kit.any(rows := rows & self.context.affords(Cost(5))):
             return RUNNING
-        noisy, quantised = (
-            self.noise.noisy(point.f),
-            state.resolution * self.noise.scale(point.f) > state.noise,
-        )
-        code = kit.pick(noisy, kit.pick(quantised, RESOLUTION, NOISE), code)
-        if kit.any(rows & quantised):  # at a bound, one side of few digits shows neither slope nor curvature
-            rows = kit.without(rows, quantised & self._one_sided(point.x, point.f, point.g))
-        if not kit.any(rows):
-            return RUNNING
+        quantised = state.resolution * self.noise.scale(point.f) > state.noise
+        code = kit.pick(self.noise.noisy(point.f), kit.pick(quantised, RESOLUTION, NOISE), code)
         return kit.pick(self.fd.is_smooth(point.x, point.f, rows), code, RUNNING)

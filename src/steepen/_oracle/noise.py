@@ -1,19 +1,14 @@
 """The error of a value of f: rounding, noise, or the resolution of quantised values.
 
-Noise is measured by ECnoise (Moré and Wild 2011). Seven values on a short line make a table of differences.
-The k-th differences of noise with standard deviation σ have mean square σ²·(2k)!/(k!)², those of a smooth
-function vanish: where three columns in a row agree, there is noise, and they tell its level. Here two of the
-values screen for noise first, since most functions have none: six values at every start are a tenth of what
-small problems need. A kink fills the columns as noise does (79 of 100 do). But its second differences have
-one sign, and all but two of them vanish; of noise with seven values one in a hundred looks so. On a longer
-line, where curvature does so too, noise must persist on a line a hundredth as long; a kink shrinks with it.
+Two values screen for noise before ECnoise takes four more, since most functions have none: six values at
+every start are a tenth of what small problems need. On a long line curvature fills the table of differences
+as a kink does; there, noise must persist on a line a hundredth as long, and a kink shrinks with it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import factorial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,26 +16,18 @@ from numpy.typing import NDArray
 from .._core.arrays import Array, Mask, Scalar, adopt, to_numpy
 from . import tuning
 from .calls import Calling
+from .ecnoise import COUNT, Flags, Floats, ecnoise, is_kink, step_between
 from .ledger import Cost
 
-Floats: TypeAlias = NDArray[np.float64]
-Flags: TypeAlias = NDArray[np.bool_]
-
-COUNT, DISTINCT, AGREE, VANISHES = 7, 4, 4.0, 0.05
-"""Of Moré and Wild: seven values, columns that agree within a factor of 4. Fewer than four distinct values
-are those of a quantised f. A second difference vanishes within this part of the largest."""
+DISTINCT = 4
+"""Fewer distinct values on a line are those of a quantised f."""
 
 SHORTER, SHORT, PERSISTS = 0.01, 0.03, 0.1
 """The length of the shorter line, that below which it tells a kink from noise; second differences there of
 less than a tenth of σ are chance once in a thousand times."""
 
-WITHIN = 1e-3
-"""A change of f is a multiple of a step within this part of it."""
-
 COARSEST = 0.02
 """f is never taken to be quantised more coarsely, relative to its size."""
-
-SHARES = [factorial(k) ** 2 / factorial(2 * k) for k in range(1, COUNT)]
 
 RUNGS = 12
 """How often a line is made ten times as long where values stay equal."""
@@ -81,7 +68,7 @@ class NoiseModel:
     """The error ε_f of a value of f, as far as values have shown it."""
 
     def __init__(self, calls: Calling, state: FDState):
-        self._kit, self._space, self._value = calls.kit, calls.space, calls.value_at
+        self.kit, self.space, self.value = calls.kit, calls.space, calls.value_at
         self.eps, self.state = calls.eps, state
 
     def rounding(self, f: Scalar) -> Scalar:
@@ -90,7 +77,7 @@ class NoiseModel:
 
     def eps_f(self, f: Scalar) -> Scalar:
         """Return by how much a value of f may be wrong."""
-        state, maximum = self.state, self._kit.num.maximum
+        state, maximum = self.state, self.kit.num.maximum
         return maximum(self.rounding(f), maximum(state.resolution * self.scale(f), state.noise))
 
     def noisy(self, f: Scalar) -> Mask:
@@ -104,7 +91,7 @@ class NoiseModel:
 
     def scale(self, f: Scalar) -> Scalar:
         """Return what the resolution of f is relative to."""
-        return self._kit.pick(f == 0, 1.0, abs(f))
+        return self.kit.pick(f == 0, 1.0, abs(f))
 
     def estimate(
         self, x: Array, f: Scalar, rows: Mask, gtol: float, step: Any = None, *, anew: bool = True,
@@ -117,7 +104,7 @@ class NoiseModel:
         is measured `anew`. Where differences say that f is `flat`, and it is not, they lie between two of its
         quantised values.
         """
-        kit, state, here, scale = self._kit, self.state, np.asarray(f), np.asarray(self.scale(f))
+        kit, state, here, scale = self.kit, self.state, np.asarray(f), np.asarray(self.scale(f))
         line = _Line(self, x, here, tuning.LINE * size_of(to_numpy(x)) if step is None else step)
         asked = np.broadcast_to(rows, here.shape) & line.u.any(axis=-1)
         if not asked.any():
@@ -140,9 +127,10 @@ class _Line:
 
     def __init__(self, model: NoiseModel, x: Array, f: Floats, step: Floats):
         self._model, self._x, self._f, point = model, x, f, to_numpy(x)
-        ahead: Floats = step * np.random.default_rng(0).uniform(1, 2, point.shape[-1])
-        turned = np.where(model._space.contains(point + 6 * ahead), ahead, -ahead)
-        self.u = np.where(model._space.contains(point + 6 * turned), turned, 0.0)
+        rng: Any = np.random.default_rng(0)
+        ahead: Floats = step * rng.uniform(1, 2, point.shape[-1])
+        turned = np.where(model.space.contains(point + 6 * ahead), ahead, -ahead)
+        self.u = np.where(model.space.contains(point + 6 * turned), turned, 0.0)
         steps = np.where(self.u == 0, np.inf, np.abs(self.u))
         self._conditioning = np.abs(point / steps).max(axis=-1)
         self._longest = (np.maximum(np.abs(point), 1.0) / steps).max(axis=-1)
@@ -151,8 +139,8 @@ class _Line:
 
     def _change(self, t: Any, rows: Flags) -> Floats:
         model = self._model
-        there = model._space.project(self._x + adopt(self._x, np.asarray(t)[..., None] * self.u))
-        return np.asarray(model._value(there, None if model._kit.size is None else rows)) - self._f
+        there = model.space.project(self._x + adopt(self._x, np.asarray(t)[..., None] * self.u))
+        return np.asarray(model.value(there, None if model.kit.size is None else rows)) - self._f
 
     def _rounding(self, changes: list[Floats]) -> Floats:
         """Return what rounding explains of these changes."""
@@ -213,64 +201,6 @@ class _Line:
                 quantum = np.where(jumped, step_between(between, rounding), quantum)
             rows = rows & (change == 0)
         return quantum
-
-
-def ecnoise(values: Floats) -> Floats:
-    """Return the noise level that equally spaced values show, 0 where their differences do not level off.
-
-    Examples
-    --------
-    >>> values = np.random.default_rng(0).normal(size=7) + 5 * np.arange(7)
-    >>> bool(0.3 < ecnoise(values) < 2), float(ecnoise(np.arange(7.0) ** 3))
-    (True, 0.0)
-    """
-    sigma: list[Any] = []
-    turns: list[Any] = []
-    column: Any = values
-    for share in SHARES:
-        column = np.diff(column, axis=0)
-        sigma.append(np.sqrt(share * (column * column).sum(axis=0) / len(column)))
-        turns.append((column.min(axis=0) < 0) & (column.max(axis=0) > 0))
-    level = np.zeros(values.shape[1:])
-    for k in reversed(range(COUNT - 3)):
-        three = np.array(sigma[k : k + 3])
-        level = np.where((three.max(axis=0) <= AGREE * three.min(axis=0)) & turns[k], sigma[k], level)
-    return level
-
-
-def is_kink(values: Floats) -> Flags:
-    """Return where values on a line are those of a kink: they bend to one side, or at one place.
-
-    Examples
-    --------
-    >>> bool(is_kink(np.abs(np.arange(7) - 2.3))), bool(is_kink(np.array([1.0, 3, 2, 5, 1, 4, 2])))
-    (True, False)
-    """
-    second = np.diff(values, 2, axis=0)
-    size, low, high = np.sort(np.abs(second), axis=0), second.min(axis=0), second.max(axis=0)
-    return (-low <= VANISHES * high) | (high <= -VANISHES * low) | (size[-3] <= VANISHES * size[-1])
-
-
-def step_between(changes: list[Floats], rounding: Floats) -> Floats:
-    """Return the step of which all these changes of f are multiples, by Euclid's algorithm; 0: there is none.
-
-    Examples
-    --------
-    >>> changes = [np.array(c) for c in (0.09, 0.46, 1.07, 1.91)]
-    >>> round(float(step_between(changes, np.array(1e-14))), 6)
-    0.01
-    >>> float(step_between([*changes, np.array(2**0.5)], np.array(1e-14)))
-    0.0
-    """
-    least, found = 0.1 * tuning.JUMP * rounding, 0.0 * changes[0]
-    for change in changes:
-        whole, rest = np.where(np.isfinite(change), np.abs(change), 0.0), found
-        while (more := rest > least).any():
-            left = np.mod(whole, np.where(more, rest, 1.0))
-            left = np.minimum(left, rest - left)
-            whole, rest = np.where(more, rest, whole), np.where(more & (left > WITHIN * rest), left, 0.0)
-        found = whole
-    return np.where(found > tuning.JUMP * rounding, found, 0.0)
 
 
 def size_of(x: NDArray[Any]) -> Floats:

@@ -19,16 +19,20 @@ from .._core.kits import Kit
 from .._core.records import each
 from .._core.saved import Saved
 from .._core.space import Space
-from .accuracy import Adaptive, Exact
+from .accuracy import Adaptive
+from .adaptive_differences import AdaptiveDifferences
 from .autodiff import AUTODIFF, Derivatives, differentiate
 from .calls import Calling, Function, Memo, Only, bound, pair
 from .differences import Differences, widened
+from .exact import Exact
 from .finite_differences import FiniteDifferences
 from .hessian import Hessian, first_source
 from .ledger import Cost, Ledger
 from .noise import FDState
 
 DIFFERENCES = ("2-point", "3-point", "cs")
+
+FLOAT64 = float(np.finfo(np.float64).eps)
 
 TEXT = np.dtype("<U16")
 
@@ -60,7 +64,12 @@ class Oracle(Calling):
         self.hessian = Hessian(self, given, source)
         self.fd: FiniteDifferences | None = None  # where the gradient is made of values
         if self._scheme in DIFFERENCES:
-            self.fd = FiniteDifferences(self, self._scheme, differences, adaptive)
+            adaptive = (
+                adaptive and self._scheme == "2-point" and not differences.asked and self.eps <= FLOAT64
+            )
+            self.fd = (AdaptiveDifferences if adaptive else FiniteDifferences)(
+                self, self._scheme, differences
+            )
         self.accuracy: type[Exact] = Adaptive if self.fd is not None and self.fd.adaptive else Exact
         self.cheap_gradient = self.accuracy is Exact
         self.memo = Memo(kit)  # of ∇f where it comes with f, of f where ∇f is made of it
@@ -198,7 +207,7 @@ class Oracle(Calling):
 
     def set_curvature(self, curvature: Array, rows: Mask) -> None:
         """Take |f″| along each variable from a method that has learnt it."""
-        if not self.cheap_gradient and self.fd is not None:
+        if isinstance(self.fd, AdaptiveDifferences):
             self.fd.set_curvature(curvature, rows)
 
     # --- rows and checkpoints --------------------------------------------------------------------

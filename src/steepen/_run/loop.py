@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields, replace
-from math import inf
 from typing import Any, NoReturn
 
 import numpy as np
 
 from .._core.arrays import Array, Rows, Scalar, Whole, is_numpy
-from .._core.records import NAN, RUNNING, Best, Carry, Counts, Ended, State, each
+from .._core.records import NAN, RUNNING, Carry, Counts, Ended, State, each
 from .._core.result import Status
-from .._core.saved import Saved, require
+from .._core.saved import Saved
 from .._iteration import Iteration
 from .._oracle.context import Context
 from .._oracle.ledger import OutOfTime
@@ -162,16 +161,13 @@ class Loop:
 
     def load(self, saved: Saved, name: str) -> None:
         """Go on from a checkpoint."""
-        c, size = self.carry, self.kit.size
-        c.k = saved.k = saved.number(f"{name}.k", np.int64, 0, inf)
-        self.context.rows = live = saved.rows(f"{name}.rows", none=True)
-        require(live is None or size is not None, "a single run has no rows")
-        saved.live = size if live is None else len(live)
-        if size is not None:
-            while f"{name}.ended.{len(self.ended)}.rows" in saved.arrays:
-                self.ended.append(self._load_ended(saved, f"{name}.ended.{len(self.ended)}"))
-            rows: list[Any] = [np.arange(size) if live is None else live, *(end.rows for end in self.ended)]
-            require(np.array_equal(np.sort(np.concatenate(rows)), np.arange(size)), "rows are missing")
+        c = self.carry
+        c.k = saved.k = saved.take(f"{name}.k", np.int64, ())
+        live = saved.pop(f"{name}.rows")
+        self.context.rows = live if live.size else None
+        saved.live = len(live) or self.kit.size
+        while f"{name}.ended.{len(self.ended)}.rows" in saved.arrays:
+            self.ended.append(self._load_ended(saved, f"{name}.ended.{len(self.ended)}"))
         c.on = saved.value(f"{name}.on", "Mask", saved.live)
         c.idle = saved.value(f"{name}.idle", "Whole", saved.live)
         c.first = saved.value(f"{name}.first", "Scalar", saved.live)
@@ -181,32 +177,21 @@ class Loop:
         c.point = saved.record(f"{name}.point", c.point, saved.live)
         c.ahead = replace(c.point)  # of as many rows, also where none is searched from here
         c.move = saved.record(f"{name}.move", c.move, saved.live)
-        c.best = self._load_best(saved, f"{name}.best", saved.live)
+        c.best = saved.record(f"{name}.best", c.best, saved.live)
         c.memory = saved.record(f"{name}.memory", c.memory, saved.live)
-
-    def _load_best(self, saved: Saved, name: str, rows: int | None) -> Best:
-        best = saved.record(name, self.carry.best, rows)
-        k = np.asarray(best.k)
-        require((k >= 0) & (k <= saved.k), f"{name}.k is not within 0 and {saved.k}")
-        require(~np.isnan(best.f), f"{name}.f is NaN")
-        return best
 
     def _load_ended(self, saved: Saved, name: str) -> Ended:
         """Return rows that ended together."""
-        rows = saved.rows(f"{name}.rows")
+        rows = saved.pop(f"{name}.rows")
         one, n = self.carry.point.x, len(rows)
         status = saved.take(f"{name}.status", np.int64, (n,))
-        require(np.isin(status, list(Status)), f"{name}.status is {status}")
-        nit = saved.number(f"{name}.nit", np.int64, 0, saved.k)
+        nit = saved.take(f"{name}.nit", np.int64, ())
         x, f, g, error = (
             saved.value(f"{name}.{part}", kind, n, one if kind == "Array" else None)
             for part, kind in (("x", "Array"), ("f", "Scalar"), ("g", "Array"), ("error", "Scalar"))
         )
-        require(np.shape(f) == (n,), f"{name}.f is not one a row")
-        best = self._load_best(saved, f"{name}.best", n)
+        best = saved.record(f"{name}.best", self.carry.best, n)
         counts = saved.record(f"{name}.counts", Counts(), n)
-        require(all(np.shape(count) == (n,) for count in counts), f"{name}.counts are not one a row")
-        require(np.concatenate(counts) >= 0, f"{name}.counts is negative")
         return Ended(rows, status, nit, x, f, g, best, counts, error)
 
     # --- ends ------------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from typing import Any
 
 from .._core.kits import Traced
 from .._core.space import Space
-from .._oracle.accuracy import Exact
 from .._oracle.calls import Probing
+from .._oracle.exact import Exact
 from .._oracle.ledger import Cost, Ledger
 from ._jax import jax, jnp
 
