@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from steepen import Budget
 from steepen._core.kits import kit_for
+from steepen._core.space import Everywhere
 from steepen._oracle.calls import Calling
 from steepen._oracle.ecnoise import ecnoise, is_kink
+from steepen._oracle.ledger import Ledger
 from steepen._oracle.noise import COST, FDState, NoiseModel
 
 
@@ -58,7 +61,8 @@ def test_a_kink_is_no_noise_and_noise_is_no_kink() -> None:
 
 def on_a_line(f: Any) -> Any:
     """Return the noise and the quantum that are measured of f near 1, and how many values that took."""
-    calls = Calling(lambda x: float(f(x[0])), np.ones(1), kit_for(np.ones(1)), None, None)
+    kit = kit_for(np.ones(1))
+    calls = Calling(lambda x: float(f(x[0])), np.ones(1), kit, Everywhere(kit), Ledger(kit, Budget()))
     model = NoiseModel(calls, FDState.start((1,)))
     model.estimate(np.ones(1), f(1.0), True, 0.0)
     return model.state.noise, model.state.resolution * f(1.0), calls.ledger.nfev
