@@ -314,8 +314,9 @@ class Iteration:
             return doubt
         falls = move.before - f > ENOUGH * kit.num.maximum(abs(f), unit)
         # where f is small there is one more way to tell: x does not move
-        moves = (unit == 1.0) | (move.alpha * move.length > NEAR * kit.norm(c.point.x))
-        falls = (falls & moves) | (move.alpha == 0)
+        if self._constant is None:
+            falls = falls & ((unit == 1.0) | (move.alpha * move.length > NEAR * kit.norm(c.point.x)))
+        falls = falls | (move.alpha == 0)
         if not self._searches:
             return doubt & falls
         tired = kit.without(doubt, falls) & (self._alarming(c) | (self._settled(c) == NO_DESCENT))

@@ -105,7 +105,7 @@ class Adaptive(Exact):
     def decreases(self, x: Array, f: Scalar, g: Array, error: Any) -> tuple[Scalar, Scalar]:
         """Return Σ gᵢ²/|f″ᵢ| over the free variables, and the same of the error of g."""
         kit, space = self.kit, self.context.space
-        curvature, slope = self.fd.curvature(x, f), to_numpy(g)
+        curvature, slope, error = self.fd.curvature(x, f), to_numpy(g), to_numpy(error)
         if space.bounded:
             free = to_numpy(space.free(x, g, kit.xp.ones_like(g)))
             slope, error = free * slope, free * error
@@ -157,7 +157,7 @@ class Adaptive(Exact):
         It must not be larger at all where f is quantised, or where a difference vanishes as if it were.
         """
         kit, point = self.kit, c.point
-        residual, e = self.context.space.residual, kit.own(point.error)  # no more than the box lets it move x
+        residual, e = self.context.space.residual, point.error  # no more than the box lets it move x
         error = kit.num.maximum(residual(point.x, e, kit.norm(e)), residual(point.x, -e, kit.norm(e)))
         strict = kit.some((point.g == 0) & ~self.context.space.fixed(point.x))
         strict = strict | (self.fd.state.resolution > 0)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.arrays import Array, Mask, Scalar, adopt, to_numpy
+from .._core.arrays import Array, Mask, MaybeArray, Scalar, adopt, to_numpy
 from . import tuning
 from .calls import Only
 from .differences import taken
@@ -86,7 +86,7 @@ class AdaptiveDifferences(FiniteDifferences):
 
     # --- gradients -----------------------------------------------------------------------------------
 
-    def gradient(self, x: Array, f: Scalar, only: Only) -> tuple[Array, Floats | None]:
+    def gradient(self, x: Array, f: Scalar, only: Only) -> tuple[Array, MaybeArray]:
         """Return ∇f at x, where f is known, and the error of each component."""
         rows, state = True if only is None else only, self.state
         unknown = self._kit.without(state.central, self.known) & rows
@@ -95,7 +95,7 @@ class AdaptiveDifferences(FiniteDifferences):
         ahead, back = self.intervals(x, f, state.central)
         g, curvature, two = self._slopes(x, f, only, ahead, back)
         self._learn(x, g, curvature, rows)
-        return self._kit.own(g), self._error(x, f, ahead, two)
+        return self._kit.own(g), self._kit.own(self._error(x, f, ahead, two))
 
     def _slopes(
         self, x: Array, f: Scalar, only: Only, ahead: Floats, back: Floats
@@ -167,7 +167,7 @@ class AdaptiveDifferences(FiniteDifferences):
         scale = self._column(self.noise.scale(f))
         return np.where(known, curvature, 4 * scale / np.maximum(np.abs(to_numpy(x)), 1.0) ** 2)
 
-    def survey(self, x: Array, f: Scalar, rows: Mask) -> tuple[Array, Floats, Mask]:
+    def survey(self, x: Array, f: Scalar, rows: Mask) -> tuple[Array, Array, Mask]:
         """Find |f″| along each variable by central differences, which are made longer until they show it.
 
         Return the gradient that they make, its error, and where all of it is there, and f changes by no more
@@ -196,7 +196,8 @@ class AdaptiveDifferences(FiniteDifferences):
         state.curvature = np.where(unseen, self.curvature(x, f), found)
         self._learn(x, np.nan_to_num(g), np.full(g.shape, np.nan), rows)
         fine = np.isfinite(g) & (used * used * state.curvature <= BEYOND * column(abs(f)))
-        return self._kit.own(g), self._error(x, f, used, used > 0), self.mask(fine.all(axis=-1))
+        error = self._error(x, f, used, used > 0)
+        return self._kit.own(g), self._kit.own(error), self.mask(fine.all(axis=-1))
 
     def is_smooth(self, x: Array, f: Scalar, rows: Mask) -> Mask:
         """Return where f bends as a smooth function does: over three times the way by nine times as much.

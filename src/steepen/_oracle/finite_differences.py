@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._core.arrays import Array, Mask, Scalar, adopt, is_numpy, to_numpy
+from .._core.arrays import Array, Mask, MaybeArray, Scalar, adopt, is_numpy, to_numpy
 from .calls import Calling, Only
 from .differences import Differences, can_widen, taken, widened
 from .ledger import OutOfTime
@@ -44,7 +44,7 @@ class FiniteDifferences:
         """
         return len(self.free) * (2 if self._scheme == "3-point" else 1) + (3 if self.wide is None else 0)
 
-    def gradient(self, x: Array, f: Scalar, only: Only) -> tuple[Array, Floats | None]:
+    def gradient(self, x: Array, f: Scalar, only: Only) -> tuple[Array, MaybeArray]:
         """Return ∇f at x, where f is known, and the error of each component; None where it is unknown."""
         x = widened(x) if self.wide else x
         return self._kit.own(self._quotients(x, f, only, *self._intervals(to_numpy(x)))), None
