@@ -137,7 +137,7 @@ def gap_sam(
         check_call("value_and_grad_fn", value_and_grad_fn, params, "loss and gradient of the batch")
         now, chosen = {name: mean.value for name, mean in state.means.items()}, select(mask, params)
         gap = now["validation"] - now["training"]
-        part = strength * jnp.minimum(state.steps / (total_steps - 1), 1.0).astype(gap.dtype)
+        part = strength * (state.steps.astype(gap.dtype) / (total_steps - 1)).clip(max=1)
         opening = jnp.ones_like(gap) if gate is None else ascent.opening(gap, now["validation"], gate)
         target = (part * gap * opening).clip(min=0)
         due = (state.steps % every == 0) & (state.steps >= ascent.FIRST * total_steps)

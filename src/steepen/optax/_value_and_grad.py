@@ -117,6 +117,7 @@ def value_and_grad(
         check(params)
         step = kwargs.pop("step", None) if callable(strength.value) else None
         first = args if ascent_fraction == 1 else _part_of(args, places, ascent_fraction)
+        selection, accurate = select(mask, params), accuracy(params, dtype)
         value, g = bare(params, *first, **kwargs)
         loss_at_x, *aux = value if has_aux else (value,)
         d, _ = strength.direction(
@@ -124,8 +125,8 @@ def value_and_grad(
             params,
             lambda at: average(bare(at, *args, **kwargs)[1]),
             step=step,
-            selection=select(mask, params),
-            accurate=accuracy(params, dtype),
+            selection=selection,
+            accurate=accurate,
         )
         return (average(loss_at_x), *aux) if has_aux else average(loss_at_x), d
 
