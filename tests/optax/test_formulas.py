@@ -38,16 +38,16 @@ def ramp(k):
 
 
 FORMULAS = {
-    "rho": (dict(rho=0.3), lambda p, b, k: sam(p, b, 0.3)),
-    "rho, schedule": (dict(rho=ramp), lambda p, b, k: sam(p, b, ramp(k))),
+    "rho": ({"rho": 0.3}, lambda p, b, k: sam(p, b, 0.3)),
+    "rho, schedule": ({"rho": ramp}, lambda p, b, k: sam(p, b, ramp(k))),
     "rho, fraction": (
-        dict(rho=0.3, ascent_fraction=1 / 4),
+        {"rho": 0.3, "ascent_fraction": 1 / 4},
         lambda p, b, k: sam(p, b, 0.3, part=jax.tree.map(lambda a: a[np.array([0, 4, 8, 12])], b)),
     ),
-    "lam": (dict(lam=0.05), lambda p, b, k: cgd(p, b, 0.05)),
-    "lam, negative": (dict(lam=-0.05), lambda p, b, k: cgd(p, b, -0.05)),
-    "lam, at its limit": (dict(lam=0.6), lambda p, b, k: cgd(p, b, 0.6)),
-    "lam, schedule": (dict(lam=ramp), lambda p, b, k: cgd(p, b, ramp(k))),
+    "lam": ({"lam": 0.05}, lambda p, b, k: cgd(p, b, 0.05)),
+    "lam, negative": ({"lam": -0.05}, lambda p, b, k: cgd(p, b, -0.05)),
+    "lam, at its limit": ({"lam": 0.6}, lambda p, b, k: cgd(p, b, 0.6)),
+    "lam, schedule": ({"lam": ramp}, lambda p, b, k: cgd(p, b, ramp(k))),
 }
 
 
@@ -285,7 +285,8 @@ for name, make in {
     "msam": lambda base, model: MSAM(base, model, 0.3),
     "gap": lambda base, model: GapSAM(base, model, None, 60, share=1 / 4, strength=0.3),
 }.items():
-    model = torch.nn.ParameterDict({k: torch.nn.Parameter(torch.tensor(v, dtype=torch.float64)) for k, v in given["start"].items()})
+    start = {k: torch.tensor(v, dtype=torch.float64) for k, v in given["start"].items()}
+    model = torch.nn.ParameterDict({k: torch.nn.Parameter(v) for k, v in start.items()})
     def loss(x, y):
         out = torch.tanh(x @ model["a"].T + model["b"]) @ model["c"].T + model["d"]
         return 3 * (out - y).square().mean()
