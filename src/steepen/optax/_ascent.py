@@ -55,12 +55,12 @@ class Strength(NamedTuple):
         c, nu = ascent.of_lam(value if self.name == "lam" else 0.0, n, x, accurate)
         change = subtract(gradient_at(add(params, _finite(c), g, selection)), g)
         if self.name == "ratio":
-            relative = norm(change) / norm(g)
+            relative = norm(change, selection) / n
             if mean is not None:
                 mean = mean.updated(relative, ascent.SMOOTHING, relative > 0)
                 relative = mean.value
             nu = ascent.of_ratio(value, relative, jnp)
-        return combine(g, _finite(nu), change), mean
+        return combine(g, _finite(nu), change, selection), mean
 
 
 def strength_of(**given: Any) -> Strength:

@@ -112,19 +112,17 @@ def accuracy(params: Any, dtype: Any = None) -> float:
     return max(length for length in known if length is not None)
 
 
-def vdot(a: Any, b: Any) -> jax.Array:
-    """Return the inner product of two trees."""
-    kind = wide(a)
-    pairs = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
-    return sum((jnp.vdot(jnp.asarray(x, kind), jnp.asarray(y, kind)) for x, y in pairs), jnp.zeros((), kind))
+def vdot(a: Any, b: Any, selection: Selection | None = None) -> jax.Array:
+    """Return the inner product of all leaves of two trees, or of those selected."""
+    kind, leaves = wide(a), jax.tree.leaves(a)
+    chosen = zip(leaves, jax.tree.leaves(b), selection or [True] * len(leaves), strict=True)
+    pairs = [(jnp.asarray(x, kind), jnp.asarray(y, kind)) for x, y, m in chosen if m]
+    return sum((jnp.vdot(x, y) for x, y in pairs), jnp.zeros((), kind))
 
 
 def norm(tree: Any, selection: Selection | None = None) -> jax.Array:
     """Return the Euclidean norm of all leaves, or of those selected."""
-    leaves = jax.tree.leaves(tree)
-    kind = wide(leaves)
-    chosen = [x for x, m in zip(leaves, selection or [True] * len(leaves), strict=True) if m]
-    return jnp.sqrt(sum((jnp.square(jnp.asarray(x, kind)).sum() for x in chosen), jnp.zeros((), kind)))
+    return jnp.sqrt(vdot(tree, tree, selection))
 
 
 def add(params: Any, c: Any, along: Any, selection: Selection | None = None) -> Any:
@@ -143,7 +141,7 @@ def subtract(a: Any, b: Any) -> Any:
     return jax.tree.map(lambda x, y: x - y, a, b)
 
 
-def combine(g: Any, nu: Any, change: Any) -> Any:
-    """Return g + ν·change, or g where that does not descend f: the paper's guard."""
-    descends = vdot(g, g) + nu * vdot(g, change) > 0
+def combine(g: Any, nu: Any, change: Any, selection: Selection) -> Any:
+    """Return g + ν·change, or g where that does not descend f in what is perturbed: the paper's guard."""
+    descends = vdot(g, g, selection) + nu * vdot(g, change, selection) > 0
     return add(g, jnp.where(descends, nu, 0), change)

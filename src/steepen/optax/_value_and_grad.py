@@ -49,8 +49,8 @@ def value_and_grad(
         λ of the paper: the gradient of f + λ‖∇f‖² by the difference g + ν(g⁺ − g), or g where that does not
         descend f.
     ratio : number or schedule
-        The size of the penalty's gradient: ν such that ‖ν(g⁺ − g)‖ is this part of ‖g‖, in every step. Where
-        g⁺ = g there is no penalty.
+        The size of the penalty's gradient: ν such that ‖ν(g⁺ − g)‖ is this part of ‖g‖, both of the perturbed
+        parameters, in every step. Where g⁺ = g there is no penalty.
     ascent_fraction : float
         With `rho`: the part of the batch that g is taken from, rows at even distances. Value and `aux` are
         those of that part then. A sixteenth makes a step cost 1.06 gradients in the place of two.
