@@ -4,8 +4,8 @@
     python examples/ppo_jax.py --env Pendulum-v1 --ascent none
 
 Everything is PPO as usual, but for one line: `steepen.optax.value_and_grad` in the place of
-`jax.value_and_grad`. A penalty on the gradient has no validation gap to go by in reinforcement learning, so its
-strength is a ratio: the penalty's gradient is three tenths as long as the loss's.
+`jax.value_and_grad`. There is no validation gap in reinforcement learning, so the strength is a ratio:
+the penalty's gradient is three tenths as long as the loss's.
 """
 
 import argparse
@@ -237,9 +237,8 @@ def main(seeds=8, strength=0.3, **options):
     _, returns = jax.jit(jax.vmap(train, (0, None)))(jax.random.split(jax.random.key(0), seeds), strength)
     last = jnp.nanmean(returns[:, -returns.shape[1] // 10 :], 1)
     took = time.perf_counter() - began
-    print(
-        f"{config.env}: {last.mean():.1f} ± {last.std() / seeds**0.5:.1f} after {config.total_steps} steps, {took:.0f} s"
-    )
+    error = last.std() / seeds**0.5
+    print(f"{config.env}: {last.mean():.1f} ± {error:.1f} after {config.total_steps} steps, {took:.0f} s")
     return last
 
 

@@ -18,7 +18,7 @@ import math
 import sys
 import time
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
-from ppo_jax import Config, make_gradient, make_loss, make_train  # noqa: E402
+from ppo_jax import Config, make_gradient, make_loss, make_train
 
 EPISODES = 16  # a condition and a seed
 TRIALS = 1000  # the first seed of those that strengths are chosen on
@@ -104,7 +104,7 @@ PARTS = {
 
 
 def conditions(world: World, env_params: Any) -> tuple[list[str], Any, Any]:
-    """Return the names of all conditions, their parameters as one tree of vectors, and how often actions flip."""
+    """Return the names of all conditions, their parameters as vectors, and how often actions flip."""
     plain = {name: getattr(env_params, name) for name in env_params.__dataclass_fields__}
     found = [("clean", plain, 0.0)] + [(f"flip {p:g}", plain, p) for p in FLIPS]
     for name in world.changed:
@@ -143,28 +143,49 @@ def make_evaluate(world: World, env: Any, agent: Any) -> Any:
     return evaluate
 
 
-def run_row(world: World, row: Row, values: list[float], seeds: list[int]) -> dict[str, Any]:
-    """Train and judge all values and seeds in one program."""
-    config = replace(world.config, **row.changes)
-    env, env_params = gymnax.make(config.env)
-    train, agent = make_train(config, env, env_params)
+@cache
+def judge(name: str) -> Any:
+    """Return the names of the conditions, and a program for the returns of many agents in all of them."""
+    world = WORLDS[name]
+    env, env_params = gymnax.make(name)
+    _, agent = make_train(world.config, env, env_params)
     names, table, flips = conditions(world, env_params)
     evaluate = jax.vmap(make_evaluate(world, env, agent), (None, 0, 0, None))
+    return names, jax.jit(jax.vmap(lambda params, key: evaluate(params, table, flips, key)))
 
-    def one(seed: Any, value: Any) -> Any:
-        key = jax.random.key(seed)
-        given = {row.what: value} if row.what != "strength" else {}
-        params, returns = train(key, value, **given)
-        tenth = max(1, returns.shape[0] // 10)
-        return evaluate(params, table, flips, jax.random.fold_in(key, 1)), jnp.nanmean(returns[-tenth:])
 
-    each = jax.jit(jax.vmap(jax.vmap(one, (0, None)), (None, 0)))
-    began = time.perf_counter()
-    compiled = each.lower(jnp.asarray(seeds), jnp.asarray(values)).compile()
-    between = time.perf_counter()
-    found, training = jax.block_until_ready(compiled(jnp.asarray(seeds), jnp.asarray(values)))
-    seconds = {"compile": round(between - began, 1), "run": round(time.perf_counter() - between, 1)}
-    return {"names": names, "found": np.asarray(found), "training": np.asarray(training), "seconds": seconds}
+class Runs:
+    """A row in an environment: one program that trains as many agents as there are seeds to report."""
+
+    def __init__(self, name: str, row: Row, size: int) -> None:
+        self.name, self.size = name, size
+        config = replace(WORLDS[name].config, **row.changes)
+        train, _ = make_train(config, *gymnax.make(name))
+
+        def one(seed: Any, value: Any) -> Any:
+            given = {row.what: value} if row.what != "strength" else {}
+            return train(jax.random.key(seed), value, **given)
+
+        began = time.perf_counter()
+        shapes = jnp.zeros(size, jnp.int32), jnp.zeros(size)
+        self.train = jax.jit(jax.vmap(one)).lower(*shapes).compile()
+        self.compile = round(time.perf_counter() - began, 1)
+
+    def __call__(self, values: list[float], seeds: list[int]) -> tuple[Any, float]:
+        """Return the returns of all values and seeds in all conditions, and the seconds of training."""
+        pairs = [(seed, value) for value in values for seed in seeds]
+        found, seconds = [], 0.0
+        for at in range(0, len(pairs), self.size):
+            some = pairs[at : at + self.size]
+            seed, value = zip(*(some + some[:1] * (self.size - len(some))), strict=True)
+            began = time.perf_counter()
+            params, _ = jax.block_until_ready(
+                self.train(jnp.asarray(seed, jnp.int32), jnp.asarray(value, jnp.float32))
+            )
+            seconds += time.perf_counter() - began
+            keys = jax.vmap(lambda s: jax.random.fold_in(jax.random.key(s), 1))(jnp.asarray(seed))
+            found.append(np.asarray(judge(self.name)[1](params, keys))[: len(some)])
+        return np.concatenate(found).reshape(len(values), len(seeds), -1), round(seconds, 1)
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -181,7 +202,6 @@ def work(part: str, out: Path, seeds: int, trial_seeds: int, only: list[str], mi
     """Make the rows of a part that are missing."""
     path, began = out / f"{part}.jsonl", time.perf_counter()
     for name in PARTS[part]:
-        world = WORLDS[name]
         for label, row in ROWS.items():
             if only and name not in only:
                 continue
@@ -190,25 +210,25 @@ def work(part: str, out: Path, seeds: int, trial_seeds: int, only: list[str], mi
             if time.perf_counter() - began > 60 * minutes:
                 print("time is up; run it again", flush=True)
                 return
-            values, tried = list(row.values) or [0.0], {}
+            values, tried, runs = list(row.values) or [0.0], {}, Runs(name, row, seeds)
             value = values[0]
             if len(values) > 1:
-                trial = run_row(world, row, values, list(range(TRIALS, TRIALS + trial_seeds)))
-                scores = np.nan_to_num(trial["found"].mean((1, 2)), nan=-math.inf)
+                trial, _ = runs(values, list(range(TRIALS, TRIALS + trial_seeds)))
+                scores = np.nan_to_num(trial.mean((1, 2)), nan=-math.inf)
                 tried = {f"{v:g}": round(float(s), 3) for v, s in zip(values, scores, strict=True)}
                 value = values[int(scores.argmax())]
-            final = run_row(world, row, [value], list(range(seeds)))
-            returns = {
-                n: [round(float(v), 2) for v in final["found"][0, :, i]] for i, n in enumerate(final["names"])
-            }
+            final, seconds = runs([value], list(range(seeds)))
+            names = judge(name)[0]
+            returns = {n: [round(float(v), 2) for v in final[0, :, i]] for i, n in enumerate(names)}
             record = {
                 "env": name, "row": label, "value": value, "tried": tried, "seeds": list(range(seeds)),
-                "steps": world.config.total_steps, "seconds": final["seconds"], "returns": returns,
+                "steps": WORLDS[name].config.total_steps, "seconds": seconds, "compile": runs.compile,
+                "returns": returns,
                 "device": jax.devices()[0].device_kind,
             }  # fmt: skip
             write(path, record)
             clean = np.mean(returns["clean"])
-            print(f"{name:22} {label:22} {value:<6g} clean {clean:8.1f} {final['seconds']}", flush=True)
+            print(f"{name:22} {label:22} {value:<6g} clean {clean:8.1f} {seconds} s", flush=True)
 
 
 def times(out: Path, repeats: int = 20) -> None:

@@ -26,3 +26,23 @@ def load(name, needs):
 def test_it_learns_in_less_than_forty_lines(name):
     assert load(f"optax_{name}", NEEDS[name]).main() > 0.8
     assert len((EXAMPLES / f"optax_{name}.py").read_text("utf-8").splitlines()) < 40
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_ppo_runs_for_every_kind_of_action_and_perturbs_what_it_says(capsys):
+    ppo = load("ppo_jax", "gymnax")
+    small = {"seeds": 2, "total_steps": 256, "envs": 4, "rollout": 32, "width": 8, "strength": 0.1}
+    for env, perturb, ascent in (("CartPole-v1", "actor", "ratio"), ("Pendulum-v1", "critic", "rho")):
+        ppo.main(env=env, perturb=perturb, ascent=ascent, **small)
+        said = capsys.readouterr().out
+        assert f"perturbed: ['{perturb}']" in said
+        assert said.count("['critic']") == (6 if perturb == "critic" else 0)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_ppo_learns():
+    import jax
+
+    jax.config.update("jax_disable_most_optimizations", False)
+    assert load("ppo_jax", "gymnax").main(seeds=2, total_steps=60_000, lr=2e-3).min() > 60
