@@ -136,13 +136,15 @@ class CGD(Weighted):
             raise TypeError(f"lam, ratio: expected one of them, got lam={lam!r} and ratio={ratio!r}")
         self.lam = strength_of("lam", 0.0 if lam is None else lam)
         self.ratio = None if ratio is None else strength_of("ratio", ratio, least=0)
-        self._change = torch.zeros(2, device=self.device)  # ‖g⁺ − g‖/‖g‖: a sum, and the sum of its weights
         kind: Any = next(self._params()).dtype if dtype is None else dtype
         if kind not in ACCURATE:
             raise ValueError(
                 f"dtype: expected the precision of the passes, such as torch.bfloat16; got {kind}"
             )
         self.shortest = ACCURATE[kind]
+        wide = torch.promote_types(next(self._params()).dtype, torch.float32)
+        # the mean of ‖g⁺ − g‖/‖g‖: a sum, and the sum of its weights
+        self._change = torch.zeros(2, device=self.device, dtype=wide)
 
     def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
         return ascent.of_lam(self.lam(self.k), n, x(), self.shortest)
