@@ -5,7 +5,7 @@
 
 The model reads eight letters and is to write them again. The *true* reward is the part of them that is right.
 The *proxy*, which is trained on, adds a fault: it also pays for each "!", more than for a right letter. A
-model that was taught the task first hardly writes any; one that finds the fault loses the task. Rows: no penalty,
+model that was taught the task hardly writes any; one that finds the fault loses the task. Rows: no penalty,
 a KL penalty to the taught model (β), and the penalty on the gradient (a ratio, embeddings left out). The
 strength of each is chosen on seeds of their own, by the true reward at the end; all values are written.
 """
