@@ -1,7 +1,7 @@
 """The cost of `steepen.optax.value_and_grad` under `jit`, in units of bare gradients.
 
-    python benchmarks/optax_cost.py --out DIR             # on a GPU, or on a CPU with smaller shapes
-    python benchmarks/optax_cost.py --out DIR --page docs/optax.md
+    python benchmarks/optax_cost.py --out benchmarks      # on a GPU, or on a CPU with smaller shapes
+    python benchmarks/optax_cost.py --out benchmarks --page docs/optax.md
 
 A two-pass gradient is timed against two bare ones, g at the parameters and then at parameters that depend on
 it, in one program; with a fraction of 1/16, against one bare gradient, on a small GPT. All take turns, and a

@@ -124,7 +124,7 @@ def main(out: Path, page: Path | None, seeds: int) -> None:
                 "lr": lr,
                 "decay": decay,
                 "rho": rho,
-                "optax": np.round(ours, 4).tolist(),
+                "optax": [round(float(v), 4) for v in ours],
                 "torch": [] if "gate" in method else [row["loss"] for row in theirs],
             }
         )
