@@ -89,7 +89,7 @@ bench: $(VENV)/.ready
 
 # a hundred thousand runs against the contract (docs/reliability.md); what was run before is kept in $(OUT)/campaign
 campaign: $(VENV)/.ready
-	$(BIN)/python -m tests.campaign --jobs $(JOBS) --out $(OUT)/campaign --page docs/reliability.md
+	$(BIN)/python -m benchmarks.campaign --jobs $(JOBS) --out $(OUT)/campaign --page docs/reliability.md
 
 # one environment, one set of pinned versions: the paper needs little of it, the tests all
 $(VENV)/.paper: pyproject.toml constraints.txt

@@ -5,6 +5,12 @@ For every variant this prints the geometric mean of evaluations against SciPy, t
 could be chosen to please a problem would show here as a number that jumps.
 
     python benchmarks/sensitivity.py [jobs] [constants]
+    python benchmarks/sensitivity.py [jobs] by-values [constants]
+
+The second varies the constants of finite differences (`steepen._oracle.tuning`) threefold each way, and gives
+values of f against SciPy's BFGS on the problems of `no_gradient.py` that nothing was tuned on, to 1e-5 and to
+1e-8, with the problems solved, the good ends called failures, and how many of 40 runs with noise of 1e-8 are
+successes near the minimum.
 """
 
 import os
@@ -15,9 +21,11 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 from importlib import import_module
 
 import numpy as np
+import scipy.optimize
 from joblib import Parallel, delayed
 
 import steepen as st
+from steepen._oracle import tuning
 from steepen.bench.measure import Run, measure
 from steepen.bench.profiles import best_value, evaluations_to, geometric_mean
 
@@ -77,8 +85,73 @@ def report(name: str, ours: dict[str, Run], peers: dict[str, dict[str, Run]], ba
     print(f"{name:24} " + "   ".join(cells), flush=True)
 
 
+def without_gradient(name: str | None = None, factor: float = 1.0) -> dict[str, list]:
+    """Run the problems of `no_gradient.py` with one constant changed; return improvements and ends."""
+    import no_gradient
+
+    if name is not None:
+        setattr(tuning, name, getattr(tuning, name) * factor)
+    try:
+        runs = {case.name: no_gradient.solve(case, "cgd-auto") for case in no_gradient.aside()}
+        found = {key: [run.improvements, run.end.success] for key, run in runs.items()}
+        return found | {"noise": [noisy_runs(1e-8)]}
+    finally:
+        if name is not None:
+            setattr(tuning, name, getattr(tuning, name) / factor)
+
+
+def noisy_runs(level: float) -> int:
+    """Return how many of forty noisy runs are successes near the minimum."""
+    import no_gradient
+
+    good = 0
+    for f, n in no_gradient.NOISY.items():
+        lowest = f(scipy.optimize.minimize(f, np.full(n, 0.9), tol=1e-9).x)
+        for seed in range(no_gradient.SEEDS):
+            rng = np.random.default_rng([seed, 7])
+            x0 = rng.uniform(0, 2, n)
+
+            def value(x, f=f, rng=rng):
+                return float(f(x)) * (1 + level * rng.uniform(-1, 1))
+
+            end = st.minimize(value, x0, jac="2-point", trace=False)
+            good += bool(end.success) and f(end.x) - lowest <= max(10 * level, 1e-7) * lowest
+    return good
+
+
+def by_values(jobs: int, chosen: list[str]) -> None:
+    import no_gradient
+
+    names = chosen or [name for name in vars(tuning) if name.isupper()]
+    changes = [(None, 1.0), *((name, factor) for name in names for factor in (1 / 3, 3.0))]
+    cases = list(no_gradient.aside())
+    peers = {case.name: no_gradient.solve(case, "BFGS").improvements for case in cases}
+    print(f"{'':24} 1e-5 1e-8 solved  failures  noise")
+    runs = Parallel(n_jobs=jobs, return_as="generator")(delayed(without_gradient)(*c) for c in changes)
+    base = None
+    for (name, factor), found in zip(changes, runs, strict=True):
+        base = found if base is None else base
+        costs = {accuracy: ([], []) for accuracy in ACCURACIES}
+        failures = 0
+        for case in cases:
+            f0, ours, peer = float(case.f(case.x0)), found[case.name], peers[case.name]
+            lowest = min(base[case.name][0][-1][1], peer[-1][1])
+            fstar = best_value(f0, case.known, lowest, ACCURACIES[-1])
+            for accuracy, (own, other) in costs.items():
+                own.append(evaluations_to(ours[0], f0, fstar, accuracy))
+                other.append(evaluations_to(peer, f0, fstar, accuracy))
+            failures += bool(np.isfinite(costs[1e-8][0][-1])) and not ours[1]
+        means = " ".join(f"{geometric_mean(*pair)[0]:.3f}" for pair in costs.values())
+        label = "as it is" if name is None else f"{name} × {factor:.2g}"
+        solved = int(np.isfinite(costs[1e-8][0]).sum())
+        print(f"{label:24} {means} {solved:4d} {failures:6d} {found['noise'][0]:9d}", flush=True)
+
+
 def main() -> None:
     jobs = int(sys.argv[1]) if len(sys.argv) > 1 else -1
+    if sys.argv[2:3] == ["by-values"]:
+        by_values(jobs, sys.argv[3:])
+        return
     known = [name for _, name in VARIANTS]
     chosen = sys.argv[2:] or known
     if unknown := sorted(set(chosen) - set(known)):

@@ -1,9 +1,6 @@
 """Headless Chromium, for tests that look at pages: they are slow, and skipped where there is none."""
 
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +12,7 @@ MARKS = [
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser():
     """Return a browser that all tests of a file share."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with playwright.sync_playwright() as driver:
@@ -25,13 +22,13 @@ def browser() -> Iterator[Any]:
         chromium.close()
 
 
-def visited(browser: Any, file: Path, fragment: str = "", **context: Any) -> Any:
+def visited(browser, file, fragment="", **context):
     """Open a page in a tab of its own; `troubles` are its errors, and all it asks for beyond itself."""
     page = browser.new_context(**context).new_page()
     page.set_default_timeout(120_000)  # a busy machine is slow, and not wrong
     page.troubles = []
 
-    def asked(request: Any) -> None:
+    def asked(request):
         if not request.url.startswith("data:") and request.url.partition("#")[0] != file.as_uri():
             page.troubles.append(request.url)
 

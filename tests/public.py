@@ -1,12 +1,9 @@
 """The public names and what is asked of each, part by part of the suite: those of torch and JAX apart."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import re
 from pathlib import Path
-from typing import Any
 
 import steepen
 
@@ -33,7 +30,7 @@ def modules(part=None):
 
 def names(part=None):
     """Return the public classes and functions of a part, or all."""
-    found: dict[str, Any] = {}
+    found = {}
     for name in modules(part):
         module = importlib.import_module(name)
         for attribute in getattr(module, "__all__", ()):

@@ -41,9 +41,6 @@ NEEDS = {"HASWELL": "X86_V3", "SKYLAKEX": "X86_V4", "NEOVERSEV1": "SVE"}
 """Kernels that a CPU without this feature, in NumPy's words, cannot run."""
 
 
-# --- functions of the tests, one unit in the last place off ------------------------------------------
-
-
 def seen(function: Callable[..., Any], role: str = "fun") -> Callable[..., Any]:
     """Return a function as `minimize` sees it where it is given as fun, jac, hvp or hess."""
     return off(function, f"{SEED} {role}") if SEED else function
@@ -109,9 +106,6 @@ def _moved(value: Any, points: list[bytes], lead: tuple[int, ...]) -> Any:
     still = (parts == 0) | ~np.isfinite(parts) | ~np.isfinite(away)
     new = np.where(still, parts, away).reshape(-1).view(array.dtype).reshape(array.shape)
     return new if isinstance(value, np.ndarray) else type(value)(new)
-
-
-# --- the settings, and a run of the tests under each -------------------------------------------------
 
 
 def settings() -> Iterator[tuple[str, dict[str, str]]]:

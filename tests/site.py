@@ -7,18 +7,17 @@ import importlib
 import json
 import os
 import re
-import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from steepen._tools.optional import load
+from .browser import CHROMIUM, browser
 
+__all__ = ["browser"]  # a fixture
 ROOT = Path(__file__).parent.parent
 SITE = Path(os.environ.get("SITE", ROOT / "out" / "site"))
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 class Page(HTMLParser):
@@ -83,20 +82,11 @@ def test_the_file_for_language_models_names_pages_that_exist():
     assert [link for link in links if not (SITE / link).is_file()] == []
 
 
-@pytest.fixture(scope="module")
-def browser():
+@pytest.fixture
+def tab(request):
     if CHROMIUM is None:
         pytest.skip("there is no Chromium on this machine's PATH")
-    playwright = load("playwright.sync_api", "the tests of the site", extra="docs")
-    with playwright.sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture
-def tab(browser):
-    tab = browser.new_page(viewport={"width": 1200, "height": 900})
+    tab = request.getfixturevalue("browser").new_page(viewport={"width": 1200, "height": 900})
     tab.troubles = []
     tab.on("pageerror", lambda error: tab.troubles.append(str(error)))
     tab.on("console", lambda line: line.type == "error" and tab.troubles.append(line.text))

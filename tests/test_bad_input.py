@@ -125,14 +125,9 @@ def test_what_is_right_is_taken():
     for schedule in (TABLE, schedules.L(0.1, 0.2, T=5)):
         for budget in (st.Budget(iters=5), st.Budget(iters=9, grads=5)):
             assert run(Bowl(), step=schedule, budget=budget, gtol=0.0).nit == 5
-    for x0, dtype in ((3, "f8"), ([1, 2], "f8"), (np.ones(2, "f4"), "f4"), (np.ones(2, ">f4"), "f4")):
-        result = run(Bowl(), x0=x0)
-        assert (result.x.shape, result.x.dtype) == (np.shape(x0) or (1,), np.dtype(dtype))
     budget = st.Budget(iters=9)  # λ need not cover what comes after the switch
     assert run(Bowl(), lam=TABLE, b=4, method="cgd-fd", budget=budget, gtol=0.0).nit == 9
 
-
-# --- what the user's functions return --------------------------------------------------------------
 
 VALUES = [
     ("fun", np.ones(2), TypeError, "shape (2,)"), ("fun", np.ones(0), TypeError, "shape (0,)"),
@@ -201,8 +196,6 @@ def test_a_value_that_turns_bad_is_an_error_that_loses_nothing(k, name, bad):
     assert (partial.nit, len(partial.trace)) == (k, k + 1)
 
 
-# --- parts that check themselves -------------------------------------------------------------------
-
 COUNTS = [
     *((lambda v, name=name: st.Budget(**{name: v}), name, "a whole number", [-1, 2.5, nan, "3", True])
       for name in ("grads", "evals", "iters")),
@@ -237,9 +230,6 @@ def test_the_parts_check_their_own_numbers(make, name, words, values):
         assert repr(bad) in str(caught.value) or words.startswith("one more")
     with pytest.raises(ValueError, match=r"^T: not known yet"):
         schedules.L(0.0, 1.0)(0)
-
-
-# --- check_gradient --------------------------------------------------------------------------------
 
 
 @given(some.integers(0, 10**6), some.integers(1, 5), some.integers(-3, 3), some.integers(-2, 2))
@@ -286,8 +276,6 @@ def test_the_check_is_counted_and_a_budget_too_small_for_it_is_said_at_once(pair
     for source in ("2-point", "3-point", "cs"):
         assert run(Bowl(), jac=source, check_gradient=True).nit == 3
 
-
-# --- anything at all -------------------------------------------------------------------------------
 
 NAMES = "x0 fun method jac hvp hess step lam penalty r b switch budget tol gtol ftol xtol callback trace"
 GARBAGE = some.one_of(

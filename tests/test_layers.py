@@ -10,8 +10,9 @@ HOME = Path(steepen.__file__).parent
 LAYERS = (
     ("_tools",),
     ("_jobs",),
-    ("_core", "theory", "functions", "problems"),
+    ("_core", "budget", "theory", "functions", "problems"),
     ("_oracle",),
+    ("_roundoff",),
     ("penalties", "schedules", "switches"),
     ("directions",),
     ("steps",),

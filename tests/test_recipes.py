@@ -1,7 +1,5 @@
 """The recipes of docs/recipes.md, run where their packages are installed."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -17,7 +15,7 @@ def run(name):
     """Run a recipe, and return what it has made."""
     package = PACKAGES.get(name, name)
     pytest.importorskip(package, reason=f"{package} is not installed; the tests ask for light packages only")
-    made: dict[str, object] = {}
+    made = {}
     exec(compile(RECIPES[name], f"docs/recipes.md, {name}", "exec"), made)
     return made
 

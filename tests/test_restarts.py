@@ -11,7 +11,7 @@ from .objectives import spd
 def test_a_row_far_behind_one_that_has_ended_is_given_up():
     race = Race(np.zeros((3, 1)), np.array([-1.0]), np.array([1.0]))
 
-    def told(k: int, rows: list[int], f: list[float]) -> list[bool]:
+    def told(k, rows, f):
         x = np.array([[-0.9], [0.2], [0.9]])[rows]
         none = np.zeros(len(rows))
         state = State(k, x, np.array(f), *[none] * 7, seconds=0.0, rows=np.array(rows))

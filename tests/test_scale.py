@@ -129,9 +129,6 @@ def test_scipy_users_name_them_as_options():
     np.testing.assert_allclose(res.x, SIZES, rtol=1e-4)
 
 
-# --- with nothing set -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("jac", [lambda x: 2e-6 * (x / 1e6 - 1), None])
 def test_a_parabola_in_millions(jac):
     res = st.minimize(lambda x: float((x[0] / 1e6 - 1) ** 2), [5e6], jac=jac)
@@ -148,4 +145,5 @@ def test_a_valley_in_any_units(sizes):
     res = st.minimize(lambda x: plain(x / sizes), START * sizes, jac=lambda x: slope(x / sizes) / sizes)
     assert res.success
     assert res.fun < 1e-8
-    assert st.minimize(plain, [1 + 1e-9, 1 + 1e-9], jac=slope).nfev == 1  # a good start ends at once
+    good = st.minimize(plain, [1 + 1e-9, 1 + 1e-9], jac=slope, gtol=1e-5)
+    assert good.nfev == 1  # a gtol that was given is meant as it stands, also where f is tiny

@@ -15,7 +15,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import steepen as st
 import steepen.scipy
-from steepen._oracle.differences import mapping_of
+from steepen._tools.workers import mapping_of
 
 from .pairs import pairs
 
@@ -90,9 +90,6 @@ def test_a_pair_a_product_and_an_inverse_hessian():
     assert (res.nhvp, res.hvp_source) == (5, "hvp")
 
 
-# --- callbacks and limits -------------------------------------------------------------------------
-
-
 @pairs(method=BOTH, returned=[None, 1, "stop", np.ones(2, dtype=bool), np.False_])
 def test_what_a_callback_returns_is_ignored_as_in_scipy(method, returned):
     seen = []
@@ -100,12 +97,8 @@ def test_what_a_callback_returns_is_ignored_as_in_scipy(method, returned):
     assert res.success
     assert len(seen) == res.nit
     np.testing.assert_array_equal(seen[-1], res.x)
-
-
-@pytest.mark.parametrize("yes", [True, np.True_])
-def test_a_callback_that_returns_true_ends_the_run(yes):
-    res = by(BFGS, callback=lambda xk: yes)
-    assert (res.nit, res.status, res.success) == (1, st.Status.CALLBACK, False)
+    for yes in (True, np.True_):  # which alone ends a run of ours
+        assert by(BFGS, callback=lambda xk, yes=yes: yes).status == st.Status.CALLBACK
 
 
 @pairs(method=BOTH, form=["x", "intermediate_result"])
@@ -144,9 +137,6 @@ def test_limits_are_budgets(options, budget):
     assert counts(by("gd", options=options)) == counts(ours)
 
 
-# --- what is printed ------------------------------------------------------------------------------
-
-
 def test_disp_prints_a_summary_without_rich_and_off_a_terminal(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "rich", None)
     res = by(BFGS, options={"disp": True})
@@ -166,9 +156,6 @@ def test_disp_prints_a_summary_without_rich_and_off_a_terminal(capsys, monkeypat
     printed = capsys.readouterr().out
     assert "1 of 2 runs: The gradient norm is within gtol." in printed
     assert "1 of 2 runs: The budget of iterations is spent." in printed
-
-
-# --- differences ----------------------------------------------------------------------------------
 
 
 def asked_points(method, x0, jac, options):
@@ -279,9 +266,6 @@ def test_workers_that_fail():
         mapped(os._exit, [3, 3])
 
 
-# --- other options --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("method", ["BFGS", BFGS, AUTO])
 def test_return_all_has_every_iterate(method):
     seen = [np.array(START)]
@@ -311,17 +295,13 @@ def test_maxls_is_the_most_trials_of_a_search_and_maxcor_the_memory():
         ({"stepp": 3}, TypeError, "options: steepen has no 'stepp'; did you mean 'step'?"),
         ({"c1": 1e-4}, TypeError, "options: steepen has no 'c1'; there are"),
         ({"maxiter": -1}, ValueError, "maxiter: expected a number, 0 or more"),
-        ({"maxiter": "3"}, TypeError, "maxiter: expected a number"),
         ({"maxfun": 0}, ValueError, "maxfun: expected a number, 1 or more"),
         ({"maxfun": 9, "maxfev": 9}, ValueError, "maxfev: give either maxfun or maxfev"),
-        ({"maxls": 0}, ValueError, "maxls: expected a whole number, 1 or more"),
         ({"maxls": 3, "step": 0.1}, ValueError, "'step' is given twice"),
         ({"eps": "small"}, TypeError, "eps: expected a number, or one for each variable"),
         ({"eps": [1e-6, 1e-6, 1e-6]}, ValueError, "eps: expected a number, or 2 of them"),
-        ({"finite_diff_rel_step": np.ones((2, 2))}, ValueError, "finite_diff_rel_step: expected"),
         ({"eps": 1e-6, "finite_diff_rel_step": 1e-6}, ValueError, "eps: give either eps or"),
         ({"workers": 0}, ValueError, "workers: expected a map-like callable"),
-        ({"gradient": "4-point"}, ValueError, "got '4-point'"),
         (3, TypeError, "options: expected a dict"),
     ],
 )
@@ -367,8 +347,6 @@ def test_minimize_takes_options_as_scipy_does():
     assert st.minimize(rosen, START, tol=1.0, options={"gtol": 1e-3}).nit > loose.nit
 
 
-# --- Hessians -------------------------------------------------------------------------------------
-
 FORMS = [sparse.csr_array, sparse.coo_array, sparse.csr_matrix, sparse.dia_matrix, aslinearoperator]
 
 
@@ -398,9 +376,6 @@ def test_what_else_scipy_takes_for_a_hessian():
     assert by("newton", hess="2-point").success
     with pytest.raises(TypeError, match="hess: method 'gd' takes no HessianUpdateStrategy"):
         by("gd", hess=so.SR1())
-
-
-# --- SciPy's own tests ----------------------------------------------------------------------------
 
 
 @pytest.mark.slow  # half a minute

@@ -32,9 +32,6 @@ def run(problem, method, **given_):
     return st.minimize(problem.fun, problem.x0, method=method, **given_)
 
 
-# --- Armijo ----------------------------------------------------------------------------------------
-
-
 STARTS = [(-1.2, 1.0), (1.9, -1.7), (0.1, 1.5)]
 
 
@@ -99,9 +96,6 @@ def test_a_search_ends_after_its_trials_and_with_the_budget(wait):
     assert res.nfev == len(calls) == 3
 
 
-# --- on quadratics ---------------------------------------------------------------------------------
-
-
 @given(n=some.integers(1, 12), seed=SEEDS, method=some.sampled_from(["gd", "cgd"]))
 def test_the_quadratic_step_is_the_exact_line_search(n, seed, method):
     """The new gradient is orthogonal to the step: nothing is left to gain along it."""
@@ -131,9 +125,6 @@ def test_with_exact_line_searches_quasi_newton_methods_end_within_n_steps(n, see
     res = run(problem, method, step=steps.Quadratic(), gtol=gtol, budget=st.Budget(iters=n + 1))
     assert res.success
     assert np.allclose(res.x, problem.x0 - np.linalg.solve(Q, first), rtol=1e-6, atol=1e-6)
-
-
-# --- the paper's formulas --------------------------------------------------------------------------
 
 
 def test_the_formulas_take_a_number_an_array_and_a_schedule():

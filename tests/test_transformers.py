@@ -181,17 +181,6 @@ def test_the_logged_loss_is_that_at_the_weights(trainer):
     assert losses[0.5] > 1.2
 
 
-def test_bf16(trainer):
-    model = network().float()
-    opt = SAM(base(model), model, rho=RHO, share=0.5)
-    run = trainer(model, opt, micro=2, bf16=True, max_steps=4)
-    run.train()
-    assert run.accelerator.mixed_precision == "bf16"
-    assert opt.report().probed == 4
-    assert opt.report().length == pytest.approx(RHO, rel=1e-2)
-    assert flat(model).isfinite().all()
-
-
 @pytest.mark.parametrize(("kind", "steps"), [("cgd", 4), ("rule", 20)])
 def test_a_scaler_leaves_no_trace(trainer, kind, steps):
     """As in fp16, which the Trainer has on GPUs only."""

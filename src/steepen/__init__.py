@@ -17,8 +17,8 @@ from . import penalties, schedules, steps, switches, theory
 from ._core.records import State
 from ._core.result import Best, Result, Status, Trace
 from ._minimize import minimize
-from ._oracle.budget import Budget
 from ._run.checkpoint import CheckpointError
+from .budget import Budget
 from .directions import BFGS, CGD, DFP, GD, CGDAuto, Direction, Newton
 from .schedules import L
 

@@ -13,12 +13,14 @@ from ._core.arrays import Array, is_numpy, namespace, to_numpy
 from ._core.judge import BOTTOM, Tolerances
 from ._core.kits import kit_for
 from ._core.space import space_of
-from ._oracle.budget import Budget
-from ._oracle.differences import Differences, Map
-from ._oracle.oracle import AUTODIFF, DIFFERENCES
+from ._oracle.autodiff import AUTODIFF
+from ._oracle.differences import Differences
+from ._oracle.oracle import DIFFERENCES
 from ._oracle.tensors import OfTensors, hosted
 from ._problem import Problem, Settings
 from ._tools.check import number, one_of
+from ._tools.workers import Map
+from .budget import Budget
 from .directions import METHODS, Direction
 from .directions._direction import pure
 from .penalties import Penalty
@@ -188,12 +190,13 @@ def tolerances_of(
     if tol is not None and gtol is not None:
         raise ValueError("tol: give either tol or gtol, not both")
     gtol = tol if gtol is None else gtol
+    assumed = gtol is None
     if gtol is None:
         gtol = 1e-5 if "64" in str(dtype) else 1e-3
     for name, value in (("gtol", gtol), ("ftol", ftol), ("xtol", xtol), ("gtol_rel", gtol_rel)):
         number(name, value, "a number, 0 or more", least=0)
     bottom = BOTTOM * float(np.finfo(str(dtype).removeprefix("torch.")).max)
-    return Tolerances(float(gtol), float(ftol), float(xtol), bottom, float(gtol_rel))
+    return Tolerances(float(gtol), float(ftol), float(xtol), bottom, float(gtol_rel), assumed)
 
 
 def check_rest(trace: Any, callback: Any) -> None:

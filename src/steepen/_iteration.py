@@ -19,19 +19,12 @@ from ._core.guard import guarded
 from ._core.judge import asked, judge_gradient, judge_step
 from ._core.records import NAN, RUNNING, Best, Carry, Point
 from ._core.result import Status
+from ._oracle import tuning
 from ._oracle.context import Context
-from ._oracle.exhausted import at_bottom, relax, shown, spent, unsure
-from ._oracle.floor import at_floor
 from ._oracle.ledger import Cost
-from ._oracle.valleys import Around
 from ._problem import Settings
+from ._roundoff import at_floor
 from .steps import Along
-
-IDLE = 11
-"""A run ends after this many consecutive steps without a measurable decrease of f."""
-
-IDLE_BY_VALUES = 3
-"""The same where a gradient is made of values, and costs as many as f has variables."""
 
 SHOWS = 4.0
 """A decrease of no more than this many roundings of f is not measurable."""
@@ -39,11 +32,15 @@ SHOWS = 4.0
 LOST = tuple(map(int, (Status.NONFINITE_VALUE, Status.NONFINITE_GRADIENT, Status.UNBOUNDED, Status.DIVERGED)))
 """Ends at a point that is no use: the best one seen is given instead."""
 
-CONVERGED, PRECISION, NOISE, DIFFERENCES, NO_DESCENT, DIVERGED, NONFINITE, MAX_ITERATIONS, ARTIFICIAL = map(
+(
+    CONVERGED, PRECISION, NOISE, NO_DESCENT, DIVERGED, MAX_ITERATIONS, MAX_EVALUATIONS, ARTIFICIAL,
+    ROUGH_GRADIENT,
+) = map(
     int,
     (
-        Status.CONVERGED, Status.PRECISION, Status.NOISE, Status.DIFFERENCES, Status.NO_DESCENT,
-        Status.DIVERGED, Status.NONFINITE_GRADIENT, Status.MAX_ITERATIONS, Status.ARTIFICIAL,
+        Status.CONVERGED, Status.PRECISION, Status.NOISE, Status.NO_DESCENT,
+        Status.DIVERGED, Status.MAX_ITERATIONS, Status.MAX_EVALUATIONS, Status.ARTIFICIAL,
+        Status.ROUGH_GRADIENT,
     ),
 )  # fmt: skip
 FIRST_HIDDEN, LAST_HIDDEN = int(Status.SMALL_DECREASE), int(Status.MAX_SECONDS)
@@ -52,6 +49,12 @@ NOTHING = Cost()
 
 DOUBT, ALARMING = 10.0, 1e-2
 """‖∇f‖ ≤ gtol is doubted where, by the slope, x of twice the size would change more than DOUBT·gtol of f."""
+
+NEAR = 1e-6
+"""A step by this part of x or less does not move it."""
+
+SMALL = 1e-3
+"""f is small where neither it nor its decrease so far is more; the default gtol then says little."""
 
 ENOUGH, DOUBTS = 1e-9, 3
 """A doubt ends where a step lowers f by no more than this part; after an ALARMING one, so often at most."""
@@ -75,8 +78,7 @@ class Iteration:
         self._bottom, self._gtol, self.relative = tolerances.bottom, tolerances.g, asked(tolerances.rel)
         self._far = -tolerances.bottom  # a step that is shorter cannot make x overflow
         self._counted, self._bounded = self.ledger.counted, self.space.bounded
-        self._adaptive = self.oracle.adaptive
-        self._idle = IDLE_BY_VALUES if self._adaptive else IDLE
+        self.accuracy = self.oracle.accuracy(context, tolerances.g)
         self._iters: Any = inf if self.ledger.budget.iters is None else self.ledger.budget.iters
 
     def begin(self, x: Array) -> Carry:
@@ -119,8 +121,8 @@ class Iteration:
                 c.on = kit.without(c.on, off)
         if searched:
             least = kit.num.maximum(SHOWS * self.context.eps * abs(f), c.move.noise)
-            if self._adaptive:
-                least = kit.num.maximum(least, self.oracle.level(f))
+            if not self.oracle.cheap_gradient:
+                least = kit.num.maximum(least, self.oracle.eps_f(f))
             made = c.move.trial == 0  # and not a step that is still being searched for
             c.idle = kit.pick(c.move.before - f > least, 0, c.idle + made)
         return c
@@ -139,10 +141,13 @@ class Iteration:
         live = None if c.status is RUNNING else self._live(c)
         came = g if self._brings else None
         if g is None or not kit.any(known):
-            point.g = self.oracle.grad(point.x, live, came)
+            point.g, point.error = self.accuracy.gradient(c, live, came)
         else:
-            rest = kit.negate(known) if live is None else kit.without(live, known)
-            point.g = kit.where(known, g, self.oracle.grad(point.x, rest, came))
+            rest, error = kit.negate(known) if live is None else kit.without(live, known), point.error
+            new, point.error = self.accuracy.gradient(c, rest, came)
+            point.g = kit.where(known, g, new)
+            if point.error is not None:
+                point.error = kit.where(known, error, point.error)
         point.known = True if live is None else known | live
         return point
 
@@ -162,7 +167,7 @@ class Iteration:
             least = kit.num.maximum(least, self.tolerances.rel * c.top)
         if not kit.all_finite(size) or kit.any(gnorm <= least):
             self._judge_gradient(c)
-        if self._searches and kit.any(tired := c.idle >= self._idle):
+        if self._searches and kit.any(tired := c.idle >= self.accuracy.stalled):
             c.tired = c.tired | (
                 tired & (c.status == RUNNING)
             )  # they make no other step, and end as it settles
@@ -177,18 +182,23 @@ class Iteration:
 
     def aim(self, c: Carry) -> Carry:
         """Find the direction: the one proposed where it descends f, else −∇f."""
+        self._aim(c)
+        self._end(c, self.accuracy.ends(c))
+        return c
+
+    def _aim(self, c: Carry) -> None:
         kit, space, point, move = self.kit, self.space, c.point, c.move
         x, g = point.x, point.g
         c.live = live = None if c.status is RUNNING and c.tired is False else self._live(c)
         if not (live is None or kit.any(live)):
-            return c
+            return
         down, size = g, point.size
         if self._bounded:
             down, size = space.descent(x, g, size)
         c.p, c.down, c.size, c.slope = None, down, size, -size * size
         if self._steepest or not kit.any(c.on):
             move.lam, move.guarded, move.penalised, move.vanished = 0.0, False, False, False
-            return c
+            return
         context, direction = self.context, self.direction
         if c.memory:
             c.memory = direction.learn(context, point, c.memory)
@@ -199,7 +209,6 @@ class Iteration:
         c.p, c.slope, used, move.guarded, vanished = guarded(kit, c.on, down, size, p, trusted)
         move.lam = lam if used is True else kit.pick(used, lam, 0.0)
         move.penalised, move.vanished = self._penalised and used, self._penalised and vanished
-        return c
 
     def search(self, c: Carry) -> Carry:
         """Find how far to go, and where that leads."""
@@ -251,37 +260,37 @@ class Iteration:
 
     def _searched(self, c: Carry) -> None:
         """Settle the rows whose search found nothing, or that have none left to make."""
-        kit, stuck, adaptive = self.kit, c.tired, self._adaptive
+        kit, stuck = self.kit, c.tired
         if c.ahead.f is not None:
             stuck = stuck | ((c.move.alpha == 0) & (c.move.trial == 0))
         held = stuck
         if stuck is not False and kit.any(stuck):
             near = stuck & (c.point.gnorm <= self._gtol) if self.direction.doubts else False
+            near = near & self.accuracy.trusts(c) if kit.any(near) else near
             if kit.any(near):  # what they were doubted for is settled, unless it is alarming
-                self._end(c, kit.pick(kit.without(near, self._alarming(c)), CONVERGED, RUNNING))
+                self._end(c, kit.pick(kit.without(near, self._alarming(c)), self._settled(c), RUNNING))
                 c.doubts = kit.pick(near, c.doubts + 1, c.doubts)
-            rest = kit.without(stuck, near)
-            if adaptive:
-                rest = self._refined(c, rest)
+            rest = kit.without(stuck, near) & (c.status == RUNNING)
+            better, code = self.accuracy.improves(c, rest)
+            self._end(c, code)
+            if kit.any(better):
+                self._anew(c, better)
+                rest = kit.without(rest, better)
                 stuck = rest | near
-            self._floored(c, rest)
+            if self.oracle.cheap_gradient:
+                self._floored(c, rest)
             self._recover(c, stuck, near)
             c.tired = False
-        if adaptive:
-            # a step that gained nothing shows that they are not
-            calm = kit.without(c.idle == 0, held)
-            relax(self.context, c.point.x, c.point.f, c.point.g, self.tolerances.g, calm)
+        self.accuracy.relax(c, kit.without(c.idle == 0, held))
 
     # --- what is rare ----------------------------------------------------------------------------------
 
     def _judge_gradient(self, c: Carry) -> None:
         """End the rows whose gradient is within a tolerance, or is not finite; look twice at some of them."""
         kit, context, point = self.kit, self.context, c.point
+        self._end(c, self.accuracy.recheck(c))
         code = judge_gradient(kit, point, self.tolerances, c.top)
-        if self._adaptive:
-            code = kit.pick(
-                (code == CONVERGED) & unsure(context, point.x, point.f, self._gtol), RUNNING, code
-            )
+        code = kit.pick(kit.without(code == CONVERGED, self.accuracy.trusts(c)), RUNNING, code)
         if self.direction.doubts:
             code = kit.pick(self._doubted(c, (code == CONVERGED) & (c.status == RUNNING)), RUNNING, code)
         if (c.k == 0) is True and self.direction.leaves:
@@ -299,13 +308,19 @@ class Iteration:
         and the direction may have something else to propose.
         """
         kit, move, f = self.kit, c.move, c.point.f
+        unit = self._unit(c)
         doubt = near & (self._change(c) > DOUBT * self._gtol)
         if (c.k == 0) is True or not kit.any(doubt):
             return doubt
-        falls = (move.before - f > ENOUGH * kit.num.maximum(abs(f), 1.0)) | (move.alpha == 0)
+        falls = move.before - f > ENOUGH * kit.num.maximum(abs(f), unit)
+        # where f is small there is one more way to tell: x does not move
+        if self._constant is None:
+            falls = falls & ((unit == 1.0) | (move.alpha * move.length > NEAR * kit.norm(c.point.x)))
+        falls = falls | (move.alpha == 0)
         if not self._searches:
             return doubt & falls
-        tired = kit.without(kit.without(doubt, falls) & self._alarming(c), c.k >= self._iters)
+        tired = kit.without(doubt, falls) & (self._alarming(c) | (self._settled(c) == NO_DESCENT))
+        tired = kit.without(tired, c.k >= self._iters)
         c.tired = c.tired | tired
         return (doubt & falls) | tired
 
@@ -313,10 +328,27 @@ class Iteration:
         """Return how much of f a change of x by its own size would change, by the slope."""
         kit, x, f = self.kit, c.point.x, c.point.f
         wide = kit.xp.maximum(abs(x), kit.xp.ones_like(x))
-        return kit.norm(self.space.measure(x, c.point.g) * wide) / kit.num.maximum(abs(f), 1.0)
+        change = kit.norm(self.space.measure(x, c.point.g) * wide)
+        return kit.ratio(change, kit.num.maximum(abs(f), self._unit(c)))
+
+    def _unit(self, c: Carry) -> Scalar:
+        """Return what f is measured in: 1, or what it has changed by so far if that, and f itself, is small.
+
+        A gtol that was given is meant as it stands.
+        """
+        if not self.tolerances.assumed:
+            return 1.0
+        size = self.kit.num.maximum(abs(c.point.f), c.first - c.point.f)
+        return self.kit.pick(size < SMALL, size, 1.0)
 
     def _alarming(self, c: Carry) -> Mask:
         return (self._change(c) > self.kit.num.maximum(ALARMING, DOUBT * self._gtol)) & (c.doubts < DOUBTS)
+
+    def _settled(self, c: Carry) -> Whole:
+        """Return how rows within gtol end: a slope that would change f by more than it has is not zero."""
+        change, size = self._change(c), self.kit.num.maximum(abs(c.point.f), self._unit(c))
+        steep = (change > ALARMING) & (change * size > c.first - c.point.f)
+        return self.kit.pick(steep, NO_DESCENT, CONVERGED)
 
     def _floored(self, c: Carry, mask: Mask) -> None:
         """End the rows in which f is as low as its rounding, or its noise, lets it be."""
@@ -331,78 +363,14 @@ class Iteration:
 
         self._end(c, kit.when(mask, ask, RUNNING))
 
-    def at_bottom(self, c: Carry, mask: Mask) -> None:
-        """End the rows whose direction promises no fall of f that its values would show."""
-        kit, context, oracle, point = self.kit, self.context, self.oracle, c.point
-        mask = mask & (c.status == RUNNING)
-        quiet, noisy = at_bottom(context, point.x, point.f, point.g, -c.slope, mask, c.tired)
-        loud, quiet = self._around(c, quiet & noisy), kit.without(quiet, noisy)
-        # a tired row, at its last point, would have made no step
-        self._end(c, kit.pick(loud.lower & (c.k >= self._iters), MAX_ITERATIONS, RUNNING))
-        if kit.any(loud.lower):
-            c.p = kit.where(loud.lower, loud.x - point.x, -c.down if c.p is None else c.p)
-            c.slope = kit.pick(loud.lower, kit.dot(point.g, c.p), c.slope)
-        if kit.any(loud.wrong | loud.lower):  # they make no step, or this one
-            oracle.refine(loud.wrong, False)
-            c.tired = kit.without(c.tired, loud.lower) | loud.wrong
-            c.live = self._live(c)
-        self._end_in_noise(c, loud.lowest)
-        quiet = quiet & context.affords(oracle.cost_smooth)
-        if kit.any(quiet):
-            self._end(c, kit.pick(oracle.smooth(point.x, point.f, quiet), DIFFERENCES, RUNNING))
-
-    def _end_in_noise(self, c: Carry, lowest: Mask) -> None:
-        """End the rows where noise hides any decrease; what is gone on a shorter line was a kink."""
-        kit, oracle = self.kit, self.oracle
-        lowest = lowest & self.context.affords(oracle.cost_persists)
-        if kit.any(lowest):
-            noisy = oracle.persists(c.point.x, c.point.f, lowest)
-            self._end(c, kit.pick(lowest, kit.pick(noisy, NOISE, NO_DESCENT), RUNNING))
-
-    def _around(self, c: Carry, noisy: Mask) -> Around:
-        """Find out whether f is lower nearby where noise may hide it."""
-        context, oracle, point = self.context, self.oracle, c.point
-        noisy = noisy & context.affords(oracle.cost_around)
-        p = -point.g if c.p is None else c.p
-        return oracle.around(point.x, point.f, point.g, p, shown(context, point.f), noisy)
-
-    def _refined(self, c: Carry, stuck: Mask) -> Mask:
-        """Where a search by one-sided differences found nothing, take central ones; return who has those.
-
-        Of these, end the rows whose gradient is no more than its error. Where it is more, the noise of f may
-        be louder than it was taken to be.
-        """
-        kit, context, oracle, point = self.kit, self.context, self.oracle, c.point
-        stuck = stuck & (c.status == RUNNING)
-        rough = kit.without(stuck, oracle.digits.central)
-        oracle.refine(rough, True)
-        stuck, there, value = kit.without(stuck, rough), point.x, point.f
-        if kit.any(stuck):
-            over = spent(context, point.x, point.f, point.g, stuck)
-            doubt = kit.without(stuck, over) & context.affords(oracle.cost_listen)
-            if kit.any(doubt) and kit.any(louder := oracle.listen_again(point.x, point.f, doubt)):
-                rough, stuck = rough | louder, kit.without(stuck, louder)
-            over, noisy = over & (oracle.grain == 0), oracle.noisy(point.f)
-            loud, quiet = self._around(c, over & noisy), kit.without(over, noisy)
-            there, value, moved = loud.x, loud.f, loud.lower | loud.wrong
-            rough, stuck = rough | moved, kit.without(stuck, moved)
-            self._end_in_noise(c, loud.lowest)
-            quiet = quiet & context.affords(oracle.cost_smooth)
-            if kit.any(quiet):
-                self._end(c, kit.pick(oracle.smooth(point.x, point.f, quiet), DIFFERENCES, RUNNING))
-                forgotten = kit.without(quiet, oracle.known)
-                rough, stuck = rough | forgotten, kit.without(stuck, forgotten)
-        if kit.any(rough):  # another gradient is for another iteration
-            self._end(c, kit.pick(rough & (c.k >= self._iters), MAX_ITERATIONS, RUNNING))
-            self._anew(c, rough & (c.status == RUNNING), there, value)
-        return stuck
-
-    def _anew(self, c: Carry, rows: Mask, x: Array, f: Scalar) -> None:
-        """Be at x after this iteration, and have another gradient made."""
-        kit, ahead = self.kit, c.ahead
-        self.oracle.memo.put(x, f, None if kit.size is None else rows)
-        ahead.x = kit.where(rows, x, ahead.x)
-        ahead.f = None if ahead.f is None else kit.pick(rows, f, ahead.f)  # a search may have made none
+    def _anew(self, c: Carry, rows: Mask) -> None:
+        """Stay at the point for an iteration, and have another gradient made."""
+        kit, ahead, point = self.kit, c.ahead, c.point
+        self._end(c, kit.pick(rows & (c.k >= self._iters), MAX_ITERATIONS, RUNNING))
+        rows = rows & (c.status == RUNNING)
+        self.oracle.memo.put(point.x, point.f, None if kit.size is None else rows)
+        ahead.x = kit.where(rows, point.x, ahead.x)
+        ahead.f = None if ahead.f is None else kit.pick(rows, point.f, ahead.f)  # a search may have made none
         ahead.known = kit.without(ahead.known, rows)
         c.idle = kit.pick(rows, 0, c.idle)
         c.tired = kit.without(c.tired, rows)
@@ -410,22 +378,31 @@ class Iteration:
     def _recover(self, c: Carry, stuck: Mask, near: Mask) -> None:
         """Stay here for this iteration where the direction has something else to propose; else end.
 
-        Rows `near` are within gtol, and end as CONVERGED.
+        Rows `near` are within gtol, and end as CONVERGED unless f is steep there.
         """
         kit, context, point, ahead = self.kit, self.context, c.point, c.ahead
         stuck = stuck & (c.status == RUNNING)
         if self.direction.recovers:
             rows = kit.without(stuck, kit.without(c.tired, near))
+            if not self.oracle.cheap_gradient:
+                # a run that crawls from failure to failure is at a kink, and ends there
+                crawls = c.failed - point.f <= tuning.CRAWLS * (c.first - point.f)
+                rows, c.failed = kit.without(rows, crawls), kit.pick(rows, point.f, c.failed)
             c.memory, again = kit.when(
                 rows, lambda s: self.direction.recover(context, point, rows, s[0]), (c.memory, rows & False)
             )
             ahead.g, ahead.known = kit.where(again, point.g, ahead.g), ahead.known | again
+            if point.error is not None:
+                ahead.error = (
+                    point.error if ahead.error is None else kit.where(again, point.error, ahead.error)
+                )
             if near is not False:  # of these, the tired ones have not been searched
                 ahead.x = kit.where(again, point.x, ahead.x)
                 ahead.f = None if ahead.f is None else kit.pick(again, point.f, ahead.f)
                 c.move.alpha = kit.pick(again, 0.0, c.move.alpha)
             stuck = kit.without(stuck, again)
-        self._end(c, kit.pick(stuck, kit.pick(near, CONVERGED, NO_DESCENT), RUNNING))
+        code = NO_DESCENT if near is False else kit.pick(near, self._settled(c), NO_DESCENT)
+        self._end(c, kit.pick(stuck, code, RUNNING))
 
     # --- ends ------------------------------------------------------------------------------------------
 
@@ -437,6 +414,22 @@ class Iteration:
         """Give rows a status; the first one stands."""
         if self.kit.any(code != RUNNING):
             c.status = self.kit.pick(c.status == RUNNING, self.unhidden(c, code), c.status)
+
+    def confirmed(self, c: Carry, code: Whole) -> tuple[Whole, Scalar]:
+        """Return the codes as they may be told, and the error of a gradient too inaccurate for them."""
+        kit, oracle, error = self.kit, self.oracle, NAN
+        told = ((code == CONVERGED) | (code == PRECISION)) & oracle.coarse
+        if oracle.cheap_gradient and kit.any(told):
+            poor = kit.without(told, self.context.affords(oracle.cost_error))
+            code = self.unhidden(c, kit.pick(poor, MAX_EVALUATIONS, code))
+            if kit.any(told := kit.without(told, poor)):
+                x, f, g = c.point.x, c.point.f, c.point.g
+                assert oracle.fd is not None  # values are coarse
+                error = oracle.fd.measured_error(x, f, g, c.move.noise, told)
+                error = kit.norm(self.space.free(x, g, error))
+                rough = kit.without(told, error <= self._gtol)
+                code = kit.pick(rough, ROUGH_GRADIENT, code)
+        return code, error
 
     def unhidden(self, c: Carry, code: Whole) -> Whole:
         """Name artificial stationary points, which small steps and budgets may hide."""

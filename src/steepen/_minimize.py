@@ -14,10 +14,10 @@ from ._core.arrays import Array
 from ._core.records import State
 from ._core.result import Result
 from ._options import summary, understood
-from ._oracle.budget import Budget
-from ._oracle.differences import mapping_of
 from ._run.drive import drive
 from ._tools.check import one_of
+from ._tools.workers import mapping_of
+from .budget import Budget
 from .directions import Direction
 from .penalties import Penalty
 from .schedules import ScheduleLike

@@ -14,9 +14,10 @@ import numpy as np
 
 from ._arguments import direction_of, step_of
 from ._core.result import Result, Status
-from ._oracle.budget import Budget
-from ._oracle.differences import Differences, Map, mapping_of, steps_of
+from ._oracle.differences import Differences, steps_of
 from ._tools.check import meant, number, whole
+from ._tools.workers import Map, mapping_of
+from .budget import Budget
 
 LIMITS = {"maxiter": "iters", "maxfun": "evals", "maxfev": "evals", "maxgrad": "grads"}
 OTHERS = ("eps", "finite_diff_rel_step", "workers", "gradient", "maxcor", "maxls", "return_all", "disp")

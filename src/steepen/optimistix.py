@@ -34,7 +34,7 @@ import optimistix as optx  # noqa: E402
 from ._arguments import settings_of  # noqa: E402
 from ._core.records import RUNNING  # noqa: E402
 from ._core.result import Status  # noqa: E402
-from ._oracle.budget import Budget  # noqa: E402
+from .budget import Budget  # noqa: E402
 from .directions import Direction  # noqa: E402
 from .jax import Bounds  # noqa: E402
 from .jax._derivative import Held, follow  # noqa: E402

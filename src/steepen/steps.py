@@ -16,10 +16,11 @@ import numpy as np
 from . import theory
 from ._core.arrays import Array, Mask, MaybeArray, MaybeScalar, Scalar, Whole
 from ._core.kits import Kit
+from ._oracle import tuning
 from ._oracle.context import Context
 from ._oracle.ledger import Cost
-from ._oracle.noise import noise_of
 from ._oracle.oracle import Oracle
+from ._roundoff import noise_of
 from ._tools.check import number, whole
 from .schedules import ByCurvature, Constant, Cosine, L, Mapped, Schedule, ScheduleLike, as_schedule
 
@@ -37,11 +38,11 @@ SUSPECT, WARY = 1e-6, 4e-6
 Noise of a millionth in both values hides the fall of a unit step whose slope promises WARY."""
 
 FURTHEST, APART, LOOKS = 30.0, 0.25, 4
-"""Where gradients are made of differences, a step is tried again at most so many times as long or as short,
-if a parabola has its minimum there, and not within this part of the step; at most so often."""
+"""Where a gradient costs many values, a step is tried again at most so many times as long or as short, if a
+parabola has its minimum there, and not within this part of the step; at most so often."""
 
 FORGIVEN = 2.0
-"""Where the gradient is made of differences, f may rise by so many times the error of a value."""
+"""f may rise by this many times the error of a value, as far as that is known."""
 
 DOUBTS = 4
 """After this many trials that may have been spoilt by noise, the noise is measured."""
@@ -218,16 +219,16 @@ class Quadratic(Step):
 
     def cost(self, oracle: Oracle) -> Cost:
         """Return what one H·v costs."""
-        return oracle.cost_hvp
+        return oracle.hessian.cost_product
 
     def source(self, oracle: Oracle) -> str | None:
         """Return where H·v comes from."""
-        return oracle.hvp_source
+        return oracle.hessian.source
 
     def choose(self, context: Context, along: Along) -> Chosen:
         """Return −∇fᵀp/pᵀHp."""
         kit = context.kit
-        bend = kit.dot(along.p, context.oracle.hvp(along.x, along.p, along.g))
+        bend = kit.dot(along.p, context.oracle.hessian.product(along.x, along.p, along.g))
         convex = bend > 0
         return Chosen(kit.pick(convex, -along.slope / kit.pick(convex, bend, 1.0), self.fallback))
 
@@ -288,7 +289,7 @@ class Armijo(Step):
         if not self.wait:
             start = start._replace(trial=along.tried, t=kit.pick(along.trial > 0, along.trial, t))
         end = kit.repeat(partial(self._trial, context, along), start, self.trials if self.wait else 1)
-        if context.oracle.adaptive:
+        if not context.oracle.cheap_gradient:
             end = self._further(context, along, end, t)
         alpha = kit.pick(end.accepted, end.t, 0.0)
         if self.wait:
@@ -304,18 +305,19 @@ class Armijo(Step):
         todo = s.open & context.affords(oracle.cost_value)
         if kit.any(later := s.trial > 0):
             # a step that is lost in the rounding of x, or in the noise of f, needs no value
-            blur = oracle.level(f) if oracle.adaptive else s.noise
+            blur = kit.num.maximum(oracle.eps_f(f), s.noise)
             lost = kit.same(point, along.x) | kit.negate(blur <= LEVEL * abs(fall))
+            if not oracle.cheap_gradient:
+                lost = lost | ((s.t < tuning.SHORTEST) & (along.k > 0))
             todo = kit.without(todo, later & lost)
         if not kit.any(todo) or context.late():
             return s._replace(open=todo & False)
         found = oracle.value(point, todo)
         came = oracle.came
-        if oracle.adaptive:  # a gradient to judge by would cost too much: the error of f is forgiven
-            ok = todo & (found <= f + self.c * fall + FORGIVEN * oracle.level(f))
-        else:
-            ok = todo & (found <= f + self.c * fall) & (found < f)
-        if not (oracle.adaptive or kit.all(ok)):
+        # relaxed Armijo: the error of both values is forgiven (Berahas, Byrd and Nocedal 2019)
+        allowed = FORGIVEN * oracle.eps_f(f)
+        ok = todo & (found <= f + self.c * fall + allowed) & (found < f + allowed)
+        if oracle.cheap_gradient and not kit.all(ok):
             rise, size = abs(found - f), abs(f)
             close = kit.num.maximum(rise, abs(fall)) <= (WARY if self.wary else SUSPECT) * size
             close = todo & (close | (rise <= LEVEL * context.eps * size)) & context.affords(oracle.cost_grad)
@@ -328,7 +330,7 @@ class Armijo(Step):
         t = s.t if kit.all(accepted) else kit.pick(accepted, s.t, self._shorter(kit, s.t, found, f, fall))
         value, g = kit.pick(ok, found, s.f), s.g if came is None else kit.where(ok, came, s.g)
         open = kit.without(todo, ok)
-        if self.probe and not oracle.adaptive:
+        if self.probe and oracle.cheap_gradient:
             t = self._probed(context, along, s, open & (along.k == 0) & (s.trial == 0), t)
         return _Search(s.trial + 1, t, value, g, s.noise, s.doubts, s.known, accepted, open)
 
@@ -358,7 +360,7 @@ class Armijo(Step):
             best = kit.ratio(-fall, 2 * (s.f - f - fall))
             part = kit.num.clip(kit.pick(best > 0, best, FURTHEST), 1 / FURTHEST, FURTHEST)
             far = rows & (((part > 1 + APART) & uncut) | (part < 1 / (1 + APART)))
-            far = far & (abs(fall) > LEVEL * oracle.level(f)) & context.affords(oracle.cost_value)
+            far = far & (abs(fall) > LEVEL * oracle.eps_f(f)) & context.affords(oracle.cost_value)
             if not kit.any(far) or context.late():
                 break
             t = kit.scalar(s.t * part)

@@ -1,4 +1,4 @@
-"""A run as a whole: f*, rows, summary, files, wrong arguments, pictures."""
+"""A run as a whole: f*, rows, summary, files, wrong arguments, pictures; profiles, against tables by hand."""
 
 import csv
 import math
@@ -8,6 +8,7 @@ import pytest
 
 import steepen as st
 from steepen.bench import Results, pictures, run
+from steepen.bench.profiles import best_value, evaluations_to, over_fewest, per_unknown, profile
 from steepen.bench.results import Row
 from steepen.problems import Problem
 
@@ -113,17 +114,11 @@ P = st.problems["beale"]
         (lambda r: run([P], [], jobs=1), "solvers: expected at least one"),
         (lambda r: run(["beale"], jobs=1), "problems: expected Problem objects, got 'beale'"),
         (lambda r: run([P, P], jobs=1), "problems: 'beale' is named twice"),
-        (lambda r: run([P], ["BB", "BB"], jobs=1), "solvers: 'BB' is named twice"),
         (lambda r: run([P], ["l-bfgsb"], jobs=1), "solvers: 'l-bfgsb' is not known; did you mean 'L-BFGS-B'"),
         (lambda r: run([P], ["BB"], jobs=1, budget=0), "budget: expected a whole number, 1 or more, got 0"),
         (lambda r: run([P], ["BB"], jobs=0), "jobs: expected a positive whole number, or -1"),
-        (lambda r: run([P], ["BB"], jobs=1, accuracies=[]), "accuracies: expected at least one"),
-        (
-            lambda r: run([P], ["BB"], jobs=1, accuracies=[0.0]),
-            "accuracies: expected numbers between 0",
-        ),
+        (lambda r: run([P], ["BB"], jobs=1, accuracies=[0.0]), "accuracies: expected numbers between 0"),
         (lambda r: r.summary(reference="TNC"), "reference: expected one of the solvers .*; got 'TNC'"),
-        (lambda r: r.summary(subject="TNC"), "subject: expected one of the solvers .*; got 'TNC'"),
         (lambda r: Results.from_csv("a,b\n1,2\n"), "text: expected the rows of `to_csv`"),
         (lambda r: pictures.profiles(r, "large"), "suite: expected one of mgh, nist; got 'large'"),
     ],
@@ -157,3 +152,40 @@ def test_pictures_show_eight_solvers_at_most_and_tell_them_apart():
     assert len({(style["color"], str(style["ls"])) for style in styles.values()}) == 8
     assert len({style["color"] for style in styles.values()}) == 8
     assert styles["TNC"]["color"] == st.plot.COLOURS["cgd-auto"]
+
+
+INF, NAN = np.inf, np.nan
+COSTS = np.array(  # four problems, three solvers; the last one was not run on the last problem
+    [[10.0, 20.0, 40.0], [30.0, 15.0, INF], [INF, INF, INF], [8.0, 8.0, NAN]]
+)
+SIZES = np.array([1, 4, 1, 3])
+
+
+def test_data_profile():
+    # evaluations / (n + 1): [5, 10, 20], [6, 3, –], none, [2, 2, –]
+    at = [1.9, 2, 3, 5, 6, 10, 20, 1e9]
+    expected = [[0, 1, 1, 2, 3, 3, 3, 3], [0, 1, 2, 2, 2, 3, 3, 3], [0, 0, 0, 0, 0, 0, 1, 1]]
+    assert (profile(per_unknown(COSTS, SIZES), at) * 4).tolist() == expected
+
+
+def test_performance_profile():
+    # factors of the least: [1, 2, 4], [2, 1, –], none, [1, 1, –]
+    at = [0.99, 1, 1.99, 2, 4, 1e9]
+    expected = [[0, 2, 2, 3, 3, 3], [0, 2, 2, 3, 3, 3], [0, 0, 0, 0, 1, 1]]
+    with np.errstate(all="raise"):
+        assert (profile(over_fewest(COSTS), at) * 4).tolist() == expected
+
+
+def test_evaluations_to():
+    steps = [(1, 110.0), (3, 60.0), (9, 10.09), (40, 10.0)]
+    for accuracy, expected in [(0.99, 3), (0.5, 3), (0.49, 9), (1e-3, 9), (8e-4, 40), (1e-12, 40)]:
+        assert evaluations_to(steps, 110.0, 10.0, accuracy) == expected
+    assert evaluations_to(steps, 110.0, 9.0, 1e-3) == INF
+    assert evaluations_to((), 110.0, 9.0, 1e-3) == INF
+    assert evaluations_to([(1, 7.0)], 7.0, 7.0, 1e-8) == 1  # a start at the best value is solved at once
+
+
+def test_the_best_value_is_the_lowest_reached_or_the_known_one_if_that_is_near():
+    for reached, expected in ((1e-9, 0.0), (-1e-12, -1e-12), (-5.0, -5.0), (1e-6, 1e-6), (3.0, 3.0)):
+        assert best_value(10.0, 0.0, reached, 1e-8) == expected
+    assert best_value(2.0, 2.0, 2.0, 1e-8) == 2.0

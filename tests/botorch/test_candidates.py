@@ -5,11 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from botorch.acquisition import (
-    LogExpectedImprovement,
-    PosteriorMean,
-    qLogExpectedImprovement,
-)
+from botorch.acquisition import LogExpectedImprovement, PosteriorMean, qLogExpectedImprovement
 from botorch.exceptions.errors import UnsupportedError
 from botorch.exceptions.warnings import InputDataWarning, OptimizationWarning
 from botorch.generation.gen import gen_candidates_scipy

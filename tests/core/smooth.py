@@ -1,7 +1,5 @@
 """A smooth function in plain operators, so that one text serves every library: ¼Σx⁴ + ½Σw x² + x₀x₁x₂."""
 
-from typing import Any
-
 import numpy as np
 
 import steepen as st
@@ -38,16 +36,16 @@ def hvp(x, v):
     return (hess(x) @ v[..., None])[..., 0]
 
 
-def run(x0: Any = ONE, fun: Any = f, **given: Any) -> st.Result:
+def run(x0=ONE, fun=f, **given):
     """Make eight steps, of cgd unless told otherwise."""
-    base: Any = {"jac": g, "method": "cgd", "step": 0.05, "budget": st.Budget(iters=8), "gtol": 0.0}
+    base = {"jac": g, "method": "cgd", "step": 0.05, "budget": st.Budget(iters=8), "gtol": 0.0}
     options = base | given
     if options["method"] == "cgd-fd":
         options.setdefault("r", 1e-3)  # so that the precision of the library does not choose it
     return st.minimize(fun, x0, **options)
 
 
-def check(result: st.Result, expected: st.Result, kind: type, dtype: Any, rtol: float) -> None:
+def check(result, expected, kind, dtype, rtol):
     """Hold a run on arrays of another library against the NumPy run: types, counts and values."""
     for vector in (result.x, result.jac, result.best.x):
         assert isinstance(vector, kind)
@@ -62,7 +60,7 @@ def check(result: st.Result, expected: st.Result, kind: type, dtype: Any, rtol: 
         np.testing.assert_allclose(a, b, rtol=rtol, atol=10 * rtol, err_msg=name)
 
 
-def check_autodiff_from_numpy(library: str, dtype: Any, rows: str, method: str) -> None:
+def check_autodiff_from_numpy(library, dtype, rows, method):
     """Hold that derivatives by a library, of a run on NumPy's arrays, are exact and keep the precision."""
     x0, dtypes = STARTS[rows].astype(dtype), set()
     fun = lambda x: dtypes.add(str(x.dtype).removeprefix("torch.")) or f(x)  # noqa: E731
@@ -74,7 +72,7 @@ def check_autodiff_from_numpy(library: str, dtype: Any, rows: str, method: str) 
     assert result.hvp_source == (None if method == "bfgs" else library)
 
 
-def check_what_autodiff_takes_from_the_user(library: str) -> None:
+def check_what_autodiff_takes_from_the_user(library):
     """Hold that what the user gives goes before autodiff, and that it takes `args` and fixed variables."""
     result = run(jac=library, hvp=hvp, lam=0.01)
     assert (result.hvp_source, result.nhvp) == ("hvp", 8)

@@ -14,9 +14,9 @@ import steepen as st
 from steepen import Status, schedules, steps
 from steepen._core.space import limits_of
 
+from ..calls import same
 from ..objectives import BY_NAME, METHODS, Problem, derivatives, quadratic, rosenbrock, saddle, spd
 from ..pairs import pairs, sample
-from ..results import same
 from ..rounding import seen
 
 METHOD = pytest.mark.parametrize("method", METHODS)
@@ -30,9 +30,6 @@ ROWS = {"one": STARTS[0], "many": STARTS}
 
 def inside(x, low, high):
     return ((x >= low) & (x <= high)).all()
-
-
-# --- against L-BFGS-B --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +82,6 @@ def cut(n, high):
 ONE_MINIMUM = [
     random_quadratic(3, 1e1, 0), random_quadratic(6, 1e2, 1), random_quadratic(10, 1e2, 2),
     random_quadratic(40, 1e2, 4), cut(2, 0.5), cut(2, 0.8), around("booth", 2.0, 3.0),
-    around("zakharov4", 2.0, 3.0), around("zakharov4", 0.5, 0.4),
     around("chain40", 0.5, 0.4), around("chain40", 2.0, 3.0), around("quadratic", 2.0, 3.0),
 ]  # fmt: skip
 OTHERS = [random_quadratic(12, 1e3, 5), cut(10, 0.5), cut(10, 0.8), around("rosenbrock10", 0.5, 0.4)]
@@ -110,8 +106,6 @@ def test_cgd_auto_needs_about_what_lbfgsb_needs():
     assert (ours <= 2 * theirs + 15).all()
 
 
-# --- every point lies in the box ---------------------------------------------------------------------
-
 STEPS = {"schedule": schedules.L(1e-4, 3e-4, T=40), "armijo": None, "quadratic": steps.Quadratic()}
 
 
@@ -131,7 +125,7 @@ def test_no_point_leaves_the_box(method, step, rows):
     low, high = limits_of(CUT, 2)
     fun, jac, hvp, hess = (Recorded(part) for part in (ROSEN.fun, ROSEN.grad, ROSEN.hvp, ROSEN.hess))
     second = {"newton": {"hess": hess}, "cgd-fd": {}}.get(method, {"hvp": hvp})
-    given: Any = {"method": method, "bounds": CUT, "step": STEPS[step], "trace": "x"} | second
+    given = {"method": method, "bounds": CUT, "step": STEPS[step], "trace": "x"} | second
     res = st.minimize(fun, ROWS[rows], jac=jac, budget=st.Budget(iters=25), **given)
     assert inside(res.trace.x[np.isfinite(res.trace.x).all(axis=-1)], low, high)
     assert all(inside(x, low, high) for x in fun.points + hvp.points + hess.points)
@@ -145,7 +139,7 @@ def test_no_point_leaves_the_box(method, step, rows):
 @METHOD
 def test_fixed_steps_are_projected_and_so_is_the_norm_of_the_gradient(method):
     low, high = limits_of(CUT, 2)
-    given: Any = {"step": 2e-4, "trace": "x", "budget": st.Budget(iters=30)} | derivatives(ROSEN, method)
+    given = {"step": 2e-4, "trace": "x", "budget": st.Budget(iters=30)} | derivatives(ROSEN, method)
     res = st.minimize(ROSEN.fun, STARTS[2], method=method, bounds=CUT, **given)
     x = np.clip(STARTS[2], low, high)
     np.testing.assert_array_equal(res.trace.x[0], x)
@@ -160,7 +154,7 @@ def test_fixed_steps_are_projected_and_so_is_the_norm_of_the_gradient(method):
 @pairs(method=METHODS, step=STEPS)
 def test_rows_are_single_runs(method, step):
     # cgd-auto keeps the bits of a row as long as all pairs fit into the first places of its memory
-    given: Any = {"budget": st.Budget(iters=8 if method == "cgd-auto" else 40), "hvp": ROSEN.hvp}
+    given = {"budget": st.Budget(iters=8 if method == "cgd-auto" else 40), "hvp": ROSEN.hvp}
     given |= {"bounds": CUT, "step": STEPS[step], "method": method} | derivatives(ROSEN, method)
     many = st.minimize(ROSEN.fun, STARTS, **given)
     for i, start in enumerate(STARTS):
@@ -179,8 +173,6 @@ def test_float32_stays_in_the_box_of_float32(method):
     below = np.nextafter(nearest, np.float32(-1))
     np.testing.assert_array_equal(res.x, np.where(nearest.astype(float) > high, below, nearest))
 
-
-# --- forms -------------------------------------------------------------------------------------------
 
 OPEN = [(-INF, 0.8), (-1, INF)]
 FORMS = [
@@ -213,15 +205,12 @@ def test_wrong_bounds():
         st.minimize(ROSEN.fun, ROSEN.x0, jac=ROSEN.grad, bounds=[(0, 1), (2, 1)])
 
 
-# --- fixed variables ---------------------------------------------------------------------------------
-
-
 @pairs(method=METHODS, jac=("2-point", "3-point", "cs", "up", "down"))
 def test_with_all_variables_fixed_one_value_is_enough(method, jac):
     """As in SciPy, where this is success as well; also where f bends down."""
     bounds, sign = [(0.5, 0.5), (2.0, 2.0)], -1.0 if jac == "down" else 1.0
-    known: Any = {"jac": lambda x: sign * ROSEN.grad(x), "hess": lambda x: sign * ROSEN.hess(x)}
-    given: Any = known if jac in ("up", "down") else {"jac": jac}
+    known = {"jac": lambda x: sign * ROSEN.grad(x), "hess": lambda x: sign * ROSEN.hess(x)}
+    given = known if jac in ("up", "down") else {"jac": jac}
     fun = lambda x: sign * ROSEN.fun(x)  # noqa: E731
     res = st.minimize(fun, [5.0, 5.0], method=method, bounds=bounds, **given)
     theirs = scipy.optimize.minimize(seen(fun), [5.0, 5.0], method="L-BFGS-B", bounds=bounds)
@@ -247,7 +236,7 @@ def test_a_fixed_variable_costs_no_difference(method, rows, jac):
     """Every gradient costs what it costs with two variables."""
     x0, fun = FIVE.x0, Recorded(FIVE.fun)
     x0 = x0 if rows is None else x0 + np.outer(np.arange(rows), [0.1, 0, 0.1, 0, 0])
-    given: Any = {"method": method, "jac": jac, "step": 1e-3, "budget": st.Budget(iters=6)}
+    given = {"method": method, "jac": jac, "step": 1e-3, "budget": st.Budget(iters=6)}
     res = st.minimize(fun, x0, bounds=PARTLY, trace="x", **given)
     small = st.minimize(lambda x: FIVE.fun(freed(x)), x0[..., [0, 2]], bounds=PARTLY[:3:2], **given)
     np.testing.assert_array_equal(res.nfev, small.nfev)
@@ -263,7 +252,7 @@ def test_the_gradient_of_a_fixed_variable_is_reported_as_scipy_does(jac):
     """NaN where differences were not taken; a gradient that was given is given back whole."""
     fun = (lambda x: (FIVE.fun(x), FIVE.grad(x))) if jac is True else FIVE.fun
     res = st.minimize(fun, FIVE.x0, jac=jac, bounds=PARTLY)
-    given: Any = {"method": "L-BFGS-B", "bounds": PARTLY, "options": {"gtol": 1e-9, "ftol": 1e-15}}
+    given = {"method": "L-BFGS-B", "bounds": PARTLY, "options": {"gtol": 1e-9, "ftol": 1e-15}}
     theirs = scipy.optimize.minimize(fun, FIVE.x0, jac=jac, **given)
     assert res.success
     np.testing.assert_array_equal(np.isnan(res.jac), np.isnan(theirs.jac))
@@ -287,17 +276,9 @@ def test_equal_bounds_that_float32_cannot_hold_fix_the_variable():
     assert res.x[1] == pytest.approx(1.0, abs=1e-4)
 
 
-def test_a_complex_step_with_a_fixed_variable():
-    res = st.minimize(lambda x: ((x - 0.3) ** 2).sum(), [0.5, 0.5], jac="cs", bounds=[(5, 5), (0, 1)])
-    np.testing.assert_allclose(res.x, [5.0, 0.3])
-
-
-# --- starts, and what a bound holds ------------------------------------------------------------------
-
-
 @METHOD
 def test_a_start_outside_is_projected_and_one_at_a_vertex_leaves_it(method):
-    given: Any = {"method": method, "bounds": CUT, "budget": st.Budget(iters=9)} | derivatives(ROSEN, method)
+    given = {"method": method, "bounds": CUT, "budget": st.Budget(iters=9)} | derivatives(ROSEN, method)
     same(st.minimize(ROSEN.fun, [7.0, -9.0], **given), st.minimize(ROSEN.fun, [0.8, -1.0], **given))
     given = {"method": method, "bounds": [(-3, 5), (-3, 2)]} | derivatives(BOOTH, method)
     for start in ([-3.0, -3.0], [5.0, 2.0], [-3.0, 2.0]):
@@ -370,7 +351,7 @@ def test_a_gradient_that_is_not_finite_at_a_bound(method, slope):
 
 def test_the_norm_does_not_cancel():
     """At x = 1e12 a slope of 1e-6 is far below the rounding of x, and far above gtol."""
-    given: Any = {"jac": lambda x: np.array([1e-6]), "gtol": 1e-9, "budget": st.Budget(iters=0)}
+    given = {"jac": lambda x: np.array([1e-6]), "gtol": 1e-9, "budget": st.Budget(iters=0)}
     res = st.minimize(lambda x: 1e-6 * float(x[0]), [1e12], bounds=[(0, None)], **given)
     assert res.status == Status.MAX_ITERATIONS
     assert res.trace.gnorm[0] == pytest.approx(1e-6)
@@ -405,21 +386,6 @@ def test_a_way_down_beside_bounds_that_the_gradient_does_not_survive():
 
 def test_xtol_goes_by_how_far_x_has_really_moved():
     """From 0.5 the first step would be 5 long; the bound lets it be 1e-9."""
-    given: Any = {"jac": lambda x: np.array([10.0]), "method": "gd", "step": 0.5, "gtol": 0.0, "xtol": 1e-6}
+    given = {"jac": lambda x: np.array([10.0]), "method": "gd", "step": 0.5, "gtol": 0.0, "xtol": 1e-6}
     res = st.minimize(lambda x: 10 * float(x[0]), [0.5], bounds=[(0.5 - 1e-9, None)], **given)
     assert (res.status, res.nit) == (Status.SMALL_MOVE, 1)
-
-
-@pytest.mark.parametrize("rows", [None, 2])
-def test_newton_solves_for_the_variables_that_are_free(rows):
-    """A quadratic whose first variable is held is solved in one step, without the guard."""
-    H, x0 = np.array([[2.0, 1.0, 0.0], [1.0, 3.0, 1.0], [0.0, 1.0, 4.0]]), np.array([1.0, 5.0, -3.0])
-    given: Any = {"jac": lambda x: x @ H + [9.0, 0.0, 0.0], "hess": lambda x: np.zeros((*x.shape, 1)) + H}
-    res = st.minimize(
-        lambda x: 0.5 * ((x @ H) * x).sum(axis=-1) + 9 * x[..., 0],
-        x0 if rows is None else np.stack([x0] * rows),
-        method="newton", bounds=[(1, None), (None, None), (None, None)], **given,
-    )  # fmt: skip
-    assert np.all(res.nit == 1)
-    assert not res.trace.guarded.any()
-    np.testing.assert_allclose(res.x[..., 1:] + np.linalg.solve(H[1:, 1:], H[1:, 0]), 0.0, atol=1e-12)

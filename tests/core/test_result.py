@@ -133,18 +133,6 @@ def test_reading_it_changes_nothing(method):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(res.hess_inv)).todense(), first)
 
 
-@pytest.mark.parametrize("method", LEARNERS)
-def test_a_resumed_run_has_that_of_the_whole_one(method, tmp_path):
-    fun, grad, _ = logistic(np.random.default_rng(4), 4)
-    given = {"jac": grad, "method": method, "gtol": 0.0}
-    st.minimize(fun, np.zeros(4), budget=st.Budget(iters=4), checkpoint=tmp_path / "run.npz", **given)
-    given["budget"] = st.Budget(iters=8)
-    whole, resumed = (
-        st.minimize(fun, np.zeros(4), checkpoint=c, **given) for c in (None, tmp_path / "run.npz")
-    )
-    np.testing.assert_array_equal(resumed.hess_inv.todense(), whole.hess_inv.todense())
-
-
 def test_a_run_without_steps_has_the_identity_and_one_that_was_lost_what_it_learnt():
     for method in LEARNERS:
         res = st.minimize(bowl, [1.0, 1.0], jac=bowl_der, method=method)

@@ -1,7 +1,5 @@
 """A direction of the user's own: pure, or of the form that takes x and g and changes a dict."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -90,7 +88,7 @@ def test_with_a_variable_held_the_others_move_as_if_it_were_a_number(method):
     """The Hessian ties all three; the third is at a bound that f pushes it against."""
     Q, b = np.array([[4.0, 1.0, 1.5], [1.0, 3.0, -1.0], [1.5, -1.0, 2.0]]), np.array([1.0, 2.0, -9.0])
     lam = {"lam": 0.2} if method in ("cgd-fd", "cgd-bfgs") else {}  # in the others it follows the curvature
-    given: dict[str, Any] = {"method": method, "step": 0.05, "gtol": 0, "budget": st.Budget(iters=6), **lam}
+    given = {"method": method, "step": 0.05, "gtol": 0, "budget": st.Budget(iters=6), **lam}
 
     def run(Q, b, x0, **more):
         fun, grad = (lambda x: x @ Q @ x / 2 - b @ x), (lambda x: Q @ x - b)
@@ -103,7 +101,7 @@ def test_with_a_variable_held_the_others_move_as_if_it_were_a_number(method):
 
 
 def test_recover_of_the_older_form_is_asked():
-    asked: list[Any] = []
+    asked = []
 
     class Up(st.Direction):
         def recover(self, context, x, stuck, memory):

@@ -33,3 +33,8 @@ class Fault(NamedTuple):
         if text.count(self.old) != 1:
             raise ValueError(f"{self.file}: {self.old!r} stands there {text.count(self.old)} times")
         return text.replace(self.old, self.new)
+
+
+def within(file: str, *rows: tuple[str, str, str], near: str = "") -> tuple[Fault, ...]:
+    """Return the faults of a file: what stands there, what takes its place, the promise that it breaks."""
+    return tuple(Fault(file, *row, near) for row in rows)

@@ -3,12 +3,11 @@
 import mpmath as mp
 import numpy as np
 import pytest
+from benchmarks.references.functions import REFERENCES
 from scipy.optimize import minimize
 from tests.pairs import WHOLE, sample
 
 from steepen.functions import functions
-
-from .formulas import REFERENCES
 
 EPS = np.finfo(float).eps
 STEP = mp.mpf(10) ** -25

@@ -125,13 +125,6 @@ def test_quadratic_with_a_linear_part(dtype):
     assert np.allclose(f.bounds.mean(axis=1), f.minima[0], rtol=1e-15, atol=1e-15)
 
 
-def test_other_dimensions():
-    sphere = functions["sphere"]
-    bigger = sphere.at(n=8)
-    assert (bigger.n, bigger.name, bigger.any_n, bigger.bounds.shape) == (8, "sphere", True, (8, 2))
-    assert sphere.at(sphere.n) is sphere
-
-
 def test_integer_points_are_taken_as_double():
     f = functions["branin"]
     assert f([1, 1]) == f(np.ones(2))
@@ -147,8 +140,6 @@ def test_integer_points_are_taken_as_double():
         (lambda f: functions["rosenbrock"].at(1), "n >= 2, got 1"),
         (lambda f: f.at(3), "n = 2 only, got n = 3"),
         (lambda f: f(np.zeros(3)), r"X: branin expects .* n = 2 .*\(3,\)"),
-        (lambda f: f.grad(np.zeros(3)), r"X: branin expects .* n = 2 .*\(3,\)"),
-        (lambda f: f.hess(np.zeros(3)), r"X: branin expects .* n = 2 .*\(3,\)"),
         (lambda f: f.hvp(np.zeros(2), np.zeros(3)), "V: "),
         (lambda f: f(["a", "b"]), "expected numbers"),
         (lambda f: f.hvp(np.zeros(2, complex), np.zeros(2)), r"X: .* real points"),

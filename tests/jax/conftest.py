@@ -1,7 +1,6 @@
 """Doubles, programs that are compiled quickly rather than well, and three devices on one CPU."""
 
 import os
-from collections.abc import Iterator
 
 import pytest
 
@@ -9,7 +8,7 @@ os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=3")  
 
 
 @pytest.fixture(autouse=True)
-def double() -> Iterator[None]:
+def double():
     """Trace in float64; to optimise the programs would take longer than to run them as they are."""
     import jax
 

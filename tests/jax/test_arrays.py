@@ -1,20 +1,16 @@
 """Runs on JAX's arrays, and autodiff by JAX: what is compiled, when, and that it is what fun does now."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import steepen as st
-from steepen import Status
-from steepen._core.kits import kit_for
 
+from ..calls import same
 from ..core import smooth
 from ..core.smooth import COUNTS, MANY, ONE, STARTS, check, f, g, hess, hvp, parts, run
 from ..pairs import pairs
-from ..results import same
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -97,28 +93,7 @@ def test_a_function_that_stops_the_gradient_is_refused(shape):
             st.minimize(fun, x0, method="gd", jac="jax")
 
 
-FLAT: dict[str, Any] = {
-    "a minimum": lambda x: ((x - 1.5) ** 2).sum(),
-    "a constant": lambda x: jnp.ones(()) * 3,
-    "a kink that is a minimum": lambda x: jnp.where(x > 1.5, x - 1.5, 0 * x).sum(),
-    "a plateau": lambda x: jnp.maximum(x - 9, 0 * x).sum(),
-}
-
-
-def test_a_start_that_is_flat_is_not_refused():
-    for name, fun in FLAT.items():
-        res = st.minimize(fun, jnp.ones((3, 3)) * 1.5, method="gd")
-        assert np.all(res.status == Status.CONVERGED), name
-        assert np.all(res.nfev == 2), name  # one more than f(x0), for this
-
-
-def test_only_a_flat_row_is_looked_at_and_only_within_the_budget():
-    x0, given = jnp.array([[0.0, 0, 0], [1, 2, 1], [3, 2, 1]]), {"method": "gd", "step": 0.1}
-    res = st.minimize(lambda x: (x * x).sum(), x0, budget=st.Budget(iters=0), **given)
-    assert res.nfev.tolist() == [2, 1, 1]
-    assert res.status.tolist() == [Status.CONVERGED, Status.MAX_ITERATIONS, Status.MAX_ITERATIONS]
-    poor = st.minimize(lambda x: (x * x).sum(), x0, budget=st.Budget(evals=1), **given)
-    assert poor.nfev.tolist() == [1, 1, 1]
+def test_a_function_that_is_mapped_already_is_refused():
     with pytest.raises(TypeError, match=r"^fun: expected one value.* write fun for one point: it is mapped"):
         st.minimize(jax.vmap(lambda x: (x * x).sum()), MANY, jac="jax")
 
@@ -208,9 +183,3 @@ def test_an_object_without_a_hash_will_do():
             return bowl(x)
 
     assert st.minimize(Odd(), np.zeros(3), jac="jax").success
-
-
-def test_memories_are_looked_at_in_few_lengths():
-    kit = kit_for(jnp.ones(3, "float32"))
-    assert [kit.used(count, 200) for count in (0, 1, 32, 33, 150)] == [0, 32, 32, 64, 200]
-    assert kit.used(1, 5) == 5

@@ -1,9 +1,5 @@
 """A call of `minimize` with JAX arrays, and what else a program of JAX's has of the parts of a call."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -37,7 +33,7 @@ def valley(x, sizes):
 
 
 def test_x_scale_and_gtol_rel_in_the_compiled_engine():
-    given: dict[str, Any] = {"method": "bfgs", "gtol_rel": 1e-4, "gtol": 0.0}
+    given = {"method": "bfgs", "gtol_rel": 1e-4, "gtol": 0.0}
     sizes = (jnp.asarray(SIZES),)
     ours = st.minimize(valley, START * SIZES, sizes, engine="jax", x_scale=SIZES, **given)
     theirs = st.minimize(plain, START, jac="jax", **given)

@@ -1,9 +1,5 @@
 """The derivative of a minimiser against differences, closed forms, and itself the other way round."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,24 +9,24 @@ import steepen.jax as sj
 
 SCALE = np.array([1.0, 3.0])
 THETA = np.array([1.0, 2.0])
-NEWTON: dict[str, Any] = {"method": "newton", "step": 1.0, "gtol": 1e-11}
+NEWTON = {"method": "newton", "step": 1.0, "gtol": 1e-11}
 
 
-def fun(x: Any, theta: Any) -> Any:
+def fun(x, theta):
     return (SCALE * (x - theta) ** 2).sum() + 0.1 * (x**4).sum() + 0.3 * x[0] * x[1]
 
 
-def argmin(theta: Any, **given: Any) -> Any:
+def argmin(theta, **given):
     return sj.minimize(fun, jnp.zeros(2), (theta,), **NEWTON, **given)
 
 
-def slopes(function: Any, x: Any, h: float = 1e-5) -> Any:
+def slopes(function, x, h=1e-5):
     """Return the derivative by differences, the last axis being that of x."""
     return np.stack([(function(x + u) - function(x - u)) / (2 * h) for u in h * np.eye(len(x))], axis=-1)
 
 
-def test_both_modes_and_second_order_match_differences() -> None:
-    def length(theta: Any) -> Any:
+def test_both_modes_and_second_order_match_differences():
+    def length(theta):
         return (argmin(theta).x ** 2).sum()
 
     slope, run = jax.jit(jax.grad(length)), jax.jit(length)
@@ -40,15 +36,15 @@ def test_both_modes_and_second_order_match_differences() -> None:
     np.testing.assert_allclose(jax.jit(jax.hessian(length))(THETA), slopes(slope, THETA), rtol=1e-5)
 
 
-def test_what_fun_closes_over_counts_and_the_value_follows() -> None:
-    def value(theta: Any) -> Any:
+def test_what_fun_closes_over_counts_and_the_value_follows():
+    def value(theta):
         return sj.minimize(lambda x: fun(x, theta), jnp.zeros(2), **NEWTON).fun
 
     expected = -2 * SCALE * (argmin(THETA).x - THETA)  # the envelope theorem
     np.testing.assert_allclose(jax.jit(jax.grad(value))(THETA), expected, rtol=1e-6)
 
 
-def bounded(given: Any, **more: Any) -> Any:
+def bounded(given, **more):
     """Return the run with θ and an upper bound of the first variable, which holds it."""
     return argmin(given[:2], bounds=sj.Bounds(ub=jnp.stack([given[2], jnp.inf])), **more)
 
@@ -56,7 +52,7 @@ def bounded(given: Any, **more: Any) -> Any:
 GIVEN = np.array([1.0, 2.0, 0.5])
 
 
-def test_what_a_bound_holds_follows_the_bound_and_the_rest_follows_that() -> None:
+def test_what_a_bound_holds_follows_the_bound_and_the_rest_follows_that():
     """By θ and by the bound itself, in both modes, and twice."""
     place, value = jax.jit(lambda z: bounded(z).x), jax.jit(lambda z: bounded(z).fun)
     forwards, backwards = jax.jit(jax.jacfwd(place)), jax.jit(jax.jacrev(place))
@@ -69,8 +65,8 @@ def test_what_a_bound_holds_follows_the_bound_and_the_rest_follows_that() -> Non
     np.testing.assert_allclose(jax.jit(jax.jacfwd(slope))(GIVEN), slopes(slope, GIVEN), rtol=1e-5, atol=1e-7)
 
 
-def test_at_a_bound_with_a_multiplier_of_zero_x_has_none_and_f_has() -> None:
-    def place(z: Any) -> Any:  # the minimum of (x₀ − θ)² + (x₁ − 1)² with x₀ ≤ ub, where θ = ub
+def test_at_a_bound_with_a_multiplier_of_zero_x_has_none_and_f_has():
+    def place(z):  # the minimum of (x₀ − θ)² + (x₁ − 1)² with x₀ ≤ ub, where θ = ub
         bounds = sj.Bounds(ub=jnp.stack([z[1], jnp.inf]))
         return sj.minimize(
             lambda x: (x[0] - z[0]) ** 2 + (x[1] - 1) ** 2, jnp.zeros(2), **NEWTON, bounds=bounds
@@ -81,22 +77,22 @@ def test_at_a_bound_with_a_multiplier_of_zero_x_has_none_and_f_has() -> None:
     np.testing.assert_allclose(jax.jit(jax.grad(lambda z: place(z).fun))(z), 0.0, atol=1e-12)
 
 
-def test_rows_of_a_batch_have_their_own_with_bounds_too() -> None:
+def test_rows_of_a_batch_have_their_own_with_bounds_too():
     many = jnp.stack([GIVEN, jnp.array([-1.0, 1.0, 0.5]), jnp.array([2.0, 0.0, 0.7])])  # the second is free
     one = jax.jit(jax.jacfwd(lambda z: bounded(z).x))
     both = jax.jit(jax.vmap(jax.jacfwd(lambda z: bounded(z).x)))(many)
     np.testing.assert_allclose(both, [one(z) for z in many], rtol=1e-9, atol=1e-12)
     starts = jnp.zeros((3, 2))
 
-    def total(z: Any) -> Any:
+    def total(z):
         bounds = sj.Bounds(ub=jnp.stack([z[2], jnp.inf]))
         return sj.minimize(fun, starts, (z[:2],), **NEWTON, bounds=bounds).x.sum()
 
     np.testing.assert_allclose(jax.jit(jax.grad(total))(GIVEN), 3 * one(GIVEN).sum(axis=0), rtol=1e-6)
 
 
-def test_a_run_without_success_has_none() -> None:
-    def short(theta: Any, unsound: bool = False) -> Any:
+def test_a_run_without_success_has_none():
+    def short(theta, unsound=False):
         return argmin(theta, budget=st.Budget(iters=2), unsound=unsound)
 
     assert np.isnan(jax.jit(jax.jacrev(lambda t: short(t).x))(THETA)).all()
@@ -104,9 +100,9 @@ def test_a_run_without_success_has_none() -> None:
     assert np.isfinite(jax.jit(jax.jacrev(lambda t: short(t, True).x))(THETA)).all()
 
 
-def test_where_the_hessian_is_singular_there_is_none() -> None:
-    def place(theta: Any) -> Any:
-        flat: Any = lambda x, theta: x[0] ** 2 + (theta - 1) * x[1]  # noqa: E731
+def test_where_the_hessian_is_singular_there_is_none():
+    def place(theta):
+        flat = lambda x, theta: x[0] ** 2 + (theta - 1) * x[1]  # noqa: E731
         return sj.minimize(flat, jnp.zeros(2), (theta,), method="gd", step=0.1).x.sum()
 
     assert np.isnan(jax.jit(jax.grad(place))(1.0))

@@ -1,10 +1,5 @@
 """What a compiled program is made of: which runs are one kernel, and how often the function is in it."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,27 +15,27 @@ RNG = np.random.default_rng(0)
 DATA = RNG.standard_normal((40, 5))
 
 
-def network(x: Any) -> Any:
+def network(x):
     return ((jnp.tanh(jnp.asarray(DATA) @ x[:20].reshape(5, 4)) @ x[20:] - 1) ** 2).mean() + 0.1 * x @ x
 
 
-def unrolled(x: Any) -> Any:
+def unrolled(x):
     y = x
     for i in range(60):
         y = 0.99 * y + 0.01 * jnp.sin(y + i)
     return ((y - 0.3) ** 2).sum()
 
 
-def square(x: Any) -> Any:
+def square(x):
     return ((x - 1) ** 2).sum()
 
 
-def lowered(fun: Any, x: Any, **given: Any) -> Any:
+def lowered(fun, x, **given):
     given = {"method": "gd", "step": 1e-2, "budget": st.Budget(iters=20)} | given
     return jax.jit(lambda x: sj.minimize(fun, x, **given)).lower(jnp.asarray(x))
 
 
-FUNCTIONS: dict[str, tuple[Any, Any, bool]] = {
+FUNCTIONS = {
     "short": (square, np.zeros(3), True),
     "longer": (square, np.zeros(5000), False),
     "a matrix and a vector": (lambda x: ((jnp.asarray(DATA) @ x - 1) ** 2).sum(), np.zeros(5), True),
@@ -54,14 +49,14 @@ FUNCTIONS: dict[str, tuple[Any, Any, bool]] = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_what_fits_is_one_kernel(name: str, monkeypatch: Any) -> None:
+def test_what_fits_is_one_kernel(name, monkeypatch):
     monkeypatch.setattr(_kernel, "_offered", lambda: True)  # on any machine, since nothing is compiled
     fun, x, fits = FUNCTIONS[name]
     assert (MARK in lowered(fun, x, trace=1).as_text()) == fits
 
 
 @pytest.mark.parametrize("name", sample(FUNCTIONS, 2))
-def test_in_one_kernel_a_run_is_what_it_is_otherwise(name: str, monkeypatch: Any) -> None:
+def test_in_one_kernel_a_run_is_what_it_is_otherwise(name, monkeypatch):
     fun, x, _ = FUNCTIONS[name]
     found = lowered(fun, x).compile()(jnp.asarray(x))
     _kernel._offered.cache_clear()
@@ -73,10 +68,10 @@ def test_in_one_kernel_a_run_is_what_it_is_otherwise(name: str, monkeypatch: Any
     assert int(found.status) == int(plain.status)
 
 
-def test_under_vmap_and_of_constants_alone() -> None:
+def test_under_vmap_and_of_constants_alone():
     """XLA aborts where an argument of such a call is not used, or is a constant that it has folded away."""
 
-    def many(x: Any) -> Any:
+    def many(x):
         return jax.vmap(lambda x: sj.minimize(square, x, method="gd", step=0.1).x)(x)
 
     assert MARK not in jax.jit(many).lower(jnp.zeros((3, 2))).as_text()
@@ -84,7 +79,7 @@ def test_under_vmap_and_of_constants_alone() -> None:
     np.testing.assert_allclose(found.x, 1.0, atol=1e-4)
 
 
-def primitives(jaxpr: Any, seen: set[int]) -> Iterator[str]:
+def primitives(jaxpr, seen):
     """Yield the names of all primitives; a part that is called from several places counts once."""
     if id(jaxpr) in seen:
         return
@@ -100,13 +95,13 @@ def primitives(jaxpr: Any, seen: set[int]) -> Iterator[str]:
 
 @pytest.mark.parametrize("method", ["gd", "bfgs", "cgd-auto"])
 @pytest.mark.parametrize(("x0", "places"), [(np.array([-1.2, 1.0]), 2), (np.ones((3, 2)), 4)])
-def test_a_function_is_in_the_program_at_few_places(method: str, x0: Any, places: int) -> None:
+def test_a_function_is_in_the_program_at_few_places(method, x0, places):
     """The trials of the search have it, and all that is seldom run has one together.
 
     In batches f and ∇f come apart in the trials, and the starts, which are fewer at a time, have their own.
     """
 
-    def fun(x: Any) -> Any:  # it has one arc tangent, and its gradient none
+    def fun(x):  # it has one arc tangent, and its gradient none
         return jnp.arctan(x).sum() + (x * x).sum()
 
     program = jax.make_jaxpr(lambda x: sj.minimize(fun, x, method=method, bounds=[(-2.0, 2.0)] * 2))(x0)

@@ -1,9 +1,6 @@
 """What the compiled engine refuses, before anything is compiled, and in which words."""
 
-from __future__ import annotations
-
 import math
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,18 +11,18 @@ import steepen as st
 import steepen.jax as sj
 
 
-def square(x: Any) -> Any:
+def square(x):
     return (x * x).sum()
 
 
-def branches(x: Any) -> Any:
+def branches(x):
     if x[0] > 0:
         return square(x)
     return -square(x)
 
 
 class Old(st.Direction):
-    def propose(self, context: Any, k: int, x: Any, g: Any, on: Any, memory: Any) -> Any:  # pyright: ignore
+    def propose(self, context, k, x, g, on, memory):  # pyright: ignore
         return -g, 0.0
 
 
@@ -40,12 +37,12 @@ X = np.ones(2, np.float32)
         ("trace", "x"), ("budget", st.Budget(seconds=1.0)),
     ],
 )  # fmt: skip
-def test_what_belongs_to_the_eager_engine_is_refused_by_name(name: str, value: Any) -> None:
+def test_what_belongs_to_the_eager_engine_is_refused_by_name(name, value):
     with pytest.raises(ValueError, match=f"^{name}: "):
         st.minimize(square, X, engine="jax", **{name: value})
 
 
-def test_the_engine_has_a_name_and_double_precision_is_switched_on() -> None:
+def test_the_engine_has_a_name_and_double_precision_is_switched_on():
     with jax.enable_x64(False), pytest.raises(TypeError, match="x0: float64 is asked for"):
         sj.minimize(square, np.ones(2))
     with pytest.raises(ValueError, match="engine: 'cuda' is not known"):
@@ -58,17 +55,15 @@ def test_the_engine_has_a_name_and_double_precision_is_switched_on() -> None:
         (branches, r"fun: JAX cannot trace it \(line \d+ of test_refused.py: if x\[0\] > 0:\).*eager"),
         (lambda x: math.sin(x[0]), "fun: JAX cannot trace it"),
         (lambda x: x * x, "fun: expected a real number"),
-        (lambda x: jnp.int32(3), "fun: expected a real number"),
-        (lambda x: (square(x), x), "fun: expected a real number"),
         (3, "fun: expected a callable"),
     ],
 )
-def test_functions_that_have_no_value(fun: Any, said: str) -> None:
+def test_functions_that_have_no_value(fun, said):
     with pytest.raises(TypeError, match=said):
         sj.minimize(fun, X)
 
 
-def test_a_value_of_less_precision_than_the_start() -> None:
+def test_a_value_of_less_precision_than_the_start():
     with pytest.raises(TypeError, match="fun: expected float64 values"):
         sj.minimize(lambda x: square(x).astype(jnp.float32), jnp.ones(2))
 
@@ -80,24 +75,22 @@ def test_a_value_of_less_precision_than_the_start() -> None:
         (np.zeros((0, 2), np.float32), {}, "x0: expected points that are not empty"),
         ({}, {}, "x0: expected a point"),
         ((np.zeros((2, 3), "f4"), np.zeros(4, "f4")), {"batch": True}, "x0: expected one leading"),
-        (np.array(["a"]), {}, "x0: expected"),
         (X, {"bounds": [(1.0, 0.0), (0.0, 1.0)]}, "bounds: expected low <= high"),
         (X, {"bounds": sj.Bounds({"a": 0.0, "b": 1.0})}, "bounds: expected lb to be a number or a tree"),
         (X, {"lanes": 0}, "lanes: expected a whole number"),
-        (X, {"trace": 0}, "trace: expected a whole number"),
         (X, {"mesh": 3}, "mesh: expected a jax.sharding.Mesh"),
         (X, {"method": Old()}, "method: .* changes its memory in place"),
         (X, {"method": "cgd", "lam": lambda k: 1.0 if k < 5 else 0.0}, "lam: .* it branches on k"),
         (X, {"method": "gd", "step": lambda k: 1.0 if k < 5 else 0.5}, "step: .* it branches on k"),
     ],
 )  # fmt: skip
-def test_arguments_that_make_no_run(x0: Any, given: dict[str, Any], said: str) -> None:
+def test_arguments_that_make_no_run(x0, given, said):
     with pytest.raises((TypeError, ValueError), match=said):
         sj.minimize(square, x0, **given)
 
 
-def test_traced_bounds_that_leave_no_point_are_a_status() -> None:
-    def run(low: Any) -> Any:
+def test_traced_bounds_that_leave_no_point_are_a_status():
+    def run(low):
         bounds = sj.Bounds(jnp.stack([low, jnp.zeros_like(low)]), jnp.ones(2))  # one pair may be crossed
         return sj.minimize(square, jnp.ones(2), method="gd", step=0.1, bounds=bounds).status
 

@@ -1,22 +1,15 @@
 """Schedules, switches and penalties where JAX traces them; whole runs are in test_engine.py."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from steepen import penalties, schedules, switches
+from steepen import schedules, switches
+
+from ..test_penalties import PENALTIES
 
 N, ITERS = 6, 60
-
-
-@pytest.fixture(autouse=True)
-def double():
-    """Trace in float64."""
-    with jax.enable_x64(True):
-        yield
 
 
 RAMP = schedules.L(0.001, 0.01, ITERS)
@@ -30,7 +23,7 @@ SCHEDULES = (
 
 
 def test_every_schedule_traces():
-    def values(k: Any) -> Any:
+    def values(k):
         return [jnp.asarray(schedule(k), dtype=float) for schedule in SCHEDULES]
 
     found = jax.jit(jax.vmap(values))(jnp.arange(ITERS))
@@ -59,15 +52,6 @@ def test_every_switch_traces(switch):
     steps = (*steps, [2.0, 1.0, 1.0, 1.0])
     found = jax.jit(jax.vmap(lambda *step: jnp.asarray(switch.off(*step))))(*map(jnp.asarray, steps))
     assert found.tolist() == [bool(switch.off(*step)) for step in zip(*steps, strict=True)]
-
-
-PENALTIES = [
-    penalties.SquaredL2(),
-    penalties.L2(),
-    penalties.Huber(0.7),
-    penalties.L1(0.1),
-    penalties.PNorm(3.0),
-]
 
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=str)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.optimize
 
 import steepen as st
 from steepen import Status
@@ -51,7 +52,7 @@ def test_a_first_step_that_is_far_too_short_is_mended_by_values_not_by_gradients
     res = st.minimize(lambda x: ((x - 3e3) ** 2).sum(), np.zeros(10))
     assert res.success
     assert res.njev <= 4
-    assert res.nfev <= 70
+    assert res.nfev <= 80
 
 
 def test_a_wall_of_exponentials_is_left_in_few_values() -> None:
@@ -70,8 +71,10 @@ def test_a_wall_of_exponentials_is_left_in_few_values() -> None:
 )
 def test_a_run_against_a_wall_does_not_go_on_to_its_limit(fun: Any) -> None:
     res = st.minimize(fun, [2.0, 3.0])
-    assert res.status is Status.NO_DESCENT
-    assert res.nfev < 2000
+    assert (
+        res.status is Status.NO_DESCENT or abs(res.x[0] - max(res.x[0].round(1), 0.0)) < 1e-7
+    )  # at the wall
+    assert res.nfev < 1000
 
 
 def test_no_success_beside_a_kink() -> None:
@@ -82,6 +85,58 @@ def test_no_success_beside_a_kink() -> None:
         res = st.minimize(fun, start)
         # the last start may be the end, since no difference is so short; its f is 1e-9 and a rounding above 1
         assert not res.success or res.fun <= min(fun(start), 1 + 1e-9 + 2e-16)
+        assert "check_gradient" not in res.message
+
+
+@pytest.mark.parametrize("seed", [*range(6), 15])
+def test_a_kink_ends_as_a_failed_search_within_three_times_the_values_of_bfgs(seed: int) -> None:
+    """The functions of a review, of which one in five ended as a success far from its minimum."""
+    n = 5 if seed == 15 else 2 + seed
+    M = np.random.default_rng(seed).normal(size=(n, n))
+
+    def fun(x: Any) -> Any:
+        return 1 + abs(M @ (x - 1)).sum()
+
+    res, peer = st.minimize(fun, np.zeros(n)), scipy.optimize.minimize(fun, np.zeros(n), method="BFGS")
+    assert res.status is Status.NO_DESCENT or res.fun - 1 <= 1e-6 * fun(np.zeros(n))
+    assert res.nfev <= 3 * peer.nfev
+    assert not res.message.startswith("check_gradient")
+    assert "kink" in res.message or res.success
+
+
+@pytest.mark.parametrize("digits", range(3, 10))
+def test_rounded_values_end_as_a_success_where_nothing_lower_is_seen(digits: int) -> None:
+    said: list[bool] = []
+    for f, start in ((bowl, [0.3, 2.0, 1.7]), (bowl, [1.9, 0.4, 0.8]), (scipy.optimize.rosen, [-1.2, 1.0])):
+
+        def fun(x: Any, f: Any = f) -> float:
+            return float(f"{1 + f(x):.{digits}g}")
+
+        res = st.minimize(fun, start)
+        lowest = 2.0 if f is bowl else 1.0
+        assert not res.success or res.fun - lowest <= 10 * 10.0 ** (1 - digits)
+        if f is bowl:
+            said.append(bool(res.success))
+    assert any(said)
+
+
+def test_a_float32_model_ends_as_a_success() -> None:
+    res = st.minimize(lambda x: float(np.float32(bowl(x))), [0.3, 2.0, 1.7])
+    assert res.status is Status.RESOLUTION
+    assert res.fun == 1.0
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-12, 1e-100])
+@pytest.mark.parametrize("gradient", [None, scipy.optimize.rosen_der])
+def test_a_small_function_is_minimised_unless_gtol_is_given(scale: float, gradient: Any) -> None:
+    def fun(x: Any) -> Any:
+        return scale * scipy.optimize.rosen(x)
+
+    jac = None if gradient is None else (lambda x: scale * gradient(x))
+    res = st.minimize(fun, [-1.2, 1.0], jac=jac)
+    assert res.status is Status.CONVERGED
+    assert res.x == pytest.approx([1, 1], abs=1e-3)
+    assert st.minimize(fun, [-1.2, 1.0], jac=jac, gtol=1e-3).nit == 0
 
 
 def rough(x: Any, level: float) -> Any:
@@ -92,13 +147,13 @@ def rough(x: Any, level: float) -> Any:
 
 @pytest.mark.parametrize("level", [1e-10, 1e-8, 1e-6])
 def test_noise_does_not_end_a_run_in_a_narrow_valley(level: float) -> None:
-    """f falls along a curve on which no single variable can move."""
+    """f falls along a curve on which no single variable can move; what noise hides there may be missed."""
     said = []
     for start in ([-3.0, 8.0], [0.3, 9.0], [4.0, -2.0], [-1.2, 1.0]):
         res = st.minimize(
             lambda x: (1 + 100 * (x[1] - x[0] ** 2) ** 2 + (1 - x[0]) ** 2) * rough(x, level), start
         )
-        assert res.fun - 1 <= max(15 * level, 1e-9)
+        assert res.fun - 1 <= max(50 * level, 1e-9)
         said.append(res.success)
     assert sum(said) >= 3  # which values a run meets hangs on last bits, and so does how one in a dozen ends
 
@@ -165,13 +220,23 @@ def test_a_budget_is_kept_at_every_size() -> None:
         assert res.success or res.status in (Status.MAX_EVALUATIONS, Status.NO_DESCENT)
 
 
-def test_a_run_resumes_with_what_it_knew(tmp_path: Any) -> None:
-    problem, file = st.problems["misra1b-2"], tmp_path / "run.npz"
-    whole = st.minimize(lambda x: problem(x), problem.x0)
-    for iters in (3, 9, None):
-        budget = None if iters is None else st.Budget(iters=iters)
-        res = st.minimize(lambda x: problem(x), problem.x0, budget=budget, checkpoint=file)
-    assert (res.status, res.nfev, res.fun) == (whole.status, whole.nfev, whole.fun)
+@pytest.mark.parametrize("level", [0.0, 1e-8])
+@pytest.mark.parametrize("limit", ["evals", "grads", "iters"])
+def test_a_run_that_is_cut_anywhere_and_resumed_is_the_uncut_run(
+    tmp_path: Any, level: float, limit: str
+) -> None:
+    def fun(x: Any) -> Any:
+        return bowl(x) * rough(x, level)
+
+    start, file = [0.3, 2.0, 1.7], tmp_path / "run.npz"
+    whole = st.minimize(fun, start)
+    most = {"evals": whole.nfev, "grads": whole.njev, "iters": whole.nit}[limit]
+    for size in range(1, most, 1 + most // 40):
+        file.unlink(missing_ok=True)
+        st.minimize(fun, start, budget=st.Budget(**{limit: size}), checkpoint=file)
+        res = st.minimize(fun, start, checkpoint=file)
+        assert (res.status, res.nfev, res.njev, res.nit) == (whole.status, whole.nfev, whole.njev, whole.nit)
+        assert res.x.tobytes() == whole.x.tobytes()
 
 
 @pytest.mark.parametrize("value", [None, 1j, Decimal(1), "1", [1.0, 2.0]], ids=repr)

@@ -5,7 +5,7 @@ from itertools import pairwise
 import mpmath as mp
 import numpy as np
 import pytest
-from tests.functions.formulas import REFERENCES
+from benchmarks.references.functions import REFERENCES
 
 from steepen.paper import fig_convergence, fig_quasi_newton, fig_surfaces, listings
 from steepen.paper.experiments import EXPERIMENTS
@@ -64,17 +64,6 @@ def test_marked_points_of_the_levy_landscapes(name, panel, lam, interval, outcom
                 assert y == pytest.approx(float(steeper_levy(x, lam)), abs=1e-9)
     for x, y in drawn["f"][::120]:
         assert y == pytest.approx(float(levy(x)), abs=1e-12)
-
-
-def test_arrows_point_down_each_curve_and_opposite_ways(outcome_of):
-    axes = outcome_of("fig-ascent").figures["fig-ascent"].axes[0]
-    arrows = [text for text in axes.texts if getattr(text, "arrow_patch", None) is not None]
-    for arrow, fun in zip(arrows, (levy, lambda x: steeper_levy(x, 0.2)), strict=True):
-        assert arrow.xyann == pytest.approx((-7.7, float(fun(-7.7))), abs=1e-9)
-        across, up = np.subtract(arrow.xy, arrow.xyann)
-        assert up / across == pytest.approx(float(mp.diff(fun, -7.7)), rel=1e-8)
-        assert up < 0
-    assert (arrows[0].xy[0] + 7.7) * (arrows[1].xy[0] + 7.7) < 0
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

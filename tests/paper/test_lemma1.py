@@ -3,7 +3,7 @@
 import mpmath
 import numpy as np
 import pytest
-from tests.functions.formulas import REFERENCES
+from benchmarks.references.functions import REFERENCES
 
 ITEM = "lemma1"
 

@@ -112,10 +112,8 @@ def test_the_whole_start_is_the_only_one():
         (lambda f, s: improvement(f, [1.0, 2.0, 3.0], 0.01), r"start: expected shape \(\.\.\., 2\)"),
         (lambda f, s: recover_start(f.at(n=3), *s), "function: expected one of two variables"),
         (lambda f, s: recover_start(f, *s, bounds=[(1, 0), (0, 1)]), "bounds: expected two rows"),
-        (lambda f, s: recover_start(f, *s, points=1), "points: expected a whole number, 2 or more"),
         (lambda f, s: recover_start(f, *s, within=0.0), "within: expected a positive number"),
         (lambda f, s: recover_spectrum(1, 0.4, 0.01, 18.89, 97.91), "n: expected a whole number, 2 or more"),
-        (lambda f, s: recover_whole_start(f, *s, largest=0), "largest: expected 1 or more"),
     ],
 )
 def test_bad_input(call, says):

@@ -291,16 +291,6 @@ def test_an_item_that_fails_keeps_the_others(items, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("only", "says"), [("frist", "'frist' is not known; did you mean 'first'"), ([], "one")]
-)
-def test_unknown_items(only, says, items, tmp_path):
-    with pytest.raises(ValueError, match=f"only: .*{says}"):
-        reproduce(tmp_path / "out", only=only)
-    assert items.calls() == []
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
     ("name", "text", "words"),
     [
         ("out", "mine", "is a file"),
@@ -344,9 +334,6 @@ def test_exit_codes(agrees, known, code, items, tmp_path, capsys):
     assert capsys.readouterr().err == "steepen: --only: 'zzz' is not known; there are first, second\n"
     assert main(["reproduce", "--list"]) == 0
     assert capsys.readouterr().out == "first   A first <item> & more\nsecond  A second item\n"
-
-
-# --- the page of the whole paper --------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """The Problem object and the mapping."""
 
 import pickle
-import subprocess
 import sys
 
 import numpy as np
@@ -94,13 +93,3 @@ def test_missing_scikit_learn_is_named(monkeypatch):
     p = problems["softmax-digits"]
     with pytest.raises(ImportError, match=r"needs sklearn: pip install 'steepen\[bench\]'"):
         p(p.x0)
-
-
-@pytest.mark.slow
-def test_import_is_light():
-    code = (
-        "import sys, steepen.problems as p; p['mlp-digits'];"
-        "print(sorted({'sklearn', 'scipy.optimize', 'scipy.sparse', 'matplotlib'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
+from benchmarks.references.problems import FITS, FORMULAS, One, formula_name
 from tests.pairs import WHOLE
 
 from steepen.problems import problems, suite
-
-from .formulas import FITS, FORMULAS, One, formula_name
 
 CASES = [p for p in (*suite("mgh"), *suite("large")) if p.name not in FITS]
 

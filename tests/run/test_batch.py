@@ -1,7 +1,5 @@
 """A row of a batch is the run made alone: to the last bit, but for quasi-Newton matrices from n = 32 on."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,9 +8,9 @@ from hypothesis import strategies as hs
 import steepen as st
 from steepen import Budget, Status
 
-from ..objectives import BY_NAME, METHODS, PENALISED, PROBLEMS, Problem, derivatives, quadratic, spd
+from ..calls import same
+from ..objectives import BY_NAME, METHODS, PENALISED, PROBLEMS, derivatives, quadratic, spd
 from ..pairs import pairs, sample
-from ..results import same
 
 METHOD = pytest.mark.parametrize("method", METHODS)
 # quasi-Newton methods are bit for bit only below n = 32, where BLAS takes over in a single run
@@ -20,7 +18,7 @@ EXACT = [p for p in PROBLEMS if p.exact and p.n < 32 and p.name != "at_saddle"]
 QUASI_NEWTON = {"bfgs", "dfp", "cgd-bfgs", "cgd-dfp"}
 
 
-def check_batch(fun: Any, x0: Any, per_row: dict[str, Any] | None = None, **common: Any) -> st.Result:
+def check_batch(fun, x0, per_row=None, **common):
     """Run the batch, and every row alone."""
     per_row = per_row or {}
     common = {"trace": "x"} | common
@@ -33,7 +31,7 @@ def check_batch(fun: Any, x0: Any, per_row: dict[str, Any] | None = None, **comm
     return batch
 
 
-def starts(problem: Problem, rows: int, spread: float = 0.3) -> Any:
+def starts(problem, rows, spread=0.3):
     rng = np.random.default_rng(7)
     return problem.x0 * (1 + spread * rng.uniform(-1, 1, (rows, problem.n)))
 
@@ -49,7 +47,7 @@ def test_line_search(problem, method):
 
 @pytest.mark.parametrize(("problem", "method"), sample(CASES[::-1], 25), ids=str)
 def test_own_parameters_for_every_row(problem, method):
-    per_row: dict[str, Any] = {"step": problem.step * np.array([1.0, 0.3, 0.8, 0.5])}
+    per_row = {"step": problem.step * np.array([1.0, 0.3, 0.8, 0.5])}
     if method in PENALISED:
         per_row["lam"] = problem.step * np.array([0.1, 0.0, -0.2, 0.3])
     if method == "cgd-fd":
@@ -110,7 +108,7 @@ def test_a_row_whose_search_has_made_the_gradient_does_not_pay_for_it_again(meth
 def test_the_order_in_memory_does_not_matter(method, name):
     problem = BY_NAME[name]
     x0 = starts(problem, 6)
-    given_: Any = {"method": method, "budget": Budget(iters=12)} | derivatives(problem, method)
+    given_ = {"method": method, "budget": Budget(iters=12)} | derivatives(problem, method)
     first = st.minimize(problem.fun, x0, **given_)
     for order in (np.asfortranarray, lambda x: np.repeat(x, 2, axis=0)[::2]):
         same(st.minimize(problem.fun, order(x0), **given_), first)
@@ -200,9 +198,7 @@ def test_a_singular_hessian_in_one_row_is_its_own():
 def test_any_batch(seed, rows, n, method, fixed, dtype, iters):
     rng = np.random.default_rng(seed)
     problem = quadratic("any", spd(rng.uniform(0.5, 4.0, n), seed), rng.standard_normal(n), (0.0,) * n)
-    given_: Any = {"step": 0.1 if fixed else None, "budget": Budget(iters=iters)} | derivatives(
-        problem, method
-    )
+    given_ = {"step": 0.1 if fixed else None, "budget": Budget(iters=iters)} | derivatives(problem, method)
     check_batch(problem.fun, rng.standard_normal((rows, n)).astype(dtype), method=method, **given_)
 
 
@@ -210,7 +206,7 @@ def test_any_batch(seed, rows, n, method, fixed, dtype, iters):
 def test_large_rows_agree_to_rounding(method):
     """From n = 32 on a single quasi-Newton run is on BLAS, whose sums round differently."""
     problem = BY_NAME["chain40"]
-    common: Any = {"method": method, "step": 0.01, "budget": Budget(iters=15)} | derivatives(problem, method)
+    common = {"method": method, "step": 0.01, "budget": Budget(iters=15)} | derivatives(problem, method)
     x0 = starts(problem, 3)
     batch = st.minimize(problem.fun, x0, **common)
     for b in range(3):
@@ -225,19 +221,8 @@ def test_large_rows_agree_to_rounding(method):
 BOOTH = BY_NAME["booth"]
 
 
-def test_shapes():
-    for rows in (1, 4):
-        res = st.minimize(BOOTH.fun, starts(BOOTH, rows), method="gd", jac=BOOTH.grad, step=0.02, trace="x")
-        assert res.x.shape == res.jac.shape == (rows, 2)
-        for name in ("fun", "success", "status", "nit", "nfev", "njev", "nhev", "nhvp", "message"):
-            assert np.shape(getattr(res, name)) == (rows,), name
-        assert res.trace.x.shape == (len(res.trace), rows, 2)
-        assert res.trace.f.shape == (len(res.trace), rows)
-        assert len(res.trace) == max(res.nit) + 1
-
-
 def test_row_belongs_to_a_batch():
-    given_: Any = {"method": "gd", "jac": BOOTH.grad, "step": 0.02}
+    given_ = {"method": "gd", "jac": BOOTH.grad, "step": 0.02}
     alone = st.minimize(BOOTH.fun, BOOTH.x0, **given_)
     with pytest.raises(ValueError, match="row: this is the result of a single run"):
         alone.row(0)

@@ -3,10 +3,10 @@
 import contextlib
 import io
 import json
+from dataclasses import fields
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -16,25 +16,20 @@ from hypothesis import strategies as some
 
 import steepen as st
 from steepen import schedules, steps
+from steepen._core.arrays import Array
+from steepen._core.records import Carry
+from steepen.directions._direction import Proposal
 
+from ..calls import same
 from ..objectives import METHODS
 from ..pairs import pairs
-from ..results import same
+from ..test_scale import plain as f
+from ..test_scale import slope as g
 
 ONE = np.array([-1.2, 1.0])
 MANY = np.array([[-1.2, 1.0], [0.98, 0.97], [1.0, 1.0], [2.0, -1.0]])  # one ends at once, one early
 STARTS = {"one": ONE, "many": MANY}
 QUICK = hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
-def f(x):
-    a, b = x[..., 0], x[..., 1]
-    return 10 * (b - a * a) * (b - a * a) + (1 - a) * (1 - a)
-
-
-def g(x):
-    a, b = x[..., 0], x[..., 1]
-    return np.stack([-40 * a * (b - a * a) - 2 * (1 - a), 20 * (b - a * a)], axis=-1)
 
 
 class CutError(Exception):
@@ -44,24 +39,24 @@ class CutError(Exception):
 class Cut:
     """Raises something at call j."""
 
-    def __init__(self, function: Any, j: int, error: type[BaseException]):
+    def __init__(self, function, j, error):
         self.function, self.left, self.error = function, j, error
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args):
         if self.left == 0:
             raise self.error
         self.left -= 1
         return self.function(*args)
 
 
-def run(x0: Any = ONE, iters: int = 15, fun: Any = f, **given_: Any) -> st.Result:
+def run(x0=ONE, iters=15, fun=f, **given_):
     options = {"jac": g, "method": "cgd-fd", "step": 0.004, "gtol": 1e-2} | given_
     if options["method"] == "cgd-fd":
         options.setdefault("b", 6)
     return st.minimize(fun, x0, budget=st.Budget(iters=iters), **options)
 
 
-def resumed(folder: Path, x0: Any, cuts: tuple[int, ...], **given_: Any) -> st.Result:
+def resumed(folder, x0, cuts, **given_):
     """Hold runs that were cut after these iterations against the whole one."""
     whole = run(x0, **given_)
     for cut in cuts:
@@ -69,9 +64,6 @@ def resumed(folder: Path, x0: Any, cuts: tuple[int, ...], **given_: Any) -> st.R
         run(x0, cut, checkpoint=path, **given_)
         same(run(x0, checkpoint=path, **given_), whole)
     return whole
-
-
-# --- bit-identical ---------------------------------------------------------------------------------
 
 
 @pairs(method=METHODS, step=(0.004, None), start=STARTS, trace=(True, "x", False), dtype=("f8", "f4"))
@@ -110,7 +102,7 @@ def test_matrices_on_blas(tmp_path, method, cut):
     """From n = 32 on the matrix is updated in place, and only its lower half is used."""
     weights, x0, path = np.linspace(1.0, 30.0, 40), np.linspace(-1.0, 2.0, 40), tmp_path / "run.npz"
     fun = lambda x: float((weights * np.cosh(x)).sum())  # noqa: E731
-    given_: Any = {"jac": lambda x: weights * np.sinh(x), "method": method, "step": None, "gtol": 1e-9}
+    given_ = {"jac": lambda x: weights * np.sinh(x), "method": method, "step": None, "gtol": 1e-9}
     whole = run(x0, 12, fun, **given_)
     if cut == 5:
         run(x0, 5, fun, checkpoint=path, **given_)
@@ -121,7 +113,7 @@ def test_matrices_on_blas(tmp_path, method, cut):
 
 def test_the_complex_step_is_not_verified_again(tmp_path):
     calls = []
-    given_: Any = {"method": "cgd", "lam": 0.01}
+    given_ = {"method": "cgd", "lam": 0.01}
     first = run(iters=5, jac=lambda x: calls.append(x) or g(x), checkpoint=tmp_path / "run.npz", **given_)
     again = run(jac=lambda x: calls.append(x) or g(x), checkpoint=tmp_path / "run.npz", **given_)
     same(again, run(**given_))
@@ -131,7 +123,7 @@ def test_the_complex_step_is_not_verified_again(tmp_path):
     assert first.njev == 6 + 5 + 1
 
 
-SETTINGS: list[dict[str, Any]] = [
+SETTINGS = [
     {"lam": schedules.L(0.0, 0.002, T=15)},
     {"lam": schedules.Signed(0.001), "method": "cgd"},
     {"lam": schedules.Perturbed(0.001), "method": "cgd"},
@@ -170,7 +162,7 @@ def test_seconds_add_up_and_are_limited_together(tmp_path, monkeypatch):
         clock.now += 1.0
         return f(x)
 
-    given_: Any = {"jac": g, "method": "gd", "step": 0.004, "checkpoint": tmp_path / "run.npz"}
+    given_ = {"jac": g, "method": "gd", "step": 0.004, "checkpoint": tmp_path / "run.npz"}
     assert st.minimize(slow, ONE, budget=st.Budget(iters=5), **given_).seconds == 6.0
     res = st.minimize(slow, ONE, budget=st.Budget(seconds=9.5), **given_)
     # five before the state that was saved, and five more
@@ -178,7 +170,7 @@ def test_seconds_add_up_and_are_limited_together(tmp_path, monkeypatch):
 
 
 def test_the_callback_is_not_called_again_for_old_steps(tmp_path):
-    seen: list[int] = []
+    seen = []
     for iters in (5, 9):
         run(iters=iters, checkpoint=tmp_path / "run.npz", callback=lambda s: seen.append(s.k))
     assert sorted(set(seen)) == list(range(1, 10))
@@ -202,22 +194,12 @@ def test_a_noisy_run_without_a_gradient_goes_on_as_if_it_had_not_been_cut(tmp_pa
         assert (rest.status, rest.nit, rest.nfev) == (whole.status, whole.nit, whole.nfev)
 
 
-# --- files -----------------------------------------------------------------------------------------
-
-
-def test_there_is_no_pickle_inside(tmp_path):
-    run(MANY, 6, method="cgd-bfgs", checkpoint=tmp_path / "run.npz", trace="x")
-    with np.load(tmp_path / "run.npz", allow_pickle=False) as file:
-        assert not any(file[part].dtype.hasobject for part in file.files)
-        assert json.loads(str(file["header"]))["steepen"] == 9
-
-
 def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     path = tmp_path / "run.npz"
     run(iters=5, checkpoint=path)
     old = path.read_bytes()
 
-    def breaks(file: Any, **arrays: Any) -> None:
+    def breaks(file, **arrays):
         file.write(b"half a file")
         raise OSError("no space left")
 
@@ -234,7 +216,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     same(run(checkpoint=path), run())
 
 
-def refused(path: Path, *texts: str, **given_: Any) -> None:
+def refused(path, *texts, **given_):
     """Hold that the file is refused in these words, before any evaluation, and left as it is."""
     before, calls = path.read_bytes(), []
     with pytest.raises(st.CheckpointError) as caught:
@@ -246,46 +228,118 @@ def refused(path: Path, *texts: str, **given_: Any) -> None:
     assert not calls
 
 
-def test_a_torn_file_is_refused(tmp_path):
-    whole, path = tmp_path / "whole.npz", tmp_path / "torn.npz"
-    run(MANY, 6, method="bfgs", checkpoint=whole, trace="x")
-    data = whole.read_bytes()
+DAMAGED = "cut off, damaged or edited"
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Give the file of a batch, with rows that have ended, and how to resume it."""
+    given_ = {"x0": MANY, "method": "bfgs", "trace": "x"}
+    run(iters=6, checkpoint=tmp_path / "run.npz", **given_)
+    return tmp_path / "run.npz", given_
+
+
+def test_a_file_that_was_cut_off_or_damaged_is_refused(written):
+    path, given_ = written
+    data = path.read_bytes()
     member, end = data.find(b"PK\x03\x04", len(data) // 2), data.rfind(b"PK\x01\x02")
     for cut in (0, 1, 4, 100, member - 1, member, member + 40, end, end + 5, len(data) - 22, len(data) - 1):
         path.write_bytes(data[:cut])
-        refused(path, "not a whole steepen checkpoint", x0=MANY, method="bfgs", trace="x")
+        refused(path, DAMAGED, **given_)
+    for place in (member - 1, data.find(b"NUMPY"), data.find(b"descr"), data.find(b"<f8")):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        refused(path, DAMAGED, **given_)
 
 
-def npz(**arrays: Any) -> bytes:
+EDITS = {
+    "a last bit": lambda file: {"run.point.x": np.nextafter(file["run.point.x"], np.inf)},
+    "layout": lambda file: {"run.point.x": np.asfortranarray(file["run.point.x"])},
+    "one more": lambda file: {"extra": np.ones(3)},
+    "another name": lambda file: {"run.kk": file.pop("run.k")},
+    "limits": lambda file: {"header": np.array(str(file["header"]).replace("null", "7", 1))},
+    "no checksum": lambda file: file.pop("checksum") and {},
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edited_file_is_refused(written, edit):
+    path, given_ = written
+    with np.load(path) as file:
+        arrays = dict(file)
+    new = EDITS[edit](arrays)
+    path.write_bytes(npz(**(arrays | new)))
+    refused(path, DAMAGED, **given_)
+
+
+def npz(**arrays):
     file = io.BytesIO()
     np.savez(file, **arrays)
     return file.getvalue()
 
 
-def header(value: Any) -> bytes:
-    return npz(header=np.array(json.dumps(value)))
-
-
 FOREIGN = {
     "empty": b"", "csv": b"k,f\n0,1.0\n", "pickle": b"\x80\x04K\x01.", "half of npy": b"\x93NUMPY",
-    "another npz": npz(a=np.ones(3)), "no json": npz(header=np.array("no json")), "a list": header([1, 2]),
-    "an array": npz(header=np.ones(3)), "no settings": header({"steepen": 9}),
-    "settings": header({"steepen": 9, "settings": 3}), "nothing else": header({"steepen": 9, "settings": {}}),
-    "text": header({"steepen": "9", "settings": {}}),
+    "another npz": npz(a=np.ones(3)), "no json": npz(header=np.array("no json")),
     "an object": npz(header=np.array([{"steepen": 1}], dtype=object)),
 }  # fmt: skip
 
 
-def test_a_foreign_file_is_refused(tmp_path):
+def test_a_foreign_file_and_one_of_another_format_are_refused(tmp_path):
     path = tmp_path / "foreign.npz"
     for data in FOREIGN.values():
         path.write_bytes(data)
-        refused(path)
-    path.write_bytes(header({"steepen": 99, "settings": {}}))
-    refused(path, "format 99", "reads 9")
+        refused(path, "is no steepen checkpoint")
+    path.write_bytes(npz(header=np.array(json.dumps({"steepen": 9, "settings": {}, "arrays": {}}))))
+    refused(path, "has format 9, and this version reads 10")
 
 
-CHANGES: list[tuple[dict[str, Any], str]] = [
+class Memory(NamedTuple):
+    v: "Array"
+
+
+class Own(st.Direction):
+    """A direction of the user's own, which keeps what it is told to."""
+
+    _keep: Any
+
+    def start(self, kit, x):
+        return self._keep(x)
+
+    def learn(self, context, point, memory):
+        return memory
+
+    def propose(self, context, k, point, lam, on, memory):
+        return Proposal(-point.g, 0.0, memory)
+
+
+@pytest.mark.parametrize(
+    ("keep", "words"),
+    [
+        (lambda x: Memory(x[:1]), "run.memory.v has shape (2,) and dtype float64, not (1,) and float64"),
+        (lambda x: {"w": x}, "lacks a part of the run: run.memory.w"),
+        (lambda x: (), "it has no run.memory.v"),
+    ],
+)
+def test_what_a_direction_keeps_must_be_what_it_kept(tmp_path, keep, words):
+    """Whoever changes their own direction between two runs is told, before any evaluation."""
+    own = Own()
+    own._keep = Memory
+    run(iters=3, method=own, checkpoint=tmp_path / "run.npz")
+    own._keep = keep
+    refused(tmp_path / "run.npz", words, method=own)
+
+
+WITHIN = {"ahead", "live", "spent", "status", "tired", "p", "down", "size", "slope"}
+"""What the parts of one iteration hand to each other: between two of them it means nothing."""
+
+
+def test_every_field_of_what_is_carried_is_saved_or_made_anew(written):
+    with np.load(written[0]) as file:
+        saved = {name.split(".")[1] for name in file.files if name.startswith("run.")}
+    assert saved == {field.name for field in fields(Carry)} - WITHIN | {"rows", "ended"}
+
+
+CHANGES = [
     ({"method": "cgd", "b": None, "switch": None}, "method"), ({"x0": [-1.2, 1.0 + 1e-15]}, "x0"),
     ({"x0": ONE.astype(np.float32)}, "x0"), ({"x0": MANY}, "x0"), ({"step": 0.005}, "step"),
     ({"step": None}, "step"), ({"step": steps.Armijo(c=0.1)}, "step"), ({"lam": 0.02}, "method"),
@@ -299,7 +353,7 @@ CHANGES: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("change", "name"), CHANGES)
 def test_the_checkpoint_of_another_run_is_refused(tmp_path, change, name):
     path = tmp_path / "run.npz"
-    base: dict[str, Any] = {"lam": 0.01, "method": "cgd-fd", "b": 6}
+    base = {"lam": 0.01, "method": "cgd-fd", "b": 6}
     run(iters=5, checkpoint=path, **base)
     refused(path, f"belongs to another run: {name} is", "there", "here", **(base | change))
     same(run(checkpoint=path, **base), run(**base))
@@ -315,7 +369,7 @@ def test_one_value_a_row_is_compared_in_full(tmp_path, name, method, size):
 
 
 def test_a_place_that_cannot_be_written_to_is_said_before_any_evaluation(tmp_path):
-    calls: list[Any] = []
+    calls = []
     for where in ("missing/run.npz", "."):
         with pytest.raises((OSError, ValueError), match=r"checkpoint"):
             run(fun=lambda x: calls.append(x) or f(x), checkpoint=tmp_path / where)
@@ -360,7 +414,7 @@ def test_a_resumed_run_asks_for_no_value_that_the_uncut_run_does_not(tmp_path):
 def test_a_batch_goes_on_under_the_same_limits_only(tmp_path):
     path, starts, fun = tmp_path / "run.npz", MANY[[0, 1, 3]], st.functions["rosenbrock"]
 
-    def go(evals: int, iters: int, **given_: Any) -> st.Result:
+    def go(evals, iters, **given_):
         budget = st.Budget(evals=evals, iters=iters)
         return st.minimize(fun, starts, method="bfgs", budget=budget, **given_)
 
@@ -385,7 +439,7 @@ def test_a_run_pauses_and_resumes_with_a_larger_budget(tmp_path, method, start):
     """The guide's way; without a b, that of the first budget stays."""
     fun, path = st.functions["rosenbrock"].at(n=2), tmp_path / "run.npz"
 
-    def go(iters: int, **more: Any) -> Any:
+    def go(iters, **more):
         return st.minimize(fun, STARTS[start], method=method, budget=st.Budget(iters=iters), **more)
 
     if start == "one":  # rows that a callback has ended are not begun again

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +14,10 @@ from ..pairs import pairs, sample
 from ..rounding import seen as moved
 
 
-def silent(function: Any) -> Any:
+def silent(function):
     """Make a function that does not warn: every warning left, an error under pytest, is ours."""
 
-    def call(x: Any) -> Any:
+    def call(x):
         with np.errstate(all="ignore"):
             return function(x)
 
@@ -53,7 +52,7 @@ def test_a_minimum_at_infinity_is_not_reached_in_one_step(method, step, batch):
 
 def test_a_row_that_diverges_leaves_the_others_to_their_xtol():
     starts = np.array([[1e308, 1e308], [1.0, 2.0], [3.0, 2.0]])
-    given: Any = {"method": "bfgs", "step": 1.0, "xtol": 1e-9, "budget": Budget(iters=5)}
+    given = {"method": "bfgs", "step": 1.0, "xtol": 1e-9, "budget": Budget(iters=5)}
     given["jac"] = lambda x: np.where(abs(x) > 1e300, -x, x * 1e-3)
     fun = lambda x: (np.clip(x, -1e100, 1e100) ** 2).sum(-1) / 1e200  # noqa: E731
     together = st.minimize(fun, starts, **given)
@@ -67,7 +66,7 @@ def test_a_row_that_diverges_leaves_the_others_to_their_xtol():
 @pairs(dtype=(np.float32, np.float64), rows=(None, 2))
 def test_x_overflows_in_the_range_of_its_own_precision(dtype, rows):
     """A step of 10³⁹ is nothing to float64, and out of range for float32: nobody is asked about such an x."""
-    asked: list[bool] = []
+    asked = []
 
     def fun(x):
         asked.append(bool(np.isfinite(x).all()))
@@ -106,9 +105,9 @@ def test_a_linear_function_falls_without_a_warning():
 
 
 def test_functions_and_callbacks_keep_the_error_state_of_the_caller():
-    seen: list[dict[str, str]] = []
+    seen = []
 
-    def noted(value: Any) -> Any:
+    def noted(value):
         seen.append(dict(np.geterr()))
         return value
 

@@ -1,12 +1,8 @@
 """What goes wrong during a run is a status, never a lost run."""
 
 import itertools
-import logging
 import math
 import signal
-import sys
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +11,7 @@ import steepen as st
 from steepen import Status, schedules, steps
 
 from ..objectives import METHODS
-from ..pairs import WHOLE, pairs
+from ..pairs import pairs
 from ..rounding import seen
 
 Q = np.array([1.0, 4.0])
@@ -35,30 +31,27 @@ def hess(x):
     return np.broadcast_to(np.diag(Q), (*x.shape, 2)).copy()
 
 
-def run(fun: Any = f, x0: Any = (1.0, -2.0), **given_: Any) -> st.Result:
-    base: dict[str, Any] = {"jac": g, "method": "gd", "step": 0.1, "budget": st.Budget(iters=20), "gtol": 0.0}
+def run(fun=f, x0=(1.0, -2.0), **given_):
+    base = {"jac": g, "method": "gd", "step": 0.1, "budget": st.Budget(iters=20), "gtol": 0.0}
     return st.minimize(fun, np.array(x0), **(base | given_))
 
 
 class At:
     """Wraps a function: from call number j (from 0) on it does something else."""
 
-    def __init__(self, function: Any, j: int, instead: Callable[..., Any]):
+    def __init__(self, function, j, instead):
         self.function, self.j, self.instead, self.calls = function, j, instead, 0
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args):
         self.calls += 1
         return (self.instead if self.calls > self.j else self.function)(*args)
 
 
-def raising(error: BaseException) -> Callable[..., Any]:
-    def instead(*_: Any) -> Any:
+def raising(error):
+    def instead(*_):
         raise error
 
     return instead
-
-
-# --- f or ∇f turns NaN or infinite -----------------------------------------------------------------
 
 
 @pairs(bad=BAD, method=METHODS, k=(0, 1, 4))
@@ -93,15 +86,6 @@ def test_a_gradient_turning_bad_ends_the_run_at_the_best_point(bad, method, k):
     assert np.isnan(result.jac).all()
 
 
-def test_an_x_that_overflows_is_given_up_for_the_best_point():
-    given_: Any = {"jac": lambda x: 2 * x, "step": 1e6, "budget": st.Budget(iters=99)}
-    result = run(lambda x: float(np.log1p(abs(x[0]))), [1.0], **given_)
-    assert (result.status, result.best.k, result.x.tolist()) == (Status.DIVERGED, 0, [1.0])
-    assert result.nit > 40
-    assert result.fun == result.trace.f[0] < result.trace.f[-1]
-    assert np.isnan(result.jac).all()
-
-
 def test_the_last_point_is_the_answer_when_nothing_was_bad():
     result = run(step=0.55, budget=st.Budget(iters=3))  # climbs along the second axis
     assert result.status is Status.MAX_ITERATIONS
@@ -121,29 +105,6 @@ def test_where_a_probe_turns_bad_the_guard_takes_over(bad):
     assert result.status is Status.MAX_ITERATIONS
 
 
-class Turned(st.Direction):
-    """∇f turned by so many right angles: up along 0, level along 1, down along 2."""
-
-    def __init__(self, angles: int):
-        self.angles = angles
-
-    def propose(self, context: Any, k: int, x: Any, g: Any, on: Any, memory: Any) -> Any:
-        return (g, np.array([-g[1], g[0]]), -g)[self.angles], 0.0
-
-
-@pytest.mark.parametrize("step", [0.1, steps.Armijo(c=0.8, initial=1.0)], ids=["fixed", "armijo"])
-def test_a_direction_that_does_not_descend_gives_way_to_steepest_descent(step):
-    """Slope and search are then those of −∇f, too."""
-    expected = run(x0=[3.0, 5.0], step=step)
-    for angles in (0, 1, 2):
-        result = run(x0=[3.0, 5.0], step=step, method=Turned(angles))
-        assert result.trace.guarded[:-1].all() == (angles < 2)
-        assert (result.x.tolist(), result.nfev) == (expected.x.tolist(), expected.nfev)
-
-
-# --- exceptions of the user's functions, and Ctrl-C ----------------------------------------------------
-
-
 class OurError(Exception):
     """An error that only the user knows."""
 
@@ -155,7 +116,7 @@ class OurError(Exception):
 def test_an_exception_brings_the_partial_result(method, step, what, j, error):
     """One of the user's comes through, with the result attached; Ctrl-C gives the result itself."""
     quartic = lambda x: float((Q * x**4).sum() / 4)  # noqa: E731
-    given_: Any = {"fun": quartic, "jac": lambda x: Q * x**3, "callback": lambda s: None}
+    given_ = {"fun": quartic, "jac": lambda x: Q * x**3, "callback": lambda s: None}
     given_["hess"] = lambda x: np.diag(3 * Q * x**2)
     if what == "hvp":
         given_["hvp"] = lambda x, v: 3 * Q * x**2 * v
@@ -189,7 +150,7 @@ def test_an_exception_brings_the_partial_result(method, step, what, j, error):
 
 @pairs(what=("fun", "jac", "callback"), trace=(True, "x", False), error=(OurError, KeyboardInterrupt))
 def test_an_exception_in_a_batch_ends_the_rows_that_are_left(what, trace, error):
-    given_: Any = {"fun": f, "jac": g, "callback": lambda s: None}
+    given_ = {"fun": f, "jac": g, "callback": lambda s: None}
     given_[what] = At(given_[what], 6, raising(error()))
     try:
         result = run(x0=ROWS, trace=trace, gtol=1e-6, **given_)
@@ -204,69 +165,8 @@ def test_an_exception_in_a_batch_ends_the_rows_that_are_left(what, trace, error)
         assert np.isfinite(row.trace.f).all()
 
 
-FILES = ("loop.py", "iteration.py", "recorder.py", "oracle.py", "steps.py")
-
-
-def interrupted_at(line: int, **given_: Any) -> st.Result:
-    """Run with an interrupt before the given line of the loop, wherever that is."""
-    left = line
-
-    def count(frame: Any, event: str, _: Any) -> Any:
-        nonlocal left
-        if event == "line":
-            left -= 1
-            if left == 0:
-                signal.raise_signal(signal.SIGINT)
-        return count
-
-    def enter(frame: Any, event: str, _: Any) -> Any:
-        ours = frame.f_code.co_filename.endswith(FILES)
-        return count if ours and left > 0 and within(frame) else None
-
-    def within(frame: Any) -> bool:
-        """Whether the loop is running: not in the code that sets up or clears up."""
-        while frame is not None and frame.f_code.co_name not in {"_iterate", "_cut"}:
-            frame = frame.f_back
-        return frame is not None and frame.f_code.co_name == "_iterate"
-
-    before = sys.gettrace()
-    sys.settrace(enter)
-    try:
-        return run(**given_)
-    finally:
-        sys.settrace(before)
-
-
-CUTS = [("gd", None, "x"), ("cgd-fd", 0.05, True), ("bfgs", None, False)]
-
-
-@pytest.mark.parametrize("x0", [ROWS[0], ROWS], ids=["one", "many"])
-@pytest.mark.parametrize(("method", "step", "trace"), CUTS)
-def test_ctrl_c_between_any_two_lines_loses_nothing(x0, method, step, trace, caplog):
-    """The interrupt comes wherever the interpreter happens to be, not only in the user's functions."""
-    caplog.set_level(logging.ERROR, "steepen")
-    given_: Any = {"x0": x0, "method": method, "step": step, "budget": st.Budget(iters=2), "gtol": 1e-6}
-    given_ |= {"b": 1} if method == "cgd-fd" else {}
-    rows_of = lambda r: [r] if r.x.ndim == 1 else [r.row(b) for b in range(len(r.x))]  # noqa: E731
-    whole = run(trace="x", **given_)
-    points = whole.trace.x.reshape(-1, 2).tolist()
-    for line in itertools.count(1, 1 if WHOLE else 7):
-        rows = rows_of(interrupted_at(line, trace=trace, **given_))
-        if all(row.status is not Status.INTERRUPTED for row in rows):
-            break
-        for row, end in zip(rows, rows_of(whole), strict=True):
-            assert row.x.tolist() in points, line
-            assert math.isnan(row.fun) or row.fun == seen(f)(row.x), line
-            if row.trace is not None:
-                assert len(row.trace) in (row.nit, row.nit + 1), line
-                assert row.trace.f.tolist() == end.trace.f[: len(row.trace)].tolist(), line
-            if trace == "x":
-                assert row.trace.x.tolist() == end.trace.x[: len(row.trace)].tolist(), line
-    assert line > 100
-
-
 def test_the_first_ctrl_c_waits_for_the_iteration_and_the_second_does_not(caplog):
-    def press(times: int) -> tuple[Any, ...]:
+    def press(times):
         pressing = lambda x: [signal.raise_signal(signal.SIGINT) for _ in range(times)] and f(x)  # noqa: E731
         result = run(At(f, 3, pressing))
         return result.status, result.nit, result.njev
@@ -277,12 +177,9 @@ def test_the_first_ctrl_c_waits_for_the_iteration_and_the_second_does_not(caplog
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-# --- the callback, and functions that misbehave quietly --------------------------------------------
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_the_callback_sees_every_step_once(method):
-    states: list[st.State] = []
+    states = []
     result = run(method=method, callback=states.append, trace="x", budget=st.Budget(iters=6), step=0.05)
     trace = result.trace
     assert [s.k for s in states] == list(range(1, result.nit + 1))
@@ -296,7 +193,7 @@ def test_the_callback_sees_every_step_once(method):
 
 
 def test_the_callback_of_a_batch_is_told_which_rows_run():
-    states: list[st.State] = []
+    states = []
     run(x0=ROWS, gtol=1e-6, callback=states.append)
     assert [s.rows.tolist() for s in states] == [[0, 2]] * 20
     for s in states:
@@ -313,13 +210,8 @@ def test_the_callback_can_stop_the_run(how, x0):
     assert len(result.trace) == 4
 
 
-def test_other_answers_of_the_callback_do_not_stop_it():
-    for harmless in (None, False, np.False_, 1, "x", 0.5, [True]):
-        assert run(callback=lambda s, harmless=harmless: harmless).nit == 20
-
-
 def test_a_callback_ends_rows_of_a_batch():
-    given_: Any = {"x0": np.array([[0.0, 0.0], [5.0, 5.0], [1.0, 2.9]]), "method": "gd", "step": 0.05}
+    given_ = {"x0": np.array([[0.0, 0.0], [5.0, 5.0], [1.0, 2.9]]), "method": "gd", "step": 0.05}
     res = st.minimize(st.functions["booth"], callback=lambda s: s.fun < 1.0, **given_)
     assert (res.status == Status.CALLBACK).all()
     assert (res.fun < 1.0).all()
@@ -328,14 +220,14 @@ def test_a_callback_ends_rows_of_a_batch():
         st.minimize(st.functions["booth"], callback=lambda s: s.fun, **given_)
 
 
-def spoil(state: st.State) -> None:
+def spoil(state):
     for name in ("x", "fun", "lam", "step", "penalised", "guarded", "nfev", "njev", "nhvp", "rows"):
         value = getattr(state, name)
         if isinstance(value, np.ndarray) and value.flags.writeable:
             value[...] = 7
 
 
-def reusing(buffer: Any, function: Any) -> Any:
+def reusing(buffer, function):
     """Answer in one buffer, and leave rubbish where the point was."""
 
     def call(x):
@@ -350,7 +242,7 @@ def reusing(buffer: Any, function: Any) -> Any:
 @pairs(method=METHODS, step=(0.05, None), x0=(ROWS[0], ROWS))
 def test_nothing_the_user_changes_in_place_disturbs_the_run(method, step, x0):
     shape, start = np.shape(x0), np.array(x0)
-    given_: Any = {"method": method, "step": step, "gtol": 1e-6, "trace": "x", "budget": st.Budget(iters=20)}
+    given_ = {"method": method, "step": step, "gtol": 1e-6, "trace": "x", "budget": st.Budget(iters=20)}
     clean = run(x0=x0, hess=hess, **given_)
     parts = {"jac": reusing(np.empty(shape), g), "hess": reusing(np.empty((*shape, 2)), hess)}
     dirty = st.minimize(reusing(np.empty(shape[:-1]), f), start, callback=spoil, **parts, **given_)
@@ -361,8 +253,6 @@ def test_nothing_the_user_changes_in_place_disturbs_the_run(method, step, x0):
     dirty.x[...] = 9.0
     assert start.tolist() == x0
 
-
-# --- every outcome ---------------------------------------------------------------------------------
 
 TOLERANCES = [({"tol": 1e-3}, "f8", 1e-3), ({"gtol": 1e-3}, "f8", 1e-3), ({}, "f8", 1e-5), ({}, "f4", 1e-3)]
 
@@ -383,7 +273,7 @@ def test_a_gradient_of_exactly_gtol_has_converged():
 
 def test_gtol_rel_is_relative_to_the_largest_gradient_of_the_run():
     """log(1 + x²) is steepest at 1: from 10 the gradient grows first."""
-    given_: Any = {"jac": lambda x: 2 * x / (1 + x @ x), "gtol_rel": 0.15, "budget": st.Budget(iters=500)}
+    given_ = {"jac": lambda x: 2 * x / (1 + x @ x), "gtol_rel": 0.15, "budget": st.Budget(iters=500)}
     result = run(lambda x: float(np.log1p(x @ x)), [10.0], step=1.0, **given_)
     norms = result.trace.gnorm
     assert result.status is Status.RELATIVE
@@ -409,7 +299,7 @@ def test_ftol_takes_no_climb_for_convergence_but_no_change_at_all():
 
 @pytest.mark.parametrize("lift", [0.0, 1e3])
 def test_xtol_is_relative_to_a_large_x(lift):
-    given_: Any = {"jac": lambda x: g(x - lift), "xtol": 1e-3 if lift == 0 else 1e-5, "budget": None}
+    given_ = {"jac": lambda x: g(x - lift), "xtol": 1e-3 if lift == 0 else 1e-5, "budget": None}
     result = run(lambda x: float(f(x - lift)), np.array([1.0, -2.0]) + lift, trace="x", **given_)
     assert (result.status, result.success) == (Status.SMALL_MOVE, True)
     moves = np.linalg.norm(np.diff(result.trace.x, axis=0), axis=1)
@@ -430,26 +320,9 @@ BUDGETS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("budget", "status"), BUDGETS)
-@pytest.mark.parametrize("x0", [ROWS[0], ROWS[::2]], ids=["one", "many"])
-def test_each_budget_has_its_status(budget, status, x0):
-    result = run(x0=x0, budget=st.Budget(**budget))
-    assert np.atleast_1d(result.status).tolist() == [status] * np.ndim(x0)
-    assert not np.any(result.success)
-    if status is Status.MAX_SECONDS:  # no time at all is no evaluation at all
-        assert not np.any([result.nfev, result.njev, result.nit])
-        assert result.x.tolist() == x0
-        assert np.isnan(result.fun).all()
-    if status is Status.MAX_EVALUATIONS:
-        assert np.isfinite(result.trace.gnorm).all()
-    if status is Status.MAX_GRADIENTS:  # f at the last point is known, its gradient is not
-        assert np.isnan(result.trace.gnorm[-1]).all()
-        assert np.isnan(result.jac).all()
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_a_kink_is_no_descent(method):
-    kink: Any = {"x0": [0.0], "jac": lambda x: np.ones(1), "hess": lambda x: np.eye(1), "step": None}
+    kink = {"x0": [0.0], "jac": lambda x: np.ones(1), "hess": lambda x: np.eye(1), "step": None}
     result = run(lambda x: abs(float(x[0])), method=method, **kink)
     assert (result.status, result.success, result.fun) == (Status.NO_DESCENT, False, 0.0)
     assert result.nit == 0 or method == "cgd-auto"  # which looks elsewhere before it gives up
@@ -458,7 +331,7 @@ def test_a_kink_is_no_descent(method):
     assert (cut.status, cut.nfev) == (Status.MAX_EVALUATIONS, 5)
 
 
-CUBIC: dict[str, Any] = {
+CUBIC = {
     "fun": lambda x: (-x - x**3 / 6).sum(axis=-1), "x0": [0.0], "jac": lambda x: -1 - x**2 / 2,
     "hvp": lambda x, v: -x * v, "lam": 0.5, "step": 0.1, "method": "cgd",
 }  # fmt: skip
@@ -475,7 +348,7 @@ def test_the_penalty_may_lead_to_an_artificial_point():
     assert rows.status.tolist() == [Status.ARTIFICIAL, Status.MAX_ITERATIONS]
 
 
-def noisy(level: float) -> dict[str, Any]:
+def noisy(level):
     """Return the arguments of a run on a bowl whose values, and slopes, are spoilt by a fast ripple."""
     return {
         "fun": lambda x: float(1 + Q @ (x * x) + level * np.sin(1e9 * x).sum()), "x0": [0.3, -0.7],
@@ -527,7 +400,8 @@ def test_every_status_is_reached_and_has_a_sentence():
         run(lambda x: abs(float(x[0])), [0.0], jac=lambda x: np.ones(1), step=None),
         run(budget=st.Budget(iters=150), **CUBIC),
         st.minimize(st.problems["misra1a-2"], st.problems["misra1a-2"].x0, gtol=0),
-        st.minimize(lambda x: float(st.problems["gauss1-2"](x)), st.problems["gauss1-2"].x0),
+        st.minimize(lambda x: float(st.problems["brown-dennis"](x)), st.problems["brown-dennis"].x0),
+        st.minimize(lambda x: float(f"{1 + ((x - 1) ** 2).sum():.5g}"), [3.0, 4.0]),
         st.minimize(**noisy(1e-7)),
         run(lambda x: np.float32(f(x - 1)), single, jac="2-point", gtol=1e-5, budget=None),
         run(lambda x: math.nan),
@@ -542,10 +416,8 @@ def test_every_status_is_reached_and_has_a_sentence():
     assert len(sentences) == len(Status)
     assert all(s.endswith(".") and 15 < len(s) < 160 for s in sentences)
     good = ["CONVERGED", "SMALL_DECREASE", "SMALL_MOVE", "PRECISION", "NOISE", "DIFFERENCES", "RELATIVE"]
+    good.append("RESOLUTION")
     assert [s.name for s in Status if s.success] == good
-
-
-# --- what is printed, and asked ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("progress", [False, True])
@@ -570,7 +442,7 @@ def test_progress_is_drawn_in_the_unit_of_the_budget(limit, unit, monkeypatch, c
 
 
 def test_schedules_are_asked_once_a_step():
-    asked: list[int] = []
+    asked = []
     run(method="cgd", lam=schedules.Custom(lambda k: asked.append(k) or 0.1), budget=st.Budget(iters=5))
     assert asked == [0, 1, 2, 3, 4]
 

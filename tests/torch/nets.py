@@ -1,8 +1,5 @@
 """The networks, bases and loops that the tests of `steepen.torch` share."""
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import nn
 from torch.optim import SGD, AdamW
@@ -95,9 +92,6 @@ def state(model):
 
 def same(one, two):
     return all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
-
-
-Loop = Callable[..., Any]
 
 
 def by_step_on(opt, model, x=X, y=Y, scaler=None):

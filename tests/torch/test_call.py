@@ -29,7 +29,7 @@ def test_the_snippet_of_the_readme_that_trains_runs_as_it_is(capsys):
 
 @pytest.mark.slow  # half a minute
 def test_the_blocks_of_the_page_on_training_run_one_after_another(capsys):
-    names: dict[str, object] = {}
+    names = {}
     found = blocks("docs/training.md")
     assert len(found) == 5
     for number, block in enumerate(found):

@@ -3,8 +3,6 @@
 All of it would go unseen on a CPU, where every array is at hand, and be an error, or time, on a GPU.
 """
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -30,12 +28,12 @@ FEW = {"device": 0, "host": tensors.FEW}
 class Strict(TorchFunctionMode):
     """Refuse arrays that are made without a device, and arrays that NumPy reads without a `cpu()` before."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.host: set[int] = set()
-        self.kept: list[Any] = []  # so that no number comes twice
+        self.host = set()
+        self.kept = []  # so that no number comes twice
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if func in MAKERS and kwargs.get("device") is None:
             raise AssertionError(f"{func.__name__} without a device")
@@ -49,17 +47,17 @@ class Strict(TorchFunctionMode):
         return out
 
 
-def bowl(x: Any) -> Any:
+def bowl(x):
     return (x**2).sum(-1) + 0.1 * (x**4).sum(-1) + x[..., 0] * x[..., 1]
 
 
-def slope(x: Any) -> Any:
+def slope(x):
     other = torch.zeros_like(x)
     other[..., 0], other[..., 1] = x[..., 1], x[..., 0]
     return 2 * x + 0.4 * x**3 + other
 
 
-STARTS: dict[str, Any] = {
+STARTS = {
     "one": lambda n: torch.linspace(0.5, 1.5, n, dtype=torch.float64),
     # the rows part ways at once
     "many": lambda n: torch.tensor([[0.0], [1.0], [30.0]]) * torch.linspace(0.5, 1.5, n, dtype=torch.float64),
@@ -72,7 +70,7 @@ STARTS: dict[str, Any] = {
 def test_a_run_stays_on_its_device(method, rows, n, jac, bounds, few, monkeypatch):
     monkeypatch.setattr(tensors, "FEW", FEW[few])
     x0 = STARTS[rows](n)
-    given: Any = {} if bounds is None else {"bounds": [bounds] * n}
+    given = {} if bounds is None else {"bounds": [bounds] * n}
     with Strict():
         result = st.minimize(bowl, x0, method=method, jac=jac, budget=st.Budget(iters=10), **given)
         assert method != "cgd-auto" or rows == "many" or np.isfinite(result.hess_inv @ np.ones(n)).all()
@@ -80,8 +78,8 @@ def test_a_run_stays_on_its_device(method, rows, n, jac, bounds, few, monkeypatc
     assert np.atleast_1d(result.fun)[-1] < bowl(x0).reshape(-1)[-1]
 
 
-PENALISED: dict[str, Any] = {"method": "cgd", "lam": 0.1}
-GIVEN: dict[str, dict[str, Any]] = {
+PENALISED = {"method": "cgd", "lam": 0.1}
+GIVEN = {
     "to its floor": {"gtol": 0.0},  # rows end at different times
     "differences, to its floor": {"gtol": 0.0, "jac": "2-point"},
     "checked": {"check_gradient": True, "trace": "x"},
@@ -105,9 +103,9 @@ def test_so_it_does_whatever_is_set(case, rows, n, few, tmp_path, monkeypatch):
     assert isinstance(result.x, torch.Tensor)
 
 
-def counted(monkeypatch: pytest.MonkeyPatch, owner: Any, *names: str) -> list[Any]:
+def counted(monkeypatch, owner, *names):
     """Note every call of these methods."""
-    calls: list[Any] = []
+    calls = []
     for name in names:
         plain = getattr(owner, name)
         noted = lambda *a, plain=plain, **k: calls.append(plain) or plain(*a, **k)  # noqa: E731
@@ -115,7 +113,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, owner: Any, *names: str) -> list[An
     return calls
 
 
-WAITS: dict[str, tuple[float, dict[str, Any]]] = {
+WAITS = {
     "gd": (2, {"method": "gd", "step": 1e-3}),  # f and ‖∇f‖
     "cgd-fd": (4, {"method": st.CGD(1e-4, curvature="difference", r=1e-4), "step": 1e-3}),  # ∇fᵀp, finite x
     "line search": (4.2, {"method": "gd", "step": st.steps.Armijo(initial=1e-3)}),  # f at times twice
@@ -128,11 +126,11 @@ def test_waits_in_an_iteration(case, monkeypatch):
     monkeypatch.setattr(tensors, "FEW", 0)
     # what turns arrays into Python's numbers; `norm` is made of `dot`
     numbers = counted(monkeypatch, One, "dot", "inner", "finite", "same", "some")
-    values = counted(monkeypatch, Oracle, "_scalar")
+    values = counted(monkeypatch, Oracle, "scalar")
     x0 = torch.tensor([-1.2, 1.0]).repeat(50)
     most, given = WAITS[case]
 
-    def waits(iters: int) -> int:
+    def waits(iters):
         numbers.clear(), values.clear()
         chain = lambda x: (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()  # noqa: E731
         result = st.minimize(chain, x0, jac="torch", gtol=0.0, budget=st.Budget(iters=iters), **given)
@@ -144,9 +142,9 @@ def test_waits_in_an_iteration(case, monkeypatch):
 
 @pairs(rows=(1, 300), bounds=(None, [(0.25, 2.0), (-1.0, 40.0)]), jac=("torch", True), wait=(True, False))
 def test_an_evaluation_of_few_numbers_is_one_wait(rows, bounds, jac, wait, monkeypatch):
-    calls: list[int] = []
+    calls = []
 
-    def fun(x: Any) -> Any:
+    def fun(x):
         calls.append(0)
         return (bowl(x), slope(x)) if jac is True else bowl(x)
 

@@ -1,12 +1,11 @@
 """Each optimizer, over several steps, against its formula written out in plain torch."""
 
 import itertools
-from collections.abc import Callable, Sequence
 from functools import partial
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import SGD
 
 from steepen.schedules import Table
@@ -18,8 +17,6 @@ from .nets import BASES, Net, X, Y, mse, same
 
 pytestmark = pytest.mark.filterwarnings("ignore:Using backward.. with create_graph=True")
 
-Tensors = Sequence[Tensor]
-Formula = Callable[[Tensors, int], list[Tensor]]
 STEPS = 5
 
 

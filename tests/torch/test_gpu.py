@@ -1,4 +1,4 @@
-"""What only a GPU can show: no waits, memory, precision, graphs, and its own random numbers.
+"""What only a GPU can show: no waits, memory, precision, graphs, its own random numbers, runs on its arrays.
 
 The tests are plain functions without fixtures, so that a machine without pytest can run them in a loop.
 """
@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
+import steepen as st
 from steepen.torch import CGD, SAM, GapSAM, paper
 
 try:
@@ -193,3 +194,29 @@ def test_random_numbers_and_statistics_count_one_pass():
         loss_of(bare)(*batch)
         assert torch.equal(after, torch.cuda.get_rng_state()), name
         assert model[1].num_batches_tracked == 1, name
+
+
+METHODS = ("gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp", "cgd-auto")
+
+
+def bowl(x):
+    """A valley that is bent a little: every method gets down, and none is chaotic."""
+    return (x**2 * torch.arange(1, x.shape[-1] + 1, device=x.device)).sum(-1) + 0.1 * (x[..., 0] ** 4)
+
+
+def check(x0, **given):
+    """Run on both devices; hold that the runs end at the same place, to gtol."""
+    given |= {"jac": "torch", "budget": st.Budget(grads=60)}
+    there, here = (st.minimize(bowl, x0.to(device), **given) for device in ("cuda", "cpu"))
+    assert there.x.device.type == "cuda"
+    torch.testing.assert_close(there.x.cpu(), here.x, rtol=0.0, atol=1e-5)
+    assert x0.ndim > 1 or there.status == here.status
+    return there
+
+
+def test_every_method_ends_where_it_does_on_a_cpu_and_bounds_hold():
+    batch = torch.rand(200, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) + 0.5
+    for method in METHODS:
+        check(batch[0], method=method)
+        check(batch, method=method)
+    assert bool((check(batch[0], bounds=[(0.25, 2.0)] * 6).x >= 0.25).all())

@@ -4,7 +4,6 @@ import math
 import re
 import warnings
 from contextlib import nullcontext
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +12,7 @@ from torch import nn
 from torch.optim import SGD
 from torch.utils.data import DataLoader, TensorDataset
 
-from steepen.torch import GapSAM, Probe
+from steepen.torch import GapSAM
 
 from .nets import LOOPS, Net, X, Y, mse, same, state, weights
 
@@ -379,15 +378,3 @@ def test_a_loss_that_the_next_pass_writes_over_was_told_in_time():
         opt.step()
     assert opt.report().rise > 0
     assert opt.report().training == pytest.approx(mse(model).item(), rel=1e-6)
-
-
-def test_the_first_training_example_of_the_readme_probes():
-    text = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    first = next(block for block in blocks if "steepen.torch" in block)
-    assert len(first.strip().splitlines()) < 15
-    names = {}
-    exec(compile(first, "README.md", "exec"), names)
-    (report,) = (value.report() for value in names.values() if isinstance(value, Probe))
-    assert report.probed > 0
-    assert report.length > 0

@@ -12,16 +12,16 @@ from steepen.train import OPTIMIZERS, Settings, _run
 
 
 @pytest.fixture
-def no_pictures(monkeypatch: pytest.MonkeyPatch):
+def no_pictures(monkeypatch):
     """They take long, and one test draws them."""
     monkeypatch.setattr("steepen.train.pictures.save_curves", lambda *arguments: [])
 
 
-def train(out: Path, *words: str) -> int:
+def train(out, *words):
     return main(["train", "--out", str(out), "--grads", "40", "--seeds", "2", *words])
 
 
-def test_writes_everything_and_prints_the_table(tmp_path: Path, capsys):
+def test_writes_everything_and_prints_the_table(tmp_path, capsys):
     out = tmp_path / "deep" / "folder"
     assert train(out, "--optimizer", "sgd, cgd,sam-late") == 0
     assert sorted(path.name for path in out.iterdir()) == ["curves.png", "curves.svg", "results.json"]
@@ -44,7 +44,7 @@ def test_writes_everything_and_prints_the_table(tmp_path: Path, capsys):
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_json(tmp_path: Path, capsys):
+def test_json(tmp_path, capsys):
     assert train(tmp_path, "--optimizer", "cgd,sgd", "--lam", "0.2", "--json") == 0
     document = json.loads(capsys.readouterr().out)
     assert document["settings"]["lam"] == 0.2
@@ -57,7 +57,7 @@ def test_json(tmp_path: Path, capsys):
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_quiet_and_the_default_folder(tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
+def test_quiet_and_the_default_folder(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["train", "--optimizer", "sgd", "--grads", "10", "--seeds", "1", "--quiet"]) == 0
     captured = capsys.readouterr()
@@ -80,23 +80,18 @@ def test_list(capsys):
         (["--optimizer", ","], "--optimizer: expected at least one name"),
         (["--optimizer", "cgd,cgd"], "--optimizer: 'cgd' is named twice"),
         (["--base", "adamw", "--optimizer", "sgd"], "--optimizer: 'sgd' is not the base"),
-        (["--base", "adam"], "--base: expected one of sgd, adamw"),
         (["--batch", "900"], "--batch: expected at most the 898 examples"),
-        (["--lr", "-1"], "--lr: expected a positive number"),
         (["--lam", "0"], "--lam: expected a positive number"),
-        (["--rho", "nan"], "--rho: expected a positive number"),
-        (["--fraction", "2"], "--fraction: expected a share"),
         (["--fraction", "0.001", "--optimizer", "cgd-early"], "--fraction: 0.001 of "),
         (["--data", "cifar10"], "--data-dir: cifar10 is not downloaded; expected the folder that holds it"),
         (["--data", "cifar10", "--data-dir", "nowhere"], "--data-dir: there is no folder 'nowhere'"),
         (["--data-dir", "."], "--data-dir: digits is made here, and read from no folder"),
         (["--device", "abacus"], "--device: expected cpu, cuda or mps, got 'abacus'"),
         (["--grads", "1"], "--grads"),
-        (["--seeds", "0"], "--seeds"),
         (["--lr", "fast"], "--lr"),
     ],
 )
-def test_wrong_usage(tmp_path: Path, capsys, words, message):
+def test_wrong_usage(tmp_path, capsys, words, message):
     assert train(tmp_path, *words) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -105,24 +100,14 @@ def test_wrong_usage(tmp_path: Path, capsys, words, message):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_is_found_out_at_once(tmp_path: Path, capsys):
+def test_a_folder_that_cannot_be_is_found_out_at_once(tmp_path, capsys):
     (tmp_path / "file").touch()
     assert train(tmp_path / "file") == 2
     assert capsys.readouterr().err.startswith("steepen: --out: ")
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_other_settings_are_refused(tmp_path: Path, capsys):
-    assert train(tmp_path, "--optimizer", "sgd") == 0
-    assert train(tmp_path, "--optimizer", "sgd", "--lr", "0.5") == 2
-    error = capsys.readouterr().err
-    assert error.startswith("steepen: --out: ")
-    assert "lr 0.1, not 0.5" in error
-    assert error.count("\n") == 1
-
-
-@pytest.mark.usefixtures("no_pictures")
-def test_an_interrupt_keeps_what_is_finished(tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch):
+def test_an_interrupt_keeps_what_is_finished(tmp_path, capsys, monkeypatch):
     real, begun = _run.train, []
 
     def interrupted(name, seed, settings, data):
@@ -148,7 +133,7 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path: Path, capsys, monkeypatch
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_diverged_runs_are_in_the_table(tmp_path: Path, capsys):
+def test_diverged_runs_are_in_the_table(tmp_path, capsys):
     assert train(tmp_path, "--optimizer", "sgd", "--lr", "1e9") == 0
     out = capsys.readouterr().out
     assert re.search(r"^sgd .* –  +–  +2/2  +–$", out, re.MULTILINE)
@@ -170,7 +155,7 @@ def make_model():
 """
 
 
-def test_a_script_is_compared_and_gone_on_from(tmp_path: Path, capsys):
+def test_a_script_is_compared_and_gone_on_from(tmp_path, capsys):
     script = tmp_path / "task.py"
     script.write_text(SCRIPT)
     out = tmp_path / "out"
@@ -195,16 +180,10 @@ def test_a_script_is_compared_and_gone_on_from(tmp_path: Path, capsys):
         ("loss = 1", [], "lacks make_model, train, test"),
         (None, [], "--script: there is no file"),
         (SCRIPT, ["--lr", "0.1"], "--lr: with --script this is for the script to say; got 0.1"),
-        (
-            SCRIPT.replace("batch", "batch, validation", 1).replace("16,", "16, 2,"),
-            [],
-            "validation: expected a",
-        ),
         (SCRIPT + "\nbudget = 0.1", [], "budget: expected a number of passes"),
-        (SCRIPT + "\nloss = lambda a, b: a.sum() * float('nan')", [], "loss: expected a finite number"),
     ],
 )
-def test_a_wrong_script(tmp_path: Path, capsys, text: str | None, words: list[str], message: str):
+def test_a_wrong_script(tmp_path, capsys, text, words, message):
     script = tmp_path / "task.py"
     if text is not None:
         script.write_text(text)

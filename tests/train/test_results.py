@@ -1,6 +1,5 @@
 """Means and standard errors, their picture, the file and going on from it, and the trials of all methods."""
 
-import itertools
 import json
 import math
 from dataclasses import replace
@@ -8,11 +7,10 @@ from functools import partial
 
 import numpy as np
 import pytest
-from matplotlib.colors import to_rgb
 from scipy import stats
 
-from steepen.train import OPTIMIZERS, Comparison, Run, Settings, _run, run
-from steepen.train.pictures import _COLOURS, curves
+from steepen.train import Comparison, Run, Settings, _run, run
+from steepen.train.pictures import curves
 from steepen.train.results import Mean, summarise
 from steepen.train.tuning import best, square
 
@@ -144,12 +142,6 @@ def test_line_and_band_are_mean_and_error(made):
     corners = ax.collections[0].get_paths()[0].vertices
     heights = corners[corners[:, 0] == 4, 1]
     assert heights.max() - heights.min() == pytest.approx(200 * stats.sem(ends))
-
-
-def test_the_colours_can_be_told_apart():
-    together = [name for name in OPTIMIZERS if name != "adamw"]  # never with sgd
-    for one, other in itertools.combinations(together, 2):
-        assert np.abs(np.subtract(to_rgb(_COLOURS[one]), to_rgb(_COLOURS[other]))).sum() > 0.25, (one, other)
 
 
 def test_loss_and_accuracy_are_drawn_against_gradients_and_seconds():

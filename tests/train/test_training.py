@@ -12,7 +12,7 @@ import torch
 from steepen.train import OPTIMIZERS, Settings, models, training
 from steepen.train.data import SIZES, load_data
 from steepen.train.models import mlp
-from steepen.train.optimizers import base_of, check_names, learning_rate, steps_of, strength_of, wrap
+from steepen.train.optimizers import base_of, steps_of, strength_of, wrap
 from steepen.train.settings import BASES
 from steepen.train.training import EVALUATIONS, Task, check_device, fit, judge, train
 from steepen.train.tuning import Choice
@@ -322,27 +322,3 @@ def test_every_optimizer_has_a_default(data):
     other = Settings.of(data, rho=0.7, lam=0.3)  # strengths of another kind
     for name in ("ema", "smooth"):
         assert strength_of(name, other) == strength_of(name, settings)
-
-
-@pytest.mark.parametrize("steps", [1, 2, 10, 400])
-def test_the_learning_rate_rises_and_falls_to_zero(steps):
-    rates = [learning_rate(k, steps) for k in range(steps + 1)]
-    top = rates.index(1)
-    assert rates[: top + 1] == sorted(rates[: top + 1])
-    assert rates[top:] == sorted(rates[top:], reverse=True)
-    assert [k for k, rate in enumerate(rates) if rate == 0] == [steps]
-    if steps == 400:
-        assert top == 19
-        assert rates[20 + 190] == pytest.approx(0.5)
-        assert rates[20 + 95] == pytest.approx((1 + math.sqrt(0.5)) / 2)
-
-
-def test_wrong_names():
-    for names, message in (
-        ([], "expected at least one name"),
-        (["sgd", "sgd"], "'sgd' is named twice"),
-        (["adamw", "cgd"], "'adamw' is not the base of the others, which is 'sgd'"),
-        (["cgd-fd"], "'cgd-fd' is not known"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            check_names(names, "sgd")

@@ -31,6 +31,8 @@ class Tolerances:
     x: float = 0.0
     bottom: float = -inf
     rel: float = 0.0
+    assumed: bool = False
+    """Whether g is the default, which means little where f is small."""
 
 
 def asked(tolerance: Any) -> bool:

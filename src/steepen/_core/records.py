@@ -60,6 +60,8 @@ class Point:
     """‖∇f‖."""
     gnorm: Scalar = NAN
     """The norm that vanishes at a minimum: ‖∇f‖, or with bounds that of the projected gradient."""
+    error: MaybeArray = None
+    """Of each component of g, where it has one to speak of."""
 
 
 @dataclass(slots=True)
@@ -123,6 +125,8 @@ class Carry:
     """The largest ‖∇f‖ so far, where a tolerance is relative to it."""
     doubts: Whole = 0
     """How often a gradient within gtol was doubted, and a step in the metric of x asked for."""
+    failed: Scalar = NAN
+    """f where a line search last failed; only where gradients cost many values."""
     idle: Whole = 0
     """How many steps f has not fallen for."""
     spent: tuple[Whole, ...] = (0, 0, 0)

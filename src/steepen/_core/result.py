@@ -43,6 +43,7 @@ class Status(enum.IntEnum):
     NOISE = 4
     DIFFERENCES = 5
     RELATIVE = 6
+    RESOLUTION = 7
     MAX_ITERATIONS = 10
     MAX_GRADIENTS = 11
     MAX_EVALUATIONS = 12
@@ -83,6 +84,7 @@ _SENTENCES = {
     Status.PRECISION: "f cannot be lowered any more at working precision.",
     Status.NOISE: "f cannot be lowered by more than the noise that its own values show.",
     Status.DIFFERENCES: "f is as low as differences of its values can tell.",
+    Status.RESOLUTION: "f cannot be lowered by more than the step between its values: they have few digits.",
     Status.RELATIVE: "The gradient norm is within gtol_rel of the largest one seen.",
     Status.MAX_ITERATIONS: "The budget of iterations is spent.",
     Status.MAX_GRADIENTS: "The budget of gradients does not cover another step.",

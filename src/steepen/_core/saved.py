@@ -74,10 +74,10 @@ class Saved:
         """How many iterations were made."""
 
     def pop(self, name: str) -> NDArray[Any]:
-        """Return an array of our own, in the layout that it was written in."""
+        """Return an array, in the layout that it was written in."""
         if name not in self.arrays:
             raise Unfit(f"lacks a part of the run: {name}")
-        return np.array(self.arrays.pop(name), order="K")
+        return self.arrays.pop(name)
 
     def take(self, name: str, dtype: Any, *shapes: tuple[int, ...], none: bool = False) -> Any:
         """Return what has this dtype and one of these shapes; a plain number where the shape is ()."""
@@ -90,19 +90,6 @@ class Saved:
                 f"not {' or '.join(map(str, shapes))} and {np.dtype(dtype)}"
             )
         return value if value.ndim else value.item()
-
-    def number(self, name: str, dtype: Any, least: float, most: float) -> Any:
-        """Return a finite number between these."""
-        value = self.take(name, dtype, ())
-        require(least <= value <= most and abs(value) < np.inf, f"{name} is {value}")
-        return value
-
-    def rows(self, name: str, none: bool = False) -> Any:
-        """Return the numbers of some rows of a batch, in ascending order."""
-        length = self.arrays[name].size if name in self.arrays else 0
-        rows = self.take(name, np.intp, (length,), none=none)
-        require(rows is None or (np.diff(rows) > 0).all(), f"{name} is not in order")
-        return rows
 
     def value(self, name: str, kind: str, rows: int | None, like: Any = None) -> Any:
         """Return a vector (or what has the shape of `like`), or what has one value a row or one for all.

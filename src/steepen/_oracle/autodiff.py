@@ -5,7 +5,7 @@ Both doors map over rows, so a function written for one point serves a batch too
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import cache, partial
 from typing import Any, NamedTuple, cast
@@ -15,30 +15,33 @@ import numpy as np
 
 from .._core.arrays import Array, is_numpy, to_numpy
 from .._tools.optional import load
+from .calls import Function
 from .tensors import fetched, tensor
 
-Function = Callable[..., Any]
+AUTODIFF = ("jax", "torch")
 
 
 class Derivatives(NamedTuple):
-    """The value of a function and what autodiff makes of it."""
+    """A function and its derivatives, as far as they are given or made by autodiff."""
 
     value: Function
-    grad: Function
-    hvp: Function
-    hess: Function
-    look: Callable[[Array], tuple[Array, bool]]
-    """Returns f, and whether any derivative leads from it back to x."""
+    grad: Function | None
+    hvp: Function | None
+    hess: Function | None
     both: Function | None = None
-    """Returns f and ∇f, where they are to come together."""
+    """Returns f and ∇f, where they come together."""
+    look: Function | None = None
+    """Returns f, and whether any derivative leads from it back to x."""
 
 
-def differentiate(library: str, fun: Function, x: Array, like: Any = None) -> Derivatives:
-    """Differentiate `fun` with `"jax"` or `"torch"` for points like `x`.
+def differentiate(library: str, given: Derivatives, x: Array, like: Any) -> Derivatives:
+    """Differentiate with `"jax"` or `"torch"`, for points like `x`; second derivatives may have been given.
 
     Where x is on the host and the function takes tensors, they are such as `like`.
     """
-    return _with_jax(fun, x) if library == "jax" else _with_torch(fun, x, like)
+    made = _with_jax(given.value, x) if library == "jax" else _with_torch(given.value, x, like)
+    hvp = made.hvp if given.hvp is None and given.hess is None else given.hvp
+    return made._replace(hvp=hvp, hess=made.hess if given.hess is None else given.hess)
 
 
 class _Program:
@@ -102,7 +105,7 @@ def _with_jax(fun: Function, x: Array) -> Derivatives:
         return call("value", points), linked
 
     value, grad, hvp, hess = (partial(call, name) for name in ("value", "grad", "hvp", "hess"))
-    return Derivatives(value, grad, hvp, hess, look)
+    return Derivatives(value, grad, hvp, hess, look=look)
 
 
 def _programs_of(fun: Any) -> dict[Any, _Program]:
@@ -144,7 +147,8 @@ def _reaches(jax: Any, fun: Function, x: Array) -> bool:
 def _with_torch(fun: Function, x: Array, like: Any) -> Derivatives:
     torch = load("torch", 'jac="torch"', extra="torch")
     grad, numpy_in = torch.func.grad(fun), is_numpy(x)
-    like = torch.empty(0, device="cpu") if like is None else like
+    waits = like is not None  # for a device, and then once for f and ∇f
+    like = like if waits else torch.empty(0, device="cpu")
     whole = torch.func.vmap(fun) if x.ndim == 2 else fun
 
     def point_of(p: Array) -> Any:
@@ -181,4 +185,5 @@ def _with_torch(fun: Function, x: Array, like: Any) -> Derivatives:
             return f, point  # it is refused, for want of a value
         return fetched(f, back(torch.ones_like(f))[0])
 
-    return Derivatives(mapped(fun), mapped(grad), mapped(hvp), mapped(hess), look, both)
+    together = both if waits else None
+    return Derivatives(mapped(fun), mapped(grad), mapped(hvp), mapped(hess), together, look)

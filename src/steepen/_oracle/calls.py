@@ -1,23 +1,57 @@
-"""How the user's functions are called, and what they may return."""
+"""How the user's functions are called, what they may return, and what of it is remembered."""
 
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from .._core.arrays import Array, Scalar, device, is_numpy, namespace, to_numpy
+from .._core.arrays import Array, Mask, MaybeArray, Rows, Scalar, device, is_numpy, namespace, to_numpy
 from .._core.kits import Kit, Many
 from .._core.space import Space
+from .._tools.workers import Map
 from .ledger import Ledger
-from .probes import Probing
 
 Function = Callable[..., Any]
 
 Only: TypeAlias = Any
 """The rows of a batch that an evaluation is for, as a mask; None for all."""
+
+
+class Probing:
+    """Products H·v made of the gradient at another point."""
+
+    came: Any = None
+    """∇f where f was last evaluated, if it came with f; it is counted once it is asked for."""
+
+    grad: Any
+    gradient_eps: Any
+    """The relative error of the gradient."""
+
+    def __init__(self, kit: Kit, space: Space, eps: float):
+        self.kit, self.space = kit, space
+        self.eps = eps  # of the run's numbers
+
+    def probe_length(self, x: Array, v: Array) -> Scalar:
+        """Return r for which r·v is about √ε of the size of x, ε the relative error of the gradient."""
+        kit = self.kit
+        size = kit.norm(v)
+        most = kit.num.maximum(kit.norm(x), 1.0)
+        return kit.scalar(kit.num.sqrt(self.gradient_eps) * most / kit.pick(size > 0, size, 1.0))
+
+    def change(self, x: Array, v: Array, g: Array, r: Scalar, only: Any = None) -> Array:
+        """Evaluate r·H·v by the paper's difference ∇f(x + r·v) − ∇f(x)."""
+        kit, space = self.kit, self.space
+        point = kit.times(r, v)
+        point += x
+        if not space.bounded:
+            change = self.grad(point, only, spare=True) - g
+        else:  # the other way where this one leaves the box, and no further than it goes
+            sign = kit.pick(kit.same(space.project(point), point), 1.0, -1.0)
+            change = kit.times(sign, self.grad(space.project(x + kit.times(sign * r, v)), only) - g)
+        return change if only is None or only is True else kit.where(only, change, change * 0)
 
 
 class Calling(Probing):
@@ -26,21 +60,24 @@ class Calling(Probing):
     differentiates = False
     """Whether the gradient comes from autodiff."""
 
-    def __init__(self, x0: Array, kit: Kit, space: Space | None, ledger: Ledger | None):
+    def __init__(self, fun: Function, x0: Array, kit: Kit, space: Space, ledger: Ledger):
         super().__init__(kit, space, float(kit.xp.finfo(x0.dtype).eps))
-        self.ledger = Ledger(kit) if ledger is None else ledger
+        self.like, self.ledger, self.n = x0, ledger, int(x0.shape[-1])
         self.outside = contextvars.copy_context().run  # the run is silent about overflow; fun need not be
-        self._like, self._n, self._shape = x0, int(x0.shape[-1]), tuple(x0.shape)
+        self._sent = fun  # to workers: as it was given, so that a process can be sent it
+        self._fun: Any = fun
 
-    def _call(self, function: Any, only: Only, *vectors: Array) -> Any:
-        kit = self._kit
+    def call(self, function: Any, only: Only, *vectors: Array) -> Any:
+        """Call a function of the user's with copies of these rows."""
+        kit = self.kit
         if only is not None and kit.size is not None and not only.all():
             rows = np.flatnonzero(only)
             return function(*(kit.take(v, rows) for v in vectors))  # pyright: ignore
         return function(*(kit.copy(v) for v in vectors))
 
-    def _scalar(self, f: Any, only: Only) -> Scalar:
-        if self._kit.size is None:
+    def scalar(self, f: Any, only: Only) -> Scalar:
+        """Read a value, or one for each of these rows."""
+        if self.kit.size is None:
             if type(f) is float:
                 return f
             array = _array(f, "fun")
@@ -61,35 +98,87 @@ class Calling(Probing):
             )
         return self._spread(np.array(array, dtype=np.float64), only)
 
-    def _vector(self, g: Any, only: Only, name: str, tail: tuple[int, ...] = ()) -> Array:
+    def imaginary(self, f: Any, only: Only) -> Any:
+        """Read the imaginary part of a value at a complex point."""
+        values: Any = np.asarray(f)
+        if values.dtype.kind != "c":
+            raise TypeError('jac="cs": fun must return complex values for complex x; it returned real ones')
         rows = self._row_count(only)
-        shape = (self._n, *tail) if rows is None else (rows, self._n, *tail)
-        found = _array(g, name) if is_numpy(self._like) or not hasattr(g, "dtype") else g
-        if rows is None and self._n == 1 and found.ndim < len(shape):  # as SciPy, a number will do
+        if values.size != (rows or 1):
+            raise TypeError(f"fun: expected {'a scalar' if rows is None else rows}, got {describe(values)}")
+        return self._spread(values.imag.reshape(() if rows is None else (rows,)), only)
+
+    def value_at(self, x: Array, only: Only = None, read: Any = None) -> Scalar:
+        """Evaluate f for these rows."""
+        self.ledger.charge(only, "nfev")
+        return (read or self.scalar)(self.call(self._fun, only, x), only)
+
+    def values(self, points: Iterable[Array], count: int, read: Any, workers: Map | None) -> list[Any]:
+        """Evaluate f at the points of a difference; those that go to workers are all charged before."""
+        if workers is None:
+            return [self.value_at(point, None, read) for point in points]
+        self.ledger.charge(None, "nfev", times=count)
+        given = list(points)
+        found = self.outside(lambda: list(workers(self._sent, given)))
+        if len(found) != count:
+            raise ValueError(f"workers: expected {count} values for {count} points, got {len(found)}")
+        return [read(f, None) for f in found]
+
+    def vector(self, g: Any, only: Only, name: str, tail: tuple[int, ...] = ()) -> Array:
+        """Read a vector, or a matrix with `tail`, or one for each of these rows."""
+        rows = self._row_count(only)
+        shape = (self.n, *tail) if rows is None else (rows, self.n, *tail)
+        found = _array(g, name) if is_numpy(self.like) or not hasattr(g, "dtype") else g
+        if rows is None and self.n == 1 and found.ndim < len(shape):  # as SciPy, a number will do
             found = found.reshape(shape)
         if tuple(found.shape) != shape:
             raise ValueError(f"{name}: expected shape {shape}, got {describe(found)}")
         if getattr(found.dtype, "kind", "f") not in "fiu":
             raise TypeError(f"{name}: expected real numbers, got {describe(found)}")
-        return self._spread(self._kit.own(found), only)
-
-    @staticmethod
-    def _rows_of(column: Any, only: Only) -> Any:
-        return column if only is None or column.ndim == 1 else column[only]
+        return self._spread(self.kit.own(found), only)
 
     def _row_count(self, only: Only) -> int | None:
-        if self._kit.size is None:
+        if self.kit.size is None:
             return None
         return self.ledger.rows if only is None else int(only.sum())
 
     def _spread(self, part: Array, only: Only) -> Array:
-        if only is None or self._kit.size is None or only.all():
+        if only is None or self.kit.size is None or only.all():
             return part
-        assert isinstance(self._kit, Many)
+        assert isinstance(self.kit, Many)
         shape = int((~only).sum()), *part.shape[1:]
         rest = namespace(part).zeros(shape, dtype=part.dtype, device=device(part))
         pieces = [(np.flatnonzero(only), part), (np.flatnonzero(~only), rest)]
-        return self._kit.merge(pieces)
+        return self.kit.merge(pieces)
+
+
+class Memo:
+    """The last point of each row, and what was evaluated there."""
+
+    def __init__(self, kit: Kit):
+        self._kit = kit
+        self.x: MaybeArray = None
+        self.value: Any = None
+
+    def put(self, x: Array, value: Any, only: Only) -> None:
+        """Note what was evaluated at x, for the rows in `only`."""
+        if self._kit.size is not None and only is not None and not only.all():
+            unknown = x * float("nan")
+            x = self._kit.where(only, x, unknown if self.x is None else self.x)
+            value = value if self.value is None else self._kit.where(only, value, self.value)
+        self.x, self.value = x, value
+
+    def missing(self, x: Array, only: Only) -> Mask:
+        """Say where, of the rows in `only`, the noted point is not x."""
+        wanted = True if only is None else only
+        if self.x is None:
+            return wanted & (True if self._kit.size is None else np.ones(len(x), dtype=bool))
+        return self._kit.without(wanted, self._kit.same(self.x, x))
+
+    def keep(self, rows: Rows) -> None:
+        """Go on with these rows of the batch."""
+        if self.x is not None:
+            self.x, self.value = self._kit.take(self.x, rows), self._kit.take(self.value, rows)
 
 
 def pair(returned: Any) -> tuple[Any, Any]:

@@ -1,39 +1,34 @@
-"""How a gradient is taken by differences: the steps, and who evaluates."""
+"""How a gradient is taken by differences: SciPy's schemes and options, and who evaluates."""
 
 from __future__ import annotations
 
-import pickle
-import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import Any
 
 import numpy as np
+from array_api_compat import is_jax_array
 from numpy.typing import NDArray
 
-from .._tools.check import floats, is_whole
-
-Map: TypeAlias = Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]
-"""What evaluates a function at many points, as the built-in `map` does."""
+from .._core.arrays import Array, is_numpy, namespace
+from .._tools.check import floats
+from .._tools.workers import Map
 
 POWER = {"2-point": 1 / 2, "3-point": 1 / 3, "cs": 1 / 2}
-"""The step is this power of ε: where truncation and rounding balance."""
+"""A fixed interval is this power of ε: where truncation and rounding balance."""
 
-TINY = 1e-12
+COMPLEX = 1e-12
 """A complex step is this part of a real one: it suffers no cancellation."""
 
 
 @dataclass(frozen=True)
 class Differences:
-    """A gradient as the user names it, with what SciPy's options say in case it is made of differences.
+    """A gradient as the user names it, with SciPy's options in case it is made of differences.
 
     Parameters
     ----------
     jac : what `minimize` takes for it
-    eps : the absolute steps, one or one a variable
-    rel_step : the steps relative to |x|, one or one a variable
+    eps : the absolute intervals, one or one per variable
+    rel_step : the intervals relative to |x|, one or one per variable
     workers : evaluates f at the points of one gradient, perhaps at the same time
     """
 
@@ -44,7 +39,7 @@ class Differences:
 
     @property
     def asked(self) -> bool:
-        """Whether the user has chosen the steps."""
+        """Whether the user has chosen the intervals."""
         return self.eps is not None or self.rel_step is not None
 
     def check(self, shape: tuple[int, ...]) -> None:
@@ -58,12 +53,12 @@ class Differences:
             if steps is not None and steps.shape not in ((), (1,), (n,)):
                 raise ValueError(f"{name}: expected a number, or {n} of them, got shape {steps.shape}")
 
-    def steps(self, scheme: str, x: NDArray[Any], eps: float) -> NDArray[Any]:
-        """Return the steps from x, as SciPy takes them; one that leaves x where it is gets the usual size."""
+    def intervals(self, scheme: str, x: NDArray[Any], eps: Any) -> NDArray[Any]:
+        """Return SciPy's intervals at x; one that leaves x where it is gets the usual size."""
         away = np.where(x < 0, -1.0, 1.0)
         usual = eps ** POWER[scheme] * np.maximum(np.abs(x), 1.0) * away
         if scheme == "cs":
-            usual *= TINY
+            usual *= COMPLEX
         if self.eps is not None:
             asked = self.eps + 0.0 * x
         elif self.rel_step is not None:
@@ -74,92 +69,23 @@ class Differences:
 
 
 def steps_of(name: str, value: Any) -> NDArray[np.float64] | None:
-    """Read an option that is a step, or one a variable."""
+    """Read an option that is a step, or one per variable."""
     return None if value is None else floats(name, value, "a number, or one for each variable")
 
 
-@contextmanager
-def mapping_of(workers: Any) -> Iterator[Map | None]:
-    """Read SciPy's `workers`: a map, or a number of processes that live as long as the run; −1 for all cores.
-
-    Examples
-    --------
-    >>> with mapping_of(map) as mapped:
-    ...     list(mapped(abs, [-1, 2]))
-    [1, 2]
-    """
-    if workers is None or callable(workers):
-        yield cast("Map | None", workers)
-    elif not (is_whole(workers) and (workers > 0 or workers == -1)):
-        raise ValueError(
-            f"workers: expected a map-like callable, -1, or a number of processes, got {workers!r}"
-        )
-    elif workers == 1:
-        yield None
-    else:
-        with ExitStack() as stack:
-            yield _Processes(None if workers == -1 else int(workers), stack)
+def taken(point: NDArray[Any], h: Any) -> NDArray[np.float64]:
+    """Return the differences that are really taken, in the precision of the point."""
+    return ((point + np.asarray(h, dtype=point.dtype)) - point).astype(np.float64)
 
 
-class _Processes:
-    """A map by a pool of processes, which is made when it is first needed."""
-
-    def __init__(self, count: int | None, stack: ExitStack):
-        self._count, self._stack, self._pool, self._forked = count, stack, None, False
-
-    def __call__(self, function: Callable[..., Any], points: Iterable[Any]) -> list[Any]:
-        # here, so that `import steepen` stays light
-        from concurrent.futures.process import BrokenProcessPool
-
-        pool: Any = self._pool or self._start(function)
-        try:
-            return list(pool.map(_inherited if self._forked else function, points))
-        except BrokenProcessPool as error:
-            raise RuntimeError(
-                "workers: a process died while it evaluated fun; if this is a script, the run must be "
-                'inside of `if __name__ == "__main__":`'
-            ) from error
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
-            if self._forked or _can_be_sent(function):
-                raise
-            raise TypeError(
-                f"workers: fun cannot be sent to other processes ({error}): define it at the top level of a "
-                "module, not as a lambda or inside of a function, or give a map, such as "
-                "concurrent.futures.ThreadPoolExecutor().map"
-            ) from error
-
-    def _start(self, function: Callable[..., Any]) -> Any:
-        import multiprocessing
-        from concurrent.futures import ProcessPoolExecutor
-
-        known = multiprocessing.get_all_start_methods()
-        # a fork knows any function, and needs no guard; beside threads it may hang
-        self._forked = "fork" in known and threading.active_count() == 1 and not THREADED & set(sys.modules)
-        way = "fork" if self._forked else "forkserver" if "forkserver" in known else "spawn"
-        begin: Any = {"initializer": _inherit, "initargs": (function,)} if self._forked else {}
-        pool = ProcessPoolExecutor(self._count, multiprocessing.get_context(way), **begin)
-        self._pool = self._stack.enter_context(pool)
-        return self._pool
-
-
-THREADED = {"jax", "torch"}
-"""Libraries that keep threads of their own."""
-
-_given: list[Callable[..., Any]] = []
-"""In a forked process, the function that it was made for."""
-
-
-def _inherit(function: Callable[..., Any]) -> None:
-    _given[:] = [function]
-
-
-def _inherited(point: Any) -> Any:
-    return _given[0](point)
-
-
-def _can_be_sent(function: Callable[..., Any]) -> bool:
-    try:
-        pickle.dumps(function)
-    except Exception:  # whatever the parts of a function make pickle raise
+def can_widen(x: Array) -> bool:
+    """Say whether this is float32, in a library that has float64 at hand."""
+    if "32" not in str(x.dtype):
         return False
-    return True
+    # JAX has none unless told so, and shows it by what a Python number becomes
+    return not is_jax_array(x) or "64" in str(namespace(x).asarray(0.0).dtype)
+
+
+def widened(x: Array) -> Array:
+    """Return a float32 array as float64; the numbers are the same."""
+    return x.astype(np.float64) if is_numpy(x) else namespace(x).astype(x, namespace(x).float64)

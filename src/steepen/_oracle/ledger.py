@@ -12,8 +12,8 @@ from .._core.judge import RUNNING
 from .._core.kits import Kit
 from .._core.records import Counts, each
 from .._core.result import Status
-from .._core.saved import Saved, require
-from .budget import Budget
+from .._core.saved import Saved
+from ..budget import Budget
 
 MAX_EVALUATIONS, MAX_GRADIENTS = int(Status.MAX_EVALUATIONS), int(Status.MAX_GRADIENTS)
 
@@ -36,9 +36,9 @@ class OutOfTime(Exception):
 class Ledger:
     """The counts of a run, charged as evaluations begin, and the limits that they are held against."""
 
-    def __init__(self, kit: Kit, budget: Budget | None = None):
+    def __init__(self, kit: Kit, budget: Budget):
         self._pick = kit.pick
-        self.budget = Budget() if budget is None else budget
+        self.budget = budget
         self.rows = kit.size  # how many are live; None for a single run
         # in a batch these are plain numbers for as long as all rows have the same counts
         self.nfev: Whole = 0
@@ -115,7 +115,5 @@ class Ledger:
     def load(self, saved: Saved, name: str) -> None:
         """Go on from a checkpoint."""
         self.rows = saved.live
-        self.earlier = saved.number(f"{name}.seconds", np.float64, 0, np.inf)
+        self.earlier = saved.take(f"{name}.seconds", np.float64, ())
         self.counts = saved.record(f"{name}.counts", Counts(), saved.live)
-        for part, count in self.counts._asdict().items():
-            require(np.asarray(count) >= 0, f"{name}.counts.{part} is negative")

@@ -1,43 +1,208 @@
-"""How far the values of f can be trusted: the noise that they show at points close to each other."""
+"""The error of a value of f: rounding, noise, or the resolution of quantised values.
+
+Two values screen for noise before ECnoise takes four more, since most functions have none: six values at
+every start are a tenth of what small problems need. On a long line curvature fills the table of differences
+as a kink does; there, noise must persist on a line a hundredth as long, and a kink shrinks with it.
+"""
 
 from __future__ import annotations
 
-from math import inf
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
-from .._core.arrays import Array, Mask, Scalar, Whole
-from .context import Context
+import numpy as np
+from numpy.typing import NDArray
 
-NEAR = 0.1
-"""The values are taken at this part of the step in doubt: what bends f there is a hundredth of it."""
+from .._core.arrays import Array, Mask, Scalar, adopt, to_numpy
+from . import tuning
+from .calls import Calling
+from .ecnoise import COUNT, Flags, Floats, ecnoise, is_kink, step_between
+from .ledger import Cost
+
+DISTINCT = 4
+"""Fewer distinct values on a line are those of a quantised f."""
+
+SHORTER, SHORT, PERSISTS = 0.01, 0.03, 0.1
+"""The length of the shorter line, that below which it tells a kink from noise; second differences there of
+less than a tenth of σ are chance once in a thousand times."""
+
+COARSEST = 0.02
+"""f is never taken to be quantised more coarsely, relative to its size."""
+
+RUNGS = 12
+"""How often a line is made ten times as long where values stay equal."""
+
+COST = Cost(2 + RUNGS + 3)
+"""What a measurement costs at most."""
 
 
-def noise_of(context: Context, x: Array, f: Scalar, g: Array, way: Array, mask: Mask) -> Scalar:
-    """Return what the values of f near x differ by beyond what the gradient explains; 0 outside the mask.
+@dataclass(slots=True)
+class FDState:
+    """What differences know of f: all that they hand from one gradient to the next.
 
-    Two values are taken, one ahead on the way of a step, one half as far behind (half as far ahead where
-    bounds leave no room), and the smaller difference counts. A kink or a jump shows on one side only; noise
-    shows on both.
+    Attributes
+    ----------
+    noise : the standard deviation of a value beyond rounding, by ECnoise
+    f_scale : |f| where that was measured
+    resolution : the least difference between two values, relative to |f|; 0 where f is not quantised
+    conditioning : Σ|xᵢ·∂ᵢf|: what the rounding of x does to f, in units of ε
+    curvature : |f″| along each variable; NaN is unknown
+    central : where gradients are made of central differences
     """
-    kit, oracle = context.kit, context.oracle
-    none = 0.0 * f
-    mask = mask & context.affords(oracle.cost_value.plus(oracle.cost_value))
-    if not kit.any(mask) or context.late():
-        return none
-    ahead = NEAR * way
 
-    def look(s: _Looks) -> _Looks:
-        point = context.space.project(x + (1.0 - 1.5 * s.turn) * ahead)
-        point = kit.where(kit.same(point, x), context.space.project(x + 0.5 * ahead), point)
-        value = oracle.value(point, mask)
-        found = kit.num.minimum(s.found, abs(value - f - kit.dot(g, point - x)))
-        return _Looks(s.turn + 1, found, s.open)
+    noise: Scalar
+    f_scale: Scalar
+    resolution: Scalar
+    conditioning: Scalar
+    curvature: Array
+    central: Mask
 
-    found = kit.repeat(look, _Looks(0, none + inf, mask), 2).found
-    return kit.pick(mask & (found < inf), found, none)
+    @staticmethod
+    def start(shape: tuple[int, ...]) -> FDState:
+        """Return what is known at first: nothing."""
+        none: Any = np.zeros(shape[:-1]) if len(shape) > 1 else 0.0
+        return FDState(none, none, none, none, np.full(shape, np.nan), none > 0)
 
 
-class _Looks(NamedTuple):
-    turn: Whole
-    found: Scalar
-    open: Mask
+class NoiseModel:
+    """The error ε_f of a value of f, as far as values have shown it."""
+
+    def __init__(self, calls: Calling, state: FDState):
+        self.kit, self.space, self.value = calls.kit, calls.space, calls.value_at
+        self.eps, self.state = calls.eps, state
+
+    def rounding(self, f: Scalar) -> Scalar:
+        """Return by how much the rounding of f and of x may change a value."""
+        return self.eps * (abs(f) + self.state.conditioning)
+
+    def eps_f(self, f: Scalar) -> Scalar:
+        """Return by how much a value of f may be wrong."""
+        state, maximum = self.state, self.kit.num.maximum
+        return maximum(self.rounding(f), maximum(state.resolution * self.scale(f), state.noise))
+
+    def noisy(self, f: Scalar) -> Mask:
+        """Return where values are wrong by far more than rounding explains."""
+        return self.eps_f(f) > tuning.NOISY * self.rounding(f)
+
+    def changed(self, f: Scalar) -> Mask:
+        """Return where noise was measured at values that were far from this one."""
+        size, then = abs(f), self.state.f_scale
+        return (self.state.noise > 0) & ((tuning.CHANGED * size < then) | (size > tuning.CHANGED * then))
+
+    def scale(self, f: Scalar) -> Scalar:
+        """Return what the resolution of f is relative to."""
+        return self.kit.pick(f == 0, 1.0, abs(f))
+
+    def estimate(
+        self, x: Array, f: Scalar, rows: Mask, gtol: float, step: Any = None, *, anew: bool = True,
+        flat: bool = False,
+    ) -> Mask:  # fmt: skip
+        """Measure the error of a value near x, and return where it is more than it was taken to be.
+
+        The line is so short that f is straight there, unless its step is given: noise may be too slow to show
+        on a line shorter than a part of the differences. What is no more than before is believed only if it
+        is measured `anew`. Where differences say that f is `flat`, and it is not, they lie between two of its
+        quantised values.
+        """
+        kit, state, here, scale = self.kit, self.state, np.asarray(f), np.asarray(self.scale(f))
+        line = _Line(self, x, here, tuning.LINE * size_of(to_numpy(x)) if step is None else step)
+        asked = np.broadcast_to(rows, here.shape) & line.u.any(axis=-1)
+        if not asked.any():
+            return kit.without(rows, rows)
+        before = np.asarray(self.eps_f(f))
+        noise, quantum = line.measure(asked, gtol * np.sqrt((line.u * line.u).sum(axis=-1)), flat)
+        resolution = np.where(quantum > 0, np.minimum(quantum / scale, COARSEST), state.resolution)
+        louder = asked & (np.maximum(noise, resolution * scale) > tuning.CHANGED * before)
+        taken = asked if anew else louder
+        state.noise = kit.scalar(np.where(taken, noise, state.noise))
+        state.f_scale = kit.scalar(np.where(taken, np.abs(here), state.f_scale))
+        state.resolution = kit.scalar(np.where(taken, resolution, state.resolution))
+        # what a gradient that was made without knowing has shown
+        state.conditioning = kit.scalar(np.where(taken & (quantum > 0), 0.0, state.conditioning))
+        return bool(louder) if kit.size is None else louder
+
+
+class _Line:
+    """Changes of f at multiples of a step u from x into the box; u is 0 where there is no room."""
+
+    def __init__(self, model: NoiseModel, x: Array, f: Floats, step: Floats):
+        self._model, self._x, self._f, point = model, x, f, to_numpy(x)
+        rng: Any = np.random.default_rng(0)
+        ahead: Floats = step * rng.uniform(1, 2, point.shape[-1])
+        turned = np.where(model.space.contains(point + 6 * ahead), ahead, -ahead)
+        self.u = np.where(model.space.contains(point + 6 * turned), turned, 0.0)
+        steps = np.where(self.u == 0, np.inf, np.abs(self.u))
+        self._conditioning = np.abs(point / steps).max(axis=-1)
+        self._longest = (np.maximum(np.abs(point), 1.0) / steps).max(axis=-1)
+        # where noise has to persist: on a part of this line, but not below the shortest one
+        self._shorter = np.clip((2 * tuning.LINE * size_of(point) / steps).max(axis=-1), SHORTER, 1.0)
+
+    def _change(self, t: Any, rows: Flags) -> Floats:
+        model = self._model
+        there = model.space.project(self._x + adopt(self._x, np.asarray(t)[..., None] * self.u))
+        return np.asarray(model.value(there, None if model.kit.size is None else rows)) - self._f
+
+    def _rounding(self, changes: list[Floats]) -> Floats:
+        """Return what rounding explains of these changes."""
+        steps, most = np.abs(np.diff(changes, axis=0)).max(axis=0), np.abs(changes).max(axis=0)
+        return self._model.eps * (np.abs(self._f) + most + self._conditioning * steps)
+
+    def measure(self, rows: Flags, slope: Floats, flat: bool) -> tuple[Floats, Floats]:
+        """Return the standard deviation of a value, and the least difference between two; 0: there is none.
+
+        A change by `slope` a step is none to speak of.
+        """
+        none = 0.0 * self._f
+        changes = [none, *(self._change(t, rows) for t in (1.0, 2.0))]
+        bent, noise, quantum, explained = (
+            np.abs(changes[2] - 2 * changes[1]),
+            none,
+            none,
+            self._rounding(changes),
+        )
+        loud = rows & np.isfinite(bent) & (bent > tuning.SCREEN * explained)
+        still = rows & (changes[1] == 0) & (changes[2] == 0)
+        if loud.any():
+            changes += [self._change(float(t), loud) for t in range(3, COUNT)]
+            level, rounding = ecnoise(np.array(changes)), self._rounding(changes)
+            few = loud & ((np.diff(np.sort(changes, axis=0), axis=0) > 0).sum(axis=0) + 1 < DISTINCT)
+            quantum = np.where(few, step_between(changes, rounding), quantum)
+            loud = loud & ~few & np.isfinite(level) & (level > tuning.LEVEL * rounding)
+            # on a short line f is straight; on a longer one its own curvature has one sign, too
+            noise = np.where(loud & ~(is_kink(np.array(changes)) & (self._shorter > SHORT)), level, noise)
+        asked = (noise > 0) & (self._shorter <= SHORT)
+        if asked.any():
+            short = [none, *(self._change(t * self._shorter, asked) for t in (1.0, 2.0, 3.0))]
+            second = np.abs(np.diff(short, 2, axis=0)).max(axis=0)
+            noise = np.where(asked & (second <= PERSISTS * noise), 0.0, noise)
+        if flat:
+            bend = 4 * (np.nan_to_num(self._model.state.curvature) * self.u * self.u).sum(axis=-1)
+            steep = rows & (np.abs(changes[2]) > 2 * slope + bend + tuning.SCREEN * explained)
+            steep = steep & (quantum + noise == 0)
+            quantum = np.where(steep, step_between(changes[:3], explained), quantum)
+        return noise, np.where(still, self._quantum(still, explained, slope), quantum)
+
+    def _quantum(self, rows: Flags, rounding: Floats, slope: Floats) -> Floats:
+        """Return the least difference between values that are equal on a line, by lines ten times as long.
+
+        Where f is smooth, and did not change over a tenth of the way, it changes by few roundings over it.
+        """
+        quantum = 0.0 * self._f
+        for t in 10.0 ** np.arange(1, RUNGS + 1):
+            rows = rows & (t <= self._longest)
+            if not rows.any():
+                break
+            change = self._change(t, rows)
+            jumped = (
+                rows & np.isfinite(change) & (np.abs(change) > np.maximum(tuning.JUMP * rounding, t * slope))
+            )
+            if jumped.any():
+                between = [change, *(self._change(part * t, jumped) for part in (0.25, 0.5, 0.75))]
+                quantum = np.where(jumped, step_between(between, rounding), quantum)
+            rows = rows & (change == 0)
+        return quantum
+
+
+def size_of(x: NDArray[Any]) -> Floats:
+    """Return the sizes of the variables, as scales."""
+    return np.maximum(np.abs(x), tuning.SIZE)

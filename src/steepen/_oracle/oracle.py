@@ -8,151 +8,94 @@ difference is n values (and, being a gradient, one `njev`). In a batch every row
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from .._core.arrays import Array, Mask, Rows, Scalar, identity, is_numpy, to_numpy
+from .._core.arrays import Array, Mask, Rows, Scalar, is_numpy
 from .._core.kits import Kit
 from .._core.records import each
-from .._core.saved import Saved, require
+from .._core.saved import Saved
 from .._core.space import Space
-from .autodiff import differentiate
-from .calls import Function, Only, bound, describe, pair
-from .differences import Differences
+from .accuracy import Adaptive
+from .adaptive_differences import AdaptiveDifferences
+from .autodiff import AUTODIFF, Derivatives, differentiate
+from .calls import Calling, Function, Memo, Only, bound, pair
+from .differences import Differences, widened
+from .exact import Exact
+from .finite_differences import FiniteDifferences
+from .hessian import Hessian, first_source
 from .ledger import Cost, Ledger
-from .memo import Memo
-from .valleys import Valleys
-from .values import COARSEST, widened
+from .noise import FDState
 
 DIFFERENCES = ("2-point", "3-point", "cs")
-AUTODIFF = ("jax", "torch")
+
+FLOAT64 = float(np.finfo(np.float64).eps)
 
 TEXT = np.dtype("<U16")
 
 
-class Oracle(Valleys):
-    """Value, gradient, H·v and Hessian of one function, counted.
+class Oracle(Calling):
+    """Value, gradient and Hessian of one function, counted.
 
     `only` limits an evaluation to the rows of a batch where a mask holds; the others are not counted, and
     what comes back for them means nothing.
     """
 
     def __init__(
-        self,
-        fun: Function,
-        x0: Array,
-        kit: Kit,
-        *,
-        jac: Function | bool | str,
-        hvp: Function | None = None,
-        hess: Function | None = None,
-        args: tuple[Any, ...] = (),
-        space: Space | None = None,
-        ledger: Ledger | None = None,
-        differences: Differences = Differences(),  # noqa: B008  it is frozen
-        adaptive: bool = False,
-        like: Any = None,
-    ):
-        given = bound(jac, args) if callable(jac) else jac
-        super().__init__(bound(fun, args), given, x0, kit, space, ledger, differences, adaptive)
-        self._hvp: Any = hvp and bound(hvp, args)
-        self._hess: Any = hess and bound(hess, args)
-        self._look: Any = None  # at what autodiff goes by
-        self._both: Any = None  # f and ∇f, where a device is waited for
-        self._combined = jac is True
+        self, fun: Function, x0: Array, kit: Kit, *, jac: Function | bool | str, hvp: Function | None,
+        hess: Function | None, args: tuple[Any, ...], space: Space, ledger: Ledger, differences: Differences,
+        adaptive: bool, like: Any,
+    ):  # fmt: skip
+        super().__init__(bound(fun, args), x0, kit, space, ledger)
+        derivatives = (bound(one, args) if callable(one) else None for one in (jac, hvp, hess))
+        given = Derivatives(self._sent, *derivatives, both=self._sent if jac is True else None)
+        self._scheme = jac if isinstance(jac, str) else ""
+        source = first_source(given, self._scheme, is_numpy(x0) and like is None)
+        if self._scheme in AUTODIFF:
+            given = differentiate(self._scheme, given, x0, like)
+            self.differentiates = True
+        called: Any = (one if one is None else partial(self.outside, one) for one in given)
+        given = Derivatives(*called)
+        self._fun, self._both, self._look = given.value, given.both, given.look
+        self._jac: Any = given.grad
+        self.hessian = Hessian(self, given, source)
+        self.fd: FiniteDifferences | None = None  # where the gradient is made of values
+        if self._scheme in DIFFERENCES:
+            adaptive = (
+                adaptive and self._scheme == "2-point" and not differences.asked and self.eps <= FLOAT64
+            )
+            self.fd = (AdaptiveDifferences if adaptive else FiniteDifferences)(
+                self, self._scheme, differences
+            )
+        self.accuracy: type[Exact] = Adaptive if self.fd is not None and self.fd.adaptive else Exact
+        self.cheap_gradient = self.accuracy is Exact
         self.memo = Memo(kit)  # of ∇f where it comes with f, of f where ∇f is made of it
-        self._hess_memo = Memo(kit)
-        if isinstance(jac, str) and jac in AUTODIFF:
-            ad = differentiate(jac, self._fun, x0, like)
-            self._both = None if like is None or ad.both is None else partial(self.outside, ad.both)
-            self._fun, self._jac, self._look = ad.value, ad.grad, ad.look
-            self._hvp = self._hvp or (ad.hvp if self._hess is None else None)
-            self._hess = self._hess or ad.hess
-        self._fun = partial(self.outside, self._fun)
-        self._jac = partial(self.outside, self._jac) if callable(self._jac) else self._jac
-        self._hvp = self._hvp and partial(self.outside, self._hvp)
-        self._hess = self._hess and partial(self.outside, self._hess)
-        self._look = self._look and partial(self.outside, self._look)
-        self.hvp_source: str | None = self._first_source(is_numpy(x0) and like is None, jac, hvp, hess)
-        self.verified = self.hvp_source != "complex step"
         # the common case, a single NumPy run with two callables and no time limit, takes the short way
-        self._plain = kit.size is None and is_numpy(x0) and callable(self._jac) and not self.ledger.timed
-        self._plain = self._plain and self._both is None
+        self._plain = kit.size is None and is_numpy(x0) and self._jac is not None and self._both is None
+        self._plain = self._plain and not ledger.timed
+        self._combined = jac is True
+        self._charged = ("nfev", "njev") if self._combined else ("nfev",)  # for a value
         self.cost_value = Cost(1, 1) if self._combined else Cost(1, 0)
-        self.decide(self.wide)
-
-    @staticmethod
-    def _first_source(numpy: bool, jac: Any, hvp: Any, hess: Any) -> str:
-        if hvp is not None:
-            return "hvp"
-        if hess is not None:
-            return "hess"
-        if isinstance(jac, str):
-            return jac if jac in AUTODIFF else "difference"
-        return "complex step" if jac is not True and numpy else "difference"
-
-    def _cost_of_gradient(self, known_value: bool) -> Cost:
-        if self._combined:
-            return Cost() if known_value else Cost(1, 1)
-        if not isinstance(self._jac, str):
-            return Cost(0, 1)
-        base = self._jac == "2-point" and not known_value
-        once = self.more_values + self.cost_error.evals + base
-        # the first time, two values tell whether there is float64, and f is evaluated there
-        return Cost(once + (3 if self.wide is None else 0), 1)
-
-    @property
-    def cost_error(self) -> Cost:
-        """What the error of a difference gradient costs."""
-        return Cost(len(self._unfixed) * (2 if self._jac == "3-point" else 1))
-
-    def decide(self, wide: bool | None) -> None:
-        """Say whether differences are taken in a wider precision than the run's."""
-        self.wide = wide
-        self._costs = tuple(self._cost_of_gradient(known) for known in (True, False))
+        self._costs = (Cost(), Cost(1, 1)) if self._combined else (Cost(0, 1), Cost(0, 1))  # of a gradient
 
     @property
     def cost_grad(self) -> Cost:
         """What ∇f costs where f is known."""
-        return self._cost_of_gradient(known_value=True) if self.adaptive else self._costs[0]
+        return self._costs[0] if self.fd is None else Cost(self.fd.cost, 1)
 
     @property
     def cost_probe(self) -> Cost:
         """What ∇f costs elsewhere."""
-        return self._cost_of_gradient(known_value=False) if self.adaptive else self._costs[1]
+        return self._costs[1] if self.fd is None else Cost(self.fd.cost + (self._scheme == "2-point"), 1)
 
     @property
-    def hess_source(self) -> str | None:
-        """Where the Hessian comes from: given, or made of products H·v."""
-        return "hess" if self._hess is not None and self.hvp_source not in AUTODIFF else self.hvp_source
-
-    @property
-    def cost_hvp(self) -> Cost:
-        """What one H·v costs in values and gradients."""
-        if self.hvp_source == "difference":
-            return self.cost_probe
-        if self.hvp_source == "complex step":
-            return Cost(0, 1).plus(self._cost_of_check)
-        return Cost()
-
-    @property
-    def _cost_of_check(self) -> Cost:
-        """What it costs to hold the first complex step against a difference."""
-        checks = self.hvp_source == "complex step" and not self.verified
-        return self.cost_probe if checks else Cost()
-
-    @property
-    def cost_hess(self) -> Cost:
-        """What one Hessian costs in values and gradients."""
-        if self._hess is not None:
-            return Cost()
-        first, n = self._cost_of_check, len(self._unfixed)
-        each = Cost(0, 1) if self.hvp_source == "complex step" else self.cost_hvp
-        return Cost(n * each.evals + first.evals, n * each.grads + first.grads)
+    def cost_error(self) -> Cost:
+        """What `measured_error` costs."""
+        n = 0 if self.fd is None else len(self.fd.free)
+        return Cost(n * (2 if self._scheme == "3-point" else 1))
 
     # --- evaluations -----------------------------------------------------------------------------
 
@@ -161,17 +104,12 @@ class Oracle(Valleys):
         if self._plain:
             self.ledger.nfev += 1
             f = self._fun(x.copy())
-            return float(f) if isinstance(f, float) else self._scalar(f, None)
-        if self._combined:
-            self.ledger.charge(only, "nfev", "njev")
-            f, g = pair(self._call(self._fun, only, x))
-            self.memo.put(x, self._vector(g, only, "fun's gradient"), only)
-            return self._scalar(f, only)
+            return float(f) if isinstance(f, float) else self.scalar(f, None)
         if self._both is not None:
-            self.ledger.charge(only, "nfev")
+            self.ledger.charge(only, *self._charged)
             return self._evaluate_both(x, only)
-        f = self._value_at(widened(x) if self.wide else x, only)
-        if self._jac == "2-point":
+        f = self.value_at(widened(x) if self.wide else x, only)
+        if self._scheme == "2-point":
             self.memo.put(x, f, only)
         return f
 
@@ -183,232 +121,123 @@ class Oracle(Valleys):
         if self._plain:
             self.ledger.njev += 1
             g = self._jac(x if spare else x.copy())
-            if type(g) is np.ndarray and g.shape == self._shape and g.dtype is x.dtype:
+            if type(g) is np.ndarray and g.shape == x.shape and g.dtype is x.dtype:
                 return g if spare else g.copy()
-            return self._vector(g, None, "jac")
-        if self._combined:
-            self._know(x, only)
-            return self._remembered(x, only)
-        self.ledger.charge(only, "njev")
+            return self.vector(g, None, "jac")
+        if self.fd is not None:
+            return self.grad_and_error(x, only)[0]
+        if not self._combined:
+            self.ledger.charge(only, "njev")
         if self._both is not None:
-            missing = self._missing(self.memo, x, only)
-            if self._kit.any(missing):
-                self._evaluate_both(x, None if self._kit.size is None else missing)
-            return self._remembered(x, only)
-        if isinstance(self._jac, str):
-            return self._by_values(x, only)
-        return self._vector(self._call(self._jac, only, x), only, "jac")
+            self._recall(x, only, self.value if self._combined else self._evaluate_both)
+            return self.memo.value if only is None else self.kit.where(only, self.memo.value, x * 0)
+        return self.vector(self.call(self._jac, only, x), only, "jac")
+
+    def grad_and_error(self, x: Array, only: Only = None) -> tuple[Array, Any]:
+        """Evaluate ∇f by differences, with the error of each component."""
+        assert self.fd is not None
+        self.ledger.charge(only, "njev")
+        if self.fd.wide is None:
+            self.fd.wide = self.fd.has_float64(x, only)
+            if self.fd.wide:
+                self.memo = Memo(self.kit)  # of a value in float32
+        if self._scheme == "2-point":
+            self._recall(x, only, self.value)
+        return self.fd.gradient(x, self.memo.value, only)
 
     def _evaluate_both(self, x: Array, only: Only) -> Scalar:
-        """Evaluate f, with ∇f for the case that it is asked for; until then it is not counted."""
-        f, g = self._call(self._both, only, x)
-        f = self._scalar(f, only)
-        self.memo.put(x, self._vector(g, only, "jac"), only)
-        return f
+        """Evaluate f, with ∇f for the case that it is asked for."""
+        f, g = pair(self.call(self._both, only, x))
+        self.memo.put(x, self.vector(g, only, "fun's gradient"), only)
+        return self.scalar(f, only)
+
+    def _recall(self, x: Array, only: Only, evaluate: Function) -> None:
+        """Have what the memo is of for x."""
+        missing = self.memo.missing(x, only)
+        if self.kit.any(missing):
+            evaluate(x, missing)
+
+    def look(self, x: Array, only: Only) -> tuple[Scalar, bool]:
+        """Evaluate f, and tell whether autodiff finds a way from it back to x."""
+        self.ledger.charge(only, "nfev")
+        f, linked = self.call(self._look, only, x)
+        return self.scalar(f, only), linked
 
     def reported(self, g: Array) -> Array:
         """Return ∇f as the result shows it: NaN, as in SciPy, where a fixed variable had no difference."""
-        if not isinstance(self._jac, str) or len(self._unfixed) == self._n:
+        if self.fd is None or len(self.fd.free) == self.n:
             return g
-        return self._kit.xp.where(self._space.fixed(g), g * float("nan"), g)
+        return self.kit.xp.where(self.space.fixed(g), g * float("nan"), g)
 
-    def hvp(self, x: Array, v: Array, g: Array, only: Only = None) -> Array:
-        """Evaluate H·v at x, where ∇f is g."""
-        if self._hvp is not None:
-            self.ledger.charge(only, "nhvp")
-            return self._vector(self._call(self._hvp, only, x, v), only, "hvp")
-        if self._hess is not None:
-            matrix = self._given_hess(x, only)
-            if _is_operator(matrix):
-                return self._vector(matrix @ to_numpy(v), only, "hess")
-            return (matrix * v[..., None, :]).sum(axis=-1)
-        if self.hvp_source == "complex step":
-            return self._complex_step(x, v, g, only)
-        return self._difference_of_gradients(x, v, g, only)
-
-    def _difference_of_gradients(self, x: Array, v: Array, g: Array, only: Only) -> Array:
-        r = self.probe_length(x, v)
-        return self._kit.times(self._kit.ratio(1.0, r), self.change(x, v, g, r, only))
+    # --- the error of the gradient ---------------------------------------------------------------
 
     @property
-    def differentiates(self) -> bool:
-        """Whether the gradient comes from autodiff."""
-        return self._look is not None
-
-    def refuse_cut_graph(self, x: Array, f: Scalar, only: Only) -> None:
-        """Raise ValueError if f changes near x, where ∇f = 0, and autodiff has no way from f back to x."""
-        kit, space = self._kit, self._space
-        size = self.eps ** (1 / 3) * np.random.default_rng(0).uniform(1.0, 2.0, self._n)
-        shift = kit.own(np.maximum(np.abs(to_numpy(x)), 1.0) * size)
-        near = space.project(x + shift)  # to the other side where there is no room on this one
-        near = kit.xp.where(near == x, space.project(x - shift), near)
-        self.ledger.charge(only, "nfev")
-        found, linked = self._call(self._look, only, near)
-        changed = self._scalar(found, only) != f
-        if not linked and np.any(changed if only is None else changed & only):
-            raise ValueError(
-                "fun: its value changes with x, but autodiff finds no way from it back to x, and so a zero "
-                "gradient: the graph is cut (by x.detach(), .item(), torch.no_grad(), jax.lax.stop_gradient, "
-                'or NumPy on the way); mend it, or give jac, such as "2-point"'
-            )
-
-    def refine(self, rows: Mask, central: bool) -> None:
-        """Take the differences of these rows on both sides from now on, or on one."""
-        self.digits.central = self._kit.pick(rows, central, self.digits.central)
+    def wide(self) -> bool:
+        """Whether the differences of a float32 run are taken in float64."""
+        return self.fd is not None and bool(self.fd.wide)
 
     @property
     def exact(self) -> bool:
         """Whether the gradient is exact at the run's precision, and no difference of values."""
-        return not isinstance(self._jac, str) or self._jac in ("cs", *AUTODIFF) or bool(self.wide)
+        return self.fd is None or self._scheme == "cs" or self.wide
+
+    @property
+    def gradient_eps(self) -> Scalar:
+        """The relative error of the gradient: of differences, the rounding that is left in them."""
+        if self.fd is None or self.exact:
+            return self.eps
+        return self.kit.num.maximum(self.eps, self.fd.state.resolution) ** (2 / 3)
 
     @property
     def coarse(self) -> Mask:
         """Whether the gradient is made of differences of values with fewer digits than float64 has."""
+        if self.fd is None or self._scheme == "cs":
+            return False
         single = self.eps > np.finfo(np.float64).eps and not self.wide
-        return (self._jac in ("2-point", "3-point") and single) | (self.grain > 0)
+        return single | (self.fd.state.resolution > 0)
 
-    def hess(self, x: Array, g: Array, only: Only = None) -> Array:
-        """Evaluate the Hessian, by n products where it was not given."""
-        if self._hess is not None:
-            matrix = self._given_hess(x, only)
-            if _is_operator(matrix):
-                matrix = matrix.toarray() if hasattr(matrix, "toarray") else matrix @ np.eye(self._n)
-                return self._vector(matrix, only, "hess", (self._n,))
-            return matrix
-        eye = identity(x)
-        columns = [x * 0] * self._n
-        for i in self._unfixed:
-            columns[i] = self.hvp(x, x * 0 + eye[i], g, only)
-        matrix = self._kit.xp.stack(columns, axis=-1)
-        return (matrix + self._kit.xp.moveaxis(matrix, -1, -2)) / 2
+    def eps_f(self, f: Scalar) -> Scalar:
+        """Return by how much a value of f may be wrong, as far as a gradient made of values has to know."""
+        return 0.0 if self.cheap_gradient or self.fd is None else self.fd.noise.eps_f(f)
 
-    def _given_hess(self, x: Array, only: Only) -> Any:
-        """Evaluate the Hessian that was given: an array, or in a single run what SciPy has for matrices."""
-        missing = self._missing(self._hess_memo, x, only)
-        if self._kit.any(missing):
-            only = None if self._kit.size is None else missing
-            self.ledger.charge(only, "nhev")
-            found = self._call(self._hess, only, x)
-            if self._kit.size is None and _is_operator(found):
-                if tuple(found.shape) != (self._n, self._n):
-                    raise ValueError(f"hess: expected shape {(self._n, self._n)}, got {describe(found)}")
-            else:
-                found = self._vector(found, only, "hess", (self._n,))
-            self._hess_memo.put(x, found, only)
-        return self._hess_memo.value
+    @property
+    def curvature(self) -> Any:
+        """|f″| along each variable as differences have shown it, NaN where it is unknown; or None."""
+        return None if self.cheap_gradient or self.fd is None else self.fd.state.curvature
+
+    def set_curvature(self, curvature: Array, rows: Mask) -> None:
+        """Take |f″| along each variable from a method that has learnt it."""
+        if isinstance(self.fd, AdaptiveDifferences):
+            self.fd.set_curvature(curvature, rows)
+
+    # --- rows and checkpoints --------------------------------------------------------------------
 
     def keep(self, rows: Rows) -> None:
         """Go on with these rows of the batch."""
-        self.ledger.keep(rows)
-        self.memo.keep(rows)
-        self.grain = each(lambda grain: grain[rows], self.grain)
-        self.digits = each(lambda a: a[rows], self.digits)
-        self._asked.keep(rows)
-        self._heard.keep(rows)
-        self._doubted.keep(rows)
-        self.sides = None if self.sides is None else self.sides[rows]
-        self._hess_memo.keep(rows)
+        for part in (self.ledger, self.memo, self.hessian.memo):
+            part.keep(rows)
+        if self.fd is not None:
+            self._load_state(self.fd, each(lambda a: a[rows], self.fd.state))
+
+    @staticmethod
+    def _load_state(fd: FiniteDifferences, state: FDState) -> None:
+        for field in fields(state):
+            setattr(fd.state, field.name, getattr(state, field.name))
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint holds: the last value or gradient, and what was found out about f."""
-        source = np.array([str(self.hvp_source), str(self.verified), str(self.wide)], dtype=TEXT)
-        return {
-            "x": self.memo.x, "value": self.memo.value, "source": source, "grain": self.grain,
-            **(self._learnt() if self.adaptive else {}),
-        }  # fmt: skip
-
-    def _learnt(self) -> dict[str, Any]:
-        """Return what differences have found out about f, and where they have asked."""
-        places = {part: {"x": memo.x, "value": memo.value} for part, memo in self._places().items()}
-        return {"digits": replace(self.digits), "sides": self.sides, **places}
-
-    def _places(self) -> dict[str, Memo]:
-        return {"asked": self._asked, "heard": self._heard, "doubted": self._doubted}
+        wide = None if self.fd is None else self.fd.wide
+        source = np.array([self.hessian.source, str(self.hessian.verified), str(wide)], dtype=TEXT)
+        state = {} if self.fd is None else {"fd": replace(self.fd.state)}
+        return {"x": self.memo.x, "value": self.memo.value, "source": source, **state}
 
     def load(self, saved: Saved, name: str) -> None:
         """Go on from a checkpoint."""
-        vectors = self._combined or self._both is not None
-        memo, kind = self.memo, "MaybeArray" if vectors else "MaybeScalar"
-        memo.x = saved.value(f"{name}.x", "MaybeArray", saved.live)
-        memo.value = saved.value(f"{name}.value", kind, saved.live)
-        require((memo.x is None) == (memo.value is None), f"one of {name}.x and {name}.value is missing")
+        self.memo.x = saved.value(f"{name}.x", "MaybeArray", saved.live)
+        kind = "MaybeScalar" if self._both is None else "MaybeArray"
+        self.memo.value = saved.value(f"{name}.value", kind, saved.live)
         source, verified, wide = map(str, saved.take(f"{name}.source", TEXT, (3,)))
-        require(source in (self.hvp_source, "difference"), f"the source of H·v is {source!r}")
-        require(verified in ("True", "False"), f"verified is {verified!r}")
-        require(wide in ("True", "False", "None"), f"wide is {wide!r}")
-        self.hvp_source, self.verified = source, verified == "True"
-        if self.adaptive:
-            self.digits = saved.record(f"{name}.digits", self.digits, saved.live)
-            require(self.digits.sound, f"{name}.digits are no sizes")
-            lead = () if saved.live is None else (saved.live,)
-            self.sides = saved.take(f"{name}.sides", np.float64, (*lead, self._n, 5), none=True)
-            for part, place in self._places().items():
-                place.x = saved.value(f"{name}.{part}.x", "MaybeArray", saved.live)
-                place.value = saved.take(f"{name}.{part}.value", np.bool_, lead, none=True)
-                require((place.x is None) == (place.value is None), f"one part of {name}.{part} is missing")
-        self.decide({"True": True, "False": False}.get(wide))
-        self.grain = saved.value(f"{name}.grain", "Scalar", saved.live)
-        require(
-            (np.asarray(self.grain) >= 0) & (np.asarray(self.grain) <= COARSEST),
-            f"{name}.grain is {self.grain}",
-        )
-
-    def _know(self, x: Array, only: Only) -> None:
-        """Have f and what comes with it in the memo for x."""
-        missing = self._missing(self.memo, x, only)
-        if self._kit.any(missing):
-            self.value(x, None if self._kit.size is None else missing)
-
-    def _remembered(self, x: Array, only: Only) -> Array:
-        """Return ∇f from the memo."""
-        return self.memo.value if only is None else self._kit.where(only, self.memo.value, x * 0)
-
-    def _missing(self, memo: Memo, x: Array, only: Only) -> Mask:
-        missing = self._kit.negate(memo.hits(x))
-        return missing if only is None else missing & only
-
-    # --- derivatives made of other calls ---------------------------------------------------------
-
-    def _by_values(self, x: Array, only: Only) -> Array:
-        if self.wide is None:
-            self.decide(self._has_float64(x, only))
-            if self.wide:
-                self.memo = Memo(self._kit)  # of a value in float32
-        if self._jac == "2-point":
-            self._know(x, only)
-        return self._difference_of_values(x, self.memo.value, only)
-
-    def _complex_step(self, x: Array, v: Array, g: Array, only: Only) -> Array:
-        """Evaluate H·v as Im ∇f(x + ihv)/h.
-
-        A gradient may refuse complex points, or drop their imaginary part on the way. So the first product is
-        held against a difference, which stays the source if the two disagree.
-        """
-        size = np.abs(v).max(axis=-1, keepdims=True)
-        h = 1e-20 * np.maximum(1.0, np.abs(x).max(axis=-1, keepdims=True)) / np.where(size > 0, size, 1.0)
-        self.ledger.charge(only, "njev")
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error", np.exceptions.ComplexWarning)
-                moved: Any = np.asarray(self._call(self._jac, only, x + 1j * h * v))
-        except Exception:
-            # the gradient was never said to take complex points: until it has shown so, any refusal will do
-            if self.verified:
-                raise
-            moved = np.empty(0)
-        usable = moved.dtype.kind == "c"
-        product = self._vector(moved.imag / self._rows_of(h, only), only, "jac") if usable else None
-        if product is not None and self.verified:
-            return product
-        other = self._difference_of_gradients(x, v, g, only)
-        if product is not None:
-            rough = float(np.finfo(x.dtype).eps) ** 0.2  # a difference is no better, a dropped part far worse
-            self.verified = bool(np.abs(product - other).max() <= rough * max(1e-6, np.abs(other).max()))
-        if not self.verified:
-            self.hvp_source = "difference"
-        return product if product is not None and self.verified else other
-
-
-def _is_operator(matrix: Any) -> bool:
-    """Say whether this is a sparse matrix or a LinearOperator of SciPy's."""
-    return hasattr(matrix, "shape") and hasattr(matrix, "dot") and not hasattr(matrix, "__array__")
+        self.hessian.source, self.hessian.verified = source, verified == "True"
+        if self.fd is not None:
+            self.fd.wide = {"True": True, "False": False}.get(wide)
+            self._load_state(self.fd, saved.record(f"{name}.fd", self.fd.state, saved.live))

@@ -14,11 +14,11 @@ import numpy as np
 from .._core.records import State
 from .._core.result import Result
 from .._oracle.context import Context
-from .._oracle.gradient_check import check_gradient as run_gradient_check
 from .._oracle.ledger import OutOfTime
 from .._oracle.tensors import tensor
 from .._problem import Problem, Settings
 from .checkpoint import Checkpoint
+from .gradient_check import check_gradient as run_gradient_check
 from .loop import Loop
 from .outcome import result_of
 from .progress import progress_bar

@@ -5,25 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields, replace
-from math import inf
 from typing import Any, NoReturn
 
 import numpy as np
 
-from .._core.arrays import Array, Mask, Rows, Scalar, Whole, is_numpy
-from .._core.records import NAN, RUNNING, Best, Carry, Counts, Ended, State, each
+from .._core.arrays import Array, Rows, Scalar, Whole, is_numpy
+from .._core.records import NAN, RUNNING, Carry, Counts, Ended, State, each
 from .._core.result import Status
-from .._core.saved import Saved, require
-from .._iteration import NOTHING, Iteration
+from .._core.saved import Saved
+from .._iteration import Iteration
 from .._oracle.context import Context
-from .._oracle.exhausted import too_rough, will_be_rough
 from .._oracle.ledger import OutOfTime
 from .._problem import Settings
+from .gradient_check import refuse_cut_graph
 from .interrupt import Wish, held_back
 from .recorder import BatchRecorder, Recorder
-
-TIMID = 1e-2
-"""After a step that is so short noise is measured: it may have spoilt the search, or what was learnt."""
 
 
 class Over(Exception):
@@ -73,7 +69,6 @@ class Loop:
     def _iterate(self, c: Carry, wish: Wish) -> None:
         ledger, watch, recorder, close = self.ledger, self.watch, self.recorder, self._close
         run, callback, context, timed = self.iteration, self.callback, self.context, self.ledger.timed
-        differences = not self.oracle.exact
         arrive, stand, aim, search, settle = run.arrive, run.stand, run.aim, run.search, run.settle
         while True:
             c.spent = (ledger.nfev, ledger.njev, ledger.nhvp)
@@ -92,16 +87,14 @@ class Loop:
                 self._call_back(c, callback)
             if timed:
                 self._in_time(c)
-            if differences:
-                self._look_closer(c)
             stand(c)
             if c.status is not RUNNING:
                 self._put_away_ended(c)
             if timed:
                 self._in_time(c)
             aim(c)
-            if differences:
-                self._at_bottom(c)
+            if c.status is not RUNNING:
+                self._put_away_ended(c)
             search(c)
             if timed and ledger.late():
                 self._end(c, self.kit.pick(c.move.alpha == 0, Status.MAX_SECONDS, RUNNING))
@@ -126,69 +119,7 @@ class Loop:
         poor = kit.without(size(c.point.g) == 0, self.context.affords(self.oracle.cost_value))
         self._end(c, kit.pick(poor, Status.MAX_EVALUATIONS, RUNNING))
         if kit.any(flat := size(c.point.g) == 0):
-            self.oracle.refuse_cut_graph(c.point.x, c.point.f, flat)
-
-    def _look_closer(self, c: Carry) -> None:
-        """Where a difference is exactly 0, find out whether f has the digits to show a slope."""
-        kit, oracle, gtol = self.kit, self.oracle, self.tolerances.g
-        begins = c.k == 0 and oracle.adaptive and self.ledger.budget.iters != 0
-        if begins and kit.all(self.context.affords(oracle.cost_first)):
-            c.point.g, c.point.known = oracle.first(c.point.x, c.point.f, gtol), self._everyone(True)
-        if oracle.adaptive and c.k > 0:
-            self._listen(c)
-            known, gain = c.point.known, c.move.before - c.point.f
-            rough = kit.without(will_be_rough(self.context, c.point.x, c.point.f, gain), known)
-            c.idle = kit.pick(self._refined(rough), 0, c.idle)  # a better gradient is worth a search
-        self.iteration.look(c)
-        self._put_away_ended(c)
-        if oracle.adaptive:
-            self._look_twice(c)
-
-        def doubtful() -> Mask:
-            x, g = c.point.x, c.point.g
-            small = self.space.residual(x, g, kit.norm(g)) <= gtol
-            return small & oracle.doubtful(x, g)
-
-        if not kit.any(doubt := doubtful()):
-            return
-        self._end(c, kit.pick(doubt, self.ledger.over(oracle.cost_look, NOTHING, False), RUNNING))
-        point, doubt = c.point, doubtful()
-        if kit.any(doubt) and kit.any(coarse := oracle.look_closer(point.x, point.f, point.g, gtol, doubt)):
-            point.g = kit.where(coarse, oracle.grad(point.x, coarse), point.g)
-
-    def _listen(self, c: Carry) -> None:
-        """Measure noise before a gradient is made that depends on it, where it may have changed."""
-        kit, oracle, point = self.kit, self.oracle, c.point
-        far = oracle.elsewhere(point.f) | (c.move.alpha < TIMID)
-        if kit.any(far := far & self.context.affords(oracle.cost_listen)):
-            oracle.listen(point.x, point.f, None if kit.size is None else far)
-
-    def _look_twice(self, c: Carry) -> None:
-        """Where one-sided differences are too rough for a point, take central ones if they are affordable."""
-        kit, oracle, point = self.kit, self.oracle, c.point
-        rough = too_rough(self.context, point.x, point.f, point.g, self.tolerances.g)
-        if not kit.any(rough):
-            return
-        if kit.any(rough := self._refined(rough)):
-            unheard = kit.without(rough, oracle.noisy(point.f))  # or it was just heard
-            if kit.any(unheard):
-                oracle.listen(point.x, point.f, None if kit.size is None else unheard)
-            point.g = kit.where(rough, oracle.grad(point.x, None if kit.size is None else rough), point.g)
-
-    def _refined(self, rows: Mask) -> Mask:
-        """Take central differences in these rows from now on, and return where that is affordable."""
-        kit, oracle = self.kit, self.oracle
-        if not kit.any(rows):
-            return rows
-        oracle.refine(rows, True)
-        affordable = self.context.affords(oracle.cost_grad.plus(oracle.cost_listen))
-        oracle.refine(kit.without(rows, affordable), False)
-        return rows & affordable
-
-    def _at_bottom(self, c: Carry) -> None:
-        if self.oracle.adaptive:
-            self.iteration.at_bottom(c, self._everyone(True))
-            self._put_away_ended(c)
+            refuse_cut_graph(self.context, c.point, flat)
 
     def _call_back(self, c: Carry, callback: Callable[[State], object]) -> None:
         move, rows, live = c.move, self.context.rows, self.ledger.rows
@@ -217,9 +148,11 @@ class Loop:
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint holds: all that the next iteration needs, and the rows that have ended."""
         c, kit = self.carry, self.kit
-        point = replace(c.point, g=c.point.g if kit.any(c.point.known) else None)
+        known = kit.any(c.point.known)
+        point = replace(c.point, g=c.point.g if known else None, error=c.point.error if known else None)
         return {
             "k": c.k, "rows": self.context.rows, "on": c.on, "idle": c.idle, "first": c.first, "top": c.top,
+            "failed": c.failed,
             "doubts": c.doubts,
             "point": point, "best": replace(c.best), "move": replace(c.move),
             "memory": each(lambda a: np.array(kit.host(a), order="K"), c.memory),  # these change in place
@@ -228,50 +161,37 @@ class Loop:
 
     def load(self, saved: Saved, name: str) -> None:
         """Go on from a checkpoint."""
-        c, size = self.carry, self.kit.size
-        c.k = saved.k = saved.number(f"{name}.k", np.int64, 0, inf)
-        self.context.rows = live = saved.rows(f"{name}.rows", none=True)
-        require(live is None or size is not None, "a single run has no rows")
-        saved.live = size if live is None else len(live)
-        if size is not None:
-            while f"{name}.ended.{len(self.ended)}.rows" in saved.arrays:
-                self.ended.append(self._load_ended(saved, f"{name}.ended.{len(self.ended)}"))
-            rows: list[Any] = [np.arange(size) if live is None else live, *(end.rows for end in self.ended)]
-            require(np.array_equal(np.sort(np.concatenate(rows)), np.arange(size)), "rows are missing")
+        c = self.carry
+        c.k = saved.k = saved.take(f"{name}.k", np.int64, ())
+        live = saved.pop(f"{name}.rows")
+        self.context.rows = live if live.size else None
+        saved.live = len(live) or self.kit.size
+        while f"{name}.ended.{len(self.ended)}.rows" in saved.arrays:
+            self.ended.append(self._load_ended(saved, f"{name}.ended.{len(self.ended)}"))
         c.on = saved.value(f"{name}.on", "Mask", saved.live)
         c.idle = saved.value(f"{name}.idle", "Whole", saved.live)
         c.first = saved.value(f"{name}.first", "Scalar", saved.live)
         c.top = saved.value(f"{name}.top", "Scalar", saved.live)
+        c.failed = saved.value(f"{name}.failed", "Scalar", saved.live)
         c.doubts = saved.value(f"{name}.doubts", "Whole", saved.live)
         c.point = saved.record(f"{name}.point", c.point, saved.live)
         c.ahead = replace(c.point)  # of as many rows, also where none is searched from here
         c.move = saved.record(f"{name}.move", c.move, saved.live)
-        c.best = self._load_best(saved, f"{name}.best", saved.live)
+        c.best = saved.record(f"{name}.best", c.best, saved.live)
         c.memory = saved.record(f"{name}.memory", c.memory, saved.live)
-
-    def _load_best(self, saved: Saved, name: str, rows: int | None) -> Best:
-        best = saved.record(name, self.carry.best, rows)
-        k = np.asarray(best.k)
-        require((k >= 0) & (k <= saved.k), f"{name}.k is not within 0 and {saved.k}")
-        require(~np.isnan(best.f), f"{name}.f is NaN")
-        return best
 
     def _load_ended(self, saved: Saved, name: str) -> Ended:
         """Return rows that ended together."""
-        rows = saved.rows(f"{name}.rows")
+        rows = saved.pop(f"{name}.rows")
         one, n = self.carry.point.x, len(rows)
         status = saved.take(f"{name}.status", np.int64, (n,))
-        require(np.isin(status, list(Status)), f"{name}.status is {status}")
-        nit = saved.number(f"{name}.nit", np.int64, 0, saved.k)
+        nit = saved.take(f"{name}.nit", np.int64, ())
         x, f, g, error = (
             saved.value(f"{name}.{part}", kind, n, one if kind == "Array" else None)
             for part, kind in (("x", "Array"), ("f", "Scalar"), ("g", "Array"), ("error", "Scalar"))
         )
-        require(np.shape(f) == (n,), f"{name}.f is not one a row")
-        best = self._load_best(saved, f"{name}.best", n)
+        best = saved.record(f"{name}.best", self.carry.best, n)
         counts = saved.record(f"{name}.counts", Counts(), n)
-        require(all(np.shape(count) == (n,) for count in counts), f"{name}.counts are not one a row")
-        require(np.concatenate(counts) >= 0, f"{name}.counts is negative")
         return Ended(rows, status, nit, x, f, g, best, counts, error)
 
     # --- ends ------------------------------------------------------------------------------------------
@@ -307,7 +227,7 @@ class Loop:
         if not kit.any(code != RUNNING):
             c.status = RUNNING
             return
-        code, error = self._honest(c, code)
+        code, error = self.iteration.confirmed(c, code)
         c.status, counts = RUNNING, self.ledger.counts
         if kit.size is None:
             self._put_away(c, None, code, counts, error)
@@ -330,20 +250,6 @@ class Loop:
         if self._close is not None:
             self._close()
         raise Over
-
-    def _honest(self, c: Carry, code: Whole) -> tuple[Whole, Scalar]:
-        """Return the codes as they may be told, and the error of a gradient that is too rough for them."""
-        kit, oracle, error = self.kit, self.oracle, NAN
-        told = ((code == Status.CONVERGED) | (code == Status.PRECISION)) & oracle.coarse
-        if kit.any(told):
-            poor = kit.without(told, self.context.affords(oracle.cost_error))
-            code = self.iteration.unhidden(c, kit.pick(poor, Status.MAX_EVALUATIONS, code))
-            if kit.any(told := kit.without(told, poor)):
-                x, g = c.point.x, c.point.g
-                error = kit.norm(self.space.free(x, g, oracle.error(x, c.point.f, g, c.move.noise, told)))
-                rough = kit.without(told, error <= self.tolerances.g)
-                code = kit.pick(rough, Status.ROUGH_GRADIENT, code)
-        return code, error
 
     def _put_away(self, c: Carry, rows: Rows | None, code: Any, counts: Counts, error: Scalar) -> None:
         nit, evaluated = c.k, c.point.f is not None

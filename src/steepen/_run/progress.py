@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from .._oracle.budget import Budget
 from .._tools.optional import load
+from ..budget import Budget
 from .loop import Loop
 
 

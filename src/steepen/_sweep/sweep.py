@@ -17,9 +17,9 @@ from .._core.result import Status, Trace
 from .._jobs import JobFile, elsewhere, narrow, run, send_check, unpack
 from .._jobs.file import Key
 from .._minimize import minimize
-from .._oracle.budget import Budget
 from .._tools.check import is_number, is_whole, one_of, whole
 from .._tools.optional import load
+from ..budget import Budget
 from ..functions import functions
 from .grid import AXES, Call, Setting, calls, grid, listed
 

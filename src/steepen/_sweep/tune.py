@@ -16,8 +16,8 @@ import numpy as np
 
 from .._jobs import elsewhere, run, send_check
 from .._minimize import minimize
-from .._oracle.budget import Budget
 from .._tools.optional import load
+from ..budget import Budget
 from .grid import Setting, has
 from .sweep import draw, sweep
 

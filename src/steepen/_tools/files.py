@@ -1,18 +1,12 @@
-"""Files are written whole or not at all, and read without trusting what they claim."""
+"""Files are written whole or not at all."""
 
 from __future__ import annotations
 
-import io
-import math
 import os
 import tempfile
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import BinaryIO
 
 
 def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
@@ -43,34 +37,3 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
-
-
-def read_arrays(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
-    """Read the arrays of a file that `np.savez` wrote; anything else raises an exception of some kind.
-
-    What the file claims is checked against its size before anything is allocated: `savez` stores members
-    uncompressed, so together they cannot be larger than the file.
-    """
-    arrays: dict[str, NDArray[Any]] = {}
-    with zipfile.ZipFile(path) as archive:
-        members = archive.infolist()
-        if sum(member.file_size for member in members) > os.path.getsize(path):
-            raise ValueError("its members are larger than the file")
-        for member in members:
-            name = member.filename.removesuffix(".npy")
-            if member.compress_type != zipfile.ZIP_STORED or name == member.filename or name in arrays:
-                raise ValueError(f"{member.filename} is not as np.savez writes it")
-            arrays[name] = _array(archive.read(member), name)
-    return arrays
-
-
-def _array(data: bytes, name: str) -> NDArray[Any]:
-    """Read an array of the .npy format, version 1.0."""
-    file = io.BytesIO(data)
-    if np.lib.format.read_magic(file) != (1, 0):
-        raise ValueError(f"{name} is of another version of the .npy format")
-    shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
-    start = file.tell()
-    if dtype.hasobject or min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(data) - start:
-        raise ValueError(f"{name} claims shape {shape} and dtype {dtype}, and has {len(data) - start} bytes")
-    return np.frombuffer(data, dtype, offset=start).reshape(shape, order="F" if fortran else "C")

@@ -30,8 +30,8 @@ from typing import Any
 
 from .._core.result import Status
 from .._minimize import minimize
-from .._oracle.budget import Budget
 from .._tools.optional import load
+from ..budget import Budget
 from ..functions._numerics import Array
 from ._count import Counter
 

@@ -28,9 +28,9 @@ from torch.nn import Module
 
 from .._core.result import Status
 from .._minimize import minimize
-from .._oracle.budget import Budget
 from .._restarts import GROW
 from .._tools.check import whole
+from ..budget import Budget
 from ..directions import CGDAuto
 from ..steps import Armijo
 from ._rows import Evaluation, Options, run

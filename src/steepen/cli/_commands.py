@@ -19,9 +19,9 @@ from .. import __version__, plot
 from .._core.records import State
 from .._core.result import Result, Status
 from .._minimize import minimize
-from .._oracle.budget import Budget
 from .._tools.files import write_whole
 from .._tools.optional import load
+from ..budget import Budget
 from ..directions import METHODS
 from ..functions import functions as all_functions
 from . import _options, _tables, bench, explore, reproduce, sweep, train, tune

@@ -14,9 +14,9 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from .._oracle.budget import Budget
 from .._sweep.grid import has
 from .._tools.check import one_of
+from ..budget import Budget
 from ..directions import METHODS
 from ..functions import Function, functions
 from ..penalties import L1, L2, Huber, Penalty, PNorm, SquaredL2

@@ -10,9 +10,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from .._oracle.budget import Budget
 from .._sweep.grid import AXES
 from .._tools.check import is_number, is_whole, meant
+from ..budget import Budget
 from ._options import function_or_own, step_or_lam
 
 KEYS = (

@@ -22,7 +22,6 @@ from .._core.arrays import Array, Mask, Scalar, Whole
 from .._core.kits import Kit
 from .._core.records import Point
 from .._oracle.context import Context
-from .._oracle.exhausted import falls
 from .._tools.check import whole
 from ._direction import Direction, Proposal
 from ._pairs import Pairs
@@ -62,9 +61,6 @@ DOWNHILL = 50.0
 
 FLAT = 1e-6
 """A curvature counts as negative from this part of ‖Hv‖ on; less may be rounding."""
-
-MEAN = 10.0
-"""A metric by which f falls by so many times less than by a parabola along each variable is begun anew."""
 
 LOOKS = 20
 """So many products H·v are spent on finding a way down from a start where the gradient vanishes."""
@@ -184,19 +180,19 @@ class CGDAuto(Direction):
             if kit.any(faint):
                 faint = faint & (sy < -FAINT * kit.dot(memory.g, s))
             clear = moved
-            if context.oracle.adaptive:  # what may be the error of two gradients is no curvature
-                blur = kit.own(context.oracle.fault(x, point.f, context.oracle.digits.central))
-                clear = moved & (abs(sy) > memory.scale * kit.norm(s * blur))
+            if point.error is not None:
+                # what may be the error of two gradients is no curvature (Shi, Xie, Byrd and Nocedal 2022)
+                clear = moved & (abs(sy) > memory.scale * kit.norm(s * point.error))
             pairs, useful = pairs.add(kit, s, y, kit.pick(kit.without(clear, faint), sy, 0.0), length)
             if not kit.all(useful):
                 bolder = boost * kit.pick(faint, GROWTH, kit.pick(boost < BOLD, BOOST, BOLD))
                 short = clear & ((sy <= 0) | faint)
-                if context.oracle.adaptive:  # so is a step along which f falls and does not bend visibly
-                    fell = memory.f - f > memory.scale * context.oracle.level(point.f)
+                if point.error is not None:  # so is a step along which f falls and does not bend visibly
+                    fell = memory.f - f > memory.scale * context.oracle.eps_f(point.f)
                     short = short | kit.without(moved & fell, clear)
                 boost = kit.pick(short, bolder, boost)
-        if context.oracle.adaptive:
-            context.oracle.told(kit.times(1 / memory.scale, pairs.E), useful)
+        if point.error is not None and kit.any(useful):
+            context.oracle.set_curvature(kit.times(1 / memory.scale, pairs.E), useful)
         # without a new pair the step to come is a plain one in the same metric
         known = useful & (memory.length > 0)
         return memory._replace(
@@ -225,12 +221,6 @@ class CGDAuto(Direction):
         zero, every = memory.scale * 0.0, memory.scale > 0
         p, slope, length, past, lost, _ = kit.repeat(aim, _Aim(g, zero, zero, zero, every & False, every), 2)
         memory = self._restart(context, lost, START, memory) if kit.any(lost) else memory
-        if context.oracle.adaptive and kit.any(poor := on & self._poor(context, point, slope, memory.scale)):
-            memory = self._restart(context, poor, START, memory)
-            memory = memory._replace(pairs=self._bent(context, poor, memory.scale, x, g, memory.pairs))
-            p = kit.where(poor, self._downhill(context, memory.pairs, x, g), p)
-            slope, square, past = kit.inner((g, p), (p, p), (memory.before, p))
-            length = kit.root(square, p, wild=True)
         alpha, shown = self._amount(kit, past, memory)
         room = kit.pick(memory.longest > 0, GROWTH * memory.longest, np.inf)
         factor = num.minimum(memory.boost, room / kit.pick(length > 0, length, 1.0))
@@ -242,20 +232,6 @@ class CGDAuto(Direction):
             leaving = (k == 0) & (kit.norm(memory.way) > 0)
             p = kit.where(leaving, kit.times(self._first(context, x), memory.way), p)
         return Proposal(p, 0.0, memory, leaving)
-
-    @staticmethod
-    def _poor(context: Context, point: Point, slope: Scalar, scale: Scalar) -> Mask:
-        """Return where f″ along the variables, as just measured, says that the metric is far too small.
-
-        gᵀH⁻¹g is Σ gᵢ²/Hᵢᵢ divided by n at the least.
-        """
-        kit, oracle = context.kit, context.oracle
-        central = oracle.digits.central & oracle.known
-        if not kit.any(central):
-            return central
-        fall, hidden, _ = falls(context, point.x, point.f, point.g, central)
-        least = (fall - hidden) / (MEAN * int(point.x.shape[-1]))
-        return central & (-kit.ratio(slope, scale) < least)
 
     def _downhill(self, context: Context, pairs: Pairs, x: Array, g: Array) -> Array:
         """Return −G·∇f inside the box."""
@@ -409,11 +385,11 @@ class CGDAuto(Direction):
         size = kit.pick(point.size > 0, kit.num.clip(point.size, 1e-300, kit.at_most(1e300)), 1.0)
         scale = kit.pick(first, 2.0 ** -kit.num.round(kit.num.log2(size)), memory.scale)
         x, g = kit.where(first, point.x, memory.x), kit.where(first, kit.times(scale, point.g), memory.g)
-        usual = context.space.limited | context.oracle.adaptive
+        usual = context.space.limited | (context.oracle.curvature is not None)
         length = kit.pick(usual, START, self._guess(context, x, point.f, size))
         gamma = kit.pick(first & (scale > 0), self._trial(context, length, x, g), memory.pairs.gamma)
         pairs = memory.pairs._replace(gamma=gamma)
-        if context.oracle.adaptive:
+        if context.oracle.curvature is not None:
             pairs = self._bent(context, first, scale, x, g, pairs)
         return memory._replace(pairs=pairs, begun=memory.begun * 0 + 1, scale=scale, x=x, g=g)
 
@@ -423,7 +399,7 @@ class CGDAuto(Direction):
 
         No variable is to move by more than its size.
         """
-        kit, xp, bends = context.kit, context.kit.xp, context.oracle.digits.bends
+        kit, xp, bends = context.kit, context.kit.xp, context.oracle.curvature
         seen = np.isfinite(bends)
         logs, count = np.log(np.where(seen, bends, 1.0)).sum(axis=-1), seen.sum(axis=-1)
         typical = np.exp(logs / np.maximum(count, 1))[..., None]

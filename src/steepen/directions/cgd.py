@@ -62,13 +62,13 @@ class Exact(_Memoryless):
 
     def cost(self, oracle: Oracle) -> Cost:
         """Return what one product costs."""
-        return oracle.cost_hvp
+        return oracle.hessian.cost_product
 
     def product(
         self, context: Context, point: Point, v: Array, on: Mask, memory: Memory
     ) -> tuple[Scalar, Array]:
         """Return 1 and H·v."""
-        return 1.0, context.oracle.hvp(point.x, v, point.g, on)
+        return 1.0, context.oracle.hessian.product(point.x, v, point.g, on)
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class CGD(Direction):
 
     def source(self, oracle: Oracle) -> str | None:
         """Return where H·v comes from."""
-        return oracle.hvp_source if self.curvature == "exact" else self.curvature
+        return oracle.hessian.source if self.curvature == "exact" else self.curvature
 
     def coefficient(self, k: int) -> Scalar:
         """Return the value of λ's schedule at k."""

@@ -31,16 +31,16 @@ class Newton(Direction):
 
     def cost(self, oracle: Oracle) -> Cost:
         """Return what one Hessian costs."""
-        return oracle.cost_hess
+        return oracle.hessian.cost_matrix
 
     def source(self, oracle: Oracle) -> str | None:
         """Return where H comes from."""
-        return oracle.hess_source
+        return oracle.hessian.matrix_source
 
     def propose(
         self, context: Context, k: int, point: Point, lam: Scalar, on: Mask, memory: Memory
     ) -> Proposal:
         """Return the solution of H·p = −∇f, in the free variables if there are bounds."""
         space, x, g = context.space, point.x, point.g
-        matrix = space.restrict(context.oracle.hess(x, g), x, g)
+        matrix = space.restrict(context.oracle.hessian.matrix(x, g), x, g)
         return Proposal(-context.kit.solve(matrix, space.free(x, g, g)), 0.0)

@@ -7,8 +7,9 @@ from typing import Any
 
 from .._core.kits import Traced
 from .._core.space import Space
+from .._oracle.calls import Probing
+from .._oracle.exact import Exact
 from .._oracle.ledger import Cost, Ledger
-from .._oracle.probes import Probing
 from ._jax import jax, jnp
 
 
@@ -29,13 +30,34 @@ class Tally(Ledger):
         """Compiled runs have no checkpoints."""
 
 
+class Hessian:
+    """H·v and H by autodiff."""
+
+    source = matrix_source = "jax"
+    cost_product = cost_matrix = Cost()
+
+    def __init__(self, grad: Callable[[Any], Any], ledger: Tally):
+        self._grad, self._ledger = grad, ledger
+
+    def product(self, x: Any, v: Any, g: Any, only: Any = None) -> Any:
+        """Evaluate H·v."""
+        self._ledger.charge(only, "nhvp")
+        return jax.linearize(self._grad, x)[1](v)
+
+    def matrix(self, x: Any, g: Any, only: Any = None) -> Any:
+        """Evaluate H."""
+        self._ledger.charge(only, "nhev")
+        return jax.jacfwd(self._grad)(x)
+
+
 class Function(Probing):
     """f of a vector, and what autodiff makes of it."""
 
-    coarse = differentiates = False
-    hvp_source = hess_source = "jax"
-    cost_value, cost_grad, cost_probe = Cost(1, 0), Cost(0, 1), Cost(0, 1)
-    cost_hvp = cost_hess = cost_error = Cost()
+    cost_value, cost_grad, cost_probe, cost_error = Cost(1, 0), Cost(0, 1), Cost(0, 1), Cost()
+    accuracy, exact, cheap_gradient = Exact, True, True
+    coarse = False
+    fd = curvature = None
+    hessian: Any = Hessian
 
     def __init__(
         self,
@@ -49,6 +71,7 @@ class Function(Probing):
     ):
         super().__init__(kit, space, float(jnp.finfo(dtype).eps))
         self.ledger, self._traced, self._alone, self._fun, self._grad = ledger, kit, alone, fun, derive(fun)
+        self.gradient_eps, self.hessian = self.eps, Hessian(self._grad, ledger)
 
         def twice(x: Any) -> tuple[Any, Any]:
             f = fun(x)
@@ -82,15 +105,12 @@ class Function(Probing):
             return came
         return self._shared(x)[0] if self._traced.seldom else _once(self._grad(x), only)
 
-    def hvp(self, x: Any, v: Any, g: Any, only: Any = None) -> Any:
-        """Evaluate H·v."""
-        self.ledger.charge(only, "nhvp")
-        return jax.linearize(self._grad, x)[1](v)
+    def eps_f(self, f: Any) -> float:
+        """Return by how much a gradient made of values would have to take f to be wrong."""
+        return 0.0
 
-    def hess(self, x: Any, g: Any, only: Any = None) -> Any:
-        """Evaluate H."""
-        self.ledger.charge(only, "nhev")
-        return jax.jacfwd(self._grad)(x)
+    def set_curvature(self, curvature: Any, rows: Any) -> None:
+        """Take |f″| along each variable: autodiff has no use for it."""
 
     def reported(self, g: Any) -> Any:
         """Return ∇f as the result shows it."""

@@ -171,7 +171,9 @@ class Driver:
         else:
             c.tired = c.idle = NOT
         if not self.iteration.direction.penalised:
-            c.on = c.first = NOT
+            c.on = NOT
+            if not (self.iteration.direction.doubts and self.iteration.tolerances.assumed):
+                c.first = NOT
         if not self.iteration.relative:
             c.top = NOT
         if ring is None:
@@ -180,7 +182,7 @@ class Driver:
                 c.point.gnorm = NOT
         if not self.iteration.direction.doubts:
             c.doubts = NOT
-        c.ahead = c.p = c.down = c.size = c.slope = c.live = NOT
+        c.failed = c.ahead = c.p = c.down = c.size = c.slope = c.live = NOT
         c.move = Move(**({field.name: NOT for field in fields(Move)} | kept))
         return self.kit.fixed(Lane(c, self.ledger.counts, ring))
 

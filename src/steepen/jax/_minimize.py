@@ -12,8 +12,8 @@ import numpy as np
 
 from .._core.result import Status
 from .._core.space import limits_of, rounded
-from .._oracle.budget import Budget
 from .._tools.check import whole
+from ..budget import Budget
 from ..directions import Direction
 from ..penalties import Penalty
 from ..switches import Switch

@@ -13,8 +13,8 @@ import numpy as np
 
 from .._arguments import settings_of
 from .._core.judge import Tolerances, asked
-from .._oracle.budget import Budget
 from .._problem import Settings
+from ..budget import Budget
 from ..directions import CGD, Direction
 from ..directions._direction import Mutable
 from ..schedules import Constant, Cosine, Custom, L, Piecewise, Table

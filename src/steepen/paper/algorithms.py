@@ -10,7 +10,7 @@ import numpy as np
 from .. import plot
 from .._core.result import Result, Trace
 from .._minimize import minimize
-from .._oracle.budget import Budget
+from ..budget import Budget
 from ..functions import functions
 from ..schedules import L
 from . import listings

@@ -30,8 +30,8 @@ from numpy.typing import ArrayLike, NDArray
 from .. import theory
 from .._core.result import Result
 from .._minimize import minimize
-from .._oracle.budget import Budget
 from .._tools.check import number, one_of, whole
+from ..budget import Budget
 from ..functions import Function, functions
 
 __all__ = [

@@ -10,7 +10,7 @@ import numpy as np
 from .. import plot
 from .._core.result import Result, Trace
 from .._minimize import minimize
-from .._oracle.budget import Budget
+from ..budget import Budget
 from ..switches import FirstGuard, GoodDrop
 from ._claims import Claim, Outcome, Table, readable, resting_on
 from .egr import Floats

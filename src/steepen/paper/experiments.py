@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from .._core.result import Result
 from .._minimize import minimize
-from .._oracle.budget import Budget
+from ..budget import Budget
 from ..functions import Function, functions
 from ..schedules import L
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._minimize import minimize
-from .._oracle.budget import Budget
+from ..budget import Budget
 from ..schedules import L
 from ._claims import Claim, Outcome, Table, resting_on
 from .egr import Floats

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._core.result import Trace
 from .._minimize import minimize
-from .._oracle.budget import Budget
+from ..budget import Budget
 from ..functions import Function, functions
 from ._claims import Claim, Outcome, Table, resting_on
 from .egr import Floats

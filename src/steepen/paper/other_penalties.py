@@ -8,7 +8,7 @@ import numpy as np
 
 from .._core.result import Trace
 from .._minimize import minimize
-from .._oracle.budget import Budget
+from ..budget import Budget
 from ..penalties import L1, L2, Huber, Penalty, PNorm, SquaredL2
 from ..switches import Never
 from ._claims import Claim, Outcome, Table, readable, resting_on

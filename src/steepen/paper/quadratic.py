@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from .. import plot, theory
 from .._core.result import Trace
 from .._minimize import minimize
-from .._oracle.budget import Budget
+from ..budget import Budget
 from ..functions import Function
 from ..functions import quadratic as quadratic_function
 from ._claims import Claim, Outcome, Table, readable

@@ -10,7 +10,7 @@ import numpy as np
 from .. import plot
 from .._core.result import Trace
 from .._minimize import minimize
-from .._oracle.budget import Budget
+from ..budget import Budget
 from ..functions import Function
 from ._claims import Claim, Outcome, Table, resting_on
 from .egr import Floats

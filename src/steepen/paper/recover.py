@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._minimize import minimize
-from .._oracle.budget import Budget
 from .._tools.check import number, rectangle, whole
+from ..budget import Budget
 from ..functions import Function
 from ..theory import penalised_curvature
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .. import plot, theory
 from .._core.result import Trace
 from .._minimize import minimize
-from .._oracle.budget import Budget
+from ..budget import Budget
 from ..functions import quadratic
 from ._claims import Claim, Outcome, Table, readable
 from .listings import theorem1

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from .. import theory
 from .._core.result import Result, Status, Trace
 from .._minimize import minimize
-from .._oracle.budget import Budget
+from ..budget import Budget
 from ..functions import functions
 
 __all__ = [

@@ -1,11 +1,14 @@
-"""`check_gradient=True`: the gradient at the start against differences of f."""
+"""The gradient at the start against values of f: on demand, and where autodiff finds none."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from .._core.arrays import to_numpy
 from .._core.records import Point
-from .context import Context
+from .._oracle.context import Context
 
 DIRECTIONS = 3
 
@@ -51,6 +54,23 @@ def check_gradient(context: Context, point: Point) -> None:
                 f"jac: {why} at x0{rows}: along one direction it promises a slope of "
                 f"{_first(claimed, off):.6g}, and fun shows {_first(slope, off):.6g}"
             )
+
+
+def refuse_cut_graph(context: Context, point: Point, only: Any) -> None:
+    """Raise ValueError if f changes near x, where ∇f = 0, and autodiff has no way from f back to x."""
+    kit, space, x = context.kit, context.space, point.x
+    size = context.eps ** (1 / 3) * np.random.default_rng(0).uniform(1.0, 2.0, int(x.shape[-1]))
+    shift = kit.own(np.maximum(np.abs(to_numpy(x)), 1.0) * size)
+    near = space.project(x + shift)  # to the other side where there is no room on this one
+    near = kit.xp.where(near == x, space.project(x - shift), near)
+    found, linked = context.oracle.look(near, only)
+    changed = found != point.f
+    if not linked and np.any(changed & only):
+        raise ValueError(
+            "fun: its value changes with x, but autodiff finds no way from it back to x, and so a zero "
+            "gradient: the graph is cut (by x.detach(), .item(), torch.no_grad(), jax.lax.stop_gradient, "
+            'or NumPy on the way); mend it, or give jac, such as "2-point"'
+        )
 
 
 def _first(values: object, where: object) -> float:

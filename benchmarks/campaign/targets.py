@@ -10,13 +10,12 @@ from typing import Any
 
 import mpmath as mp
 import numpy as np
+from benchmarks.references.functions import REFERENCES
+from benchmarks.references.nist import regression
+from benchmarks.references.problems import FITS, FORMULAS, One, formula_name
 from scipy.optimize import linprog
 
 import steepen as st
-
-from ..functions.formulas import REFERENCES
-from ..problems.formulas import FITS, FORMULAS, One, formula_name
-from ..problems.regressions import regression
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Run the campaign: `make campaign`, or `python -m tests.campaign --runs 5000 --out out/campaign`.
+"""Run the campaign: `make campaign`, or `python -m benchmarks.campaign --runs 5000 --out out/campaign`.
 
 Blocks of runs are saved as they end; a campaign that was stopped goes on from there (remove the folder to
 begin anew). `--case 17` runs one case and says what came of it. `--hard 3000` is how many cases follow of
@@ -57,7 +57,7 @@ def run_hard(first, last):
 
 def main():
     """Run what is not yet run, then write the report."""
-    parser = argparse.ArgumentParser(prog="python -m tests.campaign", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.campaign", description=__doc__)
     parser.add_argument("--runs", type=int, default=100_000)
     parser.add_argument("--first", type=int, default=0, help="the number of the first case")
     parser.add_argument("--jobs", type=int, default=2)

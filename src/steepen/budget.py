@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .._tools.check import number, whole
+from ._tools.check import number, whole
 
 
 @dataclass(frozen=True)

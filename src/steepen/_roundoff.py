@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from .._core.arrays import Array, Mask, Scalar, Whole
-from .._core.kits import Kit
-from .context import Context
-from .noise import noise_of
+from ._core.arrays import Array, Mask, Scalar, Whole
+from ._core.kits import Kit
+from ._oracle.context import Context
 
 FLOOR = 30.0
 """f is at its floor if nothing promises a fall of f, or a move of x, of more than this many roundings."""
@@ -32,6 +31,9 @@ made longer, one this many times smaller shows that they are too long."""
 
 DEEP = 5
 """The most directions that are asked in each metric."""
+
+NEAR = 0.1
+"""Noise is looked for at this part of the step in doubt."""
 
 
 def at_floor(
@@ -134,7 +136,8 @@ class _Ground:
         still = _within(length, self.part * self.top)
         mask = self.mask & (quiet | still)
         if not context.oracle.exact and kit.any(mask):  # a slope of its error may be there, unseen
-            error = context.oracle.error(self.x, self.f, self.g, self.noise, mask)
+            fd: Any = context.oracle.fd
+            error = fd.measured_error(self.x, self.f, self.g, self.noise, mask)
             certain = kit.xp.where(abs(self.g) > error, self.g, 0.0 * self.g)  # only these can be held
             self.rough = kit.norm(context.space.free(self.x, certain, error))
         return _Rows(mask, level, quiet, still, hushed)
@@ -227,3 +230,34 @@ def _unit(kit: Kit, size: Scalar, v: Array) -> Array:
 def _within(value: Scalar, limit: Scalar) -> Mask:
     """Return whether a value is no more than a limit, both being numbers: never by inf ≤ inf, nor by NaN."""
     return (value <= limit) & (limit < inf)
+
+
+class _Looks(NamedTuple):
+    turn: Whole
+    found: Scalar
+    open: Mask
+
+
+def noise_of(context: Context, x: Array, f: Scalar, g: Array, way: Array, mask: Mask) -> Scalar:
+    """Return what values near x differ by beyond what a given gradient explains; 0 outside the mask.
+
+    Two values are taken, one ahead on the way of a step, one half as far behind (half as far ahead where
+    bounds leave no room), and the smaller difference counts. A kink or a jump shows on one side only; noise
+    shows on both.
+    """
+    kit, oracle = context.kit, context.oracle
+    none = 0.0 * f
+    mask = mask & context.affords(oracle.cost_value.plus(oracle.cost_value))
+    if not kit.any(mask) or context.late():
+        return none
+    ahead = NEAR * way
+
+    def look(s: _Looks) -> _Looks:
+        point = context.space.project(x + (1.0 - 1.5 * s.turn) * ahead)
+        point = kit.where(kit.same(point, x), context.space.project(x + 0.5 * ahead), point)
+        value = oracle.value(point, mask)
+        found = kit.num.minimum(s.found, abs(value - f - kit.dot(g, point - x)))
+        return _Looks(s.turn + 1, found, s.open)
+
+    found = kit.repeat(look, _Looks(0, none + inf, mask), 2).found
+    return kit.pick(mask & (found < inf), found, none)

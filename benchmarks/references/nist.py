@@ -9,7 +9,7 @@ from typing import Any
 
 from mpmath import atan, cos, fsum, log, mpf, pi, sin
 
-from .formulas import One, exp
+from .problems import One, exp
 
 Model = Callable[[Any, One], Any]
 

@@ -60,7 +60,7 @@ def failures(blocks):
         groups.setdefault((fault["kind"], fault["place"]), []).append(fault)
     runs = sum(block["runs"] for block in blocks)
     lines = [f"# {sum(map(len, groups.values()))} faults in {runs} runs, {len(groups)} groups", ""]
-    lines += ["`python -m tests.campaign --case NUMBER` runs a case as the campaign does.", ""]
+    lines += ["`python -m benchmarks.campaign --case NUMBER` runs a case as the campaign does.", ""]
     for (kind, place), faults in sorted(groups.items(), key=lambda group: -len(group[1])):
         lines += [f"## {kind}: {place}", f"{len(faults)} ×", ""]
         lines += [f"- {f['case']}: {f['detail']}" for f in faults[:8]]

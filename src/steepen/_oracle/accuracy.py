@@ -1,0 +1,227 @@
+"""How accurate a gradient has to be, and whether a decrease of f can still be seen.
+
+Twice the decrease of f that a gradient predicts is gᵀH⁻¹g; with the diagonal of H alone, Σ gᵢ²/|f″ᵢ|. The
+same sum over the errors of its components is what the gradient hides. Differences are central where they
+hide too much, and forward again where that would have done. A run ends where neither sum, nor what the
+direction promises, is a decrease that the values of f could show; what hides it names the status.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._core.arrays import Array, Mask, MaybeArray, Scalar, Whole, to_numpy
+from .._core.records import RUNNING, Carry
+from .._core.result import Status
+from . import tuning
+from .exact import Exact
+from .ledger import Cost
+from .noise import COST as NOISE_COST
+
+if TYPE_CHECKING:
+    from .context import Context
+
+MAX_EVALUATIONS, PRECISION, NOISE, RESOLUTION, DIFFERENCES = map(
+    int, (Status.MAX_EVALUATIONS, Status.PRECISION, Status.NOISE, Status.RESOLUTION, Status.DIFFERENCES)
+)
+
+
+class Adaptive(Exact):
+    """A gradient by differences that follow the noise and the curvature of f."""
+
+    stalled = 3  # a gradient costs as many values as f has variables
+
+    def __init__(self, context: Context, gtol: Any):
+        super().__init__(context, gtol)
+        self.fd: Any = context.oracle.fd
+        self.noise, self.kit = self.fd.noise, context.kit
+
+    # --- gradients -----------------------------------------------------------------------------------
+
+    def gradient(self, c: Carry, rows: Any, came: MaybeArray) -> tuple[Array, MaybeArray]:
+        """Evaluate ∇f with intervals for the noise and the curvature that are known, or found out now."""
+        kit, fd, noise, oracle = self.kit, self.fd, self.noise, self.context.oracle
+        x, f, every = c.point.x, c.point.f, True if rows is None else rows
+        if c.k == 0:
+            begins = every & (oracle.ledger.budget.iters != 0)  # or no step is made
+            asked, uneven = begins & self._affords(NOISE_COST), begins & self._uneven(x)
+        else:
+            asked = every & noise.changed(f)
+            asked = asked & self._affords(NOISE_COST) if kit.any(asked) else asked
+            uneven = asked & False
+        if kit.any(asked):
+            self._estimate(x, f, asked)
+        soon = kit.without(every, fd.state.central) & noise.noisy(f)
+        if c.k > 0 and kit.any(soon) and kit.any(soon := soon & self._inaccurate_soon(c)):
+            c.idle = kit.pick(self._use_central(soon), 0, c.idle)  # a better gradient is worth a search
+        if kit.any(uneven) and kit.any(uneven := uneven & self._affords(fd.cost_survey)):
+            g, error, fine = fd.survey(x, f, uneven)
+            fine = fine & uneven & (kit.norm(g) > self.gtol)  # else f may have waves that are shorter
+            oracle.ledger.charge(self._only(fine), "njev", times=1 if kit.any(fine) else 0)
+            if kit.any(rest := kit.without(every, fine)):
+                g, error = self._merged(fine, (g, error), oracle.grad_and_error(x, self._only(rest)))
+        else:
+            g, error = oracle.grad_and_error(x, rows)
+        rough = every & self._inaccurate(x, f, g, error)
+        rough = self._use_central(rough) if kit.any(rough) else rough
+        if kit.any(rough):
+            if kit.any(quiet := kit.without(rough, noise.noisy(f)) & self._affords(NOISE_COST)):
+                self._estimate(x, f, quiet)
+            again = oracle.grad_and_error(x, self._only(rough))
+            g, error = self._merged(rough, again, (g, error))
+        return g, error
+
+    def _estimate(self, x: Array, f: Scalar, rows: Mask) -> None:
+        """Measure noise; where there was some before, on a line that is a part of the differences."""
+        known = rows & (self.fd.state.noise > 0)
+        if self.kit.any(known):
+            self.noise.estimate(x, f, known, self.gtol, np.abs(self.fd.intervals(x, f, False)[0]) / 30)
+        if self.kit.any(rest := self.kit.without(rows, known)):
+            self.noise.estimate(x, f, rest, self.gtol)
+
+    def _merged(self, rows: Mask, a: Any, b: Any) -> tuple[Array, Array]:
+        return self.kit.where(rows, a[0], b[0]), self.kit.where(rows, a[1], b[1])
+
+    def _uneven(self, x: Array) -> Mask:
+        """Return where the sizes of the variables differ: f may then bend very differently along them."""
+        size = np.abs(to_numpy(x))[..., self.fd.free]
+        least, most = (np.where(size > 0, size, fill) for fill in (np.inf, 0.0))
+        return self.fd.mask(
+            most.max(axis=-1, initial=0.0) > tuning.UNEVEN * least.min(axis=-1, initial=np.inf)
+        )
+
+    def _use_central(self, rows: Mask) -> Mask:
+        """Take central differences in these rows from now on where that is affordable; return where."""
+        state, before = self.fd.state, self.fd.state.central
+        state.central = before | rows
+        rows = rows & self._affords(NOISE_COST)
+        state.central = before | rows
+        return rows
+
+    # --- predicted decreases -------------------------------------------------------------------------
+
+    def decreases(self, x: Array, f: Scalar, g: Array, error: Any) -> tuple[Scalar, Scalar]:
+        """Return Σ gᵢ²/|f″ᵢ| over the free variables, and the same of the error of g."""
+        kit, space = self.kit, self.context.space
+        curvature, slope, error = self.fd.curvature(x, f), to_numpy(g), to_numpy(error)
+        if space.bounded:
+            free = to_numpy(space.free(x, g, kit.xp.ones_like(g)))
+            slope, error = free * slope, free * error
+        decrease, hidden = ((part * part / curvature).sum(axis=-1) for part in (slope, error))
+        return kit.scalar(decrease), kit.scalar(hidden)
+
+    def visible(self, f: Scalar) -> Scalar:
+        """Return the least decrease of f that its values would show."""
+        noisy, eps_f = self.noise.noisy(f), self.noise.eps_f(f)
+        # noise that is a large part of f may be so only as long as f is large
+        loud = self.kit.num.minimum(tuning.VISIBLE * eps_f, self.kit.num.maximum(eps_f, 0.25 * abs(f)))
+        return self.kit.pick(noisy, loud, tuning.RESOLVED * eps_f)
+
+    def _inaccurate(self, x: Array, f: Scalar, g: Array, error: Any) -> Mask:
+        """Return where forward differences hide too much of what is left of the gradient."""
+        kit, central = self.kit, self.fd.state.central
+        if kit.all(central):
+            return central & False
+        decrease, hidden = self.decreases(x, f, g, error)
+        near = self.context.space.residual(x, g, kit.norm(g)) <= self.gtol
+        near = near & (kit.norm(kit.own(error)) > self.gtol) if kit.any(near) else near
+        rough = (hidden > tuning.INACCURATE * decrease) | near
+        # noise hides more along directions of low curvature than these sums show
+        rough = rough & ((hidden > 2 * self.visible(f)) | self.noise.noisy(f)) if kit.any(rough) else rough
+        return kit.without(rough, central)
+
+    def _inaccurate_soon(self, c: Carry) -> Mask:
+        """Return where they will by what the last step has gained: gains fall by squares at the end."""
+        kit, point = self.kit, c.point
+        error = self.fd.error_of(point.x, point.f, False)
+        _, hidden = self.decreases(point.x, point.f, 0.0 * point.x, error)
+        return c.move.before - point.f < tuning.SOON * kit.num.sqrt(hidden * abs(point.f))
+
+    def relax(self, c: Carry, calm: Mask) -> None:
+        """Go back to forward differences where they would have been accurate enough."""
+        kit, point, state = self.kit, c.point, self.fd.state
+        rows = calm & state.central
+        if kit.any(rows):
+            error = self.fd.error_of(point.x, point.f, False)
+            decrease, hidden = self.decreases(point.x, point.f, point.g, error)
+            fine = (hidden <= tuning.ACCURATE * decrease) & (kit.norm(kit.own(error)) <= self.gtol)
+            state.central = kit.without(state.central, rows & fine)
+
+    # --- ends ----------------------------------------------------------------------------------------
+
+    def trusts(self, c: Carry) -> Mask:
+        """Return where ‖∇f‖ ≤ gtol may be believed: its error must not be far larger.
+
+        It must not be larger at all where f is quantised, or where a difference vanishes as if it were.
+        """
+        kit, point = self.kit, c.point
+        residual, e = self.context.space.residual, point.error  # no more than the box lets it move x
+        error = kit.num.maximum(residual(point.x, e, kit.norm(e)), residual(point.x, -e, kit.norm(e)))
+        strict = kit.some((point.g == 0) & ~self.context.space.fixed(point.x))
+        strict = strict | (self.fd.state.resolution > 0)
+        return error <= kit.pick(strict, 1.0, tuning.CLEAR) * self.gtol
+
+    def ends(self, c: Carry) -> Whole:
+        """Return the status of rows where the direction predicts no decrease that values would show."""
+        kit, point, noise, fd = self.kit, c.point, self.noise, self.fd
+        low = 2 * self.visible(point.f)
+        small = (-c.slope <= low) & (c.status == RUNNING)
+        if not kit.any(small):
+            return RUNNING
+        noisy = noise.noisy(point.f)
+        decrease, hidden = self.decreases(point.x, point.f, point.g, point.error)
+        small = small & (decrease <= low) & (hidden <= low) & self._sound(point.f)
+        # what is clear in spite of noise may lead far along a valley, which these sums do not see; the error
+        # of a quantised f is no chance, and a search may still find a slope
+        small = kit.without(
+            small, (noisy & (decrease > tuning.RESOLVED * hidden)) | (fd.state.resolution > 0)
+        )
+        return self._confirmed(c, small, kit.pick(hidden > decrease, DIFFERENCES, PRECISION))
+
+    def improves(self, c: Carry, stuck: Mask) -> tuple[Mask, Whole]:
+        """Return which rows, after a search that found nothing, get a better gradient; and who has ended.
+
+        Forward differences become central ones. Of those, a row ends if the gradient is no more than its
+        error. Where it is more, the noise of f may be more than it was taken to be.
+        """
+        kit, point, fd = self.kit, c.point, self.fd
+        better = kit.without(stuck, fd.state.central)
+        fd.state.central = fd.state.central | better
+        stuck = kit.without(stuck, better)
+        if not kit.any(stuck):
+            return better, RUNNING
+        decrease, hidden = self.decreases(point.x, point.f, point.g, point.error)
+        low, quantised = 2 * self.visible(point.f), fd.state.resolution > 0
+        noisy = self.noise.noisy(point.f)
+        # what the direction promised has not come true; rounding may be more than that of one operation
+        unseen = kit.pick(noisy, low, tuning.CLEAR * low)
+        # steps along a valley that noise hides are accepted, and lead on
+        clear = noisy & c.tired & (decrease > tuning.RESOLVED * hidden)
+        lost = kit.without(kit.num.maximum(decrease, hidden) <= unseen, clear)
+        # what hides a part of all that f has fallen by proves nothing
+        part = hidden <= tuning.CRAWLS * kit.num.maximum(abs(point.f), c.first - point.f)
+        spent = ((decrease <= hidden) & (part | (decrease <= low))) | kit.without(lost, quantised)
+        # the error of a quantised f is no chance, and repeats itself
+        spent = kit.without(stuck & spent & self._sound(point.f), quantised & (hidden > low))
+        doubt = kit.without(stuck, spent) & self.context.affords(NOISE_COST)
+        if kit.any(doubt):
+            lengths = np.abs(fd.intervals(point.x, point.f, True)[0]) / 30
+            better = better | self.noise.estimate(point.x, point.f, doubt, self.gtol, lengths, anew=False)
+        known = fd.known
+        code = self._confirmed(c, spent, DIFFERENCES)
+        return better | kit.without(spent & known, fd.known), code  # what was learnt of f″ was wrong
+
+    def _sound(self, f: Scalar) -> Mask:
+        """Return where f″ is known, and no slope so steep that the rounding of x would show in f."""
+        return self.fd.known & (self.fd.eps * self.fd.state.conditioning <= 1e-3 * abs(f))
+
+    def _confirmed(self, c: Carry, rows: Mask, code: Whole) -> Whole:
+        """Return the status of these rows, if f has no kink there: what hides a decrease names it."""
+        kit, point, state = self.kit, c.point, self.fd.state
+        if not kit.any(rows) or not kit.any(rows := rows & self.context.affords(Cost(5))):
+            return RUNNING
+        quantised = state.resolution * self.noise.scale(point.f) > state.noise
+        code = kit.pick(self.noise.noisy(point.f), kit.pick(quantised, RESOLUTION, NOISE), code)
+        return kit.pick(self.fd.is_smooth(point.x, point.f, rows), code, RUNNING)
