@@ -29,8 +29,8 @@ PARTS = {
         "src/steepen/lightning.py", "src/steepen/_door.py", "docs/training.md", "docs/guide.md",
     ),
     "jax": (
-        "tests/jax", "tests/test_optimistix.py", "src/steepen/jax", "src/steepen/optimistix.py",
-        "docs/jax.md",
+        "tests/jax", "tests/test_optimistix.py", "tests/optax", "src/steepen/jax",
+        "src/steepen/optimistix.py", "src/steepen/optax", "docs/jax.md", "docs/optax.md",
     ),
     "paper": (
         "tests/paper", "tests/explorer", "tests/bench", "tests/cli", "tests/sweep", "tests/jobs",

@@ -9,7 +9,10 @@ import steepen
 
 ROOT = Path(__file__).parent.parent
 HOME = Path(steepen.__file__).parent
-PARTS = {"torch": {"torch", "train", "botorch", "transformers", "lightning"}, "jax": {"jax", "optimistix"}}
+PARTS = {
+    "torch": {"torch", "train", "botorch", "transformers", "lightning"},
+    "jax": {"jax", "optimistix", "optax"},
+}
 """What importing the folders and files below steepen imports."""
 
 REFERENCE = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs" / "api").glob("*.md")))

@@ -21,7 +21,7 @@ LAYERS = (
     ("_arguments", "_options", "_scale", "_minimize", "jax"),
     ("_restarts", "_sweep"),
     ("",),  # steepen itself: the public names
-    ("plot", "scipy", "torch", "optimistix", "botorch", "sklearn"),
+    ("plot", "scipy", "torch", "optimistix", "optax", "botorch", "sklearn"),
     ("_door", "transformers", "lightning"),
     ("paper", "bench", "train"),
     ("explorer",),

@@ -135,7 +135,7 @@ class Task:
         own.param_groups[0]["maximize"] = maximize
         self.opt = method(own, self.model)
 
-    def step(self, d):
+    def step(self, d, rough=1e-11):
         """Take a step by ours and one along d, hold the weights to each other, and return both losses."""
         rows = round(16 * self.opt.share)
         before = loss(self.theirs, X[:rows], Y[:rows]).item()
@@ -143,7 +143,7 @@ class Task:
             p.grad = one
         self.reference.step()
         found = self.opt.step_on(lambda x, y: self.sign * mse(self.model, x, y), X, Y)
-        torch.testing.assert_close(self.used, self.theirs, rtol=1e-9, atol=1e-11)
+        torch.testing.assert_close(self.used, self.theirs, rtol=1e-9, atol=rough)
         return self.sign * found.item(), before
 
 
@@ -171,6 +171,31 @@ def test_msam_probes_along_the_momentum(base, maximize):
         task.step(gradient(xs if v[0] is None else moved(xs, -0.3 / norm(v), v)))
     report = task.opt.report()
     assert (report.probed, report.gradients, report.length) == (STEPS, STEPS, pytest.approx(0.3))
+
+
+@pairs(base=BASES, maximize=[False, True])
+def test_the_ratio_sets_the_size_of_the_penalty_by_a_running_mean(base, maximize):
+    task, seen = Task(partial(CGD, ratio=0.3), base, maximize), []
+    for _ in range(STEPS):
+        xs = task.theirs
+        g = gradient(xs)
+        plus = gradient(moved(xs, 1e-6 * norm(xs) / norm(g), g))
+        seen.append(norm([b - a for a, b in zip(g, plus, strict=True)]) / norm(g))
+        weights = [0.9**i for i in range(len(seen))]
+        mean = sum(w * v for w, v in zip(weights, reversed(seen), strict=True)) / sum(weights)
+        task.step(mixed(g, 0.3 / mean, plus), rough=1e-6)  # a difference over 1e-6 has few digits
+    state = task.opt.state_dict()
+    again = Task(partial(CGD, ratio=0.3), base, maximize).opt
+    again.load_state_dict(state)
+    assert torch.equal(again._change, task.opt._change)
+
+
+def test_where_the_gradient_does_not_change_there_is_no_penalty():
+    model = nn.Linear(2, 1, bias=False)
+    opt = CGD(SGD(model.parameters(), lr=1.0), model, ratio=0.3)
+    before = model.weight.detach().clone()
+    opt.step_on(lambda x: model(x).mean(), torch.ones(4, 2))
+    torch.testing.assert_close(model.weight.detach(), before - 1)
 
 
 WHEN = [("SAM, share", range(1, 3)), ("SAM, share", {0, 2}), ("CGD", [3]), ("ExactCGD", {1, 3}), ("WSAM", [])]

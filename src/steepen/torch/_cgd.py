@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .._core import ascent
 from ..schedules import ScheduleLike
 from ._joined import Base
 from ._probe import Probe, grads_of
@@ -17,14 +18,9 @@ from ._wrapper import strength_of
 __all__ = ["ACCURATE", "CGD", "Weighted"]
 
 ACCURATE: dict[torch.dtype, float] = {
-    torch.float64: 1e-6,
-    torch.float32: 1e-3,
-    torch.float16: 4e-3,
-    torch.bfloat16: 1e-2,
+    getattr(torch, name): length for name, length in ascent.ACCURATE.items()
 }
 """The length ‖s‖/‖x‖ of a probe at which the difference is accurate, by the precision of the passes."""
-
-_LONGEST = 0.1  # of ‖x‖: a large gradient must not throw the weights
 
 
 class Weighted(Probe):
@@ -57,7 +53,9 @@ class Weighted(Probe):
         plus, g = local(grads), self._room["g"]
         sub_(plus, g)  # before ν: the difference is small, and ν may be large
         if self.guard:
-            n, after, change = torch.stack((self._n, after, norm(grads))).square()
+            change = norm(grads)
+            nu = self._weight(nu, change)
+            n, after, change = torch.stack((self._n, after, change)).square()
             descends = torch.addcmul(n, nu, after - n - change, value=0.5) > 0  # ⟨g, d⟩, of three norms
             self._tripped += descends.logical_not()
             nu = torch.where(descends, nu, 0.0)
@@ -66,6 +64,10 @@ class Weighted(Probe):
         for p in self._params():  # that only the pass over the batch came by: their g is 0
             if p.grad is not None and p not in known:
                 p.grad.mul_(nu)
+
+    def _weight(self, nu: Tensor, change: Tensor) -> Tensor:
+        """Return ν, which may follow from ‖g⁺ − g‖."""
+        return nu
 
     def _numbers(self) -> Tensor:
         return torch.cat((super()._numbers(), self._tripped.cpu().double().view(1)))
@@ -93,6 +95,9 @@ class CGD(Weighted):
         The network. Its buffers, such as BatchNorm's statistics, are left as one pass leaves them.
     lam : number, schedule or callable of the step
         λ. Below zero it rewards a large gradient.
+    ratio : number, schedule or callable of the step
+        In the place of λ: ν such that ‖ν(g⁺ − g)‖ is this part of ‖g‖, by a running mean of ‖g⁺ − g‖/‖g‖. For
+        losses without validation data, such as those of policy gradients.
     dtype : torch.dtype, optional
         The precision of the passes, where it is not that of the parameters: `torch.bfloat16` under autocast.
     when : container of int, optional
@@ -119,22 +124,43 @@ class CGD(Weighted):
         self,
         base: Base,
         model: nn.Module,
-        lam: ScheduleLike,
+        lam: ScheduleLike | None = None,
         *,
+        ratio: ScheduleLike | None = None,
         dtype: torch.dtype | None = None,
         when: Container[int] | None = None,
         max_norm: float | None = None,
     ) -> None:
         super().__init__(base, model, guard=True, when=when, max_norm=max_norm)
-        self.lam = strength_of("lam", lam)
+        if (lam is None) is (ratio is None):
+            raise TypeError(f"lam, ratio: expected one of them, got lam={lam!r} and ratio={ratio!r}")
+        self.lam = strength_of("lam", 0.0 if lam is None else lam)
+        self.ratio = None if ratio is None else strength_of("ratio", ratio, least=0)
         kind: Any = next(self._params()).dtype if dtype is None else dtype
         if kind not in ACCURATE:
             raise ValueError(
                 f"dtype: expected the precision of the passes, such as torch.bfloat16; got {kind}"
             )
         self.shortest = ACCURATE[kind]
+        wide = torch.promote_types(next(self._params()).dtype, torch.float32)
+        # the mean of ‖g⁺ − g‖/‖g‖: a sum, and the sum of its weights
+        self._change = torch.zeros(2, device=self.device, dtype=wide)
 
     def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
-        lam, unit = self.lam(self.k), x() / n
-        c = (self.shortest * unit).clamp(min=abs(2 * lam)).minimum(_LONGEST * unit)
-        return c, (2 * lam / c).clamp(-1, 1)
+        return ascent.of_lam(self.lam(self.k), n, x(), self.shortest)
+
+    def _weight(self, nu: Tensor, change: Tensor) -> Tensor:
+        if self.ratio is None:
+            return nu
+        new = change / self._n
+        new = torch.stack((new, torch.ones_like(new)))
+        known = new[0].isfinite() & (new[0] > 0)
+        self._change = self._change.to(new).lerp(torch.where(known, new, self._change), ascent.SMOOTHING)
+        return ascent.of_ratio(self.ratio(self.k), self._change[0] / self._change[1], torch)
+
+    def _numbers(self) -> Tensor:
+        return torch.cat((super()._numbers(), self._change.cpu().double()))
+
+    def _set_numbers(self, numbers: Tensor) -> None:
+        super()._set_numbers(numbers)
+        self._change = numbers[4:].to(self._change)

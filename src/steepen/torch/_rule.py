@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .._core import ascent
 from .._tools.check import is_number, number, whole
 from ._held_out import HeldOut, is_sum
 from ._joined import Base
@@ -18,11 +19,6 @@ __all__ = ["GapSAM"]
 
 _dist: Any = torch.distributed  # without types
 _READINGS = 50  # of held-out data, over the run
-_LEAST = 20  # steps of a run
-_NEW, _NEW_HELD_OUT, _NEW_GRADIENT = 0.03, 0.5, 0.1  # the weight of a new value in running means, at least
-_RATE, _FALL = 0.03, 4.0  # how fast the gain is learnt: at most so much up a probe, and times this down
-_GAIN = (0.02, 100.0)
-_LONGEST = 0.1  # of ‖x‖
 _PAST, _CARRIES = 0.2, 0.25  # the weight of a new value in what was; the part of a fall that is to carry over
 _NAMES = (
     "training", "last", "rise", "rise_square", "target", "length", "bound", "square", "held_out", "bad",
@@ -83,7 +79,9 @@ class GapSAM(Probe):
     (33, True)
     """
 
-    _first = 1 / 3  # of the run before the first probe: as good as from the start, for two thirds of the cost
+    _first = (
+        ascent.FIRST
+    )  # of the run before the first probe: as good as from the start, for two thirds of the cost
 
     def __init__(
         self,
@@ -100,17 +98,16 @@ class GapSAM(Probe):
         max_norm: float | None = None,
     ) -> None:
         super().__init__(base, model, share=share, max_norm=max_norm)
-        whole("steps", steps, _LEAST)
+        whole("steps", steps, ascent.LEAST)
         whole("every", every, 1)
         number("strength", strength, "a positive number", above=0)
         if not isinstance(wait, bool):
             raise TypeError(f"wait: expected True or False, got {wait!r}")
         self.steps, self.every, self.strength, self.wait = steps, every, strength, wait
         self.held_out = None if held_out is None else HeldOut(model, held_out, loss)
-        self._new = new = max(_NEW, 10 / steps)  # a short run has no time for long means
-        # that of the training loss, told in every second step, is no older than that of the held-out loss
-        training = min(max(_NEW, 60 / steps), _NEW_HELD_OUT)
-        weights = [training, 1, *[new] * 5, _NEW_GRADIENT, _NEW_HELD_OUT, _NEW_HELD_OUT, _PAST, _PAST, 1, 0]
+        self._new, training = ascent.new_weights(steps)
+        held_out = [ascent.NEW_VALIDATION] * 2
+        weights = [training, 1, *[self._new] * 5, ascent.NEW_GRADIENT, *held_out, _PAST, _PAST, 1, 0]
         self._weights = torch.tensor(weights, device=self.device)
         self._table = torch.zeros((2, len(_NAMES)), device=self.device)  # sums, and what to divide them by
         self._table[:, -1] = 1  # the gain
@@ -206,7 +203,9 @@ class GapSAM(Probe):
         if now["bad"] > 0:
             self._warn("held_out: a loss that is not finite was passed over")
         if now["bound"] > 0.5:
-            self._warn(f"the probe is cut to its limit, {_LONGEST:g} of the weights' norm, in most steps")
+            self._warn(
+                f"the probe is cut to its limit, {ascent.LONGEST:g} of the weights' norm, in most steps"
+            )
         if self.k < self.steps // 2 or self._halfway:
             return
         self._halfway = True
@@ -226,10 +225,8 @@ class GapSAM(Probe):
     def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
         now, part = self._now(), self.strength * min(self.k / (self.steps - 1), 1.0)
         target = (self._up * part * (now["held_out"] - now["training"])).clamp(min=0)
-        typical = n.fmax(now["square"].sqrt())
-        free, most = now["gain"] * target / typical, _LONGEST * x()
-        length = free.minimum(most)
-        self._reached = target, length, free > most, n * n
+        length, bound = ascent.gap_length(target, now["gain"], n, now["square"], x(), torch)
+        self._reached = target, length, bound, n * n
         return length / n, None
 
     @torch.no_grad()
@@ -254,10 +251,8 @@ class GapSAM(Probe):
     def _steer(self) -> None:
         """Learn the gain from the rises seen; what is below their noise teaches nothing."""
         now = self._now()
-        rise, target = now["rise"], now["target"]
-        error = (self._new / 2 * (now["rise_square"] - rise * rise)).sqrt()  # NaN by rounding: no noise
-        move = ((target - rise) / target.fmax(error)).clamp(-_FALL, 1).nan_to_num(0.0)
-        self._table[0, -1].mul_((_RATE * move).exp()).clamp_(*_GAIN)
+        factor = ascent.gain_factor(now["rise"], now["rise_square"], now["target"], self._new, torch)
+        self._table[0, -1].mul_(factor).clamp_(*ascent.GAIN)
 
     def _mean(self, losses: list[Tensor], turn: Turn) -> Tensor:
         """Return the loss of a step from those of its micro-batches; its mean, where it is a sum."""

@@ -1,0 +1,197 @@
+"""Turn the runs of `work.py` and `grpo.py` into the tables and the picture of docs/rl.md.
+
+    python benchmarks/rl/report.py --results benchmarks/rl/results --page docs/rl.md
+
+Entries are interquartile means over seeds, with 95 % intervals by a bootstrap over seeds. What stands between
+two marks on the page is written here; the sentences around it are not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+GROUPS = {"clean": "clean", "flipped or noisy actions": "flip", "changed dynamics": "×"}
+SAMPLES = 4000
+
+
+def read(results: Path, name: str) -> list[dict[str, Any]]:
+    path = results / f"{name}.jsonl"
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+
+
+def iqm(values: Any) -> Any:
+    """Return the mean of the middle half, along the last axis, weighted at its edges."""
+    x = np.sort(np.asarray(values, float), -1)
+    n = x.shape[-1]
+    low, high = np.arange(n), np.arange(1, n + 1)
+    weights = (np.minimum(high, 0.75 * n) - np.maximum(low, 0.25 * n)).clip(0)
+    return (x * weights).sum(-1) / weights.sum()
+
+
+def interval(values: Any) -> tuple[float, float, float]:
+    """Return the interquartile mean with its 95 % interval."""
+    x = np.asarray(values, float)
+    draws = x[np.random.default_rng(0).integers(len(x), size=(SAMPLES, len(x)))]
+    low, high = np.percentile(iqm(draws), [2.5, 97.5])
+    return float(iqm(x)), float(low), float(high)
+
+
+def grouped(record: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Return the mean return over the conditions of each group, one a seed."""
+    found = {}
+    for title, mark in GROUPS.items():
+        chosen = [values for name, values in record["returns"].items() if mark in name]
+        if chosen:
+            found[title] = np.mean(chosen, 0)
+    return found
+
+
+def said(values: tuple[float, float, float]) -> str:
+    middle, low, high = values
+    digits = 2 if abs(middle) < 10 else 1 if abs(middle) < 100 else 0
+    return f"{middle:.{digits}f} ({low:.{digits}f} … {high:.{digits}f})"
+
+
+def tables(records: list[dict[str, Any]]) -> str:
+    """Return a table for each environment."""
+    parts = []
+    for env in dict.fromkeys(record["env"] for record in records):
+        rows = [record for record in records if record["env"] == env]
+        titles = list(grouped(rows[0]))
+        base = rows[0]["seconds"]
+        head = f"**{env}**, {len(rows[0]['seeds'])} seeds, {rows[0]['steps']:,} steps each\n\n"
+        lines = [f"| | value | {' | '.join(titles)} | seconds |", "|---" * (3 + len(titles)) + "|"]
+        for row in rows:
+            value = f"{row['value']:g}" if row["tried"] or "λ" in row["row"] else "–"
+            entries = [said(interval(values)) for values in grouped(row).values()]
+            lines.append(
+                f"| {row['row']} | {value} | {' | '.join(entries)} | {row['seconds'] / base:.2f} × |"
+            )
+        parts.append(head + "\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def verdict(records: list[dict[str, Any]]) -> str:
+    """Return where each row is ahead of PPO beyond both intervals, and where it is behind."""
+    lines = [
+        "| | ahead under changed dynamics | behind under changed dynamics | clean return worse |",
+        "|---|---|---|---|",
+    ]
+    rows = [row for row in dict.fromkeys(record["row"] for record in records) if row != "PPO"]
+    for row in rows:
+        ahead, behind, worse = [], [], []
+        for env in dict.fromkeys(record["env"] for record in records):
+            pair = {r["row"]: grouped(r) for r in records if r["env"] == env and r["row"] in ("PPO", row)}
+            if len(pair) < 2:
+                continue
+            title = "changed dynamics" if "changed dynamics" in pair["PPO"] else "flipped or noisy actions"
+            ours, theirs = (interval(pair[name][title]) for name in (row, "PPO"))
+            ahead += [env] if ours[1] > theirs[2] else []
+            behind += [env] if ours[2] < theirs[1] else []
+            ours, theirs = (interval(pair[name]["clean"]) for name in (row, "PPO"))
+            worse += [env] if ours[2] < theirs[1] else []
+        lines.append(
+            f"| {row} | " + " | ".join(", ".join(found) or "–" for found in (ahead, behind, worse)) + " |"
+        )
+    return "\n".join(lines)
+
+
+def hacked(records: list[dict[str, Any]]) -> str:
+    """Return the table of the reward that can be hacked."""
+    lines = ["| | value | true reward | proxy | KL to the taught model |", "|---|---|---|---|---|"]
+    for record in records:
+        end = np.asarray(record["end"])
+        entries = [said(interval(end[:, i])) for i in range(3)]
+        value = f"{record['value']:g}" if len(record["tried"]) > 1 else "–"
+        lines.append(f"| {record['row']} | {value} | {' | '.join(entries)} |")
+    tried = [
+        f"{record['row']}: " + ", ".join(f"{v} → {found[0]:.2f}" for v, found in record["tried"].items())
+        for record in records
+        if len(record["tried"]) > 1
+    ]
+    return "\n".join(lines) + "\n\nTrue reward of every value that was tried: " + "; ".join(tried) + "."
+
+
+def seconds(records: list[dict[str, Any]]) -> str:
+    """Return the table of seconds."""
+    labels = list(records[0]["ratios"])
+    lines = ["| a gradient of PPO's loss | " + " | ".join(labels) + " |", "|---" * (1 + len(labels)) + "|"]
+    for record in records:
+        name = f"{record['env']}, {record['rows']} rows, {record['device']}"
+        lines.append(f"| {name} | " + " | ".join(f"{v:.2f} ×" for v in record["ratios"].values()) + " |")
+    return "\n".join(lines)
+
+
+def picture(records: list[dict[str, Any]], grpo: list[dict[str, Any]], path: Path) -> None:
+    """Draw the returns against what was changed, and the hacked reward."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    envs = list(
+        dict.fromkeys(record["env"] for record in records if any("×" in n for n in record["returns"]))
+    )
+    figure, axes = plt.subplots(1, len(envs) + bool(grpo), figsize=(3.2 * (len(envs) + bool(grpo)), 2.8))
+    shown = ("PPO", "SAM, actor", "CGD λ = ½, actor", "CGD ratio, actor")
+    for axis, env in zip(np.atleast_1d(axes), envs, strict=False):
+        for record in (r for r in records if r["env"] == env and r["row"] in shown):
+            by: dict[float, list[Any]] = {1.0: [record["returns"]["clean"]]}
+            for name, values in record["returns"].items():
+                if "×" in name:
+                    by.setdefault(float(name.rpartition(" ")[2]), []).append(values)
+            xs = sorted(by)
+            found = np.array([interval(np.mean(by[x], 0)) for x in xs])
+            (line,) = axis.plot(xs, found[:, 0], label=record["row"])
+            axis.fill_between(xs, found[:, 1], found[:, 2], color=line.get_color(), alpha=0.15, lw=0)
+        axis.set(title=env, xlabel="what was changed, times")
+    np.atleast_1d(axes)[0].set_ylabel("return")
+    if envs:
+        np.atleast_1d(axes)[0].legend(fontsize=7, frameon=False)
+    if grpo:
+        axis = np.atleast_1d(axes)[-1]
+        for record in grpo:
+            curve = np.asarray(record["curve"])
+            (line,) = axis.plot(np.arange(len(curve)) * record["every"], curve[:, 0], label=record["row"])
+            axis.plot(np.arange(len(curve)) * record["every"], curve[:, 1], ":", color=line.get_color())
+        axis.set(title="true reward, and proxy (dotted)", xlabel="steps of GRPO")
+        axis.legend(fontsize=7, frameon=False)
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+
+
+def fill(page: str, name: str, text: str) -> str:
+    """Return the page with a text between its marks."""
+    pattern = rf"(<!-- {name}: written by benchmarks/rl/report.py -->\n).*?(<!-- /{name} -->)"
+    new, count = re.subn(pattern, lambda m: f"{m[1]}{text}\n{m[2]}", page, flags=re.DOTALL)
+    if count != 1:
+        raise ValueError(f"page: expected one place for {name!r}, found {count}")
+    return new
+
+
+def main(results: Path, page: Path) -> None:
+    control = read(results, "classic") + read(results, "minatar")
+    grpo, times = read(results, "grpo"), read(results, "time")
+    text = page.read_text("utf-8")
+    if control:
+        text = fill(fill(text, "tables", tables(control)), "verdict", verdict(control))
+    if grpo:
+        text = fill(text, "hacked", hacked(grpo))
+    if times:
+        text = fill(text, "seconds", seconds(times))
+    page.write_text(text, "utf-8")
+    if control or grpo:
+        picture(control, grpo, page.with_suffix(".svg"))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--page", type=Path, default=Path(__file__).parents[2] / "docs" / "rl.md")
+    main(**vars(parser.parse_args()))

@@ -1,0 +1,43 @@
+"""Training with an ascent step in JAX: in the place of `jax.value_and_grad`, or as transformations of optax.
+
+`value_and_grad` changes the gradient that is stepped and nothing else, so clipping, accumulation, schedules,
+Flax, Equinox, `jit` and sharding work as they do. `sam`, `cgd`, `msam` and `gap_sam` are transformations.
+
+Examples
+--------
+>>> import jax, jax.numpy as jnp, optax, steepen.optax
+>>> def loss(params, batch):
+...     x, y = batch
+...     return ((x @ params - y) ** 2).mean()
+>>> opt = optax.adam(0.1)
+>>> params, batch = jnp.zeros(3), (jnp.eye(3), jnp.ones(3))
+>>> value, grads = steepen.optax.value_and_grad(loss, rho=0.05)(params, batch)
+>>> updates, state = opt.update(grads, opt.init(params), params)
+"""
+
+from __future__ import annotations
+
+from .._tools.optional import load
+
+load("optax", "steepen.optax", extra="optax")
+
+from ._gap_sam import GapSAMState, gap_sam, record_validation_loss  # noqa: E402
+from ._msam import MSAMState, eval_params, msam  # noqa: E402
+from ._transforms import CGDState, SAMState, cgd, sam  # noqa: E402
+from ._trees import perturbed  # noqa: E402
+from ._value_and_grad import value_and_grad  # noqa: E402
+
+__all__ = [
+    "CGDState",
+    "GapSAMState",
+    "MSAMState",
+    "SAMState",
+    "cgd",
+    "eval_params",
+    "gap_sam",
+    "msam",
+    "perturbed",
+    "record_validation_loss",
+    "sam",
+    "value_and_grad",
+]

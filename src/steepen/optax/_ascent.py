@@ -1,0 +1,84 @@
+"""The ascent step of `value_and_grad`, `sam` and `cgd`: how long it is, and what is stepped by."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from .._core import ascent
+from .._tools.check import is_number, number
+from ._trees import Mean, Selection, add, combine, norm, subtract
+
+__all__ = ["Strength", "strength_of"]
+
+ScalarOrSchedule = float | jax.Array | Callable[[Any], Any]
+
+
+class Strength(NamedTuple):
+    """How strong the penalty is: `rho`, `lam` or `ratio`, a number or a schedule."""
+
+    name: str
+    value: Any
+
+    def at(self, step: Any) -> Any:
+        """Return the value at a step."""
+        if not callable(self.value):
+            return self.value
+        if step is None:
+            raise TypeError(
+                f"step: {self.name} is a schedule, so pass the number of the step, step=…; got None"
+            )
+        return self.value(step)
+
+    def direction(
+        self,
+        g: Any,
+        params: Any,
+        gradient_at: Callable[[Any], Any],
+        *,
+        step: Any,
+        selection: Selection,
+        accurate: float,
+        mean: Mean | None = None,
+    ) -> tuple[Any, Mean | None]:
+        """Return what to step by, g⁺ or g + ν(g⁺ − g) with the guard, and the mean of ‖g⁺ − g‖/‖g‖."""
+        value, n = self.at(step), norm(g, selection)
+        if self.name == "rho":
+            return gradient_at(add(params, _finite(value / n), g, selection)), mean
+        x = norm(params, selection)
+        c, nu = ascent.of_lam(value if self.name == "lam" else 0.0, n, x, accurate)
+        change = subtract(gradient_at(add(params, _finite(c), g, selection)), g)
+        if self.name == "ratio":
+            relative = norm(change, selection) / n
+            if mean is not None:
+                mean = mean.updated(relative, ascent.SMOOTHING, relative > 0)
+                relative = mean.value
+            nu = ascent.of_ratio(value, relative, jnp)
+        return combine(g, _finite(nu), change, selection), mean
+
+
+def strength_of(**given: Any) -> Strength:
+    """Return the one strength that is given, checked."""
+    found = {name: value for name, value in given.items() if value is not None}
+    if len(found) != 1:
+        came = " and ".join(found) or "none"
+        raise TypeError(f"{', '.join(given)}: expected one of them, to set the strength; got {came}")
+    ((name, value),) = found.items()
+    if is_number(value):
+        least = -math.inf if name == "lam" else 0.0
+        what = "a finite number" if name == "lam" else "a number, 0 or more"
+        number(name, value, f"{what}, or a schedule", least=least)
+    elif not (callable(value) or isinstance(value, jax.Array)):
+        raise TypeError(f"{name}: expected a number or a schedule of the step, got {value!r}")
+    return Strength(name, value)
+
+
+def _finite(c: Any) -> jax.Array:
+    """Return c, or 0 where there is no direction: where g is 0 or not finite."""
+    return jnp.nan_to_num(c, nan=0.0, posinf=0.0, neginf=0.0)

@@ -1,0 +1,195 @@
+"""GapSAM: an ascent step whose length follows from the gap between validation and training loss."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownLambdaType=false
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from .._core import ascent
+from .._tools.check import number, whole
+from ._transforms import check_call, check_state, checked_base
+from ._trees import Mask, Mean, add, check, norm, select, wide
+
+__all__ = ["GapSAMState", "gap_sam", "record_validation_loss"]
+
+MEANS = ("training", "validation", "rise", "rise_square", "target", "length", "bound", "square")
+
+
+class GapSAMState(NamedTuple):
+    """The state of `gap_sam`.
+
+    `means` has the running means of the training and the validation loss, of the rises of the loss by the
+    ascent steps, wanted (`target`) and seen (`rise`), of their length, and of how often it was cut (`bound`).
+
+    Examples
+    --------
+    >>> state = gap_sam(optax.sgd(0.1), total_steps=100).init(jnp.zeros(2))
+    >>> state.record_validation_loss(0.7).report()["validation"]
+    0.69999...
+    """
+
+    steps: Any
+    perturbed: jax.Array  # how many of the steps had an ascent step
+    loss: jax.Array  # of the last batch without an ascent step
+    gain: jax.Array
+    means: dict[str, Mean]
+    base: Any
+
+    def record_validation_loss(self, loss: Any) -> GapSAMState:
+        """Return the state that knows a new validation loss; one that is not finite is passed over."""
+        if jnp.shape(loss):
+            raise ValueError(
+                f"loss: expected the mean validation loss, one number; got shape {jnp.shape(loss)}"
+            )
+        known = self.means["validation"].updated(jnp.asarray(loss, self.gain.dtype), ascent.NEW_VALIDATION)
+        return self._replace(means=self.means | {"validation": known})
+
+    def report(self) -> dict[str, float]:
+        """Return the means as numbers, with the steps, the ascent steps among them and the gain."""
+        numbers = {"steps": self.steps, "perturbed": self.perturbed, "gain": self.gain}
+        return {name: float(value) for name, value in numbers.items()} | {
+            name: float(mean.value) for name, mean in self.means.items()
+        }
+
+
+def gap_sam(
+    base: optax.GradientTransformation,
+    total_steps: int,
+    *,
+    every: int = 2,
+    strength: float = 1.0,
+    gate: tuple[float, float] | None = ascent.GATE,
+    mask: Mask = None,
+) -> optax.GradientTransformationExtraArgs:
+    """SAM that sets its own length, by validation data, around a transformation.
+
+    The ascent step aims to raise the loss by a part of the gap, validation less training loss; the part rises
+    evenly over the run from 0 to `strength`, and ascent steps begin after a third of it. The gate holds them
+    back while the network still learns: they begin where the gap is a fifth of the validation loss, and are
+    whole from three tenths on. The formulas are those of `steepen.torch.GapSAM`.
+
+    `update(g, state, params, value_and_grad_fn=…)` takes the gradient g at the parameters, of the batch or of
+    a sixteenth of it, and a function of the parameters that returns loss and gradient of the batch. The base
+    gets the gradient, and every other extra argument. Tell the validation loss, some fifty times a run, by
+    `state = record_validation_loss(state, loss)`.
+
+    Parameters
+    ----------
+    base : GradientTransformation
+        What takes the steps, with clipping inside.
+    total_steps : int
+        The length of the run.
+    every : int
+        An ascent step in every so many steps; the others tell the training loss.
+    strength : float
+        The part of the gap at the end of the run.
+    gate : pair of float, or None
+        Gap over validation loss where ascent steps begin, and from where on they are whole. None for a loss
+        whose lowest value is not 0, such as one that may be negative.
+    mask : tree of bool, or callable
+        The parameters that the ascent step moves; all by default.
+
+    Examples
+    --------
+    >>> def loss(x, batch):
+    ...     return ((x - batch) ** 2).mean()
+    >>> opt, x, batch = gap_sam(optax.adam(0.1), total_steps=60), jnp.zeros(3), jnp.ones((16, 3))
+    >>> state = opt.init(x)
+    >>> for k in range(60):
+    ...     if k % 10 == 0:
+    ...         state = record_validation_loss(state, loss(x, batch + 1))
+    ...     value_and_grad_fn = lambda x: jax.value_and_grad(loss)(x, batch)
+    ...     g = jax.grad(loss)(x, batch[:2])
+    ...     updates, state = opt.update(g, state, x, value_and_grad_fn=value_and_grad_fn)
+    ...     x = optax.apply_updates(x, updates)
+    >>> state.report()["perturbed"]
+    20.0
+    """
+    base = checked_base(base)
+    whole("total_steps", total_steps, ascent.LEAST)
+    whole("every", every, 2)
+    number("strength", strength, "a positive number", above=0)
+    if gate is not None and not (
+        isinstance(gate, tuple | list) and len(gate) == 2 and 0 <= gate[0] < gate[1]
+    ):
+        raise ValueError(f"gate: expected two rising numbers, such as {ascent.GATE}, or None; got {gate!r}")
+    new, new_training = ascent.new_weights(total_steps)
+
+    def init(params: Any) -> GapSAMState:
+        check(params)
+        kind = wide(params)
+        zero, none = jnp.zeros((), kind), jnp.zeros((), jnp.int32)
+        means = {name: Mean(zero, zero) for name in MEANS}
+        return GapSAMState(
+            none, none, jnp.full((), jnp.nan, kind), jnp.ones((), kind), means, base.init(params)
+        )
+
+    def update(
+        updates: Any, state: Any, params: Any = None, *, value_and_grad_fn: Any = None, **extra: Any
+    ) -> Any:
+        check_state(state, GapSAMState)
+        check_call("value_and_grad_fn", value_and_grad_fn, params, "loss and gradient of the batch")
+        now, chosen = {name: mean.value for name, mean in state.means.items()}, select(mask, params)
+        gap = now["validation"] - now["training"]
+        part = strength * (state.steps.astype(gap.dtype) / (total_steps - 1)).clip(max=1)
+        opening = jnp.ones_like(gap) if gate is None else ascent.opening(gap, now["validation"], gate)
+        target = (part * gap * opening).clip(min=0)
+        due = (state.steps % every == 0) & (state.steps >= ascent.FIRST * total_steps)
+        up = due & (gap > 0) & (opening > 0)
+        n = norm(updates, chosen)
+        length, bound = ascent.gap_length(target, state.gain, n, now["square"], norm(params, chosen), jnp)
+        c = jnp.where(up & (n > 0) & jnp.isfinite(length / n), length / n, 0)
+        loss, d = value_and_grad_fn(add(params, c, updates, chosen))
+        rise = loss - state.loss
+        told = {
+            "training": (loss, new_training, ~up),
+            "rise": (rise, new, up),
+            "rise_square": (rise * rise, new, up),
+            "target": (target, new, up),
+            "length": (length, new, up),
+            "bound": (jnp.asarray(bound, gap.dtype), new, up),
+            "square": (n * n, ascent.NEW_GRADIENT, up),
+        }
+        means = state.means | {name: state.means[name].updated(*one) for name, one in told.items()}
+        seen, square, wanted = (means[name].value for name in ("rise", "rise_square", "target"))
+        gain = (state.gain * ascent.gain_factor(seen, square, wanted, new, jnp)).clip(*ascent.GAIN)
+        updates, inner = base.update(d, state.base, params, **extra)
+        return updates, GapSAMState(
+            optax.safe_increment(state.steps),
+            state.perturbed + up,
+            jnp.where(up, state.loss, loss).astype(state.loss.dtype),
+            jnp.where(up, gain, state.gain),
+            means,
+            inner,
+        )
+
+    return optax.GradientTransformationExtraArgs(init, update)
+
+
+def record_validation_loss(state: Any, loss: Any) -> Any:
+    """Return the state of `gap_sam`, or of any chain around it, that knows a new validation loss.
+
+    Examples
+    --------
+    >>> opt = optax.chain(optax.clip(1.0), gap_sam(optax.adam(0.1), total_steps=100))
+    >>> state = record_validation_loss(opt.init(jnp.zeros(2)), 0.7)
+    """
+    told = 0
+
+    def tell(node: Any) -> Any:
+        nonlocal told
+        if not isinstance(node, GapSAMState):
+            return node
+        told += 1
+        return node.record_validation_loss(loss)
+
+    state = jax.tree.map(tell, state, is_leaf=lambda node: isinstance(node, GapSAMState))
+    if not told:
+        raise ValueError("state: expected one that holds the state of gap_sam, got none")
+    return state

@@ -1,0 +1,147 @@
+"""Arithmetic on trees of parameters, and what is asked of them."""
+
+# what JAX maps over has no types
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownLambdaType=false
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from .._core.ascent import ACCURATE
+
+__all__ = [
+    "Mean",
+    "Selection",
+    "accuracy",
+    "add",
+    "combine",
+    "norm",
+    "perturbed",
+    "select",
+    "subtract",
+    "vdot",
+    "wide",
+]
+
+Mask = Any  # a tree of booleans, a prefix of one, or a callable of the parameters that returns either
+Selection = list[bool]  # which leaves are perturbed, in the order of the leaves
+
+
+class Mean(NamedTuple):
+    """A running mean: a sum in which every value weighs less than the next, and the sum of the weights."""
+
+    total: jax.Array
+    weight: jax.Array
+
+    @property
+    def value(self) -> jax.Array:
+        """The mean; NaN where there was no value."""
+        return self.total / self.weight
+
+    def updated(self, value: Any, weight: float, when: Any = True) -> Mean:
+        """Return the mean with a new value; one that is not finite is passed over."""
+        use = jnp.logical_and(when, jnp.isfinite(value))
+        total = jnp.where(use, self.total + weight * (value - self.total), self.total)
+        return Mean(total, jnp.where(use, self.weight + weight * (1 - self.weight), self.weight))
+
+
+def check(params: Any) -> None:
+    """Refuse parameters that have no gradient, and name the first."""
+    if not jax.tree.leaves(params):
+        raise ValueError(f"params: expected at least one array, got {params!r}")
+    for path, leaf in jax.tree_util.tree_leaves_with_path(params):
+        if not (isinstance(leaf, float) or jnp.issubdtype(getattr(leaf, "dtype", object), jnp.floating)):
+            what = f"an array of {leaf.dtype}" if hasattr(leaf, "dtype") else repr(leaf)
+            raise TypeError(
+                f"params: expected arrays of real numbers, got {what} at "
+                f"{jax.tree_util.keystr(path) or 'the root'}; split it off, by equinox.partition(model, "
+                "equinox.is_inexact_array) or nnx.split(model, nnx.Param, ...)"
+            )
+
+
+def select(mask: Mask, params: Any) -> Selection:
+    """Return which leaves are perturbed."""
+    mask = mask(params) if callable(mask) else mask
+    if mask is None:
+        return [True] * len(jax.tree.leaves(params))
+    try:
+        chosen = jax.tree.leaves(jax.tree.map(lambda m, part: jax.tree.map(lambda _: m, part), mask, params))
+    except ValueError as error:
+        raise ValueError(
+            f"mask: expected a tree of booleans like the parameters, or a prefix of it; {error}"
+        ) from None
+    if not all(isinstance(m, bool) for m in chosen):
+        raise TypeError(f"mask: expected True or False for each parameter, got {mask!r}")
+    if not any(chosen):
+        raise ValueError("mask: expected at least one parameter to perturb, got none")
+    return chosen
+
+
+def perturbed(params: Any, mask: Mask = None) -> list[str]:
+    """Return the names of the parameters that an ascent step moves.
+
+    Examples
+    --------
+    >>> params = {"actor": {"w": jnp.ones(2)}, "critic": {"w": jnp.ones(2)}}
+    >>> perturbed(params, mask={"actor": True, "critic": False})
+    ["['actor']['w']"]
+    """
+    leaves = jax.tree_util.tree_leaves_with_path(params)
+    return [
+        jax.tree_util.keystr(path) for (path, _), m in zip(leaves, select(mask, params), strict=True) if m
+    ]
+
+
+def wide(params: Any) -> Any:
+    """Return the precision of norms: the widest of the parameters', float32 at least."""
+    return jnp.result_type(jnp.float32, *jax.tree.leaves(params))
+
+
+def accuracy(params: Any, dtype: Any = None) -> float:
+    """Return the length, in parts of ‖x‖, at which a difference is accurate for the least precise leaf."""
+    kinds = [dtype] if dtype is not None else [jnp.result_type(leaf) for leaf in jax.tree.leaves(params)]
+    known = [ACCURATE.get(jnp.dtype(kind).name) for kind in kinds]
+    if any(length is None for length in known):
+        raise ValueError(
+            f"dtype: expected the precision of the passes, one of {', '.join(ACCURATE)}; got {kinds}"
+        )
+    return max(length for length in known if length is not None)
+
+
+def vdot(a: Any, b: Any, selection: Selection | None = None) -> jax.Array:
+    """Return the inner product of all leaves of two trees, or of those selected."""
+    kind, leaves = wide(a), jax.tree.leaves(a)
+    chosen = zip(leaves, jax.tree.leaves(b), selection or [True] * len(leaves), strict=True)
+    pairs = [(jnp.asarray(x, kind), jnp.asarray(y, kind)) for x, y, m in chosen if m]
+    return sum((jnp.vdot(x, y) for x, y in pairs), jnp.zeros((), kind))
+
+
+def norm(tree: Any, selection: Selection | None = None) -> jax.Array:
+    """Return the Euclidean norm of all leaves, or of those selected."""
+    return jnp.sqrt(vdot(tree, tree, selection))
+
+
+def add(params: Any, c: Any, along: Any, selection: Selection | None = None) -> Any:
+    """Return params + c·along, in the precision of each leaf; those that are not selected stay."""
+    leaves, tree = jax.tree.flatten(params)
+    chosen = selection or [True] * len(leaves)
+    moved = [
+        x + jnp.asarray(c * s, jnp.result_type(x)) if m else x
+        for x, s, m in zip(leaves, jax.tree.leaves(along), chosen, strict=True)
+    ]
+    return jax.tree.unflatten(tree, moved)
+
+
+def subtract(a: Any, b: Any) -> Any:
+    """Return a − b."""
+    return jax.tree.map(lambda x, y: x - y, a, b)
+
+
+def combine(g: Any, nu: Any, change: Any, selection: Selection) -> Any:
+    """Return g + ν·change, or g where that does not descend f in what is perturbed: the paper's guard."""
+    descends = vdot(g, g, selection) + nu * vdot(g, change, selection) > 0
+    return add(g, jnp.where(descends, nu, 0), change)

@@ -1,0 +1,87 @@
+"""A small network with its data, and the formulas written out in plain numbers."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+RANDOM = np.random.default_rng(0)
+START = {
+    "a": RANDOM.normal(size=(4, 3)),
+    "b": RANDOM.normal(size=4),
+    "c": RANDOM.normal(size=(2, 4)),
+    "d": RANDOM.normal(size=2),
+}
+X, Y = RANDOM.normal(size=(16, 3)), RANDOM.normal(size=(16, 2))
+ACCURATE = {np.dtype("float64"): 1e-6, np.dtype("float32"): 1e-3}
+
+
+def start(dtype="float64"):
+    return {name: jnp.asarray(value, dtype) for name, value in START.items()}
+
+
+def data(dtype="float64"):
+    return jnp.asarray(X, dtype), jnp.asarray(Y, dtype)
+
+
+def loss(params, batch):
+    x, y = batch
+    out = jnp.tanh(x @ params["a"].T + params["b"]) @ params["c"].T + params["d"]
+    return 3 * ((out - y) ** 2).mean()
+
+
+def gradient(params, batch):
+    return {name: np.asarray(g) for name, g in jax.grad(loss)(params, batch).items()}
+
+
+def norm(tree):
+    return math.sqrt(sum(float(v) ** 2 for part in tree.values() for v in np.ravel(part)))
+
+
+def dot(a, b):
+    return sum(
+        float(v) * float(w) for name in a for v, w in zip(np.ravel(a[name]), np.ravel(b[name]), strict=True)
+    )
+
+
+def moved(params, c, along):
+    kind = params["a"].dtype.type
+    return {name: np.asarray(params[name]) + kind(c) * along[name] for name in params}
+
+
+def mixed(g, nu, plus):
+    kind = g["a"].dtype.type
+    return {name: g[name] + kind(nu) * (plus[name] - g[name]) for name in g}
+
+
+def sam(params, batch, rho, part=None):
+    g = gradient(params, batch if part is None else part)
+    return gradient(moved(params, rho / norm(g), g), batch)
+
+
+def guarded(g, d):
+    return d if dot(g, d) > 0 else g
+
+
+def cgd(params, batch, lam):
+    g = gradient(params, batch)
+    unit = norm(params) / norm(g)
+    c = min(max(2 * abs(lam), ACCURATE[g["a"].dtype] * unit), 0.1 * unit)
+    nu = max(-1.0, min(2 * lam / c, 1.0))
+    return guarded(g, mixed(g, nu, gradient(moved(params, c, g), batch)))
+
+
+def ratio(params, batch, ratio, seen=None):
+    """The penalty's gradient is `ratio` of ‖g‖; with a list of what was seen, by its running mean."""
+    g = gradient(params, batch)
+    c = ACCURATE[g["a"].dtype] * norm(params) / norm(g)
+    plus = gradient(moved(params, c, g), batch)
+    relative = norm(mixed({k: 0 * v for k, v in g.items()}, 1, {k: plus[k] - g[k] for k in g})) / norm(g)
+    if seen is not None:
+        seen.append(relative)
+        weights = [0.9**i for i in range(len(seen))]
+        relative = sum(w * v for w, v in zip(weights, reversed(seen), strict=True)) / sum(weights)
+    return guarded(g, mixed(g, ratio / relative, plus))
