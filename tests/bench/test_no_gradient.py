@@ -26,10 +26,10 @@ def test_the_sentences_say_what_the_tables_do():
     solved = [numbers(row[2]) for row in ROWS if row[0] not in NOISE and row[2][0].isdigit()]
     suites, others = solved[:4], solved[4:]  # cgd-auto, then its peers
     assert all(best > most for best, *rest in zip(*suites, strict=True) for most in rest)
-    assert others[0] == others[1]
-    assert all(best >= most for best, *rest in zip(*others, strict=True) for most in rest)
-    assert CGD_AUTO[0][3] == "2"
-    assert "Two of the 95 runs" in PART
+    assert [bfgs - ours for ours, bfgs in zip(*others[:2], strict=True)] == [0, 1, 1]
+    assert all(best >= most for best, _, *rest in zip(*others, strict=True) for most in rest)
+    assert CGD_AUTO[0][3] == "1"
+    assert "One of the 95 runs" in PART
     assert 0.2 <= float(CGD_AUTO[1][5]) <= float(CGD_AUTO[0][5]) <= 1 / 3
 
 
@@ -37,5 +37,5 @@ def test_the_targets_that_were_missed_are_those_of_the_tables():
     missed = " ".join(PAGE.partition("## Targets that were missed")[2].split())
     assert f"({numbers(CGD_AUTO[0][1])[2]:.2f})" in missed
     assert f"({CGD_AUTO[0][5]})" in missed
-    assert all(int(cell) >= 38 for row in NOISE.values() for cell in row[:3])
+    assert all(int(cell) >= 36 for row in NOISE.values() for cell in row[:3])
     assert "with noise" not in missed
