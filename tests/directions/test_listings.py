@@ -210,10 +210,7 @@ def test_cgd_fd_threshold(b, T):
 
 @pytest.mark.parametrize(
     ("problem", "alpha", "lam", "r"),
-    [
-        (NEAR_GUARD, 0.02, 0.2, 1e-3),
-        (levy(2, (-7.4, -7.0)), 0.01, (0.0, 1.0), 1e-2),
-    ],
+    [(NEAR_GUARD, 0.02, 0.2, 1e-3), (levy(2, (-7.4, -7.0)), 0.01, (0.0, 1.0), 1e-2)],
     ids=str,
 )
 def test_cgd_fd_guard(problem, alpha, lam, r):

@@ -85,3 +85,7 @@ def ratio(params, batch, ratio, seen=None):
         weights = [0.9**i for i in range(len(seen))]
         relative = sum(w * v for w, v in zip(weights, reversed(seen), strict=True)) / sum(weights)
     return guarded(g, mixed(g, ratio / relative, plus))
+
+
+def grad_of(batch):
+    return lambda params: jax.grad(loss)(params, batch)
