@@ -177,23 +177,6 @@ def test_the_callback_is_not_called_again_for_old_steps(tmp_path):
     assert len(seen) <= 10  # the step into the point of the cut may be shown again
 
 
-def test_a_noisy_run_without_a_gradient_goes_on_as_if_it_had_not_been_cut(tmp_path):
-    """What was asked about the noise of f at a point is not asked again there."""
-
-    def noisy(x):
-        value = (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum() + 0.1 * (x**2).sum() + 1
-        return float(value * (1 + 1e-10 * np.sin(1e9 * value + 3e7 * x[0])))
-
-    x0 = [0.5, 2.0, 1.0]
-    whole = st.minimize(noisy, x0)
-    for k in range(1, whole.nit, 3):
-        path = tmp_path / f"{k}.npz"
-        st.minimize(noisy, x0, budget=st.Budget(iters=k), checkpoint=path)
-        rest = st.minimize(noisy, x0, budget=st.Budget(iters=1000), checkpoint=path)
-        assert np.array_equal(rest.x, whole.x)
-        assert (rest.status, rest.nit, rest.nfev) == (whole.status, whole.nit, whole.nfev)
-
-
 def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     path = tmp_path / "run.npz"
     run(iters=5, checkpoint=path)
