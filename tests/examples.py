@@ -10,7 +10,6 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 def load(name, needs):
-    """Import an example, if what it needs is there."""
     with warnings.catch_warnings(action="ignore"):  # what other libraries say while they are imported
         pytest.importorskip(needs)
         spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")

@@ -24,18 +24,15 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 
 def prose(text):
-    """Return a page without its blocks of code."""
     return re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
 
 
 def anchors(text):
-    """Return the anchors that GitHub makes of the headings of a page."""
     titles = re.findall(r"^#+ (.*)$", prose(text), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def broken(page, text):
-    """Yield the links of a page that lead to no file of the repository, or to no heading of it."""
     for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", prose(text))):
         if re.match(r"[a-z]+:", link):
             continue

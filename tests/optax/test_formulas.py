@@ -26,7 +26,6 @@ def in_precision(dtype):
 
 
 def same(found, wanted, dtype):
-    """To the tolerance of the largest number, as rounding of a sum is."""
     for name, want in wanted.items():
         scale = max(1.0, np.abs(want).max())
         np.testing.assert_allclose(found[name], want, rtol=0, atol=TOLERANCE[dtype] * scale, err_msg=name)
@@ -89,7 +88,6 @@ def test_the_guard_replaces_what_does_not_descend():
 
 
 def run(opt, dtype="float64", steps=STEPS, validation=None):
-    """Return the parameters after each step, as they are to be judged, and the last state."""
     params, batch, met = start(dtype), data(dtype), []
     state = opt.init(params)
     both = lambda p: jax.value_and_grad(loss)(p, batch)  # noqa: E731
@@ -110,7 +108,6 @@ def run(opt, dtype="float64", steps=STEPS, validation=None):
 
 
 def by_hand(direction, dtype="float64"):
-    """Momentum SGD, as optax and torch both have it, along what a formula of x, k and v returns."""
     params, buffer, met = start(dtype), None, []
     for k in range(STEPS):
         d = direction(params, k, buffer)
@@ -233,7 +230,6 @@ def test_gap_sam_is_its_rule(every, strength, gate):
 
 
 def test_the_gate_is_that_of_its_table():
-    """It opens from a fifth of the validation loss to three tenths."""
     from steepen._core.ascent import GATE, opening
 
     gaps = jnp.array([0.1, 0.2, 0.25, 0.3, 0.9])

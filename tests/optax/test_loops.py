@@ -154,7 +154,6 @@ def test_parameters_of_mixed_precision_keep_theirs():
 
 @pytest.mark.parametrize("options", [{"rho": 0.1}, {"lam": 0.1}, {"ratio": 0.3}])
 def test_where_there_is_no_direction_the_step_is_the_bare_one(options):
-    """A gradient of zero, and with `ratio` one that does not change: a linear loss."""
     flat, tilted = lambda x: 0.0 * x.sum() + 1.0, lambda x: (x * jnp.arange(3.0)).sum()
     for f in (flat, tilted):
         _, d = so.value_and_grad(f, **options)(jnp.ones(3))
@@ -167,7 +166,6 @@ def test_where_there_is_no_direction_the_step_is_the_bare_one(options):
 
 
 def test_nan_is_seen_by_the_base_and_leaves_no_trace_in_our_means():
-    """Such as a return that is NaN: `apply_if_finite` skips the step, and the next is as ever."""
     bad = jax.tree.map(lambda a: a * jnp.nan, BATCH)
     base = optax.apply_if_finite(optax.sgd(0.1), 5)
     for opt in (so.cgd(base, ratio=0.3), so.gap_sam(base, 20)):

@@ -20,7 +20,6 @@ def test_the_page_runs(capsys):
 
 
 def evidence(name):
-    """Import a program of benchmarks/rl."""
     pytest.importorskip("gymnax")
     sys.path.insert(0, str(ROOT / "benchmarks" / "rl"))
     try:

@@ -68,12 +68,10 @@ class Counting:
         return len(self.calls[name])
 
     def of_rows(self, name: str, rows: int) -> list[int]:
-        """How many calls there were for each row."""
         counts = Counter(tag for tag, _ in self.calls[name])
         return [counts[row] for row in range(rows)]
 
     def repeated(self) -> dict[str, int]:
-        """How many calls were for a point where the same function had been evaluated before."""
         return {name: len(calls) - len(set(calls)) for name, calls in self.calls.items()}
 
 

@@ -231,7 +231,6 @@ def test_a_run_that_is_cut_anywhere_and_resumed_is_the_uncut_run(tmp_path, level
 
 @pytest.mark.parametrize("value", [None, 1j, Decimal(1), "1", [1.0, 2.0]], ids=repr)
 def test_what_is_no_number_at_a_difference_is_refused(value):
-    """With the run so far: the start has a value."""
     with pytest.raises(TypeError, match="fun: expected a real scalar, got") as caught:
         st.minimize(lambda x: 5.0 if x[0] == 2 and x[1] == 3 else value, [2.0, 3.0])
     assert caught.value.partial_result.status is Status.FAILED

@@ -36,7 +36,6 @@ def run(counting: Counting, method: str, source: str, budget: Budget, step: Any,
 
 
 def spent(counting: Counting, source: str, res: st.Result) -> tuple[int, int]:
-    """Values and gradients, as counted from outside where gradients are calls."""
     return counting.count("fun"), res.njev if source in OF_VALUES else counting.count("grad")
 
 
@@ -143,7 +142,6 @@ def test_a_line_search_keeps_to_the_budget(method, source, limit):
 
 
 def test_a_budget_that_ends_inside_a_line_search():
-    """The first trial is far too long: the search alone needs more values than there are."""
     for source, size in itertools.product(("callable", "both", "2-point"), (4, 5, 8, 20, 39)):
         counting = Counting(WINDING)
         res = run(counting, "gd", source, Budget(evals=size), step=st.steps.Armijo(initial=1e6))
@@ -214,7 +212,6 @@ def clock(monkeypatch):
 
 @pairs(method=METHODS, source=CALLS, second=(True, False), step=(0.02, None, st.steps.Armijo(initial=1e8)))
 def test_no_call_of_any_kind_begins_after_the_time(clock, method, source, second, step):
-    """Differences, products made of gradients, probes and line searches are cut between two calls."""
     given: dict[str, Any] = {} if second else {"hvp": None, "hess": None}
     for seconds in (0.5, 1.5, 2.5, 4.5, 9.5, 17.5):
         slow = Slow(QUADRATIC, clock)
@@ -249,7 +246,6 @@ def test_no_row_of_a_batch_is_evaluated_after_the_time(clock, method):
 
 @pairs(source=CALLS, rows=(None, 2), limit=("evals", "grads"))
 def test_the_check_of_the_gradient_is_within_the_budget(source, rows, limit):
-    """It is refused before any evaluation, or its sum with the run stays within the limit."""
     (values, grads), (more, further) = COSTS[source][:2]
     needed = {"evals": 7 * values + more, "grads": 7 * grads + further}[limit]
     x0 = QUADRATIC.x0 if rows is None else np.stack([QUADRATIC.x0] * rows)

@@ -69,7 +69,6 @@ def test_a_difference_fits_its_box_and_has_a_length(
 @pytest.mark.parametrize("place", [0.0, 0.5, 1.0], ids=["low", "middle", "high"])
 @pytest.mark.parametrize("box", [(0, 1e-9), (0, 0), (3, np.nextafter(3, 4))], ids=["narrow", "none", "float"])
 def test_a_narrow_box_does_not_end_a_run(method: str, scheme: str, box: Any, place: float) -> None:
-    """Where the other variable has its minimum, and the narrow one a slope."""
     low, high = box
     x0 = [1.0, min(low + place * (high - low), high)]
     res = st.minimize(lambda x: (x[0] - 4) ** 2 + x[1], x0, bounds=[(0, 10), box], jac=scheme, method=method)
@@ -98,7 +97,6 @@ def test_a_capacitance_as_in_scipy(scheme: str, start: float) -> None:
 @METHOD
 @pytest.mark.parametrize("name", COARSE)
 def test_no_success_that_rests_on_rounding(name: str, method: str, scheme: str) -> None:
-    """The runs leave their starts, every call is counted, and success is claimed at minima alone."""
     fun, calls = COARSE[name], 0
 
     def counted(x: Any) -> Any:
@@ -150,8 +148,6 @@ def test_significant_digits(
 
 @SCHEME
 def test_a_batch_finds_what_its_rows_find(scheme: str) -> None:
-    """Rows with few digits beside rows that have all of them."""
-
     def fun(x: Any) -> Any:
         return np.where(x[..., 1] > 0.7, np.round(bowl(x), 6), bowl(x) + 1)
 

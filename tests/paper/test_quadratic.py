@@ -8,7 +8,6 @@ EIGENVALUES = np.linspace(1.0, 10.0, 11)
 
 
 def radius(lam, step):
-    """The spectral radius of the error's iteration matrix."""
     Q = np.diag(EIGENVALUES)
     B = np.eye(11) + 2 * lam * Q
     return np.abs(np.linalg.eigvalsh(np.eye(11) - step * B @ Q)).max()

@@ -57,7 +57,6 @@ def run(x0=ONE, iters=15, fun=f, **given_):
 
 
 def resumed(folder, x0, cuts, **given_):
-    """Hold runs that were cut after these iterations against the whole one."""
     whole = run(x0, **given_)
     for cut in cuts:
         path = folder / f"{cut}.npz"
@@ -216,7 +215,6 @@ DAMAGED = "cut off, damaged or edited"
 
 @pytest.fixture
 def written(tmp_path):
-    """Give the file of a batch, with rows that have ended, and how to resume it."""
     given_ = {"x0": MANY, "method": "bfgs", "trace": "x"}
     run(iters=6, checkpoint=tmp_path / "run.npz", **given_)
     return tmp_path / "run.npz", given_
@@ -304,7 +302,6 @@ class Own(st.Direction):
     ],
 )
 def test_what_a_direction_keeps_must_be_what_it_kept(tmp_path, keep, words):
-    """Whoever changes their own direction between two runs is told, before any evaluation."""
     own = Own()
     own._keep = Memory
     run(iters=3, method=own, checkpoint=tmp_path / "run.npz")
@@ -419,7 +416,6 @@ def test_a_schedule_of_the_same_name_with_other_code_is_refused(tmp_path):
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("method", ["bfgs", "cgd-fd", "cgd-auto"])
 def test_a_run_pauses_and_resumes_with_a_larger_budget(tmp_path, method, start):
-    """The guide's way; without a b, that of the first budget stays."""
     fun, path = st.functions["rosenbrock"].at(n=2), tmp_path / "run.npz"
 
     def go(iters, **more):

@@ -114,7 +114,6 @@ class OurError(Exception):
     error=(OurError, KeyboardInterrupt),
 )  # fmt: skip
 def test_an_exception_brings_the_partial_result(method, step, what, j, error):
-    """One of the user's comes through, with the result attached; Ctrl-C gives the result itself."""
     quartic = lambda x: float((Q * x**4).sum() / 4)  # noqa: E731
     given_ = {"fun": quartic, "jac": lambda x: Q * x**3, "callback": lambda s: None}
     given_["hess"] = lambda x: np.diag(3 * Q * x**2)
@@ -349,7 +348,6 @@ def test_the_penalty_may_lead_to_an_artificial_point():
 
 
 def noisy(level):
-    """Return the arguments of a run on a bowl whose values, and slopes, are spoilt by a fast ripple."""
     return {
         "fun": lambda x: float(1 + Q @ (x * x) + level * np.sin(1e9 * x).sum()), "x0": [0.3, -0.7],
         "jac": lambda x: 2 * Q * x + 100 * level * np.sin(2e9 * x), "gtol": 0.0,

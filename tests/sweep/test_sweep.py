@@ -22,7 +22,6 @@ GRID = {
 
 
 def single(row, starts):
-    """Return the run that a row of a table stands for, made alone."""
     settings = {name: row[name] for name in ("step", "lam", "b") if not np.isnan(row[name])}
     if "b" in settings:
         settings["b"] = int(row["b"])

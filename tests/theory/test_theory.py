@@ -15,7 +15,6 @@ RNG_SEEDS = range(5 if WHOLE else 2)
 
 
 def random_spd(rng, n, low, high):
-    """A random Q with eigenvalues spread over [low, high], both ends reached."""
     basis, _ = np.linalg.qr(rng.standard_normal((n, n)))
     t = np.concatenate([[low, high], rng.uniform(low, high, n - 2)])
     Q = (basis * t) @ basis.T

@@ -34,7 +34,6 @@ def test_three_loops_give_the_same_bits(name):
 
 
 def micro(opt, model, parts, scaler=None, clip=math.inf):
-    """Take a step on micro-batches, and return their sizes."""
     sizes = []
     for x, y in opt.passes(*zip(X.chunk(parts), Y.chunk(parts), strict=True), scaler=scaler):
         loss = mse(model, x, y) / parts
@@ -60,7 +59,6 @@ def test_micro_batches_equal_the_whole(name, parts):
 
 @pytest.mark.parametrize(("scale", "clip"), [(None, None), (1024.0, None), (None, 0.05)])
 def test_with_a_share_the_probe_comes_from_the_first_micro_batch(scale, clip):
-    """And what is clipped between the passes and the step is what the base takes, as with `max_norm`."""
     models = [Net(), Net(), Net()]
     bases = [BASES["momentum"](model.parameters()) for model in models]
     opt, own = (
@@ -81,7 +79,6 @@ def test_with_a_share_the_probe_comes_from_the_first_micro_batch(scale, clip):
 
 
 def literal_share(model, bases, max_norm=math.inf):
-    """SAM with a share of 4 rows, written out."""
     params, x = [p for p in model.parameters() if p is not model.unused], weights(model)
     g = torch.autograd.grad(mse(model, X[:4], Y[:4]), params)
     n = sum(one.square().sum() for one in g) ** 0.5
@@ -184,7 +181,6 @@ PREPARED = [("share", "optimizer"), ("CGD", "base"), ("GapSAM", "optimizer"), ("
 
 @pytest.mark.parametrize(("name", "prepared"), PREPARED)
 def test_accelerate_with_accumulation(name, prepared):
-    """Micro-batches in `passes`; Accelerate divides the loss by their number."""
     accelerate = pytest.importorskip("accelerate")
     accelerate.state.AcceleratorState._reset_state(True)
     accelerate.state.GradientState._reset_state()
@@ -209,7 +205,6 @@ def test_accelerate_with_accumulation(name, prepared):
 
 
 def test_several_optimizers_are_wrapped_as_one():
-    """Muon for the matrices and AdamW for the rest, under one schedule."""
     models = [Net(), Net()]
     muons = [torch.optim.Muon([model.first.weight, model.last.weight], lr=0.01) for model in models]
     rest = [AdamW([model.first.bias, model.last.bias], lr=0.05) for model in models]
@@ -286,7 +281,6 @@ def waiting(k):
 
 @pytest.mark.parametrize(("losses", "stop"), [(closing, 25), (closing, 26), (waiting, 15), (waiting, 34)])
 def test_a_resumed_rule_decides_as_the_unbroken_one_does(losses, stop):
-    """Also while it waits, and after that."""
     options = {"share": 1.0, "strength": 1e-3, "wait": losses is waiting, "every": 1}
 
     def made(model):

@@ -18,7 +18,6 @@ def test_ppo_learns_and_perturbs_the_actor_alone(capsys):
 
 
 def test_msam_as_an_optimizer_class_is_msam():
-    """Against the two-pass form: gradients at the moved weights, steps from the others."""
     sb3 = load("ppo_sb3", "stable_baselines3")
     from steepen.torch.paper import MSAM
 

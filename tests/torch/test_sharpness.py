@@ -27,7 +27,6 @@ def network(*more):
 
 
 def whole(model):
-    """Return the Hessian of the mean loss, by torch.func."""
     named = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
 
     def loss(flat):
@@ -40,7 +39,6 @@ def whole(model):
 
 @pytest.mark.parametrize("frozen", [False, True])
 def test_the_largest_eigenvalue_is_that_of_the_whole_hessian(frozen):
-    """Of the parameters that are not frozen."""
     model = network()
     model[0].weight.requires_grad_(not frozen)
     expected = torch.linalg.eigvalsh(whole(model))[-1].item()
@@ -155,7 +153,6 @@ def test_in_training_mode_the_statistics_are_those_of_each_batch_and_the_masks_s
 
 
 def changed(model, change):
-    """Return the network with its matrices changed by a function of NumPy arrays."""
     with torch.no_grad():
         for p in model.parameters():
             if p.ndim > 1:
@@ -225,7 +222,6 @@ def test_noise_raises_a_square_by_its_variance():
 
 @both
 def test_the_same_call_gives_the_same_numbers_and_leaves_nothing_behind(look):
-    """Robustness looks in evaluation mode, and leaves the mode as it was."""
     model = network(nn.BatchNorm1d(5), nn.Dropout(0.5)).train()
     mse(model(X), Y).backward()
     before, grads = state(model), [p.grad.clone() for p in model.parameters()]

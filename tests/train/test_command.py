@@ -13,7 +13,6 @@ from steepen.train import OPTIMIZERS, Settings, _run
 
 @pytest.fixture
 def no_pictures(monkeypatch):
-    """They take long, and one test draws them."""
     monkeypatch.setattr("steepen.train.pictures.save_curves", lambda *arguments: [])
 
 
