@@ -105,8 +105,7 @@ def test_the_tests_run_wherever_the_library_is_said_to():
 def test_the_conda_recipe_needs_what_the_project_needs():
     recipe = yaml.safe_load((ROOT / "conda/recipe.yaml").read_text("utf-8"))
     python, *needed = (line.replace(" ", "") for line in recipe["requirements"]["run"])
-    assert python == "python" + PROJECT["requires-python"]
-    assert needed == PROJECT["dependencies"]
+    assert (python, needed) == ("python" + PROJECT["requires-python"], PROJECT["dependencies"])
     wanted = PROJECT["optional-dependencies"]
     extras = {line for name in ("plot", "cli", "pandas", "jax", "torch") for line in wanted[name]}
     theirs = {line.replace(" ", "") for line in recipe["requirements"]["run_constraints"]}

@@ -151,10 +151,8 @@ def test_without_the_callback_micro_batches_are_not_dropped_unsaid(fit):
 
 
 def test_the_rule_is_told_the_mean_of_a_short_last_step(fit):
-    module, plain = (
-        Module(lambda m: GapSAM(SGD(m.parameters(), lr=0.0), m, lambda: 9.0, 20, share=0.5)),
-        Module(SAM),
-    )
+    module = Module(lambda m: GapSAM(SGD(m.parameters(), lr=0.0), m, lambda: 9.0, 20, share=0.5))
+    plain = Module(SAM)
     trainer = fit(module, 3, max_epochs=1)
     means = [sum(plain.loss_of(b).item() for b in step) / len(step) for step in steps_of(3)]
     told = [(1 - 0.5) ** i for i in range(4)]

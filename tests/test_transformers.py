@@ -183,10 +183,8 @@ def test_a_scaler_leaves_no_trace(trainer, kind, steps):
     ends, options = [], {"steps": 20, "share": 0.5, "strength": 0.1}
     for scaler in (torch.amp.GradScaler("cpu", init_scale=2.0**12), None):
         model = network()
-        rule = kind == "rule"
-        opt = (
-            GapSAM(base(model), model, lambda: 9.0, **options) if rule else CGD(base(model), model, lam=0.05)
-        )
+        given = base(model), model
+        opt = GapSAM(*given, lambda: 9.0, **options) if kind == "rule" else CGD(*given, lam=0.05)
         run = trainer(model, opt, micro=2, max_steps=steps, max_grad_norm=0)
         run.accelerator.scaler = scaler
         run.train()

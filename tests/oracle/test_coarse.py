@@ -134,8 +134,7 @@ def test_a_batch_finds_what_its_rows_find(scheme):
     together = st.minimize(fun, STARTS, jac=scheme, budget=st.Budget(iters=40))
     for b, x0 in enumerate(STARTS):
         alone = st.minimize(fun, x0, jac=scheme, budget=st.Budget(iters=40))
-        assert together.status[b] == alone.status
-        assert together.nfev[b] == alone.nfev
+        assert (together.status[b], together.nfev[b]) == (alone.status, alone.nfev)
         assert np.array_equal(together.x[b], alone.x)
 
 

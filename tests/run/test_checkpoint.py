@@ -118,8 +118,7 @@ def test_the_complex_step_is_not_verified_again(tmp_path):
     same(again, run(**given_))
     assert again.hvp_source == "complex step"
     # the gradient at the point of the cut is all that is asked twice
-    assert len(calls) == again.njev + 1
-    assert first.njev == 6 + 5 + 1
+    assert (len(calls), first.njev) == (again.njev + 1, 6 + 5 + 1)
 
 
 SETTINGS = [

@@ -74,8 +74,7 @@ def test_with_a_share_the_probe_comes_from_the_first_micro_batch(scale, clip):
         literal_share(models[2], bases[2:], clip or math.inf)
     torch.testing.assert_close(weights(models[0]), weights(models[2]), rtol=1e-9, atol=1e-11)
     torch.testing.assert_close(weights(models[1]), weights(models[2]), rtol=1e-9, atol=1e-11)
-    assert opt.report().gradients == 3 * 1.25
-    assert opt.report().length == pytest.approx(0.3)
+    assert (opt.report().gradients, opt.report().length) == (3 * 1.25, pytest.approx(0.3))
 
 
 def literal_share(model, bases, max_norm=math.inf):
@@ -361,8 +360,7 @@ def test_the_state_is_the_base_s_with_a_few_numbers_beside_it():
     model, opt = built("CGD", "adamw")
     LOOPS["step_on"](opt, model)
     saved = opt.state_dict()
-    assert saved.keys() == {"state", "param_groups", "steepen"}
-    assert saved["steepen"]["kind"] == "CGD"
+    assert (saved.keys(), saved["steepen"]["kind"]) == ({"state", "param_groups", "steepen"}, "CGD")
     assert opt.state is opt.base.state
     assert opt.param_groups is opt.base.param_groups
     bare = torch.optim.AdamW(Net().parameters())
