@@ -253,7 +253,9 @@ def test_the_check_of_the_gradient_is_within_the_budget(source, rows, limit):
         fun, given = from_source(counting, source)
         given |= {"check_gradient": True, "budget": Budget(iters=50, **{limit: size})}
         if size < needed:
-            with pytest.raises(ValueError, match=rf"^budget: {limit}={size} does not cover the {needed} "):
+            with pytest.raises(
+                ValueError, match=rf"^budget: {limit}={size} does not cover the {needed} of check_gradient"
+            ):
                 st.minimize(fun, x0, **given)
             assert counting.count("fun") == counting.count("grad") == 0
             continue
@@ -284,22 +286,3 @@ def test_a_run_that_is_out_of_time_is_not_evaluated_on_resuming(clock, tmp_path)
     assert again.status is Status.MAX_SECONDS
     assert (slow.count("fun"), slow.count("grad")) == calls
     assert again.fun == seen(QUADRATIC.fun)(again.x)
-
-
-def test_wrong_budgets():
-    for name, value in itertools.product(
-        ("grads", "evals", "iters"), (-1, 1.5, 2.0, float("nan"), "3", True)
-    ):
-        with pytest.raises((ValueError, TypeError), match=name):
-            Budget(**{name: value})
-    for name in ("grads", "evals"):
-        with pytest.raises(ValueError, match=f"{name}: .*1 or more.*0"):
-            Budget(**{name: 0})
-    for seconds in (0, -1.0, float("nan"), float("inf"), "3"):
-        with pytest.raises((ValueError, TypeError), match="seconds"):
-            Budget(seconds=seconds)
-    assert (Budget(grads=np.int64(7), iters=9).total, Budget(iters=0).iters) == (7, 0)
-
-
-def test_a_limit_by_scipys_name_is_rounded_down():
-    assert st.minimize(QUADRATIC.fun, QUADRATIC.x0, method="gd", step=0.02, options={"maxiter": 2.5}).nit == 2
