@@ -36,15 +36,12 @@ def test_differences_against_the_exact_gradient_and_scipy(scheme):
     assert np.abs(g(end.x)).max() < 2e-5
 
 
-def test_two_points_are_the_default():
+def test_two_points_are_the_default_and_the_complex_step_needs_complex_values():
+    with pytest.raises(TypeError, match='jac="cs": fun must return complex values'):
+        run(fun=lambda x: f(x).real, jac="cs")
     default, named = run(jac=None, method="gd"), run(jac="2-point", method="gd")
     assert default.x.tolist() == named.x.tolist()
     assert (default.nfev, default.njev) == (named.nfev, named.njev) == (9 + 9 * 3, 9)
-
-
-def test_the_complex_step_needs_complex_values():
-    with pytest.raises(TypeError, match='jac="cs": fun must return complex values'):
-        run(fun=lambda x: f(x).real, jac="cs")
 
 
 def banana(x):

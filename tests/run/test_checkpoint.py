@@ -406,10 +406,8 @@ def test_a_batch_goes_on_under_the_same_limits_only(tmp_path):
 
 
 def test_a_schedule_of_the_same_name_with_other_code_is_refused(tmp_path):
-    go = partial(run, method="cgd", checkpoint=tmp_path / "run.npz")
-    go(iters=3, lam=lambda k: 0.01)
-    with pytest.raises(st.CheckpointError, match=r"method is CGD"):
-        go(lam=lambda k: 0.5)
+    run(iters=3, lam=lambda k: 0.01, checkpoint=tmp_path / "run.npz")
+    refused(tmp_path / "run.npz", "method is CGD", lam=lambda k: 0.5)
 
 
 @pytest.mark.parametrize("start", STARTS)
