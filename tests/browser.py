@@ -13,7 +13,6 @@ MARKS = [
 
 @pytest.fixture(scope="module")
 def browser():
-    """Return a browser that all tests of a file share."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with playwright.sync_playwright() as driver:
         arguments = ["--no-sandbox", "--disable-dev-shm-usage", "--host-resolver-rules=MAP * ~NOTFOUND"]

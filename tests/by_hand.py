@@ -54,5 +54,4 @@ def failing(kind, method, start):
 
 
 def flat(model):
-    """Return all parameters in one vector."""
     return torch.cat([p.detach().reshape(-1) for p in model.parameters()])

@@ -25,7 +25,6 @@ class Bowl:
 
 
 def run(bowl, **given):
-    """Run steepest descent on the bowl, with whatever a test has to say about it."""
     base = {"x0": [1.0, -2.0], "method": "gd", "budget": st.Budget(iters=3)}
     options = base | {"step": 0.1, "jac": bowl.g} | given
     return st.minimize(options.pop("fun", bowl.f), options.pop("x0"), **options)
@@ -74,7 +73,6 @@ def by_matrix(q, x0, **given):
 
 @some.composite
 def matrices(draw):
-    """Draw a symmetric matrix of any scale, and a start."""
     n = draw(some.integers(1, 6))
     rng = np.random.default_rng(draw(some.integers(0, 10**6)))
     q = rng.standard_normal((n, n)) * 10.0 ** draw(some.integers(-3, 3))

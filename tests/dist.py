@@ -32,14 +32,12 @@ def version_of(tree):
 
 
 def empty_environment(where):
-    """Make a virtual environment, and return its Python."""
     venv.create(where, with_pip=True)
     return where / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
 @pytest.fixture
 def tree(tmp_path):
-    """A repository with one commit and no tag."""
     home = tmp_path / "tree"
     shutil.copytree(ROOT / "src", home / "src", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE", ".gitignore"):
@@ -70,7 +68,6 @@ def test_a_tree_and_an_editable_install_need_no_git(tree, tmp_path):
 
 @pytest.fixture(scope="module")
 def built():
-    """Build the sdist, and the wheel from the sdist."""
     shutil.rmtree(DIST, ignore_errors=True)
     run(sys.executable, "-m", "build", "--outdir", DIST)
     (wheel,), (sdist,) = DIST.glob("*.whl"), DIST.glob("*.tar.gz")

@@ -88,7 +88,6 @@ def quadratic(name, Q, b, start):
 
 
 def spd(eigenvalues, seed):
-    """Give a symmetric matrix with these eigenvalues, in a random basis."""
     n = len(eigenvalues)
     basis = np.linalg.qr(np.random.default_rng(seed).standard_normal((n, n)))[0]
     Q = basis @ np.diag(eigenvalues) @ basis.T
@@ -273,7 +272,6 @@ METHODS = ("gd", "newton", "bfgs", "dfp", *PENALISED, "cgd-auto")
 
 
 def derivatives(problem, method):
-    """Give the gradient, and the second derivatives that the method uses."""
     given = {"jac": problem.grad}
     if method == "newton":
         given["hess"] = problem.hess

@@ -45,7 +45,6 @@ class OtherArrays:
         np.testing.assert_allclose(value, penalty.value(point), rtol=2e-6)
 
     def test_a_start_that_is_flat_is_not_refused(self):
-        """Of one evaluation more than f(x0): autodiff may have lost x."""
         xp = self.xp
         for fun in (
             lambda x: ((x - 1.5) ** 2).sum(), lambda x: ((x - 1.5) ** 4).sum(), lambda x: xp.ones(()) * 3,

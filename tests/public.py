@@ -29,7 +29,6 @@ def modules(part=None):
 
 
 def names(part=None):
-    """Return the public classes and functions of a part, or all."""
     found = {}
     for name in modules(part):
         module = importlib.import_module(name)

@@ -43,7 +43,6 @@ def pages():
 
 
 def broken(pages):
-    """Yield each link within the site that leads to no file, or to no anchor of it."""
     for path, page in pages.items():
         for link in page.links + page.loads:
             url = urlsplit(link)
@@ -142,7 +141,6 @@ SPLIT = r"""() => {
 
 
 def test_no_table_splits_a_word_or_a_number_and_no_page_scrolls_sideways(tab, pages):
-    """At the widths of a phone and of a screen, light and dark."""
     cell = "<td style='width:1px;overflow-wrap:anywhere'>0.948 share"
     tab.set_content(f"<article><table>{cell}</table></article>")
     assert tab.evaluate(SPLIT) == ["0.948", "share"]  # so that this test can fail

@@ -118,6 +118,7 @@ def test_a_wrong_argument_is_refused_before_anything_is_evaluated(case):
 
 
 def test_what_is_right_is_taken():
+    assert (st.Budget(grads=np.int64(7), iters=9).total, st.Budget(iters=0).iters) == (7, 0)
     assert run(Bowl()).nit == 3
     assert run(Bowl(), budget=st.Budget(iters=0)).nit == 0
     for name, method in (("step", "gd"), ("lam", "cgd"), ("lam", "cgd-bfgs"), ("r", "cgd-fd")):
@@ -261,14 +262,7 @@ def test_the_check_says_which_rows_are_wrong():
         run(Bowl(), x0=np.array([[1.0, 0.0], [3.0, 0.0], [2.0, 1.0]]), **given_)
 
 
-@pytest.mark.parametrize(("pair", "name"), [(False, "evals"), (True, "evals"), (True, "grads")])
-def test_the_check_is_counted_and_a_budget_too_small_for_it_is_said_at_once(pair, name):
-    bowl = Bowl()
-    given_ = {"fun": lambda x: (bowl.f(x), bowl.g(x)), "jac": True} if pair else {"jac": bowl.g}
-    with pytest.raises(ValueError, match=rf"^budget: {name}=6 does not cover the 7 of check_gradient"):
-        run(bowl, budget=st.Budget(**{name: 6}), check_gradient=True, **given_)
-    assert bowl.calls == 0
-    run(bowl, budget=st.Budget(**{name: 7}), check_gradient=True, **given_)
+def test_the_check_is_counted():
     bowl = Bowl()
     result = run(bowl, check_gradient=True)
     assert result.nfev + result.njev == bowl.calls

@@ -24,18 +24,15 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 
 def prose(text):
-    """Return a page without its blocks of code."""
     return re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
 
 
 def anchors(text):
-    """Return the anchors that GitHub makes of the headings of a page."""
     titles = re.findall(r"^#+ (.*)$", prose(text), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def broken(page, text):
-    """Yield the links of a page that lead to no file of the repository, or to no heading of it."""
     for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", prose(text))):
         if re.match(r"[a-z]+:", link):
             continue
@@ -108,8 +105,7 @@ def test_the_tests_run_wherever_the_library_is_said_to():
 def test_the_conda_recipe_needs_what_the_project_needs():
     recipe = yaml.safe_load((ROOT / "conda/recipe.yaml").read_text("utf-8"))
     python, *needed = (line.replace(" ", "") for line in recipe["requirements"]["run"])
-    assert python == "python" + PROJECT["requires-python"]
-    assert needed == PROJECT["dependencies"]
+    assert (python, needed) == ("python" + PROJECT["requires-python"], PROJECT["dependencies"])
     wanted = PROJECT["optional-dependencies"]
     extras = {line for name in ("plot", "cli", "pandas", "jax", "torch") for line in wanted[name]}
     theirs = {line.replace(" ", "") for line in recipe["requirements"]["run_constraints"]}

@@ -43,7 +43,6 @@ MODULES = {
 
 
 def imported(name, source, *, package):
-    """Yield the modules of steepen that a source imports, be it for types alone."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             targets = [alias.name for alias in node.names]

@@ -124,7 +124,6 @@ def test_cgd_is_clipped_after_its_direction_is_formed(fit):
 
 @pytest.mark.parametrize("manual", [False, True])
 def test_validation_sets_the_probe(fit, manual):
-    """A `GapSAM` without held-out data takes the probes of one that is told by hand."""
     module = Module(lambda m: GapSAM(base(m), m, None, steps=22, share=0.5), manual=manual)
     trainer = fit(module, callbacks=[Probing(monitor="val_loss")], val_check_interval=2)
     report = trainer.optimizers[0].report()
@@ -152,11 +151,8 @@ def test_without_the_callback_micro_batches_are_not_dropped_unsaid(fit):
 
 
 def test_the_rule_is_told_the_mean_of_a_short_last_step(fit):
-    """Eleven batches in steps of three: the last has two, of which Lightning divides each by three."""
-    module, plain = (
-        Module(lambda m: GapSAM(SGD(m.parameters(), lr=0.0), m, lambda: 9.0, 20, share=0.5)),
-        Module(SAM),
-    )
+    module = Module(lambda m: GapSAM(SGD(m.parameters(), lr=0.0), m, lambda: 9.0, 20, share=0.5))
+    plain = Module(SAM)
     trainer = fit(module, 3, max_epochs=1)
     means = [sum(plain.loss_of(b).item() for b in step) / len(step) for step in steps_of(3)]
     told = [(1 - 0.5) ** i for i in range(4)]

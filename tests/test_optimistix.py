@@ -124,7 +124,6 @@ PROBLEMS = {
     ],
 )
 def test_minimum_and_jvp(name, method):
-    """Compare with the known minimum, and the derivative by args with a difference of two minima."""
     fun, y0, args, least = PROBLEMS[name]
     y0, args = jax.tree.map(jnp.asarray, (y0, args))
     solver = Minimiser(method=method, gtol=1e-10)
@@ -177,7 +176,6 @@ def test_what_is_refused():
 
 
 def test_with_bounds_the_derivative_is_that_of_steepens_own_call():
-    """A variable that a bound holds has the derivative of the bound, and the other one follows it."""
     given = {"method": "newton", "step": 1.0, "gtol": 1e-11}
 
     def fun(y, theta):

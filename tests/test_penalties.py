@@ -19,7 +19,6 @@ EVERY = pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
 
 
 def reference(penalty, values):
-    """Return h, written once more, for mpmath."""
     match penalty:
         case penalties.SquaredL2():
             return sum(v**2 for v in values)

@@ -25,8 +25,7 @@ def test_the_curve_is_what_was_reached_with_so_many_gradients():
         reached = line.get_ydata()[np.searchsorted(line.get_xdata(), c, side="right") - 1]
         assert reached == pytest.approx(float(BRANIN(x)) - BRANIN.fmin, rel=1e-12)
         x = x - 0.01 * BRANIN.grad(x)
-    assert line.get_drawstyle() == "steps-post"
-    assert line.axes.get_yscale() == "log"
+    assert (line.get_drawstyle(), line.axes.get_yscale()) == ("steps-post", "log")
 
 
 def test_the_x_axis_and_that_a_penalised_step_costs_two_gradients():
@@ -71,9 +70,8 @@ def test_colours_go_by_method_and_repeats_by_dashes():
     assert gd.get_color() == plot.COLOURS["gd"]
     assert first.get_linestyle() != second.get_linestyle()
     paths = plot.trajectories(BRANIN, results).axes[0].lines
-    assert [line.get_color() for line in paths if line.get_label() in results] == [
-        line.get_color() for line in (first, gd, second)
-    ]
+    shown = [line.get_color() for line in paths if line.get_label() in results]
+    assert shown == [line.get_color() for line in (first, gd, second)]
 
 
 # colour-vision deficiencies as matrices on linear RGB (Machado, Oliveira and Fernandes 2009, severity 1)
@@ -119,8 +117,7 @@ def test_the_landscape_against_its_closed_form():
     lines = plot.landscape(Quartic(), 0.5, (-2.0, 1.0), points=31).axes[0].lines
     assert [line.get_color() for line in lines] == [plot.COLOURS[name] for name in ("gd", "cgd")]
     x = np.linspace(-2, 1, 31)
-    assert lines[0].get_xdata() == pytest.approx(x)
-    assert lines[0].get_ydata() == pytest.approx(x**4)
+    assert (lines[0].get_xdata(), lines[0].get_ydata()) == (pytest.approx(x), pytest.approx(x**4))
     assert lines[1].get_ydata() == pytest.approx(x**4 + 8 * x**6)
 
 

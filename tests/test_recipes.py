@@ -12,7 +12,6 @@ PACKAGES = {"scikit-learn": "sklearn", "basinhopping": "scipy", "shgo": "scipy"}
 
 
 def run(name):
-    """Run a recipe, and return what it has made."""
     package = PACKAGES.get(name, name)
     pytest.importorskip(package, reason=f"{package} is not installed; the tests ask for light packages only")
     made = {}

@@ -25,7 +25,6 @@ def test_a_row_far_behind_one_that_has_ended_is_given_up():
 
 
 def test_restarts_in_a_box_solve_for_the_variables_that_are_free():
-    """A quadratic whose minimum lies outside: few iterations in each row, as without bounds."""
     H, rng = spd(np.geomspace(1.0, 1e3, 6), 0), np.random.default_rng(0)
     centre = np.array([2.0, -2.0, 0.3, 0.1, 2.0, -0.4])
     low, high = -np.ones(6), np.ones(6)

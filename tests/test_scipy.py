@@ -39,7 +39,6 @@ def rosen_hess(x):
 
 
 def by(method, **given):
-    """Minimise as users of SciPy do, with our methods by name or as they are."""
     method = getattr(steepen.scipy, method) if method in METHODS else method
     return so.minimize(rosen, START, **{"jac": rosen_der} | given, method=method)
 
@@ -159,7 +158,6 @@ def test_disp_prints_a_summary_without_rich_and_off_a_terminal(capsys, monkeypat
 
 
 def asked_points(method, x0, jac, options):
-    """Give the points that one gradient at x0 asks for."""
     points = []
 
     def fun(x):

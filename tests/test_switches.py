@@ -37,7 +37,6 @@ def test_the_switch_of_the_cgd_fd_listing(budget):
 
 @pytest.mark.parametrize("part", [0.0, 0.09, 0.2, 0.9, 5.0])
 def test_small_improvements_and_good_drops(part):
-    """The one is that of a step, the other that of the run."""
     trace = traced(lam=0.05, switch=switches.SmallImprovement(part), budget=st.Budget(iters=40))
     poor = np.flatnonzero(trace.f[:-1] - trace.f[1:] <= part * np.abs(trace.f[:-1]))
     assert int(trace.penalised.sum()) == (poor[0] + 1 if len(poor) else 40)

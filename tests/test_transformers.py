@@ -109,7 +109,6 @@ def test_equals_a_loop_by_hand(trainer, kind, micro, share):
 
 
 def test_the_rule_is_told_the_mean_whatever_a_model_does_with_the_items(trainer):
-    """Which sets its ascent steps: they are the same, too."""
     found = []
     for kind in (Mean, Items, Ignores):
         model = network(kind)
@@ -131,7 +130,6 @@ def test_cgd_is_clipped_after_its_direction_is_formed(trainer):
 
 
 def test_evaluation_sets_the_probe(trainer):
-    """A `GapSAM` without held-out data takes the probes of one that is told by hand."""
     model, plain = network(), network()
     opt = GapSAM(base(model), model, None, steps=22, share=0.5)
     run = trainer(model, opt, eval_strategy="steps", eval_steps=2)
@@ -150,8 +148,6 @@ def test_evaluation_sets_the_probe(trainer):
 
 
 def test_resume(trainer, tmp_path):
-    """From the middle of an epoch, with dropout, micro-batches and the rule: bit for bit."""
-
     def run(**settings):
         model = network(dropout=0.5)
         opt = GapSAM(base(model), model, None, steps=20, share=0.5)
@@ -187,10 +183,8 @@ def test_a_scaler_leaves_no_trace(trainer, kind, steps):
     ends, options = [], {"steps": 20, "share": 0.5, "strength": 0.1}
     for scaler in (torch.amp.GradScaler("cpu", init_scale=2.0**12), None):
         model = network()
-        rule = kind == "rule"
-        opt = (
-            GapSAM(base(model), model, lambda: 9.0, **options) if rule else CGD(base(model), model, lam=0.05)
-        )
+        given = base(model), model
+        opt = GapSAM(*given, lambda: 9.0, **options) if kind == "rule" else CGD(*given, lam=0.05)
         run = trainer(model, opt, micro=2, max_steps=steps, max_grad_norm=0)
         run.accelerator.scaler = scaler
         run.train()
@@ -248,7 +242,6 @@ def test_what_is_missing_is_said_before_the_first_step(trainer):
 
 
 def small():
-    """Return a small network, and a tokenizer that knows words by their lengths."""
     torch.manual_seed(0)
     sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1}
     config = transformers.BertConfig(vocab_size=20, num_labels=8, **sizes)

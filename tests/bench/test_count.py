@@ -58,8 +58,7 @@ def test_a_complex_point_counts_and_improves_nothing():
     counter.value(A)
     slope = counter.grad(A + 1e-20j * np.array([1.0, 0.0])).imag / 1e-20
     assert slope == pytest.approx([1200 * 1.44 - 400 + 2, 480])  # the first column of the Hessian
-    assert counter.used == 2
-    assert len(counter.improvements) == 1
+    assert (counter.used, len(counter.improvements)) == (2, 1)
 
 
 @pytest.mark.parametrize(("method", "grads_per_step"), [("gd", 1), ("cgd-fd", 2)])
@@ -70,5 +69,4 @@ def test_agrees_with_a_count_by_hand_where_steps_are_fixed(method, grads_per_ste
         counter.value, st.problems["wood"].x0, method=method, jac=counter.grad, step=1e-5,
         budget=st.Budget(iters=7), **({"b": 100} if method == "cgd-fd" else {}),
     )  # fmt: skip
-    assert result.nit == 7
-    assert counter.used == 1 + 7 * grads_per_step
+    assert (result.nit, counter.used) == (7, 1 + 7 * grads_per_step)

@@ -40,7 +40,6 @@ def test_no_solver_exceeds_its_budget(solver, budget):
 
 @every
 def test_no_solver_stops_at_a_tolerance_of_its_own(solver):
-    """From close to the minimum, where every default tolerance is met, f still falls by 1e-8."""
     near = Problem("near", "Near", "mgh", lambda x: parabola(x), [1e-7, 1e-7, 1e-7], 0.0)
     run = measure(near, solver, 3000)
     assert run.improvements[0][0] == 1
@@ -67,7 +66,6 @@ def test_barzilai_borwein_is_its_formula_on_a_quadratic():
 
 
 def test_barzilai_borwein_looks_back_ten_values():
-    """On a badly scaled quadratic f rises at times, but never above the greatest of the last ten."""
     scale, accepted = np.array([1.0, 30.0, 1000.0]), []
     problem = Problem("q", "Q", "mgh", lambda x: (0.5 * (x * scale) @ x, scale * x), np.ones(3), 0.0)
     counter = Counter(problem, 60)

@@ -20,7 +20,6 @@ BOX = torch.tensor([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]], dtype=D)
 
 
 def peaks(X):
-    """Two peaks, the lower one broad."""
     x = X.squeeze(-2)
     return (-30 * ((x - 0.7) ** 2).sum(-1)).exp() + 0.6 * (-5 * ((x - 0.2) ** 2).sum(-1)).exp()
 

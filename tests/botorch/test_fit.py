@@ -39,7 +39,6 @@ def likelihood(mll):
 
 @pytest.mark.parametrize(("outputs", "restarts", "listed"), [(1, 1, False), (2, 2, False), (2, 1, True)])
 def test_the_likelihood_is_that_of_botorchs_fit(outputs, restarts, listed):
-    """Of one output, of two, and of a list of models."""
     torch.manual_seed(0)
     reference = fit_gpytorch_mll(mll_of(outputs, listed))
     mll = fit_gpytorch_mll(mll_of(outputs, listed), optimizer=fit, optimizer_kwargs={"restarts": restarts})
@@ -50,7 +49,6 @@ def test_the_likelihood_is_that_of_botorchs_fit(outputs, restarts, listed):
 
 
 def test_restarts_leave_a_poor_start_and_one_without_a_likelihood(monkeypatch):
-    """A start where all is noise keeps a single run there; draws from the priors find the signal."""
     torch.manual_seed(0)
 
     def noisy():

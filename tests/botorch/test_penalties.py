@@ -24,7 +24,6 @@ def model():
 
 
 def difference(function, x, h=1e-6):
-    """The gradient by central differences, of one point."""
     eye = torch.eye(x.shape[-1], dtype=D)
     return torch.stack([(function(x + h * e) - function(x - h * e)) / (2 * h) for e in eye], dim=-1)
 
@@ -101,7 +100,6 @@ class Bowl:
 
 
 def test_with_curvature_the_penalty_is_the_deviation_of_a_quadratic():
-    """Held against a hundred thousand draws, with a matrix, a diagonal and a number for Σ."""
     X = torch.tensor([[[0.3, -0.2]], [[-6 / 7 / 3, 1 / 7]]], dtype=D)
     generator = torch.Generator().manual_seed(0)
     unit = torch.randn(100_000, 2, dtype=D, generator=generator)

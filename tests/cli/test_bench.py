@@ -16,14 +16,12 @@ FEW = ["beale", "wood", "extended-rosenbrock-100"]
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    """A few problems stand for the whole suite."""
     chosen = {"mgh": [st.problems[name] for name in FEW], "nist": [st.problems["misra1a-1"]]}
     monkeypatch.setattr("steepen.cli.bench.problems_of", lambda name: chosen.get(name, []))
 
 
 @pytest.fixture
 def no_pictures(monkeypatch):
-    """They take long, and one test draws them."""
     monkeypatch.setattr("steepen.bench.pictures.save", lambda *arguments: [])
 
 

@@ -37,7 +37,6 @@ def hvp(x, v):
 
 
 def run(x0=ONE, fun=f, **given):
-    """Make eight steps, of cgd unless told otherwise."""
     base = {"jac": g, "method": "cgd", "step": 0.05, "budget": st.Budget(iters=8), "gtol": 0.0}
     options = base | given
     if options["method"] == "cgd-fd":

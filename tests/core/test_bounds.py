@@ -60,7 +60,6 @@ class Case:
 
 
 def random_quadratic(n, condition, seed):
-    """A convex quadratic whose box holds some variables and leaves others free."""
     rng = np.random.default_rng(seed)
     Q, centre = spd(np.geomspace(1.0, condition, n), seed), rng.standard_normal(n)
     problem = quadratic(f"quadratic{n}", Q, Q @ centre, tuple(rng.uniform(-2.0, 2.0, n)))
@@ -207,7 +206,6 @@ def test_wrong_bounds():
 
 @pairs(method=METHODS, jac=("2-point", "3-point", "cs", "up", "down"))
 def test_with_all_variables_fixed_one_value_is_enough(method, jac):
-    """As in SciPy, where this is success as well; also where f bends down."""
     bounds, sign = [(0.5, 0.5), (2.0, 2.0)], -1.0 if jac == "down" else 1.0
     known = {"jac": lambda x: sign * ROSEN.grad(x), "hess": lambda x: sign * ROSEN.hess(x)}
     given = known if jac in ("up", "down") else {"jac": jac}
@@ -224,7 +222,6 @@ PARTLY = [(-1, 1), (-0.4, -0.4), (-2, 2), (0.2, 0.2), (-0.1, -0.1)]
 
 
 def freed(x):
-    """Give the five variables of which the first and the third are x."""
     whole = np.array(np.broadcast_to(FIVE.x0, (*np.shape(x)[:-1], 5)), dtype=np.asarray(x).dtype)
     whole[..., [0, 2]] = x
     return whole
@@ -233,7 +230,6 @@ def freed(x):
 @pytest.mark.bits  # the functions of five and of two variables would be moved differently
 @pairs(method=("gd", "newton", "bfgs", "cgd", "cgd-fd"), rows=(None, 3), jac=("2-point", "3-point", "cs"))
 def test_a_fixed_variable_costs_no_difference(method, rows, jac):
-    """Every gradient costs what it costs with two variables."""
     x0, fun = FIVE.x0, Recorded(FIVE.fun)
     x0 = x0 if rows is None else x0 + np.outer(np.arange(rows), [0.1, 0, 0.1, 0, 0])
     given = {"method": method, "jac": jac, "step": 1e-3, "budget": st.Budget(iters=6)}
@@ -353,8 +349,7 @@ def test_the_norm_does_not_cancel():
     """At x = 1e12 a slope of 1e-6 is far below the rounding of x, and far above gtol."""
     given = {"jac": lambda x: np.array([1e-6]), "gtol": 1e-9, "budget": st.Budget(iters=0)}
     res = st.minimize(lambda x: 1e-6 * float(x[0]), [1e12], bounds=[(0, None)], **given)
-    assert res.status == Status.MAX_ITERATIONS
-    assert res.trace.gnorm[0] == pytest.approx(1e-6)
+    assert (res.status, res.trace.gnorm[0]) == (Status.MAX_ITERATIONS, pytest.approx(1e-6))
 
 
 def test_a_quadratic_step_at_a_bound_trusts_its_complex_step():

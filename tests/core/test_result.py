@@ -36,8 +36,7 @@ def test_a_result_reads_as_an_optimize_result_does():
     assert "_learnt" not in repr(res)
     assert "grad" not in res
     assert res.get("grad", 3) == 3
-    assert dict(res)["nit"] == res.nit
-    assert len(res) == len(list(res.items()))
+    assert (dict(res)["nit"], len(res)) == (res.nit, len(list(res.items())))
     for name in ("grad", "_learnt", "learnt", "row"):
         with pytest.raises(KeyError, match=name):
             res[name]

@@ -36,15 +36,12 @@ def test_differences_against_the_exact_gradient_and_scipy(scheme):
     assert np.abs(g(end.x)).max() < 2e-5
 
 
-def test_two_points_are_the_default():
+def test_two_points_are_the_default_and_the_complex_step_needs_complex_values():
+    with pytest.raises(TypeError, match='jac="cs": fun must return complex values'):
+        run(fun=lambda x: f(x).real, jac="cs")
     default, named = run(jac=None, method="gd"), run(jac="2-point", method="gd")
     assert default.x.tolist() == named.x.tolist()
     assert (default.nfev, default.njev) == (named.nfev, named.njev) == (9 + 9 * 3, 9)
-
-
-def test_the_complex_step_needs_complex_values():
-    with pytest.raises(TypeError, match='jac="cs": fun must return complex values'):
-        run(fun=lambda x: f(x).real, jac="cs")
 
 
 def banana(x):
@@ -77,7 +74,6 @@ SCHEME = pytest.mark.parametrize("scheme", ["2-point", "3-point"])
 
 @pairs(scheme=("2-point", "3-point"), rows=STARTS)
 def test_differences_of_a_float32_run_are_those_of_float64(scheme, rows):
-    """Rosenbrock's minimum is reached to the precision of x, and what is said of the gradient is true."""
     for x0 in [SINGLE] if rows == "many" else SINGLE[:8]:
         res = st.minimize(banana, x0, jac=scheme)
         assert (res.x.dtype, np.asarray(res.fun).dtype) == (np.float32, np.float64)
@@ -89,7 +85,6 @@ def test_differences_of_a_float32_run_are_those_of_float64(scheme, rows):
 @pairs(name=FLOAT32_ALONE, rows=STARTS, scheme=("2-point", "3-point"))
 @pytest.mark.bits  # float32 moved by a bit of float64 looks like float64
 def test_no_success_on_a_gradient_rougher_than_gtol(name, rows, scheme):
-    """Where the function has float32 alone, however it hides that."""
     rough = 0
     for x0 in [SINGLE] if rows == "many" else SINGLE[:6]:
         res = st.minimize(FLOAT32_ALONE[name], x0, jac=scheme)
@@ -174,7 +169,6 @@ CASES = (("2-point", 2e-2), ("3-point", 1e-3), ("cs", 1e-5))
 
 @pairs(case=CASES, curvature=("exact", "difference"), rows=STARTS)
 def test_products_of_differenced_gradients_are_not_noise(case, curvature, rows):
-    """The probe must be long enough for the error of the gradients that it compares."""
     scheme, error = case
     shown, exact, result = products(scheme, STARTS[rows], method=st.CGD(1e-3, curvature=curvature), lam=None)
     assert result.hvp_source == "difference"

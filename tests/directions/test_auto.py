@@ -196,7 +196,6 @@ def test_a_run_goes_on_as_if_it_had_not_been_cut(name, tmp_path):
 
 @pairs(name=["rosenbrock10", "beale", "quartic", "near_saddle", "chain40"], gtol=[1e-5, 0.0])
 def test_a_row_is_the_run_alone(name, gtol):
-    """Also where it skips pairs that the other rows keep."""
     p = BY_NAME[name]
 
     def rows(function):
@@ -221,14 +220,12 @@ def test_a_row_at_its_floor_pays_for_its_own_probes_alone(seed):
 
 
 def test_a_schedule_is_not_judged_as_a_search():
-    """Steps that climb for a while are the user's own choice, as a number or as a function of k."""
     step = lambda k: 2.01 if k < 15 else 0.5  # noqa: E731
     res = st.minimize(lambda x: 0.5 * x @ x, [1.0, 2.0], jac=lambda x: x, method="gd", step=step)
     assert res.status is Status.CONVERGED
 
 
 def points(x0, f, grad, iters=2, **more):
-    """Return the points of the first values and of the first gradients that a run asks for."""
     values, slopes = [], []
 
     def fun(x):
@@ -245,7 +242,6 @@ def points(x0, f, grad, iters=2, **more):
 
 @pytest.mark.parametrize(("height", "length"), [(0.0, 0.1), (0.3, 0.6), (1e6, 5.0), (-1e6, 5.0)])
 def test_the_first_trial_is_as_long_as_f_and_x_say(height, length):
-    """On a plane of slope 1: 2|f|, no less than a tenth and no more than the size of x."""
     x0, n = np.array([3.0, 4.0]), np.array([0.6, 0.8])
     values, _ = points(x0, lambda x: height + n @ (x - x0), lambda x: n)
     np.testing.assert_allclose(values[1], x0 - length * n, rtol=1e-12)

@@ -103,7 +103,6 @@ def coefficients(lam, T):
 
 
 def agrees(paper, problem, method, T, lam, rtol=1e-10, **given):
-    """Hold a run to what the listing did, step by step."""
     given |= {"lam": st.L(*lam) if isinstance(lam, tuple) else lam} if method.startswith("cgd") else {}
     given = {"budget": st.Budget(iters=T)} | given
     res = st.minimize(problem.fun, problem.x0, jac=problem.grad, method=method, gtol=0, trace="x", **given)
@@ -170,7 +169,6 @@ def test_quasi_newton(problem, alpha, lam, method):
 
 @pytest.mark.parametrize("method", sorted(UPDATES))
 def test_a_pair_of_negative_curvature_leaves_the_matrix_as_it_was(method):
-    """Good pairs, then bad ones, and the directions that follow."""
     paper = agrees_with_qn(replace(BY_NAME["near_saddle"], start=(0.3, 0.1)), 20, 0.1, -0.1, method)
     assert not paper.skipped[0]
     assert any(paper.skipped)
@@ -210,10 +208,7 @@ def test_cgd_fd_threshold(b, T):
 
 @pytest.mark.parametrize(
     ("problem", "alpha", "lam", "r"),
-    [
-        (NEAR_GUARD, 0.02, 0.2, 1e-3),
-        (levy(2, (-7.4, -7.0)), 0.01, (0.0, 1.0), 1e-2),
-    ],
+    [(NEAR_GUARD, 0.02, 0.2, 1e-3), (levy(2, (-7.4, -7.0)), 0.01, (0.0, 1.0), 1e-2)],
     ids=str,
 )
 def test_cgd_fd_guard(problem, alpha, lam, r):

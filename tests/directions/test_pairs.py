@@ -19,14 +19,11 @@ def spd(n, rng, spread=30.0):
 
 
 def bfgs(G, s, y):
-    """Return the textbook's product form of the inverse update."""
     rho, eye = 1 / (s @ y), np.eye(len(s))
     return (eye - rho * np.outer(s, y)) @ G @ (eye - rho * np.outer(y, s)) + rho * np.outer(s, s)
 
 
 def dense(pairs, row=None):
-    """Return G from the pairs in the memory, one rank-two update after the other, the oldest first."""
-
     def own(name):
         value = np.asarray(getattr(pairs, name), dtype=float)
         return value if row is None else value[row]
@@ -73,7 +70,6 @@ def filled(pairs_of, dtype=np.float64):
 
 @all_pairs(sizes=[(1, 1), (2, 5), (6, 14), (32, 20), (40, 60)], quadratic=[True, False], dtype=[*ROUGH])
 def test_a_single_run(sizes, quadratic, dtype):
-    """G is that of the updates one by one, positive definite, and knows the last pair."""
     n, count = sizes
     if quadratic and dtype == np.float32:
         count = min(n, count)  # in float32 the pairs of a quadratic that is known are rounding

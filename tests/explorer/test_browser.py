@@ -180,7 +180,6 @@ def test_the_address_line_carries_the_settings(browser, file):
 
 
 def test_every_function_opens_with_a_walk_worth_seeing(page):
-    """f falls, no gap is negative, no axis is stretched, and the walk fills its map."""
     found = page.evaluate(
         """() => Object.keys(steepen.functions).filter((name) => name !== "typed").map((name) => {
           const { functions } = steepen, scene = new steepen.Scene(functions);

@@ -15,7 +15,6 @@ EXACT = mp.mpf(10) ** -45
 
 
 def in_dimensions(*sizes, **own):
-    """Parametrize by every function, and by those of any n in these dimensions, too."""
     cases = list(functions.values())
     for f in functions.values():
         if f.any_n:
@@ -33,7 +32,6 @@ def slope(f, x, v):
 
 
 def points(f, count):
-    """Return points all over the box, and some around the first minimiser."""
     rng = np.random.default_rng(f.n)
     low, high = f.bounds.T
     near = f.minima[0] + 0.01 * np.minimum(high - low, 20) * rng.normal(size=(count // 4 + 1, f.n))
@@ -42,7 +40,6 @@ def points(f, count):
 
 @in_dimensions(*((1, 5) if WHOLE else (3,)), rosenbrock=(3, 5))
 def test_values_and_gradients_are_the_transcriptions(f):
-    """Errors are as small as those of moving x by a few units in its last place."""
     reference = REFERENCES[f.name]
     for point in points(f, 8 if WHOLE else 2):
         with mp.workdps(120):

@@ -56,7 +56,6 @@ def test_autodiff_is_the_default_and_counts_as_given_derivatives_do():
 
 
 def test_bounds_hold_and_a_resumed_run_is_the_same_to_the_bit(tmp_path):
-    """Below u = −1 f has its minimum on the bound."""
     x0, given = jnp.asarray(ONE, "float32"), {"jac": slope, "method": "cgd-auto", "step": None, "gtol": 1e-3}
     given |= {"bounds": [(None, -1.0), (None, None), (None, None)], "trace": "x"}
     whole = run(x0, **given)
@@ -67,7 +66,6 @@ def test_bounds_hold_and_a_resumed_run_is_the_same_to_the_bit(tmp_path):
 
 
 def test_differences_of_float32_end_honestly():
-    """JAX has no float64 unless told so."""
     x0 = jnp.asarray(ONE, "float32")
     res = st.minimize(f, x0, jac="2-point", method="gd", step=0.05, gtol=0.1)
     assert res.x.dtype == np.float32
@@ -100,7 +98,6 @@ def test_a_function_that_is_mapped_already_is_refused():
 
 @pytest.fixture
 def compiled():
-    """Count what JAX compiles."""
     found = []
 
     def listen(name, seconds, **more):

@@ -21,7 +21,6 @@ def argmin(theta, **given):
 
 
 def slopes(function, x, h=1e-5):
-    """Return the derivative by differences, the last axis being that of x."""
     return np.stack([(function(x + u) - function(x - u)) / (2 * h) for u in h * np.eye(len(x))], axis=-1)
 
 
@@ -53,7 +52,6 @@ GIVEN = np.array([1.0, 2.0, 0.5])
 
 
 def test_what_a_bound_holds_follows_the_bound_and_the_rest_follows_that():
-    """By θ and by the bound itself, in both modes, and twice."""
     place, value = jax.jit(lambda z: bounded(z).x), jax.jit(lambda z: bounded(z).fun)
     forwards, backwards = jax.jit(jax.jacfwd(place)), jax.jit(jax.jacrev(place))
     bend = 6 + 1.2 * place(GIVEN)[1] ** 2  # H_FF; H_FA is 0.3

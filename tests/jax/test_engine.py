@@ -46,7 +46,6 @@ def limits(iters=MANY, evals=MANY, grads=MANY):
 
 @cache
 def eager(fun):
-    """Return a function and its derivatives, compiled once, for the eager engine."""
     grad = jax.grad(fun)
 
     def hvp(x, v, *args):
@@ -104,7 +103,6 @@ def test_both_engines_make_the_same_search(method, bounds):
 
 @pytest.mark.slow
 def test_both_engines_make_one_trial_an_iteration_and_find_the_floor_of_f():
-    """What is known of a search goes from one iteration to the next in a compiled program, too."""
     step = st.steps.Armijo(grow=np.inf, longest=1.0, wait=False)
     found, one = agree(START, problem="mixed", method="bfgs", step=step, gtol=0.0, budget=limits(iters=60))
     assert found.nfev <= found.nit + 1

@@ -17,7 +17,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # ports, 
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Two processes, with a nanny each that starts another when one dies."""
     distributed = pytest.importorskip("distributed")
     given = {"dashboard_address": None, "silence_logs": 50, "host": "127.0.0.1"}
     local = distributed.LocalCluster(n_workers=2, threads_per_worker=1, **given)

@@ -1,7 +1,5 @@
 """A small network with its data, and the formulas written out in plain numbers."""
 
-from __future__ import annotations
-
 import math
 
 import jax
@@ -9,12 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 RANDOM = np.random.default_rng(0)
-START = {
-    "a": RANDOM.normal(size=(4, 3)),
-    "b": RANDOM.normal(size=4),
-    "c": RANDOM.normal(size=(2, 4)),
-    "d": RANDOM.normal(size=2),
-}
+SHAPES = {"a": (4, 3), "b": (4,), "c": (2, 4), "d": (2,)}
+START = {name: RANDOM.normal(size=shape) for name, shape in SHAPES.items()}
 X, Y = RANDOM.normal(size=(16, 3)), RANDOM.normal(size=(16, 2))
 ACCURATE = {np.dtype("float64"): 1e-6, np.dtype("float32"): 1e-3}
 
@@ -42,9 +36,7 @@ def norm(tree):
 
 
 def dot(a, b):
-    return sum(
-        float(v) * float(w) for name in a for v, w in zip(np.ravel(a[name]), np.ravel(b[name]), strict=True)
-    )
+    return sum(float(v @ w) for v, w in ((np.ravel(a[name]), np.ravel(b[name])) for name in a))
 
 
 def moved(params, c, along):
@@ -85,3 +77,7 @@ def ratio(params, batch, ratio, seen=None):
         weights = [0.9**i for i in range(len(seen))]
         relative = sum(w * v for w, v in zip(weights, reversed(seen), strict=True)) / sum(weights)
     return guarded(g, mixed(g, ratio / relative, plus))
+
+
+def grad_of(batch):
+    return lambda params: jax.grad(loss)(params, batch)

@@ -1,6 +1,7 @@
 """Wrong input raises at once, and says which argument, what was expected and what came."""
 
 import re
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -9,165 +10,94 @@ import pytest
 
 import steepen.optax as so
 
-from .nets import data, loss, start
+from .nets import data, grad_of, start
 
-P = jnp.ones(2)
+P, WHOLE, SGD = jnp.ones(2), jnp.arange(2), optax.sgd(1)
+RHO, PART = {"rho": 0.1}, {"ascent_fraction": 0.5}
+NONE = {"ascent_fraction": 0}
+gap, tell = partial(so.gap_sam, SGD), so.record_validation_loss
 
 
 def square(x, *_):
     return (x**2).sum()
 
 
-def grads(loss=square, params=P, args=(), **options):
-    return so.value_and_grad(loss, **({"rho": 0.1} | options))(params, *args)
+def pair(x):
+    return square(x), x
 
 
-CASES = {
-    "no strength": (
-        lambda: so.value_and_grad(square),
-        "rho, lam, ratio: expected one of them, to set the strength; got none",
+STRENGTHS = {
+    "rho, lam, ratio: expected one of them, to set the strength; got none": {},
+    "rho, lam, ratio: expected one of them, to set the strength; got rho and lam": {"rho": 1, "lam": 1},
+    "rho: expected a number, 0 or more, or a schedule, got -1.0": {"rho": -1.0},
+    "lam: expected a finite number, or a schedule, got nan": {"lam": float("nan")},
+    "ratio: expected a number or a schedule of the step, got '0.3'": {"ratio": "0.3"},
+    "step: rho is a schedule, so pass the number of the step, step=…; got None": {"rho": lambda k: 0.1},
+    "ascent_fraction: expected a part of the batch, above 0 and at most 1, got 0": RHO | NONE,
+    "ascent_fraction: expected 1, as lam needs two gradients of one batch": {"lam": 1} | PART,
+    "batch_argnums: expected places after the parameters', 1 or more; got 0": RHO | {"batch_argnums": 0},
+    "batch_argnums: expected places of arguments that are passed by place, got [1] for 1 arguments": RHO
+    | PART,
+    "loss: expected a pair, the loss and aux, as has_aux=True says; got an array": RHO | {"has_aux": True},
+    "mask: expected a tree of booleans like the parameters": RHO | {"mask": {"v": True}},
+    "mask: expected at least one parameter to perturb, got none": RHO | {"mask": False},
+    "mask: expected True or False for each parameter, got 'all'": RHO | {"mask": "all"},
+    "dtype: expected the precision of the passes, one of float64, float32,": {"lam": 0.1, "dtype": "int8"},
+}
+CALLS = {
+    "loss: expected a callable that returns one number, got 1": (1, P),
+    "loss: expected one number, got a tuple of 2; if it returns more, say has_aux=True": (pair, P),
+    "loss: expected one real number, such as the mean over the batch; got an array": (lambda x: x, P),
+    "params: expected arrays of real numbers, got an array of int32 at ['n']": (square, {"w": P, "n": WHOLE}),
+    "params: expected arrays of real numbers, got 'relu' at [1]; split it off, by equinox": (
+        square,
+        [P, "relu"],
     ),
-    "two": (
-        lambda: so.value_and_grad(square, rho=1, lam=1),
-        "rho, lam, ratio: expected one of them, to set the strength; got rho and lam",
+    "params: expected at least one array, got {}": (square, {}),
+    "batch_argnums: expected arrays with the examples along the first axis, got shapes ()": (square, P, 1.0),
+    "with the examples along the first axis, got shapes (3,), (4,)": (square, P, (jnp.ones(4), jnp.ones(3))),
+}
+TRANSFORMATIONS = {
+    "params: expected arrays of real numbers, got an array of complex64": lambda: so.sam(SGD, 1).init(P + 1j),
+    "base: expected a transformation of optax, such as optax.adam(1e-3)": lambda: so.sam(optax.sgd, 0.1),
+    "base: expected a transformation with one momentum": lambda: so.msam(SGD).init(P),
+    "grad_fn: expected a function of the parameters that returns the gradient of the batch, got": lambda: (
+        update(P)
     ),
-    "negative": (
-        lambda: so.value_and_grad(square, rho=-1.0),
-        "rho: expected a number, 0 or more, or a schedule, got -1.0",
+    "params: expected the parameters": lambda: update(grad_fn=jax.grad(square)),
+    "total_steps: expected a whole number, 20 or more, got 5": lambda: gap(5),
+    "every: expected a whole number, 2 or more, got 1": lambda: gap(50, every=1),
+    "gate: expected two rising numbers, such as (0.2, 0.3), or None; got (1, 0)": lambda: gap(
+        50, gate=(1, 0)
     ),
-    "nan": (
-        lambda: so.value_and_grad(square, lam=float("nan")),
-        "lam: expected a finite number, or a schedule, got nan",
-    ),
-    "text": (
-        lambda: so.value_and_grad(square, ratio="0.3"),
-        "ratio: expected a number or a schedule of the step, got '0.3'",
-    ),
-    "no loss": (
-        lambda: so.value_and_grad(1, rho=0.1),
-        "loss: expected a callable that returns one number, got 1",
-    ),
-    "schedule": (
-        lambda: grads(rho=lambda k: 0.1),
-        "step: rho is a schedule, so pass the number of the step, step=…; got None",
-    ),
-    "aux": (
-        lambda: grads(lambda x: (square(x), x)),
-        "loss: expected one number, got a tuple of 2; if it returns more, say has_aux=True",
-    ),
-    "no aux": (
-        lambda: grads(has_aux=True),
-        "loss: expected a pair, the loss and aux, as has_aux=True says; got an array of float32 of shape ()",
-    ),
-    "vector": (
-        lambda: grads(lambda x: x),
-        "loss: expected one real number, such as the mean over the batch; got an array",
-    ),
-    "integers": (
-        lambda: grads(params={"w": P, "n": jnp.arange(2)}),
-        "params: expected arrays of real numbers, got an array of int32 at ['n']",
-    ),
-    "function": (
-        lambda: grads(params=[P, "relu"]),
-        "params: expected arrays of real numbers, got 'relu' at [1]; split it off, by equinox.partition",
-    ),
-    "empty": (lambda: grads(params={}), "params: expected at least one array, got {}"),
-    "complex": (
-        lambda: so.sam(optax.sgd(1), 1).init(P + 1j),
-        "params: expected arrays of real numbers, got an array of complex64",
-    ),
-    "fraction": (
-        lambda: grads(ascent_fraction=0.0),
-        "ascent_fraction: expected a part of the batch, above 0 and at most 1, got 0.0",
-    ),
-    "fraction of lam": (
-        lambda: so.value_and_grad(square, lam=1, ascent_fraction=0.5),
-        "ascent_fraction: expected 1, as lam needs two gradients of one batch",
-    ),
-    "places": (
-        lambda: grads(batch_argnums=0),
-        "batch_argnums: expected places after the parameters', 1 or more; got 0",
-    ),
-    "no batch": (
-        lambda: grads(ascent_fraction=0.5),
-        "batch_argnums: expected places of arguments that are passed by place, got [1] for 1 arguments",
-    ),
-    "scalar batch": (
-        lambda: grads(args=(1.0,), ascent_fraction=0.5),
-        "batch_argnums: expected arrays with the examples along the first axis, got shapes ()",
-    ),
-    "ragged": (
-        lambda: grads(args=((jnp.ones(4), jnp.ones(3)),), ascent_fraction=0.5),
-        "got shapes (3,), (4,)",
-    ),
-    "mask": (
-        lambda: grads(lambda p: square(p["w"]), {"w": P}, mask={"v": True}),
-        "mask: expected a tree of booleans like the parameters",
-    ),
-    "mask of none": (lambda: grads(mask=False), "mask: expected at least one parameter to perturb, got none"),
-    "mask of text": (lambda: grads(mask="all"), "mask: expected True or False for each parameter, got 'all'"),
-    "dtype": (
-        lambda: grads(rho=None, lam=0.1, dtype="int8"),
-        "dtype: expected the precision of the passes, one of float64, float32, float16, bfloat16",
-    ),
-    "base": (
-        lambda: so.sam(optax.sgd, 0.1),
-        "base: expected a transformation of optax, such as optax.adam(1e-3); got <function",
-    ),
-    "no momentum": (
-        lambda: so.msam(optax.sgd(0.1)).init(P),
-        "base: expected a transformation with one momentum",
-    ),
-    "no function": (
-        lambda: so.sam(optax.sgd(1), 1).update(P, so.sam(optax.sgd(1), 1).init(P), P),
-        "grad_fn: expected a function of the parameters that returns the gradient of the batch, got None",
-    ),
-    "no params": (
-        lambda: so.sam(optax.sgd(1), 1).update(P, so.sam(optax.sgd(1), 1).init(P), grad_fn=jax.grad(square)),
-        "params: expected the parameters",
-    ),
-    "total_steps": (
-        lambda: so.gap_sam(optax.sgd(1), 5),
-        "total_steps: expected a whole number, 20 or more, got 5",
-    ),
-    "every": (
-        lambda: so.gap_sam(optax.sgd(1), 50, every=1),
-        "every: expected a whole number, 2 or more, got 1",
-    ),
-    "gate": (
-        lambda: so.gap_sam(optax.sgd(1), 50, gate=(0.3, 0.2)),
-        "gate: expected two rising numbers, such as (0.2, 0.3), or None; got (0.3, 0.2)",
-    ),
-    "validation": (
-        lambda: so.gap_sam(optax.sgd(1), 50).init(P).record_validation_loss(P),
-        "loss: expected the mean validation loss, one number; got shape (2,)",
-    ),
-    "no gap": (
-        lambda: so.record_validation_loss(optax.sgd(1).init(P), 1.0),
-        "state: expected one that holds the state of gap_sam, got none",
-    ),
-    "no msam": (
-        lambda: so.eval_params(optax.sgd(1).init(P), P),
-        "state: expected one that holds the state of one msam, got 0 of them",
-    ),
+    "loss: expected the mean validation loss, one number; got shape (2,)": lambda: tell(gap(50).init(P), P),
+    "state: expected one that holds the state of gap_sam, got none": lambda: tell(SGD.init(P), 1.0),
+    "state: expected one that holds the state of one msam, got 0 of": lambda: so.eval_params(SGD.init(P), P),
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_it_is_refused_and_named(name):
-    call, text = CASES[name]
+def update(*params, **extra):
+    return so.sam(SGD, 1).update(P, so.sam(SGD, 1).init(P), *params, **extra)
+
+
+def call_of(loss, params, *batch):
+    return lambda: so.value_and_grad(loss, **(RHO | PART if batch else RHO))(params, *batch)
+
+
+CASES = TRANSFORMATIONS | {text: call_of(*call) for text, call in CALLS.items()}
+CASES |= {text: lambda o=options: so.value_and_grad(square, **o)(P) for text, options in STRENGTHS.items()}
+
+
+@pytest.mark.parametrize("text", CASES)
+def test_it_is_refused_and_named(text):
     with pytest.raises((TypeError, ValueError), match=re.escape(text)):
-        call()
+        CASES[text]()
 
 
 def test_a_checkpoint_of_another_transformation_is_refused():
-    params, batch = start("float32"), data("float32")
-    opt = so.cgd(optax.sgd(0.1), 0.1)
-    grad_fn = lambda p: jax.grad(loss)(p, batch)  # noqa: E731
-    for other, name in (
-        (so.sam(optax.sgd(0.1), 0.1).init(params), "SAMState"),
-        (optax.sgd(0.1).init(params), "tuple"),
-        (opt.init(params)._asdict(), "dict"),
-    ):
+    params, grad_fn = start("float32"), grad_of(data("float32"))
+    opt = so.cgd(SGD, 0.1)
+    others = {"SAMState": so.sam(SGD, 0.1).init(params), "dict": opt.init(params)._asdict()}
+    for name, other in others.items():
         with pytest.raises(TypeError, match=f"state: expected CGDState, got {name}; restore a checkpoint"):
             opt.update(grad_fn(params), other, params, grad_fn=grad_fn)

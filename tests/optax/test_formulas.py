@@ -26,7 +26,6 @@ def in_precision(dtype):
 
 
 def same(found, wanted, dtype):
-    """To the tolerance of the largest number, as rounding of a sum is."""
     for name, want in wanted.items():
         scale = max(1.0, np.abs(want).max())
         np.testing.assert_allclose(found[name], want, rtol=0, atol=TOLERANCE[dtype] * scale, err_msg=name)
@@ -57,7 +56,7 @@ def test_the_gradient_is_the_formula(name, dtype):
     options, formula = FORMULAS[name]
     with in_precision(dtype):
         params, batch = start(dtype), data(dtype)
-        called = jax.jit(so.value_and_grad(loss, **options), static_argnames=())
+        called = jax.jit(so.value_and_grad(loss, **options))
         for k in range(3):
             step = {"step": k} if "schedule" in name else {}
             value, d = called(params, batch, **step)
@@ -83,93 +82,77 @@ def test_the_ratio_is_the_size_of_the_penalty(dtype):
 def test_the_guard_replaces_what_does_not_descend():
     """With λ below 0 and curvature above, the difference turns the gradient around."""
     with jax.enable_x64(True):
-        params = jnp.array([1.01, 1.01])
-
-        def f(x):
-            return 20 * ((x - 1) ** 2).sum()
-
-        _, d = so.value_and_grad(f, lam=-0.001)(params)
-        np.testing.assert_allclose(d, [0.368, 0.368])  # g − 2·0.001·40·g
-        _, d = so.value_and_grad(f, lam=-0.1)(params)
-        np.testing.assert_allclose(d, [0.4, 0.4])
+        for lam, wanted in ((-0.001, 0.368), (-0.1, 0.4)):  # g − 2·0.001·40·g, and g
+            _, d = so.value_and_grad(lambda x: 20 * ((x - 1) ** 2).sum(), lam=lam)(jnp.full(2, 1.01))
+            np.testing.assert_allclose(d, [wanted, wanted])
 
 
-def run(opt, extra, steps=STEPS, dtype="float64", each=None):
-    params, batch = start(dtype), data(dtype)
+def run(opt, dtype="float64", steps=STEPS, validation=None):
+    params, batch, met = start(dtype), data(dtype), []
     state = opt.init(params)
+    both = lambda p: jax.value_and_grad(loss)(p, batch)  # noqa: E731
+    extra = {"value_and_grad_fn": both} if validation else {"grad_fn": lambda p: both(p)[1]}
 
     @jax.jit
     def step(params, state):
-        updates, state = opt.update(jax.grad(loss)(params, batch), state, params, **extra(batch))
+        g = jax.grad(loss)(params, jax.tree.map(lambda a: a[: 4 if validation else None], batch))
+        updates, state = opt.update(g, state, params, **({} if isinstance(state, so.MSAMState) else extra))
         return optax.apply_updates(params, updates), state
 
-    for _ in range(steps):
+    for k in range(steps):
+        if k in (validation or {}):
+            state = so.record_validation_loss(state, validation[k])
         params, state = step(params, state)
-        if each is not None:
-            each(params, state)
-    return params, state
+        met.append(so.eval_params(state, params) if isinstance(state, so.MSAMState) else params)
+    return met, state
 
 
 def by_hand(direction, dtype="float64"):
-    """Momentum SGD, as optax and torch both have it, along what a formula returns."""
-    params, buffer = start(dtype), None
+    params, buffer, met = start(dtype), None, []
     for k in range(STEPS):
-        d = direction(params, k)
-        buffer = (
-            d if buffer is None else {name: np.asarray(0.9, dtype) * buffer[name] + d[name] for name in d}
-        )
-        params = {name: jnp.asarray(moved(params, -0.05, buffer)[name]) for name in d}
-    return params
+        d = direction(params, k, buffer)
+        buffer = d if buffer is None else {n: np.asarray(0.9, dtype) * buffer[n] + d[n] for n in d}
+        params = {name: jnp.asarray(value) for name, value in moved(params, -0.05, buffer).items()}
+        met.append(params)
+    return met
 
 
-def sgd():
-    return optax.sgd(0.05, momentum=0.9)
+def momentum_sam(params, batch, rho, buffer):
+    """The gradient is taken at x − ρ·v/‖v‖, and the base steps from x, whose decay it has."""
+    at = params if buffer is None else moved(params, -rho / norm(buffer), buffer)
+    d = gradient({name: jnp.asarray(v) for name, v in at.items()}, batch)
+    return {name: d[name] + np.asarray(0.01, d[name].dtype) * params[name] for name in d}
+
+
+SGD = optax.sgd(0.05, momentum=0.9)
+TRANSFORMATIONS = {
+    "sam": (so.sam(SGD, 0.3), lambda p, b, k, v: sam(p, b, 0.3)),
+    "sam, schedule": (so.sam(SGD, ramp), lambda p, b, k, v: sam(p, b, ramp(k))),
+    "cgd": (so.cgd(SGD, 0.05), lambda p, b, k, v: cgd(p, b, 0.05)),
+    "msam": (
+        so.msam(optax.chain(optax.add_decayed_weights(0.01), SGD), ramp),
+        lambda p, b, k, v: momentum_sam(p, b, ramp(k), v),
+    ),
+}
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
-def test_the_transformations_are_the_formulas(dtype):
+@pytest.mark.parametrize("name", TRANSFORMATIONS)
+def test_the_transformations_are_the_formulas(name, dtype):
+    opt, formula = TRANSFORMATIONS[name]
     with in_precision(dtype):
         batch = data(dtype)
-
-        def extra(batch):
-            return {"grad_fn": lambda p: jax.grad(loss)(p, batch)}
-
-        for opt, formula in (
-            (so.sam(sgd(), 0.3), lambda p, k: sam(p, batch, 0.3)),
-            (so.sam(sgd(), ramp), lambda p, k: sam(p, batch, ramp(k))),
-            (so.cgd(sgd(), 0.05), lambda p, k: cgd(p, batch, 0.05)),
-        ):
-            same(run(opt, extra, dtype=dtype)[0], by_hand(formula, dtype), dtype)
+        wanted = by_hand(lambda p, k, buffer: formula(p, batch, k, buffer), dtype)
+        for found, want in zip(run(opt, dtype)[0], wanted, strict=True):
+            same(found, want, dtype)
 
 
 def test_the_ratio_of_the_transformation_is_smoothed():
     with jax.enable_x64(True):
         seen, batch = [], data()
-        opt = so.cgd(sgd(), ratio=0.3)
-        found, _ = run(opt, lambda batch: {"grad_fn": lambda p: jax.grad(loss)(p, batch)})
-        wanted = by_hand(lambda p, k: ratio(p, batch, 0.3, seen))
-        for name, want in wanted.items():
-            np.testing.assert_allclose(found[name], want, atol=1e-7)
-
-
-@pytest.mark.parametrize("dtype", TOLERANCE)
-def test_momentum_sam_is_its_formula(dtype):
-    """The gradient is taken at x − ρ·v/‖v‖, and the base steps from x."""
-    with in_precision(dtype):
-        batch, buffer, params = data(dtype), None, start(dtype)
-        wanted = []
-        for k in range(STEPS):
-            at = params if buffer is None else moved(params, -ramp(k) / norm(buffer), buffer)
-            d = gradient({name: jnp.asarray(v) for name, v in at.items()}, batch)
-            d = {name: d[name] + np.asarray(0.01, dtype) * params[name] for name in d}  # decay is that of x
-            buffer = d if buffer is None else {n: np.asarray(0.9, dtype) * buffer[n] + d[n] for n in d}
-            params = moved(params, -0.05, buffer)
-            wanted.append(params)
-        opt = so.msam(optax.chain(optax.add_decayed_weights(0.01), sgd()), ramp)
-        found = []
-        run(opt, lambda _: {}, dtype=dtype, each=lambda p, s: found.append(so.eval_params(s, p)))
-        for one, want in zip(found, wanted, strict=True):
-            same(one, want, dtype)
+        found, _ = run(so.cgd(SGD, ratio=0.3))
+        for name, want in by_hand(lambda p, k, _: ratio(p, batch, 0.3, seen))[-1].items():
+            np.testing.assert_allclose(found[-1][name], want, atol=1e-7)
 
 
 class Rule:
@@ -184,22 +167,14 @@ class Rule:
         self.told.setdefault(name, []).append((value, weight))
 
     def mean(self, name):
-        told = list(reversed(self.told.get(name, [])))
-        weights = [(1 - weight) ** i for i, (_, weight) in enumerate(told)]
-        return (
-            sum(w * v for w, (v, _) in zip(weights, told, strict=True)) / sum(weights) if told else math.nan
-        )
+        values, weights = zip(*reversed(self.told.get(name, [(math.nan, 0)])), strict=True)
+        return np.average(values, weights=[(1 - weight) ** i for i, weight in enumerate(weights)])
 
     def target(self):
-        gap, part = (
-            self.mean("validation") - self.mean("training"),
-            self.strength * min(self.k / (self.steps - 1), 1),
-        )
-        opening = 1.0
-        if self.gate is not None:
-            low, high = self.gate
-            opening = min(max((gap / self.mean("validation") - low) / (high - low), 0.0), 1.0)
-        return max(part * gap * opening, 0.0), opening
+        gap, part = self.mean("validation") - self.mean("training"), min(self.k / (self.steps - 1), 1)
+        low, high = self.gate or (0, 1)
+        opening = np.clip((gap / self.mean("validation") - low) / (high - low), 0, 1) if self.gate else 1
+        return max(self.strength * part * gap * opening, 0.0), opening
 
     def step(self, params, batch, part):
         (target, opening), s = self.target(), None
@@ -229,34 +204,25 @@ class Rule:
         return d
 
 
-@pytest.mark.parametrize(
-    ("every", "strength", "gate"), [(2, 0.3, (0.2, 0.3)), (3, 1.0, None), (2, 60.0, (0.4, 0.9))]
-)
+RULES = [(2, 0.3, (0.2, 0.3)), (3, 1.0, None), (2, 60.0, (0.4, 0.9))]
+
+
+@pytest.mark.parametrize(("every", "strength", "gate"), RULES)
 def test_gap_sam_is_its_rule(every, strength, gate):
-    steps = 60
     with jax.enable_x64(True):
-        rule, batch = Rule(steps, every, strength, gate), data()
+        rule, batch, params, wanted, told = Rule(60, every, strength, gate), data(), start(), [], {}
         part = jax.tree.map(lambda a: a[:4], batch)
-        opt = so.gap_sam(optax.sgd(0.02), steps, every=every, strength=strength, gate=gate)
-        ours = theirs = start()
-        state = opt.init(ours)
-
-        @jax.jit
-        def step(params, state):
-            g = jax.grad(loss)(params, part)
-            value_and_grad_fn = lambda p: jax.value_and_grad(loss)(p, batch)  # noqa: E731
-            updates, state = opt.update(g, state, params, value_and_grad_fn=value_and_grad_fn)
-            return optax.apply_updates(params, updates), state
-
-        for k in range(steps):
+        for k in range(60):
             if k % 5 == 0:
-                validation = 1.0 + float(loss(theirs, (batch[0], batch[1] + 0.4)))
-                state = so.record_validation_loss(state, validation)
-                rule.tell("validation", validation, 0.5)
-            d = rule.step(theirs, batch, part)
-            theirs = {name: jnp.asarray(v) for name, v in moved(theirs, -0.02, d).items()}
-            ours, state = step(ours, state)
-            same(ours, theirs, "float64")
+                told[k] = 1.0 + float(loss(params, (batch[0], batch[1] + 0.4)))
+                rule.tell("validation", told[k], 0.5)
+            d = rule.step(params, batch, part)
+            params = {name: jnp.asarray(v) for name, v in moved(params, -0.02, d).items()}
+            wanted.append(params)
+        opt = so.gap_sam(optax.sgd(0.02), 60, every=every, strength=strength, gate=gate)
+        found, state = run(opt, steps=60, validation=told)
+        for one, want in zip(found, wanted, strict=True):
+            same(one, want, "float64")
         report = state.report()
         assert report["perturbed"] == rule.perturbed >= 5
         assert report["gain"] == pytest.approx(rule.gain, rel=1e-9)
@@ -264,7 +230,6 @@ def test_gap_sam_is_its_rule(every, strength, gate):
 
 
 def test_the_gate_is_that_of_its_table():
-    """It opens from a fifth of the validation loss to three tenths."""
     from steepen._core.ascent import GATE, opening
 
     gaps = jnp.array([0.1, 0.2, 0.25, 0.3, 0.9])
@@ -305,46 +270,18 @@ print(json.dumps(found))
 @pytest.mark.slow
 def test_they_are_the_optimizers_of_torch():
     pytest.importorskip("torch")
-    given = {
-        "x": nets.X.tolist(),
-        "y": nets.Y.tolist(),
-        "start": {k: v.tolist() for k, v in nets.START.items()},
-    }
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", TORCH, json.dumps(given)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    theirs = json.loads(done.stdout)
+    parts = {"x": nets.X, "y": nets.Y, "start": nets.START}
+    given = json.dumps(jax.tree.map(np.ndarray.tolist, parts))
+    words = [sys.executable, "-W", "ignore", "-c", TORCH, given]
+    theirs = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+    base = optax.sgd(0.02, momentum=0.9)
+    ours = {"sam": so.sam(base, 0.3), "cgd": so.cgd(base, 0.05), "ratio": so.cgd(base, ratio=0.3)}
+    ours |= {"msam": so.msam(base, 0.3), "gap": so.gap_sam(base, 60, strength=0.3, gate=None)}
+    told = {k: 6 + 3 * 0.9**k for k in range(60)}
     with jax.enable_x64(True):
-        batch, base = data(), optax.sgd(0.02, momentum=0.9)
-        part = jax.tree.map(lambda a: a[:4], batch)
-        for name, opt in {
-            "sam": so.sam(base, 0.3),
-            "cgd": so.cgd(base, 0.05),
-            "ratio": so.cgd(base, ratio=0.3),
-            "msam": so.msam(base, 0.3),
-            "gap": so.gap_sam(base, 60, strength=0.3, gate=None),
-        }.items():
-            params = start()
-            state = opt.init(params)
-
-            @jax.jit
-            def step(params, state, opt=opt, name=name):
-                both = lambda p: jax.value_and_grad(loss)(p, batch)  # noqa: E731
-                extra = {"value_and_grad_fn": both} if name == "gap" else {"grad_fn": lambda p: both(p)[1]}
-                g = jax.grad(loss)(params, part if name == "gap" else batch)
-                updates, state = opt.update(g, state, params, **({} if name == "msam" else extra))
-                return optax.apply_updates(params, updates), state
-
-            for k in range(60):
-                if name == "gap":
-                    state = so.record_validation_loss(state, 6 + 3 * 0.9**k)
-                params, state = step(params, state)
-            params = so.eval_params(state, params) if name == "msam" else params
-            for key, value in params.items():
+        for name, opt in ours.items():
+            found, state = run(opt, steps=60, validation=told if name == "gap" else None)
+            for key, value in found[-1].items():
                 np.testing.assert_allclose(value, theirs[name][key], atol=1e-6, err_msg=f"{name} {key}")
-            if name == "gap":
-                assert state.report()["perturbed"] == theirs["report"]["perturbed"] > 10
-                assert state.report()["training"] == pytest.approx(theirs["report"]["training"], rel=1e-6)
+    assert state.report()["perturbed"] == theirs["report"]["perturbed"] > 10
+    assert state.report()["training"] == pytest.approx(theirs["report"]["training"], rel=1e-6)

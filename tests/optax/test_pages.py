@@ -20,7 +20,6 @@ def test_the_page_runs(capsys):
 
 
 def evidence(name):
-    """Import a program of benchmarks/rl."""
     pytest.importorskip("gymnax")
     sys.path.insert(0, str(ROOT / "benchmarks" / "rl"))
     try:
@@ -56,20 +55,8 @@ def test_the_evidence_of_policy_gradients_runs_resumes_and_fills_its_page(tmp_pa
 @pytest.mark.slow
 def test_the_hackable_reward_runs(tmp_path):
     program = ROOT / "benchmarks" / "rl" / "grpo.py"
-    words = [
-        sys.executable,
-        "-W",
-        "ignore",
-        program,
-        "--out",
-        tmp_path,
-        "--tiny",
-        "--seeds",
-        "2",
-        "--trial-seeds",
-        "1",
-    ]
-    subprocess.run(words, check=True, capture_output=True)
+    words = f"-W ignore {program} --out {tmp_path} --tiny --seeds 2 --trial-seeds 1"
+    subprocess.run([sys.executable, *words.split()], check=True, capture_output=True)
     rows = [json.loads(line) for line in (tmp_path / "grpo.jsonl").read_text("utf-8").splitlines()]
     assert [row["row"] for row in rows] == ["no penalty", "KL", "ratio"]
 

@@ -2,7 +2,6 @@
 
 import itertools
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +22,7 @@ QUADRATIC = BY_NAME["quadratic"]  # convex: no guard, and no step of these ends 
 WINDING = BY_NAME["rosenbrock2"]
 
 
-def run(counting: Counting, method: str, source: str, budget: Budget, step: Any, **more: Any) -> st.Result:
+def run(counting, method, source, budget, step, **more):
     fun, given = from_source(counting, source)
     if method == "newton":
         given.setdefault("hess", counting.hess)
@@ -35,8 +34,7 @@ def run(counting: Counting, method: str, source: str, budget: Budget, step: Any,
     return st.minimize(fun, counting.problem.x0, method=method, step=step, gtol=0, budget=budget, **given)
 
 
-def spent(counting: Counting, source: str, res: st.Result) -> tuple[int, int]:
-    """Values and gradients, as counted from outside where gradients are calls."""
+def spent(counting, source, res):
     return counting.count("fun"), res.njev if source in OF_VALUES else counting.count("grad")
 
 
@@ -50,14 +48,14 @@ COSTS = {
 }  # for n = 3
 
 
-def predict(method: str, source: str, budget: Budget) -> tuple[int, int, int, Status]:
+def predict(method, source, budget):
     """Follow the rule by hand: the gradient at x_k if it fits, then a step if all of it fits."""
     value, gradient, probe = COSTS[source]
     limits = (budget.evals or np.inf, budget.grads or np.inf)
     penalised = np.inf if budget.total is None else budget.total // 4 + 1
     total, k = np.array(value), 0
 
-    def lacking(cost: Any) -> Status | None:
+    def lacking(cost):
         if total[1] + cost[1] > limits[1]:
             return Status.MAX_GRADIENTS
         return Status.MAX_EVALUATIONS if total[0] + cost[0] > limits[0] else None
@@ -79,7 +77,7 @@ def predict(method: str, source: str, budget: Budget) -> tuple[int, int, int, St
     return k, int(total[0]), int(total[1]), status
 
 
-def check_fixed(method: str, source: str, budget: Budget) -> None:
+def check_fixed(method, source, budget):
     counting = Counting(QUADRATIC)
     res = run(counting, method, source, budget, step=0.02)
     values, grads = spent(counting, source, res)
@@ -143,7 +141,6 @@ def test_a_line_search_keeps_to_the_budget(method, source, limit):
 
 
 def test_a_budget_that_ends_inside_a_line_search():
-    """The first trial is far too long: the search alone needs more values than there are."""
     for source, size in itertools.product(("callable", "both", "2-point"), (4, 5, 8, 20, 39)):
         counting = Counting(WINDING)
         res = run(counting, "gd", source, Budget(evals=size), step=st.steps.Armijo(initial=1e6))
@@ -154,7 +151,7 @@ def test_a_budget_that_ends_inside_a_line_search():
 
 def test_the_gradient_of_an_accepted_trial_is_not_paid_for_twice():
     """With f and ∇f together, the last call of the budget may be the one that shows convergence."""
-    bowl: Any = {"fun": lambda x: (x @ x, 2 * x), "x0": [3.0, 4.0], "jac": True, "method": "gd"}
+    bowl = {"fun": lambda x: (x @ x, 2 * x), "x0": [3.0, 4.0], "jac": True, "method": "gd"}
     whole = st.minimize(step=st.steps.Armijo(initial=0.5), **bowl)
     assert (whole.status, whole.njev) == (Status.CONVERGED, 2)
     same = st.minimize(step=st.steps.Armijo(initial=0.5), budget=Budget(grads=2), **bowl)
@@ -192,16 +189,16 @@ def test_the_quadratic_step_within_the_budget(method):
 class Slow(Counting):
     """A problem whose every call takes a second of a clock that stands still otherwise."""
 
-    def __init__(self, problem: Any, clock: Any):
+    def __init__(self, problem, clock):
         super().__init__(problem)
         self.clock, self.began = clock, clock.now
 
-    def _note(self, name: str, *arrays: Any) -> None:
+    def _note(self, name, *arrays):
         self.clock.now += 1.0
         super()._note(name, *arrays)
 
     @property
-    def took(self) -> float:
+    def took(self):
         return self.clock.now - self.began
 
 
@@ -214,8 +211,7 @@ def clock(monkeypatch):
 
 @pairs(method=METHODS, source=CALLS, second=(True, False), step=(0.02, None, st.steps.Armijo(initial=1e8)))
 def test_no_call_of_any_kind_begins_after_the_time(clock, method, source, second, step):
-    """Differences, products made of gradients, probes and line searches are cut between two calls."""
-    given: dict[str, Any] = {} if second else {"hvp": None, "hess": None}
+    given = {} if second else {"hvp": None, "hess": None}
     for seconds in (0.5, 1.5, 2.5, 4.5, 9.5, 17.5):
         slow = Slow(QUADRATIC, clock)
         res = run(slow, method, source, Budget(seconds=seconds), step=step, trace="x", **given)
@@ -249,7 +245,6 @@ def test_no_row_of_a_batch_is_evaluated_after_the_time(clock, method):
 
 @pairs(source=CALLS, rows=(None, 2), limit=("evals", "grads"))
 def test_the_check_of_the_gradient_is_within_the_budget(source, rows, limit):
-    """It is refused before any evaluation, or its sum with the run stays within the limit."""
     (values, grads), (more, further) = COSTS[source][:2]
     needed = {"evals": 7 * values + more, "grads": 7 * grads + further}[limit]
     x0 = QUADRATIC.x0 if rows is None else np.stack([QUADRATIC.x0] * rows)
@@ -258,7 +253,9 @@ def test_the_check_of_the_gradient_is_within_the_budget(source, rows, limit):
         fun, given = from_source(counting, source)
         given |= {"check_gradient": True, "budget": Budget(iters=50, **{limit: size})}
         if size < needed:
-            with pytest.raises(ValueError, match=rf"^budget: {limit}={size} does not cover the {needed} "):
+            with pytest.raises(
+                ValueError, match=rf"^budget: {limit}={size} does not cover the {needed} of check_gradient"
+            ):
                 st.minimize(fun, x0, **given)
             assert counting.count("fun") == counting.count("grad") == 0
             continue
@@ -289,22 +286,3 @@ def test_a_run_that_is_out_of_time_is_not_evaluated_on_resuming(clock, tmp_path)
     assert again.status is Status.MAX_SECONDS
     assert (slow.count("fun"), slow.count("grad")) == calls
     assert again.fun == seen(QUADRATIC.fun)(again.x)
-
-
-def test_wrong_budgets():
-    for name, value in itertools.product(
-        ("grads", "evals", "iters"), (-1, 1.5, 2.0, float("nan"), "3", True)
-    ):
-        with pytest.raises((ValueError, TypeError), match=name):
-            Budget(**{name: value})
-    for name in ("grads", "evals"):
-        with pytest.raises(ValueError, match=f"{name}: .*1 or more.*0"):
-            Budget(**{name: 0})
-    for seconds in (0, -1.0, float("nan"), float("inf"), "3"):
-        with pytest.raises((ValueError, TypeError), match="seconds"):
-            Budget(seconds=seconds)
-    assert (Budget(grads=np.int64(7), iters=9).total, Budget(iters=0).iters) == (7, 0)
-
-
-def test_a_limit_by_scipys_name_is_rounded_down():
-    assert st.minimize(QUADRATIC.fun, QUADRATIC.x0, method="gd", step=0.02, options={"maxiter": 2.5}).nit == 2

@@ -5,7 +5,7 @@ import pytest
 
 import steepen as st
 
-from ..objectives import BY_NAME, METHODS, PENALISED, Array, Problem
+from ..objectives import BY_NAME, METHODS, PENALISED, Array
 from ..pairs import pairs
 from .counting import OF_VALUES, SOURCES, Counting, from_source, tagged
 
@@ -25,7 +25,7 @@ def run(counting, x0, method, source, step, second, **more):
     return st.minimize(fun, x0, method=method, step=rule, **given, **more)
 
 
-def by_chance(method: str, source: str, second: str | None) -> bool:
+def by_chance(method, source, second):
     """Whether points may coincide: differences of differences have shifts and probes on the same axes."""
     return method == "newton" and second is None and source in OF_VALUES
 
@@ -35,7 +35,7 @@ def test_every_call_is_counted_and_none_is_made_twice(name, method, source, step
     counting = Counting(BY_NAME[name])
     at: list[tuple[st.State, tuple[int, ...]]] = []
 
-    def callback(state: st.State) -> None:
+    def callback(state: st.State):
         at.append((state, tuple(counting.count(part) for part in ("fun", "grad", "hvp"))))
 
     x0, budget = counting.problem.x0, st.Budget(iters=6)
@@ -79,11 +79,11 @@ def test_rows_are_counted_one_by_one(method, source, step, second):
 class Failing(Counting):
     """Raises at the j-th call of one of its functions, after noting it."""
 
-    def __init__(self, problem: Problem, what: str, j: int):
+    def __init__(self, problem, what, j):
         super().__init__(problem)
         self._what, self._left = what, j
 
-    def _note(self, name: str, x: Array, *more: Array) -> None:
+    def _note(self, name, x: Array, *more: Array):
         super()._note(name, x, *more)
         if name == self._what:
             self._left -= len(np.atleast_2d(x))

@@ -1,9 +1,6 @@
 """ECnoise, kinks and quantised values on a line, compared with a literal transcription and closed forms."""
 
-from __future__ import annotations
-
 from math import factorial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +14,7 @@ from steepen._oracle.ledger import Ledger
 from steepen._oracle.noise import COST, FDState, NoiseModel
 
 
-def transcribed(values: Any) -> float:
+def transcribed(values):
     """Return the level of Moré and Wild's ECnoise (2011), as their listing has it; 0 where it finds none."""
     m, table, sigma, signs = len(values) - 1, list(values), [], []
     for k in range(1, m + 1):
@@ -31,7 +28,7 @@ def transcribed(values: Any) -> float:
     return 0.0
 
 
-def test_ecnoise_is_that_of_the_listing() -> None:
+def test_ecnoise_is_that_of_the_listing():
     rng = np.random.default_rng(0)
     t = np.arange(7.0)
     for _ in range(200):
@@ -39,7 +36,7 @@ def test_ecnoise_is_that_of_the_listing() -> None:
         assert float(ecnoise(values)) == pytest.approx(transcribed(values), rel=1e-9)
 
 
-def test_the_level_is_the_standard_deviation_and_smooth_functions_have_none() -> None:
+def test_the_level_is_the_standard_deviation_and_smooth_functions_have_none():
     values = np.random.default_rng(1).uniform(-1, 1, (7, 2000)) + 50 * np.arange(7)[:, None]
     levels = ecnoise(values) * 3**0.5
     assert np.mean(levels > 0) > 0.99
@@ -49,7 +46,7 @@ def test_the_level_is_the_standard_deviation_and_smooth_functions_have_none() ->
         assert float(ecnoise(smooth)) < 1e-9
 
 
-def test_a_kink_is_no_noise_and_noise_is_no_kink() -> None:
+def test_a_kink_is_no_noise_and_noise_is_no_kink():
     rng, t = np.random.default_rng(2), np.arange(7.0)[:, None]
     corners = rng.uniform(0, 6, (3, 500))
     convex = sum(abs(t - corner) * weight for corner, weight in zip(corners, (1, 0.3, 2), strict=True))
@@ -59,7 +56,7 @@ def test_a_kink_is_no_noise_and_noise_is_no_kink() -> None:
     assert np.mean(is_kink(rng.normal(size=(7, 5000)))) < 0.02
 
 
-def on_a_line(f: Any) -> Any:
+def on_a_line(f):
     """Return the noise and the quantum that are measured of f near 1, and how many values that took."""
     kit = kit_for(np.ones(1))
     calls = Calling(lambda x: float(f(x[0])), np.ones(1), kit, Everywhere(kit), Ledger(kit, Budget()))
@@ -68,11 +65,11 @@ def on_a_line(f: Any) -> Any:
     return model.state.noise, model.state.resolution * f(1.0), calls.ledger.nfev
 
 
-def test_two_values_are_enough_where_there_is_no_noise() -> None:
+def test_two_values_are_enough_where_there_is_no_noise():
     assert on_a_line(lambda x: 1 + x**2) == (0.0, 0.0, 2)
 
 
-def test_noise_is_measured_and_a_kink_is_none() -> None:
+def test_noise_is_measured_and_a_kink_is_none():
     rng = np.random.default_rng(3)
     noise, quantum, values = on_a_line(lambda x: 1 + x + 1e-9 * rng.uniform(-1, 1))
     assert 2e-10 < noise < 2e-9
@@ -81,12 +78,12 @@ def test_noise_is_measured_and_a_kink_is_none() -> None:
 
 
 @pytest.mark.parametrize("digits", [3, 5, 7])
-def test_the_quantum_of_rounded_values_is_found(digits: int) -> None:
+def test_the_quantum_of_rounded_values_is_found(digits):
     _, quantum, values = on_a_line(lambda x: round(1 + x * x, digits))
     assert quantum == pytest.approx(10.0**-digits, rel=1e-3)
     assert values <= COST.evals
 
 
 @pytest.mark.parametrize("f", [lambda x: 5.0 + 0 * x, lambda x: 1 + (x - 1) ** 2, lambda x: 1 + (x - 1) ** 4])
-def test_a_smooth_function_that_stays_level_is_not_quantised(f: Any) -> None:
+def test_a_smooth_function_that_stays_level_is_not_quantised(f):
     assert on_a_line(f)[:2] == (0.0, 0.0)

@@ -21,7 +21,6 @@ def outcome_of():
 
 @pytest.fixture
 def outcome(request, outcome_of):
-    """Return what the item that a file of tests names as its ITEM yields."""
     return outcome_of(request.module.ITEM)
 
 

@@ -10,7 +10,6 @@ from steepen.paper import egr
 
 
 def hand_written(scene, way):
-    """Descend from all the starts at once, without the library's loop."""
     f, x, lam = scene.f, scene.starts.copy(), scene.lam
     guarded = 0
     for k in range(scene.iters):

@@ -39,7 +39,6 @@ def steeper_levy(x, lam):
 
 
 def roots(fun, interval, count=200):
-    """Find the roots by sign on a grid and then by mpmath."""
     grid = np.linspace(*interval, count)
     between = [pair for pair in pairwise(grid) if fun(pair[0]) * fun(pair[1]) < 0]
     return [float(mp.findroot(fun, pair, solver="anderson")) for pair in between]
@@ -68,7 +67,6 @@ def test_marked_points_of_the_levy_landscapes(name, panel, lam, interval, outcom
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_convergence_curves_are_the_runs_and_say_their_settings(name, outcome_of):
-    """The runs themselves are held to the listing by test_table1.py."""
     e = EXPERIMENTS[name]
     for figure in outcome_of("fig-convergence").figures.values():
         axes = figure.axes[list(EXPERIMENTS).index(name)]
@@ -95,7 +93,6 @@ def test_values_after_forty_gradients_and_who_is_ahead():
 
 @pytest.mark.parametrize("name", fig_quasi_newton.PANELS)
 def test_quasi_newton_curves_are_those_of_the_listings(name, outcome_of):
-    """Transcribed line by line, with pairs left out that have no positive curvature."""
     panel, position = fig_quasi_newton.PANELS[name], list(fig_quasi_newton.PANELS).index(name)
     f, grad = panel.function, panel.function.grad
     drawn = lines(outcome_of("fig-quasi-newton").figures["fig-quasi-newton"].axes[position])

@@ -60,12 +60,10 @@ def test_the_ring_in_the_plane(outcome):
         _, _, size, _, slope, kind = ends[case]
         first, second = radial(size)
         assert second == pytest.approx(-1 / (2 * lam), abs=1e-4)
-        assert slope == pytest.approx(first, rel=1e-6)
-        assert kind == "artificial"
+        assert (slope, kind) == (pytest.approx(first, rel=1e-6), "artificial")
     for case in (("CGD", "inside"), ("CGD, λ/4", "where CGD stayed")):
         assert ends[case][2] < 1e-5
-        assert ends[case][3] == pytest.approx(np.tanh(-2.0))
-        assert ends[case][5] == "minimum"
+        assert (ends[case][3], ends[case][5]) == (pytest.approx(np.tanh(-2.0)), "minimum")
     for ax in outcome.figures["lemma1"].axes:
         ring = np.linalg.norm(ax.lines[-1].get_xydata(), axis=1)
         assert radial(ring)[1] == pytest.approx(np.full(len(ring), -1 / 0.6), abs=1e-9)

@@ -12,7 +12,6 @@ GRIEWANK_PART = [(436.0, 444.0), (309.0, 317.0)]
 
 
 def by_hand(f, x, step, lam=0.0, r=None):
-    """One step from one point, written out."""
     g = f.grad(x)
     if lam and r is None:
         p = -(g + 2 * lam * f.hess(x) @ g)
@@ -72,7 +71,6 @@ def test_the_start_of_table_1_is_found(name, bounds, points, near):
 
 
 def test_the_spectrum_of_the_quadratic():
-    """Against a root found by mpmath, and against the matrix in use."""
     ((centre, half_width),) = recover_spectrum(10, lam=0.4, step=0.01, gd=18.89, cgd_fd=97.91)
 
     def residual(c, w):

@@ -38,8 +38,7 @@ def test_both_columns_and_runs_are_those_of_the_listings(name):
         values, run = f(xs), row.run(method)
         assert f"{(values[0] - values[1]) / values[0] * 100:.2f}" == f"{printed:.2f}"
         assert run.trace.njev.tolist() == cost
-        assert run.trace.f == pytest.approx(values, rel=1e-7, abs=1e-10)
-        assert run.njev == T
+        assert (run.trace.f, run.njev) == (pytest.approx(values, rel=1e-7, abs=1e-10), T)
         assert int(run.trace.penalised.sum()) == (0 if method == "gd" else THRESHOLD + 1)
 
 

@@ -56,7 +56,6 @@ def test_the_pl_inequality_without_a_ridge(problems):
 
 
 def test_bound_by_hand(problems):
-    """The theorem itself, from eigenvalues and a loop that know nothing of steepen."""
     for problem in problems:
         for product in theorem1.TWICE_LAM_L:
             lam = product / (2 * problem.L)

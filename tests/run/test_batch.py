@@ -19,7 +19,6 @@ QUASI_NEWTON = {"bfgs", "dfp", "cgd-bfgs", "cgd-dfp"}
 
 
 def check_batch(fun, x0, per_row=None, **common):
-    """Run the batch, and every row alone."""
     per_row = per_row or {}
     common = {"trace": "x"} | common
     batch = st.minimize(fun, x0, **per_row, **common)
@@ -160,7 +159,6 @@ def test_different_ends(method, step):
 
 
 def test_rows_that_leave_in_the_middle():
-    """Steps of their own drive three rows over the fences at different times; the others go on."""
     x0 = np.array([[1.4, 0.1], [1.4, 1.0], [-0.5, 1.9], [0.3, 1.2], [-0.9, 0.4], [1.4, 1.1]])
     steps = np.array([1.6, 0.2, 1.2, 0.1, 0.05, 1.05])
     batch = check_batch(

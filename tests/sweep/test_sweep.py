@@ -22,7 +22,6 @@ GRID = {
 
 
 def single(row, starts):
-    """Return the run that a row of a table stands for, made alone."""
     settings = {name: row[name] for name in ("step", "lam", "b") if not np.isnan(row[name])}
     if "b" in settings:
         settings["b"] = int(row["b"])
@@ -42,8 +41,7 @@ def test_every_row_is_the_single_run_it_stands_for():
     assert table.start.tolist() == [0, 1, 2, 3] * 36
     for _, row in table.iterrows():
         one = single(row, starts)
-        assert (row.f, row.best) == (one.fun, one.best.fun)
-        assert row.status == one.status.name
+        assert (row.f, row.best, row.status) == (one.fun, one.best.fun, one.status.name)
         for name in ("nit", "nfev", "njev", "nhvp"):
             assert row[name] == getattr(one, name)
         assert [row.x0, row.x1] == one.x.tolist()
@@ -88,15 +86,13 @@ def square(x):
 
 def test_a_function_of_your_own():
     table = st.sweep(square, [[1.0, 2.0]], method="gd", step=[0.1, 0.5], jac=lambda x: 2 * x, budget=BUDGET)
-    assert table.function.tolist() == ["square", "square"]
-    assert table.f[1] == 0.0
+    assert (table.function.tolist(), table.f[1]) == (["square", "square"], 0.0)
 
 
 def test_schedules_and_steps_are_values_too():
     lam = [st.L(0.1, 0.01), 0.1]
     table = st.sweep("booth", 2, method="cgd-fd", lam=lam, step=[0.01, 0.02], budget=BUDGET)
-    assert len(table) == 8
-    assert set(table.lam) == {str(st.L(0.1, 0.01)), "0.1"}
+    assert (len(table), set(table.lam)) == (8, {str(st.L(0.1, 0.01)), "0.1"})
 
 
 def test_settings_one_by_one_and_drawn():

@@ -15,7 +15,6 @@ RNG_SEEDS = range(5 if WHOLE else 2)
 
 
 def random_spd(rng, n, low, high):
-    """A random Q with eigenvalues spread over [low, high], both ends reached."""
     basis, _ = np.linalg.qr(rng.standard_normal((n, n)))
     t = np.concatenate([[low, high], rng.uniform(low, high, n - 2)])
     Q = (basis * t) @ basis.T
@@ -31,15 +30,12 @@ def product(H):
     return lambda x, v: H @ v
 
 
-def test_theorem_formulas_match_exact_rationals():
+def test_theorem_formulas_match_exact_rationals_and_broadcast():
     # L(1+2λL)² = 4·(1 + 2·(3/8)·4)² = 64
     assert theory.safe_step(4.0, 0.375) == 1 / 64
     assert theory.safe_interval(4.0, 0.375) == (0.0, 2 / 64)
     assert theory.linear_rate(4.0, 2.0, 0.375) == 1 - 2 / 64
     assert theory.bound(3, 4.0, 2.0, 0.375, 8.0) == 8 * (31 / 32) ** 3
-
-
-def test_theorem_broadcasts():
     L, lam = np.array([1.0, 2.0, 5.0]), np.array([[0.0], [0.3]])
     lower, upper = theory.safe_interval(L, lam)
     assert lower.shape == upper.shape == (2, 3)
@@ -109,11 +105,7 @@ def test_singular_hessian_has_smallest_curvature_zero(scale):
 
 def test_curvature_counts_its_products_and_begins_with_its_seed():
     H, calls = random_symmetric(np.random.default_rng(1), 40), []
-
-    def hvp(x, v):
-        calls.append(v)
-        return H @ v
-
+    hvp = lambda x, v: calls.append(v) or H @ v  # noqa: E731
     first, again, other = (theory.largest_curvature(hvp, np.zeros(40), tol=1e-2, seed=s) for s in (0, 0, 1))
     assert first == again != other
     assert first.n_hvp + again.n_hvp + other.n_hvp == len(calls) < 3 * 40
@@ -181,17 +173,8 @@ def test_classify_tolerance_is_relative(size):
 
 
 def test_classify_evaluates_one_gradient_and_one_product():
-    H, calls = np.diag([2.0, -2.5]), []
-
-    def grad(x):
-        calls.append("grad")
-        return H @ x
-
-    def hvp(x, v):
-        calls.append("hvp")
-        return H @ v
-
-    lam = 0.2  # −1/(2λ) = −2.5, the second eigenvalue
+    H, calls, lam = np.diag([2.0, -2.5]), [], 0.2  # −1/(2λ) = −2.5, the second eigenvalue
+    grad, hvp = lambda x: calls.append("grad") or H @ x, lambda x, v: calls.append("hvp") or H @ v
     assert theory.classify([0.0, 1.0], grad, hvp, lam) is Stationarity.ARTIFICIAL
     assert calls == ["grad", "hvp"]
     assert theory.classify([1.0, 1.0], grad, hvp, lam) is Stationarity.NOT_STATIONARY

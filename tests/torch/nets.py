@@ -67,7 +67,6 @@ def mse(model, x=X, y=Y):
 
 
 def data(k):
-    """Return the batch in another order."""
     order = torch.randperm(16, generator=torch.Generator().manual_seed(k))
     return X[order], Y[order]
 
@@ -77,7 +76,6 @@ def make(name, model, base="momentum"):
 
 
 def built(name, base="momentum", **options):
-    """Return a network and an optimizer of it."""
     model = Net(**options)
     return model, make(name, model, base)
 

@@ -25,7 +25,6 @@ BASE = SGD(MODEL.parameters(), lr=0.1)
 
 
 def other(**group):
-    """Return a base of some parameters of the network."""
     return SGD([{"params": [MODEL.unused], **group}, {"params": MODEL.first.parameters()}])
 
 

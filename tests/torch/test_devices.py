@@ -104,7 +104,6 @@ def test_so_it_does_whatever_is_set(case, rows, n, few, tmp_path, monkeypatch):
 
 
 def counted(monkeypatch, owner, *names):
-    """Note every call of these methods."""
     calls = []
     for name in names:
         plain = getattr(owner, name)

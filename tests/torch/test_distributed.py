@@ -43,7 +43,6 @@ def check(function):
 
 
 def torchrun(*program):
-    """Run a program in two processes, in which a warning is an error, and return what it has said."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     # FSDP2 warns of every module that ends in a Linear
     strict = {"PYTHONWARNINGS": "error,ignore:FSDP2-wrapped module", "OMP_NUM_THREADS": "1"}
@@ -66,7 +65,6 @@ def test_the_examples_probe_and_learn(name):
 
 
 def test_two_processes():
-    """One start for all checks; a check that hangs is a deadlock."""
     assert re.findall(r"^done (\w+)$", torchrun("-m", __name__), re.M) == list(CHECKS)
 
 
@@ -120,13 +118,11 @@ def optimizer(name, model, kind=AdamW):
 
 
 def flat(model):
-    """Return all parameters in one vector, whole where they are sharded."""
     whole = [p.full_tensor() if hasattr(p, "full_tensor") else p for p in model.parameters()]
     return torch.cat([p.detach().reshape(-1) for p in whole])
 
 
 def alike(value):
-    """Say that both ranks hold the same bits."""
     both = [torch.empty_like(value) for _ in range(2)]
     dist.all_gather(both, value.contiguous())
     assert torch.equal(both[0].nan_to_num(-7), both[1].nan_to_num(-7)), f"ranks differ: {both}"
@@ -159,7 +155,6 @@ def halves_of_a_batch_train_as_one_process_does_on_the_whole_in_every_loop(rank)
 
 @check
 def a_share_of_each_rank_is_joined(rank):
-    """The probe goes along the mean of the ranks' gradients, each of its own first examples."""
     for kind in ("ddp", "fsdp"):
         model, single = wrapped(kind), net()
         opt = SAM(SGD(model.parameters(), lr=0.05), model, rho=0.3, share=1 / 4)

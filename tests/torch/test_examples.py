@@ -1,15 +1,13 @@
 """The examples run, probe and learn."""
 
-import importlib.util
 import sys
-import warnings
-from pathlib import Path
 
 import pytest
 import torch
 
+from ..examples import EXAMPLES, load
+
 torch.set_num_threads(1)
-EXAMPLES = Path(__file__).parents[2] / "examples"
 HERE = {  # what runs in this process: what it needs, and its arguments
     "train_with_trainer": ("transformers", {}),
     "train_with_lightning": ("pytorch_lightning", {}),
@@ -18,17 +16,6 @@ HERE = {  # what runs in this process: what it needs, and its arguments
     "train_with_accelerate, closures": ("accelerate", {"epochs": 40, "micro": 1, "closures": True}),
     "train_with_compile": ("torch", {"epochs": 3, "backend": "aot_eager"}),
 }
-
-
-def load(name, needs):
-    """Import an example, if what it needs is there."""
-    name = name.partition(",")[0]
-    with warnings.catch_warnings(action="ignore"):  # what other libraries say while they are imported
-        pytest.importorskip(needs)
-        spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +40,7 @@ def test_probes_and_learns(name, capsys):
     graphs = torch._dynamo.utils.counters
     graphs.clear()
     needs, options = HERE[name]
-    opt, accuracy = load(name, needs).main(**options)
+    opt, accuracy = load(name.partition(",")[0], needs).main(**options)
     report = opt.report()
     assert accuracy > 0.75  # of ten digits
     assert report.probed >= report.steps // 3

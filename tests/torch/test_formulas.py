@@ -136,7 +136,6 @@ class Task:
         self.opt = method(own, self.model)
 
     def step(self, d, rough=1e-11):
-        """Take a step by ours and one along d, hold the weights to each other, and return both losses."""
         rows = round(16 * self.opt.share)
         before = loss(self.theirs, X[:rows], Y[:rows]).item()
         for p, one in zip(self.theirs, d, strict=True):
@@ -216,7 +215,6 @@ def test_only_the_steps_asked_for_have_a_probe(method, when):
 
 @pytest.mark.parametrize("lam", [0.0, 0.05])
 def test_where_there_is_no_direction_the_step_is_the_base_s(lam):
-    """Weights of zero, a gradient of zero, or both: nothing becomes NaN."""
     kinds = {SAM: {"rho": lam}, WSAM: {"rho": lam}, CGD: {"lam": lam}, ASAM: {"rho": lam, "eta": 0.0}}
     for (kind, options), slope in itertools.product(kinds.items(), (0.0, 1.0)):
         model = nn.Linear(2, 1, bias=False)

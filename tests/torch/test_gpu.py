@@ -44,7 +44,6 @@ def data(seed=0, n=64):
 
 
 def unlike():
-    """Return held-out data with a gap from the first step on."""
     x, y = data(1)
     return 4 * x, 1 - y
 

@@ -34,7 +34,6 @@ def test_three_loops_give_the_same_bits(name):
 
 
 def micro(opt, model, parts, scaler=None, clip=math.inf):
-    """Take a step on micro-batches, and return their sizes."""
     sizes = []
     for x, y in opt.passes(*zip(X.chunk(parts), Y.chunk(parts), strict=True), scaler=scaler):
         loss = mse(model, x, y) / parts
@@ -60,7 +59,6 @@ def test_micro_batches_equal_the_whole(name, parts):
 
 @pytest.mark.parametrize(("scale", "clip"), [(None, None), (1024.0, None), (None, 0.05)])
 def test_with_a_share_the_probe_comes_from_the_first_micro_batch(scale, clip):
-    """And what is clipped between the passes and the step is what the base takes, as with `max_norm`."""
     models = [Net(), Net(), Net()]
     bases = [BASES["momentum"](model.parameters()) for model in models]
     opt, own = (
@@ -76,12 +74,10 @@ def test_with_a_share_the_probe_comes_from_the_first_micro_batch(scale, clip):
         literal_share(models[2], bases[2:], clip or math.inf)
     torch.testing.assert_close(weights(models[0]), weights(models[2]), rtol=1e-9, atol=1e-11)
     torch.testing.assert_close(weights(models[1]), weights(models[2]), rtol=1e-9, atol=1e-11)
-    assert opt.report().gradients == 3 * 1.25
-    assert opt.report().length == pytest.approx(0.3)
+    assert (opt.report().gradients, opt.report().length) == (3 * 1.25, pytest.approx(0.3))
 
 
 def literal_share(model, bases, max_norm=math.inf):
-    """SAM with a share of 4 rows, written out."""
     params, x = [p for p in model.parameters() if p is not model.unused], weights(model)
     g = torch.autograd.grad(mse(model, X[:4], Y[:4]), params)
     n = sum(one.square().sum() for one in g) ** 0.5
@@ -184,7 +180,6 @@ PREPARED = [("share", "optimizer"), ("CGD", "base"), ("GapSAM", "optimizer"), ("
 
 @pytest.mark.parametrize(("name", "prepared"), PREPARED)
 def test_accelerate_with_accumulation(name, prepared):
-    """Micro-batches in `passes`; Accelerate divides the loss by their number."""
     accelerate = pytest.importorskip("accelerate")
     accelerate.state.AcceleratorState._reset_state(True)
     accelerate.state.GradientState._reset_state()
@@ -209,7 +204,6 @@ def test_accelerate_with_accumulation(name, prepared):
 
 
 def test_several_optimizers_are_wrapped_as_one():
-    """Muon for the matrices and AdamW for the rest, under one schedule."""
     models = [Net(), Net()]
     muons = [torch.optim.Muon([model.first.weight, model.last.weight], lr=0.01) for model in models]
     rest = [AdamW([model.first.bias, model.last.bias], lr=0.05) for model in models]
@@ -286,7 +280,6 @@ def waiting(k):
 
 @pytest.mark.parametrize(("losses", "stop"), [(closing, 25), (closing, 26), (waiting, 15), (waiting, 34)])
 def test_a_resumed_rule_decides_as_the_unbroken_one_does(losses, stop):
-    """Also while it waits, and after that."""
     options = {"share": 1.0, "strength": 1e-3, "wait": losses is waiting, "every": 1}
 
     def made(model):
@@ -367,8 +360,7 @@ def test_the_state_is_the_base_s_with_a_few_numbers_beside_it():
     model, opt = built("CGD", "adamw")
     LOOPS["step_on"](opt, model)
     saved = opt.state_dict()
-    assert saved.keys() == {"state", "param_groups", "steepen"}
-    assert saved["steepen"]["kind"] == "CGD"
+    assert (saved.keys(), saved["steepen"]["kind"]) == ({"state", "param_groups", "steepen"}, "CGD")
     assert opt.state is opt.base.state
     assert opt.param_groups is opt.base.param_groups
     bare = torch.optim.AdamW(Net().parameters())

@@ -20,7 +20,6 @@ STEPS = 60
 
 
 def drawn(n, seed, noisy):
-    """Draw examples of one map, with noise."""
     generator = torch.Generator().manual_seed(seed)
     x, noise = (torch.randn(n, size, dtype=torch.float64, generator=generator) for size in (3, 2))
     return x, torch.stack((x[:, 0] - x[:, 1], 0.5 * x[:, 2]), 1) + noisy * noise
@@ -59,7 +58,6 @@ class Rule:
             self.told.setdefault(name, []).append((value, weight))
 
     def mean(self, name):
-        """Return the mean with weights that fall by 1 - w from one value to the one before it."""
         told = self.told.get(name, [])
         weights = [(1 - weight) ** i for i, (_, weight) in enumerate(reversed(told))]
         values = [value for value, _ in reversed(told)]
@@ -146,7 +144,6 @@ class Rule:
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore:the probe is cut to its limit", "ignore:no gap in half", "ignore:steps")
 def test_the_step_is_the_rule_as_it_is_written(loop, every, strength, share, wait):
-    """Also after the steps that were planned."""
     model, plain = Net(), Net()
     options = {"every": every, "strength": strength, "wait": wait}
     opt = gap(model, lambda: mse(model, HELD, HELD_Y), STEPS, momentum=0.9, share=share, **options)
@@ -195,7 +192,6 @@ def test_maximising_f_is_minimising_minus_f():
 
 
 def trained(loss_of, lr, start=1.0):
-    """Train a linear map, and return the report, the weights and how many probes were made."""
     torch.manual_seed(0)
     model = nn.Linear(3, 2, bias=False).double()
     with torch.no_grad():
@@ -209,8 +205,6 @@ def trained(loss_of, lr, start=1.0):
 
 
 def test_probes_do_not_depend_on_the_scale_of_the_loss():
-    """And with small targets and weights they are small, of the same shape."""
-
     def mean(out, y):
         return (out - y).square().mean()
 
@@ -266,7 +260,6 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_held_out_data_in_any_form(form):
-    """Batches of unlike size: the mean is over the examples."""
     model = Net(dropout=0.5, norm=True)
     opt = gap(model, FORMS[form](model), 30)
     model.eval()

@@ -274,7 +274,6 @@ def test_parameters_of_another_optimizer_get_the_gradient_of_the_pass_over_the_b
 
 @pytest.mark.parametrize("loop", LOOPS)
 def test_hooks_of_torch_s_optimizers_are_called_once_for_every_step_that_is_taken(loop):
-    """With a scaler too, and not for a step that it skips."""
     model, opt = built("CGD")
     called = []
     opt.register_step_pre_hook(lambda *_: called.append("before"))

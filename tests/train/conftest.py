@@ -10,7 +10,6 @@ torch.set_num_threads(1)  # the networks are tiny
 
 @pytest.fixture
 def short():
-    """A run of a moment."""
     return Settings.of("digits", grads=24)
 
 

@@ -13,7 +13,6 @@ from steepen.train import OPTIMIZERS, Settings, _run
 
 @pytest.fixture
 def no_pictures(monkeypatch):
-    """They take long, and one test draws them."""
     monkeypatch.setattr("steepen.train.pictures.save_curves", lambda *arguments: [])
 
 
@@ -126,8 +125,7 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path, capsys, monkeypatch):
         torch.set_num_threads(1)
     captured = capsys.readouterr()
     sentence = f"steepen: interrupted; {tmp_path} keeps 3 of 4 runs; the same command goes on from there\n"
-    assert captured.err == sentence
-    assert captured.out == ""
+    assert (captured.err, captured.out) == (sentence, "")
     assert train(tmp_path, "--optimizer", "sgd,cgd") == 0
     assert begun == [("sgd", 0), ("cgd", 0), ("sgd", 1), ("cgd", 1), ("cgd", 1)]
 

@@ -33,12 +33,10 @@ GIVEN = {
 
 
 def few(**options):
-    """Compare with as little as will do."""
     return compare(**GIVEN | options)
 
 
 def run(out=None, **options):
-    """Compare three methods, with four trials and two seeds of each."""
     methods, rates = ["sam", "share4-late"], {"lr": (0.05, 0.2), "weight_decay": (1e-4, 1e-3)}
     return few(**{"methods": methods, "budget": 2, "seeds": 2, "out": out, **rates} | options)
 
@@ -65,12 +63,10 @@ def test_every_method_has_as_many_trials_and_gradients():
 
 @pytest.mark.filterwarnings("ignore:no gap in half of the run")
 def test_the_part_that_is_held_out_does_not_depend_on_the_test_part():
-    """Early stopping is by its loss, and the choice by its accuracy: neither sees the test part."""
     other = (-TEST[0], 1 - TEST[1])
     given = {"methods": ["gap"], "lr": (0.1, 0.3), "budget": 5, "batch": 32}
     one, two = (few(test=test, **given) for test in (TEST, other))
-    assert one.trials == two.trials
-    assert one.choices == two.choices
+    assert (one.trials, one.choices) == (two.trials, two.choices)
     for a, b in zip(one.runs, two.runs, strict=True):
         assert a.held_out == b.held_out
         assert a.losses != b.losses

@@ -30,8 +30,6 @@ def test_digits_are_scikit_learns_in_its_order():
 
 @pytest.mark.slow
 def test_mnist1d_is_the_generators_own_without_a_network_or_a_trace(monkeypatch):
-    """One call of the generator, which takes seconds, serves all of this."""
-
     generator = pytest.importorskip("mnist1d.data")
     make, calls = generator.make_dataset, []
     monkeypatch.setattr(

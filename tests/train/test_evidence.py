@@ -30,7 +30,6 @@ def page(name):
 
 
 def prose(name):
-    """Return a page without its tables and headings."""
     lines = (ROOT / name).read_text("utf-8").splitlines()
     return " ".join(line.strip() for line in lines if not line.startswith(("|", "#")))
 
@@ -47,8 +46,6 @@ def runs(report):
 
 @pytest.fixture(scope="module")
 def less(report, runs):
-    """Return by how much a row is below another, paired by seed, with its standard error."""
-
     def less(task, row, other, key="loss", scale=1):
         ends = (report.finals(runs, task, method) for method in (row, other))
         return report.Mean.of(report.gaps(*ends, key, scale))
@@ -139,8 +136,6 @@ def test_the_loss_falls_where_a_network_overfits_and_nowhere_else(report, runs, 
 
 @pytest.mark.slow
 def test_what_others_do_better_is_said(report, runs):
-    """The sentences of `docs/when.md` below its table, and on the paper's plan."""
-
     def mean(task, method, figure=lambda r: r["accuracy"]):
         return report.Mean.of([figure(r) for r in report.finals(runs, task, method).values()])[0]
 
@@ -279,7 +274,6 @@ PLACES = {  # of a row and another: tasks on which it is ahead, level or behind
 
 @pytest.mark.slow
 def test_what_the_page_says_of_fine_tuning_holds(short, done):
-    """The sentences on what is ahead and behind, on calibration, on rounding to four bits, on ruined runs."""
     report = short.report
     tasks = [task for task in short.work.TASKS if report.finals(done, task, "adamw", "gap")]
     assert len(tasks) == 12

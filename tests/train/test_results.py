@@ -57,8 +57,7 @@ def test_the_file_comes_back_as_it_was(made, short, tmp_path):
     found.save(tmp_path)
     text = (tmp_path / "results.json").read_text("utf-8")
     document = json.loads(text, parse_constant=pytest.fail)
-    assert document["settings"]["grads"] == 24
-    assert document["runs"][1]["losses"] == [2.3, 1.5, None]
+    assert (document["settings"]["grads"], document["runs"][1]["losses"]) == (24, [2.3, 1.5, None])
     back = _run.check(short, ["sgd", "cgd"], 1, tmp_path)
     assert back.runs[0] == found.runs[0]
     assert back.runs[1].diverged
@@ -79,8 +78,7 @@ def test_only_what_is_missing_is_run(tmp_path, short, monkeypatch):
     first = run(short, ["sgd"], seeds=2, out=tmp_path)
     assert asked == [("sgd", 0), ("sgd", 1)]
     both = run(short, ["cgd", "sgd"], seeds=3, out=tmp_path)
-    assert asked[2:] == [("cgd", 0), ("cgd", 1), ("cgd", 2), ("sgd", 2)]
-    assert len(both.runs) == 6
+    assert (asked[2:], len(both.runs)) == ([("cgd", 0), ("cgd", 1), ("cgd", 2), ("sgd", 2)], 6)
     assert [line.optimizer for line in both.summary()] == ["cgd", "sgd"]
     assert [one for one in both.runs if one.optimizer == "sgd"][:2] == first.runs
     del asked[:]

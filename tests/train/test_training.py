@@ -61,7 +61,6 @@ class Watched(torch.nn.Module):
 
 @pytest.fixture
 def watched(monkeypatch):
-    """The networks of the runs that follow."""
     models = []
 
     def build(*arguments):
@@ -135,7 +134,6 @@ def test_what_a_network_draws_in_a_step_depends_on_the_seed_alone():
 
 
 def test_against_a_loop_by_hand():
-    """The schedule and the batches, written out."""
     data, model = load_data("digits"), mlp(64, 64, 5)
     run = train("sgd", 5, Settings.of("digits", grads=60, batch=50, lr=0.2), data)
     opt = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9, weight_decay=5e-4)
@@ -206,7 +204,6 @@ def test_a_mean_of_the_weights_is_judged_in_their_place():
 
 
 def test_labels_are_smoothed_in_training_and_not_in_the_test(monkeypatch):
-    """Which is judged in parts: the mean is over the examples."""
     seen = []
 
     def loss(scores, y, label_smoothing=0.0):
