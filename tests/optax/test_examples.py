@@ -15,6 +15,7 @@ def test_it_learns_in_less_than_forty_lines(name):
     assert len((EXAMPLES / f"optax_{name}.py").read_text("utf-8").splitlines()) < 40
 
 
+@pytest.mark.slow
 def test_ppo_runs_for_every_kind_of_action_and_perturbs_what_it_says(capsys):
     ppo = load("ppo_jax", "gymnax")
     small = {"seeds": 2, "total_steps": 256, "envs": 4, "rollout": 32, "width": 8, "strength": 0.1}

@@ -172,7 +172,7 @@ class Driver:
             c.tired = c.idle = NOT
         if not self.iteration.direction.penalised:
             c.on = NOT
-            if not (self.iteration.direction.doubts and self.iteration.tolerances.assumed):
+            if not self.iteration.direction.doubts:
                 c.first = NOT
         if not self.iteration.relative:
             c.top = NOT
