@@ -1,6 +1,6 @@
 """Planted faults: one-line changes to the library, each with the promise that it breaks.
 
-    python -m tests.faults [-k PART] [--jobs 2] [--whole]
+    python -m tests.faults [-k PART] [--jobs 2] [--near]
 
 plants them one by one in a copy of the repository and says which test sees each, after how many seconds. This
 list, and not the number of tests, is what the suite is held to.
