@@ -96,19 +96,6 @@ def test_a_function_that_is_mapped_already_is_refused():
         st.minimize(jax.vmap(lambda x: (x * x).sum()), MANY, jac="jax")
 
 
-@pytest.fixture
-def compiled():
-    found = []
-
-    def listen(name, seconds, **more):
-        if name == "/jax/core/compile/backend_compile_duration":
-            found.append(name)
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    yield found
-    jax.monitoring.unregister_event_duration_listener(listen)
-
-
 def bowl(x, to=1.0):
     return ((x - to) ** 2).sum() + (x[1:] * x[:-1]).sum() ** 2
 

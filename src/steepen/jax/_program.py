@@ -136,8 +136,15 @@ class Program:
     fun: Any
     shape: Shape
     settings: Mould
-    bounded: bool
-    trace: int | None
+    trace: int | None = None
+
+    def __call__(self, x: Any, args: Any) -> Any:
+        """Evaluate f at a vector."""
+        return jnp.asarray(self.fun(self.shape.point(x), *args), x.dtype)
+
+    def aux(self, x: Any, args: Any) -> list[Any]:
+        """Return what else the function returns at a vector."""
+        return self.fun.aux(self.shape.point(x), *args)
 
     def parts(self, numbers: dict[str, Any]) -> Settings:
         """Return the settings with these numbers."""
