@@ -219,9 +219,9 @@ def test_new_numbers_compile_nothing():
         )  # fmt: skip
 
     run(1.0, limits(5))
-    before = _lanes.solve._cache_size()
+    before = _lanes.solve.programs()
     assert int(run(0.9, limits(9, 10**5, 10**5)).nit) == 9
-    assert _lanes.solve._cache_size() == before
+    assert _lanes.solve.programs() == before
 
 
 def test_a_second_call_its_derivatives_and_other_batches_compile_no_program(compiled):
@@ -235,10 +235,10 @@ def test_a_second_call_its_derivatives_and_other_batches_compile_no_program(comp
         compiled.clear()
         assert jax.tree.map(jnp.shape, function(points[1])) == jax.tree.map(jnp.shape, function(points[0]))
         assert not compiled
-    before = _lanes._many._cache_size()
+    before = _lanes.many.programs()
     for rows in (50, 100, 101):
         place(points[0], jnp.zeros((rows, 2)))
-    assert _lanes._many._cache_size() == before + 1
+    assert _lanes.many.programs() == before + 1
 
 
 def test_a_point_may_be_a_tree_and_the_trace_is_a_ring():
@@ -337,12 +337,12 @@ def test_a_method_a_closure_and_a_global_are_read_anew(minimize):
 def test_new_arrays_and_functions_made_anew_compile_nothing():
     task = Shifted(jnp.array([1.0, 2.0]))
     sj.minimize(task.value, np.zeros(2), **QUICK)
-    before = _lanes.solve._cache_size()
+    before = _lanes.solve.programs()
     task.shift = jnp.array([3.0, 4.0])
     np.testing.assert_allclose(sj.minimize(task.value, np.zeros(2), **QUICK).x, [3.0, 4.0], atol=1e-6)
     for shift in (jnp.array([5.0, 6.0]), jnp.array([7.0, 8.0])):
         sj.minimize(lambda x, s=shift: ((x - s) ** 2).sum(), np.zeros(2), **QUICK)
-    assert _lanes.solve._cache_size() == before
+    assert _lanes.solve.programs() == before
     weights, labels = jnp.array([1.0, 3.0]), jnp.array([1, 0])  # of any type
     found = sj.minimize(lambda x: (weights * (x - labels) ** 2).sum(), np.zeros(2), method="bfgs")
     np.testing.assert_allclose(found.x, [1.0, 0.0], atol=1e-4)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from .._core.kits.traced import alike, apart
 from ._derivative import Held
-from ._jax import jax, jnp
+from ._jax import compiled, jax, jnp
 from ._loop import Driver, Ended, Inputs, Lane
 from ._program import Program
 
@@ -37,7 +37,7 @@ class _Many(NamedTuple):
     ended: Ended
 
 
-@partial(jax.jit, static_argnums=0)
+@compiled(0)
 def solve(program: Program, x: Any, inputs: Inputs) -> tuple[Ended, Held | None]:
     """Run from a start; return how it ended, and which variables bounds hold there."""
     return _held(program, inputs, Driver(program, inputs, x).run(x))
@@ -57,7 +57,7 @@ def solve_many(
         size *= STEP
     starts, own = _padded(size, (starts, own))
     most = (NARROW if jax.default_backend() == "cpu" else WIDE) if lanes is None else lanes
-    return _many(program, min(most, size // 2), starts, count, shared, own)
+    return many(program, min(most, size // 2), starts, count, shared, own)
 
 
 def _is_own(name: str, value: Any) -> bool:
@@ -86,15 +86,17 @@ def _held(program: Program, inputs: Inputs, ended: Ended) -> tuple[Ended, Held |
     return ended, Held.at(ended.x, ended.jac, inputs.bounds, tol)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def _many(
+@compiled(0, 1)
+def many(
     program: Program, width: int, starts: Any, count: Any, shared: Inputs, own: dict[str, Any]
 ) -> tuple[Ended, Held | None]:
     """Run from the first `count` starts, in so many lanes; `own` are the numbers with one value a start."""
-    return _held(program, shared, many(program, width, starts, count, shared, own))
+    return _held(program, shared, _lanes(program, width, starts, count, shared, own))
 
 
-def many(program: Program, width: int, starts: Any, count: Any, shared: Inputs, own: dict[str, Any]) -> Ended:
+def _lanes(
+    program: Program, width: int, starts: Any, count: Any, shared: Inputs, own: dict[str, Any]
+) -> Ended:
     """Run from the first `count` starts."""
     size, count = starts.shape[0], jnp.asarray(count, jnp.int32)
     block = max(1, width // BLOCK)
@@ -152,7 +154,7 @@ def many(program: Program, width: int, starts: Any, count: Any, shared: Inputs, 
     return _written(s, jnp.arange(width))
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
+@compiled(0, 1, 2)
 def _sharded(
     program: Program, lanes: int | None, mesh: Any, starts: Any, shared: Inputs, own: dict[str, Any]
 ) -> tuple[Ended, Held | None]:
@@ -164,7 +166,7 @@ def _sharded(
     @jax.shard_map(mesh=mesh, in_specs=(axes, axes, jax.P()), out_specs=axes, check_vma=False)
     def part(rows: Any, live: Any, shared: Inputs) -> Ended:
         width = min(most, live.shape[0])
-        return many(program, width, rows[0], live.sum(), shared, rows[1])
+        return _lanes(program, width, rows[0], live.sum(), shared, rows[1])
 
     def placed(a: Any, spec: Any) -> Any:
         return jax.reshard(a, jax.NamedSharding(mesh, spec)) if mesh.explicit_axes else a

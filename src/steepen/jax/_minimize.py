@@ -19,7 +19,7 @@ from ..directions import Direction
 from ..penalties import Penalty
 from ..switches import Switch
 from ._derivative import Held, follow
-from ._jax import jax, jnp, plain
+from ._jax import compiled, jax, jnp, plain
 from ._lanes import solve, solve_many, spread_over
 from ._loop import Ended, Inputs, Trace
 from ._points import Shape, shape_of
@@ -166,7 +166,7 @@ def minimize(
             "x0: float64 is asked for, and JAX has it off; switch it on by "
             'jax.config.update("jax_enable_x64", True), or start from float32'
         )
-    batch = getattr(x0, "ndim", None) == 2 if batch is None else batch
+    batch = bool(getattr(x0, "ndim", None) == 2 if batch is None else batch)
     shape = shape_of(x0, batch)
     rows = int(jax.tree.leaves(x0)[0].shape[0]) if batch else None
     x, numeric, rest = shape.vector(x0, rows), *split_args(args if isinstance(args, tuple) else (args,))
@@ -195,7 +195,7 @@ def minimize(
     return found._replace(aux=jax.tree.unflatten(aux, found.aux)) if has_aux else found._replace(aux=None)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
+@compiled(0, 1, 2)
 def _finished(
     program: Program, rows: int | None, unsound: bool, ended: Ended, holds: Held | None, inputs: Inputs
 ) -> Solution:
@@ -205,7 +205,7 @@ def _finished(
     shape, tied = program.shape, partial(follow, program)
     sound = (ended.status < int(Status.MAX_ITERATIONS)) | unsound
     edge, held, clear = None, None, jnp.ones_like(sound)
-    if holds is not None:
+    if holds is not None and inputs.bounds is not None:
         edge, held, clear = holds.edge(ended.x, inputs.bounds), holds.held, holds.clear
     at, f = (tied if rows is None else jax.vmap(tied, in_axes=(0, 0, None, 0, 0, 0, 0)))(
         ended.x, ended.fun, inputs.args, edge, held, sound, clear

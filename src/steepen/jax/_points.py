@@ -27,6 +27,12 @@ class Shape:
         """How many numbers a point has."""
         return sum(math.prod(shape) for shape in self.leaves)
 
+    @property
+    def example(self) -> Any:
+        """A point without its values."""
+        types = map(jax.ShapeDtypeStruct, self.leaves, self.dtypes)
+        return jax.tree.unflatten(self.tree, list(types))
+
     def vector(self, point: Any, rows: int | None = None) -> Any:
         """Return a point as a vector, or points with a leading axis as rows."""
         lead, leaves = () if rows is None else (rows,), jax.tree.leaves(point)

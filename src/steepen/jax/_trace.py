@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Hashable
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -148,8 +149,11 @@ def traceable(
 
     A function that has no values is refused.
     """
-    zeros = jnp.zeros(shape.size, shape.dtype)
-    example = jax.eval_shape(lambda x: shape.point(alike(zeros, apart(x))), x)
+    example = shape.example
+    if (mask := apart(x)) is not None:
+        example = jax.eval_shape(
+            partial(jax.tree.map, lambda a: alike(jnp.zeros(a.shape, a.dtype), mask)), example
+        )
 
     def anew(point: Any, *given: Any) -> Any:  # of one that JAX has seen, it would return what it was then
         return fun(point, *rest(*given))
@@ -163,7 +167,7 @@ def traceable(
         ) from error
     if has_aux and not (isinstance(found, tuple) and len(cast("tuple[Any, ...]", found)) == 2):
         raise TypeError(f"fun: expected (f, aux), since has_aux is True, got {found!r}")
-    value, aux = found if has_aux else (found, None)
+    value, aux = cast("tuple[Any, Any]", found if has_aux else (found, None))
     leaves = jax.tree.leaves(value)
     if len(leaves) != 1 or leaves[0].shape != () or not jnp.issubdtype(leaves[0].dtype, jnp.floating):
         raise TypeError(f"fun: expected a real number, got {value!r}")

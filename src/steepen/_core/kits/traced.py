@@ -241,7 +241,8 @@ class Traced(One):
 
     def cast(self, new: Any, old: Any) -> Any:
         """Return a state with the dtypes of another."""
-        return alike(self._jax.tree.map(lambda a, b: self.num.asarray(a, b.dtype), new, old), self._apart)
+        array: Any = self.num.asarray
+        return alike(self._jax.tree.map(lambda a, b: array(a, b.dtype), new, old), self._apart)  # pyright: ignore
 
 
 def apart(x: Any) -> Any:
