@@ -125,9 +125,13 @@ def _lanes(
         return (idle < width) & ((idle < block) | (s.taken >= count))
 
     def refill(s: _Many) -> _Many:
+        """Write the results of a block of lanes that are done, and let them take starts if there are any."""
         s = jax.lax.while_loop(busy, step, s)
-        lanes = jnp.nonzero(~s.lanes.running, size=block, fill_value=width)[0]
-        ended = _written(s, lanes)
+        done = ~s.lanes.running & ((s.rows < size) | (s.taken < count))
+        lanes = jnp.nonzero(done, size=block, fill_value=width)[0]
+        rows = s.rows.at[lanes].get(mode="fill", fill_value=size)
+        found = end(jax.tree.map(lambda a: a[lanes], s.lanes), at(rows)[1])
+        ended = jax.tree.map(lambda a, b: a.at[rows].set(b, mode="drop"), s.ended, found)
         fresh = s.taken + jnp.arange(block, dtype=jnp.int32)
         taking = (lanes < width) & (fresh < count)
         fresh = jnp.where(taking, fresh, size)
@@ -137,21 +141,13 @@ def _lanes(
         rows = s.rows.at[lanes].set(fresh, mode="drop")
         return _Many(put, rows, jnp.minimum(s.taken + block, count), ended)
 
-    def _written(s: _Many, lanes: Any) -> Ended:
-        """Return the results with those of these lanes in their rows."""
-        rows = s.rows.at[lanes].get(mode="fill", fill_value=size)
-        which = jax.tree.map(lambda a: a[lanes], s.lanes)
-        found = end(which, at(rows)[1])
-        return jax.tree.map(lambda a, b: a.at[rows].set(b, mode="drop"), s.ended, found)
-
     # the first starts are taken as all others are: no lane runs, and none has a start
     rows = jnp.full(width, size, jnp.int32)
     idle = jax.eval_shape(start, *at(rows))
     ended = jax.eval_shape(end, idle, at(rows)[1])
     idle, ended = _zeros(idle, width), _zeros(ended, size)
     s = alike(_Many(idle, rows, jnp.zeros_like(count), ended), apart(starts))
-    s = jax.lax.while_loop(lambda s: s.lanes.running.any() | (s.taken < count), refill, s)
-    return _written(s, jnp.arange(width))
+    return jax.lax.while_loop(lambda s: (s.rows < size).any() | (s.taken < count), refill, s).ended
 
 
 @compiled(0, 1, 2)
