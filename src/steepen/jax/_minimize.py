@@ -128,7 +128,7 @@ def minimize(
         string or a flag, is a constant of the program.
     method, step, lam, penalty, r, b, memory, switch, budget, tol, gtol, ftol, xtol, gtol_rel
         As in `steepen.minimize`; `lam`, `step`, `r` and the tolerances may be traced. A budget has no
-        `seconds`.
+        `seconds`. From 17 variables on the `memory` of cgd-auto is 20 unless given.
     bounds : Bounds, sequence of (low, high), or scipy.optimize.Bounds, optional
         Limits on the variables: `Bounds(low, high)`, two trees like x0, or a pair for each variable.
     trace : int, optional

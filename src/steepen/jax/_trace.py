@@ -149,11 +149,13 @@ def traceable(
 
     A function that has no values is refused.
     """
-    example = shape.example
-    if (mask := apart(x)) is not None:
-        example = jax.eval_shape(
-            partial(jax.tree.map, lambda a: alike(jnp.zeros(a.shape, a.dtype), mask)), example
-        )
+    example, mask = shape.example, apart(x)
+    if mask is not None:
+
+        def zeros(leaf: Any) -> Any:
+            return alike(jnp.zeros(leaf.shape, leaf.dtype), mask)
+
+        example = jax.eval_shape(partial(jax.tree.map, zeros), example)
 
     def anew(point: Any, *given: Any) -> Any:  # of one that JAX has seen, it would return what it was then
         return fun(point, *rest(*given))
