@@ -10,6 +10,7 @@ from benchmarks.campaign import trial
 from benchmarks.campaign.cases import by_values, case, hard
 from benchmarks.campaign.referee import Claim, exact_gradient, judge
 from benchmarks.campaign.targets import targets
+from benchmarks.problems import problems
 
 import steepen as st
 
@@ -126,7 +127,7 @@ BOX = ((2.0, 3.0), (-1.0, 1.0))
         ("offset", [1.0001, 1.0], "right", {}),  # 1e-8 above 2e10
         ("sphere-noise1e-06", [1e-4, 1e-4], "right", {}),
         ("sphere-noise1e-06", [0.1, 0.1], "false", {}),
-        ("problems:misra1a-1", st.problems["misra1a-1"].certified, "right", {}),
+        ("problems:misra1a-1", problems["misra1a-1"].certified, "right", {}),
         ("problems:misra1a-1", [500.0, 1e-4], "false", {}),
         # the gradient
         ("functions:sphere", [1e-6, 0.0], "right", {"gtol": 2.1e-6}),

@@ -24,7 +24,7 @@ from .._tools.optional import load
 from ..budget import Budget
 from ..directions import METHODS
 from ..functions import functions as all_functions
-from . import _options, _tables, bench, explore, reproduce, sweep, train, tune
+from . import _options, _tables, explore, reproduce, sweep, train, tune
 from ._options import AsJson, Quiet
 from ._tables import print_json
 
@@ -246,9 +246,7 @@ def compare(
     return _exit_code({item["method"]: item["runs"] for item in summaries}, limited=True)
 
 
-_OTHERS = {
-    "sweep": sweep, "tune": tune, "explore": explore, "reproduce": reproduce, "bench": bench, "train": train,
-}  # fmt: skip
+_OTHERS = {"sweep": sweep, "tune": tune, "explore": explore, "reproduce": reproduce, "train": train}
 for _name, _module in _OTHERS.items():
     app.command(_name, epilog=f"Exit codes: {_module.EXIT_CODES}.")(_module.command)
 
