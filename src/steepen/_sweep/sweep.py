@@ -428,7 +428,7 @@ def _named(fun: Any) -> dict[str, Callable[..., Any]]:
     found: dict[str, Callable[..., Any]] = {}
     for name, one in pairs:
         if isinstance(one, str):
-            one = functions[one_of("fun", one, functions, "see `steepen functions`")]
+            one = functions[one_of("fun", one, functions, "see `steepen.functions`")]
         if not callable(one):
             raise TypeError(f"fun: expected callables or names of test functions, got {one!r}")
         if name in found:
