@@ -1,5 +1,6 @@
 """Gradients made of values: lengths follow the noise and the bends of f, and ends say what values show."""
 
+import itertools
 from decimal import Decimal
 
 import numpy as np
@@ -274,3 +275,11 @@ def test_what_was_learnt_of_curvature_must_show():
     problem = st.problems["powell-badly-scaled"]
     res = st.minimize(lambda x: float(problem(x)), problem.x0)
     assert not res.success or res.fun < 1e-6
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+@pytest.mark.parametrize("at", [0.0, 0.3, 1e3])
+def test_a_start_at_or_beside_the_minimum_is_one(n, at):
+    for scale, away in itertools.product((1e-3, 100.0), (0.0, 1e-9)):
+        res = st.minimize(lambda x, scale=scale: scale * ((x - at) ** 2).sum(), np.full(n, at + away))
+        assert res.success, (res, scale, away)

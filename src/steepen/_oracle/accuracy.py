@@ -163,6 +163,10 @@ class Adaptive(Exact):
         strict = strict | (self.fd.state.resolution > 0)
         return error <= kit.pick(strict, 1.0, tuning.CLEAR) * self.gtol
 
+    def rise(self, x: Array) -> Scalar:
+        """Return by how much the curvature of f, where it is known, raises it over a move as long as x."""
+        return 0.5 * np.nansum(self.fd.state.curvature * np.maximum(np.abs(to_numpy(x)), 1.0) ** 2, axis=-1)
+
     def ends(self, c: Carry) -> Whole:
         """Return the status of rows where the direction predicts no decrease that values would show."""
         kit, point, noise, fd = self.kit, c.point, self.noise, self.fd

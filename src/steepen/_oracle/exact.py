@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .._core.arrays import Array, Mask, MaybeArray, Whole
+from .._core.arrays import Array, Mask, MaybeArray, Scalar, Whole
 from .._core.records import RUNNING, Carry
 from .._core.result import Status
 from .ledger import Cost
@@ -61,6 +61,10 @@ class Exact:
     def trusts(self, c: Carry) -> Mask:
         """Return where ‖∇f‖ ≤ gtol may be believed."""
         return True
+
+    def rise(self, x: Array) -> Scalar:
+        """Return by how much the curvature of f, where it is known, raises it over a move as long as x."""
+        return 0.0
 
     def ends(self, c: Carry) -> Whole:
         """Return the status of rows where the direction predicts no decrease that values would show."""
