@@ -89,7 +89,10 @@ def whole_budget(budget: Budget | None, n: int) -> Budget:
     if budget is None:
         return Budget(iters=max(1000, 200 * n))
     if not isinstance(budget, Budget):
-        raise TypeError(f"budget: expected a Budget such as Budget(grads=40), got {budget!r}")
+        raise TypeError(
+            f"budget: expected a Budget such as Budget(iters=200), Budget(grads=200) or Budget(evals=200), "
+            f"got {budget!r}"
+        )
     return budget
 
 
@@ -97,6 +100,8 @@ def direction_of(method: str | Direction, **parts: Any) -> Direction:
     """Return the direction: the one named, with its parameters, or the object itself."""
     given = {name: value for name, value in parts.items() if value is not None}
     if isinstance(method, str):
+        if method.lower().replace("-", "") in ("lbfgs", "lbfgsb"):
+            raise ValueError(f"method: {method!r} is not here; 'cgd-auto', the default, takes its place")
         direction = METHODS[one_of("method", method, METHODS)]
         if not given:
             return direction
@@ -104,6 +109,8 @@ def direction_of(method: str | Direction, **parts: Any) -> Direction:
         for name in given:
             if name not in known:
                 why = "keeps no pairs" if name == "memory" else "has no penalty"
+                if method == "cgd-auto":
+                    why = "chooses λ itself; 'cgd', 'cgd-fd', 'cgd-bfgs' and 'cgd-dfp' take a penalty"
                 raise ValueError(f"{name}: method {method!r} {why}")
         return cast(Direction, replace(cast(Any, direction), **given))
     if not isinstance(method, Direction):

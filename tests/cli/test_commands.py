@@ -218,7 +218,7 @@ def test_exit_codes(cli, words, code, err):
         ("run branin --step 0", "--step: expected positive values, got '0'"),
         ("run branin --step __import__('os')", "--step: expected a number"),
         ("run branin --method cgd --lam L(0,1) --evals 9", "--lam: L(a,b) and cosine(a,b) need --grads or"),
-        ("run branin --lam 0.1", "--lam: method 'cgd-auto' has no penalty"),
+        ("run branin --lam 0.1", "--lam: method 'cgd-auto' chooses λ itself"),
         ("run branin --method cgd --penalty huber(0)", "--penalty: delta: expected a positive number, got 0"),
         ("run branin --grads 0", "--grads: expected a whole number, 1 or more, got 0"),
         ("run branin --trace t.txt", "--trace: expected a name ending in .csv or .npz, got 't.txt'"),

@@ -45,10 +45,11 @@ def _on_the_host(loop: Loop) -> Result:
         status, lowest = Status(end.status), end.best
         nfev, njev, nhvp, nhev = end.counts
         best = Best(kit.copy(lowest.x) if math.isfinite(lowest.f) else None, lowest.f, lowest.k)
-        learnt = (direction, loop.carry.memory, end.x, end.g) if direction.inverts else None
+        learnt = (direction, loop.carry.memory, end.x, end.g) if direction.inverts and end.nit else None
         return Result(
             x=kit.copy(end.x), fun=end.f, jac=end.g, success=status.success, status=status,
-            message=_message(status, end.error, loop.oracle.fd is not None), nit=end.nit, nfev=nfev,
+            message=_message(status, end.error, loop.oracle.fd is not None, math.isfinite(lowest.f)),
+            nit=end.nit, nfev=nfev,
             njev=njev, nhev=nhev, nhvp=nhvp,
             best=best, trace=loop.recorder and loop.recorder.finish(end.nit), learnt=learnt, **common,
         )  # fmt: skip
@@ -66,14 +67,18 @@ def _on_the_host(loop: Loop) -> Result:
     by_values = loop.oracle.fd is not None
     if by_values:
         sentences[int(Status.NO_DESCENT)] = NO_DESCENT_BY_VALUES
-    messages = [sentences[s] for s in status.tolist()]
+    lowest = merged(lambda end: end.best.f)
+    messages = [
+        sentences[s] if f < math.inf else _without_point(Status(s))
+        for s, f in zip(status.tolist(), lowest.tolist(), strict=True)
+    ]
     if (rough := np.flatnonzero(status == Status.ROUGH_GRADIENT)).size:
         errors = merged(lambda end: np.broadcast_to(end.error, len(_rows(end))))
         for b in rough:
             messages[b] = _message(Status.ROUGH_GRADIENT, errors[b], by_values)
     best = Best(
         kit.copy(merged(lambda end: end.best.x)),
-        merged(lambda end: end.best.f).astype(dtype),
+        lowest.astype(dtype),
         merged(lambda end: np.broadcast_to(end.best.k, len(_rows(end)))),
     )
     return Result(
@@ -90,12 +95,18 @@ NO_DESCENT_BY_VALUES = (
 )
 
 
-def _message(status: Status, error: Any, by_values: bool) -> str:
-    """Say how a run ended, with the figure that belongs to it."""
+def _message(status: Status, error: Any, by_values: bool, finite: bool = True) -> str:
+    """Say how a run ended, with the figure that belongs to it, and whether it has seen a finite point."""
+    if not finite:
+        return _without_point(status)
     if status is Status.NO_DESCENT and by_values:
         return NO_DESCENT_BY_VALUES
     figure = f" Their error is about {error:.2g}." if status is Status.ROUGH_GRADIENT else ""
     return status.message + figure
+
+
+def _without_point(status: Status) -> str:
+    return status.message.replace("x is the best finite point seen", "no finite point was seen")
 
 
 def _rows(end: Ended) -> Any:
