@@ -113,7 +113,9 @@ FAULTS: tuple[Fault, ...] = (
          "Functions of the user's keep the user's own error state."),
         ("else self._kit.where(only, value, self.value)", "else value",
          "With jac=True a row keeps the gradient of its trial while others search on."),
-        near="tests/run tests/oracle/test_budget.py tests/oracle/test_counts.py",
+        ("[rows & ~last, last] if rows.sum() == self.n > 1 else [rows]", "[rows]",
+         "A function for one point does not pass for one of a square batch."),
+        near="tests/run tests/oracle/test_budget.py tests/oracle/test_counts.py tests/test_bad_input.py",
     ),
     *within(
         "_oracle/ledger.py",

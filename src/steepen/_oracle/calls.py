@@ -19,6 +19,11 @@ Function = Callable[..., Any]
 Only: TypeAlias = Any
 """The rows of a batch that an evaluation is for, as a mask; None for all."""
 
+BATCH = (
+    "a batch needs a function vectorised over leading axes "
+    '(or wrapped: np.vectorize(fun, signature="(n)->()"))'
+)
+
 
 class Probing:
     """Products H·v made of the gradient at another point."""
@@ -66,6 +71,25 @@ class Calling(Probing):
         self.outside = contextvars.copy_context().run  # the run is silent about overflow; fun need not be
         self._sent = fun  # to workers: as it was given, so that a process can be sent it
         self._fun: Any = fun
+        self._asked: set[str] = set()  # the functions that have taken a batch
+
+    def ask(self, name: str, function: Any, read: Function, only: Only, *vectors: Array) -> Any:
+        """Call a function of the user's for these rows, and read what it returns.
+
+        A function for one point would take a square batch for a point, and return the right shape; so the
+        first one is sent in two parts, all rows but the last and the last.
+        """
+        if self.kit.size is None or name in self._asked or self.differentiates:
+            return read(self.call(function, only, *vectors), only)
+        self._asked.add(name)
+        rows: Any = np.ones(len(vectors[0]), dtype=bool) if only is None else only
+        last = rows & (np.cumsum(rows) == self.n)
+        parts = [rows & ~last, last] if rows.sum() == self.n > 1 else [rows]
+        try:
+            found = [read(self.call(function, part, *vectors), part) for part in parts]
+        except IndexError as error:
+            raise TypeError(f"{name}: expected a function that takes rows of x; {BATCH}") from error
+        return found[0] if len(found) == 1 else self.kit.where(last, found[1], found[0])
 
     def call(self, function: Any, only: Only, *vectors: Array) -> Any:
         """Call a function of the user's with copies of these rows."""
@@ -92,8 +116,7 @@ class Calling(Probing):
                 + (
                     "under autodiff, write fun for one point: it is mapped over the rows for you"
                     if self.differentiates
-                    else "a batch needs a function vectorised over leading axes "
-                    '(or wrapped: np.vectorize(fun, signature="(n)->()"))'
+                    else BATCH
                 )
             )
         return self._spread(np.array(array, dtype=np.float64), only)
@@ -111,7 +134,7 @@ class Calling(Probing):
     def value_at(self, x: Array, only: Only = None, read: Any = None) -> Scalar:
         """Evaluate f for these rows."""
         self.ledger.charge(only, "nfev")
-        return (read or self.scalar)(self.call(self._fun, only, x), only)
+        return self.ask("fun", self._fun, read or self.scalar, only, x)
 
     def values(self, points: Iterable[Array], count: int, read: Any, workers: Map | None) -> list[Any]:
         """Evaluate f at the points of a difference; those that go to workers are all charged before."""

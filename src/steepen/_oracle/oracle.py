@@ -131,7 +131,7 @@ class Oracle(Calling):
         if self._both is not None:
             self._recall(x, only, self.value if self._combined else self._evaluate_both)
             return self.memo.value if only is None else self.kit.where(only, self.memo.value, x * 0)
-        return self.vector(self.call(self._jac, only, x), only, "jac")
+        return self.ask("jac", self._jac, partial(self.vector, name="jac"), only, x)
 
     def grad_and_error(self, x: Array, only: Only = None) -> tuple[Array, Any]:
         """Evaluate ∇f by differences, with the error of each component."""
@@ -147,9 +147,14 @@ class Oracle(Calling):
 
     def _evaluate_both(self, x: Array, only: Only) -> Scalar:
         """Evaluate f, with ∇f for the case that it is asked for."""
-        f, g = pair(self.call(self._both, only, x))
-        self.memo.put(x, self.vector(g, only, "fun's gradient"), only)
-        return self.scalar(f, only)
+
+        def read(returned: Any, only: Only) -> Scalar:
+            f, g = pair(returned)
+            value = self.scalar(f, only)
+            self.memo.put(x, self.vector(g, only, "fun's gradient"), only)
+            return value
+
+        return self.ask("fun", self._both, read, only, x)
 
     def _recall(self, x: Array, only: Only, evaluate: Function) -> None:
         """Have what the memo is of for x."""
