@@ -45,5 +45,3 @@ SHORTEST = 1e-6
 """After the first step a search fails where α is smaller: smooth functions need no such steps."""
 CRAWLS = 1e-2
 """A search that fails again is given up if f has fallen by no more than this part of its decrease so far."""
-SMOOTH = 2.0
-"""Second differences over h and 3h, which differ by 9 where f is smooth, may be off by this factor."""
