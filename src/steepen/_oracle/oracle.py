@@ -59,7 +59,7 @@ class Oracle(Calling):
             self.differentiates = True
         called: Any = (one if one is None else partial(self.outside, one) for one in given)
         given = Derivatives(*called)
-        self._fun, self._both, self._look = given.value, given.both, given.look
+        self._fun, self._both = given.value, given.both
         self._jac: Any = given.grad
         self.hessian = Hessian(self, given, source)
         self.fd: FiniteDifferences | None = None  # where the gradient is made of values
@@ -161,12 +161,6 @@ class Oracle(Calling):
         missing = self.memo.missing(x, only)
         if self.kit.any(missing):
             evaluate(x, missing)
-
-    def look(self, x: Array, only: Only) -> tuple[Scalar, bool]:
-        """Evaluate f, and tell whether autodiff finds a way from it back to x."""
-        self.ledger.charge(only, "nfev")
-        f, linked = self.call(self._look, only, x)
-        return self.scalar(f, only), linked
 
     def reported(self, g: Array) -> Array:
         """Return ∇f as the result shows it: NaN, as in SciPy, where a fixed variable had no difference."""
