@@ -39,7 +39,8 @@ class Problem:
         return Oracle(
             self.fun, self.x, self.kit, jac=self.jac, hvp=self.hvp, hess=self.hess, args=self.args,
             space=self.space, ledger=Ledger(self.kit, settings.budget), differences=self.differences,
-            adaptive=settings.direction.by_values and settings.step.searches, like=self.like,
+            adaptive=settings.direction.by_values and settings.step.searches, gtol=settings.tolerances.g,
+            like=self.like,
         )  # fmt: skip
 
 

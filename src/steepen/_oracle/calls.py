@@ -32,8 +32,8 @@ class Probing:
     """∇f where f was last evaluated, if it came with f; it is counted once it is asked for."""
 
     grad: Any
-    gradient_eps: Any
-    """The relative error of the gradient."""
+    source: Any
+    """Where gradients come from."""
 
     def __init__(self, kit: Kit, space: Space, eps: float):
         self.kit, self.space = kit, space
@@ -44,7 +44,7 @@ class Probing:
         kit = self.kit
         size = kit.norm(v)
         most = kit.num.maximum(kit.norm(x), 1.0)
-        return kit.scalar(kit.num.sqrt(self.gradient_eps) * most / kit.pick(size > 0, size, 1.0))
+        return kit.scalar(kit.num.sqrt(self.source.gradient_eps) * most / kit.pick(size > 0, size, 1.0))
 
     def change(self, x: Array, v: Array, g: Array, r: Scalar, only: Any = None) -> Array:
         """Evaluate r·H·v by the paper's difference ∇f(x + r·v) − ∇f(x)."""

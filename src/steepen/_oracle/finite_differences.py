@@ -24,7 +24,7 @@ class FiniteDifferences:
     adaptive = False
 
     def __init__(self, calls: Calling, scheme: str, how: Differences):
-        self._calls, self._value, self._scheme, self._how = calls, calls.value_at, scheme, how
+        self._calls, self._value, self.scheme, self._how = calls, calls.value_at, scheme, how
         self._kit, self._space, self._ledger, self.eps = calls.kit, calls.space, calls.ledger, calls.eps
         x0 = calls.like
         self.searches_quantum = scheme != "cs" and self.eps <= np.finfo(np.float64).eps
@@ -42,7 +42,7 @@ class FiniteDifferences:
 
         The first time, two of them tell whether there is float64, and f is evaluated there.
         """
-        return len(self.free) * (2 if self._scheme == "3-point" else 1) + (3 if self.wide is None else 0)
+        return len(self.free) * (2 if self.scheme == "3-point" else 1) + (3 if self.wide is None else 0)
 
     def gradient(self, x: Array, f: Scalar, only: Only) -> tuple[Array, MaybeArray]:
         """Return ∇f at x, where f is known, and the error of each component; None where it is unknown."""
@@ -51,7 +51,7 @@ class FiniteDifferences:
 
     def _intervals(self, point: NDArray[Any]) -> tuple[Floats, Floats]:
         """Return how far differences go ahead and back from x; only central ones go back."""
-        scheme, eps = self._scheme, float(np.finfo(point.dtype).eps)
+        scheme, eps = self.scheme, float(np.finfo(point.dtype).eps)
         odd = ODD if eps < self.eps and not self._how.asked else 1.0
         eps = self._column(self._kit.num.maximum(eps, self.state.resolution))
         h = odd * self._how.intervals(scheme, point, eps)
@@ -64,16 +64,16 @@ class FiniteDifferences:
     def _quotients(self, x: Array, f: Scalar, only: Only, ahead: Floats, back: Floats) -> Floats:
         """Return the quotients, 0 for fixed variables."""
         moves, h = ahead != 0, np.where(ahead == 0, 1.0, ahead)
-        if self._scheme == "3-point":
+        if self.scheme == "3-point":
             up, down = self._beside(x, only, (ahead, moves), (-back, moves))
             return np.where(moves, (up - down) / (h + back), 0.0)
-        (up,) = self._beside(x, only, (1j * ahead if self._scheme == "cs" else ahead, moves))
-        return np.where(moves, (up if self._scheme == "cs" else up - self._column(f)) / h, 0.0)
+        (up,) = self._beside(x, only, (1j * ahead if self.scheme == "cs" else ahead, moves))
+        return np.where(moves, (up if self.scheme == "cs" else up - self._column(f)) / h, 0.0)
 
     def _beside(self, x: Array, only: Only, *sides: tuple[Any, Flags]) -> list[Floats]:
         """Return f with each variable moved by itself, once for each of `sides`; NaN where not wanted."""
         found, calls = [np.full(way.shape, np.nan) for way, _ in sides], self._calls
-        read = calls.imaginary if self._scheme == "cs" else calls.scalar
+        read = calls.imaginary if self.scheme == "cs" else calls.scalar
         if self._kit.size is None:
             which = [(k, i) for i in self.free for k, (_, wanted) in enumerate(sides) if wanted[i]]
             points = (self._shifted(x, i, sides[k][0][i]) for k, i in which)
@@ -128,7 +128,7 @@ class FiniteDifferences:
         point, maximum = to_numpy(x), self._kit.num.maximum
         ahead, back = self._intervals(point)
         other = 0.5 * ahead  # always inside the box
-        if self._scheme == "2-point":
+        if self.scheme == "2-point":
             other = np.where(self._space.contains(point - ahead), -ahead, other)
         other = taken(point, other)
         other = np.where(other == 0, ahead, other)  # there is no float between: the blur below says enough

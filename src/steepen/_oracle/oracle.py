@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.arrays import Array, Mask, Rows, Scalar, is_numpy
+from .._core.arrays import Array, Rows, Scalar, is_numpy
 from .._core.kits import Kit
 from .._core.records import each
 from .._core.saved import Saved
@@ -24,11 +24,11 @@ from .adaptive_differences import AdaptiveDifferences
 from .autodiff import AUTODIFF, Derivatives, differentiate
 from .calls import Calling, Function, Memo, Only, bound, pair
 from .differences import Differences, widened
-from .exact import Exact
 from .finite_differences import FiniteDifferences
 from .hessian import Hessian, first_source
 from .ledger import Cost, Ledger
 from .noise import FDState
+from .source import Fixed, Given
 
 DIFFERENCES = ("2-point", "3-point", "cs")
 
@@ -47,13 +47,13 @@ class Oracle(Calling):
     def __init__(
         self, fun: Function, x0: Array, kit: Kit, *, jac: Function | bool | str, hvp: Function | None,
         hess: Function | None, args: tuple[Any, ...], space: Space, ledger: Ledger, differences: Differences,
-        adaptive: bool, like: Any,
+        adaptive: bool, gtol: Any, like: Any,
     ):  # fmt: skip
         super().__init__(bound(fun, args), x0, kit, space, ledger)
         derivatives = (bound(one, args) if callable(one) else None for one in (jac, hvp, hess))
         given = Derivatives(self._sent, *derivatives, both=self._sent if jac is True else None)
         self._scheme = jac if isinstance(jac, str) else ""
-        source = first_source(given, self._scheme, is_numpy(x0) and like is None)
+        products = first_source(given, self._scheme, is_numpy(x0) and like is None)
         if self._scheme in AUTODIFF:
             given = differentiate(self._scheme, given, x0, like)
             self.differentiates = True
@@ -61,8 +61,9 @@ class Oracle(Calling):
         given = Derivatives(*called)
         self._fun, self._both = given.value, given.both
         self._jac: Any = given.grad
-        self.hessian = Hessian(self, given, source)
+        self.hessian = Hessian(self, given, products)
         self.fd: FiniteDifferences | None = None  # where the gradient is made of values
+        self.source: Given = Given(self, gtol)
         if self._scheme in DIFFERENCES:
             adaptive = (
                 adaptive and self._scheme == "2-point" and not differences.asked and self.eps <= FLOAT64
@@ -70,8 +71,7 @@ class Oracle(Calling):
             self.fd = (AdaptiveDifferences if adaptive else FiniteDifferences)(
                 self, self._scheme, differences
             )
-        self.accuracy: type[Exact] = Adaptive if self.fd is not None and self.fd.adaptive else Exact
-        self.cheap_gradient = self.accuracy is Exact
+            self.source = (Adaptive if adaptive else Fixed)(self, gtol, self.fd)
         self.memo = Memo(kit)  # of ∇f where it comes with f, of f where ∇f is made of it
         # the common case, a single NumPy run with two callables and no time limit, takes the short way
         self._plain = kit.size is None and is_numpy(x0) and self._jac is not None and self._both is None
@@ -91,12 +91,6 @@ class Oracle(Calling):
         """What ∇f costs elsewhere."""
         return self._costs[1] if self.fd is None else Cost(self.fd.cost + (self._scheme == "2-point"), 1)
 
-    @property
-    def cost_error(self) -> Cost:
-        """What `measured_error` costs."""
-        n = 0 if self.fd is None else len(self.fd.free)
-        return Cost(n * (2 if self._scheme == "3-point" else 1))
-
     # --- evaluations -----------------------------------------------------------------------------
 
     def value(self, x: Array, only: Only = None) -> Scalar:
@@ -108,7 +102,7 @@ class Oracle(Calling):
         if self._both is not None:
             self.ledger.charge(only, *self._charged)
             return self._evaluate_both(x, only)
-        f = self.value_at(widened(x) if self.wide else x, only)
+        f = self.value_at(widened(x) if self.source.wide else x, only)
         if self._scheme == "2-point":
             self.memo.put(x, f, only)
         return f
@@ -161,53 +155,6 @@ class Oracle(Calling):
         missing = self.memo.missing(x, only)
         if self.kit.any(missing):
             evaluate(x, missing)
-
-    def reported(self, g: Array) -> Array:
-        """Return ∇f as the result shows it: NaN, as in SciPy, where a fixed variable had no difference."""
-        if self.fd is None or len(self.fd.free) == self.n:
-            return g
-        return self.kit.xp.where(self.space.fixed(g), g * float("nan"), g)
-
-    # --- the error of the gradient ---------------------------------------------------------------
-
-    @property
-    def wide(self) -> bool:
-        """Whether the differences of a float32 run are taken in float64."""
-        return self.fd is not None and bool(self.fd.wide)
-
-    @property
-    def exact(self) -> bool:
-        """Whether the gradient is exact at the run's precision, and no difference of values."""
-        return self.fd is None or self._scheme == "cs" or self.wide
-
-    @property
-    def gradient_eps(self) -> Scalar:
-        """The relative error of the gradient: of differences, the rounding that is left in them."""
-        if self.fd is None or self.exact:
-            return self.eps
-        return self.kit.num.maximum(self.eps, self.fd.state.resolution) ** (2 / 3)
-
-    @property
-    def coarse(self) -> Mask:
-        """Whether the gradient is made of differences of values with fewer digits than float64 has."""
-        if self.fd is None or self._scheme == "cs":
-            return False
-        single = self.eps > np.finfo(np.float64).eps and not self.wide
-        return single | (self.fd.state.resolution > 0)
-
-    def eps_f(self, f: Scalar) -> Scalar:
-        """Return by how much a value of f may be wrong, as far as a gradient made of values has to know."""
-        return 0.0 if self.cheap_gradient or self.fd is None else self.fd.noise.eps_f(f)
-
-    @property
-    def curvature(self) -> Any:
-        """|f″| along each variable as differences have shown it, NaN where it is unknown; or None."""
-        return None if self.cheap_gradient or self.fd is None else self.fd.state.curvature
-
-    def set_curvature(self, curvature: Array, rows: Mask) -> None:
-        """Take |f″| along each variable from a method that has learnt it."""
-        if isinstance(self.fd, AdaptiveDifferences):
-            self.fd.set_curvature(curvature, rows)
 
     # --- rows and checkpoints --------------------------------------------------------------------
 

@@ -103,7 +103,9 @@ class Driver:
         def fun(x: Any) -> Any:
             return jnp.asarray(program.fun(program.shape.point(x), *args), like.dtype)
 
-        oracle: Any = Function(fun, derive, alone, self.kit, self.space, self.ledger, like.dtype)
+        oracle: Any = Function(
+            fun, derive, alone, self.kit, self.space, self.ledger, like.dtype, settings.tolerances.g
+        )
         self.iteration = Iteration(Context(oracle, self.kit, self.space), settings)
 
     def start(self, x: Any) -> Lane:
