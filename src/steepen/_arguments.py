@@ -14,7 +14,7 @@ from ._core.judge import BOTTOM, Tolerances
 from ._core.kits import kit_for
 from ._core.space import space_of
 from ._oracle.autodiff import AUTODIFF
-from ._oracle.differences import Differences
+from ._oracle.finite_differences import Differences
 from ._oracle.oracle import DIFFERENCES
 from ._oracle.tensors import OfTensors, hosted
 from ._problem import Problem, Settings
@@ -38,7 +38,7 @@ def problem_of(
     jac, hvp, hess, differences = derivatives_of(fun, x, jac, hvp, hessp, hess)
     if workers is not None:
         differences = replace(differences, workers=workers)
-        differences.check(tuple(x.shape))
+        _check_differences(differences, tuple(x.shape))
     if hosted(x, jac):
         x, hvp, hess = to_numpy(x), hvp and OfTensors(hvp, like, 2), hess and OfTensors(hess, like)
         if jac != "torch":
@@ -215,7 +215,7 @@ def derivatives_of(
         raise TypeError(f"fun: expected a callable, got {fun!r}")
     differences = jac if isinstance(jac, Differences) else Differences(jac)
     jac = differences.jac
-    differences.check(tuple(x.shape))
+    _check_differences(differences, tuple(x.shape))
     if hvp is not None and hessp is not None:
         raise ValueError("hessp: give either hvp or hessp, not both")
     hvp = hessp if hvp is None else hvp
@@ -237,6 +237,18 @@ def derivatives_of(
     elif jac is not True and not callable(jac):
         raise TypeError(f"jac: expected a callable, True, or a name such as '2-point'; got {jac!r}")
     return jac, hvp, hess, differences
+
+
+def _check_differences(given: Differences, shape: tuple[int, ...]) -> None:
+    """Refuse what does not fit a start of this shape."""
+    n = shape[-1]
+    if given.workers is not None and len(shape) > 1:
+        raise ValueError(
+            f"workers: expected one start point, since a batch is evaluated at once; got {shape}"
+        )
+    for name, steps in (("eps", given.eps), ("finite_diff_rel_step", given.rel_step)):
+        if steps is not None and steps.shape not in ((), (1,), (n,)):
+            raise ValueError(f"{name}: expected a number, or {n} of them, got shape {steps.shape}")
 
 
 def _default_gradient(fun: Any, x: Array) -> Any:

@@ -20,8 +20,8 @@ from ._core.judge import asked, judge_gradient, judge_step
 from ._core.records import NAN, RUNNING, Best, Carry, Point
 from ._core.result import Status
 from ._oracle import tuning
-from ._oracle.context import Context
 from ._oracle.ledger import Cost
+from ._oracle.oracle import Context
 from ._problem import Settings
 from ._roundoff import at_floor
 from .steps import Along

@@ -9,7 +9,7 @@ from ._core.arrays import Array
 from ._core.judge import Tolerances
 from ._core.kits import Kit
 from ._core.space import Space
-from ._oracle.differences import Differences
+from ._oracle.finite_differences import Differences
 from ._oracle.ledger import Ledger
 from ._oracle.oracle import Oracle
 from .budget import Budget

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ._core.arrays import Array, Mask, Scalar, Whole
 from ._core.kits import Kit
-from ._oracle.context import Context
+from ._oracle.oracle import Context
 
 FLOOR = 30.0
 """f is at its floor if nothing promises a fall of f, or a move of x, of more than this many roundings."""

@@ -17,9 +17,8 @@ from . import theory
 from ._core.arrays import Array, Mask, MaybeArray, MaybeScalar, Scalar, Whole
 from ._core.kits import Kit
 from ._oracle import tuning
-from ._oracle.context import Context
 from ._oracle.ledger import Cost
-from ._oracle.oracle import Oracle
+from ._oracle.oracle import Context, Oracle
 from ._roundoff import noise_of
 from ._tools.check import number, whole
 from .schedules import ByCurvature, Constant, Cosine, L, Mapped, Schedule, ScheduleLike, as_schedule

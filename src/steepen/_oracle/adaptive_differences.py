@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from .._core.arrays import Array, Mask, MaybeArray, Scalar, adopt, to_numpy
 from . import tuning
 from .calls import Only
-from .differences import taken
-from .finite_differences import FiniteDifferences
+from .finite_differences import FiniteDifferences, taken
 from .ledger import Cost
 from .noise import COARSEST, Flags, Floats, size_of
 
@@ -38,8 +37,6 @@ RUNGS = 3
 
 class AdaptiveDifferences(FiniteDifferences):
     """Forward or central differences, over the intervals that are best for what is known of f."""
-
-    adaptive = True
 
     @property
     def known(self) -> Mask:

@@ -3,25 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from array_api_compat import is_jax_array
 from numpy.typing import NDArray
 
-from .._core.arrays import Array, Mask, MaybeArray, Scalar, adopt, is_numpy, to_numpy
+from .._core.arrays import Array, Mask, MaybeArray, Scalar, adopt, is_numpy, namespace, to_numpy
+from .._tools.workers import Map
 from .calls import Calling, Only
-from .differences import Differences, can_widen, taken, widened
 from .ledger import OutOfTime
 from .noise import FDState, Flags, Floats, NoiseModel
+
+POWER = {"2-point": 1 / 2, "3-point": 1 / 3, "cs": 1 / 2}
+"""A fixed interval is this power of ε: where truncation and rounding balance."""
+
+COMPLEX = 1e-12
+"""A complex step is this part of a real one: it suffers no cancellation."""
 
 ODD = 1.1
 """Differences in float64 for a float32 run go this part further: to points that float32 cannot hold."""
 
 
+@dataclass(frozen=True)
+class Differences:
+    """A gradient as the user names it, with SciPy's options in case it is made of differences.
+
+    Parameters
+    ----------
+    jac : what `minimize` takes for it
+    eps : the absolute intervals, one or one per variable
+    rel_step : the intervals relative to |x|, one or one per variable
+    workers : evaluates f at the points of one gradient, perhaps at the same time
+    """
+
+    jac: Any = None
+    eps: NDArray[np.float64] | None = None
+    rel_step: NDArray[np.float64] | None = None
+    workers: Map | None = None
+
+    @property
+    def asked(self) -> bool:
+        """Whether the user has chosen the intervals."""
+        return self.eps is not None or self.rel_step is not None
+
+    def intervals(self, scheme: str, x: NDArray[Any], eps: Any) -> NDArray[Any]:
+        """Return SciPy's intervals at x; one that leaves x where it is gets the usual size."""
+        away = np.where(x < 0, -1.0, 1.0)
+        usual = eps ** POWER[scheme] * np.maximum(np.abs(x), 1.0) * away
+        if scheme == "cs":
+            usual *= COMPLEX
+        if self.eps is not None:
+            asked = self.eps + 0.0 * x
+        elif self.rel_step is not None:
+            asked = self.rel_step * np.abs(x) * away
+        else:
+            return usual
+        return np.where(asked == 0 if scheme == "cs" else x + asked == x, usual, asked)
+
+
 class FiniteDifferences:
     """Gradients over intervals that are chosen once, by SciPy's rule or by the user."""
-
-    adaptive = False
 
     def __init__(self, calls: Calling, scheme: str, how: Differences):
         self._calls, self._value, self.scheme, self._how = calls, calls.value_at, scheme, how
@@ -34,7 +77,9 @@ class FiniteDifferences:
         self.free: list[int] = np.flatnonzero(~to_numpy(self._space.fixed(x0))).tolist()
         self.state = FDState.start(tuple(x0.shape))
         self.noise = NoiseModel(calls, self.state)
-        self._column: Callable[[Any], Any] = _plain if self._kit.size is None else _as_column
+        self._column: Callable[[Any], Any] = lambda s: s
+        if self._kit.size is not None:
+            self._column = lambda s: np.asarray(s)[..., None]
 
     @property
     def cost(self) -> Any:
@@ -145,9 +190,19 @@ class FiniteDifferences:
         return None if self._kit.size is None or rows is True else rows
 
 
-def _plain(s: Any) -> Any:
-    return s
+def taken(point: NDArray[Any], h: Any) -> NDArray[np.float64]:
+    """Return the differences that are really taken, in the precision of the point."""
+    return ((point + np.asarray(h, dtype=point.dtype)) - point).astype(np.float64)
 
 
-def _as_column(s: Any) -> Any:
-    return np.asarray(s)[..., None]
+def can_widen(x: Array) -> bool:
+    """Say whether this is float32, in a library that has float64 at hand."""
+    if "32" not in str(x.dtype):
+        return False
+    # JAX has none unless told so, and shows it by what a Python number becomes
+    return not is_jax_array(x) or "64" in str(namespace(x).asarray(0.0).dtype)
+
+
+def widened(x: Array) -> Array:
+    """Return a float32 array as float64; the numbers are the same."""
+    return x.astype(np.float64) if is_numpy(x) else namespace(x).astype(x, namespace(x).float64)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.arrays import Array, Rows, Scalar, is_numpy
+from .._core.arrays import Array, Mask, Rows, Scalar, is_numpy
 from .._core.kits import Kit
 from .._core.records import each
 from .._core.saved import Saved
@@ -23,8 +23,7 @@ from .accuracy import Adaptive
 from .adaptive_differences import AdaptiveDifferences
 from .autodiff import AUTODIFF, Derivatives, differentiate
 from .calls import Calling, Function, Memo, Only, bound, pair
-from .differences import Differences, widened
-from .finite_differences import FiniteDifferences
+from .finite_differences import Differences, FiniteDifferences, widened
 from .hessian import Hessian, first_source
 from .ledger import Cost, Ledger
 from .noise import FDState
@@ -187,3 +186,27 @@ class Oracle(Calling):
         if self.fd is not None:
             self.fd.wide = {"True": True, "False": False}.get(wide)
             self._load_state(self.fd, saved.record(f"{name}.fd", self.fd.state, saved.live))
+
+
+class Context:
+    """What a direction or a step may use while it works."""
+
+    def __init__(self, oracle: Oracle, kit: Kit, space: Space):
+        self.oracle, self.kit, self.space = oracle, kit, space
+        self.ledger = oracle.ledger
+        self.eps = oracle.eps  # of the run's numbers
+        self.rows: Rows | None = None  # None: all of them
+
+    def late(self) -> bool:
+        """Return whether the time is spent."""
+        return self.ledger.late()
+
+    def affords(self, cost: Cost) -> Mask:
+        """Return where the budget still covers a cost."""
+        return self.ledger.affords(cost)
+
+    def live(self, value: Any) -> Scalar:
+        """Return a parameter for the live rows, where it has one value a row."""
+        if self.rows is None or getattr(value, "ndim", 0) == 0:
+            return value
+        return value[self.rows]

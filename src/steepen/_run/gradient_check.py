@@ -8,7 +8,7 @@ import numpy as np
 
 from .._core.arrays import to_numpy
 from .._core.records import Point
-from .._oracle.context import Context
+from .._oracle.oracle import Context
 
 DIRECTIONS = 3
 

@@ -14,8 +14,8 @@ from .._core.records import NAN, RUNNING, Carry, Counts, Ended, State, each
 from .._core.result import Status
 from .._core.saved import Saved
 from .._iteration import Iteration
-from .._oracle.context import Context
 from .._oracle.ledger import Cost, OutOfTime
+from .._oracle.oracle import Context
 from .._problem import Settings
 from .gradient_check import refuse_cut_graph
 from .interrupt import Wish, held_back

@@ -21,7 +21,7 @@ import numpy as np
 from .._core.arrays import Array, Mask, Scalar, Whole
 from .._core.kits import Kit
 from .._core.records import Point
-from .._oracle.context import Context
+from .._oracle.oracle import Context
 from .._tools.check import whole
 from ._direction import Direction, Proposal
 from ._pairs import Pairs
