@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -101,35 +102,25 @@ class Calling(Probing):
 
     def scalar(self, f: Any, only: Only) -> Scalar:
         """Read a value, or one for each of these rows."""
-        if self.kit.size is None:
-            if type(f) is float:
-                return f
-            array = _array(f, "fun")
-            if array.size != 1 or array.dtype.kind not in "fiu":
-                raise TypeError(f"fun: expected a real scalar, got {describe(array)} from {type(f).__name__}")
-            return float(array.reshape(()))
-        array = _array(f, "fun")
-        rows = self._row_count(only)
-        if array.shape != (rows,) or array.dtype.kind not in "fiu":
-            raise TypeError(
-                f"fun: expected one value for each of the {rows} rows of x, got {describe(array)}; "
-                + (
-                    "under autodiff, write fun for one point: it is mapped over the rows for you"
-                    if self.differentiates
-                    else BATCH
-                )
-            )
-        return self._spread(np.array(array, dtype=np.float64), only)
+        if isinstance(f, float) and self.kit.size is None:
+            return float(f)
+        array, rows = _array(f, "fun"), self._row_count(only)
+        fits = array.size == 1 if rows is None else array.shape == (rows,)
+        if not fits or array.dtype.kind not in "fiu":
+            expected, advice = f"one value for each of the {rows} rows of x", BATCH
+            if rows is None:
+                expected, advice = "a real scalar", f"it is of type {type(f).__name__}"
+            elif self.differentiates:
+                advice = "under autodiff, write fun for one point: it is mapped over the rows for you"
+            raise TypeError(f"fun: expected {expected}, got {describe(array)}; {advice}")
+        return float(array.reshape(())) if rows is None else self._spread(array.astype(np.float64), only)
 
     def imaginary(self, f: Any, only: Only) -> Any:
         """Read the imaginary part of a value at a complex point."""
         values: Any = np.asarray(f)
         if values.dtype.kind != "c":
             raise TypeError('jac="cs": fun must return complex values for complex x; it returned real ones')
-        rows = self._row_count(only)
-        if values.size != (rows or 1):
-            raise TypeError(f"fun: expected {'a scalar' if rows is None else rows}, got {describe(values)}")
-        return self._spread(values.imag.reshape(() if rows is None else (rows,)), only)
+        return self.scalar(values.imag, only)
 
     def value_at(self, x: Array, only: Only = None, read: Any = None) -> Scalar:
         """Evaluate f for these rows."""
@@ -212,19 +203,14 @@ def pair(returned: Any) -> tuple[Any, Any]:
     return both[0], both[1]
 
 
-class _Bound:
-    """A function with its further arguments; unlike a lambda, worker processes can be sent it."""
-
-    def __init__(self, function: Function, args: tuple[Any, ...]):
-        self._function, self._args = function, args
-
-    def __call__(self, *vectors: Array) -> Any:
-        return self._function(*vectors, *self._args)
+def with_args(function: Function, args: tuple[Any, ...], *vectors: Array) -> Any:
+    """Call a function with its further arguments."""
+    return function(*vectors, *args)
 
 
 def bound(function: Function, args: tuple[Any, ...]) -> Function:
-    """Return a function with its further arguments, if there are any."""
-    return _Bound(function, args) if args else function
+    """Return a function with its further arguments; unlike a lambda, worker processes can be sent it."""
+    return partial(with_args, function, args) if args else function
 
 
 def _array(returned: Any, name: str) -> Any:
