@@ -204,8 +204,9 @@ def auto(table: Table, quick: bool) -> None:
 
 def by_values(table: Table, quick: bool) -> None:
     """Time a value of a cheap f, with all that goes with it, where there is no gradient."""
+    evals = 4000
     for n, bar in ((2, 2.5), (10, 2.0), (100, 1.2)):
-        x0, evals = np.tile([-1.2, 1.0], n // 2), 4000
+        x0 = np.tile([-1.2, 1.0], n // 2)
 
         def ours(x0=x0):
             return st.minimize(so.rosen, x0, trace=False, budget=st.Budget(evals=evals))

@@ -102,7 +102,7 @@ def _with_jax(fun: Function, x: Array) -> Derivatives:
 
 def _programs_of(fun: Any) -> dict[Any, _Program]:
     """Return the programs of a function, known by its code: a lambda or a method is made anew each time."""
-    fun = fun.args[0] if isinstance(fun, partial) and fun.func is with_args else fun
+    fun = fun.args[0] if getattr(fun, "func", None) is with_args else fun
     code = getattr(getattr(fun, "__func__", fun), "__code__", fun)
     try:
         return _PROGRAMS.setdefault(code, {})

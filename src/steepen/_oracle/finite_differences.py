@@ -16,32 +16,19 @@ from .calls import Calling, Only
 from .ledger import OutOfTime
 from .noise import FDState, Flags, Floats, NoiseModel
 
-POWER = {"2-point": 1 / 2, "3-point": 1 / 3, "cs": 1 / 2}
-"""A fixed interval is this power of ε: where truncation and rounding balance."""
-
-COMPLEX = 1e-12
-"""A complex step is this part of a real one: it suffers no cancellation."""
-
-ODD = 1.1
-"""Differences in float64 for a float32 run go this part further: to points that float32 cannot hold."""
+POWER = {"2-point": 1 / 2, "3-point": 1 / 3, "cs": 1 / 2}  # of ε, where truncation and rounding balance
+COMPLEX = 1e-12  # a complex step is this part of a real one: it suffers no cancellation
+ODD = 1.1  # differences in float64 of a float32 run go this far: to points that float32 cannot hold
 
 
 @dataclass(frozen=True)
 class Differences:
-    """A gradient as the user names it, with SciPy's options in case it is made of differences.
-
-    Parameters
-    ----------
-    jac : what `minimize` takes for it
-    eps : the absolute intervals, one or one per variable
-    rel_step : the intervals relative to |x|, one or one per variable
-    workers : evaluates f at the points of one gradient, perhaps at the same time
-    """
+    """A gradient as the user names it, with SciPy's options in case it is made of differences."""
 
     jac: Any = None
-    eps: NDArray[np.float64] | None = None
-    rel_step: NDArray[np.float64] | None = None
-    workers: Map | None = None
+    eps: NDArray[np.float64] | None = None  # the absolute intervals, one or one per variable
+    rel_step: NDArray[np.float64] | None = None  # the same relative to |x|
+    workers: Map | None = None  # evaluates f at the points of one gradient, perhaps at the same time
 
     @property
     def asked(self) -> bool:
@@ -75,11 +62,15 @@ class FiniteDifferences:
         self.wide: bool | None = None if scheme != "cs" and can_widen(x0) else False
         # a variable that bounds fix is asked for no derivative
         self.free: list[int] = np.flatnonzero(~to_numpy(self._space.fixed(x0))).tolist()
-        self.state = FDState.start(tuple(x0.shape))
-        self.noise = NoiseModel(calls, self.state)
+        self.noise = NoiseModel(calls, FDState.start(tuple(x0.shape)))
         self._column: Callable[[Any], Any] = lambda s: s
         if self._kit.size is not None:
             self._column = lambda s: np.asarray(s)[..., None]
+
+    @property
+    def state(self) -> FDState:
+        """What is known of f."""
+        return self.noise.state
 
     @property
     def cost(self) -> Any:

@@ -8,7 +8,7 @@ difference is n values (and, being a gradient, one `njev`). In a batch every row
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -26,7 +26,6 @@ from .calls import Calling, Function, Memo, Only, bound, pair
 from .finite_differences import Differences, FiniteDifferences, widened
 from .hessian import Hessian, first_source
 from .ledger import Cost, Ledger
-from .noise import FDState
 from .source import Fixed, Given
 
 DIFFERENCES = ("2-point", "3-point", "cs")
@@ -64,13 +63,10 @@ class Oracle(Calling):
         self.fd: FiniteDifferences | None = None  # where the gradient is made of values
         self.source: Given = Given(self, gtol)
         if self._scheme in DIFFERENCES:
-            adaptive = (
-                adaptive and self._scheme == "2-point" and not differences.asked and self.eps <= FLOAT64
-            )
-            self.fd = (AdaptiveDifferences if adaptive else FiniteDifferences)(
-                self, self._scheme, differences
-            )
-            self.source = (Adaptive if adaptive else Fixed)(self, gtol, self.fd)
+            adapts = self._scheme == "2-point" and not differences.asked and self.eps <= FLOAT64
+            kinds = (AdaptiveDifferences, Adaptive) if adaptive and adapts else (FiniteDifferences, Fixed)
+            self.fd = kinds[0](self, self._scheme, differences)
+            self.source = kinds[1](self, gtol, self.fd)
         self.memo = Memo(kit)  # of ∇f where it comes with f, of f where ∇f is made of it
         # the common case, a single NumPy run with two callables and no time limit, takes the short way
         self._plain = kit.size is None and is_numpy(x0) and self._jac is not None and self._both is None
@@ -162,12 +158,7 @@ class Oracle(Calling):
         for part in (self.ledger, self.memo, self.hessian.memo):
             part.keep(rows)
         if self.fd is not None:
-            self._load_state(self.fd, each(lambda a: a[rows], self.fd.state))
-
-    @staticmethod
-    def _load_state(fd: FiniteDifferences, state: FDState) -> None:
-        for field in fields(state):
-            setattr(fd.state, field.name, getattr(state, field.name))
+            self.fd.noise.state = each(lambda a: a[rows], self.fd.state)
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint holds: the last value or gradient, and what was found out about f."""
@@ -185,7 +176,7 @@ class Oracle(Calling):
         self.hessian.source, self.hessian.verified = source, verified == "True"
         if self.fd is not None:
             self.fd.wide = {"True": True, "False": False}.get(wide)
-            self._load_state(self.fd, saved.record(f"{name}.fd", self.fd.state, saved.live))
+            self.fd.noise.state = saved.record(f"{name}.fd", self.fd.state, saved.live)
 
 
 class Context:
