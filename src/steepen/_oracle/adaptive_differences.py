@@ -17,29 +17,18 @@ from numpy.typing import NDArray
 from .._core.arrays import Array, Mask, MaybeArray, Scalar, adopt, to_numpy
 from . import tuning
 from .calls import Only
-from .differences import taken
-from .finite_differences import FiniteDifferences
+from .finite_differences import FiniteDifferences, taken
 from .ledger import Cost
 from .noise import COARSEST, Flags, Floats, size_of
 
-STRAIGHT = 0.01
-"""Where f bends by less than this part of what |f″| says, that was wrong."""
-
-TESTS = 8.0
-"""A central difference is at least this many times as long as the best forward one: then it resolves f″, and
-one that was learnt elsewhere and is far too large shows."""
-
-BEYOND = 1e3
-"""Over a difference that changes f by this many times |f| there is no slope to be seen."""
-
-RUNGS = 3
-"""How often a second difference that is not resolved is taken again."""
+STRAIGHT = 0.01  # where f bends by less than this part of what |f″| says, that was wrong
+TESTS = 8.0  # a central difference is so many times as long as the best forward one, or more: it resolves f″
+BEYOND = 1e3  # over a difference that changes f by this many times |f| there is no slope to be seen
+RUNGS = 3  # how often a second difference that is not resolved is taken again
 
 
 class AdaptiveDifferences(FiniteDifferences):
     """Forward or central differences, over the intervals that are best for what is known of f."""
-
-    adaptive = True
 
     @property
     def known(self) -> Mask:
@@ -199,28 +188,23 @@ class AdaptiveDifferences(FiniteDifferences):
         error = self._error(x, f, used, used > 0)
         return self._kit.own(g), self._kit.own(error), self.mask(fine.all(axis=-1))
 
-    def is_smooth(self, x: Array, f: Scalar, rows: Mask) -> Mask:
-        """Return where f bends as a smooth function does: over three times the way by nine times as much.
-
-        At a kink it is three times as much. Where it bends by far less than |f″| says, that is forgotten.
-        """
+    def bends(self, x: Array, f: Scalar, rows: Mask) -> Mask:
+        """Return where f bends as |f″| says, on a line along all variables; where not, |f″| is forgotten."""
         kit, only = self._kit, self._only(rows)
         ahead, back = self.intervals(x, f, True)
-        u = np.where(back > 0, ahead, 0.0) * np.random.default_rng(0).choice([-1.0, 1.0], ahead.shape[-1])
+        u = 3 * np.where(back > 0, ahead, 0.0) * np.random.default_rng(0).choice([-1.0, 1.0], ahead.shape[-1])
         # a variable at a bound is looked at from inside the box
         held = (back == 0) & (ahead != 0) & self._space.contains(to_numpy(x) + 6 * ahead)
         if held.any():
-            u, x = np.where(held, ahead, u), x + adopt(x, np.where(held, 3 * ahead, 0.0))
+            u, x = np.where(held, 3 * ahead, u), x + adopt(x, np.where(held, 3 * ahead, 0.0))
             f = self._value(x, only)
-        second: list[Any] = []
-        for way in (u, 3 * u):
-            ends = [self._space.project(x + adopt(x, sign * way)) for sign in (1.0, -1.0)]
-            second.append(self._value(ends[0], only) + self._value(ends[1], only) - 2 * f)
+        up, down = (self._value(self._space.project(x + adopt(x, way)), only) for way in (u, -u))
         least = tuning.RESOLVED * self.noise.eps_f(f)
-        bends = second[1] >= STRAIGHT * kit.scalar((9 * u * u * self.curvature(x, f)).sum(axis=-1)) - least
-        forgotten = self._column(kit.without(rows, bends))
+        expected = STRAIGHT * kit.scalar((u * u * self.curvature(x, f)).sum(axis=-1))
+        bent = rows & (up + down - 2 * f >= expected - least)
+        forgotten = self._column(kit.without(rows, bent))
         self.state.curvature = np.where(forgotten, np.nan, self.state.curvature)
-        return rows & (9 * second[0] <= tuning.SMOOTH * second[1] + 9 * least) & bends
+        return bent
 
     def mask(self, rows: Any) -> Mask:
         """Return what NumPy says of rows as a mask: of a single run, as a bool."""
