@@ -189,6 +189,8 @@ FAULTS: tuple[Fault, ...] = (
          "A central difference is divided by its whole length."),
         ("ε / h + h * h * curvature / (6 * size)", "ε / h",
          "A gradient is given with the error of its truncation."),
+        ("rows & (9 * second[0] <= tuning.SMOOTH * second[1] + 9 * least) & bends", "rows & bends",
+         "A kink is no minimum."),
         ("rows = self._kit.without(rows, self.state.central)", "pass",
          "What second differences have shown of f″ is not replaced by the metric's."),
         ("slope = np.where(np.isfinite(down) & ~np.isfinite(up), behind, slope)", "pass",

@@ -229,10 +229,10 @@ class Adaptive(Fixed):
         return self.fd.known & (self.fd.eps * self.fd.state.conditioning <= 1e-3 * abs(f))
 
     def _confirmed(self, c: Carry, rows: Mask, code: Whole) -> Whole:
-        """Return the status of these rows, if f bends there as it should: what hides a decrease names it."""
+        """Return the status of these rows, if f has no kink there: what hides a decrease names it."""
         kit, point, state = self.kit, c.point, self.fd.state
-        if not kit.any(rows) or not kit.any(rows := rows & self.oracle.ledger.affords(Cost(3))):
+        if not kit.any(rows) or not kit.any(rows := rows & self.oracle.ledger.affords(Cost(5))):
             return RUNNING
         quantised = state.resolution * self.noise.scale(point.f) > state.noise
         code = kit.pick(self.noise.noisy(point.f), kit.pick(quantised, RESOLUTION, NOISE), code)
-        return kit.pick(self.fd.bends(point.x, point.f, rows), code, RUNNING)
+        return kit.pick(self.fd.is_smooth(point.x, point.f, rows), code, RUNNING)
