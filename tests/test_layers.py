@@ -16,9 +16,9 @@ LAYERS = (
     ("penalties", "schedules", "switches"),
     ("directions",),
     ("steps",),
-    ("_problem", "_iteration"),
+    ("_keywords", "_problem", "_scale", "_iteration"),
     ("_run",),
-    ("_arguments", "_options", "_scale", "_minimize", "jax"),
+    ("_arguments", "_options", "_minimize", "jax"),
     ("_restarts", "_sweep"),
     ("",),  # steepen itself: the public names
     ("plot", "scipy", "torch", "optimistix", "optax", "botorch", "sklearn"),

@@ -1,5 +1,6 @@
 """Gradients made of values: lengths follow the noise and the bends of f, and ends say what values show."""
 
+import itertools
 from decimal import Decimal
 
 import numpy as np
@@ -164,7 +165,7 @@ def test_a_batch_with_noise_ends_where_its_rows_do():
         a, b = np.moveaxis(x, -1, 0)
         return (2 + 10 * (b - a**2) ** 2 + (1 - a) ** 2) * (1 + 1e-7 * np.sin(1e9 * a + 7e8 * b))
 
-    starts = np.random.default_rng(3).uniform(-2, 2, (4, 2))
+    starts = np.random.default_rng(3).uniform(0.8, 1.2, (4, 2))
     batch = st.minimize(fun, starts)
     assert Status.NOISE in batch.status
     for i, start in enumerate(starts):
@@ -275,3 +276,11 @@ def test_what_was_learnt_of_curvature_must_show():
     problem = problems["powell-badly-scaled"]
     res = st.minimize(lambda x: float(problem(x)), problem.x0)
     assert not res.success or res.fun < 1e-6
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+@pytest.mark.parametrize("at", [0.0, 0.3, 1e3])
+def test_a_start_at_or_beside_the_minimum_is_one(n, at):
+    for scale, away in itertools.product((1e-3, 100.0), (0.0, 1e-9)):
+        res = st.minimize(lambda x, scale=scale: scale * ((x - at) ** 2).sum(), np.full(n, at + away))
+        assert res.success, (res, scale, away)
