@@ -109,10 +109,15 @@ export class Plot {
     c.restore();
   }
 
+  // a line has a gap where there is no value
   trace(points) {
     const { context: c } = this;
+    let pen = "moveTo";
     c.beginPath();
-    points.forEach(([x, y], i) => c[i ? "lineTo" : "moveTo"](this.x(x), this.y(y)));
+    for (const [x, y] of points) {
+      if (Number.isFinite(x + y)) c[pen](this.x(x), this.y(y));
+      pen = Number.isFinite(x + y) ? "lineTo" : "moveTo";
+    }
   }
 
   path(points, colour, width, dash = []) {
@@ -158,8 +163,6 @@ const shapes = {
   circle: (c, s) => c.arc(0, 0, s, 0, 7),
   square: (c, s) => polygon(c, s * 1.2, 4, Math.PI / 4),
   triangle: (c, s) => polygon(c, s * 1.3, 3, -Math.PI / 2),
-  rhombus: (c, s) => polygon(c, s * 1.3, 4, 0),
-  hexagon: (c, s) => polygon(c, s * 1.15, 6, 0),
   ring: (c, s) => c.arc(0, 0, s, 0, 7),
   diamond: (c, s) => polygon(c, s, 4, 0),
   cross: (c, s) => lines(c, [-s, -s, s, s], [-s, s, s, -s]),
