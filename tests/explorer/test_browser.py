@@ -1,4 +1,4 @@
-"""The explorer in headless Chromium: it opens everywhere, answers below its fields, and links to what it draws."""
+"""The explorer in headless Chromium: it fits, answers below its fields, and links to what it draws."""
 
 import numpy as np
 import pytest
@@ -52,8 +52,8 @@ def test_the_page_opens_without_an_error_and_fits(browser, file, settings, width
     page = opened(browser, file, settings, viewport={"width": width, "height": height}, color_scheme=scheme)
     assert page.troubles == []
     assert VIEWS[settings] in page.inner_text("#said")
-    wide = """[document.documentElement, ...document.querySelectorAll("main *")].filter(
-      (one) => one.scrollWidth > one.clientWidth + 1 && one.clientWidth && !one.matches("input, select, .away"))"""
+    wide = """[document.documentElement, ...document.querySelectorAll("main *")].filter((one) =>
+      one.scrollWidth > one.clientWidth + 1 && one.clientWidth && !one.matches("input, select, .away"))"""
     assert page.evaluate(f"{wide}.map((one) => one.id || one.tagName)") == []
     first = page.locator("#cut" if page.locator("#cut").is_visible() else "#landscape").bounding_box()
     assert first["y"] + first["height"] < max(height, 844)  # with λ, on the first screen

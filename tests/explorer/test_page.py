@@ -1,4 +1,4 @@
-"""What the page computes, links and says: its numbers are the library's. Its own script, in Node, without a browser."""
+"""What the page computes, links and says, by its own script in Node: its numbers are the library's."""
 
 import mpmath
 import numpy as np
@@ -75,7 +75,8 @@ CASES = {  # start, α, λ, r
 def test_every_method_runs_as_in_python(page):
     cases = [(key, x, method, {"step": step, "lam": lam, "r": r} if method != "gd" else {"step": step})
              for key, (x, step, lam, r) in CASES.items() for method in ("gd", "cgd", "cgd-fd")]  # fmt: skip
-    run = "given.map(([key, x, method, more]) => minimize(functions[key], x, method, { ...more, grads: 21, price: 0 }))"
+    run = "given.map(([key, x, method, more]) => minimize(functions[key], x, method, { ...more, ...FIXED }))"
+    run = run.replace("FIXED", "{ grads: 21, price: 0 }")  # the library charges no gradient for an H·v
     seen = set()
     for (key, x0, method, given), ours in zip(cases, ran(page, run, cases), strict=True):
         more = {
@@ -144,10 +145,8 @@ def test_a_verdict_names_overshoot_divergence_and_another_basin(page):
 
 
 def test_artificial_minima_are_those_of_the_theory(page):
-    found = ran(
-        page,
-        f"['levy-1d', 'langermann'].map((name) => {{ const more = {{ lam: 0.5, box: null }}; {SET} return scene.artificial; }})",
-    )
+    made = f"const more = {{ lam: 0.5, box: null }}; {SET} return scene.artificial;"
+    found = ran(page, f"['levy-1d', 'langermann'].map((name) => {{ {made} }})")
     line, plane = st.functions["levy"].at(1), st.functions["langermann"]
     d1, d2 = (lambda x: line.grad(x[:, None])[:, 0]), (lambda x: line.hvp(x[:, None], np.ones(1))[:, 0])
     points = artificial_points(d1, d2, 0.5, tuple(line.bounds[0]))
@@ -246,7 +245,8 @@ def test_a_link_opens_exactly_what_was_drawn(page):
         },
     ]
     again = """given.map((settings) => {
-      if (settings.expr) functions.typed = typed(settings.expr, settings.map).fun ?? typed("x + y", [-5, 5]).fun;
+      const { fun } = typed(settings.expr ?? "x", settings.map ?? [-5, 5]);
+      functions.typed = fun ?? typed("x + y", [-5, 5]).fun;
       const scene = new Scene(functions);
       scene.set({ ...initial(functions, settings.function), at: 40, ...settings });
       const link = toHash(scene.settings), { settings: there, wrong } = fromHash(functions, link, "yours");

@@ -1,7 +1,7 @@
 """The formulas of `steepen.functions` in the grammar of the page, from their one source: the Python itself.
 
-A formula is called once, with symbols for x. What it returns is its text, which the page parses and differentiates
-as it does a formula that is typed there.
+A formula is called once, with symbols for x. What it returns is its text, which the page parses and
+differentiates as it does a formula that is typed there.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class Term:
     __mul__, __rmul__ = _operator("*")
     __truediv__, __rtruediv__ = _operator("/")
     __pow__, __rpow__ = _operator("^")
-    __lt__, __gt__ = __le__, __ge__ = _operator("<")
-    __eq__ = __ne__ = _operator("=")[0]
 
     def __neg__(self) -> Term:
         return Term(f"(-{self.text})")
 
-    def __bool__(self) -> bool:
+    def __eq__(self, other: object) -> bool:
         raise NotImplementedError("the page has no formula for a branch on x")
+
+    __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__
 
     def __getattr__(self, name: str) -> Callable[[], Term]:
         if name not in _NAMES:
@@ -62,9 +62,10 @@ class Term:
 
 
 class Symbols(np.ndarray[Any, Any]):
-    """An array of terms. NumPy does all but the sign of an object, for which it asks whether that is below 0."""
+    """An array of terms. NumPy does all but the sign of an object, for which it would compare that with 0."""
 
-    dtype = np.dtype(float)  # of the numbers that the terms stand for
+    # that of the numbers that the terms stand for
+    dtype = property(lambda self: np.dtype(float))  # pyright: ignore[reportIncompatibleMethodOverride]
 
     def __array_ufunc__(self, operation: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
         inputs = tuple(np.asarray(a) if isinstance(a, Symbols) else a for a in inputs)

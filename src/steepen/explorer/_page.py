@@ -36,8 +36,8 @@ def explore(
 ) -> Path:
     """Write the explorer, one HTML file that needs no network, and return its path.
 
-    The page shows f + λ‖∇f‖² growing out of f as λ is dragged, and the steps of GD, CGD and CGD-FD from the start
-    that is clicked, with their gradients counted.
+    The page shows f + λ‖∇f‖² growing out of f as λ is dragged, and the steps of GD, CGD and CGD-FD from the
+    start that is clicked, with their gradients counted.
 
     Parameters
     ----------
@@ -91,7 +91,9 @@ def explore(
         entries = {first: _given(fun, bounds, samples)} | entries
     script = (
         f"{bundle()}const functions = {_literal(entries)};\n"
-        "for (const fun of Object.values(functions)) Object.assign(fun, (fun.formula ? compiled : spline)(fun));\n"
+        "for (const one of Object.values(functions)) {\n"
+        "  Object.assign(one, (one.formula ? compiled : spline)(one));\n"
+        "}\n"
         "const shared = { Scene, basin, fromHash, initial, minimize, toHash, typed, verdict };\n"
         "window.steepen = { functions, ...shared }; // for the console\n"
         f"start(functions, {_literal(first)});"
