@@ -76,19 +76,17 @@ def explore(
         if fun in functions and fun not in entries:
             raise ValueError(f"fun: expected a function of one or two variables, got {functions[fun]!r}")
         first = one_of("fun", fun, entries)
-        if bounds is not None:
-            entries[first] |= {"bounds": _box(bounds, entries[first]["n"]).tolist()}
     elif isinstance(fun, Function):
         first = YOURS
         try:
             entries = {first: _known(fun, "given")} | entries
         except NotImplementedError as error:
             raise ValueError(f"fun: {error}; pass a plain callable to have it sampled") from error
-        if bounds is not None:
-            entries[first] |= {"bounds": _box(bounds, fun.n).tolist()}
     else:
         first = YOURS
         entries = {first: _given(fun, bounds, samples)} | entries
+    if bounds is not None:
+        entries[first] |= {"bounds": _box(bounds, entries[first]["n"]).tolist()}
     script = (
         f"{bundle()}const functions = {_literal(entries)};\n"
         "for (const one of Object.values(functions)) {\n"

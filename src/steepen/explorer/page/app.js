@@ -9,7 +9,7 @@ import { Scene } from "./scene.js";
 import { fromHash, initial, readMap, toHash } from "./settings.js";
 import { best } from "./suggest.js";
 import { state, verdict } from "./verdict.js";
-import { clip, norm } from "./vectors.js";
+import { clip } from "./vectors.js";
 
 const RACE = 4000, PAUSE = 300, TYPING = 200; // milliseconds
 const COLOURS = ["ink", "faint", "rule", "halo", "card", "artificial", "guard", "lifted", ...Object.keys(METHODS)];
@@ -35,7 +35,6 @@ class App {
     this.settings = settings;
     this.fields.clear(wrong);
     if (wrong.expr) this.fields.drafts.expr = draft;
-    if (this.functions.typed) this.offer();
     this.change({});
   }
 
@@ -84,12 +83,14 @@ class App {
 
   showControls() {
     const { settings, scene, fun } = this;
-    const base = scene.once("base", `${settings.function} ${settings.expr} ${settings.map}`, () => initial(this.functions, settings.function));
+    const key = `${settings.function} ${settings.expr} ${settings.map}`;
+    const base = scene.once("base", key, () => initial(this.functions, settings.function));
     byId("cut").hidden = fun.n === 1;
     byId("sampled").hidden = !fun.samples;
     byId("samples").textContent = fun.samples ? (fun.samples ** fun.n).toLocaleString("en") : "";
     byId("gap").textContent = scene.known ? "f − f*" : "f";
     byId("function").value = settings.function;
+    byId("function").lastChild.hidden = settings.function !== "typed";
     byId("zoom").textContent = settings.box ? "Whole map" : "Zoom to the runs";
     byId("at").textContent = settings.at === 0 ? "first step of each" : `${settings.at} of ${settings.grads}`;
     byId("at-slide").max = settings.grads;
@@ -99,8 +100,7 @@ class App {
   // a run in the table
   line(run) {
     const rows = this.scene.shown(run), row = rows.at(-1), { njev, nhvp } = rows.length === run.trace.length ? run : row;
-    const size = Number.isNaN(row.gnorm) ? norm(this.fun.grad(row.x)) : row.gnorm;
-    const cells = [nhvp ? `${njev} + ${nhvp} H·v` : `${njev}`, readable(this.scene.gap(row.f)), readable(size, 3), state(run, rows, this.fun)];
+    const cells = [nhvp ? `${njev} + ${nhvp} H·v` : `${njev}`, readable(this.scene.gap(row.f)), state(run, rows, this.fun)];
     const name = made("th", { scope: "row", textContent: METHODS[run.method] });
     name.style.color = `var(--${run.method})`;
     return made("tr", {}, name, ...cells.map((textContent) => made("td", { textContent })));
@@ -111,6 +111,7 @@ class App {
     for (const [label, members] of Map.groupBy(Object.entries(this.functions), groupOf)) {
       byId("function").append(made("optgroup", { label }, ...members.map(([name, one]) => new Option(one.title, name))));
     }
+    byId("function").append(new Option("your f", "typed"));
     byId("function").addEventListener("change", (event) => this.choose(event.target.value));
     this.fields.listenAll(() => this.settings);
     for (const [name, slide] of Object.entries(SLIDES)) {
@@ -128,7 +129,7 @@ class App {
       });
     }
     byId("controls").addEventListener("submit", (event) => event.preventDefault());
-    const click = { best: () => this.best(), copy: () => this.copy(), play: () => (this.playing ? this.pause() : this.play()) };
+    const click = { best: () => this.best(), play: () => this.play() };
     click.zoom = () => this.change({ box: this.settings.box ? null : undefined });
     click.reset = () => this.choose(this.settings.function, { expr: this.settings.expr, map: this.settings.map });
     for (const [name, act] of Object.entries(click)) byId(name).addEventListener("click", act);
@@ -150,19 +151,12 @@ class App {
     this.fields.forget("expr");
     if (!found.fun) {
       this.fields.drafts.expr = expr;
-      if (found.error) this.fields.wrong.expr = `${found.error} Drawn is ${this.fun.title}.`;
+      if (found.error) this.fields.wrong.expr = `${found.error} ${this.fun.title} is drawn.`;
       return this.change({});
     }
     this.functions.typed = found.fun;
-    this.offer();
     this.choose("typed", { expr, map });
     return Object.assign(this.fields.drafts, { expr });
-  }
-
-  // a function that was typed is one of the list from then on
-  offer() {
-    const known = [...byId("function").options].some((option) => option.value === "typed");
-    if (!known) byId("function").prepend(new Option("your f", "typed"));
   }
 
   moveStart(x) {
@@ -172,7 +166,7 @@ class App {
 
   drag(event) {
     const { left, top } = event.target.getBoundingClientRect();
-    this.moveStart([this.plot.unx(event.clientX - left), this.plot.uny(event.clientY - top)].slice(0, this.fun.n));
+    this.moveStart(this.plot.point(event.clientX - left, event.clientY - top).slice(0, this.fun.n));
   }
 
   nudge(event) {
@@ -191,28 +185,22 @@ class App {
   }
 
   play() {
-    const begun = performance.now(), { at, grads } = this.settings, from = at < grads ? at : 0;
+    const { at, grads } = this.settings;
+    if (this.playing) return this.pause();
     if (this.still.matches) return this.change({ at: grads });
+    if (at === grads) this.change({ at: 0 });
     byId("play").textContent = "Pause";
-    const frame = (now) => {
-      const next = Math.min(grads, Math.floor(from + ((now - begun) / RACE) * grads));
-      if (next !== this.settings.at) this.change({ at: next });
-      this.playing = next < grads ? requestAnimationFrame(frame) : this.pause();
-    };
-    return (this.playing = requestAnimationFrame(frame));
+    this.playing = setInterval(() => {
+      this.change({ at: this.settings.at + 1 });
+      if (this.settings.at === this.settings.grads) this.pause();
+    }, RACE / grads);
+    return this.playing;
   }
 
   pause() {
-    cancelAnimationFrame(this.playing);
+    clearInterval(this.playing);
     byId("play").textContent = "Play";
-    return (this.playing = null);
-  }
-
-  async copy() {
-    this.settle();
-    const done = await navigator.clipboard?.writeText(location.href).then(() => true, () => false);
-    byId("copy").textContent = done ? "Copied" : "It is in the address line";
-    setTimeout(() => (byId("copy").textContent = "Copy link"), 2000);
+    this.playing = null;
   }
 }
 

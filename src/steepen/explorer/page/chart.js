@@ -36,31 +36,20 @@ export function ticks(low, high, most) {
   return found;
 }
 
+const mapped = (value, [a, b], [low, high]) => low + ((value - a) / (b - a)) * (high - low);
+
 export class Plot {
   constructor(canvas, x, y, colours, { left = 46, bottom = 22, top = 8, right = 16, log = false } = {}) {
-    Object.assign(this, sized(canvas), { xs: x, ys: y, colours, log });
+    Object.assign(this, sized(canvas), { xs: x, ys: log ? y.map(Math.log10) : y, colours, log });
     this.box = { left, top, right: this.width - right, bottom: this.height - bottom };
-    if (log) this.ys = y.map(Math.log10);
+    this.x = (value) => mapped(value, this.xs, [left, this.box.right]);
+    this.y = (value) => mapped(log ? Math.log10(value) : value, this.ys, [this.box.bottom, top]);
   }
 
-  x(value) {
-    const { left, right } = this.box, [low, high] = this.xs;
-    return left + ((value - low) / (high - low)) * (right - left);
-  }
-
-  y(value) {
-    const { top, bottom } = this.box, [low, high] = this.ys;
-    return bottom - (((this.log ? Math.log10(value) : value) - low) / (high - low)) * (bottom - top);
-  }
-
-  unx(pixel) {
-    const { left, right } = this.box, [low, high] = this.xs;
-    return low + ((pixel - left) / (right - left)) * (high - low);
-  }
-
-  uny(pixel) {
-    const { top, bottom } = this.box, [low, high] = this.ys;
-    return low + ((bottom - pixel) / (bottom - top)) * (high - low);
+  // the point under a pixel
+  point(x, y) {
+    const { left, top, right, bottom } = this.box;
+    return [mapped(x, [left, right], this.xs), mapped(y, [bottom, top], this.ys)];
   }
 
   axes({ grid = true, x = "", y = "" } = {}) {

@@ -113,7 +113,7 @@ export class Fields {
     for (const place of document.querySelectorAll(".wrong")) {
       const name = place.id.replace("-wrong", ""), words = this.wrong[name] ?? "", value = settings[name] ?? "auto";
       const drawn = fields.includes(name) ? `${NUMBERS[name].name} = ${typeof value === "number" ? readable(value) : value}` : "";
-      place.textContent = words && drawn ? `${words} Drawn is ${drawn}.` : words;
+      place.textContent = words && drawn ? `${words} ${drawn} is drawn.` : words;
       byId(name)?.setAttribute("aria-invalid", String(words !== ""));
     }
     if (this.wrong.r || this.wrong.b || this.wrong.start) byId("more").open = true;

@@ -65,7 +65,7 @@ export function drawChart(canvas, scene, paint, label) {
   const { runs, heights, known } = scene, { grads, at } = scene.settings, [low, high] = heights;
   const plot = new Plot(canvas, [0, grads], heights, paint, { left: 58, log: known });
   let off = 0;
-  plot.axes({ x: "gradients", y: label });
+  plot.axes({ y: `${label} against gradients` });
   plot.clip(() => {
     if (at > 0) plot.path([[at, low], [at, high]], paint.faint, 1, [3, 3]);
     for (const one of runs) {

@@ -100,7 +100,8 @@ export class Scene {
     // the ends may lie outside the box by a rounding
     const points = ts.map((t) => plus(start, times(t, way)).map((x, i) => (within([x], [fun.bounds[i]]) ? x : clip(x, ...box[i]))));
     const along = (x) => dot(minus(x, start), way);
-    return { ts, along, ends: [points[0], points.at(-1)], f: points.map(fun.value), h: points.map((x) => dot(fun.grad(x), fun.grad(x))) };
+    const h = points.map((x) => dot(fun.grad(x), fun.grad(x)));
+    return { ts, along, ends: [points[0], points.at(-1)], f: points.map(fun.value), h };
   }
 
   // the box around the runs and the minimum that they head for, inside that of the function; none of its sides is

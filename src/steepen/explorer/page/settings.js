@@ -80,9 +80,10 @@ function rest(given, settings) {
     else wrong.box = `The box must be ${2 * n} numbers, each low one before its high one, not “${given.get("box")}”.`;
   }
   if (given.has("methods")) {
-    const asked = given.get("methods").split(",").filter(Boolean), none = asked.filter((method) => !Object.hasOwn(METHODS, method));
+    const asked = given.get("methods").split(",").filter(Boolean), known = Object.keys(METHODS);
+    const none = asked.filter((method) => !known.includes(method));
     if (none.length) wrong.methods = `This page does not have ${none.join(", ")}; it has GD, CGD and CGD-FD.`;
-    if (!asked.length || asked.length > none.length) settings.methods = Object.keys(METHODS).filter((method) => asked.includes(method));
+    if (!asked.length || asked.length > none.length) settings.methods = known.filter((method) => asked.includes(method));
   }
   for (const [key, [value, field, words]] of Object.entries(DROPPED)) {
     if (given.has(key) && given.get(key) !== value) wrong[field] ??= words;

@@ -4,7 +4,8 @@ import { minimize } from "./run.js";
 import { dot, minus, times, within } from "./vectors.js";
 
 export const GRADS = 40;
-const STARTS = [[0.15, 0.8], [0.8, 0.85], [0.25, 0.2], [0.7, 0.25], [0.05, 0.65], [0.95, 0.8], [0.4, 0.3], [0.6, 0.6]]; // parts of the box
+// parts of the box
+const STARTS = [[0.15, 0.8], [0.8, 0.85], [0.25, 0.2], [0.7, 0.25], [0.05, 0.65], [0.95, 0.8], [0.4, 0.3], [0.6, 0.6]];
 const PARTS = [0.2, 0.1, 0.33, 0.05], LAMS = [0.1, 0.25, 0.5, 1, 2, 5]; // of GD's best α, and of 1/curvature
 
 // 1, 2 or 5 times a power of ten
@@ -46,9 +47,10 @@ export function suggested(fun) {
   const { start, step: most } = begun(fun), g = fun.grad(start), bend = dot(g, fun.hvp(start, g)) / dot(g, g);
   const lams = LAMS.map((part) => nice(part * Math.abs(1 / bend))).filter((lam) => lam > 0 && lam < 1e9);
   const tried = PARTS.map((part) => {
-    const step = nice(most * part), end = (method, lam) => minimize(fun, start, method, { step, lam, grads: GRADS }).trace.at(-1).f;
-    const [f, lam] = lams.map((one) => [end("cgd-fd", one), one]).filter(([value]) => Number.isFinite(value)).toSorted(([a], [b]) => a - b)[0] ?? [Infinity, 0.1];
-    const plain = end("gd", 0);
+    const step = nice(most * part);
+    const last = (method, one) => minimize(fun, start, method, { step, lam: one, grads: GRADS }).trace.at(-1).f;
+    const ends = lams.map((one) => [last("cgd-fd", one), one]).filter(([value]) => Number.isFinite(value));
+    const [f, lam] = ends.toSorted(([a], [b]) => a - b)[0] ?? [Infinity, 0.1], plain = last("gd", 0);
     return { start, step, lam, helps: f < plain - 1e-3 * (fun.value(start) - plain) };
   });
   return tried.find(({ helps }) => helps) ?? tried[0];

@@ -12,7 +12,8 @@ const TURNS = 300, SHORT = 0.02, APART = 1e-3;
 
 // the minimum below a point, by short damped Newton steps downhill; null where they leave the box or find none
 export function basin(fun, start) {
-  const wide = Math.min(...fun.bounds.map(([low, high]) => high - low)), axes = start.map((_, i) => start.map((_, j) => +(i === j)));
+  const wide = Math.min(...fun.bounds.map(([low, high]) => high - low));
+  const axes = start.map((_, i) => start.map((_, j) => +(i === j)));
   let x = start;
   for (let turn = 0; turn < TURNS; turn++) {
     const f = fun.value(x), g = fun.grad(x), H = axes.map((axis) => fun.hvp(x, axis));
@@ -64,7 +65,8 @@ function firstStep(runs, from) {
   if (!said.length) return "No step was taken: the gradient is 0 at this start, or the budget is too small.";
   const plain = runs.find(({ method }) => method === "gd"), f = plain?.trace[2]?.f;
   const costly = runs.filter(({ method, trace }) => method !== "gd" && trace.length > 1).map(({ method }) => METHODS[method]);
-  const second = from > 0 && f >= 0 && f <= from ? `; for two, GD takes two steps, and they lower f by ${percent((from - f) / from)}` : "";
+  const falls = from > 0 && f >= 0 && f <= from;
+  const second = falls ? `; for two, GD takes two steps, and they lower f by ${percent((from - f) / from)}` : "";
   const price = costly.length ? ` A step of ${costly.join(" or ")} costs two gradients${second}.` : "";
   return `One step each, with the same α: ${said.join(", ")}.${price}`;
 }
@@ -74,13 +76,14 @@ function compared(plain, other, scene) {
   const [a, b] = rows.map((all) => all.at(-1)), from = rows[0][0].f;
   const least = 0.01 * (scene.known ? scene.gap(Math.max(a.f, b.f)) : Math.abs(from - Math.min(a.f, b.f)));
   const lower = a.f - b.f > least, higher = b.f - a.f > least;
-  const who = lower ? `${name} is lower` : higher ? "GD is lower" : `GD and ${name} are level`;
+  const who = lower ? `${name} is lower than GD` : higher ? `GD is lower than ${name}` : `GD and ${name} are level`;
   const [here, there] = settings.at === settings.grads ? [a, b].map(({ x }) => basin(fun, x)) : [null, null];
   const apart = here && there && fun.bounds.some(([low, high], i) => Math.abs(here[i] - there[i]) > APART * (high - low));
-  if (apart) return `${who}: ${name} is in another basin than GD.`;
+  if (apart) return `${who}; they are in different basins.`;
   if (lower) return `${who} after ${settings.at} gradients. Here λ makes up for an α that is short for GD.`;
   if (higher && rose(rows[1]) < 0 && !rows[1].some((row) => row.guarded)) {
-    return `${who} after ${settings.at} gradients. The penalised steps of ${name} cost two gradients each, which does not pay with this α and λ.`;
+    return `${who} after ${settings.at} gradients. The penalised steps of ${name} cost two gradients each, which does ` +
+      "not pay with this α and λ.";
   }
   return `${who} after ${settings.at} gradients.`;
 }
