@@ -96,9 +96,7 @@ def test_what_is_wrong_is_said_below_its_field_and_the_link_is_to_what_is_drawn(
     page.fill("#expr", "x^4 - 3x^2 + x + y^2 + x y")
     page.wait_for_function("location.hash.includes('function=typed')")
     page.fill("#expr", "x^4 - 3x^2 + (")
-    page.wait_for_function(
-        "document.getElementById('expr-wrong').textContent.includes('x y is drawn')"
-    )
+    page.wait_for_function("document.getElementById('expr-wrong').textContent.includes('x y is drawn')")
     page.click("#play")
     page.click("#play")
     page.click("#best")

@@ -126,7 +126,10 @@ def test_the_page_opens_on_the_papers_first_step(page):
 def test_a_verdict_names_overshoot_divergence_and_another_basin(page):
     cases = {
         "GD overshoots: f rises at step 2.": ("levy-1d", {"start": [-8.0], "step": 1.0, "methods": ["gd"]}),
-        "CGD-FD overshoots: f rises at step 1. GD is lower than CGD-FD after 40 gradients.": ("branin", {"step": 0.03}),
+        "CGD-FD overshoots: f rises at step 1. GD is lower than CGD-FD after 40 gradients.": (
+            "branin",
+            {"step": 0.03},
+        ),
         "CGD-FD diverges: α = 0.06 is too long for f + λ‖∇f‖² here.": ("branin", {"step": 0.06, "lam": 0.3}),
         "CGD-FD is lower than GD; they are in different basins.": ("three-hump-camel", {}),
         "Here λ makes up for an α that is short for GD.": ("branin", {}),
