@@ -45,7 +45,7 @@ const DROPPED = {
 
 // A link's settings, and what is wrong with them: a message per field. What cannot be read has its first value.
 export function fromHash(functions, hash, first) {
-  const given = new URLSearchParams(hash.replace(/^#/, "")), name = given.get("function") ?? first;
+  const given = new URLSearchParams(hash.replace(/^#/, "").replaceAll("+", "%2B")), name = given.get("function") ?? first;
   const expr = given.get("expr") ?? "";
   if (name === "typed") {
     const { map, error } = readMap(...(given.get("map") ?? "-5,5").split(","));
