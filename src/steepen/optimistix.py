@@ -16,7 +16,6 @@ Examples
 
 from __future__ import annotations
 
-import inspect
 from contextvars import ContextVar
 from functools import partial
 from typing import Any, NamedTuple
@@ -34,6 +33,7 @@ import optimistix as optx  # noqa: E402
 from ._arguments import settings_of  # noqa: E402
 from ._core.records import RUNNING  # noqa: E402
 from ._core.result import Status  # noqa: E402
+from ._keywords import RunSettings  # noqa: E402
 from .budget import Budget  # noqa: E402
 from .directions import Direction  # noqa: E402
 from .jax import Bounds  # noqa: E402
@@ -49,8 +49,8 @@ __all__ = ["Adjoint", "Minimiser"]
 UNLIMITED = Budget(iters=2**31 - 1)
 """Steps are limited by optimistix's `max_steps`."""
 
-NOT_KNOWN = ("shape", "dtype", "method", "tol", "gtol", "ftol")
-"""What a call has of its own, or optimistix another name for."""
+NOT_KNOWN = ("tol", "gtol", "ftol")
+"""What optimistix has another name for."""
 
 MODES = {"bwd": jax.grad, "fwd": jax.jacfwd}
 
@@ -241,4 +241,4 @@ def _stopped(leaf: Any) -> Any:
     return jax.lax.stop_gradient(leaf) if eqx.is_array(leaf) else leaf
 
 
-KNOWN = tuple(n for n in inspect.signature(settings_of).parameters if n not in NOT_KNOWN)
+KNOWN = tuple(name for name in RunSettings.__annotations__ if name not in NOT_KNOWN)
