@@ -13,14 +13,6 @@ from ..core.smooth import COUNTS, MANY, ONE, STARTS, check, f, g, hess, hvp, par
 from ..pairs import pairs
 
 
-@pytest.fixture(autouse=True, scope="module")
-def as_they_are():
-    """Compile without much optimisation: it takes longer than to run the programs as they are."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 def slope(x):
     return jnp.stack(parts(x), -1)
 
