@@ -85,7 +85,8 @@ class App {
     const { settings, scene, fun } = this;
     const key = `${settings.function} ${settings.expr} ${settings.map}`;
     const base = scene.once("base", key, () => initial(this.functions, settings.function));
-    byId("cut").hidden = fun.n === 1;
+    byId("cut").hidden = byId("scale").hidden = fun.n === 1;
+    byId("curves").hidden = fun.n === 2;
     byId("sampled").hidden = !fun.samples;
     byId("samples").textContent = fun.samples ? (fun.samples ** fun.n).toLocaleString("en") : "";
     byId("gap").textContent = scene.known ? "f − f*" : "f";
