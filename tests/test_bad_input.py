@@ -188,6 +188,25 @@ def test_a_batch_needs_one_value_and_one_gradient_a_row(fun):
             run(Bowl(), jac=jac, x0=ROWS)
 
 
+@pytest.mark.parametrize("n", [2, 3])
+def test_a_function_for_one_point_does_not_pass_for_one_of_a_square_batch(n):
+    def f(x):
+        return (x[0] - 1) ** 2 + 4 * (x[-1] + 2) ** 2
+
+    def g(x):
+        return np.array([2 * (x[0] - 1), *x[1:-1] * 0, 8 * (x[-1] + 2)])
+
+    rows_f, rows_g, x0 = (lambda x: f(x.T)), (lambda x: g(x.T).T), 3.0 * np.eye(n)
+    res = st.minimize(rows_f, x0, jac=rows_g)
+    assert (res.nfev == [st.minimize(f, start, jac=g).nfev for start in x0]).all()
+    both, last = (lambda x: (f(x), g(x))), (lambda x: x[n - 1])
+    for fun, jac in ((f, rows_g), (both, True), (last, "3-point")):
+        with pytest.raises(TypeError, match=r"^fun: expected .* rows of x.*np\.vectorize"):
+            st.minimize(fun, x0, jac=jac)
+    with pytest.raises(ValueError, match=r"^jac: expected shape"):
+        st.minimize(rows_f, x0, jac=g)
+
+
 @pairs(k=[0, 2], name=["step", "lam"], bad=[nan, 0.0, -1.0, None, np.array([0.1, 0.2])])
 def test_a_value_that_turns_bad_is_an_error_that_loses_nothing(k, name, bad):
     def schedule(i):

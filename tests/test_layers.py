@@ -10,7 +10,7 @@ HOME = Path(steepen.__file__).parent
 LAYERS = (
     ("_tools",),
     ("_jobs",),
-    ("_core", "budget", "theory", "functions", "problems"),
+    ("_core", "budget", "theory", "functions"),
     ("_oracle",),
     ("_roundoff",),
     ("penalties", "schedules", "switches"),
@@ -23,7 +23,7 @@ LAYERS = (
     ("",),  # steepen itself: the public names
     ("plot", "scipy", "torch", "optimistix", "optax", "botorch", "sklearn"),
     ("_door", "transformers", "lightning"),
-    ("paper", "bench", "train"),
+    ("paper", "train"),
     ("explorer",),
     ("cli",),
 )

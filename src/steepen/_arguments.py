@@ -13,7 +13,7 @@ from ._core.arrays import Array, is_numpy, namespace
 from ._core.judge import BOTTOM, Tolerances
 from ._keywords import RunSettings
 from ._oracle.autodiff import AUTODIFF
-from ._oracle.differences import Differences
+from ._oracle.finite_differences import Differences
 from ._oracle.oracle import DIFFERENCES
 from ._problem import Problem, Settings
 from ._tools.check import number, one_of
@@ -35,7 +35,7 @@ def problem_of(
     )
     if workers is not None:
         differences = replace(differences, workers=workers)
-        differences.check(tuple(x.shape))
+        _check_differences(differences, tuple(x.shape))
     return Problem(fun, x, tuple_of(args), given.get("bounds"), jac, hvp, hess, differences)
 
 
@@ -183,7 +183,7 @@ def derivatives_of(
         raise TypeError(f"fun: expected a callable, got {fun!r}")
     differences = jac if isinstance(jac, Differences) else Differences(jac)
     jac = differences.jac
-    differences.check(tuple(x.shape))
+    _check_differences(differences, tuple(x.shape))
     if hvp is not None and hessp is not None:
         raise ValueError("hessp: give either hvp or hessp, not both")
     hvp = hessp if hvp is None else hvp
@@ -205,6 +205,18 @@ def derivatives_of(
     elif jac is not True and not callable(jac):
         raise TypeError(f"jac: expected a callable, True, or a name such as '2-point'; got {jac!r}")
     return jac, hvp, hess, differences
+
+
+def _check_differences(given: Differences, shape: tuple[int, ...]) -> None:
+    """Refuse what does not fit a start of this shape."""
+    n = shape[-1]
+    if given.workers is not None and len(shape) > 1:
+        raise ValueError(
+            f"workers: expected one start point, since a batch is evaluated at once; got {shape}"
+        )
+    for name, steps in (("eps", given.eps), ("finite_diff_rel_step", given.rel_step)):
+        if steps is not None and steps.shape not in ((), (1,), (n,)):
+            raise ValueError(f"{name}: expected a number, or {n} of them, got shape {steps.shape}")
 
 
 def _default_gradient(fun: Any, x: Array) -> Any:

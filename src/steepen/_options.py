@@ -13,8 +13,8 @@ import numpy as np
 from ._arguments import direction_of, step_of
 from ._core.result import Result, Status
 from ._keywords import DEFAULTS, complete
-from ._oracle.differences import Differences, steps_of
-from ._tools.check import meant, number, whole
+from ._oracle.finite_differences import Differences
+from ._tools.check import floats, meant, number, whole
 from .budget import Budget
 
 LIMITS = {"maxiter": "iters", "maxfun": "evals", "maxfev": "evals", "maxgrad": "grads"}
@@ -87,8 +87,10 @@ def _gradient(options: dict[str, Any], jac: Any) -> dict[str, Any]:
     name = options.pop("gradient", None)
     if name is not None and jac is not None and jac is not False:
         raise ValueError("gradient: give either jac or the option gradient, not both")
+    given = ((option, options.pop(option, None)) for option in ("eps", "finite_diff_rel_step"))
     eps, relative = (
-        steps_of(option, options.pop(option, None)) for option in ("eps", "finite_diff_rel_step")
+        None if steps is None else floats(option, steps, "a number, or one for each variable")
+        for option, steps in given
     )
     if eps is not None and relative is not None:
         raise ValueError("eps: give either eps or finite_diff_rel_step, not both")

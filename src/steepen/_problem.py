@@ -12,7 +12,7 @@ from ._core.arrays import Array, to_numpy
 from ._core.judge import Tolerances
 from ._core.kits import kit_for
 from ._core.space import space_of
-from ._oracle.differences import Differences
+from ._oracle.finite_differences import Differences
 from ._oracle.ledger import Ledger
 from ._oracle.oracle import Oracle
 from ._oracle.tensors import OfTensors, hosted
@@ -64,7 +64,8 @@ class Placed:
         return Oracle(
             self.fun, self.x, self.kit, jac=self.jac, hvp=self.hvp, hess=self.hess, args=self.problem.args,
             space=self.space, ledger=Ledger(self.kit, settings.budget), differences=self.problem.differences,
-            adaptive=settings.direction.by_values and settings.step.searches, like=self.like,
+            adaptive=settings.direction.by_values and settings.step.searches, gtol=settings.tolerances.g,
+            like=self.like,
         )  # fmt: skip
 
 

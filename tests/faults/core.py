@@ -113,7 +113,9 @@ FAULTS: tuple[Fault, ...] = (
          "Functions of the user's keep the user's own error state."),
         ("else self._kit.where(only, value, self.value)", "else value",
          "With jac=True a row keeps the gradient of its trial while others search on."),
-        near="tests/run tests/oracle/test_budget.py tests/oracle/test_counts.py",
+        ("[rows & ~last, last] if rows.sum() == self.n > 1 else [rows]", "[rows]",
+         "A function for one point does not pass for one of a square batch."),
+        near="tests/run tests/oracle/test_budget.py tests/oracle/test_counts.py tests/test_bad_input.py",
     ),
     *within(
         "_oracle/ledger.py",
@@ -134,9 +136,15 @@ FAULTS: tuple[Fault, ...] = (
          "With jac=True a call counts as a value and as a gradient."),
         ("return g if spare else g.copy()", "return g",
          "A gradient that is answered in one buffer again and again is copied."),
+        near="tests/oracle/test_counts.py tests/oracle/test_budget.py tests/run tests/core",
+    ),
+    *within(
+        "_oracle/source.py",
         ('return self.kit.xp.where(self.space.fixed(g), g * float("nan"), g)', "return g",
          "The result has NaN where a fixed variable had no difference, as SciPy's."),
-        near="tests/oracle/test_counts.py tests/oracle/test_budget.py tests/run tests/core",
+        ("return BY_VALUES if status is Status.NO_DESCENT else status.message", "return status.message",
+         "Without a gradient no message advises to check it."),
+        near="tests/oracle tests/run tests/core",
     ),
     *within(
         "_oracle/hessian.py",

@@ -106,6 +106,12 @@ _SENTENCES = {
     Status.FAILED: "A function of yours raised an error; this is the run up to there.",
 }
 
+BY_VALUES = (
+    "The line search found no lower point along the direction. Without a gradient that means a kink of f, "
+    "noise, or few digits; x is the best point found, and may not be a minimum."
+)
+"""The sentence of NO_DESCENT without a gradient."""
+
 
 class Iterates:
     """The points of a run; they are put into one array when somebody asks for it.

@@ -13,8 +13,8 @@ import numpy as np
 
 from .._core.records import State
 from .._core.result import Result
-from .._oracle.context import Context
 from .._oracle.ledger import OutOfTime
+from .._oracle.oracle import Context
 from .._oracle.tensors import tensor
 from .._problem import Placed, Problem, Settings
 from .._scale import result_in_x, state_in_x

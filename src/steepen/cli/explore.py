@@ -18,7 +18,7 @@ def command(
         str,
         typer.Argument(
             metavar="FUNCTION",
-            help="The function to begin with, of one or two variables: a name from `steepen functions`, "
+            help="The function to begin with, of one or two variables: a name from `steepen.functions`, "
             "with -1d after it for the form in one variable.",
         ),
     ] = "branin",

@@ -3,15 +3,6 @@
 The objective is the residual sum of squares. The data, starts and certified values lie in `nist.json`
 beside this file, as NIST published them (public domain), with `fbest`: the sum of squares at the
 minimiser, found from the certified parameters by Newton steps with gradients in extended precision.
-
-Examples
---------
->>> import steepen as st
->>> p = st.problems["misra1a-1"]
->>> p.x0.tolist(), p.certified.tolist()
-([500.0, 0.0001], [238.94212918, 0.00055015643181])
->>> p.rss, round(float(p(p.certified)), 12)
-(0.12455138894, 0.124551388944)
 """
 
 import json
@@ -23,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from steepen.functions._numerics import Array, absolute
-from steepen.problems._problem import Evaluate, Problem, frozen, jacobian, sum_of_squares
+
+from ._problem import Evaluate, Problem, frozen, jacobian, sum_of_squares
 
 Model = Callable[[Array, Array], tuple[Array, Array]]
 
@@ -39,12 +31,6 @@ class Regression(Problem):
         NIST's parameters, to eleven digits.
     rss : float
         NIST's residual sum of squares, to eleven digits.
-
-    Examples
-    --------
-    >>> import steepen as st
-    >>> st.problems["boxbod-2"].certified.tolist()
-    [213.80940889, 0.54723748542]
     """
 
     def __init__(self, *args: Any, certified: Any, rss: float) -> None:
@@ -223,7 +209,7 @@ def _misfit(model: Model, x: Array, y: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _read() -> dict[str, dict[str, Any]]:
-    text = resources.files("steepen.problems").joinpath("nist.json").read_text("utf-8")
+    text = resources.files("benchmarks.problems").joinpath("nist.json").read_text("utf-8")
     return json.loads(text)
 
 
@@ -231,14 +217,7 @@ _SETS = _read()
 
 
 def fit(dataset: str) -> Evaluate:
-    """Return the residual sum of squares of a dataset, with its gradient.
-
-    Examples
-    --------
-    >>> value, grad = fit("DanWood")(np.array([0.76886226176, 3.8604055871]))
-    >>> round(float(value), 12)
-    0.004317308408
-    """
+    """Return the residual sum of squares of a dataset, with its gradient."""
     y, x = frozen(_SETS[dataset]["y"]), frozen(_SETS[dataset]["x"])
     if dataset == "Nelson":
         y = np.log(y)

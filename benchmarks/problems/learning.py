@@ -3,12 +3,6 @@
 The loss is the mean cross entropy plus half `decay` times the squared length of all parameters. Pixels
 are scaled to [0, 1]; the columns of the breast cancer data to mean 0 and variance 1. Nothing is loaded
 before the first evaluation.
-
-Examples
---------
->>> import steepen as st
->>> [(p.name, p.n) for p in st.problems.suite("learning")][:2]
-[('logistic-breast-cancer', 31), ('softmax-digits', 650)]
 """
 
 from functools import lru_cache, partial
@@ -19,7 +13,8 @@ import numpy as np
 
 from steepen._tools.optional import load
 from steepen.functions._numerics import Array, absolute
-from steepen.problems._problem import Problem, one_by_one
+
+from ._problem import Problem, one_by_one
 
 
 @lru_cache(maxsize=2)

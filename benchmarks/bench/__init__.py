@@ -1,4 +1,4 @@
-"""Evaluations that optimisers need on `steepen.problems`: ours, SciPy's, NLopt's.
+"""Evaluations that optimisers need on `benchmarks.problems`: ours, SciPy's, NLopt's.
 
 One evaluation is f and ∇f at one point. A problem counts as solved to an accuracy τ at the first evaluation
 with (f − f*)/(f0 − f*) ≤ τ. f* is the lowest value that any solver of the run reached; if that is within

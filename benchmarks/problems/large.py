@@ -2,13 +2,6 @@
 
 They go by their CUTEst names, with these exceptions: SINQUAD is the corrected SINQUAD2, and HAGER and
 RAYDAN1 are from Andrei's collection; the quadratic SPECTRUM is ours.
-
-Examples
---------
->>> import steepen as st
->>> p = st.problems["arwhead"]
->>> p.n, float(p(p.x0)), float(p([1.0] * 499 + [0.0]))
-(500, 1497.0, 0.0)
 """
 
 from functools import partial
@@ -18,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from steepen.functions._numerics import Array, absolute, indices, sign, spread, total
-from steepen.problems._problem import Evaluate, Problem
+
+from ._problem import Evaluate, Problem
 
 Pair = tuple[Any, Array]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from benchmarks.problems import Problem
 
-from ..functions._numerics import Array
-from ..problems import Problem
+from steepen.functions._numerics import Array
 
 
 class Spent(Exception):
@@ -30,19 +30,6 @@ class Counter:
     improvements : list of (int, float)
         The number of each evaluation that found a new lowest f, and that f. Points that a solver only probed
         for their gradient count too.
-
-    Examples
-    --------
-    >>> import steepen as st
-    >>> counter = Counter(st.problems["rosenbrock"], budget=2)
-    >>> x = np.array([-1.2, 1.0])
-    >>> round(counter.value(x), 6), counter.grad(x).round(6).tolist(), counter.used
-    (24.2, [-215.6, -88.0], 1)
-    >>> counter.value(np.ones(2)), counter.used, counter.improvements[1:]
-    (0.0, 2, [(2, 0.0)])
-    >>> counter.value(x)
-    Traceback (most recent call last):
-    steepen.bench._count.Spent
     """
 
     def __init__(self, problem: Problem, budget: int) -> None:

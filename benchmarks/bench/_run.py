@@ -6,10 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from .._tools.check import number, one_of, whole
-from .._tools.optional import load
-from ..problems import Problem
-from ..problems import problems as all_problems
+from benchmarks.problems import Problem
+from benchmarks.problems import problems as all_problems
+
+from steepen._tools.check import number, one_of, whole
+from steepen._tools.optional import load
+
 from .measure import Run, measure_all
 from .profiles import best_value, evaluations_to
 from .results import Results, Row
@@ -33,7 +35,7 @@ def run(
     Parameters
     ----------
     problems : sequence of Problem, optional
-        By default all of `steepen.problems`.
+        By default all of `benchmarks.problems`.
     solvers : sequence of str, optional
         Names from `SOLVERS`; by default all that are `available`.
     budget : int
@@ -48,14 +50,6 @@ def run(
     Returns
     -------
     Results
-
-    Examples
-    --------
-    >>> import steepen as st
-    >>> from steepen import bench
-    >>> results = bench.run([st.problems["beale"]], ["BB", "BFGS"], budget=500, jobs=1)
-    >>> [(row.solver, row.f < 1e-15) for row in results.rows]
-    [('BB', True), ('BFGS', True)]
     """
     chosen = list(all_problems.values()) if problems is None else list(problems)
     names = available() if solvers is None else list(solvers)

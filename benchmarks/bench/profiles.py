@@ -12,17 +12,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = [
-    "Score",
-    "best_value",
-    "evaluations_to",
-    "geometric_mean",
-    "over_fewest",
-    "per_unknown",
-    "profile",
-    "score",
-]
-
 Floats = NDArray[np.float64]
 
 
@@ -31,13 +20,6 @@ def best_value(f0: float, known: float, reached: float, accuracy: float) -> floa
 
     If that is within `accuracy` of the lowest value known, f* is the lower of the two. A known value that no
     solver comes near, say one in another valley, does not count.
-
-    Examples
-    --------
-    >>> best_value(f0=10.0, known=0.0, reached=1e-9, accuracy=1e-8)
-    0.0
-    >>> best_value(f0=10.0, known=0.0, reached=2.0, accuracy=1e-8)
-    2.0
     """
     near = reached - known <= accuracy * (f0 - known)
     return min(reached, known) if near else reached
@@ -46,37 +28,19 @@ def best_value(f0: float, known: float, reached: float, accuracy: float) -> floa
 def evaluations_to(
     improvements: Sequence[tuple[int, float]], f0: float, best: float, accuracy: float
 ) -> float:
-    """Return the number of the first evaluation with (f − f*)/(f0 − f*) ≤ accuracy, or `inf`.
-
-    Examples
-    --------
-    >>> evaluations_to([(1, 10.0), (4, 1.0), (7, 0.001)], f0=10.0, best=0.0, accuracy=0.1)
-    4.0
-    """
+    """Return the number of the first evaluation with (f − f*)/(f0 − f*) ≤ accuracy, or `inf`."""
     # not as a quotient: f0 may be f*
     enough = (k for k, f in improvements if f - best <= accuracy * (f0 - best))
     return float(next(enough, np.inf))
 
 
 def per_unknown(costs: ArrayLike, n: ArrayLike) -> Floats:
-    """Return costs/(n + 1), with one n per problem: what a data profile counts.
-
-    Examples
-    --------
-    >>> per_unknown([[6.0, 30.0], [12.0, np.inf]], n=[2, 5]).tolist()
-    [[2.0, 10.0], [2.0, inf]]
-    """
+    """Return costs/(n + 1), with one n per problem: what a data profile counts."""
     return np.asarray(costs, dtype=float) / (np.asarray(n)[:, None] + 1)
 
 
 def over_fewest(costs: ArrayLike) -> Floats:
-    """Return costs over the least cost of the problem: what a performance profile counts.
-
-    Examples
-    --------
-    >>> over_fewest([[6.0, 30.0], [np.inf, np.inf]]).tolist()
-    [[1.0, 5.0], [inf, inf]]
-    """
+    """Return costs over the least cost of the problem: what a performance profile counts."""
     array = np.asarray(costs, dtype=float)
     fewest = np.fmin.reduce(array, axis=1, initial=np.inf)
     return np.divide(array, fewest[:, None], out=np.full_like(array, np.inf), where=np.isfinite(array))
@@ -86,26 +50,12 @@ def profile(measures: ArrayLike, at: ArrayLike) -> Floats:
     """Return the share of problems whose measure is no more than `at`: a row for each solver.
 
     Applied to `per_unknown` this is the data profile, applied to `over_fewest` the performance profile.
-
-    Examples
-    --------
-    >>> profile(per_unknown([[6.0, 30.0], [12.0, np.inf]], n=[2, 5]), at=[1, 2, 10]).tolist()
-    [[0.0, 1.0, 1.0], [0.0, 0.0, 0.5]]
-    >>> profile(over_fewest([[6.0, 30.0], [12.0, np.inf]]), at=[1, 5]).tolist()
-    [[1.0, 1.0], [0.0, 0.5]]
     """
     return (np.asarray(measures)[:, :, None] <= np.asarray(at, dtype=float)).mean(axis=0)
 
 
 def geometric_mean(costs: ArrayLike, others: ArrayLike) -> tuple[float, int]:
-    """Return the geometric mean of costs/others over the problems that both solve, and their number.
-
-    Examples
-    --------
-    >>> mean, both = geometric_mean([10.0, 40.0, np.inf], [20.0, 20.0, 5.0])
-    >>> round(mean, 12), both
-    (1.0, 2)
-    """
+    """Return the geometric mean of costs/others over the problems that both solve, and their number."""
     a, b = np.asarray(costs, dtype=float), np.asarray(others, dtype=float)
     both = np.isfinite(a) & np.isfinite(b)
     if not both.any():
@@ -114,13 +64,7 @@ def geometric_mean(costs: ArrayLike, others: ArrayLike) -> tuple[float, int]:
 
 
 class Score(NamedTuple):
-    """Problems won, lost and tied. Where neither is solved, or one was not run, there is no match.
-
-    Examples
-    --------
-    >>> Score(wins=3, losses=1, ties=0)
-    Score(wins=3, losses=1, ties=0)
-    """
+    """Problems won, lost and tied. Where neither is solved, or one was not run, there is no match."""
 
     wins: int
     losses: int
@@ -128,12 +72,6 @@ class Score(NamedTuple):
 
 
 def score(costs: ArrayLike, others: ArrayLike) -> Score:
-    """Count wins: fewer evaluations, or solved where the other did not.
-
-    Examples
-    --------
-    >>> score([10.0, 20.0, np.inf, 7.0], [11.0, np.inf, np.inf, 7.0])
-    Score(wins=2, losses=0, ties=1)
-    """
+    """Count wins: fewer evaluations, or solved where the other did not."""
     a, b = np.asarray(costs, dtype=float), np.asarray(others, dtype=float)
     return Score(int((a < b).sum()), int((b < a).sum()), int(((a == b) & np.isfinite(a)).sum()))

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import csv
-import io
 import math
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._tools.files import write_whole
+from steepen import load_results
+from steepen._jobs import JobFile
+
 from .profiles import geometric_mean, score
 
-__all__ = ["Line", "Results", "Row"]
-
-_HEAD = ("suite", "problem", "n", "solver")
-_TAIL = ("f", "f0", "fstar", "evaluations", "budget", "seconds", "failed", "message")
+_KEY = ("suite", "problem", "solver")
 
 
 @dataclass(frozen=True)
@@ -39,14 +37,6 @@ class Row:
         How many were used, and how many were allowed.
     seconds, failed, message
         How long it took, whether it ended with an exception, and the solver's message.
-
-    Examples
-    --------
-    >>> import steepen as st
-    >>> from steepen import bench
-    >>> results = bench.run([st.problems["beale"]], ["BB"], budget=3, jobs=1)
-    >>> results.rows[0].evaluations, results.rows[0].message
-    (3, 'budget spent')
     """
 
     suite: str
@@ -79,18 +69,9 @@ class Line(NamedTuple):
         Its evaluations over those of the reference, as a geometric mean over the problems that both solve,
         and how many these are.
     wins, losses, ties : int
-        Against the reference; see `steepen.bench.profiles.score`.
+        Against the reference; see `benchmarks.bench.profiles.score`.
     subject_ratio : float
         The subject's evaluations over those of this solver, as `ratio`.
-
-    Examples
-    --------
-    >>> import steepen as st
-    >>> from steepen import bench
-    >>> results = bench.run([st.problems["beale"]], ["BB", "L-BFGS-B"], budget=500, jobs=1)
-    >>> line = results.summary()[1]
-    >>> line.solver, line.ratio, line.ties
-    ('L-BFGS-B', 1.0, 1)
     """
 
     group: str
@@ -116,14 +97,6 @@ class Results:
         A row for each solver on each problem.
     accuracies : tuple of float
         The accuracies τ, the loosest first.
-
-    Examples
-    --------
-    >>> import steepen as st
-    >>> from steepen import bench
-    >>> results = bench.run([st.problems["beale"]], ["BB", "L-BFGS-B"], budget=500, jobs=1)
-    >>> results.solvers, results.suites
-    (['BB', 'L-BFGS-B'], ['mgh'])
     """
 
     rows: Sequence[Row]
@@ -158,14 +131,6 @@ class Results:
         """Compare each solver with the reference, and the subject (by default the first solver) with each.
 
         The groups are the suites; for "mgh" there is one more, of its problems with n ≤ 10.
-
-        Examples
-        --------
-        >>> import steepen as st
-        >>> from steepen import bench
-        >>> results = bench.run([st.problems["beale"]], ["BB", "L-BFGS-B"], budget=500, jobs=1)
-        >>> [(line.accuracy, line.solver, line.wins, line.losses) for line in results.summary()][:2]
-        [(0.001, 'BB', 0, 1), (0.001, 'L-BFGS-B', 0, 0)]
         """
         solvers = self.solvers
         for name, solver in (("reference", reference), ("subject", subject)):
@@ -190,58 +155,24 @@ class Results:
                 )  # fmt: skip
         return lines
 
-    def to_csv(self) -> str:
-        """Write the rows as CSV; an accuracy that was not reached is an empty cell.
-
-        Examples
-        --------
-        >>> import steepen as st
-        >>> from steepen import bench
-        >>> print(bench.run([st.problems["beale"]], ["BB"], budget=3, jobs=1).to_csv().splitlines()[0])
-        suite,problem,n,solver,to 0.001,to 1e-05,to 1e-08,f,f0,fstar,evaluations,budget,seconds,failed,message
-        """
-        columns = [*_HEAD, *(f"to {accuracy:g}" for accuracy in self.accuracies), *_TAIL]
-        lines = (
-            (
-                *(getattr(row, name) for name in _HEAD),
-                *(int(cost) if math.isfinite(cost) else "" for cost in row.costs),
-                *(getattr(row, name) for name in _TAIL),
-            )
-            for row in self.rows
-        )
-        return _csv([columns, *lines])
-
-    @classmethod
-    def from_csv(cls, text: str) -> Results:
-        """Read what `to_csv` wrote."""
-        table = list(csv.DictReader(io.StringIO(text, newline="")))
-        names = [name for name in table[0] if name.startswith("to ")] if table else []
-        if not names or not {*_HEAD, *_TAIL} <= set(table[0]):
-            raise ValueError("text: expected the rows of `to_csv`, with its first line")
-        rows: list[Row] = []
-        for cells in table:
-            missing = math.inf if int(cells["evaluations"]) else math.nan
-            rows.append(
-                Row(
-                    cells["suite"], cells["problem"], int(cells["n"]), cells["solver"],
-                    tuple(float(cells[name]) if cells[name] else missing for name in names),
-                    float(cells["f"]), float(cells["f0"]), float(cells["fstar"]),
-                    int(cells["evaluations"]), int(cells["budget"]), float(cells["seconds"]),
-                    cells["failed"] == "True", cells["message"],
-                )
-            )  # fmt: skip
-        return cls(rows, tuple(float(name.removeprefix("to ")) for name in names))
-
     def save(
         self, folder: str | os.PathLike[str], reference: str = "L-BFGS-B", subject: str | None = None
     ) -> None:
-        """Write `results.csv` and `summary.csv` into an existing folder."""
-        lines = [["" if cell != cell else cell for cell in line] for line in self.summary(reference, subject)]
-        for name, text in (("results", self.to_csv()), ("summary", _csv([Line._fields, *lines]))):
-            write_whole(Path(folder, f"{name}.csv"), lambda file, text=text: file.write(text.encode()))
+        """Write `results.jsonl` (for `steepen.load_results`) and `summary.csv` into an existing folder."""
+        path = Path(folder, "results.jsonl")
+        path.unlink(missing_ok=True)
+        file = JobFile(path, _KEY, {"results": "evaluations", "accuracies": self.accuracies})
+        for row in self.rows:
+            fields = asdict(row)
+            file.add(tuple(fields.pop(name) for name in _KEY), fields)
+        with Path(folder, "summary.csv").open("w", newline="", encoding="utf-8") as summary:
+            csv.writer(summary, lineterminator="\n").writerows(
+                [Line._fields, *self.summary(reference, subject)]
+            )
 
-
-def _csv(lines: Iterable[Iterable[Any]]) -> str:
-    text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows(lines)
-    return text.getvalue()
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Results:
+        """Read what `save` wrote."""
+        table = load_results(path)
+        rows = [Row(**{**row, "costs": tuple(row["costs"])}) for row in table.to_dict("records")]
+        return cls(rows, tuple(table.attrs["about"]["accuracies"]))

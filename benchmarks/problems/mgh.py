@@ -3,13 +3,6 @@
 Their numbers in the collection (ACM Trans. Math. Software 7, 1981) are in the titles; those of any
 dimension are in `mgh_sized`. The Meyer, Kowalik-Osborne and first Osborne problems are NIST's MGH10,
 MGH09 and MGH17 from their second starts.
-
-Examples
---------
->>> import steepen as st
->>> p = st.problems["box-3d"]
->>> p.title, p.x0.tolist(), float(p([1.0, 10.0, 1.0]))
-('Box three-dimensional (12)', [0.0, 10.0, 20.0], 0.0)
 """
 
 from typing import Any
@@ -17,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from steepen.functions._numerics import Array, absolute, nonzero
-from steepen.problems import nist
-from steepen.problems._problem import Problem, Residuals, jacobian, sum_of_squares
+
+from . import nist
+from ._problem import Problem, Residuals, jacobian, sum_of_squares
 
 SUITE = "mgh"
 

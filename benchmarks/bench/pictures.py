@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import plot
+from steepen import plot
+
 from .profiles import over_fewest, per_unknown, profile
 from .results import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["profiles", "save", "shown"]
 
 _STYLES: Mapping[str, tuple[str, Any]] = {
     "cgd-auto": (plot.COLOURS["cgd-auto"], "-"),
@@ -38,13 +37,7 @@ _WIDEST = 100.0
 
 
 def shown(solvers: Sequence[str], *wanted: str) -> list[str]:
-    """Return at most eight solvers, as many as a picture can show; those wanted come first.
-
-    Examples
-    --------
-    >>> shown(["BB", "TNC", "L-BFGS-B"], "TNC")
-    ['TNC', 'L-BFGS-B', 'BB']
-    """
+    """Return at most eight solvers, as many as a picture can show; those wanted come first."""
     order = dict.fromkeys((*wanted, *_STYLES, *solvers))
     return [name for name in order if name in solvers][:_MOST]
 
@@ -55,15 +48,6 @@ def profiles(results: Results, suite: str, reference: str = "L-BFGS-B", subject:
     A data profile shows the share of problems solved within so many times n + 1 evaluations. A performance
     profile shows the share solved within so many times the evaluations of the best solver of the run. Both
     end at the share solved at all.
-
-    Examples
-    --------
-    >>> import steepen as st
-    >>> from steepen import bench
-    >>> results = bench.run([st.problems["beale"]], ["BB", "L-BFGS-B"], budget=500, jobs=1)
-    >>> figure = profiles(results, "mgh")
-    >>> [text.get_text() for text in figure.legends[0].get_texts()]
-    ['BB', 'L-BFGS-B']
     """
     part = results.of(suite)
     if not part.rows:
@@ -135,17 +119,7 @@ def _styles(names: Sequence[str], subject: str) -> dict[str, dict[str, Any]]:
 def save(
     results: Results, folder: str | os.PathLike[str], reference: str = "L-BFGS-B", subject: str | None = None
 ) -> list[Path]:
-    """Write the picture of each suite into an existing folder, as PNG and SVG.
-
-    Examples
-    --------
-    >>> import tempfile, steepen as st
-    >>> from steepen import bench
-    >>> results = bench.run([st.problems["beale"]], ["BB", "L-BFGS-B"], budget=500, jobs=1)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     [path.name for path in save(results, folder)]
-    ['mgh.png', 'mgh.svg']
-    """
+    """Write the picture of each suite into an existing folder, as PNG and SVG."""
     paths: list[Path] = []
     for suite in results.suites:
         figure = profiles(results, suite, reference, subject)

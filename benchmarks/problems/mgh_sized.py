@@ -1,14 +1,6 @@
 """The Moré-Garbow-Hillstrom problems of any dimension, in the sizes usual in the literature.
 
 The linear problems have m = 2n residuals.
-
-Examples
---------
->>> import steepen as st
->>> [p.n for p in st.problems.suite("mgh") if p.name.startswith("watson")]
-[6, 9, 12]
->>> st.problems["linear-full-rank-10"].fbest  # m - n
-10.0
 """
 
 from collections.abc import Callable
@@ -18,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from steepen.functions._numerics import Array
-from steepen.problems._problem import Problem, Residuals, frozen, sum_of_squares
+
+from ._problem import Problem, Residuals, frozen, sum_of_squares
 
 SUITE = "mgh"
 

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from benchmarks.problems import Problem
 
-from .._jobs import run
-from .._tools.optional import load
-from ..problems import Problem
+from steepen._jobs import run
+from steepen._tools.optional import load
+
 from ._count import Counter
 from .solvers import LARGEST, SOLVERS
-
-__all__ = ["Run", "measure", "measure_all"]
 
 
 @dataclass(frozen=True)
@@ -37,13 +36,6 @@ class Run:
         The solver's own message, or "budget spent".
     failed : bool
         Whether the solver ended with an exception.
-
-    Examples
-    --------
-    >>> import steepen as st
-    >>> run = measure(st.problems["beale"], "L-BFGS-B", budget=10)
-    >>> run.evaluations, run.message, run.failed
-    (10, 'budget spent', False)
     """
 
     problem: str
@@ -56,14 +48,7 @@ class Run:
 
 
 def measure(problem: Problem, solver: str, budget: int) -> Run:
-    """Run one solver on one problem, for `budget` evaluations at most.
-
-    Examples
-    --------
-    >>> import steepen as st
-    >>> measure(st.problems["beale"], "BB", budget=1000).message
-    'the gradient is zero'
-    """
+    """Run one solver on one problem, for `budget` evaluations at most."""
     if problem.n > LARGEST.get(solver, problem.n):
         return Run(problem.name, solver, 0, (), 0.0, f"left out: n > {LARGEST[solver]}")
     counter = Counter(problem, budget)
@@ -104,15 +89,8 @@ def measure_all(
 
     The order is that of the problems, and within a problem that of the solvers. With one job everything runs
     in this process, whose threads are left alone. `joblib.parallel_config` names another place, such as Dask.
-
-    Examples
-    --------
-    >>> import steepen as st
-    >>> runs = measure_all([st.problems["beale"]], ["BB", "CG"], budget=5, jobs=1)
-    >>> [(run.solver, run.evaluations) for run in runs]
-    [('BB', 5), ('CG', 5)]
     """
-    load("joblib", "steepen.bench", extra="bench")
+    load("joblib", "benchmarks.bench", extra="bench")
     # the largest problems take the longest: begun first, none is left alone at the end
     keys = [(p.name, s) for p in sorted(problems, key=lambda p: -p.n) for s in solvers]
     named = {p.name: p for p in problems}

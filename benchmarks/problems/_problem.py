@@ -19,7 +19,7 @@ class Problem:
     Parameters
     ----------
     name, title, suite : str
-        The key in `steepen.problems`, the printed name, and the suite it belongs to.
+        The key in `benchmarks.problems`, the printed name, and the suite it belongs to.
     evaluate : callable
         ``evaluate(x)`` returns value and gradient for coordinates-first x of shape (n, ...).
     x0 : array_like
@@ -36,17 +36,6 @@ class Problem:
     in x: complex points give exact second derivatives by complex step. float32 points are evaluated in
     double and answered in float32. Where the function overflows or is not defined, what comes back is
     infinite or NaN, without a warning.
-
-    Examples
-    --------
-    >>> import steepen as st
-    >>> p = st.problems["freudenstein-roth"]
-    >>> p
-    Problem('freudenstein-roth', n=2, fbest=0)
-    >>> p.x0.tolist(), float(p(p.x0)), p.other_ends
-    ([0.5, -2.0], 400.5, (48.98425367924...,))
-    >>> p([[0.5, -2.0], [5.0, 4.0]]).tolist()
-    [400.5, 0.0]
     """
 
     def __init__(
@@ -77,15 +66,7 @@ class Problem:
         return self.value_and_grad(X)[1]
 
     def value_and_grad(self, X: ArrayLike) -> tuple[Any, Array]:
-        """Return the values and the gradients at X, as one evaluation.
-
-        Examples
-        --------
-        >>> import steepen as st
-        >>> value, grad = st.problems["beale"].value_and_grad([3.0, 0.5])
-        >>> float(value), grad.tolist()
-        (0.0, [0.0, 0.0])
-        """
+        """Return the values and the gradients at X, as one evaluation."""
         x = points("X", X, self.name, self.n)
         with np.errstate(all="ignore"):
             value, grad = self._evaluate(x.T.astype(np.result_type(x, float), copy=False))
@@ -112,14 +93,7 @@ def _one_by_one(point: Evaluate, x: Array) -> tuple[Any, Array]:
 
 
 def one_by_one(point: Evaluate) -> Evaluate:
-    """Return a function of many points from one written for a single point.
-
-    Examples
-    --------
-    >>> value, grad = one_by_one(lambda x: (x @ x, 2 * x))(np.eye(2))
-    >>> value.tolist(), grad.tolist()
-    ([1.0, 1.0], [[2.0, 0.0], [0.0, 2.0]])
-    """
+    """Return a function of many points from one written for a single point."""
     return partial(_one_by_one, point)
 
 
@@ -134,13 +108,7 @@ def sum_of_squares(residuals: Residuals) -> Evaluate:
 
 
 def jacobian(rows: int, *columns: Any) -> Array:
-    """Return the matrix with these columns; a number stands for a constant column.
-
-    Examples
-    --------
-    >>> jacobian(2, np.array([1.0, 2.0]), -1).tolist()
-    [[1.0, -1.0], [2.0, -1.0]]
-    """
+    """Return the matrix with these columns; a number stands for a constant column."""
     J = np.empty((rows, len(columns)), np.result_type(float, *columns))
     for j, column in enumerate(columns):
         J[:, j] = column
