@@ -10,13 +10,10 @@ import steepen as st
 from steepen.cli import main
 
 
-def test_the_page_asks_for_no_other_file(tmp_path):
+def test_the_page_asks_for_no_other_file_and_begins_with_the_function_and_box_asked_for(tmp_path):
     text = st.explore(out=tmp_path / "page.html").read_text("utf-8")
     assert not re.search(r"""(?:src|href|url)\s*[=(]\s*["']?|\bimport\b|\bfetch\b|https?:""", text)
     assert not re.search(r"\{\{\w+\}\}", text)  # a place that nothing was put into
-
-
-def test_the_page_begins_with_the_function_and_the_box_asked_for(tmp_path):
     page = st.explore("booth", [(0, 2), (1, 4)], out=tmp_path / "page.html")
     assert 'start(functions, "booth");' in page.read_text("utf-8")
     assert ran(page, "functions.booth.bounds") == [[0, 2], [1, 4]]

@@ -56,7 +56,6 @@ def test_a_sampled_function_is_the_cubic_spline_of_scipy(page):
 
 CASES = {  # start, α, λ, r
     "branin": ([-4.751, 12.459], 0.01, 0.07, 0.2),
-    "schwefel": ([390.0, 440.0], 0.5, 0.5, 0.1),
     "gramacy-lee": ([1.8], 0.0005, 0.0005, 0.001),
     "sphere": ([3.0, 4.0], 1e308, 0.1, 0.1),  # diverges
     "sum-squares": ([0.0, 1.0], 0.25, 0.1, 0.1),  # converges
@@ -163,6 +162,10 @@ LINKS = {  # what is asked for, the field below which it is answered, and the an
     "function=__proto__": ("function", "There is no function “__proto__” on this page."),
     "function=typed&expr=x%5E(": ("expr", "Something is missing at the end."),
     "function=typed&expr=%E0%A4%A": ("expr", "“\ufffd” at 1 is not understood."),
+    "function=typed&expr=(x+1": ("expr", "The bracket at 1 is never closed."),
+    "function=typed&expr=sin x": ("expr", "sin needs a bracket: sin(…)."),
+    "function=typed&expr=log(-1-x^2)": ("expr", "It has no value anywhere on the map."),
+    "function=typed&expr=x" + "+x" * 500: ("expr", "1001 characters are too many: 1000 at most."),
 }
 
 
@@ -214,15 +217,3 @@ def test_a_typed_function_has_exact_derivatives(page):
         with mpmath.workdps(40):
             exact = [[float(mpmath.diff(fun, x, order)) for order in orders] for x in points]
         np.testing.assert_allclose(found, exact, rtol=1e-11, atol=1e-11)
-
-
-def test_what_is_wrong_with_a_typed_function_is_said(page):
-    answers = {
-        "x^2 + foo(y)": "“foo” at 7 is not known; known are x, y, sin",
-        "(x + 1": "The bracket at 1 is never closed",
-        "sin x": "sin needs a bracket",
-        "log(-1 - x^2)": "It has no value anywhere on the map",
-        "x" + "+x" * 500: "1001 characters are too many: 1000 at most",
-    }
-    found = ran(page, "given.map((text) => typed(text, [-5, 5]).error)", list(answers))
-    assert all(map(str.startswith, found, answers.values())), found
