@@ -121,10 +121,7 @@ class Adaptive(Fixed):
 
     def visible(self, f: Scalar) -> Scalar:
         """Return the least decrease of f that its values would show."""
-        noisy, eps_f = self.noise.noisy(f), self.noise.eps_f(f)
-        # noise that is a large part of f may be so only as long as f is large
-        loud = self.kit.num.minimum(tuning.VISIBLE * eps_f, self.kit.num.maximum(eps_f, 0.25 * abs(f)))
-        return self.kit.pick(noisy, loud, tuning.RESOLVED * eps_f)
+        return self.kit.pick(self.noise.noisy(f), tuning.VISIBLE, tuning.RESOLVED) * self.noise.eps_f(f)
 
     def _inaccurate(self, x: Array, f: Scalar, g: Array, error: Any) -> Mask:
         """Return where forward differences hide too much of what is left of the gradient."""
@@ -132,9 +129,7 @@ class Adaptive(Fixed):
         if kit.all(central):
             return central & False
         decrease, hidden = self.decreases(x, f, g, error)
-        near = self.space.residual(x, g, kit.norm(g)) <= self.gtol
-        near = near & (kit.norm(kit.own(error)) > self.gtol) if kit.any(near) else near
-        rough = (hidden > tuning.INACCURATE * decrease) | near
+        rough = hidden > tuning.INACCURATE * decrease
         # noise hides more along directions of low curvature than these sums show
         rough = rough & ((hidden > 2 * self.visible(f)) | self.noise.noisy(f)) if kit.any(rough) else rough
         return kit.without(rough, central)

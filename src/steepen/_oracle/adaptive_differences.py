@@ -189,22 +189,24 @@ class AdaptiveDifferences(FiniteDifferences):
         return self._kit.own(g), self._kit.own(error), self.mask(fine.all(axis=-1))
 
     def bends(self, x: Array, f: Scalar, rows: Mask) -> Mask:
-        """Return where f bends as |f″| says, on a line along all variables; where not, |f″| is forgotten."""
-        kit, only = self._kit, self._only(rows)
+        """Return where f has the same value again, and bends as |f″| says on a line along all variables.
+
+        Where it does not bend so, |f″| is forgotten.
+        """
+        kit, only, point = self._kit, self._only(rows), to_numpy(x)
         ahead, back = self.intervals(x, f, True)
         u = 3 * np.where(back > 0, ahead, 0.0) * np.random.default_rng(0).choice([-1.0, 1.0], ahead.shape[-1])
         # a variable at a bound is looked at from inside the box
-        held = (back == 0) & (ahead != 0) & self._space.contains(to_numpy(x) + 6 * ahead)
-        if held.any():
-            u, x = np.where(held, 3 * ahead, u), x + adopt(x, np.where(held, 3 * ahead, 0.0))
-            f = self._value(x, only)
-        up, down = (self._value(self._space.project(x + adopt(x, way)), only) for way in (u, -u))
+        held = (back == 0) & (ahead != 0) & self._space.contains(point + 6 * ahead)
+        u, middle = np.where(held, 3 * ahead, u), np.where(held, 3 * ahead, 0.0)
+        ways = (adopt(x, middle + part * u) for part in (1.0, 0.0, -1.0))
+        up, here, down = (self._value(self._space.project(x + way), only) for way in ways)
         least = tuning.RESOLVED * self.noise.eps_f(f)
         expected = STRAIGHT * kit.scalar((u * u * self.curvature(x, f)).sum(axis=-1))
-        bent = rows & (up + down - 2 * f >= expected - least)
+        bent = rows & (up + down - 2 * here >= expected - least)
         forgotten = self._column(kit.without(rows, bent))
         self.state.curvature = np.where(forgotten, np.nan, self.state.curvature)
-        return bent
+        return bent & (self.mask(held.any(axis=-1)) | (abs(here - f) <= least))
 
     def mask(self, rows: Any) -> Mask:
         """Return what NumPy says of rows as a mask: of a single run, as a bool."""
