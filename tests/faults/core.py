@@ -189,7 +189,7 @@ FAULTS: tuple[Fault, ...] = (
          "A central difference is divided by its whole length."),
         ("ε / h + h * h * curvature / (6 * size)", "ε / h",
          "A gradient is given with the error of its truncation."),
-        ("(abs(here - f) <= least)", "True", "Where a value does not come again there is no success."),
+        ("up + down - 2 * here", "up + down - 2 * f", "What grows from call to call is no curvature."),
         ("rows = self._kit.without(rows, self.state.central)", "pass",
          "What second differences have shown of f″ is not replaced by the metric's."),
         ("slope = np.where(np.isfinite(down) & ~np.isfinite(up), behind, slope)", "pass",

@@ -248,7 +248,7 @@ def test_an_error_at_every_difference_comes_with_the_best_point():
 
 STRANGE = {
     "noise in one variable": lambda x, k: bowl(x) * rough(x[2:], 1e-6),
-    "a constant more in every call": lambda x, k: bowl(x) + 1e-3 * k,
+    "a constant more in every call": lambda x, k: bowl(x) + 1e-2 * k,
     "rounded by its size": lambda x, k: float(f"{bowl(x):.{4 if bowl(x) > 2 else 8}g}"),
 }
 

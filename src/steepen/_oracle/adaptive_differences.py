@@ -189,9 +189,9 @@ class AdaptiveDifferences(FiniteDifferences):
         return self._kit.own(g), self._kit.own(error), self.mask(fine.all(axis=-1))
 
     def bends(self, x: Array, f: Scalar, rows: Mask) -> Mask:
-        """Return where f has the same value again, and bends as |f″| says on a line along all variables.
+        """Return where f bends as |f″| says, on a line along all variables; where not, |f″| is forgotten.
 
-        Where it does not bend so, |f″| is forgotten.
+        f is asked again in the middle: what grows from call to call cancels then, and does not bend the line.
         """
         kit, only, point = self._kit, self._only(rows), to_numpy(x)
         ahead, back = self.intervals(x, f, True)
@@ -206,7 +206,7 @@ class AdaptiveDifferences(FiniteDifferences):
         bent = rows & (up + down - 2 * here >= expected - least)
         forgotten = self._column(kit.without(rows, bent))
         self.state.curvature = np.where(forgotten, np.nan, self.state.curvature)
-        return bent & (self.mask(held.any(axis=-1)) | (abs(here - f) <= least))
+        return bent
 
     def mask(self, rows: Any) -> Mask:
         """Return what NumPy says of rows as a mask: of a single run, as a bool."""
