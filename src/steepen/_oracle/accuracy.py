@@ -186,13 +186,15 @@ class Adaptive(Fixed):
         low, quantised = 2 * self.visible(point.f), fd.state.resolution > 0
         noisy = self.noise.noisy(point.f)
         # what the direction promised has not come true; rounding may be more than that of one operation
-        unseen = kit.pick(noisy, low, tuning.CLEAR * low)
+        unseen = kit.pick(noisy, kit.pick(quantised, tuning.CRAWLS * low, low), tuning.CLEAR * low)
         # steps along a valley that noise hides are accepted, and lead on
         clear = noisy & c.tired & (decrease > tuning.RESOLVED * hidden)
         lost = kit.without(kit.num.maximum(decrease, hidden) <= unseen, clear)
         # what hides a part of all that f has fallen by proves nothing
         part = hidden <= tuning.CRAWLS * kit.num.maximum(abs(point.f), c.first - point.f)
-        spent = ((decrease <= hidden) & (part | (decrease <= low))) | kit.without(lost, quantised)
+        spent = ((decrease <= hidden) & (part | (decrease <= low))) | kit.without(
+            lost, quantised & (fd.state.noise > 0)
+        )
         # the error of a quantised f is no chance, and repeats itself
         spent = kit.without(stuck & spent & self._sound(point.f), quantised & (hidden > low))
         doubt = kit.without(stuck, spent) & self.oracle.ledger.affords(NOISE_COST)
