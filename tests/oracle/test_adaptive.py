@@ -117,6 +117,7 @@ def test_rounded_values_end_as_a_success_where_nothing_lower_is_seen(digits):
         if f is bowl:
             said.append(bool(res.success))
     assert any(said)
+    assert res.success or digits != 8  # a slope that promises a thousandth of the step between two values
 
 
 def test_a_float32_model_ends_as_a_success():
