@@ -103,6 +103,13 @@ REFUSED = [
       for method, name, value in (("gd", "lam", 0.1), ("newton", "r", 0.1), ("dfp", "b", 3),
                                   ("bfgs", "penalty", penalties.L2()), ("gd", "switch", switches.Never()))),
     ({"memory": 5}, ValueError, "memory: method 'gd' keeps no pairs"),
+    ({"lam": 0.1, "method": "cgd-auto"}, ValueError, "lam: method 'cgd-auto' chooses λ itself; 'cgd'"),
+    *(({"method": name}, ValueError, "method: ", repr(name), "'cgd-auto', the default") for name in
+      ("L-BFGS-B", "lbfgs")),
+    ({"constraints": ()}, TypeError, "constraints: steepen takes bounds only", "scipy.optimize.minimize"),
+    ({"maxiter": 9}, TypeError, "maxiter: say budget=Budget(iters=...)"),
+    ({"jca": None}, TypeError, "jca: not an argument of minimize; did you mean 'jac'?"),
+    ({"fun": lambda x: ((x**2).sum(), 2 * x), "jac": None}, TypeError, "fun: expected", "say jac=True"),
     ({"memory": 5, "method": st.CGDAuto()}, ValueError, "memory: give it to the direction", "CGDAuto"),
     ({"lam": 0.2, "method": FD}, ValueError, "lam: give it to the direction", repr(FD)),
     ({"r": 0.1, "method": "cgd-dfp"}, ValueError, 'r: belongs to curvature="difference"'),

@@ -267,10 +267,15 @@ class Iteration:
         if stuck is not False and kit.any(stuck):
             near = stuck & (c.point.gnorm <= self._gtol) if self.direction.doubts else False
             near = near & self.source.trusts(c) if kit.any(near) else near
+            rest = stuck
             if kit.any(near):  # what they were doubted for is settled, unless it is alarming
-                self._end(c, kit.pick(kit.without(near, self._alarming(c)), self._settled(c), RUNNING))
+                code = self._settled(c)
+                self._end(
+                    c, kit.pick(kit.without(near & (code == CONVERGED), self._alarming(c)), code, RUNNING)
+                )
                 c.doubts = kit.pick(near, c.doubts + 1, c.doubts)
-            rest = kit.without(stuck, near) & (c.status == RUNNING)
+                rest = kit.without(stuck, near & (code == CONVERGED))
+            rest = rest & (c.status == RUNNING)
             better, code = self.source.improves(c, rest)
             self._end(c, code)
             if kit.any(better):
@@ -326,10 +331,13 @@ class Iteration:
 
     def _change(self, c: Carry) -> Scalar:
         """Return how much of f a change of x by its own size would change, by the slope."""
-        kit, x, f = self.kit, c.point.x, c.point.f
+        return self.kit.ratio(self._slope_over_x(c), self.kit.num.maximum(abs(c.point.f), self._unit(c)))
+
+    def _slope_over_x(self, c: Carry) -> Scalar:
+        """Return how much a change of x by its own size would change f, by the slope."""
+        kit, x = self.kit, c.point.x
         wide = kit.xp.maximum(abs(x), kit.xp.ones_like(x))
-        change = kit.norm(self.space.measure(x, c.point.g) * wide)
-        return kit.ratio(change, kit.num.maximum(abs(f), self._unit(c)))
+        return kit.norm(self.space.measure(x, c.point.g) * wide)
 
     def _unit(self, c: Carry) -> Scalar:
         """Return what f is measured in: 1, or what it has changed by so far if that, and f itself, is small.
@@ -345,9 +353,13 @@ class Iteration:
         return (self._change(c) > self.kit.num.maximum(ALARMING, DOUBT * self._gtol)) & (c.doubts < DOUBTS)
 
     def _settled(self, c: Carry) -> Whole:
-        """Return how rows within gtol end: a slope that would change f by more than it has is not zero."""
-        change, size = self._change(c), self.kit.num.maximum(abs(c.point.f), self._unit(c))
-        steep = (change > ALARMING) & (change * size > c.first - c.point.f)
+        """Return how rows within gtol end: a slope that would change f by more than it has is not zero.
+
+        Unless f is known to bend so that it rises within that move.
+        """
+        change, maximum = self._slope_over_x(c), self.kit.num.maximum
+        size, known = abs(c.point.f), maximum(c.first - c.point.f, self.source.rise(c.point.x))
+        steep = (change > ALARMING * maximum(size, self._unit(c))) & (change > known)
         return self.kit.pick(steep, NO_DESCENT, CONVERGED)
 
     def _floored(self, c: Carry, mask: Mask) -> None:

@@ -153,6 +153,10 @@ class Adaptive(Fixed):
         strict = strict | (self.fd.state.resolution > 0)
         return error <= kit.pick(strict, 1.0, tuning.CLEAR) * self.gtol
 
+    def rise(self, x: Array) -> Scalar:
+        """Return by how much the curvature of f, where it is known, raises it over a move as long as x."""
+        return 0.5 * np.nansum(self.fd.state.curvature * np.maximum(np.abs(to_numpy(x)), 1.0) ** 2, axis=-1)
+
     def ends(self, c: Carry) -> Whole:
         """Return the status of rows where the direction predicts no decrease that values would show."""
         kit, point, noise, fd = self.kit, c.point, self.noise, self.fd
@@ -210,10 +214,10 @@ class Adaptive(Fixed):
         return self.fd.known & (self.fd.eps * self.fd.state.conditioning <= 1e-3 * abs(f))
 
     def _confirmed(self, c: Carry, rows: Mask, code: Whole) -> Whole:
-        """Return the status of these rows, if f bends there as it should: what hides a decrease names it."""
+        """Return the status of these rows, if f has no kink there: what hides a decrease names it."""
         kit, point, state = self.kit, c.point, self.fd.state
-        if not kit.any(rows) or not kit.any(rows := rows & self.oracle.ledger.affords(Cost(3))):
+        if not kit.any(rows) or not kit.any(rows := rows & self.oracle.ledger.affords(Cost(5))):
             return RUNNING
         quantised = state.resolution * self.noise.scale(point.f) > state.noise
         code = kit.pick(self.noise.noisy(point.f), kit.pick(quantised, RESOLUTION, NOISE), code)
-        return kit.pick(self.fd.bends(point.x, point.f, rows), code, RUNNING)
+        return kit.pick(self.fd.is_smooth(point.x, point.f, rows), code, RUNNING)

@@ -188,25 +188,28 @@ class AdaptiveDifferences(FiniteDifferences):
         error = self._error(x, f, used, used > 0)
         return self._kit.own(g), self._kit.own(error), self.mask(fine.all(axis=-1))
 
-    def bends(self, x: Array, f: Scalar, rows: Mask) -> Mask:
-        """Return where f bends as |f″| says, on a line along all variables; where not, |f″| is forgotten.
+    def is_smooth(self, x: Array, f: Scalar, rows: Mask) -> Mask:
+        """Return where f bends as a smooth function does: over three times the way by nine times as much.
 
-        f is asked again in the middle: what grows from call to call cancels then, and does not bend the line.
+        At a kink it is three times as much. Where it bends by far less than |f″| says, that is forgotten.
         """
-        kit, only, point = self._kit, self._only(rows), to_numpy(x)
+        kit, only = self._kit, self._only(rows)
         ahead, back = self.intervals(x, f, True)
-        u = 3 * np.where(back > 0, ahead, 0.0) * np.random.default_rng(0).choice([-1.0, 1.0], ahead.shape[-1])
+        u = np.where(back > 0, ahead, 0.0) * np.random.default_rng(0).choice([-1.0, 1.0], ahead.shape[-1])
         # a variable at a bound is looked at from inside the box
-        held = (back == 0) & (ahead != 0) & self._space.contains(point + 6 * ahead)
-        u, middle = np.where(held, 3 * ahead, u), np.where(held, 3 * ahead, 0.0)
-        ways = (adopt(x, middle + part * u) for part in (1.0, 0.0, -1.0))
-        up, here, down = (self._value(self._space.project(x + way), only) for way in ways)
+        held = (back == 0) & (ahead != 0) & self._space.contains(to_numpy(x) + 6 * ahead)
+        if held.any():
+            u, x = np.where(held, ahead, u), x + adopt(x, np.where(held, 3 * ahead, 0.0))
+            f = self._value(x, only)
+        second: list[Any] = []
+        for way in (u, 3 * u):
+            ends = [self._space.project(x + adopt(x, sign * way)) for sign in (1.0, -1.0)]
+            second.append(self._value(ends[0], only) + self._value(ends[1], only) - 2 * f)
         least = tuning.RESOLVED * self.noise.eps_f(f)
-        expected = STRAIGHT * kit.scalar((u * u * self.curvature(x, f)).sum(axis=-1))
-        bent = rows & (up + down - 2 * here >= expected - least)
-        forgotten = self._column(kit.without(rows, bent))
+        bends = second[1] >= STRAIGHT * kit.scalar((9 * u * u * self.curvature(x, f)).sum(axis=-1)) - least
+        forgotten = self._column(kit.without(rows, bends))
         self.state.curvature = np.where(forgotten, np.nan, self.state.curvature)
-        return bent
+        return rows & (9 * second[0] <= tuning.SMOOTH * second[1] + 9 * least) & bends
 
     def mask(self, rows: Any) -> Mask:
         """Return what NumPy says of rows as a mask: of a single run, as a bool."""

@@ -217,7 +217,8 @@ def _array(returned: Any, name: str) -> Any:
     try:
         return to_numpy(returned)
     except ValueError as error:  # ragged
-        raise TypeError(f"{name}: expected an array of numbers, got {returned!r}") from error
+        hint = "; if it returns f and its gradient, say jac=True" if isinstance(returned, tuple) else ""
+        raise TypeError(f"{name}: expected an array of numbers, got {returned!r}{hint}") from error
 
 
 def describe(a: Any) -> str:

@@ -71,6 +71,10 @@ class Given:
         """Return where ‖∇f‖ ≤ gtol may be believed."""
         return True
 
+    def rise(self, x: Array) -> Scalar:
+        """Return by how much the curvature of f, where it is known, raises it over a move as long as x."""
+        return 0.0
+
     def ends(self, c: Carry) -> Whole:
         """Return the status of rows where the direction predicts no decrease that values would show."""
         return RUNNING

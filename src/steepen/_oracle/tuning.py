@@ -24,3 +24,4 @@ VISIBLE = 5.0  # with noise, a decrease shows in the values from this many noise
 CLEAR = 1e3  # ‖∇f‖ ≤ gtol says nothing where its error is so many times gtol; rounding may be so many times ε
 SHORTEST = 1e-6  # after the first step a search fails where α is smaller: smooth functions need no such steps
 CRAWLS = 1e-2  # a search that fails again is the last if f has fallen by less than this part of all so far
+SMOOTH = 2.0  # second differences over h and 3h, which differ by 9 where f is smooth, may be off by so much

@@ -45,10 +45,10 @@ def _on_the_host(loop: Loop) -> Result:
         status, lowest = Status(end.status), end.best
         nfev, njev, nhvp, nhev = end.counts
         best = Best(kit.copy(lowest.x) if math.isfinite(lowest.f) else None, lowest.f, lowest.k)
-        learnt = (direction, loop.carry.memory, end.x, end.g) if direction.inverts else None
+        learnt = (direction, loop.carry.memory, end.x, end.g) if direction.inverts and end.nit else None
         return Result(
             x=kit.copy(end.x), fun=end.f, jac=end.g, success=status.success, status=status,
-            message=_message(loop, status, end.error), nit=end.nit, nfev=nfev, njev=njev, nhev=nhev,
+            message=_message(loop, status, end.error, lowest.f), nit=end.nit, nfev=nfev, njev=njev, nhev=nhev,
             nhvp=nhvp,
             best=best, trace=loop.recorder and loop.recorder.finish(end.nit), learnt=learnt, **common,
         )  # fmt: skip
@@ -63,10 +63,14 @@ def _on_the_host(loop: Loop) -> Result:
     nfev, njev, nhvp, nhev = (merged(lambda end, i=i: end.counts[i]) for i in range(4))
     dtype = np.float64 if loop.oracle.source.wide else kit.host(loop.carry.point.x).dtype
     errors = merged(lambda end: np.broadcast_to(end.error, len(_rows(end))))
-    messages = [_message(loop, Status(s), error) for s, error in zip(status.tolist(), errors, strict=True)]
+    lowest = merged(lambda end: end.best.f)
+    messages = [
+        _message(loop, Status(s), error, f)
+        for s, error, f in zip(status.tolist(), errors, lowest.tolist(), strict=True)
+    ]
     best = Best(
         kit.copy(merged(lambda end: end.best.x)),
-        merged(lambda end: end.best.f).astype(dtype),
+        lowest.astype(dtype),
         merged(lambda end: np.broadcast_to(end.best.k, len(_rows(end)))),
     )
     return Result(
@@ -77,8 +81,10 @@ def _on_the_host(loop: Loop) -> Result:
     )  # fmt: skip
 
 
-def _message(loop: Loop, status: Status, error: Any) -> str:
-    """Say how a run ended, with the figure that belongs to it."""
+def _message(loop: Loop, status: Status, error: Any, lowest: Any) -> str:
+    """Say how a run ended, with the figure that belongs to it, and whether it has seen a finite point."""
+    if not math.isfinite(lowest):
+        return status.message.replace("x is the best finite point seen", "no finite point was seen")
     figure = f" Their error is about {error:.2g}." if status is Status.ROUGH_GRADIENT else ""
     return loop.oracle.source.message(status) + figure
 
