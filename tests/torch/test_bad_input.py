@@ -47,7 +47,11 @@ REFUSED = {
     "gamma: expected a number, 0 or more and below 1": lambda: WSAM(BASE, MODEL, gamma=1.0),
     "share: expected a part of the batch.*got 0": lambda: SAM(BASE, MODEL, share=0),
     "dtype: expected the precision": lambda: CGD(BASE, MODEL, 0.1, dtype=torch.int8),
-    "loss: held_out is a callable": lambda: GapSAM(BASE, MODEL, lambda: 1.0, 50, loss=mse),
+    "gate: expected two rising numbers": lambda: GapSAM(BASE, MODEL, None, 50, gate=(0.3, 0.2)),
+    "reduction: expected 'mean' or 'sum', got 'none'": lambda: GapSAM(
+        BASE, MODEL, None, 50, reduction="none"
+    ),
+    "every: expected a whole number, 2 or more": lambda: GapSAM(BASE, MODEL, None, 50, every=1),
     "held_out: .* read again": lambda: GapSAM(BASE, MODEL, iter([(X, Y)]), 50),
     "a copy of SAM would move the old network": lambda: copy.deepcopy(SAM(BASE, MODEL)),
     r"step_on\(loss_of, \*batch\).*opt.own": lambda: SAM(BASE, MODEL).step(),
@@ -116,7 +120,9 @@ STEP = {
     "held_out: expected at least one example, got none": lambda m: watch(m, []),
     "held_out: expected a finite loss": lambda m: watch(m, (X * math.nan, Y)),
     "held_out: expected a callable, a batch, or an iterable of batches; got 0.7": lambda m: watch(m, 0.7),
-    "held_out: expected the mean loss, one number": lambda m: watch(m, lambda: m(X)),
+    r"held_out: expected the mean loss, or a loss for each.*\(16, 2\)": lambda m: watch(m, lambda: m(X)),
+    "held_out: expected batches that loss_of takes .*ndarray": lambda m: watch(m, (X.numpy(), Y.numpy())),
+    "held_out: expected batches that loss_of takes .*'y'": lambda m: watch(m, ({"x": X}, {"y": Y})),
     "held_out: .*meta": lambda m: watch(m, (X.to("meta"), Y.to("meta"))),
     "rho: expected a finite number at step 0":
         lambda m: LOOPS["step_on"](plain(m, rho=lambda k: -1.0), m),

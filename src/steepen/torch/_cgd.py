@@ -69,14 +69,14 @@ class Weighted(Probe):
         """Return ν, which may follow from ‖g⁺ − g‖."""
         return nu
 
-    def _numbers(self) -> Tensor:
-        return torch.cat((super()._numbers(), self._tripped.cpu().double().view(1)))
+    def _own_state(self) -> dict[str, Any]:
+        return super()._own_state() | {"tripped": self._tripped.cpu().clone()}
 
-    def _set_numbers(self, numbers: Tensor) -> None:
-        super()._set_numbers(numbers)
-        self._tripped.fill_(float(numbers[3]))
+    def _load_own_state(self, state: dict[str, Any]) -> None:
+        super()._load_own_state(state)
+        self._tripped.copy_(state["tripped"])
 
-    def _found(self) -> dict[str, float]:
+    def _found(self) -> dict[str, Any]:
         return super()._found() | ({"tripped": float(self._tripped)} if self.guard else {})
 
 
@@ -158,9 +158,9 @@ class CGD(Weighted):
         self._change = self._change.to(new).lerp(torch.where(known, new, self._change), ascent.SMOOTHING)
         return ascent.of_ratio(self.ratio(self.k), self._change[0] / self._change[1], torch)
 
-    def _numbers(self) -> Tensor:
-        return torch.cat((super()._numbers(), self._change.cpu().double()))
+    def _own_state(self) -> dict[str, Any]:
+        return super()._own_state() | {"change": self._change.cpu().clone()}
 
-    def _set_numbers(self, numbers: Tensor) -> None:
-        super()._set_numbers(numbers)
-        self._change = numbers[4:].to(self._change)
+    def _load_own_state(self, state: dict[str, Any]) -> None:
+        super()._load_own_state(state)
+        self._change = state["change"].to(self._change)

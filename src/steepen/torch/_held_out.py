@@ -1,8 +1,9 @@
-"""The mean loss on held-out data."""
+"""The mean loss on held-out data, and its error."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from typing import Any, cast
 
 import torch
@@ -12,73 +13,86 @@ from .._tools.check import is_number
 from ._cut import examples, rows_of
 from ._trace import judging
 
-__all__ = ["HeldOut", "is_sum"]
+__all__ = ["HeldOut"]
+
+_PARTS = 8  # whose spread tells the error, at least
 
 
 class HeldOut:
-    """Reads the mean loss on held-out data, with the network in eval mode and without a trace."""
+    """Reads the mean loss on held-out data, with dropout as in training, and without a trace."""
 
-    def __init__(self, model: nn.Module, data: Any, loss: Callable[..., Tensor] | None) -> None:
-        if loss is not None and not callable(loss):
-            raise TypeError(f"loss: expected a callable that returns the mean loss of a batch; got {loss!r}")
-        if callable(data) and loss is not None:
-            raise TypeError("loss: held_out is a callable, which returns the loss itself; leave loss out")
+    def __init__(self, model: nn.Module, data: Any, *, by_sum: bool = False) -> None:
         if isinstance(data, Iterator):
             raise TypeError(f"held_out: expected data that can be read again, such as a list; got {data!r}")
-        self.model, self.data, self.loss = model, data, loss
-        self.by_sum = False  # whether the loss is a sum over the batch
+        self.model, self.data, self.by_sum = model, data, by_sum
+        self.loss: Callable[..., Tensor] | None = None
 
-    def read(self) -> Tensor:
-        """Return the mean loss over all examples."""
-        with judging(self.model):
-            return _number(self.data()) if callable(self.data) else self._mean()
+    def read(self) -> tuple[Tensor, Tensor]:
+        """Return the mean loss over all examples, and its standard error; NaN where that is not known."""
+        with judging(self.model, dropout=True):
+            if callable(self.data):
+                losses = _losses(self.data())
+                return _mean(list(losses), [1] * len(losses))
+            return self._read()
 
-    def _mean(self) -> Tensor:
+    def _read(self) -> tuple[Tensor, Tensor]:
         if self.loss is None:
             raise TypeError(
-                "loss: held_out is data, so a loss is needed: step_on has one; for other loops give loss=, "
-                "or a callable as held_out"
+                "held_out: expected a callable that returns the mean loss, as this loop has no loss of its "
+                "own (step_on has one); got data"
             )
-        total, count = cast(Any, 0.0), 0
-        for batch in _batches(self.data):
-            n = examples(batch)
+        values: list[Tensor] = []
+        counts: list[int] = []
+        for part in _parts(self.data):
             try:
-                value = _number(self.loss(*batch) if isinstance(batch, tuple | list) else self.loss(batch))
+                value = self.loss(*part) if isinstance(part, tuple | list) else self.loss(part)
             except RuntimeError as error:  # another device, shape or type than the network's
                 raise RuntimeError(f"held_out: its loss could not be taken: {error}") from error
-            total = total + value * (1 if self.by_sum else n)
-            count += n
-        if count == 0:
+            except TypeError as error:
+                raise TypeError(
+                    f"held_out: expected batches that loss_of takes as it takes those of step_on; {error}"
+                ) from error
+            (value,), n = _losses(value, most=1), examples(part)
+            values.append(value / n if self.by_sum else value)
+            counts.append(n)
+        if not sum(counts):
             raise ValueError("held_out: expected at least one example, got none")
-        return total / count
+        return _mean(values, counts)
 
 
-def is_sum(model: nn.Module, loss: Callable[..., Tensor], batch: tuple[Any, ...]) -> bool:
-    """Find out whether a loss is a sum over the batch, and not a mean: by its two halves and the whole."""
-    half = examples(batch) // 2
-    if not half:
-        return False
-    with judging(model):
-        parts = [rows_of(batch, *rows) for rows in ((0, half), (half, 2 * half), (0, 2 * half))]
-        first, second, both = (float(_number(loss(*part))) for part in parts)
-    return abs(first + second - both) < abs((first + second) / 2 - both)
+def _mean(values: list[Tensor], counts: list[int]) -> tuple[Tensor, Tensor]:
+    """Return the mean over the examples, and its standard error by the spread of the parts."""
+    n, total = len(values), sum(counts)
+    terms = [value * (count / total) for value, count in zip(values, counts, strict=True)]
+    mean = torch.stack(terms).sum()
+    if n < 2:
+        return mean, torch.full_like(mean, math.nan)
+    off = [term - mean * (count / total) for term, count in zip(terms, counts, strict=True)]
+    return mean, (torch.stack(off).square().sum() * (n / (n - 1))).sqrt()
 
 
-def _batches(data: Any) -> Iterable[Any]:
-    """Return the batches: a batch is a tensor, a dict, or a tuple or list with a tensor in it."""
+def _parts(data: Any) -> Iterator[Any]:
+    """Yield the data in eight parts or more; a batch is a tensor, a dict, or a list with a tensor."""
     one = isinstance(data, Tensor | Mapping)
     if isinstance(data, tuple | list):
-        one = any(isinstance(part, Tensor) for part in cast(list[Any], data))
-    if one:
-        return [data]
-    if not isinstance(data, Iterable):
+        one = any(hasattr(part, "shape") for part in cast(list[Any], data))
+    if not one and not isinstance(data, Iterable):
         raise TypeError(f"held_out: expected a callable, a batch, or an iterable of batches; got {data!r}")
-    return cast(Iterable[Any], data)
+    batches = cast(Iterable[Any], [data] if one else data)
+    many = max(1, len(batches)) if isinstance(batches, Sized) else _PARTS
+    for batch in batches:
+        n = examples(batch)
+        size = max(1, -(-n // -(-_PARTS // many)))
+        for start in range(0, n, size):
+            yield rows_of(batch, start, min(start + size, n))
 
 
-def _number(value: Any) -> Tensor:
-    if isinstance(value, Tensor) and value.numel() == 1:
-        return value.detach().reshape(()).float()
+def _losses(value: Any, most: float = math.inf) -> Tensor:
+    """Return what was given for a loss as a list of numbers, no more than so many."""
     if is_number(value):
-        return torch.tensor(float(value))
-    raise ValueError(f"held_out: expected the mean loss, one number; got {value!r}")
+        return torch.tensor([float(value)])
+    if isinstance(value, Tensor) and 0 < value.numel() <= most and (value.ndim < 2 or value.numel() == 1):
+        return value.detach().reshape(-1).float()
+    what = "the mean loss, one number" if most == 1 else "the mean loss, or a loss for each example"
+    came = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
+    raise ValueError(f"held_out: expected {what}; got {came}")

@@ -15,6 +15,7 @@ from torch.optim import Optimizer
 from .._tools.check import number
 from ._cut import examples, rows_of
 from ._joined import Base
+from ._means import Means
 from ._tensors import add_, copy_, local, norm
 from ._trace import buffers_of, gradients_of, random_of
 from ._wrapper import Wrapper
@@ -69,6 +70,7 @@ class Probe(Wrapper):
         if when is not None and not hasattr(when, "__contains__"):
             raise TypeError(f"when: expected the steps with a probe, such as range(500, 1000); got {when!r}")
         self.share, self.when, self.max_norm = float(share), when, max_norm
+        self._counts_rows = self.share < 1  # whether a pass must say how many examples it is over
         self._room: dict[str, list[Tensor]] = {}  # copies of the weights and of g
         self._idle = 0
         self._last: tuple[Tensor, Tensor] | None = None  # c and ‖g‖ of the last probe
@@ -180,7 +182,7 @@ class Probe(Wrapper):
         self = getattr(self, "_optimizer", self)  # Lightning's wrapper has our methods, but not our state
         if not batches:
             raise TypeError("passes: expected a batch, or the micro-batches of a step; got none")
-        counts = [examples(batch) for batch in batches] if self.share < 1 else [0] * len(batches)
+        counts = [examples(batch) for batch in batches] if self._counts_rows else [0] * len(batches)
         firsts = len(batches) if self.share == 1 else 1
         for i, turn in self._turns(firsts, len(batches), scaler):
             if turn is Turn.PROBE and self.share < 1:
@@ -234,7 +236,7 @@ class Probe(Wrapper):
         before = self._rows[turn]
         with torch.enable_grad():
             loss = closure()
-        if turn is Turn.PROBE and self.share < 1 and self._rows[turn] == before:
+        if self._counts_rows and self._rows[turn] == before:
             self._fail("step: the closure must ask for its part of the batch: x, y = opt.part((x, y))")
         if loss is not None:
             self.saw(loss)
@@ -291,7 +293,7 @@ class Probe(Wrapper):
         >>> sizes
         [2, 8]
         """
-        if self.share == 1 or self._turn is Turn.BETWEEN:
+        if not self._counts_rows or self._turn is Turn.BETWEEN:
             return batch
         n = examples(batch)
         if self._turn is Turn.PROBE:
@@ -349,7 +351,7 @@ class Probe(Wrapper):
         if self._place != self.device:
             self._place = self.device
             for name, value in list(vars(self).items()):
-                if isinstance(value, Tensor):
+                if isinstance(value, Tensor | Means):
                     setattr(self, name, value.to(self.device))
 
     @torch.no_grad()
@@ -418,15 +420,19 @@ class Probe(Wrapper):
         return room
 
     def _unit(self) -> Any:
-        """Return the scale that the loss of the probe's pass carried."""
-        scale = 1.0 if self._scaler is None else self._scaler.scale(torch.ones((), device=self.device))
-        return scale / self._micro if self.share < 1 else scale  # one of the micro-batches
+        """Return what the loss of the probe's pass is to be divided by."""
+        return self._scale() / self._micro if self.share < 1 else self._scale()  # one of the micro-batches
+
+    def _scale(self) -> Any:
+        return 1.0 if self._scaler is None else self._scaler.scale(torch.ones((), device=self.device))
 
     def _cut(self, batch: Any, total: int) -> Any:
         n, wanted = examples(batch), round(self.share * total)
         rows = min(max(wanted, 2), n)  # BatchNorm needs two
         if wanted < 2 and n > 2:
-            self._warn(f"share: {self.share:g} of {total} examples is {wanted}; the probe takes {rows}")
+            self._warn(
+                "share", f"share: {self.share:g} of {total} examples is {wanted}; the probe takes {rows}"
+            )
         self._rows[Turn.PROBE] += rows
         return rows_of(batch, 0, rows)
 
@@ -437,11 +443,11 @@ class Probe(Wrapper):
             return 1.0
         return 2.0 if self.share == 1 else 1.0 + self._rows[Turn.PROBE] / self._rows[Turn.BATCH]
 
-    def _set_numbers(self, numbers: Tensor) -> None:
+    def _load_own_state(self, state: dict[str, Any]) -> None:
         self.restore()
-        super()._set_numbers(numbers)
+        super()._load_own_state(state)
 
-    def _found(self) -> dict[str, float]:
+    def _found(self) -> dict[str, Any]:
         return {} if self._last is None else {"length": abs(float(self._last[0] * self._last[1]))}
 
     def _fail(self, text: str) -> NoReturn:

@@ -10,7 +10,8 @@ __all__ = ["Report"]
 _ROWS = {
     "steps": "steps taken", "probed": "of these with a probe", "gradients": "passes over a batch",
     "length": "length of the probe", "tripped": "steps the guard turned back", "held_out": "held-out loss",
-    "training": "training loss", "gap": "gap between them", "target": "rise aimed at",
+    "error": "its standard error", "training": "training loss", "gap": "gap between them",
+    "opening": "how far the gate is open", "target": "rise aimed at",
     "rise": "rise over the batch", "bound": "part of the probes cut to the limit",
 }  # fmt: skip
 
@@ -38,7 +39,9 @@ class Report:
     length: float = math.nan
     tripped: float = math.nan
     held_out: float = math.nan
+    error: float = math.nan
     training: float = math.nan
+    opening: float = math.nan
     target: float = math.nan
     rise: float = math.nan
     bound: float = math.nan

@@ -89,13 +89,13 @@ class Wrapper(Optimizer):
         """Our own numbers, with `state_dict` and `load_state_dict`: for distributed checkpoints."""
         return Own(self)
 
-    def _numbers(self) -> Tensor:
-        """Return what a resumed run needs beside the base's state."""
-        return torch.tensor([self.k, self.probed, self.gradients], dtype=torch.float64)
+    def _own_state(self) -> dict[str, Any]:
+        """Return what a resumed run needs beside the base's state, by name."""
+        return {"steps": self.k, "probed": self.probed, "gradients": self.gradients}
 
-    def _set_numbers(self, numbers: Tensor) -> None:
-        """Take up what `_numbers` returned."""
-        self.k, self.probed, self.gradients = int(numbers[0]), int(numbers[1]), float(numbers[2])
+    def _load_own_state(self, state: dict[str, Any]) -> None:
+        """Take up what `_own_state` returned."""
+        self.k, self.probed, self.gradients = state["steps"], state["probed"], state["gradients"]
 
     def state_dict(self) -> dict[str, Any]:
         """Return the base's state with our own numbers beside it."""
@@ -123,13 +123,14 @@ class Wrapper(Optimizer):
         """Return what the probe did so far; printed, it is a table. This waits for the device."""
         return Report(steps=self.k, probed=self.probed, gradients=self.gradients, **self._found())
 
-    def _found(self) -> dict[str, float]:
+    def _found(self) -> dict[str, Any]:
         """Return what else there is to report."""
         return {}
 
-    def _warn(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
+    def _warn(self, what: str, text: str) -> None:
+        """Warn of something once, whatever its numbers are the next time."""
+        if what not in self._said:
+            self._said.add(what)
             warnings.warn(text, stacklevel=2)
 
 
@@ -140,15 +141,15 @@ class Own:
         self._optimizer = optimizer
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the numbers, and whose they are."""
-        return {"kind": type(self._optimizer).__name__, "numbers": self._optimizer._numbers()}  # pyright: ignore[reportPrivateUsage]
+        """Return the numbers by name, and whose they are."""
+        return {"kind": type(self._optimizer).__name__, **self._optimizer._own_state()}  # pyright: ignore[reportPrivateUsage]
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take them up."""
         kind, came = type(self._optimizer).__name__, state_dict.get("kind")
         if came != kind:
             raise ValueError(f"state_dict: expected that of {kind}, got that of {came!r}")
-        self._optimizer._set_numbers(state_dict["numbers"])  # pyright: ignore[reportPrivateUsage]
+        self._optimizer._load_own_state(state_dict)  # pyright: ignore[reportPrivateUsage]
 
 
 def _check(name: str, base: Any, model: Any) -> None:
