@@ -186,6 +186,8 @@ class Row:
     like: str = ""  # whose trials it takes, without any of its own
     stopped: bool = False  # by the trial whose validation was lowest on its way, not at its end
     watches: bool = False  # some books, which are not trained on
+    few: bool = False  # tokens of these, and trains on the rest of them
+    gone: bool = False  # cannot be made any more
 
 
 def late(steps: int, part: float) -> range:
@@ -213,24 +215,27 @@ def _share(base: Any, model: GPT, rho: float, steps: int, _: Any) -> Any:
 
 
 def _rule(base: Any, model: GPT, strength: float, steps: int, watch: Any) -> Any:
-    return GapSAM(base, model, watch, steps, strength=strength or 1.0, max_norm=MAX_NORM)
+    return GapSAM(base, model, watch, steps, strength=strength or 1.0, gate=None, max_norm=MAX_NORM)
+
+
+def _gate(base: Any, model: GPT, _: float, steps: int, watch: Any) -> Any:
+    return GapSAM(base, model, watch, steps, max_norm=MAX_NORM)
 
 
 def _rule_ema(base: Any, model: GPT, _: float, steps: int, watch: Any) -> Any:
     return _rule(base, model, 1.0, steps, watch)
 
 
-def _waiting_rule(base: Any, model: GPT, strength: float, steps: int, watch: Any) -> Any:
-    return GapSAM(base, model, watch, steps, strength=strength or 1.0, wait=True, max_norm=MAX_NORM)
-
-
 def _inner_rule(base: Any, model: GPT, strength: float, steps: int, watch: Any) -> Any:
-    return InnerGapSAM(base, model, watch, steps, strength=strength or 1.0, max_norm=MAX_NORM)
+    return InnerGapSAM(base, model, watch, steps, strength=strength or 1.0, gate=None, max_norm=MAX_NORM)
 
 
+FEW = (4_000, 8_000)  # tokens that suffice to watch, of few tokens in all and of many
 RHO, EMA, STRENGTH, RULE = (0.05, 0.2), (0.99, 0.996), (0.5, 2.0), 1 + 1 / 48
 ROWS = {
     "base": Row("base"),
+    "base-less": Row("base, without what GapSAM watches", like="base", watches=True, few=True),
+    "gate": Row("GapSAM, settings of the base", NONE, _gate, RULE, like="base", watches=True, few=True),
     "early": Row("base, stopped early", like="base", stopped=True),
     "shorter": Row("base, fewer epochs", (0.25, 0.5)),
     "dropout": Row("base + dropout", (0.1, 0.3)),
@@ -241,7 +246,7 @@ ROWS = {
     "share16-late": Row("share 1/16, last half", (0.1, 0.3), _share, 1 + 1 / 32),
     "gap": Row("the rule", STRENGTH, _rule, RULE, watches=True),
     "gap-ema": Row("the rule + EMA", EMA, _rule_ema, RULE, watches=True),
-    "gap-wait": Row("the rule, waiting", NONE, _waiting_rule, RULE, like="gap", watches=True),
+    "gap-wait": Row("the rule, waiting", like="gap", watches=True, gone=True),
     "gap-base": Row("the rule, settings of the base", NONE, _rule, RULE, like="base", watches=True),
     "sam-late-inner": Row("SAM, last quarter, inner weights", RHO, _inner_sam_late, 1.25),
     "gap-inner": Row("the rule, inner weights", STRENGTH, _inner_rule, RULE, watches=True),
@@ -348,9 +353,9 @@ def train(
 ) -> dict[str, Any]:
     """Make one run; `whole` measures what becomes of the network afterwards too."""
     row, size, cuda = ROWS[method], bench.size, bench.device == "cuda"
-    tokens = bench.every["train"]
-    if not row.watches:
-        tokens = torch.cat((tokens, bench.every["watched"]))
+    tokens, watch = bench.every["train"], bench.every["watched"]
+    used = 0 if not row.watches else FEW[size.tokens > 500_000] if row.few else len(watch)
+    tokens, watch = torch.cat((tokens, watch[used:])), watch[:used]
     grads = size.epochs * (size.tokens // (size.batch * size.length))
     grads = grads * values.strength if method == "shorter" else grads
     steps = int(grads / row.cost)
@@ -358,7 +363,7 @@ def train(
     if method == "dropout":
         model.dropout.rate.fill_(values.strength)
     base = base_of(optimizer, model, values.lr * size.lr, values.decay)
-    watched = bench.in_order(bench.every["watched"])
+    watched = bench.in_order(watch)
     opt = base
     if row.wrap is not None:
         opt = row.wrap(base, model, values.strength, steps, lambda: bench.judge(model, watched))

@@ -19,7 +19,7 @@ from steepen.train.tuning import Choice
 
 from ..pairs import WHOLE, pairs, sample
 
-WITH_SGD = [name for name in OPTIMIZERS if name not in ("adamw", "gap", "gap-wait")]
+WITH_SGD = [name for name in OPTIMIZERS if name not in ("adamw", "gap")]
 COST = {  # gradients a step, over a run
     **dict.fromkeys(("sgd", "ema", "smooth", "msam"), 1.0),
     **dict.fromkeys(("cgd-early", "cgd-late", "sam-early", "sam-late", "share4"), 1.25),
@@ -314,7 +314,7 @@ def test_weights_follow_from_lam_and_rho():
 def test_every_optimizer_has_a_default(data):
     settings = Settings.of(data)
     for name in OPTIMIZERS:
-        assert (strength_of(name, settings) > 0) == (name not in (*BASES, "gap", "gap-wait"))
+        assert (strength_of(name, settings) > 0) == (name not in (*BASES, "gap"))
     assert strength_of("cgd-late", settings) == strength_of("cgd", settings)
     other = Settings.of(data, rho=0.7, lam=0.3)  # strengths of another kind
     for name in ("ema", "smooth"):

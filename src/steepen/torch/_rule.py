@@ -20,7 +20,7 @@ __all__ = ["GapSAM"]
 
 _dist: Any = torch.distributed  # without types
 _READINGS = 50  # of held-out data, over the run
-_STALE = 0.2  # of the run after which a held-out loss is old
+_STALE = 0.4  # of the run after which a held-out loss is old: three evaluations a run are enough
 
 
 class GapSAM(Probe):
@@ -198,9 +198,12 @@ class GapSAM(Probe):
                 f"gate: it goes by gap over held-out loss, which is {float(now['held_out']):.4g}: a loss "
                 "without a floor at 0, for which the gate is open; say gate=None if that is meant",
             )
-        if self._read is None:
-            self._warn("untold", "held_out: no loss was told so far: call saw_held_out(), or give held_out=")
-        elif self.k - self._read > _STALE * self.steps:
+        if self._read is None and self.k >= self.steps // 2:
+            self._warn(
+                "untold",
+                "held_out: no loss was told in half of the run: call saw_held_out(), or give held_out=",
+            )
+        if self._read is not None and self.k - self._read > _STALE * self.steps:
             self._warn(
                 "stale", f"held_out: at step {self.k} the last loss that was told is of step {self._read}"
             )

@@ -105,10 +105,6 @@ OPTIMIZERS: dict[str, Kind] = {
     "gap": Kind(
         "GapSAM", "a probe in every second step, its length by the gap", "", "", _none, "every second", 1 / 16
     ),
-    "gap-wait": Kind(
-        "GapSAM", "gap, once the held-out loss stops keeping up", "", "", lambda _: {"wait": True},
-        "every second", 1 / 16,
-    ),
     "cgd": Kind("CGD", "λ‖∇f‖², probe 2λ∇f or longer, guarded", "λ", "cgd", _lam),
     "cgd-early": Kind("CGD", "cgd in the first --fraction of the steps", "λ", "cgd", _lam, "early"),
     "cgd-late": Kind("CGD", "cgd in the last --fraction of the steps", "λ", "cgd", _lam, "late"),
