@@ -153,7 +153,8 @@ def test_without_the_callback_micro_batches_are_not_dropped_unsaid(fit):
 def test_the_rule_is_told_the_mean_of_a_short_last_step(fit):
     module = Module(lambda m: GapSAM(SGD(m.parameters(), lr=0.0), m, lambda: 9.0, 20, share=0.5))
     plain = Module(SAM)
-    trainer = fit(module, 3, max_epochs=1)
+    with pytest.warns(UserWarning, match="steps: GapSAM was told 20, and this run has 4"):
+        trainer = fit(module, 3, max_epochs=1)
     means = [sum(plain.loss_of(b).item() for b in step) / len(step) for step in steps_of(3)]
     told = [(1 - 0.5) ** i for i in range(4)]
     expected = sum(w * mean for w, mean in zip(told, reversed(means), strict=True)) / sum(told)
@@ -165,6 +166,13 @@ def steps_of(micro):
     return [every[i : i + micro] for i in range(0, len(every), micro)]
 
 
+def test_a_run_that_ends_before_its_first_probe_is_told(fit):
+    module = Module(lambda m: SAM(base(m), m, when=range(50, 60)))
+    with pytest.warns(UserWarning, match="when: it has none of the 11 steps of this run, so no probe"):
+        fit(module, max_epochs=1)
+
+
+@pytest.mark.filterwarnings("ignore:steps")
 @pytest.mark.parametrize("manual", [False, True])
 def test_resume(fit, tmp_path, manual):
     def run(epochs, path=None):

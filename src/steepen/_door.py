@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from typing import Any
 
 import torch
@@ -10,7 +12,7 @@ from .torch._cgd import ACCURATE, CGD
 from .torch._probe import Probe
 from .torch._rule import GapSAM
 
-__all__ = ["checked", "is_told"]
+__all__ = ["check_length", "checked", "is_told"]
 
 _PASSES = {"16": torch.float16, "fp": torch.float16, "bf": torch.bfloat16}  # "16-mixed", "fp16", "bf16"
 
@@ -34,6 +36,15 @@ def checked(optimizer: Any, where: str, precision: str) -> Any:
     if isinstance(optimizer, CGD) and optimizer.shortest < ACCURATE[dtype]:
         raise ValueError(f"dtype: the passes are in {dtype} here; give CGD(..., dtype={dtype})")
     return optimizer
+
+
+def check_length(optimizer: Any, steps: float) -> None:
+    """Warn where an optimizer was told another length of the run, or has no ascent step within it."""
+    when = optimizer.when
+    if isinstance(optimizer, GapSAM) and optimizer.steps != steps:
+        warnings.warn(f"steps: GapSAM was told {optimizer.steps}, and this run has {steps}", stacklevel=3)
+    elif when is not None and steps < math.inf and not any(k in when for k in range(int(steps))):
+        warnings.warn(f"when: it has none of the {steps} steps of this run, so no probe", stacklevel=3)
 
 
 def is_told(optimizer: Any) -> bool:

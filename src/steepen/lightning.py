@@ -26,7 +26,7 @@ _Callback: Any = type("_Callback", tuple(host.Callback for host in _hosts), {})
 import torch  # noqa: E402
 from torch import Tensor  # noqa: E402
 
-from ._door import checked, is_told  # noqa: E402
+from ._door import check_length, checked, is_told  # noqa: E402
 
 __all__ = ["Probing"]
 
@@ -94,6 +94,7 @@ class Probing(_Callback):
         if "dataloader_iter" in inspect.signature(pl_module.training_step).parameters:
             raise ValueError("training_step: expected one that is given its batch, got dataloader_iter")
         opt = checked(trainer.optimizers[0], "configure_optimizers", str(trainer.precision))
+        check_length(opt, trainer.estimated_stepping_batches)
         if is_told(opt) and self.monitor is None:
             warnings.warn(
                 "monitor: GapSAM has no held-out data, and is told no loss; say Probing(monitor='val_loss')",

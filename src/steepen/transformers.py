@@ -20,8 +20,7 @@ _host: Any = load("transformers", "steepen.transformers", extra="transformers")
 
 from torch import Tensor, nn  # noqa: E402
 
-from ._door import checked, is_told  # noqa: E402
-from .torch import GapSAM  # noqa: E402
+from ._door import check_length, checked, is_told  # noqa: E402
 from .torch._trace import judging  # noqa: E402
 
 __all__ = ["ProbeTrainer"]
@@ -107,11 +106,7 @@ class ProbeTrainer(_host.Trainer):
     def _look(self) -> None:
         """Say before the first step what will be missing."""
         self._leave()
-        if isinstance(self.probe, GapSAM) and self.probe.steps != self.state.max_steps:
-            warnings.warn(
-                f"steps: GapSAM was told {self.probe.steps}, and this run has {self.state.max_steps}",
-                stacklevel=2,
-            )
+        check_length(self.probe, self.state.max_steps)
         if is_told(self.probe) and (self.args.eval_strategy == "no" or isinstance(self.eval_dataset, dict)):
             warnings.warn(
                 "held_out: GapSAM has none, and is told no loss: set eval_strategy, with one eval_dataset",

@@ -3,6 +3,7 @@
 import copy
 import inspect
 import math
+import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -32,6 +33,8 @@ REFUSED = {
     "'model'": lambda: SAM(BASE),
     "model: expected the network": lambda: SAM(BASE, 0.05),
     "base: expected an instance of an optimizer": lambda: SAM(SGD, MODEL),
+    r"got generator; SAM\(params, SGD, lr=…\) is SAM\(SGD": lambda: SAM(MODEL.parameters(), SGD, lr=0.1),
+    "model: expected the network that base trains": lambda: SAM(SGD(Net().parameters()), MODEL),
     "base: LBFGS makes passes of its own": lambda: CGD(LBFGS([MODEL.unused]), MODEL, 0.1),
     "base: SAM makes passes of its own": lambda: SAM(SAM(BASE, MODEL), MODEL),
     "base: expected an optimizer with momentum": lambda: MSAM(BASE, MODEL),
@@ -97,11 +100,27 @@ def uncut(model):
 
 def sparse(model):
     table = nn.Embedding(16, 2, sparse=True).double()
-    opt = SAM(SGD([*model.parameters(), *table.parameters()], lr=0.1), model, share=1 / 4)
+    both = nn.ModuleList([model, table])
+    opt = SAM(SGD(both.parameters(), lr=0.1), both, share=1 / 4)
     opt.step_on(lambda x: mse(model, x, table(torch.arange(len(x)))), X)
 
 
+def cleared(model):
+    opt = plain(model)
+    for part in opt.passes((X, Y)):
+        mse(model, *part).backward()
+    opt.zero_grad()
+
+
+def nested(model):
+    first, second = (SAM(SGD(part.parameters(), lr=0.1), model) for part in (model.first, model.last))
+    for _ in first.passes((X, Y)):
+        next(second.passes((X, Y)))
+
+
 STEP = {
+    r"zero_grad\(\) before step\(\): the gradients of the passes would be lost": cleared,
+    r"a SAM is in the middle of a step of the same network; .*SAM\(\[a, b\], model\)": nested,
     r"base: expected dense gradients.*\(16, 2\).*sparse=False": sparse,
     "batch: found no tensor in .*; pass a tensor, or": lambda m: share(m).step_on(lambda _: mse(m), None),
     "batch: found tensors of 5 and 16 rows": lambda m: share(m).step_on(lambda x, y: mse(m, x, y), X, Y[:5]),
@@ -191,6 +210,52 @@ def test_a_part_keeps_the_form_of_its_batch(batch, check):
     assert next(passes) is batch
 
 
+def test_a_network_that_lacks_some_of_the_parameters_is_told():
+    other = nn.Linear(2, 2)
+    with pytest.warns(UserWarning, match="model: 2 of the parameters of base are not in it"):
+        SAM(SGD([*MODEL.parameters(), *other.parameters()]), MODEL)
+
+
+def taken(opt, steps, rate=None):
+    said = []
+    for _ in range(steps):
+        if rate is not None:
+            opt.param_groups[0]["lr"] = rate(opt.k)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            LOOPS["step_on"](opt, opt.model)
+        said += [str(one.message) for one in caught]
+    return said, str(opt.report())
+
+
+def test_a_run_without_an_ascent_step_says_why():
+    for rate, words in (
+        (None, []),
+        (lambda k: 0.1 * (k < 18), ["steps: at step 18 the learning rate is below"]),
+    ):
+        model = Net()
+        opt = GapSAM(SGD(model.parameters(), lr=0.1), model, lambda: 9.0, 200, share=1 / 4)
+        said, report = taken(opt, 20, rate)
+        assert [one[:44] for one in said] == [one[:44] for one in words]
+        assert "steps planned" in report
+        assert "no probe: they begin after a third of the 200 steps" in report
+    for held_out, words in ((4.0, "the gate is closed, as the gap is 0"), (0.1, "there was no gap")):
+        model = Net()
+        opt = GapSAM(SGD(model.parameters(), lr=0.0), model, lambda m=held_out: m, 30, share=1 / 4)
+        assert f"no probe: {words}" in taken(opt, 20)[1]
+    assert "no probe: `when` has none of the first 5 steps" in taken(plain(Net(), when=range(9, 99)), 5)[1]
+    assert "no probe" not in taken(plain(Net()), 5)[1]
+
+
+@pytest.mark.parametrize(("lam", "bound"), [(1e-4, 0.0), (10.0, 1.0), (-1e3, 1.0)])
+def test_a_lam_beyond_the_limit_is_told(lam, bound):
+    model = Net()
+    opt = CGD(SGD(model.parameters(), lr=1e-3), model, lam)
+    said, _ = taken(opt, 40)
+    assert [one[:32] for one in said] == ["lam: the probe is cut to its limi"[:32]] * (bound > 0)
+    assert opt.report().bound == bound
+
+
 def test_states_of_others_are_refused_by_name():
     model, opt = built("SAM")
     LOOPS["step_on"](opt, model)
@@ -205,6 +270,10 @@ def test_states_of_others_are_refused_by_name():
     with pytest.raises(ValueError, match="state_dict: expected that of SAM, got that of 'CGD'"):
         opt.load_state_dict(make("CGD", model).state_dict())
     assert opt.report().steps == 1
+    state = gap(model).state_dict()
+    assert set(state["steepen"]["means"]) >= {"training", "held_out", "rise"}
+    with pytest.warns(UserWarning, match="steps: the state is of a run of 50 steps, and this has 60"):
+        GapSAM(SGD(model.parameters()), model, None, 60).load_state_dict(state)
 
 
 def test_base_and_model_come_first_and_no_signature_has_more_than_ten_arguments_all_named():

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from .._core import ascent
 from ..schedules import ScheduleLike
 from ._joined import Base
+from ._means import Means
 from ._probe import Probe, grads_of
 from ._tensors import local, norm, sub_
 from ._wrapper import strength_of
@@ -21,6 +22,9 @@ ACCURATE: dict[torch.dtype, float] = {
     getattr(torch, name): length for name, length in ascent.ACCURATE.items()
 }
 """The length ‖s‖/‖x‖ of a probe at which the difference is accurate, by the precision of the passes."""
+
+
+_LOOK = 16  # steps between two looks at what to warn of
 
 
 class Weighted(Probe):
@@ -85,7 +89,8 @@ class CGD(Weighted):
 
     A step takes two gradients, g at the weights x and g⁺ at x + s with s = c·g, and hands the base
     d = g + (2λ/c)(g⁺ − g). The probe has c = 2λ, or more where that would be too short for the precision of
-    the passes. A d that does not descend f is replaced by g; under momentum or Adam this speaks of d alone.
+    the passes. It is at most a tenth of ‖x‖ long; a λ beyond that changes nothing more, which a warning says.
+    A d that does not descend f is replaced by g; under momentum or Adam this speaks of d alone.
 
     Parameters
     ----------
@@ -142,12 +147,28 @@ class CGD(Weighted):
                 f"dtype: expected the precision of the passes, such as torch.bfloat16; got {kind}"
             )
         self.shortest = ACCURATE[kind]
+        self._means = Means({"bound": ascent.NEW}, self.device)
+        self._sent = self._means.send()
         wide = torch.promote_types(next(self._params()).dtype, torch.float32)
         # the mean of ‖g⁺ − g‖/‖g‖: a sum, and the sum of its weights
         self._change = torch.zeros(2, device=self.device, dtype=wide)
 
     def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
-        return ascent.of_lam(self.lam(self.k), n, x(), self.shortest)
+        lam = self.lam(self.k)
+        c, nu = ascent.of_lam(lam, n, x(), self.shortest)
+        if lam and self._had_probe:
+            self._means.update(bound=abs(2 * lam) > (1 + 1e-6) * c)
+        return c, nu
+
+    def _begin(self) -> None:
+        if self.k % _LOOK == 0:
+            if self._sent.read()["bound"] > 0.5:
+                self._warn(
+                    "bound",
+                    f"lam: the probe is cut to its limit, {ascent.LONGEST:g} of the weights' norm, in most "
+                    "steps: a larger λ changes nothing, and a smaller one may",
+                )
+            self._sent = self._means.send()
 
     def _weight(self, nu: Tensor, change: Tensor) -> Tensor:
         if self.ratio is None:
@@ -159,8 +180,15 @@ class CGD(Weighted):
         return ascent.of_ratio(self.ratio(self.k), self._change[0] / self._change[1], torch)
 
     def _own_state(self) -> dict[str, Any]:
-        return super()._own_state() | {"change": self._change.cpu().clone()}
+        return super()._own_state() | {
+            "change": self._change.cpu().clone(),
+            "means": self._means.state_dict(),
+        }
 
     def _load_own_state(self, state: dict[str, Any]) -> None:
         super()._load_own_state(state)
         self._change = state["change"].to(self._change)
+        self._means.load_state_dict(state["means"])
+
+    def _found(self) -> dict[str, Any]:
+        return super()._found() | {"bound": float(self._means.now()["bound"])}

@@ -22,6 +22,7 @@ from ._wrapper import Wrapper
 
 __all__ = ["Probe", "Turn", "grads_of"]
 
+_under_way: weakref.WeakKeyDictionary[nn.Module, weakref.ref[Probe]] = weakref.WeakKeyDictionary()
 _IDLE = 16  # steps without a probe after which its memory is given back
 
 
@@ -98,6 +99,14 @@ class Probe(Wrapper):
     def moved(self) -> bool:
         """Whether the weights are at x + s."""
         return bool(self._at)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Clear the gradients; between the passes and their step they are still needed."""
+        if self._turn is Turn.DUE and self._scaler is None:
+            self._fail(
+                "zero_grad() before step(): the gradients of the passes would be lost; call step() first"
+            )
+        super().zero_grad(set_to_none)
 
     # -- what a subclass says ---------------------------------------------------------------------------
 
@@ -317,6 +326,7 @@ class Probe(Wrapper):
         if self._turn is not Turn.BETWEEN and scaler is None and self._scaler is None:
             raise RuntimeError("passes() before step(): the step of the last passes is due")
         self.restore()
+        self._refuse_other()
         self._scaler, self._micro = scaler, batches
         self._step = step = object()  # a generator that is closed late must not end a later step
         self._follow()
@@ -345,6 +355,17 @@ class Probe(Wrapper):
         finally:
             if self._step is step and self._turn is not Turn.DUE:
                 self.restore()
+
+    def _refuse_other(self) -> None:
+        """Refuse to begin where another optimizer of ours is in the middle of a step of the same network."""
+        known = _under_way.get(self.model)
+        other = self if known is None else known() or self
+        if other is not self and other._turn is not Turn.BETWEEN and other._scaler is None:
+            raise RuntimeError(
+                f"passes(): a {type(other).__name__} is in the middle of a step of the same network; take "
+                f"that step first, or wrap both optimizers as one: {type(self).__name__}([a, b], model)"
+            )
+        _under_way[self.model] = weakref.ref(self)
 
     def _follow(self) -> None:
         """Have our own numbers where the weights are: the network may have been moved since."""
@@ -448,7 +469,12 @@ class Probe(Wrapper):
         super()._load_own_state(state)
 
     def _found(self) -> dict[str, Any]:
-        return {} if self._last is None else {"length": abs(float(self._last[0] * self._last[1]))}
+        length = {} if self._last is None else {"length": abs(float(self._last[0] * self._last[1]))}
+        return length | ({} if self.probed or not self.k else {"reason": self._why()})
+
+    def _why(self) -> str:
+        """Say why no step had a probe."""
+        return f"`when` has none of the first {self.k} steps"
 
     def _fail(self, text: str) -> NoReturn:
         self.restore()

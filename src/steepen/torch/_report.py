@@ -8,11 +8,11 @@ from dataclasses import dataclass
 __all__ = ["Report"]
 
 _ROWS = {
-    "steps": "steps taken", "probed": "of these with a probe", "gradients": "passes over a batch",
-    "length": "length of the probe", "tripped": "steps the guard turned back", "held_out": "held-out loss",
-    "error": "its standard error", "training": "training loss", "gap": "gap between them",
-    "opening": "how far the gate is open", "target": "rise aimed at",
-    "rise": "rise over the batch", "bound": "part of the probes cut to the limit",
+    "steps": "steps taken", "total_steps": "steps planned", "probed": "of these with a probe",
+    "gradients": "passes over a batch", "length": "length of the probe",
+    "tripped": "steps the guard turned back", "held_out": "held-out loss", "error": "its standard error",
+    "training": "training loss", "gap": "gap between them", "opening": "how far the gate is open",
+    "target": "rise aimed at", "rise": "rise over the batch", "bound": "part of the probes cut to the limit",
 }  # fmt: skip
 
 
@@ -21,8 +21,9 @@ class Report:
     """What the probe did so far; NaN for what does not apply, and before the first probe.
 
     Printed, it is a table. `gradients` counts passes over a batch, the probe's by their examples; readings of
-    held-out data, which go forwards only, are not counted. `held_out`, `training`, `target`, `rise` and
-    `bound` are running means of `GapSAM`; `tripped` is of `CGD`.
+    held-out data, which go forwards only, are not counted. `held_out` with its standard error, `training`,
+    `target`, `rise` and `bound` are running means of `GapSAM`, and `opening` says how far its gate is open;
+    `tripped` is of `CGD`, and so is `bound`. `reason` says why no step had a probe.
 
     Examples
     --------
@@ -45,6 +46,8 @@ class Report:
     target: float = math.nan
     rise: float = math.nan
     bound: float = math.nan
+    total_steps: float = math.nan
+    reason: str = ""
 
     @property
     def gap(self) -> float:
@@ -54,4 +57,5 @@ class Report:
     def __str__(self) -> str:
         rows = [(words, getattr(self, name)) for name, words in _ROWS.items()]
         wide = max(map(len, _ROWS.values()))
-        return "\n".join(f"{words:{wide}} {value:>8.4g}" for words, value in rows if not math.isnan(value))
+        lines = [f"{words:{wide}} {value:>8.4g}" for words, value in rows if not math.isnan(value)]
+        return "\n".join([*lines, *([f"no probe: {self.reason}"] if self.reason else [])])

@@ -114,6 +114,7 @@ class GapSAM(Probe):
         self._means = Means(names, self.device)
         self._gain = torch.ones((), device=self.device)
         self._open = False
+        self._rate = 0.0  # the highest learning rate so far
         self._read: int | None = None  # the step before which a held-out loss came last
         self._sent: list[Sent] = [self._means.send(), self._means.send()]
 
@@ -156,10 +157,22 @@ class GapSAM(Probe):
                 if self.k == 0 and self._means.now()["held_out"].isnan():
                     raise ValueError("held_out: expected a finite loss, got one that is not")
             self._sent.append(self._means.send())
+        self._look_at_rate()
         if self.k == self.steps:
             self._warn(
                 "over",
                 f"steps: the run goes on after its {self.steps} steps; the part stays at {self.strength:g}",
+            )
+
+    def _look_at_rate(self) -> None:
+        """Warn of a learning rate that is near 0 before the first probe: the run may end before it, too."""
+        rates = [group["lr"] for group in self.param_groups if is_number(group.get("lr"))]
+        self._rate = max([self._rate, *rates])
+        if self.k < self._first and rates and max(rates) < 0.01 * self._rate:
+            self._warn(
+                "ends",
+                f"steps: at step {self.k} the learning rate is below a hundredth of its highest, and probes "
+                f"begin after a third of {self.steps} steps; see that this is the length of the run",
             )
 
     def _reads(self, k: int) -> bool:
@@ -286,4 +299,17 @@ class GapSAM(Probe):
     def _found(self) -> dict[str, Any]:
         names = ("training", "held_out", "error", "rise", "target", "length", "bound")
         now = self._means.now()
-        return {name: float(now[name]) for name in names} | {"opening": float(self._gap(now)[1])}
+        means = {name: float(now[name]) for name in names} | {"opening": float(self._gap(now)[1])}
+        return super()._found() | means | {"total_steps": self.steps}
+
+    def _why(self) -> str:
+        now = self._means.now()
+        gap, opening = (float(one) for one in self._gap(now))
+        if self.k <= self._first:
+            return f"they begin after a third of the {self.steps} steps that are planned"
+        if math.isnan(gap):
+            return "no held-out loss was told"
+        if gap > 0 and opening == 0:
+            part = gap / float(self._up * now["held_out"])
+            return f"the gate is closed, as the gap is {part:.2g} of the held-out loss"
+        return "there was no gap when it was read last" if gap <= 0 else "the gate has opened just now"

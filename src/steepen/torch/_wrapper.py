@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -24,10 +24,15 @@ _KEY = "steepen"  # of our own numbers in a state
 class Wrapper(Optimizer):
     """What any optimizer around another needs; `Probe` adds the step."""
 
+    def __new__(cls, *args: Any, **_: Any) -> Self:
+        """Answer the call of other libraries, SAM(params, SGD, lr=0.1), before Python does."""
+        if isinstance(args[-1] if args else None, type) and not isinstance(args[0], Optimizer):
+            _parts(cls.__name__, args[0])
+        return super().__new__(cls)
+
     def __init__(self, base: Base, model: nn.Module) -> None:
-        parts: list[Any] = list(base) if isinstance(base, list | tuple) else [base]
-        for part in parts:
-            _check(type(self).__name__, part, model)
+        parts = _parts(type(self).__name__, base)
+        _check(parts, model)
         self.base: Optimizer = parts[0] if len(parts) == 1 else Joined(parts)
         self.model = model
         self.k: int = 0  # steps taken
@@ -41,6 +46,14 @@ class Wrapper(Optimizer):
         if len(ups) > 1:
             raise ValueError("base: expected one `maximize` for all groups, got True and False")
         self._up = -1.0 if ups == {True} else 1.0  # the way that is up for what is minimised
+        own = set(model.parameters())
+        strange = sum(p not in own for p in self._params())
+        if strange:
+            self._warn(
+                "strange",
+                f"model: {strange} of the parameters of base are not in it; give a Module of all networks "
+                "that are trained, so that their buffers and modes are kept",
+            )
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
@@ -152,20 +165,27 @@ class Own:
         self._optimizer._load_own_state(state_dict)  # pyright: ignore[reportPrivateUsage]
 
 
-def _check(name: str, base: Any, model: Any) -> None:
-    """Refuse what cannot be wrapped, and the calls of other libraries."""
-    if not isinstance(base, Optimizer):
-        raise TypeError(
-            f"base: expected an instance of an optimizer of torch.optim, got {base!r}; "
-            f"{name}(params, SGD, lr=0.1) is {name}(SGD(params, lr=0.1), model) here"
-        )
-    if isinstance(base, LBFGS | Wrapper):
-        raise TypeError(
-            f"base: {type(base).__name__} makes passes of its own; expected SGD, AdamW or the like"
-        )
+def _parts(name: str, base: Any) -> list[Optimizer]:
+    """Return the optimizers to wrap; refuse what is none, such as the calls of other libraries."""
+    parts: list[Any] = list(cast(Any, base)) if isinstance(base, list | tuple) else [base]
+    for part in parts:
+        if not isinstance(part, Optimizer):
+            raise TypeError(
+                "base: expected an instance of an optimizer of torch.optim, or a list of these, got "
+                f"{type(part).__name__}; {name}(params, SGD, lr=…) is {name}(SGD(params, lr=…), model) here"
+            )
+        if isinstance(part, LBFGS | Wrapper):
+            raise TypeError(
+                f"base: {type(part).__name__} makes passes of its own; expected SGD, AdamW or the like"
+            )
+    return parts
+
+
+def _check(parts: list[Optimizer], model: Any) -> None:
+    """Refuse a network that is none, or another's, and parameters that cannot be moved."""
     if not isinstance(model, nn.Module):
         raise TypeError(f"model: expected the network, a torch.nn.Module; got {model!r}")
-    params: list[Any] = [p for group in base.param_groups for p in group["params"]]
+    params: list[Any] = [p for part in parts for group in part.param_groups for p in group["params"]]
     if not params:
         raise ValueError("base: expected an optimizer of at least one parameter, got one of none")
     for p in params:
@@ -174,6 +194,11 @@ def _check(name: str, base: Any, model: Any) -> None:
         if p.is_complex() or p.is_meta:
             kind = "on the meta device" if p.is_meta else f"of {p.dtype}"
             raise TypeError(f"base: expected real parameters with values, got one {kind}")
+    if set(params).isdisjoint(model.parameters()):
+        raise ValueError(
+            "model: expected the network that base trains, got one with none of base's parameters; where "
+            "a network is copied, sharded or moved, make base after that"
+        )
 
 
 def strength_of(
