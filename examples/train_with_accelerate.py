@@ -46,7 +46,7 @@ def main(epochs: int = 60, micro: int = 2, *, closures: bool = False) -> tuple[G
             for part in opt.passes(*zip(*(half.chunk(micro) for half in batch), strict=True)):
                 loss = loss_of(*part) / micro
                 accelerator.backward(loss)
-                opt.saw(loss)
+                opt.record_loss(loss)
             accelerator.clip_grad_norm_(model.parameters(), 1.0)
             prepared.step()
 

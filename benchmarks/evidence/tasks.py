@@ -295,7 +295,7 @@ trains well already. What it gains or loses cannot come from another lr or weigh
 before there was a gate: with `gate=None`.
 """
 HISTORY = ("auto", "auto-base", "auto-second", "auto-third", "gap-wait")
-"""The rule of version 0.1, and a GapSAM that waited: these rows are kept, and cannot be made any more."""
+"""GapSAM of version 0.1, and a GapSAM that waited: these rows are kept, and cannot be made any more."""
 LONGER = {"base-long": 1.1, "base-longer": 1.25}
 LIKE = dict.fromkeys((*LONGER, "gap", "gate"), "base")  # whose choice is taken, without trials
 

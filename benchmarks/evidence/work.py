@@ -140,7 +140,7 @@ def do(job: Job, trial: int, bench: Bench) -> dict[str, Any]:
     sharp = sharpness(shown[-1], bench) if look else {}
     record: dict[str, Any] = {
         **job._asdict(), "lr": values.lr, "decay": values.decay, "strength": values.strength,
-        "steps": run.steps, "probed": run.probed,
+        "steps": run.steps, "probed": run.perturbed,
         "epochs": round(run.gradients * spec.batch / len(bench.at(job.stage).data.x), 3),
         "accuracy": short(run.accuracy), "loss": short(run.loss), "seconds": round(run.seconds, 3),
         "all_seconds": round(time.perf_counter() - begun, 1),

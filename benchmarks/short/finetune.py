@@ -1,7 +1,7 @@
 """Fine-tuning MiniLM on few passages: the tasks, the rows, and one run.
 
-Every row has the same passages and as many gradients, its probes counted. Rows that watch held-out data,
-early stopping and the rule, take an eighth of these passages for it, of other books or pages; the others
+Every row has the same passages and as many gradients, its ascent steps counted. Rows that watch held-out
+data, early stopping and GapSAM, take an eighth of these passages for it, of other books or pages; the others
 train on all. The weights come from a package, see corpus.py, in half precision; they are trained in float32.
 """
 
@@ -64,11 +64,11 @@ ROWS = {
     "decay": Row("AdamW, weight decay tuned", rates=(0.5, 1.0), decays=(0.01, 5.0)),
     "early": Row("the same, stopped early", like="decay", watches=True),
     "sam": Row("SAM throughout", strengths=(0.05, 0.15), cost=2.0),
-    "gap": Row("the rule, settings of the tuned base", cost=RULE, like="decay", watches=True),
+    "gap": Row("GapSAM, settings of the tuned base", cost=RULE, like="decay", watches=True),
     "gate": Row("GapSAM, on a quarter of that", cost=RULE, like="decay", watches=True),
     "decay-less": Row("the tuned base, without what GapSAM watches", like="decay", watches=True),
-    "gap-few": Row("the rule, waiting, on a quarter of that", like="decay", watches=True, gone=True),
-    "gap-own": Row("the rule, settings of its own", strengths=(1.0, 4.0), cost=RULE, watches=True),
+    "gap-few": Row("GapSAM, waiting, on a quarter of that", like="decay", watches=True, gone=True),
+    "gap-own": Row("GapSAM, settings of its own", strengths=(1.0, 4.0), cost=RULE, watches=True),
 }
 
 
@@ -231,7 +231,7 @@ def train(
             run(model, x, y)
         else:
             for piece in opt.passes((x, y)):
-                opt.saw(run(model, *piece))
+                opt.record_loss(run(model, *piece))
         opt.step()
         if method == "early" and (k + 1) * LOOKS // steps > k * LOOKS // steps:
             held_out = float(cross_entropy(bench.scores(model, watched), bench.y[watched]))

@@ -1,4 +1,4 @@
-"""Does the rule do harm where nothing overfits? Around the optimizer of airbench, a fast recipe for CIFAR-10.
+"""Does GapSAM do harm where nothing overfits? Around the optimizer of airbench, a fast recipe for CIFAR-10.
 
     git clone https://github.com/KellerJordan/cifar10-airbench FOLDER     # yours to fetch; none of it is here
     python harm.py --airbench FOLDER --data DIR --target 94 --seeds 20 --out harm.jsonl
@@ -114,8 +114,8 @@ def train(target: str, method: str, seed: int, few: int = 0) -> dict[str, Any]:
     report = opt.report() if isinstance(opt, GapSAM) else None
     return {
         "accuracy": tools.evaluate(model, test, tta_level=given["tta_level"]), "seconds": round(seconds, 3),
-        "steps": steps, "probed": report.probed if report else 0,
-        "gap": round(report.held_out - report.training, 4) if report else None,
+        "steps": steps, "probed": report.perturbed if report else 0,
+        "gap": round(report.validation - report.training, 4) if report else None,
     }  # fmt: skip
 
 

@@ -248,7 +248,7 @@ for name, make in {
     "cgd": lambda base, model: CGD(base, model, 0.05),
     "ratio": lambda base, model: CGD(base, model, ratio=0.3),
     "msam": lambda base, model: MSAM(base, model, 0.3),
-    "gap": lambda base, model: GapSAM(base, model, None, 60, share=1 / 4, strength=0.3),
+    "gap": lambda base, model: GapSAM(base, model, None, 60, ascent_fraction=1 / 4, strength=0.3),
 }.items():
     start = {k: torch.tensor(v, dtype=torch.float64) for k, v in given["start"].items()}
     model = torch.nn.ParameterDict({k: torch.nn.Parameter(v) for k, v in start.items()})
@@ -258,11 +258,11 @@ for name, make in {
     opt = make(torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9), model)
     for k in range(60):
         if name == "gap":
-            opt.saw_held_out(given["told"][k])
+            opt.record_validation_loss(given["told"][k])
         opt.step_on(loss, x, y)
     found[name] = {k: p.tolist() for k, p in model.items()}
     if name == "gap":
-        found["report"] = {"perturbed": opt.report().probed, "training": opt.report().training}
+        found["report"] = {"perturbed": opt.report().perturbed, "training": opt.report().training}
 print(json.dumps(found))
 """
 

@@ -30,7 +30,7 @@ def test_three_loops_give_the_same_bits(name):
     assert same(runs[0][0], runs[1][0])
     assert same(runs[0][0], runs[2][0])
     assert str(runs[0][1]) == str(runs[1][1]) == str(runs[2][1])
-    assert runs[0][1].probed == (3 if name == "GapSAM" else 4)
+    assert runs[0][1].perturbed == (3 if name == "GapSAM" else 4)
 
 
 def micro(opt, model, parts, scaler=None, clip=math.inf):
@@ -38,7 +38,7 @@ def micro(opt, model, parts, scaler=None, clip=math.inf):
     for x, y in opt.passes(*zip(X.chunk(parts), Y.chunk(parts), strict=True), scaler=scaler):
         loss = mse(model, x, y) / parts
         (loss if scaler is None else scaler.scale(loss)).backward()
-        opt.saw(loss)
+        opt.record_loss(loss)
         sizes.append(len(x))
     if scaler is None:
         clip_grad_norm_(model.parameters(), clip)
@@ -62,7 +62,7 @@ def test_with_a_share_the_probe_comes_from_the_first_micro_batch(scale, clip):
     models = [Net(), Net(), Net()]
     bases = [BASES["momentum"](model.parameters()) for model in models]
     opt, own = (
-        SAM(base, model, rho=0.3, share=1 / 4, max_norm=most)
+        SAM(base, model, rho=0.3, ascent_fraction=1 / 4, max_norm=most)
         for base, model, most in zip(bases, models, (None, clip), strict=False)
     )
     scaler = None if scale is None else GradScaler("cpu", init_scale=scale)
@@ -98,11 +98,11 @@ def test_the_rule_sees_the_mean_over_micro_batches():
         model = Net()
         base = SGD(model.parameters(), lr=0.1)
         held_out = lambda model=model: mse(model, X, Y) + 0.6  # noqa: E731
-        opt = GapSAM(base, model, held_out, steps=20, share=1 / 4, gate=None)
+        opt = GapSAM(base, model, held_out, total_steps=20, ascent_fraction=1 / 4, gate=None)
         for _ in range(12):
             micro(opt, model, parts)
         reports.append(opt.report())
-    for name in ("training", "held_out", "length", "rise", "target", "gradients"):
+    for name in ("training", "validation", "length", "rise", "target", "gradients"):
         assert getattr(reports[1], name) == pytest.approx(getattr(reports[0], name), rel=1e-4), name
 
 
@@ -126,7 +126,7 @@ def test_a_scaler_does_not_change_the_step(name, clip):
 def test_an_overflow_skips_the_step_and_the_next_one_works(name, loop, where):
     model, opt = built(name)
     scaler = GradScaler("cpu", init_scale=2.0**10)
-    for _ in range(8 if name == "GapSAM" else 1):  # so that the next step has a probe
+    for _ in range(8 if name == "GapSAM" else 1):  # so that the next step has an ascent step
         LOOPS[loop](opt, model, scaler=scaler)
         scaler.update()
     before, k = weights(model), opt.report().steps
@@ -197,11 +197,11 @@ def test_accelerate_with_accumulation(name, prepared):
         for x, y in ours.passes(*zip(X.chunk(2), Y.chunk(2), strict=True)):
             loss = mse(net, x, y)
             acc.backward(loss)
-            ours.saw(loss / 2)
+            ours.record_loss(loss / 2)
         acc.clip_grad_norm_(model.parameters(), 1e6)
         outer.step()
     torch.testing.assert_close(weights(model), weights(plain), rtol=1e-9, atol=1e-11)
-    assert ours.report().probed == opt.report().probed > 0
+    assert ours.report().perturbed == opt.report().perturbed > 0
 
 
 def test_several_optimizers_are_wrapped_as_one():
@@ -209,7 +209,7 @@ def test_several_optimizers_are_wrapped_as_one():
     muons = [torch.optim.Muon([model.first.weight, model.last.weight], lr=0.01) for model in models]
     rest = [AdamW([model.first.bias, model.last.bias], lr=0.05) for model in models]
     both = list(zip(muons, rest, strict=True))
-    opt = SAM(both[0], models[0], rho=0.3, share=1 / 4)
+    opt = SAM(both[0], models[0], rho=0.3, ascent_fraction=1 / 4)
     schedules = [torch.optim.lr_scheduler.ExponentialLR(one, 0.5) for one in (opt, *both[1])]
 
     for _ in range(3):
@@ -255,7 +255,9 @@ def resumed(stop, steps, make, step, load=load_all):
     return opt, reports
 
 
-@pairs(name=ALL, at=[1, 8], load=[load_all, load_parts])  # at 8, numbers are under way that decide on a probe
+@pairs(
+    name=ALL, at=[1, 8], load=[load_all, load_parts]
+)  # at 8, numbers are under way that decide on an ascent step
 def test_a_run_resumed_is_the_run_unbroken(name, at, load):
     def made(model):
         return make(name, model, "adamw" if name in ("GapSAM", "MSAM") else "momentum")
@@ -274,18 +276,18 @@ def test_a_resumed_rule_decides_as_the_unbroken_one_does(stop):
     """The gap closes and opens with every reading: a decision by another reading shows."""
 
     def made(model):
-        return GapSAM(SGD(model.parameters(), lr=0.0), model, None, 45, share=1.0, strength=1e-3)
+        return GapSAM(SGD(model.parameters(), lr=0.0), model, None, 45, ascent_fraction=1.0, strength=1e-3)
 
     def step(opt, k):
-        opt.saw_held_out((20.0, 20.0, 1.0, 20.0, 1.0)[k % 5])
+        opt.record_validation_loss((20.0, 20.0, 1.0, 20.0, 1.0)[k % 5])
         for part in opt.passes((X, Y)):
             mse(opt.model, *part).backward()
-            opt.saw(torch.tensor(8.0))
+            opt.record_loss(torch.tensor(8.0))
         opt.step()
 
     (opt, found), (_, again) = (resumed(at, 45, made, step) for at in (None, stop))
     assert found == again
-    assert 5 < opt.probed < 15
+    assert 5 < opt.perturbed < 15
 
 
 def test_a_state_loaded_in_the_middle_of_a_step_puts_the_weights_back():

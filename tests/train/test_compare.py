@@ -54,11 +54,11 @@ def test_every_method_has_as_many_trials_and_gradients():
         assert [one.seed for one in runs] == [0, 1]
         for one in runs:
             assert 18 - 2 < one.gradients <= 18  # 2 passes over 144 examples in batches of 16
-    steps = {one.optimizer: (one.probed, one.steps) for one in found.runs}
+    steps = {one.optimizer: (one.perturbed, one.steps) for one in found.runs}
     assert steps["base"] == (0, 18)
     assert steps["sam"] == (9, 9)
     assert steps["share4-late"] == (8, 15)  # 15 + 9 · 4/16 < 18, with the pass of step 0; 16 + 9 · 4/16 > 18
-    assert [row[4] for row in found.rows()] == ["probed steps", "0 of 18", "9 of 9", "8 of 15"]
+    assert [row[4] for row in found.rows()] == ["perturbed steps", "0 of 18", "9 of 9", "8 of 15"]
 
 
 @pytest.mark.filterwarnings("ignore:no gap in half of the run")

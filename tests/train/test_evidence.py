@@ -160,9 +160,9 @@ def test_a_rule_that_waits_is_ahead_nowhere_and_late_where_it_says(report, runs,
     assert all(mean > -2 * error for mean, error in far.values())
     level = {task for task in tasks if task.startswith("fashion") or task == "mnist1d-mlp"}
     assert set(tasks) - level == {"mnist1d-cnn", "cifar100-vit", "characters", *resnets}
-    assert f"within {max(abs(far[task][0]) for task in level):.3f} of the rule's" in text
+    assert f"within {max(abs(far[task][0]) for task in level):.3f} of GapSAM's" in text
     rule, wait = (less("mnist1d-cnn", method, "base")[0] for method in ("gap", "gap-wait"))
-    assert rule / 2 < wait < 0  # "gives back most of what the rule gains"
+    assert rule / 2 < wait < 0  # "gives back most of what GapSAM gains"
     for task in resnets:
         began = [run["probed"] > 0 for run in report.finals(runs, task, "gap-wait").values()]
         assert sorted(began) == [False, True]
@@ -238,7 +238,7 @@ def test_every_figure_in_the_text_is_one_of_the_tables_or_of_the_trials(short, d
 
 @pytest.mark.slow
 def test_what_the_page_says_of_rounded_networks_holds(short):
-    """Where the rule and SAM have at most half of the base's rise, of networks trained again."""
+    """Where GapSAM and SAM have at most half of the base's rise, of networks trained again."""
     again, rows = short.again, {}
     kept = again.JobFile(ROOT / "benchmarks" / "short" / "again.jsonl", again.KEY).read()
     for (task, method, _), run in kept.items():

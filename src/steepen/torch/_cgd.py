@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from .._core import ascent
 from ..schedules import ScheduleLike
+from ._ascent import AscentOptimizer, grads_of
 from ._joined import Base
 from ._means import Means
-from ._probe import Probe, grads_of
 from ._tensors import local, norm, sub_
 from ._wrapper import strength_of
 
@@ -21,13 +21,13 @@ __all__ = ["ACCURATE", "CGD", "Weighted"]
 ACCURATE: dict[torch.dtype, float] = {
     getattr(torch, name): length for name, length in ascent.ACCURATE.items()
 }
-"""The length ‖s‖/‖x‖ of a probe at which the difference is accurate, by the precision of the passes."""
+"""The length ‖s‖/‖x‖ of an ascent step whose difference is accurate, by the precision of the passes."""
 
 
 _LOOK = 16  # steps between two looks at what to warn of
 
 
-class Weighted(Probe):
+class Weighted(AscentOptimizer):
     """A step by d = g + ν(g⁺ − g): what `CGD` and the published methods with a weight share.
 
     With the guard, a d that does not descend f, ⟨g, d⟩ ≤ 0, is replaced by g. It speaks of d, not of what
@@ -88,9 +88,9 @@ class CGD(Weighted):
     """Steps of any optimizer on the landscape f + λ‖∇f‖²: the paper's CGD-FD, for networks.
 
     A step takes two gradients, g at the weights x and g⁺ at x + s with s = c·g, and hands the base
-    d = g + (2λ/c)(g⁺ − g). The probe has c = 2λ, or more where that would be too short for the precision of
-    the passes. It is at most a tenth of ‖x‖ long; a λ beyond that changes nothing more, which a warning says.
-    A d that does not descend f is replaced by g; under momentum or Adam this speaks of d alone.
+    d = g + (2λ/c)(g⁺ − g). The ascent step has c = 2λ, or more where that would be too short for the
+    precision of the passes. It is at most a tenth of ‖x‖ long; a λ beyond that changes nothing more, which a
+    warning says. A d that does not descend f is replaced by g; under momentum or Adam this speaks of d alone.
 
     Parameters
     ----------
@@ -153,10 +153,10 @@ class CGD(Weighted):
         # the mean of ‖g⁺ − g‖/‖g‖: a sum, and the sum of its weights
         self._change = torch.zeros(2, device=self.device, dtype=wide)
 
-    def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
+    def _perturbation(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
         lam = self.lam(self.k)
         c, nu = ascent.of_lam(lam, n, x(), self.shortest)
-        if lam and self._had_probe:
+        if lam and self._had_ascent:
             self._means.update(bound=abs(2 * lam) > (1 + 1e-6) * c)
         return c, nu
 
@@ -165,8 +165,8 @@ class CGD(Weighted):
             if self._sent.read()["bound"] > 0.5:
                 self._warn(
                     "bound",
-                    f"lam: the probe is cut to its limit, {ascent.LONGEST:g} of the weights' norm, in most "
-                    "steps: a larger λ changes nothing, and a smaller one may",
+                    f"lam: the ascent step is cut to its limit, {ascent.LONGEST:g} of the weights' norm, "
+                    "in most steps: a larger λ changes nothing, and a smaller one may",
                 )
             self._sent = self._means.send()
 

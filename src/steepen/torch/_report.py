@@ -1,4 +1,4 @@
-"""What an optimizer with a probe tells of itself."""
+"""What an optimizer with an ascent step tells of itself."""
 
 from __future__ import annotations
 
@@ -8,38 +8,40 @@ from dataclasses import dataclass
 __all__ = ["Report"]
 
 _ROWS = {
-    "steps": "steps taken", "total_steps": "steps planned", "probed": "of these with a probe",
-    "gradients": "passes over a batch", "length": "length of the probe",
-    "tripped": "steps the guard turned back", "held_out": "held-out loss", "error": "its standard error",
+    "steps": "steps taken", "total_steps": "steps planned", "perturbed": "of these perturbed",
+    "gradients": "passes over a batch", "length": "length of the ascent step",
+    "tripped": "steps the guard turned back", "validation": "validation loss", "error": "its standard error",
     "training": "training loss", "gap": "gap between them", "opening": "how far the gate is open",
-    "target": "rise aimed at", "rise": "rise over the batch", "bound": "part of the probes cut to the limit",
+    "target": "rise aimed at", "rise": "rise over the batch", "bound": "part of these cut to the limit",
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Report:
-    """What the probe did so far; NaN for what does not apply, and before the first probe.
+    """What the ascent step did so far; NaN for what does not apply, and before the first ascent step.
 
-    Printed, it is a table. `gradients` counts passes over a batch, the probe's by their examples; readings of
-    held-out data, which go forwards only, are not counted. `held_out` with its standard error, `training`,
+    Printed, it is a table. `gradients` counts passes over a batch, the ascent step's by their examples;
+    readings of validation data, which go forwards only, are not counted. `validation` with its standard
+    error,
+    `training`,
     `target`, `rise` and `bound` are running means of `GapSAM`, and `opening` says how far its gate is open;
-    `tripped` is of `CGD`, and so is `bound`. `reason` says why no step had a probe.
+    `tripped` is of `CGD`, and so is `bound`. `reason` says why no step had an ascent step.
 
     Examples
     --------
-    >>> print(Report(steps=100, probed=50, gradients=103.1, length=0.25))
+    >>> print(Report(steps=100, perturbed=50, gradients=103.1, length=0.25))
     steps taken                        100
-    of these with a probe               50
+    of these with an ascent step               50
     passes over a batch              103.1
-    length of the probe               0.25
+    length of the ascent step               0.25
     """
 
     steps: int = 0
-    probed: int = 0
+    perturbed: int = 0
     gradients: float = 0.0
     length: float = math.nan
     tripped: float = math.nan
-    held_out: float = math.nan
+    validation: float = math.nan
     error: float = math.nan
     training: float = math.nan
     opening: float = math.nan
@@ -51,11 +53,11 @@ class Report:
 
     @property
     def gap(self) -> float:
-        """The gap between held-out and training loss."""
-        return self.held_out - self.training
+        """The gap between validation and training loss."""
+        return self.validation - self.training
 
     def __str__(self) -> str:
         rows = [(words, getattr(self, name)) for name, words in _ROWS.items()]
         wide = max(map(len, _ROWS.values()))
         lines = [f"{words:{wide}} {value:>8.4g}" for words, value in rows if not math.isnan(value)]
-        return "\n".join([*lines, *([f"no probe: {self.reason}"] if self.reason else [])])
+        return "\n".join([*lines, *([f"no ascent step: {self.reason}"] if self.reason else [])])

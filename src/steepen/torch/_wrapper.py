@@ -22,7 +22,7 @@ _KEY = "steepen"  # of our own numbers in a state
 
 
 class Wrapper(Optimizer):
-    """What any optimizer around another needs; `Probe` adds the step."""
+    """What any optimizer around another needs; `AscentOptimizer` adds the step."""
 
     def __new__(cls, *args: Any, **_: Any) -> Self:
         """Answer the call of other libraries, SAM(params, SGD, lr=0.1), before Python does."""
@@ -36,8 +36,8 @@ class Wrapper(Optimizer):
         self.base: Optimizer = parts[0] if len(parts) == 1 else Joined(parts)
         self.model = model
         self.k: int = 0  # steps taken
-        self.probed: int = 0  # those of them with a probe
-        self.gradients = 0.0  # passes over a batch, the probe's counted by their examples
+        self.perturbed: int = 0  # those of them with an ascent step
+        self.gradients = 0.0  # passes over a batch, the ascent step's counted by their examples
         self._said: set[str] = set()
         groups, state = self.base.param_groups, self.base.state
         super().__init__(groups, self.base.defaults)
@@ -104,11 +104,11 @@ class Wrapper(Optimizer):
 
     def _own_state(self) -> dict[str, Any]:
         """Return what a resumed run needs beside the base's state, by name."""
-        return {"steps": self.k, "probed": self.probed, "gradients": self.gradients}
+        return {"steps": self.k, "perturbed": self.perturbed, "gradients": self.gradients}
 
     def _load_own_state(self, state: dict[str, Any]) -> None:
         """Take up what `_own_state` returned."""
-        self.k, self.probed, self.gradients = state["steps"], state["probed"], state["gradients"]
+        self.k, self.perturbed, self.gradients = state["steps"], state["perturbed"], state["gradients"]
 
     def state_dict(self) -> dict[str, Any]:
         """Return the base's state with our own numbers beside it."""
@@ -133,8 +133,8 @@ class Wrapper(Optimizer):
     # -- words ------------------------------------------------------------------------------------------
 
     def report(self) -> Report:
-        """Return what the probe did so far; printed, it is a table. This waits for the device."""
-        return Report(steps=self.k, probed=self.probed, gradients=self.gradients, **self._found())
+        """Return what the ascent step did so far; printed, it is a table. This waits for the device."""
+        return Report(steps=self.k, perturbed=self.perturbed, gradients=self.gradients, **self._found())
 
     def _found(self) -> dict[str, Any]:
         """Return what else there is to report."""

@@ -66,7 +66,7 @@ def compare(
     methods : sequence of str
         Names from `OPTIMIZERS`. The base alone is always the first row.
     budget : float
-        The gradients of a run, in passes over the training data; a probe counts by its examples.
+        The gradients of a run, in passes over the training data; an ascent step counts by its examples.
     seeds : int
         Runs of each method.
     lr, weight_decay : number or k numbers

@@ -18,7 +18,7 @@ __all__ = ["Comparison"]
 
 FILE = "results.json"
 _HEAD = (
-    "method", "lr", "weight decay", "strength", "probed steps", "accuracy %", "loss", "accuracy vs base",
+    "method", "lr", "weight decay", "strength", "perturbed steps", "accuracy %", "loss", "accuracy vs base",
     "loss vs base", "stopped early: accuracy %", "loss", "gradients", "seconds",
 )  # fmt: skip
 
@@ -54,7 +54,7 @@ class Comparison:
     --------
     >>> run = Run("base", 0, 2, 2, (0, 2), (0.1, 0.5), (2.3, 1.2))
     >>> print(Comparison({}, ["base"], [], [run]))
-    method  lr  weight decay  strength  probed steps  accuracy %   loss  accuracy vs base  loss vs base ...
+    method  lr  weight decay  strength  perturbed steps  accuracy %   loss  accuracy vs base  loss vs base ...
     base     –             –         –        0 of 2       50.00  1.200                 –             – ...
     """
 
@@ -95,7 +95,7 @@ class Comparison:
                 continue
             gaps = line.difference.text("+.2f", 100), line.loss_difference.text("+.3f")
             rows.append([
-                name, *values, f"{line.probed} of {line.steps}",
+                name, *values, f"{line.perturbed} of {line.steps}",
                 line.accuracy.text(".2f", 100), line.loss.text(".3f"),
                 *(("–", "–") if name == self.methods[0] else gaps),
                 line.stopped_accuracy.text(".2f", 100), line.stopped_loss.text(".3f"),

@@ -1,4 +1,4 @@
-"""The mean loss on held-out data, and its error."""
+"""The mean loss on validation data, and its error."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from .._tools.check import is_number
 from ._cut import examples, rows_of
 from ._trace import judging
 
-__all__ = ["HeldOut"]
+__all__ = ["Validation"]
 
 _PARTS = 8  # whose spread tells the error, at least
 
 
-class HeldOut:
-    """Reads the mean loss on held-out data, with dropout as in training, and without a trace."""
+class Validation:
+    """Reads the mean loss on validation data, with dropout as in training, and without a trace."""
 
     def __init__(self, model: nn.Module, data: Any, *, by_sum: bool = False) -> None:
         if isinstance(data, Iterator):
-            raise TypeError(f"held_out: expected data that can be read again, such as a list; got {data!r}")
+            raise TypeError(f"validation: expected data that can be read again, such as a list; got {data!r}")
         self.model, self.data, self.by_sum = model, data, by_sum
         self.loss: Callable[..., Tensor] | None = None
 
@@ -38,7 +38,7 @@ class HeldOut:
     def _read(self) -> tuple[Tensor, Tensor]:
         if self.loss is None:
             raise TypeError(
-                "held_out: expected a callable that returns the mean loss, as this loop has no loss of its "
+                "validation: expected a callable that returns the mean loss, as this loop has no loss of its "
                 "own (step_on has one); got data"
             )
         values: list[Tensor] = []
@@ -47,16 +47,16 @@ class HeldOut:
             try:
                 value = self.loss(*part) if isinstance(part, tuple | list) else self.loss(part)
             except RuntimeError as error:  # another device, shape or type than the network's
-                raise RuntimeError(f"held_out: its loss could not be taken: {error}") from error
+                raise RuntimeError(f"validation: its loss could not be taken: {error}") from error
             except TypeError as error:
                 raise TypeError(
-                    f"held_out: expected batches that loss_of takes as it takes those of step_on; {error}"
+                    f"validation: expected batches that loss_of takes as it takes those of step_on; {error}"
                 ) from error
             (value,), n = _losses(value, most=1), examples(part)
             values.append(value / n if self.by_sum else value)
             counts.append(n)
         if not sum(counts):
-            raise ValueError("held_out: expected at least one example, got none")
+            raise ValueError("validation: expected at least one example, got none")
         return _mean(values, counts)
 
 
@@ -77,7 +77,7 @@ def _parts(data: Any) -> Iterator[Any]:
     if isinstance(data, tuple | list):
         one = any(hasattr(part, "shape") for part in cast(list[Any], data))
     if not one and not isinstance(data, Iterable):
-        raise TypeError(f"held_out: expected a callable, a batch, or an iterable of batches; got {data!r}")
+        raise TypeError(f"validation: expected a callable, a batch, or an iterable of batches; got {data!r}")
     batches = cast(Iterable[Any], [data] if one else data)
     many = max(1, len(batches)) if isinstance(batches, Sized) else _PARTS
     for batch in batches:
@@ -95,4 +95,4 @@ def _losses(value: Any, most: float = math.inf) -> Tensor:
         return value.detach().reshape(-1).float()
     what = "the mean loss, one number" if most == 1 else "the mean loss, or a loss for each example"
     came = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
-    raise ValueError(f"held_out: expected {what}; got {came}")
+    raise ValueError(f"validation: expected {what}; got {came}")

@@ -1,4 +1,4 @@
-"""GapSAM: against the rule written out in plain numbers, whatever the scale, and what it says of itself."""
+"""GapSAM: against GapSAM written out in plain numbers, whatever the scale, and what it says of itself."""
 
 import math
 import re
@@ -29,9 +29,9 @@ def drawn(n, seed, noisy):
 TRAIN, (HELD, HELD_Y) = drawn(24, 1, 0.3), drawn(40, 2, 0.9)
 
 
-def gap(model, held_out, steps, lr=0.05, momentum=0.0, share=1 / 4, **options):
+def gap(model, validation, steps, lr=0.05, momentum=0.0, ascent_fraction=1 / 4, **options):
     base = SGD(model.parameters(), lr=lr, momentum=momentum)
-    return GapSAM(base, model, held_out, steps, share=share, **options)
+    return GapSAM(base, model, validation, steps, ascent_fraction=ascent_fraction, **options)
 
 
 def data(k):
@@ -40,7 +40,7 @@ def data(k):
 
 
 class Rule:
-    """The rule in Python's numbers, around a bare optimizer."""
+    """GapSAM in Python's numbers, around a bare optimizer."""
 
     def __init__(self, model, *, steps, every, strength, rows, gate):
         self.model = model
@@ -51,7 +51,7 @@ class Rule:
         self.told = {}  # every value, with the weight of a new one
         self.gain, self.last, self.k = 1.0, math.nan, 0
         self.gate, self.targets = gate, list[float]()  # at each reading
-        self.probed = 0
+        self.perturbed = 0
 
     def tell(self, name, value, weight):
         if math.isfinite(value):
@@ -66,10 +66,10 @@ class Rule:
 
     def target(self):
         part = self.strength * min(self.k / (self.steps - 1), 1.0)
-        held_out = self.mean("held_out")
-        gap = max(held_out - self.mean("training"), 0.0)
+        validation = self.mean("validation")
+        gap = max(validation - self.mean("training"), 0.0)
         low, high = self.gate or (-2.0, -1.0)
-        return part * gap * min(max((gap / held_out - low) / (high - low), 0.0), 1.0)
+        return part * gap * min(max((gap / validation - low) / (high - low), 0.0), 1.0)
 
     def probe(self, x, y):
         loss = mse(self.model, x, y)
@@ -99,12 +99,12 @@ class Rule:
         each = max(1, self.steps // 50)
         if self.k % each == 0 and (self.k == 0 or self.k >= self.steps / 3 - 4 * each):
             with torch.no_grad():
-                self.tell("held_out", mse(self.model, HELD, HELD_Y).item(), 0.5)
+                self.tell("validation", mse(self.model, HELD, HELD_Y).item(), 0.5)
             self.targets.append(self.target() if self.k else 0.0)
         s = None
         open_ = len(self.targets) > 2 and self.targets[-3] > 0  # as it was two readings ago
         if self.k % self.every == 0 and self.k >= self.steps / 3 and open_:
-            self.probed += 1
+            self.perturbed += 1
             s = self.probe(x[: self.rows], y[: self.rows])
         before = weights(self.model)
         with torch.no_grad():
@@ -133,51 +133,58 @@ class Rule:
         ("closure", 2, 0.3, 1 / 4, (0.4, 0.9)),
     ],
 )  # fmt: skip
-@pytest.mark.filterwarnings("ignore:the probe is cut to its limit", "ignore:steps")
+@pytest.mark.filterwarnings("ignore:the ascent step is cut to its limit", "ignore:total_steps")
 def test_the_step_is_gap_sam_as_it_is_written(loop, every, strength, share, gate):
     model, plain = Net(), Net()
     options = {"every": every, "strength": strength, "gate": gate}
-    opt = gap(model, lambda: mse(model, HELD, HELD_Y), STEPS, momentum=0.9, share=share, **options)
+    opt = gap(
+        model,
+        lambda: mse(model, HELD, HELD_Y),
+        STEPS,
+        momentum=0.9,
+        ascent_fraction=share,
+        **options,
+    )
     rule = Rule(plain, steps=STEPS, rows=round(16 * share), **options)
     for k in range(STEPS + 6):
         LOOPS[loop](opt, model, *data(k))
         rule.step(*data(k))
         torch.testing.assert_close(weights(model), weights(plain), rtol=1e-4, atol=1e-6)
     report = opt.report()
-    for name in ("training", "held_out", "rise", "target", "length", "bound"):
+    for name in ("training", "validation", "rise", "target", "length", "bound"):
         assert getattr(report, name) == pytest.approx(rule.mean(name), rel=1e-3, abs=1e-6), name
-    assert report.gap == pytest.approx(report.held_out - report.training)
-    assert (report.steps, report.probed) == (STEPS + 6, rule.probed)
-    assert 0 < report.probed <= len(range(20, STEPS + 6, every))
-    assert report.gradients == STEPS + 6 + share * (report.probed + 1)  # and both passes of step 0
+    assert report.gap == pytest.approx(report.validation - report.training)
+    assert (report.steps, report.perturbed) == (STEPS + 6, rule.perturbed)
+    assert 0 < report.perturbed <= len(range(20, STEPS + 6, every))
+    assert report.gradients == STEPS + 6 + share * (report.perturbed + 1)  # and both passes of step 0
     assert abs(math.log(rule.gain)) > 0.02  # it was learnt
     assert (report.bound > 0.5) is (strength > 10), report
     assert report.length > 0
     if gate is not None:
-        ratio = (report.gap / report.held_out - gate[0]) / (gate[1] - gate[0])
+        ratio = (report.gap / report.validation - gate[0]) / (gate[1] - gate[0])
         assert report.opening == pytest.approx(min(max(ratio, 0), 1), rel=1e-3, abs=1e-6)
 
 
 @pytest.mark.parametrize(
-    ("training", "held_out", "opening"), [(0.81, 1.0, 0), (0.75, 1.0, 0.5), (0.7, 1.0, 1), (0.1, 0.0, 0),
+    ("training", "validation", "opening"), [(0.81, 1.0, 0), (0.75, 1.0, 0.5), (0.7, 1.0, 1), (0.1, 0.0, 0),
                                           (-2.0, -1.0, 1), (-2.0, 1.0, 1)],
 )  # fmt: skip
-def test_the_gate_opens_where_training_no_longer_has_a_fifth_of_the_loss(training, held_out, opening):
+def test_the_gate_opens_where_training_no_longer_has_a_fifth_of_the_loss(training, validation, opening):
     """Of a loss without a floor at zero there is no such part: it is open, and that is said."""
     opt = gap(Net(), None, 100, lr=0.0, strength=1e-3)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(100):
-            opt.saw_held_out(held_out)
+            opt.record_validation_loss(validation)
             for part in opt.passes((X, Y)):
                 mse(opt.model, *part).backward()
-                opt.saw(torch.tensor(training))
+                opt.record_loss(torch.tensor(training))
             opt.step()
     assert opt.report().opening * (opt.report().gap > 0) == pytest.approx(opening, abs=1e-5)
-    assert opt.probed == (33 if opening else 0)
+    assert opt.perturbed == (33 if opening else 0)
     said = [str(one.message) for one in caught]
-    assert any("gate: it goes by gap over held-out loss" in one for one in said) is (held_out <= 0), said
-    assert any("no gap in half" in one for one in said) is (training > held_out), said
+    assert any("gate: it goes by gap over validation loss" in one for one in said) is (validation <= 0), said
+    assert any("no gap in half" in one for one in said) is (training > validation), said
 
 
 def test_maximising_f_is_minimising_minus_f():
@@ -185,7 +192,7 @@ def test_maximising_f_is_minimising_minus_f():
     for up in (False, True):
         model, sign = Net(), -1.0 if up else 1.0
         base = SGD(model.parameters(), lr=0.05, maximize=up)
-        opt = GapSAM(base, model, (HELD, HELD_Y), STEPS, share=1 / 4, strength=0.1)
+        opt = GapSAM(base, model, (HELD, HELD_Y), STEPS, ascent_fraction=1 / 4, strength=0.1)
         for k in range(40):
             opt.step_on(lambda x, y, model=model, sign=sign: sign * mse(model, x, y), *data(k))
         results.append(weights(model))
@@ -231,7 +238,7 @@ def test_without_a_gap_the_steps_are_those_of_the_base():
         mse(plain, *data(k)).backward()
         base.step()
     assert same(weights(model), weights(plain))
-    assert (opt.report().probed, opt.report().gradients) == (0, 20.25)  # both passes of step 0
+    assert (opt.report().perturbed, opt.report().gradients) == (0, 20.25)  # both passes of step 0
 
 
 @pytest.mark.parametrize(("rise", "move"), [(0.0, 0.03), (1e3, -4 * 0.03), (math.nan, 0.0)])
@@ -252,7 +259,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_held_out_data_in_any_form(form):
+def test_validation_data_in_any_form(form):
     model = Net(norm=True)
     opt = gap(model, FORMS[form](model), 30)
     model.eval()
@@ -260,7 +267,7 @@ def test_held_out_data_in_any_form(form):
     model.train()
     LOOPS["step_on"](opt, model)
     report = opt.report()
-    assert report.held_out == pytest.approx(expected, rel=1e-6)
+    assert report.validation == pytest.approx(expected, rel=1e-6)
     if form in ("callable", "callable, number"):
         assert math.isnan(report.error)
     else:  # by a few parts it is known to a third or so
@@ -268,15 +275,15 @@ def test_held_out_data_in_any_form(form):
         assert report.error == pytest.approx((each.std() / 40**0.5).item(), rel=1e-5 if exact else 0.4)
 
 
-@pytest.mark.filterwarnings("ignore:held_out", "ignore:no gap")
+@pytest.mark.filterwarnings("ignore:validation", "ignore:no gap")
 def test_a_reading_has_dropout_as_training_has():
     """On the training data themselves there is no gap, whatever dropout adds to their loss."""
     gaps = {}
     for way in (True, False):  # a callable that reads in eval mode, as once all did
         model = Net(dropout=0.5)
         torch.nn.init.constant_(model.last.weight, 2.0)  # dropout matters
-        held_out = (X.repeat(200, 1), Y.repeat(200, 1)) if way else lambda m=model: mse(m.eval())
-        opt = gap(model, held_out, 400, lr=0.0, gate=None, strength=1e-6)
+        validation = (X.repeat(200, 1), Y.repeat(200, 1)) if way else lambda m=model: mse(m.eval())
+        opt = gap(model, validation, 400, lr=0.0, gate=None, strength=1e-6)
         for _ in range(400):
             LOOPS["step_on"](opt, model.train())
         gaps[way] = opt.report().gap / opt.report().training
@@ -286,17 +293,17 @@ def test_a_reading_has_dropout_as_training_has():
 @pytest.mark.parametrize("loop", ["closure", "passes"])
 def test_loops_without_a_loss_need_a_callable(loop):
     model = Net()
-    with pytest.raises(TypeError, match="held_out: expected a callable that returns the mean loss, as this"):
+    with pytest.raises(TypeError, match="validation: expected a callable that returns the mean loss"):
         LOOPS[loop](gap(model, (HELD, HELD_Y), 30), model)
 
 
-def test_held_out_dicts():
+def test_validation_dicts():
     model = Net()
     dicts = [{"x": HELD[:10], "y": HELD_Y[:10]}, {"x": HELD[10:], "y": HELD_Y[10:]}]
     opt = gap(model, dicts, 30)
     expected = mse(model, HELD, HELD_Y).item()
     opt.step_on(lambda batch: mse(model, batch["x"], batch["y"]), {"x": X, "y": Y})
-    assert opt.report().held_out == pytest.approx(expected, rel=1e-6)
+    assert opt.report().validation == pytest.approx(expected, rel=1e-6)
 
 
 def test_readings_are_spread_over_the_run_and_leave_no_trace():
@@ -304,7 +311,7 @@ def test_readings_are_spread_over_the_run_and_leave_no_trace():
     model.norm.eval()  # a mode of its own
     read = []
 
-    def held_out():
+    def validation():
         read.append(opt.k)
         assert model.drop.training
         assert not model.norm.training
@@ -314,7 +321,7 @@ def test_readings_are_spread_over_the_run_and_leave_no_trace():
             raise KeyError("mine")
         return mse(model, HELD, HELD_Y)
 
-    opt = gap(model, held_out, 200)
+    opt = gap(model, validation, 200)
     for k in range(90):
         before, random = state(model), torch.get_rng_state()
         with pytest.raises(KeyError, match="mine") if k == 88 else nullcontext():
@@ -323,11 +330,11 @@ def test_readings_are_spread_over_the_run_and_leave_no_trace():
         assert torch.equal(torch.get_rng_state(), random)
         assert [m.training for m in (model, model.drop, model.norm)] == [True, True, False]
         opt.k += 1
-    assert read == [0, *range(52, 90, 4)]  # from shortly before the first probe on
+    assert read == [0, *range(52, 90, 4)]  # from shortly before the first ascent step on
 
 
 @pytest.mark.parametrize("bad", [math.nan, torch.tensor(math.inf)], ids=str)
-def test_a_held_out_loss_that_is_not_finite(bad):
+def test_a_validation_loss_that_is_not_finite(bad):
     model = Net()
     values = iter([1.0, 1.0, bad, *[1.0] * 30])
     opt = gap(model, lambda: next(values), 30, lr=0.0)
@@ -335,29 +342,29 @@ def test_a_held_out_loss_that_is_not_finite(bad):
         warnings.simplefilter("always")
         for _ in range(10):
             LOOPS["step_on"](opt, model)
-    assert [str(one.message) for one in caught] == ["held_out: a loss that is not finite was passed over"]
-    assert opt.report().held_out == 1.0
+    assert [str(one.message) for one in caught] == ["validation: a loss that is not finite was passed over"]
+    assert opt.report().validation == 1.0
 
 
 def test_a_told_loss_counts_as_the_mean_of_all_processes_and_nonsense_is_refused(monkeypatch):
     opt = gap(Net(), None, 30)
-    opt.saw_held_out(2.0)
-    opt.saw_held_out(torch.tensor([4.0]))
-    assert opt.report().held_out == pytest.approx((2.0 + 2 * 4.0) / 3)
+    opt.record_validation_loss(2.0)
+    opt.record_validation_loss(torch.tensor([4.0]))
+    assert opt.report().validation == pytest.approx((2.0 + 2 * 4.0) / 3)
     for nonsense in ("2", None, torch.ones(2)):
-        with pytest.raises(ValueError, match="loss: expected the mean loss on held-out data"):
-            opt.saw_held_out(nonsense)
+        with pytest.raises(ValueError, match="loss: expected the mean loss on validation data"):
+            opt.record_validation_loss(nonsense)
     yes, two = lambda: True, {"get_world_size": lambda: 2, "all_reduce": lambda value: value.add_(3.0)}
     two = SimpleNamespace(is_available=yes, is_initialized=yes, **two)  # the other process has told 3.0
-    monkeypatch.setattr("steepen.torch._rule._dist", two)
+    monkeypatch.setattr("steepen.torch._gap_sam._dist", two)
     opt = gap(Net(), None, 30)
-    opt.saw_held_out(1.0)
-    assert opt.report().held_out == 2.0
+    opt.record_validation_loss(1.0)
+    assert opt.report().validation == 2.0
 
 
-def said(held_out, steps, run, **options):
+def said(validation, steps, run, **options):
     model = Net()
-    opt = gap(model, held_out, steps, lr=0.01, **options)
+    opt = gap(model, validation, steps, lr=0.01, **options)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(run):
@@ -369,37 +376,39 @@ def test_what_is_amiss_is_said_once():
     assert said(lambda: 9.0, 60, 60, strength=0.01) == []
     (text,) = said(None, 60, 60)
     assert "no loss was told in half of the run" in text
-    assert "saw_held_out" in text
+    assert "record_validation_loss" in text
     (text,) = said(lambda: 1e-9, 60, 60)
-    assert re.search(r"no gap in half of the run, so no probe: held-out loss 1e-09, training loss \d", text)
+    assert re.search(
+        r"no gap in half of the run, so no ascent step: validation loss 1e-09, training loss \d", text
+    )
     (text,) = said(lambda: 1e6, 60, 60)
-    assert "the probe is cut to its limit, 0.1 of the weights' norm, in most steps" in text
+    assert "the ascent step is cut to its limit, 0.1 of the weights' norm, in most steps" in text
     (text,) = said(lambda: 9.0, 20, 60, strength=0.01)
-    assert "steps: the run goes on after its 20 steps" in text
+    assert "total_steps: the run goes on after its 20 steps" in text
     wide = torch.tensor([0.1, 30.0, 1.0, 6.0])
     (text,) = said(lambda: wide, 60, 60, strength=0.01)
-    assert re.search(r"known to ± 7.*, more than a third of the gap, \d.*; hold out more", text)
+    assert re.search(r"known to ± 7.*, more than a third of the gap \d.*; hold out more", text)
 
 
-def test_a_held_out_loss_that_is_read_once_and_never_again_is_old():
+def test_a_validation_loss_that_is_read_once_and_never_again_is_old():
     model = Net()
     opt = gap(model, None, 100, strength=0.01)
-    opt.saw_held_out(9.0)
+    opt.record_validation_loss(9.0)
     for _ in range(42):
         LOOPS["step_on"](opt, model)
-    with pytest.warns(UserWarning, match="held_out: at step 42 the last loss that was told is of step 0"):
+    with pytest.warns(UserWarning, match="validation: at step 42 the last loss that was told is of step 0"):
         LOOPS["step_on"](opt, model)
 
 
 def test_a_loss_that_the_next_pass_writes_over_was_told_in_time():
     """As a CUDA graph does."""
     model, static = Net(), torch.zeros((), dtype=torch.float64)
-    opt = gap(model, lambda: 9.0, 20, lr=0.0, share=1.0, strength=0.1)
+    opt = gap(model, lambda: 9.0, 20, lr=0.0, ascent_fraction=1.0, strength=0.1)
     for _ in range(10):
         for part in opt.passes((X[:8], Y[:8]), (X[8:], Y[8:])):
             loss = mse(model, *part) / 2
             loss.backward()
-            opt.saw(static.copy_(loss.detach()))
+            opt.record_loss(static.copy_(loss.detach()))
         opt.step()
     assert opt.report().rise > 0
     assert opt.report().training == pytest.approx(mse(model).item(), rel=1e-6)
