@@ -244,12 +244,14 @@ ROWS = {
     "sam-tenth": Row("SAM, every tenth step, 10 ρ", (0.01, 0.05), _tenth, 1.1),
     "le-sam": Row("LE-SAM's loss budget", (0.1, 0.35), _budget, 2.0),
     "share16-late": Row("share 1/16, last half", (0.1, 0.3), _share, 1 + 1 / 32),
-    "gap": Row("GapSAM", STRENGTH, _rule, RULE, watches=True),
-    "gap-ema": Row("GapSAM + EMA", EMA, _rule_ema, RULE, watches=True),
-    "gap-wait": Row("GapSAM, waiting", like="gap", watches=True, gone=True),
-    "gap-base": Row("GapSAM, settings of the base", NONE, _rule, RULE, like="base", watches=True),
+    "gap": Row("GapSAM before its gate", STRENGTH, _rule, RULE, watches=True),
+    "gap-ema": Row("GapSAM before its gate + EMA", EMA, _rule_ema, RULE, watches=True),
+    "gap-wait": Row("GapSAM before its gate, waiting", like="gap", watches=True, gone=True),
+    "gap-base": Row(
+        "GapSAM before its gate, settings of the base", NONE, _rule, RULE, like="base", watches=True
+    ),
     "sam-late-inner": Row("SAM, last quarter, inner weights", RHO, _inner_sam_late, 1.25),
-    "gap-inner": Row("GapSAM, inner weights", STRENGTH, _inner_rule, RULE, watches=True),
+    "gap-inner": Row("GapSAM before its gate, inner weights", STRENGTH, _inner_rule, RULE, watches=True),
 }
 LR, DECAY = {"adamw": (1e-3, 2e-3), "muon": (2.5e-4, 5e-4)}, (0.4, 1.6)
 

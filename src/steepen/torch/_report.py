@@ -8,7 +8,7 @@ from dataclasses import dataclass
 __all__ = ["Report"]
 
 _ROWS = {
-    "steps": "steps taken", "total_steps": "steps planned", "perturbed": "of these perturbed",
+    "steps": "steps taken", "perturbed": "of these perturbed", "total_steps": "steps planned",
     "gradients": "passes over a batch", "length": "length of the ascent step",
     "tripped": "steps the guard turned back", "validation": "validation loss", "error": "its standard error",
     "training": "training loss", "gap": "gap between them", "opening": "how far the gate is open",
@@ -20,20 +20,18 @@ _ROWS = {
 class Report:
     """What the ascent step did so far; NaN for what does not apply, and before the first ascent step.
 
-    Printed, it is a table. `gradients` counts passes over a batch, the ascent step's by their examples;
+    Printed, it is a table. `gradients` counts passes over a batch, those of ascent steps by their examples;
     readings of validation data, which go forwards only, are not counted. `validation` with its standard
-    error,
-    `training`,
-    `target`, `rise` and `bound` are running means of `GapSAM`, and `opening` says how far its gate is open;
-    `tripped` is of `CGD`, and so is `bound`. `reason` says why no step had an ascent step.
+    error, `training`, `target`, `rise` and `bound` are running means of `GapSAM`, and `opening` says how far
+    its gate is open; `tripped` is of `CGD`, and so is `bound`. `reason` says why no step was perturbed.
 
     Examples
     --------
     >>> print(Report(steps=100, perturbed=50, gradients=103.1, length=0.25))
-    steps taken                        100
-    of these with an ascent step               50
-    passes over a batch              103.1
-    length of the ascent step               0.25
+    steps taken                         100
+    of these perturbed                   50
+    passes over a batch               103.1
+    length of the ascent step          0.25
     """
 
     steps: int = 0
