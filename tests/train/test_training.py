@@ -282,7 +282,7 @@ def test_the_steps_with_a_probe_are_those_that_were_planned(name):
     steps, kind = 24, OPTIMIZERS[name]
     torch.manual_seed(0)
     model, x = mlp(4, 3, seed=0), torch.randn(32, 4)
-    held_out = {"held_out": lambda: torch.tensor(9.0)} if kind.by_gap else {}
+    held_out = {"validation": lambda: torch.tensor(9.0)} if kind.by_gap else {}
     opt = wrap(kind, base_of("sgd")(model.parameters(), 0.01, 0.0), model, 0.1, steps, 0.3, **held_out)
     perturbed = []
     for k in range(steps):

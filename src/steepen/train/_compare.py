@@ -58,8 +58,8 @@ def compare(
         Returns a new network. torch's generator is seeded before, so weights follow from the seed.
     loss : callable
         The mean loss of the network's output and the targets, such as `torch.nn.functional.cross_entropy`.
-    train, test : pair of tensors or arrays, or a dataset
-        Examples and targets, in any order; a dataset is read into memory.
+    train, test : pair of tensors or arrays, a dataset or a DataLoader
+        Examples and targets, in any order; a dataset or a loader is read once, into memory.
     base : "sgd", "adamw" or callable
         The optimizer that takes the steps; a callable gets parameters, lr and weight decay. It is called once
         to see what it returns.
