@@ -85,7 +85,7 @@ test-rounding: $(VENV)/.ready
 
 bench: $(VENV)/.ready
 	-$(BIN)/python benchmarks/core.py
-	$(BIN)/steepen bench --out $(OUT)/bench
+	$(BIN)/python -m benchmarks.bench --out $(OUT)/bench
 
 # a hundred thousand runs against the contract (docs/reliability.md); what was run before is kept in $(OUT)/campaign
 campaign: $(VENV)/.ready

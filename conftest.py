@@ -35,7 +35,7 @@ PARTS = {
     "paper": (
         "tests/paper", "tests/explorer", "tests/bench", "tests/cli", "tests/sweep", "tests/jobs",
         "tests/test_plot.py",
-        "src/steepen/paper", "src/steepen/explorer", "src/steepen/bench", "src/steepen/cli",
+        "src/steepen/paper", "src/steepen/explorer", "src/steepen/cli",
         "src/steepen/plot", "src/steepen/_sweep", "src/steepen/_jobs",
     ),
 }  # fmt: skip

@@ -1,6 +1,6 @@
 """cgd-auto and SciPy with gradients on problems kept aside: nothing in the library was tuned on these.
 
-    python benchmarks/aside.py [jobs]
+    python -m benchmarks.aside [jobs]
 
 They are the test functions in 2, 10 and 40 variables from two random starts each, logistic regressions that
 can and cannot be separated, Lennard-Jones clusters, matrix completions and small networks. Printed are the
@@ -18,13 +18,13 @@ from typing import Any
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import numpy as np
+from benchmarks.bench.measure import measure
+from benchmarks.bench.profiles import evaluations_to, geometric_mean
+from benchmarks.problems import Problem
 from joblib import Parallel, delayed
 from scipy.special import expit
 
 import steepen as st
-from steepen.bench.measure import measure
-from steepen.bench.profiles import evaluations_to, geometric_mean
-from steepen.problems import Problem
 
 BUDGET, ACCURACIES = 3000, (1e-3, 1e-5, 1e-8)
 SOLVERS = ("L-BFGS-B", "BFGS", "cgd-auto")

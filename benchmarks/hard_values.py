@@ -1,6 +1,6 @@
 """Functions that are hard without a gradient: kinks, few digits, interrupted runs, small and large values.
 
-    python benchmarks/hard_values.py [kinks] [rounded] [resumed] [scaled] [--quick] [--each]
+    python -m benchmarks.hard_values [kinks] [rounded] [resumed] [scaled] [--quick] [--each]
 
 cgd-auto and SciPy's BFGS get f alone, with their own defaults, in the same run; every value of f is counted.
 
@@ -33,11 +33,12 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import numpy as np
 import scipy.optimize
+from benchmarks.no_gradient import NOISY, Spent, Values
+from benchmarks.problems import suite
 from scipy.integrate import solve_ivp
 from scipy.special import gammaln
 
 import steepen as st
-from no_gradient import NOISY, Spent, Values
 
 KINKS = 600
 ABOVE = 1e-6
@@ -467,7 +468,7 @@ def scaled(quick: bool, each: bool) -> None:
         for f, n in NOISY.items()
         for seed in range(1 if quick else 6)
     ]
-    cases += [(p.name, p, p.x0.copy()) for p in st.problems.suite("mgh") if p.n <= (3 if quick else 10)]
+    cases += [(p.name, p, p.x0.copy()) for p in suite("mgh") if p.n <= (3 if quick else 10)]
     lowest: dict[str, float] = {}
     for name, f, x0 in cases:
         with np.errstate(all="ignore"):

@@ -1,6 +1,6 @@
 """Minimising without a gradient, as most people call it: values of f that are needed, and how runs end.
 
-    python benchmarks/no_gradient.py [suites] [aside] [noise] [smooth] [nonsmooth] [wavy] [random]
+    python -m benchmarks.no_gradient [suites] [aside] [noise] [smooth] [nonsmooth] [wavy] [random]
                                      [--peers[=COBYQA,Nelder-Mead]] [--each]
 
 `suites` are the problems of mgh and nist with n ≤ 20, `aside` others on which nothing was tuned, `noise` runs
@@ -35,9 +35,10 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import numpy as np
 import scipy.optimize
+from benchmarks.bench.profiles import best_value, evaluations_to, geometric_mean, profile
+from benchmarks.problems import suite as suite_of
 
 import steepen as st
-from steepen.bench.profiles import best_value, evaluations_to, geometric_mean, profile
 
 ACCURACIES = (1e-3, 1e-5, 1e-8)
 MOST = 20_000
@@ -171,7 +172,7 @@ class Case(NamedTuple):
 
 def suites() -> Iterator[Case]:
     for suite in ("mgh", "nist"):
-        for p in st.problems.suite(suite):
+        for p in suite_of(suite):
             if p.n <= 20:
                 yield Case(p.name, lambda x, p=p: p(x), p.x0.copy(), p.fbest)
 
@@ -252,7 +253,7 @@ def aside() -> Iterator[Case]:
 
 
 def more_wild(variant: str) -> Iterator[Case]:
-    from more_wild import problems
+    from benchmarks.more_wild import problems
 
     for p in problems("smooth" if variant == "random" else variant):
         case = Case(p.name, p.f, p.x0)

@@ -23,6 +23,7 @@ import numpy as np
 import optax
 
 import steepen.optax as so
+from steepen._jobs import JobFile
 from steepen.train.data import load_data
 
 BATCH, GRADIENTS, WATCHED = 100, 4000, 200
@@ -34,9 +35,8 @@ NAMES |= {"gap": "GapSAM, without the gate", "gap, gate": "GapSAM"}
 
 def torch_rows(method: str) -> list[dict[str, Any]]:
     """Return the final runs of a method."""
-    rows = map(json.loads, EVIDENCE.read_text("utf-8").splitlines())
-    key = ("mnist1d-mlp", method, "final")
-    return [row for row in rows if (row["task"], row["method"], row["stage"]) == key]
+    records = JobFile(EVIDENCE, ("task", "method", "stage", "trial", "seed")).read()
+    return [row for key, row in records.items() if key[:3] == ("mnist1d-mlp", method, "final")]
 
 
 def initial(key: Any, sizes: tuple[int, ...]) -> Any:

@@ -4,8 +4,8 @@ For every variant this prints the geometric mean of evaluations against SciPy, t
 (m = 10) on the suites mgh and large, BFGS on nist; with the problems solved to 1e-8. A constant that
 could be chosen to please a problem would show here as a number that jumps.
 
-    python benchmarks/sensitivity.py [jobs] [constants]
-    python benchmarks/sensitivity.py [jobs] by-values [constants]
+    python -m benchmarks.sensitivity [jobs] [constants]
+    python -m benchmarks.sensitivity [jobs] by-values [constants]
 
 The second varies the constants of finite differences (`steepen._oracle.tuning`) threefold each way, and gives
 values of f against SciPy's BFGS on the problems of `no_gradient.py` that nothing was tuned on, to 1e-5 and to
@@ -22,12 +22,13 @@ from importlib import import_module
 
 import numpy as np
 import scipy.optimize
+from benchmarks.bench.measure import Run, measure
+from benchmarks.bench.profiles import best_value, evaluations_to, geometric_mean
+from benchmarks.problems import suite as suite_of
 from joblib import Parallel, delayed
 
 import steepen as st
 from steepen._oracle import tuning
-from steepen.bench.measure import Run, measure
-from steepen.bench.profiles import best_value, evaluations_to, geometric_mean
 
 BUDGET = 3000
 AGAINST = {"mgh": "L-BFGS-B", "large": "L-BFGS-B", "nist": "BFGS"}
@@ -63,7 +64,7 @@ def runs(solver: str, change: tuple[str, str, float] | None = None) -> dict[str,
         setattr(module, change[1], change[2])
     try:
         suites = [suite for suite in AGAINST if solver in ("cgd-auto", AGAINST[suite])]
-        return {p.name: measure(p, solver, BUDGET) for suite in suites for p in st.problems.suite(suite)}
+        return {p.name: measure(p, solver, BUDGET) for suite in suites for p in suite_of(suite)}
     finally:
         if change:
             setattr(module, change[1], before)
@@ -73,7 +74,7 @@ def report(name: str, ours: dict[str, Run], peers: dict[str, dict[str, Run]], ba
     cells = []
     for suite, peer in AGAINST.items():
         costs = {accuracy: ([], []) for accuracy in ACCURACIES}
-        for p in st.problems.suite(suite):
+        for p in suite_of(suite):
             f0 = float(p(p.x0))
             reached = min(run.improvements[-1][1] for run in (base[p.name], peers[peer][p.name]))
             fstar = best_value(f0, p.fbest, reached, ACCURACIES[-1])
@@ -87,7 +88,7 @@ def report(name: str, ours: dict[str, Run], peers: dict[str, dict[str, Run]], ba
 
 def without_gradient(name: str | None = None, factor: float = 1.0) -> dict[str, list]:
     """Run the problems of `no_gradient.py` with one constant changed; return improvements and ends."""
-    import no_gradient
+    from benchmarks import no_gradient
 
     if name is not None:
         setattr(tuning, name, getattr(tuning, name) * factor)
@@ -102,7 +103,7 @@ def without_gradient(name: str | None = None, factor: float = 1.0) -> dict[str, 
 
 def noisy_runs(level: float) -> int:
     """Return how many of forty noisy runs are successes near the minimum."""
-    import no_gradient
+    from benchmarks import no_gradient
 
     good = 0
     for f, n in no_gradient.NOISY.items():
@@ -120,7 +121,7 @@ def noisy_runs(level: float) -> int:
 
 
 def by_values(jobs: int, chosen: list[str]) -> None:
-    import no_gradient
+    from benchmarks import no_gradient
 
     names = chosen or [name for name in vars(tuning) if name.isupper()]
     changes = [(None, 1.0), *((name, factor) for name in names for factor in (1 / 3, 3.0))]

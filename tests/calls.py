@@ -95,3 +95,12 @@ def same(found, expected):
             one, other = (np.asarray(getattr(value, part) if part else value) for value in (a, b))
             assert one.dtype == other.dtype, (field.name, part)
             np.testing.assert_array_equal(one, other, err_msg=f"{field.name} {part}")
+
+
+def near(a, b):
+    """Hold two runs to each other up to rounding, which grows from step to step."""
+    assert a.success == b.success
+    assert a.fun == pytest.approx(b.fun, rel=1e-4, abs=1e-6, nan_ok=True)
+    if a.trace is not None and (x := a.trace.x) is not None:
+        few = min(8, len(x), len(b.trace))
+        np.testing.assert_allclose(x[:few], b.trace.x[:few], rtol=1e-6, atol=1e-8)

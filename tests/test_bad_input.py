@@ -103,6 +103,13 @@ REFUSED = [
       for method, name, value in (("gd", "lam", 0.1), ("newton", "r", 0.1), ("dfp", "b", 3),
                                   ("bfgs", "penalty", penalties.L2()), ("gd", "switch", switches.Never()))),
     ({"memory": 5}, ValueError, "memory: method 'gd' keeps no pairs"),
+    ({"lam": 0.1, "method": "cgd-auto"}, ValueError, "lam: method 'cgd-auto' chooses λ itself; 'cgd'"),
+    *(({"method": name}, ValueError, "method: ", repr(name), "'cgd-auto', the default") for name in
+      ("L-BFGS-B", "lbfgs")),
+    ({"constraints": ()}, TypeError, "constraints: steepen takes bounds only", "scipy.optimize.minimize"),
+    ({"maxiter": 9}, TypeError, "maxiter: say budget=Budget(iters=...)"),
+    ({"jca": None}, TypeError, "jca: not an argument of minimize; did you mean 'jac'?"),
+    ({"fun": lambda x: ((x**2).sum(), 2 * x), "jac": None}, TypeError, "fun: expected", "say jac=True"),
     ({"memory": 5, "method": st.CGDAuto()}, ValueError, "memory: give it to the direction", "CGDAuto"),
     ({"lam": 0.2, "method": FD}, ValueError, "lam: give it to the direction", repr(FD)),
     ({"r": 0.1, "method": "cgd-dfp"}, ValueError, 'r: belongs to curvature="difference"'),
@@ -179,6 +186,25 @@ def test_a_batch_needs_one_value_and_one_gradient_a_row(fun):
     for jac in (lambda x: x[0], lambda x: x.T):
         with pytest.raises(ValueError, match=r"^jac: expected shape \(3, 2\), got shape"):
             run(Bowl(), jac=jac, x0=ROWS)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_a_function_for_one_point_does_not_pass_for_one_of_a_square_batch(n):
+    def f(x):
+        return (x[0] - 1) ** 2 + 4 * (x[-1] + 2) ** 2
+
+    def g(x):
+        return np.array([2 * (x[0] - 1), *x[1:-1] * 0, 8 * (x[-1] + 2)])
+
+    rows_f, rows_g, x0 = (lambda x: f(x.T)), (lambda x: g(x.T).T), 3.0 * np.eye(n)
+    res = st.minimize(rows_f, x0, jac=rows_g)
+    assert (res.nfev == [st.minimize(f, start, jac=g).nfev for start in x0]).all()
+    both, last = (lambda x: (f(x), g(x))), (lambda x: x[n - 1])
+    for fun, jac in ((f, rows_g), (both, True), (last, "3-point")):
+        with pytest.raises(TypeError, match=r"^fun: expected .* rows of x.*np\.vectorize"):
+            st.minimize(fun, x0, jac=jac)
+    with pytest.raises(ValueError, match=r"^jac: expected shape"):
+        st.minimize(rows_f, x0, jac=g)
 
 
 @pairs(k=[0, 2], name=["step", "lam"], bad=[nan, 0.0, -1.0, None, np.array([0.1, 0.2])])

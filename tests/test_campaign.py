@@ -10,6 +10,7 @@ from benchmarks.campaign import trial
 from benchmarks.campaign.cases import by_values, case, hard
 from benchmarks.campaign.referee import Claim, exact_gradient, judge
 from benchmarks.campaign.targets import targets
+from benchmarks.problems import problems
 
 import steepen as st
 
@@ -34,7 +35,7 @@ ONCE_FALSE = (
     # probes longer than x for the sake of a noise that was none; noise in f, and more in its differences
     *(19712, 22266, 77384, 19867, 27988, 96921),
     # a variable held at its bound by an uncertain gradient; an f below any number; slopes of NaN
-    *(40395, 95037, 27647, 35905, 57513, 60050, 89057),
+    *(40395, 95037, 27647, 35905, 60050, 89057),
     # an iteration too many, for another gradient
     *(16618, 22314, 65613),
     # by differences: noise that hides a valley, noise taken for a curvature, rounding of x taken for noise
@@ -45,8 +46,8 @@ ONCE_FALSE = (
     *(3266, 11968, 81475, 99859, 12385),
 )
 ONCE_FALSE_BY_VALUES = (
-    # noise taken for a curvature, or hiding a valley (what one that never ends hides may be missed)
-    *(502, 627, 997, 2374, 4224, 4302, 5007, 6332, 6437, 6449, 6887, 7527, 1757, 2997, 25362, 30852),
+    # noise taken for a curvature, or hiding a valley; one that never ends (Beale's) is left to the rate
+    *(502, 627, 997, 2374, 4224, 5007, 6332, 6437, 6449, 6887, 7527, 1757, 2997, 25362),
     # a function on a scale of 1e-9 and less, taken for noise, or probed from far away
     *(40, 295, 840, 4610, 22875, 803530),
     # a slope at a bound, over too long a difference, or lost in noise; central differences of fixed lengths
@@ -126,7 +127,7 @@ BOX = ((2.0, 3.0), (-1.0, 1.0))
         ("offset", [1.0001, 1.0], "right", {}),  # 1e-8 above 2e10
         ("sphere-noise1e-06", [1e-4, 1e-4], "right", {}),
         ("sphere-noise1e-06", [0.1, 0.1], "false", {}),
-        ("problems:misra1a-1", st.problems["misra1a-1"].certified, "right", {}),
+        ("problems:misra1a-1", problems["misra1a-1"].certified, "right", {}),
         ("problems:misra1a-1", [500.0, 1e-4], "false", {}),
         # the gradient
         ("functions:sphere", [1e-6, 0.0], "right", {"gtol": 2.1e-6}),

@@ -10,6 +10,7 @@ from typing import Any
 
 import mpmath as mp
 import numpy as np
+from benchmarks.problems import problems
 from benchmarks.references.functions import REFERENCES
 from benchmarks.references.nist import regression
 from benchmarks.references.problems import FITS, FORMULAS, One, formula_name
@@ -358,10 +359,10 @@ SCALES = (1e150, 1.0), (1e-150, 1.0), (1.0, 1e150), (1.0, 1e-150), (1e-310, 1.0)
 def targets():
     """Return all targets by name."""
     functions = [_function(f) for f in st.functions.values()]
-    problems = [_problem(p) for p in st.problems.values()]
+    suites = [_problem(p) for p in problems.values()]
     by_name = {_plain(t): t for t in functions}
     hostile = [*ONE_VARIABLE, *SEVERAL]
     for name in ("rosenbrock", "sphere", "booth", "styblinski-tang"):
         hostile += [scaled(by_name[name], f, x) for f, x in SCALES]
         hostile += [noisy(by_name[name], noise) for noise in (1e-10, 1e-6)]
-    return {t.name: t for t in (*functions, *problems, *hostile)}
+    return {t.name: t for t in (*functions, *suites, *hostile)}

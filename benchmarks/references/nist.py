@@ -64,7 +64,7 @@ MODELS: dict[str, Model] = {
 
 @cache
 def _data() -> dict[str, Any]:
-    return json.loads(resources.files("steepen.problems").joinpath("nist.json").read_text("utf-8"))
+    return json.loads(resources.files("benchmarks.problems").joinpath("nist.json").read_text("utf-8"))
 
 
 def regression(dataset: str) -> Callable[[Sequence[Any]], Any]:

@@ -23,10 +23,9 @@ from .directions import BFGS, CGD, DFP, GD, CGDAuto, Direction, Newton
 from .schedules import L
 
 if TYPE_CHECKING:
-    from ._sweep import sweep
+    from ._sweep import load_results, sweep
     from .explorer import explore
     from .functions import functions
-    from .problems import problems
 
     __version__: str
 
@@ -48,9 +47,9 @@ __all__ = [
     "Trace",
     "explore",
     "functions",
+    "load_results",
     "minimize",
     "penalties",
-    "problems",
     "schedules",
     "steps",
     "sweep",
@@ -61,14 +60,14 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     # loaded when first used, so that `import steepen` stays light
-    if name in {"functions", "paper", "plot", "problems", "scipy"}:
+    if name in {"functions", "paper", "plot", "scipy"}:
         return importlib.import_module(f".{name}", __name__)
     if name == "__version__":
         return _version()
     if name == "explore":
         return importlib.import_module(".explorer", __name__).explore
-    if name == "sweep":
-        return importlib.import_module("._sweep", __name__).sweep
+    if name in {"load_results", "sweep"}:
+        return getattr(importlib.import_module("._sweep", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

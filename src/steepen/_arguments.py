@@ -3,84 +3,60 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from ._core.arrays import Array, is_numpy, namespace, to_numpy
+from ._core.arrays import Array, is_numpy, namespace
 from ._core.judge import BOTTOM, Tolerances
-from ._core.kits import kit_for
-from ._core.space import space_of
+from ._keywords import RunSettings
 from ._oracle.autodiff import AUTODIFF
-from ._oracle.differences import Differences
+from ._oracle.finite_differences import Differences
 from ._oracle.oracle import DIFFERENCES
-from ._oracle.tensors import OfTensors, hosted
 from ._problem import Problem, Settings
 from ._tools.check import number, one_of
 from ._tools.workers import Map
 from .budget import Budget
 from .directions import METHODS, Direction
 from .directions._direction import pure
-from .penalties import Penalty
 from .schedules import Schedule, ScheduleLike
 from .steps import Armijo, Fixed, Step
 from .switches import After, FirstGuard, Switch
 
 
 def problem_of(
-    fun: Any, x0: Any, args: Any, jac: Any, hvp: Any, hessp: Any, hess: Any, bounds: Any,
-    workers: Map | None = None,
-) -> Problem:  # fmt: skip
-    """Return what is to be minimised; `workers` evaluates the points of a difference."""
-    like = x = start_point(x0)
-    jac, hvp, hess, differences = derivatives_of(fun, x, jac, hvp, hessp, hess)
+    fun: Any, x: Array, args: Any, given: Mapping[str, Any], workers: Map | None = None
+) -> Problem:
+    """Return what is to be minimised by the eager engine; `workers` evaluates the points of a difference."""
+    jac, hvp, hess, differences = derivatives_of(
+        fun, x, *(given.get(name) for name in ("jac", "hvp", "hessp", "hess"))
+    )
     if workers is not None:
         differences = replace(differences, workers=workers)
-        differences.check(tuple(x.shape))
-    if hosted(x, jac):
-        x, hvp, hess = to_numpy(x), hvp and OfTensors(hvp, like, 2), hess and OfTensors(hess, like)
-        if jac != "torch":
-            fun, jac = OfTensors(fun, like), OfTensors(jac, like) if callable(jac) else jac
-    else:
-        like = None
-    kit = kit_for(x)
-    x = kit.own(x)
-    space = space_of(bounds, x, kit)
-    x = kit.own(space.project(x))
-    more = cast("tuple[Any, ...]", args if isinstance(args, tuple) else (args,))  # as SciPy does
-    return Problem(fun, more, jac, hvp, hess, differences, x, kit, space, like)
+        _check_differences(differences, tuple(x.shape))
+    return Problem(fun, x, tuple_of(args), given.get("bounds"), jac, hvp, hess, differences)
+
+
+def tuple_of(args: Any) -> tuple[Any, ...]:
+    """Return further arguments of a function; one alone needs no brackets, as in SciPy."""
+    return cast("tuple[Any, ...]", args if isinstance(args, tuple) else (args,))
 
 
 def settings_of(
-    shape: tuple[int, ...],
-    dtype: Any,
-    method: str | Direction,
-    *,
-    step: ScheduleLike | Step | None = None,
-    lam: ScheduleLike | None = None,
-    penalty: Penalty | None = None,
-    r: ArrayLike | None = None,
-    b: int | None = None,
-    memory: int | None = None,
-    switch: Switch | None = None,
-    budget: Budget | None = None,
-    tol: float | None = None,
-    gtol: float | None = None,
-    ftol: float = 0.0,
-    xtol: float = 0.0,
-    gtol_rel: float = 0.0,
+    shape: tuple[int, ...], dtype: Any, method: str | Direction = "cgd-auto", **given: Unpack[RunSettings]
 ) -> Settings:
     """Return how a run goes from starts of this shape and dtype."""
     rows = shape[0] if len(shape) == 2 else None
-    budget = whole_budget(budget, shape[-1])
-    total = budget.total
-    direction = direction_of(method, lam, penalty, r, memory).prepare(total, rows)
-    rule = step_of(step, direction).prepare(total, rows)
+    budget = whole_budget(given.get("budget"), shape[-1])
+    total, b, switch = budget.total, given.get("b"), given.get("switch")
+    parts = {name: given.get(name) for name in ("lam", "penalty", "r", "memory")}
+    direction = direction_of(method, **parts).prepare(total, rows)
+    rule = step_of(given.get("step"), direction).prepare(total, rows)
     ending = switch_of(direction, switch, b, total)
     check_lengths(direction, rule, ending, total)
-    tolerances = tolerances_of(dtype, tol, gtol, ftol, xtol, gtol_rel)
+    tolerances = tolerances_of(dtype, given)
     return Settings(direction, rule, ending, tolerances, budget, follows=b is None and switch is None)
 
 
@@ -113,21 +89,19 @@ def whole_budget(budget: Budget | None, n: int) -> Budget:
     if budget is None:
         return Budget(iters=max(1000, 200 * n))
     if not isinstance(budget, Budget):
-        raise TypeError(f"budget: expected a Budget such as Budget(grads=40), got {budget!r}")
+        raise TypeError(
+            f"budget: expected a Budget such as Budget(iters=200), Budget(grads=200) or Budget(evals=200), "
+            f"got {budget!r}"
+        )
     return budget
 
 
-def direction_of(
-    method: str | Direction,
-    lam: ScheduleLike | None,
-    penalty: Penalty | None,
-    r: ArrayLike | None,
-    memory: int | None,
-) -> Direction:
+def direction_of(method: str | Direction, **parts: Any) -> Direction:
     """Return the direction: the one named, with its parameters, or the object itself."""
-    given = {"lam": lam, "penalty": penalty, "r": r, "memory": memory}
-    given = {name: value for name, value in given.items() if value is not None}
+    given = {name: value for name, value in parts.items() if value is not None}
     if isinstance(method, str):
+        if method.lower().replace("-", "") in ("lbfgs", "lbfgsb"):
+            raise ValueError(f"method: {method!r} is not here; 'cgd-auto', the default, takes its place")
         direction = METHODS[one_of("method", method, METHODS)]
         if not given:
             return direction
@@ -135,6 +109,8 @@ def direction_of(
         for name in given:
             if name not in known:
                 why = "keeps no pairs" if name == "memory" else "has no penalty"
+                if method == "cgd-auto":
+                    why = "chooses λ itself; 'cgd', 'cgd-fd', 'cgd-bfgs' and 'cgd-dfp' take a penalty"
                 raise ValueError(f"{name}: method {method!r} {why}")
         return cast(Direction, replace(cast(Any, direction), **given))
     if not isinstance(method, Direction):
@@ -183,28 +159,20 @@ def check_lengths(direction: Direction, step: Step, switch: Switch, total: int |
             raise ValueError(f"{name}: a schedule of {length} values is too short for {run}")
 
 
-def tolerances_of(
-    dtype: Any, tol: float | None, gtol: float | None, ftol: float, xtol: float, gtol_rel: float = 0.0
-) -> Tolerances:
+def tolerances_of(dtype: Any, given: RunSettings) -> Tolerances:
     """Return the tolerances, with the default for the precision."""
+    tol, gtol = given.get("tol"), given.get("gtol")
     if tol is not None and gtol is not None:
         raise ValueError("tol: give either tol or gtol, not both")
     gtol = tol if gtol is None else gtol
     assumed = gtol is None
     if gtol is None:
         gtol = 1e-5 if "64" in str(dtype) else 1e-3
+    ftol, xtol, gtol_rel = (given.get(name, 0.0) for name in ("ftol", "xtol", "gtol_rel"))
     for name, value in (("gtol", gtol), ("ftol", ftol), ("xtol", xtol), ("gtol_rel", gtol_rel)):
         number(name, value, "a number, 0 or more", least=0)
     bottom = BOTTOM * float(np.finfo(str(dtype).removeprefix("torch.")).max)
     return Tolerances(float(gtol), float(ftol), float(xtol), bottom, float(gtol_rel), assumed)
-
-
-def check_rest(trace: Any, callback: Any) -> None:
-    """Check what is used as it is."""
-    if not (isinstance(trace, bool) or (isinstance(trace, str) and trace == "x")):
-        raise ValueError(f'trace: expected True, False or "x", got {trace!r}')
-    if callback is not None and not callable(callback):
-        raise TypeError(f"callback: expected a callable, got {callback!r}")
 
 
 def derivatives_of(
@@ -215,7 +183,7 @@ def derivatives_of(
         raise TypeError(f"fun: expected a callable, got {fun!r}")
     differences = jac if isinstance(jac, Differences) else Differences(jac)
     jac = differences.jac
-    differences.check(tuple(x.shape))
+    _check_differences(differences, tuple(x.shape))
     if hvp is not None and hessp is not None:
         raise ValueError("hessp: give either hvp or hessp, not both")
     hvp = hessp if hvp is None else hvp
@@ -237,6 +205,18 @@ def derivatives_of(
     elif jac is not True and not callable(jac):
         raise TypeError(f"jac: expected a callable, True, or a name such as '2-point'; got {jac!r}")
     return jac, hvp, hess, differences
+
+
+def _check_differences(given: Differences, shape: tuple[int, ...]) -> None:
+    """Refuse what does not fit a start of this shape."""
+    n = shape[-1]
+    if given.workers is not None and len(shape) > 1:
+        raise ValueError(
+            f"workers: expected one start point, since a batch is evaluated at once; got {shape}"
+        )
+    for name, steps in (("eps", given.eps), ("finite_diff_rel_step", given.rel_step)):
+        if steps is not None and steps.shape not in ((), (1,), (n,)):
+            raise ValueError(f"{name}: expected a number, or {n} of them, got shape {steps.shape}")
 
 
 def _default_gradient(fun: Any, x: Array) -> Any:

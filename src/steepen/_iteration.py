@@ -20,8 +20,8 @@ from ._core.judge import asked, judge_gradient, judge_step
 from ._core.records import NAN, RUNNING, Best, Carry, Point
 from ._core.result import Status
 from ._oracle import tuning
-from ._oracle.context import Context
 from ._oracle.ledger import Cost
+from ._oracle.oracle import Context
 from ._problem import Settings
 from ._roundoff import at_floor
 from .steps import Along
@@ -78,7 +78,7 @@ class Iteration:
         self._bottom, self._gtol, self.relative = tolerances.bottom, tolerances.g, asked(tolerances.rel)
         self._far = -tolerances.bottom  # a step that is shorter cannot make x overflow
         self._counted, self._bounded = self.ledger.counted, self.space.bounded
-        self.accuracy = self.oracle.accuracy(context, tolerances.g)
+        self.source = self.oracle.source
         self._iters: Any = inf if self.ledger.budget.iters is None else self.ledger.budget.iters
 
     def begin(self, x: Array) -> Carry:
@@ -121,8 +121,8 @@ class Iteration:
                 c.on = kit.without(c.on, off)
         if searched:
             least = kit.num.maximum(SHOWS * self.context.eps * abs(f), c.move.noise)
-            if not self.oracle.cheap_gradient:
-                least = kit.num.maximum(least, self.oracle.eps_f(f))
+            if not self.source.cheap:
+                least = kit.num.maximum(least, self.source.eps_f(f))
             made = c.move.trial == 0  # and not a step that is still being searched for
             c.idle = kit.pick(c.move.before - f > least, 0, c.idle + made)
         return c
@@ -141,10 +141,10 @@ class Iteration:
         live = None if c.status is RUNNING else self._live(c)
         came = g if self._brings else None
         if g is None or not kit.any(known):
-            point.g, point.error = self.accuracy.gradient(c, live, came)
+            point.g, point.error = self.source.gradient(c, live, came)
         else:
             rest, error = kit.negate(known) if live is None else kit.without(live, known), point.error
-            new, point.error = self.accuracy.gradient(c, rest, came)
+            new, point.error = self.source.gradient(c, rest, came)
             point.g = kit.where(known, g, new)
             if point.error is not None:
                 point.error = kit.where(known, error, point.error)
@@ -167,7 +167,7 @@ class Iteration:
             least = kit.num.maximum(least, self.tolerances.rel * c.top)
         if not kit.all_finite(size) or kit.any(gnorm <= least):
             self._judge_gradient(c)
-        if self._searches and kit.any(tired := c.idle >= self.accuracy.stalled):
+        if self._searches and kit.any(tired := c.idle >= self.source.stalled):
             c.tired = c.tired | (
                 tired & (c.status == RUNNING)
             )  # they make no other step, and end as it settles
@@ -183,7 +183,7 @@ class Iteration:
     def aim(self, c: Carry) -> Carry:
         """Find the direction: the one proposed where it descends f, else −∇f."""
         self._aim(c)
-        self._end(c, self.accuracy.ends(c))
+        self._end(c, self.source.ends(c))
         return c
 
     def _aim(self, c: Carry) -> None:
@@ -266,31 +266,36 @@ class Iteration:
         held = stuck
         if stuck is not False and kit.any(stuck):
             near = stuck & (c.point.gnorm <= self._gtol) if self.direction.doubts else False
-            near = near & self.accuracy.trusts(c) if kit.any(near) else near
+            near = near & self.source.trusts(c) if kit.any(near) else near
+            rest = stuck
             if kit.any(near):  # what they were doubted for is settled, unless it is alarming
-                self._end(c, kit.pick(kit.without(near, self._alarming(c)), self._settled(c), RUNNING))
+                code = self._settled(c)
+                self._end(
+                    c, kit.pick(kit.without(near & (code == CONVERGED), self._alarming(c)), code, RUNNING)
+                )
                 c.doubts = kit.pick(near, c.doubts + 1, c.doubts)
-            rest = kit.without(stuck, near) & (c.status == RUNNING)
-            better, code = self.accuracy.improves(c, rest)
+                rest = kit.without(stuck, near & (code == CONVERGED))
+            rest = rest & (c.status == RUNNING)
+            better, code = self.source.improves(c, rest)
             self._end(c, code)
             if kit.any(better):
                 self._anew(c, better)
                 rest = kit.without(rest, better)
                 stuck = rest | near
-            if self.oracle.cheap_gradient:
+            if self.source.cheap:
                 self._floored(c, rest)
             self._recover(c, stuck, near)
             c.tired = False
-        self.accuracy.relax(c, kit.without(c.idle == 0, held))
+        self.source.relax(c, kit.without(c.idle == 0, held))
 
     # --- what is rare ----------------------------------------------------------------------------------
 
     def _judge_gradient(self, c: Carry) -> None:
         """End the rows whose gradient is within a tolerance, or is not finite; look twice at some of them."""
         kit, context, point = self.kit, self.context, c.point
-        self._end(c, self.accuracy.recheck(c))
+        self._end(c, self.source.recheck(c))
         code = judge_gradient(kit, point, self.tolerances, c.top)
-        code = kit.pick(kit.without(code == CONVERGED, self.accuracy.trusts(c)), RUNNING, code)
+        code = kit.pick(kit.without(code == CONVERGED, self.source.trusts(c)), RUNNING, code)
         if self.direction.doubts:
             code = kit.pick(self._doubted(c, (code == CONVERGED) & (c.status == RUNNING)), RUNNING, code)
         if (c.k == 0) is True and self.direction.leaves:
@@ -326,10 +331,13 @@ class Iteration:
 
     def _change(self, c: Carry) -> Scalar:
         """Return how much of f a change of x by its own size would change, by the slope."""
-        kit, x, f = self.kit, c.point.x, c.point.f
+        return self.kit.ratio(self._slope_over_x(c), self.kit.num.maximum(abs(c.point.f), self._unit(c)))
+
+    def _slope_over_x(self, c: Carry) -> Scalar:
+        """Return how much a change of x by its own size would change f, by the slope."""
+        kit, x = self.kit, c.point.x
         wide = kit.xp.maximum(abs(x), kit.xp.ones_like(x))
-        change = kit.norm(self.space.measure(x, c.point.g) * wide)
-        return kit.ratio(change, kit.num.maximum(abs(f), self._unit(c)))
+        return kit.norm(self.space.measure(x, c.point.g) * wide)
 
     def _unit(self, c: Carry) -> Scalar:
         """Return what f is measured in: 1, or what it has changed by so far if that, and f itself, is small.
@@ -345,9 +353,13 @@ class Iteration:
         return (self._change(c) > self.kit.num.maximum(ALARMING, DOUBT * self._gtol)) & (c.doubts < DOUBTS)
 
     def _settled(self, c: Carry) -> Whole:
-        """Return how rows within gtol end: a slope that would change f by more than it has is not zero."""
-        change, size = self._change(c), self.kit.num.maximum(abs(c.point.f), self._unit(c))
-        steep = (change > ALARMING) & (change * size > c.first - c.point.f)
+        """Return how rows within gtol end: a slope that would change f by more than it has is not zero.
+
+        Unless f is known to bend so that it rises within that move.
+        """
+        change, maximum = self._slope_over_x(c), self.kit.num.maximum
+        size, known = abs(c.point.f), maximum(c.first - c.point.f, self.source.rise(c.point.x))
+        steep = (change > ALARMING * maximum(size, self._unit(c))) & (change > known)
         return self.kit.pick(steep, NO_DESCENT, CONVERGED)
 
     def _floored(self, c: Carry, mask: Mask) -> None:
@@ -384,7 +396,7 @@ class Iteration:
         stuck = stuck & (c.status == RUNNING)
         if self.direction.recovers:
             rows = kit.without(stuck, kit.without(c.tired, near))
-            if not self.oracle.cheap_gradient:
+            if not self.source.cheap:
                 # a run that crawls from failure to failure is at a kink, and ends there
                 crawls = c.failed - point.f <= tuning.CRAWLS * (c.first - point.f)
                 rows, c.failed = kit.without(rows, crawls), kit.pick(rows, point.f, c.failed)
@@ -417,15 +429,14 @@ class Iteration:
 
     def confirmed(self, c: Carry, code: Whole) -> tuple[Whole, Scalar]:
         """Return the codes as they may be told, and the error of a gradient too inaccurate for them."""
-        kit, oracle, error = self.kit, self.oracle, NAN
-        told = ((code == CONVERGED) | (code == PRECISION)) & oracle.coarse
-        if oracle.cheap_gradient and kit.any(told):
-            poor = kit.without(told, self.context.affords(oracle.cost_error))
+        kit, source, error = self.kit, self.source, NAN
+        told = ((code == CONVERGED) | (code == PRECISION)) & source.coarse
+        if kit.any(told):
+            poor = kit.without(told, self.context.affords(source.cost_error))
             code = self.unhidden(c, kit.pick(poor, MAX_EVALUATIONS, code))
             if kit.any(told := kit.without(told, poor)):
                 x, f, g = c.point.x, c.point.f, c.point.g
-                assert oracle.fd is not None  # values are coarse
-                error = oracle.fd.measured_error(x, f, g, c.move.noise, told)
+                error = source.error(x, f, g, c.move.noise, told)
                 error = kit.norm(self.space.free(x, g, error))
                 rough = kit.without(told, error <= self._gtol)
                 code = kit.pick(rough, ROUGH_GRADIENT, code)
@@ -443,7 +454,7 @@ class Iteration:
         kit, point, best = self.kit, c.point, c.best
         x, nowhere, evaluated = point.x, point.x * NAN, point.f is not None
         f = point.f if evaluated else best.f * NAN
-        g = nowhere if point.g is None else kit.where(point.known, self.oracle.reported(point.g), nowhere)
+        g = nowhere if point.g is None else kit.where(point.known, self.source.reported(point.g), nowhere)
         lost: Any = code != code if evaluated else code == code
         for end in LOST:
             lost = lost | (code == end)

@@ -2,62 +2,31 @@
 
 from __future__ import annotations
 
-import inspect
-import os
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, cast
+from collections.abc import Callable
+from typing import Any, Unpack
 
 from numpy.typing import ArrayLike
 
-from . import _arguments as given
+from ._arguments import problem_of, settings_of, start_point, tuple_of
 from ._core.arrays import Array
-from ._core.records import State
 from ._core.result import Result
+from ._keywords import Keywords, complete, run_settings, spelled_out
 from ._options import summary, understood
+from ._problem import Problem
 from ._run.drive import drive
+from ._scale import scaled
 from ._tools.check import one_of
 from ._tools.workers import mapping_of
-from .budget import Budget
 from .directions import Direction
-from .penalties import Penalty
-from .schedules import ScheduleLike
-from .steps import Step
-from .switches import Switch
 
 
+@spelled_out
 def minimize(
     fun: Callable[..., Any],
     x0: ArrayLike | Array,
     args: Any = (),
     method: str | Direction = "cgd-auto",
-    *,
-    jac: Callable[..., Any] | bool | str | None = None,
-    bounds: Any = None,
-    hvp: Callable[..., Any] | None = None,
-    hessp: Callable[..., Any] | None = None,
-    hess: Callable[..., Any] | None = None,
-    step: ScheduleLike | Step | None = None,
-    lam: ScheduleLike | None = None,
-    penalty: Penalty | None = None,
-    r: ArrayLike | None = None,
-    b: int | None = None,
-    memory: int | None = None,
-    switch: Switch | None = None,
-    budget: Budget | None = None,
-    tol: float | None = None,
-    gtol: float | None = None,
-    ftol: float = 0.0,
-    xtol: float = 0.0,
-    gtol_rel: float = 0.0,
-    x_scale: ArrayLike | Literal["auto"] | None = None,
-    callback: Callable[[State], object] | None = None,
-    progress: bool = False,
-    trace: bool | int | Literal["x"] = True,
-    checkpoint: str | os.PathLike[str] | None = None,
-    check_gradient: bool = False,
-    workers: int | Callable[..., Any] | None = None,
-    engine: Literal["eager", "jax"] = "eager",
-    options: Mapping[str, Any] | None = None,
+    **keywords: Unpack[Keywords],
 ) -> Result:
     """Minimise a function from a start point, or from many at once.
 
@@ -157,44 +126,24 @@ def minimize(
     >>> res.njev, res.status.name
     (40, 'MAX_GRADIENTS')
     """
-    x = given.start_point(x0)
+    given, x = complete(keywords), start_point(x0)
+    options = given["options"]
     if options is not None:
-        with understood(options, minimize, locals(), int(x.shape[-1])) as keywords:
-            result = minimize(fun, x, args, method, **keywords)
-        if options.get("disp"):
-            print(summary(result))  # noqa: T201  since it was asked for
-        return result
-    if x_scale is not None:
-        from ._scale import scale_of, scaled  # here, since few runs ask for it
-
-        keywords = {name: value for name, value in locals().items() if name in KEYWORDS}
-        return scaled(minimize, scale_of(x_scale, x, bounds), fun, x, args, keywords)
-    if one_of("engine", engine, ("eager", "jax")) == "jax":
+        given = understood(options, method, given, int(x.shape[-1]))
+    if one_of("engine", given["engine"], ("eager", "jax")) == "jax":
         from .jax._engine import compiled  # here, so that `import steepen` stays light
 
-        return compiled(
-            fun, x, args, method,
-            {
-                "jac": jac, "bounds": bounds, "hvp": hvp, "hessp": hessp, "hess": hess, "step": step,
-                "lam": lam, "penalty": penalty, "r": r, "b": b, "memory": memory, "switch": switch,
-                "budget": budget, "tol": tol, "gtol": gtol, "ftol": ftol, "xtol": xtol, "gtol_rel": gtol_rel,
-                "callback": callback, "progress": progress, "trace": trace, "checkpoint": checkpoint,
-                "check_gradient": check_gradient, "workers": workers,
-            },
-        )  # fmt: skip
-    with mapping_of(workers) as mapped:
-        problem = given.problem_of(fun, x, args, jac, hvp, hessp, hess, bounds, mapped)
-        settings = given.settings_of(
-            problem.x.shape, problem.x.dtype, method, step=step, lam=lam, penalty=penalty, r=r, b=b,
-            memory=memory, switch=switch, budget=budget, tol=tol, gtol=gtol, ftol=ftol, xtol=xtol,
-            gtol_rel=gtol_rel,
-        )  # fmt: skip
-        given.check_rest(trace, callback)
-        return drive(
-            problem, settings, trace=cast(Any, trace), callback=callback, progress=progress,
-            checkpoint=checkpoint, check_gradient=check_gradient,
-        )  # fmt: skip
-
-
-KEYWORDS = set(inspect.signature(minimize).parameters) - {"fun", "x0", "args", "options", "x_scale"}
-"""What a run in other variables is also given."""
+        problem = Problem(fun, x, tuple_of(args), given["bounds"])
+        result = compiled(scaled(problem, given["x_scale"]), method, given)
+    else:
+        with mapping_of(given["workers"]) as workers:
+            problem = scaled(problem_of(fun, x, args, given, workers), given["x_scale"])
+            settings = settings_of(tuple(x.shape), x.dtype, method, **run_settings(given))
+            result = drive(
+                problem, settings, trace=given["trace"], callback=given["callback"],
+                progress=given["progress"], checkpoint=given["checkpoint"],
+                check_gradient=given["check_gradient"],
+            )  # fmt: skip
+    if options is not None and options.get("disp"):
+        print(summary(result))  # noqa: T201  since it was asked for
+    return result

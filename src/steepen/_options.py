@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -14,55 +12,43 @@ import numpy as np
 
 from ._arguments import direction_of, step_of
 from ._core.result import Result, Status
-from ._oracle.differences import Differences, steps_of
-from ._tools.check import meant, number, whole
-from ._tools.workers import Map, mapping_of
+from ._keywords import DEFAULTS, complete
+from ._oracle.finite_differences import Differences
+from ._tools.check import floats, meant, number, whole
 from .budget import Budget
 
 LIMITS = {"maxiter": "iters", "maxfun": "evals", "maxfev": "evals", "maxgrad": "grads"}
-OTHERS = ("eps", "finite_diff_rel_step", "workers", "gradient", "maxcor", "maxls", "return_all", "disp")
+OTHERS = ("eps", "finite_diff_rel_step", "gradient", "maxcor", "maxls", "return_all", "disp")
 
-CALL = ("fun", "x0", "args", "method", "options")
-ARGUMENTS = (*CALL, "jac", "hess", "hessp", "bounds", "callback")
+ARGUMENTS = ("options", "jac", "hess", "hessp", "bounds", "callback")
 """What SciPy takes as arguments and not as options; so do we."""
 
 
-@contextmanager
-def understood(
-    options: Any, call: Callable[..., Any], arguments: Mapping[str, Any], n: int
-) -> Iterator[dict[str, Any]]:
-    """Yield the keywords of a call that says the same without `options`.
+def understood(options: Any, method: Any, given: Mapping[str, Any], n: int) -> dict[str, Any]:
+    """Return the keywords of a call that says the same without `options`.
 
-    What is also given as an argument is refused; but the option `gtol` wins over `tol`, as in SciPy. Worker
-    processes live as long as the context.
+    What is also given as an argument is refused; but the option `gtol` wins over `tol`, as in SciPy.
     """
-    parameters = inspect.signature(call).parameters
-    left = _checked(options, set(parameters) - set(ARGUMENTS))
-    explicit = {
-        name: arguments[name]
-        for name, parameter in parameters.items()
-        if name not in CALL and arguments[name] is not parameter.default
+    left = _checked(options, set(DEFAULTS) - set(ARGUMENTS))
+    explicit: dict[str, Any] = {
+        name: value for name, value in given.items() if name != "options" and value is not DEFAULTS[name]
     }
     left.pop("disp", None)
-    if "workers" in left and "workers" in explicit:
-        raise ValueError("options: 'workers' is given twice, by another name or as an argument")
-    with mapping_of(left.pop("workers", None)) as workers:
-        found = _budget(left, n) | _gradient(left, explicit.pop("jac", None), workers)
-        if "maxls" in left:
-            rule = step_of(None, direction_of(arguments["method"], None, None, None, None))
-            whole("maxls", left["maxls"], 1)
-            found["step"] = replace(cast(Any, rule), trials=left.pop("maxls"))
-        if "maxcor" in left:
-            found["memory"] = left.pop("maxcor")
-        if left.pop("return_all", False):
-            found["trace"] = "x"
-        if left.get("gtol") is not None:
-            for given in (left, explicit):
-                given.pop("tol", None)
-        for one, other in ((left, found), (left, explicit), (found, explicit)):
-            for name in sorted(set(one) & set(other)):
-                raise ValueError(f"options: {name!r} is given twice, by another name or as an argument")
-        yield explicit | found | left
+    found = _budget(left, n) | _gradient(left, explicit.pop("jac", None))
+    if "maxls" in left:
+        whole("maxls", left["maxls"], 1)
+        found["step"] = replace(cast(Any, step_of(None, direction_of(method))), trials=left.pop("maxls"))
+    if "maxcor" in left:
+        found["memory"] = left.pop("maxcor")
+    if left.pop("return_all", False):
+        found["trace"] = "x"
+    if left.get("gtol") is not None:
+        for one in (left, explicit):
+            one.pop("tol", None)
+    for one, other in ((left, found), (left, explicit), (found, explicit)):
+        for name in sorted(set(one) & set(other)):
+            raise ValueError(f"options: {name!r} is given twice, by another name or as an argument")
+    return complete(explicit | found | left)
 
 
 def _checked(options: Any, ours: set[str]) -> dict[str, Any]:
@@ -96,17 +82,19 @@ def _budget(options: dict[str, Any], n: int) -> dict[str, Any]:
     return {"budget": Budget(**limits)}
 
 
-def _gradient(options: dict[str, Any], jac: Any, workers: Map | None) -> dict[str, Any]:
+def _gradient(options: dict[str, Any], jac: Any) -> dict[str, Any]:
     """Read what is said of the gradient."""
     name = options.pop("gradient", None)
     if name is not None and jac is not None and jac is not False:
         raise ValueError("gradient: give either jac or the option gradient, not both")
+    given = ((option, options.pop(option, None)) for option in ("eps", "finite_diff_rel_step"))
     eps, relative = (
-        steps_of(option, options.pop(option, None)) for option in ("eps", "finite_diff_rel_step")
+        None if steps is None else floats(option, steps, "a number, or one for each variable")
+        for option, steps in given
     )
     if eps is not None and relative is not None:
         raise ValueError("eps: give either eps or finite_diff_rel_step, not both")
-    return {"jac": Differences(jac if name is None else name, eps, relative, workers)}
+    return {"jac": Differences(jac if name is None else name, eps, relative)}
 
 
 def summary(result: Result) -> str:

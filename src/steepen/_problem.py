@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from ._core.arrays import Array
+import numpy as np
+from numpy.typing import NDArray
+
+from ._core.arrays import Array, to_numpy
 from ._core.judge import Tolerances
-from ._core.kits import Kit
-from ._core.space import Space
-from ._oracle.differences import Differences
+from ._core.kits import kit_for
+from ._core.space import space_of
+from ._oracle.finite_differences import Differences
 from ._oracle.ledger import Ledger
 from ._oracle.oracle import Oracle
+from ._oracle.tensors import OfTensors, hosted
 from .budget import Budget
 from .directions import Direction
 from .steps import Step
@@ -23,23 +27,45 @@ class Problem:
     """What is minimised: the function with its derivatives, where the run begins, and where x may be."""
 
     fun: Any
-    args: tuple[Any, ...]
-    jac: Any
-    hvp: Any
-    hess: Any
-    differences: Differences
     x: Array
-    kit: Kit
-    space: Space
-    like: Any = None
-    """A tensor such as the functions take, where x lies on the host all the same."""
+    args: tuple[Any, ...] = ()
+    bounds: Any = None
+    jac: Any = None
+    hvp: Any = None
+    hess: Any = None
+    differences: Differences = field(default_factory=Differences)
+    scale: NDArray[np.float64] | None = None
+    """The sizes of the variables, where all of this is said in x/scale."""
+
+
+class Placed:
+    """A problem on the arrays that its run is made with: the user's, or NumPy's in place of small tensors."""
+
+    def __init__(self, problem: Problem):
+        self.problem, x = problem, problem.x
+        self.fun, self.jac, self.hvp, self.hess = problem.fun, problem.jac, problem.hvp, problem.hess
+        self.like: Any = None
+        """A tensor such as the functions take, where x lies on the host all the same."""
+        if hosted(x, self.jac):
+            self.like = like = x
+            x = to_numpy(x)
+            self.hvp = self.hvp and OfTensors(self.hvp, like, 2)
+            self.hess = self.hess and OfTensors(self.hess, like)
+            if self.jac != "torch":
+                self.fun = OfTensors(self.fun, like)
+                self.jac = OfTensors(self.jac, like) if callable(self.jac) else self.jac
+        self.kit = kit_for(x)
+        x = self.kit.own(x)
+        self.space = space_of(problem.bounds, x, self.kit)
+        self.x = self.kit.own(self.space.project(x))
 
     def oracle(self, settings: Settings) -> Oracle:
         """Return the function as a method sees it, its calls counted and limited."""
         return Oracle(
-            self.fun, self.x, self.kit, jac=self.jac, hvp=self.hvp, hess=self.hess, args=self.args,
-            space=self.space, ledger=Ledger(self.kit, settings.budget), differences=self.differences,
-            adaptive=settings.direction.by_values and settings.step.searches, like=self.like,
+            self.fun, self.x, self.kit, jac=self.jac, hvp=self.hvp, hess=self.hess, args=self.problem.args,
+            space=self.space, ledger=Ledger(self.kit, settings.budget), differences=self.problem.differences,
+            adaptive=settings.direction.by_values and settings.step.searches, gtol=settings.tolerances.g,
+            like=self.like,
         )  # fmt: skip
 
 

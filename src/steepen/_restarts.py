@@ -12,7 +12,7 @@ from ._core.records import State
 from ._core.result import Result
 from ._core.space import Box
 from ._minimize import minimize
-from ._oracle.context import Context
+from ._oracle.oracle import Context
 from .budget import Budget
 from .directions import CGDAuto
 from .directions._pairs import Pairs

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 from math import inf
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ._core.arrays import Array, Mask, Scalar, Whole
 from ._core.kits import Kit
-from ._oracle.context import Context
+from ._oracle.oracle import Context
 
 FLOOR = 30.0
 """f is at its floor if nothing promises a fall of f, or a move of x, of more than this many roundings."""
@@ -113,10 +113,10 @@ class _Ground:
         self.context, self.x, self.f, self.g, self.noise = context, x, f, g, noise
         self.part = FLOOR * context.eps
         self.low = self.part * abs(f)
-        if not oracle.exact:  # the error of its gradient moves x by more, and hides more
+        if not oracle.source.exact:  # the error of its gradient moves x by more, and hides more
             self.part = ROUGH * context.eps**0.5
             self.low = kit.num.maximum(self.low, SLIGHT * abs(f))
-            mask = mask & context.affords(oracle.cost_error)
+            mask = mask & context.affords(oracle.source.cost_error)
         self.top, self.mask = kit.norm(x), mask
         rounding = context.eps * abs(f)
         self.loud = noise > rounding
@@ -131,13 +131,12 @@ class _Ground:
         """Return what the last direction says, by what it promised and by its length."""
         context, kit = self.context, self.context.kit
         # differences of any length but the right one show the stiff directions of a noisy f, and no others
-        hushed = kit.num.maximum(self.low, LOUD * self.noise) if context.oracle.exact else self.low
+        hushed = kit.num.maximum(self.low, LOUD * self.noise) if context.oracle.source.exact else self.low
         level, quiet = _within(promise, self.low), _within(promise, hushed)
         still = _within(length, self.part * self.top)
         mask = self.mask & (quiet | still)
-        if not context.oracle.exact and kit.any(mask):  # a slope of its error may be there, unseen
-            fd: Any = context.oracle.fd
-            error = fd.measured_error(self.x, self.f, self.g, self.noise, mask)
+        if not context.oracle.source.exact and kit.any(mask):  # a slope of its error may be there, unseen
+            error = context.oracle.source.error(self.x, self.f, self.g, self.noise, mask)
             certain = kit.xp.where(abs(self.g) > error, self.g, 0.0 * self.g)  # only these can be held
             self.rough = kit.norm(context.space.free(self.x, certain, error))
         return _Rows(mask, level, quiet, still, hushed)
@@ -146,7 +145,7 @@ class _Ground:
         """Return what is known once the directions lead so far, and f falls so much on the way."""
         kit = self.context.kit
         still = _unless(kit, rows.still, asked, _within(kit.norm(to), self.part * self.top))
-        if not self.context.oracle.exact:  # a small move of x is then no proof by itself
+        if not self.context.oracle.source.exact:  # a small move of x is then no proof by itself
             still = _unless(kit, still, asked, self.f == 0)
         level = _unless(kit, rows.level, asked, _within(fall, self.low))
         return rows._replace(

@@ -12,12 +12,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._arguments import derivatives_of
 from ._core.arrays import Array, device, is_numpy, namespace, to_numpy
 from ._core.kits import Kit
 from ._core.records import State
 from ._core.result import Best, Iterates, Result
 from ._core.space import limits_of
+from ._problem import Problem
 from ._tools.check import floats
 
 
@@ -51,43 +51,22 @@ def scale_of(x_scale: ArrayLike | str, x: Array, bounds: Any) -> NDArray[np.floa
     return np.exp2(np.round(np.log2(size))).astype(np.float64)
 
 
-def scaled(
-    call: Callable[..., Result],
-    scale: NDArray[np.float64],
-    fun: Any,
-    x: Array,
-    args: Any,
-    given: dict[str, Any],
-) -> Result:
-    """Minimise fun by `call` in the variables z = x/s, and return the result in x."""
-    more = dict(given)
-    if given["bounds"] is not None:
-        low, high = limits_of(given["bounds"], len(scale))
-        more["bounds"] = list(zip((low / scale).tolist(), (high / scale).tolist(), strict=True))
-    if given["engine"] == "eager":
-        jac, hvp, hess, how = derivatives_of(
-            fun, x, *(given[name] for name in ("jac", "hvp", "hessp", "hess"))
-        )
-        eps = None if how.eps is None else how.eps / scale
-        jac = Scaled(jac, scale, "grad") if callable(jac) else jac
-        more |= {
-            "jac": replace(how, jac=jac, eps=eps), "hessp": None,
-            "hvp": hvp and Scaled(hvp, scale, "hvp"), "hess": hess and Scaled(hess, scale, "hess"),
-        }  # fmt: skip
-    callback = given["callback"]
-    if callable(callback):
-
-        def told(state: State) -> Any:
-            return callback(replace(state, x=_times(state.x, scale)))
-
-        more["callback"] = told
-    function = Scaled(fun, scale, "both" if given["jac"] is True else "value")
-    try:
-        return _unscaled(call(function, _times(x, 1 / scale), args, **more), scale)
-    except Exception as error:
-        if isinstance(found := getattr(error, "partial_result", None), Result):
-            error.partial_result = _unscaled(found, scale)  # pyright: ignore[reportAttributeAccessIssue]
-        raise
+def scaled(problem: Problem, x_scale: ArrayLike | str | None) -> Problem:
+    """Return the same problem in the variables z = x/s."""
+    if x_scale is None:
+        return problem
+    p, bounds = problem, problem.bounds
+    scale = scale_of(x_scale, p.x, bounds)
+    if bounds is not None:
+        low, high = limits_of(bounds, len(scale))
+        bounds = list(zip((low / scale).tolist(), (high / scale).tolist(), strict=True))
+    eps = None if p.differences.eps is None else p.differences.eps / scale
+    return Problem(
+        Scaled(p.fun, scale, "both" if p.jac is True else "value"), _times(p.x, 1 / scale), p.args, bounds,
+        Scaled(p.jac, scale, "grad") if callable(p.jac) else p.jac,
+        p.hvp and Scaled(p.hvp, scale, "hvp"), p.hess and Scaled(p.hess, scale, "hess"),
+        replace(p.differences, eps=eps), scale,
+    )  # fmt: skip
 
 
 def _times(v: Any, scale: NDArray[np.float64]) -> Any:
@@ -150,8 +129,15 @@ def _hessian(found: Any, scale: NDArray[np.float64]) -> Any:
     return _times(_times(found, scale).swapaxes(-1, -2), scale)  # it is symmetric
 
 
-def _unscaled(result: Result, scale: NDArray[np.float64]) -> Result:
+def state_in_x(state: State, scale: NDArray[np.float64] | None) -> State:
+    """Return what a callback sees, in x."""
+    return state if scale is None else replace(state, x=_times(state.x, scale))
+
+
+def result_in_x(result: Result, scale: NDArray[np.float64] | None) -> Result:
     """Return a result in x."""
+    if scale is None:
+        return result
     best, trace, learnt = result.best, result.trace, vars(result)["_learnt"]
     if trace is not None and (z := trace.x) is not None:
         iterates = Iterates(z.shape[1:], z.dtype)

@@ -16,7 +16,6 @@ Examples
 
 from __future__ import annotations
 
-import inspect
 from contextvars import ContextVar
 from functools import partial
 from typing import Any, NamedTuple
@@ -34,6 +33,7 @@ import optimistix as optx  # noqa: E402
 from ._arguments import settings_of  # noqa: E402
 from ._core.records import RUNNING  # noqa: E402
 from ._core.result import Status  # noqa: E402
+from ._keywords import RunSettings  # noqa: E402
 from .budget import Budget  # noqa: E402
 from .directions import Direction  # noqa: E402
 from .jax import Bounds  # noqa: E402
@@ -231,4 +231,4 @@ def _stopped(leaf: Any) -> Any:
     return jax.lax.stop_gradient(leaf) if eqx.is_array(leaf) else leaf
 
 
-KNOWN = tuple(inspect.signature(settings_of).parameters)[3:]
+KNOWN = tuple(RunSettings.__annotations__)

@@ -17,9 +17,8 @@ from . import theory
 from ._core.arrays import Array, Mask, MaybeArray, MaybeScalar, Scalar, Whole
 from ._core.kits import Kit
 from ._oracle import tuning
-from ._oracle.context import Context
 from ._oracle.ledger import Cost
-from ._oracle.oracle import Oracle
+from ._oracle.oracle import Context, Oracle
 from ._roundoff import noise_of
 from ._tools.check import number, whole
 from .schedules import ByCurvature, Constant, Cosine, L, Mapped, Schedule, ScheduleLike, as_schedule
@@ -289,7 +288,7 @@ class Armijo(Step):
         if not self.wait:
             start = start._replace(trial=along.tried, t=kit.pick(along.trial > 0, along.trial, t))
         end = kit.repeat(partial(self._trial, context, along), start, self.trials if self.wait else 1)
-        if not context.oracle.cheap_gradient:
+        if not context.oracle.source.cheap:
             end = self._further(context, along, end, t)
         alpha = kit.pick(end.accepted, end.t, 0.0)
         if self.wait:
@@ -305,9 +304,9 @@ class Armijo(Step):
         todo = s.open & context.affords(oracle.cost_value)
         if kit.any(later := s.trial > 0):
             # a step that is lost in the rounding of x, or in the noise of f, needs no value
-            blur = kit.num.maximum(oracle.eps_f(f), s.noise)
+            blur = kit.num.maximum(oracle.source.eps_f(f), s.noise)
             lost = kit.same(point, along.x) | kit.negate(blur <= LEVEL * abs(fall))
-            if not oracle.cheap_gradient:
+            if not oracle.source.cheap:
                 lost = lost | ((s.t < tuning.SHORTEST) & (along.k > 0))
             todo = kit.without(todo, later & lost)
         if not kit.any(todo) or context.late():
@@ -315,9 +314,9 @@ class Armijo(Step):
         found = oracle.value(point, todo)
         came = oracle.came
         # relaxed Armijo: the error of both values is forgiven (Berahas, Byrd and Nocedal 2019)
-        allowed = FORGIVEN * oracle.eps_f(f)
+        allowed = FORGIVEN * oracle.source.eps_f(f)
         ok = todo & (found <= f + self.c * fall + allowed) & (found < f + allowed)
-        if oracle.cheap_gradient and not kit.all(ok):
+        if oracle.source.cheap and not kit.all(ok):
             rise, size = abs(found - f), abs(f)
             close = kit.num.maximum(rise, abs(fall)) <= (WARY if self.wary else SUSPECT) * size
             close = todo & (close | (rise <= LEVEL * context.eps * size)) & context.affords(oracle.cost_grad)
@@ -330,7 +329,7 @@ class Armijo(Step):
         t = s.t if kit.all(accepted) else kit.pick(accepted, s.t, self._shorter(kit, s.t, found, f, fall))
         value, g = kit.pick(ok, found, s.f), s.g if came is None else kit.where(ok, came, s.g)
         open = kit.without(todo, ok)
-        if self.probe and oracle.cheap_gradient:
+        if self.probe and oracle.source.cheap:
             t = self._probed(context, along, s, open & (along.k == 0) & (s.trial == 0), t)
         return _Search(s.trial + 1, t, value, g, s.noise, s.doubts, s.known, accepted, open)
 
@@ -360,7 +359,7 @@ class Armijo(Step):
             best = kit.ratio(-fall, 2 * (s.f - f - fall))
             part = kit.num.clip(kit.pick(best > 0, best, FURTHEST), 1 / FURTHEST, FURTHEST)
             far = rows & (((part > 1 + APART) & uncut) | (part < 1 / (1 + APART)))
-            far = far & (abs(fall) > LEVEL * oracle.eps_f(f)) & context.affords(oracle.cost_value)
+            far = far & (abs(fall) > LEVEL * oracle.source.eps_f(f)) & context.affords(oracle.cost_value)
             if not kit.any(far) or context.late():
                 break
             t = kit.scalar(s.t * part)

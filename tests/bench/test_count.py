@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from benchmarks.bench._count import Counter, Spent
+from benchmarks.problems import problems
 
 import steepen as st
-from steepen.bench._count import Counter, Spent
 
-ROSENBROCK = st.problems["rosenbrock"]
+ROSENBROCK = problems["rosenbrock"]
 A, B = np.array([-1.2, 1.0]), np.array([0.5, 0.5])
 
 
@@ -42,13 +43,13 @@ def test_the_budget_is_hard_and_stays_spent():
 
 
 def test_what_is_not_finite_is_passed_on_and_improves_nothing():
-    problem = st.problems["jennrich-sampson"]
+    problem = problems["jennrich-sampson"]
     counter = Counter(problem, budget=9)
     assert counter.value(np.array([1000.0, 0.0])) == np.inf
     assert counter.improvements == []
     counter.value(problem.x0)
     assert counter.improvements == [(2, float(problem(problem.x0)))]
-    bennett = Counter(st.problems["bennett5-1"], budget=9)
+    bennett = Counter(problems["bennett5-1"], budget=9)
     assert np.isnan(bennett.value(np.array([-2000.0, -50.0, 0.8])))
     assert bennett.improvements == []
 
@@ -64,9 +65,9 @@ def test_a_complex_point_counts_and_improves_nothing():
 @pytest.mark.parametrize(("method", "grads_per_step"), [("gd", 1), ("cgd-fd", 2)])
 def test_agrees_with_a_count_by_hand_where_steps_are_fixed(method, grads_per_step):
     """A fixed step evaluates f and ∇f at each iterate, and CGD-FD also ∇f at its probe."""
-    counter = Counter(st.problems["wood"], budget=10**6)
+    counter = Counter(problems["wood"], budget=10**6)
     result = st.minimize(
-        counter.value, st.problems["wood"].x0, method=method, jac=counter.grad, step=1e-5,
+        counter.value, problems["wood"].x0, method=method, jac=counter.grad, step=1e-5,
         budget=st.Budget(iters=7), **({"b": 100} if method == "cgd-fd" else {}),
     )  # fmt: skip
     assert (result.nit, counter.used) == (7, 1 + 7 * grads_per_step)

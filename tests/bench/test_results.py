@@ -5,12 +5,12 @@ import math
 
 import numpy as np
 import pytest
+from benchmarks.bench import Results, pictures, run
+from benchmarks.bench.profiles import best_value, evaluations_to, over_fewest, per_unknown, profile
+from benchmarks.bench.results import Row
+from benchmarks.problems import Problem, problems
 
 import steepen as st
-from steepen.bench import Results, pictures, run
-from steepen.bench.profiles import best_value, evaluations_to, over_fewest, per_unknown, profile
-from steepen.bench.results import Row
-from steepen.problems import Problem
 
 NAMES = ("beale", "misra1a-1", "wood")
 SOLVERS = ["BFGS-Armijo", "L-BFGS-B", "BB"]
@@ -18,7 +18,7 @@ SOLVERS = ["BFGS-Armijo", "L-BFGS-B", "BB"]
 
 @pytest.fixture(scope="module")
 def results():
-    return run([st.problems[name] for name in NAMES], SOLVERS, budget=300, jobs=1)
+    return run([problems[name] for name in NAMES], SOLVERS, budget=300, jobs=1)
 
 
 def test_a_cost_is_where_a_run_alone_gets_there(results):
@@ -26,7 +26,7 @@ def test_a_cost_is_where_a_run_alone_gets_there(results):
     from scipy.optimize import minimize
 
     row = next(row for row in results.rows if (row.problem, row.solver) == ("wood", "L-BFGS-B"))
-    p = st.problems["wood"]
+    p = problems["wood"]
     values = []
 
     def fun(x):
@@ -81,30 +81,25 @@ def test_summary_by_hand():
     assert by_c["mgh", "a"].subject_ratio == pytest.approx(0.5)
 
 
-def test_csv_round_trip(results, tmp_path):
+def test_what_is_saved_is_loaded(results, tmp_path):
     assert [(row.problem, row.solver) for row in results.rows] == [(p, s) for p in NAMES for s in SOLVERS]
     results.save(tmp_path)
-    text = (tmp_path / "results.csv").read_text("utf-8")
-    assert Results.from_csv(text) == results
-    assert len(text.splitlines()) == 1 + len(NAMES) * len(SOLVERS)
+    assert Results.load(tmp_path / "results.jsonl") == results
     with (tmp_path / "summary.csv").open(newline="", encoding="utf-8") as file:
         lines = list(csv.DictReader(file))
     assert len(lines) == len(results.summary()) == 3 * 3 * len(SOLVERS)
-    assert {path.name for path in tmp_path.iterdir()} == {"results.csv", "summary.csv"}
-
-
-def test_csv_tells_what_was_not_reached_from_what_was_not_run():
     rows = [
         Row("mgh", "p", 2, s, (cost, 3.5e1), 1e-300, 0.1, -0.1, used, 50, 0.1, False, 'a, "b"')
-        for s, cost, used in [("a", math.inf, 50), ("b", math.nan, 0), ("c", 7.0, 9)]
+        for s, cost, used in [("a", math.inf, 50), ("b", math.nan, 0), ("c", 7.0, 9)]  # not reached, not run
     ]
-    again = Results.from_csv(Results(rows, (1e-3, 1e-5)).to_csv())
+    Results(rows, (1e-3, 1e-5)).save(tmp_path, "a")
+    again = Results.load(tmp_path / "results.jsonl")
     assert [row.costs[0] for row in again.rows[::2]] == [math.inf, 7.0]
     assert math.isnan(again.rows[1].costs[0])
     assert again.rows[2] == rows[2]
 
 
-P = st.problems["beale"]
+P = problems["beale"]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +114,6 @@ P = st.problems["beale"]
         (lambda r: run([P], ["BB"], jobs=0), "jobs: expected a positive whole number, or -1"),
         (lambda r: run([P], ["BB"], jobs=1, accuracies=[0.0]), "accuracies: expected numbers between 0"),
         (lambda r: r.summary(reference="TNC"), "reference: expected one of the solvers .*; got 'TNC'"),
-        (lambda r: Results.from_csv("a,b\n1,2\n"), "text: expected the rows of `to_csv`"),
         (lambda r: pictures.profiles(r, "large"), "suite: expected one of mgh, nist; got 'large'"),
     ],
 )
@@ -143,7 +137,7 @@ def test_pictures_show_the_profiles(results):
 
 
 def test_pictures_show_eight_solvers_at_most_and_tell_them_apart():
-    from steepen.bench import SOLVERS as ALL
+    from benchmarks.bench import SOLVERS as ALL
 
     names = pictures.shown(list(ALL), "TNC", "Newton-CG")
     assert names[:2] == ["TNC", "Newton-CG"]

@@ -5,13 +5,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from benchmarks.bench import SOLVERS
+from benchmarks.bench._count import Counter, Spent
+from benchmarks.bench.measure import measure, measure_all
+from benchmarks.problems import Problem, problems
 
-import steepen as st
 from steepen._core.result import Status
-from steepen.bench import SOLVERS
-from steepen.bench._count import Counter, Spent
-from steepen.bench.measure import measure, measure_all
-from steepen.problems import Problem
 
 every = pytest.mark.parametrize("solver", SOLVERS)
 
@@ -24,7 +23,7 @@ def parabola(x):
 @every
 @pytest.mark.parametrize("budget", [1, 2, 20])
 def test_no_solver_exceeds_its_budget(solver, budget):
-    problem = st.problems["extended-rosenbrock-10"]
+    problem = problems["extended-rosenbrock-10"]
     evaluated = []
 
     def spy(x):
@@ -115,7 +114,7 @@ def test_a_solver_is_left_out_where_n_is_too_large():
 
 @pytest.mark.slow
 def test_order_and_numbers_do_not_depend_on_the_jobs():
-    problems = [st.problems[name] for name in ("beale", "wood", "helical-valley")]
+    problems = [problems[name] for name in ("beale", "wood", "helical-valley")]
     solvers = ["L-BFGS-B", "BB", "BFGS-Armijo"]
     one = measure_all(problems, solvers, 60, jobs=1)
     two = measure_all(problems, solvers, 60, jobs=2)

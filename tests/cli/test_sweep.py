@@ -1,11 +1,10 @@
-"""`steepen sweep` and `steepen tune`."""
+"""`steepen sweep`."""
 
 import csv
 import io
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import steepen as st
@@ -100,58 +99,3 @@ def test_a_wrong_file_is_refused_with_line_and_key(capsys, old, new, words):
     assert main(["sweep", "s.toml"]) == 2
     assert capsys.readouterr().err.startswith(f"steepen: {words}")
     assert not list(Path().glob("found/*.jsonl"))
-
-
-TUNE = ["tune", "booth", "--method", "gd", "--trials", "12", "--starts", "5", "--judge", "9", "--out", "t"]
-
-
-def test_the_choice_is_judged_on_other_starts_and_a_study_goes_on(capsys):
-    pytest.importorskip("optuna")
-    assert main([*TUNE, "--json"]) == 0
-    best = json.loads(capsys.readouterr().out)["best"]
-    assert len(best) == 5
-    judged = [row["judged"] for row in best]
-    assert judged == sorted(judged)
-    # both scores, made again by hand
-    f = st.functions["booth"]
-    starts = np.random.default_rng(0).uniform(*f.bounds.T, size=(14, 2))
-    for row in best[:2]:
-        for name, part in (("tuned", starts[:5]), ("judged", starts[5:])):
-            with np.errstate(all="ignore"):
-                made = st.minimize(f, part, method="gd", step=row["step"], budget=st.Budget(grads=40))
-            assert row[name] == np.median(np.where(made.fun <= f(part), made.fun, np.inf))
-    assert len(lines("t/trials.csv")) == 12
-    before = Path("t/trials.csv").read_bytes()
-    assert main([*TUNE, "--quiet"]) == 0  # nothing is left to try
-    assert Path("t/trials.csv").read_bytes() == before
-    assert main([*TUNE, "--trials", "14", "--quiet"]) == 0
-    assert len(lines("t/trials.csv")) == 14
-    assert main([*TUNE, "--grads", "9"]) == 2
-    assert "holds a study with grads 40, not 9. Give another folder" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_several_processes_tune_on_one_journal(capsys):
-    pytest.importorskip("optuna")
-    command = ["tune", "booth", "--method", "cgd-fd", "--trials", "20", "--starts", "3", "--judge", "3"]
-    assert main([*command, "--jobs", "2", "--out", "t"]) == 0
-    table = capsys.readouterr().out.splitlines()
-    assert table[0].split()[:5] == ["method", "step", "lam", "r", "b"]
-    assert table[1].startswith("cgd-fd*")
-    assert len(lines("t/trials.csv")) == 20
-    assert Path("t/trials.png").exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["nine"], "FUNCTION: 'nine' is not known"),
-        (["booth", "--method", "cgdfd"], "--method: 'cgdfd' is not known; did you mean 'cgd-fd'?"),
-        (["math:sin"], "--box: expected LOW,HIGH with --n, since 'sin' has no bounds"),
-        (["math:sin", "--box", "1,2"], "--n: expected the dimension, with --box"),
-        (["math:sin", "--box", "2,1", "--n", "2"], "--box: expected two rising numbers"),
-    ],
-)
-def test_wrong_words_are_refused(capsys, words, message):
-    assert main(["tune", *words]) == 2
-    assert capsys.readouterr().err.startswith(f"steepen: {message}")

@@ -132,11 +132,11 @@ def test_reading_it_changes_nothing(method):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(res.hess_inv)).todense(), first)
 
 
-def test_a_run_without_steps_has_the_identity_and_one_that_was_lost_what_it_learnt():
+def test_a_run_without_steps_has_learnt_none_and_one_that_was_lost_what_it_learnt():
     for method in LEARNERS:
         res = st.minimize(bowl, [1.0, 1.0], jac=bowl_der, method=method)
         assert res.nit == 0
-        np.testing.assert_array_equal(res.hess_inv.todense(), np.eye(2))
+        assert res.hess_inv is None
     fun = lambda x: np.nan if x[0] < 1.5 else bowl(x)  # noqa: E731
     lost = st.minimize(fun, [3.0, 4.0], jac=bowl_der, method="bfgs", step=0.2)
     assert lost.status == st.Status.NONFINITE_VALUE

@@ -9,6 +9,7 @@ import steepen as st
 from steepen import Budget, Status
 from steepen._core.kits import kit_for
 
+from ..calls import near
 from ..objectives import BY_NAME, quadratic, spd
 from ..pairs import pairs, sample
 from ..rounding import off, seen
@@ -195,7 +196,7 @@ def test_a_run_goes_on_as_if_it_had_not_been_cut(name, tmp_path):
 
 
 @pairs(name=["rosenbrock10", "beale", "quartic", "near_saddle", "chain40"], gtol=[1e-5, 0.0])
-def test_a_row_is_the_run_alone(name, gtol):
+def test_a_row_is_the_run_alone_up_to_rounding(name, gtol):
     p = BY_NAME[name]
 
     def rows(function):
@@ -205,7 +206,8 @@ def test_a_row_is_the_run_alone(name, gtol):
     given = {"jac": rows(p.grad), "gtol": gtol, "trace": "x", "budget": Budget(iters=150)}
     batch = st.minimize(rows(p.fun), x0, **given)
     for b in range(3):
-        equal(batch.row(b), st.minimize(p.fun, x0[b], **given))
+        near(batch.row(b), st.minimize(p.fun, x0[b], **given))
+    equal(batch, st.minimize(rows(p.fun), x0, **given))  # a batch has the same bits again
 
 
 @pytest.mark.parametrize("seed", sample(range(6), 2))
@@ -216,7 +218,8 @@ def test_a_row_at_its_floor_pays_for_its_own_probes_alone(seed):
     x0 = p.x0 + np.random.default_rng(0).standard_normal((6, p.n))
     batch = st.minimize(fun, x0, jac=grad, gtol=0.0)
     for b in range(6):
-        equal(batch.row(b), st.minimize(fun, x0[b], jac=grad, gtol=0.0))
+        near(batch.row(b), alone := st.minimize(fun, x0[b], jac=grad, gtol=0.0))
+        assert batch.nfev[b] <= 1.5 * alone.nfev + 10
 
 
 def test_a_schedule_is_not_judged_as_a_search():

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class Fault(NamedTuple):
-    """Text of a file of `src/steepen`, what takes its place, and the promise that then no longer holds.
+    """Text of a file of `src/steepen` or `benchmarks/`, what takes its place, and the promise that breaks.
 
     `old` stands once in the file. `near` names the tests to begin with, where the path of the file does not.
     """
@@ -26,7 +26,7 @@ class Fault(NamedTuple):
 
     @property
     def path(self) -> Path:
-        return Path("src/steepen", self.file)
+        return Path("" if self.file.startswith("benchmarks/") else "src/steepen", self.file)
 
     def planted(self, text: str) -> str:
         """Return the file's text with the fault in it."""

@@ -32,10 +32,10 @@ def nearest(fault: Fault, root: Path) -> list[str]:
     """Return the tests that belong to a fault's file: those it names, or the folder or file of its path."""
     if fault.near:
         return fault.near.split()
-    room = fault.file.split("/")[0].removesuffix(".py").lstrip("_")
+    room = fault.file.removeprefix("benchmarks/").split("/")[0].removesuffix(".py").lstrip("_")
     found = [f"tests/{room}", f"tests/test_{room}.py"]
     if fault.file.endswith(".py"):
-        found.append(f"src/steepen/{fault.file}")  # its docstrings' examples
+        found.append(str(fault.path))  # its docstrings' examples
     return [place for place in found if (root / place).exists()]
 
 

@@ -127,12 +127,13 @@ FAULTS: tuple[Fault, ...] = (
     Fault("_options.py", "limit = 200 * n if name == \"iters\" else math.inf",
         "limit = 200 if name == \"iters\" else math.inf", "maxiter=None is SciPy's default of 200 n",
         "tests/test_scipy.py"),
-    Fault("_options.py", "for given in (left, explicit):", "for given in (left,):",
+    Fault("_options.py", "for one in (left, explicit):", "for one in (left,):",
         "an explicit gtol wins over tol", "tests/test_scipy.py"),
     Fault("sklearn.py", "best = int(np.argmin(f))", "best = 0", "restarts return the best of their ends"),
     # x_scale
-    Fault("_scale.py", "error.partial_result = _unscaled(found, scale)", "error.partial_result = found",
-        "the run up to an error is told in x"),
+    Fault("_run/drive.py", "_attach(error, _told(loop, placed))\n            raise",
+        "_attach(error, result_of(loop))\n            raise",
+        "the run up to an error is told in x", "tests/test_scale.py"),
     Fault("_scale.py", "best=Best(None if best.x is None else _times(best.x, scale), best.fun, best.k),",
         "best=best,", "with x_scale the best point is in x too"),
     # ends, results, arguments

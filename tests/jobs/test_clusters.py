@@ -41,7 +41,7 @@ def test_a_killed_worker_loses_no_job_and_none_is_counted_twice(cluster, tmp_pat
     assert (tmp_path / "killed").exists()
     assert sorted(one.key[0] for one in done) == list(range(30))
     assert not [one for one in done if one.error]
-    assert len((tmp_path / "r.jsonl").read_text().splitlines()) == 30
+    assert len((tmp_path / "r.jsonl").read_text().splitlines()) == 1 + 30
     assert len({one.value["process"] for one in done}) >= 2
     assert os.getpid() not in {one.value["process"] for one in done}
 

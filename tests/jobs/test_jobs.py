@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from steepen._jobs import JobFile, run, send_check, unpack
+from steepen._jobs.file import sealed
 
 KEYS = [(i,) for i in range(12)]
 
@@ -95,7 +96,7 @@ def test_what_the_file_has_is_not_run_again_but_errors_are(tmp_path):
     again = JobFile(tmp_path / "r.jsonl", ["i"])
     assert values(run(watched, KEYS, file=again)) == EXPECTED
     assert ran == list(range(5, 12))
-    assert len((tmp_path / "r.jsonl").read_text().splitlines()) == 12 + 2
+    assert len((tmp_path / "r.jsonl").read_text().splitlines()) == 1 + 12 + 2
     assert not any("error" in record for record in file.read().values())
 
 
@@ -119,22 +120,28 @@ def test_columns_keep_every_bit(tmp_path):
 
 def test_half_a_line_is_passed_over_and_spoils_no_other(tmp_path):
     path = tmp_path / "r.jsonl"
-    path.write_text('{"stu')  # half a head is written anew
+    path.write_text('{"stee')  # half a head is written anew
     file = JobFile(path, ["i"], {"study": 1})
     file.add((0,), {"square": 0})
-    assert path.read_text() == '{"study": 1}\n{"i": 0, "square": 0}\n'
+    assert path.read_text() == (
+        '{"steepen": "results 2", "key": ["i"], "study": 1, "crc": "9ea4cbb0"}\n'
+        '{"i": 0, "square": 0, "crc": "6c313528"}\n'
+    )
     with path.open("a") as stream:
         stream.write('{"i": 1, "squ')
     assert list(JobFile(path, ["i"], {"study": 1}).read()) == [(0,)]
     file.add((2,), {"square": 4})
     for one in (file, JobFile(path, ["i"], {"study": 1})):
         assert list(one.read()) == [(0,), (2,)]
+    path.write_text(path.read_text().replace('"square": 4', '"square": 5'))  # a bit that has fallen over
+    assert list(JobFile(path, ["i"], {"study": 1}).read()) == [(0,)]
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('{"study": 2, "rows": 5}\n', r"it has study 2, not 1\. Give another file"),
+        (sealed('{"steepen": "results 2", "study": 2}').decode(), r"study 2, not 1\. Give another file"),
+        ('{"study": 1}\n', "has the old layout, without checksums, .* as of commit 4732399, reads it"),
         ("name,value\n", "is not a file of these results, and is left as it is$"),
         ("[1]\n", "is not a file of these results"),
     ],
@@ -199,6 +206,6 @@ def test_several_processes_share_a_file_and_take_over_from_a_dead_one(tmp_path):
             assert a.poll() is b.poll() is None  # they wait for it
             dead.kill()
             assert [one.wait(300) for one in (a, b)] == [0, 0]
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines = [json.loads(line) for line in path.read_text().splitlines()[1:]]
     assert sorted(line["i"] for line in lines) == list(range(12))  # none lost, none twice
     assert {line["by"] for line in lines} <= {"a", "b"}

@@ -1,10 +1,12 @@
 """Gradients made of values: lengths follow the noise and the bends of f, and ends say what values show."""
 
+import itertools
 from decimal import Decimal
 
 import numpy as np
 import pytest
 import scipy.optimize
+from benchmarks.problems import problems
 
 import steepen as st
 from steepen import Status
@@ -38,7 +40,7 @@ def test_scales_of_nine_decades_need_nothing_set():
 
 @pytest.mark.parametrize("name", ["chwirut2-1", "gauss1-1", "kirby2-2", "thurber-2", "rat43-2"])
 def test_a_fit_at_its_minimum_is_a_success(name):
-    problem = st.problems[name]
+    problem = problems[name]
     res = st.minimize(lambda x: problem(x), problem.x0)
     assert res.fun - problem.fbest <= 1e-8 * problem.fbest
     assert res.success
@@ -163,7 +165,7 @@ def test_a_batch_with_noise_ends_where_its_rows_do():
         a, b = np.moveaxis(x, -1, 0)
         return (2 + 10 * (b - a**2) ** 2 + (1 - a) ** 2) * (1 + 1e-7 * np.sin(1e9 * a + 7e8 * b))
 
-    starts = np.random.default_rng(3).uniform(-2, 2, (4, 2))
+    starts = np.random.default_rng(3).uniform(0.8, 1.2, (4, 2))
     batch = st.minimize(fun, starts)
     assert Status.NOISE in batch.status
     for i, start in enumerate(starts):
@@ -198,7 +200,7 @@ def test_a_batch_is_its_rows():
 
 
 def test_a_budget_is_kept_at_every_size():
-    problem, calls = st.problems["misra1b-2"], 0
+    problem, calls = problems["misra1b-2"], 0
 
     def fun(x):
         nonlocal calls
@@ -271,6 +273,14 @@ def test_few_digits_are_no_noise():
 
 def test_what_was_learnt_of_curvature_must_show():
     """A first pair that is far too stiff promises no fall; the run must not end on it."""
-    problem = st.problems["powell-badly-scaled"]
+    problem = problems["powell-badly-scaled"]
     res = st.minimize(lambda x: float(problem(x)), problem.x0)
     assert not res.success or res.fun < 1e-6
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+@pytest.mark.parametrize("at", [0.0, 0.3, 1e3])
+def test_a_start_at_or_beside_the_minimum_is_one(n, at):
+    for scale, away in itertools.product((1e-3, 100.0), (0.0, 1e-9)):
+        res = st.minimize(lambda x, scale=scale: scale * ((x - at) ** 2).sum(), np.full(n, at + away))
+        assert res.success, (res, scale, away)

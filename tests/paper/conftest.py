@@ -1,6 +1,5 @@
 """The items of the paper, each run once for all tests that look at it."""
 
-import importlib
 from functools import cache
 
 import pytest
@@ -14,9 +13,9 @@ def outcome_of():
     """Return what runs an item, once; unless `WHOLE`, without two tables that no claim rests on."""
     with pytest.MonkeyPatch.context() as patch:
         if not WHOLE:
-            patch.setattr(table1, "_recoveries", lambda: ())
+            patch.setattr(table1, "_recoveries", lambda spectrum: ())
             patch.setattr(fig_egr, "_switch_table", lambda: None)
-        yield cache(lambda name: importlib.import_module(ITEMS[name]).run())
+        yield cache(lambda name: ITEMS[name].run())
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from tests.pairs import WHOLE
 
 import steepen as st
 from steepen.paper import ITEMS
-from steepen.paper._record import tally
-from steepen.paper.errata import ERRATA
+from steepen.paper._items import tally
+from steepen.paper.report import WORDS
 
 LONG = ("lam-schedules", "artificial-points", "flat-minima")
 """Items that take seconds, and whose formulas test_untested.py holds."""
@@ -24,17 +24,17 @@ def test_every_claim_of_an_item_holds_and_it_is_whole(name, outcome_of):
     outcome = outcome_of(name)
     assert outcome.claims
     assert [claim.text for claim in outcome.claims if not claim.holds] == []
-    assert outcome.figures.keys() == outcome.captions.keys()
-    assert all(part.startswith(name) for part in (*outcome.figures, *outcome.tables, *outcome.traces))
-    assert outcome.figures or outcome.tables
-    for text in (*outcome.found, *outcome.captions.values()):
+    captions = [picture.caption for picture in outcome.pictures.values()]
+    assert all(part.startswith(name) for part in (*outcome.pictures, *outcome.tables, *outcome.traces))
+    assert outcome.pictures or outcome.tables
+    for text in (*outcome.found, *captions):
         assert re.search(r"\w.*[.)]$", text), text
     for table in filter(None, outcome.tables.values()):
         assert all(len(row) == len(table.columns) for row in table.rows)
     # a phone stacks what a wide screen puts side by side
     placed = re.compile(r"\b(Left|Right)\b|(left|right|upper|lower) panel|\((above|below|left|right)\)")
-    assert not any(placed.search(text) for text in outcome.captions.values())
-    for axes in (axes for figure in outcome.figures.values() for axes in figure.axes):
+    assert not any(placed.search(text) for text in captions)
+    for axes in (axes for picture in outcome.pictures.values() for axes in picture.figure.axes):
         if axes.get_yscale() == "linear" and axes.get_ylim()[0] > 0 and "axis starts" in axes.get_ylabel():
             assert f"axis starts at {axes.get_ylim()[0]:.4g}" in axes.get_ylabel()
 
@@ -55,7 +55,9 @@ def test_the_docs_tell_what_the_run_gives(outcome_of):
     for name in ITEMS:
         assert f"`steepen reproduce --only {name}`" in text, name
     listed = text.partition("| where | printed | should read |\n|---|---|---|\n")[2].splitlines()
-    assert [tuple(row[2:-2].replace("\\*", "*").split(" | ")) for row in listed] == list(ERRATA)
+    assert [tuple(row[2:-2].replace("\\*", "*").split(" | ")) for row in listed] == list(
+        map(tuple, WORDS["errata"])
+    )
     # the panels of Figs. 3 and 4, and the region of Fig. 5, are described in no other place
     assert {claim.text.partition(":")[0] for claim in claims if claim.basis == "alt text"} == {
         "Quadratic", "Rotated Hyper-Ellipsoid", "Levy", "Branin", "Griewank", "Matyas", "Drop-Wave",

@@ -17,7 +17,7 @@ def lines(axes):
 
 def test_trajectories_are_powers_of_the_two_factors(outcome_of):
     """On a quadratic each coordinate shrinks by 1 − αh(1+2λh)."""
-    surfaces, paths, *_ = outcome_of("fig-surfaces").figures["fig-surfaces"].axes
+    surfaces, paths, *_ = outcome_of("fig-surfaces").pictures["fig-surfaces"].figure.axes
     drawn = lines(paths)
     k = np.arange(6)
     np.testing.assert_allclose(drawn["GD"], np.stack([4 * 0.9**k, 3 * 0.8**k], axis=1), rtol=1e-12)
@@ -52,7 +52,7 @@ def roots(fun, interval, count=200):
     ],
 )
 def test_marked_points_of_the_levy_landscapes(name, panel, lam, interval, outcome_of):
-    drawn = lines(outcome_of(name).figures[name].axes[panel])
+    drawn = lines(outcome_of(name).pictures[name].figure.axes[panel])
     artificial = roots(lambda x: mp.diff(levy, x, 2) + 1 / (2 * lam), interval)
     maxima = [x for x in roots(lambda x: mp.diff(levy, x), interval) if mp.diff(levy, x, 2) < -1 / (2 * lam)]
     np.testing.assert_allclose(drawn["stationary for g only"][:, 0], artificial, atol=1e-8)
@@ -68,8 +68,8 @@ def test_marked_points_of_the_levy_landscapes(name, panel, lam, interval, outcom
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_convergence_curves_are_the_runs_and_say_their_settings(name, outcome_of):
     e = EXPERIMENTS[name]
-    for figure in outcome_of("fig-convergence").figures.values():
-        axes = figure.axes[list(EXPERIMENTS).index(name)]
+    for picture in outcome_of("fig-convergence").pictures.values():
+        axes = picture.figure.axes[list(EXPERIMENTS).index(name)]
         for label, method in (("GD", "gd"), ("CGD-FD", "cgd-fd")):
             trace = e.run(method).trace
             assert lines(axes)[label][:, 0].tolist() == trace.njev.tolist()
@@ -95,7 +95,7 @@ def test_values_after_forty_gradients_and_who_is_ahead():
 def test_quasi_newton_curves_are_those_of_the_listings(name, outcome_of):
     panel, position = fig_quasi_newton.PANELS[name], list(fig_quasi_newton.PANELS).index(name)
     f, grad = panel.function, panel.function.grad
-    drawn = lines(outcome_of("fig-quasi-newton").figures["fig-quasi-newton"].axes[position])
+    drawn = lines(outcome_of("fig-quasi-newton").pictures["fig-quasi-newton"].figure.axes[position])
     for label, method in fig_quasi_newton.METHODS.items():
         if method.startswith("cgd"):
             update = listings.kept({"cgd-bfgs": listings.bfgs, "cgd-dfp": listings.dfp}[method])
@@ -113,7 +113,7 @@ def test_quasi_newton_curves_are_those_of_the_listings(name, outcome_of):
 
 
 def test_curves_that_coincide_are_told_apart_without_colour(outcome_of):
-    for axes in outcome_of("fig-quasi-newton").figures["fig-quasi-newton"].axes:
+    for axes in outcome_of("fig-quasi-newton").pictures["fig-quasi-newton"].figure.axes:
         drawn = {line.get_label(): line for line in axes.lines}
         assert all(words in axes.get_title() for words in ("λ = ", "α = "))
         for one, other in ((drawn["BFGS"], drawn["DFP"]), (drawn["CGD-BFGS"], drawn["CGD-DFP"])):
@@ -125,7 +125,7 @@ def test_curves_that_coincide_are_told_apart_without_colour(outcome_of):
 
 
 def test_two_wells_paths_are_those_of_hand_written_loops(outcome_of):
-    drawn = lines(outcome_of("fig-egr").figures["fig-egr"].axes[0])
+    drawn = lines(outcome_of("fig-egr").pictures["fig-egr"].figure.axes[0])
 
     def f(x):
         return (x - 2) ** 2 / 2 - 1.2 * mp.exp(-8 * x**2)

@@ -64,6 +64,6 @@ def test_the_ring_in_the_plane(outcome):
     for case in (("CGD", "inside"), ("CGD, λ/4", "where CGD stayed")):
         assert ends[case][2] < 1e-5
         assert (ends[case][3], ends[case][5]) == (pytest.approx(np.tanh(-2.0)), "minimum")
-    for ax in outcome.figures["lemma1"].axes:
+    for ax in outcome.pictures["lemma1"].figure.axes:
         ring = np.linalg.norm(ax.lines[-1].get_xydata(), axis=1)
         assert radial(ring)[1] == pytest.approx(np.full(len(ring), -1 / 0.6), abs=1e-9)

@@ -9,7 +9,7 @@ pytestmark = MARKS
 
 def test_the_page_opens_alone_and_without_error(paper, browser):
     page = visited(browser, paper.page)
-    figures = [name for item in paper.items for name in item.captions]
+    figures = [name for outcome in paper.made.values() for name in outcome.pictures]
     # decode() fails for a picture that cannot be drawn
     widths = page.evaluate(
         "Promise.all([...document.images].map(i => i.decode().then(() => i.naturalWidth)))"

@@ -47,7 +47,7 @@ def test_the_best_lam_is_negative(outcome):
 
 
 def test_figure(outcome):
-    left, right = outcome.figures["quadratic"].axes
+    left, right = outcome.pictures["quadratic"].figure.axes
     curve, dots = left.lines[:2]
     for lam, rate in dots.get_xydata():
         assert rate == pytest.approx(np.interp(lam, *curve.get_data()), abs=3e-3)

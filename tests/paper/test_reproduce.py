@@ -1,95 +1,80 @@
-"""The runner: files, page, resume and bad input, on two small items; and the whole paper once."""
+"""The runner: files, page and bad input, on two small items; and the whole paper once."""
 
 import base64
 import csv
 import importlib
-import json
 import re
 import signal
 import sys
 import xml.etree.ElementTree as ET
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import steepen as st
 from steepen.cli import main
-from steepen.paper import Item, Report, reproduce
+from steepen.paper import reproduce
+from steepen.paper._items import Claim, Item, Outcome, Picture, Table
+from steepen.paper._runs import minimize
 
 RUNNER = importlib.import_module("steepen.paper.reproduce")  # the name itself is the function's
 REPORT = importlib.import_module("steepen.paper.report")
 COMMAND = importlib.import_module("steepen.cli.reproduce")
 
-FIRST = """
-import numpy as np
-from matplotlib.figure import Figure
-import steepen as st
-from steepen.paper import Claim, Outcome, Table
-
-NAME, TITLE, SECTION = "first", "A first <item> & more", "Section 1"
-SAYS, MATTERS = "A < B & C.", "It is the «key» to it."
-CALLS = []
 
 def picture(k):
     figure = Figure((2, 1))
     figure.add_axes((0, 0, 1, 1)).plot([0, k], [0, 1])
     return figure
 
-def run():
-    CALLS.append(NAME)
+
+def first():
     given = {"step": 0.05, "trace": "x", "budget": st.Budget(grads=6)}
     runs = {m: st.minimize(st.functions["booth"], [0.0, 0.0], method=m, **given) for m in ("gd", "cgd-fd")}
-    rows = [("a, \\"b\\" <c>", np.float64(1) / 3, 2, True), ("ü", np.inf, 3, None)]
+    rows = [('a, "b" <c>', np.float64(1) / 3, 2, True), ("ü", np.inf, 3, None)]
     return Outcome(
         claims=[
             Claim("first step of GD, %", "37.53", "37.53", True),
             Claim("κ(B) is positive", "> 0", "> 1", agrees=False, known="limit"),
         ],
         tables={"first-table": Table(("function", "x<y", "n", "ok"), rows, "A table")},
-        figures={"first-paths": picture(1), "first-again": picture(2)},
-        captions={"first-paths": "Paths with 'quotes' & a <tag>", "first-again": "Again"},
+        pictures={
+            "first-paths": Picture(picture(1), "Paths with 'quotes' & a <tag>"),
+            "first-again": Picture(picture(2), "Again"),
+        },
         traces={f"first-{name}": run.trace for name, run in runs.items()},
         found=["We saw <it>.", "And more."],
         notes=["Mind the gap."],
         settings={"start": np.zeros(2), "α": 0.05, "all": {"booth": {"r": -0.1234567890123}}},
     )
-"""
-SECOND = """
-from steepen.paper import Claim, Outcome, Table
-
-NAME, TITLE, SECTION, SAYS, MATTERS = "second", "A second item", "Section 2", "D.", "E."
-CALLS, HOOK, AGREES, KNOWN = [], lambda: None, True, None
-
-def run():
-    CALLS.append(NAME)
-    HOOK()
-    claims = [Claim("second", "1", "1", AGREES, known=KNOWN)]
-    return Outcome(claims=claims, tables={"second-t": Table(("k",), [(1,), (2,)])})
-"""
 
 
 @pytest.fixture
-def items(tmp_path, monkeypatch):
-    """Put two small items in place of the paper's; `calls()` are those that ran since it was asked last."""
-    monkeypatch.syspath_prepend(tmp_path)
-    modules = {}
-    for name, source in (("first", FIRST), ("second", SECOND)):
-        (tmp_path / f"paper_item_{name}.py").write_text(source)
-        sys.modules.pop(f"paper_item_{name}", None)
-        modules[name] = importlib.import_module(f"paper_item_{name}")
+def items(monkeypatch):
+    """Put two small items in place of the paper's; `calls` are those that ran."""
+    made = SimpleNamespace(calls=[], hook=lambda: None, agrees=True, known=None)
+
+    def run(name):
+        made.calls.append(name)
+        if name == "first":
+            return first()
+        made.hook()
+        claims = [Claim("second", "1", "1", made.agrees, known=made.known)]
+        return Outcome(claims=claims, tables={"second-t": Table(("k",), [(1,), (2,)])})
+
+    words = {
+        "first": ("A first <item> & more", "Section 1", "A < B & C.", "It is the «key» to it."),
+        "second": ("A second item", "Section 2", "D.", "E."),
+    }
+    two = {name: Item(name, *said, run=partial(run, name)) for name, said in words.items()}
     for user in (RUNNER, COMMAND):
-        monkeypatch.setattr(user, "ITEMS", {name: module.__name__ for name, module in modules.items()})
-
-    def calls():
-        made = [name for module in modules.values() for name in module.CALLS]
-        for module in modules.values():
-            module.CALLS.clear()
-        return made
-
-    return SimpleNamespace(calls=calls, **modules)
+        monkeypatch.setattr(user, "ITEMS", two)
+    return made
 
 
 class Page(HTMLParser):
@@ -150,26 +135,26 @@ def check_rows(columns, rows, lines, shown):
 def check_files(report):
     """Hold the folder against the items: every figure, table and trace, in its file and in the page."""
     folder, page = report.folder, Page(report.page)
-    document = json.loads((folder / "results.json").read_text("utf-8"))
-    assert [Item.from_json(record) for record in document["items"]] == report.items
-    assert set(document["versions"]) == {"steepen", "python", "numpy", "scipy", "matplotlib"}
-    assert document["versions"]["numpy"] == np.__version__
-    assert set(page.pictures) == {name for item in report.items for name in item.captions}
-    for item in report.items:
-        for name, caption in item.captions.items():
+    listed = set()
+    assert set(page.pictures) == {name for outcome in report.made.values() for name in outcome.pictures}
+    for item, outcome in report.made.items():
+        for name, (_, caption) in outcome.pictures.items():
             for place, file in (("src", name), ("srcset", f"{name}-narrow")):
                 kind, _, data = page.pictures[name][place].partition(";base64,")
                 assert kind == "data:image/svg+xml"
                 svg = (folder / "figures" / f"{file}.svg").read_text("utf-8")
                 assert drawn(base64.b64decode(data).decode()) == drawn(svg)
             assert (folder / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+            listed |= {f"figures/{name}{end}" for end in (".png", ".svg", "-narrow.svg")}
             assert page.pictures[name]["alt"] == caption
             assert caption in page.text
-        for text in (item.title, item.section, item.says, item.matters, *item.found, *item.notes):
+        for text in (item.title, item.section, item.says, item.matters, *outcome.found, *outcome.notes):
             assert re.sub("[«»]", "", text) in page.text
-        for name in item.traces:
+        for name in outcome.traces:
+            listed.add(f"traces/{name}.csv")
             assert (folder / "traces" / f"{name}.csv").read_text().startswith("k,f,gnorm,")
-        for name, table in item.tables.items():
+        for name, table in outcome.tables.items():
+            listed.add(f"tables/{name}.csv")
             with (folder / "tables" / f"{name}.csv").open(newline="", encoding="utf-8") as file:
                 check_rows(table.columns, table.rows, list(csv.reader(file)), page.tables[name])
     claims = [row for row in page.tables["claims"][1:] if len(row) == 4]
@@ -177,8 +162,7 @@ def check_files(report):
     for row, claim in zip(claims, report.claims, strict=True):
         assert ("agrees" in row[3]) == (claim.agrees and claim.known is None)
     made = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-    listed = {path for item in report.items for path in item.files}
-    assert made == {"report.html", "explore.html", "results.json", *listed}
+    assert made == {"report.html", "explore.html", "results.jsonl", *listed}
 
 
 def check_alone(page):
@@ -199,8 +183,7 @@ def test_every_picture_and_table_is_in_its_file_and_in_the_page(items, tmp_path)
     report = reproduce(tmp_path / "out")
     check_files(report)
     check_alone(Page(report.page))
-    assert items.calls() == ["first", "second"]
-    assert report.kept == []
+    assert items.calls == ["first", "second"]
     assert report.holds
     text = Page(report.page).text
     for words in ("start(0, 0)", "α0.05", "boothr = −0.1234567890123", "numpy" + np.__version__):
@@ -213,37 +196,12 @@ def test_every_picture_and_table_is_in_its_file_and_in_the_page(items, tmp_path)
 
 def test_only_and_order(items, tmp_path):
     report = reproduce(tmp_path / "out", only=["second"])
-    assert items.calls() == ["second"]
+    assert items.calls == ["second"]
     assert "Not run: first." in Page(report.page).text
     both = reproduce(tmp_path / "out", only=" second, first ")
-    assert [item.name for item in both.items] == ["first", "second"]
-    assert (items.calls(), both.kept) == (["first"], ["second"])
+    assert [item.name for item in both.made] == ["first", "second"]
+    assert items.calls == ["second", "first", "second"]
     check_files(both)
-
-
-def test_what_is_there_is_kept_and_what_is_out_of_date_is_redone(items, tmp_path, monkeypatch):
-    out = tmp_path / "out"
-    before = reproduce(out)
-    assert items.calls() == ["first", "second"]
-    again = reproduce(out)
-    assert (items.calls(), again.items, again.kept) == ([], before.items, ["first", "second"])
-    for name in ("tables/second-t.csv", "figures/first-paths.png"):  # damaged
-        whole = (out / name).read_bytes()
-        (out / name).write_bytes(whole[: len(whole) // 2])
-        reproduce(out)
-        assert items.calls() == ["second" if "second" in name else "first"]
-        assert (out / name).read_bytes() == whole
-    document = json.loads((out / "results.json").read_text())
-    del document["items"][1]["claims"]  # spoilt
-    (out / "results.json").write_text(json.dumps(document))
-    check_files(reproduce(out))
-    assert items.calls() == ["second"]
-    report = reproduce(out, only="second", force=True)
-    assert (items.calls(), report.kept) == (["second"], [])
-    assert set(Page(report.page).pictures) == {"first-paths", "first-again"}
-    monkeypatch.setattr(RUNNER, "_library", lambda: b"other code")
-    reproduce(out)
-    assert items.calls() == ["first", "second"]
 
 
 def _press_ctrl_c_inside_minimize():
@@ -256,38 +214,22 @@ def _press_ctrl_c_inside_minimize():
             signal.raise_signal(signal.SIGINT)
         return booth(x)
 
-    st.minimize(fun, [0.0, 0.0], method="gd", jac=booth.grad, step=0.05)
+    minimize(fun, [0.0, 0.0], method="gd", jac=booth.grad, step=0.05)
 
 
-def test_interrupted_then_continued(items, tmp_path, capsys):
+def test_an_interrupt_ends_all_and_what_was_there_can_be_replaced(items, tmp_path, capsys):
     out = tmp_path / "out"
-    items.second.HOOK = _press_ctrl_c_inside_minimize
+    items.hook = _press_ctrl_c_inside_minimize
     with pytest.raises(KeyboardInterrupt):
         reproduce(out)
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    assert items.calls() == ["first", "second"]
-    document = json.loads((out / "results.json").read_text("utf-8"))
-    first = [Item.from_json(record) for record in document["items"]]
-    assert document["missing"] == ["second"]
-    check_files(Report(out, first, []))
-    assert main(["reproduce", "--out", str(out), "--force"]) == 1
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert f"interrupted; {out} keeps what was done; the same command without --force goes on" in said.err
-    items.second.HOOK = lambda: None
-    items.calls()
-    report = reproduce(out)
-    assert items.calls() == ["second"]
-    assert report.kept == ["first"]
-    check_files(report)
-
-
-def test_an_item_that_fails_keeps_the_others(items, tmp_path):
-    items.second.HOOK = lambda: 1 // 0
+    assert items.calls == ["first", "second"]
+    assert main(["reproduce", "--out", str(out)]) == 1
+    assert capsys.readouterr().err.endswith("steepen: interrupted\n")
+    items.hook = lambda: 1 // 0
     with pytest.raises(RuntimeError, match="the item second failed: integer division"):
-        reproduce(tmp_path / "out")
-    items.second.HOOK = lambda: None
-    assert reproduce(tmp_path / "out").kept == ["first"]
+        reproduce(out)
+    items.hook = lambda: None
+    check_files(reproduce(out))
 
 
 @pytest.mark.parametrize(
@@ -295,8 +237,7 @@ def test_an_item_that_fails_keeps_the_others(items, tmp_path):
     [
         ("out", "mine", "is a file"),
         ("out/thesis.tex", "mine", "holds something else"),
-        ("out/results.json", '{"made_by": "someone"}', "holds something else"),
-        ("out/results.json", "{", "holds something else"),
+        ("out/results.json", '{"made_by": "steepen reproduce"}', "holds something else"),  # before 0.1.0
     ],
 )
 def test_folders_that_cannot_be_used(name, text, words, items, tmp_path, capsys):
@@ -309,19 +250,19 @@ def test_folders_that_cannot_be_used(name, text, words, items, tmp_path, capsys)
     said = capsys.readouterr().err
     assert said.startswith("steepen: --out: ")
     assert ("use --force" in said, said.count("\n")) == ("something else" in words, 1)
-    assert items.calls() == []
+    assert items.calls == []
     assert (tmp_path / name).read_text() == text
     if name == "out/thesis.tex":
         assert reproduce(out, force=True).page.is_file()
         assert (tmp_path / name).read_text() == text
-        assert reproduce(out).kept == ["first", "second"]  # from now on it is ours
+        assert reproduce(out).holds  # from now on it is ours
 
 
 @pytest.mark.parametrize(
     ("agrees", "known", "code"), [(True, None, 0), (False, None, 1), (True, "limit", 1), (False, "limit", 0)]
 )
 def test_exit_codes(agrees, known, code, items, tmp_path, capsys):
-    items.second.AGREES, items.second.KNOWN = agrees, known
+    items.agrees, items.known = agrees, known
     assert main(["reproduce", "--out", str(tmp_path / "out")]) == code
     said = capsys.readouterr()
     assert (said.err, said.out.splitlines()[-1]) == ("", f"{1 + agrees} of 3 claims agree")
@@ -338,7 +279,7 @@ def test_exit_codes(agrees, known, code, items, tmp_path, capsys):
 def test_the_whole_paper_is_in_its_files_and_its_page_is_small(paper):
     check_files(paper)
     check_alone(Page(paper.page))
-    assert [item.name for item in paper.items] == list(RUNNER.ITEMS)
+    assert [item.name for item in paper.made] == list(RUNNER.ITEMS)
     assert paper.page.stat().st_size < 3_000_000
 
 
@@ -349,13 +290,13 @@ def test_the_page_opens_with_two_sentences_a_picture_and_the_findings(paper):
     order = [attrs.get("id") or attrs.get("class") for attrs in parts]
     assert order[1:5] == ["lead", "fig-surfaces-cut", "door", "findings"]
     assert order.count("fig-surfaces-cut") == 1
-    assert len(re.findall(r"[.](?= [A-Z]|$)", REPORT.LEAD)) == 2
-    story = [name for part in REPORT.PARTS for name in (*part.items, *part.minor)]
+    assert len(re.findall(r"[.](?= [A-Z]|$)", REPORT.WORDS["lead"])) == 2
+    story = [name for part in REPORT.WORDS["parts"] for name in (*part["items"], *part["minor"])]
     assert sorted(story) == sorted(RUNNER.ITEMS)
     sections = [attrs["id"] for tag, attrs in page.tags if tag == "section"]
     assert sections == ["findings", *story, "errata", "claims", "versions"]
-    found = {item.name: item.found[0] for item in paper.items}
-    for short, name in REPORT.FINDINGS:
+    found = {item.name: outcome.found[0] for item, outcome in paper.made.items()}
+    for short, name in REPORT.WORDS["findings"]:
         assert short in page.text
         assert page.text.count(re.sub("[«»]", "", found[name])) == 2  # there, and in its section
 
@@ -376,7 +317,7 @@ def test_terms_are_defined_where_they_first_stand_and_no_hyphen_is_a_minus(paper
 
 
 def test_the_finding_on_training_is_quoted_from_the_document():
-    _, words, document, command = REPORT.TRAINING
+    _, words, document, command = REPORT.WORDS["training"].values()
     source = (Path(__file__).parents[2] / document).read_text("utf-8")
     numbers = re.findall(r"\d+\.\d+", words)
     assert len(numbers) >= 6
@@ -411,5 +352,5 @@ def test_missing_dependencies(module, words, items, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=re.escape(words)):
         reproduce(tmp_path / "out", progress=True)
-    assert items.calls() == []
+    assert items.calls == []
     assert not (tmp_path / "out").exists()

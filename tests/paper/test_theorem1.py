@@ -82,7 +82,7 @@ def test_table_and_figure_by_hand(outcome, problems):
     assert {row[0] for row in rows} == {problem.title for problem in problems}
     outside = problems[0].run(0.0, 2.05 / problems[0].L, iterations=300)
     assert np.diff(outside.f).max() > 0  # the check of the interval can fail
-    for ax, problem in zip(outcome.figures["theorem1"].axes, problems, strict=True):
+    for ax, problem in zip(outcome.pictures["theorem1"].figure.axes, problems, strict=True):
         gd, bound, _, steep = ax.lines
         first = problem.fun(problem.start) - problem.fmin
         assert (gd.get_ydata() <= bound.get_ydata()[: len(gd.get_xdata())] * (1 + 1e-12)).all()

@@ -4,11 +4,10 @@ import warnings
 
 import numpy as np
 import pytest
+from benchmarks.problems import problems, suite
+from benchmarks.problems.nist import _SETS
 from scipy import optimize
 from tests.pairs import sample
-
-from steepen.problems import problems, suite
-from steepen.problems.nist import _SETS
 
 # Observations, parameters and certified residual sum of squares, typed from the archive's files.
 CERTIFIED = {

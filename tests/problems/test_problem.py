@@ -5,8 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-
-from steepen.problems import problems, suite
+from benchmarks.problems import problems, suite
 
 NEED_NO_DATA = [p for p in problems.values() if p.suite != "learning"]
 every = pytest.mark.parametrize("p", [pytest.param(p, id=p.name) for p in NEED_NO_DATA])
@@ -86,7 +85,7 @@ def test_suites_are_the_whole():
 
 
 def test_missing_scikit_learn_is_named(monkeypatch):
-    from steepen.problems.learning import _data
+    from benchmarks.problems.learning import _data
 
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     _data.cache_clear()

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
+from benchmarks.problems import problems, suite
 from benchmarks.references.problems import FITS, FORMULAS, One, formula_name
 from tests.pairs import WHOLE
-
-from steepen.problems import problems, suite
 
 CASES = [p for p in (*suite("mgh"), *suite("large")) if p.name not in FITS]
 

@@ -1,4 +1,4 @@
-"""A row of a batch is the run made alone: to the last bit, but for quasi-Newton matrices from n = 32 on."""
+"""A row of a batch is the run made alone: to the last bit, or up to rounding where BLAS sums."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from hypothesis import strategies as hs
 import steepen as st
 from steepen import Budget, Status
 
-from ..calls import same
+from ..calls import near, same
 from ..objectives import BY_NAME, METHODS, PENALISED, PROBLEMS, derivatives, quadratic, spd
 from ..pairs import pairs, sample
 
@@ -19,13 +19,14 @@ QUASI_NEWTON = {"bfgs", "dfp", "cgd-bfgs", "cgd-dfp"}
 
 
 def check_batch(fun, x0, per_row=None, **common):
+    """Hold each row to the run made alone: to the bit, or up to rounding where BLAS sums for cgd-auto."""
     per_row = per_row or {}
     common = {"trace": "x"} | common
     batch = st.minimize(fun, x0, **per_row, **common)
     for b, start in enumerate(x0):
         own = {name: float(values[b]) for name, values in per_row.items()}
         alone = st.minimize(fun, np.array(start), **own, **common)
-        same(batch.row(b), alone)
+        (near if common.get("method") == "cgd-auto" else same)(batch.row(b), alone)
         assert alone.trace is None or len(alone.trace) == alone.nit + 1
     return batch
 
@@ -154,7 +155,10 @@ def test_different_ends(method, step):
     assert ends[7] is Status.UNBOUNDED
     assert batch.row(4).best.x is batch.row(7).best.x is None
     assert len(set(batch.nit.tolist())) > 1
-    assert batch.message == [status.message for status in ends]
+    told = [status.message for status in ends]
+    for row in (4, 7):
+        told[row] = told[row].replace("x is the best finite point", "no finite point was")
+    assert batch.message == told
     assert batch.success.tolist() == [status.success for status in ends]
 
 

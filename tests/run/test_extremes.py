@@ -50,6 +50,11 @@ def test_a_minimum_at_infinity_is_not_reached_in_one_step(method, step, batch):
         assert np.all(res.x == x0)
 
 
+def test_a_run_that_climbs_until_it_overflows_gives_its_lowest_point():
+    res = st.minimize(lambda x: abs(x).sum(), [1.0], jac=lambda x: x, method="gd", step=1e100)
+    assert (res.status, res.x, res.fun) == (Status.DIVERGED, 1.0, 1.0)
+
+
 def test_a_row_that_diverges_leaves_the_others_to_their_xtol():
     starts = np.array([[1e308, 1e308], [1.0, 2.0], [3.0, 2.0]])
     given = {"method": "bfgs", "step": 1.0, "xtol": 1e-9, "budget": Budget(iters=5)}

@@ -124,7 +124,16 @@ def test_an_interrupt_leaves_whole_batches_alone(tmp_path):
         swept(out=out)
     assert len(out.read_text().splitlines()) == 1  # its head
     found = swept(out=out)
+    assert_frame_equal(st.load_results(out), found)
     out.write_bytes(out.read_bytes()[:-9])  # as a kill in the middle of a line leaves it
+    assert_frame_equal(st.load_results(out), found[:3])
+    lines = out.read_bytes().splitlines(keepends=True)
+    (tmp_path / "t.jsonl").write_bytes(lines[0] + lines[1].replace(b"A", b"B", 1))
+    with pytest.warns(UserWarning, match="path: 1 line is damaged in .*t.jsonl', and left out"):
+        assert len(st.load_results(tmp_path / "t.jsonl")) == 0
+    (tmp_path / "t.jsonl").write_text('{"steepen": "sweep 1"}\n')
+    with pytest.raises(ValueError, match=r"path: .*t.jsonl' has the old layout, .* reads it"):
+        st.load_results(tmp_path / "t.jsonl")
     assert_frame_equal(swept(out=out), found, check_exact=True)
     assert_frame_equal(swept(), found, check_exact=True)
 

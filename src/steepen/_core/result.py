@@ -106,6 +106,12 @@ _SENTENCES = {
     Status.FAILED: "A function of yours raised an error; this is the run up to there.",
 }
 
+BY_VALUES = (
+    "The line search found no lower point along the direction. Without a gradient that means a kink of f, "
+    "noise, or few digits; x is the best point found, and may not be a minimum."
+)
+"""The sentence of NO_DESCENT without a gradient."""
+
 
 class Iterates:
     """The points of a run; they are put into one array when somebody asks for it.
@@ -373,9 +379,9 @@ class Result(Mapping[str, Any]):
     def hess_inv(self) -> InverseHessian | None:
         """The inverse Hessian at x as the pairs of the run make it, a `LinearOperator` as L-BFGS-B's.
 
-        From cgd-auto, bfgs and dfp; None from other methods, and for a batch. It is an approximation, good
-        in the directions the run has gone and a guess in others. Bounds are not in it: it stands for the
-        Hessian of f in all variables, of which those that never moved are guesses.
+        From cgd-auto, bfgs and dfp; None from other methods, for a batch, and after no step. It is an
+        approximation, good in the directions the run has gone and a guess in others. Bounds are not in it: it
+        stands for the Hessian of f in all variables, of which those that never moved are guesses.
 
         Examples
         --------
@@ -420,6 +426,8 @@ class Result(Mapping[str, Any]):
         lines: list[str] = []
         for name in shown:
             value = getattr(self, name)
+            if name == "status" and np.ndim(value):
+                value = [Status(int(status)).name for status in value]
             lines.append(f"{name:>{width}}: " + str(value).replace("\n", "\n" + " " * (width + 2)))
         return "\n".join(lines)
 

@@ -1,7 +1,9 @@
-"""A file of results: one line of JSON a job. Several processes may write it, and any may die at any time.
+"""The file of results: one line of JSON a job. Several processes may write it, and any may die at any time.
 
-A line is written in one go under a lock, and taken back if the disk is full; what a kill leaves of one is
-passed over. A claim is a lock on one byte of the file beside it, `….claims`: the system frees it when the
+The first line says what the results belong to, and every line ends in the CRC-32 of what is before it. A line
+is written in one go under a lock, and taken back if the disk is full; one that is damaged, or that a kill cut
+short, is passed over. Sweeps, comparisons, benchmarks and the paper all write such files, and `load_results`
+reads them. A claim is a lock on one byte of the file beside it, `….claims`: the system frees it when the
 process that holds it ends, however it ends.
 """
 
@@ -10,7 +12,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import threading
+import zlib
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +28,12 @@ try:
     import fcntl
 except ImportError:  # Windows: one process writes a file
     fcntl = None
+
+FORMAT = "results 2"
+"""What the first line calls the layout, under "steepen"."""
+
+OLD = "steepen before 0.1.0, as of commit 4732399"
+"""What reads the layout before this one."""
 
 Key: TypeAlias = tuple[Hashable, ...]
 Record: TypeAlias = dict[str, Any]
@@ -45,7 +55,7 @@ class JobFile:
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = JobFile(Path(folder, "results.jsonl"), ["seed"], {"study": "one"})
+    ...     file = JobFile(Path(folder, "results.jsonl"), ["seed"], {"results": "a study"})
     ...     file.add((3,), {"loss": 0.5})
     ...     file.read()
     {(3,): {'seed': 3, 'loss': 0.5}}
@@ -55,15 +65,16 @@ class JobFile:
         self, path: str | os.PathLike[str], fields: Sequence[str], about: Mapping[str, Any] | None = None
     ):
         self.path, self._fields = Path(path), tuple(fields)
-        self._about = None if about is None else json.loads(json.dumps(about))  # as it will be read
+        self._head = json.dumps({"steepen": FORMAT, "key": list(fields), **(about or {})})
         self._found: dict[Key, Record] = {}
         self._at = 0
         self._reading = threading.Lock()  # joblib asks for jobs in threads of its own
         if not self.path.parent.is_dir():
             raise ValueError(f"out: there is no folder {str(self.path.parent)!r}")
-        if self._about is not None:
-            self._write(json.dumps(self._about), first=True)
-            self._check(self._about)
+        if about is not None:
+            self._write(self._head, first=True)
+        if self.path.exists():
+            self._check(json.loads(self._head))  # as it is read
 
     def read(self) -> dict[Key, Record]:
         """Return the records that are there; one with an "error" only where there is no other."""
@@ -80,6 +91,8 @@ class JobFile:
         record = dict(zip(self._fields, key, strict=True)) | dict(value)
         text = _json(record)
         with self._reading:
+            if not self.path.exists():
+                self._write(self._head, first=True)
             before, after = self._write(text)
             if before == self._at:  # nobody else has written: there is no need to read it
                 self._at = after
@@ -117,20 +130,12 @@ class JobFile:
                 self._keep(record)
 
     def _keep(self, record: Record) -> None:
-        try:
-            key = tuple(record[name] for name in self._fields)
-        except KeyError:
-            return
-        if "error" not in record or key not in self._found:
-            self._found[key] = record
+        keep(self._found, self._fields, record)
 
     def _check(self, about: Record) -> None:
         """Refuse a file that belongs to something else."""
-        with self.path.open("rb") as file:
-            head = _parsed(file.readline())
+        head = read_head("out", self.path)
         wrong = f"out: {str(self.path)!r} is not a file of these results, and is left as it is"
-        if head is None:
-            raise ValueError(wrong)
         other = [
             f"{name} {_brief(head.get(name))}, not {_brief(value)}"
             for name, value in about.items()
@@ -148,10 +153,10 @@ class JobFile:
             for line in file:
                 if not line.endswith(b"\n"):
                     break  # it may still be growing
-                self._at += len(line)
-                record = _parsed(line)
-                if record is not None:
+                record = parsed(line)
+                if record is not None and self._at:  # the first line is the head
                     yield record
+                self._at += len(line)
 
     def _write(self, text: str, *, first: bool = False) -> tuple[int, int]:
         """Append a line, and return how long the file was and is; the first line only where there is none."""
@@ -159,7 +164,7 @@ class JobFile:
         try:
             if fcntl is not None:
                 fcntl.flock(handle, fcntl.LOCK_EX)
-            size, line = os.fstat(handle).st_size, text.encode() + b"\n"
+            size, line = os.fstat(handle).st_size, sealed(text)
             if first and size:
                 if size >= len(line) or os.pread(handle, size, 0) != line[:size]:
                     return size, size
@@ -189,13 +194,58 @@ def _json(value: Any) -> str:
     return json.dumps(value)
 
 
-def _parsed(line: bytes) -> Record | None:
-    """Return the object that a line holds; None if it holds none."""
-    try:
-        record: Any = json.loads(line)
-    except ValueError:
+def keep(found: dict[Key, Record], fields: Sequence[str], record: Record) -> None:
+    """Put a record under its key; one with an "error" only where there is no other."""
+    if not set(fields) <= record.keys():
+        return
+    key = tuple(record[name] for name in fields)
+    if "error" not in record or key not in found:
+        found[key] = record
+
+
+_SEAL = re.compile(rb', "crc": "([0-9a-f]{8})"\}\n?$')
+
+
+def sealed(text: str) -> bytes:
+    r"""Return a JSON object as a line that ends in its checksum.
+
+    Examples
+    --------
+    >>> sealed('{"i": 1}')
+    b'{"i": 1, "crc": "17f20cfa"}\n'
+    """
+    data = text.encode()
+    return data[:-1] + b', "crc": "%08x"}\n' % zlib.crc32(data)
+
+
+def parsed(line: bytes) -> Record | None:
+    """Return the object that a line holds; None if its checksum is missing or wrong.
+
+    Examples
+    --------
+    >>> parsed(sealed('{"i": 1}')), parsed(sealed('{"i": 1}').replace(b"1", b"2"))
+    ({'i': 1}, None)
+    """
+    seal = _SEAL.search(line)
+    if seal is None:
         return None
-    return cast(Record, record) if isinstance(record, dict) else None
+    data = line[: seal.start()] + b"}"
+    return cast(Record, json.loads(data)) if zlib.crc32(data) == int(seal[1], 16) else None
+
+
+def read_head(argument: str, path: Path) -> Record:
+    """Return the first line of a file of results; ValueError if it is none, or one of the old layout."""
+    with path.open("rb") as file:
+        line = file.readline()
+    head = parsed(line)
+    if head is not None and head.get("steepen") == FORMAT:
+        return head
+    if line.startswith(b"{") and line.endswith(b"}\n"):
+        raise ValueError(
+            f"{argument}: {str(path)!r} has the old layout, without checksums, and is left as it is; {OLD}, "
+            "reads it"
+        )
+    raise ValueError(f"{argument}: {str(path)!r} is not a file of these results, and is left as it is")
 
 
 def _brief(value: Any) -> str:

@@ -8,7 +8,7 @@ direction promises, is a decrease that the values of f could show; what hides it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,33 +16,40 @@ from .._core.arrays import Array, Mask, MaybeArray, Scalar, Whole, to_numpy
 from .._core.records import RUNNING, Carry
 from .._core.result import Status
 from . import tuning
-from .exact import Exact
 from .ledger import Cost
 from .noise import COST as NOISE_COST
-
-if TYPE_CHECKING:
-    from .context import Context
+from .source import Fixed
 
 MAX_EVALUATIONS, PRECISION, NOISE, RESOLUTION, DIFFERENCES = map(
     int, (Status.MAX_EVALUATIONS, Status.PRECISION, Status.NOISE, Status.RESOLUTION, Status.DIFFERENCES)
 )
 
 
-class Adaptive(Exact):
-    """A gradient by differences that follow the noise and the curvature of f."""
+class Adaptive(Fixed):
+    """Differences that follow the noise and the curvature of f."""
 
     stalled = 3  # a gradient costs as many values as f has variables
+    cheap = False
+    coarse: Any = False  # every gradient comes with its error
 
-    def __init__(self, context: Context, gtol: Any):
-        super().__init__(context, gtol)
-        self.fd: Any = context.oracle.fd
-        self.noise, self.kit = self.fd.noise, context.kit
+    @property
+    def curvature(self) -> Array:
+        """|f″| along each variable as differences have shown it, NaN where it is unknown."""
+        return self.fd.state.curvature
+
+    def eps_f(self, f: Scalar) -> Scalar:
+        """Return by how much a value of f may be wrong."""
+        return self.noise.eps_f(f)
+
+    def set_curvature(self, curvature: Array, rows: Mask) -> None:
+        """Take |f″| along each variable from a method that has learnt it."""
+        self.fd.set_curvature(curvature, rows)
 
     # --- gradients -----------------------------------------------------------------------------------
 
     def gradient(self, c: Carry, rows: Any, came: MaybeArray) -> tuple[Array, MaybeArray]:
         """Evaluate ∇f with intervals for the noise and the curvature that are known, or found out now."""
-        kit, fd, noise, oracle = self.kit, self.fd, self.noise, self.context.oracle
+        kit, fd, noise, oracle = self.kit, self.fd, self.noise, self.oracle
         x, f, every = c.point.x, c.point.f, True if rows is None else rows
         if c.k == 0:
             begins = every & (oracle.ledger.budget.iters != 0)  # or no step is made
@@ -104,7 +111,7 @@ class Adaptive(Exact):
 
     def decreases(self, x: Array, f: Scalar, g: Array, error: Any) -> tuple[Scalar, Scalar]:
         """Return Σ gᵢ²/|f″ᵢ| over the free variables, and the same of the error of g."""
-        kit, space = self.kit, self.context.space
+        kit, space = self.kit, self.space
         curvature, slope, error = self.fd.curvature(x, f), to_numpy(g), to_numpy(error)
         if space.bounded:
             free = to_numpy(space.free(x, g, kit.xp.ones_like(g)))
@@ -125,7 +132,7 @@ class Adaptive(Exact):
         if kit.all(central):
             return central & False
         decrease, hidden = self.decreases(x, f, g, error)
-        near = self.context.space.residual(x, g, kit.norm(g)) <= self.gtol
+        near = self.space.residual(x, g, kit.norm(g)) <= self.gtol
         near = near & (kit.norm(kit.own(error)) > self.gtol) if kit.any(near) else near
         rough = (hidden > tuning.INACCURATE * decrease) | near
         # noise hides more along directions of low curvature than these sums show
@@ -157,11 +164,15 @@ class Adaptive(Exact):
         It must not be larger at all where f is quantised, or where a difference vanishes as if it were.
         """
         kit, point = self.kit, c.point
-        residual, e = self.context.space.residual, point.error  # no more than the box lets it move x
+        residual, e = self.space.residual, point.error  # no more than the box lets it move x
         error = kit.num.maximum(residual(point.x, e, kit.norm(e)), residual(point.x, -e, kit.norm(e)))
-        strict = kit.some((point.g == 0) & ~self.context.space.fixed(point.x))
+        strict = kit.some((point.g == 0) & ~self.space.fixed(point.x))
         strict = strict | (self.fd.state.resolution > 0)
         return error <= kit.pick(strict, 1.0, tuning.CLEAR) * self.gtol
+
+    def rise(self, x: Array) -> Scalar:
+        """Return by how much the curvature of f, where it is known, raises it over a move as long as x."""
+        return 0.5 * np.nansum(self.fd.state.curvature * np.maximum(np.abs(to_numpy(x)), 1.0) ** 2, axis=-1)
 
     def ends(self, c: Carry) -> Whole:
         """Return the status of rows where the direction predicts no decrease that values would show."""
@@ -205,7 +216,7 @@ class Adaptive(Exact):
         spent = ((decrease <= hidden) & (part | (decrease <= low))) | kit.without(lost, quantised)
         # the error of a quantised f is no chance, and repeats itself
         spent = kit.without(stuck & spent & self._sound(point.f), quantised & (hidden > low))
-        doubt = kit.without(stuck, spent) & self.context.affords(NOISE_COST)
+        doubt = kit.without(stuck, spent) & self.oracle.ledger.affords(NOISE_COST)
         if kit.any(doubt):
             lengths = np.abs(fd.intervals(point.x, point.f, True)[0]) / 30
             better = better | self.noise.estimate(point.x, point.f, doubt, self.gtol, lengths, anew=False)
@@ -220,7 +231,7 @@ class Adaptive(Exact):
     def _confirmed(self, c: Carry, rows: Mask, code: Whole) -> Whole:
         """Return the status of these rows, if f has no kink there: what hides a decrease names it."""
         kit, point, state = self.kit, c.point, self.fd.state
-        if not kit.any(rows) or not kit.any(rows := rows & self.context.affords(Cost(5))):
+        if not kit.any(rows) or not kit.any(rows := rows & self.oracle.ledger.affords(Cost(5))):
             return RUNNING
         quantised = state.resolution * self.noise.scale(point.f) > state.noise
         code = kit.pick(self.noise.noisy(point.f), kit.pick(quantised, RESOLUTION, NOISE), code)

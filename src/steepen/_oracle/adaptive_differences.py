@@ -17,29 +17,18 @@ from numpy.typing import NDArray
 from .._core.arrays import Array, Mask, MaybeArray, Scalar, adopt, to_numpy
 from . import tuning
 from .calls import Only
-from .differences import taken
-from .finite_differences import FiniteDifferences
+from .finite_differences import FiniteDifferences, taken
 from .ledger import Cost
 from .noise import COARSEST, Flags, Floats, size_of
 
-STRAIGHT = 0.01
-"""Where f bends by less than this part of what |f″| says, that was wrong."""
-
-TESTS = 8.0
-"""A central difference is at least this many times as long as the best forward one: then it resolves f″, and
-one that was learnt elsewhere and is far too large shows."""
-
-BEYOND = 1e3
-"""Over a difference that changes f by this many times |f| there is no slope to be seen."""
-
-RUNGS = 3
-"""How often a second difference that is not resolved is taken again."""
+STRAIGHT = 0.01  # where f bends by less than this part of what |f″| says, that was wrong
+TESTS = 8.0  # a central difference is so many times as long as the best forward one, or more: it resolves f″
+BEYOND = 1e3  # over a difference that changes f by this many times |f| there is no slope to be seen
+RUNGS = 3  # how often a second difference that is not resolved is taken again
 
 
 class AdaptiveDifferences(FiniteDifferences):
     """Forward or central differences, over the intervals that are best for what is known of f."""
-
-    adaptive = True
 
     @property
     def known(self) -> Mask:

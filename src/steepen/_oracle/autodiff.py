@@ -15,7 +15,7 @@ import numpy as np
 
 from .._core.arrays import Array, is_numpy, to_numpy
 from .._tools.optional import load
-from .calls import Function
+from .calls import Function, with_args
 from .tensors import fetched, tensor
 
 AUTODIFF = ("jax", "torch")
@@ -30,8 +30,6 @@ class Derivatives(NamedTuple):
     hess: Function | None
     both: Function | None = None
     """Returns f and ∇f, where they come together."""
-    look: Function | None = None
-    """Returns f, and whether any derivative leads from it back to x."""
 
 
 def differentiate(library: str, given: Derivatives, x: Array, like: Any) -> Derivatives:
@@ -99,18 +97,12 @@ def _with_jax(fun: Function, x: Array) -> Derivatives:
             result = getattr(program, name)(data, *points)
             return np.asarray(result) if numpy_in else result
 
-    def look(points: Array) -> tuple[Array, bool]:
-        with jax.enable_x64(True) if double else nullcontext():
-            linked = _reaches(jax, fun, points if x.ndim == 1 else points[0])
-        return call("value", points), linked
-
-    value, grad, hvp, hess = (partial(call, name) for name in ("value", "grad", "hvp", "hess"))
-    return Derivatives(value, grad, hvp, hess, look=look)
+    return Derivatives(*(partial(call, name) for name in ("value", "grad", "hvp", "hess")))
 
 
 def _programs_of(fun: Any) -> dict[Any, _Program]:
     """Return the programs of a function, known by its code: a lambda or a method is made anew each time."""
-    fun = getattr(fun, "_function", fun)  # of one with args
+    fun = fun.args[0] if getattr(fun, "func", None) is with_args else fun
     code = getattr(getattr(fun, "__func__", fun), "__code__", fun)
     try:
         return _PROGRAMS.setdefault(code, {})
@@ -128,20 +120,6 @@ def _within(jaxpr: Any) -> Iterator[Any]:
                     yield from _within(part.jaxpr)
                 elif hasattr(part, "eqns"):
                     yield from _within(part)
-
-
-def _reaches(jax: Any, fun: Function, x: Array) -> bool:
-    """Say whether a change of x goes on to the derivative of f along it, as far as JAX's own record tells."""
-
-    def along(x: Array, v: Array) -> Array:
-        return jax.jvp(fun, (x,), (v,))[1]
-
-    record = jax.make_jaxpr(along)(x, x).jaxpr
-    reached = {id(record.invars[1])}
-    for equation in record.eqns:
-        if any(id(variable) in reached for variable in equation.invars):
-            reached.update(map(id, equation.outvars))
-    return id(record.outvars[0]) in reached
 
 
 def _with_torch(fun: Function, x: Array, like: Any) -> Derivatives:
@@ -172,12 +150,6 @@ def _with_torch(fun: Function, x: Array, like: Any) -> Derivatives:
 
         return call
 
-    def look(points: Array) -> tuple[Array, bool]:
-        with torch.enable_grad():
-            # a clone, since fun may change its argument in place, which torch forbids for a leaf
-            f = whole(point_of(points).requires_grad_().clone())
-        return to_numpy(f) if numpy_in else f.detach(), f.requires_grad
-
     def both(points: Array) -> tuple[Any, Any]:
         point = point_of(points)
         f, back = torch.func.vjp(whole, point)
@@ -186,4 +158,4 @@ def _with_torch(fun: Function, x: Array, like: Any) -> Derivatives:
         return fetched(f, back(torch.ones_like(f))[0])
 
     together = both if waits else None
-    return Derivatives(mapped(fun), mapped(grad), mapped(hvp), mapped(hess), together, look)
+    return Derivatives(mapped(fun), mapped(grad), mapped(hvp), mapped(hess), together)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -19,6 +20,11 @@ Function = Callable[..., Any]
 Only: TypeAlias = Any
 """The rows of a batch that an evaluation is for, as a mask; None for all."""
 
+BATCH = (
+    "a batch needs a function vectorised over leading axes "
+    '(or wrapped: np.vectorize(fun, signature="(n)->()"))'
+)
+
 
 class Probing:
     """Products H·v made of the gradient at another point."""
@@ -27,8 +33,8 @@ class Probing:
     """∇f where f was last evaluated, if it came with f; it is counted once it is asked for."""
 
     grad: Any
-    gradient_eps: Any
-    """The relative error of the gradient."""
+    source: Any
+    """Where gradients come from."""
 
     def __init__(self, kit: Kit, space: Space, eps: float):
         self.kit, self.space = kit, space
@@ -39,7 +45,7 @@ class Probing:
         kit = self.kit
         size = kit.norm(v)
         most = kit.num.maximum(kit.norm(x), 1.0)
-        return kit.scalar(kit.num.sqrt(self.gradient_eps) * most / kit.pick(size > 0, size, 1.0))
+        return kit.scalar(kit.num.sqrt(self.source.gradient_eps) * most / kit.pick(size > 0, size, 1.0))
 
     def change(self, x: Array, v: Array, g: Array, r: Scalar, only: Any = None) -> Array:
         """Evaluate r·H·v by the paper's difference ∇f(x + r·v) − ∇f(x)."""
@@ -66,6 +72,25 @@ class Calling(Probing):
         self.outside = contextvars.copy_context().run  # the run is silent about overflow; fun need not be
         self._sent = fun  # to workers: as it was given, so that a process can be sent it
         self._fun: Any = fun
+        self._asked: set[str] = set()  # the functions that have taken a batch
+
+    def ask(self, name: str, function: Any, read: Function, only: Only, *vectors: Array) -> Any:
+        """Call a function of the user's for these rows, and read what it returns.
+
+        A function for one point would take a square batch for a point, and return the right shape; so the
+        first one is sent in two parts, all rows but the last and the last.
+        """
+        if self.kit.size is None or name in self._asked or self.differentiates:
+            return read(self.call(function, only, *vectors), only)
+        self._asked.add(name)
+        rows: Any = np.ones(len(vectors[0]), dtype=bool) if only is None else only
+        last = rows & (np.cumsum(rows) == self.n)
+        parts = [rows & ~last, last] if rows.sum() == self.n > 1 else [rows]
+        try:
+            found = [read(self.call(function, part, *vectors), part) for part in parts]
+        except IndexError as error:
+            raise TypeError(f"{name}: expected a function that takes rows of x; {BATCH}") from error
+        return found[0] if len(found) == 1 else self.kit.where(last, found[1], found[0])
 
     def call(self, function: Any, only: Only, *vectors: Array) -> Any:
         """Call a function of the user's with copies of these rows."""
@@ -77,41 +102,30 @@ class Calling(Probing):
 
     def scalar(self, f: Any, only: Only) -> Scalar:
         """Read a value, or one for each of these rows."""
-        if self.kit.size is None:
-            if type(f) is float:
-                return f
-            array = _array(f, "fun")
-            if array.size != 1 or array.dtype.kind not in "fiu":
-                raise TypeError(f"fun: expected a real scalar, got {describe(array)} from {type(f).__name__}")
-            return float(array.reshape(()))
-        array = _array(f, "fun")
-        rows = self._row_count(only)
-        if array.shape != (rows,) or array.dtype.kind not in "fiu":
-            raise TypeError(
-                f"fun: expected one value for each of the {rows} rows of x, got {describe(array)}; "
-                + (
-                    "under autodiff, write fun for one point: it is mapped over the rows for you"
-                    if self.differentiates
-                    else "a batch needs a function vectorised over leading axes "
-                    '(or wrapped: np.vectorize(fun, signature="(n)->()"))'
-                )
-            )
-        return self._spread(np.array(array, dtype=np.float64), only)
+        if isinstance(f, float) and self.kit.size is None:
+            return float(f)
+        array, rows = _array(f, "fun"), self._row_count(only)
+        fits = array.size == 1 if rows is None else array.shape == (rows,)
+        if not fits or array.dtype.kind not in "fiu":
+            expected, advice = f"one value for each of the {rows} rows of x", BATCH
+            if rows is None:
+                expected, advice = "a real scalar", f"it is of type {type(f).__name__}"
+            elif self.differentiates:
+                advice = "under autodiff, write fun for one point: it is mapped over the rows for you"
+            raise TypeError(f"fun: expected {expected}, got {describe(array)}; {advice}")
+        return float(array.reshape(())) if rows is None else self._spread(array.astype(np.float64), only)
 
     def imaginary(self, f: Any, only: Only) -> Any:
         """Read the imaginary part of a value at a complex point."""
         values: Any = np.asarray(f)
         if values.dtype.kind != "c":
             raise TypeError('jac="cs": fun must return complex values for complex x; it returned real ones')
-        rows = self._row_count(only)
-        if values.size != (rows or 1):
-            raise TypeError(f"fun: expected {'a scalar' if rows is None else rows}, got {describe(values)}")
-        return self._spread(values.imag.reshape(() if rows is None else (rows,)), only)
+        return self.scalar(values.imag, only)
 
     def value_at(self, x: Array, only: Only = None, read: Any = None) -> Scalar:
         """Evaluate f for these rows."""
         self.ledger.charge(only, "nfev")
-        return (read or self.scalar)(self.call(self._fun, only, x), only)
+        return self.ask("fun", self._fun, read or self.scalar, only, x)
 
     def values(self, points: Iterable[Array], count: int, read: Any, workers: Map | None) -> list[Any]:
         """Evaluate f at the points of a difference; those that go to workers are all charged before."""
@@ -189,26 +203,22 @@ def pair(returned: Any) -> tuple[Any, Any]:
     return both[0], both[1]
 
 
-class _Bound:
-    """A function with its further arguments; unlike a lambda, worker processes can be sent it."""
-
-    def __init__(self, function: Function, args: tuple[Any, ...]):
-        self._function, self._args = function, args
-
-    def __call__(self, *vectors: Array) -> Any:
-        return self._function(*vectors, *self._args)
+def with_args(function: Function, args: tuple[Any, ...], *vectors: Array) -> Any:
+    """Call a function with its further arguments."""
+    return function(*vectors, *args)
 
 
 def bound(function: Function, args: tuple[Any, ...]) -> Function:
-    """Return a function with its further arguments, if there are any."""
-    return _Bound(function, args) if args else function
+    """Return a function with its further arguments; unlike a lambda, worker processes can be sent it."""
+    return partial(with_args, function, args) if args else function
 
 
 def _array(returned: Any, name: str) -> Any:
     try:
         return to_numpy(returned)
     except ValueError as error:  # ragged
-        raise TypeError(f"{name}: expected an array of numbers, got {returned!r}") from error
+        hint = "; if it returns f and its gradient, say jac=True" if isinstance(returned, tuple) else ""
+        raise TypeError(f"{name}: expected an array of numbers, got {returned!r}{hint}") from error
 
 
 def describe(a: Any) -> str:

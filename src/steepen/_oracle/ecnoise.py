@@ -20,13 +20,9 @@ from . import tuning
 Floats: TypeAlias = NDArray[np.float64]
 Flags: TypeAlias = NDArray[np.bool_]
 
-COUNT, AGREE, VANISHES = 7, 4.0, 0.05
-"""Of Moré and Wild: seven values, columns that agree within a factor of 4. A second difference vanishes
-within this part of the largest."""
-
-WITHIN = 1e-3
-"""A change of f is a multiple of a step within this part of it."""
-
+COUNT, AGREE = 7, 4.0  # of Moré and Wild: seven values, columns that agree within a factor of 4
+VANISHES = 0.05  # a second difference vanishes within this part of the largest
+WITHIN = 1e-3  # a change of f is a multiple of a step within this part of it
 SHARES = [factorial(k) ** 2 / factorial(2 * k) for k in range(1, COUNT)]
 
 

@@ -3,28 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from array_api_compat import is_jax_array
 from numpy.typing import NDArray
 
-from .._core.arrays import Array, Mask, MaybeArray, Scalar, adopt, is_numpy, to_numpy
+from .._core.arrays import Array, Mask, MaybeArray, Scalar, adopt, is_numpy, namespace, to_numpy
+from .._tools.workers import Map
 from .calls import Calling, Only
-from .differences import Differences, can_widen, taken, widened
 from .ledger import OutOfTime
 from .noise import FDState, Flags, Floats, NoiseModel
 
-ODD = 1.1
-"""Differences in float64 for a float32 run go this part further: to points that float32 cannot hold."""
+POWER = {"2-point": 1 / 2, "3-point": 1 / 3, "cs": 1 / 2}  # of ε, where truncation and rounding balance
+COMPLEX = 1e-12  # a complex step is this part of a real one: it suffers no cancellation
+ODD = 1.1  # differences in float64 of a float32 run go this far: to points that float32 cannot hold
+
+
+@dataclass(frozen=True)
+class Differences:
+    """A gradient as the user names it, with SciPy's options in case it is made of differences."""
+
+    jac: Any = None
+    eps: NDArray[np.float64] | None = None  # the absolute intervals, one or one per variable
+    rel_step: NDArray[np.float64] | None = None  # the same relative to |x|
+    workers: Map | None = None  # evaluates f at the points of one gradient, perhaps at the same time
+
+    @property
+    def asked(self) -> bool:
+        """Whether the user has chosen the intervals."""
+        return self.eps is not None or self.rel_step is not None
+
+    def intervals(self, scheme: str, x: NDArray[Any], eps: Any) -> NDArray[Any]:
+        """Return SciPy's intervals at x; one that leaves x where it is gets the usual size."""
+        away = np.where(x < 0, -1.0, 1.0)
+        usual = eps ** POWER[scheme] * np.maximum(np.abs(x), 1.0) * away
+        if scheme == "cs":
+            usual *= COMPLEX
+        if self.eps is not None:
+            asked = self.eps + 0.0 * x
+        elif self.rel_step is not None:
+            asked = self.rel_step * np.abs(x) * away
+        else:
+            return usual
+        return np.where(asked == 0 if scheme == "cs" else x + asked == x, usual, asked)
 
 
 class FiniteDifferences:
     """Gradients over intervals that are chosen once, by SciPy's rule or by the user."""
 
-    adaptive = False
-
     def __init__(self, calls: Calling, scheme: str, how: Differences):
-        self._calls, self._value, self._scheme, self._how = calls, calls.value_at, scheme, how
+        self._calls, self._value, self.scheme, self._how = calls, calls.value_at, scheme, how
         self._kit, self._space, self._ledger, self.eps = calls.kit, calls.space, calls.ledger, calls.eps
         x0 = calls.like
         self.searches_quantum = scheme != "cs" and self.eps <= np.finfo(np.float64).eps
@@ -32,9 +62,15 @@ class FiniteDifferences:
         self.wide: bool | None = None if scheme != "cs" and can_widen(x0) else False
         # a variable that bounds fix is asked for no derivative
         self.free: list[int] = np.flatnonzero(~to_numpy(self._space.fixed(x0))).tolist()
-        self.state = FDState.start(tuple(x0.shape))
-        self.noise = NoiseModel(calls, self.state)
-        self._column: Callable[[Any], Any] = _plain if self._kit.size is None else _as_column
+        self.noise = NoiseModel(calls, FDState.start(tuple(x0.shape)))
+        self._column: Callable[[Any], Any] = lambda s: s
+        if self._kit.size is not None:
+            self._column = lambda s: np.asarray(s)[..., None]
+
+    @property
+    def state(self) -> FDState:
+        """What is known of f."""
+        return self.noise.state
 
     @property
     def cost(self) -> Any:
@@ -42,7 +78,7 @@ class FiniteDifferences:
 
         The first time, two of them tell whether there is float64, and f is evaluated there.
         """
-        return len(self.free) * (2 if self._scheme == "3-point" else 1) + (3 if self.wide is None else 0)
+        return len(self.free) * (2 if self.scheme == "3-point" else 1) + (3 if self.wide is None else 0)
 
     def gradient(self, x: Array, f: Scalar, only: Only) -> tuple[Array, MaybeArray]:
         """Return ∇f at x, where f is known, and the error of each component; None where it is unknown."""
@@ -51,7 +87,7 @@ class FiniteDifferences:
 
     def _intervals(self, point: NDArray[Any]) -> tuple[Floats, Floats]:
         """Return how far differences go ahead and back from x; only central ones go back."""
-        scheme, eps = self._scheme, float(np.finfo(point.dtype).eps)
+        scheme, eps = self.scheme, float(np.finfo(point.dtype).eps)
         odd = ODD if eps < self.eps and not self._how.asked else 1.0
         eps = self._column(self._kit.num.maximum(eps, self.state.resolution))
         h = odd * self._how.intervals(scheme, point, eps)
@@ -64,16 +100,16 @@ class FiniteDifferences:
     def _quotients(self, x: Array, f: Scalar, only: Only, ahead: Floats, back: Floats) -> Floats:
         """Return the quotients, 0 for fixed variables."""
         moves, h = ahead != 0, np.where(ahead == 0, 1.0, ahead)
-        if self._scheme == "3-point":
+        if self.scheme == "3-point":
             up, down = self._beside(x, only, (ahead, moves), (-back, moves))
             return np.where(moves, (up - down) / (h + back), 0.0)
-        (up,) = self._beside(x, only, (1j * ahead if self._scheme == "cs" else ahead, moves))
-        return np.where(moves, (up if self._scheme == "cs" else up - self._column(f)) / h, 0.0)
+        (up,) = self._beside(x, only, (1j * ahead if self.scheme == "cs" else ahead, moves))
+        return np.where(moves, (up if self.scheme == "cs" else up - self._column(f)) / h, 0.0)
 
     def _beside(self, x: Array, only: Only, *sides: tuple[Any, Flags]) -> list[Floats]:
         """Return f with each variable moved by itself, once for each of `sides`; NaN where not wanted."""
         found, calls = [np.full(way.shape, np.nan) for way, _ in sides], self._calls
-        read = calls.imaginary if self._scheme == "cs" else calls.scalar
+        read = calls.imaginary if self.scheme == "cs" else calls.scalar
         if self._kit.size is None:
             which = [(k, i) for i in self.free for k, (_, wanted) in enumerate(sides) if wanted[i]]
             points = (self._shifted(x, i, sides[k][0][i]) for k, i in which)
@@ -128,7 +164,7 @@ class FiniteDifferences:
         point, maximum = to_numpy(x), self._kit.num.maximum
         ahead, back = self._intervals(point)
         other = 0.5 * ahead  # always inside the box
-        if self._scheme == "2-point":
+        if self.scheme == "2-point":
             other = np.where(self._space.contains(point - ahead), -ahead, other)
         other = taken(point, other)
         other = np.where(other == 0, ahead, other)  # there is no float between: the blur below says enough
@@ -145,9 +181,19 @@ class FiniteDifferences:
         return None if self._kit.size is None or rows is True else rows
 
 
-def _plain(s: Any) -> Any:
-    return s
+def taken(point: NDArray[Any], h: Any) -> NDArray[np.float64]:
+    """Return the differences that are really taken, in the precision of the point."""
+    return ((point + np.asarray(h, dtype=point.dtype)) - point).astype(np.float64)
 
 
-def _as_column(s: Any) -> Any:
-    return np.asarray(s)[..., None]
+def can_widen(x: Array) -> bool:
+    """Say whether this is float32, in a library that has float64 at hand."""
+    if "32" not in str(x.dtype):
+        return False
+    # JAX has none unless told so, and shows it by what a Python number becomes
+    return not is_jax_array(x) or "64" in str(namespace(x).asarray(0.0).dtype)
+
+
+def widened(x: Array) -> Array:
+    """Return a float32 array as float64; the numbers are the same."""
+    return x.astype(np.float64) if is_numpy(x) else namespace(x).astype(x, namespace(x).float64)

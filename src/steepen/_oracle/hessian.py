@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,7 +54,7 @@ class Hessian:
         oracle = self._oracle
         if self._given.hvp is not None:
             oracle.ledger.charge(only, "nhvp")
-            return oracle.vector(oracle.call(self._given.hvp, only, x, v), only, "hvp")
+            return oracle.ask("hvp", self._given.hvp, partial(oracle.vector, name="hvp"), only, x, v)
         if self._given.hess is not None:
             matrix = self._given_matrix(x, only)
             if _is_operator(matrix):

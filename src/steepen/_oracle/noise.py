@@ -19,43 +19,24 @@ from .calls import Calling
 from .ecnoise import COUNT, Flags, Floats, ecnoise, is_kink, step_between
 from .ledger import Cost
 
-DISTINCT = 4
-"""Fewer distinct values on a line are those of a quantised f."""
-
-SHORTER, SHORT, PERSISTS = 0.01, 0.03, 0.1
-"""The length of the shorter line, that below which it tells a kink from noise; second differences there of
-less than a tenth of σ are chance once in a thousand times."""
-
-COARSEST = 0.02
-"""f is never taken to be quantised more coarsely, relative to its size."""
-
-RUNGS = 12
-"""How often a line is made ten times as long where values stay equal."""
-
-COST = Cost(2 + RUNGS + 3)
-"""What a measurement costs at most."""
+DISTINCT = 4  # fewer distinct values on a line are those of a quantised f
+SHORTER, SHORT = 0.01, 0.03  # the length of the shorter line; it tells a kink from noise below SHORT
+PERSISTS = 0.1  # of noise, second differences there are less than this part of σ once in a thousand times
+COARSEST = 0.02  # f is never taken to be quantised more coarsely, relative to its size
+RUNGS = 12  # how often a line is made ten times as long where values stay equal
+COST = Cost(2 + RUNGS + 3)  # of a measurement, at most
 
 
 @dataclass(slots=True)
 class FDState:
-    """What differences know of f: all that they hand from one gradient to the next.
+    """What differences know of f: all that they hand from one gradient to the next."""
 
-    Attributes
-    ----------
-    noise : the standard deviation of a value beyond rounding, by ECnoise
-    f_scale : |f| where that was measured
-    resolution : the least difference between two values, relative to |f|; 0 where f is not quantised
-    conditioning : Σ|xᵢ·∂ᵢf|: what the rounding of x does to f, in units of ε
-    curvature : |f″| along each variable; NaN is unknown
-    central : where gradients are made of central differences
-    """
-
-    noise: Scalar
-    f_scale: Scalar
-    resolution: Scalar
-    conditioning: Scalar
-    curvature: Array
-    central: Mask
+    noise: Scalar  # the standard deviation of a value beyond rounding, by ECnoise
+    f_scale: Scalar  # |f| where that was measured
+    resolution: Scalar  # the least difference between two values, relative to |f|; 0: f is not quantised
+    conditioning: Scalar  # Σ|xᵢ·∂ᵢf|: what the rounding of x does to f, in units of ε
+    curvature: Array  # |f″| along each variable; NaN is unknown
+    central: Mask  # where gradients are made of central differences
 
     @staticmethod
     def start(shape: tuple[int, ...]) -> FDState:
@@ -154,12 +135,8 @@ class _Line:
         """
         none = 0.0 * self._f
         changes = [none, *(self._change(t, rows) for t in (1.0, 2.0))]
-        bent, noise, quantum, explained = (
-            np.abs(changes[2] - 2 * changes[1]),
-            none,
-            none,
-            self._rounding(changes),
-        )
+        bent, explained = np.abs(changes[2] - 2 * changes[1]), self._rounding(changes)
+        noise = quantum = none
         loud = rows & np.isfinite(bent) & (bent > tuning.SCREEN * explained)
         still = rows & (changes[1] == 0) & (changes[2] == 0)
         if loud.any():
@@ -193,9 +170,8 @@ class _Line:
             if not rows.any():
                 break
             change = self._change(t, rows)
-            jumped = (
-                rows & np.isfinite(change) & (np.abs(change) > np.maximum(tuning.JUMP * rounding, t * slope))
-            )
+            least = np.maximum(tuning.JUMP * rounding, t * slope)
+            jumped = rows & np.isfinite(change) & (np.abs(change) > least)
             if jumped.any():
                 between = [change, *(self._change(part * t, jumped) for part in (0.25, 0.5, 0.75))]
                 quantum = np.where(jumped, step_between(between, rounding), quantum)

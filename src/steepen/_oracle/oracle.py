@@ -8,7 +8,7 @@ difference is n values (and, being a gradient, one `njev`). In a batch every row
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,12 +23,10 @@ from .accuracy import Adaptive
 from .adaptive_differences import AdaptiveDifferences
 from .autodiff import AUTODIFF, Derivatives, differentiate
 from .calls import Calling, Function, Memo, Only, bound, pair
-from .differences import Differences, widened
-from .exact import Exact
-from .finite_differences import FiniteDifferences
+from .finite_differences import Differences, FiniteDifferences, widened
 from .hessian import Hessian, first_source
 from .ledger import Cost, Ledger
-from .noise import FDState
+from .source import Fixed, Given
 
 DIFFERENCES = ("2-point", "3-point", "cs")
 
@@ -47,31 +45,28 @@ class Oracle(Calling):
     def __init__(
         self, fun: Function, x0: Array, kit: Kit, *, jac: Function | bool | str, hvp: Function | None,
         hess: Function | None, args: tuple[Any, ...], space: Space, ledger: Ledger, differences: Differences,
-        adaptive: bool, like: Any,
+        adaptive: bool, gtol: Any, like: Any,
     ):  # fmt: skip
         super().__init__(bound(fun, args), x0, kit, space, ledger)
         derivatives = (bound(one, args) if callable(one) else None for one in (jac, hvp, hess))
         given = Derivatives(self._sent, *derivatives, both=self._sent if jac is True else None)
         self._scheme = jac if isinstance(jac, str) else ""
-        source = first_source(given, self._scheme, is_numpy(x0) and like is None)
+        products = first_source(given, self._scheme, is_numpy(x0) and like is None)
         if self._scheme in AUTODIFF:
             given = differentiate(self._scheme, given, x0, like)
             self.differentiates = True
         called: Any = (one if one is None else partial(self.outside, one) for one in given)
         given = Derivatives(*called)
-        self._fun, self._both, self._look = given.value, given.both, given.look
+        self._fun, self._both = given.value, given.both
         self._jac: Any = given.grad
-        self.hessian = Hessian(self, given, source)
+        self.hessian = Hessian(self, given, products)
         self.fd: FiniteDifferences | None = None  # where the gradient is made of values
+        self.source: Given = Given(self, gtol)
         if self._scheme in DIFFERENCES:
-            adaptive = (
-                adaptive and self._scheme == "2-point" and not differences.asked and self.eps <= FLOAT64
-            )
-            self.fd = (AdaptiveDifferences if adaptive else FiniteDifferences)(
-                self, self._scheme, differences
-            )
-        self.accuracy: type[Exact] = Adaptive if self.fd is not None and self.fd.adaptive else Exact
-        self.cheap_gradient = self.accuracy is Exact
+            adapts = self._scheme == "2-point" and not differences.asked and self.eps <= FLOAT64
+            kinds = (AdaptiveDifferences, Adaptive) if adaptive and adapts else (FiniteDifferences, Fixed)
+            self.fd = kinds[0](self, self._scheme, differences)
+            self.source = kinds[1](self, gtol, self.fd)
         self.memo = Memo(kit)  # of ∇f where it comes with f, of f where ∇f is made of it
         # the common case, a single NumPy run with two callables and no time limit, takes the short way
         self._plain = kit.size is None and is_numpy(x0) and self._jac is not None and self._both is None
@@ -91,12 +86,6 @@ class Oracle(Calling):
         """What ∇f costs elsewhere."""
         return self._costs[1] if self.fd is None else Cost(self.fd.cost + (self._scheme == "2-point"), 1)
 
-    @property
-    def cost_error(self) -> Cost:
-        """What `measured_error` costs."""
-        n = 0 if self.fd is None else len(self.fd.free)
-        return Cost(n * (2 if self._scheme == "3-point" else 1))
-
     # --- evaluations -----------------------------------------------------------------------------
 
     def value(self, x: Array, only: Only = None) -> Scalar:
@@ -108,7 +97,7 @@ class Oracle(Calling):
         if self._both is not None:
             self.ledger.charge(only, *self._charged)
             return self._evaluate_both(x, only)
-        f = self.value_at(widened(x) if self.wide else x, only)
+        f = self.value_at(widened(x) if self.source.wide else x, only)
         if self._scheme == "2-point":
             self.memo.put(x, f, only)
         return f
@@ -131,7 +120,7 @@ class Oracle(Calling):
         if self._both is not None:
             self._recall(x, only, self.value if self._combined else self._evaluate_both)
             return self.memo.value if only is None else self.kit.where(only, self.memo.value, x * 0)
-        return self.vector(self.call(self._jac, only, x), only, "jac")
+        return self.ask("jac", self._jac, partial(self.vector, name="jac"), only, x)
 
     def grad_and_error(self, x: Array, only: Only = None) -> tuple[Array, Any]:
         """Evaluate ∇f by differences, with the error of each component."""
@@ -147,68 +136,20 @@ class Oracle(Calling):
 
     def _evaluate_both(self, x: Array, only: Only) -> Scalar:
         """Evaluate f, with ∇f for the case that it is asked for."""
-        f, g = pair(self.call(self._both, only, x))
-        self.memo.put(x, self.vector(g, only, "fun's gradient"), only)
-        return self.scalar(f, only)
+
+        def read(returned: Any, only: Only) -> Scalar:
+            f, g = pair(returned)
+            value = self.scalar(f, only)
+            self.memo.put(x, self.vector(g, only, "fun's gradient"), only)
+            return value
+
+        return self.ask("fun", self._both, read, only, x)
 
     def _recall(self, x: Array, only: Only, evaluate: Function) -> None:
         """Have what the memo is of for x."""
         missing = self.memo.missing(x, only)
         if self.kit.any(missing):
             evaluate(x, missing)
-
-    def look(self, x: Array, only: Only) -> tuple[Scalar, bool]:
-        """Evaluate f, and tell whether autodiff finds a way from it back to x."""
-        self.ledger.charge(only, "nfev")
-        f, linked = self.call(self._look, only, x)
-        return self.scalar(f, only), linked
-
-    def reported(self, g: Array) -> Array:
-        """Return ∇f as the result shows it: NaN, as in SciPy, where a fixed variable had no difference."""
-        if self.fd is None or len(self.fd.free) == self.n:
-            return g
-        return self.kit.xp.where(self.space.fixed(g), g * float("nan"), g)
-
-    # --- the error of the gradient ---------------------------------------------------------------
-
-    @property
-    def wide(self) -> bool:
-        """Whether the differences of a float32 run are taken in float64."""
-        return self.fd is not None and bool(self.fd.wide)
-
-    @property
-    def exact(self) -> bool:
-        """Whether the gradient is exact at the run's precision, and no difference of values."""
-        return self.fd is None or self._scheme == "cs" or self.wide
-
-    @property
-    def gradient_eps(self) -> Scalar:
-        """The relative error of the gradient: of differences, the rounding that is left in them."""
-        if self.fd is None or self.exact:
-            return self.eps
-        return self.kit.num.maximum(self.eps, self.fd.state.resolution) ** (2 / 3)
-
-    @property
-    def coarse(self) -> Mask:
-        """Whether the gradient is made of differences of values with fewer digits than float64 has."""
-        if self.fd is None or self._scheme == "cs":
-            return False
-        single = self.eps > np.finfo(np.float64).eps and not self.wide
-        return single | (self.fd.state.resolution > 0)
-
-    def eps_f(self, f: Scalar) -> Scalar:
-        """Return by how much a value of f may be wrong, as far as a gradient made of values has to know."""
-        return 0.0 if self.cheap_gradient or self.fd is None else self.fd.noise.eps_f(f)
-
-    @property
-    def curvature(self) -> Any:
-        """|f″| along each variable as differences have shown it, NaN where it is unknown; or None."""
-        return None if self.cheap_gradient or self.fd is None else self.fd.state.curvature
-
-    def set_curvature(self, curvature: Array, rows: Mask) -> None:
-        """Take |f″| along each variable from a method that has learnt it."""
-        if isinstance(self.fd, AdaptiveDifferences):
-            self.fd.set_curvature(curvature, rows)
 
     # --- rows and checkpoints --------------------------------------------------------------------
 
@@ -217,12 +158,7 @@ class Oracle(Calling):
         for part in (self.ledger, self.memo, self.hessian.memo):
             part.keep(rows)
         if self.fd is not None:
-            self._load_state(self.fd, each(lambda a: a[rows], self.fd.state))
-
-    @staticmethod
-    def _load_state(fd: FiniteDifferences, state: FDState) -> None:
-        for field in fields(state):
-            setattr(fd.state, field.name, getattr(state, field.name))
+            self.fd.noise.state = each(lambda a: a[rows], self.fd.state)
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint holds: the last value or gradient, and what was found out about f."""
@@ -240,4 +176,28 @@ class Oracle(Calling):
         self.hessian.source, self.hessian.verified = source, verified == "True"
         if self.fd is not None:
             self.fd.wide = {"True": True, "False": False}.get(wide)
-            self._load_state(self.fd, saved.record(f"{name}.fd", self.fd.state, saved.live))
+            self.fd.noise.state = saved.record(f"{name}.fd", self.fd.state, saved.live)
+
+
+class Context:
+    """What a direction or a step may use while it works."""
+
+    def __init__(self, oracle: Oracle, kit: Kit, space: Space):
+        self.oracle, self.kit, self.space = oracle, kit, space
+        self.ledger = oracle.ledger
+        self.eps = oracle.eps  # of the run's numbers
+        self.rows: Rows | None = None  # None: all of them
+
+    def late(self) -> bool:
+        """Return whether the time is spent."""
+        return self.ledger.late()
+
+    def affords(self, cost: Cost) -> Mask:
+        """Return where the budget still covers a cost."""
+        return self.ledger.affords(cost)
+
+    def live(self, value: Any) -> Scalar:
+        """Return a parameter for the live rows, where it has one value a row."""
+        if self.rows is None or getattr(value, "ndim", 0) == 0:
+            return value
+        return value[self.rows]

@@ -7,16 +7,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from .._core.records import State
 from .._core.result import Result
-from .._oracle.context import Context
 from .._oracle.ledger import OutOfTime
+from .._oracle.oracle import Context
 from .._oracle.tensors import tensor
-from .._problem import Problem, Settings
+from .._problem import Placed, Problem, Settings
+from .._scale import result_in_x, state_in_x
 from .checkpoint import Checkpoint
 from .gradient_check import check_gradient as run_gradient_check
 from .loop import Loop
@@ -29,19 +30,23 @@ def drive(
     problem: Problem,
     settings: Settings,
     *,
-    trace: bool | Literal["x"],
+    trace: Any,
     callback: Callable[[State], object] | None,
     progress: bool,
     checkpoint: str | os.PathLike[str] | None,
     check_gradient: bool,
 ) -> Result:
     """Make the run."""
-    x, kit, space, oracle = problem.x, problem.kit, problem.space, problem.oracle(settings)
+    if not (isinstance(trace, bool) or (isinstance(trace, str) and trace == "x")):
+        raise ValueError(f'trace: expected True, False or "x", got {trace!r}')
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback: expected a callable, got {callback!r}")
+    placed = Placed(problem)
+    x, kit, space, oracle = placed.x, placed.kit, placed.space, placed.oracle(settings)
     recorder = None
     if trace:
         recorder = (Recorder if kit.size is None else BatchRecorder)(x, kit, trace == "x")
-    like = problem.like
-    watched = callback and partial(oracle.outside, partial(_call_back, callback, like))
+    watched = callback and partial(oracle.outside, partial(_call_back, callback, placed))
     saver = None
     if checkpoint is not None:
         named: dict[str, Any] = {
@@ -62,23 +67,30 @@ def drive(
             loop.run()
         except Exception as error:
             with suppress(OSError):  # the user's error is the one to see
-                _save(saver, loop, like)
-            _attach(error, result_of(loop, like))
+                _save(saver, loop, placed)
+            _attach(error, _told(loop, placed))
             raise
-        _save(saver, loop, like)
-    return result_of(loop, like)
+        _save(saver, loop, placed)
+    return _told(loop, placed)
 
 
-def _call_back(callback: Callable[[State], object], like: Any, state: State) -> object:
-    return callback(state if like is None else replace(state, x=tensor(like, state.x)))
+def _told(loop: Loop, placed: Placed) -> Result:
+    """Return the result in the variables and on the arrays that the user gave."""
+    return result_in_x(result_of(loop, placed.like), placed.problem.scale)
 
 
-def _save(saver: Checkpoint | None, loop: Loop, like: Any) -> None:
+def _call_back(callback: Callable[[State], object], placed: Placed, state: State) -> object:
+    like = placed.like
+    state = state if like is None else replace(state, x=tensor(like, state.x))
+    return callback(state_in_x(state, placed.problem.scale))
+
+
+def _save(saver: Checkpoint | None, loop: Loop, placed: Placed) -> None:
     try:
         if saver is not None:
             saver.write()
     except OSError as error:
-        _attach(error, result_of(loop, like))
+        _attach(error, _told(loop, placed))
         raise
 
 

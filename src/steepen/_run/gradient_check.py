@@ -8,7 +8,7 @@ import numpy as np
 
 from .._core.arrays import to_numpy
 from .._core.records import Point
-from .._oracle.context import Context
+from .._oracle.oracle import Context
 
 DIRECTIONS = 3
 
@@ -57,19 +57,18 @@ def check_gradient(context: Context, point: Point) -> None:
 
 
 def refuse_cut_graph(context: Context, point: Point, only: Any) -> None:
-    """Raise ValueError if f changes near x, where ∇f = 0, and autodiff has no way from f back to x."""
-    kit, space, x = context.kit, context.space, point.x
+    """Raise ValueError if f changes near x, where ∇f = 0, and autodiff says ∇f = 0 there, too."""
+    kit, space, oracle, x = context.kit, context.space, context.oracle, point.x
     size = context.eps ** (1 / 3) * np.random.default_rng(0).uniform(1.0, 2.0, int(x.shape[-1]))
     shift = kit.own(np.maximum(np.abs(to_numpy(x)), 1.0) * size)
     near = space.project(x + shift)  # to the other side where there is no room on this one
     near = kit.xp.where(near == x, space.project(x - shift), near)
-    found, linked = context.oracle.look(near, only)
-    changed = found != point.f
-    if not linked and np.any(changed & only):
+    found, slope = oracle.value(near, only), kit.norm(oracle.grad(near, only))
+    if np.any((found != point.f) & (slope == 0) & only):
         raise ValueError(
-            "fun: its value changes with x, but autodiff finds no way from it back to x, and so a zero "
-            "gradient: the graph is cut (by x.detach(), .item(), torch.no_grad(), jax.lax.stop_gradient, "
-            'or NumPy on the way); mend it, or give jac, such as "2-point"'
+            "fun: its value changes with x, and autodiff says that its gradient is zero all the same: the "
+            "graph is cut (by x.detach(), .item(), torch.no_grad(), jax.lax.stop_gradient, or NumPy on the "
+            'way), or f is a step function; mend it, or give jac, such as "2-point"'
         )
 
 

@@ -14,8 +14,8 @@ from .._core.records import NAN, RUNNING, Carry, Counts, Ended, State, each
 from .._core.result import Status
 from .._core.saved import Saved
 from .._iteration import Iteration
-from .._oracle.context import Context
-from .._oracle.ledger import OutOfTime
+from .._oracle.ledger import Cost, OutOfTime
+from .._oracle.oracle import Context
 from .._problem import Settings
 from .gradient_check import refuse_cut_graph
 from .interrupt import Wish, held_back
@@ -110,14 +110,14 @@ class Loop:
     # --- what a host adds ------------------------------------------------------------------------------
 
     def _refuse_cut_graphs(self, c: Carry) -> None:
-        """Look whether a start without any gradient is one, or a function that autodiff cannot follow."""
+        """Find out whether a start where ∇f = 0 is one, or f a function that autodiff cannot follow."""
         if not self.oracle.differentiates:
             return
-        kit, size = self.kit, self.kit.norm
+        kit, size, oracle = self.kit, self.kit.norm, self.oracle
         self.iteration.look(c)
         self._put_away_ended(c)
-        poor = kit.without(size(c.point.g) == 0, self.context.affords(self.oracle.cost_value))
-        self._end(c, kit.pick(poor, Status.MAX_EVALUATIONS, RUNNING))
+        poor = self.ledger.over(oracle.cost_value.plus(oracle.cost_grad), Cost(), False)
+        self._end(c, kit.pick(size(c.point.g) == 0, poor, RUNNING))
         if kit.any(flat := size(c.point.g) == 0):
             refuse_cut_graph(self.context, c.point, flat)
 

@@ -45,11 +45,11 @@ def _on_the_host(loop: Loop) -> Result:
         status, lowest = Status(end.status), end.best
         nfev, njev, nhvp, nhev = end.counts
         best = Best(kit.copy(lowest.x) if math.isfinite(lowest.f) else None, lowest.f, lowest.k)
-        learnt = (direction, loop.carry.memory, end.x, end.g) if direction.inverts else None
+        learnt = (direction, loop.carry.memory, end.x, end.g) if direction.inverts and end.nit else None
         return Result(
             x=kit.copy(end.x), fun=end.f, jac=end.g, success=status.success, status=status,
-            message=_message(status, end.error, loop.oracle.fd is not None), nit=end.nit, nfev=nfev,
-            njev=njev, nhev=nhev, nhvp=nhvp,
+            message=_message(loop, status, end.error, lowest.f), nit=end.nit, nfev=nfev, njev=njev, nhev=nhev,
+            nhvp=nhvp,
             best=best, trace=loop.recorder and loop.recorder.finish(end.nit), learnt=learnt, **common,
         )  # fmt: skip
 
@@ -61,19 +61,16 @@ def _on_the_host(loop: Loop) -> Result:
 
     nit, status = per_row(lambda end: end.nit), merged(lambda end: end.status)
     nfev, njev, nhvp, nhev = (merged(lambda end, i=i: end.counts[i]) for i in range(4))
-    dtype = np.float64 if loop.oracle.wide else kit.host(loop.carry.point.x).dtype
-    sentences = {int(s): s.message for s in Status}
-    by_values = loop.oracle.fd is not None
-    if by_values:
-        sentences[int(Status.NO_DESCENT)] = NO_DESCENT_BY_VALUES
-    messages = [sentences[s] for s in status.tolist()]
-    if (rough := np.flatnonzero(status == Status.ROUGH_GRADIENT)).size:
-        errors = merged(lambda end: np.broadcast_to(end.error, len(_rows(end))))
-        for b in rough:
-            messages[b] = _message(Status.ROUGH_GRADIENT, errors[b], by_values)
+    dtype = np.float64 if loop.oracle.source.wide else kit.host(loop.carry.point.x).dtype
+    errors = merged(lambda end: np.broadcast_to(end.error, len(_rows(end))))
+    lowest = merged(lambda end: end.best.f)
+    messages = [
+        _message(loop, Status(s), error, f)
+        for s, error, f in zip(status.tolist(), errors, lowest.tolist(), strict=True)
+    ]
     best = Best(
         kit.copy(merged(lambda end: end.best.x)),
-        merged(lambda end: end.best.f).astype(dtype),
+        lowest.astype(dtype),
         merged(lambda end: np.broadcast_to(end.best.k, len(_rows(end)))),
     )
     return Result(
@@ -84,18 +81,12 @@ def _on_the_host(loop: Loop) -> Result:
     )  # fmt: skip
 
 
-NO_DESCENT_BY_VALUES = (
-    "The line search found no lower point along the direction. Without a gradient that means a kink of f, "
-    "noise, or few digits; x is the best point found, and may not be a minimum."
-)
-
-
-def _message(status: Status, error: Any, by_values: bool) -> str:
-    """Say how a run ended, with the figure that belongs to it."""
-    if status is Status.NO_DESCENT and by_values:
-        return NO_DESCENT_BY_VALUES
+def _message(loop: Loop, status: Status, error: Any, lowest: Any) -> str:
+    """Say how a run ended, with the figure that belongs to it, and whether it has seen a finite point."""
+    if not math.isfinite(lowest):
+        return status.message.replace("x is the best finite point seen", "no finite point was seen")
     figure = f" Their error is about {error:.2g}." if status is Status.ROUGH_GRADIENT else ""
-    return status.message + figure
+    return loop.oracle.source.message(status) + figure
 
 
 def _rows(end: Ended) -> Any:

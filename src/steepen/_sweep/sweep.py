@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._arguments import settings_of
 from .._core.result import Status, Trace
-from .._jobs import JobFile, elsewhere, narrow, run, send_check, unpack
+from .._jobs import JobFile, elsewhere, narrow, pack, run, send_check, unpack
 from .._jobs.file import Key
 from .._minimize import minimize
 from .._tools.check import is_number, is_whole, one_of, whole
@@ -217,15 +217,16 @@ class Plan:
             _ = target.f0
 
     def about(self) -> dict[str, Any]:
-        """Return what tells this sweep from others; functions by their values at the first starts."""
+        """Return what tells this sweep from others, functions by their values at the starts."""
         return {
-            "steepen": "sweep 1",
+            "results": "sweep",
             "functions": {
-                name: [target.starts.shape, [float(f).hex() for f in target.f0[:3]]]
+                name: {"starts": len(target.starts), "n": target.starts.shape[1], "f0": pack(target.f0)}
                 for name, target in self.targets.items()
             },
             "starts": _digest(*(target.starts for target in self.targets.values())),
             "settings": [{name: _said(value) for name, value in one.items()} for one in self.settings],
+            "calls": [call.which.tolist() for call in self.calls],
             "bounds": {name: _said(target.bounds) for name, target in self.targets.items()},
             "at": list(self.at), "points": self.points, "rows": self.rows,
             **{name: _said(value) for name, value in self.common.items() if name != "jac"},
@@ -275,54 +276,15 @@ class Plan:
         """Put the rows of a batch in their places; columns that come from the file are packed."""
         name, number, first = cast("tuple[str, int, int]", key)
         place, size = list(self.targets).index(name), self.pieces[key]
-        count, which = len(self.targets[name].starts), self.calls[number].which
-        begun = sum(self.sizes[:place])
-        some = which[first // count : (first + size - 1) // count + 1]
-        if some[-1] - some[0] == len(some) - 1:  # settings in a row: so are their rows
-            begun += some[0] * count + first % count
-            at: Any = slice(begun, begun + size)
-        else:
-            setting, start = np.divmod(np.arange(first, first + size), count)
-            at = begun + which[setting] * count + start
+        begun, starts = sum(self.sizes[:place]), len(self.targets[name].starts)
+        at = rows_of(self.calls[number].which, starts, first, size, begun)
         for column, values in columns.items():
             table[column][at] = values if isinstance(values, np.ndarray) else unpack(values, size)
 
     def table(self, made: Mapping[str, NDArray[Any]]) -> pd.DataFrame:
         """Return the table, with the columns that follow from the plan."""
-        pandas = load("pandas", "sweep", extra="sweep")
-        counts = [len(target.starts) for target in self.targets.values()]
-        every = range(len(self.settings))
-        setting = np.concatenate([np.repeat(every, count) for count in counts])
-        columns: dict[str, Any] = {
-            "function": pandas.Categorical.from_codes(
-                np.repeat(np.arange(len(counts)), self.sizes), categories=list(self.targets)
-            )
-        }
-        for name in ("method", *AXES):
-            values = [one.get(name) for one in self.settings]
-            if all(value is None for value in values):
-                continue
-            if all(value is None or is_number(value) for value in values):
-                numbers = np.array([np.nan if value is None else value for value in values], dtype=float)
-                columns[name] = numbers[setting]
-            else:
-                texts = ["" if value is None else str(value) for value in values]
-                kinds = list(dict.fromkeys(texts))
-                codes = np.array([kinds.index(text) for text in texts])[setting]
-                columns[name] = pandas.Categorical.from_codes(codes, categories=kinds)
-        columns["start"] = np.concatenate([np.tile(np.arange(count), len(self.settings)) for count in counts])
-        columns["f0"] = np.concatenate([np.tile(t.f0, len(self.settings)) for t in self.targets.values()])
-        seen, code = np.zeros(256, bool), np.zeros(256, np.int8)
-        seen[made["status"]] = True
-        statuses = [status for status in Status if seen[int(status)]]
-        code[[int(status) for status in statuses]] = np.arange(len(statuses))
-        names = [status.name for status in statuses]
-        for name, column in made.items():
-            columns[name] = column
-        columns["status"] = pandas.Categorical.from_codes(code[made["status"]], categories=names)
-        if self.points:
-            columns |= self._starts()
-        return pandas.DataFrame(columns, copy=False)
+        return frame({name: t.f0 for name, t in self.targets.items()}, self.settings, made,
+                     self._starts() if self.points else {})  # fmt: skip
 
     def _starts(self) -> dict[str, NDArray[np.float64]]:
         width = max(target.starts.shape[1] for target in self.targets.values())
@@ -333,6 +295,58 @@ class Plan:
             parts.append(np.tile(part, (len(self.settings), 1)))
         whole = np.concatenate(parts)
         return {f"start{i}": whole[:, i] for i in range(width)}
+
+
+def rows_of(which: NDArray[Any], starts: int, first: int, size: int, begun: int) -> Any:
+    """Return where the rows of a batch stand in the table, in which their function's begin at `begun`.
+
+    Examples
+    --------
+    >>> rows_of(np.array([1, 2]), 10, 5, 10, begun=0), rows_of(np.array([0, 2]), 2, 1, 2, begun=0).tolist()
+    (slice(15, 25, None), [1, 4])
+    """
+    some = which[first // starts : (first + size - 1) // starts + 1]
+    if some[-1] - some[0] == len(some) - 1:  # settings in a row: so are their rows
+        begun += int(some[0] * starts + first % starts)
+        return slice(begun, begun + size)
+    setting, start = np.divmod(np.arange(first, first + size), starts)
+    return begun + which[setting] * starts + start
+
+
+def frame(
+    f0: Mapping[str, NDArray[Any]],
+    settings: Sequence[Setting],
+    made: Mapping[str, NDArray[Any]],
+    more: Mapping[str, NDArray[Any]],
+) -> pd.DataFrame:
+    """Return a sweep's table: f0 of each start by function, the settings, and what the runs have made."""
+    pandas = load("pandas", "sweep", extra="sweep")
+    counts, every = [len(values) for values in f0.values()], len(settings)
+    setting = np.concatenate([np.repeat(range(every), count) for count in counts])
+    codes = np.repeat(np.arange(len(counts)), [every * count for count in counts])
+    columns: dict[str, Any] = {"function": pandas.Categorical.from_codes(codes, categories=list(f0))}
+    for name in ("method", *AXES):
+        values = [one.get(name) for one in settings]
+        if all(value is None for value in values):
+            continue
+        if all(value is None or is_number(value) for value in values):
+            numbers = np.array([np.nan if value is None else value for value in values], dtype=float)
+            columns[name] = numbers[setting]
+        else:
+            texts = ["" if value is None else str(value) for value in values]
+            kinds = list(dict.fromkeys(texts))
+            codes = np.array([kinds.index(text) for text in texts])[setting]
+            columns[name] = pandas.Categorical.from_codes(codes, categories=kinds)
+    columns["start"] = np.concatenate([np.tile(np.arange(count), every) for count in counts])
+    columns["f0"] = np.concatenate([np.tile(values, every) for values in f0.values()])
+    seen, code = np.zeros(256, bool), np.zeros(256, np.int8)
+    seen[made["status"]] = True
+    statuses = [status for status in Status if seen[int(status)]]
+    code[[int(status) for status in statuses]] = np.arange(len(statuses))
+    columns |= made
+    names = [status.name for status in statuses]
+    columns["status"] = pandas.Categorical.from_codes(code[made["status"]], categories=names)
+    return pandas.DataFrame({**columns, **more}, copy=False)
 
 
 def batch_size(n: int, shared: Mapping[str, Any], common: Mapping[str, Any], at: Sequence[int]) -> int:
@@ -363,12 +377,12 @@ def _make(
         made = minimize(fun, x, trace=trace, **options)
     if np.any(made.status == Status.INTERRUPTED):
         raise KeyboardInterrupt  # half a batch is none
-    columns = {"f": made.fun, "best": made.best.fun, **{name: made[name] for name in COUNTS}}
-    columns["status"] = made.status
+    columns = {"f": made.fun, "best": made.best.fun}
     columns |= {f"f_{look}": reached for look, reached in _reached(made.trace, at)}
     if points:
         columns |= {f"x{i}": np.asarray(made.x)[:, i] for i in range(x.shape[1])}
-    return {"rows": {name: narrow(np.asarray(column)) for name, column in columns.items()}}
+    columns |= {"status": made.status, **{name: made[name] for name in COUNTS}}
+    return {"size": len(x), "rows": {name: narrow(np.asarray(column)) for name, column in columns.items()}}
 
 
 def _reached(trace: Trace | None, at: Sequence[int]) -> Iterator[tuple[int, NDArray[np.float64]]]:
@@ -414,7 +428,7 @@ def _named(fun: Any) -> dict[str, Callable[..., Any]]:
     found: dict[str, Callable[..., Any]] = {}
     for name, one in pairs:
         if isinstance(one, str):
-            one = functions[one_of("fun", one, functions, "see `steepen functions`")]
+            one = functions[one_of("fun", one, functions, "see `steepen.functions`")]
         if not callable(one):
             raise TypeError(f"fun: expected callables or names of test functions, got {one!r}")
         if name in found:

@@ -1,18 +1,12 @@
-"""The command: `steepen functions`, `run`, `compare`, `sweep`, `tune`, `explore`, `reproduce` and more.
+"""The command: `steepen explore`, `sweep`, `reproduce` and `train`.
 
-Results go to standard output; progress and errors go to standard error, an error as one line. Exit codes: 0,
-a tolerance was met or the budget that was asked for is spent; 1, a run failed; 2, wrong usage or input, or a
-missing dependency.
+Results go to standard output; progress and errors go to standard error, an error as one line. What is one
+call in Python has no command: see `steepen.minimize`.
 
 Examples
 --------
->>> main(["functions", "booth"])
-Booth (booth), plate-shaped
-n          2
-bounds     -10..10
-minimum    0
-minimiser  (1, 3)
-0
+>>> main(["explore", "nowhere"])
+2
 """
 
 from __future__ import annotations
@@ -26,31 +20,14 @@ from .._tools.optional import load
 
 __all__ = ["main"]
 
-_OPTIONS = (
-    "x0",
-    "step",
-    "lam",
-    "penalty",
-    "r",
-    "b",
-    "grads",
-    "evals",
-    "iters",
-    "seconds",
-    "gtol",
-    "gtol_rel",
-    "x_scale",
-    "checkpoint",
-)
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with these arguments (by default those of the process) and return its exit code.
 
     Examples
     --------
-    >>> main(["run", "booth", "--quiet"])
-    0
+    >>> main(["sweep", "nowhere.toml"])
+    2
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -63,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         code = app(args=words, prog_name="steepen", standalone_mode=False)
         sys.stdout.flush()
-        if code == 130:  # typer's word for an interrupt; one during a run is a status of the run
+        if code == 130:  # typer's word for an interrupt
             raise KeyboardInterrupt
     except BrokenPipeError:  # the reader, such as `head`, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -71,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _fail("interrupted", 1)
     except (ValueError, OSError, ImportError) as error:
-        return _fail(_by_option(str(error)), 2)
+        return _fail(str(error), 2)
     except Exception as error:
         # typer's own usage errors; their class has moved between its versions
         message = getattr(error, "format_message", None)
@@ -84,9 +61,3 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _fail(message: str, code: int) -> int:
     sys.stderr.write(f"steepen: {' '.join(message.split())}\n")
     return code
-
-
-def _by_option(message: str) -> str:
-    """Replace the name of an argument by that of the option that set it."""
-    name, _, rest = message.partition(":")
-    return f"--{name.replace('_', '-')}:{rest}" if name in _OPTIONS else message

@@ -12,18 +12,11 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 
-from .._sweep.grid import has
 from .._tools.check import one_of
-from ..budget import Budget
-from ..directions import METHODS
 from ..functions import Function, functions
-from ..penalties import L1, L2, Huber, Penalty, PNorm, SquaredL2
 from ..schedules import Cosine, L
 from ..steps import Quadratic
-
-PENALTIES: dict[str, Any] = {"squared-l2": SquaredL2, "l2": L2, "l1": L1, "huber": Huber, "p-norm": PNorm}
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print no text and no progress bar.")]
@@ -80,45 +73,6 @@ def step_or_lam(option: str, text: str | None) -> Any:
     return value
 
 
-def check_spread(options: dict[str, Any], budget: Budget | None) -> None:
-    """Refuse a schedule if there is no number of iterations to spread its values over."""
-    if budget is None or budget.total is not None:
-        return
-    for name, value in options.items():
-        if isinstance(value, L | Cosine):
-            raise ValueError(
-                f"--{name}: L(a,b) and cosine(a,b) need --grads or --iters with --seconds or --evals"
-            )
-
-
-def penalty(text: str | None) -> Penalty | None:
-    """Read --penalty: a name, with its parameter in brackets if it has one."""
-    if text is None:
-        return None
-    name, numbers = call(text)
-    make = PENALTIES[one_of("--penalty", name or text, PENALTIES)]
-    try:
-        return make(*numbers)
-    except TypeError:
-        raise ValueError(f"--penalty: {name} does not take {len(numbers)} numbers, got {text!r}") from None
-    except ValueError as error:
-        raise ValueError(f"--penalty: {error}") from None
-
-
-def methods(text: str) -> list[str]:
-    """Read --methods: names separated by commas."""
-    names = [one_of("--methods", name.strip(), METHODS) for name in text.split(",")]
-    for i, name in enumerate(names):
-        if name in names[:i]:
-            raise ValueError(f"--methods: {name!r} is named twice")
-    return names
-
-
-def applicable(method: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what the method does not use: λ without a penalty, r without a probe."""
-    return {name: value for name, value in options.items() if name in has(method)}
-
-
 def function_or_own(text: str, n: int | None) -> tuple[str, Any]:
     """Return a test function, or one of the user's own as `module:name`, and a name for it."""
     if ":" not in text:
@@ -140,50 +94,13 @@ def function_or_own(text: str, n: int | None) -> tuple[str, Any]:
 
 def function(name: str, n: int | None) -> Function:
     """Return a test function, in the dimension asked for."""
-    found = functions[one_of("FUNCTION", name, functions, "see `steepen functions`")]
+    found = functions[one_of("FUNCTION", name, functions, "see `steepen.functions`")]
     if n is None:
         return found
     try:
         return found.at(n=n)
     except ValueError as error:
         raise ValueError(f"--{error}") from None
-
-
-def problem(
-    name: str, n: int | None, x0: str | None, seed: int, starts: int = 1
-) -> tuple[Function, NDArray[np.float64]]:
-    """Return the function and its start: the point given, or points drawn uniformly inside the bounds."""
-    if x0 is None or x0.strip() == "random":
-        fun = function(name, n)
-        draws = np.random.default_rng(seed).uniform(*fun.bounds.T, size=(starts, fun.n))
-        return fun, draws if starts > 1 else draws[0]
-    if starts > 1:
-        raise ValueError("--starts: draws its own start points; leave out --x0")
-    values = [parsed(word) for word in x0.split(",")]
-    if None in values:
-        raise ValueError(f"--x0: expected numbers with commas between, or random; got {x0!r}")
-    point = np.array(values, dtype=float)
-    any_n = function(name, None).any_n
-    fun = function(name, len(point) if n is None and any_n else n)
-    if len(point) != fun.n:
-        raise ValueError(f"--x0: expected {fun.n} numbers for {fun.name}, got {len(point)}")
-    return fun, point
-
-
-def sizes(text: str | None) -> Any:
-    """Read --x-scale: auto, a number, or one for each variable.
-
-    Examples
-    --------
-    >>> sizes("auto"), sizes("1e3"), sizes("1,1e-6")
-    ('auto', 1000.0, [1.0, 1e-06])
-    """
-    if text is None or text.strip() == "auto":
-        return text and "auto"
-    values = [parsed(word) for word in text.split(",")]
-    if None in values:
-        raise ValueError(f"--x-scale: expected auto, or numbers with commas between; got {text!r}")
-    return values[0] if len(values) == 1 else values
 
 
 def target(option: str, path: Path | None, suffixes: Iterable[str] = ()) -> Path | None:

@@ -18,7 +18,7 @@ def command(
         str,
         typer.Argument(
             metavar="FUNCTION",
-            help="The function to begin with, of one or two variables: a name from `steepen functions`, "
+            help="The function to begin with, of one or two variables: a name from `steepen.functions`, "
             "with -1d after it for the form in one variable.",
         ),
     ] = "branin",
@@ -28,7 +28,7 @@ def command(
         typer.Option(metavar="URL", help="Where the documentation lies, for links to it."),
     ] = None,
 ) -> int:
-    """Write a page in which to drag λ, choose a start, and watch the methods walk."""
+    """Write a page in which to drag λ, choose a start, and compare the steps of GD and CGD."""
     _options.target("--out", out, [".html"])
     try:
         page = explore(name, out=out, home=home)

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple, TypeAlias
 from .._core.arrays import Array, Mask, Scalar
 from .._core.kits import Kit
 from .._core.records import Point
-from .._oracle.context import Context
 from .._oracle.ledger import Cost
-from .._oracle.oracle import Oracle
+from .._oracle.oracle import Context, Oracle
 from ..switches import Never, Switch
 
 Memory: TypeAlias = Any

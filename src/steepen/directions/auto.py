@@ -21,7 +21,7 @@ import numpy as np
 from .._core.arrays import Array, Mask, Scalar, Whole
 from .._core.kits import Kit
 from .._core.records import Point
-from .._oracle.context import Context
+from .._oracle.oracle import Context
 from .._tools.check import whole
 from ._direction import Direction, Proposal
 from ._pairs import Pairs
@@ -188,11 +188,11 @@ class CGDAuto(Direction):
                 bolder = boost * kit.pick(faint, GROWTH, kit.pick(boost < BOLD, BOOST, BOLD))
                 short = clear & ((sy <= 0) | faint)
                 if point.error is not None:  # so is a step along which f falls and does not bend visibly
-                    fell = memory.f - f > memory.scale * context.oracle.eps_f(point.f)
+                    fell = memory.f - f > memory.scale * context.oracle.source.eps_f(point.f)
                     short = short | kit.without(moved & fell, clear)
                 boost = kit.pick(short, bolder, boost)
         if point.error is not None and kit.any(useful):
-            context.oracle.set_curvature(kit.times(1 / memory.scale, pairs.E), useful)
+            context.oracle.source.set_curvature(kit.times(1 / memory.scale, pairs.E), useful)
         # without a new pair the step to come is a plain one in the same metric
         known = useful & (memory.length > 0)
         return memory._replace(
@@ -385,11 +385,11 @@ class CGDAuto(Direction):
         size = kit.pick(point.size > 0, kit.num.clip(point.size, 1e-300, kit.at_most(1e300)), 1.0)
         scale = kit.pick(first, 2.0 ** -kit.num.round(kit.num.log2(size)), memory.scale)
         x, g = kit.where(first, point.x, memory.x), kit.where(first, kit.times(scale, point.g), memory.g)
-        usual = context.space.limited | (context.oracle.curvature is not None)
+        usual = context.space.limited | (context.oracle.source.curvature is not None)
         length = kit.pick(usual, START, self._guess(context, x, point.f, size))
         gamma = kit.pick(first & (scale > 0), self._trial(context, length, x, g), memory.pairs.gamma)
         pairs = memory.pairs._replace(gamma=gamma)
-        if context.oracle.curvature is not None:
+        if context.oracle.source.curvature is not None:
             pairs = self._bent(context, first, scale, x, g, pairs)
         return memory._replace(pairs=pairs, begun=memory.begun * 0 + 1, scale=scale, x=x, g=g)
 
@@ -399,7 +399,7 @@ class CGDAuto(Direction):
 
         No variable is to move by more than its size.
         """
-        kit, xp, bends = context.kit, context.kit.xp, context.oracle.curvature
+        kit, xp, bends = context.kit, context.kit.xp, context.oracle.source.curvature
         seen = np.isfinite(bends)
         logs, count = np.log(np.where(seen, bends, 1.0)).sum(axis=-1), seen.sum(axis=-1)
         typical = np.exp(logs / np.maximum(count, 1))[..., None]

@@ -13,9 +13,8 @@ from numpy.typing import ArrayLike
 from .._core.arrays import Array, Mask, Scalar
 from .._core.kits import Kit
 from .._core.records import Point
-from .._oracle.context import Context
 from .._oracle.ledger import Cost
-from .._oracle.oracle import Oracle
+from .._oracle.oracle import Context, Oracle
 from .._tools.check import floats
 from ..penalties import Penalty, SquaredL2
 from ..schedules import Auto, ByCurvature, ScheduleLike, as_schedule

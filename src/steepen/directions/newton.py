@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from .._core.arrays import Mask, Scalar
 from .._core.records import Point
-from .._oracle.context import Context
 from .._oracle.ledger import Cost
-from .._oracle.oracle import Oracle
+from .._oracle.oracle import Context, Oracle
 from ._direction import Direction, Memory, Proposal
 
 

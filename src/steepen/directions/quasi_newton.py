@@ -14,9 +14,8 @@ from .._core import matrix
 from .._core.arrays import Array, Mask, Scalar
 from .._core.kits import Kit
 from .._core.records import Point
-from .._oracle.context import Context
 from .._oracle.ledger import Cost
-from .._oracle.oracle import Oracle
+from .._oracle.oracle import Context, Oracle
 from ._direction import Direction, Proposal
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from .._core.arrays import Mask, Scalar
 from .._core.records import Point
-from .._oracle.context import Context
+from .._oracle.oracle import Context
 from ._direction import Direction, Memory, Proposal
 
 

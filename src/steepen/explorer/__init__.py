@@ -1,7 +1,7 @@
-"""The explorer: one HTML file in which to drag λ, choose a start, and watch the methods walk.
+"""The explorer: one HTML file in which to drag λ, choose a start, and compare the steps of GD and CGD.
 
-It needs no network and no server. Test functions are walked on as they are, by formulas made of the library's
-own; a function of yours is sampled.
+It needs no network and no server. The test functions are exact, by formulas made of the library's own; a
+function of yours is sampled.
 
 Examples
 --------

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from importlib.resources import files
 
-_IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";\n', re.MULTILINE)
-_EXPORT = re.compile(r"^export (?=(?:const|class|function) (\w+))", re.MULTILINE)
+_MODULES = (
+    "vectors", "jets", "expression", "spline", "run", "suggest", "settings", "artificial", "landscape",
+    "scene", "chart", "verdict", "pictures", "controls", "app",
+)  # fmt: skip
+"""Each after those that it imports; no name is declared by two of them."""
 
 
 def read(name: str) -> str:
@@ -14,24 +17,13 @@ def read(name: str) -> str:
     return (files("steepen.explorer") / "page" / name).read_text("utf-8")
 
 
-def bundle(entry: str) -> str:
-    r"""Return a module and all that it imports, each in a scope of its own, in the order of their imports.
+def bundle() -> str:
+    r"""Return all modules as one script, without their imports and exports.
 
     Examples
     --------
-    >>> print(bundle("penalties").partition("\n")[0])
-    const vectors_js = (() => {
+    >>> bundle().count("\nimport "), bundle().count("\nexport ")
+    (0, 0)
     """
-    done: dict[str, str] = {}
-
-    def add(name: str) -> None:
-        if name not in done:
-            source = read(f"{name}.js")
-            for _, other in _IMPORT.findall(source):
-                add(other)
-            names = ", ".join(_EXPORT.findall(source))
-            body = _EXPORT.sub("", _IMPORT.sub(r"const {\1} = \2_js;\n", source))
-            done[name] = f"const {name}_js = (() => {{\n{body}return {{ {names} }};\n}})();\n"
-
-    add(entry)
-    return "".join(done.values())
+    sources = "\n".join(read(f"{name}.js") for name in _MODULES)
+    return re.sub(r"^import .*\n|^export ", "", sources, flags=re.MULTILINE)

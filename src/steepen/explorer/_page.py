@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import html
 import json
 import os
 from collections.abc import Callable, Iterator
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +18,8 @@ from .._tools.files import write_whole
 from ..functions import Function, functions
 from ..paper.experiments import EXPERIMENTS
 from ._bundle import bundle, read
-from ._formulas import javascript
+from ._formulas import formula
 from ._sample import Floats, sampled
-
-GRADIENTS = 40
-"""The budget of the race of tuned settings."""
 
 YOURS = "yours"
 """The page's name for a function that was given to it."""
@@ -42,15 +36,15 @@ def explore(
 ) -> Path:
     """Write the explorer, one HTML file that needs no network, and return its path.
 
-    The page shows f + λ‖∇f‖² growing out of f as λ is dragged, and GD, CGD, CGD-FD, BFGS and cgd-auto walking
-    from the start that is clicked, with their gradients counted.
+    The page shows f + λ‖∇f‖² growing out of f as λ is dragged, and the steps of GD, CGD and CGD-FD from the
+    start that is clicked, with their gradients counted.
 
     Parameters
     ----------
     fun : str, Function or callable
         The function to begin with. A name from `steepen.functions`, with "-1d" after it for the form in one
         variable; a Function of one or two variables; or any f(x), x of shape (n,), which is sampled in the
-        box: what the page walks on is then the cubic spline through its values.
+        box: what the page minimises is then the cubic spline through its values.
     bounds : one or two rows (low, high), optional
         The box to look at. By default that of the function; one of yours has none, and needs it.
     out : path
@@ -82,28 +76,25 @@ def explore(
         if fun in functions and fun not in entries:
             raise ValueError(f"fun: expected a function of one or two variables, got {functions[fun]!r}")
         first = one_of("fun", fun, entries)
-        if bounds is not None:
-            entries[first] |= {"bounds": _box(bounds, entries[first]["n"]).tolist()}
     elif isinstance(fun, Function):
         first = YOURS
         try:
             entries = {first: _known(fun, "given")} | entries
         except NotImplementedError as error:
-            raise ValueError(
-                f"fun: {error}, so the page cannot have its formulas; have it sampled, as a plain callable"
-            ) from error
-        if bounds is not None:
-            entries[first] |= {"bounds": _box(bounds, fun.n).tolist()}
+            raise ValueError(f"fun: {error}; pass a plain callable to have it sampled") from error
     else:
         first = YOURS
         entries = {first: _given(fun, bounds, samples)} | entries
-    listed = ",\n".join(f"{_literal(name)}: {_entry(entry)}" for name, entry in entries.items())
+    if bounds is not None:
+        entries[first] |= {"bounds": _box(bounds, entries[first]["n"]).tolist()}
     script = (
-        f"{bundle('app')}const {{ pow, sqrt, sin, cos, exp, expm1, sign }} = Math;\n"
-        f"const functions = {{\n{listed}\n}};\n"
-        "const modules = [run_js, artificial_js, settings_js, scene_js, expression_js];\n"
-        "window.steepen = Object.assign({ functions }, ...modules); // for the console\n"
-        f"app_js.start(functions, {_literal(first)});"
+        f"{bundle()}const functions = {_literal(entries)};\n"
+        "for (const one of Object.values(functions)) {\n"
+        "  Object.assign(one, (one.formula ? compiled : spline)(one));\n"
+        "}\n"
+        "const shared = { Scene, basin, fromHash, initial, minimize, toHash, typed, verdict };\n"
+        "window.steepen = { functions, ...shared }; // for the console\n"
+        f"start(functions, {_literal(first)});"
     )
     links = _links(home, report)
     parts = {"style": read("style.css"), "version": __version__, "links": links, "script": script}
@@ -145,29 +136,14 @@ def _known(fun: Function, group: str) -> dict[str, Any]:
         raise ValueError(f"fun: expected a function of one or two variables, got {fun!r}")
     entry: dict[str, Any] = {
         "title": fun.title, "group": group, "n": fun.n, "bounds": fun.bounds.tolist(),
-        "minima": fun.minima.tolist(), "fmin": fun.fmin, "bodies": javascript(fun),
+        "minima": fun.minima.tolist(), "fmin": fun.fmin, "formula": formula(fun),
     }  # fmt: skip
-    if tuned := _tuned().get((fun.name, fun.n)):
-        entry["tuned"] = tuned
     experiment = EXPERIMENTS.get(fun.name)
     if experiment is not None and experiment.function.n == fun.n:
         entry["paper"] = {
             "start": experiment.start, "lam": experiment.lam0, "step": experiment.step, "r": experiment.r
         }  # fmt: skip
     return entry
-
-
-@cache
-def _tuned() -> dict[tuple[str, int], dict[str, Any]]:
-    """Return the settings that the study of tuned settings chose for a race of GD and CGD-FD."""
-    found: dict[tuple[str, int], dict[str, Any]] = {}
-    text = (files("steepen.paper") / "tuned_settings.csv").read_text("utf-8")
-    for row in csv.DictReader(text.splitlines()):
-        if int(row["gradients"]) == GRADIENTS and row["method"] in ("gd", "cgd-fd"):
-            numbers = {name: float(row[name]) for name in ("step", "lam", "r", "b")}
-            known = {name: value for name, value in numbers.items() if np.isfinite(value)}
-            found.setdefault((row["function"], int(row["n"])), {"grads": GRADIENTS})[row["method"]] = known
-    return {name: methods for name, methods in found.items() if {"gd", "cgd-fd"} <= methods.keys()}
 
 
 def _given(fun: Any, bounds: ArrayLike | None, samples: int) -> dict[str, Any]:
@@ -179,8 +155,8 @@ def _given(fun: Any, bounds: ArrayLike | None, samples: int) -> dict[str, Any]:
     whole("samples", samples, 4)
     return {
         "title": _title(fun), "group": "given", "n": len(box),
-        "bounds": box.tolist(), "minima": [], "fmin": None, "samples": samples ** len(box),
-        "sampled": sampled(fun, box, samples),
+        "bounds": box.tolist(), "minima": [], "fmin": None, "samples": samples,
+        "coefficients": sampled(fun, box, samples).ravel().tolist(),
     }  # fmt: skip
 
 
@@ -197,15 +173,6 @@ def _box(bounds: ArrayLike, n: int | None) -> Floats:
     if not np.all(box[:, 0] < box[:, 1]):
         raise ValueError(f"bounds: expected {expected}, got {bounds!r}")
     return box
-
-
-def _entry(entry: dict[str, Any]) -> str:
-    """Return a function as a JavaScript object: what is known of it, and its formulas as methods."""
-    about = dict(entry)
-    bodies = about.pop("bodies", {})
-    takes = {"value": "x", "grad": "x", "hvp": "x, v"}
-    methods = "".join(f", {name}({takes[name]}) {{ {body} }}" for name, body in bodies.items())
-    return f"{{ ...{_literal(about)}{methods} }}"
 
 
 def _literal(value: Any) -> str:

@@ -8,9 +8,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from .._arguments import direction_of, start_point, step_of
+from .._arguments import direction_of, step_of
 from .._core.arrays import is_numpy
 from .._core.result import Best, Iterates, Result, Status, Trace
+from .._keywords import run_settings
+from .._problem import Problem
+from .._scale import result_in_x
 from ._function import Function
 from ._jax import jax
 from ._loop import Trace as Ring
@@ -24,25 +27,28 @@ REFUSED = {
 """What only the eager engine has, and its value where it is not asked for."""
 
 
-def compiled(fun: Any, x0: Any, args: Any, method: Any, given: dict[str, Any]) -> Result:
+def compiled(problem: Problem, method: Any, given: dict[str, Any]) -> Result:
     """Refuse what cannot be compiled, by name; make the run, and return it as the eager engine would."""
     for name, absent in REFUSED.items():
-        if given.pop(name) is not absent:
+        if given[name] is not absent:
             raise ValueError(f'{name}: engine="jax" has none; use engine="eager"')
-    if given.pop("jac") not in (None, "jax"):
+    if given["jac"] not in (None, "jax"):
         raise ValueError('jac: engine="jax" differentiates fun itself; leave it out, or use engine="eager"')
-    trace = given.pop("trace")
+    trace = given["trace"]
     if trace == "x":
         raise ValueError('trace: engine="jax" keeps the last K iterates; say how many by trace=K')
-    begun, x = time.perf_counter(), start_point(x0)
+    begun, x = time.perf_counter(), problem.x
     with jax.enable_x64(True) if str(x.dtype) == "float64" else nullcontext():
-        found = minimize(fun, x, args, method, trace=None if isinstance(trace, bool) else trace, **given)
+        found = minimize(
+            problem.fun, x, problem.args, method, bounds=problem.bounds,
+            trace=None if isinstance(trace, bool) else trace, **run_settings(given),
+        )  # fmt: skip
         found = found if not is_numpy(x) else jax.tree.map(np.asarray, found)
         status, success = np.asarray(found.status), np.asarray(found.success)
     scalars: Any = np.asarray if x.ndim == 2 else _plain
-    direction, oracle = direction_of(method, None, None, None, None), cast(Any, Function)
+    direction, oracle = direction_of(method), cast(Any, Function)
     one = None if x.ndim == 2 else Status(int(status))
-    return Result(
+    result = Result(
         x=found.x, fun=scalars(found.fun), jac=found.jac, success=success if one is None else one.success,
         status=status if one is None else one,
         message=[Status(int(s)).message for s in status] if one is None else one.message,
@@ -52,6 +58,7 @@ def compiled(fun: Any, x0: Any, args: Any, method: Any, given: dict[str, Any]) -
         trace=None if found.trace is None else _unrolled(found.trace, x.ndim == 2),
         method=direction.name, seconds=time.perf_counter() - begun,
     )  # fmt: skip
+    return result_in_x(result, problem.scale)
 
 
 def _unrolled(ring: Ring, batch: bool) -> Trace:

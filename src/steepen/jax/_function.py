@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from .._core.kits import Traced
 from .._core.space import Space
 from .._oracle.calls import Probing
-from .._oracle.exact import Exact
 from .._oracle.ledger import Cost, Ledger
+from .._oracle.source import Given
 from ._jax import jax, jnp
 
 
@@ -53,10 +53,7 @@ class Hessian:
 class Function(Probing):
     """f of a vector, and what autodiff makes of it."""
 
-    cost_value, cost_grad, cost_probe, cost_error = Cost(1, 0), Cost(0, 1), Cost(0, 1), Cost()
-    accuracy, exact, cheap_gradient = Exact, True, True
-    coarse = False
-    fd = curvature = None
+    cost_value, cost_grad, cost_probe = Cost(1, 0), Cost(0, 1), Cost(0, 1)
     hessian: Any = Hessian
 
     def __init__(
@@ -68,10 +65,11 @@ class Function(Probing):
         space: Space,
         ledger: Tally,
         dtype: Any,
+        gtol: Any,
     ):
         super().__init__(kit, space, float(jnp.finfo(dtype).eps))
         self.ledger, self._traced, self._alone, self._fun, self._grad = ledger, kit, alone, fun, derive(fun)
-        self.gradient_eps, self.hessian = self.eps, Hessian(self._grad, ledger)
+        self.source, self.hessian = Given(cast(Any, self), gtol), Hessian(self._grad, ledger)
 
         def twice(x: Any) -> tuple[Any, Any]:
             f = fun(x)
@@ -104,17 +102,6 @@ class Function(Probing):
         if came is not None and self._comes:
             return came
         return self._shared(x)[0] if self._traced.seldom else _once(self._grad(x), only)
-
-    def eps_f(self, f: Any) -> float:
-        """Return by how much a gradient made of values would have to take f to be wrong."""
-        return 0.0
-
-    def set_curvature(self, curvature: Any, rows: Any) -> None:
-        """Take |f″| along each variable: autodiff has no use for it."""
-
-    def reported(self, g: Any) -> Any:
-        """Return ∇f as the result shows it."""
-        return g
 
 
 def _once(found: Any, only: Any) -> Any:

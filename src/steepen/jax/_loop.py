@@ -18,7 +18,7 @@ from .._core.records import NAN, RUNNING, Best, Carry, Counts, Move, Point
 from .._core.result import Status
 from .._core.space import Box, Everywhere
 from .._iteration import Iteration
-from .._oracle.context import Context
+from .._oracle.oracle import Context
 from ._function import Function, Tally
 from ._jax import jax, jnp
 from ._kernel import in_one
@@ -103,7 +103,9 @@ class Driver:
         def fun(x: Any) -> Any:
             return jnp.asarray(program.fun(program.shape.point(x), *args), like.dtype)
 
-        oracle: Any = Function(fun, derive, alone, self.kit, self.space, self.ledger, like.dtype)
+        oracle: Any = Function(
+            fun, derive, alone, self.kit, self.space, self.ledger, like.dtype, settings.tolerances.g
+        )
         self.iteration = Iteration(Context(oracle, self.kit, self.space), settings)
 
     def start(self, x: Any) -> Lane:

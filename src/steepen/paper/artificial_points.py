@@ -1,34 +1,20 @@
-"""Artificial points in n dimensions: how many there are, who is caught by them, and Lemma 1's remedy."""
+"""Where descents end: artificial points in n dimensions and Lemma 1's remedy; how flat the minima are."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import plot
-from .._minimize import minimize
 from ..budget import Budget
 from ..functions import Function, functions
 from ..schedules import Perturbed
-from ._claims import Claim, Outcome, Table, resting_on
-from .egr import Floats, Penalised, kind, pits, stationary_points
+from ._items import Claim, Outcome, Picture, Table, resting_on
+from ._runs import Floats, draw_starts, minimize
+from .egr import Penalised, kind, pits, stationary_points
 from .recover import roots_in_the_plane
-
-__all__ = ["DIMENSIONS", "NAME", "SECTION", "TITLE", "WAYS", "ends", "run"]
-
-NAME = "artificial-points"
-TITLE = "Artificial points in n dimensions, and another λ"
-SECTION = "Section 3"
-SAYS = (
-    "Lemma 1 holds in n dimensions: where g has a stationary point that f has not, ∇f is an eigenvector of "
-    "the Hessian with eigenvalue −1/(2λ). Such points are easily detected, and a perturbed λ leads on."
-)
-MATTERS = (
-    "The pictures of the paper are of one variable. Losses of networks have millions, and a trap that is "
-    "rare in one dimension need not be so in many."
-)
 
 LAM, STEP, STARTS, ITERATIONS = 0.3, 0.1, 100, 600
 """Of the runs on the pits."""
@@ -46,71 +32,78 @@ PLANE: tuple[tuple[Function, float, tuple[float, float] | None], ...] = (
 
 
 def ends(n: int, way: str) -> dict[str, int]:
-    """Return at which kinds of point the runs in n dimensions end.
-
-    Examples
-    --------
-    >>> ends(1, "GD")
-    {'minimum': 100}
-    """
+    """Return at which kinds of point the runs in n dimensions end."""
     f = pits(n)
     starts = np.random.default_rng(n).uniform(-4.5, 4.5, (STARTS, n))
     penalty: dict[str, Any] = {"method": "gd"}
     if way.startswith("CGD"):
         penalty = {"method": "cgd", "lam": LAM if way == "CGD" else Perturbed(LAM)}
-    made = minimize(
-        Penalised(f, LAM) if way == "EGR" else f, starts, step=STEP, gtol=1e-4, trace=False,
-        budget=Budget(iters=ITERATIONS), **penalty,
-    )  # fmt: skip
+    fun, budget = Penalised(f, LAM) if way == "EGR" else f, Budget(iters=ITERATIONS)
+    made = minimize(fun, starts, step=STEP, gtol=1e-4, trace=False, budget=budget, **penalty)
     return dict(Counter(kind(f, x, LAM) for x in made.x).most_common())
 
 
 def run() -> Outcome:
-    """Find all stationary points of g in the plane, and send runs down in up to 16 dimensions.
-
-    Examples
-    --------
-    >>> ends(2, "CGD, another λ")
-    {'minimum': 100}
-    """
+    """Find all stationary points of g in the plane, and send runs down in up to 16 dimensions."""
     plane = [_in_the_plane(f, lam, side) for f, lam, side in PLANE]
     separable, lam, side = PLANE[0]
     line = stationary_points(separable.at(n=1), lam, side or (-5.0, 5.0))
     own, new = (sum((p.to_f == "artificial") == artificial for p in line) for artificial in (False, True))
     share = {n: 1 - (own / (own + new)) ** n for n in DIMENSIONS}
     made = {n: {way: ends(n, way) for way in WAYS} for n in DIMENSIONS}
-    last = DIMENSIONS[-1]
-    astray = {way: [STARTS - made[n][way].get("minimum", 0) for n in DIMENSIONS] for way in WAYS}
+    counts = {
+        (n, way): (minimum := found.get("minimum", 0), other := found.get("artificial", 0),
+                   STARTS - minimum - other)
+        for n, of in made.items()
+        for way, found in of.items()
+    }  # fmt: skip
+    astray = {way: [STARTS - counts[n, way][0] for n in DIMENSIONS] for way in WAYS}
+    last, cgd, on_g, other = DIMENSIONS[-1], astray["CGD"], astray["EGR"], sum(astray["CGD, another λ"])
     return Outcome(
-        claims=_claims(plane, astray),
+        claims=[
+            Claim("in the plane too, every stationary point of g is (a) one of f or (b) artificial",
+                  "(a) or (b)",
+                  "; ".join(f"{name}: {both} are {own} and {new}" for name, _, both, own, new, _ in plane),
+                  all(own + new == both > 0 and new > 0 and off < 1e-5
+                      for _, _, both, own, new, off in plane)),
+            *resting_on("chosen", [
+                Claim(f"the check helps to avoid stopping at artificial points, n = 1 to {last}", "helps",
+                      f"{cgd[0]} of {STARTS} runs do not get to a minimum for n = 1, {cgd[-1]} for "
+                      f"n = {last}; on g alone {on_g[0]} and {on_g[-1]}", cgd[-1] < STARTS / 2,
+                      known="limit"),
+                Claim("a perturbed λ then descends further, to a minimum", "descends further",
+                      f"{other} of {STARTS * len(DIMENSIONS)} runs do not get to one", other == 0),
+            ]),
+        ],
         tables={
-            f"{NAME}-plane": Table(
+            "artificial-points-plane": Table(
                 ("function", "λ", "stationary points of g", "of f", "artificial", "‖Hg + g/(2λ)‖/‖g‖ there"),
-                plane,
-                "Found from values of g alone, by a grid and Newton's method, without the lemma.",
+                plane, "Found from values of g alone, by a grid and Newton's method, without the lemma.",
             ),
-            f"{NAME}-many": Table(
+            "artificial-points-many": Table(
                 ("n", "stationary points of f", "artificial", "share"),
                 [(n, own**n, (own + new) ** n - own**n, share[n]) for n in DIMENSIONS],
                 f"{separable.title} is a sum over its variables. With {own} stationary points of f and {new} "
                 f"artificial ones in each, there are ({own} + {new})ⁿ − {own}ⁿ artificial ones in n "
                 "dimensions.",
             ),
-            NAME: Table(
+            "artificial-points": Table(
                 ("n", "way", "minimum", "artificial", "other"),
-                [(n, way, *_counts(found)) for n in DIMENSIONS for way, found in made[n].items()],
+                [(*key, *count) for key, count in counts.items()],
                 f"Where {STARTS} runs from random starts end, on a sum of pits.",
             ),
         },
-        figures={NAME: _draw(astray)},
-        captions={
-            NAME: f"Of {STARTS} runs on a sum of n pits, how many do not come to a minimum of f, against n. "
-            f"λ = {LAM:g}, α = {STEP:g}. The check alone is of less and less help; another λ where p "
-            "vanishes brings every run to a minimum."
+        pictures={
+            "artificial-points": Picture(
+                _draw(astray),
+                f"Of {STARTS} runs on a sum of n pits, how many do not come to a minimum of f, against n. "
+                f"λ = {LAM:g}, α = {STEP:g}. The check alone is of less and less help; another λ where p "
+                "vanishes brings every run to a minimum.",
+            )
         },
         found=[
             "Where f is a sum over its variables, one caught variable is enough to hold a run. With "
-            f"n = {last} the check never helps: {astray['CGD'][-1]} of {STARTS} runs of CGD do not come to a "
+            f"n = {last} the check never helps: {cgd[-1]} of {STARTS} runs of CGD do not come to a "
             "minimum.",
             "The paper's other remedy is the better one. With another λ for the one step in which the "
             "direction vanishes (steepen.schedules.Perturbed) every run comes to a minimum, in every "
@@ -122,69 +115,24 @@ def run() -> Outcome:
             "pits": {"lam": LAM, "step": STEP, "starts": STARTS, "iterations": ITERATIONS},
             "plane": {f.name: {"lam": lam, "box": side or "its own"} for f, lam, side in PLANE},
         },
-    )
+    )  # fmt: skip
 
 
 def _in_the_plane(f: Function, lam: float, side: tuple[float, float] | None) -> tuple[Any, ...]:
     """Return a row: stationary points of g, those of f, artificial ones, and how far off the lemma is."""
-    box = np.array([side, side]) if side else f.bounds
-    found = roots_in_the_plane(_slope_by_values(f, lam), box, within=1e-4)
-    kinds = Counter(kind(f, x, lam) for x in found)
-    residual = max((_residual(f, lam, x) for x in found if kind(f, x, lam) == "artificial"), default=0.0)
-    own = sum(kinds[name] for name in ("minimum", "maximum", "saddle"))
-    return f.title, lam, len(found), own, kinds["artificial"], residual
+    g, shifts = Penalised(f, lam), 1e-5 * np.eye(2)
 
+    def slope(x: Floats) -> Floats:  # from values of g alone
+        return np.stack([(g(x + s) - g(x - s)) / 2e-5 for s in shifts], axis=-1)
 
-def _counts(found: dict[str, int]) -> tuple[int, int, int]:
-    minimum, artificial = found.get("minimum", 0), found.get("artificial", 0)
-    return minimum, artificial, STARTS - minimum - artificial
-
-
-def _claims(plane: list[tuple[Any, ...]], astray: dict[str, list[int]]) -> list[Claim]:
-    last = DIMENSIONS[-1]
-    return [
-        Claim(
-            "in the plane too, every stationary point of g is (a) one of f or (b) artificial",
-            "(a) or (b)",
-            "; ".join(f"{name}: {both} are {own} and {new}" for name, _, both, own, new, _ in plane),
-            all(own + new == both > 0 and new > 0 and off < 1e-5 for _, _, both, own, new, off in plane),
-        ),
-        *resting_on(
-            "chosen",
-            [
-                Claim(
-                    f"the check helps to avoid stopping at artificial points, n = 1 to {last}",
-                    "helps",
-                    f"{astray['CGD'][0]} of {STARTS} runs do not get to a minimum for n = 1, "
-                    f"{astray['CGD'][-1]} for n = {last}; on g alone {astray['EGR'][0]} and "
-                    f"{astray['EGR'][-1]}",
-                    astray["CGD"][-1] < STARTS / 2,
-                    known="limit",
-                ),
-                Claim(
-                    "a perturbed λ then descends further, to a minimum",
-                    "descends further",
-                    f"{sum(astray['CGD, another λ'])} of {STARTS * len(DIMENSIONS)} runs do not get to one",
-                    sum(astray["CGD, another λ"]) == 0,
-                ),
-            ],
-        ),
-    ]
-
-
-def _slope_by_values(f: Function, lam: float) -> Any:
-    g, h = Penalised(f, lam), 1e-5
-    shifts = h * np.eye(2)
-
-    def slope(x: Floats) -> Floats:
-        return np.stack([(g(x + s) - g(x - s)) / (2 * h) for s in shifts], axis=-1)
-
-    return slope
-
-
-def _residual(f: Function, lam: float, x: Floats) -> float:
-    slope = f.grad(x)
-    return float(np.linalg.norm(f.hvp(x, slope) + slope / (2 * lam)) / np.linalg.norm(slope))
+    found = roots_in_the_plane(slope, np.array([side, side]) if side else f.bounds, within=1e-4)
+    kinds = [kind(f, x, lam) for x in found]
+    own = sum(kinds.count(name) for name in ("minimum", "maximum", "saddle"))
+    off = 0.0
+    for x in found[np.array(kinds) == "artificial"]:
+        grad = f.grad(x)
+        off = max(off, float(np.linalg.norm(f.hvp(x, grad) + grad / (2 * lam)) / np.linalg.norm(grad)))
+    return f.title, lam, len(found), own, kinds.count("artificial"), off
 
 
 def _draw(astray: dict[str, list[int]]) -> Any:
@@ -198,5 +146,141 @@ def _draw(astray: dict[str, list[int]]) -> Any:
     axes.set_xticks(DIMENSIONS, labels=[str(n) for n in DIMENSIONS])
     axes.set(xlabel="n", ylabel=f"runs not at a minimum, of {STARTS}", ylim=(-3, STARTS + 3))
     axes.legend(frameon=False, loc="center right")
+    plot.tidy(axes)
+    return figure
+
+
+# --- flat minima: the curvature where GD and CGD end, from the same starts ------------------------------
+
+SEVERAL = tuple(
+    functions[name] if functions[name].n == 2 else functions[name].at(n=2)
+    for name in (
+        "levy", "rastrigin", "schwefel", "eggholder", "shubert", "holder-table", "styblinski-tang",
+        "six-hump-camel",
+    )
+)  # fmt: skip
+"""Functions of two variables with several minima."""
+
+FLAT_STARTS, FLAT_ITERATIONS, SEED = 150, 400, 0
+FLAT_STEP, TWICE_LAM_L = 0.5, 1.0
+"""αL and 2λL, L the median over the starts of the largest curvature in size."""
+
+
+class Pairs(NamedTuple):
+    """Ends of two ways from the same starts, both at minima: how many, and where the second is other."""
+
+    minima: int
+    flatter: int
+    sharper: int
+    lower: int
+    higher: int
+
+    @property
+    def same(self) -> int:
+        """How many minima are of the same curvature."""
+        return self.minima - self.flatter - self.sharper
+
+    @property
+    def odds(self) -> float:
+        """The share of the flatter ones in those that are other."""
+        return self.flatter / max(self.flatter + self.sharper, 1)
+
+
+def compare(f: Function) -> dict[str, Pairs]:
+    """Compare where CGD ends, and GD with a step longer by 1 + 2λL, with where GD does."""
+    low, high = f.bounds.T
+    starts = draw_starts(f.bounds, FLAT_STARTS, SEED)
+    L = float(np.median(np.abs(np.linalg.eigvalsh(f.hess(starts))).max(axis=1)))
+    small = 1e-5 * float(np.linalg.norm(f.grad(starts), axis=1).mean())
+
+    def ends(step: float, **method: Any) -> tuple[Floats, Floats, Any]:
+        budget = Budget(iters=FLAT_ITERATIONS)
+        made = minimize(f, starts, step=step / L, gtol=small, budget=budget, trace=False, **method)
+        with np.errstate(all="ignore"):
+            x = np.where(np.isfinite(made.x), made.x, starts)
+            eigenvalues = np.linalg.eigvalsh(f.hess(x))
+            settled = np.linalg.norm(f.grad(x), axis=1) <= 10 * small
+        inside = ((x >= low) & (x <= high)).all(axis=1)
+        return np.asarray(f(x)), eigenvalues[:, 1], settled & inside & (eigenvalues[:, 0] > 0)
+
+    value, bend, minimum = ends(FLAT_STEP, method="gd")
+
+    def pairs(other_value: Floats, other_bend: Floats, other_minimum: Any) -> Pairs:
+        both, margin = minimum & other_minimum, 1e-3 * np.abs(value)
+        counts = (
+            other_bend < 0.99 * bend, other_bend > 1.01 * bend,
+            other_value < value - margin, other_value > value + margin,
+        )  # fmt: skip
+        return Pairs(int(both.sum()), *(int((count & both).sum()) for count in counts))
+
+    return {
+        "CGD": pairs(*ends(FLAT_STEP, method="cgd", lam=TWICE_LAM_L / (2 * L))),
+        "GD, longer step": pairs(*ends(FLAT_STEP * (1 + TWICE_LAM_L), method="gd")),
+    }
+
+
+def flat_minima() -> Outcome:
+    """Compare the curvature at the ends on eight functions."""
+    made = {f.title: compare(f) for f in SEVERAL}
+    cgd, longer = (
+        Pairs(*np.sum([of[way] for of in made.values()], axis=0).tolist())
+        for way in ("CGD", "GD, longer step")
+    )
+    return Outcome(
+        claims=resting_on("chosen", [
+            Claim(f"CGD finds flatter minima than GD ({len(SEVERAL)} functions, same starts and α)",
+                  "flatter",
+                  f"flatter in {cgd.flatter} of {cgd.minima} runs, sharper in {cgd.sharper}, the same in "
+                  f"{cgd.same}", cgd.flatter > 2 * cgd.sharper),
+            Claim("more often than a longer step of GD, α(1 + 2λL), does", "by the penalty",
+                  f"flatter in {cgd.odds:.0%} of the runs that end elsewhere, against {longer.odds:.0%}",
+                  cgd.odds > longer.odds),
+        ]),
+        tables={
+            "flat-minima": Table(
+                ("function", "way", "both at a minimum", "flatter", "sharper", "f lower", "f higher"),
+                [(title, way, *pairs) for title, of in made.items() for way, pairs in of.items()],
+                f"Of {FLAT_STARTS} random starts, those from which GD and the other way both end at a "
+                "minimum inside the box, and how the other's largest curvature and value differ from GD's.",
+            )
+        },
+        pictures={
+            "flat-minima": Picture(
+                _draw_pairs(made),
+                "Runs that end at another minimum than GD does: at a flatter one (to the right) or at a "
+                "sharper one (to the left), for CGD and for GD with a step longer by 1 + 2λL.",
+            )
+        },
+        found=[
+            f"Yes, though usually both reach the same minimum: in {cgd.same} of {cgd.minima} runs. Where it "
+            f"is another, CGD's is flatter {cgd.flatter} times and sharper {cgd.sharper} times. It is not "
+            f"only the longer step: GD with α(1 + 2λL) has {longer.flatter} flatter and {longer.sharper} "
+            "sharper ones. A sharp minimum, h > L, makes CGD's step longer still.",
+            f"Flatter is not lower: f is lower in {cgd.lower} of CGD's runs and higher in {cgd.higher}.",
+        ],
+        settings={
+            "starts": FLAT_STARTS, "seed": SEED, "iterations": FLAT_ITERATIONS, "step": f"{FLAT_STEP:g}/L",
+            "2λL": TWICE_LAM_L, "L": "median over the starts of the largest curvature in size",
+        },
+    )  # fmt: skip
+
+
+def _size(value: float, _: object) -> str:
+    return f"{abs(value):g}"
+
+
+def _draw_pairs(made: dict[str, dict[str, Pairs]]) -> Any:
+    figure = plot.blank(8, 4.4)
+    axes = figure.subplots()
+    places = np.arange(len(made))[::-1]
+    for way, shift, method in (("CGD", 0.2, "cgd"), ("GD, longer step", -0.2, "gd")):
+        pairs, colour = [of[way] for of in made.values()], plot.COLOURS[method]
+        axes.barh(places + shift, [p.flatter for p in pairs], 0.38, color=colour, label=way)
+        axes.barh(places + shift, [-p.sharper for p in pairs], 0.38, color=colour, alpha=0.5)
+    axes.set_yticks(places, labels=list(made))
+    axes.axvline(0.0, color="black", lw=0.8)
+    axes.set_xlabel("← sharper      runs      flatter →")
+    axes.xaxis.set_major_formatter(_size)
+    figure.legend(frameon=False, loc="outside upper right", ncols=2)
     plot.tidy(axes)
     return figure

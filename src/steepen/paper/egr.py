@@ -3,14 +3,12 @@
 EGR is plain descent on g = f + λ‖∇f‖². It steps over sharp minima, since a curvature h becomes h(1+2λh).
 It can also stop where f does not: at artificial stationary points (Lemma 1), and at saddles and maxima of f
 that are minima of g. CGD's guard is one cure, an early switch to f itself the other; the guard has limits,
-shown here too.
+shown here too. `fig_egr` draws and counts.
 
 Examples
 --------
->>> import numpy as np
 >>> from steepen.paper import egr
->>> ends = egr.SCENES["levy-1d"].ends("egr")
->>> ends.kinds["maximum"] > 0
+>>> egr.SCENES["levy-1d"].ends("egr").kinds["maximum"] > 0
 True
 >>> egr.SCENES["levy-1d"].ends("guard").kinds
 {'minimum': 201}
@@ -25,35 +23,15 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from .. import theory
 from .._core.result import Result
-from .._minimize import minimize
 from .._tools.check import number, one_of, whole
 from ..budget import Budget
 from ..functions import Function, functions
+from ._runs import Floats, minimize
 
-__all__ = [
-    "SCENES",
-    "WAYS",
-    "Ends",
-    "Minimum",
-    "Penalised",
-    "Scene",
-    "Stationary",
-    "Way",
-    "descend",
-    "kind",
-    "minimum_near",
-    "pit",
-    "pits",
-    "stable_step",
-    "stationary_points",
-    "two_wells",
-]
-
-Floats = NDArray[np.float64]
 Way = Literal["gd", "egr", "guard", "switch-off"]
 
 WAYS: tuple[Way, ...] = get_args(Way)
@@ -65,15 +43,7 @@ SETTLED = 1e-3
 
 @dataclass(frozen=True)
 class Penalised:
-    """g = f + λ‖∇f‖² as a function of its own, with its gradient ∇f + 2λH∇f.
-
-    Examples
-    --------
-    >>> f = functions["sphere"].at(n=1)  # g = x² + λ(2x)²
-    >>> g = Penalised(f, lam=0.5)
-    >>> float(g([1.0])), g.grad([1.0]).tolist()
-    (3.0, [6.0])
-    """
+    """g = f + λ‖∇f‖² as a function of its own, with its gradient ∇f + 2λH∇f."""
 
     f: Function
     lam: float
@@ -89,26 +59,14 @@ class Penalised:
 
 
 def stable_step(h: float, lam: float = 0.0) -> float:
-    """Return the step beyond which descent leaves a minimum of curvature h: 2/h on f, 2/(h(1+2λh)) on g.
-
-    Examples
-    --------
-    >>> stable_step(10.0), round(stable_step(10.0, lam=0.2), 3)
-    (0.2, 0.04)
-    """
+    """Return the step beyond which descent leaves a minimum of curvature h: 2/h on f, 2/(h(1+2λh)) on g."""
     number("h", h, "the curvature of a minimum, a positive number", above=0)
     number("lam", lam, "a number, 0 or more", least=0)
     return 2 / float(theory.penalised_curvature(h, lam))
 
 
 class Minimum(NamedTuple):
-    """A minimum of f: where, how low, and its largest curvature.
-
-    Examples
-    --------
-    >>> minimum_near(functions["sphere"].at(n=1), [0.3]).curvature
-    2.0
-    """
+    """A minimum of f: where, how low, and its largest curvature."""
 
     x: Floats
     f: float
@@ -116,13 +74,7 @@ class Minimum(NamedTuple):
 
 
 def minimum_near(f: Function, x: ArrayLike) -> Minimum:
-    """Return the minimum of f that Newton's method finds from x; ValueError if it finds none.
-
-    Examples
-    --------
-    >>> minimum_near(functions["levy"].at(n=1), [-9.0]).x.round(4).tolist()
-    [-8.9573]
-    """
+    """Return the minimum of f that Newton's method finds from x; ValueError if it finds none."""
     run = minimize(f, x, method="newton", step=1.0, budget=Budget(iters=50), gtol=1e-10, trace=False)
     if not run.success or kind(f, run.x, lam=0.0) != "minimum":
         raise ValueError(f"x: Newton's method finds no minimum of {f.name} from {x!r}")
@@ -155,15 +107,7 @@ def two_wells(n: int = 1) -> Function:
     """Return a wide bowl around (2, 0, …), the better minimum, with a sharp well dug into its side near 0.
 
     f = ½‖x − (2, 0, …)‖² − 1.2·exp(−‖x‖²/(2·0.25²)).
-
-    Examples
-    --------
-    >>> f = two_wells()
-    >>> sharp, flat = minimum_near(f, [0.1]), minimum_near(f, [2.1])
-    >>> round(sharp.curvature, 1), round(flat.curvature, 1), sharp.f > flat.f
-    (15.2, 1.0, True)
     """
-    whole("n", n, 1)
     lowest = -_DEPTH * math.exp(-(_FLAT**2) / (2 * _WIDTH**2))
     return Function(
         "two-wells", "Two wells", "other", _wells_value, _wells_grad, n=n, bounds=(-2.0, 4.0),
@@ -186,14 +130,7 @@ def pit(n: int = 1) -> Function:
 
     At the pit's edge ‖∇f‖ grows, so the penalty is a wall there: outside of it g has a minimum that is no
     stationary point of f.
-
-    Examples
-    --------
-    >>> x = [2.6804251741]
-    >>> kind(pit(), x, lam=0.3)
-    'artificial'
     """
-    whole("n", n, 1)
     return Function(
         "pit", "Pit", "other", _pit_value, _pit_grad, n=n, bounds=(-5.0, 5.0), minima=0.0,
         fmin=math.tanh(-2.0), resize=pit,
@@ -210,14 +147,7 @@ def _pits_grad(x: Floats, g: Floats) -> None:
 
 
 def pits(n: int = 2) -> Function:
-    """Return the pit of one variable, summed over n of them: each can be caught by itself.
-
-    Examples
-    --------
-    >>> kind(pits(2), [2.6804251741, 0.0], lam=0.3)
-    'artificial'
-    """
-    whole("n", n, 1)
+    """Return the pit of one variable, summed over n of them: each can be caught by itself."""
     return Function(
         "pits", "Pits", "other", _pits_value, _pits_grad, n=n, bounds=(-5.0, 5.0), minima=0.0,
         fmin=n * math.tanh(-2.0), resize=pits,
@@ -227,50 +157,29 @@ def pits(n: int = 2) -> Function:
 # --- ways down ------------------------------------------------------------------------------------
 
 
-def descend(
-    f: Function,
-    x0: ArrayLike,
-    way: Way,
-    *,
-    lam: float,
-    step: float,
-    iters: int = 200,
-    b: int = 5,
-    trace: bool | Literal["x"] = "x",
-) -> Result:
+def descend(f: Function, x0: ArrayLike, way: Way, *, lam: float, step: float, iters: int = 200, b: int = 5,
+            trace: bool | Literal["x"] = "x") -> Result:  # fmt: skip
     """Go down one of the `WAYS` with a fixed step, from a start or from a batch of them.
 
     The result is that of `minimize`: on g for "egr" (so its `fun` and trace are those of g), and of the
     second part for "switch-off".
-
-    Examples
-    --------
-    >>> run = descend(two_wells(), [-0.8], "egr", lam=0.05, step=0.11)
-    >>> [round(float(x), 3) for x in run.x]
-    [2.0]
     """
+    one_of("way", way, WAYS)
     whole("iters", iters, 1)
-    common: dict[str, Any] = {"step": step, "gtol": 1e-6, "trace": trace}
-    if way == "guard":
-        return minimize(f, x0, method="cgd", lam=lam, budget=Budget(iters=iters), **common)
+    fun: Any = f if way in ("gd", "guard") else Penalised(f, lam)
+    method: dict[str, Any] = {"method": "cgd", "lam": lam} if way == "guard" else {"method": "gd"}
+    method |= {"step": step, "gtol": 1e-6, "trace": trace}
     if way == "switch-off":
         if not 1 <= b < iters:
             raise ValueError(f"b: expected 1 or more, and less than iters = {iters}; got {b!r}")
-        first = minimize(Penalised(f, lam), x0, method="gd", budget=Budget(iters=b), **common)
-        return minimize(f, first.x, method="gd", budget=Budget(iters=iters - b), **common)
-    fun = f if one_of("way", way, WAYS) == "gd" else Penalised(f, lam)
-    return minimize(fun, x0, method="gd", budget=Budget(iters=iters), **common)
+        x0, fun, iters = minimize(fun, x0, budget=Budget(iters=b), **method).x, f, iters - b
+    return minimize(fun, x0, budget=Budget(iters=iters), **method)
 
 
 def kind(f: Function, x: ArrayLike, lam: float) -> str:
     """Say what x is: a "minimum", "maximum" or "saddle" of f, "artificial" (Lemma 1), or "unsettled".
 
     A stationary point whose Hessian does not decide is "degenerate".
-
-    Examples
-    --------
-    >>> kind(functions["levy"].at(n=1), [1.0], lam=0.2)
-    'minimum'
     """
     found = theory.classify(x, f.grad, f.hvp, lam, tol=SETTLED, gtol=SETTLED)
     if found is theory.Stationarity.STATIONARY:
@@ -282,11 +191,6 @@ class Stationary(NamedTuple):
     """A stationary point of g in one variable: where, f'' there, and what it is to f and to g.
 
     To f it is a "minimum", a "maximum" or "artificial"; to g a "minimum" or a "maximum".
-
-    Examples
-    --------
-    >>> Stationary(-8.12, -25.2, "maximum", "minimum").turned
-    True
     """
 
     x: float
@@ -301,14 +205,7 @@ class Stationary(NamedTuple):
 
 
 def stationary_points(f: Function, lam: float, interval: tuple[float, float]) -> list[Stationary]:
-    """Return the stationary points of g on an interval, for f of one variable, in increasing order.
-
-    Examples
-    --------
-    >>> found = stationary_points(functions["levy"].at(n=1), 0.2, (-8.2, -7.0))
-    >>> [(round(point.x, 2), point.to_f, point.to_g) for point in found]
-    [(-8.12, 'maximum', 'minimum'), (-7.59, 'artificial', 'maximum')]
-    """
+    """Return the stationary points of g on an interval, for f of one variable, in increasing order."""
     from scipy.optimize import brentq  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
     def slope(x: ArrayLike) -> Any:
@@ -337,11 +234,6 @@ class Ends(NamedTuple):
     """Where runs ended: how many at which kind of point, the mean of f there, guarded steps, and the cost.
 
     The cost is in gradients, the mean of the runs; a product H·v counts as one.
-
-    Examples
-    --------
-    >>> Ends({"minimum": 3, "saddle": 1}, 0.5, 0).total
-    4
     """
 
     kinds: dict[str, int]
@@ -362,14 +254,7 @@ class Ends(NamedTuple):
 
 @dataclass(frozen=True)
 class Scene:
-    """A landscape, the settings, and the starts that all ways share.
-
-    Examples
-    --------
-    >>> scene = SCENES["pit-2d"]
-    >>> scene.ends("egr").kinds, scene.ends("switch-off").kinds
-    ({'artificial': 40}, {'minimum': 40})
-    """
+    """A landscape, the settings, and the starts that all ways share."""
 
     f: Function
     lam: float
@@ -380,10 +265,8 @@ class Scene:
 
     def ends(self, way: Way) -> Ends:
         """Run one way from all the starts."""
-        run = descend(
-            self.f, self.starts, way, lam=self.lam, step=self.step, iters=self.iters, b=self.b,
-            trace=way == "guard",
-        )  # fmt: skip
+        settings: dict[str, Any] = {"lam": self.lam, "step": self.step, "iters": self.iters, "b": self.b}
+        run = descend(self.f, self.starts, way, trace=way == "guard", **settings)
         ends = cast(Floats, run.x)
         kinds = Counter(kind(self.f, x, self.lam) for x in ends)
         guarded = 0 if run.trace is None else int(run.trace.guarded.sum())
@@ -403,20 +286,18 @@ def _rings(low: float, high: float) -> Floats:
     return np.stack([radius * np.cos(turn), radius * np.sin(turn)], axis=-1).reshape(-1, 2)
 
 
-_on_rastrigin = partial(
-    Scene, functions["rastrigin"].at(n=2), lam=0.005, iters=1500, starts=_grid(-5.0, 5.0, 15)
-)
-_on_pit = partial(Scene, pit(), lam=0.3, iters=600, b=20, starts=np.linspace(3.0, 4.5, 40)[:, None])
+def _line(low: float, high: float, count: int) -> Floats:
+    return np.linspace(low, high, count)[:, None]
+
+
+_on_rastrigin = partial(Scene, functions["rastrigin"].at(n=2), 0.005, iters=1500, starts=_grid(-5.0, 5.0, 15))
+_on_pit = partial(Scene, pit(), lam=0.3, iters=600, b=20, starts=_line(3.0, 4.5, 40))
 _on_round_pit = partial(Scene, pit(2), lam=0.3, iters=600, b=20, starts=_rings(3.0, 4.5))
 
 SCENES = {
-    "two-wells-1d": Scene(
-        two_wells(), 0.055, 0.1, iters=400, b=10, starts=np.linspace(-1.2, -0.1, 111)[:, None]
-    ),
+    "two-wells-1d": Scene(two_wells(), 0.055, 0.1, iters=400, b=10, starts=_line(-1.2, -0.1, 111)),
     "two-wells-2d": Scene(two_wells(2), 0.055, 0.1, iters=400, b=10, starts=_grid(-1.2, 0.6, 13)),
-    "levy-1d": Scene(
-        functions["levy"].at(n=1), 0.075, 0.06, iters=200, b=5, starts=np.linspace(-10.0, 10.0, 201)[:, None]
-    ),
+    "levy-1d": Scene(functions["levy"].at(n=1), 0.075, 0.06, 200, b=5, starts=_line(-10.0, 10.0, 201)),
     "rastrigin-2d": _on_rastrigin(step=0.0002, b=10),
     "pit-1d": _on_pit(step=0.3),
     "pit-2d": _on_round_pit(step=0.3),

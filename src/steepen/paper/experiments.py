@@ -8,13 +8,15 @@ printed numbers come out, found with `steepen.paper.recover`. Others would do as
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
+
+import numpy as np
 
 from .._core.result import Result
-from .._minimize import minimize
 from ..budget import Budget
 from ..functions import Function, functions
 from ..schedules import L
+from ._runs import Floats, minimize, trace
 
 __all__ = ["EXPERIMENTS", "RECOVERED", "THRESHOLD", "Experiment", "T"]
 
@@ -36,22 +38,8 @@ RECOVERED = (
 class Experiment:
     """One row of Table 1.
 
-    Attributes
-    ----------
-    function : Function
-        f, in the paper's dimension.
-    lam : float or L
-        λ, a number or the paper's rising schedule.
-    step : float
-        α.
-    gd, cgd_fd : float
-        The improvements of the first step that the paper prints, in percent.
-    start : tuple of float
-        x₀; recovered.
-    r : float
-        The probe of CGD-FD is at x + r·∇f; recovered.
-    any_r : bool
-        Whether every r gives the same, as the difference is exact on a quadratic.
+    `gd` and `cgd_fd` are the improvements of the first step that the paper prints, in percent. The start and
+    r are recovered; with `any_r` every r gives the same, as the difference is exact on a quadratic.
 
     Examples
     --------
@@ -78,36 +66,30 @@ class Experiment:
         """Return λ as the paper prints it."""
         return f"L({self.lam.start:g}, {self.lam.end:g})" if isinstance(self.lam, L) else f"{self.lam:g}"
 
-    def run(
-        self, method: Literal["gd", "cgd-fd"], trace: Literal[True, "x"] = True, b: int | None = THRESHOLD
-    ) -> Result:
-        """Make the paper's run: T gradients, whatever the gradient norm; None is the library's own b."""
-        penalty: dict[str, Any] = {}
+    def run(self, method: str, start: Any = None, **changed: Any) -> Result:
+        """Make the paper's run, T gradients, with what is changed of its settings."""
+        own: dict[str, Any] = {"step": self.step, "budget": Budget(grads=T)}
         if method == "cgd-fd":
-            penalty = {"lam": self.lam, "r": self.r, "b": b}
-        budget = Budget(grads=T)
-        return minimize(
-            self.function, self.start, method=method, step=self.step, budget=budget, gtol=0.0, trace=trace,
-            **penalty,
-        )  # fmt: skip
+            own |= {"lam": self.lam, "r": self.r, "b": THRESHOLD}
+        return minimize(self.function, self.start if start is None else start, method=method, **own | changed)
+
+    def tried(self, method: str, count: int, **changed: Any) -> Floats:
+        """Return f − f* with each of so many settings, given as arrays; inf where f ever rises."""
+        many = self.run(method, np.tile(self.start, (count, 1)), **changed)
+        with np.errstate(all="ignore"):
+            f = trace(many).f
+            rises = (np.diff(f, axis=0) > 1e-12 * abs(f[0])).any(axis=0)
+        return np.where(np.isfinite(many.fun) & ~rises, many.fun, np.inf) - self.function.fmin
 
 
 _TABLE_1 = (
-    Experiment(
-        functions["quadratic"].at(n=10), 0.4, 0.01, 18.89, 97.91, start=(1.0,) * 10, r=0.01, any_r=True
-    ),
-    Experiment(
-        functions["rotated-hyper-ellipsoid"].at(n=5), 0.5, 0.01, 15.94, 82.76,
-        start=(12.0, 5.0, 1.0, 5.0, 12.0), r=0.01, any_r=True,
-    ),
-    Experiment(
-        functions["levy"].at(n=2), L(0.01, 0.1), 0.05, 23.73, 63.21, start=(-9.4186315, -5.2738909), r=0.01
-    ),
-    Experiment(functions["branin"], 0.07, 0.01, 37.53, 87.07, start=(-4.751, 12.459), r=0.2),
-    Experiment(functions["griewank"].at(n=2), 40.0, 0.01, 0.01, 0.08, start=(440.0436, 312.7357), r=0.01),
-    Experiment(
-        functions["matyas"], 10.0, 0.01, 1.83, 34.40, start=(1.4267, 6.8533), r=0.01, any_r=True
-    ),
+    Experiment(functions["quadratic"].at(n=10), 0.4, 0.01, 18.89, 97.91, (1.0,) * 10, 0.01, any_r=True),
+    Experiment(functions["rotated-hyper-ellipsoid"].at(n=5), 0.5, 0.01, 15.94, 82.76,
+               (12.0, 5.0, 1.0, 5.0, 12.0), 0.01, any_r=True),
+    Experiment(functions["levy"].at(n=2), L(0.01, 0.1), 0.05, 23.73, 63.21, (-9.4186315, -5.2738909), 0.01),
+    Experiment(functions["branin"], 0.07, 0.01, 37.53, 87.07, (-4.751, 12.459), 0.2),
+    Experiment(functions["griewank"].at(n=2), 40.0, 0.01, 0.01, 0.08, (440.0436, 312.7357), 0.01),
+    Experiment(functions["matyas"], 10.0, 0.01, 1.83, 34.40, (1.4267, 6.8533), 0.01, any_r=True),
 )  # fmt: skip
 
 EXPERIMENTS = {experiment.function.name: experiment for experiment in _TABLE_1}

@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from .. import plot
-from .._core.result import Result, Trace
+from .._core.result import Result
 from .._tools.optional import load
-from ._claims import Claim, Outcome, Table, resting_on
-from .egr import Floats
+from ._items import Claim, Outcome, Picture, Table, resting_on
+from ._runs import Floats, path, trace
 from .experiments import EXPERIMENTS, RECOVERED, THRESHOLD, Experiment, T
 from .recover import improvement
 
-__all__ = ["NAME", "SECTION", "TITLE", "Panel", "panels", "run"]
-
-NAME = "fig-convergence"
-TITLE = "Fig. 3: GD and CGD-FD on the six functions of Table 1"
-SECTION = "Section 4"
-SAYS = (
-    "The figure counts gradients, of which a step of CGD-FD takes two. Most of the decrease comes in the "
-    "first few steps, on Griewank in the first ten; so the penalty is used only for the first b steps, a "
-    "quarter of the budget. What is said of the individual panels is in the alternative texts of the figures "
-    "in the paper's source, which are not printed; claims that rest on them alone are marked."
-)
-MATTERS = "A method that takes two gradients for a step must be compared at equal gradients, not equal steps."
-
 
 class Panel(NamedTuple):
-    """One panel: the two runs, and f − f* reached with 0, 1, …, T gradients.
-
-    Examples
-    --------
-    >>> panel = panels()["matyas"]
-    >>> round(float(panel.gd[T]), 2), round(float(panel.cgd_fd[T]), 3)
-    (3.96, 0.694)
-    """
+    """One panel: the two runs, and f − f* reached with 0, 1, …, T gradients."""
 
     experiment: Experiment
     runs: dict[str, Result]
@@ -45,74 +24,86 @@ class Panel(NamedTuple):
     cgd_fd: Floats
 
     @property
+    def title(self) -> str:
+        """The function."""
+        return self.experiment.function.title
+
+    @property
     def behind(self) -> list[int]:
         """The gradient counts, from 2 on (CGD-FD's first step needs 2), at which CGD-FD is above GD."""
         margin = 1e-9 * self.gd[0]  # two runs in one minimum differ by rounding
         return [c for c in range(2, T + 1) if self.cgd_fd[c] > self.gd[c] + margin]
 
-    def flat(self, curve: Floats) -> int:
-        """Return the count at which nine tenths of a curve's total decrease are done."""
-        return int(np.argmax(curve - curve[-1] <= 0.1 * (curve[0] - curve[-1])))
+    @property
+    def ahead(self) -> str:
+        """Who is ahead, in words."""
+        behind = self.behind
+        if not behind:
+            return "ahead at every count from 2 on"
+        worst = float((self.cgd_fd - self.gd)[behind].max())
+        return f"behind from {behind[0]} to {behind[-1]}, by at most {worst:.2f} of {self.gd[0]:.2f}"
+
+    @property
+    def norms(self) -> Floats:
+        """‖∇f‖ of GD and of CGD-FD, where they stand with 0, 1, …, T gradients."""
+        points = [path(run)[reached(run)] for run in self.runs.values()]
+        return np.array([np.linalg.norm(self.experiment.function.grad(x), axis=-1) for x in points])
+
+    def share(self, steps: int) -> float:
+        """Return how much of CGD-FD's fall comes in its first steps."""
+        f = trace(self.runs["CGD-FD"]).f
+        return float((f[0] - f[steps]) / (f[0] - f[-1]))
+
+
+def reached(run: Result) -> Any:
+    """Return the rows of a run's trace where it stands with 0, 1, …, T gradients."""
+    return np.searchsorted(trace(run).njev, np.arange(T + 1), side="right") - 1
+
+
+def flat(curve: Floats) -> int:
+    """Return the count at which nine tenths of a curve's total decrease are done."""
+    return int(np.argmax(curve - curve[-1] <= 0.1 * (curve[0] - curve[-1])))
 
 
 def panels() -> dict[str, Panel]:
-    """Make the runs of all six panels.
-
-    Examples
-    --------
-    >>> list(panels())[:2]
-    ['quadratic', 'rotated-hyper-ellipsoid']
-    """
+    """Make the runs of all six panels."""
     made: dict[str, Panel] = {}
-    for name, experiment in EXPERIMENTS.items():
-        runs = {"GD": experiment.run("gd", trace="x"), "CGD-FD": experiment.run("cgd-fd", trace="x")}
-        made[name] = Panel(experiment, runs, *(_reached(run, experiment) for run in runs.values()))
+    for name, row in EXPERIMENTS.items():
+        runs = {method.upper(): row.run(method, trace="x") for method in ("gd", "cgd-fd")}
+        curves = (trace(run).f[reached(run)] - row.function.fmin for run in runs.values())
+        made[name] = Panel(row, runs, *curves)
     return made
 
 
-def _reached(run: Result, experiment: Experiment) -> Floats:
-    trace = cast(Trace, run.trace)
-    rows = np.searchsorted(trace.njev, np.arange(T + 1), side="right") - 1
-    return trace.f[rows] - experiment.function.fmin
-
-
 def run() -> Outcome:
-    """Draw the six panels and compare what the paper says of each with our runs.
-
-    Examples
-    --------
-    >>> all(claim.holds for claim in run().claims)
-    True
-    """
+    """Draw the six panels and compare what the paper says of each with our runs."""
     made = panels()
     counts = (0, 2, 4, 10, 20, 30, 40)
-    rows = [
-        (panel.experiment.function.title, method, *(float(curve[c]) for c in counts))
-        for panel in made.values()
-        for method, curve in (("GD", panel.gd), ("CGD-FD", panel.cgd_fd))
-    ]
     ahead = sum(not panel.behind for panel in made.values())
-    same = (
-        f"f − f* against gradient evaluations, {T} in all. CGD-FD pays two for a step while its penalty is "
-        f"on (the first {THRESHOLD + 1} steps, up to the dotted line), then one; a curve is level until its "
-        "next point is paid for."
-    )
     return Outcome(
         claims=resting_on("recovered", _claims(made)),
         tables={
-            NAME: Table(
+            "fig-convergence": Table(
                 ("function", "method", *(f"{c} gradients" for c in counts)),
-                rows,
+                [(panel.title, method, *(float(curve[c]) for c in counts))
+                 for panel in made.values()
+                 for method, curve in (("GD", panel.gd), ("CGD-FD", panel.cgd_fd))],
                 "f − f* reached with so many.",
             )
         },
-        figures={NAME: _draw(made, "linear"), f"{NAME}-log": _draw(made, "log")},
-        captions={
-            NAME: same,
-            f"{NAME}-log": "The same on a log scale, where a steady rate is a straight line.",
+        pictures={
+            "fig-convergence": Picture(
+                _draw(made, "linear"),
+                f"f − f* against gradient evaluations, {T} in all. CGD-FD pays two for a step while its "
+                f"penalty is on (the first {THRESHOLD + 1} steps, up to the dotted line), then one; a curve "
+                "is level until its next point is paid for.",
+            ),
+            "fig-convergence-log": Picture(
+                _draw(made, "log"), "The same on a log scale, where a steady rate is a straight line."
+            ),
         },
         traces={
-            f"{NAME}-{name}-{method.lower()}": cast(Trace, result.trace)
+            f"fig-convergence-{name}-{method.lower()}": trace(result)
             for name, panel in made.items()
             for method, result in panel.runs.items()
         },
@@ -128,93 +119,54 @@ def run() -> Outcome:
         ],
         notes=[RECOVERED],
         settings={
-            "gradients": T,
-            "b": THRESHOLD,
+            "gradients": T, "b": THRESHOLD,
             **{
                 name: {"lam": e.lam_text, "step": e.step, "r": "any" if e.any_r else e.r, "start": e.start}
                 for name, e in EXPERIMENTS.items()
             },
         },
-    )
+    )  # fmt: skip
 
 
 def _claims(made: dict[str, Panel]) -> list[Claim]:
-    claims: list[Claim] = []
-    for name in ("quadratic", "rotated-hyper-ellipsoid"):
-        p = made[name]
-        flat_fd, flat_gd = p.flat(p.cgd_fd), p.flat(p.gd)
-        claims.append(
-            Claim(
-                f"{p.experiment.function.title}: both fall fast, CGD-FD is level sooner",
-                "earlier",
-                f"nine tenths of the fall after {flat_fd} gradients against {flat_gd}; {_ahead(p)}",
-                flat_fd < flat_gd and not p.behind,
-                "alt text",
-            )
-        )
-    levy, branin, griewank, matyas = (made[name] for name in ("levy", "branin", "griewank", "matyas"))
-    claims.append(
-        Claim(
-            "Levy: CGD-FD is a little faster at first",
-            "slightly faster early",
-            f"after 2 gradients {levy.cgd_fd[2]:.2f} against {levy.gd[2]:.2f}, after 3 {levy.cgd_fd[3]:.2f} "
-            f"against {levy.gd[3]:.2f}; {_ahead(levy)}; both end at {levy.cgd_fd[T]:.3f}",
-            bool((levy.cgd_fd[2:4] < levy.gd[2:4]).all()) and T not in levy.behind,
-            "alt text",
-        )
-    )
-    claims.append(
-        Claim(
-            "Branin: both converge quickly, CGD-FD slightly ahead",
-            "slightly ahead",
-            f"{_ahead(branin)}; {branin.cgd_fd[T]:.4f} against {branin.gd[T]:.4f} at {T}",
-            not branin.behind and float(branin.gd[T]) < 0.01 * float(branin.gd[0]),
-            "alt text",
-        )
-    )
-    steps = [cast(Trace, griewank.runs[method].trace).f for method in ("CGD-FD", "GD")]
+    quadratic, ellipsoid, levy, branin, griewank, matyas = made.values()
+    steps = [trace(griewank.runs[method]).f for method in ("CGD-FD", "GD")]
     falls = {"10 steps": [float(f[0] - f[10]) for f in steps]}
     for c in (10, 20):
         falls[f"{c} gradients"] = [float(curve[0] - curve[c]) for curve in (griewank.cgd_fd, griewank.gd)]
-    claims += [
-        Claim(
-            "Griewank: much faster fall within the first 10 steps",
-            "much more rapid",
-            "; ".join(f"{fd:.3f} against {gd:.3f} in {spent}" for spent, (fd, gd) in falls.items()),
-            all(fd > 5 * gd for fd, gd in falls.values()),
-        ),
-        Claim(
-            "Griewank: CGD-FD is lower at 40 gradients, and level sooner",
-            "lower, earlier",
-            f"{griewank.cgd_fd[T]:.2f} against {griewank.gd[T]:.2f} at {T}; nine tenths of the fall after "
-            f"{griewank.flat(griewank.cgd_fd)} gradients against {griewank.flat(griewank.gd)}",
-            not griewank.behind and griewank.flat(griewank.cgd_fd) < griewank.flat(griewank.gd),
-            "alt text",
-        ),
-    ]
     sooner = int(np.argmax(matyas.cgd_fd <= matyas.gd[T]))
-    claims.append(
-        Claim(
-            "Matyas: CGD-FD gets down in fewer gradients, GD more gradually",
-            "fewer; more gradually",
-            f"GD's value at {T} after {sooner} gradients; at {T} {matyas.cgd_fd[T]:.3f} against "
-            f"{matyas.gd[T]:.2f}, from {matyas.gd[0]:.2f}",
-            not matyas.behind and sooner < T // 4,
-            "alt text",
-        )
-    )
-    five, ten = ([_share(panel, steps) for panel in made.values()] for steps in (5, 10))
-    slowest = list(made.values())[int(np.argmin(five))].experiment.function.title
-    claims.append(
-        Claim(
-            "most of CGD-FD's decrease comes in its first few steps",
-            "most",
-            f"{min(five):.0%} ({slowest}) to {max(five):.0%} in the first 5, at least {min(ten):.0%} in the "
-            "first 10",
-            sum(share > 0.5 for share in five) >= 5 and min(ten) > 0.9,
-        )
-    )
-    return claims
+    five, ten = ([panel.share(count) for panel in made.values()] for count in (5, 10))
+    slowest = list(made.values())[int(np.argmin(five))].title
+    return [
+        *(
+            Claim(f"{p.title}: both fall fast, CGD-FD is level sooner", "earlier",
+                  f"nine tenths of the fall after {flat(p.cgd_fd)} gradients against {flat(p.gd)}; {p.ahead}",
+                  flat(p.cgd_fd) < flat(p.gd) and not p.behind, "alt text")
+            for p in (quadratic, ellipsoid)
+        ),
+        Claim("Levy: CGD-FD is a little faster at first", "slightly faster early",
+              f"after 2 gradients {levy.cgd_fd[2]:.2f} against {levy.gd[2]:.2f}, after 3 "
+              f"{levy.cgd_fd[3]:.2f} against {levy.gd[3]:.2f}; {levy.ahead}; both end at "
+              f"{levy.cgd_fd[T]:.3f}",
+              bool((levy.cgd_fd[2:4] < levy.gd[2:4]).all()) and T not in levy.behind, "alt text"),
+        Claim("Branin: both converge quickly, CGD-FD slightly ahead", "slightly ahead",
+              f"{branin.ahead}; {branin.cgd_fd[T]:.4f} against {branin.gd[T]:.4f} at {T}",
+              not branin.behind and float(branin.gd[T]) < 0.01 * float(branin.gd[0]), "alt text"),
+        Claim("Griewank: much faster fall within the first 10 steps", "much more rapid",
+              "; ".join(f"{fd:.3f} against {gd:.3f} in {spent}" for spent, (fd, gd) in falls.items()),
+              all(fd > 5 * gd for fd, gd in falls.values())),
+        Claim("Griewank: CGD-FD is lower at 40 gradients, and level sooner", "lower, earlier",
+              f"{griewank.cgd_fd[T]:.2f} against {griewank.gd[T]:.2f} at {T}; nine tenths of the fall after "
+              f"{flat(griewank.cgd_fd)} gradients against {flat(griewank.gd)}",
+              not griewank.behind and flat(griewank.cgd_fd) < flat(griewank.gd), "alt text"),
+        Claim("Matyas: CGD-FD gets down in fewer gradients, GD more gradually", "fewer; more gradually",
+              f"GD's value at {T} after {sooner} gradients; at {T} {matyas.cgd_fd[T]:.3f} against "
+              f"{matyas.gd[T]:.2f}, from {matyas.gd[0]:.2f}",
+              not matyas.behind and sooner < T // 4, "alt text"),
+        Claim("most of CGD-FD's decrease comes in its first few steps", "most",
+              f"{min(five):.0%} ({slowest}) to {max(five):.0%} in the first 5, at least {min(ten):.0%} in "
+              "the first 10", sum(share > 0.5 for share in five) >= 5 and min(ten) > 0.9),
+    ]  # fmt: skip
 
 
 def _left_on_matyas() -> float:
@@ -230,20 +182,7 @@ def _left_on_matyas() -> float:
         starts = starts[np.abs(improvement(row.function, starts, row.step, lam, row.r) - printed) <= 0.005]
     if not len(starts):  # then the two numbers are not those of this function
         return float("nan")
-    return float((np.asarray(replace(row, start=starts).run("cgd-fd").fun) / row.function(starts)).min())
-
-
-def _share(panel: Panel, steps: int) -> float:
-    f = cast(Trace, panel.runs["CGD-FD"].trace).f
-    return float((f[0] - f[steps]) / (f[0] - f[-1]))
-
-
-def _ahead(panel: Panel) -> str:
-    behind = panel.behind
-    if not behind:
-        return "ahead at every count from 2 on"
-    worst = float((panel.cgd_fd - panel.gd)[behind].max())
-    return f"behind from {behind[0]} to {behind[-1]}, by at most {worst:.2f} of {panel.gd[0]:.2f}"
+    return float((np.asarray(row.run("cgd-fd", starts).fun) / row.function(starts)).min())
 
 
 def _draw(made: dict[str, Panel], scale: Literal["linear", "log"]) -> Any:
@@ -260,7 +199,9 @@ def _draw(made: dict[str, Panel], scale: Literal["linear", "log"]) -> Any:
                 axis(ticker.LogFormatter(labelOnlyBase=False, minor_thresholds=(2, 0.4)))
         elif scale == "linear" and panel.cgd_fd[T] < 0.9 * panel.gd[0]:
             axes.set_ylim(bottom=0)
-        axes.axvline(_switched_off(panel), color="0.3", ls=":", lw=1.2, label="penalty off")
+        spent = trace(panel.runs["CGD-FD"]).njev  # two for each step until the penalty is off
+        off = int(spent[1:][np.diff(spent) == 2].max())
+        axes.axvline(off, color="0.3", ls=":", lw=1.2, label="penalty off")
         settings = f"λ = {panel.experiment.lam_text}, α = {panel.experiment.step:g}"
         axes.set_title(f"{function.title}\n{settings}", fontsize="medium")
         axes.set(xlabel="", ylabel="")
@@ -270,9 +211,3 @@ def _draw(made: dict[str, Panel], scale: Literal["linear", "log"]) -> Any:
     figure.supylabel(f"f − f*{', log scale' * (scale == 'log')}", fontsize="medium")
     plot.legend_above(figure)
     return figure
-
-
-def _switched_off(panel: Panel) -> int:
-    """Return how many gradients CGD-FD has spent when its penalty goes off."""
-    trace = cast(Trace, panel.runs["CGD-FD"].trace)
-    return int(trace.njev[1:][np.diff(trace.njev) == 2].max())

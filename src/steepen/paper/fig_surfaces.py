@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from .. import plot
-from .._core.result import Result, Trace
-from .._minimize import minimize
+from .._core.result import Result
 from ..budget import Budget
 from ..functions import Function, quadratic
-from ._claims import Claim, Outcome, Table, readable
-from .egr import Floats, Penalised
-
-__all__ = ["LAM", "NAME", "SECTION", "START", "STEP", "STEPS", "TITLE", "f1", "f2", "run", "runs"]
-
-NAME = "fig-surfaces"
-TITLE = "Fig. 1: a function, a steeper one, and five steps on each"
-SECTION = "Section 1"
-SAYS = (
-    "Take f₁ = x₁² + 2x₂² and a steeper function with the same minimum. With the same fixed step size, "
-    "descent on the steeper one comes much closer to the minimum in five steps, over points where f₁ slopes "
-    "less."
-)
-MATTERS = (
-    "This is the whole idea: not a cleverer way down, but a landscape on which the plain way is quicker. The "
-    "steeper function is f₁ + λ‖∇f₁‖², and λ sets how steep."
-)
+from ._items import Claim, Outcome, Picture, Table, readable
+from ._runs import Floats, minimize, path, trace
+from .egr import Penalised
 
 LAM, STEP, STEPS = 0.4, 0.05, 5
 """λ, α and the number of steps, as printed."""
@@ -37,101 +22,70 @@ START = (4.0, 3.0)
 
 
 def f1() -> Function:
-    """Return x₁² + 2x₂².
-
-    Examples
-    --------
-    >>> float(f1()([1.0, 1.0]))
-    3.0
-    """
+    """Return x₁² + 2x₂²."""
     return quadratic(np.diag([2.0, 4.0]))
 
 
 def f2() -> Function:
-    """Return the closed form (1+4λ)x₁² + 2(1+8λ)x₂².
-
-    Examples
-    --------
-    >>> round(float(f2()([1.0, 1.0])), 12)
-    11.0
-    """
+    """Return the closed form (1+4λ)x₁² + 2(1+8λ)x₂²."""
     return quadratic(np.diag([2 * (1 + 4 * LAM), 4 * (1 + 8 * LAM)]))
 
 
-def runs() -> dict[str, Result]:
-    """Make the runs: GD on f₁, CGD on f₁, and GD on f₂, which takes the same steps as CGD.
-
-    Examples
-    --------
-    >>> {label: run.x.round(3).tolist() for label, run in runs().items()}
-    {'GD': [2.362, 0.983], 'CGD': [0.888, 0.0], 'GD on f₂': [0.888, 0.0]}
-    """
-    common: dict[str, Any] = {"step": STEP, "budget": Budget(iters=STEPS), "gtol": 0.0, "trace": "x"}
-    return {
+def run() -> Outcome:
+    """Draw the figure and compare its claims with our runs: GD and CGD on f₁, GD on f₂."""
+    common: dict[str, Any] = {"step": STEP, "budget": Budget(iters=STEPS), "trace": "x"}
+    made = {
         "GD": minimize(f1(), START, method="gd", **common),
         "CGD": minimize(f1(), START, method="cgd", lam=LAM, **common),
         "GD on f₂": minimize(f2(), START, method="gd", **common),
     }
-
-
-def run() -> Outcome:
-    """Draw the figure and compare its claims with our runs.
-
-    Examples
-    --------
-    >>> all(claim.holds for claim in run().claims)
-    True
-    """
-    made = runs()
-    gd, cgd, steep = (cast(Trace, result.trace) for result in made.values())
-    x_gd, x_cgd, x_steep = (cast(Floats, trace.x) for trace in (gd, cgd, steep))
+    gd, cgd, steep = map(trace, made.values())
+    x_gd, x_cgd, x_steep = map(path, made.values())
     far_gd, far_cgd = (float(np.linalg.norm(x[-1])) for x in (x_gd, x_cgd))
+    twice = minimize(f1(), START, method="gd", step=STEP, budget=Budget(grads=2 * STEPS)).x[0]
     ratios = _ratios()
     most = ratios.max(axis=(0, 2)).tolist()
     grid = np.stack(np.meshgrid(*[np.linspace(-4.5, 4.5, 61)] * 2), axis=-1)
-    closed, penalised = f2()(grid), Penalised(f1(), LAM)(grid)
-    claims = [
-        Claim(
-            "f₂ = f₁ + λ‖∇f₁‖² in closed form",
-            "(1+4λ)x₁² + 2(1+8λ)x₂²",
-            *_compared(closed, penalised, 1e-12),
-        ),
-        Claim(
-            "the steps of GD on f₂ are those of CGD on f₁",
-            "the same",
-            *_compared(x_cgd, x_steep, 1e-13),
-        ),
-        Claim(
-            "iterates on f₂ are closer to the minimum, at each of the 5 steps, from every start",
-            "much closer",
-            f"at most {ratios[-1, 0].max():.2f} times as far after the last",
-            agrees=most[0] < 1,
-        ),
-        Claim(
-            "CGD's iterates have a lower gradient norm, at each of the 5 steps, from every start",
-            "lower",
-            f"‖∇f₁‖ is at most {ratios[-1, 1].max():.2f} times as large after the last",
-            agrees=most[1] < 1,
-        ),
-    ]
-    rows = [(k, *x_gd[k], gd.f[k], gd.gnorm[k], *x_cgd[k], cgd.f[k], cgd.gnorm[k]) for k in range(STEPS + 1)]
-    columns = ("k", *(f"{method} {name}" for method in ("GD", "CGD") for name in ("x₁", "x₂", "f₁", "‖∇f₁‖")))
     return Outcome(
-        claims=claims,
-        tables={NAME: Table(columns, rows, "The two trajectories of the figure.")},
-        figures={f"{NAME}-cut": _cut(x_gd, x_cgd), NAME: _draw(made)},
-        captions={
-            f"{NAME}-cut": f"A cut through the paper's first figure. {STEPS} steps from x = {START[0]:g} "
-            f"with the same α = {STEP:g}: on f = x² gradient descent gets to {x_gd[-1, 0]:.2f}; on the "
-            f"steeper f + {LAM:g}‖∇f‖² the slope is {1 + 4 * LAM:g} times as large, so are the steps, and "
-            f"CGD gets to {x_cgd[-1, 0]:.2f}. Its steps cost two gradients each: for the price of these "
-            f"{STEPS}, gradient descent makes {2 * STEPS} and gets to {_twice():.2f}. The minimum has not "
-            "moved.",
-            NAME: f"First panel: f₁ = x₁² + 2x₂² and the steeper f₂ = f₁ + λ‖∇f₁‖², λ = {LAM:g}. Second: "
-            f"{STEPS} steps of descent with α = {STEP:g} from ({START[0]:g}, {START[1]:g}), on f₁ (GD) and "
-            "on f₂ (CGD), over the contours of f₁ and its gradient norm; a star marks the minimum.",
+        claims=[
+            Claim("f₂ = f₁ + λ‖∇f₁‖² in closed form", "(1+4λ)x₁² + 2(1+8λ)x₂²",
+                  *_compared(f2()(grid), Penalised(f1(), LAM)(grid), 1e-12)),
+            Claim("the steps of GD on f₂ are those of CGD on f₁", "the same",
+                  *_compared(x_cgd, x_steep, 1e-13)),
+            Claim("iterates on f₂ are closer to the minimum, at each of the 5 steps, from every start",
+                  "much closer", f"at most {ratios[-1, 0].max():.2f} times as far after the last",
+                  agrees=most[0] < 1),
+            Claim("CGD's iterates have a lower gradient norm, at each of the 5 steps, from every start",
+                  "lower", f"‖∇f₁‖ is at most {ratios[-1, 1].max():.2f} times as large after the last",
+                  agrees=most[1] < 1),
+        ],
+        tables={
+            "fig-surfaces": Table(
+                ("k", *(f"{method} {name}" for method in ("GD", "CGD")
+                        for name in ("x₁", "x₂", "f₁", "‖∇f₁‖"))),
+                [(k, *x_gd[k], gd.f[k], gd.gnorm[k], *x_cgd[k], cgd.f[k], cgd.gnorm[k])
+                 for k in range(STEPS + 1)],
+                "The two trajectories of the figure.",
+            )
         },
-        traces={f"{NAME}-gd": gd, f"{NAME}-cgd": cgd, f"{NAME}-gd-on-f2": steep},
+        pictures={
+            "fig-surfaces-cut": Picture(
+                _cut(x_gd, x_cgd),
+                f"A cut through the paper's first figure. {STEPS} steps from x = {START[0]:g} "
+                f"with the same α = {STEP:g}: on f = x² gradient descent gets to {x_gd[-1, 0]:.2f}; on the "
+                f"steeper f + {LAM:g}‖∇f‖² the slope is {1 + 4 * LAM:g} times as large, so are the steps, "
+                f"and CGD gets to {x_cgd[-1, 0]:.2f}. Its steps cost two gradients each: for the price of "
+                f"these {STEPS}, gradient descent makes {2 * STEPS} and gets to {twice:.2f}. The minimum has "
+                "not moved.",
+            ),
+            "fig-surfaces": Picture(
+                _draw(made),
+                f"First panel: f₁ = x₁² + 2x₂² and the steeper f₂ = f₁ + λ‖∇f₁‖², λ = {LAM:g}. Second: "
+                f"{STEPS} steps of descent with α = {STEP:g} from ({START[0]:g}, {START[1]:g}), on f₁ (GD) "
+                "and on f₂ (CGD), over the contours of f₁ and its gradient norm; a star marks the minimum.",
+            ),
+        },
+        traces={"fig-surfaces-gd": gd, "fig-surfaces-cgd": cgd, "fig-surfaces-gd-on-f2": steep},
         found=[
             f"After {STEPS} steps from ({START[0]:g}, {START[1]:g}) CGD is {far_cgd:.2f} from the minimum "
             f"and GD {far_gd:.2f}. On a quadratic longer steps are all that the penalty brings: here they "
@@ -139,13 +93,29 @@ def run() -> Outcome:
         ],
         notes=[f"The paper prints no start for this figure; ({START[0]:g}, {START[1]:g}) is ours."],
         settings={"lam": LAM, "step": STEP, "steps": STEPS, "start": START},
-    )
+    )  # fmt: skip
 
 
-def _twice() -> float:
-    """Return x₁ where GD is after as many gradients as CGD's steps cost."""
-    made = minimize(f1(), START, method="gd", step=STEP, gtol=0.0, budget=Budget(grads=2 * STEPS))
-    return float(made.x[0])
+def _compared(a: Floats, b: Floats, within: float) -> tuple[str, bool]:
+    apart = float(np.abs(a - b).max())
+    return ("the same, to rounding", True) if apart <= within else (f"up to {readable(apart)} apart", False)
+
+
+def _ratios() -> Floats:
+    """Return CGD's distance and its gradient norm over GD's, for each number of steps and each start.
+
+    The steps are linear in the start, so starts on half a circle stand for all.
+    """
+    turn = np.linspace(0.0, np.pi, 60)
+    starts = np.stack([np.cos(turn), np.sin(turn)], axis=-1)
+    methods: tuple[dict[str, Any], ...] = ({"method": "cgd", "lam": LAM}, {"method": "gd"})
+    ratios: list[Floats] = []
+    for steps in range(1, STEPS + 1):
+        common: dict[str, Any] = {"step": STEP, "budget": Budget(iters=steps), "trace": False}
+        ends = [np.asarray(minimize(f1(), starts, **method, **common).x) for method in methods]
+        cgd, gd = (np.linalg.norm([x, f1().grad(x)], axis=-1) for x in ends)
+        ratios.append(cgd / gd)
+    return np.array(ratios)
 
 
 def _cut(x_gd: Floats, x_cgd: Floats) -> Any:
@@ -178,28 +148,6 @@ def _cut(x_gd: Floats, x_cgd: Floats) -> Any:
     return figure
 
 
-def _compared(a: Floats, b: Floats, within: float) -> tuple[str, bool]:
-    apart = float(np.abs(a - b).max())
-    return ("the same, to rounding", True) if apart <= within else (f"up to {readable(apart)} apart", False)
-
-
-def _ratios() -> Floats:
-    """Return CGD's distance and its gradient norm over GD's, for each number of steps and each start.
-
-    The steps are linear in the start, so starts on half a circle stand for all.
-    """
-    turn = np.linspace(0.0, np.pi, 60)
-    starts = np.stack([np.cos(turn), np.sin(turn)], axis=-1)
-    methods: tuple[dict[str, Any], ...] = ({"method": "cgd", "lam": LAM}, {"method": "gd"})
-    ratios: list[Floats] = []
-    for steps in range(1, STEPS + 1):
-        common: dict[str, Any] = {"step": STEP, "gtol": 0.0, "budget": Budget(iters=steps), "trace": False}
-        ends = [np.asarray(minimize(f1(), starts, **method, **common).x) for method in methods]
-        cgd, gd = (np.linalg.norm([x, f1().grad(x)], axis=-1) for x in ends)
-        ratios.append(cgd / gd)
-    return np.array(ratios)
-
-
 def _draw(made: dict[str, Result]) -> Any:
     figure = plot.blank(10, 4.2)
     figure.get_layout_engine().set(w_pad=0.2)
@@ -216,10 +164,8 @@ def _draw(made: dict[str, Result]) -> Any:
     surfaces.set(xlabel="x₁", ylabel="x₂")
     surfaces.legend(loc="upper left", frameon=False)
     paths = figure.add_subplot(right)
-    box = [(-1.0, 4.5), (-1.0, 3.7)]
-    plot.trajectories(
-        f1(), {label: made[label] for label in ("GD", "CGD")}, box, heat=True, points=100, ax=paths
-    )
+    walks = {label: made[label] for label in ("GD", "CGD")}
+    plot.trajectories(f1(), walks, [(-1.0, 4.5), (-1.0, 3.7)], heat=True, points=100, ax=paths)
     paths.legend(loc="upper left", framealpha=0.85)
     paths.set_title(f"λ = {LAM:g}, α = {STEP:g}, {STEPS} steps", fontsize="medium")
     paths.collections[0].set_clim(0.0, None)  # the shades go to the part where the paths are

@@ -1,36 +1,20 @@
-"""Lemma 1, checked: what is stationary for g = f + λ‖∇f‖², and whether the guard passes it."""
+"""Lemma 1 and Fig. 2: what is stationary for g = f + λ‖∇f‖², and whether the guard passes it."""
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import plot, theory
-from .._core.result import Result, Trace
+from .._core.result import Result
 from ..functions import functions
-from ._claims import Claim, Outcome, Table, readable, resting_on
+from ._items import Claim, Outcome, Picture, Table, readable, resting_on
+from ._runs import Floats, trace
 from .egr import Penalised, Stationary, descend, kind, pit, stationary_points
 
-__all__ = ["INTERVAL", "LAM", "NAME", "SECTION", "TITLE", "run"]
-
-NAME = "lemma1"
-TITLE = "Lemma 1: artificial stationary points"
-SECTION = "Section 3"
-SAYS = (
-    "Every point where f is level is also one where g = f + λ‖∇f‖² is level. But g can be level at other "
-    "points too, where ∇f is an eigenvector of f's Hessian with eigenvalue −1/(2λ): the artificial points."
-)
-MATTERS = (
-    "A descent on g may stop at an artificial point, halfway down f. The paper's guard is meant to prevent "
-    "it: where the step along −∇g would not lead downhill on f, CGD takes the step along −∇f instead."
-)
-
-Floats = NDArray[np.float64]
-
 LAM = 0.2
-"""λ on the Levy function of one variable; with it the points named in the paper come out."""
+"""λ on the Levy function of one variable; the paper prints none, and this one gives the points it names."""
 
 LAMS = (0.01, 0.03, 0.1, LAM)
 """λ at which the maxima of f are looked at: with the larger ones more of them become minima of g."""
@@ -48,48 +32,46 @@ _PIT = pit(2)
 
 
 def run() -> Outcome:
-    """Check the lemma on all stationary points of a function, and send runs towards artificial ones.
-
-    Examples
-    --------
-    >>> all(claim.holds for claim in run().claims)
-    True
-    """
-    outcome = Outcome()
+    """Check the lemma on all stationary points of a function, and send runs towards artificial ones."""
     points = stationary_points(_LEVY, LAM, INTERVAL)
-    outcome.claims += _lemma(points)
     own = sum(point.to_f != "artificial" for point in points)
-    outcome.found = [
-        f"On Levy's function of one variable, between {readable(INTERVAL[0])} and {readable(INTERVAL[1])}, g "
-        f"has {len(points)} level points for λ = {LAM:g}: {own} are f's own, and {len(points) - own} are "
-        "artificial."
-    ]
-    outcome.tables[NAME] = Table(
-        ("x", "f", "f'", "f''", "g'", "to f", "to g"),
-        [
-            (p.x, float(_LEVY([p.x])), _slope(p.x), p.curvature, _penalised_slope(p.x), p.to_f, p.to_g)
-            for p in points
+    low, high = map(readable, INTERVAL)
+    g = Penalised(_LEVY, LAM)
+    outcome = Outcome(
+        claims=_lemma(points),
+        tables={
+            "lemma1": Table(
+                ("x", "f", "f'", "f''", "g'", "to f", "to g"),
+                [(p.x, *_levy_at(p.x), p.curvature, float(g.grad([p.x])[0]), p.to_f, p.to_g) for p in points],
+                f"Every stationary point of g on [{low}, {high}], Levy function of one variable, "
+                f"λ = {LAM:g}.",
+            )
+        },
+        found=[
+            f"On Levy's function of one variable, between {low} and {high}, g has {len(points)} level points "
+            f"for λ = {LAM:g}: {own} are f's own, and {len(points) - own} are artificial.",
+            "The guard looks at the sign of ∇fᵀ∇g only. It sends on a run that starts beyond an artificial "
+            "point or steps over it, but a run that comes from the side where ∇fᵀ∇g > 0 takes ever shorter "
+            "steps and stays: minimize then ends with the status ARTIFICIAL. The cure is the paper's other "
+            "one, another λ.",
         ],
-        f"Every stationary point of g on [{readable(INTERVAL[0])}, {readable(INTERVAL[1])}], Levy function "
-        f"of one variable, λ = {LAM:g}.",
-    )
-    _pit_outcome(outcome)
-    outcome.settings = {
-        "levy": {"lam": LAM, "interval": list(INTERVAL)},
-        "pit": {"lam": PIT_LAM, "step": PIT_STEP, "outside": list(OUTSIDE), "inside": list(INSIDE)},
-    }
-    outcome.found.append(
-        "The guard looks at the sign of ∇fᵀ∇g only. It sends on a run that starts beyond an artificial point "
-        "or steps over it, but a run that comes from the side where ∇fᵀ∇g > 0 takes ever shorter steps and "
-        "stays: minimize then ends with the status ARTIFICIAL. The cure is the paper's other one, another λ."
-    )
-    outcome.notes = [
-        "Another λ has artificial points of its own: on the pit half of λ goes on to its own ring and no "
-        "further. A λ below −1/(2t), t the least curvature, has none; a quarter will do.",
-        "The new points that the paper names are maxima of g, where no descent ends. On Levy those at −1.993 "
-        "and 3.993 are minima.",
-    ]
+        notes=[
+            "Another λ has artificial points of its own: on the pit half of λ goes on to its own ring and no "
+            "further. A λ below −1/(2t), t the least curvature, has none; a quarter will do.",
+            "The new points that the paper names are maxima of g, where no descent ends. On Levy those at "
+            "−1.993 and 3.993 are minima.",
+        ],
+        settings={
+            "levy": {"lam": LAM, "interval": list(INTERVAL)},
+            "pit": {"lam": PIT_LAM, "step": PIT_STEP, "outside": list(OUTSIDE), "inside": list(INSIDE)},
+        },
+    )  # fmt: skip
+    _add_pit(outcome)
     return outcome
+
+
+def _levy_at(x: float) -> tuple[float, float]:
+    return float(_LEVY([x])), float(_LEVY.grad([x])[0])
 
 
 def _lemma(points: list[Stationary]) -> list[Claim]:
@@ -106,97 +88,89 @@ def _lemma(points: list[Stationary]) -> list[Claim]:
     )
     maxima = [p.x for p in own if p.to_f == "maximum"]
     turned, said = ([sum(test(x, lam) for x in maxima) for lam in LAMS] for test in (_is_low, _is_minimum))
+    counts = (f"{many} of {len(maxima)} at λ = {lam:g}" for lam, many in zip(LAMS, turned, strict=True))
     return [
-        Claim(
-            "every stationary point of g is (a) one of f or (b) artificial",
-            "(a) or (b)",
-            f"{roots} roots of g': {len(own)} of kind (a), {len(artificial)} of kind (b)",
-            agrees=roots == len(points) == len(own) + len(artificial),
-        ),
-        Claim(
-            "maxima of f may become minima of g",
-            "depending on λ",
-            "; ".join(
-                f"{many} of {len(maxima)} at λ = {lam:g}" for lam, many in zip(LAMS, turned, strict=True)
-            )
-            + f"; {'as' if turned == said else 'not as'} the curvature says",
-            agrees=turned == said and turned[-1] > 0 and turned[0] < turned[-1],
-        ),
-    ]
+        Claim("every stationary point of g is (a) one of f or (b) artificial", "(a) or (b)",
+              f"{roots} roots of g': {len(own)} of kind (a), {len(artificial)} of kind (b)",
+              agrees=roots == len(points) == len(own) + len(artificial)),
+        Claim("maxima of f may become minima of g", "depending on λ",
+              f"{'; '.join(counts)}; {'as' if turned == said else 'not as'} the curvature says",
+              agrees=turned == said and turned[-1] > 0 and turned[0] < turned[-1]),
+    ]  # fmt: skip
 
 
-def _pit_outcome(outcome: Outcome) -> None:
+def _is_low(x: float, lam: float) -> bool:
+    """Return whether the values of g on either side of x are higher."""
+    left, middle, right = Penalised(_LEVY, lam)([[x - 1e-3], [x], [x + 1e-3]])
+    return bool(middle < min(left, right))
+
+
+def _is_minimum(x: float, lam: float) -> bool:
+    """Return whether the curvature of f says that the stationary point x is a minimum of g."""
+    return theory.penalised_nature(_LEVY.hess([x]), lam) is theory.Nature.MINIMUM
+
+
+def _kind(x: Floats, lam: float = PIT_LAM) -> str:
+    return kind(_PIT, x, lam)
+
+
+def _slope(result: Result) -> float:
+    return float(np.linalg.norm(_PIT.grad(result.x)))
+
+
+def _end(result: Result) -> str:
+    return f"{_kind(result.x)}, ‖∇f‖ = {readable(_slope(result), '.2g')}"
+
+
+def _add_pit(outcome: Outcome) -> None:
     """Send GD on g and CGD to the ring of artificial minima in the plane, from both sides."""
     radius = max(p.x for p in stationary_points(pit(1), PIT_LAM, (0.5, 5.0)) if p.to_g == "minimum")
-
     runs = {
         (side, way): descend(_PIT, start, way, lam=PIT_LAM, step=PIT_STEP, iters=1000)
         for side, start in (("outside", OUTSIDE), ("inside", INSIDE))
         for way in ("egr", "guard")
     }
-    stuck = runs["outside", "guard"]
+    stuck, passed = runs["outside", "guard"], runs["inside", "guard"]
+    halted = [runs[side, "egr"] for side in ("outside", "inside")]
     half, quarter = (
         descend(_PIT, stuck.x, "guard", lam=PIT_LAM / part, step=PIT_STEP, iters=1000) for part in (2, 4)
     )
-    for (side, way), result in runs.items():
-        outcome.traces[f"{NAME}-{side}-{way}"] = cast(Trace, result.trace)
-    outcome.traces[f"{NAME}-half-lam"] = cast(Trace, half.trace)
-    outcome.traces[f"{NAME}-quarter-lam"] = cast(Trace, quarter.trace)
-
-    halted = [runs[side, "egr"] for side in ("outside", "inside")]
-    passed = runs["inside", "guard"]
-    guards = int(cast(Trace, passed.trace).guarded.sum())
-    made = [
-        Claim(
-            "descent on g alone stops at artificial points",
-            "∇g = 0, ∇f ≠ 0",
-            "from either side: " + "; ".join(map(_end, halted)),
-            agrees=all(_kind(result.x) == "artificial" for result in halted),
-        ),
-        Claim(
-            "the guard keeps CGD from stopping there: start beyond the point",
-            "moves on",
-            f"{_end(passed)}; {guards} guarded steps",
-            agrees=_kind(passed.x) == "minimum" and guards > 0,
-        ),
-        Claim(
-            "the guard keeps CGD from stopping there: start before the point",
-            "moves on",
-            f"{_end(stuck)}; status {stuck.status.name}",
-            agrees=_kind(stuck.x) != "artificial",
-            known="limit",
-        ),
-        Claim(
-            "another λ then descends further",
-            "descends",
-            f"f = {readable(stuck.fun)}; with λ/2 {readable(half.fun)}, {_kind(half.x, PIT_LAM / 2)}; with "
-            f"λ/4 {readable(quarter.fun)}, {_kind(quarter.x, PIT_LAM / 4)}",
-            agrees=half.fun < stuck.fun and _kind(quarter.x) == "minimum",
-        ),
-    ]
-    outcome.claims += resting_on("chosen", made)
-    rows = [
-        _row({"egr": "GD on g", "guard": "CGD"}[way], side, result, PIT_LAM)
-        for (side, way), result in runs.items()
-    ]
-    rows += [
-        _row("CGD, λ/2", "where CGD stayed", half, PIT_LAM / 2),
-        _row("CGD, λ/4", "where CGD stayed", quarter, PIT_LAM / 4),
-    ]
-    outcome.tables[f"{NAME}-pit"] = Table(
+    outcome.traces = {f"lemma1-{side}-{way}": trace(result) for (side, way), result in runs.items()}
+    outcome.traces |= {"lemma1-half-lam": trace(half), "lemma1-quarter-lam": trace(quarter)}
+    guards = int(trace(passed).guarded.sum())
+    outcome.claims += resting_on("chosen", [
+        Claim("descent on g alone stops at artificial points", "∇g = 0, ∇f ≠ 0",
+              "from either side: " + "; ".join(map(_end, halted)),
+              agrees=all(_kind(result.x) == "artificial" for result in halted)),
+        Claim("the guard keeps CGD from stopping there: start beyond the point", "moves on",
+              f"{_end(passed)}; {guards} guarded steps", agrees=_kind(passed.x) == "minimum" and guards > 0),
+        Claim("the guard keeps CGD from stopping there: start before the point", "moves on",
+              f"{_end(stuck)}; status {stuck.status.name}", agrees=_kind(stuck.x) != "artificial",
+              known="limit"),
+        Claim("another λ then descends further", "descends",
+              f"f = {readable(stuck.fun)}; with λ/2 {readable(half.fun)}, {_kind(half.x, PIT_LAM / 2)}; with "
+              f"λ/4 {readable(quarter.fun)}, {_kind(quarter.x, PIT_LAM / 4)}",
+              agrees=half.fun < stuck.fun and _kind(quarter.x) == "minimum"),
+    ])  # fmt: skip
+    names = {"egr": "GD on g", "guard": "CGD"}
+    ended = [(names[way], side, result, PIT_LAM) for (side, way), result in runs.items()]
+    ended += [(f"CGD, λ/{part}", "where CGD stayed", result, PIT_LAM / part)
+              for part, result in ((2, half), (4, quarter))]  # fmt: skip
+    outcome.tables["lemma1-pit"] = Table(
         ("method", "start", "‖x‖ at the end", "f", "‖∇f‖", "what it is"),
-        rows,
+        [(method, side, float(np.linalg.norm(end.x)), float(_PIT(end.x)), _slope(end), _kind(end.x, lam))
+         for method, side, end, lam in ended],
         f"Runs on the pit in the plane, λ = {PIT_LAM:g}, α = {PIT_STEP:g}; g has a ring of artificial minima "
         f"at ‖x‖ = {radius:.4f}. Outside is {OUTSIDE}, inside {INSIDE}.",
-    )
-    outcome.figures[NAME] = _figure(runs, radius)
-    outcome.captions[NAME] = (
+    )  # fmt: skip
+    outcome.pictures["lemma1"] = Picture(
+        _draw_pit(runs, radius),
         "A pit in a bowl, f = ‖x‖²/10 + tanh(‖x‖²/2 − 2). On the dashed ring g has artificial minima. GD on "
-        "g ends on it from both sides. Started inside, CGD escapes; outside, it sticks."
+        "g ends on it from both sides. Started inside, CGD escapes; outside, it sticks.",
     )
 
 
-def _figure(runs: dict[tuple[str, str], Result], radius: float) -> Any:
+def _draw_pit(runs: dict[tuple[str, str], Result], radius: float) -> Any:
     figure = plot.blank(10, 4.2)
     titles = {"egr": "GD on g", "guard": "CGD on f, guarded"}
     for (way, title), ax in zip(titles.items(), figure.subplots(1, 2), strict=True):
@@ -218,37 +192,110 @@ def _figure(runs: dict[tuple[str, str], Result], radius: float) -> Any:
     return figure
 
 
-def _is_low(x: float, lam: float) -> bool:
-    """Return whether the values of g on either side of x are higher."""
-    left, middle, right = Penalised(_LEVY, lam)([[x - 1e-3], [x], [x + 1e-3]])
-    return bool(middle < min(left, right))
+# --- Fig. 2: a function of one variable whose maximum the penalty turns into a minimum --------------------
+
+DRAWN = (-10.0, -5.0)
+"""What is drawn."""
+
+POINT, STEP = -7.7, 0.004
+"""Where the arrows stand, as printed, and the step of our two runs from there."""
 
 
-def _is_minimum(x: float, lam: float) -> bool:
-    """Return whether the curvature of f says that the stationary point x is a minimum of g."""
-    return theory.penalised_nature(_LEVY.hess([x]), lam) is theory.Nature.MINIMUM
+def ascent() -> Outcome:
+    """Draw the figure and compare its claims with our numbers."""
+    points = stationary_points(_LEVY, LAM, DRAWN)
+    artificial = [point.x for point in points if point.to_f == "artificial"]
+    top = min(points, key=lambda point: abs(point.x + 8.1))
+    downhill, penalised = (-float(fun.grad([POINT])[0]) for fun in (_LEVY, Penalised(_LEVY, LAM)))
+    egr, cgd = (descend(_LEVY, [POINT], way, lam=LAM, step=STEP) for way in ("egr", "guard"))
+    guarded = trace(cgd).guarded
+    start, end_egr, end_cgd = (float(_LEVY(x)) for x in ([POINT], egr.x, cgd.x))
+    at_egr, at_cgd = (readable(float(result.x[0])) for result in (egr, cgd))
+
+    def named(printed: float) -> Claim:
+        nearest = min(artificial, key=lambda x: abs(x - printed))
+        text, at = f"new stationary point at x ≈ {readable(printed)}", readable(nearest, ".3f")
+        return Claim(text, readable(printed), at, round(nearest, 1) == printed)
+
+    return Outcome(
+        claims=resting_on("recovered", [
+            named(-6.5),
+            named(-7.6),
+            Claim("the local maximum at x ≈ −8.1 becomes a local minimum", "−8.1",
+                  f"{readable(top.x)}, a {top.to_g} of g: f'' = {readable(top.curvature)}, −1/(2λ) = "
+                  f"{readable(-0.5 / LAM)}", top.turned and round(top.x, 1) == -8.1),
+            Claim("at x = −7.7 the direction −∇g climbs f", "climbs",
+                  f"−f' = {readable(downhill)}, −g' = {readable(penalised)}", downhill * penalised < 0),
+            Claim("so descent on g from −7.7 is ascent on f", "ascent",
+                  f"it ends at {at_egr}; f from {start:.2f} to {end_egr:.2f}",
+                  end_egr > start and abs(float(egr.x[0]) - top.x) < 1e-3),
+            Claim("with the guard CGD moves along −∇f there and descends", "descends",
+                  f"guarded at k = {', '.join(map(str, np.flatnonzero(guarded)))}; it ends at "
+                  f"{at_cgd}; f from {start:.2f} to {end_cgd:.2f}",
+                  bool(guarded[0]) and bool((np.diff(trace(cgd).f) <= 0).all()) and end_cgd < start),
+        ]),
+        tables={
+            "fig-ascent": Table(
+                ("x", "f", "f'", "f''", "to f", "to g"),
+                [(p.x, *_levy_at(p.x), p.curvature, p.to_f, p.to_g) for p in points],
+                "All stationary points of g on the interval drawn; those of f are among them.",
+            )
+        },
+        pictures={
+            "fig-ascent": Picture(
+                _draw_levy(points),
+                f"The Levy function of one variable and g = f + λf'², λ = {LAM:g}. Diamonds: stationary "
+                "points of g that are none of f. Triangles: maxima of f that are minima of g. Arrows: the "
+                f"ways down on f and on g at x = {readable(POINT)}, which are opposite.",
+            )
+        },
+        traces={"fig-ascent-egr": trace(egr), "fig-ascent-cgd": trace(cgd)},
+        found=[
+            f"At {readable(POINT)} the two ways down are opposite. Descent on g ends on the hill at "
+            f"{at_egr}, with f up from {start:.2f} to {end_egr:.2f}. With the guard, "
+            f"which fires in the first {int(guarded.sum())} steps, CGD ends in the valley at "
+            f"{at_cgd}, with f down to {end_cgd:.2f}."
+        ],
+        notes=[
+            "The paper names neither the function nor λ. The Levy function of one variable with λ = 0.2 has "
+            "all three points that it names. On the interval drawn here there are more of either kind; all "
+            "the new stationary points are maxima of g."
+        ],
+        settings={"function": "levy, n = 1", "lam": LAM, "interval": DRAWN, "point": POINT, "step": STEP},
+    )  # fmt: skip
 
 
-def _slope(x: float) -> float:
-    return float(_LEVY.grad([x])[0])
-
-
-def _penalised_slope(x: float) -> float:
-    return float(Penalised(_LEVY, LAM).grad([x])[0])
-
-
-def _gradient(result: Result) -> float:
-    return float(np.linalg.norm(_PIT.grad(result.x)))
-
-
-def _kind(x: Floats, lam: float = PIT_LAM) -> str:
-    return kind(_PIT, x, lam)
-
-
-def _end(result: Result) -> str:
-    return f"{_kind(result.x)}, ‖∇f‖ = {readable(_gradient(result), '.2g')}"
-
-
-def _row(method: str, start: str, result: Result, lam: float) -> tuple[Any, ...]:
-    x = result.x
-    return method, start, float(np.linalg.norm(x)), float(_PIT(x)), _gradient(result), _kind(x, lam)
+def _draw_levy(points: list[Stationary]) -> Any:
+    figure = plot.blank(8, 4.6)
+    axes = figure.subplots()
+    plot.landscape(_LEVY, LAM, DRAWN, ax=axes)
+    g = Penalised(_LEVY, LAM)
+    x = np.array([p.x for p in points])
+    new = np.array([p.to_f == "artificial" for p in points])
+    turned = np.array([p.turned for p in points])
+    y = g(x[:, None])
+    marks: dict[str, Any] = {"lw": 0, "ms": 9, "mec": "black", "zorder": 5}
+    axes.plot(x[new], y[new], marker="D", color="white", label="stationary for g only", **marks)
+    axes.plot(x[turned], y[turned], marker="v", color="black", label="maximum of f, minimum of g", **marks)
+    for p, height in zip(points, y, strict=True):
+        if p.to_f == "artificial" or p.turned:
+            axes.annotate(
+                readable(round(p.x, 2)), (p.x, height), (0, -18 if p.turned else 10), ha="center", zorder=4,
+                textcoords="offset points", bbox={"fc": "white", "ec": "none", "pad": 1},
+            )  # fmt: skip
+    axes.axvline(POINT, color="0.4", ls="--", lw=1)
+    for fun in (_LEVY, g):
+        # along the curve, as far as it takes to fall by 4
+        at, fall = float(fun([POINT])), float(fun.grad([POINT])[0])
+        axes.annotate(
+            "", (POINT - 4 / fall, at - 4), (POINT, at), zorder=6,
+            arrowprops={"arrowstyle": "-|>", "color": "black", "lw": 2, "mutation_scale": 16, "shrinkA": 0},
+        )  # fmt: skip
+        axes.plot(POINT, at, "o", color="black", ms=5, zorder=6)
+    above = axes.get_xaxis_transform()
+    axes.text(POINT + 0.04, 0.99, f"x = {readable(POINT)}", transform=above, va="top", color="0.3")
+    axes.set_title(f"Levy, n = 1: λ = {LAM:g}", fontsize="medium")
+    axes.lines[1].set_label(f"g = f + {LAM:g}‖∇f‖²")
+    axes.set_ylim(0, 46)
+    plot.legend_above(figure)
+    return figure

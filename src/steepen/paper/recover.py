@@ -17,17 +17,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from .._minimize import minimize
 from .._tools.check import number, rectangle, whole
 from ..budget import Budget
 from ..functions import Function
 from ..theory import penalised_curvature
-
-__all__ = ["improvement", "recover_spectrum", "recover_start", "recover_whole_start", "roots_in_the_plane"]
-
-Floats = NDArray[np.float64]
+from ._runs import Floats, minimize
 
 _ROWS = 2**16  # starts in one batch: few calls, little memory
 _MOST = 10**7  # whole starts to try
@@ -37,33 +33,10 @@ _ITERATIONS = 40
 def improvement(
     function: Function, start: ArrayLike, step: float, lam: float = 0.0, r: float | None = None
 ) -> Any:
-    """Return the paper's improvement of the first step, (f₀ − f₁)/f₀ · 100.
+    """Return the paper's improvement of the first step, (f₀ − f₁)/f₀ · 100, from starts of shape (..., n).
 
-    Parameters
-    ----------
-    function : Function
-        f.
-    start : array of shape (..., n)
-        x₀, or many of them.
-    step : float
-        α.
-    lam : float
-        λ of the first step; 0 is steepest descent.
-    r : float, optional
-        The probe of CGD-FD is at x + r·∇f. None is the limit r → 0, with the exact H·∇f.
-
-    Returns
-    -------
-    float or array of shape (...)
-        NaN where f₀ is zero or a value is not finite.
-
-    Examples
-    --------
-    >>> import steepen as st
-    >>> round(improvement(st.functions["branin"], [-4.751, 12.459], step=0.01), 2)
-    37.53
-    >>> round(improvement(st.functions["branin"], [-4.751, 12.459], step=0.01, lam=0.07, r=0.2), 2)
-    87.07
+    With λ = 0 it is that of steepest descent; the probe of CGD-FD is at x + r·∇f, and r = None is the limit
+    r → 0, with the exact H·∇f. It is NaN where f₀ is zero or a value is not finite.
     """
     x = np.asarray(start, dtype=float)
     if x.shape[-1:] != (function.n,):
@@ -76,8 +49,8 @@ def improvement(
     parts: list[Floats] = [np.empty(0)]
     for low in range(0, len(rows), _ROWS):
         batch = rows[low : low + _ROWS]
+        run = minimize(function, batch, step=step, budget=one_step, trace=False, **penalty)
         with np.errstate(all="ignore"):  # a value that is not finite becomes NaN
-            run = minimize(function, batch, step=step, gtol=0.0, budget=one_step, trace=False, **penalty)
             before = np.asarray(function(batch), dtype=float)
             parts.append(100.0 * (before - run.fun) / before)
     percent = np.concatenate(parts).reshape(x.shape[:-1])
@@ -85,50 +58,16 @@ def improvement(
     return percent if percent.ndim else float(percent)
 
 
-def recover_start(
-    function: Function,
-    lam: float,
-    step: float,
-    r: float | None,
-    gd: float,
-    cgd_fd: float,
-    *,
-    bounds: ArrayLike | None = None,
-    points: int = 201,
-    within: float = 1e-10,
-) -> Floats:
-    """Find starts of a function of two variables that give both improvements.
+def recover_start(function: Function, lam: float, step: float, r: float | None, gd: float, cgd_fd: float,
+                  *, bounds: ArrayLike | None = None, points: int = 201, within: float = 1e-10
+                  ) -> Floats:  # fmt: skip
+    """Find starts of a function of two variables that give both improvements, in percent.
 
-    Parameters
-    ----------
-    function : Function
-        f, with n = 2.
-    lam, step, r
-        As in `improvement`.
-    gd, cgd_fd : float
-        The improvements of GD and of CGD-FD, in percent.
-    bounds : array of shape (2, 2), optional
-        Where to look, (low, high) of each coordinate; by default the function's bounds.
-    points : int
-        Grid points a side. Starts that lie closer together than a cell can be missed.
-    within : float
-        How far either improvement may be from its number, in percent. On a homogeneous quadratic such as
-        Matyas both depend on the direction of the start alone, so that the two rounded numbers cannot be met
-        exactly; `within=0.005` asks for agreement in two decimals, and finds rays.
-
-    Returns
-    -------
-    array of shape (k, 2)
-        The starts, nearest to the middle of the bounds first; k may be 0.
-
-    Examples
-    --------
-    >>> import steepen as st
-    >>> found = recover_start(
-    ...     st.functions["branin"], 0.07, 0.01, 0.2, 37.53, 87.07, bounds=[(-5, -4), (12, 13)], points=21
-    ... )
-    >>> found.round(3)
-    array([[-4.751, 12.459]])
+    It looks in the bounds, by default the function's, on a grid of so many points a side: starts that lie
+    closer together than a cell can be missed. Either improvement may be off by `within`. On a homogeneous
+    quadratic such as Matyas both depend on the direction of the start alone, so that the two rounded numbers
+    cannot be met exactly; `within=0.005` asks for agreement in two decimals, and finds rays. The nearest to
+    the middle of the bounds comes first.
     """
     if function.n != 2:
         raise ValueError(f"function: expected one of two variables, got n = {function.n}")
@@ -141,30 +80,12 @@ def recover_start(
     return roots_in_the_plane(residuals, box, points, within)
 
 
-def recover_spectrum(
-    n: int, lam: float, step: float, gd: float, cgd_fd: float, *, points: int = 201, within: float = 1e-10
-) -> Floats:
+def recover_spectrum(n: int, lam: float, step: float, gd: float, cgd_fd: float) -> Floats:
     """Find the evenly spaced spectra with which ½xᵀQx, from all ones, gives both improvements.
 
     In the eigenbasis of Q one step multiplies the coordinate of eigenvalue t by 1 − αt(1 + 2λt), so both
-    improvements are known functions of the spectrum, for every r.
-
-    Parameters
-    ----------
-    n : int
-        Number of eigenvalues, 2 or more.
-    lam, step, gd, cgd_fd, points, within
-        As in `recover_start`; the grid is over centres up to 2/α and half-widths up to the centre.
-
-    Returns
-    -------
-    array of shape (k, 2)
-        (centre, half-width) of each spectrum found, the narrowest first.
-
-    Examples
-    --------
-    >>> recover_spectrum(10, lam=0.4, step=0.01, gd=18.89, cgd_fd=97.91).round(8)
-    array([[9.90745113, 0.89965944]])
+    improvements are known functions of the spectrum, for every r. Return (centre, half-width) of each, for
+    centres up to 2/α and half-widths up to the centre, the narrowest first.
     """
     whole("n", n, 2)
     places = np.linspace(-1.0, 1.0, n)
@@ -179,48 +100,17 @@ def recover_spectrum(
         return np.stack((percent(0.0) - gd, percent(lam) - cgd_fd), axis=-1)
 
     # the half-width as a share of the centre, so that a box holds all positive spectra
-    box = np.array([(1e-6, 2.0), (0.0, 1.0)]) / [[step], [1.0]]
-    found = roots_in_the_plane(residuals, box, points, within)
+    found = roots_in_the_plane(residuals, np.array([(1e-6, 2.0), (0.0, 1.0)]) / [[step], [1.0]])
     spectra = found * np.stack([np.ones(len(found)), found[:, 0]], axis=-1)
     return spectra[np.argsort(spectra[:, 1])]
 
 
-def recover_whole_start(
-    function: Function,
-    lam: float,
-    step: float,
-    r: float | None,
-    gd: float,
-    cgd_fd: float,
-    *,
-    largest: int = 12,
-    decimals: int = 2,
-) -> Floats:
-    """Find starts of whole numbers from 0 to `largest` that give both improvements as printed.
+def recover_whole_start(function: Function, lam: float, step: float, r: float | None, gd: float,
+                        cgd_fd: float, *, largest: int = 12, decimals: int = 2) -> Floats:  # fmt: skip
+    """Find starts of whole numbers from 0 to `largest` that give both improvements in so many decimals.
 
     With n > 2 the two equations leave a whole surface of starts; small whole numbers are few enough to try
     all. The paper's rotated hyper-ellipsoid has exactly one among the 13⁵ − 1 up to 12.
-
-    Parameters
-    ----------
-    function, lam, step, r, gd, cgd_fd
-        As in `recover_start`, for any n.
-    largest : int
-        The largest coordinate to try.
-    decimals : int
-        Decimals in which the improvements must agree.
-
-    Returns
-    -------
-    array of shape (k, n)
-        The starts found, the shortest first.
-
-    Examples
-    --------
-    >>> import steepen as st
-    >>> ellipsoid = st.functions["rotated-hyper-ellipsoid"].at(n=5)
-    >>> recover_whole_start(ellipsoid, 0.5, 0.01, 0.01, 15.94, 82.76)
-    array([[12.,  5.,  1.,  5., 12.]])
     """
     n = function.n
     if largest < 1 or (largest + 1) ** n > _MOST:
@@ -235,14 +125,7 @@ def recover_whole_start(
 def roots_in_the_plane(
     residuals: Callable[[Floats], Floats], box: Floats, points: int = 201, within: float = 1e-10
 ) -> Floats:
-    """Find the points of a box in the plane where both residuals vanish: grid, then Newton.
-
-    Examples
-    --------
-    >>> box = np.array([(0.5, 2.0), (0.5, 2.0)])
-    >>> roots_in_the_plane(lambda x: x * x - [1.0, 2.25], box, points=11).round(6)
-    array([[1. , 1.5]])
-    """
+    """Find the points of a box in the plane where both residuals vanish: grid, then Newton."""
     whole("points", points, 2)
     number("within", within, "a positive number", above=0)
     share = np.linspace(0.0, 1.0, points)

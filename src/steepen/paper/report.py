@@ -4,80 +4,19 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+import tomllib
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
-from ._claims import Claim, Table
-from ._record import Item, tally, verdict
-from .errata import ERRATA
+import numpy as np
+
+from ._items import Claim, Item, Outcome, Report, Table, tally
 from .experiments import RECOVERED
 
-PAPER = "CGD: Modifying the Loss Landscape by Gradient Regularization"
-AUTHORS = "Shikhar Saxena, Tejas Bodas and Arti Yardi"
-
-SETTINGS = (
-    f"{RECOVERED} Chosen, not published: the start of Fig. 1, the functions of Figs. 2 and 5, and α, λ "
-    "and starts of Fig. 4, each to show what the text describes. Agreement therefore shows that the printed "
-    "results are attainable, not that these are the authors' settings. Alternative texts stand in the source "
-    "of the paper's figures and are not printed; a claim that only such a text makes is marked (alt text)."
-)
-"""What the reader must know of the settings."""
-
-
-class Part(NamedTuple):
-    """A part of the page: its name and title, a sentence or two, its items, and those that are folded."""
-
-    name: str
-    title: str
-    words: str
-    items: tuple[str, ...]
-    minor: tuple[str, ...] = ()
-
-
-PARTS = (
-    Part(
-        "promises",
-        "What the paper promises",
-        "One idea, drawn in one figure, and twelve percentages.",
-        ("fig-surfaces", "table1"),
-    ),
-    Part(
-        "holds",
-        "What holds",
-        "The numbers come back, the lemma and the theorem are right, and with the paper's α CGD-FD is ahead "
-        "of GD gradient for gradient.",
-        ("fig-convergence", "theorem1"),
-        ("algorithms", "lemma1", "fig-ascent", "quadratic"),
-    ),
-    Part(
-        "question",
-        "The question that is left open",
-        "All of this is at an α that suits CGD. Is it still so if both methods choose theirs?",
-        ("tuned",),
-        ("equal-cost", "lam-schedules", "fig-quasi-newton", "fig-quasi-newton-sweep"),
-    ),
-    Part(
-        "fails",
-        "What does not hold",
-        "The guard is no cure for every trap, and helps less the more variables there are.",
-        ("fig-egr",),
-        ("artificial-points",),
-    ),
-    Part(
-        "use",
-        "What one can use",
-        "To minimise: cgd-auto, whose λ follows the curvature and is negative where f is convex; with "
-        "nothing to tune it is ahead of tuned GD far more often than behind (the last rows of the table "
-        "above). To train networks: a probe late in the run, from a part of the batch (docs/when.md). To "
-        "look: the explorer, and theory's tests for artificial points.",
-        (),
-        ("flat-minima", "negative-lam", "other-penalties"),
-    ),
-)
-"""The story: what is promised, what holds, the question, what does not hold, what one can use."""
+WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("page.toml").read_text("utf-8"))
+"""The words of the page that no run decides: its lead, its parts, what each item is about, the errata."""
 
 SHOWN = ("tuned",)
 """The tables that are not folded."""
@@ -91,33 +30,6 @@ REPORT, EXPLORER = "report.html", "explore.html"
 OPENING = "fig-surfaces-cut"
 """The figure that the page opens with."""
 
-LEAD = (
-    "«CGD» (constrained gradient descent) minimises a function f by walking down a steeper one that keeps "
-    "its minima: f + λ‖∇f‖², which is f plus λ times the square of its slope. Steeper means longer steps, "
-    "so it helps a gradient descent («GD») whose step size α is too short; against one that is tuned it is "
-    "behind on more problems than it is ahead."
-)
-"""What CGD does and when it helps, for a reader who has not seen the paper."""
-
-FINDINGS = (
-    ("The printed numbers come back.", "table1"),
-    ("Against a tuned α, λ > 0 loses more often than it wins.", "tuned"),
-    ("The safeguard does not catch everything.", "fig-egr"),
-)
-"""The findings at the top of the page: each in a few words, and the item whose first finding says more."""
-
-TRAINING = (
-    "In training it helps where a network overfits, late rather than early.",
-    "At equal numbers of gradients, and all tuned alike, the paper's plan (CGD-FD in the first quarter of "
-    "a run) was less accurate than plain training on 8 of the 10 tasks: 74.36 % against 76.62 % on "
-    "MNIST-1D. In the last half, with the second gradient from a sixteenth of the batch, it "
-    "took a ResNet-18 on CIFAR-100 from 75.04 % to 76.23 %, and its test loss from 0.920 to 0.833. A "
-    "network that does not overfit gained nothing.",
-    "docs/evidence.md",
-    "python benchmarks/evidence/report.py",
-)
-"""The finding on training: in short, at length, the document it is quoted from, and the command behind it."""
-
 _CSS = Path(__file__).with_name("page.css").read_text("utf-8")
 _DOOR = f"<p class=door><a href='{EXPLORER}'>Drag λ yourself</a>, and watch the methods walk.</p>"
 _HOME = (
@@ -129,43 +41,40 @@ _MARKS = {"agrees": "✓", "DIFFERS": "✗", "limit": "≠", "AGREES?": "?"}
 _ZERO = 1e-13  # in a table, what is smaller is what rounding has left of 0
 
 
-def page(
-    folder: Path,
-    items: Sequence[Item],
-    missing: Sequence[str],
-    versions: Mapping[str, str],
-    home: str | None = None,
-) -> str:
-    """Write the page about the items in a folder; their pictures are read from its `figures/`.
+def page(report: Report, missing: Sequence[str], versions: Mapping[str, str], home: str | None = None) -> str:
+    """Write the page about what was made; the pictures are read from `figures/` in its folder.
 
     With a home, where the documentation lies, the page links there.
 
     Examples
     --------
-    >>> text = page(Path("out"), [], ["table1"], {"steepen": "0.1.0"})
+    >>> text = page(Report(Path("out"), {}), ["table1"], {"steepen": "0.1.0"})
     >>> "0 of 0 claims agree" in text, "Not run: table1" in text
     (True, True)
     """
+    folder, made = report.folder, report.made
+    opening = [outcome.pictures[OPENING] for outcome in made.values() if OPENING in outcome.pictures]
     parts = [
         "" if home is None else _HOME.format(escape(home.rstrip("/"))),
-        f"<header><p class=where>{escape(PAPER)}, a paper by {AUTHORS}, explained and re-run</p>",
+        f"<header><p class=where>{escape(WORDS['paper'])}, a paper by {WORDS['authors']}, explained and "
+        "re-run</p>",
         "<h1>CGD: walk down a steeper landscape</h1>",
-        f"<p class=lead>{_prose(LEAD)}</p>",
-        *(_figure(folder, OPENING, item.captions[OPENING]) for item in items if OPENING in item.captions),
+        f"<p class=lead>{_prose(WORDS['lead'])}</p>",
+        *(_figure(folder, OPENING, picture.caption) for picture in opening),
         *([_DOOR] if (folder / EXPLORER).is_file() else []),
         "</header>",
-        _findings(items, missing, versions),
-        _contents(items),
-        *(_part(folder, part, items) for part in _story(items)),
+        _findings(report, missing, versions),
+        _contents(made),
+        *(_part(folder, part, made) for part in _story(made)),
         _errata(),
-        _claims(items),
-        _versions(items, versions),
+        _claims(made),
+        _versions(made, versions),
     ]
     return (
         "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8>"
         "<meta name=viewport content='width=device-width, initial-scale=1'>"
         "<link rel=icon href='data:,'>"  # else a browser asks for one
-        f"<title>{escape(PAPER)}, run again</title><style>{_CSS}</style></head>\n<body><main>\n"
+        f"<title>{escape(WORDS['paper'])}, run again</title><style>{_CSS}</style></head>\n<body><main>\n"
         + "\n".join(parts)
         + "\n</main></body></html>\n"
     )
@@ -176,29 +85,30 @@ def _prose(text: str) -> str:
     return re.sub("«(.+?)»", r"<dfn>\1</dfn>", escape(text))
 
 
-def _findings(items: Sequence[Item], missing: Sequence[str], versions: Mapping[str, str]) -> str:
-    found = {item.name: item.found[0] for item in items if item.found}
+def _findings(report: Report, missing: Sequence[str], versions: Mapping[str, str]) -> str:
+    found = {item.name: outcome.found[0] for item, outcome in report.made.items() if outcome.found}
     rows = [
         f"<li><strong>{_prose(short)}</strong> {_prose(found[name])} <a href='#{escape(name)}'>More</a>"
-        for short, name in FINDINGS
+        for short, name in WORDS["findings"]
         if name in found
     ]
-    short, words, document, command = TRAINING
+    training = WORDS["training"]
     rows.append(
-        f"<li><strong>{_prose(short)}</strong> {_prose(words)} (From {document}; made by "
-        f"<code>{command}</code>.)"
+        f"<li><strong>{_prose(training['short'])}</strong> {_prose(training['words'])} (From "
+        f"{training['document']}; made by <code>{training['command']}</code>.)"
     )
     return (
         f"<section id=findings><h2>What we found</h2><ol class=findings>{''.join(rows)}</ol>"
-        f"<p><strong>{tally(claim for item in items for claim in item.claims)}.</strong> "
-        f"{escape(_remainder(items, missing))} <a href='#claims'>All of them</a> are at the end. It took "
-        f"<code>steepen reproduce</code> {sum(item.seconds for item in items):.0f} seconds, with steepen "
-        f"{escape(versions['steepen'])}.</p><p class=note>{escape(SETTINGS)}</p></section>"
+        f"<p><strong>{tally(report.claims)}.</strong> "
+        f"{escape(_remainder(report.claims, missing))} <a href='#claims'>All of them</a> are at the end. It "
+        f"took <code>steepen reproduce</code> {sum(o.seconds for o in report.made.values()):.0f} seconds, "
+        f"with steepen {escape(versions['steepen'])}.</p><p class=note>{escape(RECOVERED)} "
+        f"{escape(WORDS['settings'])}</p></section>"
     )
 
 
-def _remainder(items: Sequence[Item], missing: Sequence[str]) -> str:
-    verdicts = [verdict(claim) for item in items for claim in item.claims]
+def _remainder(claims: Sequence[Claim], missing: Sequence[str]) -> str:
+    verdicts = [claim.verdict for claim in claims]
     sentences: list[str] = []
     if limits := verdicts.count("limit"):
         one = limits == 1
@@ -212,14 +122,12 @@ def _remainder(items: Sequence[Item], missing: Sequence[str]) -> str:
     return " ".join(sentences)
 
 
-def _claims(items: Iterable[Item]) -> str:
+def _claims(made: Mapping[Item, Outcome]) -> str:
     rows: list[str] = []
-    for item in items:
-        if item.claims:
-            link = f"<a href='#{escape(item.name)}'>{escape(item.title)}</a>"
-            rows.append(f"<tbody><tr class=group><th colspan=4 scope=rowgroup>{link}</th></tr>")
-            rows += [_claim(claim) for claim in item.claims]
-            rows.append("</tbody>")
+    for item, outcome in made.items():
+        link = f"<a href='#{escape(item.name)}'>{escape(item.title)}</a>"
+        rows.append(f"<tbody><tr class=group><th colspan=4 scope=rowgroup>{link}</th></tr>")
+        rows += [*map(_claim, outcome.claims), "</tbody>"]
     head = "".join(f"<th scope=col>{column}</th>" for column in ("claim", "paper", "ours", "verdict"))
     table = f"<table class=claims><thead><tr>{head}</tr></thead>{''.join(rows)}</table>"
     return (
@@ -229,7 +137,7 @@ def _claims(items: Iterable[Item]) -> str:
 
 
 def _claim(claim: Claim) -> str:
-    word = verdict(claim)
+    word = claim.verdict
     kind = "good" if word == "agrees" else "slip" if claim.holds else "bad"
     return (
         f"<tr><td>{escape(claim.text)}</td><td>{escape(claim.said)}</td><td>{escape(claim.ours)}</td>"
@@ -237,20 +145,23 @@ def _claim(claim: Claim) -> str:
     )
 
 
-def _story(items: Sequence[Item]) -> list[Part]:
+def _story(made: Mapping[Item, Outcome]) -> list[dict[str, Any]]:
     """Return the parts of the page; what no part names has one of its own, at the end."""
-    named = {name for part in PARTS for name in (*part.items, *part.minor)}
-    others = tuple(item.name for item in items if item.name not in named)
-    return [*PARTS, *([Part("others", "And", "", others)] if others else [])]
+    named = {name for part in WORDS["parts"] for name in (*part["items"], *part["minor"])}
+    others = [item.name for item in made if item.name not in named]
+    last: dict[str, Any] = {"name": "others", "title": "And", "words": "", "items": others, "minor": []}
+    return [*WORDS["parts"], *([last] if others else [])]
 
 
-def _contents(items: Sequence[Item]) -> str:
-    present = {item.name: item for item in items}
+def _contents(made: Mapping[Item, Outcome]) -> str:
+    titles = {item.name: item.title for item in made}
     rows: list[str] = []
-    for part in _story(items):
-        names = [name for name in (*part.items, *part.minor) if name in present]
-        links = ", ".join(f"<a href='#{escape(name)}'>{escape(present[name].title)}</a>" for name in names)
-        rows.append(f"<li><a href='#{part.name}'><b>{escape(part.title)}</b></a>{': ' * bool(links)}{links}")
+    for part in _story(made):
+        names = [name for name in (*part["items"], *part["minor"]) if name in titles]
+        links = ", ".join(f"<a href='#{escape(name)}'>{escape(titles[name])}</a>" for name in names)
+        rows.append(
+            f"<li><a href='#{part['name']}'><b>{escape(part['title'])}</b></a>{': ' * bool(links)}{links}"
+        )
     rows += [
         "<li><a href='#errata'>Slips found in the paper</a>",
         "<li><a href='#claims'>Every claim, one by one</a>",
@@ -259,37 +170,31 @@ def _contents(items: Sequence[Item]) -> str:
     return f"<nav><h2>On this page</h2><ol>{''.join(rows)}</ol></nav>"
 
 
-def _part(folder: Path, part: Part, items: Sequence[Item]) -> str:
-    present = {item.name: item for item in items}
-    sections = [_section(folder, present[name]) for name in part.items if name in present]
-    for item in (present[name] for name in part.minor if name in present):
-        first = f"<span class=first>{_prose(item.found[0])}</span>" if item.found else ""
+def _part(folder: Path, part: Mapping[str, Any], made: Mapping[Item, Outcome]) -> str:
+    present = {item.name: (item, outcome) for item, outcome in made.items()}
+    sections = [_section(folder, *present[name]) for name in part["items"] if name in present]
+    for item, outcome in (present[name] for name in part["minor"] if name in present):
+        first = f"<span class=first>{_prose(outcome.found[0])}</span>" if outcome.found else ""
         sections.append(
             f"<details class=minor><summary><b>{escape(item.title)}</b> {first}</summary>"
-            f"{_section(folder, item)}</details>"
+            f"{_section(folder, item, outcome)}</details>"
         )
-    words = f"<p class=lead>{_prose(part.words)}</p>" if part.words else ""
-    return (
-        f"<div class=part id={part.name}><h2 class=part>{escape(part.title)}</h2>{words}"
-        + "\n".join(sections)
-        + "</div>"
-    )
+    words = f"<p class=lead>{_prose(part['words'])}</p>" if part["words"] else ""
+    head = f"<div class=part id={part['name']}><h2 class=part>{escape(part['title'])}</h2>{words}"
+    return head + "\n".join(sections) + "</div>"
 
 
-def _section(folder: Path, item: Item) -> str:
-    shown = [_figure(folder, name, text) for name, text in item.captions.items() if name != OPENING]
+def _section(folder: Path, item: Item, made: Outcome) -> str:
+    shown = [_figure(folder, name, text) for name, (_, text) in made.pictures.items() if name != OPENING]
     # without a picture a table has to show it
-    top = [name for i, name in enumerate(item.tables) if name in SHOWN or (i == 0 and not shown)]
-    shown = [_table(name, item.tables[name]) for name in top] + shown
-    tables = [_table(name, table) for name, table in item.tables.items() if name not in top]
-    more = [
-        *tables,
-        *(f"<p>{_prose(note)}</p>" for note in item.notes),
-    ]
-    if item.settings:
-        more.append(f"<h4>Settings</h4><dl>{_settings(item.settings)}</dl>")
-    if item.traces:
-        links = ", ".join(f"<a href='traces/{escape(name)}.csv'>{escape(name)}</a>" for name in item.traces)
+    top = [name for i, name in enumerate(made.tables) if name in SHOWN or (i == 0 and not shown)]
+    shown = [_table(name, made.tables[name]) for name in top] + shown
+    more = [_table(name, table) for name, table in made.tables.items() if name not in top]
+    more += [f"<p>{_prose(note)}</p>" for note in made.notes]
+    if made.settings:
+        more.append(f"<h4>Settings</h4><dl>{_settings(made.settings)}</dl>")
+    if made.traces:
+        links = ", ".join(f"<a href='traces/{escape(name)}.csv'>{escape(name)}</a>" for name in made.traces)
         more.append(f"<p class=files>Raw traces: {links}</p>")
     parts = [
         f"<section id='{escape(item.name)}'><p class=where>{escape(item.section)} of the paper</p>",
@@ -298,7 +203,7 @@ def _section(folder: Path, item: Item) -> str:
         f"<p><b>Why it matters.</b> {_prose(item.matters)}</p>",
         *shown,
         "<h4>What we found</h4>",
-        *(f"<p>{_prose(sentence)}</p>" for sentence in item.found),
+        *(f"<p>{_prose(sentence)}</p>" for sentence in made.found),
         f"<details><summary>Tables, settings and files</summary>{''.join(more)}</details>" if more else "",
     ]
     return "\n".join([*parts, "</section>"])
@@ -329,12 +234,8 @@ def _figure(folder: Path, name: str, caption: str) -> str:
 
 def _inside(folder: Path, name: str) -> str:
     """Return a picture as an address that holds all of it."""
-    return _address((folder / "figures" / f"{name}.svg").read_text("utf-8"))
-
-
-@lru_cache(128)  # the page is written after every item, with the pictures of those before
-def _address(svg: str) -> str:
-    return "data:image/svg+xml;base64," + base64.b64encode(_shorter(svg).encode()).decode()
+    svg = _shorter((folder / "figures" / f"{name}.svg").read_text("utf-8"))
+    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
 
 
 def _shorter(svg: str) -> str:
@@ -372,11 +273,13 @@ def _grid(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+    return value is None or (isinstance(value, int | float | np.number) and not isinstance(value, bool))
 
 
 def _text(value: Any, digits: int = 5) -> str:
     """Write a value for a reader: a number to this many digits, a list or a mapping item by item."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = cast(Any, value).tolist()
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
@@ -392,7 +295,7 @@ def _text(value: Any, digits: int = 5) -> str:
 
 
 def _errata() -> str:
-    table = _grid(("where", "printed", "should read"), ERRATA)
+    table = _grid(("where", "printed", "should read"), WORDS["errata"])
     return (
         "<section id=errata><h2>Slips found in the paper</h2>"
         "<p>None of them touches a printed number.</p>"
@@ -400,12 +303,12 @@ def _errata() -> str:
     )
 
 
-def _versions(items: Iterable[Item], versions: Mapping[str, str]) -> str:
+def _versions(made: Mapping[Item, Outcome], versions: Mapping[str, str]) -> str:
     rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(version)}</dd>" for name, version in versions.items())
-    times = "".join(f"<dt>{escape(item.name)}</dt><dd>{item.seconds:.1f} s</dd>" for item in items)
+    times = "".join(f"<dt>{escape(item.name)}</dt><dd>{o.seconds:.1f} s</dd>" for item, o in made.items())
     return (
         f"<section id=versions><h2>Versions and files</h2><dl>{rows}</dl><h4>Time</h4><dl>{times}</dl>"
-        "<p>Beside this page: <a href='results.json'>results.json</a> with versions, settings, claims and "
-        "tables; the figures in <code>figures/</code>, the tables in <code>tables/</code>, the raw traces in "
-        "<code>traces/</code>.</p></section>"
+        "<p>Beside this page: <a href='results.jsonl'>results.jsonl</a> with versions and claims, for "
+        "<code>steepen.load_results</code>; the figures in <code>figures/</code>, the tables in "
+        "<code>tables/</code>, the raw traces in <code>traces/</code>.</p></section>"
     )

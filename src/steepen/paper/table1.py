@@ -3,101 +3,88 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from .. import plot
 from .._core.result import Trace
-from ._claims import Claim, Outcome, Table, readable
+from ._items import Claim, Outcome, Picture, Table, readable
+from ._runs import Floats, trace
 from .experiments import EXPERIMENTS, RECOVERED, THRESHOLD, Experiment, T
-from .recover import Floats, recover_spectrum, recover_start, recover_whole_start
+from .recover import recover_spectrum, recover_start, recover_whole_start
 
-__all__ = ["NAME", "SECTION", "TITLE", "run"]
-
-NAME = "table1"
-TITLE = "Table 1: first-step improvement of GD and CGD-FD"
-SECTION = "Section 4"
-SAYS = (
-    "With a fixed α and a λ for each function, the first step of CGD-FD lowers six test functions by far "
-    "more than the first step of GD: 97.91 % against 18.89 % on a quadratic, for example."
-)
-MATTERS = (
-    "These twelve percentages are the only numbers that the paper prints about its runs. Matching them means "
-    "that the method is right, and so are the settings that the paper leaves out, or some as good."
-)
-
-METHODS: tuple[Literal["gd", "cgd-fd"], ...] = ("gd", "cgd-fd")
+METHODS = ("gd", "cgd-fd")
 
 
 def run() -> Outcome:
-    """Run both methods on the six functions, and set the improvements beside the paper's.
-
-    Examples
-    --------
-    >>> trace = EXPERIMENTS["branin"].run("gd").trace
-    >>> f"{_first_step(trace):.2f}", f"{EXPERIMENTS['branin'].gd:.2f}"
-    ('37.53', '37.53')
-    """
-    outcome = Outcome(notes=[RECOVERED, *_NOTES])
+    """Run both methods on the six functions, and set the improvements beside the paper's."""
     rows: list[tuple[Any, ...]] = []
+    claims: list[Claim] = []
     first: dict[str, list[float]] = {}
-    for row in EXPERIMENTS.values():
-        ours: list[str] = []
-        gaps: list[float] = []
-        for method, paper in zip(METHODS, (row.gd, row.cgd_fd), strict=True):
-            trace = row.run(method).trace
-            assert trace is not None
-            ours.append(f"{_first_step(trace):.2f}")
-            first.setdefault(row.function.name, []).append(_first_step(trace))
-            gaps.append(float(trace.f[-1]) - row.function.fmin)
-            text = f"{row.function.title}, first step of {method.upper()}, %"
-            outcome.claims.append(
-                Claim(text, f"{paper:.2f}", ours[-1], ours[-1] == f"{paper:.2f}", "recovered")
+    for name, row in EXPERIMENTS.items():
+        traces = [trace(row.run(method)) for method in METHODS]
+        first[name] = [_first_step(made) for made in traces]
+        ours, printed = [f"{percent:.2f}" for percent in first[name]], [f"{row.gd:.2f}", f"{row.cgd_fd:.2f}"]
+        claims += [
+            Claim(f"{row.function.title}, first step of {method.upper()}, %", paper, own, own == paper,
+                  "recovered")
+            for method, paper, own in zip(METHODS, printed, ours, strict=True)
+        ]  # fmt: skip
+        gaps = [float(made.f[-1]) - row.function.fmin for made in traces]
+        rows.append((row.function.title, row.function.n, row.lam_text, row.step, printed[0], ours[0],
+                     printed[1], ours[1], *gaps))  # fmt: skip
+    branin, quadratic = EXPERIMENTS["branin"], EXPERIMENTS["quadratic"].function
+    eigenvalues = np.linalg.eigvalsh(quadratic.hess(np.zeros(quadratic.n)))
+    spectrum = np.array([eigenvalues[-1] + eigenvalues[0], eigenvalues[-1] - eigenvalues[0]]) / 2
+    return Outcome(
+        claims=claims,
+        tables={
+            "table1": Table(
+                ("Test function", "n", "λ", "α", "GD, paper", "GD, ours", "CGD-FD, paper", "CGD-FD, ours",
+                 f"f − f* at {T}, GD", f"f − f* at {T}, CGD-FD"),
+                rows, f"Improvement of the first step in percent, and f − f* after {T} gradients.",
+            ),
+            "table1-settings": Table(
+                ("Test function", "start", "r"),
+                [(row.function.title, _point(row.start), f"{row.r:g}{' (any gives the same)' * row.any_r}")
+                 for row in EXPERIMENTS.values()],
+                "What the paper leaves out: recovered, not published. "
+                f"The quadratic is ½xᵀQx with Q's {quadratic.n} eigenvalues evenly spaced in "
+                f"{spectrum[0]:.8f} ± {spectrum[1]:.8f}, the start written in its eigenbasis.",
+            ),
+            "table1-recovery": Table(
+                ("Test function", "unknown", "searched", "r", "solutions", "nearest to ours"),
+                list(_recoveries(spectrum)),
+                "The settings recovered again, from the two printed numbers alone; the last column is the "
+                "largest difference between a coordinate of ours and of the solution nearest to it.",
+            ),
+        },
+        pictures={
+            "table1": Picture(
+                _draw(first),
+                "How much the first step lowers f, in percent of f₀: GD and CGD-FD, ours (filled) and as "
+                "printed (rings). CGD-FD pays two gradients for its step, GD one.",
             )
-        rows.append(
-            (row.function.title, row.function.n, row.lam_text, row.step, f"{row.gd:.2f}", ours[0],
-             f"{row.cgd_fd:.2f}", ours[1], *gaps)
-        )  # fmt: skip
-    agree = sum(claim.agrees for claim in outcome.claims)
-    branin = EXPERIMENTS["branin"]
-    outcome.found = [
-        f"{agree} of the {len(outcome.claims)} percentages in the paper's table agree with ours in both "
-        f"decimals. So on Branin's function the first step of GD lowers f by {branin.gd:.0f} %, and that of "
-        "«CGD-FD», which finds the slope of the penalty from a second gradient a little uphill, by "
-        f"{branin.cgd_fd:.0f} %. The paper does not print the start points; we recovered some that fit."
-    ]
-    outcome.figures[NAME] = _draw(first)
-    outcome.captions[NAME] = (
-        "How much the first step lowers f, in percent of f₀: GD and CGD-FD, ours (filled) and as printed "
-        "(rings). CGD-FD pays two gradients for its step, GD one."
-    )
-    outcome.tables[NAME] = Table(
-        ("Test function", "n", "λ", "α", "GD, paper", "GD, ours", "CGD-FD, paper", "CGD-FD, ours",
-         f"f − f* at {T}, GD", f"f − f* at {T}, CGD-FD"),
-        rows,
-        f"Improvement of the first step in percent, and f − f* after {T} gradients.",
+        },
+        found=[
+            f"{sum(claim.agrees for claim in claims)} of the {len(claims)} percentages in the paper's table "
+            "agree with ours in both decimals. So on Branin's function the first step of GD lowers f by "
+            f"{branin.gd:.0f} %, and that of «CGD-FD», which finds the slope of the penalty from a second "
+            f"gradient a little uphill, by {branin.cgd_fd:.0f} %. The paper does not print the start points; "
+            "we recovered some that fit."
+        ],
+        notes=[RECOVERED, *_NOTES],
+        settings={
+            "T": T, "b": THRESHOLD,
+            "experiments": {
+                name: {"n": row.function.n, "lam": row.lam_text, "step": row.step, "r": row.r,
+                       "start": list(row.start)}
+                for name, row in EXPERIMENTS.items()
+            },
+            "quadratic_eigenvalues": eigenvalues,
+        },
     )  # fmt: skip
-    outcome.tables[f"{NAME}-settings"] = Table(
-        ("Test function", "start", "r"),
-        [(row.function.title, _point(row.start), _r(row)) for row in EXPERIMENTS.values()],
-        "What the paper leaves out: recovered, not published. "
-        f"The quadratic is ½xᵀQx with Q's {EXPERIMENTS['quadratic'].function.n} eigenvalues evenly spaced in "
-        f"{_spectrum()}, the start written in its eigenbasis.",
-    )
-    outcome.tables[f"{NAME}-recovery"] = Table(
-        ("Test function", "unknown", "searched", "r", "solutions", "nearest to ours"),
-        list(_recoveries()),
-        "The settings recovered again, from the two printed numbers alone; the last column is the largest "
-        "difference between a coordinate of ours and of the solution nearest to it.",
-    )
-    outcome.settings = {
-        "T": T,
-        "b": THRESHOLD,
-        "experiments": {name: _setting(row) for name, row in EXPERIMENTS.items()},
-        "quadratic_eigenvalues": _eigenvalues().tolist(),
-    }
-    return outcome
 
 
 _NOTES = (
@@ -117,30 +104,29 @@ _NOTES = (
 )
 
 
+def _first_step(trace: Trace) -> float:
+    """Return the paper's improvement, in percent."""
+    return float((trace.f[0] - trace.f[1]) / trace.f[0] * 100)
+
+
+def _point(start: tuple[float, ...]) -> str:
+    return "all ones" if set(start) == {1.0} else f"({', '.join(readable(x, '.10g') for x in start)})"
+
+
 def _draw(first: dict[str, list[float]]) -> Any:
     figure = plot.blank(8, 3.6)
     axes = figure.subplots()
+    places = range(len(first))
     for i, (method, marker) in enumerate(zip(METHODS, "so", strict=True)):
-        style: dict[str, Any] = {"color": plot.COLOURS[method], "marker": marker, "lw": 0}
+        style: dict[str, Any] = {"color": plot.COLOURS[method], "marker": marker, "lw": 0, "zorder": 3}
         printed = [(row.gd, row.cgd_fd)[i] for row in EXPERIMENTS.values()]
         ours = [steps[i] for steps in first.values()]
-        axes.plot(ours, range(len(ours)), label=f"{method.upper()}, ours", ms=6, zorder=3, **style)
-        axes.plot(
-            printed,
-            range(len(ours)),
-            label=f"{method.upper()}, printed",
-            ms=12,
-            mfc="none",
-            zorder=3,
-            **style,
-        )
+        axes.plot(ours, places, label=f"{method.upper()}, ours", ms=6, **style)
+        axes.plot(printed, places, label=f"{method.upper()}, printed", ms=12, mfc="none", **style)
     for y, steps in enumerate(first.values()):
         axes.plot(steps, [y, y], color="0.75", lw=2, zorder=2)
-    axes.set_yticks(
-        range(len(first)),
-        [f"{e.function.title}\nλ = {e.lam_text}, α = {e.step:g}" for e in EXPERIMENTS.values()],
-        fontsize="small",
-    )
+    labels = [f"{e.function.title}\nλ = {e.lam_text}, α = {e.step:g}" for e in EXPERIMENTS.values()]
+    axes.set_yticks(places, labels, fontsize="small")
     axes.set(xlabel="f lowered by the first step, %", xlim=(-4, 104))
     axes.invert_yaxis()
     plot.tidy(axes)
@@ -148,57 +134,19 @@ def _draw(first: dict[str, list[float]]) -> Any:
     return figure
 
 
-def _first_step(trace: Trace) -> float:
-    """Return the paper's improvement, in percent."""
-    return float((trace.f[0] - trace.f[1]) / trace.f[0] * 100)
-
-
-def _setting(row: Experiment) -> dict[str, Any]:
-    n, start = row.function.n, list(row.start)
-    return {"n": n, "lam": row.lam_text, "step": row.step, "r": row.r, "start": start}
-
-
-def _point(start: tuple[float, ...]) -> str:
-    return "all ones" if set(start) == {1.0} else f"({', '.join(readable(x, '.10g') for x in start)})"
-
-
-def _r(row: Experiment) -> str:
-    return f"{row.r:g} (any gives the same)" if row.any_r else f"{row.r:g}"
-
-
-def _eigenvalues() -> Floats:
-    quadratic = EXPERIMENTS["quadratic"].function
-    return np.linalg.eigvalsh(quadratic.hess(np.zeros(quadratic.n)))
-
-
-def _centre_and_half_width() -> Floats:
-    low, high = _eigenvalues()[[0, -1]]
-    return np.array([(low + high) / 2, (high - low) / 2])
-
-
-def _spectrum() -> str:
-    centre, half_width = _centre_and_half_width()
-    return f"{centre:.8f} ± {half_width:.8f}"
-
-
-def _recoveries() -> Iterator[tuple[Any, ...]]:
+def _recoveries(spectrum: Floats) -> Iterator[tuple[Any, ...]]:
     """Recover every setting from the printed numbers, as a reader would."""
 
-    def line(
-        row: Experiment, unknown: str, where: str, r: str, found: Floats, ours: Floats | None
-    ) -> tuple[Any, ...]:
+    def line(row: Experiment, unknown: str, where: str, r: str, found: Floats, ours: Any) -> tuple[Any, ...]:
         near = None if ours is None or not len(found) else float(np.abs(found - ours).max(axis=-1).min())
         return row.function.title, unknown, where, r, len(found), near
 
     row = EXPERIMENTS["quadratic"]
     found = recover_spectrum(row.function.n, row.lam0, row.step, row.gd, row.cgd_fd)
-    ours = _centre_and_half_width()
-    yield line(row, "centre, half-width", "centres up to 2/α", "any", found, ours)
-
+    yield line(row, "centre, half-width", "centres up to 2/α", "any", found, spectrum)
     row = EXPERIMENTS["rotated-hyper-ellipsoid"]
     found = recover_whole_start(row.function, row.lam0, row.step, row.r, row.gd, row.cgd_fd)
-    yield line(row, "start", "whole numbers 0 to 12", "any", found, np.array(row.start))
-
+    yield line(row, "start", "whole numbers 0 to 12", "any", found, row.start)
     # a part of Griewank's box will do: there are thousands of solutions in the whole
     part = np.array([(436.0, 444.0), (309.0, 317.0)])
     beyond = np.array([(10.0, 12.0), (-4.0, 0.0)])  # Levy's box ends at 10
@@ -213,19 +161,10 @@ def _recoveries() -> Iterator[tuple[Any, ...]]:
         ("matyas", 0.01, None, 101, 0.005),
     ):
         row = EXPERIMENTS[name]
-        found = recover_start(
-            row.function,
-            row.lam0,
-            row.step,
-            r,
-            row.gd,
-            row.cgd_fd,
-            bounds=bounds,
-            points=points,
-            within=within,
-        )
+        printed = (row.function, row.lam0, row.step, r, row.gd, row.cgd_fd)
+        found = recover_start(*printed, bounds=bounds, points=points, within=within)
         box = row.function.bounds if bounds is None else bounds
         where = " × ".join(f"[{readable(low)}, {readable(high)}]" for low, high in box)
         where += ", two decimals" if within == 0.005 else ""
-        ours = np.array(row.start) if r == row.r and len(found) else None
+        ours = row.start if r == row.r else None
         yield line(row, "start", where, "→ 0" if r is None else f"{r:g}", found, ours)

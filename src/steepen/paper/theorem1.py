@@ -7,39 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import plot, theory
 from .._core.result import Trace
-from .._minimize import minimize
 from ..budget import Budget
 from ..functions import quadratic
-from ._claims import Claim, Outcome, Table, readable
+from ._items import Claim, Outcome, Picture, Table, readable
+from ._runs import Floats, minimize, trace
 from .listings import theorem1
-
-__all__ = [
-    "NAME",
-    "SECTION",
-    "TITLE",
-    "Problem",
-    "least_squares",
-    "logistic",
-    "problems",
-    "run",
-    "strongly_convex",
-]
-
-NAME = "theorem1"
-TITLE = "Theorem 1: the safe steps and the linear rate"
-SECTION = "Section 3.1"
-SAYS = (
-    "For a convex f whose slope changes at a rate of at most L, any α below 2/(L(1+2λL)²) is safe: f never "
-    "rises and ∇f → 0. At half that α, and with the inequality of Polyak and Łojasiewicz for some μ, f − f* "
-    "falls at least as fast as (1 − μ/(L(1+2λL)²))ᵏ."
-)
-MATTERS = "A guarantee from every start. But the safe α shrinks with λ, and so does the promised rate."
-
-Floats = NDArray[np.float64]
 
 TWICE_LAM_L = (0.0, 0.5, 2.0)
 """λ is chosen by 2λL, which says how much steeper the penalty makes the steepest direction."""
@@ -61,11 +36,6 @@ class Problem:
     """A convex f with its L and μ, and its minimum.
 
     `L` and `mu` are measured with `steepen.theory` except where a note says that they are known.
-
-    Examples
-    --------
-    >>> strongly_convex().mu <= strongly_convex().L
-    True
     """
 
     title: str
@@ -77,30 +47,38 @@ class Problem:
     L: float
     mu: float
 
+    @property
+    def short(self) -> str:
+        """The title up to a comma."""
+        return self.title.partition(",")[0]
+
+    def named(self, product: float) -> str:
+        """Return the name of the trace for 2λL."""
+        return f"theorem1-{self.short.lower().replace(' ', '-')}-{product:g}"
+
     def run(self, lam: float, step: float, iterations: int = ITERATIONS, gtol: float = 0.0) -> Trace:
         """Run CGD with the exact product and a constant step."""
-        result = minimize(
+        return trace(minimize(
             self.fun, self.start, method="cgd", jac=self.grad, hvp=self.hvp, lam=lam, step=step, gtol=gtol,
             budget=Budget(iters=iterations),
-        )  # fmt: skip
-        assert result.trace is not None
-        return result.trace
+        ))  # fmt: skip
+
+    def gap(self, made: Trace) -> Floats:
+        """Return f − f* of a run."""
+        return np.maximum(made.f - self.fmin, 0.0)
+
+    def bound(self, made: Trace, lam: float) -> Floats:
+        """Return Theorem 1's bound of it."""
+        return np.asarray(theory.bound(made.k, self.L, self.mu, lam, float(made.f[0]) - self.fmin))
 
 
 def strongly_convex(n: int = 10, seed: int = 0) -> Problem:
-    """Make a quadratic with eigenvalues from 1 to 10 in a random basis.
-
-    Examples
-    --------
-    >>> round(strongly_convex().L, 9), round(strongly_convex().mu, 9)
-    (10.0, 1.0)
-    """
+    """Make a quadratic with eigenvalues from 1 to 10 in a random basis."""
     rng = np.random.default_rng(seed)
     basis = np.linalg.qr(rng.standard_normal((n, n)))[0]
     f = quadratic(basis @ np.diag(np.linspace(1.0, 10.0, n)) @ basis.T, b=rng.standard_normal(n))
     start = rng.standard_normal(n)
-    L = theory.largest_curvature(f.hvp, start).value
-    mu = theory.smallest_curvature(f.hvp, start).value
+    L, mu = (find(f.hvp, start).value for find in (theory.largest_curvature, theory.smallest_curvature))
     return Problem("Quadratic", f, f.grad, f.hvp, start, f.fmin, L, mu)
 
 
@@ -108,12 +86,6 @@ def least_squares(m: int = 20, n: int = 10, rank: int = 6, seed: int = 1) -> Pro
     """Make ½‖Ax − b‖² with a matrix of low rank: not strongly convex, but PL holds.
 
     μ is the smallest eigenvalue of AᵀA that is not zero, that is, its smallest on the span of A's rows.
-
-    Examples
-    --------
-    >>> problem = least_squares()
-    >>> bool(problem.mu > 0)
-    True
     """
     rng = np.random.default_rng(seed)
     A = rng.standard_normal((m, rank)) @ rng.standard_normal((rank, n)) / np.sqrt(m)
@@ -145,13 +117,6 @@ def logistic(m: int = 60, n: int = 5, ridge: float = 0.1, seed: int = 2) -> Prob
     Without one f is not strongly convex, but it is on the set where f ≤ f₀, which no run leaves: μ is the
     smallest curvature found there, over rays in random directions from the minimum. The data must then not be
     separable, or there is no minimum.
-
-    Examples
-    --------
-    >>> logistic().mu
-    0.1
-    >>> 0 < logistic(ridge=0).mu < logistic(ridge=0).L
-    True
     """
     rng = np.random.default_rng(seed)
     A = rng.standard_normal((m, n)) * np.linspace(0.5, 2.0, n)
@@ -191,84 +156,28 @@ def logistic(m: int = 60, n: int = 5, ridge: float = 0.1, seed: int = 2) -> Prob
 
 
 def problems() -> tuple[Problem, ...]:
-    """Return a quadratic, least squares, and logistic regression with and without a ridge.
-
-    Examples
-    --------
-    >>> len(problems())
-    4
-    """
+    """Return a quadratic, least squares, and logistic regression with and without a ridge."""
     return strongly_convex(), least_squares(), logistic(), logistic(ridge=0.0)
 
 
 def run() -> Outcome:
-    """Run CGD at Theorem 1's step and at steps inside its interval, and check the theorem on both.
-
-    Examples
-    --------
-    >>> _as_printed().agrees, _sharp(strongly_convex()).agrees
-    (True, True)
-    """
-    outcome = Outcome(claims=[_as_printed()], notes=list(_NOTES))
-    rows: list[tuple[Any, ...]] = []
+    """Run CGD at Theorem 1's step and at steps inside its interval, and check the theorem on both."""
     cases = problems()
-    outcome.claims.append(_sharp(cases[0]))
-    slower = 0
+    outcome = Outcome(claims=[_as_printed(), _sharp(cases[0])], notes=list(_NOTES))
+    rows: list[tuple[Any, ...]] = []
     for problem in cases:
-        short = problem.title.partition(",")[0]
-        key = short.lower().replace(" ", "-")
-        closest, highest_rise, guards, last, longest = 0.0, -np.inf, 0, 0.0, 0
-        goal = SMALL * float(np.linalg.norm(problem.grad(problem.start)))
-        for product in TWICE_LAM_L:
-            lam = product / (2.0 * problem.L)
-            step = theory.safe_step(problem.L, lam)
-            trace = problem.run(lam, float(step))
-            outcome.traces[f"{NAME}-{key}-{product:g}"] = trace
-            gap, limit = _gap(problem, trace), _bound(problem, trace, lam)
-            closest = max(closest, float((gap[1:] / limit[1:]).max()))
-            rate = theory.linear_rate(problem.L, problem.mu, lam)
-            rows.append((problem.title, problem.L, problem.mu, lam, step, rate, _worst_rate(gap)))
-            for share in SHARES:
-                inside = problem.run(lam, share * float(theory.safe_interval(problem.L, lam)[1]))
-                # f itself is rounded: a rise below that is none
-                rise = np.diff(inside.f) / (1e-14 * np.abs(inside.f[:-1]).max())
-                highest_rise = max(highest_rise, float(rise.max()))
-                guards += int(inside.guarded.sum())
-            settled = problem.run(lam, float(step), MOST, gtol=goal)
-            last, longest = max(last, float(settled.gnorm[-1] / goal)), max(longest, len(settled) - 1)
-        ends = [
-            outcome.traces[f"{NAME}-{key}-{product:g}"].f[-1] for product in (TWICE_LAM_L[0], TWICE_LAM_L[-1])
-        ]
-        slower += bool(ends[0] < ends[1])
-        outcome.claims += [
-            Claim(
-                f"{short}: f_k − f* within the linear bound, every k",
-                "f_k − f* ≤ bound",
-                f"at most {closest:.4f} × bound",
-                agrees=closest <= 1.0,
-            ),
-            Claim(
-                f"{short}: f never rises for steps inside the safe interval",
-                "nonincreasing",
-                f"{'nonincreasing' if highest_rise <= 1.0 else 'rises'}; {guards} guarded steps",
-                agrees=highest_rise <= 1.0 and guards == 0,
-            ),
-            Claim(
-                f"{short}: ∇f → 0",
-                "→ 0",
-                f"‖∇f‖ at {readable(SMALL * last, '.1e')} of the start's after {longest} steps at most",
-                agrees=last <= 1.0,
-            ),
-        ]
-    outcome.tables[NAME] = Table(
-        ("problem", "L", "μ", "λ", "α", "rate, bound", "rate, measured"),
-        rows,
+        outcome.claims += _measured(problem, rows, outcome.traces)
+    ends = [[outcome.traces[p.named(twice)].f[-1] for twice in (TWICE_LAM_L[0], TWICE_LAM_L[-1])]
+            for p in cases]  # fmt: skip
+    slower = sum(bool(gd < cgd) for gd, cgd in ends)
+    outcome.tables["theorem1"] = Table(
+        ("problem", "L", "μ", "λ", "α", "rate, bound", "rate, measured"), rows,
         f"CGD at α = 1/(L(1+2λL)²), {ITERATIONS} steps. The measured rate is the worst of (fₖ₊₁−f*)/(fₖ−f*).",
-    )
-    outcome.figures[NAME] = _figure(cases, outcome.traces)
-    outcome.captions[NAME] = (
+    )  # fmt: skip
+    outcome.pictures["theorem1"] = Picture(
+        _figure(cases, outcome.traces),
         "f − f* (solid) stays under Theorem 1's bound (dotted), without the penalty and with 2λL = 2. The "
-        "penalty's bound is the looser one: its step is nine times as short, to be safe in the worst case."
+        "penalty's bound is the looser one: its step is nine times as short, to be safe in the worst case.",
     )
     outcome.found = [
         f"No run rises and none leaves its bound. But the bound does not recommend λ > 0: at 2λL = "
@@ -287,6 +196,41 @@ def run() -> Outcome:
         "rays": RAYS,
     }
     return outcome
+
+
+def _measured(problem: Problem, rows: list[tuple[Any, ...]], traces: dict[str, Trace]) -> list[Claim]:
+    """Run one problem with each λ; add its rows and traces, and return its claims."""
+    closest, highest_rise, guards, last, longest = 0.0, -np.inf, 0, 0.0, 0
+    goal = SMALL * float(np.linalg.norm(problem.grad(problem.start)))
+    for product in TWICE_LAM_L:
+        lam = product / (2.0 * problem.L)
+        step = theory.safe_step(problem.L, lam)
+        made = traces[problem.named(product)] = problem.run(lam, float(step))
+        gap, limit = problem.gap(made), problem.bound(made, lam)
+        closest = max(closest, float((gap[1:] / limit[1:]).max()))
+        seen = gap[gap > _FLOOR * gap[0]]
+        rate = theory.linear_rate(problem.L, problem.mu, lam)
+        worst = float((seen[1:] / seen[:-1]).max())
+        rows.append((problem.title, problem.L, problem.mu, lam, step, rate, worst))
+        for share in SHARES:
+            inside = problem.run(lam, share * float(theory.safe_interval(problem.L, lam)[1]))
+            # f itself is rounded: a rise below that is none
+            rise = np.diff(inside.f) / (1e-14 * np.abs(inside.f[:-1]).max())
+            highest_rise = max(highest_rise, float(rise.max()))
+            guards += int(inside.guarded.sum())
+        settled = problem.run(lam, float(step), MOST, gtol=goal)
+        last, longest = max(last, float(settled.gnorm[-1] / goal)), max(longest, len(settled) - 1)
+    short = problem.short
+    return [
+        Claim(f"{short}: f_k − f* within the linear bound, every k", "f_k − f* ≤ bound",
+              f"at most {closest:.4f} × bound", agrees=closest <= 1.0),
+        Claim(f"{short}: f never rises for steps inside the safe interval", "nonincreasing",
+              f"{'nonincreasing' if highest_rise <= 1.0 else 'rises'}; {guards} guarded steps",
+              agrees=highest_rise <= 1.0 and guards == 0),
+        Claim(f"{short}: ∇f → 0", "→ 0",
+              f"‖∇f‖ at {readable(SMALL * last, '.1e')} of the start's after {longest} steps at most",
+              agrees=last <= 1.0),
+    ]  # fmt: skip
 
 
 def _as_printed() -> Claim:
@@ -337,31 +281,16 @@ _NOTES = (
 _FLOOR = 1e-10  # of f₀ − f*; below, the rounding of f shows
 
 
-def _gap(problem: Problem, trace: Trace) -> Floats:
-    return np.maximum(trace.f - problem.fmin, 0.0)
-
-
-def _bound(problem: Problem, trace: Trace, lam: float) -> Floats:
-    gap0 = float(trace.f[0]) - problem.fmin
-    return np.asarray(theory.bound(trace.k, problem.L, problem.mu, lam, gap0))
-
-
-def _worst_rate(gap: Floats) -> float:
-    seen = gap[gap > _FLOOR * gap[0]]
-    return float((seen[1:] / seen[:-1]).max())
-
-
 def _figure(cases: tuple[Problem, ...], traces: dict[str, Trace]) -> Any:
     figure = plot.blank(10, 3.6)
     for problem, ax in zip(cases, figure.subplots(1, len(cases)), strict=True):
-        key = problem.title.partition(",")[0].lower().replace(" ", "-")
         for product, colour in ((0.0, plot.COLOURS["gd"]), (2.0, plot.COLOURS["cgd"])):
-            trace = traces[f"{NAME}-{key}-{product:g}"]
-            gap, limit = _gap(problem, trace), _bound(problem, trace, product / (2.0 * problem.L))
+            made = traces[problem.named(product)]
+            gap, limit = problem.gap(made), problem.bound(made, product / (2.0 * problem.L))
             shown = gap > _FLOOR * gap[0]
             name = "λ = 0 (GD)" if product == 0 else f"2λL = {product:g}"
-            ax.plot(trace.k[shown], gap[shown], color=colour, lw=1.8, label=f"{name}, measured")
-            ax.plot(trace.k, limit, color=colour, lw=1.8, ls=":", label=f"{name}, bound")
+            ax.plot(made.k[shown], gap[shown], color=colour, lw=1.8, label=f"{name}, measured")
+            ax.plot(made.k, limit, color=colour, lw=1.8, ls=":", label=f"{name}, bound")
         ax.set(yscale="log", title=problem.title, xlabel="iterations")
         ax.title.set_fontsize("medium")
         plot.tidy(ax)

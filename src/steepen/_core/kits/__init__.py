@@ -9,11 +9,8 @@ Directions, steps and the loop are written once. A *kit* has what differs betwee
 `any(mask)` means "may hold" and `all(mask)` "surely holds". The first two kits answer truly, the traced one
 True and False: `if kit.any(mask)` is a shortcut around work that changes nothing where the mask is False.
 
-Sums of a row are taken in the same order alone and in a batch: one by one for short rows, by the same BLAS
-call for long ones. So for NumPy arrays a row of a batch equals the run made alone to the last bit, where the
-user's functions give the same bits for it and BLAS sums alike wherever a vector lies; but bfgs, dfp, cgd-bfgs
-and cgd-dfp below n = 32 only, since from there on a single run has its matrix on BLAS. There, and for torch
-and JAX, the two are equal up to rounding.
+A row of a batch equals the run made alone up to rounding: BLAS sums the products of one matrix and of many in
+another order. The same batch has the same bits again.
 """
 
 from __future__ import annotations

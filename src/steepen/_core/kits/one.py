@@ -195,12 +195,12 @@ class One:
         return matrix + _outer(a, b) + _outer(b, a)
 
     def dots(self, A: Array, v: Array) -> Array:
-        """Return A·v; zeros, and the other rows of a batch, change nothing."""
-        return _in_order(A * v[..., None, :], -1) if self._ordered else A @ v
+        """Return A·v."""
+        return A @ v
 
     def mix(self, c: Array, A: Array) -> Array:
-        """Return Aᵀ·c; zeros, and the other rows of a batch, change nothing."""
-        return _in_order(c[..., :, None] * A, -2) if self._ordered else c @ A
+        """Return Aᵀ·c."""
+        return c @ A
 
     def room(self, x: Array, *places: int) -> Array:
         """Return zeros with room for so many vectors such as x, in each row of a batch."""
@@ -266,6 +266,7 @@ class NumPyOne(One):
             self.times = operator.mul  # pyright: ignore[reportAttributeAccessIssue]  its names of arguments
             self.scaled = _scaled
         self.finite = self.arrived = _finite
+        self.dots = self.mix = np.ndarray.dot  # pyright: ignore[reportAttributeAccessIssue]  names of arguments
         self.root = _root
 
     def inner(self, *pairs: tuple[Array, Array]) -> Any:
@@ -289,12 +290,6 @@ class NumPyOne(One):
             return super().rank_two(matrix, c, a, b)
         return _blas(a, "syr2")(c, a, b, lower=1, a=matrix, overwrite_a=1)
 
-    def dots(self, A: Array, v: Array) -> Array:
-        return super().dots(A, v) if self._ordered else A.dot(v)
-
-    def mix(self, c: Array, A: Array) -> Array:
-        return super().mix(c, A) if self._ordered else c.dot(A)
-
     def put(self, a: Array, place: Whole, value: Any, rows: Mask) -> Array:
         if rows:
             a[place] = value
@@ -316,11 +311,6 @@ def _set(a: Any, place: Any, value: Any) -> Array:
 
 def _outer(a: Array, b: Array) -> Array:
     return a[..., :, None] * b[..., None, :]
-
-
-def _in_order(a: Any, axis: int) -> Array:
-    """Sum one by one, so that zeros change nothing."""
-    return a.cumsum(axis)[..., -1] if axis == -1 else a.cumsum(axis)[..., -1, :]
 
 
 def _short_dot(a: Any, b: Any) -> float:

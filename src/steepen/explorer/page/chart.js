@@ -36,31 +36,20 @@ export function ticks(low, high, most) {
   return found;
 }
 
+const mapped = (value, [a, b], [low, high]) => low + ((value - a) / (b - a)) * (high - low);
+
 export class Plot {
   constructor(canvas, x, y, colours, { left = 46, bottom = 22, top = 8, right = 16, log = false } = {}) {
-    Object.assign(this, sized(canvas), { xs: x, ys: y, colours, log });
+    Object.assign(this, sized(canvas), { xs: x, ys: log ? y.map(Math.log10) : y, colours, log });
     this.box = { left, top, right: this.width - right, bottom: this.height - bottom };
-    if (log) this.ys = y.map(Math.log10);
+    this.x = (value) => mapped(value, this.xs, [left, this.box.right]);
+    this.y = (value) => mapped(log ? Math.log10(value) : value, this.ys, [this.box.bottom, top]);
   }
 
-  x(value) {
-    const { left, right } = this.box, [low, high] = this.xs;
-    return left + ((value - low) / (high - low)) * (right - left);
-  }
-
-  y(value) {
-    const { top, bottom } = this.box, [low, high] = this.ys;
-    return bottom - (((this.log ? Math.log10(value) : value) - low) / (high - low)) * (bottom - top);
-  }
-
-  unx(pixel) {
-    const { left, right } = this.box, [low, high] = this.xs;
-    return low + ((pixel - left) / (right - left)) * (high - low);
-  }
-
-  uny(pixel) {
-    const { top, bottom } = this.box, [low, high] = this.ys;
-    return low + ((bottom - pixel) / (bottom - top)) * (high - low);
+  // the point under a pixel
+  point(x, y) {
+    const { left, top, right, bottom } = this.box;
+    return [mapped(x, [left, right], this.xs), mapped(y, [bottom, top], this.ys)];
   }
 
   axes({ grid = true, x = "", y = "" } = {}) {
@@ -109,10 +98,15 @@ export class Plot {
     c.restore();
   }
 
+  // a line has a gap where there is no value
   trace(points) {
     const { context: c } = this;
+    let pen = "moveTo";
     c.beginPath();
-    points.forEach(([x, y], i) => c[i ? "lineTo" : "moveTo"](this.x(x), this.y(y)));
+    for (const [x, y] of points) {
+      if (Number.isFinite(x + y)) c[pen](this.x(x), this.y(y));
+      pen = Number.isFinite(x + y) ? "lineTo" : "moveTo";
+    }
   }
 
   path(points, colour, width, dash = []) {
@@ -158,8 +152,6 @@ const shapes = {
   circle: (c, s) => c.arc(0, 0, s, 0, 7),
   square: (c, s) => polygon(c, s * 1.2, 4, Math.PI / 4),
   triangle: (c, s) => polygon(c, s * 1.3, 3, -Math.PI / 2),
-  rhombus: (c, s) => polygon(c, s * 1.3, 4, 0),
-  hexagon: (c, s) => polygon(c, s * 1.15, 6, 0),
   ring: (c, s) => c.arc(0, 0, s, 0, 7),
   diamond: (c, s) => polygon(c, s, 4, 0),
   cross: (c, s) => lines(c, [-s, -s, s, s], [-s, s, s, -s]),

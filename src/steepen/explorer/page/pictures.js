@@ -1,29 +1,32 @@
-// The three pictures: the landscape (or the curve of one variable), its cut, and the race.
+// The three pictures: the landscape (or the curve of one variable), its cut, and f against gradients.
 
 import { Plot, readable } from "./chart.js";
+import { METHODS } from "./run.js";
 import { spent, switchedOff } from "./scene.js";
+import { within } from "./vectors.js";
 
-const SHAPES = { gd: "circle", cgd: "square", "cgd-fd": "triangle", bfgs: "rhombus", "cgd-auto": "hexagon" };
-const DASHES = { gd: [], cgd: [9, 4], "cgd-fd": [], bfgs: [2, 5], "cgd-auto": [12, 3, 2, 3] };
+const SHAPES = { gd: "circle", cgd: "square", "cgd-fd": "triangle" };
+const DASHES = { gd: [], cgd: [9, 4], "cgd-fd": [] };
 const MANY = 60; // of longer paths only the end is marked
 
 export function drawLandscape(canvas, scene, paint) {
-  const { fun, settings } = scene, plot = new Plot(canvas, ...scene.box, paint, { left: 42 });
-  const { left, top, right, bottom } = plot.box;
-  plot.context.drawImage(scene.painter.paint(settings.lam, paint.theme), left, top, right - left, bottom - top);
+  const { fun, settings, box } = scene, plot = new Plot(canvas, ...box, paint, { left: 42 });
+  const { left, top, right, bottom } = plot.box, mark = (...given) => within(given[1], box) && plot.mark(...given, paint.halo);
+  plot.context.drawImage(scene.landscape.paint(settings.lam), left, top, right - left, bottom - top);
   plot.axes({ grid: false, x: "x₁", y: "x₂" });
   plot.clip(() => {
-    for (const x of fun.minima) plot.mark("plus", x, 6, paint.ink, paint.halo);
-    for (const x of scene.artificial) plot.mark("diamond", x, 6, paint.artificial, paint.halo);
+    plot.path(scene.slice.ends, paint.ink, 1, [2, 4]);
     drawRuns(plot, scene, paint, (row) => row.x);
-    plot.mark("circle", settings.start, 6, paint.ink, paint.halo);
   });
+  for (const x of fun.minima) mark("plus", x, 6, paint.ink); // whole, also at the edge
+  for (const x of scene.artificial) mark("diamond", x, 6, paint.artificial);
+  mark("circle", settings.start, 6, paint.ink);
   return plot;
 }
 
-// of one variable: f, and f + λh above it
+// of one variable: f, and f + λ‖∇f‖² above it
 export function drawCurve(canvas, scene, paint) {
-  const { fun, penalty, settings } = scene, { f, h, least, most } = scene.landscape, [low, high] = scene.box[0];
+  const { fun, settings, box } = scene, { f, h, least, most } = scene.landscape, [low, high] = box[0];
   const pad = 0.08 * (most - least || 1), count = f.length;
   const xs = Array.from({ length: count }, (_, i) => low + ((i + 0.5) / count) * (high - low));
   const plot = new Plot(canvas, [low, high], [least - pad, most + 6 * pad], paint);
@@ -32,7 +35,7 @@ export function drawCurve(canvas, scene, paint) {
     drawLifted(plot, paint, xs, f, h, settings.lam);
     for (const [x] of fun.minima) plot.mark("plus", [x, fun.fmin], 6, paint.ink, paint.halo);
     for (const x of scene.artificial) {
-      const lifted = fun.value(x) + settings.lam * penalty.value(fun.grad(x));
+      const lifted = fun.value(x) + settings.lam * fun.grad(x)[0] ** 2;
       plot.mark("diamond", [x[0], lifted], 6, paint.artificial, paint.halo);
     }
     drawRuns(plot, scene, paint, (row) => [row.x[0], row.f]);
@@ -41,34 +44,37 @@ export function drawCurve(canvas, scene, paint) {
   return plot;
 }
 
+// the cut, with the first step of each method on it, at its own height and as far along as it went
 export function drawSlice(canvas, scene, paint) {
-  const { ts, f, h, mark } = scene.slice, known = f.filter(Number.isFinite);
-  const low = Math.min(...known, known.length ? Infinity : 0), high = Math.max(...known, low);
-  const { start, lam } = scene.settings, pad = 0.08 * (high - low || 1);
-  const plot = new Plot(canvas, [ts[0], ts.at(-1)], [low - pad, high + 5 * pad], paint);
+  const { ts, f, h, along } = scene.slice, known = f.filter(Number.isFinite), { start, lam } = scene.settings;
+  const low = Math.min(...known, known.length ? Infinity : 0), high = Math.max(...known, low), pad = 0.1 * (high - low || 1);
+  const plot = new Plot(canvas, [ts[0], ts.at(-1)], [low - pad, high + 6 * pad], paint);
   plot.axes();
   plot.clip(() => {
     drawLifted(plot, paint, ts, f, h, lam);
-    if (mark) plot.mark("plus", mark, 6, paint.ink, paint.halo);
-    plot.mark("circle", [0, scene.fun.value(start)], 5, paint.ink, paint.halo);
+    for (const { method, trace } of scene.runs.filter((run) => run.trace.length > 1)) {
+      plot.mark(SHAPES[method], [along(trace[1].x), trace[1].f], 5.5, paint[method], paint.halo);
+    }
+    plot.mark("circle", [0, scene.fun.value(start)], 6, paint.ink, paint.halo);
   });
-  canvas.ariaLabel = `f and f + λ${scene.penalty.label} on a line through the start; λ = ${readable(lam)}`;
+  const steps = scene.runs.map(({ method, trace }) => `${METHODS[method]} ${readable(trace[1]?.f ?? NaN)}`).join(", ");
+  canvas.ariaLabel = `f and f + λ‖∇f‖² along −∇f from the start, λ = ${readable(lam)}; f after the first step: ${steps}`;
 }
 
-export function drawRace(canvas, scene, paint, label) {
+export function drawChart(canvas, scene, paint, label) {
   const { runs, heights, known } = scene, { grads, at } = scene.settings, [low, high] = heights;
   const plot = new Plot(canvas, [0, grads], heights, paint, { left: 58, log: known });
   let off = 0;
-  plot.axes({ x: "gradients", y: label });
+  plot.axes({ y: `${label} against gradients` });
   plot.clip(() => {
-    plot.path([[at, low], [at, high]], paint.faint, 1, [3, 3]);
+    if (at > 0) plot.path([[at, low], [at, high]], paint.faint, 1, [3, 3]);
     for (const one of runs) {
       const gaps = one.trace.map((row) => [spent(row), scene.gap(row.f)]), colour = paint[one.method];
       // the line ends where it leaves the picture; at f* it stays at the bottom
       const gone = gaps.findIndex(([, gap]) => !(gap <= high) || (!known && gap < low));
       const drawn = gaps.slice(0, gone < 0 ? undefined : gone + 1).map(([x, gap]) => [x, gap < low ? low : gap < high ? gap : high]);
       plot.path(drawn, colour, 2, DASHES[one.method]);
-      const here = drawn.findLast(([x]) => x <= at);
+      const here = drawn[scene.shown(one).length - 1];
       if (here) plot.mark(SHAPES[one.method], here, 4.5, colour, paint.card);
       markEvents(plot, one, drawn, paint, paint.card, 4, 6);
       if (gone < 0) continue;
@@ -80,13 +86,16 @@ export function drawRace(canvas, scene, paint, label) {
   return off;
 }
 
-// f as a line, f + λh above it, and what lies between
+// f as a line, f + λ‖∇f‖² above it, and what lies between, wherever they have values
 function drawLifted(plot, paint, xs, f, h, lam) {
-  const { context } = plot, floor = xs.map((x, i) => [x, f[i]]);
-  const lifted = xs.map((x, i) => [x, f[i] + lam * h[i]]);
-  plot.trace([...floor, ...lifted.toReversed()]);
+  const { context } = plot, floor = xs.map((x, i) => [x, f[i]]), lifted = xs.map((x, i) => [x, f[i] + lam * h[i]]);
+  const has = (i) => Number.isFinite(floor[i]?.[1] + lifted[i]?.[1]);
   Object.assign(context, { fillStyle: paint.lifted, globalAlpha: 0.16 });
-  context.fill();
+  for (let from = 0, to; from < xs.length; from = to + 1) {
+    for (to = from; has(to); ) to++;
+    plot.trace([...floor.slice(from, to), ...lifted.slice(from, to).toReversed()]);
+    context.fill();
+  }
   context.globalAlpha = 1;
   plot.path(lifted, paint.lifted, 2);
   plot.path(floor, paint.ink, 1.5);

@@ -11,15 +11,19 @@ export function dot(a, b) {
 export function norm(v) {
   const square = dot(v, v);
   if (square > 1e-30 && square < 1e30) return Math.sqrt(square);
-  const size = Math.max(...v.map(Math.abs));
-  const unit = times(1 / (size > 0 ? size : 1), v);
+  const size = Math.max(...v.map(Math.abs)), unit = times(1 / (size > 0 ? size : 1), v);
   return size * Math.sqrt(dot(unit, unit));
 }
 
 export const plus = (a, b) => a.map((value, i) => value + b[i]);
 export const minus = (a, b) => a.map((value, i) => value - b[i]);
-export const scaled = (a, b) => a.map((value, i) => value * b[i]);
 export const times = (c, v) => v.map((value) => c * value);
-export const same = (a, b) => a.every((value, i) => value === b[i]);
-export const zeros = (n) => new Array(n).fill(0);
 export const clip = (value, low, high) => Math.min(Math.max(value, low), high);
+export const within = (x, box) => x.every((value, i) => value >= box[i][0] && value <= box[i][1]);
+
+// the s with Σ s[i]·J[i] = p, in one or two variables
+export function solved(J, p) {
+  if (p.length === 1) return [p[0] / J[0][0]];
+  const [[a, c], [b, d]] = J, det = a * d - b * c;
+  return [(d * p[0] - b * p[1]) / det, (a * p[1] - c * p[0]) / det];
+}

@@ -1,0 +1,39 @@
+"""`minimize` as the paper's items use it."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core.result import Result, Status, Trace
+from .._minimize import minimize as run
+
+Floats = NDArray[np.float64]
+
+
+def minimize(fun: Any, x0: Any, **settings: Any) -> Result:
+    """Run a method, whatever the gradient norm; an interrupt of one run is one of the whole job."""
+    settings = {"gtol": 0.0, **settings}
+    with np.errstate(all="ignore"):  # a long step overflows, and its run ends there
+        result = run(fun, x0, **settings)
+    if np.any(result.status == Status.INTERRUPTED):
+        raise KeyboardInterrupt
+    return result
+
+
+def trace(result: Result) -> Trace:
+    """Return the trace of a run that has one."""
+    return cast(Trace, result.trace)
+
+
+def path(result: Result) -> Floats:
+    """Return the points of a run that kept them."""
+    return cast(Floats, trace(result).x)
+
+
+def draw_starts(bounds: Floats, count: int, seed: int) -> Floats:
+    """Return points drawn evenly in a box."""
+    low, high = bounds.T
+    return np.random.default_rng(seed).uniform(low, high, (count, len(bounds)))

@@ -1,0 +1,401 @@
+"""Beyond the paper's settings: equal cost, schedules of λ, other penalties and negative λ, each a table."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import plot
+from .._core.result import Result
+from ..budget import Budget
+from ..functions import Function, functions
+from ..penalties import L1, L2, Huber, Penalty, PNorm, SquaredL2
+from ..schedules import L
+from ..switches import FirstGuard, GoodDrop, Never
+from ._items import Claim, Outcome, Picture, Table, readable, resting_on
+from ._runs import Floats, draw_starts, minimize, trace
+from .experiments import EXPERIMENTS, RECOVERED, THRESHOLD, Experiment, T
+from .fig_convergence import Panel, panels
+
+_TITLES = {name: row.function.title for name, row in EXPERIMENTS.items()}
+
+# --- equal cost: gradient norms, two steps of GD for one, and GD's best α ---------------------------------
+
+STEPS = np.geomspace(0.1, 1000.0, 401)
+"""The constant steps tried, as multiples of Table 1's α."""
+
+DROPS = (0.5, 0.9)
+"""The shares of |f₀| that are tried as a good-enough drop."""
+
+_COUNTS = (2, 4, 10, 20, 40)
+
+
+class Tuned(NamedTuple):
+    """A method with its best constant step: α, the run, and f − f* after T gradients."""
+
+    step: float
+    run: Result
+    gap: float
+
+
+def best_step(row: Experiment, method: str) -> Tuned:
+    """Return a method with the α of `STEPS` that ends lowest, of those with which f never rises."""
+    gaps = row.tried(method, len(STEPS), step=STEPS * row.step)
+    step = float(STEPS[np.argmin(gaps)] * row.step)
+    return Tuned(step, row.run(method, step=step), float(gaps.min()))
+
+
+def after_drop(row: Experiment, share: float) -> tuple[int, float]:
+    """Return CGD-FD's penalised steps and f − f* after T gradients, if such a drop ends the penalty."""
+    made = row.run("cgd-fd", b=None, switch=GoodDrop(share) | FirstGuard())
+    return _penalised(made), float(made.fun) - row.function.fmin
+
+
+def _penalised(made: Result) -> int:
+    return int(trace(made).penalised.sum())
+
+
+def _improvements(panel: Panel) -> tuple[float, ...]:
+    """Return, in percent, what one gradient of GD brings, two of GD, and two of CGD-FD."""
+    f0 = panel.gd[0] + panel.experiment.function.fmin
+    return tuple(float(100 * (panel.gd[0] - f) / f0) for f in (panel.gd[1], panel.gd[2], panel.cgd_fd[2]))
+
+
+def equal_cost() -> Outcome:
+    """Compare GD and CGD-FD on the six functions of Table 1 by what they cost."""
+    made = panels()
+    tuned = {
+        name: {method: best_step(row, method) for method in ("gd", "cgd-fd")}
+        for name, row in EXPERIMENTS.items()
+    }
+    drops = {name: [after_drop(row, share) for share in DROPS] for name, row in EXPERIMENTS.items()}
+    norms = {name: panel.norms for name, panel in made.items()}
+    gains = {name: _improvements(panel) for name, panel in made.items()}
+    ahead = sum(tuned[name]["gd"].gap > panel.cgd_fd[T] for name, panel in made.items())
+    lower = [_TITLES[name] for name, of in tuned.items() if of["cgd-fd"].gap < of["gd"].gap]
+    higher = {
+        _TITLES[name]: [c for c in range(2, T + 1) if cgd[c] > gd[c] + 1e-9 * gd[0]]
+        for name, (gd, cgd) in norms.items()
+    }
+    where = [f"on {title} higher from {at[0]} to {at[-1]}" for title, at in higher.items() if at]
+    lower_norms = "; ".join([f"lower on {len(made) - len(where)} of {len(made)} at every count from 2 on",
+                             *where])  # fmt: skip
+    near = [
+        sum(drops[name][i][1] <= 1.1 * panel.cgd_fd[T] + 1e-3 * panel.gd[0] for name, panel in made.items())
+        for i in range(len(DROPS))
+    ]
+    return Outcome(
+        claims=resting_on("recovered", [
+            Claim("the first step of CGD-FD gains more than GD does, also with two gradients each",
+                  "far more",
+                  "; ".join(f"{_TITLES[name]} {cgd:.2f} % against {gd:.2f} %"
+                            for name, (_, gd, cgd) in gains.items()),
+                  all(cgd > gd for _, gd, cgd in gains.values())),
+            Claim("CGD-FD's points have a lower gradient norm than GD's, at equal cost", "lower",
+                  lower_norms, not where, known="limit"),
+            Claim(f"CGD-FD is lower than GD after {T} gradients, also if GD has its best constant α",
+                  "lower, at one α", f"lower on {ahead} of {len(made)}", ahead == len(made), known="limit"),
+            Claim(f"a good-enough drop switches as well as b: f − f* at {T} within a tenth", "for instance",
+                  ", ".join(f"{count} of {len(made)} with {share:.0%}"
+                            for share, count in zip(DROPS, near, strict=True)),
+                  max(near) > len(made) / 2),
+        ]),
+        tables={
+            "equal-cost": Table(
+                ("function", "GD, 1 gradient", "GD, 2", "CGD-FD, 2", "α, Table 1", "GD's best α",
+                 f"f − f* at {T}: GD", "CGD-FD", "GD, best α", "CGD-FD, its best α"),
+                [(p.title, *gains[name], p.experiment.step, tuned[name]["gd"].step, float(p.gd[T]),
+                  float(p.cgd_fd[T]), tuned[name]["gd"].gap, tuned[name]["cgd-fd"].gap)
+                 for name, p in made.items()],
+                "Improvement in percent with so many gradients, and what the best constant α does.",
+            ),
+            "equal-cost-norms": Table(
+                ("function", *(f"{method}, {c}" for c in _COUNTS for method in ("GD", "CGD-FD"))),
+                [(_TITLES[name], *(float(v) for c in _COUNTS for v in both[:, c]))
+                 for name, both in norms.items()],
+                "‖∇f‖ where GD and CGD-FD stand after so many gradients.",
+            ),
+            "equal-cost-drop": Table(
+                ("function", f"b = {THRESHOLD}: penalised steps", f"f − f* at {T}",
+                 *(text for s in DROPS for text in (f"drop of {s:.0%}: penalised steps", f"f − f* at {T}"))),
+                [(p.title, _penalised(p.runs["CGD-FD"]), float(p.cgd_fd[T]),
+                  *(v for pair in drops[name] for v in pair)) for name, p in made.items()],
+                "CGD-FD that switches to steepest descent once f has fallen by a share of |f₀| "
+                "(steepen.switches.GoodDrop), beside the paper's b.",
+            ),
+        },
+        pictures={
+            "equal-cost": Picture(
+                _draw(made, {name: of["gd"] for name, of in tuned.items()}),
+                "f − f* against gradient evaluations, as in Fig. 3 but on a log scale (not on Griewank), "
+                "with GD at its best constant α beside it: of those with which f never rises, the one that "
+                "ends lowest. CGD-FD keeps the α and λ of Table 1.",
+            )
+        },
+        found=[
+            f"Give GD the α that suits it, and after {T} gradients it is lower than CGD-FD on "
+            f"{len(made) - ahead} of the {len(made)} functions: what λ > 0 brought was a longer step. "
+            "If CGD-FD gets its own best α too, it is the lower one on "
+            f"{', '.join(lower) or 'none'}; but this is one start each, and an α chosen for it.",
+            "The gain of the first step is real at equal cost as well: two steps of GD at the same α gain "
+            f"less than one of CGD-FD on {sum(cgd > gd for _, gd, cgd in gains.values())} of the "
+            f"{len(made)}. The gradient norms are {lower_norms}.",
+            "A drop of nine tenths is about as good a switch as b; one of a half ends the penalty too soon "
+            "for the short α.",
+        ],
+        notes=[RECOVERED],
+        settings={"gradients": T, "steps tried": "401, from 0.1 to 1000 times Table 1's α", "drops": DROPS},
+    )  # fmt: skip
+
+
+def _draw(made: dict[str, Panel], tuned: dict[str, Tuned]) -> Any:
+    figure = plot.blank(10, 5.6)
+    for axes, (panel, best) in zip(
+        figure.subplots(2, 3).flat, zip(made.values(), tuned.values(), strict=True), strict=True
+    ):
+        function = panel.experiment.function
+        plot.convergence({**panel.runs, "GD, best α": best.run}, fmin=function.fmin, ax=axes)
+        floor = max(best.gap, 1e-3 * panel.cgd_fd[T], 1e-14 * panel.gd[0])
+        if floor < 0.5 * panel.gd[0]:
+            axes.set_ylim(bottom=0.5 * floor)
+        else:  # on Griewank nobody gets far
+            axes.set_yscale("linear")
+        steps = f"n = {function.n}, α = {panel.experiment.step:g}, best {readable(best.step, '.2g')}"
+        axes.set_title(f"{function.title}\n{steps}", fontsize="medium")
+        axes.set(xlabel="", ylabel="")
+        if axes.get_yscale() == "linear":
+            plot.say_start(axes)
+    plot.legend_above(figure)
+    figure.supxlabel("gradient evaluations", fontsize="medium")
+    figure.supylabel("f − f*, log scale", fontsize="medium")
+    return figure
+
+
+# --- constant λ for convex functions, rising λ for others: from many starts -------------------------------
+
+CONVEX = ("quadratic", "rotated-hyper-ellipsoid", "matyas")
+KINDS = ("constant", "rising", "falling")
+"""λ; L(λ/10, λ); L(λ, λ/10)."""
+
+FACTORS = np.geomspace(0.01, 10.0, 13)
+"""The λ tried, as multiples of Table 1's (of the end of its schedule on Levy)."""
+
+STARTS, SEED = 120, 0
+MARGIN = 0.01
+"""One schedule is better than another from a start if its f − f* is lower by this share."""
+
+
+def _schedule(kind: str, lam: float) -> float | L:
+    return {"rising": L(lam / 10, lam), "falling": L(lam, lam / 10)}.get(kind, lam)
+
+
+def best_schedule(row: Experiment, kind: str) -> Floats:
+    """Return f − f* after T gradients from each start, with the best λ for each; "none" is GD."""
+    starts = draw_starts(row.function.bounds, STARTS, SEED)
+    if kind == "none":
+        runs = [row.run("gd", starts, trace=False)]
+    else:
+        lams: list[float] = (FACTORS * (row.lam.end if isinstance(row.lam, L) else row.lam)).tolist()
+        runs = [row.run("cgd-fd", starts, lam=_schedule(kind, lam), trace=False) for lam in lams]
+    values = [np.where(np.isfinite(run.fun), run.fun, np.inf) for run in runs]
+    return np.fmin.reduce(values) - row.function.fmin
+
+
+def lam_schedules() -> Outcome:
+    """Compare constant, rising and falling λ, each at its best."""
+    made = {name: {kind: best_schedule(row, kind) for kind in KINDS} for name, row in EXPERIMENTS.items()}
+    wins = {
+        name: tuple(int((of[one] < (1 - MARGIN) * of[other]).sum())
+                    for one, other in (("rising", "constant"), ("constant", "rising")))
+        for name, of in made.items()
+    }  # fmt: skip
+    ahead = {
+        name: float(np.mean(made[name]["constant"] < 0.9 * best_schedule(EXPERIMENTS[name], "none")))
+        for name in CONVEX
+    }
+    others = [name for name in made if name not in CONVEX]
+    preferred = sum(wins[name][0] > wins[name][1] for name in others)
+    return Outcome(
+        claims=resting_on("chosen", [
+            Claim("a constant λ works well with convex functions", "works well",
+                  "a tenth or more below GD from "
+                  + ", ".join(f"{ahead[name]:.0%} of the starts on {_TITLES[name]}" for name in CONVEX),
+                  min(ahead.values()) > 0.75),
+            Claim("for some functions that are not convex a rising λ is preferred", "some",
+                  "; ".join(f"{_TITLES[name]}: rising is better from {wins[name][0]} of {STARTS} starts, "
+                            f"constant from {wins[name][1]}" for name in others),
+                  bool(preferred), known="limit"),
+        ]),
+        tables={
+            "lam-schedules": Table(
+                ("function", "convex", *(f"median, {kind}" for kind in KINDS), "rising better",
+                 "constant better"),
+                [(_TITLES[name], name in CONVEX, *(float(np.median(of[kind])) for kind in KINDS),
+                  *wins[name]) for name, of in made.items()],
+                f"f − f* after {T} gradients from {STARTS} random starts, with the best of {len(FACTORS)} λ "
+                "for each start and schedule. Better: lower by 1 % or more.",
+            )
+        },
+        found=[
+            "A constant λ does well on convex functions, as the paper says. On "
+            f"{preferred or 'none'} of the three others is a rising λ better more often than a constant "
+            "one, once both are chosen well.",
+            f"Only the first {THRESHOLD + 1} of the {T} values of L(a, b) are ever used: the penalty is off "
+            "after that, with λ hardly risen.",
+        ],
+        notes=[RECOVERED],
+        settings={"starts": STARTS, "seed": SEED, "lams": "13, from 0.01 to 10 times Table 1's"},
+    )  # fmt: skip
+
+
+# --- other penalties h, on the six functions of Table 1 --------------------------------------------------
+
+PENALTIES: dict[str, Penalty] = {
+    "‖∇f‖²": SquaredL2(), "Huber": Huber(1.0), "‖∇f‖": L2(), "‖∇f‖₁": L1(), "‖∇f‖₃": PNorm(3.0)
+}  # fmt: skip
+"""The penalties by name; Huber's is the square for small gradients and the norm for large ones."""
+
+LAMS = np.geomspace(1e-4, 1e4, 65)
+"""The λ tried for each."""
+
+HOVER = 400
+"""Steps with the penalty always on, after which a run should have settled."""
+
+
+def best_lam(row: Experiment, penalty: Penalty) -> tuple[float, float]:
+    """Return f − f* after T gradients with the best of `LAMS` with which f never rises, and that λ."""
+    gaps = row.tried("cgd-fd", len(LAMS), lam=LAMS, penalty=penalty, r=None)
+    return float(gaps.min()), float(LAMS[np.argmin(gaps)])
+
+
+def hovers(penalty: Penalty) -> float:
+    """Return ‖∇f‖ after a long run on the paper's quadratic as a share of the first: 0 where it settles."""
+    row = EXPERIMENTS["quadratic"]
+    made = row.run("cgd", penalty=penalty, lam=row.lam0, switch=Never(), budget=Budget(iters=HOVER))
+    gnorm: Floats = trace(made).gnorm
+    return float(gnorm[-20:-1].max() / gnorm[0])
+
+
+def other_penalties() -> Outcome:
+    """Run CGD-FD with five penalties, each with its best λ."""
+    made = {name: [best_lam(row, h) for h in PENALTIES.values()] for name, row in EXPERIMENTS.items()}
+    left = {name: hovers(h) for name, h in PENALTIES.items()}
+    smooth, kinked = list(left.values())[:2], list(left.values())[2:]
+    squared = sum(int(np.argmin([gap for gap, _ in of])) == 0 for of in made.values())
+    return Outcome(
+        claims=resting_on("recovered", [
+            Claim("‖∇f‖² keeps the minimum where it is: with the penalty always on, the run settles there",
+                  "stationary points intact",
+                  f"‖∇f‖ under {readable(max(smooth), '.0e')} of the first after {HOVER} steps"
+                  if max(smooth) > 1e-12 else f"‖∇f‖ vanishes, to rounding, within {HOVER} steps",
+                  left["‖∇f‖²"] < 1e-9),
+            Claim("a norm is no suitable h in this sense: its gradient does not vanish at a minimum",
+                  "a suitable h",
+                  f"‖∇f‖ stays at {min(kinked):.1%} to {max(kinked):.1%} of the first with a fixed step",
+                  min(kinked) > 1e-3),
+        ]),
+        tables={
+            "other-penalties": Table(
+                ("function", *(text for name in PENALTIES for text in (name, "λ"))),
+                [(_TITLES[name], *(value for pair in of for value in pair)) for name, of in made.items()],
+                f"f − f* after {T} gradients of CGD-FD with each penalty, at Table 1's α, and the λ of "
+                f"{len(LAMS)} tried that ends lowest without f ever rising.",
+            ),
+            "other-penalties-hover": Table(
+                ("penalty", "‖∇f‖ at the end, share of the first"),
+                [(name, value if value > 1e-12 else 0.0) for name, value in left.items()],
+                f"The largest of the last steps of {HOVER} on the quadratic of Table 1, penalty always on.",
+            ),
+        },
+        found=[
+            f"With the best λ for each, the square is the lowest on {squared} of the {len(made)} functions. "
+            "No penalty is best everywhere.",
+            "A norm pulls with the same force near a minimum as far from it, so that a fixed step hovers "
+            "around it: it needs the switch-off, or a λ that falls. Huber's penalty, the square near 0, "
+            "settles.",
+        ],
+        notes=[RECOVERED],
+        settings={"gradients": T, "b": THRESHOLD, "lams": "65 from 1e−4 to 1e4", "hover": HOVER},
+    )  # fmt: skip
+
+
+# --- negative λ where the Hessian is negative definite ---------------------------------------------------
+
+HILLS = tuple(
+    functions[name] if functions[name].n == 2 else functions[name].at(n=2)
+    for name in ("levy", "rastrigin", "griewank", "schwefel", "drop-wave", "styblinski-tang", "eggholder")
+)
+"""Functions of two variables with places where the Hessian is negative definite."""
+
+SIZES = (0.25, 1.0, 4.0)
+"""|λ| in units of 1/L, L the largest curvature in size at the point."""
+
+STEP, POINTS = 0.1, 300
+"""α in units of 1/L, and how many points on each function."""
+
+
+class Step(NamedTuple):
+    """What one step from each point does: how far f falls, and where the guard has fired."""
+
+    fall: Floats
+    guarded: Any
+
+
+def points(f: Function) -> tuple[Floats, Floats]:
+    """Return random points of f's box where its Hessian is negative definite, and L there."""
+    x = draw_starts(f.bounds, 100 * POINTS, SEED)
+    eigenvalues = np.linalg.eigvalsh(f.hess(x))
+    chosen = np.flatnonzero(eigenvalues[:, 1] < 0)[:POINTS]
+    return x[chosen], -eigenvalues[chosen, 0]
+
+
+def step(f: Function, x: Floats, alpha: Floats, lam: Floats | None = None, steps: int = 1) -> Step:
+    """Make a step from every point, each with its own α and λ; without λ, of GD."""
+    penalty: dict[str, Any] = {"method": "gd"} if lam is None else {"method": "cgd", "lam": lam}
+    made = minimize(f, x, step=alpha, budget=Budget(iters=steps), **penalty)
+    return Step(np.asarray(f(x)) - np.asarray(made.fun), trace(made).guarded)
+
+
+def negative_lam() -> Outcome:
+    """Compare one step with λ, with −λ and without, at points where f bends down in all directions."""
+    rows: list[tuple[Any, ...]] = []
+    for f in HILLS:
+        x, L = points(f)
+        gd, twice = (step(f, x, STEP / L, steps=n).fall for n in (1, 2))
+        for size in SIZES:
+            down, up = (step(f, x, STEP / L, sign * size / L) for sign in (-1, 1))
+            shares = (float((down.fall > other).mean()) for other in (gd, up.fall, twice))
+            rows.append((f.title, size, *shares, int(down.guarded.sum()), int(up.guarded.sum())))
+    least, most = (np.array([row[2:5] for row in rows if row[1] == size]) for size in (SIZES[0], SIZES[-1]))
+    return Outcome(
+        claims=resting_on("chosen", [
+            Claim(f"λ = −{SIZES[0]:g}/L descends faster than λ = 0 and than +{SIZES[0]:g}/L where H ≺ 0",
+                  "might help",
+                  f"at {least[:, 0].min():.0%} to {least[:, 0].max():.0%} of the points, by function; than "
+                  f"with +λ at {least[:, 1].min():.0%} to {least[:, 1].max():.0%}",
+                  bool(least[:, :2].min() > 0.9)),
+        ]),
+        tables={
+            "negative-lam": Table(
+                ("function", "|λ|L", "faster than λ = 0", "than +λ", "than two steps of GD",
+                 "guarded, −λ", "guarded, +λ"),
+                rows,
+                f"One step of CGD with −λ from up to {POINTS} points where H is negative definite, "
+                f"α = {STEP:g}/L: at what share of them f falls further.",
+            )
+        },
+        found=[
+            "It does help, at all but a few points and on every function; the guard has nothing to do, since "
+            "∇fᵀp = −∇fᵀ(I + 2λH)∇f is negative for every λ < 0 where H is.",
+            f"But the product H·∇f costs a gradient. Against two steps of GD |λ| = {SIZES[0]:g}/L gains "
+            f"nothing, and |λ| = {SIZES[-1]:g}/L wins at {most[:, 2].min():.0%} to "
+            f"{most[:, 2].max():.0%} of the points, by the length of its step. "
+            "steepen.schedules.Signed takes the sign of λ from the curvature.",
+        ],
+        settings={
+            "functions": [f.name for f in HILLS], "step": f"{STEP:g}/L",
+            "|lam|": [f"{size:g}/L" for size in SIZES],
+            "points": f"the first {POINTS} of {100 * POINTS} with H negative definite, default_rng({SEED})",
+        },
+    )  # fmt: skip

@@ -1,0 +1,246 @@
+"""The study behind the item `tuned`: its problems and starts, how a method is run, and its stored tables.
+
+`python benchmarks/tuned.py` tunes and judges, and writes the three tables that are read here.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._core.result import Result as Run
+from .._core.result import Status
+from ..budget import Budget
+from ..functions import functions
+from ._runs import Floats, minimize
+
+FOLDER = Path(__file__).parent
+
+BUDGETS = (40, 100, 400)
+"""Gradients that a run may take; every method is tuned for each of them."""
+
+TUNING, JUDGED, SEED = 40, 200, 0
+"""Starts to tune on (half of them in 10 dimensions), others to judge on, and the seed of both."""
+
+STAGES = (64, 48, 32)
+"""Trials: over the whole range, then around the best of the stage before."""
+
+BOXED = ("eggholder", "forrester", "gramacy-lee", "holder-table", "mccormick", "michalewicz", "schwefel")
+"""Functions that are lower outside of their box than their minimum in it: runs on them stay in the box."""
+
+LEVEL = 1e-6
+"""Two ends are level if they differ by no more than this part of the fall."""
+
+CLEAR = 0.1
+"""A method is ahead if it wins this share of the starts more than it loses, and zero is not in the limits."""
+
+HAPPENED = {
+    "diverged": "ended above its start",
+    "plateau": "hardly moved",
+    "basin": "heads for a higher minimum",
+    "faster": "is behind on the way to one as low",
+}
+"""What happened to the method that lost."""
+
+PAIRS = (("gd", "cgd-fd"), ("gd", "cgd-fd-negative"), ("gd-two", "cgd-fd"), ("bfgs", "cgd-bfgs"),
+         ("gd", "cgd-bfgs"), ("gd", "cgd-auto"))  # fmt: skip
+"""What is compared: the plain method, and the one with a penalty."""
+
+NAMES = {
+    "gd": "GD", "gd-two": "GD with two step sizes", "cgd-fd": "CGD-FD, λ > 0",
+    "cgd-fd-negative": "CGD-FD, λ < 0", "bfgs": "BFGS", "cgd-bfgs": "CGD-BFGS", "cgd-auto": "cgd-auto",
+}  # fmt: skip
+
+SHOWN = 100
+"""The budget of the pictures."""
+
+
+class Setting(NamedTuple):
+    """The settings of a method: α, λ, r, b, and an α for the first b steps; NaN is what it does not have."""
+
+    step: Any = np.nan
+    lam: Any = np.nan
+    r: Any = np.nan
+    b: Any = np.nan
+    first: Any = np.nan
+
+    @property
+    def small(self) -> bool:
+        """Whether next to nothing is left of the penalty: |λ| below α/10, or at most three steps of it."""
+        return bool(abs(self.lam) < 0.1 * self.step or self.b < 3)
+
+    def keywords(self, method: str) -> dict[str, Any]:
+        """Return them as `minimize` takes them."""
+        given = {
+            "step": self.step,
+            "lam": self.lam,
+            "r": self.r,
+            "b": self.b if np.isnan(self.b) else int(self.b),
+        }
+        free = {"cgd-auto": (), "cgd-bfgs": ("step", "lam"), "cgd-fd": ("step", "lam", "r", "b")}
+        return {name: given[name] for name in free.get(method, ("step",))}
+
+
+class Ends(NamedTuple):
+    """Where the runs of one method ended, and f there: infinity where a run overflowed."""
+
+    x: Floats
+    f: Floats
+
+
+class Problem:
+    """A function, its starts to tune on and its starts to judge on."""
+
+    def __init__(self, function: Any, tuning: int = TUNING, judged: int = JUDGED, seed: int = SEED) -> None:
+        self.function, self.fun = function, function.__call__
+        self.bounds = function.bounds if function.name in BOXED else None
+        low, high = function.bounds.T
+        starts = np.random.default_rng([seed, function.n]).uniform(low, high, (tuning + judged, len(low)))
+        self.tuning, self.judged = starts[:tuning], starts[tuning:]
+        self.diagonal = float(np.linalg.norm(high - low))
+        self.slope = float(np.median(np.linalg.norm(function.grad(self.tuning), axis=-1)))
+
+    def run(self, family: str, setting: Setting, starts: Floats, grads: int, **more: Any) -> Run:
+        """Run a method from all starts with so many gradients."""
+        method = {"cgd-fd-negative": "cgd-fd", "gd-two": "gd"}.get(family, family)
+        more = {"trace": False, "budget": Budget(grads=grads), **setting.keywords(method), **more}
+        return minimize(self.fun, starts, method=method, jac=self.function.grad, bounds=self.bounds, **more)
+
+    def ends(self, family: str, setting: Setting, starts: Floats, grads: int, gtol: float = 0.0) -> Ends:
+        """Run a method from all starts and return where it ends, as the listings do: at the last point."""
+        over = np.full(len(starts), False)
+        if family == "gd-two":
+            made = self.run("gd", Setting(setting.first), starts, int(setting.b))
+            over = np.isin(made.status, _OVERFLOWED)
+            starts, grads = np.asarray(made.x), grads - int(setting.b)
+        made = self.run(family, setting, starts, grads, gtol=gtol)
+        over |= np.isin(made.status, _OVERFLOWED)
+        return Ends(np.asarray(made.x), np.where(over, np.inf, np.asarray(made.fun, dtype=float)))
+
+    def won(self, plain: Ends, penalised: Ends) -> tuple[Any, Any]:
+        """Return in which of the judged starts the penalised method ends lower, and in which higher."""
+        fall = np.maximum(self.function(self.judged) - np.minimum(plain.f, penalised.f), 0.0)
+        return plain.f > penalised.f + LEVEL * fall, penalised.f > plain.f + LEVEL * fall
+
+
+_OVERFLOWED = (Status.NONFINITE_VALUE, Status.NONFINITE_GRADIENT, Status.UNBOUNDED, Status.DIVERGED)
+
+
+def problems(only: Sequence[str] | None = None) -> Iterator[Problem]:
+    """Yield every function in 2 dimensions and in 10, or in those nearest to these that it has."""
+    for name, function in functions.items():
+        if only is None or name in only:
+            sizes = (function.n,) if not function.any_n else (4, 12) if name == "powell" else (2, 10)
+            yield from (Problem(function.at(n), TUNING if n < 10 else TUNING // 2) for n in sizes)
+
+
+def left(f: Any, first: Any, lowest: float) -> Floats:
+    """Return what is left of f − f*, as a share of the start's, between `LEVEL` and 1."""
+    return np.clip((f - lowest) / np.maximum(first - lowest, 1e-300), LEVEL, 1.0)
+
+
+# --- the stored tables ----------------------------------------------------------------------------------
+
+
+class Result(NamedTuple):
+    """A comparison of a plain method with a penalised one, on one function with one budget.
+
+    `won` and `lost` count the judged starts in which the penalised one ends lower and higher; `low` and
+    `high` are 95 % limits of won − lost as a share of the starts. The medians of f − f* come with such
+    limits, and `happened` says why, first for the starts won and then for those lost.
+    """
+
+    function: str
+    n: int
+    gradients: int
+    plain: str
+    penalised: str
+    won: int
+    lost: int
+    low: float
+    high: float
+    plain_median: tuple[float, ...]
+    penalised_median: tuple[float, ...]
+    happened: tuple[tuple[int, ...], tuple[int, ...]]
+
+    @property
+    def net(self) -> float:
+        """The share of the starts won, less that of the starts lost."""
+        return (self.won - self.lost) / JUDGED
+
+    @property
+    def verdict(self) -> int:
+        """1 where the penalised method is ahead, by `CLEAR` and beyond chance, −1 where it is behind."""
+        if abs(self.net) < CLEAR or self.low <= 0 <= self.high:
+            return 0
+        return 1 if self.net > 0 else -1
+
+    @property
+    def why(self) -> Why:
+        """What the landscape is like."""
+        return reasons()[self.function, self.n]
+
+
+class Why(NamedTuple):
+    """What a landscape is like; `why` in benchmarks/tuned.py says what the columns are."""
+
+    condition: float
+    down: float
+    spread: float
+    best_negative: float
+    points: float
+
+
+def _rows(name: str) -> list[list[str]]:
+    with (FOLDER / f"tuned_{name}.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.reader(file))[1:]
+
+
+@cache
+def results() -> list[Result]:
+    """Return the stored comparisons."""
+    made: list[Result] = []
+    for name, n, grads, plain, penalised, won, lost, *rest in _rows("results"):
+        f, counts = [float(v) for v in rest[:8]], [int(v) for v in rest[8:]]
+        happened = tuple(counts[: len(HAPPENED)]), tuple(counts[len(HAPPENED) :])
+        made.append(Result(name, int(n), int(grads), plain, penalised, int(won), int(lost), f[0], f[1],
+                           tuple(f[2:5]), tuple(f[5:8]), happened))  # fmt: skip
+    return made
+
+
+@cache
+def settings() -> dict[tuple[str, int, int, str], Setting]:
+    """Return the tuned settings by function, dimension, gradients and method."""
+    return {
+        (row[0], int(row[1]), int(row[2]), row[3]): Setting(*map(float, row[4:])) for row in _rows("settings")
+    }
+
+
+@cache
+def reasons() -> dict[tuple[str, int], Why]:
+    """Return the stored reasons by function and dimension."""
+    return {(row[0], int(row[1])): Why(*map(float, row[2:])) for row in _rows("why")}
+
+
+def of(plain: str, penalised: str, grads: int) -> list[Result]:
+    """Return the comparisons of two methods with one budget."""
+    return [
+        row for row in results() if (row.plain, row.penalised, row.gradients) == (plain, penalised, grads)
+    ]
+
+
+def counted(rows: Iterable[Result]) -> tuple[int, int, int]:
+    """Count on how many functions the penalised method is ahead, behind, and neither."""
+    verdicts = [row.verdict for row in rows]
+    return verdicts.count(1), verdicts.count(-1), verdicts.count(0)
+
+
+def happened(rows: Iterable[Result], side: int) -> dict[str, int]:
+    """Add up what happened in the starts won (0) or lost (1) by the penalised method."""
+    every = np.array([row.happened[side] for row in rows])
+    return dict(zip(HAPPENED, every.sum(axis=0).tolist(), strict=True))
