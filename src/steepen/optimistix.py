@@ -49,6 +49,9 @@ __all__ = ["Adjoint", "Minimiser"]
 UNLIMITED = Budget(iters=2**31 - 1)
 """Steps are limited by optimistix's `max_steps`."""
 
+NOT_KNOWN = ("tol", "gtol", "ftol")
+"""What optimistix has another name for."""
+
 MODES = {"bwd": jax.grad, "fwd": jax.jacfwd}
 
 
@@ -74,35 +77,43 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
 
     Parameters
     ----------
+    rtol : float, optional
+        The relative change of f that ends a run: steepen's ftol.
+    atol : float, optional
+        The norm of ∇f that ends a run: steepen's gtol.
     method : str or Direction
         As in `steepen.minimize`.
     **given
-        step, lam, penalty, r, b, memory, switch, budget, gtol, ftol and xtol, as there; there is no limit but
+        step, lam, penalty, r, b, memory, switch, budget, xtol and gtol_rel, as there; there is no limit but
         `max_steps` unless a budget is given.
 
     Examples
     --------
-    >>> Minimiser(method="cgd-fd", lam=0.1, step=0.01).given
-    {'lam': 0.1, 'step': 0.01}
+    >>> Minimiser(1e-6, 1e-6, method="cgd-fd", lam=0.1, step=0.01).given
+    {'lam': 0.1, 'step': 0.01, 'ftol': 1e-06, 'gtol': 1e-06}
     """
 
     method: str | Direction
     given: dict[str, Any]
 
-    def __init__(self, method: str | Direction = "cgd-auto", **given: Any):
+    def __init__(
+        self, rtol: Any = None, atol: Any = None, method: str | Direction = "cgd-auto", **given: Any
+    ):
         for name in given:
             if name not in KNOWN:
-                raise TypeError(f"{name}: expected one of {', '.join(KNOWN)}")
-        self.method, self.given = method, given
+                raise TypeError(f"{name}: expected one of rtol, atol, method, {', '.join(KNOWN)}")
+        tolerances = {"ftol": rtol, "gtol": atol}
+        self.method = method
+        self.given = given | {name: value for name, value in tolerances.items() if value is not None}
 
     @property
     def rtol(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The relative change of f that ends a run: ftol."""
+        """The relative change of f that ends a run."""
         return self.given.get("ftol", 0.0)
 
     @property
     def atol(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The norm of ∇f that ends a run: gtol."""
+        """The norm of ∇f that ends a run."""
         return self.given.get("gtol", 0.0)
 
     @property
@@ -151,7 +162,8 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
         driver, _ = self._driver(fn, y, args, options)
         ended = driver.end(state.lane)
         there = driver.program.shape.point(ended.x)
-        return there, fn(there, args)[1], {"status": ended.status} | ended.counts._asdict()
+        status = jnp.where(state.lane.running, int(Status.MAX_ITERATIONS), ended.status)  # it was stopped
+        return there, fn(there, args)[1], {"status": status} | ended.counts._asdict()
 
     def _driver(self, fn: Any, y: Any, args: Any, options: dict[str, Any]) -> tuple[Driver, Any]:
         shape = shape_of(y, False)
@@ -162,7 +174,7 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
         mould, numbers = moulded(
             (shape.size,), shape.dtype, self.method, **{"budget": UNLIMITED} | self.given
         )
-        program = Program(lambda y, args: fn(y, args)[0], shape, mould, bounds is not None, None)
+        program = Program(lambda y, args: fn(y, args)[0], shape, mould)
         x = shape.vector(y)
         return Driver(program, Inputs((args,), numbers, bounds), x, MODES[mode]), x
 
@@ -211,10 +223,8 @@ class Adjoint(optx.AbstractAdjoint):
         if bounds is not None:
             derive = MODES[options.get("autodiff_mode", "bwd")]
             g = jax.lax.stop_gradient(derive(fun)(x, theta))
-            given = getattr(solver, "given", {})
-            tol = settings_of(
-                x.shape, x.dtype, "gd", gtol=given.get("gtol"), tol=given.get("tol")
-            ).tolerances.g
+            gtol = getattr(solver, "given", {}).get("gtol")
+            tol = settings_of(x.shape, x.dtype, "gd", gtol=gtol).tolerances.g
             found = Held.at(x, g, jax.tree.map(jax.lax.stop_gradient, bounds), tol)
             edge, held, clear = found.edge(x, bounds), found.held, found.clear
         at, _ = follow(fun, x, jnp.zeros((), x.dtype), theta, edge, held, sound, clear)
@@ -231,4 +241,4 @@ def _stopped(leaf: Any) -> Any:
     return jax.lax.stop_gradient(leaf) if eqx.is_array(leaf) else leaf
 
 
-KNOWN = tuple(RunSettings.__annotations__)
+KNOWN = tuple(name for name in RunSettings.__annotations__ if name not in NOT_KNOWN)

@@ -12,6 +12,7 @@ from botorch.generation.gen import gen_candidates_scipy
 from botorch.models import SingleTaskGP
 from botorch.optim import optimize_acqf, optimize_acqf_mixed
 from botorch.sampling import SobolQMCNormalSampler
+from scipy.optimize import OptimizeWarning
 
 from steepen.botorch import gen_candidates
 
@@ -205,7 +206,6 @@ REFUSED = {
     "fixed_features: expected finite": {"fixed_features": {0: float("nan")}},
     "fixed_features: expected a number or shape": {"fixed_features": {0: torch.zeros(7)}},
     "maxiter": {"options": {"maxiter": 0}},
-    "options: 'maxitre' is not known": {"options": {"maxitre": 5}},
     "inequality_constraints.*gen_candidates_scipy": {"inequality_constraints": CONSTRAINT},
     "equality_constraints.*gen_candidates_scipy": {"equality_constraints": CONSTRAINT},
     "nonlinear_inequality_constraints": {"nonlinear_inequality_constraints": CONSTRAINT},
@@ -230,8 +230,10 @@ def test_starts_and_functions_of_the_wrong_form():
     ):
         with pytest.raises((TypeError, ValueError), match=message):
             gen_candidates(X, function, 0.0, 1.0)
-    with pytest.warns(OptimizationWarning, match="No start"):
-        _, values = gen_candidates(starts, lambda X: X.sum(dim=(-1, -2)) * torch.nan, 0.0, 1.0)
+    nothing = lambda X: X.sum(dim=(-1, -2)) * torch.nan  # noqa: E731
+    unknown = pytest.warns(OptimizeWarning, match="options: 'maxitre' is not known, and is ignored")
+    with pytest.warns(OptimizationWarning, match="No start"), unknown:
+        _, values = gen_candidates(starts, nothing, 0.0, 1.0, options={"maxitre": 5})
     assert (values == -torch.inf).all()
 
 

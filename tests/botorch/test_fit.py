@@ -116,7 +116,7 @@ def test_wrong_arguments():
     for message, given in (
         ("restarts: expected a whole number", {"restarts": 0}),
         ("closure", {"closure": lambda: None, "restarts": 2}),
-        ("options: 'maxit' is not known", {"options": {"maxit": 2}}),
+        ('options."maxiter".: expected a whole number', {"options": {"maxiter": 0}}),
     ):
         with pytest.raises((ValueError, UnsupportedError), match=message):
             fit(mll_of(), **given)

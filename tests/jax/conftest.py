@@ -16,3 +16,19 @@ def double():
     with jax.enable_x64(True):
         yield
     jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.fixture
+def compiled():
+    """Return a list that grows with every program that is compiled."""
+    import jax
+
+    found = []
+
+    def listen(name, seconds, **more):
+        if name == "/jax/core/compile/backend_compile_duration":
+            found.append(name)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    yield found
+    jax.monitoring.unregister_event_duration_listener(listen)

@@ -13,14 +13,6 @@ from ..core.smooth import COUNTS, MANY, ONE, STARTS, check, f, g, hess, hvp, par
 from ..pairs import pairs
 
 
-@pytest.fixture(autouse=True, scope="module")
-def as_they_are():
-    """Compile without much optimisation: it takes longer than to run the programs as they are."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 def slope(x):
     return jnp.stack(parts(x), -1)
 
@@ -94,19 +86,6 @@ def test_a_function_that_stops_the_gradient_is_refused(shape):
 def test_a_function_that_is_mapped_already_is_refused():
     with pytest.raises(TypeError, match=r"^fun: expected one value.* write fun for one point: it is mapped"):
         st.minimize(jax.vmap(lambda x: (x * x).sum()), MANY, jac="jax")
-
-
-@pytest.fixture
-def compiled():
-    found = []
-
-    def listen(name, seconds, **more):
-        if name == "/jax/core/compile/backend_compile_duration":
-            found.append(name)
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    yield found
-    jax.monitoring.unregister_event_duration_listener(listen)
 
 
 def bowl(x, to=1.0):

@@ -11,7 +11,7 @@ from tests.pairs import WHOLE, sample
 import steepen as st
 import steepen.jax as sj
 from steepen import penalties, schedules, steps, switches
-from steepen.jax import _minimize
+from steepen.jax import _lanes
 
 METHODS = ("gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp", "cgd-auto")
 SLOW = pytest.mark.slow
@@ -174,15 +174,30 @@ def test_slots_search_as_the_eager_batch_does(method):
 
 def test_devices_share_a_batch_and_change_no_bit_of_it():
     x0 = np.random.default_rng(0).uniform(-1, 1, (11, 2))
+    step = np.linspace(0.01, 0.1, 11)
 
-    def run(mesh=None):
-        step = np.linspace(0.01, 0.1, 11)
-        return sj.minimize(beale, x0, mesh=mesh, method="gd", step=step, lanes=2, budget=st.Budget(iters=50))
+    def run(x=x0, mesh=None, step=step, fun=beale):
+        return sj.minimize(fun, x, mesh=mesh, method="gd", step=step, lanes=2, budget=st.Budget(iters=50))
 
     if jax.device_count() < 3:
         pytest.skip("JAX had begun before it was asked for three devices")
-    for a, b in zip(*map(jax.tree.leaves, (run(), run(jax.make_mesh((3,), ("devices",))))), strict=True):
-        np.testing.assert_array_equal(a, b)
+    kinds, alone, few = jax.sharding.AxisType, run(), run(x0[:9], step=step[:9])
+    for kind in (kinds.Auto, kinds.Explicit):
+        mesh = jax.make_mesh((3,), ("devices",), axis_types=(kind,), devices=jax.devices()[:3])
+        there = jax.device_put(x0[:9], jax.sharding.NamedSharding(mesh, jax.P("devices")))
+        pairs = [(alone, run(mesh=mesh)), (few, run(there, mesh if kind == kinds.Auto else None, step[:9]))]
+        for a, b in ((a, b) for pair in pairs for a, b in zip(*map(jax.tree.leaves, pair), strict=True)):
+            np.testing.assert_array_equal(a, b)
+        assert len(pairs[1][1].x.sharding.device_set) == 3
+
+    def inside(x):  # a run of the user's own devices, with what differs between them in x0, args and bounds
+        return sj.minimize(
+            lambda y, a: ((y - a) ** 2).sum(), jnp.zeros(3), (x,), bounds=sj.Bounds(x - 1), **QUICK
+        ).x
+
+    mesh = jax.make_mesh((3,), ("devices",), axis_types=(kinds.Auto,), devices=jax.devices()[:3])
+    spread = jax.shard_map(inside, mesh=mesh, in_specs=jax.P("devices"), out_specs=jax.P("devices"))
+    np.testing.assert_allclose(jax.jit(spread)(jnp.arange(9.0)), np.arange(9.0), atol=1e-6)
 
 
 @pytest.mark.slow
@@ -204,9 +219,26 @@ def test_new_numbers_compile_nothing():
         )  # fmt: skip
 
     run(1.0, limits(5))
-    before = _minimize._solve._cache_size()
+    before = _lanes.solve.programs()
     assert int(run(0.9, limits(9, 10**5, 10**5)).nit) == 9
-    assert _minimize._solve._cache_size() == before
+    assert _lanes.solve.programs() == before
+
+
+def test_a_second_call_its_derivatives_and_other_batches_compile_no_program(compiled):
+    def place(a, x=None):
+        x = jnp.zeros(2) if x is None else x
+        return sj.minimize(lambda x, a: ((x - a) ** 2).sum() + (x**4).sum(), x, (a,), **QUICK).x.sum()
+
+    points = jnp.array([1.0, 2.0]), jnp.array([3.0, 4.0])
+    for function in (place, jax.grad(place), lambda a: jax.jvp(place, (a,), (a,)), jax.hessian(place)):
+        function(points[0])
+        compiled.clear()
+        assert jax.tree.map(jnp.shape, function(points[1])) == jax.tree.map(jnp.shape, function(points[0]))
+        assert not compiled
+    before = _lanes.many.programs()
+    for rows in (50, 100, 101):
+        place(points[0], jnp.zeros((rows, 2)))
+    assert _lanes.many.programs() == before + 1
 
 
 def test_a_point_may_be_a_tree_and_the_trace_is_a_ring():
@@ -222,6 +254,26 @@ def test_a_point_may_be_a_tree_and_the_trace_is_a_ring():
     assert found.trace is not None
     np.testing.assert_array_equal(found.trace.k, np.arange(-2, 1) + int(found.nit))
     np.testing.assert_array_equal(found.trace.f[-1], found.fun)
+
+
+def test_points_args_and_aux_come_back_as_they_went_in():
+    def fun(p, scale, kind, flag):
+        assert (kind, flag) == ("sum", True)
+        value = ((p["a"] - 1.0) ** 2).sum() + scale((p["b"].astype(float) - 2.0) ** 2)
+        return value, {"twice": 2 * p["a"]}
+
+    start = {"a": jnp.zeros(2), "b": jnp.float32(0.0)}
+    found = sj.minimize(fun, start, (lambda v: 3 * v, "sum", True), has_aux=True, **QUICK | {"step": 0.1})
+    assert jax.tree.map(lambda leaf: leaf.dtype, found.x) == {"a": "float64", "b": "float32"}
+    np.testing.assert_allclose(found.aux["twice"], 2 * found.x["a"])
+    assert sj.minimize(lambda x: (x - 1) ** 2, 0.0, bounds=sj.Bounds(ub=0.5), **QUICK).x.shape == ()
+
+    def aux(a):
+        return sj.minimize(
+            lambda x: (((x - a) ** 2).sum(), x * x), jnp.zeros((3, 1)), has_aux=True, **QUICK
+        ).aux
+
+    np.testing.assert_allclose(jax.jacfwd(aux)(3.0), np.full((3, 1), 6.0), rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -285,12 +337,12 @@ def test_a_method_a_closure_and_a_global_are_read_anew(minimize):
 def test_new_arrays_and_functions_made_anew_compile_nothing():
     task = Shifted(jnp.array([1.0, 2.0]))
     sj.minimize(task.value, np.zeros(2), **QUICK)
-    before = _minimize._solve._cache_size()
+    before = _lanes.solve.programs()
     task.shift = jnp.array([3.0, 4.0])
     np.testing.assert_allclose(sj.minimize(task.value, np.zeros(2), **QUICK).x, [3.0, 4.0], atol=1e-6)
     for shift in (jnp.array([5.0, 6.0]), jnp.array([7.0, 8.0])):
         sj.minimize(lambda x, s=shift: ((x - s) ** 2).sum(), np.zeros(2), **QUICK)
-    assert _minimize._solve._cache_size() == before
+    assert _lanes.solve.programs() == before
     weights, labels = jnp.array([1.0, 3.0]), jnp.array([1, 0])  # of any type
     found = sj.minimize(lambda x: (weights * (x - labels) ** 2).sum(), np.zeros(2), method="bfgs")
     np.testing.assert_allclose(found.x, [1.0, 0.0], atol=1e-4)

@@ -10,17 +10,19 @@ device once.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.optimize import OptimizeWarning
 from torch import Tensor
 
 from .._core.result import Result
 from .._restarts import descend
-from .._tools.check import number, one_of, whole
+from .._tools.check import meant, number, whole
 
 Values = Callable[[Tensor], Tensor]
 """From a tensor (rows, n) to one value a row."""
@@ -47,10 +49,14 @@ class Options(NamedTuple):
 
     @staticmethod
     def of(given: Mapping[str, Any] | None, **defaults: Any) -> Options:
-        """Read options by BoTorch's names."""
+        """Read options by BoTorch's names; warn of those that are not known."""
         read = dict(defaults)
         for name, value in (given or {}).items():
-            ours = NAMES[one_of("options", name, NAMES)]
+            if name not in NAMES:  # SciPy says so, too, and goes on: BoTorch hands all options to it
+                said = f"options: {name!r} is not known, and is ignored; {meant(name, list(NAMES))}"
+                warnings.warn(said, OptimizeWarning, stacklevel=3)
+                continue
+            ours = NAMES[name]
             if value is None:
                 continue
             if ours in ("iters", "evals", "memory", "trials", "rows"):

@@ -157,9 +157,10 @@ class CGDAuto(Direction):
     def start(self, kit: Kit, x: Array) -> Learnt:
         """Return the memory of a new run: nothing is known until the first gradient."""
         zero, none = kit.norm(x) * 0, 0 if kit.size is None else np.zeros(kit.size, dtype=np.int64)
+        pairs = Pairs.start(kit, x, self.capacity(int(x.shape[-1])))
         return Learnt(
-            Pairs.start(kit, x, self._capacity(x)), 0, zero, x, zero, x, x, zero, zero, zero, zero, zero + 1,
-            zero, none, none, x * 0, zero, zero, zero,
+            pairs, 0, zero, x, zero, x, x, zero, zero, zero, zero, zero + 1, zero, none, none, x * 0, zero,
+            zero, zero,
         )  # fmt: skip
 
     def learn(self, context: Context, point: Point, memory: Learnt) -> Learnt:
@@ -368,8 +369,8 @@ class CGDAuto(Direction):
 
     # --- parts -----------------------------------------------------------------------------------------
 
-    def _capacity(self, x: Array) -> int:
-        n = int(x.shape[-1])
+    def capacity(self, n: int) -> int:
+        """Return how many pairs of n variables are kept."""
         most = min(MOST, max(ENOUGH, FAST // n), max(FEWEST, PLACES // n))
         return min(most if self.memory is None else self.memory, 2 * n + 8)
 

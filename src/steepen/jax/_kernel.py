@@ -31,8 +31,8 @@ SWITCH = "STEEPEN_ONE_KERNEL"
 
 MARKS = {"inlineable": "false", "xla_cpu_small_call": "true"}
 
-MOST, SUM = 32_768, 1024
-"""The most numbers of an array in a kernel, and of one that is summed: longer sums are a library's."""
+MOST, SUM = 32_768, 32
+"""The most numbers of an array in a kernel, and of one that is summed: longer ones take long to compile."""
 
 WORK = 18_000
 """The most operations of a function. XLA shares 200 000 units of work among threads, where operations are

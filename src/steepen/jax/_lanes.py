@@ -9,14 +9,20 @@ results. A block of lanes is refilled at a time: a start then costs a part of wh
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
-from ._jax import jax, jnp
+from .._core.kits.traced import alike, apart
+from ._derivative import Held
+from ._jax import compiled, jax, jnp
 from ._loop import Driver, Ended, Inputs, Lane
 from ._program import Program
 
 BLOCK = 8
 """A block is this part of all lanes."""
+
+STEP = 4
+"""Batches are padded to 2, or so many times that, and again: those of one size share a program."""
 
 NARROW, WIDE = 256, 1 << 17
 """How many lanes there are: on a CPU, whose cache should hold them, and elsewhere."""
@@ -31,10 +37,68 @@ class _Many(NamedTuple):
     ended: Ended
 
 
-def many(program: Program, starts: Any, shared: Inputs, own: dict[str, Any], lanes: int | None) -> Ended:
-    """Run from every start; `own` are the numbers that have one value a start."""
+@compiled(0)
+def solve(program: Program, x: Any, inputs: Inputs) -> tuple[Ended, Held | None]:
+    """Run from a start; return how it ended, and which variables bounds hold there."""
+    return _held(program, inputs, Driver(program, inputs, x).run(x))
+
+
+def solve_many(
+    program: Program, starts: Any, inputs: Inputs, lanes: int | None, mesh: Any
+) -> tuple[Ended, Held | None]:
+    """Run from every start; rows that follow the last one mean nothing."""
+    own = {name: value for name, value in inputs.numbers.items() if _is_own(name, value)}
+    shared = inputs._replace(numbers={name: v for name, v in inputs.numbers.items() if name not in own})
     count = starts.shape[0]
-    width = min((NARROW if jax.default_backend() == "cpu" else WIDE) if lanes is None else lanes, count)
+    if mesh is not None:
+        return _sharded(program, lanes, mesh, starts, shared, own)
+    size = 2
+    while size < count:
+        size *= STEP
+    starts, own = _padded(size, (starts, own))
+    most = (NARROW if jax.default_backend() == "cpu" else WIDE) if lanes is None else lanes
+    return many(program, min(most, size // 2), starts, count, shared, own)
+
+
+def _is_own(name: str, value: Any) -> bool:
+    """Return whether a number has one value a start."""
+    return value.ndim == 1 and name.endswith((".value", ".r"))
+
+
+def spread_over(starts: Any) -> Any:
+    """Return the mesh over which the starts are spread by their type, if there is one."""
+    mesh = jax.typeof(starts).sharding.mesh
+    return None if mesh.empty or mesh.manual_axes or not mesh.explicit_axes else mesh
+
+
+@partial(jax.jit, static_argnums=0)
+def _padded(size: int, rows: Any) -> Any:
+    """Return arrays with so many rows, the last of them again and again."""
+    return jax.tree.map(
+        lambda a: jnp.pad(a, [(0, size - a.shape[0])] + [(0, 0)] * (a.ndim - 1), "edge"), rows
+    )
+
+
+def _held(program: Program, inputs: Inputs, ended: Ended) -> tuple[Ended, Held | None]:
+    if inputs.bounds is None:
+        return ended, None
+    tol = program.parts(inputs.numbers).tolerances.g
+    return ended, Held.at(ended.x, ended.jac, inputs.bounds, tol)
+
+
+@compiled(0, 1)
+def many(
+    program: Program, width: int, starts: Any, count: Any, shared: Inputs, own: dict[str, Any]
+) -> tuple[Ended, Held | None]:
+    """Run from the first `count` starts, in so many lanes; `own` are the numbers with one value a start."""
+    return _held(program, shared, _lanes(program, width, starts, count, shared, own))
+
+
+def _lanes(
+    program: Program, width: int, starts: Any, count: Any, shared: Inputs, own: dict[str, Any]
+) -> Ended:
+    """Run from the first `count` starts."""
+    size, count = starts.shape[0], jnp.asarray(count, jnp.int32)
     block = max(1, width // BLOCK)
 
     def driver(x: Any, own: dict[str, Any]) -> Driver:
@@ -61,52 +125,56 @@ def many(program: Program, starts: Any, shared: Inputs, own: dict[str, Any], lan
         return (idle < width) & ((idle < block) | (s.taken >= count))
 
     def refill(s: _Many) -> _Many:
+        """Write the results of a block of lanes that are done, and let them take starts if there are any."""
         s = jax.lax.while_loop(busy, step, s)
-        lanes = jnp.nonzero(~s.lanes.running, size=block, fill_value=width)[0]
-        ended = _written(s, lanes)
-        fresh = s.taken + jnp.arange(block)
+        done = ~s.lanes.running & ((s.rows < size) | (s.taken < count))
+        lanes = jnp.nonzero(done, size=block, fill_value=width)[0]
+        rows = s.rows.at[lanes].get(mode="fill", fill_value=size)
+        found = end(jax.tree.map(lambda a: a[lanes], s.lanes), at(rows)[1])
+        ended = jax.tree.map(lambda a, b: a.at[rows].set(b, mode="drop"), s.ended, found)
+        fresh = s.taken + jnp.arange(block, dtype=jnp.int32)
         taking = (lanes < width) & (fresh < count)
-        fresh = jnp.where(taking, fresh, count)
-        new = start(*at(fresh))  # past the last start, the last one again: it goes nowhere
+        fresh = jnp.where(taking, fresh, size)
+        new = start(*at(fresh))  # past the last row, the last one again: it goes nowhere
         place = jnp.where(taking, lanes, width)
         put = jax.tree.map(lambda a, b: a.at[place].set(b, mode="drop"), s.lanes, new)
         rows = s.rows.at[lanes].set(fresh, mode="drop")
         return _Many(put, rows, jnp.minimum(s.taken + block, count), ended)
 
-    def _written(s: _Many, lanes: Any) -> Ended:
-        """Return the results with those of these lanes in their rows."""
-        rows = s.rows.at[lanes].get(mode="fill", fill_value=count)
-        which = jax.tree.map(lambda a: a[lanes], s.lanes)
-        found = end(which, at(rows)[1])
-        return jax.tree.map(lambda a, b: a.at[rows].set(b, mode="drop"), s.ended, found)
-
     # the first starts are taken as all others are: no lane runs, and none has a start
-    rows = jnp.full(width, count)
+    rows = jnp.full(width, size, jnp.int32)
     idle = jax.eval_shape(start, *at(rows))
     ended = jax.eval_shape(end, idle, at(rows)[1])
-    idle, ended = _zeros(idle, width), _zeros(ended, count)
-    s = _Many(idle, rows, jnp.asarray(0), ended)
-    s = jax.lax.while_loop(lambda s: s.lanes.running.any() | (s.taken < count), refill, s)
-    return _written(s, jnp.arange(width))
+    idle, ended = _zeros(idle, width), _zeros(ended, size)
+    s = alike(_Many(idle, rows, jnp.zeros_like(count), ended), apart(starts))
+    return jax.lax.while_loop(lambda s: (s.rows < size).any() | (s.taken < count), refill, s).ended
 
 
-def shared_out(
-    program: Program, starts: Any, shared: Inputs, own: dict[str, Any], lanes: int | None, mesh: Any
-) -> Ended:
-    """Run from every start, each device from its part of them; the last start fills up the last part."""
-    mesh = jax.sharding.Mesh(mesh.devices, mesh.axis_names)  # whose axes need not be named anywhere else
+@compiled(0, 1, 2)
+def _sharded(
+    program: Program, lanes: int | None, mesh: Any, starts: Any, shared: Inputs, own: dict[str, Any]
+) -> tuple[Ended, Held | None]:
+    """Run from every start, each device from its part of them; what fills up the last part is not run."""
     count, axes = starts.shape[0], jax.P(mesh.axis_names)
-    short = -count % mesh.size
+    size = -(-count // mesh.size) * mesh.size
+    most = (NARROW if jax.default_backend() == "cpu" else WIDE) if lanes is None else lanes
 
-    def filled(a: Any) -> Any:
-        return jnp.concatenate([a, jnp.broadcast_to(a[-1:], (short, *a.shape[1:]))]) if short else a
+    @jax.shard_map(mesh=mesh, in_specs=(axes, axes, jax.P()), out_specs=axes, check_vma=False)
+    def part(rows: Any, live: Any, shared: Inputs) -> Ended:
+        width = min(most, live.shape[0])
+        return _lanes(program, width, rows[0], live.sum(), shared, rows[1])
 
-    @jax.shard_map(mesh=mesh, in_specs=(axes, jax.P(), axes), out_specs=axes, check_vma=False)
-    def part(starts: Any, shared: Inputs, own: dict[str, Any]) -> Ended:
-        return many(program, starts, shared, own, lanes)
+    def placed(a: Any, spec: Any) -> Any:
+        return jax.reshard(a, jax.NamedSharding(mesh, spec)) if mesh.explicit_axes else a
 
-    ended = part(filled(starts), shared, {name: filled(value) for name, value in own.items()})
-    return jax.tree.map(lambda a: a[:count], ended)
+    rows = starts, own
+    if size > count:
+        rows = _padded(size, jax.tree.map(lambda a: placed(a, jax.P()), rows))
+    rows, live = jax.tree.map(lambda a: placed(a, axes), (rows, jnp.arange(size) < count))
+    ended = part(rows, live, jax.tree.map(lambda a: placed(a, jax.P()), shared))
+    if size > count:
+        ended = jax.tree.map(lambda a: placed(a, jax.P()), ended)
+    return _held(program, shared, ended)
 
 
 def _zeros(like: Any, rows: int) -> Any:

@@ -94,14 +94,14 @@ class Driver:
         self, program: Program, inputs: Inputs, like: Any, derive: Any = jax.grad, alone: bool = True
     ):
         self.program, self.kit = program, Traced(like, alone)
-        settings, args = program.parts(inputs.numbers), inputs.args
+        settings = program.parts(inputs.numbers)
         self.space, self.bounds = Everywhere(self.kit), inputs.bounds
         if inputs.bounds is not None:
             self.space = Box.of(*inputs.bounds, self.kit)
         self.ledger = Tally(self.kit, settings.budget)
 
         def fun(x: Any) -> Any:
-            return jnp.asarray(program.fun(program.shape.point(x), *args), like.dtype)
+            return program(x, inputs.args)
 
         oracle: Any = Function(
             fun, derive, alone, self.kit, self.space, self.ledger, like.dtype, settings.tolerances.g
@@ -131,7 +131,7 @@ class Driver:
         self._advance(c)
         c.spent = (self.ledger.nfev, self.ledger.njev, self.ledger.nhvp)
         new = self._closed(run.stand(run.arrive(c)), ring)
-        return jax.tree.map(lambda a, b: jnp.asarray(a, b.dtype), new, lane)
+        return self.kit.cast(new, lane)
 
     def run(self, x: Any) -> Ended:
         """Go from a start to the end: what is switched off stays off, so a penalty has a loop of its own."""

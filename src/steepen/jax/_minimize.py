@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -18,12 +19,14 @@ from ..directions import Direction
 from ..penalties import Penalty
 from ..switches import Switch
 from ._derivative import Held, follow
-from ._jax import jax, jnp, plain
-from ._lanes import many, shared_out
-from ._loop import Driver, Ended, Inputs, Trace
+from ._jax import compiled, jax, jnp, plain
+from ._lanes import solve, solve_many, spread_over
+from ._loop import Ended, Inputs, Trace
 from ._points import Shape, shape_of
 from ._program import Program, moulded
-from ._trace import traceable
+from ._trace import split_args, traceable, varying_with
+
+NO_MESH = jax.sharding.AbstractMesh((), ())
 
 
 class Bounds(NamedTuple):
@@ -66,6 +69,7 @@ class Solution(NamedTuple):
     best_fun: Any
     best_nit: Any
     trace: Trace | None
+    aux: Any = None
 
     @property
     def success(self) -> Any:
@@ -99,6 +103,7 @@ def minimize(
     lanes: int | None = None,
     mesh: Any = None,
     unsound: bool = False,
+    has_aux: bool = False,
 ) -> Solution:
     """Minimise a function that JAX can trace, in one compiled program.
 
@@ -117,14 +122,15 @@ def minimize(
         f(x, *args), for one point.
     x0 : array or pytree
         A start point (n,), or a batch (B, n) of independent runs; any other pytree is one point, or with
-        `batch=True` many, along a leading axis of every leaf.
+        `batch=True` many, along a leading axis of every leaf. A leaf keeps its dtype, float32 or float64.
     args : tuple
-        Further arguments of fun: pytrees of arrays.
+        Further arguments of fun: pytrees of arrays and numbers; anything else in them, such as a function, a
+        string or a flag, is a constant of the program.
     method, step, lam, penalty, r, b, memory, switch, budget, tol, gtol, ftol, xtol, gtol_rel
         As in `steepen.minimize`; `lam`, `step`, `r` and the tolerances may be traced. A budget has no
-        `seconds`.
+        `seconds`. From 17 variables on the `memory` of cgd-auto is 20 unless given.
     bounds : Bounds, sequence of (low, high), or scipy.optimize.Bounds, optional
-        Limits on the variables.
+        Limits on the variables: `Bounds(low, high)`, two trees like x0, or a pair for each variable.
     trace : int, optional
         Keep the last so many iterates.
     batch : bool, optional
@@ -135,6 +141,8 @@ def minimize(
         The devices that share a batch: each makes its part of the runs, in lanes of its own.
     unsound : bool
         Differentiate runs without success, too; by default their derivatives are NaN.
+    has_aux : bool
+        Whether fun returns (f, aux); the solution has the `aux` of x, which follows x if differentiated.
 
     Returns
     -------
@@ -151,18 +159,17 @@ def minimize(
     """
     if not callable(fun):
         raise TypeError(f"fun: expected a callable, got {fun!r}")
-    if isinstance(x0, list | int | float):
-        x0 = np.atleast_1d(_array(x0))
+    if isinstance(x0, list | int | float) and all(isinstance(a, int | float) for a in jax.tree.leaves(x0)):
+        x0 = _array(x0)
     if "float64" in {str(getattr(leaf, "dtype", "")) for leaf in jax.tree.leaves(x0)} and not _is_double():
         raise TypeError(
             "x0: float64 is asked for, and JAX has it off; switch it on by "
             'jax.config.update("jax_enable_x64", True), or start from float32'
         )
-    batch = _is_batch(x0) if batch is None else batch
+    batch = bool(getattr(x0, "ndim", None) == 2 if batch is None else batch)
     shape = shape_of(x0, batch)
     rows = int(jax.tree.leaves(x0)[0].shape[0]) if batch else None
-    x = shape.vector(x0, rows)
-    more = cast("tuple[Any, ...]", args if isinstance(args, tuple) else (args,))
+    x, numeric, rest = shape.vector(x0, rows), *split_args(args if isinstance(args, tuple) else (args,))
     mould, numbers = moulded(
         x.shape, shape.dtype, method, step=step, lam=lam, penalty=penalty, r=r, b=b, memory=memory,
         switch=switch, budget=budget, tol=tol, gtol=gtol, ftol=ftol, xtol=xtol, gtol_rel=gtol_rel,
@@ -172,64 +179,48 @@ def minimize(
             whole(name, value, 1)
     if mesh is not None and not isinstance(mesh, jax.sharding.Mesh):
         raise TypeError(f"mesh: expected a jax.sharding.Mesh, got {mesh!r}")
-    traced, reads = traceable(fun, shape, more)
-    program = Program(traced, shape, mould, bounds is not None, trace)
-    inputs = Inputs((*more, *reads), numbers, sides_of(bounds, shape))
-    still = jax.tree.map(jax.lax.stop_gradient, (x, inputs))
-    ended, holds = _solve(program, lanes, mesh if batch else None, *still)
-    tied = partial(follow, partial(_value, program))
+    sides = sides_of(bounds, shape)
+    x = varying_with(x, (numeric, numbers, sides))
+    mesh = (spread_over(x) if mesh is None else mesh) if batch else None
+    with nullcontext() if mesh is None else jax.sharding.use_abstract_mesh(NO_MESH):  # it runs on each device
+        traced, reads, aux = traceable(fun, shape, x, numeric, rest, has_aux)
+    program = Program(traced, shape, mould, trace)
+    inputs = Inputs((*numeric, *reads), numbers, sides)
+    still, still_inputs = jax.tree.map(jax.lax.stop_gradient, (x, inputs))
+    if rows is None:
+        ended, holds = solve(program, still, still_inputs)
+    else:
+        ended, holds = solve_many(program, still, still_inputs, lanes, mesh)
+    found = _finished(program, rows, unsound, ended, holds, inputs)
+    return found._replace(aux=jax.tree.unflatten(aux, found.aux)) if has_aux else found._replace(aux=None)
+
+
+@compiled(0, 1, 2)
+def _finished(
+    program: Program, rows: int | None, unsound: bool, ended: Ended, holds: Held | None, inputs: Inputs
+) -> Solution:
+    """Return what a call does: the first rows of a batch that was padded, with x and f tied to the inputs."""
+    if rows is not None:
+        ended, holds = jax.tree.map(lambda a: a[:rows], (ended, holds))
+    shape, tied = program.shape, partial(follow, program)
     sound = (ended.status < int(Status.MAX_ITERATIONS)) | unsound
     edge, held, clear = None, None, jnp.ones_like(sound)
-    if inputs.bounds is not None:
+    if holds is not None and inputs.bounds is not None:
         edge, held, clear = holds.edge(ended.x, inputs.bounds), holds.held, holds.clear
-    at, f = (jax.vmap(tied, in_axes=(0, 0, None, 0, 0, 0, 0)) if batch else tied)(
+    at, f = (tied if rows is None else jax.vmap(tied, in_axes=(0, 0, None, 0, 0, 0, 0)))(
         ended.x, ended.fun, inputs.args, edge, held, sound, clear
     )
     nfev, njev, nhvp, nhev = ended.counts
+    aux = program.aux if rows is None else jax.vmap(program.aux, in_axes=(0, None))
     return Solution(
         x=shape.point(at), fun=f, jac=shape.point(ended.jac), status=ended.status, nit=ended.nit, nfev=nfev,
         njev=njev, nhvp=nhvp, nhev=nhev, best_x=shape.point(ended.best.x), best_fun=ended.best.f,
-        best_nit=ended.best.k, trace=ended.trace,
+        best_nit=ended.best.k, trace=ended.trace, aux=aux(at, inputs.args),
     )  # fmt: skip
-
-
-def _value(program: Program, x: Any, args: Any) -> Any:
-    return jnp.asarray(program.fun(program.shape.point(x), *args), x.dtype)
-
-
-@partial(jax.jit, static_argnums=(0, 1, 2))
-def _solve(
-    program: Program, lanes: int | None, mesh: Any, x: Any, inputs: Inputs
-) -> tuple[Ended, Held | None]:
-    """Run from one start or from many; return how they ended, and which variables bounds hold there."""
-    ended = _runs(program, lanes, mesh, x, inputs)
-    if inputs.bounds is None:
-        return ended, None
-    tol = program.parts(inputs.numbers).tolerances.g
-    return ended, Held.at(ended.x, ended.jac, inputs.bounds, tol)
-
-
-def _runs(program: Program, lanes: int | None, mesh: Any, x: Any, inputs: Inputs) -> Ended:
-    if x.ndim == 1:
-        return Driver(program, inputs, x).run(x)
-    own = {name: value for name, value in inputs.numbers.items() if _is_own(name, value)}
-    shared = inputs._replace(numbers={name: v for name, v in inputs.numbers.items() if name not in own})
-    if mesh is None:
-        return many(program, x, shared, own, lanes)
-    return shared_out(program, x, shared, own, lanes, mesh)
-
-
-def _is_own(name: str, value: Any) -> bool:
-    """Return whether a number has one value a start."""
-    return value.ndim == 1 and name.endswith((".value", ".r"))
 
 
 def _is_double() -> bool:
     return str(jnp.result_type(float)) == "float64"
-
-
-def _is_batch(x0: Any) -> bool:
-    return getattr(x0, "ndim", None) == 2
 
 
 def _array(x0: Any) -> Any:
@@ -245,6 +236,12 @@ def sides_of(bounds: Any, shape: Shape) -> tuple[Any, Any] | None:
     if bounds is None:
         return None
     if not isinstance(bounds, Bounds):
+        sides = cast("list[Any]", bounds if isinstance(bounds, tuple | list) else [])
+        if len(sides) == 2 and any(isinstance(s, dict) or getattr(s, "ndim", 0) for s in sides):
+            raise ValueError(
+                "bounds: expected Bounds(low, high) or pairs of numbers; got two arrays or trees, which may "
+                f"be either: {bounds!r}"
+            )
         return tuple(
             jnp.asarray(s, shape.dtype) for s in rounded(*limits_of(bounds, shape.size), shape.dtype)
         )

@@ -11,48 +11,63 @@ from ._jax import jax, jnp
 
 @dataclass(frozen=True)
 class Shape:
-    """The structure of a point: its tree, and the shapes of its leaves."""
+    """The structure of a point: its tree, and the shapes and dtypes of its leaves."""
 
     tree: Any
     leaves: tuple[tuple[int, ...], ...]
-    dtype: Any
+    dtypes: tuple[Any, ...]
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of a point as a vector: the widest of its leaves."""
+        return jnp.result_type(*self.dtypes)
 
     @property
     def size(self) -> int:
         """How many numbers a point has."""
         return sum(math.prod(shape) for shape in self.leaves)
 
+    @property
+    def example(self) -> Any:
+        """A point without its values."""
+        types = map(jax.ShapeDtypeStruct, self.leaves, self.dtypes)
+        return jax.tree.unflatten(self.tree, list(types))
+
     def vector(self, point: Any, rows: int | None = None) -> Any:
         """Return a point as a vector, or points with a leading axis as rows."""
-        lead = () if rows is None else (rows,)
-        flat = [jnp.reshape(jnp.asarray(leaf, self.dtype), (*lead, -1)) for leaf in jax.tree.leaves(point)]
+        lead, leaves = () if rows is None else (rows,), jax.tree.leaves(point)
+        flat = [
+            jnp.reshape(jnp.asarray(leaf, dtype), (*lead, -1)).astype(self.dtype)
+            for leaf, dtype in zip(leaves, self.dtypes, strict=True)
+        ]
         return flat[0] if len(flat) == 1 else jnp.concatenate(flat, axis=-1)
 
     def point(self, x: Any) -> Any:
         """Return a vector (or the rows of a batch) as a point."""
         leaves: list[Any] = []
         begin = 0
-        for shape in self.leaves:
+        for shape, dtype in zip(self.leaves, self.dtypes, strict=True):
             end = begin + math.prod(shape)
-            leaves.append(jnp.reshape(x[..., begin:end], (*x.shape[:-1], *shape)))
+            leaves.append(jnp.reshape(x[..., begin:end], (*x.shape[:-1], *shape)).astype(dtype))
             begin = end
         return jax.tree.unflatten(self.tree, leaves)
 
 
 def shape_of(x0: Any, batch: bool) -> Shape:
-    """Return the shape of a point, or of the points of a batch, and refuse what is none."""
-    leaves, tree = jax.tree.flatten(x0)
-    if not leaves:
+    """Return the shape of a point, or of the points of a batch; refuse by name a leaf that is no variable."""
+    named, tree = jax.tree_util.tree_flatten_with_path(x0)
+    if not named:
         raise ValueError(f"x0: expected a point, got a tree without leaves, {x0!r}")
-    try:
-        arrays: list[Any] = [jnp.asarray(leaf) for leaf in leaves]
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"x0: expected an array, or a pytree of them, got {x0!r}") from error
-    dtype = jnp.result_type(*arrays)
-    if jnp.issubdtype(dtype, jnp.integer):
-        dtype = jnp.result_type(float)
-    if str(dtype) not in ("float32", "float64"):
-        raise TypeError(f"x0: expected float32 or float64 numbers, got dtype {dtype}")
+    arrays: list[Any] = []
+    for path, leaf in named:
+        name = "x0" + jax.tree_util.keystr(path)
+        try:
+            array = jnp.asarray(leaf)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{name}: expected an array, got {leaf!r}; pass it in args") from error
+        if str(array.dtype) not in ("float32", "float64"):
+            raise TypeError(f"{name}: expected float32 or float64 numbers, got dtype {array.dtype}")
+        arrays.append(array)
     shapes = [tuple(a.shape) for a in arrays]
     if batch:
         rows = {shape[:1] for shape in shapes}
@@ -61,4 +76,4 @@ def shape_of(x0: Any, batch: bool) -> Shape:
         shapes = [shape[1:] for shape in shapes]
     if any(0 in a.shape for a in arrays):
         raise ValueError(f"x0: expected points that are not empty, got shapes {shapes}")
-    return Shape(tree, tuple(shapes), dtype)
+    return Shape(tree, tuple(shapes), tuple(a.dtype for a in arrays))

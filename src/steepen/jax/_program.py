@@ -6,7 +6,7 @@ traced. What is left has a hash, and a new number compiles nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -15,13 +15,16 @@ from .._arguments import settings_of
 from .._core.judge import Tolerances, asked
 from .._problem import Settings
 from ..budget import Budget
-from ..directions import CGD, Direction
+from ..directions import CGD, CGDAuto, Direction
 from ..directions._direction import Mutable
 from ..schedules import Constant, Cosine, Custom, L, Piecewise, Table
 from ..switches import After
 from ._jax import jax, jnp
 from ._points import Shape
 from ._trace import named
+
+SHORT, PAIRS = 16, 20
+"""With more variables, the default memory of cgd-auto: more pairs save iterations, and no time."""
 
 NUMBERS: dict[type, tuple[str, ...]] = {
     Constant: ("value",),
@@ -112,6 +115,8 @@ def moulded(
                            ("step", getattr(settings.step, "schedule", None))):  # fmt: skip
         if isinstance(schedule, Custom):
             named(name, schedule)
+    if settings.direction == CGDAuto() and rows[-1] > SHORT:
+        settings = replace(settings, direction=CGDAuto(min(PAIRS, CGDAuto().capacity(rows[-1]))))
     mould, numbers = split(settings)
     return mould, {name: _number(traced.get(name, value), dtype) for name, value in numbers.items()}
 
@@ -136,8 +141,15 @@ class Program:
     fun: Any
     shape: Shape
     settings: Mould
-    bounded: bool
-    trace: int | None
+    trace: int | None = None
+
+    def __call__(self, x: Any, args: Any) -> Any:
+        """Evaluate f at a vector."""
+        return jnp.asarray(self.fun(self.shape.point(x), *args), x.dtype)
+
+    def aux(self, x: Any, args: Any) -> list[Any]:
+        """Return what else the function returns at a vector."""
+        return self.fun.aux(self.shape.point(x), *args)
 
     def parts(self, numbers: dict[str, Any]) -> Settings:
         """Return the settings with these numbers."""

@@ -8,12 +8,14 @@ those of a closure, an attribute or a global, are arguments of the program.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
+from .._core.kits.traced import alike, apart
 from ._jax import jax, jnp
 from ._kernel import core
 from ._points import Shape
@@ -46,9 +48,16 @@ class Traced:
 
     def __call__(self, point: Any, *args: Any) -> Any:
         """Evaluate it; what it reads is the last of the arguments."""
+        return self._all(point, *args)[0]
+
+    def aux(self, point: Any, *args: Any) -> list[Any]:
+        """Evaluate what it returns beside the value."""
+        return self._all(point, *args)[1:]
+
+    def _all(self, point: Any, *args: Any) -> list[Any]:
         given = len(args) - len(self.jaxpr.constvars)
         whole = core.ClosedJaxpr(self.jaxpr, args[given:])
-        return core.jaxpr_as_fun(whole)(*jax.tree.leaves((point, args[:given])))[0]
+        return core.jaxpr_as_fun(whole)(*jax.tree.leaves((point, args[:given])))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Traced) and self._form == other._form
@@ -106,27 +115,67 @@ def _name(value: Any) -> str:
     return str(getattr(value, "__qualname__", ""))
 
 
-def traceable(fun: Any, shape: Shape, args: tuple[Any, ...]) -> tuple[Traced, tuple[Any, ...]]:
-    """Return the function as it is now, and the arrays that it reads; refuse one that has no values."""
-    x = jax.ShapeDtypeStruct((shape.size,), shape.dtype)
-    example = jax.eval_shape(shape.point, x)
+def split_args(args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Callable[..., tuple[Any, ...]]]:
+    """Return the numbers and arrays of args, and a function that puts such among the rest of them."""
+    leaves, tree = jax.tree.flatten(args)
+    places = [i for i, leaf in enumerate(leaves) if _is_numeric(leaf)]
 
-    def anew(*given: Any) -> Any:  # of a function that JAX has seen, it would return what it was then
-        return fun(*given)
+    def rest(*numeric: Any) -> tuple[Any, ...]:
+        whole = list(leaves)
+        for i, value in zip(places, numeric, strict=True):
+            whole[i] = value
+        return jax.tree.unflatten(tree, whole)
+
+    return tuple(leaves[i] for i in places), rest
+
+
+def _is_numeric(leaf: Any) -> bool:
+    if isinstance(leaf, np.ndarray | np.generic):
+        return cast(Any, leaf).dtype.kind in "biufc"
+    return isinstance(leaf, jax.Array | int | float | complex) and not isinstance(leaf, bool)
+
+
+def varying_with(x: Any, others: Any) -> Any:
+    """Return x, inside a `shard_map` as something that differs between devices where the others do."""
+    for other in map(jnp.asarray, jax.tree.leaves(others)):
+        x = alike(x, apart(other))
+    return x
+
+
+def traceable(
+    fun: Any, shape: Shape, x: Any, numeric: tuple[Any, ...], rest: Any, has_aux: bool = False
+) -> tuple[Traced, tuple[Any, ...], Any]:
+    """Return the function as it is now, the arrays that it reads, and the tree of its aux.
+
+    A function that has no values is refused.
+    """
+    example, mask = shape.example, apart(x)
+    if mask is not None:
+
+        def zeros(leaf: Any) -> Any:
+            return alike(jnp.zeros(leaf.shape, leaf.dtype), mask)
+
+        example = jax.eval_shape(partial(jax.tree.map, zeros), example)
+
+    def anew(point: Any, *given: Any) -> Any:  # of one that JAX has seen, it would return what it was then
+        return fun(point, *rest(*given))
 
     try:
-        closed, found = jax.make_jaxpr(anew, return_shape=True)(example, *args)
+        closed, found = jax.make_jaxpr(anew, return_shape=True)(example, *numeric)
     except ERRORS as error:
         raise TypeError(
             f"fun: JAX cannot trace it{_line(error)}; write it with jax.numpy, without branches on values, "
             'or use engine="eager"'
         ) from error
-    leaves = jax.tree.leaves(found)
+    if has_aux and not (isinstance(found, tuple) and len(cast("tuple[Any, ...]", found)) == 2):
+        raise TypeError(f"fun: expected (f, aux), since has_aux is True, got {found!r}")
+    value, aux = cast("tuple[Any, Any]", found if has_aux else (found, None))
+    leaves = jax.tree.leaves(value)
     if len(leaves) != 1 or leaves[0].shape != () or not jnp.issubdtype(leaves[0].dtype, jnp.floating):
-        raise TypeError(f"fun: expected a real number, got {found!r}")
+        raise TypeError(f"fun: expected a real number, got {value!r}")
     if jnp.finfo(leaves[0].dtype).bits < jnp.finfo(shape.dtype).bits:
         raise TypeError(f"fun: expected {shape.dtype} values, as x0 is, got {leaves[0].dtype}; cast x0 or f")
-    return Traced(fun, closed.jaxpr), tuple(map(jnp.asarray, closed.consts))
+    return Traced(fun, closed.jaxpr), tuple(map(jnp.asarray, closed.consts)), jax.tree.structure(aux)
 
 
 def named(name: str, schedule: Any) -> None:

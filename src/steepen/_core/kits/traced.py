@@ -30,6 +30,7 @@ class Traced(One):
         super().__init__(x)
         self._jax, self._alone = _jax(), alone
         self.num = self.table = self.xp = self._jax.numpy
+        self._apart = apart(x)
         self._ordered = False
 
     @staticmethod
@@ -172,7 +173,7 @@ class Traced(One):
             if ledger is not None:
                 ledger.counts = counts
             outer, self.seldom = self.seldom, True
-            new = jax.tree.map(_as, work(old), old)
+            new = self.cast(work(old), old)
             self.seldom = outer
             return jax.tree.leaves((self._counts(), new))
 
@@ -212,7 +213,7 @@ class Traced(One):
             i, counts, old = turn
             if ledger is not None:
                 ledger.counts = counts
-            new = self._jax.tree.map(_as, body(old), old)
+            new = self.cast(body(old), old)
             return i + 1, self._counts(), new
 
         def going(turn: Any) -> Any:
@@ -236,11 +237,26 @@ class Traced(One):
             a = self.num.asarray(a)
             return a.astype("int32") if a.dtype.kind == "i" else a
 
-        return self._jax.tree.map(array, state)
+        return alike(self._jax.tree.map(array, state), self._apart)
+
+    def cast(self, new: Any, old: Any) -> Any:
+        """Return a state with the dtypes of another."""
+        array: Any = self.num.asarray
+        return alike(self._jax.tree.map(lambda a, b: array(a, b.dtype), new, old), self._apart)  # pyright: ignore
 
 
-def _as(new: Any, old: Any) -> Any:
-    return _jax().numpy.asarray(new, old.dtype)
+def apart(x: Any) -> Any:
+    """Return a mask, False, that differs between the devices of a `shard_map` as x does; None outside."""
+    jax = _jax()
+    inside = jax.sharding.get_abstract_mesh().manual_axes
+    return jax.numpy.zeros_like(x, dtype=bool).any() if inside else None
+
+
+def alike(tree: Any, mask: Any) -> Any:
+    """Return arrays that differ between devices as a mask does: loops and branches ask for one type."""
+    if mask is None:
+        return tree
+    return _jax().tree.map(lambda a: _jax().numpy.where(mask, a, a), tree)
 
 
 def _called(jaxpr: Any, consts: Any, given: Any) -> Any:
