@@ -26,7 +26,7 @@ PARTS = {
         "tests/torch", "tests/train", "tests/botorch", "tests/test_transformers.py",
         "tests/test_lightning.py", "tests/by_hand.py",
         "src/steepen/torch", "src/steepen/train", "src/steepen/botorch", "src/steepen/transformers.py",
-        "src/steepen/lightning.py", "src/steepen/_door.py", "docs/training.md", "docs/guide.md",
+        "src/steepen/lightning.py", "src/steepen/_integration.py", "docs/training.md", "docs/guide.md",
     ),
     "jax": (
         "tests/jax", "tests/test_optimistix.py", "tests/optax", "src/steepen/jax",

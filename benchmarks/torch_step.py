@@ -31,7 +31,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from steepen.torch import CGD, SAM, GapSAM, Probe
+from steepen.torch import CGD, SAM, AscentOptimizer, GapSAM
 from steepen.torch.paper import MSAM
 from steepen.train.models import ResNet18
 
@@ -214,38 +214,38 @@ def methods(model: nn.Module, run: Pass, batch: tuple[Tensor, Tensor]) -> dict[s
         net = copy.deepcopy(model)
         return sam_of_the_paper(sgd(net), lambda: run(net, *batch))
 
-    def ours(make: Callable[..., Probe], *, graphs: bool = False, **options: Any) -> Step:
+    def ours(make: Callable[..., AscentOptimizer], *, graphs: bool = False, **options: Any) -> Step:
         net = copy.deepcopy(model)
         each = graphed(net, run, batch) if graphs else run
         opt = make(sgd(net), net, **options)
 
         def step() -> None:
             for part in opt.passes(batch):
-                opt.saw(each(net, *part))
+                opt.record_loss(each(net, *part))
             opt.step()
 
         return step
 
     def rule() -> Step:
-        """Probe in every second step, and read a held-out loss in every hundredth, as in a long run."""
+        """Perturb every second step, and read a held-out loss in every hundredth, as in a long run."""
         net = copy.deepcopy(model)
         held_out: Callable[[], Tensor] = lambda: batch[0].sum() * 0.0 + 100.0  # noqa: E731  # not what is timed
-        opt = GapSAM(sgd(net), net, held_out, steps=5000)
+        opt = GapSAM(sgd(net), net, held_out, total_steps=5000)
 
         def step() -> None:
             for part in opt.passes(batch):
-                opt.saw(run(net, *part))
+                opt.record_loss(run(net, *part))
             opt.step()
 
         step()
         for _ in range(3):  # until the host knows that there is a gap
             opt._look_at_numbers()
             opt._send()
-        opt.k = 2501  # where probes have begun
+        opt.k = 2501  # where ascent steps have begun
         return step
 
     lam: dict[str, Any] = {"lam": 0.01, "dtype": torch.bfloat16}
-    share: dict[str, Any] = {"rho": 0.05, "share": SHARE}
+    share: dict[str, Any] = {"rho": 0.05, "ascent_fraction": SHARE}
     found: dict[str, Callable[[], Step]] = {
         "SGD": plain,
         "SGD, by closure": through_closure,
@@ -255,8 +255,8 @@ def methods(model: nn.Module, run: Pass, batch: tuple[Tensor, Tensor]) -> dict[s
         "our SAM": partial(ours, SAM, rho=0.05),
         "off": partial(ours, SAM, rho=0.05, when=range(1)),
         "share 1/16": partial(ours, SAM, **share),
-        "the rule": rule,
-        "momentum probe": partial(ours, MSAM, rho=0.05),
+        "GapSAM": rule,
+        "momentum ascent step": partial(ours, MSAM, rho=0.05),
     }
     if next(model.parameters()).is_cuda:
         found["SGD, graphs"] = partial(plain, graphs=True)
@@ -298,7 +298,7 @@ def before(
 
         return lambda: opt.step(closure)
 
-    share: dict[str, Any] = {"rho": 0.05, "share": SHARE}
+    share: dict[str, Any] = {"rho": 0.05, "ascent_fraction": SHARE}
     found: dict[str, Callable[[], Step]] = {
         "before: CGD": partial(old, "CGD", lam=0.01, dtype=torch.bfloat16),
         "before: SAM": partial(old, "SAM", rho=0.05),
@@ -375,7 +375,7 @@ def ratio(ours: list[float], theirs: list[float]) -> float:
     return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
 
 
-ROWS = ("CGD", "our SAM", "off", "share 1/16", "the rule", "momentum probe")  # whose memory is measured
+ROWS = ("CGD", "our SAM", "off", "share 1/16", "GapSAM", "momentum ascent step")  # whose memory is measured
 
 
 def memory(device: torch.device, build: Callable[[], Problem]) -> dict[str, float]:

@@ -26,8 +26,8 @@ def main(epochs: int = 60, micro: int = 2, *, closures: bool = False) -> tuple[G
     def loss_of(x: Tensor, y: Tensor) -> Tensor:
         return nn.functional.cross_entropy(model(x), y)
 
-    base, held_out = torch.optim.AdamW(model.parameters(), lr=0.01), (x[1000:1500], y[1000:1500])
-    opt = GapSAM(base, model, held_out, epochs * len(loader), loss=loss_of)
+    base = torch.optim.AdamW(model.parameters(), lr=0.01)
+    opt = GapSAM(base, model, lambda: loss_of(x[1000:1500], y[1000:1500]), epochs * len(loader))
     # `prepared` wraps `opt`: it takes the steps, with a scaler where one is needed. The micro-batches of a
     # step are a list here, and not Accelerate's accumulate(), because a second pass needs them again.
     model, prepared, loader = accelerator.prepare(model, opt, loader)
@@ -46,7 +46,7 @@ def main(epochs: int = 60, micro: int = 2, *, closures: bool = False) -> tuple[G
             for part in opt.passes(*zip(*(half.chunk(micro) for half in batch), strict=True)):
                 loss = loss_of(*part) / micro
                 accelerator.backward(loss)
-                opt.saw(loss)
+                opt.record_loss(loss)
             accelerator.clip_grad_norm_(model.parameters(), 1.0)
             prepared.step()
 

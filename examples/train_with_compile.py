@@ -23,7 +23,7 @@ def main(epochs: int = 8, backend: str = "inductor") -> tuple[SAM, float]:
     def loss_of(x: Tensor, y: Tensor) -> Tensor:
         return nn.functional.cross_entropy(model(x), y)
 
-    opt = SAM(torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9), net, rho=0.1, share=1 / 4)
+    opt = SAM(torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9), net, rho=0.1, ascent_fraction=1 / 4)
     for _ in range(epochs):
         for rows in torch.randperm(1500).split(60):  # of equal sizes, and so is the share: two graphs in all
             opt.step_on(loss_of, x[rows], y[rows])

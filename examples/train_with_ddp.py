@@ -29,9 +29,9 @@ def main(epochs: int = 60) -> None:
     def loss_of(x: Tensor, y: Tensor) -> Tensor:
         return nn.functional.cross_entropy(model(x), y)
 
-    # DDP averages the gradients in both passes, and the rule its losses: all processes take the same step.
-    base, held_out = torch.optim.AdamW(model.parameters(), lr=0.01), (x[1000:1500], y[1000:1500])
-    opt = GapSAM(base, model, held_out, epochs * len(loader))
+    # DDP averages the gradients in both passes, and GapSAM its losses: all processes take the same step.
+    base, validation = torch.optim.AdamW(model.parameters(), lr=0.01), (x[1000:1500], y[1000:1500])
+    opt = GapSAM(base, model, validation, epochs * len(loader))
     for epoch in range(epochs):
         sampler.set_epoch(epoch)
         for batch in loader:

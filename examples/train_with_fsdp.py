@@ -28,15 +28,15 @@ class Run:
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
         self.model = fully_shard(model)  # first: the optimizer is to see the sharded parameters
-        base, held_out = torch.optim.AdamW(model.parameters(), lr=0.01), (x[1000:1500], y[1000:1500])
-        self.opt = GapSAM(base, model, held_out, steps, max_norm=1.0)
+        base, validation = torch.optim.AdamW(model.parameters(), lr=0.01), (x[1000:1500], y[1000:1500])
+        self.opt = GapSAM(base, model, validation, steps, max_norm=1.0)
 
     def loss_of(self, x: Tensor, y: Tensor) -> Tensor:
         """Return the mean loss of a batch."""
         return nn.functional.cross_entropy(self.model(x), y)
 
     def train(self, steps: int) -> None:
-        """Take some steps; norms and losses are of all processes, so that they agree on the probe."""
+        """Take some steps; norms and losses are of all processes, so that they agree on the ascent step."""
         for _ in range(steps):
             rows = torch.randint(320, (64,))[dist.get_rank() :: dist.get_world_size()]  # this process's
             self.opt.step_on(self.loss_of, x[rows], y[rows])

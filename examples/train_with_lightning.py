@@ -1,4 +1,4 @@
-"""Train a LightningModule; its validation sets the length of the probe.
+"""Train a LightningModule; its validation sets the length of the ascent step.
 
 Run it with `python examples/train_with_lightning.py`.
 """
@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from steepen.lightning import Probing
+from steepen.lightning import AscentCallback
 from steepen.torch import GapSAM
 
 
@@ -54,7 +54,7 @@ def main(epochs: int = 60) -> tuple[GapSAM, float]:
         accumulate_grad_batches=2,
         gradient_clip_val=1.0,
         val_check_interval=10,
-        callbacks=[Probing(monitor="val_loss")],
+        callbacks=[AscentCallback(monitor="val_loss")],
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,

@@ -23,18 +23,20 @@ class Digits(lightning.LightningModule):
         self.net = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Dropout(0.1), nn.Linear(64, 10))
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:
-        """Take a step: first the probe's quarter of the batch, then all of it, a little uphill."""
+        """Take a step: first the ascent step's quarter of the batch, then all of it, a little uphill."""
         opt = self.optimizers()
         for x, y in opt.passes(batch):
             loss = nn.functional.cross_entropy(self.net(x), y)
             self.manual_backward(loss)
-            opt.saw(loss)
+            opt.record_loss(loss)
         self.clip_gradients(opt, gradient_clip_val=1.0)
         opt.step()
 
     def configure_optimizers(self) -> SAM:
         """Wrap the optimizer."""
-        return SAM(torch.optim.SGD(self.parameters(), lr=0.1, momentum=0.9), self, rho=0.2, share=1 / 4)
+        return SAM(
+            torch.optim.SGD(self.parameters(), lr=0.1, momentum=0.9), self, rho=0.2, ascent_fraction=1 / 4
+        )
 
 
 def main(epochs: int = 8) -> tuple[SAM, float]:

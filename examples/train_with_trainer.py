@@ -1,4 +1,4 @@
-"""Train with the Trainer of Hugging Face Transformers; its evaluations set the length of the probe.
+"""Train with the Trainer of Hugging Face Transformers; its evaluations set the length of the ascent step.
 
 Run it with `python examples/train_with_trainer.py`. Nothing is downloaded: the model is small and new.
 """
@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import BertConfig, BertForSequenceClassification, TrainingArguments
 
 from steepen.torch import GapSAM
-from steepen.transformers import ProbeTrainer
+from steepen.transformers import AscentTrainer
 
 
 def sequences(count: int, seed: int) -> list[dict[str, Tensor]]:
@@ -37,17 +37,17 @@ def main(steps: int = 300) -> tuple[GapSAM, float]:
             folder,
             max_steps=steps,
             per_device_train_batch_size=16,
-            gradient_accumulation_steps=2,  # the probe's share is cut from the first micro-batch
+            gradient_accumulation_steps=2,  # the ascent step's share is cut from the first micro-batch
             max_grad_norm=1.0,  # clips what AdamW is about to take
             eval_strategy="steps",
-            eval_steps=15,  # what sets the probe
+            eval_steps=15,  # what sets the ascent step
             use_cpu=True,
             save_strategy="no",
             report_to="none",
             disable_tqdm=True,
         )
         sets = {"train_dataset": sequences(160, 0), "eval_dataset": sequences(256, 1)}
-        trainer = ProbeTrainer(model, settings, optimizers=(opt, None), **sets)
+        trainer = AscentTrainer(model, settings, optimizers=(opt, None), **sets)
         trainer.train()
         guess = trainer.predict(sequences(256, 2))
     accuracy = float((guess.predictions.argmax(1) == guess.label_ids).mean())

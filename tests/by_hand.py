@@ -7,7 +7,7 @@ from torch import nn
 def sam(model, losses, first, *, rho, lr, clip):
     """Take one step of SGD by the gradient at x + s, and return the loss there.
 
-    The losses of micro-batches add up; `first` are those that the probe's gradient is of.
+    The losses of micro-batches add up; `first` are those that the ascent step's gradient is of.
     """
     params = list(model.parameters())
     g = torch.autograd.grad(torch.stack([loss() for loss in first]).sum(), params)
@@ -26,16 +26,16 @@ def sam(model, losses, first, *, rho, lr, clip):
 
 
 def by_passes(opt, steps, loss_of, *, clip, divisor=len, told=lambda k: None):
-    """Take steps, each a list of micro-batches; `told(k)` is the held-out loss that is told after one."""
+    """Take steps, each a list of micro-batches; `told(k)` is the validation loss that is told after one."""
     for k, step in enumerate(steps):
         for batch in opt.passes(*step):
             loss = loss_of(batch) / divisor(step)
             loss.backward()
-            opt.saw(loss)
+            opt.record_loss(loss)
         nn.utils.clip_grad_norm_(opt.model.parameters(), clip)
         opt.step()
         if told(k) is not None:
-            opt.saw_held_out(told(k))
+            opt.record_validation_loss(told(k))
 
 
 def failing(kind, method, start):
@@ -44,7 +44,7 @@ def failing(kind, method, start):
 
     def fails(self, *given, **named):
         calls.append(0)
-        if len(calls) == 3:  # the first call is the probe's
+        if len(calls) == 3:  # the first call is the ascent step's
             assert not torch.equal(flat(self).cpu(), start)
             raise KeyError("mine")
         return getattr(super(changed, self), method)(*given, **named)

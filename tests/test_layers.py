@@ -22,7 +22,7 @@ LAYERS = (
     ("_restarts", "_sweep"),
     ("",),  # steepen itself: the public names
     ("plot", "scipy", "torch", "optimistix", "optax", "botorch", "sklearn"),
-    ("_door", "transformers", "lightning"),
+    ("_integration", "transformers", "lightning"),
     ("paper", "train"),
     ("explorer",),
     ("cli",),

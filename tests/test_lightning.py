@@ -1,4 +1,4 @@
-"""Lightning with a probe takes the steps that a loop written by hand takes."""
+"""Lightning with an ascent step takes the steps that a loop written by hand takes."""
 
 import warnings
 
@@ -16,9 +16,9 @@ with warnings.catch_warnings(action="ignore"):  # what other libraries say while
     lightning = pytest.importorskip("pytorch_lightning")
     from pytorch_lightning.plugins import MixedPrecision
 
-    from steepen.lightning import Probing
+    from steepen.lightning import AscentCallback
 
-pytestmark = pytest.mark.filterwarnings("ignore:the probe is cut to its limit")
+pytestmark = pytest.mark.filterwarnings("ignore:the ascent step is cut to its limit")
 RHO, LR, CLIP = 0.3, 0.1, 0.2
 QUIET = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
 QUIET["enable_checkpointing"] = False
@@ -46,7 +46,7 @@ class Module(lightning.LightningModule):
         for part in opt.passes(batch):
             loss = self.loss_of(part)
             self.manual_backward(loss)
-            opt.saw(loss)
+            opt.record_loss(loss)
         self.clip_gradients(opt, CLIP, "norm")
         opt.step()
         return None
@@ -72,7 +72,7 @@ def fit(tmp_path):
     """Train for two epochs of eleven batches; return the trainer."""
 
     def fit(module, micro=1, loader=None, path=None, **settings):
-        options = {"max_epochs": 2, "callbacks": [Probing()], "accelerator": "cpu", **settings}
+        options = {"max_epochs": 2, "callbacks": [AscentCallback()], "accelerator": "cpu", **settings}
         if module.automatic_optimization:
             options |= {"accumulate_grad_batches": micro, "gradient_clip_val": CLIP}
         trainer = lightning.Trainer(default_root_dir=tmp_path, devices=1, **QUIET, **options)
@@ -90,10 +90,10 @@ def base(model):
 @pytest.mark.parametrize(("share", "micro"), [(1.0, 3), (0.5, 1), (0.5, 3)])
 def test_equals_a_loop_by_hand(fit, share, micro):
     """With Lightning's clipping, and micro-batches: the last step of eleven has two of three."""
-    module, plain = Module(lambda m: SAM(base(m), m, rho=RHO, share=share)), Module(SAM)
+    module, plain = Module(lambda m: SAM(base(m), m, rho=RHO, ascent_fraction=share)), Module(SAM)
     trainer = fit(module, micro)
     report = trainer.optimizers[0].report()
-    assert report.probed == report.steps == trainer.global_step == (8 if micro == 3 else 22)
+    assert report.perturbed == report.steps == trainer.global_step == (8 if micro == 3 else 22)
     for step in steps_of(micro) * 2:
         whole = [lambda b=batch: plain.loss_of(b) / micro for batch in step]  # so does Lightning
         some = [part[: min(4, max(2, round(share * 4 * len(step))))] for part in step[0]]
@@ -124,24 +124,24 @@ def test_cgd_is_clipped_after_its_direction_is_formed(fit):
 
 @pytest.mark.parametrize("manual", [False, True])
 def test_validation_sets_the_probe(fit, manual):
-    module = Module(lambda m: GapSAM(base(m), m, None, steps=22, share=0.5), manual=manual)
-    trainer = fit(module, callbacks=[Probing(monitor="val_loss")], val_check_interval=2)
+    module = Module(lambda m: GapSAM(base(m), m, None, total_steps=22, ascent_fraction=0.5), manual=manual)
+    trainer = fit(module, callbacks=[AscentCallback(monitor="val_loss")], val_check_interval=2)
     report = trainer.optimizers[0].report()
     assert len(module.told) == 10
     plain = Module(GapSAM)
-    told = GapSAM(base(plain), plain, None, steps=22, share=0.5)
+    told = GapSAM(base(plain), plain, None, total_steps=22, ascent_fraction=0.5)
     # every second step of eleven, in both epochs
     readings = dict(zip([k for k in range(22) if k % 11 % 2], module.told, strict=True))
     by_passes(told, steps_of(1) * 2, plain.loss_of, clip=CLIP, told=readings.get)
-    assert report.probed == told.report().probed > 5
-    assert report.held_out == pytest.approx(told.report().held_out)
+    assert report.perturbed == told.report().perturbed > 5
+    assert report.validation == pytest.approx(told.report().validation)
     torch.testing.assert_close(flat(module).cpu(), flat(plain), rtol=1e-6, atol=1e-8)
 
 
 def test_without_the_callback_micro_batches_are_not_dropped_unsaid(fit):
     module = Module(lambda m: SAM(base(m), m, rho=RHO))
     start = flat(module)
-    with pytest.raises(RuntimeError, match=r"would be dropped.*Probing\(\)"):
+    with pytest.raises(RuntimeError, match=r"would be dropped.*AscentCallback\(\)"):
         fit(module, 3, callbacks=[])
     assert torch.equal(flat(module).cpu(), start)
     known = Module(module.make)
@@ -151,9 +151,10 @@ def test_without_the_callback_micro_batches_are_not_dropped_unsaid(fit):
 
 
 def test_the_rule_is_told_the_mean_of_a_short_last_step(fit):
-    module = Module(lambda m: GapSAM(SGD(m.parameters(), lr=0.0), m, lambda: 9.0, 20, share=0.5))
+    module = Module(lambda m: GapSAM(SGD(m.parameters(), lr=0.0), m, lambda: 9.0, 20, ascent_fraction=0.5))
     plain = Module(SAM)
-    trainer = fit(module, 3, max_epochs=1)
+    with pytest.warns(UserWarning, match="total_steps: GapSAM was told 20, and this run has 4"):
+        trainer = fit(module, 3, max_epochs=1)
     means = [sum(plain.loss_of(b).item() for b in step) / len(step) for step in steps_of(3)]
     told = [(1 - 0.5) ** i for i in range(4)]
     expected = sum(w * mean for w, mean in zip(told, reversed(means), strict=True)) / sum(told)
@@ -165,11 +166,22 @@ def steps_of(micro):
     return [every[i : i + micro] for i in range(0, len(every), micro)]
 
 
+def test_a_run_that_ends_before_its_first_probe_is_told(fit):
+    module = Module(lambda m: SAM(base(m), m, when=range(50, 60)))
+    with pytest.warns(UserWarning, match="when: it has none of the 11 steps of this run, so no ascent step"):
+        fit(module, max_epochs=1)
+
+
+@pytest.mark.filterwarnings("ignore:total_steps")
 @pytest.mark.parametrize("manual", [False, True])
 def test_resume(fit, tmp_path, manual):
     def run(epochs, path=None):
-        module = Module(lambda m: GapSAM(base(m), m, None, steps=44, share=0.5), manual=manual, dropout=0.5)
-        return fit(module, path=path, max_epochs=epochs, callbacks=[Seeded(), Probing("val_loss")])
+        module = Module(
+            lambda m: GapSAM(base(m), m, None, 44, ascent_fraction=0.5),
+            manual=manual,
+            dropout=0.5,
+        )
+        return fit(module, path=path, max_epochs=epochs, callbacks=[Seeded(), AscentCallback("val_loss")])
 
     half = run(2)
     half.save_checkpoint(tmp_path / "half.ckpt")
@@ -190,7 +202,7 @@ class Seeded(lightning.Callback):
 @pytest.mark.parametrize("share", [1.0, 0.5])
 def test_a_step_is_logged_once(fit, share):
     """With a share of 1 the loss at the weights is logged; with a smaller one that at x + s."""
-    module = Module(lambda m: SAM(base(m), m, rho=3.0, share=share))
+    module = Module(lambda m: SAM(base(m), m, rho=3.0, ascent_fraction=share))
     trainer = fit(module, max_epochs=1, limit_train_batches=1)
     logged = trainer.callback_metrics["loss_epoch"].item()
     at_x = Module(SAM).loss_of(next(iter(batches()))).item()
@@ -206,7 +218,7 @@ def test_a_scaler_leaves_no_trace(fit, kind):
     def make(m):
         if kind == "cgd":
             return CGD(base(m), m, lam=0.05, dtype=torch.float16)
-        return GapSAM(base(m), m, lambda: 9.0, steps=24, share=0.5, strength=0.1)
+        return GapSAM(base(m), m, lambda: 9.0, total_steps=24, ascent_fraction=0.5, strength=0.1)
 
     modules = [Module(make), Module(make)]
     half = MixedPrecision("16-mixed", "cpu", torch.amp.GradScaler("cpu", init_scale=2.0**12))
@@ -218,7 +230,7 @@ def test_a_scaler_leaves_no_trace(fit, kind):
 
 def test_weights_are_put_back_after_an_error(fit):
     def make(model):
-        return SAM(base(model), model, rho=RHO, share=0.5)
+        return SAM(base(model), model, rho=RHO, ascent_fraction=0.5)
 
     start = flat(Module(make))
     module = failing(Module, "training_step", start)(make)
@@ -232,7 +244,7 @@ def test_an_epoch_that_is_ended_by_the_module(fit):
         def on_train_batch_start(self, batch, batch_idx):
             return -1 if batch_idx == 1 else None
 
-    module = Short(lambda m: SAM(base(m), m, rho=RHO, share=0.5))
+    module = Short(lambda m: SAM(base(m), m, rho=RHO, ascent_fraction=0.5))
     trainer = fit(module)
     assert trainer.global_step == trainer.optimizers[0].k == 2
 
@@ -247,7 +259,7 @@ def test_what_cannot_work_is_refused(fit):
             return super().training_step(next(dataloader_iter)[0], 0)
 
     def share(model):
-        return SAM(base(model), model, rho=RHO, share=0.5)
+        return SAM(base(model), model, rho=RHO, ascent_fraction=0.5)
 
     with pytest.raises(TypeError, match="configure_optimizers: expected an optimizer of steepen"):
         fit(Module(base))
@@ -264,12 +276,14 @@ def test_what_cannot_work_is_refused(fit):
 
 
 def test_an_unknown_monitor_is_refused_before_the_first_step_and_a_missing_one_is_said(fit):
-    module, other = (Module(lambda m: GapSAM(base(m), m, None, steps=22, share=0.5)) for _ in range(2))
+    module, other = (
+        Module(lambda m: GapSAM(base(m), m, None, total_steps=22, ascent_fraction=0.5)) for _ in range(2)
+    )
     with pytest.raises(ValueError, match=r"monitor: expected the name of a logged loss, of \['val_loss'\]"):
-        fit(module, callbacks=[Probing("valid_loss")])
+        fit(module, callbacks=[AscentCallback("valid_loss")])
     assert not module.told
     with (
-        pytest.warns(UserWarning, match="monitor: GapSAM has no held-out data"),
-        pytest.warns(UserWarning, match="held_out: no loss was told in half of the run"),
+        pytest.warns(UserWarning, match="monitor: GapSAM has no validation data"),
+        pytest.warns(UserWarning, match="validation: no loss was told in half of the run"),
     ):
         fit(other)

@@ -1,4 +1,4 @@
-"""Hugging Face's Trainer with a probe takes the steps that a loop written by hand takes."""
+"""Hugging Face's Trainer with an ascent step takes the steps that a loop written by hand takes."""
 
 import re
 import warnings
@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.optim import SGD
 
-from steepen._door import checked
+from steepen._integration import checked
 from steepen.torch import CGD, SAM, GapSAM
 
 from .by_hand import by_passes, failing, flat, sam
@@ -17,9 +17,9 @@ from .pairs import pairs
 
 with warnings.catch_warnings(action="ignore"):  # what other libraries say while they are imported
     transformers = pytest.importorskip("transformers")
-    from steepen.transformers import ProbeTrainer
+    from steepen.transformers import AscentTrainer
 
-pytestmark = pytest.mark.filterwarnings("ignore:the probe is cut to its limit")
+pytestmark = pytest.mark.filterwarnings("ignore:the ascent step is cut to its limit")
 RHO, LR, CLIP = 0.3, 0.1, 0.2
 
 
@@ -52,7 +52,7 @@ class Ignores(Mean):
         return super().forward(x, labels)
 
 
-class Recording(ProbeTrainer):
+class Recording(AscentTrainer):
     """Keeps the micro-batches of each step."""
 
     def get_batch_samples(self, *args, **kwargs):
@@ -90,11 +90,11 @@ def base(model):
     return SGD(model.parameters(), lr=LR)
 
 
-@pairs(kind=[Mean, Items, Ignores], micro=[1, 3], share=[1.0, 0.5])
+@pairs(kind=[Mean, Items, Ignores], micro=[1, 3], ascent_fraction=[1.0, 0.5])
 def test_equals_a_loop_by_hand(trainer, kind, micro, share):
     """With the Trainer's clipping, and micro-batches: the last step of eleven has two of three."""
     model, plain = network(kind), network(kind)
-    opt = SAM(base(model), model, rho=RHO, share=share)
+    opt = SAM(base(model), model, rho=RHO, ascent_fraction=share)
     run = trainer(model, opt, micro)
     run.train()
     assert [len(step) for step in run.steps[:4]] == ([3, 3, 3, 2] if micro == 3 else [1] * 4)
@@ -104,7 +104,7 @@ def test_equals_a_loop_by_hand(trainer, kind, micro, share):
         some = {key: part[: min(4, max(2, round(share * rows)))] for key, part in step[0].items()}
         first = whole if share == 1 else [lambda b=some: plain(**b)["loss"]]
         sam(plain, whole, first, rho=RHO, lr=LR, clip=CLIP)
-    assert opt.report().probed == opt.report().steps == len(run.steps)
+    assert opt.report().perturbed == opt.report().steps == len(run.steps)
     torch.testing.assert_close(flat(model), flat(plain), rtol=1e-12, atol=1e-12)
 
 
@@ -112,7 +112,9 @@ def test_the_rule_is_told_the_mean_whatever_a_model_does_with_the_items(trainer)
     found = []
     for kind in (Mean, Items, Ignores):
         model = network(kind)
-        opt = GapSAM(SGD(model.parameters(), lr=0.0), model, lambda: 9.0, 20, share=0.5, strength=0.1)
+        opt = GapSAM(
+            SGD(model.parameters(), lr=0.0), model, lambda: 9.0, 20, ascent_fraction=0.5, strength=0.1
+        )
         trainer(model, opt, micro=2, max_steps=20).train()
         found.append((opt.report().training, opt.report().length))
     assert found[1] == pytest.approx(found[0], rel=1e-5)
@@ -131,34 +133,34 @@ def test_cgd_is_clipped_after_its_direction_is_formed(trainer):
 
 def test_evaluation_sets_the_probe(trainer):
     model, plain = network(), network()
-    opt = GapSAM(base(model), model, None, steps=22, share=0.5)
+    opt = GapSAM(base(model), model, None, total_steps=22, ascent_fraction=0.5)
     run = trainer(model, opt, eval_strategy="steps", eval_steps=2)
     run.train()
     logged = {row["step"]: row["eval_loss"] for row in run.state.log_history if "eval_loss" in row}
     assert list(logged) == list(range(2, 23, 2))
-    told = GapSAM(base(plain), plain, None, steps=22, share=0.5)
+    told = GapSAM(base(plain), plain, None, total_steps=22, ascent_fraction=0.5)
     losses = {"clip": CLIP, "told": lambda k: logged.get(k + 1)}
     by_passes(told, run.steps, lambda batch: plain(**batch)["loss"], **losses)
-    assert opt.report().held_out == pytest.approx(told.report().held_out)
-    assert opt.report().probed == told.report().probed > 5
+    assert opt.report().validation == pytest.approx(told.report().validation)
+    assert opt.report().perturbed == told.report().perturbed > 5
     torch.testing.assert_close(flat(model), flat(plain), rtol=1e-6, atol=1e-8)
-    before = opt.report().held_out
+    before = opt.report().validation
     run.evaluate()  # after the run it sets nothing
-    assert opt.report().held_out == before
+    assert opt.report().validation == before
 
 
 def test_resume(trainer, tmp_path):
     def run(**settings):
         model = network(dropout=0.5)
-        opt = GapSAM(base(model), model, None, steps=20, share=0.5)
+        opt = GapSAM(base(model), model, None, total_steps=20, ascent_fraction=0.5)
         return trainer(model, opt, micro=2, max_steps=20, eval_strategy="steps", eval_steps=2, **settings)
 
     unbroken, resumed = run(save_strategy="steps", save_steps=8), run()
     unbroken.train()
     resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-8"))
-    assert str(resumed.probe.report()) == str(unbroken.probe.report())
-    assert unbroken.probe.report().length > 0
-    assert resumed.probe.k == 20
+    assert str(resumed.ascent.report()) == str(unbroken.ascent.report())
+    assert unbroken.ascent.report().length > 0
+    assert resumed.ascent.k == 20
     assert torch.equal(flat(resumed.model), flat(unbroken.model))
 
 
@@ -167,7 +169,7 @@ def test_the_logged_loss_is_that_at_the_weights(trainer):
     losses = {}
     for share in (1.0, 0.5):
         model = network()
-        opt = SAM(base(model), model, rho=3.0, share=share)
+        opt = SAM(base(model), model, rho=3.0, ascent_fraction=share)
         run = trainer(model, opt, micro=3, max_steps=1, logging_strategy="steps", logging_steps=1)
         run.train()
         plain = network()
@@ -180,7 +182,7 @@ def test_the_logged_loss_is_that_at_the_weights(trainer):
 @pytest.mark.parametrize(("kind", "steps"), [("cgd", 4), ("rule", 20)])
 def test_a_scaler_leaves_no_trace(trainer, kind, steps):
     """As in fp16, which the Trainer has on GPUs only."""
-    ends, options = [], {"steps": 20, "share": 0.5, "strength": 0.1}
+    ends, options = [], {"total_steps": 20, "ascent_fraction": 0.5, "strength": 0.1}
     for scaler in (torch.amp.GradScaler("cpu", init_scale=2.0**12), None):
         model = network()
         given = base(model), model
@@ -188,8 +190,8 @@ def test_a_scaler_leaves_no_trace(trainer, kind, steps):
         run = trainer(model, opt, micro=2, max_steps=steps, max_grad_norm=0)
         run.accelerator.scaler = scaler
         run.train()
-        assert run.probe.k == steps
-        assert run.probe.report().length > 0
+        assert run.ascent.k == steps
+        assert run.ascent.report().length > 0
         ends.append(flat(model))
     torch.testing.assert_close(ends[0], ends[1], rtol=1e-6, atol=1e-8)
 
@@ -197,7 +199,7 @@ def test_a_scaler_leaves_no_trace(trainer, kind, steps):
 def test_weights_are_put_back_after_an_error_and_where_a_run_is_stopped_within_a_step(trainer):
     start = flat(network())
     model = network(failing(Mean, "squares", start))
-    opt = SAM(base(model), model, rho=RHO, share=0.5)
+    opt = SAM(base(model), model, rho=RHO, ascent_fraction=0.5)
     run = trainer(model, opt, micro=2, max_steps=2)
     with pytest.raises(KeyError, match="mine"):
         run.train()
@@ -209,7 +211,7 @@ def test_weights_are_put_back_after_an_error_and_where_a_run_is_stopped_within_a
     assert torch.equal(flat(model).cpu(), start)
     run.remove_callback(stop)
     run.train()  # and it can go on
-    assert opt.report().probed == 2
+    assert opt.report().perturbed == 2
 
 
 def test_what_cannot_work_is_refused(trainer):
@@ -228,15 +230,15 @@ def test_what_cannot_work_is_refused(trainer):
         with pytest.raises(ValueError, match=r"dtype: the passes are in torch.float16 here"):
             checked(CGD(base(model), model, lam=0.1), "optimizers", precision)
     with pytest.raises(ValueError, match="deepspeed"):
-        trainer(model, SAM(base(model), model), kind=type("Mixed", (ProbeTrainer, DeepSpeed), {}))
+        trainer(model, SAM(base(model), model), kind=type("Mixed", (AscentTrainer, DeepSpeed), {}))
 
 
 def test_what_is_missing_is_said_before_the_first_step(trainer):
     model = network()
-    run = trainer(model, GapSAM(base(model), model, None, steps=100, share=0.5), max_steps=20)
+    run = trainer(model, GapSAM(base(model), model, None, total_steps=100, ascent_fraction=0.5), max_steps=20)
     with (
-        pytest.warns(UserWarning, match="steps: GapSAM was told 100, and this run has 20"),
-        pytest.warns(UserWarning, match="held_out: GapSAM has none, and is told no loss"),
+        pytest.warns(UserWarning, match="total_steps: GapSAM was told 100, and this run has 20"),
+        pytest.warns(UserWarning, match="validation: GapSAM has none, and is told no loss"),
     ):
         run.train()
 
@@ -265,8 +267,8 @@ def test_both_runs_of_the_tutorial_on_fine_tuning_are_made(capsys):
         exec(compile(block, "finetune.md", "exec"), names)
     names |= {"load": small, "TRAIN": 5, "HELD_OUT": 2, "TEST": 3}
     found = names["compare"](steps=24)
-    assert set(found) == {"AdamW", "AdamW with the rule"}
+    assert set(found) == {"AdamW", "AdamW with GapSAM"}
     assert all(1.0 < loss < 4.0 and 0 <= accuracy <= 1 for loss, accuracy in found.values())
     said = capsys.readouterr().out
     assert re.search(r"steps taken +24\n", said)
-    assert "AdamW with the rule: test loss" in said
+    assert "AdamW with GapSAM: test loss" in said

@@ -5,15 +5,10 @@ with (f − f*)/(f0 − f*) ≤ τ. f* is the lowest value that any solver of th
 the tightest τ of `Problem.fbest`, the lowest known value, f* is the lower of the two. A run therefore
 needs at least one good solver: a value that no solver reached is not held against any of them.
 
-Examples
---------
->>> import steepen as st
->>> from steepen import bench
->>> problems = [st.problems["beale"], st.problems["wood"]]
->>> results = bench.run(problems, ["BB", "L-BFGS-B"], budget=500, jobs=1)
->>> line = results.summary()[0]
->>> line.accuracy, line.solver, line.solved, line.problems, line.losses
-(0.001, 'BB', 2, 2, 2)
+    from benchmarks.bench import run
+    from benchmarks.problems import suite
+
+    run(suite("mgh"), ["cgd-auto", "L-BFGS-B"]).summary()
 """
 
 from ._run import run

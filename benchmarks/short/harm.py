@@ -1,11 +1,11 @@
-"""Does the rule do harm where nothing overfits? Around the optimizer of airbench, a fast recipe for CIFAR-10.
+"""Does GapSAM do harm where nothing overfits? Around the optimizer of airbench, a fast recipe for CIFAR-10.
 
     git clone https://github.com/KellerJordan/cifar10-airbench FOLDER     # yours to fetch; none of it is here
     python harm.py --airbench FOLDER --data DIR --target 94 --seeds 20 --out harm.jsonl
 
 Network, loader, augmentation, whitening, look-ahead and all numbers are airbench's; only the loop is written
-here, so that a step may have two passes. The base is the same loop without the rule; a third row is the rule
-that waits. All have as many gradients. The rule watches 1000 of the training images, and is not trained on
+here, so that a step may have two passes. The base is the same loop without GapSAM; a third row is GapSAM
+before its gate. All have as many gradients. GapSAM watches 1000 of the training images, and is not trained on
 these; the base is. They take turns, seed by seed, and want a GPU of their own, since their seconds are
 compared. A seed that is in --out is not run again.
 """
@@ -30,7 +30,7 @@ from steepen.torch import GapSAM
 
 WATCHED = 1000
 RULE = 1 + 1 / 48  # gradients of a step, in the mean
-METHODS = ("base", "gap", "gap-wait")
+METHODS = ("base", "gate", "gap")
 
 
 def recipe(target: str) -> tuple[Any, dict[str, Any], dict[str, Any]]:
@@ -75,7 +75,8 @@ def train(target: str, method: str, seed: int, few: int = 0) -> dict[str, Any]:
     def loss_of(x: Any, y: Any) -> Any:
         return F.cross_entropy(model(x), y, label_smoothing=given["label_smoothing"], reduction="sum")
 
-    opt = base if method == "base" else GapSAM(base, model, watched, steps, wait=method == "gap-wait")
+    gate = {"gate": None} if method == "gap" else {}
+    opt = base if method == "base" else GapSAM(base, model, watched, steps, reduction="sum", **gate)
     warm = int(steps * given["lr_peak"])
 
     def rate(k: int) -> float:
@@ -113,8 +114,8 @@ def train(target: str, method: str, seed: int, few: int = 0) -> dict[str, Any]:
     report = opt.report() if isinstance(opt, GapSAM) else None
     return {
         "accuracy": tools.evaluate(model, test, tta_level=given["tta_level"]), "seconds": round(seconds, 3),
-        "steps": steps, "probed": report.probed if report else 0,
-        "gap": round(report.held_out - report.training, 4) if report else None,
+        "steps": steps, "probed": report.perturbed if report else 0,
+        "gap": round(report.validation - report.training, 4) if report else None,
     }  # fmt: skip
 
 

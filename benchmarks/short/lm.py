@@ -1,7 +1,7 @@
 """A language model on few tokens for many epochs: the network, the rows, and one run of it.
 
-Every row has as many gradients as the base, its probes counted, and as many tokens at hand: the rule is not
-trained on the books that it watches, and all other rows are.
+Every row has as many gradients as the base, its ascent steps counted, and as many tokens at hand: GapSAM is
+not trained on the books that it watches, and all other rows are.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from steepen.torch import SAM, GapSAM, Probe, Robustness, robustness
+from steepen.torch import SAM, AscentOptimizer, GapSAM, Robustness, robustness
 from steepen.train.tuning import Choice
 
 sys.path.append(str(Path(__file__).parents[1] / "evidence"))
@@ -40,7 +40,7 @@ class Size:
     heads: int
     length: int  # tokens of a line
     batch: int  # lines
-    tokens: int  # at hand, those that the rule watches among them
+    tokens: int  # at hand, those that GapSAM watches among them
     watched: int
     epochs: int
     judged: int  # tokens of the validation, and of the test
@@ -141,19 +141,19 @@ def base_of(name: str, model: GPT, lr: float, decay: float) -> torch.optim.Optim
 # --- the rows ----------------------------------------------------------------------------------------
 
 
-class LossBudget(Probe):
-    """A probe that raises the loss by σ to first order, ρ = σ/‖g‖: LE-SAM's budget."""
+class LossBudget(AscentOptimizer):
+    """An ascent step that raises the loss by σ to first order, ρ = σ/‖g‖: LE-SAM's budget."""
 
     def __init__(self, base: Any, model: Any, sigma: float, **options: Any) -> None:
         super().__init__(base, model, **options)
         self.sigma = sigma
 
-    def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
+    def _perturbation(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
         return (self.sigma / (n * n)).minimum(0.1 * x() / n), None
 
 
 class Inner:
-    """A probe that leaves the embeddings and the head where they are."""
+    """An ascent step that leaves the embeddings and the head where they are."""
 
     model: Any
 
@@ -168,7 +168,7 @@ class InnerSAM(Inner, SAM):
 
 
 class InnerGapSAM(Inner, GapSAM):
-    """The rule by the weights of the layers."""
+    """GapSAM by the weights of the layers."""
 
 
 NONE = (0.0, 0.0)
@@ -186,6 +186,8 @@ class Row:
     like: str = ""  # whose trials it takes, without any of its own
     stopped: bool = False  # by the trial whose validation was lowest on its way, not at its end
     watches: bool = False  # some books, which are not trained on
+    few: bool = False  # tokens of these, and trains on the rest of them
+    gone: bool = False  # cannot be made any more
 
 
 def late(steps: int, part: float) -> range:
@@ -209,28 +211,31 @@ def _budget(base: Any, model: GPT, sigma: float, steps: int, _: Any) -> Any:
 
 
 def _share(base: Any, model: GPT, rho: float, steps: int, _: Any) -> Any:
-    return SAM(base, model, rho, share=1 / 16, when=late(steps, 0.5), max_norm=MAX_NORM)
+    return SAM(base, model, rho, ascent_fraction=1 / 16, when=late(steps, 0.5), max_norm=MAX_NORM)
 
 
 def _rule(base: Any, model: GPT, strength: float, steps: int, watch: Any) -> Any:
-    return GapSAM(base, model, watch, steps, strength=strength or 1.0, max_norm=MAX_NORM)
+    return GapSAM(base, model, watch, steps, strength=strength or 1.0, gate=None, max_norm=MAX_NORM)
+
+
+def _gate(base: Any, model: GPT, _: float, steps: int, watch: Any) -> Any:
+    return GapSAM(base, model, watch, steps, max_norm=MAX_NORM)
 
 
 def _rule_ema(base: Any, model: GPT, _: float, steps: int, watch: Any) -> Any:
     return _rule(base, model, 1.0, steps, watch)
 
 
-def _waiting_rule(base: Any, model: GPT, strength: float, steps: int, watch: Any) -> Any:
-    return GapSAM(base, model, watch, steps, strength=strength or 1.0, wait=True, max_norm=MAX_NORM)
-
-
 def _inner_rule(base: Any, model: GPT, strength: float, steps: int, watch: Any) -> Any:
-    return InnerGapSAM(base, model, watch, steps, strength=strength or 1.0, max_norm=MAX_NORM)
+    return InnerGapSAM(base, model, watch, steps, strength=strength or 1.0, gate=None, max_norm=MAX_NORM)
 
 
+FEW = (4_000, 8_000)  # tokens that suffice to watch, of few tokens in all and of many
 RHO, EMA, STRENGTH, RULE = (0.05, 0.2), (0.99, 0.996), (0.5, 2.0), 1 + 1 / 48
 ROWS = {
     "base": Row("base"),
+    "base-less": Row("base, without what GapSAM watches", like="base", watches=True, few=True),
+    "gate": Row("GapSAM, settings of the base", NONE, _gate, RULE, like="base", watches=True, few=True),
     "early": Row("base, stopped early", like="base", stopped=True),
     "shorter": Row("base, fewer epochs", (0.25, 0.5)),
     "dropout": Row("base + dropout", (0.1, 0.3)),
@@ -239,12 +244,14 @@ ROWS = {
     "sam-tenth": Row("SAM, every tenth step, 10 ρ", (0.01, 0.05), _tenth, 1.1),
     "le-sam": Row("LE-SAM's loss budget", (0.1, 0.35), _budget, 2.0),
     "share16-late": Row("share 1/16, last half", (0.1, 0.3), _share, 1 + 1 / 32),
-    "gap": Row("the rule", STRENGTH, _rule, RULE, watches=True),
-    "gap-ema": Row("the rule + EMA", EMA, _rule_ema, RULE, watches=True),
-    "gap-wait": Row("the rule, waiting", NONE, _waiting_rule, RULE, like="gap", watches=True),
-    "gap-base": Row("the rule, settings of the base", NONE, _rule, RULE, like="base", watches=True),
+    "gap": Row("GapSAM before its gate", STRENGTH, _rule, RULE, watches=True),
+    "gap-ema": Row("GapSAM before its gate + EMA", EMA, _rule_ema, RULE, watches=True),
+    "gap-wait": Row("GapSAM before its gate, waiting", like="gap", watches=True, gone=True),
+    "gap-base": Row(
+        "GapSAM before its gate, settings of the base", NONE, _rule, RULE, like="base", watches=True
+    ),
     "sam-late-inner": Row("SAM, last quarter, inner weights", RHO, _inner_sam_late, 1.25),
-    "gap-inner": Row("the rule, inner weights", STRENGTH, _inner_rule, RULE, watches=True),
+    "gap-inner": Row("GapSAM before its gate, inner weights", STRENGTH, _inner_rule, RULE, watches=True),
 }
 LR, DECAY = {"adamw": (1e-3, 2e-3), "muon": (2.5e-4, 5e-4)}, (0.4, 1.6)
 
@@ -348,9 +355,9 @@ def train(
 ) -> dict[str, Any]:
     """Make one run; `whole` measures what becomes of the network afterwards too."""
     row, size, cuda = ROWS[method], bench.size, bench.device == "cuda"
-    tokens = bench.every["train"]
-    if not row.watches:
-        tokens = torch.cat((tokens, bench.every["watched"]))
+    tokens, watch = bench.every["train"], bench.every["watched"]
+    used = 0 if not row.watches else FEW[size.tokens > 500_000] if row.few else len(watch)
+    tokens, watch = torch.cat((tokens, watch[used:])), watch[:used]
     grads = size.epochs * (size.tokens // (size.batch * size.length))
     grads = grads * values.strength if method == "shorter" else grads
     steps = int(grads / row.cost)
@@ -358,7 +365,7 @@ def train(
     if method == "dropout":
         model.dropout.rate.fill_(values.strength)
     base = base_of(optimizer, model, values.lr * size.lr, values.decay)
-    watched = bench.in_order(bench.every["watched"])
+    watched = bench.in_order(watch)
     opt = base
     if row.wrap is not None:
         opt = row.wrap(base, model, values.strength, steps, lambda: bench.judge(model, watched))
@@ -379,7 +386,7 @@ def train(
         else:
             for piece in opt.passes((x, y)):
                 loss = run(model, *piece)
-                opt.saw(loss)
+                opt.record_loss(loss)
         opt.step()
         training.lerp_(loss.detach(), max(0.02, 1 / (k + 1)))
         if beta:
@@ -401,11 +408,11 @@ def train(
     if cuda:
         torch.cuda.synchronize()
     trained += time.perf_counter() - clock
-    report = opt.report() if isinstance(opt, Probe) else None
+    report = opt.report() if isinstance(opt, AscentOptimizer) else None
     record: dict[str, Any] = {
         "lr": values.lr * size.lr, "decay": values.decay, "strength": values.strength,
         "steps": steps, "gradients": round(report.gradients, 1) if report else steps,
-        "probed": report.probed if report else 0, "seconds": round(trained, 3),
+        "probed": report.perturbed if report else 0, "seconds": round(trained, 3),
     }  # fmt: skip
     at, validation, test, fitted = zip(*curve, strict=True)
     record |= {

@@ -110,7 +110,7 @@ def language(done: Records) -> str:
 def _language(done: Records, task: str, base: str) -> list[list[str]]:
     lines = [[
         "", "lr, weight decay, strength", "seeds", "test loss at the end", "less the base's",
-        "where the validation stops it", "less the base's, stopped", "steps with a probe",
+        "where the validation stops it", "less the base's, stopped", "steps with an ascent step",
         "seconds over the base's",
     ]]  # fmt: skip
     reference = finals(done, task, base, "base")
@@ -301,8 +301,8 @@ def picture(done: Records, path: Path) -> None:
 
 
 COLUMNS = (
-    "tuned base", "stopped early", "dropout", "EMA", "SAM", "share 1/16, last half", "the rule",
-    "the rule, waiting",
+    "tuned base", "stopped early", "dropout", "EMA", "SAM", "share 1/16, last half", "GapSAM",
+    "GapSAM, waiting",
 )  # fmt: skip
 HERO = {
     "lm-small": "language model, 256 thousand tokens",
@@ -344,9 +344,9 @@ def summary(done: Records) -> str:
 
 
 def harm(_: Records) -> str:
-    """Return accuracy and seconds of airbench with and without the rule."""
+    """Return accuracy and seconds of airbench with and without GapSAM."""
     runs = [json.loads(line) for line in HARM.read_text().splitlines()] if HARM.exists() else []
-    lines = [["", "", "seeds", "accuracy %", "less the base's", "steps with a probe", "seconds"]]
+    lines = [["", "", "seeds", "accuracy %", "less the base's", "steps with an ascent step", "seconds"]]
     for target in sorted({run["target"] for run in runs}):
         rows = {
             method: {run["seed"]: run for run in runs if (run["target"], run["method"]) == (target, method)}
@@ -355,7 +355,7 @@ def harm(_: Records) -> str:
         for method, row in rows.items():
             if not row:
                 continue
-            probed, steps, seconds = (
+            perturbed, steps, seconds = (
                 [run[key] for run in row.values()] for key in ("probed", "steps", "seconds")
             )
             lines.append([
@@ -363,7 +363,7 @@ def harm(_: Records) -> str:
                 cell([100 * run["accuracy"] for run in row.values()], ".2f"),
                 "–" if method == "base"
                 else cell(paired(row, rows["base"], lambda run: 100 * run["accuracy"]), "+.2f"),
-                f"{np.mean(probed):.0f} of {steps[0]}", f"{np.median(seconds):.1f}",
+                f"{np.mean(perturbed):.0f} of {steps[0]}", f"{np.median(seconds):.1f}",
             ])  # fmt: skip
     return markdown(lines) if len(lines) > 1 else "No run yet."
 

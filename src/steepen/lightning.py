@@ -1,9 +1,9 @@
-"""A probe in Lightning: a callback for automatic optimisation; manual optimisation needs none.
+"""An ascent step in Lightning: a callback for automatic optimisation; manual optimisation needs none.
 
 Examples
 --------
->>> from steepen.lightning import Probing
->>> callback = Probing(monitor="val_loss")
+>>> from steepen.lightning import AscentCallback
+>>> callback = AscentCallback(monitor="val_loss")
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _Callback: Any = type("_Callback", tuple(host.Callback for host in _hosts), {})
 import torch  # noqa: E402
 from torch import Tensor  # noqa: E402
 
-from ._door import checked, is_told  # noqa: E402
+from ._integration import check_length, checked, is_told  # noqa: E402
 
-__all__ = ["Probing"]
+__all__ = ["AscentCallback"]
 
 
-class Probing(_Callback):
+class AscentCallback(_Callback):
     """A callback of Lightning's Trainer, for a module whose optimizer is one of `steepen.torch`.
 
-    It makes the probe's pass with the module's own `training_step`, in the strategy and precision of the
-    Trainer; Lightning makes the other. `accumulate_grad_batches` and `gradient_clip_val` work as ever: the
-    probe's share is cut from the first micro-batch, with a share of 1 both passes go over all of them, and
-    what is clipped is what the optimizer is about to take. What `training_step` logs is logged once: at x
-    with a share of 1, at x + s with a smaller one. What it counts otherwise, such as a metric of its own, it
-    counts in both passes.
+    It makes the ascent step's pass with the module's own `training_step`, in the strategy and precision of
+    the Trainer; Lightning makes the other. `accumulate_grad_batches` and `gradient_clip_val` work as ever:
+    the ascent step's share is cut from the first micro-batch, with a share of 1 both passes go over all of
+    them, and what is clipped is what the optimizer is about to take. What `training_step` logs is logged
+    once: at x with a share of 1, at x + s with a smaller one. What it counts otherwise, such as a metric of
+    its own, it counts in both passes.
 
     In manual optimisation write the passes yourself, and the callback only tells the monitored loss::
 
@@ -47,13 +47,13 @@ class Probing(_Callback):
         for part in opt.passes(batch):
             loss = self.loss_of(part)
             self.manual_backward(loss)
-            opt.saw(loss)
+            opt.record_loss(loss)
         opt.step()
 
     Parameters
     ----------
     monitor : str, optional
-        The loss, logged in `validation_step`, that a `GapSAM` without held-out data is told.
+        The loss, logged in `validation_step`, that a `GapSAM` without validation data is told.
 
     Examples
     --------
@@ -67,12 +67,13 @@ class Probing(_Callback):
     ...     def training_step(self, x):
     ...         return self.net(x).square().mean()
     ...     def configure_optimizers(self):
-    ...         return SAM(torch.optim.SGD(self.parameters(), lr=0.1), self, rho=0.05, share=1 / 4)
+    ...         return SAM(torch.optim.SGD(self.parameters(), lr=0.1), self, rho=0.05, ascent_fraction=1 / 4)
     >>> quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
     >>> trainer = lightning.Trainer(
-    ...     max_epochs=1, accelerator="cpu", callbacks=[Probing()], enable_checkpointing=False, **quiet)
+    ...     max_epochs=1, accelerator="cpu", callbacks=[AscentCallback()], enable_checkpointing=False,
+    ...     **quiet)
     >>> trainer.fit(Module(), DataLoader(torch.ones(32, 2), batch_size=8))
-    >>> trainer.optimizers[0].report().probed
+    >>> trainer.optimizers[0].report().perturbed
     4
     """
 
@@ -94,9 +95,10 @@ class Probing(_Callback):
         if "dataloader_iter" in inspect.signature(pl_module.training_step).parameters:
             raise ValueError("training_step: expected one that is given its batch, got dataloader_iter")
         opt = checked(trainer.optimizers[0], "configure_optimizers", str(trainer.precision))
+        check_length(opt, trainer.estimated_stepping_batches)
         if is_told(opt) and self.monitor is None:
             warnings.warn(
-                "monitor: GapSAM has no held-out data, and is told no loss; say Probing(monitor='val_loss')",
+                "monitor: GapSAM has no validation data, and is told no loss; say monitor='val_loss'",
                 stacklevel=2,
             )
 
@@ -116,12 +118,12 @@ class Probing(_Callback):
             found = sorted(trainer.callback_metrics)
             raise ValueError(f"monitor: expected the name of a logged loss, of {found}; got {self.monitor!r}")
         if not trainer.sanity_checking and is_told(trainer.optimizers[0]):
-            trainer.optimizers[0].saw_held_out(trainer.callback_metrics[self.monitor])
+            trainer.optimizers[0].record_validation_loss(trainer.callback_metrics[self.monitor])
 
     # -- one step ---------------------------------------------------------------------------------------
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        """At the first micro-batch of a step, make the probe's pass over its share."""
+        """At the first micro-batch of a step, make the ascent step's pass over its share."""
         if not pl_module.automatic_optimization:
             return
         opt, first = trainer.optimizers[0], not self._micros
@@ -132,7 +134,7 @@ class Probing(_Callback):
         self._count = int(min(trainer.accumulate_grad_batches, left))
         self._passes = opt.passes(*[batch] * self._count, scaler=_scaler(trainer))
         part = next(self._passes)
-        if opt.probing and opt.share < 1:
+        if opt.ascending and opt.ascent_fraction < 1:
             self._run(trainer, pl_module, part, batch_idx, self._count)
             next(self._passes)
 
@@ -143,7 +145,9 @@ class Probing(_Callback):
         scaler = _scaler(trainer)
         scale = 1.0 if scaler is None else scaler.scale(torch.ones_like(loss))
         # Lightning divides by accumulate_grad_batches, at the end of an epoch too, where there may be fewer
-        trainer.optimizers[0].saw(loss.detach() / scale * (trainer.accumulate_grad_batches / self._count))
+        trainer.optimizers[0].record_loss(
+            loss.detach() / scale * (trainer.accumulate_grad_batches / self._count)
+        )
 
     def on_after_backward(self, trainer: Any, pl_module: Any) -> None:
         """After the last micro-batch make what passes are left, and put the weights back."""
@@ -154,8 +158,8 @@ class Probing(_Callback):
         if done % each and done != trainer.num_training_batches and not trainer.is_last_batch:
             next(self._passes)
             return
-        again = self._micros if opt.probing else []
-        while opt.probing:
+        again = self._micros if opt.ascending else []
+        while opt.ascending:
             next(self._passes)
         for batch, batch_idx in again:
             with _unsynced(trainer) if batch_idx + 1 < done else nullcontext():
@@ -176,11 +180,13 @@ class Probing(_Callback):
             if isinstance(loss, Mapping):
                 loss = cast(Mapping[str, Any], loss)["loss"]
             if loss is None:
-                raise RuntimeError("training_step: expected a loss, got None; a step with a probe needs one")
+                raise RuntimeError(
+                    "training_step: expected a loss, got None; a step with an ascent step needs one"
+                )
             trainer.strategy.backward(loss / parts, opt)
         finally:
             self._ours = False
-        opt.saw(loss.detach() / self._count)
+        opt.record_loss(loss.detach() / self._count)
 
     # -- ends -------------------------------------------------------------------------------------------
 

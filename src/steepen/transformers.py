@@ -1,9 +1,9 @@
-"""A probe in Hugging Face's Trainer: accumulation, clipping, precision and evaluation as they are set there.
+"""Ascent steps in Hugging Face's Trainer: accumulation, clipping, precision and evaluation as set there.
 
 Examples
 --------
->>> from steepen.transformers import ProbeTrainer
->>> ProbeTrainer.__mro__[1].__name__
+>>> from steepen.transformers import AscentTrainer
+>>> AscentTrainer.__mro__[1].__name__
 'Trainer'
 """
 
@@ -20,23 +20,22 @@ _host: Any = load("transformers", "steepen.transformers", extra="transformers")
 
 from torch import Tensor, nn  # noqa: E402
 
-from ._door import checked, is_told  # noqa: E402
-from .torch import GapSAM  # noqa: E402
+from ._integration import check_length, checked, is_told  # noqa: E402
 from .torch._trace import judging  # noqa: E402
 
-__all__ = ["ProbeTrainer"]
+__all__ = ["AscentTrainer"]
 
 
-class ProbeTrainer(_host.Trainer):
+class AscentTrainer(_host.Trainer):
     """Hugging Face's Trainer for the optimizers of `steepen.torch`, to be used as it is or as a mixin.
 
     Give the optimizer in `optimizers=(opt, scheduler)`; all else is the Trainer's. For another trainer write
-    `class MyTrainer(ProbeTrainer, Seq2SeqTrainer): pass`.
+    `class MyTrainer(AscentTrainer, Seq2SeqTrainer): pass`.
 
-    A step sees all of its micro-batches: the probe's share is cut from the first, and with a share of 1 both
-    passes go over all. `max_grad_norm` clips what the optimizer is about to take. A `GapSAM` without held-out
-    data is told the loss of each evaluation during training. The loss that is logged is that at x with a
-    share of 1, and at x + s with a smaller one.
+    A step sees all of its micro-batches: the ascent step's share is cut from the first, and with a share of 1
+    both passes go over all. `max_grad_norm` clips what the optimizer is about to take. A `GapSAM` without
+    validation data is told the loss of each evaluation during training. The loss that is logged is that at x
+    with a share of 1, and at x + s with a smaller one.
 
     With accumulation the loss of a step is the mean over its micro-batches. Some models take
     `num_items_in_batch` and ignore it, and the Trainer's gradients are as many times too large. Here that is
@@ -55,18 +54,18 @@ class ProbeTrainer(_host.Trainer):
     >>> import tempfile, torch
     >>> from transformers import BertConfig, BertForSequenceClassification, TrainingArguments
     >>> from steepen.torch import SAM
-    >>> from steepen.transformers import ProbeTrainer
+    >>> from steepen.transformers import AscentTrainer
     >>> sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
     >>> model = BertForSequenceClassification(BertConfig(vocab_size=9, **sizes))
-    >>> opt = SAM(torch.optim.AdamW(model.parameters(), lr=1e-3), model, rho=0.05, share=1 / 4)
+    >>> opt = SAM(torch.optim.AdamW(model.parameters(), lr=1e-3), model, rho=0.05, ascent_fraction=1 / 4)
     >>> data = [{"input_ids": torch.arange(4) + i, "labels": i % 2} for i in range(4)] * 4
     >>> quiet = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "save_strategy": "no"}
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     args = TrainingArguments(folder, max_steps=3, gradient_accumulation_steps=2, **quiet)
-    ...     trainer = ProbeTrainer(model, args, train_dataset=data, optimizers=(opt, None))
+    ...     trainer = AscentTrainer(model, args, train_dataset=data, optimizers=(opt, None))
     ...     _ = trainer.train()
     {'train_runtime': ...}
-    >>> opt.report().probed
+    >>> opt.report().perturbed
     3
     """
 
@@ -75,7 +74,7 @@ class ProbeTrainer(_host.Trainer):
         if self.is_deepspeed_enabled:
             raise ValueError("deepspeed: it takes gradients and steps its own way; use fsdp, or no sharding")
         # `self.optimizer` will be Accelerate's wrapper
-        self.probe: Any = checked(self.optimizer, "optimizers", str(self.accelerator.mixed_precision))
+        self.ascent: Any = checked(self.optimizer, "optimizers", str(self.accelerator.mixed_precision))
         self._samples: list[Any] = []
         self._items: Any = None
         self._by_items: bool | None = None  # whether the loss is divided by them
@@ -98,23 +97,19 @@ class ProbeTrainer(_host.Trainer):
             self._leave()
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        """Evaluate; during training, a `GapSAM` without held-out data is told the loss."""
+        """Evaluate; during training, a `GapSAM` without validation data is told the loss."""
         metrics = self._plain.evaluate(*args, **kwargs)
-        if is_told(self.probe) and self.is_in_train and "eval_loss" in metrics:
-            self.probe.saw_held_out(metrics["eval_loss"])
+        if is_told(self.ascent) and self.is_in_train and "eval_loss" in metrics:
+            self.ascent.record_validation_loss(metrics["eval_loss"])
         return metrics
 
     def _look(self) -> None:
         """Say before the first step what will be missing."""
         self._leave()
-        if isinstance(self.probe, GapSAM) and self.probe.steps != self.state.max_steps:
+        check_length(self.ascent, self.state.max_steps)
+        if is_told(self.ascent) and (self.args.eval_strategy == "no" or isinstance(self.eval_dataset, dict)):
             warnings.warn(
-                f"steps: GapSAM was told {self.probe.steps}, and this run has {self.state.max_steps}",
-                stacklevel=2,
-            )
-        if is_told(self.probe) and (self.args.eval_strategy == "no" or isinstance(self.eval_dataset, dict)):
-            warnings.warn(
-                "held_out: GapSAM has none, and is told no loss: set eval_strategy, with one eval_dataset",
+                "validation: GapSAM has none, and is told no loss: set eval_strategy, with one eval_dataset",
                 stacklevel=2,
             )
 
@@ -146,17 +141,17 @@ class ProbeTrainer(_host.Trainer):
         return abs(losses[1] - losses[0] / 2) < abs(losses[1] - losses[0])
 
     def _begin(self) -> None:
-        """Make the probe's passes, before the Trainer makes its own over the micro-batches."""
-        opt = self.probe
+        """Make the ascent step's passes, before the Trainer makes its own over the micro-batches."""
+        opt = self.ascent
         self._passes, self._at_x = opt.passes(*self._samples, scaler=self.accelerator.scaler), []
-        whole, last = opt.share == 1, len(self._samples) - 1 if opt.share == 1 else 0
+        whole, last = opt.ascent_fraction == 1, len(self._samples) - 1 if opt.ascent_fraction == 1 else 0
         part = next(self._passes)
-        while opt.probing:
+        while opt.ascending:
             synced = len(self._at_x) == last  # among processes, once for all micro-batches
             with nullcontext() if synced else self.accelerator.no_sync(self.model_wrapped):
                 items = self._items if whole else self._items_of(part)
                 self._at_x.append(self._plain.training_step(self.model_wrapped, part, items))
-            opt.saw(self._at_x[-1])
+            opt.record_loss(self._at_x[-1])
             part = next(self._passes)
         if not whole:
             self._at_x = []
@@ -169,16 +164,16 @@ class ProbeTrainer(_host.Trainer):
         return items * len(self._samples)
 
     def training_step(self, model: nn.Module, inputs: Any, *args: Any, **kwargs: Any) -> Tensor:
-        """Run a micro-batch, at x + s where there is a probe; after the last, the weights are at x again."""
+        """Run a micro-batch, at x + s in a perturbed step; after the last, the weights are at x again."""
         loss = self._plain.training_step(model, inputs, *args, **kwargs)
-        self.probe.saw(loss)
+        self.ascent.record_loss(loss)
         next(self._passes, None)
         return self._at_x.pop(0) if self._at_x else loss
 
     def _leave(self) -> None:
         """Put the weights back where a step has ended half-way."""
         self._passes = iter(())
-        self.probe.restore()
+        self.ascent.restore()
 
 
 class _Hooks(_host.TrainerCallback):

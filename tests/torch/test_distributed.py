@@ -22,6 +22,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.optim import SGD, AdamW
+from torch.utils._pytree import tree_leaves
 
 from steepen.torch import CGD, SAM, GapSAM
 from steepen.torch.paper import ASAM, MSAM, ExactCGD
@@ -59,8 +60,10 @@ def torchrun(*program):
 @pytest.mark.parametrize("name", ["train_with_ddp", "train_with_fsdp"])
 def test_the_examples_probe_and_learn(name):
     said = torchrun(ROOT / "examples" / f"{name}.py")
-    steps, probed = map(int, re.findall(r"^(?:steps taken|of these with a probe) +(\d+)$", said, re.M))
-    assert steps // 3 + 1 >= probed > 30
+    steps, perturbed = map(
+        int, re.findall(r"^(?:steps taken|of these with an ascent step) +(\d+)$", said, re.M)
+    )
+    assert steps // 3 + 1 >= perturbed > 30
     assert float(re.search(r"2 processes, accuracy (.*)\n", said)[1]) > 0.75
 
 
@@ -90,8 +93,10 @@ MAKE = {
     "CGD": lambda base, model: CGD(base, model, lam=0.05),
     "ASAM": lambda base, model: ASAM(base, model, rho=0.5),
     "MSAM": lambda base, model: MSAM(base, model, rho=0.3),
-    "share": lambda base, model: SAM(base, model, rho=0.3, share=1 / 4),
-    "GapSAM": lambda base, model: GapSAM(base, model, held_out(model), 20, share=1 / 4, strength=0.3),
+    "share": lambda base, model: SAM(base, model, rho=0.3, ascent_fraction=1 / 4),
+    "GapSAM": lambda base, model: GapSAM(
+        base, model, held_out(model), 20, ascent_fraction=1 / 4, strength=0.3
+    ),
 }
 
 
@@ -138,12 +143,12 @@ def halves_of_a_batch_train_as_one_process_does_on_the_whole_in_every_loop(rank)
             for k in range(10 if name == "GapSAM" else 4):
                 loop(opt, model, *half(rank, k))
             alike(flat(model))
-            alike(opt._numbers())
+            alike(numbers(opt))
             results.append(flat(model))
         assert torch.equal(results[0], results[1]), name
         assert torch.equal(results[0], results[2]), name
         if name in ("share", "GapSAM"):
-            assert opt.report().probed > 0
+            assert opt.report().perturbed > 0
             assert opt.report().length > 0
             continue
         single = net()
@@ -157,7 +162,7 @@ def halves_of_a_batch_train_as_one_process_does_on_the_whole_in_every_loop(rank)
 def a_share_of_each_rank_is_joined(rank):
     for kind in ("ddp", "fsdp"):
         model, single = wrapped(kind), net()
-        opt = SAM(SGD(model.parameters(), lr=0.05), model, rho=0.3, share=1 / 4)
+        opt = SAM(SGD(model.parameters(), lr=0.05), model, rho=0.3, ascent_fraction=1 / 4)
         for k in range(3):
             by_step_on(opt, model, *half(rank, k))
             x, y = batch(k)
@@ -179,7 +184,7 @@ def accumulation_and_an_overflow_on_one_rank(rank):
             with model.no_sync() if i % 2 == 0 else nullcontext():
                 loss = mse(model, a, b) / 2
                 scaler.scale(loss * torch.inf if bad else loss).backward()
-            opt.saw(loss)
+            opt.record_loss(loss)
         before = flat(model)
         scaler.step(opt)
         scaler.update()
@@ -216,10 +221,16 @@ def distributed_checkpoints(rank):
         for k in range(5, 14):
             by_step_on(opt, model, *half(rank, k))
             by_step_on(resumed, other, *half(rank, k))
-        assert opt.report().probed > 2
+        assert opt.report().perturbed > 2
         assert torch.equal(flat(model), flat(other)), (kind, name)
-        assert torch.equal(opt._numbers().nan_to_num(-7), resumed._numbers().nan_to_num(-7)), (kind, name)
+        assert torch.equal(numbers(opt), numbers(resumed)), (kind, name)
         alike(flat(other))
+
+
+def numbers(opt):
+    """Return all numbers of an optimizer's own state."""
+    parts = [one for one in tree_leaves(opt.own.state_dict()) if not isinstance(one, str | None)]
+    return torch.cat([torch.as_tensor(one, dtype=torch.float64).flatten() for one in parts]).nan_to_num(-7)
 
 
 def saved(model, opt):

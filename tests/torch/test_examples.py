@@ -1,4 +1,4 @@
-"""The examples run, probe and learn."""
+"""The examples run, ascent step and learn."""
 
 import sys
 
@@ -33,7 +33,7 @@ def test_all_are_run():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:the probe is cut to its limit")
+@pytest.mark.filterwarnings("ignore:the ascent step is cut to its limit")
 @pytest.mark.parametrize("name", HERE)
 def test_probes_and_learns(name, capsys):
     torch._dynamo.reset()
@@ -43,14 +43,14 @@ def test_probes_and_learns(name, capsys):
     opt, accuracy = load(name.partition(",")[0], needs).main(**options)
     report = opt.report()
     assert accuracy > 0.75  # of ten digits
-    assert report.probed >= report.steps // 3
+    assert report.perturbed >= report.steps // 3
     assert report.length > 0
-    assert "of these with a probe" in capsys.readouterr().out
+    assert "of these with an ascent step" in capsys.readouterr().out
     if name == "train_with_compile":  # one graph for the share and one for the batch, for 75 steps
         assert graphs["stats"]["unique_graphs"] == 2
 
 
-@pytest.mark.filterwarnings("ignore:the probe is cut to its limit")
+@pytest.mark.filterwarnings("ignore:the ascent step is cut to its limit")
 def test_one_of_them_probes_and_learns_in_little_time():
     opt, accuracy = load("train_with_lightning_manual", "pytorch_lightning").main(epochs=3)
     assert accuracy > 0.75

@@ -100,7 +100,7 @@ END = Table([0.2, 0.15, 0.1])
 METHODS = {
     "SAM": (partial(SAM, rho=0.3), lambda xs, k: sam(xs, 0.3)),
     "SAM, as it comes": (SAM, lambda xs, k: sam(xs, 0.05)),
-    "SAM, share": (partial(SAM, rho=0.3, share=1 / 4), lambda xs, k: sam(xs, 0.3, rows=4)),
+    "SAM, share": (partial(SAM, rho=0.3, ascent_fraction=1 / 4), lambda xs, k: sam(xs, 0.3, rows=4)),
     "SAM, schedule": (partial(SAM, rho=ramp), lambda xs, k: sam(xs, ramp(k))),
     "CGD": (partial(CGD, lam=0.05), lambda xs, k: cgd(xs, 0.05)),
     "CGD, negative": (partial(CGD, lam=-0.05), lambda xs, k: cgd(xs, -0.05)),
@@ -136,7 +136,7 @@ class Task:
         self.opt = method(own, self.model)
 
     def step(self, d, rough=1e-11):
-        rows = round(16 * self.opt.share)
+        rows = round(16 * self.opt.ascent_fraction)
         before = loss(self.theirs, X[:rows], Y[:rows]).item()
         for p, one in zip(self.theirs, d, strict=True):
             p.grad = one
@@ -169,7 +169,7 @@ def test_msam_probes_along_the_momentum(base, maximize):
         xs, v = task.theirs, [task.reference.state[p].get(key) for p in task.theirs]
         task.step(gradient(xs if v[0] is None else moved(xs, -0.3 / norm(v), v)))
     report = task.opt.report()
-    assert (report.probed, report.gradients, report.length) == (STEPS, STEPS, pytest.approx(0.3))
+    assert (report.perturbed, report.gradients, report.length) == (STEPS, STEPS, pytest.approx(0.3))
 
 
 @pairs(base=BASES, maximize=[False, True])
@@ -206,11 +206,11 @@ def test_only_the_steps_asked_for_have_a_probe(method, when):
     task = Task(partial(ours, when=when))
     for k in range(4):
         task.step(formula(task.theirs, k) if k in when else gradient(task.theirs))
-    probed = sum(k in when for k in range(4))
+    perturbed = sum(k in when for k in range(4))
     extra = 0.25 if "share" in method else 1
-    looked = probed + (0 not in when and method != "ExactCGD")  # step 0 always makes both passes
+    looked = perturbed + (0 not in when and method != "ExactCGD")  # step 0 always makes both passes
     report = task.opt.report()
-    assert (report.steps, report.probed, report.gradients) == (4, probed, 4 + extra * looked)
+    assert (report.steps, report.perturbed, report.gradients) == (4, perturbed, 4 + extra * looked)
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.05])

@@ -26,11 +26,11 @@ else:
 MAKERS = {
     "CGD": lambda base, model: CGD(base, model, lam=0.01),
     "SAM": lambda base, model: SAM(base, model, rho=0.05),
-    "share": lambda base, model: SAM(base, model, rho=0.05, share=1 / 4),
-    "clipped": lambda base, model: SAM(base, model, rho=0.05, share=1 / 4, max_norm=1.0),
+    "share": lambda base, model: SAM(base, model, rho=0.05, ascent_fraction=1 / 4),
+    "clipped": lambda base, model: SAM(base, model, rho=0.05, ascent_fraction=1 / 4, max_norm=1.0),
     "off": lambda base, model: SAM(base, model, rho=0.05, when=range(1)),
-    "rule": lambda base, model: GapSAM(base, model, unlike(), steps=20, share=1 / 4, strength=0.1),
-    "told": lambda base, model: GapSAM(base, model, None, steps=20, share=1 / 4, strength=0.1),
+    "rule": lambda base, model: GapSAM(base, model, unlike(), 20, ascent_fraction=1 / 4, strength=0.1),
+    "told": lambda base, model: GapSAM(base, model, None, 20, ascent_fraction=1 / 4, strength=0.1),
     "CGDFD": lambda base, model: paper.CGDFD(base, model, lam=0.01, r=0.1),
     "ASAM": lambda base, model: paper.ASAM(base, model),
     "MSAM": lambda base, model: paper.MSAM(base, model),
@@ -80,9 +80,9 @@ def test_no_step_waits_for_the_device():
             for _ in range(10):
                 opt.step_on(loss_of(model), *batch)
                 if name == "told":
-                    opt.saw_held_out(batch[0].abs().mean() + 1)
+                    opt.record_validation_loss(batch[0].abs().mean() + 1)
         assert opt.k == 11, name
-        assert opt.probed == {"off": 1, "rule": 2, "told": 2}.get(name, 11), name
+        assert opt.perturbed == {"off": 1, "rule": 2, "told": 2}.get(name, 11), name
 
 
 def test_a_step_on_the_device_is_that_on_the_cpu():
@@ -93,7 +93,11 @@ def test_a_step_on_the_device_is_that_on_the_cpu():
             batch = tuple(
                 part.to(device, torch.float64 if part.is_floating_point() else None) for part in data()
             )
-            opt = make(sgd(model), model) if name != "rule" else SAM(sgd(model), model, rho=0.1, share=1 / 8)
+            opt = (
+                make(sgd(model), model)
+                if name != "rule"
+                else SAM(sgd(model), model, rho=0.1, ascent_fraction=1 / 8)
+            )
             for _ in range(4):
                 opt.step_on(loss_of(model), *batch)
             ends.append([p.detach().cpu() for p in model.parameters()])
@@ -154,7 +158,7 @@ def test_a_compiled_network_with_graphs():
     ends = []
     for compiled in (False, True):
         model = network().eval()
-        opt = SAM(sgd(model), model, rho=0.05, share=1 / 4)
+        opt = SAM(sgd(model), model, rho=0.05, ascent_fraction=1 / 4)
         run = torch.compile(model, mode="reduce-overhead", fullgraph=True) if compiled else model
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

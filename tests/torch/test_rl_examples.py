@@ -43,7 +43,7 @@ def test_sb3_trains_both_ways_and_says_what_it_perturbs():
     plain, ours = sb3.main(total_steps=1024)
     assert isinstance(plain.policy.optimizer, sb3.MSAM)
     assert not plain.policy.optimizer.moved
-    assert plain.policy.optimizer.report().probed > 10
+    assert plain.policy.optimizer.report().perturbed > 10
     first = ours.critic_opt.param_groups[0]["params"][0]
     assert ours.actor_opt.report().steps == ours.critic_opt.state[first]["step"]
     assert "action_net" in str(ours.perturbed)

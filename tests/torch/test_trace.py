@@ -32,7 +32,7 @@ def failing(net, call):
 @pairs(name=["SAM", "share", "CGD", "ASAM", "MSAM", "GapSAM", "ExactCGD"], loop=LOOPS, call=[0, 1])
 def test_an_exception_in_either_pass_leaves_the_weights_to_the_bit(name, loop, call):
     (model, opt), (plain, other) = built(name), built(name)
-    for _ in range(8):  # so that there is momentum, and a gap, and the next step has a probe
+    for _ in range(8):  # so that there is momentum, and a gap, and the next step has an ascent step
         LOOPS[loop](opt, model)
         LOOPS[loop](other, plain)
     before = weights(model)
@@ -42,7 +42,7 @@ def test_an_exception_in_either_pass_leaves_the_weights_to_the_bit(name, loop, c
     for _ in range(2):  # and the run goes on as if nothing had happened
         LOOPS[loop](opt, model)
         LOOPS[loop](other, plain)
-    if name != "GapSAM":  # which has read its held-out data once more
+    if name != "GapSAM":  # which has read its validation data once more
         assert same(weights(model), weights(plain))
 
 
@@ -52,14 +52,14 @@ def test_passes_that_are_closed_late_leave_a_later_step_alone():
     kept = opt.passes((X, Y))
     mse(model, *next(kept)).backward()
     opt.restore()
-    assert not opt.probing
+    assert not opt.ascending
     for part in opt.passes((X, Y)):
-        assert opt.moved is not opt.probing
+        assert opt.moved is not opt.ascending
         if opt.moved:
             kept.close()
         loss = mse(model, *part)
         loss.backward()
-        opt.saw(loss)
+        opt.record_loss(loss)
     opt.step()
     LOOPS["passes"](other, plain)
     assert same(weights(model), weights(plain))
@@ -91,7 +91,7 @@ def test_a_second_passes_before_step_and_a_step_before_the_last_pass_are_refused
     passes = opt.passes((X, Y))
     mse(model, *next(passes)).backward()
     with pytest.raises(RuntimeError, match=r"step\(\).*after the loop"):
-        opt.step()  # at the probe's pass there is no gradient to step by
+        opt.step()  # at the ascent step's pass there is no gradient to step by
     del passes
     for part in opt.passes((X, Y)):
         mse(model, *part).backward()
@@ -136,7 +136,7 @@ def test_buffers_are_those_of_one_pass_a_step(name):
     model = Counting()
     opt = ALL[name](BASES["momentum"](model.parameters()), model)
     if name == "GapSAM":
-        opt.held_out.data = lambda: torch.tensor(9.0)
+        opt.validation.data = lambda: torch.tensor(9.0)
     for k, loop in enumerate(LOOPS.values(), 1):
         before = model.weight.detach().sum()
         loop(opt, model)
@@ -145,7 +145,13 @@ def test_buffers_are_those_of_one_pass_a_step(name):
             assert torch.equal(model.at, before) is (name != "share")
 
 
-LOOP_OF = {"SAM": "step_on", "CGD": "closure", "share": "passes", "GapSAM": "closure", "MSAM": "step_on"}
+LOOP_OF = {
+    "SAM": "step_on",
+    "CGD": "closure",
+    "share": "passes",
+    "GapSAM": "closure",
+    "MSAM": "step_on",
+}
 
 
 @pytest.mark.parametrize(("name", "loop"), LOOP_OF.items())
@@ -217,7 +223,7 @@ def test_copies_of_the_parameters_are_given_back_while_off(name, expected):
 def test_steps_while_off_are_those_of_the_base_to_the_bit():
     for loop in LOOPS.values():
         model, plain = Net(dropout=0.3, norm=True), Net(dropout=0.3, norm=True)
-        opt = SAM(BASES["adamw"](model.parameters()), model, rho=0.1, share=1 / 4, when=range(0))
+        opt = SAM(BASES["adamw"](model.parameters()), model, rho=0.1, ascent_fraction=1 / 4, when=range(0))
         base = BASES["adamw"](plain.parameters())
         for seed in range(4):
             torch.manual_seed(seed)
@@ -239,7 +245,9 @@ def test_gradients_of_before_are_cleared_and_a_closure_does_not_drop_them_unsaid
     for name, loop in LOOPS.items():
         (mse(model) * 100).backward()
         if name == "closure":
-            with pytest.raises(RuntimeError, match=r"would be dropped.*passes\(\).*Probing.*zero_grad"):
+            with pytest.raises(
+                RuntimeError, match=r"would be dropped.*passes\(\).*AscentCallback.*zero_grad"
+            ):
                 loop(opt, model)
             assert same(weights(model), weights(plain))
             model.zero_grad(set_to_none=False)

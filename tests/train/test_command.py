@@ -52,7 +52,7 @@ def test_json(tmp_path, capsys):
         ("sgd", 40, 40),
     ]
     assert document["summary"][0]["difference"] == [0, 0]
-    assert [line["probed"] for line in document["summary"]] == [20, 0]
+    assert [line["perturbed"] for line in document["summary"]] == [20, 0]
 
 
 @pytest.mark.usefixtures("no_pictures")

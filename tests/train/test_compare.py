@@ -54,11 +54,11 @@ def test_every_method_has_as_many_trials_and_gradients():
         assert [one.seed for one in runs] == [0, 1]
         for one in runs:
             assert 18 - 2 < one.gradients <= 18  # 2 passes over 144 examples in batches of 16
-    steps = {one.optimizer: (one.probed, one.steps) for one in found.runs}
+    steps = {one.optimizer: (one.perturbed, one.steps) for one in found.runs}
     assert steps["base"] == (0, 18)
     assert steps["sam"] == (9, 9)
     assert steps["share4-late"] == (8, 15)  # 15 + 9 · 4/16 < 18, with the pass of step 0; 16 + 9 · 4/16 > 18
-    assert [row[4] for row in found.rows()] == ["probed steps", "0 of 18", "9 of 9", "8 of 15"]
+    assert [row[4] for row in found.rows()] == ["perturbed steps", "0 of 18", "9 of 9", "8 of 15"]
 
 
 @pytest.mark.filterwarnings("ignore:no gap in half of the run")
@@ -230,6 +230,7 @@ def test_a_method_whose_trials_all_diverge_has_a_row_that_says_so():
     assert "every trial diverged" in str(found)
 
 
+NET = torch.nn.Linear(1, 1)
 REFUSED = {
     "loss: expected a finite number at the initial weights": {"loss": lambda a, y: a.sum() * math.nan},
     "budget: expected a number of passes over the training data, 1 or more": {"budget": 0.5},
@@ -245,7 +246,10 @@ REFUSED = {
     "optimizer: GapSAM needs 20 steps or more": {"methods": ["gap"], "budget": 2},
     "fraction: 0.25 of . steps is less": {"batch": 80, "methods": ["sam-late"]},
     "validation: ": {"validation": 1},
-    "train: expected examples and targets, or a dataset": {"train": X},
+    "train: expected examples and targets, a dataset or a loader": {"train": X},
+    "test: expected examples and targets, a dataset or a loader, got dict": {"test": {"x": X, "y": Y}},
+    "make_model: expected a new network in each call, got the same": {"make_model": lambda m=NET: m},
+    "make_model: expected a function that returns a new network, got Linear": {"make_model": NET},
     "test: expected as many targets as examples, got 5 and 240": {"test": (X, Y[:5])},
     "make_model: expected to be given a torch.nn.Module": {"make_model": lambda: 3},
     "'smooth' needs a": {"methods": ["smooth"], "loss": lambda s, y: F.cross_entropy(s, y)},
@@ -262,6 +266,8 @@ def test_wrong_arguments_are_refused_before_any_training(monkeypatch, words):
 def test_datasets_and_arrays_are_taken_as_tensors_are():
     sets = [torch.utils.data.TensorDataset(*part) for part in (TRAIN, TEST)]
     arrays = [tuple(one.numpy() for one in part) for part in (TRAIN, TEST)]
-    given = [{"train": train, "test": test, "methods": []} for train, test in ((TRAIN, TEST), sets, arrays)]
+    loaders = [torch.utils.data.DataLoader(one, batch_size=7) for one in sets]
+    forms = ((TRAIN, TEST), sets, arrays, loaders)
+    given = [{"train": train, "test": test, "methods": []} for train, test in forms]
     ends = [few(**options).runs[0].losses for options in given]
-    assert ends[0] == ends[1] == ends[2]
+    assert ends[0] == ends[1] == ends[2] == ends[3]

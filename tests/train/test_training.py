@@ -19,7 +19,7 @@ from steepen.train.tuning import Choice
 
 from ..pairs import WHOLE, pairs, sample
 
-WITH_SGD = [name for name in OPTIMIZERS if name not in ("adamw", "gap", "gap-wait")]
+WITH_SGD = [name for name in OPTIMIZERS if name not in ("adamw", "gap")]
 COST = {  # gradients a step, over a run
     **dict.fromkeys(("sgd", "ema", "smooth", "msam"), 1.0),
     **dict.fromkeys(("cgd-early", "cgd-late", "sam-early", "sam-late", "share4"), 1.25),
@@ -93,7 +93,7 @@ def test_gradients_are_counted_honestly_and_all_start_alike_and_see_the_same_bat
         assert run.at[-1] == run.gradients == model.examples / settings.batch, name
         assert grads - 1.25 <= run.gradients <= grads, name
         assert run.steps == pytest.approx(grads / COST.get(name, 2.0), abs=1), name
-        full = [x for x in model.seen if len(x) == settings.batch]  # not the probes from a share
+        full = [x for x in model.seen if len(x) == settings.batch]  # not the ascent steps from a share
         distinct = [x for i, x in enumerate(full) if i == 0 or not torch.equal(x, full[i - 1])]
         assert len(distinct) == run.steps
         for x, y in zip(distinct, watched[0].seen, strict=False):
@@ -227,8 +227,8 @@ def test_the_rule_watches_examples_that_it_does_not_train_on(watched, short):
     gauge = rows_of(data.x[-89:])  # a tenth of 898: 2 % would be few
     assert not gauge & rows_of(*watched[0].seen)
     assert len(run.held_out) == len(run.losses)
-    assert run.probed <= run.steps // 3 + 1
-    assert run.gradients == run.steps + (run.probed + 1) * 2 / 32  # two of 32 examples; step 0 looks too
+    assert run.perturbed <= run.steps // 3 + 1
+    assert run.gradients == run.steps + (run.perturbed + 1) * 2 / 32  # two of 32 examples; step 0 looks too
     assert run.gradients == watched[0].examples / short.batch <= short.grads
 
 
@@ -255,17 +255,18 @@ def test_no_cuda_is_said():
     grads=[4, 41, 1000.5], batch=[2, 7, 100], fraction=[0.001, 0.25, 1.0],
 )  # fmt: skip
 def test_the_budget_is_spent_and_never_exceeded(name, grads, batch, fraction):
-    """The most steps n with n·batch + (steps with a probe, and step 0)·(its examples) within the budget."""
+    """The most steps n with n·batch + (perturbed steps, and step 0)·(their examples) within the budget."""
     kind = OPTIMIZERS[name]
-    probe = 0 if name == "msam" else min(batch, max(2, round(kind.share * batch)))
+    rows = 0 if name == "msam" else min(batch, max(2, round(kind.ascent_fraction * batch)))
     part = {"all": 1, "warm": 1, "last half": 0.5}.get(kind.phase, fraction)
 
     def cost(steps):
-        probed = round(part * steps)
-        return steps * batch + (probed + (kind.phase in ("late", "last half") and probed < steps)) * probe
+        perturbed = round(part * steps)
+        late = kind.phase in ("late", "last half") and perturbed < steps
+        return steps * batch + (perturbed + late) * rows
 
-    def early(steps):  # without a step to probe, step 0 makes its pass all the same
-        return cost(steps) + probe * (kind.phase == "early" and not round(part * steps))
+    def early(steps):  # without an ascent step, step 0 makes its pass all the same
+        return cost(steps) + rows * (kind.phase == "early" and not round(part * steps))
 
     most = max((n for n in range(int(grads) + 1) if n == 0 or early(n) <= grads * batch), default=0)
     if not kind.when(most, fraction):
@@ -275,22 +276,22 @@ def test_the_budget_is_spent_and_never_exceeded(name, grads, batch, fraction):
         assert steps_of(kind, grads, batch, fraction) == most
 
 
-@pytest.mark.filterwarnings("ignore:the probe is cut to its limit")
+@pytest.mark.filterwarnings("ignore:the ascent step is cut to its limit")
 @pytest.mark.parametrize("name", [name for name, kind in OPTIMIZERS.items() if kind.door])
 def test_the_steps_with_a_probe_are_those_that_were_planned(name):
     steps, kind = 24, OPTIMIZERS[name]
     torch.manual_seed(0)
     model, x = mlp(4, 3, seed=0), torch.randn(32, 4)
-    held_out = {"held_out": lambda: torch.tensor(9.0)} if kind.by_gap else {}
+    held_out = {"validation": lambda: torch.tensor(9.0)} if kind.by_gap else {}
     opt = wrap(kind, base_of("sgd")(model.parameters(), 0.01, 0.0), model, 0.1, steps, 0.3, **held_out)
-    probed = []
+    perturbed = []
     for k in range(steps):
-        before = opt.probed
+        before = opt.perturbed
         opt.step_on(lambda x: model(x).square().mean(), x)
-        probed += [k] * (opt.probed - before)
-    assert probed == list(kind.when(steps, 0.3))
+        perturbed += [k] * (opt.perturbed - before)
+    assert perturbed == list(kind.when(steps, 0.3))
     expected = {"early": range(7), "late": range(17, 24), "last half": range(12, 24)}.get(kind.phase)
-    assert expected is None or probed == list(expected)
+    assert expected is None or perturbed == list(expected)
 
 
 def test_the_rule_needs_twenty_steps():
@@ -314,7 +315,7 @@ def test_weights_follow_from_lam_and_rho():
 def test_every_optimizer_has_a_default(data):
     settings = Settings.of(data)
     for name in OPTIMIZERS:
-        assert (strength_of(name, settings) > 0) == (name not in (*BASES, "gap", "gap-wait"))
+        assert (strength_of(name, settings) > 0) == (name not in (*BASES, "gap"))
     assert strength_of("cgd-late", settings) == strength_of("cgd", settings)
     other = Settings.of(data, rho=0.7, lam=0.3)  # strengths of another kind
     for name in ("ema", "smooth"):

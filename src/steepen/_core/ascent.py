@@ -5,7 +5,7 @@ With g the gradient at the weights x and g⁺ the one at x + c·g, training step
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 ACCURATE = {"float64": 1e-6, "float32": 1e-3, "float16": 4e-3, "bfloat16": 1e-2}
 """The length ‖s‖/‖x‖ of an ascent step at which a difference is accurate, by the precision of the passes."""
@@ -32,10 +32,21 @@ def of_ratio(ratio: Any, change: Any, xp: Any) -> Any:
     return xp.nan_to_num(ratio / change, nan=0.0, posinf=0.0, neginf=0.0)
 
 
-def opening(gap: Any, validation: Any, gate: tuple[float, float]) -> Any:
-    """Return how far the gate of GapSAM is open, from 0 to 1: by gap over validation loss."""
+def check_gate(gate: Any) -> None:
+    """Refuse what is no gate of GapSAM: two rising numbers, or None."""
+    pair = cast(list[Any], gate) if isinstance(gate, tuple | list) else []
+    if gate is not None and not (len(pair) == 2 and 0 <= pair[0] < pair[1]):
+        raise ValueError(f"gate: expected two rising numbers, such as {GATE}, or None; got {gate!r}")
+
+
+def opening(gap: Any, validation: Any, gate: tuple[float, float], xp: Any) -> Any:
+    """Return how far the gate of GapSAM is open, from 0 to 1: by gap over validation loss.
+
+    A validation loss of 0 or below is one without a floor at 0, of which there is no such part: all of 1.
+    """
     least, most = gate
-    return ((gap / abs(validation) - least) / (most - least)).clip(0, 1)
+    part = ((gap / validation - least) / (most - least)).clip(0, 1)
+    return xp.where(validation > 0, part, xp.ones_like(part))
 
 
 def gap_length(target: Any, gain: Any, gnorm: Any, square: Any, xnorm: Any, xp: Any) -> tuple[Any, Any]:

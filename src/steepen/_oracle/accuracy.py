@@ -20,8 +20,8 @@ from .ledger import Cost
 from .noise import COST as NOISE_COST
 from .source import Fixed
 
-MAX_EVALUATIONS, PRECISION, NOISE, RESOLUTION, DIFFERENCES = map(
-    int, (Status.MAX_EVALUATIONS, Status.PRECISION, Status.NOISE, Status.RESOLUTION, Status.DIFFERENCES)
+PRECISION, NOISE, RESOLUTION, DIFFERENCES = map(
+    int, (Status.PRECISION, Status.NOISE, Status.RESOLUTION, Status.DIFFERENCES)
 )
 
 
@@ -52,14 +52,14 @@ class Adaptive(Fixed):
         kit, fd, noise, oracle = self.kit, self.fd, self.noise, self.oracle
         x, f, every = c.point.x, c.point.f, True if rows is None else rows
         if c.k == 0:
-            begins = every & (oracle.ledger.budget.iters != 0)  # or no step is made
-            asked, uneven = begins & self._affords(NOISE_COST), begins & self._uneven(x)
+            asked = every & (oracle.ledger.budget.iters != 0)  # or no step is made
+            uneven = asked & self._uneven(x)
         else:
-            asked = every & noise.changed(f)
-            asked = asked & self._affords(NOISE_COST) if kit.any(asked) else asked
-            uneven = asked & False
-        if kit.any(asked):
-            self._estimate(x, f, asked)
+            asked, uneven = every & noise.changed(f), False
+        if kit.any(asked) and kit.any(asked := asked & self._affords(NOISE_COST)):
+            # where there was noise before, on a line that is a part of the differences
+            step = None if c.k == 0 else np.abs(fd.intervals(x, f, False)[0]) / 30
+            noise.estimate(x, f, asked, self.gtol, step)
         soon = kit.without(every, fd.state.central) & noise.noisy(f)
         if c.k > 0 and kit.any(soon) and kit.any(soon := soon & self._inaccurate_soon(c)):
             c.idle = kit.pick(self._use_central(soon), 0, c.idle)  # a better gradient is worth a search
@@ -74,19 +74,8 @@ class Adaptive(Fixed):
         rough = every & self._inaccurate(x, f, g, error)
         rough = self._use_central(rough) if kit.any(rough) else rough
         if kit.any(rough):
-            if kit.any(quiet := kit.without(rough, noise.noisy(f)) & self._affords(NOISE_COST)):
-                self._estimate(x, f, quiet)
-            again = oracle.grad_and_error(x, self._only(rough))
-            g, error = self._merged(rough, again, (g, error))
+            g, error = self._merged(rough, oracle.grad_and_error(x, self._only(rough)), (g, error))
         return g, error
-
-    def _estimate(self, x: Array, f: Scalar, rows: Mask) -> None:
-        """Measure noise; where there was some before, on a line that is a part of the differences."""
-        known = rows & (self.fd.state.noise > 0)
-        if self.kit.any(known):
-            self.noise.estimate(x, f, known, self.gtol, np.abs(self.fd.intervals(x, f, False)[0]) / 30)
-        if self.kit.any(rest := self.kit.without(rows, known)):
-            self.noise.estimate(x, f, rest, self.gtol)
 
     def _merged(self, rows: Mask, a: Any, b: Any) -> tuple[Array, Array]:
         return self.kit.where(rows, a[0], b[0]), self.kit.where(rows, a[1], b[1])
@@ -95,9 +84,8 @@ class Adaptive(Fixed):
         """Return where the sizes of the variables differ: f may then bend very differently along them."""
         size = np.abs(to_numpy(x))[..., self.fd.free]
         least, most = (np.where(size > 0, size, fill) for fill in (np.inf, 0.0))
-        return self.fd.mask(
-            most.max(axis=-1, initial=0.0) > tuning.UNEVEN * least.min(axis=-1, initial=np.inf)
-        )
+        uneven = most.max(axis=-1, initial=0.0) > tuning.UNEVEN * least.min(axis=-1, initial=np.inf)
+        return self.fd.mask(uneven)
 
     def _use_central(self, rows: Mask) -> Mask:
         """Take central differences in these rows from now on where that is affordable; return where."""
@@ -121,10 +109,7 @@ class Adaptive(Fixed):
 
     def visible(self, f: Scalar) -> Scalar:
         """Return the least decrease of f that its values would show."""
-        noisy, eps_f = self.noise.noisy(f), self.noise.eps_f(f)
-        # noise that is a large part of f may be so only as long as f is large
-        loud = self.kit.num.minimum(tuning.VISIBLE * eps_f, self.kit.num.maximum(eps_f, 0.25 * abs(f)))
-        return self.kit.pick(noisy, loud, tuning.RESOLVED * eps_f)
+        return self.kit.pick(self.noise.noisy(f), tuning.VISIBLE, tuning.RESOLVED) * self.noise.eps_f(f)
 
     def _inaccurate(self, x: Array, f: Scalar, g: Array, error: Any) -> Mask:
         """Return where forward differences hide too much of what is left of the gradient."""
@@ -132,9 +117,7 @@ class Adaptive(Fixed):
         if kit.all(central):
             return central & False
         decrease, hidden = self.decreases(x, f, g, error)
-        near = self.space.residual(x, g, kit.norm(g)) <= self.gtol
-        near = near & (kit.norm(kit.own(error)) > self.gtol) if kit.any(near) else near
-        rough = (hidden > tuning.INACCURATE * decrease) | near
+        rough = hidden > tuning.INACCURATE * decrease
         # noise hides more along directions of low curvature than these sums show
         rough = rough & ((hidden > 2 * self.visible(f)) | self.noise.noisy(f)) if kit.any(rough) else rough
         return kit.without(rough, central)
@@ -207,13 +190,15 @@ class Adaptive(Fixed):
         low, quantised = 2 * self.visible(point.f), fd.state.resolution > 0
         noisy = self.noise.noisy(point.f)
         # what the direction promised has not come true; rounding may be more than that of one operation
-        unseen = kit.pick(noisy, low, tuning.CLEAR * low)
+        unseen = kit.pick(noisy, kit.pick(quantised, tuning.CRAWLS * low, low), tuning.CLEAR * low)
         # steps along a valley that noise hides are accepted, and lead on
         clear = noisy & c.tired & (decrease > tuning.RESOLVED * hidden)
         lost = kit.without(kit.num.maximum(decrease, hidden) <= unseen, clear)
         # what hides a part of all that f has fallen by proves nothing
         part = hidden <= tuning.CRAWLS * kit.num.maximum(abs(point.f), c.first - point.f)
-        spent = ((decrease <= hidden) & (part | (decrease <= low))) | kit.without(lost, quantised)
+        spent = ((decrease <= hidden) & (part | (decrease <= low))) | kit.without(
+            lost, quantised & (fd.state.noise > 0)
+        )
         # the error of a quantised f is no chance, and repeats itself
         spent = kit.without(stuck & spent & self._sound(point.f), quantised & (hidden > low))
         doubt = kit.without(stuck, spent) & self.oracle.ledger.affords(NOISE_COST)

@@ -22,26 +22,13 @@ MAX_EVALUATIONS = int(Status.MAX_EVALUATIONS)
 class Given:
     """A gradient that is taken as it comes, exact at the run's precision: given, or by autodiff."""
 
-    stalled = 11
-    """A run ends after this many consecutive steps without a measurable decrease."""
-
-    cheap = True
-    """Whether a search may ask for a gradient where a value leaves a doubt."""
-
-    exact: Any = True
-    """Whether rounding is all that is wrong with a gradient."""
-
-    coarse: Any = False
-    """Whether an end by the norm of the gradient must be confirmed by its `error`."""
-
-    wide: Any = False
-    """Whether values are float64 though x is float32."""
-
-    curvature: Any = None
-    """|f″| along each variable where it is known, NaN where it is not; None: nowhere."""
-
-    cost_error: Any = Cost()
-    """What `error` costs."""
+    stalled = 11  # a run ends after this many consecutive steps without a measurable decrease
+    cheap = True  # whether a search may ask for a gradient where a value leaves a doubt
+    exact: Any = True  # whether rounding is all that is wrong with a gradient
+    coarse: Any = False  # whether an end by the norm of the gradient must be confirmed by its `error`
+    wide: Any = False  # whether values are float64 though x is float32
+    curvature: Any = None  # |f″| along each variable where it is known, NaN where it is not; None: nowhere
+    cost_error: Any = Cost()  # what `error` costs
 
     def __init__(self, oracle: Oracle, gtol: Any):
         self.oracle, self.gtol, self.kit, self.space = oracle, gtol, oracle.kit, oracle.space

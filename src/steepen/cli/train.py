@@ -161,8 +161,9 @@ def _compared(
         print_json(document)
     elif not quiet:
         typer.echo(str(found))
-        chosen = f"Each was chosen from {count(found.settings['trials'], 'trial')} on held-out data."
-        typer.echo(f"\n±: the standard error over seeds. {chosen}")
+        trials = found.settings["trials"]
+        chosen = f" Each was chosen from {count(trials, 'trial')} on held-out data." if trials > 1 else ""
+        typer.echo(f"\n±: the standard error over seeds.{chosen}")
         typer.echo("Stopped early: where the loss on held-out data was lowest on the way.")
         typer.echo(f"The runs and the pictures: {folder}")
     return 0

@@ -91,7 +91,7 @@ def gap_sam(
         The part of the gap at the end of the run.
     gate : pair of float, or None
         Gap over validation loss where ascent steps begin, and from where on they are whole. None for a loss
-        whose lowest value is not 0, such as one that may be negative.
+        whose lowest value is not 0; while the validation loss is negative, the gate is open in any case.
     mask : tree of bool, or callable
         The parameters that the ascent step moves; all by default.
 
@@ -115,10 +115,7 @@ def gap_sam(
     whole("total_steps", total_steps, ascent.LEAST)
     whole("every", every, 2)
     number("strength", strength, "a positive number", above=0)
-    if gate is not None and not (
-        isinstance(gate, tuple | list) and len(gate) == 2 and 0 <= gate[0] < gate[1]
-    ):
-        raise ValueError(f"gate: expected two rising numbers, such as {ascent.GATE}, or None; got {gate!r}")
+    ascent.check_gate(gate)
     new, new_training = ascent.new_weights(total_steps)
 
     def init(params: Any) -> GapSAMState:
@@ -138,7 +135,7 @@ def gap_sam(
         now, chosen = {name: mean.value for name, mean in state.means.items()}, select(mask, params)
         gap = now["validation"] - now["training"]
         part = strength * (state.steps.astype(gap.dtype) / (total_steps - 1)).clip(max=1)
-        opening = jnp.ones_like(gap) if gate is None else ascent.opening(gap, now["validation"], gate)
+        opening = jnp.ones_like(gap) if gate is None else ascent.opening(gap, now["validation"], gate, jnp)
         target = (part * gap * opening).clip(min=0)
         due = (state.steps % every == 0) & (state.steps >= ascent.FIRST * total_steps)
         up = due & (gap > 0) & (opening > 0)

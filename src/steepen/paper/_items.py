@@ -78,8 +78,8 @@ class Picture(NamedTuple):
 class Outcome:
     """Everything an item yields; every name in it starts with the name of the item.
 
-    `found` is what the page says that we found, the most important first; `notes` are for who looks closer.
-    In both, «guillemets» are around a term where it is defined.
+    `found` is what the page says that we found, the most important first; `notes`, beside the
+    item's own, are for who looks closer. In both, «guillemets» are around a term where it is defined.
     """
 
     claims: list[Claim] = field(default_factory=list[Claim])
@@ -101,6 +101,7 @@ class Item(NamedTuple):
     says: str
     matters: str
     run: Callable[[], Outcome]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -94,11 +94,6 @@ def run() -> Outcome:
             "listing's differ "
             + (f"by up to {readable(largest)} of the way." if largest else "by nothing but rounding.")
         ],
-        notes=[
-            "The listings are transcribed in steepen.paper.listings without a line of the library. Algorithm "
-            "2 is taken with νₖ = 2λₖ/r in every iteration, Algorithm 3 where every pair has yᵀs > 0 (see "
-            "the errata)."
-        ],
         settings={
             "start where the check fails": START, "lam": LAM, "step": STEP, "r": R, "T": T, "b": b,
             "the other runs": "those of Table 1 and of Fig. 4",

@@ -79,8 +79,8 @@ def equal_cost() -> Outcome:
         for name, (gd, cgd) in norms.items()
     }
     where = [f"on {title} higher from {at[0]} to {at[-1]}" for title, at in higher.items() if at]
-    lower_norms = "; ".join([f"lower on {len(made) - len(where)} of {len(made)} at every count from 2 on",
-                             *where])  # fmt: skip
+    count = f"lower on {len(made) - len(where)} of {len(made)} at every count from 2 on"
+    lower_norms = "; ".join([count, *where])
     near = [
         sum(drops[name][i][1] <= 1.1 * panel.cgd_fd[T] + 1e-3 * panel.gd[0] for name, panel in made.items())
         for i in range(len(DROPS))
@@ -151,9 +151,7 @@ def equal_cost() -> Outcome:
 
 def _draw(made: dict[str, Panel], tuned: dict[str, Tuned]) -> Any:
     figure = plot.blank(10, 5.6)
-    for axes, (panel, best) in zip(
-        figure.subplots(2, 3).flat, zip(made.values(), tuned.values(), strict=True), strict=True
-    ):
+    for axes, panel, best in zip(figure.subplots(2, 3).flat, made.values(), tuned.values(), strict=True):
         function = panel.experiment.function
         plot.convergence({**panel.runs, "GD, best α": best.run}, fmin=function.fmin, ax=axes)
         floor = max(best.gap, 1e-3 * panel.cgd_fd[T], 1e-14 * panel.gd[0])

@@ -91,10 +91,6 @@ def run() -> Outcome:
             "The early switch-off cures both only if it comes in time: b was chosen for each landscape, "
             "and the table over b shows what other values do. On Levy b = 10 is already too late.",
         ],
-        notes=[
-            "The paper names neither the functions nor the settings of this figure; ours are made to show "
-            "what it describes. steepen.paper.egr has the landscapes and the runs as functions.",
-        ],
         settings={
             "left": {"function": "two wells", "lam": LAM, "step": STEP, "start": START},
             "right": {"function": "levy, n = 1", "lam": LEVY_LAM, "interval": LEVY_INTERVAL},

@@ -97,16 +97,6 @@ def run() -> Outcome:
             for label, result in runs.items()
         },
         found=[_why_flat()],
-        notes=[
-            "Chosen, not published: the paper prints no α, λ or start for this figure. Ours came from a "
-            "random search over round numbers for what the text describes, which was not recorded; so the "
-            "agreement shows that there are such settings, not that they are the authors'. How common they "
-            "are is what the next item says, with a search that is. All pairs of these runs have positive "
-            "curvature, so that no update is skipped. On Drop-Wave the CGD variants go along a straight "
-            "line, on which the two are one. Plain BFGS and DFP leave that line by rounding alone, which "
-            "grows: from about step 10 on only three digits of theirs mean anything, and the table prints "
-            "no more."
-        ],
         settings={
             "iterations": T,
             "search": "random, over round numbers, not recorded; fig-quasi-newton-sweep is one that is",

@@ -55,12 +55,6 @@ def run() -> Outcome:
             "steps and stays: minimize then ends with the status ARTIFICIAL. The cure is the paper's other "
             "one, another λ.",
         ],
-        notes=[
-            "Another λ has artificial points of its own: on the pit half of λ goes on to its own ring and no "
-            "further. A λ below −1/(2t), t the least curvature, has none; a quarter will do.",
-            "The new points that the paper names are maxima of g, where no descent ends. On Levy those at "
-            "−1.993 and 3.993 are minima.",
-        ],
         settings={
             "levy": {"lam": LAM, "interval": list(INTERVAL)},
             "pit": {"lam": PIT_LAM, "step": PIT_STEP, "outside": list(OUTSIDE), "inside": list(INSIDE)},
@@ -255,11 +249,6 @@ def ascent() -> Outcome:
             f"{at_egr}, with f up from {start:.2f} to {end_egr:.2f}. With the guard, "
             f"which fires in the first {int(guarded.sum())} steps, CGD ends in the valley at "
             f"{at_cgd}, with f down to {end_cgd:.2f}."
-        ],
-        notes=[
-            "The paper names neither the function nor λ. The Levy function of one variable with λ = 0.2 has "
-            "all three points that it names. On the interval drawn here there are more of either kind; all "
-            "the new stationary points are maxima of g."
         ],
         settings={"function": "levy, n = 1", "lam": LAM, "interval": DRAWN, "point": POINT, "step": STEP},
     )  # fmt: skip

@@ -119,10 +119,6 @@ def run() -> Outcome:
             f"One such step, a gradient and an H·v, does what {np.log(ours) / np.log(gd):.2f} steps of GD "
             "do.",
         ],
-        notes=[
-            "For λ < 0 the product κ(B)κ(Q) is no longer the condition number of BQ, since t(1+2λt) can turn "
-            "inside [l, L]; steepen.theory.condition_number takes that into account.",
-        ],
         settings={
             "eigenvalues": {"from": low, "to": high, "how many, evenly spaced": N},
             "basis": f"QR of a normal matrix, then a normal linear term, from numpy's default_rng({SEED})",

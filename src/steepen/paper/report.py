@@ -190,7 +190,7 @@ def _section(folder: Path, item: Item, made: Outcome) -> str:
     top = [name for i, name in enumerate(made.tables) if name in SHOWN or (i == 0 and not shown)]
     shown = [_table(name, made.tables[name]) for name in top] + shown
     more = [_table(name, table) for name, table in made.tables.items() if name not in top]
-    more += [f"<p>{_prose(note)}</p>" for note in made.notes]
+    more += [f"<p>{_prose(note)}</p>" for note in (*made.notes, *item.notes)]
     if made.settings:
         more.append(f"<h4>Settings</h4><dl>{_settings(made.settings)}</dl>")
     if made.traces:

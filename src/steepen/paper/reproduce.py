@@ -54,7 +54,12 @@ _RUNS: Mapping[str, Callable[[], Outcome]] = {
     "negative-lam": extensions.negative_lam,
 }
 
-ITEMS: Mapping[str, Item] = {name: Item(name, **WORDS["items"][name], run=run) for name, run in _RUNS.items()}
+
+def _item(name: str, run: Callable[[], Outcome], notes: Sequence[str] = (), **words: str) -> Item:
+    return Item(name, **words, run=run, notes=tuple(notes))
+
+
+ITEMS: Mapping[str, Item] = {name: _item(name, run, **WORDS["items"][name]) for name, run in _RUNS.items()}
 """The items in the paper's order, by name; the words about each are in page.toml."""
 
 RESULTS = "results.jsonl"

@@ -244,3 +244,14 @@ def happened(rows: Iterable[Result], side: int) -> dict[str, int]:
     """Add up what happened in the starts won (0) or lost (1) by the penalised method."""
     every = np.array([row.happened[side] for row in rows])
     return dict(zip(HAPPENED, every.sum(axis=0).tolist(), strict=True))
+
+
+def rank_correlation(a: Floats, b: Floats) -> float:
+    """Return Spearman's coefficient: how well a rising function would turn a into b, from −1 to 1."""
+
+    def ranks(values: Floats) -> Floats:  # equal ones share the mean of theirs
+        below, upto = ((values[:, None] > values).sum(axis=1), (values[:, None] >= values).sum(axis=1))
+        return (below + upto + 1) / 2
+
+    matrix: Any = np.corrcoef([ranks(a), ranks(b)])
+    return float(matrix[0, 1])

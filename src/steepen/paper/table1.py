@@ -74,7 +74,11 @@ def run() -> Outcome:
             f"gradient a little uphill, by {branin.cgd_fd:.0f} %. The paper does not print the start points; "
             "we recovered some that fit."
         ],
-        notes=[RECOVERED, *_NOTES],
+        notes=[
+            RECOVERED,
+            f"Both methods get T = {T} gradients. CGD-FD follows the listing, whose test k ≥ b comes after "
+            f"the step: it makes b + 1 = {THRESHOLD + 1} penalised iterations, where the text says b.",
+        ],
         settings={
             "T": T, "b": THRESHOLD,
             "experiments": {
@@ -85,23 +89,6 @@ def run() -> Outcome:
             "quadratic_eigenvalues": eigenvalues,
         },
     )  # fmt: skip
-
-
-_NOTES = (
-    f"Both methods get T = {T} gradients. CGD-FD follows the listing, whose test k ≥ b comes after the step: "
-    f"it makes b + 1 = {THRESHOLD + 1} penalised iterations, where the text says b.",
-    "On Levy, no start in [−10, 10]² gives both printed numbers as r → 0: where GD improves by 23.73 %, CGD "
-    "with the exact product gets no further than about 42 %, against the printed 63.21 %. If the start lay "
-    "in there, the paper's r was not small: r = 0.01 and r = 0.1 have solutions. Beyond it "
-    "there are starts for r → 0 too, such as (10.620, −1.955).",
-    "On Branin the table says for which r starts were looked for, and how many were found: none at "
-    "r = 0.05. With r → 0, near (−4.759, 5.127), GD overtakes CGD-FD after 12 gradients; r = 0.2 is used "
-    "because CGD-FD then stays ahead, as in the paper's figure.",
-    "Matyas is homogeneous, so both numbers depend on the direction of the start alone: a ray agrees in two "
-    "decimals, and no start gives exactly 1.83 and 34.40.",
-    "The rotated hyper-ellipsoid's start is the only one of whole numbers from 0 to 12 that agrees.",
-    "The traces of these runs are those of Fig. 3, the item fig-convergence.",
-)
 
 
 def _first_step(trace: Trace) -> float:

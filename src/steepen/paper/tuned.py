@@ -32,6 +32,7 @@ from .study import (
     left,
     of,
     problems,
+    rank_correlation,
     reasons,
     results,
     settings,
@@ -255,17 +256,6 @@ def _claim_ahead(text: str, plain: str, penalised: str, known: Known | None) -> 
         "chosen",
         known=known,
     )
-
-
-def rank_correlation(a: Floats, b: Floats) -> float:
-    """Return Spearman's coefficient: how well a rising function would turn a into b, from −1 to 1."""
-
-    def ranks(values: Floats) -> Floats:  # equal ones share the mean of theirs
-        below, upto = ((values[:, None] > values).sum(axis=1), (values[:, None] >= values).sum(axis=1))
-        return (below + upto + 1) / 2
-
-    matrix: Any = np.corrcoef([ranks(a), ranks(b)])
-    return float(matrix[0, 1])
 
 
 def _claim_condition() -> Claim:

@@ -1,15 +1,15 @@
-"""Training networks with a probe: a wrapper around any optimizer of `torch.optim`.
+"""Training networks with an ascent step: a wrapper around any optimizer of `torch.optim`.
 
-Say how strong in one of three ways: `CGD` takes λ, `SAM` the length ρ, `GapSAM` held-out data. What only the
-paper needs, and published methods, are in `steepen.torch.paper`; what fits into Hugging Face's Trainer and
-into Lightning is in `steepen.transformers` and `steepen.lightning`.
+Say how strong in one of three ways: `CGD` takes λ, `SAM` the length ρ, `GapSAM` validation data. What only
+the paper needs, and published methods, are in `steepen.torch.paper`; what fits into Hugging Face's Trainer
+and into Lightning is in `steepen.transformers` and `steepen.lightning`.
 
 Examples
 --------
 >>> import torch
 >>> from steepen.torch import SAM
 >>> model = torch.nn.Linear(3, 1)
->>> opt = SAM(torch.optim.AdamW(model.parameters(), lr=1e-3), model, rho=0.05, share=1 / 4)
+>>> opt = SAM(torch.optim.AdamW(model.parameters(), lr=1e-3), model, rho=0.05, ascent_fraction=1 / 4)
 >>> loss = opt.step_on(lambda x: model(x).square().mean(), torch.ones(8, 3))
 """
 
@@ -20,19 +20,19 @@ from .._tools.optional import load
 load("torch", "steepen.torch", extra="torch")
 
 from . import paper  # noqa: E402
+from ._ascent import AscentOptimizer  # noqa: E402
 from ._cgd import CGD  # noqa: E402
-from ._probe import Probe  # noqa: E402
+from ._gap_sam import GapSAM  # noqa: E402
 from ._report import Report  # noqa: E402
 from ._robustness import Robustness, robustness  # noqa: E402
-from ._rule import GapSAM  # noqa: E402
 from ._sam import SAM  # noqa: E402
 from ._sharpness import Sharpness, sharpness  # noqa: E402
 
 __all__ = [
     "CGD",
     "SAM",
+    "AscentOptimizer",
     "GapSAM",
-    "Probe",
     "Report",
     "Robustness",
     "Sharpness",

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from .._core import ascent
 from ..schedules import ScheduleLike
+from ._ascent import AscentOptimizer, grads_of
 from ._joined import Base
-from ._probe import Probe, grads_of
+from ._means import Means
 from ._tensors import local, norm, sub_
 from ._wrapper import strength_of
 
@@ -20,10 +21,13 @@ __all__ = ["ACCURATE", "CGD", "Weighted"]
 ACCURATE: dict[torch.dtype, float] = {
     getattr(torch, name): length for name, length in ascent.ACCURATE.items()
 }
-"""The length ‖s‖/‖x‖ of a probe at which the difference is accurate, by the precision of the passes."""
+"""The length ‖s‖/‖x‖ of an ascent step whose difference is accurate, by the precision of the passes."""
 
 
-class Weighted(Probe):
+_LOOK = 16  # steps between two looks at what to warn of
+
+
+class Weighted(AscentOptimizer):
     """A step by d = g + ν(g⁺ − g): what `CGD` and the published methods with a weight share.
 
     With the guard, a d that does not descend f, ⟨g, d⟩ ≤ 0, is replaced by g. It speaks of d, not of what
@@ -69,14 +73,14 @@ class Weighted(Probe):
         """Return ν, which may follow from ‖g⁺ − g‖."""
         return nu
 
-    def _numbers(self) -> Tensor:
-        return torch.cat((super()._numbers(), self._tripped.cpu().double().view(1)))
+    def _own_state(self) -> dict[str, Any]:
+        return super()._own_state() | {"tripped": self._tripped.cpu().clone()}
 
-    def _set_numbers(self, numbers: Tensor) -> None:
-        super()._set_numbers(numbers)
-        self._tripped.fill_(float(numbers[3]))
+    def _load_own_state(self, state: dict[str, Any]) -> None:
+        super()._load_own_state(state)
+        self._tripped.copy_(state["tripped"])
 
-    def _found(self) -> dict[str, float]:
+    def _found(self) -> dict[str, Any]:
         return super()._found() | ({"tripped": float(self._tripped)} if self.guard else {})
 
 
@@ -84,8 +88,9 @@ class CGD(Weighted):
     """Steps of any optimizer on the landscape f + λ‖∇f‖²: the paper's CGD-FD, for networks.
 
     A step takes two gradients, g at the weights x and g⁺ at x + s with s = c·g, and hands the base
-    d = g + (2λ/c)(g⁺ − g). The probe has c = 2λ, or more where that would be too short for the precision of
-    the passes. A d that does not descend f is replaced by g; under momentum or Adam this speaks of d alone.
+    d = g + (2λ/c)(g⁺ − g). The ascent step has c = 2λ, or more where that would be too short for the
+    precision of the passes. It is at most a tenth of ‖x‖ long; a λ beyond that changes nothing more, which a
+    warning says. A d that does not descend f is replaced by g; under momentum or Adam this speaks of d alone.
 
     Parameters
     ----------
@@ -142,12 +147,28 @@ class CGD(Weighted):
                 f"dtype: expected the precision of the passes, such as torch.bfloat16; got {kind}"
             )
         self.shortest = ACCURATE[kind]
+        self._means = Means({"bound": ascent.NEW}, self.device)
+        self._sent = self._means.send()
         wide = torch.promote_types(next(self._params()).dtype, torch.float32)
         # the mean of ‖g⁺ − g‖/‖g‖: a sum, and the sum of its weights
         self._change = torch.zeros(2, device=self.device, dtype=wide)
 
-    def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
-        return ascent.of_lam(self.lam(self.k), n, x(), self.shortest)
+    def _perturbation(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
+        lam = self.lam(self.k)
+        c, nu = ascent.of_lam(lam, n, x(), self.shortest)
+        if lam and self._had_ascent:
+            self._means.update(bound=abs(2 * lam) > (1 + 1e-6) * c)
+        return c, nu
+
+    def _begin(self) -> None:
+        if self.k % _LOOK == 0:
+            if self._sent.read()["bound"] > 0.5:
+                self._warn(
+                    "bound",
+                    f"lam: the ascent step is cut to its limit, {ascent.LONGEST:g} of the weights' norm, "
+                    "in most steps: a larger λ changes nothing, and a smaller one may",
+                )
+            self._sent = self._means.send()
 
     def _weight(self, nu: Tensor, change: Tensor) -> Tensor:
         if self.ratio is None:
@@ -158,9 +179,16 @@ class CGD(Weighted):
         self._change = self._change.to(new).lerp(torch.where(known, new, self._change), ascent.SMOOTHING)
         return ascent.of_ratio(self.ratio(self.k), self._change[0] / self._change[1], torch)
 
-    def _numbers(self) -> Tensor:
-        return torch.cat((super()._numbers(), self._change.cpu().double()))
+    def _own_state(self) -> dict[str, Any]:
+        return super()._own_state() | {
+            "change": self._change.cpu().clone(),
+            "means": self._means.state_dict(),
+        }
 
-    def _set_numbers(self, numbers: Tensor) -> None:
-        super()._set_numbers(numbers)
-        self._change = numbers[4:].to(self._change)
+    def _load_own_state(self, state: dict[str, Any]) -> None:
+        super()._load_own_state(state)
+        self._change = state["change"].to(self._change)
+        self._means.load_state_dict(state["means"])
+
+    def _found(self) -> dict[str, Any]:
+        return super()._found() | {"bound": float(self._means.now()["bound"])}

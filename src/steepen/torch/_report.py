@@ -1,4 +1,4 @@
-"""What an optimizer with a probe tells of itself."""
+"""What an optimizer with an ascent step tells of itself."""
 
 from __future__ import annotations
 
@@ -8,47 +8,54 @@ from dataclasses import dataclass
 __all__ = ["Report"]
 
 _ROWS = {
-    "steps": "steps taken", "probed": "of these with a probe", "gradients": "passes over a batch",
-    "length": "length of the probe", "tripped": "steps the guard turned back", "held_out": "held-out loss",
-    "training": "training loss", "gap": "gap between them", "target": "rise aimed at",
-    "rise": "rise over the batch", "bound": "part of the probes cut to the limit",
+    "steps": "steps taken", "perturbed": "of these perturbed", "total_steps": "steps planned",
+    "gradients": "passes over a batch", "length": "length of the ascent step",
+    "tripped": "steps the guard turned back", "validation": "validation loss", "error": "its standard error",
+    "training": "training loss", "gap": "gap between them", "opening": "how far the gate is open",
+    "target": "rise aimed at", "rise": "rise over the batch", "bound": "part of these cut to the limit",
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Report:
-    """What the probe did so far; NaN for what does not apply, and before the first probe.
+    """What the ascent step did so far; NaN for what does not apply, and before the first ascent step.
 
-    Printed, it is a table. `gradients` counts passes over a batch, the probe's by their examples; readings of
-    held-out data, which go forwards only, are not counted. `held_out`, `training`, `target`, `rise` and
-    `bound` are running means of `GapSAM`; `tripped` is of `CGD`.
+    Printed, it is a table. `gradients` counts passes over a batch, those of ascent steps by their examples;
+    readings of validation data, which go forwards only, are not counted. `validation` with its standard
+    error, `training`, `target`, `rise` and `bound` are running means of `GapSAM`, and `opening` says how far
+    its gate is open; `tripped` is of `CGD`, and so is `bound`. `reason` says why no step was perturbed.
 
     Examples
     --------
-    >>> print(Report(steps=100, probed=50, gradients=103.1, length=0.25))
-    steps taken                        100
-    of these with a probe               50
-    passes over a batch              103.1
-    length of the probe               0.25
+    >>> print(Report(steps=100, perturbed=50, gradients=103.1, length=0.25))
+    steps taken                         100
+    of these perturbed                   50
+    passes over a batch               103.1
+    length of the ascent step          0.25
     """
 
     steps: int = 0
-    probed: int = 0
+    perturbed: int = 0
     gradients: float = 0.0
     length: float = math.nan
     tripped: float = math.nan
-    held_out: float = math.nan
+    validation: float = math.nan
+    error: float = math.nan
     training: float = math.nan
+    opening: float = math.nan
     target: float = math.nan
     rise: float = math.nan
     bound: float = math.nan
+    total_steps: float = math.nan
+    reason: str = ""
 
     @property
     def gap(self) -> float:
-        """The gap between held-out and training loss."""
-        return self.held_out - self.training
+        """The gap between validation and training loss."""
+        return self.validation - self.training
 
     def __str__(self) -> str:
         rows = [(words, getattr(self, name)) for name, words in _ROWS.items()]
         wide = max(map(len, _ROWS.values()))
-        return "\n".join(f"{words:{wide}} {value:>8.4g}" for words, value in rows if not math.isnan(value))
+        lines = [f"{words:{wide}} {value:>8.4g}" for words, value in rows if not math.isnan(value)]
+        return "\n".join([*lines, *([f"no ascent step: {self.reason}"] if self.reason else [])])

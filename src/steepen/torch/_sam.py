@@ -1,4 +1,4 @@
-"""SAM: a probe of a length that you set."""
+"""SAM: an ascent step of a length that you set."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable, Container
 from torch import Tensor, nn
 
 from ..schedules import ScheduleLike
+from ._ascent import AscentOptimizer
 from ._joined import Base
-from ._probe import Probe
 from ._wrapper import strength_of
 
 __all__ = ["SAM"]
 
 
-class SAM(Probe):
+class SAM(AscentOptimizer):
     """Sharpness-aware minimisation: the base steps by the gradient at x + ρ·g/‖g‖ (Foret et al., 2021).
 
     Parameters
@@ -24,12 +24,13 @@ class SAM(Probe):
     model : Module
         The network. Its buffers, such as BatchNorm's statistics, are left as one pass leaves them.
     rho : number, schedule or callable of the step
-        ρ, the length of the probe.
-    share : float
+        ρ, the length of the ascent step.
+    ascent_fraction : float
         The part of the batch that g is taken from. A sixteenth makes a step cost 1.06 gradients in the place
         of two, and often does as well.
     when : container of int, optional
-        The steps with a probe, such as `range(5_000, 10_000)` or `range(0, 10_000, 2)`; all by default.
+        The steps with an ascent step, such as `range(5_000, 10_000)` or `range(0, 10_000, 2)`; all by
+        default.
     max_norm : float, optional
         Clip the gradient to this norm before the base takes it.
 
@@ -37,11 +38,11 @@ class SAM(Probe):
     --------
     >>> import torch
     >>> model = torch.nn.Linear(4, 1)
-    >>> opt = SAM(torch.optim.SGD(model.parameters(), lr=0.1), model, rho=0.05, share=1 / 16)
+    >>> opt = SAM(torch.optim.SGD(model.parameters(), lr=0.1), model, rho=0.05, ascent_fraction=1 / 16)
     >>> x, y = torch.randn(64, 4), torch.randn(64, 1)
     >>> for _ in range(20):
     ...     loss = opt.step_on(lambda x, y: torch.nn.functional.mse_loss(model(x), y), x, y)
-    >>> opt.report().probed, opt.report().gradients
+    >>> opt.report().perturbed, opt.report().gradients
     (20, 21.25)
     """
 
@@ -51,12 +52,12 @@ class SAM(Probe):
         model: nn.Module,
         rho: ScheduleLike = 0.05,
         *,
-        share: float = 1.0,
+        ascent_fraction: float = 1.0,
         when: Container[int] | None = None,
         max_norm: float | None = None,
     ) -> None:
-        super().__init__(base, model, share=share, when=when, max_norm=max_norm)
+        super().__init__(base, model, ascent_fraction=ascent_fraction, when=when, max_norm=max_norm)
         self.rho = strength_of("rho", rho, least=0)
 
-    def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
+    def _perturbation(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
         return self.rho(self.k) / n, None  # where g is 0 there is no direction: c is not finite, and no move

@@ -40,9 +40,9 @@ def copy_(to: Sequence[Tensor], from_: Sequence[Tensor]) -> None:
     _torch._foreach_copy_(to, from_)
 
 
-def add_(xs: Sequence[Tensor], c: Tensor, ys: Sequence[Tensor], *, spare: bool = False) -> None:
-    """Add c·y to each x; where the ys are to spare, they become c·y on the way."""
-    if spare:
+def add_(xs: Sequence[Tensor], c: Tensor, ys: Sequence[Tensor], *, may_overwrite: bool = False) -> None:
+    """Add c·y to each x; where the ys are to may_overwrite, they become c·y on the way."""
+    if may_overwrite:
         _torch._foreach_mul_(ys, c)
     else:
         ys = _torch._foreach_mul(ys, c)

@@ -70,13 +70,18 @@ def buffers_of(model: nn.Module, memory: Callable[[str, list[Tensor]], list[Tens
 
 
 @contextmanager
-def judging(model: nn.Module) -> Iterator[None]:
-    """Have every module in eval mode, without gradients, and leave no trace."""
+def judging(model: nn.Module, *, dropout: bool = False) -> Iterator[None]:
+    """Have every module in eval mode, without gradients, and leave no trace.
+
+    With `dropout` only what has running statistics is, and the rest as it was: a loss to compare with those
+    of training.
+    """
     modes = [(module, module.training) for module in model.modules()]
     parameter = next(model.parameters(), None)
     undo = random_of(torch.device("cpu") if parameter is None else parameter.device), buffers_of(model)
     try:
-        model.eval()
+        for module, training in modes:
+            module.training = training and dropout and not hasattr(module, "track_running_stats")
         with torch.no_grad():
             yield
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -22,17 +22,22 @@ _KEY = "steepen"  # of our own numbers in a state
 
 
 class Wrapper(Optimizer):
-    """What any optimizer around another needs; `Probe` adds the step."""
+    """What any optimizer around another needs; `AscentOptimizer` adds the step."""
+
+    def __new__(cls, *args: Any, **_: Any) -> Self:
+        """Answer the call of other libraries, SAM(params, SGD, lr=0.1), before Python does."""
+        if isinstance(args[-1] if args else None, type) and not isinstance(args[0], Optimizer):
+            _parts(cls.__name__, args[0])
+        return super().__new__(cls)
 
     def __init__(self, base: Base, model: nn.Module) -> None:
-        parts: list[Any] = list(base) if isinstance(base, list | tuple) else [base]
-        for part in parts:
-            _check(type(self).__name__, part, model)
+        parts = _parts(type(self).__name__, base)
+        _check(parts, model)
         self.base: Optimizer = parts[0] if len(parts) == 1 else Joined(parts)
         self.model = model
         self.k: int = 0  # steps taken
-        self.probed: int = 0  # those of them with a probe
-        self.gradients = 0.0  # passes over a batch, the probe's counted by their examples
+        self.perturbed: int = 0  # those of them with an ascent step
+        self.gradients = 0.0  # passes over a batch, the ascent step's counted by their examples
         self._said: set[str] = set()
         groups, state = self.base.param_groups, self.base.state
         super().__init__(groups, self.base.defaults)
@@ -41,6 +46,14 @@ class Wrapper(Optimizer):
         if len(ups) > 1:
             raise ValueError("base: expected one `maximize` for all groups, got True and False")
         self._up = -1.0 if ups == {True} else 1.0  # the way that is up for what is minimised
+        own = set(model.parameters())
+        strange = sum(p not in own for p in self._params())
+        if strange:
+            self._warn(
+                "strange",
+                f"model: {strange} of the parameters of base are not in it; give a Module of all networks "
+                "that are trained, so that their buffers and modes are kept",
+            )
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
@@ -89,13 +102,13 @@ class Wrapper(Optimizer):
         """Our own numbers, with `state_dict` and `load_state_dict`: for distributed checkpoints."""
         return Own(self)
 
-    def _numbers(self) -> Tensor:
-        """Return what a resumed run needs beside the base's state."""
-        return torch.tensor([self.k, self.probed, self.gradients], dtype=torch.float64)
+    def _own_state(self) -> dict[str, Any]:
+        """Return what a resumed run needs beside the base's state, by name."""
+        return {"steps": self.k, "perturbed": self.perturbed, "gradients": self.gradients}
 
-    def _set_numbers(self, numbers: Tensor) -> None:
-        """Take up what `_numbers` returned."""
-        self.k, self.probed, self.gradients = int(numbers[0]), int(numbers[1]), float(numbers[2])
+    def _load_own_state(self, state: dict[str, Any]) -> None:
+        """Take up what `_own_state` returned."""
+        self.k, self.perturbed, self.gradients = state["steps"], state["perturbed"], state["gradients"]
 
     def state_dict(self) -> dict[str, Any]:
         """Return the base's state with our own numbers beside it."""
@@ -120,16 +133,17 @@ class Wrapper(Optimizer):
     # -- words ------------------------------------------------------------------------------------------
 
     def report(self) -> Report:
-        """Return what the probe did so far; printed, it is a table. This waits for the device."""
-        return Report(steps=self.k, probed=self.probed, gradients=self.gradients, **self._found())
+        """Return what the ascent step did so far; printed, it is a table. This waits for the device."""
+        return Report(steps=self.k, perturbed=self.perturbed, gradients=self.gradients, **self._found())
 
-    def _found(self) -> dict[str, float]:
+    def _found(self) -> dict[str, Any]:
         """Return what else there is to report."""
         return {}
 
-    def _warn(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
+    def _warn(self, what: str, text: str) -> None:
+        """Warn of something once, whatever its numbers are the next time."""
+        if what not in self._said:
+            self._said.add(what)
             warnings.warn(text, stacklevel=2)
 
 
@@ -140,31 +154,38 @@ class Own:
         self._optimizer = optimizer
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the numbers, and whose they are."""
-        return {"kind": type(self._optimizer).__name__, "numbers": self._optimizer._numbers()}  # pyright: ignore[reportPrivateUsage]
+        """Return the numbers by name, and whose they are."""
+        return {"kind": type(self._optimizer).__name__, **self._optimizer._own_state()}  # pyright: ignore[reportPrivateUsage]
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take them up."""
         kind, came = type(self._optimizer).__name__, state_dict.get("kind")
         if came != kind:
             raise ValueError(f"state_dict: expected that of {kind}, got that of {came!r}")
-        self._optimizer._set_numbers(state_dict["numbers"])  # pyright: ignore[reportPrivateUsage]
+        self._optimizer._load_own_state(state_dict)  # pyright: ignore[reportPrivateUsage]
 
 
-def _check(name: str, base: Any, model: Any) -> None:
-    """Refuse what cannot be wrapped, and the calls of other libraries."""
-    if not isinstance(base, Optimizer):
-        raise TypeError(
-            f"base: expected an instance of an optimizer of torch.optim, got {base!r}; "
-            f"{name}(params, SGD, lr=0.1) is {name}(SGD(params, lr=0.1), model) here"
-        )
-    if isinstance(base, LBFGS | Wrapper):
-        raise TypeError(
-            f"base: {type(base).__name__} makes passes of its own; expected SGD, AdamW or the like"
-        )
+def _parts(name: str, base: Any) -> list[Optimizer]:
+    """Return the optimizers to wrap; refuse what is none, such as the calls of other libraries."""
+    parts: list[Any] = list(cast(Any, base)) if isinstance(base, list | tuple) else [base]
+    for part in parts:
+        if not isinstance(part, Optimizer):
+            raise TypeError(
+                "base: expected an instance of an optimizer of torch.optim, or a list of these, got "
+                f"{type(part).__name__}; {name}(params, SGD, lr=…) is {name}(SGD(params, lr=…), model) here"
+            )
+        if isinstance(part, LBFGS | Wrapper):
+            raise TypeError(
+                f"base: {type(part).__name__} makes passes of its own; expected SGD, AdamW or the like"
+            )
+    return parts
+
+
+def _check(parts: list[Optimizer], model: Any) -> None:
+    """Refuse a network that is none, or another's, and parameters that cannot be moved."""
     if not isinstance(model, nn.Module):
         raise TypeError(f"model: expected the network, a torch.nn.Module; got {model!r}")
-    params: list[Any] = [p for group in base.param_groups for p in group["params"]]
+    params: list[Any] = [p for part in parts for group in part.param_groups for p in group["params"]]
     if not params:
         raise ValueError("base: expected an optimizer of at least one parameter, got one of none")
     for p in params:
@@ -173,6 +194,11 @@ def _check(name: str, base: Any, model: Any) -> None:
         if p.is_complex() or p.is_meta:
             kind = "on the meta device" if p.is_meta else f"of {p.dtype}"
             raise TypeError(f"base: expected real parameters with values, got one {kind}")
+    if set(params).isdisjoint(model.parameters()):
+        raise ValueError(
+            "model: expected the network that base trains, got one with none of base's parameters; where "
+            "a network is copied, sharded or moved, make base after that"
+        )
 
 
 def strength_of(

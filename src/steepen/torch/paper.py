@@ -22,9 +22,9 @@ from torch.nn import Module
 
 from .._tools.check import number
 from ..schedules import ScheduleLike as Value
+from ._ascent import AscentOptimizer, Turn, grads_of
 from ._cgd import Weighted
 from ._joined import Base
-from ._probe import Probe, Turn, grads_of
 from ._sam import SAM
 from ._tensors import curvature, norm
 from ._wrapper import strength_of
@@ -52,7 +52,7 @@ class CGDFD(Weighted):
         super().__init__(base, model, guard=guard, when=when)
         self.lam, self.r = strength_of("lam", lam), strength_of("r", r, above=0)
 
-    def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
+    def _perturbation(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
         r = torch.full_like(n, self.r(self.k))
         return r, 2 * self.lam(self.k) / r
 
@@ -87,7 +87,7 @@ class GNP(Weighted):
         super().__init__(base, model, guard=False, when=when)
         self.rho, self.alpha = strength_of("rho", rho, least=0), strength_of("alpha", alpha)
 
-    def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
+    def _perturbation(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
         return self.rho(self.k) / n, torch.full_like(n, self.alpha(self.k))
 
 
@@ -119,7 +119,7 @@ class USAM(SAM):
     def __init__(self, base: Base, model: Module, rho: Value = 0.1, *, when: When = None) -> None:
         super().__init__(base, model, rho, when=when)
 
-    def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
+    def _perturbation(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
         return torch.full_like(n, self.rho(self.k)), None
 
 
@@ -156,7 +156,7 @@ class MSAM(SAM):
     >>> opt = MSAM(torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), model, rho=0.3)
     """
 
-    looks = spare = False
+    needs_ascent_pass = may_overwrite = False
 
     def __init__(self, base: Base, model: Module, rho: Value = 0.3, *, when: When = None) -> None:
         super().__init__(base, model, rho, when=when)
@@ -171,7 +171,7 @@ class MSAM(SAM):
         buffers = [buffer for p in params if (buffer := self._buffer(p)) is not None]
         return buffers, norm(buffers)
 
-    def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
+    def _perturbation(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
         return -self._up * self.rho(self.k) / n, None  # the way the momentum is going, whichever that is
 
     def _buffer(self, p: Tensor) -> Tensor | None:
@@ -180,7 +180,7 @@ class MSAM(SAM):
         return state.get("exp_avg") if found is None else found
 
 
-class ExactCGD(Probe):
+class ExactCGD(AscentOptimizer):
     """CGD with the exact Hessian-vector product: d = g + 2λHg, and the paper's guard.
 
     One pass, differentiated twice. `step_on` does this for you; in other loops call
@@ -193,7 +193,7 @@ class ExactCGD(Probe):
     >>> loss = opt.step_on(lambda x: model(x).square().mean(), torch.ones(4, 2))
     """
 
-    looks = False
+    needs_ascent_pass = False
 
     def __init__(
         self, base: Base, model: Module, lam: Value, *, guard: bool = True, when: When = None
@@ -212,16 +212,16 @@ class ExactCGD(Probe):
         own = [p for p in self._params() if p.requires_grad]
         others = [p for p in self._others() if p.requires_grad]
         found: Any = torch.autograd.grad(
-            loss, [*own, *others], create_graph=self._had_probe, allow_unused=True
+            loss, [*own, *others], create_graph=self._had_ascent, allow_unused=True
         )
         for i, (p, grad) in enumerate(zip([*own, *others], found, strict=True)):
             if grad is not None:
                 grad = grad if i < len(own) else grad.detach()
                 p.grad = grad if p.grad is None else p.grad + grad
 
-    def _land(self) -> None:
-        if not self._had_probe:
-            super()._land()
+    def _finish_passes(self) -> None:
+        if not self._had_ascent:
+            super()._finish_passes()
             return
         params = super()._movable()
         graphs = grads_of(params)
@@ -241,7 +241,7 @@ class ExactCGD(Probe):
 
     @property
     def _cost(self) -> float:
-        return 2.0 if self._had_probe else 1.0
+        return 2.0 if self._had_ascent else 1.0
 
 
 class EGR(ExactCGD):

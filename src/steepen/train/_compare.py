@@ -58,15 +58,15 @@ def compare(
         Returns a new network. torch's generator is seeded before, so weights follow from the seed.
     loss : callable
         The mean loss of the network's output and the targets, such as `torch.nn.functional.cross_entropy`.
-    train, test : pair of tensors or arrays, or a dataset
-        Examples and targets, in any order; a dataset is read into memory.
+    train, test : pair of tensors or arrays, a dataset or a DataLoader
+        Examples and targets, in any order; a dataset or a loader is read once, into memory.
     base : "sgd", "adamw" or callable
         The optimizer that takes the steps; a callable gets parameters, lr and weight decay. It is called once
         to see what it returns.
     methods : sequence of str
         Names from `OPTIMIZERS`. The base alone is always the first row.
     budget : float
-        The gradients of a run, in passes over the training data; a probe counts by its examples.
+        The gradients of a run, in passes over the training data; an ascent step counts by its examples.
     seeds : int
         Runs of each method.
     lr, weight_decay : number or k numbers

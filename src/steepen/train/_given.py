@@ -69,12 +69,19 @@ def read_data(train: Any, test: Any, device: str) -> Data:
         pair: list[Any]
         if type(given) in (tuple, list) and len(given) == 2:
             pair = [torch.as_tensor(part) for part in given]
-        elif hasattr(given, "__getitem__") and hasattr(given, "__len__") and not hasattr(given, "dtype"):
+        elif isinstance(given, torch.utils.data.DataLoader):
+            batches: list[Any] = list(given)
+            pair = [torch.cat([torch.as_tensor(batch[i]) for batch in batches]) for i in (0, 1)]
+        elif (
+            all(hasattr(given, one) for one in ("__getitem__", "__len__"))
+            and not hasattr(given, "keys")
+            and (not hasattr(given, "dtype"))
+        ):
             rows: list[Any] = [given[i] for i in range(len(given))]
             pair = [torch.stack([torch.as_tensor(row[i]) for row in rows]) for i in (0, 1)]
         else:
             raise TypeError(
-                f"{name}: expected examples and targets, or a dataset, got {type(given).__name__}"
+                f"{name}: expected examples and targets, a dataset or a loader, got {type(given).__name__}"
             )
         if len(pair[0]) != len(pair[1]) or not len(pair[0]):
             raise ValueError(
@@ -90,12 +97,20 @@ def maker(make_model: Callable[[], Any], device: str) -> Callable[[int], Any]:
     torch = load("torch", "compare", extra="train")
     from .models import seeded
 
+    if isinstance(make_model, torch.nn.Module) or not callable(make_model):
+        raise TypeError(
+            f"make_model: expected a function that returns a new network, got {type(make_model).__name__}; "
+            "each run needs its own: write def make_model(): return …"
+        )
+
     def make(seed: int) -> Any:
         model = seeded(make_model, seed)
         if not isinstance(model, torch.nn.Module):
             raise TypeError(f"make_model: expected to be given a torch.nn.Module, got {type(model).__name__}")
         return model.to(device).train()
 
+    if make(0) is make(0):
+        raise ValueError("make_model: expected a new network in each call, got the same one twice")
     return make
 
 

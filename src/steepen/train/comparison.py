@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .._tools.files import write_whole
-from .results import Line, Run, record_of, run_of, summarise
+from .results import Line, Mean, Run, record_of, run_of, summarise
 from .tuning import Choice
 
 __all__ = ["Comparison"]
 
 FILE = "results.json"
 _HEAD = (
-    "method", "lr", "weight decay", "strength", "probed steps", "accuracy %", "loss", "accuracy vs base",
+    "method", "lr", "weight decay", "strength", "perturbed steps", "accuracy %", "loss", "accuracy vs base",
     "loss vs base", "stopped early: accuracy %", "loss", "gradients", "seconds",
 )  # fmt: skip
 
@@ -29,6 +29,14 @@ class Trial(NamedTuple):
     method: str
     choice: Choice
     score: float
+
+
+_WORDS = {-1: "behind", 0: "level", 1: "ahead"}
+
+
+def _beyond(mean: Mean) -> int:
+    """Return the sign of a mean that is beyond two standard errors, else 0."""
+    return int(math.copysign(1, mean.value)) if abs(mean.value) > 2 * mean.error else 0
 
 
 @dataclass
@@ -54,7 +62,7 @@ class Comparison:
     --------
     >>> run = Run("base", 0, 2, 2, (0, 2), (0.1, 0.5), (2.3, 1.2))
     >>> print(Comparison({}, ["base"], [], [run]))
-    method  lr  weight decay  strength  probed steps  accuracy %   loss  accuracy vs base  loss vs base ...
+    method  lr  weight decay  strength  perturbed steps  accuracy %   loss  accuracy vs base  loss vs base ...
     base     –             –         –        0 of 2       50.00  1.200                 –             – ...
     """
 
@@ -95,7 +103,7 @@ class Comparison:
                 continue
             gaps = line.difference.text("+.2f", 100), line.loss_difference.text("+.3f")
             rows.append([
-                name, *values, f"{line.probed} of {line.steps}",
+                name, *values, f"{line.perturbed} of {line.steps}",
                 line.accuracy.text(".2f", 100), line.loss.text(".3f"),
                 *(("–", "–") if name == self.methods[0] else gaps),
                 line.stopped_accuracy.text(".2f", 100), line.stopped_loss.text(".3f"),
@@ -103,11 +111,41 @@ class Comparison:
             ])  # fmt: skip
         return rows
 
+    def verdict(self) -> str:
+        """Say for each method whether it is ahead of the first in loss and accuracy, and at what cost.
+
+        Ahead and behind are beyond two standard errors, seed by seed.
+
+        Examples
+        --------
+        >>> ends = {"base": (1.25, 1.2, 1.3), "sam": (1.0, 0.9, 1.1)}
+        >>> runs = [
+        ...     Run(name, seed, 9, 9, (0, 9), (0.1, 0.5), (2.3, loss))
+        ...     for name, losses in ends.items() for seed, loss in enumerate(losses)
+        ... ]
+        >>> print(Comparison({}, ["base", "sam"], runs=runs).verdict())
+        sam: ahead in loss (-0.250 ± 0.029), level in accuracy (+0.00 ± 0.00 points), with 9 gradients of 9.
+        """
+        lines, said = self.summary(), list[str]()
+        for line in lines[1:]:
+            first = lines[0]
+            better = _beyond(line.loss_difference), _beyond(line.difference)
+            parts = [f"{_WORDS[-better[0]]} in loss ({line.loss_difference.text('+.3f')})"]
+            if math.isfinite(line.difference.value):
+                points = line.difference.text("+.2f", 100)
+                parts.append(f"{_WORDS[better[1]]} in accuracy ({points} points)")
+            parts.append(f"with {line.gradients:.0f} gradients of {first.gradients:.0f}")
+            if first.seconds > 0:
+                parts.append(f"in {line.seconds / first.seconds:.2f} × the time")
+            said.append(f"{line.optimizer}: {', '.join(parts)}.")
+        return "\n".join(said)
+
     def __str__(self) -> str:
         rows = self.rows()
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         form = "  ".join([f"{{:<{widths[0]}}}", *(f"{{:>{width}}}" for width in widths[1:])])
-        return "\n".join(form.format(*row).rstrip() for row in rows)
+        table = "\n".join(form.format(*row).rstrip() for row in rows)
+        return "\n\n".join(filter(None, (table, self.verdict())))
 
     def save(self, folder: str | os.PathLike[str] | None) -> None:
         """Write `results.json` into a folder that is there."""

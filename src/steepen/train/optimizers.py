@@ -18,7 +18,7 @@ from .settings import BASES, Settings
 __all__ = ["OPTIMIZERS", "Kind"]
 
 FRACTION = 0.25
-"""The part of the steps with a probe of optimizers named early and late, where nothing else is said."""
+"""The part of the steps that is perturbed by optimizers named early and late, where nothing else is said."""
 _WARMUP = 0.05  # the share of the steps over which the learning rate rises
 _LEAST = 20  # steps that GapSAM needs
 
@@ -31,7 +31,7 @@ _PHASES: dict[str, Callable[[int, float], range]] = {
     "every second": lambda steps, _: range(2 * -(-steps // 6), steps, 2),  # after a third, as GapSAM
     "warm": lambda steps, _: range(
         round(_WARMUP * steps), steps
-    ),  # a young momentum and a long probe destroy
+    ),  # a young momentum and a long ascent step destroy
 }
 
 
@@ -50,8 +50,10 @@ class Kind:
     symbol: Literal["λ", "ρ", "β", "ε", ""]  # what its strength is called
     like: str  # the optimizer whose default strength it has
     options: Callable[[float], dict[str, Any]]  # what the class is given for a strength
-    phase: str = "all"  # which steps have a probe
-    share: float = 1.0  # the part of the batch that the probe is taken from; 0 if it needs no pass
+    phase: str = "all"  # which steps have an ascent step
+    ascent_fraction: float = (
+        1.0  # the part of the batch that the ascent step is taken from; 0 if it needs no pass
+    )
     ladder: tuple[float, ...] = (0.02, 0.1, 0.4)  # strengths to choose from where nothing is known
 
     @property
@@ -60,12 +62,16 @@ class Kind:
         return self.door == "GapSAM"
 
     def when(self, steps: int, fraction: float) -> range:
-        """Return the steps with a probe; the fraction is of optimizers named early and late."""
+        """Return the steps with an ascent step; the fraction is of optimizers named early and late."""
         return _PHASES[self.phase](steps, fraction)
 
     def cost(self, batch: int) -> int:
-        """Return the examples of the probe's pass, of a batch of so many."""
-        return min(max(2, round(self.share * batch)), batch) if self.door and self.share else 0
+        """Return the examples of the ascent step's pass, of a batch of so many."""
+        return (
+            min(max(2, round(self.ascent_fraction * batch)), batch)
+            if self.door and self.ascent_fraction
+            else 0
+        )
 
 
 def _rho(strength: float) -> dict[str, Any]:
@@ -82,9 +88,9 @@ def _none(_: float) -> dict[str, Any]:
 
 def _share(part: int, late: bool = False) -> Kind:
     def options(rho: float) -> dict[str, Any]:
-        return {"rho": rho, "share": 1 / part}
+        return {"rho": rho, "ascent_fraction": 1 / part}
 
-    about = f"ρ‖∇f‖, probe from 1/{part} of the batch, {'in the last half' if late else 'throughout'}"
+    about = f"ρ‖∇f‖, ascent step from 1/{part} of the batch, {'in the last half' if late else 'throughout'}"
     phase = "last half" if late else "all"
     return Kind("SAM", about, "ρ", "share", options, phase, 1 / part, (0.1, 0.3, 1.0))
 
@@ -103,23 +109,19 @@ OPTIMIZERS: dict[str, Kind] = {
     "share16": _share(16),
     "share16-late": _share(16, late=True),
     "gap": Kind(
-        "GapSAM", "a probe in every second step, its length by the gap", "", "", _none, "every second", 1 / 16
+        "GapSAM", "every second step perturbed, by the gap", "", "", _none, "every second", 1 / 16
     ),
-    "gap-wait": Kind(
-        "GapSAM", "gap, once the held-out loss stops keeping up", "", "", lambda _: {"wait": True},
-        "every second", 1 / 16,
-    ),
-    "cgd": Kind("CGD", "λ‖∇f‖², probe 2λ∇f or longer, guarded", "λ", "cgd", _lam),
+    "cgd": Kind("CGD", "λ‖∇f‖², ascent step 2λ∇f or longer, guarded", "λ", "cgd", _lam),
     "cgd-early": Kind("CGD", "cgd in the first --fraction of the steps", "λ", "cgd", _lam, "early"),
     "cgd-late": Kind("CGD", "cgd in the last --fraction of the steps", "λ", "cgd", _lam, "late"),
     "cgd-exact": Kind("paper.ExactCGD", "λ‖∇f‖², exact H·v, guarded", "λ", "egr", _lam),
     "egr": Kind("paper.EGR", "λ‖∇f‖², exact H·v, no guard", "λ", "egr", _lam),
-    "fgr": Kind("paper.FGR", "λ‖∇f‖², probe 0.05∇f", "λ", "fgr", lambda lam: {"eps": 0.05, "gamma": 2 * lam}),
-    "usam": Kind("paper.USAM", "λ‖∇f‖², probe 2λ∇f", "λ", "cgd", lambda lam: {"rho": 2 * lam}),
+    "fgr": Kind("paper.FGR", "λ‖∇f‖², up 0.05∇f", "λ", "fgr", lambda lam: {"eps": 0.05, "gamma": 2 * lam}),
+    "usam": Kind("paper.USAM", "λ‖∇f‖², ascent step 2λ∇f", "λ", "cgd", lambda lam: {"rho": 2 * lam}),
     "gnp": Kind("paper.GNP", "0.8·ρ‖∇f‖", "ρ", "sam", lambda rho: {"rho": rho, "alpha": 0.8}),
     "asam": Kind("paper.ASAM", "ρ‖T∇f‖ with T = |x| + 0.01", "ρ", "asam", _rho),
     "msam": Kind(
-        "paper.MSAM", "probe along the momentum, one gradient a step", "ρ", "msam", _rho, "warm", 0.0,
+        "paper.MSAM", "ascent step along the momentum, one gradient a step", "ρ", "msam", _rho, "warm", 0.0,
         (0.1, 0.3, 1.0),
     ),
 }  # fmt: skip
@@ -128,8 +130,8 @@ OPTIMIZERS: dict[str, Kind] = {
 # On digits, mnist1d and CIFAR. The best accuracy with --validate, so without a look at the test part, on the
 # grids in brackets, with the default lr of SGD. On digits (5 seeds for cgd and sam, 3 for the others) a
 # standard error is 0.5 points, and neighbours are hardly told apart. On mnist1d (3 seeds) two or three times
-# the λ or ρ ruins runs, or makes them diverge (egr). Exact and short probes bear less λ than long ones. On
-# CIFAR: those of CIFAR-100 in benchmarks/evidence, and the usual ones for what was not run there.
+# the λ or ρ ruins runs, or makes them diverge (egr). Exact and short ascent steps bear less λ than long ones.
+# On CIFAR: those of CIFAR-100 in benchmarks/evidence, and the usual ones for what was not run there.
 _STRENGTHS: dict[str, tuple[float, float, float]] = {
     "cgd": (0.05, 0.5, 0.05),  # (0.005, 0.02, 0.05, 0.1, 0.2), (0.05, 0.1, 0.2, 0.5, 1)
     "egr": (0.005, 0.2, 0.05),  # (0.002, 0.005, 0.01, 0.02), (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
@@ -166,13 +168,13 @@ def check_names(names: Sequence[str], base: str) -> None:
 def steps_of(kind: Kind, grads: float, batch: int, fraction: float = FRACTION) -> int:
     """Return the most steps that so many gradients allow.
 
-    A gradient is one pass over a batch; a probe counts by its examples. Step 0 of an optimizer with a probe
-    makes its pass in any case.
+    A gradient is one pass over a batch; an ascent step counts by its examples. Step 0 of an optimizer with an
+    ascent step makes its pass in any case.
     """
 
     def cost(steps: int) -> int:
-        probed = kind.when(steps, fraction)
-        return steps * batch + kind.cost(batch) * (len(probed) + (0 not in probed))
+        perturbed = kind.when(steps, fraction)
+        return steps * batch + kind.cost(batch) * (len(perturbed) + (0 not in perturbed))
 
     steps = bisect_right(range(1, int(grads) + 1), grads * batch, key=cost)
     if kind.door and not kind.when(steps, fraction):
@@ -200,7 +202,7 @@ def wrap(
         return base
     from .. import torch as doors
 
-    own = {"steps": steps} if kind.by_gap else {"when": kind.when(steps, fraction)}
+    own = {"total_steps": steps} if kind.by_gap else {"when": kind.when(steps, fraction)}
     return attrgetter(kind.door)(doors)(base, model, **kind.options(strength), **own, **options)
 
 

@@ -24,7 +24,7 @@ _COLOURS: Mapping[str, str] = {
     "sam": "#0072b2", "sam-early": "#56b4e9", "sam-late": "#332288", "usam": "#009e73", "gnp": "#cc79a7",
     "asam": "#117733", "fgr": "#999933", "egr": "#aa4499", "ema": "#4ce61a", "smooth": "#e61ae6",
     "share4": "#80e699", "share4-late": "#cce64c", "share16": "#6633e6", "share16-late": "#1ae6cc",
-    "msam": "#e61a33", "gap": "#66b266", "gap-wait": "#b3661a",
+    "msam": "#e61a33", "gap": "#66b266",
 }  # fmt: skip
 _SETTLED = 0.15  # the share of the budget after which every curve is in the picture
 

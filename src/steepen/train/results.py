@@ -23,7 +23,7 @@ class Run:
     optimizer, seed
         Which.
     steps, gradients : int, float
-        How many steps it took, and how many gradients they cost; a probe counts by its examples.
+        How many steps it took, and how many gradients they cost; an ascent step counts by its examples.
     at : tuple of float
         The gradients spent at each look at the test part, from 0 on.
     accuracies, losses : tuple of float
@@ -32,8 +32,8 @@ class Run:
         Its λ or ρ; 0 for the base alone.
     seconds, times : float, tuple of float
         How long the training took, and had taken at each look; the looks themselves are not counted.
-    probed : int
-        The steps with a probe.
+    perturbed : int
+        The steps with an ascent step.
     held_out : tuple of float
         The mean loss on held-out data at each look; empty if there are none.
 
@@ -54,7 +54,7 @@ class Run:
     strength: float = 0.0
     seconds: float = 0.0
     times: tuple[float, ...] = ()
-    probed: int = 0
+    perturbed: int = 0
     held_out: tuple[float, ...] = ()
 
     @property
@@ -114,7 +114,7 @@ class Line(NamedTuple):
     ----------
     optimizer, strength
         Which, and with which λ or ρ.
-    steps, probed, gradients : int, int, float
+    steps, perturbed, gradients : int, int, float
         Of one run, the longest.
     runs, diverged : int
         How many runs there are, and how many of them diverged.
@@ -138,7 +138,7 @@ class Line(NamedTuple):
     optimizer: str
     strength: float
     steps: int
-    probed: int
+    perturbed: int
     gradients: float
     runs: int
     diverged: int
@@ -163,7 +163,7 @@ def summarise(runs: Sequence[Run]) -> list[Line]:
         pairs = [(run, first[run.seed]) for run in fine if run.seed in first]
         lines.append(
             Line(
-                name, own[0].strength, max(run.steps for run in own), max(run.probed for run in own),
+                name, own[0].strength, max(run.steps for run in own), max(run.perturbed for run in own),
                 max(run.gradients for run in own), len(own), len(own) - len(fine),
                 Mean.of([run.accuracy for run in fine]), Mean.of([run.loss for run in fine]),
                 Mean.of([run.accuracies[stop] for run, stop in stops]),

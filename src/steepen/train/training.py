@@ -88,12 +88,12 @@ def fit(
 
     The weights, the order of the minibatches, their augmentation and what dropout draws depend on the seed
     alone: step k has the same masks with every optimizer, and in every process. A gradient is a pass over a
-    minibatch; the probe's pass counts by its examples. A run whose test loss is not finite any more ends
-    there.
+    minibatch; the ascent step's pass counts by its examples. A run whose test loss is not finite any more
+    ends there.
 
-    `kind` and `choice` say how, `name` is for the record. `fraction` is the part of the steps with a probe of
-    kinds named early or late. The test part is looked at so many times, evenly in gradients; `watch` is shown
-    the network after each.
+    `kind` and `choice` say how, `name` is for the record. `fraction` is the part of the steps with an ascent
+    step of kinds named early or late. The test part is looked at so many times, evenly in gradients; `watch`
+    is shown the network after each.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def fit(
     >>> from torch.nn.functional import cross_entropy
     >>> task = Task(lambda seed: mlp(64, 8, seed), cross_entropy, load_data("digits"), 32, base_of("sgd"))
     >>> run = fit(task, "share4", OPTIMIZERS["share4"], Choice(0.1, 5e-4, 0.1), seed=0, grads=20)
-    >>> run.steps, run.probed, run.gradients
+    >>> run.steps, run.perturbed, run.gradients
     (16, 16, 20)
     """
     torch = load("torch", "steepen train", extra="train")
@@ -115,7 +115,7 @@ def fit(
     model = task.make(seed)
     options: dict[str, Any] = {"dtype": task.autocast} if kind.door == "CGD" else {}
     if kind.by_gap:
-        options["held_out"] = lambda: _judged(model, apart, task)[0]  # on the device: nobody waits for it
+        options["validation"] = lambda: _judged(model, apart, task)[0]  # on the device: nobody waits for it
     base = task.base(model.parameters(), choice.lr, choice.decay)
     optimizer = wrap(kind, base, model, choice.strength, steps, fraction, **options)
     average = _average(model, choice.strength) if kind.symbol == "β" else None
@@ -175,7 +175,7 @@ def fit(
                 optimizer.step_on(loss_of, x, y)
             else:
                 for part in optimizer.passes((x, y)):
-                    optimizer.saw(backward(*part))
+                    optimizer.record_loss(backward(*part))
                 optimizer.step()
             taken += 1
             scheduler.step()
@@ -191,7 +191,7 @@ def fit(
     counts = tuple(n // batch if n % batch == 0 else n / batch for n in at)
     return Run(
         name, seed, taken, counts[-1], counts, accuracies, losses, choice.strength, trained, times,
-        getattr(optimizer, "probed", 0), *held_out,
+        getattr(optimizer, "perturbed", 0), *held_out,
     )  # fmt: skip
 
 

@@ -47,10 +47,10 @@ class App {
   }
 
   // a function with the settings that it starts with; what is not its own stays
-  choose(name, own = {}) {
+  choose(name) {
     const { methods, grads, at } = this.settings;
     this.fields.clear();
-    this.change({ ...initial(this.functions, name), methods, grads, at: at === 0 ? 0 : grads, ...own });
+    this.change({ ...initial(this.functions, name), methods, grads, at: at === 0 ? 0 : grads });
   }
 
   render() {
@@ -85,12 +85,13 @@ class App {
     const { settings, scene, fun } = this;
     const key = `${settings.function} ${settings.expr} ${settings.map}`;
     const base = scene.once("base", key, () => initial(this.functions, settings.function));
-    byId("cut").hidden = fun.n === 1;
+    byId("cut").hidden = byId("scale").hidden = fun.n === 1;
+    byId("curves").hidden = fun.n === 2;
     byId("sampled").hidden = !fun.samples;
     byId("samples").textContent = fun.samples ? (fun.samples ** fun.n).toLocaleString("en") : "";
     byId("gap").textContent = scene.known ? "f − f*" : "f";
     byId("function").value = settings.function;
-    byId("function").lastChild.hidden = settings.function !== "typed";
+    byId("function").lastChild.disabled = byId("function").lastChild.hidden = !this.functions.typed;
     byId("zoom").textContent = settings.box ? "Whole map" : "Zoom to the runs";
     byId("at").textContent = settings.at === 0 ? "first step of each" : `${settings.at} of ${settings.grads}`;
     byId("at-slide").max = settings.grads;
@@ -131,7 +132,7 @@ class App {
     byId("controls").addEventListener("submit", (event) => event.preventDefault());
     const click = { best: () => this.best(), play: () => this.play() };
     click.zoom = () => this.change({ box: this.settings.box ? null : undefined });
-    click.reset = () => this.choose(this.settings.function, { expr: this.settings.expr, map: this.settings.map });
+    click.reset = () => this.choose(this.settings.function);
     for (const [name, act] of Object.entries(click)) byId(name).addEventListener("click", act);
     byId("landscape").addEventListener("pointerdown", (event) => {
       event.target.setPointerCapture(event.pointerId);
@@ -146,7 +147,7 @@ class App {
 
   // what was typed: taken where it is a function, with a sentence below the field where it is not
   take() {
-    const expr = byId("expr").value, { map, error } = readMap(byId("from").value, byId("to").value);
+    const [expr, from, to] = ["expr", "from", "to"].map((name) => byId(name).value), { map, error } = readMap(from, to);
     const found = expr.trim() === "" ? {} : error ? { error } : typed(expr, map);
     this.fields.forget("expr");
     if (!found.fun) {
@@ -155,8 +156,8 @@ class App {
       return this.change({});
     }
     this.functions.typed = found.fun;
-    this.choose("typed", { expr, map });
-    return Object.assign(this.fields.drafts, { expr });
+    this.choose("typed");
+    return Object.assign(this.fields.drafts, { expr, from, to }); // as they are, while they are typed
   }
 
   moveStart(x) {

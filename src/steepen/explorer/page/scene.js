@@ -72,12 +72,12 @@ export class Scene {
 
   // the heights of the chart: a run that diverges must not hide the others
   get heights() {
-    const { least, most } = this.landscape, value = this.fun.value(this.settings.start);
-    const from = this.gap(Number.isFinite(value) ? value : most);
+    const from = this.gap(this.fun.value(this.settings.start));
     const seen = this.runs.flatMap((one) => one.trace.map((row) => this.gap(row.f))).filter(Number.isFinite);
     if (!this.known) {
-      const low = Math.max(Math.min(from, ...seen), 2 * least - most), pad = 0.1 * (from - low) || 1;
-      return [low - pad, from + 3 * pad];
+      const { least, most } = this.landscape, high = Number.isFinite(from) ? from : most;
+      const low = Math.max(Math.min(high, ...seen), 2 * least - most), pad = 0.1 * (high - low) || 1;
+      return [low - pad, high + 3 * pad];
     }
     const above = seen.filter((gap) => gap > 0), highest = Math.max(...above, Number.MIN_VALUE);
     const top = from > 0 ? Math.min(highest, TALLEST * from) : highest;

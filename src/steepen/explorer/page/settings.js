@@ -31,9 +31,10 @@ export function readMap(low, high) {
 
 // The settings that a function starts with: the paper's, or such as suit it. A box that is undefined fits the runs.
 export function initial(functions, name) {
-  const { start, lam, step, r = null } = functions[name].paper ?? suggested(functions[name]);
+  const fun = functions[name], { start, lam, step, r = null } = fun.paper ?? suggested(fun);
+  const [expr, map] = name === "typed" ? [fun.title, fun.bounds[0]] : ["", [-5, 5]];
   const shared = { b: null, grads: GRADS, methods: ["gd", "cgd-fd"], at: 0, box: undefined };
-  return { function: name, expr: "", map: [-5, 5], start, lam, step, r, ...shared };
+  return { function: name, expr, map, start, lam, step, r, ...shared };
 }
 
 // what links of older versions may ask for: the value that is still drawn, the field, and what is said below it
@@ -52,7 +53,7 @@ export function fromHash(functions, hash, first) {
     const found = error ? { error } : typed(expr, map);
     if (found.error) return { settings: initial(functions, first), wrong: { expr: found.error }, draft: expr };
     functions.typed = found.fun;
-    return { ...rest(given, { ...initial(functions, name), expr, map }), draft: expr };
+    return rest(given, initial(functions, name));
   }
   if (Object.hasOwn(functions, name)) return rest(given, initial(functions, name));
   return { settings: initial(functions, first), wrong: { function: `There is no function “${name}” on this page.` } };

@@ -15,63 +15,75 @@ from torch.optim import Optimizer
 from .._tools.check import number
 from ._cut import examples, rows_of
 from ._joined import Base
+from ._means import Means
 from ._tensors import add_, copy_, local, norm
 from ._trace import buffers_of, gradients_of, random_of
 from ._wrapper import Wrapper
 
-__all__ = ["Probe", "Turn", "grads_of"]
+__all__ = ["AscentOptimizer", "Turn", "grads_of"]
 
-_IDLE = 16  # steps without a probe after which its memory is given back
+_under_way: weakref.WeakKeyDictionary[nn.Module, weakref.ref[AscentOptimizer]] = weakref.WeakKeyDictionary()
+_IDLE = 16  # steps without an ascent step after which its memory is given back
 
 
 class Turn(Enum):
     """Where a step stands."""
 
     BETWEEN = "between two steps"
-    PROBE = "a pass at x, for the probe"
-    BATCH = "the passes over the batch, at x + s where there is a probe"
+    ASCENT = "a pass at x, for the ascent step"
+    BATCH = "the passes over the batch, at x + s where there is an ascent step"
     DUE = "all passes are made, and step() is due"
 
 
-class Probe(Wrapper):
-    """What all optimizers with a probe share: `CGD`, `SAM`, `GapSAM` and those of `steepen.torch.paper`.
+class AscentOptimizer(Wrapper):
+    """What the optimizers with an ascent step share: `CGD`, `SAM`, `GapSAM`, those of `steepen.torch.paper`.
 
-    A step with a probe makes two passes. The first, over the batch or a share of it, gives g at the weights
-    x; the second, over the batch, gives g⁺ at x + s with s = c·g. The weights are put back bit for bit, and
-    the base takes its step with g⁺, or with g + ν(g⁺ − g). Other steps are the base's own. Step 0 always
-    makes both passes, so that what can go wrong does so there.
+    A step with an ascent step makes two passes. The first, over the batch or a share of it, gives g at the
+    weights x; the second, over the batch, gives g⁺ at x + s with s = c·g. The weights are put back bit for
+    bit, and the base takes its step with g⁺, or with g + ν(g⁺ − g). Other steps are the base's own. Step 0
+    always makes both passes, so that what can go wrong does so there.
 
-    A subclass says how long the probe is (`_reach`), and may say which steps have one (`_wants`).
+    A subclass says how long the ascent step is (`_perturbation`), and may say which steps have one
+    (`_wants`).
 
     Examples
     --------
-    >>> from steepen.torch import GapSAM, Probe
-    >>> issubclass(GapSAM, Probe)
+    >>> from steepen.torch import GapSAM, AscentOptimizer
+    >>> issubclass(GapSAM, AscentOptimizer)
     True
     """
 
-    looks = True  # whether a pass at x comes before the pass over the batch
-    spare = True  # whether the direction of the probe may be overwritten
+    needs_ascent_pass = True  # whether a pass at x comes before the pass over the batch
+    may_overwrite = True  # whether the direction of the ascent step may be overwritten
 
     def __init__(
         self,
         base: Base,
         model: nn.Module,
         *,
-        share: float = 1.0,
+        ascent_fraction: float = 1.0,
         when: Container[int] | None = None,
         max_norm: float | None = None,
     ) -> None:
         super().__init__(base, model)
-        number("share", share, "a part of the batch, above 0 and at most 1", above=0, below=1 + 1e-12)
+        number(
+            "ascent_fraction",
+            ascent_fraction,
+            "a part of the batch, above 0 and at most 1",
+            above=0,
+            below=1 + 1e-12,
+        )
         if max_norm is not None:
             number("max_norm", max_norm, "a positive number, or None", above=0)
         if when is not None and not hasattr(when, "__contains__"):
-            raise TypeError(f"when: expected the steps with a probe, such as range(500, 1000); got {when!r}")
-        self.share, self.when, self.max_norm = float(share), when, max_norm
+            raise TypeError(
+                f"when: expected the steps with an ascent step, such as range(500, 1000); got {when!r}"
+            )
+        self.ascent_fraction, self.when, self.max_norm = float(ascent_fraction), when, max_norm
+        self._counts_rows = self.ascent_fraction < 1  # whether a pass must say how many examples it is over
         self._room: dict[str, list[Tensor]] = {}  # copies of the weights and of g
         self._idle = 0
-        self._last: tuple[Tensor, Tensor] | None = None  # c and ‖g‖ of the last probe
+        self._last: tuple[Tensor, Tensor] | None = None  # c and ‖g‖ of the last ascent step
         self._place = self.device
         self._left: tuple[Any, int] = (lambda: None, 0)  # the first gradient that is known, and its version
         self._clear()
@@ -79,8 +91,8 @@ class Probe(Wrapper):
 
     def _clear(self) -> None:
         self._turn = Turn.BETWEEN
-        self._told: dict[Turn, list[Tensor]] = {Turn.PROBE: [], Turn.BATCH: []}
-        self._rows: dict[Turn, int] = {Turn.PROBE: 0, Turn.BATCH: 0}
+        self._told: dict[Turn, list[Tensor]] = {Turn.ASCENT: [], Turn.BATCH: []}
+        self._rows: dict[Turn, int] = {Turn.ASCENT: 0, Turn.BATCH: 0}
         self._micro = 1
         self._scaler: Any = None
         self._at: list[Tensor] = []  # the parameters that are at x + s
@@ -88,30 +100,38 @@ class Probe(Wrapper):
         self._undo: list[Callable[[], None]] = []
 
     @property
-    def probing(self) -> bool:
-        """Whether the pass under way is one at x, for the probe."""
-        return self._turn is Turn.PROBE
+    def ascending(self) -> bool:
+        """Whether the pass under way is one at x, for the ascent step."""
+        return self._turn is Turn.ASCENT
 
     @property
     def moved(self) -> bool:
         """Whether the weights are at x + s."""
         return bool(self._at)
 
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Clear the gradients; between the passes and their step they are still needed."""
+        if self._turn is Turn.DUE and self._scaler is None:
+            self._fail(
+                "zero_grad() before step(): the gradients of the passes would be lost; call step() first"
+            )
+        super().zero_grad(set_to_none)
+
     # -- what a subclass says ---------------------------------------------------------------------------
 
     def _wants(self, k: int) -> bool:
-        """Say whether step k has a probe."""
+        """Say whether step k has an ascent step."""
         return self.when is None or k in self.when
 
-    def _reach(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
+    def _perturbation(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
         """Return c, and ν where the step needs it, from ‖g‖ and what computes ‖x‖."""
         raise NotImplementedError
 
     def _movable(self) -> list[Tensor]:
-        """Return the parameters that the probe moves."""
+        """Return the parameters that the ascent step moves."""
         params = [p for p in self._params() if p.grad is not None]
         if not params:
-            self._fail("the probe's pass gave no gradient: call backward() on its loss")
+            self._fail("the ascent step's pass gave no gradient: call backward() on its loss")
         sparse = next((p for p in params if p.grad is not None and p.grad.is_sparse), None)
         if sparse is not None:
             self._fail(
@@ -121,7 +141,7 @@ class Probe(Wrapper):
         return params
 
     def _ascent(self, params: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
-        """Return the direction to probe along, and its length."""
+        """Return the direction to ascent step along, and its length."""
         grads = grads_of(params)
         return grads, norm(grads)
 
@@ -146,44 +166,44 @@ class Probe(Wrapper):
 
         `loss_of(*batch)` returns the mean loss of a batch, or of a part of one. A `scaler` scales it and
         takes the step; `update` is left to you. Returns the loss at the weights before the step: of the
-        batch, or of the probe's share of it.
+        batch, or of the ascent step's share of it.
         """
         for part in self.passes(batch, scaler=scaler):
             loss = loss_of(*part)
             _refuse_vector(loss)
             self._backward(loss if scaler is None else scaler.scale(loss))
-            self.saw(loss)
-        told = (self._told[Turn.PROBE] or self._told[Turn.BATCH])[0]
+            self.record_loss(loss)
+        told = (self._told[Turn.ASCENT] or self._told[Turn.BATCH])[0]
         self.step(scaler=scaler)
         return told
 
     def passes(self, *batches: Any, scaler: Any = None) -> Iterator[Any]:
         """Yield what to go forwards and backwards on, for a loop that owns the backward pass.
 
-        For each part: compute the loss, go backwards, tell it with `saw(loss)`; after the loop call `step()`.
-        First comes the probe's part, if this step has a probe, then the batch. Several batches are
-        micro-batches: divide their losses by their number, as always; the probe's share is taken from the
-        first of them. Gradients are cleared for you, and the weights are at x again when the loop ends. If
-        the losses carry the scale of a `GradScaler`, pass it.
+        For each part: compute the loss, go backwards, tell it with `record_loss(loss)`; after the loop call
+        `step()`. First comes the ascent step's part, if this step has an ascent step, then the batch. Several
+        batches are micro-batches: divide their losses by their number, as always; the ascent step's share is
+        taken from the first of them. Gradients are cleared for you, and the weights are at x again when the
+        loop ends. If the losses carry the scale of a `GradScaler`, pass it.
 
         Examples
         --------
         >>> from steepen.torch import SAM
         >>> model = torch.nn.Linear(2, 1)
-        >>> opt = SAM(torch.optim.SGD(model.parameters(), lr=0.1), model, rho=0.05, share=1 / 4)
+        >>> opt = SAM(torch.optim.SGD(model.parameters(), lr=0.1), model, rho=0.05, ascent_fraction=1 / 4)
         >>> for x in opt.passes(torch.ones(8, 2)):
         ...     loss = model(x).square().mean()
         ...     loss.backward()
-        ...     opt.saw(loss)
+        ...     opt.record_loss(loss)
         >>> opt.step()
         """
         self = getattr(self, "_optimizer", self)  # Lightning's wrapper has our methods, but not our state
         if not batches:
             raise TypeError("passes: expected a batch, or the micro-batches of a step; got none")
-        counts = [examples(batch) for batch in batches] if self.share < 1 else [0] * len(batches)
-        firsts = len(batches) if self.share == 1 else 1
+        counts = [examples(batch) for batch in batches] if self._counts_rows else [0] * len(batches)
+        firsts = len(batches) if self.ascent_fraction == 1 else 1
         for i, turn in self._turns(firsts, len(batches), scaler):
-            if turn is Turn.PROBE and self.share < 1:
+            if turn is Turn.ASCENT and self.ascent_fraction < 1:
                 yield self._cut(batches[i], sum(counts))
             else:
                 self._rows[turn] += counts[i]
@@ -212,11 +232,11 @@ class Probe(Wrapper):
         elif closure is not None:  # of a library that runs the last pass, or nothing, inside step()
             with torch.enable_grad():
                 loss = closure()
-        if self._turn is Turn.PROBE:
+        if self._turn is Turn.ASCENT:
             self._fail("step(): the passes over the batch are still to come; call step() after the loop")
         if self._turn is Turn.BATCH:
             self._scaler = None  # a library that runs the last pass itself has unscaled by now
-            self._land()
+            self._finish_passes()
         if scaler is None:
             self._take(loss)
         else:
@@ -234,10 +254,10 @@ class Probe(Wrapper):
         before = self._rows[turn]
         with torch.enable_grad():
             loss = closure()
-        if turn is Turn.PROBE and self.share < 1 and self._rows[turn] == before:
+        if self._counts_rows and self._rows[turn] == before:
             self._fail("step: the closure must ask for its part of the batch: x, y = opt.part((x, y))")
         if loss is not None:
-            self.saw(loss)
+            self.record_loss(loss)
         return loss
 
     def _gradient(self) -> Tensor | None:
@@ -257,7 +277,7 @@ class Probe(Wrapper):
         raise RuntimeError(
             "step(closure): there are gradients of a backward() that was not the closure's, which would be "
             "dropped. Give all micro-batches of a step to passes(); in Lightning add the callback "
-            "steepen.lightning.Probing(). If the gradients are not wanted, call zero_grad() first"
+            "steepen.lightning.AscentCallback(). If the gradients are not wanted, call zero_grad() first"
         )
 
     @Optimizer.profile_hook_step
@@ -267,19 +287,19 @@ class Probe(Wrapper):
             clip_grad_norm_(self._params(), self.max_norm)
         self._learn()
         self.gradients += self._cost
-        self.probed += self._had_probe
+        self.perturbed += self._had_ascent
         self.k += 1
         self._clear()
         self.base.step()
 
     def part(self, batch: Any) -> Any:
-        """Return what a closure is to use of a batch in this pass: the probe's share, or all of it.
+        """Return what a closure is to use of a batch in this pass: the ascent step's share, or all of it.
 
         Examples
         --------
         >>> from steepen.torch import SAM
         >>> model = torch.nn.Linear(2, 1)
-        >>> opt = SAM(torch.optim.SGD(model.parameters(), lr=0.1), model, rho=0.05, share=1 / 4)
+        >>> opt = SAM(torch.optim.SGD(model.parameters(), lr=0.1), model, rho=0.05, ascent_fraction=1 / 4)
         >>> sizes = []
         >>> def closure():
         ...     x = opt.part(torch.ones(8, 2))
@@ -291,21 +311,23 @@ class Probe(Wrapper):
         >>> sizes
         [2, 8]
         """
-        if self.share == 1 or self._turn is Turn.BETWEEN:
+        if not self._counts_rows or self._turn is Turn.BETWEEN:
             return batch
         n = examples(batch)
-        if self._turn is Turn.PROBE:
+        if self._turn is Turn.ASCENT:
             return self._cut(batch, n)
         self._rows[self._turn] += n
         return batch
 
-    def saw(self, loss: Any) -> None:
+    def record_loss(self, loss: Any) -> None:
         """Tell the loss of a pass: what was given to `backward`, before a scaler's scale."""
         _refuse_vector(loss)
         if self._turn in self._told:
-            most = self._micro if self.share == 1 or self._turn is Turn.BATCH else 1
+            most = self._micro if self.ascent_fraction == 1 or self._turn is Turn.BATCH else 1
             if len(self._told[self._turn]) == most:
-                self._fail("saw: expected one loss a pass, got two; a step is by one loss, such as the sum")
+                self._fail(
+                    "record_loss: expected one loss a pass, got two; a step is by one loss, such as the sum"
+                )
             self._told[self._turn].append(loss.detach().clone())  # a graph may write over it in the next pass
 
     # -- one step ---------------------------------------------------------------------------------------
@@ -315,73 +337,87 @@ class Probe(Wrapper):
         if self._turn is not Turn.BETWEEN and scaler is None and self._scaler is None:
             raise RuntimeError("passes() before step(): the step of the last passes is due")
         self.restore()
+        self._refuse_other()
         self._scaler, self._micro = scaler, batches
         self._step = step = object()  # a generator that is closed late must not end a later step
         self._follow()
         self._begin()
-        self._had_probe = self._wants(self.k)
-        probe = self._had_probe or self.k == 0
-        self._idle = 0 if probe else self._idle + 1
+        self._had_ascent = self._wants(self.k)
+        ascends = self._had_ascent or self.k == 0
+        self._idle = 0 if ascends else self._idle + 1
         if self._idle == _IDLE:
             self._room = {}
         try:
             self.zero_grad()
-            if probe:
-                if self.looks:  # what its pass may change: a step leaves the trace of one over the batch
+            if ascends:
+                if (
+                    self.needs_ascent_pass
+                ):  # what its pass may change: a step leaves the trace of one over the batch
                     self._undo += [random_of(self.device), gradients_of(self._others())]
-                if self.share < 1:
+                if self.ascent_fraction < 1:
                     self._undo.append(buffers_of(self.model, self._memory))
-                self._turn = Turn.PROBE
-                for i in range(firsts if self.looks else 0):
-                    yield i, Turn.PROBE
-                self._climb()
+                self._turn = Turn.ASCENT
+                for i in range(firsts if self.needs_ascent_pass else 0):
+                    yield i, Turn.ASCENT
+                self._perturb()
             self._turn = Turn.BATCH
             for i in range(batches):
                 yield i, Turn.BATCH
             if self._turn is Turn.BATCH:
-                self._land()
+                self._finish_passes()
         finally:
             if self._step is step and self._turn is not Turn.DUE:
                 self.restore()
+
+    def _refuse_other(self) -> None:
+        """Refuse to begin where another optimizer of ours is in the middle of a step of the same network."""
+        known = _under_way.get(self.model)
+        other = self if known is None else known() or self
+        if other is not self and other._turn is not Turn.BETWEEN and other._scaler is None:
+            raise RuntimeError(
+                f"passes(): a {type(other).__name__} is in the middle of a step of the same network; take "
+                f"that step first, or wrap both optimizers as one: {type(self).__name__}([a, b], model)"
+            )
+        _under_way[self.model] = weakref.ref(self)
 
     def _follow(self) -> None:
         """Have our own numbers where the weights are: the network may have been moved since."""
         if self._place != self.device:
             self._place = self.device
             for name, value in list(vars(self).items()):
-                if isinstance(value, Tensor):
+                if isinstance(value, Tensor | Means):
                     setattr(self, name, value.to(self.device))
 
     @torch.no_grad()
-    def _climb(self) -> None:
+    def _perturb(self) -> None:
         """Move the weights to x + s."""
         params = self._movable()
         self._undone()
-        if self.looks and self.share == 1:
+        if self.needs_ascent_pass and self.ascent_fraction == 1:
             self._undo.append(buffers_of(self.model, self._memory))
         if not params:
             return
         along, self._n = self._ascent(params)
-        unit = self._unit() if self.looks else 1.0
+        unit = self._unit() if self.needs_ascent_pass else 1.0
         n = self._n / unit
-        c, nu = self._reach(n, lambda: norm(params))
+        c, nu = self._perturbation(n, lambda: norm(params))
         c = c.nan_to_num(0.0, 0.0, 0.0)  # where g is 0 or not finite there is no direction
         self._last = c, n
-        if self._had_probe:
+        if self._had_ascent:
             x = local(params)
             copy_(self._memory("x", x), x)
             self._at, self._nu = params, nu
             if nu is not None:
                 grads = local(grads_of(params))
                 copy_(self._memory("g", grads), grads)
-            add_(x, c * (self._up / unit), local(along), spare=self.spare)
-        if self.looks:
+            add_(x, c * (self._up / unit), local(along), may_overwrite=self.may_overwrite)
+        if self.needs_ascent_pass:
             for p in self._params():
                 p.grad = None
         torch.clear_autocast_cache()  # it holds the weights before the move
 
     @torch.no_grad()
-    def _land(self) -> None:
+    def _finish_passes(self) -> None:
         """Put the weights back, and the direction of the step in the place of the gradient."""
         params, nu = self._at, self._nu
         self._back()
@@ -418,31 +454,43 @@ class Probe(Wrapper):
         return room
 
     def _unit(self) -> Any:
-        """Return the scale that the loss of the probe's pass carried."""
-        scale = 1.0 if self._scaler is None else self._scaler.scale(torch.ones((), device=self.device))
-        return scale / self._micro if self.share < 1 else scale  # one of the micro-batches
+        """Return what the loss of the ascent step's pass is to be divided by."""
+        return (
+            self._scale() / self._micro if self.ascent_fraction < 1 else self._scale()
+        )  # one of the micro-batches
+
+    def _scale(self) -> Any:
+        return 1.0 if self._scaler is None else self._scaler.scale(torch.ones((), device=self.device))
 
     def _cut(self, batch: Any, total: int) -> Any:
-        n, wanted = examples(batch), round(self.share * total)
+        n, wanted = examples(batch), round(self.ascent_fraction * total)
         rows = min(max(wanted, 2), n)  # BatchNorm needs two
         if wanted < 2 and n > 2:
-            self._warn(f"share: {self.share:g} of {total} examples is {wanted}; the probe takes {rows}")
-        self._rows[Turn.PROBE] += rows
+            self._warn(
+                "part",
+                f"ascent_fraction: {self.ascent_fraction:g} of {total} examples is {wanted}; it takes {rows}",
+            )
+        self._rows[Turn.ASCENT] += rows
         return rows_of(batch, 0, rows)
 
     @property
     def _cost(self) -> float:
         """The passes of this step, in passes over its batch."""
-        if not self.looks or not (self._had_probe or self.k == 0):
+        if not self.needs_ascent_pass or not (self._had_ascent or self.k == 0):
             return 1.0
-        return 2.0 if self.share == 1 else 1.0 + self._rows[Turn.PROBE] / self._rows[Turn.BATCH]
+        return 2.0 if self.ascent_fraction == 1 else 1.0 + self._rows[Turn.ASCENT] / self._rows[Turn.BATCH]
 
-    def _set_numbers(self, numbers: Tensor) -> None:
+    def _load_own_state(self, state: dict[str, Any]) -> None:
         self.restore()
-        super()._set_numbers(numbers)
+        super()._load_own_state(state)
 
-    def _found(self) -> dict[str, float]:
-        return {} if self._last is None else {"length": abs(float(self._last[0] * self._last[1]))}
+    def _found(self) -> dict[str, Any]:
+        length = {} if self._last is None else {"length": abs(float(self._last[0] * self._last[1]))}
+        return length | ({} if self.perturbed or not self.k else {"reason": self._why()})
+
+    def _why(self) -> str:
+        """Say why no step had an ascent step."""
+        return f"`when` has none of the first {self.k} steps"
 
     def _fail(self, text: str) -> NoReturn:
         self.restore()

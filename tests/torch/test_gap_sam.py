@@ -1,4 +1,4 @@
-"""GapSAM: against the rule written out in plain numbers, whatever the scale, and what it says of itself."""
+"""GapSAM: against GapSAM written out in plain numbers, whatever the scale, and what it says of itself."""
 
 import math
 import re
@@ -12,6 +12,7 @@ from torch import nn
 from torch.optim import SGD
 from torch.utils.data import DataLoader, TensorDataset
 
+from steepen._core import ascent
 from steepen.torch import GapSAM
 
 from .nets import LOOPS, Net, X, Y, mse, same, state, weights
@@ -28,9 +29,9 @@ def drawn(n, seed, noisy):
 TRAIN, (HELD, HELD_Y) = drawn(24, 1, 0.3), drawn(40, 2, 0.9)
 
 
-def gap(model, held_out, steps, lr=0.05, momentum=0.0, share=1 / 4, **options):
+def gap(model, validation, steps, lr=0.05, momentum=0.0, ascent_fraction=1 / 4, **options):
     base = SGD(model.parameters(), lr=lr, momentum=momentum)
-    return GapSAM(base, model, held_out, steps, share=share, **options)
+    return GapSAM(base, model, validation, steps, ascent_fraction=ascent_fraction, **options)
 
 
 def data(k):
@@ -39,9 +40,9 @@ def data(k):
 
 
 class Rule:
-    """The rule in Python's numbers, around a bare optimizer."""
+    """GapSAM in Python's numbers, around a bare optimizer."""
 
-    def __init__(self, model, *, steps, every, strength, rows, wait):
+    def __init__(self, model, *, steps, every, strength, rows, gate):
         self.model = model
         self.params = [p for name, p in model.named_parameters() if name != "unused"]
         self.base = SGD(self.params, lr=0.05, momentum=0.9)
@@ -49,9 +50,8 @@ class Rule:
         self.new, self.new_training = max(0.03, 10 / steps), min(max(0.03, 60 / steps), 0.5)
         self.told = {}  # every value, with the weight of a new one
         self.gain, self.last, self.k = 1.0, math.nan, 0
-        self.gaps = []  # at each reading, before it
-        self.probed = 0
-        self.wait, self.waiting, self.stalled = wait, wait, list[bool]()  # at each reading
+        self.gate, self.targets = gate, list[float]()  # at each reading
+        self.perturbed = 0
 
     def tell(self, name, value, weight):
         if math.isfinite(value):
@@ -66,7 +66,10 @@ class Rule:
 
     def target(self):
         part = self.strength * min(self.k / (self.steps - 1), 1.0)
-        return part * max(self.mean("held_out") - self.mean("training"), 0.0)
+        validation = self.mean("validation")
+        gap = max(validation - self.mean("training"), 0.0)
+        low, high = self.gate or (-2.0, -1.0)
+        return part * gap * min(max((gap / validation - low) / (high - low), 0.0), 1.0)
 
     def probe(self, x, y):
         loss = mse(self.model, x, y)
@@ -81,7 +84,7 @@ class Rule:
         length = min(length, most)
         self.tell("length", length, self.new)
         self.tell("target", self.target(), self.new)
-        return loss.item(), [length / n * one for one in g]
+        return [length / n * one for one in g]
 
     def steer(self, rise):
         self.tell("rise", rise, self.new)
@@ -94,25 +97,15 @@ class Rule:
 
     def step(self, x, y):
         each = max(1, self.steps // 50)
-        before = 10 if self.wait else 4
-        if self.k % each == 0 and (self.k == 0 or self.k >= self.steps / 3 - before * each):
+        if self.k % each == 0 and (self.k == 0 or self.k >= self.steps / 3 - 4 * each):
             with torch.no_grad():
-                self.tell("held_out", mse(self.model, HELD, HELD_Y).item(), 0.5)
-            losses = held_out, training = self.mean("held_out"), self.mean("training")
-            self.gaps.append(held_out - training)
-            was = self.mean("was_held_out"), self.mean("was_training")
-            fall, training_fall = (old - new for old, new in zip(was, losses, strict=True))
-            self.stalled.append(self.k > 0 and fall < 0.25 * abs(training_fall))
-            if self.k > 0:
-                self.tell("was_held_out", held_out, 0.2)
-                self.tell("was_training", training, 0.2)
-            if self.k >= self.steps / 3 and self.stalled[-3]:
-                self.waiting = False
-        first, s = math.nan, None
-        open_ = len(self.gaps) > 2 and self.gaps[-3] > 0 and not self.waiting  # as it was two readings ago
+                self.tell("validation", mse(self.model, HELD, HELD_Y).item(), 0.5)
+            self.targets.append(self.target() if self.k else 0.0)
+        s = None
+        open_ = len(self.targets) > 2 and self.targets[-3] > 0  # as it was two readings ago
         if self.k % self.every == 0 and self.k >= self.steps / 3 and open_:
-            self.probed += 1
-            first, s = self.probe(x[: self.rows], y[: self.rows])
+            self.perturbed += 1
+            s = self.probe(x[: self.rows], y[: self.rows])
         before = weights(self.model)
         with torch.no_grad():
             for p, one in zip(self.params, s or [], strict=bool(s)):
@@ -126,56 +119,72 @@ class Rule:
         if s is None:
             self.tell("training", loss.item(), self.new_training)
             self.last = loss.item()
-        elif self.every > 1:
-            self.steer(loss.item() - self.last)
         else:
-            self.steer(loss.item() - first)
-            self.tell("training", first, self.new_training)
+            self.steer(loss.item() - self.last)
         self.base.step()
         self.k += 1
 
 
 @pytest.mark.parametrize(
-    ("loop", "every", "strength", "share", "wait"),
+    ("loop", "every", "strength", "share", "gate"),
     [
-        ("step_on", 2, 0.3, 1 / 4, False), ("closure", 1, 0.15, 1 / 4, False), ("passes", 3, 0.2, 1.0, False),
-        ("step_on", 2, 60.0, 1 / 4, False), ("closure", 2, 0.3, 1 / 4, True),
+        ("step_on", 2, 0.3, 1 / 4, (0.2, 0.3)), ("closure", 2, 0.15, 1 / 4, None),
+        ("passes", 3, 0.2, 1.0, (0.5, 1.2)), ("step_on", 2, 60.0, 1 / 4, (0.2, 0.3)),
+        ("closure", 2, 0.3, 1 / 4, (0.4, 0.9)),
     ],
 )  # fmt: skip
-@pytest.mark.filterwarnings("ignore:the probe is cut to its limit", "ignore:no gap in half", "ignore:steps")
-def test_the_step_is_the_rule_as_it_is_written(loop, every, strength, share, wait):
+@pytest.mark.filterwarnings("ignore:the ascent step is cut to its limit", "ignore:total_steps")
+def test_the_step_is_gap_sam_as_it_is_written(loop, every, strength, share, gate):
     model, plain = Net(), Net()
-    options = {"every": every, "strength": strength, "wait": wait}
-    opt = gap(model, lambda: mse(model, HELD, HELD_Y), STEPS, momentum=0.9, share=share, **options)
+    options = {"every": every, "strength": strength, "gate": gate}
+    opt = gap(
+        model,
+        lambda: mse(model, HELD, HELD_Y),
+        STEPS,
+        momentum=0.9,
+        ascent_fraction=share,
+        **options,
+    )
     rule = Rule(plain, steps=STEPS, rows=round(16 * share), **options)
     for k in range(STEPS + 6):
         LOOPS[loop](opt, model, *data(k))
         rule.step(*data(k))
         torch.testing.assert_close(weights(model), weights(plain), rtol=1e-4, atol=1e-6)
     report = opt.report()
-    for name in ("training", "held_out", "rise", "target", "length", "bound"):
+    for name in ("training", "validation", "rise", "target", "length", "bound"):
         assert getattr(report, name) == pytest.approx(rule.mean(name), rel=1e-3, abs=1e-6), name
-    assert report.gap == pytest.approx(report.held_out - report.training)
-    assert (report.steps, report.probed) == (STEPS + 6, rule.probed)
-    assert 0 < report.probed <= len(range(20, STEPS + 6, every))
-    assert report.gradients == STEPS + 6 + share * (report.probed + 1)  # and both passes of step 0
+    assert report.gap == pytest.approx(report.validation - report.training)
+    assert (report.steps, report.perturbed) == (STEPS + 6, rule.perturbed)
+    assert 0 < report.perturbed <= len(range(20, STEPS + 6, every))
+    assert report.gradients == STEPS + 6 + share * (report.perturbed + 1)  # and both passes of step 0
     assert abs(math.log(rule.gain)) > 0.02  # it was learnt
     assert (report.bound > 0.5) is (strength > 10), report
     assert report.length > 0
+    if gate is not None:
+        ratio = (report.gap / report.validation - gate[0]) / (gate[1] - gate[0])
+        assert report.opening == pytest.approx(min(max(ratio, 0), 1), rel=1e-3, abs=1e-6)
 
 
-@pytest.mark.parametrize(("slope", "until", "probed"), [(0.5, 99, 0), (0.1, 99, 33), (1.0, 60, 14)])
-def test_a_rule_that_waits_lets_a_network_learn(slope, until, probed):
-    """Held-out loss falls by `slope` of what the training loss falls, and no more after some steps."""
-    model = Net()
-    opt = gap(model, None, 100, lr=0.0, share=1.0, strength=1e-3, wait=True)
-    for k in range(100):
-        opt.saw_held_out(9.0 - slope * 0.05 * min(k, until))
-        for part in opt.passes((X, Y)):
-            mse(model, *part).backward()
-            opt.saw(torch.tensor(8.0 - 0.05 * k))
-        opt.step()
-    assert opt.probed == probed
+@pytest.mark.parametrize(
+    ("training", "validation", "opening"), [(0.81, 1.0, 0), (0.75, 1.0, 0.5), (0.7, 1.0, 1), (0.1, 0.0, 0),
+                                          (-2.0, -1.0, 1), (-2.0, 1.0, 1)],
+)  # fmt: skip
+def test_the_gate_opens_where_training_no_longer_has_a_fifth_of_the_loss(training, validation, opening):
+    """Of a loss without a floor at zero there is no such part: it is open, and that is said."""
+    opt = gap(Net(), None, 100, lr=0.0, strength=1e-3)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(100):
+            opt.record_validation_loss(validation)
+            for part in opt.passes((X, Y)):
+                mse(opt.model, *part).backward()
+                opt.record_loss(torch.tensor(training))
+            opt.step()
+    assert opt.report().opening * (opt.report().gap > 0) == pytest.approx(opening, abs=1e-5)
+    assert opt.perturbed == (33 if opening else 0)
+    said = [str(one.message) for one in caught]
+    assert any("gate: it goes by gap over validation loss" in one for one in said) is (validation <= 0), said
+    assert any("no gap in half" in one for one in said) is (training > validation), said
 
 
 def test_maximising_f_is_minimising_minus_f():
@@ -183,7 +192,7 @@ def test_maximising_f_is_minimising_minus_f():
     for up in (False, True):
         model, sign = Net(), -1.0 if up else 1.0
         base = SGD(model.parameters(), lr=0.05, maximize=up)
-        opt = GapSAM(base, model, (HELD, HELD_Y), STEPS, share=1 / 4, strength=0.1)
+        opt = GapSAM(base, model, (HELD, HELD_Y), STEPS, ascent_fraction=1 / 4, strength=0.1)
         for k in range(40):
             opt.step_on(lambda x, y, model=model, sign=sign: sign * mse(model, x, y), *data(k))
         results.append(weights(model))
@@ -191,12 +200,12 @@ def test_maximising_f_is_minimising_minus_f():
     torch.testing.assert_close(*results, rtol=1e-6, atol=1e-9)
 
 
-def trained(loss_of, lr, start=1.0):
+def trained(loss_of, lr, start=1.0, **options):
     torch.manual_seed(0)
     model = nn.Linear(3, 2, bias=False).double()
     with torch.no_grad():
         model.weight.mul_(start)
-    opt = gap(model, (HELD, HELD_Y), STEPS, lr=lr, strength=0.1)
+    opt = gap(model, (HELD, HELD_Y), STEPS, lr=lr, strength=0.1, **options)
     lengths = []
     for k in range(STEPS - 5):
         opt.step_on(lambda x, y: loss_of(model(x), y), *data(k))
@@ -212,24 +221,16 @@ def test_probes_do_not_depend_on_the_scale_of_the_loss():
     assert lengths[-1] > 0.01
     found = trained(lambda out, y: 1e3 * mean(out, y), 0.05 / 1e3)
     torch.testing.assert_close(found, (lengths, weight), rtol=1e-4, atol=1e-7)
-    found = trained(lambda out, y: (out - y).square().sum(), 0.05 / 32)
+    found = trained(lambda out, y: (out - y).square().sum() / 2, 0.05 / 16, reduction="sum")
     torch.testing.assert_close(found, (lengths, weight), rtol=1e-4, atol=1e-7)
     small, small_weight = trained(lambda out, y: mean(out, 1e-3 * y), 0.05, start=1e-3)
     torch.testing.assert_close((small * 1e3, small_weight * 1e3), (lengths, weight), rtol=1e-4, atol=1e-7)
 
 
-def test_a_sum_is_refused_where_the_held_out_loss_is_told():
-    model = Net()
-    for held_out in (None, lambda: 1.0):
-        with pytest.raises(ValueError, match="loss_of: expected the mean over the batch, got a sum"):
-            gap(model, held_out, STEPS).step_on(lambda x, y: (model(x) - y).square().sum(), X, Y)
-    assert same(weights(model), weights(Net()))
-
-
 @pytest.mark.filterwarnings("ignore:no gap in half")
 def test_without_a_gap_the_steps_are_those_of_the_base():
     model, plain = Net(), Net()
-    opt = gap(model, lambda: -1.0, 20, momentum=0.9)
+    opt = gap(model, lambda: 1e-9, 20, momentum=0.9)
     base = SGD(plain.parameters(), lr=0.05, momentum=0.9)
     for k in range(20):
         LOOPS["step_on"](opt, model, *data(k))
@@ -237,21 +238,20 @@ def test_without_a_gap_the_steps_are_those_of_the_base():
         mse(plain, *data(k)).backward()
         base.step()
     assert same(weights(model), weights(plain))
-    assert (opt.report().probed, opt.report().gradients) == (0, 20.25)  # both passes of step 0
+    assert (opt.report().perturbed, opt.report().gradients) == (0, 20.25)  # both passes of step 0
 
 
 @pytest.mark.parametrize(("rise", "move"), [(0.0, 0.03), (1e3, -4 * 0.03), (math.nan, 0.0)])
 def test_a_rise_above_the_target_shortens_the_probe_faster_than_one_below_lengthens_it(rise, move):
-    opt = gap(Net(), None, 100)
-    opt._take_in(slice(2, 8), *map(torch.tensor, (rise, rise**2, 1.0, 0.1, 0.0, 1.0)))
-    opt._steer()
-    assert opt._now()["gain"].item() == pytest.approx(math.exp(move), rel=1e-5)
+    given = map(torch.tensor, (rise, rise**2, 1.0))
+    assert ascent.gain_factor(*given, 0.1, torch).item() == pytest.approx(math.exp(move), rel=1e-5)
 
 
 ROWS = TensorDataset(HELD, HELD_Y)
 FORMS = {
     "callable": lambda model: lambda: mse(model, HELD, HELD_Y),
     "callable, number": lambda model: lambda: mse(model, HELD, HELD_Y).item(),
+    "callable, losses": lambda model: lambda: (model(HELD) - HELD_Y).square().mean(1) * 3,
     "list": lambda model: [HELD, HELD_Y],
     "list of batches": lambda model: [(HELD[:10], HELD_Y[:10]), (HELD[10:], HELD_Y[10:])],
     "loader, shuffled": lambda model: DataLoader(ROWS, batch_size=7, shuffle=True),
@@ -259,26 +259,51 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_held_out_data_in_any_form(form):
-    model = Net(dropout=0.5, norm=True)
+def test_validation_data_in_any_form(form):
+    model = Net(norm=True)
     opt = gap(model, FORMS[form](model), 30)
     model.eval()
-    expected = mse(model, HELD, HELD_Y).item()
+    expected, each = mse(model, HELD, HELD_Y).item(), (model(HELD) - HELD_Y).square().mean(1) * 3
     model.train()
     LOOPS["step_on"](opt, model)
-    assert opt.report().held_out == pytest.approx(expected, rel=1e-6)
+    report = opt.report()
+    assert report.validation == pytest.approx(expected, rel=1e-6)
+    if form in ("callable", "callable, number"):
+        assert math.isnan(report.error)
+    else:  # by a few parts it is known to a third or so
+        exact = form == "callable, losses"
+        assert report.error == pytest.approx((each.std() / 40**0.5).item(), rel=1e-5 if exact else 0.4)
+
+
+@pytest.mark.filterwarnings("ignore:validation", "ignore:no gap")
+def test_a_reading_has_dropout_as_training_has():
+    """On the training data themselves there is no gap, whatever dropout adds to their loss."""
+    gaps = {}
+    for way in (True, False):  # a callable that reads in eval mode, as once all did
+        model = Net(dropout=0.5)
+        torch.nn.init.constant_(model.last.weight, 2.0)  # dropout matters
+        validation = (X.repeat(200, 1), Y.repeat(200, 1)) if way else lambda m=model: mse(m.eval())
+        opt = gap(model, validation, 400, lr=0.0, gate=None, strength=1e-6)
+        for _ in range(400):
+            LOOPS["step_on"](opt, model.train())
+        gaps[way] = opt.report().gap / opt.report().training
+    assert abs(gaps[True]) < 0.1 < 0.4 < -gaps[False], gaps
 
 
 @pytest.mark.parametrize("loop", ["closure", "passes"])
-def test_loops_without_a_loss_take_it_as_an_argument(loop):
+def test_loops_without_a_loss_need_a_callable(loop):
     model = Net()
-    with pytest.raises(TypeError, match="loss: held_out is data, so a loss is needed"):
+    with pytest.raises(TypeError, match="validation: expected a callable that returns the mean loss"):
         LOOPS[loop](gap(model, (HELD, HELD_Y), 30), model)
+
+
+def test_validation_dicts():
+    model = Net()
     dicts = [{"x": HELD[:10], "y": HELD_Y[:10]}, {"x": HELD[10:], "y": HELD_Y[10:]}]
-    opt = gap(model, dicts, 30, loss=lambda b: mse(model, b["x"], b["y"]))
+    opt = gap(model, dicts, 30)
     expected = mse(model, HELD, HELD_Y).item()
-    LOOPS[loop](opt, model)
-    assert opt.report().held_out == pytest.approx(expected, rel=1e-6)
+    opt.step_on(lambda batch: mse(model, batch["x"], batch["y"]), {"x": X, "y": Y})
+    assert opt.report().validation == pytest.approx(expected, rel=1e-6)
 
 
 def test_readings_are_spread_over_the_run_and_leave_no_trace():
@@ -286,16 +311,17 @@ def test_readings_are_spread_over_the_run_and_leave_no_trace():
     model.norm.eval()  # a mode of its own
     read = []
 
-    def held_out():
+    def validation():
         read.append(opt.k)
-        assert not any(module.training for module in model.modules())
+        assert model.drop.training
+        assert not model.norm.training
         assert not torch.is_grad_enabled()
         torch.rand(5)
         if opt.k == 88:
             raise KeyError("mine")
         return mse(model, HELD, HELD_Y)
 
-    opt = gap(model, held_out, 200)
+    opt = gap(model, validation, 200)
     for k in range(90):
         before, random = state(model), torch.get_rng_state()
         with pytest.raises(KeyError, match="mine") if k == 88 else nullcontext():
@@ -304,11 +330,11 @@ def test_readings_are_spread_over_the_run_and_leave_no_trace():
         assert torch.equal(torch.get_rng_state(), random)
         assert [m.training for m in (model, model.drop, model.norm)] == [True, True, False]
         opt.k += 1
-    assert read == [0, *range(52, 90, 4)]  # from shortly before the first probe on
+    assert read == [0, *range(52, 90, 4)]  # from shortly before the first ascent step on
 
 
 @pytest.mark.parametrize("bad", [math.nan, torch.tensor(math.inf)], ids=str)
-def test_a_held_out_loss_that_is_not_finite(bad):
+def test_a_validation_loss_that_is_not_finite(bad):
     model = Net()
     values = iter([1.0, 1.0, bad, *[1.0] * 30])
     opt = gap(model, lambda: next(values), 30, lr=0.0)
@@ -316,29 +342,29 @@ def test_a_held_out_loss_that_is_not_finite(bad):
         warnings.simplefilter("always")
         for _ in range(10):
             LOOPS["step_on"](opt, model)
-    assert [str(one.message) for one in caught] == ["held_out: a loss that is not finite was passed over"]
-    assert opt.report().held_out == 1.0
+    assert [str(one.message) for one in caught] == ["validation: a loss that is not finite was passed over"]
+    assert opt.report().validation == 1.0
 
 
 def test_a_told_loss_counts_as_the_mean_of_all_processes_and_nonsense_is_refused(monkeypatch):
     opt = gap(Net(), None, 30)
-    opt.saw_held_out(2.0)
-    opt.saw_held_out(torch.tensor([4.0]))
-    assert opt.report().held_out == pytest.approx((2.0 + 2 * 4.0) / 3)
+    opt.record_validation_loss(2.0)
+    opt.record_validation_loss(torch.tensor([4.0]))
+    assert opt.report().validation == pytest.approx((2.0 + 2 * 4.0) / 3)
     for nonsense in ("2", None, torch.ones(2)):
-        with pytest.raises(ValueError, match="loss: expected the mean loss on held-out data"):
-            opt.saw_held_out(nonsense)
+        with pytest.raises(ValueError, match="loss: expected the mean loss on validation data"):
+            opt.record_validation_loss(nonsense)
     yes, two = lambda: True, {"get_world_size": lambda: 2, "all_reduce": lambda value: value.add_(3.0)}
     two = SimpleNamespace(is_available=yes, is_initialized=yes, **two)  # the other process has told 3.0
-    monkeypatch.setattr("steepen.torch._rule._dist", two)
+    monkeypatch.setattr("steepen.torch._gap_sam._dist", two)
     opt = gap(Net(), None, 30)
-    opt.saw_held_out(1.0)
-    assert opt.report().held_out == 2.0
+    opt.record_validation_loss(1.0)
+    assert opt.report().validation == 2.0
 
 
-def said(held_out, steps, run, **options):
+def said(validation, steps, run, **options):
     model = Net()
-    opt = gap(model, held_out, steps, lr=0.01, **options)
+    opt = gap(model, validation, steps, lr=0.01, **options)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(run):
@@ -350,24 +376,39 @@ def test_what_is_amiss_is_said_once():
     assert said(lambda: 9.0, 60, 60, strength=0.01) == []
     (text,) = said(None, 60, 60)
     assert "no loss was told in half of the run" in text
-    assert "saw_held_out" in text
-    (text,) = said(lambda: 0.0, 60, 60)
-    assert re.search(r"no gap in half of the run, so no probe: held-out loss 0, training loss \d", text)
+    assert "record_validation_loss" in text
+    (text,) = said(lambda: 1e-9, 60, 60)
+    assert re.search(
+        r"no gap in half of the run, so no ascent step: validation loss 1e-09, training loss \d", text
+    )
     (text,) = said(lambda: 1e6, 60, 60)
-    assert "the probe is cut to its limit, 0.1 of the weights' norm, in most steps" in text
+    assert "the ascent step is cut to its limit, 0.1 of the weights' norm, in most steps" in text
     (text,) = said(lambda: 9.0, 20, 60, strength=0.01)
-    assert "steps: the run goes on after its 20 steps" in text
+    assert "total_steps: the run goes on after its 20 steps" in text
+    wide = torch.tensor([0.1, 30.0, 1.0, 6.0])
+    (text,) = said(lambda: wide, 60, 60, strength=0.01)
+    assert re.search(r"known to ± 7.*, more than a third of the gap \d.*; hold out more", text)
+
+
+def test_a_validation_loss_that_is_read_once_and_never_again_is_old():
+    model = Net()
+    opt = gap(model, None, 100, strength=0.01)
+    opt.record_validation_loss(9.0)
+    for _ in range(42):
+        LOOPS["step_on"](opt, model)
+    with pytest.warns(UserWarning, match="validation: at step 42 the last loss that was told is of step 0"):
+        LOOPS["step_on"](opt, model)
 
 
 def test_a_loss_that_the_next_pass_writes_over_was_told_in_time():
-    """As a CUDA graph does; of a step with an ascent step the training loss is that of the first pass."""
+    """As a CUDA graph does."""
     model, static = Net(), torch.zeros((), dtype=torch.float64)
-    opt = gap(model, lambda: 9.0, 20, lr=0.0, share=1.0, every=1, strength=0.1)
+    opt = gap(model, lambda: 9.0, 20, lr=0.0, ascent_fraction=1.0, strength=0.1)
     for _ in range(10):
-        for part in opt.passes((X, Y)):
-            loss = mse(model, *part)
+        for part in opt.passes((X[:8], Y[:8]), (X[8:], Y[8:])):
+            loss = mse(model, *part) / 2
             loss.backward()
-            opt.saw(static.copy_(loss.detach()))
+            opt.record_loss(static.copy_(loss.detach()))
         opt.step()
     assert opt.report().rise > 0
     assert opt.report().training == pytest.approx(mse(model).item(), rel=1e-6)

@@ -1,0 +1,320 @@
+"""GapSAM: an ascent step whose length follows from the gap between validation and training loss."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from .._core import ascent
+from .._tools.check import is_number, number, whole
+from ._ascent import AscentOptimizer, Turn
+from ._joined import Base
+from ._means import Means, Sent
+from ._validation import Validation
+
+__all__ = ["GapSAM"]
+
+_dist: Any = torch.distributed  # without types
+_READINGS = 50  # of validation data, over the run
+_STALE = 0.4  # of the run after which a validation loss is old: three evaluations a run are enough
+
+
+class GapSAM(AscentOptimizer):
+    """An ascent step that sets its own length, by validation data.
+
+    The ascent step aims to raise the loss by a part of the gap, validation less training loss, and the part
+    rises evenly over the run from 0 to `strength`; ascent steps begin after a third of it. To first order an
+    ascent step of length ℓ raises the loss on its share by ℓ‖g‖, so ℓ = gain·part·gap/‖g‖, and the gain is
+    learnt from the rises that are seen over the batch. A gap that closes, or a training loss that rises,
+    shortens the ascent step at once; with no gap there is none.
+
+    A gap is no harm while the network still learns what carries over. So there is a gate: no ascent step
+    where the gap is less than a fifth of the validation loss, and all of the part from three tenths on.
+
+    Parameters
+    ----------
+    base : torch.optim.Optimizer, or a list of these
+        The optimizer that takes the steps, such as `SGD` or `AdamW`; or several, each of its own parameters.
+    model : Module
+        The network. Its buffers, such as BatchNorm's statistics, are left as one pass leaves them.
+    validation : callable, batch, iterable of batches, or None
+        Data that is not trained on, held out as your test data is: by file, by speaker, by patient. A few
+        hundred examples will do; a warning says where they are too few. Its loss is what `step_on` is given;
+        in other loops give a callable, which returns the mean loss, or the losses of examples or of parts
+        alike in size. It is read every fiftieth of the run, from shortly before the first ascent step on,
+        with dropout as in training and BatchNorm as in evaluation. With None, tell the loss by
+        `record_validation_loss` whenever you have evaluated the network.
+    total_steps : int
+        The length of the run.
+    ascent_fraction : float
+        The part of the batch that the ascent step's gradient is taken from.
+    every : int
+        An ascent step in every so many steps; the others tell the training loss.
+    strength : float
+        The part of the gap at the end of the run.
+    gate : pair of float, or None
+        Gap over validation loss where ascent steps begin, and from where on they are whole. None for a loss
+        whose lowest value is not 0; while the validation loss is negative, the gate is open, with a warning.
+    reduction : "mean" or "sum"
+        What the loss is over the examples of a batch.
+    max_norm : float, optional
+        Clip the gradient to this norm before the base takes it.
+
+    Examples
+    --------
+    >>> _ = torch.manual_seed(0)
+    >>> model = nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 2))
+    >>> x, held = torch.randn(512, 20), torch.randn(500, 20)
+    >>> y, held_y = ((part[:, 0] + torch.randn(len(part))).gt(0).long() for part in (x, held))
+    >>> opt = GapSAM(torch.optim.AdamW(model.parameters(), lr=1e-2), model, (held, held_y), 100)
+    >>> for _ in range(100):
+    ...     rows = torch.randint(512, (64,))
+    ...     loss = opt.step_on(lambda x, y: nn.functional.cross_entropy(model(x), y), x[rows], y[rows])
+    >>> opt.report().perturbed, opt.report().length > 0.01
+    (24, True)
+    """
+
+    def __init__(
+        self,
+        base: Base,
+        model: nn.Module,
+        validation: Any,
+        total_steps: int,
+        *,
+        ascent_fraction: float = 1 / 16,
+        every: int = 2,
+        strength: float = 1.0,
+        gate: tuple[float, float] | None = ascent.GATE,
+        reduction: Literal["mean", "sum"] = "mean",
+        max_norm: float | None = None,
+    ) -> None:
+        super().__init__(base, model, ascent_fraction=ascent_fraction, max_norm=max_norm)
+        whole("total_steps", total_steps, ascent.LEAST)
+        whole("every", every, 2)
+        number("strength", strength, "a positive number", above=0)
+        ascent.check_gate(gate)
+        if reduction not in ("mean", "sum"):
+            raise ValueError(f"reduction: expected 'mean' or 'sum', got {reduction!r}")
+        self.total_steps, self.every, self.strength, self.gate = total_steps, every, strength, gate
+        self._by_sum = reduction == "sum"
+        self._counts_rows |= self._by_sum
+        self.validation = None if validation is None else Validation(model, validation, by_sum=self._by_sum)
+        self._first = ascent.FIRST * total_steps  # the step from which on there are ascent steps
+        self._new, training = ascent.new_weights(total_steps)
+        names = {
+            "training": training, "last": 1.0,
+            **dict.fromkeys(("rise", "rise_square", "target", "length", "bound"), self._new),
+            "square": ascent.NEW_GRADIENT,
+            **dict.fromkeys(("validation", "error", "bad"), ascent.NEW_VALIDATION),
+        }  # fmt: skip
+        self._means = Means(names, self.device)
+        self._gain = torch.ones((), device=self.device)
+        self._open = False
+        self._rate = 0.0  # the highest learning rate so far
+        self._read: int | None = None  # the step before which a validation loss came last
+        self._sent: list[Sent] = [self._means.send(), self._means.send()]
+
+    # -- what is told -----------------------------------------------------------------------------------
+
+    def step_on(self, loss_of: Callable[..., Tensor], *batch: Any, scaler: Any = None) -> Tensor:
+        """Take one step on a batch, as all optimizers here do; `loss_of` serves for validation data too."""
+        if self.validation is not None:
+            self.validation.loss = loss_of
+        return super().step_on(loss_of, *batch, scaler=scaler)
+
+    def record_validation_loss(self, loss: Any) -> None:
+        """Tell the mean loss on validation data; with several processes, on each of them.
+
+        Examples
+        --------
+        >>> model = nn.Linear(2, 1)
+        >>> opt = GapSAM(torch.optim.SGD(model.parameters(), lr=0.1), model, None, total_steps=100)
+        >>> opt.record_validation_loss(0.7)
+        """
+        if isinstance(loss, Tensor) and loss.numel() == 1:
+            value = loss.detach().reshape(()).to(self._gain)
+        elif is_number(loss):
+            value = torch.full_like(self._gain, float(loss))
+        else:
+            raise ValueError(f"loss: expected the mean loss on validation data, one number; got {loss!r}")
+        self._take_in(value, torch.full_like(self._gain, math.nan))
+
+    def _take_in(self, value: Tensor, error: Tensor) -> None:
+        self._follow()
+        value = self._over_ranks(value.to(self._gain))
+        self._means.update(validation=value, error=error, bad=~value.isfinite())
+        self._read = self.k
+
+    def _begin(self) -> None:
+        if self._reads(self.k):
+            self._look_at_numbers()
+            if self.validation is not None:
+                self._take_in(*self.validation.read())
+                if self.k == 0 and self._means.now()["validation"].isnan():
+                    raise ValueError("validation: expected a finite loss, got one that is not")
+            self._sent.append(self._means.send())
+        self._look_at_rate()
+        if self.k == self.total_steps:
+            self._warn(
+                "over",
+                f"total_steps: the run goes on after its {self.total_steps} steps; the part stays at "
+                f"{self.strength:g}",
+            )
+
+    def _look_at_rate(self) -> None:
+        """Warn of a learning rate near 0 before the first ascent step: the run may end before it, too."""
+        rates = [group["lr"] for group in self.param_groups if is_number(group.get("lr"))]
+        self._rate = max([self._rate, *rates])
+        if self.k < self._first and rates and max(rates) < 0.01 * self._rate:
+            self._warn(
+                "ends",
+                f"total_steps: at step {self.k} the learning rate is below a hundredth of its highest, and "
+                f"ascent steps begin after a third of {self.total_steps}; see that the run is as long",
+            )
+
+    def _reads(self, k: int) -> bool:
+        """Say whether validation data is read before step k: at step 0, and from before the first ascent."""
+        each = max(1, self.total_steps // _READINGS)
+        return k % each == 0 and (k == 0 or k >= self._first - 4 * each)
+
+    def _look_at_numbers(self) -> None:
+        """See whether the gate is open, and warn, by the numbers of the last reading but one.
+
+        They have long arrived, unless the host is two readings ahead of the device: then it waits here, and
+        the device has work. So which steps are perturbed does not depend on how fast either is.
+        """
+        now = self._sent.pop(0).read()
+        gap, opening = self._gap(now)
+        self._open = bool(gap * opening > 0)
+        if now["bad"] > 0:
+            self._warn("bad", "validation: a loss that is not finite was passed over")
+        if self.k < self._first:
+            return
+        half = self.k >= self.total_steps // 2
+        if now["bound"] > 0.5:
+            self._warn(
+                "bound",
+                f"the ascent step is cut to its limit, {ascent.LONGEST:g} of the weights' norm, in most "
+                "steps; see that validation and training loss are of the same kind, or lower strength",
+            )
+        if self._open and half and now["error"] > gap / 3:
+            self._warn(
+                "error",
+                f"validation: its loss is known to ± {float(now['error']):.2g}, more than a third of the gap "
+                f"{float(gap):.2g}; hold out more examples",
+            )
+        if self.gate is not None and self._up * now["validation"] <= 0:
+            self._warn(
+                "floor",
+                f"gate: it goes by gap over validation loss, which is {float(now['validation']):.4g}: a loss "
+                "without a floor at 0, for which the gate is open; say gate=None if that is meant",
+            )
+        if self._read is None and half:
+            self._warn(
+                "untold",
+                "validation: no loss was told in half of the run: call record_validation_loss() or give it",
+            )
+        if self._read is not None and self.k - self._read > _STALE * self.total_steps:
+            self._warn(
+                "stale", f"validation: at step {self.k} the last loss that was told is of step {self._read}"
+            )
+        if half and gap <= 0 and not self.perturbed:
+            micro = "; divide the losses of micro-batches by their number" * (self._micro > 1)
+            losses = (
+                f"validation loss {float(now['validation']):.4g}, training loss {float(now['training']):.4g}"
+            )
+            self._warn("no gap", f"no gap in half of the run, so no ascent step: {losses}{micro}")
+
+    # -- GapSAM -----------------------------------------------------------------------------------------
+
+    def _wants(self, k: int) -> bool:
+        return self._open and k % self.every == 0 and k >= self._first
+
+    def _gap(self, now: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Return the gap, and how far the gate is open."""
+        gap = self._up * (now["validation"] - now["training"])
+        if self.gate is None:
+            return gap, torch.ones_like(gap)
+        return gap, ascent.opening(gap, self._up * now["validation"], self.gate, torch)
+
+    def _perturbation(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
+        now, part = self._means.now(), self.strength * min(self.k / (self.total_steps - 1), 1.0)
+        gap, opening = self._gap(now)
+        target = (part * gap * opening).clamp(min=0)
+        length, bound = ascent.gap_length(target, self._gain, n, now["square"], x(), torch)
+        self._wanted = {"target": target, "length": length, "bound": bound, "square": n * n}
+        return length / n, None
+
+    @torch.no_grad()
+    def _learn(self) -> None:
+        told = self._told[Turn.BATCH]
+        if not told:
+            self._fail("passes: tell the loss of each pass, opt.record_loss(loss), after its backward()")
+        loss = (told[0] if len(told) == 1 else torch.stack(told).sum()).reshape(()).to(self._gain)
+        loss = self._over_ranks(loss / self._rows[Turn.BATCH] if self._by_sum else loss)
+        if not self._had_ascent:  # at x
+            self._means.update(training=loss, last=loss)
+            return
+        rise = self._up * (loss - self._means.now()["last"])
+        self._means.update(rise=rise, rise_square=rise * rise, **self._wanted)
+        now = self._means.now()
+        self._gain *= ascent.gain_factor(now["rise"], now["rise_square"], now["target"], self._new, torch)
+        self._gain.clamp_(*ascent.GAIN)
+
+    def _unit(self) -> Any:
+        return self._scale() * self._rows[Turn.ASCENT] if self._by_sum else super()._unit()
+
+    def _over_ranks(self, value: Tensor) -> Tensor:
+        """Return the mean over all processes that train together."""
+        if not (_dist.is_available() and _dist.is_initialized() and _dist.get_world_size() > 1):
+            return value
+        value = value.clone()
+        _dist.all_reduce(value)
+        return value / _dist.get_world_size()
+
+    # -- state ------------------------------------------------------------------------------------------
+
+    def _own_state(self) -> dict[str, Any]:
+        return super()._own_state() | {
+            "total_steps": self.total_steps,
+            "open": self._open,
+            "read": self._read,
+            "gain": self._gain.cpu().clone(),
+            "means": self._means.state_dict(),
+            "sent": [sent.read() for sent in self._sent],
+        }
+
+    def _load_own_state(self, state: dict[str, Any]) -> None:
+        super()._load_own_state(state)
+        if state["total_steps"] != self.total_steps:
+            self._warn(
+                "resumed",
+                f"total_steps: the state is of a run of {state['total_steps']} steps, and this has "
+                f"{self.total_steps}",
+            )
+        self._open, self._read = state["open"], state["read"]
+        self._gain.copy_(state["gain"])
+        self._means.load_state_dict(state["means"])
+        self._sent = [Sent(list(sent), torch.stack(list(sent.values()))) for sent in state["sent"]]
+
+    def _found(self) -> dict[str, Any]:
+        names = ("training", "validation", "error", "rise", "target", "length", "bound")
+        now = self._means.now()
+        means = {name: float(now[name]) for name in names} | {"opening": float(self._gap(now)[1])}
+        return super()._found() | means | {"total_steps": self.total_steps}
+
+    def _why(self) -> str:
+        now = self._means.now()
+        gap, opening = (float(one) for one in self._gap(now))
+        if self.k <= self._first:
+            return f"they begin after a third of the {self.total_steps} steps that are planned"
+        if math.isnan(gap):
+            return "no validation loss was told"
+        if gap > 0 and opening == 0:
+            part = gap / float(self._up * now["validation"])
+            return f"the gate is closed, as the gap is {part:.2g} of the validation loss"
+        return "there was no gap when it was read last" if gap <= 0 else "the gate has opened just now"

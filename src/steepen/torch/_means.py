@@ -1,0 +1,82 @@
+"""Running means by name, where the network is: nobody waits for the device to update or to read them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["Means", "Sent"]
+
+
+class Means:
+    """Running means, given the weight of a new value in each; NaN before the first value.
+
+    Values that come together stand together in the order of the names, and are taken in by one launch.
+
+    Examples
+    --------
+    >>> means = Means({"loss": 0.5, "rise": 1.0})
+    >>> means.update(loss=torch.tensor(2.0))
+    >>> means.update(loss=torch.tensor(4.0), rise=torch.tensor(math.inf))  # not finite: passed over
+    >>> {name: round(float(mean), 4) for name, mean in means.now().items()}
+    {'loss': 3.3333, 'rise': nan}
+    """
+
+    def __init__(self, weights: Mapping[str, float], device: torch.device | str = "cpu") -> None:
+        self.names = list(weights)
+        self._weights = torch.tensor(list(weights.values()), device=device)
+        self._table = torch.zeros((2, len(weights)), device=device)  # sums, and the sums of their weights
+        self._one = torch.ones((), device=device)
+
+    def to(self, device: torch.device) -> Means:
+        """Move them to a device."""
+        self._weights, self._table = self._weights.to(device), self._table.to(device)
+        self._one = self._one.to(device)
+        return self
+
+    def update(self, **values: Tensor) -> None:
+        """Take in a value each; one that is not finite is passed over."""
+        first = self.names.index(next(iter(values)))
+        which = slice(first, first + len(values))
+        table = self._table[:, which]
+        given = [value.to(table) for value in values.values()]
+        new = torch.stack([*given, *[self._one] * len(given)]).view(2, -1)
+        table.lerp_(torch.where(new[0].abs() < math.inf, new, table), self._weights[which])
+
+    def now(self) -> dict[str, Tensor]:
+        """Return the means."""
+        return dict(zip(self.names, (self._table[0] / self._table[1]).unbind(), strict=True))
+
+    def send(self) -> Sent:
+        """Send the means to the host."""
+        return Sent(self.names, self._table[0] / self._table[1])
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return the sum and the sum of the weights of each, on the host."""
+        return dict(zip(self.names, self._table.cpu().clone().unbind(1), strict=True))
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Take up what `state_dict` returned."""
+        self._table.copy_(torch.stack([state[name] for name in self.names], 1))
+
+
+class Sent:
+    """Numbers on their way to the host."""
+
+    def __init__(self, names: list[str], values: Tensor) -> None:
+        self._names = names
+        self._there = torch.empty_like(values, device="cpu", pin_memory=values.is_cuda)
+        self._there.copy_(values, non_blocking=True)
+        self._event: Any = torch.cuda.Event() if values.is_cuda else None
+        if self._event is not None:
+            self._event.record()
+
+    def read(self) -> dict[str, Tensor]:
+        """Return the numbers, on the host; wait for them if they are not there yet."""
+        if self._event is not None:
+            self._event.synchronize()
+        return dict(zip(self._names, self._there.unbind(), strict=True))
