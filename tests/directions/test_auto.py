@@ -156,8 +156,8 @@ def test_scaling_f_by_a_power_of_two_changes_nothing(power):
 
 @pytest.mark.parametrize(("n", "pairs_kept"), [(1, 10), (75, 158), (600, 25), (500_000, 20), (10**6, 10)])
 def test_how_many_pairs_are_kept(n, pairs_kept):
-    assert st.CGDAuto()._capacity(np.empty(n)) == pairs_kept
-    assert st.CGDAuto(memory=5)._capacity(np.empty(n)) == 5
+    assert st.CGDAuto().capacity(n) == pairs_kept
+    assert st.CGDAuto(memory=5).capacity(n) == 5
 
 
 def equal(a, b):

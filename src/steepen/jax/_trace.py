@@ -51,8 +51,8 @@ class Traced:
         return self._all(point, *args)[0]
 
     def aux(self, point: Any, *args: Any) -> list[Any]:
-        """Evaluate what it returns beside the value."""
-        return self._all(point, *args)[1:]
+        """Evaluate what it returns beside the value, if there is any."""
+        return self._all(point, *args)[1:] if len(self.jaxpr.outvars) > 1 else []
 
     def _all(self, point: Any, *args: Any) -> list[Any]:
         given = len(args) - len(self.jaxpr.constvars)
