@@ -90,7 +90,7 @@ def base(model):
     return SGD(model.parameters(), lr=LR)
 
 
-@pairs(kind=[Mean, Items, Ignores], micro=[1, 3], ascent_fraction=[1.0, 0.5])
+@pairs(kind=[Mean, Items, Ignores], micro=[1, 3], share=[1.0, 0.5])
 def test_equals_a_loop_by_hand(trainer, kind, micro, share):
     """With the Trainer's clipping, and micro-batches: the last step of eleven has two of three."""
     model, plain = network(kind), network(kind)
