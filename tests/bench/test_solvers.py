@@ -114,9 +114,9 @@ def test_a_solver_is_left_out_where_n_is_too_large():
 
 @pytest.mark.slow
 def test_order_and_numbers_do_not_depend_on_the_jobs():
-    problems = [problems[name] for name in ("beale", "wood", "helical-valley")]
+    chosen = [problems[name] for name in ("beale", "wood", "helical-valley")]
     solvers = ["L-BFGS-B", "BB", "BFGS-Armijo"]
-    one = measure_all(problems, solvers, 60, jobs=1)
-    two = measure_all(problems, solvers, 60, jobs=2)
-    assert [(r.problem, r.solver) for r in one] == [(p.name, s) for p in problems for s in solvers]
+    one = measure_all(chosen, solvers, 60, jobs=1)
+    two = measure_all(chosen, solvers, 60, jobs=2)
+    assert [(r.problem, r.solver) for r in one] == [(p.name, s) for p in chosen for s in solvers]
     assert [(r.evaluations, r.improvements) for r in one] == [(r.evaluations, r.improvements) for r in two]

@@ -28,11 +28,11 @@ def test_both_modes_and_second_order_match_differences():
     def length(theta):
         return (argmin(theta).x ** 2).sum()
 
-    slope, run = jax.jit(jax.grad(length)), jax.jit(length)
-    np.testing.assert_allclose(slope(THETA), slopes(run, THETA), rtol=1e-7)
-    _, along = jax.jit(lambda t: jax.jvp(length, (t,), (jnp.ones(2),)))(THETA)
+    slope = jax.grad(length)  # the program of the run is compiled once for all of these
+    np.testing.assert_allclose(slope(THETA), slopes(length, THETA), rtol=1e-7)
+    _, along = jax.jvp(length, (THETA,), (jnp.ones(2),))
     np.testing.assert_allclose(along, slope(THETA).sum(), rtol=1e-9)
-    np.testing.assert_allclose(jax.jit(jax.hessian(length))(THETA), slopes(slope, THETA), rtol=1e-5)
+    np.testing.assert_allclose(jax.hessian(length)(THETA), slopes(slope, THETA), rtol=1e-5)
 
 
 def test_what_fun_closes_over_counts_and_the_value_follows():
@@ -52,15 +52,14 @@ GIVEN = np.array([1.0, 2.0, 0.5])
 
 
 def test_what_a_bound_holds_follows_the_bound_and_the_rest_follows_that():
-    place, value = jax.jit(lambda z: bounded(z).x), jax.jit(lambda z: bounded(z).fun)
-    forwards, backwards = jax.jit(jax.jacfwd(place)), jax.jit(jax.jacrev(place))
+    place, value = lambda z: bounded(z).x, lambda z: bounded(z).fun
+    forwards, backwards, slope = jax.jacfwd(place), jax.jacrev(place), jax.grad(value)
     bend = 6 + 1.2 * place(GIVEN)[1] ** 2  # H_FF; H_FA is 0.3
     closed = [[0.0, 0.0, 1.0], [0.0, 6 / bend, -0.3 / bend]]
     np.testing.assert_allclose(forwards(GIVEN), closed, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(backwards(GIVEN), closed, rtol=1e-9, atol=1e-12)
-    slope = jax.jit(jax.grad(lambda z: bounded(z).fun))
     np.testing.assert_allclose(slope(GIVEN), slopes(value, GIVEN), rtol=1e-6)
-    np.testing.assert_allclose(jax.jit(jax.jacfwd(slope))(GIVEN), slopes(slope, GIVEN), rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(jax.jacfwd(slope)(GIVEN), slopes(slope, GIVEN), rtol=1e-5, atol=1e-7)
 
 
 def test_at_a_bound_with_a_multiplier_of_zero_x_has_none_and_f_has():
