@@ -64,5 +64,6 @@ FAULTS: tuple[Fault, ...] = (
         ("jnp.where(state.lane.running, int(Status.MAX_ITERATIONS), ended.status)", "ended.status",
          "a run that optimistix stops has a status"),
         ('"fwd": jax.jacfwd', '"fwd": jax.grad',
-         "a function that has a derivative in forward mode alone can be minimised")),
+         "a function that has a derivative in forward mode alone can be minimised"),
+        near="tests/jax/test_optimistix.py"),
 )  # fmt: skip

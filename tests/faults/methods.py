@@ -155,5 +155,5 @@ FAULTS: tuple[Fault, ...] = (
     Fault("_arguments.py", "if x0.ndim not in (1, 2) or 0 in x0.shape:", "if x0.ndim not in (1, 2):",
         "an empty start is refused by name", "tests/test_bad_input.py"),
     Fault("_arguments.py", "x0 = x0 / 1", "x0 = x0.astype(np.float32)",
-        "a start of whole numbers runs in float64", "tests/test_bad_input.py"),
+        "a start of whole numbers runs in float64", "tests/core/test_sources.py"),
 )  # fmt: skip
