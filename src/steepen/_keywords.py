@@ -79,7 +79,9 @@ def spelled_out(call: Callable[P, T]) -> Callable[P, T]:
     """Let `help` and notebooks show the keywords one by one, with their defaults."""
     shown = inspect.signature(call)
     listed = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=DEFAULTS[name], annotation=kind)
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=DEFAULTS[name], annotation=kind.__forward_arg__
+        )
         for name, kind in Keywords.__annotations__.items()
     ]
     known = [one for one in shown.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
