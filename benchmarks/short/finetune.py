@@ -251,7 +251,7 @@ def train(
     loss = float(cross_entropy(scores, y))
     record: dict[str, Any] = {
         "lr": values.lr, "decay": values.decay, "strength": values.strength, "steps": steps,
-        "probed": getattr(opt, "probed", 0), "seconds": round(trained, 3),
+        "probed": getattr(opt, "perturbed", 0), "seconds": round(trained, 3),
         "accuracy": round(float((scores.argmax(-1) == y).float().mean()), 5),
         "loss": round(loss, 5) if math.isfinite(loss) else None,
         "calibration": round(calibration_error(scores, y), 5),
