@@ -200,7 +200,7 @@ class Adaptive(Fixed):
             lost, quantised & (fd.state.noise > 0)
         )
         # the error of a quantised f is no chance, and repeats itself
-        spent = kit.without(stuck & spent & self._sound(c), quantised & (hidden > low))
+        spent = kit.without(stuck & spent & self._sound(c), kit.without(quantised, part))
         doubt = kit.without(stuck, spent) & self.oracle.ledger.affords(NOISE_COST)
         if kit.any(doubt):
             lengths = np.abs(fd.intervals(point.x, point.f, True)[0]) / 30
