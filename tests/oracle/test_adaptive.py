@@ -121,6 +121,15 @@ def test_rounded_values_end_as_a_success_where_nothing_lower_is_seen(digits):
     assert res.success or digits != 8  # a slope that promises a thousandth of the step between two values
 
 
+def test_rounded_values_that_end_at_zero_may_be_a_success():
+    ends = [
+        (res := st.minimize(lambda x, d=d, c=c: round(float(x * x @ c), d), x0)).success and res.fun == 0
+        for d in (3, 6, 8)
+        for c, x0 in (([1.0, 9.0], [3.0, -1.0]), ([4.0, 1.0, 30.0], [1.0, 2.0, -2.0]), ([2.0], [-5.0]))
+    ]
+    assert sum(ends) >= 5  # none where the slope is held against |f| = 0
+
+
 def test_a_float32_model_ends_as_a_success():
     res = st.minimize(lambda x: float(np.float32(bowl(x))), [0.3, 2.0, 1.7])
     assert res.status is Status.RESOLUTION

@@ -166,7 +166,7 @@ class Adaptive(Fixed):
             return RUNNING
         noisy = noise.noisy(point.f)
         decrease, hidden = self.decreases(point.x, point.f, point.g, point.error)
-        small = small & (decrease <= low) & (hidden <= low) & self._sound(point.f)
+        small = small & (decrease <= low) & (hidden <= low) & self._sound(c)
         # what is clear in spite of noise may lead far along a valley, which these sums do not see; the error
         # of a quantised f is no chance, and a search may still find a slope
         small = kit.without(
@@ -200,7 +200,7 @@ class Adaptive(Fixed):
             lost, quantised & (fd.state.noise > 0)
         )
         # the error of a quantised f is no chance, and repeats itself
-        spent = kit.without(stuck & spent & self._sound(point.f), quantised & (hidden > low))
+        spent = kit.without(stuck & spent & self._sound(c), kit.without(quantised, part))
         doubt = kit.without(stuck, spent) & self.oracle.ledger.affords(NOISE_COST)
         if kit.any(doubt):
             lengths = np.abs(fd.intervals(point.x, point.f, True)[0]) / 30
@@ -209,9 +209,10 @@ class Adaptive(Fixed):
         code = self._confirmed(c, spent, DIFFERENCES)
         return better | kit.without(spent & known, fd.known), code  # what was learnt of f″ was wrong
 
-    def _sound(self, f: Scalar) -> Mask:
+    def _sound(self, c: Carry) -> Mask:
         """Return where f″ is known, and no slope so steep that the rounding of x would show in f."""
-        return self.fd.known & (self.fd.eps * self.fd.state.conditioning <= 1e-3 * abs(f))
+        size = self.kit.num.maximum(abs(c.point.f), c.first - c.point.f)
+        return self.fd.known & (self.fd.eps * self.fd.state.conditioning <= 1e-3 * size)
 
     def _confirmed(self, c: Carry, rows: Mask, code: Whole) -> Whole:
         """Return the status of these rows, if f has no kink there: what hides a decrease names it."""

@@ -32,7 +32,7 @@ class FDState:
     """What differences know of f: all that they hand from one gradient to the next."""
 
     noise: Scalar  # the standard deviation of a value beyond rounding, by ECnoise
-    f_scale: Scalar  # |f| where that was measured
+    f_scale: Scalar  # the size of f where that was measured; 0: nowhere
     resolution: Scalar  # the least difference between two values, relative to |f|; 0: f is not quantised
     conditioning: Scalar  # Σ|xᵢ·∂ᵢf|: what the rounding of x does to f, in units of ε
     curvature: Array  # |f″| along each variable; NaN is unknown
@@ -67,12 +67,13 @@ class NoiseModel:
 
     def changed(self, f: Scalar) -> Mask:
         """Return where noise was measured at values that were far from this one."""
-        size, then = abs(f), self.state.f_scale
+        size, then = self.scale(f), self.state.f_scale
         return (self.state.noise > 0) & ((tuning.CHANGED * size < then) | (size > tuning.CHANGED * then))
 
     def scale(self, f: Scalar) -> Scalar:
-        """Return what the resolution of f is relative to."""
-        return self.kit.pick(f == 0, 1.0, abs(f))
+        """Return what the resolution of f is relative to: its size, or where it is 0, the last one known."""
+        last = self.state.f_scale
+        return self.kit.pick(f == 0, self.kit.pick(last == 0, 1.0, last), abs(f))
 
     def estimate(
         self, x: Array, f: Scalar, rows: Mask, gtol: float, step: Any = None, *, anew: bool = True,
@@ -92,11 +93,12 @@ class NoiseModel:
             return kit.without(rows, rows)
         before = np.asarray(self.eps_f(f))
         noise, quantum = line.measure(asked, gtol * np.sqrt((line.u * line.u).sum(axis=-1)), flat)
-        resolution = np.where(quantum > 0, np.minimum(quantum / scale, COARSEST), state.resolution)
+        most = np.maximum(COARSEST * scale, state.resolution * state.f_scale)
+        resolution = np.where(quantum > 0, np.minimum(quantum, most) / scale, state.resolution)
         louder = asked & (np.maximum(noise, resolution * scale) > tuning.CHANGED * before)
         taken = asked if anew else louder
         state.noise = kit.scalar(np.where(taken, noise, state.noise))
-        state.f_scale = kit.scalar(np.where(taken, np.abs(here), state.f_scale))
+        state.f_scale = kit.scalar(np.where(taken, scale, state.f_scale))
         state.resolution = kit.scalar(np.where(taken, resolution, state.resolution))
         # what a gradient that was made without knowing has shown
         state.conditioning = kit.scalar(np.where(taken & (quantum > 0), 0.0, state.conditioning))
