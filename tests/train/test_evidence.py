@@ -99,8 +99,7 @@ def test_the_cost_in_seconds_is_that_of_the_tables(report, runs, name):
         ends = [f"{100 * (end(found) - 1):.0f}" for end in (min, max)]
         assert f"{' to '.join(dict.fromkeys(ends))} %" in page(name)
     closed = runs["cifar100-resnet", "closed", "timing", -1, 0]
-    steps, seconds = closed["base"]
-    each = closed["seconds"] / closed["steps"] / (seconds / steps)
+    each = closed["seconds"] / closed["steps"] / ((seconds := closed["base"][1]) / closed["base"][0])
     said = f"takes {100 * (each - 1):.1f} % more than the base's, and a run, which has 2 % fewer steps, "
     assert name == "README.md" or f"{said}{closed['seconds'] / seconds:.2f} × its seconds" in page(name)
 
@@ -129,9 +128,7 @@ def test_the_loss_falls_where_a_network_overfits_and_nowhere_else(report, runs, 
     falls, better, chosen, text = {}, [], [], page("docs/when.md")
     for task in report.SPECS:
         gate, base = (report.finals(runs, task, method) for method in ("gate", "base"))
-        assert {(r["lr"], r["decay"]) for r in gate.values()} == {
-            (r["lr"], r["decay"]) for r in base.values()
-        }
+        assert len({(r["lr"], r["decay"]) for r in (*gate.values(), *base.values())}) == 1
         mean, error = less(task, "gate", "base")
         if mean < -2 * error:
             falls[task] = (
@@ -168,7 +165,6 @@ def test_what_others_do_better_is_said(report, runs):
 
 @pytest.mark.slow
 def test_what_the_gate_costs_where_a_network_overfits_is_said(report, less):
-    """On which tasks GapSAM is behind GapSAM without its gate, beyond two standard errors."""
     text, behind = page("docs/when.md"), {}
     for task in report.SPECS:
         mean, error = less(task, "gate", "gap")
@@ -210,6 +206,15 @@ def test_the_tables_where_data_is_short_are_made_from_the_runs(short, done):
         assert short.report.inserted(text, done) == text
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["base", "base-less"])
+def test_a_language_model_trains_with_and_without_something_to_watch(short, tmp_path, method):
+    parts = dict.fromkeys(("train", "watched", "validation", "test", "manual"), np.arange(2048) % 50)
+    np.savez(tmp_path / "tokens.npz", **parts)
+    bench, values = short.lm.Bench("lm-toy", tmp_path, "cpu"), short.work.Choice(1e-3, 0.4, 0.0)
+    assert short.lm.train(bench, "adamw", method, values, 0, whole=False)["steps"] == 64
+
+
 def test_the_epoch_is_chosen_by_the_validation_and_a_rise_at_an_equal_loss_read_between_two_looks(short):
     run = {"validations": [3.0, 2.0, 2.5], "tests": [3.5, 2.6, 2.4]}
     assert short.report.stopped(run) == 2.6
@@ -225,15 +230,12 @@ def test_every_figure_in_the_text_is_one_of_the_tables_or_of_the_trials(short, d
 
     ends = {name: report.finals(done, "lm-large", "adamw", name) for name in short.work.LARGE}
     last = {name: np.mean([report._loss(run) for run in row.values()]) for name, row in ends.items() if row}
-    stopped = np.mean([report.stopped(run) for run in ends["base"].values()])
     assert min(last, key=last.get) == "share16-late"  # "ahead of all"
-    assert last["share16-late"] < stopped
+    assert last["share16-late"] < np.mean([report.stopped(run) for run in ends["base"].values()])
     shown = [name for name in report.OVERVIEW["lm"] if name != "early"]
     small = {name: report.finals(done, "lm-small", "adamw", name).values() for name in shown}
-    lowest = min(shown, key=lambda name: np.mean([report._loss(run) for run in small[name]]))
-    assert lowest == "sam-late"  # of the README's table
+    assert min(shown, key=lambda name: np.mean([report._loss(run) for run in small[name]])) == "sam-late"
     quoted = re.findall(r"\d\.\d{3} ± \d\.\d{3}", said)
-    assert len(done) > 1280
     assert len(quoted) > 10
     assert not set(quoted) - cells
 
@@ -275,9 +277,7 @@ PLACES = {  # of a row and another: tasks on which it is ahead, level or behind
 @pytest.mark.slow
 def test_what_the_page_says_of_fine_tuning_holds(short, done):
     report, text, less = short.report, page("docs/short.md"), {}
-    tasks = [task for task in short.work.TASKS if report.finals(done, task, "adamw", "gap")]
-    assert len(tasks) == 12
-    halves, calibrated, places = Counter(), 0, {pair: Counter() for pair in PLACES}
+    tasks, halves, calibrated, places = short.work.TASKS, Counter(), 0, {pair: Counter() for pair in PLACES}
     for task in tasks:
         names = ("sam", "gate", "gap", "gap-own", "decay", "early")
         runs = {name: list(report.finals(done, task, "adamw", name).values()) for name in names}
