@@ -35,7 +35,6 @@ NAMES = {
     "msam": "momentum ascent step",
     "gate": "GapSAM, settings of the base",
     "gap": "GapSAM before its gate, settings of the base",
-    "gap-wait": "GapSAM that waited, settings of the base",
     "auto": "automatic",
     "auto-base": "automatic, settings of the base",
     "auto-second": "the same, every second step",
@@ -145,7 +144,7 @@ SHORT = {
     "smooth": "label smoothing",
     "sam-late": "SAM, last quarter",
     "share16-late": "share 1/16, last half",
-    "gap": "GapSAM",
+    "gate": "GapSAM",
 }
 
 
@@ -221,7 +220,7 @@ def picture(done: Records, task: str, path: Path) -> None:
         "sam": ("SAM throughout", "#56b4e9", "--"),
         "sam-late": ("SAM, last quarter", "#0072b2", "-"),
         "share16-late": ("share 1/16, last half", plot.COLOURS["cgd-fd"], "-"),
-        "gap": ("GapSAM, SGD's settings", plot.COLOURS["cgd"], "-"),
+        "gate": ("GapSAM, SGD's settings", plot.COLOURS["cgd"], "-"),
     }
     figure = Figure(figsize=(9.0, 3.8), layout="constrained")
     for ax, key, scale, label in zip(
@@ -272,7 +271,7 @@ def summary(done: Records) -> str:
         "ema": "base + EMA",
         "smooth": "base + label smoothing",
         "share16-late": "SAM from a sixteenth of the batch, last half",
-        "gap": "`GapSAM(base, model, validation, total_steps)`, no trials",
+        "gate": "`GapSAM(base, model, validation, total_steps)`, no trials",
     }
     lines = [["accuracy % / test loss", *shown]]
     for method, name in names.items():

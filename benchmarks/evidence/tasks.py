@@ -298,8 +298,8 @@ before there was a gate: with `gate=None`.
 """
 TIMED = KINDS | {"closed": replace(OPTIMIZERS["gap"], options=lambda _: {"gate": (1.0, 2.0)})}
 """What is timed: the methods, and a GapSAM whose gate never opens: no gap exceeds the validation loss."""
-HISTORY = ("auto", "auto-base", "auto-second", "auto-third", "gap-wait")
-"""GapSAM of version 0.1, and a GapSAM that waited: these rows are kept, and cannot be made any more."""
+HISTORY = ("auto", "auto-base", "auto-second", "auto-third")
+"""GapSAM of version 0.1: these rows are kept, and cannot be made any more."""
 LONGER = {"base-long": 1.1, "base-longer": 1.25}
 LIKE = dict.fromkeys((*LONGER, "gap", "gate", "closed"), "base")  # whose choice is taken, without trials
 

@@ -56,7 +56,6 @@ class Row:
     cost: float = 1.0
     like: str = ""  # whose trials it takes, without any of its own
     watches: bool = False
-    gone: bool = False  # cannot be made any more
 
 
 ROWS = {
@@ -65,11 +64,8 @@ ROWS = {
     "early": Row("the same, stopped early", like="decay", watches=True),
     "sam": Row("SAM throughout", strengths=(0.05, 0.15), cost=2.0),
     "gap": Row("GapSAM before its gate, settings of the tuned base", cost=RULE, like="decay", watches=True),
-    "gate": Row("GapSAM, on a quarter of that", cost=RULE, like="decay", watches=True),
+    "gate": Row("GapSAM, settings of the tuned base", cost=RULE, like="decay", watches=True),
     "decay-less": Row("the tuned base, without what GapSAM watches", like="decay", watches=True),
-    "gap-few": Row(
-        "GapSAM before its gate, waiting, on a quarter of that", like="decay", watches=True, gone=True
-    ),
     "gap-own": Row(
         "GapSAM before its gate, settings of its own", strengths=(1.0, 4.0), cost=RULE, watches=True
     ),

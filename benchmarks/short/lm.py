@@ -187,7 +187,6 @@ class Row:
     stopped: bool = False  # by the trial whose validation was lowest on its way, not at its end
     watches: bool = False  # some books, which are not trained on
     few: bool = False  # tokens of these, and trains on the rest of them
-    gone: bool = False  # cannot be made any more
 
 
 def late(steps: int, part: float) -> range:
@@ -246,7 +245,6 @@ ROWS = {
     "share16-late": Row("share 1/16, last half", (0.1, 0.3), _share, 1 + 1 / 32),
     "gap": Row("GapSAM before its gate", STRENGTH, _rule, RULE, watches=True),
     "gap-ema": Row("GapSAM before its gate + EMA", EMA, _rule_ema, RULE, watches=True),
-    "gap-wait": Row("GapSAM before its gate, waiting", like="gap", watches=True, gone=True),
     "gap-base": Row(
         "GapSAM before its gate, settings of the base", NONE, _rule, RULE, like="base", watches=True
     ),
@@ -365,7 +363,7 @@ def train(
     if method == "dropout":
         model.dropout.rate.fill_(values.strength)
     base = base_of(optimizer, model, values.lr * size.lr, values.decay)
-    watched = bench.in_order(watch)
+    watched = bench.in_order(watch) if used else []
     opt = base
     if row.wrap is not None:
         opt = row.wrap(base, model, values.strength, steps, lambda: bench.judge(model, watched))

@@ -34,9 +34,10 @@ SIZES = {
     "lm-large": "Large: 29.7 million weights, 2 million tokens, 16 epochs",
     "lm-books": "Many books: 29.7 million weights, 10 million tokens, 8 epochs",
 }
+LESS = "less that of the base with the same training data"
 DAMAGE = ("8 bits", "4 bits", "3 bits", "noise 0.1", "pruned 0.5")
 SMALL = ("base", "sam", "sam-late", "share16-late", "gap")  # of `benchmarks/evidence`
-SURVIVE = ("base", "sam-late", "share16-late", "gap", "gap-wait", "dropout", "ema")
+SURVIVE = ("base", "sam-late", "share16-late", "gate", "gap", "dropout", "ema")
 
 
 def finals(done: Records, task: str, base: str, method: str) -> Row:
@@ -109,17 +110,17 @@ def language(done: Records) -> str:
 
 def _language(done: Records, task: str, base: str) -> list[list[str]]:
     lines = [[
-        "", "lr, weight decay, strength", "seeds", "test loss at the end", "less the base's",
+        "", "lr, weight decay, strength", "seeds", "test loss at the end", "less the base's", LESS,
         "where the validation stops it", "less the base's, stopped", "steps with an ascent step",
         "seconds over the base's",
     ]]  # fmt: skip
-    reference = finals(done, task, base, "base")
+    reference, same = (finals(done, task, base, name) for name in ("base", "base-less"))
     for method, row in lm.ROWS.items():
         runs = finals(done, task, base, method)
         lost = failed(done, task, base, method)
         if not runs:
             if lost:
-                lines.append([row.name, "", "0", f"failed {lost} times", *[""] * 5])
+                lines.append([row.name, "", "0", f"failed {lost} times", *[""] * 6])
             continue
         first = next(iter(runs.values()))
         knob = f"{first['strength']:g}" if first["strength"] else "–"
@@ -128,6 +129,7 @@ def _language(done: Records, task: str, base: str) -> list[list[str]]:
             f"{len(runs)}" + (f", {lost} failed" if lost else ""),
             cell([run["test"] for run in runs.values()]),
             "–" if method == "base" else cell(paired(runs, reference, lambda run: run["test"]), "+.3f"),
+            cell(paired(runs, same, lambda run: run["test"]), "+.3f") if method == "gate" else "–",
             cell([stopped(run) for run in runs.values()]),
             "–" if method == "base" else cell(paired(runs, reference, stopped), "+.3f"),
             f"{first['probed']} of {first['steps']}", speed(done, task, method) if base == "adamw" else "–",
@@ -147,12 +149,12 @@ def fine(done: Records) -> str:
     """Return a table with a line for every setting of the fine-tuning and every row."""
     lines = [
         [
-            "", "", "lr, weight decay, ρ", "seeds", "accuracy %", "test loss", "less the tuned base's",
+            "", "", "lr, weight decay, ρ", "seeds", "accuracy %", "test loss", "less the tuned base's", LESS,
             "calibration error", "ruined",
         ]
     ]  # fmt: skip
     for task in TASKS:
-        reference = finals(done, task, "adamw", "decay")
+        reference, same = (finals(done, task, "adamw", name) for name in ("decay", "decay-less"))
         for method, row in finetune.ROWS.items():
             runs = finals(done, task, "adamw", method)
             if not runs:
@@ -167,6 +169,7 @@ def fine(done: Records) -> str:
                 cell([100 * run["accuracy"] for run in runs.values()], ".2f"),
                 cell([run["loss"] for run in runs.values()]),
                 "–" if method == "decay" else cell(paired(runs, reference, lambda run: run["loss"]), "+.3f"),
+                cell(paired(runs, same, lambda run: run["loss"]), "+.3f") if method == "gate" else "–",
                 cell([run["calibration"] for run in runs.values()]), str(bad),
             ])  # fmt: skip
     return markdown(lines) if len(lines) > 1 else "No run yet."
@@ -267,9 +270,9 @@ def picture(done: Records, path: Path) -> None:
         "ema": ("#0072b2", "--"),
         "sam-late": ("#999999", "-"),
         "share16-late": (plot.COLOURS["cgd-fd"], "-"),
-        "gap": (plot.COLOURS["cgd"], "-"),
-        "gap-wait": (plot.COLOURS["cgd"], "--"),
-        "gap-ema": (plot.COLOURS["cgd"], ":"),
+        "base-less": (plot.COLOURS["gd"], ":"),
+        "gate": (plot.COLOURS["cgd"], "-"),
+        "gap": (plot.COLOURS["cgd"], ":"),
     }
     sizes = [size for size in SIZES if len(finals(done, size, "adamw", "base")) > 1]
     wide, high = min(2, len(sizes)), -(-len(sizes) // 2)
@@ -301,8 +304,8 @@ def picture(done: Records, path: Path) -> None:
 
 
 COLUMNS = (
-    "tuned base", "stopped early", "dropout", "EMA", "SAM", "share 1/16, last half", "GapSAM",
-    "GapSAM, waiting",
+    "tuned base", "the same, without what GapSAM watches", "GapSAM", "stopped early", "dropout", "EMA", "SAM",
+    "share 1/16, last half",
 )  # fmt: skip
 HERO = {
     "lm-small": "language model, 256 thousand tokens",
@@ -311,8 +314,8 @@ HERO = {
     "manual-64-whole": "MiniLM, 64 pages of each of 14 sections",
 }
 OVERVIEW = {
-    "lm": ("base", "early", "dropout", "ema", "sam-late", "share16-late", "gap", "gap-wait"),
-    "fine": ("decay", "early", None, None, "sam", None, "gap", "gap-few"),
+    "lm": ("base", "base-less", "gate", "early", "dropout", "ema", "sam-late", "share16-late"),
+    "fine": ("decay", "decay-less", "gate", "early", None, None, "sam", None),
 }
 """The rows that stand in the columns, for language models and for fine-tuning."""
 
@@ -350,14 +353,13 @@ def harm(_: Records) -> str:
     for target in sorted({run["target"] for run in runs}):
         rows = {
             method: {run["seed"]: run for run in runs if (run["target"], run["method"]) == (target, method)}
-            for method in ("base", "gap", "gap-wait")
+            for method in ("base", "gate", "gap")
         }
         for method, row in rows.items():
             if not row:
                 continue
-            perturbed, steps, seconds = (
-                [run[key] for run in row.values()] for key in ("probed", "steps", "seconds")
-            )
+            perturbed, steps = ([run[key] for run in row.values()] for key in ("probed", "steps"))
+            seconds = [run["seconds"] for run in row.values() if run["seconds"] is not None]  # alone
             lines.append([
                 f"airbench, {target} %" if method == "base" else "", lm.ROWS[method].name, str(len(row)),
                 cell([100 * run["accuracy"] for run in row.values()], ".2f"),

@@ -72,7 +72,6 @@ def _rows(task: str) -> dict[str, Any]:
 def _block(task: str, base: str, methods: Sequence[str], seeds: range) -> Iterator[Job]:
     """Return the trials of some rows, then their runs, seed by seed, so that an early end leaves pairs."""
     rows = _rows(task)
-    methods = [method for method in methods if not rows[method].gone]
     for method in methods:
         if not rows[method].like and task not in NO_TRIALS:
             many = len(trials(Job(task, base, method, "trial", 0, 0)))

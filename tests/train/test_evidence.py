@@ -94,10 +94,14 @@ def test_every_difference_in_the_text_is_one_of_two_rows(report, less, name):
 @pytest.mark.parametrize("name", ["README.md", "docs/when.md"])
 def test_the_cost_in_seconds_is_that_of_the_tables(report, runs, name):
     lines = [line for task in report.HERO for line in report.rows(runs, task) if line[7] != "–"]
-    for method in ("gap", "share16-late"):
+    for method in ("gate", "share16-late"):
         found = [float(line[7]) for line in lines if line[0] == report.NAMES[method]]
         ends = [f"{100 * (end(found) - 1):.0f}" for end in (min, max)]
         assert f"{' to '.join(dict.fromkeys(ends))} %" in page(name)
+    closed = runs["cifar100-resnet", "closed", "timing", -1, 0]
+    each = closed["seconds"] / closed["steps"] / ((seconds := closed["base"][1]) / closed["base"][0])
+    said = f"takes {100 * (each - 1):.1f} % more than the base's, and a run, which has 2 % fewer steps, "
+    assert name == "README.md" or f"{said}{closed['seconds'] / seconds:.2f} × its seconds" in page(name)
 
 
 @pytest.mark.slow
@@ -121,18 +125,20 @@ def test_no_short_run_was_destroyed_and_no_setting_ended_behind_the_base():
 @pytest.mark.slow
 def test_the_loss_falls_where_a_network_overfits_and_nowhere_else(report, runs, less):
     """The first two sentences of `docs/when.md` on what to expect, and the strengths of `docs/faq.md`."""
-    falls, better, chosen = {}, [], []
+    falls, better, chosen, text = {}, [], [], page("docs/when.md")
     for task in report.SPECS:
-        gap, base = (report.finals(runs, task, method) for method in ("gap", "base"))
-        assert {(r["lr"], r["decay"]) for r in gap.values()} == {(r["lr"], r["decay"]) for r in base.values()}
-        mean, error = less(task, "gap", "base")
+        gate, base = (report.finals(runs, task, method) for method in ("gate", "base"))
+        assert len({(r["lr"], r["decay"]) for r in (*gate.values(), *base.values())}) == 1
+        mean, error = less(task, "gate", "base")
         if mean < -2 * error:
-            falls[task] = 100 * -mean / report.Mean.of([base[seed]["loss"] for seed in gap])[0]
-        mean, error = less(task, "gap", "base", "accuracy", 100)
+            falls[task] = (
+                100 * -mean / report.Mean.of([base[seed]["loss"] for seed in gate if seed in base])[0]
+            )
+        mean, error = less(task, "gate", "base", "accuracy", 100)
+        assert mean > -2 * error or (task == "fashion-cnn" and f"{-mean:.2f} ± {error:.2f} points" in text)
         better += [task] if mean > 2 * error else []
         chosen += [r["strength"] for r in report.finals(runs, task, "share16-late").values()]
     assert set(report.SPECS) - set(falls) == {"fashion-mlp", "fashion-cnn"}
-    text = page("docs/when.md")
     assert f"by {min(falls.values()):.0f} to {max(falls.values()):.0f} % on the eight tasks" in text
     assert len(better) == 5
     assert "points of accuracy on five of them" in text
@@ -146,10 +152,10 @@ def test_what_others_do_better_is_said(report, runs):
 
     text, stopped, behind = page("docs/when.md"), {}, 0
     for task in report.SPECS:
-        ema, rule = mean(task, "ema", lambda r: min(r["losses"])), mean(task, "gap", lambda r: r["loss"])
+        ema, rule = mean(task, "ema", lambda r: min(r["losses"])), mean(task, "gate", lambda r: r["loss"])
         stopped |= {task: f"{ema:.3f} against {rule:.3f}"} if ema < rule - 0.01 else {}
         behind += mean(task, "cgd-early") < mean(task, "base")
-    assert set(stopped) == {"cifar100-vit", "fashion4k-cnn"}
+    assert set(stopped) == {"cifar100-vit", "characters", "fashion4k-cnn"}
     assert f"on the ViT ({stopped['cifar100-vit']})" in text
     assert behind == 8
     assert "behind the base in accuracy on eight of the ten tasks" in text
@@ -158,22 +164,15 @@ def test_what_others_do_better_is_said(report, runs):
 
 
 @pytest.mark.slow
-def test_a_rule_that_waits_is_ahead_nowhere_and_late_where_it_says(report, runs, less):
-    """What `docs/when.md` says of the price of waiting, and why it is not the default."""
-    text, resnets = page("docs/when.md"), {"cifar10-resnet", "cifar100-resnet"}
-    tasks = [task for task in report.SPECS if report.finals(runs, task, "gap-wait")]
-    far = {task: less(task, "gap-wait", "gap") for task in tasks}
-    assert all(mean > -2 * error for mean, error in far.values())
-    level = {task for task in tasks if task.startswith("fashion") or task == "mnist1d-mlp"}
-    assert set(tasks) - level == {"mnist1d-cnn", "cifar100-vit", "characters", *resnets}
-    assert f"within {max(abs(far[task][0]) for task in level):.3f} of GapSAM's" in text
-    rule, wait = (less("mnist1d-cnn", method, "base")[0] for method in ("gap", "gap-wait"))
-    assert rule / 2 < wait < 0  # "gives back most of what GapSAM gains"
-    for task in resnets:
-        began = [run["probed"] > 0 for run in report.finals(runs, task, "gap-wait").values()]
-        assert sorted(began) == [False, True]
-    gain = less("characters", "base", "gap")[0]
-    assert f"on characters {far['characters'][0]:.3f} behind a gain of {gain:.3f}" in text
+def test_what_the_gate_costs_where_a_network_overfits_is_said(report, less):
+    text, behind = page("docs/when.md"), {}
+    for task in report.SPECS:
+        mean, error = less(task, "gate", "gap")
+        behind |= {task: f"{mean:.3f} ± {error:.3f}"} if mean > 2 * error else {}
+    assert set(behind) == {"characters", "cifar100-vit", "fashion-mlp"}
+    gain = f"of a gain of {less('characters', 'base', 'gate')[0]:.3f}"
+    assert f"{behind['characters']} higher on characters, {gain}, {behind['cifar100-vit']} on the ViT" in text
+    assert f"{behind['fashion-mlp']} with the perceptron on all of Fashion-MNIST" in text
 
 
 def test_differences_are_paired_by_seed_and_bold_is_what_is_ahead_of_all_others(report):
@@ -195,7 +194,7 @@ def test_where_data_is_short_every_row_has_as_many_trials(short):
     assert len(set(jobs)) == len(jobs)
     for method, row in short.lm.ROWS.items():
         own = [job.stage for job in jobs if job[:2] == ("lm-small", "adamw") and job.method == method]
-        assert (own.count("trial"), own.count("final")) == (0 if row.like else 4, 0 if row.gone else 3)
+        assert (own.count("trial"), own.count("final")) == (0 if row.like else 4, 3)
 
 
 @pytest.mark.slow
@@ -205,6 +204,15 @@ def test_the_tables_where_data_is_short_are_made_from_the_runs(short, done):
         assert sum(f"<!-- {part}: " in text for text in pages) == 1
     for text in pages:
         assert short.report.inserted(text, done) == text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["base", "base-less"])
+def test_a_language_model_trains_with_and_without_something_to_watch(short, tmp_path, method):
+    parts = dict.fromkeys(("train", "watched", "validation", "test", "manual"), np.arange(2048) % 50)
+    np.savez(tmp_path / "tokens.npz", **parts)
+    bench, values = short.lm.Bench("lm-toy", tmp_path, "cpu"), short.work.Choice(1e-3, 0.4, 0.0)
+    assert short.lm.train(bench, "adamw", method, values, 0, whole=False)["steps"] == 64
 
 
 def test_the_epoch_is_chosen_by_the_validation_and_a_rise_at_an_equal_loss_read_between_two_looks(short):
@@ -220,26 +228,16 @@ def test_every_figure_in_the_text_is_one_of_the_tables_or_of_the_trials(short, d
     cells = {cell.strip(" +−") for line in lines if line.startswith("|") for cell in line.split("|")}
     report, said = short.report, prose("docs/short.md")
 
-    def less(task, method, other):
-        rows = [report.finals(done, task, "adamw", name) for name in (method, other)]
-        return report.cell(report.paired(*rows, report._loss), "+.3f").strip("+−")
-
-    cells.add(less("lm-small", "gap-ema", "ema"))
     ends = {name: report.finals(done, "lm-large", "adamw", name) for name in short.work.LARGE}
     last = {name: np.mean([report._loss(run) for run in row.values()]) for name, row in ends.items() if row}
-    stopped = np.mean([report.stopped(run) for run in ends["base"].values()])
     assert min(last, key=last.get) == "share16-late"  # "ahead of all"
-    assert last["share16-late"] < stopped
+    assert last["share16-late"] < np.mean([report.stopped(run) for run in ends["base"].values()])
     shown = [name for name in report.OVERVIEW["lm"] if name != "early"]
     small = {name: report.finals(done, "lm-small", "adamw", name).values() for name in shown}
-    lowest = min(shown, key=lambda name: np.mean([report._loss(run) for run in small[name]]))
-    assert lowest == "sam-late"  # of the README's table
+    assert min(shown, key=lambda name: np.mean([report._loss(run) for run in small[name]])) == "sam-late"
     quoted = re.findall(r"\d\.\d{3} ± \d\.\d{3}", said)
-    assert len(done) > 1280
-    early = less("authors-256-whole", "gap", "early")
-    assert f"({early} on 256 passages an author)" in said
     assert len(quoted) > 10
-    assert not set(quoted) - cells - {early}
+    assert not set(quoted) - cells
 
 
 @pytest.mark.slow
@@ -269,26 +267,26 @@ def test_what_the_page_says_of_rounded_networks_holds(short):
 
 PLACES = {  # of a row and another: tasks on which it is ahead, level or behind
     ("sam", "decay"): {"ahead": 7, "behind": 5},
-    ("gap", "decay"): {"ahead": 1, "level": 1, "behind": 10},
-    ("gap", "early"): {"ahead": 2, "level": 5, "behind": 5},
-    ("gap-few", "gap"): {"ahead": 11, "level": 1},
-    ("gap-few", "early"): {"ahead": 10, "level": 2},
-    ("gap-few", "decay"): {"ahead": 3, "level": 2, "behind": 7},
+    ("gate", "decay"): {"ahead": 3, "level": 5, "behind": 4},
+    ("gate", "decay-less"): {"ahead": 4, "level": 3, "behind": 5},
+    ("gate", "gap"): {"ahead": 11, "level": 1},
+    ("gate", "early"): {"ahead": 10, "level": 2},
 }
 
 
 @pytest.mark.slow
 def test_what_the_page_says_of_fine_tuning_holds(short, done):
-    report = short.report
-    tasks = [task for task in short.work.TASKS if report.finals(done, task, "adamw", "gap")]
-    assert len(tasks) == 12
-    halves, calibrated, places = Counter(), 0, {pair: Counter() for pair in PLACES}
+    report, text, less = short.report, page("docs/short.md"), {}
+    tasks, halves, calibrated, places = short.work.TASKS, Counter(), 0, {pair: Counter() for pair in PLACES}
     for task in tasks:
-        names = ("sam", "gap", "gap-own", "gap-few", "decay", "early")
+        names = ("sam", "gate", "gap", "gap-own", "decay", "early")
         runs = {name: list(report.finals(done, task, "adamw", name).values()) for name in names}
         error = {name: np.mean([run["calibration"] for run in own]) for name, own in runs.items()}
-        calibrated += error["gap"] <= error["decay"]
-        assert all(len(own) == 10 for own in runs.values())
+        calibrated += error["gate"] <= error["decay"]
+        assert all(len(own) == 10 or (name == "gate" and len(own) > 6) for name, own in runs.items())
+        ends = (report.finals(done, task, "adamw", name) for name in ("gate", "decay"))
+        mean, spread = report.Mean.of(report.paired(*ends, lambda run: 100 * run["accuracy"]))
+        less |= {task: f"by {-mean:.2f} ± {spread:.2f}"} if mean < -2 * spread else {}
         for pair in PLACES:
             ends = (report.finals(done, task, "adamw", name) for name in pair)
             mean, spread = report.Mean.of(report.paired(*ends, report._loss))
@@ -296,11 +294,13 @@ def test_what_the_page_says_of_fine_tuning_holds(short, done):
         tables = {name: [run["robustness"] for run in own] for name, own in runs.items()}
         rise = {name: np.mean([t["4 bits"] - t["loss"] for t in own]) for name, own in tables.items()}
         if task.endswith("whole"):
-            halves.update(name for name in names[:3] if rise[name] <= rise["decay"] / 2)
+            halves.update(name for name in names[:4] if rise[name] <= rise["decay"] / 2)
     assert halves == {"sam": 6, "gap": 1, "gap-own": 4}
     assert calibrated == 6
     assert places == PLACES
     finals = {job: run for job, run in done.items() if job.stage == "final" and job.task in tasks}
     classes = {job: report.CLASSES[job.task.partition("-")[0]] for job in finals}
     assert [job.method for job, run in finals.items() if report.ruined(run, classes[job])] == ["early"]
-    assert len(finals) == 840
+    assert set(less) == {"authors-256-whole", "manual-256-lora"}
+    assert all(said in text for said in less.values())
+    assert f"One run of {len(finals)} was ruined" in text
