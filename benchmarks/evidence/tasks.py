@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import sysconfig
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -16,12 +17,15 @@ from captured import Captured
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from steepen.train.data import Data, load_data
-from steepen.train.folders import read_cifar
-from steepen.train.models import ResNet18, crops_and_flips, mlp
-from steepen.train.optimizers import OPTIMIZERS, Kind
-from steepen.train.training import Task
+from steepen.train.optimizers import BASE, Method
+from steepen.train.training import Data, Task
 from steepen.train.tuning import Choice, square
+
+sys.path.append(str(Path(__file__).parents[2]))  # for the folder of benchmarks, wherever this is run
+from benchmarks.training.cifar import read_cifar
+from benchmarks.training.data import load_data
+from benchmarks.training.methods import METHODS
+from benchmarks.training.models import ResNet18, crops_and_flips, mlp
 
 SPLIT = 0.1  # of the training data is held out while lr, weight decay and strength are chosen
 LINE = 128  # characters
@@ -273,14 +277,14 @@ SPECS: dict[str, Spec] = {
 """The tasks, the most wanted first."""
 
 
-KINDS: dict[str, Kind] = {
-    "base": OPTIMIZERS["sgd"],
-    "gate": OPTIMIZERS["gap"],
-    "gap": replace(OPTIMIZERS["gap"], options=lambda _: {"gate": None}),
-    "base-long": OPTIMIZERS["sgd"],
-    "base-longer": OPTIMIZERS["sgd"],
+KINDS: dict[str, Method] = {
+    "base": BASE,
+    "gate": METHODS["gap"],
+    "gap": replace(METHODS["gap"], options={"gate": None}),
+    "base-long": BASE,
+    "base-longer": BASE,
     **{
-        name: OPTIMIZERS[name]
+        name: METHODS[name]
         for name in (
             "share16-late", "sam-late", "sam", "ema", "share4-late", "smooth", "share16",
             "share4", "cgd-early", "msam",

@@ -5,15 +5,14 @@ from __future__ import annotations
 import inspect
 import math
 import zlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, cast
+
+import torch
 
 from .._tools.check import is_number, one_of
-from .._tools.optional import load
-from .data import Data
-from .optimizers import base_of
-from .settings import BASES
-from .training import Task
+from .optimizers import BASES, base_of
+from .training import Data, Task, drawing, take
 
 Builder = Callable[[Any, float, float], Any]
 
@@ -24,11 +23,10 @@ def builder(base: str | Builder) -> Builder:
         return base_of(one_of("base", base, BASES))
     if not callable(base):
         raise TypeError(f"base: expected 'sgd', 'adamw' or a callable, got {base!r}")
-    optim = load("torch.optim", "compare", extra="train")
 
     def build(params: Any, lr: float, decay: float) -> Any:
         made = base(params, lr, decay)
-        if not isinstance(made, optim.Optimizer):
+        if not isinstance(made, torch.optim.Optimizer):
             raise TypeError(f"base: expected to be given an optimizer of torch, got {made!r}")
         return made
 
@@ -37,8 +35,7 @@ def builder(base: str | Builder) -> Builder:
 
 def rates_of(base: Any) -> tuple[float, ...]:
     """Return three learning rates to choose from: those of SGD, or around the default of the class."""
-    optim = load("torch.optim", "compare", extra="train")
-    if isinstance(base, optim.SGD):
+    if isinstance(base, torch.optim.SGD):
         return 0.03, 0.1, 0.3
     own: Any = _defaults(base).get("lr")
     if not is_number(own):
@@ -50,8 +47,7 @@ def rates_of(base: Any) -> tuple[float, ...]:
 
 def decays_of(base: Any) -> tuple[float, ...]:
     """Return three weight decays to choose from; AdamW's is apart from the gradient, and larger."""
-    optim = load("torch.optim", "compare", extra="train")
-    apart = isinstance(base, optim.AdamW) or base.defaults.get("decoupled_weight_decay")
+    apart = isinstance(base, torch.optim.AdamW) or base.defaults.get("decoupled_weight_decay")
     return (0.01, 0.1, 0.3) if apart else (1e-4, 1e-3, 1e-2)
 
 
@@ -62,41 +58,69 @@ def _defaults(base: Any) -> dict[str, Any]:
 
 def read_data(train: Any, test: Any, device: str) -> Data:
     """Read both parts into tensors on the device, the training part in a random order."""
-    torch = load("torch", "compare", extra="train")
-    parts: list[Any] = []
-    both: dict[str, Any] = {"train": train, "test": test}
-    for name, given in both.items():
-        pair: list[Any]
-        if type(given) in (tuple, list) and len(given) == 2:
-            pair = [torch.as_tensor(part) for part in given]
-        elif isinstance(given, torch.utils.data.DataLoader):
-            batches: list[Any] = list(given)
-            pair = [torch.cat([torch.as_tensor(batch[i]) for batch in batches]) for i in (0, 1)]
-        elif (
-            all(hasattr(given, one) for one in ("__getitem__", "__len__"))
-            and not hasattr(given, "keys")
-            and (not hasattr(given, "dtype"))
-        ):
-            rows: list[Any] = [given[i] for i in range(len(given))]
-            pair = [torch.stack([torch.as_tensor(row[i]) for row in rows]) for i in (0, 1)]
-        else:
-            raise TypeError(
-                f"{name}: expected examples and targets, a dataset or a loader, got {type(given).__name__}"
-            )
-        if len(pair[0]) != len(pair[1]) or not len(pair[0]):
+    with drawing(0):  # a loader that shuffles has the same order in the next call
+        parts = [_pair(name, _read(name, given)) for name, given in (("train", train), ("test", test))]
+    (x, y), (x_test, y_test) = (tuple(_moved(one, device) for one in part) for part in parts)
+    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(0)).to(device)
+    return Data(take(x, order), y[order], x_test, y_test)  # what is held out must not be one class
+
+
+def _read(name: str, given: Any) -> Any:
+    """Return all examples as one batch: a pair, or a dict."""
+    if isinstance(given, Mapping) or (isinstance(given, tuple | list) and len(cast(list[Any], given)) == 2):
+        return cast(Any, given)
+    if isinstance(given, torch.utils.data.DataLoader):
+        generator: Any = cast(Any, given).generator
+        before = None if generator is None else generator.get_state()
+        if generator is not None:
+            generator.manual_seed(0)
+        found = [_pair(name, batch) for batch in cast(Any, given)]
+        if generator is not None:
+            generator.set_state(before)
+        try:
+            return tuple(_joined([pair[i] for pair in found]) for i in (0, 1))
+        except RuntimeError as error:
             raise ValueError(
-                f"{name}: expected as many targets as examples, got {len(pair[1])} and {len(pair[0])}"
-            )
-        parts += [part.to(device) for part in pair]
-    order = torch.randperm(len(parts[0]), generator=torch.Generator().manual_seed(0)).to(device)
-    return Data(parts[0][order], parts[1][order], *parts[2:])  # what is held out must not be one class
+                f"{name}: expected batches whose examples are alike, as texts padded to one length; {error}"
+            ) from error
+    if hasattr(given, "__getitem__") and hasattr(given, "__len__") and not hasattr(given, "dtype"):
+        return torch.utils.data.default_collate([given[i] for i in range(len(given))])
+    raise TypeError(
+        f"{name}: expected examples and targets, a dict, a dataset or a loader, got {type(given).__name__}"
+    )
+
+
+def _pair(name: str, batch: Any) -> tuple[Any, Any]:
+    """Return the examples and the targets of a batch; in a dict these are its "labels"."""
+    if isinstance(batch, Mapping):
+        x = dict(cast(Mapping[str, Any], batch))
+        if "labels" not in x:
+            raise ValueError(f"{name}: expected the targets under 'labels' in a dict, got {', '.join(x)}")
+        y = x.pop("labels")
+    else:
+        x, y = batch
+    counts = [len(part) for part in (cast(dict[str, Any], x).values() if isinstance(x, Mapping) else (x,))]
+    if not len(y) or counts != [len(y)] * len(counts):
+        raise ValueError(
+            f"{name}: expected as many targets as examples, got {len(y)} and {', '.join(map(str, counts))}"
+        )
+    return x, y
+
+
+def _joined(parts: list[Any]) -> Any:
+    if isinstance(parts[0], Mapping):
+        return {key: _joined([part[key] for part in parts]) for key in parts[0]}
+    return torch.cat([torch.as_tensor(part) for part in parts])
+
+
+def _moved(part: Any, device: str) -> Any:
+    if isinstance(part, Mapping):
+        return {key: _moved(one, device) for key, one in cast(Mapping[str, Any], part).items()}
+    return torch.as_tensor(part).to(device)
 
 
 def maker(make_model: Callable[[], Any], device: str) -> Callable[[int], Any]:
     """Return what builds the network with weights that follow from a seed."""
-    torch = load("torch", "compare", extra="train")
-    from .models import seeded
-
     if isinstance(make_model, torch.nn.Module) or not callable(make_model):
         raise TypeError(
             f"make_model: expected a function that returns a new network, got {type(make_model).__name__}; "
@@ -104,7 +128,8 @@ def maker(make_model: Callable[[], Any], device: str) -> Callable[[int], Any]:
         )
 
     def make(seed: int) -> Any:
-        model = seeded(make_model, seed)
+        with drawing(seed):  # on the CPU, so that the device makes no difference
+            model = make_model()
         if not isinstance(model, torch.nn.Module):
             raise TypeError(f"make_model: expected to be given a torch.nn.Module, got {type(model).__name__}")
         return model.to(device).train()
@@ -127,15 +152,15 @@ def fingerprint(task: Task, *, smoothed: bool) -> dict[str, Any]:
     return {
         "network": drawn,
         "first loss": _first_loss(task, model, smoothed),
-        "data": f"{len(task.data.x)}+{len(task.data.x_test)}:{_checksum(task.data)}",
+        "data": f"{len(task.data.y)}+{len(task.data.y_test)}:{_checksum(task.data)}",
         "base": _words(task.base(model.parameters(), 1e-3, 0.0)),
     }
 
 
-def _checksum(tensors: Any) -> str:
-    torch = load("torch", "compare", extra="train")
-    total = 0
-    for one in tensors:
+def _checksum(parts: Iterable[Any], total: int = 0) -> str:
+    for one in parts:
+        if isinstance(one, Mapping):
+            one = torch.tensor(bytearray(_checksum(cast(Mapping[str, Any], one).values()).encode()))
         if isinstance(one, torch.Tensor):
             flat = one.detach().cpu().contiguous().reshape(-1)
             total = zlib.crc32(f"{one.dtype}{tuple(one.shape)}".encode(), total)
@@ -144,12 +169,10 @@ def _checksum(tensors: Any) -> str:
 
 
 def _first_loss(task: Task, model: Any, smoothed: bool) -> float:
-    torch = load("torch", "compare", extra="train")
-    x, y = task.data.x[: task.batch], task.data.y[: task.batch]
-    with torch.no_grad(), torch.random.fork_rng([x.device] if x.is_cuda else []):
-        torch.manual_seed(0)
+    x, y = take(task.data.x, slice(task.batch)), task.data.y[: task.batch]
+    with torch.no_grad(), drawing(0, task.device):
         if task.augment is not None:
-            x = task.augment(x, torch.Generator(x.device).manual_seed(0))
+            x = task.augment(x, torch.Generator(task.device).manual_seed(0))
         out = task.forward(model, x)
         value = task.loss(out, y)
         if smoothed:
@@ -161,7 +184,7 @@ def _first_loss(task: Task, model: Any, smoothed: bool) -> float:
         raise TypeError(f"loss: expected a tensor of one number, got {value!r}")
     if not math.isfinite(float(value)):
         raise ValueError(f"loss: expected a finite number at the initial weights, got {float(value)}")
-    return float(value)
+    return float(f"{float(value):.3g}")  # a GPU may add in another order
 
 
 def _words(base: Any) -> str:
@@ -172,3 +195,11 @@ def _words(base: Any) -> str:
         changed = [f"{name}={value}" for name, value in options.items() if own[name] != value]
         words.append(f"{type(base).__name__}({', '.join(changed)})")
     return " + ".join(dict.fromkeys(words))
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that is not here."""
+    if device not in ("cpu", "cuda", "mps"):
+        raise ValueError(f"device: expected cpu, cuda or mps, got {device!r}")
+    if device != "cpu" and not getattr(torch, device).is_available():
+        raise ValueError(f"device: there is no {device} here; expected cpu")

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._tools.check import number, whole
-from ._batches import Batches, mean_of
-from ._trace import judging
+from steepen._tools.check import number, whole
+from steepen.torch._batches import Batches, mean_of
+from steepen.torch._trace import judging
 
 __all__ = ["Robustness", "robustness"]
 
