@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import sysconfig
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from steepen.train.tuning import Choice, square
 sys.path.append(str(Path(__file__).parents[2]))  # for the folder of benchmarks, wherever this is run
 from benchmarks.training.cifar import read_cifar
 from benchmarks.training.data import load_data
-from benchmarks.training.methods import METHODS
+from benchmarks.training.methods import METHODS, last_rows
 from benchmarks.training.models import ResNet18, crops_and_flips, mlp
 
 SPLIT = 0.1  # of the training data is held out while lr, weight decay and strength are chosen
@@ -331,6 +331,22 @@ def held_out(data: Data, part: float) -> Data:
     return Data(data.x[:cut], data.y[:cut], data.x[cut:], data.y[cut:])
 
 
+@dataclass(frozen=True)
+class CapturedTask(Task):
+    """A task whose passes are captured: each leaves the gradients on the parameters."""
+
+    passes: Any = None
+
+    def step(self, model: Any, optimizer: Any, x: Any, y: Any, smoothing: float) -> None:
+        if not hasattr(optimizer, "passes"):
+            optimizer.zero_grad()
+            self.passes(model, x, y, smoothing)
+        else:
+            for part in optimizer.passes((x, y)):
+                optimizer.record_loss(self.passes(model, *part, smoothing))
+        optimizer.step()
+
+
 class Bench:
     """A task on a device: one network and its passes for all runs, its weights drawn anew for each."""
 
@@ -355,7 +371,8 @@ class Bench:
             sizes = [spec.batch, spec.batch // 4, spec.batch // 16]
             x, y = self.data.x[: spec.batch], self.data.y[: spec.batch]
             passes = Captured(self.model, smoothed, x, y, sizes, compiled=True)
-            self.task = replace(self.task, make=self._again, backward=passes)
+            own = {one.name: getattr(self.task, one.name) for one in fields(Task)} | {"make": self._again}
+            self.task = CapturedTask(**own, passes=passes)
         self.device = device
         self.held_out = None
         if spec.held_out is not None and folder is not None:
@@ -376,8 +393,12 @@ class Bench:
     def at(self, stage: str, method: str = "base") -> Task:
         """Return the task to be judged by the test part, or by what is held out of the training part."""
         if stage == "final":
-            return replace(self.task, held_out=self.held_out if KINDS[method].by_gap else None)
-        return replace(self.task, data=held_out(self.data, SPLIT))
+            own = last_rows(len(self.data.y)) if self.held_out is None else self.held_out
+            return replace(self.task, held_out=own if KINDS[method].by_gap else None)
+        data = held_out(self.data, SPLIT)
+        return replace(
+            self.task, data=data, held_out=last_rows(len(data.y)) if KINDS[method].by_gap else None
+        )
 
     def grads(self, stage: str, method: str) -> float:
         """Return the minibatch gradients of a run."""

@@ -19,6 +19,11 @@ def warm(steps: int) -> range:
     return range(round(0.05 * steps), steps)
 
 
+def last_rows(examples: int) -> range:
+    """Return the rows that GapSAM is given to watch: the last 2 %, or 200, and at most a tenth."""
+    return range(examples - min(max(200, round(0.02 * examples)), examples // 10), examples)
+
+
 def _share(part: int, when: Callable[[int], range] = throughout) -> Method:
     return replace(NAMED["share16-late"], ascent_fraction=1 / part, when=when)
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import torch
 from benchmarks.training.data import load_data
-from benchmarks.training.methods import METHODS
+from benchmarks.training.methods import METHODS, last_rows
 from benchmarks.training.models import mlp
 from torch.nn.functional import cross_entropy
 
 from steepen._jobs import JobFile, run
 from steepen.train.comparison import Comparison
-from steepen.train.optimizers import BASE, base_of
+from steepen.train.optimizers import BASE, BASES
 from steepen.train.results import Run
 from steepen.train.training import Task, fit
 from steepen.train.tuning import Choice
@@ -57,11 +57,12 @@ def strength_of(name: str, data: str) -> float:
 def train(name: str, seed: int, data: str, strength: float, *, validate: bool = False, **given: Any) -> Run:
     """Train once; `given` is in the place of the task's own grads, batch and lr."""
     parts, of = load_data(data, validate), TASKS[data] | given
-    inputs = parts.x.shape[1]
+    inputs, method = parts.x.shape[1], METHODS.get(name, BASE)
     task = Task(
-        lambda seed: mlp(inputs, of["hidden"], seed), cross_entropy, parts, of["batch"], base_of("sgd")
-    )
-    method, choice = METHODS.get(name, BASE), Choice(of["lr"], DECAY, strength)
+        lambda seed: mlp(inputs, of["hidden"], seed), cross_entropy, parts, of["batch"], BASES["sgd"].build,
+        held_out=last_rows(len(parts.y)) if method.by_gap else None,
+    )  # fmt: skip
+    choice = Choice(of["lr"], DECAY, strength)
     return fit(task, name, method, choice, seed=seed, grads=of["grads"])
 
 

@@ -112,8 +112,6 @@ FAULTS: tuple[Fault, ...] = (
     # -- train ----------------------------------------------------------------------------------------------
     Fault("train/_compare.py", "\"trial\": replace(task, data=judged)", "\"trial\": task",
           "the choice never sees the test part", "tests/train/test_compare.py"),
-    Fault("train/_compare.py", "        own.sort(key=lambda one: trials.index(one.choice))", "       ",
-          "the choice does not depend on the order in which trials end", "tests/train/test_compare.py"),
     Fault("train/_given.py", "take(x, order), y[order]", "take(x, order), y",
           "every example keeps its target", "tests/train/test_compare.py"),
     Fault("train/_given.py", "drawing(0):  # a loader", "drawing(torch.seed()):  # a loader",

@@ -11,12 +11,11 @@ import pytest
 import torch
 from benchmarks.training import models, study
 from benchmarks.training.data import load_data
-from benchmarks.training.methods import METHODS, first
+from benchmarks.training.methods import METHODS, first, last_rows
 from benchmarks.training.models import mlp
 
 from steepen.train import training
-from steepen.train._given import check_device
-from steepen.train.optimizers import BASE, base_of, last, steps_of
+from steepen.train.optimizers import BASE, BASES, last, steps_of
 from steepen.train.training import EVALUATIONS, Data, Task, fit, judge
 from steepen.train.tuning import Choice
 
@@ -86,13 +85,14 @@ def digits(seed):
     return models.mlp(64, 64, seed)
 
 
-def task_of(make=digits, loss=torch.nn.functional.cross_entropy, batch=32):
-    return Task(make, loss, load_data("digits"), batch, base_of("sgd"))
+def task_of(make=digits, loss=torch.nn.functional.cross_entropy, batch=32, name="base"):
+    held_out = last_rows(898) if name == "gap" else None
+    return Task(make, loss, load_data("digits"), batch, BASES["sgd"].build, held_out=held_out)
 
 
 def train(name, seed, grads=24, lr=0.1, batch=32):
     choice = Choice(lr, 5e-4, study.strength_of(name, "digits"))
-    return fit(task_of(batch=batch), name, METHODS.get(name, BASE), choice, seed=seed, grads=grads)
+    return fit(task_of(batch=batch, name=name), name, METHODS.get(name, BASE), choice, seed=seed, grads=grads)
 
 
 def test_gradients_are_counted_honestly_and_all_start_alike_and_see_the_same_batches(watched):
@@ -253,12 +253,6 @@ def test_rows_that_are_held_out_are_watched_and_not_trained_on(watched):
     assert run.stop == int(np.argmin(run.held_out))
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is one here")
-def test_no_cuda_is_said():
-    with pytest.raises(ValueError, match="device: there is no cuda here"):
-        check_device("cuda")
-
-
 PHASES = {"all": METHODS["sam"].when, "early": first, "late": last}
 
 
@@ -292,7 +286,7 @@ def test_the_steps_with_a_probe_are_those_that_were_planned(name):
     torch.manual_seed(0)
     model, x = mlp(4, 3, seed=0), torch.randn(32, 4)
     held_out = {"validation": lambda: torch.tensor(9.0)} if kind.by_gap else {}
-    opt = kind.wrap(base_of("sgd")(model.parameters(), 0.01, 0.0), model, 0.1, steps, **held_out)
+    opt = kind.wrap(BASES["sgd"].build(model.parameters(), 0.01, 0.0), model, 0.1, steps, **held_out)
     perturbed = []
     for k in range(steps):
         before = opt.perturbed
@@ -328,7 +322,7 @@ class Named(torch.nn.Module):
 @pytest.mark.parametrize("name", ["base", "share16", "gap", "ema"])
 def test_examples_by_name_are_trained_and_judged_as_tensors_are(name):
     """With a share, GapSAM's readings, a mean of the weights and augmentation."""
-    plain = replace(task_of(), augment=lambda x, generator: x + 0.1)
+    plain = replace(task_of(name=name), augment=lambda x, generator: x + 0.1)
     data = plain.data
 
     def named(x):

@@ -13,7 +13,7 @@ import torch
 from .. import __version__
 from .. import _jobs as jobs
 from .._tools.check import number, one_of, whole
-from ._given import builder, check_device, decays_of, fingerprint, maker, rates_of, read_data
+from ._given import builder, fingerprint, maker, read_data
 from .comparison import Comparison, Trial
 from .optimizers import BASE, BASES, METHODS, Method, steps_of
 from .results import Run
@@ -77,7 +77,7 @@ def compare(
         Runs of each method.
     lr, weight_decay : number or k numbers
         What to choose from: with k values of each every method has k² trials; with one there is none. By
-        default three that suit the base, for an optimizer other than SGD around its own default.
+        default three that suit "sgd" or "adamw"; for another base give the rates, and decays if it has any.
     strengths : dict, optional
         For methods by name: as many strengths to choose from.
     batch : int
@@ -116,7 +116,6 @@ def compare(
     >>> [line.optimizer for line in found.summary()], len(found.trials), len(found.runs)
     (['base', 'sam'], 8, 4)
     """
-    check_device(device)
     whole("seeds", seeds, 1)
     whole("batch", batch, 1)
     number("validation", validation, "a part of the training data, above 0 and below 1", above=0, below=1)
@@ -133,7 +132,7 @@ def compare(
     for kind in kinds.values():
         steps_of(kind, min(grads.values()), batch)  # refuses too few
     who = fingerprint(task, smoothed=any(kind.symbol == "ε" for kind in kinds.values()))
-    squares = _squares(build(task.make(0).parameters(), 1e-3, 0.0), kinds, lr, weight_decay, strengths or {})
+    squares = _squares(base, kinds, lr, weight_decay, strengths or {})
     settings: dict[str, Any] = {
         **who, "budget": budget, "tuning": tuning, "batch": batch, "validation": validation, "device": device,
         "autocast": None if autocast is None else str(autocast), "version": __version__,
@@ -149,7 +148,8 @@ def compare(
         keys = [(stage, name, *choice, seed) for name, choice, seed in wanted]
         for done in jobs.run(
             _fit, keys, send=lambda key: (tasks[stage], kinds[cast(str, key[1])], key, grads[stage]),
-            file=file, strict=True, progress=progress, title=_title,
+            file=file, strict=True, progress=progress,
+            title=lambda key: f"{key[1]}, lr {key[2]}, weight decay {key[3]}, seed {key[5]}",
         ):  # fmt: skip
             _, name, *choice, _ = cast(Any, done.key)
             if "error" in done.value:
@@ -174,35 +174,28 @@ def _kinds(methods: Sequence[str] | Mapping[str, Method]) -> dict[str, Method]:
         raise TypeError(f"methods: expected a list of names, got {methods!r}")
     if isinstance(methods, Mapping):
         return {"base": BASE, **methods}
-    names = [name for name in methods if name != "base"]
-    for name in names:
-        if name in BASES:
-            raise ValueError(f"methods: {name!r} is a base; say base={name!r}")
-        one_of("methods", name, METHODS)
-    if len(set(names)) < len(names):
-        raise ValueError(f"methods: expected each once, got {', '.join(names)}")
-    return {"base": BASE, **{name: METHODS[name] for name in names}}
-
-
-def _title(key: Any) -> str:
-    return f"{key[1]}, lr {key[2]:g}, weight decay {key[3]:g}, seed {key[5]}"
+    return {"base": BASE} | {name: METHODS[one_of("methods", name, METHODS)] for name in methods}
 
 
 def _squares(
     base: Any, kinds: Mapping[str, Method], lr: Any, decay: Any, strengths: Mapping[str, Any]
 ) -> dict[str, list[Choice]]:
     """Return the trials of each method."""
-    rates = _values("lr", rates_of(base) if lr is None else lr)
-    decays = _some(decays_of(base), len(rates)) if decay is None else decay
-    decays = _values("weight_decay", decays, len(rates), zero=True)
+    own = BASES[base] if isinstance(base, str) else None
+    if own is None and lr is None:
+        raise ValueError("lr: expected values to choose from, as base is a callable; got None")
+    rates = _values("lr", own.lr if own and lr is None else lr)
+    if decay is None:
+        decay = 0.0 if own is None else _some(own.decay, len(rates))
+    decays = _values("weight_decay", decay, len(rates), zero=True)
     for name in strengths:
         if name not in kinds:
             raise ValueError(f"strengths: {name!r} is not one of the methods, {', '.join(kinds)}")
     found: dict[str, list[Choice]] = {}
     for name, kind in kinds.items():
         ladder = strengths.get(name, _some(kind.ladder, len(rates)))
-        own = _values("strengths", ladder, len(rates)) if kind.symbol else (0.0,) * len(rates)
-        found[name] = square(rates, decays, own)
+        values = _values("strengths", ladder, len(rates)) if kind.symbol else (0.0,) * len(rates)
+        found[name] = square(rates, decays, values)
     return found
 
 
@@ -237,14 +230,11 @@ def _fit(task: Task, method: Method, key: tuple[Any, ...], grads: float) -> dict
 
 
 def _choose(found: Comparison, squares: Mapping[str, list[Choice]]) -> None:
-    """Take the best trial of each method."""
+    """Take the best trial of each method, of equals the first; they may have ended in any order."""
+    scores = {(trial.method, trial.choice): trial.score for trial in found.trials}
     for name, trials in squares.items():
-        own = [one for one in found.trials if one.method == name]
-        own.sort(key=lambda one: trials.index(one.choice))  # they may have ended in any order
-        index = best([one.score for one in own])
-        if len(trials) == 1:
-            found.choices[name] = trials[0]
-        elif index is not None:
-            found.choices[name] = own[index].choice
+        index = best([scores.get((name, one), math.nan) for one in trials]) if len(trials) > 1 else 0
+        if index is not None:
+            found.choices[name] = trials[index]
         else:
             found.failures.setdefault(name, "every trial diverged")

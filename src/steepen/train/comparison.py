@@ -11,8 +11,6 @@ from .._tools.aligned import aligned
 from .results import Line, Run, summarise
 from .tuning import Choice
 
-__all__ = ["Comparison"]
-
 _HEAD = (
     "method", "lr", "weight decay", "strength", "perturbed steps", "accuracy %", "loss", "accuracy vs base",
     "loss vs base", "stopped early: accuracy %", "loss", "gradients", "seconds",

@@ -8,16 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 
 from .. import torch as ours
 from .._core import ascent
 
-__all__ = ["METHODS", "Method"]
-
-BASES = ("sgd", "adamw")
 _WARMUP = 0.05  # the part of the steps over which the learning rate rises
 _NAMES = {"λ": "lam", "ρ": "rho"}  # of a strength among the options of an optimizer
 
@@ -111,10 +108,25 @@ def steps_of(method: Method, grads: float, batch: int) -> int:
     return steps
 
 
-def base_of(name: str) -> Callable[[Any, float, float], Any]:
-    """Return what builds a base by its name, from parameters, lr and weight decay: SGD has momentum 0.9."""
-    kind: Any = {"sgd": partial(torch.optim.SGD, momentum=0.9), "adamw": torch.optim.AdamW}[name]
-    return lambda params, lr, decay: kind(params, lr=lr, weight_decay=decay)
+Builder = Callable[[Any, float, float], Any]
+
+
+class Base(NamedTuple):
+    """An optimizer that takes the steps, and what to choose from where nothing is said."""
+
+    build: Builder  # from parameters, lr and weight decay
+    lr: tuple[float, ...]
+    decay: tuple[float, ...]
+
+
+def _build(kind: Any, params: Any, lr: float, decay: float, **options: Any) -> Any:
+    return kind(params, lr=lr, weight_decay=decay, **options)
+
+
+BASES = {
+    "sgd": Base(partial(_build, torch.optim.SGD, momentum=0.9), (0.03, 0.1, 0.3), (1e-4, 1e-3, 1e-2)),
+    "adamw": Base(partial(_build, torch.optim.AdamW), (3e-4, 1e-3, 3e-3), (0.01, 0.1, 0.3)),
+}
 
 
 def learning_rate(step: float, steps: float) -> float:

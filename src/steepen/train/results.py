@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Line", "Mean", "Run"]
+_CURVES = ("at", "accuracies", "losses", "times", "held_out")
 
 
 @dataclass(frozen=True)
@@ -65,20 +65,18 @@ class Run:
 
     def record(self) -> dict[str, Any]:
         """Return it as JSON has it: null for what is not finite."""
-        made = {name: list(one) if isinstance(one, tuple) else one for name, one in asdict(self).items()}
-        return {
-            name: [x if math.isfinite(x) else None for x in one] if isinstance(one, list) else one
-            for name, one in made.items()
+        curves = {name: getattr(self, name) for name in _CURVES}
+        return asdict(self) | {
+            name: [x if math.isfinite(x) else None for x in one] for name, one in curves.items()
         }
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Run:
         """Return the run that `record` wrote."""
         given = {one.name: record[one.name] for one in fields(cls)}
-        return cls(**{
-            name: tuple(math.nan if x is None else x for x in one) if isinstance(one, list) else one
-            for name, one in given.items()
-        })  # fmt: skip
+        for name in _CURVES:
+            given[name] = tuple(math.nan if x is None else x for x in given[name])
+        return cls(**given)
 
 
 class Mean(NamedTuple):
@@ -131,7 +129,6 @@ class Line(NamedTuple):
     """
 
     optimizer: str
-    strength: float
     steps: int
     perturbed: int
     gradients: float
@@ -159,7 +156,7 @@ def summarise(runs: Sequence[Run]) -> list[Line]:
         longest = max(own, key=lambda run: run.gradients)
         lines.append(
             Line(
-                name, longest.strength, longest.steps, longest.perturbed, longest.gradients, len(own),
+                name, longest.steps, longest.perturbed, longest.gradients, len(own),
                 len(own) - len(fine),
                 Mean.of([run.accuracy for run in fine]), Mean.of([run.loss for run in fine]),
                 Mean.of([run.accuracies[stop] for run, stop in stops]),

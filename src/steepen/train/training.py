@@ -18,8 +18,6 @@ from .optimizers import Method, learning_rate, steps_of
 from .results import Run
 from .tuning import Choice
 
-__all__ = ["Data", "Task", "fit"]
-
 _torch: Any = torch
 EVALUATIONS = 40  # looks at the test part on the way, evenly in gradients
 _CHUNK = 2000  # examples that are judged at once
@@ -29,11 +27,6 @@ class Data(NamedTuple):
     """Examples and their targets: the training part, and the part to judge by.
 
     Examples are a tensor, or a dict of tensors that the network takes by name.
-
-    Examples
-    --------
-    >>> Data(torch.ones(4, 2), torch.zeros(4), torch.ones(1, 2), torch.zeros(1)).y_test
-    tensor([0.])
     """
 
     x: Any
@@ -51,19 +44,7 @@ def take(x: Any, rows: Any) -> Any:
 
 @dataclass(frozen=True)
 class Task:
-    """What is trained, and how it is judged.
-
-    Examples
-    --------
-    >>> from steepen.train.optimizers import METHODS, base_of
-    >>> x, y = torch.eye(4), torch.arange(4)
-    >>> task = Task(
-    ...     lambda seed: torch.nn.Linear(4, 4), torch.nn.functional.cross_entropy, Data(x, y, x, y), 2,
-    ...     base_of("sgd"))
-    >>> run = fit(task, "sam", METHODS["sam"], Choice(0.1, 5e-4, 0.1), seed=0, grads=20)
-    >>> run.steps, run.perturbed, run.gradients
-    (10, 10, 20)
-    """
+    """What is trained, and how it is judged."""
 
     make: Callable[[int], Any]  # a new network in training mode, its weights from the seed
     loss: Callable[..., Any]  # the mean loss of the network's output and the targets
@@ -72,12 +53,7 @@ class Task:
     base: Callable[[Any, float, float], Any]  # the optimizer of parameters, lr and weight decay
     augment: Callable[[Any, Any], Any] | None = None  # changes examples by the generator it is given
     autocast: Any = None  # the precision of the passes
-    backward: Callable[[Any, Any, Any, float], Any] | None = None
-    """In the place of a forward and backward pass, for those that are captured: takes the network, examples,
-    targets and the ε of label smoothing, leaves the gradients on the parameters, returns the loss."""
-    held_out: Any = None
-    """Rows of the training part that are not trained on but watched: for early stopping, and for GapSAM,
-    which by default has `last_rows`."""
+    held_out: Any = None  # rows that are not trained on but watched: for early stopping, and by GapSAM
 
     @property
     def device(self) -> torch.device:
@@ -90,15 +66,28 @@ class Task:
         with context:
             return model(**x) if isinstance(x, Mapping) else model(x)
 
-    def apart(self, method: Method) -> tuple[Any, Data | None]:
+    def apart(self) -> tuple[Any, Data | None]:
         """Return the rows to train on, and the others in the place of the test part."""
         every = torch.arange(len(self.data.y), device=self.device)
-        rows = last_rows(len(every)) if method.by_gap and self.held_out is None else self.held_out
-        if rows is None:
+        if self.held_out is None:
             return every, None
-        rows = torch.as_tensor(rows, device=self.device)
+        rows = torch.as_tensor(self.held_out, device=self.device)
         watched = self.data._replace(x_test=take(self.data.x, rows), y_test=self.data.y[rows])
         return every[~torch.isin(every, rows)], watched
+
+    def step(self, model: Any, optimizer: Any, x: Any, y: Any, smoothing: float) -> None:
+        """Take one step on a batch, with labels smoothed by so much."""
+
+        def loss_of(x: Any, y: Any) -> Any:
+            smoothed = {"label_smoothing": smoothing} if smoothing else {}
+            return self.loss(self.forward(model, x), y, **smoothed)
+
+        if hasattr(optimizer, "step_on"):
+            optimizer.step_on(loss_of, x, y)
+            return
+        optimizer.zero_grad()
+        loss_of(x, y).backward()
+        optimizer.step()
 
 
 @contextmanager
@@ -126,23 +115,6 @@ def batches(rows: Any, batch: int, seed: int) -> Iterator[Any]:
             yield order[start : start + batch]
 
 
-class _Curve:
-    """Accuracy and loss on the way, after so many examples and so many seconds of training."""
-
-    def __init__(self, figures: Callable[[], tuple[float, ...]], device: torch.device) -> None:
-        self._figures, self._device = figures, device
-        self.seconds, self.rows = 0.0, [(0, 0.0, *figures())]
-        self._clock = time.perf_counter()
-
-    def look(self, spent: int, show: Callable[[], None]) -> None:
-        if self._device.type == "cuda":
-            torch.cuda.synchronize()
-        self.seconds += time.perf_counter() - self._clock
-        self.rows.append((spent, self.seconds, *self._figures()))
-        show()
-        self._clock = time.perf_counter()
-
-
 def fit(
     task: Task,
     name: str,
@@ -163,7 +135,7 @@ def fit(
     after each.
     """
     data, batch, device = task.data, task.batch, task.device
-    rows, apart = task.apart(method)
+    rows, apart = task.apart()
     steps, most = steps_of(method, grads, batch), round(grads * batch)
     model = task.make(seed)
     options: dict[str, Any] = {"dtype": task.autocast} if method.optimizer == "CGD" else {}
@@ -177,62 +149,42 @@ def fit(
     random = torch.Generator(device).manual_seed(seed)
     taken = 0
 
-    def figures() -> tuple[float, ...]:
-        return (*judge(judged, data, task), *(() if apart is None else judge(judged, apart, task)[1:]))
+    curve: list[tuple[Any, ...]] = []
+    clock, seconds = time.perf_counter(), 0.0
 
-    curve = _Curve(figures, device)
+    def look(spent: int) -> None:
+        nonlocal clock, seconds
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        seconds += (time.perf_counter() - clock) * (spent > 0)
+        held_out = () if apart is None else judge(judged, apart, task)[1:]
+        curve.append((spent, seconds, *judge(judged, data, task), *held_out))
+        if watch is not None and spent:
+            watch(judged)
+        clock = time.perf_counter()
+
+    look(0)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: learning_rate(taken, steps))
     with drawing(seed, device):  # what dropout draws
         for picked in batches(rows, batch, seed):
             x, y = take(data.x, picked), data.y[picked]
             x = x if task.augment is None else task.augment(x, random)
-            _step(task, model, optimizer, x, y, smoothing)
+            task.step(model, optimizer, x, y, smoothing)
             taken += 1
             schedule.step()
             if average is not None:
                 average.update_parameters(model)
-            spent, before = round(batch * getattr(optimizer, "gradients", taken)), curve.rows[-1][0]
-            if spent * evaluations // most > before * evaluations // most or taken == steps:
-                curve.look(spent, lambda: None if watch is None else watch(judged))
-            if taken == steps or not math.isfinite(curve.rows[-1][3]):
+            spent = round(batch * getattr(optimizer, "gradients", taken))
+            if spent * evaluations // most > curve[-1][0] * evaluations // most or taken == steps:
+                look(spent)
+            if taken == steps or not math.isfinite(curve[-1][3]):
                 break
-    at, times, accuracies, losses, *held_out = zip(*curve.rows, strict=True)
+    at, times, accuracies, losses, *held_out = zip(*curve, strict=True)
     counts = tuple(n // batch if n % batch == 0 else n / batch for n in at)
     return Run(
-        name, seed, taken, counts[-1], counts, accuracies, losses, choice.strength, curve.seconds, times,
+        name, seed, taken, counts[-1], counts, accuracies, losses, choice.strength, seconds, times,
         getattr(optimizer, "perturbed", 0), *held_out,
     )  # fmt: skip
-
-
-def _step(task: Task, model: Any, optimizer: Any, x: Any, y: Any, smoothing: float) -> None:
-    """Take one step on a batch."""
-
-    def loss_of(x: Any, y: Any) -> Any:
-        smoothed = {"label_smoothing": smoothing} if smoothing else {}
-        return task.loss(task.forward(model, x), y, **smoothed)
-
-    def backward(x: Any, y: Any) -> Any:
-        if task.backward is not None:
-            return task.backward(model, x, y, smoothing)
-        loss = loss_of(x, y)
-        loss.backward()
-        return loss
-
-    if not hasattr(optimizer, "passes"):  # the base alone
-        optimizer.zero_grad()
-        backward(x, y)
-        optimizer.step()
-    elif task.backward is None:
-        optimizer.step_on(loss_of, x, y)
-    else:
-        for part in optimizer.passes((x, y)):
-            optimizer.record_loss(backward(*part))
-        optimizer.step()
-
-
-def last_rows(examples: int) -> range:
-    """Return the rows that GapSAM is given to watch: the last 2 %, or 200, and at most a tenth."""
-    return range(examples - min(max(200, round(0.02 * examples)), examples // 10), examples)
 
 
 def _average(model: Any, decay: float) -> Any:
