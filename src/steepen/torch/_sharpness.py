@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parallel import DistributedDataParallel
 
+from .._core.lanczos import lanczos
 from .._tools.check import number, whole
 from ._batches import Batches, mean_of
 from ._tensors import curvature
@@ -125,7 +125,8 @@ def sharpness(
 
         try:
             losses, higher = mean.losses(), mean.losses_at(rho)
-            largest, largest_error, products = _largest(mean.product, draw(), tol, most)
+            eps = torch.finfo(mean.dtype).eps
+            top = lanczos(mean.product, draw(), tol=tol, most=most, norm=_length, eps=eps)
             traces = [float(v @ mean.product(v)) for v in (draw() for _ in range(draws))]
         finally:
             mean.rewind()
@@ -134,44 +135,13 @@ def sharpness(
     rise, rise_error = mean_of(rises, mean.counts)
     value, _ = mean_of(losses, mean.counts)
     return Sharpness(
-        largest, largest_error, trace, trace_error, value, rise, rise_error, rho, round(sum(mean.counts)),
-        products + draws, model.training,
+        top.value, top.error, trace, trace_error, value, rise, rise_error, rho, round(sum(mean.counts)),
+        top.products + draws, model.training,
     )  # fmt: skip
 
 
 def _length(v: Tensor) -> float:
     return float(_torch.linalg.vector_norm(v, dtype=torch.float64))
-
-
-def _largest(
-    product: Callable[[Tensor], Tensor], start: Tensor, tol: float, most: int
-) -> tuple[float, float, int]:
-    """Return the largest eigenvalue, a bound on its error, and the products it took: Lanczos' method.
-
-    Every vector is made orthogonal to all before, twice: without that, float32 finds eigenvalues again.
-    """
-    basis: list[Tensor] = []
-    alphas: list[float] = []
-    betas: list[float] = []
-    q, value, error = start / _length(start), 0.0, math.inf
-    for _ in range(min(most, len(start))):
-        basis.append(q)
-        w = product(q)
-        alphas.append(float(w @ q))
-        for v in basis * 2:
-            w.sub_(v * (v @ w))
-        beta = _length(w)
-        matrix = torch.diag(torch.tensor(alphas, dtype=torch.float64))
-        for i, off in enumerate(betas):
-            matrix[i, i + 1] = matrix[i + 1, i] = off
-        values, vectors = _torch.linalg.eigh(matrix)
-        value, error = float(values[-1]), beta * abs(float(vectors[-1, -1]))
-        scale = float(values.abs().max())
-        if error <= tol * abs(value) or beta <= torch.finfo(w.dtype).eps * scale:
-            break  # a second one would be made of rounding
-        betas.append(beta)
-        q = w / beta
-    return value, error, len(basis)
 
 
 class _Mean(Batches):
