@@ -64,8 +64,6 @@ FAULTS: tuple[Fault, ...] = (
           "of a parameter that only the second pass reaches, g is 0", _FORMULAS),
     Fault("_core/ascent.py", "\"bfloat16\": 1e-2", "\"bfloat16\": 1e-3",
           "CGD under autocast ascent steps as far as bf16 needs", _LOOPS),
-    Fault("torch/paper.py", "super().__init__(base, model, rho, gamma / (1 - gamma), when=when)",
-          "super().__init__(base, model, rho, gamma, when=when)", "WSAM is its formula", _FORMULAS),
     Fault("torch/paper.py", "return -self._up * self.rho(self.k) / n", "return -self.rho(self.k) / n",
           "MSAM that maximises goes the way of its momentum", _FORMULAS),
     Fault("torch/paper.py", "return [t * one for t, one in zip(scales, scaled, strict=True)], norm(scaled)",

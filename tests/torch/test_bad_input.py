@@ -17,7 +17,7 @@ from torch.optim import LBFGS, SGD
 import steepen.torch.paper as paper
 from steepen.schedules import Signed
 from steepen.torch import CGD, SAM, GapSAM, sharpness
-from steepen.torch.paper import MSAM, WSAM, ExactCGD
+from steepen.torch.paper import MSAM, ExactCGD
 
 from .nets import LOOPS, Net, X, Y, built, make, mse, same, weights
 
@@ -47,7 +47,6 @@ REFUSED = {
     "lam, ratio: expected one of them.*0.1 and ratio=0.3": lambda: CGD(BASE, MODEL, 0.1, ratio=0.3),
     "ratio: expected a number, 0 or more.*-1": lambda: CGD(BASE, MODEL, ratio=-1),
     "lam: a schedule by the curvature": lambda: CGD(BASE, MODEL, lam=Signed(0.1)),
-    "gamma: expected a number, 0 or more and below 1": lambda: WSAM(BASE, MODEL, gamma=1.0),
     "ascent_fraction: expected a part of the batch.*got 0": lambda: SAM(BASE, MODEL, ascent_fraction=0),
     "dtype: expected the precision": lambda: CGD(BASE, MODEL, 0.1, dtype=torch.int8),
     "gate: expected two rising numbers": lambda: GapSAM(BASE, MODEL, None, 50, gate=(0.3, 0.2)),
