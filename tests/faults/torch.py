@@ -88,8 +88,6 @@ FAULTS: tuple[Fault, ...] = (
           "a loss that is a sum gives the steps of the mean", _RULE),
     Fault("torch/_validation.py", "counts.append(n)", "counts.append(1)",
           "the held-out loss is the mean over the examples", _RULE),
-    Fault("torch/_validation.py", "* (n / (n - 1))", "* n",
-          "the error of a held-out loss is its standard error", _RULE),
     Fault("_core/ascent.py", "gap / validation - least", "gap / validation",
           "the gate opens at a fifth", _RULE),
     Fault("_core/ascent.py", "xp.where(validation > 0, part, xp.ones_like(part))", "part",
@@ -103,7 +101,7 @@ FAULTS: tuple[Fault, ...] = (
     # -- sharpness, robustness ------------------------------------------------------------------------------
     Fault("_core/lanczos.py", "float(vectors[-1, 0])", "float(vectors[0, 0])",
           "an eigenvalue is as near as the error says", _SHARP),
-    Fault("torch/_batches.py", "math.sqrt(squares * n / (n - 1)) / total", "math.sqrt(squares) / total",
+    Fault("torch/_batches.py", "(squares * (n / (n - 1)))", "(squares * n)",
           "standard errors are of n − 1", _SHARP),
     Fault("benchmarks/training/robustness.py", "w.abs().flatten(1).amax(1)", "w.abs().amax()",
           "weights are rounded by their channel", _SHARP),

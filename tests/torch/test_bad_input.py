@@ -118,7 +118,7 @@ def nested(model):
 
 
 STEP = {
-    r"zero_grad\(\) before step\(\): the gradients of the passes would be lost": cleared,
+    r"zero_grad\(\) before step\(\): the passes' gradients would be lost": cleared,
     r"a SAM is in the middle of a step of the same network; .*SAM\(\[a, b\], model\)": nested,
     r"base: expected dense gradients.*\(16, 2\).*sparse=False": sparse,
     "batch: found no tensor in .*; pass a tensor, or": lambda m: share(m).step_on(lambda _: mse(m), None),

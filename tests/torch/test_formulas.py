@@ -187,7 +187,7 @@ def test_the_ratio_sets_the_size_of_the_penalty_by_a_running_mean(base, maximize
     state = task.opt.state_dict()
     again = Task(partial(CGD, ratio=0.3), base, maximize).opt
     again.load_state_dict(state)
-    assert torch.equal(again._change, task.opt._change)
+    assert torch.equal(again._means.now()["change"], task.opt._means.now()["change"])
 
 
 def test_where_the_gradient_does_not_change_there_is_no_penalty():

@@ -69,10 +69,7 @@ def gap_sam(
 ) -> optax.GradientTransformationExtraArgs:
     """SAM that sets its own length, by validation data, around a transformation.
 
-    The ascent step aims to raise the loss by a part of the gap, validation less training loss; the part rises
-    evenly over the run from 0 to `strength`, and ascent steps begin after a third of it. The gate holds them
-    back while the network still learns: they begin where the gap is a fifth of the validation loss, and are
-    whole from three tenths on. The formulas are those of `steepen.torch.GapSAM`.
+    The method, its formulas, and what `every`, `strength` and `gate` are is said by `steepen.torch.GapSAM`.
 
     `update(g, state, params, value_and_grad_fn=…)` takes the gradient g at the parameters, of the batch or of
     a sixteenth of it, and a function of the parameters that returns loss and gradient of the batch. The base
@@ -85,13 +82,6 @@ def gap_sam(
         What takes the steps, with clipping inside.
     total_steps : int
         The length of the run.
-    every : int
-        An ascent step in every so many steps; the others tell the training loss.
-    strength : float
-        The part of the gap at the end of the run.
-    gate : pair of float, or None
-        Gap over validation loss where ascent steps begin, and from where on they are whole. None for a loss
-        whose lowest value is not 0; while the validation loss is negative, the gate is open in any case.
     mask : tree of bool, or callable
         The parameters that the ascent step moves; all by default.
 

@@ -63,12 +63,13 @@ class Batches:
         return values
 
 
-def mean_of(values: Sequence[float], counts: Sequence[float]) -> tuple[float, float]:
-    """Return a weighted mean and its standard error; NaN for the error of one value."""
+def mean_of(values: Sequence[Any], counts: Sequence[float]) -> tuple[Any, Any]:
+    """Return a mean of numbers or tensors, weighed by counts, and its standard error; NaN of one value."""
     n, total = len(values), sum(counts)
-    mean = sum(value * count for value, count in zip(values, counts, strict=True)) / total
-    squares = sum((count * (value - mean)) ** 2 for value, count in zip(values, counts, strict=True))
-    return mean, math.nan if n < 2 else math.sqrt(squares * n / (n - 1)) / total
+    parts = [count / total for count in counts]
+    mean = sum(value * part for value, part in zip(values, parts, strict=True))
+    squares = sum(((value - mean) * part) ** 2 for value, part in zip(values, parts, strict=True))
+    return mean, (squares * (n / (n - 1))) ** 0.5 if n > 1 else mean * math.nan
 
 
 def _is_batch(data: object) -> bool:

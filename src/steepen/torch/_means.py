@@ -16,21 +16,15 @@ class Means:
     """Running means, given the weight of a new value in each; NaN before the first value.
 
     Values that come together stand together in the order of the names, and are taken in by one launch.
-
-    Examples
-    --------
-    >>> means = Means({"loss": 0.5, "rise": 1.0})
-    >>> means.update(loss=torch.tensor(2.0))
-    >>> means.update(loss=torch.tensor(4.0), rise=torch.tensor(math.inf))  # not finite: passed over
-    >>> {name: round(float(mean), 4) for name, mean in means.now().items()}
-    {'loss': 3.3333, 'rise': nan}
     """
 
-    def __init__(self, weights: Mapping[str, float], device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self, weights: Mapping[str, float], device: torch.device | str, dtype: torch.dtype = torch.float32
+    ) -> None:
         self.names = list(weights)
-        self._weights = torch.tensor(list(weights.values()), device=device)
-        self._table = torch.zeros((2, len(weights)), device=device)  # sums, and the sums of their weights
-        self._one = torch.ones((), device=device)
+        self._weights = torch.tensor(list(weights.values()), device=device, dtype=dtype)
+        self._table = torch.zeros((2, len(weights)), device=device, dtype=dtype)  # sums, and of their weights
+        self._one = torch.ones((), device=device, dtype=dtype)
 
     def to(self, device: torch.device) -> Means:
         """Move them to a device."""
