@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from .._core import ascent
 from ..schedules import ScheduleLike
-from ._ascent import AscentOptimizer, grads_of
+from ._ascent import AscentOptimizer
 from ._joined import Base
 from ._means import Means
+from ._passes import grads_of
 from ._tensors import local, norm, sub_
 from ._wrapper import strength_of
 

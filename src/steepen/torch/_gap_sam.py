@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from .._core import ascent
 from .._tools.check import is_number, number, whole
-from ._ascent import AscentOptimizer, Turn
+from ._ascent import AscentOptimizer
 from ._joined import Base
 from ._means import Means, Sent
+from ._passes import Turn
 from ._validation import Validation
 
 __all__ = ["GapSAM"]

@@ -18,9 +18,10 @@ from torch.nn import Module
 
 from .._tools.check import number
 from ..schedules import ScheduleLike as Value
-from ._ascent import AscentOptimizer, Turn, grads_of
+from ._ascent import AscentOptimizer
 from ._cgd import Weighted
 from ._joined import Base
+from ._passes import Turn, grads_of
 from ._sam import SAM
 from ._tensors import curvature, norm
 from ._wrapper import strength_of
