@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -108,15 +109,6 @@ def gap_sam(
     ascent.check_gate(gate)
     new, new_training = ascent.new_weights(total_steps)
 
-    def init(params: Any) -> GapSAMState:
-        check(params)
-        kind = wide(params)
-        zero, none = jnp.zeros((), kind), jnp.zeros((), jnp.int32)
-        means = {name: Mean(zero, zero) for name in MEANS}
-        return GapSAMState(
-            none, none, jnp.full((), jnp.nan, kind), jnp.ones((), kind), means, base.init(params)
-        )
-
     def update(
         updates: Any, state: Any, params: Any = None, *, value_and_grad_fn: Any = None, **extra: Any
     ) -> Any:
@@ -156,7 +148,15 @@ def gap_sam(
             inner,
         )
 
-    return optax.GradientTransformationExtraArgs(init, update)
+    return optax.GradientTransformationExtraArgs(partial(_initial, base), update)
+
+
+def _initial(base: optax.GradientTransformation, params: Any) -> GapSAMState:
+    check(params)
+    kind = wide(params)
+    zero, none = jnp.zeros((), kind), jnp.zeros((), jnp.int32)
+    means = {name: Mean(zero, zero) for name in MEANS}
+    return GapSAMState(none, none, jnp.full((), jnp.nan, kind), jnp.ones((), kind), means, base.init(params))
 
 
 def record_validation_loss(state: Any, loss: Any) -> Any:

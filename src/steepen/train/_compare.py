@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 
@@ -139,33 +139,47 @@ def compare(
         "torch": str(torch.__version__),
     }  # fmt: skip
     file = None if out is None else jobs.JobFile(out, _KEY, {"results": "comparison", **settings})
-    found = Comparison(settings, list(kinds))
     held = slice(held_out.start, None)
     judged = data._replace(x_test=take(data.x, held), y_test=data.y[held])
-    tasks = {"trial": replace(task, data=judged), "final": task}
-
-    def trained(stage: str, wanted: Sequence[tuple[str, Choice, int]]) -> Iterator[tuple[str, Choice, Run]]:
-        keys = [(stage, name, *choice, seed) for name, choice, seed in wanted]
-        for done in jobs.run(
-            _fit, keys, send=lambda key: (tasks[stage], kinds[cast(str, key[1])], key, grads[stage]),
-            file=file, strict=True, progress=progress,
-            title=lambda key: f"{key[1]}, lr {key[2]}, weight decay {key[3]}, seed {key[5]}",
-        ):  # fmt: skip
-            _, name, *choice, _ = cast(Any, done.key)
-            if "error" in done.value:
-                found.failures[name] = done.value["error"]
-            else:
-                yield name, Choice(*choice), Run.of(done.value)
-
+    plan = _Plan(kinds, {"trial": replace(task, data=judged), "final": task}, grads, file, progress)
+    found = Comparison(settings, list(kinds))
     tries = [(name, one, _TRIAL) for name, square in squares.items() for one in square if len(square) > 1]
-    for name, choice, run in trained("trial", list(dict.fromkeys(tries))):
+    for name, choice, run in _trained(plan, "trial", list(dict.fromkeys(tries)), found):
         score = -run.loss if math.isnan(run.accuracy) else run.accuracy
         found.trials.append(Trial(name, choice, math.nan if run.diverged else score))
     _choose(found, squares)
     left = [(name, one, seed) for seed in range(seeds) for name, one in found.choices.items()]
-    found.runs = [run for *_, run in trained("final", left)]
+    found.runs = [run for *_, run in _trained(plan, "final", left, found)]
     found.runs.sort(key=lambda run: run.seed)
     return found
+
+
+class _Plan(NamedTuple):
+    """What is run, for trials and for the runs that are judged by the test part, and where it is kept."""
+
+    kinds: dict[str, Method]
+    tasks: dict[str, Task]
+    grads: dict[str, float]
+    file: jobs.JobFile | None
+    progress: bool
+
+
+def _trained(
+    plan: _Plan, stage: str, wanted: Sequence[tuple[str, Choice, int]], found: Comparison
+) -> Iterator[tuple[str, Choice, Run]]:
+    """Train with these methods, choices and seeds, or take the run from the file."""
+    keys = [(stage, name, *choice, seed) for name, choice, seed in wanted]
+    task, grads = plan.tasks[stage], plan.grads[stage]
+    for done in jobs.run(
+        _fit, keys, send=lambda key: (task, plan.kinds[cast(str, key[1])], key, grads), file=plan.file,
+        strict=True, progress=plan.progress,
+        title=lambda key: f"{key[1]}, lr {key[2]}, weight decay {key[3]}, seed {key[5]}",
+    ):  # fmt: skip
+        _, name, *choice, _ = cast(Any, done.key)
+        if "error" in done.value:
+            found.failures[name] = done.value["error"]
+        else:
+            yield name, Choice(*choice), Run.of(done.value)
 
 
 def _kinds(methods: Sequence[str] | Mapping[str, Method]) -> dict[str, Method]:

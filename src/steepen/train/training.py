@@ -167,9 +167,9 @@ def fit(
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: learning_rate(taken, steps))
     with drawing(seed, device):  # what dropout draws
         for picked in batches(rows, batch, seed):
-            x, y = take(data.x, picked), data.y[picked]
+            x = take(data.x, picked)
             x = x if task.augment is None else task.augment(x, random)
-            task.step(model, optimizer, x, y, smoothing)
+            task.step(model, optimizer, x, data.y[picked], smoothing)
             taken += 1
             schedule.step()
             if average is not None:
@@ -180,11 +180,10 @@ def fit(
             if taken == steps or not math.isfinite(curve[-1][3]):
                 break
     at, times, accuracies, losses, *held_out = zip(*curve, strict=True)
-    counts = tuple(n // batch if n % batch == 0 else n / batch for n in at)
-    return Run(
-        name, seed, taken, counts[-1], counts, accuracies, losses, choice.strength, seconds, times,
-        getattr(optimizer, "perturbed", 0), *held_out,
-    )  # fmt: skip
+    at = tuple(n // batch if n % batch == 0 else n / batch for n in at)
+    perturbed = getattr(optimizer, "perturbed", 0)
+    end = at, accuracies, losses, choice.strength, seconds, times, perturbed, *held_out
+    return Run(name, seed, taken, at[-1], *end)
 
 
 def _average(model: Any, decay: float) -> Any:
