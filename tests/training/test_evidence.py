@@ -158,6 +158,20 @@ def test_what_others_do_better_is_said(report, runs):
 
 
 @pytest.mark.slow
+def test_a_lower_loss_with_a_lower_accuracy_is_of_methods_that_make_fewer_steps(report, runs, less):
+    """What `docs/training.md` says of it, beyond two standard errors."""
+    both = [
+        (task, row)
+        for task, row in itertools.product(report.SPECS, report.NAMES)
+        if row not in ("base", *report.HISTORY) and report.finals(runs, task, row)
+        if less(task, row, "base").sign < 0 and less(task, row, "base", "accuracy").sign < 0
+    ]
+    assert {row for _, row in both} == {"sam", "sam-late", "share4", "share4-late", "cgd-early"}
+    assert len(both) == 8
+    assert "came with a lower accuracy in eight rows" in page("docs/training.md")
+
+
+@pytest.mark.slow
 def test_a_rule_that_waits_is_ahead_nowhere_and_late_where_it_says(report, runs, less):
     """What `docs/when.md` says of the price of waiting, and why it is not the default."""
     text, resnets = page("docs/when.md"), {"cifar10-resnet", "cifar100-resnet"}
