@@ -101,7 +101,7 @@ FAULTS: tuple[Fault, ...] = (
     # -- sharpness, robustness ------------------------------------------------------------------------------
     Fault("_core/lanczos.py", "float(vectors[-1, 0])", "float(vectors[0, 0])",
           "an eigenvalue is as near as the error says", _SHARP),
-    Fault("torch/_batches.py", "(squares * (n / (n - 1)))", "(squares * n)",
+    Fault("torch/_means.py", "(squares * (n / (n - 1)))", "(squares * n)",
           "standard errors are of n − 1", _SHARP),
     Fault("benchmarks/training/robustness.py", "w.abs().flatten(1).amax(1)", "w.abs().amax()",
           "weights are rounded by their channel", _SHARP),

@@ -5,11 +5,14 @@ import itertools
 import re
 import sys
 from collections import Counter
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
+from steepen.train.training import fit
 
 ROOT = Path(__file__).parents[2]
 
@@ -188,6 +191,25 @@ def test_a_rule_that_waits_is_ahead_nowhere_and_late_where_it_says(report, runs,
         assert sorted(began) == [False, True]
     gain = less("characters", "base", "gap")[0]
     assert f"on characters {far['characters'][0]:.3f} behind a gain of {gain:.3f}" in text
+
+
+@pytest.mark.parametrize("method", ["base", "sam", "share16-late", "gate", "smooth"])
+def test_a_step_by_captured_passes_is_the_step(method):
+    """On a CPU, with passes that only look captured: they leave the gradients, and return the loss."""
+    tasks = loaded("evidence", "tasks").tasks
+    bench = tasks.Bench("mnist1d-mlp", None, "cpu", toy=True)
+    plain = bench.at("final", method)
+
+    def passes(model, x, y, smoothing):
+        loss = tasks.smoothed(model(x), y, smoothing)
+        loss.backward()
+        return loss
+
+    own = {one.name: getattr(plain, one.name) for one in fields(plain)}
+    given = method, tasks.KINDS[method], tasks.Choice(0.1, 1e-3, 0.1)
+    runs = [fit(task, *given, seed=0, grads=24) for task in (plain, tasks.CapturedTask(**own, passes=passes))]
+    assert runs[0].losses == pytest.approx(runs[1].losses, rel=1e-4)
+    assert runs[0].gradients == runs[1].gradients
 
 
 def test_differences_are_paired_by_seed_and_bold_is_what_is_ahead_of_all_others(report):

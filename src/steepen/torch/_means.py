@@ -1,15 +1,15 @@
-"""Running means by name, where the network is: nobody waits for the device to update or to read them."""
+"""Means: running ones by name, which nobody waits for, and the one of losses with its error."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["Means", "Sent"]
+__all__ = ["Means", "Sent", "mean_of"]
 
 
 class Means:
@@ -74,3 +74,12 @@ class Sent:
         if self._event is not None:
             self._event.synchronize()
         return dict(zip(self._names, self._there.unbind(), strict=True))
+
+
+def mean_of(values: Sequence[Any], counts: Sequence[float]) -> tuple[Any, Any]:
+    """Return a mean of numbers or tensors, weighed by counts, and its standard error; NaN of one value."""
+    n, total = len(values), sum(counts)
+    parts = [count / total for count in counts]
+    mean = sum(value * part for value, part in zip(values, parts, strict=True))
+    squares = sum(((value - mean) * part) ** 2 for value, part in zip(values, parts, strict=True))
+    return mean, (squares * (n / (n - 1))) ** 0.5 if n > 1 else mean * math.nan

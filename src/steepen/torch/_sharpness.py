@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, cast
@@ -14,8 +15,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 from .._core.lanczos import lanczos
 from .._tools.check import number, whole
-from ._batches import Batches, mean_of
+from ._cut import examples
+from ._means import mean_of
 from ._tensors import curvature
+from ._trace import buffers_of, random_of
 
 __all__ = ["Sharpness", "sharpness"]
 
@@ -144,6 +147,52 @@ def _length(v: Tensor) -> float:
     return float(_torch.linalg.vector_norm(v, dtype=torch.float64))
 
 
+class Batches:
+    """The losses of a network on some batches (x, y), which are kept: the same at every call."""
+
+    def __init__(self, model: nn.Module, loss: Callable[[Any, Any], Tensor], data: Any) -> None:
+        self.model, self.loss = model, loss
+        first = next(model.parameters(), None)
+        if first is None:
+            raise ValueError("model: expected some parameters, got none")
+        if any(hasattr(p, "to_local") for p in model.parameters()):
+            raise ValueError("model: expected whole parameters, got sharded ones: gather them first")
+        self.device, self.dtype = first.device, first.dtype
+        self.undo = [buffers_of(model), random_of(self.device)]
+        self.batches: list[Any] = [data] if _is_batch(data) else list(data)
+        for i, batch in enumerate(self.batches):
+            if not _is_batch(batch):
+                raise TypeError(f"data: expected batches (x, y), got {type(batch).__name__} at {i}")
+        if not self.batches:
+            raise ValueError("data: expected at least one batch (x, y), got none")
+        self.counts = [float(examples(x)) for x, _ in self.batches]
+
+    def rewind(self) -> None:
+        """Put the random numbers and the buffers back to where they were."""
+        for undo in self.undo:
+            undo()
+
+    def each(self, *, graph: bool = False) -> Iterator[Tensor]:
+        """Return the loss of each batch, with its graph if that is wanted."""
+        self.rewind()
+        for x, y in self.batches:
+            x, y = _moved(x, self.device), _moved(y, self.device)
+            with torch.set_grad_enabled(graph):
+                out = self.model(**x) if isinstance(x, Mapping) else self.model(x)
+                value: object = self.loss(out, y)
+            if not isinstance(value, Tensor) or value.ndim:
+                raise TypeError(f"loss: expected a mean, a tensor without axes; got {value!r}")
+            yield value
+
+    def losses(self) -> list[float]:
+        """Return the loss of each batch; refuse one that is not finite."""
+        values = [float(value) for value in self.each()]
+        for i, value in enumerate(values):
+            if not math.isfinite(value):
+                raise ValueError(f"loss: expected a finite mean, got {value} of batch {i}")
+        return values
+
+
 class _Mean(Batches):
     """The mean loss over all examples, with its gradient and its products H·v; vectors are flat."""
 
@@ -210,3 +259,15 @@ def _twice_differentiable(model: object) -> Iterator[nn.Module]:
         _torch.backends.cudnn.flags(enabled=False) if recurrent else nullcontext(),
     ):
         yield bare
+
+
+def _is_batch(data: object) -> bool:
+    """Say whether this is one batch, and not several: a tuple or list of x and y."""
+    pair = cast(Sequence[object], data) if isinstance(data, tuple | list) else ()
+    return len(pair) == 2 and isinstance(pair[0], Tensor | Mapping)
+
+
+def _moved(part: Any, device: torch.device) -> Any:
+    if isinstance(part, Mapping):
+        return {name: _moved(one, device) for name, one in cast(Mapping[str, Any], part).items()}
+    return part.to(device) if isinstance(part, Tensor) else part

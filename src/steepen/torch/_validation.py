@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from .._tools.check import is_number
-from ._batches import mean_of
 from ._cut import examples, rows_of
+from ._means import mean_of
 from ._trace import judging
 
 __all__ = ["Validation"]
