@@ -39,34 +39,34 @@ def read_data(train: Any, test: Any, device: str) -> Data:
             f"device: expected one that is here, such as 'cpu'; got {device!r}: {error}"
         ) from error
     with drawing(0):  # a loader that shuffles has the same order in the next call
-        parts = [_pair(name, _read(name, given)) for name, given in (("train", train), ("test", test))]
-    (x, y), (x_test, y_test) = (tuple(_moved(one, device) for one in part) for part in parts)
+        (x, y), (x_test, y_test) = (_read(*one, device) for one in (("train", train), ("test", test)))
     order = torch.randperm(len(y), generator=torch.Generator().manual_seed(0)).to(device)
     return Data(take(x, order), y[order], x_test, y_test)  # what is held out must not be one class
 
 
-def _read(name: str, given: Any) -> Any:
-    """Return all examples as one batch: a pair, or a dict."""
+def _read(name: str, given: Any, device: str) -> tuple[Any, Any]:
+    """Return all examples and all targets."""
     if isinstance(given, Mapping) or (type(given) in (tuple, list) and len(given) == 2):
-        return cast(Any, given)
-    if isinstance(given, torch.utils.data.DataLoader):
-        loader = cast(Any, given)
+        pairs = [_pair(name, cast(Any, given))]
+    else:
+        if not hasattr(given, "__len__") or hasattr(given, "dtype"):
+            came = type(given).__name__
+            raise TypeError(
+                f"{name}: expected examples and targets, a dict, a dataset or a loader, got {came}"
+            )
+        loads = torch.utils.data.DataLoader
+        loader: Any = cast(Any, given) if isinstance(given, loads) else loads(given, batch_size=len(given))
         generator = loader.generator or torch.Generator()
         state = generator.get_state()
         generator.manual_seed(0)
-        found = [_pair(name, batch) for batch in loader]
+        pairs = [_pair(name, batch) for batch in loader]
         generator.set_state(state)
-        try:
-            return tuple(_joined([pair[i] for pair in found]) for i in (0, 1))
-        except RuntimeError as error:
-            raise ValueError(
-                f"{name}: expected batches whose examples are alike, as texts padded to one length; {error}"
-            ) from error
-    if hasattr(given, "__getitem__") and hasattr(given, "__len__") and not hasattr(given, "dtype"):
-        return cast(Any, torch.utils.data).default_collate([given[i] for i in range(len(given))])
-    raise TypeError(
-        f"{name}: expected examples and targets, a dict, a dataset or a loader, got {type(given).__name__}"
-    )
+    try:
+        return _joined([x for x, _ in pairs], device), _joined([y for _, y in pairs], device)
+    except RuntimeError as error:
+        raise ValueError(
+            f"{name}: expected batches whose examples are alike, as texts padded to one length; {error}"
+        ) from error
 
 
 def _pair(name: str, batch: Any) -> tuple[Any, Any]:
@@ -86,17 +86,11 @@ def _pair(name: str, batch: Any) -> tuple[Any, Any]:
     return cast(Any, x), y
 
 
-def _joined(parts: list[Any]) -> Any:
+def _joined(parts: list[Any], device: str) -> Any:
     if isinstance(parts[0], Mapping):
         keys = cast(Mapping[str, Any], parts[0])
-        return {key: _joined([part[key] for part in parts]) for key in keys}
-    return torch.cat([torch.as_tensor(part) for part in parts])
-
-
-def _moved(part: Any, device: str) -> Any:
-    if isinstance(part, Mapping):
-        return {key: _moved(one, device) for key, one in cast(Mapping[str, Any], part).items()}
-    return torch.as_tensor(part).to(device)
+        return {key: _joined([part[key] for part in parts], device) for key in keys}
+    return torch.cat([torch.as_tensor(part) for part in parts]).to(device)
 
 
 def maker(make_model: Callable[[], Any], device: str) -> Callable[[int], Any]:
