@@ -80,6 +80,7 @@ def test_the_verdict_says_ahead_level_or_behind_and_what_a_lower_loss_is_worth(m
         assert sure not in said
     assert "behind in loss (+0.020 ± 0.006), behind in accuracy" in verdict(made, up, down)
     assert "level in loss" in verdict(made, level, level)
+    assert "undecided in loss (-0.010), undecided in accuracy (+1.00" in verdict(made, down[:1], up[:1])
 
 
 @pytest.mark.parametrize("levels", [1, 2, 3, 5])

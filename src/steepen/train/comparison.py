@@ -78,8 +78,8 @@ class Comparison:
     def verdict(self) -> str:
         """Say for each method whether it is ahead of the first in loss and accuracy, and at what cost.
 
-        Ahead and behind are beyond two standard errors, seed by seed. A lower loss with a lower accuracy is
-        that of a network that is less sure of itself, and not right more often.
+        Ahead and behind are beyond two standard errors, seed by seed; one seed decides nothing. A lower loss
+        with a lower accuracy is that of a network that is less sure of itself, and not right more often.
 
         Examples
         --------
@@ -101,9 +101,10 @@ class Comparison:
 def _sentence(line: Line, first: Line) -> str:
     """Return the verdict on one method."""
     loss, accuracy = -line.loss_difference.sign, line.difference.sign
-    parts = [f"{_WORDS[loss]} in loss ({line.loss_difference.text('+.3f')})"]
+    words = dict.fromkeys(_WORDS, "undecided") if math.isnan(line.loss_difference.error) else _WORDS
+    parts = [f"{words[loss]} in loss ({line.loss_difference.text('+.3f')})"]
     if math.isfinite(line.difference.value):
-        parts.append(f"{_WORDS[accuracy]} in accuracy ({line.difference.text('+.2f', 100)} points)")
+        parts.append(f"{words[accuracy]} in accuracy ({line.difference.text('+.2f', 100)} points)")
         if loss > 0 > accuracy:
             parts.append("so less sure of itself, and not right more often")
     parts.append(f"with {line.gradients:.0f} gradients of {first.gradients:.0f}")
