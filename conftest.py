@@ -23,7 +23,7 @@ ROOT = Path(__file__).parent
 
 PARTS = {
     "torch": (
-        "tests/torch", "tests/train", "tests/botorch", "tests/test_transformers.py",
+        "tests/torch", "tests/train", "tests/training", "tests/botorch", "tests/test_transformers.py",
         "tests/test_lightning.py", "tests/by_hand.py",
         "src/steepen/torch", "src/steepen/train", "src/steepen/botorch", "src/steepen/transformers.py",
         "src/steepen/lightning.py", "src/steepen/_integration.py", "docs/training.md", "docs/guide.md",

@@ -13,6 +13,7 @@ import itertools
 import json
 import re
 import statistics
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,9 @@ import optax
 
 import steepen.optax as so
 from steepen._jobs import JobFile
-from steepen.train.data import load_data
+
+sys.path.append(str(Path(__file__).parents[1]))
+from benchmarks.training.data import load_data
 
 BATCH, GRADIENTS, WATCHED = 100, 4000, 200
 EVIDENCE = Path(__file__).parent / "evidence" / "runs.jsonl"

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,7 +37,8 @@ RULES = [
 
 def load(name: str, path: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     if name == "mnist1d":
-        from steepen.train.data import load_data
+        sys.path.append(str(Path(__file__).parents[1]))
+        from benchmarks.training.data import load_data
 
         return tuple(load_data("mnist1d"))  # pyright: ignore
     with np.load(path) as file:

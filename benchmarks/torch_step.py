@@ -33,7 +33,9 @@ from torch.nn import functional as F
 
 from steepen.torch import CGD, SAM, AscentOptimizer, GapSAM
 from steepen.torch.paper import MSAM
-from steepen.train.models import ResNet18
+
+sys.path.append(str(Path(__file__).parents[1]))
+from benchmarks.training.models import ResNet18
 
 Pass = Callable[[nn.Module, Tensor, Tensor], Tensor]  # forwards and backwards
 Problem = tuple[nn.Module, Pass, tuple[Tensor, Tensor]]

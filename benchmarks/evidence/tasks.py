@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import sysconfig
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,15 @@ from captured import Captured
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from steepen.train.data import Data, load_data
-from steepen.train.folders import read_cifar
-from steepen.train.models import ResNet18, crops_and_flips, mlp
-from steepen.train.optimizers import OPTIMIZERS, Kind
-from steepen.train.training import Task
+from steepen.train.optimizers import BASE, Method
+from steepen.train.training import Data, Task
 from steepen.train.tuning import Choice, square
+
+sys.path.append(str(Path(__file__).parents[2]))  # for the folder of benchmarks, wherever this is run
+from benchmarks.training.cifar import read_cifar
+from benchmarks.training.data import load_data
+from benchmarks.training.methods import METHODS, last_rows
+from benchmarks.training.models import ResNet18, crops_and_flips, mlp
 
 SPLIT = 0.1  # of the training data is held out while lr, weight decay and strength are chosen
 LINE = 128  # characters
@@ -275,14 +279,14 @@ SPECS: dict[str, Spec] = {
 """The tasks, the most wanted first."""
 
 
-KINDS: dict[str, Kind] = {
-    "base": OPTIMIZERS["sgd"],
-    "gate": OPTIMIZERS["gap"],
-    "gap": replace(OPTIMIZERS["gap"], options=lambda _: {"gate": None}),
-    "base-long": OPTIMIZERS["sgd"],
-    "base-longer": OPTIMIZERS["sgd"],
+KINDS: dict[str, Method] = {
+    "base": BASE,
+    "gate": METHODS["gap"],
+    "gap": replace(METHODS["gap"], options={"gate": None}),
+    "base-long": BASE,
+    "base-longer": BASE,
     **{
-        name: OPTIMIZERS[name]
+        name: METHODS[name]
         for name in (
             "share16-late", "sam-late", "sam", "ema", "share4-late", "smooth", "share16",
             "share4", "cgd-early", "msam",
@@ -331,6 +335,22 @@ def held_out(data: Data, part: float) -> Data:
     return Data(data.x[:cut], data.y[:cut], data.x[cut:], data.y[cut:])
 
 
+@dataclass(frozen=True)
+class CapturedTask(Task):
+    """A task whose passes are captured: each leaves the gradients on the parameters."""
+
+    passes: Any = None
+
+    def step(self, model: Any, optimizer: Any, x: Any, y: Any, smoothing: float) -> None:
+        if not hasattr(optimizer, "passes"):
+            optimizer.zero_grad()
+            self.passes(model, x, y, smoothing)
+        else:
+            for part in optimizer.passes((x, y)):
+                optimizer.record_loss(self.passes(model, *part, smoothing))
+        optimizer.step()
+
+
 class Bench:
     """A task on a device: one network and its passes for all runs, its weights drawn anew for each."""
 
@@ -355,7 +375,8 @@ class Bench:
             sizes = [spec.batch, spec.batch // 4, spec.batch // 16]
             x, y = self.data.x[: spec.batch], self.data.y[: spec.batch]
             passes = Captured(self.model, smoothed, x, y, sizes, compiled=True)
-            self.task = replace(self.task, make=self._again, backward=passes)
+            own = {one.name: getattr(self.task, one.name) for one in fields(Task)} | {"make": self._again}
+            self.task = CapturedTask(**own, passes=passes)
         self.device = device
         self.held_out = None
         if spec.held_out is not None and folder is not None:
@@ -376,8 +397,12 @@ class Bench:
     def at(self, stage: str, method: str = "base") -> Task:
         """Return the task to be judged by the test part, or by what is held out of the training part."""
         if stage == "final":
-            return replace(self.task, held_out=self.held_out if TIMED[method].by_gap else None)
-        return replace(self.task, data=held_out(self.data, SPLIT))
+            own = last_rows(len(self.data.y)) if self.held_out is None else self.held_out
+            return replace(self.task, held_out=own if TIMED[method].by_gap else None)
+        data = held_out(self.data, SPLIT)
+        return replace(
+            self.task, data=data, held_out=last_rows(len(data.y)) if TIMED[method].by_gap else None
+        )
 
     def grads(self, stage: str, method: str) -> float:
         """Return the minibatch gradients of a run."""

@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from lm import table
+from lm import robustness, table
 from tasks import KINDS, SPECS, Bench, order_of, plain
 
 from steepen._jobs import JobFile, run
-from steepen.torch import robustness
 from steepen.train.training import fit
 from steepen.train.tuning import Choice
 

@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from lm import Captured, table
+from lm import Captured, robustness, table
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from steepen.torch import SAM, GapSAM, robustness
+from steepen.torch import SAM, GapSAM
 from steepen.train.tuning import Choice
 
 WATCHED, FEW = 1 / 8, 4  # of the passages; what a row that watches few takes of these, one in so many

@@ -20,10 +20,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from steepen.torch import SAM, AscentOptimizer, GapSAM, Robustness, robustness
+from steepen.torch import SAM, AscentOptimizer, GapSAM
 from steepen.train.tuning import Choice
 
-sys.path.append(str(Path(__file__).parents[1] / "evidence"))
+sys.path += [str(Path(__file__).parents[1] / "evidence"), str(Path(__file__).parents[2])]
+from benchmarks.training.robustness import Robustness, robustness
 from captured import Captured
 
 LOOKS = 16  # at validation and test, evenly over a run

@@ -5,7 +5,7 @@ from torch import nn
 from torch.optim import SGD, AdamW
 
 from steepen.torch import CGD, SAM, GapSAM
-from steepen.torch.paper import ASAM, CGDFD, EGR, FGR, GNP, MSAM, USAM, WSAM, ExactCGD
+from steepen.torch.paper import ASAM, CGDFD, GNP, MSAM, ExactCGD
 
 torch.set_num_threads(1)  # the networks are tiny
 
@@ -34,14 +34,12 @@ ALL = {
         base, model, lambda: mse(model, X, Y + 1), total_steps=20, ascent_fraction=1 / 4, strength=0.1
     ),
     "CGDFD": lambda base, model: CGDFD(base, model, lam=0.05, r=0.1),
-    "USAM": lambda base, model: USAM(base, model, rho=0.2),
     "GNP": lambda base, model: GNP(base, model, rho=0.3, alpha=0.6),
-    "WSAM": lambda base, model: WSAM(base, model, rho=0.1, gamma=0.7),
     "ASAM": lambda base, model: ASAM(base, model, rho=0.7, eta=0.05),
     "MSAM": lambda base, model: MSAM(base, model, rho=0.3),
-    "FGR": lambda base, model: FGR(base, model, eps=0.1, gamma=0.25),
+    "FGR": lambda base, model: CGDFD(base, model, lam=0.125, r=0.1, guard=False),
     "ExactCGD": lambda base, model: ExactCGD(base, model, lam=0.05),
-    "EGR": lambda base, model: EGR(base, model, lam=0.06),
+    "EGR": lambda base, model: ExactCGD(base, model, lam=0.06, guard=False),
 }
 """Every optimizer, with settings that a few steps show."""
 

@@ -16,8 +16,8 @@ from torch.optim import LBFGS, SGD
 
 import steepen.torch.paper as paper
 from steepen.schedules import Signed
-from steepen.torch import CGD, SAM, GapSAM, robustness, sharpness
-from steepen.torch.paper import MSAM, WSAM, ExactCGD
+from steepen.torch import CGD, SAM, GapSAM, sharpness
+from steepen.torch.paper import MSAM, ExactCGD
 
 from .nets import LOOPS, Net, X, Y, built, make, mse, same, weights
 
@@ -47,7 +47,6 @@ REFUSED = {
     "lam, ratio: expected one of them.*0.1 and ratio=0.3": lambda: CGD(BASE, MODEL, 0.1, ratio=0.3),
     "ratio: expected a number, 0 or more.*-1": lambda: CGD(BASE, MODEL, ratio=-1),
     "lam: a schedule by the curvature": lambda: CGD(BASE, MODEL, lam=Signed(0.1)),
-    "gamma: expected a number, 0 or more and below 1": lambda: WSAM(BASE, MODEL, gamma=1.0),
     "ascent_fraction: expected a part of the batch.*got 0": lambda: SAM(BASE, MODEL, ascent_fraction=0),
     "dtype: expected the precision": lambda: CGD(BASE, MODEL, 0.1, dtype=torch.int8),
     "gate: expected two rising numbers": lambda: GapSAM(BASE, MODEL, None, 50, gate=(0.3, 0.2)),
@@ -119,7 +118,7 @@ def nested(model):
 
 
 STEP = {
-    r"zero_grad\(\) before step\(\): the gradients of the passes would be lost": cleared,
+    r"zero_grad\(\) before step\(\): the passes' gradients would be lost": cleared,
     r"a SAM is in the middle of a step of the same network; .*SAM\(\[a, b\], model\)": nested,
     r"base: expected dense gradients.*\(16, 2\).*sparse=False": sparse,
     "batch: found no tensor in .*; pass a tensor, or": lambda m: share(m).step_on(lambda _: mse(m), None),
@@ -280,7 +279,7 @@ def test_states_of_others_are_refused_by_name():
 
 def test_base_and_model_come_first_and_no_signature_has_more_than_ten_arguments_all_named():
     kinds = [SAM, CGD, GapSAM, *[getattr(paper, name) for name in paper.__all__]]
-    public = {sharpness, robustness, *kinds}
+    public = {sharpness, *kinds}
     for kind in kinds:
         assert list(inspect.signature(kind).parameters)[:2] == ["base", "model"], kind
         named = inspect.getmembers(kind, inspect.isfunction)

@@ -6,10 +6,11 @@ import random
 import numpy as np
 import pytest
 import torch
+from benchmarks.training.robustness import robustness
 from torch import nn
 from torch.func import functional_call, hessian
 
-from steepen.torch import robustness, sharpness
+from steepen.torch import sharpness
 
 from .nets import same, state, weights
 

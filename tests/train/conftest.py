@@ -1,16 +1,11 @@
 """What the tests of training share."""
 
 import pytest
+import torch
 
-from steepen.train import Run, Settings
+from steepen.train import Run
 
-torch = pytest.importorskip("torch")
 torch.set_num_threads(1)  # the networks are tiny
-
-
-@pytest.fixture
-def short():
-    return Settings.of("digits", grads=24)
 
 
 @pytest.fixture

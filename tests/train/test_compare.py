@@ -1,15 +1,17 @@
 """`compare`: equal budgets, equal trials, a choice that never sees the test part, going on from a file."""
 
-import json
 import math
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
 
+from steepen import load_results
+from steepen.train import METHODS, Method, compare
 from steepen.train import _compare as module
-from steepen.train import compare
 
 GENERATOR = torch.Generator().manual_seed(0)
 X = torch.randn(240, 4, generator=GENERATOR)
@@ -32,12 +34,15 @@ GIVEN = {
 }  # fmt: skip
 
 
+SHARES = {"sam": METHODS["sam"], "share4-late": replace(METHODS["share16-late"], ascent_fraction=1 / 4)}
+
+
 def few(**options):
     return compare(**GIVEN | options)
 
 
 def run(out=None, **options):
-    methods, rates = ["sam", "share4-late"], {"lr": (0.05, 0.2), "weight_decay": (1e-4, 1e-3)}
+    methods, rates = SHARES, {"lr": (0.05, 0.2), "weight_decay": (1e-4, 1e-3)}
     return few(**{"methods": methods, "budget": 2, "seeds": 2, "out": out, **rates} | options)
 
 
@@ -47,7 +52,7 @@ def without_time(found):
 
 def test_every_method_has_as_many_trials_and_gradients():
     found = run()
-    assert [line.optimizer for line in found.summary()] == ["base", "sam", "share4-late"]
+    assert [line.optimizer for line in found.summary()] == found.methods == ["base", "sam", "share4-late"]
     for name in found.methods:
         assert sum(trial.method == name for trial in found.trials) == 4
         runs = [one for one in found.runs if one.optimizer == name]
@@ -130,46 +135,50 @@ def test_with_dropout_too_a_comparison_goes_on_from_its_file_and_makes_nothing_t
         return real(*arguments, **options)
 
     monkeypatch.setattr(module, "fit", broken)
+    file = tmp_path / "found.jsonl"
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path)
-    second = run(tmp_path)
+        run(file)
+    second = run(file)
     assert calls == 8 + 12 + 6 - 7
     assert without_time(second) == without_time(whole)
     calls = 8
-    assert without_time(run(tmp_path)) == without_time(whole)
+    assert without_time(run(file)) == without_time(whole)
     assert calls == 8
-    more = run(tmp_path, methods=["sam", "share4-late", "msam"], seeds=3)
+    more = run(file, methods=SHARES | {"cgd": METHODS["cgd"]}, seeds=3)
     assert calls == 8 + 4 + 4 * 3 - 3 * 2
-    assert [one.optimizer for one in more.summary()] == ["base", "sam", "share4-late", "msam"]
+    assert [one.optimizer for one in more.summary()] == ["base", "sam", "share4-late", "cgd"]
+    kept = load_results(file)
+    assert kept.attrs["about"]["budget"] == 2
+    assert (kept.stage == "final").sum() == len(more.runs) == 12
+    assert len(few(out=tmp_path / "few.jsonl", lr=0.1, weight_decay=1e-3, seeds=2).runs) == 4
+    assert few(out=tmp_path / "few.jsonl", lr=0.2).choices["sam"].lr == 0.2  # beside those of another lr
 
 
 OTHERS = {
     "budget 1, not 3": {"budget": 3},
     "validation 0.1, not 0.2": {"validation": 0.2},
-    "base with lr, weight decay and strength": {"lr": 0.2},
-    "trials 1, not 4": {"lr": (0.1, 0.2)},
-    "sam with lr": {"strengths": {"sam": 0.5}},
-    r"data 160\+80:": {"train": TEST, "test": TRAIN},
-    r"with first loss 0\.\d+, not 0\.\d+": {"make_model": lambda: network(torch.nn.GELU)},  # same weights
-    "first loss": {"augment": lambda x, _: 2 * x},
-    r"with base SGD\(momentum=0.9\), not Adam\(betas=\(0.8, 0.9\)\)\. ": {"base": adam},
+    r'data "160\+80:': {"train": TEST, "test": TRAIN},
+    r"first loss 0\.\d+, not 0\.\d+": {"make_model": lambda: network(torch.nn.GELU)},  # same weights
+    "it has first loss": {"augment": lambda x, _: 2 * x},
+    r'base "SGD\(momentum=0.9, .*, not "Adam\(betas=\(0.8, 0.9\), ': {"base": adam},
 }
 
 
 def test_a_file_of_another_task_or_settings_is_refused_by_name_and_left_alone(tmp_path, monkeypatch):
-    first = few(out=tmp_path)
+    file = tmp_path / "found.jsonl"
+    first = few(out=file)
     monkeypatch.setattr(module, "fit", lambda *_, **__: pytest.fail("it trained"))
-    assert few(out=tmp_path).runs == first.runs
-    before = (tmp_path / "results.json").read_bytes()
+    assert few(out=file).runs == first.runs
+    before = file.read_bytes()
     for message, change in OTHERS.items():
         with pytest.raises(ValueError, match=f"out: .*{message}"):
-            few(out=tmp_path, **change)
-    assert (tmp_path / "results.json").read_bytes() == before
-    (tmp_path / "results.json").write_text("[]")
-    with pytest.raises(ValueError, match="is not a file of results"):
-        few(out=tmp_path)
+            few(out=file, **change)
+    assert file.read_bytes() == before
+    file.write_text("[]")
+    with pytest.raises(ValueError, match="is not a file of these results"):
+        few(out=file)
     with pytest.raises(ValueError, match="out: there is no folder"):
-        few(out=tmp_path / "nowhere")
+        few(out=tmp_path / "nowhere" / "found.jsonl")
 
 
 def test_weights_that_do_not_follow_from_the_seed_are_refused():
@@ -184,28 +193,24 @@ def test_weights_that_do_not_follow_from_the_seed_are_refused():
 
 
 def test_the_rates_to_choose_from_fit_the_base():
-    def rmsprop(params, lr, weight_decay):
-        return torch.optim.RMSprop(params, lr=lr, weight_decay=weight_decay)
-
     tried = {}
-    for base in ("sgd", "adamw", rmsprop):
+    for base in ("sgd", "adamw"):
         trials = few(lr=None, weight_decay=None, methods=[], base=base).trials
         tried[base] = [{trial.choice[i] for trial in trials} for i in range(2)]
     assert tried["sgd"] == [{0.03, 0.1, 0.3}, {1e-4, 1e-3, 1e-2}]
     assert tried["adamw"] == [{3e-4, 1e-3, 3e-3}, {0.01, 0.1, 0.3}]
-    assert tried[rmsprop] == [{3e-3, 0.01, 0.03}, {1e-4, 1e-3, 1e-2}]
 
 
 def test_the_choice_does_not_depend_on_the_order_in_which_trials_ended(tmp_path):
-    """Of equals the first is taken; and the file is plain JSON, also of a trial that diverged."""
-    given = {"methods": [], "lr": (1e-9, 1e30), "weight_decay": (0.0, 1e-9), "out": tmp_path}
-    chosen = few(**given).choices
-    path = tmp_path / "results.json"
-    document = json.loads(path.read_text("utf-8"), parse_constant=pytest.fail)
-    assert None in [score for *_, score in document["trials"]]  # lr 1e30 diverges
-    document["trials"].reverse()
-    path.write_text(json.dumps(document))
-    assert few(**given).choices == chosen
+    """Of equals the first is taken."""
+    file = tmp_path / "found.jsonl"
+    given = {"methods": [], "lr": (1e-9, 1e30), "weight_decay": (0.0, 1e-9), "out": file}
+    found = few(**given)
+    assert any(math.isnan(trial.score) for trial in found.trials)  # lr 1e30 diverges
+    head, *lines = file.read_text("utf-8").splitlines(keepends=True)
+    file.write_text("".join([head, *lines[::-1]]))
+    again = few(**given)
+    assert (again.choices, again.runs) == (found.choices, found.runs)
 
 
 def test_memory_that_runs_out_in_one_method_marks_its_row(monkeypatch):
@@ -230,24 +235,31 @@ def test_a_method_whose_trials_all_diverge_has_a_row_that_says_so():
     assert "every trial diverged" in str(found)
 
 
+def LOADER(batches):
+    return torch.utils.data.DataLoader(list(batches), batch_size=None)
+
+
 NET = torch.nn.Linear(1, 1)
 REFUSED = {
     "loss: expected a finite number at the initial weights": {"loss": lambda a, y: a.sum() * math.nan},
     "budget: expected a number of passes over the training data, 1 or more": {"budget": 0.5},
     "methods: expected a list of names, got 'sam'": {"methods": "sam"},
     "methods: 'samm' is not known; did you mean 'sam'": {"methods": ["samm"]},
-    "methods: 'adamw' is a base; say base='adamw'": {"methods": ["adamw"]},
+    "device: expected one that is here, such as 'cpu'; got 'abacus'": {"device": "abacus"},
     "base: expected 'sgd', 'adamw' or a callable, got 3": {"base": 3},
     "base: expected to be given an optimizer of torch, got 3": {"base": lambda *_: 3},
     "lr: expected positive numbers, got -1": {"lr": (0.1, -1)},
+    "lr: expected values to choose from, as base is a callable": {"base": adam, "lr": None},
     "weight_decay: expected 2 values, as many as of lr": {"weight_decay": (1, 2, 3)},
-    "strengths: 'gnp' is not one of the methods": {"strengths": {"gnp": 1}},
+    "strengths: 'cgd' is not one of the methods": {"strengths": {"cgd": 1}},
     "batch: expected at most the 144 examples to train on": {"batch": 1000},
-    "optimizer: GapSAM needs 20 steps or more": {"methods": ["gap"], "budget": 2},
-    "fraction: 0.25 of . steps is less": {"batch": 80, "methods": ["sam-late"]},
+    "budget: GapSAM needs 20 steps or more": {"methods": ["gap"], "budget": 2},
+    "budget: it is for 0 steps, of which none": {"batch": 80, "methods": ["sam-late"]},
     "validation: ": {"validation": 1},
-    "train: expected examples and targets, a dataset or a loader": {"train": X},
-    "test: expected examples and targets, a dataset or a loader, got dict": {"test": {"x": X, "y": Y}},
+    "train: expected examples and targets, a dict, a dataset or a loader, got Tensor": {"train": X},
+    "test: expected the targets under 'labels' in a dict, got x, y": {"test": {"x": X, "y": Y}},
+    "train: expected batches whose examples are alike": {"train": LOADER(((X[:, :3], Y), TRAIN))},
+    "train: expected as many targets as examples, got 9 and 240": {"train": {"labels": Y[:9], "a": X}},
     "make_model: expected a new network in each call, got the same": {"make_model": lambda m=NET: m},
     "make_model: expected a function that returns a new network, got Linear": {"make_model": NET},
     "test: expected as many targets as examples, got 5 and 240": {"test": (X, Y[:5])},
@@ -263,11 +275,66 @@ def test_wrong_arguments_are_refused_before_any_training(monkeypatch, words):
         few(**{"lr": (0.1, 0.2)} | REFUSED[words])
 
 
-def test_datasets_and_arrays_are_taken_as_tensors_are():
+class Rows(torch.utils.data.Dataset):
+    """Rows in dicts, as those of Hugging Face."""
+
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, i):
+        return {"inputs": self.x[i], "labels": self.y[i]}
+
+
+class Output(NamedTuple):
+    logits: torch.Tensor
+
+
+class Named(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = network()
+
+    def forward(self, inputs):
+        return Output(self.inner(inputs))
+
+
+def test_datasets_loaders_arrays_and_dicts_are_taken_as_tensors_are():
+    load = torch.utils.data.DataLoader
     sets = [torch.utils.data.TensorDataset(*part) for part in (TRAIN, TEST)]
     arrays = [tuple(one.numpy() for one in part) for part in (TRAIN, TEST)]
-    loaders = [torch.utils.data.DataLoader(one, batch_size=7) for one in sets]
-    forms = ((TRAIN, TEST), sets, arrays, loaders)
-    given = [{"train": train, "test": test, "methods": []} for train, test in forms]
-    ends = [few(**options).runs[0].losses for options in given]
-    assert ends[0] == ends[1] == ends[2] == ends[3]
+    loaders = [load(one, batch_size=7) for one in sets]
+    forms = [(TRAIN, TEST), sets, arrays, loaders]
+    ends = [few(train=train, test=test).runs for train, test in forms]
+    rows = [Rows(*part) for part in (TRAIN, TEST)]
+    dicts = [{"inputs": x, "labels": y} for x, y in (TRAIN, TEST)]
+    by_name = {"make_model": Named, "loss": lambda out, y: F.cross_entropy(out.logits, y)}
+    for train, test in (dicts, rows, [load(one, batch_size=7) for one in rows]):
+        ends.append(few(train=train, test=test, **by_name).runs)
+    for runs in ends[1:]:
+        assert [one.losses for one in runs] == [one.losses for one in ends[0]]
+        assert [one.accuracies for one in runs] == [one.accuracies for one in ends[0]]
+
+
+def test_a_loader_that_shuffles_is_the_same_data_in_the_next_call(tmp_path):
+    """By torch's generator or by its own; both are left as they were."""
+    generator = torch.Generator().manual_seed(7)
+    for own in (None, generator):
+        loader = torch.utils.data.DataLoader(Rows(*TRAIN), batch_size=7, shuffle=True, generator=own)
+        states = torch.get_rng_state(), generator.get_state()
+        given = {
+            "make_model": Named, "loss": lambda out, y: F.cross_entropy(out.logits, y), "train": loader,
+            "test": {"inputs": X, "labels": Y}, "out": tmp_path / f"{own is None}.jsonl",
+        }  # fmt: skip
+        assert few(**given).runs == few(**given).runs
+        assert torch.equal(torch.get_rng_state(), states[0])
+        assert torch.equal(generator.get_state(), states[1])
+
+
+def test_a_method_of_the_users_own_has_its_strengths_and_options():
+    method = Method("paper.ASAM", "ρ", ladder=(0.3, 1.0, 3.0), options={"eta": 0.1})
+    found = few(methods={"wider": method}, lr=(0.1, 0.2))
+    assert {trial.choice.strength for trial in found.trials if trial.method == "wider"} == {0.3, 1.0}
+    assert found.summary()[1].optimizer == "wider"

@@ -1,17 +1,14 @@
-"""Means and standard errors, their picture, the file and going on from it, and the trials of all methods."""
+"""Means and standard errors, the verdict, records, and the trials of all methods."""
 
 import json
 import math
-from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from steepen.train import Comparison, Run, Settings, _run, run
-from steepen.train.pictures import curves
-from steepen.train.results import Mean, summarise
+from steepen.train import Comparison, Mean, Run
+from steepen.train.results import summarise
 from steepen.train.tuning import best, square
 
 
@@ -51,68 +48,39 @@ def test_diverged_runs_are_counted_and_in_no_mean(made):
     assert math.isnan(sam.difference.value)
 
 
-def test_the_file_comes_back_as_it_was(made, short, tmp_path):
-    found = _run.check(short, ["sgd", "cgd"], 1, tmp_path)
-    found.runs += [made("sgd", 0, 1 / 3), made("cgd", 0, 0.1, math.nan)]
-    found.save(tmp_path)
-    text = (tmp_path / "results.json").read_text("utf-8")
-    document = json.loads(text, parse_constant=pytest.fail)
-    assert (document["settings"]["grads"], document["runs"][1]["losses"]) == (24, [2.3, 1.5, None])
-    back = _run.check(short, ["sgd", "cgd"], 1, tmp_path)
-    assert back.runs[0] == found.runs[0]
-    assert back.runs[1].diverged
-    back.save(tmp_path)
-    assert (tmp_path / "results.json").read_text("utf-8") == text
-    assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
+def test_a_record_is_plain_json_and_comes_back_as_it_was(made):
+    for run in (made("base", 0, 1 / 3), made("cgd", 0, 0.1, math.nan)):
+        text = json.dumps(run.record(), allow_nan=False)
+        back = Run.of(json.loads(text) | {"crc": "of the file"})
+        assert back.record() == run.record()
+        assert back.diverged == run.diverged
 
 
-def test_only_what_is_missing_is_run(tmp_path, short, monkeypatch):
-    asked = []
-    real = _run.train
-
-    def noted(name, seed, settings, data):
-        asked.append((name, seed))
-        return real(name, seed, settings, data)
-
-    monkeypatch.setattr(_run, "train", noted)
-    first = run(short, ["sgd"], seeds=2, out=tmp_path)
-    assert asked == [("sgd", 0), ("sgd", 1)]
-    both = run(short, ["cgd", "sgd"], seeds=3, out=tmp_path)
-    assert (asked[2:], len(both.runs)) == ([("cgd", 0), ("cgd", 1), ("cgd", 2), ("sgd", 2)], 6)
-    assert [line.optimizer for line in both.summary()] == ["cgd", "sgd"]
-    assert [one for one in both.runs if one.optimizer == "sgd"][:2] == first.runs
-    del asked[:]
-    assert run(short, ["sgd"], seeds=1, out=tmp_path).runs == [first.runs[0]]
-    assert not asked
-    assert len(json.loads((tmp_path / "results.json").read_text("utf-8"))["runs"]) == 6
+def verdict(made, losses, accuracies):
+    runs = [made("base", seed, 0.7 + 0.01 * seed, 1.0 + 0.1 * seed) for seed in range(3)]
+    runs += [
+        made("sam", seed, 0.7 + 0.01 * seed + off, 1.0 + 0.1 * seed + less)
+        for seed, (off, less) in enumerate(zip(accuracies, losses, strict=True))
+    ]
+    return Comparison({}, ["base", "sam"], runs=runs).verdict()
 
 
-def test_other_settings_and_versions_are_refused(tmp_path, short):
-    there = _run.check(short, ["sgd"], 1, None)
-    Comparison(there.settings | {"torch": "1.0"}, ["sgd"]).save(tmp_path)
-    before = (tmp_path / "results.json").read_bytes()
-    with pytest.raises(ValueError, match=r"torch 1\.0, not "):
-        run(short, ["sgd"], seeds=1, out=tmp_path)
-    with pytest.raises(ValueError, match=r"lam default, not 9\.0; validate False, not True"):
-        run(replace(short, lam=9.0, validate=True), ["sgd"], seeds=1, out=tmp_path)
-    assert (tmp_path / "results.json").read_bytes() == before
-
-
-WRONG = {
-    "data: expected one of digits, mnist1d, cifar10, cifar100; got 'mnist'": {"data": "mnist"},
-    "base: expected one of sgd, adamw; got 'adam'": {"base": "adam"},
-    "grads: expected a whole number, 2 or more": {"grads": 1},
-    "batch: expected at most the 718": {"batch": 719, "validate": True},
-    "lam: expected a positive number": {"lam": math.nan},
-    "fraction: expected a share above 0 and at most 1": {"fraction": 1.5},
-}
-
-
-@pytest.mark.parametrize("words", WRONG)
-def test_wrong_settings(words):
-    for make in (Settings.of, partial(replace, Settings.of())):
-        with pytest.raises(ValueError, match=words):
-            make(**WRONG[words])
+def test_the_verdict_says_ahead_level_or_behind_and_what_a_lower_loss_is_worth(made):
+    up, down, level = (0.01, 0.02, 0.03), (-0.01, -0.02, -0.03), (-0.01, 0.0, 0.01)
+    sure = "so less sure of itself, and not right more often"
+    said = verdict(made, [10 * one for one in down], down)
+    assert said.startswith(
+        "sam: ahead in loss (-0.200 ± 0.058), behind in accuracy (-2.00 ± 0.58 points), so"
+    )
+    assert sure in said
+    for losses, accuracies, words in ((down, up, "ahead in accuracy"), (down, level, "level in accuracy")):
+        said = verdict(made, losses, accuracies)
+        assert "ahead in loss" in said
+        assert words in said
+        assert sure not in said
+    assert "behind in loss (+0.020 ± 0.006), behind in accuracy" in verdict(made, up, down)
+    assert "level in loss" in verdict(made, level, level)
+    assert "undecided in loss (-0.010), undecided in accuracy (+1.00" in verdict(made, down[:1], up[:1])
 
 
 @pytest.mark.parametrize("levels", [1, 2, 3, 5])
@@ -128,39 +96,3 @@ def test_the_best_is_finite_and_the_first_of_equals():
     assert best([math.nan, 0.5, 0.7, 0.7]) == 2
     assert best([-math.inf, math.nan, math.inf]) is None
     assert best([math.inf, 0.1]) == 1
-
-
-def test_line_and_band_are_mean_and_error(made):
-    ends = [0.5, 0.6, 0.8]
-    runs = [replace(made("cgd", s, a), times=(0.0, 1.0, 2.0)) for s, a in enumerate(ends)]
-    ax = curves([*runs, replace(runs[0], optimizer="sam", losses=(2.3, 1.5, math.nan))]).axes[0]
-    (line,) = ax.lines  # the run that diverged is left out
-    assert line.get_xdata().tolist() == [0, 2, 4]
-    assert line.get_ydata()[-1] == pytest.approx(100 * np.mean(ends))
-    corners = ax.collections[0].get_paths()[0].vertices
-    heights = corners[corners[:, 0] == 4, 1]
-    assert heights.max() - heights.min() == pytest.approx(200 * stats.sem(ends))
-
-
-def test_loss_and_accuracy_are_drawn_against_gradients_and_seconds():
-    def made(name, seed, end):
-        losses, times = (2.3, 1.5, 1.0 + seed), (0.0, 1.0, 3.0 + seed)
-        return Run(name, seed, 4, 4, (0, 2, 4), (0.1, 0.3, end), losses, times=times)
-
-    runs = [made(name, seed, end) for name, end in (("sgd", 0.5), ("gap", 0.7)) for seed in (0, 2)]
-    axes = curves(runs, "a title").axes
-    assert [ax.get_xlabel() for ax in axes] == ["gradient evaluations", "seconds of training"] * 2
-    of = [{line.get_label().split()[0]: line.get_xydata() for line in ax.get_lines()} for ax in axes]
-    np.testing.assert_allclose(of[0]["gap"], [[0, 10], [2, 30], [4, 70]])
-    np.testing.assert_allclose(of[1]["gap"], [[0, 10], [1, 30], [4, 70]])
-    np.testing.assert_allclose(of[2]["sgd"], [[0, 2.3], [2, 1.5], [4, 2.0]])
-    np.testing.assert_allclose(of[3]["sgd"], [[0, 2.3], [1, 1.5], [4, 2.0]])
-
-
-def test_runs_that_spend_other_gradients_are_read_off_at_those_of_the_first():
-    runs = [
-        Run("gap", 0, 4, 4, (0, 4), (0.0, 0.8), (2.0, 1.0), times=(0.0, 1.0)),
-        Run("gap", 1, 4, 4, (0, 2, 6), (0.0, 0.2, 0.6), (2.0, 1.5, 1.0), times=(0.0, 1.0, 2.0)),
-    ]
-    line = curves(runs).axes[0].get_lines()[0]
-    np.testing.assert_allclose(line.get_xydata(), [[0, 0], [4, 60]])

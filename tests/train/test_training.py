@@ -4,24 +4,26 @@ import math
 import random
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
+from benchmarks.training import models, study
+from benchmarks.training.data import load_data
+from benchmarks.training.methods import METHODS, first, last_rows
+from benchmarks.training.models import mlp
 
-from steepen.train import OPTIMIZERS, Settings, models, training
-from steepen.train.data import SIZES, load_data
-from steepen.train.models import mlp
-from steepen.train.optimizers import base_of, steps_of, strength_of, wrap
-from steepen.train.settings import BASES
-from steepen.train.training import EVALUATIONS, Task, check_device, fit, judge, train
+from steepen.train import training
+from steepen.train.optimizers import BASE, BASES, last, steps_of
+from steepen.train.training import EVALUATIONS, Data, Task, fit, judge
 from steepen.train.tuning import Choice
 
 from ..pairs import WHOLE, pairs, sample
 
-WITH_SGD = [name for name in OPTIMIZERS if name not in ("adamw", "gap")]
+NAMES = ["base", *(name for name in METHODS if name != "gap")]
 COST = {  # gradients a step, over a run
-    **dict.fromkeys(("sgd", "ema", "smooth", "msam"), 1.0),
+    **dict.fromkeys(("base", "ema", "smooth", "msam"), 1.0),
     **dict.fromkeys(("cgd-early", "cgd-late", "sam-early", "sam-late", "share4"), 1.25),
     "share4-late": 1.125, "share16": 1.0625, "share16-late": 1.03125,
 }  # fmt: skip
@@ -61,14 +63,14 @@ class Watched(torch.nn.Module):
 
 @pytest.fixture
 def watched(monkeypatch):
-    models = []
+    made = []
 
     def build(*arguments):
-        models.append(Watched(mlp(*arguments)))
-        return models[-1]
+        made.append(Watched(mlp(*arguments)))
+        return made[-1]
 
-    monkeypatch.setattr("steepen.train.models.mlp", build)
-    return models
+    monkeypatch.setattr(models, "mlp", build)
+    return made
 
 
 def without_time(run):
@@ -79,21 +81,31 @@ def rows_of(*batches):
     return {tuple(row) for x in batches for row in x.tolist()}
 
 
-def task_of(make, loss=torch.nn.functional.cross_entropy):
-    return Task(make, loss, load_data("digits"), 32, base_of("sgd"))
+def digits(seed):
+    return models.mlp(64, 64, seed)
+
+
+def task_of(make=digits, loss=torch.nn.functional.cross_entropy, batch=32, name="base"):
+    held_out = last_rows(898) if name == "gap" else None
+    return Task(make, loss, load_data("digits"), batch, BASES["sgd"].build, held_out=held_out)
+
+
+def train(name, seed, grads=24, lr=0.1, batch=32):
+    choice = Choice(lr, 5e-4, study.strength_of(name, "digits"))
+    return fit(task_of(batch=batch, name=name), name, METHODS.get(name, BASE), choice, seed=seed, grads=grads)
 
 
 def test_gradients_are_counted_honestly_and_all_start_alike_and_see_the_same_batches(watched):
-    grads, data = 21 if WHOLE else 20, load_data("digits")
-    settings, names = Settings.of("digits", grads=grads), sample(WITH_SGD, 8, always=["egr", "share4-late"])
-    runs = [train(name, 3, settings, data) for name in names]
+    grads, batch = 21 if WHOLE else 20, 32
+    names = sample(NAMES, 8, always=["egr", "share4-late"])
+    runs = [train(name, 3, grads) for name in names]
     assert len({(run.accuracies[0], run.losses[0]) for run in runs}) == 1
     assert len({run.loss for run in runs}) > 4  # and yet they differ
     for name, run, model in zip(names, runs, watched, strict=True):
-        assert run.at[-1] == run.gradients == model.examples / settings.batch, name
+        assert run.at[-1] == run.gradients == model.examples / batch, name
         assert grads - 1.25 <= run.gradients <= grads, name
         assert run.steps == pytest.approx(grads / COST.get(name, 2.0), abs=1), name
-        full = [x for x in model.seen if len(x) == settings.batch]  # not the ascent steps from a share
+        full = [x for x in model.seen if len(x) == batch]  # not the ascent steps from a share
         distinct = [x for i, x in enumerate(full) if i == 0 or not torch.equal(x, full[i - 1])]
         assert len(distinct) == run.steps
         for x, y in zip(distinct, watched[0].seen, strict=False):
@@ -101,10 +113,9 @@ def test_gradients_are_counted_honestly_and_all_start_alike_and_see_the_same_bat
 
 
 @pytest.mark.parametrize("name", ["sam-late", "cgd-exact"])
-def test_the_same_seed_gives_the_same_numbers_and_the_callers_are_left_alone(short, name):
-    data = load_data("digits")
+def test_the_same_seed_gives_the_same_numbers_and_the_callers_are_left_alone(name):
     before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1]  # noqa: NPY002
-    first, second, other = (without_time(train(name, seed, short, data)) for seed in (1, 1, 2))
+    first, second, other = (without_time(train(name, seed)) for seed in (1, 1, 2))
     assert first == second
     assert first.losses != other.losses
     assert torch.equal(before[0], torch.get_rng_state())
@@ -123,19 +134,19 @@ def test_what_a_network_draws_in_a_step_depends_on_the_seed_alone():
             return super().forward(x) * mask
 
     masks, task = {}, task_of(lambda seed: Drawing(64, 10))
-    for name, seed in (("sgd", 0), ("share4", 0), ("sam", 0), ("sgd", 1)):
+    for name, seed in (("base", 0), ("share4", 0), ("sam", 0), ("base", 1)):
         drawn = []
-        fit(task, name, OPTIMIZERS[name], Choice(0.1, 5e-4, 0.1), seed=seed, grads=8)
+        fit(task, name, METHODS.get(name, BASE), Choice(0.1, 5e-4, 0.1), seed=seed, grads=8)
         masks[name, seed] = drawn
-    assert len(set(masks["sgd", 0])) == 8
+    assert len(set(masks["base", 0])) == 8
     for name, steps in (("share4", 6), ("sam", 4)):
-        assert masks[name, 0] == [mask for mask in masks["sgd", 0][:steps] for _ in range(2)]
-    assert not set(masks["sgd", 1]) & set(masks["sgd", 0])
+        assert masks[name, 0] == [mask for mask in masks["base", 0][:steps] for _ in range(2)]
+    assert not set(masks["base", 1]) & set(masks["base", 0])
 
 
 def test_against_a_loop_by_hand():
     data, model = load_data("digits"), mlp(64, 64, 5)
-    run = train("sgd", 5, Settings.of("digits", grads=60, batch=50, lr=0.2), data)
+    run = train("base", 5, 60, 0.2, 50)
     opt = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9, weight_decay=5e-4)
     generator, order = torch.Generator().manual_seed(5), []
     for k in range(60):
@@ -154,17 +165,15 @@ def test_against_a_loop_by_hand():
     assert run.accuracy == pytest.approx(right, abs=0.003)
 
 
-@pytest.mark.parametrize("base", ["sgd", pytest.param("adamw", marks=pytest.mark.slow)])
-def test_the_test_part_is_looked_at_evenly(base):
-    settings = Settings.of("digits", grads=400, base=base)
-    run = train("cgd-late", 0, settings, load_data("digits"))
+def test_the_test_part_is_looked_at_evenly():
+    run = train("cgd-late", 0, 400)
     assert len(run.accuracies) == len(run.losses) == EVALUATIONS + 1
     np.testing.assert_allclose(run.at, np.linspace(0, 400, EVALUATIONS + 1), atol=1)
     assert run.accuracy > 0.85
 
 
 def test_a_diverged_run_ends_and_says_so():
-    run = train("sgd", 0, Settings.of("digits", grads=400, lr=1e8), load_data("digits"))
+    run = train("base", 0, 400, 1e8)
     assert run.diverged
     assert run.gradients < 400
     assert all(math.isfinite(loss) for loss in run.losses[:-1])
@@ -192,7 +201,7 @@ def test_a_mean_of_the_weights_is_judged_in_their_place():
 
     model = normed(0)
     task = replace(task_of(lambda seed: model), base=base)
-    run = fit(task, "ema", OPTIMIZERS["ema"], Choice(0.1, 5e-4, 0.8), seed=0, grads=10)
+    run = fit(task, "ema", METHODS["ema"], Choice(0.1, 5e-4, 0.8), seed=0, grads=10)
     mean = states[0]
     for n, state in enumerate(states[1:], 1):
         beta = 0.8 if n >= 4 else n / (n + 1)
@@ -210,7 +219,7 @@ def test_labels_are_smoothed_in_training_and_not_in_the_test(monkeypatch):
         seen.append((len(y), label_smoothing))
         return torch.nn.functional.cross_entropy(scores, y, label_smoothing=label_smoothing)
 
-    given = task_of(normed, loss), "smooth", OPTIMIZERS["smooth"], Choice(0.1, 0.0, 0.2)
+    given = task_of(normed, loss), "smooth", METHODS["smooth"], Choice(0.1, 0.0, 0.2)
     whole = fit(*given, seed=0, grads=3)
     assert {one for one in seen if one[0] == 32} == {(32, 0.2)}
     assert {one for one in seen if one[0] != 32} == {(899, 0.0)}
@@ -221,21 +230,21 @@ def test_labels_are_smoothed_in_training_and_not_in_the_test(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:no gap in half of the run")
-def test_the_rule_watches_examples_that_it_does_not_train_on(watched, short):
-    data = load_data("digits")
-    run = train("gap", 0, short, data)
+def test_the_rule_watches_examples_that_it_does_not_train_on(watched):
+    data, batch = load_data("digits"), 32
+    run = train("gap", 0)
     gauge = rows_of(data.x[-89:])  # a tenth of 898: 2 % would be few
     assert not gauge & rows_of(*watched[0].seen)
     assert len(run.held_out) == len(run.losses)
     assert run.perturbed <= run.steps // 3 + 1
     assert run.gradients == run.steps + (run.perturbed + 1) * 2 / 32  # two of 32 examples; step 0 looks too
-    assert run.gradients == watched[0].examples / short.batch <= short.grads
+    assert run.gradients == watched[0].examples / batch <= 24
 
 
 def test_rows_that_are_held_out_are_watched_and_not_trained_on(watched):
     data, rows = load_data("digits"), [3, 5, 800]
     task = replace(task_of(lambda seed: models.mlp(64, 8, seed)), held_out=rows)
-    run = fit(task, "sgd", OPTIMIZERS["sgd"], Choice(0.1, 5e-4), seed=0, grads=56)  # two passes
+    run = fit(task, "base", BASE, Choice(0.1, 5e-4), seed=0, grads=56)  # two passes
     trained = rows_of(*watched[0].seen)
     assert len(trained) > 880
     assert not rows_of(data.x[rows]) & trained
@@ -244,79 +253,97 @@ def test_rows_that_are_held_out_are_watched_and_not_trained_on(watched):
     assert run.stop == int(np.argmin(run.held_out))
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is one here")
-def test_no_cuda_is_said():
-    with pytest.raises(ValueError, match="device: there is no cuda here"):
-        check_device("cuda")
+PHASES = {"all": METHODS["sam"].when, "early": first, "late": last}
 
 
 @pairs(
-    name=["cgd", "cgd-early", "sam-late", "share4", "share16-late", "msam"],
-    grads=[4, 41, 1000.5], batch=[2, 7, 100], fraction=[0.001, 0.25, 1.0],
+    rows=[1.0, 0.25, 1 / 16, 0.0], phase=list(PHASES), grads=[4, 41, 1000.5], batch=[2, 7, 100],
+    part=[0.001, 0.25, 1.0],
 )  # fmt: skip
-def test_the_budget_is_spent_and_never_exceeded(name, grads, batch, fraction):
+def test_the_budget_is_spent_and_never_exceeded(rows, phase, grads, batch, part):
     """The most steps n with n·batch + (perturbed steps, and step 0)·(their examples) within the budget."""
-    kind = OPTIMIZERS[name]
-    rows = 0 if name == "msam" else min(batch, max(2, round(kind.ascent_fraction * batch)))
-    part = {"all": 1, "warm": 1, "last half": 0.5}.get(kind.phase, fraction)
+    when = PHASES[phase] if phase == "all" else PHASES[phase](part)
+    method = replace(METHODS["sam"], when=when, ascent_fraction=rows)
+    each = min(batch, max(2, round(rows * batch))) if rows else 0
 
     def cost(steps):
-        perturbed = round(part * steps)
-        late = kind.phase in ("late", "last half") and perturbed < steps
-        return steps * batch + (perturbed + late) * rows
+        perturbed = steps if phase == "all" else round(part * steps)
+        extra = not perturbed or (phase == "late" and perturbed < steps)  # step 0 makes its pass all the same
+        return steps * batch + (perturbed + extra) * each
 
-    def early(steps):  # without an ascent step, step 0 makes its pass all the same
-        return cost(steps) + rows * (kind.phase == "early" and not round(part * steps))
-
-    most = max((n for n in range(int(grads) + 1) if n == 0 or early(n) <= grads * batch), default=0)
-    if not kind.when(most, fraction):
-        with pytest.raises(ValueError, match=r"fraction: .* steps is less than one"):
-            steps_of(kind, grads, batch, fraction)
+    most = max((n for n in range(int(grads) + 1) if n == 0 or cost(n) <= grads * batch), default=0)
+    if not when(most):
+        with pytest.raises(ValueError, match=r"budget: it is for \d+ steps, of which none has"):
+            steps_of(method, grads, batch)
     else:
-        assert steps_of(kind, grads, batch, fraction) == most
+        assert steps_of(method, grads, batch) == most
 
 
 @pytest.mark.filterwarnings("ignore:the ascent step is cut to its limit")
-@pytest.mark.parametrize("name", [name for name, kind in OPTIMIZERS.items() if kind.door])
+@pytest.mark.parametrize("name", [name for name, kind in METHODS.items() if kind.optimizer])
 def test_the_steps_with_a_probe_are_those_that_were_planned(name):
-    steps, kind = 24, OPTIMIZERS[name]
+    steps, kind = 24, METHODS[name]
     torch.manual_seed(0)
     model, x = mlp(4, 3, seed=0), torch.randn(32, 4)
     held_out = {"validation": lambda: torch.tensor(9.0)} if kind.by_gap else {}
-    opt = wrap(kind, base_of("sgd")(model.parameters(), 0.01, 0.0), model, 0.1, steps, 0.3, **held_out)
+    opt = kind.wrap(BASES["sgd"].build(model.parameters(), 0.01, 0.0), model, 0.1, steps, **held_out)
     perturbed = []
     for k in range(steps):
         before = opt.perturbed
         opt.step_on(lambda x: model(x).square().mean(), x)
         perturbed += [k] * (opt.perturbed - before)
-    assert perturbed == list(kind.when(steps, 0.3))
-    expected = {"early": range(7), "late": range(17, 24), "last half": range(12, 24)}.get(kind.phase)
+    assert perturbed == list(kind.when(steps))
+    expected = {"sam-early": range(6), "cgd-late": range(18, 24), "share4-late": range(12, 24)}.get(name)
     assert expected is None or perturbed == list(expected)
 
 
 def test_the_rule_needs_twenty_steps():
-    assert steps_of(OPTIMIZERS["gap"], 21, 32) == 20
-    with pytest.raises(ValueError, match="optimizer: GapSAM needs 20 steps or more; the budget is for 19"):
-        steps_of(OPTIMIZERS["gap"], 20, 32)
+    assert steps_of(METHODS["gap"], 21, 32) == 20
+    with pytest.raises(ValueError, match="budget: GapSAM needs 20 steps or more, and this is for 19"):
+        steps_of(METHODS["gap"], 20, 32)
 
 
-def test_weights_follow_from_lam_and_rho():
-    """All of λ‖∇f‖² have the same λ, all of ρ‖∇f‖ the same ρ, by the family's λ = νc/2."""
-    settings = Settings.of("digits", lam=0.3, rho=0.7)
-    of = {name: kind.options(strength_of(name, settings)) for name, kind in OPTIMIZERS.items()}
-    assert of["cgd"]["lam"] == of["egr"]["lam"] == of["cgd-exact"]["lam"] == 0.3
-    assert of["usam"]["rho"] / 2 == 0.3  # ν = 1, c = r
-    assert of["fgr"]["gamma"] / 2 == 0.3
-    assert of["sam"]["rho"] == of["gnp"]["rho"] == of["sam-late"]["rho"] == of["asam"]["rho"] == 0.7
-    assert of["sgd"] == of["adamw"] == {}
+class Output(NamedTuple):
+    logits: torch.Tensor
 
 
-@pytest.mark.parametrize("data", SIZES)
-def test_every_optimizer_has_a_default(data):
-    settings = Settings.of(data)
-    for name in OPTIMIZERS:
-        assert (strength_of(name, settings) > 0) == (name not in (*BASES, "gap"))
-    assert strength_of("cgd-late", settings) == strength_of("cgd", settings)
-    other = Settings.of(data, rho=0.7, lam=0.3)  # strengths of another kind
-    for name in ("ema", "smooth"):
-        assert strength_of(name, other) == strength_of(name, settings)
+class Named(torch.nn.Module):
+    """As a model of Hugging Face: takes its examples by name, and returns logits by name."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, pixels, mask):
+        return Output(self.inner(pixels * mask))
+
+
+@pytest.mark.filterwarnings("ignore:no gap in half of the run")
+@pytest.mark.parametrize("name", ["base", "share16", "gap", "ema"])
+def test_examples_by_name_are_trained_and_judged_as_tensors_are(name):
+    """With a share, GapSAM's readings, a mean of the weights and augmentation."""
+    plain = replace(task_of(name=name), augment=lambda x, generator: x + 0.1)
+    data = plain.data
+
+    def named(x):
+        return {"pixels": x, "mask": torch.ones_like(x)}
+
+    task = replace(
+        plain,
+        make=lambda seed: Named(digits(seed)),
+        loss=lambda out, y: plain.loss(out.logits, y),
+        data=Data(named(data.x), data.y, named(data.x_test), data.y_test),
+        augment=lambda x, generator: x | {"pixels": x["pixels"] + 0.1},
+    )
+    given = name, METHODS.get(name, BASE), Choice(0.1, 5e-4, 0.9 if name == "ema" else 0.1)
+    one, other = (without_time(fit(of, *given, seed=2, grads=24)) for of in (plain, task))
+    assert one == other
+
+
+@pytest.mark.parametrize("data", study.TASKS)
+def test_every_method_has_a_strength_in_the_study(data):
+    for name, method in METHODS.items():
+        assert (study.strength_of(name, data) > 0) is bool(method.symbol)
+    assert study.strength_of("cgd-late", data) == study.strength_of("cgd", data)
+    run = study.train("sam", 0, data, 0.1, grads=8, validate=True) if data == "digits" else None
+    assert run is None or (run.steps, run.strength) == (4, 0.1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from .._tools.aligned import aligned
 from ..paper import ITEMS, Report, reproduce
 from ..paper._items import tally
 
@@ -92,16 +92,10 @@ def _show_to_people(console: Console, report: Report) -> None:
 
 def _write_lines(report: Report) -> None:
     """Write one line per claim, in columns, for other programs to read."""
-    head = ("claim", "paper", "ours", "verdict")
-    rows = [(c.text, c.said, c.ours, c.verdict) for c in report.claims]
-    widths = [max(map(len, cells)) for cells in zip(head, *rows, strict=True)]
-
-    def write(row: Sequence[str]) -> None:
-        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        sys.stdout.write(line.rstrip() + "\n")
-
-    write(head)
+    claims = [(claim.text, claim.said, claim.ours, claim.verdict) for claim in report.claims]
+    head, *lines = aligned([("claim", "paper", "ours", "verdict"), *claims], 4)
+    typer.echo(head)
     for item, outcome in report.made.items():
-        sys.stdout.write(f"\n{item.title}\n")
-        for claim in outcome.claims:
-            write((claim.text, claim.said, claim.ours, claim.verdict))
+        typer.echo(f"\n{item.title}")
+        for _ in outcome.claims:
+            typer.echo(lines.pop(0))

@@ -12,12 +12,13 @@ import typer
 
 from .. import plot, theory
 from .._sweep import sweep
+from .._tools.aligned import aligned
 from .._tools.files import make_folder, write_whole
 from .._tools.optional import load
 from ..plot._sweeps import SETTINGS, cells
 from ._options import AsJson, Quiet
 from ._sweep_file import located, read
-from ._tables import Column, Page, print_json, short
+from ._tables import print_json, short
 
 __all__ = ["show"]
 
@@ -85,15 +86,16 @@ def show(found: Any) -> None:
     best = found[found.best].drop_duplicates(["function", "method"])
     counts = found.groupby(["function", "method"], observed=True).size()
     names = [name for name in SETTINGS[1:] if name in found]
-    columns = [Column(name, best[name].astype(str).tolist(), right=False) for name in ("function", "method")]
-    for name in names:
-        columns.append(Column(name, [_cell(value) for value in best[name]]))
-    columns += [
-        Column("median f", [short(value) for value in best.f]),
-        Column("diverged", [f"{value:.0%}" for value in best.diverged]),
-        Column("settings", [str(counts[key]) for key in zip(best.function, best.method, strict=True)]),
-    ]
-    Page().table(columns)
+    rows = [["function", "method", *names, "median f", "diverged", "settings"]]
+    for one in best.to_dict("records"):
+        values = [_cell(one[name]) for name in names]
+        count = counts[one["function"], one["method"]]
+        rows.append([
+            str(one["function"]), str(one["method"]), *values, short(one["f"]), f"{one['diverged']:.0%}",
+            str(count),
+        ])  # fmt: skip
+    for line in aligned(rows, 2):
+        typer.echo(line)
 
 
 def pictures(table: Any, given: dict[str, Any], folder: Path) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -69,10 +70,7 @@ def gap_sam(
 ) -> optax.GradientTransformationExtraArgs:
     """SAM that sets its own length, by validation data, around a transformation.
 
-    The ascent step aims to raise the loss by a part of the gap, validation less training loss; the part rises
-    evenly over the run from 0 to `strength`, and ascent steps begin after a third of it. The gate holds them
-    back while the network still learns: they begin where the gap is a fifth of the validation loss, and are
-    whole from three tenths on. The formulas are those of `steepen.torch.GapSAM`.
+    The method, its formulas, and what `every`, `strength` and `gate` are is said by `steepen.torch.GapSAM`.
 
     `update(g, state, params, value_and_grad_fn=…)` takes the gradient g at the parameters, of the batch or of
     a sixteenth of it, and a function of the parameters that returns loss and gradient of the batch. The base
@@ -85,13 +83,6 @@ def gap_sam(
         What takes the steps, with clipping inside.
     total_steps : int
         The length of the run.
-    every : int
-        An ascent step in every so many steps; the others tell the training loss.
-    strength : float
-        The part of the gap at the end of the run.
-    gate : pair of float, or None
-        Gap over validation loss where ascent steps begin, and from where on they are whole. None for a loss
-        whose lowest value is not 0; while the validation loss is negative, the gate is open in any case.
     mask : tree of bool, or callable
         The parameters that the ascent step moves; all by default.
 
@@ -117,15 +108,6 @@ def gap_sam(
     number("strength", strength, "a positive number", above=0)
     ascent.check_gate(gate)
     new, new_training = ascent.new_weights(total_steps)
-
-    def init(params: Any) -> GapSAMState:
-        check(params)
-        kind = wide(params)
-        zero, none = jnp.zeros((), kind), jnp.zeros((), jnp.int32)
-        means = {name: Mean(zero, zero) for name in MEANS}
-        return GapSAMState(
-            none, none, jnp.full((), jnp.nan, kind), jnp.ones((), kind), means, base.init(params)
-        )
 
     def update(
         updates: Any, state: Any, params: Any = None, *, value_and_grad_fn: Any = None, **extra: Any
@@ -166,7 +148,15 @@ def gap_sam(
             inner,
         )
 
-    return optax.GradientTransformationExtraArgs(init, update)
+    return optax.GradientTransformationExtraArgs(partial(_initial, base), update)
+
+
+def _initial(base: optax.GradientTransformation, params: Any) -> GapSAMState:
+    check(params)
+    kind = wide(params)
+    zero, none = jnp.zeros((), kind), jnp.zeros((), jnp.int32)
+    means = {name: Mean(zero, zero) for name in MEANS}
+    return GapSAMState(none, none, jnp.full((), jnp.nan, kind), jnp.ones((), kind), means, base.init(params))
 
 
 def record_validation_loss(state: Any, loss: Any) -> Any:

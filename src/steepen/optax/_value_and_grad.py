@@ -52,8 +52,8 @@ def value_and_grad(
         The size of the penalty's gradient: ν such that ‖ν(g⁺ − g)‖ is this part of ‖g‖, both of the perturbed
         parameters, in every step. Where g⁺ = g there is no penalty.
     ascent_fraction : float
-        With `rho`: the part of the batch that g is taken from, rows at even distances. Value and `aux` are
-        those of that part then. A sixteenth makes a step cost 1.06 gradients in the place of two.
+        With `rho`: as in `steepen.torch.SAM`, by rows at even distances. Value and `aux` are those of that
+        part then.
     batch_argnums : int or sequence of int
         Which of the loss's arguments hold the batch, examples along the first axis.
     has_aux : bool
@@ -86,13 +86,8 @@ def value_and_grad(
     strength = strength_of(rho=rho, lam=lam, ratio=ratio)
     if not callable(loss):
         raise TypeError(f"loss: expected a callable that returns one number, got {loss!r}")
-    number(
-        "ascent_fraction",
-        ascent_fraction,
-        "a part of the batch, above 0 and at most 1",
-        above=0,
-        below=1 + 1e-12,
-    )
+    part = "a part of the batch, above 0 and at most 1"
+    number("ascent_fraction", ascent_fraction, part, above=0, below=1 + 1e-12)
     places = [batch_argnums] if isinstance(batch_argnums, int) else list(batch_argnums)
     if not places or not all(is_whole(i) and i > 0 for i in places):
         raise ValueError(

@@ -1,11 +1,12 @@
 """Curvature measured from H·v alone: extreme eigenvalues, and the best λ of a quadratic model."""
 
 from collections.abc import Callable
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from steepen._core.lanczos import Which, lanczos
 from steepen._tools.check import number, whole
 from steepen.theory._check import Array, finite, vector
 
@@ -78,7 +79,7 @@ def largest_curvature(
     >>> round(found.value, 12), found.n_hvp, found.converged
     (9.0, 3, True)
     """
-    return _lanczos(hvp, x, "largest", tol, max_hvp, seed)
+    return _extreme(hvp, x, "largest", tol, max_hvp, seed)
 
 
 def smallest_curvature(
@@ -94,7 +95,7 @@ def smallest_curvature(
     >>> round(smallest_curvature(lambda x, v: Q @ v, np.zeros(3)).value, 12)
     -2.0
     """
-    return _lanczos(hvp, x, "smallest", tol, max_hvp, seed)
+    return _extreme(hvp, x, "smallest", tol, max_hvp, seed)
 
 
 def smoothness(
@@ -115,61 +116,28 @@ def smoothness(
     rows = finite("points", points)
     if rows.ndim != 2 or rows.size == 0:
         raise ValueError(f"points: expected shape (m, n) with m, n >= 1, got shape {rows.shape}")
-    found = [_lanczos(hvp, row, "magnitude", tol, max_hvp, seed) for row in rows]
+    found = [_extreme(hvp, row, "magnitude", tol, max_hvp, seed) for row in rows]
     top = max(found, key=lambda c: abs(c.value))
     return Curvature(abs(top.value), sum(c.n_hvp for c in found), top.error, all(c.converged for c in found))
 
 
-def _lanczos(hvp: HVP, x: ArrayLike, which: str, tol: float, max_hvp: int, seed: int) -> Curvature:
-    """Lanczos with full reorthogonalisation.
-
-    ARPACK (SciPy's eigsh) wants n >= 2 and a non-zero H; this holds from n = 1 and for H = 0.
-    """
+def _extreme(hvp: HVP, x: ArrayLike, which: Which, tol: float, max_hvp: int, seed: int) -> Curvature:
+    """Return an extreme eigenvalue of H(x), from a random start."""
     point = vector("x", x)
     n = point.size
     number("tol", tol, "a number between 0 and 1", above=0, below=1)
     whole("max_hvp", max_hvp, 1)
-    basis = np.empty((min(n, max_hvp) + 1, n))
     # The second number keeps the start apart from data drawn with the same seed: were it, say, a
     # row of A, all of Lanczos on AᵀA would stay in the row space and never see the null space.
     start = np.random.default_rng([seed, 1_618_033_988]).standard_normal(n)
-    basis[0] = start / np.linalg.norm(start)
-    diagonal: list[float] = []
-    off: list[float] = []
-    best = Curvature(0.0, 0, 0.0, False)
-    scale = 0.0
-    for k in range(1, len(basis)):
-        w = vector("hvp(x, v)", hvp(point, basis[k - 1]), n).copy()
-        scale = max(scale, float(np.linalg.norm(w)))
-        diagonal.append(float(basis[k - 1] @ w))
-        for _ in range(2):  # once is not enough to stay orthogonal in floating point
-            w -= basis[:k].T @ (basis[:k] @ w)
-        beta = float(np.linalg.norm(w))
-        value, weight = _extreme_pair(diagonal, off, which)
-        error = beta * abs(weight)
-        # Once the space is invariant (at k = n, or before) only rounding is left of w. A random
-        # start has a part along every eigenvector, so that space holds the wanted one.
-        best = Curvature(value, k, error, error <= max(tol * abs(value), 8 * _EPS * scale))
-        if best.converged:
-            break
-        off.append(beta)
-        basis[k] = w / beta
-    return best
 
+    def product(v: Array) -> Array:
+        return vector("hvp(x, v)", hvp(point, v), n)
 
-def _extreme_pair(diagonal: list[float], off: list[float], which: str) -> tuple[float, float]:
-    """Wanted eigenvalue of the tridiagonal matrix, and the last entry of its eigenvector."""
-    from scipy.linalg import eigh_tridiagonal  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+    def norm(v: Array) -> float:
+        return float(np.linalg.norm(v))
 
-    last = len(diagonal) - 1
-    wanted = {"largest": [last], "smallest": [0], "magnitude": [0, last]}[which]
-    pairs: list[tuple[float, float]] = []
-    for i in wanted:
-        values, vectors = cast(
-            "tuple[Array, Array]", eigh_tridiagonal(diagonal, off, select="i", select_range=(i, i))
-        )
-        pairs.append((float(values[0]), float(vectors[-1, 0])))
-    return max(pairs, key=lambda pair: abs(pair[0]))
+    return Curvature(*lanczos(product, start, which=which, tol=tol, most=max_hvp, norm=norm, eps=_EPS))
 
 
 def ritz_values(g: ArrayLike, Hg: ArrayLike, HHg: ArrayLike) -> Array:

@@ -24,7 +24,6 @@ from ._ascent import AscentOptimizer  # noqa: E402
 from ._cgd import CGD  # noqa: E402
 from ._gap_sam import GapSAM  # noqa: E402
 from ._report import Report  # noqa: E402
-from ._robustness import Robustness, robustness  # noqa: E402
 from ._sam import SAM  # noqa: E402
 from ._sharpness import Sharpness, sharpness  # noqa: E402
 
@@ -34,9 +33,7 @@ __all__ = [
     "AscentOptimizer",
     "GapSAM",
     "Report",
-    "Robustness",
     "Sharpness",
     "paper",
-    "robustness",
     "sharpness",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Container, Sequence
 from typing import Any
 
@@ -10,9 +11,10 @@ from torch import Tensor, nn
 
 from .._core import ascent
 from ..schedules import ScheduleLike
-from ._ascent import AscentOptimizer, grads_of
+from ._ascent import AscentOptimizer
 from ._joined import Base
 from ._means import Means
+from ._passes import grads_of
 from ._tensors import local, norm, sub_
 from ._wrapper import strength_of
 
@@ -94,10 +96,6 @@ class CGD(Weighted):
 
     Parameters
     ----------
-    base : torch.optim.Optimizer, or a list of these
-        The optimizer that takes the steps, such as `SGD` or `AdamW`; or several, each of its own parameters.
-    model : Module
-        The network. Its buffers, such as BatchNorm's statistics, are left as one pass leaves them.
     lam : number, schedule or callable of the step
         λ. Below zero it rewards a large gradient.
     ratio : number, schedule or callable of the step
@@ -105,10 +103,8 @@ class CGD(Weighted):
         losses without validation data, such as those of policy gradients.
     dtype : torch.dtype, optional
         The precision of the passes, where it is not that of the parameters: `torch.bfloat16` under autocast.
-    when : container of int, optional
-        The steps with a penalty, such as `range(2_500)` for the first quarter; all by default.
-    max_norm : float, optional
-        Clip d to this norm before the base takes it.
+    base, model, when, max_norm
+        As in `AscentOptimizer`.
 
     Examples
     --------
@@ -147,11 +143,9 @@ class CGD(Weighted):
                 f"dtype: expected the precision of the passes, such as torch.bfloat16; got {kind}"
             )
         self.shortest = ACCURATE[kind]
-        self._means = Means({"bound": ascent.NEW}, self.device)
-        self._sent = self._means.send()
         wide = torch.promote_types(next(self._params()).dtype, torch.float32)
-        # the mean of ‖g⁺ − g‖/‖g‖: a sum, and the sum of its weights
-        self._change = torch.zeros(2, device=self.device, dtype=wide)
+        self._means = Means({"bound": ascent.NEW, "change": ascent.SMOOTHING}, self.device, wide)
+        self._sent = self._means.send()
 
     def _perturbation(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
         lam = self.lam(self.k)
@@ -173,21 +167,15 @@ class CGD(Weighted):
     def _weight(self, nu: Tensor, change: Tensor) -> Tensor:
         if self.ratio is None:
             return nu
-        new = change / self._n
-        new = torch.stack((new, torch.ones_like(new)))
-        known = new[0].isfinite() & (new[0] > 0)
-        self._change = self._change.to(new).lerp(torch.where(known, new, self._change), ascent.SMOOTHING)
-        return ascent.of_ratio(self.ratio(self.k), self._change[0] / self._change[1], torch)
+        relative = change / self._n
+        self._means.update(change=torch.where(relative > 0, relative, math.nan))
+        return ascent.of_ratio(self.ratio(self.k), self._means.now()["change"], torch)
 
     def _own_state(self) -> dict[str, Any]:
-        return super()._own_state() | {
-            "change": self._change.cpu().clone(),
-            "means": self._means.state_dict(),
-        }
+        return super()._own_state() | {"means": self._means.state_dict()}
 
     def _load_own_state(self, state: dict[str, Any]) -> None:
         super()._load_own_state(state)
-        self._change = state["change"].to(self._change)
         self._means.load_state_dict(state["means"])
 
     def _found(self) -> dict[str, Any]:

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from .._core import ascent
 from .._tools.check import is_number, number, whole
-from ._ascent import AscentOptimizer, Turn
+from ._ascent import AscentOptimizer
 from ._joined import Base
 from ._means import Means, Sent
+from ._passes import Turn
 from ._validation import Validation
 
 __all__ = ["GapSAM"]
@@ -37,10 +38,6 @@ class GapSAM(AscentOptimizer):
 
     Parameters
     ----------
-    base : torch.optim.Optimizer, or a list of these
-        The optimizer that takes the steps, such as `SGD` or `AdamW`; or several, each of its own parameters.
-    model : Module
-        The network. Its buffers, such as BatchNorm's statistics, are left as one pass leaves them.
     validation : callable, batch, iterable of batches, or None
         Data that is not trained on, held out as your test data is: by file, by speaker, by patient. A few
         hundred examples will do; a warning says where they are too few. Its loss is what `step_on` is given;
@@ -50,8 +47,6 @@ class GapSAM(AscentOptimizer):
         `record_validation_loss` whenever you have evaluated the network.
     total_steps : int
         The length of the run.
-    ascent_fraction : float
-        The part of the batch that the ascent step's gradient is taken from.
     every : int
         An ascent step in every so many steps; the others tell the training loss.
     strength : float
@@ -61,8 +56,8 @@ class GapSAM(AscentOptimizer):
         whose lowest value is not 0; while the validation loss is negative, the gate is open, with a warning.
     reduction : "mean" or "sum"
         What the loss is over the examples of a batch.
-    max_norm : float, optional
-        Clip the gradient to this norm before the base takes it.
+    base, model, ascent_fraction, max_norm
+        As in `AscentOptimizer`.
 
     Examples
     --------
@@ -127,14 +122,7 @@ class GapSAM(AscentOptimizer):
         return super().step_on(loss_of, *batch, scaler=scaler)
 
     def record_validation_loss(self, loss: Any) -> None:
-        """Tell the mean loss on validation data; with several processes, on each of them.
-
-        Examples
-        --------
-        >>> model = nn.Linear(2, 1)
-        >>> opt = GapSAM(torch.optim.SGD(model.parameters(), lr=0.1), model, None, total_steps=100)
-        >>> opt.record_validation_loss(0.7)
-        """
+        """Tell the mean loss on validation data; with several processes, on each of them."""
         if isinstance(loss, Tensor) and loss.numel() == 1:
             value = loss.detach().reshape(()).to(self._gain)
         elif is_number(loss):
@@ -188,46 +176,45 @@ class GapSAM(AscentOptimizer):
         the device has work. So which steps are perturbed does not depend on how fast either is.
         """
         now = self._sent.pop(0).read()
-        gap, opening = self._gap(now)
-        self._open = bool(gap * opening > 0)
-        if now["bad"] > 0:
-            self._warn("bad", "validation: a loss that is not finite was passed over")
-        if self.k < self._first:
-            return
-        half = self.k >= self.total_steps // 2
-        if now["bound"] > 0.5:
-            self._warn(
-                "bound",
+        gap, opening = (float(one) for one in self._gap(now))
+        n = {name: float(value) for name, value in now.items()}
+        self._open = gap * opening > 0
+        half, begun = self.k >= self.total_steps // 2, self.k >= self._first
+        micro = "; divide the losses of micro-batches by their number" * (self._micro > 1)
+        stale = self._read is not None and self.k - self._read > _STALE * self.total_steps
+        for what, (wrong, text) in {
+            "bad": (n["bad"] > 0, "validation: a loss that is not finite was passed over"),
+            "bound": (
+                begun and n["bound"] > 0.5,
                 f"the ascent step is cut to its limit, {ascent.LONGEST:g} of the weights' norm, in most "
                 "steps; see that validation and training loss are of the same kind, or lower strength",
-            )
-        if self._open and half and now["error"] > gap / 3:
-            self._warn(
-                "error",
-                f"validation: its loss is known to ± {float(now['error']):.2g}, more than a third of the gap "
-                f"{float(gap):.2g}; hold out more examples",
-            )
-        if self.gate is not None and self._up * now["validation"] <= 0:
-            self._warn(
-                "floor",
-                f"gate: it goes by gap over validation loss, which is {float(now['validation']):.4g}: a loss "
-                "without a floor at 0, for which the gate is open; say gate=None if that is meant",
-            )
-        if self._read is None and half:
-            self._warn(
-                "untold",
+            ),
+            "error": (
+                self._open and half and n["error"] > gap / 3,
+                f"validation: its loss is known to ± {n['error']:.2g}, more than a third of the gap "
+                f"{gap:.2g}; hold out more examples",
+            ),
+            "floor": (
+                begun and self.gate is not None and self._up * n["validation"] <= 0,
+                f"gate: it goes by gap over validation loss, which is {n['validation']:.4g}: a loss without "
+                "a floor at 0, for which the gate is open; say gate=None if that is meant",
+            ),
+            "untold": (
+                half and self._read is None,
                 "validation: no loss was told in half of the run: call record_validation_loss() or give it",
-            )
-        if self._read is not None and self.k - self._read > _STALE * self.total_steps:
-            self._warn(
-                "stale", f"validation: at step {self.k} the last loss that was told is of step {self._read}"
-            )
-        if half and gap <= 0 and not self.perturbed:
-            micro = "; divide the losses of micro-batches by their number" * (self._micro > 1)
-            losses = (
-                f"validation loss {float(now['validation']):.4g}, training loss {float(now['training']):.4g}"
-            )
-            self._warn("no gap", f"no gap in half of the run, so no ascent step: {losses}{micro}")
+            ),
+            "stale": (
+                begun and stale,
+                f"validation: at step {self.k} the last loss that was told is of step {self._read}",
+            ),
+            "no gap": (
+                half and gap <= 0 and not self.perturbed,
+                f"no gap in half of the run, so no ascent step: validation loss {n['validation']:.4g}, "
+                f"training loss {n['training']:.4g}{micro}",
+            ),
+        }.items():
+            if wrong:
+                self._warn(what, text)
 
     # -- GapSAM -----------------------------------------------------------------------------------------
 

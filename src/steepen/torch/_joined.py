@@ -14,15 +14,7 @@ Base = Optimizer | Sequence[Optimizer]
 
 
 class Joined(Optimizer):
-    """The parts share their groups and their state with it, so a schedule or a checkpoint is of all.
-
-    Examples
-    --------
-    >>> first, second = torch.nn.Linear(2, 2), torch.nn.Linear(2, 1)
-    >>> both = Joined([torch.optim.SGD(first.parameters()), torch.optim.AdamW(second.parameters())])
-    >>> both.param_groups[1] is both.parts[1].param_groups[0]
-    True
-    """
+    """The parts share their groups and their state with it, so a schedule or a checkpoint is of all."""
 
     def __init__(self, parts: Sequence[Optimizer]) -> None:
         self.parts: Sequence[Optimizer] = ()

@@ -1,36 +1,30 @@
-"""Running means by name, where the network is: nobody waits for the device to update or to read them."""
+"""Means: running ones by name, which nobody waits for, and the one of losses with its error."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["Means", "Sent"]
+__all__ = ["Means", "Sent", "mean_of"]
 
 
 class Means:
     """Running means, given the weight of a new value in each; NaN before the first value.
 
     Values that come together stand together in the order of the names, and are taken in by one launch.
-
-    Examples
-    --------
-    >>> means = Means({"loss": 0.5, "rise": 1.0})
-    >>> means.update(loss=torch.tensor(2.0))
-    >>> means.update(loss=torch.tensor(4.0), rise=torch.tensor(math.inf))  # not finite: passed over
-    >>> {name: round(float(mean), 4) for name, mean in means.now().items()}
-    {'loss': 3.3333, 'rise': nan}
     """
 
-    def __init__(self, weights: Mapping[str, float], device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self, weights: Mapping[str, float], device: torch.device | str, dtype: torch.dtype = torch.float32
+    ) -> None:
         self.names = list(weights)
-        self._weights = torch.tensor(list(weights.values()), device=device)
-        self._table = torch.zeros((2, len(weights)), device=device)  # sums, and the sums of their weights
-        self._one = torch.ones((), device=device)
+        self._weights = torch.tensor(list(weights.values()), device=device, dtype=dtype)
+        self._table = torch.zeros((2, len(weights)), device=device, dtype=dtype)  # sums, and of their weights
+        self._one = torch.ones((), device=device, dtype=dtype)
 
     def to(self, device: torch.device) -> Means:
         """Move them to a device."""
@@ -80,3 +74,12 @@ class Sent:
         if self._event is not None:
             self._event.synchronize()
         return dict(zip(self._names, self._there.unbind(), strict=True))
+
+
+def mean_of(values: Sequence[Any], counts: Sequence[float]) -> tuple[Any, Any]:
+    """Return a mean of numbers or tensors, weighed by counts, and its standard error; NaN of one value."""
+    n, total = len(values), sum(counts)
+    parts = [count / total for count in counts]
+    mean = sum(value * part for value, part in zip(values, parts, strict=True))
+    squares = sum(((value - mean) * part) ** 2 for value, part in zip(values, parts, strict=True))
+    return mean, (squares * (n / (n - 1))) ** 0.5 if n > 1 else mean * math.nan

@@ -19,20 +19,10 @@ class SAM(AscentOptimizer):
 
     Parameters
     ----------
-    base : torch.optim.Optimizer, or a list of these
-        The optimizer that takes the steps, such as `SGD` or `AdamW`; or several, each of its own parameters.
-    model : Module
-        The network. Its buffers, such as BatchNorm's statistics, are left as one pass leaves them.
     rho : number, schedule or callable of the step
         ρ, the length of the ascent step.
-    ascent_fraction : float
-        The part of the batch that g is taken from. A sixteenth makes a step cost 1.06 gradients in the place
-        of two, and often does as well.
-    when : container of int, optional
-        The steps with an ascent step, such as `range(5_000, 10_000)` or `range(0, 10_000, 2)`; all by
-        default.
-    max_norm : float, optional
-        Clip the gradient to this norm before the base takes it.
+    base, model, ascent_fraction, when, max_norm
+        As in `AscentOptimizer`.
 
     Examples
     --------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, cast
@@ -13,9 +13,12 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parallel import DistributedDataParallel
 
+from .._core.lanczos import lanczos
 from .._tools.check import number, whole
-from ._batches import Batches, mean_of
+from ._cut import examples
+from ._means import mean_of
 from ._tensors import curvature
+from ._trace import buffers_of, random_of
 
 __all__ = ["Sharpness", "sharpness"]
 
@@ -125,7 +128,8 @@ def sharpness(
 
         try:
             losses, higher = mean.losses(), mean.losses_at(rho)
-            largest, largest_error, products = _largest(mean.product, draw(), tol, most)
+            eps = torch.finfo(mean.dtype).eps
+            top = lanczos(mean.product, draw(), tol=tol, most=most, norm=_length, eps=eps)
             traces = [float(v @ mean.product(v)) for v in (draw() for _ in range(draws))]
         finally:
             mean.rewind()
@@ -134,8 +138,8 @@ def sharpness(
     rise, rise_error = mean_of(rises, mean.counts)
     value, _ = mean_of(losses, mean.counts)
     return Sharpness(
-        largest, largest_error, trace, trace_error, value, rise, rise_error, rho, round(sum(mean.counts)),
-        products + draws, model.training,
+        top.value, top.error, trace, trace_error, value, rise, rise_error, rho, round(sum(mean.counts)),
+        top.products + draws, model.training,
     )  # fmt: skip
 
 
@@ -143,35 +147,50 @@ def _length(v: Tensor) -> float:
     return float(_torch.linalg.vector_norm(v, dtype=torch.float64))
 
 
-def _largest(
-    product: Callable[[Tensor], Tensor], start: Tensor, tol: float, most: int
-) -> tuple[float, float, int]:
-    """Return the largest eigenvalue, a bound on its error, and the products it took: Lanczos' method.
+class Batches:
+    """The losses of a network on some batches (x, y), which are kept: the same at every call."""
 
-    Every vector is made orthogonal to all before, twice: without that, float32 finds eigenvalues again.
-    """
-    basis: list[Tensor] = []
-    alphas: list[float] = []
-    betas: list[float] = []
-    q, value, error = start / _length(start), 0.0, math.inf
-    for _ in range(min(most, len(start))):
-        basis.append(q)
-        w = product(q)
-        alphas.append(float(w @ q))
-        for v in basis * 2:
-            w.sub_(v * (v @ w))
-        beta = _length(w)
-        matrix = torch.diag(torch.tensor(alphas, dtype=torch.float64))
-        for i, off in enumerate(betas):
-            matrix[i, i + 1] = matrix[i + 1, i] = off
-        values, vectors = _torch.linalg.eigh(matrix)
-        value, error = float(values[-1]), beta * abs(float(vectors[-1, -1]))
-        scale = float(values.abs().max())
-        if error <= tol * abs(value) or beta <= torch.finfo(w.dtype).eps * scale:
-            break  # a second one would be made of rounding
-        betas.append(beta)
-        q = w / beta
-    return value, error, len(basis)
+    def __init__(self, model: nn.Module, loss: Callable[[Any, Any], Tensor], data: Any) -> None:
+        self.model, self.loss = model, loss
+        first = next(model.parameters(), None)
+        if first is None:
+            raise ValueError("model: expected some parameters, got none")
+        if any(hasattr(p, "to_local") for p in model.parameters()):
+            raise ValueError("model: expected whole parameters, got sharded ones: gather them first")
+        self.device, self.dtype = first.device, first.dtype
+        self.undo = [buffers_of(model), random_of(self.device)]
+        self.batches: list[Any] = [data] if _is_batch(data) else list(data)
+        for i, batch in enumerate(self.batches):
+            if not _is_batch(batch):
+                raise TypeError(f"data: expected batches (x, y), got {type(batch).__name__} at {i}")
+        if not self.batches:
+            raise ValueError("data: expected at least one batch (x, y), got none")
+        self.counts = [float(examples(x)) for x, _ in self.batches]
+
+    def rewind(self) -> None:
+        """Put the random numbers and the buffers back to where they were."""
+        for undo in self.undo:
+            undo()
+
+    def each(self, *, graph: bool = False) -> Iterator[Tensor]:
+        """Return the loss of each batch, with its graph if that is wanted."""
+        self.rewind()
+        for x, y in self.batches:
+            x, y = _moved(x, self.device), _moved(y, self.device)
+            with torch.set_grad_enabled(graph):
+                out = self.model(**x) if isinstance(x, Mapping) else self.model(x)
+                value: object = self.loss(out, y)
+            if not isinstance(value, Tensor) or value.ndim:
+                raise TypeError(f"loss: expected a mean, a tensor without axes; got {value!r}")
+            yield value
+
+    def losses(self) -> list[float]:
+        """Return the loss of each batch; refuse one that is not finite."""
+        values = [float(value) for value in self.each()]
+        for i, value in enumerate(values):
+            if not math.isfinite(value):
+                raise ValueError(f"loss: expected a finite mean, got {value} of batch {i}")
+        return values
 
 
 class _Mean(Batches):
@@ -240,3 +259,15 @@ def _twice_differentiable(model: object) -> Iterator[nn.Module]:
         _torch.backends.cudnn.flags(enabled=False) if recurrent else nullcontext(),
     ):
         yield bare
+
+
+def _is_batch(data: object) -> bool:
+    """Say whether this is one batch, and not several: a tuple or list of x and y."""
+    pair = cast(Sequence[object], data) if isinstance(data, tuple | list) else ()
+    return len(pair) == 2 and isinstance(pair[0], Tensor | Mapping)
+
+
+def _moved(part: Any, device: torch.device) -> Any:
+    if isinstance(part, Mapping):
+        return {name: _moved(one, device) for name, one in cast(Mapping[str, Any], part).items()}
+    return part.to(device) if isinstance(part, Tensor) else part

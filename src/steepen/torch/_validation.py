@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from .._tools.check import is_number
 from ._cut import examples, rows_of
+from ._means import mean_of
 from ._trace import judging
 
 __all__ = ["Validation"]
@@ -32,7 +33,7 @@ class Validation:
         with judging(self.model, dropout=True):
             if callable(self.data):
                 losses = _losses(self.data())
-                return _mean(list(losses), [1] * len(losses))
+                return mean_of(list(losses), [1] * len(losses))
             return self._read()
 
     def _read(self) -> tuple[Tensor, Tensor]:
@@ -57,18 +58,7 @@ class Validation:
             counts.append(n)
         if not sum(counts):
             raise ValueError("validation: expected at least one example, got none")
-        return _mean(values, counts)
-
-
-def _mean(values: list[Tensor], counts: list[int]) -> tuple[Tensor, Tensor]:
-    """Return the mean over the examples, and its standard error by the spread of the parts."""
-    n, total = len(values), sum(counts)
-    terms = [value * (count / total) for value, count in zip(values, counts, strict=True)]
-    mean = torch.stack(terms).sum()
-    if n < 2:
-        return mean, torch.full_like(mean, math.nan)
-    off = [term - mean * (count / total) for term, count in zip(terms, counts, strict=True)]
-    return mean, (torch.stack(off).square().sum() * (n / (n - 1))).sqrt()
+        return mean_of(values, counts)
 
 
 def _parts(data: Any) -> Iterator[Any]:

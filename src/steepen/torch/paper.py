@@ -1,14 +1,10 @@
-"""The paper's methods with all that it names, and published methods as settings of the one family.
+"""The paper's methods with all that it names, and published methods of the same family.
 
 With s = c·g and g⁺ = ∇f(x + s) each hands the base d = g + ν(g⁺ − g), to first order the gradient of
-f + λ‖∇f‖² with λ = νc/2. For everyday use there are `steepen.torch.CGD`, `SAM` and `GapSAM`.
-
-Examples
---------
->>> import torch
->>> model = torch.nn.Linear(2, 1)
->>> opt = CGDFD(torch.optim.SGD(model.parameters(), lr=0.1), model, lam=0.01, r=0.05)
->>> loss = opt.step_on(lambda x: model(x).square().mean(), torch.ones(4, 2))
+f + λ‖∇f‖² with λ = νc/2. More published methods are settings of these: FGR (Karakida et al., 2023) is
+`CGDFD(lam=γ/2, r=ε, guard=False)`, USAM (Andriushchenko and Flammarion, 2022) `CGDFD(lam=ρ/2, r=ρ,
+guard=False)`, WSAM (Yue et al., 2023, with `decouple=False`) `GNP(rho=ρ, alpha=γ/(1 − γ))`, EGR (Barrett and
+Dherin, 2021) `ExactCGD(guard=False)`. For everyday use there are `steepen.torch.CGD`, `SAM` and `GapSAM`.
 """
 
 from __future__ import annotations
@@ -22,14 +18,15 @@ from torch.nn import Module
 
 from .._tools.check import number
 from ..schedules import ScheduleLike as Value
-from ._ascent import AscentOptimizer, Turn, grads_of
+from ._ascent import AscentOptimizer
 from ._cgd import Weighted
 from ._joined import Base
+from ._passes import Turn, grads_of
 from ._sam import SAM
 from ._tensors import curvature, norm
 from ._wrapper import strength_of
 
-__all__ = ["ASAM", "CGDFD", "EGR", "FGR", "GNP", "MSAM", "USAM", "WSAM", "ExactCGD"]
+__all__ = ["ASAM", "CGDFD", "GNP", "MSAM", "ExactCGD"]
 
 _dist: Any = torch.distributed  # without types
 When = Container[int] | None
@@ -57,21 +54,6 @@ class CGDFD(Weighted):
         return r, 2 * self.lam(self.k) / r
 
 
-class FGR(CGDFD):
-    """Gradient regularisation by a forward difference (Karakida et al., 2023): (γ/2)‖∇f‖², g⁺ at x + ε·g.
-
-    Examples
-    --------
-    >>> model = torch.nn.Linear(2, 1)
-    >>> opt = FGR(torch.optim.SGD(model.parameters(), lr=0.1), model, eps=0.05, gamma=0.1)
-    """
-
-    def __init__(
-        self, base: Base, model: Module, eps: float = 0.05, gamma: float = 0.05, *, when: When = None
-    ) -> None:
-        super().__init__(base, model, gamma / 2, eps, guard=False, when=when)
-
-
 class GNP(Weighted):
     """Penalising the gradient norm: (1 − α)·g + α·g⁺ with g⁺ at x + ρ·g/‖g‖ (Zhao et al., 2022).
 
@@ -89,38 +71,6 @@ class GNP(Weighted):
 
     def _perturbation(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
         return self.rho(self.k) / n, torch.full_like(n, self.alpha(self.k))
-
-
-class WSAM(GNP):
-    """Weighted SAM: ν = γ/(1 − γ), with g⁺ at x + ρ·g/‖g‖ (Yue et al., 2023, with `decouple=False`).
-
-    Examples
-    --------
-    >>> model = torch.nn.Linear(2, 1)
-    >>> opt = WSAM(torch.optim.SGD(model.parameters(), lr=0.1), model, rho=0.05, gamma=0.9)
-    """
-
-    def __init__(
-        self, base: Base, model: Module, rho: Value = 0.05, gamma: float = 0.9, *, when: When = None
-    ) -> None:
-        number("gamma", gamma, "a number, 0 or more and below 1", least=0, below=1)
-        super().__init__(base, model, rho, gamma / (1 - gamma), when=when)
-
-
-class USAM(SAM):
-    """Unnormalised SAM: the gradient at x + ρ·g (Andriushchenko and Flammarion, 2022); its λ is ρ/2.
-
-    Examples
-    --------
-    >>> model = torch.nn.Linear(2, 1)
-    >>> opt = USAM(torch.optim.SGD(model.parameters(), lr=0.1), model, rho=0.1)
-    """
-
-    def __init__(self, base: Base, model: Module, rho: Value = 0.1, *, when: When = None) -> None:
-        super().__init__(base, model, rho, when=when)
-
-    def _perturbation(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
-        return torch.full_like(n, self.rho(self.k)), None
 
 
 class ASAM(SAM):
@@ -242,16 +192,3 @@ class ExactCGD(AscentOptimizer):
     @property
     def _cost(self) -> float:
         return 2.0 if self._had_ascent else 1.0
-
-
-class EGR(ExactCGD):
-    """Explicit gradient regularisation: g + 2λHg with the exact Hg, unguarded (Barrett and Dherin, 2021).
-
-    Examples
-    --------
-    >>> model = torch.nn.Linear(2, 1)
-    >>> opt = EGR(torch.optim.SGD(model.parameters(), lr=0.1), model, lam=0.01)
-    """
-
-    def __init__(self, base: Base, model: Module, lam: Value = 0.01, *, when: When = None) -> None:
-        super().__init__(base, model, lam, guard=False, when=when)

@@ -1,24 +1,19 @@
-"""Training runs on small data: optimizers compared at equal numbers of gradients, seed by seed.
+"""Does an ascent step help on my model? `compare` trains it by several methods and says.
 
-A gradient is one backward pass over one minibatch. Every optimizer gets the same number of them; one that
-takes two a step makes half the steps, and its learning rate falls to zero over its own steps. Seed s gives
-every optimizer the same initial weights and the same order of minibatches.
-
-Examples
---------
->>> from steepen import train
->>> settings = train.Settings.of("digits", grads=60)
->>> found = train.run(settings, ["sgd"], seeds=2)
->>> line = found.summary()[0]
->>> line.optimizer, line.steps, line.gradients, line.runs, line.diverged
-('sgd', 60, 60, 2, 0)
+A gradient is one backward pass over one minibatch. Every method gets the same number of them; one that takes
+two a step makes half the steps, and its learning rate falls to zero over its own steps. Seed s gives every
+method the same initial weights, the same minibatches and the same masks of dropout.
 """
 
-from ._compare import compare
-from ._run import run
-from .comparison import Comparison
-from .optimizers import OPTIMIZERS
-from .results import Line, Mean, Run
-from .settings import Settings
+from __future__ import annotations
 
-__all__ = ["OPTIMIZERS", "Comparison", "Line", "Mean", "Run", "Settings", "compare", "run"]
+from .._tools.optional import load
+
+load("torch", "steepen.train", extra="train")
+
+from ._compare import compare  # noqa: E402
+from .comparison import Comparison  # noqa: E402
+from .optimizers import METHODS, Method  # noqa: E402
+from .results import Line, Mean, Run  # noqa: E402
+
+__all__ = ["METHODS", "Comparison", "Line", "Mean", "Method", "Run", "compare"]

@@ -6,21 +6,24 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
+
+import torch
 
 from .. import __version__
 from .. import _jobs as jobs
 from .._tools.check import number, one_of, whole
-from .._tools.optional import load
-from ._given import builder, decays_of, fingerprint, maker, rates_of, read_data
-from .comparison import Comparison, Trial, kept
-from .optimizers import OPTIMIZERS, Kind, steps_of
+from ._given import builder, fingerprint, maker, read_data
+from .comparison import Comparison, Trial
+from .optimizers import BASE, BASES, METHODS, Method, steps_of
 from .results import Run
-from .settings import BASES
-from .training import Task, check_device, fit
+from .training import Task, fit, take
 from .tuning import Choice, best, square
 
 __all__ = ["compare"]
+
+_KEY = ("stage", "method", "lr", "weight_decay", "strength", "seed")
+_TRIAL = 1000  # the seed of all trials; no run has it
 
 
 def compare(
@@ -30,7 +33,7 @@ def compare(
     test: Any,
     *,
     base: str | Callable[[Any, float, float], Any] = "sgd",
-    methods: Sequence[str] = ("sam", "share16-late", "gap"),
+    methods: Sequence[str] | Mapping[str, Method] = ("sam", "share16-late", "gap"),
     budget: float = 10.0,
     seeds: int = 3,
     lr: float | Sequence[float] | None = None,
@@ -49,29 +52,32 @@ def compare(
 
     A part of the training data is held out, and lr, weight decay and strength of each method are chosen by
     it; then every method trains with the same seeds and is judged by the test part, at the end and where
-    the loss on held-out data was lowest on the way. GapSAM reads its gap from it, too. Print what is returned
-    for the table.
+    the loss on held-out data was lowest on the way. GapSAM reads its gap from it, too. Print what is
+    returned for the table and a verdict.
 
     Parameters
     ----------
     make_model : callable
         Returns a new network. torch's generator is seeded before, so weights follow from the seed.
     loss : callable
-        The mean loss of the network's output and the targets, such as `torch.nn.functional.cross_entropy`.
-    train, test : pair of tensors or arrays, a dataset or a DataLoader
-        Examples and targets, in any order; a dataset or a loader is read once, into memory.
+        The mean loss of the network's output and the targets, such as `torch.nn.functional.cross_entropy`;
+        for a model of Hugging Face `lambda out, y: cross_entropy(out.logits, y)`.
+    train, test : pair, dict, dataset or DataLoader
+        Examples and targets, in any order. Examples are a tensor or an array, or a dict that the network
+        takes by name; a dict, or one for each row or batch, has its targets under "labels", as Hugging Face
+        has it. A dataset or a loader is read once, into memory.
     base : "sgd", "adamw" or callable
         The optimizer that takes the steps; a callable gets parameters, lr and weight decay. It is called once
         to see what it returns.
-    methods : sequence of str
-        Names from `OPTIMIZERS`. The base alone is always the first row.
+    methods : sequence of str, or dict
+        Names from `METHODS`, or methods of yours by name. The base alone is always the first row.
     budget : float
         The gradients of a run, in passes over the training data; an ascent step counts by its examples.
     seeds : int
         Runs of each method.
     lr, weight_decay : number or k numbers
         What to choose from: with k values of each every method has k² trials; with one there is none. By
-        default three that suit the base, for an optimizer other than SGD around its own default.
+        default three that suit "sgd" or "adamw"; for another base give the rates, and decays if it has any.
     strengths : dict, optional
         For methods by name: as many strengths to choose from.
     batch : int
@@ -87,9 +93,9 @@ def compare(
     device : "cpu", "cuda" or "mps"
         Where to train.
     out : path, optional
-        A folder that is there. Its `results.json` is written after each run; the next call goes on from
-        there. It is refused if the network's weights, the loss of a first batch, the data, the base or a
-        setting are others.
+        A file, for `steepen.load_results`. Each trial and each run is written as it ends, and the next call
+        goes on from there. It is refused if the network's weights, the loss of a first batch, the data, the
+        base or a setting are others.
     progress : bool
         Show a progress bar, if standard error is a terminal.
 
@@ -110,89 +116,100 @@ def compare(
     >>> [line.optimizer for line in found.summary()], len(found.trials), len(found.runs)
     (['base', 'sam'], 8, 4)
     """
-    torch = load("torch", "compare", extra="train")
-    check_device(device)
     whole("seeds", seeds, 1)
     whole("batch", batch, 1)
     number("validation", validation, "a part of the training data, above 0 and below 1", above=0, below=1)
     tuning = budget if tuning is None else tuning
     for name, value in (("budget", budget), ("tuning", tuning)):
         number(name, value, "a number of passes over the training data, 1 or more", least=1)
-    names = _names(methods)
-    build = builder(base)
+    kinds, build = _kinds(methods), builder(base)
     data = read_data(train, test, device)
-    held_out = range(len(data.x) - max(1, round(validation * len(data.x))), len(data.x))
+    held_out = range(len(data.y) - max(1, round(validation * len(data.y))), len(data.y))
     if batch > held_out.start:
         raise ValueError(f"batch: expected at most the {held_out.start} examples to train on, got {batch}")
-    passes = held_out.start / batch  # the gradients of one
     task = Task(maker(make_model, device), loss, data, batch, build, augment, autocast, held_out=held_out)
-    for name in names:
-        steps_of(_kind(name), min(budget, tuning) * passes, batch)  # refuses too few
-    who = fingerprint(task, smoothed="smooth" in names)
-    squares = _squares(build(task.make(0).parameters(), 1e-3, 0.0), names, lr, weight_decay, strengths or {})
+    grads = {"trial": tuning * held_out.start / batch, "final": budget * held_out.start / batch}
+    for kind in kinds.values():
+        steps_of(kind, min(grads.values()), batch)  # refuses too few
+    who = fingerprint(task, smoothed=any(kind.symbol == "ε" for kind in kinds.values()))
+    squares = _squares(base, kinds, lr, weight_decay, strengths or {})
     settings: dict[str, Any] = {
         **who, "budget": budget, "tuning": tuning, "batch": batch, "validation": validation, "device": device,
-        "autocast": None if autocast is None else str(autocast), "trials": len(squares["base"]),
-        "steepen": __version__, "torch": str(torch.__version__),
+        "autocast": None if autocast is None else str(autocast), "version": __version__,
+        "torch": str(torch.__version__),
     }  # fmt: skip
-    found = kept(settings, names, squares, out)
-    judged = data._replace(x_test=data.x[held_out.start :], y_test=data.y[held_out.start :])
-    trial = replace(task, data=judged)
-    have = {(one.method, one.choice) for one in found.trials}
-    tries = [(name, one) for name, square in squares.items() for one in square if len(square) > 1]
-    tries = [one for one in dict.fromkeys(tries) if one not in have]
-    for name, choice, run in _trained(
-        found, trial, [(*one, _TRIAL) for one in tries], tuning * passes, progress
-    ):
+    file = None if out is None else jobs.JobFile(out, _KEY, {"results": "comparison", **settings})
+    held = slice(held_out.start, None)
+    judged = data._replace(x_test=take(data.x, held), y_test=data.y[held])
+    plan = _Plan(kinds, {"trial": replace(task, data=judged), "final": task}, grads, file, progress)
+    found = Comparison(settings, list(kinds))
+    tries = [(name, one, _TRIAL) for name, square in squares.items() for one in square if len(square) > 1]
+    for name, choice, run in _trained(plan, "trial", list(dict.fromkeys(tries)), found):
         score = -run.loss if math.isnan(run.accuracy) else run.accuracy
         found.trials.append(Trial(name, choice, math.nan if run.diverged else score))
-        found.save(out)
     _choose(found, squares)
-    left = [(name, found.choices[name], seed) for name, seed in found.missing(seeds) if name in found.choices]
-    for *_, run in _trained(found, task, left, budget * passes, progress):
-        found.runs.append(run)
-        found.save(out)
+    left = [(name, one, seed) for seed in range(seeds) for name, one in found.choices.items()]
+    found.runs = [run for *_, run in _trained(plan, "final", left, found)]
     found.runs.sort(key=lambda run: run.seed)
-    return found.only(seeds)
+    return found
 
 
-_TRIAL = 1000  # the seed of all trials; no run has it
-_BASE = OPTIMIZERS["sgd"]  # no penalty, whatever the base
+class _Plan(NamedTuple):
+    """What is run, for trials and for the runs that are judged by the test part, and where it is kept."""
+
+    kinds: dict[str, Method]
+    tasks: dict[str, Task]
+    grads: dict[str, float]
+    file: jobs.JobFile | None
+    progress: bool
 
 
-def _kind(name: str) -> Kind:
-    return _BASE if name == "base" else OPTIMIZERS[name]
+def _trained(
+    plan: _Plan, stage: str, wanted: Sequence[tuple[str, Choice, int]], found: Comparison
+) -> Iterator[tuple[str, Choice, Run]]:
+    """Train with these methods, choices and seeds, or take the run from the file."""
+    keys = [(stage, name, *choice, seed) for name, choice, seed in wanted]
+    task, grads = plan.tasks[stage], plan.grads[stage]
+    for done in jobs.run(
+        _fit, keys, send=lambda key: (task, plan.kinds[cast(str, key[1])], key, grads), file=plan.file,
+        strict=True, progress=plan.progress,
+        title=lambda key: f"{key[1]}, lr {key[2]}, weight decay {key[3]}, seed {key[5]}",
+    ):  # fmt: skip
+        _, name, *choice, _ = cast(Any, done.key)
+        if "error" in done.value:
+            found.failures[name] = done.value["error"]
+        else:
+            yield name, Choice(*choice), Run.of(done.value)
 
 
-def _names(methods: Sequence[str]) -> list[str]:
+def _kinds(methods: Sequence[str] | Mapping[str, Method]) -> dict[str, Method]:
+    """Return the methods by name, the base first."""
     if isinstance(methods, str):
         raise TypeError(f"methods: expected a list of names, got {methods!r}")
-    names = ["base", *(name for name in methods if name != "base")]
-    for name in names[1:]:
-        one_of("methods", name, OPTIMIZERS)
-        if name in BASES:
-            raise ValueError(f"methods: {name!r} is a base; say base={name!r}")
-    if len(set(names)) < len(names):
-        raise ValueError(f"methods: expected each once, got {', '.join(names[1:])}")
-    return names
+    if isinstance(methods, Mapping):
+        return {"base": BASE, **methods}
+    return {"base": BASE} | {name: METHODS[one_of("methods", name, METHODS)] for name in methods}
 
 
 def _squares(
-    base: Any, names: Sequence[str], lr: Any, decay: Any, strengths: Mapping[str, Any]
+    base: Any, kinds: Mapping[str, Method], lr: Any, decay: Any, strengths: Mapping[str, Any]
 ) -> dict[str, list[Choice]]:
     """Return the trials of each method."""
-    rates = _values("lr", rates_of(base) if lr is None else lr)
-    decays = _some(decays_of(base), len(rates)) if decay is None else decay
-    decays = _values("weight_decay", decays, len(rates), zero=True)
+    own = BASES[base] if isinstance(base, str) else None
+    if own is None and lr is None:
+        raise ValueError("lr: expected values to choose from, as base is a callable; got None")
+    rates = _values("lr", own.lr if own and lr is None else lr)
+    if decay is None:
+        decay = 0.0 if own is None else _some(own.decay, len(rates))
+    decays = _values("weight_decay", decay, len(rates), zero=True)
     for name in strengths:
-        if name not in names:
-            raise ValueError(f"strengths: {name!r} is not one of the methods, {', '.join(names)}")
+        if name not in kinds:
+            raise ValueError(f"strengths: {name!r} is not one of the methods, {', '.join(kinds)}")
     found: dict[str, list[Choice]] = {}
-    for name in names:
-        kind, count = _kind(name), len(rates)
-        ladder = strengths.get(name, _some(kind.ladder, count))
-        own = _values("strengths", ladder, count) if kind.symbol else (0.0,) * count
-        found[name] = square(rates, decays, own)
+    for name, kind in kinds.items():
+        ladder = strengths.get(name, _some(kind.ladder, len(rates)))
+        values = _values("strengths", ladder, len(rates)) if kind.symbol else (0.0,) * len(rates)
+        found[name] = square(rates, decays, values)
     return found
 
 
@@ -215,44 +232,23 @@ def _values(name: str, given: Any, count: int | None = None, *, zero: bool = Fal
     return values
 
 
-def _trained(
-    found: Comparison, task: Task, wanted: Sequence[tuple[str, Choice, int]], grads: float, progress: bool
-) -> Iterator[tuple[str, Choice, Run]]:
-    """Train with these methods, choices and seeds; one for which there is not enough memory is marked."""
-    given: dict[Any, Any] = {
-        (name, *choice, seed): (task, name, choice, seed, grads) for name, choice, seed in wanted
-    }
-    for done in jobs.run(
-        _fit, given, send=given.__getitem__, strict=True, progress=progress,
-        title=lambda key: f"{key[0]}, lr {key[1]:g}, weight decay {key[2]:g}, seed {key[4]}",
-    ):  # fmt: skip
-        _, name, choice, *_ = given[done.key]
-        if done.value is None:
-            found.failures[name] = "out of memory"
-        else:
-            yield name, choice, done.value
-
-
-def _fit(task: Task, name: str, choice: Choice, seed: int, grads: float) -> Run | None:
-    """Train once; None where there is not enough memory."""
-    torch = load("torch", "compare", extra="train")
+def _fit(task: Task, method: Method, key: tuple[Any, ...], grads: float) -> dict[str, Any]:
+    """Train once; a method for which there is not enough memory is marked."""
+    _, name, *choice, seed = key
     try:
-        return fit(task, name, _kind(name), choice, seed=seed, grads=grads)
+        return fit(task, name, method, Choice(*choice), seed=seed, grads=grads).record()
     except (torch.cuda.OutOfMemoryError, MemoryError):
-        if task.data.x.is_cuda:
+        if task.device.type == "cuda":
             torch.cuda.empty_cache()
-        return None
+        return {"error": "out of memory"}
 
 
 def _choose(found: Comparison, squares: Mapping[str, list[Choice]]) -> None:
-    """Take the best trial of each method."""
+    """Take the best trial of each method, of equals the first; they may have ended in any order."""
+    scores = {(trial.method, trial.choice): trial.score for trial in found.trials}
     for name, trials in squares.items():
-        own = [one for one in found.trials if one.method == name]
-        own.sort(key=lambda one: trials.index(one.choice))  # they may have ended in any order
-        index = best([one.score for one in own])
-        if len(trials) == 1:
-            found.choices[name] = trials[0]
-        elif index is not None:
-            found.choices[name] = own[index].choice
+        index = best([scores.get((name, one), math.nan) for one in trials]) if len(trials) > 1 else 0
+        if index is not None:
+            found.choices[name] = trials[index]
         else:
             found.failures.setdefault(name, "every trial diverged")

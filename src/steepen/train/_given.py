@@ -2,101 +2,99 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import zlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
-from .._tools.check import is_number, one_of
-from .._tools.optional import load
-from .data import Data
-from .optimizers import base_of
-from .settings import BASES
-from .training import Task
+import torch
 
-Builder = Callable[[Any, float, float], Any]
+from .._tools.check import one_of
+from .optimizers import BASES, Builder
+from .training import Data, Task, drawing, take
 
 
 def builder(base: str | Builder) -> Builder:
     """Return what builds the base from parameters, lr and weight decay."""
     if isinstance(base, str):
-        return base_of(one_of("base", base, BASES))
+        return BASES[one_of("base", base, BASES)].build
     if not callable(base):
         raise TypeError(f"base: expected 'sgd', 'adamw' or a callable, got {base!r}")
-    optim = load("torch.optim", "compare", extra="train")
 
     def build(params: Any, lr: float, decay: float) -> Any:
         made = base(params, lr, decay)
-        if not isinstance(made, optim.Optimizer):
+        if not isinstance(made, torch.optim.Optimizer):
             raise TypeError(f"base: expected to be given an optimizer of torch, got {made!r}")
         return made
 
     return build
 
 
-def rates_of(base: Any) -> tuple[float, ...]:
-    """Return three learning rates to choose from: those of SGD, or around the default of the class."""
-    optim = load("torch.optim", "compare", extra="train")
-    if isinstance(base, optim.SGD):
-        return 0.03, 0.1, 0.3
-    own: Any = _defaults(base).get("lr")
-    if not is_number(own):
-        raise ValueError(
-            f"lr: expected values to choose from, as {type(base).__name__} has no default; got None"
-        )
-    return tuple(float(f"{factor * own:.3g}") for factor in (0.3, 1, 3))
-
-
-def decays_of(base: Any) -> tuple[float, ...]:
-    """Return three weight decays to choose from; AdamW's is apart from the gradient, and larger."""
-    optim = load("torch.optim", "compare", extra="train")
-    apart = isinstance(base, optim.AdamW) or base.defaults.get("decoupled_weight_decay")
-    return (0.01, 0.1, 0.3) if apart else (1e-4, 1e-3, 1e-2)
-
-
-def _defaults(base: Any) -> dict[str, Any]:
-    parameters = inspect.signature(base.__class__).parameters.values()
-    return {one.name: one.default for one in parameters if one.default is not inspect.Parameter.empty}
-
-
 def read_data(train: Any, test: Any, device: str) -> Data:
     """Read both parts into tensors on the device, the training part in a random order."""
-    torch = load("torch", "compare", extra="train")
-    parts: list[Any] = []
-    both: dict[str, Any] = {"train": train, "test": test}
-    for name, given in both.items():
-        pair: list[Any]
-        if type(given) in (tuple, list) and len(given) == 2:
-            pair = [torch.as_tensor(part) for part in given]
-        elif isinstance(given, torch.utils.data.DataLoader):
-            batches: list[Any] = list(given)
-            pair = [torch.cat([torch.as_tensor(batch[i]) for batch in batches]) for i in (0, 1)]
-        elif (
-            all(hasattr(given, one) for one in ("__getitem__", "__len__"))
-            and not hasattr(given, "keys")
-            and (not hasattr(given, "dtype"))
-        ):
-            rows: list[Any] = [given[i] for i in range(len(given))]
-            pair = [torch.stack([torch.as_tensor(row[i]) for row in rows]) for i in (0, 1)]
-        else:
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:  # of a torch without it
+        raise ValueError(
+            f"device: expected one that is here, such as 'cpu'; got {device!r}: {error}"
+        ) from error
+    with drawing(0):  # a loader that shuffles has the same order in the next call
+        (x, y), (x_test, y_test) = (_read(*one, device) for one in (("train", train), ("test", test)))
+    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(0)).to(device)
+    return Data(take(x, order), y[order], x_test, y_test)  # what is held out must not be one class
+
+
+def _read(name: str, given: Any, device: str) -> tuple[Any, Any]:
+    """Return all examples and all targets."""
+    if isinstance(given, Mapping) or (type(given) in (tuple, list) and len(given) == 2):
+        pairs = [_pair(name, cast(Any, given))]
+    else:
+        if not hasattr(given, "__len__") or hasattr(given, "dtype"):
+            came = type(given).__name__
             raise TypeError(
-                f"{name}: expected examples and targets, a dataset or a loader, got {type(given).__name__}"
+                f"{name}: expected examples and targets, a dict, a dataset or a loader, got {came}"
             )
-        if len(pair[0]) != len(pair[1]) or not len(pair[0]):
-            raise ValueError(
-                f"{name}: expected as many targets as examples, got {len(pair[1])} and {len(pair[0])}"
-            )
-        parts += [part.to(device) for part in pair]
-    order = torch.randperm(len(parts[0]), generator=torch.Generator().manual_seed(0)).to(device)
-    return Data(parts[0][order], parts[1][order], *parts[2:])  # what is held out must not be one class
+        loads = torch.utils.data.DataLoader
+        loader: Any = cast(Any, given) if isinstance(given, loads) else loads(given, batch_size=len(given))
+        generator = loader.generator or torch.Generator()
+        state = generator.get_state()
+        generator.manual_seed(0)
+        pairs = [_pair(name, batch) for batch in loader]
+        generator.set_state(state)
+    try:
+        return _joined([x for x, _ in pairs], device), _joined([y for _, y in pairs], device)
+    except RuntimeError as error:
+        raise ValueError(
+            f"{name}: expected batches whose examples are alike, as texts padded to one length; {error}"
+        ) from error
+
+
+def _pair(name: str, batch: Any) -> tuple[Any, Any]:
+    """Return the examples and the targets of a batch; in a dict these are its "labels"."""
+    if isinstance(batch, Mapping):
+        rest: dict[str, Any] = dict(cast(Mapping[str, Any], batch))
+        if "labels" not in rest:
+            raise ValueError(f"{name}: expected the targets under 'labels' in a dict, got {', '.join(rest)}")
+        batch = rest, rest.pop("labels")
+    x, y = cast(tuple[Any, Any], batch)
+    parts = list(cast(Mapping[str, Any], x).values()) if isinstance(x, Mapping) else [x]
+    counts = [len(part) for part in parts]
+    if not len(y) or set(counts) != {len(y)}:
+        raise ValueError(
+            f"{name}: expected as many targets as examples, got {len(y)} and {', '.join(map(str, counts))}"
+        )
+    return cast(Any, x), y
+
+
+def _joined(parts: list[Any], device: str) -> Any:
+    if isinstance(parts[0], Mapping):
+        keys = cast(Mapping[str, Any], parts[0])
+        return {key: _joined([part[key] for part in parts], device) for key in keys}
+    return torch.cat([torch.as_tensor(part) for part in parts]).to(device)
 
 
 def maker(make_model: Callable[[], Any], device: str) -> Callable[[int], Any]:
     """Return what builds the network with weights that follow from a seed."""
-    torch = load("torch", "compare", extra="train")
-    from .models import seeded
-
     if isinstance(make_model, torch.nn.Module) or not callable(make_model):
         raise TypeError(
             f"make_model: expected a function that returns a new network, got {type(make_model).__name__}; "
@@ -104,7 +102,8 @@ def maker(make_model: Callable[[], Any], device: str) -> Callable[[int], Any]:
         )
 
     def make(seed: int) -> Any:
-        model = seeded(make_model, seed)
+        with drawing(seed):  # on the CPU, so that the device makes no difference
+            model = make_model()
         if not isinstance(model, torch.nn.Module):
             raise TypeError(f"make_model: expected to be given a torch.nn.Module, got {type(model).__name__}")
         return model.to(device).train()
@@ -117,39 +116,35 @@ def maker(make_model: Callable[[], Any], device: str) -> Callable[[int], Any]:
 def fingerprint(task: Task, *, smoothed: bool) -> dict[str, Any]:
     """Return by what a later call knows the same task again; refuse what no run could mend.
 
-    The weights that seed 0 draws, the loss of the first batch with them, the data, and the base: another
+    The loss of the first batch with the weights that seed 0 draws, the data, and the base: another
     architecture, loss or augmentation shows in one of these.
     """
-    model = task.make(0)
-    drawn = _checksum(model.state_dict().values())
-    if drawn != _checksum(task.make(0).state_dict().values()):
+    model, again = task.make(0), task.make(0)
+    pairs = zip(model.parameters(), again.parameters(), strict=True)
+    if not all(torch.equal(one, other) for one, other in pairs):
         raise ValueError("make_model: expected the same weights for the same seed of torch, got others")
     return {
-        "network": drawn,
-        "first loss": _first_loss(task, model, smoothed),
-        "data": f"{len(task.data.x)}+{len(task.data.x_test)}:{_checksum(task.data)}",
+        "first loss": float(f"{_first_loss(task, model, smoothed):.3g}"),  # a GPU adds in any order
+        "data": f"{len(task.data.y)}+{len(task.data.y_test)}:{_checksum(task.data)}",
         "base": _words(task.base(model.parameters(), 1e-3, 0.0)),
     }
 
 
-def _checksum(tensors: Any) -> str:
-    torch = load("torch", "compare", extra="train")
+def _checksum(data: Data) -> str:
     total = 0
-    for one in tensors:
-        if isinstance(one, torch.Tensor):
-            flat = one.detach().cpu().contiguous().reshape(-1)
+    for part in data:
+        for one in cast(Mapping[str, Any], part).values() if isinstance(part, Mapping) else (part,):
+            flat = one.cpu().contiguous().reshape(-1)
             total = zlib.crc32(f"{one.dtype}{tuple(one.shape)}".encode(), total)
             total = zlib.crc32(flat.view(torch.uint8).numpy().tobytes(), total)
     return f"{total:08x}"
 
 
 def _first_loss(task: Task, model: Any, smoothed: bool) -> float:
-    torch = load("torch", "compare", extra="train")
-    x, y = task.data.x[: task.batch], task.data.y[: task.batch]
-    with torch.no_grad(), torch.random.fork_rng([x.device] if x.is_cuda else []):
-        torch.manual_seed(0)
+    x, y = take(task.data.x, slice(task.batch)), task.data.y[: task.batch]
+    with torch.no_grad(), drawing(0, task.device):
         if task.augment is not None:
-            x = task.augment(x, torch.Generator(x.device).manual_seed(0))
+            x = task.augment(x, torch.Generator(task.device).manual_seed(0))
         out = task.forward(model, x)
         value = task.loss(out, y)
         if smoothed:
@@ -165,10 +160,7 @@ def _first_loss(task: Task, model: Any, smoothed: bool) -> float:
 
 
 def _words(base: Any) -> str:
-    """Name an optimizer with the options that are not its class's own, of each group."""
-    own, words = _defaults(base), list[str]()
-    for group in base.param_groups:
-        options = {name: group[name] for name in own if name in group and name not in ("lr", "weight_decay")}
-        changed = [f"{name}={value}" for name, value in options.items() if own[name] != value]
-        words.append(f"{type(base).__name__}({', '.join(changed)})")
-    return " + ".join(dict.fromkeys(words))
+    """Name an optimizer with the options of each group."""
+    left = ("params", "lr", "weight_decay")
+    groups = [", ".join(f"{k}={v}" for k, v in one.items() if k not in left) for one in base.param_groups]
+    return f"{type(base).__name__}({'; '.join(dict.fromkeys(groups))})"

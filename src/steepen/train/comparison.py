@@ -1,26 +1,21 @@
-"""What a comparison found: its trials, its runs, the table, and the file that keeps them."""
+"""What a comparison found: its trials, its runs, the table and the verdict."""
 
 from __future__ import annotations
 
-import json
 import math
-import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from .._tools.files import write_whole
-from .results import Line, Mean, Run, record_of, run_of, summarise
+from .._tools.aligned import aligned
+from .results import Line, Run, summarise
 from .tuning import Choice
 
-__all__ = ["Comparison"]
-
-FILE = "results.json"
 _HEAD = (
     "method", "lr", "weight decay", "strength", "perturbed steps", "accuracy %", "loss", "accuracy vs base",
     "loss vs base", "stopped early: accuracy %", "loss", "gradients", "seconds",
 )  # fmt: skip
+_WORDS = {-1: "behind", 0: "level", 1: "ahead"}
 
 
 class Trial(NamedTuple):
@@ -31,32 +26,15 @@ class Trial(NamedTuple):
     score: float
 
 
-_WORDS = {-1: "behind", 0: "level", 1: "ahead"}
-
-
-def _beyond(mean: Mean) -> int:
-    """Return the sign of a mean that is beyond two standard errors, else 0."""
-    return int(math.copysign(1, mean.value)) if abs(mean.value) > 2 * mean.error else 0
-
-
 @dataclass
 class Comparison:
-    """What `compare` or `run` found.
+    """What `compare` found. Printed, it is a table and a verdict.
 
-    Parameters
-    ----------
-    settings : dict
-        What all methods shared.
-    methods : sequence of str
-        The rows; the others are compared with the first.
-    trials : list of Trial
-        The tries on held-out data.
-    runs : list of Run
-        The runs that are judged by the test part.
-    choices : dict
-        What was chosen for each method.
-    failures : dict
-        Methods that could not be run, and why.
+    - `settings`: what all methods shared.
+    - `methods`: the rows; the others are compared with the first.
+    - `trials`: the tries on held-out data; `choices` has what was chosen by them.
+    - `runs`: those that are judged by the test data.
+    - `failures`: methods that could not be run, and why.
 
     Examples
     --------
@@ -73,23 +51,9 @@ class Comparison:
     choices: dict[str, Choice] = field(default_factory=dict[str, Choice])
     failures: dict[str, str] = field(default_factory=dict[str, str])
 
-    def missing(self, seeds: int) -> list[tuple[str, int]]:
-        """Return the runs that are not there, seed by seed, so that an interrupt leaves pairs."""
-        have = {(run.optimizer, run.seed) for run in self.runs}
-        every = [(name, seed) for seed in range(seeds) for name in self.methods]
-        return [one for one in every if one not in have]
-
-    def only(self, seeds: int) -> Comparison:
-        """Return it without the runs of other methods and seeds that its file holds."""
-        runs = [run for run in self.runs if run.optimizer in self.methods and run.seed < seeds]
-        return replace(self, runs=runs)
-
     def summary(self) -> list[Line]:
         """Return one line for each method with runs, compared with the first."""
-        order = {name: i for i, name in enumerate(self.methods)}
-        return summarise(
-            sorted((run for run in self.runs if run.optimizer in order), key=lambda run: order[run.optimizer])
-        )
+        return summarise(sorted(self.runs, key=lambda run: self.methods.index(run.optimizer)))
 
     def rows(self) -> list[list[str]]:
         """Return the table as text, its head first; methods that failed have a row too."""
@@ -114,7 +78,8 @@ class Comparison:
     def verdict(self) -> str:
         """Say for each method whether it is ahead of the first in loss and accuracy, and at what cost.
 
-        Ahead and behind are beyond two standard errors, seed by seed.
+        Ahead and behind are beyond two standard errors, seed by seed; one seed decides nothing. A lower loss
+        with a lower accuracy is that of a network that is less sure of itself, and not right more often.
 
         Examples
         --------
@@ -126,80 +91,23 @@ class Comparison:
         >>> print(Comparison({}, ["base", "sam"], runs=runs).verdict())
         sam: ahead in loss (-0.250 ± 0.029), level in accuracy (+0.00 ± 0.00 points), with 9 gradients of 9.
         """
-        lines, said = self.summary(), list[str]()
-        for line in lines[1:]:
-            first = lines[0]
-            better = _beyond(line.loss_difference), _beyond(line.difference)
-            parts = [f"{_WORDS[-better[0]]} in loss ({line.loss_difference.text('+.3f')})"]
-            if math.isfinite(line.difference.value):
-                points = line.difference.text("+.2f", 100)
-                parts.append(f"{_WORDS[better[1]]} in accuracy ({points} points)")
-            parts.append(f"with {line.gradients:.0f} gradients of {first.gradients:.0f}")
-            if first.seconds > 0:
-                parts.append(f"in {line.seconds / first.seconds:.2f} × the time")
-            said.append(f"{line.optimizer}: {', '.join(parts)}.")
-        return "\n".join(said)
+        lines = self.summary()
+        return "\n".join(_sentence(line, lines[0]) for line in lines[1:])
 
     def __str__(self) -> str:
-        rows = self.rows()
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        form = "  ".join([f"{{:<{widths[0]}}}", *(f"{{:>{width}}}" for width in widths[1:])])
-        table = "\n".join(form.format(*row).rstrip() for row in rows)
-        return "\n\n".join(filter(None, (table, self.verdict())))
-
-    def save(self, folder: str | os.PathLike[str] | None) -> None:
-        """Write `results.json` into a folder that is there."""
-        if folder is None:
-            return
-        document = {
-            "settings": self.settings,
-            "trials": [(name, choice, None if math.isnan(one) else one) for name, choice, one in self.trials],
-            "runs": [record_of(run) for run in self.runs],
-            "choices": self.choices,
-            "failures": self.failures,
-        }
-        text = json.dumps(document, allow_nan=False, indent=1).encode()
-        write_whole(Path(folder, FILE), lambda file: file.write(text))
+        return "\n\n".join(filter(None, ("\n".join(aligned(self.rows(), 1)), self.verdict())))
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Compare settings; a loss may differ in its last digits where a GPU adds in another order."""
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=1e-4)
-    return one == other
-
-
-def kept(
-    settings: dict[str, Any], names: Sequence[str], squares: Mapping[str, list[Choice]], out: Any
-) -> Comparison:
-    """Return what the folder holds; ValueError if that was made in another way."""
-    path = None if out is None else Path(out, FILE)
-    if path is not None and not path.parent.is_dir():
-        raise ValueError(f"out: there is no folder {str(out)!r}")
-    if path is None or not path.exists():
-        return Comparison(settings, names)
-    try:
-        document = json.loads(path.read_text("utf-8"))
-        there = document["settings"]
-        trials = [
-            Trial(name, Choice(*values), math.nan if score is None else score)
-            for name, values, score in document["trials"]
-        ]
-        runs = [run_of(record) for record in document["runs"]]
-        choices = {name: Choice(*values) for name, values in document["choices"].items()}
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"out: {str(path)!r} is not a file of results, and is left as it is") from error
-    other = [
-        f"{name} {there.get(name)}, not {value}"
-        for name, value in settings.items()
-        if not _same(there.get(name), value)
-    ]
-    for name, choice in [*choices.items(), *((one.method, one.choice) for one in trials)]:
-        if choice not in squares.get(name, [choice]):
-            other.append(f"{name} with lr, weight decay and strength {tuple(choice)}")
-            break
-    if other:
-        raise ValueError(
-            f"out: {str(path)!r} holds runs with {'; '.join(other)}. Give another folder for these"
-        )
-    return Comparison(settings, names, trials, runs, choices)
+def _sentence(line: Line, first: Line) -> str:
+    """Return the verdict on one method."""
+    loss, accuracy = -line.loss_difference.sign, line.difference.sign
+    words = dict.fromkeys(_WORDS, "undecided") if math.isnan(line.loss_difference.error) else _WORDS
+    parts = [f"{words[loss]} in loss ({line.loss_difference.text('+.3f')})"]
+    if math.isfinite(line.difference.value):
+        parts.append(f"{words[accuracy]} in accuracy ({line.difference.text('+.2f', 100)} points)")
+        if loss > 0 > accuracy:
+            parts.append("so less sure of itself, and not right more often")
+    parts.append(f"with {line.gradients:.0f} gradients of {first.gradients:.0f}")
+    if first.seconds > 0:
+        parts.append(f"in {line.seconds / first.seconds:.2f} × the time")
+    return f"{line.optimizer}: {', '.join(parts)}."

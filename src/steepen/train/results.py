@@ -3,43 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
-
-__all__ = ["Line", "Mean", "Run"]
 
 _CURVES = ("at", "accuracies", "losses", "times", "held_out")
 
 
 @dataclass(frozen=True)
 class Run:
-    """One optimizer with one seed.
+    """One method with one seed.
 
-    Parameters
-    ----------
-    optimizer, seed
-        Which.
-    steps, gradients : int, float
-        How many steps it took, and how many gradients they cost; an ascent step counts by its examples.
-    at : tuple of float
-        The gradients spent at each look at the test part, from 0 on.
-    accuracies, losses : tuple of float
-        What was seen there: the share that is right, and the mean loss.
-    strength : float
-        Its λ or ρ; 0 for the base alone.
-    seconds, times : float, tuple of float
-        How long the training took, and had taken at each look; the looks themselves are not counted.
-    perturbed : int
-        The steps with an ascent step.
-    held_out : tuple of float
-        The mean loss on held-out data at each look; empty if there are none.
+    - `steps`, `gradients`: how many steps it took, and how many gradients they cost; an ascent step counts by
+      its examples. `perturbed` of the steps had one.
+    - `at`, `times`: the gradients and the seconds of training that were spent at each look at the test part.
+    - `accuracies`, `losses`: what was seen there: the part that is right, and the mean loss. `held_out` is
+      the mean loss on held-out data; empty if there is none.
+    - `strength`: its λ, ρ or the like; 0 for the base alone.
 
     Examples
     --------
-    >>> run = Run("sgd", 0, 2, 2, (0, 2), (0.1, 0.5), (2.3, 1.2))
+    >>> run = Run("base", 0, 2, 2, (0, 2), (0.1, 0.5), (2.3, 1.2))
     >>> run.accuracy, run.loss, run.diverged
     (0.5, 1.2, False)
     """
@@ -59,12 +45,12 @@ class Run:
 
     @property
     def accuracy(self) -> float:
-        """The share of the test part that was right at the end."""
+        """The part of the test data that was right at the end."""
         return self.accuracies[-1]
 
     @property
     def loss(self) -> float:
-        """The mean loss on the test part at the end."""
+        """The mean loss on the test data at the end."""
         return self.losses[-1]
 
     @property
@@ -76,6 +62,21 @@ class Run:
     def stop(self) -> int | None:
         """The look at which the loss on held-out data was lowest: where early stopping ends."""
         return int(np.nanargmin(self.held_out)) if np.isfinite(self.held_out).any() else None
+
+    def record(self) -> dict[str, Any]:
+        """Return it as JSON has it: null for what is not finite."""
+        curves = {name: getattr(self, name) for name in _CURVES}
+        return asdict(self) | {
+            name: [x if math.isfinite(x) else None for x in one] for name, one in curves.items()
+        }
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Run:
+        """Return the run that `record` wrote."""
+        given = {one.name: record[one.name] for one in fields(cls)}
+        for name in _CURVES:
+            given[name] = tuple(math.nan if x is None else x for x in given[name])
+        return cls(**given)
 
 
 class Mean(NamedTuple):
@@ -99,6 +100,11 @@ class Mean(NamedTuple):
         error = float(np.std(values, ddof=1)) / math.sqrt(n) if n > 1 else math.nan
         return cls(float(np.mean(values)) if n else math.nan, error)
 
+    @property
+    def sign(self) -> int:
+        """Its sign if it is beyond two standard errors, else 0."""
+        return int(math.copysign(1, self.value)) if abs(self.value) > 2 * self.error else 0
+
     def text(self, form: str, scale: float = 1.0) -> str:
         """Write it, times a scale; a dash for NaN."""
         if math.isnan(self.value):
@@ -108,35 +114,21 @@ class Mean(NamedTuple):
 
 
 class Line(NamedTuple):
-    """One optimizer over all seeds; the means are over the runs that did not diverge.
+    """One method over all seeds; the means are over the runs that did not diverge.
 
-    Parameters
-    ----------
-    optimizer, strength
-        Which, and with which λ or ρ.
-    steps, perturbed, gradients : int, int, float
-        Of one run, the longest.
-    runs, diverged : int
-        How many runs there are, and how many of them diverged.
-    accuracy, loss : Mean
-        At the end.
-    stopped_accuracy, stopped_loss : Mean
-        Where the loss on held-out data was lowest: with early stopping.
-    difference, loss_difference : Mean
-        Accuracy and loss at the end less those of the first optimizer, paired by seed.
-    seconds : float
-        The mean time of the training.
+    `steps`, `perturbed` and `gradients` are those of the longest run. `stopped_accuracy` and `stopped_loss`
+    are where the loss on held-out data was lowest: with early stopping. `difference` and `loss_difference`
+    are accuracy and loss at the end less those of the first method, paired by seed.
 
     Examples
     --------
-    >>> ends = {"sgd": 0.5, "sam": 0.75}
+    >>> ends = {"base": 0.5, "sam": 0.75}
     >>> runs = [Run(name, 0, 2, 2, (0, 2), (0.1, end), (2.3, 1.2)) for name, end in ends.items()]
     >>> summarise(runs)[1].difference.value
     0.25
     """
 
     optimizer: str
-    strength: float
     steps: int
     perturbed: int
     gradients: float
@@ -152,7 +144,7 @@ class Line(NamedTuple):
 
 
 def summarise(runs: Sequence[Run]) -> list[Line]:
-    """Return one line for each optimizer, compared with the first."""
+    """Return one line for each method, compared with the first."""
     names = list(dict.fromkeys(run.optimizer for run in runs))
     first = {run.seed: run for run in runs if run.optimizer == names[0] and not run.diverged}
     lines: list[Line] = []
@@ -161,10 +153,11 @@ def summarise(runs: Sequence[Run]) -> list[Line]:
         fine = [run for run in own if not run.diverged]
         stops = [(run, run.stop) for run in fine if run.stop is not None]
         pairs = [(run, first[run.seed]) for run in fine if run.seed in first]
+        longest = max(own, key=lambda run: run.gradients)
         lines.append(
             Line(
-                name, own[0].strength, max(run.steps for run in own), max(run.perturbed for run in own),
-                max(run.gradients for run in own), len(own), len(own) - len(fine),
+                name, longest.steps, longest.perturbed, longest.gradients, len(own),
+                len(own) - len(fine),
                 Mean.of([run.accuracy for run in fine]), Mean.of([run.loss for run in fine]),
                 Mean.of([run.accuracies[stop] for run, stop in stops]),
                 Mean.of([run.losses[stop] for run, stop in stops]),
@@ -174,16 +167,3 @@ def summarise(runs: Sequence[Run]) -> list[Line]:
             )
         )  # fmt: skip
     return lines
-
-
-def record_of(run: Run) -> dict[str, Any]:
-    """Return a run as JSON has it: null for what is not finite."""
-    curves = {name: [one if math.isfinite(one) else None for one in getattr(run, name)] for name in _CURVES}
-    return asdict(run) | curves
-
-
-def run_of(record: dict[str, Any]) -> Run:
-    """Return the run that `record_of` wrote."""
-    for name in _CURVES:
-        record = record | {name: tuple(math.nan if one is None else one for one in record[name])}
-    return Run(**record)

@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._tools.check import number, whole
-from ._batches import Batches, mean_of
-from ._trace import judging
+from steepen._tools.check import number, whole
+from steepen.torch._means import mean_of
+from steepen.torch._sharpness import Batches
+from steepen.torch._trace import judging
 
 __all__ = ["Robustness", "robustness"]
 
@@ -102,6 +103,8 @@ def robustness(
     for part in prune:
         number("prune", part, "parts of the weights, above 0 and below 1", above=0, below=1)
     whole("draws", draws, 2)
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model: expected a torch.nn.Module, got {model!r}")
     batches = Batches(model, loss, data)
     named = [(name, p) for name, p in model.named_parameters() if p.ndim > 1 and p.is_floating_point()]
     if not named:

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from steepen.train.training import Data
+
 __all__ = ["read_cifar"]
 
 _PIXELS = 3 * 32 * 32
@@ -32,15 +34,6 @@ CIFAR: dict[str, _Format] = {
 """The sets, and the files of their binary versions."""
 
 
-class Data(NamedTuple):
-    """Examples and their classes: the training part, and the part to judge by."""
-
-    x: Any
-    y: Any
-    x_test: Any
-    y_test: Any
-
-
 def read_cifar(name: str, folder: str | os.PathLike[str] | None) -> Data:
     """Read CIFAR-10 or CIFAR-100 from a folder: uint8 of shape (n, 3, 32, 32), and classes.
 
@@ -53,12 +46,6 @@ def read_cifar(name: str, folder: str | os.PathLike[str] | None) -> Data:
         `cifar10.npz` (`cifar100.npz`) with the arrays x_train, y_train, x_test and y_test, pictures as uint8
         of shape (n, 32, 32, 3) or (n, 3, 32, 32). The Python version is a pickle, which can run any code, and
         is not read.
-
-    Examples
-    --------
-    >>> read_cifar("cifar10", "nowhere")
-    Traceback (most recent call last):
-    ValueError: data-dir: there is no folder 'nowhere'
     """
     found, form = find_cifar(name, folder), CIFAR[name]
     return _from_binary(found, form) if found.is_dir() else _from_arrays(found, form.classes)

@@ -5,11 +5,14 @@ import itertools
 import re
 import sys
 from collections import Counter
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
+from steepen.train.training import fit
 
 ROOT = Path(__file__).parents[2]
 
@@ -173,6 +176,39 @@ def test_what_the_gate_costs_where_a_network_overfits_is_said(report, less):
     gain = f"of a gain of {less('characters', 'base', 'gate')[0]:.3f}"
     assert f"{behind['characters']} higher on characters, {gain}, {behind['cifar100-vit']} on the ViT" in text
     assert f"{behind['fashion-mlp']} with the perceptron on all of Fashion-MNIST" in text
+
+
+@pytest.mark.slow
+def test_a_lower_loss_with_a_lower_accuracy_is_of_methods_that_make_fewer_steps(report, runs, less):
+    """What `docs/training.md` says of it, beyond two standard errors."""
+    both = [
+        (task, row)
+        for task, row in itertools.product(report.SPECS, report.NAMES)
+        if row not in ("base", *report.HISTORY) and report.finals(runs, task, row)
+        if less(task, row, "base").sign < 0 and less(task, row, "base", "accuracy").sign < 0
+    ]
+    assert {row for _, row in both} == {"sam", "sam-late", "share4", "share4-late", "cgd-early"}
+    assert len(both) == 8
+    assert "came with a lower accuracy in eight rows" in page("docs/training.md")
+
+
+@pytest.mark.parametrize("method", ["base", "sam", "share16-late", "gate", "smooth"])
+def test_a_step_by_captured_passes_is_the_step(method):
+    """On a CPU, with passes that only look captured: they leave the gradients, and return the loss."""
+    tasks = loaded("evidence", "tasks").tasks
+    bench = tasks.Bench("mnist1d-mlp", None, "cpu", toy=True)
+    plain = bench.at("final", method)
+
+    def passes(model, x, y, smoothing):
+        loss = tasks.smoothed(model(x), y, smoothing)
+        loss.backward()
+        return loss
+
+    own = {one.name: getattr(plain, one.name) for one in fields(plain)}
+    given = method, tasks.KINDS[method], tasks.Choice(0.1, 1e-3, 0.1)
+    runs = [fit(task, *given, seed=0, grads=24) for task in (plain, tasks.CapturedTask(**own, passes=passes))]
+    assert runs[0].losses == pytest.approx(runs[1].losses, rel=1e-4)
+    assert runs[0].gradients == runs[1].gradients
 
 
 def test_differences_are_paired_by_seed_and_bold_is_what_is_ahead_of_all_others(report):

@@ -1,57 +1,22 @@
-"""The networks, two hidden layers or ResNet-18, and crops and flips; importing this imports torch."""
+"""The networks, two hidden layers or ResNet-18, and crops and flips."""
 
 from __future__ import annotations
-
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..torch._trace import random_of
+from steepen.train.training import drawing
 
 __all__ = ["ResNet18", "mlp"]
 
 
-@contextmanager
-def drawing(seed: int, device: torch.device) -> Iterator[None]:
-    """Have torch draw from the seed alone, here and on a device; its generators are left as they were."""
-    undo = random_of(device)
-    torch.default_generator.manual_seed(seed)  # torch.manual_seed would reach all GPUs
-    if device.type != "cpu":
-        torch.get_device_module(device).manual_seed(seed)
-    try:
-        yield
-    finally:
-        undo()
-
-
-def seeded(make: Callable[[], Any], seed: int) -> Any:
-    """Draw weights from the seed alone, on the CPU, so that the device makes no difference."""
-    with drawing(seed, torch.device("cpu")):
-        return make()
-
-
 def mlp(inputs: int, hidden: int, seed: int, classes: int = 10) -> nn.Sequential:
-    """Build a perceptron with two hidden layers of rectifiers; its weights are drawn from the seed alone.
-
-    Examples
-    --------
-    >>> model = mlp(64, 32, seed=0)
-    >>> sum(p.numel() for p in model.parameters())
-    3466
-    >>> bool((model[0].weight == mlp(64, 32, seed=0)[0].weight).all())
-    True
-    """
-
-    def make() -> nn.Sequential:
+    """Build a perceptron with two hidden layers of rectifiers; its weights are drawn from the seed alone."""
+    with drawing(seed):
         sizes = (inputs, hidden), (hidden, hidden), (hidden, classes)
         first, second, last = (nn.Linear(*size) for size in sizes)
         return nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), last)
-
-    return seeded(make, seed)
 
 
 class _Block(nn.Module):
@@ -73,13 +38,7 @@ class _Block(nn.Module):
 
 
 class ResNet18(nn.Sequential):
-    """The form used on CIFAR: no stride and no pooling before the blocks.
-
-    Examples
-    --------
-    >>> ResNet18(10, width=8)(torch.zeros(2, 3, 32, 32)).shape
-    torch.Size([2, 10])
-    """
+    """The form used on CIFAR: no stride and no pooling before the blocks."""
 
     def __init__(self, classes: int, width: int = 64) -> None:
         layers: list[nn.Module] = [nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]

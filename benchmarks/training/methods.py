@@ -1,0 +1,45 @@
+"""More methods than `steepen.train` names: phases of a run, shares of the batch, published methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from steepen.train.optimizers import METHODS as NAMED
+from steepen.train.optimizers import Method, last, throughout
+
+
+def first(part: float) -> Callable[[int], range]:
+    """Return what names the first part of the steps."""
+    return lambda steps: range(round(part * steps))
+
+
+def warm(steps: int) -> range:
+    """Return the steps after the warm-up: a young momentum and a long ascent step destroy."""
+    return range(round(0.05 * steps), steps)
+
+
+def last_rows(examples: int) -> range:
+    """Return the rows that GapSAM is given to watch: the last 2 %, or 200, and at most a tenth."""
+    return range(examples - min(max(200, round(0.02 * examples)), examples // 10), examples)
+
+
+def _share(part: int, when: Callable[[int], range] = throughout) -> Method:
+    return replace(NAMED["share16-late"], ascent_fraction=1 / part, when=when)
+
+
+METHODS: dict[str, Method] = NAMED | {
+    "sam-early": replace(NAMED["sam"], when=first(0.25)),
+    "share4": _share(4),
+    "share4-late": _share(4, last(0.5)),
+    "share16": _share(16),
+    "cgd-early": replace(NAMED["cgd"], when=first(0.25)),
+    "cgd-late": replace(NAMED["cgd"], when=last(0.25)),
+    "cgd-exact": Method("paper.ExactCGD", "λ"),
+    "egr": Method("paper.ExactCGD", "λ", options={"guard": False}),
+    "fgr": Method("paper.CGDFD", "λ", options={"r": 0.05, "guard": False}),
+    "gnp": Method("paper.GNP", "ρ", options={"alpha": 0.8}),
+    "asam": Method("paper.ASAM", "ρ"),
+    "msam": Method("paper.MSAM", "ρ", (0.1, 0.3, 1.0), warm, 0.0),
+}
+"""0.8 is the part in GNP's paper."""

@@ -1,0 +1,18 @@
+"""A table as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def aligned(rows: Sequence[Sequence[str]], left: int) -> list[str]:
+    """Return rows as lines: the first columns aligned to the left, the others, numbers, to the right.
+
+    Examples
+    --------
+    >>> aligned([["name", "f"], ["gd", "0.5"]], 1)
+    ['name    f', 'gd    0.5']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    form = "  ".join(f"{{:{'<' if i < left else '>'}{width}}}" for i, width in enumerate(widths))
+    return [form.format(*row).rstrip() for row in rows]
