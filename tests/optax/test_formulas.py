@@ -71,7 +71,7 @@ def test_the_ratio_is_the_size_of_the_penalty(dtype):
     """A difference loses digits, and ν multiplies what is left: hence the wider tolerance."""
     with in_precision(dtype):
         params, batch = start(dtype), data(dtype)
-        g, (_, d) = gradient(params, batch), so.value_and_grad(loss, ratio=0.3)(params, batch)
+        g, (_, d) = gradient(params, batch), jax.jit(so.value_and_grad(loss, ratio=0.3))(params, batch)
         change = {name: np.asarray(d[name]) - g[name] for name in g}
         assert norm(change) / norm(g) == pytest.approx(0.3, rel=1e-5 if dtype == "float32" else 1e-12)
         tolerance = 3e-4 if dtype == "float32" else 1e-8
@@ -90,12 +90,12 @@ def test_the_guard_replaces_what_does_not_descend():
 def run(opt, dtype="float64", steps=STEPS, validation=None):
     params, batch, met = start(dtype), data(dtype), []
     state = opt.init(params)
-    both = lambda p: jax.value_and_grad(loss)(p, batch)  # noqa: E731
-    extra = {"value_and_grad_fn": both} if validation else {"grad_fn": lambda p: both(p)[1]}
+    both = lambda p: nets.both(p, batch)  # noqa: E731
+    extra = {"value_and_grad_fn": both} if validation else {"grad_fn": nets.grad_of(batch)}
 
     @jax.jit
     def step(params, state):
-        g = jax.grad(loss)(params, jax.tree.map(lambda a: a[: 4 if validation else None], batch))
+        g = nets.grad_of(jax.tree.map(lambda a: a[: 4 if validation else None], batch))(params)
         updates, state = opt.update(g, state, params, **({} if isinstance(state, so.MSAMState) else extra))
         return optax.apply_updates(params, updates), state
 
@@ -188,7 +188,7 @@ class Rule:
             self.perturbed += 1
             s = (length / n, g)
         at = params if s is None else {k: jnp.asarray(v) for k, v in moved(params, *s).items()}
-        value, d = float(loss(at, batch)), gradient(at, batch)
+        value, d = float(nets.both(at, batch)[0]), gradient(at, batch)
         if s is None:
             self.tell("training", value, self.new_training)
             self.last = value
@@ -214,7 +214,7 @@ def test_gap_sam_is_its_rule(every, strength, gate):
         part = jax.tree.map(lambda a: a[:4], batch)
         for k in range(60):
             if k % 5 == 0:
-                told[k] = 1.0 + float(loss(params, (batch[0], batch[1] + 0.4)))
+                told[k] = 1.0 + float(nets.both(params, (batch[0], batch[1] + 0.4))[0])
                 rule.tell("validation", told[k], 0.5)
             d = rule.step(params, batch, part)
             params = {name: jnp.asarray(v) for name, v in moved(params, -0.02, d).items()}
