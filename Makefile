@@ -55,7 +55,7 @@ $(PARTS:%=unit-%): unit-%: $(VENV)/.ready
 	@echo "== Tests and examples: $*"
 	@$(PYTEST) --part $* $(CHOSEN) -o cache_dir=.pytest_cache/$* || [ $$? = 5 ]  # 5: none was chosen
 
-# every fault of tests/faults.py planted in a copy, one by one: which tests see it
+# every fault of tests/faults/ planted in a copy, one by one: which tests see it
 faults: $(VENV)/.ready
 	@$(QUICK) $(BIN)/python -m tests.faults --jobs $(JOBS)
 
