@@ -1,7 +1,7 @@
 """Plant the faults one by one and say which tests see them.
 
-For a fault the test that saw it last is run first, then those that belong to its file, the slow ones last, then
-the parts of the suite (conftest.py) one after the other; the first test that fails ends it.
+For a fault the test that saw it last is run first, then those that belong to its file, the slow ones last,
+then the parts of the suite (conftest.py) one after the other; the first test that fails ends it.
 """
 
 from __future__ import annotations
