@@ -97,15 +97,6 @@ def test_where_f_is_not_finite_nothing_is_raised(solver):
         assert run.improvements[-1][1] < 2.1
 
 
-@pytest.mark.parametrize("solver", ["GD-Armijo", "L-BFGS-B", "NLopt-VAR2"])
-def test_ctrl_c_ends_it_all(solver):
-    def interrupted(x):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        measure(Problem("p", "P", "mgh", interrupted, [1.0], 0.0), solver, 9)
-
-
 def test_a_solver_is_left_out_where_n_is_too_large():
     large = Problem("large", "Large", "mgh", lambda x: parabola(x), np.ones(1001), 0.0)
     run = measure(large, "BFGS", 9)

@@ -86,24 +86,12 @@ def bowl(y, matrix):
     return flat @ matrix @ flat
 
 
-def valley(y, args):
-    a, b = y
-    return (a * a + b - args[0]) ** 2 + (a + b * b - args[1]) ** 2
-
-
-def flat(y, args):
-    a, b = y
-    return args[0] * (a * a + b * b) - args[1] * a * b
-
-
 def shifted(y, args):
     return y * y - args
 
 
 PROBLEMS = {
     "a nested tree": (bowl, ({"a": np.full((2, 2), 0.3)}, np.full(1, -0.2)), MATRIX, 0.0),
-    "a list of numbers": (valley, [np.array(2.0), np.array(2.5)], (np.array(11.0), np.array(7.0)), 0.0),
-    "nearly flat": (flat, [np.array(6.0), np.array(6.0)], (np.array(0.26), np.array(0.48)), 0.0),
     "one number, below zero": (shifted, np.array(1.0), np.array(1.0), -1.0),
 }
 
@@ -113,7 +101,7 @@ PROBLEMS = {
     ("name", "method"),
     [
         *((name, "bfgs") for name in sample(PROBLEMS, 1)),
-        pytest.param("a list of numbers", "cgd-auto", marks=SLOW),
+        pytest.param("one number, below zero", "cgd-auto", marks=SLOW),
     ],
 )
 def test_minimum_and_jvp(name, method):

@@ -201,17 +201,3 @@ def test_a_run_goes_on_from_a_pytree_bit_for_bit(name):
     leaves = [jnp.asarray(np.asarray(leaf)) for leaf in jax.tree.leaves(halfway)]
     restored = jax.tree.unflatten(jax.tree.structure((PARAMS, opt.init(PARAMS))), leaves)
     jax.tree.map(np.testing.assert_array_equal, advanced(opt, *restored), advanced(opt, *halfway))
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-def test_a_run_goes_on_from_a_checkpoint_of_orbax(tmp_path):
-    ocp = pytest.importorskip("orbax.checkpoint")
-    for name, opt in TRANSFORMATIONS.items():
-        halfway = advanced(opt, steps=4)
-        with ocp.StandardCheckpointer() as saver:
-            saver.save(tmp_path / name, halfway)
-            saver.wait_until_finished()
-            restored = saver.restore(tmp_path / name, (PARAMS, opt.init(PARAMS)))
-        assert type(restored[1]) is type(halfway[1])
-        jax.tree.map(np.testing.assert_array_equal, advanced(opt, *restored), advanced(opt, *halfway))

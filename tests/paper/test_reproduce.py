@@ -301,21 +301,6 @@ def test_the_page_opens_with_two_sentences_a_picture_and_the_findings(paper):
         assert page.text.count(re.sub("[«»]", "", found[name])) == 2  # there, and in its section
 
 
-@pytest.mark.slow
-def test_terms_are_defined_where_they_first_stand_and_no_hyphen_is_a_minus(paper):
-    text = paper.page.read_text("utf-8")
-    body = text.partition("<p class=lead>")[2].replace("<dfn>", "\x01").replace("</dfn>", "\x02")
-    shown = re.sub(r"<[^>]*>", " ", body)
-    for term in ("CGD", "GD", "CGD-FD", "CGD-QN", "EGR", "guard", "artificial point"):
-        first = re.search(rf"(?<![\w-]){term}(?![\w-])", shown)
-        assert first is not None
-        assert shown[first.start() - 1] + shown[first.end()] == "\x01\x02", shown[first.start() - 50 :][:100]
-    text = re.sub(r"<(style|p class=files)>.*?</", "", text, flags=re.DOTALL)
-    shown = re.sub(r"<[^>]*>", " ", text)
-    assert re.findall(r".{20}(?<![\w.)])-\d.{9}", shown) == []
-    assert re.findall(r".{20}e−(?:1[4-9]|[2-9]\d).{9}", shown) == []
-
-
 def test_the_finding_on_training_is_quoted_from_the_document():
     _, words, document, command = REPORT.WORDS["training"].values()
     source = (Path(__file__).parents[2] / document).read_text("utf-8")
