@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from benchmarks.bench import SOLVERS
 from benchmarks.bench._count import Counter, Spent
-from benchmarks.bench.measure import measure, measure_all
+from benchmarks.bench.measure import measure
 from benchmarks.problems import Problem, problems
 
 from steepen._core.result import Status
@@ -101,13 +101,3 @@ def test_a_solver_is_left_out_where_n_is_too_large():
     large = Problem("large", "Large", "mgh", lambda x: parabola(x), np.ones(1001), 0.0)
     run = measure(large, "BFGS", 9)
     assert (run.evaluations, run.improvements, run.message) == (0, (), "left out: n > 1000")
-
-
-@pytest.mark.slow
-def test_order_and_numbers_do_not_depend_on_the_jobs():
-    chosen = [problems[name] for name in ("beale", "wood", "helical-valley")]
-    solvers = ["L-BFGS-B", "BB", "BFGS-Armijo"]
-    one = measure_all(chosen, solvers, 60, jobs=1)
-    two = measure_all(chosen, solvers, 60, jobs=2)
-    assert [(r.problem, r.solver) for r in one] == [(p.name, s) for p in chosen for s in solvers]
-    assert [(r.evaluations, r.improvements) for r in one] == [(r.evaluations, r.improvements) for r in two]

@@ -139,14 +139,6 @@ def test_a_batch_finds_what_its_rows_find(scheme):
 
 
 @SCHEME
-@pytest.mark.parametrize("evals", range(1, 40))
-def test_the_look_keeps_to_the_budget(scheme, evals):
-    res = st.minimize(COARSE["float32"], [3.0, 4.0], jac=scheme, budget=st.Budget(evals=evals))
-    assert res.nfev <= evals
-    assert not res.success or np.abs(res.x - 1).max() < 1e-4
-
-
-@SCHEME
 @METHOD
 def test_a_smooth_function_that_is_level_is_no_coarse_one(method, scheme):
     """At a minimum to the last bit, far from 0; where nothing depends on x, or not on one variable."""

@@ -124,15 +124,6 @@ def test_a_long_run_does_not_go_below(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("p", [pytest.param(p, id=p.name) for p in suite("learning")])
-def test_training_does_not_go_below(p):
-    pytest.importorskip("sklearn")
-    value = lowest(p, "L-BFGS-B", maxcor=30, maxfun=150, maxiter=150, ftol=0, gtol=1e-10)
-    assert not_below(p, value)
-    assert value < p.fbest * 1.5
-
-
-@pytest.mark.slow
 def test_logistic_regression_is_scikit_learns():
     linear = pytest.importorskip("sklearn.linear_model")
     from sklearn.datasets import load_breast_cancer
