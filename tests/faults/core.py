@@ -130,7 +130,7 @@ FAULTS: tuple[Fault, ...] = (
          "sigma.append(np.sqrt(share * (column * column).sum(axis=0) / COUNT))",
          "ECnoise's level is that of Moré and Wild."),
         ("(high <= -VANISHES * low)", "(high <= VANISHES * low)", "A kink that bends down is a kink, too."),
-        ("left = np.minimum(left, rest - left)", "pass", "The step between rounded values is found.")),
+        ("(left > WITHIN * rest)", "(left > 0)", "The step between rounded values is found.")),
     *within("_oracle/noise.py",
         ("return self.eps * (abs(f) + self.state.conditioning)", "return self.eps * abs(f)",
          "The rounding of x is no noise of f."),

@@ -98,7 +98,6 @@ FAULTS: tuple[Fault, ...] = (
     Fault("train/_given.py", "parts[1][order], *parts[2:]", "parts[1], *parts[2:]",
           "every example keeps its target"),
     *within("train/training.py",
-        (" * torch.is_grad_enabled()", "", "a gradient is a pass backwards"),
         ("* (len(x) / examples)", "/ -(-examples // _CHUNK)",
          "a loss that is taken in parts is the mean over the examples"),
         ("multi_avg_fn(min(decay, n / (n + 1)))", "multi_avg_fn(decay)",
