@@ -95,9 +95,3 @@ def test_where_f_is_not_finite_nothing_is_raised(solver):
     assert np.isfinite([f for _, f in run.improvements]).all()
     if solver == "BB" or "Armijo" in solver or solver.startswith("cgd"):
         assert run.improvements[-1][1] < 2.1
-
-
-def test_a_solver_is_left_out_where_n_is_too_large():
-    large = Problem("large", "Large", "mgh", lambda x: parabola(x), np.ones(1001), 0.0)
-    run = measure(large, "BFGS", 9)
-    assert (run.evaluations, run.improvements, run.message) == (0, (), "left out: n > 1000")

@@ -127,15 +127,6 @@ def test_sharded_over_devices_it_is_what_it_is_on_one():
         same(jax.jit(split)(PARAMS, BATCH), wanted)
 
 
-@two_devices
-def test_under_pmap_gradients_are_averaged_by_the_name_of_the_axis():
-    halves = jax.tree.map(lambda a: a.reshape(2, -1, *a.shape[1:]), BATCH)
-    copies = jax.tree.map(lambda a: jnp.stack([a, a]), PARAMS)
-    gradient = so.value_and_grad(loss, rho=0.3, axis_name="devices")
-    found = jax.pmap(gradient, "devices", devices=jax.devices()[:2])(copies, halves)
-    same(jax.tree.map(lambda a: a[1], found), so.value_and_grad(loss, rho=0.3)(PARAMS, BATCH))
-
-
 def test_seeds_are_mapped_over():
     many = jax.tree.map(lambda a: jnp.stack([a, 2 * a]), PARAMS)
     gradient = so.value_and_grad(loss, ratio=0.3)

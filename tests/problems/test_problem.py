@@ -39,17 +39,6 @@ def test_value_gradient_and_both_agree_for_all_leading_axes(name):
     assert p.grad(X[place]).any()
 
 
-@some
-def test_single_precision_is_answered_in_kind(name):
-    p = problems[name]
-    x = p.x0.astype(np.float32)
-    value, grad = p.value_and_grad(x)
-    assert value.dtype == grad.dtype == np.float32
-    exact = p.value_and_grad(x.astype(float))
-    assert value == np.float32(exact[0])
-    assert np.array_equal(grad, exact[1].astype(np.float32))
-
-
 def test_whole_numbers_are_taken_as_double_and_outside_the_domain_there_is_no_warning():
     wood = problems["wood"]
     assert wood([-3, -1, -3, -1]) == 19192
