@@ -19,6 +19,11 @@ from tests.rounding import SEED, VARIABLE, perturb
 settings.register_profile("steady", derandomize=True, deadline=None, max_examples=100 if WHOLE else 25)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
+# Before JAX begins: three devices on one CPU, and programs that are compiled quickly rather than well, since
+# to optimise them would take longer than to run them as they are.
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=3")
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+
 ROOT = Path(__file__).parent
 
 PARTS = {

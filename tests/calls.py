@@ -42,6 +42,24 @@ def refused(error, *texts, **given):
     assert bowl.calls == 0
 
 
+class At:
+    """Wraps a function: from call number j (from 0) on it does something else, or raises an error."""
+
+    def __init__(self, function, j, instead):
+        self.function, self.j, self.instead, self.calls = function, j, instead, 0
+
+    def __call__(self, *args):
+        self.calls += 1
+        return (self.instead if self.calls > self.j else self.function)(*args)
+
+
+def raising(error):
+    def instead(*_):
+        raise error
+
+    return instead
+
+
 W = np.array([1.0, 4.0])
 
 

@@ -177,9 +177,7 @@ def test_a_run_that_ends_before_its_first_probe_is_told(fit):
 def test_resume(fit, tmp_path, manual):
     def run(epochs, path=None):
         module = Module(
-            lambda m: GapSAM(base(m), m, None, 44, ascent_fraction=0.5),
-            manual=manual,
-            dropout=0.5,
+            lambda m: GapSAM(base(m), m, None, 44, ascent_fraction=0.5), manual=manual, dropout=0.5
         )
         return fit(module, path=path, max_epochs=epochs, callbacks=[Seeded(), AscentCallback("val_loss")])
 

@@ -54,14 +54,6 @@ def test_what_is_not_finite_is_passed_on_and_improves_nothing():
     assert bennett.improvements == []
 
 
-def test_a_complex_point_counts_and_improves_nothing():
-    counter = Counter(ROSENBROCK, budget=9)
-    counter.value(A)
-    slope = counter.grad(A + 1e-20j * np.array([1.0, 0.0])).imag / 1e-20
-    assert slope == pytest.approx([1200 * 1.44 - 400 + 2, 480])  # the first column of the Hessian
-    assert (counter.used, len(counter.improvements)) == (2, 1)
-
-
 @pytest.mark.parametrize(("method", "grads_per_step"), [("gd", 1), ("cgd-fd", 2)])
 def test_agrees_with_a_count_by_hand_where_steps_are_fixed(method, grads_per_step):
     """A fixed step evaluates f and ∇f at each iterate, and CGD-FD also ∇f at its probe."""

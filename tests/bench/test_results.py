@@ -5,12 +5,10 @@ import math
 
 import numpy as np
 import pytest
-from benchmarks.bench import Results, pictures, run
+from benchmarks.bench import Results, run
 from benchmarks.bench.profiles import best_value, evaluations_to, over_fewest, per_unknown, profile
 from benchmarks.bench.results import Row
-from benchmarks.problems import Problem, problems
-
-import steepen as st
+from benchmarks.problems import problems
 
 NAMES = ("beale", "misra1a-1", "wood")
 SOLVERS = ["BFGS-Armijo", "L-BFGS-B", "BB"]
@@ -38,21 +36,6 @@ def test_a_cost_is_where_a_run_alone_gets_there(results):
     for accuracy, cost in zip(results.accuracies, row.costs, strict=True):
         reached = np.array(values) <= accuracy * p(p.x0)
         assert cost == np.flatnonzero(reached)[0] + 1
-
-
-def test_fstar_is_what_was_reached_unless_the_known_one_is_near():
-    def valley(x):
-        return np.float64((x[0] ** 2 - 1) ** 2 + 0.1 * x[0]), np.array([4 * x[0] * (x[0] ** 2 - 1) + 0.1])
-
-    place = np.roots([4.0, 0.0, -4.0, 0.1]).min()  # the other valley, near −1, is lower than that near +1
-    low = float((place**2 - 1) ** 2 + 0.1 * place)
-    wrong, right = (
-        run([Problem("v", "V", "mgh", valley, [start], low)], ["L-BFGS-B"], budget=99, jobs=1).rows[0]
-        for start in (1.1, -1.1)
-    )
-    assert wrong.fstar == wrong.f > 0.09
-    assert right.fstar == min(right.f, low) < -0.1
-    assert math.isfinite(wrong.costs[-1])
 
 
 def test_summary_by_hand():
@@ -97,55 +80,6 @@ def test_what_is_saved_is_loaded(results, tmp_path):
     assert [row.costs[0] for row in again.rows[::2]] == [math.inf, 7.0]
     assert math.isnan(again.rows[1].costs[0])
     assert again.rows[2] == rows[2]
-
-
-P = problems["beale"]
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda r: run([], jobs=1), "problems: expected at least one, got none"),
-        (lambda r: run([P], [], jobs=1), "solvers: expected at least one"),
-        (lambda r: run(["beale"], jobs=1), "problems: expected Problem objects, got 'beale'"),
-        (lambda r: run([P, P], jobs=1), "problems: 'beale' is named twice"),
-        (lambda r: run([P], ["l-bfgsb"], jobs=1), "solvers: 'l-bfgsb' is not known; did you mean 'L-BFGS-B'"),
-        (lambda r: run([P], ["BB"], jobs=1, budget=0), "budget: expected a whole number, 1 or more, got 0"),
-        (lambda r: run([P], ["BB"], jobs=0), "jobs: expected a positive whole number, or -1"),
-        (lambda r: run([P], ["BB"], jobs=1, accuracies=[0.0]), "accuracies: expected numbers between 0"),
-        (lambda r: r.summary(reference="TNC"), "reference: expected one of the solvers .*; got 'TNC'"),
-        (lambda r: pictures.profiles(r, "large"), "suite: expected one of mgh, nist; got 'large'"),
-    ],
-)
-def test_wrong_arguments_are_named(results, call, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        call(results)
-
-
-def test_pictures_show_the_profiles(results):
-    figure = pictures.profiles(results, "mgh")
-    assert len(figure.axes) == 6
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == SOLVERS
-    for column, accuracy in enumerate(results.accuracies):
-        costs = results.of("mgh").costs(accuracy)
-        for row in (0, 1):
-            for line in figure.axes[3 * row + column].lines:
-                own = costs[:, SOLVERS.index(line.get_label())]
-                assert line.get_ydata()[-1] <= np.isfinite(own).mean()
-        above = {line.get_label(): line.get_ydata()[-1] for line in figure.axes[column].lines}
-        assert above == {s: np.isfinite(costs[:, j]).mean() for j, s in enumerate(SOLVERS)}
-
-
-def test_pictures_show_eight_solvers_at_most_and_tell_them_apart():
-    from benchmarks.bench import SOLVERS as ALL
-
-    names = pictures.shown(list(ALL), "TNC", "Newton-CG")
-    assert names[:2] == ["TNC", "Newton-CG"]
-    assert len(names) == len(set(names)) == 8
-    styles = pictures._styles(names, "TNC")
-    assert len({(style["color"], str(style["ls"])) for style in styles.values()}) == 8
-    assert len({style["color"] for style in styles.values()}) == 8
-    assert styles["TNC"]["color"] == st.plot.COLOURS["cgd-auto"]
 
 
 INF, NAN = np.inf, np.nan

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from benchmarks.bench import SOLVERS
 from benchmarks.bench._count import Counter, Spent
-from benchmarks.bench.measure import measure, measure_all
+from benchmarks.bench.measure import measure
 from benchmarks.problems import Problem, problems
 
 from steepen._core.result import Status
@@ -95,28 +95,3 @@ def test_where_f_is_not_finite_nothing_is_raised(solver):
     assert np.isfinite([f for _, f in run.improvements]).all()
     if solver == "BB" or "Armijo" in solver or solver.startswith("cgd"):
         assert run.improvements[-1][1] < 2.1
-
-
-@pytest.mark.parametrize("solver", ["GD-Armijo", "L-BFGS-B", "NLopt-VAR2"])
-def test_ctrl_c_ends_it_all(solver):
-    def interrupted(x):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        measure(Problem("p", "P", "mgh", interrupted, [1.0], 0.0), solver, 9)
-
-
-def test_a_solver_is_left_out_where_n_is_too_large():
-    large = Problem("large", "Large", "mgh", lambda x: parabola(x), np.ones(1001), 0.0)
-    run = measure(large, "BFGS", 9)
-    assert (run.evaluations, run.improvements, run.message) == (0, (), "left out: n > 1000")
-
-
-@pytest.mark.slow
-def test_order_and_numbers_do_not_depend_on_the_jobs():
-    chosen = [problems[name] for name in ("beale", "wood", "helical-valley")]
-    solvers = ["L-BFGS-B", "BB", "BFGS-Armijo"]
-    one = measure_all(chosen, solvers, 60, jobs=1)
-    two = measure_all(chosen, solvers, 60, jobs=2)
-    assert [(r.problem, r.solver) for r in one] == [(p.name, s) for p in chosen for s in solvers]
-    assert [(r.evaluations, r.improvements) for r in one] == [(r.evaluations, r.improvements) for r in two]

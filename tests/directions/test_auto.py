@@ -9,7 +9,7 @@ import steepen as st
 from steepen import Budget, Status
 from steepen._core.kits import kit_for
 
-from ..calls import near
+from ..calls import near, same
 from ..objectives import BY_NAME, quadratic, spd
 from ..pairs import pairs, sample
 from ..rounding import off, seen
@@ -160,13 +160,6 @@ def test_how_many_pairs_are_kept(n, pairs_kept):
     assert st.CGDAuto(memory=5).capacity(n) == 5
 
 
-def equal(a, b):
-    for name in ("x", "fun", "jac", "status", "nit", "nfev", "njev"):
-        assert np.array_equal(getattr(a, name), getattr(b, name), equal_nan=True), name
-    for (name, one), (_, other) in zip(a.trace.columns(), b.trace.columns(), strict=True):
-        assert np.array_equal(one, other, equal_nan=True), name
-
-
 def largest_slope(x):
     return np.where(x < 0, -1.0, 1.0) * (np.arange(4) == np.abs(x).argmax())
 
@@ -192,7 +185,7 @@ def test_a_run_goes_on_as_if_it_had_not_been_cut(name, tmp_path):
     for k in sorted({1, 2, last // 2, last}):
         path = tmp_path / f"{k}.npz"
         st.minimize(fun, x0, checkpoint=path, callback=lambda s, k=k: s.k >= k, **given)
-        equal(st.minimize(fun, x0, checkpoint=path, **given), whole)
+        same(st.minimize(fun, x0, checkpoint=path, **given), whole)
 
 
 @pairs(name=["rosenbrock10", "beale", "quartic", "near_saddle", "chain40"], gtol=[1e-5, 0.0])
@@ -207,7 +200,7 @@ def test_a_row_is_the_run_alone_up_to_rounding(name, gtol):
     batch = st.minimize(rows(p.fun), x0, **given)
     for b in range(3):
         near(batch.row(b), st.minimize(p.fun, x0[b], **given))
-    equal(batch, st.minimize(rows(p.fun), x0, **given))  # a batch has the same bits again
+    same(batch, st.minimize(rows(p.fun), x0, **given))  # a batch has the same bits again
 
 
 @pytest.mark.parametrize("seed", sample(range(6), 2))

@@ -118,7 +118,7 @@ def agrees(paper, problem, method, T, lam, rtol=1e-10, **given):
     return res
 
 
-NEAR_GUARD = levy(1, (-7.7,))
+NEAR_GUARD = levy((-7.7,))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ NEAR_GUARD = levy(1, (-7.7,))
         (BY_NAME["booth"], 0.01, -0.02),
         (BY_NAME["near_saddle"], 0.05, 0.4),
         (NEAR_GUARD, 0.02, 0.2),
-        (levy(2, (-9.4186315, -5.2738909)), 0.02, (0.01, 0.1)),
+        (levy((-9.4186315, -5.2738909)), 0.02, (0.01, 0.1)),
     ],
     ids=str,
 )
@@ -188,7 +188,7 @@ def agrees_with_cgd_fd(problem, T, alpha, lam, r, b=None, rtol=1e-10):
 
 
 STEEP = (
-    (levy(2, (-9.4186315, -5.2738909)), 0.05, (0.01, 0.1), 0.01),
+    (levy((-9.4186315, -5.2738909)), 0.05, (0.01, 0.1), 0.01),
     (BY_NAME["beale"], 0.002, 0.01, 0.05),
     (BY_NAME["ill_conditioned"], 0.001, 0.01, 0.1),
 )
@@ -208,7 +208,7 @@ def test_cgd_fd_threshold(b, T):
 
 @pytest.mark.parametrize(
     ("problem", "alpha", "lam", "r"),
-    [(NEAR_GUARD, 0.02, 0.2, 1e-3), (levy(2, (-7.4, -7.0)), 0.01, (0.0, 1.0), 1e-2)],
+    [(NEAR_GUARD, 0.02, 0.2, 1e-3), (levy((-7.4, -7.0)), 0.01, (0.0, 1.0), 1e-2)],
     ids=str,
 )
 def test_cgd_fd_guard(problem, alpha, lam, r):

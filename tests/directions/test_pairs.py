@@ -6,16 +6,14 @@ import pytest
 from steepen._core.kits import kit_for
 from steepen.directions._pairs import Pairs
 
+from ..objectives import spd as with_spectrum
 from ..pairs import pairs as all_pairs
 
 ROUGH = {np.float64: 1e-9, np.float32: 2e-2}
 
 
-def spd(n, rng, spread=30.0):
-    """Return a symmetric matrix with eigenvalues from 1 to `spread`."""
-    basis = np.linalg.qr(rng.standard_normal((n, n)))[0]
-    H = basis @ np.diag(np.geomspace(1.0, spread, n)) @ basis.T
-    return (H + H.T) / 2
+def spd(n, rng):
+    return with_spectrum(np.geomspace(1.0, 30.0, n), rng)
 
 
 def bfgs(G, s, y):

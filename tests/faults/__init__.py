@@ -3,7 +3,8 @@
     python -m tests.faults [-k PART] [--jobs 2] [--near]
 
 plants them one by one in a copy of the repository and says which test sees each, after how many seconds. This
-list, and not the number of tests, is what the suite is held to.
+list, and not the number of tests, is what the suite is held to. `seen.json` has the test that saw each fault
+when `--note` was last given: it is asked first.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ from typing import NamedTuple
 class Fault(NamedTuple):
     """Text of a file of `src/steepen` or `benchmarks/`, what takes its place, and the promise that breaks.
 
-    `old` stands once in the file. `near` names the tests to begin with, where the path of the file does not.
+    `old` stands once in the file.
     """
 
     file: str
     old: str
     new: str
     promise: str
-    near: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.promise}"
 
     @property
     def path(self) -> Path:
@@ -35,6 +38,6 @@ class Fault(NamedTuple):
         return text.replace(self.old, self.new)
 
 
-def within(file: str, *rows: tuple[str, str, str], near: str = "") -> tuple[Fault, ...]:
+def within(file: str, *rows: tuple[str, str, str]) -> tuple[Fault, ...]:
     """Return the faults of a file: what stands there, what takes its place, the promise that it breaks."""
-    return tuple(Fault(file, *row, near) for row in rows)
+    return tuple(Fault(file, *row) for row in rows)

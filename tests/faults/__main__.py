@@ -1,12 +1,13 @@
 """Plant the faults one by one and say which tests see them.
 
-For a fault the tests that belong to its file run first, then the slow ones among them, then the parts of the
-suite (conftest.py) one after the other; the first test that fails ends it.
+For a fault the test that saw it last is run first, then those that belong to its file, the slow ones last,
+then the parts of the suite (conftest.py) one after the other; the first test that fails ends it.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -26,16 +27,17 @@ OPTIONS = ("-x", "--tb=no", "-p", "no:cacheprovider", "--ignore=tests/test_fault
 ROOT = Path(__file__).parent.parent.parent
 PARTS = ("core", "paper", "jax", "torch")
 FAULTS: tuple[Fault, ...] = core.FAULTS + methods.FAULTS + paper.FAULTS + jax.FAULTS + torch.FAULTS
+NOTED = Path(__file__).with_name("seen.json")
+LONGEST = 1800
+"""The seconds after which tests that do not end have seen a fault."""
 
 
 def nearest(fault: Fault, root: Path) -> list[str]:
-    """Return the tests that belong to a fault's file: those it names, or the folder or file of its path."""
-    if fault.near:
-        return fault.near.split()
+    """Return the tests that belong to a fault's file: the folder or file of its path, and its examples."""
     room = fault.file.removeprefix("benchmarks/").split("/")[0].removesuffix(".py").lstrip("_")
     found = [f"tests/{room}", f"tests/test_{room}.py"]
     if fault.file.endswith(".py"):
-        found.append(str(fault.path))  # its docstrings' examples
+        found.append(str(fault.path))
     return [place for place in found if (root / place).exists()]
 
 
@@ -54,19 +56,20 @@ def failed(root: Path, *arguments: str, slow: bool = False) -> str:
     if slow:
         environment["STEEPEN_TEST_ALL"] = "1"
         arguments += ("-m", "slow")
-    ran = subprocess.run(
-        [sys.executable, "-m", "pytest", *OPTIONS, *arguments],
-        cwd=root, env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if ran.returncode == 4:  # a place that is not there would pass for a test that fails
-        raise ValueError(ran.stderr)
-    if ran.returncode in (0, 5):  # 5: there was no test
+    try:
+        ran = subprocess.run(
+            [sys.executable, "-m", "pytest", *OPTIONS, *arguments],
+            cwd=root, env=environment, capture_output=True, text=True, check=False, timeout=LONGEST,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"no end after {LONGEST} s"
+    if ran.returncode in (0, 4, 5):  # 4: no such test (any more); 5: none was chosen
         return ""
     named = re.findall(r"^(?:FAILED|ERROR) (\S+)", ran.stdout, re.MULTILINE)
     return named[0] if named else (ran.stdout + ran.stderr).strip().splitlines()[-1]
 
 
-def look(fault: Fault, root: Path, *, near: bool) -> Seen:
+def look(fault: Fault, root: Path, noted: str, *, near: bool) -> Seen:
     """Plant a fault below `root`, run the tests until one fails, and mend it."""
     began = time.perf_counter()
     path = root / fault.path
@@ -74,12 +77,13 @@ def look(fault: Fault, root: Path, *, near: bool) -> Seen:
     path.write_text(fault.planted(before), "utf-8")
     shutil.rmtree(path.parent / "__pycache__", ignore_errors=True)  # a change within a second may go unseen
     try:
-        places = nearest(fault, root)
-        test = failed(root, *places)
-        slow = not test and failed(root, *places, slow=True)
-        if not (test or slow or near):
-            test = next(filter(None, (failed(root, f"--part={part}") for part in PARTS)), "")
-        return Seen(fault, test or slow or "", bool(slow), time.perf_counter() - began)
+        for places in filter(None, (noted.split(), nearest(fault, root))):
+            for slow in (False, True):
+                if test := failed(root, *places, slow=slow):
+                    return Seen(fault, test, slow, time.perf_counter() - began)
+        parts = () if near else PARTS
+        test = next(filter(None, (failed(root, f"--part={part}") for part in parts)), "")
+        return Seen(fault, test, False, time.perf_counter() - began)
     finally:
         path.write_text(before, "utf-8")
         shutil.rmtree(path.parent / "__pycache__", ignore_errors=True)
@@ -98,7 +102,7 @@ def copy(to: Path) -> Path:
     return to
 
 
-def hunt(chosen: list[Fault], jobs: int, *, near: bool = False) -> Iterator[Seen]:
+def hunt(chosen: list[Fault], jobs: int, noted: dict[str, str], *, near: bool = False) -> Iterator[Seen]:
     """Look for each of these faults, in copies that some processes share."""
     with tempfile.TemporaryDirectory(prefix="faults-") as home, ThreadPoolExecutor(jobs) as pool:
         free: SimpleQueue[Path] = SimpleQueue()
@@ -108,7 +112,7 @@ def hunt(chosen: list[Fault], jobs: int, *, near: bool = False) -> Iterator[Seen
         def task(fault: Fault) -> Seen:
             root = free.get()
             try:
-                return look(fault, root, near=near)
+                return look(fault, root, noted.get(fault.promise, ""), near=near)
             finally:
                 free.put(root)
 
@@ -122,16 +126,21 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--every", type=int, default=1, help="plant every n-th only")
     parser.add_argument("--near", action="store_true", help="let only the tests of its file look")
+    parser.add_argument("--note", action="store_true", help="write into seen.json which test saw each")
     given = parser.parse_args()
-    chosen = [fault for fault in FAULTS if given.k in f"{fault.file} {fault.promise}"][:: given.every]
+    chosen = [fault for fault in FAULTS if given.k in str(fault)][:: given.every]
     if not chosen:
         parser.error(f"-k {given.k}: no planted fault has that in its file or promise")
+    noted: dict[str, str] = json.loads(NOTED.read_text("utf-8"))
     unseen = slow = 0
-    for seen in hunt(chosen, given.jobs, near=given.near):
+    for seen in hunt(chosen, given.jobs, noted, near=given.near):
         unseen += not seen.test
         slow += seen.slow
-        print(f"{seen.fault.file}: {seen.fault.promise}", flush=True)
-        print(f"    {seen.test or 'SEEN BY NONE'} ({seen.seconds:.0f} s)", flush=True)
+        noted[seen.fault.promise] = seen.test.partition("[")[0]
+        print(f"{seen.fault}\n    {seen.test or 'SEEN BY NONE'} ({seen.seconds:.0f} s)", flush=True)
+    if given.note:
+        kept = {fault.promise: test for fault in FAULTS if (test := noted.get(fault.promise))}
+        NOTED.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", "utf-8")
     print(f"{len(chosen) - unseen} of {len(chosen)} planted faults were seen, {slow} by slow tests only")
     return 1 if unseen else 0
 

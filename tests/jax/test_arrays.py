@@ -1,5 +1,7 @@
 """Runs on JAX's arrays, and autodiff by JAX: what is compiled, when, and that it is what fun does now."""
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -110,19 +112,13 @@ def test_a_second_run_compiles_nothing_and_traces_once(compiled, method, rows):
 
 @pytest.mark.parametrize("kind", ["lambda", "method", "args"])
 def test_functions_that_are_made_anew_compile_nothing_either(compiled, kind):
-    class Model:
-        def __init__(self, data):
-            self.data = data
-
+    class Model(SimpleNamespace):
         def loss(self, x):
             return bowl(x, self.data)
 
     def go(data):
-        if kind == "args":
-            return st.minimize(bowl, np.zeros(3), (data,), jac="jax")
-        return st.minimize(
-            Model(data).loss if kind == "method" else lambda x: bowl(x, data), np.zeros(3), jac="jax"
-        )
+        fun = {"lambda": lambda x: bowl(x, data), "method": Model(data=data).loss, "args": bowl}[kind]
+        return st.minimize(fun, np.zeros(3), (data,) if kind == "args" else (), jac="jax")
 
     go(np.ones(3))
     compiled.clear()

@@ -24,15 +24,8 @@ def scalar(y, args):
     return fn(y, args).sum()
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"method": "cgd-fd", "lam": 0.01, "step": 0.01, "b": 50},
-        pytest.param({"method": "bfgs"}, marks=pytest.mark.slow),
-    ],
-    ids=str,
-)
-def test_it_makes_the_run_that_steepen_makes(given):
+def test_it_makes_the_run_that_steepen_makes():
+    given = {"method": "cgd-fd", "lam": 0.01, "step": 0.01, "b": 50}
     solver = Minimiser(atol=1e-3, **given)
     found = optx.minimise(scalar, solver, START, jnp.array(0.8), max_steps=2000)
     own = sj.minimize(scalar, START, (jnp.array(0.8),), gtol=1e-3, budget=st.Budget(iters=2000), **given)
@@ -86,24 +79,12 @@ def bowl(y, matrix):
     return flat @ matrix @ flat
 
 
-def valley(y, args):
-    a, b = y
-    return (a * a + b - args[0]) ** 2 + (a + b * b - args[1]) ** 2
-
-
-def flat(y, args):
-    a, b = y
-    return args[0] * (a * a + b * b) - args[1] * a * b
-
-
 def shifted(y, args):
     return y * y - args
 
 
 PROBLEMS = {
     "a nested tree": (bowl, ({"a": np.full((2, 2), 0.3)}, np.full(1, -0.2)), MATRIX, 0.0),
-    "a list of numbers": (valley, [np.array(2.0), np.array(2.5)], (np.array(11.0), np.array(7.0)), 0.0),
-    "nearly flat": (flat, [np.array(6.0), np.array(6.0)], (np.array(0.26), np.array(0.48)), 0.0),
     "one number, below zero": (shifted, np.array(1.0), np.array(1.0), -1.0),
 }
 
@@ -113,7 +94,7 @@ PROBLEMS = {
     ("name", "method"),
     [
         *((name, "bfgs") for name in sample(PROBLEMS, 1)),
-        pytest.param("a list of numbers", "cgd-auto", marks=SLOW),
+        pytest.param("one number, below zero", "cgd-auto", marks=SLOW),
     ],
 )
 def test_minimum_and_jvp(name, method):

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import joblib
 import pytest
-from pandas.testing import assert_frame_equal
 
-import steepen as st
 from steepen._jobs import JobFile, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # ports, event loops, lost workers
@@ -44,13 +42,3 @@ def test_a_killed_worker_loses_no_job_and_none_is_counted_twice(cluster, tmp_pat
     assert len((tmp_path / "r.jsonl").read_text().splitlines()) == 1 + 30
     assert len({one.value["process"] for one in done}) >= 2
     assert os.getpid() not in {one.value["process"] for one in done}
-
-
-def test_a_sweep_on_the_cluster_is_the_sweep_here(cluster, tmp_path):
-    given = {
-        "method": ["gd", "cgd-fd"], "step": [0.001, 0.01, 1.0], "lam": [0.01, 0.1], "rows": 25,
-        "budget": st.Budget(grads=40),
-    }  # fmt: skip
-    with joblib.parallel_config("dask"):
-        there = st.sweep("branin", 20, **given, out=tmp_path / "s.jsonl")
-    assert_frame_equal(there, st.sweep("branin", 20, **given), check_exact=True)

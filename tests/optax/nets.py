@@ -27,8 +27,11 @@ def loss(params, batch):
     return 3 * ((out - y) ** 2).mean()
 
 
+both = jax.jit(jax.value_and_grad(loss))
+
+
 def gradient(params, batch):
-    return {name: np.asarray(g) for name, g in jax.grad(loss)(params, batch).items()}
+    return {name: np.asarray(g) for name, g in both(params, batch)[1].items()}
 
 
 def norm(tree):
@@ -80,4 +83,4 @@ def ratio(params, batch, ratio, seen=None):
 
 
 def grad_of(batch):
-    return lambda params: jax.grad(loss)(params, batch)
+    return lambda params: both(params, batch)[1]

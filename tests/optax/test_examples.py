@@ -28,7 +28,4 @@ def test_ppo_runs_for_every_kind_of_action_and_perturbs_what_it_says(capsys):
 
 @pytest.mark.slow
 def test_ppo_learns():
-    import jax
-
-    jax.config.update("jax_disable_most_optimizations", False)
     assert load("ppo_jax", "gymnax").main(seeds=2, total_steps=60_000, lr=2e-3).min() > 60

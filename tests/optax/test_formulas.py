@@ -1,9 +1,5 @@
 """Each form of the ascent step against its formula, written out in plain numbers."""
 
-import json
-import math
-import subprocess
-import sys
 from contextlib import nullcontext
 
 import jax
@@ -14,6 +10,7 @@ import pytest
 
 import steepen.optax as so
 
+from ..gap_rule import Rule
 from . import nets
 from .nets import cgd, data, gradient, loss, moved, norm, ratio, sam, start
 
@@ -71,7 +68,7 @@ def test_the_ratio_is_the_size_of_the_penalty(dtype):
     """A difference loses digits, and ν multiplies what is left: hence the wider tolerance."""
     with in_precision(dtype):
         params, batch = start(dtype), data(dtype)
-        g, (_, d) = gradient(params, batch), so.value_and_grad(loss, ratio=0.3)(params, batch)
+        g, (_, d) = gradient(params, batch), jax.jit(so.value_and_grad(loss, ratio=0.3))(params, batch)
         change = {name: np.asarray(d[name]) - g[name] for name in g}
         assert norm(change) / norm(g) == pytest.approx(0.3, rel=1e-5 if dtype == "float32" else 1e-12)
         tolerance = 3e-4 if dtype == "float32" else 1e-8
@@ -90,12 +87,12 @@ def test_the_guard_replaces_what_does_not_descend():
 def run(opt, dtype="float64", steps=STEPS, validation=None):
     params, batch, met = start(dtype), data(dtype), []
     state = opt.init(params)
-    both = lambda p: jax.value_and_grad(loss)(p, batch)  # noqa: E731
-    extra = {"value_and_grad_fn": both} if validation else {"grad_fn": lambda p: both(p)[1]}
+    both = lambda p: nets.both(p, batch)  # noqa: E731
+    extra = {"value_and_grad_fn": both} if validation else {"grad_fn": nets.grad_of(batch)}
 
     @jax.jit
     def step(params, state):
-        g = jax.grad(loss)(params, jax.tree.map(lambda a: a[: 4 if validation else None], batch))
+        g = nets.grad_of(jax.tree.map(lambda a: a[: 4 if validation else None], batch))(params)
         updates, state = opt.update(g, state, params, **({} if isinstance(state, so.MSAMState) else extra))
         return optax.apply_updates(params, updates), state
 
@@ -155,53 +152,15 @@ def test_the_ratio_of_the_transformation_is_smoothed():
             np.testing.assert_allclose(found[-1][name], want, atol=1e-7)
 
 
-class Rule:
-    """GapSAM in Python's numbers, with every value that was told."""
-
-    def __init__(self, steps, every, strength, gate):
-        self.steps, self.every, self.strength, self.gate = steps, every, strength, gate
-        self.new, self.new_training = max(0.03, 10 / steps), min(max(0.03, 60 / steps), 0.5)
-        self.told, self.gain, self.last, self.k, self.perturbed = {}, 1.0, math.nan, 0, 0
-
-    def tell(self, name, value, weight):
-        self.told.setdefault(name, []).append((value, weight))
-
-    def mean(self, name):
-        values, weights = zip(*reversed(self.told.get(name, [(math.nan, 0)])), strict=True)
-        return np.average(values, weights=[(1 - weight) ** i for i, weight in enumerate(weights)])
-
-    def target(self):
-        gap, part = self.mean("validation") - self.mean("training"), min(self.k / (self.steps - 1), 1)
-        low, high = self.gate or (0, 1)
-        opening = np.clip((gap / self.mean("validation") - low) / (high - low), 0, 1) if self.gate else 1
-        return max(self.strength * part * gap * opening, 0.0), opening
-
-    def step(self, params, batch, part):
-        (target, opening), s = self.target(), None
-        if self.k % self.every == 0 and self.k >= self.steps / 3 and target > 0 and opening > 0:
-            g = gradient(params, part)
-            n, before = norm(g), self.mean("square")
-            typical = n if math.isnan(before) else max(n, math.sqrt(before))
-            length = min(self.gain * target / typical, 0.1 * norm(params))
-            self.tell("square", n * n, 0.1)
-            self.tell("target", target, self.new)
-            self.perturbed += 1
-            s = (length / n, g)
-        at = params if s is None else {k: jnp.asarray(v) for k, v in moved(params, *s).items()}
-        value, d = float(loss(at, batch)), gradient(at, batch)
-        if s is None:
-            self.tell("training", value, self.new_training)
-            self.last = value
-        else:
-            rise = value - self.last
-            self.tell("rise", rise, self.new)
-            self.tell("rise_square", rise * rise, self.new)
-            seen, square, wanted = (self.mean(name) for name in ("rise", "rise_square", "target"))
-            error = math.sqrt(self.new / 2 * max(square - seen * seen, 0.0))
-            move = max(-4.0, min((wanted - seen) / max(wanted, error), 1.0))
-            self.gain = min(max(self.gain * math.exp(0.03 * move), 0.02), 100.0)
-        self.k += 1
-        return d
+def rule_step(rule, params, batch, part):
+    """Return the gradient that GapSAM's rule steps by."""
+    s = None
+    if rule.due() and rule.target() > 0:
+        g = gradient(params, part)
+        s = (rule.length(norm(g), norm(params)) / norm(g), g)
+    at = params if s is None else {k: jnp.asarray(v) for k, v in moved(params, *s).items()}
+    rule.ended(float(nets.both(at, batch)[0]), s is not None)
+    return gradient(at, batch)
 
 
 RULES = [(2, 0.3, (0.2, 0.3)), (3, 1.0, None), (2, 60.0, (0.4, 0.9))]
@@ -214,9 +173,9 @@ def test_gap_sam_is_its_rule(every, strength, gate):
         part = jax.tree.map(lambda a: a[:4], batch)
         for k in range(60):
             if k % 5 == 0:
-                told[k] = 1.0 + float(loss(params, (batch[0], batch[1] + 0.4)))
+                told[k] = 1.0 + float(nets.both(params, (batch[0], batch[1] + 0.4))[0])
                 rule.tell("validation", told[k], 0.5)
-            d = rule.step(params, batch, part)
+            d = rule_step(rule, params, batch, part)
             params = {name: jnp.asarray(v) for name, v in moved(params, -0.02, d).items()}
             wanted.append(params)
         opt = so.gap_sam(optax.sgd(0.02), 60, every=every, strength=strength, gate=gate)
@@ -234,54 +193,3 @@ def test_the_gate_is_that_of_its_table():
 
     gaps = jnp.array([0.1, 0.2, 0.25, 0.3, 0.9])
     np.testing.assert_allclose(opening(gaps, jnp.ones(5), GATE, jnp), [0, 0, 0.5, 1, 1], atol=1e-6)
-
-
-TORCH = """
-import json, sys, torch
-from steepen.torch import CGD, SAM, GapSAM
-from steepen.torch.paper import MSAM
-given = json.loads(sys.argv[1])
-x, y = (torch.tensor(given[k], dtype=torch.float64) for k in "xy")
-found = {}
-for name, make in {
-    "sam": lambda base, model: SAM(base, model, 0.3),
-    "cgd": lambda base, model: CGD(base, model, 0.05),
-    "ratio": lambda base, model: CGD(base, model, ratio=0.3),
-    "msam": lambda base, model: MSAM(base, model, 0.3),
-    "gap": lambda base, model: GapSAM(base, model, None, 60, ascent_fraction=1 / 4, strength=0.3),
-}.items():
-    start = {k: torch.tensor(v, dtype=torch.float64) for k, v in given["start"].items()}
-    model = torch.nn.ParameterDict({k: torch.nn.Parameter(v) for k, v in start.items()})
-    def loss(x, y):
-        out = torch.tanh(x @ model["a"].T + model["b"]) @ model["c"].T + model["d"]
-        return 3 * (out - y).square().mean()
-    opt = make(torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9), model)
-    for k in range(60):
-        if name == "gap":
-            opt.record_validation_loss(given["told"][k])
-        opt.step_on(loss, x, y)
-    found[name] = {k: p.tolist() for k, p in model.items()}
-    if name == "gap":
-        found["report"] = {"perturbed": opt.report().perturbed, "training": opt.report().training}
-print(json.dumps(found))
-"""
-
-
-@pytest.mark.slow
-def test_they_are_the_optimizers_of_torch():
-    pytest.importorskip("torch")
-    told = 1.25 + 2.05 * 0.96 ** np.arange(-14.0, 46.0)  # the gate opens by .3 to 1
-    parts = {"x": nets.X, "y": nets.Y, "start": nets.START, "told": told}
-    given = json.dumps(jax.tree.map(np.ndarray.tolist, parts))
-    words = [sys.executable, "-W", "ignore", "-c", TORCH, given]
-    theirs = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
-    base = optax.sgd(0.02, momentum=0.9)
-    ours = {"sam": so.sam(base, 0.3), "cgd": so.cgd(base, 0.05), "ratio": so.cgd(base, ratio=0.3)}
-    ours |= {"msam": so.msam(base, 0.3), "gap": so.gap_sam(base, 60, strength=0.3)}
-    with jax.enable_x64(True):
-        for name, opt in ours.items():
-            found, state = run(opt, steps=60, validation=dict(enumerate(told)) if name == "gap" else None)
-            for key, value in found[-1].items():
-                np.testing.assert_allclose(value, theirs[name][key], atol=1e-6, err_msg=f"{name} {key}")
-    assert state.report()["perturbed"] == theirs["report"]["perturbed"] > 10
-    assert state.report()["training"] == pytest.approx(theirs["report"]["training"], rel=1e-6)

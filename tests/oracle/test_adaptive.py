@@ -199,16 +199,6 @@ def test_where_f_is_not_finite_on_one_side_the_other_is_taken(side):
     assert res.x == pytest.approx([2 - side, 1], abs=1e-5)
 
 
-def test_a_batch_is_its_rows():
-    starts = np.array([[3.0, 0.2, -1.0], [300.0, 0.1, 2.0], [1.0, 1.0, 1.0], [-5.0, 4.0, 1e-3]])
-    batch = st.minimize(bowl, starts)
-    for row, start in enumerate(starts):
-        one = st.minimize(bowl, start)
-        assert batch.row(row).status is one.status
-        assert (batch.nfev[row], batch.nit[row]) == (one.nfev, one.nit)
-        assert np.array_equal(batch.x[row], one.x)
-
-
 def test_a_budget_is_kept_at_every_size():
     problem = problems["misra1b-2"]
     for size in range(1, 150, 3):
@@ -243,18 +233,6 @@ def test_what_is_no_number_at_a_difference_is_refused(value):
         st.minimize(lambda x: 5.0 if x[0] == 2 and x[1] == 3 else value, [2.0, 3.0])
     assert caught.value.partial_result.status is Status.FAILED
     assert caught.value.partial_result.fun == 5.0
-
-
-def test_one_number_in_a_list_or_an_array_is_a_number():
-    for kind in (list, np.array):
-        assert st.minimize(lambda x, kind=kind: kind([float(bowl(x))]), np.zeros(3)).success
-
-
-def test_an_error_at_every_difference_comes_with_the_best_point():
-    with pytest.raises(ZeroDivisionError) as caught:
-        st.minimize(lambda x: 1 // 0 if (x != [2.0, 3.0]).any() else 5.0, [2.0, 3.0])
-    assert caught.value.partial_result.status is Status.FAILED
-    assert caught.value.partial_result.x.tolist() == [2.0, 3.0]
 
 
 STRANGE = {
@@ -297,6 +275,12 @@ def test_what_was_learnt_of_curvature_must_show():
     problem = problems["powell-badly-scaled"]
     res = st.minimize(lambda x: float(problem(x)), problem.x0)
     assert not res.success or res.fun < 1e-6
+
+
+@pytest.mark.bits  # how many values a run takes hangs on last bits
+def test_differences_are_forward_again_where_that_is_accurate_enough():
+    problem = problems["powell-badly-scaled"]
+    assert st.minimize(lambda x: float(problem(x)), problem.x0).nfev < 810  # 864 if they stay central
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])

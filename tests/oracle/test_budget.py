@@ -85,6 +85,7 @@ def check_fixed(method, source, budget):
     assert budget.grads is None or grads <= budget.grads
     assert budget.iters is None or res.nit <= budget.iters
     assert (res.nit, values, grads, res.status) == predict(method, source, budget)
+    assert np.isnan(res.trace.gnorm[-1]) == np.isnan(res.jac).all()
     assert np.isnan(res.jac).any() or np.allclose(res.jac, QUADRATIC.grad(res.x), rtol=1e-5, atol=1e-5)
 
 

@@ -139,22 +139,6 @@ def test_a_batch_finds_what_its_rows_find(scheme):
 
 
 @SCHEME
-@pytest.mark.parametrize("evals", range(1, 40))
-def test_the_look_keeps_to_the_budget(scheme, evals):
-    res = st.minimize(COARSE["float32"], [3.0, 4.0], jac=scheme, budget=st.Budget(evals=evals))
-    assert res.nfev <= evals
-    assert not res.success or np.abs(res.x - 1).max() < 1e-4
-
-
-def test_a_checkpoint_keeps_the_grain(tmp_path):
-    fun, file = COARSE["float32"], tmp_path / "run.npz"
-    whole = st.minimize(fun, [3.0, 4.0], budget=st.Budget(iters=12))
-    for iters in (1, 2, 12):
-        res = st.minimize(fun, [3.0, 4.0], budget=st.Budget(iters=iters), checkpoint=file)
-    assert (res.status, res.nfev, res.fun) == (whole.status, whole.nfev, whole.fun)
-
-
-@SCHEME
 @METHOD
 def test_a_smooth_function_that_is_level_is_no_coarse_one(method, scheme):
     """At a minimum to the last bit, far from 0; where nothing depends on x, or not on one variable."""

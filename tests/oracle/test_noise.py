@@ -56,12 +56,12 @@ def test_a_kink_is_no_noise_and_noise_is_no_kink():
     assert np.mean(is_kink(rng.normal(size=(7, 5000)))) < 0.02
 
 
-def on_a_line(f):
+def on_a_line(f, step=None):
     """Return the noise and the quantum that are measured of f near 1, and how many values that took."""
     kit = kit_for(np.ones(1))
     calls = Calling(lambda x: float(f(x[0])), np.ones(1), kit, Everywhere(kit), Ledger(kit, Budget()))
     model = NoiseModel(calls, FDState.start((1,)))
-    model.estimate(np.ones(1), f(1.0), True, 0.0)
+    model.estimate(np.ones(1), f(1.0), True, 0.0, step)
     return model.state.noise, model.state.resolution * f(1.0), calls.ledger.nfev
 
 
@@ -75,6 +75,9 @@ def test_noise_is_measured_and_a_kink_is_none():
     assert 2e-10 < noise < 2e-9
     assert (quantum, values) == (0.0, 6)
     assert on_a_line(lambda x: 1 + abs(x - 1 - 3e-9))[0] == 0.0
+    for corner in (1.5e-3, 3e-3, 5e-3):  # on a longer line noise has to persist on a shorter one
+        assert on_a_line(lambda x, c=corner: 1 + abs(x - 1 - c) + abs(x - 1 - c / 2), 1e-3)[0] == 0.0
+    assert 2e-5 < on_a_line(lambda x: 1 + x + 1e-4 * rng.uniform(-1, 1), 1e-3)[0] < 2e-4
 
 
 @pytest.mark.parametrize("digits", [3, 5, 7])

@@ -283,39 +283,6 @@ def test_the_whole_paper_is_in_its_files_and_its_page_is_small(paper):
     assert paper.page.stat().st_size < 3_000_000
 
 
-@pytest.mark.slow
-def test_the_page_opens_with_two_sentences_a_picture_and_the_findings(paper):
-    page = Page(paper.page)
-    parts = [attrs for tag, attrs in page.tags if tag in {"p", "figure", "section"}]
-    order = [attrs.get("id") or attrs.get("class") for attrs in parts]
-    assert order[1:5] == ["lead", "fig-surfaces-cut", "door", "findings"]
-    assert order.count("fig-surfaces-cut") == 1
-    assert len(re.findall(r"[.](?= [A-Z]|$)", REPORT.WORDS["lead"])) == 2
-    story = [name for part in REPORT.WORDS["parts"] for name in (*part["items"], *part["minor"])]
-    assert sorted(story) == sorted(RUNNER.ITEMS)
-    sections = [attrs["id"] for tag, attrs in page.tags if tag == "section"]
-    assert sections == ["findings", *story, "errata", "claims", "versions"]
-    found = {item.name: outcome.found[0] for item, outcome in paper.made.items()}
-    for short, name in REPORT.WORDS["findings"]:
-        assert short in page.text
-        assert page.text.count(re.sub("[«»]", "", found[name])) == 2  # there, and in its section
-
-
-@pytest.mark.slow
-def test_terms_are_defined_where_they_first_stand_and_no_hyphen_is_a_minus(paper):
-    text = paper.page.read_text("utf-8")
-    body = text.partition("<p class=lead>")[2].replace("<dfn>", "\x01").replace("</dfn>", "\x02")
-    shown = re.sub(r"<[^>]*>", " ", body)
-    for term in ("CGD", "GD", "CGD-FD", "CGD-QN", "EGR", "guard", "artificial point"):
-        first = re.search(rf"(?<![\w-]){term}(?![\w-])", shown)
-        assert first is not None
-        assert shown[first.start() - 1] + shown[first.end()] == "\x01\x02", shown[first.start() - 50 :][:100]
-    text = re.sub(r"<(style|p class=files)>.*?</", "", text, flags=re.DOTALL)
-    shown = re.sub(r"<[^>]*>", " ", text)
-    assert re.findall(r".{20}(?<![\w.)])-\d.{9}", shown) == []
-    assert re.findall(r".{20}e−(?:1[4-9]|[2-9]\d).{9}", shown) == []
-
-
 def test_the_finding_on_training_is_quoted_from_the_document():
     _, words, document, command = REPORT.WORDS["training"].values()
     source = (Path(__file__).parents[2] / document).read_text("utf-8")

@@ -123,25 +123,6 @@ def test_a_long_run_does_not_go_below(name):
         assert any(value == pytest.approx(end, rel=1e-4) for end in ends)
 
 
-FITS = ["misra1a-2", "lanczos3-2", "gauss1-1", "kirby2-2", "nelson-2", "enso-2", "thurber-2", "mgh09-2"]
-
-
-@pytest.mark.parametrize("name", sample(FITS, 4))
-def test_fits_do_not_go_below_the_certified_sum(name):
-    p = problems[name]
-    for method, options in (("L-BFGS-B", {"ftol": 1e-15, "maxfun": 1000}), ("BFGS", {"maxiter": 300})):
-        assert not_below(p, lowest(p, method, **options))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("p", [pytest.param(p, id=p.name) for p in suite("learning")])
-def test_training_does_not_go_below(p):
-    pytest.importorskip("sklearn")
-    value = lowest(p, "L-BFGS-B", maxcor=30, maxfun=150, maxiter=150, ftol=0, gtol=1e-10)
-    assert not_below(p, value)
-    assert value < p.fbest * 1.5
-
-
 @pytest.mark.slow
 def test_logistic_regression_is_scikit_learns():
     linear = pytest.importorskip("sklearn.linear_model")

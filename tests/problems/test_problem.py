@@ -1,7 +1,6 @@
 """The Problem object and the mapping."""
 
 import pickle
-import sys
 
 import numpy as np
 import pytest
@@ -40,29 +39,6 @@ def test_value_gradient_and_both_agree_for_all_leading_axes(name):
     assert p.grad(X[place]).any()
 
 
-@some
-def test_single_precision_is_answered_in_kind(name):
-    p = problems[name]
-    x = p.x0.astype(np.float32)
-    value, grad = p.value_and_grad(x)
-    assert value.dtype == grad.dtype == np.float32
-    exact = p.value_and_grad(x.astype(float))
-    assert value == np.float32(exact[0])
-    assert np.array_equal(grad, exact[1].astype(np.float32))
-
-
-@pytest.mark.parametrize(
-    ("x", "error", "message"),
-    [
-        ([1.0, 2.0, 3.0], ValueError, r"X: beale expects points with n = 2 .* got shape \(3,\)"),
-        (["a", "b"], TypeError, "X: expected numbers"),
-    ],
-)
-def test_wrong_points(x, error, message):
-    with pytest.raises(error, match=message):
-        problems["beale"](x)
-
-
 def test_whole_numbers_are_taken_as_double_and_outside_the_domain_there_is_no_warning():
     wood = problems["wood"]
     assert wood([-3, -1, -3, -1]) == 19192
@@ -82,13 +58,3 @@ def test_suites_are_the_whole():
     assert len({p.title for p in problems.values()}) == len(problems)
     with pytest.raises(ValueError, match="name: expected one of mgh, large, nist, learning, got 'cutest'"):
         suite("cutest")
-
-
-def test_missing_scikit_learn_is_named(monkeypatch):
-    from benchmarks.problems.learning import _data
-
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    _data.cache_clear()
-    p = problems["softmax-digits"]
-    with pytest.raises(ImportError, match=r"needs sklearn: pip install 'steepen\[bench\]'"):
-        p(p.x0)

@@ -20,7 +20,7 @@ from steepen._core.arrays import Array
 from steepen._core.records import Carry
 from steepen.directions._direction import Proposal
 
-from ..calls import same
+from ..calls import At, raising, same
 from ..objectives import METHODS
 from ..pairs import pairs
 from ..test_scale import plain as f
@@ -34,19 +34,6 @@ QUICK = hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_f
 
 class CutError(Exception):
     """The user's own error."""
-
-
-class Cut:
-    """Raises something at call j."""
-
-    def __init__(self, function, j, error):
-        self.function, self.left, self.error = function, j, error
-
-    def __call__(self, *args):
-        if self.left == 0:
-            raise self.error
-        self.left -= 1
-        return self.function(*args)
 
 
 def run(x0=ONE, iters=15, fun=f, **given_):
@@ -84,7 +71,7 @@ def test_cut_by_an_interrupt_or_an_error(tmp_path, j, what, error, method, step,
     path.unlink(missing_ok=True)
     given_ = {"method": method, "step": step, "trace": trace}
     broken = {"fun": f, "jac": g}
-    broken[what] = Cut(broken[what], j, error)
+    broken[what] = At(broken[what], j, raising(error))
     with contextlib.suppress(CutError):
         run(x0, checkpoint=path, **broken, **given_)
     same(run(x0, checkpoint=path, **given_), run(x0, **given_))
@@ -106,7 +93,7 @@ def test_matrices_on_blas(tmp_path, method, cut):
     if cut == 5:
         run(x0, 5, fun, checkpoint=path, **given_)
     else:  # in a search, after the matrix has learnt
-        run(x0, 12, Cut(fun, int(whole.trace.nfev[6]), cut), checkpoint=path, **given_)
+        run(x0, 12, At(fun, int(whole.trace.nfev[6]), raising(cut)), checkpoint=path, **given_)
     same(run(x0, 12, fun, checkpoint=path, **given_), whole)
 
 
@@ -190,7 +177,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
             run(iters=9, checkpoint=path)
         assert caught.value.partial_result.nit == 9  # what was reached is not lost
         with pytest.raises(CutError) as mine:  # a disk that fails does not hide the user's error
-            run(fun=Cut(f, 7, CutError), checkpoint=path)
+            run(fun=At(f, 7, raising(CutError)), checkpoint=path)
     assert mine.value.partial_result.status is st.Status.FAILED
     assert path.read_bytes() == old
     assert [p.name for p in tmp_path.iterdir()] == ["run.npz"]

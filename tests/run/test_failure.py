@@ -11,6 +11,7 @@ from benchmarks.problems import problems
 import steepen as st
 from steepen import Status, schedules, steps
 
+from ..calls import At, raising
 from ..objectives import METHODS
 from ..pairs import pairs
 from ..rounding import seen
@@ -35,24 +36,6 @@ def hess(x):
 def run(fun=f, x0=(1.0, -2.0), **given_):
     base = {"jac": g, "method": "gd", "step": 0.1, "budget": st.Budget(iters=20), "gtol": 0.0}
     return st.minimize(fun, np.array(x0), **(base | given_))
-
-
-class At:
-    """Wraps a function: from call number j (from 0) on it does something else."""
-
-    def __init__(self, function, j, instead):
-        self.function, self.j, self.instead, self.calls = function, j, instead, 0
-
-    def __call__(self, *args):
-        self.calls += 1
-        return (self.instead if self.calls > self.j else self.function)(*args)
-
-
-def raising(error):
-    def instead(*_):
-        raise error
-
-    return instead
 
 
 @pairs(bad=BAD, method=METHODS, k=(0, 1, 4))

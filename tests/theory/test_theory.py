@@ -6,19 +6,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from tests.objectives import spd
 from tests.pairs import WHOLE
 
 from steepen import theory
 from steepen.theory import Nature, Stationarity
 
 RNG_SEEDS = range(5 if WHOLE else 2)
-
-
-def random_spd(rng, n, low, high):
-    basis, _ = np.linalg.qr(rng.standard_normal((n, n)))
-    t = np.concatenate([[low, high], rng.uniform(low, high, n - 2)])
-    Q = (basis * t) @ basis.T
-    return 0.5 * (Q + Q.T)
 
 
 def random_symmetric(rng, n):
@@ -232,7 +226,7 @@ def test_penalised_nature_keeps_small_curvatures_apart():
 def test_best_lam_points_at_the_minimum_on_the_plane(seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 30))
-    H, g = random_spd(rng, n, 0.5, 20.0), rng.standard_normal(n)
+    H, g = spd(rng.uniform(0.5, 20.0, n), rng), rng.standard_normal(n)
     # independent: an orthonormal basis of the plane and the projected Newton system
     plane, _ = np.linalg.qr(np.column_stack([g, H @ g]))
     small = plane.T @ H @ plane

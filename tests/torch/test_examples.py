@@ -32,9 +32,13 @@ def test_all_are_run():
     assert rest == {"train_with_ddp", "train_with_fsdp"}  # those of optax and of RL have tests of their own
 
 
-@pytest.mark.slow
+QUICK = "train_with_lightning_manual"
+
+
 @pytest.mark.filterwarnings("ignore:the ascent step is cut to its limit")
-@pytest.mark.parametrize("name", HERE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name != QUICK)) for name in HERE]
+)
 def test_probes_and_learns(name, capsys):
     torch._dynamo.reset()
     graphs = torch._dynamo.utils.counters
@@ -48,10 +52,3 @@ def test_probes_and_learns(name, capsys):
     assert "of these perturbed" in capsys.readouterr().out
     if name == "train_with_compile":  # one graph for the share and one for the batch, for 75 steps
         assert graphs["stats"]["unique_graphs"] == 2
-
-
-@pytest.mark.filterwarnings("ignore:the ascent step is cut to its limit")
-def test_one_of_them_probes_and_learns_in_little_time():
-    opt, accuracy = load("train_with_lightning_manual", "pytorch_lightning").main(epochs=3)
-    assert accuracy > 0.75
-    assert opt.report().length > 0

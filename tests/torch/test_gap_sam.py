@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from steepen._core import ascent
 from steepen.torch import GapSAM
 
+from ..gap_rule import Rule
 from .nets import LOOPS, Net, X, Y, mse, same, state, weights
 
 STEPS = 60
@@ -39,61 +40,14 @@ def data(k):
     return TRAIN[0][rows], TRAIN[1][rows]
 
 
-class Rule:
-    """GapSAM in Python's numbers, around a bare optimizer."""
+class ByHand(Rule):
+    """The rule around a bare optimizer."""
 
-    def __init__(self, model, *, steps, every, strength, rows, gate):
-        self.model = model
+    def __init__(self, model, rows, **settings):
+        super().__init__(**settings)
+        self.model, self.rows, self.targets = model, rows, list[float]()  # at each reading
         self.params = [p for name, p in model.named_parameters() if name != "unused"]
         self.base = SGD(self.params, lr=0.05, momentum=0.9)
-        self.steps, self.every, self.strength, self.rows = steps, every, strength, rows
-        self.new, self.new_training = max(0.03, 10 / steps), min(max(0.03, 60 / steps), 0.5)
-        self.told = {}  # every value, with the weight of a new one
-        self.gain, self.last, self.k = 1.0, math.nan, 0
-        self.gate, self.targets = gate, list[float]()  # at each reading
-        self.perturbed = 0
-
-    def tell(self, name, value, weight):
-        if math.isfinite(value):
-            self.told.setdefault(name, []).append((value, weight))
-
-    def mean(self, name):
-        told = self.told.get(name, [])
-        weights = [(1 - weight) ** i for i, (_, weight) in enumerate(reversed(told))]
-        values = [value for value, _ in reversed(told)]
-        total = sum(weights)
-        return sum(w * v for w, v in zip(weights, values, strict=True)) / total if total else math.nan
-
-    def target(self):
-        part = self.strength * min(self.k / (self.steps - 1), 1.0)
-        validation = self.mean("validation")
-        gap = max(validation - self.mean("training"), 0.0)
-        low, high = self.gate or (-2.0, -1.0)
-        return part * gap * min(max((gap / validation - low) / (high - low), 0.0), 1.0)
-
-    def probe(self, x, y):
-        loss = mse(self.model, x, y)
-        g = torch.autograd.grad(loss, self.params)
-        n = sum(one.square().sum().item() for one in g) ** 0.5
-        before = self.mean("square")
-        typical = n if math.isnan(before) else max(n, before**0.5)
-        self.tell("square", n * n, 0.1)
-        most = 0.1 * sum(p.detach().square().sum().item() for p in self.params) ** 0.5
-        length = self.gain * self.target() / typical
-        self.tell("bound", float(length > most), self.new)
-        length = min(length, most)
-        self.tell("length", length, self.new)
-        self.tell("target", self.target(), self.new)
-        return [length / n * one for one in g]
-
-    def steer(self, rise):
-        self.tell("rise", rise, self.new)
-        self.tell("rise_square", rise * rise, self.new)
-        seen, square, target = (self.mean(name) for name in ("rise", "rise_square", "target"))
-        error = math.sqrt(self.new / 2 * max(square - seen * seen, 0.0))
-        scale = max(target, error)
-        move = max(-4.0, min((target - seen) / scale, 1.0)) if scale > 0 else 0.0
-        self.gain = min(max(self.gain * math.exp(0.03 * move), 0.02), 100.0)
 
     def step(self, x, y):
         each = max(1, self.steps // 50)
@@ -101,14 +55,16 @@ class Rule:
             with torch.no_grad():
                 self.tell("validation", mse(self.model, HELD, HELD_Y).item(), 0.5)
             self.targets.append(self.target() if self.k else 0.0)
-        s = None
-        open_ = len(self.targets) > 2 and self.targets[-3] > 0  # as it was two readings ago
-        if self.k % self.every == 0 and self.k >= self.steps / 3 and open_:
-            self.perturbed += 1
-            s = self.probe(x[: self.rows], y[: self.rows])
-        before = weights(self.model)
+        s, before = [], weights(self.model)
+        if self.due() and len(self.targets) > 2 and self.targets[-3] > 0:  # as it was two readings ago
+            g = torch.autograd.grad(mse(self.model, x[: self.rows], y[: self.rows]), self.params)
+            n, size = (
+                torch.cat([one.detach().flatten() for one in of]).norm().item() for of in (g, self.params)
+            )
+            c = self.length(n, size) / n
+            s = [c * one for one in g]
         with torch.no_grad():
-            for p, one in zip(self.params, s or [], strict=bool(s)):
+            for p, one in zip(self.params, s, strict=bool(s)):
                 p.add_(one)
         loss = mse(self.model, x, y)
         self.base.zero_grad()
@@ -116,13 +72,8 @@ class Rule:
         with torch.no_grad():
             for p, old in zip(self.model.parameters(), before, strict=True):
                 p.copy_(old)
-        if s is None:
-            self.tell("training", loss.item(), self.new_training)
-            self.last = loss.item()
-        else:
-            self.steer(loss.item() - self.last)
+        self.ended(loss.item(), bool(s))
         self.base.step()
-        self.k += 1
 
 
 @pytest.mark.parametrize(
@@ -137,15 +88,9 @@ class Rule:
 def test_the_step_is_gap_sam_as_it_is_written(loop, every, strength, share, gate):
     model, plain = Net(), Net()
     options = {"every": every, "strength": strength, "gate": gate}
-    opt = gap(
-        model,
-        lambda: mse(model, HELD, HELD_Y),
-        STEPS,
-        momentum=0.9,
-        ascent_fraction=share,
-        **options,
-    )
-    rule = Rule(plain, steps=STEPS, rows=round(16 * share), **options)
+    held_out = lambda: mse(model, HELD, HELD_Y)  # noqa: E731
+    opt = gap(model, held_out, STEPS, momentum=0.9, ascent_fraction=share, **options)
+    rule = ByHand(plain, round(16 * share), steps=STEPS, **options)
     for k in range(STEPS + 6):
         LOOPS[loop](opt, model, *data(k))
         rule.step(*data(k))

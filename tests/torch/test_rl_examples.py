@@ -91,11 +91,6 @@ def test_grpo_steps_by_the_published_formula(penalty):
         torch.testing.assert_close(d, a + nu * (b - a), rtol=1e-4, atol=1e-6)
 
 
-def test_grpo_wants_one_strength():
-    with pytest.raises(TypeError, match="gamma, ratio: expected one of them, got gamma=1 and ratio=1"):
-        load("grpo_trl", "trl").main(steps=1, gamma=1, ratio=1)
-
-
 @pytest.mark.slow
 def test_grpo_learns():
     history = load("grpo_trl", "trl").main(steps=20).state.log_history

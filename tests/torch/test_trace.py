@@ -145,13 +145,7 @@ def test_buffers_are_those_of_one_pass_a_step(name):
             assert torch.equal(model.at, before) is (name != "share")
 
 
-LOOP_OF = {
-    "SAM": "step_on",
-    "CGD": "closure",
-    "share": "passes",
-    "GapSAM": "closure",
-    "MSAM": "step_on",
-}
+LOOP_OF = {"SAM": "step_on", "CGD": "closure", "share": "passes", "GapSAM": "closure", "MSAM": "step_on"}
 
 
 @pytest.mark.parametrize(("name", "loop"), LOOP_OF.items())
