@@ -23,7 +23,7 @@ import numpy as np
 import optax
 
 import steepen.optax as so
-from steepen._jobs import JobFile
+from steepen._tools.jobs import JobFile
 from steepen.train.data import load_data
 
 BATCH, GRADIENTS, WATCHED = 100, 4000, 200

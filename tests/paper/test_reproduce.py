@@ -288,7 +288,7 @@ def test_the_page_opens_with_two_sentences_a_picture_and_the_findings(paper):
     page = Page(paper.page)
     parts = [attrs for tag, attrs in page.tags if tag in {"p", "figure", "section"}]
     order = [attrs.get("id") or attrs.get("class") for attrs in parts]
-    assert order[1:5] == ["lead", "fig-surfaces-cut", "door", "findings"]
+    assert order[1:5] == ["lead", "fig-surfaces-cut", "integration", "findings"]
     assert order.count("fig-surfaces-cut") == 1
     assert len(re.findall(r"[.](?= [A-Z]|$)", REPORT.WORDS["lead"])) == 2
     story = [name for part in REPORT.WORDS["parts"] for name in (*part["items"], *part["minor"])]

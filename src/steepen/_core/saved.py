@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Array, adopt, is_numpy, to_numpy
-from .kits import Kit
+from .backends import Backend
 
 KINDS: dict[str, Any] = {
     "Scalar": np.float64, "MaybeScalar": np.float64, "Whole": np.int64, "int": np.int64, "Mask": np.bool_,
@@ -66,9 +66,9 @@ def apart(name: str, record: Any) -> dict[str, NDArray[Any]]:
 class Saved:
     """The arrays of a file, taken out one by one as the run has them until none is left."""
 
-    def __init__(self, arrays: dict[str, NDArray[Any]], kit: Kit, like: Array):
-        self.arrays, self._kit, self._like = arrays, kit, like
-        self.live: int | None = kit.size
+    def __init__(self, arrays: dict[str, NDArray[Any]], backend: Backend, like: Array):
+        self.arrays, self._kit, self._like = arrays, backend, like
+        self.live: int | None = backend.size
         """How many rows are left."""
         self.k = 0
         """How many iterations were made."""

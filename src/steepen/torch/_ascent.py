@@ -277,7 +277,8 @@ class AscentOptimizer(Wrapper):
         raise RuntimeError(
             "step(closure): there are gradients of a backward() that was not the closure's, which would be "
             "dropped. Give all micro-batches of a step to passes(); in Lightning add the callback "
-            "steepen.lightning.AscentCallback(). If the gradients are not wanted, call zero_grad() first"
+            "steepen.integrations.lightning.AscentCallback(). If the gradients are not wanted, call "
+            "zero_grad() first"
         )
 
     @Optimizer.profile_hook_step

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from .. import __version__
-from .. import _jobs as jobs
+from .._tools import jobs as jobs
 from .._tools.check import number, one_of, whole
 from .._tools.optional import load
 from ._given import builder, decays_of, fingerprint, maker, rates_of, read_data

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from importlib.metadata import version
 
 from .. import __version__
-from .. import _jobs as jobs
+from .._tools import jobs as jobs
 from .._tools.check import whole
 from .comparison import Comparison, kept
 from .data import load_data
