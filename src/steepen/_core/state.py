@@ -14,6 +14,9 @@ NAN = float("nan")
 RUNNING = -1
 """The status of a row that goes on."""
 
+TRANSIENT = {"transient": True}
+"""Marks what the parts of one iteration hand to each other: between two of them it means nothing."""
+
 
 @dataclass(frozen=True)
 class State:
@@ -108,7 +111,7 @@ class Counts(NamedTuple):
 
 @dataclass(slots=True)
 class SolverState:
-    """All that an iteration hands to the next."""
+    """All that an iteration hands to the next: what drivers carry, checkpoints hold and rows are cut from."""
 
     k: int
     point: Point
@@ -116,8 +119,6 @@ class SolverState:
     active: Mask
     """Where the direction is followed, and not steepest descent."""
     memory: Any
-    next_point: Point
-    """The next point."""
     step_info: StepInfo = field(default_factory=StepInfo)
     first: Scalar = NAN
     """f at the start."""
@@ -129,20 +130,22 @@ class SolverState:
     """f where a line search last failed; only where gradients cost many values."""
     n_stalled: Whole = 0
     """How many steps f has not fallen for."""
-    spent: tuple[Whole, ...] = (0, 0, 0)
+
+    next_point: Any = field(default=None, metadata=TRANSIENT)
+    spent: tuple[Whole, ...] = field(default=(0, 0, 0), metadata=TRANSIENT)
     """The values, gradients and products that had been evaluated when the point was reached."""
-    status: Whole = RUNNING
+    status: Whole = field(default=RUNNING, metadata=TRANSIENT)
     """How each row has ended; RUNNING itself, and no array, where none has."""
-    stalled: Mask = False
+    stalled: Mask = field(default=False, metadata=TRANSIENT)
     """Where f has not fallen for too long; False itself where there is no such row."""
-    live: Any = None
+    live: Any = field(default=None, metadata=TRANSIENT)
     """Where a step is made; None for every row."""
-    p: MaybeArray = None
+    p: MaybeArray = field(default=None, metadata=TRANSIENT)
     """The direction about to be followed; None for −∇f."""
-    free_gradient: MaybeArray = None
+    free_gradient: MaybeArray = field(default=None, metadata=TRANSIENT)
     """∇f without what bounds hold, its norm, and ∇fᵀp."""
-    size: Scalar = NAN
-    slope: Scalar = NAN
+    size: Scalar = field(default=NAN, metadata=TRANSIENT)
+    slope: Scalar = field(default=NAN, metadata=TRANSIENT)
 
     def advance(self) -> None:
         """Make the step."""

@@ -26,7 +26,7 @@ from .._core.saved import Saved, Unfit, apart, require
 from .._tools.files import write_whole
 from .eager import Loop
 
-FORMAT = 10
+FORMAT = 11
 SECONDS = 10.0
 
 

@@ -160,52 +160,28 @@ class Loop:
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint holds: all that the next iteration needs, and the rows that have ended."""
-        c, backend = self.solver_state, self.backend
-        known = backend.any(c.point.known)
+        c, host = self.solver_state, self.backend.host
+        known = self.backend.any(c.point.known)
         point = replace(c.point, g=c.point.g if known else None, error=c.point.error if known else None)
-        return {
-            "k": c.k, "rows": self.context.rows, "active": c.active, "n_stalled": c.n_stalled,
-            "first": c.first, "max_gnorm": c.max_gnorm, "failed": c.failed,
-            "doubts": c.doubts,
-            "point": point, "best": replace(c.best), "step_info": replace(c.step_info),
-            "memory": each(lambda a: np.array(backend.host(a), order="K"), c.memory),  # these change in place
-            "ended": {str(i): piece for i, piece in enumerate(self.ended)},
-        }  # fmt: skip
+        memory = each(lambda a: np.array(host(a), order="K"), c.memory)  # these change in place
+        state = replace(c, point=point, best=replace(c.best), step_info=replace(c.step_info), memory=memory)
+        ended = {str(i): piece for i, piece in enumerate(self.ended)}
+        return {"state": state, "rows": self.context.rows, "ended": ended}
 
     def load(self, saved: Saved, name: str) -> None:
         """Go on from a checkpoint."""
-        c = self.solver_state
-        c.k = saved.k = saved.take(f"{name}.k", np.int64, ())
-        live = saved.pop(f"{name}.rows")
+        c, live = self.solver_state, saved.pop(f"{name}.rows")
         self.context.rows = live if live.size else None
         saved.live = len(live) or self.backend.size
-        while f"{name}.ended.{len(self.ended)}.rows" in saved.arrays:
-            self.ended.append(self._load_ended(saved, f"{name}.ended.{len(self.ended)}"))
-        c.active = saved.value(f"{name}.active", "Mask", saved.live)
-        c.n_stalled = saved.value(f"{name}.n_stalled", "Whole", saved.live)
-        c.first = saved.value(f"{name}.first", "Scalar", saved.live)
-        c.max_gnorm = saved.value(f"{name}.max_gnorm", "Scalar", saved.live)
-        c.failed = saved.value(f"{name}.failed", "Scalar", saved.live)
-        c.doubts = saved.value(f"{name}.doubts", "Whole", saved.live)
-        c.point = saved.record(f"{name}.point", c.point, saved.live)
+        x = c.point.x
+        one = Ended(live, 0, 0, x, NAN, x, c.best, Counts())
+        while (rows := f"{name}.ended.{len(self.ended)}.rows") in saved.arrays:
+            self.ended.append(saved.record(rows.removesuffix(".rows"), one, len(saved.arrays[rows])))
+        found = saved.record(f"{name}.state", c, saved.live)
+        saved.k = found.k
+        for field in fields(found):
+            setattr(c, field.name, getattr(found, field.name))
         c.next_point = replace(c.point)  # of as many rows, also where none is searched from here
-        c.step_info = saved.record(f"{name}.step_info", c.step_info, saved.live)
-        c.best = saved.record(f"{name}.best", c.best, saved.live)
-        c.memory = saved.record(f"{name}.memory", c.memory, saved.live)
-
-    def _load_ended(self, saved: Saved, name: str) -> Ended:
-        """Return rows that ended together."""
-        rows = saved.pop(f"{name}.rows")
-        one, n = self.solver_state.point.x, len(rows)
-        status = saved.take(f"{name}.status", np.int64, (n,))
-        nit = saved.take(f"{name}.nit", np.int64, ())
-        x, f, g, error = (
-            saved.value(f"{name}.{part}", kind, n, one if kind == "Array" else None)
-            for part, kind in (("x", "Array"), ("f", "Scalar"), ("g", "Array"), ("error", "Scalar"))
-        )
-        best = saved.record(f"{name}.best", self.solver_state.best, n)
-        counts = saved.record(f"{name}.counts", Counts(), n)
-        return Ended(rows, status, nit, x, f, g, best, counts, error)
 
     # --- ends ------------------------------------------------------------------------------------------
 

@@ -90,9 +90,8 @@ class Iteration:
 
         # steepest descent is what every run falls back to: a run of it alone has nothing switched on
         active = everyone(not direction.steepest)
-        c = SolverState(
-            0, Point(x), Best(x, everyone(inf)), active, direction.start(self.backend, x), Point(x)
-        )
+        c = SolverState(0, Point(x), Best(x, everyone(inf)), active, direction.start(self.backend, x))
+        c.next_point = Point(x)
         if self._constant is not None:  # then nothing else is known of the next point, ever
             c.step_info.alpha = self._constant
         return c
