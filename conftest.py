@@ -28,20 +28,21 @@ ROOT = Path(__file__).parent
 
 PARTS = {
     "torch": (
-        "tests/torch", "tests/train", "tests/training", "tests/botorch", "tests/test_transformers.py",
-        "tests/test_lightning.py", "tests/by_hand.py",
-        "src/steepen/torch", "src/steepen/train", "src/steepen/botorch", "src/steepen/transformers.py",
-        "src/steepen/lightning.py", "src/steepen/_integration.py", "docs/training.md", "docs/guide.md",
+        "tests/torch", "tests/train", "tests/training", "tests/integrations/botorch",
+        "tests/integrations/test_transformers.py", "tests/integrations/test_lightning.py", "tests/by_hand.py",
+        "src/steepen/torch", "src/steepen/train",
+        *(f"src/steepen/integrations/{name}" for name in ("botorch", "transformers.py", "lightning.py")),
+        "src/steepen/integrations/_ascent_loop.py", "docs/training.md", "docs/guide.md",
     ),
     "jax": (
         "tests/jax", "tests/test_optimistix.py", "tests/optax", "src/steepen/jax",
-        "src/steepen/optimistix.py", "src/steepen/optax", "docs/jax.md", "docs/optax.md",
+        "src/steepen/integrations/optimistix.py", "src/steepen/optax", "docs/jax.md", "docs/optax.md",
     ),
     "paper": (
-        "tests/paper", "tests/explorer", "tests/bench", "tests/cli", "tests/sweep", "tests/jobs",
+        "tests/paper", "tests/explorer", "tests/bench", "tests/cli", "tests/sweep", "tests/tools",
         "tests/test_plot.py",
         "src/steepen/paper", "src/steepen/explorer", "src/steepen/cli",
-        "src/steepen/plot", "src/steepen/_sweep", "src/steepen/_jobs",
+        "src/steepen/plot", "src/steepen/_sweep", "src/steepen/_tools/jobs",
     ),
 }  # fmt: skip
 """Which files run in a process of their own, so that torch and JAX are imported once; the others are `core`.

@@ -39,8 +39,8 @@ from botorch.utils.sampling import draw_sobol_normal_samples
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
 import steepen as st
-from steepen._oracle import tensors
-from steepen.botorch import GradientPenalty, fit, gen_candidates, penalized
+from steepen._evaluation import tensors
+from steepen.integrations.botorch import GradientPenalty, fit, gen_candidates, penalized
 from steepen.plot._canvas import blank, tidy
 
 D = torch.float64

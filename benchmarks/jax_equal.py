@@ -3,7 +3,7 @@
 Every method on problems of Moré, Garbow and Hillstrom in 2 to 4 variables, with fixed steps and with its
 search, with and without bounds, in both precisions. The eager run is made from the start and from two that
 last bits have moved: iterates may differ by 1000 times what that changes, and counts and status must be the
-same wherever it leaves them the same. At the floor of f any of CONVERGED, PRECISION and NOISE will do.
+same wherever it leaves them the same. At the floor of f any of CONVERGED, ROUNDOFF and NOISE will do.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 import steepen as st
 
 METHODS = ("gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp", "cgd-auto")
-FLOOR = {st.Status.CONVERGED, st.Status.PRECISION, st.Status.NOISE}
+FLOOR = {st.Status.CONVERGED, st.Status.ROUNDOFF, st.Status.NOISE}
 
 
 def rosenbrock(x: Any) -> Any:

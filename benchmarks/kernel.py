@@ -77,15 +77,15 @@ def add(S, Y, R, conjugate, D, E, gamma, count, s, y, sy):
     return gamma
 
 
-def _product(self, kit, v):
+def _product(self, backend, v):
     k = min(self.count, self.capacity)
     if k == 0:
-        return kit.times(self.gamma, self.D * v)
+        return backend.times(self.gamma, self.D * v)
     return product(self.S, self.Y, self.R, self.D, float(self.gamma), k, v)
 
 
-def _add(self, kit, s, y, sy, length):
-    if not sy > CURVATURE * length * kit.norm(y):
+def _add(self, backend, s, y, sy, length):
+    if not sy > CURVATURE * length * backend.norm(y):
         return self, False
     D, E = self.D.copy(), self.E.copy()
     numbers = float(self.gamma), int(self.count)

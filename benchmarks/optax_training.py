@@ -24,7 +24,7 @@ import numpy as np
 import optax
 
 import steepen.optax as so
-from steepen._jobs import JobFile
+from steepen._tools.jobs import JobFile
 
 sys.path.append(str(Path(__file__).parents[1]))
 from benchmarks.training.data import load_data

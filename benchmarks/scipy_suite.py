@@ -4,8 +4,8 @@
 
 It runs `test_optimize.py` of the installed SciPy. Wherever a test calls `scipy.optimize.minimize` with one of
 the methods in `SWAP`, or with none and no constraints, it gets ours as a user would call it, for example
-`method=steepen.scipy.cgd_auto`. The name of a difference goes into the option `gradient`, since SciPy would
-drop it. Tests that make no such call say nothing about us and are not counted.
+`method=steepen.integrations.scipy.cgd_auto`. The name of a difference goes into the option `gradient`, since
+SciPy would drop it. Tests that make no such call say nothing about us and are not counted.
 
 All of the others must pass but those in `CANNOT`, which has the reason for each. The exit status is 1 if one
 that must pass fails, 2 if the tests could not be run.
@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 import scipy.optimize
 
-from steepen.scipy import bfgs, cgd_auto, newton
+from steepen.integrations.scipy import bfgs, cgd_auto, newton
 
 SWAP = {
     None: cgd_auto,

@@ -7,11 +7,11 @@ could be chosen to please a problem would show here as a number that jumps.
     python -m benchmarks.sensitivity [jobs] [constants]
     python -m benchmarks.sensitivity [jobs] by-values [constants]
 
-The second varies the constants of finite differences (`steepen._oracle.tuning`) threefold each way, and gives
-values of f against SciPy's BFGS on the problems of `no_gradient.py` that nothing was tuned on, to 1e-5 and to
-1e-8, with the problems solved, the good ends called failures, and all values to the end against those of the
-runs as they are; then how many of 40 runs with noise of 1e-8, and of 35 on functions rounded to 3 … 9 digits,
-are successes near the minimum.
+The second varies the constants of finite differences (`steepen._evaluation.tuning`) threefold each way, and
+gives values of f against SciPy's BFGS on the problems of `no_gradient.py` that nothing was tuned on, to 1e-5
+and to 1e-8, with the problems solved, the good ends called failures, and all values to the end against those
+of the runs as they are; then how many of 40 runs with noise of 1e-8, and of 35 on functions rounded to 3 … 9
+digits, are successes near the minimum.
 """
 
 import os
@@ -29,7 +29,7 @@ from benchmarks.problems import suite as suite_of
 from joblib import Parallel, delayed
 
 import steepen as st
-from steepen._oracle import tuning
+from steepen._evaluation import tuning
 
 BUDGET = 3000
 AGAINST = {"mgh": "L-BFGS-B", "large": "L-BFGS-B", "nist": "BFGS"}
@@ -123,7 +123,7 @@ def noisy_runs(level: float) -> int:
 
 def rounded_runs() -> int:
     """Return how many runs on rounded functions are successes within one unit of the lowest value."""
-    import no_gradient
+    from benchmarks import no_gradient
 
     good = 0
     for f, n in no_gradient.NOISY.items():

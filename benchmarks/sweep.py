@@ -27,7 +27,7 @@ import psutil
 from pandas.testing import assert_frame_equal
 
 import steepen as st
-from steepen._jobs import run
+from steepen._tools.jobs import run
 
 NAMES = (
     "booth", "branin", "beale", "matyas", "mccormick", "three-hump-camel", "six-hump-camel", "rosenbrock",

@@ -141,7 +141,9 @@ def graphed(model: nn.Module, run: Pass, batch: tuple[Tensor, Tensor]) -> Pass:
     graphs: dict[int, tuple[Any, Tensor, list[Tensor | None]]] = {}
     side, n = torch.cuda.Stream(), len(batch[0])
     share = round(SHARE * n)
-    for size in sorted({n, max(2, share), max(1, share)}, reverse=True):  # the door before took one example
+    for size in sorted(
+        {n, max(2, share), max(1, share)}, reverse=True
+    ):  # the integration before took one example
         x, y = (part[:size] for part in batch)
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -287,7 +289,7 @@ def load_before(source: Path) -> Any:
 def before(
     model: nn.Module, run: Pass, batch: tuple[Tensor, Tensor], sgd: Callable[[nn.Module], Any]
 ) -> dict[str, Callable[[], Step]]:
-    """Return the steps of the door before the rebuild."""
+    """Return the steps of the integration before the rebuild."""
 
     def old(kind: str, *, graphs: bool = False, **options: Any) -> Step:
         net = copy.deepcopy(model)

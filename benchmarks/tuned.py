@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steepen import theory
-from steepen._jobs import run
+from steepen._tools.jobs import run
 from steepen.paper.study import (
     BUDGETS,
     FOLDER,

@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from steepen.lightning import AscentCallback
+from steepen.integrations.lightning import AscentCallback
 from steepen.torch import GapSAM
 
 

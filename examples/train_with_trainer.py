@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from transformers import BertConfig, BertForSequenceClassification, TrainingArguments
 
+from steepen.integrations.transformers import AscentTrainer
 from steepen.torch import GapSAM
-from steepen.transformers import AscentTrainer
 
 
 def sequences(count: int, seed: int) -> list[dict[str, Tensor]]:

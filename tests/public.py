@@ -23,7 +23,8 @@ def modules(part=None):
     for path in sorted(HOME.rglob("*.py")):
         parts = path.relative_to(HOME).with_suffix("").parts
         parts = tuple(name for name in parts if name != "__init__")
-        home = next((one for one, rooms in PARTS.items() if parts and parts[0] in rooms), "core")
+        room = parts[parts[:1] == ("integrations",) :][:1]
+        home = next((one for one, rooms in PARTS.items() if room and room[0] in rooms), "core")
         if part in (None, home) and not any(name.startswith("_") for name in parts):
             yield ".".join(("steepen", *parts))
 
@@ -44,7 +45,7 @@ def placed(name):
 
     The build adds the modules of a package to its page; the names of steepen itself are asked for one by one.
     """
-    home = name.split(".")[:-1][:2]
+    home = name.split(".")[:-1][: 3 if ".integrations." in name else 2]
     asked = name if home == ["steepen"] else ".".join(home)
     return re.search(rf"^\.\. auto\w+:: {re.escape(asked)}$", REFERENCE, re.MULTILINE) is not None
 

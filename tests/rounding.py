@@ -48,18 +48,18 @@ def seen(function: Callable[..., Any], role: str = "fun") -> Callable[..., Any]:
 
 def perturb() -> None:
     """Have `minimize` see every NumPy function of a test one unit in the last place off, up, down, or not."""
-    from steepen._oracle.oracle import Oracle
+    from steepen._evaluation.evaluator import Evaluator
 
-    plain = Oracle.__init__
+    plain = Evaluator.__init__
 
     @wraps(plain)
-    def init(self: Oracle, fun: Any, x0: Any, kit: Any, **given: Any) -> None:
+    def init(self: Evaluator, fun: Any, x0: Any, backend: Any, **given: Any) -> None:
         if given["jac"] not in ("jax", "torch"):  # what is traced cannot be moved
             fun = _both(fun) if given["jac"] is True else seen(fun)
             given |= {role: seen(given[role], role) for role in ROLES if callable(given.get(role))}
-        plain(self, fun, x0, kit, **given)
+        plain(self, fun, x0, backend, **given)
 
-    Oracle.__init__ = init
+    Evaluator.__init__ = init
 
 
 def _both(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -104,7 +104,7 @@ def test_a_word_is_found_and_its_page_opens_and_so_do_the_doors(tab):
     assert tab.locator("h1").inner_text().startswith("Look at your landscape")
     for door, title in (("Minimise", "From SciPy"), ("Train", "Train a network"), ("Read", "The paper")):
         tab.goto((SITE / "index.html").resolve().as_uri())
-        tab.locator(".doors a", has_text=door).click()
+        tab.locator(".integrations a", has_text=door).click()
         assert tab.locator("h1").inner_text().startswith(title)
 
 
@@ -113,7 +113,7 @@ def test_the_picture_and_a_door_are_on_the_first_screen(tab):
         tab.set_viewport_size({"width": width, "height": height})
         tab.goto((SITE / "index.html").resolve().as_uri())
         assert tab.locator("article img").first.evaluate("e => e.complete && e.naturalWidth > 0")
-        for part in ("article img", ".doors a"):
+        for part in ("article img", ".integrations a"):
             box = tab.locator(part).first.bounding_box()
             assert box["y"] + box["height"] < height, f"{part} at {width} px"
 

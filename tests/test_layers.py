@@ -9,21 +9,16 @@ HOME = Path(steepen.__file__).parent
 
 LAYERS = (
     ("_tools",),
-    ("_jobs",),
     ("_core", "budget", "theory", "functions"),
-    ("_oracle",),
-    ("_roundoff",),
-    ("penalties", "schedules", "switches"),
+    ("_evaluation", "penalties", "schedules", "switches"),
     ("directions",),
     ("steps",),
-    ("_keywords", "_problem", "_scale", "_iteration"),
-    ("_run",),
-    ("_arguments", "_options", "_minimize", "jax"),
-    ("_restarts", "_sweep"),
+    ("_solver",),
+    ("_call", "jax"),
+    ("_sweep",),
     ("",),  # steepen itself: the public names
-    ("plot", "scipy", "torch", "optimistix", "optax", "botorch", "sklearn"),
-    ("_integration", "transformers", "lightning"),
-    ("paper", "train"),
+    ("plot", "torch", "optax"),
+    ("integrations", "paper", "train"),
     ("explorer",),
     ("cli",),
 )

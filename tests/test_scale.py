@@ -9,7 +9,7 @@ import scipy.sparse as sparse
 from scipy.sparse.linalg import aslinearoperator
 
 import steepen as st
-import steepen.scipy
+import steepen.integrations.scipy
 
 from .objectives import METHODS
 from .pairs import pairs
@@ -125,7 +125,7 @@ def test_a_tolerance_relative_to_the_largest_gradient(method, x0):
 
 def test_scipy_users_name_them_as_options():
     options = {"x_scale": "auto", "gtol_rel": 1e-9}
-    res = so.minimize(fun, START * SIZES, jac=grad, method=steepen.scipy.bfgs, options=options)
+    res = so.minimize(fun, START * SIZES, jac=grad, method=steepen.integrations.scipy.bfgs, options=options)
     np.testing.assert_allclose(res.x, SIZES, rtol=1e-4)
 
 

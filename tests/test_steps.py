@@ -88,7 +88,7 @@ def test_a_search_ends_after_its_trials_and_with_the_budget(wait):
 
     given_ = {"jac": lambda x: 2 * x, "method": "gd", "step": steps.Armijo(trials=4, wait=wait)}
     res = st.minimize(up, [1.0, 2.0], **given_)
-    assert res.status is st.Status.NO_DESCENT
+    assert res.status is st.Status.LINE_SEARCH_FAILED
     assert res.nfev == len(calls) == 1 + 4
     calls.clear()
     res = st.minimize(up, [1.0, 2.0], budget=st.Budget(evals=3), **given_)

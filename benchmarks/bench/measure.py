@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from benchmarks.problems import Problem
 
-from steepen._jobs import run
+from steepen._tools.jobs import run
 from steepen._tools.optional import load
 
 from ._count import Counter

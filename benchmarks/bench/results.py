@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from steepen import load_results
-from steepen._jobs import JobFile
+from steepen._tools.jobs import JobFile
 
 from .profiles import geometric_mean, score
 

@@ -17,8 +17,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+from steepen._call.minimize import minimize
 from steepen._core.result import Status
-from steepen._minimize import minimize
 from steepen._tools.optional import load
 from steepen.budget import Budget
 from steepen.functions._numerics import Array

@@ -13,7 +13,7 @@ from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is loaded
 
-from steepen._jobs import JobFile, run
+from steepen._tools.jobs import JobFile, run
 
 from . import peers, report, trial
 from .cases import HARD, case, hard

@@ -12,7 +12,7 @@ from .targets import Target, coarse, decimals, kinked, noisy, scaled, single, ta
 
 METHODS = ("cgd-auto", "gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp")
 PENALISED = ("cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp")
-DIFFERENCES = ("2-point", "3-point")
+FD_LIMIT = ("2-point", "3-point")
 LARGE = 30
 """From this n on runs are a few iterations long: the time goes into many runs."""
 
@@ -55,7 +55,7 @@ class Case:
 
     @property
     def differences(self):
-        return self.derivatives in DIFFERENCES
+        return self.derivatives in FD_LIMIT
 
     def settings(self):
         """Return the arguments of `minimize` that are no functions."""
@@ -92,7 +92,7 @@ def case(number):
     rows = int(rng.integers(1, 4)) if rng.random() < 0.2 else None
     x0 = _start(target, rng, rows)
     derivatives = _with_odds(rng, {"own": 2, "given": 3, "pair": 2, "2-point": 2, "3-point": 1})
-    if target.n > 100 and derivatives in DIFFERENCES:
+    if target.n > 100 and derivatives in FD_LIMIT:
         derivatives = "given"
     step = lam = None
     if rng.random() < 0.4:
@@ -102,7 +102,7 @@ def case(number):
         lam = float(_one_of(rng, -1, 1) * 10.0 ** _one_of(rng, rng.uniform(-10, 10), rng.uniform(-3, 1)))
     bounds = _bounds(target, rng, x0.dtype) if rng.random() < 0.25 else None
     most = _one_of(rng, 0, 1, 2, 3) if large else _one_of(rng, 5, 30, 100, 300)
-    if target.n > 4 and (method == "newton" or derivatives in DIFFERENCES):
+    if target.n > 4 and (method == "newton" or derivatives in FD_LIMIT):
         most = min(most, 30)
     budget = {"iters": most}
     match _with_odds(rng, {"iters": 4, "evals": 2, "grads": 2, "all": 1}):

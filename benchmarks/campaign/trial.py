@@ -164,10 +164,10 @@ def _place(error):
 def _verdict(case, row):
     """Return the referee's word; a small step is seen from the trace, and is what the user asked for."""
     f, x, given = row.trace.f, row.trace.x.astype(float), dict(case.more)
-    if row.status is Status.SMALL_DECREASE:
+    if row.status is Status.FTOL:
         small = 0 <= f[-2] - f[-1] <= given["ftol"] * max(abs(f[-2]), abs(f[-1]), 1.0)
         return "right" if small else "false: the last step lowered f by more than ftol"
-    if row.status is Status.SMALL_MOVE:
+    if row.status is Status.XTOL:
         rounding = 4 * float(np.finfo(row.x.dtype).eps) * norm(x[-1])
         small = norm(x[-1] - x[-2]) <= given["xtol"] * max(norm(x[-1]), 1.0) + rounding
         return "right" if small else "false: the last step moved x by more than xtol"

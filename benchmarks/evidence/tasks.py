@@ -300,7 +300,7 @@ gate is GapSAM around the base as the base's own trials left it: what a user has
 trains well already. What it gains or loses cannot come from another lr or weight decay. gap is the same
 before there was a gate: with `gate=None`.
 """
-TIMED = KINDS | {"closed": replace(OPTIMIZERS["gap"], options=lambda _: {"gate": (1.0, 2.0)})}
+TIMED = KINDS | {"closed": replace(METHODS["gap"], options={"gate": (1.0, 2.0)})}
 """What is timed: the methods, and a GapSAM whose gate never opens: no gap exceeds the validation loss."""
 HISTORY = ("auto", "auto-base", "auto-second", "auto-third")
 """GapSAM of version 0.1: these rows are kept, and cannot be made any more."""

@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 
 from tasks import KINDS, LIKE, LONGER, SPECS, TIMED, Bench, Spec, prepare, trials
 
-from steepen._jobs import JobFile, run
+from steepen._tools.jobs import JobFile, run
 from steepen.train.tuning import best
 
 CORE = ("base", "gate", "gap", "share16-late", "sam-late", "sam", "ema", "base-long")

@@ -18,7 +18,7 @@ import torch
 from lm import robustness, table
 from tasks import KINDS, SPECS, Bench, order_of, plain
 
-from steepen._jobs import JobFile, run
+from steepen._tools.jobs import JobFile, run
 from steepen.train.training import fit
 from steepen.train.tuning import Choice
 

@@ -21,7 +21,7 @@ import lm
 import numpy as np
 from work import TASKS, Job, read
 
-from steepen._jobs import JobFile
+from steepen._tools.jobs import JobFile
 from steepen.train.results import Mean
 
 HARM, AGAIN = (Path(__file__).with_name(f"{name}.jsonl") for name in ("harm", "again"))

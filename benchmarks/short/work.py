@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import finetune
 import lm
 
-from steepen._jobs import JobFile, run
+from steepen._tools.jobs import JobFile, run
 from steepen.train.tuning import Choice, best, square
 
 MAIN = ("base", "base-less", "gate", "dropout", "ema", "gap", "share16-late", "sam-late", "early")

@@ -17,7 +17,7 @@ from benchmarks.training.methods import METHODS, last_rows
 from benchmarks.training.models import mlp
 from torch.nn.functional import cross_entropy
 
-from steepen._jobs import JobFile, run
+from steepen._tools.jobs import JobFile, run
 from steepen.train.comparison import Comparison
 from steepen.train.optimizers import BASE, BASES
 from steepen.train.results import Run

@@ -14,10 +14,10 @@ import importlib
 from typing import TYPE_CHECKING
 
 from . import penalties, schedules, steps, switches, theory
-from ._core.records import State
+from ._call.minimize import minimize
 from ._core.result import Best, Result, Status, Trace
-from ._minimize import minimize
-from ._run.checkpoint import CheckpointError
+from ._core.state import State
+from ._solver.checkpoint import CheckpointError
 from .budget import Budget
 from .directions import BFGS, CGD, DFP, GD, CGDAuto, Direction, Newton
 from .schedules import L

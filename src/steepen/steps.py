@@ -15,11 +15,11 @@ import numpy as np
 
 from . import theory
 from ._core.arrays import Array, Mask, MaybeArray, MaybeScalar, Scalar, Whole
-from ._core.kits import Kit
-from ._oracle import tuning
-from ._oracle.ledger import Cost
-from ._oracle.oracle import Context, Oracle
-from ._roundoff import noise_of
+from ._core.backends import Backend
+from ._evaluation import tuning
+from ._evaluation.counter import Cost
+from ._evaluation.evaluator import Context, Evaluator
+from ._evaluation.roundoff import noise_of
 from ._tools.check import number, whole
 from .schedules import ByCurvature, Constant, Cosine, L, Mapped, Schedule, ScheduleLike, as_schedule
 
@@ -131,8 +131,8 @@ class Step:
     wait = True
     """Whether a search ends in the iteration that it began in."""
 
-    brings = False
-    """Whether the g of a step is ∇f at the new point, known or not, where the oracle's values bring it."""
+    returns_gradient = False
+    """Whether the g of a step is ∇f at the new point, known or not, where the evaluator's values bring it."""
 
     @property
     def constant(self) -> Scalar | None:
@@ -143,11 +143,11 @@ class Step:
         """Fit schedules to a run of `total` iterations and `rows` rows, and check them."""
         return self
 
-    def cost(self, oracle: Oracle) -> Cost:
+    def cost(self, evaluator: Evaluator) -> Cost:
         """Return what the choice costs beyond f at the new point."""
         return Cost()
 
-    def source(self, oracle: Oracle) -> str | None:
+    def source(self, evaluator: Evaluator) -> str | None:
         """Return where H·v comes from; None where the rule needs none."""
         return None
 
@@ -168,7 +168,7 @@ class Fixed(Step):
 
     schedule: ScheduleLike
 
-    searches, brings = False, True
+    searches, returns_gradient = False, True
 
     @property
     def constant(self) -> Scalar | None:
@@ -211,25 +211,25 @@ class Quadratic(Step):
 
     fallback: float = 1.0
 
-    searches, brings = False, True
+    searches, returns_gradient = False, True
 
     def __post_init__(self) -> None:
         number("fallback", self.fallback, "a positive number", above=0)
 
-    def cost(self, oracle: Oracle) -> Cost:
+    def cost(self, evaluator: Evaluator) -> Cost:
         """Return what one H·v costs."""
-        return oracle.hessian.cost_product
+        return evaluator.hessian.cost_product
 
-    def source(self, oracle: Oracle) -> str | None:
+    def source(self, evaluator: Evaluator) -> str | None:
         """Return where H·v comes from."""
-        return oracle.hessian.source
+        return evaluator.hessian.source
 
     def choose(self, context: Context, along: Along) -> Chosen:
         """Return −∇fᵀp/pᵀHp."""
-        kit = context.kit
-        bend = kit.dot(along.p, context.oracle.hessian.product(along.x, along.p, along.g))
+        backend = context.backend
+        bend = backend.dot(along.p, context.evaluator.hessian.product(along.x, along.p, along.g))
         convex = bend > 0
-        return Chosen(kit.pick(convex, -along.slope / kit.pick(convex, bend, 1.0), self.fallback))
+        return Chosen(backend.select(convex, -along.slope / backend.select(convex, bend, 1.0), self.fallback))
 
 
 @dataclass(frozen=True)
@@ -246,8 +246,8 @@ class Armijo(Step):
     With `probe=True`, where the first trial of a run fails, one gradient close to x shows how f bends along
     p, and the minimiser of that parabola is tried next: at the start there is no other scale to go by.
 
-    With `wary=True` values that differ by up to 4e-6 of f, and not 1e-6, may be noise, and two values that
-    show none are not believed where a slope says that there must be some: two more are taken.
+    With `noise_tolerant=True` values that differ by up to 4e-6 of f, and not 1e-6, may be noise, and two
+    values that show none are not believed where a slope says that there must be some: two more are taken.
 
     Examples
     --------
@@ -263,9 +263,9 @@ class Armijo(Step):
     trials: int = 60
     wait: bool = True
     probe: bool = False
-    wary: bool = False
+    noise_tolerant: bool = False
 
-    brings = True
+    returns_gradient = True
 
     def __post_init__(self) -> None:
         number("initial", self.initial, "a positive number", above=0)
@@ -279,139 +279,151 @@ class Armijo(Step):
 
     def choose(self, context: Context, along: Along) -> Chosen:
         """Backtrack from the first trial."""
-        kit = context.kit
+        backend = context.backend
         known = (along.k > 0) & (along.last > 0)  # a search that found nothing begins anew
-        longer = kit.num.minimum(self.longest, self.grow * kit.pick(known, along.last, 1.0))
-        t = kit.scalar(kit.pick(known, longer, self.initial) + 0.0 * along.slope)  # one a row
-        none: Any = kit.negate(t > 0)
+        longer = backend.num.minimum(self.longest, self.grow * backend.select(known, along.last, 1.0))
+        t = backend.scalar(backend.select(known, longer, self.initial) + 0.0 * along.slope)  # one a row
+        none: Any = backend.negate(t > 0)
         start = _Search(0, t, along.f, along.g, along.noise, 0 * none, none, none, (t > 0) & along.live)
         if not self.wait:
-            start = start._replace(trial=along.tried, t=kit.pick(along.trial > 0, along.trial, t))
-        end = kit.repeat(partial(self._trial, context, along), start, self.trials if self.wait else 1)
-        if not context.oracle.source.cheap:
+            start = start._replace(trial=along.tried, t=backend.select(along.trial > 0, along.trial, t))
+        end = backend.repeat(partial(self._trial, context, along), start, self.trials if self.wait else 1)
+        if not context.evaluator.source.cheap:
             end = self._further(context, along, end, t)
-        alpha = kit.pick(end.accepted, end.t, 0.0)
+        alpha = backend.select(end.accepted, end.t, 0.0)
         if self.wait:
             return Chosen(alpha, end.f, end.g, end.known, end.noise)
         more = end.open & (end.trial < self.trials)
-        trial, tried = kit.pick(more, end.t, 0.0), kit.pick(more, end.trial, 0)
+        trial, tried = backend.select(more, end.t, 0.0), backend.select(more, end.trial, 0)
         return Chosen(alpha, end.f, end.g, end.known | more, end.noise, trial, tried)
 
     def _trial(self, context: Context, along: Along, s: _Search) -> _Search:
         """Evaluate f at α = t, and accept it or cut t."""
-        kit, oracle, f = context.kit, context.oracle, along.f
+        backend, evaluator, f = context.backend, context.evaluator, along.f
         point, way, fall = context.space.trial(along.x, along.g, along.p, s.t, along.slope)
-        todo = s.open & context.affords(oracle.cost_value)
-        if kit.any(later := s.trial > 0):
+        todo = s.open & context.affords(evaluator.cost_value)
+        if backend.any(later := s.trial > 0):
             # a step that is lost in the rounding of x, or in the noise of f, needs no value
-            blur = kit.num.maximum(oracle.source.eps_f(f), s.noise)
-            lost = kit.same(point, along.x) | kit.negate(blur <= LEVEL * abs(fall))
-            if not oracle.source.cheap:
+            blur = backend.num.maximum(evaluator.source.eps_f(f), s.noise)
+            lost = backend.same(point, along.x) | backend.negate(blur <= LEVEL * abs(fall))
+            if not evaluator.source.cheap:
                 lost = lost | ((s.t < tuning.SHORTEST) & (along.k > 0))
-            todo = kit.without(todo, later & lost)
-        if not kit.any(todo) or context.late():
+            todo = backend.and_not(todo, later & lost)
+        if not backend.any(todo) or context.late():
             return s._replace(open=todo & False)
-        found = oracle.value(point, todo)
-        came = oracle.came
+        found = evaluator.value(point, todo)
+        cached = evaluator.cached_gradient
         # relaxed Armijo: the error of both values is forgiven (Berahas, Byrd and Nocedal 2019)
-        allowed = FORGIVEN * oracle.source.eps_f(f)
+        allowed = FORGIVEN * evaluator.source.eps_f(f)
         ok = todo & (found <= f + self.c * fall + allowed) & (found < f + allowed)
-        if oracle.source.cheap and not kit.all(ok):
+        if evaluator.source.cheap and not backend.all(ok):
             rise, size = abs(found - f), abs(f)
-            close = kit.num.maximum(rise, abs(fall)) <= (WARY if self.wary else SUSPECT) * size
-            close = todo & (close | (rise <= LEVEL * context.eps * size)) & context.affords(oracle.cost_grad)
-            close = kit.without(close, ok)
-            if kit.any(close):
-                judge = partial(self._by_slope, context, along, point, way, fall, found, came, close)
-                s, flatter = kit.when(close, judge, (s, ok & False))
+            close = backend.num.maximum(rise, abs(fall)) <= (WARY if self.noise_tolerant else SUSPECT) * size
+            close = (
+                todo & (close | (rise <= LEVEL * context.eps * size)) & context.affords(evaluator.cost_grad)
+            )
+            close = backend.and_not(close, ok)
+            if backend.any(close):
+                judge = partial(self._by_slope, context, along, point, way, fall, found, cached, close)
+                s, flatter = backend.when(close, judge, (s, ok & False))
                 ok = ok | flatter
         accepted = s.accepted | ok
-        t = s.t if kit.all(accepted) else kit.pick(accepted, s.t, self._shorter(kit, s.t, found, f, fall))
-        value, g = kit.pick(ok, found, s.f), s.g if came is None else kit.where(ok, came, s.g)
-        open = kit.without(todo, ok)
-        if self.probe and oracle.source.cheap:
+        t = (
+            s.t
+            if backend.all(accepted)
+            else backend.select(accepted, s.t, self._shorter(backend, s.t, found, f, fall))
+        )
+        value, g = backend.select(ok, found, s.f), s.g if cached is None else backend.where(ok, cached, s.g)
+        open = backend.and_not(todo, ok)
+        if self.probe and evaluator.source.cheap:
             t = self._probed(context, along, s, open & (along.k == 0) & (s.trial == 0), t)
         return _Search(s.trial + 1, t, value, g, s.noise, s.doubts, s.known, accepted, open)
 
     @staticmethod
     def _probed(context: Context, along: Along, s: _Search, rows: Mask, t: Scalar) -> Scalar:
         """Return t, or in these rows the minimiser of the parabola that a probe shows along p."""
-        kit, oracle, x, p = context.kit, context.oracle, along.x, along.p
-        rows = rows & context.affords(oracle.cost_probe)
+        backend, evaluator, x, p = context.backend, context.evaluator, along.x, along.p
+        rows = rows & context.affords(evaluator.cost_difference)
 
         def probe(t: Scalar) -> Scalar:
-            r = oracle.probe_length(x, p)
-            bend = kit.ratio(kit.dot(p, oracle.change(x, p, along.g, r, rows)), r)
-            best = kit.num.clip(kit.ratio(-along.slope, bend), PROBED * s.t, 0.5 * s.t)
-            return kit.scalar(kit.pick(rows & (bend > 0) & (bend < np.inf), best, t))
+            r = evaluator.difference_length(x, p)
+            bend = backend.ratio(backend.dot(p, evaluator.change(x, p, along.g, r, rows)), r)
+            best = backend.num.clip(backend.ratio(-along.slope, bend), PROBED * s.t, 0.5 * s.t)
+            return backend.scalar(backend.select(rows & (bend > 0) & (bend < np.inf), best, t))
 
-        return kit.when(rows, probe, t)
+        return backend.when(rows, probe, t)
 
     def _further(self, context: Context, along: Along, s: _Search, first: Scalar) -> _Search:
         """While a parabola has its minimum far from the step, try it: a value costs less than a gradient.
 
         A step that was cut is not made longer again.
         """
-        kit, oracle, f = context.kit, context.oracle, along.f
+        backend, evaluator, f = context.backend, context.evaluator, along.f
         rows, uncut, tried = s.accepted, s.t == first, s.accepted & False
         for _ in range(LOOKS):
             _, _, fall = context.space.trial(along.x, along.g, along.p, s.t, along.slope)
-            best = kit.ratio(-fall, 2 * (s.f - f - fall))
-            part = kit.num.clip(kit.pick(best > 0, best, FURTHEST), 1 / FURTHEST, FURTHEST)
+            best = backend.ratio(-fall, 2 * (s.f - f - fall))
+            part = backend.num.clip(backend.select(best > 0, best, FURTHEST), 1 / FURTHEST, FURTHEST)
             far = rows & (((part > 1 + APART) & uncut) | (part < 1 / (1 + APART)))
-            far = far & (abs(fall) > LEVEL * oracle.source.eps_f(f)) & context.affords(oracle.cost_value)
-            if not kit.any(far) or context.late():
+            far = (
+                far & (abs(fall) > LEVEL * evaluator.source.eps_f(f)) & context.affords(evaluator.cost_value)
+            )
+            if not backend.any(far) or context.late():
                 break
-            t = kit.scalar(s.t * part)
-            found = oracle.value(context.space.trial(along.x, along.g, along.p, t, along.slope)[0], far)
+            t = backend.scalar(s.t * part)
+            found = evaluator.value(context.space.trial(along.x, along.g, along.p, t, along.slope)[0], far)
             rows = far & (found < s.f)
-            tried = tried | kit.without(far, rows)
-            s = s._replace(t=kit.pick(rows, t, s.t), f=kit.pick(rows, found, s.f))
-        if kit.any(tried):  # the last value is not that of the step
+            tried = tried | backend.and_not(far, rows)
+            s = s._replace(t=backend.select(rows, t, s.t), f=backend.select(rows, found, s.f))
+        if backend.any(tried):  # the last value is not that of the step
             point = context.space.trial(along.x, along.g, along.p, s.t, along.slope)[0]
-            oracle.memo.put(point, s.f, None if kit.size is None else tried)
+            evaluator.memo.put(point, s.f, None if backend.size is None else tried)
         return s
 
     def _by_slope(
         self, context: Context, along: Along, point: Array, way: Array, fall: Scalar, found: Scalar,
-        came: MaybeArray, close: Mask, state: tuple[_Search, Mask],
+        cached: MaybeArray, close: Mask, state: tuple[_Search, Mask],
     ) -> tuple[_Search, Mask]:  # fmt: skip
         """Judge trials by their slope where rounding or noise may hide whether f falls (Hager and Zhang)."""
-        kit, s, level = context.kit, state[0], self._level
+        backend, s, level = context.backend, state[0], self._level
         doubts = s.doubts + close
-        ahead = context.oracle.grad(point, close, came)
-        flatter = close & (abs(kit.dot(ahead, way)) < FLATTER * abs(fall))
+        ahead = context.evaluator.grad(point, close, cached)
+        flatter = close & (abs(backend.dot(ahead, way)) < FLATTER * abs(fall))
         noise, doubt = s.noise, flatter | (close & (doubts == DOUBTS))
         # it is measured where values contradict slopes by more than is known of it
-        doubt = kit.without(doubt, level(context, along, found, noise))
+        doubt = backend.and_not(doubt, level(context, along, found, noise))
 
         def measure(noise: Scalar) -> Scalar:
             def listen(s: _Heard) -> _Heard:
                 more = noise_of(context, along.x, along.f, along.g, s.part * way, s.open)
-                heard = kit.num.maximum(s.noise, more)
-                return _Heard(0.5 * s.part, heard, kit.without(s.open, level(context, along, found, heard)))
+                heard = backend.num.maximum(s.noise, more)
+                return _Heard(
+                    0.5 * s.part, heard, backend.and_not(s.open, level(context, along, found, heard))
+                )
 
             # chance may hide it once
-            heard = kit.repeat(listen, _Heard(1.0, 0.0 * along.f, doubt), 2 if self.wary else 1).noise
-            return kit.pick(doubt & level(context, along, found, heard), heard, noise)
+            heard = backend.repeat(
+                listen, _Heard(1.0, 0.0 * along.f, doubt), 2 if self.noise_tolerant else 1
+            ).noise
+            return backend.select(doubt & level(context, along, found, heard), heard, noise)
 
-        noise = kit.when(doubt, measure, noise)
+        noise = backend.when(doubt, measure, noise)
         flatter = flatter & level(context, along, found, noise)
-        g, known = kit.where(flatter, ahead, s.g), s.known | flatter
+        g, known = backend.where(flatter, ahead, s.g), s.known | flatter
         return s._replace(g=g, known=known, noise=noise, doubts=doubts), flatter
 
     @staticmethod
     def _level(context: Context, along: Along, found: Scalar, noise: Scalar) -> Mask:
         """Return whether two values of f differ by no more than its rounding or its noise explains."""
-        maximum = context.kit.num.maximum
+        maximum = context.backend.num.maximum
         return abs(found - along.f) <= LEVEL * maximum(context.eps * abs(along.f), noise)
 
     @staticmethod
-    def _shorter(kit: Kit, t: Scalar, found: Scalar, f: Scalar, fall: Scalar) -> Scalar:
+    def _shorter(backend: Backend, t: Scalar, found: Scalar, f: Scalar, fall: Scalar) -> Scalar:
         """Return the minimiser of the parabola through f, the slope and the trial, within [t/10, t/2]."""
-        num = kit.num
-        best = kit.ratio(-fall * t, 2 * (found - f - fall))
-        return kit.scalar(num.clip(num.where(num.isfinite(best), best, 0.0), 0.1 * t, 0.5 * t))
+        num = backend.num
+        best = backend.ratio(-fall * t, 2 * (found - f - fall))
+        return backend.scalar(num.clip(num.where(num.isfinite(best), best, 0.0), 0.1 * t, 0.5 * t))
 
 
 def safe(L: float, lam: ScheduleLike) -> Any:

@@ -9,7 +9,7 @@ import scipy.optimize as so
 from scipy.sparse.linalg import LinearOperator
 
 import steepen as st
-import steepen.scipy
+import steepen.integrations.scipy
 
 from ..objectives import METHODS
 from ..pairs import pairs
@@ -50,7 +50,9 @@ def test_a_status_prints_as_its_name_and_is_its_number_to_numpy_and_scipy():
         assert status == int(status)
         assert np.asarray(status).dtype.kind == "i"
         assert pickle.loads(pickle.dumps(status)) is status
-    door = so.minimize(bowl, [3.0, 4.0], jac=bowl_der, method=steepen.scipy.gd, options={"maxiter": 0}).status
+    door = so.minimize(
+        bowl, [3.0, 4.0], jac=bowl_der, method=steepen.integrations.scipy.gd, options={"maxiter": 0}
+    ).status
     assert type(door) is int
     assert door == st.Status.MAX_ITERATIONS
 
@@ -93,7 +95,7 @@ def test_standard_errors_of_a_regression(method, model):
     assert res.success
     exact = np.sqrt(np.diag(np.linalg.inv(hess(res.x))))
     np.testing.assert_allclose(np.sqrt(np.diag(res.hess_inv.todense())), exact, rtol=within)
-    door = getattr(steepen.scipy, method.replace("-", "_"))
+    door = getattr(steepen.integrations.scipy, method.replace("-", "_"))
     theirs = so.minimize(fun, np.zeros(n), jac=grad, method=door, tol=1e-7)
     np.testing.assert_array_equal(theirs.hess_inv.todense(), res.hess_inv.todense())
 
@@ -146,7 +148,7 @@ def test_a_run_without_steps_has_learnt_none_and_one_that_was_lost_what_it_learn
 def test_other_methods_and_batches_have_none():
     for method in set(METHODS) - set(LEARNERS):
         assert st.minimize(bowl, [3.0, 4.0], jac=bowl_der, method=method).hess_inv is None
-        door = getattr(steepen.scipy, method.replace("-", "_"))
+        door = getattr(steepen.integrations.scipy, method.replace("-", "_"))
         assert "hess_inv" not in so.minimize(bowl, [3.0, 4.0], jac=bowl_der, method=door)
     batch = st.minimize(bowl, np.full((3, 2), 4.0), jac=bowl_der)
     assert batch.hess_inv is batch.row(1).hess_inv is None
@@ -164,7 +166,7 @@ def test_bounds_are_not_in_it():
 
 @pairs(method=("gd", "newton", "cgd-auto"), as_given=(float, np.float64, np.array, lambda g: np.array([g])))
 def test_a_gradient_of_one_variable_may_be_a_number(method, as_given):
-    door = getattr(steepen.scipy, method.replace("-", "_"))
+    door = getattr(steepen.integrations.scipy, method.replace("-", "_"))
     fun = lambda x: (x[0] - 1) ** 2  # noqa: E731
     grad = lambda x: 2 * (x - 1) if np.iscomplexobj(x) else as_given(2 * (x[0] - 1))  # noqa: E731
     given = {"jac": grad, "hess": lambda x: as_given(2.0)}
@@ -185,7 +187,7 @@ def test_x0_may_have_any_byte_order(dtype):
     own = x0.astype(x0.dtype.newbyteorder("="))
     for call in (
         lambda x: st.minimize(bowl, x, jac=lambda x: bowl_der(x).astype(dtype)),
-        lambda x: so.minimize(bowl, x, jac=bowl_der, method=steepen.scipy.cgd_auto),
+        lambda x: so.minimize(bowl, x, jac=bowl_der, method=steepen.integrations.scipy.cgd_auto),
         lambda x: st.minimize(bowl, np.stack([x, x]), jac=bowl_der),
     ):
         res = call(x0)

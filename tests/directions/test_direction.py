@@ -17,7 +17,7 @@ class Older(st.Direction):
 
     unit = True
 
-    def start(self, x, kit):
+    def start(self, x, backend):
         return {"v": 0 * x, "learnt": 0}
 
     def learn(self, context, x, f, g, memory):
@@ -33,7 +33,7 @@ class Older(st.Direction):
 class Newer(st.Direction):
     unit = True
 
-    def start(self, kit, x):
+    def start(self, backend, x):
         return Moment(0 * x)
 
     def learn(self, context, point, memory):
@@ -104,7 +104,7 @@ def test_recover_of_the_older_form_is_asked():
     asked = []
 
     class Up(st.Direction):
-        def recover(self, context, x, stuck, memory):
+        def restart(self, context, x, stuck, memory):
             asked.append(x)
             return False
 
@@ -112,5 +112,5 @@ def test_recover_of_the_older_form_is_asked():
             return -g, 0.0
 
     result = st.minimize(lambda x: x @ x, [1.0, 2.0], method=Up(), jac=lambda x: -2 * x)  # a wrong sign
-    assert result.status is st.Status.NO_DESCENT
+    assert result.status is st.Status.LINE_SEARCH_FAILED
     assert len(asked) == 1

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from steepen._core.kits import kit_for
+from steepen._core.backends import backend_for
 from steepen.directions._pairs import Pairs
 
 from ..objectives import spd as with_spectrum
@@ -35,9 +35,11 @@ def dense(pairs, row=None):
 
 def matrix(pairs, n, like):
     """Return G, column by column, as the pairs apply it; of a batch all rows at once."""
-    kit = kit_for(like)
-    zero = kit.xp.asarray(like * 0)
-    columns = [pairs.product(kit, zero + kit.xp.asarray(unit, dtype=like.dtype)) for unit in np.eye(n)]
+    backend = backend_for(like)
+    zero = backend.xp.asarray(like * 0)
+    columns = [
+        pairs.product(backend, zero + backend.xp.asarray(unit, dtype=like.dtype)) for unit in np.eye(n)
+    ]
     return np.stack([np.asarray(c, dtype=float) for c in columns], axis=-1)
 
 
@@ -50,19 +52,19 @@ def steps(n, count, rng, quadratic):
     return found
 
 
-def add(pairs, kit, s, y):
-    return pairs.add(kit, s, y, kit.dot(s, y), kit.norm(s))
+def add(pairs, backend, s, y):
+    return pairs.add(backend, s, y, backend.dot(s, y), backend.norm(s))
 
 
 def empty(x, most=200):
-    return kit_for(x), Pairs.start(kit_for(x), x, most)
+    return backend_for(x), Pairs.start(backend_for(x), x, most)
 
 
 def filled(pairs_of, dtype=np.float64):
     x = np.ones(len(pairs_of[0][0]), dtype=dtype)
-    kit, pairs = empty(x)
+    backend, pairs = empty(x)
     for s, y in pairs_of:
-        pairs, _ = add(pairs, kit, s.astype(dtype), y.astype(dtype))
+        pairs, _ = add(pairs, backend, s.astype(dtype), y.astype(dtype))
     return pairs, x
 
 
@@ -74,25 +76,25 @@ def test_a_single_run(sizes, quadratic, dtype):
     pairs, x = filled(steps(n, count, np.random.default_rng(n + count), quadratic), dtype)
     G, expected = matrix(pairs, n, x), dense(pairs)
     assert np.abs(G - expected).max() <= ROUGH[dtype] * np.abs(expected).max()
-    assert pairs.product(kit_for(x), x).dtype == dtype
+    assert pairs.product(backend_for(x), x).dtype == dtype
     if dtype == np.float64:
         assert np.linalg.eigvalsh((G + G.T) / 2).min() > 0
         s, y = pairs.S[int(pairs.count) - 1], pairs.Y[int(pairs.count) - 1]
         assert s @ y == pytest.approx(1.0)
         assert np.allclose(G @ y, s, rtol=1e-7, atol=1e-9 * np.abs(s).max())
     for y in (-x, 0 * x):  # a pair that is skipped changes nothing
-        pairs, useful = add(pairs, kit_for(x), abs(y), y)
+        pairs, useful = add(pairs, backend_for(x), abs(y), y)
         assert not useful
     assert (matrix(pairs, n, x) == G).all()
 
 
 @pytest.mark.parametrize(("n", "most"), [(8, 1), (8, 20), (36, 5)])
 def test_the_oldest_is_forgotten(n, most):
-    kit, pairs = empty(np.ones(n), most)
+    backend, pairs = empty(np.ones(n), most)
     for s, y in steps(n, 2 * most + 5, np.random.default_rng(most), quadratic=False):
-        pairs, _ = add(pairs, kit, s, y)
+        pairs, _ = add(pairs, backend, s, y)
         expected = dense(pairs) @ s
-        assert np.allclose(pairs.product(kit, s), expected, rtol=1e-8, atol=1e-9 * np.abs(expected).max())
+        assert np.allclose(pairs.product(backend, s), expected, rtol=1e-8, atol=1e-9 * np.abs(expected).max())
     assert pairs.count == 2 * most + 5
     assert pairs.S.shape == (most, n)
 
@@ -100,13 +102,13 @@ def test_the_oldest_is_forgotten(n, most):
 @pytest.mark.parametrize("n", [3, 33])
 def test_a_batch_with_skipped_pairs(n):
     rng, x = np.random.default_rng(n), np.ones((4, n))
-    kit, pairs = empty(x)
+    backend, pairs = empty(x)
     for i in range(12):
         s, y = (np.stack(part) for part in zip(*(steps(n, 1, rng, False)[0] for _ in range(4)), strict=True))
         bent_down = np.array([i % 3 == 1, False, i % 2 == 0, i < 11])
         y[bent_down] *= -1
         metric = pairs.D.copy()
-        pairs, useful = add(pairs, kit, s, y)
+        pairs, useful = add(pairs, backend, s, y)
         assert useful.tolist() == (~bent_down).tolist()
         found = matrix(pairs, n, x)
         np.testing.assert_array_equal(pairs.D[bent_down], metric[bent_down])
@@ -142,12 +144,12 @@ def test_the_metric_is_that_of_the_scaled_bfgs_update(n):
     γ lies between sᵀy/yᵀDy and sᵀD⁻¹s/sᵀy.
     """
     rng = np.random.default_rng(n)
-    kit, pairs = empty(np.ones(n))
+    backend, pairs = empty(np.ones(n))
     for s, y in steps(n, 8, rng, quadratic=False):
         B = np.diag(1 / pairs.D)
         B = (y @ np.linalg.solve(B, y)) / (s @ y) * B
         expected = np.diag(B - np.outer(B @ s, B @ s) / (s @ B @ s) + np.outer(y, y) / (s @ y))
-        pairs, useful = add(pairs, kit, s, y)
+        pairs, useful = add(pairs, backend, s, y)
         assert useful
         assert np.allclose(1 / pairs.D, expected, rtol=1e-6, atol=1e-9 * expected.max())
         short, long = s @ y / (y @ (pairs.D * y)), s @ (s / pairs.D) / (s @ y)
@@ -156,15 +158,15 @@ def test_the_metric_is_that_of_the_scaled_bfgs_update(n):
 
 def test_forgetting_rows_of_a_batch():
     n, rng, x = 5, np.random.default_rng(0), np.ones((3, 5))
-    kit, pairs = empty(x)
+    backend, pairs = empty(x)
     H = spd(n, rng)
     for s in rng.standard_normal((4, 3, n)):
-        pairs, _ = add(pairs, kit, s, s @ H)
+        pairs, _ = add(pairs, backend, s, s @ H)
     before = matrix(pairs, n, x)
-    pairs = pairs.clear(kit, np.array([False, True, False]))
+    pairs = pairs.clear(backend, np.array([False, True, False]))
     after = matrix(pairs, n, x)
     assert (after[[0, 2]] == before[[0, 2]]).all()
     assert np.allclose(after[1], pairs.gamma[1] * np.eye(n), rtol=1e-12)
-    pairs, _ = add(pairs, kit, s, s @ H)
+    pairs, _ = add(pairs, backend, s, s @ H)
     expected = bfgs(pairs.gamma[1] * np.diag(pairs.D[1]), s[1], (s @ H)[1])
     assert np.allclose(matrix(pairs, n, x)[1], expected, rtol=1e-9, atol=1e-10)

@@ -6,7 +6,7 @@ import pytest
 import scipy.optimize as so
 
 import steepen as st
-import steepen.scipy
+import steepen.integrations.scipy
 
 from ..other_arrays import OtherArrays
 from ..public import Documented
@@ -22,7 +22,9 @@ class TestDocumented(Documented):
 
 
 def test_scipys_option_gradient():
-    theirs = so.minimize(plain, START, method=steepen.scipy.cgd_auto, options={"gradient": "jax"})
+    theirs = so.minimize(
+        plain, START, method=steepen.integrations.scipy.cgd_auto, options={"gradient": "jax"}
+    )
     ours = st.minimize(plain, START, jac="jax")
     np.testing.assert_array_equal(theirs.x, ours.x)
     assert (theirs.nfev, theirs.njev) == (ours.nfev, ours.njev)

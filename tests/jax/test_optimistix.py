@@ -10,7 +10,7 @@ import steepen as st
 import steepen.jax as sj
 
 optx = pytest.importorskip("optimistix")
-from steepen.optimistix import Adjoint, Minimiser  # noqa: E402
+from steepen.integrations.optimistix import Adjoint, Minimiser  # noqa: E402
 
 
 def fn(y, args):
@@ -142,7 +142,7 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="options: expected autodiff_mode to be one of bwd, fwd"):
         optx.minimise(scalar, Minimiser(), START, 1.0, {"autodiff_mode": "reverse"})
     with pytest.raises(
-        ValueError, match=r"options: lower and upper need .*adjoint=steepen.optimistix.Adjoint"
+        ValueError, match=r"options: lower and upper need .*adjoint=steepen.integrations.optimistix.Adjoint"
     ):
         optx.minimise(scalar, Minimiser(), START, 1.0, {"upper": 0.5})
     with pytest.raises(ValueError, match="method: 'newtn' is not known"):

@@ -82,7 +82,7 @@ def test_a_value_of_less_precision_than_the_start():
         (X, {"bounds": (X, X)}, r"bounds: expected Bounds\(low, high\) or pairs of numbers"),
         (X, {"bounds": sj.Bounds(math.nan)}, "bounds: expected low <= high"),
         (X, {"has_aux": True}, r"fun: expected \(f, aux\), since has_aux is True"),
-        (X, {"lanes": 0}, "lanes: expected a whole number"),
+        (X, {"slots": 0}, "slots: expected a whole number"),
         (X, {"mesh": 3}, "mesh: expected a jax.sharding.Mesh"),
         (X, {"method": Old()}, "method: .* changes its memory in place"),
         (X, {"method": "cgd", "lam": lambda k: 1.0 if k < 5 else 0.0}, "lam: .* it branches on k"),

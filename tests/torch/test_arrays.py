@@ -10,7 +10,7 @@ import torch
 
 import steepen as st
 from steepen import Status
-from steepen._oracle import tensors
+from steepen._evaluation import tensors
 
 from ..calls import same
 from ..core import smooth

@@ -9,9 +9,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 import steepen as st
-from steepen._core.kits import One
-from steepen._oracle import tensors
-from steepen._oracle.oracle import Oracle
+from steepen._core.backends import Single
+from steepen._evaluation import tensors
+from steepen._evaluation.evaluator import Evaluator
 
 from ..objectives import METHODS
 from ..pairs import pairs
@@ -124,8 +124,8 @@ WAITS = {
 def test_waits_in_an_iteration(case, monkeypatch):
     monkeypatch.setattr(tensors, "FEW", 0)
     # what turns arrays into Python's numbers; `norm` is made of `dot`
-    numbers = counted(monkeypatch, One, "dot", "inner", "finite", "same", "some")
-    values = counted(monkeypatch, Oracle, "scalar")
+    numbers = counted(monkeypatch, Single, "dot", "inner", "finite", "same", "some")
+    values = counted(monkeypatch, Evaluator, "scalar")
     x0 = torch.tensor([-1.2, 1.0]).repeat(50)
     most, given = WAITS[case]
 

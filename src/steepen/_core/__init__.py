@@ -1,1 +1,1 @@
-"""What directions, steps and drivers share: arrays, records, the box, the floor; no driver, no oracle."""
+"""What directions, steps and drivers share: arrays, records, the box, the floor; no driver, no evaluator."""

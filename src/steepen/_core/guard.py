@@ -6,7 +6,7 @@ from math import inf
 from typing import TypeAlias
 
 from .arrays import Array, Mask, Scalar
-from .kits import Kit
+from .backends import Backend
 
 VANISHED = 1e-3
 """A penalised direction this small against ∇f has led to an artificial stationary point."""
@@ -18,20 +18,20 @@ Guarded: TypeAlias = tuple[Array, Scalar, Mask, Mask, Mask]
 """p, which descends f; ∇fᵀp; where p is the one proposed, the guard has fired, p is tiny beside ∇f."""
 
 
-def guarded(kit: Kit, on: Mask, g: Array, size: Scalar, p: Array, trusted: Mask = False) -> Guarded:
+def guarded(backend: Backend, on: Mask, g: Array, size: Scalar, p: Array, trusted: Mask = False) -> Guarded:
     """Return p where it is on and descends f, whose gradient is g of this size; −∇f elsewhere.
 
     Where p is `trusted`, the gradient vanishes and any lower point will do. The guard also fires where ∇fᵀp
     is not finite.
     """
-    slope = kit.dot(g, p)
+    slope = backend.dot(g, p)
     # a short direction has a small slope: where none is, p needs no closer look
-    if kit.all(on & (slope > -inf) & (slope < -VANISHED * size * size)):
+    if backend.all(on & (slope > -inf) & (slope < -VANISHED * size * size)):
         return p, slope, True, False, False
     good = ((slope < 0) & (slope > -inf)) | trusted
-    if kit.any(trusted):
-        slope = kit.pick(trusted, kit.num.minimum(slope, -TINY), slope)
+    if backend.any(trusted):
+        slope = backend.select(trusted, backend.num.minimum(slope, -TINY), slope)
     used = on & good
-    if not kit.all(used):
-        p, slope = kit.where(used, p, -g), kit.pick(used, slope, -size * size)
-    return p, slope, used, kit.without(on, good), used & (kit.norm(p) <= VANISHED * size)
+    if not backend.all(used):
+        p, slope = backend.where(used, p, -g), backend.select(used, slope, -size * size)
+    return p, slope, used, backend.and_not(on, good), used & (backend.norm(p) <= VANISHED * size)

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from .arrays import Array, to_numpy
-from .kits import Kit, kit_for
-from .records import each
+from .backends import Backend, backend_for
+from .state import each
 
 
 class Inverting(Protocol):
     """A direction that has learnt the inverse Hessian."""
 
-    def inverse(self, kit: Kit, x: Array, g: Array, memory: Any) -> Callable[[Array], Array]:
+    def inverse(self, backend: Backend, x: Array, g: Array, memory: Any) -> Callable[[Array], Array]:
         """Return v ↦ G·v."""
         ...
 
@@ -44,13 +44,13 @@ class InverseHessian(LinearOperator):
     @cached_property
     def _product(self) -> Callable[[Any], NDArray[Any]]:
         direction, memory, x, g = self._learnt
-        kit = kit_for(x)
-        memory = each(kit.own, memory)
+        backend = backend_for(x)
+        memory = each(backend.own, memory)
         with np.errstate(all="ignore"):  # what overflows is no pair
-            inverse = direction.inverse(kit, x, g, memory)
+            inverse = direction.inverse(backend, x, g, memory)
 
         def product(v: Any) -> NDArray[Any]:
-            return kit.host(inverse(kit.own(np.reshape(v, -1))))
+            return backend.host(inverse(backend.own(np.reshape(v, -1))))
 
         return product
 

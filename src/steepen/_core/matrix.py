@@ -12,7 +12,7 @@ inverse form of the other with s and y exchanged. With ρ = aᵀb and w = M·b:
 from __future__ import annotations
 
 from .arrays import Array
-from .kits import Kit
+from .backends import Backend
 
 CURVATURE = 1e-10
 """A pair is skipped unless yᵀs > CURVATURE·‖y‖‖s‖: the matrix then stays positive definite."""
@@ -21,23 +21,23 @@ LEAST, MOST = 1e-290, 1e290
 """A pair is skipped, too, if yᵀs or the curvature of the matrix along it lies outside: it would overflow."""
 
 
-def update(matrix: Array, a: Array, b: Array, kit: Kit, *, product_form: bool) -> Array:
+def update(matrix: Array, a: Array, b: Array, backend: Backend, *, product_form: bool) -> Array:
     """Return M with M·b = a; the pair is skipped, row by row, where its curvature is not positive.
 
     The matrix that was given is used up.
     """
-    rho, most = kit.dot(a, b), kit.at_most(MOST)
-    useful = (rho > CURVATURE * kit.norm(a) * kit.norm(b)) & (rho > LEAST) & (rho < most)
-    if not kit.any(useful):
+    rho, most = backend.dot(a, b), backend.at_most(MOST)
+    useful = (rho > CURVATURE * backend.norm(a) * backend.norm(b)) & (rho > LEAST) & (rho < most)
+    if not backend.any(useful):
         return matrix
-    w = kit.product(matrix, b)
-    bw = kit.dot(b, w)
+    w = backend.product(matrix, b)
+    bw = backend.dot(b, w)
     useful = useful & (bw > LEAST) & (bw < most)
-    if not kit.any(useful):
+    if not backend.any(useful):
         return matrix
-    rho, bw = kit.pick(useful, rho, 1.0), kit.pick(useful, bw, 1.0)
+    rho, bw = backend.select(useful, rho, 1.0), backend.select(useful, bw, 1.0)
     if product_form:  # both terms in one: a vᵀ + v aᵀ with v = (1 + bᵀw/ρ)/2·a − w
-        new = kit.rank_two(matrix, 1 / rho, a, kit.times((1 + bw / rho) / 2, a) - w)
+        new = backend.rank_two(matrix, 1 / rho, a, backend.times((1 + bw / rho) / 2, a) - w)
     else:
-        new = kit.rank_one(kit.rank_one(matrix, 1 / rho, a), -1 / bw, w)
-    return kit.where(useful, new, matrix)
+        new = backend.rank_one(backend.rank_one(matrix, 1 / rho, a), -1 / bw, w)
+    return backend.where(useful, new, matrix)

@@ -37,11 +37,11 @@ class Status(enum.IntEnum):
     """
 
     CONVERGED = 0
-    SMALL_DECREASE = 1
-    SMALL_MOVE = 2
-    PRECISION = 3
+    FTOL = 1
+    XTOL = 2
+    ROUNDOFF = 3
     NOISE = 4
-    DIFFERENCES = 5
+    FD_LIMIT = 5
     RELATIVE = 6
     RESOLUTION = 7
     MAX_ITERATIONS = 10
@@ -51,8 +51,8 @@ class Status(enum.IntEnum):
     CALLBACK = 20
     INTERRUPTED = 21
     ARTIFICIAL = 22
-    ROUGH_GRADIENT = 23
-    NO_DESCENT = 30
+    INACCURATE_GRADIENT = 23
+    LINE_SEARCH_FAILED = 30
     NONFINITE_VALUE = 31
     NONFINITE_GRADIENT = 32
     FAILED = 33
@@ -79,11 +79,11 @@ class Status(enum.IntEnum):
 
 _SENTENCES = {
     Status.CONVERGED: "The gradient norm is within gtol.",
-    Status.SMALL_DECREASE: "The last step lowered f by no more than ftol.",
-    Status.SMALL_MOVE: "The last step moved x by no more than xtol.",
-    Status.PRECISION: "f cannot be lowered any more at working precision.",
+    Status.FTOL: "The last step lowered f by no more than ftol.",
+    Status.XTOL: "The last step moved x by no more than xtol.",
+    Status.ROUNDOFF: "f cannot be lowered any more at working precision.",
     Status.NOISE: "f cannot be lowered by more than the noise that its own values show.",
-    Status.DIFFERENCES: "f is as low as differences of its values can tell.",
+    Status.FD_LIMIT: "f is as low as differences of its values can tell.",
     Status.RESOLUTION: "f cannot be lowered by more than the step between its values: they have few digits.",
     Status.RELATIVE: "The gradient norm is within gtol_rel of the largest one seen.",
     Status.MAX_ITERATIONS: "The budget of iterations is spent.",
@@ -94,9 +94,9 @@ _SENTENCES = {
     Status.INTERRUPTED: "The run was interrupted from the keyboard.",
     Status.ARTIFICIAL: "x is near an artificial stationary point: the penalised direction vanishes there, "
     "the gradient of f does not. Change lam, or end the penalty (switch).",
-    Status.ROUGH_GRADIENT: "The differences that the gradient is made of are too rough to tell "
+    Status.INACCURATE_GRADIENT: "The differences that the gradient is made of are too rough to tell "
     "whether it is within gtol.",
-    Status.NO_DESCENT: "The line search found no lower point along the direction. "
+    Status.LINE_SEARCH_FAILED: "The line search found no lower point along the direction. "
     "If the gradient may be wrong, try check_gradient=True.",
     Status.NONFINITE_VALUE: "f was not finite; x is the best finite point seen.",
     Status.NONFINITE_GRADIENT: "The gradient, or its norm, was not finite; x is the best finite point seen.",
@@ -110,7 +110,7 @@ BY_VALUES = (
     "The line search found no lower point along the direction. Without a gradient that means a kink of f, "
     "noise, or few digits; x is the best point found, and may not be a minimum."
 )
-"""The sentence of NO_DESCENT without a gradient."""
+"""The sentence of LINE_SEARCH_FAILED without a gradient."""
 
 
 class Iterates:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Array, adopt, is_numpy, to_numpy
-from .kits import Kit
+from .backends import Backend
 
 KINDS: dict[str, Any] = {
     "Scalar": np.float64, "MaybeScalar": np.float64, "Whole": np.int64, "int": np.int64, "Mask": np.bool_,
@@ -20,7 +20,7 @@ KINDS: dict[str, Any] = {
 NONE = np.empty(0)
 """What stands for None."""
 
-EACH = ("point.f", "best.f", "run.on")
+EACH = ("point.f", "best.f", "state.active")
 """What has one value a row in every batch; other scalars may have one for all."""
 
 
@@ -35,11 +35,13 @@ def require(true: Any, what: str) -> None:
 
 
 def parts(record: Any) -> Iterator[tuple[str, str, Any]]:
-    """Yield the name, the kind and the value of each field of a record, or of what a dict holds."""
+    """Yield the name, the kind and the value of what is kept of a record, or of what a dict holds."""
     if isinstance(record, dict):
         yield from ((name, "", value) for name, value in cast("dict[str, Any]", record).items())
     elif is_dataclass(record):
-        yield from ((field.name, str(field.type), getattr(record, field.name)) for field in fields(record))
+        for field in fields(record):
+            if not field.metadata.get("transient"):
+                yield field.name, str(field.type), getattr(record, field.name)
     else:
         kinds: dict[str, Any] = getattr(record, "__annotations__", {})  # an empty tuple has none
         for name, kind in kinds.items():
@@ -66,9 +68,9 @@ def apart(name: str, record: Any) -> dict[str, NDArray[Any]]:
 class Saved:
     """The arrays of a file, taken out one by one as the run has them until none is left."""
 
-    def __init__(self, arrays: dict[str, NDArray[Any]], kit: Kit, like: Array):
-        self.arrays, self._kit, self._like = arrays, kit, like
-        self.live: int | None = kit.size
+    def __init__(self, arrays: dict[str, NDArray[Any]], backend: Backend, like: Array):
+        self.arrays, self._backend, self._like = arrays, backend, like
+        self.live: int | None = backend.size
         """How many rows are left."""
         self.k = 0
         """How many iterations were made."""

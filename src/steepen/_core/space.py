@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Array, Mask, Scalar, adopt, device, identity, is_numpy
-from .kits import Kit
+from .backends import Backend
 
 Product: TypeAlias = Callable[[Array], Array]
 """v ↦ G·v."""
@@ -37,8 +37,8 @@ class Everywhere:
     limits: NDArray[np.float64] | None = None
     """The lowest and the highest x; None where there are none."""
 
-    def __init__(self, kit: Kit):
-        self._kit, self._xp = kit, kit.xp
+    def __init__(self, backend: Backend):
+        self._kit, self._xp = backend, backend.xp
 
     def fixed(self, x: Array) -> Array:
         """Return which variables can never move."""
@@ -104,8 +104,8 @@ class Box(Everywhere):
     bounded = True
     limited: Mask = True
 
-    def __init__(self, low: NDArray[np.float64], high: NDArray[np.float64], x: Array, kit: Kit):
-        super().__init__(kit)
+    def __init__(self, low: NDArray[np.float64], high: NDArray[np.float64], x: Array, backend: Backend):
+        super().__init__(backend)
         low, high = rounded(low, high, x.dtype)
         self.low, self.high = low, high
         self.limits = np.stack([low, high])
@@ -115,12 +115,12 @@ class Box(Everywhere):
             self._bound(*(side.astype(x.dtype) if is_numpy(x) else adopt(like, side) for side in sides))
 
     @classmethod
-    def of(cls, low: Array, high: Array, kit: Kit) -> Box:
+    def of(cls, low: Array, high: Array, backend: Backend) -> Box:
         """Return the box between two vectors of the run's own, which may be traced."""
         box = object.__new__(cls)
-        Everywhere.__init__(box, kit)
-        box._bound(low, high, *_near(kit.xp, low, high))
-        box.limited = kit.xp.any(kit.xp.isfinite(low) | kit.xp.isfinite(high))
+        Everywhere.__init__(box, backend)
+        box._bound(low, high, *_near(backend.xp, low, high))
+        box.limited = backend.xp.any(backend.xp.isfinite(low) | backend.xp.isfinite(high))
         return box
 
     def _bound(self, low: Array, high: Array, near_low: Array, near_high: Array) -> None:
@@ -199,20 +199,20 @@ class Box(Everywhere):
         return self._bent(partial(_without_by, G, self._kit), x, g)
 
     def _bent(self, part: Callable[[Array, Array, Array], Array], x: Array, g: Array) -> Array:
-        kit, where = self._kit, self._xp.where
+        backend, where = self._kit, self._xp.where
         held, free = self.held(x, g), self.free(x, g, g)
         none = self._xp.zeros_like(free)
 
         def bent(s: _Bent) -> _Bent:
             p = -part(free, held | s.out, -where(s.out, s.ends, none))
-            slope = kit.dot(free, p)
+            slope = backend.dot(free, p)
             better = s.first | (slope < 0)
-            p = kit.where(better, p, s.p)
+            p = backend.where(better, p, s.p)
             more, reach = self.within(x, p)
-            return _Bent(p, s.out | more, where(s.out, s.ends, reach), s.first & False, kit.some(more))
+            return _Bent(p, s.out | more, where(s.out, s.ends, reach), s.first & False, backend.some(more))
 
-        every = kit.some(free == free)
-        return kit.repeat(bent, _Bent(none, none > 0, none, every, every), 1 + CORNERS).p
+        every = backend.some(free == free)
+        return backend.repeat(bent, _Bent(none, none > 0, none, every, every), 1 + CORNERS).p
 
     def differences(self, x: NDArray[Any], h: NDArray[Any], near: NDArray[Any], both: Any) -> tuple[Any, Any]:
         """Return how far to go ahead and back for a difference.
@@ -252,7 +252,7 @@ def without(
     v: Array,
     held: Array,
     diagonal: Callable[[], Array],
-    kit: Kit,
+    backend: Backend,
     target: Array | None = None,
 ) -> Array:
     """Return the product of v with the matrix G made for the free variables alone: (G⁻¹ without the held)⁻¹.
@@ -261,35 +261,35 @@ def without(
     found by conjugate gradients, eased by the diagonal of G.
     """
     whole = product(v)
-    if not kit.any(kit.some(held)):
+    if not backend.any(backend.some(held)):
         return whole
-    where, none = kit.xp.where, kit.xp.zeros_like(whole)
+    where, none = backend.xp.where, backend.xp.zeros_like(whole)
     target = none if target is None else target
     ease, rest = where(held, 1 / diagonal(), none), where(held, whole - target, none)
-    first = kit.dot(rest, ease * rest)
+    first = backend.dot(rest, ease * rest)
 
     def pull(s: _Pull) -> _Pull:
         moved = where(held, product(s.step), none)
-        bend = kit.dot(s.step, moved)
-        t = kit.pick(s.open & (bend > 0), s.now / kit.pick(bend > 0, bend, 1.0), 0.0)
-        rest = s.rest - kit.times(t, moved)
+        bend = backend.dot(s.step, moved)
+        t = backend.select(s.open & (bend > 0), s.now / backend.select(bend > 0, bend, 1.0), 0.0)
+        rest = s.rest - backend.times(t, moved)
         eased = ease * rest
-        after = kit.dot(rest, eased)
-        step = eased + kit.times(after / kit.pick(s.now > 0, s.now, 1.0), s.step)
-        return _Pull(s.z + kit.times(t, s.step), rest, step, after, after > PULLED * first)
+        after = backend.dot(rest, eased)
+        step = eased + backend.times(after / backend.select(s.now > 0, s.now, 1.0), s.step)
+        return _Pull(s.z + backend.times(t, s.step), rest, step, after, after > PULLED * first)
 
     start = _Pull(none, rest, ease * rest, first, first > PULLED * first)
-    return where(held, target, whole - product(kit.repeat(pull, start, PULLS).z))
+    return where(held, target, whole - product(backend.repeat(pull, start, PULLS).z))
 
 
-def _without_by(G: Array, kit: Kit, v: Array, held: Array, target: Array) -> Array:
+def _without_by(G: Array, backend: Backend, v: Array, held: Array, target: Array) -> Array:
     """Return what `without` does, by solving for the held variables."""
     whole = (G @ v[..., None])[..., 0]
-    if not kit.any(kit.some(held)):
+    if not backend.any(backend.some(held)):
         return whole
-    where, none = kit.xp.where, kit.xp.zeros_like(whole)
+    where, none = backend.xp.where, backend.xp.zeros_like(whole)
     both = held[..., :, None] & held[..., None, :]
-    z = kit.solve(where(both, G, identity(v)), where(held, whole - target, none))
+    z = backend.solve(where(both, G, identity(v)), where(held, whole - target, none))
     return where(held, target, whole - (G @ z[..., None])[..., 0])
 
 
@@ -318,13 +318,13 @@ def _rounded(side: NDArray[np.float64], inwards: float) -> NDArray[np.float64]:
         return np.where(beyond, np.nextafter(single, np.float32(inwards)), single).astype(np.float64)
 
 
-def space_of(bounds: Any, x: Array, kit: Kit) -> Space:
+def space_of(bounds: Any, x: Array, backend: Backend) -> Space:
     """Return the space of a run: a box, if any variable has a limit."""
     if bounds is not None:
         low, high = limits_of(bounds, int(x.shape[-1]))
         if np.isfinite(low).any() or np.isfinite(high).any():
-            return Box(low, high, x, kit)
-    return Everywhere(kit)
+            return Box(low, high, x, backend)
+    return Everywhere(backend)
 
 
 def limits_of(bounds: Any, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

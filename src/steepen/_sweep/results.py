@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._jobs import unpack
-from .._jobs.file import Key, Record, keep, parsed, read_head
+from .._tools.jobs import unpack
+from .._tools.jobs.file import Key, Record, keep, parsed, read_head
 from .._tools.optional import load
 from .sweep import frame, rows_of
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._arguments import settings_of
+from .._call.arguments import settings_of
+from .._call.minimize import minimize
 from .._core.result import Status, Trace
-from .._jobs import JobFile, elsewhere, narrow, pack, run, send_check, unpack
-from .._jobs.file import Key
-from .._minimize import minimize
 from .._tools.check import is_number, is_whole, one_of, whole
+from .._tools.jobs import JobFile, elsewhere, narrow, pack, run, send_check, unpack
+from .._tools.jobs.file import Key
 from .._tools.optional import load
 from ..budget import Budget
 from ..functions import functions

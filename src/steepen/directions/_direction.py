@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from .._core.arrays import Array, Mask, Scalar
-from .._core.kits import Kit
-from .._core.records import Point
-from .._oracle.ledger import Cost
-from .._oracle.oracle import Context, Oracle
+from .._core.backends import Backend
+from .._core.state import Point
+from .._evaluation.counter import Cost
+from .._evaluation.evaluator import Context, Evaluator
 from ..switches import Never, Switch
 
 Memory: TypeAlias = Any
@@ -72,11 +72,11 @@ class Direction:
         """Return the switch that belongs to the method where the user names none."""
         return Never()
 
-    def cost(self, oracle: Oracle) -> Cost:
+    def cost(self, evaluator: Evaluator) -> Cost:
         """Return what one proposal costs beyond ∇f at the point."""
         return Cost()
 
-    def source(self, oracle: Oracle) -> str | None:
+    def source(self, evaluator: Evaluator) -> str | None:
         """Return where H·v comes from; None where the method needs none."""
         return None
 
@@ -84,7 +84,7 @@ class Direction:
         """Return the value of λ's schedule at k; 0 where the method has none."""
         return 0.0
 
-    def start(self, kit: Kit, x: Array) -> Memory:
+    def start(self, backend: Backend, x: Array) -> Memory:
         """Return the memory of a new run."""
         return ()
 
@@ -105,29 +105,31 @@ class Direction:
         """Return the α_k and λ_k that the trace shows for the step α along the last proposal."""
         return alpha, lam
 
-    def recover(self, context: Context, point: Point, stuck: Mask, memory: Memory) -> tuple[Memory, Mask]:
+    def restart(self, context: Context, point: Point, stuck: Mask, memory: Memory) -> tuple[Memory, Mask]:
         """Prepare another proposal where the search along the last found nothing; return for which rows."""
         return memory, False
 
-    def leave(self, context: Context, point: Point, still: Mask, memory: Memory) -> tuple[Memory, Mask]:
+    def escape_saddle(
+        self, context: Context, point: Point, still: Mask, memory: Memory
+    ) -> tuple[Memory, Mask]:
         """Prepare a proposal for starts where ∇f vanishes and f can still fall; return for which rows."""
         return memory, False
 
     @property
-    def recovers(self) -> bool:
+    def restarts(self) -> bool:
         """Whether the direction has something else to propose where a search found nothing."""
-        return type(self).recover is not Direction.recover
+        return type(self).restart is not Direction.restart
 
     def rescale(self, context: Context, point: Point, rows: Mask, memory: Any) -> tuple[Any, Mask]:
         """Begin these rows again in the metric of the sizes of x; return for which that can be."""
         return memory, rows & False
 
     @property
-    def leaves(self) -> bool:
+    def escapes_saddles(self) -> bool:
         """Whether the direction can leave a start where ∇f vanishes."""
-        return type(self).leave is not Direction.leave
+        return type(self).escape_saddle is not Direction.escape_saddle
 
-    def inverse(self, kit: Kit, x: Array, g: Array, memory: Memory) -> Callable[[Array], Array]:
+    def inverse(self, backend: Backend, x: Array, g: Array, memory: Memory) -> Callable[[Array], Array]:
         """Return v ↦ G·v, G the inverse Hessian learnt up to x, where ∇f is g; `memory` may be used up."""
         raise NotImplementedError
 
@@ -149,8 +151,8 @@ class Mutable(Direction):
     def prepare(self, total: int | None, rows: int | None) -> Direction:
         return Mutable(self.inner.prepare(total, rows))
 
-    def start(self, kit: Kit, x: Array) -> Memory:
-        return dict(self.inner.start(x, kit)) if self._has("start") else {}
+    def start(self, backend: Backend, x: Array) -> Memory:
+        return dict(self.inner.start(x, backend)) if self._has("start") else {}
 
     def learn(self, context: Context, point: Point, memory: Memory) -> Memory:
         if self._has("learn"):
@@ -163,13 +165,16 @@ class Mutable(Direction):
         p, lam = self.inner.propose(context, k, point.x, point.g, on, memory)
         return Proposal(p, lam, memory)
 
-    def recover(self, context: Context, point: Point, stuck: Mask, memory: Memory) -> tuple[Memory, Mask]:
-        again = self._has("recover") and self.inner.recover(context, point.x, stuck, memory)
+    def restart(self, context: Context, point: Point, stuck: Mask, memory: Memory) -> tuple[Memory, Mask]:
+        again = self._has("restart") and self.inner.restart(context, point.x, stuck, memory)
         return memory, again
 
-    def leave(self, context: Context, point: Point, still: Mask, memory: Memory) -> tuple[Memory, Mask]:
-        leaving = self._has("leave") and self.inner.leave(context, point.x, point.g, still, memory)
-        return memory, leaving
+    def escape_saddle(
+        self, context: Context, point: Point, still: Mask, memory: Memory
+    ) -> tuple[Memory, Mask]:
+        if not self._has("escape_saddle"):
+            return memory, False
+        return memory, self.inner.escape_saddle(context, point.x, point.g, still, memory)
 
 
 def pure(direction: Direction) -> Direction:

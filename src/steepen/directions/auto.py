@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core.arrays import Array, Mask, Scalar, Whole
-from .._core.kits import Kit
-from .._core.records import Point
-from .._oracle.oracle import Context
+from .._core.backends import Backend
+from .._core.state import Point
+from .._evaluation.evaluator import Context
 from .._tools.check import whole
 from ._direction import Direction, Proposal
 from ._pairs import Pairs
@@ -154,10 +154,13 @@ class CGDAuto(Direction):
         if self.memory is not None:
             whole("memory", self.memory, 1)
 
-    def start(self, kit: Kit, x: Array) -> Learnt:
+    def start(self, backend: Backend, x: Array) -> Learnt:
         """Return the memory of a new run: nothing is known until the first gradient."""
-        zero, none = kit.norm(x) * 0, 0 if kit.size is None else np.zeros(kit.size, dtype=np.int64)
-        pairs = Pairs.start(kit, x, self.capacity(int(x.shape[-1])))
+        zero, none = (
+            backend.norm(x) * 0,
+            0 if backend.size is None else np.zeros(backend.size, dtype=np.int64),
+        )
+        pairs = Pairs.start(backend, x, self.capacity(int(x.shape[-1])))
         return Learnt(
             pairs, 0, zero, x, zero, x, x, zero, zero, zero, zero, zero + 1, zero, none, none, x * 0, zero,
             zero, zero,
@@ -165,86 +168,92 @@ class CGDAuto(Direction):
 
     def learn(self, context: Context, point: Point, memory: Learnt) -> Learnt:
         """Return the memory with the step that led to x taken in."""
-        kit, x = context.kit, point.x
-        if kit.any(first := memory.begun == 0):
+        backend, x = context.backend, point.x
+        if backend.any(first := memory.begun == 0):
             memory = self._begin(context, point, first, memory)
-        g, f = kit.times(memory.scale, point.g), kit.scalar(point.f * memory.scale)
+        g, f = backend.times(memory.scale, point.g), backend.scalar(point.f * memory.scale)
         s, y = x - memory.x, g - memory.g
-        square, sy, slopes = kit.inner((s, s), (s, y), (memory.g + g, s))
-        length = kit.root(square, s)
+        square, sy, slopes = backend.inner((s, s), (s, y), (memory.g + g, s))
+        length = backend.root(square, s)
         moved = length > 0
         useful, pairs, boost = moved & False, memory.pairs, memory.boost
-        if kit.any(moved):
+        if backend.any(moved):
             y = self._third_order(context, s, y, length, sy, 6 * (memory.f - f) + 3 * slopes, f)
-            sy = kit.dot(s, y)
+            sy = backend.dot(s, y)
             faint = (memory.paired == 0) & (sy > 0)
-            if kit.any(faint):
-                faint = faint & (sy < -FAINT * kit.dot(memory.g, s))
+            if backend.any(faint):
+                faint = faint & (sy < -FAINT * backend.dot(memory.g, s))
             clear = moved
             if point.error is not None:
                 # what may be the error of two gradients is no curvature (Shi, Xie, Byrd and Nocedal 2022)
-                clear = moved & (abs(sy) > memory.scale * kit.norm(s * point.error))
-            pairs, useful = pairs.add(kit, s, y, kit.pick(kit.without(clear, faint), sy, 0.0), length)
-            if not kit.all(useful):
-                bolder = boost * kit.pick(faint, GROWTH, kit.pick(boost < BOLD, BOOST, BOLD))
+                clear = moved & (abs(sy) > memory.scale * backend.norm(s * point.error))
+            pairs, useful = pairs.add(
+                backend, s, y, backend.select(backend.and_not(clear, faint), sy, 0.0), length
+            )
+            if not backend.all(useful):
+                bolder = boost * backend.select(faint, GROWTH, backend.select(boost < BOLD, BOOST, BOLD))
                 short = clear & ((sy <= 0) | faint)
                 if point.error is not None:  # so is a step along which f falls and does not bend visibly
-                    fell = memory.f - f > memory.scale * context.oracle.source.eps_f(point.f)
-                    short = short | kit.without(moved & fell, clear)
-                boost = kit.pick(short, bolder, boost)
-        if point.error is not None and kit.any(useful):
-            context.oracle.source.set_curvature(kit.times(1 / memory.scale, pairs.E), useful)
+                    fell = memory.f - f > memory.scale * context.evaluator.source.eps_f(point.f)
+                    short = short | backend.and_not(moved & fell, clear)
+                boost = backend.select(short, bolder, boost)
+        if point.error is not None and backend.any(useful):
+            context.evaluator.source.set_curvature(backend.times(1 / memory.scale, pairs.E), useful)
         # without a new pair the step to come is a plain one in the same metric
         known = useful & (memory.length > 0)
         return memory._replace(
-            pairs=pairs, x=x, f=f, g=g, before=memory.g, sy=sy, boost=kit.pick(useful, 1.0, boost),
-            t=kit.pick(known, length / kit.pick(known, memory.length, 1.0), 0.0),
-            longest=kit.num.maximum(memory.longest, length),
-            tries=kit.pick(useful, 0, memory.tries), paired=memory.paired + useful,
+            pairs=pairs, x=x, f=f, g=g, before=memory.g, sy=sy, boost=backend.select(useful, 1.0, boost),
+            t=backend.select(known, length / backend.select(known, memory.length, 1.0), 0.0),
+            longest=backend.num.maximum(memory.longest, length),
+            tries=backend.select(useful, 0, memory.tries), paired=memory.paired + useful,
         )  # fmt: skip
 
     def propose(
         self, context: Context, k: int, point: Point, lam: Scalar, on: Mask, memory: Learnt
     ) -> Proposal:
         """Return −G·∇f, longer where f bent down, and not much longer than any step before."""
-        kit, num, x, g = context.kit, context.kit.num, point.x, memory.g
+        backend, num, x, g = context.backend, context.backend.num, point.x, memory.g
         _, size = context.space.descent(x, point.g, point.size)
         least = DOWNHILL * context.eps * memory.scale * size
 
         def aim(s: _Aim) -> _Aim:
-            pairs = self._restart(context, s.lost, START, memory).pairs if kit.any(s.lost) else memory.pairs
+            pairs = (
+                self._restart(context, s.lost, START, memory).pairs if backend.any(s.lost) else memory.pairs
+            )
             p = self._downhill(context, pairs, x, g)
-            slope, square, past = kit.inner((g, p), (p, p), (memory.before, p))
-            length = kit.root(square, p, wild=True)
-            lost = kit.negate(slope < -least * length)  # then the metric has lost its meaning
+            slope, square, past = backend.inner((g, p), (p, p), (memory.before, p))
+            length = backend.root(square, p, wild=True)
+            lost = backend.negate(slope < -least * length)  # then the metric has lost its meaning
             return _Aim(p, slope, length, past, s.lost | lost, lost)
 
         zero, every = memory.scale * 0.0, memory.scale > 0
-        p, slope, length, past, lost, _ = kit.repeat(aim, _Aim(g, zero, zero, zero, every & False, every), 2)
-        memory = self._restart(context, lost, START, memory) if kit.any(lost) else memory
-        alpha, shown = self._amount(kit, past, memory)
-        room = kit.pick(memory.longest > 0, GROWTH * memory.longest, np.inf)
-        factor = num.minimum(memory.boost, room / kit.pick(length > 0, length, 1.0))
+        p, slope, length, past, lost, _ = backend.repeat(
+            aim, _Aim(g, zero, zero, zero, every & False, every), 2
+        )
+        memory = self._restart(context, lost, START, memory) if backend.any(lost) else memory
+        alpha, shown = self._amount(backend, past, memory)
+        room = backend.select(memory.longest > 0, GROWTH * memory.longest, np.inf)
+        factor = num.minimum(memory.boost, room / backend.select(length > 0, length, 1.0))
         memory = memory._replace(slope=slope, length=length, alpha=alpha, lam=shown, factor=factor)
         leaving = False
-        if kit.any(factor != 1.0):
-            p = kit.scaled(factor, p)
-        if kit.any(k == 0):
-            leaving = (k == 0) & (kit.norm(memory.way) > 0)
-            p = kit.where(leaving, kit.times(self._first(context, x), memory.way), p)
+        if backend.any(factor != 1.0):
+            p = backend.scaled(factor, p)
+        if backend.any(k == 0):
+            leaving = (k == 0) & (backend.norm(memory.way) > 0)
+            p = backend.where(leaving, backend.times(self._first(context, x), memory.way), p)
         return Proposal(p, 0.0, memory, leaving)
 
     def _downhill(self, context: Context, pairs: Pairs, x: Array, g: Array) -> Array:
         """Return −G·∇f inside the box."""
-        kit, space = context.kit, context.space
-        return space.downhill(pairs.products(kit, space.bounded), partial(pairs.diagonal, kit), x, g)
+        backend, space = context.backend, context.space
+        return space.downhill(pairs.products(backend, space.bounded), partial(pairs.diagonal, backend), x, g)
 
     @staticmethod
-    def _amount(kit: Kit, past: Scalar, memory: Learnt) -> tuple[Scalar, Scalar]:
+    def _amount(backend: Backend, past: Scalar, memory: Learnt) -> tuple[Scalar, Scalar]:
         """Return the α and λ of the CGD step, from the point before, that the unit step amounts to."""
         t, omega = memory.t, -memory.slope
-        alpha = kit.pick(t > 0, 1 + t - kit.ratio(past, omega), 1.0)
-        return alpha, kit.pick(t > 0, kit.ratio(-0.5 * t * t * omega, alpha * memory.sy), 0.0)
+        alpha = backend.select(t > 0, 1 + t - backend.ratio(past, omega), 1.0)
+        return alpha, backend.select(t > 0, backend.ratio(-0.5 * t * t * omega, alpha * memory.sy), 0.0)
 
     def amounts(self, alpha: Scalar, lam: Scalar, memory: Learnt) -> tuple[Scalar, Scalar]:
         """Return the α and λ of the CGD step, from the point before, that ends where this step does."""
@@ -253,16 +262,16 @@ class CGDAuto(Direction):
         both = whole_step + (1 - t) * memory.t
         return both, whole_step * memory.lam / (both + (both == 0))
 
-    def recover(self, context: Context, point: Point, stuck: Mask, memory: Learnt) -> tuple[Learnt, Mask]:
+    def restart(self, context: Context, point: Point, stuck: Mask, memory: Learnt) -> tuple[Learnt, Mask]:
         """After a search that found nothing, begin again: in the metric of x, and then along −∇f."""
-        kit, tries = context.kit, memory.tries
+        backend, tries = context.backend, memory.tries
         scaled = stuck & (tries == 0)
-        if kit.any(scaled):
+        if backend.any(scaled):
             memory, scaled = self.rescale(context, point, scaled, memory)
-        careful = kit.without(stuck & (tries < 2), scaled)
-        if kit.any(careful):
+        careful = backend.and_not(stuck & (tries < 2), scaled)
+        if backend.any(careful):
             memory = self._restart(context, careful, CAREFUL, memory)
-        tries = kit.pick(stuck, kit.pick(scaled, 1, 2), tries)
+        tries = backend.select(stuck, backend.select(scaled, 1, 2), tries)
         return memory._replace(tries=tries), scaled | careful
 
     def rescale(self, context: Context, point: Point, rows: Mask, memory: Learnt) -> tuple[Learnt, Mask]:
@@ -270,102 +279,110 @@ class CGDAuto(Direction):
 
         The pairs may know the stiff variables alone, and hold the others still. Sizes are a guess at scales.
         """
-        kit, oracle, x = context.kit, context.oracle, point.x
-        here = kit.times(memory.scale, point.g)
+        backend, evaluator, x = context.backend, context.evaluator, point.x
+        here = backend.times(memory.scale, point.g)
         g = context.space.free(x, here, here)
-        rows = rows & (kit.norm(g) > 0) & context.affords(oracle.cost_probe)
-        if not kit.any(rows):
+        rows = rows & (backend.norm(g) > 0) & context.affords(evaluator.cost_difference)
+        if not backend.any(rows):
             return memory, rows
-        top = kit.norm(x)
-        top = kit.pick(top > 0, top, 1.0)
-        size = kit.times(1 / top, abs(x))
-        size = kit.xp.where(size > 0, size, size * 0 + LEAST)
+        top = backend.norm(x)
+        top = backend.select(top > 0, top, 1.0)
+        size = backend.times(1 / top, abs(x))
+        size = backend.xp.where(size > 0, size, size * 0 + LEAST)
         v = size * size * g
-        r = oracle.probe_length(x, v) * kit.num.minimum(1.0, top)
-        bend = oracle.change(x, v, point.g, r, rows)
-        along = kit.dot(v, kit.times(kit.ratio(memory.scale, r), bend))
-        slope = kit.dot(v, g)
+        r = evaluator.difference_length(x, v) * backend.num.minimum(1.0, top)
+        bend = evaluator.change(x, v, point.g, r, rows)
+        along = backend.dot(v, backend.times(backend.ratio(memory.scale, r), bend))
+        slope = backend.dot(v, g)
         rows = rows & (along > 0) & (along < np.inf)
         memory = memory._replace(  # the step that led here is not to be learnt from
-            x=kit.where(rows, x, memory.x), g=kit.where(rows, here, memory.g),
-            f=kit.pick(rows, point.f * memory.scale, memory.f),
+            x=backend.where(rows, x, memory.x), g=backend.where(rows, here, memory.g),
+            f=backend.select(rows, point.f * memory.scale, memory.f),
         )  # fmt: skip
         memory = self._restart(context, rows, START, memory)
-        pairs = memory.pairs.clear(kit, rows, size * size)
-        gamma = kit.pick(rows, slope / kit.pick(rows, along, 1.0), pairs.gamma)
+        pairs = memory.pairs.clear(backend, rows, size * size)
+        gamma = backend.select(rows, slope / backend.select(rows, along, 1.0), pairs.gamma)
         return memory._replace(pairs=pairs._replace(gamma=gamma)), rows
 
-    def inverse(self, kit: Kit, x: Array, g: Array, memory: Learnt) -> Callable[[Array], Array]:
+    def inverse(self, backend: Backend, x: Array, g: Array, memory: Learnt) -> Callable[[Array], Array]:
         """Return v ↦ G·v, the last step included."""
         scale, pairs = memory.scale, memory.pairs
         if not memory.begun:  # the run ended where it began
-            return partial(pairs.product, kit)
-        s, y = x - memory.x, kit.times(scale, g) - memory.g
-        pairs, _ = pairs.add(kit, s, y, kit.dot(s, y), kit.norm(s))
-        return lambda v: kit.times(scale, pairs.product(kit, v))  # the pairs are those of scale·f
+            return partial(pairs.product, backend)
+        s, y = x - memory.x, backend.times(scale, g) - memory.g
+        pairs, _ = pairs.add(backend, s, y, backend.dot(s, y), backend.norm(s))
+        return lambda v: backend.times(scale, pairs.product(backend, v))  # the pairs are those of scale·f
 
-    def leave(self, context: Context, point: Point, still: Mask, memory: Learnt) -> tuple[Learnt, Mask]:
+    def escape_saddle(
+        self, context: Context, point: Point, still: Mask, memory: Learnt
+    ) -> tuple[Learnt, Mask]:
         """Look for a way down from a start without a gradient: a direction in which f bends down.
 
         Lanczos' method leads to the most negative curvature, for one gradient an iteration.
         """
-        kit, x, g = context.kit, point.x, point.g
-        v = kit.own(x * 0 + kit.own(np.random.default_rng(0).standard_normal(int(x.shape[-1]))))
-        basis, T = kit.room(x, LOOKS), kit.table.zeros((*np.shape(memory.scale), LOOKS, LOOKS))
+        backend, x, g = context.backend, point.x, point.g
+        v = backend.own(x * 0 + backend.own(np.random.default_rng(0).standard_normal(int(x.shape[-1]))))
+        basis, T = backend.room(x, LOOKS), backend.table.zeros((*np.shape(memory.scale), LOOKS, LOOKS))
         start = _Lanczos(memory.tries * 0, v, basis, T, still & False, v, still)
-        end = kit.repeat(partial(self._look, context, x, g), start, LOOKS)
-        v, found = kit.times(kit.pick(kit.dot(g, end.way) > 0, -1.0, 1.0), end.way), end.found
-        if context.space.bounded and kit.any(found):
+        end = backend.repeat(partial(self._look, context, x, g), start, LOOKS)
+        v, found = backend.times(backend.select(backend.dot(g, end.way) > 0, -1.0, 1.0), end.way), end.found
+        if context.space.bounded and backend.any(found):
             v, found = self._into_the_box(context, x, g, v, found)
-        return memory._replace(way=kit.where(found, v, kit.xp.zeros_like(v))), found
+        return memory._replace(way=backend.where(found, v, backend.xp.zeros_like(v))), found
 
     def _look(self, context: Context, x: Array, g: Array, s: _Lanczos) -> _Lanczos:
         """Take one more direction into the basis, and look whether f bends down in what it spans."""
-        kit, xp, v = context.kit, context.kit.table, context.space.free(x, g, s.v)
+        backend, xp, v = context.backend, context.backend.table, context.space.free(x, g, s.v)
         for _ in range(2):  # twice, against rounding
-            v = v - kit.mix(kit.dots(s.basis, v), s.basis)
-        size, largest = kit.norm(v), abs(s.T).max(axis=(-2, -1))
-        todo = s.open & kit.pick(s.i > 0, size > FLAT * largest, size > 0) & (size < np.inf)
-        todo = todo & context.affords(context.oracle.cost_probe)
-        if not kit.any(todo) or context.late():
+            v = v - backend.mix(backend.dots(s.basis, v), s.basis)
+        size, largest = backend.norm(v), abs(s.T).max(axis=(-2, -1))
+        todo = s.open & backend.select(s.i > 0, size > FLAT * largest, size > 0) & (size < np.inf)
+        todo = todo & context.affords(context.evaluator.cost_difference)
+        if not backend.any(todo) or context.late():
             return s._replace(open=todo & False)
-        unit = kit.times(1 / kit.pick(size > 0, size, 1.0), v)
-        basis = kit.put(s.basis, s.i, unit, todo)
+        unit = backend.times(1 / backend.select(size > 0, size, 1.0), v)
+        basis = backend.put(s.basis, s.i, unit, todo)
         v, _ = self._bend(context, x, g, unit, todo)
-        row = kit.host(kit.dots(basis, v))
+        row = backend.host(backend.dots(basis, v))
         here = (xp.arange(LOOKS) == xp.asarray(s.i)[..., None]) & xp.asarray(todo)[..., None]
         whole = xp.where(here[..., :, None], row[..., None, :], s.T)
         T = xp.where(here[..., None, :], row[..., :, None], whole)
-        k = kit.used(s.i + 1, LOOKS)
+        k = backend.used(s.i + 1, LOOKS)
         values, vectors = xp.linalg.eigh(T[..., :k, :k])
         down = todo & (values[..., 0] < -FLAT * abs(values).max(axis=-1))
-        best = kit.mix(kit.own(vectors[..., 0]), basis[..., :k, :])
+        best = backend.mix(backend.own(vectors[..., 0]), basis[..., :k, :])
         return _Lanczos(
-            s.i + 1, v, basis, T, s.found | down, kit.where(down, best, s.way), kit.without(todo, down)
+            s.i + 1,
+            v,
+            basis,
+            T,
+            s.found | down,
+            backend.where(down, best, s.way),
+            backend.and_not(todo, down),
         )
 
     def _into_the_box(
         self, context: Context, x: Array, g: Array, v: Array, found: Mask
     ) -> tuple[Array, Mask]:
         """Take what is left of v or of −v inside the box, and see whether f still bends down there."""
-        kit, measure = context.kit, context.space.measure
+        backend, measure = context.backend, context.space.measure
         ahead, back = measure(x, -v), measure(x, v)
-        v = kit.where(kit.norm(ahead) >= kit.norm(back), ahead, back)
-        found = found & (kit.norm(v) > 0) & context.affords(context.oracle.cost_probe)
-        if not kit.any(found):
+        v = backend.where(backend.norm(ahead) >= backend.norm(back), ahead, back)
+        found = found & (backend.norm(v) > 0) & context.affords(context.evaluator.cost_difference)
+        if not backend.any(found):
             return v, found
-        size = kit.norm(v)
-        v = kit.times(1 / kit.pick(size > 0, size, 1.0), v)
+        size = backend.norm(v)
+        v = backend.times(1 / backend.select(size > 0, size, 1.0), v)
         bend, along = self._bend(context, x, g, v, found)
-        return v, found & (along < -FLAT * kit.norm(bend))
+        return v, found & (along < -FLAT * backend.norm(bend))
 
     @staticmethod
     def _bend(context: Context, x: Array, g: Array, v: Array, rows: Mask) -> tuple[Array, Scalar]:
         """Return H·v and vᵀHv by a probe."""
-        kit, oracle = context.kit, context.oracle
-        r = oracle.probe_length(x, v)
-        bend = kit.times(kit.ratio(1.0, r), oracle.change(x, v, g, r, rows))
-        return context.space.free(x, g, bend), kit.dot(v, bend)
+        backend, evaluator = context.backend, context.evaluator
+        r = evaluator.difference_length(x, v)
+        bend = backend.times(backend.ratio(1.0, r), evaluator.change(x, v, g, r, rows))
+        return context.space.free(x, g, bend), backend.dot(v, bend)
 
     # --- parts -----------------------------------------------------------------------------------------
 
@@ -377,20 +394,25 @@ class CGDAuto(Direction):
     @staticmethod
     def _first(context: Context, x: Array) -> Scalar:
         """Return the length of a first trial: 1, but not lost in the rounding of x."""
-        return context.kit.num.maximum(1.0, context.eps**0.5 * context.kit.norm(x))
+        return context.backend.num.maximum(1.0, context.eps**0.5 * context.backend.norm(x))
 
     def _begin(self, context: Context, point: Point, first: Mask, memory: Learnt) -> Learnt:
         """Return the memory at the first gradient, which sets the scale of f and the first trial."""
-        kit = context.kit
+        backend = context.backend
         # a power of two keeps products of gradients in range, and every digit
-        size = kit.pick(point.size > 0, kit.num.clip(point.size, 1e-300, kit.at_most(1e300)), 1.0)
-        scale = kit.pick(first, 2.0 ** -kit.num.round(kit.num.log2(size)), memory.scale)
-        x, g = kit.where(first, point.x, memory.x), kit.where(first, kit.times(scale, point.g), memory.g)
-        usual = context.space.limited | (context.oracle.source.curvature is not None)
-        length = kit.pick(usual, START, self._guess(context, x, point.f, size))
-        gamma = kit.pick(first & (scale > 0), self._trial(context, length, x, g), memory.pairs.gamma)
+        size = backend.select(
+            point.size > 0, backend.num.clip(point.size, 1e-300, backend.at_most(1e300)), 1.0
+        )
+        scale = backend.select(first, 2.0 ** -backend.num.round(backend.num.log2(size)), memory.scale)
+        x, g = (
+            backend.where(first, point.x, memory.x),
+            backend.where(first, backend.times(scale, point.g), memory.g),
+        )
+        usual = context.space.limited | (context.evaluator.source.curvature is not None)
+        length = backend.select(usual, START, self._guess(context, x, point.f, size))
+        gamma = backend.select(first & (scale > 0), self._trial(context, length, x, g), memory.pairs.gamma)
         pairs = memory.pairs._replace(gamma=gamma)
-        if context.oracle.source.curvature is not None:
+        if context.evaluator.source.curvature is not None:
             pairs = self._bent(context, first, scale, x, g, pairs)
         return memory._replace(pairs=pairs, begun=memory.begun * 0 + 1, scale=scale, x=x, g=g)
 
@@ -400,43 +422,43 @@ class CGDAuto(Direction):
 
         No variable is to move by more than its size.
         """
-        kit, xp, bends = context.kit, context.kit.xp, context.oracle.source.curvature
+        backend, xp, bends = context.backend, context.backend.xp, context.evaluator.source.curvature
         seen = np.isfinite(bends)
         logs, count = np.log(np.where(seen, bends, 1.0)).sum(axis=-1), seen.sum(axis=-1)
         typical = np.exp(logs / np.maximum(count, 1))[..., None]
-        found = kit.times(scale, kit.own(np.where(seen, bends, typical)))
+        found = backend.times(scale, backend.own(np.where(seen, bends, typical)))
         top = xp.max(abs(x), axis=-1, keepdims=True)
         size = xp.maximum(abs(x), PART * xp.where(top > 0, top, xp.ones_like(top) / PART))
         found = xp.maximum(found, abs(g) / size)
-        rows = rows & (bool(count) if kit.size is None else count > 0)
-        D, E = kit.where(rows, 1 / found, pairs.D), kit.where(rows, found, pairs.E)
-        return pairs._replace(D=D, E=E, gamma=kit.pick(rows, 1.0, pairs.gamma))
+        rows = rows & (bool(count) if backend.size is None else count > 0)
+        D, E = backend.where(rows, 1 / found, pairs.D), backend.where(rows, found, pairs.E)
+        return pairs._replace(D=D, E=E, gamma=backend.select(rows, 1.0, pairs.gamma))
 
     def _guess(self, context: Context, x: Array, f: Scalar, size: Scalar) -> Scalar:
         """Return the length of a run's first trial, in parts of `_first`; `size` is ‖∇f‖.
 
         2|f|/‖∇f‖ is right where f is a parabola above 0 (TAO's rule).
         """
-        num, unit = context.kit.num, self._first(context, x)
-        longest = LONGEST * num.maximum(context.kit.norm(x), 1.0)
-        return num.clip(2 * context.kit.ratio(abs(f), size) / unit, SHORTEST, longest / unit)
+        num, unit = context.backend.num, self._first(context, x)
+        longest = LONGEST * num.maximum(context.backend.norm(x), 1.0)
+        return num.clip(2 * context.backend.ratio(abs(f), size) / unit, SHORTEST, longest / unit)
 
     def _trial(self, context: Context, length: Scalar, x: Array, g: Array) -> Scalar:
         """Return γ for which a step along −∇f has this length, or is not lost in the rounding of x."""
-        kit, free = context.kit, context.space.free(x, g, g)
-        size = kit.root(kit.dot(free, free), free, wild=True)
-        return length * self._first(context, x) / kit.pick(size > 0, size, 1.0)
+        backend, free = context.backend, context.space.free(x, g, g)
+        size = backend.root(backend.dot(free, free), free, wild=True)
+        return length * self._first(context, x) / backend.select(size > 0, size, 1.0)
 
     def _restart(self, context: Context, rows: Mask, length: float, memory: Learnt) -> Learnt:
         """Forget all that was learnt in these rows, and let their next trial be along −∇f."""
-        kit, gamma = context.kit, self._trial(context, length, memory.x, memory.g)
-        pairs = memory.pairs.clear(kit, rows)
+        backend, gamma = context.backend, self._trial(context, length, memory.x, memory.g)
+        pairs = memory.pairs.clear(backend, rows)
         return memory._replace(
-            pairs=pairs._replace(gamma=kit.pick(rows, gamma, pairs.gamma)),
-            longest=kit.pick(rows, 0.0, memory.longest),
-            boost=kit.pick(rows, 1.0, memory.boost),
-            t=kit.pick(rows, 0.0, memory.t),
-            paired=kit.pick(rows, 0, memory.paired),
+            pairs=pairs._replace(gamma=backend.select(rows, gamma, pairs.gamma)),
+            longest=backend.select(rows, 0.0, memory.longest),
+            boost=backend.select(rows, 1.0, memory.boost),
+            t=backend.select(rows, 0.0, memory.t),
+            paired=backend.select(rows, 0, memory.paired),
         )
 
     @staticmethod
@@ -448,9 +470,9 @@ class CGDAuto(Direction):
         With the cubic through both values and slopes, sᵀy becomes the curvature at the new point and not
         the mean over the step (Zhang, Deng and Chen, 1999).
         """
-        kit = context.kit
+        backend = context.backend
         sound = (sy > NOISE * context.eps * abs(f)) & (abs(third) < sy)
-        if not kit.any(sound):
+        if not backend.any(sound):
             return y
-        share = kit.pick(sound, third, 0.0) / kit.pick(sound, length, 1.0)
-        return y + kit.times(share / kit.pick(sound, length, 1.0), s)
+        share = backend.select(sound, third, 0.0) / backend.select(sound, length, 1.0)
+        return y + backend.times(share / backend.select(sound, length, 1.0), s)

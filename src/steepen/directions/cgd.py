@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._core.arrays import Array, Mask, Scalar
-from .._core.kits import Kit
-from .._core.records import Point
-from .._oracle.ledger import Cost
-from .._oracle.oracle import Context, Oracle
+from .._core.backends import Backend
+from .._core.state import Point
+from .._evaluation.counter import Cost
+from .._evaluation.evaluator import Context, Evaluator
 from .._tools.check import floats
 from ..penalties import Penalty, SquaredL2
 from ..schedules import Auto, ByCurvature, ScheduleLike, as_schedule
@@ -26,15 +26,15 @@ from .quasi_newton import Approximation
 class Curvature(Protocol):
     """A source of H·v, given as c and a fresh u with H·v = c·u: a difference comes as such a pair."""
 
-    def start(self, kit: Kit, x: Array) -> Memory:
+    def start(self, backend: Backend, x: Array) -> Memory:
         """Return the memory of a new run."""
         ...
 
-    def learn(self, kit: Kit, x: Array, g: Array, memory: Memory) -> Memory:
+    def learn(self, backend: Backend, x: Array, g: Array, memory: Memory) -> Memory:
         """Return the memory with the gradient at a new point taken in."""
         ...
 
-    def cost(self, oracle: Oracle) -> Cost:
+    def cost(self, evaluator: Evaluator) -> Cost:
         """Return what one product costs."""
         ...
 
@@ -46,11 +46,11 @@ class Curvature(Protocol):
 
 
 class _Memoryless:
-    def start(self, kit: Kit, x: Array) -> Memory:
+    def start(self, backend: Backend, x: Array) -> Memory:
         """Return the memory of a new run: none."""
         return ()
 
-    def learn(self, kit: Kit, x: Array, g: Array, memory: Memory) -> Memory:
+    def learn(self, backend: Backend, x: Array, g: Array, memory: Memory) -> Memory:
         """Return the memory: none."""
         return memory
 
@@ -59,15 +59,15 @@ class _Memoryless:
 class Exact(_Memoryless):
     """The product itself: CGD."""
 
-    def cost(self, oracle: Oracle) -> Cost:
+    def cost(self, evaluator: Evaluator) -> Cost:
         """Return what one product costs."""
-        return oracle.hessian.cost_product
+        return evaluator.hessian.cost_product
 
     def product(
         self, context: Context, point: Point, v: Array, on: Mask, memory: Memory
     ) -> tuple[Scalar, Array]:
         """Return 1 and H·v."""
-        return 1.0, context.oracle.hessian.product(point.x, v, point.g, on)
+        return 1.0, context.evaluator.hessian.product(point.x, v, point.g, on)
 
 
 @dataclass(frozen=True)
@@ -76,17 +76,17 @@ class Difference(_Memoryless):
 
     r: float | ArrayLike | None
 
-    def cost(self, oracle: Oracle) -> Cost:
+    def cost(self, evaluator: Evaluator) -> Cost:
         """Return what one product costs."""
-        return oracle.cost_probe
+        return evaluator.cost_difference
 
     def product(
         self, context: Context, point: Point, v: Array, on: Mask, memory: Memory
     ) -> tuple[Scalar, Array]:
         """Return 1/r and ∇f(x + r·v) − ∇f(x)."""
-        oracle, x = context.oracle, point.x
-        r = oracle.probe_length(x, v) if self.r is None else context.live(self.r)
-        return context.kit.ratio(1.0, r), oracle.change(x, v, point.g, r, on)
+        evaluator, x = context.evaluator, point.x
+        r = evaluator.difference_length(x, v) if self.r is None else context.live(self.r)
+        return context.backend.ratio(1.0, r), evaluator.change(x, v, point.g, r, on)
 
 
 @dataclass(frozen=True)
@@ -171,41 +171,41 @@ class CGD(Direction):
             return FirstGuard() if self.curvature == "difference" else Never()
         return After(total // 4) | FirstGuard()
 
-    def cost(self, oracle: Oracle) -> Cost:
+    def cost(self, evaluator: Evaluator) -> Cost:
         """Return what one product costs."""
-        return self._source.cost(oracle)
+        return self._source.cost(evaluator)
 
-    def source(self, oracle: Oracle) -> str | None:
+    def source(self, evaluator: Evaluator) -> str | None:
         """Return where H·v comes from."""
-        return oracle.hessian.source if self.curvature == "exact" else self.curvature
+        return evaluator.hessian.source if self.curvature == "exact" else self.curvature
 
     def coefficient(self, k: int) -> Scalar:
         """Return the value of λ's schedule at k."""
         lam: Any = self.lam  # a schedule, since `prepare`
         return lam(k)
 
-    def start(self, kit: Kit, x: Array) -> Memory:
+    def start(self, backend: Backend, x: Array) -> Memory:
         """Return the memory of a new run."""
-        return self._source.start(kit, x)
+        return self._source.start(backend, x)
 
     def learn(self, context: Context, point: Point, memory: Memory) -> Memory:
         """Return the memory with the gradient at a new point taken in."""
-        return self._source.learn(context.kit, point.x, point.g, memory)
+        return self._source.learn(context.backend, point.x, point.g, memory)
 
     def propose(
         self, context: Context, k: int, point: Point, lam: Scalar, on: Mask, memory: Memory
     ) -> Proposal:
         """Return −(∇f + λ·H·∇h(∇f))."""
-        kit, space, penalty, x, g = context.kit, context.space, self.penalty, point.x, point.g
+        backend, space, penalty, x, g = context.backend, context.space, self.penalty, point.x, point.g
         free = space.free(x, g, g) if space.bounded else g
-        if kit.all(on):
+        if backend.all(on):
             c, u = self._source.product(context, point, penalty.vector(free), on, memory)
         else:  # where none needs it, what stands for it is not used
-            c, u = kit.when(on, partial(self._curved, context, point, free, on, memory), (1.0, g))
+            c, u = backend.when(on, partial(self._curved, context, point, free, on, memory), (1.0, g))
         u = space.free(x, g, u) if space.bounded else u
         if self._at is not None:
-            lam = self._at(lam, c * kit.dot(g, u), c * c * kit.dot(u, u), penalty.scale)
-        p = kit.scaled(-penalty.scale * lam * c, u)
+            lam = self._at(lam, c * backend.dot(g, u), c * c * backend.dot(u, u), penalty.scale)
+        p = backend.scaled(-penalty.scale * lam * c, u)
         p -= free
         return Proposal(p, lam, memory)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .._core.arrays import Mask, Scalar
-from .._core.records import Point
-from .._oracle.ledger import Cost
-from .._oracle.oracle import Context, Oracle
+from .._core.state import Point
+from .._evaluation.counter import Cost
+from .._evaluation.evaluator import Context, Evaluator
 from ._direction import Direction, Memory, Proposal
 
 
@@ -28,18 +28,18 @@ class Newton(Direction):
     name = "newton"
     unit = True
 
-    def cost(self, oracle: Oracle) -> Cost:
+    def cost(self, evaluator: Evaluator) -> Cost:
         """Return what one Hessian costs."""
-        return oracle.hessian.cost_matrix
+        return evaluator.hessian.cost_matrix
 
-    def source(self, oracle: Oracle) -> str | None:
+    def source(self, evaluator: Evaluator) -> str | None:
         """Return where H comes from."""
-        return oracle.hessian.matrix_source
+        return evaluator.hessian.matrix_source
 
     def propose(
         self, context: Context, k: int, point: Point, lam: Scalar, on: Mask, memory: Memory
     ) -> Proposal:
         """Return the solution of H·p = −∇f, in the free variables if there are bounds."""
         space, x, g = context.space, point.x, point.g
-        matrix = space.restrict(context.oracle.hessian.matrix(x, g), x, g)
-        return Proposal(-context.kit.solve(matrix, space.free(x, g, g)), 0.0)
+        matrix = space.restrict(context.evaluator.hessian.matrix(x, g), x, g)
+        return Proposal(-context.backend.solve(matrix, space.free(x, g, g)), 0.0)

@@ -12,10 +12,10 @@ from typing import Literal, NamedTuple
 
 from .._core import matrix
 from .._core.arrays import Array, Mask, Scalar
-from .._core.kits import Kit
-from .._core.records import Point
-from .._oracle.ledger import Cost
-from .._oracle.oracle import Context, Oracle
+from .._core.backends import Backend
+from .._core.state import Point
+from .._evaluation.counter import Cost
+from .._evaluation.evaluator import Context, Evaluator
 from ._direction import Direction, Proposal
 
 
@@ -34,18 +34,18 @@ class Approximation:
     rule: Literal["bfgs", "dfp"]
     inverse: bool
 
-    def start(self, kit: Kit, x: Array) -> Learnt:
+    def start(self, backend: Backend, x: Array) -> Learnt:
         """Return the memory of a new run; a first step from x to x is no pair."""
-        return Learnt(kit.identity(x), x, x)
+        return Learnt(backend.identity(x), x, x)
 
-    def learn(self, kit: Kit, x: Array, g: Array, memory: Learnt) -> Learnt:
+    def learn(self, backend: Backend, x: Array, g: Array, memory: Learnt) -> Learnt:
         """Return the memory updated by the step to x."""
         s, y = x - memory.x, g - memory.g
         a, b = (s, y) if self.inverse else (y, s)
         product_form = (self.rule == "bfgs") == self.inverse
-        return Learnt(matrix.update(memory.matrix, a, b, kit, product_form=product_form), x, g)
+        return Learnt(matrix.update(memory.matrix, a, b, backend, product_form=product_form), x, g)
 
-    def cost(self, oracle: Oracle) -> Cost:
+    def cost(self, evaluator: Evaluator) -> Cost:
         """Return what a product costs: no evaluation at all."""
         return Cost()
 
@@ -53,7 +53,7 @@ class Approximation:
         self, context: Context, point: Point, v: Array, on: Mask, memory: Learnt
     ) -> tuple[Scalar, Array]:
         """Return 1 and the product of the matrix with v."""
-        return 1.0, context.kit.product(memory.matrix, v)
+        return 1.0, context.backend.product(memory.matrix, v)
 
 
 class _QuasiNewton(Direction):
@@ -63,26 +63,28 @@ class _QuasiNewton(Direction):
     inverts = True
     _inverse: Approximation
 
-    def start(self, kit: Kit, x: Array) -> Learnt:
+    def start(self, backend: Backend, x: Array) -> Learnt:
         """Return the memory of a new run."""
-        return self._inverse.start(kit, x)
+        return self._inverse.start(backend, x)
 
     def learn(self, context: Context, point: Point, memory: Learnt) -> Learnt:
         """Return the memory with G updated by the last step."""
-        return self._inverse.learn(context.kit, point.x, point.g, memory)
+        return self._inverse.learn(context.backend, point.x, point.g, memory)
 
     def propose(
         self, context: Context, k: int, point: Point, lam: Scalar, on: Mask, memory: Learnt
     ) -> Proposal:
         """Return −G·∇f."""
-        kit, G = context.kit, memory.matrix
-        step = context.space.solve(lambda v: kit.product(G, v), partial(kit.diagonal, G), point.x, point.g)
+        backend, G = context.backend, memory.matrix
+        step = context.space.solve(
+            lambda v: backend.product(G, v), partial(backend.diagonal, G), point.x, point.g
+        )
         return Proposal(-step, 0.0, memory)
 
-    def inverse(self, kit: Kit, x: Array, g: Array, memory: Learnt) -> Callable[[Array], Array]:
+    def inverse(self, backend: Backend, x: Array, g: Array, memory: Learnt) -> Callable[[Array], Array]:
         """Return v ↦ G·v, the last step included."""
-        G = self._inverse.learn(kit, x, g, memory).matrix
-        return lambda v: kit.product(G, v)
+        G = self._inverse.learn(backend, x, g, memory).matrix
+        return lambda v: backend.product(G, v)
 
 
 @dataclass(frozen=True)

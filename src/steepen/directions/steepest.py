@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .._core.arrays import Mask, Scalar
-from .._core.records import Point
-from .._oracle.oracle import Context
+from .._core.state import Point
+from .._evaluation.evaluator import Context
 from ._direction import Direction, Memory, Proposal
 
 

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from .._arguments import direction_of, step_of
+from .._call.arguments import direction_of, step_of
+from .._call.keywords import run_settings
 from .._core.arrays import is_numpy
 from .._core.result import Best, Iterates, Result, Status, Trace
-from .._keywords import run_settings
-from .._problem import Problem
-from .._scale import result_in_x
+from .._solver.problem import Problem
+from .._solver.scale import result_in_x
 from ._function import Function
 from ._jax import jax
 from ._loop import Trace as Ring
@@ -46,7 +46,7 @@ def compiled(problem: Problem, method: Any, given: dict[str, Any]) -> Result:
         found = found if not is_numpy(x) else jax.tree.map(np.asarray, found)
         status, success = np.asarray(found.status), np.asarray(found.success)
     scalars: Any = np.asarray if x.ndim == 2 else _plain
-    direction, oracle = direction_of(method), cast(Any, Function)
+    direction, evaluator = direction_of(method), cast(Any, Function)
     one = None if x.ndim == 2 else Status(int(status))
     result = Result(
         x=found.x, fun=scalars(found.fun), jac=found.jac, success=success if one is None else one.success,
@@ -54,7 +54,7 @@ def compiled(problem: Problem, method: Any, given: dict[str, Any]) -> Result:
         message=[Status(int(s)).message for s in status] if one is None else one.message,
         nit=scalars(found.nit), nfev=scalars(found.nfev), njev=scalars(found.njev), nhev=scalars(found.nhev),
         nhvp=scalars(found.nhvp), best=Best(found.best_x, scalars(found.best_fun), scalars(found.best_nit)),
-        hvp_source=direction.source(oracle) or step_of(given["step"], direction).source(oracle),
+        hvp_source=direction.source(evaluator) or step_of(given["step"], direction).source(evaluator),
         trace=None if found.trace is None else _unrolled(found.trace, x.ndim == 2),
         method=direction.name, seconds=time.perf_counter() - begun,
     )  # fmt: skip

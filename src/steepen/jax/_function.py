@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from .._core.kits import Traced
+from .._core.backends import Traced
 from .._core.space import Space
-from .._oracle.calls import Probing
-from .._oracle.ledger import Cost, Ledger
-from .._oracle.source import Given
+from .._evaluation.calls import GradientDifference
+from .._evaluation.counter import Cost, EvaluationCounter
+from .._evaluation.source import GivenGradient
 from ._jax import jax, jnp
 
 
-class Tally(Ledger):
+class Tally(EvaluationCounter):
     """Counts that are arrays: a mask is added, and never asked."""
 
-    def __init__(self, kit: Traced, budget: Any):
-        super().__init__(kit, budget)
-        kit.ledger = self
+    def __init__(self, backend: Traced, budget: Any):
+        super().__init__(backend, budget)
+        backend.counter = self
 
-    def charge(self, only: Any, *names: str, times: int = 1) -> None:
+    def count(self, only: Any, *names: str, times: int = 1) -> None:
         """Count a call where the mask holds."""
         ones: Any = 1 if only is None or only is True else jnp.asarray(only, jnp.int32)
         for name in names:
@@ -36,24 +36,24 @@ class Hessian:
     source = matrix_source = "jax"
     cost_product = cost_matrix = Cost()
 
-    def __init__(self, grad: Callable[[Any], Any], ledger: Tally):
-        self._grad, self._ledger = grad, ledger
+    def __init__(self, grad: Callable[[Any], Any], counter: Tally):
+        self._grad, self._ledger = grad, counter
 
     def product(self, x: Any, v: Any, g: Any, only: Any = None) -> Any:
         """Evaluate H·v."""
-        self._ledger.charge(only, "nhvp")
+        self._ledger.count(only, "nhvp")
         return jax.linearize(self._grad, x)[1](v)
 
     def matrix(self, x: Any, g: Any, only: Any = None) -> Any:
         """Evaluate H."""
-        self._ledger.charge(only, "nhev")
+        self._ledger.count(only, "nhev")
         return jax.jacfwd(self._grad)(x)
 
 
-class Function(Probing):
+class Function(GradientDifference):
     """f of a vector, and what autodiff makes of it."""
 
-    cost_value, cost_grad, cost_probe = Cost(1, 0), Cost(0, 1), Cost(0, 1)
+    cost_value, cost_grad, cost_difference = Cost(1, 0), Cost(0, 1), Cost(0, 1)
     hessian: Any = Hessian
 
     def __init__(
@@ -61,15 +61,21 @@ class Function(Probing):
         fun: Callable[[Any], Any],
         derive: Any,
         alone: bool,
-        kit: Traced,
+        backend: Traced,
         space: Space,
-        ledger: Tally,
+        counter: Tally,
         dtype: Any,
         gtol: Any,
     ):
-        super().__init__(kit, space, float(jnp.finfo(dtype).eps))
-        self.ledger, self._traced, self._alone, self._fun, self._grad = ledger, kit, alone, fun, derive(fun)
-        self.source, self.hessian = Given(cast(Any, self), gtol), Hessian(self._grad, ledger)
+        super().__init__(backend, space, float(jnp.finfo(dtype).eps))
+        self.counter, self._traced, self._alone, self._fun, self._grad = (
+            counter,
+            backend,
+            alone,
+            fun,
+            derive(fun),
+        )
+        self.source, self.hessian = GivenGradient(cast(Any, self), gtol), Hessian(self._grad, counter)
 
         def twice(x: Any) -> tuple[Any, Any]:
             f = fun(x)
@@ -82,25 +88,25 @@ class Function(Probing):
     def _comes(self) -> bool:
         """Whether ∇f comes with f.
 
-        In a run alone it does: f is part of ∇f, and a search accepts most of its trials. Of many lanes some
-        lane rejects one, so there it comes only with what is seldom asked for.
+        In a run alone it does: f is part of ∇f, and a search accepts most of its trials. Of many slots some
+        slot rejects one, so there it comes only with what is seldom asked for.
         """
         return self._alone or self._traced.seldom
 
     def value(self, x: Any, only: Any = None) -> Any:
         """Evaluate f."""
-        self.ledger.charge(only, "nfev")
+        self.counter.count(only, "nfev")
         if self._comes:
-            self.came, f = (self._shared if self._traced.seldom else self._both)(x)
+            self.cached_gradient, f = (self._shared if self._traced.seldom else self._both)(x)
             return f
-        self.came = None
+        self.cached_gradient = None
         return _once(self._fun(x), only)
 
-    def grad(self, x: Any, only: Any = None, came: Any = None, *, spare: bool = False) -> Any:
+    def grad(self, x: Any, only: Any = None, cached: Any = None, *, spare: bool = False) -> Any:
         """Evaluate ∇f, where it has not come with f."""
-        self.ledger.charge(only, "njev")
-        if came is not None and self._comes:
-            return came
+        self.counter.count(only, "njev")
+        if cached is not None and self._comes:
+            return cached
         return self._shared(x)[0] if self._traced.seldom else _once(self._grad(x), only)
 
 

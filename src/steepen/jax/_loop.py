@@ -1,7 +1,8 @@
 """The compiled driver: the iteration in a `while_loop`.
 
-The loop is entered after the first `stand`, so that what happens only at a start is outside: a turn is aim,
-search, settle, and then arrive and stand at the next point.
+The loop is entered after the first `check_convergence`, so that what happens only at a start is outside: a
+turn is compute_direction, line_search, handle_failure, and then evaluate and check_convergence at the next
+point.
 """
 
 # what JAX maps over has no types
@@ -13,12 +14,12 @@ from dataclasses import fields
 from functools import partial
 from typing import Any, NamedTuple
 
-from .._core.kits import Traced
-from .._core.records import NAN, RUNNING, Best, Carry, Counts, Move, Point
+from .._core.backends import Traced
 from .._core.result import Status
 from .._core.space import Box, Everywhere
-from .._iteration import Iteration
-from .._oracle.oracle import Context
+from .._core.state import NAN, RUNNING, Best, Counts, Point, SolverState, StepInfo
+from .._evaluation.evaluator import Context
+from .._solver.iteration import Iteration
 from ._function import Function, Tally
 from ._jax import jax, jnp
 from ._kernel import in_one
@@ -27,7 +28,7 @@ from ._program import Program
 NOT: Any = None
 """What stands for a part of a run that is not handed on."""
 
-for record in (Carry, Point, Move, Best):
+for record in (SolverState, Point, StepInfo, Best):
     jax.tree_util.register_dataclass(record)
 
 
@@ -61,10 +62,10 @@ class Trace(NamedTuple):
     nhvp: Any
 
 
-class Lane(NamedTuple):
+class Slot(NamedTuple):
     """A run between two iterations."""
 
-    c: Carry
+    c: SolverState
     counts: Counts
     ring: Trace | None
 
@@ -93,107 +94,112 @@ class Driver:
     def __init__(
         self, program: Program, inputs: Inputs, like: Any, derive: Any = jax.grad, alone: bool = True
     ):
-        self.program, self.kit = program, Traced(like, alone)
+        self.program, self.backend = program, Traced(like, alone)
         settings = program.parts(inputs.numbers)
-        self.space, self.bounds = Everywhere(self.kit), inputs.bounds
+        self.space, self.bounds = Everywhere(self.backend), inputs.bounds
         if inputs.bounds is not None:
-            self.space = Box.of(*inputs.bounds, self.kit)
-        self.ledger = Tally(self.kit, settings.budget)
+            self.space = Box.of(*inputs.bounds, self.backend)
+        self.counter = Tally(self.backend, settings.budget)
 
         def fun(x: Any) -> Any:
             return program(x, inputs.args)
 
-        oracle: Any = Function(
-            fun, derive, alone, self.kit, self.space, self.ledger, like.dtype, settings.tolerances.g
+        evaluator: Any = Function(
+            fun, derive, alone, self.backend, self.space, self.counter, like.dtype, settings.tolerances.g
         )
-        self.iteration = Iteration(Context(oracle, self.kit, self.space), settings)
+        self.iteration = Iteration(Context(evaluator, self.backend, self.space), settings)
 
-    def start(self, x: Any) -> Lane:
+    def start(self, x: Any) -> Slot:
         """Return a run that stands at its start, with all that is known there."""
-        run, self.kit.seldom = self.iteration, True
-        c = run.arrive(run.begin(self.space.project(x)))
-        c.point.size = abs(run.look(c).g).max()
-        c = run.stand(c)
-        self.kit.seldom = False
+        run, self.backend.seldom = self.iteration, True
+        c = run.evaluate(run.begin(self.space.project(x)))
+        c.point.size = abs(run.evaluate_gradient(c).g).max()
+        c = run.check_convergence(c)
+        self.backend.seldom = False
         if self.bounds is not None:  # what is traced was not checked
             empty = (self.bounds[0] > self.bounds[1]).any()
-            c.status = self.kit.pick(empty, int(Status.INFEASIBLE), c.status)
+            c.status = self.backend.select(empty, int(Status.INFEASIBLE), c.status)
         return self._closed(c, None if self.program.trace is None else self._empty(x))
 
-    def turn(self, lane: Lane, **known: Any) -> Lane:
-        """Make a step; `known` are parts of the carry that need not be asked for, such as its status."""
-        run, c = self.iteration, self._opened(jax.tree.map(lambda a: a, lane.c))  # a carry of our own
+    def turn(self, slot: Slot, **known: Any) -> Slot:
+        """Make a step; `known` are parts of the state that need not be asked for, such as its status."""
+        run, c = self.iteration, self._opened(jax.tree.map(lambda a: a, slot.c))  # a state of our own
         for name, value in known.items():
             setattr(c, name, value)
-        self.ledger.counts = lane.counts
-        c = run.settle(run.search(run.aim(c)))
-        ring = self._recorded(lane.ring, c, c.status == RUNNING)
+        self.counter.counts = slot.counts
+        c = run.handle_failure(run.line_search(run.compute_direction(c)))
+        ring = self._recorded(slot.ring, c, c.status == RUNNING)
         self._advance(c)
-        c.spent = (self.ledger.nfev, self.ledger.njev, self.ledger.nhvp)
-        new = self._closed(run.stand(run.arrive(c)), ring)
-        return self.kit.cast(new, lane)
+        c.spent = (self.counter.nfev, self.counter.njev, self.counter.nhvp)
+        new = self._closed(run.check_convergence(run.evaluate(c)), ring)
+        return self.backend.cast(new, slot)
 
     def run(self, x: Any) -> Ended:
         """Go from a start to the end: what is switched off stays off, so a penalty has a loop of its own."""
-        lane, loop, turn = self.start(x), in_one, partial(self.turn, status=RUNNING)
+        slot, loop, turn = self.start(x), in_one, partial(self.turn, status=RUNNING)
         if not self.iteration.direction.penalised:
-            return self.end(loop(lambda lane: lane.running, turn, lane))
-        lane = loop(lambda lane: lane.running & lane.c.on, partial(turn, on=True), lane)
-        return self.end(loop(lambda lane: lane.running, partial(turn, on=False), lane))
+            return self.end(loop(lambda slot: slot.running, turn, slot))
+        slot = loop(lambda slot: slot.running & slot.c.active, partial(turn, active=True), slot)
+        return self.end(loop(lambda slot: slot.running, partial(turn, active=False), slot))
 
-    def end(self, lane: Lane) -> Ended:
+    def end(self, slot: Slot) -> Ended:
         """Return how a run ended."""
-        c = jax.tree.map(lambda a: a, lane.c)
+        c = jax.tree.map(lambda a: a, slot.c)
         x, f, g = self.iteration.outcome(c, c.status)
-        c.move.lam, c.move.shown, c.move.penalised, c.move.guarded = NAN, NAN, False, False
-        trace = self._recorded(lane.ring, c, True)
+        c.step_info.lam, c.step_info.shown, c.step_info.penalised, c.step_info.guarded = (
+            NAN,
+            NAN,
+            False,
+            False,
+        )
+        trace = self._recorded(slot.ring, c, True)
         if trace is not None:
             order = jnp.argsort(jnp.where(trace.k < 0, jnp.iinfo(trace.k.dtype).max, trace.k))
             trace = Trace(*(column[order] for column in trace))
-        return Ended(x, f, g, c.status, c.k, lane.counts, c.best, trace)
+        return Ended(x, f, g, c.status, c.k, slot.counts, c.best, trace)
 
-    def _advance(self, c: Carry) -> None:
+    def _advance(self, c: SolverState) -> None:
         """Go to the next point, unless the run has ended at this one."""
-        pick, live, here, ahead = self.kit.pick, c.status == RUNNING, c.point, c.ahead
-        x, f, g, known = pick(live, ahead.x, here.x), None, None, False
-        if ahead.f is not None:
-            f, g = pick(live, ahead.f, here.f), pick(live, ahead.g, here.g)
-            known = pick(live, ahead.known, here.known)
-        c.move.before = here.f
+        select, live, here, next_point = self.backend.select, c.status == RUNNING, c.point, c.next_point
+        x, f, g, known = select(live, next_point.x, here.x), None, None, False
+        if next_point.f is not None:
+            f, g = select(live, next_point.f, here.f), select(live, next_point.g, here.g)
+            known = select(live, next_point.known, here.known)
+        c.step_info.before = here.f
         c.point, c.k = Point(x, f, g, known, here.size), c.k + jnp.asarray(live, jnp.int32)
 
-    def _closed(self, c: Carry, ring: Trace | None) -> Lane:
+    def _closed(self, c: SolverState, ring: Trace | None) -> Slot:
         """Return a run between two iterations, with no more than the next one needs."""
-        move = c.move
-        kept: dict[str, Any] = {"alpha": move.alpha}
+        step_info = c.step_info
+        kept: dict[str, Any] = {"alpha": step_info.alpha}
         if self.iteration.step.searches:
-            kept |= {"noise": move.noise, "slope": move.slope, "length": move.length}
+            kept |= {"noise": step_info.noise, "slope": step_info.slope, "length": step_info.length}
             if not self.iteration.step.wait:
-                kept |= {"trial": move.trial, "tried": move.tried}
+                kept |= {"trial": step_info.trial, "tried": step_info.tried}
         else:
-            c.tired = c.idle = NOT
+            c.stalled = c.n_stalled = NOT
         if not self.iteration.direction.penalised:
-            c.on = NOT
+            c.active = NOT
             if not self.iteration.direction.doubts:
                 c.first = NOT
         if not self.iteration.relative:
-            c.top = NOT
+            c.max_gnorm = NOT
         if ring is None:
             c.spent = NOT
             if not self.iteration.direction.doubts:
                 c.point.gnorm = NOT
         if not self.iteration.direction.doubts:
             c.doubts = NOT
-        c.failed = c.ahead = c.p = c.down = c.size = c.slope = c.live = NOT
-        c.move = Move(**({field.name: NOT for field in fields(Move)} | kept))
-        return self.kit.fixed(Lane(c, self.ledger.counts, ring))
+        c.failed = c.next_point = c.p = c.free_gradient = c.size = c.slope = c.live = NOT
+        c.step_info = StepInfo(**({field.name: NOT for field in fields(StepInfo)} | kept))
+        return self.backend.fixed(Slot(c, self.counter.counts, ring))
 
-    def _opened(self, c: Carry) -> Carry:
+    def _opened(self, c: SolverState) -> SolverState:
         """Return a run as an iteration takes it."""
         run = self.iteration
-        c.ahead, c.tired = Point(c.point.x), False if c.tired is NOT else c.tired
+        c.next_point, c.stalled = Point(c.point.x), False if c.stalled is NOT else c.stalled
         if not run.direction.penalised:
-            c.on = not run.direction.steepest
+            c.active = not run.direction.steepest
         return c
 
     def _empty(self, x: Any) -> Trace:
@@ -202,14 +208,22 @@ class Driver:
         points, flags = jnp.full((length, *x.shape), NAN, x.dtype), whole > 0
         return Trace(whole, points, real, real, real, real, flags, flags, whole, whole, whole)
 
-    def _recorded(self, ring: Trace | None, c: Carry, rows: Any) -> Trace | None:
+    def _recorded(self, ring: Trace | None, c: SolverState, rows: Any) -> Trace | None:
         """Return the trace with an iterate, and the step taken from it, in the place of the oldest."""
         if ring is None:
             return None
-        point, move = c.point, c.move
+        point, step_info = c.point, c.step_info
         row = Trace(
-            c.k, point.x, point.f, point.gnorm, move.lam, move.shown, move.penalised, move.guarded, *c.spent
+            c.k,
+            point.x,
+            point.f,
+            point.gnorm,
+            step_info.lam,
+            step_info.shown,
+            step_info.penalised,
+            step_info.guarded,
+            *c.spent,
         )
         place = c.k % ring.k.shape[0]
-        put = self.kit.put
+        put = self.backend.put
         return Trace(*(put(column, place, value, rows) for column, value in zip(ring, row, strict=True)))

@@ -20,10 +20,10 @@ from ..penalties import Penalty
 from ..switches import Switch
 from ._derivative import Held, follow
 from ._jax import compiled, jax, jnp, plain
-from ._lanes import solve, solve_many, spread_over
 from ._loop import Ended, Inputs, Trace
 from ._points import Shape, shape_of
 from ._program import Program, moulded
+from ._slots import solve, solve_many, spread_over
 from ._trace import split_args, traceable, varying_with
 
 NO_MESH = jax.sharding.AbstractMesh((), ())
@@ -100,7 +100,7 @@ def minimize(
     gtol_rel: Any = 0.0,
     trace: int | None = None,
     batch: bool | None = None,
-    lanes: int | None = None,
+    slots: int | None = None,
     mesh: Any = None,
     unsound: bool = False,
     has_aux: bool = False,
@@ -135,10 +135,10 @@ def minimize(
         Keep the last so many iterates.
     batch : bool, optional
         Whether x0 has a leading axis of starts; by default, whether it is an array of two dimensions.
-    lanes : int, optional
+    slots : int, optional
         How many runs of a batch are made at a time: 256 on a CPU, and 131 072 elsewhere, unless given.
     mesh : jax.sharding.Mesh, optional
-        The devices that share a batch: each makes its part of the runs, in lanes of its own.
+        The devices that share a batch: each makes its part of the runs, in slots of its own.
     unsound : bool
         Differentiate runs without success, too; by default their derivatives are NaN.
     has_aux : bool
@@ -174,7 +174,7 @@ def minimize(
         x.shape, shape.dtype, method, step=step, lam=lam, penalty=penalty, r=r, b=b, memory=memory,
         switch=switch, budget=budget, tol=tol, gtol=gtol, ftol=ftol, xtol=xtol, gtol_rel=gtol_rel,
     )  # fmt: skip
-    for name, value in (("trace", trace), ("lanes", lanes)):
+    for name, value in (("trace", trace), ("slots", slots)):
         if value is not None:
             whole(name, value, 1)
     if mesh is not None and not isinstance(mesh, jax.sharding.Mesh):
@@ -190,7 +190,7 @@ def minimize(
     if rows is None:
         ended, holds = solve(program, still, still_inputs)
     else:
-        ended, holds = solve_many(program, still, still_inputs, lanes, mesh)
+        ended, holds = solve_many(program, still, still_inputs, slots, mesh)
     found = _finished(program, rows, unsound, ended, holds, inputs)
     return found._replace(aux=jax.tree.unflatten(aux, found.aux)) if has_aux else found._replace(aux=None)
 

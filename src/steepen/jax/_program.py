@@ -11,9 +11,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from .._arguments import settings_of
-from .._core.judge import Tolerances, asked
-from .._problem import Settings
+from .._call.arguments import settings_of
+from .._core.convergence import Tolerances, asked
+from .._solver.problem import Settings
 from ..budget import Budget
 from ..directions import CGD, CGDAuto, Direction
 from ..directions._direction import Mutable
@@ -41,14 +41,14 @@ NUMBERS: dict[type, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class Mould:
+class Template:
     """A part of a run without its numbers."""
 
     kind: type[Any]
     fields: tuple[tuple[str, Any], ...]
 
 
-HOLE = "a number goes here"
+DYNAMIC = "a number goes here"
 
 
 def split(part: Any, name: str = "") -> tuple[Any, dict[str, Any]]:
@@ -66,22 +66,22 @@ def split(part: Any, name: str = "") -> tuple[Any, dict[str, Any]]:
         path = f"{name}.{key}" if name else key
         if key in NUMBERS.get(kind, ()) and value is not None and asked(value):
             numbers[path] = value
-            fields.append((key, HOLE))
+            fields.append((key, DYNAMIC))
         else:
             mould, more = split(value, path)
             numbers |= more
             fields.append((key, mould))
-    return Mould(kind, tuple(fields)), numbers
+    return Template(kind, tuple(fields)), numbers
 
 
 def merge(mould: Any, numbers: dict[str, Any], name: str = "") -> Any:
     """Return the part of a run that these two halves make; nothing is checked again."""
-    if not isinstance(mould, Mould):
+    if not isinstance(mould, Template):
         return mould
     fields: dict[str, Any] = {}
     for key, value in mould.fields:
         path = f"{name}.{key}" if name else key
-        fields[key] = numbers[path] if value is HOLE else merge(value, numbers, path)
+        fields[key] = numbers[path] if value is DYNAMIC else merge(value, numbers, path)
     if mould.kind is tuple:
         return tuple(fields.values())
     part: Any = object.__new__(mould.kind)
@@ -94,7 +94,7 @@ def merge(mould: Any, numbers: dict[str, Any], name: str = "") -> Any:
 
 def moulded(
     rows: tuple[int, ...], dtype: Any, method: str | Direction, **given: Any
-) -> tuple[Mould, dict[str, Any]]:
+) -> tuple[Template, dict[str, Any]]:
     """Return the settings of runs from starts of this shape in two halves; refuse what cannot be compiled."""
     gtol = given.get("tol") if given.get("gtol") is None else given.get("gtol")
     places = {
@@ -140,7 +140,7 @@ class Program:
 
     fun: Any
     shape: Shape
-    settings: Mould
+    settings: Template
     trace: int | None = None
 
     def __call__(self, x: Any, args: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from .._core.kits.traced import alike, apart
+from .._core.backends.traced import alike, apart
 from ._jax import jax, jnp
 from ._kernel import core
 from ._points import Shape

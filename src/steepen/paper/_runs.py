@@ -7,8 +7,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from .._call.minimize import minimize as run
 from .._core.result import Result, Status, Trace
-from .._minimize import minimize as run
 
 Floats = NDArray[np.float64]
 

@@ -31,7 +31,7 @@ OPENING = "fig-surfaces-cut"
 """The figure that the page opens with."""
 
 _CSS = Path(__file__).with_name("page.css").read_text("utf-8")
-_DOOR = f"<p class=door><a href='{EXPLORER}'>Drag λ yourself</a>, and watch the methods walk.</p>"
+_DOOR = f"<p class=integration><a href='{EXPLORER}'>Drag λ yourself</a>, and watch the methods walk.</p>"
 _HOME = (
     "<p class=home><a href='{0}/index.html'>steepen's documentation</a> "
     "<a href='{0}/paper.html'>The paper, section by section</a> "

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from .. import __version__, plot
-from .._jobs import JobFile
 from .._tools.bar import item_bar
 from .._tools.check import one_of
 from .._tools.files import make_folder, write_whole
+from .._tools.jobs import JobFile
 from .._tools.optional import load
 from . import (
     algorithms,

@@ -2,7 +2,7 @@
 
 Say how strong in one of three ways: `CGD` takes λ, `SAM` the length ρ, `GapSAM` validation data. What only
 the paper needs, and published methods, are in `steepen.torch.paper`; what fits into Hugging Face's Trainer
-and into Lightning is in `steepen.transformers` and `steepen.lightning`.
+and into Lightning is in `steepen.integrations.transformers` and `steepen.integrations.lightning`.
 
 Examples
 --------

@@ -259,7 +259,8 @@ class Passes(Wrapper):
         raise RuntimeError(
             "step(closure): there are gradients of a backward() that was not the closure's, which would be "
             "dropped. Give all micro-batches of a step to passes(); in Lightning add the callback "
-            "steepen.lightning.AscentCallback(). If the gradients are not wanted, call zero_grad() first"
+            "steepen.integrations.lightning.AscentCallback(). If the gradients are not wanted, call "
+            "zero_grad() first"
         )
 
     def _load_own_state(self, state: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 import torch
 
 from .. import __version__
-from .. import _jobs as jobs
+from .._tools import jobs as jobs
 from .._tools.check import number, one_of, whole
 from ._given import builder, fingerprint, maker, read_data
 from .comparison import Comparison, Trial

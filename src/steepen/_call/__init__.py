@@ -1,0 +1,1 @@
+"""The call: its arguments, and what they become."""

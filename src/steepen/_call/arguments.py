@@ -1,0 +1,228 @@
+"""The arguments of `minimize`, checked before anything is evaluated and turned into the parts of a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, Unpack, cast
+
+import numpy as np
+
+from .._core.arrays import Array, is_numpy, namespace
+from .._core.convergence import BOTTOM, Tolerances
+from .._evaluation.autodiff import AUTODIFF
+from .._evaluation.evaluator import FD_LIMIT
+from .._evaluation.finite_differences import Differences
+from .._solver.problem import Problem, Settings
+from .._tools.check import number, one_of
+from .._tools.workers import Map
+from ..budget import Budget
+from ..directions import METHODS, Direction
+from ..directions._direction import pure
+from ..schedules import Schedule, ScheduleLike
+from ..steps import Armijo, Fixed, Step
+from ..switches import After, FirstGuard, Switch
+from .keywords import RunSettings
+
+
+def problem_of(
+    fun: Any, x: Array, args: Any, given: Mapping[str, Any], workers: Map | None = None
+) -> Problem:
+    """Return what is to be minimised by the eager engine; `workers` evaluates the points of a difference."""
+    jac, hvp, hess, differences = derivatives_of(
+        fun, x, *(given.get(name) for name in ("jac", "hvp", "hessp", "hess"))
+    )
+    if workers is not None:
+        differences = replace(differences, workers=workers)
+        _check_differences(differences, tuple(x.shape))
+    return Problem(fun, x, tuple_of(args), given.get("bounds"), jac, hvp, hess, differences)
+
+
+def tuple_of(args: Any) -> tuple[Any, ...]:
+    """Return further arguments of a function; one alone needs no brackets, as in SciPy."""
+    return cast("tuple[Any, ...]", args if isinstance(args, tuple) else (args,))
+
+
+def settings_of(
+    shape: tuple[int, ...], dtype: Any, method: str | Direction = "cgd-auto", **given: Unpack[RunSettings]
+) -> Settings:
+    """Return how a run goes from starts of this shape and dtype."""
+    rows = shape[0] if len(shape) == 2 else None
+    budget = whole_budget(given.get("budget"), shape[-1])
+    total, b, switch = budget.total, given.get("b"), given.get("switch")
+    parts = {name: given.get(name) for name in ("lam", "penalty", "r", "memory")}
+    direction = direction_of(method, **parts).prepare(total, rows)
+    rule = step_of(given.get("step"), direction).prepare(total, rows)
+    ending = switch_of(direction, switch, b, total)
+    check_lengths(direction, rule, ending, total)
+    tolerances = tolerances_of(dtype, given)
+    return Settings(direction, rule, ending, tolerances, budget, follows=b is None and switch is None)
+
+
+def start_point(x0: Any) -> Array:
+    """Return the start as an array of a library we know, float32 or float64, (n,) or (B, n)."""
+    if not (_is_tensor(x0) or (hasattr(x0, "__array_namespace__") and x0.ndim)):
+        try:
+            x0 = np.asarray(x0)
+        except ValueError as error:
+            raise ValueError(f"x0: expected an array of numbers, got {x0!r}") from error
+    if is_numpy(x0):
+        x0 = np.atleast_1d(x0.astype(x0.dtype.newbyteorder("="), copy=False))
+    if "int" in str(x0.dtype):
+        x0 = x0 / 1
+    if str(x0.dtype).removeprefix("torch.") not in ("float32", "float64"):
+        raise TypeError(f"x0: expected float32 or float64 numbers, got dtype {x0.dtype}")
+    if x0.ndim not in (1, 2) or 0 in x0.shape:
+        raise ValueError(f"x0: expected shape (n,) or (B, n), neither empty; got {tuple(x0.shape)}")
+    if not bool(namespace(x0).all(namespace(x0).isfinite(x0))):
+        raise ValueError(f"x0: expected finite numbers, got {x0!r}")
+    return x0
+
+
+def _is_tensor(x0: Any) -> bool:
+    return type(x0).__module__.partition(".")[0] == "torch"
+
+
+def whole_budget(budget: Budget | None, n: int) -> Budget:
+    """Return the budget, or the default one."""
+    if budget is None:
+        return Budget(iters=max(1000, 200 * n))
+    if not isinstance(budget, Budget):
+        raise TypeError(
+            f"budget: expected a Budget such as Budget(iters=200), Budget(grads=200) or Budget(evals=200), "
+            f"got {budget!r}"
+        )
+    return budget
+
+
+def direction_of(method: str | Direction, **parts: Any) -> Direction:
+    """Return the direction: the one named, with its parameters, or the object itself."""
+    given = {name: value for name, value in parts.items() if value is not None}
+    if isinstance(method, str):
+        if method.lower().replace("-", "") in ("lbfgs", "lbfgsb"):
+            raise ValueError(f"method: {method!r} is not here; 'cgd-auto', the default, takes its place")
+        direction = METHODS[one_of("method", method, METHODS)]
+        if not given:
+            return direction
+        known = {field.name for field in fields(direction)} if is_dataclass(direction) else set[str]()
+        for name in given:
+            if name not in known:
+                why = "keeps no pairs" if name == "memory" else "has no penalty"
+                if method == "cgd-auto":
+                    why = "chooses λ itself; 'cgd', 'cgd-fd', 'cgd-bfgs' and 'cgd-dfp' take a penalty"
+                raise ValueError(f"{name}: method {method!r} {why}")
+        return cast(Direction, replace(cast(Any, direction), **given))
+    if not isinstance(method, Direction):
+        raise TypeError(f"method: expected a name or a Direction, got {method!r}")
+    if given:
+        raise ValueError(f"{next(iter(given))}: give it to the direction, {method!r}, itself")
+    return pure(method)
+
+
+def step_of(step: ScheduleLike | Step | None, direction: Direction) -> Step:
+    """Return the step rule."""
+    if step is None:
+        usual = Armijo(grow=math.inf, longest=1.0) if direction.unit else Armijo()
+        return replace(usual, probe=direction.probes, noise_tolerant=direction.probes)
+    return step if isinstance(step, Step) else Fixed(step)
+
+
+def switch_of(direction: Direction, switch: Switch | None, b: int | None, total: int | None) -> Switch:
+    """Return the switch: the one named, the one b stands for, or the method's own."""
+    if not direction.penalised and (b is not None or switch is not None):
+        name = "b" if b is not None else "switch"
+        raise ValueError(f"{name}: method {direction.name!r} has no penalty to switch off")
+    if b is not None:
+        if switch is not None:
+            raise ValueError("b: give either b or switch, not both")
+        return After(b) | FirstGuard()
+    if switch is None:
+        return direction.switch(total)
+    if not isinstance(switch, Switch):
+        raise TypeError(f"switch: expected a Switch such as switches.After(10), got {switch!r}")
+    return switch
+
+
+def check_lengths(direction: Direction, step: Step, switch: Switch, total: int | None) -> None:
+    """Refuse a schedule that is shorter than the run may be."""
+    schedules = {"lam": getattr(direction, "lam", None), "step": getattr(step, "schedule", None)}
+    for name, schedule in schedules.items():
+        length = schedule.length if isinstance(schedule, Schedule) else None
+        if length is None:
+            continue
+        needed = total
+        if name == "lam":  # λ is asked for only while the penalty is on
+            needed = min([n for n in (total, switch.last) if n is not None], default=None)
+        if needed is None or needed > length:
+            run = "a run of any length" if needed is None else f"up to {needed} iterations"
+            raise ValueError(f"{name}: a schedule of {length} values is too short for {run}")
+
+
+def tolerances_of(dtype: Any, given: RunSettings) -> Tolerances:
+    """Return the tolerances, with the default for the precision."""
+    tol, gtol = given.get("tol"), given.get("gtol")
+    if tol is not None and gtol is not None:
+        raise ValueError("tol: give either tol or gtol, not both")
+    gtol = tol if gtol is None else gtol
+    assumed = gtol is None
+    if gtol is None:
+        gtol = 1e-5 if "64" in str(dtype) else 1e-3
+    ftol, xtol, gtol_rel = (given.get(name, 0.0) for name in ("ftol", "xtol", "gtol_rel"))
+    for name, value in (("gtol", gtol), ("ftol", ftol), ("xtol", xtol), ("gtol_rel", gtol_rel)):
+        number(name, value, "a number, 0 or more", least=0)
+    bottom = BOTTOM * float(np.finfo(str(dtype).removeprefix("torch.")).max)
+    return Tolerances(float(gtol), float(ftol), float(xtol), bottom, float(gtol_rel), assumed)
+
+
+def derivatives_of(
+    fun: Any, x: Array, jac: Any, hvp: Any, hessp: Any, hess: Any
+) -> tuple[Any, Any, Any, Differences]:
+    """Return the gradient, H·v, H and how differences are taken, from wherever they come."""
+    if not callable(fun):
+        raise TypeError(f"fun: expected a callable, got {fun!r}")
+    differences = jac if isinstance(jac, Differences) else Differences(jac)
+    jac = differences.jac
+    _check_differences(differences, tuple(x.shape))
+    if hvp is not None and hessp is not None:
+        raise ValueError("hessp: give either hvp or hessp, not both")
+    hvp = hessp if hvp is None else hvp
+    for name, value in (("hvp", hvp), ("hess", hess)):
+        if value is not None and not callable(value):
+            raise TypeError(f"{name}: expected a callable, got {value!r}")
+    if jac is None or jac is False:
+        jac = _default_gradient(fun, x)
+        if callable(jac):
+            hvp = getattr(fun, "hvp", None) if hvp is None and hess is None else hvp
+            hess = getattr(fun, "hess", None) if hess is None else hess
+    elif isinstance(jac, str):
+        if jac not in (*FD_LIMIT, *AUTODIFF):
+            names = ", ".join(map(repr, (*FD_LIMIT, *AUTODIFF)))
+            raise ValueError(f"jac: expected a callable, True, or one of {names}; got {jac!r}")
+        library = "numpy" if is_numpy(x) else "torch" if _is_tensor(x) else "jax"
+        if (jac == "cs" and library != "numpy") or (jac in AUTODIFF and library not in ("numpy", jac)):
+            raise ValueError(f"jac: {jac!r} does not take {library} arrays, and x0 is one")
+    elif jac is not True and not callable(jac):
+        raise TypeError(f"jac: expected a callable, True, or a name such as '2-point'; got {jac!r}")
+    return jac, hvp, hess, differences
+
+
+def _check_differences(given: Differences, shape: tuple[int, ...]) -> None:
+    """Refuse what does not fit a start of this shape."""
+    n = shape[-1]
+    if given.workers is not None and len(shape) > 1:
+        raise ValueError(
+            f"workers: expected one start point, since a batch is evaluated at once; got {shape}"
+        )
+    for name, steps in (("eps", given.eps), ("finite_diff_rel_step", given.rel_step)):
+        if steps is not None and steps.shape not in ((), (1,), (n,)):
+            raise ValueError(f"{name}: expected a number, or {n} of them, got shape {steps.shape}")
+
+
+def _default_gradient(fun: Any, x: Array) -> Any:
+    grad = getattr(fun, "grad", None)
+    if callable(grad):
+        return grad
+    if is_numpy(x):
+        return "2-point"
+    return "torch" if _is_tensor(x) else "jax"

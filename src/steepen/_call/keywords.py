@@ -1,0 +1,112 @@
+"""The keywords of `minimize`: their types, their defaults, and an answer to those that it does not have."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, cast
+
+from numpy.typing import ArrayLike
+
+from .._core.state import State
+from .._tools.check import meant
+from .._tools.workers import Map
+from ..budget import Budget
+from ..penalties import Penalty
+from ..schedules import ScheduleLike
+from ..steps import Step
+from ..switches import Switch
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class RunSettings(TypedDict, total=False):
+    """How a run is made; what the values mean, `steepen.minimize` says."""
+
+    step: ScheduleLike | Step | None
+    lam: ScheduleLike | None
+    penalty: Penalty | None
+    r: ArrayLike | None
+    b: int | None
+    memory: int | None
+    switch: Switch | None
+    budget: Budget | None
+    tol: float | None
+    gtol: float | None
+    ftol: float
+    xtol: float
+    gtol_rel: float
+
+
+class Keywords(RunSettings, total=False):
+    """The keywords of `steepen.minimize`."""
+
+    jac: Callable[..., Any] | bool | str | None
+    bounds: Any
+    hvp: Callable[..., Any] | None
+    hessp: Callable[..., Any] | None
+    hess: Callable[..., Any] | None
+    x_scale: ArrayLike | Literal["auto"] | None
+    callback: Callable[[State], object] | None
+    progress: bool
+    trace: bool | int | Literal["x"]
+    checkpoint: str | os.PathLike[str] | None
+    check_gradient: bool
+    workers: int | Map | None
+    engine: Literal["eager", "jax"]
+    options: Mapping[str, Any] | None
+
+
+DEFAULTS: dict[str, Any] = {
+    **dict.fromkeys(Keywords.__annotations__),
+    "ftol": 0.0, "xtol": 0.0, "gtol_rel": 0.0, "progress": False, "trace": True, "check_gradient": False,
+    "engine": "eager",
+}  # fmt: skip
+
+INSTEAD = {
+    "constraints": "steepen takes bounds only; scipy.optimize.minimize takes constraints, by method='SLSQP'",
+    "maxiter": "say budget=Budget(iters=...), or options={'maxiter': ...}",
+    "maxfun": "say budget=Budget(evals=...), or options={'maxfun': ...}",
+    "maxfev": "say budget=Budget(evals=...), or options={'maxfev': ...}",
+    "disp": "say options={'disp': True}, or progress=True",
+}
+"""What a keyword of SciPy's is called here."""
+
+
+def spelled_out(call: Callable[P, T]) -> Callable[P, T]:
+    """Let `help` and notebooks show the keywords one by one, with their defaults."""
+    shown = inspect.signature(call)
+    listed = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=DEFAULTS[name], annotation=kind.__forward_arg__
+        )
+        for name, kind in Keywords.__annotations__.items()
+    ]
+    known = [one for one in shown.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    cast(Any, call).__signature__ = shown.replace(parameters=[*known, *listed])
+    return call
+
+
+def complete(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all keywords; one that is not known is answered with what to use.
+
+    Examples
+    --------
+    >>> complete({"gtol": 1e-3})["ftol"]
+    0.0
+    >>> complete({"maxiter": 100})
+    Traceback (most recent call last):
+    TypeError: maxiter: say budget=Budget(iters=...), or options={'maxiter': ...}
+    """
+    for name in given:
+        if name not in DEFAULTS:
+            unknown = f"not an argument of minimize; {meant(name, list(DEFAULTS))}"
+            raise TypeError(f"{name}: {INSTEAD.get(name, unknown)}")
+    return DEFAULTS | dict(given)
+
+
+def run_settings(given: Mapping[str, Any]) -> RunSettings:
+    """Return the part of the keywords that says how a run is made."""
+    return cast(RunSettings, {name: given[name] for name in RunSettings.__annotations__})

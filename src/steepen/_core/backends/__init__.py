@@ -1,0 +1,34 @@
+"""One run, many, or a traced program, in one set of formulas.
+
+Directions, steps and the loop are written once. A *backend* has what differs between the three kinds of run:
+
+    One      vectors `(n,)`;   a scalar is a Python number
+    Many     batches `(B, n)`; a scalar is a NumPy array with one value a row; masks in place of branches
+    Traced   vectors `(n,)` of JAX under `jit`, with `vmap` for batches; a scalar is an array of no dimension
+
+`any(mask)` means "may hold" and `all(mask)` "surely holds". The first two backends answer truly, the traced
+one True and False: `if backend.any(mask)` is a shortcut around work that changes nothing where the mask is
+False.
+
+A row of a batch equals the run made alone up to rounding: BLAS sums the products of one matrix and of many in
+another order. The same batch has the same bits again.
+"""
+
+from __future__ import annotations
+
+from ..arrays import Array, is_numpy
+from .batch import Batch, NumPyBatch
+from .single import NumPySingle, Single
+from .traced import Traced
+
+__all__ = ["Backend", "Batch", "NumPyBatch", "NumPySingle", "Single", "Traced", "backend_for"]
+
+Backend = Single
+"""What every backend can do."""
+
+
+def backend_for(x: Array) -> Single:
+    """Return the backend of a run from this start."""
+    if x.ndim == 1:
+        return NumPySingle(x) if is_numpy(x) else Single(x)
+    return NumPyBatch(x) if is_numpy(x) else Batch(x)

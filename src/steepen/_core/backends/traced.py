@@ -1,0 +1,272 @@
+"""The backend of a program that JAX traces: scalars are arrays of no dimension whose values are unknown."""
+
+# what JAX maps over has no types
+# pyright: reportUnknownLambdaType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..arrays import Array, Mask, Scalar, Whole, norm
+from .single import HUGE, TINY, S, Single, T
+
+SHORT = 16
+"""Up to this length, a product with a matrix costs next to nothing beside what makes the matrix."""
+
+WIDE = 4096
+"""A memory with more numbers than this is written to in place; to make it anew maps better."""
+
+
+class Traced(Single):
+    """A run that JAX traces: no branch depends on a value, and what is plainly True or False is known."""
+
+    counter: Any = None
+    """Whose counts the loops hand through."""
+    seldom = False
+    """Whether what is being traced is seldom run; such parts share one copy of the user's function."""
+
+    def __init__(self, x: Array, alone: bool = False):
+        super().__init__(x)
+        self._jax, self._alone = _jax(), alone
+        self.num = self.table = self.xp = self._jax.numpy
+        self._apart = apart(x)
+        self._ordered = False
+
+    @staticmethod
+    def any(mask: Any) -> bool:
+        return mask is not False
+
+    @staticmethod
+    def all(mask: Any) -> bool:
+        return mask is True
+
+    @staticmethod
+    def all_finite(s: Any) -> bool:
+        return False
+
+    @staticmethod
+    def negate(mask: Any) -> Any:
+        return _jax().numpy.logical_not(mask)
+
+    @staticmethod
+    def and_not(mask: Any, off: Any) -> Any:
+        if isinstance(off, bool):
+            return False if off else mask
+        return mask & _jax().numpy.logical_not(off)
+
+    def scalar(self, s: Any) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.xp.asarray(s, dtype=self._like.dtype)
+
+    @staticmethod
+    def select(mask: Any, a: Any, b: Any) -> Any:
+        if isinstance(mask, bool):
+            return a if mask else b
+        return _jax().numpy.where(mask, a, b)
+
+    @staticmethod
+    def ratio(a: Any, b: Any) -> Any:
+        return _jax().numpy.divide(a, b)
+
+    def where(self, mask: Mask, a: Array, b: Array) -> Array:
+        return self.select(mask, a, b)
+
+    def at_most(self, limit: float) -> float:
+        return min(limit, float(self.xp.finfo(self._like.dtype).max))
+
+    def used(self, count: Whole, capacity: int) -> int:
+        return capacity
+
+    def dot(self, a: Array, b: Array) -> Any:
+        return (a * b).sum()
+
+    def inner(self, *pairs: tuple[Array, Array]) -> Any:
+        return [self.dot(a, b) for a, b in pairs]
+
+    def norm(self, v: Array, near: Any = None) -> Any:
+        """Return the norm in the unit of one that is near, where its square may overflow or vanish."""
+        if near is None:
+            return super().norm(v)
+        top = self.xp.finfo(self._like.dtype).maxexp
+        low, high, unit = 2.0 ** -(top // 3), 2.0 ** (top // 3), 2.0 ** (5 * top // 8)
+
+        def scaled(small: float, large: float) -> Any:
+            tiny = (near > 0) & (near < low)  # one that is 0, at a start to be left, says nothing
+            return self.scalar(self.select(near > high, large, self.select(tiny, small, 1.0)))
+
+        return scaled(1 / unit, unit) * super().norm(v * scaled(unit, 1 / unit))
+
+    def root(self, square: Any, v: Array, wild: bool = False) -> Any:
+        plain = self.num.sqrt(square)  # a second sum, scaled, would be made in every iteration
+        return self.select((square > TINY) & (square < HUGE), plain, norm(v)[0]) if wild else plain
+
+    def times(self, s: Scalar, v: Array) -> Array:
+        return self.num.asarray(s, dtype=v.dtype) * v
+
+    scaled = times
+
+    def some(self, entries: Array) -> Mask:
+        return entries.any()
+
+    def finite(self, v: Array) -> Mask:
+        return self.num.isfinite(v).all()
+
+    def reach(self, p: Array) -> Any:
+        return self.norm(p)  # which the guard asks for, too
+
+    def arrived(self, v: Array, length: Any) -> Mask:
+        """Return whether the step has a length: a look at the point itself would be one more each time."""
+        return length < float(self.xp.finfo(self._like.dtype).max)
+
+    def same(self, a: Array, b: Array) -> Mask:
+        return (a == b).all()
+
+    def product(self, matrix: Array, v: Array) -> Array:
+        return matrix @ v
+
+    def cross(self, A: Any, B: Any) -> Array:
+        """Return AᵀB; in a run alone by sums, since a library's product is no part of a kernel of ours."""
+        return (A[..., :, None] * B[..., None, :]).sum(axis=-3) if self._alone else super().cross(A, B)
+
+    def diagonal(self, matrix: Any) -> Array:
+        return (matrix * self.num.eye(matrix.shape[-1], dtype=matrix.dtype)).sum(axis=-1)
+
+    def dense(self, x: Array) -> bool:
+        return int(x.shape[-1]) <= SHORT
+
+    def put(self, a: Any, place: Whole, value: Any, rows: Mask) -> Array:
+        value = self.num.asarray(value, dtype=a.dtype)
+        if a.size > WIDE:
+            lax = self._jax.lax  # and no scatter, which fits into no kernel
+            old = lax.dynamic_index_in_dim(a, place, keepdims=False)
+            return lax.dynamic_update_index_in_dim(a, self.num.where(rows, value, old), place, 0)
+        return super().put(a, place, value, rows)
+
+    def own(self, v: Any) -> Array:
+        return self.num.asarray(v, dtype=self._like.dtype)
+
+    def copy(self, v: Array) -> Array:
+        return v
+
+    @staticmethod
+    def host(v: Any) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return v
+
+    # --- repetition ----------------------------------------------------------------------------------
+
+    def repeat(self, body: Callable[[S], S], state: S, most: int) -> S:
+        return self._loop(lambda i, s: (i < most) & s.open, body, state)
+
+    def when(self, mask: Mask, work: Callable[[T], T], state: T) -> T:
+        """Apply `work` in a `cond`; under `vmap` in a loop of at most one turn.
+
+        `vmap` skips the loop unless some row needs it. Of a `cond` it would make a selection, and do the work
+        in every iteration.
+        """
+        if isinstance(mask, bool):
+            return work(state) if mask else state
+        jax, counter = self._jax, self.counter
+        flat, tree = jax.tree.flatten((self._counts(), self.fixed(state)))
+
+        def done(*flat: Any) -> Any:
+            counts, old = jax.tree.unflatten(tree, flat)
+            if counter is not None:
+                counter.counts = counts
+            outer, self.seldom = self.seldom, True
+            new = self.cast(work(old), old)
+            self.seldom = outer
+            return jax.tree.leaves((self._counts(), new))
+
+        # `vmap` must see all that is batched, so what the work closes over becomes an argument
+        traced = jax.make_jaxpr(done)(*flat)
+
+        def worked(consts: Any, flat: Any) -> Any:
+            return _called(traced.jaxpr, consts, flat)
+
+        @jax.custom_batching.custom_vmap
+        def chosen(mask: Any, consts: Any, flat: Any) -> Any:
+            return jax.lax.cond(mask, worked, lambda consts, flat: flat, consts, flat)
+
+        def looped(mask: Any, consts: Any, flat: Any) -> Any:
+            def turn(s: Any) -> Any:
+                # XLA would take what depends on constants alone out of the loop, and do it each time
+                varying = [jax.numpy.where(s[0], c, jax.numpy.zeros_like(c)) for c in consts]
+                return False & s[0], worked(varying, s[1])
+
+            return jax.lax.while_loop(lambda s: s[0], turn, (mask, flat))[1]
+
+        @chosen.def_vmap
+        def _(size: int, batched: Any, *given: Any) -> Any:
+            axes = jax.tree.map(lambda b: 0 if b else None, tuple(batched))
+            return jax.vmap(looped, axes, axis_size=size)(*given), jax.tree.map(lambda _: True, batched[2])
+
+        counts, end = jax.tree.unflatten(tree, chosen(mask, traced.consts, flat))
+        if counter is not None:
+            counter.counts = counts
+        return end
+
+    def _loop(self, more: Callable[[Any, Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
+        """Repeat the body with a state of fixed dtypes, and with the counts of what it evaluates."""
+        counter = self.counter
+
+        def again(turn: Any) -> Any:
+            i, counts, old = turn
+            if counter is not None:
+                counter.counts = counts
+            new = self.cast(body(old), old)
+            return i + 1, self._counts(), new
+
+        def going(turn: Any) -> Any:
+            return more(turn[0], turn[2])
+
+        start = (0, self._counts(), self.fixed(state))
+        _, counts, end = self._jax.lax.while_loop(going, again, start)
+        if counter is not None:
+            counter.counts = counts
+        return end
+
+    def _counts(self) -> Any:
+        return None if self.counter is None else self.fixed(self.counter.counts)
+
+    def fixed(self, state: Any) -> Any:
+        """Return a state with arrays in place of Python's numbers, whole ones in 32 bits."""
+
+        def array(a: Any) -> Any:
+            if isinstance(a, float):
+                return self.scalar(a)
+            a = self.num.asarray(a)
+            return a.astype("int32") if a.dtype.kind == "i" else a
+
+        return alike(self._jax.tree.map(array, state), self._apart)
+
+    def cast(self, new: Any, old: Any) -> Any:
+        """Return a state with the dtypes of another."""
+        array: Any = self.num.asarray
+        return alike(self._jax.tree.map(lambda a, b: array(a, b.dtype), new, old), self._apart)  # pyright: ignore
+
+
+def apart(x: Any) -> Any:
+    """Return a mask, False, that differs between the devices of a `shard_map` as x does; None outside."""
+    jax = _jax()
+    inside = jax.sharding.get_abstract_mesh().manual_axes
+    return jax.numpy.zeros_like(x, dtype=bool).any() if inside else None
+
+
+def alike(tree: Any, mask: Any) -> Any:
+    """Return arrays that differ between devices as a mask does: loops and branches ask for one type."""
+    if mask is None:
+        return tree
+    return _jax().tree.map(lambda a: _jax().numpy.where(mask, a, a), tree)
+
+
+def _called(jaxpr: Any, consts: Any, given: Any) -> Any:
+    import jax.extend
+
+    core: Any = jax.extend.core
+    return core.jaxpr_as_fun(core.ClosedJaxpr(jaxpr, consts))(*given)
+
+
+def _jax() -> Any:
+    import jax  # here, so that `import steepen` stays light
+
+    return jax

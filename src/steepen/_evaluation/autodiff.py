@@ -1,0 +1,161 @@
+"""Gradients and H·v by automatic differentiation, as plain functions of arrays.
+
+Both integrations map over rows, so a function written for one point serves a batch too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from functools import cache, partial
+from typing import Any, NamedTuple, cast
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from .._core.arrays import Array, is_numpy, to_numpy
+from .._tools.optional import load
+from .calls import Function, with_args
+from .tensors import fetched, tensor
+
+AUTODIFF = ("jax", "torch")
+
+
+class Derivatives(NamedTuple):
+    """A function and its derivatives, as far as they are given or made by autodiff."""
+
+    value: Function
+    grad: Function | None
+    hvp: Function | None
+    hess: Function | None
+    both: Function | None = None
+    """Returns f and ∇f, where they come together."""
+
+
+def differentiate(library: str, given: Derivatives, x: Array, like: Any) -> Derivatives:
+    """Differentiate with `"jax"` or `"torch"`, for points like `x`; second derivatives may have been given.
+
+    Where x is on the host and the function takes tensors, they are such as `like`.
+    """
+    made = _with_jax(given.value, x) if library == "jax" else _with_torch(given.value, x, like)
+    hvp = made.hvp if given.hvp is None and given.hess is None else given.hvp
+    return made._replace(hvp=hvp, hess=made.hess if given.hess is None else given.hess)
+
+
+class _Program:
+    """What a function was seen to do, and what JAX has compiled of it, for one point or for rows."""
+
+    def __init__(self, jax: Any, seen: Any, rows: bool):
+        self._core, self._jaxpr = jax.extend.core, seen.jaxpr
+        grad = jax.grad(self._value, argnums=1)
+
+        def hvp(data: Any, x: Array, v: Array) -> Array:
+            return jax.jvp(partial(grad, data), (x,), (v,))[1]
+
+        def mapped(function: Function, points: int = 1) -> Function:
+            return jax.jit(jax.vmap(function, in_axes=(None, *(0,) * points)) if rows else function)
+
+        self.value, self.grad, self.hvp = mapped(self._value), mapped(grad), mapped(hvp, 2)
+        self.hess = mapped(jax.hessian(self._value, argnums=1))
+
+    def _value(self, data: Any, x: Array) -> Array:
+        return self._core.jaxpr_as_fun(self._core.ClosedJaxpr(self._jaxpr, data))(x)[0]
+
+
+_PROGRAMS: WeakKeyDictionary[Any, dict[Any, _Program]] = WeakKeyDictionary()
+"""By the code of a function and what it was seen to do."""
+
+PROGRAMS = 8
+"""So many programs are kept of one function."""
+
+
+def _with_jax(fun: Function, x: Array) -> Derivatives:
+    jax = load("jax", 'jac="jax"', extra="jax")
+    load("jax.extend.core", 'jac="jax"', extra="jax")
+    # JAX computes in 32 bits unless told otherwise; a float64 start asks for 64.
+    double, numpy_in, rows = str(x.dtype) == "float64", is_numpy(x), x.ndim == 2
+
+    @cache
+    def seen() -> tuple[_Program, Any]:
+        """Trace fun once a run, since what it closes over may have changed; compile what is new."""
+
+        def anew(x: Array) -> Any:  # JAX remembers fun itself, and what it once did
+            return fun(x)
+
+        found = jax.make_jaxpr(anew)(jax.ShapeDtypeStruct(x.shape[-1:], x.dtype))
+        key = (str(found.jaxpr), *map(id, _within(found.jaxpr)), rows)
+        programs = _programs_of(fun)
+        if key not in programs:
+            if len(programs) == PROGRAMS:
+                del programs[next(iter(programs))]
+            programs[key] = _Program(jax, found, rows)
+        return programs[key], found.consts
+
+    def call(name: str, *points: Array) -> Array:
+        with jax.enable_x64(True) if double else nullcontext():
+            program, data = seen()
+            result = getattr(program, name)(data, *points)
+            return np.asarray(result) if numpy_in else result
+
+    return Derivatives(*(partial(call, name) for name in ("value", "grad", "hvp", "hess")))
+
+
+def _programs_of(fun: Any) -> dict[Any, _Program]:
+    """Return the programs of a function, known by its code: a lambda or a method is made anew each time."""
+    fun = fun.args[0] if getattr(fun, "func", None) is with_args else fun
+    code = getattr(getattr(fun, "__func__", fun), "__code__", fun)
+    try:
+        return _PROGRAMS.setdefault(code, {})
+    except TypeError:  # an object without a hash, or without weak references
+        return {}
+
+
+def _within(jaxpr: Any) -> Iterator[Any]:
+    """Yield the data that functions inside of a function have closed over."""
+    for equation in jaxpr.eqns:
+        for value in equation.params.values():
+            for part in cast("list[Any]", value if isinstance(value, tuple | list) else [value]):
+                if hasattr(part, "consts"):
+                    yield from part.consts
+                    yield from _within(part.jaxpr)
+                elif hasattr(part, "eqns"):
+                    yield from _within(part)
+
+
+def _with_torch(fun: Function, x: Array, like: Any) -> Derivatives:
+    torch = load("torch", 'jac="torch"', extra="torch")
+    grad, numpy_in = torch.func.grad(fun), is_numpy(x)
+    waits = like is not None  # for a device, and then once for f and ∇f
+    like = like if waits else torch.empty(0, device="cpu")
+    whole = torch.func.vmap(fun) if x.ndim == 2 else fun
+
+    def point_of(p: Array) -> Any:
+        return tensor(like, p) if numpy_in else p
+
+    def hvp(x: Array, v: Array) -> Array:
+        # reverse over reverse: forward mode compiles decompositions on its first use, and warns
+        def along(y: Array) -> Array:
+            return (grad(y) * v).sum()
+
+        return torch.func.grad(along)(x)
+
+    hess = torch.func.jacrev(grad)
+
+    def mapped(function: Function) -> Function:
+        function = torch.func.vmap(function) if x.ndim == 2 else function
+
+        def call(*points: Array) -> Array:
+            found = function(*map(point_of, points))
+            return to_numpy(found) if numpy_in else found
+
+        return call
+
+    def both(points: Array) -> tuple[Any, Any]:
+        point = point_of(points)
+        f, back = torch.func.vjp(whole, point)
+        if f.shape != point.shape[:-1] or not f.is_floating_point():
+            return f, point  # it is refused, for want of a value
+        return fetched(f, back(torch.ones_like(f))[0])
+
+    together = both if waits else None
+    return Derivatives(mapped(fun), mapped(grad), mapped(hvp), mapped(hess), together)

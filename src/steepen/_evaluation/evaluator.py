@@ -1,0 +1,207 @@
+"""The user's function as the methods see it: f, ∇f, H·v and H, each call counted once.
+
+Every call of something of the user's adds one to the counter of what it is for: `nfev` values, `njev`
+gradients, `nhvp` products H·v, `nhev` Hessians. It is counted as it begins, so a call that raises counts too.
+What is made of other calls is counted as those calls: an H·v by difference is a gradient, a gradient by
+difference is n values (and, being a gradient, one `njev`). In a batch every row has its own counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .._core.arrays import Array, Mask, Rows, Scalar, is_numpy
+from .._core.backends import Backend
+from .._core.saved import Saved
+from .._core.space import Space
+from .._core.state import each
+from .accuracy import AdaptiveGradient
+from .adaptive_differences import AdaptiveDifferences
+from .autodiff import AUTODIFF, Derivatives, differentiate
+from .calls import Function, Memo, Only, UserCalls, bound, pair
+from .counter import Cost, EvaluationCounter
+from .finite_differences import Differences, FiniteDifferences, widened
+from .hessian import Hessian, first_source
+from .source import DifferenceGradient, GivenGradient
+
+FD_LIMIT = ("2-point", "3-point", "cs")
+
+FLOAT64 = float(np.finfo(np.float64).eps)
+
+TEXT = np.dtype("<U16")
+
+
+class Evaluator(UserCalls):
+    """Value, gradient and Hessian of one function, counted.
+
+    `only` limits an evaluation to the rows of a batch where a mask holds; the others are not counted, and
+    what comes back for them means nothing.
+    """
+
+    def __init__(
+        self, fun: Function, x0: Array, backend: Backend, *, jac: Function | bool | str, hvp: Function | None,
+        hess: Function | None, args: tuple[Any, ...], space: Space, counter: EvaluationCounter,
+        differences: Differences, adaptive: bool, gtol: Any, like: Any,
+    ):  # fmt: skip
+        super().__init__(bound(fun, args), x0, backend, space, counter)
+        derivatives = (bound(one, args) if callable(one) else None for one in (jac, hvp, hess))
+        given = Derivatives(self._sent, *derivatives, both=self._sent if jac is True else None)
+        self._scheme = jac if isinstance(jac, str) else ""
+        products = first_source(given, self._scheme, is_numpy(x0) and like is None)
+        if self._scheme in AUTODIFF:
+            given = differentiate(self._scheme, given, x0, like)
+            self.differentiates = True
+        called: Any = (one if one is None else partial(self.outside, one) for one in given)
+        given = Derivatives(*called)
+        self._fun, self._both = given.value, given.both
+        self._jac: Any = given.grad
+        self.hessian = Hessian(self, given, products)
+        self.fd: FiniteDifferences | None = None  # where the gradient is made of values
+        self.source: GivenGradient = GivenGradient(self, gtol)
+        if self._scheme in FD_LIMIT:
+            adapts = self._scheme == "2-point" and not differences.asked and self.eps <= FLOAT64
+            kinds = (
+                (AdaptiveDifferences, AdaptiveGradient)
+                if adaptive and adapts
+                else (FiniteDifferences, DifferenceGradient)
+            )
+            self.fd = kinds[0](self, self._scheme, differences)
+            self.source = kinds[1](self, gtol, self.fd)
+        self.memo = Memo(backend)  # of ∇f where it comes with f, of f where ∇f is made of it
+        # the common case, a single NumPy run with two callables and no time limit, takes the short way
+        self._plain = backend.size is None and is_numpy(x0) and self._jac is not None and self._both is None
+        self._plain = self._plain and not counter.timed
+        self._combined = jac is True
+        self._charged = ("nfev", "njev") if self._combined else ("nfev",)  # for a value
+        self.cost_value = Cost(1, 1) if self._combined else Cost(1, 0)
+        self._costs = (Cost(), Cost(1, 1)) if self._combined else (Cost(0, 1), Cost(0, 1))  # of a gradient
+
+    @property
+    def cost_grad(self) -> Cost:
+        """What ∇f costs where f is known."""
+        return self._costs[0] if self.fd is None else Cost(self.fd.cost, 1)
+
+    @property
+    def cost_difference(self) -> Cost:
+        """What ∇f costs elsewhere."""
+        return self._costs[1] if self.fd is None else Cost(self.fd.cost + (self._scheme == "2-point"), 1)
+
+    # --- evaluations -----------------------------------------------------------------------------
+
+    def value(self, x: Array, only: Only = None) -> Scalar:
+        """Evaluate f."""
+        if self._plain:
+            self.counter.nfev += 1
+            f = self._fun(x.copy())
+            return float(f) if isinstance(f, float) else self.scalar(f, None)
+        if self._both is not None:
+            self.counter.count(only, *self._charged)
+            return self._evaluate_both(x, only)
+        f = self.value_at(widened(x) if self.source.wide else x, only)
+        if self._scheme == "2-point":
+            self.memo.put(x, f, only)
+        return f
+
+    def grad(self, x: Array, only: Only = None, cached: Any = None, *, spare: bool = False) -> Array:
+        """Evaluate ∇f; `spare`: x is nobody else's and ∇f is used up at once, so neither is copied.
+
+        `came`, ∇f that a compiled run has from its value, is never there: here the memo has it.
+        """
+        if self._plain:
+            self.counter.njev += 1
+            g = self._jac(x if spare else x.copy())
+            if type(g) is np.ndarray and g.shape == x.shape and g.dtype is x.dtype:
+                return g if spare else g.copy()
+            return self.vector(g, None, "jac")
+        if self.fd is not None:
+            return self.grad_and_error(x, only)[0]
+        if not self._combined:
+            self.counter.count(only, "njev")
+        if self._both is not None:
+            self._recall(x, only, self.value if self._combined else self._evaluate_both)
+            return self.memo.value if only is None else self.backend.where(only, self.memo.value, x * 0)
+        return self.ask("jac", self._jac, partial(self.vector, name="jac"), only, x)
+
+    def grad_and_error(self, x: Array, only: Only = None) -> tuple[Array, Any]:
+        """Evaluate ∇f by differences, with the error of each component."""
+        assert self.fd is not None
+        self.counter.count(only, "njev")
+        if self.fd.wide is None:
+            self.fd.wide = self.fd.has_float64(x, only)
+            if self.fd.wide:
+                self.memo = Memo(self.backend)  # of a value in float32
+        if self._scheme == "2-point":
+            self._recall(x, only, self.value)
+        return self.fd.gradient(x, self.memo.value, only)
+
+    def _evaluate_both(self, x: Array, only: Only) -> Scalar:
+        """Evaluate f, with ∇f for the case that it is asked for."""
+
+        def read(returned: Any, only: Only) -> Scalar:
+            f, g = pair(returned)
+            value = self.scalar(f, only)
+            self.memo.put(x, self.vector(g, only, "fun's gradient"), only)
+            return value
+
+        return self.ask("fun", self._both, read, only, x)
+
+    def _recall(self, x: Array, only: Only, evaluate: Function) -> None:
+        """Have what the memo is of for x."""
+        missing = self.memo.missing(x, only)
+        if self.backend.any(missing):
+            evaluate(x, missing)
+
+    # --- rows and checkpoints --------------------------------------------------------------------
+
+    def keep(self, rows: Rows) -> None:
+        """Go on with these rows of the batch."""
+        for part in (self.counter, self.memo, self.hessian.memo):
+            part.keep(rows)
+        if self.fd is not None:
+            self.fd.noise.state = each(lambda a: a[rows], self.fd.state)
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint holds: the last value or gradient, and what was found out about f."""
+        wide = None if self.fd is None else self.fd.wide
+        source = np.array([self.hessian.source, str(self.hessian.verified), str(wide)], dtype=TEXT)
+        state = {} if self.fd is None else {"fd": replace(self.fd.state)}
+        return {"x": self.memo.x, "value": self.memo.value, "source": source, **state}
+
+    def load(self, saved: Saved, name: str) -> None:
+        """Go on from a checkpoint."""
+        self.memo.x = saved.value(f"{name}.x", "MaybeArray", saved.live)
+        kind = "MaybeScalar" if self._both is None else "MaybeArray"
+        self.memo.value = saved.value(f"{name}.value", kind, saved.live)
+        source, verified, wide = map(str, saved.take(f"{name}.source", TEXT, (3,)))
+        self.hessian.source, self.hessian.verified = source, verified == "True"
+        if self.fd is not None:
+            self.fd.wide = {"True": True, "False": False}.get(wide)
+            self.fd.noise.state = saved.record(f"{name}.fd", self.fd.state, saved.live)
+
+
+class Context:
+    """What a direction or a step may use while it works."""
+
+    def __init__(self, evaluator: Evaluator, backend: Backend, space: Space):
+        self.evaluator, self.backend, self.space = evaluator, backend, space
+        self.counter = evaluator.counter
+        self.eps = evaluator.eps  # of the run's numbers
+        self.rows: Rows | None = None  # None: all of them
+
+    def late(self) -> bool:
+        """Return whether the time is spent."""
+        return self.counter.late()
+
+    def affords(self, cost: Cost) -> Mask:
+        """Return where the budget still covers a cost."""
+        return self.counter.affords(cost)
+
+    def live(self, value: Any) -> Scalar:
+        """Return a parameter for the live rows, where it has one value a row."""
+        if self.rows is None or getattr(value, "ndim", 0) == 0:
+            return value
+        return value[self.rows]

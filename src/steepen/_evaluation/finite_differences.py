@@ -1,0 +1,199 @@
+"""Gradients by SciPy's schemes, over SciPy's intervals: forward, central and complex-step differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from array_api_compat import is_jax_array
+from numpy.typing import NDArray
+
+from .._core.arrays import Array, Mask, MaybeArray, Scalar, adopt, is_numpy, namespace, to_numpy
+from .._tools.workers import Map
+from .calls import Only, UserCalls
+from .counter import OutOfTime
+from .noise import FDState, Flags, Floats, NoiseModel
+
+POWER = {"2-point": 1 / 2, "3-point": 1 / 3, "cs": 1 / 2}  # of ε, where truncation and rounding balance
+COMPLEX = 1e-12  # a complex step is this part of a real one: it suffers no cancellation
+ODD = 1.1  # differences in float64 of a float32 run go this far: to points that float32 cannot hold
+
+
+@dataclass(frozen=True)
+class Differences:
+    """A gradient as the user names it, with SciPy's options in case it is made of differences."""
+
+    jac: Any = None
+    eps: NDArray[np.float64] | None = None  # the absolute intervals, one or one per variable
+    rel_step: NDArray[np.float64] | None = None  # the same relative to |x|
+    workers: Map | None = None  # evaluates f at the points of one gradient, perhaps at the same time
+
+    @property
+    def asked(self) -> bool:
+        """Whether the user has chosen the intervals."""
+        return self.eps is not None or self.rel_step is not None
+
+    def intervals(self, scheme: str, x: NDArray[Any], eps: Any) -> NDArray[Any]:
+        """Return SciPy's intervals at x; one that leaves x where it is gets the usual size."""
+        away = np.where(x < 0, -1.0, 1.0)
+        usual = eps ** POWER[scheme] * np.maximum(np.abs(x), 1.0) * away
+        if scheme == "cs":
+            usual *= COMPLEX
+        if self.eps is not None:
+            asked = self.eps + 0.0 * x
+        elif self.rel_step is not None:
+            asked = self.rel_step * np.abs(x) * away
+        else:
+            return usual
+        return np.where(asked == 0 if scheme == "cs" else x + asked == x, usual, asked)
+
+
+class FiniteDifferences:
+    """Gradients over intervals that are chosen once, by SciPy's rule or by the user."""
+
+    def __init__(self, calls: UserCalls, scheme: str, how: Differences):
+        self._calls, self._value, self.scheme, self._how = calls, calls.value_at, scheme, how
+        self._kit, self._space, self._ledger, self.eps = calls.backend, calls.space, calls.counter, calls.eps
+        x0 = calls.like
+        self.searches_quantum = scheme != "cs" and self.eps <= np.finfo(np.float64).eps
+        # of a float32 run: whether its differences are taken in float64; None: not known yet
+        self.wide: bool | None = None if scheme != "cs" and can_widen(x0) else False
+        # a variable that bounds fix is asked for no derivative
+        self.free: list[int] = np.flatnonzero(~to_numpy(self._space.fixed(x0))).tolist()
+        self.noise = NoiseModel(calls, FDState.start(tuple(x0.shape)))
+        self._column: Callable[[Any], Any] = lambda s: s
+        if self._kit.size is not None:
+            self._column = lambda s: np.asarray(s)[..., None]
+
+    @property
+    def state(self) -> FDState:
+        """What is known of f."""
+        return self.noise.state
+
+    @property
+    def cost(self) -> Any:
+        """How many values a gradient takes beyond f itself.
+
+        The first time, two of them tell whether there is float64, and f is evaluated there.
+        """
+        return len(self.free) * (2 if self.scheme == "3-point" else 1) + (3 if self.wide is None else 0)
+
+    def gradient(self, x: Array, f: Scalar, only: Only) -> tuple[Array, MaybeArray]:
+        """Return ∇f at x, where f is known, and the error of each component; None where it is unknown."""
+        x = widened(x) if self.wide else x
+        return self._kit.own(self._quotients(x, f, only, *self._intervals(to_numpy(x)))), None
+
+    def _intervals(self, point: NDArray[Any]) -> tuple[Floats, Floats]:
+        """Return how far differences go ahead and back from x; only central ones go back."""
+        scheme, eps = self.scheme, float(np.finfo(point.dtype).eps)
+        odd = ODD if eps < self.eps and not self._how.asked else 1.0
+        eps = self._column(self._kit.num.maximum(eps, self.state.resolution))
+        h = odd * self._how.intervals(scheme, point, eps)
+        if scheme == "cs":  # a fixed variable has no interval
+            return np.where(to_numpy(self._space.fixed(point)), 0.0, h), 0 * h
+        near = h if scheme == "2-point" else odd * self._how.intervals("2-point", point, eps)
+        ahead, back = self._space.differences(point, h, near, scheme == "3-point")
+        return taken(point, ahead), -taken(point, -back)
+
+    def _quotients(self, x: Array, f: Scalar, only: Only, ahead: Floats, back: Floats) -> Floats:
+        """Return the quotients, 0 for fixed variables."""
+        moves, h = ahead != 0, np.where(ahead == 0, 1.0, ahead)
+        if self.scheme == "3-point":
+            up, down = self._beside(x, only, (ahead, moves), (-back, moves))
+            return np.where(moves, (up - down) / (h + back), 0.0)
+        (up,) = self._beside(x, only, (1j * ahead if self.scheme == "cs" else ahead, moves))
+        return np.where(moves, (up if self.scheme == "cs" else up - self._column(f)) / h, 0.0)
+
+    def _beside(self, x: Array, only: Only, *sides: tuple[Any, Flags]) -> list[Floats]:
+        """Return f with each variable moved by itself, once for each of `sides`; NaN where not wanted."""
+        found, calls = [np.full(way.shape, np.nan) for way, _ in sides], self._calls
+        read = calls.imaginary if self.scheme == "cs" else calls.scalar
+        if self._kit.size is None:
+            which = [(k, i) for i in self.free for k, (_, wanted) in enumerate(sides) if wanted[i]]
+            points = (self._shifted(x, i, sides[k][0][i]) for k, i in which)
+            values = calls.values(points, len(which), read, self._how.workers) if which else ()
+            for (k, i), value in zip(which, values, strict=True):
+                found[k][i] = value
+            return found
+        for i in self.free:
+            for part, (way, wanted) in zip(found, sides, strict=True):
+                mask = wanted[:, i] if only is None else wanted[:, i] & only
+                if mask.any():
+                    value = calls.value_at(self._shifted(x, i, way[:, i]), mask, read)
+                    part[:, i] = np.where(mask, value, np.nan)
+        return found
+
+    def _shifted(self, x: Array, i: int, h: Any) -> Array:
+        """Return x with one variable moved, by a complex number or within the bounds."""
+        if np.iscomplexobj(h):
+            point = to_numpy(x).astype(np.complex128)
+            point[..., i] += h
+            return point
+        if is_numpy(x):
+            point = x.copy(order="K")
+            point[..., i] += h
+        else:
+            unit = np.zeros(x.shape[-1])
+            unit[i] = 1.0
+            point = x + adopt(x, np.asarray(h)[..., None] * unit)
+        return self._space.project(point)
+
+    def has_float64(self, x: Array, only: Only) -> bool:
+        """Find out whether `fun` computes in float64 if it is asked to.
+
+        It may refuse such points, cast them to float32, or compute in float32 all the same. So a point that
+        float32 cannot hold must have a value that float32 cannot hold, and not that of its neighbour.
+        """
+        wide = widened(x)
+        point = wide + adopt(wide, self._intervals(to_numpy(wide))[0])
+        try:
+            f = np.asarray(self._value(point, only), dtype=np.float64)
+            other = self._value(widened(self._kit.own(point)), only)
+        except OutOfTime:
+            raise
+        except Exception:
+            return False  # it was never said to take float64: any refusal will do
+        with np.errstate(over="ignore"):
+            longer = np.isfinite(f) & (f.astype(np.float32).astype(np.float64) != f)
+        return bool(np.any(longer & (f != other)))
+
+    def measured_error(self, x: Array, f: Scalar, g: Array, noise: Scalar, only: Only = None) -> Array:
+        """Estimate the error of the gradient g: what another interval changes, and the error of f."""
+        point, maximum = to_numpy(x), self._kit.num.maximum
+        ahead, back = self._intervals(point)
+        other = 0.5 * ahead  # always inside the box
+        if self.scheme == "2-point":
+            other = np.where(self._space.contains(point - ahead), -ahead, other)
+        other = taken(point, other)
+        other = np.where(other == 0, ahead, other)  # there is no float between: the blur below says enough
+        again = self._quotients(x, f, only, other, -taken(point, -0.5 * back))
+        # the bias of a one-sided difference grows with its length, that of a central one with the square
+        length = np.where(ahead == 0, 1.0, ahead)
+        ratio = other / length
+        part = np.abs(1 - np.where(back == 0, ratio, ratio**2))
+        bias = np.abs(to_numpy(g) - again) / np.where(part == 0, 1.0, part)
+        least = maximum(maximum(self.eps * abs(f), self.state.resolution * self.noise.scale(f)), noise)
+        return self._kit.own(bias + self._column(least) / np.abs(length + back))
+
+    def _only(self, rows: Mask) -> Only:
+        return None if self._kit.size is None or rows is True else rows
+
+
+def taken(point: NDArray[Any], h: Any) -> NDArray[np.float64]:
+    """Return the differences that are really taken, in the precision of the point."""
+    return ((point + np.asarray(h, dtype=point.dtype)) - point).astype(np.float64)
+
+
+def can_widen(x: Array) -> bool:
+    """Say whether this is float32, in a library that has float64 at hand."""
+    if "32" not in str(x.dtype):
+        return False
+    # JAX has none unless told so, and shows it by what a Python number becomes
+    return not is_jax_array(x) or "64" in str(namespace(x).asarray(0.0).dtype)
+
+
+def widened(x: Array) -> Array:
+    """Return a float32 array as float64; the numbers are the same."""
+    return x.astype(np.float64) if is_numpy(x) else namespace(x).astype(x, namespace(x).float64)

@@ -1,0 +1,149 @@
+"""Second derivatives: given, by autodiff, or made of gradients."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._core.arrays import Array, identity, to_numpy
+from .autodiff import AUTODIFF, Derivatives
+from .calls import Memo, Only, describe
+from .counter import Cost
+
+if TYPE_CHECKING:
+    from .evaluator import Evaluator
+
+
+class Hessian:
+    """Products H·v and the matrix H of an evaluator's function."""
+
+    def __init__(self, evaluator: Evaluator, given: Derivatives, source: str):
+        self._oracle, self._kit, self._given = evaluator, evaluator.backend, given
+        self.source = source  # of H·v
+        self.verified = source != "complex step"
+        fixed = to_numpy(evaluator.space.fixed(evaluator.like))  # such variables are asked for no derivative
+        self._unfixed: list[int] = np.flatnonzero(~fixed).tolist()
+        self.memo = Memo(evaluator.backend)
+
+    @property
+    def matrix_source(self) -> str:
+        """Where H comes from: given, or made of products."""
+        return "hess" if self._given.hess is not None and self.source not in AUTODIFF else self.source
+
+    @property
+    def cost_product(self) -> Cost:
+        """What one H·v costs in values and gradients."""
+        return self._cost(1)
+
+    @property
+    def cost_matrix(self) -> Cost:
+        """What H costs in values and gradients."""
+        return Cost() if self._given.hess is not None else self._cost(len(self._unfixed))
+
+    def _cost(self, products: int) -> Cost:
+        if self.source not in ("complex step", "difference"):
+            return Cost()
+        each, check = self._oracle.cost_difference, self.source == "complex step" and not self.verified
+        return Cost(products * each.evals, (products + check) * each.grads)
+
+    def product(self, x: Array, v: Array, g: Array, only: Only = None) -> Array:
+        """Evaluate H·v at x, where ∇f is g."""
+        evaluator = self._oracle
+        if self._given.hvp is not None:
+            evaluator.counter.count(only, "nhvp")
+            return evaluator.ask("hvp", self._given.hvp, partial(evaluator.vector, name="hvp"), only, x, v)
+        if self._given.hess is not None:
+            matrix = self._given_matrix(x, only)
+            if _is_operator(matrix):
+                return evaluator.vector(matrix @ to_numpy(v), only, "hess")
+            return (matrix * v[..., None, :]).sum(axis=-1)
+        if self.source == "complex step":
+            return self._complex_step(x, v, g, only)
+        return self._difference(x, v, g, only)
+
+    def matrix(self, x: Array, g: Array, only: Only = None) -> Array:
+        """Evaluate H at x, where ∇f is g; by n products where it was not given."""
+        n, xp = self._oracle.n, self._kit.xp
+        if self._given.hess is not None:
+            matrix = self._given_matrix(x, only)
+            if _is_operator(matrix):
+                matrix = matrix.toarray() if hasattr(matrix, "toarray") else matrix @ np.eye(n)
+                return self._oracle.vector(matrix, only, "hess", (n,))
+            return matrix
+        eye = identity(x)
+        columns = [x * 0] * n
+        for i in self._unfixed:
+            columns[i] = self.product(x, x * 0 + eye[i], g, only)
+        matrix = xp.stack(columns, axis=-1)
+        return (matrix + xp.moveaxis(matrix, -1, -2)) / 2
+
+    def _given_matrix(self, x: Array, only: Only) -> Any:
+        """Evaluate the H that was given: an array, or in a single run what SciPy has for matrices."""
+        evaluator, n, missing = self._oracle, self._oracle.n, self.memo.missing(x, only)
+        if self._kit.any(missing):
+            evaluator.counter.count(missing, "nhev")
+            found = evaluator.call(self._given.hess, missing, x)
+            if self._kit.size is None and _is_operator(found):
+                if tuple(found.shape) != (n, n):
+                    raise ValueError(f"hess: expected shape {(n, n)}, got {describe(found)}")
+            else:
+                found = evaluator.vector(found, missing, "hess", (n,))
+            self.memo.put(x, found, missing)
+        return self.memo.value
+
+    def _difference(self, x: Array, v: Array, g: Array, only: Only) -> Array:
+        r = self._oracle.difference_length(x, v)
+        return self._kit.times(self._kit.ratio(1.0, r), self._oracle.change(x, v, g, r, only))
+
+    def _complex_step(self, x: Array, v: Array, g: Array, only: Only) -> Array:
+        """Evaluate H·v as Im ∇f(x + ihv)/h.
+
+        A gradient may refuse complex points, or drop their imaginary part on the way. So the first product is
+        held against a difference, which stays the source if the two disagree.
+        """
+        evaluator, size = self._oracle, np.abs(v).max(axis=-1, keepdims=True)
+        h = 1e-20 * np.maximum(1.0, np.abs(x).max(axis=-1, keepdims=True)) / np.where(size > 0, size, 1.0)
+        evaluator.counter.count(only, "njev")
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", np.exceptions.ComplexWarning)
+                moved: Any = np.asarray(evaluator.call(self._given.grad, only, x + 1j * h * v))
+        except Exception:
+            # the gradient was never said to take complex points: until it has shown so, any refusal will do
+            if self.verified:
+                raise
+            moved = np.empty(0)
+        product = None
+        if moved.dtype.kind == "c":
+            product = evaluator.vector(
+                moved.imag / (h if only is None or h.ndim == 1 else h[only]), only, "jac"
+            )
+            if self.verified:
+                return product
+        other = self._difference(x, v, g, only)
+        rough = float(np.finfo(x.dtype).eps) ** 0.2  # a difference is no better, a dropped part far worse
+        if product is not None and np.abs(product - other).max() <= rough * max(1e-6, np.abs(other).max()):
+            self.verified = True
+            return product
+        if not self.verified:
+            self.source = "difference"
+        return other
+
+
+def first_source(given: Derivatives, jac: str, numpy: bool) -> str:
+    """Return where H·v comes from, unless a complex step fails: of what was given, the best."""
+    if given.hvp is not None:
+        return "hvp"
+    if given.hess is not None:
+        return "hess"
+    if jac in AUTODIFF:
+        return jac
+    return "complex step" if given.grad is not None and numpy else "difference"
+
+
+def _is_operator(matrix: Any) -> bool:
+    """Say whether this is a sparse matrix or a LinearOperator of SciPy's."""
+    return hasattr(matrix, "shape") and hasattr(matrix, "dot") and not hasattr(matrix, "__array__")

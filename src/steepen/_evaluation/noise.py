@@ -1,0 +1,186 @@
+"""The error of a value of f: rounding, noise, or the resolution of quantised values.
+
+Two values screen for noise before ECnoise takes four more, since most functions have none: six values at
+every start are a tenth of what small problems need. On a long line curvature fills the table of differences
+as a kink does; there, noise must persist on a line a hundredth as long, and a kink shrinks with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core.arrays import Array, Mask, Scalar, adopt, to_numpy
+from . import tuning
+from .calls import UserCalls
+from .counter import Cost
+from .ecnoise import COUNT, Flags, Floats, ecnoise, is_kink, step_between
+
+DISTINCT = 4  # fewer distinct values on a line are those of a quantised f
+SHORTER, SHORT = 0.01, 0.03  # the length of the shorter line; it tells a kink from noise below SHORT
+PERSISTS = 0.1  # of noise, second differences there are less than this part of σ once in a thousand times
+COARSEST = 0.02  # f is never taken to be quantised more coarsely, relative to its size
+RUNGS = 12  # how often a line is made ten times as long where values stay equal
+COST = Cost(2 + RUNGS + 3)  # of a measurement, at most
+
+
+@dataclass(slots=True)
+class FDState:
+    """What differences know of f: all that they hand from one gradient to the next."""
+
+    noise: Scalar  # the standard deviation of a value beyond rounding, by ECnoise
+    f_scale: Scalar  # the size of f where that was measured; 0: nowhere
+    resolution: Scalar  # the least difference between two values, relative to |f|; 0: f is not quantised
+    conditioning: Scalar  # Σ|xᵢ·∂ᵢf|: what the rounding of x does to f, in units of ε
+    curvature: Array  # |f″| along each variable; NaN is unknown
+    central: Mask  # where gradients are made of central differences
+
+    @staticmethod
+    def start(shape: tuple[int, ...]) -> FDState:
+        """Return what is known at first: nothing."""
+        none: Any = np.zeros(shape[:-1]) if len(shape) > 1 else 0.0
+        return FDState(none, none, none, none, np.full(shape, np.nan), none > 0)
+
+
+class NoiseModel:
+    """The error ε_f of a value of f, as far as values have shown it."""
+
+    def __init__(self, calls: UserCalls, state: FDState):
+        self.backend, self.space, self.value = calls.backend, calls.space, calls.value_at
+        self.eps, self.state = calls.eps, state
+
+    def rounding(self, f: Scalar) -> Scalar:
+        """Return by how much the rounding of f and of x may change a value."""
+        return self.eps * (abs(f) + self.state.conditioning)
+
+    def eps_f(self, f: Scalar) -> Scalar:
+        """Return by how much a value of f may be wrong."""
+        state, maximum = self.state, self.backend.num.maximum
+        return maximum(self.rounding(f), maximum(state.resolution * self.scale(f), state.noise))
+
+    def noisy(self, f: Scalar) -> Mask:
+        """Return where values are wrong by far more than rounding explains."""
+        return self.eps_f(f) > tuning.NOISY * self.rounding(f)
+
+    def changed(self, f: Scalar) -> Mask:
+        """Return where noise was measured at values that were far from this one."""
+        size, then = self.scale(f), self.state.f_scale
+        return (self.state.noise > 0) & ((tuning.CHANGED * size < then) | (size > tuning.CHANGED * then))
+
+    def scale(self, f: Scalar) -> Scalar:
+        """Return what the resolution of f is relative to: its size, or where it is 0, the last one known."""
+        last = self.state.f_scale
+        return self.backend.select(f == 0, self.backend.select(last == 0, 1.0, last), abs(f))
+
+    def estimate(
+        self, x: Array, f: Scalar, rows: Mask, gtol: float, step: Any = None, *, anew: bool = True,
+        flat: bool = False,
+    ) -> Mask:  # fmt: skip
+        """Measure the error of a value near x, and return where it is more than it was taken to be.
+
+        The line is so short that f is straight there, unless its step is given: noise may be too slow to show
+        on a line shorter than a part of the differences. What is no more than before is believed only if it
+        is measured `anew`. Where differences say that f is `flat`, and it is not, they lie between two of its
+        quantised values.
+        """
+        backend, state, here, scale = self.backend, self.state, np.asarray(f), np.asarray(self.scale(f))
+        line = _Line(self, x, here, tuning.LINE * size_of(to_numpy(x)) if step is None else step)
+        asked = np.broadcast_to(rows, here.shape) & line.u.any(axis=-1)
+        if not asked.any():
+            return backend.and_not(rows, rows)
+        before = np.asarray(self.eps_f(f))
+        noise, quantum = line.measure(asked, gtol * np.sqrt((line.u * line.u).sum(axis=-1)), flat)
+        most = np.maximum(COARSEST * scale, state.resolution * state.f_scale)
+        resolution = np.where(quantum > 0, np.minimum(quantum, most) / scale, state.resolution)
+        louder = asked & (np.maximum(noise, resolution * scale) > tuning.CHANGED * before)
+        taken = asked if anew else louder
+        state.noise = backend.scalar(np.where(taken, noise, state.noise))
+        state.f_scale = backend.scalar(np.where(taken, scale, state.f_scale))
+        state.resolution = backend.scalar(np.where(taken, resolution, state.resolution))
+        # what a gradient that was made without knowing has shown
+        state.conditioning = backend.scalar(np.where(taken & (quantum > 0), 0.0, state.conditioning))
+        return bool(louder) if backend.size is None else louder
+
+
+class _Line:
+    """Changes of f at multiples of a step u from x into the box; u is 0 where there is no room."""
+
+    def __init__(self, model: NoiseModel, x: Array, f: Floats, step: Floats):
+        self._model, self._x, self._f, point = model, x, f, to_numpy(x)
+        rng: Any = np.random.default_rng(0)
+        ahead: Floats = step * rng.uniform(1, 2, point.shape[-1])
+        turned = np.where(model.space.contains(point + 6 * ahead), ahead, -ahead)
+        self.u = np.where(model.space.contains(point + 6 * turned), turned, 0.0)
+        steps = np.where(self.u == 0, np.inf, np.abs(self.u))
+        self._conditioning = np.abs(point / steps).max(axis=-1)
+        self._longest = (np.maximum(np.abs(point), 1.0) / steps).max(axis=-1)
+        # where noise has to persist: on a part of this line, but not below the shortest one
+        self._shorter = np.clip((2 * tuning.LINE * size_of(point) / steps).max(axis=-1), SHORTER, 1.0)
+
+    def _change(self, t: Any, rows: Flags) -> Floats:
+        model = self._model
+        there = model.space.project(self._x + adopt(self._x, np.asarray(t)[..., None] * self.u))
+        return np.asarray(model.value(there, None if model.backend.size is None else rows)) - self._f
+
+    def _rounding(self, changes: list[Floats]) -> Floats:
+        """Return what rounding explains of these changes."""
+        steps, most = np.abs(np.diff(changes, axis=0)).max(axis=0), np.abs(changes).max(axis=0)
+        return self._model.eps * (np.abs(self._f) + most + self._conditioning * steps)
+
+    def measure(self, rows: Flags, slope: Floats, flat: bool) -> tuple[Floats, Floats]:
+        """Return the standard deviation of a value, and the least difference between two; 0: there is none.
+
+        A change by `slope` a step is none to speak of.
+        """
+        none = 0.0 * self._f
+        changes = [none, *(self._change(t, rows) for t in (1.0, 2.0))]
+        bent, explained = np.abs(changes[2] - 2 * changes[1]), self._rounding(changes)
+        noise = quantum = none
+        loud = rows & np.isfinite(bent) & (bent > tuning.SCREEN * explained)
+        still = rows & (changes[1] == 0) & (changes[2] == 0)
+        if loud.any():
+            changes += [self._change(float(t), loud) for t in range(3, COUNT)]
+            level, rounding = ecnoise(np.array(changes)), self._rounding(changes)
+            few = loud & ((np.diff(np.sort(changes, axis=0), axis=0) > 0).sum(axis=0) + 1 < DISTINCT)
+            quantum = np.where(few, step_between(changes, rounding), quantum)
+            loud = loud & ~few & np.isfinite(level) & (level > tuning.LEVEL * rounding)
+            # on a short line f is straight; on a longer one its own curvature has one sign, too
+            noise = np.where(loud & ~(is_kink(np.array(changes)) & (self._shorter > SHORT)), level, noise)
+        asked = (noise > 0) & (self._shorter <= SHORT)
+        if asked.any():
+            short = [none, *(self._change(t * self._shorter, asked) for t in (1.0, 2.0, 3.0))]
+            second = np.abs(np.diff(short, 2, axis=0)).max(axis=0)
+            noise = np.where(asked & (second <= PERSISTS * noise), 0.0, noise)
+        if flat:
+            bend = 4 * (np.nan_to_num(self._model.state.curvature) * self.u * self.u).sum(axis=-1)
+            steep = rows & (np.abs(changes[2]) > 2 * slope + bend + tuning.SCREEN * explained)
+            steep = steep & (quantum + noise == 0)
+            quantum = np.where(steep, step_between(changes[:3], explained), quantum)
+        return noise, np.where(still, self._quantum(still, explained, slope), quantum)
+
+    def _quantum(self, rows: Flags, rounding: Floats, slope: Floats) -> Floats:
+        """Return the least difference between values that are equal on a line, by lines ten times as long.
+
+        Where f is smooth, and did not change over a tenth of the way, it changes by few roundings over it.
+        """
+        quantum = 0.0 * self._f
+        for t in 10.0 ** np.arange(1, RUNGS + 1):
+            rows = rows & (t <= self._longest)
+            if not rows.any():
+                break
+            change = self._change(t, rows)
+            least = np.maximum(tuning.JUMP * rounding, t * slope)
+            jumped = rows & np.isfinite(change) & (np.abs(change) > least)
+            if jumped.any():
+                between = [change, *(self._change(part * t, jumped) for part in (0.25, 0.5, 0.75))]
+                quantum = np.where(jumped, step_between(between, rounding), quantum)
+            rows = rows & (change == 0)
+        return quantum
+
+
+def size_of(x: NDArray[Any]) -> Floats:
+    """Return the sizes of the variables, as scales."""
+    return np.maximum(np.abs(x), tuning.SIZE)

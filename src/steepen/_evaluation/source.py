@@ -1,0 +1,174 @@
+"""Where gradients come from, and what a run asks of them: how far they may be wrong, and what to do then."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._core.arrays import Array, Mask, MaybeArray, Scalar, Whole
+from .._core.result import BY_VALUES, Status
+from .._core.state import RUNNING, SolverState
+from .counter import Cost
+from .finite_differences import FiniteDifferences
+from .noise import COST as NOISE_COST
+
+if TYPE_CHECKING:
+    from .evaluator import Evaluator
+
+MAX_EVALUATIONS = int(Status.MAX_EVALUATIONS)
+
+
+class GivenGradient:
+    """A gradient that is taken as it comes, exact at the run's precision: given, or by autodiff."""
+
+    stall_limit = 11  # a run ends after this many consecutive steps without a measurable decrease
+    cheap = True  # whether a search may ask for a gradient where a value leaves a doubt
+    exact: Any = True  # whether rounding is all that is wrong with a gradient
+    coarse: Any = False  # whether an end by the norm of the gradient must be confirmed by its `error`
+    wide: Any = False  # whether values are float64 though x is float32
+    curvature: Any = None  # |f″| along each variable where it is known, NaN where it is not; None: nowhere
+    cost_error: Any = Cost()  # what `error` costs
+
+    def __init__(self, evaluator: Evaluator, gtol: Any):
+        self.evaluator, self.gtol, self.backend, self.space = (
+            evaluator,
+            gtol,
+            evaluator.backend,
+            evaluator.space,
+        )
+
+    @property
+    def gradient_eps(self) -> Scalar:
+        """The relative error of a gradient."""
+        return self.evaluator.eps
+
+    def eps_f(self, f: Scalar) -> Scalar:
+        """Return by how much a value of f may be wrong, as far as it was measured."""
+        return 0.0
+
+    def error(self, x: Array, f: Scalar, g: Array, noise: Scalar, rows: Mask) -> Array:
+        """Measure the error of each component of a gradient g at x, for these rows."""
+        return 0.0 * g
+
+    def set_curvature(self, curvature: Array, rows: Mask) -> None:
+        """Take |f″| along each variable from a method that has learnt it."""
+
+    def reported(self, g: Array) -> Array:
+        """Return ∇f as the result shows it."""
+        return g
+
+    def message(self, status: Status) -> str:
+        """Return what a status means where gradients come from here."""
+        return status.message
+
+    # --- asked by an iteration -----------------------------------------------------------------------
+
+    def gradient(self, c: SolverState, rows: Any, cached: MaybeArray) -> tuple[Array, MaybeArray]:
+        """Evaluate ∇f at the point in these rows (None: in all), with the error of each component."""
+        return self.evaluator.grad(c.point.x, rows, cached), None
+
+    def recheck(self, c: SolverState) -> Whole:
+        """Look again at gradients that vanish by the digits of f; return who cannot afford that."""
+        return RUNNING
+
+    def trusts(self, c: SolverState) -> Mask:
+        """Return where ‖∇f‖ ≤ gtol may be believed."""
+        return True
+
+    def rise(self, x: Array) -> Scalar:
+        """Return by how much the curvature of f, where it is known, raises it over a move as long as x."""
+        return 0.0
+
+    def ends(self, c: SolverState) -> Whole:
+        """Return the status of rows where the direction predicts no decrease that values would show."""
+        return RUNNING
+
+    def improves(self, c: SolverState, stuck: Mask) -> tuple[Mask, Whole]:
+        """Return which rows, after a search that found nothing, get a better gradient; and who has ended."""
+        return False, RUNNING
+
+    def relax(self, c: SolverState, calm: Mask) -> None:
+        """Go back to a cheaper gradient where one would have done."""
+
+
+class DifferenceGradient(GivenGradient):
+    """Differences over intervals that are chosen once."""
+
+    def __init__(self, evaluator: Evaluator, gtol: Any, fd: FiniteDifferences):
+        super().__init__(evaluator, gtol)
+        self.fd: Any = fd
+        self.noise = fd.noise
+
+    @property
+    def wide(self) -> bool:
+        """Whether the differences of a float32 run are taken in float64."""
+        return bool(self.fd.wide)
+
+    @property
+    def exact(self) -> bool:
+        """Whether they are complex, or so much finer than the run's numbers that these hide their error."""
+        return self.fd.scheme == "cs" or self.wide
+
+    @property
+    def gradient_eps(self) -> Scalar:
+        """The relative error of a gradient: the rounding that is left in it."""
+        eps = self.evaluator.eps
+        return eps if self.exact else self.backend.num.maximum(eps, self.fd.state.resolution) ** (2 / 3)
+
+    @property
+    def coarse(self) -> Mask:
+        """Whether values have fewer digits than float64 has."""
+        if self.fd.scheme == "cs":
+            return False
+        return (not self.wide and self.evaluator.eps > np.finfo(np.float64).eps) | (
+            self.fd.state.resolution > 0
+        )
+
+    @property
+    def cost_error(self) -> Cost:
+        """What `error` costs."""
+        return Cost(len(self.fd.free) * (2 if self.fd.scheme == "3-point" else 1))
+
+    def error(self, x: Array, f: Scalar, g: Array, noise: Scalar, rows: Mask) -> Array:
+        """Measure the error by differences of another length."""
+        return self.fd.measured_error(x, f, g, noise, rows)
+
+    def reported(self, g: Array) -> Array:
+        """Return ∇f as the result shows it: NaN, as in SciPy, where a fixed variable had no difference."""
+        return self.backend.xp.where(self.space.fixed(g), g * float("nan"), g)
+
+    def message(self, status: Status) -> str:
+        """Return what a status means: a failed search says nothing about a gradient of the user's."""
+        return BY_VALUES if status is Status.LINE_SEARCH_FAILED else status.message
+
+    def recheck(self, c: SolverState) -> Whole:
+        """Where ‖∇f‖ ≤ gtol and a difference is exactly 0, find out whether f is quantised; if so, repeat ∇f.
+
+        Return who cannot afford that.
+        """
+        backend, point, code = self.backend, c.point, RUNNING
+        if not self.fd.searches_quantum:
+            return code
+        flat = backend.some((point.g == 0) & ~self.space.fixed(point.x))
+        flat = flat & (point.gnorm <= self.gtol) & (c.status == RUNNING)
+        if backend.any(flat):
+            rows = flat & self._affords(NOISE_COST)
+            code = backend.select(backend.and_not(flat, rows), MAX_EVALUATIONS, RUNNING)
+            estimate = self.noise.estimate
+            if backend.any(rows) and backend.any(
+                rows := estimate(point.x, point.f, rows, self.gtol, flat=True)
+            ):
+                g, error = self.evaluator.grad_and_error(point.x, self._only(rows))
+                point.g = backend.where(rows, g, point.g)
+                point.error = None if point.error is None else backend.where(rows, error, point.error)
+                point.size = backend.norm(point.g)
+                point.gnorm = self.space.residual(point.x, point.g, point.size)
+        return code
+
+    def _only(self, rows: Mask) -> Any:
+        return None if self.backend.size is None else rows
+
+    def _affords(self, more: Cost = Cost()) -> Mask:  # noqa: B008  it is immutable
+        """Return where the budget covers another gradient, and so many values more."""
+        return self.evaluator.counter.affords(self.evaluator.cost_grad.plus(more))

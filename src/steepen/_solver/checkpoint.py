@@ -1,0 +1,192 @@
+"""Checkpoints: a run that goes on where it was cut is bit-identical to one that was not.
+
+A file holds the state at the top of an iteration as NumPy arrays (no pickle), as JSON the settings that the
+state depends on, and a checksum of it all. It is written when the run ends in whatever way, and every few
+seconds on the way. What is read must be what was written, and of a run with the same settings. Whether f is
+the same function is not asked: that would take a value that the run which was not cut does not make.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import CodeType
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._core.arrays import is_numpy
+from .._core.saved import Saved, Unfit, apart, require
+from .._tools.files import write_whole
+from .eager import Loop
+
+FORMAT = 11
+SECONDS = 10.0
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be resumed: damaged, foreign, or of another run.
+
+    Examples
+    --------
+    >>> issubclass(CheckpointError, ValueError)
+    True
+    """
+
+
+class Checkpoint:
+    """Keeps the last whole state of a loop, and writes it now and then."""
+
+    def __init__(self, path: str | os.PathLike[str], settings: dict[str, Any]):
+        if not isinstance(path, str | os.PathLike):
+            raise TypeError(f"checkpoint: expected a path, got {path!r}")
+        self._path = Path(path)
+        if not self._path.parent.is_dir():
+            raise CheckpointError(f"checkpoint: the folder of {str(path)!r} does not exist")
+        self._settings = {name: _fingerprint(value) for name, value in settings.items()}
+        self._limits: list[float | None] = []
+        self._total: int | None = None  # the iterations that a switch of the method's own goes by
+        self._state: Callable[[], dict[str, NDArray[Any]]] | None = None
+        self._written = time.monotonic()
+
+    def watch(self, loop: Loop) -> None:
+        """Note the state at the top of an iteration, unless a limit has already changed what led to it.
+
+        A run that has left out an evaluation for want of budget is another run from there on: resumed with
+        more, it goes on from before that. Rows of a batch are never resumed under other limits.
+        """
+        if self._state is not None and loop.counter.cut and loop.backend.size is None:
+            return
+        self._state, self._limits = _snapshot(loop), _limits(loop)
+        if self._total is None and loop.settings.follows:
+            self._total = loop.counter.budget.total
+        if time.monotonic() - self._written > SECONDS:
+            self.write()
+
+    def write(self) -> None:
+        """Write the noted state, whole or not at all."""
+        if self._state is None:
+            return
+        arrays = self._state()
+        header: dict[str, Any] = {"steepen": FORMAT, "settings": self._settings, "limits": self._limits}
+        header["total"] = self._total
+        arrays["header"] = np.array(json.dumps(header))
+        arrays["checksum"] = np.array(_checksum(arrays))
+        write_whole(self._path, lambda file: np.savez(file, **cast("dict[str, Any]", arrays)))
+        self._written = time.monotonic()
+
+    def resume(self, loop: Loop) -> bool:
+        """Bring a loop to the saved state; False if there is no file yet."""
+        if not self._path.exists():
+            return False
+        try:
+            with self._path.open("rb") as file, np.load(file, allow_pickle=False) as members:
+                arrays = dict(members)
+            header = json.loads(str(arrays["header"]))
+            found = header["steepen"]
+            if found == FORMAT and str(arrays.pop("checksum")) != _checksum(arrays):
+                raise ValueError("its checksum is another")
+        except Exception as error:  # whatever a foreign file makes zipfile, NumPy and json raise
+            raise self._error(
+                f"is no steepen checkpoint, or was cut off, damaged or edited ({error!r}); "
+                "move it away to start anew"
+            ) from error
+        if found != FORMAT:
+            raise self._error(f"has format {found!r}, and this version reads {FORMAT}")
+        del arrays["header"]
+        self._keep_switch(loop, header["total"])
+        settings = header["settings"]
+        for name, here in self._settings.items():
+            there = settings.pop(name, None)
+            if there != here:
+                raise self._error(f"belongs to another run: {name} is {there} there and {here} here")
+        if settings:
+            raise self._error(f"belongs to another run: it has the settings {sorted(settings)}")
+        try:
+            _restore(loop, arrays)
+        except Unfit as reason:
+            raise self._error(str(reason)) from None
+        limits = _limits(loop)
+        if loop.ended and (there := header["limits"]) != limits:
+            raise self._error(f"holds rows that have ended under other limits: {there} there, {limits} here")
+        return True
+
+    def _keep_switch(self, loop: Loop, total: int | None) -> None:
+        """Go on with the switch that a run began with, where it followed from the budget of that time."""
+        if loop.settings.follows and total is not None:
+            self._total, switch = total, loop.settings.direction.switch(total)
+            self._settings["switch"] = _fingerprint(switch)
+            loop.iteration.switch = switch
+
+    def _error(self, what: str) -> CheckpointError:
+        return CheckpointError(f"checkpoint: {str(self._path)!r} {what}")
+
+
+def _limits(loop: Loop) -> list[float | None]:
+    """Give the limits that may end one row of a batch before the others."""
+    budget, tolerances = loop.counter.budget, loop.tolerances
+    return [budget.grads, budget.evals, tolerances.g, tolerances.f, tolerances.x, tolerances.rel]
+
+
+def _digest(code: CodeType) -> str:
+    """Describe what a function does, so that another one of the same name is known as such."""
+    constants = [_digest(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    text = repr((code.co_code, constants, code.co_names))
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def _fingerprint(value: Any) -> str:
+    """Describe a setting in the same words in every process, arrays to the last bit."""
+    if is_numpy(value):
+        order = "F" if value.flags.fnc else "C"
+        digest = hashlib.sha256(value.tobytes()).hexdigest()[:16]
+        return f"array{tuple(value.shape)}:{value.dtype}:{order}:{digest}"
+    if isinstance(value, str | int | float | bool | None):
+        return repr(value)
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(_fingerprint, cast('list[Any]', value)))}]"
+    if callable(value) and hasattr(value, "__qualname__"):
+        code = getattr(value, "__code__", None)
+        return value.__qualname__ if code is None else f"{value.__qualname__}:{_digest(code)}"
+    if isinstance(value, partial):
+        return _fingerprint([value.func, *value.args])
+    if hasattr(value, "__dict__"):
+        parts = [f"{name}={_fingerprint(part)}" for name, part in vars(value).items() if name[0] != "_"]
+        return f"{type(value).__qualname__}({', '.join(parts)})"
+    return repr(value)
+
+
+def _snapshot(loop: Loop) -> Callable[[], dict[str, NDArray[Any]]]:
+    """Note the state of every part, by reference where nothing changes in place; a trace only grows."""
+    states = {name: part.state() for name, part in loop.parts().items()}
+    recorder, length = loop.recorder, loop.solver_state.k
+
+    def arrays() -> dict[str, NDArray[Any]]:
+        plain: dict[str, NDArray[Any]] = {}
+        for name, state in states.items():
+            plain |= apart(name, state)
+        return plain if recorder is None else plain | apart("trace", recorder.state(length))
+
+    return arrays
+
+
+def _checksum(arrays: dict[str, NDArray[Any]]) -> str:
+    """Return one number for what a file holds: names, dtypes, shapes, layouts and bytes."""
+    text = "\n".join(f"{name}={_fingerprint(value)}" for name, value in sorted(arrays.items()))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _restore(loop: Loop, arrays: dict[str, NDArray[Any]]) -> None:
+    """Bring a new loop to the saved state."""
+    saved = Saved(arrays, loop.backend, loop.solver_state.point.x)
+    for name, part in loop.parts().items():
+        part.load(saved, name)
+    if loop.recorder is not None:
+        loop.recorder.load(saved, "trace")
+    require(not saved.arrays, f"it has no {', '.join(sorted(saved.arrays))}")

@@ -1,0 +1,254 @@
+"""The eager driver: the iteration, and what needs a host: rows, time, callback, trace, checkpoint, Ctrl-C."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import fields, replace
+from typing import Any, NoReturn
+
+import numpy as np
+
+from .._core.arrays import Array, Rows, Scalar, Whole, is_numpy
+from .._core.result import Status
+from .._core.saved import Saved
+from .._core.state import NAN, RUNNING, Counts, Ended, SolverState, State, each
+from .._evaluation.counter import Cost, OutOfTime
+from .._evaluation.evaluator import Context
+from .gradient_check import refuse_cut_graph
+from .interrupt import InterruptFlag, held_back
+from .iteration import Iteration
+from .problem import Settings
+from .recorder import BatchRecorder, Recorder
+
+
+class Over(Exception):
+    """The last row has ended."""
+
+
+class Loop:
+    """Iterations, one after the other, until every row has ended.
+
+    Rows that have a status are put away after each part of an iteration; `Over` is raised when none is left.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        settings: Settings,
+        x0: Array,
+        recorder: Recorder | BatchRecorder | None = None,
+        callback: Callable[[State], object] | None = None,
+        watch: Callable[[Loop], object] | None = None,
+    ):
+        self.context, self.backend, self.space = context, context.backend, context.space
+        self.evaluator, self.counter, self.recorder = context.evaluator, context.counter, recorder
+        self.settings, self.tolerances = settings, settings.tolerances
+        self.callback, self.watch = callback, watch
+        self.iteration = Iteration(context, settings)
+        self.solver_state = self.iteration.begin(x0)
+        self.ended: list[Ended] = []
+        self.undone: list[Rows | None] = []  # rows whose last step came to no end
+        self._close: Callable[[], None] | None = getattr(recorder, "close", None)  # of a batch
+
+    def run(self) -> None:
+        """Iterate until every row has ended."""
+        try:
+            with held_back() as interrupt:
+                self._iterate(self.solver_state, interrupt)
+        except Over:
+            pass
+        except OutOfTime:
+            self._cut(Status.MAX_SECONDS)
+        except KeyboardInterrupt:
+            self._cut(Status.INTERRUPTED)
+        except Exception:
+            self._cut(Status.FAILED)
+            raise
+
+    def _iterate(self, c: SolverState, interrupt: InterruptFlag) -> None:
+        counter, watch, recorder, close = self.counter, self.watch, self.recorder, self._close
+        run, callback, context, timed = self.iteration, self.callback, self.context, self.counter.timed
+        evaluate, check_convergence, compute_direction, line_search, handle_failure = (
+            run.evaluate,
+            run.check_convergence,
+            run.compute_direction,
+            run.line_search,
+            run.handle_failure,
+        )
+        while True:
+            c.spent = (counter.nfev, counter.njev, counter.nhvp)
+            if interrupt.pressed:
+                raise KeyboardInterrupt
+            if watch is not None:
+                watch(self)
+            if timed and c.point.f is None:
+                self._in_time(c)
+            evaluate(c)
+            if c.status is not RUNNING:
+                self._put_away_ended(c)
+            if c.k == 0:
+                self._refuse_cut_graphs(c)
+            elif callback is not None:
+                self._call_back(c, callback)
+            if timed:
+                self._in_time(c)
+            check_convergence(c)
+            if c.status is not RUNNING:
+                self._put_away_ended(c)
+            if timed:
+                self._in_time(c)
+            compute_direction(c)
+            if c.status is not RUNNING:
+                self._put_away_ended(c)
+            line_search(c)
+            if timed and counter.late():
+                self._end(c, self.backend.select(c.step_info.alpha == 0, Status.MAX_SECONDS, RUNNING))
+            handle_failure(c)
+            if c.status is not RUNNING:
+                self._put_away_ended(c)
+            if recorder is not None:
+                recorder.add(context.rows, c)
+            if close is not None:
+                close()
+            c.advance()
+
+    # --- what a host adds ------------------------------------------------------------------------------
+
+    def _refuse_cut_graphs(self, c: SolverState) -> None:
+        """Find out whether a start where ∇f = 0 is one, or f a function that autodiff cannot follow."""
+        if not self.evaluator.differentiates:
+            return
+        backend, size, evaluator = self.backend, self.backend.norm, self.evaluator
+        self.iteration.evaluate_gradient(c)
+        self._put_away_ended(c)
+        poor = self.counter.over(evaluator.cost_value.plus(evaluator.cost_grad), Cost(), False)
+        self._end(c, backend.select(size(c.point.g) == 0, poor, RUNNING))
+        if backend.any(flat := size(c.point.g) == 0):
+            refuse_cut_graph(self.context, c.point, flat)
+
+    def _call_back(self, c: SolverState, callback: Callable[[State], object]) -> None:
+        step_info, rows, live = c.step_info, self.context.rows, self.counter.rows
+        scalars: Any = (
+            c.point.f,
+            step_info.lam,
+            step_info.shown,
+            step_info.penalised,
+            step_info.guarded,
+            *c.spent,
+        )
+        if live is not None:
+            scalars = [np.full(live, s) for s in scalars]
+            rows = np.arange(live) if rows is None else rows.copy()
+        state = State(c.k, self.backend.copy(c.point.x), *scalars, seconds=self.counter.seconds, rows=rows)
+        try:
+            stop: Any = callback(state)
+        except StopIteration:
+            stop = True
+        if stop is True or stop is np.True_:
+            self._end(c, self._everyone(Status.CALLBACK))
+        elif is_numpy(stop) and live is not None:
+            if stop.dtype != bool or stop.shape != (live,):
+                raise TypeError(f"callback: expected one bool for each row, got {stop!r}")
+            self._end(c, self.backend.select(stop, Status.CALLBACK, RUNNING))
+
+    # --- checkpoints -----------------------------------------------------------------------------------
+
+    def parts(self) -> dict[str, Any]:
+        """Return what has state, by name."""
+        return {"run": self, "counter": self.counter, "evaluator": self.evaluator}
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint holds: all that the next iteration needs, and the rows that have ended."""
+        c, host = self.solver_state, self.backend.host
+        known = self.backend.any(c.point.known)
+        point = replace(c.point, g=c.point.g if known else None, error=c.point.error if known else None)
+        memory = each(lambda a: np.array(host(a), order="K"), c.memory)  # these change in place
+        state = replace(c, point=point, best=replace(c.best), step_info=replace(c.step_info), memory=memory)
+        ended = {str(i): piece for i, piece in enumerate(self.ended)}
+        return {"state": state, "rows": self.context.rows, "ended": ended}
+
+    def load(self, saved: Saved, name: str) -> None:
+        """Go on from a checkpoint."""
+        c, live = self.solver_state, saved.pop(f"{name}.rows")
+        self.context.rows = live if live.size else None
+        saved.live = len(live) or self.backend.size
+        x = c.point.x
+        one = Ended(live, 0, 0, x, NAN, x, c.best, Counts())
+        while (rows := f"{name}.ended.{len(self.ended)}.rows") in saved.arrays:
+            self.ended.append(saved.record(rows.removesuffix(".rows"), one, len(saved.arrays[rows])))
+        found = saved.record(f"{name}.state", c, saved.live)
+        saved.k = found.k
+        for field in fields(found):
+            setattr(c, field.name, getattr(found, field.name))
+        c.next_point = replace(c.point)  # of as many rows, also where none is searched from here
+
+    # --- ends ------------------------------------------------------------------------------------------
+
+    def _everyone(self, value: Any) -> Any:
+        """Return a value for each live row."""
+        return value if self.counter.rows is None else np.full(self.counter.rows, value)
+
+    def _in_time(self, c: SolverState) -> None:
+        if self.counter.late():
+            self._end(c, self._everyone(Status.MAX_SECONDS))
+
+    def _cut(self, status: Status) -> None:
+        """End everything at once, wherever the iteration stands."""
+        c = self.solver_state
+        if self.backend.size is None and self.ended:
+            return  # it had just ended by itself
+        if self.recorder is not None and self.recorder.length > c.k:
+            # the step was made and recorded
+            c.advance()
+        with suppress(Over):
+            self._end(c, self.backend.select(c.status == RUNNING, self._everyone(status), c.status))
+
+    def _end(self, c: SolverState, code: Whole) -> None:
+        """End the rows that have a status here and now."""
+        if self.backend.any(code != RUNNING):
+            c.status = self.iteration.mark_artificial(c, code)
+            self._put_away_ended(c)
+
+    def _put_away_ended(self, c: SolverState) -> None:
+        """Take the rows that have a status out of the state."""
+        backend, context, code = self.backend, self.context, c.status
+        if not backend.any(code != RUNNING):
+            c.status = RUNNING
+            return
+        code, error = self.iteration.confirmed(c, code)
+        c.status, counts = RUNNING, self.counter.counts
+        if backend.size is None:
+            self._put_away(c, None, code, counts, error)
+            self._leave()
+        codes: Any = np.broadcast_to(code, (self.counter.rows or 0,))
+        rows, left = np.flatnonzero(codes != RUNNING), np.flatnonzero(codes == RUNNING)
+        live = np.arange(backend.size) if context.rows is None else context.rows
+        whole = [np.broadcast_to(part, len(codes))[rows] for part in (codes, error, *counts)]
+        leaving = each(lambda a: backend.take(a, rows), replace(c, memory=())) if len(left) else c
+        self._put_away(leaving, live[rows], whole[0], Counts(*whole[2:]), whole[1])
+        if not len(left):
+            self._leave()
+        staying = each(lambda a: backend.take(a, left), c)
+        for field in fields(c):
+            setattr(c, field.name, getattr(staying, field.name))
+        self.evaluator.keep(left)
+        context.rows = live[left]
+
+    def _leave(self) -> NoReturn:
+        if self._close is not None:
+            self._close()
+        raise Over
+
+    def _put_away(self, c: SolverState, rows: Rows | None, code: Any, counts: Counts, error: Scalar) -> None:
+        nit, evaluated = c.k, c.point.f is not None
+        if not evaluated and nit:
+            # cut before f was known here: the last step does not count
+            nit -= 1
+            self.undone.append(rows)
+        if self.recorder is not None and evaluated:
+            together = rows is None or len(rows) == self.backend.size
+            last = replace(c.step_info, lam=NAN, shown=NAN, penalised=False, guarded=False)
+            self.recorder.add(None if together else rows, replace(c, step_info=last))
+        x, f, g = self.iteration.outcome(c, code)
+        self.ended.append(Ended(rows, code, nit, x, f, g, c.best, counts, error))

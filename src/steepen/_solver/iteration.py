@@ -1,0 +1,518 @@
+"""One iteration, in functions from a SolverState to a SolverState: the order that every driver follows.
+
+    begin, then repeatedly: evaluate, check_convergence, compute_direction, line_search, handle_failure
+
+Each takes a state, uses it up and returns it. None of them raises, drops rows, or asks for the time: a row
+that must end gets a status, and evaluations are made for the rows without one. The eager driver
+(`eager.py`) takes ended rows out of it between two of them; the compiled one (`jax`) leaves them there.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from .._core.arrays import Array, Mask, Scalar, Whole
+from .._core.convergence import asked, status_of_gradient, status_of_step
+from .._core.guard import guarded
+from .._core.result import Status
+from .._core.state import NAN, RUNNING, Best, Point, SolverState
+from .._evaluation import tuning
+from .._evaluation.counter import Cost
+from .._evaluation.evaluator import Context
+from .._evaluation.roundoff import roundoff_limited
+from ..steps import Along
+from .problem import Settings
+
+SHOWS = 4.0
+"""A decrease of no more than this many roundings of f is not measurable."""
+
+LOST = tuple(map(int, (Status.NONFINITE_VALUE, Status.NONFINITE_GRADIENT, Status.UNBOUNDED, Status.DIVERGED)))
+"""Ends at a point that is no use: the best one seen is given instead."""
+
+(
+    CONVERGED, ROUNDOFF, NOISE, LINE_SEARCH_FAILED, DIVERGED, MAX_ITERATIONS, MAX_EVALUATIONS, ARTIFICIAL,
+    INACCURATE_GRADIENT,
+) = map(
+    int,
+    (
+        Status.CONVERGED, Status.ROUNDOFF, Status.NOISE, Status.LINE_SEARCH_FAILED,
+        Status.DIVERGED, Status.MAX_ITERATIONS, Status.MAX_EVALUATIONS, Status.ARTIFICIAL,
+        Status.INACCURATE_GRADIENT,
+    ),
+)  # fmt: skip
+FIRST_HIDDEN, LAST_HIDDEN = int(Status.FTOL), int(Status.MAX_SECONDS)
+
+NOTHING = Cost()
+
+DOUBT, ALARMING = 10.0, 1e-2
+"""‖∇f‖ ≤ gtol is doubted where, by the slope, x of twice the size would change more than DOUBT·gtol of f."""
+
+NEAR = 1e-6
+"""A step by this part of x or less does not move it."""
+
+SMALL = 1e-3
+"""f is small where neither it nor its decrease so far is more; the default gtol then says little."""
+
+ENOUGH, DOUBTS = 1e-9, 3
+"""A doubt ends where a step lowers f by no more than this part; after an ALARMING one, so often at most."""
+
+
+class Iteration:
+    """Direction × step × switch, on an evaluator, in a space."""
+
+    def __init__(self, context: Context, settings: Settings):
+        self.context, self.settings = context, settings
+        self.backend, self.space, self.evaluator, self.counter = (
+            context.backend, context.space, context.evaluator, context.counter,
+        )  # fmt: skip
+        self.direction, self.step, self.switch = settings.direction, settings.step, settings.switch
+        self.tolerances = tolerances = settings.tolerances
+        # these are asked for in every iteration
+        self._constant, self._searches = self.step.constant, self.step.searches
+        self._returns_gradient = self.step.returns_gradient
+        self._steepest, self._penalised = self.direction.steepest, self.direction.penalised
+        self._moves, self._judged = asked(tolerances.x), asked(tolerances.f) or asked(tolerances.x)
+        self._bottom, self._gtol, self.relative = tolerances.bottom, tolerances.g, asked(tolerances.rel)
+        self._far = -tolerances.bottom  # a step that is shorter cannot make x overflow
+        self._counted, self._bounded = self.counter.counted, self.space.bounded
+        self.source = self.evaluator.source
+        self._iters: Any = inf if self.counter.budget.iters is None else self.counter.budget.iters
+
+    def begin(self, x: Array) -> SolverState:
+        """Return a run that stands at x, where nothing has been evaluated."""
+        direction, rows = self.direction, self.backend.size
+
+        def everyone(value: Any) -> Any:
+            return value if rows is None else np.full(rows, value)
+
+        # steepest descent is what every run falls back to: a run of it alone has nothing switched on
+        active = everyone(not direction.steepest)
+        c = SolverState(0, Point(x), Best(x, everyone(inf)), active, direction.start(self.backend, x))
+        c.next_point = Point(x)
+        if self._constant is not None:  # then nothing else is known of the next point, ever
+            c.step_info.alpha = self._constant
+        return c
+
+    def evaluate(self, c: SolverState) -> SolverState:
+        """Evaluate f; judge the step that led here."""
+        backend, point, best = self.backend, c.point, c.best
+        searched = point.f is not None
+        if not searched:
+            point.f = self.evaluator.value(point.x, None if c.status is RUNNING else self._live(c))
+            point.g = self.evaluator.cached_gradient
+        f = point.f
+        if backend.all((f < best.f) & (f >= self._bottom)):  # so f is finite, too
+            best.x, best.f, best.k = point.x, f, c.k
+            if self._judged:
+                self._end(c, status_of_step(backend, point, c.step_info, self.tolerances))
+        else:
+            better = (f < best.f) & (f > -inf)
+            best.x, best.f = backend.where(better, point.x, best.x), backend.select(better, f, best.f)
+            best.k = backend.select(better, c.k, best.k)
+            self._end(c, status_of_step(backend, point, c.step_info, self.tolerances))
+        if (c.k == 0) is True:  # in a compiled loop, which begins after the start, k has no value
+            c.first = f
+            return c
+        if self._penalised and c.active is not False:
+            off = self.switch.off(c.k - 1, c.step_info.guarded, c.step_info.before, f, c.first)
+            if backend.any(off):
+                c.active = backend.and_not(c.active, off)
+        if searched:
+            least = backend.num.maximum(SHOWS * self.context.eps * abs(f), c.step_info.noise)
+            if not self.source.cheap:
+                least = backend.num.maximum(least, self.source.eps_f(f))
+            made = c.step_info.trial == 0  # and not a step that is still being searched for
+            c.n_stalled = backend.select(c.step_info.before - f > least, 0, c.n_stalled + made)
+        return c
+
+    def evaluate_gradient(self, c: SolverState) -> Point:
+        """Evaluate ∇f where it is not known, and the budget covers it; return the point."""
+        backend, point = self.backend, c.point
+        g, known = point.g, point.known
+        if g is not None and backend.all(known):
+            return point
+        if self._counted:
+            poor = self.counter.over(self.evaluator.cost_grad, NOTHING, False)
+            self._end(c, poor if known is False else backend.select(known, RUNNING, poor))
+            if c.status is not RUNNING and not backend.any(c.status == RUNNING):
+                return point
+        live = None if c.status is RUNNING else self._live(c)
+        cached = g if self._returns_gradient else None
+        if g is None or not backend.any(known):
+            point.g, point.error = self.source.gradient(c, live, cached)
+        else:
+            rest, error = backend.negate(known) if live is None else backend.and_not(live, known), point.error
+            new, point.error = self.source.gradient(c, rest, cached)
+            point.g = backend.where(known, g, new)
+            if point.error is not None:
+                point.error = backend.where(known, error, point.error)
+        point.known = True if live is None else known | live
+        return point
+
+    def check_convergence(self, c: SolverState) -> SolverState:
+        """Evaluate ∇f; judge the point, and whether the budget has a step left."""
+        backend, point = self.backend, self.evaluate_gradient(c)
+        if c.status is not RUNNING and not backend.any(c.status == RUNNING):
+            return c
+        g = point.g
+        point.size = size = backend.norm(g, point.size)
+        point.gnorm = gnorm = self.space.residual(point.x, g, size) if self._bounded else size
+        if c.status is not RUNNING:
+            point.gnorm = gnorm = backend.select(point.known, gnorm, NAN)
+        least = self._gtol
+        if self.relative:
+            c.max_gnorm = backend.select(gnorm > c.max_gnorm, gnorm, c.max_gnorm)
+            least = backend.num.maximum(least, self.tolerances.rel * c.max_gnorm)
+        if not backend.all_finite(size) or backend.any(gnorm <= least):
+            self._judge_gradient(c)
+        if self._searches and backend.any(stalled := c.n_stalled >= self.source.stall_limit):
+            c.stalled = c.stalled | (
+                stalled & (c.status == RUNNING)
+            )  # they make no other step, and end as it settles
+        if (spent := c.k >= self._iters) is not False:
+            self._end(c, backend.select(backend.and_not(spent, c.stalled), MAX_ITERATIONS, RUNNING))
+        if self._counted:
+            evaluator = self.evaluator
+            cost = evaluator.cost_value.plus(self.step.cost(evaluator))
+            poor = self.counter.over(cost, self.direction.cost(evaluator), c.active)
+            self._end(c, poor if c.stalled is False else backend.select(c.stalled, RUNNING, poor))
+        return c
+
+    def compute_direction(self, c: SolverState) -> SolverState:
+        """Find the direction: the one proposed where it descends f, else −∇f."""
+        self._compute_direction(c)
+        self._end(c, self.source.ends(c))
+        return c
+
+    def _compute_direction(self, c: SolverState) -> None:
+        backend, space, point, step_info = self.backend, self.space, c.point, c.step_info
+        x, g = point.x, point.g
+        c.live = live = None if c.status is RUNNING and c.stalled is False else self._live(c)
+        if not (live is None or backend.any(live)):
+            return
+        free_gradient, size = g, point.size
+        if self._bounded:
+            free_gradient, size = space.descent(x, g, size)
+        c.p, c.free_gradient, c.size, c.slope = None, free_gradient, size, -size * size
+        if self._steepest or not backend.any(c.active):
+            step_info.lam, step_info.guarded, step_info.penalised, step_info.vanished = (
+                0.0,
+                False,
+                False,
+                False,
+            )
+            return
+        context, direction = self.context, self.direction
+        if c.memory:
+            c.memory = direction.learn(context, point, c.memory)
+        lam = context.live(direction.coefficient(c.k))
+        active = c.active if live is None else c.active & live
+        p, lam, c.memory, trusted = direction.propose(context, c.k, point, lam, active, c.memory)
+        p = space.inward(x, g, p) if self._bounded else p
+        c.p, c.slope, used, step_info.guarded, vanished = guarded(
+            backend, c.active, free_gradient, size, p, trusted
+        )
+        step_info.lam = lam if used is True else backend.select(used, lam, 0.0)
+        step_info.penalised, step_info.vanished = self._penalised and used, self._penalised and vanished
+
+    def line_search(self, c: SolverState) -> SolverState:
+        """Find how far to go, and where that leads."""
+        backend, point, next_point, step_info, p = self.backend, c.point, c.next_point, c.step_info, c.p
+        x, live = point.x, c.live
+        if not (live is None or backend.any(live)):
+            return c
+        if self._constant is None:
+            along = Along(
+                c.k, x, point.f, point.g, -c.free_gradient if p is None else p, c.slope, step_info.alpha,
+                step_info.noise, True if live is None else live, step_info.trial, step_info.tried,
+            )  # fmt: skip
+            slope, length = c.slope, c.size if p is None else backend.norm(p)
+            if c.stalled is not False:
+                slope, length = (
+                    backend.select(c.stalled, step_info.slope, slope),
+                    backend.select(c.stalled, step_info.length, length),
+                )
+            step_info.slope, step_info.length = slope, length
+            (
+                step_info.alpha,
+                next_point.f,
+                next_point.g,
+                next_point.known,
+                step_info.noise,
+                step_info.trial,
+                step_info.tried,
+            ) = self.step.choose(self.context, along)
+            reach = step_info.length
+        else:
+            next_point.f, next_point.g, next_point.known = None, None, False
+            reach = c.size if p is None else backend.reach(p)
+        alpha = step_info.alpha
+        to = backend.times(-alpha, c.free_gradient) if p is None else backend.times(alpha, p)
+        to += x
+        next_point.x = self.space.project(to) if self._bounded else to
+        if self._moves:
+            step_info.moved = self.space.moved(x, next_point.x, c.free_gradient if p is None else p, alpha)
+        if not backend.all(alpha * reach < self._far):
+            finite = backend.arrived(next_point.x, alpha * reach)
+            if not backend.all(finite):
+                self._end(c, backend.select(finite, RUNNING, DIVERGED))
+        if next_point.f is not None and self._counted and backend.any(stuck := alpha == 0):
+            poor = self.counter.over(self.evaluator.cost_value, NOTHING, False)
+            self._end(c, backend.select(backend.and_not(stuck, c.stalled), poor, RUNNING))
+        return c
+
+    def handle_failure(self, c: SolverState) -> SolverState:
+        """Where the search found nothing, end the run or prepare another proposal; name α and λ."""
+        step_info = c.step_info
+        if c.next_point.f is not None or c.stalled is not False:
+            self._handle_stuck(c)
+        if c.p is None:
+            step_info.shown = step_info.alpha
+        else:
+            step_info.shown, step_info.lam = self.direction.amounts(step_info.alpha, step_info.lam, c.memory)
+        return c
+
+    def _handle_stuck(self, c: SolverState) -> None:
+        """Settle the rows whose search found nothing, or that have none left to make."""
+        backend, stuck = self.backend, c.stalled
+        if c.next_point.f is not None:
+            stuck = stuck | ((c.step_info.alpha == 0) & (c.step_info.trial == 0))
+        held = stuck
+        if stuck is not False and backend.any(stuck):
+            near = stuck & (c.point.gnorm <= self._gtol) if self.direction.doubts else False
+            near = near & self.source.trusts(c) if backend.any(near) else near
+            rest = stuck
+            if backend.any(near):  # what they were doubted for is settled, unless it is alarming
+                code = self._status_within_gtol(c)
+                self._end(
+                    c,
+                    backend.select(
+                        backend.and_not(near & (code == CONVERGED), self._alarming(c)), code, RUNNING
+                    ),
+                )
+                c.doubts = backend.select(near, c.doubts + 1, c.doubts)
+                rest = backend.and_not(stuck, near & (code == CONVERGED))
+            rest = rest & (c.status == RUNNING)
+            better, code = self.source.improves(c, rest)
+            self._end(c, code)
+            if backend.any(better):
+                self._recompute_gradient(c, better)
+                rest = backend.and_not(rest, better)
+                stuck = rest | near
+            if self.source.cheap:
+                self._end_at_roundoff(c, rest)
+            self._restart(c, stuck, near)
+            c.stalled = False
+        self.source.relax(c, backend.and_not(c.n_stalled == 0, held))
+
+    # --- what is rare ----------------------------------------------------------------------------------
+
+    def _judge_gradient(self, c: SolverState) -> None:
+        """End the rows whose gradient is within a tolerance, or is not finite; look twice at some of them."""
+        backend, context, point = self.backend, self.context, c.point
+        self._end(c, self.source.recheck(c))
+        code = status_of_gradient(backend, point, self.tolerances, c.max_gnorm)
+        code = backend.select(backend.and_not(code == CONVERGED, self.source.trusts(c)), RUNNING, code)
+        if self.direction.doubts:
+            code = backend.select(
+                self._doubted(c, (code == CONVERGED) & (c.status == RUNNING)), RUNNING, code
+            )
+        if (c.k == 0) is True and self.direction.escapes_saddles:
+            still = (code == CONVERGED) & (c.status == RUNNING)
+            c.memory, leaving = backend.when(
+                still,
+                lambda s: self.direction.escape_saddle(context, point, still, s[0]),
+                (c.memory, still & False),
+            )
+            code = backend.select(leaving, RUNNING, code)
+        self._end(c, code)
+
+    def _doubted(self, c: SolverState, near: Mask) -> Mask:
+        """Return the rows, of those within gtol, that go on: ∇f is small there for the units of x alone.
+
+        They go on while their steps lower f; where that has ended and the change is ALARMING, they stall,
+        and the direction may have something else to propose.
+        """
+        backend, step_info, f = self.backend, c.step_info, c.point.f
+        unit = self._unit(c)
+        doubt = near & (self._change(c) > DOUBT * self._gtol)
+        if (c.k == 0) is True or not backend.any(doubt):
+            return doubt
+        falls = step_info.before - f > ENOUGH * backend.num.maximum(abs(f), unit)
+        # where f is small there is one more way to tell: x does not move
+        if self._constant is None:
+            falls = falls & (
+                (unit == 1.0) | (step_info.alpha * step_info.length > NEAR * backend.norm(c.point.x))
+            )
+        falls = falls | (step_info.alpha == 0)
+        if not self._searches:
+            return doubt & falls
+        stalled = backend.and_not(doubt, falls) & (
+            self._alarming(c) | (self._status_within_gtol(c) == LINE_SEARCH_FAILED)
+        )
+        stalled = backend.and_not(stalled, c.k >= self._iters)
+        c.stalled = c.stalled | stalled
+        return (doubt & falls) | stalled
+
+    def _change(self, c: SolverState) -> Scalar:
+        """Return how much of f a change of x by its own size would change, by the slope."""
+        return self.backend.ratio(
+            self._slope_over_x(c), self.backend.num.maximum(abs(c.point.f), self._unit(c))
+        )
+
+    def _slope_over_x(self, c: SolverState) -> Scalar:
+        """Return how much a change of x by its own size would change f, by the slope."""
+        backend, x = self.backend, c.point.x
+        wide = backend.xp.maximum(abs(x), backend.xp.ones_like(x))
+        return backend.norm(self.space.measure(x, c.point.g) * wide)
+
+    def _unit(self, c: SolverState) -> Scalar:
+        """Return what f is measured in: 1, or what it has changed by so far if that, and f itself, is small.
+
+        A gtol that was given is meant as it stands.
+        """
+        if not self.tolerances.assumed:
+            return 1.0
+        size = self.backend.num.maximum(abs(c.point.f), c.first - c.point.f)
+        return self.backend.select(size < SMALL, size, 1.0)
+
+    def _alarming(self, c: SolverState) -> Mask:
+        return (self._change(c) > self.backend.num.maximum(ALARMING, DOUBT * self._gtol)) & (
+            c.doubts < DOUBTS
+        )
+
+    def _status_within_gtol(self, c: SolverState) -> Whole:
+        """Return how rows within gtol end: a slope that would change f by more than it has is not zero.
+
+        Unless f is known to bend so that it rises within that move.
+        """
+        change, maximum = self._slope_over_x(c), self.backend.num.maximum
+        size, known = abs(c.point.f), maximum(c.first - c.point.f, self.source.rise(c.point.x))
+        steep = (change > ALARMING * maximum(size, self._unit(c))) & (change > known)
+        return self.backend.select(steep, LINE_SEARCH_FAILED, CONVERGED)
+
+    def _end_at_roundoff(self, c: SolverState, mask: Mask) -> None:
+        """End the rows in which f is as low as its rounding, or its noise, lets it be."""
+        backend, point, step_info = self.backend, c.point, c.step_info
+        mask = mask & (c.status == RUNNING)
+
+        def ask(code: Whole) -> Whole:
+            floored, noisy = roundoff_limited(
+                self.context,
+                point.x,
+                point.f,
+                point.g,
+                -step_info.slope,
+                step_info.length,
+                step_info.noise,
+                mask,
+            )
+            return backend.select(noisy, NOISE, backend.select(floored, ROUNDOFF, code))
+
+        self._end(c, backend.when(mask, ask, RUNNING))
+
+    def _recompute_gradient(self, c: SolverState, rows: Mask) -> None:
+        """Stay at the point for an iteration, and have another gradient made."""
+        backend, next_point, point = self.backend, c.next_point, c.point
+        self._end(c, backend.select(rows & (c.k >= self._iters), MAX_ITERATIONS, RUNNING))
+        rows = rows & (c.status == RUNNING)
+        self.evaluator.memo.put(point.x, point.f, None if backend.size is None else rows)
+        next_point.x = backend.where(rows, point.x, next_point.x)
+        next_point.f = (
+            None if next_point.f is None else backend.select(rows, point.f, next_point.f)
+        )  # a search may have made none
+        next_point.known = backend.and_not(next_point.known, rows)
+        c.n_stalled = backend.select(rows, 0, c.n_stalled)
+        c.stalled = backend.and_not(c.stalled, rows)
+
+    def _restart(self, c: SolverState, stuck: Mask, near: Mask) -> None:
+        """Stay here for this iteration where the direction has something else to propose; else end.
+
+        Rows `near` are within gtol, and end as CONVERGED unless f is steep there.
+        """
+        backend, context, point, next_point = self.backend, self.context, c.point, c.next_point
+        stuck = stuck & (c.status == RUNNING)
+        if self.direction.restarts:
+            rows = backend.and_not(stuck, backend.and_not(c.stalled, near))
+            if not self.source.cheap:
+                # a run that crawls from failure to failure is at a kink, and ends there
+                crawls = c.failed - point.f <= tuning.CRAWLS * (c.first - point.f)
+                rows, c.failed = backend.and_not(rows, crawls), backend.select(rows, point.f, c.failed)
+            c.memory, again = backend.when(
+                rows, lambda s: self.direction.restart(context, point, rows, s[0]), (c.memory, rows & False)
+            )
+            next_point.g, next_point.known = (
+                backend.where(again, point.g, next_point.g),
+                next_point.known | again,
+            )
+            if point.error is not None:
+                next_point.error = (
+                    point.error
+                    if next_point.error is None
+                    else backend.where(again, point.error, next_point.error)
+                )
+            if near is not False:  # of these, the stalled ones have not been searched
+                next_point.x = backend.where(again, point.x, next_point.x)
+                next_point.f = None if next_point.f is None else backend.select(again, point.f, next_point.f)
+                c.step_info.alpha = backend.select(again, 0.0, c.step_info.alpha)
+            stuck = backend.and_not(stuck, again)
+        code = (
+            LINE_SEARCH_FAILED
+            if near is False
+            else backend.select(near, self._status_within_gtol(c), LINE_SEARCH_FAILED)
+        )
+        self._end(c, backend.select(stuck, code, RUNNING))
+
+    # --- ends ------------------------------------------------------------------------------------------
+
+    def _live(self, c: SolverState) -> Any:
+        """Return the rows that are to go on."""
+        return self.backend.and_not(c.status == RUNNING, c.stalled)
+
+    def _end(self, c: SolverState, code: Whole) -> None:
+        """Give rows a status; the first one stands."""
+        if self.backend.any(code != RUNNING):
+            c.status = self.backend.select(c.status == RUNNING, self.mark_artificial(c, code), c.status)
+
+    def confirmed(self, c: SolverState, code: Whole) -> tuple[Whole, Scalar]:
+        """Return the codes as they may be told, and the error of a gradient too inaccurate for them."""
+        backend, source, error = self.backend, self.source, NAN
+        told = ((code == CONVERGED) | (code == ROUNDOFF)) & source.coarse
+        if backend.any(told):
+            poor = backend.and_not(told, self.context.affords(source.cost_error))
+            code = self.mark_artificial(c, backend.select(poor, MAX_EVALUATIONS, code))
+            if backend.any(told := backend.and_not(told, poor)):
+                x, f, g = c.point.x, c.point.f, c.point.g
+                error = source.error(x, f, g, c.step_info.noise, told)
+                error = backend.norm(self.space.free(x, g, error))
+                rough = backend.and_not(told, error <= self._gtol)
+                code = backend.select(rough, INACCURATE_GRADIENT, code)
+        return code, error
+
+    def mark_artificial(self, c: SolverState, code: Whole) -> Whole:
+        """Name artificial stationary points, which small steps and budgets may hide."""
+        if not self._penalised:
+            return code
+        hidden = (code >= FIRST_HIDDEN) & (code <= LAST_HIDDEN) & c.step_info.vanished
+        return self.backend.select(hidden, ARTIFICIAL, code) if self.backend.any(hidden) else code
+
+    def outcome(self, c: SolverState, code: Whole) -> tuple[Array, Scalar, Array]:
+        """Return x, f and ∇f of rows that have ended with these codes: the best x where theirs is no use."""
+        backend, point, best = self.backend, c.point, c.best
+        x, nowhere, evaluated = point.x, point.x * NAN, point.f is not None
+        f = point.f if evaluated else best.f * NAN
+        g = nowhere if point.g is None else backend.where(point.known, self.source.reported(point.g), nowhere)
+        lost: Any = code != code if evaluated else code == code
+        for end in LOST:
+            lost = lost | (code == end)
+        if backend.any(lost):
+            seen = lost & backend.num.isfinite(best.f)
+            x, f, g = (
+                backend.where(seen, best.x, x),
+                backend.select(seen, best.f, f),
+                backend.where(lost, nowhere, g),
+            )
+        return x, f, g

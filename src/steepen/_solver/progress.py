@@ -1,0 +1,56 @@
+"""The progress bar: rich, and only on a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from .._tools.optional import load
+from ..budget import Budget
+from .eager import Loop
+
+
+@contextmanager
+def progress_bar(wanted: bool, budget: Budget) -> Iterator[Callable[[Loop], object] | None]:
+    """Give a watcher that draws the bar, or None where there is nothing to draw on."""
+    if not wanted:
+        yield None
+        return
+    rich = load("rich.progress", "progress=True", extra="cli")
+    console = load("rich.console", "progress=True", extra="cli").Console(file=sys.stderr)
+    if not console.is_terminal:
+        yield None
+        return
+    bar = rich.Progress(
+        rich.TextColumn("{task.description}"),
+        rich.BarColumn(),
+        rich.MofNCompleteColumn(),
+        rich.TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    )
+    total, unit = _measure(budget)
+    with bar:
+        task = bar.add_task("", total=total)
+
+        def show(loop: Loop) -> None:
+            c = loop.solver_state
+            spent = {"gradients": loop.counter.njev, "values": loop.counter.nfev}.get(unit, c.k)
+            lowest = float(np.min(c.best.f))
+            bar.update(task, completed=int(np.max(spent)), description=f"{unit}, f = {lowest:.6g}")
+
+        yield show
+
+
+def _measure(budget: Budget) -> tuple[int | None, str]:
+    for limit, unit in (
+        (budget.grads, "gradients"),
+        (budget.iters, "iterations"),
+        (budget.evals, "values"),
+    ):
+        if limit is not None:
+            return limit, unit
+    return None, "iterations"

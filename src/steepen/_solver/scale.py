@@ -1,0 +1,162 @@
+"""`x_scale`: a run in variables of size one, z = x/s, told in the variables that were given.
+
+The scales are rounded to powers of two: x, bounds and gradients then lose no digit on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .._core.arrays import Array, device, is_numpy, namespace, to_numpy
+from .._core.backends import Backend
+from .._core.result import Best, Iterates, Result
+from .._core.space import limits_of
+from .._core.state import State
+from .._tools.check import floats
+from .problem import Problem
+
+
+def scale_of(x_scale: ArrayLike | str, x: Array, bounds: Any) -> NDArray[np.float64]:
+    """Return the size of each variable, a power of two.
+
+    "auto" is the width of its box, else the size of its start (the largest, in a batch), else 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scale_of("auto", np.array([5e6, 0.0, 0.0]), [(None, None), (0, 1e-9), (None, None)]).tolist()
+    [4194304.0, 9.313225746154785e-10, 1.0]
+    """
+    n = int(x.shape[-1])
+    if isinstance(x_scale, str):
+        if x_scale != "auto":
+            raise ValueError(f'x_scale: expected "auto", a positive number, or {n} of them; got {x_scale!r}')
+        low, high = limits_of([(None, None)] * n if bounds is None else bounds, n)
+        with np.errstate(over="ignore", invalid="ignore"):
+            width = high - low
+        size = abs(to_numpy(x).astype(np.float64)).reshape(-1, n).max(axis=0)
+        size = np.where((width > 0) & (width < np.inf), width, size)
+        size = np.where(size > 0, size, 1.0)
+    else:
+        size = floats("x_scale", x_scale, f'"auto", a positive number, or {n} of them')
+        if size.shape not in ((), (1,), (n,)) or not ((size > 0) & (size < np.inf)).all():
+            raise ValueError(f'x_scale: expected "auto", a positive number, or {n} of them; got {x_scale!r}')
+    range_ = np.finfo(to_numpy(x).dtype)
+    size = np.clip(np.broadcast_to(size, n), float(range_.tiny) ** 0.5, float(range_.max) ** 0.5)
+    return np.exp2(np.round(np.log2(size))).astype(np.float64)
+
+
+def scaled(problem: Problem, x_scale: ArrayLike | str | None) -> Problem:
+    """Return the same problem in the variables z = x/s."""
+    if x_scale is None:
+        return problem
+    p, bounds = problem, problem.bounds
+    scale = scale_of(x_scale, p.x, bounds)
+    if bounds is not None:
+        low, high = limits_of(bounds, len(scale))
+        bounds = list(zip((low / scale).tolist(), (high / scale).tolist(), strict=True))
+    eps = None if p.differences.eps is None else p.differences.eps / scale
+    return Problem(
+        Scaled(p.fun, scale, "both" if p.jac is True else "value"), _times(p.x, 1 / scale), p.args, bounds,
+        Scaled(p.jac, scale, "grad") if callable(p.jac) else p.jac,
+        p.hvp and Scaled(p.hvp, scale, "hvp"), p.hess and Scaled(p.hess, scale, "hess"),
+        replace(p.differences, eps=eps), scale,
+    )  # fmt: skip
+
+
+def _times(v: Any, scale: NDArray[np.float64]) -> Any:
+    """Return a vector of any library times the scales."""
+    if is_numpy(v):
+        return v * (scale if v.dtype == np.complex128 else scale.astype(v.dtype, copy=False))
+    xp = namespace(v)
+    return v * xp.asarray(scale, dtype=v.dtype, device=device(v))
+
+
+class Scaled:
+    """A function of x as one of z = x/s; two of the same function are equal, and compiled once."""
+
+    def __init__(self, function: Any, scale: NDArray[np.float64], kind: str):
+        self._function, self._scale, self._kind = function, scale, kind
+
+    def __call__(self, z: Any, *more: Any) -> Any:
+        x, scale, kind = _times(z, self._scale), self._scale, self._kind
+        if kind == "hvp":
+            more = (_times(more[0], scale), *more[1:])
+        found = self._function(x, *more)
+        if kind == "value":
+            return found
+        if kind == "hess":
+            return _hessian(found, scale)
+        if kind == "both":
+            both = cast("tuple[Any, ...]", found) if isinstance(found, tuple | list) else ()
+            return (both[0], _vector(both[1], scale)) if len(both) == 2 else cast(Any, found)
+        return _vector(found, scale)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Scaled) and self._known() == other._known()
+
+    def __hash__(self) -> int:
+        return hash(self._known())
+
+    def _known(self) -> tuple[Any, ...]:
+        return self._function, self._scale.tobytes(), self._kind
+
+
+def _vector(found: Any, scale: NDArray[np.float64]) -> Any:
+    """Return a gradient with respect to z; what has the wrong shape is left to be refused as it is."""
+    found = found if hasattr(found, "dtype") else np.asarray(found)
+    fits = found.shape[-1:] == scale.shape or (len(scale) == 1 and not found.shape)
+    return _times(found / 1, scale) if fits and "object" not in str(found.dtype) else found
+
+
+def _hessian(found: Any, scale: NDArray[np.float64]) -> Any:
+    """Return a Hessian with respect to z."""
+    if hasattr(found, "shape") and not hasattr(found, "__array__") and hasattr(found, "dot"):  # SciPy's
+        import scipy.sparse as sparse  # here, so that `import steepen` stays light
+
+        stretch: Any = cast(Any, sparse).diags_array(scale)
+        if not cast(Any, sparse).issparse(found):
+            stretch = cast(Any, sparse).linalg.aslinearoperator(stretch)
+        return stretch @ found @ stretch
+    found = found if hasattr(found, "dtype") else np.asarray(found)
+    if found.shape[-2:] != 2 * scale.shape:
+        return found
+    return _times(_times(found, scale).swapaxes(-1, -2), scale)  # it is symmetric
+
+
+def state_in_x(state: State, scale: NDArray[np.float64] | None) -> State:
+    """Return what a callback sees, in x."""
+    return state if scale is None else replace(state, x=_times(state.x, scale))
+
+
+def result_in_x(result: Result, scale: NDArray[np.float64] | None) -> Result:
+    """Return a result in x."""
+    if scale is None:
+        return result
+    best, trace, learnt = result.best, result.trace, vars(result)["_learnt"]
+    if trace is not None and (z := trace.x) is not None:
+        iterates = Iterates(z.shape[1:], z.dtype)
+        iterates.extend(_times(z, scale))
+        trace = replace(trace, iterates=iterates)
+    return replace(
+        result, x=_times(result.x, scale), jac=_times(result.jac, 1 / scale), trace=trace,
+        best=Best(None if best.x is None else _times(best.x, scale), best.fun, best.k),
+        learnt=learnt and (_Stretched(learnt[0], scale), *learnt[1:]),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Stretched:
+    """A direction that has learnt the inverse Hessian with respect to z."""
+
+    direction: Any
+    scale: NDArray[np.float64]
+
+    def inverse(self, backend: Backend, x: Array, g: Array, memory: Any) -> Callable[[Array], Array]:
+        product = self.direction.inverse(backend, x, g, memory)
+        return lambda v: _times(product(_times(v, self.scale)), self.scale)

@@ -1,0 +1,109 @@
+"""A run from its two halves, what and how, to a Result, with what needs a host around it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .._core.result import Result
+from .._core.state import State
+from .._evaluation.counter import OutOfTime
+from .._evaluation.evaluator import Context
+from .._evaluation.tensors import tensor
+from .checkpoint import Checkpoint
+from .eager import Loop
+from .gradient_check import check_gradient as run_gradient_check
+from .outcome import result_of
+from .problem import Placed, Problem, Settings
+from .progress import progress_bar
+from .recorder import BatchRecorder, Recorder
+from .scale import result_in_x, state_in_x
+
+
+def solve(
+    problem: Problem,
+    settings: Settings,
+    *,
+    trace: Any,
+    callback: Callable[[State], object] | None,
+    progress: bool,
+    checkpoint: str | os.PathLike[str] | None,
+    check_gradient: bool,
+) -> Result:
+    """Make the run."""
+    if not (isinstance(trace, bool) or (isinstance(trace, str) and trace == "x")):
+        raise ValueError(f'trace: expected True, False or "x", got {trace!r}')
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback: expected a callable, got {callback!r}")
+    placed = Placed(problem)
+    x, backend, space, evaluator = placed.x, placed.backend, placed.space, placed.evaluator(settings)
+    recorder = None
+    if trace:
+        recorder = (Recorder if backend.size is None else BatchRecorder)(x, backend, trace == "x")
+    watched = callback and partial(evaluator.outside, partial(_call_back, callback, placed))
+    saver = None
+    if checkpoint is not None:
+        named: dict[str, Any] = {
+            "x0": backend.host(x), "method": settings.direction, "step": settings.step,
+            "switch": settings.switch, "trace": trace, "bounds": space.limits,
+        }  # fmt: skip
+        saver = Checkpoint(checkpoint, named)
+    # what overflows is judged by its value, in the loop; your own functions keep your own settings
+    with progress_bar(progress, settings.budget) as show, np.errstate(all="ignore"):
+        watchers = [w for w in (saver and saver.watch, show) if w is not None]
+        context = Context(evaluator, backend, space)
+        loop = Loop(context, settings, x, recorder, watched, _each(watchers))
+        resumed = saver is not None and saver.resume(loop)
+        if check_gradient and not resumed:
+            with suppress(OutOfTime):  # then the run ends as soon as it begins
+                run_gradient_check(context, loop.solver_state.point)
+        try:
+            loop.run()
+        except Exception as error:
+            with suppress(OSError):  # the user's error is the one to see
+                _save(saver, loop, placed)
+            _attach(error, _told(loop, placed))
+            raise
+        _save(saver, loop, placed)
+    return _told(loop, placed)
+
+
+def _told(loop: Loop, placed: Placed) -> Result:
+    """Return the result in the variables and on the arrays that the user gave."""
+    return result_in_x(result_of(loop, placed.like), placed.problem.scale)
+
+
+def _call_back(callback: Callable[[State], object], placed: Placed, state: State) -> object:
+    like = placed.like
+    state = state if like is None else replace(state, x=tensor(like, state.x))
+    return callback(state_in_x(state, placed.problem.scale))
+
+
+def _save(saver: Checkpoint | None, loop: Loop, placed: Placed) -> None:
+    try:
+        if saver is not None:
+            saver.write()
+    except OSError as error:
+        _attach(error, _told(loop, placed))
+        raise
+
+
+def _attach(error: Exception, partial: Result) -> None:
+    try:
+        error.partial_result = partial  # pyright: ignore[reportAttributeAccessIssue]
+    except (AttributeError, TypeError):  # some exceptions take no attributes
+        error.add_note("steepen: this exception takes no attributes, so the run up to here is lost")
+    else:
+        error.add_note("steepen: the run up to here is in the attribute `partial_result`")
+
+
+def _each(watchers: list[Callable[[Loop], object]]) -> Callable[[Loop], object] | None:
+    if len(watchers) < 2:
+        return watchers[0] if watchers else None
+    return lambda loop: [watch(loop) for watch in watchers]

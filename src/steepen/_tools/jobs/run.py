@@ -1,0 +1,197 @@
+"""Run jobs where joblib says: here, on all cores, or on a cluster that Dask or Ray has."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import BrokenExecutor
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+from ..bar import item_bar
+from ..optional import load
+from .file import JobFile, Key, Record
+
+POLL = 0.2  # seconds between two looks at what other processes have done
+_DEATHS = {"KilledWorker", "WorkerCrashedError", "RayActorError", "ActorDiedError"}  # by name: Dask's, Ray's
+
+
+class Done(NamedTuple):
+    """One job: what it returned, or the error that it ended by; and how often it was begun.
+
+    Examples
+    --------
+    >>> Done((1,), {"loss": 0.5}).error is None
+    True
+    """
+
+    key: Key
+    value: Any
+    error: str | None = None
+    tries: int = 1
+
+
+def run(
+    work: Callable[..., Any],
+    keys: Iterable[Key],
+    *,
+    send: Callable[[Key], tuple[Any, ...]] | None = None,
+    file: JobFile | None = None,
+    jobs: int | None = None,
+    retries: int = 2,
+    wait: bool = True,
+    strict: bool = False,
+    progress: bool = False,
+    title: Callable[[Key], str] = str,
+) -> Iterator[Done]:
+    """Run `work(*send(key))` for every key, and yield what comes as it comes.
+
+    A job that raises is done, with an error. A job whose worker dies is begun again: first all others are
+    done, then those that were in hand one by one, each so often before it counts as failed; so one that kills
+    every worker takes no other with it.
+
+    Parameters
+    ----------
+    work : callable
+        Returns anything; a dict of what JSON can hold and of arrays, if there is a file.
+    keys : iterable of tuples
+        The jobs.
+    send : callable, optional
+        The arguments for a job, made when it is sent; by default its key.
+    file : JobFile, optional
+        Results are appended there before they are yielded. What it holds is not run again, errors excepted;
+        what another process has claimed is waited for, and taken over if that process dies.
+    jobs : int, optional
+        How many processes, -1 for one a core; by default what `joblib.parallel_config` says, else one.
+    retries : int
+        How often a job is begun again after its worker has died.
+    wait : bool
+        Whether to wait for jobs that other processes have claimed.
+    strict : bool
+        Let the exception of a job end the run, in place of being its record.
+    progress, title
+        Show a progress bar, with these words for a job.
+
+    Examples
+    --------
+    >>> done = run(lambda a, b: {"sum": a + b}, [(1, 2), (3, 4)])
+    >>> [(one.key, one.value["sum"]) for one in done]
+    [((1, 2), 3), ((3, 4), 7)]
+    """
+    joblib = load("joblib", "running many jobs", extra="sweep")
+    options, most = _where(joblib, jobs)
+    tries = dict.fromkeys(keys, 0)  # how often each job that is not done was begun
+    if tries and elsewhere(jobs):  # on Dask, joblib would wait for ever for what could not be sent
+        first = next(iter(tries))
+        send_check("a job", (work, first if send is None else send(first)))
+    claiming = nullcontext(_free) if file is None else file.claims()
+    with item_bar(progress, len(tries), after=True) as show, claiming as claim:
+
+        def end(key: Key, value: Any, error: str | None) -> Done:
+            times = tries.pop(key) + 1
+            if file is not None:
+                failed = {} if error is None else {"error": error}
+                file.add(key, {**value, **failed, **({"tries": times} if times > 1 else {})})
+            show(title(key))
+            return Done(key, value, error, times)
+
+        while tries:
+            have = {} if file is None else file.read()
+            for key in [key for key in tries if _made(have.get(key))]:
+                tries.pop(key)
+                show(title(key))
+                yield Done(key, have[key], None, have[key].get("tries", 1))
+            turn = [key for key, begun in tries.items() if not begun][:most] or list(tries)[:1]
+            sent: dict[Key, bool] = {}  # and whether it came back
+
+            def tasks(turn: list[Key] = turn, sent: dict[Key, bool] = sent) -> Iterator[Any]:
+                for key in turn:
+                    # what cannot be claimed another process has; what has been made it had
+                    if claim(key) and not (file and _made(file.get(key))):
+                        sent[key] = False
+                        yield joblib.delayed(_attempt)(work, key, key if send is None else send(key), strict)
+
+            try:
+                for key, value, error in joblib.Parallel(**options)(tasks()):
+                    sent[key] = True
+                    yield end(key, value, error)
+            except Exception as death:
+                if not (isinstance(death, BrokenExecutor) or type(death).__name__ in _DEATHS):
+                    raise
+                for key in [key for key, came in sent.items() if not came]:
+                    if tries[key] < retries:
+                        tries[key] += 1
+                    else:
+                        yield end(key, {}, f"the worker died, {retries + 1} times")
+            if tries and not sent:  # the rest is with other processes
+                if not wait:
+                    return
+                time.sleep(POLL)
+
+
+def _free(key: Key) -> bool:
+    return True
+
+
+def _made(record: Record | None) -> bool:
+    return record is not None and "error" not in record
+
+
+def _attempt(
+    work: Callable[..., Any], key: Key, arguments: tuple[Any, ...], strict: bool
+) -> tuple[Key, Any, str | None]:
+    """Run one job in a worker."""
+    try:
+        return key, work(*arguments), None
+    except Exception as error:  # it is the record that says so; the other jobs go on
+        if strict:
+            raise
+        return key, {}, f"{type(error).__name__}: {error}"[:500]
+
+
+def _where(joblib: Any, jobs: int | None) -> tuple[dict[str, Any], int]:
+    """Return the arguments of Parallel, and how many jobs to hand it at once."""
+    backend, said = joblib.parallel.get_active_backend()
+    jobs = said if jobs is None else jobs
+    if type(backend).__name__ == "LokyBackend":  # processes of ours: one a core, with one thread
+        backend = type(backend)(inner_max_num_threads=1)
+    options = {"n_jobs": jobs, "backend": backend, "return_as": "generator_unordered"}
+    if backend.supports_return_generator:
+        return options, sys.maxsize
+    # results come when the last is there, so few at a time
+    return options | {"return_as": "list"}, 4 * max(1, backend.effective_n_jobs(jobs or 1))
+
+
+def elsewhere(jobs: int | None) -> bool:
+    """Return whether jobs would go to other processes.
+
+    Examples
+    --------
+    >>> elsewhere(1), elsewhere(2)
+    (False, True)
+    """
+    backend, said = load("joblib", "running many jobs", extra="sweep").parallel.get_active_backend()
+    shared = getattr(backend, "supports_sharedmem", False)  # in threads, or here
+    return not shared and backend.effective_n_jobs(jobs or said or 1) > 1
+
+
+def send_check(name: str, value: Any) -> None:
+    """Refuse what cannot be sent to another process.
+
+    Examples
+    --------
+    >>> import threading
+    >>> lock = threading.Lock()
+    >>> send_check("fun", lambda x: lock)
+    Traceback (most recent call last):
+    ValueError: fun: cannot be sent to another process (TypeError: cannot pickle '_thread.lock' object); ...
+    """
+    dumps = load("cloudpickle", "running many jobs", extra="sweep").dumps
+    try:
+        dumps(value)
+    except Exception as error:  # an object decides itself how it fails
+        raise ValueError(
+            f"{name}: cannot be sent to another process ({type(error).__name__}: {error}); define it in a "
+            "module, let it open what it needs when it is called, or run with jobs=1"
+        ) from error

@@ -1,0 +1,54 @@
+"""What the integrations into other libraries' loops ask of an optimizer."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import torch
+
+from ..torch._ascent import AscentOptimizer
+from ..torch._cgd import ACCURATE, CGD
+from ..torch._gap_sam import GapSAM
+
+__all__ = ["check_length", "checked", "is_told"]
+
+_PASSES = {"16": torch.float16, "fp": torch.float16, "bf": torch.bfloat16}  # "16-mixed", "fp16", "bf16"
+
+
+def checked(optimizer: Any, where: str, precision: str) -> Any:
+    """Return the optimizer, if it is one of ours and its ascent step fits the precision of the passes.
+
+    Examples
+    --------
+    >>> model = torch.nn.Linear(2, 1)
+    >>> opt = CGD(torch.optim.SGD(model.parameters(), lr=0.1), model, lam=0.1)
+    >>> checked(opt, "optimizers", "32-true") is opt
+    True
+    >>> checked(opt, "optimizers", "bf16-mixed")
+    Traceback (most recent call last):
+    ValueError: dtype: the passes are in torch.bfloat16 here; give CGD(..., dtype=torch.bfloat16)
+    """
+    if not isinstance(optimizer, AscentOptimizer):
+        raise TypeError(f"{where}: expected an optimizer of steepen.torch, such as GapSAM; got {optimizer!r}")
+    dtype = _PASSES.get(precision[:2], torch.float64)
+    if isinstance(optimizer, CGD) and optimizer.shortest < ACCURATE[dtype]:
+        raise ValueError(f"dtype: the passes are in {dtype} here; give CGD(..., dtype={dtype})")
+    return optimizer
+
+
+def check_length(optimizer: Any, steps: float) -> None:
+    """Warn where an optimizer was told another length of the run, or has no ascent step within it."""
+    when = optimizer.when
+    if isinstance(optimizer, GapSAM) and optimizer.total_steps != steps:
+        warnings.warn(
+            f"total_steps: GapSAM was told {optimizer.total_steps}, and this run has {steps}", stacklevel=3
+        )
+    elif when is not None and steps < math.inf and not any(k in when for k in range(int(steps))):
+        warnings.warn(f"when: it has none of the {steps} steps of this run, so no ascent step", stacklevel=3)
+
+
+def is_told(optimizer: Any) -> bool:
+    """Say whether an optimizer is to be told the loss on validation data."""
+    return isinstance(optimizer, GapSAM) and optimizer.validation is None

@@ -1,0 +1,205 @@
+"""The hyperparameters of a Gaussian process, from one start or from many in one batch."""
+
+# much of what torch and BoTorch return has no types
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportConstantRedefinition=false, reportUnknownLambdaType=false
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from time import monotonic
+from typing import Any
+
+import numpy as np
+import torch
+from botorch.exceptions.errors import UnsupportedError
+from botorch.exceptions.warnings import OptimizationWarning
+from botorch.optim.closures import get_loss_closure, get_loss_closure_with_grads
+from botorch.optim.closures.core import NdarrayOptimizationClosure
+from botorch.optim.core import OptimizationResult, OptimizationStatus
+from botorch.optim.utils import get_parameters_and_bounds, sample_all_priors
+from botorch.optim.utils.numpy_utils import get_bounds_as_ndarray
+from linear_operator.utils.errors import NanError, NotPSDError
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.func import functional_call
+from torch.nn import Module
+
+from ..._call.minimize import minimize
+from ..._call.multistart import GROW
+from ..._core.result import Status
+from ..._tools.check import whole
+from ...budget import Budget
+from ...directions import CGDAuto
+from ...steps import Armijo
+from ._rows import Evaluation, Options, run
+
+LIMITS = (Status.MAX_ITERATIONS, Status.MAX_EVALUATIONS, Status.MAX_GRADIENTS, Status.MAX_SECONDS)
+
+
+def fit(
+    mll: Any,
+    parameters: Mapping[str, Tensor] | None = None,
+    bounds: Mapping[str, Any] | None = None,
+    closure: Callable[[], tuple[Tensor, Any]] | None = None,
+    closure_kwargs: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+    timeout_sec: float | None = None,
+    restarts: int = 1,
+) -> OptimizationResult:
+    """Fit a GPyTorch model by its marginal log likelihood, for `fit_gpytorch_mll(mll, optimizer=…)`.
+
+    Parameters
+    ----------
+    mll : MarginalLogLikelihood
+        Its negative is minimised, and its model's parameters are set to the best that was found.
+    parameters : dict, optional
+        What to fit; by default all parameters that require a gradient.
+    bounds : dict, optional
+        Limits by the parameters' names, beside those of their constraints.
+    closure, closure_kwargs : optional
+        In place of BoTorch's own evaluation of the loss and its gradients, for one start.
+    options : dict, optional
+        By BoTorch's names: `maxiter`, `maxfun`, `ftol`, `gtol`, `maxcor`, `maxls`. And `race` (False): give
+        up starts that are far behind the best; from the priors many are, for a while.
+    timeout_sec : float, optional
+        Stop after so many seconds.
+    restarts : int
+        How many starts: the present parameters, and others drawn from their priors. They are made in one
+        batch, in which a call of the model evaluates all of them; the model must be an exact GP of GPyTorch,
+        whose modules take parameters with a leading axis. Say it as `optimizer_kwargs={"restarts": 8}`.
+
+    Returns
+    -------
+    botorch.optim.core.OptimizationResult
+
+    Examples
+    --------
+    >>> import torch
+    >>> from botorch.fit import fit_gpytorch_mll
+    >>> from botorch.models import SingleTaskGP
+    >>> from gpytorch.mlls import ExactMarginalLogLikelihood
+    >>> from steepen.integrations.botorch import fit
+    >>> X = torch.linspace(0, 1, 9, dtype=torch.float64)[:, None]
+    >>> model = SingleTaskGP(X, (6 * X).sin())
+    >>> mll = ExactMarginalLogLikelihood(model.likelihood, model)
+    >>> mll = fit_gpytorch_mll(mll, optimizer=fit, optimizer_kwargs={"restarts": 4})
+    >>> bool(0.1 < model.covar_module.lengthscale.item() < 1.0)
+    True
+    """
+    whole("restarts", restarts, 1)
+    begun, settings = monotonic(), Options.of(options, memory=30)
+    known, limits = get_parameters_and_bounds(mll)
+    fitted = {n: p for n, p in known.items() if p.requires_grad} if parameters is None else dict(parameters)
+    if not fitted:
+        raise ValueError("parameters: expected some that require a gradient, got none")
+    box: Any = get_bounds_as_ndarray(fitted, {**limits, **(bounds or {})})
+    if box is None:
+        box = np.tile([-np.inf, np.inf], (sum(p.numel() for p in fitted.values()), 1))
+    if restarts > 1:
+        if closure is not None:
+            raise UnsupportedError("closure: it evaluates one start; leave it out, or take restarts=1")
+        x, f, status, steps = _many(mll, fitted, box, restarts, settings, timeout_sec)
+    else:
+        x, f, status, steps = _one(mll, fitted, box, closure, closure_kwargs or {}, settings, timeout_sec)
+    _put(fitted, x)
+    how = OptimizationStatus.STOPPED if status in LIMITS else OptimizationStatus.SUCCESS
+    if not np.isfinite(f) and status not in LIMITS:
+        warnings.warn(
+            f"The fit found no finite likelihood: {status.name}.", OptimizationWarning, stacklevel=2
+        )
+        how = OptimizationStatus.FAILURE
+    return OptimizationResult(steps, f, how, monotonic() - begun, status.name)
+
+
+def _one(
+    mll: Any, fitted: dict[str, Tensor], box: NDArray[Any], closure: Any, kwargs: Mapping[str, Any],
+    settings: Options, seconds: float | None,
+) -> tuple[NDArray[Any], float, Status, int]:  # fmt: skip
+    closure = get_loss_closure_with_grads(mll, fitted) if closure is None else closure
+    evaluate: Any = NdarrayOptimizationClosure(closure, fitted)
+
+    def loss(x: NDArray[Any]) -> tuple[float, NDArray[Any]]:
+        f, g = evaluate(x, **kwargs)  # it has NaN where the matrix was not positive definite
+        return float(f), g
+
+    result = minimize(
+        loss, evaluate.state, method=CGDAuto(settings.memory), jac=True, bounds=box.tolist(),
+        step=Armijo(grow=GROW, longest=1.0, trials=settings.trials),
+        budget=Budget(iters=settings.iters, evals=settings.evals, seconds=seconds), gtol=settings.gtol,
+        ftol=2.2e-9 if settings.ftol is None else settings.ftol, trace=False,
+    )  # fmt: skip
+    return np.asarray(result.x), float(result.fun), Status(int(result.status)), int(result.nit)
+
+
+def _many(
+    mll: Any, fitted: dict[str, Tensor], box: NDArray[Any], restarts: int, settings: Options,
+    seconds: float | None,
+) -> tuple[NDArray[Any], float, Status, int]:  # fmt: skip
+    loss, like = _Loss(mll), next(iter(fitted.values())).detach()
+
+    def values(rows: Tensor) -> Tensor:
+        state, at = {}, 0
+        for name, parameter in fitted.items():
+            part = rows[:, at : at + parameter.numel()]
+            state[f"mll.{name}"] = part.reshape(len(rows), *parameter.shape)
+            at += parameter.numel()
+        try:
+            # the likelihood is one module in two places, and is not to be exchanged twice
+            value: Tensor = functional_call(loss, state, (), tie_weights=False)
+        except (NotPSDError, NanError):
+            return rows.sum(dim=-1) * torch.nan
+        return value.reshape(len(rows), -1).sum(dim=-1)
+
+    starts = _draws(mll, fitted, restarts).clip(*box.T)
+    with torch.no_grad():
+        if values(torch.from_numpy(starts).to(like)).shape != (restarts,):
+            raise UnsupportedError(
+                "restarts: this model takes no leading axis of its parameters; use restarts=1"
+            )
+    result = run(Evaluation(values, like), starts, [box[:, 0], box[:, 1]], settings, seconds)
+    f = np.where(np.isfinite(result.fun), result.fun, np.inf)
+    best = int(np.argmin(f))
+    return (
+        np.asarray(result.x)[best],
+        float(f[best]),
+        Status(int(np.ravel(result.status)[best])),
+        int(np.max(result.nit)),
+    )
+
+
+class _Loss(Module):
+    """The negative marginal log likelihood of the training data, one value for each row of parameters."""
+
+    def __init__(self, mll: Any):
+        super().__init__()
+        self.mll = mll
+        self._closure: Any = get_loss_closure(mll)
+
+    def forward(self) -> Tensor:
+        return self._closure()
+
+
+def _draws(mll: Any, fitted: Mapping[str, Tensor], restarts: int) -> NDArray[np.float64]:
+    """Return the present parameters, and others from their priors, one vector a row."""
+    present = {name: p.detach().clone() for name, p in mll.named_parameters()}
+
+    def vector() -> NDArray[np.float64]:
+        return torch.cat([p.detach().reshape(-1) for p in fitted.values()]).cpu().double().numpy()
+
+    rows = [vector()]
+    for _ in range(restarts - 1):
+        sample_all_priors(mll.model)
+        rows.append(vector())
+    for name, p in mll.named_parameters():
+        p.data = present[name]  # a draw may have given it another shape
+    return np.stack(rows)
+
+
+def _put(fitted: Mapping[str, Tensor], x: NDArray[Any]) -> None:
+    at = 0
+    with torch.no_grad():
+        for p in fitted.values():
+            p.copy_(torch.as_tensor(x[at : at + p.numel()]).to(p).view_as(p))
+            at += p.numel()

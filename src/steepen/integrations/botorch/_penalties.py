@@ -1,0 +1,150 @@
+"""Gradient penalties on acquisition functions: what the paper names as future work."""
+
+# much of what torch and BoTorch return has no types
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportConstantRedefinition=false, reportUnknownLambdaType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from botorch.acquisition.penalized import PenalizedAcquisitionFunction
+from torch import Tensor
+from torch.nn import Module
+
+from ...schedules import ScheduleLike, as_schedule
+
+TINY = 1e-30
+"""Under the root, so that its derivative is finite where the gradient vanishes."""
+
+
+class GradientPenalty(Module):
+    """√(∇μᵀΣ∇μ): to first order, the deviation of the posterior mean when x is known up to noise Σ.
+
+    A penalty for BoTorch's `PenalizedAcquisitionFunction`. It keeps away from slopes, which do not hold when
+    x cannot be set exactly; for q points it is the largest of theirs. Beside sampled perturbations it costs
+    one gradient of μ. It vanishes at the top of every peak, though, and of a sharp one too: it makes that
+    thinner, and no lower. With `curvature` it is √(∇μᵀΣ∇μ + ½·tr(HΣHΣ)), the deviation to second order, at d
+    gradients more, and prefers flat optima.
+
+    Parameters
+    ----------
+    model : botorch.models.model.Model
+        With one output; its posterior mean must have a gradient.
+    covariance : number or Tensor
+        Σ: a variance for all features, one for each (d,), or a matrix (d, d); in the model's units of x.
+    curvature : bool
+        Whether the Hessian H of μ counts, too.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from botorch.models import SingleTaskGP
+    >>> from steepen.integrations.botorch import GradientPenalty
+    >>> X = torch.linspace(0, 1, 9, dtype=torch.float64)[:, None]
+    >>> penalty = GradientPenalty(SingleTaskGP(X, (6 * X).sin()), 0.01)
+    >>> top, side = penalty(torch.tensor([[[0.262]], [[0.5]]], dtype=torch.float64))
+    >>> bool(top < 0.1 * side)
+    True
+    """
+
+    def __init__(self, model: Any, covariance: float | Tensor, curvature: bool = False):
+        super().__init__()
+        sigma = torch.as_tensor(covariance, dtype=torch.float64).detach()
+        if sigma.ndim > 2 or (sigma.ndim == 2 and sigma.shape[0] != sigma.shape[1]):
+            raise ValueError(f"covariance: expected a number, shape (d,) or (d, d); got {tuple(sigma.shape)}")
+        if not bool(sigma.isfinite().all()) or (sigma.ndim < 2 and bool((sigma < 0).any())):
+            raise ValueError(f"covariance: expected finite values, 0 or more; got {covariance!r}")
+        if getattr(model, "num_outputs", 1) != 1:
+            raise ValueError(f"model: expected one output, got {model.num_outputs}")
+        self.model, self.covariance, self.curvature = model, sigma, curvature
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Return the penalty of each batch of q points."""
+        x, g = _gradient(lambda x: self.model.posterior(x).mean[..., 0], X, "model: its posterior mean")
+        sigma = self.covariance.to(g)
+        if sigma.numel() not in (1, g.shape[-1], g.shape[-1] ** 2):
+            raise ValueError(
+                f"covariance: {tuple(sigma.shape)} does not fit points with {g.shape[-1]} features"
+            )
+        sigma = sigma if sigma.ndim == 2 else sigma.expand(g.shape[-1]).diag()
+        variance = (g * (g @ sigma)).sum(dim=-1)
+        if self.curvature:
+            with torch.enable_grad():
+                sums = [part.sum() for part in g.unbind(dim=-1)]
+                rows = [torch.autograd.grad(total, x, create_graph=True)[0] for total in sums]
+            spread = torch.stack(rows, dim=-2) @ sigma
+            variance = variance + (spread * spread.mT).sum(dim=(-1, -2)) / 2
+        penalty = (variance + TINY).sqrt().max(dim=-1).values
+        return penalty if X.requires_grad else penalty.detach()
+
+
+class AcquisitionGradientPenalty(Module):
+    """‖∇a‖² of an acquisition function a, for BoTorch's `PenalizedAcquisitionFunction`.
+
+    With a − λ‖∇a‖² an optimizer climbs the paper's steeper landscape of −a: the maxima of a stay, as its
+    gradient vanishes there, and what is on the way gets steeper.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from steepen.integrations.botorch import AcquisitionGradientPenalty
+    >>> penalty = AcquisitionGradientPenalty(lambda X: (X**2).sum(dim=(-1, -2)))
+    >>> penalty(torch.tensor([[[3.0]]]))
+    tensor([36.])
+    """
+
+    def __init__(self, acquisition_function: Callable[[Tensor], Tensor]):
+        super().__init__()
+        self.acquisition_function = acquisition_function
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Return the penalty of each batch of q points."""
+        _, g = _gradient(self.acquisition_function, X, "acquisition_function: its value")
+        return (g if X.requires_grad else g.detach()).square().sum(dim=(-1, -2))
+
+
+def penalized(acquisition_function: Any, penalty: Module, lam: ScheduleLike = 1.0, k: int = 0) -> Any:
+    """Return BoTorch's `PenalizedAcquisitionFunction`, a − λₖ·penalty, with λ a number or a schedule.
+
+    Parameters
+    ----------
+    acquisition_function : AcquisitionFunction
+        a.
+    penalty : Module
+        Such as `GradientPenalty`.
+    lam : number, schedule or callable of k
+        λ; see `steepen.schedules`.
+    k : int
+        How many evaluations were made: where the schedule stands.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from botorch.acquisition import PosteriorMean
+    >>> from botorch.models import SingleTaskGP
+    >>> import steepen as st
+    >>> from steepen.integrations.botorch import GradientPenalty, penalized
+    >>> X = torch.linspace(0, 1, 9, dtype=torch.float64)[:, None]
+    >>> model = SingleTaskGP(X, (6 * X).sin())
+    >>> lam = st.schedules.L(2.0, 0.0, T=51)
+    >>> penalized(PosteriorMean(model), GradientPenalty(model, 0.01), lam, k=25).regularization_parameter
+    1.0
+    """
+    value = float(as_schedule(lam, "lam").fit(None)(k))
+    return PenalizedAcquisitionFunction(acquisition_function, penalty, value)
+
+
+def _gradient(function: Callable[[Tensor], Tensor], X: Tensor, what: str) -> tuple[Tensor, Tensor]:
+    """Return points, and the gradient of a function there; in a graph of its own where X has none."""
+    with torch.enable_grad():
+        x = X if X.requires_grad else X.detach().requires_grad_()
+        value = function(x)
+        if not value.requires_grad:
+            raise ValueError(f"{what} has no gradient")
+        g: Any = torch.autograd.grad(value.sum(), x, create_graph=True, allow_unused=True)[0]
+    if g is None:
+        raise ValueError(f"{what} has no gradient")
+    return x, g

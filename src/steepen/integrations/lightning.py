@@ -1,0 +1,227 @@
+"""An ascent step in Lightning: a callback for automatic optimisation; manual optimisation needs none.
+
+Examples
+--------
+>>> from steepen.integrations.lightning import AscentCallback
+>>> callback = AscentCallback(monitor="val_loss")
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from typing import Any, cast
+
+from .._tools.optional import load
+
+# one library under two names, each with its own Callback: ours is that of every one that is there
+_names = {"lightning": "lightning.pytorch", "pytorch_lightning": "pytorch_lightning"}
+_there = [name for package, name in _names.items() if importlib.util.find_spec(package)]
+_hosts = [
+    load(name, "steepen.integrations.lightning", extra="lightning")
+    for name in _there or ["pytorch_lightning"]
+]
+_Callback: Any = type("_Callback", tuple(host.Callback for host in _hosts), {})
+
+import torch  # noqa: E402
+from torch import Tensor  # noqa: E402
+
+from ._ascent_loop import check_length, checked, is_told  # noqa: E402
+
+__all__ = ["AscentCallback"]
+
+
+class AscentCallback(_Callback):
+    """A callback of Lightning's Trainer, for a module whose optimizer is one of `steepen.torch`.
+
+    It makes the ascent step's pass with the module's own `training_step`, in the strategy and precision of
+    the Trainer; Lightning makes the other. `accumulate_grad_batches` and `gradient_clip_val` work as ever:
+    the ascent step's share is cut from the first micro-batch, with a share of 1 both passes go over all of
+    them, and what is clipped is what the optimizer is about to take. What `training_step` logs is logged
+    once: at x with a share of 1, at x + s with a smaller one. What it counts otherwise, such as a metric of
+    its own, it counts in both passes.
+
+    In manual optimisation write the passes yourself, and the callback only tells the monitored loss::
+
+        opt = self.optimizers()
+        for part in opt.passes(batch):
+            loss = self.loss_of(part)
+            self.manual_backward(loss)
+            opt.record_loss(loss)
+        opt.step()
+
+    Parameters
+    ----------
+    monitor : str, optional
+        The loss, logged in `validation_step`, that a `GapSAM` without validation data is told.
+
+    Examples
+    --------
+    >>> import pytorch_lightning as lightning, torch
+    >>> from torch.utils.data import DataLoader
+    >>> from steepen.torch import SAM
+    >>> class Module(lightning.LightningModule):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.net = torch.nn.Linear(2, 1)
+    ...     def training_step(self, x):
+    ...         return self.net(x).square().mean()
+    ...     def configure_optimizers(self):
+    ...         return SAM(torch.optim.SGD(self.parameters(), lr=0.1), self, rho=0.05, ascent_fraction=1 / 4)
+    >>> quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+    >>> trainer = lightning.Trainer(
+    ...     max_epochs=1, accelerator="cpu", callbacks=[AscentCallback()], enable_checkpointing=False,
+    ...     **quiet)
+    >>> trainer.fit(Module(), DataLoader(torch.ones(32, 2), batch_size=8))
+    >>> trainer.optimizers[0].report().perturbed
+    4
+    """
+
+    def __init__(self, monitor: str | None = None) -> None:
+        self.monitor = monitor
+        self._passes: Iterator[Any] = iter(())
+        self._micros: list[tuple[Any, int]] = []  # of the step that is under way, with their places
+        self._count = 1  # micro-batches of this step
+        self._ours = False  # whether a pass of ours is under way
+
+    # -- the run ----------------------------------------------------------------------------------------
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Refuse what cannot work, before the first step."""
+        if not pl_module.automatic_optimization:
+            return
+        if trainer.strategy.handles_gradient_accumulation:
+            raise ValueError("strategy: DeepSpeed takes gradients and steps its own way; use ddp or fsdp2")
+        if "dataloader_iter" in inspect.signature(pl_module.training_step).parameters:
+            raise ValueError("training_step: expected one that is given its batch, got dataloader_iter")
+        opt = checked(trainer.optimizers[0], "configure_optimizers", str(trainer.precision))
+        check_length(opt, trainer.estimated_stepping_batches)
+        if is_told(opt) and self.monitor is None:
+            warnings.warn(
+                "monitor: GapSAM has no validation data, and is told no loss; say monitor='val_loss'",
+                stacklevel=2,
+            )
+
+    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+        """Refuse to validate in the middle of a step, away from the weights."""
+        if self._micros and trainer.optimizers[0].moved:
+            raise ValueError(
+                "val_check_interval: expected a multiple of accumulate_grad_batches, "
+                f"{trainer.accumulate_grad_batches}, as the weights are at x + s within a step"
+            )
+
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+        """Tell a `GapSAM` the monitored loss."""
+        if self.monitor is None or trainer.state.fn != "fit":
+            return
+        if self.monitor not in trainer.callback_metrics:
+            found = sorted(trainer.callback_metrics)
+            raise ValueError(f"monitor: expected the name of a logged loss, of {found}; got {self.monitor!r}")
+        if not trainer.sanity_checking and is_told(trainer.optimizers[0]):
+            trainer.optimizers[0].record_validation_loss(trainer.callback_metrics[self.monitor])
+
+    # -- one step ---------------------------------------------------------------------------------------
+
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+        """At the first micro-batch of a step, make the ascent step's pass over its share."""
+        if not pl_module.automatic_optimization:
+            return
+        opt, first = trainer.optimizers[0], not self._micros
+        self._micros.append((batch, batch_idx))
+        if not first:
+            return
+        left = trainer.num_training_batches - batch_idx
+        self._count = int(min(trainer.accumulate_grad_batches, left))
+        self._passes = opt.passes(*[batch] * self._count, scaler=_scaler(trainer))
+        part = next(self._passes)
+        if opt.ascending and opt.ascent_fraction < 1:
+            self._run(trainer, pl_module, part, batch_idx, self._count)
+            next(self._passes)
+
+    def on_before_backward(self, trainer: Any, pl_module: Any, loss: Tensor) -> None:
+        """Tell the loss of a pass of Lightning's."""
+        if not self._micros or self._ours:
+            return
+        scaler = _scaler(trainer)
+        scale = 1.0 if scaler is None else scaler.scale(torch.ones_like(loss))
+        # Lightning divides by accumulate_grad_batches, at the end of an epoch too, where there may be fewer
+        trainer.optimizers[0].record_loss(
+            loss.detach() / scale * (trainer.accumulate_grad_batches / self._count)
+        )
+
+    def on_after_backward(self, trainer: Any, pl_module: Any) -> None:
+        """After the last micro-batch make what passes are left, and put the weights back."""
+        if not self._micros or self._ours:
+            return
+        opt, each = trainer.optimizers[0], trainer.accumulate_grad_batches
+        done = self._micros[-1][1] + 1
+        if done % each and done != trainer.num_training_batches and not trainer.is_last_batch:
+            next(self._passes)
+            return
+        again = self._micros if opt.ascending else []
+        while opt.ascending:
+            next(self._passes)
+        for batch, batch_idx in again:
+            with _unsynced(trainer) if batch_idx + 1 < done else nullcontext():
+                self._run(trainer, pl_module, batch, batch_idx, each)
+            next(self._passes, None)
+        for _ in self._passes:  # those that a loader of unknown length has not brought
+            pass
+        self._passes, self._micros = iter(()), []
+
+    def _run(self, trainer: Any, module: Any, batch: Any, batch_idx: int, parts: int) -> None:
+        """Go forwards and backwards over a batch, as Lightning does."""
+        opt: Any = trainer.optimizers[0]
+        both = len(inspect.signature(module.training_step).parameters) > 1
+        self._ours = True
+        try:
+            with _unlogged(module):
+                loss = trainer.strategy.training_step(*((batch, batch_idx) if both else (batch,)))
+            if isinstance(loss, Mapping):
+                loss = cast(Mapping[str, Any], loss)["loss"]
+            if loss is None:
+                raise RuntimeError(
+                    "training_step: expected a loss, got None; a step with an ascent step needs one"
+                )
+            trainer.strategy.backward(loss / parts, opt)
+        finally:
+            self._ours = False
+        opt.record_loss(loss.detach() / self._count)
+
+    # -- ends -------------------------------------------------------------------------------------------
+
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """Put the weights back where the epoch was ended within a step."""
+        self._leave(trainer)
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        """Put the weights back where an error ended a step."""
+        self._leave(trainer)
+
+    def _leave(self, trainer: Any) -> None:
+        if self._micros:
+            self._passes, self._micros = iter(()), []
+            trainer.optimizers[0].restore()
+
+
+def _scaler(trainer: Any) -> Any:
+    return getattr(trainer.precision_plugin, "scaler", None)
+
+
+def _unsynced(trainer: Any) -> Any:
+    """Leave gradients as they are on each process, until the last micro-batch."""
+    block = getattr(trainer.strategy, "block_backward_sync", nullcontext)
+    return block()
+
+
+@contextmanager
+def _unlogged(module: Any) -> Iterator[None]:
+    """Have `self.log` do nothing."""
+    module.log = lambda *_, **__: None  # pyright: ignore[reportUnknownLambdaType]
+    try:
+        yield
+    finally:
+        del module.log

@@ -1,0 +1,244 @@
+"""optimistix: every method as `optimistix.minimise(fn, steepen.integrations.optimistix.Minimiser(...), y0)`.
+
+Examples
+--------
+>>> import jax.numpy as jnp, optimistix as optx, steepen.integrations.optimistix
+>>> def fn(y, args):
+...     return ((y - args) ** 2).sum()
+>>> sol = optx.minimise(fn, steepen.integrations.optimistix.Minimiser(method="bfgs"), jnp.zeros(2), args=1.0)
+>>> sol.value.round(4).tolist()
+[1.0, 1.0]
+"""
+
+# what JAX maps over has no types
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownLambdaType=false
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from functools import partial
+from typing import Any, NamedTuple
+
+from .._tools.optional import load
+
+load("optimistix", "steepen.integrations.optimistix", extra="optimistix")
+
+import equinox as eqx  # noqa: E402
+import equinox.internal as eqxi  # noqa: E402
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+import optimistix as optx  # noqa: E402
+
+from .._call.arguments import settings_of  # noqa: E402
+from .._call.keywords import RunSettings  # noqa: E402
+from .._core.result import Status  # noqa: E402
+from .._core.state import RUNNING  # noqa: E402
+from ..budget import Budget  # noqa: E402
+from ..directions import Direction  # noqa: E402
+from ..jax import Bounds  # noqa: E402
+from ..jax._derivative import Held, follow  # noqa: E402
+from ..jax._jax import plain  # noqa: E402
+from ..jax._loop import Driver, Inputs, Slot  # noqa: E402
+from ..jax._minimize import sides_of  # noqa: E402
+from ..jax._points import Shape, shape_of  # noqa: E402
+from ..jax._program import Program, moulded  # noqa: E402
+
+__all__ = ["Adjoint", "Minimiser"]
+
+UNLIMITED = Budget(iters=2**31 - 1)
+"""Steps are limited by optimistix's `max_steps`."""
+
+NOT_KNOWN = ("tol", "gtol", "ftol")
+"""What optimistix has another name for."""
+
+MODES = {"bwd": jax.grad, "fwd": jax.jacfwd}
+
+
+_OURS: ContextVar[bool] = ContextVar("_OURS", default=False)
+"""Whether the derivative is that of `Adjoint`, which knows of bounds."""
+
+
+class _State(NamedTuple):
+    slot: Slot
+    told: Any
+    """Whether the host has seen the point at which the run ended."""
+
+
+class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
+    """A steepen method as an optimistix solver; a step of it is an iteration, line search included.
+
+    After the last iteration one more step, which goes nowhere, tells optimistix of the point reached.
+
+    `optimistix.minimise` takes its options `autodiff_mode` ("bwd" or "fwd"), `lower` and `upper`, bounds such
+    as y0 or numbers; these need `adjoint=Adjoint()`, since optimistix's own derivative does not know of them
+    and would be wrong where one is active. The solution's `stats` have steepen's `status` and counts. A run
+    whose status is no success has the result `nonlinear_divergence`.
+
+    Parameters
+    ----------
+    rtol : float, optional
+        The relative change of f that ends a run: steepen's ftol.
+    atol : float, optional
+        The norm of ∇f that ends a run: steepen's gtol.
+    method : str or Direction
+        As in `steepen.minimize`.
+    **given
+        step, lam, penalty, r, b, memory, switch, budget, xtol and gtol_rel, as there; there is no limit but
+        `max_steps` unless a budget is given.
+
+    Examples
+    --------
+    >>> Minimiser(1e-6, 1e-6, method="cgd-fd", lam=0.1, step=0.01).given
+    {'lam': 0.1, 'step': 0.01, 'ftol': 1e-06, 'gtol': 1e-06}
+    """
+
+    method: str | Direction
+    given: dict[str, Any]
+
+    def __init__(
+        self, rtol: Any = None, atol: Any = None, method: str | Direction = "cgd-auto", **given: Any
+    ):
+        for name in given:
+            if name not in KNOWN:
+                raise TypeError(f"{name}: expected one of rtol, atol, method, {', '.join(KNOWN)}")
+        tolerances = {"ftol": rtol, "gtol": atol}
+        self.method = method
+        self.given = given | {name: value for name, value in tolerances.items() if value is not None}
+
+    @property
+    def rtol(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The relative change of f that ends a run."""
+        return self.given.get("ftol", 0.0)
+
+    @property
+    def atol(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The norm of ∇f that ends a run."""
+        return self.given.get("gtol", 0.0)
+
+    @property
+    def norm(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The norm of ∇f."""
+        return optx.two_norm
+
+    @plain()
+    def init(
+        self, fn: Any, y: Any, args: Any, options: Any, f_struct: Any, aux_struct: Any, tags: Any
+    ) -> _State:
+        """Return a run that stands at y."""
+        if not _OURS.get() and not {"lower", "upper"}.isdisjoint(options):
+            raise ValueError(
+                "options: lower and upper need adjoint=steepen.integrations.optimistix.Adjoint(), since the "
+                "derivative of optimistix's own adjoint is wrong where a bound is active"
+            )
+        driver, x = self._driver(fn, y, args, options)
+        return _State(driver.start(x), jnp.array(False))
+
+    @plain()
+    def step(
+        self, fn: Any, y: Any, args: Any, options: Any, state: _State, tags: Any
+    ) -> tuple[Any, _State, Any]:
+        """Make an iteration, unless the run has ended; return aux of the y that was given."""
+        driver, _ = self._driver(fn, y, args, options)
+        running, turn = state.slot.running, partial(driver.turn, status=RUNNING)
+        slot = jax.lax.cond(running, turn, lambda slot: slot, state.slot)
+        there = driver.program.shape.point(slot.c.point.x)
+        return there, _State(slot, jnp.logical_not(running)), fn(y, args)[1]
+
+    def terminate(
+        self, fn: Any, y: Any, args: Any, options: Any, state: _State, tags: Any
+    ) -> tuple[Any, optx.RESULTS]:
+        """Return whether the run has ended, and whether with success."""
+        status = state.slot.c.status
+        failed = status >= int(Status.MAX_ITERATIONS)
+        result = optx.RESULTS.where(failed, optx.RESULTS.nonlinear_divergence, optx.RESULTS.successful)
+        return state.told, result
+
+    @plain()
+    def postprocess(
+        self, fn: Any, y: Any, aux: Any, args: Any, options: Any, state: _State, tags: Any, result: Any
+    ) -> tuple[Any, Any, dict[str, Any]]:
+        """Return where the run ended, or the best point where that is no use; status and counts."""
+        driver, _ = self._driver(fn, y, args, options)
+        ended = driver.end(state.slot)
+        there = driver.program.shape.point(ended.x)
+        status = jnp.where(state.slot.running, int(Status.MAX_ITERATIONS), ended.status)  # it was stopped
+        return there, fn(there, args)[1], {"status": status} | ended.counts._asdict()
+
+    def _driver(self, fn: Any, y: Any, args: Any, options: dict[str, Any]) -> tuple[Driver, Any]:
+        shape = shape_of(y, False)
+        mode = options.get("autodiff_mode", "bwd")
+        if mode not in MODES:
+            raise ValueError(f"options: expected autodiff_mode to be one of {', '.join(MODES)}, got {mode!r}")
+        bounds = _bounds(options, shape)
+        mould, numbers = moulded(
+            (shape.size,), shape.dtype, self.method, **{"budget": UNLIMITED} | self.given
+        )
+        program = Program(lambda y, args: fn(y, args)[0], shape, mould)
+        x = shape.vector(y)
+        return Driver(program, Inputs((args,), numbers, bounds), x, MODES[mode]), x
+
+
+class Adjoint(optx.AbstractAdjoint):
+    """The derivative of `Minimiser`, right with bounds, too: `optimistix.minimise(..., adjoint=Adjoint())`.
+
+    By the implicit function theorem: variables that a bound holds follow it, the others follow args, what fn
+    closes over, and those that are held. It is NaN where there is none, as in `steepen.jax.minimize`.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp, optimistix as optx
+    >>> def place(upper):
+    ...     solver, options = Minimiser(method="bfgs"), {"upper": upper}
+    ...     sol = optx.minimise(lambda y, _: (y - 3.0) ** 2, solver, 0.0, options=options, adjoint=Adjoint())
+    ...     return sol.value
+    >>> jax.grad(place)(2.0).item()
+    1.0
+    """
+
+    def apply(self, primal_fn: Any, rewrite_fn: Any, inputs: Any, tags: Any) -> Any:
+        """Run the solver, and tie the point where it ended to the inputs."""
+        dynamic, static = eqx.partition(inputs, eqx.is_array)
+        still = eqx.combine(jax.tree.map(jax.lax.stop_gradient, dynamic), static)
+        token = _OURS.set(True)
+        try:
+            y, rest = primal_fn((*still, partial(eqxi.while_loop, kind="lax")))
+        finally:
+            _OURS.reset(token)
+        y, rest = eqx.filter(y, eqx.is_array), jax.tree.map(_stopped, rest)
+        with plain():
+            return self._tied(y, rest[1] == optx.RESULTS.successful, inputs), rest
+
+    def _tied(self, y: Any, sound: Any, inputs: Any) -> Any:
+        fn, solver, _, args, options = inputs[:5]
+        shape = shape_of(y, False)
+        theta, static = eqx.partition((fn, args), eqx.is_array)
+
+        def fun(x: Any, theta: Any) -> Any:
+            fn, args = eqx.combine(theta, static)
+            return jnp.asarray(fn(shape.point(x), args)[0], x.dtype)
+
+        x, bounds = jax.lax.stop_gradient(shape.vector(y)), _bounds(options, shape)
+        edge, held, clear = None, None, jnp.array(True)
+        if bounds is not None:
+            derive = MODES[options.get("autodiff_mode", "bwd")]
+            g = jax.lax.stop_gradient(derive(fun)(x, theta))
+            gtol = getattr(solver, "given", {}).get("gtol")
+            tol = settings_of(x.shape, x.dtype, "gd", gtol=gtol).tolerances.g
+            found = Held.at(x, g, jax.tree.map(jax.lax.stop_gradient, bounds), tol)
+            edge, held, clear = found.edge(x, bounds), found.held, found.clear
+        at, _ = follow(fun, x, jnp.zeros((), x.dtype), theta, edge, held, sound, clear)
+        return shape.point(at)
+
+
+def _bounds(options: dict[str, Any], shape: Shape) -> tuple[Any, Any] | None:
+    sides = {"lb": options.get("lower"), "ub": options.get("upper")}
+    sides = {name: side for name, side in sides.items() if side is not None}
+    return sides_of(Bounds(**sides), shape) if sides else None
+
+
+def _stopped(leaf: Any) -> Any:
+    return jax.lax.stop_gradient(leaf) if eqx.is_array(leaf) else leaf
+
+
+KNOWN = tuple(name for name in RunSettings.__annotations__ if name not in NOT_KNOWN)

@@ -1,0 +1,110 @@
+"""scikit-learn: `GaussianProcessRegressor(optimizer=steepen.integrations.sklearn.optimizer)`.
+
+Examples
+--------
+>>> import numpy as np
+>>> from sklearn.gaussian_process import GaussianProcessRegressor
+>>> from steepen.integrations.sklearn import Optimizer, optimizer
+>>> X = np.linspace(0, 1, 9)[:, None]
+>>> y = np.sin(6 * X[:, 0])
+>>> one = GaussianProcessRegressor(optimizer=optimizer).fit(X, y)
+>>> many = GaussianProcessRegressor(optimizer=Optimizer(restarts=8)).fit(X, y)
+>>> bool(many.log_marginal_likelihood_value_ >= one.log_marginal_likelihood_value_ - 1e-6)
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._call.minimize import minimize
+from .._call.multistart import descend
+from .._tools.check import whole
+
+__all__ = ["Optimizer", "optimizer"]
+
+FTOL = 2.2e-9  # as SciPy's L-BFGS-B, which scikit-learn takes by default
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """The hyperparameters of a Gaussian process of scikit-learn's, from one start or from many in one batch.
+
+    scikit-learn calls an optimizer once for every restart, each time with one start, and its likelihood
+    takes one point. So leave `n_restarts_optimizer` at 0 and say `restarts` here: the starts then run side
+    by side, and those that cannot win, or come to where a better one ended, end early.
+
+    Parameters
+    ----------
+    restarts : int
+        How many starts: the kernel's own, and others drawn evenly from the bounds of θ.
+    seed : int
+        Of these draws.
+
+    Examples
+    --------
+    >>> from steepen.integrations.sklearn import Optimizer
+    >>> def bowl(theta, eval_gradient=True):
+    ...     return ((theta - 1) ** 2).sum(), 2 * (theta - 1)
+    >>> theta, value = Optimizer(restarts=3)(bowl, [3.0], [(-4.0, 4.0)])
+    >>> theta.round(4), round(value, 6)
+    (array([1.]), 0.0)
+    """
+
+    restarts: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        whole("restarts", self.restarts, 1)
+        whole("seed", self.seed, 0)
+
+    def __call__(
+        self, obj_func: Callable[..., Any], initial_theta: Any, bounds: Any
+    ) -> tuple[NDArray[np.float64], float]:
+        """Return the best θ, and what `obj_func` is there."""
+        box = np.asarray(bounds, dtype=float).reshape(-1, 2)
+        start = np.asarray(initial_theta, dtype=float)
+        if self.restarts == 1:
+            fun = partial(_both, obj_func)
+            found = minimize(fun, start, jac=True, bounds=box.tolist(), ftol=FTOL, trace=False)
+            return np.asarray(found.x), float(found.fun)
+        if not np.isfinite(box).all():
+            raise ValueError(f"restarts: to draw starts, expected finite bounds, got {bounds!r}")
+        draws = np.random.default_rng(self.seed).uniform(*box.T, size=(self.restarts - 1, len(box)))
+
+        def rows(x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+            f, g = zip(*(_both(obj_func, row) for row in x), strict=True)
+            return np.array(f), np.stack(g)
+
+        found = descend(rows, np.vstack([start, draws]), *box.T)
+        f = np.where(np.isfinite(found.fun), found.fun, np.inf)
+        best = int(np.argmin(f))
+        return np.asarray(found.x)[best], float(f[best])
+
+
+def _both(obj_func: Callable[..., Any], theta: NDArray[Any]) -> tuple[float, NDArray[Any]]:
+    f, g = obj_func(np.array(theta), eval_gradient=True)
+    return float(f), np.asarray(g)
+
+
+def optimizer(
+    obj_func: Callable[..., Any], initial_theta: Any, bounds: Any
+) -> tuple[NDArray[np.float64], float]:
+    """Minimise from one start, as scikit-learn's `GaussianProcessRegressor(optimizer=…)` calls it.
+
+    Examples
+    --------
+    >>> from steepen.integrations.sklearn import optimizer
+    >>> def bowl(theta, eval_gradient=True):
+    ...     return ((theta - 1) ** 2).sum(), 2 * (theta - 1)
+    >>> theta, value = optimizer(bowl, [3.0], [(-4.0, 4.0)])
+    >>> theta.round(4)
+    array([1.])
+    """
+    return Optimizer()(obj_func, initial_theta, bounds)

@@ -1,0 +1,195 @@
+"""Many runs in one program: a fixed number of slots, each of which takes the next start when it is done.
+
+All is done on the device. One shape is compiled, and memory is needed for the slots, the starts and the
+results. A block of slots is refilled at a time: a start then costs a part of what a turn of all slots costs.
+"""
+
+# what JAX maps over has no types
+# pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+from .._core.backends.traced import alike, apart
+from ._derivative import Held
+from ._jax import compiled, jax, jnp
+from ._loop import Driver, Ended, Inputs, Slot
+from ._program import Program
+
+BLOCK = 8
+"""A block is this part of all slots."""
+
+STEP = 4
+"""Batches are padded to 2, or so many times that, and again: those of one size share a program."""
+
+NARROW, WIDE = 256, 1 << 17
+"""How many slots there are: on a CPU, whose cache should hold them, and elsewhere."""
+
+
+class _Many(NamedTuple):
+    slots: Slot
+    rows: Any
+    """The start that each slot is at; past the last one where it has none."""
+    taken: Any
+    """How many starts have been taken."""
+    ended: Ended
+
+
+@compiled(0)
+def solve(program: Program, x: Any, inputs: Inputs) -> tuple[Ended, Held | None]:
+    """Run from a start; return how it ended, and which variables bounds hold there."""
+    return _held(program, inputs, Driver(program, inputs, x).run(x))
+
+
+def solve_many(
+    program: Program, starts: Any, inputs: Inputs, slots: int | None, mesh: Any
+) -> tuple[Ended, Held | None]:
+    """Run from every start; rows that follow the last one mean nothing."""
+    own = {name: value for name, value in inputs.numbers.items() if _is_own(name, value)}
+    shared = inputs._replace(numbers={name: v for name, v in inputs.numbers.items() if name not in own})
+    count = starts.shape[0]
+    if mesh is not None:
+        return _sharded(program, slots, mesh, starts, shared, own)
+    size = 2
+    while size < count:
+        size *= STEP
+    starts, own = _padded(size, (starts, own))
+    most = (NARROW if jax.default_backend() == "cpu" else WIDE) if slots is None else slots
+    return many(program, min(most, size // 2), starts, count, shared, own)
+
+
+def _is_own(name: str, value: Any) -> bool:
+    """Return whether a number has one value a start."""
+    return value.ndim == 1 and name.endswith((".value", ".r"))
+
+
+def spread_over(starts: Any) -> Any:
+    """Return the mesh over which the starts are spread by their type, if there is one."""
+    mesh = jax.typeof(starts).sharding.mesh
+    return None if mesh.empty or mesh.manual_axes or not mesh.explicit_axes else mesh
+
+
+@partial(jax.jit, static_argnums=0)
+def _padded(size: int, rows: Any) -> Any:
+    """Return arrays with so many rows, the last of them again and again."""
+    return jax.tree.map(
+        lambda a: jnp.pad(a, [(0, size - a.shape[0])] + [(0, 0)] * (a.ndim - 1), "edge"), rows
+    )
+
+
+def _held(program: Program, inputs: Inputs, ended: Ended) -> tuple[Ended, Held | None]:
+    if inputs.bounds is None:
+        return ended, None
+    tol = program.parts(inputs.numbers).tolerances.g
+    return ended, Held.at(ended.x, ended.jac, inputs.bounds, tol)
+
+
+@compiled(0, 1)
+def many(
+    program: Program, width: int, starts: Any, count: Any, shared: Inputs, own: dict[str, Any]
+) -> tuple[Ended, Held | None]:
+    """Run from the first `count` starts, in so many slots; `own` are the numbers with one value a start."""
+    return _held(program, shared, _slots(program, width, starts, count, shared, own))
+
+
+def _slots(
+    program: Program, width: int, starts: Any, count: Any, shared: Inputs, own: dict[str, Any]
+) -> Ended:
+    """Run from the first `count` starts."""
+    size, count = starts.shape[0], jnp.asarray(count, jnp.int32)
+    block = max(1, width // BLOCK)
+
+    def driver(x: Any, own: dict[str, Any]) -> Driver:
+        return Driver(program, shared._replace(numbers=shared.numbers | own), x, alone=False)
+
+    def at(rows: Any) -> tuple[Any, dict[str, Any]]:
+        """Return the starts of some rows, and the numbers that are theirs."""
+        return starts[rows], {name: value[rows] for name, value in own.items()}
+
+    # `jit`, so that all of it is mapped in one go, and shares one copy of the user's function
+    start = jax.vmap(jax.jit(lambda x, own: driver(x, own).start(x)))
+    end = jax.vmap(lambda slot, own: driver(slot.c.point.x, own).end(slot))
+
+    @jax.vmap
+    def turn(slot: Slot, own: dict[str, Any]) -> Slot:
+        return _kept(slot.running, driver(slot.c.point.x, own).turn(slot), slot)
+
+    def step(s: _Many) -> _Many:
+        return s._replace(slots=turn(s.slots, at(s.rows)[1]))
+
+    def busy(s: _Many) -> Any:
+        """Return whether to go on before any slot is refilled."""
+        n_stalled = width - s.slots.running.sum()
+        return (n_stalled < width) & ((n_stalled < block) | (s.taken >= count))
+
+    def refill(s: _Many) -> _Many:
+        """Write the results of a block of slots that are done, and let them take starts if there are any."""
+        s = jax.lax.while_loop(busy, step, s)
+        done = ~s.slots.running & ((s.rows < size) | (s.taken < count))
+        slots = jnp.nonzero(done, size=block, fill_value=width)[0]
+        rows = s.rows.at[slots].get(mode="fill", fill_value=size)
+        found = end(jax.tree.map(lambda a: a[slots], s.slots), at(rows)[1])
+        ended = jax.tree.map(lambda a, b: a.at[rows].set(b, mode="drop"), s.ended, found)
+        fresh = s.taken + jnp.arange(block, dtype=jnp.int32)
+        taking = (slots < width) & (fresh < count)
+        fresh = jnp.where(taking, fresh, size)
+        new = start(*at(fresh))  # past the last row, the last one again: it goes nowhere
+        place = jnp.where(taking, slots, width)
+        put = jax.tree.map(lambda a, b: a.at[place].set(b, mode="drop"), s.slots, new)
+        rows = s.rows.at[slots].set(fresh, mode="drop")
+        return _Many(put, rows, jnp.minimum(s.taken + block, count), ended)
+
+    # the first starts are taken as all others are: no slot runs, and none has a start
+    rows = jnp.full(width, size, jnp.int32)
+    n_stalled = jax.eval_shape(start, *at(rows))
+    ended = jax.eval_shape(end, n_stalled, at(rows)[1])
+    n_stalled, ended = _zeros(n_stalled, width), _zeros(ended, size)
+    s = alike(_Many(n_stalled, rows, jnp.zeros_like(count), ended), apart(starts))
+    return jax.lax.while_loop(lambda s: (s.rows < size).any() | (s.taken < count), refill, s).ended
+
+
+@compiled(0, 1, 2)
+def _sharded(
+    program: Program, slots: int | None, mesh: Any, starts: Any, shared: Inputs, own: dict[str, Any]
+) -> tuple[Ended, Held | None]:
+    """Run from every start, each device from its part of them; what fills up the last part is not run."""
+    count, axes = starts.shape[0], jax.P(mesh.axis_names)
+    size = -(-count // mesh.size) * mesh.size
+    most = (NARROW if jax.default_backend() == "cpu" else WIDE) if slots is None else slots
+
+    @jax.shard_map(mesh=mesh, in_specs=(axes, axes, jax.P()), out_specs=axes, check_vma=False)
+    def part(rows: Any, live: Any, shared: Inputs) -> Ended:
+        width = min(most, live.shape[0])
+        return _slots(program, width, rows[0], live.sum(), shared, rows[1])
+
+    def placed(a: Any, spec: Any) -> Any:
+        return jax.reshard(a, jax.NamedSharding(mesh, spec)) if mesh.explicit_axes else a
+
+    rows = starts, own
+    if size > count:
+        rows = _padded(size, jax.tree.map(lambda a: placed(a, jax.P()), rows))
+    rows, live = jax.tree.map(lambda a: placed(a, axes), (rows, jnp.arange(size) < count))
+    ended = part(rows, live, jax.tree.map(lambda a: placed(a, jax.P()), shared))
+    if size > count:
+        ended = jax.tree.map(lambda a: placed(a, jax.P()), ended)
+    return _held(program, shared, ended)
+
+
+def _zeros(like: Any, rows: int) -> Any:
+    return jax.tree.map(lambda a: jnp.zeros((rows, *a.shape[1:]), a.dtype), like)
+
+
+def _kept(running: Any, new: Slot, old: Slot) -> Slot:
+    """Return a slot after a turn; of a run that has ended, all that is reported stays as it was."""
+
+    def keep(a: Any, b: Any) -> Any:
+        return jax.tree.map(lambda u, v: jnp.where(running, u, v), a, b)
+
+    c, was = new.c, old.c
+    c.k, c.point, c.best, c.spent = keep(
+        (c.k, c.point, c.best, c.spent), (was.k, was.point, was.best, was.spent)
+    )
+    c.status = jnp.where(running, c.status, was.status)
+    return Slot(c, keep(new.counts, old.counts), keep(new.ring, old.ring))

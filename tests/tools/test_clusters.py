@@ -1,0 +1,44 @@
+"""The same on a cluster: Dask's, with a worker killed in the middle."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import joblib
+import pytest
+
+from steepen._tools.jobs import JobFile, run
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # ports, event loops, lost workers
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    distributed = pytest.importorskip("distributed")
+    given = {"dashboard_address": None, "silence_logs": 50, "host": "127.0.0.1"}
+    local = distributed.LocalCluster(n_workers=2, threads_per_worker=1, **given)
+    with local, distributed.Client(local) as client:
+        yield client
+
+
+def job(i, folder):
+    """Sleep a little; the sixth kills the process that runs it, the first time."""
+    mark = Path(folder, "killed")
+    if i == 5 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.01)
+    return {"process": os.getpid()}
+
+
+def test_a_killed_worker_loses_no_job_and_none_is_counted_twice(cluster, tmp_path):
+    file = JobFile(tmp_path / "r.jsonl", ["i"])
+    with joblib.parallel_config("dask"):
+        done = list(run(job, [(i,) for i in range(30)], send=lambda key: (key[0], str(tmp_path)), file=file))
+    assert (tmp_path / "killed").exists()
+    assert sorted(one.key[0] for one in done) == list(range(30))
+    assert not [one for one in done if one.error]
+    assert len((tmp_path / "r.jsonl").read_text().splitlines()) == 1 + 30
+    assert len({one.value["process"] for one in done}) >= 2
+    assert os.getpid() not in {one.value["process"] for one in done}
