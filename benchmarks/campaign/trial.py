@@ -261,6 +261,6 @@ def _row(case, watched, row):
     if row.success:
         hold(np.isfinite(fun), "false success", "f is not finite")
         # of variables that cannot move differences know no derivative; after a small step ∇f may not be known
-        free = np.isfinite(row.jac[low < high]).all() or status.name.startswith("SMALL")
+        free = np.isfinite(row.jac[low < high]).all() or status in (Status.FTOL, Status.XTOL)
         hold(free, "false success", "∇f is not finite")
     return faults
