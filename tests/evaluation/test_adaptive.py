@@ -104,6 +104,7 @@ def test_a_kink_ends_as_a_failed_search_within_three_times_the_values_of_bfgs(n,
     assert "kink" in res.message or res.success
 
 
+@pytest.mark.bits  # moved, values that are rounded are so no more
 @pytest.mark.parametrize("digits", range(3, 10))
 def test_rounded_values_end_as_a_success_where_nothing_lower_is_seen(digits):
     said = []
@@ -121,6 +122,7 @@ def test_rounded_values_end_as_a_success_where_nothing_lower_is_seen(digits):
     assert res.success or digits != 8  # a slope that promises a thousandth of the step between two values
 
 
+@pytest.mark.bits  # moved, values that are rounded are so no more
 def test_rounded_values_that_end_at_zero_may_be_a_success():
     ends = [
         (res := st.minimize(lambda x, d=d, c=c: round(float((x - 1.3) ** 2 @ c), d), x0)).success
@@ -131,6 +133,7 @@ def test_rounded_values_that_end_at_zero_may_be_a_success():
     assert sum(ends) >= 4  # none where the slope is held against |f| = 0
 
 
+@pytest.mark.bits  # moved, values that are rounded are so no more
 def test_a_float32_model_ends_as_a_success():
     res = st.minimize(lambda x: float(np.float32(bowl(x))), [0.3, 2.0, 1.7])
     assert res.status is Status.RESOLUTION
@@ -243,6 +246,7 @@ STRANGE = {
 }
 
 
+@pytest.mark.bits  # moved, values that are rounded are so no more
 @pytest.mark.parametrize("name", STRANGE)
 def test_strange_values_make_no_false_success(name):
     for start in ([0.0, 0.0, 0.0], [5.0, -3.0, 2.0]):
@@ -263,6 +267,7 @@ def test_boxes_of_any_width(box, start):
     assert res.x[1] == pytest.approx(2, abs=1e-4)
 
 
+@pytest.mark.bits  # moved, values that are rounded are so no more
 def test_few_digits_are_no_noise():
     """A step of f between two values of a line is a grain, whichever side of it the start is on."""
     for start in ([0.0, 11.0], [1.45, 0.45], [-20.0, 7.0]):
