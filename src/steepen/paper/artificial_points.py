@@ -78,43 +78,25 @@ def run() -> Outcome:
         tables={
             "artificial-points-plane": Table(
                 ("function", "λ", "stationary points of g", "of f", "artificial", "‖Hg + g/(2λ)‖/‖g‖ there"),
-                plane, "Found from values of g alone, by a grid and Newton's method, without the lemma.",
+                plane,
             ),
             "artificial-points-many": Table(
                 ("n", "stationary points of f", "artificial", "share"),
                 [(n, own**n, (own + new) ** n - own**n, share[n]) for n in DIMENSIONS],
-                f"{separable.title} is a sum over its variables. With {own} stationary points of f and {new} "
-                f"artificial ones in each, there are ({own} + {new})ⁿ − {own}ⁿ artificial ones in n "
-                "dimensions.",
             ),
             "artificial-points": Table(
                 ("n", "way", "minimum", "artificial", "other"),
                 [(*key, *count) for key, count in counts.items()],
-                f"Where {STARTS} runs from random starts end, on a sum of pits.",
             ),
         },
-        pictures={
-            "artificial-points": Picture(
-                _draw(astray),
-                f"Of {STARTS} runs on a sum of n pits, how many do not come to a minimum of f, against n. "
-                f"λ = {LAM:g}, α = {STEP:g}. The check alone is of less and less help; another λ where p "
-                "vanishes brings every run to a minimum.",
-            )
-        },
-        found=[
-            "Where f is a sum over its variables, one caught variable is enough to hold a run. With "
-            f"n = {last} the check never helps: {cgd[-1]} of {STARTS} runs of CGD do not come to a "
-            "minimum.",
-            "The paper's other remedy is the better one. With another λ for the one step in which the "
-            "direction vanishes (steepen.schedules.Perturbed) every run comes to a minimum, in every "
-            "dimension.",
-            "Artificial points soon outnumber the others: of the stationary points of g on Styblinski–Tang, "
-            f"{share[2]:.0%} are artificial in the plane and {share[last]:.2%} for n = {last}.",
-        ],
+        pictures={"artificial-points": Picture(_draw(astray))},
         settings={
             "pits": {"lam": LAM, "step": STEP, "starts": STARTS, "iterations": ITERATIONS},
             "plane": {f.name: {"lam": lam, "box": side or "its own"} for f, lam, side in PLANE},
         },
+    ).told(
+        "artificial-points", starts=STARTS, lam=LAM, step=STEP, title=separable.title, own=own, new=new,
+        last=last, astray=cgd[-1], in_plane=share[2], at_last=share[last],
     )  # fmt: skip
 
 
@@ -240,29 +222,14 @@ def flat_minima() -> Outcome:
             "flat-minima": Table(
                 ("function", "way", "both at a minimum", "flatter", "sharper", "f lower", "f higher"),
                 [(title, way, *pairs) for title, of in made.items() for way, pairs in of.items()],
-                f"Of {FLAT_STARTS} random starts, those from which GD and the other way both end at a "
-                "minimum inside the box, and how the other's largest curvature and value differ from GD's.",
             )
         },
-        pictures={
-            "flat-minima": Picture(
-                _draw_pairs(made),
-                "Runs that end at another minimum than GD does: at a flatter one (to the right) or at a "
-                "sharper one (to the left), for CGD and for GD with a step longer by 1 + 2λL.",
-            )
-        },
-        found=[
-            f"Yes, though usually both reach the same minimum: in {cgd.same} of {cgd.minima} runs. Where it "
-            f"is another, CGD's is flatter {cgd.flatter} times and sharper {cgd.sharper} times. It is not "
-            f"only the longer step: GD with α(1 + 2λL) has {longer.flatter} flatter and {longer.sharper} "
-            "sharper ones. A sharp minimum, h > L, makes CGD's step longer still.",
-            f"Flatter is not lower: f is lower in {cgd.lower} of CGD's runs and higher in {cgd.higher}.",
-        ],
+        pictures={"flat-minima": Picture(_draw_pairs(made))},
         settings={
             "starts": FLAT_STARTS, "seed": SEED, "iterations": FLAT_ITERATIONS, "step": f"{FLAT_STEP:g}/L",
             "2λL": TWICE_LAM_L, "L": "median over the starts of the largest curvature in size",
         },
-    )  # fmt: skip
+    ).told("flat-minima", starts=FLAT_STARTS, cgd=cgd, longer=longer)  # fmt: skip
 
 
 def _size(value: float, _: object) -> str:

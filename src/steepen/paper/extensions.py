@@ -15,7 +15,7 @@ from ..schedules import L
 from ..switches import FirstGuard, GoodDrop, Never
 from ._items import Claim, Outcome, Picture, Table, readable, resting_on
 from ._runs import Floats, draw_starts, minimize, trace
-from .experiments import EXPERIMENTS, RECOVERED, THRESHOLD, Experiment, T
+from .experiments import EXPERIMENTS, THRESHOLD, Experiment, T
 from .fig_convergence import Panel, panels
 
 _TITLES = {name: row.function.title for name, row in EXPERIMENTS.items()}
@@ -108,44 +108,24 @@ def equal_cost() -> Outcome:
                 [(p.title, *gains[name], p.experiment.step, tuned[name]["gd"].step, float(p.gd[T]),
                   float(p.cgd_fd[T]), tuned[name]["gd"].gap, tuned[name]["cgd-fd"].gap)
                  for name, p in made.items()],
-                "Improvement in percent with so many gradients, and what the best constant α does.",
             ),
             "equal-cost-norms": Table(
                 ("function", *(f"{method}, {c}" for c in _COUNTS for method in ("GD", "CGD-FD"))),
                 [(_TITLES[name], *(float(v) for c in _COUNTS for v in both[:, c]))
                  for name, both in norms.items()],
-                "‖∇f‖ where GD and CGD-FD stand after so many gradients.",
             ),
             "equal-cost-drop": Table(
                 ("function", f"b = {THRESHOLD}: penalised steps", f"f − f* at {T}",
                  *(text for s in DROPS for text in (f"drop of {s:.0%}: penalised steps", f"f − f* at {T}"))),
                 [(p.title, _penalised(p.runs["CGD-FD"]), float(p.cgd_fd[T]),
                   *(v for pair in drops[name] for v in pair)) for name, p in made.items()],
-                "CGD-FD that switches to steepest descent once f has fallen by a share of |f₀| "
-                "(steepen.switches.GoodDrop), beside the paper's b.",
             ),
         },
-        pictures={
-            "equal-cost": Picture(
-                _draw(made, {name: of["gd"] for name, of in tuned.items()}),
-                "f − f* against gradient evaluations, as in Fig. 3 but on a log scale (not on Griewank), "
-                "with GD at its best constant α beside it: of those with which f never rises, the one that "
-                "ends lowest. CGD-FD keeps the α and λ of Table 1.",
-            )
-        },
-        found=[
-            f"Give GD the α that suits it, and after {T} gradients it is lower than CGD-FD on "
-            f"{len(made) - ahead} of the {len(made)} functions: what λ > 0 brought was a longer step. "
-            "If CGD-FD gets its own best α too, it is the lower one on "
-            f"{', '.join(lower) or 'none'}; but this is one start each, and an α chosen for it.",
-            "The gain of the first step is real at equal cost as well: two steps of GD at the same α gain "
-            f"less than one of CGD-FD on {sum(cgd > gd for _, gd, cgd in gains.values())} of the "
-            f"{len(made)}. The gradient norms are {lower_norms}.",
-            "A drop of nine tenths is about as good a switch as b; one of a half ends the penalty too soon "
-            "for the short α.",
-        ],
-        notes=[RECOVERED],
+        pictures={"equal-cost": Picture(_draw(made, {name: of["gd"] for name, of in tuned.items()}))},
         settings={"gradients": T, "steps tried": "401, from 0.1 to 1000 times Table 1's α", "drops": DROPS},
+    ).told(
+        "equal-cost", T=T, total=len(made), behind=len(made) - ahead, lower=", ".join(lower) or "none",
+        gain=sum(cgd > gd for _, gd, cgd in gains.values()), norms=lower_norms,
     )  # fmt: skip
 
 
@@ -231,19 +211,12 @@ def lam_schedules() -> Outcome:
                  "constant better"),
                 [(_TITLES[name], name in CONVEX, *(float(np.median(of[kind])) for kind in KINDS),
                   *wins[name]) for name, of in made.items()],
-                f"f − f* after {T} gradients from {STARTS} random starts, with the best of {len(FACTORS)} λ "
-                "for each start and schedule. Better: lower by 1 % or more.",
             )
         },
-        found=[
-            "A constant λ does well on convex functions, as the paper says. On "
-            f"{preferred or 'none'} of the three others is a rising λ better more often than a constant "
-            "one, once both are chosen well.",
-            f"Only the first {THRESHOLD + 1} of the {T} values of L(a, b) are ever used: the penalty is off "
-            "after that, with λ hardly risen.",
-        ],
-        notes=[RECOVERED],
         settings={"starts": STARTS, "seed": SEED, "lams": "13, from 0.01 to 10 times Table 1's"},
+    ).told(
+        "lam-schedules", T=T, penalised=THRESHOLD + 1, starts=STARTS, lams=len(FACTORS),
+        preferred=preferred or "none",
     )  # fmt: skip
 
 
@@ -297,25 +270,14 @@ def other_penalties() -> Outcome:
             "other-penalties": Table(
                 ("function", *(text for name in PENALTIES for text in (name, "λ"))),
                 [(_TITLES[name], *(value for pair in of for value in pair)) for name, of in made.items()],
-                f"f − f* after {T} gradients of CGD-FD with each penalty, at Table 1's α, and the λ of "
-                f"{len(LAMS)} tried that ends lowest without f ever rising.",
             ),
             "other-penalties-hover": Table(
                 ("penalty", "‖∇f‖ at the end, share of the first"),
                 [(name, value if value > 1e-12 else 0.0) for name, value in left.items()],
-                f"The largest of the last steps of {HOVER} on the quadratic of Table 1, penalty always on.",
             ),
         },
-        found=[
-            f"With the best λ for each, the square is the lowest on {squared} of the {len(made)} functions. "
-            "No penalty is best everywhere.",
-            "A norm pulls with the same force near a minimum as far from it, so that a fixed step hovers "
-            "around it: it needs the switch-off, or a λ that falls. Huber's penalty, the square near 0, "
-            "settles.",
-        ],
-        notes=[RECOVERED],
         settings={"gradients": T, "b": THRESHOLD, "lams": "65 from 1e−4 to 1e4", "hover": HOVER},
-    )  # fmt: skip
+    ).told("other-penalties", T=T, lams=len(LAMS), hover=HOVER, squared=squared, total=len(made))  # fmt: skip
 
 
 # --- negative λ where the Hessian is negative definite ---------------------------------------------------
@@ -379,21 +341,14 @@ def negative_lam() -> Outcome:
                 ("function", "|λ|L", "faster than λ = 0", "than +λ", "than two steps of GD",
                  "guarded, −λ", "guarded, +λ"),
                 rows,
-                f"One step of CGD with −λ from up to {POINTS} points where H is negative definite, "
-                f"α = {STEP:g}/L: at what share of them f falls further.",
             )
         },
-        found=[
-            "It does help, at all but a few points and on every function; the guard has nothing to do, since "
-            "∇fᵀp = −∇fᵀ(I + 2λH)∇f is negative for every λ < 0 where H is.",
-            f"But the product H·∇f costs a gradient. Against two steps of GD |λ| = {SIZES[0]:g}/L gains "
-            f"nothing, and |λ| = {SIZES[-1]:g}/L wins at {most[:, 2].min():.0%} to "
-            f"{most[:, 2].max():.0%} of the points, by the length of its step. "
-            "steepen.schedules.Signed takes the sign of λ from the curvature.",
-        ],
         settings={
             "functions": [f.name for f in HILLS], "step": f"{STEP:g}/L",
             "|lam|": [f"{size:g}/L" for size in SIZES],
             "points": f"the first {POINTS} of {100 * POINTS} with H negative definite, default_rng({SEED})",
         },
+    ).told(
+        "negative-lam", points=POINTS, step=STEP, least=SIZES[0], most=SIZES[-1],
+        low=most[:, 2].min(), high=most[:, 2].max(),
     )  # fmt: skip

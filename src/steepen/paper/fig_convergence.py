@@ -11,7 +11,7 @@ from .._core.result import Result
 from .._tools.optional import load
 from ._items import Claim, Outcome, Picture, Table, resting_on
 from ._runs import Floats, path, trace
-from .experiments import EXPERIMENTS, RECOVERED, THRESHOLD, Experiment, T
+from .experiments import EXPERIMENTS, THRESHOLD, Experiment, T
 from .recover import improvement
 
 
@@ -79,7 +79,6 @@ def run() -> Outcome:
     """Draw the six panels and compare what the paper says of each with our runs."""
     made = panels()
     counts = (0, 2, 4, 10, 20, 30, 40)
-    ahead = sum(not panel.behind for panel in made.values())
     return Outcome(
         claims=resting_on("recovered", _claims(made)),
         tables={
@@ -88,36 +87,17 @@ def run() -> Outcome:
                 [(panel.title, method, *(float(curve[c]) for c in counts))
                  for panel in made.values()
                  for method, curve in (("GD", panel.gd), ("CGD-FD", panel.cgd_fd))],
-                "f − f* reached with so many.",
             )
         },
         pictures={
-            "fig-convergence": Picture(
-                _draw(made, "linear"),
-                f"f − f* against gradient evaluations, {T} in all. CGD-FD pays two for a step while its "
-                f"penalty is on (the first {THRESHOLD + 1} steps, up to the dotted line), then one; a curve "
-                "is level until its next point is paid for.",
-            ),
-            "fig-convergence-log": Picture(
-                _draw(made, "log"), "The same on a log scale, where a steady rate is a straight line."
-            ),
+            "fig-convergence": Picture(_draw(made, "linear")),
+            "fig-convergence-log": Picture(_draw(made, "log")),
         },
         traces={
             f"fig-convergence-{name}-{method.lower()}": trace(result)
             for name, panel in made.items()
             for method, result in panel.runs.items()
         },
-        found=[
-            f"CGD-FD is ahead at every count from 2 to {T} gradients on {ahead} of the {len(made)} "
-            "functions. On Levy CGD-FD is ahead at 2 and 3 gradients, and then behind until its penalty is "
-            "off and both sit in the same local minimum. On Griewank neither method comes near the minimum.",
-            "The alternative text of Matyas's panel says that CGD-FD reaches the minimum. Matyas is a "
-            "quadratic form, so the two improvements of Table 1 fix the direction of the start, and with "
-            "it the part of f₀ in the flat direction, where a penalised step shortens x by less than a "
-            f"thousandth. {_left_on_matyas():.1%} of f₀ or more is left after {T} gradients, however far "
-            "away the start is.",
-        ],
-        notes=[RECOVERED],
         settings={
             "gradients": T, "b": THRESHOLD,
             **{
@@ -125,6 +105,9 @@ def run() -> Outcome:
                 for name, e in EXPERIMENTS.items()
             },
         },
+    ).told(
+        "fig-convergence", T=T, penalised=THRESHOLD + 1, total=len(made),
+        ahead=sum(not panel.behind for panel in made.values()), left=_left_on_matyas(),
     )  # fmt: skip
 
 

@@ -79,45 +79,31 @@ def run() -> Outcome:
     return Outcome(
         claims=resting_on("chosen", _claims(gaps)),
         tables={
-            "fig-quasi-newton": Table(
-                ("function", "method", *(f"k = {k}" for k in counts)), rows, "f − f* at xₖ."
-            )
+            "fig-quasi-newton": Table(("function", "method", *(f"k = {k}" for k in counts)), rows)
         },
-        pictures={
-            "fig-quasi-newton": Picture(
-                _draw(made),
-                f"f − f* against iterations, {T} with a fixed step that all four methods share. The curves "
-                f"of BFGS (circles) and DFP (diamonds) lie on each other, and so do those of CGD-BFGS "
-                f"(squares) and CGD-DFP (triangles). {' '.join(map(str, PANELS.values()))}",
-            )
-        },
+        pictures={"fig-quasi-newton": Picture(_draw(made))},
         traces={
             f"fig-quasi-newton-{name}-{METHODS[label]}": trace(result)
             for name, runs in made.items()
             for label, result in runs.items()
         },
-        found=[_why_flat()],
         settings={
             "iterations": T,
             "search": "random, over round numbers, not recorded; fig-quasi-newton-sweep is one that is",
             **{name: {"lam": p.lam, "step": p.step, "start": p.start} for name, p in PANELS.items()},
         },
+    ).told(
+        "fig-quasi-newton", T=T, panels=" ".join(map(str, PANELS.values())),
+        searched=", ".join(map(_searched, PANELS.values())),
     )  # fmt: skip
 
 
-def _why_flat() -> str:
-    """Say what the fixed step does to plain BFGS, with the value that its own line search would reach."""
-    parts: list[str] = []
-    for panel in PANELS.values():
-        budget = Budget(iters=T)
-        searched = minimize(panel.function, panel.start, method="bfgs", budget=budget, gtol=None, trace=False)
-        gap = searched.fun - panel.function.fmin
-        parts.append(f"{readable(gap if gap > ROUNDING else 0, '.3g')} on {panel.function.title}")
-    return (
-        "A fixed step α takes only that fraction of a quasi-Newton step, which is why plain BFGS and DFP are "
-        f"so slow here. With a line search, from the same starts, BFGS reaches f − f* of {', '.join(parts)} "
-        f"in {T} iterations or fewer."
-    )
+def _searched(panel: Panel) -> str:
+    """Say which f − f* plain BFGS reaches with a line search of its own."""
+    budget = Budget(iters=T)
+    made = minimize(panel.function, panel.start, method="bfgs", budget=budget, gtol=None, trace=False)
+    gap = made.fun - panel.function.fmin
+    return f"{readable(gap if gap > ROUNDING else 0, '.3g')} on {panel.function.title}"
 
 
 def _claims(gaps: dict[str, Floats]) -> list[Claim]:
@@ -249,7 +235,6 @@ def sweep() -> Outcome:
         (PANELS[name].function.title, TRIALS, int(trials.suitable.sum()), trials.share)
         for name, trials in made.items()
     ]
-    fewest = min(rows, key=lambda row: row[2])
     return Outcome(
         claims=resting_on("chosen", [
             Claim(f"{title}: for most suitable λ, CGD-BFGS and CGD-DFP coincide", "most",
@@ -257,29 +242,13 @@ def sweep() -> Outcome:
             for title, _, count, share in rows
         ]),
         tables={
-            "fig-quasi-newton-sweep": Table(
-                ("function", "trials", "suitable", "of those, coincide"), rows,
-                "Suitable: neither CGD variant ever raises f, and both end a tenth or more below BFGS and "
-                "DFP.",
-            )
+            "fig-quasi-newton-sweep": Table(("function", "trials", "suitable", "of those, coincide"), rows)
         },
-        pictures={
-            "fig-quasi-newton-sweep": Picture(
-                _draw_sweep(made),
-                "Every suitable setting of the search, by its λ: how far CGD-BFGS and CGD-DFP come apart, "
-                f"as a share of the first f − f*. Below the line, at {COINCIDE:.0%}, they coincide to the "
-                "eye. Large dots: the settings of Fig. 4.",
-            )
-        },
-        found=[
-            "The two variants coincide for most suitable settings on "
-            f"{', '.join(row[0] for row in rows if row[3] > 0.5)}. Settings in "
-            f"which CGD is ahead are not rare, but not the rule: {fewest[2]} of {TRIALS} random ones on "
-            f"{fewest[0]}.",
-            "That they coincide is no wonder while the way is short: both matrices start as the identity, "
-            "and differ only once the steps leave a straight line.",
-        ],
+        pictures={"fig-quasi-newton-sweep": Picture(_draw_sweep(made))},
         settings={"seed": SEED, "trials": TRIALS, **RANGES, "start": "the function's box"},
+    ).told(
+        "fig-quasi-newton-sweep", coincide=COINCIDE, trials=TRIALS, fewest=min(rows, key=lambda row: row[2]),
+        most=", ".join(row[0] for row in rows if row[3] > 0.5),
     )  # fmt: skip
 
 

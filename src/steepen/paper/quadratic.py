@@ -78,7 +78,7 @@ def run() -> Outcome:
     worsens = {row[0]: row[3] for row in rows if row[0] > 0}  # as measured, not by the formula
     best = next(row[2] for row in rows if row[0] == BEST_LAM)
     gd, ours = (float(theory.optimal_rate(low, high, lam)) for lam in (0.0, BEST_LAM))
-    short = {lam: measured_rate(lam, SHORT_STEP)[0] for lam in (0.0, 0.8)}
+    short = [measured_rate(lam, SHORT_STEP)[0] for lam in (0.0, 0.8)]
     return Outcome(
         claims=[
             Claim("α = 2/((1+2λL)L + (1+2λl)l) is the best constant step", "both ends contract alike",
@@ -94,31 +94,11 @@ def run() -> Outcome:
         ],
         tables={
             "quadratic": Table(
-                ("λ", "best α", "κ", "κ, measured", "rate (κ−1)/(κ+1)", "rate, measured"), rows,
-                f"CGD on a quadratic with {N} eigenvalues from {low:g} to {high:g}, at the best α for each "
-                "λ. κ measured is (1+ρ)/(1−ρ) of the measured rate ρ, that of the last step before the error "
-                "is 1e−8 of the first. For λ < 0 several eigenvalues shrink at almost one rate, and the "
-                "faster of them still count there: ρ is a little low.",
+                ("λ", "best α", "κ", "κ, measured", "rate (κ−1)/(κ+1)", "rate, measured"), rows
             )
         },
-        pictures={
-            "quadratic": Picture(
-                _figure([(row[0], row[5]) for row in rows]),
-                "The factor by which ‖x − x*‖ shrinks in a step, against λ. With the best α for each λ "
-                "(first panel), λ > 0 is slower than GD and a small negative λ faster. With a short fixed α "
-                "(second panel), λ > 0 helps, until it overshoots.",
-            )
-        },
+        pictures={"quadratic": Picture(_figure([(row[0], row[5]) for row in rows]))},
         traces=traces,
-        found=[
-            f"On a quadratic with curvatures from {low:g} to {high:g} and the paper's α = {SHORT_STEP:g}, "
-            f"the error of GD shrinks by the factor {short[0.0]:.3f} in a step, and that of CGD with "
-            f"λ = 0.8 by {short[0.8]:.3f}. GD with its best α has {gd:.3f}, at half the price.",
-            f"With the best α for each λ, the best λ is negative: −1/(2(l+L)) = {readable(BEST_LAM)} brings "
-            f"κ from {kappa_q:g} to (κ(Q)+1)²/(4κ(Q)) = {best:.4g} and the rate from {gd:.4f} to {ours:.4f}. "
-            f"One such step, a gradient and an H·v, does what {np.log(ours) / np.log(gd):.2f} steps of GD "
-            "do.",
-        ],
         settings={
             "eigenvalues": {"from": low, "to": high, "how many, evenly spaced": N},
             "basis": f"QR of a normal matrix, then a normal linear term, from numpy's default_rng({SEED})",
@@ -126,6 +106,9 @@ def run() -> Outcome:
             "lams": [*LAMS, BEST_LAM],
             "short step": SHORT_STEP,
         },
+    ).told(
+        "quadratic", n=N, low=low, high=high, short_step=SHORT_STEP, short=short, best_lam=readable(BEST_LAM),
+        kappa_q=kappa_q, best=best, gd=gd, ours=ours, worth=np.log(ours) / np.log(gd),
     )  # fmt: skip
 
 

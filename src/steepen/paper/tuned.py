@@ -41,7 +41,6 @@ from .study import (
 
 def run() -> Outcome:
     """Show the stored study, run a part of it again, and draw the maps of three functions."""
-    few = [row for row in of("gd", "cgd-fd", SHOWN) if row.n < 10]
     return Outcome(
         claims=[
             _claim_ahead(
@@ -60,48 +59,13 @@ def run() -> Outcome:
             "tuned-why": _why_table(),
         },
         pictures={
-            "tuned": Picture(
-                bars(),
-                f"Each row is a function of one to six variables. To the left, the share of {JUDGED} starts "
-                f"in which tuned GD ends lower after {SHOWN} gradients; to the right, that in which tuned "
-                "CGD-FD with λ > 0 does; in the rest they are level. Pale: neither is ahead, "
-                f"{counted(few)[2]} of {len(few)}.",
-            ),
-            "tuned-maps": Picture(
-                maps(),
-                f"Maps of starts on {_listed(functions[name].title for name in MAPS)}: the colour says what "
-                f"share of the start's f − f* is left after {SHOWN} gradients of GD and of CGD-FD with "
-                "λ > 0, both tuned. Dark areas are those from which the lowest minimum, a star, is reached.",
-            ),
-            "tuned-why": Picture(
-                _draw_reasons(),
-                f"At {SHOWN} gradients, over all functions. First panel: the starts that λ > 0 "
-                "wins and loses, by what happened to the one that ends higher. Second: each dot is a "
-                "function; the share of its starts that λ > 0 wins, less the share that it loses, against "
-                "the condition number at the minimum. Rings: neither is ahead.",
-            ),
+            "tuned": Picture(bars()), "tuned-maps": Picture(maps()), "tuned-why": Picture(_draw_reasons())
         },
-        found=_found(),
-        notes=[
-            f"Each method is tuned for each budget with {sum(STAGES)} trials on {TUNING} starts, "
-            f"{TUNING // 2} in ten variables or more, and judged on {JUDGED} others. {STAGES[0]} trials go "
-            f"over seven powers of ten of α and five of |λ|, {STAGES[1]} around the best of these, with "
-            f"other r and b too, and {STAGES[2]} around the best of those. A trial is as good as the digits "
-            f"of f − f* that it gains, on average over the starts and no more than {-np.log10(LEVEL):.0f} of "
-            "them. What counts is the last point, as in the listings.",
-            "BFGS and CGD-BFGS have a constant α too. cgd-auto has a line search and nothing to tune.",
-            f"On {', '.join(functions[name].title for name in BOXED)} runs are kept inside the box, since "
-            "these functions are lower outside of it than their minimum inside. Powell's function has 4 and "
-            "12 variables.",
-            "python benchmarks/tuned.py runs all of it again, in some 40 minutes of one core, and writes the "
-            "tables that are read here, tuned_settings.csv and tuned_results.csv. The maps, and the "
-            "comparison of a few functions, are run with this page.",
-        ],
         settings={
             "trials": STAGES, "starts to tune on": TUNING, "starts to judge on": JUDGED,
             "kept in their box": BOXED,
         },
-    )  # fmt: skip
+    ).told("tuned", **_values())  # fmt: skip
 
 
 def _summary_table() -> Table:
@@ -123,9 +87,6 @@ def _summary_table() -> Table:
         ("compared", "variables", "gradients", "problems", "first ahead", "second ahead", "neither",
          "starts won by the first", "by the second"),
         rows,
-        f"A method is ahead on a function if it wins a tenth of the {JUDGED} starts more than it loses, and "
-        "beyond chance (95 % limits); a start is won by more than a millionth of the fall. The first row "
-        "is the paper's own: one start each, with the α that is best for that start.",
     )  # fmt: skip
 
 
@@ -140,9 +101,6 @@ def _functions_table() -> Table:
             for row in results()
             if row.plain == "gd" and row.penalised.startswith("cgd-fd")
         ],
-        f"CGD-FD against GD, with either sign of λ, over {JUDGED} starts: how many the first method wins and "
-        "how many the second, 95 % limits of the difference as a share of the starts, and the medians of "
-        "f − f* with such limits.",
     )  # fmt: skip
 
 
@@ -156,8 +114,6 @@ def _happened_table() -> Table:
     return Table(
         ("gradients", "lower", "higher", "starts", *(f"the higher one {text}" for text in HAPPENED.values())),
         rows,
-        "What happened where one of two methods ends lower, over all functions. Where a run is heading is "
-        "found by a descent with a line search from its last point.",
     )  # fmt: skip
 
 
@@ -176,11 +132,6 @@ def _why_table() -> Table:
          "tuned α, GD", "tuned α, CGD-FD", "tuned λ"),
         [(functions[name].title, n, finite(why.condition), why.down, why.spread, finite(why.best_negative),
           net[name, n], *chosen(name, n)) for (name, n), why in reasons().items()],
-        "The landscapes: the condition number at the minimum; of the points of tuned GD's paths, the share "
-        "where f bends down along ∇f, the curvature along ∇f at nine tenths of them over that at one "
-        "tenth, and the share where the best λ of the quadratic model on ∇f and H·∇f is negative; the "
-        f"starts that CGD-FD wins less those that it loses at {SHOWN} gradients, as a share; and the "
-        "settings chosen.",
     )  # fmt: skip
 
 
@@ -189,55 +140,36 @@ def _listed(values: Iterable[Any]) -> str:
     return f"{', '.join(most)} and {last}"
 
 
-def _found() -> list[str]:
+def _values() -> dict[str, Any]:
+    """Return what the words about the study leave open."""
     helped, negative = of("gd", "cgd-fd", SHOWN), of("gd", "cgd-fd-negative", SHOWN)
-    total, few = len(helped), sum(row.n < 10 for row in helped)
+    few = [row for row in helped if row.n < 10]
+    pairs = {"gd": PAIRS[0], **dict(zip(("two", "newton", "free", "auto"), PAIRS[2:], strict=True))}
     ahead, behind = (
-        {pair: _listed(counted(of(*pair, grads))[side] for grads in BUDGETS) for pair in PAIRS}
+        {name: _listed(counted(of(*pair, grads))[side] for grads in BUDGETS) for name, pair in pairs.items()}
         for side in (0, 1)
     )
-    gd, two, newton, free, auto = (("gd", "cgd-fd"), ("gd-two", "cgd-fd"), *PAIRS[3:])
     either = {(row.function, row.n) for row in (*helped, *negative) if row.verdict > 0}
-    won, lost = (happened(helped, side) for side in (0, 1))
     best = [why.best_negative for why in reasons().values() if np.isfinite(why.best_negative)]
-    small = sum(settings()[row.function, row.n, SHOWN, "cgd-fd"].small for row in helped)
 
-    def winning(
-        rows: Iterable[Result],
-    ) -> str:  # the clearest first, with the dimension where it is not small
+    def winning(rows: Iterable[Result]) -> str:
+        """Name the functions won, the clearest first, with the dimension where it is not small."""
         chosen = sorted((row for row in rows if row.verdict == 1), key=lambda row: -abs(row.net))
         titles = [functions[row.function].title + (f" ({row.n})" if row.n >= 10 else "") for row in chosen]
         return ", ".join(titles) or "none"
 
-    return [
-        f"Tuned alike and judged on other starts, CGD-FD with λ > 0 is ahead of GD on {ahead[gd]} of {total} "
-        f"problems at {_listed(BUDGETS)} gradients, and behind on {behind[gd]}; on the others neither is "
-        f"ahead. The problems are {few} functions of one to six variables, and {total - few} of them again "
-        "with 10 or 12.",
-        f"Where λ > 0 wins at {SHOWN} gradients: {winning(helped)}. Where λ < 0 does: "
-        f"{winning(negative)}. On the other {total - len(either)} of {total} problems no sign of λ beats "
-        "a tuned α.",
-        "What λ > 0 brings, a longer first step brings too, and for one gradient: GD with another α for "
-        f"its first b steps, tuned alike, is ahead of CGD-FD on {behind[two]} of {len(of(*two, SHOWN))} "
-        f"problems, and behind on {ahead[two]}.",
-        f"On the way to the same minimum, or to one as low, λ > 0 wins {won['faster']} starts and loses "
-        f"{lost['faster']} at {SHOWN} gradients. Where the two head for different minima, its is the lower "
-        f"one in {won['basin']} starts and the higher one in {lost['basin']}. It avoids an end above the "
-        f"start {won['diverged']} times, and causes one {lost['diverged']} times; it leaves a plateau on "
-        f"which GD hardly moves {won['plateau']} times, and stays on one {lost['plateau']} times.",
-        "Within a basin the reason is the theory's: a penalised step costs two gradients, and λ > 0 "
-        f"worsens the condition number. On {sum(share > 0.9 for share in best)} of {len(best)} problems the "
-        "best λ of the quadratic model on ∇f and H·∇f is negative at more than nine tenths of the points "
-        f"of GD's paths, where there is one, and on {small} of {total} the tuner leaves next to nothing of "
-        "the penalty. Between basins λ > 0 acts as a shake: its long first steps throw a run out of the "
-        "basin of its start, for better or worse, as the maps show.",
-        f"CGD-BFGS, whose penalty costs no second gradient, is ahead of BFGS on {ahead[newton]} of {total} "
-        f"problems, and behind on {behind[newton]}. But both have one constant α, which suits BFGS badly: "
-        "its first steps want a short one, its last α = 1. Of GD, which is as cheap, CGD-BFGS is ahead on "
-        f"{ahead[free]}, and behind on {behind[free]}: the second gradient is not all that λ > 0 costs.",
-        f"cgd-auto, with a line search and nothing tuned, is ahead of tuned GD on {ahead[auto]} of {total}, "
-        f"and behind on {behind[auto]}.",
-    ]
+    return {
+        "shown": SHOWN, "budgets": _listed(BUDGETS), "trials": sum(STAGES), "stages": STAGES,
+        "tuning": TUNING, "half": TUNING // 2, "judged": JUDGED, "digits": -np.log10(LEVEL),
+        "boxed": ", ".join(functions[name].title for name in BOXED),
+        "maps": _listed(functions[name].title for name in MAPS),
+        "total": len(helped), "few": len(few), "many": len(helped) - len(few), "pale": counted(few)[2],
+        "ahead": ahead, "behind": behind, "two": len(of(*pairs["two"], SHOWN)),
+        "wins": winning(helped), "negative_wins": winning(negative), "neither": len(helped) - len(either),
+        "won": happened(helped, 0), "lost": happened(helped, 1),
+        "often_negative": sum(share > 0.9 for share in best), "known": len(best),
+        "small": sum(settings()[row.function, row.n, SHOWN, "cgd-fd"].small for row in helped),
+    }  # fmt: skip
 
 
 # --- claims -----------------------------------------------------------------------------------------
