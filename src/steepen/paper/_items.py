@@ -96,11 +96,11 @@ class Outcome:
     seconds: float = 0.0
 
     def told(self, item: str, **values: Any) -> Outcome:
-        """Return it with the words of page.toml about the item, these values filled in."""
-        words = WORDS["items"][item]
+        """Return it with page.toml's words about the item, the settings and these values filled in."""
+        words, values = WORDS["items"][item], {"recovered": WORDS["recovered"], **self.settings, **values}
 
         def fill(text: str) -> str:
-            return text.format(recovered=WORDS["recovered"], **values)
+            return text.format_map(values)
 
         return replace(
             self,

@@ -12,13 +12,11 @@ from ..budget import Budget
 from ..functions import Function, functions
 from ..schedules import Perturbed
 from ._items import Claim, Outcome, Picture, Table, resting_on
-from ._runs import Floats, draw_starts, minimize
+from ._runs import Floats, draw_starts, in_the_plane, minimize
 from .egr import Penalised, kind, pits, stationary_points
 from .recover import roots_in_the_plane
 
-LAM, STEP, STARTS, ITERATIONS = 0.3, 0.1, 100, 600
-"""Of the runs on the pits."""
-
+LAM, STEP, STARTS, ITERATIONS = 0.3, 0.1, 100, 600  # of the runs on the pits
 DIMENSIONS = (1, 2, 4, 8, 16)
 
 WAYS = {"GD": "on f", "EGR": "on g", "CGD": "with the guard", "CGD, another λ": "where p vanishes"}
@@ -95,8 +93,8 @@ def run() -> Outcome:
             "plane": {f.name: {"lam": lam, "box": side or "its own"} for f, lam, side in PLANE},
         },
     ).told(
-        "artificial-points", starts=STARTS, lam=LAM, step=STEP, title=separable.title, own=own, new=new,
-        last=last, astray=cgd[-1], in_plane=share[2], at_last=share[last],
+        "artificial-points", title=separable.title, own=own, new=new, last=last, astray=cgd[-1],
+        in_plane=share[2], at_last=share[last],
     )  # fmt: skip
 
 
@@ -118,8 +116,7 @@ def _in_the_plane(f: Function, lam: float, side: tuple[float, float] | None) -> 
 
 
 def _draw(astray: dict[str, list[int]]) -> Any:
-    figure = plot.blank(7, 4)
-    axes = figure.subplots()
+    axes = plot.blank(7, 4).subplots()
     styles = (("gd", "-", "o"), ("cgd", ":", "v"), ("cgd", "-", "s"), ("cgd-fd", "--", "D"))
     for (way, counts), (method, dashes, marker) in zip(astray.items(), styles, strict=True):
         style: dict[str, Any] = {"ls": dashes, "marker": marker, "color": plot.COLOURS[method]}
@@ -129,23 +126,19 @@ def _draw(astray: dict[str, list[int]]) -> Any:
     axes.set(xlabel="n", ylabel=f"runs not at a minimum, of {STARTS}", ylim=(-3, STARTS + 3))
     axes.legend(frameon=False, loc="center right")
     plot.tidy(axes)
-    return figure
+    return axes.figure
 
 
 # --- flat minima: the curvature where GD and CGD end, from the same starts ------------------------------
 
-SEVERAL = tuple(
-    functions[name] if functions[name].n == 2 else functions[name].at(n=2)
-    for name in (
-        "levy", "rastrigin", "schwefel", "eggholder", "shubert", "holder-table", "styblinski-tang",
-        "six-hump-camel",
-    )
+SEVERAL = in_the_plane(
+    "levy", "rastrigin", "schwefel", "eggholder", "shubert", "holder-table", "styblinski-tang",
+    "six-hump-camel",
 )  # fmt: skip
 """Functions of two variables with several minima."""
 
 FLAT_STARTS, FLAT_ITERATIONS, SEED = 150, 400, 0
-FLAT_STEP, TWICE_LAM_L = 0.5, 1.0
-"""αL and 2λL, L the median over the starts of the largest curvature in size."""
+FLAT_STEP, TWICE_LAM_L = 0.5, 1.0  # αL and 2λL, L the median over the starts of the largest curvature in size
 
 
 class Pairs(NamedTuple):
@@ -229,7 +222,7 @@ def flat_minima() -> Outcome:
             "starts": FLAT_STARTS, "seed": SEED, "iterations": FLAT_ITERATIONS, "step": f"{FLAT_STEP:g}/L",
             "2λL": TWICE_LAM_L, "L": "median over the starts of the largest curvature in size",
         },
-    ).told("flat-minima", starts=FLAT_STARTS, cgd=cgd, longer=longer)  # fmt: skip
+    ).told("flat-minima", cgd=cgd, longer=longer)  # fmt: skip
 
 
 def _size(value: float, _: object) -> str:
@@ -237,8 +230,7 @@ def _size(value: float, _: object) -> str:
 
 
 def _draw_pairs(made: dict[str, dict[str, Pairs]]) -> Any:
-    figure = plot.blank(8, 4.4)
-    axes = figure.subplots()
+    axes = plot.blank(8, 4.4).subplots()
     places = np.arange(len(made))[::-1]
     for way, shift, method in (("CGD", 0.2, "cgd"), ("GD, longer step", -0.2, "gd")):
         pairs, colour = [of[way] for of in made.values()], plot.COLOURS[method]
@@ -248,6 +240,6 @@ def _draw_pairs(made: dict[str, dict[str, Pairs]]) -> Any:
     axes.axvline(0.0, color="black", lw=0.8)
     axes.set_xlabel("← sharper      runs      flatter →")
     axes.xaxis.set_major_formatter(_size)
-    figure.legend(frameon=False, loc="outside upper right", ncols=2)
+    axes.figure.legend(frameon=False, loc="outside upper right", ncols=2)
     plot.tidy(axes)
-    return figure
+    return axes.figure

@@ -10,38 +10,22 @@ import numpy as np
 
 from .. import plot, theory
 from .._core.result import Result
-from ..functions import functions
 from ._items import Claim, Outcome, Picture, Table, readable, resting_on
 from ._runs import path, trace
-from .egr import (
-    SCENES,
-    WAYS,
-    Ends,
-    Minimum,
-    Penalised,
-    Stationary,
-    Way,
-    descend,
-    minimum_near,
-    stable_step,
-    stationary_points,
-    two_wells,
-)
+from .egr import SCENES, WAYS, Ends, Stationary, Way, descend, stable_step, stationary_points, two_minima
 
 LAM, STEP, START = SCENES["two-wells-1d"].lam, SCENES["two-wells-1d"].step, -0.8
 """λ, α and the start of the first panel; the paper prints none, these are ours."""
 
-LEVY_LAM, LEVY_INTERVAL = 0.075, (-10.0, 0.0)
+LEVY_LAM, LEVY_INTERVAL = SCENES["levy-1d"].lam, (-10.0, 0.0)
 """λ and the interval of the second panel; the paper prints none, these are ours."""
 
 TRAPS = tuple(name for name in SCENES if not name.startswith("two-wells"))
 """The landscapes where g has minima that f has not."""
 
-SWITCHES = (2, 5, 10, 80)
-"""Values of b, to see how much it matters."""
+SWITCHES = (2, 5, 10, 80)  # values of b, to see how much it matters
 
-_WELLS = two_wells()
-_LEVY = functions["levy"].at(n=1)
+_WELLS, _LEVY = SCENES["two-wells-1d"].f, SCENES["levy-1d"].f
 _Counted = dict[str, dict[Way, Ends]]
 
 
@@ -86,22 +70,15 @@ def run() -> Outcome:
             },
         },
     ).told(
-        "fig-egr", lam=LAM, step=STEP, start=readable(START), levy_lam=LEVY_LAM, total=caught["egr"].total(),
-        egr=caught["egr"], guard=caught["guard"],
-        astray={way: kinds.total() - kinds["minimum"] for way, kinds in caught.items()},
+        "fig-egr", start=readable(START), total=caught["egr"].total(), egr=caught["egr"],
+        guard=caught["guard"], astray={way: of.total() - of["minimum"] for way, of in caught.items()},
     )  # fmt: skip
-
-
-def _minima(n: int) -> tuple[Minimum, Minimum]:
-    """Return the sharp minimum and the flat one."""
-    f, rest = two_wells(n), [0.0] * (n - 1)
-    return minimum_near(f, [0.1, *rest]), minimum_near(f, [2.1, *rest])
 
 
 def _overshoot(runs: dict[Way, Result], ends: _Counted) -> list[Claim]:
     gd, egr, cgd = (runs[way] for way in WAYS[:3])
     x_gd, x_egr, x_cgd = (path(run)[:, 0] for run in (gd, egr, cgd))
-    sharp, flat = _minima(1)
+    sharp, flat = two_minima(1)
     grown = [float(theory.penalised_curvature(m.curvature, LAM)) / m.curvature for m in (sharp, flat)]
     sharp_f, sharp_g = stable_step(sharp.curvature), stable_step(sharp.curvature, LAM)
     flat_g = stable_step(flat.curvature, LAM)
@@ -216,7 +193,7 @@ def _minima_table() -> Table:
             (n, label, m.f, m.curvature, theory.penalised_curvature(m.curvature, LAM),
              stable_step(m.curvature), stable_step(m.curvature, LAM))
             for n in (1, 2)
-            for label, m in zip(("sharp", "flat"), _minima(n), strict=True)
+            for label, m in zip(("sharp", "flat"), two_minima(n), strict=True)
         ],
     )  # fmt: skip
 
@@ -225,7 +202,7 @@ def _draw(runs: dict[Way, Result], points: list[Stationary]) -> Any:
     figure = plot.blank(10, 4.2)
     left, right = figure.subplots(1, 2)
     plot.landscape(_WELLS, LAM, (-0.9, 3.0), ax=left)
-    steeper = Penalised(_WELLS, LAM)
+    steeper = SCENES["two-wells-1d"].g
     walks: tuple[tuple[Way, Any, str, str], ...] = (
         ("gd", _WELLS, "gd", "GD, on f"), ("guard", steeper, "cgd", "CGD, on g")
     )  # fmt: skip
@@ -251,7 +228,7 @@ def _draw(runs: dict[Way, Result], points: list[Stationary]) -> Any:
         ("maximum of f, minimum of g", "v", "black", [p.x for p in points if p.turned]),
     ):
         x = np.array(chosen)
-        y = Penalised(_LEVY, LEVY_LAM)(x[:, None])
+        y = SCENES["levy-1d"].g(x[:, None])
         right.plot(x, y, marker, color=colour, label=label, lw=0, ms=4.5, mec="black", zorder=5)
     right.set_title(f"Maxima turned into minima: λ = {LEVY_LAM:g}", fontsize="medium")
     for axes, lam in ((left, LAM), (right, LEVY_LAM)):

@@ -15,6 +15,7 @@ from ..functions import Function, functions
 from ._items import Claim, Outcome, Picture, Table, readable, resting_on
 from ._runs import Floats, minimize, trace
 from .experiments import T
+from .fig_convergence import curves
 
 METHODS = {"BFGS": "bfgs", "DFP": "dfp", "CGD-BFGS": "cgd-bfgs", "CGD-DFP": "cgd-dfp"}
 """The methods, by the names the paper gives them."""
@@ -93,7 +94,7 @@ def run() -> Outcome:
             **{name: {"lam": p.lam, "step": p.step, "start": p.start} for name, p in PANELS.items()},
         },
     ).told(
-        "fig-quasi-newton", T=T, panels=" ".join(map(str, PANELS.values())),
+        "fig-quasi-newton", panels=" ".join(map(str, PANELS.values())),
         searched=", ".join(map(_searched, PANELS.values())),
     )  # fmt: skip
 
@@ -148,29 +149,23 @@ def _claims(gaps: dict[str, Floats]) -> list[Claim]:
 _STYLES = (("o", 0, 4.5, "-"), ("D", 5, 1.4, "--"), ("s", 2, 4.5, "-"), ("^", 7, 1.4, "--"))
 """Of the four methods: the marker, where it first stands, the width of the line, and its dashes."""
 
-ROUNDING = 1e-13
-"""An f − f* that is no larger is what rounding leaves of 0."""
+ROUNDING = 1e-13  # an f − f* that is no larger is what rounding leaves of 0
 
 _TICKS = {"drop-wave": (0.05, 0.1, 0.2, 0.5), "eggholder": (50, 100, 200)}
 
 
 def _draw(made: dict[str, dict[str, Result]]) -> Any:
-    figure = plot.blank(10, 3.6)
-    for axes, (name, runs) in zip(figure.subplots(1, 3), made.items(), strict=True):
-        function = PANELS[name].function
-        plot.convergence(runs, fmin=function.fmin, x_axis="iters", ax=axes)
+    panels = ((p.function, made[name], f"λ = {readable(p.lam)}, α = {readable(p.step)}")
+              for name, p in PANELS.items())  # fmt: skip
+    figure = curves(1, 3.6, panels, "iters")
+    for axes, name in zip(figure.axes, made, strict=True):
         # where two lie on each other, one is a band and the other a line over it; markers take turns
         for line, (marker, first, width, dashes) in zip(axes.lines, _STYLES, strict=True):
             line.set(marker=marker, markevery=(first, 10), markersize=6, linewidth=width, linestyle=dashes)
             line.set(markeredgecolor="white", markeredgewidth=0.6)
-        settings = f"λ = {readable(PANELS[name].lam)}, α = {readable(PANELS[name].step)}"
-        axes.set_title(f"{function.title}\n{settings}", fontsize="medium")
-        axes.set(xlabel="", ylabel="")
         if name in _TICKS:
             axes.set_yticks(_TICKS[name], labels=[f"{tick:g}" for tick in _TICKS[name]])
             axes.minorticks_off()
-    figure.supxlabel("iterations", fontsize="medium")
-    figure.supylabel("f − f*, log scale", fontsize="medium")
     plot.legend_above(figure)
     return figure
 
@@ -181,8 +176,7 @@ SEED, TRIALS = 0, 1000
 RANGES = {"step": (1e-5, 1.0), "lam": (1e-3, 100.0)}
 """α and λ are drawn evenly on a log scale, the start evenly from the function's box."""
 
-COINCIDE = 0.01
-"""Two runs coincide if f − f* never differs by more than this share of its first value."""
+COINCIDE = 0.01  # two runs coincide if f − f* never differs by more than this share of its first value
 
 
 class Trials(NamedTuple):
@@ -247,7 +241,7 @@ def sweep() -> Outcome:
         pictures={"fig-quasi-newton-sweep": Picture(_draw_sweep(made))},
         settings={"seed": SEED, "trials": TRIALS, **RANGES, "start": "the function's box"},
     ).told(
-        "fig-quasi-newton-sweep", coincide=COINCIDE, trials=TRIALS, fewest=min(rows, key=lambda row: row[2]),
+        "fig-quasi-newton-sweep", coincide=COINCIDE, fewest=min(rows, key=lambda row: row[2]),
         most=", ".join(row[0] for row in rows if row[3] > 0.5),
     )  # fmt: skip
 

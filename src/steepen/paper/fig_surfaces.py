@@ -14,11 +14,8 @@ from ._items import Claim, Outcome, Picture, Table, readable
 from ._runs import Floats, minimize, path, trace
 from .egr import Penalised
 
-LAM, STEP, STEPS = 0.4, 0.05, 5
-"""λ, α and the number of steps, as printed."""
-
-START = (4.0, 3.0)
-"""The start; the paper prints none, so this one is ours."""
+LAM, STEP, STEPS = 0.4, 0.05, 5  # λ, α and the number of steps, as printed
+START = (4.0, 3.0)  # the start; the paper prints none, so this one is ours
 
 
 def f1() -> Function:
@@ -71,8 +68,8 @@ def run() -> Outcome:
         traces={"fig-surfaces-gd": gd, "fig-surfaces-cgd": cgd, "fig-surfaces-gd-on-f2": steep},
         settings={"lam": LAM, "step": STEP, "steps": STEPS, "start": START},
     ).told(
-        "fig-surfaces", lam=LAM, step=STEP, steps=STEPS, start=START, longer=(1 + 4 * LAM, 1 + 8 * LAM),
-        cost=2 * STEPS, x_gd=x_gd[-1, 0], x_cgd=x_cgd[-1, 0], x_twice=twice, far_gd=far_gd, far_cgd=far_cgd,
+        "fig-surfaces", longer=(1 + 4 * LAM, 1 + 8 * LAM), cost=2 * STEPS, x_gd=x_gd[-1, 0],
+        x_cgd=x_cgd[-1, 0], x_twice=twice, far_gd=far_gd, far_cgd=far_cgd,
     )  # fmt: skip
 
 
@@ -100,8 +97,7 @@ def _ratios() -> Floats:
 
 def _cut(x_gd: Floats, x_cgd: Floats) -> Any:
     """Draw the cut x₂ = 0, where f₁ is x², with the walks: x₁ knows nothing of x₂ on this function."""
-    figure = plot.blank(8, 3.4)
-    axes = figure.subplots()
+    axes = plot.blank(8, 3.4).subplots()
     x = np.linspace(-2.2, START[0] + 0.2, 300)
     axes.axhline(0, color="0.85", lw=1, zorder=0)
     for lam in np.linspace(0, LAM, 5)[1:-1]:
@@ -125,7 +121,7 @@ def _cut(x_gd: Floats, x_cgd: Floats) -> Any:
     axes.margins(x=0)
     plot.tidy(axes)
     axes.legend(frameon=False, loc="upper center")
-    return figure
+    return axes.figure
 
 
 def _draw(made: dict[str, Result]) -> Any:

@@ -20,12 +20,8 @@ LAMS = (0.01, 0.03, 0.1, LAM)
 """λ at which the maxima of f are looked at: with the larger ones more of them become minima of g."""
 
 INTERVAL = (-10.0, 5.0)
-
-PIT_LAM, PIT_STEP = 0.3, 0.1
-"""λ and α on the pit, a function of two variables with a ring of artificial minima of g."""
-
-OUTSIDE, INSIDE = (3.5, 1.0), (2.0, 1.5)
-"""Starts on either side of that ring."""
+PIT_LAM, PIT_STEP = 0.3, 0.1  # on the pit, a function of two variables with a ring of artificial minima of g
+OUTSIDE, INSIDE = (3.5, 1.0), (2.0, 1.5)  # starts on either side of that ring
 
 _LEVY = functions["levy"].at(n=1)
 _PIT = pit(2)
@@ -51,9 +47,8 @@ def run() -> Outcome:
     )  # fmt: skip
     radius = _add_pit(outcome)
     return outcome.told(
-        "lemma1", lam=LAM, low=readable(INTERVAL[0]), high=readable(INTERVAL[1]), points=len(points), own=own,
-        new=len(points) - own, pit_lam=PIT_LAM, pit_step=PIT_STEP, radius=radius, outside=OUTSIDE,
-        inside=INSIDE,
+        "lemma1", low=readable(INTERVAL[0]), high=readable(INTERVAL[1]), points=len(points), own=own,
+        new=len(points) - own, radius=radius, outside=OUTSIDE, inside=INSIDE,
     )  # fmt: skip
 
 
@@ -176,11 +171,8 @@ def _draw_pit(runs: dict[tuple[str, str], Result], radius: float) -> Any:
 
 # --- Fig. 2: a function of one variable whose maximum the penalty turns into a minimum --------------------
 
-DRAWN = (-10.0, -5.0)
-"""What is drawn."""
-
-POINT, STEP = -7.7, 0.004
-"""Where the arrows stand, as printed, and the step of our two runs from there."""
+DRAWN = (-10.0, -5.0)  # what is drawn
+POINT, STEP = -7.7, 0.004  # where the arrows stand, as printed, and the step of our two runs from there
 
 
 def ascent() -> Outcome:
@@ -226,14 +218,13 @@ def ascent() -> Outcome:
         traces={"fig-ascent-egr": trace(egr), "fig-ascent-cgd": trace(cgd)},
         settings={"function": "levy, n = 1", "lam": LAM, "interval": DRAWN, "point": POINT, "step": STEP},
     ).told(
-        "fig-ascent", lam=LAM, point=readable(POINT), start=start, at_egr=at_egr, end_egr=end_egr,
+        "fig-ascent", point=readable(POINT), start=start, at_egr=at_egr, end_egr=end_egr,
         at_cgd=at_cgd, end_cgd=end_cgd, guarded=guarded.sum(),
     )  # fmt: skip
 
 
 def _draw_levy(points: list[Stationary]) -> Any:
-    figure = plot.blank(8, 4.6)
-    axes = figure.subplots()
+    axes = plot.blank(8, 4.6).subplots()
     plot.landscape(_LEVY, LAM, DRAWN, ax=axes)
     g = Penalised(_LEVY, LAM)
     x = np.array([p.x for p in points])
@@ -263,5 +254,5 @@ def _draw_levy(points: list[Stationary]) -> Any:
     axes.set_title(f"Levy, n = 1: λ = {LAM:g}", fontsize="medium")
     axes.lines[1].set_label(f"g = f + {LAM:g}‖∇f‖²")
     axes.set_ylim(0, 46)
-    plot.legend_above(figure)
-    return figure
+    plot.legend_above(axes.figure)
+    return axes.figure

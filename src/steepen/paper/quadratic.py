@@ -10,32 +10,19 @@ from .. import plot, theory
 from .._core.result import Trace
 from ..budget import Budget
 from ..functions import Function
-from ..functions import quadratic as quadratic_function
 from ._items import Claim, Outcome, Picture, Table, readable
-from ._runs import Floats, minimize, path, trace
+from ._runs import Floats, minimize, path, trace, turned_quadratic
 
-SMALLEST, LARGEST, N = 1.0, 10.0, 11
-"""Q has N eigenvalues in even steps from the smallest to the largest, in a random basis."""
-
-SEED = 3
-"""Of that basis, and of the linear term after it."""
-
+SMALLEST, LARGEST, N = 1.0, 10.0, 11  # Q has N eigenvalues in even steps, in a random basis
+SEED = 3  # of that basis, and of the linear term after it
 LAMS = (-0.02, 0.0, 0.05, 0.2, 1.0)
-OFF = 0.03
-"""How far beside the best step, as a share of it, another one is tried."""
-
-SHORT_STEP = 0.01
-"""A step far below the best one of GD: the paper's own α on its quadratic."""
-
-BEST_LAM = -0.5 / (SMALLEST + LARGEST)
-"""The λ with the smallest condition number, −1/(2(l + L))."""
+OFF = 0.03  # how far beside the best step, as a share of it, another one is tried
+SHORT_STEP = 0.01  # a step far below the best one of GD: the paper's own α on its quadratic
+BEST_LAM = -0.5 / (SMALLEST + LARGEST)  # the λ with the smallest condition number, −1/(2(l + L))
 
 
 def _problem() -> tuple[Function, Floats]:
-    rng = np.random.default_rng(SEED)
-    basis = np.linalg.qr(rng.standard_normal((N, N)))[0]
-    matrix = basis @ np.diag(np.linspace(SMALLEST, LARGEST, N)) @ basis.T
-    f = quadratic_function(matrix, b=rng.standard_normal(N))
+    f, basis = turned_quadratic(np.random.default_rng(SEED), np.linspace(SMALLEST, LARGEST, N))
     return f, f.minima[0] + basis @ np.ones(N)  # every eigenvector has its part
 
 

@@ -66,8 +66,8 @@ def run() -> Outcome:
             "quadratic_eigenvalues": eigenvalues,
         },
     ).told(
-        "table1", T=T, penalised=THRESHOLD + 1, agree=sum(claim.agrees for claim in claims),
-        claims=len(claims), branin=EXPERIMENTS["branin"], n=quadratic.n, spectrum=spectrum,
+        "table1", penalised=THRESHOLD + 1, agree=sum(claim.agrees for claim in claims), claims=len(claims),
+        branin=EXPERIMENTS["branin"], n=quadratic.n, spectrum=spectrum,
     )  # fmt: skip
 
 
@@ -81,8 +81,7 @@ def _point(start: tuple[float, ...]) -> str:
 
 
 def _draw(first: dict[str, list[float]]) -> Any:
-    figure = plot.blank(8, 3.6)
-    axes = figure.subplots()
+    axes = plot.blank(8, 3.6).subplots()
     places = range(len(first))
     for i, (method, marker) in enumerate(zip(METHODS, "so", strict=True)):
         style: dict[str, Any] = {"color": plot.COLOURS[method], "marker": marker, "lw": 0, "zorder": 3}
@@ -92,13 +91,13 @@ def _draw(first: dict[str, list[float]]) -> Any:
         axes.plot(printed, places, label=f"{method.upper()}, printed", ms=12, mfc="none", **style)
     for y, steps in enumerate(first.values()):
         axes.plot(steps, [y, y], color="0.75", lw=2, zorder=2)
-    labels = [f"{e.function.title}\nλ = {e.lam_text}, α = {e.step:g}" for e in EXPERIMENTS.values()]
+    labels = [f"{e.function.title}\n{e.settings}" for e in EXPERIMENTS.values()]
     axes.set_yticks(places, labels, fontsize="small")
     axes.set(xlabel="f lowered by the first step, %", xlim=(-4, 104))
     axes.invert_yaxis()
     plot.tidy(axes)
-    plot.legend_above(figure)
-    return figure
+    plot.legend_above(axes.figure)
+    return axes.figure
 
 
 def _recoveries(spectrum: Floats) -> Iterator[tuple[Any, ...]]:

@@ -11,24 +11,15 @@ import numpy as np
 from .. import plot, theory
 from .._core.result import Trace
 from ..budget import Budget
-from ..functions import quadratic
 from ._items import Claim, Outcome, Picture, Table, readable
-from ._runs import Floats, minimize, trace
+from ._runs import Floats, minimize, trace, turned_quadratic
 from .listings import theorem1
 
-TWICE_LAM_L = (0.0, 0.5, 2.0)
-"""λ is chosen by 2λL, which says how much steeper the penalty makes the steepest direction."""
-
-SHARES = (0.1, 0.5, 0.99)
-"""Steps tried, as shares of the upper end of the safe interval."""
-
+TWICE_LAM_L = (0.0, 0.5, 2.0)  # λ by 2λL: how much steeper the penalty makes the steepest direction
+SHARES = (0.1, 0.5, 0.99)  # steps tried, as shares of the upper end of the safe interval
 ITERATIONS = 200
-
-SMALL, MOST = 1e-6, 100_000
-"""∇f → 0 is measured by the steps it takes to bring ‖∇f‖ to this share of the start's, and their limit."""
-
-RAYS = 100
-"""Directions in which the least curvature of logistic regression is looked for."""
+SMALL, MOST = 1e-6, 100_000  # ∇f → 0: steps until ‖∇f‖ is this share of the start's, and their limit
+RAYS = 100  # directions in which the least curvature of logistic regression is looked for
 
 
 @dataclass(frozen=True)
@@ -75,8 +66,7 @@ class Problem:
 def strongly_convex(n: int = 10, seed: int = 0) -> Problem:
     """Make a quadratic with eigenvalues from 1 to 10 in a random basis."""
     rng = np.random.default_rng(seed)
-    basis = np.linalg.qr(rng.standard_normal((n, n)))[0]
-    f = quadratic(basis @ np.diag(np.linspace(1.0, 10.0, n)) @ basis.T, b=rng.standard_normal(n))
+    f, _ = turned_quadratic(rng, np.linspace(1.0, 10.0, n))
     start = rng.standard_normal(n)
     L, mu = (find(f.hvp, start).value for find in (theory.largest_curvature, theory.smallest_curvature))
     return Problem("Quadratic", f, f.grad, f.hvp, start, f.fmin, L, mu)
@@ -173,19 +163,16 @@ def run() -> Outcome:
     outcome.tables["theorem1"] = Table(("problem", "L", "μ", "λ", "α", "rate, bound", "rate, measured"), rows)
     outcome.pictures["theorem1"] = Picture(_figure(cases, outcome.traces))
     outcome.settings = {
-        "iterations": ITERATIONS,
-        "2λL": list(TWICE_LAM_L),
-        "shares of the interval": list(SHARES),
+        "iterations": ITERATIONS, "2λL": list(TWICE_LAM_L), "shares of the interval": list(SHARES),
         "quadratic": "n = 10, eigenvalues 1 to 10; default_rng(0): basis, linear term, start, all normal",
         "least squares": "m = 20, n = 10, rank 6; default_rng(1): both factors, b, start, all normal",
         "logistic": "m = 60, n = 5, columns scaled 0.5 to 2, labels of a normal x with normal noise, "
         "default_rng(2); with ridge 0.1 from 3 times a normal point, without ridge from 0 with noise 4 times "
         "as large",
         "rays": RAYS,
-    }
+    }  # fmt: skip
     return outcome.told(
-        "theorem1", iterations=ITERATIONS, rays=RAYS, most=TWICE_LAM_L[-1],
-        shorter=(1 + TWICE_LAM_L[-1]) ** 2, slower=slower, cases=len(cases),
+        "theorem1", most=TWICE_LAM_L[-1], shorter=(1 + TWICE_LAM_L[-1]) ** 2, slower=slower, cases=len(cases)
     )  # fmt: skip
 
 
@@ -236,9 +223,8 @@ def _as_printed() -> Claim:
     return Claim(
         "the end of the safe interval, the step and the rate of steepen.theory",
         "2/(L(1+2λL)²), half of it, 1 − μ/(L(1+2λL)²)",
-        "the same" if apart <= 1e-12 else f"up to {apart:.0%} off",
-        apart <= 1e-12,
-    )
+        "the same" if apart <= 1e-12 else f"up to {apart:.0%} off", apart <= 1e-12,
+    )  # fmt: skip
 
 
 def _sharp(problem: Problem) -> Claim:

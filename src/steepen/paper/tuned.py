@@ -9,46 +9,20 @@ import numpy as np
 
 from .. import plot
 from ..functions import functions
+from . import study
 from ._items import Claim, Known, Outcome, Picture, Table, readable
 from ._runs import Floats
 from .experiments import EXPERIMENTS, T
 from .extensions import best_step
-from .study import (
-    BOXED,
-    BUDGETS,
-    CLEAR,
-    HAPPENED,
-    JUDGED,
-    LEVEL,
-    NAMES,
-    PAIRS,
-    SHOWN,
-    STAGES,
-    TUNING,
-    Problem,
-    Result,
-    counted,
-    happened,
-    left,
-    of,
-    problems,
-    rank_correlation,
-    reasons,
-    results,
-    settings,
-)
+from .study import BUDGETS, JUDGED, NAMES, PAIRS, SHOWN, Result, counted, happened, of, settings
 
 
 def run() -> Outcome:
     """Show the stored study, run a part of it again, and draw the maps of three functions."""
     return Outcome(
         claims=[
-            _claim_ahead(
-                "an appropriate λ > 0 gives a descent a boost, also if α is tuned", "gd", "cgd-fd", "limit"
-            ),
-            _claim_ahead(
-                "CGD-BFGS gives better results than BFGS, also if α is tuned", "bfgs", "cgd-bfgs", None
-            ),
+            _claim_ahead("an appropriate λ > 0 gives a descent a boost", "gd", "cgd-fd", "limit"),
+            _claim_ahead("CGD-BFGS gives better results than BFGS", "bfgs", "cgd-bfgs", None),
             _claim_condition(),
             _claim_again(),
         ],
@@ -62,8 +36,8 @@ def run() -> Outcome:
             "tuned": Picture(bars()), "tuned-maps": Picture(maps()), "tuned-why": Picture(_draw_reasons())
         },
         settings={
-            "trials": STAGES, "starts to tune on": TUNING, "starts to judge on": JUDGED,
-            "kept in their box": BOXED,
+            "trials": study.STAGES, "starts to tune on": study.TUNING, "starts to judge on": JUDGED,
+            "kept in their box": study.BOXED,
         },
     ).told("tuned", **_values())  # fmt: skip
 
@@ -98,7 +72,7 @@ def _functions_table() -> Table:
         [
             (functions[row.function].title, row.n, row.gradients, NAMES[row.penalised], NAMES[row.plain],
              row.won, row.lost, row.low, row.high, *row.penalised_median, *row.plain_median)
-            for row in results()
+            for row in study.results()
             if row.plain == "gd" and row.penalised.startswith("cgd-fd")
         ],
     )  # fmt: skip
@@ -111,10 +85,8 @@ def _happened_table() -> Table:
             for side, (winner, loser) in enumerate(((penalised, plain), (plain, penalised))):
                 counts = happened(of(plain, penalised, grads), side).values()
                 rows.append((grads, NAMES[winner], NAMES[loser], sum(counts), *counts))
-    return Table(
-        ("gradients", "lower", "higher", "starts", *(f"the higher one {text}" for text in HAPPENED.values())),
-        rows,
-    )  # fmt: skip
+    others = (f"the higher one {text}" for text in study.HAPPENED.values())
+    return Table(("gradients", "lower", "higher", "starts", *others), rows)
 
 
 def _why_table() -> Table:
@@ -131,7 +103,7 @@ def _why_table() -> Table:
         ("function", "n", "condition number", "bends down", "spread of curvature", "best λ negative", "net",
          "tuned α, GD", "tuned α, CGD-FD", "tuned λ"),
         [(functions[name].title, n, finite(why.condition), why.down, why.spread, finite(why.best_negative),
-          net[name, n], *chosen(name, n)) for (name, n), why in reasons().items()],
+          net[name, n], *chosen(name, n)) for (name, n), why in study.reasons().items()],
     )  # fmt: skip
 
 
@@ -150,7 +122,7 @@ def _values() -> dict[str, Any]:
         for side in (0, 1)
     )
     either = {(row.function, row.n) for row in (*helped, *negative) if row.verdict > 0}
-    best = [why.best_negative for why in reasons().values() if np.isfinite(why.best_negative)]
+    best = [why.best_negative for why in study.reasons().values() if np.isfinite(why.best_negative)]
 
     def winning(rows: Iterable[Result]) -> str:
         """Name the functions won, the clearest first, with the dimension where it is not small."""
@@ -159,9 +131,9 @@ def _values() -> dict[str, Any]:
         return ", ".join(titles) or "none"
 
     return {
-        "shown": SHOWN, "budgets": _listed(BUDGETS), "trials": sum(STAGES), "stages": STAGES,
-        "tuning": TUNING, "half": TUNING // 2, "judged": JUDGED, "digits": -np.log10(LEVEL),
-        "boxed": ", ".join(functions[name].title for name in BOXED),
+        "shown": SHOWN, "budgets": _listed(BUDGETS), "trials": sum(study.STAGES), "stages": study.STAGES,
+        "tuning": study.TUNING, "half": study.TUNING // 2, "judged": JUDGED, "digits": -np.log10(study.LEVEL),
+        "boxed": ", ".join(functions[name].title for name in study.BOXED),
         "maps": _listed(functions[name].title for name in MAPS),
         "total": len(helped), "few": len(few), "many": len(helped) - len(few), "pale": counted(few)[2],
         "ahead": ahead, "behind": behind, "two": len(of(*pairs["two"], SHOWN)),
@@ -177,17 +149,11 @@ def _values() -> dict[str, Any]:
 
 def _claim_ahead(text: str, plain: str, penalised: str, known: Known | None) -> Claim:
     counts = {grads: counted(of(plain, penalised, grads)) for grads in BUDGETS}
-    return Claim(
-        text,
-        "great boosts" if plain == "gd" else "better results",
-        "; ".join(
-            f"at {grads} gradients ahead on {ahead} of {ahead + behind + level}, behind on {behind}"
-            for grads, (ahead, behind, level) in counts.items()
-        ),
-        all(ahead - behind >= CLEAR * (ahead + behind + level) for ahead, behind, level in counts.values()),
-        "chosen",
-        known=known,
-    )
+    ours = (f"at {grads} gradients ahead on {ahead} of {ahead + behind + level}, behind on {behind}"
+            for grads, (ahead, behind, level) in counts.items())  # fmt: skip
+    agrees = all(count[0] - count[1] >= study.CLEAR * sum(count) for count in counts.values())
+    paper = "great boosts" if plain == "gd" else "better results"
+    return Claim(f"{text}, also if α is tuned", paper, "; ".join(ours), agrees, "chosen", known)
 
 
 def _claim_condition() -> Claim:
@@ -197,17 +163,14 @@ def _claim_condition() -> Claim:
         rows = [row for row in of("gd", "cgd-fd", grads) if np.isfinite(row.why.condition)]
         a, b = np.array([(row.why.condition, row.net) for row in rows]).T
         again = np.random.default_rng(0).integers(0, len(a), (1000, len(a)))
-        limits = np.quantile([rank_correlation(a[rows], b[rows]) for rows in again], (0.025, 0.975))
-        found[grads] = (rank_correlation(a, b), *limits.tolist())
+        limits = np.quantile([study.rank_correlation(a[rows], b[rows]) for rows in again], (0.025, 0.975))
+        found[grads] = (study.rank_correlation(a, b), *limits.tolist())
     parts = [[readable(value, ".2f") for value in values] for values in found.values()]
     texts = [f"{at} ({low} to {high}) at {g}" for g, (at, low, high) in zip(found, parts, strict=True)]
     return Claim(
-        f"with T = {T} CGD does the worse against GD the higher the condition number",
-        "would perform poorly",
-        f"rank correlation {', '.join(texts)} gradients, over {len(a)} problems",
-        found[T][2] < 0,
-        "chosen",
-    )
+        f"with T = {T} CGD does the worse against GD the higher the condition number", "would perform poorly",
+        f"rank correlation {', '.join(texts)} gradients, over {len(a)} problems", found[T][2] < 0, "chosen",
+    )  # fmt: skip
 
 
 AGAIN = ("booth", "branin", "beale", "rosenbrock", "zakharov")
@@ -218,19 +181,17 @@ def _claim_again() -> Claim:
     """Run a part of the study again with the stored settings."""
     apart, grads = 0, BUDGETS[0]
     stored = {(row.function, row.n): row for row in of("gd", "cgd-fd", grads)}
-    for problem in (problem for problem in problems(AGAIN) if problem.function.n == 2):
+    for problem in (problem for problem in study.problems(AGAIN) if problem.function.n == 2):
         name = problem.function.name
         chosen = {method: settings()[name, 2, grads, method] for method in ("gd", "cgd-fd")}
         ends = [problem.ends(method, setting, problem.judged, grads) for method, setting in chosen.items()]
         won, lost = (int(where.sum()) for where in problem.won(*ends))
         apart = max(apart, abs(won - stored[name, 2].won), abs(lost - stored[name, 2].lost))
     return Claim(
-        f"the stored study comes out again: {len(AGAIN)} functions, {grads} gradients",
-        "the same counts",
-        "the same" if apart == 0 else f"up to {apart} of {JUDGED} starts apart",
-        apart <= 0.02 * JUDGED,
+        f"the stored study comes out again: {len(AGAIN)} functions, {grads} gradients", "the same counts",
+        "the same" if apart == 0 else f"up to {apart} of {JUDGED} starts apart", apart <= 0.02 * JUDGED,
         "chosen",
-    )
+    )  # fmt: skip
 
 
 # --- pictures -----------------------------------------------------------------------------------------
@@ -239,8 +200,7 @@ def _claim_again() -> Claim:
 def bars() -> Any:
     """Draw the share of starts that each method wins, function by function."""
     rows = sorted((row for row in of("gd", "cgd-fd", SHOWN) if row.n < 10), key=lambda row: row.net)
-    figure = plot.blank(8, 0.19 * len(rows) + 1.3)
-    axes = figure.subplots()
+    axes = plot.blank(8, 0.19 * len(rows) + 1.3).subplots()
     for y, row in enumerate(rows):
         style = {"alpha": 1.0 if row.verdict else 0.35, "height": 0.8}
         axes.barh(y, row.won / JUDGED, color=plot.COLOURS["cgd-fd"], **style)
@@ -260,11 +220,10 @@ def bars() -> Any:
         axes.text(x, 0.5, text, transform=axes.transAxes, ha=side, va="center", **style)
     axes.set_title(f"Both tuned, {SHOWN} gradients, {JUDGED} starts a function", fontsize="medium")
     plot.tidy(axes, grid=False)
-    return figure
+    return axes.figure
 
 
-MAPS = ("schwefel", "levy", "goldstein-price")
-"""Functions of which maps are drawn."""
+MAPS = ("schwefel", "levy", "goldstein-price")  # functions of which maps are drawn
 
 
 def maps() -> Any:
@@ -273,18 +232,18 @@ def maps() -> Any:
     grid, panels = figure.add_gridspec(2, len(MAPS)), list[Any]()
     image: Any = None
     for column, name in enumerate(MAPS):
-        problem = Problem(functions[name].at(2))
+        problem = study.Problem(functions[name].at(2))
         f, (low, high) = problem.function, problem.function.bounds.T
         places = np.stack(np.meshgrid(*[np.linspace(0.0, 1.0, 70)] * 2), axis=-1).reshape(-1, 2)
         starts: Floats = low + places * (high - low)
         for row, method in enumerate(("gd", "cgd-fd")):
             ends = problem.ends(method, settings()[name, 2, SHOWN, method], starts, SHOWN)
-            share = np.log10(left(ends.f, f(starts), f.fmin)).reshape(70, 70)
+            share = np.log10(study.left(ends.f, f(starts), f.fmin)).reshape(70, 70)
             axes = figure.add_subplot(grid[row, column])  # by columns, so that a phone has pairs
             panels.append(axes)
             image = axes.imshow(
                 share, origin="lower", extent=f.bounds.ravel().tolist(), aspect="auto",
-                cmap="cividis", vmin=np.log10(LEVEL), vmax=0, interpolation="nearest",
+                cmap="cividis", vmin=np.log10(study.LEVEL), vmax=0, interpolation="nearest",
             )  # fmt: skip
             axes.plot(*f.minima.T, "*", color="white", mec="black", ms=9, lw=0)
             axes.set_title(f"{f.title}: {NAMES[method]}", fontsize="medium")
@@ -304,12 +263,12 @@ def _draw_reasons() -> Any:
         bars.barh(where, counts, 0.38, color=plot.COLOURS[method], label=label)
         for y, count in zip(where, counts, strict=True):
             bars.text(count, y, f" {count}", va="center", fontsize="small")
-    words = (
+    words = [
         "ended above\nits start",
         "hardly moved",
         "heads for a\nhigher minimum",
         "is slower\nto one as low",
-    )
+    ]
     bars.set_yticks(range(len(words)), words, fontsize="small")
     bars.invert_yaxis()
     bars.margins(x=0.15)
