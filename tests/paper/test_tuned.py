@@ -186,7 +186,7 @@ def test_readme_says_who_is_ahead_of_whom_and_what_happened():
 
 def test_the_rank_correlation_is_spearmans_also_where_values_are_equal():
     a, b = np.random.default_rng(0).integers(0, 5, (2, 40)).astype(float)
-    assert tuned.rank_correlation(a, b) == pytest.approx(scipy.stats.spearmanr(a, b).statistic)
+    assert study.rank_correlation(a, b) == pytest.approx(scipy.stats.spearmanr(a, b).statistic)
 
 
 def test_evaluations_are_those_of_the_tables():
