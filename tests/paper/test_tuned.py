@@ -11,7 +11,7 @@ from benchmarks import tuned as program
 from tests.pairs import sample
 
 import steepen as st
-from steepen.paper import study, tuned
+from steepen.paper import study
 from steepen.paper.study import BUDGETS, JUDGED, PAIRS, Problem, Setting
 
 ROOT = Path(__file__).parents[2]
