@@ -22,7 +22,7 @@ from benchmarks.bench.measure import measure
 from benchmarks.bench.profiles import evaluations_to, geometric_mean
 from benchmarks.problems import Problem
 from joblib import Parallel, delayed
-from scipy.special import expit
+from scipy import special
 
 import steepen as st
 
@@ -78,7 +78,7 @@ def problems() -> Iterator[Aside]:
 
 def logistic(w: Any, X: Any, y: Any) -> Any:
     z = y * (X @ w)
-    return float(np.logaddexp(0, -z).sum()), X.T @ (-y * expit(-z))
+    return float(np.logaddexp(0, -z).sum()), X.T @ (-y * special.expit(-z))
 
 
 def lennard_jones(x: Any) -> Any:

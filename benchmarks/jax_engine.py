@@ -377,19 +377,19 @@ def million(count: int, dtypes: tuple[str, ...]) -> None:
         first = clock(run, time.perf_counter)
         spent = min(clock(run, time.perf_counter) for _ in range(2))
         found = run()
-        numbers = int(found.nit.sum()) * 2 * lane_numbers()
+        numbers = int(found.nit.sum()) * 2 * slot_numbers()
         rate = bandwidth()
         floor = numbers * dtype.itemsize / rate
         print(f"{dtype.name}: {spent:.3f} s, and {first - spent:.1f} s to compile")
         success, nit = 100 * float(found.success.mean()), float(found.nit.mean())
         print(f"  {success:.2f} % with success, {nit:.2f} iterations on average")
         print(
-            f"  an iteration reads and writes {lane_numbers()} numbers; at {rate / 1e9:.0f} GB/s (measured)"
+            f"  an iteration reads and writes {slot_numbers()} numbers; at {rate / 1e9:.0f} GB/s (measured)"
         )
         print(f"  that takes {floor:.3f} s: the run is at {spent / floor:.1f} × the floor", flush=True)
 
 
-def lane_numbers() -> int:
+def slot_numbers() -> int:
     """Return how many numbers a run of cgd-auto hands from one iteration to the next, for n = 2."""
     n, m = 2, 12
     return 3 * m * n + m + 12 * n + 20

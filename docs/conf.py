@@ -42,7 +42,6 @@ default_role = "code"
 autodoc_default_options = {"members": True, "imported-members": True}
 autodoc_member_order = "groupwise"
 autodoc_typehints = "signature"
-autodoc_preserve_defaults = True
 maximum_signature_line_length = 80
 napoleon_google_docstring = False
 napoleon_use_ivar = True
@@ -96,9 +95,9 @@ def add_modules(app: Sphinx, name: str, content: list[str]) -> None:
     folder, _, package = name.rpartition("/")
     if folder != "api" or package in {"index", "steepen"}:
         return
-    home = importlib.import_module(f"steepen.{package}")
+    home = importlib.import_module(re.search(r"automodule:: (\S+)", content[0])[1])
     for found in pkgutil.iter_modules(getattr(home, "__path__", ())):
-        module = f"steepen.{package}.{found.name}"
+        module = f"{home.__name__}.{found.name}"
         if not found.name.startswith("_"):
             names = getattr(importlib.import_module(module), "__all__", ())
             if not set(names) <= set(home.__all__):

@@ -30,8 +30,8 @@ SEED = os.environ.get(VARIABLE, "")
 ROLES = ("jac", "hvp", "hess")
 
 ELSEWHERE = (
-    "torch", "train", "bench", "paper/test_reproduce.py", "paper/test_page.py", "cli", "test_plot.py",
-    "test_layers.py", "test_public.py",
+    "torch", "train", "training", "integrations", "optax", "bench", "cli",
+    "paper/test_reproduce.py", "paper/test_page.py", "test_plot.py", "test_layers.py", "test_public.py",
 )  # fmt: skip
 """Tests whose subject is not this library's own arithmetic in NumPy."""
 

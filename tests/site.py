@@ -96,24 +96,24 @@ def tab(request):
     tab.close()
 
 
-def test_a_word_is_found_and_its_page_opens_and_so_do_the_doors(tab):
+def test_a_word_is_found_and_its_page_opens_and_so_do_the_parts(tab):
     tab.goto((SITE / "index.html").resolve().as_uri())
     tab.fill(".sidebar-search", "artificial")
     tab.press(".sidebar-search", "Enter")
     tab.locator("#search-results li a", has_text="Look at your landscape").first.click()
     assert tab.locator("h1").inner_text().startswith("Look at your landscape")
-    for door, title in (("Minimise", "From SciPy"), ("Train", "Train a network"), ("Read", "The paper")):
+    for part, title in (("Minimise", "From SciPy"), ("Train", "Train a network"), ("Read", "The paper")):
         tab.goto((SITE / "index.html").resolve().as_uri())
-        tab.locator(".integrations a", has_text=door).click()
+        tab.locator(".choices a", has_text=part).click()
         assert tab.locator("h1").inner_text().startswith(title)
 
 
-def test_the_picture_and_a_door_are_on_the_first_screen(tab):
+def test_the_picture_and_a_part_are_on_the_first_screen(tab):
     for width, height in ((1200, 900), (390, 844)):
         tab.set_viewport_size({"width": width, "height": height})
         tab.goto((SITE / "index.html").resolve().as_uri())
         assert tab.locator("article img").first.evaluate("e => e.complete && e.naturalWidth > 0")
-        for part in ("article img", ".integrations a"):
+        for part in ("article img", ".choices a"):
             box = tab.locator(part).first.bounding_box()
             assert box["y"] + box["height"] < height, f"{part} at {width} px"
 

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from steepen import Status
 from steepen.cli import main
 from steepen.paper.experiments import EXPERIMENTS
 
@@ -52,20 +53,29 @@ README = (ROOT / "README.md").read_text("utf-8")
 SNIPPETS = re.findall(r"^```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
 
 
-# the second needs torch: tests/torch has it
-@pytest.mark.parametrize(("number", "said"), [(0, r"\[[\d. ]+\] CONVERGED \d+\n"), (2, "40 MAX_GRADIENTS\n")])
-def test_a_snippet_of_the_readme_runs_as_it_is(number, said, capsys):
-    assert len(SNIPPETS) == 3
-    exec(compile(SNIPPETS[number], f"README.md, snippet {number + 1}", "exec"), {})
-    assert re.fullmatch(said, capsys.readouterr().out)
+def test_the_first_snippet_of_the_readme_runs_as_it_is(capsys):
+    assert len(SNIPPETS) == 3  # the others need torch and JAX: tests/torch and tests/jax have them
+    exec(compile(SNIPPETS[0], "README.md, snippet 1", "exec"), {})
+    assert re.fullmatch(r"\[[\d. ]+\] CONVERGED \d+\n", capsys.readouterr().out)
 
 
-def test_the_readme_names_the_commands_that_there_are_and_the_papers_first_step(capsys):
-    named = set(re.findall(r"^steepen (\w+) .* # ", README, re.MULTILINE))
-    assert named == {"explore", "reproduce", "sweep", "train"}
+def test_the_readme_is_short_and_names_commands_that_there_are_and_the_papers_first_step(capsys):
+    assert README.count("\n") <= 120
+    assert all(f"\nmake {name} " in README for name in ("reproduce", "test"))
+    named = set(re.findall(r"`steepen (\w+) ", README))
+    assert named == {"explore", "train"}
     assert [main([name, "--help"]) for name in named] == [0] * len(named)
     branin, text = EXPERIMENTS["branin"], " ".join(README.split())
     assert f"lowers f by {branin.cgd_fd:.0f} %, plain gradient descent's by {branin.gd:.0f} %" in text
+
+
+def test_every_status_has_its_section_and_the_groups_are_those_of_success():
+    text = (ROOT / "docs" / "status.md").read_text("utf-8")
+    sections = {part.partition("\n")[0]: part for part in text.split("\n### ")[1:]}
+    assert sorted(sections) == sorted(Status.__members__)
+    assert all("**" in part or "As after " in part for part in sections.values())  # whether x can be used
+    fine = text.partition("\n## A limit")[0]
+    assert {name for name in sections if f"### {name}\n" in fine} == {s.name for s in Status if s.success}
 
 
 def test_zizmor_finds_nothing_in_the_workflows():

@@ -97,6 +97,7 @@ def test_callback_checkpoint_and_inverse_hessian(tmp_path):
     np.testing.assert_array_equal(whole.hess_inv.todense(), other.hess_inv.todense() * SIZES * SIZES[:, None])
 
 
+@pytest.mark.bits  # it is about values that are equal to the last bit
 def test_what_raises_has_the_run_in_x():
     calls = itertools.count()
 

@@ -1,7 +1,7 @@
 """Turn the runs into the tables and the picture of the page on short data.
 
 python report.py [runs.jsonl]                  # the tables, as Markdown
-python report.py --pages ../..                 # into README.md, docs/short.md and docs/when.md
+python report.py --pages ../..                 # into docs/short.md and docs/when.md
 python report.py --picture ../../docs/short.svg
 """
 
@@ -307,12 +307,6 @@ COLUMNS = (
     "tuned base", "the same, without what GapSAM watches", "GapSAM", "stopped early", "dropout", "EMA", "SAM",
     "share 1/16, last half",
 )  # fmt: skip
-HERO = {
-    "lm-small": "language model, 256 thousand tokens",
-    "lm-large": "language model, 2 million tokens",
-    "authors-64-whole": "MiniLM, 64 passages of each of 30 authors",
-    "manual-64-whole": "MiniLM, 64 pages of each of 14 sections",
-}
 OVERVIEW = {
     "lm": ("base", "base-less", "gate", "early", "dropout", "ema", "sam-late", "share16-late"),
     "fine": ("decay", "decay-less", "gate", "early", None, None, "sam", None),
@@ -337,13 +331,6 @@ def _losses(done: Records, task: str) -> list[str]:
         early = task in SIZES and method == "early"
         cells.append(cell([stopped(run) if early else _loss(run) for run in runs.values()]))
     return cells
-
-
-def summary(done: Records) -> str:
-    """Return the table of the README: four tasks, the rows as lines."""
-    columns = [_losses(done, task) for task in HERO]
-    lines = zip(COLUMNS, *columns, strict=True)
-    return markdown([["test loss", *HERO.values()], *map(list, lines)])
 
 
 def harm(_: Records) -> str:
@@ -372,7 +359,6 @@ def harm(_: Records) -> str:
 
 PARTS = {
     "language": language, "fine": fine, "survive": survive, "again": again, "short": overview, "harm": harm,
-    "few": summary,
 }  # fmt: skip
 
 
@@ -398,7 +384,7 @@ def main() -> None:
     if given.picture:
         picture(done, given.picture)
     elif given.pages:
-        for path in (given.pages / name for name in ("README.md", "docs/short.md", "docs/when.md")):
+        for path in (given.pages / name for name in ("docs/short.md", "docs/when.md")):
             path.write_text(inserted(path.read_text("utf-8"), done), "utf-8")
     else:
         print("\n\n".join(part(done) for part in PARTS.values()))

@@ -1,4 +1,12 @@
-"""Gradient-regularised optimisation: descend the steeper landscape f + λ·h(∇f), guarded by f itself.
+"""A quasi-Newton minimiser with SciPy's call, sharpness-aware training, and the CGD paper reproduced.
+
+- The paper descends f + λ‖∇f‖² with λ > 0. That helps with a fixed step size that is too small, and against
+  a tuned one it mostly loses; `steepen.paper` has both.
+- `minimize` has SciPy's call and no step size or λ to choose. Its default, "cgd-auto", is a BFGS method
+  whose unit steps are steps of CGD with a λ that follows the curvature and is mostly negative.
+- `steepen.torch` and `steepen.optax` train networks with SAM and its relatives, the paper's λ among them;
+  `GapSAM` sets the strength from the gap between validation and training loss. They help where a network
+  overfits.
 
 Examples
 --------

@@ -110,7 +110,7 @@ class _Search(NamedTuple):
 
 
 class _Heard(NamedTuple):
-    """The noise that was heard so far, and the part of the way on which to listen next."""
+    """The noise estimated so far, and the part of the step on which to estimate it next."""
 
     part: Scalar
     noise: Scalar
@@ -396,16 +396,18 @@ class Armijo(Step):
         def measure(noise: Scalar) -> Scalar:
             def listen(s: _Heard) -> _Heard:
                 more = noise_of(context, along.x, along.f, along.g, s.part * way, s.open)
-                heard = backend.num.maximum(s.noise, more)
+                noise_seen = backend.num.maximum(s.noise, more)
                 return _Heard(
-                    0.5 * s.part, heard, backend.and_not(s.open, level(context, along, found, heard))
+                    0.5 * s.part,
+                    noise_seen,
+                    backend.and_not(s.open, level(context, along, found, noise_seen)),
                 )
 
             # chance may hide it once
-            heard = backend.repeat(
+            noise_seen = backend.repeat(
                 listen, _Heard(1.0, 0.0 * along.f, doubt), 2 if self.noise_tolerant else 1
             ).noise
-            return backend.select(doubt & level(context, along, found, heard), heard, noise)
+            return backend.select(doubt & level(context, along, found, noise_seen), noise_seen, noise)
 
         noise = backend.when(doubt, measure, noise)
         flatter = flatter & level(context, along, found, noise)

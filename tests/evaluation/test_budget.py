@@ -150,6 +150,7 @@ def test_a_budget_that_ends_inside_a_line_search():
         assert res.nit or (res.status, res.x.tolist()) == (Status.MAX_EVALUATIONS, WINDING.x0.tolist())
 
 
+@pytest.mark.bits  # it is about values that are equal to the last bit
 def test_the_gradient_of_an_accepted_trial_is_not_paid_for_twice():
     """With f and ∇f together, the last call of the budget may be the one that shows convergence."""
     bowl = {"fun": lambda x: (x @ x, 2 * x), "x0": [3.0, 4.0], "jac": True, "method": "gd"}

@@ -259,7 +259,7 @@ def small():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of the Trainer, and of a gap that is none after so few steps
 def test_both_runs_of_the_tutorial_on_fine_tuning_are_made(capsys):
-    page = Path(__file__).parents[1] / "docs" / "tutorials" / "finetune.md"
+    page = Path(__file__).parents[2] / "docs" / "tutorials" / "finetune.md"
     blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     assert len(blocks) == 4
     names = {"__name__": "tutorial"}

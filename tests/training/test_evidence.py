@@ -75,7 +75,7 @@ def test_the_table_of_a_page_is_made_from_the_runs(report, runs, page, part):
     assert f"<!-- {part}: " in text
     assert report.inserted(text, runs) == text
     job = next(job for job in runs if job[:3] == ("cifar100-resnet", "share16-late", "final"))
-    moved = runs | {job: runs[job] | {"accuracy": runs[job]["accuracy"] + 0.01}}
+    moved = runs | {job: runs[job] | {key: runs[job][key] + 0.01 for key in ("accuracy", "loss")}}
     assert report.inserted(text, moved) != text
 
 
@@ -142,7 +142,9 @@ def test_the_loss_falls_where_a_network_overfits_and_nowhere_else(report, runs, 
         better += [task] if mean > 2 * error else []
         chosen += [r["strength"] for r in report.finals(runs, task, "share16-late").values()]
     assert set(report.SPECS) - set(falls) == {"fashion-mlp", "fashion-cnn"}
-    assert f"by {min(falls.values()):.0f} to {max(falls.values()):.0f} % on the eight tasks" in text
+    span = f"by {min(falls.values()):.0f} to {max(falls.values()):.0f} %"
+    assert f"{span} on the eight tasks" in text
+    assert f"{span} on eight tasks of ten" in page("README.md")
     assert len(better) == 5
     assert "points of accuracy on five of them" in text
     assert f"it was between {min(chosen):g} and {max(chosen):g}" in page("docs/faq.md")
@@ -235,7 +237,7 @@ def test_where_data_is_short_every_row_has_as_many_trials(short):
 
 @pytest.mark.slow
 def test_the_tables_where_data_is_short_are_made_from_the_runs(short, done):
-    pages = [(ROOT / name).read_text("utf-8") for name in ("README.md", "docs/short.md", "docs/when.md")]
+    pages = [(ROOT / name).read_text("utf-8") for name in ("docs/short.md", "docs/when.md")]
     for part in short.report.PARTS:
         assert sum(f"<!-- {part}: " in text for text in pages) == 1
     for text in pages:
@@ -271,9 +273,20 @@ def test_every_figure_in_the_text_is_one_of_the_tables_or_of_the_trials(short, d
     shown = [name for name in report.OVERVIEW["lm"] if name != "early"]
     small = {name: report.finals(done, "lm-small", "adamw", name).values() for name in shown}
     assert min(shown, key=lambda name: np.mean([report._loss(run) for run in small[name]])) == "sam-late"
-    quoted = re.findall(r"\d\.\d{3} ± \d\.\d{3}", said)
+    readme = prose("README.md")
+    quoted = re.findall(r"\d\.\d{3} ± \d\.\d{3}", said + readme)
     assert len(quoted) > 10
     assert not set(quoted) - cells
+    for task, tokens in (("small", "256 thousand"), ("large", "2 million"), ("books", "ten million")):
+        gate, base = (report.finals(done, f"lm-{task}", "adamw", name) for name in ("gate", "base"))
+        mean, error = report.Mean.of(found := report.paired(gate, base, report._loss))
+        assert (mean < 0, len(found)) == (task != "books", 2 if task == "books" else 3)
+        assert re.search(rf"{abs(mean):.3f}( ± {error:.3f}| of test loss) with {tokens}", readme)
+    assert "four of twelve fine-tuning settings (ahead in three, level in five)" in readme
+    lost = re.search(r"airbench, 94 %.*?GapSAM[^|]*\|[^|]*\|[^|]*\| −([^|]*) \|", page("docs/short.md"))
+    assert f"{lost[1]} points of accuracy around airbench" in readme
+    slower = float(report.speed(done, "lm-small", "gate")) - 1
+    assert f"{100 * slower:.0f} % more on a language model" in readme
 
 
 @pytest.mark.slow

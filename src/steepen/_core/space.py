@@ -38,7 +38,7 @@ class Everywhere:
     """The lowest and the highest x; None where there are none."""
 
     def __init__(self, backend: Backend):
-        self._kit, self._xp = backend, backend.xp
+        self._backend, self._xp = backend, backend.xp
 
     def fixed(self, x: Array) -> Array:
         """Return which variables can never move."""
@@ -82,12 +82,12 @@ class Everywhere:
 
     def trial(self, x: Array, g: Array, p: Array, t: Scalar, slope: Scalar) -> tuple[Array, Array, Scalar]:
         """Return the point at t along p, the way there, and the fall of f that the gradient promises."""
-        way = self._kit.times(t, p)
+        way = self._backend.times(t, p)
         return x + way, way, t * slope
 
     def moved(self, x: Array, to: Array, p: Array, t: Scalar) -> Scalar:
         """Return the length of the step t along p, which led to a point."""
-        return t * self._kit.norm(p)
+        return t * self._backend.norm(p)
 
     def solve(self, product: Product, diagonal: Callable[[], Array], x: Array, g: Array) -> Array:
         """Return G·∇f of the free variables, G the inverse of the free block of an inverse Hessian."""
@@ -161,10 +161,10 @@ class Box(Everywhere):
 
     def descent(self, x: Array, g: Array, size: Scalar) -> tuple[Array, Scalar]:
         g = self.free(x, g, g)
-        return g, self._kit.root(self._kit.dot(g, g), g, wild=True)
+        return g, self._backend.root(self._backend.dot(g, g), g, wild=True)
 
     def residual(self, x: Array, g: Array, size: Scalar) -> Scalar:
-        return self._kit.norm(self.measure(x, g))
+        return self._backend.norm(self.measure(x, g))
 
     def restrict(self, matrix: Array, x: Array, g: Array) -> Array:
         free = self.free(x, g, x * 0 + 1)
@@ -172,15 +172,15 @@ class Box(Everywhere):
         return matrix + (1 - free)[..., :, None] * identity(x)
 
     def trial(self, x: Array, g: Array, p: Array, t: Scalar, slope: Scalar) -> tuple[Array, Array, Scalar]:
-        point = self.project(x + self._kit.times(t, p))
+        point = self.project(x + self._backend.times(t, p))
         way = point - x
-        return point, way, self._kit.dot(g, way)
+        return point, way, self._backend.dot(g, way)
 
     def moved(self, x: Array, to: Array, p: Array, t: Scalar) -> Scalar:
-        return self._kit.norm(to - x)
+        return self._backend.norm(to - x)
 
     def solve(self, product: Product, diagonal: Callable[[], Array], x: Array, g: Array) -> Array:
-        return without(product, self.free(x, g, g), self.held(x, g), diagonal, self._kit)
+        return without(product, self.free(x, g, g), self.held(x, g), diagonal, self._backend)
 
     def downhill(self, product: Product, diagonal: Callable[[], Array], x: Array, g: Array) -> Array:
         """Return −G·∇f; what is held stays, and what would leave the box goes to its side.
@@ -190,16 +190,16 @@ class Box(Everywhere):
         """
 
         def part(v: Array, held: Array, target: Array) -> Array:
-            return without(product, v, held, diagonal, self._kit, target)
+            return without(product, v, held, diagonal, self._backend, target)
 
         return self._bent(part, x, g)
 
     def downhill_by(self, G: Array, x: Array, g: Array) -> Array:
         """Return the same by the matrix itself, which is quick where vectors are short and rows are many."""
-        return self._bent(partial(_without_by, G, self._kit), x, g)
+        return self._bent(partial(_without_by, G, self._backend), x, g)
 
     def _bent(self, part: Callable[[Array, Array, Array], Array], x: Array, g: Array) -> Array:
-        backend, where = self._kit, self._xp.where
+        backend, where = self._backend, self._xp.where
         held, free = self.held(x, g), self.free(x, g, g)
         none = self._xp.zeros_like(free)
 

@@ -38,7 +38,7 @@ class AdaptiveDifferences(FiniteDifferences):
     @property
     def cost(self) -> Any:
         """How many values a gradient takes beyond f itself."""
-        survey = self._kit.and_not(self.state.central, self.known)
+        survey = self._backend.and_not(self.state.central, self.known)
         return len(self.free) * (1 + self.state.central + 2 * (RUNGS + 1) * survey)
 
     @property
@@ -55,7 +55,9 @@ class AdaptiveDifferences(FiniteDifferences):
         size, ideal = self._sizes(point, f, root), 2 * np.sqrt(column(self.noise.eps_f(f))) / root
         best: Floats = np.clip(ideal, usual * np.minimum(size, 1.0) / tuning.RANGE, usual * tuning.RANGE)
         h: Floats = np.where(np.isfinite(best), best, usual)
-        both: Floats = np.maximum(TESTS * h, h ** (2 / 3) * size ** (1 / 3)) if self._kit.any(central) else h
+        both: Floats = (
+            np.maximum(TESTS * h, h ** (2 / 3) * size ** (1 / 3)) if self._backend.any(central) else h
+        )
         return self._fitted(point, both, h, column(central))
 
     def _sizes(self, point: NDArray[Any], f: Scalar, root: Floats) -> Floats:
@@ -78,13 +80,13 @@ class AdaptiveDifferences(FiniteDifferences):
     def gradient(self, x: Array, f: Scalar, only: Only) -> tuple[Array, MaybeArray]:
         """Return ∇f at x, where f is known, and the error of each component."""
         rows, state = True if only is None else only, self.state
-        unknown = self._kit.and_not(state.central, self.known) & rows
-        if self._kit.any(unknown):
+        unknown = self._backend.and_not(state.central, self.known) & rows
+        if self._backend.any(unknown):
             self.survey(x, f, unknown)
         ahead, back = self.intervals(x, f, state.central)
         g, curvature, two = self._slopes(x, f, only, ahead, back)
         self._learn(x, g, curvature, rows)
-        return self._kit.own(g), self._kit.own(self._error(x, f, ahead, two))
+        return self._backend.own(g), self._backend.own(self._error(x, f, ahead, two))
 
     def _slopes(
         self, x: Array, f: Scalar, only: Only, ahead: Floats, back: Floats
@@ -99,7 +101,7 @@ class AdaptiveDifferences(FiniteDifferences):
         if not (np.isfinite(slope) | ~moves).all():
             lost = ~np.isfinite(up) & np.isfinite(here) & moves & ~two
             lost = lost & self._space.contains(to_numpy(x) - ahead)
-            lost = lost & self._column(self._ledger.affords(Cost(len(self.free))))
+            lost = lost & self._column(self._counter.affords(Cost(len(self.free))))
             (other,) = self._beside(x, only, (-ahead, lost))
             down, back = np.where(lost, other, down), np.where(lost, h, back)
             behind: Floats = (here - down) / np.where(back == 0, 1.0, back)
@@ -134,7 +136,7 @@ class AdaptiveDifferences(FiniteDifferences):
 
     def _learn(self, x: Array, g: Floats, curvature: Floats, rows: Mask) -> None:
         """Keep what a gradient has shown."""
-        state, backend = self.state, self._kit
+        state, backend = self.state, self._backend
         seen = np.isfinite(curvature) & (curvature > 0) & self._column(rows)
         state.curvature = np.where(seen, curvature, state.curvature)
         slopes = np.abs(g * to_numpy(x)).sum(axis=-1)
@@ -146,8 +148,8 @@ class AdaptiveDifferences(FiniteDifferences):
 
     def set_curvature(self, curvature: Array, rows: Mask) -> None:
         """Take |f″| along each variable from a metric, unless second differences show it."""
-        rows = self._kit.and_not(rows, self.state.central)
-        if self._kit.any(rows):
+        rows = self._backend.and_not(rows, self.state.central)
+        if self._backend.any(rows):
             self.state.curvature = np.where(self._column(rows), to_numpy(curvature), self.state.curvature)
 
     def curvature(self, x: Array, f: Scalar) -> Floats:
@@ -188,14 +190,14 @@ class AdaptiveDifferences(FiniteDifferences):
         self._learn(x, np.nan_to_num(g), np.full(g.shape, np.nan), rows)
         fine = np.isfinite(g) & (used * used * state.curvature <= BEYOND * column(abs(f)))
         error = self._error(x, f, used, used > 0)
-        return self._kit.own(g), self._kit.own(error), self.mask(fine.all(axis=-1))
+        return self._backend.own(g), self._backend.own(error), self.mask(fine.all(axis=-1))
 
     def is_smooth(self, x: Array, f: Scalar, rows: Mask) -> Mask:
         """Return where f bends as a smooth function does: over three times the way by nine times as much.
 
         At a kink it is three times as much. Where it bends by far less than |f″| says, that is forgotten.
         """
-        backend, only = self._kit, self._only(rows)
+        backend, only = self._backend, self._only(rows)
         ahead, back = self.intervals(x, f, True)
         u = np.where(back > 0, ahead, 0.0) * np.random.default_rng(0).choice([-1.0, 1.0], ahead.shape[-1])
         # a variable at a bound is looked at from inside the box
@@ -217,4 +219,4 @@ class AdaptiveDifferences(FiniteDifferences):
 
     def mask(self, rows: Any) -> Mask:
         """Return what NumPy says of rows as a mask: of a single run, as a bool."""
-        return bool(rows) if self._kit.size is None else rows
+        return bool(rows) if self._backend.size is None else rows

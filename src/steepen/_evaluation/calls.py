@@ -172,29 +172,29 @@ class Memo:
     """The last point of each row, and what was evaluated there."""
 
     def __init__(self, backend: Backend):
-        self._kit = backend
+        self._backend = backend
         self.x: MaybeArray = None
         self.value: Any = None
 
     def put(self, x: Array, value: Any, only: Only) -> None:
         """Note what was evaluated at x, for the rows in `only`."""
-        if self._kit.size is not None and only is not None and not only.all():
+        if self._backend.size is not None and only is not None and not only.all():
             unknown = x * float("nan")
-            x = self._kit.where(only, x, unknown if self.x is None else self.x)
-            value = value if self.value is None else self._kit.where(only, value, self.value)
+            x = self._backend.where(only, x, unknown if self.x is None else self.x)
+            value = value if self.value is None else self._backend.where(only, value, self.value)
         self.x, self.value = x, value
 
     def missing(self, x: Array, only: Only) -> Mask:
         """Say where, of the rows in `only`, the noted point is not x."""
         wanted = True if only is None else only
         if self.x is None:
-            return wanted & (True if self._kit.size is None else np.ones(len(x), dtype=bool))
-        return self._kit.and_not(wanted, self._kit.same(self.x, x))
+            return wanted & (True if self._backend.size is None else np.ones(len(x), dtype=bool))
+        return self._backend.and_not(wanted, self._backend.same(self.x, x))
 
     def keep(self, rows: Rows) -> None:
         """Go on with these rows of the batch."""
         if self.x is not None:
-            self.x, self.value = self._kit.take(self.x, rows), self._kit.take(self.value, rows)
+            self.x, self.value = self._backend.take(self.x, rows), self._backend.take(self.value, rows)
 
 
 def pair(returned: Any) -> tuple[Any, Any]:

@@ -55,7 +55,12 @@ class FiniteDifferences:
 
     def __init__(self, calls: UserCalls, scheme: str, how: Differences):
         self._calls, self._value, self.scheme, self._how = calls, calls.value_at, scheme, how
-        self._kit, self._space, self._ledger, self.eps = calls.backend, calls.space, calls.counter, calls.eps
+        self._backend, self._space, self._counter, self.eps = (
+            calls.backend,
+            calls.space,
+            calls.counter,
+            calls.eps,
+        )
         x0 = calls.like
         self.searches_quantum = scheme != "cs" and self.eps <= np.finfo(np.float64).eps
         # of a float32 run: whether its differences are taken in float64; None: not known yet
@@ -64,7 +69,7 @@ class FiniteDifferences:
         self.free: list[int] = np.flatnonzero(~to_numpy(self._space.fixed(x0))).tolist()
         self.noise = NoiseModel(calls, FDState.start(tuple(x0.shape)))
         self._column: Callable[[Any], Any] = lambda s: s
-        if self._kit.size is not None:
+        if self._backend.size is not None:
             self._column = lambda s: np.asarray(s)[..., None]
 
     @property
@@ -83,13 +88,13 @@ class FiniteDifferences:
     def gradient(self, x: Array, f: Scalar, only: Only) -> tuple[Array, MaybeArray]:
         """Return ∇f at x, where f is known, and the error of each component; None where it is unknown."""
         x = widened(x) if self.wide else x
-        return self._kit.own(self._quotients(x, f, only, *self._intervals(to_numpy(x)))), None
+        return self._backend.own(self._quotients(x, f, only, *self._intervals(to_numpy(x)))), None
 
     def _intervals(self, point: NDArray[Any]) -> tuple[Floats, Floats]:
         """Return how far differences go ahead and back from x; only central ones go back."""
         scheme, eps = self.scheme, float(np.finfo(point.dtype).eps)
         odd = ODD if eps < self.eps and not self._how.asked else 1.0
-        eps = self._column(self._kit.num.maximum(eps, self.state.resolution))
+        eps = self._column(self._backend.num.maximum(eps, self.state.resolution))
         h = odd * self._how.intervals(scheme, point, eps)
         if scheme == "cs":  # a fixed variable has no interval
             return np.where(to_numpy(self._space.fixed(point)), 0.0, h), 0 * h
@@ -110,7 +115,7 @@ class FiniteDifferences:
         """Return f with each variable moved by itself, once for each of `sides`; NaN where not wanted."""
         found, calls = [np.full(way.shape, np.nan) for way, _ in sides], self._calls
         read = calls.imaginary if self.scheme == "cs" else calls.scalar
-        if self._kit.size is None:
+        if self._backend.size is None:
             which = [(k, i) for i in self.free for k, (_, wanted) in enumerate(sides) if wanted[i]]
             points = (self._shifted(x, i, sides[k][0][i]) for k, i in which)
             values = calls.values(points, len(which), read, self._how.workers) if which else ()
@@ -150,7 +155,7 @@ class FiniteDifferences:
         point = wide + adopt(wide, self._intervals(to_numpy(wide))[0])
         try:
             f = np.asarray(self._value(point, only), dtype=np.float64)
-            other = self._value(widened(self._kit.own(point)), only)
+            other = self._value(widened(self._backend.own(point)), only)
         except OutOfTime:
             raise
         except Exception:
@@ -161,7 +166,7 @@ class FiniteDifferences:
 
     def measured_error(self, x: Array, f: Scalar, g: Array, noise: Scalar, only: Only = None) -> Array:
         """Estimate the error of the gradient g: what another interval changes, and the error of f."""
-        point, maximum = to_numpy(x), self._kit.num.maximum
+        point, maximum = to_numpy(x), self._backend.num.maximum
         ahead, back = self._intervals(point)
         other = 0.5 * ahead  # always inside the box
         if self.scheme == "2-point":
@@ -175,10 +180,10 @@ class FiniteDifferences:
         part = np.abs(1 - np.where(back == 0, ratio, ratio**2))
         bias = np.abs(to_numpy(g) - again) / np.where(part == 0, 1.0, part)
         least = maximum(maximum(self.eps * abs(f), self.state.resolution * self.noise.scale(f)), noise)
-        return self._kit.own(bias + self._column(least) / np.abs(length + back))
+        return self._backend.own(bias + self._column(least) / np.abs(length + back))
 
     def _only(self, rows: Mask) -> Only:
-        return None if self._kit.size is None or rows is True else rows
+        return None if self._backend.size is None or rows is True else rows
 
 
 def taken(point: NDArray[Any], h: Any) -> NDArray[np.float64]:

@@ -21,7 +21,7 @@ class Hessian:
     """Products H·v and the matrix H of an evaluator's function."""
 
     def __init__(self, evaluator: Evaluator, given: Derivatives, source: str):
-        self._oracle, self._kit, self._given = evaluator, evaluator.backend, given
+        self._evaluator, self._backend, self._given = evaluator, evaluator.backend, given
         self.source = source  # of H·v
         self.verified = source != "complex step"
         fixed = to_numpy(evaluator.space.fixed(evaluator.like))  # such variables are asked for no derivative
@@ -46,12 +46,12 @@ class Hessian:
     def _cost(self, products: int) -> Cost:
         if self.source not in ("complex step", "difference"):
             return Cost()
-        each, check = self._oracle.cost_difference, self.source == "complex step" and not self.verified
+        each, check = self._evaluator.cost_difference, self.source == "complex step" and not self.verified
         return Cost(products * each.evals, (products + check) * each.grads)
 
     def product(self, x: Array, v: Array, g: Array, only: Only = None) -> Array:
         """Evaluate H·v at x, where ∇f is g."""
-        evaluator = self._oracle
+        evaluator = self._evaluator
         if self._given.hvp is not None:
             evaluator.counter.count(only, "nhvp")
             return evaluator.ask("hvp", self._given.hvp, partial(evaluator.vector, name="hvp"), only, x, v)
@@ -66,12 +66,12 @@ class Hessian:
 
     def matrix(self, x: Array, g: Array, only: Only = None) -> Array:
         """Evaluate H at x, where ∇f is g; by n products where it was not given."""
-        n, xp = self._oracle.n, self._kit.xp
+        n, xp = self._evaluator.n, self._backend.xp
         if self._given.hess is not None:
             matrix = self._given_matrix(x, only)
             if _is_operator(matrix):
                 matrix = matrix.toarray() if hasattr(matrix, "toarray") else matrix @ np.eye(n)
-                return self._oracle.vector(matrix, only, "hess", (n,))
+                return self._evaluator.vector(matrix, only, "hess", (n,))
             return matrix
         eye = identity(x)
         columns = [x * 0] * n
@@ -82,11 +82,11 @@ class Hessian:
 
     def _given_matrix(self, x: Array, only: Only) -> Any:
         """Evaluate the H that was given: an array, or in a single run what SciPy has for matrices."""
-        evaluator, n, missing = self._oracle, self._oracle.n, self.memo.missing(x, only)
-        if self._kit.any(missing):
+        evaluator, n, missing = self._evaluator, self._evaluator.n, self.memo.missing(x, only)
+        if self._backend.any(missing):
             evaluator.counter.count(missing, "nhev")
             found = evaluator.call(self._given.hess, missing, x)
-            if self._kit.size is None and _is_operator(found):
+            if self._backend.size is None and _is_operator(found):
                 if tuple(found.shape) != (n, n):
                     raise ValueError(f"hess: expected shape {(n, n)}, got {describe(found)}")
             else:
@@ -95,8 +95,8 @@ class Hessian:
         return self.memo.value
 
     def _difference(self, x: Array, v: Array, g: Array, only: Only) -> Array:
-        r = self._oracle.difference_length(x, v)
-        return self._kit.times(self._kit.ratio(1.0, r), self._oracle.change(x, v, g, r, only))
+        r = self._evaluator.difference_length(x, v)
+        return self._backend.times(self._backend.ratio(1.0, r), self._evaluator.change(x, v, g, r, only))
 
     def _complex_step(self, x: Array, v: Array, g: Array, only: Only) -> Array:
         """Evaluate H·v as Im ∇f(x + ihv)/h.
@@ -104,7 +104,7 @@ class Hessian:
         A gradient may refuse complex points, or drop their imaginary part on the way. So the first product is
         held against a difference, which stays the source if the two disagree.
         """
-        evaluator, size = self._oracle, np.abs(v).max(axis=-1, keepdims=True)
+        evaluator, size = self._evaluator, np.abs(v).max(axis=-1, keepdims=True)
         h = 1e-20 * np.maximum(1.0, np.abs(x).max(axis=-1, keepdims=True)) / np.where(size > 0, size, 1.0)
         evaluator.counter.count(only, "njev")
         try:

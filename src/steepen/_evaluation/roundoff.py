@@ -19,7 +19,7 @@ ROUGH = 30.0
 SLIGHT = 1e-8
 """There, a fall of f within this part of |f| does not count either."""
 
-LOUD = 10.0
+NOISE_LEVELS = 10.0
 """The same for the noise of f, as far as it was measured."""
 
 LONGEST = 1e-3
@@ -41,7 +41,7 @@ def roundoff_limited(
     x: Array,
     f: Scalar,
     g: Array,
-    promise: Scalar,
+    predicted: Scalar,
     length: Scalar,
     noise: Scalar,
     mask: Mask,
@@ -57,7 +57,7 @@ def roundoff_limited(
     as long: at a kink the curvature falls with the length of the probe.
     """
     ground = _Ground(context, x, f, g, noise, mask)
-    rows = ground.heard(promise, length)
+    rows = ground.screened(predicted, length)
     backend, asked = context.backend, partial(_asked, ground)
     rows = backend.repeat(asked, _Metrics(0, rows, rows.mask), 2).rows
     return rows.mask, backend.and_not(rows.mask, rows.level | rows.still)
@@ -66,15 +66,15 @@ def roundoff_limited(
 class _Rows(NamedTuple):
     """What is known of the rows so far: `mask` are those that may be at their floor.
 
-    Of these f is `level` if its fall would be lost in rounding, `quiet` if in noise, that is if it is within
-    `hushed`, and x is `still` if its move would be lost.
+    Of these f is `level` if its decrease would be lost in rounding, `within_noise` if it is no more than
+    `noise_limit`, and x is `still` if its move would be lost.
     """
 
     mask: Mask
     level: Mask
-    quiet: Mask
+    within_noise: Mask
     still: Mask
-    hushed: Scalar
+    noise_limit: Scalar
 
 
 class _Metrics(NamedTuple):
@@ -119,31 +119,33 @@ class _Ground:
             mask = mask & context.affords(evaluator.source.cost_error)
         self.top, self.mask = backend.norm(x), mask
         rounding = context.eps * abs(f)
-        self.loud = noise > rounding
+        self.noisy = noise > rounding
         longest = LONGEST / context.eps**0.5
         longer = backend.num.minimum(backend.num.sqrt(backend.ratio(noise, rounding)), longest)
-        self.stretch = backend.select(self.loud, longer, 1.0)
+        self.stretch = backend.select(self.noisy, longer, 1.0)
         free = context.space.free(x, g, g)
         self.size, self.rough = backend.norm(free), 0.0
         self.unit = _unit(backend, self.size, free)
 
-    def heard(self, promise: Scalar, length: Scalar) -> _Rows:
+    def screened(self, predicted: Scalar, length: Scalar) -> _Rows:
         """Return what the last direction says, by what it promised and by its length."""
         context, backend = self.context, self.context.backend
         # differences of any length but the right one show the stiff directions of a noisy f, and no others
-        hushed = (
-            backend.num.maximum(self.low, LOUD * self.noise) if context.evaluator.source.exact else self.low
+        noise_limit = (
+            backend.num.maximum(self.low, NOISE_LEVELS * self.noise)
+            if context.evaluator.source.exact
+            else self.low
         )
-        level, quiet = _within(promise, self.low), _within(promise, hushed)
+        level, within_noise = _within(predicted, self.low), _within(predicted, noise_limit)
         still = _within(length, self.part * self.top)
-        mask = self.mask & (quiet | still)
+        mask = self.mask & (within_noise | still)
         if not context.evaluator.source.exact and backend.any(
             mask
         ):  # a slope of its error may be there, unseen
             error = context.evaluator.source.error(self.x, self.f, self.g, self.noise, mask)
             certain = backend.xp.where(abs(self.g) > error, self.g, 0.0 * self.g)  # only these can be held
             self.rough = backend.norm(context.space.free(self.x, certain, error))
-        return _Rows(mask, level, quiet, still, hushed)
+        return _Rows(mask, level, within_noise, still, noise_limit)
 
     def judged(self, rows: _Rows, asked: Mask, to: Array, fall: Scalar) -> _Rows:
         """Return what is known once the directions lead so far, and f falls so much on the way."""
@@ -153,22 +155,29 @@ class _Ground:
             still = _unless(backend, still, asked, self.f == 0)
         level = _unless(backend, rows.level, asked, _within(fall, self.low))
         return rows._replace(
-            level=level, still=still, quiet=_unless(backend, rows.quiet, asked, _within(fall, rows.hushed))
+            level=level,
+            still=still,
+            within_noise=_unless(backend, rows.within_noise, asked, _within(fall, rows.noise_limit)),
         )
 
     def doubted(self, rows: _Rows, asked: Mask, way: Array, fall: Scalar) -> _Rows:
         """Where noise alone hides the fall, measure it here: it was perhaps measured somewhere else."""
         backend = self.context.backend
-        doubt = backend.and_not(asked & rows.quiet, rows.level | rows.still)
+        doubt = backend.and_not(asked & rows.within_noise, rows.level | rows.still)
 
-        def measure(hushed: Scalar) -> Scalar:
+        def measure(noise_limit: Scalar) -> Scalar:
             here = noise_of(self.context, self.x, self.f, self.g, way, doubt)
             return backend.select(
-                doubt, backend.num.maximum(self.low, LOUD * backend.num.minimum(self.noise, here)), hushed
+                doubt,
+                backend.num.maximum(self.low, NOISE_LEVELS * backend.num.minimum(self.noise, here)),
+                noise_limit,
             )
 
-        hushed = backend.when(doubt, measure, rows.hushed)
-        return rows._replace(hushed=hushed, quiet=_unless(backend, rows.quiet, doubt, _within(fall, hushed)))
+        noise_limit = backend.when(doubt, measure, rows.noise_limit)
+        return rows._replace(
+            noise_limit=noise_limit,
+            within_noise=_unless(backend, rows.within_noise, doubt, _within(fall, noise_limit)),
+        )
 
 
 def _asked(ground: _Ground, s: _Metrics) -> _Metrics:
@@ -213,7 +222,9 @@ def _next(ground: _Ground, metric: Array, least: Scalar, s: _Ways) -> _Ways:
     to, fall = s.to + backend.times(step, y), s.fall + backend.select(new, 0.5 * slope * step, 0.0)
     rows = ground.judged(s.rows, new, to, fall)
     rows = ground.doubted(rows, new & (s.turn == 0), backend.times(-step, v), fall)
-    mask = _unless(backend, mask, new, (bend > backend.ratio(ground.rough, r)) & (rows.quiet | rows.still))
+    mask = _unless(
+        backend, mask, new, (bend > backend.ratio(ground.rough, r)) & (rows.within_noise | rows.still)
+    )
     return _Ways(
         s.turn + 1, rows._replace(mask=mask), left, backend.where(again, s.way, way),
         backend.select(again, s.before, square), to, fall, v, r, backend.where(again, s.change, change),

@@ -16,7 +16,7 @@ from .._core.state import NAN, RUNNING, Counts, Ended, SolverState, State, each
 from .._evaluation.counter import Cost, OutOfTime
 from .._evaluation.evaluator import Context
 from .gradient_check import refuse_cut_graph
-from .interrupt import InterruptFlag, held_back
+from .interrupt import InterruptFlag, defer_sigint
 from .iteration import Iteration
 from .problem import Settings
 from .recorder import BatchRecorder, Recorder
@@ -29,7 +29,7 @@ class Over(Exception):
 class Loop:
     """Iterations, one after the other, until every row has ended.
 
-    Rows that have a status are put away after each part of an iteration; `Over` is raised when none is left.
+    Rows that have a status are retired after each part of an iteration; `Over` is raised when none is left.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Loop:
     def run(self) -> None:
         """Iterate until every row has ended."""
         try:
-            with held_back() as interrupt:
+            with defer_sigint() as interrupt:
                 self._iterate(self.solver_state, interrupt)
         except Over:
             pass
@@ -86,7 +86,7 @@ class Loop:
                 self._in_time(c)
             evaluate(c)
             if c.status is not RUNNING:
-                self._put_away_ended(c)
+                self._retire_ended(c)
             if c.k == 0:
                 self._refuse_cut_graphs(c)
             elif callback is not None:
@@ -95,18 +95,18 @@ class Loop:
                 self._in_time(c)
             check_convergence(c)
             if c.status is not RUNNING:
-                self._put_away_ended(c)
+                self._retire_ended(c)
             if timed:
                 self._in_time(c)
             compute_direction(c)
             if c.status is not RUNNING:
-                self._put_away_ended(c)
+                self._retire_ended(c)
             line_search(c)
             if timed and counter.late():
                 self._end(c, self.backend.select(c.step_info.alpha == 0, Status.MAX_SECONDS, RUNNING))
             handle_failure(c)
             if c.status is not RUNNING:
-                self._put_away_ended(c)
+                self._retire_ended(c)
             if recorder is not None:
                 recorder.add(context.rows, c)
             if close is not None:
@@ -121,7 +121,7 @@ class Loop:
             return
         backend, size, evaluator = self.backend, self.backend.norm, self.evaluator
         self.iteration.evaluate_gradient(c)
-        self._put_away_ended(c)
+        self._retire_ended(c)
         poor = self.counter.over(evaluator.cost_value.plus(evaluator.cost_grad), Cost(), False)
         self._end(c, backend.select(size(c.point.g) == 0, poor, RUNNING))
         if backend.any(flat := size(c.point.g) == 0):
@@ -208,9 +208,9 @@ class Loop:
         """End the rows that have a status here and now."""
         if self.backend.any(code != RUNNING):
             c.status = self.iteration.mark_artificial(c, code)
-            self._put_away_ended(c)
+            self._retire_ended(c)
 
-    def _put_away_ended(self, c: SolverState) -> None:
+    def _retire_ended(self, c: SolverState) -> None:
         """Take the rows that have a status out of the state."""
         backend, context, code = self.backend, self.context, c.status
         if not backend.any(code != RUNNING):
@@ -219,14 +219,14 @@ class Loop:
         code, error = self.iteration.confirmed(c, code)
         c.status, counts = RUNNING, self.counter.counts
         if backend.size is None:
-            self._put_away(c, None, code, counts, error)
+            self._retire(c, None, code, counts, error)
             self._leave()
         codes: Any = np.broadcast_to(code, (self.counter.rows or 0,))
         rows, left = np.flatnonzero(codes != RUNNING), np.flatnonzero(codes == RUNNING)
         live = np.arange(backend.size) if context.rows is None else context.rows
         whole = [np.broadcast_to(part, len(codes))[rows] for part in (codes, error, *counts)]
         leaving = each(lambda a: backend.take(a, rows), replace(c, memory=())) if len(left) else c
-        self._put_away(leaving, live[rows], whole[0], Counts(*whole[2:]), whole[1])
+        self._retire(leaving, live[rows], whole[0], Counts(*whole[2:]), whole[1])
         if not len(left):
             self._leave()
         staying = each(lambda a: backend.take(a, left), c)
@@ -240,7 +240,7 @@ class Loop:
             self._close()
         raise Over
 
-    def _put_away(self, c: SolverState, rows: Rows | None, code: Any, counts: Counts, error: Scalar) -> None:
+    def _retire(self, c: SolverState, rows: Rows | None, code: Any, counts: Counts, error: Scalar) -> None:
         nit, evaluated = c.k, c.point.f is not None
         if not evaluated and nit:
             # cut before f was known here: the last step does not count

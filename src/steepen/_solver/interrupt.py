@@ -21,7 +21,7 @@ class InterruptFlag:
 
 
 @contextmanager
-def held_back() -> Iterator[InterruptFlag]:
+def defer_sigint() -> Iterator[InterruptFlag]:
     """Note the first Ctrl-C; let the second through at once.
 
     Only Python's own handler is replaced, and only in the main thread: any other is somebody's choice.

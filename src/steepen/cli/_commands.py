@@ -12,7 +12,7 @@ from . import explore, reproduce, sweep, train
 app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Gradient-regularised optimisation: descend f + λ‖∇f‖², guarded by f itself.",
+    help="The CGD paper run again, its landscapes, sweeps, and trials of sharpness-aware training.",
     epilog="Exit codes: 0, done; 1, a claim, a run or an interrupt says so; 2, wrong usage or input, or a "
     "missing dependency.",
 )

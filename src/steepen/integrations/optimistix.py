@@ -42,7 +42,7 @@ from ..jax._jax import plain  # noqa: E402
 from ..jax._loop import Driver, Inputs, Slot  # noqa: E402
 from ..jax._minimize import sides_of  # noqa: E402
 from ..jax._points import Shape, shape_of  # noqa: E402
-from ..jax._program import Program, moulded  # noqa: E402
+from ..jax._program import Program, filled  # noqa: E402
 
 __all__ = ["Adjoint", "Minimiser"]
 
@@ -171,10 +171,10 @@ class Minimiser(optx.AbstractMinimiser[Any, Any, Any]):
         if mode not in MODES:
             raise ValueError(f"options: expected autodiff_mode to be one of {', '.join(MODES)}, got {mode!r}")
         bounds = _bounds(options, shape)
-        mould, numbers = moulded(
+        template, numbers = filled(
             (shape.size,), shape.dtype, self.method, **{"budget": UNLIMITED} | self.given
         )
-        program = Program(lambda y, args: fn(y, args)[0], shape, mould)
+        program = Program(lambda y, args: fn(y, args)[0], shape, template)
         x = shape.vector(y)
         return Driver(program, Inputs((args,), numbers, bounds), x, MODES[mode]), x
 

@@ -37,16 +37,16 @@ class Hessian:
     cost_product = cost_matrix = Cost()
 
     def __init__(self, grad: Callable[[Any], Any], counter: Tally):
-        self._grad, self._ledger = grad, counter
+        self._grad, self._counter = grad, counter
 
     def product(self, x: Any, v: Any, g: Any, only: Any = None) -> Any:
         """Evaluate H·v."""
-        self._ledger.count(only, "nhvp")
+        self._counter.count(only, "nhvp")
         return jax.linearize(self._grad, x)[1](v)
 
     def matrix(self, x: Any, g: Any, only: Any = None) -> Any:
         """Evaluate H."""
-        self._ledger.count(only, "nhev")
+        self._counter.count(only, "nhev")
         return jax.jacfwd(self._grad)(x)
 
 

@@ -22,7 +22,7 @@ from ._derivative import Held, follow
 from ._jax import compiled, jax, jnp, plain
 from ._loop import Ended, Inputs, Trace
 from ._points import Shape, shape_of
-from ._program import Program, moulded
+from ._program import Program, filled
 from ._slots import solve, solve_many, spread_over
 from ._trace import split_args, traceable, varying_with
 
@@ -164,7 +164,7 @@ def minimize(
     shape = shape_of(x0, batch)
     rows = int(jax.tree.leaves(x0)[0].shape[0]) if batch else None
     x, numeric, rest = shape.vector(x0, rows), *split_args(args if isinstance(args, tuple) else (args,))
-    mould, numbers = moulded(
+    template, numbers = filled(
         x.shape, shape.dtype, method, step=step, lam=lam, penalty=penalty, r=r, b=b, memory=memory,
         switch=switch, budget=budget, tol=tol, gtol=gtol, ftol=ftol, xtol=xtol, gtol_rel=gtol_rel,
     )  # fmt: skip
@@ -178,7 +178,7 @@ def minimize(
     mesh = (spread_over(x) if mesh is None else mesh) if batch else None
     with nullcontext() if mesh is None else jax.sharding.use_abstract_mesh(NO_MESH):  # it runs on each device
         traced, reads, aux = traceable(fun, shape, x, numeric, rest, has_aux)
-    program = Program(traced, shape, mould, trace)
+    program = Program(traced, shape, template, trace)
     inputs = Inputs((*numeric, *reads), numbers, sides)
     still, still_inputs = jax.tree.map(jax.lax.stop_gradient, (x, inputs))
     if rows is None:

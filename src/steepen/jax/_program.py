@@ -68,31 +68,31 @@ def split(part: Any, name: str = "") -> tuple[Any, dict[str, Any]]:
             numbers[path] = value
             fields.append((key, DYNAMIC))
         else:
-            mould, more = split(value, path)
+            template, more = split(value, path)
             numbers |= more
-            fields.append((key, mould))
+            fields.append((key, template))
     return Template(kind, tuple(fields)), numbers
 
 
-def merge(mould: Any, numbers: dict[str, Any], name: str = "") -> Any:
+def merge(template: Any, numbers: dict[str, Any], name: str = "") -> Any:
     """Return the part of a run that these two halves make; nothing is checked again."""
-    if not isinstance(mould, Template):
-        return mould
+    if not isinstance(template, Template):
+        return template
     fields: dict[str, Any] = {}
-    for key, value in mould.fields:
+    for key, value in template.fields:
         path = f"{name}.{key}" if name else key
         fields[key] = numbers[path] if value is DYNAMIC else merge(value, numbers, path)
-    if mould.kind is tuple:
+    if template.kind is tuple:
         return tuple(fields.values())
-    part: Any = object.__new__(mould.kind)
+    part: Any = object.__new__(template.kind)
     for key, value in fields.items():
         object.__setattr__(part, key, value)
-    if mould.kind is CGD:
+    if template.kind is CGD:
         part.wire()
     return part
 
 
-def moulded(
+def filled(
     rows: tuple[int, ...], dtype: Any, method: str | Direction, **given: Any
 ) -> tuple[Template, dict[str, Any]]:
     """Return the settings of runs from starts of this shape in two halves; refuse what cannot be compiled."""
@@ -117,8 +117,8 @@ def moulded(
             named(name, schedule)
     if settings.direction == CGDAuto() and rows[-1] > SHORT:
         settings = replace(settings, direction=CGDAuto(min(PAIRS, CGDAuto().capacity(rows[-1]))))
-    mould, numbers = split(settings)
-    return mould, {name: _number(traced.get(name, value), dtype) for name, value in numbers.items()}
+    template, numbers = split(settings)
+    return template, {name: _number(traced.get(name, value), dtype) for name, value in numbers.items()}
 
 
 def _known(value: Any) -> Any:
