@@ -303,7 +303,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     *within(
         "integrations/botorch/_candidates.py",
-        (" if i in self.free else part[..., place].detach()", "", "features that are fixed for each row stay"),
+        ("if i in self.free else part[..., place].detach()", "", "features that are fixed for each row stay"),
         ("if np.any(result.nfev):", "if True:", "without time for a step the values are those of the starts"),
     ),
     *within(

@@ -119,25 +119,13 @@ def sweep(
     """
     load("pandas", "sweep", extra="sweep")
     axes = dict(zip(AXES, (step, lam, r, b, penalty, memory), strict=True))
-    if settings is None:
-        chosen = grid(method, axes, draws, seed)
-    else:
-        given = [name for name in AXES if axes[name] is not None]
-        if given or draws is not None:
-            raise ValueError(f"settings: give either settings or {', '.join(given) or 'draws'}, not both")
-        chosen = listed(settings, method)
+    chosen = _chosen(method, axes, settings, draws, seed)
     if budget is not None and budget.seconds is not None:
         raise ValueError(
             "budget: a sweep has no limit in seconds, since its table would depend on the machine"
         )
     one_of("engine", engine, ("eager", "jax"))
-    looks = sorted(set(at))
-    for look in looks:
-        whole("at", look, 0)
-    if looks and engine == "jax" and (budget is None or budget.total is None):
-        raise ValueError(
-            "at: engine='jax' sets aside room for every iterate; give a budget of gradients or iterations"
-        )
+    looks = _looks(at, budget, engine)
     if rows is not None:
         whole("rows", rows, 1)
     common = {"budget": budget, "jac": jac, "gtol": gtol, "engine": engine}
@@ -148,29 +136,27 @@ def sweep(
     if elsewhere(jobs):
         send_check("fun", [target.fun for target in plan.targets.values()])
     file = None if out is None else JobFile(out, ("function", "call", "first"), plan.about())
-    table = plan.empty()
+    return plan.table(_columns(plan, file, jobs, progress))
+
+
+def _columns(plan: Plan, file: JobFile | None, jobs: int | None, progress: bool) -> dict[str, NDArray[Any]]:
+    """Run all batches, and return the columns that they fill."""
+    columns = plan.empty()
     failed: list[tuple[Key, str]] = []
-    for done in run(
-        _make,
-        plan.pieces,
-        send=plan.send,
-        file=file,
-        jobs=jobs,
-        progress=progress,
-        title=lambda key: str(key[0]),
-    ):
+    where: dict[str, Any] = {"file": file, "jobs": jobs, "progress": progress}
+    for done in run(_make, plan.pieces, send=plan.send, title=lambda key: str(key[0]), **where):
         if done.error is not None:
             failed.append((done.key, done.error))
         else:
-            plan.put(table, done.key, done.value["rows"])
+            plan.put(columns, done.key, done.value["rows"])
     if failed:
         key, error = failed[0]
         what = plan.calls[cast(int, key[1])].shared
         raise RuntimeError(
             f"{len(failed)} of {len(plan.pieces)} batches failed; what was made is "
-            f"{'lost' if out is None else 'in the file'}. The first, {key[0]} with {what}: {error}"
+            f"{'lost' if file is None else 'in the file'}. The first, {key[0]} with {what}: {error}"
         )
-    return plan.table(table)
+    return columns
 
 
 @dataclass(frozen=True)
@@ -396,6 +382,34 @@ def _reached(trace: Trace | None, at: Sequence[int]) -> Iterator[tuple[int, NDAr
 
 
 # --- what is given ----------------------------------------------------------------------------------------
+
+
+def _chosen(
+    method: str | Sequence[str],
+    axes: Mapping[str, Any],
+    settings: Iterable[Mapping[str, Any]] | None,
+    draws: int | None,
+    seed: int,
+) -> list[Setting]:
+    """Return the combinations to run: those of the lists, or those that are given one by one."""
+    if settings is None:
+        return grid(method, axes, draws, seed)
+    given = [name for name in AXES if axes[name] is not None]
+    if given or draws is not None:
+        raise ValueError(f"settings: give either settings or {', '.join(given) or 'draws'}, not both")
+    return listed(settings, method)
+
+
+def _looks(at: Sequence[int], budget: Budget | None, engine: str) -> list[int]:
+    """Return the counts of gradients at which f is kept, in increasing order."""
+    looks = sorted(set(at))
+    for look in looks:
+        whole("at", look, 0)
+    if looks and engine == "jax" and (budget is None or budget.total is None):
+        raise ValueError(
+            "at: engine='jax' sets aside room for every iterate; give a budget of gradients or iterations"
+        )
+    return looks
 
 
 def _targets(fun: Any, starts: Any, seed: int, bounds: Any, common: Mapping[str, Any]) -> dict[str, Target]:

@@ -159,13 +159,7 @@ def minimize(
     """
     if not callable(fun):
         raise TypeError(f"fun: expected a callable, got {fun!r}")
-    if isinstance(x0, list | int | float) and all(isinstance(a, int | float) for a in jax.tree.leaves(x0)):
-        x0 = _array(x0)
-    if "float64" in {str(getattr(leaf, "dtype", "")) for leaf in jax.tree.leaves(x0)} and not _is_double():
-        raise TypeError(
-            "x0: float64 is asked for, and JAX has it off; switch it on by "
-            'jax.config.update("jax_enable_x64", True), or start from float32'
-        )
+    x0 = _start(x0)
     batch = bool(getattr(x0, "ndim", None) == 2 if batch is None else batch)
     shape = shape_of(x0, batch)
     rows = int(jax.tree.leaves(x0)[0].shape[0]) if batch else None
@@ -193,6 +187,18 @@ def minimize(
         ended, holds = solve_many(program, still, still_inputs, slots, mesh)
     found = _finished(program, rows, unsound, ended, holds, inputs)
     return found._replace(aux=jax.tree.unflatten(aux, found.aux)) if has_aux else found._replace(aux=None)
+
+
+def _start(x0: Any) -> Any:
+    """Return the start, an array where it is a list of numbers; refuse a precision that JAX has off."""
+    if isinstance(x0, list | int | float) and all(isinstance(a, int | float) for a in jax.tree.leaves(x0)):
+        x0 = _array(x0)
+    if "float64" in {str(getattr(leaf, "dtype", "")) for leaf in jax.tree.leaves(x0)} and not _is_double():
+        raise TypeError(
+            "x0: float64 is asked for, and JAX has it off; switch it on by "
+            'jax.config.update("jax_enable_x64", True), or start from float32'
+        )
+    return cast(Any, x0)
 
 
 @compiled(0, 1, 2)

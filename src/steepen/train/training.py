@@ -148,7 +148,6 @@ def fit(
     smoothing = choice.strength if method.symbol == "ε" else 0.0
     random = torch.Generator(device).manual_seed(seed)
     taken = 0
-
     curve: list[tuple[Any, ...]] = []
     clock, seconds = time.perf_counter(), 0.0
 

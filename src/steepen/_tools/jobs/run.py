@@ -31,12 +31,18 @@ class Done(NamedTuple):
     error: str | None = None
     tries: int = 1
 
+    @property
+    def record(self) -> Record:
+        """What the file keeps of it."""
+        failed = {} if self.error is None else {"error": self.error}
+        return {**self.value, **failed, **({"tries": self.tries} if self.tries > 1 else {})}
+
 
 def run(
     work: Callable[..., Any],
     keys: Iterable[Key],
     *,
-    send: Callable[[Key], tuple[Any, ...]] | None = None,
+    send: Callable[[Key], tuple[Any, ...]] = tuple,
     file: JobFile | None = None,
     jobs: int | None = None,
     retries: int = 2,
@@ -83,18 +89,16 @@ def run(
     options, most = _where(joblib, jobs)
     tries = dict.fromkeys(keys, 0)  # how often each job that is not done was begun
     if tries and elsewhere(jobs):  # on Dask, joblib would wait for ever for what could not be sent
-        first = next(iter(tries))
-        send_check("a job", (work, first if send is None else send(first)))
+        send_check("a job", (work, send(next(iter(tries)))))
     claiming = nullcontext(_free) if file is None else file.claims()
     with item_bar(progress, len(tries), after=True) as show, claiming as claim:
 
         def end(key: Key, value: Any, error: str | None) -> Done:
-            times = tries.pop(key) + 1
+            done = Done(key, value, error, tries.pop(key) + 1)
             if file is not None:
-                failed = {} if error is None else {"error": error}
-                file.add(key, {**value, **failed, **({"tries": times} if times > 1 else {})})
+                file.add(key, done.record)
             show(title(key))
-            return Done(key, value, error, times)
+            return done
 
         while tries:
             have = {} if file is None else file.read()
@@ -110,7 +114,7 @@ def run(
                     # what cannot be claimed another process has; what has been made it had
                     if claim(key) and not (file and _made(file.get(key))):
                         sent[key] = False
-                        yield joblib.delayed(_attempt)(work, key, key if send is None else send(key), strict)
+                        yield joblib.delayed(_attempt)(work, key, send(key), strict)
 
             try:
                 for key, value, error in joblib.Parallel(**options)(tasks()):

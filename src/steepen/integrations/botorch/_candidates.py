@@ -75,16 +75,10 @@ def gen_candidates(
     >>> round(candidates.max().item(), 6), values.shape
     (0.4, torch.Size([2]))
     """
-    given = {
-        "inequality_constraints": inequality_constraints, "equality_constraints": equality_constraints,
-        "nonlinear_inequality_constraints": nonlinear_inequality_constraints,
-    }  # fmt: skip
-    for name, constraints in given.items():
-        if constraints:
-            raise UnsupportedError(
-                f"{name}: steepen's gen_candidates knows bounds and fixed features only; "
-                "BoTorch's gen_candidates_scipy takes constraints"
-            )
+    _refuse(
+        inequality_constraints=inequality_constraints, equality_constraints=equality_constraints,
+        nonlinear_inequality_constraints=nonlinear_inequality_constraints,
+    )  # fmt: skip
     settings = Options.of(options, race=True)
     starts = _starts(initial_conditions)
     _eval_mode(acquisition_function)
@@ -97,34 +91,21 @@ def gen_candidates(
         )
     )  # fmt: skip
     _check_box(low, high, starts, fixed)
-    free = [i for i in range(d) if i not in fixed]
-    rows = [i for i, value in fixed.items() if value.numel() > 1]  # these stay in x: each row has its own
-    order = free + rows
+    features = _Features(fixed, d)
     x = starts.clone()
     for i, value in fixed.items():
         x[..., i] = value
-    constants = {i: value for i, value in fixed.items() if i not in rows}
-
-    def whole(part: Tensor) -> Tensor:
-        """Return all features of points that have only those that move, and those that differ by row."""
-        if not fixed:
-            return part
-        columns: list[Any] = [None] * d
-        for place, i in enumerate(order):
-            columns[i] = part[..., place] if i in free else part[..., place].detach()
-        for i, value in constants.items():
-            columns[i] = value.expand(part.shape[:-1])
-        return torch.stack(columns, dim=-1)
 
     def loss(points: Tensor) -> Tensor:
-        return -acquisition_function(whole(points.view(-1, q, len(order))))
+        return -acquisition_function(features.whole(points.view(-1, q, len(features.order))))
 
     values = None
-    if free:
+    if features.free:
         evaluation = Evaluation(loss, starts, settings.rows)
-        sides = [np.tile(np.r_[side[free], np.full(len(rows), edge)], q) for side, edge in _edges(low, high)]
-        result = run(evaluation, x[..., order].reshape(b, -1).cpu().numpy(), sides, settings, timeout_sec)
-        x = whole(torch.from_numpy(np.ascontiguousarray(result.x)).to(starts).view(b, q, -1))
+        sides = [np.tile(features.side(low, -np.inf), q), np.tile(features.side(high, np.inf), q)]
+        begun = x[..., features.order].reshape(b, -1).cpu().numpy()
+        result = run(evaluation, begun, sides, settings, timeout_sec)
+        x = features.whole(torch.from_numpy(np.ascontiguousarray(result.x)).to(starts).view(b, q, -1))
         if np.any(result.nfev):
             values = -torch.from_numpy(np.asarray(result.fun)).to(starts)
     if values is None:  # nothing moves, or there was no time for it
@@ -139,8 +120,38 @@ def gen_candidates(
     return x.reshape(initial_conditions.shape).detach(), values.detach()
 
 
-def _edges(low: NDArray[Any], high: NDArray[Any]) -> list[tuple[NDArray[Any], float]]:
-    return [(low, -np.inf), (high, np.inf)]
+class _Features:
+    """Which of d features move; those that are fixed row by row stay in x behind them."""
+
+    def __init__(self, fixed: Mapping[int, Tensor], d: int) -> None:
+        self.d, self.free = d, [i for i in range(d) if i not in fixed]
+        self.rows = [i for i, value in fixed.items() if value.numel() > 1]
+        self.order = self.free + self.rows
+        self.constants = {i: value for i, value in fixed.items() if i not in self.rows}
+
+    def whole(self, part: Tensor) -> Tensor:
+        """Return all features of points that have only those that move, and those that differ by row."""
+        if len(self.free) == self.d:
+            return part
+        columns: list[Any] = [None] * self.d
+        for place, i in enumerate(self.order):
+            columns[i] = part[..., place] if i in self.free else part[..., place].detach()
+        for i, value in self.constants.items():
+            columns[i] = value.expand(part.shape[:-1])
+        return torch.stack(columns, dim=-1)
+
+    def side(self, bound: NDArray[Any], infinite: float) -> NDArray[Any]:
+        """Return a side of the box of those in x."""
+        return np.r_[bound[self.free], np.full(len(self.rows), infinite)]
+
+
+def _refuse(**given: Any) -> None:
+    for name, constraints in given.items():
+        if constraints:
+            raise UnsupportedError(
+                f"{name}: steepen's gen_candidates knows bounds and fixed features only; "
+                "BoTorch's gen_candidates_scipy takes constraints"
+            )
 
 
 def _starts(given: Any) -> Tensor:
