@@ -74,7 +74,7 @@ def test_a_search_that_finds_nothing_is_repeated_twice_and_not_for_ever():
     res = st.minimize(lambda x: float(x @ x), [1.0, 2.0], jac=lambda x: -2 * x)  # a wrong sign
     assert res.status is Status.LINE_SEARCH_FAILED
     assert res.nit <= 2
-    assert res.nfev < 50
+    assert res.nfev < 100
 
 
 @pytest.mark.parametrize(

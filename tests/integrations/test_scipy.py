@@ -380,7 +380,7 @@ def test_what_else_scipy_takes_for_a_hessian():
 def test_scipys_own_tests_pass_with_our_methods():
     if not Path(so.__file__).with_name("tests").is_dir():
         pytest.skip("SciPy was installed without its tests")
-    script = Path(__file__).parents[1] / "benchmarks" / "scipy_suite.py"
+    script = Path(__file__).parents[2] / "benchmarks" / "scipy_suite.py"
     some_of_them = "TestNewtonCg or sparse_hessian or LBFGSBBounds or finite_differences_jac"
     words = [sys.executable, script, "-k", some_of_them]
     done = subprocess.run(words, capture_output=True, text=True, check=False)

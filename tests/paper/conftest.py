@@ -6,6 +6,7 @@ import pytest
 from tests.pairs import WHOLE
 
 from steepen.paper import ITEMS, fig_egr, reproduce, table1
+from steepen.paper._items import Table
 
 
 @pytest.fixture(scope="session")
@@ -14,7 +15,7 @@ def outcome_of():
     with pytest.MonkeyPatch.context() as patch:
         if not WHOLE:
             patch.setattr(table1, "_recoveries", lambda spectrum: ())
-            patch.setattr(fig_egr, "_switch_table", lambda: None)
+            patch.setattr(fig_egr, "_switch_table", lambda: Table((), []))
         yield cache(lambda name: ITEMS[name].run())
 
 

@@ -10,8 +10,7 @@ from tests.pairs import WHOLE
 
 import steepen as st
 from steepen.paper import ITEMS
-from steepen.paper._items import tally
-from steepen.paper.report import WORDS
+from steepen.paper._items import WORDS, tally
 
 LONG = ("lam-schedules", "artificial-points", "flat-minima")
 """Items that take seconds, and whose formulas test_untested.py holds."""
@@ -29,7 +28,7 @@ def test_every_claim_of_an_item_holds_and_it_is_whole(name, outcome_of):
     assert outcome.pictures or outcome.tables
     for text in (*outcome.found, *captions):
         assert re.search(r"\w.*[.)]$", text), text
-    for table in filter(None, outcome.tables.values()):
+    for table in outcome.tables.values():
         assert all(len(row) == len(table.columns) for row in table.rows)
     # a phone stacks what a wide screen puts side by side
     placed = re.compile(r"\b(Left|Right)\b|(left|right|upper|lower) panel|\((above|below|left|right)\)")

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from steepen.paper import listings
-from steepen.paper.experiments import EXPERIMENTS, RECOVERED, THRESHOLD, T
+from steepen.paper._items import WORDS
+from steepen.paper.experiments import EXPERIMENTS, THRESHOLD, T
 
 ITEM = "table1"
 
@@ -22,7 +23,7 @@ def test_the_printed_columns_and_starts_in_the_box():
     assert (T, THRESHOLD) == (40, 10)
     ours = {name: (e.function.n, e.lam0, e.step, e.gd, e.cgd_fd) for name, e in EXPERIMENTS.items()}
     assert list(ours.items()) == list(PRINTED.items())
-    assert "not published" in RECOVERED
+    assert "not published" in WORDS["recovered"]
     for e in EXPERIMENTS.values():
         low, high = e.function.bounds.T
         assert ((low <= np.array(e.start)) & (np.array(e.start) <= high)).all()

@@ -11,7 +11,7 @@ from benchmarks import tuned as program
 from tests.pairs import sample
 
 import steepen as st
-from steepen.paper import study, tuned
+from steepen.paper import study
 from steepen.paper.study import BUDGETS, JUDGED, PAIRS, Problem, Setting
 
 ROOT = Path(__file__).parents[2]
@@ -186,7 +186,7 @@ def test_readme_says_who_is_ahead_of_whom_and_what_happened():
 
 def test_the_rank_correlation_is_spearmans_also_where_values_are_equal():
     a, b = np.random.default_rng(0).integers(0, 5, (2, 40)).astype(float)
-    assert tuned.rank_correlation(a, b) == pytest.approx(scipy.stats.spearmanr(a, b).statistic)
+    assert study.rank_correlation(a, b) == pytest.approx(scipy.stats.spearmanr(a, b).statistic)
 
 
 def test_evaluations_are_those_of_the_tables():

@@ -143,8 +143,8 @@ class Iteration:
         cached = g if self._returns_gradient else None
         if g is None or not backend.any(known):
             point.g, point.error = self.source.gradient(c, live, cached)
-        else:
-            rest, error = backend.negate(known) if live is None else backend.and_not(live, known), point.error
+        elif backend.any(rest := backend.negate(known) if live is None else backend.and_not(live, known)):
+            error = point.error
             new, point.error = self.source.gradient(c, rest, cached)
             point.g = backend.where(known, g, new)
             if point.error is not None:

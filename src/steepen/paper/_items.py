@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +12,9 @@ from .._core.result import Trace
 
 Basis = Literal["printed", "recovered", "chosen", "alt text"]
 Known = Literal["limit"]
+
+WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("page.toml").read_text("utf-8"))
+"""The words of the page: its lead, its parts, what each item is about and found, captions, the errata."""
 
 
 @dataclass(frozen=True)
@@ -71,15 +75,15 @@ class Picture(NamedTuple):
     """A matplotlib Figure and the sentence under it."""
 
     figure: Any
-    caption: str
+    caption: str = ""
 
 
 @dataclass
 class Outcome:
     """Everything an item yields; every name in it starts with the name of the item.
 
-    `found` is what the page says that we found, the most important first; `notes`, beside the
-    item's own, are for who looks closer. In both, «guillemets» are around a term where it is defined.
+    `found` is what the page says that we found, the most important first; `notes` are for who looks closer.
+    In both, «guillemets» are around a term where it is defined.
     """
 
     claims: list[Claim] = field(default_factory=list[Claim])
@@ -91,6 +95,21 @@ class Outcome:
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
     seconds: float = 0.0
 
+    def told(self, item: str, **values: Any) -> Outcome:
+        """Return it with page.toml's words about the item, the settings and these values filled in."""
+        words, values = WORDS["items"][item], {"recovered": WORDS["recovered"], **self.settings, **values}
+
+        def fill(text: str) -> str:
+            return text.format_map(values)
+
+        return replace(
+            self,
+            found=[fill(text) for text in words["found"]],
+            notes=[fill(text) for text in words.get("notes", ())],
+            tables={n: t._replace(caption=fill(words["tables"][n])) for n, t in self.tables.items()},
+            pictures={n: p._replace(caption=fill(words["pictures"][n])) for n, p in self.pictures.items()},
+        )
+
 
 class Item(NamedTuple):
     """One item of the paper: what it says there, why that matters, and what runs it."""
@@ -101,7 +120,6 @@ class Item(NamedTuple):
     says: str
     matters: str
     run: Callable[[], Outcome]
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

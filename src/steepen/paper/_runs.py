@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from .._call.minimize import minimize as run
 from .._core.result import Result, Status, Trace
+from ..functions import Function, functions, quadratic
 
 Floats = NDArray[np.float64]
 
@@ -31,6 +32,18 @@ def trace(result: Result) -> Trace:
 def path(result: Result) -> Floats:
     """Return the points of a run that kept them."""
     return cast(Floats, trace(result).x)
+
+
+def in_the_plane(*names: str) -> tuple[Function, ...]:
+    """Return the named functions, of two variables."""
+    return tuple(functions[name].at(n=2) if functions[name].any_n else functions[name] for name in names)
+
+
+def turned_quadratic(rng: np.random.Generator, eigenvalues: Floats) -> tuple[Function, Floats]:
+    """Return a quadratic with a random linear term and these eigenvalues in a random basis, and the basis."""
+    n = len(eigenvalues)
+    basis = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    return quadratic(basis @ np.diag(eigenvalues) @ basis.T, b=rng.standard_normal(n)), basis
 
 
 def draw_starts(bounds: Floats, count: int, seed: int) -> Floats:

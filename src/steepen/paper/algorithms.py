@@ -27,8 +27,7 @@ b = T // 4
 BENT = Panel(functions["styblinski-tang"], lam=0.02, step=0.01, start=(0.5, -0.2))
 """A run of CGD-QN that meets pairs without yᵀs > 0."""
 
-SAME = 1e-8
-"""Two iterates are the same if they are this close, as a share of the way."""
+SAME = 1e-8  # two iterates are the same if they are this close, as a share of the way
 
 UPDATES = {"CGD-BFGS": listings.bfgs, "CGD-DFP": listings.dfp}
 _LEVY = functions["levy"].at(n=2)
@@ -64,11 +63,10 @@ def run() -> Outcome:
     made = _on_levy("cgd", budget=Budget(iters=T))
     listed = listings.cgd(_LEVY.grad, _LEVY.hess, START, T, STEP, LAM)
     apart, fired = [pairs.add("CGD", _LEVY.title, made, listed)], int(trace(made).guarded.sum())
-    first = _claim(
-        "Algorithm 1 (CGD), every iterate", apart, f"; the check fails in {fired} steps", agrees=fired > 0
-    )
+    more = f"; the check fails in {fired} steps"
     claims = [
-        first, _cgd_fd(pairs), _first_b(), _henceforth(pairs), _rising(),
+        _claim("Algorithm 1 (CGD), every iterate", apart, more, agrees=fired > 0), _cgd_fd(pairs),
+        _first_b(), _henceforth(pairs), _rising(),
         _quasi_newton(pairs, "CGD-BFGS", "CGD-DFP"), _quasi_newton(pairs, "BFGS", "DFP"),
         _positive(pairs), _functions(),
     ]  # fmt: skip
@@ -78,26 +76,17 @@ def run() -> Outcome:
         claims=claims,
         tables={
             "algorithms": Table(
-                ("method", "function", "steps", "guarded", "largest difference"), rows,
-                "Our iterates against the listing's; the difference is a share of the way from the start.",
+                ("method", "function", "steps", "guarded", "largest difference"), rows
             )
         },
-        pictures={
-            "algorithms": Picture(
-                _draw(made, listed),
-                f"CGD on the Levy function of two variables, {T} steps: ours (dots) and the listing's "
-                "(rings). Triangles are steps along −∇f, because −∇g would have led uphill.",
-            )
-        },
-        found=[
-            f"In {len(rows)} pairs of runs, {sum(row[2] for row in rows)} steps in all, ours and the "
-            "listing's differ "
-            + (f"by up to {readable(largest)} of the way." if largest else "by nothing but rounding.")
-        ],
+        pictures={"algorithms": Picture(_draw(made, listed))},
         settings={
             "start where the check fails": START, "lam": LAM, "step": STEP, "r": R, "T": T, "b": b,
             "the other runs": "those of Table 1 and of Fig. 4",
         },
+    ).told(
+        "algorithms", pairs=len(rows), steps=sum(row[2] for row in rows),
+        apart=f"up to {readable(largest)} of the way" if largest else "nothing but rounding",
     )  # fmt: skip
 
 
@@ -107,15 +96,14 @@ def _on_levy(method: str, **settings: Any) -> Result:
 
 def _draw(made: Result, listed: Floats) -> Any:
     ours, guarded = path(made), trace(made).guarded
-    figure = plot.blank(8, 4.2)
-    axes = figure.subplots()
+    axes = plot.blank(8, 4.2).subplots()
     plot.trajectories(_LEVY, {"CGD, ours": made}, points=100, ax=axes)
     axes.plot(*listed.T, "o", mfc="none", mec="black", ms=9, lw=0, label="the listing's", zorder=5)
     stopped = ours[:-1][guarded[: len(ours) - 1]]
     axes.plot(*stopped.T, "^", color="black", ms=5, lw=0, label="the guard steps in", zorder=6)
     axes.set_title(f"Levy, n = 2: λ = {LAM:g}, α = {STEP:g}", fontsize="medium")
-    plot.legend_above(figure)
-    return figure
+    plot.legend_above(axes.figure)
+    return axes.figure
 
 
 def _lams(row: Experiment) -> list[float]:
@@ -139,12 +127,9 @@ def _first_b() -> Claim:
     steps, penalised = b + 1 + T - 2 * (b + 1), b + 1
     traces = [trace(row.run("cgd-fd", b=None)) for row in EXPERIMENTS.values()]
     found = {(len(one) - 1, int(one.penalised.sum())) for one in traces}
-    return Claim(
-        f"T = {T} and b = T/4 buy {steps} steps, {penalised} of them with the penalty",
-        f"{steps}, {penalised}",
-        "; ".join(f"{many}, {few}" for many, few in sorted(found)),
-        found == {(steps, penalised)},
-    )
+    ours = "; ".join(f"{many}, {few}" for many, few in sorted(found))
+    return Claim(f"T = {T} and b = T/4 buy {steps} steps, {penalised} of them with the penalty",
+                 f"{steps}, {penalised}", ours, found == {(steps, penalised)})  # fmt: skip
 
 
 def _henceforth(pairs: _Pairs) -> Claim:
@@ -152,24 +137,18 @@ def _henceforth(pairs: _Pairs) -> Claim:
     xs = listings.cgd_fd(_LEVY.grad, START, T, STEP, [LAM] * T, R, b)[0]
     apart = pairs.add("CGD-FD", f"{_LEVY.title}, check fails", made, xs)
     fired, last = np.flatnonzero(trace(made).guarded), int(trace(made).penalised.sum())
-    return _claim(
-        "Algorithm 2: once the check fails, steepest descent henceforth",
-        [apart],
-        f"; it fails at k = {', '.join(map(str, fired))}, after {last} penalised steps",
-        agrees=len(fired) == 1,
-    )
+    more = f"; it fails at k = {', '.join(map(str, fired))}, after {last} penalised steps"
+    text = "Algorithm 2: once the check fails, steepest descent henceforth"
+    return _claim(text, [apart], more, agrees=len(fired) == 1)
 
 
 def _rising() -> Claim:
     row = EXPERIMENTS["levy"]
     used = trace(row.run("cgd-fd")).lam[: b + 1]
     expected = np.array(_lams(row)[: len(used)])
-    return Claim(
-        f"L(a, b) rises linearly over T values: λ of Levy's steps 0 to {b}",
-        f"{expected[0]:g} to {expected[-1]:.4f}",
-        f"{used[0]:g} to {used[-1]:.4f}",
-        bool(len(used) == b + 1 and np.allclose(used, expected, rtol=1e-12, atol=0)),
-    )
+    paper, ours = (f"{lams[0]:g} to {lams[-1]:.4f}" for lams in (expected, used))
+    same = bool(len(used) == b + 1 and np.allclose(used, expected, rtol=1e-12, atol=0))
+    return Claim(f"L(a, b) rises linearly over T values: λ of Levy's steps 0 to {b}", paper, ours, same)
 
 
 def _quasi_newton(pairs: _Pairs, *labels: str) -> Claim:
@@ -233,9 +212,6 @@ def _functions() -> Claim:
         same = same and np.abs(f.grad(x) - slopes).max() <= 1e-5 * np.abs(slopes).max()
         if not (same and max(abs(f.fmin - lowest), abs(float(f(best)) - lowest)) <= 1e-4):
             wrong.append(f.title)
-    return Claim(
-        f"the {len(listings.FUNCTIONS)} named test functions: values, gradients and minima",
-        "the library's",
-        f"other on {', '.join(wrong)}" if wrong else "the same as the library's formulas",
-        not wrong,
-    )
+    text = f"the {len(listings.FUNCTIONS)} named test functions: values, gradients and minima"
+    ours = f"other on {', '.join(wrong)}" if wrong else "the same as the library's formulas"
+    return Claim(text, "the library's", ours, not wrong)

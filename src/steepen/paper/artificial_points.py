@@ -12,13 +12,11 @@ from ..budget import Budget
 from ..functions import Function, functions
 from ..schedules import Perturbed
 from ._items import Claim, Outcome, Picture, Table, resting_on
-from ._runs import Floats, draw_starts, minimize
+from ._runs import Floats, draw_starts, in_the_plane, minimize
 from .egr import Penalised, kind, pits, stationary_points
 from .recover import roots_in_the_plane
 
-LAM, STEP, STARTS, ITERATIONS = 0.3, 0.1, 100, 600
-"""Of the runs on the pits."""
-
+LAM, STEP, STARTS, ITERATIONS = 0.3, 0.1, 100, 600  # of the runs on the pits
 DIMENSIONS = (1, 2, 4, 8, 16)
 
 WAYS = {"GD": "on f", "EGR": "on g", "CGD": "with the guard", "CGD, another λ": "where p vanishes"}
@@ -78,43 +76,25 @@ def run() -> Outcome:
         tables={
             "artificial-points-plane": Table(
                 ("function", "λ", "stationary points of g", "of f", "artificial", "‖Hg + g/(2λ)‖/‖g‖ there"),
-                plane, "Found from values of g alone, by a grid and Newton's method, without the lemma.",
+                plane,
             ),
             "artificial-points-many": Table(
                 ("n", "stationary points of f", "artificial", "share"),
                 [(n, own**n, (own + new) ** n - own**n, share[n]) for n in DIMENSIONS],
-                f"{separable.title} is a sum over its variables. With {own} stationary points of f and {new} "
-                f"artificial ones in each, there are ({own} + {new})ⁿ − {own}ⁿ artificial ones in n "
-                "dimensions.",
             ),
             "artificial-points": Table(
                 ("n", "way", "minimum", "artificial", "other"),
                 [(*key, *count) for key, count in counts.items()],
-                f"Where {STARTS} runs from random starts end, on a sum of pits.",
             ),
         },
-        pictures={
-            "artificial-points": Picture(
-                _draw(astray),
-                f"Of {STARTS} runs on a sum of n pits, how many do not come to a minimum of f, against n. "
-                f"λ = {LAM:g}, α = {STEP:g}. The check alone is of less and less help; another λ where p "
-                "vanishes brings every run to a minimum.",
-            )
-        },
-        found=[
-            "Where f is a sum over its variables, one caught variable is enough to hold a run. With "
-            f"n = {last} the check never helps: {cgd[-1]} of {STARTS} runs of CGD do not come to a "
-            "minimum.",
-            "The paper's other remedy is the better one. With another λ for the one step in which the "
-            "direction vanishes (steepen.schedules.Perturbed) every run comes to a minimum, in every "
-            "dimension.",
-            "Artificial points soon outnumber the others: of the stationary points of g on Styblinski–Tang, "
-            f"{share[2]:.0%} are artificial in the plane and {share[last]:.2%} for n = {last}.",
-        ],
+        pictures={"artificial-points": Picture(_draw(astray))},
         settings={
             "pits": {"lam": LAM, "step": STEP, "starts": STARTS, "iterations": ITERATIONS},
             "plane": {f.name: {"lam": lam, "box": side or "its own"} for f, lam, side in PLANE},
         },
+    ).told(
+        "artificial-points", title=separable.title, own=own, new=new, last=last, astray=cgd[-1],
+        in_plane=share[2], at_last=share[last],
     )  # fmt: skip
 
 
@@ -136,8 +116,7 @@ def _in_the_plane(f: Function, lam: float, side: tuple[float, float] | None) -> 
 
 
 def _draw(astray: dict[str, list[int]]) -> Any:
-    figure = plot.blank(7, 4)
-    axes = figure.subplots()
+    axes = plot.blank(7, 4).subplots()
     styles = (("gd", "-", "o"), ("cgd", ":", "v"), ("cgd", "-", "s"), ("cgd-fd", "--", "D"))
     for (way, counts), (method, dashes, marker) in zip(astray.items(), styles, strict=True):
         style: dict[str, Any] = {"ls": dashes, "marker": marker, "color": plot.COLOURS[method]}
@@ -147,23 +126,19 @@ def _draw(astray: dict[str, list[int]]) -> Any:
     axes.set(xlabel="n", ylabel=f"runs not at a minimum, of {STARTS}", ylim=(-3, STARTS + 3))
     axes.legend(frameon=False, loc="center right")
     plot.tidy(axes)
-    return figure
+    return axes.figure
 
 
 # --- flat minima: the curvature where GD and CGD end, from the same starts ------------------------------
 
-SEVERAL = tuple(
-    functions[name] if functions[name].n == 2 else functions[name].at(n=2)
-    for name in (
-        "levy", "rastrigin", "schwefel", "eggholder", "shubert", "holder-table", "styblinski-tang",
-        "six-hump-camel",
-    )
+SEVERAL = in_the_plane(
+    "levy", "rastrigin", "schwefel", "eggholder", "shubert", "holder-table", "styblinski-tang",
+    "six-hump-camel",
 )  # fmt: skip
 """Functions of two variables with several minima."""
 
 FLAT_STARTS, FLAT_ITERATIONS, SEED = 150, 400, 0
-FLAT_STEP, TWICE_LAM_L = 0.5, 1.0
-"""αL and 2λL, L the median over the starts of the largest curvature in size."""
+FLAT_STEP, TWICE_LAM_L = 0.5, 1.0  # αL and 2λL, L the median over the starts of the largest curvature in size
 
 
 class Pairs(NamedTuple):
@@ -240,29 +215,14 @@ def flat_minima() -> Outcome:
             "flat-minima": Table(
                 ("function", "way", "both at a minimum", "flatter", "sharper", "f lower", "f higher"),
                 [(title, way, *pairs) for title, of in made.items() for way, pairs in of.items()],
-                f"Of {FLAT_STARTS} random starts, those from which GD and the other way both end at a "
-                "minimum inside the box, and how the other's largest curvature and value differ from GD's.",
             )
         },
-        pictures={
-            "flat-minima": Picture(
-                _draw_pairs(made),
-                "Runs that end at another minimum than GD does: at a flatter one (to the right) or at a "
-                "sharper one (to the left), for CGD and for GD with a step longer by 1 + 2λL.",
-            )
-        },
-        found=[
-            f"Yes, though usually both reach the same minimum: in {cgd.same} of {cgd.minima} runs. Where it "
-            f"is another, CGD's is flatter {cgd.flatter} times and sharper {cgd.sharper} times. It is not "
-            f"only the longer step: GD with α(1 + 2λL) has {longer.flatter} flatter and {longer.sharper} "
-            "sharper ones. A sharp minimum, h > L, makes CGD's step longer still.",
-            f"Flatter is not lower: f is lower in {cgd.lower} of CGD's runs and higher in {cgd.higher}.",
-        ],
+        pictures={"flat-minima": Picture(_draw_pairs(made))},
         settings={
             "starts": FLAT_STARTS, "seed": SEED, "iterations": FLAT_ITERATIONS, "step": f"{FLAT_STEP:g}/L",
             "2λL": TWICE_LAM_L, "L": "median over the starts of the largest curvature in size",
         },
-    )  # fmt: skip
+    ).told("flat-minima", cgd=cgd, longer=longer)  # fmt: skip
 
 
 def _size(value: float, _: object) -> str:
@@ -270,8 +230,7 @@ def _size(value: float, _: object) -> str:
 
 
 def _draw_pairs(made: dict[str, dict[str, Pairs]]) -> Any:
-    figure = plot.blank(8, 4.4)
-    axes = figure.subplots()
+    axes = plot.blank(8, 4.4).subplots()
     places = np.arange(len(made))[::-1]
     for way, shift, method in (("CGD", 0.2, "cgd"), ("GD, longer step", -0.2, "gd")):
         pairs, colour = [of[way] for of in made.values()], plot.COLOURS[method]
@@ -281,6 +240,6 @@ def _draw_pairs(made: dict[str, dict[str, Pairs]]) -> Any:
     axes.axvline(0.0, color="black", lw=0.8)
     axes.set_xlabel("← sharper      runs      flatter →")
     axes.xaxis.set_major_formatter(_size)
-    figure.legend(frameon=False, loc="outside upper right", ncols=2)
+    axes.figure.legend(frameon=False, loc="outside upper right", ncols=2)
     plot.tidy(axes)
-    return figure
+    return axes.figure

@@ -37,8 +37,7 @@ Way = Literal["gd", "egr", "guard", "switch-off"]
 WAYS: tuple[Way, ...] = get_args(Way)
 """The ways down: GD on f; GD on g; CGD, whose guard looks at f; GD on g for b steps and then on f."""
 
-SETTLED = 1e-3
-"""Below this ‖∇f‖ a point counts as stationary; below this ‖∇g‖/‖∇f‖, as artificial."""
+SETTLED = 1e-3  # below this ‖∇f‖ a point counts as stationary; below this ‖∇g‖/‖∇f‖, as artificial
 
 
 @dataclass(frozen=True)
@@ -113,6 +112,12 @@ def two_wells(n: int = 1) -> Function:
         "two-wells", "Two wells", "other", _wells_value, _wells_grad, n=n, bounds=(-2.0, 4.0),
         minima=[_FLAT] + [0.0] * (n - 1), fmin=lowest, resize=two_wells,
     )  # fmt: skip
+
+
+def two_minima(n: int) -> tuple[Minimum, Minimum]:
+    """Return the sharp minimum of the two wells and the flat one."""
+    f, rest = two_wells(n), [0.0] * (n - 1)
+    return minimum_near(f, [0.1, *rest]), minimum_near(f, [2.1, *rest])
 
 
 def _pit_value(x: Floats) -> Any:
@@ -262,6 +267,11 @@ class Scene:
     iters: int
     b: int
     starts: Floats
+
+    @property
+    def g(self) -> Penalised:
+        """The penalised function."""
+        return Penalised(self.f, self.lam)
 
     def ends(self, way: Way) -> Ends:
         """Run one way from all the starts."""

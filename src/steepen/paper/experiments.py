@@ -18,20 +18,10 @@ from ..functions import Function, functions
 from ..schedules import L
 from ._runs import Floats, minimize, trace
 
-__all__ = ["EXPERIMENTS", "RECOVERED", "THRESHOLD", "Experiment", "T"]
+__all__ = ["EXPERIMENTS", "THRESHOLD", "Experiment", "T"]
 
-T = 40
-"""The paper's budget, in gradient evaluations."""
-
-THRESHOLD = T // 4
-"""The paper's b: CGD-FD switches to steepest descent after iteration b."""
-
-RECOVERED = (
-    "Recovered, not published: for Table 1 the paper prints no start points, no r and no matrix for the "
-    "quadratic. Ours are values that give both printed improvements, and not the only ones; "
-    "steepen.paper.recover finds them."
-)
-"""The statement that goes with every number made from these settings."""
+T = 40  # the paper's budget, in gradient evaluations
+THRESHOLD = T // 4  # the paper's b: CGD-FD switches to steepest descent after iteration b
 
 
 @dataclass(frozen=True)
@@ -65,6 +55,11 @@ class Experiment:
     def lam_text(self) -> str:
         """Return λ as the paper prints it."""
         return f"L({self.lam.start:g}, {self.lam.end:g})" if isinstance(self.lam, L) else f"{self.lam:g}"
+
+    @property
+    def settings(self) -> str:
+        """λ and α, for a picture."""
+        return f"λ = {self.lam_text}, α = {self.step:g}"
 
     def run(self, method: str, start: Any = None, **changed: Any) -> Result:
         """Make the paper's run, T gradients, with what is changed of its settings."""

@@ -9,25 +9,21 @@ import numpy as np
 from .. import plot
 from .._core.result import Result
 from ..budget import Budget
-from ..functions import Function, functions
+from ..functions import Function
 from ..penalties import L1, L2, Huber, Penalty, PNorm, SquaredL2
 from ..schedules import L
 from ..switches import FirstGuard, GoodDrop, Never
 from ._items import Claim, Outcome, Picture, Table, readable, resting_on
-from ._runs import Floats, draw_starts, minimize, trace
-from .experiments import EXPERIMENTS, RECOVERED, THRESHOLD, Experiment, T
-from .fig_convergence import Panel, panels
+from ._runs import Floats, draw_starts, in_the_plane, minimize, trace
+from .experiments import EXPERIMENTS, THRESHOLD, Experiment, T
+from .fig_convergence import Panel, curves, panels
 
 _TITLES = {name: row.function.title for name, row in EXPERIMENTS.items()}
 
 # --- equal cost: gradient norms, two steps of GD for one, and GD's best α ---------------------------------
 
-STEPS = np.geomspace(0.1, 1000.0, 401)
-"""The constant steps tried, as multiples of Table 1's α."""
-
-DROPS = (0.5, 0.9)
-"""The shares of |f₀| that are tried as a good-enough drop."""
-
+STEPS = np.geomspace(0.1, 1000.0, 401)  # the constant steps tried, as multiples of Table 1's α
+DROPS = (0.5, 0.9)  # the shares of |f₀| that are tried as a good-enough drop
 _COUNTS = (2, 4, 10, 20, 40)
 
 
@@ -62,6 +58,13 @@ def _improvements(panel: Panel) -> tuple[float, ...]:
     return tuple(float(100 * (panel.gd[0] - f) / f0) for f in (panel.gd[1], panel.gd[2], panel.cgd_fd[2]))
 
 
+def _higher(norms: dict[str, Floats]) -> list[str]:
+    """Say where CGD-FD's gradient norm is above GD's at equal cost."""
+    counts = {name: [c for c in range(2, T + 1) if cgd[c] > gd[c] + 1e-9 * gd[0]]
+              for name, (gd, cgd) in norms.items()}  # fmt: skip
+    return [f"on {_TITLES[name]} higher from {at[0]} to {at[-1]}" for name, at in counts.items() if at]
+
+
 def equal_cost() -> Outcome:
     """Compare GD and CGD-FD on the six functions of Table 1 by what they cost."""
     made = panels()
@@ -74,11 +77,7 @@ def equal_cost() -> Outcome:
     gains = {name: _improvements(panel) for name, panel in made.items()}
     ahead = sum(tuned[name]["gd"].gap > panel.cgd_fd[T] for name, panel in made.items())
     lower = [_TITLES[name] for name, of in tuned.items() if of["cgd-fd"].gap < of["gd"].gap]
-    higher = {
-        _TITLES[name]: [c for c in range(2, T + 1) if cgd[c] > gd[c] + 1e-9 * gd[0]]
-        for name, (gd, cgd) in norms.items()
-    }
-    where = [f"on {title} higher from {at[0]} to {at[-1]}" for title, at in higher.items() if at]
+    where = _higher(norms)
     count = f"lower on {len(made) - len(where)} of {len(made)} at every count from 2 on"
     lower_norms = "; ".join([count, *where])
     near = [
@@ -108,80 +107,52 @@ def equal_cost() -> Outcome:
                 [(p.title, *gains[name], p.experiment.step, tuned[name]["gd"].step, float(p.gd[T]),
                   float(p.cgd_fd[T]), tuned[name]["gd"].gap, tuned[name]["cgd-fd"].gap)
                  for name, p in made.items()],
-                "Improvement in percent with so many gradients, and what the best constant α does.",
             ),
             "equal-cost-norms": Table(
                 ("function", *(f"{method}, {c}" for c in _COUNTS for method in ("GD", "CGD-FD"))),
                 [(_TITLES[name], *(float(v) for c in _COUNTS for v in both[:, c]))
                  for name, both in norms.items()],
-                "‖∇f‖ where GD and CGD-FD stand after so many gradients.",
             ),
             "equal-cost-drop": Table(
                 ("function", f"b = {THRESHOLD}: penalised steps", f"f − f* at {T}",
                  *(text for s in DROPS for text in (f"drop of {s:.0%}: penalised steps", f"f − f* at {T}"))),
                 [(p.title, _penalised(p.runs["CGD-FD"]), float(p.cgd_fd[T]),
                   *(v for pair in drops[name] for v in pair)) for name, p in made.items()],
-                "CGD-FD that switches to steepest descent once f has fallen by a share of |f₀| "
-                "(steepen.switches.GoodDrop), beside the paper's b.",
             ),
         },
-        pictures={
-            "equal-cost": Picture(
-                _draw(made, {name: of["gd"] for name, of in tuned.items()}),
-                "f − f* against gradient evaluations, as in Fig. 3 but on a log scale (not on Griewank), "
-                "with GD at its best constant α beside it: of those with which f never rises, the one that "
-                "ends lowest. CGD-FD keeps the α and λ of Table 1.",
-            )
-        },
-        found=[
-            f"Give GD the α that suits it, and after {T} gradients it is lower than CGD-FD on "
-            f"{len(made) - ahead} of the {len(made)} functions: what λ > 0 brought was a longer step. "
-            "If CGD-FD gets its own best α too, it is the lower one on "
-            f"{', '.join(lower) or 'none'}; but this is one start each, and an α chosen for it.",
-            "The gain of the first step is real at equal cost as well: two steps of GD at the same α gain "
-            f"less than one of CGD-FD on {sum(cgd > gd for _, gd, cgd in gains.values())} of the "
-            f"{len(made)}. The gradient norms are {lower_norms}.",
-            "A drop of nine tenths is about as good a switch as b; one of a half ends the penalty too soon "
-            "for the short α.",
-        ],
-        notes=[RECOVERED],
+        pictures={"equal-cost": Picture(_draw(made, {name: of["gd"] for name, of in tuned.items()}))},
         settings={"gradients": T, "steps tried": "401, from 0.1 to 1000 times Table 1's α", "drops": DROPS},
+    ).told(
+        "equal-cost", total=len(made), behind=len(made) - ahead, lower=", ".join(lower) or "none",
+        gain=sum(cgd > gd for _, gd, cgd in gains.values()), norms=lower_norms,
     )  # fmt: skip
 
 
 def _draw(made: dict[str, Panel], tuned: dict[str, Tuned]) -> Any:
-    figure = plot.blank(10, 5.6)
-    for axes, panel, best in zip(figure.subplots(2, 3).flat, made.values(), tuned.values(), strict=True):
-        function = panel.experiment.function
-        plot.convergence({**panel.runs, "GD, best α": best.run}, fmin=function.fmin, ax=axes)
+    shown: list[tuple[Function, dict[str, Result], str]] = []
+    for panel, best in zip(made.values(), tuned.values(), strict=True):
+        row = panel.experiment
+        steps = f"n = {row.function.n}, α = {row.step:g}, best {readable(best.step, '.2g')}"
+        shown.append((row.function, {**panel.runs, "GD, best α": best.run}, steps))
+    figure = curves(2, 5.6, shown)
+    for axes, panel, best in zip(figure.axes, made.values(), tuned.values(), strict=True):
         floor = max(best.gap, 1e-3 * panel.cgd_fd[T], 1e-14 * panel.gd[0])
         if floor < 0.5 * panel.gd[0]:
             axes.set_ylim(bottom=0.5 * floor)
         else:  # on Griewank nobody gets far
             axes.set_yscale("linear")
-        steps = f"n = {function.n}, α = {panel.experiment.step:g}, best {readable(best.step, '.2g')}"
-        axes.set_title(f"{function.title}\n{steps}", fontsize="medium")
-        axes.set(xlabel="", ylabel="")
-        if axes.get_yscale() == "linear":
             plot.say_start(axes)
     plot.legend_above(figure)
-    figure.supxlabel("gradient evaluations", fontsize="medium")
-    figure.supylabel("f − f*, log scale", fontsize="medium")
     return figure
 
 
 # --- constant λ for convex functions, rising λ for others: from many starts -------------------------------
 
 CONVEX = ("quadratic", "rotated-hyper-ellipsoid", "matyas")
-KINDS = ("constant", "rising", "falling")
-"""λ; L(λ/10, λ); L(λ, λ/10)."""
-
-FACTORS = np.geomspace(0.01, 10.0, 13)
-"""The λ tried, as multiples of Table 1's (of the end of its schedule on Levy)."""
-
+KINDS = ("constant", "rising", "falling")  # λ; L(λ/10, λ); L(λ, λ/10)
+FACTORS = np.geomspace(0.01, 10.0, 13)  # the λ tried, as multiples of Table 1's (of its end, on Levy)
 STARTS, SEED = 120, 0
-MARGIN = 0.01
-"""One schedule is better than another from a start if its f − f* is lower by this share."""
+MARGIN = 0.01  # one schedule is better than another from a start if its f − f* is lower by this share
 
 
 def _schedule(kind: str, lam: float) -> float | L:
@@ -231,19 +202,11 @@ def lam_schedules() -> Outcome:
                  "constant better"),
                 [(_TITLES[name], name in CONVEX, *(float(np.median(of[kind])) for kind in KINDS),
                   *wins[name]) for name, of in made.items()],
-                f"f − f* after {T} gradients from {STARTS} random starts, with the best of {len(FACTORS)} λ "
-                "for each start and schedule. Better: lower by 1 % or more.",
             )
         },
-        found=[
-            "A constant λ does well on convex functions, as the paper says. On "
-            f"{preferred or 'none'} of the three others is a rising λ better more often than a constant "
-            "one, once both are chosen well.",
-            f"Only the first {THRESHOLD + 1} of the {T} values of L(a, b) are ever used: the penalty is off "
-            "after that, with λ hardly risen.",
-        ],
-        notes=[RECOVERED],
         settings={"starts": STARTS, "seed": SEED, "lams": "13, from 0.01 to 10 times Table 1's"},
+    ).told(
+        "lam-schedules", T=T, penalised=THRESHOLD + 1, tried=len(FACTORS), preferred=preferred or "none"
     )  # fmt: skip
 
 
@@ -254,11 +217,8 @@ PENALTIES: dict[str, Penalty] = {
 }  # fmt: skip
 """The penalties by name; Huber's is the square for small gradients and the norm for large ones."""
 
-LAMS = np.geomspace(1e-4, 1e4, 65)
-"""The λ tried for each."""
-
-HOVER = 400
-"""Steps with the penalty always on, after which a run should have settled."""
+LAMS = np.geomspace(1e-4, 1e4, 65)  # the λ tried for each
+HOVER = 400  # steps with the penalty always on, after which a run should have settled
 
 
 def best_lam(row: Experiment, penalty: Penalty) -> tuple[float, float]:
@@ -297,40 +257,23 @@ def other_penalties() -> Outcome:
             "other-penalties": Table(
                 ("function", *(text for name in PENALTIES for text in (name, "λ"))),
                 [(_TITLES[name], *(value for pair in of for value in pair)) for name, of in made.items()],
-                f"f − f* after {T} gradients of CGD-FD with each penalty, at Table 1's α, and the λ of "
-                f"{len(LAMS)} tried that ends lowest without f ever rising.",
             ),
             "other-penalties-hover": Table(
                 ("penalty", "‖∇f‖ at the end, share of the first"),
                 [(name, value if value > 1e-12 else 0.0) for name, value in left.items()],
-                f"The largest of the last steps of {HOVER} on the quadratic of Table 1, penalty always on.",
             ),
         },
-        found=[
-            f"With the best λ for each, the square is the lowest on {squared} of the {len(made)} functions. "
-            "No penalty is best everywhere.",
-            "A norm pulls with the same force near a minimum as far from it, so that a fixed step hovers "
-            "around it: it needs the switch-off, or a λ that falls. Huber's penalty, the square near 0, "
-            "settles.",
-        ],
-        notes=[RECOVERED],
         settings={"gradients": T, "b": THRESHOLD, "lams": "65 from 1e−4 to 1e4", "hover": HOVER},
-    )  # fmt: skip
+    ).told("other-penalties", tried=len(LAMS), squared=squared, total=len(made))  # fmt: skip
 
 
 # --- negative λ where the Hessian is negative definite ---------------------------------------------------
 
-HILLS = tuple(
-    functions[name] if functions[name].n == 2 else functions[name].at(n=2)
-    for name in ("levy", "rastrigin", "griewank", "schwefel", "drop-wave", "styblinski-tang", "eggholder")
-)
+HILLS = in_the_plane("levy", "rastrigin", "griewank", "schwefel", "drop-wave", "styblinski-tang", "eggholder")
 """Functions of two variables with places where the Hessian is negative definite."""
 
-SIZES = (0.25, 1.0, 4.0)
-"""|λ| in units of 1/L, L the largest curvature in size at the point."""
-
-STEP, POINTS = 0.1, 300
-"""α in units of 1/L, and how many points on each function."""
+SIZES = (0.25, 1.0, 4.0)  # |λ| in units of 1/L, L the largest curvature in size at the point
+STEP, POINTS = 0.1, 300  # α in units of 1/L, and how many points on each function
 
 
 class Step(NamedTuple):
@@ -379,21 +322,14 @@ def negative_lam() -> Outcome:
                 ("function", "|λ|L", "faster than λ = 0", "than +λ", "than two steps of GD",
                  "guarded, −λ", "guarded, +λ"),
                 rows,
-                f"One step of CGD with −λ from up to {POINTS} points where H is negative definite, "
-                f"α = {STEP:g}/L: at what share of them f falls further.",
             )
         },
-        found=[
-            "It does help, at all but a few points and on every function; the guard has nothing to do, since "
-            "∇fᵀp = −∇fᵀ(I + 2λH)∇f is negative for every λ < 0 where H is.",
-            f"But the product H·∇f costs a gradient. Against two steps of GD |λ| = {SIZES[0]:g}/L gains "
-            f"nothing, and |λ| = {SIZES[-1]:g}/L wins at {most[:, 2].min():.0%} to "
-            f"{most[:, 2].max():.0%} of the points, by the length of its step. "
-            "steepen.schedules.Signed takes the sign of λ from the curvature.",
-        ],
         settings={
             "functions": [f.name for f in HILLS], "step": f"{STEP:g}/L",
             "|lam|": [f"{size:g}/L" for size in SIZES],
             "points": f"the first {POINTS} of {100 * POINTS} with H negative definite, default_rng({SEED})",
         },
+    ).told(
+        "negative-lam", count=POINTS, least=SIZES[0], most=SIZES[-1],
+        low=most[:, 2].min(), high=most[:, 2].max(),
     )  # fmt: skip

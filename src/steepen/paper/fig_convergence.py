@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -9,9 +10,10 @@ import numpy as np
 from .. import plot
 from .._core.result import Result
 from .._tools.optional import load
+from ..functions import Function
 from ._items import Claim, Outcome, Picture, Table, resting_on
 from ._runs import Floats, path, trace
-from .experiments import EXPERIMENTS, RECOVERED, THRESHOLD, Experiment, T
+from .experiments import EXPERIMENTS, THRESHOLD, Experiment, T
 from .recover import improvement
 
 
@@ -75,11 +77,23 @@ def panels() -> dict[str, Panel]:
     return made
 
 
+def curves(rows: int, height: float, panels: Iterable[tuple[Function, dict[str, Result], str]],
+           x_axis: Literal["grads", "iters"] = "grads") -> Any:  # fmt: skip
+    """Draw f − f* of runs, three panels in a row: each with a function, its runs, and their settings."""
+    figure = plot.blank(10, height)
+    for axes, (function, runs, settings) in zip(figure.subplots(rows, 3).flat, panels, strict=True):
+        plot.convergence(runs, fmin=function.fmin, x_axis=x_axis, ax=axes)
+        axes.set_title(f"{function.title}\n{settings}", fontsize="medium")
+        axes.set(xlabel="", ylabel="")
+    figure.supxlabel("gradient evaluations" if x_axis == "grads" else "iterations", fontsize="medium")
+    figure.supylabel("f − f*, log scale", fontsize="medium")
+    return figure
+
+
 def run() -> Outcome:
     """Draw the six panels and compare what the paper says of each with our runs."""
     made = panels()
     counts = (0, 2, 4, 10, 20, 30, 40)
-    ahead = sum(not panel.behind for panel in made.values())
     return Outcome(
         claims=resting_on("recovered", _claims(made)),
         tables={
@@ -88,36 +102,17 @@ def run() -> Outcome:
                 [(panel.title, method, *(float(curve[c]) for c in counts))
                  for panel in made.values()
                  for method, curve in (("GD", panel.gd), ("CGD-FD", panel.cgd_fd))],
-                "f − f* reached with so many.",
             )
         },
         pictures={
-            "fig-convergence": Picture(
-                _draw(made, "linear"),
-                f"f − f* against gradient evaluations, {T} in all. CGD-FD pays two for a step while its "
-                f"penalty is on (the first {THRESHOLD + 1} steps, up to the dotted line), then one; a curve "
-                "is level until its next point is paid for.",
-            ),
-            "fig-convergence-log": Picture(
-                _draw(made, "log"), "The same on a log scale, where a steady rate is a straight line."
-            ),
+            "fig-convergence": Picture(_draw(made, "linear")),
+            "fig-convergence-log": Picture(_draw(made, "log")),
         },
         traces={
             f"fig-convergence-{name}-{method.lower()}": trace(result)
             for name, panel in made.items()
             for method, result in panel.runs.items()
         },
-        found=[
-            f"CGD-FD is ahead at every count from 2 to {T} gradients on {ahead} of the {len(made)} "
-            "functions. On Levy CGD-FD is ahead at 2 and 3 gradients, and then behind until its penalty is "
-            "off and both sit in the same local minimum. On Griewank neither method comes near the minimum.",
-            "The alternative text of Matyas's panel says that CGD-FD reaches the minimum. Matyas is a "
-            "quadratic form, so the two improvements of Table 1 fix the direction of the start, and with "
-            "it the part of f₀ in the flat direction, where a penalised step shortens x by less than a "
-            f"thousandth. {_left_on_matyas():.1%} of f₀ or more is left after {T} gradients, however far "
-            "away the start is.",
-        ],
-        notes=[RECOVERED],
         settings={
             "gradients": T, "b": THRESHOLD,
             **{
@@ -125,6 +120,9 @@ def run() -> Outcome:
                 for name, e in EXPERIMENTS.items()
             },
         },
+    ).told(
+        "fig-convergence", penalised=THRESHOLD + 1, total=len(made),
+        ahead=sum(not panel.behind for panel in made.values()), left=_left_on_matyas(),
     )  # fmt: skip
 
 
@@ -186,14 +184,12 @@ def _left_on_matyas() -> float:
 
 
 def _draw(made: dict[str, Panel], scale: Literal["linear", "log"]) -> Any:
-    figure = plot.blank(10, 5.6)
+    figure = curves(2, 5.6, ((p.experiment.function, p.runs, p.experiment.settings) for p in made.values()))
     ticker = load("matplotlib.ticker", "a picture", extra="plot")
-    for axes, panel in zip(figure.subplots(2, 3).flat, made.values(), strict=True):
-        function = panel.experiment.function
-        plot.convergence(panel.runs, fmin=function.fmin, ax=axes)
+    for axes, (name, panel) in zip(figure.axes, made.items(), strict=True):
         if axes.get_yscale() != scale:
             axes.set_yscale(scale)
-        if scale == "log" and function.name not in {"quadratic", "branin"}:
+        if scale == "log" and name not in {"quadratic", "branin"}:
             # within a decade or two plain numbers read better than powers
             for axis in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
                 axis(ticker.LogFormatter(labelOnlyBase=False, minor_thresholds=(2, 0.4)))
@@ -202,12 +198,8 @@ def _draw(made: dict[str, Panel], scale: Literal["linear", "log"]) -> Any:
         spent = trace(panel.runs["CGD-FD"]).njev  # two for each step until the penalty is off
         off = int(spent[1:][np.diff(spent) == 2].max())
         axes.axvline(off, color="0.3", ls=":", lw=1.2, label="penalty off")
-        settings = f"λ = {panel.experiment.lam_text}, α = {panel.experiment.step:g}"
-        axes.set_title(f"{function.title}\n{settings}", fontsize="medium")
-        axes.set(xlabel="", ylabel="")
         if scale == "linear" and axes.get_ylim()[0] > 0:
             plot.say_start(axes)
-    figure.supxlabel("gradient evaluations", fontsize="medium")
     figure.supylabel(f"f − f*{', log scale' * (scale == 'log')}", fontsize="medium")
     plot.legend_above(figure)
     return figure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -9,38 +10,22 @@ import numpy as np
 
 from .. import plot, theory
 from .._core.result import Result
-from ..functions import functions
 from ._items import Claim, Outcome, Picture, Table, readable, resting_on
 from ._runs import path, trace
-from .egr import (
-    SCENES,
-    WAYS,
-    Ends,
-    Minimum,
-    Penalised,
-    Stationary,
-    Way,
-    descend,
-    minimum_near,
-    stable_step,
-    stationary_points,
-    two_wells,
-)
+from .egr import SCENES, WAYS, Ends, Stationary, Way, descend, stable_step, stationary_points, two_minima
 
 LAM, STEP, START = SCENES["two-wells-1d"].lam, SCENES["two-wells-1d"].step, -0.8
 """λ, α and the start of the first panel; the paper prints none, these are ours."""
 
-LEVY_LAM, LEVY_INTERVAL = 0.075, (-10.0, 0.0)
+LEVY_LAM, LEVY_INTERVAL = SCENES["levy-1d"].lam, (-10.0, 0.0)
 """λ and the interval of the second panel; the paper prints none, these are ours."""
 
 TRAPS = tuple(name for name in SCENES if not name.startswith("two-wells"))
 """The landscapes where g has minima that f has not."""
 
-SWITCHES = (2, 5, 10, 80)
-"""Values of b, to see how much it matters."""
+SWITCHES = (2, 5, 10, 80)  # values of b, to see how much it matters
 
-_WELLS = two_wells()
-_LEVY = functions["levy"].at(n=1)
+_WELLS, _LEVY = SCENES["two-wells-1d"].f, SCENES["levy-1d"].f
 _Counted = dict[str, dict[Way, Ends]]
 
 
@@ -49,8 +34,9 @@ def run() -> Outcome:
     runs: dict[Way, Result] = {way: descend(_WELLS, [START], way, lam=LAM, step=STEP) for way in WAYS[:3]}
     points = stationary_points(_LEVY, LEVY_LAM, LEVY_INTERVAL)
     ends: _Counted = {name: {way: scene.ends(way) for way in WAYS} for name, scene in SCENES.items()}
+    caught = _caught(ends)
     return Outcome(
-        claims=resting_on("chosen", _overshoot(runs, ends) + _traps(points, ends) + _cures(ends)),
+        claims=resting_on("chosen", _overshoot(runs, ends) + _traps(points, ends) + _cures(ends, caught)),
         tables={
             "fig-egr-minima": _minima_table(),
             "fig-egr-ends": Table(
@@ -63,34 +49,14 @@ def run() -> Outcome:
                     for name, of in ends.items()
                     for way, end in of.items()
                 ],
-                "Where the runs end: GD on f, GD on g, CGD with its guard, EGR switched off early.",
             ),
             "fig-egr-switch-off": _switch_table(),
             "fig-egr-points": Table(
-                ("x", "f''", "to f", "to g"), [tuple(point) for point in points],
-                "The stationary points of g in the second panel; those of f are among them.",
+                ("x", "f''", "to f", "to g"), [tuple(point) for point in points]
             ),
         },
-        pictures={
-            "fig-egr": Picture(
-                _draw(runs, points),
-                "First panel: a sharp minimum in the side of a flat one, f = ½(x − 2)² − 1.2 exp(−8x²), "
-                f"and g = f + λf'², λ = {LAM:g}. With α = {STEP:g} from {readable(START)}, GD stays in the "
-                "sharp one; CGD, which is GD on g here since its guard never fires, steps over it. Second: "
-                f"the Levy function of one variable with λ = {LEVY_LAM:g}; triangles are maxima of f that "
-                "are minima of g, diamonds stationary points of g that are none of f.",
-            )
-        },
+        pictures={"fig-egr": Picture(_draw(runs, points))},
         traces={f"fig-egr-{way}": trace(result) for way, result in runs.items()},
-        found=[
-            _caught(ends),
-            "The guard asks whether ∇fᵀp < 0, and on one side of an artificial point that "
-            "holds up to the point itself: with a short step CGD creeps up to it from there, and the guard "
-            "never fires. In two dimensions one coordinate can keep ∇fᵀp < 0 while the other climbs, so that "
-            "a run settles at a saddle (the Rastrigin rows with the long step).",
-            "The early switch-off cures both only if it comes in time: b was chosen for each landscape, "
-            "and the table over b shows what other values do. On Levy b = 10 is already too late.",
-        ],
         settings={
             "left": {"function": "two wells", "lam": LAM, "step": STEP, "start": START},
             "right": {"function": "levy, n = 1", "lam": LEVY_LAM, "interval": LEVY_INTERVAL},
@@ -103,19 +69,16 @@ def run() -> Outcome:
                 for name, s in SCENES.items()
             },
         },
+    ).told(
+        "fig-egr", start=readable(START), total=caught["egr"].total(), egr=caught["egr"],
+        guard=caught["guard"], astray={way: of.total() - of["minimum"] for way, of in caught.items()},
     )  # fmt: skip
-
-
-def _minima(n: int) -> tuple[Minimum, Minimum]:
-    """Return the sharp minimum and the flat one."""
-    f, rest = two_wells(n), [0.0] * (n - 1)
-    return minimum_near(f, [0.1, *rest]), minimum_near(f, [2.1, *rest])
 
 
 def _overshoot(runs: dict[Way, Result], ends: _Counted) -> list[Claim]:
     gd, egr, cgd = (runs[way] for way in WAYS[:3])
     x_gd, x_egr, x_cgd = (path(run)[:, 0] for run in (gd, egr, cgd))
-    sharp, flat = _minima(1)
+    sharp, flat = two_minima(1)
     grown = [float(theory.penalised_curvature(m.curvature, LAM)) / m.curvature for m in (sharp, flat)]
     sharp_f, sharp_g = stable_step(sharp.curvature), stable_step(sharp.curvature, LAM)
     flat_g = stable_step(flat.curvature, LAM)
@@ -173,30 +136,17 @@ def _traps(points: list[Stationary], ends: _Counted) -> list[Claim]:
     ]  # fmt: skip
 
 
-def _count(ends: _Counted, way: Way, kind: str) -> int:
-    """Count the runs on the landscapes with traps that end at points of a kind."""
-    return sum(ends[name][way].kinds.get(kind, 0) for name in TRAPS)
+def _caught(ends: _Counted) -> dict[Way, Counter[str]]:
+    """Count the runs of each way on the landscapes with traps, by the kind of point at which they end."""
+    return {way: sum((Counter(ends[name][way].kinds) for name in TRAPS), Counter[str]()) for way in WAYS}
 
 
-def _caught(ends: _Counted) -> str:
-    kinds = ("maximum", "saddle", "artificial")
-    counts = [[_count(ends, way, kind) for kind in kinds] for way in ("egr", "guard")]
-    total = sum(ends[name]["guard"].total for name in TRAPS)
-    at = "{} at maxima of f, {} at saddles, {} at artificial points"
-    return (
-        "A descent on g = f + λ‖∇f‖² can end where f has no minimum, even at an «artificial point», where "
-        "g is level and f is not. CGD's «guard» steps along −∇f wherever −∇g would lead uphill on f. Of "
-        f"{total} descents among such traps {sum(counts[0])} end astray without the guard "
-        f"({at.format(*counts[0])}), and {sum(counts[1])} with it ({at.format(*counts[1])})."
-    )
-
-
-def _cures(ends: _Counted) -> list[Claim]:
-    total = sum(ends[name]["guard"].total for name in TRAPS)
+def _cures(ends: _Counted, found: dict[Way, Counter[str]]) -> list[Claim]:
+    total = found["guard"].total()
     maxima, saddles, artificial = (
-        [_count(ends, way, kind) for way in ("guard", "egr")] for kind in ("maximum", "saddle", "artificial")
+        [found[way][kind] for way in ("guard", "egr")] for kind in ("maximum", "saddle", "artificial")
     )
-    astray = sum(ends[name]["switch-off"].astray for name in TRAPS)
+    astray = total - found["switch-off"]["minimum"]
     chosen = [SCENES[name].b for name in TRAPS]
     cost = {way: float(np.mean([ends[name][way].cost for name in TRAPS])) for way in WAYS}
     levy = {way: end.mean for way, end in ends["levy-1d"].items()}
@@ -233,7 +183,6 @@ def _switch_table() -> Table:
         ("landscape", "starts", "b chosen", *(f"b = {b}" for b in SWITCHES)),
         [(name, len(s.starts), s.b, *(replace(s, b=b).ends("switch-off").astray for b in SWITCHES))
          for name, s in scenes.items()],
-        "EGR switched off after b steps: how many runs do not end at a minimum of f.",
     )  # fmt: skip
 
 
@@ -244,9 +193,8 @@ def _minima_table() -> Table:
             (n, label, m.f, m.curvature, theory.penalised_curvature(m.curvature, LAM),
              stable_step(m.curvature), stable_step(m.curvature, LAM))
             for n in (1, 2)
-            for label, m in zip(("sharp", "flat"), _minima(n), strict=True)
+            for label, m in zip(("sharp", "flat"), two_minima(n), strict=True)
         ],
-        f"The two minima of the first panel's function, λ = {LAM:g}.",
     )  # fmt: skip
 
 
@@ -254,7 +202,7 @@ def _draw(runs: dict[Way, Result], points: list[Stationary]) -> Any:
     figure = plot.blank(10, 4.2)
     left, right = figure.subplots(1, 2)
     plot.landscape(_WELLS, LAM, (-0.9, 3.0), ax=left)
-    steeper = Penalised(_WELLS, LAM)
+    steeper = SCENES["two-wells-1d"].g
     walks: tuple[tuple[Way, Any, str, str], ...] = (
         ("gd", _WELLS, "gd", "GD, on f"), ("guard", steeper, "cgd", "CGD, on g")
     )  # fmt: skip
@@ -280,7 +228,7 @@ def _draw(runs: dict[Way, Result], points: list[Stationary]) -> Any:
         ("maximum of f, minimum of g", "v", "black", [p.x for p in points if p.turned]),
     ):
         x = np.array(chosen)
-        y = Penalised(_LEVY, LEVY_LAM)(x[:, None])
+        y = SCENES["levy-1d"].g(x[:, None])
         right.plot(x, y, marker, color=colour, label=label, lw=0, ms=4.5, mec="black", zorder=5)
     right.set_title(f"Maxima turned into minima: λ = {LEVY_LAM:g}", fontsize="medium")
     for axes, lam in ((left, LAM), (right, LEVY_LAM)):

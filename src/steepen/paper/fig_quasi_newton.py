@@ -15,6 +15,7 @@ from ..functions import Function, functions
 from ._items import Claim, Outcome, Picture, Table, readable, resting_on
 from ._runs import Floats, minimize, trace
 from .experiments import T
+from .fig_convergence import curves
 
 METHODS = {"BFGS": "bfgs", "DFP": "dfp", "CGD-BFGS": "cgd-bfgs", "CGD-DFP": "cgd-dfp"}
 """The methods, by the names the paper gives them."""
@@ -79,45 +80,31 @@ def run() -> Outcome:
     return Outcome(
         claims=resting_on("chosen", _claims(gaps)),
         tables={
-            "fig-quasi-newton": Table(
-                ("function", "method", *(f"k = {k}" for k in counts)), rows, "f − f* at xₖ."
-            )
+            "fig-quasi-newton": Table(("function", "method", *(f"k = {k}" for k in counts)), rows)
         },
-        pictures={
-            "fig-quasi-newton": Picture(
-                _draw(made),
-                f"f − f* against iterations, {T} with a fixed step that all four methods share. The curves "
-                f"of BFGS (circles) and DFP (diamonds) lie on each other, and so do those of CGD-BFGS "
-                f"(squares) and CGD-DFP (triangles). {' '.join(map(str, PANELS.values()))}",
-            )
-        },
+        pictures={"fig-quasi-newton": Picture(_draw(made))},
         traces={
             f"fig-quasi-newton-{name}-{METHODS[label]}": trace(result)
             for name, runs in made.items()
             for label, result in runs.items()
         },
-        found=[_why_flat()],
         settings={
             "iterations": T,
             "search": "random, over round numbers, not recorded; fig-quasi-newton-sweep is one that is",
             **{name: {"lam": p.lam, "step": p.step, "start": p.start} for name, p in PANELS.items()},
         },
+    ).told(
+        "fig-quasi-newton", panels=" ".join(map(str, PANELS.values())),
+        searched=", ".join(map(_searched, PANELS.values())),
     )  # fmt: skip
 
 
-def _why_flat() -> str:
-    """Say what the fixed step does to plain BFGS, with the value that its own line search would reach."""
-    parts: list[str] = []
-    for panel in PANELS.values():
-        budget = Budget(iters=T)
-        searched = minimize(panel.function, panel.start, method="bfgs", budget=budget, gtol=None, trace=False)
-        gap = searched.fun - panel.function.fmin
-        parts.append(f"{readable(gap if gap > ROUNDING else 0, '.3g')} on {panel.function.title}")
-    return (
-        "A fixed step α takes only that fraction of a quasi-Newton step, which is why plain BFGS and DFP are "
-        f"so slow here. With a line search, from the same starts, BFGS reaches f − f* of {', '.join(parts)} "
-        f"in {T} iterations or fewer."
-    )
+def _searched(panel: Panel) -> str:
+    """Say which f − f* plain BFGS reaches with a line search of its own."""
+    budget = Budget(iters=T)
+    made = minimize(panel.function, panel.start, method="bfgs", budget=budget, gtol=None, trace=False)
+    gap = made.fun - panel.function.fmin
+    return f"{readable(gap if gap > ROUNDING else 0, '.3g')} on {panel.function.title}"
 
 
 def _claims(gaps: dict[str, Floats]) -> list[Claim]:
@@ -162,29 +149,23 @@ def _claims(gaps: dict[str, Floats]) -> list[Claim]:
 _STYLES = (("o", 0, 4.5, "-"), ("D", 5, 1.4, "--"), ("s", 2, 4.5, "-"), ("^", 7, 1.4, "--"))
 """Of the four methods: the marker, where it first stands, the width of the line, and its dashes."""
 
-ROUNDING = 1e-13
-"""An f − f* that is no larger is what rounding leaves of 0."""
+ROUNDING = 1e-13  # an f − f* that is no larger is what rounding leaves of 0
 
 _TICKS = {"drop-wave": (0.05, 0.1, 0.2, 0.5), "eggholder": (50, 100, 200)}
 
 
 def _draw(made: dict[str, dict[str, Result]]) -> Any:
-    figure = plot.blank(10, 3.6)
-    for axes, (name, runs) in zip(figure.subplots(1, 3), made.items(), strict=True):
-        function = PANELS[name].function
-        plot.convergence(runs, fmin=function.fmin, x_axis="iters", ax=axes)
+    panels = ((p.function, made[name], f"λ = {readable(p.lam)}, α = {readable(p.step)}")
+              for name, p in PANELS.items())  # fmt: skip
+    figure = curves(1, 3.6, panels, "iters")
+    for axes, name in zip(figure.axes, made, strict=True):
         # where two lie on each other, one is a band and the other a line over it; markers take turns
         for line, (marker, first, width, dashes) in zip(axes.lines, _STYLES, strict=True):
             line.set(marker=marker, markevery=(first, 10), markersize=6, linewidth=width, linestyle=dashes)
             line.set(markeredgecolor="white", markeredgewidth=0.6)
-        settings = f"λ = {readable(PANELS[name].lam)}, α = {readable(PANELS[name].step)}"
-        axes.set_title(f"{function.title}\n{settings}", fontsize="medium")
-        axes.set(xlabel="", ylabel="")
         if name in _TICKS:
             axes.set_yticks(_TICKS[name], labels=[f"{tick:g}" for tick in _TICKS[name]])
             axes.minorticks_off()
-    figure.supxlabel("iterations", fontsize="medium")
-    figure.supylabel("f − f*, log scale", fontsize="medium")
     plot.legend_above(figure)
     return figure
 
@@ -195,8 +176,7 @@ SEED, TRIALS = 0, 1000
 RANGES = {"step": (1e-5, 1.0), "lam": (1e-3, 100.0)}
 """α and λ are drawn evenly on a log scale, the start evenly from the function's box."""
 
-COINCIDE = 0.01
-"""Two runs coincide if f − f* never differs by more than this share of its first value."""
+COINCIDE = 0.01  # two runs coincide if f − f* never differs by more than this share of its first value
 
 
 class Trials(NamedTuple):
@@ -249,7 +229,6 @@ def sweep() -> Outcome:
         (PANELS[name].function.title, TRIALS, int(trials.suitable.sum()), trials.share)
         for name, trials in made.items()
     ]
-    fewest = min(rows, key=lambda row: row[2])
     return Outcome(
         claims=resting_on("chosen", [
             Claim(f"{title}: for most suitable λ, CGD-BFGS and CGD-DFP coincide", "most",
@@ -257,29 +236,13 @@ def sweep() -> Outcome:
             for title, _, count, share in rows
         ]),
         tables={
-            "fig-quasi-newton-sweep": Table(
-                ("function", "trials", "suitable", "of those, coincide"), rows,
-                "Suitable: neither CGD variant ever raises f, and both end a tenth or more below BFGS and "
-                "DFP.",
-            )
+            "fig-quasi-newton-sweep": Table(("function", "trials", "suitable", "of those, coincide"), rows)
         },
-        pictures={
-            "fig-quasi-newton-sweep": Picture(
-                _draw_sweep(made),
-                "Every suitable setting of the search, by its λ: how far CGD-BFGS and CGD-DFP come apart, "
-                f"as a share of the first f − f*. Below the line, at {COINCIDE:.0%}, they coincide to the "
-                "eye. Large dots: the settings of Fig. 4.",
-            )
-        },
-        found=[
-            "The two variants coincide for most suitable settings on "
-            f"{', '.join(row[0] for row in rows if row[3] > 0.5)}. Settings in "
-            f"which CGD is ahead are not rare, but not the rule: {fewest[2]} of {TRIALS} random ones on "
-            f"{fewest[0]}.",
-            "That they coincide is no wonder while the way is short: both matrices start as the identity, "
-            "and differ only once the steps leave a straight line.",
-        ],
+        pictures={"fig-quasi-newton-sweep": Picture(_draw_sweep(made))},
         settings={"seed": SEED, "trials": TRIALS, **RANGES, "start": "the function's box"},
+    ).told(
+        "fig-quasi-newton-sweep", coincide=COINCIDE, fewest=min(rows, key=lambda row: row[2]),
+        most=", ".join(row[0] for row in rows if row[3] > 0.5),
     )  # fmt: skip
 
 

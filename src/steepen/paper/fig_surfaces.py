@@ -14,11 +14,8 @@ from ._items import Claim, Outcome, Picture, Table, readable
 from ._runs import Floats, minimize, path, trace
 from .egr import Penalised
 
-LAM, STEP, STEPS = 0.4, 0.05, 5
-"""λ, α and the number of steps, as printed."""
-
-START = (4.0, 3.0)
-"""The start; the paper prints none, so this one is ours."""
+LAM, STEP, STEPS = 0.4, 0.05, 5  # λ, α and the number of steps, as printed
+START = (4.0, 3.0)  # the start; the paper prints none, so this one is ours
 
 
 def f1() -> Function:
@@ -65,34 +62,14 @@ def run() -> Outcome:
                         for name in ("x₁", "x₂", "f₁", "‖∇f₁‖"))),
                 [(k, *x_gd[k], gd.f[k], gd.gnorm[k], *x_cgd[k], cgd.f[k], cgd.gnorm[k])
                  for k in range(STEPS + 1)],
-                "The two trajectories of the figure.",
             )
         },
-        pictures={
-            "fig-surfaces-cut": Picture(
-                _cut(x_gd, x_cgd),
-                f"A cut through the paper's first figure. {STEPS} steps from x = {START[0]:g} "
-                f"with the same α = {STEP:g}: on f = x² gradient descent gets to {x_gd[-1, 0]:.2f}; on the "
-                f"steeper f + {LAM:g}‖∇f‖² the slope is {1 + 4 * LAM:g} times as large, so are the steps, "
-                f"and CGD gets to {x_cgd[-1, 0]:.2f}. Its steps cost two gradients each: for the price of "
-                f"these {STEPS}, gradient descent makes {2 * STEPS} and gets to {twice:.2f}. The minimum has "
-                "not moved.",
-            ),
-            "fig-surfaces": Picture(
-                _draw(made),
-                f"First panel: f₁ = x₁² + 2x₂² and the steeper f₂ = f₁ + λ‖∇f₁‖², λ = {LAM:g}. Second: "
-                f"{STEPS} steps of descent with α = {STEP:g} from ({START[0]:g}, {START[1]:g}), on f₁ (GD) "
-                "and on f₂ (CGD), over the contours of f₁ and its gradient norm; a star marks the minimum.",
-            ),
-        },
+        pictures={"fig-surfaces-cut": Picture(_cut(x_gd, x_cgd)), "fig-surfaces": Picture(_draw(made))},
         traces={"fig-surfaces-gd": gd, "fig-surfaces-cgd": cgd, "fig-surfaces-gd-on-f2": steep},
-        found=[
-            f"After {STEPS} steps from ({START[0]:g}, {START[1]:g}) CGD is {far_cgd:.2f} from the minimum "
-            f"and GD {far_gd:.2f}. On a quadratic longer steps are all that the penalty brings: here they "
-            f"are {1 + 4 * LAM:g} times as long along x₁ and {1 + 8 * LAM:g} times along x₂."
-        ],
-        notes=[f"The paper prints no start for this figure; ({START[0]:g}, {START[1]:g}) is ours."],
         settings={"lam": LAM, "step": STEP, "steps": STEPS, "start": START},
+    ).told(
+        "fig-surfaces", longer=(1 + 4 * LAM, 1 + 8 * LAM), cost=2 * STEPS, x_gd=x_gd[-1, 0],
+        x_cgd=x_cgd[-1, 0], x_twice=twice, far_gd=far_gd, far_cgd=far_cgd,
     )  # fmt: skip
 
 
@@ -120,8 +97,7 @@ def _ratios() -> Floats:
 
 def _cut(x_gd: Floats, x_cgd: Floats) -> Any:
     """Draw the cut x₂ = 0, where f₁ is x², with the walks: x₁ knows nothing of x₂ on this function."""
-    figure = plot.blank(8, 3.4)
-    axes = figure.subplots()
+    axes = plot.blank(8, 3.4).subplots()
     x = np.linspace(-2.2, START[0] + 0.2, 300)
     axes.axhline(0, color="0.85", lw=1, zorder=0)
     for lam in np.linspace(0, LAM, 5)[1:-1]:
@@ -145,7 +121,7 @@ def _cut(x_gd: Floats, x_cgd: Floats) -> Any:
     axes.margins(x=0)
     plot.tidy(axes)
     axes.legend(frameon=False, loc="upper center")
-    return figure
+    return axes.figure
 
 
 def _draw(made: dict[str, Result]) -> Any:

@@ -20,12 +20,8 @@ LAMS = (0.01, 0.03, 0.1, LAM)
 """λ at which the maxima of f are looked at: with the larger ones more of them become minima of g."""
 
 INTERVAL = (-10.0, 5.0)
-
-PIT_LAM, PIT_STEP = 0.3, 0.1
-"""λ and α on the pit, a function of two variables with a ring of artificial minima of g."""
-
-OUTSIDE, INSIDE = (3.5, 1.0), (2.0, 1.5)
-"""Starts on either side of that ring."""
+PIT_LAM, PIT_STEP = 0.3, 0.1  # on the pit, a function of two variables with a ring of artificial minima of g
+OUTSIDE, INSIDE = (3.5, 1.0), (2.0, 1.5)  # starts on either side of that ring
 
 _LEVY = functions["levy"].at(n=1)
 _PIT = pit(2)
@@ -35,7 +31,6 @@ def run() -> Outcome:
     """Check the lemma on all stationary points of a function, and send runs towards artificial ones."""
     points = stationary_points(_LEVY, LAM, INTERVAL)
     own = sum(point.to_f != "artificial" for point in points)
-    low, high = map(readable, INTERVAL)
     g = Penalised(_LEVY, LAM)
     outcome = Outcome(
         claims=_lemma(points),
@@ -43,25 +38,18 @@ def run() -> Outcome:
             "lemma1": Table(
                 ("x", "f", "f'", "f''", "g'", "to f", "to g"),
                 [(p.x, *_levy_at(p.x), p.curvature, float(g.grad([p.x])[0]), p.to_f, p.to_g) for p in points],
-                f"Every stationary point of g on [{low}, {high}], Levy function of one variable, "
-                f"λ = {LAM:g}.",
             )
         },
-        found=[
-            f"On Levy's function of one variable, between {low} and {high}, g has {len(points)} level points "
-            f"for λ = {LAM:g}: {own} are f's own, and {len(points) - own} are artificial.",
-            "The guard looks at the sign of ∇fᵀ∇g only. It sends on a run that starts beyond an artificial "
-            "point or steps over it, but a run that comes from the side where ∇fᵀ∇g > 0 takes ever shorter "
-            "steps and stays: minimize then ends with the status ARTIFICIAL. The cure is the paper's other "
-            "one, another λ.",
-        ],
         settings={
             "levy": {"lam": LAM, "interval": list(INTERVAL)},
             "pit": {"lam": PIT_LAM, "step": PIT_STEP, "outside": list(OUTSIDE), "inside": list(INSIDE)},
         },
     )  # fmt: skip
-    _add_pit(outcome)
-    return outcome
+    radius = _add_pit(outcome)
+    return outcome.told(
+        "lemma1", low=readable(INTERVAL[0]), high=readable(INTERVAL[1]), points=len(points), own=own,
+        new=len(points) - own, radius=radius, outside=OUTSIDE, inside=INSIDE,
+    )  # fmt: skip
 
 
 def _levy_at(x: float) -> tuple[float, float]:
@@ -116,8 +104,8 @@ def _end(result: Result) -> str:
     return f"{_kind(result.x)}, ‖∇f‖ = {readable(_slope(result), '.2g')}"
 
 
-def _add_pit(outcome: Outcome) -> None:
-    """Send GD on g and CGD to the ring of artificial minima in the plane, from both sides."""
+def _add_pit(outcome: Outcome) -> float:
+    """Send GD on g and CGD to the ring of artificial minima in the plane, and return its radius."""
     radius = max(p.x for p in stationary_points(pit(1), PIT_LAM, (0.5, 5.0)) if p.to_g == "minimum")
     runs = {
         (side, way): descend(_PIT, start, way, lam=PIT_LAM, step=PIT_STEP, iters=1000)
@@ -154,14 +142,9 @@ def _add_pit(outcome: Outcome) -> None:
         ("method", "start", "‖x‖ at the end", "f", "‖∇f‖", "what it is"),
         [(method, side, float(np.linalg.norm(end.x)), float(_PIT(end.x)), _slope(end), _kind(end.x, lam))
          for method, side, end, lam in ended],
-        f"Runs on the pit in the plane, λ = {PIT_LAM:g}, α = {PIT_STEP:g}; g has a ring of artificial minima "
-        f"at ‖x‖ = {radius:.4f}. Outside is {OUTSIDE}, inside {INSIDE}.",
     )  # fmt: skip
-    outcome.pictures["lemma1"] = Picture(
-        _draw_pit(runs, radius),
-        "A pit in a bowl, f = ‖x‖²/10 + tanh(‖x‖²/2 − 2). On the dashed ring g has artificial minima. GD on "
-        "g ends on it from both sides. Started inside, CGD escapes; outside, it sticks.",
-    )
+    outcome.pictures["lemma1"] = Picture(_draw_pit(runs, radius))
+    return radius
 
 
 def _draw_pit(runs: dict[tuple[str, str], Result], radius: float) -> Any:
@@ -188,11 +171,8 @@ def _draw_pit(runs: dict[tuple[str, str], Result], radius: float) -> Any:
 
 # --- Fig. 2: a function of one variable whose maximum the penalty turns into a minimum --------------------
 
-DRAWN = (-10.0, -5.0)
-"""What is drawn."""
-
-POINT, STEP = -7.7, 0.004
-"""Where the arrows stand, as printed, and the step of our two runs from there."""
+DRAWN = (-10.0, -5.0)  # what is drawn
+POINT, STEP = -7.7, 0.004  # where the arrows stand, as printed, and the step of our two runs from there
 
 
 def ascent() -> Outcome:
@@ -232,31 +212,19 @@ def ascent() -> Outcome:
             "fig-ascent": Table(
                 ("x", "f", "f'", "f''", "to f", "to g"),
                 [(p.x, *_levy_at(p.x), p.curvature, p.to_f, p.to_g) for p in points],
-                "All stationary points of g on the interval drawn; those of f are among them.",
             )
         },
-        pictures={
-            "fig-ascent": Picture(
-                _draw_levy(points),
-                f"The Levy function of one variable and g = f + λf'², λ = {LAM:g}. Diamonds: stationary "
-                "points of g that are none of f. Triangles: maxima of f that are minima of g. Arrows: the "
-                f"ways down on f and on g at x = {readable(POINT)}, which are opposite.",
-            )
-        },
+        pictures={"fig-ascent": Picture(_draw_levy(points))},
         traces={"fig-ascent-egr": trace(egr), "fig-ascent-cgd": trace(cgd)},
-        found=[
-            f"At {readable(POINT)} the two ways down are opposite. Descent on g ends on the hill at "
-            f"{at_egr}, with f up from {start:.2f} to {end_egr:.2f}. With the guard, "
-            f"which fires in the first {int(guarded.sum())} steps, CGD ends in the valley at "
-            f"{at_cgd}, with f down to {end_cgd:.2f}."
-        ],
         settings={"function": "levy, n = 1", "lam": LAM, "interval": DRAWN, "point": POINT, "step": STEP},
+    ).told(
+        "fig-ascent", point=readable(POINT), start=start, at_egr=at_egr, end_egr=end_egr,
+        at_cgd=at_cgd, end_cgd=end_cgd, guarded=guarded.sum(),
     )  # fmt: skip
 
 
 def _draw_levy(points: list[Stationary]) -> Any:
-    figure = plot.blank(8, 4.6)
-    axes = figure.subplots()
+    axes = plot.blank(8, 4.6).subplots()
     plot.landscape(_LEVY, LAM, DRAWN, ax=axes)
     g = Penalised(_LEVY, LAM)
     x = np.array([p.x for p in points])
@@ -286,5 +254,5 @@ def _draw_levy(points: list[Stationary]) -> Any:
     axes.set_title(f"Levy, n = 1: λ = {LAM:g}", fontsize="medium")
     axes.lines[1].set_label(f"g = f + {LAM:g}‖∇f‖²")
     axes.set_ylim(0, 46)
-    plot.legend_above(figure)
-    return figure
+    plot.legend_above(axes.figure)
+    return axes.figure

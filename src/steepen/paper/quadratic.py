@@ -10,32 +10,19 @@ from .. import plot, theory
 from .._core.result import Trace
 from ..budget import Budget
 from ..functions import Function
-from ..functions import quadratic as quadratic_function
 from ._items import Claim, Outcome, Picture, Table, readable
-from ._runs import Floats, minimize, path, trace
+from ._runs import Floats, minimize, path, trace, turned_quadratic
 
-SMALLEST, LARGEST, N = 1.0, 10.0, 11
-"""Q has N eigenvalues in even steps from the smallest to the largest, in a random basis."""
-
-SEED = 3
-"""Of that basis, and of the linear term after it."""
-
+SMALLEST, LARGEST, N = 1.0, 10.0, 11  # Q has N eigenvalues in even steps, in a random basis
+SEED = 3  # of that basis, and of the linear term after it
 LAMS = (-0.02, 0.0, 0.05, 0.2, 1.0)
-OFF = 0.03
-"""How far beside the best step, as a share of it, another one is tried."""
-
-SHORT_STEP = 0.01
-"""A step far below the best one of GD: the paper's own α on its quadratic."""
-
-BEST_LAM = -0.5 / (SMALLEST + LARGEST)
-"""The λ with the smallest condition number, −1/(2(l + L))."""
+OFF = 0.03  # how far beside the best step, as a share of it, another one is tried
+SHORT_STEP = 0.01  # a step far below the best one of GD: the paper's own α on its quadratic
+BEST_LAM = -0.5 / (SMALLEST + LARGEST)  # the λ with the smallest condition number, −1/(2(l + L))
 
 
 def _problem() -> tuple[Function, Floats]:
-    rng = np.random.default_rng(SEED)
-    basis = np.linalg.qr(rng.standard_normal((N, N)))[0]
-    matrix = basis @ np.diag(np.linspace(SMALLEST, LARGEST, N)) @ basis.T
-    f = quadratic_function(matrix, b=rng.standard_normal(N))
+    f, basis = turned_quadratic(np.random.default_rng(SEED), np.linspace(SMALLEST, LARGEST, N))
     return f, f.minima[0] + basis @ np.ones(N)  # every eigenvector has its part
 
 
@@ -78,7 +65,7 @@ def run() -> Outcome:
     worsens = {row[0]: row[3] for row in rows if row[0] > 0}  # as measured, not by the formula
     best = next(row[2] for row in rows if row[0] == BEST_LAM)
     gd, ours = (float(theory.optimal_rate(low, high, lam)) for lam in (0.0, BEST_LAM))
-    short = {lam: measured_rate(lam, SHORT_STEP)[0] for lam in (0.0, 0.8)}
+    short = [measured_rate(lam, SHORT_STEP)[0] for lam in (0.0, 0.8)]
     return Outcome(
         claims=[
             Claim("α = 2/((1+2λL)L + (1+2λl)l) is the best constant step", "both ends contract alike",
@@ -94,31 +81,11 @@ def run() -> Outcome:
         ],
         tables={
             "quadratic": Table(
-                ("λ", "best α", "κ", "κ, measured", "rate (κ−1)/(κ+1)", "rate, measured"), rows,
-                f"CGD on a quadratic with {N} eigenvalues from {low:g} to {high:g}, at the best α for each "
-                "λ. κ measured is (1+ρ)/(1−ρ) of the measured rate ρ, that of the last step before the error "
-                "is 1e−8 of the first. For λ < 0 several eigenvalues shrink at almost one rate, and the "
-                "faster of them still count there: ρ is a little low.",
+                ("λ", "best α", "κ", "κ, measured", "rate (κ−1)/(κ+1)", "rate, measured"), rows
             )
         },
-        pictures={
-            "quadratic": Picture(
-                _figure([(row[0], row[5]) for row in rows]),
-                "The factor by which ‖x − x*‖ shrinks in a step, against λ. With the best α for each λ "
-                "(first panel), λ > 0 is slower than GD and a small negative λ faster. With a short fixed α "
-                "(second panel), λ > 0 helps, until it overshoots.",
-            )
-        },
+        pictures={"quadratic": Picture(_figure([(row[0], row[5]) for row in rows]))},
         traces=traces,
-        found=[
-            f"On a quadratic with curvatures from {low:g} to {high:g} and the paper's α = {SHORT_STEP:g}, "
-            f"the error of GD shrinks by the factor {short[0.0]:.3f} in a step, and that of CGD with "
-            f"λ = 0.8 by {short[0.8]:.3f}. GD with its best α has {gd:.3f}, at half the price.",
-            f"With the best α for each λ, the best λ is negative: −1/(2(l+L)) = {readable(BEST_LAM)} brings "
-            f"κ from {kappa_q:g} to (κ(Q)+1)²/(4κ(Q)) = {best:.4g} and the rate from {gd:.4f} to {ours:.4f}. "
-            f"One such step, a gradient and an H·v, does what {np.log(ours) / np.log(gd):.2f} steps of GD "
-            "do.",
-        ],
         settings={
             "eigenvalues": {"from": low, "to": high, "how many, evenly spaced": N},
             "basis": f"QR of a normal matrix, then a normal linear term, from numpy's default_rng({SEED})",
@@ -126,6 +93,9 @@ def run() -> Outcome:
             "lams": [*LAMS, BEST_LAM],
             "short step": SHORT_STEP,
         },
+    ).told(
+        "quadratic", n=N, low=low, high=high, short_step=SHORT_STEP, short=short, best_lam=readable(BEST_LAM),
+        kappa_q=kappa_q, best=best, gd=gd, ours=ours, worth=np.log(ours) / np.log(gd),
     )  # fmt: skip
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -12,11 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ._items import Claim, Item, Outcome, Report, Table, tally
-from .experiments import RECOVERED
-
-WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("page.toml").read_text("utf-8"))
-"""The words of the page that no run decides: its lead, its parts, what each item is about, the errata."""
+from ._items import WORDS, Claim, Item, Outcome, Report, Table, tally
 
 SHOWN = ("tuned",)
 """The tables that are not folded."""
@@ -102,7 +97,7 @@ def _findings(report: Report, missing: Sequence[str], versions: Mapping[str, str
         f"<p><strong>{tally(report.claims)}.</strong> "
         f"{escape(_remainder(report.claims, missing))} <a href='#claims'>All of them</a> are at the end. It "
         f"took <code>steepen reproduce</code> {sum(o.seconds for o in report.made.values()):.0f} seconds, "
-        f"with steepen {escape(versions['steepen'])}.</p><p class=note>{escape(RECOVERED)} "
+        f"with steepen {escape(versions['steepen'])}.</p><p class=note>{escape(WORDS['recovered'])} "
         f"{escape(WORDS['settings'])}</p></section>"
     )
 
@@ -190,7 +185,7 @@ def _section(folder: Path, item: Item, made: Outcome) -> str:
     top = [name for i, name in enumerate(made.tables) if name in SHOWN or (i == 0 and not shown)]
     shown = [_table(name, made.tables[name]) for name in top] + shown
     more = [_table(name, table) for name, table in made.tables.items() if name not in top]
-    more += [f"<p>{_prose(note)}</p>" for note in (*made.notes, *item.notes)]
+    more += [f"<p>{_prose(note)}</p>" for note in made.notes]
     if made.settings:
         more.append(f"<h4>Settings</h4><dl>{_settings(made.settings)}</dl>")
     if made.traces:

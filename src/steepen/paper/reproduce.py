@@ -30,8 +30,8 @@ from . import (
     theorem1,
     tuned,
 )
-from ._items import Item, Outcome, Report
-from .report import EXPLORER, NARROW, REPORT, WORDS, page
+from ._items import WORDS, Item, Outcome, Report
+from .report import EXPLORER, NARROW, REPORT, page
 
 _RUNS: Mapping[str, Callable[[], Outcome]] = {
     "fig-surfaces": fig_surfaces.run,
@@ -55,11 +55,10 @@ _RUNS: Mapping[str, Callable[[], Outcome]] = {
 }
 
 
-def _item(name: str, run: Callable[[], Outcome], notes: Sequence[str] = (), **words: str) -> Item:
-    return Item(name, **words, run=run, notes=tuple(notes))
-
-
-ITEMS: Mapping[str, Item] = {name: _item(name, run, **WORDS["items"][name]) for name, run in _RUNS.items()}
+ITEMS: Mapping[str, Item] = {
+    name: Item(name, run=run, **{part: WORDS["items"][name][part] for part in Item._fields[1:5]})
+    for name, run in _RUNS.items()
+}
 """The items in the paper's order, by name; the words about each are in page.toml."""
 
 RESULTS = "results.jsonl"

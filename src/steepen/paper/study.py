@@ -21,20 +21,14 @@ from ._runs import Floats, minimize
 
 FOLDER = Path(__file__).parent
 
-BUDGETS = (40, 100, 400)
-"""Gradients that a run may take; every method is tuned for each of them."""
-
-TUNING, JUDGED, SEED = 40, 200, 0
-"""Starts to tune on (half of them in 10 dimensions), others to judge on, and the seed of both."""
-
-STAGES = (64, 48, 32)
-"""Trials: over the whole range, then around the best of the stage before."""
+BUDGETS = (40, 100, 400)  # gradients that a run may take; every method is tuned for each of them
+TUNING, JUDGED, SEED = 40, 200, 0  # starts to tune on (half in 10 dimensions), to judge on; the seed of both
+STAGES = (64, 48, 32)  # trials: over the whole range, then around the best of the stage before
 
 BOXED = ("eggholder", "forrester", "gramacy-lee", "holder-table", "mccormick", "michalewicz", "schwefel")
 """Functions that are lower outside of their box than their minimum in it: runs on them stay in the box."""
 
-LEVEL = 1e-6
-"""Two ends are level if they differ by no more than this part of the fall."""
+LEVEL = 1e-6  # two ends are level if they differ by no more than this part of the fall
 
 CLEAR = 0.1
 """A method is ahead if it wins this share of the starts more than it loses, and zero is not in the limits."""
@@ -56,8 +50,7 @@ NAMES = {
     "cgd-fd-negative": "CGD-FD, λ < 0", "bfgs": "BFGS", "cgd-bfgs": "CGD-BFGS", "cgd-auto": "cgd-auto",
 }  # fmt: skip
 
-SHOWN = 100
-"""The budget of the pictures."""
+SHOWN = 100  # the budget of the pictures
 
 
 class Setting(NamedTuple):
@@ -76,12 +69,7 @@ class Setting(NamedTuple):
 
     def keywords(self, method: str) -> dict[str, Any]:
         """Return them as `minimize` takes them."""
-        given = {
-            "step": self.step,
-            "lam": self.lam,
-            "r": self.r,
-            "b": self.b if np.isnan(self.b) else int(self.b),
-        }
+        given = self._asdict() | {"b": self.b if np.isnan(self.b) else int(self.b)}
         free = {"cgd-auto": (), "cgd-bfgs": ("step", "lam"), "cgd-fd": ("step", "lam", "r", "b")}
         return {name: given[name] for name in free.get(method, ("step",))}
 

@@ -11,24 +11,15 @@ import numpy as np
 from .. import plot, theory
 from .._core.result import Trace
 from ..budget import Budget
-from ..functions import quadratic
 from ._items import Claim, Outcome, Picture, Table, readable
-from ._runs import Floats, minimize, trace
+from ._runs import Floats, minimize, trace, turned_quadratic
 from .listings import theorem1
 
-TWICE_LAM_L = (0.0, 0.5, 2.0)
-"""λ is chosen by 2λL, which says how much steeper the penalty makes the steepest direction."""
-
-SHARES = (0.1, 0.5, 0.99)
-"""Steps tried, as shares of the upper end of the safe interval."""
-
+TWICE_LAM_L = (0.0, 0.5, 2.0)  # λ by 2λL: how much steeper the penalty makes the steepest direction
+SHARES = (0.1, 0.5, 0.99)  # steps tried, as shares of the upper end of the safe interval
 ITERATIONS = 200
-
-SMALL, MOST = 1e-6, 100_000
-"""∇f → 0 is measured by the steps it takes to bring ‖∇f‖ to this share of the start's, and their limit."""
-
-RAYS = 100
-"""Directions in which the least curvature of logistic regression is looked for."""
+SMALL, MOST = 1e-6, 100_000  # ∇f → 0: steps until ‖∇f‖ is this share of the start's, and their limit
+RAYS = 100  # directions in which the least curvature of logistic regression is looked for
 
 
 @dataclass(frozen=True)
@@ -75,8 +66,7 @@ class Problem:
 def strongly_convex(n: int = 10, seed: int = 0) -> Problem:
     """Make a quadratic with eigenvalues from 1 to 10 in a random basis."""
     rng = np.random.default_rng(seed)
-    basis = np.linalg.qr(rng.standard_normal((n, n)))[0]
-    f = quadratic(basis @ np.diag(np.linspace(1.0, 10.0, n)) @ basis.T, b=rng.standard_normal(n))
+    f, _ = turned_quadratic(rng, np.linspace(1.0, 10.0, n))
     start = rng.standard_normal(n)
     L, mu = (find(f.hvp, start).value for find in (theory.largest_curvature, theory.smallest_curvature))
     return Problem("Quadratic", f, f.grad, f.hvp, start, f.fmin, L, mu)
@@ -163,39 +153,27 @@ def problems() -> tuple[Problem, ...]:
 def run() -> Outcome:
     """Run CGD at Theorem 1's step and at steps inside its interval, and check the theorem on both."""
     cases = problems()
-    outcome = Outcome(claims=[_as_printed(), _sharp(cases[0])], notes=[_NOTE])
+    outcome = Outcome(claims=[_as_printed(), _sharp(cases[0])])
     rows: list[tuple[Any, ...]] = []
     for problem in cases:
         outcome.claims += _measured(problem, rows, outcome.traces)
     ends = [[outcome.traces[p.named(twice)].f[-1] for twice in (TWICE_LAM_L[0], TWICE_LAM_L[-1])]
             for p in cases]  # fmt: skip
     slower = sum(bool(gd < cgd) for gd, cgd in ends)
-    outcome.tables["theorem1"] = Table(
-        ("problem", "L", "μ", "λ", "α", "rate, bound", "rate, measured"), rows,
-        f"CGD at α = 1/(L(1+2λL)²), {ITERATIONS} steps. The measured rate is the worst of (fₖ₊₁−f*)/(fₖ−f*).",
-    )  # fmt: skip
-    outcome.pictures["theorem1"] = Picture(
-        _figure(cases, outcome.traces),
-        "f − f* (solid) stays under Theorem 1's bound (dotted), without the penalty and with 2λL = 2. The "
-        "penalty's bound is the looser one: its step is nine times as short, to be safe in the worst case.",
-    )
-    outcome.found = [
-        f"No run rises and none leaves its bound. But the bound does not recommend λ > 0: at 2λL = "
-        f"{TWICE_LAM_L[-1]:g} the safe step is {(1 + TWICE_LAM_L[-1]) ** 2:g} times as short as GD's, and on "
-        f"{slower} of the {len(cases)} problems CGD is then behind GD after {ITERATIONS} steps."
-    ]
+    outcome.tables["theorem1"] = Table(("problem", "L", "μ", "λ", "α", "rate, bound", "rate, measured"), rows)
+    outcome.pictures["theorem1"] = Picture(_figure(cases, outcome.traces))
     outcome.settings = {
-        "iterations": ITERATIONS,
-        "2λL": list(TWICE_LAM_L),
-        "shares of the interval": list(SHARES),
+        "iterations": ITERATIONS, "2λL": list(TWICE_LAM_L), "shares of the interval": list(SHARES),
         "quadratic": "n = 10, eigenvalues 1 to 10; default_rng(0): basis, linear term, start, all normal",
         "least squares": "m = 20, n = 10, rank 6; default_rng(1): both factors, b, start, all normal",
         "logistic": "m = 60, n = 5, columns scaled 0.5 to 2, labels of a normal x with normal noise, "
         "default_rng(2); with ridge 0.1 from 3 times a normal point, without ridge from 0 with noise 4 times "
         "as large",
         "rays": RAYS,
-    }
-    return outcome
+    }  # fmt: skip
+    return outcome.told(
+        "theorem1", most=TWICE_LAM_L[-1], shorter=(1 + TWICE_LAM_L[-1]) ** 2, slower=slower, cases=len(cases)
+    )  # fmt: skip
 
 
 def _measured(problem: Problem, rows: list[tuple[Any, ...]], traces: dict[str, Trace]) -> list[Claim]:
@@ -245,9 +223,8 @@ def _as_printed() -> Claim:
     return Claim(
         "the end of the safe interval, the step and the rate of steepen.theory",
         "2/(L(1+2λL)²), half of it, 1 − μ/(L(1+2λL)²)",
-        "the same" if apart <= 1e-12 else f"up to {apart:.0%} off",
-        apart <= 1e-12,
-    )
+        "the same" if apart <= 1e-12 else f"up to {apart:.0%} off", apart <= 1e-12,
+    )  # fmt: skip
 
 
 def _sharp(problem: Problem) -> Claim:
@@ -266,13 +243,6 @@ def _sharp(problem: Problem) -> Claim:
     )
 
 
-_NOTE = (
-    "L and μ come from steepen.theory (Lanczos on H·v): on the quadratic from one point, on least squares "
-    "with μ on the span of the rows, on logistic regression with L at 0, where the curvature is largest. "
-    "With a ridge ρ its μ = ρ is known. Without one μ is estimated, as the smallest curvature found where "
-    f"f ≤ f₀, on {RAYS} random rays from the minimum: an estimate from above, of a constant that is safe for "
-    "PL."
-)
 _FLOOR = 1e-10  # of f₀ − f*; below, the rounding of f shows
 
 
