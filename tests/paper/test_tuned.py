@@ -207,4 +207,6 @@ def test_evaluations_are_those_of_the_tables():
     assert f"ten pairs each, {told}" in table
     default = re.search(r"25 pairs and ten, it takes ([\d.]+) times as long \((\d+) µs against (\d+)", speed)
     assert float(default[1]) == round(int(default[2]) / int(default[3]), 2)
+    assert round(float(default[1])) == 2
+    assert "[about twice as fast](docs/speed.md) per evaluation" in text
     assert f"keep 25 pairs there, which takes {default[1]} times as long as L-BFGS-B's ten" in table

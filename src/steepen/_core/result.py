@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 class Status(enum.IntEnum):
     """How a run ended; each outcome has one sentence.
 
-    A status is a number, as in SciPy, and prints as its name.
+    A status is a number, as in SciPy, and prints as its name. The page "How a run ended" of the documentation
+    says of each whether x can be used, and what to do next.
 
     Examples
     --------
