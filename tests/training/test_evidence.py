@@ -281,6 +281,11 @@ def test_every_figure_in_the_text_is_one_of_the_tables_or_of_the_trials(short, d
         gate, base = (report.finals(done, f"lm-{task}", "adamw", name) for name in ("gate", "base"))
         mean, error = report.Mean.of(found := report.paired(gate, base, report._loss))
         assert (mean < 0, len(found)) == (task != "books", 2 if task == "books" else 3)
+        ends = (
+            report.cell([report.stopped(run) for run in base.values()]),
+            report.cell([report._loss(run) for run in gate.values()]),
+        )
+        assert task == "books" or re.search(rf"{ends[0]} against (GapSAM's )?{ends[1]}", readme)
         assert re.search(rf"{abs(mean):.3f}( ± {error:.3f}| of test loss) with {tokens}", readme)
     assert "four of twelve fine-tuning settings (ahead in three, level in five)" in readme
     lost = re.search(r"airbench, 94 %.*?GapSAM[^|]*\|[^|]*\|[^|]*\| −([^|]*) \|", page("docs/short.md"))
