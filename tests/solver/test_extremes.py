@@ -52,7 +52,7 @@ def test_a_minimum_at_infinity_is_not_reached_in_one_step(method, step, batch):
 
 def test_a_run_that_climbs_until_it_overflows_gives_its_lowest_point():
     res = st.minimize(lambda x: abs(x).sum(), [1.0], jac=lambda x: x, method="gd", step=1e100)
-    assert (res.status, res.x, res.fun) == (Status.DIVERGED, 1.0, 1.0)
+    assert (res.status, res.x, res.fun) == (Status.DIVERGED, 1.0, pytest.approx(1.0))
 
 
 def test_a_row_that_diverges_leaves_the_others_to_their_xtol():
