@@ -68,7 +68,7 @@ def refuse_cut_graph(context: Context, point: Point, only: Any) -> None:
         raise ValueError(
             "fun: its value changes with x, and autodiff says that its gradient is zero all the same: the "
             "graph is cut (by x.detach(), .item(), torch.no_grad(), jax.lax.stop_gradient, or NumPy on the "
-            'way), or f is a step function; mend it, or give jac, such as "2-point"'
+            'way), or f is a step function; fix it, or give jac, such as "2-point"'
         )
 
 
