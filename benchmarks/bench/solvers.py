@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from steepen._call.minimize import minimize
-from steepen._core.result import Status
+from steepen._core.status import Status
 from steepen._tools.optional import load
 from steepen.budget import Budget
 from steepen.functions._numerics import Array

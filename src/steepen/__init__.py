@@ -23,8 +23,10 @@ from typing import TYPE_CHECKING
 
 from . import penalties, schedules, steps, switches, theory
 from ._call.minimize import minimize
-from ._core.result import Best, Result, Status, Trace
+from ._core.result import Best, Result
 from ._core.state import State
+from ._core.status import Status
+from ._core.trace import Trace
 from ._solver.checkpoint import CheckpointError
 from .budget import Budget
 from .directions import BFGS, CGD, DFP, GD, CGDAuto, Direction, Newton

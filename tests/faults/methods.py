@@ -129,7 +129,7 @@ FAULTS: tuple[Fault, ...] = (
         ("small = (fall >= 0) & (fall <= tolerances.f * scale) & (last.alpha > 0)",
          "small = (fall >= 0) & (fall <= tolerances.f * scale)",
          "a search that found nothing is no small step")),
-    *within("_core/result.py",
+    *within("_core/trace.py",
         ("end = int(self.length[b])", "end = int(self.length.max())",
          "a row's trace ends where the row ended"),
         ("rows = np.repeat(np.arange(len(parts)), self.length)",

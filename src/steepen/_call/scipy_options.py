@@ -10,7 +10,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from .._core.result import Result, Status
+from .._core.result import Result
+from .._core.status import Status
 from .._evaluation.finite_differences import Differences
 from .._tools.check import floats, meant, number, whole
 from ..budget import Budget

@@ -8,8 +8,8 @@ from typing import Any
 
 from .arrays import Scalar, Whole
 from .backends import Backend
-from .result import Status
 from .state import RUNNING, Point, StepInfo
+from .status import Status
 
 BOTTOM = -1e-8
 """f is unbounded below if it falls under this part of the largest number."""

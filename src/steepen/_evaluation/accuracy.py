@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import Array, Mask, MaybeArray, Scalar, Whole, to_numpy
-from .._core.result import Status
 from .._core.state import RUNNING, SolverState
+from .._core.status import Status
 from . import tuning
 from .counter import Cost
 from .noise import COST as NOISE_COST

@@ -10,9 +10,9 @@ import numpy as np
 from .._core.arrays import Mask, Rows, Whole
 from .._core.backends import Backend
 from .._core.convergence import RUNNING
-from .._core.result import Status
 from .._core.saved import Saved
 from .._core.state import Counts, each
+from .._core.status import Status
 from ..budget import Budget
 
 MAX_EVALUATIONS, MAX_GRADIENTS = int(Status.MAX_EVALUATIONS), int(Status.MAX_GRADIENTS)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._core.arrays import Array, Mask, MaybeArray, Scalar, Whole
-from .._core.result import BY_VALUES, Status
 from .._core.state import RUNNING, SolverState
+from .._core.status import BY_VALUES, Status
 from .counter import Cost
 from .finite_differences import FiniteDifferences
 from .noise import COST as NOISE_COST

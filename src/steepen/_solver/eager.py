@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .._core.arrays import Array, Rows, Scalar, Whole, is_numpy
-from .._core.result import Status
 from .._core.saved import Saved
 from .._core.state import NAN, RUNNING, Counts, Ended, SolverState, State, each
+from .._core.status import Status
 from .._evaluation.counter import Cost, OutOfTime
 from .._evaluation.evaluator import Context
 from .gradient_check import refuse_cut_graph

@@ -17,8 +17,8 @@ import numpy as np
 from .._core.arrays import Array, Mask, Scalar, Whole
 from .._core.convergence import asked, status_of_gradient, status_of_step
 from .._core.guard import guarded
-from .._core.result import Status
 from .._core.state import NAN, RUNNING, Best, Point, SolverState
+from .._core.status import Status
 from .._evaluation import tuning
 from .._evaluation.counter import Cost
 from .._evaluation.evaluator import Context

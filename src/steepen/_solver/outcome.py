@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from .._core.backends import Batch
-from .._core.result import Best, Result, Status
+from .._core.result import Best, Result
 from .._core.state import Ended
+from .._core.status import Status
 from .._evaluation.tensors import tensor
 from .eager import Loop
 

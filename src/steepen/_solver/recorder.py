@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from .._core.arrays import Array, Rows, Whole, is_numpy
 from .._core.backends import Backend
-from .._core.result import Iterates, Trace
 from .._core.saved import Saved
 from .._core.state import SolverState
+from .._core.trace import Iterates, Trace
 
 COLUMNS = {
     "f": "d",

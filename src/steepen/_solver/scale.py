@@ -14,9 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._core.arrays import Array, device, is_numpy, namespace, to_numpy
 from .._core.backends import Backend
-from .._core.result import Best, Iterates, Result
+from .._core.result import Best, Result
 from .._core.space import limits_of
 from .._core.state import State
+from .._core.trace import Iterates
 from .._tools.check import floats
 from .problem import Problem
 

@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._call.arguments import settings_of
 from .._call.minimize import minimize
-from .._core.result import Status, Trace
+from .._core.status import Status
+from .._core.trace import Trace
 from .._tools.check import is_number, is_whole, one_of, whole
 from .._tools.jobs import JobFile, elsewhere, narrow, pack, run, send_check, unpack
 from .._tools.jobs.file import Key

@@ -32,8 +32,8 @@ import optimistix as optx  # noqa: E402
 
 from .._call.arguments import settings_of  # noqa: E402
 from .._call.keywords import RunSettings  # noqa: E402
-from .._core.result import Status  # noqa: E402
 from .._core.state import RUNNING  # noqa: E402
+from .._core.status import Status  # noqa: E402
 from ..budget import Budget  # noqa: E402
 from ..directions import Direction  # noqa: E402
 from ..jax import Bounds  # noqa: E402

@@ -11,7 +11,9 @@ import numpy as np
 from .._call.arguments import direction_of, step_of
 from .._call.keywords import run_settings
 from .._core.arrays import is_numpy
-from .._core.result import Best, Iterates, Result, Status, Trace
+from .._core.result import Best, Result
+from .._core.status import Status
+from .._core.trace import Iterates, Trace
 from .._solver.problem import Problem
 from .._solver.scale import result_in_x
 from ._function import Function

@@ -15,9 +15,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from .._core.backends import Traced
-from .._core.result import Status
 from .._core.space import Box, Everywhere
 from .._core.state import NAN, RUNNING, Best, Counts, Point, SolverState, StepInfo
+from .._core.status import Status
 from .._evaluation.evaluator import Context
 from .._solver.iteration import Iteration
 from ._function import Function, Tally

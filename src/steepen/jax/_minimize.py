@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from .._core.result import Status
 from .._core.space import limits_of, rounded
+from .._core.status import Status
 from .._tools.check import whole
 from ..budget import Budget
 from ..directions import Direction

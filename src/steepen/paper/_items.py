@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from .._core.result import Trace
+from .._core.trace import Trace
 
 Basis = Literal["printed", "recovered", "chosen", "alt text"]
 Known = Literal["limit"]

@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._call.minimize import minimize as run
-from .._core.result import Result, Status, Trace
+from .._core.result import Result
+from .._core.status import Status
+from .._core.trace import Trace
 from ..functions import Function, functions, quadratic
 
 Floats = NDArray[np.float64]

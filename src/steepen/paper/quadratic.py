@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import plot, theory
-from .._core.result import Trace
+from .._core.trace import Trace
 from ..budget import Budget
 from ..functions import Function
 from ._items import Claim, Outcome, Picture, Table, readable

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core.result import Result as Run
-from .._core.result import Status
+from .._core.status import Status
 from ..budget import Budget
 from ..functions import functions
 from ._runs import Floats, minimize

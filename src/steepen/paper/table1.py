@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import plot
-from .._core.result import Trace
+from .._core.trace import Trace
 from ._items import Claim, Outcome, Picture, Table, readable
 from ._runs import Floats, trace
 from .experiments import EXPERIMENTS, THRESHOLD, Experiment, T

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from .. import plot, theory
-from .._core.result import Trace
+from .._core.trace import Trace
 from ..budget import Budget
 from ._items import Claim, Outcome, Picture, Table, readable
 from ._runs import Floats, minimize, trace, turned_quadratic

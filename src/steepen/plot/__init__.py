@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._core.result import Result, Trace
+from .._core.result import Result
+from .._core.trace import Trace
 from .._tools.check import number, one_of, rectangle
 from .._tools.files import write_whole
 from .._tools.optional import load

@@ -28,7 +28,7 @@ from torch.nn import Module
 
 from ..._call.minimize import minimize
 from ..._call.multistart import GROW
-from ..._core.result import Status
+from ..._core.status import Status
 from ..._tools.check import whole
 from ...budget import Budget
 from ...directions import CGDAuto

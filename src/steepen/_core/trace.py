@@ -1,0 +1,201 @@
+"""The trace of a run: what happened at each iterate, in columns."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._tools.files import write_whole
+from .._tools.optional import load
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Iterates:
+    """The points of a run; they are put into one array when somebody asks for it.
+
+    The run never changes a point it has made, so long ones are kept as they are. Short ones are copied
+    together as they come, since an array object is larger than they are.
+    """
+
+    BLOCK = 4096
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any):
+        self._shape, self._dtype = shape, dtype
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        self._together = self.BLOCK // size if size < self.BLOCK else sys.maxsize
+        self._recent: list[NDArray[Any]] = []
+        self._blocks: list[NDArray[Any]] = []
+
+    def append(self, x: NDArray[Any]) -> None:
+        """Add a point."""
+        self._recent.append(x)
+        if len(self._recent) >= self._together:
+            self._close_block()
+
+    def extend(self, points: NDArray[Any]) -> None:
+        """Add an array of points."""
+        self._close_block()
+        self._blocks.append(points)
+
+    def array(self) -> NDArray[Any]:
+        """Give all points as one array."""
+        self._close_block()
+        if len(self._blocks) != 1:
+            empty = np.empty((0, *self._shape), dtype=self._dtype)
+            self._blocks = [np.concatenate([empty, *self._blocks])]
+        return self._blocks[0]
+
+    def _close_block(self) -> None:
+        recent, self._recent = self._recent, []
+        if recent:
+            self._blocks.append(np.stack(recent))
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The run, one row an iterate, in arrays of length K (of shape (K, B) for a batch).
+
+    The step size, λ and the two flags of row k describe the step taken from x_k: NaN and False in the last
+    row. The counts are what had been spent when x_k was reached, before anything was evaluated there, so
+    `njev` is the paper's cost c. A row of a batch that has ended reads NaN from there on.
+
+    Attributes
+    ----------
+    k : iteration number
+    f, gnorm : f and ‖∇f‖ at x_k (NaN where the gradient was not evaluated)
+    lam, step : λ_k and α_k
+    penalised : whether the step followed the penalty
+    guarded : whether the guard replaced the direction by −∇f
+    nfev, njev, nhvp : cumulative counts
+
+    Examples
+    --------
+    >>> import steepen as st
+    >>> trace = st.minimize(st.functions["booth"], [0.0, 0.0], method="gd", step=0.05).trace
+    >>> len(trace), bool(trace.f[0] > trace.f[-1])
+    (121, True)
+    """
+
+    k: NDArray[np.int64]
+    f: NDArray[np.float64]
+    gnorm: NDArray[np.float64]
+    lam: NDArray[np.float64]
+    step: NDArray[np.float64]
+    penalised: NDArray[np.bool_]
+    guarded: NDArray[np.bool_]
+    nfev: NDArray[np.int64]
+    njev: NDArray[np.int64]
+    nhvp: NDArray[np.int64]
+    iterates: Iterates | None = None
+    length: NDArray[np.int64] | None = None
+
+    @property
+    def x(self) -> NDArray[Any] | None:
+        """The iterates, of shape (K, n) or (K, B, n), with `trace="x"`; else None."""
+        return None if self.iterates is None else self.iterates.array()
+
+    def __len__(self) -> int:
+        return len(self.k)
+
+    def row(self, b: int) -> Trace:
+        """Give the trace of one row of a batch, as the single run would have it.
+
+        Examples
+        --------
+        >>> import numpy as np, steepen as st
+        >>> batch = st.minimize(st.functions["booth"], np.ones((3, 2)), method="gd", step=0.05)
+        >>> batch.trace.row(2).f.ndim
+        1
+        """
+        if self.length is None:
+            raise ValueError("row: this is the trace of a single run")
+        end = int(self.length[b])
+        columns = {name: column[:end, b] for name, column in self.columns() if name != "k"}
+        iterates, x = None, columns.pop("x", None)
+        if x is not None:
+            iterates = Iterates(x.shape[1:], x.dtype)
+            iterates.extend(x)
+        return Trace(k=self.k[:end], iterates=iterates, **columns)
+
+    def columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        """Go through the columns by name.
+
+        Examples
+        --------
+        >>> import steepen as st
+        >>> res = st.minimize(st.functions["booth"], [0.0, 0.0], method="gd", step=0.05)
+        >>> [name for name, _ in res.trace.columns()][:3]
+        ['k', 'f', 'gnorm']
+        """
+        for field in fields(self):
+            if field.name not in {"iterates", "length"}:
+                yield field.name, getattr(self, field.name)
+        if self.x is not None:
+            yield "x", self.x
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Give a data frame: one row an iterate (with a column `row` first, for a batch).
+
+        Examples
+        --------
+        >>> import steepen as st
+        >>> res = st.minimize(st.functions["booth"], [0.0, 0.0], method="gd", step=0.05)
+        >>> list(res.trace.to_pandas().columns)[:3]
+        ['k', 'f', 'gnorm']
+        """
+        pandas = load("pandas", "Trace.to_pandas", extra="pandas")
+        return pandas.DataFrame(self._table())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the trace as `.csv` (one line an iterate) or `.npz` (arrays, x included).
+
+        Examples
+        --------
+        >>> import tempfile, pathlib, numpy as np, steepen as st
+        >>> res = st.minimize(st.functions["booth"], [0.0, 0.0], method="gd", step=0.05)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "trace.npz")
+        ...     res.trace.save(path)
+        ...     bool((np.load(path)["f"] == res.trace.f).all())
+        True
+        """
+        suffix = Path(path).suffix
+        if suffix not in {".csv", ".npz"}:
+            raise ValueError(f"path: expected a name ending in .csv or .npz, got {str(path)!r}")
+
+        def write(file: BinaryIO) -> None:
+            if suffix == ".npz":
+                arrays: dict[str, Any] = dict(self.columns())
+                np.savez_compressed(file, **arrays)
+                return
+            table = self._table()
+            file.write((",".join(table) + "\n").encode())
+            for values in zip(*(column.tolist() for column in table.values()), strict=True):
+                file.write((",".join(map(_text, values)) + "\n").encode())
+
+        write_whole(path, write)
+
+    def _table(self) -> dict[str, NDArray[Any]]:
+        """Give the long form: a batch row after row, x spread over columns x0, x1 and so on."""
+        if self.length is not None:
+            parts = [self.row(b)._table() for b in range(len(self.length))]
+            rows = np.repeat(np.arange(len(parts)), self.length)
+            return {"row": rows} | {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        table = dict(self.columns())
+        x = table.pop("x", None)
+        if x is not None:
+            table |= {f"x{i}": x[:, i] for i in range(x.shape[1])}
+        return table
+
+
+def _text(value: Any) -> str:
+    return str(int(value)) if isinstance(value, bool) else repr(value)
