@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from .._core.arrays import Array, Mask, Scalar, Whole
 from .._core.backends import Backend
+from .._core.state import Point, StepInfo
 from .evaluator import Context
 
 FLOOR = 30.0
@@ -36,16 +37,7 @@ NEAR = 0.1
 """Noise is looked for at this part of the step in doubt."""
 
 
-def roundoff_limited(
-    context: Context,
-    x: Array,
-    f: Scalar,
-    g: Array,
-    predicted: Scalar,
-    length: Scalar,
-    noise: Scalar,
-    mask: Mask,
-) -> tuple[Mask, Mask]:
+def roundoff_limited(context: Context, point: Point, last: StepInfo, mask: Mask) -> tuple[Mask, Mask]:
     """Return for which of these rows nothing promises a fall of f, or a move of x, that would show.
 
     The second mask says for which of them it is the noise of f, and not rounding, that would hide a fall.
@@ -56,8 +48,8 @@ def roundoff_limited(
     positive, or lost in its rounding, nothing is proved. The first probe of each metric is repeated ten times
     as long: at a kink the curvature falls with the length of the probe.
     """
-    ground = _Ground(context, x, f, g, noise, mask)
-    rows = ground.screened(predicted, length)
+    ground = _Ground(context, point.x, point.f, point.g, last.noise, mask)
+    rows = ground.screened(-last.slope, last.length)
     backend, asked = context.backend, partial(_asked, ground)
     rows = backend.repeat(asked, _Metrics(0, rows, rows.mask), 2).rows
     return rows.mask, backend.and_not(rows.mask, rows.level | rows.still)
@@ -130,18 +122,13 @@ class _Ground:
     def screened(self, predicted: Scalar, length: Scalar) -> _Rows:
         """Return what the last direction says, by what it promised and by its length."""
         context, backend = self.context, self.context.backend
-        # differences of any length but the right one show the stiff directions of a noisy f, and no others
-        noise_limit = (
-            backend.num.maximum(self.low, NOISE_LEVELS * self.noise)
-            if context.evaluator.source.exact
-            else self.low
-        )
+        exact, noise_limit = context.evaluator.source.exact, self.low
+        if exact:  # other differences show the stiff directions of a noisy f, and no others
+            noise_limit = backend.num.maximum(noise_limit, NOISE_LEVELS * self.noise)
         level, within_noise = _within(predicted, self.low), _within(predicted, noise_limit)
         still = _within(length, self.part * self.top)
         mask = self.mask & (within_noise | still)
-        if not context.evaluator.source.exact and backend.any(
-            mask
-        ):  # a slope of its error may be there, unseen
+        if not exact and backend.any(mask):  # a slope of its error may be there, unseen
             error = context.evaluator.source.error(self.x, self.f, self.g, self.noise, mask)
             certain = backend.xp.where(abs(self.g) > error, self.g, 0.0 * self.g)  # only these can be held
             self.rough = backend.norm(context.space.free(self.x, certain, error))
@@ -154,11 +141,8 @@ class _Ground:
         if not self.context.evaluator.source.exact:  # a small move of x is then no proof by itself
             still = _unless(backend, still, asked, self.f == 0)
         level = _unless(backend, rows.level, asked, _within(fall, self.low))
-        return rows._replace(
-            level=level,
-            still=still,
-            within_noise=_unless(backend, rows.within_noise, asked, _within(fall, rows.noise_limit)),
-        )
+        within_noise = _unless(backend, rows.within_noise, asked, _within(fall, rows.noise_limit))
+        return rows._replace(level=level, still=still, within_noise=within_noise)
 
     def doubted(self, rows: _Rows, asked: Mask, way: Array, fall: Scalar) -> _Rows:
         """Where noise alone hides the fall, measure it here: it was perhaps measured somewhere else."""
@@ -167,17 +151,12 @@ class _Ground:
 
         def measure(noise_limit: Scalar) -> Scalar:
             here = noise_of(self.context, self.x, self.f, self.g, way, doubt)
-            return backend.select(
-                doubt,
-                backend.num.maximum(self.low, NOISE_LEVELS * backend.num.minimum(self.noise, here)),
-                noise_limit,
-            )
+            new = backend.num.maximum(self.low, NOISE_LEVELS * backend.num.minimum(self.noise, here))
+            return backend.select(doubt, new, noise_limit)
 
         noise_limit = backend.when(doubt, measure, rows.noise_limit)
-        return rows._replace(
-            noise_limit=noise_limit,
-            within_noise=_unless(backend, rows.within_noise, doubt, _within(fall, noise_limit)),
-        )
+        within_noise = _unless(backend, rows.within_noise, doubt, _within(fall, noise_limit))
+        return rows._replace(noise_limit=noise_limit, within_noise=within_noise)
 
 
 def _asked(ground: _Ground, s: _Metrics) -> _Metrics:
@@ -222,9 +201,8 @@ def _next(ground: _Ground, metric: Array, least: Scalar, s: _Ways) -> _Ways:
     to, fall = s.to + backend.times(step, y), s.fall + backend.select(new, 0.5 * slope * step, 0.0)
     rows = ground.judged(s.rows, new, to, fall)
     rows = ground.doubted(rows, new & (s.turn == 0), backend.times(-step, v), fall)
-    mask = _unless(
-        backend, mask, new, (bend > backend.ratio(ground.rough, r)) & (rows.within_noise | rows.still)
-    )
+    proved = (bend > backend.ratio(ground.rough, r)) & (rows.within_noise | rows.still)
+    mask = _unless(backend, mask, new, proved)
     return _Ways(
         s.turn + 1, rows._replace(mask=mask), left, backend.where(again, s.way, way),
         backend.select(again, s.before, square), to, fall, v, r, backend.where(again, s.change, change),

@@ -25,6 +25,7 @@ from .._evaluation.evaluator import Context
 from .._evaluation.roundoff import roundoff_limited
 from ..steps import Along
 from .problem import Settings
+from .small_gradient import SmallGradient
 
 SHOWS = 4.0
 """A decrease of no more than this many roundings of f is not measurable."""
@@ -32,32 +33,13 @@ SHOWS = 4.0
 LOST = tuple(map(int, (Status.NONFINITE_VALUE, Status.NONFINITE_GRADIENT, Status.UNBOUNDED, Status.DIVERGED)))
 """Ends at a point that is no use: the best one seen is given instead."""
 
-(
-    CONVERGED, ROUNDOFF, NOISE, LINE_SEARCH_FAILED, DIVERGED, MAX_ITERATIONS, MAX_EVALUATIONS, ARTIFICIAL,
-    INACCURATE_GRADIENT,
-) = map(
-    int,
-    (
-        Status.CONVERGED, Status.ROUNDOFF, Status.NOISE, Status.LINE_SEARCH_FAILED,
-        Status.DIVERGED, Status.MAX_ITERATIONS, Status.MAX_EVALUATIONS, Status.ARTIFICIAL,
-        Status.INACCURATE_GRADIENT,
-    ),
-)  # fmt: skip
+CONVERGED, ROUNDOFF, NOISE = map(int, (Status.CONVERGED, Status.ROUNDOFF, Status.NOISE))
+MAX_ITERATIONS, MAX_EVALUATIONS = map(int, (Status.MAX_ITERATIONS, Status.MAX_EVALUATIONS))
+ARTIFICIAL, INACCURATE_GRADIENT = map(int, (Status.ARTIFICIAL, Status.INACCURATE_GRADIENT))
+LINE_SEARCH_FAILED, DIVERGED = map(int, (Status.LINE_SEARCH_FAILED, Status.DIVERGED))
 FIRST_HIDDEN, LAST_HIDDEN = int(Status.FTOL), int(Status.MAX_SECONDS)
 
 NOTHING = Cost()
-
-DOUBT, ALARMING = 10.0, 1e-2
-"""‖∇f‖ ≤ gtol is doubted where, by the slope, x of twice the size would change more than DOUBT·gtol of f."""
-
-NEAR = 1e-6
-"""A step by this part of x or less does not move it."""
-
-SMALL = 1e-3
-"""f is small where neither it nor its decrease so far is more; the default gtol then says little."""
-
-ENOUGH, DOUBTS = 1e-9, 3
-"""A doubt ends where a step lowers f by no more than this part; after an ALARMING one, so often at most."""
 
 
 class Iteration:
@@ -65,9 +47,8 @@ class Iteration:
 
     def __init__(self, context: Context, settings: Settings):
         self.context, self.settings = context, settings
-        self.backend, self.space, self.evaluator, self.counter = (
-            context.backend, context.space, context.evaluator, context.counter,
-        )  # fmt: skip
+        self.backend, self.space = context.backend, context.space
+        self.evaluator, self.counter = context.evaluator, context.counter
         self.direction, self.step, self.switch = settings.direction, settings.step, settings.switch
         self.tolerances = tolerances = settings.tolerances
         # these are asked for in every iteration
@@ -78,7 +59,7 @@ class Iteration:
         self._bottom, self._gtol, self.relative = tolerances.bottom, tolerances.g, asked(tolerances.rel)
         self._far = -tolerances.bottom  # a step that is shorter cannot make x overflow
         self._counted, self._bounded = self.counter.counted, self.space.bounded
-        self.source = self.evaluator.source
+        self.source, self._small_gradient = self.evaluator.source, SmallGradient(context, settings)
         self._iters: Any = inf if self.counter.budget.iters is None else self.counter.budget.iters
 
     def begin(self, x: Array) -> SolverState:
@@ -169,9 +150,8 @@ class Iteration:
         if not backend.all_finite(size) or backend.any(gnorm <= least):
             self._judge_gradient(c)
         if self._searches and backend.any(stalled := c.n_stalled >= self.source.stall_limit):
-            c.stalled = c.stalled | (
-                stalled & (c.status == RUNNING)
-            )  # they make no other step, and end as it settles
+            # they make no other step, and end as that is settled
+            c.stalled = c.stalled | (stalled & (c.status == RUNNING))
         if (spent := c.k >= self._iters) is not False:
             self._end(c, backend.select(backend.and_not(spent, c.stalled), MAX_ITERATIONS, RUNNING))
         if self._counted:
@@ -198,12 +178,8 @@ class Iteration:
             free_gradient, size = space.descent(x, g, size)
         c.p, c.free_gradient, c.size, c.slope = None, free_gradient, size, -size * size
         if self._steepest or not backend.any(c.active):
-            step_info.lam, step_info.guarded, step_info.penalised, step_info.vanished = (
-                0.0,
-                False,
-                False,
-                False,
-            )
+            step_info.lam, step_info.guarded = 0.0, False
+            step_info.penalised = step_info.vanished = False
             return
         context, direction = self.context, self.direction
         if c.memory:
@@ -212,9 +188,8 @@ class Iteration:
         active = c.active if live is None else c.active & live
         p, lam, c.memory, trusted = direction.propose(context, c.k, point, lam, active, c.memory)
         p = space.inward(x, g, p) if self._bounded else p
-        c.p, c.slope, used, step_info.guarded, vanished = guarded(
-            backend, c.active, free_gradient, size, p, trusted
-        )
+        found = guarded(backend, c.active, free_gradient, size, p, trusted)
+        c.p, c.slope, used, step_info.guarded, vanished = found
         step_info.lam = lam if used is True else backend.select(used, lam, 0.0)
         step_info.penalised, step_info.vanished = self._penalised and used, self._penalised and vanished
 
@@ -231,20 +206,12 @@ class Iteration:
             )  # fmt: skip
             slope, length = c.slope, c.size if p is None else backend.norm(p)
             if c.stalled is not False:
-                slope, length = (
-                    backend.select(c.stalled, step_info.slope, slope),
-                    backend.select(c.stalled, step_info.length, length),
-                )
+                slope = backend.select(c.stalled, step_info.slope, slope)
+                length = backend.select(c.stalled, step_info.length, length)
             step_info.slope, step_info.length = slope, length
-            (
-                step_info.alpha,
-                next_point.f,
-                next_point.g,
-                next_point.known,
-                step_info.noise,
-                step_info.trial,
-                step_info.tried,
-            ) = self.step.choose(self.context, along)
+            chosen = self.step.choose(self.context, along)
+            step_info.alpha, next_point.f, next_point.g, next_point.known = chosen[:4]
+            step_info.noise, step_info.trial, step_info.tried = chosen[4:]
             reach = step_info.length
         else:
             next_point.f, next_point.g, next_point.known = None, None, False
@@ -286,15 +253,11 @@ class Iteration:
             near = near & self.source.trusts(c) if backend.any(near) else near
             rest = stuck
             if backend.any(near):  # what they were doubted for is settled, unless it is alarming
-                code = self._status_within_gtol(c)
-                self._end(
-                    c,
-                    backend.select(
-                        backend.and_not(near & (code == CONVERGED), self._alarming(c)), code, RUNNING
-                    ),
-                )
+                converged = near & (self._small_gradient.status(c) == CONVERGED)
+                settled = backend.and_not(converged, self._small_gradient.alarming(c))
+                self._end(c, backend.select(settled, CONVERGED, RUNNING))
                 c.doubts = backend.select(near, c.doubts + 1, c.doubts)
-                rest = backend.and_not(stuck, near & (code == CONVERGED))
+                rest = backend.and_not(stuck, converged)
             rest = rest & (c.status == RUNNING)
             better, code = self.source.improves(c, rest)
             self._end(c, code)
@@ -317,9 +280,11 @@ class Iteration:
         code = status_of_gradient(backend, point, self.tolerances, c.max_gnorm)
         code = backend.select(backend.and_not(code == CONVERGED, self.source.trusts(c)), RUNNING, code)
         if self.direction.doubts:
-            code = backend.select(
-                self._doubted(c, (code == CONVERGED) & (c.status == RUNNING)), RUNNING, code
-            )
+            doubted, stalled = self._small_gradient.doubted(c, (code == CONVERGED) & (c.status == RUNNING))
+            if stalled is not False:
+                stalled = backend.and_not(stalled, c.k >= self._iters)
+                c.stalled = c.stalled | stalled
+            code = backend.select(doubted | stalled, RUNNING, code)
         if (c.k == 0) is True and self.direction.escapes_saddles:
             still = (code == CONVERGED) & (c.status == RUNNING)
             c.memory, leaving = backend.when(
@@ -330,86 +295,13 @@ class Iteration:
             code = backend.select(leaving, RUNNING, code)
         self._end(c, code)
 
-    def _doubted(self, c: SolverState, near: Mask) -> Mask:
-        """Return the rows, of those within gtol, that go on: ∇f is small there for the units of x alone.
-
-        They go on while their steps lower f; where that has ended and the change is ALARMING, they stall,
-        and the direction may have something else to propose.
-        """
-        backend, step_info, f = self.backend, c.step_info, c.point.f
-        unit = self._unit(c)
-        doubt = near & (self._change(c) > DOUBT * self._gtol)
-        if (c.k == 0) is True or not backend.any(doubt):
-            return doubt
-        falls = step_info.before - f > ENOUGH * backend.num.maximum(abs(f), unit)
-        # where f is small there is one more way to tell: x does not move
-        if self._constant is None:
-            falls = falls & (
-                (unit == 1.0) | (step_info.alpha * step_info.length > NEAR * backend.norm(c.point.x))
-            )
-        falls = falls | (step_info.alpha == 0)
-        if not self._searches:
-            return doubt & falls
-        stalled = backend.and_not(doubt, falls) & (
-            self._alarming(c) | (self._status_within_gtol(c) == LINE_SEARCH_FAILED)
-        )
-        stalled = backend.and_not(stalled, c.k >= self._iters)
-        c.stalled = c.stalled | stalled
-        return (doubt & falls) | stalled
-
-    def _change(self, c: SolverState) -> Scalar:
-        """Return how much of f a change of x by its own size would change, by the slope."""
-        return self.backend.ratio(
-            self._slope_over_x(c), self.backend.num.maximum(abs(c.point.f), self._unit(c))
-        )
-
-    def _slope_over_x(self, c: SolverState) -> Scalar:
-        """Return how much a change of x by its own size would change f, by the slope."""
-        backend, x = self.backend, c.point.x
-        wide = backend.xp.maximum(abs(x), backend.xp.ones_like(x))
-        return backend.norm(self.space.measure(x, c.point.g) * wide)
-
-    def _unit(self, c: SolverState) -> Scalar:
-        """Return what f is measured in: 1, or what it has changed by so far if that, and f itself, is small.
-
-        A gtol that was given is meant as it stands.
-        """
-        if not self.tolerances.assumed:
-            return 1.0
-        size = self.backend.num.maximum(abs(c.point.f), c.first - c.point.f)
-        return self.backend.select(size < SMALL, size, 1.0)
-
-    def _alarming(self, c: SolverState) -> Mask:
-        return (self._change(c) > self.backend.num.maximum(ALARMING, DOUBT * self._gtol)) & (
-            c.doubts < DOUBTS
-        )
-
-    def _status_within_gtol(self, c: SolverState) -> Whole:
-        """Return how rows within gtol end: a slope that would change f by more than it has is not zero.
-
-        Unless f is known to bend so that it rises within that move.
-        """
-        change, maximum = self._slope_over_x(c), self.backend.num.maximum
-        size, known = abs(c.point.f), maximum(c.first - c.point.f, self.source.rise(c.point.x))
-        steep = (change > ALARMING * maximum(size, self._unit(c))) & (change > known)
-        return self.backend.select(steep, LINE_SEARCH_FAILED, CONVERGED)
-
     def _end_at_roundoff(self, c: SolverState, mask: Mask) -> None:
         """End the rows in which f is as low as its rounding, or its noise, lets it be."""
         backend, point, step_info = self.backend, c.point, c.step_info
         mask = mask & (c.status == RUNNING)
 
         def ask(code: Whole) -> Whole:
-            floored, noisy = roundoff_limited(
-                self.context,
-                point.x,
-                point.f,
-                point.g,
-                -step_info.slope,
-                step_info.length,
-                step_info.noise,
-                mask,
-            )
+            floored, noisy = roundoff_limited(self.context, point, step_info, mask)
             return backend.select(noisy, NOISE, backend.select(floored, ROUNDOFF, code))
 
         self._end(c, backend.when(mask, ask, RUNNING))
@@ -421,9 +313,8 @@ class Iteration:
         rows = rows & (c.status == RUNNING)
         self.evaluator.memo.put(point.x, point.f, None if backend.size is None else rows)
         next_point.x = backend.where(rows, point.x, next_point.x)
-        next_point.f = (
-            None if next_point.f is None else backend.select(rows, point.f, next_point.f)
-        )  # a search may have made none
+        if next_point.f is not None:  # a search may have made none
+            next_point.f = backend.select(rows, point.f, next_point.f)
         next_point.known = backend.and_not(next_point.known, rows)
         c.n_stalled = backend.select(rows, 0, c.n_stalled)
         c.stalled = backend.and_not(c.stalled, rows)
@@ -444,26 +335,20 @@ class Iteration:
             c.memory, again = backend.when(
                 rows, lambda s: self.direction.restart(context, point, rows, s[0]), (c.memory, rows & False)
             )
-            next_point.g, next_point.known = (
-                backend.where(again, point.g, next_point.g),
-                next_point.known | again,
-            )
+            next_point.g = backend.where(again, point.g, next_point.g)
+            next_point.known = next_point.known | again
             if point.error is not None:
-                next_point.error = (
-                    point.error
-                    if next_point.error is None
-                    else backend.where(again, point.error, next_point.error)
-                )
+                error = point.error if next_point.error is None else next_point.error
+                next_point.error = backend.where(again, point.error, error)
             if near is not False:  # of these, the stalled ones have not been searched
                 next_point.x = backend.where(again, point.x, next_point.x)
-                next_point.f = None if next_point.f is None else backend.select(again, point.f, next_point.f)
+                if next_point.f is not None:
+                    next_point.f = backend.select(again, point.f, next_point.f)
                 c.step_info.alpha = backend.select(again, 0.0, c.step_info.alpha)
             stuck = backend.and_not(stuck, again)
-        code = (
-            LINE_SEARCH_FAILED
-            if near is False
-            else backend.select(near, self._status_within_gtol(c), LINE_SEARCH_FAILED)
-        )
+        code = LINE_SEARCH_FAILED
+        if near is not False:
+            code = backend.select(near, self._small_gradient.status(c), code)
         self._end(c, backend.select(stuck, code, RUNNING))
 
     # --- ends ------------------------------------------------------------------------------------------
@@ -510,9 +395,6 @@ class Iteration:
             lost = lost | (code == end)
         if backend.any(lost):
             seen = lost & backend.num.isfinite(best.f)
-            x, f, g = (
-                backend.where(seen, best.x, x),
-                backend.select(seen, best.f, f),
-                backend.where(lost, nowhere, g),
-            )
+            x, f = backend.where(seen, best.x, x), backend.select(seen, best.f, f)
+            g = backend.where(lost, nowhere, g)
         return x, f, g

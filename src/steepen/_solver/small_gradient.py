@@ -1,0 +1,92 @@
+"""Does ‖∇f‖ ≤ gtol say that x is at a minimum? Where x is large, or f small, it may say more of their units.
+
+A gradient within gtol is doubted where, by the slope, a change of x by its own size would change f by much.
+"""
+
+from __future__ import annotations
+
+from .._core.arrays import Mask, Scalar, Whole
+from .._core.state import SolverState
+from .._core.status import Status
+from .._evaluation.evaluator import Context
+from .problem import Settings
+
+CONVERGED, LINE_SEARCH_FAILED = int(Status.CONVERGED), int(Status.LINE_SEARCH_FAILED)
+
+DOUBT, ALARMING = 10.0, 1e-2
+"""‖∇f‖ ≤ gtol is doubted where, by the slope, x of twice the size would change more than DOUBT·gtol of f."""
+
+NEAR = 1e-6
+"""A step by this part of x or less does not move it."""
+
+SMALL = 1e-3
+"""f is small where neither it nor its decrease so far is more; the default gtol then says little."""
+
+ENOUGH, DOUBTS = 1e-9, 3
+"""A doubt ends where a step lowers f by no more than this part; after an ALARMING one, so often at most."""
+
+
+class SmallGradient:
+    """What a gradient within gtol means."""
+
+    def __init__(self, context: Context, settings: Settings):
+        self._backend, self._space, self._source = context.backend, context.space, context.evaluator.source
+        self._step, self._gtol = settings.step, settings.tolerances.g
+        self._assumed = settings.tolerances.assumed
+
+    def doubted(self, c: SolverState, near: Mask) -> tuple[Mask, Mask]:
+        """Return which rows, of those within gtol, go on, and which of them stall.
+
+        They go on while their steps lower f; where that has ended and the change is ALARMING, they stall,
+        and the direction may have something else to propose.
+        """
+        backend, step_info, f = self._backend, c.step_info, c.point.f
+        unit = self._unit(c)
+        doubt = near & (self._change(c) > DOUBT * self._gtol)
+        if (c.k == 0) is True or not backend.any(doubt):
+            return doubt, False
+        falls = step_info.before - f > ENOUGH * backend.num.maximum(abs(f), unit)
+        if self._step.constant is None:  # where f is small there is one more way to tell: x does not move
+            moves = step_info.alpha * step_info.length > NEAR * backend.norm(c.point.x)
+            falls = falls & ((unit == 1.0) | moves)
+        falls = falls | (step_info.alpha == 0)
+        if not self._step.searches:
+            return doubt & falls, False
+        steep = self.alarming(c) | (self.status(c) == LINE_SEARCH_FAILED)
+        return doubt & falls, backend.and_not(doubt, falls) & steep
+
+    def alarming(self, c: SolverState) -> Mask:
+        """Return where the doubt is so large that another step is worth a try, for the first few times."""
+        least = self._backend.num.maximum(ALARMING, DOUBT * self._gtol)
+        return (self._change(c) > least) & (c.doubts < DOUBTS)
+
+    def status(self, c: SolverState) -> Whole:
+        """Return how rows within gtol end: a slope that would change f by more than it has is not zero.
+
+        Unless f is known to bend so that it rises within that move.
+        """
+        change, maximum = self._slope_over_x(c), self._backend.num.maximum
+        size, known = abs(c.point.f), maximum(c.first - c.point.f, self._source.rise(c.point.x))
+        steep = (change > ALARMING * maximum(size, self._unit(c))) & (change > known)
+        return self._backend.select(steep, LINE_SEARCH_FAILED, CONVERGED)
+
+    def _change(self, c: SolverState) -> Scalar:
+        """Return how much of f a change of x by its own size would change, by the slope."""
+        size = self._backend.num.maximum(abs(c.point.f), self._unit(c))
+        return self._backend.ratio(self._slope_over_x(c), size)
+
+    def _slope_over_x(self, c: SolverState) -> Scalar:
+        """Return how much a change of x by its own size would change f, by the slope."""
+        backend, x = self._backend, c.point.x
+        wide = backend.xp.maximum(abs(x), backend.xp.ones_like(x))
+        return backend.norm(self._space.measure(x, c.point.g) * wide)
+
+    def _unit(self, c: SolverState) -> Scalar:
+        """Return what f is measured in: 1, or what it has changed by so far if that, and f itself, is small.
+
+        A gtol that was given is meant as it stands.
+        """
+        if not self._assumed:
+            return 1.0
+        size = self._backend.num.maximum(abs(c.point.f), c.first - c.point.f)
+        return self._backend.select(size < SMALL, size, 1.0)
