@@ -14,6 +14,8 @@ from hypothesis import settings
 from tests.pairs import WHOLE
 from tests.rounding import SEED, VARIABLE, perturb
 
+import steepen  # noqa: F401  first: an example run by itself would else import its module a second time
+
 # The same examples every time, and no clock: whether a change lands is not a matter of luck, nor of how busy
 # a machine is. To explore, set HYPOTHESIS_PROFILE=default.
 settings.register_profile("steady", derandomize=True, deadline=None, max_examples=100 if WHOLE else 25)

@@ -28,6 +28,7 @@ from ._core.state import State
 from ._core.status import Status
 from ._core.trace import Trace
 from ._solver.checkpoint import CheckpointError
+from ._tools.version import version
 from .budget import Budget
 from .directions import BFGS, CGD, DFP, GD, CGDAuto, Direction, Newton
 from .schedules import L
@@ -73,18 +74,9 @@ def __getattr__(name: str) -> object:
     if name in {"functions", "paper", "plot", "scipy"}:
         return importlib.import_module(f".{name}", __name__)
     if name == "__version__":
-        return _version()
+        return version()
     if name == "explore":
         return importlib.import_module(".explorer", __name__).explore
     if name in {"load_results", "sweep"}:
         return getattr(importlib.import_module("._sweep", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def _version() -> str:
-    from importlib import metadata
-
-    try:
-        return metadata.version(__name__)
-    except metadata.PackageNotFoundError:  # on the path, but never installed
-        return "0+unknown"

@@ -133,6 +133,11 @@ def main() -> int:
         parser.error(f"-k {given.k}: no planted fault has that in its file or promise")
     noted: dict[str, str] = json.loads(NOTED.read_text("utf-8"))
     unseen = slow = 0
+    asked = sorted({test for fault in chosen if (test := noted.get(fault.promise))})
+    with tempfile.TemporaryDirectory(prefix="faults-") as home:
+        for slow_ones in (False, True):
+            if test := failed(copy(Path(home)), *asked, slow=slow_ones):
+                parser.error(f"{test} fails without a fault, so it sees none")
     for seen in hunt(chosen, given.jobs, noted, near=given.near):
         unseen += not seen.test
         slow += seen.slow

@@ -67,6 +67,10 @@ class UserCalls(GradientDifference):
 
     differentiates = False
     """Whether the gradient comes from autodiff."""
+    grad_and_error: Any
+    cost_grad: Any
+    """What ∇f costs where f is known, and elsewhere."""
+    cost_difference: Any
 
     def __init__(self, fun: Function, x0: Array, backend: Backend, space: Space, counter: EvaluationCounter):
         super().__init__(backend, space, float(backend.xp.finfo(x0.dtype).eps))

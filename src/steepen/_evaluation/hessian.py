@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .._core.arrays import Array, identity, to_numpy
 from .autodiff import AUTODIFF, Derivatives
-from .calls import Memo, Only, describe
+from .calls import Memo, Only, UserCalls, describe
 from .counter import Cost
-
-if TYPE_CHECKING:
-    from .evaluator import Evaluator
 
 
 class Hessian:
     """Products H·v and the matrix H of an evaluator's function."""
 
-    def __init__(self, evaluator: Evaluator, given: Derivatives, source: str):
+    def __init__(self, evaluator: UserCalls, given: Derivatives, source: str):
         self._evaluator, self._backend, self._given = evaluator, evaluator.backend, given
         self.source = source  # of H·v
         self.verified = source != "complex step"

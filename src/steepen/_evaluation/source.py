@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .._core.arrays import Array, Mask, MaybeArray, Scalar, Whole
 from .._core.state import RUNNING, SolverState
 from .._core.status import BY_VALUES, Status
+from .calls import UserCalls
 from .counter import Cost
 from .finite_differences import FiniteDifferences
 from .noise import COST as NOISE_COST
-
-if TYPE_CHECKING:
-    from .evaluator import Evaluator
 
 MAX_EVALUATIONS = int(Status.MAX_EVALUATIONS)
 
@@ -30,13 +28,9 @@ class GivenGradient:
     curvature: Any = None  # |f″| along each variable where it is known, NaN where it is not; None: nowhere
     cost_error: Any = Cost()  # what `error` costs
 
-    def __init__(self, evaluator: Evaluator, gtol: Any):
-        self.evaluator, self.gtol, self.backend, self.space = (
-            evaluator,
-            gtol,
-            evaluator.backend,
-            evaluator.space,
-        )
+    def __init__(self, evaluator: UserCalls, gtol: Any):
+        self.evaluator, self.gtol = evaluator, gtol
+        self.backend, self.space = evaluator.backend, evaluator.space
 
     @property
     def gradient_eps(self) -> Scalar:
@@ -95,7 +89,7 @@ class GivenGradient:
 class DifferenceGradient(GivenGradient):
     """Differences over intervals that are chosen once."""
 
-    def __init__(self, evaluator: Evaluator, gtol: Any, fd: FiniteDifferences):
+    def __init__(self, evaluator: UserCalls, gtol: Any, fd: FiniteDifferences):
         super().__init__(evaluator, gtol)
         self.fd: Any = fd
         self.noise = fd.noise

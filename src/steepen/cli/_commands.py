@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .. import __version__
+from .._tools.version import version as installed
 from . import explore, reproduce, sweep, train
 
 app = typer.Typer(
@@ -24,7 +24,7 @@ def _start(  # pyright: ignore[reportUnusedFunction]
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
     if version:
-        typer.echo(f"steepen {__version__}")
+        typer.echo(f"steepen {installed()}")
         raise typer.Exit(0)
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from .._evaluation.evaluator import Context
 from .._tools.check import whole
 from ._direction import Direction, Proposal
 from ._pairs import Pairs
+from ._saddle import way_down
 
 MOST, FAST, ENOUGH = 200, 15_000, 25
 """The memory holds MOST pairs; where vectors are long as many as have FAST numbers, but ENOUGH at least."""
@@ -58,12 +59,6 @@ PART = 0.1
 
 DOWNHILL = 50.0
 """−∇fᵀp must be more than so many roundings of ‖∇f‖‖p‖; else the metric has lost its meaning."""
-
-FLAT = 1e-6
-"""A curvature counts as negative from this part of ‖Hv‖ on; less may be rounding."""
-
-LOOKS = 20
-"""So many products H·v are spent on finding a way down from a start where the gradient vanishes."""
 
 
 class Learnt(NamedTuple):
@@ -107,16 +102,6 @@ class _Aim(NamedTuple):
     open: Mask
 
 
-class _Lanczos(NamedTuple):
-    i: Whole
-    v: Array
-    basis: Array
-    T: Any
-    found: Mask
-    way: Array
-    open: Mask
-
-
 @dataclass(frozen=True)
 class CGDAuto(Direction):
     """CGD that needs no α, λ or r: a BFGS method whose every unit step is a CGD step.
@@ -156,10 +141,8 @@ class CGDAuto(Direction):
 
     def start(self, backend: Backend, x: Array) -> Learnt:
         """Return the memory of a new run: nothing is known until the first gradient."""
-        zero, none = (
-            backend.norm(x) * 0,
-            0 if backend.size is None else np.zeros(backend.size, dtype=np.int64),
-        )
+        zero, rows = backend.norm(x) * 0, backend.size
+        none = 0 if rows is None else np.zeros(rows, dtype=np.int64)
         pairs = Pairs.start(backend, x, self.capacity(int(x.shape[-1])))
         return Learnt(
             pairs, 0, zero, x, zero, x, x, zero, zero, zero, zero, zero + 1, zero, none, none, x * 0, zero,
@@ -187,9 +170,8 @@ class CGDAuto(Direction):
             if point.error is not None:
                 # what may be the error of two gradients is no curvature (Shi, Xie, Byrd and Nocedal 2022)
                 clear = moved & (abs(sy) > memory.scale * backend.norm(s * point.error))
-            pairs, useful = pairs.add(
-                backend, s, y, backend.select(backend.and_not(clear, faint), sy, 0.0), length
-            )
+            taken = backend.select(backend.and_not(clear, faint), sy, 0.0)
+            pairs, useful = pairs.add(backend, s, y, taken, length)
             if not backend.all(useful):
                 bolder = boost * backend.select(faint, GROWTH, backend.select(boost < BOLD, BOOST, BOLD))
                 short = clear & ((sy <= 0) | faint)
@@ -217,10 +199,8 @@ class CGDAuto(Direction):
         least = DOWNHILL * context.eps * memory.scale * size
 
         def aim(s: _Aim) -> _Aim:
-            pairs = (
-                self._restart(context, s.lost, START, memory).pairs if backend.any(s.lost) else memory.pairs
-            )
-            p = self._downhill(context, pairs, x, g)
+            begun = self._restart(context, s.lost, START, memory) if backend.any(s.lost) else memory
+            p = self._downhill(context, begun.pairs, x, g)
             slope, square, past = backend.inner((g, p), (p, p), (memory.before, p))
             length = backend.root(square, p, wild=True)
             lost = backend.negate(slope < -least * length)  # then the metric has lost its meaning
@@ -316,73 +296,10 @@ class CGDAuto(Direction):
     def escape_saddle(
         self, context: Context, point: Point, still: Mask, memory: Learnt
     ) -> tuple[Learnt, Mask]:
-        """Look for a way down from a start without a gradient: a direction in which f bends down.
-
-        Lanczos' method leads to the most negative curvature, for one gradient an iteration.
-        """
-        backend, x, g = context.backend, point.x, point.g
-        v = backend.own(x * 0 + backend.own(np.random.default_rng(0).standard_normal(int(x.shape[-1]))))
-        basis, T = backend.room(x, LOOKS), backend.table.zeros((*np.shape(memory.scale), LOOKS, LOOKS))
-        start = _Lanczos(memory.tries * 0, v, basis, T, still & False, v, still)
-        end = backend.repeat(partial(self._look, context, x, g), start, LOOKS)
-        v, found = backend.times(backend.select(backend.dot(g, end.way) > 0, -1.0, 1.0), end.way), end.found
-        if context.space.bounded and backend.any(found):
-            v, found = self._into_the_box(context, x, g, v, found)
-        return memory._replace(way=backend.where(found, v, backend.xp.zeros_like(v))), found
-
-    def _look(self, context: Context, x: Array, g: Array, s: _Lanczos) -> _Lanczos:
-        """Take one more direction into the basis, and look whether f bends down in what it spans."""
-        backend, xp, v = context.backend, context.backend.table, context.space.free(x, g, s.v)
-        for _ in range(2):  # twice, against rounding
-            v = v - backend.mix(backend.dots(s.basis, v), s.basis)
-        size, largest = backend.norm(v), abs(s.T).max(axis=(-2, -1))
-        todo = s.open & backend.select(s.i > 0, size > FLAT * largest, size > 0) & (size < np.inf)
-        todo = todo & context.affords(context.evaluator.cost_difference)
-        if not backend.any(todo) or context.late():
-            return s._replace(open=todo & False)
-        unit = backend.times(1 / backend.select(size > 0, size, 1.0), v)
-        basis = backend.put(s.basis, s.i, unit, todo)
-        v, _ = self._bend(context, x, g, unit, todo)
-        row = backend.host(backend.dots(basis, v))
-        here = (xp.arange(LOOKS) == xp.asarray(s.i)[..., None]) & xp.asarray(todo)[..., None]
-        whole = xp.where(here[..., :, None], row[..., None, :], s.T)
-        T = xp.where(here[..., None, :], row[..., :, None], whole)
-        k = backend.used(s.i + 1, LOOKS)
-        values, vectors = xp.linalg.eigh(T[..., :k, :k])
-        down = todo & (values[..., 0] < -FLAT * abs(values).max(axis=-1))
-        best = backend.mix(backend.own(vectors[..., 0]), basis[..., :k, :])
-        return _Lanczos(
-            s.i + 1,
-            v,
-            basis,
-            T,
-            s.found | down,
-            backend.where(down, best, s.way),
-            backend.and_not(todo, down),
-        )
-
-    def _into_the_box(
-        self, context: Context, x: Array, g: Array, v: Array, found: Mask
-    ) -> tuple[Array, Mask]:
-        """Take what is left of v or of −v inside the box, and see whether f still bends down there."""
-        backend, measure = context.backend, context.space.measure
-        ahead, back = measure(x, -v), measure(x, v)
-        v = backend.where(backend.norm(ahead) >= backend.norm(back), ahead, back)
-        found = found & (backend.norm(v) > 0) & context.affords(context.evaluator.cost_difference)
-        if not backend.any(found):
-            return v, found
-        size = backend.norm(v)
-        v = backend.times(1 / backend.select(size > 0, size, 1.0), v)
-        bend, along = self._bend(context, x, g, v, found)
-        return v, found & (along < -FLAT * backend.norm(bend))
-
-    @staticmethod
-    def _bend(context: Context, x: Array, g: Array, v: Array, rows: Mask) -> tuple[Array, Scalar]:
-        """Return H·v and vᵀHv by a probe."""
-        backend, evaluator = context.backend, context.evaluator
-        r = evaluator.difference_length(x, v)
-        bend = backend.times(backend.ratio(1.0, r), evaluator.change(x, v, g, r, rows))
-        return context.space.free(x, g, bend), backend.dot(v, bend)
+        """Look for a way down from a start without a gradient."""
+        way, found = way_down(context, point, still, memory.tries * 0)
+        backend = context.backend
+        return memory._replace(way=backend.where(found, way, backend.xp.zeros_like(way))), found
 
     # --- parts -----------------------------------------------------------------------------------------
 
@@ -400,14 +317,11 @@ class CGDAuto(Direction):
         """Return the memory at the first gradient, which sets the scale of f and the first trial."""
         backend = context.backend
         # a power of two keeps products of gradients in range, and every digit
-        size = backend.select(
-            point.size > 0, backend.num.clip(point.size, 1e-300, backend.at_most(1e300)), 1.0
-        )
+        size = backend.num.clip(point.size, 1e-300, backend.at_most(1e300))
+        size = backend.select(point.size > 0, size, 1.0)
         scale = backend.select(first, 2.0 ** -backend.num.round(backend.num.log2(size)), memory.scale)
-        x, g = (
-            backend.where(first, point.x, memory.x),
-            backend.where(first, backend.times(scale, point.g), memory.g),
-        )
+        x = backend.where(first, point.x, memory.x)
+        g = backend.where(first, backend.times(scale, point.g), memory.g)
         usual = context.space.limited | (context.evaluator.source.curvature is not None)
         length = backend.select(usual, START, self._guess(context, x, point.f, size))
         gamma = backend.select(first & (scale > 0), self._trial(context, length, x, g), memory.pairs.gamma)

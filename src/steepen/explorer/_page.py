@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .. import __version__
 from .._tools.check import floats, one_of, whole
 from .._tools.files import write_whole
+from .._tools.version import version
 from ..functions import Function, functions
-from ..paper.experiments import EXPERIMENTS
+from ..functions.table1 import TABLE_1
 from ._bundle import bundle, read
 from ._formulas import formula
 from ._sample import Floats, sampled
@@ -97,7 +97,7 @@ def explore(
         f"start(functions, {_literal(first)});"
     )
     links = _links(home, report)
-    parts = {"style": read("style.css"), "version": __version__, "links": links, "script": script}
+    parts = {"style": read("style.css"), "version": version(), "links": links, "script": script}
     page = read("index.html")
     for name, text in parts.items():
         page = page.replace(f"{{{{{name}}}}}", text)
@@ -138,11 +138,9 @@ def _known(fun: Function, group: str) -> dict[str, Any]:
         "title": fun.title, "group": group, "n": fun.n, "bounds": fun.bounds.tolist(),
         "minima": fun.minima.tolist(), "fmin": fun.fmin, "formula": formula(fun),
     }  # fmt: skip
-    experiment = EXPERIMENTS.get(fun.name)
-    if experiment is not None and experiment.function.n == fun.n:
-        entry["paper"] = {
-            "start": experiment.start, "lam": experiment.lam0, "step": experiment.step, "r": experiment.r
-        }  # fmt: skip
+    used = TABLE_1.get(fun.name)
+    if used is not None and len(used.start) == fun.n:
+        entry["paper"] = {"start": used.start, "lam": used.lam[0], "step": used.step, "r": used.r}
     return entry
 
 

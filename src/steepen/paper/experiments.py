@@ -1,9 +1,4 @@
-"""The six experiments of Table 1: what the paper prints, and what had to be recovered.
-
-The paper prints the function, n, λ, α and the two improvements of the first step. It prints no start point,
-no r and no matrix for the quadratic. Those were recovered, not published: they are values with which both
-printed numbers come out, found with `steepen.paper.recover`. Others would do as well.
-"""
+"""The six experiments of Table 1: their settings with the results that the paper prints, and their runs."""
 
 from __future__ import annotations
 
@@ -14,7 +9,8 @@ import numpy as np
 
 from .._core.result import Result
 from ..budget import Budget
-from ..functions import Function, functions
+from ..functions import Function
+from ..functions.table1 import TABLE_1
 from ..schedules import L
 from ._runs import Floats, minimize, trace
 
@@ -77,15 +73,19 @@ class Experiment:
         return np.where(np.isfinite(many.fun) & ~rises, many.fun, np.inf) - self.function.fmin
 
 
-_TABLE_1 = (
-    Experiment(functions["quadratic"].at(n=10), 0.4, 0.01, 18.89, 97.91, (1.0,) * 10, 0.01, any_r=True),
-    Experiment(functions["rotated-hyper-ellipsoid"].at(n=5), 0.5, 0.01, 15.94, 82.76,
-               (12.0, 5.0, 1.0, 5.0, 12.0), 0.01, any_r=True),
-    Experiment(functions["levy"].at(n=2), L(0.01, 0.1), 0.05, 23.73, 63.21, (-9.4186315, -5.2738909), 0.01),
-    Experiment(functions["branin"], 0.07, 0.01, 37.53, 87.07, (-4.751, 12.459), 0.2),
-    Experiment(functions["griewank"].at(n=2), 40.0, 0.01, 0.01, 0.08, (440.0436, 312.7357), 0.01),
-    Experiment(functions["matyas"], 10.0, 0.01, 1.83, 34.40, (1.4267, 6.8533), 0.01, any_r=True),
-)  # fmt: skip
+def _experiment(name: str, gd: float, cgd_fd: float, *, any_r: bool = False) -> Experiment:
+    used = TABLE_1[name]
+    first, last = used.lam
+    lam = first if first == last else L(first, last)
+    return Experiment(used.function, lam, used.step, gd, cgd_fd, used.start, used.r, any_r)
 
-EXPERIMENTS = {experiment.function.name: experiment for experiment in _TABLE_1}
+
+EXPERIMENTS = {
+    "quadratic": _experiment("quadratic", 18.89, 97.91, any_r=True),
+    "rotated-hyper-ellipsoid": _experiment("rotated-hyper-ellipsoid", 15.94, 82.76, any_r=True),
+    "levy": _experiment("levy", 23.73, 63.21),
+    "branin": _experiment("branin", 37.53, 87.07),
+    "griewank": _experiment("griewank", 0.01, 0.08),
+    "matyas": _experiment("matyas", 1.83, 34.40, any_r=True),
+}
 """The rows of Table 1, by the name of the function, in the paper's order."""

@@ -10,12 +10,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from .. import __version__, plot
+from .. import plot
 from .._tools.bar import item_bar
 from .._tools.check import one_of
 from .._tools.files import make_folder, write_whole
 from .._tools.jobs import JobFile
 from .._tools.optional import load
+from .._tools.version import version
+from ..explorer import explore
 from . import (
     algorithms,
     artificial_points,
@@ -120,8 +122,6 @@ def reproduce(
             made[item].seconds = time.perf_counter() - start
     report, versions = Report(folder, made), _versions()
     _write_results(report, versions)
-    from .. import explore  # now: the explorer starts from the paper's experiments
-
     explore(out=folder / EXPLORER, home=home, report=REPORT)
     missing = [name for name in ITEMS if name not in names]
     _write_text(report.page, page(report, missing, versions, home))
@@ -159,7 +159,7 @@ def _folder(out: str | Path, force: bool) -> Path:
 
 def _versions() -> dict[str, str]:
     packages = {name: importlib.import_module(name).__version__ for name in ("numpy", "scipy", "matplotlib")}
-    return {"steepen": __version__, "python": platform.python_version()} | packages
+    return {"steepen": version(), "python": platform.python_version()} | packages
 
 
 def _save(outcome: Outcome, folder: Path) -> None:

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, cast
 
 import torch
 
-from .. import __version__
 from .._tools import jobs as jobs
 from .._tools.check import number, one_of, whole
+from .._tools.version import version
 from ._given import builder, fingerprint, maker, read_data
 from .comparison import Comparison, Trial
 from .optimizers import BASE, BASES, METHODS, Method, steps_of
@@ -135,7 +135,7 @@ def compare(
     squares = _squares(base, kinds, lr, weight_decay, strengths or {})
     settings: dict[str, Any] = {
         **who, "budget": budget, "tuning": tuning, "batch": batch, "validation": validation, "device": device,
-        "autocast": None if autocast is None else str(autocast), "version": __version__,
+        "autocast": None if autocast is None else str(autocast), "version": version(),
         "torch": str(torch.__version__),
     }  # fmt: skip
     file = None if out is None else jobs.JobFile(out, _KEY, {"results": "comparison", **settings})

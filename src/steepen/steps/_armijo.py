@@ -1,30 +1,21 @@
-"""Step sizes α_k along a direction.
-
-A number, a schedule or a callable of k is a step by itself. `safe` and `quadratic_optimal` are the paper's
-formulas and give a number (or a schedule, for a λ that changes); `Quadratic` and `Armijo` look at f along p.
-"""
+"""Backtracking by Armijo's rule, relaxed by the error of values, with the slope where values are level."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import theory
-from ._core.arrays import Array, Mask, MaybeArray, MaybeScalar, Scalar, Whole
-from ._core.backends import Backend
-from ._evaluation import tuning
-from ._evaluation.counter import Cost
-from ._evaluation.evaluator import Context, Evaluator
-from ._evaluation.roundoff import noise_of
-from ._tools.check import number, whole
-from .schedules import ByCurvature, Constant, Cosine, L, Mapped, Schedule, ScheduleLike, as_schedule
-
-__all__ = ["Along", "Armijo", "Chosen", "Fixed", "Quadratic", "Step", "quadratic_optimal", "safe"]
-
+from .._core.arrays import Array, Mask, MaybeArray, Scalar, Whole
+from .._core.backends import Backend
+from .._evaluation import tuning
+from .._evaluation.evaluator import Context
+from .._evaluation.roundoff import noise_of
+from .._tools.check import number, whole
+from ._step import Along, Chosen, Step
 
 LEVEL = 10.0
 """Values of f that differ by no more than this many roundings, or this many times its noise, are level."""
@@ -50,51 +41,6 @@ PROBED = 1e-6
 """A probe of the curvature cuts a step to this part at least; noise may show it far too strong."""
 
 
-class Along(NamedTuple):
-    """A direction at a point, as a step rule sees it: k, x, f, ∇f, p, ∇fᵀp, the last α, the noise of f.
-
-    `live` are the rows that a step is asked for. A search that was not brought to its end has made `tried`
-    trials, and its next one is at `trial`.
-
-    Examples
-    --------
-    >>> Along._fields
-    ('k', 'x', 'f', 'g', 'p', 'slope', 'last', 'noise', 'live', 'trial', 'tried')
-    """
-
-    k: int
-    x: Array
-    f: Scalar
-    g: Array
-    p: Array
-    slope: Scalar
-    last: Scalar
-    noise: Scalar = 0.0
-    live: Mask = True
-    trial: Scalar = 0.0
-    tried: Whole = 0
-
-
-class Chosen(NamedTuple):
-    """A step: α, f and ∇f at the new point as far as evaluated (∇f for the rows `known`), the noise of f.
-
-    Where `trial` is positive α is 0, and the search goes on from there in the next iteration.
-
-    Examples
-    --------
-    >>> Chosen(0.5)
-    Chosen(alpha=0.5, f=None, g=None, known=False, noise=0.0, trial=0.0, tried=0)
-    """
-
-    alpha: Scalar
-    f: MaybeScalar = None
-    g: MaybeArray = None
-    known: Mask = False
-    noise: Scalar = 0.0
-    trial: Scalar = 0.0
-    tried: Whole = 0
-
-
 class _Search(NamedTuple):
     """A line search as it stands: how many trials there were, the next α, what is known at the last one."""
 
@@ -109,127 +55,12 @@ class _Search(NamedTuple):
     open: Mask
 
 
-class _Heard(NamedTuple):
+class _Estimate(NamedTuple):
     """The noise estimated so far, and the part of the step on which to estimate it next."""
 
     part: Scalar
     noise: Scalar
     open: Mask
-
-
-class Step:
-    """Base of all step rules.
-
-    Examples
-    --------
-    >>> isinstance(Armijo(), Step)
-    True
-    """
-
-    searches = True
-    """Whether the rule evaluates f at the new point, and may find no step."""
-    wait = True
-    """Whether a search ends in the iteration that it began in."""
-
-    returns_gradient = False
-    """Whether the g of a step is ∇f at the new point, known or not, where the evaluator's values bring it."""
-
-    @property
-    def constant(self) -> Scalar | None:
-        """The α of every iteration, where it is always the same."""
-        return None
-
-    def prepare(self, total: int | None, rows: int | None) -> Step:
-        """Fit schedules to a run of `total` iterations and `rows` rows, and check them."""
-        return self
-
-    def cost(self, evaluator: Evaluator) -> Cost:
-        """Return what the choice costs beyond f at the new point."""
-        return Cost()
-
-    def source(self, evaluator: Evaluator) -> str | None:
-        """Return where H·v comes from; None where the rule needs none."""
-        return None
-
-    def choose(self, context: Context, along: Along) -> Chosen:
-        """Return α_k, 0 where there is none, and what is known at the new point."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class Fixed(Step):
-    """α_k from a number or a schedule, whatever f does.
-
-    Examples
-    --------
-    >>> Fixed(0.01)
-    Fixed(schedule=0.01)
-    """
-
-    schedule: ScheduleLike
-
-    searches, returns_gradient = False, True
-
-    @property
-    def constant(self) -> Scalar | None:
-        """The α of every iteration, where it is always the same."""
-        return self.schedule.value if isinstance(self.schedule, Constant) else None
-
-    def prepare(self, total: int | None, rows: int | None) -> Step:
-        """Fit the schedule to the run."""
-        schedule = as_schedule(self.schedule, "step", rows).fit(total)
-        if isinstance(schedule, ByCurvature):
-            raise ValueError(f"step: {schedule!r} is a schedule for lam")
-        known: Any = getattr(schedule, "value", getattr(schedule, "values", ()))
-        if isinstance(schedule, L | Cosine):
-            known = (schedule.start, schedule.end)
-        if not np.all(np.asarray(known) > 0):
-            raise ValueError(f"step: expected positive values, got {known!r}")
-        return Fixed(schedule)
-
-    def choose(self, context: Context, along: Along) -> Chosen:
-        """Return the schedule's α_k."""
-        alpha = cast(Schedule, self.schedule)(along.k)  # since `prepare`
-        if isinstance(along.k, int) and not np.all(alpha > 0):  # what is traced has no value yet
-            raise ValueError(f"step: expected positive values, got {alpha!r} at k = {along.k}")
-        return Chosen(context.live(alpha))
-
-
-@dataclass(frozen=True)
-class Quadratic(Step):
-    """The minimiser of the quadratic model along p, α = −∇fᵀp/pᵀHp, for one H·v.
-
-    On a quadratic this is the exact line search. Where the model has no minimiser, α is `fallback`.
-
-    Examples
-    --------
-    >>> import numpy as np, steepen as st
-    >>> q = st.functions.quadratic(np.diag([1.0, 10.0]))
-    >>> st.minimize(q, [1.0, 1.0], method="bfgs", step=st.steps.Quadratic()).nit
-    2
-    """
-
-    fallback: float = 1.0
-
-    searches, returns_gradient = False, True
-
-    def __post_init__(self) -> None:
-        number("fallback", self.fallback, "a positive number", above=0)
-
-    def cost(self, evaluator: Evaluator) -> Cost:
-        """Return what one H·v costs."""
-        return evaluator.hessian.cost_product
-
-    def source(self, evaluator: Evaluator) -> str | None:
-        """Return where H·v comes from."""
-        return evaluator.hessian.source
-
-    def choose(self, context: Context, along: Along) -> Chosen:
-        """Return −∇fᵀp/pᵀHp."""
-        backend = context.backend
-        bend = backend.dot(along.p, context.evaluator.hessian.product(along.x, along.p, along.g))
-        convex = bend > 0
-        return Chosen(backend.select(convex, -along.slope / backend.select(convex, bend, 1.0), self.fallback))
 
 
 @dataclass(frozen=True)
@@ -319,20 +150,16 @@ class Armijo(Step):
         if evaluator.source.cheap and not backend.all(ok):
             rise, size = abs(found - f), abs(f)
             close = backend.num.maximum(rise, abs(fall)) <= (WARY if self.noise_tolerant else SUSPECT) * size
-            close = (
-                todo & (close | (rise <= LEVEL * context.eps * size)) & context.affords(evaluator.cost_grad)
-            )
-            close = backend.and_not(close, ok)
+            close = todo & (close | (rise <= LEVEL * context.eps * size))
+            close = backend.and_not(close & context.affords(evaluator.cost_grad), ok)
             if backend.any(close):
                 judge = partial(self._by_slope, context, along, point, way, fall, found, cached, close)
                 s, flatter = backend.when(close, judge, (s, ok & False))
                 ok = ok | flatter
         accepted = s.accepted | ok
-        t = (
-            s.t
-            if backend.all(accepted)
-            else backend.select(accepted, s.t, self._shorter(backend, s.t, found, f, fall))
-        )
+        t = s.t
+        if not backend.all(accepted):
+            t = backend.select(accepted, t, self._shorter(backend, t, found, f, fall))
         value, g = backend.select(ok, found, s.f), s.g if cached is None else backend.where(ok, cached, s.g)
         open = backend.and_not(todo, ok)
         if self.probe and evaluator.source.cheap:
@@ -365,9 +192,8 @@ class Armijo(Step):
             best = backend.ratio(-fall, 2 * (s.f - f - fall))
             part = backend.num.clip(backend.select(best > 0, best, FURTHEST), 1 / FURTHEST, FURTHEST)
             far = rows & (((part > 1 + APART) & uncut) | (part < 1 / (1 + APART)))
-            far = (
-                far & (abs(fall) > LEVEL * evaluator.source.eps_f(f)) & context.affords(evaluator.cost_value)
-            )
+            far = far & (abs(fall) > LEVEL * evaluator.source.eps_f(f))
+            far = far & context.affords(evaluator.cost_value)
             if not backend.any(far) or context.late():
                 break
             t = backend.scalar(s.t * part)
@@ -394,20 +220,15 @@ class Armijo(Step):
         doubt = backend.and_not(doubt, level(context, along, found, noise))
 
         def measure(noise: Scalar) -> Scalar:
-            def listen(s: _Heard) -> _Heard:
+            def estimate(s: _Estimate) -> _Estimate:
                 more = noise_of(context, along.x, along.f, along.g, s.part * way, s.open)
-                noise_seen = backend.num.maximum(s.noise, more)
-                return _Heard(
-                    0.5 * s.part,
-                    noise_seen,
-                    backend.and_not(s.open, level(context, along, found, noise_seen)),
-                )
+                most = backend.num.maximum(s.noise, more)
+                unseen = backend.and_not(s.open, level(context, along, found, most))
+                return _Estimate(0.5 * s.part, most, unseen)
 
-            # chance may hide it once
-            noise_seen = backend.repeat(
-                listen, _Heard(1.0, 0.0 * along.f, doubt), 2 if self.noise_tolerant else 1
-            ).noise
-            return backend.select(doubt & level(context, along, found, noise_seen), noise_seen, noise)
+            turns = 2 if self.noise_tolerant else 1  # chance may hide it once
+            seen = backend.repeat(estimate, _Estimate(1.0, 0.0 * along.f, doubt), turns).noise
+            return backend.select(doubt & level(context, along, found, seen), seen, noise)
 
         noise = backend.when(doubt, measure, noise)
         flatter = flatter & level(context, along, found, noise)
@@ -426,33 +247,3 @@ class Armijo(Step):
         num = backend.num
         best = backend.ratio(-fall * t, 2 * (found - f - fall))
         return backend.scalar(num.clip(num.where(num.isfinite(best), best, 0.0), 0.1 * t, 0.5 * t))
-
-
-def safe(L: float, lam: ScheduleLike) -> Any:
-    """Return Theorem 1's step 1/(L(1 + 2λL)²) for an L-smooth convex f.
-
-    Examples
-    --------
-    >>> safe(L=1.0, lam=0.5)
-    0.25
-    """
-    return _of_lam(partial(theory.safe_step, L), lam)
-
-
-def quadratic_optimal(l: float, L: float, lam: ScheduleLike) -> Any:  # noqa: E741
-    """Return the best constant step 2/((1+2λL)L + (1+2λl)l) on a quadratic with spectrum in [l, L].
-
-    Examples
-    --------
-    >>> quadratic_optimal(l=1.0, L=1.0, lam=0.0)
-    1.0
-    """
-    return _of_lam(partial(theory.quadratic_step, l, L), lam)
-
-
-def _of_lam(formula: Any, lam: ScheduleLike) -> Any:
-    if isinstance(lam, ByCurvature):
-        raise ValueError(f"lam: expected values known in advance, got {lam!r}")
-    if isinstance(lam, Schedule) or callable(lam):
-        return Mapped(formula, as_schedule(lam, "lam"))
-    return formula(lam)

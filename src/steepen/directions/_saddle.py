@@ -1,0 +1,95 @@
+"""A way down from a start where the gradient vanishes: a direction in which f bends down.
+
+Lanczos' method leads to the most negative curvature, for one gradient an iteration; by rows, within the
+budget, and in a program that JAX traces, as `_core.lanczos` is not.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._core.arrays import Array, Mask, Scalar, Whole
+from .._core.state import Point
+from .._evaluation.evaluator import Context
+
+FLAT = 1e-6
+"""A curvature counts as negative from this part of ‖Hv‖ on; less may be rounding."""
+
+LOOKS = 20
+"""So many products H·v are spent at most."""
+
+
+class _Lanczos(NamedTuple):
+    i: Whole
+    v: Array
+    basis: Array
+    T: Any
+    found: Mask
+    way: Array
+    open: Mask
+
+
+def way_down(context: Context, point: Point, still: Mask, zero: Whole) -> tuple[Array, Mask]:
+    """Return a unit vector along which f falls, and for which of the rows `still` there is one.
+
+    `zero` is 0, one a row.
+    """
+    backend, x, g = context.backend, point.x, point.g
+    v = backend.own(x * 0 + backend.own(np.random.default_rng(0).standard_normal(int(x.shape[-1]))))
+    basis, T = backend.room(x, LOOKS), backend.table.zeros((*np.shape(zero), LOOKS, LOOKS))
+    start = _Lanczos(zero, v, basis, T, still & False, v, still)
+    end = backend.repeat(partial(_look, context, x, g), start, LOOKS)
+    v, found = backend.times(backend.select(backend.dot(g, end.way) > 0, -1.0, 1.0), end.way), end.found
+    if context.space.bounded and backend.any(found):
+        v, found = _into_the_box(context, x, g, v, found)
+    return v, found
+
+
+def _look(context: Context, x: Array, g: Array, s: _Lanczos) -> _Lanczos:
+    """Take one more direction into the basis, and look whether f bends down in what it spans."""
+    backend, xp, v = context.backend, context.backend.table, context.space.free(x, g, s.v)
+    for _ in range(2):  # twice, against rounding
+        v = v - backend.mix(backend.dots(s.basis, v), s.basis)
+    size, largest = backend.norm(v), abs(s.T).max(axis=(-2, -1))
+    todo = s.open & backend.select(s.i > 0, size > FLAT * largest, size > 0) & (size < np.inf)
+    todo = todo & context.affords(context.evaluator.cost_difference)
+    if not backend.any(todo) or context.late():
+        return s._replace(open=todo & False)
+    unit = backend.times(1 / backend.select(size > 0, size, 1.0), v)
+    basis = backend.put(s.basis, s.i, unit, todo)
+    v, _ = _bend(context, x, g, unit, todo)
+    row = backend.host(backend.dots(basis, v))
+    here = (xp.arange(LOOKS) == xp.asarray(s.i)[..., None]) & xp.asarray(todo)[..., None]
+    whole = xp.where(here[..., :, None], row[..., None, :], s.T)
+    T = xp.where(here[..., None, :], row[..., :, None], whole)
+    k = backend.used(s.i + 1, LOOKS)
+    values, vectors = xp.linalg.eigh(T[..., :k, :k])
+    down = todo & (values[..., 0] < -FLAT * abs(values).max(axis=-1))
+    best = backend.mix(backend.own(vectors[..., 0]), basis[..., :k, :])
+    way, open = backend.where(down, best, s.way), backend.and_not(todo, down)
+    return _Lanczos(s.i + 1, v, basis, T, s.found | down, way, open)
+
+
+def _into_the_box(context: Context, x: Array, g: Array, v: Array, found: Mask) -> tuple[Array, Mask]:
+    """Take what is left of v or of −v inside the box, and see whether f still bends down there."""
+    backend, measure = context.backend, context.space.measure
+    ahead, back = measure(x, -v), measure(x, v)
+    v = backend.where(backend.norm(ahead) >= backend.norm(back), ahead, back)
+    found = found & (backend.norm(v) > 0) & context.affords(context.evaluator.cost_difference)
+    if not backend.any(found):
+        return v, found
+    size = backend.norm(v)
+    v = backend.times(1 / backend.select(size > 0, size, 1.0), v)
+    bend, along = _bend(context, x, g, v, found)
+    return v, found & (along < -FLAT * backend.norm(bend))
+
+
+def _bend(context: Context, x: Array, g: Array, v: Array, rows: Mask) -> tuple[Array, Scalar]:
+    """Return H·v and vᵀHv by a probe."""
+    backend, evaluator = context.backend, context.evaluator
+    r = evaluator.difference_length(x, v)
+    bend = backend.times(backend.ratio(1.0, r), evaluator.change(x, v, g, r, rows))
+    return context.space.free(x, g, bend), backend.dot(v, bend)

@@ -1,0 +1,11 @@
+"""Step sizes α_k along a direction.
+
+A number, a schedule or a callable of k is a step by itself. `safe` and `quadratic_optimal` are the paper's
+formulas and give a number (or a schedule, for a λ that changes); `Quadratic` and `Armijo` look at f along p.
+"""
+
+from ._armijo import Armijo
+from ._formulas import quadratic_optimal, safe
+from ._step import Along, Chosen, Fixed, Quadratic, Step
+
+__all__ = ["Along", "Armijo", "Chosen", "Fixed", "Quadratic", "Step", "quadratic_optimal", "safe"]

@@ -1,0 +1,174 @@
+"""What a step rule is, and the two that do not search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from .._core.arrays import Array, Mask, MaybeArray, MaybeScalar, Scalar, Whole
+from .._evaluation.counter import Cost
+from .._evaluation.evaluator import Context, Evaluator
+from .._tools.check import number
+from ..schedules import ByCurvature, Constant, Cosine, L, Schedule, ScheduleLike, as_schedule
+
+
+class Along(NamedTuple):
+    """A direction at a point, as a step rule sees it: k, x, f, ∇f, p, ∇fᵀp, the last α, the noise of f.
+
+    `live` are the rows that a step is asked for. A search that was not brought to its end has made `tried`
+    trials, and its next one is at `trial`.
+
+    Examples
+    --------
+    >>> Along._fields
+    ('k', 'x', 'f', 'g', 'p', 'slope', 'last', 'noise', 'live', 'trial', 'tried')
+    """
+
+    k: int
+    x: Array
+    f: Scalar
+    g: Array
+    p: Array
+    slope: Scalar
+    last: Scalar
+    noise: Scalar = 0.0
+    live: Mask = True
+    trial: Scalar = 0.0
+    tried: Whole = 0
+
+
+class Chosen(NamedTuple):
+    """A step: α, f and ∇f at the new point as far as evaluated (∇f for the rows `known`), the noise of f.
+
+    Where `trial` is positive α is 0, and the search goes on from there in the next iteration.
+
+    Examples
+    --------
+    >>> Chosen(0.5)
+    Chosen(alpha=0.5, f=None, g=None, known=False, noise=0.0, trial=0.0, tried=0)
+    """
+
+    alpha: Scalar
+    f: MaybeScalar = None
+    g: MaybeArray = None
+    known: Mask = False
+    noise: Scalar = 0.0
+    trial: Scalar = 0.0
+    tried: Whole = 0
+
+
+class Step:
+    """Base of all step rules.
+
+    Examples
+    --------
+    >>> isinstance(Fixed(0.1), Step)
+    True
+    """
+
+    searches = True
+    """Whether the rule evaluates f at the new point, and may find no step."""
+    wait = True
+    """Whether a search ends in the iteration that it began in."""
+
+    returns_gradient = False
+    """Whether the g of a step is ∇f at the new point, known or not, where the evaluator's values bring it."""
+
+    @property
+    def constant(self) -> Scalar | None:
+        """The α of every iteration, where it is always the same."""
+        return None
+
+    def prepare(self, total: int | None, rows: int | None) -> Step:
+        """Fit schedules to a run of `total` iterations and `rows` rows, and check them."""
+        return self
+
+    def cost(self, evaluator: Evaluator) -> Cost:
+        """Return what the choice costs beyond f at the new point."""
+        return Cost()
+
+    def source(self, evaluator: Evaluator) -> str | None:
+        """Return where H·v comes from; None where the rule needs none."""
+        return None
+
+    def choose(self, context: Context, along: Along) -> Chosen:
+        """Return α_k, 0 where there is none, and what is known at the new point."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Fixed(Step):
+    """α_k from a number or a schedule, whatever f does.
+
+    Examples
+    --------
+    >>> Fixed(0.01)
+    Fixed(schedule=0.01)
+    """
+
+    schedule: ScheduleLike
+
+    searches, returns_gradient = False, True
+
+    @property
+    def constant(self) -> Scalar | None:
+        """The α of every iteration, where it is always the same."""
+        return self.schedule.value if isinstance(self.schedule, Constant) else None
+
+    def prepare(self, total: int | None, rows: int | None) -> Step:
+        """Fit the schedule to the run."""
+        schedule = as_schedule(self.schedule, "step", rows).fit(total)
+        if isinstance(schedule, ByCurvature):
+            raise ValueError(f"step: {schedule!r} is a schedule for lam")
+        known: Any = getattr(schedule, "value", getattr(schedule, "values", ()))
+        if isinstance(schedule, L | Cosine):
+            known = (schedule.start, schedule.end)
+        if not np.all(np.asarray(known) > 0):
+            raise ValueError(f"step: expected positive values, got {known!r}")
+        return Fixed(schedule)
+
+    def choose(self, context: Context, along: Along) -> Chosen:
+        """Return the schedule's α_k."""
+        alpha = cast(Schedule, self.schedule)(along.k)  # since `prepare`
+        if isinstance(along.k, int) and not np.all(alpha > 0):  # what is traced has no value yet
+            raise ValueError(f"step: expected positive values, got {alpha!r} at k = {along.k}")
+        return Chosen(context.live(alpha))
+
+
+@dataclass(frozen=True)
+class Quadratic(Step):
+    """The minimiser of the quadratic model along p, α = −∇fᵀp/pᵀHp, for one H·v.
+
+    On a quadratic this is the exact line search. Where the model has no minimiser, α is `fallback`.
+
+    Examples
+    --------
+    >>> import numpy as np, steepen as st
+    >>> q = st.functions.quadratic(np.diag([1.0, 10.0]))
+    >>> st.minimize(q, [1.0, 1.0], method="bfgs", step=st.steps.Quadratic()).nit
+    2
+    """
+
+    fallback: float = 1.0
+
+    searches, returns_gradient = False, True
+
+    def __post_init__(self) -> None:
+        number("fallback", self.fallback, "a positive number", above=0)
+
+    def cost(self, evaluator: Evaluator) -> Cost:
+        """Return what one H·v costs."""
+        return evaluator.hessian.cost_product
+
+    def source(self, evaluator: Evaluator) -> str | None:
+        """Return where H·v comes from."""
+        return evaluator.hessian.source
+
+    def choose(self, context: Context, along: Along) -> Chosen:
+        """Return −∇fᵀp/pᵀHp."""
+        backend = context.backend
+        bend = backend.dot(along.p, context.evaluator.hessian.product(along.x, along.p, along.g))
+        convex = bend > 0
+        return Chosen(backend.select(convex, -along.slope / backend.select(convex, bend, 1.0), self.fallback))
