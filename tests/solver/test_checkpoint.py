@@ -256,8 +256,9 @@ def test_a_foreign_file_and_one_of_another_format_are_refused(tmp_path):
     for data in FOREIGN.values():
         path.write_bytes(data)
         refused(path, "is no steepen checkpoint")
-    path.write_bytes(npz(header=np.array(json.dumps({"steepen": 9, "settings": {}, "arrays": {}}))))
-    refused(path, "has format 9, and this version reads 11")
+    for header, by in (({}, "before steepen 0.1"), ({"version": "0.7.3"}, "by steepen 0.7.3")):
+        path.write_bytes(npz(header=np.array(json.dumps({"steepen": 9, "settings": {}, **header}))))
+        refused(path, f"was written {by}, in format 9; this version reads format 11")
 
 
 class Memory(NamedTuple):

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from .._core.arrays import is_numpy
 from .._core.saved import Saved, Unfit, apart, require
 from .._tools.files import write_whole
+from .._tools.version import version
 from .eager import Loop
 
 FORMAT = 11
@@ -74,8 +75,10 @@ class Checkpoint:
         if self._state is None:
             return
         arrays = self._state()
-        header: dict[str, Any] = {"steepen": FORMAT, "settings": self._settings, "limits": self._limits}
-        header["total"] = self._total
+        header: dict[str, Any] = {
+            "steepen": FORMAT, "version": version(), "settings": self._settings, "limits": self._limits,
+            "total": self._total,
+        }  # fmt: skip
         arrays["header"] = np.array(json.dumps(header))
         arrays["checksum"] = np.array(_checksum(arrays))
         write_whole(self._path, lambda file: np.savez(file, **cast("dict[str, Any]", arrays)))
@@ -98,7 +101,11 @@ class Checkpoint:
                 "move it away to start anew"
             ) from error
         if found != FORMAT:
-            raise self._error(f"has format {found!r}, and this version reads {FORMAT}")
+            by = f"by steepen {header['version']}" if "version" in header else "before steepen 0.1"
+            raise self._error(
+                f"was written {by}, in format {found!r}; this version reads format {FORMAT}. "
+                "Finish the run with the version that wrote it, or move the file away to start anew"
+            )
         del arrays["header"]
         self._keep_switch(loop, header["total"])
         settings = header["settings"]
