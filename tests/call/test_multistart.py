@@ -38,3 +38,9 @@ def test_restarts_in_a_box_solve_for_the_variables_that_are_free():
     wrong = np.clip(res.x - fun(res.x)[1], low, high) - res.x
     assert np.abs(wrong).max() < 1e-6
     assert res.nit.max() <= 8  # 17 where it does not
+
+
+def test_a_flat_start_is_left_to_the_others():
+    sides = np.full(2, -1.0), np.full(2, 1.0)
+    res = descend(lambda x: ((x[:, 0] ** 2 - x[:, 1] ** 2), 2 * x * [1, -1]), np.zeros((3, 2)), *sides)
+    assert res.nfev.tolist() == [1, 1, 1]  # no products H·v are spent on finding a way down

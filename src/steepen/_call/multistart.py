@@ -97,7 +97,7 @@ class Restarts(CGDAuto):
     To look for a way down from a flat start is left to the other runs.
     """
 
-    leaves = False  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
+    escapes_saddles = False  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
 
     def _downhill(self, context: Context, pairs: Pairs, x: Array, g: Array) -> Array:
         space, backend = context.space, context.backend

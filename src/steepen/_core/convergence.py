@@ -58,9 +58,3 @@ def status_of_gradient(backend: Backend, point: Point, tolerances: Tolerances, t
     near = point.gnorm <= tolerances.rel * top if asked(tolerances.rel) else False
     code = backend.select(point.gnorm <= tolerances.g, CONVERGED, backend.select(near, RELATIVE, RUNNING))
     return backend.select(backend.num.isfinite(point.size), code, NONFINITE_GRADIENT)
-
-
-def status_of(backend: Backend, point: Point, last: StepInfo, tolerances: Tolerances) -> Whole:
-    """Return the status of a run that has come to a point, by all that is known there."""
-    code = status_of_step(backend, point, last, tolerances)
-    return backend.select(code == RUNNING, status_of_gradient(backend, point, tolerances), code)
