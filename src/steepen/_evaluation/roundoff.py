@@ -165,7 +165,10 @@ def _asked(ground: _Ground, s: _Metrics) -> _Metrics:
     metric = backend.where(s.turn == 0, 0.0 * x + 1.0, _unit(backend, ground.top, abs(x)))
     left, none, zero = metric * ground.unit, 0.0 * x, 0.0 * ground.size
     least = ground.context.eps * backend.dot(left, left)
-    start = _Ways(0, s.rows, left, none, zero, none, zero, none, zero, none, zero, zero, s.rows.mask)
+    start = _Ways(
+        turn=0, rows=s.rows, left=left, way=none, before=zero, to=none, fall=zero, v=none, r=zero,
+        change=none, bend=zero, step=zero, open=s.rows.mask,
+    )  # fmt: skip
     rows = backend.repeat(partial(_next, ground, metric, least), start, 1 + DEEP).rows
     return _Metrics(s.turn + 1, rows, rows.mask)
 
@@ -204,9 +207,10 @@ def _next(ground: _Ground, metric: Array, least: Scalar, s: _Ways) -> _Ways:
     proved = (bend > backend.ratio(ground.rough, r)) & (rows.within_noise | rows.still)
     mask = _unless(backend, mask, new, proved)
     return _Ways(
-        s.turn + 1, rows._replace(mask=mask), left, backend.where(again, s.way, way),
-        backend.select(again, s.before, square), to, fall, v, r, backend.where(again, s.change, change),
-        backend.select(again, s.bend, bend), backend.select(again, s.step, step), asked & mask,
+        turn=s.turn + 1, rows=rows._replace(mask=mask), left=left, way=backend.where(again, s.way, way),
+        before=backend.select(again, s.before, square), to=to, fall=fall, v=v, r=r,
+        change=backend.where(again, s.change, change), bend=backend.select(again, s.bend, bend),
+        step=backend.select(again, s.step, step), open=asked & mask,
     )  # fmt: skip
 
 

@@ -251,4 +251,4 @@ class Loop:
             last = replace(c.step_info, lam=NAN, shown=NAN, penalised=False, guarded=False)
             self.recorder.add(None if together else rows, replace(c, step_info=last))
         x, f, g = self.iteration.outcome(c, code)
-        self.ended.append(Ended(rows, code, nit, x, f, g, c.best, counts, error))
+        self.ended.append(Ended(rows, code, nit, x, f, g, best=c.best, counts=counts, error=error))

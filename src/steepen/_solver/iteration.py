@@ -65,13 +65,11 @@ class Iteration:
     def begin(self, x: Array) -> SolverState:
         """Return a run that stands at x, where nothing has been evaluated."""
         direction, rows = self.direction, self.backend.size
-
-        def everyone(value: Any) -> Any:
-            return value if rows is None else np.full(rows, value)
-
         # steepest descent is what every run falls back to: a run of it alone has nothing switched on
-        active = everyone(not direction.steepest)
-        c = SolverState(0, Point(x), Best(x, everyone(inf)), active, direction.start(self.backend, x))
+        active, lowest = not direction.steepest, inf
+        if rows is not None:
+            active, lowest = np.full(rows, active), np.full(rows, lowest)
+        c = SolverState(0, Point(x), Best(x, lowest), active, direction.start(self.backend, x))
         c.next_point = Point(x)
         if self._constant is not None:  # then nothing else is known of the next point, ever
             c.step_info.alpha = self._constant
@@ -202,7 +200,8 @@ class Iteration:
         if self._constant is None:
             along = Along(
                 c.k, x, point.f, point.g, -c.free_gradient if p is None else p, c.slope, step_info.alpha,
-                step_info.noise, True if live is None else live, step_info.trial, step_info.tried,
+                noise=step_info.noise, live=True if live is None else live, trial=step_info.trial,
+                tried=step_info.tried,
             )  # fmt: skip
             slope, length = c.slope, c.size if p is None else backend.norm(p)
             if c.stalled is not False:

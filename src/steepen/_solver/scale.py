@@ -62,11 +62,11 @@ def scaled(problem: Problem, x_scale: ArrayLike | str | None) -> Problem:
         low, high = limits_of(bounds, len(scale))
         bounds = list(zip((low / scale).tolist(), (high / scale).tolist(), strict=True))
     eps = None if p.differences.eps is None else p.differences.eps / scale
-    return Problem(
-        Scaled(p.fun, scale, "both" if p.jac is True else "value"), _times(p.x, 1 / scale), p.args, bounds,
-        Scaled(p.jac, scale, "grad") if callable(p.jac) else p.jac,
-        p.hvp and Scaled(p.hvp, scale, "hvp"), p.hess and Scaled(p.hess, scale, "hess"),
-        replace(p.differences, eps=eps), scale,
+    return replace(
+        p, fun=Scaled(p.fun, scale, "both" if p.jac is True else "value"), x=_times(p.x, 1 / scale),
+        bounds=bounds, jac=Scaled(p.jac, scale, "grad") if callable(p.jac) else p.jac,
+        hvp=p.hvp and Scaled(p.hvp, scale, "hvp"), hess=p.hess and Scaled(p.hess, scale, "hess"),
+        differences=replace(p.differences, eps=eps), scale=scale,
     )  # fmt: skip
 
 

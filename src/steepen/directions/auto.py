@@ -145,8 +145,9 @@ class CGDAuto(Direction):
         none = 0 if rows is None else np.zeros(rows, dtype=np.int64)
         pairs = Pairs.start(backend, x, self.capacity(int(x.shape[-1])))
         return Learnt(
-            pairs, 0, zero, x, zero, x, x, zero, zero, zero, zero, zero + 1, zero, none, none, x * 0, zero,
-            zero, zero,
+            pairs, begun=0, scale=zero, x=x, f=zero, g=x, before=x, slope=zero, length=zero, t=zero, sy=zero,
+            boost=zero + 1, longest=zero, tries=none, paired=none, way=x * 0, factor=zero, alpha=zero,
+            lam=zero,
         )  # fmt: skip
 
     def learn(self, context: Context, point: Point, memory: Learnt) -> Learnt:

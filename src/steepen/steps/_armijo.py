@@ -55,6 +55,16 @@ class _Search(NamedTuple):
     open: Mask
 
 
+class _Trial(NamedTuple):
+    """A point along p, the way there, the fall of f that the slope promises, f, and ∇f if it came with f."""
+
+    point: Array
+    way: Array
+    fall: Scalar
+    found: Scalar
+    cached: MaybeArray
+
+
 class _Estimate(NamedTuple):
     """The noise estimated so far, and the part of the step on which to estimate it next."""
 
@@ -115,7 +125,8 @@ class Armijo(Step):
         longer = backend.num.minimum(self.longest, self.grow * backend.select(known, along.last, 1.0))
         t = backend.scalar(backend.select(known, longer, self.initial) + 0.0 * along.slope)  # one a row
         none: Any = backend.negate(t > 0)
-        start = _Search(0, t, along.f, along.g, along.noise, 0 * none, none, none, (t > 0) & along.live)
+        open = (t > 0) & along.live
+        start = _Search(0, t, along.f, along.g, along.noise, 0 * none, known=none, accepted=none, open=open)
         if not self.wait:
             start = start._replace(trial=along.tried, t=backend.select(along.trial > 0, along.trial, t))
         end = backend.repeat(partial(self._trial, context, along), start, self.trials if self.wait else 1)
@@ -153,7 +164,8 @@ class Armijo(Step):
             close = todo & (close | (rise <= LEVEL * context.eps * size))
             close = backend.and_not(close & context.affords(evaluator.cost_grad), ok)
             if backend.any(close):
-                judge = partial(self._by_slope, context, along, point, way, fall, found, cached, close)
+                trial = _Trial(point, way, fall, found, cached)
+                judge = partial(self._by_slope, context, along, trial, close)
                 s, flatter = backend.when(close, judge, (s, ok & False))
                 ok = ok | flatter
         accepted = s.accepted | ok
@@ -164,7 +176,7 @@ class Armijo(Step):
         open = backend.and_not(todo, ok)
         if self.probe and evaluator.source.cheap:
             t = self._probed(context, along, s, open & (along.k == 0) & (s.trial == 0), t)
-        return _Search(s.trial + 1, t, value, g, s.noise, s.doubts, s.known, accepted, open)
+        return s._replace(trial=s.trial + 1, t=t, f=value, g=g, accepted=accepted, open=open)
 
     @staticmethod
     def _probed(context: Context, along: Along, s: _Search, rows: Mask, t: Scalar) -> Scalar:
@@ -207,14 +219,13 @@ class Armijo(Step):
         return s
 
     def _by_slope(
-        self, context: Context, along: Along, point: Array, way: Array, fall: Scalar, found: Scalar,
-        cached: MaybeArray, close: Mask, state: tuple[_Search, Mask],
-    ) -> tuple[_Search, Mask]:  # fmt: skip
+        self, context: Context, along: Along, trial: _Trial, close: Mask, state: tuple[_Search, Mask]
+    ) -> tuple[_Search, Mask]:
         """Judge trials by their slope where rounding or noise may hide whether f falls (Hager and Zhang)."""
-        backend, s, level = context.backend, state[0], self._level
+        backend, s, level, way, found = context.backend, state[0], self._level, trial.way, trial.found
         doubts = s.doubts + close
-        ahead = context.evaluator.grad(point, close, cached)
-        flatter = close & (abs(backend.dot(ahead, way)) < FLATTER * abs(fall))
+        ahead = context.evaluator.grad(trial.point, close, trial.cached)
+        flatter = close & (abs(backend.dot(ahead, way)) < FLATTER * abs(trial.fall))
         noise, doubt = s.noise, flatter | (close & (doubts == DOUBTS))
         # it is measured where values contradict slopes by more than is known of it
         doubt = backend.and_not(doubt, level(context, along, found, noise))
