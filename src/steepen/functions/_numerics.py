@@ -12,13 +12,7 @@ total = np.add.reduce
 
 
 def sign(t: Any) -> Any:
-    """Return the sign of the real part: −1, 0 or 1.
-
-    Examples
-    --------
-    >>> sign(np.array([-2 + 1j, 0, 3])).tolist()
-    [-1.0, 0.0, 1.0]
-    """
+    """Return the sign of the real part: −1, 0 or 1."""
     return np.sign(t.real)
 
 
@@ -61,8 +55,6 @@ def points(argument: str, X: ArrayLike, name: str, n: int) -> Array:
     if x.dtype.kind not in "fcbiu":
         raise TypeError(f"{argument}: expected numbers, got an array of {x.dtype}")
     if x.shape[-1:] != (n,):
-        raise ValueError(
-            f"{argument}: {name} expects points with n = {n} coordinates, "
-            f"shape (..., {n}), got shape {x.shape}"
-        )
+        expected = f"points with n = {n} coordinates, shape (..., {n})"
+        raise ValueError(f"{argument}: {name} expects {expected}, got shape {x.shape}")
     return x if x.dtype.kind in "fc" else x.astype(float)
