@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from .._sweep.grid import AXES
 from .._tools.check import number
 from .._tools.optional import load
 from ..theory import safe_interval
@@ -21,7 +22,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Frame: TypeAlias = Any
 """A pandas DataFrame; pandas is optional, and its types are not known."""
 
-SETTINGS = ("method", "step", "lam", "r", "b", "penalty", "memory")
+SETTINGS = ("method", *AXES)
 _OVER = ("NONFINITE_VALUE", "NONFINITE_GRADIENT", "UNBOUNDED", "DIVERGED")
 _INK, _HATCH = "0.35", "////"
 

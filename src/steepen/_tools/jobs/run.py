@@ -31,12 +31,6 @@ class Done(NamedTuple):
     error: str | None = None
     tries: int = 1
 
-    @property
-    def record(self) -> Record:
-        """What the file keeps of it."""
-        failed = {} if self.error is None else {"error": self.error}
-        return {**self.value, **failed, **({"tries": self.tries} if self.tries > 1 else {})}
-
 
 def run(
     work: Callable[..., Any],
@@ -54,30 +48,13 @@ def run(
     """Run `work(*send(key))` for every key, and yield what comes as it comes.
 
     A job that raises is done, with an error. A job whose worker dies is begun again: first all others are
-    done, then those that were in hand one by one, each so often before it counts as failed; so one that kills
-    every worker takes no other with it.
+    done, then those that were in hand one by one, each `retries` times before it counts as failed; so one
+    that kills every worker takes no other with it.
 
-    Parameters
-    ----------
-    work : callable
-        Returns anything; a dict of what JSON can hold and of arrays, if there is a file.
-    keys : iterable of tuples
-        The jobs.
-    send : callable, optional
-        The arguments for a job, made when it is sent; by default its key.
-    file : JobFile, optional
-        Results are appended there before they are yielded. What it holds is not run again, errors excepted;
-        what another process has claimed is waited for, and taken over if that process dies.
-    jobs : int, optional
-        How many processes, -1 for one a core; by default what `joblib.parallel_config` says, else one.
-    retries : int
-        How often a job is begun again after its worker has died.
-    wait : bool
-        Whether to wait for jobs that other processes have claimed.
-    strict : bool
-        Let the exception of a job end the run, in place of being its record.
-    progress, title
-        Show a progress bar, with these words for a job.
+    With a file, `work` returns a dict of what JSON can hold and of arrays, and results are appended before
+    they are yielded. What the file holds is not run again, errors excepted; what another process has claimed
+    is waited for (unless `wait` is False), and taken over if that process dies. `strict` lets the exception
+    of a job end the run, in place of being its record; `title` has the words of the progress bar for a job.
 
     Examples
     --------
@@ -96,7 +73,8 @@ def run(
         def end(key: Key, value: Any, error: str | None) -> Done:
             done = Done(key, value, error, tries.pop(key) + 1)
             if file is not None:
-                file.add(key, done.record)
+                failed = {} if error is None else {"error": error}
+                file.add(key, {**value, **failed, **({"tries": done.tries} if done.tries > 1 else {})})
             show(title(key))
             return done
 
@@ -112,7 +90,7 @@ def run(
             def tasks(turn: list[Key] = turn, sent: dict[Key, bool] = sent) -> Iterator[Any]:
                 for key in turn:
                     # what cannot be claimed another process has; what has been made it had
-                    if claim(key) and not (file and _made(file.get(key))):
+                    if claim(key) and not (file and _made(file.read().get(key))):
                         sent[key] = False
                         yield joblib.delayed(_attempt)(work, key, send(key), strict)
 
