@@ -125,6 +125,8 @@ def sweep(
     load("pandas", "sweep", extra="sweep")
     shared = complete(keywords, SweepKeywords, "sweep")
     axes, bounds = {name: shared.pop(name) for name in AXES}, shared.pop("bounds")
+    if not isinstance(points, bool):
+        raise TypeError(f"points: expected True or False, got {points!r}")
     whole("seed", seed, 0)
     whole("rows", 1 if rows is None else rows, 1)
     chosen = _chosen(method, axes, settings, draws, seed)

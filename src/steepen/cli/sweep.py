@@ -12,19 +12,17 @@ import typer
 
 from .. import plot, theory
 from .._sweep import sweep
+from .._sweep.sweep import draw
 from .._tools.aligned import aligned
 from .._tools.files import make_folder, write_whole
 from .._tools.optional import load
 from ..plot._sweeps import SETTINGS, cells
-from ._options import AsJson, Quiet
+from ._options import AsJson, Quiet, print_json, short
 from ._sweep_file import located, read
-from ._tables import print_json, short
 
 __all__ = ["show"]
 
 EXIT_CODES = "0, the sweep is complete; 1, an interrupt; 2, wrong usage or input, or a missing dependency"
-
-Jobs = Annotated[int | None, typer.Option(min=1, help="How many processes; by default one.")]
 
 
 def command(
@@ -32,7 +30,7 @@ def command(
     out: Annotated[
         Path | None, typer.Option(help="The folder to write; by default the one the file names.")
     ] = None,
-    jobs: Jobs = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="How many processes; by default one.")] = None,
     dask: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Run on this Dask cluster, such as tcp://host:8786.")
     ] = None,
@@ -50,11 +48,8 @@ def command(
     given, folder = read(file)
     folder = out or folder
     make_folder("out", folder)
-    with _cluster(dask):
-        try:
-            table: Any = sweep(**given, out=folder / "results.jsonl", jobs=jobs, progress=not quiet)
-        except (ValueError, TypeError) as error:
-            raise located(file, error) from error
+    with _cluster(dask), located(file):
+        table: Any = sweep(**given, out=folder / "results.jsonl", jobs=jobs, progress=not quiet)
     found = cells(table)
     found["best"] = found.groupby(["function", "method"], observed=True).f.transform("min") == found.f
     write_whole(folder / "settings.csv", lambda stream: stream.write(found.to_csv(index=False).encode()))
@@ -122,9 +117,7 @@ def smoothness(fun: Any) -> float | None:
     if box is None or hvp is None or len(box) > 100:
         return None
     with np.errstate(all="ignore"):
-        found = theory.smoothness(
-            hvp, np.random.default_rng(0).uniform(*np.asarray(box).T, size=(64, len(box)))
-        )
+        found = theory.smoothness(hvp, draw(np.asarray(box), 64, 0))
     return found.value if np.isfinite(found.value) and found.value > 0 else None
 
 
