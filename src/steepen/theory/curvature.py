@@ -6,19 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from steepen._core.lanczos import Which, lanczos
-from steepen._tools.check import number, whole
-from steepen.theory._check import Array, finite, vector
-
-__all__ = [
-    "HVP",
-    "Curvature",
-    "best_lam",
-    "largest_curvature",
-    "ritz_values",
-    "smallest_curvature",
-    "smoothness",
-]
+from .._core.lanczos import Which, lanczos
+from .._tools.check import number, whole
+from ._check import Array, finite, vector
 
 HVP = Callable[[Array, Array], ArrayLike]
 _EPS = float(np.finfo(np.float64).eps)
@@ -27,17 +17,9 @@ _EPS = float(np.finfo(np.float64).eps)
 class Curvature(NamedTuple):
     """An eigenvalue estimate and what it cost.
 
-    Attributes
-    ----------
-    value
-        The estimate. It is a Rayleigh quotient: never above the largest eigenvalue of H nor below
-        the smallest, up to rounding.
-    n_hvp
-        Number of H·v used.
-    error
-        Residual norm ‖Hu − value·u‖: some eigenvalue of H lies within this distance.
-    converged
-        Whether `error` met the tolerance before the limit on H·v.
+    The value is a Rayleigh quotient: never above the largest eigenvalue of H nor below the smallest, up to
+    rounding. The error is the residual norm ‖Hu − value·u‖: some eigenvalue of H lies within this distance.
+    It is converged if the error met the tolerance before the limit on H·v.
 
     Examples
     --------
@@ -60,17 +42,15 @@ def largest_curvature(
 
     Parameters
     ----------
-    hvp
-        `hvp(x, v)` returns H(x)·v.
-    x
-        The point, of shape (n,).
+    hvp, x
+        `hvp(x, v)` returns H(x)·v; x has shape (n,).
     tol
         Stop once `error` <= tol·|value|, or is lost in rounding. The value itself is usually far
         closer than that, its error being of the order of the square of the residual.
     max_hvp
         Most H·v to use. n of them always suffice; memory is n floats for each.
     seed
-        Of the random first vector: the same seed gives the same answer.
+        Of the random first vector.
 
     Examples
     --------
@@ -143,12 +123,7 @@ def _extreme(hvp: HVP, x: ArrayLike, which: Which, tol: float, max_hvp: int, see
 def ritz_values(g: ArrayLike, Hg: ArrayLike, HHg: ArrayLike) -> Array:
     """Return the eigenvalues of H restricted to span{g, Hg}, in increasing order.
 
-    One value where g is an eigenvector of H (to rounding), else two.
-
-    Parameters
-    ----------
-    g, Hg, HHg
-        The gradient, H·g and H·(H·g), each of shape (n,). g must not be 0.
+    One value where g, which must not be 0, is an eigenvector of H (to rounding), else two.
 
     Examples
     --------

@@ -7,21 +7,9 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from steepen._tools.check import number, whole
-from steepen.theory._check import Array, finite, plain, scalar, vector
-from steepen.theory.curvature import HVP
-
-__all__ = [
-    "Nature",
-    "Stationarity",
-    "artificial_points",
-    "classify",
-    "classify_gradient",
-    "nature",
-    "penalised_curvature",
-    "penalised_gradient",
-    "penalised_nature",
-]
+from .._tools.check import number, whole
+from ._check import Array, finite, plain, scalar, vector
+from .curvature import HVP
 
 
 def penalised_gradient(g: ArrayLike, Hg: ArrayLike, lam: float) -> Array:
@@ -87,19 +75,10 @@ class Nature(Enum):
 def classify_gradient(
     g: ArrayLike, Hg: ArrayLike, lam: float, tol: float = 1e-6, gtol: float = 1e-8
 ) -> Stationarity:
-    """Classify a point from its gradient and H·g alone.
+    """Classify a point from its gradient and H·g alone, for a penalty λ of either sign.
 
-    Parameters
-    ----------
-    g, Hg
-        ∇f and H·∇f at the point, each of shape (n,).
-    lam
-        Penalty λ, of either sign.
-    tol
-        Relative: ARTIFICIAL if ‖g + 2λHg‖ <= tol·‖g‖ though g is not zero.
-    gtol
-        Absolute: STATIONARY if ‖g‖ <= gtol. A gradient has no scale of its own, so this one
-        cannot be relative.
+    It is STATIONARY if ‖g‖ <= gtol (a gradient has no scale of its own, so this cannot be relative), else
+    ARTIFICIAL if ‖g + 2λHg‖ <= tol·‖g‖.
 
     Examples
     --------
@@ -119,13 +98,9 @@ def classify_gradient(
 
 
 def classify(
-    x: ArrayLike,
-    grad: Callable[[Array], ArrayLike],
-    hvp: HVP,
-    lam: float,
-    tol: float = 1e-6,
+    x: ArrayLike, grad: Callable[[Array], ArrayLike], hvp: HVP, lam: float, tol: float = 1e-6,
     gtol: float = 1e-8,
-) -> Stationarity:
+) -> Stationarity:  # fmt: skip
     """Classify the point x, at the cost of one gradient and one H·v.
 
     `grad(x)` returns ∇f and `hvp(x, v)` returns H(x)·v; the rest is as in `classify_gradient`.
@@ -142,32 +117,15 @@ def classify(
 
 
 def artificial_points(
-    df: Callable[[Array], ArrayLike],
-    d2f: Callable[[Array], ArrayLike],
-    lam: float,
-    interval: tuple[float, float],
-    *,
-    samples: int = 4001,
-    tol: float = 1e-9,
-) -> Array:
+    df: Callable[[Array], ArrayLike], d2f: Callable[[Array], ArrayLike], lam: float,
+    interval: tuple[float, float], *, samples: int = 4001, tol: float = 1e-9,
+) -> Array:  # fmt: skip
     """Return the artificial stationary points of a function of one variable on an interval.
 
-    They are the roots of 1 + 2λf''(x) where f' is not zero, in increasing order. Roots closer
-    than two samples, and roots where 1 + 2λf'' touches 0 without crossing it, can be missed.
-
-    Parameters
-    ----------
-    df, d2f
-        f' and f'', elementwise on arrays; f'' continuous.
-    lam
-        Penalty λ, of either sign.
-    interval
-        (a, b) with a < b.
-    samples
-        Number of evenly spaced points searched for changes of sign.
-    tol
-        A root is dropped, as stationary for f itself, where |f'| <= tol times the largest |f'|
-        over the samples.
+    They are the roots of 1 + 2λf''(x) where f' is not zero, in increasing order. `df` and `d2f` are f' and a
+    continuous f'', elementwise on arrays; changes of sign are searched for at `samples` even points, so roots
+    closer than two samples, and roots where 1 + 2λf'' touches 0 without crossing it, can be missed. A root is
+    dropped, as stationary for f itself, where |f'| <= tol times the largest |f'| over the samples.
 
     Examples
     --------
@@ -204,14 +162,9 @@ def artificial_points(
 
 
 def nature(hess_matrix: ArrayLike, tol: float = 1e-10) -> Nature:
-    """Return what a stationary point of f is, from the Hessian of f there.
+    """Return what a stationary point of f is, from the Hessian of f there (a number for one variable).
 
-    Parameters
-    ----------
-    hess_matrix
-        Symmetric, of shape (n, n); a number for a function of one variable.
-    tol
-        Curvatures within tol times the largest in magnitude count as zero.
+    Curvatures within tol times the largest in magnitude count as zero.
 
     Examples
     --------
@@ -226,16 +179,8 @@ def penalised_nature(H: ArrayLike, lam: float, tol: float = 1e-10) -> Nature:
 
     Where ∇f = 0 the third derivatives drop out and the penalised Hessian is H + 2λH², so that a
     curvature t becomes `penalised_curvature`. A maximum with every t < −1/(2λ) becomes a minimum; a minimum
-    stays one for every λ >= 0.
-
-    Parameters
-    ----------
-    H
-        Hessian of f at one of its stationary points, as in `nature`.
-    lam
-        Penalty λ, of either sign.
-    tol
-        As in `nature`; also 1 + 2λt counts as zero within tol·(1 + 2|λt|).
+    stays one for every λ >= 0. `H` and `tol` are as in `nature`; also 1 + 2λt counts as zero within
+    tol·(1 + 2|λt|).
 
     Examples
     --------
