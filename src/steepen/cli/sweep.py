@@ -83,12 +83,11 @@ def show(found: Any) -> None:
     names = [name for name in SETTINGS[1:] if name in found]
     rows = [["function", "method", *names, "median f", "diverged", "settings"]]
     for one in best.to_dict("records"):
-        values = [_cell(one[name]) for name in names]
-        count = counts[one["function"], one["method"]]
-        rows.append([
-            str(one["function"]), str(one["method"]), *values, short(one["f"]), f"{one['diverged']:.0%}",
-            str(count),
-        ])  # fmt: skip
+        function, method = str(one["function"]), str(one["method"])
+        values = [
+            short(one[name]) if isinstance(one[name], float) else str(one[name]) for name in (*names, "f")
+        ]
+        rows.append([function, method, *values, f"{one['diverged']:.0%}", str(counts[function, method])])
     for line in aligned(rows, 2):
         typer.echo(line)
 
@@ -121,17 +120,12 @@ def smoothness(fun: Any) -> float | None:
     return found.value if np.isfinite(found.value) and found.value > 0 else None
 
 
-def _cell(value: Any) -> str:
-    return short(value) if isinstance(value, float) else str(value)
-
-
 @contextmanager
 def _cluster(address: str | None) -> Iterator[None]:
     if address is None:
         yield
         return
-    distributed = load("distributed", "--dask", extra="sweep")
-    joblib = load("joblib", "--dask", extra="sweep")
+    distributed, joblib = (load(name, "--dask", extra="sweep") for name in ("distributed", "joblib"))
     try:
         client = distributed.Client(address, timeout=10)
     except (OSError, ValueError) as error:

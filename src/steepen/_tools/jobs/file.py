@@ -40,16 +40,10 @@ Record: TypeAlias = dict[str, Any]
 
 
 class JobFile:
-    """Results by job.
+    """Results by job, whose keys have these fields.
 
-    Parameters
-    ----------
-    path : path
-        The file; it need not be there, its folder must.
-    fields : sequence of str
-        The names under which a line holds the parts of its job's key.
-    about : mapping, optional
-        What the results belong to. It is the first line; a file that says anything else is refused.
+    The file need not be there, its folder must. `about` says what the results belong to: it is the first
+    line, and a file that says anything else is refused.
 
     Examples
     --------
@@ -81,11 +75,9 @@ class JobFile:
         with self._reading:
             for line in self._new_lines():
                 record = parsed(line)
-                if self._at == 0:
-                    pass  # the head
-                elif record is None:
+                if record is None:
                     self.damaged += 1
-                else:
+                elif self._at:  # the first line is the head
                     self._keep(record)
                 self._at += len(line)
             return self._found
@@ -137,14 +129,11 @@ class JobFile:
     def _check(self, about: Record) -> None:
         """Refuse a file that belongs to something else."""
         head = read_head("out", self.path)
-        wrong = f"out: {str(self.path)!r} is not a file of these results, and is left as it is"
-        other = [
-            f"{name} {_brief(head.get(name))}, not {_brief(value)}"
-            for name, value in about.items()
-            if head.get(name) != value
-        ]
-        if other:
-            raise ValueError(f"{wrong}: it has {'; '.join(other)}. Give another file for these")
+        differing = [name for name, value in about.items() if head.get(name) != value]
+        if differing:
+            said = (f"{name} {_brief(head.get(name))}, not {_brief(about[name])}" for name in differing)
+            wrong = f"out: {str(self.path)!r} is not a file of these results, and is left as it is"
+            raise ValueError(f"{wrong}: it has {'; '.join(said)}. Give another file for these")
 
     def _new_lines(self) -> Iterator[bytes]:
         """Yield the whole lines that have come since the last time."""

@@ -33,18 +33,10 @@ class Done(NamedTuple):
 
 
 def run(
-    work: Callable[..., Any],
-    keys: Iterable[Key],
-    *,
-    send: Callable[[Key], tuple[Any, ...]] = tuple,
-    file: JobFile | None = None,
-    jobs: int | None = None,
-    retries: int = 2,
-    wait: bool = True,
-    strict: bool = False,
-    progress: bool = False,
-    title: Callable[[Key], str] = str,
-) -> Iterator[Done]:
+    work: Callable[..., Any], keys: Iterable[Key], *, send: Callable[[Key], tuple[Any, ...]] = tuple,
+    file: JobFile | None = None, jobs: int | None = None, retries: int = 2, wait: bool = True,
+    strict: bool = False, progress: bool = False, title: Callable[[Key], str] = str,
+) -> Iterator[Done]:  # fmt: skip
     """Run `work(*send(key))` for every key, and yield what comes as it comes.
 
     A job that raises is done, with an error. A job whose worker dies is begun again: first all others are
@@ -67,7 +59,8 @@ def run(
     tries = dict.fromkeys(keys, 0)  # how often each job that is not done was begun
     if tries and elsewhere(jobs):  # on Dask, joblib would wait for ever for what could not be sent
         send_check("a job", (work, send(next(iter(tries)))))
-    claiming = nullcontext(_free) if file is None else file.claims()
+    free: Callable[[Key], bool] = lambda key: True  # noqa: E731
+    claiming = nullcontext(free) if file is None else file.claims()
     with item_bar(progress, len(tries), after=True) as show, claiming as claim:
 
         def end(key: Key, value: Any, error: str | None) -> Done:
@@ -110,10 +103,6 @@ def run(
                 if not wait:
                     return
                 time.sleep(POLL)
-
-
-def _free(key: Key) -> bool:
-    return True
 
 
 def _made(record: Record | None) -> bool:
