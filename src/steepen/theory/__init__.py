@@ -19,15 +19,7 @@ A step that Theorem 1 proves safe, with L measured:
 0.125
 """
 
-from .curvature import (
-    HVP,
-    Curvature,
-    best_lam,
-    largest_curvature,
-    ritz_values,
-    smallest_curvature,
-    smoothness,
-)
+from .curvature import HVP, Curvature, best_lam, largest_curvature, smallest_curvature, smoothness
 from .rates import (
     bound,
     condition_number,
@@ -43,7 +35,6 @@ from .stationary import (
     Stationarity,
     artificial_points,
     classify,
-    classify_gradient,
     nature,
     penalised_curvature,
     penalised_gradient,
@@ -52,7 +43,7 @@ from .stationary import (
 
 __all__ = [
     "HVP", "Curvature", "Nature", "Stationarity", "artificial_points", "best_lam", "bound", "classify",
-    "classify_gradient", "condition_number", "contraction", "largest_curvature", "linear_rate", "nature",
+    "condition_number", "contraction", "largest_curvature", "linear_rate", "nature",
     "optimal_rate", "penalised_curvature", "penalised_gradient", "penalised_nature", "quadratic_step",
-    "ritz_values", "safe_interval", "safe_step", "smallest_curvature", "smoothness",
+    "safe_interval", "safe_step", "smallest_curvature", "smoothness",
 ]  # fmt: skip

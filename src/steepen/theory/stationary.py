@@ -72,38 +72,14 @@ class Nature(Enum):
     DEGENERATE = "Undecided: some curvature is zero and the others share one sign."
 
 
-def classify_gradient(
-    g: ArrayLike, Hg: ArrayLike, lam: float, tol: float = 1e-6, gtol: float = 1e-8
-) -> Stationarity:
-    """Classify a point from its gradient and H·g alone, for a penalty λ of either sign.
-
-    It is STATIONARY if ‖g‖ <= gtol (a gradient has no scale of its own, so this cannot be relative), else
-    ARTIFICIAL if ‖g + 2λHg‖ <= tol·‖g‖.
-
-    Examples
-    --------
-    >>> classify_gradient([1.0, 0.0], [-5.0, 0.0], lam=0.1).name
-    'ARTIFICIAL'
-    """
-    grad = vector("g", g)
-    along = vector("Hg", Hg, grad.size)
-    for name, value in (("tol", tol), ("gtol", gtol)):
-        number(name, value, "a number, 0 or more", least=0)
-    size = np.linalg.norm(grad)
-    if size <= gtol:
-        return Stationarity.STATIONARY
-    if np.linalg.norm(penalised_gradient(grad, along, lam)) <= tol * size:
-        return Stationarity.ARTIFICIAL
-    return Stationarity.NOT_STATIONARY
-
-
 def classify(
     x: ArrayLike, grad: Callable[[Array], ArrayLike], hvp: HVP, lam: float, tol: float = 1e-6,
     gtol: float = 1e-8,
 ) -> Stationarity:  # fmt: skip
-    """Classify the point x, at the cost of one gradient and one H·v.
+    """Classify the point x from `grad(x)` and one `hvp(x, v)`, for a penalty λ of either sign.
 
-    `grad(x)` returns ∇f and `hvp(x, v)` returns H(x)·v; the rest is as in `classify_gradient`.
+    It is STATIONARY if ‖∇f‖ <= gtol (a gradient has no scale of its own, so this cannot be relative), else
+    ARTIFICIAL if ‖∇f + 2λH∇f‖ <= tol·‖∇f‖.
 
     Examples
     --------
@@ -111,9 +87,17 @@ def classify(
     >>> classify([0.0, 3.0], lambda x: saddle * x, lambda x, v: saddle * v, lam=0.5).name
     'ARTIFICIAL'
     """
+    for name, value in (("tol", tol), ("gtol", gtol)):
+        number(name, value, "a number, 0 or more", least=0)
     point = vector("x", x)
     g = vector("grad(x)", grad(point), point.size)
-    return classify_gradient(g, hvp(point, g), lam, tol, gtol)
+    along = vector("hvp(x, v)", hvp(point, g), point.size)
+    size = np.linalg.norm(g)
+    if size <= gtol:
+        return Stationarity.STATIONARY
+    if np.linalg.norm(penalised_gradient(g, along, lam)) <= tol * size:
+        return Stationarity.ARTIFICIAL
+    return Stationarity.NOT_STATIONARY
 
 
 def artificial_points(
