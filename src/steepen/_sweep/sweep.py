@@ -132,9 +132,7 @@ def sweep(
     chosen = _chosen(method, axes, settings, draws, seed)
     budget = shared["budget"]
     if isinstance(budget, Budget) and budget.seconds is not None:
-        raise ValueError(
-            "budget: a sweep has no limit in seconds, since its table would depend on the machine"
-        )
+        raise ValueError("budget: a sweep has no limit in seconds: its table would depend on the machine")
     looks = _looks(at, budget, one_of("engine", shared["engine"], ("eager", "jax")))
     batches = calls(chosen)
     targets = _targets(fun, starts, seed, bounds, batches, shared)
@@ -301,9 +299,8 @@ def _looks(at: Sequence[int], budget: Budget | None, engine: str) -> list[int]:
     for look in looks:
         whole("at", look, 0)
     if looks and engine == "jax" and (budget is None or budget.total is None):
-        raise ValueError(
-            "at: engine='jax' sets aside room for every iterate; give a budget of gradients or iterations"
-        )
+        more = "give a budget of gradients or iterations"
+        raise ValueError(f"at: engine='jax' sets aside room for every iterate; {more}")
     return looks
 
 
@@ -334,11 +331,9 @@ def _values_at(fun: Any, x: NDArray[Any], bounds: Any, shared: Mapping[str, Any]
     """Return f at the starts: of runs without a step, so that the values come as they do in all others."""
     jac = shared["jac"] or ("jax" if shared["engine"] == "jax" else None)
     options: dict[str, Any] = {"method": "gd", "jac": jac, "bounds": bounds, "trace": False}
+    options["budget"] = Budget(iters=0)
     with np.errstate(all="ignore"):
-        parts = [
-            minimize(fun, x[i : i + MOST], budget=Budget(iters=0), **options).fun
-            for i in range(0, len(x), MOST)
-        ]
+        parts = [minimize(fun, x[i : i + MOST], **options).fun for i in range(0, len(x), MOST)]
     return np.concatenate([np.asarray(part, dtype=float) for part in parts])
 
 

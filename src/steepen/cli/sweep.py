@@ -62,7 +62,8 @@ def command(
         print_json({"rows": len(table), "out": str(folder), "best": rows})
     elif not quiet:
         show(found)
-        typer.echo(f"\n{len(table)} runs; the rows, the settings and the pictures: {folder}")
+        drawn = ", the settings and the pictures" if any(folder.glob("*.png")) else " and the settings"
+        typer.echo(f"\n{len(table)} runs; the rows{drawn}: {folder}")
     return 0
 
 

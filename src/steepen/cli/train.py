@@ -45,11 +45,7 @@ def command(
     task |= {} if seeds is None else {"seeds": seeds}
     file = Path("out", f"{script.stem}.jsonl") if out is None else out
     make_folder("--out", file.parent)
-    try:
-        found = compare(**task, device=device, out=file, progress=not quiet)
-    except KeyboardInterrupt:
-        typer.echo(f"steepen: interrupted; the same command goes on from what {file} keeps", err=True)
-        return 1
+    found = compare(**task, device=device, out=file, progress=not quiet)
     if as_json:
         rows = [line._asdict() for line in found.summary()]
         print_json({"settings": found.settings, "summary": rows, "failures": found.failures})

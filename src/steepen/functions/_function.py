@@ -29,23 +29,16 @@ class Function:
         The key in `steepen.functions`, the printed name, and the group of the SFU library.
     formula : callable
         ``formula(x, slope)`` for coordinates-first x of shape (n, ...): the value, or where `slope` is true
-        the gradient, as an array or as a tuple of its components.
-    n : int
-        The dimension.
-    bounds : array_like
-        The usual search box: (low, high) for all coordinates, or one such row per coordinate.
-    minima : array_like
-        The global minimisers inside the bounds, one per row; a number stands for equal
-        coordinates. (The two Perm functions have further ones for n > 2 that are not listed.)
-    fmin : float
-        The value there.
+        the gradient, as an array or as a tuple of its components. It must be analytic on either side of any
+        kink: second derivatives are complex steps of the gradient, exact to rounding. On a kink the
+        derivative of the kinked term is taken as zero.
+    n, bounds : int, array_like
+        The dimension, and the usual search box: (low, high), or one such row per coordinate.
+    minima, fmin : array_like, float
+        The global minimisers inside the bounds, one per row (a number stands for equal coordinates), and the
+        value there. (The two Perm functions have further ones for n > 2 that are not listed.)
     resize : callable, optional
         Returns the function in dimension n, for those that have one in other dimensions.
-
-    Notes
-    -----
-    The formula must be analytic on either side of any kink: second derivatives are complex steps of the
-    gradient, exact to rounding. On a kink the derivative of the kinked term is taken as zero.
 
     Examples
     --------

@@ -18,13 +18,7 @@ _DEATHS = {"KilledWorker", "WorkerCrashedError", "RayActorError", "ActorDiedErro
 
 
 class Done(NamedTuple):
-    """One job: what it returned, or the error that it ended by; and how often it was begun.
-
-    Examples
-    --------
-    >>> Done((1,), {"loss": 0.5}).error is None
-    True
-    """
+    """One job: what it returned, or the error that it ended by; and how often it was begun."""
 
     key: Key
     value: Any
@@ -135,13 +129,7 @@ def _where(joblib: Any, jobs: int | None) -> tuple[dict[str, Any], int]:
 
 
 def elsewhere(jobs: int | None) -> bool:
-    """Return whether jobs would go to other processes.
-
-    Examples
-    --------
-    >>> elsewhere(1), elsewhere(2)
-    (False, True)
-    """
+    """Return whether jobs would go to other processes."""
     backend, said = load("joblib", "running many jobs", extra="sweep").parallel.get_active_backend()
     shared = getattr(backend, "supports_sharedmem", False)  # in threads, or here
     return not shared and backend.effective_n_jobs(jobs or said or 1) > 1
