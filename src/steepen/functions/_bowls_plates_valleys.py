@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ._function import entry
-from ._numerics import Array, absolute, indices, sign, total
+from ._numerics import Array, absolute, indices, perm, sign, total
 
 bowl, plate, valley = (partial(entry, f"{group}-shaped") for group in ("bowl", "plate", "valley"))
 
@@ -52,14 +52,8 @@ def _perm_0_minima(n: int) -> Any:
 
 @bowl("Perm 0, d, β", lambda n: (-n, n), _perm_0_minima, any_n=True)
 def perm_0(x: Array, slope: bool) -> Any:
-    j = indices(x)
-    power = target = np.ones_like(j)
-    value, g = 0.0, 0.0
-    for i in range(1, len(x) + 1):
-        rise, power, target = i * power, power * x, target * (1 / j)
-        residual = total((j + 10) * (power - target))
-        value, g = value + residual * residual, g + 2 * residual * (j + 10) * rise
-    return g if slope else value
+    j, n = indices(x), len(x)
+    return perm(x, 1.0, [j + 10] * n, np.cumprod([1 / j] * n, axis=0), slope)
 
 
 @bowl("Rotated Hyper-Ellipsoid", (-65.536, 65.536), 0.0, any_n=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ._function import entry
-from ._numerics import Array, indices, spread, total
+from ._numerics import Array, indices, perm, spread, total
 
 steep, other = partial(entry, "steep ridges/drops"), partial(entry, "other")
 
@@ -170,14 +170,8 @@ def _perm_d_minima(n: int) -> Any:
 
 @other("Perm d, β", lambda n: (-n, n), _perm_d_minima, any_n=True)
 def perm_d(x: Array, slope: bool) -> Any:
-    j = indices(x)
-    power = weight = np.ones_like(j)
-    value, g = 0.0, 0.0
-    for i in range(1, len(x) + 1):
-        rise, power, weight = i * power / j, power * (x / j), weight * j
-        residual = total((weight + 0.5) * (power - 1))
-        value, g = value + residual * residual, g + 2 * residual * (weight + 0.5) * rise
-    return g if slope else value
+    j, n = indices(x), len(x)
+    return perm(x, j, np.cumprod([j] * n, axis=0) + 0.5, [1] * n, slope)
 
 
 @other("Powell", (-4, 5), 0.0, n=4, any_n=True, fold=4)
