@@ -28,7 +28,7 @@ class Penalty(Protocol):
     @property
     def scale(self) -> float:
         """The factor between `vector` and ∇h."""
-        ...
+        return 1.0
 
     def value(self, g: Array) -> Array:
         """Return h(g), over the last axis."""
@@ -40,7 +40,7 @@ class Penalty(Protocol):
 
 
 @dataclass(frozen=True)
-class SquaredL2:
+class SquaredL2(Penalty):
     """The paper's penalty, h(g) = ‖g‖².
 
     Examples
@@ -50,10 +50,11 @@ class SquaredL2:
     25.0
     """
 
-    scale = 2.0
+    @property
+    def scale(self) -> float:
+        return 2.0
 
     def value(self, g: Array) -> Array:
-        """Return h(g), over the last axis."""
         return (g * g).sum(axis=-1)
 
     def vector(self, g: Array) -> Array:
@@ -62,7 +63,7 @@ class SquaredL2:
 
 
 @dataclass(frozen=True)
-class L2:
+class L2(Penalty):
     """h(g) = ‖g‖: the direction of sharpness-aware minimisation, with ρ = λ.
 
     Examples
@@ -72,10 +73,7 @@ class L2:
     array([0.6, 0.8])
     """
 
-    scale = 1.0
-
     def value(self, g: Array) -> Array:
-        """Return h(g), over the last axis."""
         return norm(g)[..., 0]
 
     def vector(self, g: Array) -> Array:
@@ -86,7 +84,7 @@ class L2:
 
 
 @dataclass(frozen=True)
-class Huber:
+class Huber(Penalty):
     """h(g) = Σ of the Huber function of gᵢ: quadratic up to `delta`, linear beyond.
 
     Large gradients then count no more than `delta` a component, so one spike cannot throw x.
@@ -99,13 +97,11 @@ class Huber:
     """
 
     delta: float = 1.0
-    scale = 1.0
 
     def __post_init__(self) -> None:
         number("delta", self.delta, "a positive number", above=0)
 
     def value(self, g: Array) -> Array:
-        """Return h(g), over the last axis."""
         xp = namespace(g)
         size = xp.abs(g)
         near = xp.clip(size, None, self.delta)
@@ -117,7 +113,7 @@ class Huber:
 
 
 @dataclass(frozen=True)
-class L1:
+class L1(Penalty):
     """h(g) = Σ √(gᵢ² + ε²), the smoothed L1 norm.
 
     Examples
@@ -128,13 +124,11 @@ class L1:
     """
 
     eps: float = 1e-6
-    scale = 1.0
 
     def __post_init__(self) -> None:
         number("eps", self.eps, "a positive number", above=0)
 
     def value(self, g: Array) -> Array:
-        """Return h(g), over the last axis."""
         return self._size(g).sum(axis=-1)
 
     def vector(self, g: Array) -> Array:
@@ -147,7 +141,7 @@ class L1:
 
 
 @dataclass(frozen=True)
-class PNorm:
+class PNorm(Penalty):
     """h(g) = ‖g‖_p for p > 1.
 
     Examples
@@ -158,13 +152,11 @@ class PNorm:
     """
 
     p: float = 4.0
-    scale = 1.0
 
     def __post_init__(self) -> None:
         number("p", self.p, "a finite number above 1", above=1)
 
     def value(self, g: Array) -> Array:
-        """Return h(g), over the last axis."""
         size, unit = self._scaled(g)
         return size[..., 0] * (unit**self.p).sum(axis=-1) ** (1 / self.p)
 

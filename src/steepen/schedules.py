@@ -20,21 +20,9 @@ from ._core.guard import VANISHED
 from ._tools.check import floats, is_number, number, whole
 
 __all__ = [
-    "Auto",
-    "ByCurvature",
-    "Constant",
-    "Cosine",
-    "Custom",
-    "L",
-    "Mapped",
-    "Perturbed",
-    "Piecewise",
-    "Schedule",
-    "ScheduleLike",
-    "Signed",
-    "Table",
-    "as_schedule",
-]
+    "Auto", "ByCurvature", "Constant", "Cosine", "Custom", "L", "Mapped", "Perturbed", "Piecewise",
+    "Schedule", "ScheduleLike", "Signed", "Table", "as_schedule",
+]  # fmt: skip
 
 
 @runtime_checkable
@@ -50,11 +38,11 @@ class Schedule(Protocol):
     @property
     def length(self) -> int | None:
         """How many iterations the schedule covers; None for any number."""
-        ...
+        return None
 
-    def fit(self, total: int | None) -> Schedule:
+    def fit(self, total: int | None) -> Any:
         """Return the schedule for a run of `total` iterations (None: not known)."""
-        ...
+        return self
 
     def __call__(self, k: int, /) -> Scalar: ...
 
@@ -62,21 +50,8 @@ class Schedule(Protocol):
 ScheduleLike: TypeAlias = float | Schedule | Callable[[int], float] | ArrayLike
 
 
-class _Endless:
-    """The common case: covers any run, whatever its length."""
-
-    @property
-    def length(self) -> int | None:
-        """How many iterations the schedule covers; None for any number."""
-        return None
-
-    def fit(self, total: int | None) -> Any:
-        """Return the schedule for a run of `total` iterations (None: not known)."""
-        return self
-
-
 @dataclass(frozen=True)
-class Constant(_Endless):
+class Constant(Schedule):
     """The same value at every k: a number, or one for each row of a batch.
 
     Examples
@@ -96,7 +71,7 @@ class Constant(_Endless):
 
 
 @dataclass(frozen=True)
-class _Ramp:
+class _Ramp(Schedule):
     """A curve from `start` to `end` in T values; T is the length of the run where it is not given."""
 
     start: float
@@ -111,11 +86,9 @@ class _Ramp:
 
     @property
     def length(self) -> int | None:
-        """How many iterations the schedule covers; None until it is known."""
         return self.T
 
     def fit(self, total: int | None) -> Any:
-        """Return the schedule for a run of `total` iterations (None: not known)."""
         if self.T is not None:
             return self
         if total is None:
@@ -162,7 +135,7 @@ class Cosine(_Ramp):
 
 
 @dataclass(frozen=True)
-class Piecewise(_Endless):
+class Piecewise(Schedule):
     """Constant pieces: `values[i]` until k reaches `boundaries[i]`, the last value ever after.
 
     Examples
@@ -178,22 +151,19 @@ class Piecewise(_Endless):
     def __post_init__(self) -> None:
         floats("values", self.values, "numbers")
         if len(self.values) != len(self.boundaries) + 1:
-            raise ValueError(
-                f"values: expected one more than the {len(self.boundaries)} boundaries, "
-                f"got {len(self.values)}"
-            )
+            count = len(self.boundaries)
+            raise ValueError(f"values: expected one more than the {count} boundaries, got {len(self.values)}")
         if list(self.boundaries) != sorted(set(self.boundaries)):
             raise ValueError(f"boundaries: expected rising numbers, got {list(self.boundaries)}")
 
     def __call__(self, k: int, /) -> float:
         xp = namespace(k)
-        return _number(
-            k, xp.asarray(self.values)[xp.searchsorted(xp.asarray(self.boundaries), k, side="right")]
-        )
+        piece = xp.searchsorted(xp.asarray(self.boundaries), k, side="right")
+        return _number(k, xp.asarray(self.values)[piece])
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(Schedule):
     """One listed value for each iteration; the run may not be longer than the list.
 
     Examples
@@ -209,19 +179,14 @@ class Table:
 
     @property
     def length(self) -> int | None:
-        """How many iterations the table covers."""
         return len(self.values)
-
-    def fit(self, total: int | None) -> Any:
-        """Return the schedule for a run of `total` iterations (None: not known)."""
-        return self
 
     def __call__(self, k: int, /) -> float:
         return _number(k, (self.values if isinstance(k, int) else namespace(k).asarray(self.values))[k])
 
 
 @dataclass(frozen=True)
-class Custom(_Endless):
+class Custom(Schedule):
     """Any callable of k.
 
     Examples
@@ -244,7 +209,7 @@ class Custom(_Endless):
 
 
 @dataclass(frozen=True)
-class Mapped:
+class Mapped(Schedule):
     """A formula of another schedule, such as a step size that follows λ.
 
     Examples
@@ -258,11 +223,9 @@ class Mapped:
 
     @property
     def length(self) -> int | None:
-        """How many iterations the schedule covers; None for any number."""
         return self.schedule.length
 
     def fit(self, total: int | None) -> Any:
-        """Return the schedule for a run of `total` iterations (None: not known)."""
         return replace(self, schedule=self.schedule.fit(total))
 
     def __call__(self, k: int, /) -> Scalar:
@@ -285,7 +248,7 @@ class ByCurvature:
 
 
 @dataclass(frozen=True)
-class _Following(ByCurvature):
+class _Following(ByCurvature, Schedule):
     """A schedule of λ that the curvature changes."""
 
     lam: ScheduleLike
@@ -297,11 +260,9 @@ class _Following(ByCurvature):
 
     @property
     def length(self) -> int | None:
-        """How many iterations the schedule covers; None for any number."""
         return self.inner.length
 
     def fit(self, total: int | None) -> Any:
-        """Return the schedule for a run of `total` iterations (None: not known)."""
         fitted = copy(self)
         object.__setattr__(fitted, "inner", self.inner.fit(total))
         return fitted
@@ -323,7 +284,6 @@ class Signed(_Following):
     """
 
     def at(self, lam: Scalar, along: Scalar, square: Scalar, scale: float) -> Scalar:
-        """Return λ_k from the schedule's own value and the sign of gᵀHv."""
         signed = namespace(along).copysign(lam, along)
         return float(signed) if isinstance(along, float) else signed
 
@@ -358,7 +318,6 @@ class Perturbed(_Following):
         number("factor", self.factor, "a number, 0 or more and less than 1", least=0, below=1)
 
     def at(self, lam: Scalar, along: Scalar, square: Scalar, scale: float) -> Scalar:
-        """Return λ_k, or another one where gᵀHv and ‖Hv‖² say that p vanishes."""
         vanishing = abs(along + scale * lam * square) <= _NEAR * abs(along)
         other: Any = 1.0 - (1.0 - self.factor) * (vanishing & (along != 0))
         return lam * other
@@ -368,7 +327,7 @@ _NEAR = 2 * VANISHED  # so that it acts before the loop takes note
 
 
 @dataclass(frozen=True)
-class Auto(_Endless, ByCurvature):
+class Auto(ByCurvature, Schedule):
     """The λ that needs no setting: −½·gᵀHv/(scale·‖Hv‖²), the default of the CGD methods.
 
     With the paper's penalty the direction is then that of a memoryless BFGS step, p ∝ −(g − ½γHg) with
@@ -385,21 +344,13 @@ class Auto(_Endless, ByCurvature):
         return 1.0
 
     def at(self, lam: Scalar, along: Scalar, square: Scalar, scale: float) -> Scalar:
-        """Return λ_k from gᵀHv and ‖Hv‖²."""
         return -along / (2 * scale * (square + (square == 0))) * (square != 0)
 
 
 def as_schedule(value: ScheduleLike, name: str, rows: int | None = None) -> Schedule:
-    """Turn a number, a callable or an array with one value a row into a schedule.
+    """Turn a number, a callable or an array with one value for each row of a batch into a schedule.
 
-    Parameters
-    ----------
-    value : number, Schedule, callable of k, or array
-        What the user gave.
-    name : str
-        The argument's name, for the error message.
-    rows : int, optional
-        How many rows the batch has; None for a single run.
+    An error calls it by `name`.
 
     Examples
     --------
@@ -409,25 +360,19 @@ def as_schedule(value: ScheduleLike, name: str, rows: int | None = None) -> Sche
     Traceback (most recent call last):
     ValueError: lam: expected a number for a single run, got an array of shape (2,); ...
     """
-    if isinstance(value, Schedule):
-        shape = _shape(value)
-        if shape and shape != (rows,):
-            expected = "a number" if rows is None else f"one value for each of the {rows} rows"
-            raise ValueError(f"{name}: expected {expected}, got shape {shape}")
-        return value
-    if callable(value):
+    if callable(value) and not isinstance(value, Schedule):
         return Custom(value)
-    array = floats(name, value, "a number, a schedule, a callable of k, or one value a row")
-    if array.ndim == 0:
-        return Constant(float(array))
-    if rows is None:
+    if not isinstance(value, Schedule):
+        value = Constant(floats(name, value, "a number, a schedule, a callable of k, or one value a row"))
+    shape = _shape(value)
+    if shape and rows is None:
         raise ValueError(
-            f"{name}: expected a number for a single run, got an array of shape {array.shape}; "
+            f"{name}: expected a number for a single run, got an array of shape {shape}; "
             "for one value an iteration use schedules.Table"
         )
-    if array.shape != (rows,):
-        raise ValueError(f"{name}: expected one value for each of the {rows} rows, got shape {array.shape}")
-    return Constant(array)
+    if shape and shape != (rows,):
+        raise ValueError(f"{name}: expected one value for each of the {rows} rows, got shape {shape}")
+    return value
 
 
 def _number(k: int, value: Any) -> Any:

@@ -50,7 +50,6 @@ class Never(Switch):
     """
 
     def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar, first: Scalar) -> Mask:
-        """Return whether the penalty ends with this step."""
         return False
 
 
@@ -73,11 +72,9 @@ class After(Switch):
 
     @property
     def last(self) -> int | None:
-        """How many penalised iterations there can be."""
         return self.b + 1
 
     def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar, first: Scalar) -> Mask:
-        """Return whether the penalty ends with this step."""
         return k >= self.b
 
 
@@ -92,7 +89,6 @@ class FirstGuard(Switch):
     """
 
     def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar, first: Scalar) -> Mask:
-        """Return whether the penalty ends with this step."""
         return guarded
 
 
@@ -112,7 +108,6 @@ class SmallImprovement(Switch):
         number("rtol", self.rtol, "a number, 0 or more", least=0)
 
     def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar, first: Scalar) -> Mask:
-        """Return whether the penalty ends with this step."""
         return before - after <= self.rtol * abs(before)
 
 
@@ -135,7 +130,6 @@ class GoodDrop(Switch):
         number("share", self.share, "a positive number", above=0)
 
     def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar, first: Scalar) -> Mask:
-        """Return whether the penalty ends with this step."""
         return first - after >= self.share * abs(first)
 
 
@@ -153,11 +147,9 @@ class AnyOf(Switch):
 
     @property
     def last(self) -> int | None:
-        """How many penalised iterations there can be; None for any number."""
         return min([part.last for part in self.parts if part.last is not None], default=None)
 
     def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar, first: Scalar) -> Mask:
-        """Return whether the penalty ends with this step."""
         result: Mask = False
         for part in self.parts:
             result = result | part.off(k, guarded, before, after, first)

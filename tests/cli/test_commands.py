@@ -30,7 +30,7 @@ def cli(capsys):
     [
         ("explore brannin", "FUNCTION: 'brannin' is not known; did you mean 'branin'?"),
         ("explore branin --out page.txt", "--out: expected a name ending in .html, got 'page.txt'"),
-        ("explore branin --out nowhere/page.html", "--out: there is no folder 'nowhere'"),
+        ("explore branin --out nowhere/page.html", "--out: expected a file in a folder that is there"),
         ("reproduce --only lemma", "--only: 'lemma' is not known; did you mean 'lemma1'?"),
         ("sweep nothing.toml", "FILE.toml: there is no file 'nothing.toml'"),
         ("reproduce --colour red", "No such option: --colour"),

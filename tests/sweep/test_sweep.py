@@ -1,6 +1,7 @@
 """Sweeps: each row is the run it stands for, whoever makes it and whoever is killed."""
 
 import importlib
+import inspect
 import signal
 import sys
 import threading
@@ -84,15 +85,23 @@ def square(x):
     return (x**2).sum(axis=-1)
 
 
-def test_a_function_of_your_own():
+def test_a_function_and_schedules_of_your_own():
     table = st.sweep(square, [[1.0, 2.0]], method="gd", step=[0.1, 0.5], jac=lambda x: 2 * x, budget=BUDGET)
     assert (table.function.tolist(), table.f[1]) == (["square", "square"], 0.0)
-
-
-def test_schedules_and_steps_are_values_too():
     lam = [st.L(0.1, 0.01), 0.1]
     table = st.sweep("booth", 2, method="cgd-fd", lam=lam, step=[0.01, 0.02], budget=BUDGET)
     assert (len(table), set(table.lam)) == (8, {str(st.L(0.1, 0.01)), "0.1"})
+
+
+def test_what_runs_share_has_the_names_and_defaults_of_minimize():
+    ours, theirs = (inspect.signature(call).parameters for call in (st.sweep, st.minimize))
+    passed = set(ours) & set(theirs) - {"fun", "method", "progress"}
+    assert passed >= {"step", "switch", "budget", "tol", "xtol", "jac", "hess", "x_scale", "engine"}
+    assert all(ours[name].default == theirs[name].default for name in passed)
+    given = {"ftol": 1e-3, "x_scale": [1.0, 4.0], "switch": st.switches.After(2)}
+    table = st.sweep("booth", [[0.0, 0.0]], method="cgd-fd", step=0.01, lam=0.1, **given)
+    alone = st.minimize(st.functions["booth"], [0.0, 0.0], method="cgd-fd", step=0.01, lam=0.1, **given)
+    assert (table.f[0], table.status[0], table.switch[0]) == (alone.fun, "FTOL", "After(b=2)")
 
 
 def test_settings_one_by_one_and_drawn():
@@ -132,7 +141,9 @@ def test_an_interrupt_leaves_whole_batches_alone(tmp_path):
     with pytest.warns(UserWarning, match="path: 1 line is damaged in .*t.jsonl', and left out"):
         assert len(st.load_results(tmp_path / "t.jsonl")) == 0
     (tmp_path / "t.jsonl").write_text('{"steepen": "sweep 1"}\n')
-    with pytest.raises(ValueError, match=r"path: .*t.jsonl' has the old layout, .* reads it"):
+    with pytest.raises(
+        ValueError, match=r"path: .*t.jsonl' has the old layout, without checksums; .* reads it"
+    ):
         st.load_results(tmp_path / "t.jsonl")
     assert_frame_equal(swept(out=out), found, check_exact=True)
     assert_frame_equal(swept(), found, check_exact=True)
@@ -154,6 +165,7 @@ def test_an_interrupt_leaves_whole_batches_alone(tmp_path):
         ({"step": [0.1, -1.0]}, "step: "),
         ({"budget": st.Budget(seconds=1)}, "budget: a sweep has no limit in seconds"),
         ({"at": [-1]}, "at: expected a whole number"),
+        ({"gtoll": 1e-3}, "gtoll: not an argument of sweep; did you mean 'gtol'?"),
         ({"at": [1], "engine": "jax"}, "at: engine='jax' sets aside room for every iterate"),
         ({"step": stats.uniform(0, 1)}, "draws: expected a number of draws with distributions"),
         ({"out": "/nowhere/at/all.jsonl"}, "out: there is no folder"),
@@ -176,7 +188,7 @@ def test_the_file_of_another_sweep_is_refused(tmp_path):
     before = out.read_bytes()
     for words, other in (
         ("settings", {"step": 0.2}), ("starts", {"seed": 1}), ("budget", {"budget": st.Budget(grads=9)}),
-        ("functions", {"fun": {"booth": st.functions["branin"]}}),
+        ("functions", {"fun": {"booth": st.functions["branin"]}}), ("ftol", {"ftol": 1e-3}),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=f"is not a file of these results.*{words}"):
             st.sweep(**{**given, **other})

@@ -145,14 +145,18 @@ def test_penalised_gradient_and_curvature_against_mpmath():
     assert (theory.penalised_gradient(batch, 2 * batch, -0.5) == -1).all()
 
 
-def test_classify_gradient_by_construction():
+def classify(g, Hg, lam, **tolerances):
+    return theory.classify(g, lambda x: g, lambda x, v: Hg, lam, **tolerances)
+
+
+def test_classify_by_construction():
     rng = np.random.default_rng(0)
     for lam in (0.2, -0.7, 3.0):
         g = rng.standard_normal(5)
-        assert theory.classify_gradient(g, -g / (2 * lam), lam) is Stationarity.ARTIFICIAL
-        assert theory.classify_gradient(g, g / (2 * lam), lam) is Stationarity.NOT_STATIONARY
-        assert theory.classify_gradient(0 * g, 0 * g, lam) is Stationarity.STATIONARY
-    assert theory.classify_gradient(g, -g, 0.0) is Stationarity.NOT_STATIONARY
+        assert classify(g, -g / (2 * lam), lam) is Stationarity.ARTIFICIAL
+        assert classify(g, g / (2 * lam), lam) is Stationarity.NOT_STATIONARY
+        assert classify(0 * g, 0 * g, lam) is Stationarity.STATIONARY
+    assert classify(g, -g, 0.0) is Stationarity.NOT_STATIONARY
 
 
 @pytest.mark.parametrize("size", [1e-5, 1.0, 1e6])
@@ -160,10 +164,10 @@ def test_classify_tolerance_is_relative(size):
     g = size * np.array([3.0, 4.0])
     off = size * np.array([4.0, -3.0])
     near, far = -g / 0.4 + 1e-7 * off, -g / 0.4 + 1e-5 * off
-    assert theory.classify_gradient(g, near, 0.2) is Stationarity.ARTIFICIAL
-    assert theory.classify_gradient(g, far, 0.2) is Stationarity.NOT_STATIONARY
-    assert theory.classify_gradient(g, far, 0.2, tol=1e-4) is Stationarity.ARTIFICIAL
-    assert theory.classify_gradient(g, near, 0.2, gtol=10 * size) is Stationarity.STATIONARY
+    assert classify(g, near, 0.2) is Stationarity.ARTIFICIAL
+    assert classify(g, far, 0.2) is Stationarity.NOT_STATIONARY
+    assert classify(g, far, 0.2, tol=1e-4) is Stationarity.ARTIFICIAL
+    assert classify(g, near, 0.2, gtol=10 * size) is Stationarity.STATIONARY
 
 
 def test_classify_evaluates_one_gradient_and_one_product():
@@ -233,7 +237,6 @@ def test_best_lam_points_at_the_minimum_on_the_plane(seed):
     best = -plane @ np.linalg.solve(small, plane.T @ g)
     theta = np.linalg.eigvalsh(small)
     lam = theory.best_lam(g, H @ g, H @ (H @ g))
-    np.testing.assert_allclose(theory.ritz_values(g, H @ g, H @ (H @ g)), theta, rtol=1e-12)
     assert lam == pytest.approx(-1 / (2 * theta.sum()), rel=1e-12)
     step = -theta.sum() / theta.prod() * (g + 2 * lam * H @ g)
     assert np.linalg.norm(step - best) < 1e-11 * np.linalg.norm(best)
@@ -241,7 +244,6 @@ def test_best_lam_points_at_the_minimum_on_the_plane(seed):
 
 def test_best_lam_where_the_plane_is_a_line_or_the_model_has_no_minimum():
     g = np.array([2.0, 0.0])
-    assert theory.ritz_values(g, 3 * g, 9 * g).tolist() == [3.0]
     assert theory.best_lam(g, 3 * g, 9 * g) == 0.0
     assert np.isnan(theory.best_lam(g, -3 * g, 9 * g))
     H = np.diag([1.0, -0.5])
@@ -258,19 +260,17 @@ EYE, X = product(np.eye(2)), np.zeros(2)
     [
         (lambda: theory.safe_step(0.0, 0.1), "L: expected numbers above 0"),
         (lambda: theory.safe_interval(1.0, -0.1), "lam: expected 0 or more"),
-        (lambda: theory.safe_step(np.nan, 0.1), "L: .*finite"),
         (lambda: theory.safe_step("two", 0.1), "L: expected real"),
         (lambda: theory.linear_rate(1.0, 1.5, 0.1), "mu: expected no more than L"),
         (lambda: theory.bound(-1, 1.0, 0.5, 0.1, 1.0), "k: expected 0 or more"),
         (lambda: theory.quadratic_step(1.0, 2.0, -0.25), "1 \\+ 2\\*lam\\*L > 0"),
         (lambda: theory.largest_curvature(EYE, np.zeros((2, 2))), "x: expected a vector"),
-        (lambda: theory.largest_curvature(EYE, X, tol=0), "tol: expected"),
         (lambda: theory.largest_curvature(lambda x, v: v[:1], X), "hvp"),
         (lambda: theory.largest_curvature(lambda x, v: v * np.nan, X), "hvp.*finite"),
         (lambda: theory.smoothness(EYE, X), "points: expected shape"),
-        (lambda: theory.ritz_values([0.0], [0.0], [0.0]), "g: expected a gradient that is not zero"),
+        (lambda: theory.best_lam([0.0], [0.0], [0.0]), "g: expected a gradient that is not zero"),
         (lambda: theory.penalised_gradient([1.0], [1.0, 2.0], 0.1), "Hg: expected the shape of g"),
-        (lambda: theory.classify_gradient([1.0], [1.0], [0.1, 0.2]), "lam: expected one number"),
+        (lambda: classify([1.0], [1.0], [0.1, 0.2]), "lam: expected one number"),
         (lambda: theory.classify([1.0], lambda x: [1.0, 2.0], lambda x, v: v, 0.1), "grad"),
         (lambda: theory.artificial_points(np.cos, np.sin, 0.1, (1.0, 1.0)), "interval: expected"),
         (lambda: theory.artificial_points(np.cos, lambda x: 1.0, 0.1, (0, 1)), "d2f"),

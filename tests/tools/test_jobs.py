@@ -141,9 +141,9 @@ def test_half_a_line_is_passed_over_and_spoils_no_other(tmp_path):
     ("text", "words"),
     [
         (sealed('{"steepen": "results 2", "study": 2}').decode(), r"study 2, not 1\. Give another file"),
-        ('{"study": 1}\n', "has the old layout, without checksums, .* as of commit 4732399, reads it"),
-        ("name,value\n", "is not a file of these results, and is left as it is$"),
-        ("[1]\n", "is not a file of these results"),
+        ('{"study": 1}\n', "has the old layout, without checksums; .* as of commit 4732399, reads it"),
+        (sealed('{"steepen": "results 3"}').decode(), "the layout 'results 3', which a later steepen reads"),
+        ("name,value\n", r"is not a file of these results\. It is left as it is$"),
     ],
 )
 def test_the_file_of_something_else_is_refused_and_left(tmp_path, text, words):

@@ -22,16 +22,21 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class RunSettings(TypedDict, total=False):
-    """How a run is made; what the values mean, `steepen.minimize` says."""
+class MethodSettings(TypedDict, total=False):
+    """What a method is run with; what the values mean, `steepen.minimize` says."""
 
     step: ScheduleLike | Step | None
     lam: ScheduleLike | None
-    penalty: Penalty | None
     r: ArrayLike | None
     b: int | None
+    penalty: Penalty | None
     memory: int | None
     switch: Switch | None
+
+
+class Stopping(TypedDict, total=False):
+    """When a run ends."""
+
     budget: Budget | None
     tol: float | None
     gtol: float | None
@@ -40,8 +45,12 @@ class RunSettings(TypedDict, total=False):
     gtol_rel: float
 
 
-class Keywords(RunSettings, total=False):
-    """The keywords of `steepen.minimize`."""
+class RunSettings(MethodSettings, Stopping, total=False):
+    """How a run is made."""
+
+
+class Shared(Stopping, total=False):
+    """What all runs of a sweep have in common."""
 
     jac: Callable[..., Any] | bool | str | None
     bounds: Any
@@ -49,13 +58,18 @@ class Keywords(RunSettings, total=False):
     hessp: Callable[..., Any] | None
     hess: Callable[..., Any] | None
     x_scale: ArrayLike | Literal["auto"] | None
+    engine: Literal["eager", "jax"]
+
+
+class Keywords(RunSettings, Shared, total=False):
+    """The keywords of `steepen.minimize`."""
+
     callback: Callable[[State], object] | None
     progress: bool
     trace: bool | int | Literal["x"]
     checkpoint: str | os.PathLike[str] | None
     check_gradient: bool
     workers: int | Map | None
-    engine: Literal["eager", "jax"]
     options: Mapping[str, Any] | None
 
 
@@ -75,22 +89,26 @@ INSTEAD = {
 """What a keyword of SciPy's is called here."""
 
 
-def spelled_out(call: Callable[P, T]) -> Callable[P, T]:
-    """Let `help` and notebooks show the keywords one by one, with their defaults."""
-    shown = inspect.signature(call)
-    listed = [
-        inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=DEFAULTS[name], annotation=kind.__forward_arg__
-        )
-        for name, kind in Keywords.__annotations__.items()
-    ]
-    known = [one for one in shown.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
-    cast(Any, call).__signature__ = shown.replace(parameters=[*known, *listed])
-    return call
+def spelled_out(keywords: type) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Let `help` and notebooks show these keywords of a call one by one, with their defaults."""
+
+    def shown(call: Callable[P, T]) -> Callable[P, T]:
+        signature, kind = inspect.signature(call), inspect.Parameter.KEYWORD_ONLY
+        known = [
+            one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD
+        ]
+        listed = [
+            inspect.Parameter(name, kind, default=DEFAULTS.get(name), annotation=given.__forward_arg__)
+            for name, given in keywords.__annotations__.items()
+        ]
+        cast(Any, call).__signature__ = signature.replace(parameters=[*known, *listed])
+        return call
+
+    return shown
 
 
-def complete(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all keywords; one that is not known is answered with what to use.
+def complete(given: Mapping[str, Any], keywords: type = Keywords, call: str = "minimize") -> dict[str, Any]:
+    """Return all keywords of a call; one that is not known is answered with what to use.
 
     Examples
     --------
@@ -100,11 +118,12 @@ def complete(given: Mapping[str, Any]) -> dict[str, Any]:
     Traceback (most recent call last):
     TypeError: maxiter: say budget=Budget(iters=...), or options={'maxiter': ...}
     """
+    known = keywords.__annotations__
     for name in given:
-        if name not in DEFAULTS:
-            unknown = f"not an argument of minimize; {meant(name, list(DEFAULTS))}"
+        if name not in known:
+            unknown = f"not an argument of {call}; {meant(name, list(known))}"
             raise TypeError(f"{name}: {INSTEAD.get(name, unknown)}")
-    return DEFAULTS | dict(given)
+    return {name: DEFAULTS.get(name) for name in known} | dict(given)
 
 
 def run_settings(given: Mapping[str, Any]) -> RunSettings:

@@ -20,7 +20,7 @@ from .keywords import Keywords, complete, run_settings, spelled_out
 from .scipy_options import summary, understood
 
 
-@spelled_out
+@spelled_out(Keywords)
 def minimize(
     fun: Callable[..., Any],
     x0: ArrayLike | Array,

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from itertools import product
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from .._call.keywords import MethodSettings
 from .._tools.check import is_number, one_of, whole
 from ..directions import CGD, METHODS
 
-AXES: tuple[str, ...] = ("step", "lam", "r", "b", "penalty", "memory")
+AXES = tuple(MethodSettings.__annotations__)
 """What settings are made of, beside the method."""
 BY_ROW = ("step", "lam", "r")
 """What the rows of one batch may differ in."""
@@ -26,11 +27,11 @@ def has(method: str) -> tuple[str, ...]:
     Examples
     --------
     >>> has("gd"), has("cgd-fd")
-    (('step',), ('step', 'lam', 'r', 'b', 'penalty'))
+    (('step',), ('step', 'lam', 'r', 'b', 'penalty', 'switch'))
     """
     direction = METHODS[method]
     known = {field.name for field in fields(direction)} if is_dataclass(direction) else set[str]()
-    known |= {"step", "b"} if direction.penalised else {"step"}
+    known |= {"step", "b", "switch"} if direction.penalised else {"step"}
     if not (isinstance(direction, CGD) and direction.curvature == "difference"):
         known.discard("r")  # for those without a probe it says nothing
     return tuple(name for name in AXES if name in known)
@@ -44,11 +45,9 @@ def grid(method: Any, axes: Mapping[str, Any], draws: int | None, seed: int) -> 
     >>> grid(["gd", "cgd-fd"], {"step": 0.1, "lam": [0.1, 0.2]}, None, 0)
     [{'method': 'gd', 'step': 0.1}, {'method': 'cgd-fd', 'step': 0.1, 'lam': 0.1}, ...]
     """
-    methods = [method] if isinstance(method, str) else list(method)
+    methods = [_known(name) for name in ([method] if isinstance(method, str) else method)]
     if not methods:
         raise ValueError("method: expected at least one, got none: the grid is empty")
-    for name in methods:
-        _known(name)
     given = {name: value for name, value in axes.items() if value is not None}
     for name in given:
         if not any(name in has(one) for one in methods):
@@ -77,13 +76,12 @@ def listed(settings: Iterable[Mapping[str, Any]], method: Any) -> list[Setting]:
     found: list[Setting] = []
     for one in settings:
         if not isinstance(one, Mapping):
-            raise TypeError(
-                f"settings: expected mappings such as {{'method': 'gd', 'step': 0.1}}, got {one!r}"
-            )
+            example = "{'method': 'gd', 'step': 0.1}"
+            raise TypeError(f"settings: expected mappings such as {example}, got {one!r}")
         setting: Setting = {"method": method} | dict(one)
-        _known(setting["method"])
+        own = has(_known(setting["method"]))
         for name in setting:
-            if name != "method" and name not in has(setting["method"]):
+            if name not in ("method", *own):
                 raise ValueError(f"{name}: {_without(setting['method'])}")
         found.append({name: value for name, value in setting.items() if value is not None})
     if not found:
@@ -91,10 +89,10 @@ def listed(settings: Iterable[Mapping[str, Any]], method: Any) -> list[Setting]:
     return _once(found)
 
 
-def _known(name: Any) -> None:
+def _known(name: Any) -> str:
     if not isinstance(name, str):
         raise TypeError(f"method: expected names such as 'cgd-fd', got {name!r}")
-    one_of("method", name, METHODS)
+    return one_of("method", name, METHODS)
 
 
 def _without(method: str) -> str:
@@ -104,9 +102,7 @@ def _without(method: str) -> str:
 def _values(name: str, value: Any) -> list[Any]:
     if isinstance(value, np.ndarray):
         value = cast(Any, value).tolist()
-    if not isinstance(value, list | tuple):
-        return [value]
-    values = list(cast("list[Any]", value))
+    values = list(cast("list[Any]", value)) if isinstance(value, list | tuple) else [value]
     if not values:
         raise ValueError(f"{name}: expected at least one value, got none: the grid is empty")
     return values
@@ -120,19 +116,8 @@ def _once(settings: Sequence[Setting]) -> list[Setting]:
     return list(seen.values())
 
 
-@dataclass(frozen=True)
-class Call:
-    """Settings that one batch can hold: equal in all but numbers.
-
-    Parameters
-    ----------
-    shared : dict
-        What they have in common, as `minimize` takes it.
-    rows : dict
-        A number for each of them.
-    which : array
-        Their places in the list of settings.
-    """
+class Call(NamedTuple):
+    """Settings that one batch can hold: what they share, a number for each of them, and their places."""
 
     shared: dict[str, Any]
     rows: dict[str, Any]
@@ -140,7 +125,7 @@ class Call:
 
 
 def calls(settings: Sequence[Setting]) -> list[Call]:
-    """Put settings together.
+    """Put settings together that are equal in all but numbers.
 
     Examples
     --------

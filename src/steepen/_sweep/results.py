@@ -1,23 +1,27 @@
-"""`load_results`: the file of a sweep, a comparison, a benchmark or the paper, as a table."""
+"""A file of results, of a sweep, a comparison, a benchmark or the paper, as a table."""
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._tools.jobs import unpack
-from .._tools.jobs.file import Key, Record, keep, parsed, read_head
+from .._core.status import Status
+from .._tools.check import is_number
+from .._tools.jobs import JobFile, read_head, unpack
+from .._tools.jobs.file import Record
 from .._tools.optional import load
-from .sweep import frame, rows_of
+from .grid import AXES
 
 if TYPE_CHECKING:
     import pandas as pd
+
+COUNTS = ("nit", "nfev", "njev", "nhvp")
 
 
 def load_results(path: str | os.PathLike[str]) -> pd.DataFrame:
@@ -29,7 +33,8 @@ def load_results(path: str | os.PathLike[str]) -> pd.DataFrame:
     Parameters
     ----------
     path : path
-        The file. One of an older layout is refused; lines that are damaged are left out, with a warning.
+        The file. One of an older layout is refused, with the version that reads it; lines that are damaged
+        are left out, with a warning.
 
     Returns
     -------
@@ -46,49 +51,71 @@ def load_results(path: str | os.PathLike[str]) -> pd.DataFrame:
     True
     """
     pandas = load("pandas", "load_results", extra="pandas")
-    file = Path(path)
-    if not file.is_file():
-        raise ValueError(f"path: there is no file {str(file)!r}")
-    head = read_head("path", file)
-    found: dict[Key, Record] = {}
-    damaged = 0
-    with file.open("rb") as lines:
-        next(lines)
-        for line in lines:
-            record = parsed(line)
-            if record is not None:
-                keep(found, head["key"], record)
-            damaged += record is None and line.endswith(b"\n")  # the last may still be growing
-    if damaged:
-        text = "1 line is" if damaged == 1 else f"{damaged} lines are"
-        warnings.warn(f"path: {text} damaged in {str(file)!r}, and left out", stacklevel=2)
-    records = list(found.values())
-    made = _of_sweep(head, records) if head.get("results") == "sweep" else pandas.DataFrame(records)
+    if not Path(path).is_file():
+        raise ValueError(f"path: there is no file {os.fspath(path)!r}")
+    head = read_head("path", Path(path))
+    file = JobFile(path, head["key"])
+    records = file.read().values()
+    if file.damaged:
+        text = "1 line is" if file.damaged == 1 else f"{file.damaged} lines are"
+        warnings.warn(f"path: {text} damaged in {os.fspath(path)!r}, and left out", stacklevel=2)
+    made = table_of(head, records) if head.get("results") == "sweep" else pandas.DataFrame(records)
     made.attrs["about"] = head
     return made
 
 
-def _of_sweep(head: Mapping[str, Any], records: Sequence[Record]) -> pd.DataFrame:
-    """Put the rows of the batches where the sweep puts them, and leave out those that were not run."""
-    functions: dict[str, Any] = head["functions"]
-    sizes = [len(head["settings"]) * one["starts"] for one in functions.values()]
-    begun = dict(zip(functions, np.cumsum([0, *sizes[:-1]]).tolist(), strict=True))
-    there = np.zeros(sum(sizes), bool)
-    made: dict[str, NDArray[Any]] = {}
-    for record in records:
-        if "error" in record:
+def table_of(
+    about: Mapping[str, Any], records: Iterable[Record], more: Mapping[str, NDArray[Any]] | None = None
+) -> pd.DataFrame:
+    """Return the table of a sweep from the first line of its file and its batches, without rows not run."""
+    pandas = load("pandas", "sweep", extra="sweep")
+    functions: dict[str, Any] = about["functions"]
+    settings: list[dict[str, Any]] = about["settings"]
+    counts, every = [int(one["starts"]) for one in functions.values()], len(settings)
+    begun = dict(zip(functions, every * np.cumsum([0, *counts[:-1]]), strict=True))
+    made, there = _columns(about, every * sum(counts)), np.zeros(every * sum(counts), bool)
+    for one in records:
+        if "error" in one:
             continue
-        name, size, which = record["function"], record["size"], np.array(head["calls"][record["call"]])
-        rows = rows_of(which, functions[name]["starts"], record["first"], size, begun[name])
+        name, size, which = one["function"], one["size"], np.array(about["calls"][one["call"]])
+        starts = int(functions[name]["starts"])
+        setting, start = np.divmod(np.arange(int(size)) + int(one["first"]), starts)
+        rows = begun[name] + which[setting] * starts + start
         there[rows] = True
-        for column, packed in record["rows"].items():
-            values = unpack(packed, size)
-            whole = values.dtype.kind == "u"
-            if column not in made:
-                kind = np.uint8 if column == "status" else np.int64 if whole else float
-                made[column] = np.zeros(len(there), kind) if whole else np.full(len(there), np.nan)
-            made[column][rows] = values
-    f0 = {name: unpack(one["f0"], one["starts"]) for name, one in functions.items()}
-    made = made or {"status": np.zeros(len(there), np.uint8)}
-    table: Any = frame(f0, head["settings"], made, {})
-    return table[there].reset_index(drop=True)
+        for column, values in one["rows"].items():  # packed, if they come from the file
+            made[column][rows] = values if isinstance(values, np.ndarray) else unpack(values, size)
+    setting = np.concatenate([np.repeat(range(every), count) for count in counts])
+    names = pandas.Categorical(list(functions), categories=list(functions))
+    columns: dict[str, Any] = {"function": names.repeat([every * count for count in counts])}
+    for name in ("method", *AXES):
+        values = [one.get(name) for one in settings]
+        if all(value is None or is_number(value) for value in values):
+            column: Any = np.array([np.nan if value is None else value for value in values], dtype=float)
+        else:
+            texts = ["" if value is None else str(value) for value in values]
+            column = pandas.Categorical(texts, categories=list(dict.fromkeys(texts)))
+        if any(value is not None for value in values):
+            columns[name] = column[setting]
+    columns["start"] = np.concatenate([np.tile(np.arange(count), every) for count in counts])
+    f0 = [np.tile(unpack(one["f0"], int(one["starts"])), every) for one in functions.values()]
+    columns |= {"f0": np.concatenate(f0), **made, "status": _statuses(made["status"], pandas)}
+    table: Any = pandas.DataFrame({**columns, **(more or {})}, copy=False)
+    return table if there.all() else table[there].reset_index(drop=True)
+
+
+def _columns(about: Mapping[str, Any], total: int) -> dict[str, NDArray[Any]]:
+    """Return the columns that runs fill."""
+    names = ["f", "best", *(f"f_{look}" for look in about["at"])]
+    if about["points"]:
+        names += [f"x{i}" for i in range(max(one["n"] for one in about["functions"].values()))]
+    columns: dict[str, NDArray[Any]] = {name: np.full(total, np.nan) for name in names}
+    columns["status"] = np.zeros(total, np.uint8)
+    return columns | {name: np.zeros(total, np.int64) for name in COUNTS}
+
+
+def _statuses(status: NDArray[Any], pandas: Any) -> Any:
+    """Return statuses by name, with those that occur as categories."""
+    seen, code = set(np.unique(status).tolist()), np.zeros(256, np.int8)
+    found = [one for one in Status if int(one) in seen]
+    code[[int(one) for one in found]] = np.arange(len(found))
+    return pandas.Categorical.from_codes(code[status], categories=[one.name for one in found])

@@ -22,14 +22,9 @@ def is_whole(value: object) -> bool:
 
 
 def number(
-    name: str,
-    value: Any,
-    expected: str,
-    *,
-    least: float = -math.inf,
-    above: float = -math.inf,
+    name: str, value: Any, expected: str, *, least: float = -math.inf, above: float = -math.inf,
     below: float = math.inf,
-) -> None:
+) -> None:  # fmt: skip
     """Refuse what is not a finite number with least ≤ value < below and value > above.
 
     Examples

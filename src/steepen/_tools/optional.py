@@ -7,13 +7,7 @@ from typing import Any
 
 
 def load(module: str, needed_for: str, *, extra: str) -> Any:
-    """Import an optional dependency, or say what to install.
-
-    Examples
-    --------
-    >>> load("math", "an example", extra="none").sqrt(4.0)
-    2.0
-    """
+    """Import an optional dependency, or say what to install."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -28,9 +28,8 @@ def mapping_of(workers: Any) -> Iterator[Map | None]:
     if workers is None or callable(workers):
         yield cast("Map | None", workers)
     elif not (is_whole(workers) and (workers > 0 or workers == -1)):
-        raise ValueError(
-            f"workers: expected a map-like callable, -1, or a number of processes, got {workers!r}"
-        )
+        expected = "a map-like callable, -1, or a number of processes"
+        raise ValueError(f"workers: expected {expected}, got {workers!r}")
     elif workers == 1:
         yield None
     else:

@@ -2,11 +2,6 @@
 
 Results go to standard output; progress and errors go to standard error, an error as one line. What is one
 call in Python has no command: see `steepen.minimize`.
-
-Examples
---------
->>> main(["explore", "nowhere"])
-2
 """
 
 from __future__ import annotations
@@ -46,7 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
-        return _fail("interrupted", 1)
+        kept = "; the same command goes on from what it has kept" if words[0] in ("sweep", "train") else ""
+        return _fail(f"interrupted{kept}", 1)
     except (ValueError, OSError, ImportError) as error:
         return _fail(str(error), 2)
     except Exception as error:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ..explorer import explore
-from . import _options
 
 EXIT_CODES = "0, the page is written; 2, wrong usage, or a missing dependency"
 
@@ -29,10 +29,11 @@ def command(
     ] = None,
 ) -> int:
     """Write a page in which to drag λ, choose a start, and compare the steps of GD and CGD."""
-    _options.target("--out", out, [".html"])
+    if out.suffix.lower() != ".html":
+        raise ValueError(f"--out: expected a name ending in .html, got {str(out)!r}")
     try:
         page = explore(name, out=out, home=home)
     except ValueError as error:
-        raise ValueError(str(error).replace("fun:", "FUNCTION:", 1)) from error
+        raise ValueError(re.sub("^out:", "--out:", re.sub("^fun:", "FUNCTION:", str(error)))) from error
     typer.echo(f"The page: {page}")
     return 0

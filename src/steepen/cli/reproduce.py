@@ -68,11 +68,10 @@ def show(report: Report) -> None:
     console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
     if console.is_terminal:
         _show_to_people(console, report)
-        console.print(f"\nThe page: {report.page}", soft_wrap=True)
-        console.print(tally(report.claims), style="bold")
     else:
         _write_lines(report)
-        sys.stdout.write(f"\nThe page: {report.page}\n{tally(report.claims)}\n")
+    console.print(f"\nThe page: {report.page}", soft_wrap=True)
+    console.print(tally(report.claims), style="bold")
 
 
 def _show_to_people(console: Console, report: Report) -> None:

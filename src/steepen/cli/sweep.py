@@ -12,19 +12,17 @@ import typer
 
 from .. import plot, theory
 from .._sweep import sweep
+from .._sweep.sweep import draw
 from .._tools.aligned import aligned
 from .._tools.files import make_folder, write_whole
 from .._tools.optional import load
 from ..plot._sweeps import SETTINGS, cells
-from ._options import AsJson, Quiet
+from ._options import AsJson, Quiet, print_json, short
 from ._sweep_file import located, read
-from ._tables import print_json, short
 
 __all__ = ["show"]
 
 EXIT_CODES = "0, the sweep is complete; 1, an interrupt; 2, wrong usage or input, or a missing dependency"
-
-Jobs = Annotated[int | None, typer.Option(min=1, help="How many processes; by default one.")]
 
 
 def command(
@@ -32,7 +30,7 @@ def command(
     out: Annotated[
         Path | None, typer.Option(help="The folder to write; by default the one the file names.")
     ] = None,
-    jobs: Jobs = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="How many processes; by default one.")] = None,
     dask: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Run on this Dask cluster, such as tcp://host:8786.")
     ] = None,
@@ -50,11 +48,8 @@ def command(
     given, folder = read(file)
     folder = out or folder
     make_folder("out", folder)
-    with _cluster(dask):
-        try:
-            table: Any = sweep(**given, out=folder / "results.jsonl", jobs=jobs, progress=not quiet)
-        except (ValueError, TypeError) as error:
-            raise located(file, error) from error
+    with _cluster(dask), located(file):
+        table: Any = sweep(**given, out=folder / "results.jsonl", jobs=jobs, progress=not quiet)
     found = cells(table)
     found["best"] = found.groupby(["function", "method"], observed=True).f.transform("min") == found.f
     write_whole(folder / "settings.csv", lambda stream: stream.write(found.to_csv(index=False).encode()))
@@ -67,7 +62,8 @@ def command(
         print_json({"rows": len(table), "out": str(folder), "best": rows})
     elif not quiet:
         show(found)
-        typer.echo(f"\n{len(table)} runs; the rows, the settings and the pictures: {folder}")
+        drawn = ", the settings and the pictures" if any(folder.glob("*.png")) else " and the settings"
+        typer.echo(f"\n{len(table)} runs; the rows{drawn}: {folder}")
     return 0
 
 
@@ -88,12 +84,11 @@ def show(found: Any) -> None:
     names = [name for name in SETTINGS[1:] if name in found]
     rows = [["function", "method", *names, "median f", "diverged", "settings"]]
     for one in best.to_dict("records"):
-        values = [_cell(one[name]) for name in names]
-        count = counts[one["function"], one["method"]]
-        rows.append([
-            str(one["function"]), str(one["method"]), *values, short(one["f"]), f"{one['diverged']:.0%}",
-            str(count),
-        ])  # fmt: skip
+        function, method = str(one["function"]), str(one["method"])
+        values = [
+            short(one[name]) if isinstance(one[name], float) else str(one[name]) for name in (*names, "f")
+        ]
+        rows.append([function, method, *values, f"{one['diverged']:.0%}", str(counts[function, method])])
     for line in aligned(rows, 2):
         typer.echo(line)
 
@@ -122,14 +117,8 @@ def smoothness(fun: Any) -> float | None:
     if box is None or hvp is None or len(box) > 100:
         return None
     with np.errstate(all="ignore"):
-        found = theory.smoothness(
-            hvp, np.random.default_rng(0).uniform(*np.asarray(box).T, size=(64, len(box)))
-        )
+        found = theory.smoothness(hvp, draw(np.asarray(box), 64, 0))
     return found.value if np.isfinite(found.value) and found.value > 0 else None
-
-
-def _cell(value: Any) -> str:
-    return short(value) if isinstance(value, float) else str(value)
 
 
 @contextmanager
@@ -137,8 +126,7 @@ def _cluster(address: str | None) -> Iterator[None]:
     if address is None:
         yield
         return
-    distributed = load("distributed", "--dask", extra="sweep")
-    joblib = load("joblib", "--dask", extra="sweep")
+    distributed, joblib = (load(name, "--dask", extra="sweep") for name in ("distributed", "joblib"))
     try:
         client = distributed.Client(address, timeout=10)
     except (OSError, ValueError) as error:

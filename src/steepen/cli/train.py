@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from .._tools.files import make_folder
-from ._options import AsJson, Quiet, words
-from ._tables import print_json
+from ._options import AsJson, Quiet, print_json
 
 EXIT_CODES = "0, all runs are there; 1, an interrupt; 2, wrong usage, or a missing dependency"
 
@@ -42,15 +41,11 @@ def command(
     from ..train import compare
 
     task = _read(script, set(inspect.signature(compare).parameters) - {"out", "progress", "device"})
-    task |= {} if methods is None else {"methods": words(methods)}
+    task |= {} if methods is None else {"methods": [name.strip() for name in methods.split(",")]}
     task |= {} if seeds is None else {"seeds": seeds}
     file = Path("out", f"{script.stem}.jsonl") if out is None else out
     make_folder("--out", file.parent)
-    try:
-        found = compare(**task, device=device, out=file, progress=not quiet)
-    except KeyboardInterrupt:
-        typer.echo(f"steepen: interrupted; the same command goes on from what {file} keeps", err=True)
-        return 1
+    found = compare(**task, device=device, out=file, progress=not quiet)
     if as_json:
         rows = [line._asdict() for line in found.summary()]
         print_json({"settings": found.settings, "summary": rows, "failures": found.failures})

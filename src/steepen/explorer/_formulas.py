@@ -90,4 +90,4 @@ def formula(function: Function) -> str:
     """
     # with an axis of length 1, a coordinate is an array too, as it is of a batch of points
     x = np.array([[Term(name)] for name in "xy"[: function.n]], dtype=object).view(Symbols)
-    return _text(np.ravel(np.asarray(function.formulas[0](x)))[0])
+    return _text(np.ravel(np.asarray(function.formula(x, False)))[0])

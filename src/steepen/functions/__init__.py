@@ -15,31 +15,50 @@ Examples
 """
 
 import sys
-from typing import cast
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from types import ModuleType
+from typing import Any, cast
 
-from steepen._tools.catalogue import Catalogue
-from steepen.functions import bowl_shaped, many_local_minima, other, plate_shaped, steep, valley_shaped
-from steepen.functions._function import Function
-from steepen.functions._quadratic import QUADRATIC, quadratic
+from .._tools.check import meant
+from . import _bowls_plates_valleys, _many_local_minima, _others  # noqa: F401  # pyright: ignore
+from ._function import CATALOGUE, Function
+from ._quadratic import paper_quadratic, quadratic
 
 __all__ = ["Function", "functions", "quadratic"]
 
-_BY_NAME = {
-    f.name: f
-    for f in (
-        *many_local_minima.FUNCTIONS,
-        *bowl_shaped.FUNCTIONS,
-        *plate_shaped.FUNCTIONS,
-        *valley_shaped.FUNCTIONS,
-        *steep.FUNCTIONS,
-        *other.FUNCTIONS,
-        QUADRATIC,
-    )
-}
+_GROUPS = ("many local minima", "bowl-shaped", "plate-shaped", "valley-shaped", "steep ridges/drops", "other")
+# the three modules enter their functions
+_BY_NAME = {f.name: f for f in sorted(CATALOGUE.values(), key=lambda f: _GROUPS.index(f.group))}
+_BY_NAME["quadratic"] = paper_quadratic(10)
 
 
-# `st.functions["levy"]` subscripts the module, so the module needs a class that can be subscripted.
-_KIND = "test function"
-sys.modules[__name__].__class__ = Catalogue
-functions = cast(Catalogue[Function], sys.modules[__name__])
+class _Catalogue(ModuleType, Mapping[str, Function]):
+    """`st.functions["levy"]` subscripts the module, so the module needs a class that can be subscripted."""
+
+    # Mapping compares by content and so forbids hashing; a module is compared by identity.
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return import_module, (self.__name__,)  # a function that names the module can go to another process
+
+    def __getitem__(self, name: str) -> Function:
+        if name in _BY_NAME:
+            return _BY_NAME[name]
+        hint = meant(name, list(_BY_NAME), "no name is near it")
+        raise KeyError(f"no test function is called {name!r}; {hint}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_BY_NAME)
+
+    def __len__(self) -> int:
+        return len(_BY_NAME)
+
+
+sys.modules[__name__].__class__ = _Catalogue
+functions = cast(_Catalogue, sys.modules[__name__])
 """The mapping: this very module, under a name that type checkers know to be a mapping."""

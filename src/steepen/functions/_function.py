@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from steepen.functions._numerics import Array, points
+from ._numerics import Array, points
 
-Value = Callable[[Array], Any]
-Gradient = Callable[[Array, Array], None]
+Formula = Callable[[Array, bool], Any]
+Sized = ArrayLike | Callable[[int], ArrayLike]
 
 # Length of the complex step, for a direction of unit size: its square is lost next to 1, and
 # products of a few of them stay far above the underflow threshold.
@@ -27,27 +27,18 @@ class Function:
     ----------
     name, title, group : str
         The key in `steepen.functions`, the printed name, and the group of the SFU library.
-    value : callable
-        ``value(x)`` for coordinates-first x of shape (n, ...).
-    grad : callable
-        ``grad(x, g)`` writes the gradient at x into g, both of shape (n, ...).
-    n : int
-        The dimension.
-    bounds : array_like
-        The usual search box: (low, high) for all coordinates, or one such row per coordinate.
-    minima : array_like
-        The global minimisers inside the bounds, one per row; a number stands for equal
-        coordinates. (The two Perm functions have further ones for n > 2 that are not listed.)
-    fmin : float
-        The value there.
+    formula : callable
+        ``formula(x, slope)`` for coordinates-first x of shape (n, ...): the value, or where `slope` is true
+        the gradient, as an array or as a tuple of its components. It must be analytic on either side of any
+        kink: second derivatives are complex steps of the gradient, exact to rounding. On a kink the
+        derivative of the kinked term is taken as zero.
+    n, bounds : int, array_like
+        The dimension, and the usual search box: (low, high), or one such row per coordinate.
+    minima, fmin : array_like, float
+        The global minimisers inside the bounds, one per row (a number stands for equal coordinates), and the
+        value there. (The two Perm functions have further ones for n > 2 that are not listed.)
     resize : callable, optional
         Returns the function in dimension n, for those that have one in other dimensions.
-
-    Notes
-    -----
-    `value` and `grad` must be analytic on either side of any kink: second derivatives are complex
-    steps of the gradient, exact to rounding. On a kink the derivative of the kinked term is taken
-    as zero, so it is always finite.
 
     Examples
     --------
@@ -62,40 +53,19 @@ class Function:
     """
 
     def __init__(
-        self,
-        name: str,
-        title: str,
-        group: str,
-        value: Value,
-        grad: Gradient,
-        *,
-        n: int,
-        bounds: ArrayLike,
-        minima: ArrayLike,
-        fmin: float,
-        resize: Callable[[int], Function] | None = None,
-    ) -> None:
-        self.name = name
-        self.title = title
-        self.group = group
-        self.n = n
+        self, name: str, title: str, group: str, formula: Formula, n: int, bounds: ArrayLike,
+        minima: ArrayLike, fmin: float, resize: Callable[[int], Function] | None = None,
+    ) -> None:  # fmt: skip
+        self.name, self.title, self.group, self.formula, self.n = name, title, group, formula, n
         rows = np.atleast_2d(np.asarray(minima, dtype=float))
         self.bounds = _read_only(np.asarray(bounds, dtype=float), (n, 2))
         self.minima = _read_only(rows, (len(rows), n))
-        self.fmin = float(fmin)
-        self._value = value
-        self._grad = grad
-        self._resize = resize
+        self.fmin, self._resize = float(fmin), resize
 
     @property
     def any_n(self) -> bool:
         """Whether the function exists in other dimensions, to be had from `at`."""
         return self._resize is not None
-
-    @property
-    def formulas(self) -> tuple[Callable[..., Any], Callable[..., None]]:
-        """The `value` and `grad` that it was made of: they take coordinates first, and check nothing."""
-        return self._value, self._grad
 
     def at(self, n: int) -> Function:
         """Return the function in dimension n.
@@ -117,8 +87,7 @@ class Function:
 
     def __call__(self, X: ArrayLike) -> Any:
         """Return the values at X of shape (..., n): shape (...), a scalar for one point."""
-        x = points("X", X, self.name, self.n)
-        return self._value(x.T).T
+        return self.formula(points("X", X, self.name, self.n).T, False).T
 
     def grad(self, X: ArrayLike) -> Array:
         """Return the gradients at X, in the shape, precision and memory layout of X.
@@ -130,8 +99,12 @@ class Function:
         [6.0, -2.0]
         """
         x = points("X", X, self.name, self.n)
-        g = np.empty_like(x)
-        self._grad(x.T, g.T)
+        g, slope = np.empty_like(x), self.formula(x.T, True)
+        if isinstance(slope, tuple):
+            for i, part in enumerate(slope):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+                g.T[i] = part
+        else:
+            g.T[...] = slope
         return g
 
     def hvp(self, X: ArrayLike, V: ArrayLike) -> Array:
@@ -177,27 +150,43 @@ def _read_only(values: Array, shape: tuple[int, int]) -> Array:
     return array
 
 
-def scalable(
-    name: str,
-    title: str,
-    group: str,
-    value: Value,
-    grad: Gradient,
-    bounds: tuple[float, float],
-    coordinate: float,
-    fmin_per_coordinate: float = 0.0,
-    n: int = 2,
-) -> Function:
-    """Return a function of any n whose one minimiser has equal coordinates."""
-    return Function(
-        name,
-        title,
-        group,
-        value,
-        grad,
-        n=n,
-        bounds=bounds,
-        minima=coordinate,
-        fmin=n * fmin_per_coordinate,
-        resize=partial(scalable, name, title, group, value, grad, bounds, coordinate, fmin_per_coordinate),
-    )
+_MADE: dict[str, Callable[[int], Function]] = {}
+
+
+def entry(
+    group: str, title: str, bounds: Sized, minima: Sized, fmin: float | Callable[[int], float] = 0.0, *,
+    n: int = 2, any_n: bool = False, least: int = 1, fold: int = 1, name: str | None = None,
+) -> Callable[[Formula], Formula]:  # fmt: skip
+    """Enter a formula in the catalogue, by its own name or another.
+
+    Bounds, minima and fmin are as in `Function`, or functions of n; `any_n` if there are dimensions other
+    than n, from `least` on and multiples of `fold`.
+    """
+
+    def enter(formula: Formula) -> Formula:
+        key = name or formula.__name__.replace("_", "-")
+
+        def make(n: int) -> Function:
+            if n < least or n % fold:
+                raise ValueError(
+                    f"n: {key} needs {f'a multiple of {fold}' if fold > 1 else f'n >= {least}'}, got {n}"
+                )
+            own: Any = (value(n) if callable(value) else value for value in (bounds, minima, fmin))
+            return Function(
+                key, title, group, formula, n, *own, resize=partial(sized, key) if any_n else None
+            )
+
+        _MADE[key] = make
+        CATALOGUE[key] = make(n)
+        return formula
+
+    return enter
+
+
+CATALOGUE: dict[str, Function] = {}
+"""What was entered, each in its usual dimension."""
+
+
+def sized(name: str, n: int) -> Function:
+    """Return a function of the catalogue in dimension n."""
+    return _MADE[name](n)

@@ -1,5 +1,6 @@
 """Small helpers of the test functions: complex-safe, precision-keeping, coordinates first."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,7 @@ total = np.add.reduce
 
 
 def sign(t: Any) -> Any:
-    """Return the sign of the real part: −1, 0 or 1.
-
-    Examples
-    --------
-    >>> sign(np.array([-2 + 1j, 0, 3])).tolist()
-    [-1.0, 0.0, 1.0]
-    """
+    """Return the sign of the real part: −1, 0 or 1."""
     return np.sign(t.real)
 
 
@@ -55,14 +50,25 @@ def indices(x: Array) -> Array:
     return spread(np.arange(1.0, len(x) + 1), x[0])
 
 
+def perm(x: Array, inner: Any, weights: Iterable[Any], targets: Iterable[Any], slope: bool) -> Any:
+    """Return the squares of the sums of w_j·((x_j/c_j)ⁱ − t_j) over i = 1, …, n, with w and t for each i.
+
+    Both Perm functions are such; c is `inner`.
+    """
+    power, value, g = np.ones_like(indices(x)), 0.0, 0.0
+    for i, (weight, target) in enumerate(zip(weights, targets, strict=True), 1):
+        rise, power = i * power / inner, power * (x / inner)
+        residual = total(weight * (power - target))
+        value, g = value + residual * residual, g + 2 * residual * weight * rise
+    return g if slope else value
+
+
 def points(argument: str, X: ArrayLike, name: str, n: int) -> Array:
     """Return points of n coordinates as floats or complex numbers; `name` is whose points they are."""
     x: Array = np.asarray(X)
     if x.dtype.kind not in "fcbiu":
         raise TypeError(f"{argument}: expected numbers, got an array of {x.dtype}")
     if x.shape[-1:] != (n,):
-        raise ValueError(
-            f"{argument}: {name} expects points with n = {n} coordinates, "
-            f"shape (..., {n}), got shape {x.shape}"
-        )
+        expected = f"points with n = {n} coordinates, shape (..., {n})"
+        raise ValueError(f"{argument}: {name} expects {expected}, got shape {x.shape}")
     return x if x.dtype.kind in "fc" else x.astype(float)

@@ -1,30 +1,19 @@
 """Strongly convex quadratics, and the one the paper uses."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from steepen.functions._function import Function
-from steepen.functions._numerics import Array, spread, total
-
-# The paper prints no matrix; eigenvalues evenly spaced here reproduce its first-step numbers.
-_MIDDLE, _HALF_WIDTH = 9.90745113, 0.89965944
+from ._function import Function
+from ._numerics import Array, spread, total
 
 
-def _times(Q: Array, x: Any) -> Any:
+def _formula(Q: Array, b: Array, x: Any, slope: bool) -> Any:
     matrix = Q.astype(x.real.dtype, copy=False)
-    return matrix @ x if x.ndim < 3 else np.tensordot(matrix, x, 1)
-
-
-def _value(Q: Array, b: Array, x: Array) -> Any:
-    return total(x * (_times(Q, x) / 2 - spread(b, x[0])))
-
-
-def _grad(Q: Array, b: Array, x: Array, g: Array) -> None:
-    np.subtract(_times(Q, x), spread(b, x[0]), out=g)
+    product = matrix @ x if x.ndim < 3 else np.tensordot(matrix, x, 1)
+    return product - spread(b, x[0]) if slope else total(x * (product / 2 - spread(b, x[0])))
 
 
 def quadratic(Q: ArrayLike, b: ArrayLike | None = None) -> Function:
@@ -67,27 +56,14 @@ def quadratic(Q: ArrayLike, b: ArrayLike | None = None) -> Function:
     return _function(matrix, linear, np.linalg.solve(matrix, linear))
 
 
-def _function(
-    Q: Array, b: Array, minimiser: Array, resize: Callable[[int], Function] | None = None
-) -> Function:
-    return Function(
-        "quadratic",
-        "Quadratic",
-        "bowl-shaped",
-        partial(_value, Q, b),
-        partial(_grad, Q, b),
-        n=len(b),
-        bounds=np.stack([minimiser - 10, minimiser + 10], axis=-1),
-        minima=minimiser,
-        fmin=-float(b @ minimiser) / 2,
-        resize=resize,
-    )
+def _function(Q: Array, b: Array, minimiser: Array, resize: Any = None) -> Function:
+    bounds, fmin = np.stack([minimiser - 10, minimiser + 10], axis=-1), -float(b @ minimiser) / 2
+    formula = partial(_formula, Q, b)
+    return Function("quadratic", "Quadratic", "bowl-shaped", formula, len(b), bounds, minimiser, fmin, resize)
 
 
-def _paper_at(n: int) -> Function:
+def paper_quadratic(n: int) -> Function:
+    """Return the paper's: it prints no matrix; eigenvalues evenly spaced here reproduce its first steps."""
     places = np.linspace(-1, 1, n) if n > 1 else np.zeros(1)
-    matrix = np.diag(_MIDDLE + _HALF_WIDTH * places)
-    return _function(matrix, np.zeros(n), np.zeros(n), _paper_at)
-
-
-QUADRATIC = _paper_at(10)
+    matrix = np.diag(9.90745113 + 0.89965944 * places)
+    return _function(matrix, np.zeros(n), np.zeros(n), paper_quadratic)

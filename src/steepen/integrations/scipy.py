@@ -1,16 +1,4 @@
-"""SciPy: every method as `scipy.optimize.minimize(..., method=steepen.integrations.scipy.cgd_fd)`.
-
-Examples
---------
->>> import scipy.optimize, steepen.integrations.scipy
->>> f = steepen.functions["booth"]
->>> options = {"lam": 0.1, "step": 0.01}
->>> res = scipy.optimize.minimize(
-...     f, [0.0, 0.0], jac=f.grad, method=steepen.integrations.scipy.cgd_fd, options=options
-... )
->>> res.success
-True
-"""
+"""SciPy: every method as `scipy.optimize.minimize(..., method=steepen.integrations.scipy.cgd_fd)`."""
 
 from __future__ import annotations
 
@@ -38,33 +26,21 @@ class Method:
     `"cs"` or `"jax"` arrives as None, and would be "2-point". Name it in the options:
     `options={"gradient": "3-point"}`.
 
-    The options are all keywords of `steepen.minimize`, and SciPy's names with SciPy's meaning:
-
-    maxiter, maxfun or maxfev, maxgrad
-        Iterations, evaluations of f, gradients; hard limits. `None` is SciPy's default: 200 n iterations, any
-        number of evaluations. `inf` is no limit. Without any the limit is steepen's, max(1000, 200 n)
-        iterations.
-    tol, gtol, ftol, xtol
-        As in `steepen.minimize`; gtol wins over tol.
-    gradient
-        "2-point", "3-point", "cs", "jax" or "torch", in place of jac.
-    eps, finite_diff_rel_step
-        The absolute or the relative steps of a difference gradient, one or one a variable.
-    workers
-        A map-like callable, or a number of processes, that evaluates f for a difference gradient. All of its
-        evaluations are counted, also where one of them raises.
-    maxcor, maxls
-        The pairs that cgd-auto keeps; the trials of a line search.
-    return_all
-        Have the iterates in `allvecs`.
-    disp
-        Print a summary at the end.
+    The options are all keywords of `steepen.minimize`, and SciPy's names with SciPy's meaning: `maxiter`,
+    `maxfun` or `maxfev`, and `maxgrad` are hard limits (`None` is SciPy's default, 200 n iterations and any
+    number of evaluations; `inf` is no limit; without any, steepen's own, max(1000, 200 n) iterations). `gtol`
+    wins over `tol`. `gradient` is "2-point", "3-point", "cs", "jax" or "torch", in place of jac; `eps` and
+    `finite_diff_rel_step` are the absolute and the relative steps of a difference gradient, one or one a
+    variable, and `workers` evaluates it (a map-like callable, or a number of processes; all evaluations are
+    counted, also where one of them raises). `maxcor` is the pairs that cgd-auto keeps, `maxls` the trials of
+    a line search; `return_all` has the iterates in `allvecs`, and `disp` prints a summary at the end.
 
     Examples
     --------
     >>> import scipy.optimize, steepen.integrations.scipy
-    >>> rosen, slope = scipy.optimize.rosen, scipy.optimize.rosen_der
-    >>> scipy.optimize.minimize(rosen, [-1.2, 1.0], jac=slope, method=steepen.integrations.scipy.bfgs).success
+    >>> f, cgd_fd = steepen.functions["booth"], steepen.integrations.scipy.cgd_fd
+    >>> options = {"lam": 0.1, "step": 0.01}
+    >>> scipy.optimize.minimize(f, [0.0, 0.0], jac=f.grad, method=cgd_fd, options=options).success
     True
     """
 
@@ -79,19 +55,10 @@ class Method:
         return "_custom"
 
     def __call__(
-        self,
-        fun: Callable[..., Any],
-        x0: Any,
-        args: tuple[Any, ...] = (),
-        *,
-        jac: Any = None,
-        hess: Any = None,
-        hessp: Any = None,
-        bounds: Any = None,
-        constraints: Any = (),
-        callback: Callable[..., Any] | None = None,
-        **options: Any,
-    ) -> Any:
+        self, fun: Callable[..., Any], x0: Any, args: tuple[Any, ...] = (), *, jac: Any = None,
+        hess: Any = None, hessp: Any = None, bounds: Any = None, constraints: Any = (),
+        callback: Callable[..., Any] | None = None, **options: Any,
+    ) -> Any:  # fmt: skip
         """Minimise, as SciPy asks for it."""
         if constraints:
             raise ValueError(f"constraints: method {self.name!r} does not take constraints")
@@ -138,12 +105,6 @@ def _as_scipy_calls(callback: Callable[..., Any]) -> Callable[[State], Any]:
     return lambda state: callback(state.x)
 
 
-gd = Method("gd")
-newton = Method("newton")
-bfgs = Method("bfgs")
-dfp = Method("dfp")
-cgd = Method("cgd")
-cgd_fd = Method("cgd-fd")
-cgd_bfgs = Method("cgd-bfgs")
-cgd_dfp = Method("cgd-dfp")
+gd, newton, bfgs, dfp = Method("gd"), Method("newton"), Method("bfgs"), Method("dfp")
+cgd, cgd_fd, cgd_bfgs, cgd_dfp = Method("cgd"), Method("cgd-fd"), Method("cgd-bfgs"), Method("cgd-dfp")
 cgd_auto = Method("cgd-auto")

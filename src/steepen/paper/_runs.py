@@ -46,9 +46,3 @@ def turned_quadratic(rng: np.random.Generator, eigenvalues: Floats) -> tuple[Fun
     n = len(eigenvalues)
     basis = np.linalg.qr(rng.standard_normal((n, n)))[0]
     return quadratic(basis @ np.diag(eigenvalues) @ basis.T, b=rng.standard_normal(n)), basis
-
-
-def draw_starts(bounds: Floats, count: int, seed: int) -> Floats:
-    """Return points drawn evenly in a box."""
-    low, high = bounds.T
-    return np.random.default_rng(seed).uniform(low, high, (count, len(bounds)))

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import plot
+from .._sweep.sweep import draw
 from ..budget import Budget
 from ..functions import Function, functions
 from ..schedules import Perturbed
 from ._items import Claim, Outcome, Picture, Table, resting_on
-from ._runs import Floats, draw_starts, in_the_plane, minimize
+from ._runs import Floats, in_the_plane, minimize
 from .egr import Penalised, kind, pits, stationary_points
 from .recover import roots_in_the_plane
 
@@ -164,7 +165,7 @@ class Pairs(NamedTuple):
 def compare(f: Function) -> dict[str, Pairs]:
     """Compare where CGD ends, and GD with a step longer by 1 + 2λL, with where GD does."""
     low, high = f.bounds.T
-    starts = draw_starts(f.bounds, FLAT_STARTS, SEED)
+    starts = draw(f.bounds, FLAT_STARTS, SEED)
     L = float(np.median(np.abs(np.linalg.eigvalsh(f.hess(starts))).max(axis=1)))
     small = 1e-5 * float(np.linalg.norm(f.grad(starts), axis=1).mean())
 

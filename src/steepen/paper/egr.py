@@ -85,21 +85,11 @@ def minimum_near(f: Function, x: ArrayLike) -> Minimum:
 _FLAT, _DEPTH, _WIDTH = 2.0, 1.2, 0.25
 
 
-def _wells(x: Floats) -> tuple[Any, Any]:
-    """Return the place in the wide bowl and the height of the narrow well."""
+def _wells(x: Floats, slope: bool) -> Any:
     bowl = x.copy()
     bowl[0] = bowl[0] - _FLAT
-    return bowl, _DEPTH * np.exp(-(x * x).sum(axis=0) / (2 * _WIDTH**2))
-
-
-def _wells_value(x: Floats) -> Any:
-    bowl, well = _wells(x)
-    return (bowl * bowl).sum(axis=0) / 2 - well
-
-
-def _wells_grad(x: Floats, g: Floats) -> None:
-    bowl, well = _wells(x)
-    np.add(bowl, well / _WIDTH**2 * x, out=g)
+    well = _DEPTH * np.exp(-(x * x).sum(axis=0) / (2 * _WIDTH**2))
+    return bowl + well / _WIDTH**2 * x if slope else (bowl * bowl).sum(axis=0) / 2 - well
 
 
 def two_wells(n: int = 1) -> Function:
@@ -109,7 +99,7 @@ def two_wells(n: int = 1) -> Function:
     """
     lowest = -_DEPTH * math.exp(-(_FLAT**2) / (2 * _WIDTH**2))
     return Function(
-        "two-wells", "Two wells", "other", _wells_value, _wells_grad, n=n, bounds=(-2.0, 4.0),
+        "two-wells", "Two wells", "other", _wells, n=n, bounds=(-2.0, 4.0),
         minima=[_FLAT] + [0.0] * (n - 1), fmin=lowest, resize=two_wells,
     )  # fmt: skip
 
@@ -120,14 +110,10 @@ def two_minima(n: int) -> tuple[Minimum, Minimum]:
     return minimum_near(f, [0.1, *rest]), minimum_near(f, [2.1, *rest])
 
 
-def _pit_value(x: Floats) -> Any:
+def _pit(x: Floats, slope: bool) -> Any:
     square = (x * x).sum(axis=0)
-    return square / 10 + np.tanh(square / 2 - 2)
-
-
-def _pit_grad(x: Floats, g: Floats) -> None:
-    edge = np.tanh((x * x).sum(axis=0) / 2 - 2)
-    np.multiply(x, 0.2 + (1 - edge * edge), out=g)
+    edge = np.tanh(square / 2 - 2)
+    return x * (0.2 + (1 - edge * edge)) if slope else square / 10 + edge
 
 
 def pit(n: int = 1) -> Function:
@@ -137,24 +123,20 @@ def pit(n: int = 1) -> Function:
     stationary point of f.
     """
     return Function(
-        "pit", "Pit", "other", _pit_value, _pit_grad, n=n, bounds=(-5.0, 5.0), minima=0.0,
+        "pit", "Pit", "other", _pit, n=n, bounds=(-5.0, 5.0), minima=0.0,
         fmin=math.tanh(-2.0), resize=pit,
     )  # fmt: skip
 
 
-def _pits_value(x: Floats) -> Any:
-    return (x * x / 10 + np.tanh(x * x / 2 - 2)).sum(axis=0)
-
-
-def _pits_grad(x: Floats, g: Floats) -> None:
+def _pits(x: Floats, slope: bool) -> Any:
     edge = np.tanh(x * x / 2 - 2)
-    np.multiply(x, 0.2 + (1 - edge * edge), out=g)
+    return x * (0.2 + (1 - edge * edge)) if slope else (x * x / 10 + edge).sum(axis=0)
 
 
 def pits(n: int = 2) -> Function:
     """Return the pit of one variable, summed over n of them: each can be caught by itself."""
     return Function(
-        "pits", "Pits", "other", _pits_value, _pits_grad, n=n, bounds=(-5.0, 5.0), minima=0.0,
+        "pits", "Pits", "other", _pits, n=n, bounds=(-5.0, 5.0), minima=0.0,
         fmin=n * math.tanh(-2.0), resize=pits,
     )  # fmt: skip
 

@@ -8,13 +8,14 @@ import numpy as np
 
 from .. import plot
 from .._core.result import Result
+from .._sweep.sweep import draw
 from ..budget import Budget
 from ..functions import Function
 from ..penalties import L1, L2, Huber, Penalty, PNorm, SquaredL2
 from ..schedules import L
 from ..switches import FirstGuard, GoodDrop, Never
 from ._items import Claim, Outcome, Picture, Table, readable, resting_on
-from ._runs import Floats, draw_starts, in_the_plane, minimize, trace
+from ._runs import Floats, in_the_plane, minimize, trace
 from .experiments import EXPERIMENTS, THRESHOLD, Experiment, T
 from .fig_convergence import Panel, curves, panels
 
@@ -161,7 +162,7 @@ def _schedule(kind: str, lam: float) -> float | L:
 
 def best_schedule(row: Experiment, kind: str) -> Floats:
     """Return f − f* after T gradients from each start, with the best λ for each; "none" is GD."""
-    starts = draw_starts(row.function.bounds, STARTS, SEED)
+    starts = draw(row.function.bounds, STARTS, SEED)
     if kind == "none":
         runs = [row.run("gd", starts, trace=False)]
     else:
@@ -285,7 +286,7 @@ class Step(NamedTuple):
 
 def points(f: Function) -> tuple[Floats, Floats]:
     """Return random points of f's box where its Hessian is negative definite, and L there."""
-    x = draw_starts(f.bounds, 100 * POINTS, SEED)
+    x = draw(f.bounds, 100 * POINTS, SEED)
     eigenvalues = np.linalg.eigvalsh(f.hess(x))
     chosen = np.flatnonzero(eigenvalues[:, 1] < 0)[:POINTS]
     return x[chosen], -eigenvalues[chosen, 0]

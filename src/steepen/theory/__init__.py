@@ -1,8 +1,11 @@
 """What is proved about CGD, and what an optimiser can measure of it.
 
 `rates` holds Theorem 1 and the analysis on quadratics, `curvature` the estimates of L and μ (and
-of the best λ) from H·v, `stationary` Lemma 1. The symbols are the paper's: λ is `lam`, L the
-smoothness of f, μ its PL constant, l the smallest eigenvalue of a quadratic.
+of the best λ) from H·v, `stationary` Lemma 1. The symbols are the paper's: λ is `lam`; L > 0 the smoothness
+of f, the largest eigenvalue of its Hessian over all points; 0 < μ <= L the constant of the PL inequality
+½‖∇f‖² >= μ(f − f*) (that of strong convexity will do, or for least squares ½‖Ax − b‖² the smallest non-zero
+eigenvalue of AᵀA); 0 < l <= L the ends of a quadratic's spectrum. Theorem 1 is for λ >= 0; on quadratics λ
+may be negative while 1 + 2λL > 0, so that (I + 2λQ)Q stays positive definite.
 
 Examples
 --------
@@ -16,16 +19,8 @@ A step that Theorem 1 proves safe, with L measured:
 0.125
 """
 
-from steepen.theory.curvature import (
-    HVP,
-    Curvature,
-    best_lam,
-    largest_curvature,
-    ritz_values,
-    smallest_curvature,
-    smoothness,
-)
-from steepen.theory.rates import (
+from .curvature import HVP, Curvature, best_lam, largest_curvature, smallest_curvature, smoothness
+from .rates import (
     bound,
     condition_number,
     contraction,
@@ -35,12 +30,11 @@ from steepen.theory.rates import (
     safe_interval,
     safe_step,
 )
-from steepen.theory.stationary import (
+from .stationary import (
     Nature,
     Stationarity,
     artificial_points,
     classify,
-    classify_gradient,
     nature,
     penalised_curvature,
     penalised_gradient,
@@ -48,28 +42,8 @@ from steepen.theory.stationary import (
 )
 
 __all__ = [
-    "HVP",
-    "Curvature",
-    "Nature",
-    "Stationarity",
-    "artificial_points",
-    "best_lam",
-    "bound",
-    "classify",
-    "classify_gradient",
-    "condition_number",
-    "contraction",
-    "largest_curvature",
-    "linear_rate",
-    "nature",
-    "optimal_rate",
-    "penalised_curvature",
-    "penalised_gradient",
-    "penalised_nature",
-    "quadratic_step",
-    "ritz_values",
-    "safe_interval",
-    "safe_step",
-    "smallest_curvature",
-    "smoothness",
-]
+    "HVP", "Curvature", "Nature", "Stationarity", "artificial_points", "best_lam", "bound", "classify",
+    "condition_number", "contraction", "largest_curvature", "linear_rate", "nature",
+    "optimal_rate", "penalised_curvature", "penalised_gradient", "penalised_nature", "quadratic_step",
+    "safe_interval", "safe_step", "smallest_curvature", "smoothness",
+]  # fmt: skip

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from steepen._tools.check import floats
+from .._tools.check import floats
 
 Array = NDArray[np.float64]
 

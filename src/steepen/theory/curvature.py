@@ -6,19 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from steepen._core.lanczos import Which, lanczos
-from steepen._tools.check import number, whole
-from steepen.theory._check import Array, finite, vector
-
-__all__ = [
-    "HVP",
-    "Curvature",
-    "best_lam",
-    "largest_curvature",
-    "ritz_values",
-    "smallest_curvature",
-    "smoothness",
-]
+from .._core.lanczos import Which, lanczos
+from .._tools.check import number, whole
+from ._check import Array, finite, vector
 
 HVP = Callable[[Array, Array], ArrayLike]
 _EPS = float(np.finfo(np.float64).eps)
@@ -27,17 +17,9 @@ _EPS = float(np.finfo(np.float64).eps)
 class Curvature(NamedTuple):
     """An eigenvalue estimate and what it cost.
 
-    Attributes
-    ----------
-    value
-        The estimate. It is a Rayleigh quotient: never above the largest eigenvalue of H nor below
-        the smallest, up to rounding.
-    n_hvp
-        Number of H·v used.
-    error
-        Residual norm ‖Hu − value·u‖: some eigenvalue of H lies within this distance.
-    converged
-        Whether `error` met the tolerance before the limit on H·v.
+    The value is a Rayleigh quotient: never above the largest eigenvalue of H nor below the smallest, up to
+    rounding. The error is the residual norm ‖Hu − value·u‖: some eigenvalue of H lies within this distance.
+    It is converged if the error met the tolerance before the limit on H·v.
 
     Examples
     --------
@@ -60,17 +42,15 @@ def largest_curvature(
 
     Parameters
     ----------
-    hvp
-        `hvp(x, v)` returns H(x)·v.
-    x
-        The point, of shape (n,).
+    hvp, x
+        `hvp(x, v)` returns H(x)·v; x has shape (n,).
     tol
         Stop once `error` <= tol·|value|, or is lost in rounding. The value itself is usually far
         closer than that, its error being of the order of the square of the residual.
     max_hvp
         Most H·v to use. n of them always suffice; memory is n floats for each.
     seed
-        Of the random first vector: the same seed gives the same answer.
+        Of the random first vector.
 
     Examples
     --------
@@ -140,48 +120,13 @@ def _extreme(hvp: HVP, x: ArrayLike, which: Which, tol: float, max_hvp: int, see
     return Curvature(*lanczos(product, start, which=which, tol=tol, most=max_hvp, norm=norm, eps=_EPS))
 
 
-def ritz_values(g: ArrayLike, Hg: ArrayLike, HHg: ArrayLike) -> Array:
-    """Return the eigenvalues of H restricted to span{g, Hg}, in increasing order.
-
-    One value where g is an eigenvector of H (to rounding), else two.
-
-    Parameters
-    ----------
-    g, Hg, HHg
-        The gradient, H·g and H·(H·g), each of shape (n,). g must not be 0.
-
-    Examples
-    --------
-    >>> H = np.diag([1.0, 3.0])
-    >>> g = np.array([1.0, 1.0])
-    >>> ritz_values(g, H @ g, H @ H @ g)
-    array([1., 3.])
-    """
-    grad = vector("g", g)
-    once, twice = vector("Hg", Hg, grad.size), vector("HHg", HHg, grad.size)
-    length = float(np.linalg.norm(grad))
-    if length == 0:
-        raise ValueError("g: expected a gradient that is not zero, since it must span a direction")
-    first = grad / length
-    a = float(first @ once) / length
-    rest = once - (first @ once) * first
-    rest -= (first @ rest) * first
-    height = float(np.linalg.norm(rest))
-    if height <= 8 * _EPS * float(np.linalg.norm(once)):
-        return np.array([a])
-    second = rest / height
-    b = height / length
-    c = float(second @ (twice - a * once)) / height
-    return np.linalg.eigvalsh(np.array([[a, b], [b, c]]))
-
-
 def best_lam(g: ArrayLike, Hg: ArrayLike, HHg: ArrayLike) -> float:
     """Return the λ whose direction −(g + 2λHg) points at the minimum of the model on span{g, Hg}.
 
-    With Ritz values θ₁, θ₂ it is −1/(2(θ₁+θ₂)), and the step that lands on the minimum is
-    (θ₁+θ₂)/(θ₁θ₂). It is negative: the paper's λ > 0 mostly makes up for a step that is
+    With θ₁, θ₂ the eigenvalues of H restricted to that plane it is −1/(2(θ₁+θ₂)), and the step that lands on
+    the minimum is (θ₁+θ₂)/(θ₁θ₂). It is negative: the paper's λ > 0 mostly makes up for a step that is
     too short. Where g is an eigenvector with positive curvature, every λ gives the same line
-    and the answer is 0. Where a Ritz value is <= 0 the model has no minimum, and the answer is nan.
+    and the answer is 0. Where θ₁ or θ₂ is <= 0 the model has no minimum, and the answer is nan.
 
     Examples
     --------
@@ -190,7 +135,19 @@ def best_lam(g: ArrayLike, Hg: ArrayLike, HHg: ArrayLike) -> float:
     >>> round(best_lam(g, H @ g, H @ H @ g), 12)
     -0.125
     """
-    theta = ritz_values(g, Hg, HHg)
-    if theta[0] <= 0:
-        return float("nan")
-    return 0.0 if theta.size == 1 else float(-0.5 / theta.sum())
+    grad = vector("g", g)
+    once, twice = vector("Hg", Hg, grad.size), vector("HHg", HHg, grad.size)
+    length = float(np.linalg.norm(grad))
+    if length == 0:
+        raise ValueError("g: expected a gradient that is not zero, since it must span a direction")
+    # H in the orthonormal basis of the plane that g begins is [[a, b], [b, c]]
+    first = grad / length
+    a = float(first @ once) / length
+    rest = once - (first @ once) * first
+    rest -= (first @ rest) * first
+    height = float(np.linalg.norm(rest))
+    if height <= 8 * _EPS * float(np.linalg.norm(once)):
+        return 0.0 if a > 0 else float("nan")
+    b = height / length
+    c = float(rest @ (twice - a * once)) / height**2
+    return -0.5 / (a + c) if a > 0 and a * c > b * b else float("nan")

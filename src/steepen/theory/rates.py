@@ -8,19 +8,8 @@ number. Along an eigenvector of curvature t, CGD sees the penalised curvature t(
 import numpy as np
 from numpy.typing import ArrayLike
 
-from steepen.theory._check import Array, finite, plain
-from steepen.theory.stationary import penalised_curvature
-
-__all__ = [
-    "bound",
-    "condition_number",
-    "contraction",
-    "linear_rate",
-    "optimal_rate",
-    "quadratic_step",
-    "safe_interval",
-    "safe_step",
-]
+from ._check import Array, finite, plain
+from .stationary import penalised_curvature
 
 
 def _positive(name: str, value: ArrayLike) -> Array:
@@ -39,13 +28,6 @@ def _non_negative(name: str, value: ArrayLike) -> Array:
 
 def safe_step(L: ArrayLike, lam: ArrayLike) -> float | Array:
     """Return 1/(L(1+2λL)²), the step of Theorem 1's linear rate.
-
-    Parameters
-    ----------
-    L
-        Smoothness of f: the largest eigenvalue of its Hessian, over all points. L > 0.
-    lam
-        Penalty λ >= 0. The theorem does not cover λ < 0.
 
     Examples
     --------
@@ -76,14 +58,6 @@ def safe_interval(L: ArrayLike, lam: ArrayLike) -> tuple[float | Array, float | 
 def linear_rate(L: ArrayLike, mu: ArrayLike, lam: ArrayLike) -> float | Array:
     """Return 1 − μ/(L(1+2λL)²), the factor by which f − f* shrinks at `safe_step`.
 
-    Parameters
-    ----------
-    L, lam
-        As in `safe_step`.
-    mu
-        Constant of the PL inequality ½‖∇f‖² >= μ(f − f*), 0 < μ <= L. The strong convexity
-        constant will do; for least squares ½‖Ax − b‖², the smallest non-zero eigenvalue of AᵀA.
-
     Examples
     --------
     >>> linear_rate(L=2.0, mu=1.0, lam=0.25)
@@ -96,16 +70,7 @@ def linear_rate(L: ArrayLike, mu: ArrayLike, lam: ArrayLike) -> float | Array:
 
 
 def bound(k: ArrayLike, L: ArrayLike, mu: ArrayLike, lam: ArrayLike, gap0: ArrayLike) -> float | Array:
-    """Return Theorem 1's bound on f_k − f* after k iterations at `safe_step`.
-
-    Parameters
-    ----------
-    k
-        Number of iterations, >= 0.
-    L, mu, lam
-        As in `linear_rate`.
-    gap0
-        f_0 − f* at the start, >= 0.
+    """Return Theorem 1's bound on f_k − f* after k iterations at `safe_step`, from f_0 − f* = `gap0`.
 
     Examples
     --------
@@ -146,14 +111,6 @@ def quadratic_step(l: ArrayLike, L: ArrayLike, lam: ArrayLike) -> float | Array:
     least and the greatest t(1+2λt) for t in [l, L]; for λ < 0 the greatest may lie inside the
     interval, at t = −1/(4λ), and then the paper's formula would be wrong.
 
-    Parameters
-    ----------
-    l, L
-        Smallest and largest eigenvalue of Q, 0 < l <= L.
-    lam
-        Penalty λ. It may be negative while 1 + 2λL > 0, so that (I + 2λQ)Q stays positive
-        definite; anything else raises ValueError.
-
     Examples
     --------
     >>> quadratic_step(l=1.0, L=3.0, lam=0.5)
@@ -186,7 +143,7 @@ def condition_number(l: ArrayLike, L: ArrayLike, lam: ArrayLike) -> float | Arra
     For λ >= 0 it is the paper's κ(B)κ(Q) with B = I + 2λQ. There κ(B) > 1 when λ > 0 and l < L,
     so the penalty worsens the condition (the paper's remark prints κ(B) > 0, which would not
     suffice). A mildly negative λ improves it: at best, at λ = −1/(2(l+L)), to
-    (κ(Q)+1)²/(4κ(Q)), about a quarter of κ(Q). Domain of λ as in `quadratic_step`.
+    (κ(Q)+1)²/(4κ(Q)), about a quarter of κ(Q).
 
     Examples
     --------

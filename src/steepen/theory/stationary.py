@@ -7,21 +7,9 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from steepen._tools.check import number, whole
-from steepen.theory._check import Array, finite, plain, scalar, vector
-from steepen.theory.curvature import HVP
-
-__all__ = [
-    "Nature",
-    "Stationarity",
-    "artificial_points",
-    "classify",
-    "classify_gradient",
-    "nature",
-    "penalised_curvature",
-    "penalised_gradient",
-    "penalised_nature",
-]
+from .._tools.check import number, whole
+from ._check import Array, finite, plain, scalar, vector
+from .curvature import HVP
 
 
 def penalised_gradient(g: ArrayLike, Hg: ArrayLike, lam: float) -> Array:
@@ -84,51 +72,14 @@ class Nature(Enum):
     DEGENERATE = "Undecided: some curvature is zero and the others share one sign."
 
 
-def classify_gradient(
-    g: ArrayLike, Hg: ArrayLike, lam: float, tol: float = 1e-6, gtol: float = 1e-8
-) -> Stationarity:
-    """Classify a point from its gradient and H·g alone.
-
-    Parameters
-    ----------
-    g, Hg
-        ∇f and H·∇f at the point, each of shape (n,).
-    lam
-        Penalty λ, of either sign.
-    tol
-        Relative: ARTIFICIAL if ‖g + 2λHg‖ <= tol·‖g‖ though g is not zero.
-    gtol
-        Absolute: STATIONARY if ‖g‖ <= gtol. A gradient has no scale of its own, so this one
-        cannot be relative.
-
-    Examples
-    --------
-    >>> classify_gradient([1.0, 0.0], [-5.0, 0.0], lam=0.1).name
-    'ARTIFICIAL'
-    """
-    grad = vector("g", g)
-    along = vector("Hg", Hg, grad.size)
-    for name, value in (("tol", tol), ("gtol", gtol)):
-        number(name, value, "a number, 0 or more", least=0)
-    size = np.linalg.norm(grad)
-    if size <= gtol:
-        return Stationarity.STATIONARY
-    if np.linalg.norm(penalised_gradient(grad, along, lam)) <= tol * size:
-        return Stationarity.ARTIFICIAL
-    return Stationarity.NOT_STATIONARY
-
-
 def classify(
-    x: ArrayLike,
-    grad: Callable[[Array], ArrayLike],
-    hvp: HVP,
-    lam: float,
-    tol: float = 1e-6,
+    x: ArrayLike, grad: Callable[[Array], ArrayLike], hvp: HVP, lam: float, tol: float = 1e-6,
     gtol: float = 1e-8,
-) -> Stationarity:
-    """Classify the point x, at the cost of one gradient and one H·v.
+) -> Stationarity:  # fmt: skip
+    """Classify the point x from `grad(x)` and one `hvp(x, v)`, for a penalty λ of either sign.
 
-    `grad(x)` returns ∇f and `hvp(x, v)` returns H(x)·v; the rest is as in `classify_gradient`.
+    It is STATIONARY if ‖∇f‖ <= gtol (a gradient has no scale of its own, so this cannot be relative), else
+    ARTIFICIAL if ‖∇f + 2λH∇f‖ <= tol·‖∇f‖.
 
     Examples
     --------
@@ -136,38 +87,29 @@ def classify(
     >>> classify([0.0, 3.0], lambda x: saddle * x, lambda x, v: saddle * v, lam=0.5).name
     'ARTIFICIAL'
     """
+    for name, value in (("tol", tol), ("gtol", gtol)):
+        number(name, value, "a number, 0 or more", least=0)
     point = vector("x", x)
     g = vector("grad(x)", grad(point), point.size)
-    return classify_gradient(g, hvp(point, g), lam, tol, gtol)
+    along = vector("hvp(x, v)", hvp(point, g), point.size)
+    size = np.linalg.norm(g)
+    if size <= gtol:
+        return Stationarity.STATIONARY
+    if np.linalg.norm(penalised_gradient(g, along, lam)) <= tol * size:
+        return Stationarity.ARTIFICIAL
+    return Stationarity.NOT_STATIONARY
 
 
 def artificial_points(
-    df: Callable[[Array], ArrayLike],
-    d2f: Callable[[Array], ArrayLike],
-    lam: float,
-    interval: tuple[float, float],
-    *,
-    samples: int = 4001,
-    tol: float = 1e-9,
-) -> Array:
+    df: Callable[[Array], ArrayLike], d2f: Callable[[Array], ArrayLike], lam: float,
+    interval: tuple[float, float], *, samples: int = 4001, tol: float = 1e-9,
+) -> Array:  # fmt: skip
     """Return the artificial stationary points of a function of one variable on an interval.
 
-    They are the roots of 1 + 2λf''(x) where f' is not zero, in increasing order. Roots closer
-    than two samples, and roots where 1 + 2λf'' touches 0 without crossing it, can be missed.
-
-    Parameters
-    ----------
-    df, d2f
-        f' and f'', elementwise on arrays; f'' continuous.
-    lam
-        Penalty λ, of either sign.
-    interval
-        (a, b) with a < b.
-    samples
-        Number of evenly spaced points searched for changes of sign.
-    tol
-        A root is dropped, as stationary for f itself, where |f'| <= tol times the largest |f'|
-        over the samples.
+    They are the roots of 1 + 2λf''(x) where f' is not zero, in increasing order. `df` and `d2f` are f' and a
+    continuous f'', elementwise on arrays; changes of sign are searched for at `samples` even points, so roots
+    closer than two samples, and roots where 1 + 2λf'' touches 0 without crossing it, can be missed. A root is
+    dropped, as stationary for f itself, where |f'| <= tol times the largest |f'| over the samples.
 
     Examples
     --------
@@ -204,14 +146,9 @@ def artificial_points(
 
 
 def nature(hess_matrix: ArrayLike, tol: float = 1e-10) -> Nature:
-    """Return what a stationary point of f is, from the Hessian of f there.
+    """Return what a stationary point of f is, from the Hessian of f there (a number for one variable).
 
-    Parameters
-    ----------
-    hess_matrix
-        Symmetric, of shape (n, n); a number for a function of one variable.
-    tol
-        Curvatures within tol times the largest in magnitude count as zero.
+    Curvatures within tol times the largest in magnitude count as zero.
 
     Examples
     --------
@@ -226,16 +163,8 @@ def penalised_nature(H: ArrayLike, lam: float, tol: float = 1e-10) -> Nature:
 
     Where ∇f = 0 the third derivatives drop out and the penalised Hessian is H + 2λH², so that a
     curvature t becomes `penalised_curvature`. A maximum with every t < −1/(2λ) becomes a minimum; a minimum
-    stays one for every λ >= 0.
-
-    Parameters
-    ----------
-    H
-        Hessian of f at one of its stationary points, as in `nature`.
-    lam
-        Penalty λ, of either sign.
-    tol
-        As in `nature`; also 1 + 2λt counts as zero within tol·(1 + 2|λt|).
+    stays one for every λ >= 0. `H` and `tol` are as in `nature`; also 1 + 2λt counts as zero within
+    tol·(1 + 2|λt|).
 
     Examples
     --------

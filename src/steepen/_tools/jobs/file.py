@@ -9,6 +9,7 @@ process that holds it ends, however it ends.
 
 from __future__ import annotations
 
+import binascii
 import hashlib
 import json
 import os
@@ -21,8 +22,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 import numpy as np
-
-from .packed import pack
+from numpy.typing import NDArray
 
 try:
     import fcntl
@@ -33,23 +33,17 @@ FORMAT = "results 2"
 """What the first line calls the layout, under "steepen"."""
 
 OLD = "steepen before 0.1.0, as of commit 4732399"
-"""What reads the layout before this one."""
+"""What reads files of the layouts before this one, which have no checksums."""
 
 Key: TypeAlias = tuple[Hashable, ...]
 Record: TypeAlias = dict[str, Any]
 
 
 class JobFile:
-    """Results by job.
+    """Results by job, whose keys have these fields.
 
-    Parameters
-    ----------
-    path : path
-        The file; it need not be there, its folder must.
-    fields : sequence of str
-        The names under which a line holds the parts of its job's key.
-    about : mapping, optional
-        What the results belong to. It is the first line; a file that says anything else is refused.
+    The file need not be there, its folder must. `about` says what the results belong to: it is the first
+    line, and a file that says anything else is refused.
 
     Examples
     --------
@@ -67,7 +61,7 @@ class JobFile:
         self.path, self._fields = Path(path), tuple(fields)
         self._head = json.dumps({"steepen": FORMAT, "key": list(fields), **(about or {})})
         self._found: dict[Key, Record] = {}
-        self._at = 0
+        self._at = self.damaged = 0  # how far the file was read, and how many of its lines were damaged
         self._reading = threading.Lock()  # joblib asks for jobs in threads of its own
         if not self.path.parent.is_dir():
             raise ValueError(f"out: there is no folder {str(self.path.parent)!r}")
@@ -78,13 +72,15 @@ class JobFile:
 
     def read(self) -> dict[Key, Record]:
         """Return the records that are there; one with an "error" only where there is no other."""
-        self._look()
-        return dict(self._found)
-
-    def get(self, key: Key) -> Record | None:
-        """Return the record of a job, if there is one, as `read` has it."""
-        self._look()
-        return self._found.get(key)
+        with self._reading:
+            for line in self._new_lines():
+                record = parsed(line)
+                if record is None:
+                    self.damaged += 1
+                elif self._at:  # the first line is the head
+                    self._keep(record)
+                self._at += len(line)
+            return self._found
 
     def add(self, key: Key, value: Mapping[str, Any]) -> None:
         """Append the record of a job, whole or not at all. Arrays of numbers are packed: see `unpack`."""
@@ -124,39 +120,27 @@ class JobFile:
         finally:
             os.close(handle)
 
-    def _look(self) -> None:
-        with self._reading:
-            for record in self._new():
-                self._keep(record)
-
     def _keep(self, record: Record) -> None:
-        keep(self._found, self._fields, record)
+        if record.keys() >= set(self._fields):
+            key = tuple(record[name] for name in self._fields)
+            if "error" not in record or key not in self._found:
+                self._found[key] = record
 
     def _check(self, about: Record) -> None:
         """Refuse a file that belongs to something else."""
         head = read_head("out", self.path)
-        wrong = f"out: {str(self.path)!r} is not a file of these results, and is left as it is"
-        other = [
-            f"{name} {_brief(head.get(name))}, not {_brief(value)}"
-            for name, value in about.items()
-            if head.get(name) != value
-        ]
-        if other:
-            raise ValueError(f"{wrong}: it has {'; '.join(other)}. Give another file for these")
+        differing = [name for name, value in about.items() if head.get(name) != value]
+        if differing:
+            said = (f"{name} {_brief(head.get(name))}, not {_brief(about[name])}" for name in differing)
+            wrong = f"out: {str(self.path)!r} is not a file of these results, and is left as it is"
+            raise ValueError(f"{wrong}: it has {'; '.join(said)}. Give another file for these")
 
-    def _new(self) -> Iterator[Record]:
-        """Read the whole lines that have come since the last time."""
-        if not self.path.exists():
-            return
-        with self.path.open("rb") as file:
-            file.seek(self._at)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    break  # it may still be growing
-                record = parsed(line)
-                if record is not None and self._at:  # the first line is the head
-                    yield record
-                self._at += len(line)
+    def _new_lines(self) -> Iterator[bytes]:
+        """Yield the whole lines that have come since the last time."""
+        if self.path.exists():
+            with self.path.open("rb") as file:
+                file.seek(self._at)
+                yield from (line for line in file if line.endswith(b"\n"))  # the last may still be growing
 
     def _write(self, text: str, *, first: bool = False) -> tuple[int, int]:
         """Append a line, and return how long the file was and is; the first line only where there is none."""
@@ -183,6 +167,46 @@ class JobFile:
             os.close(handle)
 
 
+def pack(column: NDArray[Any]) -> tuple[str, str]:
+    """Return the type of a column and its bytes in base 64, neither of which JSON needs to escape.
+
+    Floats keep every bit; whole numbers are stored as narrow as they fit, and compressed.
+
+    Examples
+    --------
+    >>> pack(np.zeros(2)), len(pack(np.full(1000, 40))[1])
+    (('<f8', 'AAAAAAAAAAAAAAAAAAAAAA=='), 28)
+    """
+    column = narrow(column)
+    data = column.astype(kind := column.dtype.newbyteorder("<"), copy=False).tobytes()
+    data = zlib.compress(data, 1) if kind.kind == "u" else data
+    return kind.str, binascii.b2a_base64(data, newline=False).decode()
+
+
+def narrow(column: NDArray[Any]) -> NDArray[Any]:
+    """Return whole numbers, none of them negative, in as few bytes as they need; others as they are."""
+    if column.dtype.kind not in "iu":
+        return column
+    return column.astype(np.min_scalar_type(int(column.max(initial=0))), copy=False)
+
+
+def unpack(packed: Any, length: int) -> NDArray[Any]:
+    """Return a column again; ValueError if it is not of this length.
+
+    Examples
+    --------
+    >>> unpack(pack(np.array([7, 300])), 2)
+    array([  7, 300], dtype=uint16)
+    """
+    kind, text = packed
+    dtype, data = np.dtype(kind), binascii.a2b_base64(text, strict_mode=True)
+    if dtype.kind == "u":  # and no more bytes than asked for, whatever it claims
+        data = zlib.decompressobj().decompress(data, length * dtype.itemsize + 1)
+    if len(data) != length * dtype.itemsize:
+        raise ValueError(f"expected {length} values, got {len(data) / dtype.itemsize:g}")
+    return np.frombuffer(data, dtype)
+
+
 def _json(value: Any) -> str:
     """Return a value as JSON; columns are put in as they are, since to search them would take longest."""
     if isinstance(value, np.ndarray):
@@ -192,15 +216,6 @@ def _json(value: Any) -> str:
         pairs = cast("dict[str, Any]", value).items()
         return "{" + ", ".join(f"{json.dumps(name)}: {_json(one)}" for name, one in pairs) + "}"
     return json.dumps(value)
-
-
-def keep(found: dict[Key, Record], fields: Sequence[str], record: Record) -> None:
-    """Put a record under its key; one with an "error" only where there is no other."""
-    if not set(fields) <= record.keys():
-        return
-    key = tuple(record[name] for name in fields)
-    if "error" not in record or key not in found:
-        found[key] = record
 
 
 _SEAL = re.compile(rb', "crc": "([0-9a-f]{8})"\}\n?$')
@@ -234,18 +249,18 @@ def parsed(line: bytes) -> Record | None:
 
 
 def read_head(argument: str, path: Path) -> Record:
-    """Return the first line of a file of results; ValueError if it is none, or one of the old layout."""
+    """Return the first line of a file of results; ValueError if it is none, or has another layout."""
     with path.open("rb") as file:
         line = file.readline()
     head = parsed(line)
     if head is not None and head.get("steepen") == FORMAT:
         return head
-    if line.startswith(b"{") and line.endswith(b"}\n"):
-        raise ValueError(
-            f"{argument}: {str(path)!r} has the old layout, without checksums, and is left as it is; {OLD}, "
-            "reads it"
-        )
-    raise ValueError(f"{argument}: {str(path)!r} is not a file of these results, and is left as it is")
+    what = "is not a file of these results"
+    if head is not None and "steepen" in head:
+        what = f"has the layout {head['steepen']!r}, which a later steepen reads; this one reads {FORMAT!r}"
+    elif line.startswith(b"{") and line.endswith(b"}\n"):
+        what = f"has the old layout, without checksums; {OLD}, reads it"
+    raise ValueError(f"{argument}: {str(path)!r} {what}. It is left as it is")
 
 
 def _brief(value: Any) -> str:

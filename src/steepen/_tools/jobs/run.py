@@ -18,66 +18,29 @@ _DEATHS = {"KilledWorker", "WorkerCrashedError", "RayActorError", "ActorDiedErro
 
 
 class Done(NamedTuple):
-    """One job: what it returned, or the error that it ended by; and how often it was begun.
-
-    Examples
-    --------
-    >>> Done((1,), {"loss": 0.5}).error is None
-    True
-    """
+    """One job: what it returned, or the error that it ended by; and how often it was begun."""
 
     key: Key
     value: Any
     error: str | None = None
     tries: int = 1
 
-    @property
-    def record(self) -> Record:
-        """What the file keeps of it."""
-        failed = {} if self.error is None else {"error": self.error}
-        return {**self.value, **failed, **({"tries": self.tries} if self.tries > 1 else {})}
-
 
 def run(
-    work: Callable[..., Any],
-    keys: Iterable[Key],
-    *,
-    send: Callable[[Key], tuple[Any, ...]] = tuple,
-    file: JobFile | None = None,
-    jobs: int | None = None,
-    retries: int = 2,
-    wait: bool = True,
-    strict: bool = False,
-    progress: bool = False,
-    title: Callable[[Key], str] = str,
-) -> Iterator[Done]:
+    work: Callable[..., Any], keys: Iterable[Key], *, send: Callable[[Key], tuple[Any, ...]] = tuple,
+    file: JobFile | None = None, jobs: int | None = None, retries: int = 2, wait: bool = True,
+    strict: bool = False, progress: bool = False, title: Callable[[Key], str] = str,
+) -> Iterator[Done]:  # fmt: skip
     """Run `work(*send(key))` for every key, and yield what comes as it comes.
 
     A job that raises is done, with an error. A job whose worker dies is begun again: first all others are
-    done, then those that were in hand one by one, each so often before it counts as failed; so one that kills
-    every worker takes no other with it.
+    done, then those that were in hand one by one, each `retries` times before it counts as failed; so one
+    that kills every worker takes no other with it.
 
-    Parameters
-    ----------
-    work : callable
-        Returns anything; a dict of what JSON can hold and of arrays, if there is a file.
-    keys : iterable of tuples
-        The jobs.
-    send : callable, optional
-        The arguments for a job, made when it is sent; by default its key.
-    file : JobFile, optional
-        Results are appended there before they are yielded. What it holds is not run again, errors excepted;
-        what another process has claimed is waited for, and taken over if that process dies.
-    jobs : int, optional
-        How many processes, -1 for one a core; by default what `joblib.parallel_config` says, else one.
-    retries : int
-        How often a job is begun again after its worker has died.
-    wait : bool
-        Whether to wait for jobs that other processes have claimed.
-    strict : bool
-        Let the exception of a job end the run, in place of being its record.
-    progress, title
-        Show a progress bar, with these words for a job.
+    With a file, `work` returns a dict of what JSON can hold and of arrays, and results are appended before
+    they are yielded. What the file holds is not run again, errors excepted; what another process has claimed
+    is waited for (unless `wait` is False), and taken over if that process dies. `strict` lets the exception
+    of a job end the run, in place of being its record; `title` has the words of the progress bar for a job.
 
     Examples
     --------
@@ -90,13 +53,15 @@ def run(
     tries = dict.fromkeys(keys, 0)  # how often each job that is not done was begun
     if tries and elsewhere(jobs):  # on Dask, joblib would wait for ever for what could not be sent
         send_check("a job", (work, send(next(iter(tries)))))
-    claiming = nullcontext(_free) if file is None else file.claims()
+    free: Callable[[Key], bool] = lambda key: True  # noqa: E731
+    claiming = nullcontext(free) if file is None else file.claims()
     with item_bar(progress, len(tries), after=True) as show, claiming as claim:
 
         def end(key: Key, value: Any, error: str | None) -> Done:
             done = Done(key, value, error, tries.pop(key) + 1)
             if file is not None:
-                file.add(key, done.record)
+                failed = {} if error is None else {"error": error}
+                file.add(key, {**value, **failed, **({"tries": done.tries} if done.tries > 1 else {})})
             show(title(key))
             return done
 
@@ -112,7 +77,7 @@ def run(
             def tasks(turn: list[Key] = turn, sent: dict[Key, bool] = sent) -> Iterator[Any]:
                 for key in turn:
                     # what cannot be claimed another process has; what has been made it had
-                    if claim(key) and not (file and _made(file.get(key))):
+                    if claim(key) and not (file and _made(file.read().get(key))):
                         sent[key] = False
                         yield joblib.delayed(_attempt)(work, key, send(key), strict)
 
@@ -132,10 +97,6 @@ def run(
                 if not wait:
                     return
                 time.sleep(POLL)
-
-
-def _free(key: Key) -> bool:
-    return True
 
 
 def _made(record: Record | None) -> bool:
@@ -168,13 +129,7 @@ def _where(joblib: Any, jobs: int | None) -> tuple[dict[str, Any], int]:
 
 
 def elsewhere(jobs: int | None) -> bool:
-    """Return whether jobs would go to other processes.
-
-    Examples
-    --------
-    >>> elsewhere(1), elsewhere(2)
-    (False, True)
-    """
+    """Return whether jobs would go to other processes."""
     backend, said = load("joblib", "running many jobs", extra="sweep").parallel.get_active_backend()
     shared = getattr(backend, "supports_sharedmem", False)  # in threads, or here
     return not shared and backend.effective_n_jobs(jobs or said or 1) > 1

@@ -17,7 +17,8 @@ from botorch.exceptions.warnings import InputDataWarning, OptimizationWarning
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ._rows import Evaluation, Options, run
+from ..._call.multistart import descend
+from ._rows import Evaluation, read_options
 
 
 def gen_candidates(
@@ -79,17 +80,13 @@ def gen_candidates(
         inequality_constraints=inequality_constraints, equality_constraints=equality_constraints,
         nonlinear_inequality_constraints=nonlinear_inequality_constraints,
     )  # fmt: skip
-    settings = Options.of(options, race=True)
+    settings = read_options(options, race=True)
     starts = _starts(initial_conditions)
     _eval_mode(acquisition_function)
     b, q, d = starts.shape
     fixed = _fixed_features(fixed_features, starts)
-    low, high = (
-        _side(name, side, infinite, starts)
-        for name, side, infinite in (
-            ("lower_bounds", lower_bounds, -np.inf), ("upper_bounds", upper_bounds, np.inf),
-        )
-    )  # fmt: skip
+    low = _side("lower_bounds", lower_bounds, -np.inf, starts)
+    high = _side("upper_bounds", upper_bounds, np.inf, starts)
     _check_box(low, high, starts, fixed)
     features = _Features(fixed, d)
     x = starts.clone()
@@ -101,10 +98,10 @@ def gen_candidates(
 
     values = None
     if features.free:
-        evaluation = Evaluation(loss, starts, settings.rows)
+        evaluation = Evaluation(loss, starts, settings.pop("rows"))
         sides = [np.tile(features.side(low, -np.inf), q), np.tile(features.side(high, np.inf), q)]
         begun = x[..., features.order].reshape(b, -1).cpu().numpy()
-        result = run(evaluation, begun, sides, settings, timeout_sec)
+        result = descend(evaluation, begun, *sides, seconds=timeout_sec, **settings)
         x = features.whole(torch.from_numpy(np.ascontiguousarray(result.x)).to(starts).view(b, q, -1))
         if np.any(result.nfev):
             values = -torch.from_numpy(np.asarray(result.fun)).to(starts)
@@ -222,15 +219,13 @@ def _check_box(low: NDArray[Any], high: NDArray[Any], starts: Tensor, fixed: Map
     """Refuse an empty box, and starts and fixed features outside of it."""
     for i in range(len(low)):
         if low[i] > high[i]:
-            raise ValueError(
-                f"lower_bounds: expected low <= high, got ({low[i]:g}, {high[i]:g}) for feature {i}"
-            )
+            sides = f"({low[i]:g}, {high[i]:g})"
+            raise ValueError(f"lower_bounds: expected low <= high, got {sides} for feature {i}")
         values = fixed.get(i, starts[..., i])
         least, most = values.min().item(), values.max().item()
         slack = 1e-6 if starts.dtype == torch.float32 else 1e-9
-        if not (
-            low[i] - slack * max(1, abs(low[i])) <= least and most <= high[i] + slack * max(1, abs(high[i]))
-        ):
+        under, over = slack * max(1, abs(low[i])), slack * max(1, abs(high[i]))
+        if not (low[i] - under <= least and most <= high[i] + over):
             name = "fixed_features" if i in fixed else "initial_conditions"
             raise ValueError(
                 f"{name}: expected values between {low[i]:g} and {high[i]:g} for feature {i}, "

@@ -27,13 +27,13 @@ from torch.func import functional_call
 from torch.nn import Module
 
 from ..._call.minimize import minimize
-from ..._call.multistart import GROW
+from ..._call.multistart import GROW, descend
 from ..._core.status import Status
 from ..._tools.check import whole
 from ...budget import Budget
 from ...directions import CGDAuto
 from ...steps import Armijo
-from ._rows import Evaluation, Options, run
+from ._rows import Evaluation, read_options
 
 LIMITS = (Status.MAX_ITERATIONS, Status.MAX_EVALUATIONS, Status.MAX_GRADIENTS, Status.MAX_SECONDS)
 
@@ -89,7 +89,7 @@ def fit(
     True
     """
     whole("restarts", restarts, 1)
-    begun, settings = monotonic(), Options.of(options, memory=30)
+    begun, settings = monotonic(), read_options(options, memory=30)
     known, limits = get_parameters_and_bounds(mll)
     fitted = {n: p for n, p in known.items() if p.requires_grad} if parameters is None else dict(parameters)
     if not fitted:
@@ -106,16 +106,15 @@ def fit(
     _put(fitted, x)
     how = OptimizationStatus.STOPPED if status in LIMITS else OptimizationStatus.SUCCESS
     if not np.isfinite(f) and status not in LIMITS:
-        warnings.warn(
-            f"The fit found no finite likelihood: {status.name}.", OptimizationWarning, stacklevel=2
-        )
+        said = f"The fit found no finite likelihood: {status.name}."
+        warnings.warn(said, OptimizationWarning, stacklevel=2)
         how = OptimizationStatus.FAILURE
     return OptimizationResult(steps, f, how, monotonic() - begun, status.name)
 
 
 def _one(
     mll: Any, fitted: dict[str, Tensor], box: NDArray[Any], closure: Any, kwargs: Mapping[str, Any],
-    settings: Options, seconds: float | None,
+    settings: dict[str, Any], seconds: float | None,
 ) -> tuple[NDArray[Any], float, Status, int]:  # fmt: skip
     closure = get_loss_closure_with_grads(mll, fitted) if closure is None else closure
     evaluate: Any = NdarrayOptimizationClosure(closure, fitted)
@@ -125,19 +124,20 @@ def _one(
         return float(f), g
 
     result = minimize(
-        loss, evaluate.state, method=CGDAuto(settings.memory), jac=True, bounds=box.tolist(),
-        step=Armijo(grow=GROW, longest=1.0, trials=settings.trials),
-        budget=Budget(iters=settings.iters, evals=settings.evals, seconds=seconds), gtol=settings.gtol,
-        ftol=2.2e-9 if settings.ftol is None else settings.ftol, trace=False,
+        loss, evaluate.state, method=CGDAuto(settings["memory"]), jac=True, bounds=box.tolist(),
+        step=Armijo(grow=GROW, longest=1.0, trials=settings["trials"]),
+        budget=Budget(iters=settings["iters"], evals=settings["evals"], seconds=seconds), trace=False,
+        gtol=settings["gtol"], ftol=2.2e-9 if settings["ftol"] is None else settings["ftol"],
     )  # fmt: skip
     return np.asarray(result.x), float(result.fun), Status(int(result.status)), int(result.nit)
 
 
 def _many(
-    mll: Any, fitted: dict[str, Tensor], box: NDArray[Any], restarts: int, settings: Options,
+    mll: Any, fitted: dict[str, Tensor], box: NDArray[Any], restarts: int, settings: dict[str, Any],
     seconds: float | None,
 ) -> tuple[NDArray[Any], float, Status, int]:  # fmt: skip
-    loss, like = _Loss(mll), next(iter(fitted.values())).detach()
+    loss, like = Module(), next(iter(fitted.values())).detach()
+    loss.mll, loss.forward = mll, get_loss_closure(mll)  # of the training data, for each row of parameters
 
     def values(rows: Tensor) -> Tensor:
         state, at = {}, 0
@@ -155,30 +155,13 @@ def _many(
     starts = _draws(mll, fitted, restarts).clip(*box.T)
     with torch.no_grad():
         if values(torch.from_numpy(starts).to(like)).shape != (restarts,):
-            raise UnsupportedError(
-                "restarts: this model takes no leading axis of its parameters; use restarts=1"
-            )
-    result = run(Evaluation(values, like), starts, [box[:, 0], box[:, 1]], settings, seconds)
+            raise UnsupportedError("restarts: this model's parameters take no leading axis; use restarts=1")
+    rows = settings.pop("rows")
+    result = descend(Evaluation(values, like, rows), starts, *box.T, seconds=seconds, **settings)
     f = np.where(np.isfinite(result.fun), result.fun, np.inf)
     best = int(np.argmin(f))
-    return (
-        np.asarray(result.x)[best],
-        float(f[best]),
-        Status(int(np.ravel(result.status)[best])),
-        int(np.max(result.nit)),
-    )
-
-
-class _Loss(Module):
-    """The negative marginal log likelihood of the training data, one value for each row of parameters."""
-
-    def __init__(self, mll: Any):
-        super().__init__()
-        self.mll = mll
-        self._closure: Any = get_loss_closure(mll)
-
-    def forward(self) -> Tensor:
-        return self._closure()
+    status = Status(int(np.ravel(result.status)[best]))
+    return np.asarray(result.x)[best], float(f[best]), status, int(np.max(result.nit))
 
 
 def _draws(mll: Any, fitted: Mapping[str, Tensor], restarts: int) -> NDArray[np.float64]:

@@ -11,8 +11,8 @@ device once.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from scipy.optimize import OptimizeWarning
 from torch import Tensor
 
-from ..._call.multistart import descend
-from ..._core.result import Result
 from ..._tools.check import meant, number, whole
 
 Values = Callable[[Tensor], Tensor]
@@ -35,41 +33,33 @@ NAMES = {
 """The options, by the names that BoTorch and SciPy's L-BFGS-B have for them, and `race`."""
 
 
-class Options(NamedTuple):
-    """How to go about it."""
+USUAL = {
+    "iters": 2000, "evals": None, "ftol": None, "gtol": None, "memory": 10, "trials": 20, "race": False,
+    "rows": None,
+}  # fmt: skip
 
-    iters: int = 2000
-    evals: int | None = None
-    ftol: float | None = None
-    gtol: float | None = None
-    memory: int = 10
-    trials: int = 20
-    race: bool = False
-    rows: int | None = None
 
-    @staticmethod
-    def of(given: Mapping[str, Any] | None, **defaults: Any) -> Options:
-        """Read options by BoTorch's names; warn of those that are not known."""
-        read = dict(defaults)
-        for name, value in (given or {}).items():
-            if name not in NAMES:  # SciPy says so, too, and goes on: BoTorch hands all options to it
-                said = f"options: {name!r} is not known, and is ignored; {meant(name, list(NAMES))}"
-                warnings.warn(said, OptimizeWarning, stacklevel=3)
-                continue
-            ours = NAMES[name]
-            if value is None:
-                continue
-            if ours in ("iters", "evals", "memory", "trials", "rows"):
-                whole(f'options["{name}"]', value, 1)
-            elif ours == "race":
-                if not isinstance(value, bool):
-                    raise TypeError(f'options["race"]: expected True or False, got {value!r}')
-            else:
-                number(f'options["{name}"]', value, "a number, 0 or more", least=0)
-            if ours == "factr":
-                ours, value = "ftol", value * float(np.finfo(np.float64).eps)
-            read[ours] = value
-        return Options(**read)
+def read_options(given: Mapping[str, Any] | None, **usual: Any) -> dict[str, Any]:
+    """Read options by BoTorch's names; warn of those that are not known."""
+    read = USUAL | usual
+    for name, value in (given or {}).items():
+        if name not in NAMES:  # SciPy says so, too, and goes on: BoTorch hands all options to it
+            said = f"options: {name!r} is not known, and is ignored; {meant(name, list(NAMES))}"
+            warnings.warn(said, OptimizeWarning, stacklevel=3)
+            continue
+        ours, argument = NAMES[name], f'options["{name}"]'
+        if value is None:
+            continue
+        if ours in ("iters", "evals", "memory", "trials", "rows"):
+            whole(argument, value, 1)
+        elif ours != "race":
+            number(argument, value, "a number, 0 or more", least=0)
+        elif not isinstance(value, bool):
+            raise TypeError(f"{argument}: expected True or False, got {value!r}")
+        if ours == "factr":
+            ours, value = "ftol", value * float(np.finfo(np.float64).eps)
+        read[ours] = value
+    return read
 
 
 class Evaluation:
@@ -108,13 +98,3 @@ class Evaluation:
             )
         (g,) = torch.autograd.grad(f.sum(), X)
         return torch.cat([f.detach()[:, None], g], dim=1)
-
-
-def run(
-    fun: Any, x0: NDArray[Any], box: Sequence[NDArray[Any]], options: Options, seconds: float | None
-) -> Result:
-    """Minimise a batch in a box."""
-    return descend(
-        fun, x0, box[0], box[1], iters=options.iters, evals=options.evals, seconds=seconds, ftol=options.ftol,
-        gtol=options.gtol, memory=options.memory, trials=options.trials, race=options.race,
-    )  # fmt: skip
