@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from .optional import load
 
@@ -15,8 +16,8 @@ def item_bar(wanted: bool, total: int, *, after: bool = False) -> Iterator[Calla
 
     It is called before each item, or after each.
     """
-    rich = wanted and load("rich.progress", "progress=True", extra="cli")
-    console = wanted and load("rich.console", "progress=True", extra="cli").Console(file=sys.stderr)
+    rich: Any = wanted and load("rich.progress", "progress=True", extra="cli")
+    console: Any = wanted and load("rich.console", "progress=True", extra="cli").Console(file=sys.stderr)
     if not (console and console.is_terminal):
         yield lambda title: None
         return
