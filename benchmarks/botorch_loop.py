@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 from botorch.acquisition import LogExpectedImprovement, qLogExpectedImprovement
+from botorch.acquisition.penalized import PenalizedAcquisitionFunction
 from botorch.acquisition.risk_measures import VaR
 from botorch.fit import fit_gpytorch_mll
 from botorch.generation.gen import gen_candidates_scipy
@@ -40,7 +41,7 @@ from gpytorch.mlls import ExactMarginalLogLikelihood
 
 import steepen as st
 from steepen._evaluation import tensors
-from steepen.integrations.botorch import GradientPenalty, fit, gen_candidates, penalized
+from steepen.integrations.botorch import GradientPenalty, fit, gen_candidates
 from steepen.plot._canvas import blank, tidy
 
 D = torch.float64
@@ -395,7 +396,7 @@ def robust(args: Any, out: Out) -> None:
                         acquired = qLogExpectedImprovement(model, Y.max(), sampler)
                         if way in PENALISED:
                             penalty = GradientPenalty(model, sigma**2, PENALISED[way])
-                            acquired = penalized(acquired, penalty, args.lam, len(X))
+                            acquired = PenalizedAcquisitionFunction(acquired, penalty, args.lam)
                     x, _ = optimize_acqf(acquired, box, 1, 8, 64, gen_candidates=gen_candidates)
                     X, Y = torch.cat([X, x]), torch.cat([Y, function(x)])
                 out.add(

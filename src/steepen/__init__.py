@@ -71,7 +71,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     # loaded when first used, so that `import steepen` stays light
-    if name in {"functions", "paper", "plot", "scipy"}:
+    if name in {"functions", "paper", "plot"}:
         return importlib.import_module(f".{name}", __name__)
     if name == "__version__":
         return version()

@@ -208,8 +208,23 @@ class Custom(Schedule):
         return f"Custom({getattr(self.function, '__qualname__', type(self.function).__name__)})"
 
 
+class _Around(Schedule):
+    """A schedule that is made of another, and as long."""
+
+    inner: Schedule
+
+    @property
+    def length(self) -> int | None:
+        return self.inner.length
+
+    def fit(self, total: int | None) -> Any:
+        fitted = copy(self)
+        object.__setattr__(fitted, "inner", self.inner.fit(total))
+        return fitted
+
+
 @dataclass(frozen=True)
-class Mapped(Schedule):
+class Mapped(_Around):
     """A formula of another schedule, such as a step size that follows λ.
 
     Examples
@@ -219,17 +234,10 @@ class Mapped(Schedule):
     """
 
     formula: Callable[[Any], Any]
-    schedule: Schedule
-
-    @property
-    def length(self) -> int | None:
-        return self.schedule.length
-
-    def fit(self, total: int | None) -> Any:
-        return replace(self, schedule=self.schedule.fit(total))
+    inner: Schedule
 
     def __call__(self, k: int, /) -> Scalar:
-        value = self.formula(self.schedule(k))
+        value = self.formula(self.inner(k))
         return value if np.ndim(value) else _number(k, value)
 
 
@@ -248,7 +256,7 @@ class ByCurvature:
 
 
 @dataclass(frozen=True)
-class _Following(ByCurvature, Schedule):
+class _Following(ByCurvature, _Around):
     """A schedule of λ that the curvature changes."""
 
     lam: ScheduleLike
@@ -257,15 +265,6 @@ class _Following(ByCurvature, Schedule):
     def __post_init__(self) -> None:
         rows = None if callable(self.lam) or np.ndim(self.lam) == 0 else len(np.asarray(self.lam))
         object.__setattr__(self, "inner", as_schedule(self.lam, "lam", rows))
-
-    @property
-    def length(self) -> int | None:
-        return self.inner.length
-
-    def fit(self, total: int | None) -> Any:
-        fitted = copy(self)
-        object.__setattr__(fitted, "inner", self.inner.fit(total))
-        return fitted
 
     def __call__(self, k: int, /) -> Scalar:
         return self.inner(k)
@@ -381,8 +380,6 @@ def _number(k: int, value: Any) -> Any:
 
 
 def _shape(schedule: Schedule) -> tuple[int, ...]:
-    if isinstance(schedule, _Following):
+    if isinstance(schedule, _Around):
         return _shape(schedule.inner)
-    if isinstance(schedule, Mapped):
-        return _shape(schedule.schedule)
     return np.shape(schedule.value) if isinstance(schedule, Constant) else ()

@@ -88,7 +88,7 @@ FAULTS: tuple[Fault, ...] = (
          "L(a, b) has b as its last value"),
         ('xp.searchsorted(xp.asarray(self.boundaries), k, side="right")',
          'xp.searchsorted(xp.asarray(self.boundaries), k, side="left")', "a piece begins at its boundary"),
-        ("return replace(self, schedule=self.schedule.fit(total))", "return self",
+        ('object.__setattr__(fitted, "inner", self.inner.fit(total))', "pass",
          "a ramp inside a formula is fitted to the run"),
         ("other: Any = 1.0 - (1.0 - self.factor) * (vanishing & (along != 0))",
          "other: Any = 1.0 - self.factor * (vanishing & (along != 0))",

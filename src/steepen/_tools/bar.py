@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from .optional import load
 
@@ -15,15 +16,14 @@ def item_bar(wanted: bool, total: int, *, after: bool = False) -> Iterator[Calla
 
     It is called before each item, or after each.
     """
-    console = wanted and load("rich.console", "progress=True", extra="cli").Console(file=sys.stderr)
+    rich: Any = wanted and load("rich.progress", "progress=True", extra="cli")
+    console: Any = wanted and load("rich.console", "progress=True", extra="cli").Console(file=sys.stderr)
     if not (console and console.is_terminal):
         yield lambda title: None
         return
-    rich = load("rich.progress", "progress=True", extra="cli")
     columns = (rich.BarColumn(20), rich.MofNCompleteColumn(), rich.TimeElapsedColumn())
-    with rich.Progress(
-        *columns, rich.TextColumn("{task.description}"), console=console, transient=True
-    ) as bar:
+    said = rich.TextColumn("{task.description}")
+    with rich.Progress(*columns, said, console=console, transient=True) as bar:
         task = bar.add_task("", total=total)
         done = int(after)
 

@@ -83,18 +83,5 @@ def _both(obj_func: Callable[..., Any], theta: NDArray[Any]) -> tuple[float, NDA
     return float(f), np.asarray(g)
 
 
-def optimizer(
-    obj_func: Callable[..., Any], initial_theta: Any, bounds: Any
-) -> tuple[NDArray[np.float64], float]:
-    """Minimise from one start, as scikit-learn's `GaussianProcessRegressor(optimizer=…)` calls it.
-
-    Examples
-    --------
-    >>> from steepen.integrations.sklearn import optimizer
-    >>> def bowl(theta, eval_gradient=True):
-    ...     return ((theta - 1) ** 2).sum(), 2 * (theta - 1)
-    >>> theta, value = optimizer(bowl, [3.0], [(-4.0, 4.0)])
-    >>> theta.round(4)
-    array([1.])
-    """
-    return Optimizer()(obj_func, initial_theta, bounds)
+optimizer = Optimizer()
+"""From one start, as `GaussianProcessRegressor(optimizer=…)` calls it."""

@@ -4,18 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from botorch.acquisition import LogExpectedImprovement, PosteriorMean
+from botorch.acquisition import LogExpectedImprovement
 from botorch.acquisition.penalized import PenalizedAcquisitionFunction
 from botorch.models import SingleTaskGP
 from botorch.optim import optimize_acqf
 
-import steepen as st
-from steepen.integrations.botorch import (
-    AcquisitionGradientPenalty,
-    GradientPenalty,
-    gen_candidates,
-    penalized,
-)
+from steepen.integrations.botorch import AcquisitionGradientPenalty, GradientPenalty, gen_candidates
 
 D = torch.float64
 
@@ -58,8 +52,7 @@ def test_penalised_functions_have_right_gradients_and_are_optimised(model, which
     raw = LogExpectedImprovement(model, best_f=0.5)
     penalty = GradientPenalty(model, 0.01) if which == "mean" else AcquisitionGradientPenalty(raw)
     lam = 5.0 if which == "mean" else 0.05
-    whole = penalized(raw, penalty, lam)
-    assert isinstance(whole, PenalizedAcquisitionFunction)
+    whole = PenalizedAcquisitionFunction(raw, penalty, lam)
     X = torch.rand(3, 1, 2, dtype=D, generator=torch.Generator().manual_seed(4)).requires_grad_()
     (g,) = torch.autograd.grad(whole(X).sum(), X)
     expected = difference(lambda x: whole(x).detach(), X.detach())
@@ -69,13 +62,6 @@ def test_penalised_functions_have_right_gradients_and_are_optimised(model, which
     assert torch.isfinite(value)
     plain, _ = optimize_acqf(raw, box, 1, 4, 32, gen_candidates=gen_candidates)
     assert penalty(best[None]) <= penalty(plain[None]) + 1e-3
-
-
-def test_lam_may_follow_a_schedule(model):
-    penalty = GradientPenalty(model, 0.01)
-    for k in range(5):
-        whole = penalized(PosteriorMean(model), penalty, st.schedules.L(4.0, 0.0, T=5), k)
-        assert whole.regularization_parameter == 4.0 - k
 
 
 def test_bad_input(model):

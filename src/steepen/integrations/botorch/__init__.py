@@ -13,6 +13,6 @@ load("botorch", "steepen.integrations.botorch", extra="botorch")
 
 from ._candidates import gen_candidates  # noqa: E402
 from ._fit import fit  # noqa: E402
-from ._penalties import AcquisitionGradientPenalty, GradientPenalty, penalized  # noqa: E402
+from ._penalties import AcquisitionGradientPenalty, GradientPenalty  # noqa: E402
 
-__all__ = ["AcquisitionGradientPenalty", "GradientPenalty", "fit", "gen_candidates", "penalized"]
+__all__ = ["AcquisitionGradientPenalty", "GradientPenalty", "fit", "gen_candidates"]

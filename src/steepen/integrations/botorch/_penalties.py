@@ -10,11 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from botorch.acquisition.penalized import PenalizedAcquisitionFunction
 from torch import Tensor
 from torch.nn import Module
-
-from ...schedules import ScheduleLike, as_schedule
 
 TINY = 1e-30
 """Under the root, so that its derivative is finite where the gradient vanishes."""
@@ -104,37 +101,6 @@ class AcquisitionGradientPenalty(Module):
         """Return the penalty of each batch of q points."""
         _, g = _gradient(self.acquisition_function, X, "acquisition_function: its value")
         return (g if X.requires_grad else g.detach()).square().sum(dim=(-1, -2))
-
-
-def penalized(acquisition_function: Any, penalty: Module, lam: ScheduleLike = 1.0, k: int = 0) -> Any:
-    """Return BoTorch's `PenalizedAcquisitionFunction`, a − λₖ·penalty, with λ a number or a schedule.
-
-    Parameters
-    ----------
-    acquisition_function : AcquisitionFunction
-        a.
-    penalty : Module
-        Such as `GradientPenalty`.
-    lam : number, schedule or callable of k
-        λ; see `steepen.schedules`.
-    k : int
-        How many evaluations were made: where the schedule stands.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from botorch.acquisition import PosteriorMean
-    >>> from botorch.models import SingleTaskGP
-    >>> import steepen as st
-    >>> from steepen.integrations.botorch import GradientPenalty, penalized
-    >>> X = torch.linspace(0, 1, 9, dtype=torch.float64)[:, None]
-    >>> model = SingleTaskGP(X, (6 * X).sin())
-    >>> lam = st.schedules.L(2.0, 0.0, T=51)
-    >>> penalized(PosteriorMean(model), GradientPenalty(model, 0.01), lam, k=25).regularization_parameter
-    1.0
-    """
-    value = float(as_schedule(lam, "lam").fit(None)(k))
-    return PenalizedAcquisitionFunction(acquisition_function, penalty, value)
 
 
 def _gradient(function: Callable[[Tensor], Tensor], X: Tensor, what: str) -> tuple[Tensor, Tensor]:
