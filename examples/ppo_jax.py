@@ -173,7 +173,7 @@ class PPO:
         return params, self.optimizer().init(params), (obs, env_state, jnp.zeros(self.config.envs))
 
     def rollout(self, params, world, key):
-        """Return the environments, a batch of (steps, advantages, returns), and the mean score of episodes."""
+        """Return the environments, a batch of (steps, advantages, returns), and the mean score."""
         config, agent = self.config, self.agent
 
         def env_step(world, key):

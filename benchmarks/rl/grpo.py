@@ -26,13 +26,8 @@ import optax
 
 import steepen.optax
 
-LETTERS, BANG, START, LENGTH = (
-    16,
-    16,
-    17,
-    8,
-)  # 18 tokens: letters, "!" and the mark between question and answer
-ROWS = {"no penalty": (0.0,), "KL": (0.003, 0.01, 0.03, 0.1), "ratio": (0.1, 0.3, 1.0, 3.0)}
+LETTERS, BANG, START, LENGTH = 16, 16, 17, 8  # 18 tokens: letters, "!", and the mark before an answer
+ROWS = {"no penalty": (0.0,), "KL": (0.1, 0.3, 1.0, 3.0, 10.0, 30.0), "ratio": (0.3, 0.5, 0.7, 1.0, 1.4, 2.0)}
 
 
 @dataclass(frozen=True)
