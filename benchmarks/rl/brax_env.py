@@ -45,7 +45,8 @@ class Brax:
     """An environment in generalized coordinates; an episode that ends begins again where it began."""
 
     def __init__(self, name: str) -> None:
-        self.env = envs.get_environment(name, backend="generalized")
+        with jax.default_device(jax.devices("cpu")[0]):  # many small programs, not worth compiling for a GPU
+            self.env = envs.get_environment(name, backend="generalized")
 
     def action_space(self, _: Any) -> Any:
         """Return the shape of an action, and its limit."""

@@ -173,8 +173,8 @@ def main(out: Path, setting: Setting, seeds: int, trial_seeds: int) -> None:
         record = {
             "row": row, "value": values[best], "seconds": round(time.perf_counter() - began, 1),
             "tried": {f"{v:g}": [round(float(x), 4) for x in e] for v, e in zip(values, ends, strict=True)},
-            "end": np.round(final[:, -tenth:].mean(1), 4).tolist(), "every": every,
-            "curve": np.round(np.median(final, 0)[::every], 4).tolist(), "setting": vars(setting),
+            "end": final[:, -tenth:].mean(1).astype(float).round(4).tolist(), "every": every,
+            "curve": np.median(final, 0)[::every].astype(float).round(4).tolist(), "setting": vars(setting),
             "device": jax.devices()[0].device_kind,
         }  # fmt: skip
         with path.open("a", encoding="utf-8") as file:

@@ -9,14 +9,13 @@
 Every row has as many environment steps. The strength of a row is chosen among three values on seeds of their
 own, by the mean return over all conditions; then come the seeds that are reported. All runs of an environment
 go together: one program makes the rollouts of all, and one for each row learns from them. A line of JSON is
-all seeds of a row; an environment whose rows have lines is not run again.
+all seeds of a row; an environment whose rows have lines is not run again, nor are trials that have one.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -80,7 +79,7 @@ MINATAR = {
     "total_steps": 2_000_000, "envs": 64, "rollout": 128, "minibatches": 8, "lr": 2.5e-3, "width": 128,
 }  # fmt: skip
 BRAX = {
-    "total_steps": 1_000_000, "envs": 128, "rollout": 32, "minibatches": 8, "epochs": 8, "lr": 5e-4,
+    "total_steps": 500_000, "envs": 128, "rollout": 32, "minibatches": 8, "epochs": 8, "lr": 5e-4,
     "entropy": 0.0, "reward": 0.1,
 }  # fmt: skip
 WORLDS = {
@@ -271,45 +270,49 @@ def write(path: Path, record: dict[str, Any]) -> None:
         file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
+def choose(name: str, path: Path, trial_seeds: int) -> dict[str, dict[str, float]]:
+    """Return the mean return over all conditions of each value that is tried; runs that are there are kept."""
+    known = [line["tried"] for line in lines(path) if line["env"] == name]
+    if known:
+        return known[-1]
+    seeds = range(TRIALS, TRIALS + trial_seeds)
+    several = {label: row.values for label, row in ROWS.items() if len(row.values) > 1}
+    jobs = {label: [(value, seed) for value in values for seed in seeds] for label, values in several.items()}
+    found, _ = train(name, Programs(name, sum(map(len, jobs.values()))), jobs)
+    tried = {}
+    for label, returns in found.items():
+        scores = np.nan_to_num(returns.reshape(-1, trial_seeds, returns.shape[1]).mean((1, 2)), nan=-1e9)
+        tried[label] = dict(zip(map("{:g}".format, several[label]), scores.round(3).tolist(), strict=True))
+    write(path, {"env": name, "tried": tried})
+    return tried
+
+
 def work(part: str, out: Path, seeds: int, trial_seeds: int, only: list[str]) -> None:
     """Make the rows of the environments of a part that are missing."""
     path = out / f"{part}.jsonl"
     for name in only or PARTS[part]:
         if any((d["env"], len(d["seeds"])) == (name, seeds) for d in lines(path)):
             continue
-        tried = range(TRIALS, TRIALS + trial_seeds)
-        trials = {
-            label: [(value, seed) for value in row.values for seed in tried]
-            for label, row in ROWS.items()
-            if len(row.values) > 1
-        }
-        size = sum(map(len, trials.values()))
-        found, _ = train(name, Programs(name, size), trials)
-        scores = {
-            label: np.nan_to_num(r.reshape(-1, trial_seeds, r.shape[1]).mean((1, 2)), nan=-math.inf)
-            for label, r in found.items()
-        }
+        tried = choose(name, out / f"{part}.trials.jsonl", trial_seeds)
         best = {label: (row.values or (0.0,))[0] for label, row in ROWS.items()}
-        best |= {label: ROWS[label].values[int(s.argmax())] for label, s in scores.items()}
-        final = {label: [(value, seed) for seed in range(seeds)] for label, value in best.items()}
-        programs = Programs(name, max(size, seeds * len(final)))
-        found, seconds = train(name, programs, final)
+        best |= {
+            label: float(max(scores, key=lambda value: scores[value])) for label, scores in tried.items()
+        }
+        jobs = {label: [(value, seed) for seed in range(seeds)] for label, value in best.items()}
+        trials = trial_seeds * sum(map(len, tried.values()))  # not fewer runs: the same program will do
+        programs = Programs(name, max(trials, seeds * len(jobs)))
+        found, seconds = train(name, programs, jobs)
         for label, returns in found.items():
-            tried_values = zip(ROWS[label].values, scores.get(label, ()), strict=False)
             record = {
-                "env": name, "row": label, "value": best[label],
-                "tried": {f"{v:g}": round(float(s), 3) for v, s in tried_values},
+                "env": name, "row": label, "value": best[label], "tried": tried.get(label, {}),
                 "seeds": list(range(seeds)), "steps": WORLDS[name].config.total_steps,
                 "seconds": round(seconds[label], 3),
-                "returns": dict(zip(programs.names, np.round(returns.T, 2).tolist(), strict=True)),
+                "returns": dict(zip(programs.names, returns.T.astype(float).round(2).tolist(), strict=True)),
                 "device": jax.devices()[0].device_kind,
             }  # fmt: skip
             write(path, record)
             clean = np.mean(record["returns"]["clean"])
-            print(
-                f"{name:22} {label:22} {best[label]:<6g} clean {clean:8.1f} {seconds[label]:.1f} s",
-                flush=True,
-            )
+            print(f"{name} {label} {best[label]:g}: clean {clean:.1f}, {seconds[label]:.1f} s", flush=True)
 
 
 def times(out: Path, repeats: int = 11) -> None:
