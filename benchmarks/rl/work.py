@@ -271,7 +271,7 @@ def write(path: Path, record: dict[str, Any]) -> None:
 
 
 def choose(name: str, path: Path, trial_seeds: int) -> dict[str, dict[str, float]]:
-    """Return the mean return over all conditions of each value that is tried; runs that are there are kept."""
+    """Return the mean return, over all conditions, of each value that is tried."""
     known = [line["tried"] for line in lines(path) if line["env"] == name]
     if known:
         return known[-1]

@@ -113,7 +113,7 @@ def accuracy(params: Any, dtype: Any = None) -> float:
 
 
 def vdot(a: Any, b: Any, selection: Selection | None = None) -> jax.Array:
-    """Return the inner product of all leaves of two trees, or of those selected, as sums that XLA can fuse."""
+    """Return the inner product of all leaves of two trees, or of those selected: sums, which XLA fuses."""
     kind, leaves = wide(a), jax.tree.leaves(a)
     chosen = zip(leaves, jax.tree.leaves(b), selection or [True] * len(leaves), strict=True)
     products = [jnp.asarray(x, kind) * jnp.asarray(y, kind) for x, y, m in chosen if m]
