@@ -117,11 +117,12 @@ def main(out: Path, page: Path | None, rounds: int) -> None:
             record["ratios"][f"{name}, {kind}"] = round(statistics.median(ratios), 3)
     out.mkdir(parents=True, exist_ok=True)
     path = out / "optax_cost.jsonl"
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(record) + "\n")
+    known = [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+    records = {one["device"]: one for one in [*known, record]}
+    path.write_text("".join(json.dumps(one) + "\n" for one in records.values()), "utf-8")
     print(record)
     if page is not None:
-        write(page, [json.loads(line) for line in path.read_text("utf-8").splitlines()])
+        write(page, list(records.values()))
 
 
 def write(page: Path, records: list[dict[str, Any]]) -> None:
