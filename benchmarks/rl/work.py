@@ -79,7 +79,7 @@ MINATAR = {
     "total_steps": 2_000_000, "envs": 64, "rollout": 128, "minibatches": 8, "lr": 2.5e-3, "width": 128,
 }  # fmt: skip
 BRAX = {
-    "total_steps": 500_000, "envs": 128, "rollout": 32, "minibatches": 8, "epochs": 8, "lr": 5e-4,
+    "total_steps": 1_000_000, "envs": 128, "rollout": 32, "minibatches": 8, "epochs": 8, "lr": 5e-4,
     "entropy": 0.0, "reward": 0.1,
 }  # fmt: skip
 WORLDS = {
@@ -231,7 +231,7 @@ def train(name: str, programs: Programs, jobs: Jobs) -> tuple[dict[str, Any], di
         params = join(parts)
         world, batch, score = programs.rollout(params, world, now[:, 0])
         parts = {label: learn(parts[label], batch, now[:, 1]) for label, learn in learners.items()}
-        if k % (programs.ppo.updates // 10) == 0:
+        if k % max(programs.ppo.updates // 10, 1) == 0:
             seconds = time.perf_counter() - began
             print(f"{name} {k}: {np.nanmedian(score):.1f}, {seconds:.0f} s", flush=True)
     rolling = timed(programs.rollout, params, world, now[:, 0]) / programs.size
