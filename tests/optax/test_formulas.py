@@ -192,10 +192,3 @@ def test_gap_sam_is_its_rule(every, strength, gate):
         assert report["perturbed"] == rule.perturbed >= 5
         assert report["gain"] == pytest.approx(rule.gain, rel=1e-9)
         assert report["training"] == pytest.approx(rule.mean("training"), rel=1e-9)
-
-
-def test_the_gate_is_that_of_its_table():
-    from steepen._core.ascent import GATE, opening
-
-    gaps = jnp.array([0.1, 0.2, 0.25, 0.3, 0.9])
-    np.testing.assert_allclose(opening(gaps, jnp.ones(5), GATE, jnp), [0, 0, 0.5, 1, 1], atol=1e-6)
