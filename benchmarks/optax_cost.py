@@ -16,6 +16,7 @@ import re
 import statistics
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,9 @@ def gpt(
 
 
 def timed(calls: dict[str, Any], params: Any, batch: Any, rounds: int) -> dict[str, list[float]]:
-    called = {name: jax.jit(call) for name, call in calls.items()}
+    with ThreadPoolExecutor() as pool:
+        programs = pool.map(lambda call: jax.jit(call).lower(params, batch).compile(), calls.values())
+    called = dict(zip(calls, programs, strict=True))
     for call in called.values():
         jax.block_until_ready(call(params, batch))
     found: dict[str, list[float]] = {name: [] for name in calls}
@@ -90,7 +93,7 @@ def main(out: Path, page: Path | None, rounds: int) -> None:
         "perceptron": perceptron(4096, 4096) if gpu else perceptron(256, 512),
         "GPT": gpt(768, 8, 512, 32, 16384) if gpu else gpt(128, 2, 32, 32, 256),
     }
-    record: dict[str, Any] = {"device": jax.devices()[0].device_kind, "ratios": {}}
+    record: dict[str, Any] = {"device": jax.devices()[0].device_kind, "ratios": {}, "milliseconds": {}}
     for name, (loss, params, batch) in problems.items():
         bare = jax.value_and_grad(loss)
 
@@ -107,17 +110,19 @@ def main(out: Path, page: Path | None, rounds: int) -> None:
             kind: steepen.optax.value_and_grad(loss, **{kind: 0.05}) for kind in ("rho", "lam", "ratio")
         }
         found = timed(calls, params, batch, rounds)
+        record["milliseconds"][name] = round(200 * statistics.median(found["two"]), 3)
         for kind in ("rho", "lam", "ratio", "fraction"):
             base = "one" if kind == "fraction" else "two"
             ratios = [a / b for a, b in zip(found[kind], found[base], strict=True)]
             record["ratios"][f"{name}, {kind}"] = round(statistics.median(ratios), 3)
     out.mkdir(parents=True, exist_ok=True)
     path = out / "optax_cost.jsonl"
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(record) + "\n")
+    known = [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+    records = {one["device"]: one for one in [*known, record]}
+    path.write_text("".join(json.dumps(one) + "\n" for one in records.values()), "utf-8")
     print(record)
     if page is not None:
-        write(page, [json.loads(line) for line in path.read_text("utf-8").splitlines()])
+        write(page, list(records.values()))
 
 
 def write(page: Path, records: list[dict[str, Any]]) -> None:

@@ -1,9 +1,10 @@
-"""MNIST-1D by `steepen.optax`, beside the rows of `steepen.torch` in benchmarks/evidence/runs.jsonl.
+"""MNIST-1D and characters by `steepen.optax`, beside the rows of `steepen.torch` in benchmarks/evidence.
 
-    python benchmarks/optax_training.py --out benchmarks --page docs/optax.md     # minutes on a CPU
+    python benchmarks/optax_training.py mnist1d --out benchmarks --page docs/optax.md     # minutes on a CPU
+    python benchmarks/optax_training.py characters --data DIR --out benchmarks --page docs/optax.md    # a GPU
 
 Network, data, schedule, learning rate, weight decay, strength and gradients are those of the torch rows; the
-random numbers are not, so means over seeds are compared.
+random numbers are not, so means over seeds are compared. DIR holds text.txt, by benchmarks/evidence/work.py.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ import json
 import re
 import statistics
 import sys
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,125 +27,233 @@ import optax
 import steepen.optax as so
 from steepen._tools.jobs import JobFile
 
-sys.path.append(str(Path(__file__).parents[1]))
-from benchmarks.training.data import load_data
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent / "evidence")]
 
-BATCH, GRADIENTS, WATCHED = 100, 4000, 200
 EVIDENCE = Path(__file__).parent / "evidence" / "runs.jsonl"
-COST = {"base": 1.0, "sam": 2.0, "share16-late": 1 + 0.5 * 0.06, "gap": 1 + 0.06 / 3, "msam": 1.0}
 NAMES = {"base": "SGD", "sam": "SAM", "share16-late": "SAM from 1/16 of the batch, last half", "msam": "MSAM"}
-NAMES |= {"gap": "GapSAM, without the gate", "gap, gate": "GapSAM"}
+NAMES |= {"gap": "GapSAM, without the gate", "gate": "GapSAM"}
+TITLES = {"mnist1d": "MNIST-1D, perceptron", "characters": "characters, transformer"}
 
 
-def torch_rows(method: str) -> list[dict[str, Any]]:
-    """Return the final runs of a method."""
-    records = JobFile(EVIDENCE, ("task", "method", "stage", "trial", "seed")).read()
-    return [row for key, row in records.items() if key[:3] == ("mnist1d-mlp", method, "final")]
+class Task(NamedTuple):
+    """What is trained: `watched` are the rows that GapSAM looks at, and does not train on."""
+
+    rows: str  # the name of the torch rows
+    data: Any
+    test: Any
+    watched: np.ndarray
+    batch: int
+    gradients: int
+    initial: Callable[[Any], Any]
+    loss: Callable[[Any, Any], Any]
+    base: Callable[[Any, float], Any]
+
+    @property
+    def part(self) -> int:
+        """The examples of a sixteenth of a batch."""
+        return self.batch // 16
+
+    def steps(self, method: str) -> int:
+        """Return the steps that the gradients of a run are enough for."""
+        costs = {"sam": 1.0, "share16-late": 0.5 * self.part / self.batch}
+        costs |= dict.fromkeys(("gap", "gate"), self.part / self.batch / 3)
+        return int(self.gradients / (1 + costs.get(method, 0.0)))
 
 
-def initial(key: Any, sizes: tuple[int, ...]) -> Any:
-    """Return weights as torch draws them."""
-    shapes = list(itertools.pairwise(sizes))
-    keys = jax.random.split(key, 2 * len(shapes))
-
-    def uniform(key: Any, fan: int, shape: tuple[int, ...]) -> Any:
-        return jax.random.uniform(key, shape, minval=-1, maxval=1) / fan**0.5
-
-    draws = zip(shapes, keys[::2], keys[1::2], strict=True)
-    return [(uniform(k, a, (a, b)), uniform(q, a, (b,))) for (a, b), k, q in draws]
+def cross_entropy(logits: Any, y: Any) -> Any:
+    return optax.losses.softmax_cross_entropy_with_integer_labels(logits.astype(jnp.float32), y).mean()
 
 
-def loss(params: Any, batch: Any) -> Any:
-    x, y = batch
-    for w, b in params[:-1]:
-        x = jax.nn.relu(x @ w + b)
-    logits = x @ params[-1][0] + params[-1][1]
-    return optax.losses.softmax_cross_entropy_with_integer_labels(logits, y).mean()
+def uniform(key: Any, fan: int, shape: tuple[int, ...]) -> Any:
+    """Return weights as torch draws those of a linear layer."""
+    return jax.random.uniform(key, shape, minval=-1, maxval=1) / fan**0.5
 
 
-def train(method: str, lr: float, decay: float, rho: float, data: Any, test: Any, seed: Any) -> Any:
-    """Return the test loss at the end of a run."""
-    kind, _, gated = method.partition(", ")
-    steps = round(GRADIENTS / COST[kind])
-    rise = round(0.05 * steps)
-    rate = optax.warmup_cosine_decay_schedule(0.0, lr, rise, steps)
-    opt = optax.chain(optax.add_decayed_weights(decay), optax.sgd(rate, momentum=0.9))
-    if kind == "gap":
-        opt = so.gap_sam(opt, steps, **({} if gated else {"gate": None}))
-        watched, data = (
-            jax.tree.map(lambda a: a[-WATCHED:], data),
-            jax.tree.map(lambda a: a[:-WATCHED], data),
-        )
-    elif kind == "msam":
-        opt = so.msam(opt, lambda k: jnp.where(k < rise, 0.0, rho))
-    start, order = jax.random.split(jax.random.key(seed))
-    params = initial(start, (data[0].shape[1], 100, 100, 10))
-    per_pass = len(data[0]) // BATCH
-    orders = jax.vmap(lambda k: jax.random.permutation(k, len(data[0])))(
-        jax.random.split(order, -(-steps // per_pass))
-    )
-    rows = orders[:, : per_pass * BATCH].reshape(-1, BATCH)[:steps]
+def mnist1d(folder: Path | None) -> Task:
+    from benchmarks.training.data import load_data
 
-    def step(carry: Any, now: Any) -> Any:
-        params, state = carry
-        k, rows = now
-        batch = jax.tree.map(lambda a: a[rows], data)
-        bare, part = jax.value_and_grad(lambda p: loss(p, batch)), jax.tree.map(lambda a: a[:6], batch)
-        if kind == "gap":
-            told = so.record_validation_loss(state, loss(params, watched))
-            due = k % (steps // 50) == 0
-            state = jax.tree.map(lambda a, b: jnp.where(due, a, b), told, state)
-            updates, state = opt.update(jax.grad(loss)(params, part), state, params, value_and_grad_fn=bare)
-        else:
-            _, grads = bare(params)
-            if kind == "sam":
-                _, grads = so.value_and_grad(loss, rho=rho)(params, batch)
-            elif kind == "share16-late":
-                length = jnp.where(k >= steps // 2, rho, 0.0)
-                _, grads = so.value_and_grad(loss, rho=length, ascent_fraction=0.06)(params, batch)
-            updates, state = opt.update(grads, state, params)
-        return (optax.apply_updates(params, updates), state), None
-
-    (params, state), _ = jax.lax.scan(step, (params, opt.init(params)), (jnp.arange(steps), rows))
-    return loss(so.eval_params(state, params) if kind == "msam" else params, test)
-
-
-def main(out: Path, page: Path | None, seeds: int) -> None:
     found = load_data("mnist1d")
     data, test = (
         (jnp.asarray(x.numpy(), jnp.float32), jnp.asarray(y.numpy()))
         for x, y in ((found.x, found.y), (found.x_test, found.y_test))
     )
-    records = []
+    shapes = list(itertools.pairwise((data[0].shape[1], 100, 100, 10)))
+
+    def initial(key: Any) -> Any:
+        keys = jax.random.split(key, 2 * len(shapes))
+        draws = zip(shapes, keys[::2], keys[1::2], strict=True)
+        return [(uniform(k, a, (a, b)), uniform(q, a, (b,))) for (a, b), k, q in draws]
+
+    def loss(params: Any, batch: Any) -> Any:
+        x, y = batch
+        for w, b in params[:-1]:
+            x = jax.nn.relu(x @ w + b)
+        return cross_entropy(x @ params[-1][0] + params[-1][1], y)
+
+    def base(rate: Any, decay: float) -> Any:
+        return optax.chain(optax.add_decayed_weights(decay), optax.sgd(rate, momentum=0.9))
+
+    last = np.arange(len(data[0]) - 200, len(data[0]))
+    return Task("mnist1d-mlp", data, test, last, 100, 4000, initial, loss, base)
+
+
+def characters(folder: Path | None) -> Task:
+    """Return lines of 128 characters for a transformer of width 256, with products in bfloat16."""
+    from tasks import text, whole_files
+
+    if folder is None:
+        raise ValueError("data: expected the folder of text.txt, --data DIR; got none")
+    found, width, heads, depth = text(folder), 256, 4, 4
+    data, test = (
+        (jnp.asarray(x.numpy(), jnp.int32), jnp.asarray(y.numpy(), jnp.int32))
+        for x, y in ((found.x, found.y), (found.x_test, found.y_test))
+    )
+    count, length = 1 + int(max(found.y.max(), found.y_test.max())), data[0].shape[1]
+    shapes = {"qkv": (width, 3 * width), "out": (width, width), "up": (width, 4 * width)}
+    shapes |= {"down": (4 * width, width)}
+    unit = {"scale": jnp.ones(width), "shift": jnp.zeros(width)}
+
+    def initial(key: Any) -> Any:
+        keys = iter(jax.random.split(key, 100))
+
+        def linear(shape: tuple[int, int]) -> Any:
+            weight = 0.02 * jax.random.normal(next(keys), shape)
+            return {"w": weight, "b": uniform(next(keys), shape[0], shape[1:])}
+
+        layers = [
+            {name: linear(shape) for name, shape in shapes.items()} | {"norm1": unit, "norm2": unit}
+            for _ in range(depth)
+        ]
+        tables = {name: 0.02 * jax.random.normal(next(keys), (n, width)) for name, n in
+                  (("tokens", count), ("places", length))}  # fmt: skip
+        return tables | {"layers": layers, "norm": unit, "head": linear((width, count))}
+
+    def apply(layer: Any, x: Any) -> Any:
+        return x.astype(jnp.bfloat16) @ layer["w"].astype(jnp.bfloat16) + layer["b"].astype(jnp.bfloat16)
+
+    def normed(norm: Any, x: Any) -> Any:
+        x = x - x.mean(-1, keepdims=True)
+        return norm["scale"] * x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-5) + norm["shift"]
+
+    def loss(params: Any, batch: Any) -> Any:
+        tokens, y = batch
+        x = params["tokens"][tokens] + params["places"]
+        for layer in params["layers"]:
+            parts = jnp.split(apply(layer["qkv"], normed(layer["norm1"], x)), 3, -1)
+            q, k, v = (a.reshape(*a.shape[:-1], heads, width // heads) for a in parts)
+            seen = jax.nn.dot_product_attention(q, k, v, is_causal=True).reshape(x.shape)
+            x = x + apply(layer["out"], seen)
+            up = jax.nn.gelu(apply(layer["up"], normed(layer["norm2"], x)), approximate=False)
+            x = x + apply(layer["down"], up)
+        return cross_entropy(apply(params["head"], normed(params["norm"], x)), y)
+
+    def base(rate: Any, decay: float) -> Any:
+        return optax.adamw(rate, weight_decay=decay)
+
+    watched = whole_files(folder).numpy()
+    return Task("characters", data, test, watched, 128, 1875, initial, loss, base)
+
+
+TASKS = {"mnist1d": mnist1d, "characters": characters}
+
+
+def taken(data: Any, rows: Any) -> Any:
+    return jax.tree.map(lambda a: a[rows], data)
+
+
+def train(task: Task, method: str, lr: float, decay: float, rho: float, seed: Any) -> Any:
+    """Return the parameters at the end of a run."""
+    steps, data, loss, gap = task.steps(method), task.data, task.loss, method in ("gap", "gate")
+    rise = round(0.05 * steps)
+    opt = task.base(optax.warmup_cosine_decay_schedule(0.0, lr, rise, steps), decay)
+    if gap:
+        opt = so.gap_sam(opt, steps, **({} if method == "gate" else {"gate": None}))
+        kept = np.setdiff1d(np.arange(len(data[0])), task.watched)
+        watched, data = taken(data, task.watched), taken(data, kept)
+    elif method == "msam":
+        opt = so.msam(opt, lambda k: jnp.where(k < rise, 0.0, rho))
+    start, order = jax.random.split(jax.random.key(seed))
+    params = task.initial(start)
+    per_pass = len(data[0]) // task.batch
+    orders = jax.vmap(lambda k: jax.random.permutation(k, len(data[0])))(
+        jax.random.split(order, -(-steps // per_pass))
+    )
+    rows = orders[:, : per_pass * task.batch].reshape(-1, task.batch)[:steps]
+
+    def step(carry: Any, now: Any) -> Any:
+        params, state = carry
+        k, rows = now
+        batch = taken(data, rows)
+        if gap:
+            told = lambda state: so.record_validation_loss(state, loss(params, watched))  # noqa: E731
+            state = jax.lax.cond(k % (steps // 50) == 0, told, lambda state: state, state)
+            part = taken(batch, slice(task.part))
+            both = jax.value_and_grad(lambda p: loss(p, batch))
+            updates, state = opt.update(jax.grad(loss)(params, part), state, params, value_and_grad_fn=both)
+            return (optax.apply_updates(params, updates), state), None
+        gradient = jax.value_and_grad(loss)
+        if method == "sam":
+            gradient = so.value_and_grad(loss, rho=rho)
+        elif method == "share16-late":
+            length = jnp.where(k >= steps // 2, rho, 0.0)
+            gradient = so.value_and_grad(loss, rho=length, ascent_fraction=task.part / task.batch)
+        updates, state = opt.update(gradient(params, batch)[1], state, params)
+        return (optax.apply_updates(params, updates), state), None
+
+    (params, state), _ = jax.lax.scan(step, (params, opt.init(params)), (jnp.arange(steps), rows))
+    return so.eval_params(state, params) if method == "msam" else params
+
+
+def tested(task: Task, params: Any) -> Any:
+    """Return the test loss."""
+    n = len(task.test[0])
+    parts = jax.tree.map(lambda a: a.reshape(-1, n // 10, *a.shape[1:]), task.test)
+    return jax.lax.map(lambda part: task.loss(params, part), parts).mean()
+
+
+def torch_rows(rows: str, method: str) -> list[dict[str, Any]]:
+    """Return the final runs of a method by torch."""
+    records = JobFile(EVIDENCE, ("task", "method", "stage", "trial", "seed")).read()
+    return [row for key, row in records.items() if key[:3] == (rows, method, "final")]
+
+
+def main(task: str, data: Path | None, out: Path, page: Path | None, seeds: int) -> None:
+    made, path = TASKS[task](data), out / "optax_training.jsonl"
+    known = {(r["task"], r["row"]) for r in read(path)}
     for method, name in NAMES.items():
-        theirs = torch_rows(method.partition(",")[0])
-        lr, decay, rho = (theirs[0][k] for k in ("lr", "decay", "strength"))
-        run = jax.jit(jax.vmap(partial(train, method, lr, decay, rho, data, test)))
-        ours = np.asarray(run(jnp.arange(seeds)))
-        records.append(
-            {
-                "row": name,
-                "lr": lr,
-                "decay": decay,
-                "rho": rho,
-                "optax": [round(float(v), 4) for v in ours],
-                "torch": [] if "gate" in method else [row["loss"] for row in theirs],
-            }
+        row = "AdamW" if (task, method) == ("characters", "base") else name
+        if (task, row) in known:
+            continue
+        theirs = torch_rows(made.rows, method)
+        values = {k: theirs[0][k] for k in ("lr", "decay", "strength")}
+        run = jax.jit(
+            jax.vmap(lambda seed, m=method, v=values: tested(made, train(made, m, *v.values(), seed)))
         )
-        print(records[-1], flush=True)
-    path = out / "optax_training.jsonl"
-    path.write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
+        ours = np.asarray(run(jnp.arange(seeds)))
+        record = {"task": task, "row": row, "device": jax.devices()[0].device_kind}
+        record |= values | {
+            "optax": ours.astype(float).round(4).tolist(),
+            "torch": [row["loss"] for row in theirs],
+        }
+        print(record, flush=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
     if page is not None:
-        write(page, records)
+        write(page, path)
 
 
-def write(page: Path, records: list[dict[str, Any]]) -> None:
+def read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+
+
+def write(page: Path, path: Path) -> None:
     def said(values: list[float]) -> str:
-        error = statistics.stdev(values) / len(values) ** 0.5 if values else 0.0
-        return f"{statistics.mean(values):.3f} ± {error:.3f}" if values else "–"
+        return f"{statistics.mean(values):.3f} ± {statistics.stdev(values) / len(values) ** 0.5:.3f}"
 
-    lines = ["| MNIST-1D, perceptron: test loss | optax | torch |", "|---|---|---|"]
-    lines += [f"| {r['row']} | {said(r['optax'])} | {said(r['torch'])} |" for r in records]
+    lines = ["| test loss | optax | torch |", "|---|---|---|"]
+    lines += [
+        f"| {TITLES[r['task']]}: {r['row']} | {said(r['optax'])} | {said(r['torch'])} |" for r in read(path)
+    ]
     mark = r"(<!-- training: written by benchmarks/optax_training.py -->\n).*?(<!-- /training -->)"
     text = page.read_text("utf-8")
     page.write_text(
@@ -154,6 +263,8 @@ def write(page: Path, records: list[dict[str, Any]]) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
+    parser.add_argument("task", choices=TASKS)
+    parser.add_argument("--data", type=Path)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent)
     parser.add_argument("--page", type=Path)
     parser.add_argument("--seeds", type=int, default=5)

@@ -147,43 +147,48 @@ def make_gradient(loss, config, strength):
     return steepen.optax.value_and_grad(loss, **options)
 
 
-def make_train(config, env, env_params):
-    """Return a function of a key and a strength that trains an agent, and the agent."""
-    agent = Agent(env, env_params, config.width)
-    updates = config.total_steps // (config.envs * config.rollout)
-    loss = make_loss(agent, config)
+class PPO:
+    """PPO in an environment: a rollout, what is learnt from it, and `train`, a run of both in one program."""
 
-    def train(key, strength, max_norm=config.max_norm, weight_decay=config.weight_decay):
-        rate = optax.linear_schedule(config.lr, 0.0, updates * config.epochs * config.minibatches)
-        opt = optax.chain(
+    def __init__(self, config, env, env_params):
+        self.config, self.env, self.env_params = config, env, env_params
+        self.agent = Agent(env, env_params, config.width)
+        self.loss = make_loss(self.agent, config)
+        self.updates = config.total_steps // (config.envs * config.rollout)
+
+    def optimizer(self, max_norm=0.0, weight_decay=0.0):
+        """Return Adam, with clipping before it and weight decay after."""
+        count = self.updates * self.config.epochs * self.config.minibatches
+        return optax.chain(
             optax.clip_by_global_norm(max_norm),
             optax.scale_by_adam(eps=1e-5),
             optax.add_decayed_weights(weight_decay),
-            optax.scale_by_learning_rate(rate),
+            optax.scale_by_learning_rate(optax.linear_schedule(self.config.lr, 0.0, count)),
         )
-        gradient = make_gradient(loss, config, strength)
-        key, at, begin = jax.random.split(key, 3)
-        params = agent.init(at)
-        obs, env_state = jax.vmap(env.reset, (0, None))(jax.random.split(begin, config.envs), env_params)
-        zeros = jnp.zeros(config.envs)
 
-        def env_step(carry, key):
-            params, obs, env_state, score = carry
+    def start(self, at, begin):
+        """Return parameters, the optimizer's state, and environments at their start with their scores."""
+        params, keys = self.agent.init(at), jax.random.split(begin, self.config.envs)
+        obs, env_state = jax.vmap(self.env.reset, (0, None))(keys, self.env_params)
+        return params, self.optimizer().init(params), (obs, env_state, jnp.zeros(self.config.envs))
+
+    def rollout(self, params, world, key):
+        """Return the environments, a batch of (steps, advantages, returns), and the mean score."""
+        config, agent = self.config, self.agent
+
+        def env_step(world, key):
+            obs, env_state, score = world
             draw, move = jax.random.split(key)
             flat = obs.reshape(config.envs, -1)
             action = agent.sample(params["actor"], flat, draw)
             log_prob, _ = agent.log_prob(params["actor"], flat, action)
             value = apply(params["critic"], flat)[:, 0]
-            obs, env_state, reward, ended, cut, _ = jax.vmap(env.step, (0, 0, 0, None))(
-                jax.random.split(move, config.envs), env_state, agent.act(action), env_params
+            obs, env_state, reward, ended, cut, _ = jax.vmap(self.env.step, (0, 0, 0, None))(
+                jax.random.split(move, config.envs), env_state, agent.act(action), self.env_params
             )
-            done = ended | cut
-            score = score + reward
+            done, score = ended | cut, score + reward
             step = Step(flat, action, log_prob, value, config.reward * reward, done)
-            return (params, obs, env_state, jnp.where(done, 0.0, score)), (
-                step,
-                jnp.where(done, score, jnp.nan),
-            )
+            return (obs, env_state, jnp.where(done, 0.0, score)), (step, jnp.where(done, score, jnp.nan))
 
         def advantage(later, step):
             ahead, value = later
@@ -191,50 +196,56 @@ def make_train(config, env, env_params):
             ahead = delta + config.gamma * config.gae * (1 - step.done) * ahead
             return (ahead, step.value), ahead
 
-        def minibatch_step(carry, batch):
+        world, (steps, scores) = jax.lax.scan(env_step, world, jax.random.split(key, config.rollout))
+        last = apply(params["critic"], world[0].reshape(config.envs, -1))[:, 0]
+        _, gains = jax.lax.scan(advantage, (jnp.zeros_like(last), last), steps, reverse=True)
+        batch = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), (steps, gains, gains + steps.value))
+        return world, batch, jnp.nanmean(scores)
+
+    def learn(self, params, state, batch, key, strength, max_norm, weight_decay):
+        """Return parameters and the optimizer's state after some epochs over a batch."""
+        config, opt = self.config, self.optimizer(max_norm, weight_decay)
+        gradient = make_gradient(self.loss, config, strength)
+
+        def minibatch_step(carry, part):
             params, state = carry
-            _, grads = gradient(params, batch)
+            _, grads = gradient(params, part)
             moves, state = opt.update(grads, state, params)
             return (optax.apply_updates(params, moves), state), None
 
+        def epoch(carry, key):
+            order = jax.random.permutation(key, config.envs * config.rollout)
+            parts = jax.tree.map(lambda a: a[order].reshape(config.minibatches, -1, *a.shape[1:]), batch)
+            return jax.lax.scan(minibatch_step, carry, parts)
+
+        return jax.lax.scan(epoch, (params, state), jax.random.split(key, config.epochs))[0]
+
+    def train(self, key, strength):
+        """Return the parameters after a run, and the mean score of the episodes of each rollout."""
+        key, at, begin = jax.random.split(key, 3)
+
         def update(carry, key):
-            params, state, obs, env_state, score = carry
+            params, state, world = carry
             roll, shuffle = jax.random.split(key)
-            rolls = jax.random.split(roll, config.rollout)
-            (_, obs, env_state, score), (steps, scores) = jax.lax.scan(
-                env_step, (params, obs, env_state, score), rolls
-            )
-            last = apply(params["critic"], obs.reshape(config.envs, -1))[:, 0]
-            _, gains = jax.lax.scan(advantage, (jnp.zeros_like(last), last), steps, reverse=True)
-            flat = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), (steps, gains, gains + steps.value))
+            world, batch, score = self.rollout(params, world, roll)
+            fixed = self.config.max_norm, self.config.weight_decay
+            return (*self.learn(params, state, batch, shuffle, strength, *fixed), world), score
 
-            def epoch(carry, key):
-                order = jax.random.permutation(key, config.envs * config.rollout)
-                batches = jax.tree.map(lambda a: a[order].reshape(config.minibatches, -1, *a.shape[1:]), flat)
-                return jax.lax.scan(minibatch_step, carry, batches)
-
-            (params, state), _ = jax.lax.scan(
-                epoch, (params, state), jax.random.split(shuffle, config.epochs)
-            )
-            return (params, state, obs, env_state, score), jnp.nanmean(scores)
-
-        start = (params, opt.init(params), obs, env_state, zeros)
-        (params, *_), returns = jax.lax.scan(update, start, jax.random.split(key, updates))
-        return params, returns
-
-    return train, agent
+        keys = jax.random.split(key, self.updates)
+        (params, *_), scores = jax.lax.scan(update, self.start(at, begin), keys)
+        return params, scores
 
 
 def main(seeds=8, strength=0.3, **options):
     """Train as many agents as seeds, and return the mean return of the last tenth of the run, one a seed."""
     config = Config(**options)
     env, env_params = gymnax.make(config.env)
-    train, agent = make_train(config, env, env_params)
+    ppo = PPO(config, env, env_params)
     if config.ascent != "none":
-        names = steepen.optax.perturbed(agent.init(jax.random.key(0)), config.mask)
+        names = steepen.optax.perturbed(ppo.agent.init(jax.random.key(0)), config.mask)
         print(f"perturbed: {', '.join(names)}")
     began = time.perf_counter()
-    _, returns = jax.jit(jax.vmap(train, (0, None)))(jax.random.split(jax.random.key(0), seeds), strength)
+    _, returns = jax.jit(jax.vmap(ppo.train, (0, None)))(jax.random.split(jax.random.key(0), seeds), strength)
     last = jnp.nanmean(returns[:, -returns.shape[1] // 10 :], 1)
     took = time.perf_counter() - began
     error = last.std() / seeds**0.5

@@ -26,13 +26,8 @@ import optax
 
 import steepen.optax
 
-LETTERS, BANG, START, LENGTH = (
-    16,
-    16,
-    17,
-    8,
-)  # 18 tokens: letters, "!" and the mark between question and answer
-ROWS = {"no penalty": (0.0,), "KL": (0.003, 0.01, 0.03, 0.1), "ratio": (0.1, 0.3, 1.0, 3.0)}
+LETTERS, BANG, START, LENGTH = 16, 16, 17, 8  # 18 tokens: letters, "!", and the mark before an answer
+ROWS = {"no penalty": (0.0,), "KL": (0.1, 0.3, 1.0, 3.0, 10.0, 30.0), "ratio": (0.3, 0.5, 0.7, 1.0, 1.4, 2.0)}
 
 
 @dataclass(frozen=True)
@@ -178,8 +173,8 @@ def main(out: Path, setting: Setting, seeds: int, trial_seeds: int) -> None:
         record = {
             "row": row, "value": values[best], "seconds": round(time.perf_counter() - began, 1),
             "tried": {f"{v:g}": [round(float(x), 4) for x in e] for v, e in zip(values, ends, strict=True)},
-            "end": np.round(final[:, -tenth:].mean(1), 4).tolist(), "every": every,
-            "curve": np.round(np.median(final, 0)[::every], 4).tolist(), "setting": vars(setting),
+            "end": final[:, -tenth:].mean(1).astype(float).round(4).tolist(), "every": every,
+            "curve": np.median(final, 0)[::every].astype(float).round(4).tolist(), "setting": vars(setting),
             "device": jax.devices()[0].device_kind,
         }  # fmt: skip
         with path.open("a", encoding="utf-8") as file:

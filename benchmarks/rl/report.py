@@ -1,9 +1,9 @@
-"""Turn the runs of `work.py` and `grpo.py` into the tables and the picture of docs/rl.md.
+"""Turn the runs of `work.py` and `grpo.py` into the tables and the picture of docs/rl.md, and into rows.md.
 
-    python benchmarks/rl/report.py --results benchmarks/rl/results --page docs/rl.md
+    python benchmarks/rl/report.py
 
 Entries are interquartile means over seeds, with 95 % intervals by a bootstrap over seeds. What stands between
-two marks on the page is written here; the sentences around it are not.
+two marks on a page is written here; the sentences around it are not.
 """
 
 from __future__ import annotations
@@ -121,9 +121,10 @@ def hacked(records: list[dict[str, Any]]) -> str:
 def seconds(records: list[dict[str, Any]]) -> str:
     """Return the table of seconds."""
     labels = list(records[0]["ratios"])
-    lines = ["| a gradient of PPO's loss | " + " | ".join(labels) + " |", "|---" * (1 + len(labels)) + "|"]
+    lines = ["| an update of PPO | " + " | ".join(labels) + " |", "|---" * (1 + len(labels)) + "|"]
     for record in records:
-        name = f"{record['env']}, {record['rows']} rows, {record['device']}"
+        agents = f"{record['agents']} agent{'s' * (record['agents'] > 1)}"
+        name = f"{record['env']}, {agents}, minibatches of {record['rows']}, {record['device']}"
         lines.append(f"| {name} | " + " | ".join(f"{v:.2f} ×" for v in record["ratios"].values()) + " |")
     return "\n".join(lines)
 
@@ -139,7 +140,8 @@ def picture(records: list[dict[str, Any]], grpo: list[dict[str, Any]], path: Pat
         dict.fromkeys(record["env"] for record in records if any("×" in n for n in record["returns"]))
     )
     figure, axes = plt.subplots(1, len(envs) + bool(grpo), figsize=(3.2 * (len(envs) + bool(grpo)), 2.8))
-    shown = ("PPO", "SAM, actor", "CGD λ = ½, actor", "CGD ratio, actor")
+    shown = {"PPO": "C0", "SAM, actor": "C1", "CGD λ = ½, actor": "C2", "CGD ratio, actor": "C3"}
+    colours = {"no penalty": "C0", "KL": "C4", "ratio": "C3"}
     for axis, env in zip(np.atleast_1d(axes), envs, strict=False):
         for record in (r for r in records if r["env"] == env and r["row"] in shown):
             by: dict[float, list[Any]] = {1.0: [record["returns"]["clean"]]}
@@ -148,8 +150,8 @@ def picture(records: list[dict[str, Any]], grpo: list[dict[str, Any]], path: Pat
                     by.setdefault(float(name.rpartition(" ")[2]), []).append(values)
             xs = sorted(by)
             found = np.array([interval(np.mean(by[x], 0)) for x in xs])
-            (line,) = axis.plot(xs, found[:, 0], label=record["row"])
-            axis.fill_between(xs, found[:, 1], found[:, 2], color=line.get_color(), alpha=0.15, lw=0)
+            axis.plot(xs, found[:, 0], label=record["row"], color=shown[record["row"]])
+            axis.fill_between(xs, found[:, 1], found[:, 2], color=shown[record["row"]], alpha=0.15, lw=0)
         axis.set(title=env, xlabel="what was changed, times")
     np.atleast_1d(axes)[0].set_ylabel("return")
     if envs:
@@ -157,11 +159,12 @@ def picture(records: list[dict[str, Any]], grpo: list[dict[str, Any]], path: Pat
     if grpo:
         axis = np.atleast_1d(axes)[-1]
         for record in grpo:
-            curve = np.asarray(record["curve"])
-            (line,) = axis.plot(np.arange(len(curve)) * record["every"], curve[:, 0], label=record["row"])
-            axis.plot(np.arange(len(curve)) * record["every"], curve[:, 1], ":", color=line.get_color())
-        axis.set(title="true reward, and proxy (dotted)", xlabel="steps of GRPO")
-        axis.legend(fontsize=7, frameon=False)
+            curve, colour = np.asarray(record["curve"]), colours[record["row"]]
+            steps = np.arange(len(curve)) * record["every"]
+            axis.plot(steps, curve[:, 0], label=record["row"], color=colour)
+            axis.plot(steps, curve[:, 1], ":", color=colour)
+        axis.set(title="true reward; proxy dotted", xlabel="steps of GRPO")
+        axis.legend(fontsize=7, frameon=False, loc="center right", bbox_to_anchor=(1, 0.33))
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
 
@@ -175,12 +178,13 @@ def fill(page: str, name: str, text: str) -> str:
     return new
 
 
-def main(results: Path, page: Path) -> None:
-    control = read(results, "classic") + read(results, "minatar")
+def main(results: Path, page: Path, rows: Path) -> None:
+    control = [record for part in ("classic", "minatar", "brax") for record in read(results, part)]
     grpo, times = read(results, "grpo"), read(results, "time")
     text = page.read_text("utf-8")
     if control:
-        text = fill(fill(text, "tables", tables(control)), "verdict", verdict(control))
+        text = fill(text, "verdict", verdict(control))
+        rows.write_text(fill(rows.read_text("utf-8"), "tables", tables(control)), "utf-8")
     if grpo:
         text = fill(text, "hacked", hacked(grpo))
     if times:
@@ -194,4 +198,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--page", type=Path, default=Path(__file__).parents[2] / "docs" / "rl.md")
+    parser.add_argument("--rows", type=Path, default=Path(__file__).parent / "rows.md")
     main(**vars(parser.parse_args()))

@@ -1,22 +1,24 @@
 """Does a penalty on the policy's gradient make policies robust? PPO, and PPO with an ascent step.
 
     python benchmarks/rl/work.py classic --out DIR --seeds 20          # CartPole, Acrobot, Pendulum
-    python benchmarks/rl/work.py minatar --out DIR --seeds 16          # MinAtar, for a GPU
+    python benchmarks/rl/work.py minatar --out DIR --seeds 64          # MinAtar, for a GPU
+    python benchmarks/rl/work.py brax --out DIR --seeds 10             # Hopper and Walker2d, for a GPU
     python benchmarks/rl/work.py time --out DIR                        # seconds of an update
     python benchmarks/rl/report.py --results DIR --page docs/rl.md
 
 Every row has as many environment steps. The strength of a row is chosen among three values on seeds of their
-own, by the mean return over all conditions; then come the seeds that are reported. A line of JSON is all
-seeds of a row; a row that has a line is not run again, so a command that is cut short is run once more.
+own, by the mean return over all conditions; then come the seeds that are reported. All runs of an environment
+go together: one program makes the rollouts of all, and one for each row learns from them. A line of JSON is
+all seeds of a row; an environment whose rows have lines is not run again, nor are trials that have one.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -28,9 +30,8 @@ import jax.numpy as jnp
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
-from ppo_jax import Config, make_gradient, make_loss, make_train
+from ppo_jax import PPO, Config, Step
 
-EPISODES = 16  # a condition and a seed
 TRIALS = 1000  # the first seed of those that strengths are chosen on
 
 
@@ -69,12 +70,17 @@ class World:
     config: Config
     changed: tuple[str, ...] = ()
     longest: int = 500  # steps of an episode
+    episodes: int = 16  # a condition and a seed
     derived: dict[str, Any] = field(default_factory=dict)
 
 
 PENDULUM = {"gamma": 0.95, "reward": 0.1, "entropy": 0.0, "epochs": 8}
 MINATAR = {
     "total_steps": 2_000_000, "envs": 64, "rollout": 128, "minibatches": 8, "lr": 2.5e-3, "width": 128,
+}  # fmt: skip
+BRAX = {
+    "total_steps": 1_000_000, "envs": 128, "rollout": 32, "minibatches": 8, "epochs": 8, "lr": 5e-4,
+    "entropy": 0.0, "reward": 0.1,
 }  # fmt: skip
 WORLDS = {
     "CartPole-v1": World(
@@ -96,11 +102,27 @@ WORLDS = {
         f"{name}-MinAtar": World(Config(env=f"{name}-MinAtar", **MINATAR), longest=1000)
         for name in ("Asterix", "Breakout", "SpaceInvaders")
     },
+    **{
+        name: World(
+            Config(env=name, **BRAX), ("gravity", "mass", "friction", "force"), longest=1000, episodes=4
+        )
+        for name in ("hopper", "walker2d")
+    },
 }
 PARTS = {
+    "brax": ("hopper", "walker2d"),
     "classic": ("CartPole-v1", "Acrobot-v1", "Pendulum-v1"),
     "minatar": ("Asterix-MinAtar", "Breakout-MinAtar", "SpaceInvaders-MinAtar"),
 }
+
+
+def make(name: str) -> tuple[Any, Any]:
+    """Return an environment and its parameters."""
+    if name not in PARTS["brax"]:
+        return gymnax.make(name)
+    from brax_env import Brax, Dynamics
+
+    return Brax(name), Dynamics()
 
 
 def conditions(world: World, env_params: Any) -> tuple[list[str], Any, Any]:
@@ -138,54 +160,104 @@ def make_evaluate(world: World, env: Any, agent: Any) -> Any:
             start = (*env.reset(begin, env_params), 0.0, 1.0)
             return jax.lax.scan(step, start, jax.random.split(run, world.longest))[0][2]
 
-        return jax.vmap(episode)(jax.random.split(key, EPISODES)).mean()
+        return jax.vmap(episode)(jax.random.split(key, world.episodes)).mean()
 
     return evaluate
 
 
 @cache
-def judge(name: str) -> Any:
-    """Return the names of the conditions, and a program for the returns of many agents in all of them."""
-    world = WORLDS[name]
-    env, env_params = gymnax.make(name)
-    _, agent = make_train(world.config, env, env_params)
-    names, table, flips = conditions(world, env_params)
-    evaluate = jax.vmap(make_evaluate(world, env, agent), (None, 0, 0, None))
-    return names, jax.jit(jax.vmap(lambda params, key: evaluate(params, table, flips, key)))
+class Programs:
+    """What all rows share, for a number of runs: their start, their rollouts, and the returns at the end."""
+
+    def __init__(self, name: str, size: int) -> None:
+        world, (env, env_params) = WORLDS[name], make(name)
+        self.size, self.ppo = size, PPO(world.config, env, env_params)
+        self.names, table, flips = conditions(world, env_params)
+        evaluate = jax.vmap(make_evaluate(world, env, self.ppo.agent), (None, 0, 0, None))
+        calls = self.ppo.start, self.ppo.rollout, lambda params, key: evaluate(params, table, flips, key)
+        start, rollout, judge = (jax.jit(jax.vmap(call)) for call in calls)
+        keys = jax.random.split(jax.random.key(0), size)
+        params, _, world = jax.eval_shape(start, keys, keys)
+        wanted = (start, keys, keys), (rollout, params, world, keys), (judge, params, keys)
+        self.start, self.rollout, self.judge = compiled(wanted)
 
 
-class Runs:
-    """A row in an environment: one program that trains as many agents as there are seeds to report."""
+def compiled(wanted: Any) -> list[Any]:
+    """Return programs, compiled side by side."""
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(lambda one: one[0].lower(*one[1:]).compile(), wanted))
 
-    def __init__(self, name: str, row: Row, size: int) -> None:
-        self.name, self.size = name, size
-        config = replace(WORLDS[name].config, **row.changes)
-        train, _ = make_train(config, *gymnax.make(name))
 
-        def one(seed: Any, value: Any) -> Any:
-            given = {row.what: value} if row.what != "strength" else {}
-            return train(jax.random.key(seed), value, **given)
+Jobs = dict[str, list[tuple[float, int]]]  # values and seeds of each row
 
+
+def train(name: str, programs: Programs, jobs: Jobs) -> tuple[dict[str, Any], dict[str, float]]:
+    """Return the returns of each row's runs in all conditions, and the seconds of a row's training."""
+    pairs = [pair for some in jobs.values() for pair in some]
+    seed = jnp.asarray([seed for _, seed in pairs] + [0] * (programs.size - len(pairs)), jnp.int32)
+    begun = jax.vmap(lambda s: jax.random.split(jax.random.key(s), 3))(seed)
+    keys = jax.vmap(lambda key: jax.random.split(key, programs.ppo.updates))(begun[:, 0])
+    draw = jax.jit(lambda k: jax.vmap(jax.random.split)(keys[:, k]))
+    places, at = {}, 0
+    for label, some in jobs.items():
+        places[label] = slice(at, at := at + len(some))
+    params, state, world = programs.start(begun[:, 1], begun[:, 2])
+    parts = {label: cut((params, state), place) for label, place in places.items()}
+    rest = cut(params, slice(at, None))
+
+    @jax.jit
+    def join(parts: Any) -> Any:
+        return jax.tree.map(lambda *some: jnp.concatenate(some), *(p for p, _ in parts.values()), rest)
+
+    def learner(label: str) -> Any:
+        row, place = ROWS[label], places[label]
+        ppo = PPO(replace(WORLDS[name].config, **row.changes), programs.ppo.env, programs.ppo.env_params)
+        values = jnp.asarray([value for value, _ in jobs[label]], jnp.float32)
+        fixed = {"strength": 0.0, "max_norm": ppo.config.max_norm, "weight_decay": ppo.config.weight_decay}
+        given = [values if k == row.what else jnp.full_like(values, v) for k, v in fixed.items()]
+
+        def learn(part: Any, batch: Any, key: Any) -> Any:
+            return jax.vmap(ppo.learn)(*part, *cut((batch, key), place), *given)
+
+        return jax.jit(learn)
+
+    _, batch, _ = jax.eval_shape(jax.vmap(programs.ppo.rollout), params, world, keys[:, 0])
+    learners = dict(
+        zip(jobs, compiled([(learner(k), parts[k], batch, keys[:, 0]) for k in jobs]), strict=True)
+    )
+    began = time.perf_counter()
+    for k in range(programs.ppo.updates):
+        now = draw(k)
+        params = join(parts)
+        world, batch, score = programs.rollout(params, world, now[:, 0])
+        parts = {label: learn(parts[label], batch, now[:, 1]) for label, learn in learners.items()}
+        if k % max(programs.ppo.updates // 10, 1) == 0:
+            seconds = time.perf_counter() - began
+            print(f"{name} {k}: {np.nanmedian(score):.1f}, {seconds:.0f} s", flush=True)
+    rolling = timed(programs.rollout, params, world, now[:, 0]) / programs.size
+    seconds = {
+        label: programs.ppo.updates
+        * (rolling * len(jobs[label]) + timed(learn, parts[label], batch, now[:, 1]))
+        for label, learn in learners.items()
+    }
+    judged = jax.vmap(lambda s: jax.random.fold_in(jax.random.key(s), 1))(seed)
+    returns = np.asarray(programs.judge(join(parts), judged))
+    return {label: returns[place] for label, place in places.items()}, seconds
+
+
+def cut(tree: Any, place: slice) -> Any:
+    """Return some of the runs."""
+    return jax.tree.map(lambda a: a[place], tree)
+
+
+def timed(call: Any, *args: Any) -> float:
+    """Return the seconds of a call: the least of three."""
+    found = []
+    for _ in range(3):
         began = time.perf_counter()
-        shapes = jnp.zeros(size, jnp.int32), jnp.zeros(size)
-        self.train = jax.jit(jax.vmap(one)).lower(*shapes).compile()
-        self.compile = round(time.perf_counter() - began, 1)
-
-    def __call__(self, values: list[float], seeds: list[int]) -> tuple[Any, float]:
-        """Return the returns of all values and seeds in all conditions, and the seconds of training."""
-        pairs = [(seed, value) for value in values for seed in seeds]
-        found, seconds = [], 0.0
-        for at in range(0, len(pairs), self.size):
-            some = pairs[at : at + self.size]
-            seed, value = zip(*(some + some[:1] * (self.size - len(some))), strict=True)
-            began = time.perf_counter()
-            params, _ = jax.block_until_ready(
-                self.train(jnp.asarray(seed, jnp.int32), jnp.asarray(value, jnp.float32))
-            )
-            seconds += time.perf_counter() - began
-            keys = jax.vmap(lambda s: jax.random.fold_in(jax.random.key(s), 1))(jnp.asarray(seed))
-            found.append(np.asarray(judge(self.name)[1](params, keys))[: len(some)])
-        return np.concatenate(found).reshape(len(values), len(seeds), -1), round(seconds, 1)
+        jax.block_until_ready(call(*args))
+        found.append(time.perf_counter() - began)
+    return min(found)
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -198,79 +270,89 @@ def write(path: Path, record: dict[str, Any]) -> None:
         file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
-def work(part: str, out: Path, seeds: int, trial_seeds: int, only: list[str], minutes: float) -> None:
-    """Make the rows of a part that are missing."""
-    path, began = out / f"{part}.jsonl", time.perf_counter()
-    for name in PARTS[part]:
-        for label, row in ROWS.items():
-            if only and name not in only:
-                continue
-            if any((d["env"], d["row"], len(d["seeds"])) == (name, label, seeds) for d in lines(path)):
-                continue
-            if time.perf_counter() - began > 60 * minutes:
-                print("time is up; run it again", flush=True)
-                return
-            values, tried, runs = list(row.values) or [0.0], {}, Runs(name, row, seeds)
-            value = values[0]
-            if len(values) > 1:
-                trial, _ = runs(values, list(range(TRIALS, TRIALS + trial_seeds)))
-                scores = np.nan_to_num(trial.mean((1, 2)), nan=-math.inf)
-                tried = {f"{v:g}": round(float(s), 3) for v, s in zip(values, scores, strict=True)}
-                value = values[int(scores.argmax())]
-            final, seconds = runs([value], list(range(seeds)))
-            names = judge(name)[0]
-            returns = {n: [round(float(v), 2) for v in final[0, :, i]] for i, n in enumerate(names)}
+def choose(name: str, path: Path, trial_seeds: int) -> dict[str, dict[str, float]]:
+    """Return the mean return, over all conditions, of each value that is tried."""
+    known = [line["tried"] for line in lines(path) if line["env"] == name]
+    if known:
+        return known[-1]
+    seeds = range(TRIALS, TRIALS + trial_seeds)
+    several = {label: row.values for label, row in ROWS.items() if len(row.values) > 1}
+    jobs = {label: [(value, seed) for value in values for seed in seeds] for label, values in several.items()}
+    found, _ = train(name, Programs(name, sum(map(len, jobs.values()))), jobs)
+    tried = {}
+    for label, returns in found.items():
+        scores = np.nan_to_num(returns.reshape(-1, trial_seeds, returns.shape[1]).mean((1, 2)), nan=-1e9)
+        tried[label] = dict(zip(map("{:g}".format, several[label]), scores.round(3).tolist(), strict=True))
+    write(path, {"env": name, "tried": tried})
+    return tried
+
+
+def work(part: str, out: Path, seeds: int, trial_seeds: int, only: list[str]) -> None:
+    """Make the rows of the environments of a part that are missing."""
+    path = out / f"{part}.jsonl"
+    for name in only or PARTS[part]:
+        if any((d["env"], len(d["seeds"])) == (name, seeds) for d in lines(path)):
+            continue
+        tried = choose(name, out / f"{part}.trials.jsonl", trial_seeds)
+        best = {label: (row.values or (0.0,))[0] for label, row in ROWS.items()}
+        best |= {
+            label: float(max(scores, key=lambda value: scores[value])) for label, scores in tried.items()
+        }
+        jobs = {label: [(value, seed) for seed in range(seeds)] for label, value in best.items()}
+        trials = trial_seeds * sum(map(len, tried.values()))  # not fewer runs: the same program will do
+        programs = Programs(name, max(trials, seeds * len(jobs)))
+        found, seconds = train(name, programs, jobs)
+        for label, returns in found.items():
             record = {
-                "env": name, "row": label, "value": value, "tried": tried, "seeds": list(range(seeds)),
-                "steps": WORLDS[name].config.total_steps, "seconds": seconds, "compile": runs.compile,
-                "returns": returns,
+                "env": name, "row": label, "value": best[label], "tried": tried.get(label, {}),
+                "seeds": list(range(seeds)), "steps": WORLDS[name].config.total_steps,
+                "seconds": round(seconds[label], 3),
+                "returns": dict(zip(programs.names, returns.T.astype(float).round(2).tolist(), strict=True)),
                 "device": jax.devices()[0].device_kind,
             }  # fmt: skip
             write(path, record)
-            clean = np.mean(returns["clean"])
-            print(f"{name:22} {label:22} {value:<6g} clean {clean:8.1f} {seconds} s", flush=True)
+            clean = np.mean(record["returns"]["clean"])
+            print(f"{name} {label} {best[label]:g}: clean {clean:.1f}, {seconds[label]:.1f} s", flush=True)
 
 
 def times(out: Path, repeats: int = 11) -> None:
-    """Time the gradient of a minibatch, in units of PPO's."""
-    rows = {"PPO": NONE, "CGD ratio, actor": ROWS["CGD ratio, actor"].changes}
-    rows |= {"SAM, actor": ROWS["SAM, actor"].changes, "SAM, actor, 1/16": ROWS["SAM, actor, 1/16"].changes}
+    """Time what is learnt from a rollout, Adam's steps with their gradients, in units of PPO's."""
+    rows = {label: ROWS[label] for label in ("PPO", "CGD ratio, actor", "SAM, actor", "SAM, actor, 1/16")}
+    cpu = jax.devices()[0].platform == "cpu"
     for name in ("CartPole-v1", "Breakout-MinAtar"):
-        config = replace(WORLDS[name].config, width=256)
-        env, env_params = gymnax.make(config.env)
-        _, agent = make_train(config, env, env_params)
-        rows_of_batch = 4096 if jax.devices()[0].platform != "cpu" else 1024
-        params = agent.init(jax.random.key(0))
-        batch = _batch(agent, params, rows_of_batch)
-        found: dict[str, list[float]] = {label: [] for label in rows}
-        called = {}
-        for label, changes in rows.items():
-            now = replace(config, **changes)
-            called[label] = jax.jit(make_gradient(make_loss(agent, now), now, 0.1))
-            jax.block_until_ready(called[label](params, batch))
-        for _ in range(repeats):
-            for label, gradient in called.items():
-                began = time.perf_counter()
-                for _ in range(5):
-                    grads = gradient(params, batch)
-                jax.block_until_ready(grads)
-                found[label].append(time.perf_counter() - began)
-        base = np.median(found["PPO"])
-        ratios = {label: round(float(np.median(t) / base), 3) for label, t in found.items()}
-        record = {
-            "env": name,
-            "rows": rows_of_batch,
-            "ratios": ratios,
-            "device": jax.devices()[0].device_kind,
-        }
-        write(out / "time.jsonl", record)
-        print(record)
+        for agents in (1,) if cpu else (1, 64):
+            config = replace(WORLDS[name].config, width=256, epochs=1, minibatches=4, rollout=64)
+            config = replace(config, envs=(1024 if cpu else 4096) * config.minibatches // config.rollout)
+            keys, given = jax.random.split(jax.random.key(0), agents), jnp.full(agents, 0.1)
+            ppos = [PPO(replace(config, **row.changes), *make(name)) for row in rows.values()]
+            params = jax.vmap(ppos[0].agent.init)(keys)
+            state = jax.vmap(ppos[0].optimizer().init)(params)
+            batch = jax.jit(jax.vmap(partial(random_batch, ppos[0])))(params, keys)
+            args = params, state, batch, keys, given, given, 0 * given
+            learners = compiled([(jax.jit(jax.vmap(ppo.learn)), *args) for ppo in ppos])
+            called = dict(zip(rows, learners, strict=True))
+            for call in learners:
+                jax.block_until_ready(call(*args))
+            found: dict[str, list[float]] = {label: [] for label in rows}
+            for _ in range(repeats):
+                for label, call in called.items():
+                    began = time.perf_counter()
+                    jax.block_until_ready(call(*args))
+                    found[label].append(time.perf_counter() - began)
+            base = np.median(found["PPO"])
+            record = {
+                "env": name, "agents": agents, "rows": config.envs * config.rollout // config.minibatches,
+                "ratios": {label: round(float(np.median(t) / base), 3) for label, t in found.items()},
+                "milliseconds": round(1e3 * float(base), 3), "device": jax.devices()[0].device_kind,
+            }  # fmt: skip
+            write(out / "time.jsonl", record)
+            print(record, flush=True)
 
 
-def _batch(agent: Any, params: Any, n: int) -> Any:
-    from ppo_jax import Step
-
-    keys = jax.random.split(jax.random.key(1), 3)
+def random_batch(ppo: PPO, params: Any, key: Any) -> Any:
+    """Return what a rollout could have returned."""
+    agent, n = ppo.agent, ppo.config.envs * ppo.config.rollout
+    keys = jax.random.split(key, 3)
     obs = jax.random.normal(keys[0], (n, agent.inputs))
     action = jax.vmap(partial(agent.sample, params["actor"]))(obs, jax.random.split(keys[1], n))
     log_prob, _ = agent.log_prob(params["actor"], obs, action)
@@ -284,10 +366,9 @@ if __name__ == "__main__":
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--trial-seeds", type=int, default=5)
-    parser.add_argument("--minutes", type=float, default=8.0)
     parser.add_argument("--only", nargs="*", default=[], help="environments")
     given = parser.parse_args()
     if given.part == "time":
         times(given.out)
     else:
-        work(given.part, given.out, given.seeds, given.trial_seeds, given.only, given.minutes)
+        work(given.part, given.out, given.seeds, given.trial_seeds, given.only)

@@ -42,7 +42,7 @@ STRENGTHS = {
     "mask: expected a tree of booleans like the parameters": RHO | {"mask": {"v": True}},
     "mask: expected at least one parameter to perturb, got none": RHO | {"mask": False},
     "mask: expected True or False for each parameter, got 'all'": RHO | {"mask": "all"},
-    "dtype: expected the precision of the passes, one of float64, float32,": {"lam": 0.1, "dtype": "int8"},
+    "dtype: expected the precision of the passes, float64, float32,": {"lam": 0.1, "dtype": "int8"},
 }
 CALLS = {
     "loss: expected a callable that returns one number, got 1": (1, P),

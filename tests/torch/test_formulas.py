@@ -12,6 +12,7 @@ from steepen.schedules import Table
 from steepen.torch import CGD, SAM
 from steepen.torch.paper import ASAM, CGDFD, GNP, MSAM, ExactCGD
 
+from .. import ratio_rule
 from ..pairs import pairs
 from .nets import BASES, Net, X, Y, mse, same
 
@@ -188,6 +189,16 @@ def test_the_ratio_sets_the_size_of_the_penalty_by_a_running_mean(base, maximize
     again = Task(partial(CGD, ratio=0.3), base, maximize).opt
     again.load_state_dict(state)
     assert torch.equal(again._means.now()["change"], task.opt._means.now()["change"])
+
+
+def test_the_direction_of_a_ratio_is_that_of_optax_in_float32():
+    """tests/optax/test_formulas.py holds optax's to the same numbers."""
+    x, a, m = (torch.tensor(row) for row in (ratio_rule.X, ratio_rule.A, ratio_rule.M))
+    model = nn.ParameterList([x.clone()])
+    opt = CGD(SGD(model.parameters(), lr=2.0**30), model, ratio=0.3)  # so long that x is lost beside it
+    opt.step_on(lambda _: 0.5 * (a * (model[0] - m) ** 2).sum(), torch.zeros(1))
+    wanted = torch.tensor(ratio_rule.direction(0.3))
+    torch.testing.assert_close((x - model[0].detach()) / 2**30, wanted, rtol=1e-6, atol=0)
 
 
 def test_where_the_gradient_does_not_change_there_is_no_penalty():

@@ -22,8 +22,7 @@ from .._tools.optional import load
 load("optax", "steepen.optax", extra="optax")
 
 from ._gap_sam import GapSAMState, gap_sam, record_validation_loss  # noqa: E402
-from ._msam import MSAMState, eval_params, msam  # noqa: E402
-from ._transforms import CGDState, SAMState, cgd, sam  # noqa: E402
+from ._transforms import CGDState, MSAMState, SAMState, cgd, eval_params, msam, sam  # noqa: E402
 from ._trees import perturbed  # noqa: E402
 from ._value_and_grad import value_and_grad  # noqa: E402
 

@@ -13,46 +13,37 @@ import jax.numpy as jnp
 
 from .._core import ascent
 from .._tools.check import is_number, number
-from ._trees import Mean, Selection, add, combine, norm, subtract
-
-__all__ = ["Strength", "strength_of"]
+from ._trees import Mask, Mean, accuracy, add, combine, norm, select, subtract
 
 ScalarOrSchedule = float | jax.Array | Callable[[Any], Any]
 
 
 class Strength(NamedTuple):
-    """How strong the penalty is: `rho`, `lam` or `ratio`, a number or a schedule."""
+    """How strong the penalty is: `rho`, `lam` or `ratio`, of which parameters, for passes of which dtype."""
 
     name: str
     value: Any
+    mask: Mask
+    dtype: Any
 
     def at(self, step: Any) -> Any:
         """Return the value at a step."""
-        if not callable(self.value):
-            return self.value
-        if step is None:
-            raise TypeError(
-                f"step: {self.name} is a schedule, so pass the number of the step, step=…; got None"
-            )
-        return self.value(step)
+        if callable(self.value) and step is None:
+            what = f"{self.name} is a schedule, so pass the number of the step"
+            raise TypeError(f"step: {what}, step=…; got None")
+        return self.value(step) if callable(self.value) else self.value
 
     def direction(
-        self,
-        g: Any,
-        params: Any,
-        gradient_at: Callable[[Any], Any],
-        *,
-        step: Any,
-        selection: Selection,
-        accurate: float,
-        mean: Mean | None = None,
+        self, g: Any, params: Any, gradient_at: Callable[[Any], Any], step: Any, mean: Mean | None = None
     ) -> tuple[Any, Mean | None]:
         """Return what to step by, g⁺ or g + ν(g⁺ − g) with the guard, and the mean of ‖g⁺ − g‖/‖g‖."""
+        selection = select(self.mask, params)
         value, n = self.at(step), norm(g, selection)
         if self.name == "rho":
             return gradient_at(add(params, _finite(value / n), g, selection)), mean
         x = norm(params, selection)
-        c, nu = ascent.of_lam(value if self.name == "lam" else 0.0, n, x, accurate)
+        lam = value if self.name == "lam" else 0.0
+        c, nu = ascent.of_lam(lam, n, x, accuracy(params, self.dtype))
         change = subtract(gradient_at(add(params, _finite(c), g, selection)), g)
         if self.name == "ratio":
             relative = norm(change, selection) / n
@@ -63,7 +54,7 @@ class Strength(NamedTuple):
         return combine(g, _finite(nu), change, selection), mean
 
 
-def strength_of(**given: Any) -> Strength:
+def strength_of(mask: Mask = None, dtype: Any = None, **given: Any) -> Strength:
     """Return the one strength that is given, checked."""
     found = {name: value for name, value in given.items() if value is not None}
     if len(found) != 1:
@@ -76,7 +67,7 @@ def strength_of(**given: Any) -> Strength:
         number(name, value, f"{what}, or a schedule", least=least)
     elif not (callable(value) or isinstance(value, jax.Array)):
         raise TypeError(f"{name}: expected a number or a schedule of the step, got {value!r}")
-    return Strength(name, value)
+    return Strength(name, value, mask, dtype)
 
 
 def _finite(c: Any) -> jax.Array:

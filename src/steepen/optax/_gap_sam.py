@@ -44,10 +44,8 @@ class GapSAMState(NamedTuple):
 
     def record_validation_loss(self, loss: Any) -> GapSAMState:
         """Return the state that knows a new validation loss; one that is not finite is passed over."""
-        if jnp.shape(loss):
-            raise ValueError(
-                f"loss: expected the mean validation loss, one number; got shape {jnp.shape(loss)}"
-            )
+        if shape := jnp.shape(loss):
+            raise ValueError(f"loss: expected the mean validation loss, one number; got shape {shape}")
         known = self.means["validation"].updated(jnp.asarray(loss, self.gain.dtype), ascent.NEW_VALIDATION)
         return self._replace(means=self.means | {"validation": known})
 
@@ -83,8 +81,8 @@ def gap_sam(
         What takes the steps, with clipping inside.
     total_steps : int
         The length of the run.
-    mask : tree of bool, or callable
-        The parameters that the ascent step moves; all by default.
+    mask
+        As in `value_and_grad`.
 
     Examples
     --------
@@ -112,8 +110,8 @@ def gap_sam(
     def update(
         updates: Any, state: Any, params: Any = None, *, value_and_grad_fn: Any = None, **extra: Any
     ) -> Any:
-        check_state(state, GapSAMState)
-        check_call("value_and_grad_fn", value_and_grad_fn, params, "loss and gradient of the batch")
+        check_state(state, GapSAMState, params)
+        check_call("value_and_grad_fn", value_and_grad_fn, "loss and gradient of the batch")
         now, chosen = {name: mean.value for name, mean in state.means.items()}, select(mask, params)
         gap = now["validation"] - now["training"]
         part = strength * (state.steps.astype(gap.dtype) / (total_steps - 1)).clip(max=1)

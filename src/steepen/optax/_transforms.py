@@ -1,19 +1,22 @@
-"""SAM and CGD as transformations of optax, for loops that hand a function of the gradient to `update`."""
+"""SAM, CGD and momentum SAM as transformations of optax."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownLambdaType=false
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import optax
+import optax.tree_utils as otu
 
 from ._ascent import ScalarOrSchedule, Strength, strength_of
-from ._trees import Mask, Mean, accuracy, check, select, wide
+from ._trees import Mask, Mean, add, check, norm, subtract, wide
 
-__all__ = ["CGDState", "SAMState", "cgd", "sam"]
+__all__ = ["CGDState", "MSAMState", "SAMState", "cgd", "eval_params", "msam", "sam"]
 
 
 class SAMState(NamedTuple):
@@ -57,14 +60,11 @@ def sam(
     ----------
     base : GradientTransformation
         What takes the steps, with clipping inside: `chain(clip_by_global_norm(1), adam(1e-3))`.
-    rho : number or schedule
-        ρ, the length of the ascent step.
-    mask : tree of bool, or callable
-        The parameters that the ascent step moves; all by default.
+    rho, mask
+        As in `value_and_grad`.
 
     Examples
     --------
-    >>> import jax
     >>> grad_fn = jax.grad(lambda x: ((x - 1) ** 2).sum())
     >>> opt = sam(optax.sgd(0.1), rho=0.05)
     >>> x = jnp.zeros(2)
@@ -72,7 +72,7 @@ def sam(
     >>> [round(value, 4) for value in updates.tolist()]
     [0.2071, 0.2071]
     """
-    return _transformation(SAMState, base, strength_of(rho=rho), mask, None)
+    return _transformation(SAMState, base, strength_of(mask, rho=rho))
 
 
 def cgd(
@@ -92,48 +92,31 @@ def cgd(
     ----------
     base : GradientTransformation
         What takes the steps, with clipping inside.
-    lam : number or schedule
-        λ. Below zero it rewards a large gradient.
-    ratio : number or schedule
-        In the place of λ: ν such that ‖ν(g⁺ − g)‖ is this part of ‖g‖, by a running mean of ‖g⁺ − g‖/‖g‖.
-    mask : tree of bool, or callable
-        The parameters that the ascent step moves; all by default.
-    dtype : dtype
-        The precision of the passes, where it is not that of the parameters.
+    lam, ratio, mask, dtype
+        As in `value_and_grad`, one of the first two; but `ratio` goes by a running mean of ‖g⁺ − g‖/‖g‖.
 
     Examples
     --------
-    >>> import jax
     >>> grad_fn = jax.grad(lambda x: ((x - 1) ** 2).sum())
     >>> opt = cgd(optax.sgd(0.1), ratio=0.3)
     >>> x = jnp.zeros(2)
     >>> updates, state = opt.update(grad_fn(x), opt.init(x), x, grad_fn=grad_fn)
     """
-    return _transformation(CGDState, base, strength_of(lam=lam, ratio=ratio), mask, dtype)
+    return _transformation(CGDState, base, strength_of(mask, dtype, lam=lam, ratio=ratio))
 
 
-def _transformation(kind: Any, base: Any, strength: Strength, mask: Mask, dtype: Any) -> Any:
+def _transformation(kind: Any, base: Any, strength: Strength) -> Any:
     base = checked_base(base)
 
     def init(params: Any) -> Any:
         check(params)
-        zero = jnp.zeros((), wide(params))
-        return kind(
-            jnp.zeros((), jnp.int32), None if kind is SAMState else Mean(zero, zero), base.init(params)
-        )
+        none = Mean(*jnp.zeros(2, wide(params))) if kind is CGDState else None
+        return kind(jnp.zeros((), jnp.int32), none, base.init(params))
 
     def update(updates: Any, state: Any, params: Any = None, *, grad_fn: Any = None, **extra: Any) -> Any:
-        check_state(state, kind)
-        check_call("grad_fn", grad_fn, params, "the gradient of the batch")
-        d, change = strength.direction(
-            updates,
-            params,
-            grad_fn,
-            step=state.steps,
-            selection=select(mask, params),
-            accurate=accuracy(params, dtype),
-            mean=state.change,
-        )
+        check_state(state, kind, params)
+        check_call("grad_fn", grad_fn, "the gradient of the batch")
+        d, change = strength.direction(updates, params, grad_fn, state.steps, state.change)
         updates, inner = base.update(d, state.base, params, **extra)
         return updates, kind(optax.safe_increment(state.steps), change, inner)
 
@@ -147,20 +130,108 @@ def checked_base(base: Any) -> Any:
     return optax.with_extra_args_support(base)
 
 
-def check_state(state: Any, kind: type) -> None:
-    """Refuse the state of another transformation, such as one from a checkpoint."""
+def check_state(state: Any, kind: type, params: Any) -> None:
+    """Refuse the state of another transformation, such as one from a checkpoint, and no parameters."""
     if not isinstance(state, kind):
         raise TypeError(
             f"state: expected {kind.__name__}, got {type(state).__name__}; restore a checkpoint into the "
             "structure of init(params)"
         )
-
-
-def check_call(name: str, function: Callable[[Any], Any] | None, params: Any, returns: str) -> None:
-    """Refuse an update without the parameters or the function that it needs."""
     if params is None:
         raise ValueError("params: expected the parameters, update(g, state, params, …); got None")
+
+
+def check_call(name: str, function: Callable[[Any], Any] | None, returns: str) -> None:
+    """Refuse an update without the function that it needs."""
     if not callable(function):
         raise TypeError(
             f"{name}: expected a function of the parameters that returns {returns}, got {function!r}"
         )
+
+
+class MSAMState(NamedTuple):
+    """The state of `msam`: the number of steps, the parameters without the ascent step, the base's state.
+
+    Examples
+    --------
+    >>> msam(optax.adam(0.1), rho=0.3).init(jnp.zeros(2)).params.tolist()
+    [0.0, 0.0]
+    """
+
+    steps: Any
+    params: Any
+    base: Any
+
+
+def msam(
+    base: optax.GradientTransformation, rho: ScalarOrSchedule = 0.3
+) -> optax.GradientTransformationExtraArgs:
+    """Momentum SAM: gradients at x − ρ·v/‖v‖, v the momentum of the base (Becker et al., 2024).
+
+    One gradient a step, and no function in `update`: the parameters of your loop *are* x − ρ·v/‖v‖. The state
+    holds x, in which the base steps; evaluate and save that, `eval_params(state, params)`.
+
+    Parameters
+    ----------
+    base : GradientTransformation
+        A transformation with momentum, such as `optax.sgd(0.1, momentum=0.9)` or `optax.adam(1e-3)`.
+    rho : number or schedule
+        ρ, the length of the ascent step.
+
+    Examples
+    --------
+    >>> opt = msam(optax.sgd(0.1, momentum=0.9), rho=0.1)
+    >>> x = jnp.zeros(2)
+    >>> state = opt.init(x)
+    >>> for _ in range(200):
+    ...     updates, state = opt.update(jax.grad(lambda x: ((x - 1) ** 2).sum())(x), state, x)
+    ...     x = optax.apply_updates(x, updates)
+    >>> bool(jnp.abs(eval_params(state, x) - 1).max() < 0.1)
+    True
+    """
+    base, strength = checked_base(base), strength_of(rho=rho)
+
+    def init(params: Any) -> MSAMState:
+        check(params)
+        inner = base.init(params)
+        _momentum(inner)
+        return MSAMState(jnp.zeros((), jnp.int32), jax.tree.map(jnp.array, params), inner)
+
+    def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:
+        check_state(state, MSAMState, params)
+        updates, inner = base.update(updates, state.base, state.params, **extra)
+        x = optax.apply_updates(state.params, updates)
+        steps, momentum = optax.safe_increment(state.steps), _momentum(inner)
+        n = norm(momentum)
+        c = jnp.where(n > 0, -strength.at(steps) / jnp.where(n > 0, n, 1), 0)
+        return subtract(add(x, c, momentum), params), MSAMState(steps, x, inner)
+
+    return optax.GradientTransformationExtraArgs(init, update)
+
+
+def eval_params(state: Any, params: Any) -> Any:
+    """Return the parameters without the ascent step of `msam`, from the state of any chain around it.
+
+    Examples
+    --------
+    >>> opt = optax.chain(optax.clip(1.0), msam(optax.adam(0.1)))
+    >>> eval_params(opt.init(jnp.ones(2)), jnp.zeros(2)).tolist()
+    [1.0, 1.0]
+    """
+    leaves = jax.tree.leaves(state, is_leaf=lambda node: isinstance(node, MSAMState))
+    found = [node.params for node in leaves if isinstance(node, MSAMState)]
+    if len(found) != 1:
+        raise ValueError(f"state: expected one that holds the state of one msam, got {len(found)} of them")
+    return jax.tree.map(lambda x, like: jnp.asarray(x, jnp.result_type(like)), found[0], params)
+
+
+def _momentum(state: Any) -> Any:
+    """Return the momentum in the state of a base."""
+    for name in ("trace", "mu"):
+        found = otu.tree_get_all_with_path(state, name)
+        if len(found) == 1:
+            return found[0][1]
+    raise ValueError(
+        "base: expected a transformation with one momentum, such as optax.adam(1e-3) or "
+        "optax.sgd(0.1, momentum=0.9); got another"
+    )

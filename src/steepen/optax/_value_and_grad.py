@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from .._tools.check import is_whole, number
 from ._ascent import ScalarOrSchedule, strength_of
-from ._trees import Mask, accuracy, check, select
+from ._trees import Mask, check
 
 __all__ = ["value_and_grad"]
 
@@ -83,7 +83,7 @@ def value_and_grad(
     >>> bool(value < 0.1)
     True
     """
-    strength = strength_of(rho=rho, lam=lam, ratio=ratio)
+    strength = strength_of(mask, dtype, rho=rho, lam=lam, ratio=ratio)
     if not callable(loss):
         raise TypeError(f"loss: expected a callable that returns one number, got {loss!r}")
     part = "a part of the batch, above 0 and at most 1"
@@ -112,17 +112,10 @@ def value_and_grad(
         check(params)
         step = kwargs.pop("step", None) if callable(strength.value) else None
         first = args if ascent_fraction == 1 else _part_of(args, places, ascent_fraction)
-        selection, accurate = select(mask, params), accuracy(params, dtype)
         value, g = bare(params, *first, **kwargs)
         loss_at_x, *aux = value if has_aux else (value,)
-        d, _ = strength.direction(
-            average(g),
-            params,
-            lambda at: average(bare(at, *args, **kwargs)[1]),
-            step=step,
-            selection=selection,
-            accurate=accurate,
-        )
+        plus = lambda at: average(bare(at, *args, **kwargs)[1])  # noqa: E731
+        d, _ = strength.direction(average(g), params, plus, step)
         return (average(loss_at_x), *aux) if has_aux else average(loss_at_x), d
 
     return both
