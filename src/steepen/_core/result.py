@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 class Status(enum.IntEnum):
     """How a run ended; each outcome has one sentence.
 
-    A status is a number, as in SciPy, and prints as its name. The page "How a run ended" of the documentation
-    says of each whether x can be used, and what to do next.
+    A status is a number, as in SciPy, and prints as its name. Its message ends with the section of the page
+    "How a run ended" that says whether x can be used, and what to do next.
 
     Examples
     --------
     >>> Status.CONVERGED.success, Status.CONVERGED.message
-    (True, 'The gradient norm is within gtol.')
+    (True, 'The gradient norm is within gtol. (docs: status.html#converged)')
     >>> print(Status.CONVERGED, int(Status.CONVERGED))
     CONVERGED 0
     """
@@ -68,8 +68,23 @@ class Status(enum.IntEnum):
 
     @property
     def message(self) -> str:
-        """One sentence for a person."""
+        """What happened, in a sentence, and the section of the documentation that says more."""
+        return self.explained(self.sentence)
+
+    @property
+    def sentence(self) -> str:
+        """What happened, in a sentence."""
         return _SENTENCES[self]
+
+    def explained(self, sentence: str) -> str:
+        """Return a sentence about this end, with the section of the documentation that says more.
+
+        Examples
+        --------
+        >>> Status.NOISE.explained("f is noisy.")
+        'f is noisy. (docs: status.html#noise)'
+        """
+        return f"{sentence} (docs: status.html#{self.name.lower().replace('_', '-')})"
 
     def __str__(self) -> str:
         return self.name
