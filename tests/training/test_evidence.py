@@ -127,7 +127,7 @@ def test_no_short_run_was_destroyed_and_no_setting_ended_behind_the_base():
 
 @pytest.mark.slow
 def test_the_loss_falls_where_a_network_overfits_and_nowhere_else(report, runs, less):
-    """The first two sentences of `docs/when.md` on what to expect, and the strengths of `docs/faq.md`."""
+    """The first two sentences of `docs/when.md` on what to expect, and the strengths of `docs/training.md`."""
     falls, better, chosen, text = {}, [], [], page("docs/when.md")
     for task in report.SPECS:
         gate, base = (report.finals(runs, task, method) for method in ("gate", "base"))
@@ -147,7 +147,7 @@ def test_the_loss_falls_where_a_network_overfits_and_nowhere_else(report, runs, 
     assert f"{span} on eight tasks of ten" in page("README.md")
     assert len(better) == 5
     assert "points of accuracy on five of them" in text
-    assert f"it was between {min(chosen):g} and {max(chosen):g}" in page("docs/faq.md")
+    assert f"it was between {min(chosen):g} and {max(chosen):g}" in page("docs/training.md")
 
 
 @pytest.mark.slow
