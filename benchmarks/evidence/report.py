@@ -29,11 +29,11 @@ NAMES = {
     "sam": "SAM throughout",
     "sam-late": "SAM, last quarter",
     "cgd-early": "CGD-FD, first quarter (the paper)",
-    "share4": "share 1/4 throughout",
-    "share4-late": "share 1/4, last half",
-    "share16": "share 1/16 throughout",
-    "share16-late": "share 1/16, last half",
-    "msam": "momentum ascent step",
+    "share4": "SAM, 1/4 of the batch, throughout",
+    "share4-late": "SAM, 1/4 of the batch, last half",
+    "share16": "SAM, 1/16 of the batch, throughout",
+    "share16-late": "SAM, 1/16 of the batch, last half",
+    "msam": "MSAM",
     "gate": "GapSAM, settings of the base",
     "gap": "GapSAM before its gate, settings of the base",
     "auto": "automatic",
@@ -91,7 +91,7 @@ def rows(done: Records, task: str) -> list[list[str]]:
     spec = SPECS[task]
     base = finals(done, task, "base")
     table: list[list[str]] = []
-    for method in NAMES:
+    for method in (name for name in NAMES if name not in HISTORY):
         row = finals(done, task, method)
         row = {seed: record for seed, record in row.items() if record["loss"] is not None}
         failed = [
@@ -123,8 +123,8 @@ def _name(method: str, spec: Any) -> str:
 
 
 HEAD = [
-    "", "lr, weight decay, strength", "seeds", "accuracy %", "test loss", "accuracy less the base's",
-    "loss less the base's", "seconds over the base's", "largest eigenvalue", "lowest test loss on the way",
+    "", "lr, weight decay, strength", "seeds", "accuracy %", "test loss", "Δ accuracy",
+    "Δ loss", "seconds over the base's", "largest eigenvalue", "lowest on the way",
 ]  # fmt: skip
 TITLES = {
     "cifar100-resnet": "CIFAR-100, ResNet-18",
@@ -144,7 +144,7 @@ SHORT = {
     "ema": "EMA",
     "smooth": "label smoothing",
     "sam-late": "SAM, last quarter",
-    "share16-late": "share 1/16, last half",
+    "share16-late": "SAM, 1/16 of the batch, last half",
     "gate": "GapSAM",
 }
 
@@ -220,7 +220,7 @@ def picture(done: Records, task: str, path: Path) -> None:
         "base": ("SGD", plot.COLOURS["gd"], "-"),
         "sam": ("SAM throughout", "#56b4e9", "--"),
         "sam-late": ("SAM, last quarter", "#0072b2", "-"),
-        "share16-late": ("share 1/16, last half", plot.COLOURS["cgd-fd"], "-"),
+        "share16-late": ("SAM, 1/16 of the batch, last half", plot.COLOURS["cgd-fd"], "-"),
         "gate": ("GapSAM, SGD's settings", plot.COLOURS["cgd"], "-"),
     }
     figure = Figure(figsize=(9.0, 3.8), layout="constrained")

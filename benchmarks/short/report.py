@@ -1,7 +1,7 @@
 """Turn the runs into the tables and the picture of the page on short data.
 
 python report.py [runs.jsonl]                  # the tables, as Markdown
-python report.py --pages ../..                 # into docs/short.md and docs/when.md
+python report.py --pages ../..                 # into docs/evidence.md and docs/when.md
 python report.py --picture ../../docs/short.svg
 """
 
@@ -34,7 +34,7 @@ SIZES = {
     "lm-large": "Large: 29.7 million weights, 2 million tokens, 16 epochs",
     "lm-books": "Many books: 29.7 million weights, 10 million tokens, 8 epochs",
 }
-LESS = "less that of the base with the same training data"
+SAME = "Δ to the base on the same training data"
 DAMAGE = ("8 bits", "4 bits", "3 bits", "noise 0.1", "pruned 0.5")
 SMALL = ("base", "sam", "sam-late", "share16-late", "gap")  # of `benchmarks/evidence`
 SURVIVE = ("base", "sam-late", "share16-late", "gate", "gap", "dropout", "ema")
@@ -110,9 +110,8 @@ def language(done: Records) -> str:
 
 def _language(done: Records, task: str, base: str) -> list[list[str]]:
     lines = [[
-        "", "lr, weight decay, strength", "seeds", "test loss at the end", "less the base's", LESS,
-        "where the validation stops it", "less the base's, stopped", "steps with an ascent step",
-        "seconds over the base's",
+        "", "lr, weight decay, strength", "seeds", "final test loss", "Δ to the base", SAME,
+        "stopped by validation", "Δ to the base, both stopped", "ascent steps", "seconds over the base's",
     ]]  # fmt: skip
     reference, same = (finals(done, task, base, name) for name in ("base", "base-less"))
     for method, row in lm.ROWS.items():
@@ -149,7 +148,7 @@ def fine(done: Records) -> str:
     """Return a table with a line for every setting of the fine-tuning and every row."""
     lines = [
         [
-            "", "", "lr, weight decay, ρ", "seeds", "accuracy %", "test loss", "less the tuned base's", LESS,
+            "", "", "lr, weight decay, ρ", "seeds", "accuracy %", "test loss", "Δ to the tuned base", SAME,
             "calibration error", "ruined",
         ]
     ]  # fmt: skip
@@ -177,7 +176,7 @@ def fine(done: Records) -> str:
 
 def _setting(task: str) -> str:
     name, each, kind = task.split("-")
-    return f"{name}, {each} a class, {'LoRA' if kind == 'lora' else 'whole'}"
+    return f"{name}, {each} per class, {'LoRA' if kind == 'lora' else 'full'}"
 
 
 def at_equal_loss(base: Row, loss: float, damage: str) -> list[float]:
@@ -305,7 +304,7 @@ def picture(done: Records, path: Path) -> None:
 
 COLUMNS = (
     "tuned base", "the same, without what GapSAM watches", "GapSAM", "stopped early", "dropout", "EMA", "SAM",
-    "share 1/16, last half",
+    "SAM, 1/16 of the batch, last half",
 )  # fmt: skip
 OVERVIEW = {
     "lm": ("base", "base-less", "gate", "early", "dropout", "ema", "sam-late", "share16-late"),
@@ -336,7 +335,7 @@ def _losses(done: Records, task: str) -> list[str]:
 def harm(_: Records) -> str:
     """Return accuracy and seconds of airbench with and without GapSAM."""
     runs = [json.loads(line) for line in HARM.read_text().splitlines()] if HARM.exists() else []
-    lines = [["", "", "seeds", "accuracy %", "less the base's", "steps with an ascent step", "seconds"]]
+    lines = [["", "", "seeds", "accuracy %", "Δ to the base", "ascent steps", "seconds"]]
     for target in sorted({run["target"] for run in runs}):
         rows = {
             method: {run["seed"]: run for run in runs if (run["target"], run["method"]) == (target, method)}
@@ -384,7 +383,7 @@ def main() -> None:
     if given.picture:
         picture(done, given.picture)
     elif given.pages:
-        for path in (given.pages / name for name in ("docs/short.md", "docs/when.md")):
+        for path in (given.pages / name for name in ("docs/evidence.md", "docs/when.md")):
             path.write_text(inserted(path.read_text("utf-8"), done), "utf-8")
     else:
         print("\n\n".join(part(done) for part in PARTS.values()))
