@@ -126,7 +126,7 @@ def test_no_short_run_was_destroyed_and_no_setting_ended_behind_the_base():
 
 @pytest.mark.slow
 def test_the_loss_falls_where_a_network_overfits_and_nowhere_else(report, runs, less):
-    """The first two sentences of `docs/when.md` on what to expect, and the strengths of `docs/training.md`."""
+    """What `docs/when.md` says to expect, and the strengths of `docs/training.md`."""
     falls, early, better, chosen, text = {}, [], [], [], page("docs/when.md")
     for task in report.SPECS:
         gate, base = (report.finals(runs, task, method) for method in ("gate", "base"))
