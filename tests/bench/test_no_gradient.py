@@ -20,7 +20,7 @@ def numbers(cell):
 
 def test_the_sentences_say_what_the_tables_do():
     ratios = [ratio for row in CGD_AUTO for ratio in numbers(row[1])]
-    span = f"{min(ratios):.2f} to {max(ratios):.2f} of BFGS's values"
+    span = f"{min(ratios):.2f} to {max(ratios):.2f} of BFGS's evaluations"
     assert f"needs {span}" in PART
     assert f"[{span}](docs/methods.md#without-a-gradient)" in (ROOT / "README.md").read_text(encoding="utf-8")
     solved = [numbers(row[2]) for row in ROWS if row[0] not in NOISE and row[2][0].isdigit()]
