@@ -123,8 +123,8 @@ def _name(method: str, spec: Any) -> str:
 
 
 HEAD = [
-    "row (seeds: lr, weight decay, strength)", "accuracy %", "test loss", "Δ accuracy",
-    "Δ loss", "seconds over the base's", "largest eigenvalue", "lowest on the way",
+    "", "accuracy %", "test loss", "Δ accuracy",
+    "Δ loss", "seconds", "lowest on the way",
 ]  # fmt: skip
 TITLES = {
     "cifar100-resnet": "CIFAR-100, ResNet-18",
@@ -198,7 +198,7 @@ def tables(done: Records) -> str:
         trials = len(spec.lr) ** 2
         each = f" with {spec.tuning_seeds} seeds" if spec.tuning_seeds > 1 else ""
         head = f"`{task}`: {trials} trials{each} of {spec.tuning:.3g} gradient-epochs for every row"
-        table = [[f"{name} ({seeds}: {chosen})", *rest] for name, chosen, seeds, *rest in table]
+        table = [[f"{row[0]} ({row[2]}: {row[1]})", *row[3:8], row[9].partition(" ±")[0]] for row in table]
         columns = [column for column in zip(HEAD, *table, strict=True) if set(column[1:]) - {"–", ""}]
         lines = [list(line) for line in zip(*columns, strict=True)]
         parts.append(f"### {title}\n{head}, then runs of {spec.epochs:.3g}.\n\n{markdown(lines)}\n")
