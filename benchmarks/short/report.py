@@ -231,7 +231,7 @@ def again(_: Records) -> str:
         rows.setdefault((task, method), {})[seed] = record
     for (task, method), runs in sorted(rows.items(), key=lambda row: (row[0][0], SMALL.index(row[0][1]))):
         name = "SAM throughout" if method == "sam" else lm.ROWS[method].name
-        lines += [[f"**{task}**", *[""] * 5]] if method == "base" else []
+        lines += [[f"**{task.replace('-', ', ')}**", *[""] * 5]] if method == "base" else []
         lines.append(_damaged(name, runs))
         lines += _at_equal_loss(rows[task, "base"], runs) if method != "base" else []
     return markdown(lines)
