@@ -140,12 +140,12 @@ TITLES = {
 }
 SHORT = {
     "base": "base",
+    "gate": "GapSAM",
     "base-long": "base, + 10 %",
     "ema": "EMA",
     "smooth": "label smoothing",
     "sam-late": "SAM, last quarter",
     "share16-late": "SAM, 1/16, last half",
-    "gate": "GapSAM",
 }
 
 
@@ -238,21 +238,21 @@ def picture(done: Records, task: str, path: Path) -> None:
             ]
             mean, error = zip(*points, strict=True)
             bars = [0 if math.isnan(e) else e for e in error]
-            ax.errorbar(
-                at, mean, bars, label=f"{name}: {mean[-1]:.4g}", color=colour, ls=dash, lw=1.6, capsize=2
-            )
+            ax.errorbar(at, mean, bars, label=name, color=colour, ls=dash, lw=1.6, capsize=2)
             ends += mean[-3:]
         span = max(ends) - min(ends) if ends else 1.0
         if ends and key == "losses":
             ax.set_ylim(min(ends) - 0.1 * span, max(ends) + 1.5 * span)
         elif ends:
             ax.set_ylim(min(ends) - 1.0 * span, max(ends) + 0.15 * span)
-        ax.set_xlabel("gradient-epochs, those of the ascent step counted")
+        ax.set_xlim(left=spec.epochs / 3)  # what comes before is out of the panel
+        ax.set_xlabel("gradient-epochs, ascent steps counted")
         ax.set_ylabel(label)
         ax.grid(color="0.9", lw=0.6)
         for side in ("top", "right"):
             ax.spines[side].set_visible(False)
-        ax.legend(frameon=False, fontsize="small", title="at the end")
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize="small")
     plot.save(figure, path)
 
 

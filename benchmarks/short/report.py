@@ -298,12 +298,12 @@ def picture(done: Records, path: Path) -> None:
 
 
 COLUMNS = (
-    "tuned base", "base, less data", "GapSAM", "stopped early", "dropout", "EMA", "SAM",
+    "tuned base", "GapSAM", "base, less data", "stopped early", "dropout", "EMA", "SAM",
     "SAM, 1/16, last half",
 )  # fmt: skip
 OVERVIEW = {
-    "lm": ("base", "base-less", "gate", "early", "dropout", "ema", "sam-late", "share16-late"),
-    "fine": ("decay", "decay-less", "gate", "early", None, None, "sam", None),
+    "lm": ("base", "gate", "base-less", "early", "dropout", "ema", "sam-late", "share16-late"),
+    "fine": ("decay", "gate", "decay-less", "early", None, None, "sam", None),
 }
 """The rows that stand in the columns, for language models and for fine-tuning."""
 
