@@ -489,7 +489,7 @@ def tables(path: str) -> dict[tuple[str, str], str]:
     parts = {
         "acquisition": acquisition_table, "fits": fits_table, "loop": loop_table, "branin": branin_table,
     }  # fmt: skip
-    found = {("embed.md", what): table(Out(path, what).lines) for what, table in parts.items()}
+    found = {("integrations.md", what): table(Out(path, what).lines) for what, table in parts.items()}
     found["paper.md", "robust"] = robust_table(Out(path, "robust").lines)
     return {
         place: table if table.count("\n") > 1 else "*Not measured yet.*" for place, table in found.items()

@@ -13,11 +13,14 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from steepen import Status
+
 from .browser import CHROMIUM, browser
 
 __all__ = ["browser"]  # a fixture
 ROOT = Path(__file__).parent.parent
 SITE = Path(os.environ.get("SITE", ROOT / "out" / "site"))
+DOCS = ROOT / "docs"
 
 
 class Page(HTMLParser):
@@ -100,9 +103,9 @@ def test_a_word_is_found_and_its_page_opens_and_so_do_the_parts(tab):
     tab.goto((SITE / "index.html").resolve().as_uri())
     tab.fill(".sidebar-search", "artificial")
     tab.press(".sidebar-search", "Enter")
-    tab.locator("#search-results li a", has_text="Look at your landscape").first.click()
-    assert tab.locator("h1").inner_text().startswith("Look at your landscape")
-    for part, title in (("Minimise", "From SciPy"), ("Train", "Train a network"), ("Read", "The paper")):
+    tab.locator("#search-results li a", has_text="λ by hand").first.click()
+    assert tab.locator("h1").inner_text().startswith("λ by hand")
+    for part, title in (("Minimise", "Minimise a"), ("Train", "Train a network"), ("Read", "λ by hand")):
         tab.goto((SITE / "index.html").resolve().as_uri())
         tab.locator(".choices a", has_text=part).click()
         assert tab.locator("h1").inner_text().startswith(title)
@@ -145,18 +148,33 @@ def test_the_report_and_the_explorer_are_one_click_away_and_lead_back(tab, pages
         assert set(links) <= set(pages[SITE.resolve() / page].links)
 
 
-def test_each_tutorial_can_be_downloaded_as_a_notebook(pages):
-    for path in (SITE / "tutorials").glob("*.html"):
-        if path.name not in ("index.html", "finetune.html"):  # which is a script, and takes minutes
-            (link,) = {link for link in pages[path.resolve()].links if link.endswith(".ipynb")}
-            cells = json.loads((path.parent / link).read_text(encoding="utf-8"))["cells"]
-            assert sum(cell["cell_type"] == "code" for cell in cells) > 3, path.name
+NOTEBOOKS = ("many", "integrations", "lam")
 
 
-@pytest.mark.parametrize("name", ["botorch", "lam", "landscape", "paper", "starts"])  # the others have none
-def test_pictures_of_tutorials_say_what_they_show(name):
-    text = (SITE / "tutorials" / f"{name}.html").read_text(encoding="utf-8")
-    article = text.partition("<article")[2].partition("</article>")[0]
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_notebook_can_be_downloaded_and_its_pictures_say_what_they_show(pages, name):
+    path = SITE / f"{name}.html"
+    (link,) = {link for link in pages[path.resolve()].links if link.endswith(".ipynb")}
+    cells = json.loads((path.parent / link).read_text(encoding="utf-8"))["cells"]
+    assert sum(cell["cell_type"] == "code" for cell in cells) > 3
+    article = path.read_text(encoding="utf-8").partition("<article")[2].partition("</article>")[0]
     pictures = re.findall(r"<img[^>]*alt=\"([^\"]*)\"", article)
-    assert pictures
+    assert bool(pictures) == (name == "lam")
     assert all(len(words.split()) > 3 for words in pictures), pictures
+
+
+def test_every_page_is_two_clicks_away_and_every_status_has_its_section(pages):
+    root = SITE.resolve()
+    home = root / "index.html"
+
+    def reached(path):
+        article = path.read_text(encoding="utf-8").partition("<article")[2].partition("</article>")[0]
+        links = Page(article).links + [link for link in pages[path].links if path == home]
+        return {(path.parent / unquote(urlsplit(link).path)).resolve() for link in links}
+
+    once = reached(home) & set(pages)
+    twice = once.union(*(reached(path) for path in once))
+    made = {root / f"{path.relative_to(DOCS).with_suffix('')}.html" for path in DOCS.rglob("*.md")}
+    assert made - twice == {home, root / "decisions.html"}
+    anchors = {status.message.partition("status.html#")[2].rstrip(")") for status in Status}
+    assert anchors <= pages[root / "status.html"].anchors

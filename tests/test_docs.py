@@ -17,7 +17,7 @@ from steepen.paper.experiments import EXPERIMENTS
 yaml = pytest.importorskip("yaml")
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = (".", "docs", "docs/api", "docs/tutorials", "examples", "benchmarks/evidence")
+FOLDERS = (".", "docs", "docs/api", "examples", "benchmarks/evidence")
 PAGES = sorted(path for folder in FOLDERS for path in (ROOT / folder).glob("*.md"))
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -47,6 +47,16 @@ def test_links_between_the_pages_lead_somewhere_and_a_broken_one_is_found():
     assert [link for page in PAGES for link in broken(page, page.read_text(encoding="utf-8"))] == []
     text = "[a](missing.md) [b](README.md#install) [c](README.md#no-such) `[d](missing.md)` [e](https://f.g)"
     assert list(broken(ROOT / "planted.md", text)) == ["missing.md", "README.md#no-such"]
+
+
+def test_the_site_is_eighteen_pages_of_three_thousand_lines():
+    """Beside what programs write: tables between their marks, and a stub for each module of the reference."""
+    pages = [path for path in PAGES if ROOT / "docs" in path.parents]
+    stubs = [path for path in pages if "automodule" in path.read_text("utf-8")]
+    assert len(set(pages) - set(stubs) - {ROOT / "docs" / "decisions.md"}) <= 18
+    written = re.compile(r"<!-- (\w+: )?(\w+)\b.*?-->\n.*?<!-- /\w+ -->\n", re.DOTALL)
+    lines = {str(path): written.sub("", path.read_text("utf-8")).count("\n") for path in pages}
+    assert sum(lines.values()) <= 3000, lines
 
 
 README = (ROOT / "README.md").read_text("utf-8")

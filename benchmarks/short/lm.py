@@ -244,7 +244,7 @@ ROWS = {
     "sam-late": Row("SAM, last quarter", RHO, _sam_late, 1.25),
     "sam-tenth": Row("SAM, every tenth step, 10 ρ", (0.01, 0.05), _tenth, 1.1),
     "le-sam": Row("LE-SAM's loss budget", (0.1, 0.35), _budget, 2.0),
-    "share16-late": Row("share 1/16, last half", (0.1, 0.3), _share, 1 + 1 / 32),
+    "share16-late": Row("SAM, 1/16 of the batch, last half", (0.1, 0.3), _share, 1 + 1 / 32),
     "gap": Row("GapSAM before its gate", STRENGTH, _rule, RULE, watches=True),
     "gap-ema": Row("GapSAM before its gate + EMA", EMA, _rule_ema, RULE, watches=True),
     "gap-base": Row(

@@ -23,12 +23,24 @@ class TestDocumented(Documented):
     part = "jax"
 
 
+def blocks(page):
+    return re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
+
+
 def test_the_snippet_of_the_readme_for_jax_runs_as_it_is():
-    text, names = (ROOT / "README.md").read_text("utf-8"), {}
-    snippet = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)[2]
-    exec(compile(snippet, "README.md, snippet 3", "exec"), names)
+    names = {}
+    exec(compile(blocks("README.md")[2], "README.md, snippet 3", "exec"), names)
     inner = names["argmin"](jnp.array([1.0, 2.0]))[0]  # 2(x − 1) + 4x³ = 0 and, without the bound, x > 0.8
     np.testing.assert_allclose(2 * (inner - 1) + 4 * inner**3, 0, atol=1e-4)
+
+
+@pytest.mark.slow  # a minute of compiling
+def test_the_page_runs_as_it_is():
+    names = {}
+    exec(compile("\n".join(blocks("docs/jax.md")), "docs/jax.md", "exec"), names)
+    assert bool(names["many"].success.all())
+    np.testing.assert_allclose(names["shared"].x, names["many"].x, rtol=1e-6)
+    assert names["sol"].value.shape == (2,)  # the last one is optimistix's
 
 
 def test_scipys_option_gradient():

@@ -26,7 +26,7 @@ from .grid import AXES, Call, Setting, calls, grid, listed
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST = 10_000  # rows of a batch: beyond, a row costs more, see docs/scale.md
+MOST = 10_000  # rows of a batch: beyond, a row costs more, see docs/many.md
 NUMBERS = 8_000_000  # that a batch may hold at once, about: 64 MB
 COUNTS = ("nit", "nfev", "njev", "nhvp")
 
