@@ -347,7 +347,7 @@ def harm(_: Records) -> str:
                 cell([100 * run["accuracy"] for run in row.values()], ".2f"),
                 "–" if method == "base"
                 else cell(paired(row, rows["base"], lambda run: 100 * run["accuracy"]), "+.2f"),
-                f"{np.mean(perturbed):.0f} of {steps[0]}", f"{np.median(seconds):.1f}",
+                f"{np.mean(perturbed):.0f} of {steps[0]}", f"{np.median(seconds):.1f}" if seconds else "–",
             ])  # fmt: skip
     return markdown(lines) if len(lines) > 1 else "No run yet."
 
