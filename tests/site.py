@@ -20,7 +20,6 @@ from .browser import CHROMIUM, browser
 __all__ = ["browser"]  # a fixture
 ROOT = Path(__file__).parent.parent
 SITE = Path(os.environ.get("SITE", ROOT / "out" / "site"))
-DOCS = ROOT / "docs"
 
 
 class Page(HTMLParser):
@@ -165,7 +164,8 @@ def test_every_page_is_two_clicks_away_and_every_status_has_its_section(pages):
 
     once = reached(home, pages[home].links) & set(pages)
     twice = once.union(*(reached(path, Page(article(path)).links) for path in once))
-    made = {root / f"{path.relative_to(DOCS).with_suffix('')}.html" for path in DOCS.rglob("*.md")}
+    docs = ROOT / "docs"
+    made = {root / f"{path.relative_to(docs).with_suffix('')}.html" for path in docs.rglob("*.md")}
     assert made - twice == {home, root / "decisions.html"}
     anchors = {status.message.partition("status.html#")[2].rstrip(")") for status in Status}
     assert anchors <= pages[root / "status.html"].anchors

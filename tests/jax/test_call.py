@@ -34,7 +34,6 @@ def test_the_page_runs_as_it_is():
     exec(compile("\n".join(blocks("docs/jax.md")), "docs/jax.md", "exec"), names)
     assert bool(names["many"].success.all())
     np.testing.assert_allclose(names["shared"].x, names["many"].x, rtol=1e-6)
-    assert names["sol"].value.shape == (2,)  # the last one is optimistix's
 
 
 def test_scipys_option_gradient():

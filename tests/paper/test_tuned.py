@@ -15,7 +15,6 @@ from steepen.paper import study
 from steepen.paper.study import BUDGETS, JUDGED, PAIRS, Problem, Setting
 
 ROOT = Path(__file__).parents[2]
-ITEM = "tuned"
 
 
 def test_starts_that_are_tuned_on_are_not_judged_on():

@@ -111,16 +111,9 @@ def test_no_short_run_was_destroyed_and_no_setting_ended_behind_the_base():
     runs = short_runs.kept()
     assert f"in {len(runs)} short runs" in text
     assert short_runs.show(runs) == {"open": (11, 2, 0), "gate": (11, 0, 0)}
-    means = {
-        (name, key): short_runs.paired(list(runs.values()), name, "base", key)[0]
-        for name in ("open", "gate")
-        for key in ("loss", "accuracy")
-    }
-    assert (
-        f"fell by {-means['gate', 'loss']:.3f}, and the accuracy rose by {means['gate', 'accuracy']:.2f}"
-        in text
-    )
-    assert f"({-means['open', 'loss']:.3f} and {means['open', 'accuracy']:.2f} before" in text
+    for name, said in (("gate", "fell by {}, and the accuracy rose by {}"), ("open", "({} and {} before")):
+        gains = (short_runs.paired([*runs.values()], name, "base", key)[0] for key in ("loss", "accuracy"))
+        assert said.format(*(f"{abs(gain):.{n}f}" for gain, n in zip(gains, (3, 2), strict=True))) in text
 
 
 @pytest.mark.slow
