@@ -409,8 +409,8 @@ def robust(args: Any, out: Out) -> None:
 def robust_table(lines: list[Any]) -> str:
     """Return the robust regret at the end, its standard error, and the time beside plain qLogEI's."""
     said = [
-        "| | seeds | plain qLogEI | √(∇μᵀΣ∇μ) | with curvature | perturbed inputs | time |",
-        "|---|---|---|---|---|---|---|",
+        "| | plain qLogEI | √(∇μᵀΣ∇μ) | with curvature | perturbed inputs | time |",
+        "|---|---|---|---|---|---|",
     ]
     found = paired(lines, "problem")
     for name in ROBUST:
@@ -424,7 +424,7 @@ def robust_table(lines: list[Any]) -> str:
             cells.append(f"{regret.mean():.3f}{error}")
         times = [mean(r[way]["seconds"] / r["plain"]["seconds"] for r in rows) for way in WAYS]
         took = ", ".join(f"{t:.1f} ×" for t in times)
-        said.append(f"| {name} | {len(rows)} | {' | '.join(cells)} | {took} |")
+        said.append(f"| {name}, {len(rows)} seeds | {' | '.join(cells)} | {took} |")
     return "\n".join(said)
 
 
@@ -490,7 +490,7 @@ def tables(path: str) -> dict[tuple[str, str], str]:
     parts = {
         "acquisition": acquisition_table, "fits": fits_table, "loop": loop_table, "branin": branin_table,
     }  # fmt: skip
-    found = {("embed.md", what): table(Out(path, what).lines) for what, table in parts.items()}
+    found = {("integrations.md", what): table(Out(path, what).lines) for what, table in parts.items()}
     found["paper.md", "robust"] = robust_table(Out(path, "robust").lines)
     return {
         place: table if table.count("\n") > 1 else "*Not measured yet.*" for place, table in found.items()

@@ -20,7 +20,7 @@ project_copyright = author
 version = release = installed("steepen").partition("+")[0]
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "decisions.md"]  # a file for those who change the code
 language = "en"
 
 # pages: the same files that GitHub shows
@@ -29,7 +29,7 @@ myst_heading_anchors = 4
 myst_url_schemes = {"http": None, "https": None, "site": "{{path}}"}  # what is only there on the site
 suppress_warnings = ["myst.header"]  # a page may begin below its title, where another one includes it
 
-# tutorials: notebooks in Markdown, run at every build; an error in one ends the build
+# pages that are notebooks in Markdown are run at every build; an error in one ends the build
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
@@ -67,18 +67,15 @@ html_theme_options = {
     "dark_css_variables": {"color-brand-primary": "#b9acff", "color-brand-content": "#7cc0ff"},
 }
 
-ELSEWHERE = {
-    "../CHANGELOG.md": "changelog.md",
-    "../CONTRIBUTING.md": "contributing.md",
-    "../examples/README.md": "examples.md",
-}
+ELSEWHERE = {"../CHANGELOG.md": "changelog.md", "../CONTRIBUTING.md": "contributing.md"}
 """Files outside of this folder, by the page that includes them."""
 
 
 def stay_on_the_site(app: Sphinx, name: str, content: list[str]) -> None:
-    """Let a link to a file of the repository lead to its page, where it has one."""
+    """Let a link to a file of the repository lead to its page; where it has none, name the file."""
     for file, page in ELSEWHERE.items():
         content[0] = content[0].replace(f"]({file}", f"]({page}")
+    content[0] = re.sub(r"\[([^]]+)\]\(\.\./((?:benchmarks|examples)/[^)]+\.md)\)", r"\1 (`\2`)", content[0])
 
 
 SECTION = """
@@ -172,10 +169,9 @@ def bind_numbers(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def offer_notebook(app: Sphinx, name: str, content: list[str]) -> None:
-    """Let each tutorial be downloaded as the notebook that it is."""
-    folder, _, page = name.rpartition("/")
-    if folder == "tutorials" and "file_format: mystnb" in content[0]:
-        line = f"{{nb-download}}`{page}.ipynb`: this page as a notebook, to run and change."
+    """Let a page that is a notebook be downloaded as one."""
+    if "file_format: mystnb" in content[0]:
+        line = f"{{nb-download}}`{name}.ipynb`: this page as a notebook, to run and change."
         content[0] = re.sub(r"^(# .*\n)", rf"\1\n{line}\n", content[0], count=1, flags=re.MULTILINE)
 
 

@@ -29,11 +29,11 @@ NAMES = {
     "sam": "SAM throughout",
     "sam-late": "SAM, last quarter",
     "cgd-early": "CGD-FD, first quarter (the paper)",
-    "share4": "share 1/4 throughout",
-    "share4-late": "share 1/4, last half",
-    "share16": "share 1/16 throughout",
-    "share16-late": "share 1/16, last half",
-    "msam": "momentum ascent step",
+    "share4": "SAM, 1/4 of the batch, throughout",
+    "share4-late": "SAM, 1/4 of the batch, last half",
+    "share16": "SAM, 1/16 of the batch, throughout",
+    "share16-late": "SAM, 1/16 of the batch, last half",
+    "msam": "MSAM",
     "gate": "GapSAM, settings of the base",
     "gap": "GapSAM before its gate, settings of the base",
     "auto": "automatic",
@@ -91,7 +91,7 @@ def rows(done: Records, task: str) -> list[list[str]]:
     spec = SPECS[task]
     base = finals(done, task, "base")
     table: list[list[str]] = []
-    for method in NAMES:
+    for method in (name for name in NAMES if name not in HISTORY):
         row = finals(done, task, method)
         row = {seed: record for seed, record in row.items() if record["loss"] is not None}
         failed = [
@@ -112,7 +112,7 @@ def rows(done: Records, task: str) -> list[list[str]]:
             cell([r["loss"] for r in row.values()], ".3f"),
             "–" if method == "base" else cell(gaps(row, base, "accuracy", 100), "+.2f"),
             "–" if method == "base" else cell(gaps(row, base, "loss", 1), "+.3f"),
-            timed, cell(sharp, ".3g"),
+            timed, f"{Mean.of(sharp)[0]:.3g}" if sharp else "–",
             cell([min(r["losses"]) for r in row.values() if "losses" in r], ".3f"),
         ])  # fmt: skip
     return table
@@ -123,8 +123,8 @@ def _name(method: str, spec: Any) -> str:
 
 
 HEAD = [
-    "", "lr, weight decay, strength", "seeds", "accuracy %", "test loss", "accuracy less the base's",
-    "loss less the base's", "seconds over the base's", "largest eigenvalue", "lowest test loss on the way",
+    "", "accuracy %", "test loss", "Δ accuracy",
+    "Δ loss", "seconds", "lowest on the way",
 ]  # fmt: skip
 TITLES = {
     "cifar100-resnet": "CIFAR-100, ResNet-18",
@@ -140,12 +140,12 @@ TITLES = {
 }
 SHORT = {
     "base": "base",
-    "base-long": "base, a tenth more gradients",
+    "gate": "GapSAM",
+    "base-long": "base, + 10 %",
     "ema": "EMA",
     "smooth": "label smoothing",
     "sam-late": "SAM, last quarter",
-    "share16-late": "share 1/16, last half",
-    "gate": "GapSAM",
+    "share16-late": "SAM, 1/16, last half",
 }
 
 
@@ -156,28 +156,23 @@ def markdown(lines: list[list[str]]) -> str:
 
 
 def overview(done: Records) -> str:
-    """Return one line a task: accuracy and test loss of the rows that matter most.
+    """Return accuracy, final and lowest test loss of the rows that matter most, one line per task.
 
-    Bold is what is ahead of all others in the line by more than two standard errors of the difference; in
-    brackets is the lowest loss on the way.
+    Bold is what is ahead of all others in the line by more than two standard errors of the difference.
     """
-    lines = [["", *SHORT.values()]]
+
+    def figures(r: dict[str, Any]) -> tuple[float, float, float]:
+        return 100 * r["accuracy"], r["loss"], min(r["losses"])
+
+    titles = ("accuracy, %", "final test loss", "lowest test loss on the way")
+    parts = [[[title, *SHORT.values()]] for title in titles]
     for task, title in TITLES.items():
-        rows = [[r for r in finals(done, task, method).values() if r["loss"] is not None] for method in SHORT]
-        right = _emphasised([Mean.of([100 * r["accuracy"] for r in row]) for row in rows], ".2f", 1)
-        losses = _emphasised([Mean.of([r["loss"] for r in row]) for row in rows], ".3f", -1)
-        cells = [
-            f"{accuracy}\N{NO-BREAK SPACE}/\N{NO-BREAK SPACE}{loss}{stopped(row)}"
-            for accuracy, loss, row in zip(right, losses, rows, strict=True)
-        ]
-        lines.append([title, *(cell if row else "–" for cell, row in zip(cells, rows, strict=True))])
-    return markdown(lines)
-
-
-def stopped(row: Sequence[dict[str, Any]]) -> str:
-    """Return the lowest test loss on the way, in brackets, where it is lower than the last one."""
-    mean, last = Mean.of([min(r["losses"]) for r in row])[0], Mean.of([r["loss"] for r in row])[0]
-    return f"\N{NO-BREAK SPACE}({mean:.3f})" if f"{mean:.3f}" < f"{last:.3f}" else ""
+        runs = [[r for r in finals(done, task, method).values() if r["loss"] is not None] for method in SHORT]
+        for k, (form, better) in enumerate(((".2f", 1), (".3f", -1), (".3f", -1))):
+            means = [Mean.of([figures(r)[k] for r in row]) for row in runs]
+            cells = _emphasised(means, form, better)
+            parts[k].append([title, *(c if row else "–" for c, row in zip(cells, runs, strict=True))])
+    return "\n\n".join(markdown(lines) for lines in parts)
 
 
 def _emphasised(found: Sequence[tuple[float, float]], form: str, better: int) -> list[str]:
@@ -201,8 +196,9 @@ def tables(done: Records) -> str:
         if not table:
             continue
         trials = len(spec.lr) ** 2
-        seeds = f" with {spec.tuning_seeds} seeds" if spec.tuning_seeds > 1 else ""
-        head = f"`{task}`: {trials} trials{seeds} of {spec.tuning:.3g} gradient-epochs for every row"
+        each = f" with {spec.tuning_seeds} seeds" if spec.tuning_seeds > 1 else ""
+        head = f"`{task}`: {trials} trials{each} of {spec.tuning:.3g} gradient-epochs for every row"
+        table = [[f"{row[0]} ({row[2]}: {row[1]})", *row[3:8], row[9].partition(" ±")[0]] for row in table]
         columns = [column for column in zip(HEAD, *table, strict=True) if set(column[1:]) - {"–", ""}]
         lines = [list(line) for line in zip(*columns, strict=True)]
         parts.append(f"### {title}\n{head}, then runs of {spec.epochs:.3g}.\n\n{markdown(lines)}\n")
@@ -220,7 +216,7 @@ def picture(done: Records, task: str, path: Path) -> None:
         "base": ("SGD", plot.COLOURS["gd"], "-"),
         "sam": ("SAM throughout", "#56b4e9", "--"),
         "sam-late": ("SAM, last quarter", "#0072b2", "-"),
-        "share16-late": ("share 1/16, last half", plot.COLOURS["cgd-fd"], "-"),
+        "share16-late": ("SAM, 1/16 of the batch, last half", plot.COLOURS["cgd-fd"], "-"),
         "gate": ("GapSAM, SGD's settings", plot.COLOURS["cgd"], "-"),
     }
     figure = Figure(figsize=(9.0, 3.8), layout="constrained")
@@ -242,21 +238,21 @@ def picture(done: Records, task: str, path: Path) -> None:
             ]
             mean, error = zip(*points, strict=True)
             bars = [0 if math.isnan(e) else e for e in error]
-            ax.errorbar(
-                at, mean, bars, label=f"{name}: {mean[-1]:.4g}", color=colour, ls=dash, lw=1.6, capsize=2
-            )
+            ax.errorbar(at, mean, bars, label=name, color=colour, ls=dash, lw=1.6, capsize=2)
             ends += mean[-3:]
         span = max(ends) - min(ends) if ends else 1.0
         if ends and key == "losses":
             ax.set_ylim(min(ends) - 0.1 * span, max(ends) + 1.5 * span)
         elif ends:
             ax.set_ylim(min(ends) - 1.0 * span, max(ends) + 0.15 * span)
-        ax.set_xlabel("gradient-epochs, those of the ascent step counted")
+        ax.set_xlim(left=spec.epochs / 3)  # what comes before is out of the panel
+        ax.set_xlabel("gradient-epochs, ascent steps counted")
         ax.set_ylabel(label)
         ax.grid(color="0.9", lw=0.6)
         for side in ("top", "right"):
             ax.spines[side].set_visible(False)
-        ax.legend(frameon=False, fontsize="small", title="at the end")
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize="small")
     plot.save(figure, path)
 
 

@@ -24,7 +24,7 @@ from steepen.train.tuning import Choice, square
 sys.path.append(str(Path(__file__).parents[2]))  # for the folder of benchmarks, wherever this is run
 from benchmarks.training.cifar import read_cifar
 from benchmarks.training.data import load_data
-from benchmarks.training.methods import METHODS, last_rows
+from benchmarks.training.methods import BACK, METHODS, last_rows
 from benchmarks.training.models import ResNet18, crops_and_flips, mlp
 
 SPLIT = 0.1  # of the training data is held out while lr, weight decay and strength are chosen
@@ -398,7 +398,8 @@ class Bench:
         """Return the task to be judged by the test part, or by what is held out of the training part."""
         if stage == "final":
             own = last_rows(len(self.data.y)) if self.held_out is None else self.held_out
-            return replace(self.task, held_out=own if TIMED[method].by_gap else None)
+            back = BACK if method in ("gate", "closed") else 1.0
+            return replace(self.task, held_out=own if TIMED[method].by_gap else None, given_back=back)
         data = held_out(self.data, SPLIT)
         return replace(
             self.task, data=data, held_out=last_rows(len(data.y)) if TIMED[method].by_gap else None

@@ -18,14 +18,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from lm import Captured, robustness, table
+from lm import BACK, Captured, robustness, table
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from steepen.torch import SAM, GapSAM
 from steepen.train.tuning import Choice
 
-WATCHED, FEW = 1 / 8, 4  # of the passages; what a row that watches few takes of these, one in so many
+WATCHED = 1 / 8  # of the passages
+FEW, MOST = 4, 120  # a row that watches few takes one in so many of these, and no more than that
 LOOKS = 10
 EPOCHS, BATCH = {16: 20, 64: 8, 256: 5, 2: 4}, {16: 32, 64: 32, 256: 64, 2: 4}
 BINS = 15  # of the calibration error
@@ -64,7 +65,7 @@ ROWS = {
     "early": Row("the same, stopped early", like="decay", watches=True),
     "sam": Row("SAM throughout", strengths=(0.05, 0.15), cost=2.0),
     "gap": Row("GapSAM before its gate, settings of the tuned base", cost=RULE, like="decay", watches=True),
-    "gate": Row("GapSAM, settings of the tuned base", cost=RULE, like="decay", watches=True),
+    "gate": Row("GapSAM, settings of the tuned base", like="decay", watches=True),
     "decay-less": Row("the tuned base, without what GapSAM watches", like="decay", watches=True),
     "gap-own": Row(
         "GapSAM before its gate, settings of its own", strengths=(1.0, 4.0), cost=RULE, watches=True
@@ -194,7 +195,8 @@ def train(
     if not (row.watches or trial):
         rows = torch.cat((rows, watched))
     if method in ("gate", "decay-less"):
-        few_of = torch.arange(len(watched), device=watched.device) % FEW == 0
+        each = max(FEW, -(-len(watched) // MOST))
+        few_of = torch.arange(len(watched), device=watched.device) % each == 0
         rows, watched = torch.cat((rows, watched[~few_of])), watched[few_of]
     batch = BATCH[setting.each]
     grads = EPOCHS[setting.each] * max(1, setting.each * bench.classes // batch)
@@ -218,13 +220,15 @@ def train(
     run = _passes(model, bench.x[rows[:batch]], bench.y[rows[:batch]]) if cuda else _plain
     random = torch.Generator().manual_seed(seed)
     order, best = rows[:0], (math.inf, 0, None)
-    trained, clock = 0.0, time.perf_counter()
-    for k in range(steps):
+    k, done, trained, clock = 0, 0.0, 0.0, time.perf_counter()
+    while steps - done >= 1:
+        if method == "gate" and done >= BACK * steps and opt.validation is not None:
+            opt.validation, rows = None, torch.cat((rows, watched))
         if len(order) < batch:
             order = rows[torch.randperm(len(rows), generator=random).to(rows.device)]
         picked, order = order[:batch], order[batch:]
         for group in opt.param_groups:
-            group["lr"] = values.lr * min(1.0, (k + 1) / max(1, 0.1 * steps)) * (1 - k / steps)
+            group["lr"] = values.lr * min(1.0, (done + 1) / max(1, 0.1 * steps)) * (1 - done / steps)
         x, y = bench.x[picked], bench.y[picked]
         if opt is base:
             base.zero_grad()
@@ -233,10 +237,12 @@ def train(
             for piece in opt.passes((x, y)):
                 opt.record_loss(run(model, *piece))
         opt.step()
-        if method == "early" and (k + 1) * LOOKS // steps > k * LOOKS // steps:
+        k += 1
+        done = opt.gradients if method == "gate" else k  # what it spends is not known before
+        if method == "early" and k * LOOKS // steps > (k - 1) * LOOKS // steps:
             held_out = float(cross_entropy(bench.scores(model, watched), bench.y[watched]))
             if held_out < best[0]:
-                best = held_out, k + 1, copy.deepcopy(model.state_dict())
+                best = held_out, k, copy.deepcopy(model.state_dict())
     if best[2] is not None:
         model.load_state_dict(best[2])
     if cuda:
@@ -246,7 +252,7 @@ def train(
     scores, y = bench.scores(model, judged), bench.y[judged]
     loss = float(cross_entropy(scores, y))
     record: dict[str, Any] = {
-        "lr": values.lr, "decay": values.decay, "strength": values.strength, "steps": steps,
+        "lr": values.lr, "decay": values.decay, "strength": values.strength, "steps": k,
         "probed": getattr(opt, "perturbed", 0), "seconds": round(trained, 3),
         "accuracy": round(float((scores.argmax(-1) == y).float().mean()), 5),
         "loss": round(loss, 5) if math.isfinite(loss) else None,

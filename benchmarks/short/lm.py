@@ -1,7 +1,7 @@
 """A language model on few tokens for many epochs: the network, the rows, and one run of it.
 
 Every row has as many gradients as the base, its ascent steps counted, and as many tokens at hand: GapSAM is
-not trained on the books that it watches, and all other rows are.
+trained on the books that it watches in the last quarter only, and all other rows throughout.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from steepen.torch import SAM, AscentOptimizer, GapSAM
 from steepen.train.tuning import Choice
 
 sys.path += [str(Path(__file__).parents[1] / "evidence"), str(Path(__file__).parents[2])]
+from benchmarks.training.methods import BACK
 from benchmarks.training.robustness import Robustness, robustness
 from captured import Captured
 
@@ -235,7 +236,7 @@ RHO, EMA, STRENGTH, RULE = (0.05, 0.2), (0.99, 0.996), (0.5, 2.0), 1 + 1 / 48
 ROWS = {
     "base": Row("base"),
     "base-less": Row("base, without what GapSAM watches", like="base", watches=True, few=True),
-    "gate": Row("GapSAM, settings of the base", NONE, _gate, RULE, like="base", watches=True, few=True),
+    "gate": Row("GapSAM, settings of the base", NONE, _gate, like="base", watches=True, few=True),
     "early": Row("base, stopped early", like="base", stopped=True),
     "shorter": Row("base, fewer epochs", (0.25, 0.5)),
     "dropout": Row("base + dropout", (0.1, 0.3)),
@@ -243,7 +244,7 @@ ROWS = {
     "sam-late": Row("SAM, last quarter", RHO, _sam_late, 1.25),
     "sam-tenth": Row("SAM, every tenth step, 10 ρ", (0.01, 0.05), _tenth, 1.1),
     "le-sam": Row("LE-SAM's loss budget", (0.1, 0.35), _budget, 2.0),
-    "share16-late": Row("share 1/16, last half", (0.1, 0.3), _share, 1 + 1 / 32),
+    "share16-late": Row("SAM, 1/16 of the batch, last half", (0.1, 0.3), _share, 1 + 1 / 32),
     "gap": Row("GapSAM before its gate", STRENGTH, _rule, RULE, watches=True),
     "gap-ema": Row("GapSAM before its gate + EMA", EMA, _rule_ema, RULE, watches=True),
     "gap-base": Row(
@@ -343,7 +344,7 @@ def _plain(model: GPT, x: Tensor, y: Tensor) -> Tensor:
     return loss
 
 
-def rate(k: int, steps: int) -> float:
+def rate(k: float, steps: int) -> float:
     """Return the learning rate over its peak: a short warm-up, then a cosine to zero."""
     warm = max(1, round(WARMUP * steps))
     return (k + 1) / warm if k < warm else 0.5 * (1 + math.cos(math.pi * (k - warm) / max(1, steps - warm)))
@@ -356,7 +357,7 @@ def train(
     row, size, cuda = ROWS[method], bench.size, bench.device == "cuda"
     tokens, watch = bench.every["train"], bench.every["watched"]
     used = 0 if not row.watches else FEW[size.tokens > 500_000] if row.few else len(watch)
-    tokens, watch = torch.cat((tokens, watch[used:])), watch[:used]
+    tokens, watch, every = torch.cat((tokens, watch[used:])), watch[:used], torch.cat((tokens, watch))
     grads = size.epochs * (size.tokens // (size.batch * size.length))
     grads = grads * values.strength if method == "shorter" else grads
     steps = int(grads / row.cost)
@@ -374,10 +375,14 @@ def train(
     peaks = [group["lr"] for group in opt.param_groups]
     some = max(1, 65_536 // judged[1][0][0].numel())  # batches of the test that rounding is judged by
     trained, curve, way, training = 0.0, [], [], torch.zeros((), device=bench.device)
+    k, done, batches = 0, 0.0, bench.batches(tokens, seed)
     clock = time.perf_counter()
-    for k, (x, y) in zip(range(steps), bench.batches(tokens, seed), strict=False):
+    while steps - done >= 1:
+        if method == "gate" and done >= BACK * steps and opt.validation is not None:
+            opt.validation, batches = None, bench.batches(every, seed)
+        x, y = next(batches)
         for group, peak in zip(opt.param_groups, peaks, strict=True):
-            group["lr"] = peak * rate(k, steps)
+            group["lr"] = peak * rate(done, steps)
         if opt is base:
             base.zero_grad()
             loss = run(model, x, y)
@@ -387,17 +392,19 @@ def train(
                 loss = run(model, *piece)
                 opt.record_loss(loss)
         opt.step()
-        training.lerp_(loss.detach(), max(0.02, 1 / (k + 1)))
+        k, before = k + 1, done
+        done = opt.gradients if method == "gate" else k  # what it spends is not known before
+        training.lerp_(loss.detach(), max(0.02, 1 / k))
         if beta:
-            new = 1 - min(beta, (k + 1) / (k + 2))  # the mean of all steps until these outweigh β
+            new = 1 - min(beta, k / (k + 1))  # the mean of all steps until these outweigh β
             with torch.no_grad():
                 torch._foreach_lerp_(list(average.parameters()), list(model.parameters()), new)
-        if (k + 1) * LOOKS // steps > k * LOOKS // steps:
+        if steps - done < 1 or done * LOOKS // steps > before * LOOKS // steps:
             if cuda:
                 torch.cuda.synchronize()
             trained += time.perf_counter() - clock
             losses = [float(bench.judge(average, one)) for one in judged]
-            curve.append([(k + 1) * size.batch * size.length, *losses, float(training)])
+            curve.append([k * size.batch * size.length, *losses, float(training)])
             if whole and method == "base":  # so that others can be compared at an equal loss
                 with bench.autocast():
                     way.append(table(robustness(model, cross_entropy, judged[1][:some])))
@@ -410,7 +417,7 @@ def train(
     report = opt.report() if isinstance(opt, AscentOptimizer) else None
     record: dict[str, Any] = {
         "lr": values.lr * size.lr, "decay": values.decay, "strength": values.strength,
-        "steps": steps, "gradients": round(report.gradients, 1) if report else steps,
+        "steps": k, "gradients": round(report.gradients, 1) if report else k,
         "probed": report.perturbed if report else 0, "seconds": round(trained, 3),
     }  # fmt: skip
     at, validation, test, fitted = zip(*curve, strict=True)

@@ -1,7 +1,7 @@
 """Turn the runs into the tables and the picture of the page on short data.
 
 python report.py [runs.jsonl]                  # the tables, as Markdown
-python report.py --pages ../..                 # into docs/short.md and docs/when.md
+python report.py --pages ../..                 # into docs/evidence.md and docs/when.md
 python report.py --picture ../../docs/short.svg
 """
 
@@ -34,8 +34,8 @@ SIZES = {
     "lm-large": "Large: 29.7 million weights, 2 million tokens, 16 epochs",
     "lm-books": "Many books: 29.7 million weights, 10 million tokens, 8 epochs",
 }
-LESS = "less that of the base with the same training data"
-DAMAGE = ("8 bits", "4 bits", "3 bits", "noise 0.1", "pruned 0.5")
+SAME = "Δ to the base on the same training data"
+DAMAGE = ("4 bits", "3 bits", "noise 0.1", "pruned 0.5")  # 8 bits cost nothing
 SMALL = ("base", "sam", "sam-late", "share16-late", "gap")  # of `benchmarks/evidence`
 SURVIVE = ("base", "sam-late", "share16-late", "gate", "gap", "dropout", "ema")
 
@@ -110,9 +110,7 @@ def language(done: Records) -> str:
 
 def _language(done: Records, task: str, base: str) -> list[list[str]]:
     lines = [[
-        "", "lr, weight decay, strength", "seeds", "test loss at the end", "less the base's", LESS,
-        "where the validation stops it", "less the base's, stopped", "steps with an ascent step",
-        "seconds over the base's",
+        "", "final test loss", "Δ to the base", SAME, "stopped by validation", "ascent steps", "seconds",
     ]]  # fmt: skip
     reference, same = (finals(done, task, base, name) for name in ("base", "base-less"))
     for method, row in lm.ROWS.items():
@@ -120,19 +118,18 @@ def _language(done: Records, task: str, base: str) -> list[list[str]]:
         lost = failed(done, task, base, method)
         if not runs:
             if lost:
-                lines.append([row.name, "", "0", f"failed {lost} times", *[""] * 6])
+                lines.append([row.name, f"failed {lost} times", *[""] * 5])
             continue
         first = next(iter(runs.values()))
         knob = f"{first['strength']:g}" if first["strength"] else "–"
         lines.append([
-            row.name, f"{first['lr']:g}, {first['decay']:g}, {knob}",
-            f"{len(runs)}" + (f", {lost} failed" if lost else ""),
+            f"{row.name} ({len(runs)}{f', {lost} failed' if lost else ''}: {first['lr']:g}, "
+            f"{first['decay']:g}, {knob})",
             cell([run["test"] for run in runs.values()]),
             "–" if method == "base" else cell(paired(runs, reference, lambda run: run["test"]), "+.3f"),
             cell(paired(runs, same, lambda run: run["test"]), "+.3f") if method == "gate" else "–",
-            cell([stopped(run) for run in runs.values()]),
-            "–" if method == "base" else cell(paired(runs, reference, stopped), "+.3f"),
-            f"{first['probed']} of {first['steps']}", speed(done, task, method) if base == "adamw" else "–",
+            cell([stopped(run) for run in runs.values()]), f"{first['probed']} of {first['steps']}",
+            speed(done, task, method) if base == "adamw" else "–",
         ])  # fmt: skip
     return lines
 
@@ -149,8 +146,8 @@ def fine(done: Records) -> str:
     """Return a table with a line for every setting of the fine-tuning and every row."""
     lines = [
         [
-            "", "", "lr, weight decay, ρ", "seeds", "accuracy %", "test loss", "less the tuned base's", LESS,
-            "calibration error", "ruined",
+            "", "accuracy %", "test loss", "Δ to the tuned base", SAME,
+            "calibration error",
         ]
     ]  # fmt: skip
     for task in TASKS:
@@ -160,24 +157,22 @@ def fine(done: Records) -> str:
             if not runs:
                 continue
             first = next(iter(runs.values()))
-            every = [record for job, record in done.items() if job[:4] == (task, "adamw", method, "final")]
-            bad = sum(ruined(record, CLASSES[task.partition("-")[0]]) for record in every)
             knob = f"{first['strength']:g}" if first["strength"] else "–"
+            lines += [[f"**{_setting(task)}**", *[""] * 5]] if method == "base" else []
             lines.append([
-                _setting(task) if method == "base" else "", row.name,
-                f"{first['lr']:g}, {first['decay']:g}, {knob}", str(len(runs)),
+                f"{row.name} ({len(runs)}: {first['lr']:g}, {first['decay']:g}, {knob})",
                 cell([100 * run["accuracy"] for run in runs.values()], ".2f"),
                 cell([run["loss"] for run in runs.values()]),
                 "–" if method == "decay" else cell(paired(runs, reference, lambda run: run["loss"]), "+.3f"),
                 cell(paired(runs, same, lambda run: run["loss"]), "+.3f") if method == "gate" else "–",
-                cell([run["calibration"] for run in runs.values()]), str(bad),
+                cell([run["calibration"] for run in runs.values()]),
             ])  # fmt: skip
     return markdown(lines) if len(lines) > 1 else "No run yet."
 
 
 def _setting(task: str) -> str:
     name, each, kind = task.split("-")
-    return f"{name}, {each} a class, {'LoRA' if kind == 'lora' else 'whole'}"
+    return f"{name}, {each} per class, {'LoRA' if kind == 'lora' else 'full'}"
 
 
 def at_equal_loss(base: Row, loss: float, damage: str) -> list[float]:
@@ -194,60 +189,59 @@ def at_equal_loss(base: Row, loss: float, damage: str) -> list[float]:
     return found
 
 
+HEAD = ["", "test loss", *DAMAGE]
+
+
 def survive(done: Records) -> str:
-    """Return how much the loss rises by rounding, noise, pruning and fine-tuning on the manual."""
-    lines = [["", "", "seeds", "test loss", *DAMAGE, "test loss after the manual", "the manual's loss"]]
-    blank = [""] * 2
+    """Return how much the loss rises by rounding, noise and pruning, and by fine-tuning on the manual."""
+    lines, forgotten = [HEAD], [["", "rise of the loss on books", "loss on the manual"]]
     for task in SIZES:
         for base, name in BASES.items():
             reference = finals(done, task, base, "base")
             if not any("robustness" in run for run in reference.values()):
                 continue
+            title = f"**{task.removeprefix('lm-')}, {name}**"
+            lines.append([title, *[""] * 5])
+            forgotten.append([title, "", ""])
             for method in SURVIVE:
                 runs = {s: r for s, r in finals(done, task, base, method).items() if "robustness" in r}
                 if not runs:
                     continue
-                title = f"{task.removeprefix('lm-')}, {name}" if method == "base" else ""
-                forgotten = [
+                forgotten.append([
+                    lm.ROWS[method].name,
                     cell([r["manual"]["test"] - r["robustness"]["loss"] for r in runs.values()], "+.3f"),
                     cell([r["manual"]["after"] for r in runs.values()]),
-                ]
-                lines.append([title, *_damaged(lm.ROWS[method].name, runs), *forgotten])
-                if method != "base":
-                    lines += [["", *line, *blank] for line in _at_equal_loss(reference, runs)]
+                ])  # fmt: skip
+                lines.append(_damaged(lm.ROWS[method].name, runs))
+                lines += _at_equal_loss(reference, runs) if method != "base" else []
     for task in TASKS:
         for method, row in finetune.ROWS.items():
             runs = {s: r for s, r in finals(done, task, "adamw", method).items() if "robustness" in r}
             if runs and method != "early":
-                lines.append([
-                    _setting(task) if method == "base" else "", *_damaged(row.name, runs), *blank
-                ])  # fmt: skip
-    return markdown(lines) if len(lines) > 1 else "No run yet."
+                lines += [[f"**{_setting(task)}**", *[""] * 5]] if method == "base" else []
+                lines.append(_damaged(row.name, runs))
+    return f"{markdown(lines)}\n\n{markdown(forgotten)}"
 
 
 def again(_: Records) -> str:
     """Return the same of networks of `benchmarks/evidence`."""
-    lines = [["", "", "seeds", "test loss", *DAMAGE]]
+    lines = [HEAD]
     rows: dict[tuple[str, str], Row] = {}
     for (task, method, seed), record in JobFile(AGAIN, ("task", "method", "seed")).read().items():
         rows.setdefault((task, method), {})[seed] = record
     for (task, method), runs in sorted(rows.items(), key=lambda row: (row[0][0], SMALL.index(row[0][1]))):
         name = "SAM throughout" if method == "sam" else lm.ROWS[method].name
-        lines.append([f"`{task}`" if method == "base" else "", *_damaged(name, runs)])
-        if method != "base":
-            lines += [["", *line] for line in _at_equal_loss(rows[task, "base"], runs)]
-    return markdown(lines) if len(lines) > 1 else "No run yet."
+        lines += [[f"**{task.replace('-', ', ')}**", *[""] * 5]] if method == "base" else []
+        lines.append(_damaged(name, runs))
+        lines += _at_equal_loss(rows[task, "base"], runs) if method != "base" else []
+    return markdown(lines)
 
 
 def _damaged(name: str, runs: Row) -> list[str]:
     tables = [run["robustness"] for run in runs.values()]
     rises = [[one[damage] - one["loss"] for one in tables if one[damage] is not None] for damage in DAMAGE]
-    return [
-        name,
-        str(len(runs)),
-        cell([one["loss"] for one in tables]),
-        *(cell(one, "+.3f") for one in rises),
-    ]
+    clean = cell([one["loss"] for one in tables])
+    return [f"{name} ({len(runs)})", clean, *(cell(one, "+.3f") for one in rises)]
 
 
 def _at_equal_loss(base: Row, runs: Row) -> list[list[str]]:
@@ -255,7 +249,7 @@ def _at_equal_loss(base: Row, runs: Row) -> list[list[str]]:
     clean = Mean.of([run["robustness"]["loss"] for run in runs.values()])[0]
     equal = [at_equal_loss(base, clean, damage) for damage in DAMAGE]
     cells = [cell(one, "+.3f") for one in equal]
-    return [["*the base on its way, at that loss*", "", "", *cells]] if any(equal) else []
+    return [["*the base on its way, at that loss*", "", *cells]] if any(equal) else []
 
 
 def picture(done: Records, path: Path) -> None:
@@ -304,12 +298,12 @@ def picture(done: Records, path: Path) -> None:
 
 
 COLUMNS = (
-    "tuned base", "the same, without what GapSAM watches", "GapSAM", "stopped early", "dropout", "EMA", "SAM",
-    "share 1/16, last half",
+    "tuned base", "GapSAM", "base, less data", "stopped early", "dropout", "EMA", "SAM",
+    "SAM, 1/16, last half",
 )  # fmt: skip
 OVERVIEW = {
-    "lm": ("base", "base-less", "gate", "early", "dropout", "ema", "sam-late", "share16-late"),
-    "fine": ("decay", "decay-less", "gate", "early", None, None, "sam", None),
+    "lm": ("base", "gate", "base-less", "early", "dropout", "ema", "sam-late", "share16-late"),
+    "fine": ("decay", "gate", "decay-less", "early", None, None, "sam", None),
 }
 """The rows that stand in the columns, for language models and for fine-tuning."""
 
@@ -329,14 +323,15 @@ def _losses(done: Records, task: str) -> list[str]:
     for method in OVERVIEW["lm" if task in SIZES else "fine"]:
         runs = finals(done, task, "adamw", method) if method else {}
         early = task in SIZES and method == "early"
-        cells.append(cell([stopped(run) if early else _loss(run) for run in runs.values()]))
+        losses = [stopped(run) if early else _loss(run) for run in runs.values()]
+        cells.append(f"{np.mean(losses):.3f}" if losses else "–")
     return cells
 
 
 def harm(_: Records) -> str:
     """Return accuracy and seconds of airbench with and without GapSAM."""
     runs = [json.loads(line) for line in HARM.read_text().splitlines()] if HARM.exists() else []
-    lines = [["", "", "seeds", "accuracy %", "less the base's", "steps with an ascent step", "seconds"]]
+    lines = [["", "", "seeds", "accuracy %", "Δ to the base", "ascent steps", "seconds"]]
     for target in sorted({run["target"] for run in runs}):
         rows = {
             method: {run["seed"]: run for run in runs if (run["target"], run["method"]) == (target, method)}
@@ -352,7 +347,7 @@ def harm(_: Records) -> str:
                 cell([100 * run["accuracy"] for run in row.values()], ".2f"),
                 "–" if method == "base"
                 else cell(paired(row, rows["base"], lambda run: 100 * run["accuracy"]), "+.2f"),
-                f"{np.mean(perturbed):.0f} of {steps[0]}", f"{np.median(seconds):.1f}",
+                f"{np.mean(perturbed):.0f} of {steps[0]}", f"{np.median(seconds):.1f}" if seconds else "–",
             ])  # fmt: skip
     return markdown(lines) if len(lines) > 1 else "No run yet."
 
@@ -384,7 +379,7 @@ def main() -> None:
     if given.picture:
         picture(done, given.picture)
     elif given.pages:
-        for path in (given.pages / name for name in ("docs/short.md", "docs/when.md")):
+        for path in (given.pages / name for name in ("docs/evidence.md", "docs/when.md")):
             path.write_text(inserted(path.read_text("utf-8"), done), "utf-8")
     else:
         print("\n\n".join(part(done) for part in PARTS.values()))

@@ -8,6 +8,9 @@ from dataclasses import replace
 from steepen.train.optimizers import METHODS as NAMED
 from steepen.train.optimizers import Method, last, throughout
 
+BACK = 0.75
+"""The part of a run after which GapSAM reads its validation data no more, and they are trained on too."""
+
 
 def first(part: float) -> Callable[[int], range]:
     """Return what names the first part of the steps."""

@@ -10,7 +10,7 @@ ROWS = [
     for line in PART.splitlines()
     if line.startswith("| ") and "BFGS's" not in line
 ]
-CGD_AUTO = [row for row in ROWS if row[0] == "cgd-auto"]
+CGD_AUTO = [row for row in ROWS if row[0] == "cgd-auto"]  # of problems kept aside, and of the suites
 NOISE = {row[0]: row[1:] for row in ROWS if row[0].startswith("10⁻")}
 
 
@@ -20,22 +20,15 @@ def numbers(cell):
 
 def test_the_sentences_say_what_the_tables_do():
     ratios = [ratio for row in CGD_AUTO for ratio in numbers(row[1])]
-    span = f"{min(ratios):.2f} to {max(ratios):.2f} of BFGS's values"
+    span = f"{min(ratios):.2f} to {max(ratios):.2f} of BFGS's evaluations"
     assert f"needs {span}" in PART
     assert f"[{span}](docs/methods.md#without-a-gradient)" in (ROOT / "README.md").read_text(encoding="utf-8")
     solved = [numbers(row[2]) for row in ROWS if row[0] not in NOISE and row[2][0].isdigit()]
-    suites, others = solved[:4], solved[4:]  # cgd-auto, then its peers
+    others, suites = solved[:4], solved[4:]  # cgd-auto, then its peers
     assert all(best > most for best, *rest in zip(*suites, strict=True) for most in rest)
     assert [bfgs - ours for ours, bfgs in zip(*others[:2], strict=True)] == [0, 1, 1]
     assert all(best >= most for best, _, *rest in zip(*others, strict=True) for most in rest)
-    assert CGD_AUTO[0][3] == "1"
-    assert "One of the 95 runs" in PART
-    assert 0.2 <= float(CGD_AUTO[1][5]) <= float(CGD_AUTO[0][5]) <= 1 / 3
-
-
-def test_the_targets_that_were_missed_are_those_of_the_tables():
-    missed = " ".join(PAGE.partition("## Targets that were missed")[2].split())
-    assert f"({numbers(CGD_AUTO[0][1])[2]:.2f})" in missed
-    assert f"({CGD_AUTO[0][5]})" in missed
+    assert CGD_AUTO[1][3] == "1"
+    assert "One of the 95 runs" in " ".join(PART.split())
+    assert 0.2 <= float(CGD_AUTO[0][5]) <= float(CGD_AUTO[1][5]) <= 1 / 3
     assert all(int(cell) >= 36 for row in NOISE.values() for cell in row[:3])
-    assert "with noise" not in missed

@@ -154,7 +154,7 @@ def test_disp_prints_a_summary_without_rich_and_off_a_terminal(capsys, monkeypat
     st.minimize(st.functions["booth"], x0, method="gd", options={"disp": True, "maxiter": 1})
     printed = capsys.readouterr().out
     assert "1 of 2 runs: The gradient norm is within gtol." in printed
-    assert "1 of 2 runs: The budget of iterations is spent." in printed
+    assert "1 of 2 runs: The budget of iterations is used up." in printed
 
 
 def asked_points(method, x0, jac, options):

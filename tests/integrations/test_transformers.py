@@ -2,7 +2,6 @@
 
 import re
 import warnings
-from pathlib import Path
 
 import pytest
 import torch
@@ -13,6 +12,7 @@ from steepen.integrations._ascent_loop import checked
 from steepen.torch import CGD, SAM, GapSAM
 
 from ..by_hand import by_passes, failing, flat, sam
+from ..examples import load
 from ..pairs import pairs
 
 with warnings.catch_warnings(action="ignore"):  # what other libraries say while they are imported
@@ -258,15 +258,10 @@ def small():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of the Trainer, and of a gap that is none after so few steps
-def test_both_runs_of_the_tutorial_on_fine_tuning_are_made(capsys):
-    page = Path(__file__).parents[2] / "docs" / "tutorials" / "finetune.md"
-    blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 4
-    names = {"__name__": "tutorial"}
-    for block in blocks:
-        exec(compile(block, "finetune.md", "exec"), names)
-    names |= {"load": small, "TRAIN": 5, "HELD_OUT": 2, "TEST": 3}
-    found = names["compare"](steps=24)
+def test_both_runs_of_the_example_of_fine_tuning_are_made(capsys):
+    example = load("finetune_minilm", "transformers")
+    vars(example).update(load=small, TRAIN=5, HELD_OUT=2, TEST=3)
+    found = example.compare(steps=24)
     assert set(found) == {"AdamW", "AdamW with GapSAM"}
     assert all(1.0 < loss < 4.0 and 0 <= accuracy <= 1 for loss, accuracy in found.values())
     said = capsys.readouterr().out

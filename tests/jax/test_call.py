@@ -1,7 +1,5 @@
 """A call of `minimize` with JAX arrays, and what else a program of JAX's has of the parts of a call."""
 
-import re
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -11,7 +9,7 @@ import steepen as st
 import steepen.integrations.scipy
 
 from ..other_arrays import OtherArrays
-from ..public import ROOT, Documented
+from ..public import Documented, blocks
 from ..test_scale import SIZES, START, UNITS, plain
 
 
@@ -24,11 +22,18 @@ class TestDocumented(Documented):
 
 
 def test_the_snippet_of_the_readme_for_jax_runs_as_it_is():
-    text, names = (ROOT / "README.md").read_text("utf-8"), {}
-    snippet = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)[2]
-    exec(compile(snippet, "README.md, snippet 3", "exec"), names)
+    names = {}
+    exec(compile(blocks("README.md")[2], "README.md, snippet 3", "exec"), names)
     inner = names["argmin"](jnp.array([1.0, 2.0]))[0]  # 2(x − 1) + 4x³ = 0 and, without the bound, x > 0.8
     np.testing.assert_allclose(2 * (inner - 1) + 4 * inner**3, 0, atol=1e-4)
+
+
+@pytest.mark.slow  # a minute of compiling
+def test_the_page_runs_as_it_is():
+    names = {}
+    exec(compile("\n".join(blocks("docs/jax.md")), "docs/jax.md", "exec"), names)
+    assert bool(names["many"].success.all())
+    np.testing.assert_allclose(names["shared"].x, names["many"].x, rtol=1e-6)
 
 
 def test_scipys_option_gradient():

@@ -391,9 +391,9 @@ def test_every_status_is_reached_and_has_a_sentence():
     ]
     assert {r.status for r in runs} == set(Status) - {Status.INFEASIBLE}  # of traced bounds: tests/jax
     for r in runs:
-        assert r.message.startswith(r.status.message.split(";")[0])
+        assert r.message.startswith(r.status.sentence.split(";")[0])
         assert r.best.x is not None or "best finite point" not in r.message
-    sentences = {status.message for status in Status}
+    sentences = {status.sentence for status in Status}
     assert len(sentences) == len(Status)
     assert all(s.endswith(".") and 15 < len(s) < 160 for s in sentences)
     good = "CONVERGED FTOL XTOL ROUNDOFF NOISE FD_LIMIT RELATIVE RESOLUTION"

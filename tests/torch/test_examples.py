@@ -52,3 +52,13 @@ def test_probes_and_learns(name, capsys):
     assert "of these perturbed" in capsys.readouterr().out
     if name == "train_with_compile":  # one graph for the share and one for the batch, for 75 steps
         assert graphs["stats"]["unique_graphs"] == 2
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:validation")
+def test_where_labels_are_few_weight_decay_does_more_and_the_pages_say_so():
+    found = load("fair_comparison", "sklearn").main().values()
+    plain, more, stopped, gap_sam, decayed, _ = ((loss, right) for (loss, _), (right, _) in found)
+    assert gap_sam[0] < plain[0] and gap_sam[1] > plain[1]  # noqa: PT018
+    assert min(more[0], stopped[0]) < 1.1 * gap_sam[0]
+    assert decayed[1] > gap_sam[1]

@@ -236,9 +236,12 @@ def test_the_rule_watches_examples_that_it_does_not_train_on(watched):
     gauge = rows_of(data.x[-89:])  # a tenth of 898: 2 % would be few
     assert not gauge & rows_of(*watched[0].seen)
     assert len(run.held_out) == len(run.losses)
-    assert run.perturbed <= run.steps // 3 + 1
     assert run.gradients == run.steps + (run.perturbed + 1) * 2 / 32  # two of 32 examples; step 0 looks too
-    assert run.gradients == watched[0].examples / batch <= 24
+    assert 23 < run.gradients == watched[0].examples / batch <= 24  # whether or not the gate has opened
+    task = replace(task_of(name="gap"), given_back=0.75)
+    back = fit(task, "gap", METHODS["gap"], Choice(0.1, 5e-4), seed=0, grads=128)
+    assert gauge <= rows_of(*watched[1].seen)  # trained on in the end, and so not judged by any more
+    assert np.isnan(back.held_out).tolist() == [at > 97 for at in back.at]
 
 
 def test_rows_that_are_held_out_are_watched_and_not_trained_on(watched):
@@ -280,13 +283,12 @@ def test_the_budget_is_spent_and_never_exceeded(rows, phase, grads, batch, part)
 
 
 @pytest.mark.filterwarnings("ignore:the ascent step is cut to its limit")
-@pytest.mark.parametrize("name", [name for name, kind in METHODS.items() if kind.optimizer])
+@pytest.mark.parametrize("name", [name for name, kind in METHODS.items() if kind.optimizer and name != "gap"])
 def test_the_steps_with_a_probe_are_those_that_were_planned(name):
     steps, kind = 24, METHODS[name]
     torch.manual_seed(0)
     model, x = mlp(4, 3, seed=0), torch.randn(32, 4)
-    held_out = {"validation": lambda: torch.tensor(9.0)} if kind.by_gap else {}
-    opt = kind.wrap(BASES["sgd"].build(model.parameters(), 0.01, 0.0), model, 0.1, steps, **held_out)
+    opt = kind.wrap(BASES["sgd"].build(model.parameters(), 0.01, 0.0), model, 0.1, steps)
     perturbed = []
     for k in range(steps):
         before = opt.perturbed
@@ -298,9 +300,9 @@ def test_the_steps_with_a_probe_are_those_that_were_planned(name):
 
 
 def test_the_rule_needs_twenty_steps():
-    assert steps_of(METHODS["gap"], 21, 32) == 20
+    assert steps_of(METHODS["gap"], 20.5, 32) == 20
     with pytest.raises(ValueError, match="budget: GapSAM needs 20 steps or more, and this is for 19"):
-        steps_of(METHODS["gap"], 20, 32)
+        steps_of(METHODS["gap"], 19.9, 32)
 
 
 class Output(NamedTuple):

@@ -8,13 +8,13 @@ import enum
 class Status(enum.IntEnum):
     """How a run ended; each outcome has one sentence.
 
-    A status is a number, as in SciPy, and prints as its name. The page "How a run ended" of the documentation
-    says of each whether x can be used, and what to do next.
+    A status is a number, as in SciPy, and prints as its name. Its message ends with the section of the page
+    "How a run ended" that says whether x can be used, and what to do next.
 
     Examples
     --------
     >>> Status.CONVERGED.success, Status.CONVERGED.message
-    (True, 'The gradient norm is within gtol.')
+    (True, 'The gradient norm is within gtol. (docs: status.html#converged)')
     >>> print(Status.CONVERGED, int(Status.CONVERGED))
     CONVERGED 0
     """
@@ -50,8 +50,23 @@ class Status(enum.IntEnum):
 
     @property
     def message(self) -> str:
-        """One sentence for a person."""
+        """What happened, in a sentence, and the section of the documentation that says more."""
+        return self.explained(self.sentence)
+
+    @property
+    def sentence(self) -> str:
+        """What happened, in a sentence."""
         return _SENTENCES[self]
+
+    def explained(self, sentence: str) -> str:
+        """Return a sentence about this end, with the section of the documentation that says more.
+
+        Examples
+        --------
+        >>> Status.NOISE.explained("f is noisy.")
+        'f is noisy. (docs: status.html#noise)'
+        """
+        return f"{sentence} (docs: status.html#{self.name.lower().replace('_', '-')})"
 
     def __str__(self) -> str:
         return self.name
@@ -64,29 +79,29 @@ _SENTENCES = {
     Status.CONVERGED: "The gradient norm is within gtol.",
     Status.FTOL: "The last step lowered f by no more than ftol.",
     Status.XTOL: "The last step moved x by no more than xtol.",
-    Status.ROUNDOFF: "f cannot be lowered any more at working precision.",
-    Status.NOISE: "f cannot be lowered by more than the noise that its own values show.",
-    Status.FD_LIMIT: "f is as low as differences of its values can tell.",
-    Status.RESOLUTION: "f cannot be lowered by more than the step between its values: they have few digits.",
-    Status.RELATIVE: "The gradient norm is within gtol_rel of the largest one seen.",
-    Status.MAX_ITERATIONS: "The budget of iterations is spent.",
+    Status.ROUNDOFF: "f cannot be lowered any further at working precision.",
+    Status.NOISE: "f cannot be lowered by more than its own noise.",
+    Status.FD_LIMIT: "f cannot be lowered by more than the error of its finite differences.",
+    Status.RESOLUTION: "f cannot be lowered by more than the step between its values, which have few digits.",
+    Status.RELATIVE: "The gradient norm is within gtol_rel times the largest one seen.",
+    Status.MAX_ITERATIONS: "The budget of iterations is used up.",
     Status.MAX_GRADIENTS: "The budget of gradients does not cover another step.",
-    Status.MAX_EVALUATIONS: "The budget of function values does not cover another step.",
-    Status.MAX_SECONDS: "The time budget is spent.",
+    Status.MAX_EVALUATIONS: "The budget of function evaluations does not cover another step.",
+    Status.MAX_SECONDS: "The time limit was reached.",
     Status.CALLBACK: "The callback asked to stop.",
     Status.INTERRUPTED: "The run was interrupted from the keyboard.",
     Status.ARTIFICIAL: "x is near an artificial stationary point: the penalised direction vanishes there, "
-    "the gradient of f does not. Change lam, or end the penalty (switch).",
-    Status.INACCURATE_GRADIENT: "The differences that the gradient is made of are too rough to tell "
-    "whether it is within gtol.",
+    "the gradient of f does not. Change lam, or end the penalty (switch=).",
+    Status.INACCURATE_GRADIENT: "The finite differences are too inaccurate to tell "
+    "whether the gradient is within gtol.",
     Status.LINE_SEARCH_FAILED: "The line search found no lower point along the direction. "
     "If the gradient may be wrong, try check_gradient=True.",
     Status.NONFINITE_VALUE: "f was not finite; x is the best finite point seen.",
     Status.NONFINITE_GRADIENT: "The gradient, or its norm, was not finite; x is the best finite point seen.",
-    Status.UNBOUNDED: "f falls without bound: it is near the lowest number; x is the best finite point seen.",
-    Status.DIVERGED: "The step overflowed: x would not be finite; x is the best finite point seen.",
-    Status.INFEASIBLE: "The bounds leave no point: low is above high.",
-    Status.FAILED: "A function of yours raised an error; this is the run up to there.",
+    Status.UNBOUNDED: "f is unbounded: it fell to near the lowest number; x is the best finite point seen.",
+    Status.DIVERGED: "The next x would have overflowed; x is the best finite point seen.",
+    Status.INFEASIBLE: "The bounds leave no point: a lower one is above its upper one.",
+    Status.FAILED: "Your function raised an error; this is the run so far.",
 }
 
 BY_VALUES = (

@@ -52,9 +52,9 @@ class GivenGradient:
         """Return ∇f as the result shows it."""
         return g
 
-    def message(self, status: Status) -> str:
+    def sentence(self, status: Status) -> str:
         """Return what a status means where gradients come from here."""
-        return status.message
+        return status.sentence
 
     # --- asked by an iteration -----------------------------------------------------------------------
 
@@ -132,9 +132,9 @@ class DifferenceGradient(GivenGradient):
         """Return ∇f as the result shows it: NaN, as in SciPy, where a fixed variable had no difference."""
         return self.backend.xp.where(self.space.fixed(g), g * float("nan"), g)
 
-    def message(self, status: Status) -> str:
+    def sentence(self, status: Status) -> str:
         """Return what a status means: a failed search says nothing about a gradient of the user's."""
-        return BY_VALUES if status is Status.LINE_SEARCH_FAILED else status.message
+        return BY_VALUES if status is Status.LINE_SEARCH_FAILED else status.sentence
 
     def recheck(self, c: SolverState) -> Whole:
         """Where ‖∇f‖ ≤ gtol and a difference is exactly 0, find out whether f is quantised; if so, repeat ∇f.

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from .._core.arrays import Array, to_numpy
 
 FEW = 2**12
-"""Up to so many numbers in all starts together the state lies on the host: docs/embed.md has the times."""
+"""Up to so many numbers in all starts together the state lies on the host (docs/integrations.md)."""
 
 
 def hosted(x: Any, jac: Any) -> bool:

@@ -86,10 +86,10 @@ def _on_the_host(loop: Loop) -> Result:
 
 def _message(loop: Loop, status: Status, error: Any, lowest: Any) -> str:
     """Say how a run ended, with the figure that belongs to it, and whether it has seen a finite point."""
-    if not math.isfinite(lowest):
-        return status.message.replace("x is the best finite point seen", "no finite point was seen")
-    figure = f" Their error is about {error:.2g}." if status is Status.INACCURATE_GRADIENT else ""
-    return loop.evaluator.source.message(status) + figure
+    if math.isfinite(lowest):
+        figure = f" Their error is about {error:.2g}." if status is Status.INACCURATE_GRADIENT else ""
+        return status.explained(loop.evaluator.source.sentence(status) + figure)
+    return status.message.replace("x is the best finite point seen", "no finite point was seen")
 
 
 def _rows(end: Ended) -> Any:

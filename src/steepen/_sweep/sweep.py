@@ -29,7 +29,7 @@ from .results import COUNTS, table_of
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST = 10_000  # rows of a batch: beyond, a row costs more, see docs/scale.md
+MOST = 10_000  # rows of a batch: beyond, a row costs more, see docs/many.md
 NUMBERS = 8_000_000  # that a batch may hold at once, about: 64 MB
 KEY = ("function", "call", "first")
 

@@ -109,7 +109,8 @@ def _links(home: str | None, report: str | None) -> str:
     found: dict[str, str] = {}
     if home is not None:
         at = home.rstrip("/") or "."
-        found = {f"{at}/index.html": "Documentation", f"{at}/tuned.html": "Against a tuned step"}
+        study = f"{at}/paper.html#against-a-tuned-step-size"
+        found = {f"{at}/index.html": "Documentation", study: "Against a tuned step"}
         report = report or f"{at}/paper/report.html"
     if report is not None:
         found[report] = "The paper again"

@@ -29,8 +29,8 @@ _CSS = Path(__file__).with_name("page.css").read_text("utf-8")
 _DOOR = f"<p class=integration><a href='{EXPLORER}'>Drag λ yourself</a>, and watch the methods walk.</p>"
 _HOME = (
     "<p class=home><a href='{0}/index.html'>steepen's documentation</a> "
-    "<a href='{0}/paper.html'>The paper, section by section</a> "
-    "<a href='{0}/tuned.html'>Against a tuned step</a></p>"
+    "<a href='{0}/paper.html'>The paper, and what we found</a> "
+    "<a href='{0}/paper.html#against-a-tuned-step-size'>Against a tuned step</a></p>"
 )
 _MARKS = {"agrees": "✓", "DIFFERS": "✗", "limit": "≠", "AGREES?": "?"}
 _ZERO = 1e-13  # in a table, what is smaller is what rounding has left of 0

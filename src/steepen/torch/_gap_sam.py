@@ -42,9 +42,10 @@ class GapSAM(AscentOptimizer):
         Data that is not trained on, held out as your test data is: by file, by speaker, by patient. A few
         hundred examples will do; a warning says where they are too few. Its loss is what `step_on` is given;
         in other loops give a callable, which returns the mean loss, or the losses of examples or of parts
-        alike in size. It is read every fiftieth of the run, from shortly before the first ascent step on,
-        with dropout as in training and BatchNorm as in evaluation. With None, tell the loss by
-        `record_validation_loss` whenever you have evaluated the network.
+        alike in size. It is read every fiftieth of the run, from shortly before the first ascent step on and
+        half as often while the gate is closed, with dropout as in training and BatchNorm as in evaluation.
+        With None, tell the loss by `record_validation_loss` whenever you have evaluated the network. To train
+        on this data too in the last quarter of the run, set `opt.validation = None` there, or tell no more.
     total_steps : int
         The length of the run.
     every : int
@@ -138,9 +139,10 @@ class GapSAM(AscentOptimizer):
         self._read = self.k
 
     def _begin(self) -> None:
-        if self._reads(self.k):
+        each = max(1, self.total_steps // _READINGS)
+        if self.k % each == 0 and (self.k == 0 or self.k >= self._first - 4 * each):
             self._look_at_numbers()
-            if self.validation is not None:
+            if self.validation is not None and (self._open or self.k % (2 * each) == 0):
                 self._take_in(*self.validation.read())
                 if self.k == 0 and self._means.now()["validation"].isnan():
                     raise ValueError("validation: expected a finite loss, got one that is not")
@@ -163,11 +165,6 @@ class GapSAM(AscentOptimizer):
                 f"total_steps: at step {self.k} the learning rate is below a hundredth of its highest, and "
                 f"ascent steps begin after a third of {self.total_steps}; see that the run is as long",
             )
-
-    def _reads(self, k: int) -> bool:
-        """Say whether validation data is read before step k: at step 0, and from before the first ascent."""
-        each = max(1, self.total_steps // _READINGS)
-        return k % each == 0 and (k == 0 or k >= self._first - 4 * each)
 
     def _look_at_numbers(self) -> None:
         """See whether the gate is open, and warn, by the numbers of the last reading but one.

@@ -81,7 +81,7 @@ METHODS: dict[str, Method] = {
     "sam": Method("SAM", "ρ"),
     "sam-late": Method("SAM", "ρ", when=last(0.25)),
     "share16-late": Method("SAM", "ρ", (0.1, 0.3, 1.0), last(0.5), 1 / 16),
-    "gap": Method("GapSAM", when=lambda steps: range(2 * -(-steps // 6), steps, 2), ascent_fraction=1 / 16),
+    "gap": Method("GapSAM", ascent_fraction=1 / 16),
     "cgd": Method("CGD", "λ"),
     "ema": Method("", "β", (0.99, 0.996, 0.999)),
     "smooth": Method("", "ε", (0.03, 0.1, 0.2)),
@@ -93,14 +93,15 @@ def steps_of(method: Method, grads: float, batch: int) -> int:
     """Return the most steps that so many gradients allow.
 
     A gradient is one pass over a batch; an ascent step counts by its examples. Step 0 of an optimizer with an
-    ascent step makes its pass in any case.
+    ascent step makes its pass in any case. How many ascent steps GapSAM will make is not known before: its
+    steps are the base's, and it ends when the gradients are spent.
     """
 
     def cost(steps: int) -> int:
         perturbed = method.when(steps)
         return steps * batch + method.rows(batch) * (len(perturbed) + (0 not in perturbed))
 
-    steps = bisect_right(range(1, int(grads) + 1), grads * batch, key=cost)
+    steps = int(grads) if method.by_gap else bisect_right(range(1, int(grads) + 1), grads * batch, key=cost)
     if method.by_gap and steps < ascent.LEAST:
         raise ValueError(f"budget: GapSAM needs {ascent.LEAST} steps or more, and this is for {steps}")
     if method.optimizer and not method.when(steps):

@@ -54,6 +54,7 @@ class Task:
     augment: Callable[[Any, Any], Any] | None = None  # changes examples by the generator it is given
     autocast: Any = None  # the precision of the passes
     held_out: Any = None  # rows that are not trained on but watched: for early stopping, and by GapSAM
+    given_back: float = 1.0  # the part of a run after which these are trained on too, and watched no more
 
     @property
     def device(self) -> torch.device:
@@ -147,7 +148,7 @@ def fit(
     judged = model if average is None else average.module
     smoothing = choice.strength if method.symbol == "ε" else 0.0
     random = torch.Generator(device).manual_seed(seed)
-    taken = 0
+    taken, done, watching = 0, 0.0, True  # steps, and how many of those planned: GapSAM's gradients
     curve: list[tuple[Any, ...]] = []
     clock, seconds = time.perf_counter(), 0.0
 
@@ -156,27 +157,33 @@ def fit(
         if device.type == "cuda":
             torch.cuda.synchronize()
         seconds += (time.perf_counter() - clock) * (spent > 0)
-        held_out = () if apart is None else judge(judged, apart, task)[1:]
+        held_out = () if apart is None else judge(judged, apart, task)[1:] if watching else (math.nan,)
         curve.append((spent, seconds, *judge(judged, data, task), *held_out))
         if watch is not None and spent:
             watch(judged)
         clock = time.perf_counter()
 
     look(0)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: learning_rate(taken, steps))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: learning_rate(done, steps))
+    drawn = batches(rows, batch, seed)
     with drawing(seed, device):  # what dropout draws
-        for picked in batches(rows, batch, seed):
+        while steps - done >= 1:
+            if watching and done >= task.given_back * steps:
+                watching, drawn = False, batches(torch.arange(len(data.y), device=device), batch, seed)
+                optimizer.validation = None
+            picked = next(drawn)
             x = take(data.x, picked)
             x = x if task.augment is None else task.augment(x, random)
             task.step(model, optimizer, x, data.y[picked], smoothing)
             taken += 1
+            done = optimizer.gradients if method.by_gap else taken
             schedule.step()
             if average is not None:
                 average.update_parameters(model)
             spent = round(batch * getattr(optimizer, "gradients", taken))
-            if spent * evaluations // most > curve[-1][0] * evaluations // most or taken == steps:
+            if spent * evaluations // most > curve[-1][0] * evaluations // most or steps - done < 1:
                 look(spent)
-            if taken == steps or not math.isfinite(curve[-1][3]):
+            if not math.isfinite(curve[-1][3]):
                 break
     at, times, accuracies, losses, *held_out = zip(*curve, strict=True)
     at = tuple(n // batch if n % batch == 0 else n / batch for n in at)
