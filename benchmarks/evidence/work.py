@@ -162,10 +162,7 @@ def short(value: float, digits: int = 5) -> float | None:
 
 def sharpness(model: Any, bench: Bench) -> dict[str, Any]:
     """Measure the flatness at the end, on training data without augmentation and in full precision."""
-    try:
-        from steepen.torch import sharpness as measure
-    except ImportError:
-        return {}
+    from benchmarks.training.sharpness import sharpness as measure
     from tasks import plain
 
     n = min(bench.spec.sharp, len(bench.data.x))

@@ -25,7 +25,6 @@ from ._cgd import CGD  # noqa: E402
 from ._gap_sam import GapSAM  # noqa: E402
 from ._report import Report  # noqa: E402
 from ._sam import SAM  # noqa: E402
-from ._sharpness import Sharpness, sharpness  # noqa: E402
 
 __all__ = [
     "CGD",
@@ -33,7 +32,5 @@ __all__ = [
     "AscentOptimizer",
     "GapSAM",
     "Report",
-    "Sharpness",
     "paper",
-    "sharpness",
 ]

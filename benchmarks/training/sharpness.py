@@ -13,14 +13,14 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parallel import DistributedDataParallel
 
-from .._core.lanczos import lanczos
-from .._tools.check import number, whole
-from ._cut import examples
-from ._means import mean_of
-from ._tensors import curvature
-from ._trace import buffers_of, random_of
+from steepen._core.lanczos import lanczos
+from steepen._tools.check import number, whole
+from steepen.torch._cut import examples
+from steepen.torch._means import mean_of
+from steepen.torch._tensors import curvature
+from steepen.torch._trace import buffers_of, random_of
 
-__all__ = ["Sharpness", "sharpness"]
+__all__ = ["Batches", "Sharpness", "sharpness"]
 
 _torch: Any = torch  # its linalg, backends and autocast have no types
 
