@@ -35,8 +35,6 @@ METHODS: dict[str, Method] = NAMED | {
     "share16": _share(16),
     "cgd-early": replace(NAMED["cgd"], when=first(0.25)),
     "cgd-late": replace(NAMED["cgd"], when=last(0.25)),
-    "cgd-exact": Method("paper.ExactCGD", "λ"),
-    "egr": Method("paper.ExactCGD", "λ", options={"guard": False}),
     "fgr": Method("paper.CGDFD", "λ", options={"r": 0.05, "guard": False}),
     "gnp": Method("paper.GNP", "ρ", options={"alpha": 0.8}),
     "asam": Method("paper.ASAM", "ρ"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -11,21 +11,12 @@ from torch import Tensor, nn
 
 from .._core import ascent
 from ..schedules import ScheduleLike
-from ._ascent import AscentOptimizer
-from ._joined import Base
+from ._ascent import AscentOptimizer, When, grads_of
 from ._means import Means
-from ._passes import grads_of
-from ._tensors import local, norm, sub_
-from ._wrapper import strength_of
+from ._tensors import lists, local, norm
+from ._wrapper import Base, strength_of
 
-__all__ = ["ACCURATE", "CGD", "Weighted"]
-
-ACCURATE: dict[torch.dtype, float] = {
-    getattr(torch, name): length for name, length in ascent.ACCURATE.items()
-}
-"""The length ‖s‖/‖x‖ of an ascent step whose difference is accurate, by the precision of the passes."""
-
-
+ACCURATE = {getattr(torch, name): length for name, length in ascent.ACCURATE.items()}
 _LOOK = 16  # steps between two looks at what to warn of
 
 
@@ -36,14 +27,10 @@ class Weighted(AscentOptimizer):
     momentum or Adam make of it.
     """
 
+    saved = (*AscentOptimizer.saved, "_tripped")
+
     def __init__(
-        self,
-        base: Base,
-        model: nn.Module,
-        *,
-        guard: bool,
-        when: Container[int] | None,
-        max_norm: float | None = None,
+        self, base: Base, model: nn.Module, *, guard: bool, when: When, max_norm: float | None = None
     ) -> None:
         super().__init__(base, model, when=when, max_norm=max_norm)
         self.guard = guard
@@ -57,7 +44,7 @@ class Weighted(AscentOptimizer):
         grads = grads_of(params)
         after = norm(grads)
         plus, g = local(grads), self._room["g"]
-        sub_(plus, g)  # before ν: the difference is small, and ν may be large
+        lists._foreach_sub_(plus, g)  # before ν: the difference is small, and ν may be large
         if self.guard:
             change = norm(grads)
             nu = self._weight(nu, change)
@@ -65,8 +52,8 @@ class Weighted(AscentOptimizer):
             descends = torch.addcmul(n, nu, after - n - change, value=0.5) > 0  # ⟨g, d⟩, of three norms
             self._tripped += descends.logical_not()
             nu = torch.where(descends, nu, 0.0)
-        torch._foreach_mul_(plus, nu)  # pyright: ignore
-        torch._foreach_add_(plus, g)  # pyright: ignore
+        lists._foreach_mul_(plus, nu)
+        lists._foreach_add_(plus, g)
         for p in self._params():  # that only the pass over the batch came by: their g is 0
             if p.grad is not None and p not in known:
                 p.grad.mul_(nu)
@@ -74,13 +61,6 @@ class Weighted(AscentOptimizer):
     def _weight(self, nu: Tensor, change: Tensor) -> Tensor:
         """Return ν, which may follow from ‖g⁺ − g‖."""
         return nu
-
-    def _own_state(self) -> dict[str, Any]:
-        return super()._own_state() | {"tripped": self._tripped.cpu().clone()}
-
-    def _load_own_state(self, state: dict[str, Any]) -> None:
-        super()._load_own_state(state)
-        self._tripped.copy_(state["tripped"])
 
     def _found(self) -> dict[str, Any]:
         return super()._found() | ({"tripped": float(self._tripped)} if self.guard else {})
@@ -121,6 +101,8 @@ class CGD(Weighted):
     True
     """
 
+    saved = (*Weighted.saved, "_means")
+
     def __init__(
         self,
         base: Base,
@@ -129,7 +111,7 @@ class CGD(Weighted):
         *,
         ratio: ScheduleLike | None = None,
         dtype: torch.dtype | None = None,
-        when: Container[int] | None = None,
+        when: When = None,
         max_norm: float | None = None,
     ) -> None:
         super().__init__(base, model, guard=True, when=when, max_norm=max_norm)
@@ -170,13 +152,6 @@ class CGD(Weighted):
         relative = change / self._n
         self._means.update(change=torch.where(relative > 0, relative, math.nan))
         return ascent.of_ratio(self.ratio(self.k), self._means.now()["change"], torch)
-
-    def _own_state(self) -> dict[str, Any]:
-        return super()._own_state() | {"means": self._means.state_dict()}
-
-    def _load_own_state(self, state: dict[str, Any]) -> None:
-        super()._load_own_state(state)
-        self._means.load_state_dict(state["means"])
 
     def _found(self) -> dict[str, Any]:
         return super()._found() | {"bound": float(self._means.now()["bound"])}

@@ -11,13 +11,10 @@ from torch import Tensor, nn
 
 from .._core import ascent
 from .._tools.check import is_number, number, whole
-from ._ascent import AscentOptimizer
-from ._joined import Base
+from ._ascent import AscentOptimizer, Turn
 from ._means import Means, Sent
-from ._passes import Turn
 from ._validation import Validation
-
-__all__ = ["GapSAM"]
+from ._wrapper import Base
 
 _dist: Any = torch.distributed  # without types
 _READINGS = 50  # of validation data, over the run

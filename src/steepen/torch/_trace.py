@@ -9,9 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ._tensors import copy_
-
-__all__ = ["buffers_of", "gradients_of", "judging", "random_of"]
+from ._tensors import lists
 
 Undo = Callable[[], None]
 
@@ -43,25 +41,23 @@ def gradients_of(params: Sequence[Tensor]) -> Undo:
     return undo
 
 
-def _fresh(_: str, like: list[Tensor]) -> list[Tensor]:
-    return [torch.empty_like(one) for one in like]
-
-
 @torch.no_grad()
-def buffers_of(model: nn.Module, memory: Callable[[str, list[Tensor]], list[Tensor]] = _fresh) -> Undo:
+def buffers_of(model: nn.Module, memory: Callable[[str, list[Tensor]], list[Tensor]] | None = None) -> Undo:
     """Remember the buffers of a network, such as BatchNorm's statistics; return what puts them back."""
     places = [(m, name, b) for m in model.modules() for name, b in m.named_buffers(recurse=False)]
     kinds: dict[torch.dtype, list[Tensor]] = {}  # a list of one kind is copied in one launch
     for _, _, buffer in places:
         kinds.setdefault(buffer.dtype, []).append(buffer)
-    kept = [(buffers, memory(f"buffers, {dtype}", buffers)) for dtype, buffers in kinds.items()]
-    for buffers, room in kept:
-        copy_(room, buffers)
+    kept: list[tuple[list[Tensor], list[Tensor]]] = []
+    for dtype, buffers in kinds.items():
+        room = memory(f"buffers, {dtype}", buffers) if memory else [torch.empty_like(b) for b in buffers]
+        lists._foreach_copy_(room, buffers)
+        kept.append((buffers, room))
 
     @torch.no_grad()
     def undo() -> None:
         for buffers, room in kept:
-            copy_(buffers, room)
+            lists._foreach_copy_(buffers, room)
         for module, name, buffer in places:
             if getattr(module, name) is not buffer:  # a pass may put a new one in its place
                 setattr(module, name, buffer)
