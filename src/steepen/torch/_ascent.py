@@ -163,9 +163,8 @@ class AscentOptimizer(Wrapper):
         """
         for part in self.passes(batch, scaler=scaler):
             loss = loss_of(*part)
-            _refuse_vector(loss)
-            (loss if scaler is None else scaler.scale(loss)).backward()  # pyright: ignore
             self.record_loss(loss)
+            (loss if scaler is None else scaler.scale(loss)).backward()  # pyright: ignore
         told = (self._told[Turn.ASCENT] or self._told[Turn.BATCH])[0]
         self.step(scaler=scaler)
         return told
@@ -181,14 +180,9 @@ class AscentOptimizer(Wrapper):
         self = getattr(self, "_optimizer", self)  # Lightning's wrapper has our methods, but not our state
         if not batches:
             raise TypeError("passes: expected a batch, or the micro-batches of a step; got none")
-        counts = [examples(batch) for batch in batches] if self._counts_rows else [0] * len(batches)
-        firsts = len(batches) if self.ascent_fraction == 1 else 1
-        for i, turn in self._turns(firsts, len(batches), scaler):
-            if turn is Turn.ASCENT and self.ascent_fraction < 1:
-                yield self._cut(batches[i], sum(counts))
-            else:
-                self._rows[turn] += counts[i]
-                yield batches[i]
+        total = sum(map(examples, batches)) if self._counts_rows else 0
+        for i in self._turns(len(batches) if self.ascent_fraction == 1 else 1, len(batches), scaler):
+            yield self._part(batches[i], total)
 
     def step(self, closure: Callable[[], Any] | None = None, *, scaler: Any = None) -> Any:  # pyright: ignore
         """Take the step that `passes` has prepared, or all of one with a closure.
@@ -206,8 +200,16 @@ class AscentOptimizer(Wrapper):
                     "checkpoint save the state of opt.base, and opt.own beside it"
                 )
             self._refuse_gradients()
-            for _, turn in self._turns(1, 1, scaler):
-                told = self._call(closure, turn)
+            for _ in self._turns(1, 1, scaler):
+                before = self._rows[self._turn]
+                with torch.enable_grad():
+                    told = closure()
+                if self._counts_rows and self._rows[self._turn] == before:
+                    self._fail(
+                        "step: the closure must ask for its part of the batch: x, y = opt.part((x, y))"
+                    )
+                if told is not None:
+                    self.record_loss(told)
                 loss = told if loss is None else loss
         elif closure is not None:  # of a library that runs the last pass, or nothing, inside step()
             with torch.enable_grad():
@@ -230,16 +232,6 @@ class AscentOptimizer(Wrapper):
     # torch would call an optimizer's hooks around `step`, which a scaler calls once more, or not at all
     step.__dict__["hooked"] = True
 
-    def _call(self, closure: Callable[[], Any], turn: Turn) -> Any:
-        before = self._rows[turn]
-        with torch.enable_grad():
-            loss = closure()
-        if self._counts_rows and self._rows[turn] == before:
-            self._fail("step: the closure must ask for its part of the batch: x, y = opt.part((x, y))")
-        if loss is not None:
-            self.record_loss(loss)
-        return loss
-
     @Optimizer.profile_hook_step
     def _take(self, loss: Any) -> None:
         """Take the step, with the hooks of torch's optimizers around it."""
@@ -254,28 +246,27 @@ class AscentOptimizer(Wrapper):
 
     def part(self, batch: Any) -> Any:
         """Return what a closure is to use of a batch in this pass: the ascent step's share, or all of it."""
-        if not self._counts_rows or self._turn is Turn.BETWEEN:
-            return batch
-        n = examples(batch)
-        if self._turn is Turn.ASCENT:
-            return self._cut(batch, n)
-        self._rows[self._turn] += n
-        return batch
+        return batch if self._turn is Turn.BETWEEN else self._part(batch)
 
-    def _cut(self, batch: Any, total: int) -> Any:
-        n, wanted = examples(batch), round(self.ascent_fraction * total)
-        rows = min(max(wanted, 2), n)  # BatchNorm needs two
-        if wanted < 2 and n > 2:
-            self._warn(
-                "part",
-                f"ascent_fraction: {self.ascent_fraction:g} of {total} examples is {wanted}; it takes {rows}",
-            )
-        self._rows[Turn.ASCENT] += rows
+    def _part(self, batch: Any, total: int = 0) -> Any:
+        """Cut a batch for this pass and count its examples; `total` is of all micro-batches of the step."""
+        if not self._counts_rows:
+            return batch
+        n = rows = examples(batch)
+        if self._turn is Turn.ASCENT:
+            wanted = round(self.ascent_fraction * (total or n))
+            rows = min(max(wanted, 2), n)  # BatchNorm needs two
+            if wanted < 2 < n:
+                few = f"{self.ascent_fraction:g} of {total or n} examples is {wanted}; it takes {rows}"
+                self._warn("part", f"ascent_fraction: {few}")
+        self._rows[self._turn] += rows
         return rows_of(batch, 0, rows)
 
     def record_loss(self, loss: Any) -> None:
         """Tell the loss of a pass: what was given to `backward`, before a scaler's scale."""
-        _refuse_vector(loss)
+        if not isinstance(loss, Tensor) or loss.numel() != 1:
+            came = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else repr(loss)
+            raise ValueError(f"loss: expected one number in a tensor, the mean over the batch; got {came}")
         if self._turn in self._told:
             most = self._micro if self.ascent_fraction == 1 or self._turn is Turn.BATCH else 1
             if len(self._told[self._turn]) == most:
@@ -292,8 +283,8 @@ class AscentOptimizer(Wrapper):
 
     # -- one step ---------------------------------------------------------------------------------------
 
-    def _turns(self, firsts: int, batches: int, scaler: Any) -> Iterator[tuple[int, Turn]]:
-        """Go through the passes of a step: for each, its place among its kind, and what it is."""
+    def _turns(self, firsts: int, batches: int, scaler: Any) -> Iterator[int]:
+        """Go through the passes of a step, each by its place: for the ascent step, then over the batch."""
         if self._turn is not Turn.BETWEEN and scaler is None and self._scaler is None:
             raise RuntimeError("passes() before step(): the step of the last passes is due")
         self.restore()
@@ -315,12 +306,10 @@ class AscentOptimizer(Wrapper):
                 if self.ascent_fraction < 1:
                     self._undo.append(buffers_of(self.model, self._memory))
                 self._turn = Turn.ASCENT
-                for i in range(firsts if self.needs_ascent_pass else 0):
-                    yield i, Turn.ASCENT
+                yield from range(firsts if self.needs_ascent_pass else 0)
                 self._perturb()
             self._turn = Turn.BATCH
-            for i in range(batches):
-                yield i, Turn.BATCH
+            yield from range(batches)
             if self._turn is Turn.BATCH:
                 self._finish_passes()
         finally:
@@ -331,7 +320,8 @@ class AscentOptimizer(Wrapper):
     def _perturb(self) -> None:
         """Move the weights to x + s."""
         params = self._movable()
-        self._undone()
+        while self._undo:
+            self._undo.pop()()
         if self.needs_ascent_pass and self.ascent_fraction == 1:
             self._undo.append(buffers_of(self.model, self._memory))
         if not params:
@@ -376,9 +366,6 @@ class AscentOptimizer(Wrapper):
             lists._foreach_copy_(local(self._at), self._room["x"])
             torch.clear_autocast_cache()
         self._at = []
-        self._undone()
-
-    def _undone(self) -> None:
         while self._undo:
             self._undo.pop()()
 
@@ -475,9 +462,3 @@ class AscentOptimizer(Wrapper):
 def grads_of(params: Iterable[Tensor]) -> list[Tensor]:
     """Return the gradients of parameters that have one."""
     return [p.grad for p in params if p.grad is not None]
-
-
-def _refuse_vector(loss: Any) -> None:
-    if not isinstance(loss, Tensor) or loss.numel() != 1:
-        came = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else repr(loss)
-        raise ValueError(f"loss: expected one number in a tensor, the mean over the batch; got {came}")
