@@ -26,11 +26,4 @@ from ._gap_sam import GapSAM  # noqa: E402
 from ._report import Report  # noqa: E402
 from ._sam import SAM  # noqa: E402
 
-__all__ = [
-    "CGD",
-    "SAM",
-    "AscentOptimizer",
-    "GapSAM",
-    "Report",
-    "paper",
-]
+__all__ = ["CGD", "SAM", "AscentOptimizer", "GapSAM", "Report", "paper"]

@@ -128,21 +128,17 @@ class AscentOptimizer(Wrapper):
         """Return c, and ν where the step needs it, from ‖g‖ and what computes ‖x‖."""
         raise NotImplementedError
 
-    def _movable(self) -> list[Tensor]:
-        """Return the parameters that the ascent step moves."""
+    def _ascent(self) -> tuple[list[Tensor], list[Tensor], Tensor]:
+        """Return the parameters that the ascent step moves, its direction, to be overwritten, and its norm."""
         params = self._reached("ascent step's pass")
-        sparse = next((p for p in params if p.grad is not None and p.grad.is_sparse), None)
-        if sparse is not None:
-            self._fail(
-                f"base: expected dense gradients, got a sparse one of shape {tuple(sparse.shape)}; make the "
-                "embedding with sparse=False"
-            )
-        return params
-
-    def _ascent(self, params: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
-        """Return the direction of the ascent step, which is overwritten, and its length."""
         grads = grads_of(params)
-        return grads, norm(grads)
+        for grad in grads:
+            if grad.is_sparse:
+                self._fail(
+                    f"base: expected dense gradients, got a sparse one of shape {tuple(grad.shape)}; make the "
+                    "embedding with sparse=False"
+                )
+        return params, grads, norm(grads)
 
     def _combine(self, params: Sequence[Tensor], nu: Tensor) -> None:
         """Put d in the place of g⁺, where the step needs both gradients."""
@@ -238,7 +234,10 @@ class AscentOptimizer(Wrapper):
         if self.max_norm is not None:
             clip_grad_norm_(self._params(), self.max_norm)
         self._learn()
-        self.gradients += self._cost
+        if self.needs_ascent_pass and (self._had_ascent or self.k == 0):
+            full = self.ascent_fraction == 1
+            self.gradients += 1.0 if full else self._rows[Turn.ASCENT] / self._rows[Turn.BATCH]
+        self.gradients += 1
         self.perturbed += self._had_ascent
         self.k += 1
         self._clear()
@@ -302,7 +301,9 @@ class AscentOptimizer(Wrapper):
             self.zero_grad()
             if ascends:
                 if self.needs_ascent_pass:  # a step leaves the trace of one pass over the batch
-                    self._undo += [random_of(self.device), gradients_of(self._others())]
+                    own = set(self._params())
+                    others = [p for p in self.model.parameters() if p not in own]
+                    self._undo += [random_of(self.device), gradients_of(others)]
                 if self.ascent_fraction < 1:
                     self._undo.append(buffers_of(self.model, self._memory))
                 self._turn = Turn.ASCENT
@@ -319,14 +320,13 @@ class AscentOptimizer(Wrapper):
     @torch.no_grad()
     def _perturb(self) -> None:
         """Move the weights to x + s."""
-        params = self._movable()
+        params, along, self._n = self._ascent()
         while self._undo:
             self._undo.pop()()
         if self.needs_ascent_pass and self.ascent_fraction == 1:
             self._undo.append(buffers_of(self.model, self._memory))
         if not params:
             return
-        along, self._n = self._ascent(params)
         unit = self._unit() if self.needs_ascent_pass else 1.0
         n = self._n / unit
         c, nu = self._perturbation(n, lambda: norm(params))
@@ -396,13 +396,6 @@ class AscentOptimizer(Wrapper):
 
     def _scale(self) -> Any:
         return 1.0 if self._scaler is None else self._scaler.scale(torch.ones((), device=self.device))
-
-    @property
-    def _cost(self) -> float:
-        """The passes of this step, in passes over its batch."""
-        if not self.needs_ascent_pass or not (self._had_ascent or self.k == 0):
-            return 1.0
-        return 2.0 if self.ascent_fraction == 1 else 1.0 + self._rows[Turn.ASCENT] / self._rows[Turn.BATCH]
 
     # -- what is refused, and told ----------------------------------------------------------------------
 

@@ -127,7 +127,6 @@ class CGD(Weighted):
         self.shortest = ACCURATE[kind]
         wide = torch.promote_types(next(self._params()).dtype, torch.float32)
         self._means = Means({"bound": ascent.NEW, "change": ascent.SMOOTHING}, self.device, wide)
-        self._sent = self._means.send()
 
     def _perturbation(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
         lam = self.lam(self.k)
@@ -138,13 +137,13 @@ class CGD(Weighted):
 
     def _begin(self) -> None:
         if self.k % _LOOK == 0:
-            if self._sent.read()["bound"] > 0.5:
+            if self._means.arrived()["bound"] > 0.5:
                 self._warn(
                     "bound",
                     f"lam: the ascent step is cut to its limit, {ascent.LONGEST:g} of the weights' norm, "
                     "in most steps: a larger λ changes nothing, and a smaller one may",
                 )
-            self._sent = self._means.send()
+            self._means.send()
 
     def _weight(self, nu: Tensor, change: Tensor) -> Tensor:
         if self.ratio is None:

@@ -85,11 +85,6 @@ class Wrapper(Optimizer):
         for group in self.param_groups:
             yield from group["params"]
 
-    def _others(self) -> list[Tensor]:
-        """Return the parameters of the network that are another optimizer's, or none's."""
-        own = set(self._params())
-        return [p for p in self.model.parameters() if p not in own]
-
     # -- state ------------------------------------------------------------------------------------------
 
     @property

@@ -9,7 +9,7 @@ For everyday use there are `steepen.torch.CGD`, `SAM` and `GapSAM`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from torch.nn import Module
 
 from .._tools.check import number
 from ..schedules import ScheduleLike as Value
-from ._ascent import When, grads_of
+from ._ascent import When
 from ._cgd import Weighted
 from ._sam import SAM
 from ._tensors import norm
@@ -84,10 +84,11 @@ class ASAM(SAM):
         number("eta", eta, "a number, 0 or more", least=0)
         self.eta = eta
 
-    def _ascent(self, params: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
+    def _ascent(self) -> tuple[list[Tensor], list[Tensor], Tensor]:
+        params, grads, _ = super()._ascent()
         scales = [p.abs() + self.eta for p in params]
-        scaled = [t * g for t, g in zip(scales, grads_of(params), strict=True)]
-        return [t * one for t, one in zip(scales, scaled, strict=True)], norm(scaled)
+        scaled = [t * g for t, g in zip(scales, grads, strict=True)]
+        return params, [t * one for t, one in zip(scales, scaled, strict=True)], norm(scaled)
 
 
 class MSAM(SAM):
@@ -109,17 +110,12 @@ class MSAM(SAM):
             kind = type(self.base).__name__
             raise ValueError(f"base: expected an optimizer with momentum, got {kind} without")
 
-    def _movable(self) -> list[Tensor]:
-        return [p for p in self._params() if self._buffer(p) is not None]
-
-    def _ascent(self, params: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
-        copies = [buffer.clone() for p in params if (buffer := self._buffer(p)) is not None]
-        return copies, norm(copies)
+    def _ascent(self) -> tuple[list[Tensor], list[Tensor], Tensor]:
+        states: list[tuple[Tensor, dict[str, Any]]] = [(p, self.state.get(p, {})) for p in self._params()]
+        found = [(p, state.get("momentum_buffer", state.get("exp_avg"))) for p, state in states]
+        pairs = [(p, buffer.clone()) for p, buffer in found if buffer is not None]
+        copies = [buffer for _, buffer in pairs]
+        return [p for p, _ in pairs], copies, norm(copies) if copies else torch.zeros(())
 
     def _perturbation(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
         return -self._up * self.rho(self.k) / n, None  # the way the momentum is going, whichever that is
-
-    def _buffer(self, p: Tensor) -> Tensor | None:
-        state: dict[str, Any] = self.state.get(p, {})
-        found = state.get("momentum_buffer")
-        return state.get("exp_avg") if found is None else found
