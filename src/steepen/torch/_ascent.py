@@ -15,13 +15,12 @@ from torch.optim import Optimizer
 from .._tools.check import number
 from ._batch import examples, rows_of
 from ._means import Means
-from ._tensors import lists, local, norm
+from ._tensors import copied, lists, local, norm
 from ._trace import buffers_of, gradients_of, random_of
 from ._wrapper import Base, Wrapper
 
 When = Container[int] | None
 _under_way: weakref.WeakKeyDictionary[nn.Module, weakref.ref[AscentOptimizer]] = weakref.WeakKeyDictionary()
-_IDLE = 16  # steps without an ascent step after which its memory is given back
 
 
 class Turn(Enum):
@@ -90,8 +89,6 @@ class AscentOptimizer(Wrapper):
         super().__init__(base, model)
         self.ascent_fraction, self.when, self.max_norm = float(ascent_fraction), when, max_norm
         self._counts_rows = self.ascent_fraction < 1  # whether a pass must say how many examples it is over
-        self._room: dict[str, list[Tensor]] = {}  # copies of the weights and of g
-        self._idle = 0
         self._last: tuple[Tensor, Tensor] | None = None  # c and ‖g‖ of the last ascent step
         self._place = self.device
         self._left: tuple[Any, int] = (lambda: None, 0)  # the first gradient that is known, and its version
@@ -105,6 +102,8 @@ class AscentOptimizer(Wrapper):
         self._micro = 1
         self._scaler: Any = None
         self._at: list[Tensor] = []  # the parameters that are at x + s
+        self._x: list[Tensor] = []  # copies of what they were, and of their gradients, where ν needs them
+        self._g: list[Tensor] = []
         self._nu: Tensor | None = None
         self._undo: list[Callable[[], None]] = []
 
@@ -129,14 +128,14 @@ class AscentOptimizer(Wrapper):
         raise NotImplementedError
 
     def _ascent(self) -> tuple[list[Tensor], list[Tensor], Tensor]:
-        """Return the parameters that the ascent step moves, its direction, to be overwritten, and its norm."""
+        """Return the parameters that the ascent step moves, its direction (to overwrite) and its norm."""
         params = self._reached("ascent step's pass")
         grads = grads_of(params)
         for grad in grads:
             if grad.is_sparse:
                 self._fail(
-                    f"base: expected dense gradients, got a sparse one of shape {tuple(grad.shape)}; make the "
-                    "embedding with sparse=False"
+                    f"base: expected dense gradients, got a sparse one of shape {tuple(grad.shape)}; make "
+                    "the embedding with sparse=False"
                 )
         return params, grads, norm(grads)
 
@@ -294,9 +293,6 @@ class AscentOptimizer(Wrapper):
         self._begin()
         self._had_ascent = self._wants(self.k)
         ascends = self._had_ascent or self.k == 0
-        self._idle = 0 if ascends else self._idle + 1
-        if self._idle == _IDLE:
-            self._room = {}
         try:
             self.zero_grad()
             if ascends:
@@ -305,7 +301,7 @@ class AscentOptimizer(Wrapper):
                     others = [p for p in self.model.parameters() if p not in own]
                     self._undo += [random_of(self.device), gradients_of(others)]
                 if self.ascent_fraction < 1:
-                    self._undo.append(buffers_of(self.model, self._memory))
+                    self._undo.append(buffers_of(self.model))
                 self._turn = Turn.ASCENT
                 yield from range(firsts if self.needs_ascent_pass else 0)
                 self._perturb()
@@ -324,7 +320,7 @@ class AscentOptimizer(Wrapper):
         while self._undo:
             self._undo.pop()()
         if self.needs_ascent_pass and self.ascent_fraction == 1:
-            self._undo.append(buffers_of(self.model, self._memory))
+            self._undo.append(buffers_of(self.model))
         if not params:
             return
         unit = self._unit() if self.needs_ascent_pass else 1.0
@@ -333,10 +329,9 @@ class AscentOptimizer(Wrapper):
         c = c.nan_to_num(0.0, 0.0, 0.0)  # where g is 0 or not finite there is no direction
         self._last = c, n
         if self._had_ascent:
-            self._at, self._nu = params, nu
-            x, s = self._copy("x", params), local(along)
-            if nu is not None:
-                self._copy("g", grads_of(params))
+            x, s = local(params), local(along)
+            self._at, self._nu, self._x = params, nu, copied(x)
+            self._g = [] if nu is None else copied(local(grads_of(params)))
             lists._foreach_mul_(s, c * (self._up / unit))
             lists._foreach_add_(x, s)
         if self.needs_ascent_pass:
@@ -363,24 +358,11 @@ class AscentOptimizer(Wrapper):
     def _back(self) -> None:
         """Put the weights back bit for bit, and what else the passes are not to leave behind."""
         if self._at:
-            lists._foreach_copy_(local(self._at), self._room["x"])
+            lists._foreach_copy_(local(self._at), self._x)
             torch.clear_autocast_cache()
         self._at = []
         while self._undo:
             self._undo.pop()()
-
-    def _copy(self, name: str, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """Keep a copy of tensors under a name; return them, as they lie on this rank."""
-        own = local(tensors)
-        lists._foreach_copy_(self._memory(name, own), own)
-        return own
-
-    def _memory(self, name: str, like: list[Tensor]) -> list[Tensor]:
-        """Return room for a copy of tensors, that of the last step if it fits."""
-        room = self._room.get(name, [])
-        if [(t.shape, t.dtype, t.device) for t in room] != [(t.shape, t.dtype, t.device) for t in like]:
-            room = self._room[name] = [torch.empty_like(t) for t in like]
-        return room
 
     def _follow(self) -> None:
         """Have our own numbers where the weights are: the network may have been moved since."""

@@ -43,7 +43,7 @@ class Weighted(AscentOptimizer):
                 p.grad = torch.zeros_like(p)
         grads = grads_of(params)
         after = norm(grads)
-        plus, g = local(grads), self._room["g"]
+        plus, g = local(grads), self._g
         lists._foreach_sub_(plus, g)  # before ν: the difference is small, and ν may be large
         if self.guard:
             change = norm(grads)

@@ -16,6 +16,13 @@ def local(tensors: Sequence[Tensor]) -> list[Tensor]:
     return [tensor.to_local() if hasattr(tensor, "to_local") else tensor for tensor in tensors]  # pyright: ignore
 
 
+def copied(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Return copies of tensors, made in one launch."""
+    copies = [torch.empty_like(tensor) for tensor in tensors]
+    lists._foreach_copy_(copies, tensors)
+    return copies
+
+
 def norm(tensors: Sequence[Tensor]) -> Tensor:
     """Return the norm over all tensors, in float32 at least; over all ranks where they are sharded."""
     norms: list[Any] = []

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ._tensors import lists
+from ._tensors import copied, lists
 
 Undo = Callable[[], None]
 
@@ -42,22 +42,18 @@ def gradients_of(params: Sequence[Tensor]) -> Undo:
 
 
 @torch.no_grad()
-def buffers_of(model: nn.Module, memory: Callable[[str, list[Tensor]], list[Tensor]] | None = None) -> Undo:
+def buffers_of(model: nn.Module) -> Undo:
     """Remember the buffers of a network, such as BatchNorm's statistics; return what puts them back."""
     places = [(m, name, b) for m in model.modules() for name, b in m.named_buffers(recurse=False)]
     kinds: dict[torch.dtype, list[Tensor]] = {}  # a list of one kind is copied in one launch
     for _, _, buffer in places:
         kinds.setdefault(buffer.dtype, []).append(buffer)
-    kept: list[tuple[list[Tensor], list[Tensor]]] = []
-    for dtype, buffers in kinds.items():
-        room = memory(f"buffers, {dtype}", buffers) if memory else [torch.empty_like(b) for b in buffers]
-        lists._foreach_copy_(room, buffers)
-        kept.append((buffers, room))
+    kept = [(buffers, copied(buffers)) for buffers in kinds.values()]
 
     @torch.no_grad()
     def undo() -> None:
-        for buffers, room in kept:
-            lists._foreach_copy_(buffers, room)
+        for buffers, copies in kept:
+            lists._foreach_copy_(buffers, copies)
         for module, name, buffer in places:
             if getattr(module, name) is not buffer:  # a pass may put a new one in its place
                 setattr(module, name, buffer)
