@@ -16,7 +16,7 @@ FAULTS: tuple[Fault, ...] = (
          "GapSAM sees the mean over micro-batches"),
         ("if self.needs_ascent_pass and (self._had_ascent or self.k == 0):",
          "if self.needs_ascent_pass and self._had_ascent:", "step 0 counts both of its passes"),
-        ("        self._x: list[Tensor] = []", "        self._x = getattr(self, '_x', [])",
+        ("            self._x = self._g = []\n", "            pass\n",
          "memory is given back while there is no ascent step"),
         ("if self._step is step and self._turn is not Turn.DUE:", "if self._turn is not Turn.DUE:",
          "passes that are closed late leave a later step alone"),

@@ -89,6 +89,10 @@ class AscentOptimizer(Wrapper):
         super().__init__(base, model)
         self.ascent_fraction, self.when, self.max_norm = float(ascent_fraction), when, max_norm
         self._counts_rows = self.ascent_fraction < 1  # whether a pass must say how many examples it is over
+        self._x: list[
+            Tensor
+        ] = []  # copies of the weights, and of g where ν needs it, kept between ascent steps
+        self._g: list[Tensor] = []
         self._last: tuple[Tensor, Tensor] | None = None  # c and ‖g‖ of the last ascent step
         self._place = self.device
         self._left: tuple[Any, int] = (lambda: None, 0)  # the first gradient that is known, and its version
@@ -102,8 +106,6 @@ class AscentOptimizer(Wrapper):
         self._micro = 1
         self._scaler: Any = None
         self._at: list[Tensor] = []  # the parameters that are at x + s
-        self._x: list[Tensor] = []  # copies of what they were, and of their gradients, where ν needs them
-        self._g: list[Tensor] = []
         self._nu: Tensor | None = None
         self._undo: list[Callable[[], None]] = []
 
@@ -128,7 +130,7 @@ class AscentOptimizer(Wrapper):
         raise NotImplementedError
 
     def _ascent(self) -> tuple[list[Tensor], list[Tensor], Tensor]:
-        """Return the parameters that the ascent step moves, its direction (to overwrite) and its norm."""
+        """Return the parameters that the ascent step moves, its direction and the norm of that."""
         params = self._reached("ascent step's pass")
         grads = grads_of(params)
         for grad in grads:
@@ -293,6 +295,8 @@ class AscentOptimizer(Wrapper):
         self._begin()
         self._had_ascent = self._wants(self.k)
         ascends = self._had_ascent or self.k == 0
+        if not ascends:
+            self._x = self._g = []
         try:
             self.zero_grad()
             if ascends:
@@ -330,9 +334,12 @@ class AscentOptimizer(Wrapper):
         self._last = c, n
         if self._had_ascent:
             x, s = local(params), local(along)
-            self._at, self._nu, self._x = params, nu, copied(x)
-            self._g = [] if nu is None else copied(local(grads_of(params)))
-            lists._foreach_mul_(s, c * (self._up / unit))
+            self._at, self._nu, self._x = params, nu, copied(x, self._x)
+            self._g = [] if nu is None else copied(local(grads_of(params)), self._g)
+            if self.needs_ascent_pass:
+                lists._foreach_mul_(s, c * (self._up / unit))
+            else:  # a direction of the base's
+                s = lists._foreach_mul(s, c * (self._up / unit))
             lists._foreach_add_(x, s)
         if self.needs_ascent_pass:
             for p in self._params():

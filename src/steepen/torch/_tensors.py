@@ -16,9 +16,10 @@ def local(tensors: Sequence[Tensor]) -> list[Tensor]:
     return [tensor.to_local() if hasattr(tensor, "to_local") else tensor for tensor in tensors]  # pyright: ignore
 
 
-def copied(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Return copies of tensors, made in one launch."""
-    copies = [torch.empty_like(tensor) for tensor in tensors]
+def copied(tensors: Sequence[Tensor], room: Sequence[Tensor] = ()) -> list[Tensor]:
+    """Return copies of tensors, made in one launch, in the room of older ones if they fit."""
+    new, old = ([(t.shape, t.dtype, t.device) for t in some] for some in (tensors, room))
+    copies = list(room) if new == old else [torch.empty_like(t) for t in tensors]
     lists._foreach_copy_(copies, tensors)
     return copies
 

@@ -113,9 +113,8 @@ class MSAM(SAM):
     def _ascent(self) -> tuple[list[Tensor], list[Tensor], Tensor]:
         states: list[tuple[Tensor, dict[str, Any]]] = [(p, self.state.get(p, {})) for p in self._params()]
         found = [(p, state.get("momentum_buffer", state.get("exp_avg"))) for p, state in states]
-        pairs = [(p, buffer.clone()) for p, buffer in found if buffer is not None]
-        copies = [buffer for _, buffer in pairs]
-        return [p for p, _ in pairs], copies, norm(copies) if copies else torch.zeros(())
+        along = [buffer for _, buffer in found if buffer is not None]
+        return [p for p, buffer in found if buffer is not None], along, norm(along or [torch.zeros(())])
 
     def _perturbation(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
         return -self._up * self.rho(self.k) / n, None  # the way the momentum is going, whichever that is
