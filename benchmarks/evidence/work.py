@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 from tasks import KINDS, LIKE, LONGER, SPECS, TIMED, Bench, Spec, prepare, trials
 
 from steepen._tools.jobs import JobFile, run
-from steepen.train.tuning import best
+from steepen.train.results import best
 
 CORE = ("base", "gate", "gap", "share16-late", "sam-late", "sam", "ema", "base-long")
 CLOSE = ("base", "gate", "gap", "share16-late", "base-long", "sam-late")  # that more seeds tell apart

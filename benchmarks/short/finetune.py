@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from steepen.torch import SAM, GapSAM
-from steepen.train.tuning import Choice
+from steepen.train.results import Choice
 
 WATCHED, FEW = 1 / 8, 4  # of the passages; what a row that watches few takes of these, one in so many
 LOOKS = 10

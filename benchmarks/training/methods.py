@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from steepen.train.optimizers import METHODS as NAMED
-from steepen.train.optimizers import Method, last, throughout
+from steepen.train.optimizers import Method, last
 
 
 def first(part: float) -> Callable[[int], range]:
@@ -24,7 +24,7 @@ def last_rows(examples: int) -> range:
     return range(examples - min(max(200, round(0.02 * examples)), examples // 10), examples)
 
 
-def _share(part: int, when: Callable[[int], range] = throughout) -> Method:
+def _share(part: int, when: Callable[[int], range] = range) -> Method:
     return replace(NAMED["share16-late"], ascent_fraction=1 / part, when=when)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from steepen._tools.check import number, whole
 from steepen.torch._means import mean_of
-from steepen.torch._trace import judging
+from steepen.torch._tensors import judging
 
 from .sharpness import Batches
 

@@ -17,7 +17,7 @@ from steepen._core.lanczos import lanczos
 from steepen._tools.check import number, whole
 from steepen.torch._batch import examples, mapped
 from steepen.torch._means import mean_of
-from steepen.torch._trace import buffers_of, random_of
+from steepen.torch._tensors import buffers_of, random_of
 
 __all__ = ["Batches", "Sharpness", "sharpness"]
 

@@ -16,8 +16,8 @@ from benchmarks.training.models import mlp
 
 from steepen.train import training
 from steepen.train.optimizers import BASE, BASES, last, steps_of
+from steepen.train.results import Choice
 from steepen.train.training import EVALUATIONS, Data, Task, fit, judge
-from steepen.train.tuning import Choice
 
 from ..pairs import WHOLE, pairs, sample
 

@@ -15,8 +15,8 @@ from torch.optim import Optimizer
 from .._tools.check import number
 from ._batch import examples, rows_of
 from ._means import Means
-from ._tensors import copied, lists, local, norm
-from ._trace import buffers_of, gradients_of, random_of
+from ._report import Report
+from ._tensors import buffers_of, copied, gradients_of, lists, local, norm, random_of
 from ._wrapper import Base, Wrapper
 
 When = Container[int] | None
@@ -60,11 +60,7 @@ class AscentOptimizer(Wrapper):
     >>> from steepen.torch import SAM
     >>> model = torch.nn.Linear(2, 1)
     >>> opt = SAM(torch.optim.SGD(model.parameters(), lr=0.1), model, rho=0.05, ascent_fraction=1 / 4)
-    >>> for x in opt.passes(torch.ones(8, 2)):
-    ...     loss = model(x).square().mean()
-    ...     loss.backward()
-    ...     opt.record_loss(loss)
-    >>> opt.step()
+    >>> loss = opt.step_on(lambda x: model(x).square().mean(), torch.ones(8, 2))
     """
 
     needs_ascent_pass = True  # whether a pass at x comes before the pass over the batch
@@ -397,8 +393,7 @@ class AscentOptimizer(Wrapper):
 
     def _refuse_other(self) -> None:
         """Refuse to begin where another optimizer of ours is in the middle of a step of the same network."""
-        known = _under_way.get(self.model)
-        other = self if known is None else known() or self
+        other = _under_way.get(self.model, lambda: self)() or self
         if other is not self and other._turn is not Turn.BETWEEN and other._scaler is None:
             raise RuntimeError(
                 f"passes(): a {type(other).__name__} is in the middle of a step of the same network; take "
@@ -432,7 +427,12 @@ class AscentOptimizer(Wrapper):
         self.restore()
         super()._load_own_state(state)
 
+    def report(self) -> Report:
+        """Return what the ascent step did so far; printed, it is a table. This waits for the device."""
+        return Report(steps=self.k, perturbed=self.perturbed, gradients=self.gradients, **self._found())
+
     def _found(self) -> dict[str, Any]:
+        """Return what else there is to report."""
         length = {} if self._last is None else {"length": abs(float(self._last[0] * self._last[1]))}
         return length | ({} if self.perturbed or not self.k else {"reason": self._why()})
 

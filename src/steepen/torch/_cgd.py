@@ -69,18 +69,16 @@ class Weighted(AscentOptimizer):
 class CGD(Weighted):
     """Steps of any optimizer on the landscape f + λ‖∇f‖²: the paper's CGD-FD, for networks.
 
-    A step takes two gradients, g at the weights x and g⁺ at x + s with s = c·g, and hands the base
-    d = g + (2λ/c)(g⁺ − g). The ascent step has c = 2λ, or more where that would be too short for the
-    precision of the passes. It is at most a tenth of ‖x‖ long; a λ beyond that changes nothing more, which a
-    warning says. A d that does not descend f is replaced by g; under momentum or Adam this speaks of d alone.
+    The base is handed d = g + (2λ/c)(g⁺ − g), or g where d would not descend f. The ascent step has c = 2λ,
+    or more where that would be too short for the precision of the passes. It is at most a tenth of ‖x‖
+    long; a λ beyond that changes nothing more, which a warning says.
 
     Parameters
     ----------
     lam : number, schedule or callable of the step
         λ. Below zero it rewards a large gradient.
     ratio : number, schedule or callable of the step
-        In the place of λ: ν such that ‖ν(g⁺ − g)‖ is this part of ‖g‖, by a running mean of ‖g⁺ − g‖/‖g‖. For
-        losses without validation data, such as those of policy gradients.
+        In the place of λ: ν such that ‖ν(g⁺ − g)‖ is this part of ‖g‖, by a running mean of ‖g⁺ − g‖/‖g‖.
     dtype : torch.dtype, optional
         The precision of the passes, where it is not that of the parameters: `torch.bfloat16` under autocast.
     base, model, when, max_norm
@@ -92,11 +90,7 @@ class CGD(Weighted):
     >>> model = torch.nn.Linear(4, 1)
     >>> opt = CGD(torch.optim.SGD(model.parameters(), lr=0.1), model, lam=0.05)
     >>> x, y = torch.randn(32, 4), torch.randn(32, 1)
-    >>> def closure():
-    ...     loss = torch.nn.functional.mse_loss(model(x), y)
-    ...     loss.backward()
-    ...     return loss
-    >>> losses = [opt.step(closure).item() for _ in range(20)]
+    >>> losses = [opt.step_on(lambda x, y: (model(x) - y).square().mean(), x, y).item() for _ in range(20)]
     >>> losses[-1] < losses[0]
     True
     """

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from .._tools.check import is_number
 from ._batch import examples, rows_of
 from ._means import mean_of
-from ._trace import judging
+from ._tensors import judging
 
 _PARTS = 8  # whose spread tells the error, at least
 

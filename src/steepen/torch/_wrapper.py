@@ -14,9 +14,6 @@ from torch.optim import LBFGS, Optimizer
 
 from .._tools.check import number
 from ..schedules import ByCurvature, ScheduleLike, as_schedule
-from ._report import Report
-
-__all__ = ["Base", "Wrapper", "strength_of"]
 
 Base = Optimizer | Sequence[Optimizer]
 _KEY = "steepen"  # of our own numbers in a state
@@ -52,7 +49,7 @@ class Wrapper(Optimizer):
         self.model = model
         self.k: int = 0  # steps taken
         self.perturbed: int = 0  # those of them with an ascent step
-        self.gradients = 0.0  # passes over a batch, the ascent step's counted by their examples
+        self.gradients: float = 0.0  # passes over a batch, the ascent step's counted by their examples
         self._said: set[str] = set()
         groups, state = self.base.param_groups, self.base.state
         super().__init__(groups, self.base.defaults)
@@ -133,16 +130,6 @@ class Wrapper(Optimizer):
     def __deepcopy__(self, memo: Any) -> NoReturn:
         name = type(self).__name__
         raise TypeError(f"a copy of {name} would move the old network: make a new one and load_state_dict()")
-
-    # -- words ------------------------------------------------------------------------------------------
-
-    def report(self) -> Report:
-        """Return what the ascent step did so far; printed, it is a table. This waits for the device."""
-        return Report(steps=self.k, perturbed=self.perturbed, gradients=self.gradients, **self._found())
-
-    def _found(self) -> dict[str, Any]:
-        """Return what else there is to report."""
-        return {}
 
     def _warn(self, what: str, text: str) -> None:
         """Warn of something once, whatever its numbers are the next time."""
