@@ -34,6 +34,9 @@ REFUSED = {
     "model: expected the network": lambda: SAM(BASE, 0.05),
     "base: expected an instance of an optimizer": lambda: SAM(SGD, MODEL),
     r"got generator; SAM\(params, SGD, lr=…\) is SAM\(SGD": lambda: SAM(MODEL.parameters(), SGD, lr=0.1),
+    r"got generator; ASAM\(params, SGD, lr=…\) is": lambda: paper.ASAM(
+        MODEL.parameters(), base_optimizer=SGD, lr=0.1
+    ),
     "model: expected the network that base trains": lambda: SAM(SGD(Net().parameters()), MODEL),
     "base: LBFGS makes passes of its own": lambda: CGD(LBFGS([MODEL.unused]), MODEL, 0.1),
     "base: SAM makes passes of its own": lambda: SAM(SAM(BASE, MODEL), MODEL),
