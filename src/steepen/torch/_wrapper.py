@@ -36,10 +36,10 @@ class Wrapper(Optimizer):
     param_groups = _of_base("param_groups", "The base's parameter groups.")
     state = _of_base("state", "The base's state of each parameter.")
 
-    def __new__(cls, base: Any = None, *_: Any, **__: Any) -> Self:
+    def __new__(cls, *args: Any, **_: Any) -> Self:
         """Answer the call of other libraries, SAM(params, SGD, lr=0.1), before Python does."""
-        if base is not None:
-            _parts(cls.__name__, base)
+        if args:
+            _parts(cls.__name__, args[0])
         return super().__new__(cls)
 
     def __init__(self, base: Base, model: nn.Module) -> None:
