@@ -244,7 +244,7 @@ def methods(model: nn.Module, run: Pass, batch: tuple[Tensor, Tensor]) -> dict[s
         step()
         for _ in range(3):  # until the host knows that there is a gap
             opt._look_at_numbers()
-            opt._send()
+            opt._means.send()
         opt.k = 2501  # where ascent steps have begun
         return step
 

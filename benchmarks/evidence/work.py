@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 from tasks import KINDS, LIKE, LONGER, SPECS, TIMED, Bench, Spec, prepare, trials
 
 from steepen._tools.jobs import JobFile, run
-from steepen.train.tuning import best
+from steepen.train.results import best
 
 CORE = ("base", "gate", "gap", "share16-late", "sam-late", "sam", "ema", "base-long")
 CLOSE = ("base", "gate", "gap", "share16-late", "base-long", "sam-late")  # that more seeds tell apart
@@ -162,10 +162,7 @@ def short(value: float, digits: int = 5) -> float | None:
 
 def sharpness(model: Any, bench: Bench) -> dict[str, Any]:
     """Measure the flatness at the end, on training data without augmentation and in full precision."""
-    try:
-        from steepen.torch import sharpness as measure
-    except ImportError:
-        return {}
+    from benchmarks.training.sharpness import sharpness as measure
     from tasks import plain
 
     n = min(bench.spec.sharp, len(bench.data.x))

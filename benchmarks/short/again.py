@@ -19,8 +19,8 @@ from lm import robustness, table
 from tasks import KINDS, SPECS, Bench, order_of, plain
 
 from steepen._tools.jobs import JobFile, run
+from steepen.train.results import Choice
 from steepen.train.training import fit
-from steepen.train.tuning import Choice
 
 HERE = Path(__file__).parent
 KEY = ("task", "method", "seed")

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from steepen.torch import SAM, GapSAM
-from steepen.train.tuning import Choice
+from steepen.train.results import Choice
 
 WATCHED = 1 / 8  # of the passages
 FEW, MOST = 4, 120  # a row that watches few takes one in so many of these, and no more than that

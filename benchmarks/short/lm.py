@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from steepen.torch import SAM, AscentOptimizer, GapSAM
-from steepen.train.tuning import Choice
+from steepen.train.results import Choice
 
 sys.path += [str(Path(__file__).parents[1] / "evidence"), str(Path(__file__).parents[2])]
 from benchmarks.training.methods import BACK

@@ -34,7 +34,7 @@ import finetune
 import lm
 
 from steepen._tools.jobs import JobFile, run
-from steepen.train.tuning import Choice, best, square
+from steepen.train.results import Choice, best, square
 
 MAIN = ("base", "base-less", "gate", "dropout", "ema", "gap", "share16-late", "sam-late", "early")
 REST = ("gap-base", "gap-ema", "shorter", "sam-tenth", "le-sam", "gap-inner", "sam-late-inner")

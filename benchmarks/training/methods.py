@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from steepen.train.optimizers import METHODS as NAMED
-from steepen.train.optimizers import Method, last, throughout
+from steepen.train.optimizers import Method, last
 
 BACK = 0.75
 """The part of a run after which GapSAM reads its validation data no more, and they are trained on too."""
@@ -27,7 +27,7 @@ def last_rows(examples: int) -> range:
     return range(examples - min(max(200, round(0.02 * examples)), examples // 10), examples)
 
 
-def _share(part: int, when: Callable[[int], range] = throughout) -> Method:
+def _share(part: int, when: Callable[[int], range] = range) -> Method:
     return replace(NAMED["share16-late"], ascent_fraction=1 / part, when=when)
 
 
@@ -38,8 +38,6 @@ METHODS: dict[str, Method] = NAMED | {
     "share16": _share(16),
     "cgd-early": replace(NAMED["cgd"], when=first(0.25)),
     "cgd-late": replace(NAMED["cgd"], when=last(0.25)),
-    "cgd-exact": Method("paper.ExactCGD", "λ"),
-    "egr": Method("paper.ExactCGD", "λ", options={"guard": False}),
     "fgr": Method("paper.CGDFD", "λ", options={"r": 0.05, "guard": False}),
     "gnp": Method("paper.GNP", "ρ", options={"alpha": 0.8}),
     "asam": Method("paper.ASAM", "ρ"),

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from steepen._tools.check import number, whole
 from steepen.torch._means import mean_of
-from steepen.torch._sharpness import Batches
-from steepen.torch._trace import judging
+from steepen.torch._tensors import judging
+
+from .sharpness import Batches
 
 __all__ = ["Robustness", "robustness"]
 

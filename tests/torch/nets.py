@@ -5,7 +5,7 @@ from torch import nn
 from torch.optim import SGD, AdamW
 
 from steepen.torch import CGD, SAM, GapSAM
-from steepen.torch.paper import ASAM, CGDFD, GNP, MSAM, ExactCGD
+from steepen.torch.paper import ASAM, CGDFD, GNP, MSAM
 
 torch.set_num_threads(1)  # the networks are tiny
 
@@ -38,8 +38,6 @@ ALL = {
     "ASAM": lambda base, model: ASAM(base, model, rho=0.7, eta=0.05),
     "MSAM": lambda base, model: MSAM(base, model, rho=0.3),
     "FGR": lambda base, model: CGDFD(base, model, lam=0.125, r=0.1, guard=False),
-    "ExactCGD": lambda base, model: ExactCGD(base, model, lam=0.05),
-    "EGR": lambda base, model: ExactCGD(base, model, lam=0.06, guard=False),
 }
 """Every optimizer, with settings that a few steps show."""
 
@@ -97,7 +95,7 @@ def by_step_on(opt, model, x=X, y=Y, scaler=None):
 def by_closure(opt, model, x=X, y=Y, scaler=None):
     def closure():
         loss = mse(model, *opt.part((x, y)))
-        _back(opt, loss, scaler)
+        (loss if scaler is None else scaler.scale(loss)).backward()
         return loss
 
     return opt.step(closure, scaler=scaler)
@@ -107,7 +105,7 @@ def by_passes(opt, model, x=X, y=Y, scaler=None):
     losses = []
     for part in opt.passes((x, y), scaler=scaler):
         loss = mse(model, *part)
-        _back(opt, loss, scaler)
+        (loss if scaler is None else scaler.scale(loss)).backward()
         opt.record_loss(loss)
         losses.append(loss.detach())
     if scaler is None:
@@ -117,11 +115,6 @@ def by_passes(opt, model, x=X, y=Y, scaler=None):
             scaler.unscale_(opt)
         scaler.step(opt)
     return losses[0]
-
-
-def _back(opt, loss, scaler):
-    loss = loss if scaler is None else scaler.scale(loss)
-    loss.backward(create_graph=isinstance(opt, ExactCGD))
 
 
 LOOPS = {"step_on": by_step_on, "closure": by_closure, "passes": by_passes}

@@ -25,7 +25,7 @@ from torch.optim import SGD, AdamW
 from torch.utils._pytree import tree_leaves
 
 from steepen.torch import CGD, SAM, GapSAM
-from steepen.torch.paper import ASAM, MSAM, ExactCGD
+from steepen.torch.paper import ASAM, MSAM
 
 from ..by_hand import sam
 from .nets import LOOPS, by_step_on, mse
@@ -239,8 +239,6 @@ def saved(model, opt):
 @check
 def refusals(rank):
     model = wrapped("ddp")
-    with pytest.raises(RuntimeError, match="ExactCGD: exact products are of one process; use CGD"):
-        ExactCGD(SGD(model.parameters(), lr=0.1), model, lam=0.1)
     with pytest.raises(RuntimeError, match=r"save the state of opt.base, and opt.own beside it"):
         states.get_optimizer_state_dict(model, optimizer("CGD", model))
 

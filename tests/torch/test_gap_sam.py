@@ -339,6 +339,33 @@ def test_what_is_amiss_is_said_once():
     assert re.search(r"known to ± 7.*, more than a third of the gap \d.*; hold out more", text)
 
 
+def test_losses_of_micro_batches_that_are_not_divided_are_told():
+    opt = gap(Net(), lambda: 1.2 * mse(opt.model), 40, lr=0.0)
+
+    def step():
+        for part in opt.passes((X[:8], Y[:8]), (X[8:], Y[8:])):
+            loss = mse(opt.model, *part)
+            loss.backward()
+            opt.record_loss(loss)
+        opt.step()
+
+    for _ in range(20):
+        step()
+    with pytest.warns(UserWarning, match="so no ascent step.*; divide the losses of micro-batches by their"):
+        step()
+
+
+@pytest.mark.filterwarnings("ignore:the ascent step is cut to its limit")
+def test_a_validation_loss_that_rises_above_its_start_makes_no_ascent_step_longer_than_its_limit():
+    model = Net()
+    opt = gap(model, lambda: 4.0 * 1.1**opt.k, 60, lr=0.0)
+    for _ in range(60):
+        LOOPS["step_on"](opt, model)
+    used = torch.cat([p.detach().flatten() for p in model.parameters() if p is not model.unused])
+    assert opt.report().perturbed == 20
+    assert abs(float(opt._last[0] * opt._last[1])) == pytest.approx(0.1 * used.norm().item(), rel=1e-5)
+
+
 def test_a_validation_loss_that_is_read_once_and_never_again_is_old():
     model = Net()
     opt = gap(model, None, 100, strength=0.01)

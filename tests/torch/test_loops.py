@@ -15,8 +15,6 @@ from steepen.torch import CGD, SAM, GapSAM
 from ..pairs import pairs
 from .nets import ALL, BASES, LOOPS, Net, X, Y, built, data, make, mse, same, state, weights
 
-pytestmark = pytest.mark.filterwarnings("ignore:Using backward.. with create_graph=True")
-
 
 @pytest.mark.parametrize("name", ALL)
 def test_three_loops_give_the_same_bits(name):
@@ -106,7 +104,7 @@ def test_the_rule_sees_the_mean_over_micro_batches():
         assert getattr(reports[1], name) == pytest.approx(getattr(reports[0], name), rel=1e-4), name
 
 
-@pairs(name=["SAM", "share", "CGD", "ASAM", "MSAM", "ExactCGD", "GapSAM"], clip=[None, 0.05])
+@pairs(name=["SAM", "share", "CGD", "ASAM", "MSAM", "GapSAM"], clip=[None, 0.05])
 def test_a_scaler_does_not_change_the_step(name, clip):
     for loop in LOOPS.values():
         scaled, plain = Net(), Net()
@@ -268,7 +266,7 @@ def test_a_run_resumed_is_the_run_unbroken(name, at, load):
     (opt, found), (other, again) = (resumed(stop, at + 9, made, step, load) for stop in (None, at))
     assert found == again
     assert same(state(opt.model), state(other.model))
-    assert opt.report().length > 0 or name in ("ExactCGD", "EGR")
+    assert opt.report().length > 0
 
 
 @pytest.mark.parametrize("stop", [25, 26])

@@ -8,8 +8,7 @@ import pytest
 from scipy import stats
 
 from steepen.train import Comparison, Mean, Run
-from steepen.train.results import summarise
-from steepen.train.tuning import best, square
+from steepen.train.results import best, square, summarise
 
 
 def test_the_difference_is_paired_by_seed(made):

@@ -20,7 +20,7 @@ _host: Any = load("transformers", "steepen.integrations.transformers", extra="tr
 
 from torch import Tensor, nn  # noqa: E402
 
-from ..torch._trace import judging  # noqa: E402
+from ..torch._tensors import judging  # noqa: E402
 from ._ascent_loop import check_length, checked, is_told  # noqa: E402
 
 __all__ = ["AscentTrainer"]

@@ -25,15 +25,5 @@ from ._cgd import CGD  # noqa: E402
 from ._gap_sam import GapSAM  # noqa: E402
 from ._report import Report  # noqa: E402
 from ._sam import SAM  # noqa: E402
-from ._sharpness import Sharpness, sharpness  # noqa: E402
 
-__all__ = [
-    "CGD",
-    "SAM",
-    "AscentOptimizer",
-    "GapSAM",
-    "Report",
-    "Sharpness",
-    "paper",
-    "sharpness",
-]
+__all__ = ["CGD", "SAM", "AscentOptimizer", "GapSAM", "Report", "paper"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -11,21 +11,12 @@ from torch import Tensor, nn
 
 from .._core import ascent
 from ..schedules import ScheduleLike
-from ._ascent import AscentOptimizer
-from ._joined import Base
+from ._ascent import AscentOptimizer, When, grads_of
 from ._means import Means
-from ._passes import grads_of
-from ._tensors import local, norm, sub_
-from ._wrapper import strength_of
+from ._tensors import lists, local, norm
+from ._wrapper import Base, strength_of
 
-__all__ = ["ACCURATE", "CGD", "Weighted"]
-
-ACCURATE: dict[torch.dtype, float] = {
-    getattr(torch, name): length for name, length in ascent.ACCURATE.items()
-}
-"""The length ‖s‖/‖x‖ of an ascent step whose difference is accurate, by the precision of the passes."""
-
-
+ACCURATE = {getattr(torch, name): length for name, length in ascent.ACCURATE.items()}
 _LOOK = 16  # steps between two looks at what to warn of
 
 
@@ -36,14 +27,10 @@ class Weighted(AscentOptimizer):
     momentum or Adam make of it.
     """
 
+    saved = (*AscentOptimizer.saved, "_tripped")
+
     def __init__(
-        self,
-        base: Base,
-        model: nn.Module,
-        *,
-        guard: bool,
-        when: Container[int] | None,
-        max_norm: float | None = None,
+        self, base: Base, model: nn.Module, *, guard: bool, when: When, max_norm: float | None = None
     ) -> None:
         super().__init__(base, model, when=when, max_norm=max_norm)
         self.guard = guard
@@ -56,8 +43,8 @@ class Weighted(AscentOptimizer):
                 p.grad = torch.zeros_like(p)
         grads = grads_of(params)
         after = norm(grads)
-        plus, g = local(grads), self._room["g"]
-        sub_(plus, g)  # before ν: the difference is small, and ν may be large
+        plus, g = local(grads), self._g
+        lists._foreach_sub_(plus, g)  # before ν: the difference is small, and ν may be large
         if self.guard:
             change = norm(grads)
             nu = self._weight(nu, change)
@@ -65,8 +52,8 @@ class Weighted(AscentOptimizer):
             descends = torch.addcmul(n, nu, after - n - change, value=0.5) > 0  # ⟨g, d⟩, of three norms
             self._tripped += descends.logical_not()
             nu = torch.where(descends, nu, 0.0)
-        torch._foreach_mul_(plus, nu)  # pyright: ignore
-        torch._foreach_add_(plus, g)  # pyright: ignore
+        lists._foreach_mul_(plus, nu)
+        lists._foreach_add_(plus, g)
         for p in self._params():  # that only the pass over the batch came by: their g is 0
             if p.grad is not None and p not in known:
                 p.grad.mul_(nu)
@@ -75,13 +62,6 @@ class Weighted(AscentOptimizer):
         """Return ν, which may follow from ‖g⁺ − g‖."""
         return nu
 
-    def _own_state(self) -> dict[str, Any]:
-        return super()._own_state() | {"tripped": self._tripped.cpu().clone()}
-
-    def _load_own_state(self, state: dict[str, Any]) -> None:
-        super()._load_own_state(state)
-        self._tripped.copy_(state["tripped"])
-
     def _found(self) -> dict[str, Any]:
         return super()._found() | ({"tripped": float(self._tripped)} if self.guard else {})
 
@@ -89,18 +69,16 @@ class Weighted(AscentOptimizer):
 class CGD(Weighted):
     """Steps of any optimizer on the landscape f + λ‖∇f‖²: the paper's CGD-FD, for networks.
 
-    A step takes two gradients, g at the weights x and g⁺ at x + s with s = c·g, and hands the base
-    d = g + (2λ/c)(g⁺ − g). The ascent step has c = 2λ, or more where that would be too short for the
-    precision of the passes. It is at most a tenth of ‖x‖ long; a λ beyond that changes nothing more, which a
-    warning says. A d that does not descend f is replaced by g; under momentum or Adam this speaks of d alone.
+    The base is handed d = g + (2λ/c)(g⁺ − g), or g where d would not descend f. The ascent step has c = 2λ,
+    or more where that would be too short for the precision of the passes. It is at most a tenth of ‖x‖
+    long; a λ beyond that changes nothing more, which a warning says.
 
     Parameters
     ----------
     lam : number, schedule or callable of the step
         λ. Below zero it rewards a large gradient.
     ratio : number, schedule or callable of the step
-        In the place of λ: ν such that ‖ν(g⁺ − g)‖ is this part of ‖g‖, by a running mean of ‖g⁺ − g‖/‖g‖. For
-        losses without validation data, such as those of policy gradients.
+        In the place of λ: ν such that ‖ν(g⁺ − g)‖ is this part of ‖g‖, by a running mean of ‖g⁺ − g‖/‖g‖.
     dtype : torch.dtype, optional
         The precision of the passes, where it is not that of the parameters: `torch.bfloat16` under autocast.
     base, model, when, max_norm
@@ -112,14 +90,12 @@ class CGD(Weighted):
     >>> model = torch.nn.Linear(4, 1)
     >>> opt = CGD(torch.optim.SGD(model.parameters(), lr=0.1), model, lam=0.05)
     >>> x, y = torch.randn(32, 4), torch.randn(32, 1)
-    >>> def closure():
-    ...     loss = torch.nn.functional.mse_loss(model(x), y)
-    ...     loss.backward()
-    ...     return loss
-    >>> losses = [opt.step(closure).item() for _ in range(20)]
+    >>> losses = [opt.step_on(lambda x, y: (model(x) - y).square().mean(), x, y).item() for _ in range(20)]
     >>> losses[-1] < losses[0]
     True
     """
+
+    saved = (*Weighted.saved, "_means")
 
     def __init__(
         self,
@@ -129,7 +105,7 @@ class CGD(Weighted):
         *,
         ratio: ScheduleLike | None = None,
         dtype: torch.dtype | None = None,
-        when: Container[int] | None = None,
+        when: When = None,
         max_norm: float | None = None,
     ) -> None:
         super().__init__(base, model, guard=True, when=when, max_norm=max_norm)
@@ -145,7 +121,6 @@ class CGD(Weighted):
         self.shortest = ACCURATE[kind]
         wide = torch.promote_types(next(self._params()).dtype, torch.float32)
         self._means = Means({"bound": ascent.NEW, "change": ascent.SMOOTHING}, self.device, wide)
-        self._sent = self._means.send()
 
     def _perturbation(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
         lam = self.lam(self.k)
@@ -156,13 +131,13 @@ class CGD(Weighted):
 
     def _begin(self) -> None:
         if self.k % _LOOK == 0:
-            if self._sent.read()["bound"] > 0.5:
+            if self._means.arrived()["bound"] > 0.5:
                 self._warn(
                     "bound",
                     f"lam: the ascent step is cut to its limit, {ascent.LONGEST:g} of the weights' norm, "
                     "in most steps: a larger λ changes nothing, and a smaller one may",
                 )
-            self._sent = self._means.send()
+            self._means.send()
 
     def _weight(self, nu: Tensor, change: Tensor) -> Tensor:
         if self.ratio is None:
@@ -170,13 +145,6 @@ class CGD(Weighted):
         relative = change / self._n
         self._means.update(change=torch.where(relative > 0, relative, math.nan))
         return ascent.of_ratio(self.ratio(self.k), self._means.now()["change"], torch)
-
-    def _own_state(self) -> dict[str, Any]:
-        return super()._own_state() | {"means": self._means.state_dict()}
-
-    def _load_own_state(self, state: dict[str, Any]) -> None:
-        super()._load_own_state(state)
-        self._means.load_state_dict(state["means"])
 
     def _found(self) -> dict[str, Any]:
         return super()._found() | {"bound": float(self._means.now()["bound"])}

@@ -11,13 +11,10 @@ from torch import Tensor, nn
 
 from .._core import ascent
 from .._tools.check import is_number, number, whole
-from ._ascent import AscentOptimizer
-from ._joined import Base
-from ._means import Means, Sent
-from ._passes import Turn
+from ._ascent import AscentOptimizer, Turn
+from ._means import Means
 from ._validation import Validation
-
-__all__ = ["GapSAM"]
+from ._wrapper import Base
 
 _dist: Any = torch.distributed  # without types
 _READINGS = 50  # of validation data, over the run
@@ -74,6 +71,8 @@ class GapSAM(AscentOptimizer):
     (24, True)
     """
 
+    saved = (*AscentOptimizer.saved, "_open", "_read", "_gain", "_means")
+
     def __init__(
         self,
         base: Base,
@@ -107,12 +106,11 @@ class GapSAM(AscentOptimizer):
             "square": ascent.NEW_GRADIENT,
             **dict.fromkeys(("validation", "error", "bad"), ascent.NEW_VALIDATION),
         }  # fmt: skip
-        self._means = Means(names, self.device)
+        self._means = Means(names, self.device, delay=2)
         self._gain = torch.ones((), device=self.device)
         self._open = False
         self._rate = 0.0  # the highest learning rate so far
         self._read: int | None = None  # the step before which a validation loss came last
-        self._sent: list[Sent] = [self._means.send(), self._means.send()]
 
     # -- what is told -----------------------------------------------------------------------------------
 
@@ -146,7 +144,7 @@ class GapSAM(AscentOptimizer):
                 self._take_in(*self.validation.read())
                 if self.k == 0 and self._means.now()["validation"].isnan():
                     raise ValueError("validation: expected a finite loss, got one that is not")
-            self._sent.append(self._means.send())
+            self._means.send()
         self._look_at_rate()
         if self.k == self.total_steps:
             self._warn(
@@ -172,7 +170,7 @@ class GapSAM(AscentOptimizer):
         They have long arrived, unless the host is two readings ahead of the device: then it waits here, and
         the device has work. So which steps are perturbed does not depend on how fast either is.
         """
-        now = self._sent.pop(0).read()
+        now = self._means.arrived()
         gap, opening = (float(one) for one in self._gap(now))
         n = {name: float(value) for name, value in now.items()}
         self._open = gap * opening > 0
@@ -263,14 +261,7 @@ class GapSAM(AscentOptimizer):
     # -- state ------------------------------------------------------------------------------------------
 
     def _own_state(self) -> dict[str, Any]:
-        return super()._own_state() | {
-            "total_steps": self.total_steps,
-            "open": self._open,
-            "read": self._read,
-            "gain": self._gain.cpu().clone(),
-            "means": self._means.state_dict(),
-            "sent": [sent.read() for sent in self._sent],
-        }
+        return super()._own_state() | {"total_steps": self.total_steps}
 
     def _load_own_state(self, state: dict[str, Any]) -> None:
         super()._load_own_state(state)
@@ -280,10 +271,6 @@ class GapSAM(AscentOptimizer):
                 f"total_steps: the state is of a run of {state['total_steps']} steps, and this has "
                 f"{self.total_steps}",
             )
-        self._open, self._read = state["open"], state["read"]
-        self._gain.copy_(state["gain"])
-        self._means.load_state_dict(state["means"])
-        self._sent = [Sent(list(sent), torch.stack(list(sent.values()))) for sent in state["sent"]]
 
     def _found(self) -> dict[str, Any]:
         names = ("training", "validation", "error", "rise", "target", "length", "bound")

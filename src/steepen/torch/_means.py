@@ -9,22 +9,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["Means", "Sent", "mean_of"]
-
 
 class Means:
     """Running means, given the weight of a new value in each; NaN before the first value.
 
-    Values that come together stand together in the order of the names, and are taken in by one launch.
+    Values that come together stand together in the order of the names, and are taken in by one launch. What
+    is sent to the host is read there `delay` times later, when it has long arrived.
     """
 
     def __init__(
-        self, weights: Mapping[str, float], device: torch.device | str, dtype: torch.dtype = torch.float32
+        self, weights: Mapping[str, float], device: Any, dtype: torch.dtype = torch.float32, delay: int = 1
     ) -> None:
         self.names = list(weights)
         self._weights = torch.tensor(list(weights.values()), device=device, dtype=dtype)
         self._table = torch.zeros((2, len(weights)), device=device, dtype=dtype)  # sums, and of their weights
         self._one = torch.ones((), device=device, dtype=dtype)
+        self._sent = [_Sent(self._means())] * delay
 
     def to(self, device: torch.device) -> Means:
         """Move them to a device."""
@@ -41,39 +41,48 @@ class Means:
         new = torch.stack([*given, *[self._one] * len(given)]).view(2, -1)
         table.lerp_(torch.where(new[0].abs() < math.inf, new, table), self._weights[which])
 
+    def _means(self) -> Tensor:
+        return self._table[0] / self._table[1]
+
     def now(self) -> dict[str, Tensor]:
         """Return the means."""
-        return dict(zip(self.names, (self._table[0] / self._table[1]).unbind(), strict=True))
+        return dict(zip(self.names, self._means().unbind(), strict=True))
 
-    def send(self) -> Sent:
+    def send(self) -> None:
         """Send the means to the host."""
-        return Sent(self.names, self._table[0] / self._table[1])
+        self._sent.append(_Sent(self._means()))
+
+    def arrived(self) -> dict[str, Tensor]:
+        """Return the means that were sent first of those that were not read, on the host."""
+        return dict(zip(self.names, self._sent.pop(0).read().unbind(), strict=True))
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return the sum and the sum of the weights of each, on the host."""
-        return dict(zip(self.names, self._table.cpu().clone().unbind(1), strict=True))
+        """Return of each, on the host, the sum, the sum of the weights, and what is under way."""
+        rows = torch.stack([*self._table.cpu(), *(sent.read() for sent in self._sent)], 1)
+        return dict(zip(self.names, rows.unbind(), strict=True))
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Take up what `state_dict` returned."""
-        self._table.copy_(torch.stack([state[name] for name in self.names], 1))
+        rows = torch.stack([state[name] for name in self.names], 1)
+        self._table.copy_(rows[:2])
+        self._sent = [_Sent(row) for row in rows[2:]]
 
 
-class Sent:
+class _Sent:
     """Numbers on their way to the host."""
 
-    def __init__(self, names: list[str], values: Tensor) -> None:
-        self._names = names
+    def __init__(self, values: Tensor) -> None:
         self._there = torch.empty_like(values, device="cpu", pin_memory=values.is_cuda)
         self._there.copy_(values, non_blocking=True)
         self._event: Any = torch.cuda.Event() if values.is_cuda else None
         if self._event is not None:
             self._event.record()
 
-    def read(self) -> dict[str, Tensor]:
-        """Return the numbers, on the host; wait for them if they are not there yet."""
+    def read(self) -> Tensor:
+        """Return the numbers; wait for them if they are not there yet."""
         if self._event is not None:
             self._event.synchronize()
-        return dict(zip(self._names, self._there.unbind(), strict=True))
+        return self._there
 
 
 def mean_of(values: Sequence[Any], counts: Sequence[float]) -> tuple[Any, Any]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-__all__ = ["Report"]
-
 _ROWS = {
     "steps": "steps taken", "perturbed": "of these perturbed", "total_steps": "steps planned",
     "gradients": "passes over a batch", "length": "length of the ascent step",
@@ -18,12 +16,11 @@ _ROWS = {
 
 @dataclass(frozen=True)
 class Report:
-    """What the ascent step did so far; NaN for what does not apply, and before the first ascent step.
+    """What the ascent step did so far; NaN for what does not apply. Printed, it is a table.
 
-    Printed, it is a table. `gradients` counts passes over a batch, those of ascent steps by their examples;
-    readings of validation data, which go forwards only, are not counted. `validation` with its standard
-    error, `training`, `target`, `rise` and `bound` are running means of `GapSAM`, and `opening` says how far
-    its gate is open; `tripped` is of `CGD`, and so is `bound`. `reason` says why no step was perturbed.
+    `gradients` counts passes over a batch, those of ascent steps by their examples, and no readings of
+    validation data. What is said of losses, rises and limits are running means; `reason` says why no step
+    was perturbed.
 
     Examples
     --------

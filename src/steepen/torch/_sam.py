@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable
 
 from torch import Tensor, nn
 
 from ..schedules import ScheduleLike
-from ._ascent import AscentOptimizer
-from ._joined import Base
-from ._wrapper import strength_of
-
-__all__ = ["SAM"]
+from ._ascent import AscentOptimizer, When
+from ._wrapper import Base, strength_of
 
 
 class SAM(AscentOptimizer):
@@ -43,7 +40,7 @@ class SAM(AscentOptimizer):
         rho: ScheduleLike = 0.05,
         *,
         ascent_fraction: float = 1.0,
-        when: Container[int] | None = None,
+        when: When = None,
         max_norm: float | None = None,
     ) -> None:
         super().__init__(base, model, ascent_fraction=ascent_fraction, when=when, max_norm=max_norm)

@@ -1,16 +1,16 @@
-"""Arithmetic on lists of tensors, sharded ones too, without asking the device for a number."""
+"""Lists of tensors, and what a pass leaves behind: random numbers, buffers, gradients, modes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-__all__ = ["add_", "copy_", "curvature", "local", "norm", "sub_"]
-
-_torch: Any = torch  # the operations on lists have no types
+Undo = Callable[[], None]
+lists: Any = torch  # for its operations on lists, which have no types
 
 
 def local(tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -18,48 +18,94 @@ def local(tensors: Sequence[Tensor]) -> list[Tensor]:
     return [tensor.to_local() if hasattr(tensor, "to_local") else tensor for tensor in tensors]  # pyright: ignore
 
 
+def copied(tensors: Sequence[Tensor], room: Sequence[Tensor] = ()) -> list[Tensor]:
+    """Return copies of tensors, made in one launch, in the room of older ones if they fit."""
+    new, old = ([(t.shape, t.dtype, t.device) for t in some] for some in (tensors, room))
+    copies = list(room) if new == old else [torch.empty_like(t) for t in tensors]
+    lists._foreach_copy_(copies, tensors)
+    return copies
+
+
 def norm(tensors: Sequence[Tensor]) -> Tensor:
     """Return the norm over all tensors, in float32 at least; over all ranks where they are sharded."""
-    kinds = [[t for t in tensors if hasattr(t, "to_local") is sharded] for sharded in (False, True)]
-    return _length([_total(kind) for kind in kinds if kind])
+    norms: list[Any] = []
+    for sharded in (False, True):
+        kind = [t for t in tensors if hasattr(t, "to_local") is sharded]
+        if kind:
+            dtypes = [torch.promote_types(dtype, torch.float32) for dtype in {t.dtype for t in kind}]
+            total = _length(lists._foreach_norm(kind, 2, max(dtypes, key=lambda dtype: dtype.itemsize)))
+            norms.append(total.full_tensor() if hasattr(total, "full_tensor") else total)
+    return _length(norms)
 
 
-def _total(tensors: Sequence[Tensor]) -> Tensor:
-    dtypes = {torch.promote_types(dtype, torch.float32) for dtype in {t.dtype for t in tensors}}
-    dtype = max(dtypes, key=lambda d: d.itemsize)
-    total: Any = _length(_torch._foreach_norm(tensors, 2, dtype))
-    return total.full_tensor() if hasattr(total, "full_tensor") else total
+def _length(norms: Sequence[Any]) -> Any:
+    return norms[0] if len(norms) == 1 else lists.linalg.vector_norm(torch.stack(list(norms)))
 
 
-def _length(norms: Sequence[Tensor]) -> Tensor:
-    return norms[0] if len(norms) == 1 else _torch.linalg.vector_norm(torch.stack(list(norms)))
+def random_of(device: torch.device) -> Undo:
+    """Remember torch's random state, of the CPU and of the device; return what puts it back."""
+    there: Any = None if device.type in ("cpu", "meta") else torch.get_device_module(device)
+    here = torch.get_rng_state()
+    state = None if there is None else there.get_rng_state(device)
+
+    def undo() -> None:
+        torch.set_rng_state(here)
+        if there is not None:
+            there.set_rng_state(state, device)
+
+    return undo
 
 
-def copy_(to: Sequence[Tensor], from_: Sequence[Tensor]) -> None:
-    """Copy a list of tensors into another."""
-    _torch._foreach_copy_(to, from_)
+def gradients_of(params: Sequence[Tensor]) -> Undo:
+    """Put the gradients of parameters aside; return what puts them back."""
+    kept = [(p, p.grad) for p in params]
+    for p in params:
+        p.grad = None
+
+    def undo() -> None:
+        for p, grad in kept:
+            p.grad = grad
+
+    return undo
 
 
-def add_(xs: Sequence[Tensor], c: Tensor, ys: Sequence[Tensor], *, may_overwrite: bool = False) -> None:
-    """Add c·y to each x; where the ys are to may_overwrite, they become c·y on the way."""
-    if may_overwrite:
-        _torch._foreach_mul_(ys, c)
-    else:
-        ys = _torch._foreach_mul(ys, c)
-    _torch._foreach_add_(xs, ys)
+@torch.no_grad()
+def buffers_of(model: nn.Module) -> Undo:
+    """Remember the buffers of a network, such as BatchNorm's statistics; return what puts them back."""
+    places = [(m, name, b) for m in model.modules() for name, b in m.named_buffers(recurse=False)]
+    kinds: dict[torch.dtype, list[Tensor]] = {}  # a list of one kind is copied in one launch
+    for _, _, buffer in places:
+        kinds.setdefault(buffer.dtype, []).append(buffer)
+    kept = [(buffers, copied(buffers)) for buffers in kinds.values()]
+
+    @torch.no_grad()
+    def undo() -> None:
+        for buffers, copies in kept:
+            lists._foreach_copy_(buffers, copies)
+        for module, name, buffer in places:
+            if getattr(module, name) is not buffer:  # a pass may put a new one in its place
+                setattr(module, name, buffer)
+
+    return undo
 
 
-def sub_(xs: Sequence[Tensor], ys: Sequence[Tensor]) -> None:
-    """Subtract each y from its x."""
-    _torch._foreach_sub_(xs, ys)
+@contextmanager
+def judging(model: nn.Module, *, dropout: bool = False) -> Iterator[None]:
+    """Have every module in eval mode, without gradients, and leave no trace.
 
-
-def curvature(graphs: Sequence[Tensor], params: Sequence[Tensor], along: Sequence[Tensor]) -> list[Tensor]:
-    """Return H·v from gradients that carry their graph; where f is linear in a parameter, there is none."""
-    pairs = [(graph, v) for graph, v in zip(graphs, along, strict=True) if graph.requires_grad]
-    if not pairs:
-        return [torch.zeros_like(p) for p in params]
-    with torch.enable_grad():
-        of, with_ = [graph for graph, _ in pairs], [v for _, v in pairs]
-        found = torch.autograd.grad(of, params, with_, allow_unused=True, materialize_grads=True)
-    return [product.detach() for product in found]
+    With `dropout` only what has running statistics is, and the rest as it was: a loss to compare with those
+    of training.
+    """
+    modes = [(module, module.training) for module in model.modules()]
+    parameter = next(model.parameters(), None)
+    undo = random_of(torch.device("cpu") if parameter is None else parameter.device), buffers_of(model)
+    try:
+        for module, training in modes:
+            module.training = training and dropout and not hasattr(module, "track_running_stats")
+        with torch.no_grad():
+            yield
+    finally:
+        for module, training in modes:
+            module.training = training
+        for one in undo:
+            one()

@@ -10,11 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from .._tools.check import is_number
-from ._cut import examples, rows_of
+from ._batch import examples, rows_of
 from ._means import mean_of
-from ._trace import judging
-
-__all__ = ["Validation"]
+from ._tensors import judging
 
 _PARTS = 8  # whose spread tells the error, at least
 
@@ -34,31 +32,25 @@ class Validation:
             if callable(self.data):
                 losses = _losses(self.data())
                 return mean_of(list(losses), [1] * len(losses))
-            return self._read()
-
-    def _read(self) -> tuple[Tensor, Tensor]:
-        if self.loss is None:
-            raise TypeError(
-                "validation: expected a callable that returns the mean loss, as this loop has no loss of its "
-                "own (step_on has one); got data"
-            )
-        values: list[Tensor] = []
-        counts: list[int] = []
-        for part in _parts(self.data):
-            try:
-                value = self.loss(*part) if isinstance(part, tuple | list) else self.loss(part)
-            except RuntimeError as error:  # another device, shape or type than the network's
-                raise RuntimeError(f"validation: its loss could not be taken: {error}") from error
-            except TypeError as error:
+            if self.loss is None:
                 raise TypeError(
-                    f"validation: expected batches that loss_of takes as it takes those of step_on; {error}"
-                ) from error
-            (value,), n = _losses(value, most=1), examples(part)
-            values.append(value / n if self.by_sum else value)
-            counts.append(n)
-        if not sum(counts):
+                    "validation: expected a callable that returns the mean loss, as this loop has no loss of "
+                    "its own (step_on has one); got data"
+                )
+            parts = [(self._loss(part), examples(part)) for part in _parts(self.data)]
+        if not sum(n for _, n in parts):
             raise ValueError("validation: expected at least one example, got none")
-        return mean_of(values, counts)
+        return mean_of([loss / n if self.by_sum else loss for loss, n in parts], [n for _, n in parts])
+
+    def _loss(self, part: Any) -> Tensor:
+        try:
+            value = cast(Any, self.loss)(*part if isinstance(part, tuple | list) else (part,))
+        except (RuntimeError, TypeError) as error:  # another device, shape or type than the network's
+            kind = TypeError if isinstance(error, TypeError) else RuntimeError
+            raise kind(
+                f"validation: expected batches that loss_of takes as it takes those of step_on; {error}"
+            ) from error
+        return _losses(value, most=1)[0]
 
 
 def _parts(data: Any) -> Iterator[Any]:

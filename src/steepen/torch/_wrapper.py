@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any, NoReturn, Self, cast
 
 import torch
@@ -13,65 +14,56 @@ from torch.optim import LBFGS, Optimizer
 
 from .._tools.check import number
 from ..schedules import ByCurvature, ScheduleLike, as_schedule
-from ._joined import Base, Joined
-from ._report import Report
 
-__all__ = ["Own", "Wrapper", "strength_of"]
-
+Base = Optimizer | Sequence[Optimizer]
 _KEY = "steepen"  # of our own numbers in a state
+
+
+def _of_base(name: str, doc: str) -> Any:
+    return property(
+        lambda self: getattr(self.base, name), lambda self, it: setattr(self.base, name, it), None, doc
+    )
 
 
 class Wrapper(Optimizer):
     """What any optimizer around another needs; `AscentOptimizer` adds the step."""
 
+    saved: tuple[str, ...] = (
+        "k",
+        "perturbed",
+        "gradients",
+    )  # what a resumed run needs beside the base's state
+    param_groups = _of_base("param_groups", "The base's parameter groups.")
+    state = _of_base("state", "The base's state of each parameter.")
+
     def __new__(cls, *args: Any, **_: Any) -> Self:
         """Answer the call of other libraries, SAM(params, SGD, lr=0.1), before Python does."""
-        if isinstance(args[-1] if args else None, type) and not isinstance(args[0], Optimizer):
+        if args:
             _parts(cls.__name__, args[0])
         return super().__new__(cls)
 
     def __init__(self, base: Base, model: nn.Module) -> None:
         parts = _parts(type(self).__name__, base)
-        _check(parts, model)
-        self.base: Optimizer = parts[0] if len(parts) == 1 else Joined(parts)
+        strange = _check([p for part in parts for group in part.param_groups for p in group["params"]], model)
+        self.base: Optimizer = parts[0] if len(parts) == 1 else _Joined(parts)
         self.model = model
         self.k: int = 0  # steps taken
         self.perturbed: int = 0  # those of them with an ascent step
-        self.gradients = 0.0  # passes over a batch, the ascent step's counted by their examples
+        self.gradients: float = 0.0  # passes over a batch, the ascent step's counted by their examples
         self._said: set[str] = set()
         groups, state = self.base.param_groups, self.base.state
         super().__init__(groups, self.base.defaults)
-        self.base.param_groups, self.base.state = groups, state  # torch has made new ones for us
+        self.param_groups, self.state = groups, state  # torch has made new ones for us
         ups = {bool(group.get("maximize", False)) for group in groups}
         if len(ups) > 1:
             raise ValueError("base: expected one `maximize` for all groups, got True and False")
         self._up = -1.0 if ups == {True} else 1.0  # the way that is up for what is minimised
-        own = set(model.parameters())
-        strange = sum(p not in own for p in self._params())
         if strange:
             self._warn(
                 "strange",
                 f"model: {strange} of the parameters of base are not in it; give a Module of all networks "
                 "that are trained, so that their buffers and modes are kept",
             )
-
-    @property
-    def param_groups(self) -> list[dict[str, Any]]:
-        """The base's parameter groups."""
-        return self.base.param_groups
-
-    @param_groups.setter
-    def param_groups(self, groups: list[dict[str, Any]]) -> None:  # pyright: ignore  # torch has a variable
-        self.base.param_groups = groups
-
-    @property
-    def state(self) -> Any:
-        """The base's state of each parameter."""
-        return self.base.state
-
-    @state.setter
-    def state(self, state: Any) -> None:  # pyright: ignore  # likewise
-        self.base.state = state
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters to the base."""
@@ -90,55 +82,54 @@ class Wrapper(Optimizer):
         for group in self.param_groups:
             yield from group["params"]
 
-    def _others(self) -> list[Tensor]:
-        """Return the parameters of the network that are another optimizer's, or none's."""
-        own = set(self._params())
-        return [p for p in self.model.parameters() if p not in own]
-
     # -- state ------------------------------------------------------------------------------------------
 
     @property
-    def own(self) -> Own:
+    def own(self) -> Any:
         """Our own numbers, with `state_dict` and `load_state_dict`: for distributed checkpoints."""
-        return Own(self)
+        return SimpleNamespace(state_dict=self._own_state, load_state_dict=self._load_own_state)
 
     def _own_state(self) -> dict[str, Any]:
-        """Return what a resumed run needs beside the base's state, by name."""
-        return {"steps": self.k, "perturbed": self.perturbed, "gradients": self.gradients}
+        """Return what a resumed run needs beside the base's state, by name, and whose it is."""
+        values = {name: getattr(self, name) for name in self.saved}
+        return {"kind": type(self).__name__} | {
+            name.lstrip("_"): value.cpu().clone() if isinstance(value, Tensor)
+            else value.state_dict() if hasattr(value, "state_dict") else value
+            for name, value in values.items()
+        }  # fmt: skip
 
     def _load_own_state(self, state: dict[str, Any]) -> None:
         """Take up what `_own_state` returned."""
-        self.k, self.perturbed, self.gradients = state["steps"], state["perturbed"], state["gradients"]
+        if state.get("kind") != type(self).__name__:
+            raise ValueError(
+                f"state_dict: expected that of {type(self).__name__}, got that of {state.get('kind')!r}"
+            )
+        for name in self.saved:
+            old, new = getattr(self, name), state[name.lstrip("_")]
+            if isinstance(old, Tensor):
+                old.copy_(new)
+            elif hasattr(old, "load_state_dict"):
+                old.load_state_dict(new)
+            else:
+                setattr(self, name, new)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the base's state with our own numbers beside it."""
-        return {**self.base.state_dict(), _KEY: self.own.state_dict()}
+        return {**self.base.state_dict(), _KEY: self._own_state()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take up a state that `state_dict` returned; a run goes on bit for bit."""
         if _KEY not in state_dict:
-            old = any("cgd" in group for group in state_dict.get("param_groups", []))
             raise ValueError(
-                "state_dict: expected one of this class, with an entry 'steepen'; got "
-                + ("the layout of steepen 0.1, which is not read any more" if old else "another one")
-                + ". The state of the bare optimizer goes into .base, our own numbers into .own"
+                "state_dict: expected one of this class, with an entry 'steepen', got another one; the state "
+                "of the bare optimizer goes into .base, our own numbers into .own"
             )
-        self.own.load_state_dict(state_dict[_KEY])
+        self._load_own_state(state_dict[_KEY])
         self.base.load_state_dict({name: part for name, part in state_dict.items() if name != _KEY})
 
     def __deepcopy__(self, memo: Any) -> NoReturn:
         name = type(self).__name__
         raise TypeError(f"a copy of {name} would move the old network: make a new one and load_state_dict()")
-
-    # -- words ------------------------------------------------------------------------------------------
-
-    def report(self) -> Report:
-        """Return what the ascent step did so far; printed, it is a table. This waits for the device."""
-        return Report(steps=self.k, perturbed=self.perturbed, gradients=self.gradients, **self._found())
-
-    def _found(self) -> dict[str, Any]:
-        """Return what else there is to report."""
-        return {}
 
     def _warn(self, what: str, text: str) -> None:
         """Warn of something once, whatever its numbers are the next time."""
@@ -147,22 +138,38 @@ class Wrapper(Optimizer):
             warnings.warn(text, stacklevel=2)
 
 
-class Own:
-    """What an optimizer of ours knows beside its base, for whatever saves by `state_dict`."""
+class _Joined(Optimizer):
+    """Several optimizers as one, such as Muon and AdamW: each steps its own parameters of a network.
 
-    def __init__(self, optimizer: Wrapper) -> None:
-        self._optimizer = optimizer
+    The parts share their groups and their state with it, so a schedule or a checkpoint is of all.
+    """
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the numbers by name, and whose they are."""
-        return {"kind": type(self._optimizer).__name__, **self._optimizer._own_state()}  # pyright: ignore[reportPrivateUsage]
+    def __init__(self, parts: Sequence[Optimizer]) -> None:
+        self.parts: Sequence[Optimizer] = ()
+        super().__init__([group for part in parts for group in part.param_groups], {})
+        for part in parts:
+            self.state.update(part.state)
+        self.parts = parts
+        self._share()
+
+    def _share(self) -> None:
+        groups = iter(self.param_groups)
+        for part in self.parts:
+            part.param_groups = [next(groups) for _ in part.param_groups]
+            part.state = self.state
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        if self.parts and all(param_group is not one for part in self.parts for one in part.param_groups):
+            raise TypeError("add_param_group: several optimizers are wrapped here; make them with all groups")
+        super().add_param_group(param_group)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take them up."""
-        kind, came = type(self._optimizer).__name__, state_dict.get("kind")
-        if came != kind:
-            raise ValueError(f"state_dict: expected that of {kind}, got that of {came!r}")
-        self._optimizer._load_own_state(state_dict)  # pyright: ignore[reportPrivateUsage]
+        super().load_state_dict(state_dict)
+        self._share()
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # pyright: ignore
+        for part in self.parts:
+            part.step()
 
 
 def _parts(name: str, base: Any) -> list[Optimizer]:
@@ -181,11 +188,10 @@ def _parts(name: str, base: Any) -> list[Optimizer]:
     return parts
 
 
-def _check(parts: list[Optimizer], model: Any) -> None:
-    """Refuse a network that is none, or another's, and parameters that cannot be moved."""
+def _check(params: list[Any], model: Any) -> int:
+    """Refuse what cannot be moved, and a network that is none or another's; count parameters not in it."""
     if not isinstance(model, nn.Module):
         raise TypeError(f"model: expected the network, a torch.nn.Module; got {model!r}")
-    params: list[Any] = [p for part in parts for group in part.param_groups for p in group["params"]]
     if not params:
         raise ValueError("base: expected an optimizer of at least one parameter, got one of none")
     for p in params:
@@ -194,11 +200,13 @@ def _check(parts: list[Optimizer], model: Any) -> None:
         if p.is_complex() or p.is_meta:
             kind = "on the meta device" if p.is_meta else f"of {p.dtype}"
             raise TypeError(f"base: expected real parameters with values, got one {kind}")
-    if set(params).isdisjoint(model.parameters()):
+    strange = len(set(params) - set(model.parameters()))
+    if strange == len(set(params)):
         raise ValueError(
             "model: expected the network that base trains, got one with none of base's parameters; where "
             "a network is copied, sharded or moved, make base after that"
         )
+    return strange
 
 
 def strength_of(

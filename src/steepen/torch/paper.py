@@ -3,13 +3,13 @@
 With s = c·g and g⁺ = ∇f(x + s) each hands the base d = g + ν(g⁺ − g), to first order the gradient of
 f + λ‖∇f‖² with λ = νc/2. More published methods are settings of these: FGR (Karakida et al., 2023) is
 `CGDFD(lam=γ/2, r=ε, guard=False)`, USAM (Andriushchenko and Flammarion, 2022) `CGDFD(lam=ρ/2, r=ρ,
-guard=False)`, WSAM (Yue et al., 2023, with `decouple=False`) `GNP(rho=ρ, alpha=γ/(1 − γ))`, EGR (Barrett and
-Dherin, 2021) `ExactCGD(guard=False)`. For everyday use there are `steepen.torch.CGD`, `SAM` and `GapSAM`.
+guard=False)`, WSAM (Yue et al., 2023, with `decouple=False`) `GNP(rho=ρ, alpha=γ/(1 − γ))`.
+For everyday use there are `steepen.torch.CGD`, `SAM` and `GapSAM`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,18 +18,13 @@ from torch.nn import Module
 
 from .._tools.check import number
 from ..schedules import ScheduleLike as Value
-from ._ascent import AscentOptimizer
+from ._ascent import When
 from ._cgd import Weighted
-from ._joined import Base
-from ._passes import Turn, grads_of
 from ._sam import SAM
-from ._tensors import curvature, norm
-from ._wrapper import strength_of
+from ._tensors import norm
+from ._wrapper import Base, strength_of
 
-__all__ = ["ASAM", "CGDFD", "GNP", "MSAM", "ExactCGD"]
-
-_dist: Any = torch.distributed  # without types
-When = Container[int] | None
+__all__ = ["ASAM", "CGDFD", "GNP", "MSAM"]
 
 
 class CGDFD(Weighted):
@@ -89,10 +84,11 @@ class ASAM(SAM):
         number("eta", eta, "a number, 0 or more", least=0)
         self.eta = eta
 
-    def _ascent(self, params: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
+    def _ascent(self) -> tuple[list[Tensor], list[Tensor], Tensor]:
+        params, grads, _ = super()._ascent()
         scales = [p.abs() + self.eta for p in params]
-        scaled = [t * g for t, g in zip(scales, grads_of(params), strict=True)]
-        return [t * one for t, one in zip(scales, scaled, strict=True)], norm(scaled)
+        scaled = [t * g for t, g in zip(scales, grads, strict=True)]
+        return params, [t * one for t, one in zip(scales, scaled, strict=True)], norm(scaled)
 
 
 class MSAM(SAM):
@@ -106,7 +102,7 @@ class MSAM(SAM):
     >>> opt = MSAM(torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), model, rho=0.3)
     """
 
-    needs_ascent_pass = may_overwrite = False
+    needs_ascent_pass = False
 
     def __init__(self, base: Base, model: Module, rho: Value = 0.3, *, when: When = None) -> None:
         super().__init__(base, model, rho, when=when)
@@ -114,81 +110,11 @@ class MSAM(SAM):
             kind = type(self.base).__name__
             raise ValueError(f"base: expected an optimizer with momentum, got {kind} without")
 
-    def _movable(self) -> list[Tensor]:
-        return [p for p in self._params() if self._buffer(p) is not None]
-
-    def _ascent(self, params: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
-        buffers = [buffer for p in params if (buffer := self._buffer(p)) is not None]
-        return buffers, norm(buffers)
+    def _ascent(self) -> tuple[list[Tensor], list[Tensor], Tensor]:
+        states: list[tuple[Tensor, dict[str, Any]]] = [(p, self.state.get(p, {})) for p in self._params()]
+        found = [(p, state.get("momentum_buffer", state.get("exp_avg"))) for p, state in states]
+        along = [buffer for _, buffer in found if buffer is not None]
+        return [p for p, buffer in found if buffer is not None], along, norm(along or [torch.zeros(())])
 
     def _perturbation(self, n: Tensor, x: Callable[[], Tensor]) -> tuple[Tensor, Tensor | None]:
         return -self._up * self.rho(self.k) / n, None  # the way the momentum is going, whichever that is
-
-    def _buffer(self, p: Tensor) -> Tensor | None:
-        state: dict[str, Any] = self.state.get(p, {})
-        found = state.get("momentum_buffer")
-        return state.get("exp_avg") if found is None else found
-
-
-class ExactCGD(AscentOptimizer):
-    """CGD with the exact Hessian-vector product: d = g + 2λHg, and the paper's guard.
-
-    One pass, differentiated twice. `step_on` does this for you; in other loops call
-    `backward(create_graph=True)`.
-
-    Examples
-    --------
-    >>> model = torch.nn.Linear(2, 1)
-    >>> opt = ExactCGD(torch.optim.SGD(model.parameters(), lr=0.1), model, lam=0.01)
-    >>> loss = opt.step_on(lambda x: model(x).square().mean(), torch.ones(4, 2))
-    """
-
-    needs_ascent_pass = False
-
-    def __init__(
-        self, base: Base, model: Module, lam: Value, *, guard: bool = True, when: When = None
-    ) -> None:
-        super().__init__(base, model, when=when)
-        if _dist.is_available() and _dist.is_initialized() and _dist.get_world_size() > 1:
-            raise RuntimeError(
-                f"{type(self).__name__}: exact products are of one process; use CGD for several"
-            )
-        self.lam, self.guard = strength_of("lam", lam), guard
-
-    def _movable(self) -> list[Tensor]:
-        return []
-
-    def _backward(self, loss: Tensor) -> None:
-        own = [p for p in self._params() if p.requires_grad]
-        others = [p for p in self._others() if p.requires_grad]
-        found: Any = torch.autograd.grad(
-            loss, [*own, *others], create_graph=self._had_ascent, allow_unused=True
-        )
-        for i, (p, grad) in enumerate(zip([*own, *others], found, strict=True)):
-            if grad is not None:
-                grad = grad if i < len(own) else grad.detach()
-                p.grad = grad if p.grad is None else p.grad + grad
-
-    def _finish_passes(self) -> None:
-        if not self._had_ascent:
-            super()._finish_passes()
-            return
-        params = super()._movable()
-        graphs = grads_of(params)
-        if not any(graph.requires_grad for graph in graphs):
-            self._fail("exact products need the gradient's graph: call backward(create_graph=True)")
-        with torch.no_grad():
-            g = [graph.detach().clone() for graph in graphs]
-            n = norm(g)
-            curved = curvature(graphs, params, [one / self._unit() for one in g])
-            nu = torch.full_like(n, 2 * self._up * self.lam(self.k))
-            if self.guard:
-                along = torch.stack([(a * b).sum() for a, b in zip(g, curved, strict=True)]).sum()
-                nu = torch.where(n * n + nu * along > 0, nu, 0.0)
-            for p, one, u in zip(params, g, curved, strict=True):
-                p.grad = one + (nu * u).to(one.dtype)
-        self._turn = Turn.DUE
-
-    @property
-    def _cost(self) -> float:
-        return 2.0 if self._had_ascent else 1.0

@@ -12,8 +12,7 @@ from .._tools.optional import load
 load("torch", "steepen.train", extra="train")
 
 from ._compare import compare  # noqa: E402
-from .comparison import Comparison  # noqa: E402
 from .optimizers import METHODS, Method  # noqa: E402
-from .results import Line, Mean, Run  # noqa: E402
+from .results import Comparison, Line, Mean, Run  # noqa: E402
 
 __all__ = ["METHODS", "Comparison", "Line", "Mean", "Method", "Run", "compare"]

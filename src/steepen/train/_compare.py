@@ -6,21 +6,17 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import torch
 
-from .._tools import jobs as jobs
+from .._tools import jobs
 from .._tools.check import number, one_of, whole
 from .._tools.version import version
 from ._given import builder, fingerprint, maker, read_data
-from .comparison import Comparison, Trial
 from .optimizers import BASE, BASES, METHODS, Method, steps_of
-from .results import Run
+from .results import Choice, Comparison, Run, Trial, best, square
 from .training import Task, fit, take
-from .tuning import Choice, best, square
-
-__all__ = ["compare"]
 
 _KEY = ("stage", "method", "lr", "weight_decay", "strength", "seed")
 _TRIAL = 1000  # the seed of all trials; no run has it
@@ -52,8 +48,7 @@ def compare(
 
     A part of the training data is held out, and lr, weight decay and strength of each method are chosen by
     it; then every method trains with the same seeds and is judged by the test part, at the end and where
-    the loss on held-out data was lowest on the way. GapSAM reads its gap from it, too. Print what is
-    returned for the table and a verdict.
+    the loss on held-out data was lowest on the way. Print what is returned for the table and a verdict.
 
     Parameters
     ----------
@@ -67,8 +62,7 @@ def compare(
         takes by name; a dict, or one for each row or batch, has its targets under "labels", as Hugging Face
         has it. A dataset or a loader is read once, into memory.
     base : "sgd", "adamw" or callable
-        The optimizer that takes the steps; a callable gets parameters, lr and weight decay. It is called once
-        to see what it returns.
+        The optimizer that takes the steps; a callable gets parameters, lr and weight decay.
     methods : sequence of str, or dict
         Names from `METHODS`, or methods of yours by name. The base alone is always the first row.
     budget : float
@@ -93,16 +87,14 @@ def compare(
     device : "cpu", "cuda" or "mps"
         Where to train.
     out : path, optional
-        A file, for `steepen.load_results`. Each trial and each run is written as it ends, and the next call
-        goes on from there. It is refused if the network's weights, the loss of a first batch, the data, the
-        base or a setting are others.
+        A file for `steepen.load_results`, which the next call goes on from. It is refused if the network's
+        weights, the loss of a first batch, the data, the base or a setting are others.
     progress : bool
         Show a progress bar, if standard error is a terminal.
 
     Notes
     -----
-    Trials and runs are jobs: inside of `joblib.parallel_config(n_jobs=2)` there are two at a time, in
-    processes, or on the cluster that it names.
+    Trials and runs are jobs: inside of `joblib.parallel_config(n_jobs=2)` there are two at a time.
 
     Examples
     --------
@@ -124,62 +116,53 @@ def compare(
         number(name, value, "a number of passes over the training data, 1 or more", least=1)
     kinds, build = _kinds(methods), builder(base)
     data = read_data(train, test, device)
-    held_out = range(len(data.y) - max(1, round(validation * len(data.y))), len(data.y))
-    if batch > held_out.start:
-        raise ValueError(f"batch: expected at most the {held_out.start} examples to train on, got {batch}")
-    task = Task(maker(make_model, device), loss, data, batch, build, augment, autocast, held_out=held_out)
-    grads = {"trial": tuning * held_out.start / batch, "final": budget * held_out.start / batch}
+    held = range(len(data.y) - max(1, round(validation * len(data.y))), len(data.y))
+    if batch > held.start:
+        raise ValueError(f"batch: expected at most the {held.start} examples to train on, got {batch}")
+    task = Task(maker(make_model, device), loss, data, batch, build, augment, autocast, held_out=held)
     for kind in kinds.values():
-        steps_of(kind, min(grads.values()), batch)  # refuses too few
-    who = fingerprint(task, smoothed=any(kind.symbol == "ε" for kind in kinds.values()))
+        steps_of(kind, min(budget, tuning) * held.start / batch, batch)  # refuses too few
     squares = _squares(base, kinds, lr, weight_decay, strengths or {})
-    settings: dict[str, Any] = {
-        **who, "budget": budget, "tuning": tuning, "batch": batch, "validation": validation, "device": device,
+    settings: dict[str, Any] = fingerprint(task, smoothed=any(kind.symbol == "ε" for kind in kinds.values()))
+    settings |= {
+        "budget": budget, "tuning": tuning, "batch": batch, "validation": validation, "device": device,
         "autocast": None if autocast is None else str(autocast), "version": version(),
         "torch": str(torch.__version__),
     }  # fmt: skip
     file = None if out is None else jobs.JobFile(out, _KEY, {"results": "comparison", **settings})
-    held = slice(held_out.start, None)
-    judged = data._replace(x_test=take(data.x, held), y_test=data.y[held])
-    plan = _Plan(kinds, {"trial": replace(task, data=judged), "final": task}, grads, file, progress)
     found = Comparison(settings, list(kinds))
+
+    def trained(
+        stage: str, task: Task, passes: float, wanted: list[Any]
+    ) -> Iterator[tuple[str, Choice, Run]]:
+        """Train with these methods, choices and seeds, or take the runs from the file."""
+        keys = [(stage, name, *choice, seed) for name, choice, seed in dict.fromkeys(wanted)]
+        for done in jobs.run(
+            _fit, keys, file=file, strict=True, progress=progress,
+            send=lambda key: (task, kinds[cast(str, key[1])], key, passes * held.start / batch),
+            title=lambda key: f"{key[1]}, lr {key[2]}, weight decay {key[3]}, seed {key[5]}",
+        ):  # fmt: skip
+            _, name, *choice, _ = cast(Any, done.key)
+            if "error" in done.value:
+                found.failures[name] = done.value["error"]
+            else:
+                yield name, Choice(*choice), Run.of(done.value)
+
+    apart = data._replace(x_test=take(data.x, slice(held.start, None)), y_test=data.y[held.start :])
     tries = [(name, one, _TRIAL) for name, square in squares.items() for one in square if len(square) > 1]
-    for name, choice, run in _trained(plan, "trial", list(dict.fromkeys(tries)), found):
+    for name, choice, run in trained("trial", replace(task, data=apart), tuning, tries):
         score = -run.loss if math.isnan(run.accuracy) else run.accuracy
         found.trials.append(Trial(name, choice, math.nan if run.diverged else score))
-    _choose(found, squares)
-    left = [(name, one, seed) for seed in range(seeds) for name, one in found.choices.items()]
-    found.runs = [run for *_, run in _trained(plan, "final", left, found)]
-    found.runs.sort(key=lambda run: run.seed)
-    return found
-
-
-class _Plan(NamedTuple):
-    """What is run, for trials and for the runs that are judged by the test part, and where it is kept."""
-
-    kinds: dict[str, Method]
-    tasks: dict[str, Task]
-    grads: dict[str, float]
-    file: jobs.JobFile | None
-    progress: bool
-
-
-def _trained(
-    plan: _Plan, stage: str, wanted: Sequence[tuple[str, Choice, int]], found: Comparison
-) -> Iterator[tuple[str, Choice, Run]]:
-    """Train with these methods, choices and seeds, or take the run from the file."""
-    keys = [(stage, name, *choice, seed) for name, choice, seed in wanted]
-    task, grads = plan.tasks[stage], plan.grads[stage]
-    for done in jobs.run(
-        _fit, keys, send=lambda key: (task, plan.kinds[cast(str, key[1])], key, grads), file=plan.file,
-        strict=True, progress=plan.progress,
-        title=lambda key: f"{key[1]}, lr {key[2]}, weight decay {key[3]}, seed {key[5]}",
-    ):  # fmt: skip
-        _, name, *choice, _ = cast(Any, done.key)
-        if "error" in done.value:
-            found.failures[name] = done.value["error"]
+    scores = {(trial.method, trial.choice): trial.score for trial in found.trials}
+    for name, trials in squares.items():  # of equals the first, in whatever order they have ended
+        index = best([scores.get((name, one), math.nan) for one in trials]) if len(trials) > 1 else 0
+        if index is None:
+            found.failures.setdefault(name, "every trial diverged")
         else:
-            yield name, Choice(*choice), Run.of(done.value)
+            found.choices[name] = trials[index]
+    left = [(name, one, seed) for seed in range(seeds) for name, one in found.choices.items()]
+    found.runs = sorted((run for *_, run in trained("final", task, budget, left)), key=lambda run: run.seed)
+    return found
 
 
 def _kinds(methods: Sequence[str] | Mapping[str, Method]) -> dict[str, Method]:
@@ -241,14 +224,3 @@ def _fit(task: Task, method: Method, key: tuple[Any, ...], grads: float) -> dict
         if task.device.type == "cuda":
             torch.cuda.empty_cache()
         return {"error": "out of memory"}
-
-
-def _choose(found: Comparison, squares: Mapping[str, list[Choice]]) -> None:
-    """Take the best trial of each method, of equals the first; they may have ended in any order."""
-    scores = {(trial.method, trial.choice): trial.score for trial in found.trials}
-    for name, trials in squares.items():
-        index = best([scores.get((name, one), math.nan) for one in trials]) if len(trials) > 1 else 0
-        if index is not None:
-            found.choices[name] = trials[index]
-        else:
-            found.failures.setdefault(name, "every trial diverged")

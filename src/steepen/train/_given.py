@@ -10,6 +10,7 @@ from typing import Any, cast
 import torch
 
 from .._tools.check import one_of
+from ..torch._batch import leaves, mapped
 from .optimizers import BASES, Builder
 from .training import Data, Task, drawing, take
 
@@ -20,14 +21,7 @@ def builder(base: str | Builder) -> Builder:
         return BASES[one_of("base", base, BASES)].build
     if not callable(base):
         raise TypeError(f"base: expected 'sgd', 'adamw' or a callable, got {base!r}")
-
-    def build(params: Any, lr: float, decay: float) -> Any:
-        made = base(params, lr, decay)
-        if not isinstance(made, torch.optim.Optimizer):
-            raise TypeError(f"base: expected to be given an optimizer of torch, got {made!r}")
-        return made
-
-    return build
+    return base
 
 
 def read_data(train: Any, test: Any, device: str) -> Data:
@@ -46,51 +40,44 @@ def read_data(train: Any, test: Any, device: str) -> Data:
 
 def _read(name: str, given: Any, device: str) -> tuple[Any, Any]:
     """Return all examples and all targets."""
-    if isinstance(given, Mapping) or (type(given) in (tuple, list) and len(given) == 2):
-        pairs = [_pair(name, cast(Any, given))]
-    else:
+    batches: Any = [given]
+    if not isinstance(given, Mapping) and not (type(given) in (tuple, list) and len(given) == 2):
         if not hasattr(given, "__len__") or hasattr(given, "dtype"):
             came = type(given).__name__
             raise TypeError(
                 f"{name}: expected examples and targets, a dict, a dataset or a loader, got {came}"
             )
         loads = torch.utils.data.DataLoader
-        loader: Any = cast(Any, given) if isinstance(given, loads) else loads(given, batch_size=len(given))
-        generator = loader.generator or torch.Generator()
-        state = generator.get_state()
-        generator.manual_seed(0)
-        pairs = [_pair(name, batch) for batch in loader]
-        generator.set_state(state)
+        batches = cast(Any, given) if isinstance(given, loads) else loads(given, batch_size=len(given))
+    generator = getattr(batches, "generator", None) or torch.Generator()
+    state = generator.get_state()
+    generator.manual_seed(0)
+    pairs = [_pair(name, batch) for batch in batches]
+    generator.set_state(state)
+    flat = [leaves(pair) for pair in pairs]
     try:
-        return _joined([x for x, _ in pairs], device), _joined([y for _, y in pairs], device)
-    except RuntimeError as error:
+        whole = iter([torch.cat(parts).to(device) for parts in zip(*flat, strict=True)])
+    except (RuntimeError, ValueError) as error:
         raise ValueError(
             f"{name}: expected batches whose examples are alike, as texts padded to one length; {error}"
         ) from error
+    return mapped(lambda _: next(whole), pairs[0])
 
 
 def _pair(name: str, batch: Any) -> tuple[Any, Any]:
     """Return the examples and the targets of a batch; in a dict these are its "labels"."""
     if isinstance(batch, Mapping):
-        rest: dict[str, Any] = dict(cast(Mapping[str, Any], batch))
+        rest: dict[str, Any] = dict(sorted(cast(Mapping[str, Any], batch).items()))
         if "labels" not in rest:
             raise ValueError(f"{name}: expected the targets under 'labels' in a dict, got {', '.join(rest)}")
         batch = rest, rest.pop("labels")
-    x, y = cast(tuple[Any, Any], batch)
-    parts = list(cast(Mapping[str, Any], x).values()) if isinstance(x, Mapping) else [x]
-    counts = [len(part) for part in parts]
+    x, y = mapped(torch.as_tensor, tuple(batch))
+    counts = [len(part) for part in leaves(x)]
     if not len(y) or set(counts) != {len(y)}:
         raise ValueError(
             f"{name}: expected as many targets as examples, got {len(y)} and {', '.join(map(str, counts))}"
         )
-    return cast(Any, x), y
-
-
-def _joined(parts: list[Any], device: str) -> Any:
-    if isinstance(parts[0], Mapping):
-        keys = cast(Mapping[str, Any], parts[0])
-        return {key: _joined([part[key] for part in parts], device) for key in keys}
-    return torch.cat([torch.as_tensor(part) for part in parts]).to(device)
+    return x, y
 
 
 def maker(make_model: Callable[[], Any], device: str) -> Callable[[int], Any]:
@@ -108,8 +95,6 @@ def maker(make_model: Callable[[], Any], device: str) -> Callable[[int], Any]:
             raise TypeError(f"make_model: expected to be given a torch.nn.Module, got {type(model).__name__}")
         return model.to(device).train()
 
-    if make(0) is make(0):
-        raise ValueError("make_model: expected a new network in each call, got the same one twice")
     return make
 
 
@@ -120,23 +105,29 @@ def fingerprint(task: Task, *, smoothed: bool) -> dict[str, Any]:
     architecture, loss or augmentation shows in one of these.
     """
     model, again = task.make(0), task.make(0)
+    if model is again:
+        raise ValueError("make_model: expected a new network in each call, got the same one twice")
     pairs = zip(model.parameters(), again.parameters(), strict=True)
     if not all(torch.equal(one, other) for one, other in pairs):
         raise ValueError("make_model: expected the same weights for the same seed of torch, got others")
+    made = task.base(model.parameters(), 1e-3, 0.0)
+    if not isinstance(made, torch.optim.Optimizer):
+        raise TypeError(f"base: expected to be given an optimizer of torch, got {made!r}")
+    left = ("params", "lr", "weight_decay")
+    groups = [", ".join(f"{k}={v}" for k, v in one.items() if k not in left) for one in made.param_groups]
     return {
         "first loss": float(f"{_first_loss(task, model, smoothed):.3g}"),  # a GPU adds in any order
         "data": f"{len(task.data.y)}+{len(task.data.y_test)}:{_checksum(task.data)}",
-        "base": _words(task.base(model.parameters(), 1e-3, 0.0)),
+        "base": f"{type(made).__name__}({'; '.join(dict.fromkeys(groups))})",
     }
 
 
 def _checksum(data: Data) -> str:
     total = 0
-    for part in data:
-        for one in cast(Mapping[str, Any], part).values() if isinstance(part, Mapping) else (part,):
-            flat = one.cpu().contiguous().reshape(-1)
-            total = zlib.crc32(f"{one.dtype}{tuple(one.shape)}".encode(), total)
-            total = zlib.crc32(flat.view(torch.uint8).numpy().tobytes(), total)
+    for one in leaves(data):
+        flat = one.cpu().contiguous().reshape(-1)
+        total = zlib.crc32(f"{one.dtype}{tuple(one.shape)}".encode(), total)
+        total = zlib.crc32(flat.view(torch.uint8).numpy().tobytes(), total)
     return f"{total:08x}"
 
 
@@ -157,10 +148,3 @@ def _first_loss(task: Task, model: Any, smoothed: bool) -> float:
     if not math.isfinite(float(value)):
         raise ValueError(f"loss: expected a finite number at the initial weights, got {float(value)}")
     return float(value)
-
-
-def _words(base: Any) -> str:
-    """Name an optimizer with the options of each group."""
-    left = ("params", "lr", "weight_decay")
-    groups = [", ".join(f"{k}={v}" for k, v in one.items() if k not in left) for one in base.param_groups]
-    return f"{type(base).__name__}({'; '.join(dict.fromkeys(groups))})"

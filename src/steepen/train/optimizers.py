@@ -19,11 +19,6 @@ _WARMUP = 0.05  # the part of the steps over which the learning rate rises
 _NAMES = {"λ": "lam", "ρ": "rho"}  # of a strength among the options of an optimizer
 
 
-def throughout(steps: int) -> range:
-    """Return all steps."""
-    return range(steps)
-
-
 def last(part: float) -> Callable[[int], range]:
     """Return what names the last part of the steps."""
     return lambda steps: range(steps - round(part * steps), steps)
@@ -33,13 +28,10 @@ def last(part: float) -> Callable[[int], range]:
 class Method:
     """One way to train: an optimizer of `steepen.torch` around the base, or the base alone.
 
-    - `optimizer`: its name there, such as "SAM" or "paper.ASAM"; empty for the base alone.
-    - `symbol`: what its strength is, "λ" or "ρ"; of the base alone "β", a mean of the weights that is judged
-      in their place, or "ε", by which labels are smoothed; empty where there is none.
-    - `ladder`: three strengths to choose from.
-    - `when`: the steps with an ascent step, by the number of steps.
-    - `ascent_fraction`: the part of the batch that the ascent step takes; 0 if it needs no pass.
-    - `options`: what else the optimizer is given.
+    `optimizer` is its name there, such as "SAM" or "paper.ASAM", and `options` what else it is given. Its
+    strength is a λ or ρ, as `symbol` says; of the base alone β, for a mean of the weights that is judged in
+    their place, or ε, by which labels are smoothed. `ladder` has three to choose from. `when` returns the
+    steps with an ascent step, by the number of steps; `ascent_fraction` is 0 where that needs no pass.
 
     Examples
     --------
@@ -51,7 +43,7 @@ class Method:
     optimizer: str = ""
     symbol: Literal["λ", "ρ", "β", "ε", ""] = ""
     ladder: tuple[float, ...] = (0.02, 0.1, 0.4)
-    when: Callable[[int], range] = throughout
+    when: Callable[[int], range] = range
     ascent_fraction: float = 1.0
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 

@@ -1,27 +1,56 @@
-"""What comes out: a record of each run, and a summary of many."""
+"""What comes out: what was tried and chosen, a record of each run, the table and the verdict."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._tools.aligned import aligned
+
 _CURVES = ("at", "accuracies", "losses", "times", "held_out")
+
+
+_HEAD = (
+    "method", "lr", "weight decay", "strength", "perturbed steps", "accuracy %", "loss", "accuracy vs base",
+    "loss vs base", "stopped early: accuracy %", "loss", "gradients", "seconds",
+)  # fmt: skip
+_WORDS = {-1: "behind", 0: "level", 1: "ahead"}
+
+
+class Choice(NamedTuple):
+    """What is chosen on held-out data: the learning rate, the weight decay, and λ, ρ or the like."""
+
+    lr: float
+    decay: float
+    strength: float = 0.0
+
+
+def square(lr: Sequence[float], decay: Sequence[float], strengths: Sequence[float]) -> list[Choice]:
+    """Return k² trials of k values each: every pair of values of any two of the three comes once.
+
+    A Latin square. A method without a strength has all pairs of lr and weight decay.
+    """
+    levels = range(len(lr))
+    return [Choice(lr[i], decay[j], strengths[(i + j) % len(lr)]) for i in levels for j in levels]
+
+
+def best(scores: Sequence[float]) -> int | None:
+    """Return the index of the highest score; the first of equals, None where none is a finite number."""
+    fine = [i for i, score in enumerate(scores) if math.isfinite(score)]
+    return max(fine, key=lambda i: scores[i]) if fine else None
 
 
 @dataclass(frozen=True)
 class Run:
     """One method with one seed.
 
-    - `steps`, `gradients`: how many steps it took, and how many gradients they cost; an ascent step counts by
-      its examples. `perturbed` of the steps had one.
-    - `at`, `times`: the gradients and the seconds of training that were spent at each look at the test part.
-    - `accuracies`, `losses`: what was seen there: the part that is right, and the mean loss. `held_out` is
-      the mean loss on held-out data; empty if there is none.
-    - `strength`: its λ, ρ or the like; 0 for the base alone.
+    It took `steps`, of which `perturbed` had an ascent step, and as many `gradients`, an ascent step counted
+    by its examples. `at` has the gradients and `times` the seconds that were spent at each look at the test
+    part, `accuracies` and `losses` what was seen there, `held_out` the loss on held-out data, if any.
 
     Examples
     --------
@@ -65,10 +94,8 @@ class Run:
 
     def record(self) -> dict[str, Any]:
         """Return it as JSON has it: null for what is not finite."""
-        curves = {name: getattr(self, name) for name in _CURVES}
-        return asdict(self) | {
-            name: [x if math.isfinite(x) else None for x in one] for name, one in curves.items()
-        }
+        curves = {name: [x if math.isfinite(x) else None for x in getattr(self, name)] for name in _CURVES}
+        return asdict(self) | curves
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Run:
@@ -116,9 +143,8 @@ class Mean(NamedTuple):
 class Line(NamedTuple):
     """One method over all seeds; the means are over the runs that did not diverge.
 
-    `steps`, `perturbed` and `gradients` are those of the longest run. `stopped_accuracy` and `stopped_loss`
-    are where the loss on held-out data was lowest: with early stopping. `difference` and `loss_difference`
-    are accuracy and loss at the end less those of the first method, paired by seed.
+    `steps`, `perturbed` and `gradients` are those of the longest run; `stopped_…` is with early stopping, by
+    held-out data; differences are to the first method, at the end, paired by seed.
 
     Examples
     --------
@@ -167,3 +193,94 @@ def summarise(runs: Sequence[Run]) -> list[Line]:
             )
         )  # fmt: skip
     return lines
+
+
+class Trial(NamedTuple):
+    """One try of a method, and its score on held-out data; NaN if it diverged."""
+
+    method: str
+    choice: Choice
+    score: float
+
+
+@dataclass
+class Comparison:
+    """What `compare` found. Printed, it is a table and a verdict.
+
+    `settings` is what all `methods` shared; `trials` are on held-out data, and `choices` what was chosen by
+    them; `runs` are judged by the test data; `failures` says why a method could not be run.
+
+    Examples
+    --------
+    >>> run = Run("base", 0, 2, 2, (0, 2), (0.1, 0.5), (2.3, 1.2))
+    >>> print(Comparison({}, ["base"], [], [run]))
+    method  lr  weight decay  strength  perturbed steps  accuracy %   loss  accuracy vs base  loss vs base ...
+    base     –             –         –        0 of 2       50.00  1.200                 –             – ...
+    """
+
+    settings: dict[str, Any]
+    methods: Sequence[str]
+    trials: list[Trial] = field(default_factory=list[Trial])
+    runs: list[Run] = field(default_factory=list[Run])
+    choices: dict[str, Choice] = field(default_factory=dict[str, Choice])
+    failures: dict[str, str] = field(default_factory=dict[str, str])
+
+    def summary(self) -> list[Line]:
+        """Return one line for each method with runs, compared with the first."""
+        return summarise(sorted(self.runs, key=lambda run: self.methods.index(run.optimizer)))
+
+    def rows(self) -> list[list[str]]:
+        """Return the table as text, its head first; methods that failed have a row too."""
+        rows: list[list[str]] = [list(_HEAD)]
+        lines = {line.optimizer: line for line in self.summary()}
+        for name in self.methods:
+            chosen, line = self.choices.get(name), lines.get(name)
+            values = ["–"] * 3 if chosen is None else [f"{value:g}" if value else "–" for value in chosen]
+            if line is None:
+                rows.append([name, *values, self.failures.get(name, "no run"), *[""] * 8])
+                continue
+            gaps = line.difference.text("+.2f", 100), line.loss_difference.text("+.3f")
+            rows.append([
+                name, *values, f"{line.perturbed} of {line.steps}",
+                line.accuracy.text(".2f", 100), line.loss.text(".3f"),
+                *(("–", "–") if name == self.methods[0] else gaps),
+                line.stopped_accuracy.text(".2f", 100), line.stopped_loss.text(".3f"),
+                f"{line.gradients:.0f}", f"{line.seconds:.1f}",
+            ])  # fmt: skip
+        return rows
+
+    def verdict(self) -> str:
+        """Say for each method whether it is ahead of the first in loss and accuracy, and at what cost.
+
+        Ahead and behind are beyond two standard errors, seed by seed; one seed decides nothing.
+
+        Examples
+        --------
+        >>> ends = {"base": (1.25, 1.2, 1.3), "sam": (1.0, 0.9, 1.1)}
+        >>> runs = [
+        ...     Run(name, seed, 9, 9, (0, 9), (0.1, 0.5), (2.3, loss))
+        ...     for name, losses in ends.items() for seed, loss in enumerate(losses)
+        ... ]
+        >>> print(Comparison({}, ["base", "sam"], runs=runs).verdict())
+        sam: ahead in loss (-0.250 ± 0.029), level in accuracy (+0.00 ± 0.00 points), with 9 gradients of 9.
+        """
+        lines = self.summary()
+        return "\n".join(_sentence(line, lines[0]) for line in lines[1:])
+
+    def __str__(self) -> str:
+        return "\n\n".join(filter(None, ("\n".join(aligned(self.rows(), 1)), self.verdict())))
+
+
+def _sentence(line: Line, first: Line) -> str:
+    """Return the verdict on one method."""
+    loss, accuracy = -line.loss_difference.sign, line.difference.sign
+    words = dict.fromkeys(_WORDS, "undecided") if math.isnan(line.loss_difference.error) else _WORDS
+    parts = [f"{words[loss]} in loss ({line.loss_difference.text('+.3f')})"]
+    if math.isfinite(line.difference.value):
+        parts.append(f"{words[accuracy]} in accuracy ({line.difference.text('+.2f', 100)} points)")
+        if loss > 0 > accuracy:
+            parts.append("so less sure of itself, and not right more often")
+    parts.append(f"with {line.gradients:.0f} gradients of {first.gradients:.0f}")
+    if first.seconds > 0:
+        parts.append(f"in {line.seconds / first.seconds:.2f} × the time")
+    return f"{line.optimizer}: {', '.join(parts)}."

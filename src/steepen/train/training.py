@@ -8,15 +8,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch.optim import swa_utils
 
-from ..torch._trace import judging, random_of
+from ..torch._batch import mapped
+from ..torch._tensors import judging, random_of
 from .optimizers import Method, learning_rate, steps_of
-from .results import Run
-from .tuning import Choice
+from .results import Choice, Run
 
 _torch: Any = torch
 EVALUATIONS = 40  # looks at the test part on the way, evenly in gradients
@@ -37,9 +37,7 @@ class Data(NamedTuple):
 
 def take(x: Any, rows: Any) -> Any:
     """Return these examples."""
-    if isinstance(x, Mapping):
-        return {name: part[rows] for name, part in cast(Mapping[str, Any], x).items()}
-    return x[rows]
+    return mapped(lambda part: part[rows], x)
 
 
 @dataclass(frozen=True)

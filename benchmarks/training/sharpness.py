@@ -13,14 +13,13 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parallel import DistributedDataParallel
 
-from .._core.lanczos import lanczos
-from .._tools.check import number, whole
-from ._cut import examples
-from ._means import mean_of
-from ._tensors import curvature
-from ._trace import buffers_of, random_of
+from steepen._core.lanczos import lanczos
+from steepen._tools.check import number, whole
+from steepen.torch._batch import examples, mapped
+from steepen.torch._means import mean_of
+from steepen.torch._tensors import buffers_of, random_of
 
-__all__ = ["Sharpness", "sharpness"]
+__all__ = ["Batches", "Sharpness", "sharpness"]
 
 _torch: Any = torch  # its linalg, backends and autocast have no types
 
@@ -176,7 +175,7 @@ class Batches:
         """Return the loss of each batch, with its graph if that is wanted."""
         self.rewind()
         for x, y in self.batches:
-            x, y = _moved(x, self.device), _moved(y, self.device)
+            x, y = mapped(lambda one: one.to(self.device) if isinstance(one, Tensor) else one, (x, y))
             with torch.set_grad_enabled(graph):
                 out = self.model(**x) if isinstance(x, Mapping) else self.model(x)
                 value: object = self.loss(out, y)
@@ -219,7 +218,7 @@ class _Mean(Batches):
     def product(self, v: Tensor) -> Tensor:
         """Return H·v."""
         parts = self._split(v)
-        return self._sum(lambda value: curvature(self._grads(value, graph=True), self.params, parts))
+        return self._sum(lambda value: _curvature(self._grads(value, graph=True), self.params, parts))
 
     def _grads(self, value: Tensor, *, graph: bool) -> Sequence[Tensor]:
         if not value.requires_grad:
@@ -267,7 +266,12 @@ def _is_batch(data: object) -> bool:
     return len(pair) == 2 and isinstance(pair[0], Tensor | Mapping)
 
 
-def _moved(part: Any, device: torch.device) -> Any:
-    if isinstance(part, Mapping):
-        return {name: _moved(one, device) for name, one in cast(Mapping[str, Any], part).items()}
-    return part.to(device) if isinstance(part, Tensor) else part
+def _curvature(graphs: Sequence[Tensor], params: Sequence[Tensor], along: Sequence[Tensor]) -> list[Tensor]:
+    """Return H·v from gradients that carry their graph; where f is linear in a parameter, there is none."""
+    pairs = [(graph, v) for graph, v in zip(graphs, along, strict=True) if graph.requires_grad]
+    if not pairs:
+        return [torch.zeros_like(p) for p in params]
+    with torch.enable_grad():
+        of, with_ = [graph for graph, _ in pairs], [v for _, v in pairs]
+        found = torch.autograd.grad(of, params, with_, allow_unused=True, materialize_grads=True)
+    return [product.detach() for product in found]

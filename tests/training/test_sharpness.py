@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 import torch
 from benchmarks.training.robustness import robustness
+from benchmarks.training.sharpness import sharpness
 from torch import nn
 from torch.func import functional_call, hessian
 
-from steepen.torch import sharpness
-
-from .nets import same, state, weights
+from ..torch.nets import same, state, weights
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script")  # torch.func, when first used
 

@@ -1,0 +1,76 @@
+"""A batch as a tree: tensors and arrays in tuples, lists, dicts and dataclasses, of as many rows each."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence
+
+_LEAF = Tensor | np.ndarray | PackedSequence
+_ADVICE = "pass a tensor, or a tuple, list, dict or dataclass of tensors of as many rows each"
+
+
+def leaves(part: Any) -> list[Any]:
+    """Return the tensors and arrays of a batch."""
+    if isinstance(part, _LEAF):
+        return [part]
+    return [leaf for one in _opened(part)[0] for leaf in leaves(one)]
+
+
+def mapped(change: Callable[[Any], Any], part: Any) -> Any:
+    """Return a batch in which every tensor and array is changed, in the form in which it came.
+
+    A list that holds no tensor, such as one of words, is changed as a whole; what is neither is handed on.
+    """
+    if isinstance(part, _LEAF) or (isinstance(part, list) and not leaves(part)):
+        return change(part)
+    inner, close = _opened(part)
+    return close([mapped(change, one) for one in inner])
+
+
+def _opened(part: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
+    """Return what a container holds, and what makes one of the same type; nothing of anything else."""
+    kind = cast(Any, type(part))
+    if isinstance(part, Mapping):
+        given = cast(Mapping[Any, Any], part)
+        return list(given.values()), lambda inner: kind(dict(zip(given, inner, strict=True)))
+    if isinstance(part, tuple | list):
+        return list(
+            cast(list[Any], part)
+        ), lambda inner: kind(*inner) if hasattr(kind, "_fields") else kind(inner)
+    if dataclasses.is_dataclass(part) and not isinstance(part, type):
+        held: dict[str, Any] = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+        return list(held.values()), lambda inner: dataclasses.replace(
+            part, **dict(zip(held, inner, strict=True))
+        )
+    return [], lambda _: part
+
+
+def examples(batch: Any) -> int:
+    """Return how many examples a batch has: the rows of its tensors and arrays."""
+    found = leaves(batch)
+    for one in found:
+        strided = not isinstance(one, Tensor) or (one.layout is torch.strided and not one.is_nested)
+        if isinstance(one, PackedSequence) or not strided:
+            raise TypeError(f"batch: cannot cut a ragged {type(one).__name__}; {_ADVICE}")
+    rows = {len(one) for one in found if one.ndim}
+    if not rows:
+        raise TypeError(f"batch: found no tensor in a {type(batch).__name__}; {_ADVICE}")
+    if len(rows) > 1:
+        raise ValueError(f"batch: found tensors of {' and '.join(map(str, sorted(rows)))} rows; {_ADVICE}")
+    return rows.pop()
+
+
+def rows_of(batch: Any, start: int, stop: int) -> Any:
+    """Return these rows of every tensor, array and list of words of a batch; the rest as it is."""
+    n = examples(batch)
+
+    def cut(one: Any) -> Any:
+        return one[start:stop] if getattr(one, "ndim", 1) and len(one) == n else one
+
+    return batch if (start, stop) == (0, n) else mapped(cut, batch)
