@@ -408,8 +408,8 @@ def robust(args: Any, out: Out) -> None:
 def robust_table(lines: list[Any]) -> str:
     """Return the robust regret at the end, its standard error, and the time beside plain qLogEI's."""
     said = [
-        "| | seeds | plain qLogEI | √(∇μᵀΣ∇μ) | with curvature | perturbed inputs | time |",
-        "|---|---|---|---|---|---|---|",
+        "| | plain qLogEI | √(∇μᵀΣ∇μ) | with curvature | perturbed inputs | time |",
+        "|---|---|---|---|---|---|",
     ]
     found = paired(lines, "problem")
     for name in ROBUST:
@@ -423,7 +423,7 @@ def robust_table(lines: list[Any]) -> str:
             cells.append(f"{regret.mean():.3f}{error}")
         times = [mean(r[way]["seconds"] / r["plain"]["seconds"] for r in rows) for way in WAYS]
         took = ", ".join(f"{t:.1f} ×" for t in times)
-        said.append(f"| {name} | {len(rows)} | {' | '.join(cells)} | {took} |")
+        said.append(f"| {name}, {len(rows)} seeds | {' | '.join(cells)} | {took} |")
     return "\n".join(said)
 
 

@@ -72,9 +72,10 @@ ELSEWHERE = {"../CHANGELOG.md": "changelog.md", "../CONTRIBUTING.md": "contribut
 
 
 def stay_on_the_site(app: Sphinx, name: str, content: list[str]) -> None:
-    """Let a link to a file of the repository lead to its page, where it has one."""
+    """Let a link to a file of the repository lead to its page; where it has none, name the file."""
     for file, page in ELSEWHERE.items():
         content[0] = content[0].replace(f"]({file}", f"]({page}")
+    content[0] = re.sub(r"\[([^]]+)\]\(\.\./((?:benchmarks|examples)/[^)]+\.md)\)", r"\1 (`\2`)", content[0])
 
 
 SECTION = """

@@ -18,6 +18,12 @@ PARTS = {
 REFERENCE = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs" / "api").glob("*.md")))
 
 
+def blocks(page, kind="python"):
+    """Return the blocks of code of a page, in order."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(rf"^```{re.escape(kind)}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
 def modules(part=None):
     """Yield the public modules of a part ("torch", "jax", or "core" for the others), or all."""
     for path in sorted(HOME.rglob("*.py")):

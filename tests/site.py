@@ -38,6 +38,10 @@ class Page(HTMLParser):
         self.loads += [value for name, value in given if name == "src" or (name, tag) == ("href", "link")]
 
 
+def article(path):
+    return path.read_text(encoding="utf-8").partition("<article")[2].partition("</article>")[0]
+
+
 @pytest.fixture(scope="module")
 def pages():
     found = {path.resolve(): Page(path.read_text(encoding="utf-8")) for path in SITE.rglob("*.html")}
@@ -57,15 +61,15 @@ def broken(pages):
                 yield f"{path.name}: {link}"
 
 
-def test_every_link_leads_somewhere_and_a_broken_one_is_found(pages):
+def test_every_link_leads_somewhere_nothing_is_loaded_and_a_broken_one_is_found(pages):
     assert list(broken(pages)) == []
     for link in ("missing.html", "index.html#missing", "#missing", "_static/missing.css"):
         page = Page(f'<a href="{link}">x</a>')
         assert len(list(broken(pages | {SITE.resolve() / "planted.html": page}))) == 1
-
-
-def test_no_page_loads_anything_from_elsewhere(pages):
     assert {link for page in pages.values() for link in page.loads if urlsplit(link).netloc} == set()
+    links = re.findall(r"\]\(([^)]+)\)", (SITE / "llms.txt").read_text(encoding="utf-8"))
+    assert len(links) > 10
+    assert [link for link in links if not (SITE / link).is_file()] == []
 
 
 def test_every_public_name_is_in_the_reference(pages):
@@ -76,12 +80,6 @@ def test_every_public_name_is_in_the_reference(pages):
     listed_objects = {id(value) for name, value in names.items() if name in listed}
     assert len(listed_objects) > 120  # 137 since the benchmarks are no part of the package
     assert [name for name, value in names.items() if id(value) not in listed_objects] == []
-
-
-def test_the_file_for_language_models_names_pages_that_exist():
-    links = re.findall(r"\]\(([^)]+)\)", (SITE / "llms.txt").read_text(encoding="utf-8"))
-    assert len(links) > 10
-    assert [link for link in links if not (SITE / link).is_file()] == []
 
 
 @pytest.fixture
@@ -148,32 +146,25 @@ def test_the_report_and_the_explorer_are_one_click_away_and_lead_back(tab, pages
         assert set(links) <= set(pages[SITE.resolve() / page].links)
 
 
-NOTEBOOKS = ("many", "integrations", "lam")
-
-
-@pytest.mark.parametrize("name", NOTEBOOKS)
+@pytest.mark.parametrize("name", ["many", "integrations", "lam"])
 def test_a_notebook_can_be_downloaded_and_its_pictures_say_what_they_show(pages, name):
     path = SITE / f"{name}.html"
     (link,) = {link for link in pages[path.resolve()].links if link.endswith(".ipynb")}
     cells = json.loads((path.parent / link).read_text(encoding="utf-8"))["cells"]
     assert sum(cell["cell_type"] == "code" for cell in cells) > 3
-    article = path.read_text(encoding="utf-8").partition("<article")[2].partition("</article>")[0]
-    pictures = re.findall(r"<img[^>]*alt=\"([^\"]*)\"", article)
+    pictures = re.findall(r"<img[^>]*alt=\"([^\"]*)\"", article(path))
     assert bool(pictures) == (name == "lam")
     assert all(len(words.split()) > 3 for words in pictures), pictures
 
 
 def test_every_page_is_two_clicks_away_and_every_status_has_its_section(pages):
-    root = SITE.resolve()
-    home = root / "index.html"
+    home = (root := SITE.resolve()) / "index.html"
 
-    def reached(path):
-        article = path.read_text(encoding="utf-8").partition("<article")[2].partition("</article>")[0]
-        links = Page(article).links + [link for link in pages[path].links if path == home]
+    def reached(path, links):
         return {(path.parent / unquote(urlsplit(link).path)).resolve() for link in links}
 
-    once = reached(home) & set(pages)
-    twice = once.union(*(reached(path) for path in once))
+    once = reached(home, pages[home].links) & set(pages)
+    twice = once.union(*(reached(path, Page(article(path)).links) for path in once))
     made = {root / f"{path.relative_to(DOCS).with_suffix('')}.html" for path in DOCS.rglob("*.md")}
     assert made - twice == {home, root / "decisions.html"}
     anchors = {status.message.partition("status.html#")[2].rstrip(")") for status in Status}

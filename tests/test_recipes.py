@@ -56,9 +56,8 @@ def test_optimagic():
 
 def test_shgo_takes_the_method_where_basinhopping_does():
     made = run("basinhopping")
-    f, options = made["st"].functions["six-hump-camel"], {"n": 64, "sampling_method": "sobol"}
+    f, shgo = made["st"].functions["six-hump-camel"], made["scipy"].optimize.shgo
     local = {"method": made["steepen"].integrations.scipy.cgd_auto, "jac": f.grad}
-    theirs = made["scipy"].optimize.shgo(f, [(-3, 3), (-2, 2)], **options)
-    ours = made["scipy"].optimize.shgo(f, [(-3, 3), (-2, 2)], **options, minimizer_kwargs=local)
+    theirs, ours = (shgo(f, [(-3, 3), (-2, 2)], n=64, minimizer_kwargs=way) for way in (None, local))
     assert ours.fun < theirs.fun + 1e-9
     assert len(ours.xl) == len(theirs.xl)

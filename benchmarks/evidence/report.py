@@ -123,8 +123,8 @@ def _name(method: str, spec: Any) -> str:
 
 
 HEAD = [
-    "row (seeds: lr, weight decay, strength)", "accuracy %", "test loss", "Δ accuracy",
-    "Δ loss", "seconds over the base's", "largest eigenvalue", "lowest on the way",
+    "", "accuracy %", "test loss", "Δ accuracy",
+    "Δ loss", "seconds", "lowest on the way",
 ]  # fmt: skip
 TITLES = {
     "cifar100-resnet": "CIFAR-100, ResNet-18",
@@ -140,12 +140,12 @@ TITLES = {
 }
 SHORT = {
     "base": "base",
+    "gate": "GapSAM",
     "base-long": "base, + 10 %",
     "ema": "EMA",
     "smooth": "label smoothing",
     "sam-late": "SAM, last quarter",
     "share16-late": "SAM, 1/16, last half",
-    "gate": "GapSAM",
 }
 
 
@@ -198,7 +198,7 @@ def tables(done: Records) -> str:
         trials = len(spec.lr) ** 2
         each = f" with {spec.tuning_seeds} seeds" if spec.tuning_seeds > 1 else ""
         head = f"`{task}`: {trials} trials{each} of {spec.tuning:.3g} gradient-epochs for every row"
-        table = [[f"{name} ({seeds}: {chosen})", *rest] for name, chosen, seeds, *rest in table]
+        table = [[f"{row[0]} ({row[2]}: {row[1]})", *row[3:8], row[9].partition(" ±")[0]] for row in table]
         columns = [column for column in zip(HEAD, *table, strict=True) if set(column[1:]) - {"–", ""}]
         lines = [list(line) for line in zip(*columns, strict=True)]
         parts.append(f"### {title}\n{head}, then runs of {spec.epochs:.3g}.\n\n{markdown(lines)}\n")
@@ -238,21 +238,21 @@ def picture(done: Records, task: str, path: Path) -> None:
             ]
             mean, error = zip(*points, strict=True)
             bars = [0 if math.isnan(e) else e for e in error]
-            ax.errorbar(
-                at, mean, bars, label=f"{name}: {mean[-1]:.4g}", color=colour, ls=dash, lw=1.6, capsize=2
-            )
+            ax.errorbar(at, mean, bars, label=name, color=colour, ls=dash, lw=1.6, capsize=2)
             ends += mean[-3:]
         span = max(ends) - min(ends) if ends else 1.0
         if ends and key == "losses":
             ax.set_ylim(min(ends) - 0.1 * span, max(ends) + 1.5 * span)
         elif ends:
             ax.set_ylim(min(ends) - 1.0 * span, max(ends) + 0.15 * span)
-        ax.set_xlabel("gradient-epochs, those of the ascent step counted")
+        ax.set_xlim(left=spec.epochs / 3)  # what comes before is out of the panel
+        ax.set_xlabel("gradient-epochs, ascent steps counted")
         ax.set_ylabel(label)
         ax.grid(color="0.9", lw=0.6)
         for side in ("top", "right"):
             ax.spines[side].set_visible(False)
-        ax.legend(frameon=False, fontsize="small", title="at the end")
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize="small")
     plot.save(figure, path)
 
 

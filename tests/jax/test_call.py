@@ -1,7 +1,5 @@
 """A call of `minimize` with JAX arrays, and what else a program of JAX's has of the parts of a call."""
 
-import re
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -11,7 +9,7 @@ import steepen as st
 import steepen.integrations.scipy
 
 from ..other_arrays import OtherArrays
-from ..public import ROOT, Documented
+from ..public import Documented, blocks
 from ..test_scale import SIZES, START, UNITS, plain
 
 
@@ -21,10 +19,6 @@ class TestArrays(OtherArrays):
 
 class TestDocumented(Documented):
     part = "jax"
-
-
-def blocks(page):
-    return re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
 
 
 def test_the_snippet_of_the_readme_for_jax_runs_as_it_is():

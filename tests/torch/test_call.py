@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ..other_arrays import OtherArrays
-from ..public import ROOT, Documented
+from ..public import Documented, blocks
 
 
 class TestTensors(OtherArrays):
@@ -15,10 +15,6 @@ class TestTensors(OtherArrays):
 
 class TestDocumented(Documented):
     part = "torch"
-
-
-def blocks(page):
-    return re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
 
 
 def test_the_snippet_of_the_readme_that_trains_runs_as_it_is(capsys):

@@ -1,11 +1,11 @@
 """What the pages say of BoTorch: tables as they were measured, and a tutorial that runs."""
 
 import re
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from ...public import ROOT, blocks
+
 MEASURED = ROOT / "benchmarks" / "botorch_loop.jsonl"
 
 
@@ -22,9 +22,7 @@ def test_the_tables_are_what_was_measured(mark):
 
 @pytest.mark.slow
 def test_the_tutorial_runs(capsys):
-    text = (ROOT / "docs" / "integrations.md").read_text("utf-8")
-    cells = re.findall(r"^```\{code-cell\} python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    assert len(cells) == 4
+    cells = blocks("docs/integrations.md", "{code-cell} python")
     names = {}
     for cell in cells[1:]:
         small = cell.replace("600", "150").replace("range(8)", "range(2)").replace("randn(12", "randn(2")
