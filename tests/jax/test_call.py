@@ -22,16 +22,14 @@ class TestDocumented(Documented):
 
 
 def test_the_snippet_of_the_readme_for_jax_runs_as_it_is():
-    names = {}
-    exec(compile(blocks("README.md")[2], "README.md, snippet 3", "exec"), names)
+    exec(compile(blocks("README.md")[2], "README.md, snippet 3", "exec"), names := {})
     inner = names["argmin"](jnp.array([1.0, 2.0]))[0]  # 2(x − 1) + 4x³ = 0 and, without the bound, x > 0.8
     np.testing.assert_allclose(2 * (inner - 1) + 4 * inner**3, 0, atol=1e-4)
 
 
 @pytest.mark.slow  # a minute of compiling
 def test_the_page_runs_as_it_is():
-    names = {}
-    exec(compile("\n".join(blocks("docs/jax.md")), "docs/jax.md", "exec"), names)
+    exec(compile("\n".join(blocks("docs/jax.md")), "docs/jax.md", "exec"), names := {})
     assert bool(names["many"].success.all())
     np.testing.assert_allclose(names["shared"].x, names["many"].x, rtol=1e-6)
 
