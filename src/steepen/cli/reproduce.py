@@ -16,7 +16,7 @@ from .._tools.aligned import aligned
 from ..paper import ITEMS, Report, reproduce
 from ..paper._items import tally
 
-_STYLES = {"agrees": "green", "DIFFERS": "bold red", "limit": "yellow", "AGREES?": "bold red"}
+_STYLES = {"agrees": "green", "DIFFERS": "bold red", "does not hold": "yellow", "AGREES?": "bold red"}
 _WIDEST = max(map(len, _STYLES))
 
 EXIT_CODES = (
