@@ -78,7 +78,7 @@ def equal_cost() -> Outcome:
     gains = {name: _improvements(panel) for name, panel in made.items()}
     ahead = sum(tuned[name]["gd"].gap > panel.cgd_fd[T] for name, panel in made.items())
     lower = [_TITLES[name] for name, of in tuned.items() if of["cgd-fd"].gap < of["gd"].gap]
-    where = list(filter(None, map(_higher, made.values())))
+    where = [words for panel in made.values() if (words := _higher(panel))]
     count = f"lower on {len(made) - len(where)} of {len(made)} at every step"
     lower_norms = "; ".join([count, *where])
     near = [
