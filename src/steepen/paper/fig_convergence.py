@@ -199,7 +199,7 @@ def _draw(made: dict[str, Panel], scale: Literal["linear", "log"]) -> Any:
         if scale == "log" and name not in {"quadratic", "branin"}:
             # within a decade or two plain numbers read better than powers
             for axis in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
-                axis(ticker.LogFormatter(labelOnlyBase=False, minor_thresholds=(2, 0.4)))
+                axis(ticker.LogFormatter(labelOnlyBase=False, minor_thresholds=(1.5, 0.4)))
         elif scale == "linear" and panel.cgd_fd[T] < 0.9 * panel.gd[0]:
             axes.set_ylim(bottom=0)
         spent = trace(panel.runs["CGD-FD"]).njev  # two for each step until the penalty is off

@@ -73,7 +73,8 @@ def page(report: Report, missing: Sequence[str], versions: Mapping[str, str], ho
 
 
 def _prose(text: str) -> str:
-    """Escape a text; «guillemets» mark a term where it is defined."""
+    """Escape a text; «guillemets» mark a term where it is defined. No line ends within 12 % or λ > 0."""
+    text = re.sub(r"(?<=\d) (?=%)|(?<=[λα]) (?=[<>=])|(?<=[λα] [<>=]) ", "\u00a0", text)
     return re.sub("«(.+?)»", r"<dfn>\1</dfn>", escape(text))
 
 
@@ -103,7 +104,7 @@ def _remainder(claims: Sequence[Claim], missing: Sequence[str]) -> str:
     verdicts = [claim.verdict for claim in claims]
     sentences: list[str] = []
     if limits := verdicts.count("does not hold"):
-        sentences.append(f"{limits} do{'es' * (limits == 1)} not hold, which is what we found.")
+        sentences.append(f"{limits} do{'es' * (limits == 1)} not hold, and the table says why.")
     if failures := verdicts.count("DIFFERS") + verdicts.count("AGREES?"):
         sentences.append(f"{failures} came out otherwise than expected.")
     if missing:

@@ -213,12 +213,11 @@ def bars() -> Any:
     axes.set_xlabel("starts in which this method ends lower")
     ahead, behind, _ = counted(rows)
     for side, x, text, method in (
-        ("left", 0.02, f"GD\nahead on {behind} of {len(rows)}", "gd"),
-        ("right", 0.98, f"λ > 0\nahead on {ahead}", "cgd-fd"),
+        ("left", 0.02, f"GD ahead\non {behind} of {len(rows)}", "gd"),
+        ("right", 0.98, f"λ > 0 ahead\non {ahead}", "cgd-fd"),
     ):
         style = {"color": plot.COLOURS[method], "fontsize": "large", "fontweight": "bold"}
-        axes.text(x, 0.5, text, transform=axes.transAxes, ha=side, va="center", **style)
-    axes.set_title(f"Both tuned, {SHOWN} gradients, {JUDGED} starts a function", fontsize="medium")
+        axes.text(x, 0.6, text, transform=axes.transAxes, ha=side, va="center", **style)
     plot.tidy(axes, grid=False)
     return axes.figure
 
@@ -246,7 +245,7 @@ def maps() -> Any:
                 cmap="cividis", vmin=np.log10(study.LEVEL), vmax=0, interpolation="nearest",
             )  # fmt: skip
             axes.plot(*f.minima.T, "*", color="white", mec="black", ms=9, lw=0)
-            axes.set_title(f"{f.title}: {NAMES[method]}", fontsize="medium")
+            axes.set_title(f"{f.title}\n{NAMES[method]}", fontsize="medium")
     bar = figure.colorbar(image, ax=panels, ticks=[-6, -4, -2, 0], shrink=0.7)
     bar.ax.set_yticklabels(["10⁻⁶", "10⁻⁴", "10⁻²", "1"])
     bar.set_label("share of f − f* that is left")
