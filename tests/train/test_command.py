@@ -77,7 +77,7 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path, capsys, monkeypatch):
     real = _compare.fit
     monkeypatch.setattr(_compare, "fit", interrupted)
     assert main(["train", "task.py"]) == 1
-    assert "goes on from what out/task.jsonl keeps" in capsys.readouterr().err
+    assert "resumes from out/task.jsonl" in capsys.readouterr().err
     assert main(["train", "task.py", "--quiet"]) == 0
     assert len(begun) == 12 + 1
     captured = capsys.readouterr()

@@ -36,7 +36,7 @@ _ZERO = 1e-13  # in a table, what is smaller is what rounding has left of 0
 def page(report: Report, missing: Sequence[str], versions: Mapping[str, str], home: str | None = None) -> str:
     """Write the page about what was made; the pictures are read from `figures/` in its folder.
 
-    With a home, where the documentation lies, the page links there.
+    With a home, the URL of the documentation, the page links there.
 
     Examples
     --------
