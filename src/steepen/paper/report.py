@@ -244,8 +244,9 @@ def _shorter(svg: str) -> str:
 
 
 def _table(name: str, table: Table) -> str:
+    many = " class=many" * (len(table.columns) > 10)
     return (
-        f"<div class=wide><table id='{escape(name)}'><caption>{escape(table.caption)} "
+        f"<div class=wide><table id='{escape(name)}'{many}><caption>{escape(table.caption)} "
         f"<span class=files><a href='tables/{escape(name)}.csv'>CSV</a></span></caption>"
         f"{_grid(table.columns, table.rows)}</table></div>"
     )
@@ -255,10 +256,9 @@ def _grid(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """Write the head and the body of a table; columns of numbers are aligned to the right."""
     kinds = [" class=number" * all(map(_is_number, cells)) for _, *cells in zip(columns, *rows, strict=True)]
     head = "".join(f"<th scope=col{kind}>{escape(c)}</th>" for c, kind in zip(columns, kinds, strict=True))
-    body = [
-        "".join(f"<td{kind}>{escape(_text(v))}</td>" for v, kind in zip(row, kinds, strict=True))
-        for row in rows
-    ]
+    # on a phone a row is a card, and its cells say what they are
+    named = [f"<td{kind} data-name='{escape(c)}'>" for c, kind in zip(columns, kinds, strict=True)]
+    body = ["".join(f"{td}{escape(_text(v))}</td>" for v, td in zip(row, named, strict=True)) for row in rows]
     return f"<thead><tr>{head}</tr></thead><tbody><tr>{'</tr><tr>'.join(body)}</tr></tbody>"
 
 

@@ -100,8 +100,8 @@ def _why_table() -> Table:
         return gd.step, cgd.step, cgd.lam
 
     return Table(
-        ("function", "n", "condition number", "bends down", "spread of curvature", "best λ negative", "net",
-         "tuned α, GD", "tuned α, CGD-FD", "tuned λ"),
+        ("function", "n", "condition number", "negative curvature", "spread of curvature", "best λ negative",
+         "net", "tuned α, GD", "tuned α, CGD-FD", "tuned λ"),
         [(functions[name].title, n, finite(why.condition), why.down, why.spread, finite(why.best_negative),
           net[name, n], *chosen(name, n)) for (name, n), why in study.reasons().items()],
     )  # fmt: skip
