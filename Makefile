@@ -7,8 +7,9 @@ OUT ?= out
 JOBS ?= 2
 # where Python may not keep what it has compiled, each of the tests' processes compiles torch and JAX again
 unexport PYTHONDONTWRITEBYTECODE
-# Python compiles what is imported anyway; to compile all of it first takes longer than the paper
-INSTALL = $(PYTHON) -m venv $(VENV) && \
+# Python compiles what is imported anyway; to compile all of it first takes longer than the paper. Dependency groups need
+# a newer pip than the one that comes with older versions of Python.
+INSTALL = $(PYTHON) -m venv $(VENV) && $(BIN)/pip install --quiet 'pip>=25.1' && \
   PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --no-compile --editable
 
 # XLA compiles twice as fast without these emitters; `make test-all` has them, as users do. It aborts at flags that it
@@ -103,17 +104,17 @@ $(VENV)/.paper: pyproject.toml constraints.txt
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@echo "== Installing all that the tests need into $(VENV): torch and JAX among it, so a minute or more"
-	@$(INSTALL) '.[test]'
+	@$(INSTALL) '.[all]' --group test
 	@touch $(VENV)/.paper $@
 
 $(VENV)/.docs: pyproject.toml constraints.txt
 	@echo "== Installing all that the site needs into $(VENV)"
-	@$(INSTALL) '.[docs]'
+	@$(INSTALL) '.[all]' --group docs
 	@touch $(VENV)/.paper $(VENV)/.ready $@
 
 $(VENV)/.dist: pyproject.toml constraints.txt
 	@echo "== Installing what a release needs into $(VENV)"
-	@$(INSTALL) '.[dist]'
+	@$(INSTALL) . --group dist
 	@touch $@
 
 clean:

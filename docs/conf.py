@@ -51,6 +51,7 @@ html_theme = "furo"
 html_title = "steepen"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["tables.js"]
 templates_path = ["_templates"]
 html_sidebars = {
     "**": [

@@ -85,7 +85,7 @@ def test_wheel_and_sdist_hold_the_package_and_what_its_tests_need(built):
     assert any(name.endswith("licenses/LICENSE") for name in names)
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    needed = "Makefile constraints.txt tests/conftest.py docs/conf.py .github/workflows/tests.yml"
+    needed = "Makefile constraints.txt conftest.py docs/conf.py .github/workflows/tests.yml"
     assert set(needed.split()) <= names
     assert sdist.stat().st_size < 2_000_000
 

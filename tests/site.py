@@ -118,18 +118,57 @@ def test_the_picture_and_a_part_are_on_the_first_screen(tab):
             assert box["y"] + box["height"] < height, f"{part} at {width} px"
 
 
-def test_no_page_scrolls_sideways(tab, pages):
-    wrong = []
-    for path in pages:
-        if path.name == "report.html":  # tests/paper looks at that one
-            continue
-        tab.goto(path.as_uri(), wait_until="domcontentloaded")
-        for width, scheme in ((390, "light"), (1300, "dark")):
-            tab.set_viewport_size({"width": width, "height": 844})
-            tab.emulate_media(color_scheme=scheme)
-            if tab.evaluate("document.documentElement.scrollWidth") > width:
-                wrong.append(f"{path.name} at {width} px")
-    assert wrong == []
+# What is wrong with a page, also inside what scrolls; code may be wider than its box. All details are opened.
+LOOK = """() => {
+  document.querySelectorAll("details").forEach((one) => (one.open = true));
+  window.fitTables?.(); // which the page does when it is told of its new size
+  const wrong = [], page = document.documentElement, range = document.createRange();
+  const add = (what, one) => wrong.push(`${what}: ${one.textContent.trim().slice(0, 40)}`);
+  if (page.scrollWidth > innerWidth) add("the page pans", page);
+  for (const one of (document.querySelector("article, main") ?? document.body).querySelectorAll("*")) {
+    const { filter, overflowX } = getComputedStyle(one);
+    if (/invert|hue-rotate/.test(filter)) add("inverted", one);
+    if (!one.clientWidth || one.closest("pre, svg, input, select, .away, .highlight")) continue;
+    if (overflowX !== "visible" && one.scrollWidth > one.clientWidth + 1) add("too wide", one);
+    if (!one.matches("td, th")) continue;
+    for (const walker = document.createTreeWalker(one, NodeFilter.SHOW_TEXT); walker.nextNode(); ) {
+      for (const { 0: word, index } of walker.currentNode.data.matchAll(/[\\p{L}\\d.,%±−]+/gu)) {
+        range.setStart(walker.currentNode, index);
+        range.setEnd(walker.currentNode, index + word.length);
+        const lines = [...range.getClientRects()].filter((box) => box.width);
+        if (new Set(lines.map((box) => Math.round(box.top))).size > 1) add(`${word} is split`, one);
+      }
+    }
+  }
+  return wrong;
+}"""
+
+
+def looked_at(tab, address):
+    """Yield what is wrong with a page on a phone and on a desk, by day and by night."""
+    tab.goto(address, wait_until="domcontentloaded")
+    for width, scheme in ((390, "light"), (390, "dark"), (1300, "light"), (1300, "dark")):
+        tab.set_viewport_size({"width": width, "height": 844})
+        tab.emulate_media(color_scheme=scheme)
+        yield from (f"{width} px, {scheme}: {wrong}" for wrong in tab.evaluate(LOOK))
+
+
+def test_every_page_fits_splits_no_word_and_means_the_same_in_the_dark(tab, pages):
+    assert [(path.name, wrong) for path in pages for wrong in looked_at(tab, path.as_uri())] == []
+    cells = (
+        "<td style='max-width: 2ch; overflow-wrap: anywhere'>12345<td style='white-space: pre'>" + 999 * "x"
+    )
+    table = f"<table><tr>{cells}</table><img src='data:,'>"
+    for planted, seen in (
+        (f"<div style='overflow-x: auto'>{table}</div>", "too wide"),
+        (table, "the page pans"),
+        (table, "12345 is split"),
+        (
+            "<style>@media (prefers-color-scheme: dark) { img { filter: invert(1) } }</style>" + table,
+            "inverted",
+        ),
+    ):
+        assert any(seen in wrong for wrong in looked_at(tab, f"data:text/html,<main>{planted}</main>"))
 
 
 def test_the_report_and_the_explorer_are_one_click_away_and_lead_back(tab, pages):

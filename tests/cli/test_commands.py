@@ -78,6 +78,14 @@ def test_a_terminal_gets_colours_and_a_pipe_plain_whole_lines(cli, tmp_path, mon
     assert "━" in err.getvalue()
 
 
+@pytest.mark.parametrize("command", ["", "explore", "sweep", "reproduce", "train"])
+def test_help_fits_a_narrow_terminal(cli, monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "50")
+    text = cli(f"{command} --help").out
+    assert max(map(len, text.splitlines())) <= 50
+    assert "…" not in text  # nothing is cut off
+
+
 @pytest.mark.parametrize("module", ["typer", "rich"])
 def test_a_missing_dependency_of_the_command(cli, monkeypatch, module):
     monkeypatch.setitem(sys.modules, module, None)

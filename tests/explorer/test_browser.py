@@ -43,7 +43,9 @@ VIEWS = {  # what is opened, and what is said first
 @pytest.mark.parametrize(("width", "height"), [(1300, 900), (390, 844), (844, 390)])
 def test_the_page_opens_without_an_error_and_fits(browser, file, settings, width, height):
     scheme = "dark" if width == 390 else "light"
-    page = opened(browser, file, settings, viewport={"width": width, "height": height}, color_scheme=scheme)
+    phone = {"width": height, "height": width} if height < 800 else {"width": width, "height": height}
+    page = opened(browser, file, settings, viewport=phone, color_scheme=scheme)
+    page.set_viewport_size({"width": width, "height": height})  # a phone is turned sideways
     assert page.troubles == []
     assert VIEWS[settings] in page.inner_text("#said")
     wide = """[document.documentElement, ...document.querySelectorAll("main *")].filter((one) =>
@@ -51,6 +53,11 @@ def test_the_page_opens_without_an_error_and_fits(browser, file, settings, width
     assert page.evaluate(f"{wide}.map((one) => one.id || one.tagName)") == []
     first = page.locator("#cut" if page.locator("#cut").is_visible() else "#landscape").bounding_box()
     assert first["y"] + first["height"] < max(height, 844)  # with λ, on the first screen
+    if phone["width"] != width:
+        page.wait_for_timeout(300)
+        fresh = opened(browser, file, settings, viewport={"width": width, "height": height})
+        assert shown(page) == shown(fresh)
+        fresh.context.close()
     nameless = """[...document.querySelectorAll("input, select, button, canvas")].filter((one) =>
       one.checkVisibility() && !(one.labels?.length || one.ariaLabel || one.textContent.trim()))"""
     assert page.evaluate(f"{nameless}.map((one) => one.id)") == []

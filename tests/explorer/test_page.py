@@ -101,10 +101,11 @@ def test_a_verdict_names_overshoot_divergence_and_another_basin(page):
     cases = {
         "GD overshoots: f rises at step 2.": ("levy-1d", {"start": [-8.0], "step": 1.0, "methods": ["gd"]}),
         "CGD-FD overshoots: f rises at step 1. GD is lower than CGD-FD": ("branin", {"step": 0.03}),
-        "CGD-FD diverges: α = 0.06 is too long for f + λ‖∇f‖² here.": ("branin", {"step": 0.06, "lam": 0.3}),
+        "CGD-FD diverges: α = 0.06 is too large for f + λ‖∇f‖² here.": ("branin", {"step": 0.06, "lam": 0.3}),
         "CGD-FD is lower than GD; they are in different basins.": ("three-hump-camel", {}),
         "The penalised steps of CGD-FD cost two gradients each": ("sphere", {"step": 0.7, "lam": 0.05}),
         "CGD-FD overshoots, and f rises from": ("branin", {"lam": 0.5, "at": 0}),
+        "CGD-FD is lower than GD after 40 gradients. Here λ makes up for": ("branin", {}),
         "GD stepped to where f has no value": ("yours", {"start": [1.9, 1.9], "step": 3.0}),
         "f has no value at this start": ("yours", {"start": [9.0, 9.0]}),
         "GD has left the map, and f still falls there.": ("plane", {"start": [0.0, 0.0], "step": 1.0}),

@@ -133,7 +133,7 @@ FAULTS: tuple[Fault, ...] = (
          "a solver that was not run spoils no other's profile")),
     Fault("benchmarks/bench/measure.py", "failed, message = not counter.spent,", "failed, message = True,",
           "a solver that is stopped at its budget has not failed"),
-    Fault("plot/__init__.py", 'np.searchsorted(getattr(row, column), spent, side="right") - 1',
+    Fault("plot/_runs.py", 'np.searchsorted(getattr(row, column), spent, side="right") - 1',
           'np.searchsorted(getattr(row, column), spent, side="left")',
           "a batch's curve shows what was reached with so much spent"),
     Fault("plot/_sweeps.py", "over = grid.diverged.to_numpy() >= 0.5",

@@ -1,5 +1,6 @@
 """Every item's claims hold, and the documentation tells what the runs give."""
 
+import os
 import re
 import time
 from pathlib import Path
@@ -59,6 +60,25 @@ def test_the_docs_tell_what_the_run_gives(outcome_of):
         "Quadratic", "Rotated Hyper-Ellipsoid", "Levy", "Branin", "Griewank", "Matyas", "Drop-Wave",
         "Eggholder", "CGD explores a broader region than GD",
     }  # fmt: skip
+
+
+SOURCE = os.environ.get("PAPER", "")
+"""The LaTeX source of the paper, arXiv 2504.16182; it is not ours to keep here."""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not SOURCE, reason="PAPER does not name the paper's source")
+def test_the_claims_quote_the_paper_word_for_word(outcome_of):
+    plain = {"$": "", "f_2": "f₂", r"\lambda": "λ", "--": "–"}
+    text = re.sub(
+        "|".join(map(re.escape, plain)), lambda found: plain[found[0]], Path(SOURCE).read_text("utf-8")
+    )
+    text = " ".join(text.split())
+    claims = [claim for name in ITEMS for claim in outcome_of(name).claims]
+    quoted = [part for claim in claims for part in re.split(r"”[^“]*“|[“”]| \[…\] ", claim.paper)[1:-1]]
+    assert len(quoted) > 50
+    assert [words for words in quoted if words not in text] == []
+    assert all(claim.paper == "" for claim in claims if claim.basis == "ours")
 
 
 def pace():

@@ -25,7 +25,7 @@ def command(
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("explore.html"),
     home: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Where the documentation lies, for links to it."),
+        typer.Option(metavar="URL", help="URL of the documentation, to link to."),
     ] = None,
 ) -> int:
     """Write a page in which to drag λ, choose a start, and compare the steps of GD and CGD."""

@@ -16,7 +16,7 @@ from .._tools.aligned import aligned
 from ..paper import ITEMS, Report, reproduce
 from ..paper._items import tally
 
-_STYLES = {"agrees": "green", "DIFFERS": "bold red", "limit": "yellow", "AGREES?": "bold red"}
+_STYLES = {"agrees": "green", "DIFFERS": "bold red", "does not hold": "yellow", "AGREES?": "bold red"}
 _WIDEST = max(map(len, _STYLES))
 
 EXIT_CODES = (
@@ -30,13 +30,15 @@ def command(
     only: Annotated[
         str | None, typer.Option(metavar="NAME,...", help="Only these items; see --list.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write into any folder.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write even into a folder that holds something else.")
+    ] = False,
     home: Annotated[
-        str | None, typer.Option(metavar="URL", help="Where the documentation lies, for links to it.")
+        str | None, typer.Option(metavar="URL", help="URL of the documentation, to link to.")
     ] = None,
     list_items: Annotated[bool, typer.Option("--list", help="List the items and stop.")] = False,
 ) -> int:
-    """Run the paper again: its table, figures and theory, and a page about them."""
+    """Run the paper again: its table, figures and theory, and a page that compares both."""
     if list_items:
         width = max(map(len, ITEMS)) + 2
         for name, item in ITEMS.items():

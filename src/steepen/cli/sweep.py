@@ -26,19 +26,25 @@ EXIT_CODES = "0, the sweep is complete; 1, an interrupt; 2, wrong usage or input
 
 
 def command(
-    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="What to run; see the page on scale.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE.toml", help="What to run; the documentation of `steepen sweep` has an example."
+        ),
+    ],
     out: Annotated[
         Path | None, typer.Option(help="The folder to write; by default the one the file names.")
     ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="How many processes; by default one.")] = None,
     dask: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Run on this Dask cluster, such as tcp://host:8786.")
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Run on the Dask cluster whose scheduler has this address."),
     ] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Also write every row, as table.csv.")] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> int:
-    """Run functions, starts, methods and settings as a file says; the same command goes on after a kill.
+    """Run the functions, starts, methods and settings of a file; the same command resumes it if interrupted.
 
     The folder then holds results.jsonl (every row), settings.csv (a line for each setting) and pictures.
     """

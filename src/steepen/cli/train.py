@@ -20,23 +20,27 @@ def command(
         Path,
         typer.Argument(
             metavar="SCRIPT.py",
-            help="A Python file that defines make_model, loss, train and test, and what else "
-            "steepen.train.compare takes.",
+            help="A Python file that defines make_model, loss, train and test, and any other argument of "
+            "`compare` in steepen.train.",
         ),
     ],
     methods: Annotated[
-        str | None, typer.Option(metavar="NAME,...", help="Which methods; sam, share16-late and gap.")
+        str | None,
+        typer.Option(metavar="NAME,...", help="Which methods; by default sam, share16-late and gap."),
     ] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Runs of each method; 3 by default.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
-    out: Annotated[Path | None, typer.Option(help="The file of results; out/SCRIPT.jsonl.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The file of results; by default in the folder out.")
+    ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> int:
     """Train a model of yours by several methods, all with the same number of gradients and of trials.
 
-    Seed by seed they start from the same weights and see the same minibatches. The same command again makes
-    only the runs that are missing.
+    Seed by seed they start from the same weights and see the same minibatches.
+
+    If it is interrupted, the same command makes only the runs that are missing.
     """
     from ..train import compare
 

@@ -52,7 +52,7 @@ def explore(
     samples : int
         At how many points in each variable your function is sampled.
     home : str, optional
-        Where the documentation lies, from the page: it then links there, and to the report in it.
+        URL of the documentation, relative to the page, which then links to it and to the report in it.
     report : str, optional
         The page that `steepen.paper.reproduce` wrote, to be linked.
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from .._core.trace import Trace
 
-Basis = Literal["printed", "recovered", "chosen", "alt text"]
+Basis = Literal["printed", "recovered", "chosen", "alt text", "ours"]
 Known = Literal["limit"]
 
 WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("page.toml").read_text("utf-8"))
@@ -19,16 +19,17 @@ WORDS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("page.toml").read
 
 @dataclass(frozen=True)
 class Claim:
-    """One statement of the paper, its figure and ours.
+    """One statement, of the paper or about it, and what our runs make of it.
 
     Parameters
     ----------
     text : what is claimed, in a few words
-    paper, ours : both figures, as they are to be read
+    paper, ours : the paper's words, “quoted”, or its figure; and ours
     agrees : whether they agree
     basis : what the comparison rests on: what the paper prints (or a statement about all functions),
         settings "recovered" from its numbers, or settings "chosen" by us to show what it describes; or only
-        the "alt text" of a figure in the paper's source, which is not printed
+        the "alt text" of a figure in the paper's source, which is not printed. What the paper does not say
+        is "ours": a question about it that we add
     known : why they are known not to agree: a "limit" that we found
 
     Examples
@@ -52,15 +53,16 @@ class Claim:
 
     @property
     def said(self) -> str:
-        """The paper's figure, marked if it stands in the alternative text of a figure alone."""
-        return f"{self.paper} (alt text)" if self.basis == "alt text" else self.paper
+        """The paper's words or figure; marked where only an alternative text has them, or we do."""
+        mark = {"alt text": "(alt text)", "ours": "(ours)"}.get(self.basis, "")
+        return f"{self.paper} {mark}".strip()
 
     @property
     def verdict(self) -> str:
         """How it came out, in a word; in capitals if it should have come out otherwise."""
         if self.agrees:
             return "agrees" if self.known is None else "AGREES?"
-        return self.known or "DIFFERS"
+        return "DIFFERS" if self.known is None else "does not hold"
 
 
 class Table(NamedTuple):
@@ -158,8 +160,8 @@ def readable(value: float, form: str = ".4g") -> str:
 
 
 def resting_on(basis: Basis, claims: Iterable[Claim]) -> list[Claim]:
-    """Return the claims with this basis, but for those that an alternative text alone makes."""
-    return [claim if claim.basis == "alt text" else replace(claim, basis=basis) for claim in claims]
+    """Return the claims with this basis, but for those that are ours or an alternative text's alone."""
+    return [replace(claim, basis=basis) if claim.basis == "printed" else claim for claim in claims]
 
 
 _BASES = {
@@ -167,6 +169,7 @@ _BASES = {
     "recovered": "with settings that we had to recover",
     "chosen": "with settings that we chose",
     "alt text": "that only a figure's alternative text makes",
+    "ours": "that are ours",
 }
 
 

@@ -61,16 +61,18 @@ def run() -> Outcome:
     return Outcome(
         claims=[
             Claim("in the plane too, every stationary point of g is (a) one of f or (b) artificial",
-                  "(a) or (b)",
+                  "“one of the following is true”",
                   "; ".join(f"{name}: {both} are {own} and {new}" for name, _, both, own, new, _ in plane),
                   all(own + new == both > 0 and new > 0 and off < 1e-5
                       for _, _, both, own, new, off in plane)),
             *resting_on("chosen", [
-                Claim(f"the check helps to avoid stopping at artificial points, n = 1 to {last}", "helps",
+                Claim(f"the check helps to avoid stopping at artificial points, n = 1 to {last}",
+                      "“helps us to avoid stopping”",
                       f"{cgd[0]} of {STARTS} runs do not get to a minimum for n = 1, {cgd[-1]} for "
                       f"n = {last}; on g alone {on_g[0]} and {on_g[-1]}", cgd[-1] < STARTS / 2,
                       known="limit"),
-                Claim("a perturbed λ then descends further, to a minimum", "descends further",
+                Claim("a perturbed λ then descends further, to a minimum",
+                      "“results in the iterate to descend further”",
                       f"{other} of {STARTS * len(DIMENSIONS)} runs do not get to one", other == 0),
             ]),
         ],
@@ -204,13 +206,15 @@ def flat_minima() -> Outcome:
     )
     return Outcome(
         claims=resting_on("chosen", [
-            Claim(f"CGD finds flatter minima than GD ({len(SEVERAL)} functions, same starts and α)",
-                  "flatter",
+            Claim(f"CGD ends at a flatter minimum than GD ({len(SEVERAL)} functions, same starts and α)",
+                  "“We believe […] the ability to find flatter minima”",
                   f"flatter in {cgd.flatter} of {cgd.minima} runs, sharper in {cgd.sharper}, the same in "
-                  f"{cgd.same}", cgd.flatter > 2 * cgd.sharper),
-            Claim("more often than a longer step of GD, α(1 + 2λL), does", "by the penalty",
+                  f"{cgd.same}", cgd.flatter > cgd.minima / 2, known="limit"),
+            Claim("where it is another minimum, it is a flatter one at least twice as often as a sharper one",
+                  "", f"{cgd.flatter} against {cgd.sharper}", cgd.flatter > 2 * cgd.sharper, "ours"),
+            Claim("more often than a longer step of GD, α(1 + 2λL), does", "",
                   f"flatter in {cgd.odds:.0%} of the runs that end elsewhere, against {longer.odds:.0%}",
-                  cgd.odds > longer.odds),
+                  cgd.odds > longer.odds, "ours"),
         ]),
         tables={
             "flat-minima": Table(

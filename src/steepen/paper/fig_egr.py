@@ -87,28 +87,30 @@ def _overshoot(runs: dict[Way, Result], ends: _Counted) -> list[Claim]:
     guarded = int(trace(cgd).guarded.sum())
     means = [(of["gd"].mean, of["egr"].mean) for of in (ends["two-wells-1d"], ends["two-wells-2d"])]
     return [
-        Claim("the penalty steepens a sharp minimum much more than a flat one", "much more",
+        Claim("the penalty steepens a sharp minimum more than a flat one",
+              "“wouldn't be this high at a flatter minimum”",
               f"curvature {sharp.curvature:.1f} times {grown[0]:.2f}, and {flat.curvature:.1f} times "
               f"{grown[1]:.2f}", grown[0] > 2 * grown[1]),
         Claim("so a constant step overshoots the sharp one and still converges at the flat one",
-              "overshoots; converges",
+              "“will likely overshoot over the sharper minimum”",
               f"α = {STEP:g}; stable up to {sharp_f:.3f} on f but {sharp_g:.3f} on g at the sharp one, and "
               f"up to {flat_g:.2f} on g at the flat one", sharp_g < STEP < min(sharp_f, flat_g)),
-        Claim("GD ends in the worse minimum", "stuck",
+        Claim("GD ends in the worse minimum", "“GD gets stuck at a suboptimal point”",
               f"at x = {gd.x[0]:.3f}, f = {float(_WELLS(gd.x)):.3f}",
               abs(float(gd.x[0] - sharp.x[0])) < 1e-3),
-        Claim("GD on g passes it and ends in the better one", "better",
+        Claim("GD on g passes it and ends in the better one", "“converges to a better (more optimal)”",
               f"at x = {egr.x[0]:.3f}, f = {abs(float(_WELLS(egr.x))):.3f}",
               abs(float(egr.x[0] - flat.x[0])) < 1e-3 and flat.f < sharp.f),
-        Claim("CGD takes the same steps here: its guard does not fire", "GD over g",
+        Claim("CGD takes the same steps here: its guard does not fire",
+              "“GD over the penalized loss function”",
               f"at most {readable(apart, '.0e')} apart; {guarded} guarded steps",
               apart < 1e-9 and guarded == 0),
-        Claim("CGD explores a broader region than GD", "broader",
+        Claim("CGD explores a broader region than GD", "“explores a broader region”",
               f"{np.ptp(x_cgd):.2f} against {np.ptp(x_gd):.2f} wide", bool(np.ptp(x_cgd) > np.ptp(x_gd)),
               "alt text"),
-        Claim("the same from many starts (mean of f at the end, GD and EGR)", "likely",
+        Claim("the same from many starts (mean of f at the end, GD and EGR)", "",
               "; ".join(f"{a:.2f} and {abs(b):.2f} in {n}-D" for n, (a, b) in enumerate(means, start=1)),
-              all(egr_mean < 1e-3 < gd_mean for gd_mean, egr_mean in means)),
+              all(egr_mean < 1e-3 < gd_mean for gd_mean, egr_mean in means), "ours"),
     ]  # fmt: skip
 
 
@@ -121,16 +123,17 @@ def _traps(points: list[Stationary], ends: _Counted) -> list[Claim]:
     flat = ends["rastrigin-2d"]["egr"]
     tops = [end.kinds.get("maximum", 0) for end in (levy, flat)]
     return [
-        Claim("some local maxima of f turn into local minima of g", "some",
+        Claim("some maxima of f become minima of g", "“some local-maxima also turn into local-minima”",
               f"{len(turned)} of {len(maxima)}: x = {', '.join(readable(round(p.x, 2)) for p in turned)}",
               0 < len(turned) < len(maxima)),
-        Claim("artificial stationary points appear between the minima and the maxima of f", "between them",
+        Claim("artificial stationary points appear between the minima and the maxima of f",
+              "“between local-minima and local-maxima”",
               f"{beside.count('artificial')} of their {len(beside)} neighbours are artificial",
               beside.count("artificial") == 2 * len(turned)),
-        Claim("descent on g may converge at a local maximum of f", "likely",
+        Claim("descent on g may converge at a local maximum of f", "“might converge at local-maxima points”",
               f"{tops[0]} of {levy.total} starts on Levy in 1-D; on Rastrigin in 2-D {tops[1]} of "
               f"{flat.total}, and {flat.kinds.get('saddle', 0)} at saddles", min(tops) > 0),
-        Claim("descent on g may stop where ∇g = 0 but ∇f is not", "fictitious minima",
+        Claim("descent on g may stop where ∇g = 0 but ∇f is not", "“fictitious minima”",
               f"at the pit's edge: {pit[0].astray} of {pit[0].total} starts in 1-D, {pit[1].astray} of "
               f"{pit[1].total} in 2-D", all(end.kinds.keys() == {"artificial"} for end in pit)),
     ]  # fmt: skip
@@ -156,21 +159,21 @@ def _cures(ends: _Counted, found: dict[Way, Counter[str]]) -> list[Claim]:
 
     return [
         Claim(f"first cure, the guard: no run ends at a maximum of f ({len(TRAPS)} landscapes with traps)",
-              "a fix", caught(maxima), maxima[0] == 0 < maxima[1]),
+              "“suitable fixes”", caught(maxima), maxima[0] == 0 < maxima[1]),
         Claim("first cure, the guard: no run ends at a saddle (the same landscapes)",
-              "a fix", caught(saddles), saddles[0] == 0, known="limit"),
+              "“suitable fixes”", caught(saddles), saddles[0] == 0, known="limit"),
         Claim("first cure, the guard: fewer runs end at artificial points (the same landscapes)",
-              "a fix", caught(artificial), artificial[0] < artificial[1]),
+              "“suitable fixes”", caught(artificial), artificial[0] < artificial[1]),
         Claim("second cure: EGR for the first b steps only, b chosen for each landscape (the same ones)",
-              "a fix", f"{astray} of {total} runs astray, with b from {min(chosen)} to {max(chosen)}",
-              astray == 0),
+              "“for some initial steps”",
+              f"{astray} of {total} runs astray, with b from {min(chosen)} to {max(chosen)}", astray == 0),
         Claim("the second cure leaves more of the budget, though its b steps cost two gradients each",
-              "not exhausting the budget",
+              "“not exhausting the budget”",
               f"{cost['switch-off']:.0f} gradients a run, against {cost['guard']:.0f} with the guard and "
               f"{cost['gd']:.0f} for GD, mean over these landscapes",
               cost["gd"] < cost["switch-off"] < 0.8 * cost["guard"]),
         Claim("with a cure, the overshooting leads to lower minima than GD (Levy in 1-D, mean of f)",
-              "better",
+              "“for better performance”",
               f"guard {levy['guard']:.2f}, switch-off {levy['switch-off']:.2f}; GD {levy['gd']:.2f}, EGR "
               f"alone {levy['egr']:.2f}",
               max(levy["guard"], levy["switch-off"]) < levy["gd"] < levy["egr"]),

@@ -120,27 +120,29 @@ def _claims(gaps: dict[str, Floats]) -> list[Claim]:
     rises = int((np.diff(egg[2:], axis=1) >= 0).sum())
     return [
         *(
-            Claim(f"{PANELS[name].function.title}: CGD-BFGS and CGD-DFP coincide", "coincide",
+            Claim(f"{PANELS[name].function.title}: CGD-BFGS and CGD-DFP", "“their trajectories coincide”",
                   f"at most {readable(np.abs(bfgs - dfp).max() / bfgs[0], '.1g')} of the first value apart",
                   bool(np.abs(bfgs - dfp).max() < 0.01 * bfgs[0]))
             for name, (_, _, bfgs, dfp) in gaps.items()
         ),
-        Claim("Zakharov: all methods fall alike for the first 1–2 steps", "the same",
+        Claim("Zakharov: how far all methods are apart",
+              "“the same decrease in function value for the first 1–2 steps”",
               f"within {apart[1]:.1%} after one step and {apart[2]:.0%} after two; {apart[4]:.0%} after four",
               bool(apart[1] < 0.02 and apart[2] < 0.1 and apart[4] > 0.5)),
-        Claim("Zakharov: then the CGD variants fall more, and converge faster", "faster",
+        Claim("Zakharov: afterwards", "“the CGD-QN methods start to drop more in value”",
               f"below at every step from {below} on; {readable(fast_z[T], '.1e')} against "
               f"{readable(slow_z[T], '.1e')} at {T}", bool(below <= 3 and fast_z[T] < 0.1 * slow_z[T])),
-        Claim("Drop-Wave: the CGD variants reach lower values earlier, the plain ones plateau",
-              "lower, earlier; plateau",
+        Claim("Drop-Wave: the CGD variants beside the plain ones",
+              "“reach lower values earlier, while their vanilla counterparts plateau”",
               f"the plain methods' last value after {lag} steps; {fast_d[T]:.3f} against {slow_d[T]:.3f} at "
               f"{T}, from {slow_d[0]:.3f}",
               bool(lag <= T // 4 and fast_d[T] < 0.5 * slow_d[T] and slow_d[T] > 0.95 * slow_d[0]),
               "alt text"),
-        Claim("Eggholder: the CGD variants get far down, the plain ones hardly move", "substantial; flat",
+        Claim("Eggholder: the CGD variants beside the plain ones",
+              "“substantial improvement while their vanilla counterparts remain flat”",
               f"{fall:.0%} of f − f* gone against {moved:.1%}", bool(fall > 0.5 and moved < 0.02),
               "alt text"),
-        Claim("Eggholder: little by little", "gradual",
+        Claim("Eggholder: step by step", "“the improvements are very gradual”",
               f"no step brings more than {longest:.0%} of the fall; f rises in {rises} steps",
               longest < 0.15 and rises == 0),
     ]  # fmt: skip
@@ -231,7 +233,8 @@ def sweep() -> Outcome:
     ]
     return Outcome(
         claims=resting_on("chosen", [
-            Claim(f"{title}: for most suitable λ, CGD-BFGS and CGD-DFP coincide", "most",
+            Claim(f"{title}: where both are suitable, CGD-BFGS and CGD-DFP coincide",
+                  "“for most suitable choices of λ”",
                   f"{share:.0%} of the {count} suitable settings among {TRIALS}", share > 0.5)
             for title, _, count, share in rows
         ]),

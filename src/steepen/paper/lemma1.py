@@ -72,10 +72,11 @@ def _lemma(points: list[Stationary]) -> list[Claim]:
     turned, said = ([sum(test(x, lam) for x in maxima) for lam in LAMS] for test in (_is_low, _is_minimum))
     counts = (f"{many} of {len(maxima)} at λ = {lam:g}" for lam, many in zip(LAMS, turned, strict=True))
     return [
-        Claim("every stationary point of g is (a) one of f or (b) artificial", "(a) or (b)",
+        Claim("every stationary point of g is (a) one of f or (b) artificial",
+              "“one of the following is true”",
               f"{roots} roots of g': {len(own)} of kind (a), {len(artificial)} of kind (b)",
               agrees=roots == len(points) == len(own) + len(artificial)),
-        Claim("maxima of f may become minima of g", "depending on λ",
+        Claim("maxima of f may become minima of g", "“might become local minima”",
               f"{'; '.join(counts)}; {'as' if turned == said else 'not as'} the curvature says",
               agrees=turned == said and turned[-1] > 0 and turned[0] < turned[-1]),
     ]  # fmt: skip
@@ -121,15 +122,15 @@ def _add_pit(outcome: Outcome) -> float:
     outcome.traces |= {"lemma1-half-lam": trace(half), "lemma1-quarter-lam": trace(quarter)}
     guards = int(trace(passed).guarded.sum())
     outcome.claims += resting_on("chosen", [
-        Claim("descent on g alone stops at artificial points", "∇g = 0, ∇f ≠ 0",
+        Claim("descent on g alone stops at artificial points", "“could also be local minima”",
               "from either side: " + "; ".join(map(_end, halted)),
               agrees=all(_kind(result.x) == "artificial" for result in halted)),
-        Claim("the guard keeps CGD from stopping there: start beyond the point", "moves on",
+        Claim("the guard keeps CGD from stopping: start beyond the point", "“helps us to avoid stopping”",
               f"{_end(passed)}; {guards} guarded steps", agrees=_kind(passed.x) == "minimum" and guards > 0),
-        Claim("the guard keeps CGD from stopping there: start before the point", "moves on",
+        Claim("the guard keeps CGD from stopping: start before the point", "“helps us to avoid stopping”",
               f"{_end(stuck)}; status {stuck.status.name}", agrees=_kind(stuck.x) != "artificial",
               known="limit"),
-        Claim("another λ then descends further", "descends",
+        Claim("another λ then descends further", "“results in the iterate to descend further”",
               f"f = {readable(stuck.fun)}; with λ/2 {readable(half.fun)}, {_kind(half.x, PIT_LAM / 2)}; with "
               f"λ/4 {readable(quarter.fun)}, {_kind(quarter.x, PIT_LAM / 4)}",
               agrees=half.fun < stuck.fun and _kind(quarter.x) == "minimum"),
@@ -198,12 +199,12 @@ def ascent() -> Outcome:
             Claim("the local maximum at x ≈ −8.1 becomes a local minimum", "−8.1",
                   f"{readable(top.x)}, a {top.to_g} of g: f'' = {readable(top.curvature)}, −1/(2λ) = "
                   f"{readable(-0.5 / LAM)}", top.turned and round(top.x, 1) == -8.1),
-            Claim("at x = −7.7 the direction −∇g climbs f", "climbs",
+            Claim("at x = −7.7 the direction −∇g climbs f", "“would actually cause an ascent”",
                   f"−f' = {readable(downhill)}, −g' = {readable(penalised)}", downhill * penalised < 0),
-            Claim("so descent on g from −7.7 is ascent on f", "ascent",
+            Claim("so descent on g from −7.7 is ascent on f", "“might actually cause ascent”",
                   f"it ends at {at_egr}; f from {start:.2f} to {end_egr:.2f}",
                   end_egr > start and abs(float(egr.x[0]) - top.x) < 1e-3),
-            Claim("with the guard CGD moves along −∇f there and descends", "descends",
+            Claim("with the guard CGD moves along −∇f there and descends", "“To fix this behaviour”",
                   f"guarded at k = {', '.join(map(str, np.flatnonzero(guarded)))}; it ends at "
                   f"{at_cgd}; f from {start:.2f} to {end_cgd:.2f}",
                   bool(guarded[0]) and bool((np.diff(trace(cgd).f) <= 0).all()) and end_cgd < start),

@@ -13,9 +13,6 @@ import numpy as np
 
 from ._items import WORDS, Claim, Item, Outcome, Report, Table, tally
 
-SHOWN = ("tuned",)
-"""The tables that are not folded."""
-
 NARROW = "-narrow"
 """How the picture of a figure for narrow screens is named."""
 
@@ -26,20 +23,20 @@ OPENING = "fig-surfaces-cut"
 """The figure that the page opens with."""
 
 _CSS = Path(__file__).with_name("page.css").read_text("utf-8")
-_DOOR = f"<p class=integration><a href='{EXPLORER}'>Drag λ yourself</a>, and watch the methods walk.</p>"
+_EXPLORE = f"<p class=lead><a href='{EXPLORER}'>Drag λ yourself</a>, and watch the iterates move.</p>"
 _HOME = (
     "<p class=home><a href='{0}/index.html'>steepen's documentation</a> "
     "<a href='{0}/paper.html'>The paper, and what we found</a> "
     "<a href='{0}/paper.html#against-a-tuned-step-size'>Against a tuned step</a></p>"
 )
-_MARKS = {"agrees": "✓", "DIFFERS": "✗", "limit": "≠", "AGREES?": "?"}
+_MARKS = {"agrees": "✓", "DIFFERS": "✗", "does not hold": "≠", "AGREES?": "?"}
 _ZERO = 1e-13  # in a table, what is smaller is what rounding has left of 0
 
 
 def page(report: Report, missing: Sequence[str], versions: Mapping[str, str], home: str | None = None) -> str:
     """Write the page about what was made; the pictures are read from `figures/` in its folder.
 
-    With a home, where the documentation lies, the page links there.
+    With a home, the URL of the documentation, the page links there.
 
     Examples
     --------
@@ -53,10 +50,10 @@ def page(report: Report, missing: Sequence[str], versions: Mapping[str, str], ho
         "" if home is None else _HOME.format(escape(home.rstrip("/"))),
         f"<header><p class=where>{escape(WORDS['paper'])}, a paper by {WORDS['authors']}, explained and "
         "re-run</p>",
-        "<h1>CGD: walk down a steeper landscape</h1>",
+        "<h1>CGD: descend a steeper landscape</h1>",
         f"<p class=lead>{_prose(WORDS['lead'])}</p>",
         *(_figure(folder, OPENING, picture.caption) for picture in opening),
-        *([_DOOR] if (folder / EXPLORER).is_file() else []),
+        *([_EXPLORE] if (folder / EXPLORER).is_file() else []),
         "</header>",
         _findings(report, missing, versions),
         _contents(made),
@@ -76,7 +73,8 @@ def page(report: Report, missing: Sequence[str], versions: Mapping[str, str], ho
 
 
 def _prose(text: str) -> str:
-    """Escape a text; «guillemets» mark a term where it is defined."""
+    """Escape a text; «guillemets» mark a term where it is defined. No line ends within 12 % or λ > 0."""
+    text = re.sub(r"(?<=\d) (?=%)|(?<=[λα]) (?=[<>=])|(?<=[λα] [<>=]) ", "\u00a0", text)
     return re.sub("«(.+?)»", r"<dfn>\1</dfn>", escape(text))
 
 
@@ -105,11 +103,8 @@ def _findings(report: Report, missing: Sequence[str], versions: Mapping[str, str
 def _remainder(claims: Sequence[Claim], missing: Sequence[str]) -> str:
     verdicts = [claim.verdict for claim in claims]
     sentences: list[str] = []
-    if limits := verdicts.count("limit"):
-        one = limits == 1
-        sentences.append(
-            f"{limits} fail{'s' * one} in general: {'a limit' if one else 'limits'} that we found."
-        )
+    if limits := verdicts.count("does not hold"):
+        sentences.append(f"{limits} do{'es' * (limits == 1)} not hold, and the table says why.")
     if failures := verdicts.count("DIFFERS") + verdicts.count("AGREES?"):
         sentences.append(f"{failures} came out otherwise than expected.")
     if missing:
@@ -126,7 +121,8 @@ def _claims(made: Mapping[Item, Outcome]) -> str:
     head = "".join(f"<th scope=col>{column}</th>" for column in ("claim", "paper", "ours", "verdict"))
     table = f"<table class=claims><thead><tr>{head}</tr></thead>{''.join(rows)}</table>"
     return (
-        "<section id=claims><h2>Every claim, one by one</h2><p>What the paper says, its figure and ours.</p>"
+        "<section id=claims><h2>Every claim, one by one</h2><p>Each with the paper's words or figure, and "
+        "what our runs gave.</p>"
         f"<details><summary>Open the table</summary><div class=wide>{table}</div></details></section>"
     )
 
@@ -181,9 +177,8 @@ def _part(folder: Path, part: Mapping[str, Any], made: Mapping[Item, Outcome]) -
 
 def _section(folder: Path, item: Item, made: Outcome) -> str:
     shown = [_figure(folder, name, text) for name, (_, text) in made.pictures.items() if name != OPENING]
-    # without a picture a table has to show it
-    top = [name for i, name in enumerate(made.tables) if name in SHOWN or (i == 0 and not shown)]
-    shown = [_table(name, made.tables[name]) for name in top] + shown
+    top = [] if shown else list(made.tables)[:1]  # without a picture a table has to show it
+    shown = shown or [_table(name, made.tables[name]) for name in top]
     more = [_table(name, table) for name, table in made.tables.items() if name not in top]
     more += [f"<p>{_prose(note)}</p>" for note in made.notes]
     if made.settings:
@@ -196,9 +191,9 @@ def _section(folder: Path, item: Item, made: Outcome) -> str:
         f"<h3 class=title>{escape(item.title)}</h3>",
         f"<p><b>The paper says.</b> {_prose(item.says)}</p>",
         f"<p><b>Why it matters.</b> {_prose(item.matters)}</p>",
+        *(f"<p><b>What we found.</b> {_prose(sentence)}</p>" for sentence in made.found[:1]),
         *shown,
-        "<h4>What we found</h4>",
-        *(f"<p>{_prose(sentence)}</p>" for sentence in made.found),
+        *(f"<p>{_prose(sentence)}</p>" for sentence in made.found[1:]),
         f"<details><summary>Tables, settings and files</summary>{''.join(more)}</details>" if more else "",
     ]
     return "\n".join([*parts, "</section>"])
@@ -249,8 +244,9 @@ def _shorter(svg: str) -> str:
 
 
 def _table(name: str, table: Table) -> str:
+    many = " class=many" * (len(table.columns) > 10)
     return (
-        f"<div class=wide><table id='{escape(name)}'><caption>{escape(table.caption)} "
+        f"<div class=wide><table id='{escape(name)}'{many}><caption>{escape(table.caption)} "
         f"<span class=files><a href='tables/{escape(name)}.csv'>CSV</a></span></caption>"
         f"{_grid(table.columns, table.rows)}</table></div>"
     )
@@ -260,10 +256,9 @@ def _grid(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """Write the head and the body of a table; columns of numbers are aligned to the right."""
     kinds = [" class=number" * all(map(_is_number, cells)) for _, *cells in zip(columns, *rows, strict=True)]
     head = "".join(f"<th scope=col{kind}>{escape(c)}</th>" for c, kind in zip(columns, kinds, strict=True))
-    body = [
-        "".join(f"<td{kind}>{escape(_text(v))}</td>" for v, kind in zip(row, kinds, strict=True))
-        for row in rows
-    ]
+    # on a phone a row is a card, and its cells say what they are
+    named = [f"<td{kind} data-name='{escape(c)}'>" for c, kind in zip(columns, kinds, strict=True)]
+    body = ["".join(f"{td}{escape(_text(v))}</td>" for v, td in zip(row, named, strict=True)) for row in rows]
     return f"<thead><tr>{head}</tr></thead><tbody><tr>{'</tr><tr>'.join(body)}</tr></tbody>"
 
 

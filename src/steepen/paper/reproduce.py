@@ -92,7 +92,7 @@ def reproduce(
     progress : bool
         Show a progress bar, if standard error is a terminal.
     home : str, optional
-        Where the documentation lies, from the folder: page and explorer then link there.
+        URL of the documentation, relative to the folder: page and explorer then link there.
 
     Returns
     -------

@@ -200,9 +200,9 @@ def _measured(problem: Problem, rows: list[tuple[Any, ...]], traces: dict[str, T
         last, longest = max(last, float(settled.gnorm[-1] / goal)), max(longest, len(settled) - 1)
     short = problem.short
     return [
-        Claim(f"{short}: f_k − f* within the linear bound, every k", "f_k − f* ≤ bound",
+        Claim(f"{short}: f_k − f* within the linear bound, every k", "“a global linear convergence rate”",
               f"at most {closest:.4f} × bound", agrees=closest <= 1.0),
-        Claim(f"{short}: f never rises for steps inside the safe interval", "nonincreasing",
+        Claim(f"{short}: f never rises for steps inside the safe interval", "“nonincreasing”",
               f"{'nonincreasing' if highest_rise <= 1.0 else 'rises'}; {guards} guarded steps",
               agrees=highest_rise <= 1.0 and guards == 0),
         Claim(f"{short}: ∇f → 0", "→ 0",
@@ -237,10 +237,10 @@ def _sharp(problem: Problem) -> Claim:
     falls, rises = bool((np.diff(inside) < 0).all()), bool((np.diff(outside) > 0).all())
     return Claim(
         f"without a penalty the interval cannot be longer ({problem.title.lower()}, steepest direction)",
-        "0 < α < 2/L",
+        "",
         f"at 0.99 of its end f {'falls' if falls else 'rises'}, at 1.01 it {'rises' if rises else 'falls'}",
-        falls and rises,
-    )
+        falls and rises, "ours",
+    )  # fmt: skip
 
 
 _FLOOR = 1e-10  # of f₀ − f*; below, the rounding of f shows

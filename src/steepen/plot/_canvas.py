@@ -1,4 +1,4 @@
-"""What all pictures share: colours, an empty figure, a tidy one."""
+"""What all pictures share: colours, an empty figure, its layout."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ COLOURS: Mapping[str, str] = {
     "cgd-auto": "#332288",
 }
 """The colour of each method, the same in every picture; told apart with any colour vision."""
+
+_PHONE = 4.4  # inches: with the letters of a wide figure, as large as the text around them
 
 
 def blank(width: float, height: float = 4) -> Any:
@@ -63,6 +65,68 @@ def tidy(canvas: Any, grid: bool = True) -> None:
         canvas.grid(color="0.9", lw=0.6)
         canvas.set_axisbelow(True)
     canvas.spines[["top", "right"]].set_visible(False)
+
+
+def narrow(figure: Any) -> None:
+    """Lay out a figure anew, in place, for a screen as wide as a phone's: its panels in one column or two.
+
+    Examples
+    --------
+    >>> figure = blank(10)
+    >>> _ = figure.subplots(1, 3)
+    >>> narrow(figure)
+    >>> [axes.get_subplotspec().rowspan.start for axes in figure.axes], float(figure.get_figwidth())
+    ([0, 1, 2], 4.4)
+    """
+    panels = [axes for axes in figure.axes if axes.get_subplotspec() is not None]
+    columns = 2 if len(panels) > 3 else 1
+    rows = max(1, -(-len(panels) // columns))
+    grid = figure.add_gridspec(rows, columns)
+    for i, axes in enumerate(panels):
+        axes.set_subplotspec(grid[divmod(i, columns)])
+        if columns > 1:
+            axes.title.set_fontsize("small")
+    if figure.legends:
+        figure.legends[0].remove()
+        legend_above(figure, columns=2)
+    if panels:
+        figure.set_layout_engine("constrained")
+    tall = figure.get_figheight() if len(panels) == 1 and figure.get_figheight() > 5 else 0
+    figure.set_size_inches(_PHONE, max(tall, rows * (3.3 if columns == 1 else 2.3)))
+
+
+def legend_above(figure: Any, columns: int = 4) -> None:
+    """Put the legend of the first panel above all of them, where it hides no curve.
+
+    Examples
+    --------
+    >>> figure = blank(4)
+    >>> for axes in figure.subplots(1, 2):
+    ...     line = axes.plot([0, 1], label="f")
+    >>> legend_above(figure)
+    >>> [text.get_text() for text in figure.legends[0].get_texts()]
+    ['f']
+    """
+    for axes in figure.axes:
+        if axes.get_legend() is not None:
+            axes.get_legend().remove()
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns, frameon=False)
+
+
+def say_start(axes: Any) -> None:
+    """Write beside an axis that does not start at zero where it does start.
+
+    Examples
+    --------
+    >>> axes = blank(4).subplots()
+    >>> _ = axes.set(ylim=(0.97, 1.0), ylabel="rate")
+    >>> say_start(axes)
+    >>> axes.get_ylabel()
+    'rate (axis starts at 0.97)'
+    """
+    start = f"axis starts at {axes.get_ylim()[0]:.4g}".replace("-", "−")
+    axes.set_ylabel(f"{axes.get_ylabel()} ({start})" if axes.get_ylabel() else start)
 
 
 def _powers(ticker: Any) -> Any:

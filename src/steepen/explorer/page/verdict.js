@@ -20,7 +20,7 @@ export function basin(fun, start) {
     if (!within(x, fun.bounds) || !Number.isFinite(f + norm(g))) return null;
     if (norm(g) <= 1e-9 * Math.max(1, Math.abs(f))) return x;
     let shift = 0, M = H;
-    while (!(M[0][0] > 0 && determinant(M) > 0)) { // f may bend down here: more like −∇f until it bends up
+    while (!(M[0][0] > 0 && determinant(M) > 0)) { // H need not be positive definite: damped until it is
       shift = 4 * shift || 1e-3 * Math.max(...H.flat().map(Math.abs), 1e-9);
       M = H.map((row, i) => row.map((value, j) => value + shift * axes[i][j]));
     }
@@ -80,7 +80,7 @@ function compared(plain, other, scene) {
   const [here, there] = settings.at === settings.grads ? [a, b].map(({ x }) => basin(fun, x)) : [null, null];
   const apart = here && there && fun.bounds.some(([low, high], i) => Math.abs(here[i] - there[i]) > APART * (high - low));
   if (apart) return `${who}; they are in different basins.`;
-  if (lower) return `${who} after ${settings.at} gradients. Here λ makes up for an α that is short for GD.`;
+  if (lower && settings.lam > 0) return `${who} after ${settings.at} gradients. Here λ makes up for an α that is too small for GD.`;
   if (higher && rose(rows[1]) < 0 && !rows[1].some((row) => row.guarded)) {
     return `${who} after ${settings.at} gradients. The penalised steps of ${name} cost two gradients each, which does ` +
       "not pay with this α and λ.";
@@ -98,7 +98,7 @@ export function verdict(scene) {
   for (const run of runs) {
     const rows = scene.shown(run), name = METHODS[run.method], end = rows.at(-1), done = rows.length === run.trace.length;
     const up = rose(rows), target = run.method === "gd" ? "f" : "f + λ‖∇f‖²";
-    if (done && diverged(run, fun)) said.push(`${name} diverges: α = ${readable(settings.step)} is too long for ${target} here.`);
+    if (done && diverged(run, fun)) said.push(`${name} diverges: α = ${readable(settings.step)} is too large for ${target} here.`);
     else if (!Number.isFinite(end.f)) said.push(`${name} stepped to where f has no value.`);
     else if (beyond(end.x, fun) || run.status === "UNBOUNDED") said.push(`${name} has left the map, and f still falls there.`);
     else {

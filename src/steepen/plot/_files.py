@@ -1,0 +1,76 @@
+"""Pictures as files: whole or not at all, and the same bytes for the same figure."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from .._tools.files import write_whole
+from .._tools.optional import load
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SUFFIXES = (".png", ".svg", ".pdf")
+"""The kinds of files that `save` writes."""
+
+_DPI = 150
+_DATES: Mapping[str, Any] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}  # none, for equal bytes
+
+
+def save(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write a figure as `.png`, `.svg` or `.pdf`, whole or not at all; the same figure gives the same bytes.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, steepen as st
+    >>> figure = st.plot.landscape(st.functions["levy"].at(n=1), 0.2, (-10.0, -5.0))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(figure, pathlib.Path(folder, "levy.png"))
+    ...     pathlib.Path(folder, "levy.png").read_bytes()[1:4]
+    b'PNG'
+    """
+    target, suffix = _target(path)
+    how = {"format": suffix[1:], "dpi": _DPI, "metadata": _DATES.get(suffix)}
+    draw = cast(Any, figure).savefig
+    with load("matplotlib", "a picture", extra="plot").rc_context({"svg.hashsalt": "steepen"}):
+        write_whole(target, lambda file: draw(file, **how))
+
+
+def save_once(figure: Any, path: str | os.PathLike[str]) -> None:
+    """Write a figure as `save` does, with letters as text in SVG, but draw it once and not twice.
+
+    matplotlib draws a figure a first time only to lay it out, which its canvas does by itself. The figure
+    keeps that canvas, so this is for figures that nobody else shows.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, steepen as st
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_once(st.plot.blank(4), pathlib.Path(folder, "blank.svg"))
+    ...     pathlib.Path(folder, "blank.svg").read_text()[:5]
+    '<?xml'
+    """
+    target, suffix = _target(path)
+    backend = f"matplotlib.backends.backend_{'agg' if suffix == '.png' else suffix[1:]}"
+    canvas = load(backend, "a picture", extra="plot").FigureCanvas(figure)
+    draw = getattr(canvas, f"print_{suffix[1:]}")
+    letters = {"svg.hashsalt": "steepen", "svg.fonttype": "none", "font.sans-serif": ["DejaVu Sans"]}
+    figure.set_dpi(_DPI)
+    with load("matplotlib", "a picture", extra="plot").rc_context(letters):  # as text: half the size
+        write_whole(target, lambda file: draw(file, metadata=_DATES.get(suffix)))
+
+
+def _target(path: str | os.PathLike[str]) -> tuple[Path, str]:
+    """Return where a picture goes and its suffix; what cannot be written is refused."""
+    target = Path(path)
+    suffix = target.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise ValueError(f"path: expected a name ending in {', '.join(SUFFIXES)}; got {str(path)!r}")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(
+            f"path: there is no folder {str(target.parent)!r} to write {target.name!r} in"
+        )
+    return target, suffix
