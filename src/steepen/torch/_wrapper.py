@@ -36,9 +36,9 @@ class Wrapper(Optimizer):
     param_groups = _of_base("param_groups", "The base's parameter groups.")
     state = _of_base("state", "The base's state of each parameter.")
 
-    def __new__(cls, *args: Any, **_: Any) -> Self:
+    def __new__(cls, *args: Any, **options: Any) -> Self:
         """Answer the call of other libraries, SAM(params, SGD, lr=0.1), before Python does."""
-        if args:
+        if args and any(isinstance(one, type) for one in (*args[1:], *options.values())):
             _parts(cls.__name__, args[0])
         return super().__new__(cls)
 
