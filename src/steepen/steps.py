@@ -283,7 +283,7 @@ class Armijo(Step):
         known = (along.k > 0) & (along.last > 0)  # a search that found nothing begins anew
         longer = backend.num.minimum(self.longest, self.grow * backend.select(known, along.last, 1.0))
         t = backend.scalar(backend.select(known, longer, self.initial) + 0.0 * along.slope)  # one a row
-        none: Any = backend.negate(t > 0)
+        none: Any = False if backend.quick else backend.negate(t > 0)
         start = _Search(0, t, along.f, along.g, along.noise, 0 * none, none, none, (t > 0) & along.live)
         if not self.wait:
             start = start._replace(trial=along.tried, t=backend.select(along.trial > 0, along.trial, t))
@@ -323,7 +323,7 @@ class Armijo(Step):
                 todo & (close | (rise <= LEVEL * context.eps * size)) & context.affords(evaluator.cost_grad)
             )
             close = backend.and_not(close, ok)
-            if backend.any(close):
+            if not backend.defers(close) and backend.any(close):
                 judge = partial(self._by_slope, context, along, point, way, fall, found, cached, close)
                 s, flatter = backend.when(close, judge, (s, ok & False))
                 ok = ok | flatter

@@ -73,6 +73,7 @@ class Iteration:
         # these are asked for in every iteration
         self._constant, self._searches = self.step.constant, self.step.searches
         self._returns_gradient = self.step.returns_gradient
+        self._descends = self._searches and self.step.wait  # in every iteration
         self._steepest, self._penalised = self.direction.steepest, self.direction.penalised
         self._moves, self._judged = asked(tolerances.x), asked(tolerances.f) or asked(tolerances.x)
         self._bottom, self._gtol, self.relative = tolerances.bottom, tolerances.g, asked(tolerances.rel)
@@ -104,7 +105,8 @@ class Iteration:
             point.f = self.evaluator.value(point.x, None if c.status is RUNNING else self._live(c))
             point.g = self.evaluator.cached_gradient
         f = point.f
-        if backend.all((f < best.f) & (f >= self._bottom)):  # so f is finite, too
+        falls = (f < best.f) & (f >= self._bottom)  # so f is finite, too
+        if backend.all(falls) or (self._descends and backend.defers(backend.negate(falls))):
             best.x, best.f, best.k = point.x, f, c.k
             if self._judged:
                 self._end(c, status_of_step(backend, point, c.step_info, self.tolerances))
@@ -169,9 +171,9 @@ class Iteration:
         if not backend.all_finite(size) or backend.any(gnorm <= least):
             self._judge_gradient(c)
         if self._searches and backend.any(stalled := c.n_stalled >= self.source.stall_limit):
-            c.stalled = c.stalled | (
-                stalled & (c.status == RUNNING)
-            )  # they make no other step, and end as it settles
+            stalled = stalled & (c.status == RUNNING)
+            if not backend.defers(stalled):  # they make no other step, and end as it settles
+                c.stalled = c.stalled | stalled
         if (spent := c.k >= self._iters) is not False:
             self._end(c, backend.select(backend.and_not(spent, c.stalled), MAX_ITERATIONS, RUNNING))
         if self._counted:
@@ -213,7 +215,7 @@ class Iteration:
         p, lam, c.memory, trusted = direction.propose(context, c.k, point, lam, active, c.memory)
         p = space.inward(x, g, p) if self._bounded else p
         c.p, c.slope, used, step_info.guarded, vanished = guarded(
-            backend, c.active, free_gradient, size, p, trusted
+            backend, c.active, free_gradient, size, p, trusted, not self._penalised
         )
         step_info.lam = lam if used is True else backend.select(used, lam, 0.0)
         step_info.penalised, step_info.vanished = self._penalised and used, self._penalised and vanished
@@ -257,7 +259,7 @@ class Iteration:
             step_info.moved = self.space.moved(x, next_point.x, c.free_gradient if p is None else p, alpha)
         if not backend.all(alpha * reach < self._far):
             finite = backend.arrived(next_point.x, alpha * reach)
-            if not backend.all(finite):
+            if not backend.all(finite) and not backend.defers(backend.negate(finite)):
                 self._end(c, backend.select(finite, RUNNING, DIVERGED))
         if next_point.f is not None and self._counted and backend.any(stuck := alpha == 0):
             poor = self.counter.over(self.evaluator.cost_value, NOTHING, False)
@@ -281,7 +283,7 @@ class Iteration:
         if c.next_point.f is not None:
             stuck = stuck | ((c.step_info.alpha == 0) & (c.step_info.trial == 0))
         held = stuck
-        if stuck is not False and backend.any(stuck):
+        if stuck is not False and not backend.defers(stuck) and backend.any(stuck):
             near = stuck & (c.point.gnorm <= self._gtol) if self.direction.doubts else False
             near = near & self.source.trusts(c) if backend.any(near) else near
             rest = stuck
@@ -316,18 +318,19 @@ class Iteration:
         self._end(c, self.source.recheck(c))
         code = status_of_gradient(backend, point, self.tolerances, c.max_gnorm)
         code = backend.select(backend.and_not(code == CONVERGED, self.source.trusts(c)), RUNNING, code)
-        if self.direction.doubts:
+        if self.direction.doubts and not backend.quick:
             code = backend.select(
                 self._doubted(c, (code == CONVERGED) & (c.status == RUNNING)), RUNNING, code
             )
         if (c.k == 0) is True and self.direction.escapes_saddles:
             still = (code == CONVERGED) & (c.status == RUNNING)
-            c.memory, leaving = backend.when(
-                still,
-                lambda s: self.direction.escape_saddle(context, point, still, s[0]),
-                (c.memory, still & False),
-            )
-            code = backend.select(leaving, RUNNING, code)
+            if not backend.defers(still):
+                c.memory, leaving = backend.when(
+                    still,
+                    lambda s: self.direction.escape_saddle(context, point, still, s[0]),
+                    (c.memory, still & False),
+                )
+                code = backend.select(leaving, RUNNING, code)
         self._end(c, code)
 
     def _doubted(self, c: SolverState, near: Mask) -> Mask:
@@ -337,8 +340,7 @@ class Iteration:
         and the direction may have something else to propose.
         """
         backend, step_info, f = self.backend, c.step_info, c.point.f
-        unit = self._unit(c)
-        doubt = near & (self._change(c) > DOUBT * self._gtol)
+        unit, doubt = self._unit(c), self.doubtful(c, near)
         if (c.k == 0) is True or not backend.any(doubt):
             return doubt
         falls = step_info.before - f > ENOUGH * backend.num.maximum(abs(f), unit)
@@ -356,6 +358,10 @@ class Iteration:
         stalled = backend.and_not(stalled, c.k >= self._iters)
         c.stalled = c.stalled | stalled
         return (doubt & falls) | stalled
+
+    def doubtful(self, c: SolverState, near: Mask) -> Mask:
+        """Return for which rows, of those within gtol, x of twice the size would change f."""
+        return near & (self._change(c) > DOUBT * self._gtol)
 
     def _change(self, c: SolverState) -> Scalar:
         """Return how much of f a change of x by its own size would change, by the slope."""

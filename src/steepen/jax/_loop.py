@@ -25,6 +25,9 @@ from ._jax import jax, jnp
 from ._kernel import in_one
 from ._program import Program
 
+CONVERGED, DEFERRED = int(Status.CONVERGED), -2
+"""The status of a quick run that came to something rare: it is to be made again, by the whole program."""
+
 NOT: Any = None
 """What stands for a part of a run that is not handed on."""
 
@@ -92,10 +95,12 @@ class Driver:
     """One run of a program."""
 
     def __init__(
-        self, program: Program, inputs: Inputs, like: Any, derive: Any = jax.grad, alone: bool = True
-    ):
-        self.program, self.backend = program, Traced(like, alone)
+        self, program: Program, inputs: Inputs, like: Any, derive: Any = jax.grad, alone: bool = True,
+        quick: bool = False,
+    ):  # fmt: skip
         settings = program.parts(inputs.numbers)
+        quick = quick and settings.step.searches  # without a search nothing is rare
+        self.program, self.backend = program, Traced(like, alone, quick)
         self.space, self.bounds = Everywhere(self.backend), inputs.bounds
         if inputs.bounds is not None:
             self.space = Box.of(*inputs.bounds, self.backend)
@@ -108,6 +113,7 @@ class Driver:
             fun, derive, alone, self.backend, self.space, self.counter, like.dtype, settings.tolerances.g
         )
         self.iteration = Iteration(Context(evaluator, self.backend, self.space), settings)
+        self._descends = quick and settings.step.searches and settings.step.wait
 
     def start(self, x: Any) -> Slot:
         """Return a run that stands at its start, with all that is known there."""
@@ -115,6 +121,7 @@ class Driver:
         c = run.evaluate(run.begin(self.space.project(x)))
         c.point.size = abs(run.evaluate_gradient(c).g).max()
         c = run.check_convergence(c)
+        c.memory = run.direction.begin(run.context, c.point, c.memory)
         self.backend.seldom = False
         if self.bounds is not None:  # what is traced was not checked
             empty = (self.bounds[0] > self.bounds[1]).any()
@@ -144,7 +151,10 @@ class Driver:
 
     def end(self, slot: Slot) -> Ended:
         """Return how a run ended."""
-        c = jax.tree.map(lambda a: a, slot.c)
+        c = self._opened(jax.tree.map(lambda a: a, slot.c))
+        if self.backend.quick and self.iteration.direction.doubts:
+            doubt = self.iteration.doubtful(c, c.status == CONVERGED)
+            c.status = self.backend.select(doubt, DEFERRED, c.status)
         x, f, g = self.iteration.outcome(c, c.status)
         c.step_info.lam, c.step_info.shown, c.step_info.penalised, c.step_info.guarded = (
             NAN,
@@ -172,11 +182,13 @@ class Driver:
         """Return a run between two iterations, with no more than the next one needs."""
         step_info = c.step_info
         kept: dict[str, Any] = {"alpha": step_info.alpha}
-        if self.iteration.step.searches:
+        if self._descends:  # then each point is the best so far
+            c.best = NOT
+        elif self.iteration.step.searches:
             kept |= {"noise": step_info.noise, "slope": step_info.slope, "length": step_info.length}
             if not self.iteration.step.wait:
                 kept |= {"trial": step_info.trial, "tried": step_info.tried}
-        else:
+        if not self.iteration.step.searches:
             c.stalled = c.n_stalled = NOT
         if not self.iteration.direction.penalised:
             c.active = NOT
@@ -190,6 +202,10 @@ class Driver:
                 c.point.gnorm = NOT
         if not self.iteration.direction.doubts:
             c.doubts = NOT
+        if self.backend.quick:
+            c.stalled = NOT
+            c.status = self.backend.select(self.backend.deferred, DEFERRED, c.status)
+            self.backend.deferred = False
         c.failed = c.next_point = c.p = c.free_gradient = c.size = c.slope = c.live = NOT
         c.step_info = StepInfo(**({field.name: NOT for field in fields(StepInfo)} | kept))
         return self.backend.fixed(Slot(c, self.counter.counts, ring))
@@ -198,6 +214,8 @@ class Driver:
         """Return a run as an iteration takes it."""
         run = self.iteration
         c.next_point, c.stalled = Point(c.point.x), False if c.stalled is NOT else c.stalled
+        if self._descends:
+            c.best, c.step_info.noise = Best(c.point.x, c.point.f, c.k), 0.0
         if not run.direction.penalised:
             c.active = not run.direction.steepest
         return c

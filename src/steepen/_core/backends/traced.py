@@ -14,8 +14,8 @@ from .single import HUGE, TINY, S, Single, T
 SHORT = 16
 """Up to this length, a product with a matrix costs next to nothing beside what makes the matrix."""
 
-WIDE = 4096
-"""A memory with more numbers than this is written to in place; to make it anew maps better."""
+WIDE, MAPPED = 256, 4096
+"""A memory with more numbers than this is written to in place: to make it anew maps better."""
 
 
 class Traced(Single):
@@ -23,12 +23,14 @@ class Traced(Single):
 
     counter: Any = None
     """Whose counts the loops hand through."""
+    deferred: Any = False
+    """Whether a quick run has come to something rare."""
     seldom = False
     """Whether what is being traced is seldom run; such parts share one copy of the user's function."""
 
-    def __init__(self, x: Array, alone: bool = False):
+    def __init__(self, x: Array, alone: bool = False, quick: bool = False):
         super().__init__(x)
-        self._jax, self._alone = _jax(), alone
+        self._jax, self._alone, self.quick = _jax(), alone, quick
         self.num = self.table = self.xp = self._jax.numpy
         self._apart = apart(x)
         self._ordered = False
@@ -40,6 +42,11 @@ class Traced(Single):
     @staticmethod
     def all(mask: Any) -> bool:
         return mask is True
+
+    def defers(self, mask: Any) -> bool:
+        if self.quick:
+            self.deferred = self.deferred | mask
+        return self.quick
 
     @staticmethod
     def all_finite(s: Any) -> bool:
@@ -98,7 +105,8 @@ class Traced(Single):
 
     def root(self, square: Any, v: Array, wild: bool = False) -> Any:
         plain = self.num.sqrt(square)  # a second sum, scaled, would be made in every iteration
-        return self.select((square > TINY) & (square < HUGE), plain, norm(v)[0]) if wild else plain
+        fits = (square > TINY) & (square < HUGE)
+        return plain if not wild or self.defers(~fits) else self.select(fits, plain, norm(v)[0])
 
     def times(self, s: Scalar, v: Array) -> Array:
         return self.num.asarray(s, dtype=v.dtype) * v
@@ -136,7 +144,7 @@ class Traced(Single):
 
     def put(self, a: Any, place: Whole, value: Any, rows: Mask) -> Array:
         value = self.num.asarray(value, dtype=a.dtype)
-        if a.size > WIDE:
+        if a.size > (WIDE if self._alone else MAPPED):
             lax = self._jax.lax  # and no scatter, which fits into no kernel
             old = lax.dynamic_index_in_dim(a, place, keepdims=False)
             return lax.dynamic_update_index_in_dim(a, self.num.where(rows, value, old), place, 0)
@@ -155,7 +163,7 @@ class Traced(Single):
     # --- repetition ----------------------------------------------------------------------------------
 
     def repeat(self, body: Callable[[S], S], state: S, most: int) -> S:
-        return self._loop(lambda i, s: (i < most) & s.open, body, state)
+        return body(state) if most == 1 else self._loop(lambda i, s: (i < most) & s.open, body, state)
 
     def when(self, mask: Mask, work: Callable[[T], T], state: T) -> T:
         """Apply `work` in a `cond`; under `vmap` in a loop of at most one turn.
@@ -165,17 +173,16 @@ class Traced(Single):
         """
         if isinstance(mask, bool):
             return work(state) if mask else state
-        jax, counter = self._jax, self.counter
-        flat, tree = jax.tree.flatten((self._counts(), self.fixed(state)))
+        jax = self._jax
+        flat, tree = jax.tree.flatten((self._handed(), self.fixed(state)))
 
         def done(*flat: Any) -> Any:
-            counts, old = jax.tree.unflatten(tree, flat)
-            if counter is not None:
-                counter.counts = counts
+            handed, old = jax.tree.unflatten(tree, flat)
+            self._take(handed)
             outer, self.seldom = self.seldom, True
             new = self.cast(work(old), old)
             self.seldom = outer
-            return jax.tree.leaves((self._counts(), new))
+            return jax.tree.leaves((self._handed(), new))
 
         # `vmap` must see all that is batched, so what the work closes over becomes an argument
         traced = jax.make_jaxpr(done)(*flat)
@@ -200,33 +207,37 @@ class Traced(Single):
             axes = jax.tree.map(lambda b: 0 if b else None, tuple(batched))
             return jax.vmap(looped, axes, axis_size=size)(*given), jax.tree.map(lambda _: True, batched[2])
 
-        counts, end = jax.tree.unflatten(tree, chosen(mask, traced.consts, flat))
-        if counter is not None:
-            counter.counts = counts
+        handed, end = jax.tree.unflatten(tree, chosen(mask, traced.consts, flat))
+        self._take(handed)
         return end
 
     def _loop(self, more: Callable[[Any, Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
         """Repeat the body with a state of fixed dtypes, and with the counts of what it evaluates."""
-        counter = self.counter
 
         def again(turn: Any) -> Any:
-            i, counts, old = turn
-            if counter is not None:
-                counter.counts = counts
+            i, handed, old = turn
+            self._take(handed)
             new = self.cast(body(old), old)
-            return i + 1, self._counts(), new
+            return i + 1, self._handed(), new
 
         def going(turn: Any) -> Any:
             return more(turn[0], turn[2])
 
-        start = (0, self._counts(), self.fixed(state))
-        _, counts, end = self._jax.lax.while_loop(going, again, start)
-        if counter is not None:
-            counter.counts = counts
+        start = (0, self._handed(), self.fixed(state))
+        _, handed, end = self._jax.lax.while_loop(going, again, start)
+        self._take(handed)
         return end
 
-    def _counts(self) -> Any:
-        return None if self.counter is None else self.fixed(self.counter.counts)
+    def _handed(self) -> Any:
+        """Return what a loop hands on beside its state: the counts, and whether something was deferred."""
+        counts = None if self.counter is None else self.counter.counts
+        return self.fixed((counts, self.deferred if self.quick else None))
+
+    def _take(self, handed: Any) -> None:
+        counts, deferred = handed
+        if counts is not None:
+            self.counter.counts = counts
+        self.deferred = False if deferred is None else deferred
 
     def fixed(self, state: Any) -> Any:
         """Return a state with arrays in place of Python's numbers, whole ones in 32 bits."""
