@@ -189,6 +189,8 @@ def test_devices_share_a_batch_and_change_no_bit_of_it():
         for a, b in ((a, b) for pair in pairs for a, b in zip(*map(jax.tree.leaves, pair), strict=True)):
             np.testing.assert_array_equal(a, b)
         assert len(pairs[1][1].x.sharding.device_set) == 3
+    slope = jax.grad(lambda a: sj.minimize(lambda x, a: ((x - a) ** 2).sum(), there, (a,), **QUICK).x.sum())
+    np.testing.assert_allclose(slope(jnp.ones(2)), [9.0, 9.0], rtol=1e-6)  # there lies on explicit axes
 
     def inside(x):  # a run of the user's own devices, with what differs between them in x0, args and bounds
         return sj.minimize(

@@ -20,6 +20,7 @@ from .._core.space import Box, Everywhere
 from .._core.state import NAN, RUNNING, Best, Counts, Point, SolverState, StepInfo
 from .._evaluation.evaluator import Context
 from .._solver.iteration import Iteration
+from .._solver.recorder import COLUMNS, entry
 from ._function import Function, Tally
 from ._jax import jax, jnp
 from ._kernel import in_one
@@ -58,11 +59,11 @@ class Trace(NamedTuple):
     gnorm: Any
     lam: Any
     step: Any
-    penalised: Any
-    guarded: Any
     nfev: Any
     njev: Any
     nhvp: Any
+    penalised: Any
+    guarded: Any
 
 
 class Slot(NamedTuple):
@@ -224,24 +225,13 @@ class Driver:
         length = self.program.trace or 1
         whole, real = jnp.full(length, -1, jnp.int32), jnp.full(length, NAN, x.dtype)
         points, flags = jnp.full((length, *x.shape), NAN, x.dtype), whole > 0
-        return Trace(whole, points, real, real, real, real, flags, flags, whole, whole, whole)
+        kinds = {"d": real, "q": whole, "?": flags}
+        return Trace(whole, points, *(kinds[kind] for kind in COLUMNS.values()))
 
     def _recorded(self, ring: Trace | None, c: SolverState, rows: Any) -> Trace | None:
         """Return the trace with an iterate, and the step taken from it, in the place of the oldest."""
         if ring is None:
             return None
-        point, step_info = c.point, c.step_info
-        row = Trace(
-            c.k,
-            point.x,
-            point.f,
-            point.gnorm,
-            step_info.lam,
-            step_info.shown,
-            step_info.penalised,
-            step_info.guarded,
-            *c.spent,
-        )
-        place = c.k % ring.k.shape[0]
-        put = self.backend.put
+        place, put = c.k % ring.k.shape[0], self.backend.put
+        row = (c.k, c.point.x, *entry(c))
         return Trace(*(put(column, place, value, rows) for column, value in zip(ring, row, strict=True)))

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core.backends.traced import alike, apart
-from ._derivative import Held
 from ._jax import compiled, is_traced, jax, jnp
 from ._loop import DEFERRED, Driver, Ended, Inputs, Slot
 from ._program import Program
@@ -39,46 +38,44 @@ class _Many(NamedTuple):
     ended: dict[str, Any]
 
 
-def solve(program: Program, x: Any, inputs: Inputs) -> tuple[Ended, Held | None]:
-    """Run from a start; return how it ended, and which variables bounds hold there.
+def solve(program: Program, x: Any, inputs: Inputs) -> Ended:
+    """Run from a start.
 
     A call that is no part of another program makes a quick run first, which nearly always is all: it leaves
     out what is rare, and so compiles in half the time.
     """
     if not is_traced((x, inputs)):
-        ended, held = one(program, True, x, inputs)
+        ended = one(program, True, x, inputs)
         if int(ended.status) != DEFERRED:
-            return ended, held
+            return ended
     return one(program, False, x, inputs)
 
 
 @compiled(0, 1)
-def one(program: Program, quick: bool, x: Any, inputs: Inputs) -> tuple[Ended, Held | None]:
+def one(program: Program, quick: bool, x: Any, inputs: Inputs) -> Ended:
     """Run from a start, quickly or with all that is rare."""
-    return _held(program, inputs, Driver(program, inputs, x, quick=quick).run(x))
+    return Driver(program, inputs, x, quick=quick).run(x)
 
 
-def solve_many(
-    program: Program, starts: Any, inputs: Inputs, slots: int | None, mesh: Any
-) -> tuple[Ended, Held | None]:
+def solve_many(program: Program, starts: Any, inputs: Inputs, slots: int | None, mesh: Any) -> Ended:
     """Run from every start, as `solve` does from one; rows that follow the last one mean nothing."""
     own = {name: value for name, value in inputs.numbers.items() if _is_own(name, value)}
     shared = inputs._replace(numbers={name: v for name, v in inputs.numbers.items() if name not in own})
     if mesh is not None:
         return _sharded(program, slots, mesh, starts, shared, own)
 
-    def run(quick: bool, rows: Any) -> tuple[Ended, Held | None]:
+    def run(quick: bool, rows: Any) -> Ended:
         size = 2
         while size < len(rows):
             size *= STEP
         taken = _taken((starts, own), np.pad(rows, (0, size - len(rows)), "edge"))
         return many(program, quick, min(_most(slots), size // 2), taken[0], len(rows), shared, taken[1])
 
-    every = np.arange(starts.shape[0])
+    every: Any = np.arange(int(starts.shape[0]))
     if is_traced((starts, inputs)):
         return run(False, every)
     found = run(True, every)
-    rows = np.flatnonzero(np.asarray(found[0].status)[: len(every)] == DEFERRED)
+    rows = np.flatnonzero(np.asarray(found.status)[: len(every)] == DEFERRED)
     return _merged(found, run(False, rows), rows) if len(rows) else found
 
 
@@ -108,25 +105,10 @@ def _merged(found: Any, again: Any, rows: Any) -> Any:
     return jax.tree.map(lambda a, b: a.at[rows].set(b[: len(rows)]), found, again)
 
 
-def _held(program: Program, inputs: Inputs, ended: Ended) -> tuple[Ended, Held | None]:
-    if inputs.bounds is None:
-        return ended, None
-    tol = program.parts(inputs.numbers).tolerances.g
-    return ended, Held.at(ended.x, ended.jac, inputs.bounds, tol)
-
-
-@compiled(0, 1, 2)
-def many(
-    program: Program, quick: bool, width: int, starts: Any, count: Any, shared: Inputs, own: dict[str, Any]
-) -> tuple[Ended, Held | None]:
-    """Run from the first `count` starts, in so many slots; `own` are the numbers with one value a start."""
-    return _held(program, shared, _slots(program, quick, width, starts, count, shared, own))
-
-
 def _slots(
     program: Program, quick: bool, width: int, starts: Any, count: Any, shared: Inputs, own: dict[str, Any]
 ) -> Ended:
-    """Run from the first `count` starts."""
+    """Run from the first `count` starts, in so many slots; `own` are the numbers with one value a start."""
     size, count = starts.shape[0], jnp.asarray(count, jnp.int32)
     block = max(1, width // BLOCK)
 
@@ -144,7 +126,16 @@ def _slots(
 
     @jax.vmap
     def turn(slot: Slot, own: dict[str, Any]) -> Slot:
-        return _kept(slot.running, driver(slot.c.point.x, own).turn(slot), slot)
+        run = driver(slot.c.point.x, own)
+        new = run.turn(slot)
+
+        def kept(a: Any, b: Any) -> Any:
+            return jax.tree.map(lambda a, b: jnp.where(slot.running, a, b), a, b)
+
+        # a run that has ended stays where it is; what is counted, deferred or evaluated anew means nothing
+        for name in ("status", "spent") if run.iteration.step.searches else ("status", "spent", "point"):
+            setattr(new.c, name, kept(getattr(new.c, name), getattr(slot.c, name)))
+        return new._replace(counts=kept(new.counts, slot.counts))
 
     def step(s: _Many) -> _Many:
         return s._replace(slots=turn(s.slots, at(s.rows)[1]))
@@ -158,21 +149,17 @@ def _slots(
         """Write the results of a block of slots that are done, and let them take starts if there are any."""
         s = jax.lax.while_loop(busy, step, s)
         done = ~s.slots.running & ((s.rows < size) | (s.taken < count))
-        slots = jnp.nonzero(done, size=block, fill_value=width)[0]
-        rows = s.rows.at[slots].get(mode="fill", fill_value=size)
-        found = end(jax.tree.map(lambda a: a[slots], s.slots), at(rows)[1])
-        ended = jax.tree.map(lambda a, b: a.at[rows].set(b, mode="drop"), s.ended, _packed(found))
-        fresh = s.taken + jnp.arange(block, dtype=jnp.int32)
-        new = start(*at(fresh))  # past the last row, the last one again: it goes nowhere
-        # which of them each slot takes; a selection compiles more quickly than a scatter of every part
-        turn = jnp.cumsum(done, dtype=jnp.int32) - 1
-        written = done & (turn < block)
-        taking = written & (s.taken + turn < count)
+        place = jnp.cumsum(done, dtype=jnp.int32) - 1
+        done &= place < block
+        taking, place = done & (s.taken + place < count), jnp.minimum(place, block - 1)
+        found, rows = _packed(end(s.slots, at(s.rows)[1])), jnp.where(done, s.rows, size)
+        ended = jax.tree.map(lambda a, b: a.at[rows].set(b, mode="drop"), s.ended, found)
+        new = start(*at(s.taken + jnp.arange(block, dtype=jnp.int32)))  # past the last row, that one again
 
         def taken(a: Any, b: Any) -> Any:
-            return jnp.where(taking.reshape((-1,) + (1,) * (a.ndim - 1)), b[jnp.minimum(turn, block - 1)], a)
+            return jnp.where(taking.reshape(-1, *(1,) * (a.ndim - 1)), b[place], a)
 
-        rows = jnp.where(written, jnp.where(taking, s.taken + turn, size), s.rows)
+        rows = jnp.where(taking, s.taken + place, jnp.where(done, size, s.rows))
         slots = jax.tree.map(taken, s.slots, new)
         return _Many(slots, rows, jnp.minimum(s.taken + block, count), ended)
 
@@ -186,10 +173,13 @@ def _slots(
     return _unpacked(s.ended, ended)
 
 
+many = compiled(0, 1, 2)(_slots)
+
+
 @compiled(0, 1, 2)
 def _sharded(
     program: Program, slots: int | None, mesh: Any, starts: Any, shared: Inputs, own: dict[str, Any]
-) -> tuple[Ended, Held | None]:
+) -> Ended:
     """Run from every start, each device from its part of them; what fills up the last part is not run."""
     count, axes = starts.shape[0], jax.P(mesh.axis_names)
     size = -(-count // mesh.size) * mesh.size
@@ -209,9 +199,7 @@ def _sharded(
         )
     rows, live = jax.tree.map(lambda a: placed(a, axes), (rows, jnp.arange(size) < count))
     ended = part(rows, live, jax.tree.map(lambda a: placed(a, jax.P()), shared))
-    if size > count:
-        ended = jax.tree.map(lambda a: placed(a, jax.P()), ended)
-    return _held(program, shared, ended)
+    return jax.tree.map(lambda a: placed(a, jax.P()), ended) if size > count else ended
 
 
 def _packed(tree: Any) -> dict[str, Any]:
@@ -236,17 +224,3 @@ def _unpacked(packed: dict[str, Any], like: Any) -> Any:
 
 def _zeros(like: Any, rows: int) -> Any:
     return jax.tree.map(lambda a: jnp.zeros((rows, *a.shape[1:]), a.dtype), like)
-
-
-def _kept(running: Any, new: Slot, old: Slot) -> Slot:
-    """Return a slot after a turn; of a run that has ended, all that is reported stays as it was."""
-
-    def keep(a: Any, b: Any) -> Any:
-        return jax.tree.map(lambda u, v: jnp.where(running, u, v), a, b)
-
-    c, was = new.c, old.c
-    c.k, c.point, c.best, c.spent = keep(
-        (c.k, c.point, c.best, c.spent), (was.k, was.point, was.best, was.spent)
-    )
-    c.status = jnp.where(running, c.status, was.status)
-    return Slot(c, keep(new.counts, old.counts), keep(new.ring, old.ring))

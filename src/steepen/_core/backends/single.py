@@ -69,7 +69,7 @@ class Single:
         return mask and not off
 
     def defers(self, mask: Mask) -> bool:
-        """Return whether what is rare is left to another run, of these rows: a compiled one may do without."""
+        """Return whether what these rows ask for is left to another run; a compiled one may do without."""
         return False
 
     def some(self, entries: Array) -> Mask:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ..arrays import Array, Mask, Scalar, Whole, norm
@@ -166,65 +167,71 @@ class Traced(Single):
         return body(state) if most == 1 else self._loop(lambda i, s: (i < most) & s.open, body, state)
 
     def when(self, mask: Mask, work: Callable[[T], T], state: T) -> T:
-        """Apply `work` in a `cond`; under `vmap` in a loop of at most one turn.
-
-        `vmap` skips the loop unless some row needs it. Of a `cond` it would make a selection, and do the work
-        in every iteration.
-        """
+        """Apply `work` in a `cond`; under `vmap` to all rows, if one of them needs it."""
         if isinstance(mask, bool):
             return work(state) if mask else state
-        jax = self._jax
-        flat, tree = jax.tree.flatten((self._handed(), self.fixed(state)))
 
-        def done(*flat: Any) -> Any:
-            handed, old = jax.tree.unflatten(tree, flat)
-            self._take(handed)
+        def done(mask: Any, old: Any) -> Any:
             outer, self.seldom = self.seldom, True
             new = self.cast(work(old), old)
             self.seldom = outer
-            return jax.tree.leaves((self._handed(), new))
+            return mask, new
+
+        def chosen(once: Any, turn: Any) -> Any:
+            return self._jax.lax.cond(turn[1].any(), once, lambda turn: turn, turn)
+
+        return self._in_rows(chosen, done, mask, state)
+
+    def _loop(self, more: Callable[[Any, Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
+        """Repeat the body with a state of fixed dtypes; under `vmap` in all rows, while one is open."""
+
+        def again(i: Any, old: Any) -> Any:
+            return i + 1, self.cast(body(old), old)
+
+        def looped(once: Any, turn: Any) -> Any:
+            return self._jax.lax.while_loop(lambda turn: more(*turn[1:]).any(), once, turn)
+
+        return self._in_rows(looped, again, 0, state)
+
+    def _in_rows(self, control: Callable[[Any, Any], Any], work: Callable[..., Any], *turn: Any) -> Any:
+        """Return the state after `control` of work; under `vmap` work is mapped, and control sees all rows.
+
+        `vmap` of a loop selects what each row keeps, part by part. There is no need to: work changes nothing
+        in rows that do not ask for it, in any kind of run.
+        """
+        jax = self._jax
+        flat, tree = jax.tree.flatten((self._handed(), *self.fixed(turn)))
+
+        def done(*flat: Any) -> Any:
+            handed, *turn = jax.tree.unflatten(tree, flat)
+            self._take(handed)
+            new = work(*turn)
+            return jax.tree.leaves((self._handed(), *new))
 
         # `vmap` must see all that is batched, so what the work closes over becomes an argument
         traced = jax.make_jaxpr(done)(*flat)
 
-        def worked(consts: Any, flat: Any) -> Any:
-            return _called(traced.jaxpr, consts, flat)
+        def controlled(worked: Any, flat: Any) -> Any:
+            def once(turn: Any) -> Any:
+                return jax.tree.unflatten(tree, worked(jax.tree.leaves(turn)))
+
+            return jax.tree.leaves(control(once, jax.tree.unflatten(tree, flat)))
 
         @jax.custom_batching.custom_vmap
-        def chosen(mask: Any, consts: Any, flat: Any) -> Any:
-            return jax.lax.cond(mask, worked, lambda consts, flat: flat, consts, flat)
+        def alone(consts: Any, flat: Any) -> Any:
+            return controlled(partial(_called, traced.jaxpr, consts), flat)
 
-        def looped(mask: Any, consts: Any, flat: Any) -> Any:
-            def turn(s: Any) -> Any:
-                # XLA would take what depends on constants alone out of the loop, and do it each time
-                varying = [jax.numpy.where(s[0], c, jax.numpy.zeros_like(c)) for c in consts]
-                return False & s[0], worked(varying, s[1])
+        @alone.def_vmap
+        def _(size: int, batched: Any, consts: Any, flat: Any) -> Any:
+            axes = [0 if b else None for b in batched[0]]
+            mapped = jax.vmap(partial(_called, traced.jaxpr), (axes, 0), axis_size=size)
+            wide: Any = [
+                a if b else self.num.broadcast_to(a, (size, *a.shape))
+                for a, b in zip(flat, batched[1], strict=True)
+            ]
+            return controlled(partial(mapped, consts), wide), [True] * len(flat)
 
-            return jax.lax.while_loop(lambda s: s[0], turn, (mask, flat))[1]
-
-        @chosen.def_vmap
-        def _(size: int, batched: Any, *given: Any) -> Any:
-            axes = jax.tree.map(lambda b: 0 if b else None, tuple(batched))
-            return jax.vmap(looped, axes, axis_size=size)(*given), jax.tree.map(lambda _: True, batched[2])
-
-        handed, end = jax.tree.unflatten(tree, chosen(mask, traced.consts, flat))
-        self._take(handed)
-        return end
-
-    def _loop(self, more: Callable[[Any, Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
-        """Repeat the body with a state of fixed dtypes, and with the counts of what it evaluates."""
-
-        def again(turn: Any) -> Any:
-            i, handed, old = turn
-            self._take(handed)
-            new = self.cast(body(old), old)
-            return i + 1, self._handed(), new
-
-        def going(turn: Any) -> Any:
-            return more(turn[0], turn[2])
-
-        start = (0, self._handed(), self.fixed(state))
-        _, handed, end = self._jax.lax.while_loop(going, again, start)
+        handed, _, end = jax.tree.unflatten(tree, alone(traced.consts, flat))
         self._take(handed)
         return end
 
