@@ -73,7 +73,7 @@ class Iteration:
         # these are asked for in every iteration
         self._constant, self._searches = self.step.constant, self.step.searches
         self._returns_gradient = self.step.returns_gradient
-        self._descends = self._searches and self.step.wait  # in every iteration
+        self.descends = self._searches and self.step.wait  # in every iteration, unless f is noisy
         self._steepest, self._penalised = self.direction.steepest, self.direction.penalised
         self._moves, self._judged = asked(tolerances.x), asked(tolerances.f) or asked(tolerances.x)
         self._bottom, self._gtol, self.relative = tolerances.bottom, tolerances.g, asked(tolerances.rel)
@@ -106,7 +106,7 @@ class Iteration:
             point.g = self.evaluator.cached_gradient
         f = point.f
         falls = (f < best.f) & (f >= self._bottom)  # so f is finite, too
-        if backend.all(falls) or (self._descends and backend.defers(backend.negate(falls))):
+        if backend.all(falls) or (self.descends and backend.defers(backend.negate(falls))):
             best.x, best.f, best.k = point.x, f, c.k
             if self._judged:
                 self._end(c, status_of_step(backend, point, c.step_info, self.tolerances))

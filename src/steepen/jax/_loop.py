@@ -32,6 +32,9 @@ CONVERGED, DEFERRED = int(Status.CONVERGED), -2
 NOT: Any = None
 """What stands for a part of a run that is not handed on."""
 
+WITHIN = ("failed", "next_point", "p", "free_gradient", "size", "slope", "live")
+"""What means nothing between two iterations."""
+
 for record in (SolverState, Point, StepInfo, Best):
     jax.tree_util.register_dataclass(record)
 
@@ -114,7 +117,7 @@ class Driver:
             fun, derive, alone, self.backend, self.space, self.counter, like.dtype, settings.tolerances.g
         )
         self.iteration = Iteration(Context(evaluator, self.backend, self.space), settings)
-        self._descends = quick and settings.step.searches and settings.step.wait
+        self._descends = quick and self.iteration.descends  # then each point is the best so far
 
     def start(self, x: Any) -> Slot:
         """Return a run that stands at its start, with all that is known there."""
@@ -157,12 +160,7 @@ class Driver:
             doubt = self.iteration.doubtful(c, c.status == CONVERGED)
             c.status = self.backend.select(doubt, DEFERRED, c.status)
         x, f, g = self.iteration.outcome(c, c.status)
-        c.step_info.lam, c.step_info.shown, c.step_info.penalised, c.step_info.guarded = (
-            NAN,
-            NAN,
-            False,
-            False,
-        )
+        c.step_info = StepInfo()  # none was taken from here
         trace = self._recorded(slot.ring, c, True)
         if trace is not None:
             order = jnp.argsort(jnp.where(trace.k < 0, jnp.iinfo(trace.k.dtype).max, trace.k))
@@ -181,34 +179,25 @@ class Driver:
 
     def _closed(self, c: SolverState, ring: Trace | None) -> Slot:
         """Return a run between two iterations, with no more than the next one needs."""
-        step_info = c.step_info
-        kept: dict[str, Any] = {"alpha": step_info.alpha}
-        if self._descends:  # then each point is the best so far
-            c.best = NOT
-        elif self.iteration.step.searches:
-            kept |= {"noise": step_info.noise, "slope": step_info.slope, "length": step_info.length}
-            if not self.iteration.step.wait:
-                kept |= {"trial": step_info.trial, "tried": step_info.tried}
-        if not self.iteration.step.searches:
-            c.stalled = c.n_stalled = NOT
-        if not self.iteration.direction.penalised:
-            c.active = NOT
-            if not self.iteration.direction.doubts:
-                c.first = NOT
-        if not self.iteration.relative:
-            c.max_gnorm = NOT
-        if ring is None:
-            c.spent = NOT
-            if not self.iteration.direction.doubts:
-                c.point.gnorm = NOT
-        if not self.iteration.direction.doubts:
-            c.doubts = NOT
-        if self.backend.quick:
-            c.stalled = NOT
+        run, quick = self.iteration, self.backend.quick
+        searches, doubts, penalised = run.step.searches, run.direction.doubts, run.direction.penalised
+        needed = dict.fromkeys(WITHIN, False) | {
+            "best": not self._descends, "n_stalled": searches, "stalled": searches and not quick,
+            "active": penalised, "first": penalised or doubts, "max_gnorm": run.relative,
+            "doubts": doubts and not quick, "spent": ring is not None,
+        }  # fmt: skip
+        for name, need in needed.items():
+            setattr(c, name, getattr(c, name) if need else NOT)
+        if ring is None and (quick or not doubts):
+            c.point.gnorm = NOT
+        kept = {"alpha"}
+        if searches and not self._descends:
+            kept |= {"noise", "slope", "length"} | (set() if run.step.wait else {"trial", "tried"})
+        names = (field.name for field in fields(StepInfo))
+        c.step_info = StepInfo(*(getattr(c.step_info, name) if name in kept else NOT for name in names))
+        if quick:
             c.status = self.backend.select(self.backend.deferred, DEFERRED, c.status)
             self.backend.deferred = False
-        c.failed = c.next_point = c.p = c.free_gradient = c.size = c.slope = c.live = NOT
-        c.step_info = StepInfo(**({field.name: NOT for field in fields(StepInfo)} | kept))
         return self.backend.fixed(Slot(c, self.counter.counts, ring))
 
     def _opened(self, c: SolverState) -> SolverState:

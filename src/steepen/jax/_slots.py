@@ -142,8 +142,8 @@ def _slots(
 
     def busy(s: _Many) -> Any:
         """Return whether to go on before any slot is refilled."""
-        n_stalled = width - s.slots.running.sum()
-        return (n_stalled < width) & ((n_stalled < block) | (s.taken >= count))
+        idle = width - s.slots.running.sum()
+        return (idle < width) & ((idle < block) | (s.taken >= count))
 
     def refill(s: _Many) -> _Many:
         """Write the results of a block of slots that are done, and let them take starts if there are any."""
@@ -165,10 +165,10 @@ def _slots(
 
     # the first starts are taken as all others are: no slot runs, and none has a start
     rows = jnp.full(width, size, jnp.int32)
-    n_stalled = jax.eval_shape(start, *at(rows))
-    ended = jax.eval_shape(end, n_stalled, at(rows)[1])
-    n_stalled, written = _zeros(n_stalled, width), _packed(_zeros(ended, size))
-    s = alike(_Many(n_stalled, rows, jnp.zeros_like(count), written), apart(starts))
+    idle = jax.eval_shape(start, *at(rows))
+    ended = jax.eval_shape(end, idle, at(rows)[1])
+    idle, written = _zeros(idle, width), _packed(_zeros(ended, size))
+    s = alike(_Many(idle, rows, jnp.zeros_like(count), written), apart(starts))
     s = jax.lax.while_loop(lambda s: (s.rows < size).any() | (s.taken < count), refill, s)
     return _unpacked(s.ended, ended)
 
