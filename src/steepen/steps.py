@@ -323,7 +323,7 @@ class Armijo(Step):
                 todo & (close | (rise <= LEVEL * context.eps * size)) & context.affords(evaluator.cost_grad)
             )
             close = backend.and_not(close, ok)
-            if not backend.defers(close) and backend.any(close):
+            if not backend.defers(close, alone=True) and backend.any(close):
                 judge = partial(self._by_slope, context, along, point, way, fall, found, cached, close)
                 s, flatter = backend.when(close, judge, (s, ok & False))
                 ok = ok | flatter

@@ -118,6 +118,7 @@ class Driver:
         )
         self.iteration = Iteration(Context(evaluator, self.backend, self.space), settings)
         self._descends = quick and self.iteration.descends  # then each point is the best so far
+        self._noiseless = not settings.step.searches or (quick and alone)  # where none is measured
 
     def start(self, x: Any) -> Slot:
         """Return a run that stands at its start, with all that is known there."""
@@ -190,9 +191,9 @@ class Driver:
             setattr(c, name, getattr(c, name) if need else NOT)
         if ring is None and (quick or not doubts):
             c.point.gnorm = NOT
-        kept = {"alpha"}
+        kept = ["alpha"] if self._noiseless else ["alpha", "noise"]
         if searches and not self._descends:
-            kept |= {"noise", "slope", "length"} | (set() if run.step.wait else {"trial", "tried"})
+            kept += ["slope", "length"] if run.step.wait else ["slope", "length", "trial", "tried"]
         names = (field.name for field in fields(StepInfo))
         c.step_info = StepInfo(*(getattr(c.step_info, name) if name in kept else NOT for name in names))
         if quick:
@@ -205,7 +206,9 @@ class Driver:
         run = self.iteration
         c.next_point, c.stalled = Point(c.point.x), False if c.stalled is NOT else c.stalled
         if self._descends:
-            c.best, c.step_info.noise = Best(c.point.x, c.point.f, c.k), 0.0
+            c.best = Best(c.point.x, c.point.f, c.k)
+        if self._noiseless:
+            c.step_info.noise = 0.0
         if not run.direction.penalised:
             c.active = not run.direction.steepest
         return c

@@ -68,8 +68,11 @@ class Single:
         """Return the mask where `off` does not hold."""
         return mask and not off
 
-    def defers(self, mask: Mask) -> bool:
-        """Return whether what these rows ask for is left to another run; a compiled one may do without."""
+    def defers(self, mask: Mask, alone: bool = False) -> bool:
+        """Return whether what these rows ask for is left to another run; a compiled one may do without.
+
+        What is rare in a run `alone` is not so in many.
+        """
         return False
 
     def some(self, entries: Array) -> Mask:

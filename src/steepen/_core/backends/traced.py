@@ -44,10 +44,11 @@ class Traced(Single):
     def all(mask: Any) -> bool:
         return mask is True
 
-    def defers(self, mask: Any) -> bool:
-        if self.quick:
-            self.deferred = self.deferred | mask
-        return self.quick
+    def defers(self, mask: Any, alone: bool = False) -> bool:
+        if not self.quick or (alone and not self._alone):
+            return False
+        self.deferred = self.deferred | mask
+        return True
 
     @staticmethod
     def all_finite(s: Any) -> bool:
