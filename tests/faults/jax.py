@@ -32,7 +32,7 @@ FAULTS: tuple[Fault, ...] = (
          "one pair of crossed bounds among many is infeasible"),
         ("c.step_info.before = here.f", "c.step_info.before = f",
          "a compiled run ends by ftol where the eager one does"),
-        ("place = c.k % ring.k.shape[0]", "place = c.k % (ring.k.shape[0] - 1)",
+        ("c.k % ring.k.shape[0], self", "c.k % (ring.k.shape[0] - 1), self",
          "the last K iterates of a compiled run are kept")),
     *within("jax/_slots.py",
         ("{name: value[rows] for name, value in own.items()}",

