@@ -189,6 +189,8 @@ def test_devices_share_a_batch_and_change_no_bit_of_it():
         for a, b in ((a, b) for pair in pairs for a, b in zip(*map(jax.tree.leaves, pair), strict=True)):
             np.testing.assert_array_equal(a, b)
         assert len(pairs[1][1].x.sharding.device_set) == 3
+    slope = jax.grad(lambda a: sj.minimize(lambda x, a: ((x - a) ** 2).sum(), there, (a,), **QUICK).x.sum())
+    np.testing.assert_allclose(slope(jnp.ones(2)), [9.0, 9.0], rtol=1e-6)  # there lies on explicit axes
 
     def inside(x):  # a run of the user's own devices, with what differs between them in x0, args and bounds
         return sj.minimize(
@@ -219,9 +221,9 @@ def test_new_numbers_compile_nothing():
         )  # fmt: skip
 
     run(1.0, limits(5))
-    before = _slots.solve.programs()
+    before = _slots.one.programs()
     assert int(run(0.9, limits(9, 10**5, 10**5)).nit) == 9
-    assert _slots.solve.programs() == before
+    assert _slots.one.programs() == before
 
 
 def test_a_second_call_its_derivatives_and_other_batches_compile_no_program(compiled):
@@ -239,6 +241,20 @@ def test_a_second_call_its_derivatives_and_other_batches_compile_no_program(comp
     for rows in (50, 100, 101):
         place(points[0], jnp.zeros((rows, 2)))
     assert _slots.many.programs() == before + 1
+
+
+def test_what_is_rare_is_run_again_by_the_whole_program():
+    def fun(x):  # from 0 it must leave a saddle; gtol = 0 asks for more than rounding allows
+        return jnp.cos(x[0]) + 1e8 + x[1] ** 2 * (1 + x[1] ** 2)
+
+    starts, before = jnp.array([[0.0, 0.0], [1.0, 1.0], [jnp.nan, 0.0]]), _slots.many.programs()
+    many = sj.minimize(fun, starts, gtol=0.0)
+    assert _slots.many.programs() == before + 2
+    assert set(map(int, many.status)) <= {*FLOOR, st.Status.NONFINITE_VALUE}
+    inside = jax.jit(lambda x: sj.minimize(fun, x, gtol=0.0))  # it has all in one program
+    for row, start in enumerate(starts):
+        for one in (sj.minimize(fun, start, gtol=0.0), inside(start)):
+            assert (int(one.status), int(one.nit)) == (int(many.status[row]), int(many.nit[row]))
 
 
 def test_a_point_may_be_a_tree_and_the_trace_is_a_ring():
@@ -337,12 +353,12 @@ def test_a_method_a_closure_and_a_global_are_read_anew(minimize):
 def test_new_arrays_and_functions_made_anew_compile_nothing():
     task = Shifted(jnp.array([1.0, 2.0]))
     sj.minimize(task.value, np.zeros(2), **QUICK)
-    before = _slots.solve.programs()
+    before = _slots.one.programs()
     task.shift = jnp.array([3.0, 4.0])
     np.testing.assert_allclose(sj.minimize(task.value, np.zeros(2), **QUICK).x, [3.0, 4.0], atol=1e-6)
     for shift in (jnp.array([5.0, 6.0]), jnp.array([7.0, 8.0])):
         sj.minimize(lambda x, s=shift: ((x - s) ** 2).sum(), np.zeros(2), **QUICK)
-    assert _slots.solve.programs() == before
+    assert _slots.one.programs() == before
     weights, labels = jnp.array([1.0, 3.0]), jnp.array([1, 0])  # of any type
     found = sj.minimize(lambda x: (weights * (x - labels) ** 2).sum(), np.zeros(2), method="bfgs")
     np.testing.assert_allclose(found.x, [1.0, 0.0], atol=1e-4)

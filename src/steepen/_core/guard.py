@@ -18,11 +18,13 @@ Guarded: TypeAlias = tuple[Array, Scalar, Mask, Mask, Mask]
 """p, which descends f; ∇fᵀp; where p is the one proposed, the guard has fired, p is tiny beside ∇f."""
 
 
-def guarded(backend: Backend, on: Mask, g: Array, size: Scalar, p: Array, trusted: Mask = False) -> Guarded:
+def guarded(
+    backend: Backend, on: Mask, g: Array, size: Scalar, p: Array, trusted: Mask = False, rare: bool = False
+) -> Guarded:
     """Return p where it is on and descends f, whose gradient is g of this size; −∇f elsewhere.
 
     Where p is `trusted`, the gradient vanishes and any lower point will do. The guard also fires where ∇fᵀp
-    is not finite.
+    is not finite. Where it is `rare` for it to fire, that may be deferred.
     """
     slope = backend.dot(g, p)
     # a short direction has a small slope: where none is, p needs no closer look
@@ -31,6 +33,8 @@ def guarded(backend: Backend, on: Mask, g: Array, size: Scalar, p: Array, truste
     good = ((slope < 0) & (slope > -inf)) | trusted
     if backend.any(trusted):
         slope = backend.select(trusted, backend.num.minimum(slope, -TINY), slope)
+    if rare and backend.defers(backend.negate(good)):
+        return p, slope, True, False, False
     used = on & good
     if not backend.all(used):
         p, slope = backend.where(used, p, -g), backend.select(used, slope, -size * size)

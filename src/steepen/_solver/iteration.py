@@ -54,12 +54,13 @@ class Iteration:
         # these are asked for in every iteration
         self._constant, self._searches = self.step.constant, self.step.searches
         self._returns_gradient = self.step.returns_gradient
+        self.descends = self._searches and self.step.wait  # in every iteration, unless f is noisy
         self._steepest, self._penalised = self.direction.steepest, self.direction.penalised
         self._moves, self._judged = asked(tolerances.x), asked(tolerances.f) or asked(tolerances.x)
         self._bottom, self._gtol, self.relative = tolerances.bottom, tolerances.g, asked(tolerances.rel)
         self._far = -tolerances.bottom  # a step that is shorter cannot make x overflow
         self._counted, self._bounded = self.counter.counted, self.space.bounded
-        self.source, self._small_gradient = self.evaluator.source, SmallGradient(context, settings)
+        self.source, self.small_gradient = self.evaluator.source, SmallGradient(context, settings)
         self._iters: Any = inf if self.counter.budget.iters is None else self.counter.budget.iters
 
     def begin(self, x: Array) -> SolverState:
@@ -83,7 +84,8 @@ class Iteration:
             point.f = self.evaluator.value(point.x, None if c.status is RUNNING else self._live(c))
             point.g = self.evaluator.cached_gradient
         f = point.f
-        if backend.all((f < best.f) & (f >= self._bottom)):  # so f is finite, too
+        falls = (f < best.f) & (f >= self._bottom)  # so f is finite, too
+        if backend.all(falls) or (self.descends and backend.defers(backend.negate(falls))):
             best.x, best.f, best.k = point.x, f, c.k
             if self._judged:
                 self._end(c, status_of_step(backend, point, c.step_info, self.tolerances))
@@ -148,8 +150,9 @@ class Iteration:
         if not backend.all_finite(size) or backend.any(gnorm <= least):
             self._judge_gradient(c)
         if self._searches and backend.any(stalled := c.n_stalled >= self.source.stall_limit):
-            # they make no other step, and end as that is settled
-            c.stalled = c.stalled | (stalled & (c.status == RUNNING))
+            stalled = stalled & (c.status == RUNNING)
+            if not backend.defers(stalled):  # they make no other step, and end as that is settled
+                c.stalled = c.stalled | stalled
         if (spent := c.k >= self._iters) is not False:
             self._end(c, backend.select(backend.and_not(spent, c.stalled), MAX_ITERATIONS, RUNNING))
         if self._counted:
@@ -186,7 +189,7 @@ class Iteration:
         active = c.active if live is None else c.active & live
         p, lam, c.memory, trusted = direction.propose(context, c.k, point, lam, active, c.memory)
         p = space.inward(x, g, p) if self._bounded else p
-        found = guarded(backend, c.active, free_gradient, size, p, trusted)
+        found = guarded(backend, c.active, free_gradient, size, p, trusted, not self._penalised)
         c.p, c.slope, used, step_info.guarded, vanished = found
         step_info.lam = lam if used is True else backend.select(used, lam, 0.0)
         step_info.penalised, step_info.vanished = self._penalised and used, self._penalised and vanished
@@ -223,7 +226,7 @@ class Iteration:
             step_info.moved = self.space.moved(x, next_point.x, c.free_gradient if p is None else p, alpha)
         if not backend.all(alpha * reach < self._far):
             finite = backend.arrived(next_point.x, alpha * reach)
-            if not backend.all(finite):
+            if not backend.all(finite) and not backend.defers(backend.negate(finite)):
                 self._end(c, backend.select(finite, RUNNING, DIVERGED))
         if next_point.f is not None and self._counted and backend.any(stuck := alpha == 0):
             poor = self.counter.over(self.evaluator.cost_value, NOTHING, False)
@@ -247,13 +250,13 @@ class Iteration:
         if c.next_point.f is not None:
             stuck = stuck | ((c.step_info.alpha == 0) & (c.step_info.trial == 0))
         held = stuck
-        if stuck is not False and backend.any(stuck):
+        if stuck is not False and not backend.defers(stuck) and backend.any(stuck):
             near = stuck & (c.point.gnorm <= self._gtol) if self.direction.doubts else False
             near = near & self.source.trusts(c) if backend.any(near) else near
             rest = stuck
             if backend.any(near):  # what they were doubted for is settled, unless it is alarming
-                converged = near & (self._small_gradient.status(c) == CONVERGED)
-                settled = backend.and_not(converged, self._small_gradient.alarming(c))
+                converged = near & (self.small_gradient.status(c) == CONVERGED)
+                settled = backend.and_not(converged, self.small_gradient.alarming(c))
                 self._end(c, backend.select(settled, CONVERGED, RUNNING))
                 c.doubts = backend.select(near, c.doubts + 1, c.doubts)
                 rest = backend.and_not(stuck, converged)
@@ -278,20 +281,21 @@ class Iteration:
         self._end(c, self.source.recheck(c))
         code = status_of_gradient(backend, point, self.tolerances, c.max_gnorm)
         code = backend.select(backend.and_not(code == CONVERGED, self.source.trusts(c)), RUNNING, code)
-        if self.direction.doubts:
-            doubted, stalled = self._small_gradient.doubted(c, (code == CONVERGED) & (c.status == RUNNING))
+        if self.direction.doubts and not backend.quick:
+            doubted, stalled = self.small_gradient.doubted(c, (code == CONVERGED) & (c.status == RUNNING))
             if stalled is not False:
                 stalled = backend.and_not(stalled, c.k >= self._iters)
                 c.stalled = c.stalled | stalled
             code = backend.select(doubted | stalled, RUNNING, code)
         if (c.k == 0) is True and self.direction.escapes_saddles:
             still = (code == CONVERGED) & (c.status == RUNNING)
-            c.memory, leaving = backend.when(
-                still,
-                lambda s: self.direction.escape_saddle(context, point, still, s[0]),
-                (c.memory, still & False),
-            )
-            code = backend.select(leaving, RUNNING, code)
+            if not backend.defers(still):
+                c.memory, leaving = backend.when(
+                    still,
+                    lambda s: self.direction.escape_saddle(context, point, still, s[0]),
+                    (c.memory, still & False),
+                )
+                code = backend.select(leaving, RUNNING, code)
         self._end(c, code)
 
     def _end_at_roundoff(self, c: SolverState, mask: Mask) -> None:
@@ -347,7 +351,7 @@ class Iteration:
             stuck = backend.and_not(stuck, again)
         code = LINE_SEARCH_FAILED
         if near is not False:
-            code = backend.select(near, self._small_gradient.status(c), code)
+            code = backend.select(near, self.small_gradient.status(c), code)
         self._end(c, backend.select(stuck, code, RUNNING))
 
     # --- ends ------------------------------------------------------------------------------------------

@@ -34,6 +34,12 @@ STEP = {"lam": np.nan, "step": np.nan, "penalised": False, "guarded": False}
 """What describes the step taken from an iterate, and how it reads where none was."""
 
 
+def entry(c: SolverState) -> tuple[Any, ...]:
+    """Return the columns of an iterate, and of the step taken from it."""
+    point, step = c.point, c.step_info
+    return point.f, point.gnorm, step.lam, step.shown, *c.spent, step.penalised, step.guarded
+
+
 class Recorder:
     """The trace of a single run."""
 
@@ -130,17 +136,7 @@ class BatchRecorder:
 
     def add(self, rows: Rows | None, c: SolverState) -> None:
         """Record an iterate of these rows (None: of all), and the step taken from it."""
-        point, step_info = c.point, c.step_info
-        entry = (
-            point.f,
-            point.gnorm,
-            step_info.lam,
-            step_info.shown,
-            *c.spent,
-            step_info.penalised,
-            step_info.guarded,
-        )
-        self._open.append((rows, entry, point.x))
+        self._open.append((rows, entry(c), c.point.x))
 
     def close(self) -> None:
         """End the iteration: put its rows together."""

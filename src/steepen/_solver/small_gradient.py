@@ -41,8 +41,7 @@ class SmallGradient:
         and the direction may have something else to propose.
         """
         backend, step_info, f = self._backend, c.step_info, c.point.f
-        unit = self._unit(c)
-        doubt = near & (self._change(c) > DOUBT * self._gtol)
+        unit, doubt = self._unit(c), self.doubtful(c, near)
         if (c.k == 0) is True or not backend.any(doubt):
             return doubt, False
         falls = step_info.before - f > ENOUGH * backend.num.maximum(abs(f), unit)
@@ -54,6 +53,10 @@ class SmallGradient:
             return doubt & falls, False
         steep = self.alarming(c) | (self.status(c) == LINE_SEARCH_FAILED)
         return doubt & falls, backend.and_not(doubt, falls) & steep
+
+    def doubtful(self, c: SolverState, near: Mask) -> Mask:
+        """Return for which rows, of those within gtol, x of twice the size would change f."""
+        return near & (self._change(c) > DOUBT * self._gtol)
 
     def alarming(self, c: SolverState) -> Mask:
         """Return where the doubt is so large that another step is worth a try, for the first few times."""

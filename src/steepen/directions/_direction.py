@@ -109,6 +109,10 @@ class Direction:
         """Prepare another proposal where the search along the last found nothing; return for which rows."""
         return memory, False
 
+    def begin(self, context: Context, point: Point, memory: Any) -> Any:
+        """Return the memory of a compiled run at its start, with all that the first gradient gives it."""
+        return memory
+
     def escape_saddle(
         self, context: Context, point: Point, still: Mask, memory: Memory
     ) -> tuple[Memory, Mask]:

@@ -65,7 +65,7 @@ class Learnt(NamedTuple):
     """What cgd-auto knows; gradients and values are those of scale·f."""
 
     pairs: Pairs
-    begun: Whole
+    begun: Any
     scale: Scalar
     x: Array
     """Of the last point: x, f, ∇f, and ∇f of the one before."""
@@ -150,6 +150,10 @@ class CGDAuto(Direction):
             lam=zero,
         )  # fmt: skip
 
+    def begin(self, context: Context, point: Point, memory: Learnt) -> Learnt:
+        """Return the memory at the start, so that no iteration has to ask whether it is the first."""
+        return self._begin(context, point, True, memory)._replace(begun=None)
+
     def learn(self, context: Context, point: Point, memory: Learnt) -> Learnt:
         """Return the memory with the step that led to x taken in."""
         backend, x = context.backend, point.x
@@ -200,18 +204,19 @@ class CGDAuto(Direction):
         least = DOWNHILL * context.eps * memory.scale * size
 
         def aim(s: _Aim) -> _Aim:
-            begun = self._restart(context, s.lost, START, memory) if backend.any(s.lost) else memory
-            p = self._downhill(context, begun.pairs, x, g)
+            again = backend.any(s.lost) and not backend.quick
+            pairs = self._restart(context, s.lost, START, memory).pairs if again else memory.pairs
+            p = self._downhill(context, pairs, x, g)
             slope, square, past = backend.inner((g, p), (p, p), (memory.before, p))
             length = backend.root(square, p, wild=True)
             lost = backend.negate(slope < -least * length)  # then the metric has lost its meaning
             return _Aim(p, slope, length, past, s.lost | lost, lost)
 
         zero, every = memory.scale * 0.0, memory.scale > 0
-        p, slope, length, past, lost, _ = backend.repeat(
-            aim, _Aim(g, zero, zero, zero, every & False, every), 2
-        )
-        memory = self._restart(context, lost, START, memory) if backend.any(lost) else memory
+        start = _Aim(g, zero, zero, zero, every & False, every)
+        p, slope, length, past, lost, _ = backend.repeat(aim, start, 1 if backend.quick else 2)
+        if not backend.defers(lost) and backend.any(lost):
+            memory = self._restart(context, lost, START, memory)
         alpha, shown = self._amount(backend, past, memory)
         room = backend.select(memory.longest > 0, GROWTH * memory.longest, np.inf)
         factor = num.minimum(memory.boost, room / backend.select(length > 0, length, 1.0))
@@ -219,7 +224,7 @@ class CGDAuto(Direction):
         leaving = False
         if backend.any(factor != 1.0):
             p = backend.scaled(factor, p)
-        if backend.any(k == 0):
+        if not backend.quick and backend.any(k == 0):
             leaving = (k == 0) & (backend.norm(memory.way) > 0)
             p = backend.where(leaving, backend.times(self._first(context, x), memory.way), p)
         return Proposal(p, 0.0, memory, leaving)

@@ -33,14 +33,18 @@ def compiled(*static: int) -> Callable[[Any], Any]:
 
         @wraps(fun)
         def call(*args: Any) -> Any:
-            inside = any(isinstance(a, jax.core.Tracer) for a in (jnp.zeros(()), *jax.tree.leaves(args)))
-            return (plain if inside or not _is_quick() else quick)(*args)
+            return (plain if is_traced(args) or not _is_quick() else quick)(*args)
 
         quick = jax.jit(fun, static_argnums=static, compiler_options=QUICK)
         call.programs = lambda: plain._cache_size() + quick._cache_size()  # pyright: ignore
         return call
 
     return decorate
+
+
+def is_traced(args: Any) -> bool:
+    """Return whether these are part of another program, which JAX is tracing."""
+    return any(isinstance(a, jax.core.Tracer) for a in jax.tree.leaves(args))
 
 
 @cache

@@ -20,13 +20,20 @@ from .._core.state import NAN, RUNNING, Best, Counts, Point, SolverState, StepIn
 from .._core.status import Status
 from .._evaluation.evaluator import Context
 from .._solver.iteration import Iteration
+from .._solver.recorder import COLUMNS, entry
 from ._function import Function, Tally
 from ._jax import jax, jnp
 from ._kernel import in_one
 from ._program import Program
 
+CONVERGED, DEFERRED = int(Status.CONVERGED), -2
+"""The status of a quick run that came to something rare: it is to be made again, by the whole program."""
+
 NOT: Any = None
 """What stands for a part of a run that is not handed on."""
+
+WITHIN = ("failed", "next_point", "p", "free_gradient", "size", "slope", "live")
+"""What means nothing between two iterations."""
 
 for record in (SolverState, Point, StepInfo, Best):
     jax.tree_util.register_dataclass(record)
@@ -55,11 +62,11 @@ class Trace(NamedTuple):
     gnorm: Any
     lam: Any
     step: Any
-    penalised: Any
-    guarded: Any
     nfev: Any
     njev: Any
     nhvp: Any
+    penalised: Any
+    guarded: Any
 
 
 class Slot(NamedTuple):
@@ -92,10 +99,12 @@ class Driver:
     """One run of a program."""
 
     def __init__(
-        self, program: Program, inputs: Inputs, like: Any, derive: Any = jax.grad, alone: bool = True
-    ):
-        self.program, self.backend = program, Traced(like, alone)
+        self, program: Program, inputs: Inputs, like: Any, derive: Any = jax.grad, alone: bool = True,
+        quick: bool = False,
+    ):  # fmt: skip
         settings = program.parts(inputs.numbers)
+        quick = quick and settings.step.searches  # without a search nothing is rare
+        self.program, self.backend = program, Traced(like, alone, quick)
         self.space, self.bounds = Everywhere(self.backend), inputs.bounds
         if inputs.bounds is not None:
             self.space = Box.of(*inputs.bounds, self.backend)
@@ -108,6 +117,8 @@ class Driver:
             fun, derive, alone, self.backend, self.space, self.counter, like.dtype, settings.tolerances.g
         )
         self.iteration = Iteration(Context(evaluator, self.backend, self.space), settings)
+        self._descends = quick and self.iteration.descends  # then each point is the best so far
+        self._noiseless = not settings.step.searches or (quick and alone)  # where none is measured
 
     def start(self, x: Any) -> Slot:
         """Return a run that stands at its start, with all that is known there."""
@@ -115,6 +126,7 @@ class Driver:
         c = run.evaluate(run.begin(self.space.project(x)))
         c.point.size = abs(run.evaluate_gradient(c).g).max()
         c = run.check_convergence(c)
+        c.memory = run.direction.begin(run.context, c.point, c.memory)
         self.backend.seldom = False
         if self.bounds is not None:  # what is traced was not checked
             empty = (self.bounds[0] > self.bounds[1]).any()
@@ -144,14 +156,12 @@ class Driver:
 
     def end(self, slot: Slot) -> Ended:
         """Return how a run ended."""
-        c = jax.tree.map(lambda a: a, slot.c)
+        c = self._opened(jax.tree.map(lambda a: a, slot.c))
+        if self.backend.quick and self.iteration.direction.doubts:
+            doubt = self.iteration.small_gradient.doubtful(c, c.status == CONVERGED)
+            c.status = self.backend.select(doubt, DEFERRED, c.status)
         x, f, g = self.iteration.outcome(c, c.status)
-        c.step_info.lam, c.step_info.shown, c.step_info.penalised, c.step_info.guarded = (
-            NAN,
-            NAN,
-            False,
-            False,
-        )
+        c.step_info = StepInfo()  # none was taken from here
         trace = self._recorded(slot.ring, c, True)
         if trace is not None:
             order = jnp.argsort(jnp.where(trace.k < 0, jnp.iinfo(trace.k.dtype).max, trace.k))
@@ -170,34 +180,35 @@ class Driver:
 
     def _closed(self, c: SolverState, ring: Trace | None) -> Slot:
         """Return a run between two iterations, with no more than the next one needs."""
-        step_info = c.step_info
-        kept: dict[str, Any] = {"alpha": step_info.alpha}
-        if self.iteration.step.searches:
-            kept |= {"noise": step_info.noise, "slope": step_info.slope, "length": step_info.length}
-            if not self.iteration.step.wait:
-                kept |= {"trial": step_info.trial, "tried": step_info.tried}
-        else:
-            c.stalled = c.n_stalled = NOT
-        if not self.iteration.direction.penalised:
-            c.active = NOT
-            if not self.iteration.direction.doubts:
-                c.first = NOT
-        if not self.iteration.relative:
-            c.max_gnorm = NOT
-        if ring is None:
-            c.spent = NOT
-            if not self.iteration.direction.doubts:
-                c.point.gnorm = NOT
-        if not self.iteration.direction.doubts:
-            c.doubts = NOT
-        c.failed = c.next_point = c.p = c.free_gradient = c.size = c.slope = c.live = NOT
-        c.step_info = StepInfo(**({field.name: NOT for field in fields(StepInfo)} | kept))
+        run, quick = self.iteration, self.backend.quick
+        searches, doubts, penalised = run.step.searches, run.direction.doubts, run.direction.penalised
+        needed = dict.fromkeys(WITHIN, False) | {
+            "best": not self._descends, "n_stalled": searches, "stalled": searches and not quick,
+            "active": penalised, "first": penalised or doubts, "max_gnorm": run.relative,
+            "doubts": doubts and not quick, "spent": ring is not None,
+        }  # fmt: skip
+        for name, need in needed.items():
+            setattr(c, name, getattr(c, name) if need else NOT)
+        if ring is None and (quick or not doubts):
+            c.point.gnorm = NOT
+        kept = ["alpha"] if self._noiseless else ["alpha", "noise"]
+        if searches and not self._descends:
+            kept += ["slope", "length"] if run.step.wait else ["slope", "length", "trial", "tried"]
+        names = (field.name for field in fields(StepInfo))
+        c.step_info = StepInfo(*(getattr(c.step_info, name) if name in kept else NOT for name in names))
+        if quick:
+            c.status = self.backend.select(self.backend.deferred, DEFERRED, c.status)
+            self.backend.deferred = False
         return self.backend.fixed(Slot(c, self.counter.counts, ring))
 
     def _opened(self, c: SolverState) -> SolverState:
         """Return a run as an iteration takes it."""
         run = self.iteration
         c.next_point, c.stalled = Point(c.point.x), False if c.stalled is NOT else c.stalled
+        if self._descends:
+            c.best = Best(c.point.x, c.point.f, c.k)
+        if self._noiseless:
+            c.step_info.noise = 0.0
         if not run.direction.penalised:
             c.active = not run.direction.steepest
         return c
@@ -206,24 +217,13 @@ class Driver:
         length = self.program.trace or 1
         whole, real = jnp.full(length, -1, jnp.int32), jnp.full(length, NAN, x.dtype)
         points, flags = jnp.full((length, *x.shape), NAN, x.dtype), whole > 0
-        return Trace(whole, points, real, real, real, real, flags, flags, whole, whole, whole)
+        kinds = {"d": real, "q": whole, "?": flags}
+        return Trace(whole, points, *(kinds[kind] for kind in COLUMNS.values()))
 
     def _recorded(self, ring: Trace | None, c: SolverState, rows: Any) -> Trace | None:
         """Return the trace with an iterate, and the step taken from it, in the place of the oldest."""
         if ring is None:
             return None
-        point, step_info = c.point, c.step_info
-        row = Trace(
-            c.k,
-            point.x,
-            point.f,
-            point.gnorm,
-            step_info.lam,
-            step_info.shown,
-            step_info.penalised,
-            step_info.guarded,
-            *c.spent,
-        )
-        place = c.k % ring.k.shape[0]
-        put = self.backend.put
+        place, put = c.k % ring.k.shape[0], self.backend.put
+        row = (c.k, c.point.x, *entry(c))
         return Trace(*(put(column, place, value, rows) for column, value in zip(ring, row, strict=True)))

@@ -19,7 +19,7 @@ from ..directions import Direction
 from ..penalties import Penalty
 from ..switches import Switch
 from ._derivative import Held, follow
-from ._jax import compiled, jax, jnp, plain
+from ._jax import compiled, is_traced, jax, jnp, plain
 from ._loop import Ended, Inputs, Trace
 from ._points import Shape, shape_of
 from ._program import Program, filled
@@ -182,10 +182,13 @@ def minimize(
     inputs = Inputs((*numeric, *reads), numbers, sides)
     still, still_inputs = jax.tree.map(jax.lax.stop_gradient, (x, inputs))
     if rows is None:
-        ended, holds = solve(program, still, still_inputs)
+        ended = solve(program, still, still_inputs)
     else:
-        ended, holds = solve_many(program, still, still_inputs, slots, mesh)
-    found = _finished(program, rows, unsound, ended, holds, inputs)
+        ended = solve_many(program, still, still_inputs, slots, mesh)
+        if mesh is not None and mesh.explicit_axes and is_traced(inputs) and not is_traced(still_inputs):
+            # a direct call is differentiated: JAX maps no solve over explicit axes
+            ended = jax.tree.map(np.asarray, ended)
+    found = _finished(program, rows, unsound, ended, inputs)
     return found._replace(aux=jax.tree.unflatten(aux, found.aux)) if has_aux else found._replace(aux=None)
 
 
@@ -202,17 +205,17 @@ def _start(x0: Any) -> Any:
 
 
 @compiled(0, 1, 2)
-def _finished(
-    program: Program, rows: int | None, unsound: bool, ended: Ended, holds: Held | None, inputs: Inputs
-) -> Solution:
+def _finished(program: Program, rows: int | None, unsound: bool, ended: Ended, inputs: Inputs) -> Solution:
     """Return what a call does: the first rows of a batch that was padded, with x and f tied to the inputs."""
     if rows is not None:
-        ended, holds = jax.tree.map(lambda a: a[:rows], (ended, holds))
+        ended = jax.tree.map(lambda a: a[:rows], ended)
     shape, tied = program.shape, partial(follow, program)
     sound = (ended.status < int(Status.MAX_ITERATIONS)) | unsound
     edge, held, clear = None, None, jnp.ones_like(sound)
-    if holds is not None and inputs.bounds is not None:
-        edge, held, clear = holds.edge(ended.x, inputs.bounds), holds.held, holds.clear
+    if inputs.bounds is not None:
+        tol = program.parts(inputs.numbers).tolerances.g
+        found = Held.at(ended.x, ended.jac, *jax.tree.map(jax.lax.stop_gradient, (inputs.bounds, tol)))
+        edge, held, clear = found.edge(ended.x, inputs.bounds), found.held, found.clear
     at, f = (tied if rows is None else jax.vmap(tied, in_axes=(0, 0, None, 0, 0, 0, 0)))(
         ended.x, ended.fun, inputs.args, edge, held, sound, clear
     )

@@ -36,6 +36,8 @@ class Shape:
     def vector(self, point: Any, rows: int | None = None) -> Any:
         """Return a point as a vector, or points with a leading axis as rows."""
         lead, leaves = () if rows is None else (rows,), jax.tree.leaves(point)
+        if len(leaves) == 1 and isinstance(leaves[0], jax.Array) and leaves[0].ndim == len(lead) + 1:
+            return leaves[0]
         flat = [
             jnp.reshape(jnp.asarray(leaf, dtype), (*lead, -1)).astype(self.dtype)
             for leaf, dtype in zip(leaves, self.dtypes, strict=True)

@@ -130,7 +130,7 @@ def _known(value: Any) -> Any:
 
 def _number(value: Any, dtype: Any) -> Any:
     """Return a number, or several, as a program takes it: whole ones in 32 bits."""
-    array = jnp.asarray(value)
+    array: Any = value if isinstance(value, jax.Array) else np.asarray(value)
     return array.astype(jnp.int32 if array.dtype.kind == "i" else dtype)
 
 

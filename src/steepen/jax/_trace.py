@@ -82,8 +82,9 @@ class _Forms:
         places: dict[Any, int] = {}
 
         def atom(a: Any) -> Any:
-            # by its text, since NaN is not equal to itself, and 0 is to −0
-            return repr(a.val) if hasattr(a, "val") else places.setdefault(a, len(places)), a.aval
+            # by its bytes, since NaN is not equal to itself, and 0 is to −0
+            known = np.asarray(a.val).tobytes() if hasattr(a, "val") else places.setdefault(a, len(places))
+            return known, a.aval
 
         return (
             tuple(map(atom, (*jaxpr.constvars, *jaxpr.invars))),

@@ -124,7 +124,7 @@ class Armijo(Step):
         known = (along.k > 0) & (along.last > 0)  # a search that found nothing begins anew
         longer = backend.num.minimum(self.longest, self.grow * backend.select(known, along.last, 1.0))
         t = backend.scalar(backend.select(known, longer, self.initial) + 0.0 * along.slope)  # one a row
-        none: Any = backend.negate(t > 0)
+        none: Any = False if backend.quick else backend.negate(t > 0)
         open = (t > 0) & along.live
         start = _Search(0, t, along.f, along.g, along.noise, 0 * none, known=none, accepted=none, open=open)
         if not self.wait:
@@ -163,7 +163,7 @@ class Armijo(Step):
             close = backend.num.maximum(rise, abs(fall)) <= (WARY if self.noise_tolerant else SUSPECT) * size
             close = todo & (close | (rise <= LEVEL * context.eps * size))
             close = backend.and_not(close & context.affords(evaluator.cost_grad), ok)
-            if backend.any(close):
+            if not backend.defers(close, alone=True) and backend.any(close):
                 trial = _Trial(point, way, fall, found, cached)
                 judge = partial(self._by_slope, context, along, trial, close)
                 s, flatter = backend.when(close, judge, (s, ok & False))

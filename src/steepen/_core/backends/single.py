@@ -41,6 +41,8 @@ class Single:
 
     size: int | None = None
     """How many rows the batch has; None for a single run."""
+    quick = False
+    """Whether what is rare is left to another run."""
     num: Any = numbers
     """The namespace of functions of scalars."""
     table: Any = np
@@ -65,6 +67,13 @@ class Single:
     def and_not(mask: Mask, off: Mask) -> Mask:
         """Return the mask where `off` does not hold."""
         return mask and not off
+
+    def defers(self, mask: Mask, alone: bool = False) -> bool:
+        """Return whether what these rows ask for is left to another run; a compiled one may do without.
+
+        What is rare in a run `alone` is not so in many.
+        """
+        return False
 
     def some(self, entries: Array) -> Mask:
         """Return for which rows any entry of an array of bools holds."""

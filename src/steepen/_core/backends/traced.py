@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ..arrays import Array, Mask, Scalar, Whole, norm
@@ -14,8 +15,8 @@ from .single import HUGE, TINY, S, Single, T
 SHORT = 16
 """Up to this length, a product with a matrix costs next to nothing beside what makes the matrix."""
 
-WIDE = 4096
-"""A memory with more numbers than this is written to in place; to make it anew maps better."""
+WIDE, MAPPED = 256, 4096
+"""A memory with more numbers than this is written to in place: to make it anew maps better."""
 
 
 class Traced(Single):
@@ -23,12 +24,14 @@ class Traced(Single):
 
     counter: Any = None
     """Whose counts the loops hand through."""
+    deferred: Any = False
+    """Whether a quick run has come to something rare."""
     seldom = False
     """Whether what is being traced is seldom run; such parts share one copy of the user's function."""
 
-    def __init__(self, x: Array, alone: bool = False):
+    def __init__(self, x: Array, alone: bool = False, quick: bool = False):
         super().__init__(x)
-        self._jax, self._alone = _jax(), alone
+        self._jax, self._alone, self.quick = _jax(), alone, quick
         self.num = self.table = self.xp = self._jax.numpy
         self._apart = apart(x)
         self._ordered = False
@@ -40,6 +43,12 @@ class Traced(Single):
     @staticmethod
     def all(mask: Any) -> bool:
         return mask is True
+
+    def defers(self, mask: Any, alone: bool = False) -> bool:
+        if not self.quick or (alone and not self._alone):
+            return False
+        self.deferred = self.deferred | mask
+        return True
 
     @staticmethod
     def all_finite(s: Any) -> bool:
@@ -98,7 +107,8 @@ class Traced(Single):
 
     def root(self, square: Any, v: Array, wild: bool = False) -> Any:
         plain = self.num.sqrt(square)  # a second sum, scaled, would be made in every iteration
-        return self.select((square > TINY) & (square < HUGE), plain, norm(v)[0]) if wild else plain
+        fits = (square > TINY) & (square < HUGE)
+        return plain if not wild or self.defers(~fits) else self.select(fits, plain, norm(v)[0])
 
     def times(self, s: Scalar, v: Array) -> Array:
         return self.num.asarray(s, dtype=v.dtype) * v
@@ -136,7 +146,7 @@ class Traced(Single):
 
     def put(self, a: Any, place: Whole, value: Any, rows: Mask) -> Array:
         value = self.num.asarray(value, dtype=a.dtype)
-        if a.size > WIDE:
+        if a.size > (WIDE if self._alone else MAPPED):
             lax = self._jax.lax  # and no scatter, which fits into no kernel
             old = lax.dynamic_index_in_dim(a, place, keepdims=False)
             return lax.dynamic_update_index_in_dim(a, self.num.where(rows, value, old), place, 0)
@@ -155,78 +165,87 @@ class Traced(Single):
     # --- repetition ----------------------------------------------------------------------------------
 
     def repeat(self, body: Callable[[S], S], state: S, most: int) -> S:
-        return self._loop(lambda i, s: (i < most) & s.open, body, state)
+        return body(state) if most == 1 else self._loop(lambda i, s: (i < most) & s.open, body, state)
 
     def when(self, mask: Mask, work: Callable[[T], T], state: T) -> T:
-        """Apply `work` in a `cond`; under `vmap` in a loop of at most one turn.
-
-        `vmap` skips the loop unless some row needs it. Of a `cond` it would make a selection, and do the work
-        in every iteration.
-        """
+        """Apply `work` in a `cond`; under `vmap` to all rows, if one of them needs it."""
         if isinstance(mask, bool):
             return work(state) if mask else state
-        jax, counter = self._jax, self.counter
-        flat, tree = jax.tree.flatten((self._counts(), self.fixed(state)))
 
-        def done(*flat: Any) -> Any:
-            counts, old = jax.tree.unflatten(tree, flat)
-            if counter is not None:
-                counter.counts = counts
+        def done(mask: Any, old: Any) -> Any:
             outer, self.seldom = self.seldom, True
             new = self.cast(work(old), old)
             self.seldom = outer
-            return jax.tree.leaves((self._counts(), new))
+            return mask, new
+
+        def chosen(once: Any, turn: Any) -> Any:
+            return self._jax.lax.cond(turn[1].any(), once, lambda turn: turn, turn)
+
+        return self._in_rows(chosen, done, mask, state)
+
+    def _loop(self, more: Callable[[Any, Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
+        """Repeat the body with a state of fixed dtypes; under `vmap` in all rows, while one is open."""
+
+        def again(i: Any, old: Any) -> Any:
+            return i + 1, self.cast(body(old), old)
+
+        def looped(once: Any, turn: Any) -> Any:
+            return self._jax.lax.while_loop(lambda turn: more(*turn[1:]).any(), once, turn)
+
+        return self._in_rows(looped, again, 0, state)
+
+    def _in_rows(self, control: Callable[[Any, Any], Any], work: Callable[..., Any], *turn: Any) -> Any:
+        """Return the state after `control` of work; under `vmap` work is mapped, and control sees all rows.
+
+        `vmap` of a loop selects what each row keeps, part by part. There is no need to: work changes nothing
+        in rows that do not ask for it, in any kind of run.
+        """
+        jax = self._jax
+        flat, tree = jax.tree.flatten((self._handed(), *self.fixed(turn)))
+
+        def done(*flat: Any) -> Any:
+            handed, *turn = jax.tree.unflatten(tree, flat)
+            self._take(handed)
+            new = work(*turn)
+            return jax.tree.leaves((self._handed(), *new))
 
         # `vmap` must see all that is batched, so what the work closes over becomes an argument
         traced = jax.make_jaxpr(done)(*flat)
 
-        def worked(consts: Any, flat: Any) -> Any:
-            return _called(traced.jaxpr, consts, flat)
+        def controlled(worked: Any, flat: Any) -> Any:
+            def once(turn: Any) -> Any:
+                return jax.tree.unflatten(tree, worked(jax.tree.leaves(turn)))
+
+            return jax.tree.leaves(control(once, jax.tree.unflatten(tree, flat)))
 
         @jax.custom_batching.custom_vmap
-        def chosen(mask: Any, consts: Any, flat: Any) -> Any:
-            return jax.lax.cond(mask, worked, lambda consts, flat: flat, consts, flat)
+        def alone(consts: Any, flat: Any) -> Any:
+            return controlled(partial(_called, traced.jaxpr, consts), flat)
 
-        def looped(mask: Any, consts: Any, flat: Any) -> Any:
-            def turn(s: Any) -> Any:
-                # XLA would take what depends on constants alone out of the loop, and do it each time
-                varying = [jax.numpy.where(s[0], c, jax.numpy.zeros_like(c)) for c in consts]
-                return False & s[0], worked(varying, s[1])
+        @alone.def_vmap
+        def _(size: int, batched: Any, consts: Any, flat: Any) -> Any:
+            axes = [0 if b else None for b in batched[0]]
+            mapped = jax.vmap(partial(_called, traced.jaxpr), (axes, 0), axis_size=size)
+            wide: Any = [
+                a if b else self.num.broadcast_to(a, (size, *a.shape))
+                for a, b in zip(flat, batched[1], strict=True)
+            ]
+            return controlled(partial(mapped, consts), wide), [True] * len(flat)
 
-            return jax.lax.while_loop(lambda s: s[0], turn, (mask, flat))[1]
-
-        @chosen.def_vmap
-        def _(size: int, batched: Any, *given: Any) -> Any:
-            axes = jax.tree.map(lambda b: 0 if b else None, tuple(batched))
-            return jax.vmap(looped, axes, axis_size=size)(*given), jax.tree.map(lambda _: True, batched[2])
-
-        counts, end = jax.tree.unflatten(tree, chosen(mask, traced.consts, flat))
-        if counter is not None:
-            counter.counts = counts
+        handed, _, end = jax.tree.unflatten(tree, alone(traced.consts, flat))
+        self._take(handed)
         return end
 
-    def _loop(self, more: Callable[[Any, Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
-        """Repeat the body with a state of fixed dtypes, and with the counts of what it evaluates."""
-        counter = self.counter
+    def _handed(self) -> Any:
+        """Return what a loop hands on beside its state: the counts, and whether something was deferred."""
+        counts = None if self.counter is None else self.counter.counts
+        return self.fixed((counts, self.deferred if self.quick else None))
 
-        def again(turn: Any) -> Any:
-            i, counts, old = turn
-            if counter is not None:
-                counter.counts = counts
-            new = self.cast(body(old), old)
-            return i + 1, self._counts(), new
-
-        def going(turn: Any) -> Any:
-            return more(turn[0], turn[2])
-
-        start = (0, self._counts(), self.fixed(state))
-        _, counts, end = self._jax.lax.while_loop(going, again, start)
-        if counter is not None:
-            counter.counts = counts
-        return end
-
-    def _counts(self) -> Any:
-        return None if self.counter is None else self.fixed(self.counter.counts)
+    def _take(self, handed: Any) -> None:
+        counts, deferred = handed
+        if counts is not None:
+            self.counter.counts = counts
+        self.deferred = False if deferred is None else deferred
 
     def fixed(self, state: Any) -> Any:
         """Return a state with arrays in place of Python's numbers, whole ones in 32 bits."""
