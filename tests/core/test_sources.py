@@ -92,7 +92,7 @@ def test_no_success_on_a_gradient_rougher_than_gtol(name, rows, scheme):
         for status, message in zip(np.atleast_1d(res.status), np.atleast_1d(res.message), strict=True):
             if status == Status.INACCURATE_GRADIENT:
                 rough += 1
-                assert 1e-3 < float(message.rpartition("about ")[2].rstrip(".")) < 1
+                assert 1e-3 < float(message.rpartition("about ")[2].split()[0].rstrip(".")) < 1
     assert rough or scheme == "3-point"
 
 
@@ -103,7 +103,7 @@ def test_the_error_of_a_rough_gradient_is_that_against_the_exact_one():
     res = st.minimize(fun, x0, method="gd", step=4e-4)
     assert res.status is Status.INACCURATE_GRADIENT
     h = float(np.finfo(np.float32).eps) ** 0.5
-    error = float(res.message.rpartition("about ")[2].rstrip("."))
+    error = float(res.message.rpartition("about ")[2].split()[0].rstrip("."))
     assert error == pytest.approx(h / 2 * np.linalg.norm(curvature), rel=0.1)
 
 

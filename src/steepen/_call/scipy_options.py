@@ -105,7 +105,7 @@ def summary(result: Result) -> str:
     --------
     >>> import steepen as st
     >>> print(summary(st.minimize(st.functions["booth"], [0.0, 0.0], method="gd", step=0.05)))
-    The gradient norm is within gtol.
+    The gradient norm is within gtol. (docs: status.html#converged)
              Current function value: 2.08...e-11
              Iterations: 120
              Function evaluations: 121
