@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, cast
+from typing import Any, Literal, ParamSpec, SupportsFloat, TypedDict, TypeVar, cast
 
 from numpy.typing import ArrayLike
 
@@ -35,14 +35,14 @@ class MethodSettings(TypedDict, total=False):
 
 
 class Stopping(TypedDict, total=False):
-    """When a run ends."""
+    """When a run ends; the tolerances of a compiled run may be traced."""
 
     budget: Budget | None
-    tol: float | None
-    gtol: float | None
-    ftol: float
-    xtol: float
-    gtol_rel: float
+    tol: SupportsFloat | None
+    gtol: SupportsFloat | None
+    ftol: SupportsFloat
+    xtol: SupportsFloat
+    gtol_rel: SupportsFloat
 
 
 class RunSettings(MethodSettings, Stopping, total=False):

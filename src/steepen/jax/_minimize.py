@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Unpack, cast
 
 import numpy as np
 
+from .._call.keywords import RunSettings, complete, spelled_out
 from .._core.space import limits_of, rounded
 from .._core.status import Status
 from .._tools.check import whole
-from ..budget import Budget
 from ..directions import Direction
-from ..penalties import Penalty
-from ..switches import Switch
 from ._derivative import Held, follow
 from ._jax import compiled, is_traced, jax, jnp, plain
 from ._loop import Ended, Inputs, Trace
@@ -78,6 +76,7 @@ class Solution(NamedTuple):
 
 
 @plain()
+@spelled_out(RunSettings)
 def minimize(
     fun: Any,
     x0: Any,
@@ -85,25 +84,13 @@ def minimize(
     method: str | Direction = "cgd-auto",
     *,
     bounds: Any = None,
-    step: Any = None,
-    lam: Any = None,
-    penalty: Penalty | None = None,
-    r: Any = None,
-    b: int | None = None,
-    memory: int | None = None,
-    switch: Switch | None = None,
-    budget: Budget | None = None,
-    tol: Any = None,
-    gtol: Any = None,
-    ftol: Any = 0.0,
-    xtol: Any = 0.0,
-    gtol_rel: Any = 0.0,
     trace: int | None = None,
     batch: bool | None = None,
     slots: int | None = None,
     mesh: Any = None,
     unsound: bool = False,
     has_aux: bool = False,
+    **settings: Unpack[RunSettings],
 ) -> Solution:
     """Minimise a function that JAX can trace, in one compiled program.
 
@@ -164,10 +151,8 @@ def minimize(
     shape = shape_of(x0, batch)
     rows = int(jax.tree.leaves(x0)[0].shape[0]) if batch else None
     x, numeric, rest = shape.vector(x0, rows), *split_args(args if isinstance(args, tuple) else (args,))
-    template, numbers = filled(
-        x.shape, shape.dtype, method, step=step, lam=lam, penalty=penalty, r=r, b=b, memory=memory,
-        switch=switch, budget=budget, tol=tol, gtol=gtol, ftol=ftol, xtol=xtol, gtol_rel=gtol_rel,
-    )  # fmt: skip
+    given = complete(settings, RunSettings, "steepen.jax.minimize")
+    template, numbers = filled(x.shape, shape.dtype, method, **given)
     for name, value in (("trace", trace), ("slots", slots)):
         if value is not None:
             whole(name, value, 1)

@@ -125,7 +125,9 @@ def _known(value: Any) -> Any:
     """Return a number that stands for one that is traced."""
     if isinstance(value, jax.core.Tracer):
         return np.ones(value.shape) if value.ndim else 1.0
-    return np.asarray(value) if isinstance(value, jax.Array) else value
+    if isinstance(value, jax.Array):
+        return np.asarray(value) if value.ndim else value.item()
+    return value
 
 
 def _number(value: Any, dtype: Any) -> Any:
