@@ -288,13 +288,10 @@ class Iteration:
                 c.stalled = c.stalled | stalled
             code = backend.select(doubted | stalled, RUNNING, code)
         if (c.k == 0) is True and self.direction.escapes_saddles:
-            still = (code == CONVERGED) & (c.status == RUNNING)
+            still, escape = (code == CONVERGED) & (c.status == RUNNING), self.direction.escape_saddle
             if not backend.defers(still):
-                c.memory, leaving = backend.when(
-                    still,
-                    lambda s: self.direction.escape_saddle(context, point, still, s[0]),
-                    (c.memory, still & False),
-                )
+                start = c.memory, still & False
+                c.memory, leaving = backend.when(still, lambda s: escape(context, point, still, s[0]), start)
                 code = backend.select(leaving, RUNNING, code)
         self._end(c, code)
 

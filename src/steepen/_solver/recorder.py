@@ -61,25 +61,13 @@ class Recorder:
 
     def add(self, rows: Rows | None, c: SolverState) -> None:
         """Record an iterate, and the step taken from it."""
-        point, step_info = c.point, c.step_info
         if self._x is not None:
-            x: Any = point.x if self._numpy else self._host(point.x)
+            x: Any = c.point.x if self._numpy else self._host(c.point.x)
             if self._short:
                 self._points += x.tobytes()
             else:
                 self._x.append(x)
-        nfev, njev, nhvp = c.spent  # a call with a star costs more
-        self._rows += self._pack(
-            point.f,
-            point.gnorm,
-            step_info.lam,
-            step_info.shown,
-            nfev,
-            njev,
-            nhvp,
-            step_info.penalised,
-            step_info.guarded,
-        )
+        self._rows += self._pack(*entry(c))
 
     def blank(self, rows: Rows | None) -> None:
         """Take back the step of the last iterate: it was made, but not brought to an end."""

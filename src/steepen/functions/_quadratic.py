@@ -59,7 +59,8 @@ def quadratic(Q: ArrayLike, b: ArrayLike | None = None) -> Function:
 def _function(Q: Array, b: Array, minimiser: Array, resize: Any = None) -> Function:
     bounds, fmin = np.stack([minimiser - 10, minimiser + 10], axis=-1), -float(b @ minimiser) / 2
     formula = partial(_formula, Q, b)
-    return Function("quadratic", "Quadratic", "bowl-shaped", formula, len(b), bounds, minimiser, fmin, resize)
+    return Function("quadratic", "Quadratic", "bowl-shaped", formula, len(b), bounds, minimiser, fmin=fmin,
+                    resize=resize)  # fmt: skip
 
 
 def paper_quadratic(n: int) -> Function:

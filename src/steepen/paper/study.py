@@ -196,8 +196,9 @@ def results() -> list[Result]:
     for name, n, grads, plain, penalised, won, lost, *rest in _rows("results"):
         f, counts = [float(v) for v in rest[:8]], [int(v) for v in rest[8:]]
         happened = tuple(counts[: len(HAPPENED)]), tuple(counts[len(HAPPENED) :])
-        made.append(Result(name, int(n), int(grads), plain, penalised, int(won), int(lost), f[0], f[1],
-                           tuple(f[2:5]), tuple(f[5:8]), happened))  # fmt: skip
+        made.append(Result(name, int(n), int(grads), plain, penalised, int(won), int(lost), low=f[0],
+                           high=f[1], plain_median=tuple(f[2:5]), penalised_median=tuple(f[5:8]),
+                           happened=happened))  # fmt: skip
     return made
 
 
