@@ -107,7 +107,7 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        self.text += data
+        self.text += data.replace("\xa0", " ")  # numbers stay with their signs
         if self.open and self.open[-1] in {"td", "th", "span"} and "tr" in self.open:
             self.rows[-1][-1] += data
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -22,7 +23,9 @@ REPORT, EXPLORER = "report.html", "explore.html"
 OPENING = "fig-surfaces-cut"
 """The figure that the page opens with."""
 
-_CSS = Path(__file__).with_name("page.css").read_text("utf-8")
+_CSS = Path(__file__).with_name("page.css").read_text("utf-8") + "".join(
+    f"td:nth-child({i}){{--name:var(--c{i})}}" for i in range(1, 25)
+)
 _EXPLORE = f"<p class=lead><a href='{EXPLORER}'>Drag λ yourself</a>, and watch the iterates move.</p>"
 _HOME = (
     "<p class=home><a href='{0}/index.html'>steepen's documentation</a> "
@@ -244,9 +247,9 @@ def _shorter(svg: str) -> str:
 
 
 def _table(name: str, table: Table) -> str:
-    many = " class=many" * (len(table.columns) > 10)
+    about = " class=many" * (len(table.columns) > 10) + _named(table.columns)
     return (
-        f"<div class=wide><table id='{escape(name)}'{many}><caption>{escape(table.caption)} "
+        f"<div class=wide><table id='{escape(name)}'{about}><caption>{escape(table.caption)} "
         f"<span class=files><a href='tables/{escape(name)}.csv'>CSV</a></span></caption>"
         f"{_grid(table.columns, table.rows)}</table></div>"
     )
@@ -256,9 +259,10 @@ def _grid(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """Write the head and the body of a table; columns of numbers are aligned to the right."""
     kinds = [" class=number" * all(map(_is_number, cells)) for _, *cells in zip(columns, *rows, strict=True)]
     head = "".join(f"<th scope=col{kind}>{escape(c)}</th>" for c, kind in zip(columns, kinds, strict=True))
-    # on a phone a row is a card, and its cells say what they are
-    named = [f"<td{kind} data-name='{escape(c)}'>" for c, kind in zip(columns, kinds, strict=True)]
-    body = ["".join(f"{td}{escape(_text(v))}</td>" for v, td in zip(row, named, strict=True)) for row in rows]
+    body = [
+        "".join(f"<td{kind}>{escape(_text(v))}</td>" for v, kind in zip(row, kinds, strict=True))
+        for row in rows
+    ]
     return f"<thead><tr>{head}</tr></thead><tbody><tr>{'</tr><tr>'.join(body)}</tr></tbody>"
 
 
@@ -284,12 +288,19 @@ def _text(value: Any, digits: int = 5) -> str:
     return "–" if value is None else str(value)
 
 
+def _named(columns: Sequence[str]) -> str:
+    """Return the names of the columns for the style: on a phone a row is a card with labelled cells."""
+    names = ";".join(f"--c{i}:{json.dumps(c, ensure_ascii=False)}" for i, c in enumerate(columns, 1))
+    return f" style='{escape(names)}'"
+
+
 def _errata() -> str:
-    table = _grid(("where", "printed", "should read"), WORDS["errata"])
+    columns = ("where", "printed", "should read")
+    table = _grid(columns, WORDS["errata"])
     return (
         "<section id=errata><h2>Slips found in the paper</h2>"
         "<p>None of them touches a printed number.</p>"
-        f"<div class=wide><table>{table}</table></div></section>"
+        f"<div class=wide><table{_named(columns)}>{table}</table></div></section>"
     )
 
 
