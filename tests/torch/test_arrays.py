@@ -150,7 +150,7 @@ def test_what_is_wrong_is_said_as_ever():
         st.minimize(lambda x: x**2, torch.tensor(MANY))
     with pytest.raises(TypeError, match="expected a real scalar"):
         st.minimize(lambda x: x**2, torch.tensor(ONE), jac=slope)
-    with pytest.raises(ValueError, match="jac: 'cs' does not take torch arrays"):
+    with pytest.raises(ValueError, match="jac: 'cs' does not support torch arrays"):
         run(torch.ones(3), jac="cs")
     with pytest.raises(ZeroDivisionError) as caught:
         st.minimize(lambda x: 1 // 0, torch.tensor(ONE), jac=slope)
