@@ -112,7 +112,7 @@ class Checkpoint:
         for name, here in self._settings.items():
             there = settings.pop(name, None)
             if there != here:
-                raise self._error(f"belongs to another run: {name} is {there} in the file, {here} here")
+                raise self._error(f"belongs to another run: {name} is {there} there and {here} here")
         if settings:
             raise self._error(f"belongs to another run: it has the settings {sorted(settings)}")
         try:
