@@ -74,7 +74,7 @@ REFUSED = [
        "lam: a schedule of 5 values is too short for up to 6 iterations")
       for end in ({"b": 5}, {"switch": switches.SmallImprovement(0.0) | switches.After(5)})),
     ({"lam": st.L(0.1, 0.2), "method": "cgd", "budget": st.Budget(seconds=1.0)}, ValueError,
-     "L(0.1, 0.2)", "give T, or a budget"),
+     "L(0.1, 0.2)", "give T or a budget"),
     # names
     *(({"method": name}, ValueError, f"method: {name!r} is not known; did you mean {near!r}?")
       for name, near in (("CGD_FD", "cgd-fd"), ("bgfs", "bfgs"))),
@@ -102,17 +102,17 @@ REFUSED = [
     *(({name: value, "method": method}, ValueError, f"{name}: method {method!r} has no penalty")
       for method, name, value in (("gd", "lam", 0.1), ("newton", "r", 0.1), ("dfp", "b", 3),
                                   ("bfgs", "penalty", penalties.L2()), ("gd", "switch", switches.Never()))),
-    ({"memory": 5}, ValueError, "memory: method 'gd' keeps no pairs"),
+    ({"memory": 5}, ValueError, "memory: method 'gd' stores no curvature pairs"),
     ({"lam": 0.1, "method": "cgd-auto"}, ValueError, "lam: method 'cgd-auto' chooses λ itself; 'cgd'"),
     *(({"method": name}, ValueError, "method: ", repr(name), "'cgd-auto', the default") for name in
       ("L-BFGS-B", "lbfgs")),
-    ({"constraints": ()}, TypeError, "constraints: steepen takes bounds only", "scipy.optimize.minimize"),
-    ({"maxiter": 9}, TypeError, "maxiter: say budget=Budget(iters=...)"),
+    ({"constraints": ()}, TypeError, "constraints: steepen supports bounds only", "scipy.optimize.minimize"),
+    ({"maxiter": 9}, TypeError, "maxiter: use budget=Budget(iters=...)"),
     ({"jca": None}, TypeError, "jca: not an argument of minimize; did you mean 'jac'?"),
-    ({"fun": lambda x: ((x**2).sum(), 2 * x), "jac": None}, TypeError, "fun: expected", "say jac=True"),
-    ({"memory": 5, "method": st.CGDAuto()}, ValueError, "memory: give it to the direction", "CGDAuto"),
-    ({"lam": 0.2, "method": FD}, ValueError, "lam: give it to the direction", repr(FD)),
-    ({"r": 0.1, "method": "cgd-dfp"}, ValueError, 'r: belongs to curvature="difference"'),
+    ({"fun": lambda x: ((x**2).sum(), 2 * x), "jac": None}, TypeError, "fun: expected", "pass jac=True"),
+    ({"memory": 5, "method": st.CGDAuto()}, ValueError, "memory: pass it to the constructor", "CGDAuto"),
+    ({"lam": 0.2, "method": FD}, ValueError, "lam: pass it to the constructor of the direction", repr(FD)),
+    ({"r": 0.1, "method": "cgd-dfp"}, ValueError, 'r: applies only to curvature="difference"'),
     ({"b": 3, "switch": switches.Never(), "method": "cgd-fd"}, ValueError, "b: give either b or switch"),
     ({"tol": 1e-3, "gtol": 1e-3}, ValueError, "tol: give either tol or gtol"),
 ]  # fmt: skip
@@ -244,7 +244,7 @@ COUNTS = [
     (lambda v: steps.Armijo(grow=v), "longest", "a finite number where grow is infinite", [inf]),
     (lambda v: steps.safe(1.0, v), "lam", "values known in advance", [schedules.Auto()]),
     (lambda v: st.CGD(curvature=v), "curvature", "one of exact, difference, bfgs, dfp; got", ["hess"]),
-    (lambda v: schedules.Piecewise([1.0, 2.0, 3.0], v), "boundaries", "rising numbers, got", [[4, 3]]),
+    (lambda v: schedules.Piecewise([1.0, 2.0, 3.0], v), "boundaries", "increasing numbers, got", [[4, 3]]),
     (lambda v: schedules.Piecewise([1.0, v], [3, 4]), "values", "one more than the 2 boundaries", [2.0]),
 ]  # fmt: skip
 
@@ -255,7 +255,7 @@ def test_the_parts_check_their_own_numbers(make, name, words, values):
         with pytest.raises((TypeError, ValueError), match=rf"^{name}: expected {words}") as caught:
             make(bad)
         assert repr(bad) in str(caught.value) or words.startswith("one more")
-    with pytest.raises(ValueError, match=r"^T: not known yet"):
+    with pytest.raises(ValueError, match=r"^T: not set"):
         schedules.L(0.0, 1.0)(0)
 
 
@@ -275,7 +275,7 @@ def test_a_right_gradient_is_taken_and_a_wrong_sign_or_component_refused(seed, n
     for given_ in ({"fun": lambda x: (f(x), g(x)), "jac": True}, {"fun": f, "jac": g}):
         assert run(Bowl(), x0=x0, step=1e-9, check_gradient=True, **given_).nit == 3
     assume(np.linalg.norm(g(x0)) > 1e-3 * max(1.0, abs(f(x0))))
-    said = r"has the wrong sign at x0: .* promises .* fun shows"
+    said = r"has the wrong sign at x0: .* gives .* differences of fun give"
     off = np.linalg.norm(g(x0)) * (np.arange(n) == seed % n)
     for wrong, words in ((lambda x: -g(x), said), (lambda x: g(x) + off, f"{said}|disagrees with")):
         with pytest.raises(ValueError, match=f"^jac: it ({words})"):

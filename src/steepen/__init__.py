@@ -1,9 +1,9 @@
-"""A quasi-Newton minimiser with SciPy's call, sharpness-aware training, and the CGD paper reproduced.
+"""A quasi-Newton minimiser with SciPy's interface, sharpness-aware training, and the CGD paper reproduced.
 
-- The paper descends f + λ‖∇f‖² with λ > 0. That helps with a fixed step size that is too small, and against
-  a tuned one it mostly loses; `steepen.paper` has both.
-- `minimize` has SciPy's call and no step size or λ to choose. Its default, "cgd-auto", is a BFGS method
-  whose unit steps are steps of CGD with a λ that follows the curvature and is mostly negative.
+- The paper descends f + λ‖∇f‖² with λ > 0. That helps with a fixed step size that is too small, but
+  mostly loses to a tuned one; `steepen.paper` shows both.
+- `minimize` has SciPy's interface and no step size or λ to choose. Its default, "cgd-auto", is a BFGS method
+  whose unit steps are CGD steps with a λ that adapts to the curvature and is mostly negative.
 - `steepen.torch` and `steepen.optax` train networks with SAM and its relatives, the paper's λ among them;
   `GapSAM` sets the strength from the gap between validation and training loss. They help where a network
   overfits.

@@ -1,4 +1,4 @@
-"""Budgets: hard limits, never exceeded by one."""
+"""Budgets: hard limits that are never exceeded."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ._tools.check import number, whole
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits of a run, for each row of a batch; None is no limit.
+    """Limits of a run, for each row of a batch; None means no limit.
 
-    A step is taken only if all that it needs still fits, so no limit is ever exceeded, not by one.
+    A step is taken only if the evaluations it needs fit in the budget, so no limit is ever exceeded.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Budget:
 
     @property
     def total(self) -> int | None:
-        """The most iterations the run can make, as far as gradients and iterations limit it.
+        """The maximum number of iterations, given the limits on gradients and iterations.
 
         Examples
         --------

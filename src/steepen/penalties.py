@@ -1,7 +1,7 @@
-"""Penalties h of the gradient: the landscape walked on is f + λ·h(∇f).
+"""Penalties h of the gradient: the objective is f + λ·h(∇f).
 
-The gradient of h(∇f(x)) is H(x)·∇h(∇f(x)), so a penalty is no more than h and ∇h. The latter is given as
-`scale · vector`: the paper's probe is x + r·∇f although ∇h = 2∇f, and its λ carries the factor 2.
+The gradient of h(∇f(x)) is H(x)·∇h(∇f(x)), so a penalty is defined by h and ∇h. The latter is given as
+`scale · vector`: the paper evaluates ∇f at x + r·∇f although ∇h = 2∇f, and puts the factor 2 next to λ.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["L1", "L2", "Huber", "PNorm", "Penalty", "SquaredL2"]
 
 @runtime_checkable
 class Penalty(Protocol):
-    """What every penalty has: h, and ∇h as `scale · vector`.
+    """Interface of penalties: h, and ∇h as `scale · vector`.
 
     Examples
     --------
@@ -87,7 +87,7 @@ class L2(Penalty):
 class Huber(Penalty):
     """h(g) = Σ of the Huber function of gᵢ: quadratic up to `delta`, linear beyond.
 
-    Large gradients then count no more than `delta` a component, so one spike cannot throw x.
+    Each component of ∇h is at most `delta`, so a single large one cannot dominate the step.
 
     Examples
     --------
@@ -168,7 +168,7 @@ class PNorm(Penalty):
         return xp.sign(g) * unit ** (self.p - 1) / xp.where(total > 0, total, xp.ones_like(total))
 
     def _scaled(self, g: Array) -> tuple[Array, Array]:
-        """Split |g| into its largest component and the rest relative to it: no power overflows."""
+        """Return the largest |gᵢ|, and |g| relative to it, so that no power overflows."""
         xp = namespace(g)
         size = xp.max(xp.abs(g), axis=-1, keepdims=True)
         return size, xp.abs(g) / xp.where(size > 0, size, xp.ones_like(size))

@@ -1,7 +1,7 @@
 """Values that change with the iteration: the step size α_k and the coefficient λ_k.
 
 Wherever `minimize` takes a step or a λ, it takes a number, one of these schedules, a callable of k, or an
-array with one value for each row of a batch.
+array with one value per row of a batch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 
 @runtime_checkable
 class Schedule(Protocol):
-    """What every schedule has: a value at k, a length, and a way to learn the length of the run.
+    """Interface of schedules: a value at k, a length, and `fit`, which sets the length of the run.
 
     Examples
     --------
@@ -37,11 +37,11 @@ class Schedule(Protocol):
 
     @property
     def length(self) -> int | None:
-        """How many iterations the schedule covers; None for any number."""
+        """Number of iterations the schedule covers; None if unlimited."""
         return None
 
     def fit(self, total: int | None) -> Any:
-        """Return the schedule for a run of `total` iterations (None: not known)."""
+        """Return the schedule for a run of `total` iterations (None: unknown)."""
         return self
 
     def __call__(self, k: int, /) -> Scalar: ...
@@ -52,7 +52,7 @@ ScheduleLike: TypeAlias = float | Schedule | Callable[[int], float] | ArrayLike
 
 @dataclass(frozen=True)
 class Constant(Schedule):
-    """The same value at every k: a number, or one for each row of a batch.
+    """The same value at every k: a number, or one per row of a batch.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class Constant(Schedule):
     value: float | NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        value = floats("value", self.value, "a number, or one a row")
+        value = floats("value", self.value, "a number, or one per row")
         object.__setattr__(self, "value", value if value.ndim else float(value))
 
     def __call__(self, k: int, /) -> Scalar:
@@ -72,7 +72,7 @@ class Constant(Schedule):
 
 @dataclass(frozen=True)
 class _Ramp(Schedule):
-    """A curve from `start` to `end` in T values; T is the length of the run where it is not given."""
+    """A curve from `start` to `end` in T values; T defaults to the length of the run."""
 
     start: float
     end: float
@@ -93,20 +93,20 @@ class _Ramp(Schedule):
             return self
         if total is None:
             raise ValueError(
-                f"{type(self).__name__}({self.start}, {self.end}): the run has no limit in iterations or "
-                "gradients to spread the values over; give T, or a budget"
+                f"{type(self).__name__}({self.start}, {self.end}): the run has no limit on iterations or "
+                "gradients over which to spread the values; give T or a budget"
             )
         return replace(self, T=total)
 
     def _fraction(self, k: int) -> Any:
         if self.T is None:
-            raise ValueError("T: not known yet; give it, or let minimize fit the schedule to its budget")
+            raise ValueError("T: not set; pass T, or let minimize set it from the budget")
         share = 1.0 * k / (self.T - 1) if self.T > 1 else 0.0  # a traced k is a short whole number
         return min(share, 1.0) if isinstance(k, int) else namespace(k).minimum(share, 1.0)
 
 
 class L(_Ramp):
-    """The paper's L(a, b): T values in even steps from a to b.
+    """The paper's L(a, b): T equally spaced values from a to b.
 
     Examples
     --------
@@ -136,7 +136,7 @@ class Cosine(_Ramp):
 
 @dataclass(frozen=True)
 class Piecewise(Schedule):
-    """Constant pieces: `values[i]` until k reaches `boundaries[i]`, the last value ever after.
+    """Constant pieces: `values[i]` until k reaches `boundaries[i]`, then the last value.
 
     Examples
     --------
@@ -154,7 +154,7 @@ class Piecewise(Schedule):
             count = len(self.boundaries)
             raise ValueError(f"values: expected one more than the {count} boundaries, got {len(self.values)}")
         if list(self.boundaries) != sorted(set(self.boundaries)):
-            raise ValueError(f"boundaries: expected rising numbers, got {list(self.boundaries)}")
+            raise ValueError(f"boundaries: expected increasing numbers, got {list(self.boundaries)}")
 
     def __call__(self, k: int, /) -> float:
         xp = namespace(k)
@@ -164,7 +164,7 @@ class Piecewise(Schedule):
 
 @dataclass(frozen=True)
 class Table(Schedule):
-    """One listed value for each iteration; the run may not be longer than the list.
+    """One value per iteration from a list; the run may not be longer than the list.
 
     Examples
     --------
@@ -209,7 +209,7 @@ class Custom(Schedule):
 
 
 class _Around(Schedule):
-    """A schedule that is made of another, and as long."""
+    """A schedule derived from another one, of the same length."""
 
     inner: Schedule
 
@@ -225,7 +225,7 @@ class _Around(Schedule):
 
 @dataclass(frozen=True)
 class Mapped(_Around):
-    """A formula of another schedule, such as a step size that follows λ.
+    """A function of another schedule, such as a step size that depends on λ.
 
     Examples
     --------
@@ -242,7 +242,7 @@ class Mapped(_Around):
 
 
 class ByCurvature:
-    """A λ that is fixed only once H·v is known, v = ∇h/scale.
+    """A λ that depends on H·v, v = ∇h/scale.
 
     Examples
     --------
@@ -251,13 +251,13 @@ class ByCurvature:
     """
 
     def at(self, lam: Scalar, along: Scalar, square: Scalar, scale: float) -> Scalar:
-        """Return λ_k from the schedule's own value, gᵀHv, ‖Hv‖² and the penalty's scale."""
+        """Return λ_k from the schedule's value, gᵀHv, ‖Hv‖² and the penalty's scale."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class _Following(ByCurvature, _Around):
-    """A schedule of λ that the curvature changes."""
+    """A schedule of λ modified by the curvature."""
 
     lam: ScheduleLike
     inner: Schedule = field(init=False, repr=False, compare=False)
@@ -272,7 +272,7 @@ class _Following(ByCurvature, _Around):
 
 @dataclass(frozen=True)
 class Signed(_Following):
-    """λ with the sign of the curvature along g: the paper's negative λ where f bends down.
+    """λ with the sign of the curvature along g: the paper's negative λ at negative curvature.
 
     There gᵀHg < 0, so λ < 0 keeps gᵀp < 0 and the guard never fires.
 
@@ -289,18 +289,18 @@ class Signed(_Following):
 
 @dataclass(frozen=True)
 class Perturbed(_Following):
-    """Lemma 1's remedy: λ, but `factor · λ` for a step where the direction all but vanishes.
+    """Lemma 1's remedy: λ, but `factor · λ` for a step where the direction nearly vanishes.
 
-    At an artificial stationary point Hv = −g/(scale·λ): p is zero, the guard has nothing to object to, and
-    the run would stay. With another λ it goes on downhill, and once past the point the guard sees to it that
-    it does not return. p vanishes only if λ·scale·‖Hv‖² = −gᵀHv, which is what is looked at.
+    At an artificial stationary point Hv = −g/(scale·λ): p is zero, the guard does not fire, and
+    the run would get stuck. With another λ it continues to descend, and once past the point the guard keeps
+    it from returning. p vanishes only if λ·scale·‖Hv‖² = −gᵀHv, which is the condition tested.
 
     Parameters
     ----------
-    lam : number, schedule, callable of k, or one value a row
+    lam : number, schedule, callable of k, or one value per row
         λ.
     factor : float
-        The other λ, as a multiple of this one, 0 or more and less than 1.
+        The other λ as a multiple of `lam`, at least 0 and less than 1.
 
     Examples
     --------
@@ -327,11 +327,11 @@ _NEAR = 2 * VANISHED  # so that it acts before the loop takes note
 
 @dataclass(frozen=True)
 class Auto(ByCurvature, Schedule):
-    """The λ that needs no setting: −½·gᵀHv/(scale·‖Hv‖²), the default of the CGD methods.
+    """A parameter-free λ: −½·gᵀHv/(scale·‖Hv‖²), the default of the CGD methods.
 
     With the paper's penalty the direction is then that of a memoryless BFGS step, p ∝ −(g − ½γHg) with
-    γ = gᵀHg/‖Hg‖². It is free of the scales of f and x, and gᵀp ≤ −½‖g‖², so the guard never fires. It
-    is negative where f is convex: a λ > 0 makes up for a step that is too small, and a line search has none.
+    γ = gᵀHg/‖Hg‖². It is invariant to the scales of f and x, and gᵀp ≤ −½‖g‖², so the guard never fires. It
+    is negative where f is convex: λ > 0 compensates for a step that is too small, which a line search avoids.
 
     Examples
     --------
@@ -347,9 +347,9 @@ class Auto(ByCurvature, Schedule):
 
 
 def as_schedule(value: ScheduleLike, name: str, rows: int | None = None) -> Schedule:
-    """Turn a number, a callable or an array with one value for each row of a batch into a schedule.
+    """Turn a number, a callable or an array with one value per row of a batch into a schedule.
 
-    An error calls it by `name`.
+    Error messages refer to it by `name`.
 
     Examples
     --------
@@ -362,12 +362,12 @@ def as_schedule(value: ScheduleLike, name: str, rows: int | None = None) -> Sche
     if callable(value) and not isinstance(value, Schedule):
         return Custom(value)
     if not isinstance(value, Schedule):
-        value = Constant(floats(name, value, "a number, a schedule, a callable of k, or one value a row"))
+        value = Constant(floats(name, value, "a number, a schedule, a callable of k, or one value per row"))
     shape = _shape(value)
     if shape and rows is None:
         raise ValueError(
             f"{name}: expected a number for a single run, got an array of shape {shape}; "
-            "for one value an iteration use schedules.Table"
+            "for one value per iteration use schedules.Table"
         )
     if shape and shape != (rows,):
         raise ValueError(f"{name}: expected one value for each of the {rows} rows, got shape {shape}")
@@ -375,7 +375,7 @@ def as_schedule(value: ScheduleLike, name: str, rows: int | None = None) -> Sche
 
 
 def _number(k: int, value: Any) -> Any:
-    """Return the value at k as a Python number; as it is where k is traced, and so the value."""
+    """Return the value at k as a Python number; unchanged if k, and so the value, is traced."""
     return float(value) if isinstance(k, int) else value
 
 

@@ -1,7 +1,7 @@
-"""When to stop paying for the penalty: from then on the run is steepest descent.
+"""When to turn the penalty off; from then on the run is steepest descent.
 
-A switch is asked after every step. It never evaluates f: it sees what the step has shown. Switches combine
-with `|`; the listing of CGD-FD has `After(b) | FirstGuard()`.
+A switch is called after every step. It never evaluates f: it uses only the results of the step. Switches
+combine with `|`; the listing of CGD-FD has `After(b) | FirstGuard()`.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class Switch:
 
     @property
     def last(self) -> int | None:
-        """How many penalised iterations there can be; None for any number."""
+        """Maximum number of penalised iterations; None if unlimited."""
         return None
 
     def off(self, k: int, guarded: Mask, before: Scalar, after: Scalar, first: Scalar) -> Mask:
-        """Return whether the penalty ends with step k, by what it has shown.
+        """Return whether the penalty is turned off after step k.
 
-        That is whether the guard fired, f before and after the step, and f at the start of the run.
+        The arguments are whether the guard fired, f before and after the step, and f at the start of the run.
         """
         raise NotImplementedError
 
@@ -113,10 +113,10 @@ class SmallImprovement(Switch):
 
 @dataclass(frozen=True)
 class GoodDrop(Switch):
-    """Off once f has fallen by `share · |f₀|` or more since the start: the paper's good-enough drop.
+    """Off once f has decreased by `share · |f₀|` or more since the start: the paper's good-enough drop.
 
-    The share is the paper's improvement, (f₀ − f)/f₀, over the whole run. It may be above 1 where f goes
-    below zero.
+    `share` is the paper's improvement, (f₀ − f)/f₀, over the whole run. It may be above 1 if f becomes
+    negative.
 
     Examples
     --------
@@ -135,7 +135,7 @@ class GoodDrop(Switch):
 
 @dataclass(frozen=True)
 class AnyOf(Switch):
-    """Off as soon as any part is; written `a | b`.
+    """Off as soon as any of its parts is; written `a | b`.
 
     Examples
     --------

@@ -256,7 +256,7 @@ def test_the_check_of_the_gradient_is_within_the_budget(source, rows, limit):
         given |= {"check_gradient": True, "budget": Budget(iters=50, **{limit: size})}
         if size < needed:
             with pytest.raises(
-                ValueError, match=rf"^budget: {limit}={size} does not cover the {needed} of check_gradient"
+                ValueError, match=rf"^budget: {limit}={size} does not cover the {needed} that check_gradient"
             ):
                 st.minimize(fun, x0, **given)
             assert counting.count("fun") == counting.count("grad") == 0

@@ -196,7 +196,7 @@ def refused(path, *texts, **given_):
     assert not calls
 
 
-DAMAGED = "cut off, damaged or edited"
+DAMAGED = "truncated, damaged or edited"
 
 
 @pytest.fixture
@@ -255,7 +255,7 @@ def test_a_foreign_file_and_one_of_another_format_are_refused(tmp_path):
     path = tmp_path / "foreign.npz"
     for data in FOREIGN.values():
         path.write_bytes(data)
-        refused(path, "is no steepen checkpoint")
+        refused(path, "is not a steepen checkpoint")
     for header, by in (({}, "before steepen 0.1"), ({"version": "0.7.3"}, "by steepen 0.7.3")):
         path.write_bytes(npz(header=np.array(json.dumps({"steepen": 9, "settings": {}, **header}))))
         refused(path, f"was written {by}, in format 9; this version reads format 11")

@@ -155,7 +155,7 @@ def test_the_first_ctrl_c_waits_for_the_iteration_and_the_second_does_not(caplog
 
     assert press(1) == (Status.INTERRUPTED, 3, 4)  # the fourth step is not made
     assert press(2) == (Status.INTERRUPTED, 2, 3)
-    assert "press again to stop at once" in caplog.text
+    assert "press Ctrl-C again to stop" in caplog.text
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
@@ -198,7 +198,7 @@ def test_a_callback_ends_rows_of_a_batch():
     assert (res.status == Status.CALLBACK).all()
     assert (res.fun < 1.0).all()
     assert len(set(res.nit.tolist())) > 1
-    with pytest.raises(TypeError, match=r"callback: expected one bool for each row"):
+    with pytest.raises(TypeError, match=r"callback: expected one bool per row"):
         st.minimize(st.functions["booth"], callback=lambda s: s.fun, **given_)
 
 

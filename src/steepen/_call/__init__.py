@@ -1,1 +1,1 @@
-"""The call: its arguments, and what they become."""
+"""The entry point `minimize` and the processing of its arguments."""

@@ -1,4 +1,4 @@
-"""The arguments of `minimize`, checked before anything is evaluated and turned into the parts of a run."""
+"""Validate the arguments of `minimize` before anything is evaluated, and build the parts of a run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .keywords import RunSettings
 def problem_of(
     fun: Any, x: Array, args: Any, given: Mapping[str, Any], workers: Map | None = None
 ) -> Problem:
-    """Return what is to be minimised by the eager engine; `workers` evaluates the points of a difference."""
+    """Return the problem for the eager engine; `workers` evaluates the points of a finite difference."""
     jac, hvp, hess, differences = derivatives_of(
         fun, x, *(given.get(name) for name in ("jac", "hvp", "hessp", "hess"))
     )
@@ -40,14 +40,14 @@ def problem_of(
 
 
 def tuple_of(args: Any) -> tuple[Any, ...]:
-    """Return further arguments of a function; one alone needs no brackets, as in SciPy."""
+    """Return the extra arguments as a tuple; a single one need not be a tuple, as in SciPy."""
     return cast("tuple[Any, ...]", args if isinstance(args, tuple) else (args,))
 
 
 def settings_of(
     shape: tuple[int, ...], dtype: Any, method: str | Direction = "cgd-auto", **given: Unpack[RunSettings]
 ) -> Settings:
-    """Return how a run goes from starts of this shape and dtype."""
+    """Return the settings of a run whose start has this shape and dtype."""
     rows = shape[0] if len(shape) == 2 else None
     budget = whole_budget(given.get("budget"), shape[-1])
     total, b, switch = budget.total, given.get("b"), given.get("switch")
@@ -61,7 +61,7 @@ def settings_of(
 
 
 def start_point(x0: Any) -> Array:
-    """Return the start as an array of a library we know, float32 or float64, (n,) or (B, n)."""
+    """Return the start as a NumPy, torch or JAX array, float32 or float64, of shape (n,) or (B, n)."""
     if not (_is_tensor(x0) or (hasattr(x0, "__array_namespace__") and x0.ndim)):
         try:
             x0 = np.asarray(x0)
@@ -97,18 +97,18 @@ def whole_budget(budget: Budget | None, n: int) -> Budget:
 
 
 def direction_of(method: str | Direction, **parts: Any) -> Direction:
-    """Return the direction: the one named, with its parameters, or the object itself."""
+    """Return the direction: built from a method name and its parameters, or the given object."""
     given = {name: value for name, value in parts.items() if value is not None}
     if isinstance(method, str):
         if method.lower().replace("-", "") in ("lbfgs", "lbfgsb"):
-            raise ValueError(f"method: {method!r} is not here; 'cgd-auto', the default, takes its place")
+            raise ValueError(f"method: {method!r} is not available; use 'cgd-auto', the default, instead")
         direction = METHODS[one_of("method", method, METHODS)]
         if not given:
             return direction
         known = {field.name for field in fields(direction)} if is_dataclass(direction) else set[str]()
         for name in given:
             if name not in known:
-                why = "keeps no pairs" if name == "memory" else "has no penalty"
+                why = "stores no curvature pairs" if name == "memory" else "has no penalty"
                 if method == "cgd-auto":
                     why = "chooses λ itself; 'cgd', 'cgd-fd', 'cgd-bfgs' and 'cgd-dfp' take a penalty"
                 raise ValueError(f"{name}: method {method!r} {why}")
@@ -116,7 +116,7 @@ def direction_of(method: str | Direction, **parts: Any) -> Direction:
     if not isinstance(method, Direction):
         raise TypeError(f"method: expected a name or a Direction, got {method!r}")
     if given:
-        raise ValueError(f"{next(iter(given))}: give it to the direction, {method!r}, itself")
+        raise ValueError(f"{next(iter(given))}: pass it to the constructor of the direction, {method!r}")
     return pure(method)
 
 
@@ -129,7 +129,7 @@ def step_of(step: ScheduleLike | Step | None, direction: Direction) -> Step:
 
 
 def switch_of(direction: Direction, switch: Switch | None, b: int | None, total: int | None) -> Switch:
-    """Return the switch: the one named, the one b stands for, or the method's own."""
+    """Return the switch: the given one, the one implied by b, or the method's default."""
     if not direction.penalised and (b is not None or switch is not None):
         name = "b" if b is not None else "switch"
         raise ValueError(f"{name}: method {direction.name!r} has no penalty to switch off")
@@ -145,14 +145,14 @@ def switch_of(direction: Direction, switch: Switch | None, b: int | None, total:
 
 
 def check_lengths(direction: Direction, step: Step, switch: Switch, total: int | None) -> None:
-    """Refuse a schedule that is shorter than the run may be."""
+    """Raise if a schedule is shorter than the longest possible run."""
     schedules = {"lam": getattr(direction, "lam", None), "step": getattr(step, "schedule", None)}
     for name, schedule in schedules.items():
         length = schedule.length if isinstance(schedule, Schedule) else None
         if length is None:
             continue
         needed = total
-        if name == "lam":  # λ is asked for only while the penalty is on
+        if name == "lam":  # λ is needed only while the penalty is on
             needed = min([n for n in (total, switch.last) if n is not None], default=None)
         if needed is None or needed > length:
             run = "a run of any length" if needed is None else f"up to {needed} iterations"
@@ -160,7 +160,7 @@ def check_lengths(direction: Direction, step: Step, switch: Switch, total: int |
 
 
 def tolerances_of(dtype: Any, given: RunSettings) -> Tolerances:
-    """Return the tolerances, with the default for the precision."""
+    """Return the tolerances, with the defaults for the dtype."""
     tol, gtol = given.get("tol"), given.get("gtol")
     if tol is not None and gtol is not None:
         raise ValueError("tol: give either tol or gtol, not both")
@@ -178,7 +178,7 @@ def tolerances_of(dtype: Any, given: RunSettings) -> Tolerances:
 def derivatives_of(
     fun: Any, x: Array, jac: Any, hvp: Any, hessp: Any, hess: Any
 ) -> tuple[Any, Any, Any, Differences]:
-    """Return the gradient, H·v, H and how differences are taken, from wherever they come."""
+    """Return the gradient, H·v, H and the finite-difference settings, from the arguments or from fun."""
     if not callable(fun):
         raise TypeError(f"fun: expected a callable, got {fun!r}")
     differences = jac if isinstance(jac, Differences) else Differences(jac)
@@ -201,22 +201,22 @@ def derivatives_of(
             raise ValueError(f"jac: expected a callable, True, or one of {names}; got {jac!r}")
         library = "numpy" if is_numpy(x) else "torch" if _is_tensor(x) else "jax"
         if (jac == "cs" and library != "numpy") or (jac in AUTODIFF and library not in ("numpy", jac)):
-            raise ValueError(f"jac: {jac!r} does not take {library} arrays, and x0 is one")
+            raise ValueError(f"jac: {jac!r} does not support {library} arrays such as x0")
     elif jac is not True and not callable(jac):
         raise TypeError(f"jac: expected a callable, True, or a name such as '2-point'; got {jac!r}")
     return jac, hvp, hess, differences
 
 
 def _check_differences(given: Differences, shape: tuple[int, ...]) -> None:
-    """Refuse what does not fit a start of this shape."""
+    """Raise if the finite-difference settings do not fit a start of this shape."""
     n = shape[-1]
     if given.workers is not None and len(shape) > 1:
         raise ValueError(
-            f"workers: expected one start point, since a batch is evaluated at once; got {shape}"
+            f"workers: expected a single start point, since a batch is evaluated at once; got shape {shape}"
         )
     for name, steps in (("eps", given.eps), ("finite_diff_rel_step", given.rel_step)):
         if steps is not None and steps.shape not in ((), (1,), (n,)):
-            raise ValueError(f"{name}: expected a number, or {n} of them, got shape {steps.shape}")
+            raise ValueError(f"{name}: expected a number or an array of {n}, got shape {steps.shape}")
 
 
 def _default_gradient(fun: Any, x: Array) -> Any:

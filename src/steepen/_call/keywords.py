@@ -1,4 +1,4 @@
-"""The keywords of `minimize`: their types, their defaults, and an answer to those that it does not have."""
+"""The keywords of `minimize`: their types, their defaults, and hints for unknown ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class MethodSettings(TypedDict, total=False):
-    """What a method is run with; what the values mean, `steepen.minimize` says."""
+    """The parameters of a method; see `steepen.minimize` for their meaning."""
 
     step: ScheduleLike | Step | None
     lam: ScheduleLike | None
@@ -35,7 +35,7 @@ class MethodSettings(TypedDict, total=False):
 
 
 class Stopping(TypedDict, total=False):
-    """When a run ends; the tolerances of a compiled run may be traced."""
+    """The stopping criteria; the tolerances of a compiled run may be traced values."""
 
     budget: Budget | None
     tol: SupportsFloat | None
@@ -46,11 +46,11 @@ class Stopping(TypedDict, total=False):
 
 
 class RunSettings(MethodSettings, Stopping, total=False):
-    """How a run is made."""
+    """The settings of a run."""
 
 
 class Shared(Stopping, total=False):
-    """What all runs of a sweep have in common."""
+    """The settings shared by all runs of a sweep."""
 
     jac: Callable[..., Any] | bool | str | None
     bounds: Any
@@ -80,17 +80,17 @@ DEFAULTS: dict[str, Any] = {
 }  # fmt: skip
 
 INSTEAD = {
-    "constraints": "steepen takes bounds only; scipy.optimize.minimize takes constraints, by method='SLSQP'",
-    "maxiter": "say budget=Budget(iters=...), or options={'maxiter': ...}",
-    "maxfun": "say budget=Budget(evals=...), or options={'maxfun': ...}",
-    "maxfev": "say budget=Budget(evals=...), or options={'maxfev': ...}",
-    "disp": "say options={'disp': True}, or progress=True",
+    "constraints": "steepen supports bounds only; use scipy.optimize.minimize with method='SLSQP'",
+    "maxiter": "use budget=Budget(iters=...), or options={'maxiter': ...}",
+    "maxfun": "use budget=Budget(evals=...), or options={'maxfun': ...}",
+    "maxfev": "use budget=Budget(evals=...), or options={'maxfev': ...}",
+    "disp": "use options={'disp': True}, or progress=True",
 }
-"""What a keyword of SciPy's is called here."""
+"""What to use in place of a SciPy keyword."""
 
 
 def spelled_out(keywords: type) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Let `help` and notebooks show these keywords of a call one by one, with their defaults."""
+    """Make `help` and notebooks list these keywords of a call individually, with their defaults."""
 
     def shown(call: Callable[P, T]) -> Callable[P, T]:
         signature, kind = inspect.signature(call), inspect.Parameter.KEYWORD_ONLY
@@ -108,7 +108,7 @@ def spelled_out(keywords: type) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
 
 def complete(given: Mapping[str, Any], keywords: type = Keywords, call: str = "minimize") -> dict[str, Any]:
-    """Return all keywords of a call; one that is not known is answered with what to use.
+    """Return all keywords of a call, with defaults; for an unknown one, raise and say what to use instead.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def complete(given: Mapping[str, Any], keywords: type = Keywords, call: str = "m
     0.0
     >>> complete({"maxiter": 100})
     Traceback (most recent call last):
-    TypeError: maxiter: say budget=Budget(iters=...), or options={'maxiter': ...}
+    TypeError: maxiter: use budget=Budget(iters=...), or options={'maxiter': ...}
     """
     known = keywords.__annotations__
     for name in given:
@@ -127,5 +127,5 @@ def complete(given: Mapping[str, Any], keywords: type = Keywords, call: str = "m
 
 
 def run_settings(given: Mapping[str, Any]) -> RunSettings:
-    """Return the part of the keywords that says how a run is made."""
+    """Return those keywords that are settings of the run."""
     return cast(RunSettings, {name: given[name] for name in RunSettings.__annotations__})

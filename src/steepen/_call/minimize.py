@@ -1,4 +1,4 @@
-"""`minimize`: the arguments are checked, the parts are put together, the loop runs."""
+"""`minimize`: check the arguments, build the problem and the settings, run the solver."""
 
 from __future__ import annotations
 
@@ -33,86 +33,86 @@ def minimize(
     Parameters
     ----------
     fun : callable
-        f(x, *args). It may be an object with `grad` (and `hvp`, `hess`), as `steepen.functions` are.
+        f(x, *args). It may be an object with `grad` (and `hvp`, `hess`), like `steepen.functions`.
     x0 : array
         A start point (n,), or a batch (B, n) of independent runs; f must then be vectorised over leading
         axes or, under autodiff, be written for one point. Float32 stays float32 (but see `jac`); torch and
-        JAX arrays stay what they are.
+        JAX arrays stay torch and JAX arrays.
     args : tuple
-        Further arguments of fun, jac, hvp and hess.
+        Extra arguments passed to fun, jac, hvp and hess.
     method : str or Direction
         "cgd-auto", "gd", "newton", "bfgs", "dfp", "cgd", "cgd-fd", "cgd-bfgs", "cgd-dfp", or an object such
         as `CGD(...)`.
     jac : callable, True, "2-point", "3-point", "cs", "jax" or "torch", optional
         The gradient; True if fun returns (f, g). By default `fun.grad` if there is one, autodiff for
         torch and JAX arrays, else "2-point". The differences of a float32 run are taken in float64 if fun
-        takes such points and its values have the digits. A number will do for one variable.
+        accepts float64 and returns that precision. With one variable the gradient may be a scalar.
     bounds : sequence of (low, high), or scipy.optimize.Bounds, optional
         Limits on the variables, None for no limit. x0 and every step are projected onto the box, and
         ‖∇f‖ is then that of the projected gradient P(x − ∇f) − x, as L-BFGS-B's is.
     hvp, hessp : callable, optional
-        H·v as hvp(x, v, *args); two names for the same thing.
+        H·v as hvp(x, v, *args); the two names are synonyms.
     hess : callable, optional
-        The Hessian: an array, or in a single run a sparse matrix or a LinearOperator. Where neither it nor
-        hvp is given, H·v comes from autodiff, or from the complex step of the gradient, or from a gradient
-        difference; `Result.hvp_source` says which. Only the first complex step is held against a difference:
-        give `hvp` if the gradient is not analytic (np.sign, np.abs).
-    step : number, schedule, callable of k, one value a row, or Step, optional
+        The Hessian: an array, or in a single run a sparse matrix or a LinearOperator. If neither hess nor
+        hvp is given, H·v is computed by autodiff, by a complex step of the gradient, or by a difference of
+        gradients; `Result.hvp_source` says which. Only the first complex step is checked against a
+        difference: pass `hvp` if the gradient is not analytic (np.sign, np.abs).
+    step : number, schedule, callable of k, one value per row, or Step, optional
         α; by default `steps.Armijo()`.
-    lam : number, schedule, callable of k, or one value a row, optional
-        λ of the CGD methods; by default `schedules.Auto()`. `schedules.Perturbed(lam)` takes another λ where
-        an artificial stationary point would hold the run.
+    lam : number, schedule, callable of k, or one value per row, optional
+        λ of the CGD methods; by default `schedules.Auto()`. `schedules.Perturbed(lam)` changes λ where
+        the run would get stuck at an artificial stationary point.
     penalty : Penalty, optional
         h of the CGD methods; by default the squared L2 norm.
-    r : number or one value a row, optional
-        The probe of CGD-FD is at x + r·∇f; by default of length √ε relative to x.
+    r : number or one value per row, optional
+        CGD-FD evaluates a second gradient at x + r·∇f; by default at a distance of √ε relative to x.
     b : int, optional
         CGD-FD switches to steepest descent after iteration b; by default a quarter of the budget.
     memory : int, optional
-        The most pairs that cgd-auto keeps; by default 200, fewer from n = 76 on, and 25 from n = 600 on.
+        Maximum number of pairs that cgd-auto stores: 200, fewer from n = 76 on, 25 from n = 600 on.
     switch : Switch, optional
-        When the penalty ends, in place of the method's own rule.
+        When to turn the penalty off, in place of the method's default.
     budget : Budget, optional
         Hard limits; by default max(1000, 200 n) iterations.
     tol, gtol : float, optional
-        Converged when ‖∇f‖ ≤ gtol; `tol` is another name. By default 1e-5 (1e-3 in float32).
+        Converged when ‖∇f‖ ≤ gtol; `tol` is a synonym. By default 1e-5 (1e-3 in float32).
     ftol : float
         If positive, also stop when a step lowers f by no more than ftol·max(|f|, 1).
     xtol : float
         If positive, also stop when a step moves x by no more than xtol·max(‖x‖, 1).
     gtol_rel : float
-        If positive, also converged when ‖∇f‖ ≤ gtol_rel times the largest ‖∇f‖ that the run has seen; the
+        If positive, also converged when ‖∇f‖ ≤ gtol_rel times the largest ‖∇f‖ of the run so far; the
         status is then RELATIVE.
     x_scale : array or "auto", optional
-        The sizes of the variables, one or one each: the run is made in z = x/x_scale, and gtol, λ, α, r and
-        `trace.gnorm` belong to z. "auto" takes the width of the box, else the size of the start (the largest
-        of a batch), else 1. Sizes are rounded to powers of two, so that no digit is lost.
+        Typical magnitudes of the variables, a number or one per variable: the run uses z = x/x_scale, and
+        gtol, λ, α, r and `trace.gnorm` refer to z. "auto" uses the width of the box, else |x0| (the largest
+        of a batch), else 1. Scales are rounded to powers of two, so that no precision is lost.
     callback : callable, optional
-        Called with a State after every step; True, or StopIteration, ends the run (in a batch: an array of
-        bools, the rows where it is True).
+        Called with a State after every step; returning True, or raising StopIteration, ends the run (in a
+        batch, an array of bools ends the rows where it is True).
     progress : bool
         Show a progress bar, if standard error is a terminal.
     trace : bool, "x", or int
-        Keep the trace (with the iterates: "x"). `engine="jax"` keeps none by default, and with a number K the
-        last K iterates of every run.
+        Record the trace ("x": with the iterates). `engine="jax"` records none by default, and with an int K
+        the last K iterates of every run.
     checkpoint : path, optional
-        Save the run there, and go on from there if the file exists. Settings and start must be the same;
+        Save the run to this file, and resume from it if it exists. Settings and start must be the same;
         whether fun is the same function is not checked.
     check_gradient : bool
         First compare the gradient at x0 with differences of f, and raise if they disagree.
     workers : int or map-like callable, optional
-        Evaluate the points of a finite-difference gradient in this many processes (−1: one per core), or by
-        a callable such as `ThreadPoolExecutor().map`; a given gradient needs none. Where the platform can
-        fork, any function will do, in a script without a guard, too; elsewhere, or beside other threads, fun
-        must be defined at the top level of a module.
+        Evaluate the points of a finite-difference gradient in this many processes (−1: one per core), or with
+        a callable such as `ThreadPoolExecutor().map`; unused if the gradient is given. Where the platform can
+        fork, fun may be any function, and a script needs no `__main__` guard; elsewhere, or if other threads
+        are running, fun must be defined at the top level of a module.
     engine : {"eager", "jax"}
-        "jax" makes the run, or all runs of a batch, in one compiled program, for a function that JAX can
-        trace; it has no callback, progress, checkpoint, check_gradient, or limit in seconds.
-        `steepen.jax.minimize` is the same inside of `jit`, `vmap` and `grad`.
+        "jax" compiles the run, or all runs of a batch, into one program, for a function that JAX can trace;
+        it does not support callback, progress, checkpoint, check_gradient, or a limit in seconds.
+        `steepen.jax.minimize` is the same for use inside `jit`, `vmap` and `grad`.
     options : dict, optional
         Settings by SciPy's names: `maxiter`, `maxfun` or `maxfev`, `maxgrad`, `gtol`, `ftol`, `xtol`,
         `maxcor`, `maxls`, `eps`, `finite_diff_rel_step`, `workers`, `gradient`, `return_all`, `disp`, or any
-        keyword above; `steepen.integrations.scipy.Method` says what they mean.
+        keyword above; see `steepen.integrations.scipy.Method` for their meaning.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Many starts of one function, of which only the best end matters: one trial of every row in a call."""
+"""Multistart minimisation, where only the best result matters: each call evaluates one trial per row."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from ..steps import Armijo
 from .minimize import minimize
 
 SEEN = 5
-"""A row is judged by what it has gained in so many calls."""
+"""Number of calls over which the decrease of a row is measured."""
 
 HOPE = 10.0
-"""A row is given up if it is behind the best by more than so many times its gain."""
+"""A row is stopped if its gap to the best row exceeds this multiple of its recent decrease."""
 
 NEAR = 0.02
-"""A row that is this near to a better one that has ended, in parts of the box (of the
-starts' extent, where there is no side), will end there too."""
+"""A row this close to a better row that has stopped is assumed to converge to the same point; relative to
+the width of the box, or to the extent of the starts where there is no bound."""
 
 GROW = 3.0
-"""A search begins with the whole step, but at most with so many times the last one: at the edge of a box a
-likelihood may rise as a logarithm does, and then step after step has to be cut."""
+"""A line search starts from the unit step, but at most from this multiple of the last step: at the edge of
+a box a likelihood may diverge logarithmically, and then every unit step has to be cut."""
 
 FEW = 32
-"""Up to so many variables, a metric is used as a matrix."""
+"""Up to this many variables, the metric is formed as a dense matrix."""
 
 
 class Race:
-    """Which rows have no prospect: those far behind beside what they gain, and those near a better end."""
+    """Selects rows to stop early: far behind for their recent decrease, or close to a better stopped row."""
 
     def __init__(self, x0: NDArray[Any], low: NDArray[Any], high: NDArray[Any]):
         rows, width = len(x0), high - low
@@ -47,7 +47,7 @@ class Race:
         self._ended = np.ones(rows, dtype=bool)
 
     def __call__(self, state: State) -> NDArray[np.bool_]:
-        """Return which of the live rows to end."""
+        """Return a mask of the active rows to stop."""
         rows: Any = state.rows
         f, x = np.asarray(state.fun), np.asarray(state.x)
         self._ended[:] = True
@@ -80,7 +80,7 @@ def descend(
     trials: int = 20,
     race: bool = False,
 ) -> Result:
-    """Minimise a function that returns f and ∇f of a batch, in a box."""
+    """Minimise, within bounds, a function that returns f and ∇f for a batch."""
     single = x0.dtype == np.float32
     return minimize(
         fun, x0, method=Restarts(memory), jac=True, bounds=list(zip(low, high, strict=True)),
@@ -92,10 +92,7 @@ def descend(
 
 
 class Restarts(CGDAuto):
-    """cgd-auto for one run among many, of few variables: its metric is used as a matrix.
-
-    To look for a way down from a flat start is left to the other runs.
-    """
+    """cgd-auto for multistart in few variables: the metric is a dense matrix, and saddles are not escaped."""
 
     escapes_saddles = False  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
 

@@ -1,4 +1,4 @@
-"""SciPy's `options` as arguments of `minimize`: the one place that knows SciPy's names."""
+"""Translate SciPy's `options` into arguments of `minimize`; the only place that uses SciPy's names."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ LIMITS = {"maxiter": "iters", "maxfun": "evals", "maxfev": "evals", "maxgrad": "
 OTHERS = ("eps", "finite_diff_rel_step", "gradient", "maxcor", "maxls", "return_all", "disp")
 
 ARGUMENTS = ("options", "jac", "hess", "hessp", "bounds", "callback")
-"""What SciPy takes as arguments and not as options; so do we."""
+"""Arguments that, as in SciPy, may not be passed as options."""
 
 
 def understood(options: Any, method: Any, given: Mapping[str, Any], n: int) -> dict[str, Any]:
-    """Return the keywords of a call that says the same without `options`.
+    """Return the keywords of the equivalent call without `options`.
 
-    What is also given as an argument is refused; but the option `gtol` wins over `tol`, as in SciPy.
+    An option also passed as an argument is an error, but the option `gtol` overrides `tol`, as in SciPy.
     """
     left = _checked(options, set(DEFAULTS) - set(ARGUMENTS))
     explicit: dict[str, Any] = {
@@ -48,7 +48,7 @@ def understood(options: Any, method: Any, given: Mapping[str, Any], n: int) -> d
             one.pop("tol", None)
     for one, other in ((left, found), (left, explicit), (found, explicit)):
         for name in sorted(set(one) & set(other)):
-            raise ValueError(f"options: {name!r} is given twice, by another name or as an argument")
+            raise ValueError(f"options: {name!r} is given twice, as a synonym or as an argument")
     return complete(explicit | found | left)
 
 
@@ -59,12 +59,12 @@ def _checked(options: Any, ours: set[str]) -> dict[str, Any]:
     known = sorted(ours.union(LIMITS, OTHERS))
     for name in given:
         if name not in known:
-            raise TypeError(f"options: steepen has no {name!r}; {meant(name, known)}")
+            raise TypeError(f"options: unknown option {name!r}; {meant(name, known)}")
     return given
 
 
 def _budget(options: dict[str, Any], n: int) -> dict[str, Any]:
-    """Read the limits. None is SciPy's default: 200 n iterations, any number of evaluations."""
+    """Read the limits. None is SciPy's default: 200 n iterations, unlimited evaluations."""
     limits: dict[str, int | None] = {}
     for option, name in LIMITS.items():
         if option not in options:
@@ -84,13 +84,13 @@ def _budget(options: dict[str, Any], n: int) -> dict[str, Any]:
 
 
 def _gradient(options: dict[str, Any], jac: Any) -> dict[str, Any]:
-    """Read what is said of the gradient."""
+    """Read the options for the gradient."""
     name = options.pop("gradient", None)
     if name is not None and jac is not None and jac is not False:
         raise ValueError("gradient: give either jac or the option gradient, not both")
     given = ((option, options.pop(option, None)) for option in ("eps", "finite_diff_rel_step"))
     eps, relative = (
-        None if steps is None else floats(option, steps, "a number, or one for each variable")
+        None if steps is None else floats(option, steps, "a number, or one per variable")
         for option, steps in given
     )
     if eps is not None and relative is not None:
@@ -99,7 +99,7 @@ def _gradient(options: dict[str, Any], jac: Any) -> dict[str, Any]:
 
 
 def summary(result: Result) -> str:
-    """Return what `disp=True` prints, in SciPy's form.
+    """Return the text that `disp=True` prints, in SciPy's format.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The inverse Hessian that a run has learnt, as a linear operator."""
+"""The approximate inverse Hessian of a run, as a linear operator."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .state import each
 
 
 class Inverting(Protocol):
-    """A direction that has learnt the inverse Hessian."""
+    """A direction with an approximation of the inverse Hessian."""
 
     def inverse(self, backend: Backend, x: Array, g: Array, memory: Any) -> Callable[[Array], Array]:
         """Return v ↦ G·v."""
@@ -24,9 +24,9 @@ class Inverting(Protocol):
 
 
 class InverseHessian(LinearOperator):
-    """G ≈ H⁻¹ as `scipy.sparse.linalg.LinearOperator`; nothing is computed before the first product.
+    """G ≈ H⁻¹ as a `scipy.sparse.linalg.LinearOperator`; nothing is computed before the first product.
 
-    It takes and gives NumPy arrays, whatever library the run's own belong to, and can be pickled.
+    It takes and returns NumPy arrays, whatever array library the run used, and can be pickled.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class InverseHessian(LinearOperator):
         direction, memory, x, g = self._learnt
         backend = backend_for(x)
         memory = each(backend.own, memory)
-        with np.errstate(all="ignore"):  # what overflows is no pair
+        with np.errstate(all="ignore"):  # pairs that overflow are skipped
             inverse = direction.inverse(backend, x, g, memory)
 
         def product(v: Any) -> NDArray[Any]:
@@ -64,13 +64,13 @@ class InverseHessian(LinearOperator):
         return self
 
     def todense(self) -> NDArray[Any]:
-        """Return the matrix, symmetric to the last bit."""
+        """Return the dense matrix, exactly symmetric."""
         matrix = np.array([self._product(unit) for unit in np.eye(int(self._learnt[2].shape[-1]))])
         return (matrix + matrix.T) / 2
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
-            raise ValueError("copy: a new array has to be made of this operator")
+            raise ValueError("copy: this operator cannot be converted to an array without a copy")
         return self.todense().astype(self.dtype if dtype is None else dtype)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a run gives back."""
+"""The result of a run."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Best:
 class Result(Mapping[str, Any]):
     """The outcome of `minimize`; reads like SciPy's OptimizeResult, `res["x"]` and `res.keys()` included.
 
-    For a batch of B runs every field has one entry a row: `x` is (B, n), `fun`, `status` and the counts are
+    For a batch of B runs every field has one entry per row: `x` is (B, n), `fun`, `status` and the counts are
     (B,), `message` is a list.
 
     Attributes
     ----------
     x, fun, jac : the last iterate, f there, and ∇f there (NaN where the budget did not cover it); the best
-        finite point where f or ∇f was not finite, or where the run was cut before f was known
-    success, status, message : whether a tolerance was met; the outcome; its sentence
+        finite point where f or ∇f was not finite, or where the run stopped before f was evaluated
+    success, status, message : whether a tolerance was met; the outcome; its description
     nit : steps taken
     nfev, njev, nhev, nhvp : evaluations of f, ∇f, H and H·v
     best : the best finite point seen
@@ -52,7 +52,7 @@ class Result(Mapping[str, Any]):
     trace : the Trace, or None
     method : the method's name
     seconds : wall time of the run
-    hess_inv : the inverse Hessian as far as the method has learnt it; see below
+    hess_inv : the method's approximation of the inverse Hessian; see below
 
     Examples
     --------
@@ -83,7 +83,7 @@ class Result(Mapping[str, Any]):
     learnt: InitVar[Any] = None
 
     def __post_init__(self, learnt: Any) -> None:
-        vars(self)["_learnt"] = learnt  # no field: it is what `hess_inv` is made of, and not for comparing
+        vars(self)["_learnt"] = learnt  # not a field: `hess_inv` is built from it, and equality ignores it
 
     def __getitem__(self, name: str) -> Any:
         if name not in _NAMES:
@@ -98,11 +98,11 @@ class Result(Mapping[str, Any]):
 
     @cached_property
     def hess_inv(self) -> InverseHessian | None:
-        """The inverse Hessian at x as the pairs of the run make it, a `LinearOperator` as L-BFGS-B's.
+        """The quasi-Newton approximation of the inverse Hessian at x, a `LinearOperator` as in L-BFGS-B.
 
-        From cgd-auto, bfgs and dfp; None from other methods, for a batch, and after no step. It is an
-        approximation, good in the directions the run has gone and a guess in others. Bounds are not in it: it
-        stands for the Hessian of f in all variables, of which those that never moved are guesses.
+        Available from cgd-auto, bfgs and dfp; None for other methods, for a batch, and if no step was taken.
+        It is accurate along the steps of the run, and a guess in other directions. It ignores bounds: it
+        approximates the inverse Hessian of f in all variables, and is a guess for those that never moved.
 
         Examples
         --------
@@ -119,7 +119,7 @@ class Result(Mapping[str, Any]):
         return InverseHessian(*learnt)
 
     def row(self, b: int) -> Result:
-        """Give the result of one row of a batch, as the single run would have it.
+        """Return the result of one row of a batch, in the form of a single run.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""Where x may be: everywhere, or in a box. Points and gradients are projected, and no step leaves the box."""
+"""The feasible set: all of Rⁿ, or a box. Points and gradients are projected; no step leaves the box."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ Product: TypeAlias = Callable[[Array], Array]
 """v ↦ G·v."""
 
 PULLS, PULLED = 30, 1e-12
-"""The iterations, and the square of the accuracy, with which held variables are kept still."""
+"""Iterations and squared tolerance of the CG solve that keeps the held variables fixed."""
 
 NEAR = 1e-8
-"""A variable this near to its bound, relative to the bound's size, is taken to be there."""
+"""A variable this close to its bound, relative to the bound's magnitude, is treated as at the bound."""
 
 PART = 1e-2
-"""In a box narrower than a difference, the difference is this part of the room."""
+"""In a box narrower than the difference interval, the interval is this fraction of the width."""
 
 CORNERS = 3
-"""How often a step is made again because more variables would leave their bounds."""
+"""Maximum number of times a step is recomputed because more variables would leave their bounds."""
 
 
 class Everywhere:
-    """The whole space: nothing is held, and nothing is projected."""
+    """The unconstrained space: no active bounds, no projection."""
 
     bounded = False
     limited: Mask = False
-    """Whether any variable has a limit; a compiled box may have none."""
+    """Whether any variable has a bound; a compiled box may have none."""
     limits: NDArray[np.float64] | None = None
-    """The lowest and the highest x; None where there are none."""
+    """The lower and upper bounds; None if there are none."""
 
     def __init__(self, backend: Backend):
         self._backend, self._xp = backend, backend.xp
@@ -49,7 +49,7 @@ class Everywhere:
         return True
 
     def differences(self, x: NDArray[Any], h: NDArray[Any], near: NDArray[Any], both: Any) -> tuple[Any, Any]:
-        """Return how far to go ahead and back for a difference at x: h both ways if `both`, else `near`."""
+        """Return the forward and backward intervals of a difference: h both ways if `both`, else `near`."""
         return np.where(both, h, near), np.where(both, h, 0.0)
 
     def project(self, x: Array) -> Array:
@@ -57,49 +57,49 @@ class Everywhere:
         return x
 
     def free(self, x: Array, g: Array, v: Array) -> Array:
-        """Return v without the variables that are held at x, where ∇f is g."""
+        """Return v with zeros for the variables held at a bound at x, where ∇f is g."""
         return v
 
     def inward(self, x: Array, g: Array, p: Array) -> Array:
-        """Return p without the variables that are held, or that p alone would push out of the space."""
+        """Return p with zeros for the variables that are held, or that p would push out of the space."""
         return p
 
     def measure(self, x: Array, g: Array) -> Array:
-        """Return P(x − ∇f) − x, the step that −∇f makes inside the space; it vanishes at a minimum."""
+        """Return the projected gradient step P(x − ∇f) − x, which vanishes at a minimum."""
         return -g
 
     def descent(self, x: Array, g: Array, size: Scalar) -> tuple[Array, Scalar]:
-        """Return the free part of ∇f and its norm, `size` being that of ∇f."""
+        """Return the free part of ∇f and its norm; `size` is ‖∇f‖."""
         return g, size
 
     def residual(self, x: Array, g: Array, size: Scalar) -> Scalar:
-        """Return the norm that vanishes at a minimum, `size` being that of ∇f."""
+        """Return the norm of the projected gradient; `size` is ‖∇f‖."""
         return size
 
     def restrict(self, matrix: Array, x: Array, g: Array) -> Array:
-        """Return a Hessian as the free variables see it, the identity for those held."""
+        """Return the Hessian restricted to the free variables, with the identity for the held ones."""
         return matrix
 
     def trial(self, x: Array, g: Array, p: Array, t: Scalar, slope: Scalar) -> tuple[Array, Array, Scalar]:
-        """Return the point at t along p, the way there, and the fall of f that the gradient promises."""
+        """Return the point at t along p, the displacement, and the predicted decrease of f."""
         way = self._backend.times(t, p)
         return x + way, way, t * slope
 
     def moved(self, x: Array, to: Array, p: Array, t: Scalar) -> Scalar:
-        """Return the length of the step t along p, which led to a point."""
+        """Return the length of the step t along p that led to a point."""
         return t * self._backend.norm(p)
 
     def solve(self, product: Product, diagonal: Callable[[], Array], x: Array, g: Array) -> Array:
-        """Return G·∇f of the free variables, G the inverse of the free block of an inverse Hessian."""
+        """Return G·∇f for the free variables, G the inverse of the free block of the Hessian."""
         return product(g)
 
     def downhill(self, product: Product, diagonal: Callable[[], Array], x: Array, g: Array) -> Array:
-        """Return −G·∇f; what bounds hold stays, and what would leave goes to them."""
+        """Return −G·∇f; held variables stay, and those that would leave the space move to their bounds."""
         return -product(g)
 
 
 class Box(Everywhere):
-    """The box low ≤ x ≤ high, for every row of a batch the same."""
+    """The box low ≤ x ≤ high, the same for every row of a batch."""
 
     bounded = True
     limited: Mask = True
@@ -116,7 +116,7 @@ class Box(Everywhere):
 
     @classmethod
     def of(cls, low: Array, high: Array, backend: Backend) -> Box:
-        """Return the box between two vectors of the run's own, which may be traced."""
+        """Return the box between two arrays of the run's library, which may be traced."""
         box = object.__new__(cls)
         Everywhere.__init__(box, backend)
         box._bound(low, high, *_near(backend.xp, low, high))
@@ -138,21 +138,21 @@ class Box(Everywhere):
         return self._xp.minimum(self._xp.maximum(x, self._low), self._high)
 
     def held(self, x: Array, g: Array) -> Array:
-        """Return which variables cannot move, or are at a bound that f pushes them against."""
+        """Return a mask of the variables that are fixed, or at a bound with −∇f pointing outwards."""
         return self._fixed | ((x <= self._low) & (g > 0)) | ((x >= self._high) & (g < 0))
 
     def free(self, x: Array, g: Array, v: Array) -> Array:
-        """Return v without the variables that are held."""
+        """Return v with zeros for the held variables."""
         return self._xp.where(self.held(x, g), self._xp.zeros_like(v), v)
 
     def inward(self, x: Array, g: Array, p: Array) -> Array:
-        """Return p without the variables that are held, or that p alone would push out of the box."""
+        """Return p with zeros for the variables that are held, or that p would push out of the box."""
         down = (x <= self._near_low) & (p < 0) & (g <= 0)
         up = (x >= self._near_high) & (p > 0) & (g >= 0)
         return self._xp.where(self.held(x, g) | down | up, self._xp.zeros_like(p), p)
 
     def within(self, x: Array, p: Array) -> tuple[Array, Array]:
-        """Return which variables p would take out of the box, and how far they may go."""
+        """Return which variables p would take out of the box, and how far they can move."""
         low, high = self._low - x, self._high - x
         return (p < low) | (p > high), self._xp.minimum(self._xp.maximum(p, low), high)
 
@@ -183,10 +183,10 @@ class Box(Everywhere):
         return without(product, self.free(x, g, g), self.held(x, g), diagonal, self._backend)
 
     def downhill(self, product: Product, diagonal: Callable[[], Array], x: Array, g: Array) -> Array:
-        """Return −G·∇f; what is held stays, and what would leave the box goes to its side.
+        """Return −G·∇f; held variables stay, and those that would leave the box move to their bounds.
 
-        The other variables are then chosen for where those really end: a path that bends at a bound would
-        take them elsewhere.
+        The other variables are then computed for the actual end points of those: a path bent at a bound
+        would take them elsewhere.
         """
 
         def part(v: Array, held: Array, target: Array) -> Array:
@@ -195,7 +195,7 @@ class Box(Everywhere):
         return self._bent(part, x, g)
 
     def downhill_by(self, G: Array, x: Array, g: Array) -> Array:
-        """Return the same by the matrix itself, which is quick where vectors are short and rows are many."""
+        """Return the same with a dense G, which is faster for many rows of few variables."""
         return self._bent(partial(_without_by, G, self._backend), x, g)
 
     def _bent(self, part: Callable[[Array, Array, Array], Array], x: Array, g: Array) -> Array:
@@ -215,10 +215,10 @@ class Box(Everywhere):
         return backend.repeat(bent, _Bent(none, none > 0, none, every, every), 1 + CORNERS).p
 
     def differences(self, x: NDArray[Any], h: NDArray[Any], near: NDArray[Any], both: Any) -> tuple[Any, Any]:
-        """Return how far to go ahead and back for a difference.
+        """Return the forward and backward intervals of a difference.
 
-        That is |h| both ways where there is room, if `both`; else `near` one way, turned around if need be.
-        In a box too narrow for either it is a part of the room: f may bend within the whole of it.
+        They are |h| both ways if `both` and the box allows it; else `near` one way, reversed if necessary.
+        In a box too narrow for either, the interval is a fraction of the width, since f may be curved in it.
         """
         up, down = np.maximum(self.high - x, 0.0), np.maximum(x - self.low, 0.0)
         most, size, h = np.maximum(up, down), abs(near), abs(h)
@@ -233,7 +233,7 @@ class Box(Everywhere):
 class _Bent(NamedTuple):
     p: Array
     out: Array
-    """Which variables leave, and `ends`, where the box stops them."""
+    """The variables that leave the box, and `ends`, where they reach their bounds."""
     ends: Array
     first: Mask
     open: Mask
@@ -255,10 +255,10 @@ def without(
     backend: Backend,
     target: Array | None = None,
 ) -> Array:
-    """Return the product of v with the matrix G made for the free variables alone: (G⁻¹ without the held)⁻¹.
+    """Return the product of v with the inverse of the free block of G⁻¹.
 
-    That is G·(v − z), with z in the held variables such that they get nothing, or what `target` says; z is
-    found by conjugate gradients, eased by the diagonal of G.
+    That is G·(v − z), with z in the held variables such that their result is zero, or `target`; z is
+    computed by conjugate gradients, preconditioned with the diagonal of G.
     """
     whole = product(v)
     if not backend.any(backend.some(held)):
@@ -283,7 +283,7 @@ def without(
 
 
 def _without_by(G: Array, backend: Backend, v: Array, held: Array, target: Array) -> Array:
-    """Return what `without` does, by solving for the held variables."""
+    """Return the same as `without`, by a direct solve for the held variables."""
     whole = (G @ v[..., None])[..., 0]
     if not backend.any(backend.some(held)):
         return whole
@@ -294,7 +294,7 @@ def _without_by(G: Array, backend: Backend, v: Array, held: Array, target: Array
 
 
 def _near(xp: Any, low: Any, high: Any) -> tuple[Any, Any]:
-    """Return where a variable is near to its lower, and to its upper bound."""
+    """Return the thresholds below and above which a variable counts as at its bound."""
     return (
         xp.minimum(low + NEAR * xp.maximum(1.0, abs(low)), high),
         xp.maximum(high - NEAR * xp.maximum(1.0, abs(high)), low),
@@ -302,7 +302,7 @@ def _near(xp: Any, low: Any, high: Any) -> tuple[Any, Any]:
 
 
 def rounded(low: NDArray[np.float64], high: NDArray[np.float64], dtype: Any) -> tuple[Any, Any]:
-    """Return bounds as numbers that the dtype can hold."""
+    """Return the bounds rounded to numbers representable in the dtype."""
     if "32" not in str(dtype):
         return low, high
     low, high = _rounded(low, np.inf), _rounded(high, -np.inf)
@@ -311,7 +311,7 @@ def rounded(low: NDArray[np.float64], high: NDArray[np.float64], dtype: Any) -> 
 
 
 def _rounded(side: NDArray[np.float64], inwards: float) -> NDArray[np.float64]:
-    """Round bounds to what float32 can hold, none outwards."""
+    """Round bounds inwards to float32."""
     with np.errstate(over="ignore"):
         single = side.astype(np.float32)
         beyond = single < side if inwards > 0 else single > side
@@ -319,7 +319,7 @@ def _rounded(side: NDArray[np.float64], inwards: float) -> NDArray[np.float64]:
 
 
 def space_of(bounds: Any, x: Array, backend: Backend) -> Space:
-    """Return the space of a run: a box, if any variable has a limit."""
+    """Return the space of a run: a box if any variable has a bound."""
     if bounds is not None:
         low, high = limits_of(bounds, int(x.shape[-1]))
         if np.isfinite(low).any() or np.isfinite(high).any():
@@ -328,7 +328,7 @@ def space_of(bounds: Any, x: Array, backend: Backend) -> Space:
 
 
 def limits_of(bounds: Any, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Read bounds as SciPy does: a Bounds object, or a pair (low, high) for each variable, None for no limit.
+    """Read bounds as SciPy does: a Bounds object, or a pair (low, high) per variable, None for no bound.
 
     Examples
     --------
@@ -362,4 +362,4 @@ def limits_of(bounds: Any, n: int) -> tuple[NDArray[np.float64], NDArray[np.floa
 
 
 Space = Everywhere
-"""Where x may be."""
+"""The feasible set of a run."""

@@ -1,4 +1,4 @@
-"""What a run hands on from one iteration to the next: where it is, how it came there, the best so far."""
+"""The state passed from one iteration to the next: the point, the step that led there, the best so far."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from .arrays import Array, Mask, MaybeArray, MaybeScalar, Rows, Scalar, Whole
 NAN = float("nan")
 
 RUNNING = -1
-"""The status of a row that goes on."""
+"""The status of a row that is still running."""
 
 TRANSIENT = {"transient": True}
-"""Marks what the parts of one iteration hand to each other: between two of them it means nothing."""
+"""Marks fields used only within an iteration; they have no meaning between two iterations."""
 
 
 @dataclass(frozen=True)
 class State:
-    """What a callback sees after a step: the new iterate, the step that led there, and the counts.
+    """The argument of a callback after a step: the new iterate, the step that led there, and the counts.
 
-    In a batch the fields have one entry for each row still running, and `rows` says which these are. A
+    In a batch the fields have one entry per row still running, and `rows` holds the indices of those rows. A
     callback that returns True ends the run; in a batch, an array of bools ends those rows.
 
     Examples
@@ -52,31 +52,31 @@ class State:
 
 @dataclass(slots=True)
 class Point:
-    """A point, and what is known there; None is not evaluated yet."""
+    """A point and the values known there; None if not evaluated yet."""
 
     x: Array
     f: MaybeScalar = None
     g: MaybeArray = None
     known: Mask = False
-    """For which rows g has been evaluated."""
+    """Rows for which g has been evaluated."""
     size: Scalar = NAN
     """‖∇f‖."""
     gnorm: Scalar = NAN
-    """The norm that vanishes at a minimum: ‖∇f‖, or with bounds that of the projected gradient."""
+    """The optimality measure: ‖∇f‖, or with bounds the norm of the projected gradient."""
     error: MaybeArray = None
-    """Of each component of g, where it has one to speak of."""
+    """The error of each component of g, where it is not negligible."""
 
 
 @dataclass(slots=True)
 class StepInfo:
-    """The step that led to a point, or that is about to be made from it."""
+    """The step that led to a point, or that is about to be taken from it."""
 
     before: Scalar = NAN
-    """f where it began."""
+    """f at the start of the step."""
     alpha: Scalar = NAN
     lam: Scalar = NAN
     shown: Scalar = NAN
-    """α as trace and callback see it."""
+    """α as reported in the trace and to the callback."""
     moved: Scalar = NAN
     slope: Scalar = NAN
     length: Scalar = NAN
@@ -85,9 +85,9 @@ class StepInfo:
     guarded: Mask = False
     vanished: Mask = False
     noise: Scalar = 0.0
-    """The noise of f, as far as measured."""
+    """The estimated noise of f."""
     trial: Scalar = 0.0
-    """The next trial of a search that goes on; 0 where none does. Then, how many there were."""
+    """The next trial of an unfinished line search, else 0; `tried` is the number of trials so far."""
     tried: Whole = 0
 
 
@@ -101,7 +101,7 @@ class Best:
 
 
 class Counts(NamedTuple):
-    """How many values, gradients, products H·v and Hessians were evaluated."""
+    """Numbers of evaluations of f, gradients, products H·v and Hessians."""
 
     nfev: Whole = 0
     njev: Whole = 0
@@ -111,13 +111,13 @@ class Counts(NamedTuple):
 
 @dataclass(slots=True)
 class SolverState:
-    """All that an iteration hands to the next: what drivers carry, checkpoints hold and rows are cut from."""
+    """The full state of the solver between iterations; this is what checkpoints store."""
 
     k: int
     point: Point
     best: Best
     active: Mask
-    """Where the direction is followed, and not steepest descent."""
+    """Rows that follow the direction rather than steepest descent."""
     memory: Any
     step_info: StepInfo = field(default_factory=StepInfo)
     first: Scalar = NAN
@@ -125,30 +125,30 @@ class SolverState:
     max_gnorm: Scalar = 0.0
     """The largest ‖∇f‖ so far, where a tolerance is relative to it."""
     doubts: Whole = 0
-    """How often a gradient within gtol was doubted, and a step in the metric of x asked for."""
+    """How often a gradient within gtol was distrusted and a step in the metric of x was tried instead."""
     failed: Scalar = NAN
-    """f where a line search last failed; only where gradients cost many values."""
+    """f where a line search last failed; only with finite-difference gradients."""
     n_stalled: Whole = 0
-    """How many steps f has not fallen for."""
+    """Number of steps since f last decreased."""
 
     next_point: Any = field(default=None, metadata=TRANSIENT)
     spent: tuple[Whole, ...] = field(default=(0, 0, 0), metadata=TRANSIENT)
-    """The values, gradients and products that had been evaluated when the point was reached."""
+    """The numbers of evaluations of f, gradients and products when the point was reached."""
     status: Whole = field(default=RUNNING, metadata=TRANSIENT)
-    """How each row has ended; RUNNING itself, and no array, where none has."""
+    """The status of each row; the scalar RUNNING if none has stopped."""
     stalled: Mask = field(default=False, metadata=TRANSIENT)
-    """Where f has not fallen for too long; False itself where there is no such row."""
+    """Rows where f has not decreased for too long; the scalar False if there are none."""
     live: Any = field(default=None, metadata=TRANSIENT)
-    """Where a step is made; None for every row."""
+    """Rows that take a step; None for all rows."""
     p: MaybeArray = field(default=None, metadata=TRANSIENT)
-    """The direction about to be followed; None for −∇f."""
+    """The search direction; None for −∇f."""
     free_gradient: MaybeArray = field(default=None, metadata=TRANSIENT)
-    """∇f without what bounds hold, its norm, and ∇fᵀp."""
+    """∇f restricted to the free variables; then its norm, and ∇fᵀp."""
     size: Scalar = field(default=NAN, metadata=TRANSIENT)
     slope: Scalar = field(default=NAN, metadata=TRANSIENT)
 
     def advance(self) -> None:
-        """Make the step."""
+        """Move to the next point."""
         self.step_info.before = self.point.f
         self.point, self.next_point = self.next_point, self.point
         self.point.gnorm = NAN
@@ -157,7 +157,7 @@ class SolverState:
 
 @dataclass
 class Ended:
-    """Rows that are done: where they stood, and why."""
+    """Rows that have stopped: their last point and status."""
 
     rows: Rows | None
     status: Whole
@@ -193,5 +193,5 @@ def each(function: Callable[[Any], Any], record: Any) -> Any:
 
 @cache
 def _names(kind: type) -> tuple[str, ...]:
-    """Return the fields of a dataclass; none of anything else."""
+    """Return the field names of a dataclass, or () for anything else."""
     return tuple(part.name for part in fields(kind)) if is_dataclass(kind) else ()

@@ -1,4 +1,4 @@
-"""How a run ended: a number, a name and a sentence."""
+"""How a run ended: a code, a name and a message."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import enum
 
 
 class Status(enum.IntEnum):
-    """How a run ended; each outcome has one sentence.
+    """How a run ended, with a message for each outcome.
 
-    A status is a number, as in SciPy, and prints as its name. Its message ends with the section of the page
+    A status is an integer, as in SciPy, and prints as its name. Its message ends with the section of the page
     "How a run ended" that says whether x can be used, and what to do next.
 
     Examples
@@ -45,21 +45,21 @@ class Status(enum.IntEnum):
 
     @property
     def success(self) -> bool:
-        """Whether a tolerance was met, or f is as low as the precision lets it be."""
+        """Whether a tolerance was met, or f is as low as its precision allows."""
         return self < Status.MAX_ITERATIONS
 
     @property
     def message(self) -> str:
-        """What happened, in a sentence, and the section of the documentation that says more."""
+        """What happened, in one sentence, with a reference to the documentation."""
         return self.explained(self.sentence)
 
     @property
     def sentence(self) -> str:
-        """What happened, in a sentence."""
+        """What happened, in one sentence."""
         return _SENTENCES[self]
 
     def explained(self, sentence: str) -> str:
-        """Return a sentence about this end, with the section of the documentation that says more.
+        """Return the sentence with a reference to the documentation of this status appended.
 
         Examples
         --------
@@ -98,9 +98,9 @@ _SENTENCES = {
     "If the gradient may be wrong, try check_gradient=True.",
     Status.NONFINITE_VALUE: "f was not finite; x is the best finite point seen.",
     Status.NONFINITE_GRADIENT: "The gradient, or its norm, was not finite; x is the best finite point seen.",
-    Status.UNBOUNDED: "f is unbounded: it fell to near the lowest number; x is the best finite point seen.",
+    Status.UNBOUNDED: "f is unbounded: it nearly overflowed to −∞; x is the best finite point seen.",
     Status.DIVERGED: "The next x would have overflowed; x is the best finite point seen.",
-    Status.INFEASIBLE: "The bounds leave no point: a lower one is above its upper one.",
+    Status.INFEASIBLE: "The bounds are infeasible: a lower bound is above its upper bound.",
     Status.FAILED: "Your function raised an error; this is the run so far.",
 }
 
@@ -108,4 +108,4 @@ BY_VALUES = (
     "The line search found no lower point along the direction. Without a gradient that means a kink of f, "
     "noise, or few digits; x is the best point found, and may not be a minimum."
 )
-"""The sentence of LINE_SEARCH_FAILED without a gradient."""
+"""The sentence of LINE_SEARCH_FAILED for a run without a gradient."""

@@ -1,4 +1,4 @@
-"""The trace of a run: what happened at each iterate, in columns."""
+"""The trace of a run: one column per quantity, one row per iterate."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class Iterates:
-    """The points of a run; they are put into one array when somebody asks for it.
+    """The points of a run, concatenated into one array on demand.
 
-    The run never changes a point it has made, so long ones are kept as they are. Short ones are copied
-    together as they come, since an array object is larger than they are.
+    A run never modifies a point in place, so large points are kept without a copy. Small ones are stacked
+    in blocks as they arrive, since an array object is larger than they are.
     """
 
     BLOCK = 4096
@@ -47,7 +47,7 @@ class Iterates:
         self._blocks.append(points)
 
     def array(self) -> NDArray[Any]:
-        """Give all points as one array."""
+        """Return all points as one array."""
         self._close_block()
         if len(self._blocks) != 1:
             empty = np.empty((0, *self._shape), dtype=self._dtype)
@@ -62,18 +62,18 @@ class Iterates:
 
 @dataclass(frozen=True)
 class Trace:
-    """The run, one row an iterate, in arrays of length K (of shape (K, B) for a batch).
+    """The history of a run, one row per iterate, in arrays of length K (of shape (K, B) for a batch).
 
     The step size, λ and the two flags of row k describe the step taken from x_k: NaN and False in the last
-    row. The counts are what had been spent when x_k was reached, before anything was evaluated there, so
-    `njev` is the paper's cost c. A row of a batch that has ended reads NaN from there on.
+    row. The counts are those when x_k was reached, before anything was evaluated there, so `njev` is the
+    paper's cost c. A row of a batch is NaN after it has stopped.
 
     Attributes
     ----------
     k : iteration number
     f, gnorm : f and ‖∇f‖ at x_k (NaN where the gradient was not evaluated)
     lam, step : λ_k and α_k
-    penalised : whether the step followed the penalty
+    penalised : whether the step used the penalised direction
     guarded : whether the guard replaced the direction by −∇f
     nfev, njev, nhvp : cumulative counts
 
@@ -107,7 +107,7 @@ class Trace:
         return len(self.k)
 
     def row(self, b: int) -> Trace:
-        """Give the trace of one row of a batch, as the single run would have it.
+        """Return the trace of one row of a batch, in the form of a single run.
 
         Examples
         --------
@@ -127,7 +127,7 @@ class Trace:
         return Trace(k=self.k[:end], iterates=iterates, **columns)
 
     def columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
-        """Go through the columns by name.
+        """Iterate over the columns as (name, array).
 
         Examples
         --------
@@ -143,7 +143,7 @@ class Trace:
             yield "x", self.x
 
     def to_pandas(self) -> pd.DataFrame:
-        """Give a data frame: one row an iterate (with a column `row` first, for a batch).
+        """Return a DataFrame with one row per iterate (for a batch, with `row` as first column).
 
         Examples
         --------
@@ -156,7 +156,7 @@ class Trace:
         return pandas.DataFrame(self._table())
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the trace as `.csv` (one line an iterate) or `.npz` (arrays, x included).
+        """Write the trace as `.csv` (one line per iterate) or `.npz` (arrays, x included).
 
         Examples
         --------
@@ -185,7 +185,7 @@ class Trace:
         write_whole(path, write)
 
     def _table(self) -> dict[str, NDArray[Any]]:
-        """Give the long form: a batch row after row, x spread over columns x0, x1 and so on."""
+        """Return the long format: the rows of a batch one after another, x in columns x0, x1 and so on."""
         if self.length is not None:
             parts = [self.row(b)._table() for b in range(len(self.length))]
             rows = np.repeat(np.arange(len(parts)), self.length)

@@ -95,7 +95,7 @@ class UserCalls(GradientDifference):
         try:
             found = [read(self.call(function, part, *vectors), part) for part in parts]
         except IndexError as error:
-            raise TypeError(f"{name}: expected a function that takes rows of x; {BATCH}") from error
+            raise TypeError(f"{name}: expected a function that accepts the rows of x; {BATCH}") from error
         return found[0] if len(found) == 1 else self.backend.where(last, found[1], found[0])
 
     def call(self, function: Any, only: Only, *vectors: Array) -> Any:
@@ -115,7 +115,7 @@ class UserCalls(GradientDifference):
         if not fits or array.dtype.kind not in "fiu":
             expected, advice = f"one value for each of the {rows} rows of x", BATCH
             if rows is None:
-                expected, advice = "a real scalar", f"it is of type {type(f).__name__}"
+                expected, advice = "a real scalar", f"its type is {type(f).__name__}"
             elif self.differentiates:
                 advice = "under autodiff, write fun for one point: it is mapped over the rows for you"
             raise TypeError(f"fun: expected {expected}, got {describe(array)}; {advice}")
@@ -205,7 +205,7 @@ def pair(returned: Any) -> tuple[Any, Any]:
     """Return f and g of a function that gives both."""
     both = cast("tuple[Any, ...]", returned) if isinstance(returned, tuple | list) else ()
     if len(both) != 2:
-        raise TypeError(f"fun: expected the pair (f, g), as jac=True says; got {returned!r}")
+        raise TypeError(f"fun: expected a pair (f, g), because of jac=True; got {returned!r}")
     return both[0], both[1]
 
 
@@ -223,7 +223,7 @@ def _array(returned: Any, name: str) -> Any:
     try:
         return to_numpy(returned)
     except ValueError as error:  # ragged
-        hint = "; if it returns f and its gradient, say jac=True" if isinstance(returned, tuple) else ""
+        hint = "; if it returns f and its gradient, pass jac=True" if isinstance(returned, tuple) else ""
         raise TypeError(f"{name}: expected an array of numbers, got {returned!r}{hint}") from error
 
 

@@ -1,9 +1,9 @@
-"""Checkpoints: a run that goes on where it was cut is bit-identical to one that was not.
+"""Checkpoints: a resumed run is bit-identical to an uninterrupted one.
 
-A file holds the state at the top of an iteration as NumPy arrays (no pickle), as JSON the settings that the
-state depends on, and a checksum of it all. It is written when the run ends in whatever way, and every few
-seconds on the way. What is read must be what was written, and of a run with the same settings. Whether f is
-the same function is not asked: that would take a value that the run which was not cut does not make.
+A file holds the state at the top of an iteration as NumPy arrays (no pickle), the settings that the state
+depends on as JSON, and a checksum. It is written whenever the run ends, for any reason, and every few seconds
+during the run. On reading, the checksum and the settings must match. Whether f is the same function is not
+checked: that would take an evaluation that the uninterrupted run does not make.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SECONDS = 10.0
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that cannot be resumed: damaged, foreign, or of another run.
+    """A checkpoint that cannot be resumed: damaged, not a checkpoint, or from a different run.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class CheckpointError(ValueError):
 
 
 class Checkpoint:
-    """Keeps the last whole state of a loop, and writes it now and then."""
+    """Keeps the last complete state of a loop, and writes it periodically."""
 
     def __init__(self, path: str | os.PathLike[str], settings: dict[str, Any]):
         if not isinstance(path, str | os.PathLike):
@@ -57,10 +57,10 @@ class Checkpoint:
         self._written = time.monotonic()
 
     def watch(self, loop: Loop) -> None:
-        """Note the state at the top of an iteration, unless a limit has already changed what led to it.
+        """Record the state at the top of an iteration, unless a limit has already influenced it.
 
-        A run that has left out an evaluation for want of budget is another run from there on: resumed with
-        more, it goes on from before that. Rows of a batch are never resumed under other limits.
+        A run that skipped an evaluation for lack of budget differs from there on: with a larger budget, it
+        resumes from before that point. Rows of a batch are never resumed under different limits.
         """
         if self._state is not None and loop.counter.cut and loop.backend.size is None:
             return
@@ -71,7 +71,7 @@ class Checkpoint:
             self.write()
 
     def write(self) -> None:
-        """Write the noted state, whole or not at all."""
+        """Write the recorded state atomically."""
         if self._state is None:
             return
         arrays = self._state()
@@ -85,7 +85,7 @@ class Checkpoint:
         self._written = time.monotonic()
 
     def resume(self, loop: Loop) -> bool:
-        """Bring a loop to the saved state; False if there is no file yet."""
+        """Restore the saved state of a loop; return False if there is no file yet."""
         if not self._path.exists():
             return False
         try:
@@ -94,17 +94,17 @@ class Checkpoint:
             header = json.loads(str(arrays["header"]))
             found = header["steepen"]
             if found == FORMAT and str(arrays.pop("checksum")) != _checksum(arrays):
-                raise ValueError("its checksum is another")
-        except Exception as error:  # whatever a foreign file makes zipfile, NumPy and json raise
+                raise ValueError("checksum mismatch")
+        except Exception as error:  # anything that zipfile, NumPy and json may raise on an invalid file
             raise self._error(
-                f"is no steepen checkpoint, or was cut off, damaged or edited ({error!r}); "
-                "move it away to start anew"
+                f"is not a steepen checkpoint, or was truncated, damaged or edited ({error!r}); "
+                "move it away to start a new run"
             ) from error
         if found != FORMAT:
             by = f"by steepen {header['version']}" if "version" in header else "before steepen 0.1"
             raise self._error(
                 f"was written {by}, in format {found!r}; this version reads format {FORMAT}. "
-                "Finish the run with the version that wrote it, or move the file away to start anew"
+                "Finish the run with the version that wrote it, or move the file away to start a new run"
             )
         del arrays["header"]
         self._keep_switch(loop, header["total"])
@@ -121,11 +121,11 @@ class Checkpoint:
             raise self._error(str(reason)) from None
         limits = _limits(loop)
         if loop.ended and (there := header["limits"]) != limits:
-            raise self._error(f"holds rows that have ended under other limits: {there} there, {limits} here")
+            raise self._error(f"holds rows that ended under other limits: {there} in the file, {limits} here")
         return True
 
     def _keep_switch(self, loop: Loop, total: int | None) -> None:
-        """Go on with the switch that a run began with, where it followed from the budget of that time."""
+        """Keep the original switch of a run where it depended on the original budget."""
         if loop.settings.follows and total is not None:
             self._total, switch = total, loop.settings.direction.switch(total)
             self._settings["switch"] = _fingerprint(switch)
@@ -136,20 +136,20 @@ class Checkpoint:
 
 
 def _limits(loop: Loop) -> list[float | None]:
-    """Give the limits that may end one row of a batch before the others."""
+    """Return the limits that may stop one row of a batch before the others."""
     budget, tolerances = loop.counter.budget, loop.tolerances
     return [budget.grads, budget.evals, tolerances.g, tolerances.f, tolerances.x, tolerances.rel]
 
 
 def _digest(code: CodeType) -> str:
-    """Describe what a function does, so that another one of the same name is known as such."""
+    """Describe the code of a function, to tell it from another one of the same name."""
     constants = [_digest(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
     text = repr((code.co_code, constants, code.co_names))
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def _fingerprint(value: Any) -> str:
-    """Describe a setting in the same words in every process, arrays to the last bit."""
+    """Describe a setting identically in every process, arrays bit by bit."""
     if is_numpy(value):
         order = "F" if value.flags.fnc else "C"
         digest = hashlib.sha256(value.tobytes()).hexdigest()[:16]
@@ -170,7 +170,7 @@ def _fingerprint(value: Any) -> str:
 
 
 def _snapshot(loop: Loop) -> Callable[[], dict[str, NDArray[Any]]]:
-    """Note the state of every part, by reference where nothing changes in place; a trace only grows."""
+    """Record the state of every part, by reference where nothing changes in place; a trace only grows."""
     states = {name: part.state() for name, part in loop.parts().items()}
     recorder, length = loop.recorder, loop.solver_state.k
 
@@ -184,13 +184,13 @@ def _snapshot(loop: Loop) -> Callable[[], dict[str, NDArray[Any]]]:
 
 
 def _checksum(arrays: dict[str, NDArray[Any]]) -> str:
-    """Return one number for what a file holds: names, dtypes, shapes, layouts and bytes."""
+    """Return a checksum of the contents of a file: names, dtypes, shapes, layouts and bytes."""
     text = "\n".join(f"{name}={_fingerprint(value)}" for name, value in sorted(arrays.items()))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _restore(loop: Loop, arrays: dict[str, NDArray[Any]]) -> None:
-    """Bring a new loop to the saved state."""
+    """Restore the saved state into a new loop."""
     saved = Saved(arrays, loop.backend, loop.solver_state.point.x)
     for name, part in loop.parts().items():
         part.load(saved, name)

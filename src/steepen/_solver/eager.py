@@ -149,7 +149,7 @@ class Loop:
             self._end(c, self._everyone(Status.CALLBACK))
         elif is_numpy(stop) and live is not None:
             if stop.dtype != bool or stop.shape != (live,):
-                raise TypeError(f"callback: expected one bool for each row, got {stop!r}")
+                raise TypeError(f"callback: expected one bool per row, got {stop!r}")
             self._end(c, self.backend.select(stop, Status.CALLBACK, RUNNING))
 
     # --- checkpoints -----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The gradient at the start against values of f: on demand, and where autodiff finds none."""
+"""Check the gradient at the start against differences of f: on request, and where autodiff returns 0."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check_gradient(context: Context, point: Point) -> None:
         ("grads", budget.grads, gradients),
     ):
         if limit is not None and limit < needed:
-            raise ValueError(f"budget: {name}={limit} does not cover the {needed} of check_gradient")
+            raise ValueError(f"budget: {name}={limit} does not cover the {needed} that check_gradient needs")
     point.f = evaluator.value(x)
     point.g = g = evaluator.grad(x)
     point.known = True
@@ -51,13 +51,13 @@ def check_gradient(context: Context, point: Point) -> None:
             why = "it has the wrong sign" if wrong else "it disagrees with differences of fun"
             rows = f" (rows {np.flatnonzero(off).tolist()})" if np.ndim(off) else ""
             raise ValueError(
-                f"jac: {why} at x0{rows}: along one direction it promises a slope of "
-                f"{_first(claimed, off):.6g}, and fun shows {_first(slope, off):.6g}"
+                f"jac: {why} at x0{rows}: along one direction it gives a slope of "
+                f"{_first(claimed, off):.6g}, differences of fun give {_first(slope, off):.6g}"
             )
 
 
 def refuse_cut_graph(context: Context, point: Point, only: Any) -> None:
-    """Raise ValueError if f changes near x, where ∇f = 0, and autodiff says ∇f = 0 there, too."""
+    """Raise ValueError if f changes near x although autodiff returns ∇f = 0 at x and nearby."""
     backend, space, evaluator, x = context.backend, context.space, context.evaluator, point.x
     size = context.eps ** (1 / 3) * np.random.default_rng(0).uniform(1.0, 2.0, int(x.shape[-1]))
     shift = backend.own(np.maximum(np.abs(to_numpy(x)), 1.0) * size)
@@ -66,9 +66,9 @@ def refuse_cut_graph(context: Context, point: Point, only: Any) -> None:
     found, slope = evaluator.value(near, only), backend.norm(evaluator.grad(near, only))
     if np.any((found != point.f) & (slope == 0) & only):
         raise ValueError(
-            "fun: its value changes with x, and autodiff says that its gradient is zero all the same: the "
-            "graph is cut (by x.detach(), .item(), torch.no_grad(), jax.lax.stop_gradient, or NumPy on the "
-            'way), or f is a step function; fix it, or give jac, such as "2-point"'
+            "fun: its value changes with x, but autodiff returns a zero gradient: either the graph is broken "
+            "(by x.detach(), .item(), torch.no_grad(), jax.lax.stop_gradient, or a NumPy call), or f is a "
+            'step function; fix fun, or pass jac, such as "2-point"'
         )
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C ends a run between two iterations, where its state is whole."""
+"""Ctrl-C stops a run between two iterations, where its state is consistent."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ logger = logging.getLogger("steepen")
 
 @dataclass
 class InterruptFlag:
-    """Whether somebody pressed Ctrl-C."""
+    """Whether Ctrl-C was pressed."""
 
     pressed: bool = False
 
 
 @contextmanager
 def defer_sigint() -> Iterator[InterruptFlag]:
-    """Note the first Ctrl-C; let the second through at once.
+    """Defer the first Ctrl-C; raise on the second immediately.
 
-    Only Python's own handler is replaced, and only in the main thread: any other is somebody's choice.
+    Only Python's default handler is replaced, and only in the main thread; a custom handler is kept.
     """
     interrupt = InterruptFlag()
     plain = signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -35,7 +35,7 @@ def defer_sigint() -> Iterator[InterruptFlag]:
     def note(number: int, frame: FrameType | None) -> None:
         interrupt.pressed = True
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        logger.warning("interrupted: the run ends after this iteration; press again to stop at once")
+        logger.warning("interrupted: stopping after this iteration; press Ctrl-C again to stop immediately")
 
     signal.signal(signal.SIGINT, note)
     try:

@@ -1,4 +1,4 @@
-"""From the rows that have ended to a Result."""
+"""Build a Result from the stopped rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .eager import Loop
 
 
 def result_of(loop: Loop, like: Any = None) -> Result:
-    """Put the rows together in the order they were given; points become tensors where `like` is one."""
+    """Combine the rows in their original order; points become tensors if `like` is one."""
     result = _on_the_host(loop)
     if like is None:
         return result
@@ -85,7 +85,7 @@ def _on_the_host(loop: Loop) -> Result:
 
 
 def _message(loop: Loop, status: Status, error: Any, lowest: Any) -> str:
-    """Say how a run ended, with the figure that belongs to it, and whether it has seen a finite point."""
+    """Return the message of a run, with its error estimate, and whether a finite point was seen."""
     if math.isfinite(lowest):
         figure = f" Their error is about {error:.2g}." if status is Status.INACCURATE_GRADIENT else ""
         return status.explained(loop.evaluator.source.sentence(status) + figure)

@@ -1,4 +1,4 @@
-"""A run from its two halves, what and how, to a Result, with what needs a host around it."""
+"""Run a problem with its settings and return a Result; handles everything that needs the host."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def solve(
     checkpoint: str | os.PathLike[str] | None,
     check_gradient: bool,
 ) -> Result:
-    """Make the run."""
+    """Run the solver."""
     if not (isinstance(trace, bool) or (isinstance(trace, str) and trace == "x")):
         raise ValueError(f'trace: expected True, False or "x", got {trace!r}')
     if callback is not None and not callable(callback):
@@ -75,7 +75,7 @@ def solve(
 
 
 def _told(loop: Loop, placed: Placed) -> Result:
-    """Return the result in the variables and on the arrays that the user gave."""
+    """Return the result in the user's variables and array type."""
     return result_in_x(result_of(loop, placed.like), placed.problem.scale)
 
 
@@ -98,9 +98,9 @@ def _attach(error: Exception, partial: Result) -> None:
     try:
         error.partial_result = partial  # pyright: ignore[reportAttributeAccessIssue]
     except (AttributeError, TypeError):  # some exceptions take no attributes
-        error.add_note("steepen: this exception takes no attributes, so the run up to here is lost")
+        error.add_note("steepen: the partial result is lost, since this exception accepts no attributes")
     else:
-        error.add_note("steepen: the run up to here is in the attribute `partial_result`")
+        error.add_note("steepen: the partial result is in the attribute `partial_result`")
 
 
 def _each(watchers: list[Callable[[Loop], object]]) -> Callable[[Loop], object] | None:

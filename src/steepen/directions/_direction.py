@@ -1,4 +1,4 @@
-"""What a direction is."""
+"""The base class of directions."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .._evaluation.evaluator import Context, Evaluator
 from ..switches import Never, Switch
 
 Memory: TypeAlias = Any
-"""What a direction carries from one iteration to the next: a NamedTuple of arrays of fixed shape."""
+"""The state of a direction between iterations: a NamedTuple of arrays of fixed shape."""
 
 
 class Proposal(NamedTuple):
-    """A direction p, the λ that went into it, and the memory from then on.
+    """A direction p, the λ it was computed with, and the updated memory.
 
-    Where `trusted`, p is taken although ∇f vanishes there and ∇fᵀp says nothing.
+    Where `trusted`, p is used without the test ∇fᵀp < 0, since ∇f vanishes there.
     """
 
     p: Array
@@ -32,11 +32,11 @@ class Proposal(NamedTuple):
 class Direction:
     """Base of all directions; a new method is one subclass with `propose`.
 
-    The guard looks at what is proposed: where ∇fᵀp < 0 does not hold, the run takes −∇f instead.
+    The guard checks every proposal: unless ∇fᵀp < 0, the run uses −∇f instead.
 
-    Directions are pure: they take a memory and return a new one, and branch on no value. Their lines then
-    serve a single run, a batch and a program that JAX traces. One with `propose(self, context, k, x, g, on,
-    memory)`, which returns p and λ and may change its memory, a dict, is understood as well.
+    Directions are pure: they take a memory, return a new one, and do not branch on values, so the same code
+    serves a single run, a batch and a JAX trace. A direction with `propose(self, context, k, x, g, on,
+    memory)` that returns p and λ and may modify its memory, a dict, is supported as well.
 
     Examples
     --------
@@ -50,38 +50,38 @@ class Direction:
 
     name = "custom"
     penalised = False
-    """Whether the direction follows a penalty, which a switch can end."""
+    """Whether the direction uses a penalty, which a switch can turn off."""
     unit = False
-    """Whether α = 1 is the step that the direction was made for."""
+    """Whether α = 1 is the natural step, as for Newton's method."""
     probes = False
-    """Whether a probe shows the length of the first step, where the first trial fails."""
+    """Whether, if the first trial fails, an extra gradient sets the length of the first step."""
     inverts = False
-    """Whether the direction learns the inverse Hessian, and has `inverse`."""
+    """Whether the direction approximates the inverse Hessian and implements `inverse`."""
     doubts = False
-    """Whether ‖∇f‖ ≤ gtol is looked at twice where x is so large that it may mean nothing."""
+    """Whether ‖∇f‖ ≤ gtol is verified where x is so large that it may be meaningless."""
     steepest = False
-    """Whether the direction is −∇f itself, which every run falls back to."""
+    """Whether the direction is −∇f, the fallback of every run."""
     by_values = False
-    """Whether the differences that a gradient is made of may follow what the values of f show."""
+    """Whether finite differences may adapt to the noise and curvature of f."""
 
     def prepare(self, total: int | None, rows: int | None) -> Direction:
         """Fit schedules to a run of `total` iterations and `rows` rows, and check them."""
         return self
 
     def switch(self, total: int | None) -> Switch:
-        """Return the switch that belongs to the method where the user names none."""
+        """Return the method's default switch."""
         return Never()
 
     def cost(self, evaluator: Evaluator) -> Cost:
-        """Return what one proposal costs beyond ∇f at the point."""
+        """Return the cost of one proposal beyond ∇f at the point."""
         return Cost()
 
     def source(self, evaluator: Evaluator) -> str | None:
-        """Return where H·v comes from; None where the method needs none."""
+        """Return the source of H·v; None if the method needs none."""
         return None
 
     def coefficient(self, k: int) -> Scalar:
-        """Return the value of λ's schedule at k; 0 where the method has none."""
+        """Return the value of λ's schedule at k; 0 if the method has none."""
         return 0.0
 
     def start(self, backend: Backend, x: Array) -> Memory:
@@ -89,43 +89,43 @@ class Direction:
         return ()
 
     def learn(self, context: Context, point: Point, memory: Memory) -> Memory:
-        """Return the memory with f and ∇f at a new point taken in; not asked of a direction without one."""
+        """Return the memory updated with f and ∇f at a new point; not called if there is no memory."""
         return memory
 
     def propose(
         self, context: Context, k: int, point: Point, lam: Scalar, on: Mask, memory: Memory
     ) -> Proposal:
-        """Return p_k, made with this value of λ's schedule; rows where `on` is false are not used.
+        """Return p_k for this value of λ's schedule; rows where `on` is false are not used.
 
-        With bounds, the loop takes out of p what would leave them.
+        With bounds, the loop removes the components of p that would leave the box.
         """
         raise NotImplementedError
 
     def amounts(self, alpha: Scalar, lam: Scalar, memory: Memory) -> tuple[Scalar, Scalar]:
-        """Return the α_k and λ_k that the trace shows for the step α along the last proposal."""
+        """Return the α_k and λ_k to record in the trace for the step α along the last proposal."""
         return alpha, lam
 
     def restart(self, context: Context, point: Point, stuck: Mask, memory: Memory) -> tuple[Memory, Mask]:
-        """Prepare another proposal where the search along the last found nothing; return for which rows."""
+        """Prepare another proposal where the last line search failed; return for which rows."""
         return memory, False
 
     def begin(self, context: Context, point: Point, memory: Any) -> Any:
-        """Return the memory of a compiled run at its start, with all that the first gradient gives it."""
+        """Return the initial memory of a compiled run, after the first gradient."""
         return memory
 
     def escape_saddle(
         self, context: Context, point: Point, still: Mask, memory: Memory
     ) -> tuple[Memory, Mask]:
-        """Prepare a proposal for starts where ∇f vanishes and f can still fall; return for which rows."""
+        """Prepare a proposal for starts where ∇f vanishes but f can still decrease; return for which rows."""
         return memory, False
 
     @property
     def restarts(self) -> bool:
-        """Whether the direction has something else to propose where a search found nothing."""
+        """Whether the direction has another proposal after a failed line search."""
         return type(self).restart is not Direction.restart
 
     def rescale(self, context: Context, point: Point, rows: Mask, memory: Any) -> tuple[Any, Mask]:
-        """Begin these rows again in the metric of the sizes of x; return for which that can be."""
+        """Restart these rows in a metric scaled by |x|; return for which rows that is possible."""
         return memory, rows & False
 
     @property
@@ -134,12 +134,12 @@ class Direction:
         return type(self).escape_saddle is not Direction.escape_saddle
 
     def inverse(self, backend: Backend, x: Array, g: Array, memory: Memory) -> Callable[[Array], Array]:
-        """Return v ↦ G·v, G the inverse Hessian learnt up to x, where ∇f is g; `memory` may be used up."""
+        """Return v ↦ G·v, G the approximate inverse Hessian at x, where ∇f is g; `memory` may be consumed."""
         raise NotImplementedError
 
 
 class Mutable(Direction):
-    """A direction that takes x and g, and changes a dict in place, as the loop sees it."""
+    """Adapter for a direction that takes x and g and modifies a dict in place."""
 
     def __init__(self, inner: Any):
         self.inner = inner
@@ -149,7 +149,7 @@ class Mutable(Direction):
         self.amounts = inner.amounts
 
     def _has(self, name: str) -> bool:
-        """Return whether the direction has its own form of a method."""
+        """Return whether the direction overrides a method."""
         return getattr(self.inner.__class__, name) is not getattr(Direction, name)
 
     def prepare(self, total: int | None, rows: int | None) -> Direction:
@@ -182,6 +182,6 @@ class Mutable(Direction):
 
 
 def pure(direction: Direction) -> Direction:
-    """Return the direction itself, or one of the form that takes x and g as the loop asks it."""
+    """Return the direction, wrapped in `Mutable` if it has the signature with x and g."""
     takes = inspect.signature(direction.propose).parameters
     return direction if "point" in takes else Mutable(direction)

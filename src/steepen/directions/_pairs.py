@@ -1,4 +1,4 @@
-"""The pairs (s, y) of past steps and gradient changes, and the inverse Hessian G that they make.
+"""The pairs (s, y) of past steps and gradient changes, and the inverse Hessian G that they define.
 
 Pairs are kept in the rows of S and Y, scaled so that sᵀy = 1. BFGS over them, from the matrix γD with D
 diagonal, is
@@ -6,9 +6,9 @@ diagonal, is
     G = (I − SᵀR⁻ᵀY)·γD·(I − YᵀR⁻¹S) + SᵀR⁻ᵀ·R⁻¹S,
 
 R the part of SYᵀ in which s is no younger than y. R⁻¹ is kept, and gets a column with each pair, so that all
-is products with matrices, and D may change whenever it likes. The places are a ring: the newest pair
-overwrites the oldest, whose row of R⁻¹ becomes zero, and nothing moves. In the order of age R is triangular;
-no formula depends on the order of places. Places that are not in use hold zeros in R⁻¹, and change nothing.
+operations are matrix products, and D may change at any time. Storage is a ring buffer: the newest pair
+overwrites the oldest, whose row of R⁻¹ becomes zero, and nothing moves. Ordered by age, R is triangular;
+no formula depends on the order of slots. Unused slots hold zeros in R⁻¹ and have no effect.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from .._core.backends import Backend
 from .._core.matrix import CURVATURE
 
 ASYMMETRY = 0.03
-"""How far sᵢᵀy and yᵢᵀs may differ, in the scale of both pairs, if one quadratic is to explain them."""
+"""How far sᵢᵀy and yᵢᵀs may differ, in the scale of both pairs, for one quadratic to explain them."""
 
 INDEPENDENT = 1e-4
-"""What must be left of sᵀy in the pair that is conjugate to the others; with less, they are let go."""
+"""Minimum fraction of sᵀy left after the pair is made conjugate to the others; below, they are dropped."""
 
 LONG = 30.0
 """γ lies between the short ratio and the long one: it has LONG/(LONG + n) of the long, in logarithms."""
 
 
 class Pairs(NamedTuple):
-    """The pairs of a run; `add` and `clear` use up what they are called on."""
+    """The pairs of a run; `add` and `clear` consume the object they are called on."""
 
     S: Array
     Y: Array
@@ -47,11 +47,11 @@ class Pairs(NamedTuple):
     """1/D."""
     gamma: Scalar
     count: Whole  # pyright: ignore[reportIncompatibleMethodOverride]  nobody counts in this tuple
-    """How many pairs were taken in, also those that are forgotten."""
+    """Number of pairs added, including those overwritten."""
 
     @staticmethod
     def start(backend: Backend, x: Array, capacity: int) -> Pairs:
-        """Return no pairs, and room for so many."""
+        """Return an empty memory with this capacity."""
         n, rows = int(x.shape[-1]), tuple(x.shape[:-1])
 
         def zeros(*shape: int) -> Array:
@@ -64,11 +64,11 @@ class Pairs(NamedTuple):
 
     @property
     def capacity(self) -> int:
-        """How many pairs are kept."""
+        """Maximum number of pairs."""
         return int(self.conjugate.shape[-1])
 
     def diagonal(self, backend: Backend) -> Array:
-        """Return the diagonal of the matrix that the pairs began with."""
+        """Return the diagonal of the initial matrix."""
         return backend.times(self.gamma, self.D)
 
     def product(self, backend: Backend, v: Array) -> Array:
@@ -81,7 +81,7 @@ class Pairs(NamedTuple):
         return plain + self._steps(backend, u - backend.dots(Y, plain), k)
 
     def products(self, backend: Backend, many: bool) -> Callable[[Array], Array]:
-        """Return v ↦ G·v; where `many` products of short vectors are to be traced, by the matrix itself."""
+        """Return v ↦ G·v; with a dense G where `many` products of short vectors are traced."""
         return (
             partial(backend.product, self.matrix(backend))
             if many and backend.dense(self.D)
@@ -96,10 +96,10 @@ class Pairs(NamedTuple):
         return backend.cross(rest, self.diagonal(backend)[..., None] * rest) + backend.cross(U, U)
 
     def add(self, backend: Backend, s: Array, y: Array, sy: Scalar, length: Scalar) -> tuple[Pairs, Mask]:
-        """Take in a pair, with sᵀy and ‖s‖, and return for which rows it was of use.
+        """Add a pair, with sᵀy and ‖s‖, and return for which rows it was used.
 
-        The pair is first made conjugate to those that agree with it: G then fulfils the secant equations of
-        them all, and not of the last alone.
+        The pair is first made conjugate to those consistent with it: G then satisfies the secant equations
+        of all of them, not only the last.
         """
         useful = sy > CURVATURE * length * backend.norm(y)
         if not backend.any(useful):
@@ -127,7 +127,7 @@ class Pairs(NamedTuple):
         return pairs, useful
 
     def clear(self, backend: Backend, rows: Mask, diagonal: Array | None = None) -> Pairs:
-        """Forget all that was learnt in these rows; without R⁻¹, S and Y mean nothing."""
+        """Remove all pairs of these rows; without R⁻¹, S and Y have no effect."""
         metric: Array = backend.xp.ones_like(self.D) if diagonal is None else diagonal
         return self._replace(
             R=backend.where(rows, backend.xp.zeros_like(self.R), self.R),
@@ -153,7 +153,7 @@ class Pairs(NamedTuple):
     def _grown(
         self, backend: Backend, k: int, R: Array, s: Array, y: Array, place: Whole, useful: Mask
     ) -> Array:
-        """Return R⁻¹ with the column of a new pair."""
+        """Return R⁻¹ extended by the column of a new pair."""
         column = self.conjugate * 0
         if k:
             column = backend.fill(column, -backend.dots(R[..., :k, :k], backend.dots(self.S[..., :k, :], y)))
@@ -163,7 +163,7 @@ class Pairs(NamedTuple):
     def _metric(
         self, backend: Backend, s: Array, y: Array, sy: Scalar, useful: Mask
     ) -> tuple[Array, Array, Scalar]:
-        """Return D, 1/D and γ with a pair taken in.
+        """Return D, 1/D and γ updated with a pair.
 
         D is updated by the diagonal of the BFGS formula (Gilbert and Lemaréchal, 1989); γ lies between the
         short ratio sᵀy/yᵀDy and the long one sᵀD⁻¹s/sᵀy.
@@ -188,9 +188,9 @@ class Pairs(NamedTuple):
     def _conjugated(
         self, backend: Backend, k: int, s: Array, y: Array, sy: Scalar, useful: Mask, conjugate: Array
     ) -> tuple[Array, Array, Scalar, Array]:
-        """Return the pair without its parts along those that agree, its sᵀy, and which are conjugate to it.
+        """Return the pair made conjugate to the consistent ones, its sᵀy, and which are conjugate to it.
 
-        Where nothing is left of it, the pair stays as it is, and the others are let go.
+        Where nothing is left of it, the pair is kept unchanged, and the others are dropped.
         """
         S, Y = self.S[..., :k, :], self.Y[..., :k, :]
         with_s, with_y = backend.dots(Y, s), backend.dots(S, y)
@@ -213,7 +213,7 @@ class Pairs(NamedTuple):
 
 
 class Folded(Pairs):
-    """The same with U = R⁻¹S in the place of R⁻¹, which has fewer numbers where vectors are short.
+    """The same with U = R⁻¹S in place of R⁻¹, which is smaller for short vectors.
 
     G = (I − UᵀY)·γD·(I − YᵀU) + UᵀU. With a new pair U becomes U − (U·y)sᵀ, and has s as its newest row.
     """

@@ -1,7 +1,7 @@
-"""A way down from a start where the gradient vanishes: a direction in which f bends down.
+"""Escape from a start where the gradient vanishes: a direction of negative curvature.
 
-Lanczos' method leads to the most negative curvature, for one gradient an iteration; by rows, within the
-budget, and in a program that JAX traces, as `_core.lanczos` is not.
+The Lanczos method finds the most negative curvature, for one gradient per iteration. Unlike `_core.lanczos`,
+this one handles batches and budgets, and can be traced by JAX.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from .._core.state import Point
 from .._evaluation.evaluator import Context
 
 FLAT = 1e-6
-"""A curvature counts as negative from this part of ‖Hv‖ on; less may be rounding."""
+"""A curvature counts as negative from this fraction of ‖Hv‖ on; less may be rounding."""
 
 LOOKS = 20
-"""So many products H·v are spent at most."""
+"""Maximum number of products H·v."""
 
 
 class _Lanczos(NamedTuple):
@@ -33,9 +33,9 @@ class _Lanczos(NamedTuple):
 
 
 def way_down(context: Context, point: Point, still: Mask, zero: Whole) -> tuple[Array, Mask]:
-    """Return a unit vector along which f falls, and for which of the rows `still` there is one.
+    """Return a unit vector along which f decreases, and for which of the rows `still` there is one.
 
-    `zero` is 0, one a row.
+    `zero` is 0, one per row.
     """
     backend, x, g = context.backend, point.x, point.g
     v = backend.own(x * 0 + backend.own(np.random.default_rng(0).standard_normal(int(x.shape[-1]))))
@@ -49,7 +49,7 @@ def way_down(context: Context, point: Point, still: Mask, zero: Whole) -> tuple[
 
 
 def _look(context: Context, x: Array, g: Array, s: _Lanczos) -> _Lanczos:
-    """Take one more direction into the basis, and look whether f bends down in what it spans."""
+    """Extend the basis by one vector, and check for negative curvature in its span."""
     backend, xp, v = context.backend, context.backend.table, context.space.free(x, g, s.v)
     for _ in range(2):  # twice, against rounding
         v = v - backend.mix(backend.dots(s.basis, v), s.basis)
@@ -74,7 +74,7 @@ def _look(context: Context, x: Array, g: Array, s: _Lanczos) -> _Lanczos:
 
 
 def _into_the_box(context: Context, x: Array, g: Array, v: Array, found: Mask) -> tuple[Array, Mask]:
-    """Take what is left of v or of −v inside the box, and see whether f still bends down there."""
+    """Restrict v or −v to the box, and check whether the curvature is still negative there."""
     backend, measure = context.backend, context.space.measure
     ahead, back = measure(x, -v), measure(x, v)
     v = backend.where(backend.norm(ahead) >= backend.norm(back), ahead, back)
@@ -88,7 +88,7 @@ def _into_the_box(context: Context, x: Array, g: Array, v: Array, found: Mask) -
 
 
 def _bend(context: Context, x: Array, g: Array, v: Array, rows: Mask) -> tuple[Array, Scalar]:
-    """Return H·v and vᵀHv by a probe."""
+    """Return H·v and vᵀHv by a gradient difference."""
     backend, evaluator = context.backend, context.evaluator
     r = evaluator.difference_length(x, v)
     bend = backend.times(backend.ratio(1.0, r), evaluator.change(x, v, g, r, rows))

@@ -1,4 +1,4 @@
-"""cgd-auto: CGD without α, λ or r. Every unit step of it is a CGD step, whose probe was the last iterate.
+"""cgd-auto: CGD without α, λ or r. Each unit step is a CGD step whose second gradient is the last iterate's.
 
 In a metric G, let s = −Gg be the step from x, and y the change that it made to the gradient. The BFGS step
 that follows ends at
@@ -28,41 +28,41 @@ from ._pairs import Pairs
 from ._saddle import way_down
 
 MOST, FAST, ENOUGH = 200, 15_000, 25
-"""The memory holds MOST pairs; where vectors are long as many as have FAST numbers, but ENOUGH at least."""
+"""The memory holds MOST pairs; for large n, as many as fit in FAST numbers, but at least ENOUGH."""
 
 PLACES, FEWEST = 10_000_000, 10
-"""Where n is huge, it has no more than PLACES numbers, but FEWEST pairs at least."""
+"""For very large n, it holds at most PLACES numbers, but at least FEWEST pairs."""
 
 GROWTH = 10.0
-"""A step is at most so many times the longest one before it."""
+"""A step is at most this many times the longest one before it."""
 
 BOOST, BOLD = 2.0, 1024.0
-"""Where f bends down the next step is BOOST times as long; after BOLD, the boost itself grows BOLD-fold."""
+"""At negative curvature the next step is BOOST times as long; after BOLD, the boost grows BOLD-fold."""
 
 FAINT = 0.01
-"""A first step that changes the slope by less tells no scale: the next is GROWTH times as long."""
+"""A first step that changes the slope by less gives no scale: the next is GROWTH times as long."""
 
 NOISE = 1e4
-"""The third-order term of y is used where sᵀy is more than so many roundings of f."""
+"""The third-order term of y is used where sᵀy is more than this many roundings of f."""
 
 START, CAREFUL = 1.0, 1e-3
-"""The length of a trial along −∇f: where the metric is begun anew, and after searches that found nothing."""
+"""The length of a trial along −∇f: after a reset of the metric, and after failed line searches."""
 
 SHORTEST, LONGEST = 0.1, 1.0
 """The first trial is 2|f|/‖∇f‖ long, within SHORTEST and LONGEST·max(1, ‖x‖), or START (see `_begin`)."""
 
 LEAST = 1e-3
-"""In the metric of the sizes of the variables, one that is zero is taken to have this part of the largest."""
+"""In the metric scaled by |x|, a variable that is zero is given this fraction of the largest |xᵢ|."""
 
 PART = 0.1
-"""In a first step a variable moves by no more than its size, or by this part of that of the largest."""
+"""In a first step a variable moves by no more than |xᵢ|, or this fraction of the largest |xᵢ|."""
 
 DOWNHILL = 50.0
-"""−∇fᵀp must be more than so many roundings of ‖∇f‖‖p‖; else the metric has lost its meaning."""
+"""−∇fᵀp must be more than this many roundings of ‖∇f‖‖p‖; else the metric is reset."""
 
 
 class Learnt(NamedTuple):
-    """What cgd-auto knows; gradients and values are those of scale·f."""
+    """The memory of cgd-auto; gradients and values are those of scale·f."""
 
     pairs: Pairs
     begun: Any
@@ -73,20 +73,20 @@ class Learnt(NamedTuple):
     g: Array
     before: Array
     slope: Scalar
-    """Of the last step: ∇fᵀp and ‖p‖ of the unit step, the part of it that was made, sᵀy."""
+    """Of the last step: ∇fᵀp and ‖p‖ of the unit step, the fraction of it that was taken, sᵀy."""
     length: Scalar
     t: Scalar
     sy: Scalar
     boost: Scalar
-    """Of the next step: its factor where f bends down, the longest before it, searches that found nothing."""
+    """Of the next step: its factor at negative curvature, the longest step so far, failed line searches."""
     longest: Scalar
     tries: Whole
     paired: Whole
-    """How many steps have given a pair."""
+    """Number of steps that gave a pair."""
     way: Array
-    """Down from a start without a gradient."""
+    """Descent direction from a start where ∇f vanishes."""
     factor: Scalar
-    """Of the CGD step that it amounts to: its length beside the unit step, α and λ."""
+    """Of the equivalent CGD step: its length relative to the unit step, α and λ."""
     alpha: Scalar
     lam: Scalar
 
@@ -98,7 +98,7 @@ class _Aim(NamedTuple):
     past: Scalar
     """The slope along p at the point before."""
     lost: Mask
-    """Where the metric has lost its meaning, and is begun anew."""
+    """Where the metric has become useless and is reset."""
     open: Mask
 
 
@@ -106,16 +106,16 @@ class _Aim(NamedTuple):
 class CGDAuto(Direction):
     """CGD that needs no α, λ or r: a BFGS method whose every unit step is a CGD step.
 
-    It keeps pairs of steps and gradient changes, mutually conjugate as long as one quadratic explains them,
-    in a diagonal metric that follows the scales of the variables. In the trace, `lam` and `step` are the λ
-    and α of the CGD step, in the metric before it, that the step amounts to; or would, without its bounds.
+    It stores pairs of steps and gradient changes, mutually conjugate as long as one quadratic explains them,
+    with a diagonal initial metric that adapts to the scales of the variables. In the trace, `lam` and `step`
+    are the λ and α of the equivalent CGD step in the previous metric, ignoring bounds.
 
     Parameters
     ----------
     memory : int, optional
-        The most pairs to keep: 2·memory·n numbers. By default 200, fewer from n = 76 on, 25 from n = 600 on,
-        and fewer again, but 10 at least, from n = 400 000 on. More than 2n + 8 are never kept; they would
-        say nothing new.
+        Maximum number of pairs: 2·memory·n numbers. By default 200, fewer from n = 76 on, 25 from n = 600 on,
+        and fewer again, but at least 10, from n = 400 000 on. Never more than 2n + 8, since further pairs
+        would add no information.
 
     Examples
     --------
@@ -140,7 +140,7 @@ class CGDAuto(Direction):
             whole("memory", self.memory, 1)
 
     def start(self, backend: Backend, x: Array) -> Learnt:
-        """Return the memory of a new run: nothing is known until the first gradient."""
+        """Return the memory of a new run, empty until the first gradient."""
         zero, rows = backend.norm(x) * 0, backend.size
         none = 0 if rows is None else np.zeros(rows, dtype=np.int64)
         pairs = Pairs.start(backend, x, self.capacity(int(x.shape[-1])))
@@ -151,11 +151,11 @@ class CGDAuto(Direction):
         )  # fmt: skip
 
     def begin(self, context: Context, point: Point, memory: Learnt) -> Learnt:
-        """Return the memory at the start, so that no iteration has to ask whether it is the first."""
+        """Return the memory at the start, so that no iteration has to test whether it is the first."""
         return self._begin(context, point, True, memory)._replace(begun=None)
 
     def learn(self, context: Context, point: Point, memory: Learnt) -> Learnt:
-        """Return the memory with the step that led to x taken in."""
+        """Return the memory updated with the step that led to x."""
         backend, x = context.backend, point.x
         if backend.any(first := memory.begun == 0):
             memory = self._begin(context, point, first, memory)
@@ -198,7 +198,7 @@ class CGDAuto(Direction):
     def propose(
         self, context: Context, k: int, point: Point, lam: Scalar, on: Mask, memory: Learnt
     ) -> Proposal:
-        """Return −G·∇f, longer where f bent down, and not much longer than any step before."""
+        """Return −G·∇f, longer at negative curvature, but at most GROWTH times the longest step so far."""
         backend, num, x, g = context.backend, context.backend.num, point.x, memory.g
         _, size = context.space.descent(x, point.g, point.size)
         least = DOWNHILL * context.eps * memory.scale * size
@@ -236,20 +236,20 @@ class CGDAuto(Direction):
 
     @staticmethod
     def _amount(backend: Backend, past: Scalar, memory: Learnt) -> tuple[Scalar, Scalar]:
-        """Return the α and λ of the CGD step, from the point before, that the unit step amounts to."""
+        """Return the α and λ of the CGD step from the previous point equivalent to the unit step."""
         t, omega = memory.t, -memory.slope
         alpha = backend.select(t > 0, 1 + t - backend.ratio(past, omega), 1.0)
         return alpha, backend.select(t > 0, backend.ratio(-0.5 * t * t * omega, alpha * memory.sy), 0.0)
 
     def amounts(self, alpha: Scalar, lam: Scalar, memory: Learnt) -> tuple[Scalar, Scalar]:
-        """Return the α and λ of the CGD step, from the point before, that ends where this step does."""
+        """Return the α and λ of the CGD step from the previous point that ends where this step does."""
         t = alpha * memory.factor
         whole_step = t * memory.alpha
         both = whole_step + (1 - t) * memory.t
         return both, whole_step * memory.lam / (both + (both == 0))
 
     def restart(self, context: Context, point: Point, stuck: Mask, memory: Learnt) -> tuple[Learnt, Mask]:
-        """After a search that found nothing, begin again: in the metric of x, and then along −∇f."""
+        """After a failed line search, restart: in the metric scaled by |x|, and then along −∇f."""
         backend, tries = context.backend, memory.tries
         scaled = stuck & (tries == 0)
         if backend.any(scaled):
@@ -261,9 +261,9 @@ class CGDAuto(Direction):
         return memory._replace(tries=tries), scaled | careful
 
     def rescale(self, context: Context, point: Point, rows: Mask, memory: Learnt) -> tuple[Learnt, Mask]:
-        """Begin again with D the squared sizes of the variables; a CGD probe gives the length of the step.
+        """Restart with D = diag(xᵢ²); a gradient difference gives the length of the step.
 
-        The pairs may know the stiff variables alone, and hold the others still. Sizes are a guess at scales.
+        The pairs may cover the stiff variables only, and leave the others unchanged. |xᵢ| guesses the scales.
         """
         backend, evaluator, x = context.backend, context.evaluator, point.x
         here = backend.times(memory.scale, point.g)
@@ -281,7 +281,7 @@ class CGDAuto(Direction):
         along = backend.dot(v, backend.times(backend.ratio(memory.scale, r), bend))
         slope = backend.dot(v, g)
         rows = rows & (along > 0) & (along < np.inf)
-        memory = memory._replace(  # the step that led here is not to be learnt from
+        memory = memory._replace(  # the step that led here must not give a pair
             x=backend.where(rows, x, memory.x), g=backend.where(rows, here, memory.g),
             f=backend.select(rows, point.f * memory.scale, memory.f),
         )  # fmt: skip
@@ -302,7 +302,7 @@ class CGDAuto(Direction):
     def escape_saddle(
         self, context: Context, point: Point, still: Mask, memory: Learnt
     ) -> tuple[Learnt, Mask]:
-        """Look for a way down from a start without a gradient."""
+        """Look for a descent direction from a start where ∇f vanishes."""
         way, found = way_down(context, point, still, memory.tries * 0)
         backend = context.backend
         return memory._replace(way=backend.where(found, way, backend.xp.zeros_like(way))), found
@@ -310,13 +310,13 @@ class CGDAuto(Direction):
     # --- parts -----------------------------------------------------------------------------------------
 
     def capacity(self, n: int) -> int:
-        """Return how many pairs of n variables are kept."""
+        """Return the maximum number of pairs for n variables."""
         most = min(MOST, max(ENOUGH, FAST // n), max(FEWEST, PLACES // n))
         return min(most if self.memory is None else self.memory, 2 * n + 8)
 
     @staticmethod
     def _first(context: Context, x: Array) -> Scalar:
-        """Return the length of a first trial: 1, but not lost in the rounding of x."""
+        """Return the length of a first trial: 1, or more if that would be lost in the rounding of x."""
         return context.backend.num.maximum(1.0, context.eps**0.5 * context.backend.norm(x))
 
     def _begin(self, context: Context, point: Point, first: Mask, memory: Learnt) -> Learnt:
@@ -338,9 +338,9 @@ class CGDAuto(Direction):
 
     @staticmethod
     def _bent(context: Context, rows: Mask, scale: Scalar, x: Array, g: Array, pairs: Pairs) -> Pairs:
-        """Return the pairs with D made of f″ along each variable, where the values of f have shown it.
+        """Return the pairs with D from f″ along each variable, where finite differences have measured it.
 
-        No variable is to move by more than its size.
+        No variable may move by more than |xᵢ|.
         """
         backend, xp, bends = context.backend, context.backend.xp, context.evaluator.source.curvature
         seen = np.isfinite(bends)
@@ -355,9 +355,9 @@ class CGDAuto(Direction):
         return pairs._replace(D=D, E=E, gamma=backend.select(rows, 1.0, pairs.gamma))
 
     def _guess(self, context: Context, x: Array, f: Scalar, size: Scalar) -> Scalar:
-        """Return the length of a run's first trial, in parts of `_first`; `size` is ‖∇f‖.
+        """Return the length of a run's first trial, relative to `_first`; `size` is ‖∇f‖.
 
-        2|f|/‖∇f‖ is right where f is a parabola above 0 (TAO's rule).
+        2|f|/‖∇f‖ is exact for a parabola with minimum 0 (TAO's rule).
         """
         num, unit = context.backend.num, self._first(context, x)
         longest = LONGEST * num.maximum(context.backend.norm(x), 1.0)
@@ -370,7 +370,7 @@ class CGDAuto(Direction):
         return length * self._first(context, x) / backend.select(size > 0, size, 1.0)
 
     def _restart(self, context: Context, rows: Mask, length: float, memory: Learnt) -> Learnt:
-        """Forget all that was learnt in these rows, and let their next trial be along −∇f."""
+        """Reset the memory of these rows, so that their next trial is along −∇f."""
         backend, gamma = context.backend, self._trial(context, length, memory.x, memory.g)
         pairs = memory.pairs.clear(backend, rows)
         return memory._replace(
@@ -385,7 +385,7 @@ class CGDAuto(Direction):
     def _third_order(
         context: Context, s: Array, y: Array, length: Scalar, sy: Scalar, third: Scalar, f: Scalar
     ) -> Array:
-        """Return y corrected for the third derivative along s, which the values of f give away.
+        """Return y corrected for the third derivative along s, estimated from the values of f.
 
         With the cubic through both values and slopes, sᵀy becomes the curvature at the new point and not
         the mean over the step (Zhang, Deng and Chen, 1999).

@@ -1,4 +1,4 @@
-"""Constrained gradient descent: the paper's three algorithms, which differ in where H·v comes from."""
+"""Constrained gradient descent: the paper's three algorithms, which differ in the source of H·v."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .quasi_newton import Approximation
 
 
 class Curvature(Protocol):
-    """A source of H·v, given as c and a fresh u with H·v = c·u: a difference comes as such a pair."""
+    """A source of H·v, as c and a new array u with H·v = c·u, the natural form of a difference."""
 
     def start(self, backend: Backend, x: Array) -> Memory:
         """Return the memory of a new run."""
@@ -95,16 +95,16 @@ class CGD(Direction):
 
     Parameters
     ----------
-    lam : number, schedule, callable of k, or one value a row, optional
+    lam : number, schedule, callable of k, or one value per row, optional
         The coefficient λ; negative values are allowed. By default `schedules.Auto()`.
     penalty : Penalty, optional
         h; by default the paper's ‖·‖².
     curvature : {"exact", "difference", "bfgs", "dfp"}
-        Where H·v comes from: the product itself (CGD), a gradient difference (CGD-FD), or a quasi-Newton
+        The source of H·v: the exact product (CGD), a gradient difference (CGD-FD), or a quasi-Newton
         approximation of H (CGD-QN).
-    r : number or one value a row, optional
-        The difference probes ∇f at x + r·v, v = ∇f for the paper's penalty. By default r·v has √ε times the
-        size of x.
+    r : number or one value per row, optional
+        The difference evaluates ∇f at x + r·v, with v = ∇f for the paper's penalty. By default ‖r·v‖ is √ε
+        relative to x.
 
     Examples
     --------
@@ -130,7 +130,7 @@ class CGD(Direction):
             raise ValueError(f"curvature: expected one of {', '.join(NAMES)}; got {self.curvature!r}")
         if self.r is not None:
             if self.curvature != "difference":
-                raise ValueError(f'r: belongs to curvature="difference", not to {self.curvature!r}')
+                raise ValueError(f'r: applies only to curvature="difference", not to {self.curvature!r}')
             if not (floats("r", self.r, "positive numbers") > 0).all():
                 raise ValueError(f"r: expected positive numbers, got {self.r!r}")
         if isinstance(self.penalty, type) or not isinstance(self.penalty, Penalty):
@@ -138,7 +138,7 @@ class CGD(Direction):
         self.wire()
 
     def wire(self) -> None:
-        """Put the parts together that `lam`, `curvature` and `r` stand for."""
+        """Build the parts specified by `lam`, `curvature` and `r`."""
         source: Curvature
         if self.curvature == "exact":
             source = Exact()
@@ -176,7 +176,7 @@ class CGD(Direction):
         return self._source.cost(evaluator)
 
     def source(self, evaluator: Evaluator) -> str | None:
-        """Return where H·v comes from."""
+        """Return the source of H·v."""
         return evaluator.hessian.source if self.curvature == "exact" else self.curvature
 
     def coefficient(self, k: int) -> Scalar:

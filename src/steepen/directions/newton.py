@@ -15,7 +15,7 @@ from ._direction import Direction, Memory, Proposal
 class Newton(Direction):
     """Newton's direction, p = −H⁻¹∇f, with the Hessian from `hess`, autodiff or n products H·v.
 
-    Where H is singular, or the direction climbs, the guard takes −∇f.
+    If H is singular, or p is not a descent direction, the guard uses −∇f.
 
     Examples
     --------
@@ -29,11 +29,11 @@ class Newton(Direction):
     unit = True
 
     def cost(self, evaluator: Evaluator) -> Cost:
-        """Return what one Hessian costs."""
+        """Return the cost of one Hessian."""
         return evaluator.hessian.cost_matrix
 
     def source(self, evaluator: Evaluator) -> str | None:
-        """Return where H comes from."""
+        """Return the source of H."""
         return evaluator.hessian.matrix_source
 
     def propose(

@@ -20,7 +20,7 @@ from ._direction import Direction, Proposal
 
 
 class Learnt(NamedTuple):
-    """The matrix, and the point up to which it was learnt."""
+    """The matrix, and the last point it was updated with."""
 
     matrix: Array
     x: Array
@@ -29,7 +29,7 @@ class Learnt(NamedTuple):
 
 @dataclass(frozen=True)
 class Approximation:
-    """A matrix learnt from the pairs s = x₊ − x, y = ∇f₊ − ∇f; it starts at the identity."""
+    """A matrix updated by the pairs s = x₊ − x, y = ∇f₊ − ∇f; it starts at the identity."""
 
     rule: Literal["bfgs", "dfp"]
     inverse: bool
@@ -46,7 +46,7 @@ class Approximation:
         return Learnt(matrix.update(memory.matrix, a, b, backend, product_form=product_form), x, g)
 
     def cost(self, evaluator: Evaluator) -> Cost:
-        """Return what a product costs: no evaluation at all."""
+        """Return the cost of a product: no evaluations."""
         return Cost()
 
     def product(

@@ -1,7 +1,7 @@
 """Step sizes α_k along a direction.
 
 A number, a schedule or a callable of k is a step by itself. `safe` and `quadratic_optimal` are the paper's
-formulas and give a number (or a schedule, for a λ that changes); `Quadratic` and `Armijo` look at f along p.
+formulas and return a number (or a schedule if λ is one); `Quadratic` and `Armijo` adapt to f along p.
 """
 
 from ._armijo import Armijo

@@ -1,4 +1,4 @@
-"""Backtracking by Armijo's rule, relaxed by the error of values, with the slope where values are level."""
+"""Armijo backtracking, relaxed by the noise of f, with a slope test where values are indistinguishable."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from .._tools.check import number, whole
 from ._step import Along, Chosen, Step
 
 LEVEL = 10.0
-"""Values of f that differ by no more than this many roundings, or this many times its noise, are level."""
+"""Values of f that differ by no more than this many roundings, or this many times its noise, are "level"."""
 
 FLATTER = 0.9
-"""Among level points, a step is taken if it brings the slope down to this part."""
+"""Among level points, a step is accepted if it reduces the slope to this fraction."""
 
 SUSPECT, WARY = 1e-6, 4e-6
-"""Values that rise by less than this part of f, where the slope promises a fall of no more, may be noise.
-Noise of a millionth in both values hides the fall of a unit step whose slope promises WARY."""
+"""An increase of less than this fraction of f, where the predicted decrease is no larger, may be noise.
+Noise of 1e-6 in both values hides the decrease of a unit step whose slope predicts WARY."""
 
 FURTHEST, APART, LOOKS = 30.0, 0.25, 4
-"""Where a gradient costs many values, a step is tried again at most so many times as long or as short, if a
-parabola has its minimum there, and not within this part of the step; at most so often."""
+"""With finite-difference gradients, a step is retried at most FURTHEST times as long or as short, if the
+interpolating parabola has its minimum there, more than APART from the step; at most LOOKS times."""
 
 FORGIVEN = 2.0
-"""f may rise by this many times the error of a value, as far as that is known."""
+"""f may increase by this many times the estimated error of a value."""
 
 DOUBTS = 4
-"""After this many trials that may have been spoilt by noise, the noise is measured."""
+"""After this many trials that noise may have corrupted, the noise is estimated."""
 
 PROBED = 1e-6
-"""A probe of the curvature cuts a step to this part at least; noise may show it far too strong."""
+"""A curvature estimate cuts a step to no less than this fraction; noise may make it far too large."""
 
 
 class _Search(NamedTuple):
-    """A line search as it stands: how many trials there were, the next α, what is known at the last one."""
+    """The state of a line search: number of trials, the next α, the values known at the last one."""
 
     trial: Whole
     t: Scalar
@@ -56,7 +56,7 @@ class _Search(NamedTuple):
 
 
 class _Trial(NamedTuple):
-    """A point along p, the way there, the fall of f that the slope promises, f, and ∇f if it came with f."""
+    """A point along p, the displacement, the predicted decrease, f, and ∇f if it was computed with f."""
 
     point: Array
     way: Array
@@ -66,7 +66,7 @@ class _Trial(NamedTuple):
 
 
 class _Estimate(NamedTuple):
-    """The noise estimated so far, and the part of the step on which to estimate it next."""
+    """The noise estimated so far, and the fraction of the step on which to estimate it next."""
 
     part: Scalar
     noise: Scalar
@@ -75,20 +75,20 @@ class _Estimate(NamedTuple):
 
 @dataclass(frozen=True)
 class Armijo(Step):
-    """Backtracking until f falls by `c` of what the slope promises; cuts by interpolation.
+    """Backtracking until f decreases by `c` times the decrease the slope predicts; cuts by interpolation.
 
     The first trial is `initial`, and after that the last accepted α times `grow`, at most `longest`. With
-    `grow=inf` every search starts at `longest`, which is right where α = 1 is natural.
+    `grow=inf` every search starts at `longest`, which suits Newton-like directions.
 
     The rows of a batch wait until the last of them has found its step. With `wait=False` an iteration is one
-    trial in every row: where it fails the row stays, and goes on with its search in the next iteration. That
-    takes the fewest calls of a function whose calls cost the same for one row and for many.
+    trial in every row: where it fails, the row stays and continues its search in the next iteration. That
+    minimises the number of calls, for functions where a call costs the same for one row or many.
 
-    With `probe=True`, where the first trial of a run fails, one gradient close to x shows how f bends along
-    p, and the minimiser of that parabola is tried next: at the start there is no other scale to go by.
+    With `probe=True`, if the first trial of a run fails, one more gradient close to x gives the curvature
+    along p, and the minimiser of that parabola is tried next: at the start no other scale is known.
 
-    With `noise_tolerant=True` values that differ by up to 4e-6 of f, and not 1e-6, may be noise, and two
-    values that show none are not believed where a slope says that there must be some: two more are taken.
+    With `noise_tolerant=True` values that differ by up to 4e-6 of f, instead of 1e-6, may be noise. Where two
+    values show none although the slope implies some, two more are taken.
 
     Examples
     --------
@@ -180,7 +180,7 @@ class Armijo(Step):
 
     @staticmethod
     def _probed(context: Context, along: Along, s: _Search, rows: Mask, t: Scalar) -> Scalar:
-        """Return t, or in these rows the minimiser of the parabola that a probe shows along p."""
+        """Return t, or in these rows the minimiser of the parabola along p given by one more gradient."""
         backend, evaluator, x, p = context.backend, context.evaluator, along.x, along.p
         rows = rows & context.affords(evaluator.cost_difference)
 
@@ -193,9 +193,9 @@ class Armijo(Step):
         return backend.when(rows, probe, t)
 
     def _further(self, context: Context, along: Along, s: _Search, first: Scalar) -> _Search:
-        """While a parabola has its minimum far from the step, try it: a value costs less than a gradient.
+        """While the interpolating parabola has its minimum far from the step, try it: f is cheaper than ∇f.
 
-        A step that was cut is not made longer again.
+        A step that was cut is not lengthened again.
         """
         backend, evaluator, f = context.backend, context.evaluator, along.f
         rows, uncut, tried = s.accepted, s.t == first, s.accepted & False
@@ -221,7 +221,7 @@ class Armijo(Step):
     def _by_slope(
         self, context: Context, along: Along, trial: _Trial, close: Mask, state: tuple[_Search, Mask]
     ) -> tuple[_Search, Mask]:
-        """Judge trials by their slope where rounding or noise may hide whether f falls (Hager and Zhang)."""
+        """Judge trials by their slope where rounding or noise may hide a decrease of f (Hager and Zhang)."""
         backend, s, level, way, found = context.backend, state[0], self._level, trial.way, trial.found
         doubts = s.doubts + close
         ahead = context.evaluator.grad(trial.point, close, trial.cached)

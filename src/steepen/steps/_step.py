@@ -1,4 +1,4 @@
-"""What a step rule is, and the two that do not search."""
+"""The base class of step rules, and the two without a line search."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ..schedules import ByCurvature, Constant, Cosine, L, Schedule, ScheduleLike
 
 
 class Along(NamedTuple):
-    """A direction at a point, as a step rule sees it: k, x, f, ∇f, p, ∇fᵀp, the last α, the noise of f.
+    """The input of a step rule: k, x, f, ∇f, p, ∇fᵀp, the last α, the noise of f.
 
-    `live` are the rows that a step is asked for. A search that was not brought to its end has made `tried`
-    trials, and its next one is at `trial`.
+    `live` are the rows that need a step. An unfinished search has made `tried` trials, and its next one is at
+    `trial`.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class Along(NamedTuple):
 class Chosen(NamedTuple):
     """A step: α, f and ∇f at the new point as far as evaluated (∇f for the rows `known`), the noise of f.
 
-    Where `trial` is positive α is 0, and the search goes on from there in the next iteration.
+    Where `trial` is positive, α is 0 and the search continues from there in the next iteration.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class Step:
     searches = True
     """Whether the rule evaluates f at the new point, and may find no step."""
     wait = True
-    """Whether a search ends in the iteration that it began in."""
+    """Whether a line search finishes within one iteration."""
 
     returns_gradient = False
     """Whether the g of a step is ∇f at the new point, known or not, where the evaluator's values bring it."""
@@ -86,21 +86,21 @@ class Step:
         return self
 
     def cost(self, evaluator: Evaluator) -> Cost:
-        """Return what the choice costs beyond f at the new point."""
+        """Return the cost of the rule beyond f at the new point."""
         return Cost()
 
     def source(self, evaluator: Evaluator) -> str | None:
-        """Return where H·v comes from; None where the rule needs none."""
+        """Return the source of H·v; None if the rule needs none."""
         return None
 
     def choose(self, context: Context, along: Along) -> Chosen:
-        """Return α_k, 0 where there is none, and what is known at the new point."""
+        """Return α_k, 0 where no step was found, and the values known at the new point."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Fixed(Step):
-    """α_k from a number or a schedule, whatever f does.
+    """α_k from a number or a schedule, independent of f.
 
     Examples
     --------
@@ -121,7 +121,7 @@ class Fixed(Step):
         """Fit the schedule to the run."""
         schedule = as_schedule(self.schedule, "step", rows).fit(total)
         if isinstance(schedule, ByCurvature):
-            raise ValueError(f"step: {schedule!r} is a schedule for lam")
+            raise ValueError(f"step: {schedule!r} is a schedule for lam only")
         known: Any = getattr(schedule, "value", getattr(schedule, "values", ()))
         if isinstance(schedule, L | Cosine):
             known = (schedule.start, schedule.end)
@@ -141,7 +141,7 @@ class Fixed(Step):
 class Quadratic(Step):
     """The minimiser of the quadratic model along p, α = −∇fᵀp/pᵀHp, for one H·v.
 
-    On a quadratic this is the exact line search. Where the model has no minimiser, α is `fallback`.
+    On a quadratic this is the exact line search. If the model has no minimiser, α is `fallback`.
 
     Examples
     --------
@@ -159,11 +159,11 @@ class Quadratic(Step):
         number("fallback", self.fallback, "a positive number", above=0)
 
     def cost(self, evaluator: Evaluator) -> Cost:
-        """Return what one H·v costs."""
+        """Return the cost of one H·v."""
         return evaluator.hessian.cost_product
 
     def source(self, evaluator: Evaluator) -> str | None:
-        """Return where H·v comes from."""
+        """Return the source of H·v."""
         return evaluator.hessian.source
 
     def choose(self, context: Context, along: Along) -> Chosen:
